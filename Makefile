@@ -1,0 +1,119 @@
+# SPDX-License-Identifier: Apache-2.0
+#
+# DetShare's one Makefile.
+#
+# Sources are found by folder: every .c of a layer goes into the daemon archive, except files named *main.c, which are the
+# programs. A new file needs no line here. Variants build beside each other: `make BUILD=build/asan SAN=address,undefined`.
+
+BUILD ?= build
+SAN ?=
+CC ?= gcc
+OPT ?= -O2
+PREFIX ?= /usr
+DESTDIR ?=
+LIBDIR ?= $(PREFIX)/lib/$(shell $(CC) -print-multiarch)
+
+CUDA_INC := $(firstword $(wildcard $(addsuffix /include/cuda.h,$(CUDA_HOME) /usr/local/cuda build/cuda-toolkit/nvidia/cu13)))
+CUDA_ROOT := $(patsubst %/include/cuda.h,%,$(CUDA_INC))
+NVCC := $(CUDA_ROOT)/bin/nvcc
+
+VERSION := $(shell cat VERSION)
+WARN := -Wall -Wextra -Werror -Wstrict-prototypes -Wmissing-prototypes -Wshadow -Wpointer-arith -Wundef -Wno-unused-parameter
+CPPFLAGS += -D_GNU_SOURCE -DDETSHARE_VERSION='"$(VERSION)"' -Idaemon -I. -Iclient-lib -Iclient-lib/include -I$(BUILD)/gen
+CFLAGS += -std=gnu11 -g $(OPT) $(WARN) -fPIC -fvisibility=hidden -fno-strict-aliasing -pthread
+LDFLAGS += -pthread -Wl,-z,relro,-z,now
+ifneq ($(SAN),)
+CFLAGS += -fsanitize=$(SAN) -fno-sanitize-recover=all -fno-omit-frame-pointer
+LDFLAGS += -fsanitize=$(SAN)
+endif
+
+# --- layers, lowest first -------------------------------------------------------------------------------------------
+LAYERS := util image ptx device device/sim device/cuda sched worker helper supervisor
+daemon_src := $(filter-out %main.c,$(foreach l,$(LAYERS),$(wildcard daemon/$(l)/*.c)) $(wildcard lut/*.c))
+core_src := $(wildcard client-lib/core/*.c)
+cudaface_src := $(wildcard client-lib/cuda/*.c)
+ctl_src := $(wildcard client-lib/ctl/*.c)
+policy_src := $(wildcard policies/*.c)
+proto_names := $(basename $(notdir $(wildcard proto/*.proto)))
+proto_src := $(proto_names:%=$(BUILD)/gen/%.pb-c.c)
+proto_hdr := $(proto_names:%=$(BUILD)/gen/%.pb-c.h)
+
+obj = $(patsubst %.c,$(BUILD)/obj/%.o,$(patsubst $(BUILD)/%,%,$(1)))
+daemon_obj := $(call obj,$(daemon_src))
+proto_obj := $(proto_names:%=$(BUILD)/obj/gen/%.pb-c.o)
+core_obj := $(call obj,$(core_src))
+cudaface_obj := $(call obj,$(cudaface_src))
+ctl_obj := $(call obj,$(ctl_src))
+
+DAEMON_A := $(BUILD)/libdetshare-daemon.a
+DAEMON_LIBS := -luv -lprotobuf-c -lzstd -llz4 -lxxhash -linih -ldl -lm
+
+PROGRAMS := $(BUILD)/detshared $(BUILD)/libexec/detshare-worker $(BUILD)/libexec/detshare-helper $(BUILD)/detsharectl \
+	$(BUILD)/detshare-ptx
+LIBRARIES := $(BUILD)/libdetshare-client.so $(BUILD)/cuda/libcuda.so.1
+POLICIES := $(policy_src:policies/%.c=$(BUILD)/policies/%.so)
+
+.PHONY: all
+all: $(PROGRAMS) $(LIBRARIES) $(POLICIES)
+
+# --- generated protocol code ------------------------------------------------------------------------------------------
+$(BUILD)/gen/%.pb-c.c $(BUILD)/gen/%.pb-c.h: proto/%.proto $(wildcard proto/*.proto)
+	@mkdir -p $(BUILD)/gen
+	protoc-c -Iproto --c_out=$(BUILD)/gen proto/$*.proto
+
+$(BUILD)/obj/gen/%.o: $(BUILD)/gen/%.c
+	@mkdir -p $(@D)
+	$(CC) $(CPPFLAGS) $(CFLAGS) -Wno-error -Wno-shadow -Wno-missing-prototypes -c -o $@ $<
+
+# --- objects ----------------------------------------------------------------------------------------------------------
+$(BUILD)/obj/%.o: %.c | $(proto_hdr)
+	@mkdir -p $(@D)
+	$(CC) $(CPPFLAGS) $(CFLAGS) $(CFLAGS_$(notdir $(basename $<))) -MMD -MP -c -o $@ $<
+
+$(call obj,$(cudaface_src)): CPPFLAGS += -I$(CUDA_ROOT)/include
+# the interpreter's lane loops are what the simulated GPU spends its time in
+$(BUILD)/obj/daemon/ptx/interp%.o: CFLAGS += -O3 -fno-math-errno -ffp-contract=off
+
+$(DAEMON_A): $(daemon_obj) $(proto_obj)
+	@rm -f $@
+	$(AR) rcs $@ $^
+
+# --- programs ---------------------------------------------------------------------------------------------------------
+$(BUILD)/detshared: $(BUILD)/obj/daemon/supervisor/main.o $(DAEMON_A)
+	$(CC) $(LDFLAGS) -o $@ $^ $(DAEMON_LIBS)
+$(BUILD)/libexec/detshare-worker: $(BUILD)/obj/daemon/worker/main.o $(DAEMON_A)
+	@mkdir -p $(@D)
+	$(CC) $(LDFLAGS) -rdynamic -o $@ $^ $(DAEMON_LIBS)
+$(BUILD)/libexec/detshare-helper: $(BUILD)/obj/daemon/helper/main.o $(DAEMON_A)
+	@mkdir -p $(@D)
+	$(CC) $(LDFLAGS) -o $@ $^ $(DAEMON_LIBS)
+$(BUILD)/detshare-ptx: $(BUILD)/obj/daemon/ptx/main.o $(DAEMON_A)
+	$(CC) $(LDFLAGS) -o $@ $^ $(DAEMON_LIBS)
+
+$(BUILD)/libdetshare-client.so: $(core_obj) $(proto_obj) client-lib/core/libdetshare-client.sym
+	$(CC) $(LDFLAGS) -shared -Wl,-Bsymbolic -Wl,-soname,libdetshare-client.so -Wl,--version-script=client-lib/core/libdetshare-client.sym \
+		-o $@ $(core_obj) $(proto_obj) -lprotobuf-c
+$(BUILD)/cuda/libcuda.so.1: $(cudaface_obj) client-lib/cuda/libcuda.sym $(BUILD)/libdetshare-client.so
+	@mkdir -p $(@D)
+	$(CC) $(LDFLAGS) -shared -Wl,-Bsymbolic -Wl,-soname,libcuda.so.1 -Wl,--version-script=client-lib/cuda/libcuda.sym \
+		-Wl,-rpath,'$$ORIGIN/..' -o $@ $(cudaface_obj) -L$(BUILD) -ldetshare-client
+	ln -sf libcuda.so.1 $(@D)/libcuda.so
+$(BUILD)/detsharectl: $(ctl_obj) $(BUILD)/libdetshare-client.so
+	$(CC) $(LDFLAGS) -Wl,-rpath,'$$ORIGIN' -o $@ $(ctl_obj) -L$(BUILD) -ldetshare-client -lsmartcols
+$(BUILD)/policies/%.so: $(BUILD)/obj/policies/%.o
+	@mkdir -p $(@D)
+	$(CC) $(LDFLAGS) -shared -o $@ $<
+
+-include $(shell find $(BUILD)/obj -name '*.d' 2>/dev/null)
+
+include tests/tests.mk
+
+.PHONY: deps lint install clean
+deps:
+	.ci/deps.sh
+
+lint:
+	.ci/lint.sh
+
+clean:
+	rm -rf $(BUILD)

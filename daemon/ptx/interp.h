@@ -1,0 +1,143 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Executing PTX on the CPU
+ *
+ * A ds_interp is one parsed module made ready to run: instructions decoded, branches resolved, reconvergence points
+ * computed, globals and constants laid out in memory of its own. ds_interp_run_block executes one thread block to its
+ * end, 32 lanes of a warp per step, and says what it cost; the simulated device calls it block by block and turns the
+ * cost into time. The interpreter reads no clock, starts no thread, and holds no state between blocks except the
+ * module's global variables, so that the same launch gives the same bits however its blocks are spread.
+ *
+ * Every access of a kernel to global memory is checked against the ranges of the launch (the session's own memory) and
+ * the module's globals; shared and local accesses against their sizes. A kernel can therefore not touch
+ * anything but its session's memory: a bad access ends the block with a fault that names the address and the PTX line.
+ *
+ * Not here: timing, scheduling of blocks, several blocks at once (clusters), textures.
+ */
+#pragma once
+
+#include <stdatomic.h>
+#include <stddef.h>
+#include <stdint.h>
+
+typedef struct ds_interp ds_interp;
+typedef struct ds_interp_kernel ds_interp_kernel;
+typedef struct ds_interp_block ds_interp_block;
+struct ds_ptx_module; /* ptx.h */
+struct ds_ptx_diags;
+
+/* Addresses that a kernel sees for shared and local memory as generic addresses: never a mapped user address. */
+#define DS_INTERP_SHARED_BASE (UINT64_C(1) << 56)
+#define DS_INTERP_LOCAL_BASE (UINT64_C(2) << 56)
+
+/* Memory that a launch may touch; va is a host pointer as well. Sorted by va, disjoint. */
+struct ds_interp_range {
+        uint64_t va;
+        uint64_t size;
+};
+
+enum ds_interp_fault {
+        DS_INTERP_OK = 0,
+        DS_INTERP_FAULT_ADDRESS,    /* access outside the launch's memory */
+        DS_INTERP_FAULT_MISALIGNED, /* access not aligned to its size */
+        DS_INTERP_FAULT_TRAP,       /* trap or brkpt executed */
+        DS_INTERP_FAULT_ASSERT,     /* __assertfail called */
+        DS_INTERP_FAULT_BARRIER,    /* warps wait at barriers that can never complete */
+        DS_INTERP_FAULT_BUDGET,     /* the block executed more than max_instructions */
+        DS_INTERP_FAULT_ABORTED,    /* *abort became non-zero */
+        DS_INTERP_FAULT_STACK,      /* call depth or local memory exhausted */
+        DS_INTERP_FAULT_ILLEGAL,    /* something that the program may not do, see message */
+        _DS_INTERP_FAULT_MAX,
+};
+
+struct ds_interp_launch {
+        const ds_interp_kernel *kernel;
+        uint32_t grid[3];
+        uint32_t block[3];
+        uint32_t dynamic_shared; /* bytes behind the kernel's static shared memory */
+        const void *params;      /* packed by the kernel's parameter layout */
+        size_t params_size;
+        const struct ds_interp_range *ranges;
+        size_t n_ranges;
+        uint64_t max_instructions;      /* warp instructions per block; 0 = 2^40 */
+        const _Atomic uint32_t *abort;  /* NULL or polled at every backward branch and barrier */
+        uint64_t clock_ns;              /* what %globaltimer reads at block start */
+        uint32_t sm_id, n_sms;          /* %smid, %nsmid */
+};
+
+/* What a block did. Warp-level counts: one instruction executed by a warp counts once. */
+struct ds_interp_cost {
+        uint64_t instructions;
+        uint64_t memory_instructions; /* global/generic loads, stores, atomics */
+        uint64_t sectors;             /* 32-byte sectors of global memory touched by them */
+        uint64_t shared_instructions;
+        uint64_t special_instructions; /* sin, ex2, div, sqrt, 64-bit float... */
+        uint64_t tensor_instructions;
+        uint64_t barriers;
+        uint64_t critical_path; /* instructions of the warp that executed most */
+};
+
+struct ds_interp_result {
+        enum ds_interp_fault fault;
+        uint64_t address;      /* of a bad access */
+        uint32_t line;         /* of the PTX text, 0 if unknown */
+        uint32_t thread[3];    /* the first lane that faulted */
+        char message[160];     /* one sentence for the client's error text */
+        struct ds_interp_cost cost;
+};
+
+struct ds_interp_kernel_info {
+        const char *name;
+        uint32_t n_params;
+        const struct ds_interp_param *params; /* offsets and sizes in the packed block */
+        uint32_t params_size;
+        uint32_t static_shared;
+        uint32_t local_bytes; /* per thread */
+        uint32_t const_bytes; /* of the module */
+        uint32_t registers;   /* estimate per thread: live 32-bit registers, 16..255, for occupancy */
+        uint32_t max_threads; /* .maxntid product, else 1024 */
+        uint32_t ptx_version; /* 90 for 9.0 */
+        uint32_t target;      /* 90 for sm_90 */
+};
+
+struct ds_interp_param {
+        uint32_t offset;
+        uint32_t size;
+};
+
+/*
+ * Make a parsed and validated module ready to run. The module must outlive the interpreter. Returns 0, -ENOMEM, or
+ * DS_INTERP_E_UNSUPPORTED with the reasons (instruction and line) added to diags. Global variables are initialised.
+ */
+#define DS_INTERP_E_UNSUPPORTED 1
+int ds_interp_new(const struct ds_ptx_module *module, struct ds_ptx_diags *diags, ds_interp **ret);
+ds_interp *ds_interp_free(ds_interp *interp);
+
+const ds_interp_kernel *ds_interp_find_kernel(const ds_interp *interp, const char *name);
+const ds_interp_kernel *ds_interp_kernel_at(const ds_interp *interp, size_t index); /* NULL past the end */
+const struct ds_interp_kernel_info *ds_interp_kernel_info(const ds_interp_kernel *kernel);
+/* A module variable of the global or constant space: 0 and its address (host pointer as well) and size, or -ENOENT. */
+int ds_interp_find_global(const ds_interp *interp, const char *name, uint64_t *ret_va, uint64_t *ret_size);
+/* True when the module has variables of the global space, which a launch may write. */
+int ds_interp_has_globals(const ds_interp *interp);
+
+/* Working memory (registers, shared, local) to run blocks with, reused from block to block. One per executing thread. */
+ds_interp_block *ds_interp_block_new(void);
+ds_interp_block *ds_interp_block_free(ds_interp_block *block);
+
+/*
+ * Run block (x, y, z) of the launch to its end. Returns 0 with *result filled (look at result->fault), or -ENOMEM.
+ * Dimensions must have been checked by the caller (threads <= 1024, shared within the device's limit).
+ */
+int ds_interp_run_block(ds_interp_block *work, const struct ds_interp_launch *launch, uint32_t x, uint32_t y, uint32_t z,
+        struct ds_interp_result *result);
+
+static inline void ds_interp_freep(ds_interp **p)
+{
+        *p = ds_interp_free(*p);
+}
+
+static inline void ds_interp_block_freep(ds_interp_block **p)
+{
+        *p = ds_interp_block_free(*p);
+}

@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The allocator seam
+ *
+ * Every allocation of the daemon goes through these, so that a test can make the n-th one fail
+ * (ds_alloc_fail_after) and prove that nothing crashes, leaks or loses a charge. They return NULL on failure and never
+ * abort. Sizes are overflow-checked.
+ */
+#pragma once
+
+#include <stddef.h>
+#include <stdint.h>
+
+void *ds_alloc(size_t size);
+/* zeroed; NULL when n * size overflows */
+void *ds_alloc0(size_t n, size_t size);
+/* as realloc with n * size checked; the old block stays valid on failure */
+void *ds_realloc(void *p, size_t n, size_t size);
+char *ds_strdup(const char *s);
+char *ds_strndup(const char *s, size_t n);
+/* Frees p (NULL is fine) and returns NULL. */
+void *ds_free(void *p);
+
+/* Test seam: the (n+1)-th allocation from now on fails once; negative switches it off. Process wide. */
+void ds_alloc_fail_after(int64_t n);
+
+static inline void ds_freep(void *pp)
+{
+        void **p = pp;
+
+        *p = ds_free(*p);
+}

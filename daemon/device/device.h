@@ -1,0 +1,215 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The device vtable: all that the daemon may ask of a GPU
+ *
+ * Two complete implementations stand behind it: `sim`, a GPU in software that executes PTX on the CPU under a virtual
+ * clock, and `cuda`, a real GPU. Everything above (scheduler, worker) and every device test runs on both.
+ *
+ * Rules that hold for both:
+ *  - All calls come from one thread, the owner. None blocks: work is submitted with a token and comes back from poll().
+ *  - A stream is an in-order queue of a rung. Rungs and their fixed pools of streams are built before serving
+ *    (rung_create) and never afterwards.
+ *  - Memory is made in slabs with an exportable file descriptor, mapped at an address the caller chooses, so that it can
+ *    outlive this process and be mapped at the same address by the next one.
+ *  - Addresses, kernels and mappings belong to a `space` (one session's memory). Work runs in one space and may touch
+ *    only that.
+ *  - Times are nanoseconds of the device's clock: real monotonic time on a GPU, the virtual clock on the sim.
+ *
+ * Status values in completions and returned positive codes are CUDA's error numbers (CUresult), so that they can travel
+ * to the client unread; negative returns are fatal errno values.
+ */
+#pragma once
+
+#include <stddef.h>
+#include <stdint.h>
+
+typedef struct ds_device ds_device;
+typedef struct ds_device_kernel ds_device_kernel;
+typedef struct ds_device_module ds_device_module;
+
+/* The CUresult values that the daemon itself speaks; numbers are CUDA's public ones. */
+enum ds_cuda_error {
+        DS_CUDA_SUCCESS = 0,
+        DS_CUDA_INVALID_VALUE = 1,
+        DS_CUDA_OUT_OF_MEMORY = 2,
+        DS_CUDA_NOT_INITIALIZED = 3,
+        DS_CUDA_NO_DEVICE = 100,
+        DS_CUDA_INVALID_IMAGE = 200,
+        DS_CUDA_NO_BINARY_FOR_GPU = 209,
+        DS_CUDA_INVALID_PTX = 218,
+        DS_CUDA_INVALID_HANDLE = 400,
+        DS_CUDA_NOT_FOUND = 500,
+        DS_CUDA_NOT_READY = 600,
+        DS_CUDA_ILLEGAL_ADDRESS = 700,
+        DS_CUDA_LAUNCH_OUT_OF_RESOURCES = 701,
+        DS_CUDA_LAUNCH_TIMEOUT = 702,
+        DS_CUDA_ASSERT = 710,
+        DS_CUDA_ILLEGAL_INSTRUCTION = 715,
+        DS_CUDA_MISALIGNED_ADDRESS = 716,
+        DS_CUDA_LAUNCH_FAILED = 719,
+        DS_CUDA_NOT_SUPPORTED = 801,
+        DS_CUDA_UNKNOWN = 999,
+};
+
+#define DS_DEVICE_ATTRIBUTES 160 /* attributes[id] for CUdevice_attribute id; 0 = unknown */
+#define DS_DEVICE_TPCS_MAX 128
+#define DS_DEVICE_RUNGS_MAX 64
+#define DS_DEVICE_STREAMS_PER_RUNG 8 /* per priority level */
+#define DS_DEVICE_PRIORITIES 2       /* 0 = high (LS), 1 = low (BE) */
+#define DS_DEVICE_MESSAGE_MAX 200
+
+struct ds_tpc_mask {
+        uint64_t word[DS_DEVICE_TPCS_MAX / 64];
+};
+
+struct ds_device_info {
+        char name[64];  /* as the GPU's own name; simulated ones say so: "DetShare sim:h200" */
+        char model[32]; /* "h200" */
+        uint8_t uuid[16];
+        uint32_t simulated; /* 1: no figure from it is a GPU's */
+        uint32_t cc_major, cc_minor;
+        uint32_t n_sms, n_tpcs;
+        uint64_t memory_bytes;
+        uint64_t slab_granularity; /* slab sizes and mapping addresses are multiples of this, bytes */
+        int32_t attributes[DS_DEVICE_ATTRIBUTES];
+};
+
+struct ds_rung_info {
+        struct ds_tpc_mask mask;
+        uint32_t n_tpcs, n_sms;
+};
+
+struct ds_kernel_param {
+        uint32_t offset, size; /* in the packed parameter block, bytes */
+};
+
+struct ds_kernel_info {
+        const char *name; /* lives as long as the module */
+        uint32_t n_params;
+        const struct ds_kernel_param *params;
+        uint32_t params_size;
+        uint32_t max_threads;
+        uint32_t static_shared, local_bytes, const_bytes, registers;
+        uint32_t ptx_version, binary_version; /* 90, 90 */
+        uint32_t cooperative;                 /* needs all blocks resident */
+};
+
+struct ds_launch {
+        uint32_t stream;
+        uint32_t space;
+        const ds_device_kernel *kernel;
+        uint32_t grid[3], block[3];
+        uint32_t shared_bytes;        /* dynamic */
+        const void *params;           /* copied before launch() returns */
+        uint32_t params_size;
+        uint32_t max_resident_blocks; /* 0 = what fits; a bound on interference, optional for an implementation */
+        uint64_t deadline_ns;         /* device time after start at which the kernel is given up; 0 = none */
+};
+
+enum ds_copy_kind {
+        DS_COPY_HTOD,
+        DS_COPY_DTOH,
+        DS_COPY_DTOD,
+        DS_COPY_HTOH,
+        _DS_COPY_MAX,
+};
+
+/* height rows of width bytes; 1-D copies have height 1. All addresses are mapped in the space. */
+struct ds_copy {
+        uint32_t stream;
+        uint32_t space;
+        enum ds_copy_kind kind;
+        uint64_t dst, src;
+        uint64_t width, height;
+        uint64_t dst_pitch, src_pitch;
+};
+
+/* height rows of width elements of element_size (1, 2, 4) bytes. */
+struct ds_memset {
+        uint32_t stream;
+        uint32_t space;
+        uint64_t dst;
+        uint32_t value, element_size;
+        uint64_t width, height;
+        uint64_t pitch; /* bytes */
+};
+
+struct ds_completion {
+        uint64_t token;
+        int32_t status; /* enum ds_cuda_error */
+        uint64_t start_ns, end_ns;
+        char message[DS_DEVICE_MESSAGE_MAX]; /* when status is an error: which kernel, address, line */
+};
+
+struct ds_device_ops {
+        uint32_t version; /* DS_DEVICE_OPS_VERSION */
+        const char *name; /* "sim", "cuda" */
+
+        /* spec: what follows "sim:" or "cuda:". -ENODEV when there is no such device. */
+        int (*open)(const char *spec, ds_device **ret);
+        ds_device *(*close)(ds_device *device);
+        const struct ds_device_info *(*info)(ds_device *device);
+
+        /* Rungs, before serving only. The id is dense from 0; its streams are rung_stream(id, priority, 0..7). */
+        int (*rung_create)(ds_device *device, const struct ds_tpc_mask *mask, uint32_t *ret_rung);
+        const struct ds_rung_info *(*rung_info)(ds_device *device, uint32_t rung);
+
+        /* Spaces: -EEXIST, -ENOENT. Removing one unmaps what it maps; no work of it may be in flight. */
+        int (*space_add)(ds_device *device, uint32_t space);
+        int (*space_remove)(ds_device *device, uint32_t space);
+
+        /* A slab: zeroed device memory with an fd that keeps it alive. DS_CUDA_OUT_OF_MEMORY is contract. */
+        int (*mem_create)(ds_device *device, uint64_t size, int *ret_fd);
+        /* Map a slab (made here or by an earlier worker) at va. The fd stays the caller's. */
+        int (*mem_map)(ds_device *device, uint32_t space, int fd, uint64_t va, uint64_t size);
+        int (*mem_unmap)(ds_device *device, uint32_t space, uint64_t va, uint64_t size);
+        /* Host memory of a memfd, mapped at va in this process and made known to the GPU. */
+        int (*host_map)(ds_device *device, uint32_t space, int fd, uint64_t va, uint64_t size);
+        int (*host_unmap)(ds_device *device, uint32_t space, uint64_t va, uint64_t size);
+
+        /*
+         * A module from an image that the helper checked. Contract: DS_CUDA_INVALID_PTX, _INVALID_IMAGE,
+         * _NO_BINARY_FOR_GPU, _OUT_OF_MEMORY with a text in log (NUL-terminated). The image is copied.
+         */
+        int (*module_load)(ds_device *device, uint32_t space, const void *image, size_t size, char *log, size_t log_size,
+                ds_device_module **ret);
+        ds_device_module *(*module_unload)(ds_device *device, ds_device_module *module);
+        const ds_device_kernel *(*kernel_find)(ds_device_module *module, const char *name);
+        const ds_device_kernel *(*kernel_at)(ds_device_module *module, size_t index); /* NULL past the end */
+        const struct ds_kernel_info *(*kernel_info)(const ds_device_kernel *kernel);
+        int (*global_find)(ds_device_module *module, const char *name, uint64_t *ret_va, uint64_t *ret_size); /* -ENOENT */
+        int (*module_has_globals)(ds_device_module *module); /* writable state that dies with this process */
+
+        /* Work. Returns 0 (token will come back once), a CUDA error (nothing was queued), or a negative errno. */
+        int (*launch)(ds_device *device, const struct ds_launch *launch, uint64_t token);
+        int (*copy)(ds_device *device, const struct ds_copy *copy, uint64_t token);
+        int (*memset)(ds_device *device, const struct ds_memset *memset, uint64_t token);
+        /* Everything submitted to `to` from now on waits for everything submitted to `from` so far. */
+        int (*fence)(ds_device *device, uint32_t from, uint32_t to);
+        /* Ask running and queued work of a space to end early; its tokens come back with an error. May do nothing. */
+        void (*abort)(ds_device *device, uint32_t space);
+
+        /* Finished work, oldest first; returns how many were written. */
+        size_t (*poll)(ds_device *device, struct ds_completion *completions, size_t n);
+        /* Becomes readable when poll may have something that it did not have before; -1 if it must be polled. */
+        int (*event_fd)(ds_device *device);
+        uint64_t (*now)(ds_device *device);
+        /*
+         * Virtual clocks only (NULL on a GPU): let time pass up to the next thing that happens on the device, at most
+         * to limit_ns (UINT64_MAX = no limit). 0: the clock moved or completions are ready; -EAGAIN: a kernel is still
+         * being executed on the CPU, wait for event_fd; -ETIME: nothing can happen on the device before limit_ns, and
+         * with a limit the clock now stands there.
+         */
+        int (*advance)(ds_device *device, uint64_t limit_ns);
+};
+
+#define DS_DEVICE_OPS_VERSION 1
+
+/* stream ids are dense: rung, then priority, then index */
+static inline uint32_t ds_device_stream(uint32_t rung, uint32_t priority, uint32_t index)
+{
+        return (rung * DS_DEVICE_PRIORITIES + priority) * DS_DEVICE_STREAMS_PER_RUNG + index;
+}
+
+/* "sim:h200" -> the sim's table and "h200"; NULL when no implementation has that name. */
+const struct ds_device_ops *ds_device_find(const char *spec, const char **ret_rest);

@@ -1,0 +1,122 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The client core: one session of this process with the daemon
+ *
+ * What the faces (libcuda.so.1, detshare.h, detsharectl) stand on: the connection and its requests, the submission ring, the
+ * completion page, memory. Exported from libdetshare-client.so under the version node DETSHARE_PRIVATE, for the faces
+ * of the same build only.
+ *
+ * All functions return 0, a CUDA error number (positive, below 10000), or a daemon status (detshare.proto, from
+ * 10000); dsc_cuda() folds the latter into the nearest CUDA error. They may be called from any thread, never exit and never
+ * take a signal. After fork() a child gets DSC_NOT_INITIALIZED (3) from all of them. When the daemon is gone every
+ * call returns within 100 ms: 999 (unknown) once connected, 100 (no device) when it never was.
+ */
+#pragma once
+
+#include <stddef.h>
+#include <stdint.h>
+
+typedef struct dsc_session dsc_session;
+
+#define DSC_PARAMS_MAX 4096
+
+struct dsc_device {
+        char name[64];
+        char model[32];
+        uint8_t uuid[16];
+        uint64_t memory_bytes;
+        uint32_t n_attributes;
+        int32_t attributes[256];
+        int simulated;
+        uint32_t n_sms;
+};
+
+struct dsc_param {
+        uint32_t offset, size;
+};
+
+struct dsc_kernel {
+        uint64_t id;
+        char *name;
+        uint32_t n_params;
+        struct dsc_param *params;
+        uint32_t params_size, max_threads, static_shared, local_bytes, const_bytes, registers, ptx_version, binary_version;
+};
+
+struct dsc_launch {
+        uint64_t kernel;
+        uint32_t grid[3], block[3];
+        uint32_t shared_bytes;
+        const void *params; /* packed */
+        uint32_t params_size;
+};
+
+enum dsc_copy_kind { DSC_HTOD, DSC_DTOH, DSC_DTOD, DSC_HTOH };
+
+/* Both sides device or pinned addresses of this session; height rows of width bytes. */
+struct dsc_copy {
+        enum dsc_copy_kind kind;
+        uint64_t dst, src, width, height, dst_pitch, src_pitch;
+};
+
+struct dsc_memset {
+        uint64_t dst;
+        uint32_t value, element_size;
+        uint64_t width, height, pitch;
+};
+
+/*
+ * The process's session, connecting on first use (environment: DETSHARE_SOCKET, DETSHARE_CLASS, DETSHARE_SLO_MS,
+ * DETSHARE_MEM_LIMIT, DETSHARE_SM_PERCENT, DETSHARE_NAME). NULL and *ret_error when that fails; it is tried again by the
+ * next call. DETSHARE_TRANSPORT=rpc makes a session that uses the socket only (no ring, no shared arena).
+ */
+dsc_session *dsc_get(int *ret_error);
+int dsc_cuda(int error); /* any return value as a CUDA error number */
+const char *dsc_message(void); /* the daemon's words on the calling thread's last error, "" if none */
+int dsc_sticky_error(dsc_session *s); /* CUDA error of the session, 0 if none; also after a worker's death with work in flight */
+int dsc_reset(dsc_session *s); /* free everything of the session in the daemon and clear the sticky error */
+
+const struct dsc_device *dsc_device(dsc_session *s); /* fetched at connect; never NULL */
+int dsc_mem_alloc(dsc_session *s, uint64_t bytes, uint64_t *ret_address);
+int dsc_mem_free(dsc_session *s, uint64_t address);
+int dsc_mem_info(dsc_session *s, uint64_t *ret_free, uint64_t *ret_total);
+/* Pinned memory: a pointer that is the device address as well. Unavailable over DETSHARE_TRANSPORT=rpc: plain memory then. */
+int dsc_host_alloc(dsc_session *s, uint64_t bytes, void **ret);
+int dsc_host_free(dsc_session *s, void *p);
+/* What an address is: 0 unknown, 1 device, 2 pinned; fills base and size of its allocation. */
+int dsc_lookup(dsc_session *s, uint64_t address, uint64_t *ret_base, uint64_t *ret_size);
+
+/* log receives the compiler's words (NUL-terminated, may be NULL). */
+int dsc_module_load(dsc_session *s, const void *image, size_t size, char *log, size_t log_size, uint64_t *ret_module);
+int dsc_module_unload(dsc_session *s, uint64_t module);
+int dsc_kernel_get(dsc_session *s, uint64_t module, const char *name, struct dsc_kernel *ret);
+void dsc_kernel_clear(struct dsc_kernel *kernel);
+int dsc_global_get(dsc_session *s, uint64_t module, const char *name, uint64_t *ret_address, uint64_t *ret_bytes);
+/* Names, each malloc'ed, in a malloc'ed array. */
+int dsc_kernel_names(dsc_session *s, uint64_t module, char ***ret_names, size_t *ret_n);
+
+/* Streams are slots; 0 is the legacy default stream and always there. */
+int dsc_stream_create(dsc_session *s, int32_t priority, int non_blocking, uint32_t *ret_stream);
+int dsc_stream_destroy(dsc_session *s, uint32_t stream);
+/* Sequence number of the stream's last operation; what dsc_wait and dsc_query take. */
+uint64_t dsc_stream_tail(dsc_session *s, uint32_t stream);
+
+int dsc_launch(dsc_session *s, uint32_t stream, const struct dsc_launch *launch);
+int dsc_copy(dsc_session *s, uint32_t stream, const struct dsc_copy *copy);
+int dsc_memset(dsc_session *s, uint32_t stream, const struct dsc_memset *memset);
+/* Copies with pageable host memory, through the staging arena in overlapped chunks, height rows. The host buffer may be reused on return. */
+int dsc_write(dsc_session *s, uint32_t stream, uint64_t dst, uint64_t dst_pitch, const void *src, size_t src_pitch, size_t width,
+        size_t height);
+/* Complete on return. */
+int dsc_read(dsc_session *s, uint32_t stream, void *dst, size_t dst_pitch, uint64_t src, uint64_t src_pitch, size_t width,
+        size_t height);
+
+int dsc_event_create(dsc_session *s, uint64_t *ret_event); /* timed events only; untimed ones need no object: use event 0 */
+int dsc_event_destroy(dsc_session *s, uint64_t event);
+int dsc_event_record(dsc_session *s, uint32_t stream, uint64_t event, uint64_t *ret_seq);
+int dsc_event_elapsed(dsc_session *s, uint64_t start, uint64_t end, int64_t *ret_ns); /* 600 when not both have ended */
+int dsc_stream_wait(dsc_session *s, uint32_t stream, uint32_t other, uint64_t seq);
+
+int dsc_query(dsc_session *s, uint32_t stream, uint64_t seq); /* 0 ended, 600 not yet, or the sticky error */
+int dsc_wait(dsc_session *s, uint32_t stream, uint64_t seq);  /* 0 or the sticky error */
+int dsc_wait_all(dsc_session *s);

@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Framed, non-blocking Unix stream connections with file descriptors beside the frames
+ *
+ * A frame is a little-endian uint32 with the payload's length and the payload. Used for clients, worker and helper alike; the
+ * peer is taken to be hostile: the length is checked before anything is stored, input buffers are bounded by the frame
+ * limit, output by a limit of its own (a peer that does not read is dropped, it does not make us hold memory), and fds that
+ * nobody asked for are bounded and closed.
+ *
+ * File descriptors are kept in arrival order and taken by the frame's reader, who knows from the payload how many
+ * belong to it.
+ */
+#pragma once
+
+#include <stddef.h>
+#include <stdint.h>
+
+typedef struct ds_conn ds_conn;
+
+/* Contract codes */
+#define DS_CONN_E_CLOSED 1   /* the peer has closed, or the connection broke */
+#define DS_CONN_E_PROTOCOL 2 /* length out of range, too many fds */
+#define DS_CONN_E_FULL 3     /* the peer does not read: more than out_max bytes are waiting */
+
+#define DS_CONN_FDS_MAX 16 /* received and not yet taken */
+
+/* Takes over fd (also on failure) and makes it non-blocking. frame_max: payload bytes; out_max: bytes queued. */
+int ds_conn_new(int fd, size_t frame_max, size_t out_max, ds_conn **ret);
+/* Closes the fd and everything queued; NULL is fine; returns NULL. */
+ds_conn *ds_conn_free(ds_conn *conn);
+int ds_conn_fd(const ds_conn *conn);
+
+/* Read what is there, at most a few frames' worth. 0 (also when nothing was there), CLOSED, PROTOCOL or -errno. */
+int ds_conn_read(ds_conn *conn);
+/* The next whole frame: 1 and its payload, valid until the next call on conn; 0 if there is none; PROTOCOL as -EPROTO. */
+int ds_conn_next(ds_conn *conn, const uint8_t **ret_payload, size_t *ret_size);
+/* True while part of a frame is here and the rest is not. */
+int ds_conn_partial(const ds_conn *conn);
+/* Take the oldest n received fds. 0, or DS_CONN_E_PROTOCOL when there are fewer (none is taken then). */
+int ds_conn_take_fds(ds_conn *conn, int *fds, size_t n);
+size_t ds_conn_n_fds(const ds_conn *conn);
+
+/* Queue a frame and send what can be sent. fds are duplicated when they cannot be sent at once. 0, CLOSED, FULL, -errno. */
+int ds_conn_send(ds_conn *conn, const void *payload, size_t size, const int *fds, size_t n_fds);
+/* Send more of what is queued. 0, CLOSED or -errno. */
+int ds_conn_flush(ds_conn *conn);
+int ds_conn_wants_write(const ds_conn *conn);
+
+static inline void ds_conn_freep(ds_conn **p)
+{
+        *p = ds_conn_free(*p);
+}

@@ -1,0 +1,49 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+#
+# Install what DetShare's build and tests need and this machine lacks: Debian packages by apt (as root, else through
+# sudo), and the CUDA toolkit's compiler and headers from NVIDIA's wheels into build/cuda-toolkit where there is
+# no toolkit. Prints what it does; does nothing, quickly, when nothing is missing.
+set -eu
+cd "$(dirname "$0")/.."
+
+packages="gcc g++ clang make pkg-config libuv1-dev libprotobuf-c-dev protobuf-c-compiler protobuf-compiler libinih-dev
+libsmartcols-dev uthash-dev liblz4-dev libzstd-dev libxxhash-dev libcriterion-dev libclang-rt-14-dev cppcheck
+clang-format python3 jq procps"
+
+missing=
+for p in $packages; do
+        dpkg-query -W -f='${Status}\n' "$p" 2>/dev/null | grep -q '^install ok installed' || missing="$missing $p"
+done
+have_cuda() {
+        for d in "${CUDA_HOME:-}" /usr/local/cuda build/cuda-toolkit/nvidia/cu13; do
+                [ -n "$d" ] && [ -f "$d/include/cuda.h" ] && [ -x "$d/bin/nvcc" ] && return 0
+        done
+        return 1
+}
+if ! have_cuda && ! python3 -m pip --version >/dev/null 2>&1; then
+        missing="$missing python3-pip"
+fi
+
+if [ -n "$missing" ]; then
+        echo "deps: installing with apt:$missing"
+        sudo=
+        if [ "$(id -u)" != 0 ]; then
+                sudo=sudo
+                command -v sudo >/dev/null || { echo "deps: not root and no sudo: install by hand:$missing" >&2; exit 1; }
+        fi
+        export DEBIAN_FRONTEND=noninteractive
+        $sudo apt-get update -q >/dev/null
+        # shellcheck disable=SC2086
+        $sudo env DEBIAN_FRONTEND=noninteractive apt-get install -y -q --no-install-recommends $missing >/dev/null
+fi
+
+if ! have_cuda; then
+        echo "deps: no CUDA toolkit found: fetching nvcc 13.0 and its headers into build/cuda-toolkit"
+        rm -rf build/cuda-toolkit
+        mkdir -p build
+        python3 -m pip install -q --no-deps --target build/cuda-toolkit --root-user-action=ignore \
+                nvidia-cuda-nvcc==13.0.88 nvidia-cuda-crt==13.0.88 nvidia-nvvm==13.0.88 nvidia-cuda-runtime==13.0.96
+        chmod -R u+x build/cuda-toolkit/nvidia/cu13/bin build/cuda-toolkit/nvidia/cu13/nvvm/bin
+        have_cuda || { echo "deps: the toolkit's wheels did not bring nvcc" >&2; exit 1; }
+fi

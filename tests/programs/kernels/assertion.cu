@@ -1,0 +1,11 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Device-side assert: holds for one launch, fails for the other. */
+#include <cassert>
+
+extern "C" __global__ void assert_below(const int *in, int limit, int *out)
+{
+        int v = in[threadIdx.x];
+
+        assert(v < limit);
+        out[threadIdx.x] = v;
+}

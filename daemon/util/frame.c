@@ -1,0 +1,395 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "util/frame.h"
+
+#include <assert.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/uio.h>
+
+#include "util/alloc.h"
+#include "util/error.h"
+#include "util/macro.h"
+
+#define HEADER_BYTES 4u
+#define IN_SMALL 1024u /* what an idle connection keeps; a larger buffer goes when it is empty */
+#define READS_MAX 4    /* recvmsg calls per ds_conn_read, so that one busy peer does not hold the loop */
+
+/* A frame, or the rest of one, that the socket did not take. */
+struct out_frame {
+        struct out_frame *next;
+        size_t size, sent; /* header and payload */
+        size_t n_fds;
+        int fds[DS_CONN_FDS_MAX];
+        uint8_t data[];
+};
+
+struct ds_conn {
+        int fd;
+        size_t frame_max, out_max;
+        uint8_t *in;
+        size_t in_cap, in_start, in_end;
+        int in_fds[DS_CONN_FDS_MAX];
+        size_t n_in_fds;
+        struct out_frame *out_head, **out_tail;
+        size_t out_bytes; /* queued and not yet sent */
+};
+
+static uint32_t get_le32(const uint8_t *p)
+{
+        return (uint32_t)p[0] | (uint32_t)p[1] << 8 | (uint32_t)p[2] << 16 | (uint32_t)p[3] << 24;
+}
+
+static void put_le32(uint8_t *p, uint32_t v)
+{
+        p[0] = (uint8_t)v;
+        p[1] = (uint8_t)(v >> 8);
+        p[2] = (uint8_t)(v >> 16);
+        p[3] = (uint8_t)(v >> 24);
+}
+
+static void close_fds(int *fds, size_t n)
+{
+        for (size_t i = 0; i < n; i++)
+                fds[i] = ds_close(fds[i]);
+}
+
+static struct out_frame *out_frame_free(struct out_frame *frame)
+{
+        close_fds(frame->fds, frame->n_fds);
+        return ds_free(frame);
+}
+
+int ds_conn_new(int fd, size_t frame_max, size_t out_max, ds_conn **ret)
+{
+        ds_cleanup(ds_closep) int owned = fd;
+        ds_conn *conn;
+        int flags;
+
+        assert(frame_max > 0 && frame_max <= UINT32_MAX);
+        assert(out_max >= frame_max + HEADER_BYTES);
+        flags = fcntl(fd, F_GETFL);
+        if (flags < 0 || fcntl(fd, F_SETFL, flags | O_NONBLOCK) < 0)
+                return ds_error_origin(-errno);
+        conn = ds_alloc0(1, sizeof(*conn));
+        if (!conn)
+                return ds_error_origin(-ENOMEM);
+        conn->fd = DS_TAKE_FD(owned);
+        conn->frame_max = frame_max;
+        conn->out_max = out_max;
+        conn->out_tail = &conn->out_head;
+        *ret = conn;
+        return 0;
+}
+
+ds_conn *ds_conn_free(ds_conn *conn)
+{
+        if (!conn)
+                return NULL;
+        while (conn->out_head) {
+                struct out_frame *next = conn->out_head->next;
+
+                out_frame_free(conn->out_head);
+                conn->out_head = next;
+        }
+        close_fds(conn->in_fds, conn->n_in_fds);
+        ds_close(conn->fd);
+        ds_free(conn->in);
+        return ds_free(conn);
+}
+
+int ds_conn_fd(const ds_conn *conn)
+{
+        return conn->fd;
+}
+
+/* Bytes that the frame at in_start needs in all, header included; IN_SMALL while its length is not known; 0 if it lies.
+ */
+static size_t frame_need(const ds_conn *conn)
+{
+        uint32_t length;
+
+        if (conn->in_end - conn->in_start < HEADER_BYTES)
+                return IN_SMALL;
+        length = get_le32(conn->in + conn->in_start);
+        if (length == 0 || length > conn->frame_max)
+                return 0;
+        return HEADER_BYTES + length;
+}
+
+/* Make room for at least one byte more, and for all of a frame whose length is known. */
+static int make_room(ds_conn *conn)
+{
+        size_t have = conn->in_end - conn->in_start, need;
+        uint8_t *bigger;
+
+        if (have == 0) {
+                conn->in_start = conn->in_end = 0;
+                if (conn->in_cap > IN_SMALL) {
+                        conn->in = ds_free(conn->in);
+                        conn->in_cap = 0;
+                }
+        }
+        need = frame_need(conn);
+        if (!need)
+                return DS_CONN_E_PROTOCOL;
+        if (conn->in_start > 0 && conn->in_cap - conn->in_start < need) {
+                memmove(conn->in, conn->in + conn->in_start, have);
+                conn->in_start = 0;
+                conn->in_end = have;
+        }
+        if (conn->in_cap >= need)
+                return 0;
+        bigger = ds_realloc(conn->in, DS_MAX(need, (size_t)IN_SMALL), 1);
+        if (!bigger)
+                return ds_error_origin(-ENOMEM);
+        conn->in = bigger;
+        conn->in_cap = DS_MAX(need, (size_t)IN_SMALL);
+        return 0;
+}
+
+/* Keep what came beside the bytes. Whatever is too much is closed here. */
+static int keep_fds(ds_conn *conn, struct msghdr *msg)
+{
+        int r = msg->msg_flags & MSG_CTRUNC ? DS_CONN_E_PROTOCOL : 0;
+
+        for (struct cmsghdr *c = CMSG_FIRSTHDR(msg); c; c = CMSG_NXTHDR(msg, c)) {
+                size_t n = (c->cmsg_len - CMSG_LEN(0)) / sizeof(int);
+
+                if (c->cmsg_level != SOL_SOCKET || c->cmsg_type != SCM_RIGHTS)
+                        continue;
+                for (size_t i = 0; i < n; i++) {
+                        int fd;
+
+                        memcpy(&fd, CMSG_DATA(c) + i * sizeof(int), sizeof(fd));
+                        if (r == 0 && conn->n_in_fds < DS_CONN_FDS_MAX) {
+                                conn->in_fds[conn->n_in_fds++] = fd;
+                        } else {
+                                ds_close(fd);
+                                r = DS_CONN_E_PROTOCOL;
+                        }
+                }
+        }
+        return r;
+}
+
+/* One recvmsg. 1: something came and the buffer was filled; 0: nothing more for now. */
+static int read_once(ds_conn *conn)
+{
+        union {
+                struct cmsghdr align;
+                char bytes[CMSG_SPACE(sizeof(int) * DS_CONN_FDS_MAX)];
+        } control;
+        size_t room = conn->in_cap - conn->in_end;
+        struct iovec iov = {.iov_base = conn->in + conn->in_end, .iov_len = room};
+        struct msghdr msg = {.msg_iov = &iov,
+                .msg_iovlen = 1,
+                .msg_control = control.bytes,
+                .msg_controllen = sizeof(control.bytes)};
+        ssize_t n;
+        int r;
+
+        assert(room > 0);
+        do
+                n = recvmsg(conn->fd, &msg, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+        while (n < 0 && errno == EINTR);
+        if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK))
+                return 0;
+        if (n < 0 && (errno == ECONNRESET || errno == EPIPE || errno == ENOTCONN))
+                return -DS_CONN_E_CLOSED;
+        if (n < 0)
+                return ds_error_origin(-errno) - DS_CONN_E_FULL;
+        r = keep_fds(conn, &msg);
+        if (r || n == 0)
+                return r ? -r : -DS_CONN_E_CLOSED;
+        conn->in_end += (size_t)n;
+        return (size_t)n == room;
+}
+
+static int have_frame(const ds_conn *conn)
+{
+        size_t have = conn->in_end - conn->in_start;
+
+        return have >= HEADER_BYTES && have - HEADER_BYTES >= get_le32(conn->in + conn->in_start);
+}
+
+int ds_conn_read(ds_conn *conn)
+{
+        for (int i = 0; i < READS_MAX; i++) {
+                int r = make_room(conn);
+
+                if (r)
+                        return r;
+                /* a whole frame waits for its reader: more bytes stay in the socket, where they are the peer's cost */
+                if (conn->in_end == conn->in_cap)
+                        return 0;
+                r = read_once(conn);
+                if (r < -DS_CONN_E_FULL)
+                        return ds_error_trace(r + DS_CONN_E_FULL);
+                if (r < 0)
+                        return -r;
+                if (r == 0 || have_frame(conn))
+                        return 0;
+        }
+        return 0;
+}
+
+int ds_conn_next(ds_conn *conn, const uint8_t **ret_payload, size_t *ret_size)
+{
+        size_t have = conn->in_end - conn->in_start;
+        uint32_t length;
+
+        if (have < HEADER_BYTES)
+                return 0;
+        length = get_le32(conn->in + conn->in_start);
+        if (length == 0 || length > conn->frame_max)
+                return -EPROTO;
+        if (have - HEADER_BYTES < length)
+                return 0;
+        *ret_payload = conn->in + conn->in_start + HEADER_BYTES;
+        *ret_size = length;
+        conn->in_start += HEADER_BYTES + length;
+        return 1;
+}
+
+int ds_conn_partial(const ds_conn *conn)
+{
+        return conn->in_end > conn->in_start && !have_frame(conn);
+}
+
+int ds_conn_take_fds(ds_conn *conn, int *fds, size_t n)
+{
+        if (n > conn->n_in_fds)
+                return DS_CONN_E_PROTOCOL;
+        memcpy(fds, conn->in_fds, n * sizeof(int));
+        conn->n_in_fds -= n;
+        memmove(conn->in_fds, conn->in_fds + n, conn->n_in_fds * sizeof(int));
+        return 0;
+}
+
+size_t ds_conn_n_fds(const ds_conn *conn)
+{
+        return conn->n_in_fds;
+}
+
+/* One sendmsg. Bytes sent (0: the socket is full), -DS_CONN_E_CLOSED, -DS_CONN_E_FULL, or -errno - DS_CONN_E_FULL. */
+static ssize_t send_once(int fd, struct iovec *iov, size_t n_iov, const int *fds, size_t n_fds)
+{
+        union {
+                struct cmsghdr align;
+                char bytes[CMSG_SPACE(sizeof(int) * DS_CONN_FDS_MAX)];
+        } control = {.bytes = {0}};
+        struct msghdr msg = {.msg_iov = iov, .msg_iovlen = n_iov};
+        ssize_t n;
+
+        if (n_fds) {
+                struct cmsghdr *c;
+
+                msg.msg_control = control.bytes;
+                msg.msg_controllen = CMSG_SPACE(sizeof(int) * n_fds);
+                c = CMSG_FIRSTHDR(&msg);
+                c->cmsg_level = SOL_SOCKET;
+                c->cmsg_type = SCM_RIGHTS;
+                c->cmsg_len = CMSG_LEN(sizeof(int) * n_fds);
+                memcpy(CMSG_DATA(c), fds, sizeof(int) * n_fds);
+        }
+        do
+                n = sendmsg(fd, &msg, MSG_DONTWAIT | MSG_NOSIGNAL);
+        while (n < 0 && errno == EINTR);
+        if (n >= 0)
+                return n;
+        if (errno == EAGAIN || errno == EWOULDBLOCK)
+                return 0;
+        if (errno == EPIPE || errno == ECONNRESET || errno == ENOTCONN)
+                return -DS_CONN_E_CLOSED;
+        if (errno == ETOOMANYREFS) /* the peer leaves too many fds in flight */
+                return -DS_CONN_E_FULL;
+        return ds_error_origin(-errno) - DS_CONN_E_FULL;
+}
+
+static int send_error(ssize_t r)
+{
+        return r < -DS_CONN_E_FULL ? (int)r + DS_CONN_E_FULL : (int)-r;
+}
+
+/* Queue what is left of a frame after `sent` bytes of it. */
+static int enqueue(ds_conn *conn, const uint8_t *header, const void *payload, size_t size, size_t sent, const int *fds,
+        size_t n_fds)
+{
+        size_t total = HEADER_BYTES + size;
+        struct out_frame *frame = ds_alloc(sizeof(*frame) + total);
+
+        if (!frame)
+                return ds_error_origin(-ENOMEM);
+        *frame = (struct out_frame){.size = total, .sent = sent};
+        memcpy(frame->data, header, HEADER_BYTES);
+        memcpy(frame->data + HEADER_BYTES, payload, size);
+        if (sent == 0) {
+                for (size_t i = 0; i < n_fds; i++) {
+                        int copy = fcntl(fds[i], F_DUPFD_CLOEXEC, 3);
+
+                        if (copy < 0) {
+                                int r = -errno;
+
+                                out_frame_free(frame);
+                                return ds_error_origin(r);
+                        }
+                        frame->fds[frame->n_fds++] = copy;
+                }
+        }
+        *conn->out_tail = frame;
+        conn->out_tail = &frame->next;
+        conn->out_bytes += total - sent;
+        return 0;
+}
+
+int ds_conn_send(ds_conn *conn, const void *payload, size_t size, const int *fds, size_t n_fds)
+{
+        uint8_t header[HEADER_BYTES];
+        ssize_t sent = 0;
+
+        assert(size > 0 && size <= conn->frame_max);
+        assert(n_fds <= DS_CONN_FDS_MAX);
+        put_le32(header, (uint32_t)size);
+        if (conn->out_bytes + HEADER_BYTES + size > conn->out_max)
+                return DS_CONN_E_FULL;
+        if (!conn->out_head) {
+                struct iovec iov[2] = {{header, HEADER_BYTES}, {(void *)payload, size}};
+
+                sent = send_once(conn->fd, iov, 2, fds, n_fds);
+                if (sent < 0)
+                        return ds_error_trace(send_error(sent));
+                if ((size_t)sent == HEADER_BYTES + size)
+                        return 0;
+        }
+        return ds_error_trace(enqueue(conn, header, payload, size, (size_t)sent, fds, n_fds));
+}
+
+int ds_conn_flush(ds_conn *conn)
+{
+        while (conn->out_head) {
+                struct out_frame *frame = conn->out_head;
+                struct iovec iov = {frame->data + frame->sent, frame->size - frame->sent};
+                ssize_t n = send_once(conn->fd, &iov, 1, frame->fds, frame->n_fds);
+
+                if (n <= 0)
+                        return ds_error_trace(send_error(n));
+                close_fds(frame->fds, frame->n_fds);
+                frame->n_fds = 0;
+                frame->sent += (size_t)n;
+                conn->out_bytes -= (size_t)n;
+                if (frame->sent < frame->size)
+                        continue;
+                conn->out_head = frame->next;
+                if (!conn->out_head)
+                        conn->out_tail = &conn->out_head;
+                out_frame_free(frame);
+        }
+        assert(conn->out_bytes == 0);
+        return 0;
+}
+
+int ds_conn_wants_write(const ds_conn *conn)
+{
+        return conn->out_head != NULL;
+}

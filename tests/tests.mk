@@ -25,3 +25,6 @@ $(BUILD)/tests/unit/%: $(BUILD)/obj/tests/unit/%.o $(DAEMON_A)
 
 .PHONY: unit
 unit: $(unit_bin)
+
+# what a test needs beside its source: data files to build, defines
+-include $(wildcard tests/unit/*.mk)

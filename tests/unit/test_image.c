@@ -1,0 +1,488 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Code images: real ones of every kind that nvcc writes, and damaged ones
+ *
+ * The damaged ones are made from the real ones: cut at every byte, bytes changed under a seed, sizes that lie. None may
+ * crash or read past its bytes (the copies are exact-sized heap blocks, so that ASan sees one byte too many), and
+ * whatever is handed out as PTX must be whole text.
+ */
+#include <criterion/criterion.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "image/image.h"
+#include "util/alloc.h"
+#include "util/macro.h"
+
+static uint8_t *load(const char *name, size_t *ret_size)
+{
+        char path[256];
+        uint8_t *bytes;
+        long size;
+        FILE *f;
+
+        snprintf(path, sizeof(path), "%s/%s", TEST_IMAGE_DIR, name);
+        f = fopen(path, "rb");
+        cr_assert_not_null(f, "%s is missing: build it with make", path);
+        fseek(f, 0, SEEK_END);
+        size = ftell(f);
+        rewind(f);
+        bytes = malloc((size_t)size);
+        cr_assert_eq(fread(bytes, 1, (size_t)size, f), (size_t)size);
+        fclose(f);
+        *ret_size = (size_t)size;
+        return bytes;
+}
+
+static char *ptx_of(const ds_image *image, size_t index, size_t *ret_length)
+{
+        char message[200] = "", *text = NULL;
+        int r = ds_image_ptx(image, index, message, sizeof(message), &text, ret_length);
+
+        cr_assert_eq(r, 0, "%s", message);
+        cr_assert_eq(strlen(text), *ret_length);
+        return text;
+}
+
+/* Opens whatever the bytes are and takes every entry: returns how many texts came out. */
+static int exercise(const uint8_t *bytes, size_t size)
+{
+        char message[200] = "", *text;
+        size_t length, index;
+        ds_image *image = NULL;
+        int r, n = 0;
+
+        r = ds_image_open(bytes, size, message, sizeof(message), &image);
+        cr_assert(r >= 0);
+        if (r) {
+                cr_assert_null(image);
+                cr_assert(message[0], "a refusal without words");
+                return 0;
+        }
+        cr_assert(ds_image_count(image) <= DS_IMAGE_ENTRIES_MAX);
+        ds_image_choose_ptx(image, 90, 1, &index);
+        for (size_t i = 0; i < ds_image_count(image); i++) {
+                text = NULL;
+                message[0] = 0;
+                r = ds_image_ptx(image, i, message, sizeof(message), &text, &length);
+                cr_assert(r >= 0);
+                if (r) {
+                        cr_assert_null(text);
+                        cr_assert(message[0]);
+                        continue;
+                }
+                cr_assert_eq(strlen(text), length);
+                cr_assert(length <= DS_IMAGE_PTX_MAX);
+                ds_free(text);
+                n++;
+        }
+        ds_image_free(image);
+        return n;
+}
+
+static void expect_refused(const void *bytes, size_t size, int code, const char *word)
+{
+        char message[200] = "";
+        ds_image *image = NULL;
+        uint8_t *copy = malloc(size ? size : 1);
+        int r;
+
+        memcpy(copy, bytes, size);
+        r = ds_image_open(copy, size, message, sizeof(message), &image);
+        cr_assert_eq(r, code, "%d: %s", r, message);
+        cr_assert_null(image);
+        cr_assert(strstr(message, word), "'%s' does not say '%s'", message, word);
+        free(copy);
+}
+
+Test(image, same_text_from_every_compression)
+{
+        const char *archs[] = {"sm_75", "sm_90", "sm_90a"}, *modes[] = {"none", "balance", "speed", "size"};
+        char name[64], *reference, *text;
+        size_t size, length, reference_length, index;
+        ds_image *image;
+        uint8_t *bytes;
+
+        for (size_t a = 0; a < DS_ARRAY_SIZE(archs); a++) {
+                reference = NULL;
+                for (size_t m = 0; m < DS_ARRAY_SIZE(modes); m++) {
+                        snprintf(name, sizeof(name), "%s.%s.fatbin", archs[a], modes[m]);
+                        bytes = load(name, &size);
+                        cr_assert_eq(ds_image_open(bytes, size, NULL, 0, &image), 0, "%s", name);
+                        cr_assert(ds_image_count(image) >= 2);
+                        cr_assert_eq(ds_image_choose_ptx(image, 90, 0, &index), 0);
+                        text = ptx_of(image, index, &length);
+                        cr_assert(strstr(text, ".entry saxpy("), "%s", name);
+                        cr_assert(strstr(text, ".entry reduce("), "%s", name);
+                        if (!reference) {
+                                reference = text;
+                                reference_length = length;
+                        } else {
+                                cr_assert_eq(length, reference_length, "%s", name);
+                                cr_assert_str_eq(text, reference, "%s", name);
+                                ds_free(text);
+                        }
+                        ds_image_free(image);
+                        free(bytes);
+                }
+                ds_free(reference);
+        }
+}
+
+Test(image, compression_is_really_used)
+{
+        const char *names[] = {"sm_90.balance.fatbin", "sm_90.speed.fatbin", "sm_90.size.fatbin"};
+        const struct ds_image_entry *e;
+        size_t size, index;
+        ds_image *image;
+        uint8_t *bytes;
+
+        for (size_t i = 0; i < DS_ARRAY_SIZE(names); i++) {
+                bytes = load(names[i], &size);
+                cr_assert_eq(ds_image_open(bytes, size, NULL, 0, &image), 0);
+                cr_assert_eq(ds_image_choose_ptx(image, 90, 0, &index), 0);
+                e = ds_image_entry(image, index);
+                cr_assert(e->unpacked_size > e->size + e->size / 4, "%s is not compressed", names[i]);
+                ds_image_free(image);
+                free(bytes);
+        }
+}
+
+Test(image, entries_say_what_they_are)
+{
+        const struct ds_image_entry *e;
+        int ptx = 0, elf = 0;
+        ds_image *image;
+        uint8_t *bytes;
+        size_t size;
+
+        bytes = load("sm_90a.balance.fatbin", &size);
+        cr_assert_eq(ds_image_open(bytes, size, NULL, 0, &image), 0);
+        for (size_t i = 0; i < ds_image_count(image); i++) {
+                e = ds_image_entry(image, i);
+                cr_assert_eq(e->sm, 90);
+                ptx += e->kind == DS_IMAGE_PTX;
+                elf += e->kind == DS_IMAGE_ELF;
+                if (e->kind == DS_IMAGE_PTX)
+                        cr_assert_eq(e->version_major, 9);
+        }
+        cr_assert(ptx >= 1 && elf == 1, "%d PTX and %d ELF entries", ptx, elf);
+        cr_assert_null(ds_image_entry(image, ds_image_count(image)));
+        ds_image_free(image);
+        free(bytes);
+}
+
+Test(image, cubins)
+{
+        struct {
+                const char *name;
+                uint32_t sm;
+        } cubins[] = {{"sm_75.cubin", 75}, {"sm_90.cubin", 90}};
+        char message[200], *text;
+        size_t size, index, length;
+        ds_image *image;
+        uint8_t *bytes;
+
+        for (size_t i = 0; i < DS_ARRAY_SIZE(cubins); i++) {
+                bytes = load(cubins[i].name, &size);
+                cr_assert_eq(ds_image_open(bytes, size, message, sizeof(message), &image), 0, "%s", message);
+                cr_assert_eq(ds_image_count(image), 1);
+                cr_assert_eq(ds_image_entry(image, 0)->kind, DS_IMAGE_ELF);
+                cr_assert_eq(ds_image_entry(image, 0)->sm, cubins[i].sm);
+                cr_assert_eq(ds_image_choose_ptx(image, 90, 1, &index), -ENOENT);
+                cr_assert_eq(ds_image_ptx(image, 0, message, sizeof(message), &text, &length), DS_IMAGE_E_UNSUPPORTED);
+                ds_image_free(image);
+                for (size_t cut = 0; cut < size; cut++) {
+                        uint8_t *copy = malloc(cut ? cut : 1);
+
+                        memcpy(copy, bytes, cut);
+                        exercise(copy, cut);
+                        free(copy);
+                }
+                free(bytes);
+        }
+}
+
+Test(image, code_only_has_no_ptx)
+{
+        ds_image *image;
+        size_t size, index;
+        uint8_t *bytes = load("code_only.fatbin", &size);
+
+        cr_assert_eq(ds_image_open(bytes, size, NULL, 0, &image), 0);
+        cr_assert(ds_image_count(image) >= 1);
+        cr_assert_eq(ds_image_choose_ptx(image, 90, 1, &index), -ENOENT);
+        ds_image_free(image);
+        free(bytes);
+}
+
+Test(image, text)
+{
+        const char text[] = "// made by hand\n.version 8.3\n  .target sm_90a, debug\n.address_size 64\n";
+        const struct ds_image_entry *e;
+        size_t length, index;
+        ds_image *image;
+        char *copy;
+
+        cr_assert_eq(ds_image_open(text, sizeof(text), NULL, 0, &image), 0);
+        e = ds_image_entry(image, 0);
+        cr_assert_eq(e->kind, DS_IMAGE_PTX);
+        cr_assert_eq(e->sm, 90);
+        cr_assert_eq(e->arch_specific, 1);
+        cr_assert_eq(e->version_major, 8);
+        cr_assert_eq(e->version_minor, 3);
+        cr_assert_eq(ds_image_choose_ptx(image, 90, 0, &index), 0);
+        cr_assert_eq(ds_image_choose_ptx(image, 100, 0, &index), -ENOENT, "sm_90a code runs on 9.0 only");
+        cr_assert_eq(ds_image_choose_ptx(image, 61, 1, &index), 0);
+        copy = ptx_of(image, 0, &length);
+        cr_assert_str_eq(copy, text);
+        ds_free(copy);
+        ds_image_free(image);
+}
+
+/* A container of stored PTX entries for the given targets, built by hand. */
+static size_t container(uint8_t *p, const uint32_t *sms, size_t n, uint32_t flags, uint64_t unpacked)
+{
+        uint64_t step = 64 + 8, total = n * step;
+        uint32_t magic = 0xBA55ED50, version = 0x00100001, kind = 0x01010001, header = 64;
+        uint64_t payload = 8, f = flags;
+
+        memcpy(p, &magic, 4);
+        memcpy(p + 4, &version, 4);
+        memcpy(p + 8, &total, 8);
+        for (size_t i = 0; i < n; i++) {
+                uint8_t *e = p + 16 + i * step;
+
+                memset(e, 0, step);
+                memcpy(e, &kind, 4);
+                memcpy(e + 4, &header, 4);
+                memcpy(e + 8, &payload, 8);
+                memcpy(e + 28, &sms[i], 4);
+                memcpy(e + 40, &f, 8);
+                memcpy(e + 56, &unpacked, 8);
+                memcpy(e + 64, "// ptx\n", 8);
+        }
+        return 16 + total;
+}
+
+Test(image, choice_of_target)
+{
+        const uint32_t sms[] = {80, 75, 90, 120};
+        struct {
+                uint32_t cc;
+                int any, r;
+                size_t index;
+        } cases[] = {
+                {90, 0, 0, 2},
+                {89, 0, 0, 0},
+                {75, 0, 0, 1},
+                {121, 0, 0, 3},
+                {61, 0, -ENOENT, 0},
+                {61, 1, 0, 1},
+        };
+        uint8_t bytes[512];
+        size_t size = container(bytes, sms, 4, 0, 0), index;
+        ds_image *image;
+
+        cr_assert_eq(ds_image_open(bytes, size, NULL, 0, &image), 0);
+        for (size_t i = 0; i < DS_ARRAY_SIZE(cases); i++) {
+                index = 0;
+                cr_assert_eq(ds_image_choose_ptx(image, cases[i].cc, cases[i].any, &index), cases[i].r);
+                cr_assert_eq(index, cases[i].index, "case %zu chose %zu", i, index);
+        }
+        ds_image_free(image);
+}
+
+Test(image, refusals_have_words)
+{
+        const uint32_t sm = 90;
+        uint8_t bytes[256];
+        size_t size = container(bytes, &sm, 1, 0, 0);
+        uint64_t big;
+
+        expect_refused("", 0, DS_IMAGE_E_INVALID, "empty");
+        expect_refused("\0\0\0\0", 4, DS_IMAGE_E_INVALID, "empty");
+        expect_refused("ab\1", 3, DS_IMAGE_E_INVALID, "offset 2");
+        expect_refused("\xb1\x43\x62\x46\1\0\0\0", 8, DS_IMAGE_E_UNSUPPORTED, "wrapper");
+        expect_refused("\177ELF", 4, DS_IMAGE_E_INVALID, "cut off");
+        expect_refused(bytes, 12, DS_IMAGE_E_INVALID, "cut off");
+        expect_refused(bytes, size - 1, DS_IMAGE_E_INVALID, "only");
+
+        bytes[4] = 2;
+        expect_refused(bytes, size, DS_IMAGE_E_UNSUPPORTED, "version");
+        bytes[4] = 1;
+        big = UINT64_MAX;
+        memcpy(bytes + 8, &big, 8);
+        expect_refused(bytes, size, DS_IMAGE_E_INVALID, "claims");
+        container(bytes, &sm, 1, 0, 0);
+        memcpy(bytes + 16 + 8, &big, 8); /* payload size that wraps around when added */
+        expect_refused(bytes, size, DS_IMAGE_E_INVALID, "does not fit");
+        container(bytes, &sm, 1, 0, 0);
+        memset(bytes + 16 + 4, 0, 4); /* header of 0 bytes: an entry that would never end */
+        expect_refused(bytes, size, DS_IMAGE_E_INVALID, "does not fit");
+        container(bytes, &sm, 1, 0, 0);
+        bytes[16 + 16] = 9; /* more compressed bytes than payload */
+        expect_refused(bytes, size, DS_IMAGE_E_INVALID, "does not fit");
+}
+
+Test(image, too_many_entries)
+{
+        uint32_t sms[DS_IMAGE_ENTRIES_MAX + 1] = {};
+        uint8_t *bytes = malloc(16 + 72 * DS_ARRAY_SIZE(sms));
+        ds_image *image;
+        size_t size;
+
+        size = container(bytes, sms, DS_IMAGE_ENTRIES_MAX, 0, 0);
+        cr_assert_eq(ds_image_open(bytes, size, NULL, 0, &image), 0);
+        cr_assert_eq(ds_image_count(image), DS_IMAGE_ENTRIES_MAX);
+        ds_image_free(image);
+        size = container(bytes, sms, DS_IMAGE_ENTRIES_MAX + 1, 0, 0);
+        expect_refused(bytes, size, DS_IMAGE_E_TOO_LARGE, "256");
+        free(bytes);
+}
+
+static int unpack_hand_made(uint32_t flags, uint64_t declared, char *message, size_t message_size)
+{
+        const uint32_t sm = 90;
+        uint8_t bytes[256];
+        size_t size = container(bytes, &sm, 1, flags, declared), length = 0;
+        ds_image *image;
+        char *text = NULL;
+        int r;
+
+        cr_assert_eq(ds_image_open(bytes, size, NULL, 0, &image), 0);
+        r = ds_image_ptx(image, 0, message, message_size, &text, &length);
+        cr_assert_eq(!r, !!text);
+        ds_free(text);
+        ds_image_free(image);
+        return r;
+}
+
+Test(image, declared_sizes_are_capped)
+{
+        char message[200];
+
+        cr_assert_eq(unpack_hand_made(0x2000, DS_IMAGE_PTX_MAX + 1, message, sizeof(message)), DS_IMAGE_E_TOO_LARGE);
+        cr_assert_eq(unpack_hand_made(0x8000, UINT64_MAX, message, sizeof(message)), DS_IMAGE_E_TOO_LARGE);
+        cr_assert(strstr(message, "64 MiB"));
+        cr_assert_eq(unpack_hand_made(0x8000, 100, message, sizeof(message)), DS_IMAGE_E_INVALID);
+        cr_assert_eq(unpack_hand_made(0x2000, 0, message, sizeof(message)), DS_IMAGE_E_INVALID);
+        cr_assert_eq(unpack_hand_made(0xa000, 100, message, sizeof(message)), DS_IMAGE_E_UNSUPPORTED);
+        cr_assert_eq(unpack_hand_made(0x10000, 0, message, sizeof(message)), DS_IMAGE_E_UNSUPPORTED);
+        cr_assert_eq(unpack_hand_made(0, 0, message, sizeof(message)), 0);
+}
+
+/* The declared size of a real compressed entry, made one larger, one smaller, and huge. */
+Test(image, declared_sizes_that_lie)
+{
+        const char *names[] = {"sm_75.balance.fatbin", "sm_75.speed.fatbin"};
+        const int64_t lies[] = {-1, 1, 1 << 20, -16};
+        char message[200] = "", *text;
+        size_t size, index, length, at;
+        uint64_t value;
+        ds_image *image;
+        uint8_t *bytes;
+
+        for (size_t i = 0; i < 2; i++) {
+                bytes = load(names[i], &size);
+                cr_assert_eq(ds_image_open(bytes, size, NULL, 0, &image), 0);
+                cr_assert_eq(ds_image_choose_ptx(image, 75, 0, &index), 0);
+                value = ds_image_entry(image, index)->unpacked_size;
+                ds_image_free(image);
+                for (at = 16; at + 8 <= size && memcmp(bytes + at, &value, 8); at++)
+                        ;
+                cr_assert(at + 8 <= size, "declared size not found");
+                for (size_t l = 0; l < DS_ARRAY_SIZE(lies); l++) {
+                        uint64_t lie = value + (uint64_t)lies[l];
+
+                        memcpy(bytes + at, &lie, 8);
+                        cr_assert_eq(ds_image_open(bytes, size, NULL, 0, &image), 0);
+                        cr_assert_eq(ds_image_ptx(image, index, message, sizeof(message), &text, &length),
+                                DS_IMAGE_E_INVALID, "%s: a lie of %lld went through", names[i], (long long)lies[l]);
+                        ds_image_free(image);
+                }
+                free(bytes);
+        }
+}
+
+Test(image, every_truncation)
+{
+        const char *names[] = {"sm_75.balance.fatbin", "sm_90.speed.fatbin", "sm_90.size.fatbin", "sm_75.none.fatbin"};
+        uint8_t *bytes, *copy;
+        size_t size;
+        int r;
+
+        for (size_t i = 0; i < DS_ARRAY_SIZE(names); i++) {
+                bytes = load(names[i], &size);
+                cr_assert(exercise(bytes, size) >= 1);
+                for (size_t cut = 0; cut < size; cut++) {
+                        copy = malloc(cut ? cut : 1);
+                        memcpy(copy, bytes, cut);
+                        r = exercise(copy, cut);
+                        /* less than a magic number may be the beginning of a text */
+                        cr_assert(!r || cut < 4, "%s cut at %zu gave a text", names[i], cut);
+                        free(copy);
+                }
+                free(bytes);
+        }
+}
+
+static uint64_t next_random(uint64_t *state)
+{
+        *state ^= *state << 13;
+        *state ^= *state >> 7;
+        *state ^= *state << 17;
+        return *state;
+}
+
+Test(image, seeded_mutations)
+{
+        const char *names[] = {"sm_75.balance.fatbin", "sm_90.speed.fatbin", "sm_90a.size.fatbin", "sm_75.none.fatbin"};
+        uint64_t seed = 0x5eed0001, state = seed;
+        uint8_t *bytes, *copy;
+        size_t size, at;
+
+        for (size_t i = 0; i < DS_ARRAY_SIZE(names); i++) {
+                bytes = load(names[i], &size);
+                copy = malloc(size);
+                for (int round = 0; round < 3000; round++) {
+                        memcpy(copy, bytes, size);
+                        for (uint64_t n = 1 + next_random(&state) % 8; n; n--) {
+                                at = next_random(&state) % (n & 1 ? size : 160);
+                                copy[at] = (uint8_t)next_random(&state);
+                        }
+                        exercise(copy, size);
+                }
+                free(copy);
+                free(bytes);
+        }
+}
+
+Test(image, out_of_memory_is_said)
+{
+        size_t size, length, index;
+        uint8_t *bytes = load("sm_75.balance.fatbin", &size);
+        ds_image *image = NULL;
+        char *text = NULL;
+        int r;
+
+        for (int n = 0;; n++) {
+                ds_alloc_fail_after(n);
+                r = ds_image_open(bytes, size, NULL, 0, &image);
+                if (!r)
+                        r = ds_image_choose_ptx(image, 75, 0, &index);
+                if (!r)
+                        r = ds_image_ptx(image, index, NULL, 0, &text, &length);
+                ds_alloc_fail_after(-1);
+                image = ds_image_free(image);
+                if (!r)
+                        break;
+                cr_assert_eq(r, -ENOMEM);
+                cr_assert_null(text);
+                cr_assert(n < 10);
+        }
+        ds_free(text);
+        free(bytes);
+}

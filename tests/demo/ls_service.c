@@ -1,0 +1,198 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The demo's latency-sensitive service: a small image network that answers requests at the arrivals of a trace
+ *
+ * A Driver API program: it loads kernels, keeps its weights on the device, and for every arrival copies an image in,
+ * runs the network (28 kernels) and copies the answer out. The latency of a request is from its arrival to its answer,
+ * on the device clock (virtual on a simulated device), so a request that finds the service busy pays for the wait.
+ * Prints one line per request: its arrival and its latency in ns, and the hash of its answer.
+ *
+ * usage: ls_service KERNELS.ptx TRACE.json REQUESTS TIME_DIVISOR
+ */
+#include <detshare/detshare.h>
+
+#include "common.h"
+
+#define IMAGE 32
+#define CLASSES 10
+#define STAGES 4
+#define WIDEST (16 * IMAGE * IMAGE)
+
+static CUfunction k_conv, k_depthwise, k_gemm, k_bias_relu, k_bias_gelu, k_pool, k_norm, k_softmax;
+static CUstream stream;
+
+/* A depthwise-separable stage: c_in channels of size x size to c_out, the size divided by stride. */
+struct stage {
+        int c_in, c_out, size, stride;
+        CUdeviceptr depthwise, depthwise_bias, pointwise, pointwise_bias;
+};
+
+struct network {
+        CUdeviceptr image, a, b, answer;
+        CUdeviceptr stem, stem_bias;
+        struct stage stage[STAGES];
+        CUdeviceptr gain, bias, hidden, hidden_bias, head;
+};
+
+static void launch(CUfunction f, int gx, int gy, int gz, int bx, int by, size_t shared, void **params)
+{
+        CHECK(cuLaunchKernel(f, (unsigned)gx, (unsigned)gy, (unsigned)gz, (unsigned)bx, (unsigned)by, 1,
+                (unsigned)shared, stream, params, NULL));
+}
+
+static void bias_relu(CUdeviceptr x, CUdeviceptr bias, int channels, int plane)
+{
+        void *params[] = {&x, &bias, &channels, &plane};
+
+        launch(k_bias_relu, (channels * plane + 127) / 128, 1, 1, 128, 1, 0, params);
+}
+
+static void gemm(CUdeviceptr a, CUdeviceptr b, CUdeviceptr c, int m, int n, int k)
+{
+        void *params[] = {&a, &b, &c, &m, &n, &k};
+
+        launch(k_gemm, (n + 15) / 16, (m + 15) / 16, 1, 16, 16, 0, params);
+}
+
+static void run_stage(struct network *net, struct stage *s)
+{
+        int out = s->size / s->stride, plane = out * out;
+        void *params[] = {&net->a, &s->depthwise, &net->b, &s->size, &s->size, &s->stride};
+
+        launch(k_depthwise, (out + 15) / 16, (out + 7) / 8, s->c_in, 16, 8, 0, params);
+        bias_relu(net->b, s->depthwise_bias, s->c_in, plane);
+        gemm(s->pointwise, net->b, net->a, s->c_out, plane, s->c_in);
+        bias_relu(net->a, s->pointwise_bias, s->c_out, plane);
+}
+
+static void run_head(struct network *net, int channels, int plane)
+{
+        int classes = CLASSES;
+        void *pool[] = {&net->a, &net->b, &plane};
+        void *norm[] = {&net->b, &net->gain, &net->bias, &channels};
+        void *gelu[] = {&net->a, &net->hidden_bias, &channels};
+        void *soft[] = {&net->answer, &classes};
+
+        launch(k_pool, channels, 1, 1, 64, 1, 0, pool);
+        launch(k_norm, 1, 1, 1, 64, 1, 0, norm);
+        gemm(net->b, net->hidden, net->a, 1, channels, channels);
+        launch(k_bias_gelu, (channels + 127) / 128, 1, 1, 128, 1, 0, gelu);
+        gemm(net->a, net->head, net->answer, 1, CLASSES, channels);
+        launch(k_softmax, 1, 1, 1, 32, 1, 0, soft);
+}
+
+static void infer(struct network *net, const float *image, float *answer)
+{
+        int c_in = 3, size = IMAGE, stride = 1, last = STAGES - 1;
+        void *stem[] = {&net->image, &net->stem, &net->a, &c_in, &size, &size, &stride};
+
+        CHECK(cuMemcpyHtoDAsync(net->image, image, 3 * IMAGE * IMAGE * sizeof(float), stream));
+        launch(k_conv, 2, 4, net->stage[0].c_in, 16, 8, 3 * 9 * sizeof(float), stem);
+        bias_relu(net->a, net->stem_bias, net->stage[0].c_in, IMAGE * IMAGE);
+        for (int i = 0; i < STAGES; i++)
+                run_stage(net, &net->stage[i]);
+        size = net->stage[last].size / net->stage[last].stride;
+        run_head(net, net->stage[last].c_out, size * size);
+        CHECK(cuMemcpyDtoHAsync(answer, net->answer, CLASSES * sizeof(float), stream));
+        CHECK(cuStreamSynchronize(stream));
+}
+
+static void build(struct network *net)
+{
+        static const int shape[STAGES][4] = {{16, 32, 32, 2}, {32, 32, 16, 1}, {32, 64, 16, 2}, {64, 64, 8, 1}};
+        uint32_t seed = 20251120;
+
+        CHECK(cuMemAlloc(&net->image, 3 * IMAGE * IMAGE * sizeof(float)));
+        CHECK(cuMemAlloc(&net->a, WIDEST * sizeof(float)));
+        CHECK(cuMemAlloc(&net->b, WIDEST * sizeof(float)));
+        CHECK(cuMemAlloc(&net->answer, CLASSES * sizeof(float)));
+        net->stem = demo_weights(16 * 3 * 9, 0.3f, &seed);
+        net->stem_bias = demo_weights(16, 0.1f, &seed);
+        for (int i = 0; i < STAGES; i++) {
+                struct stage *s = &net->stage[i];
+
+                *s = (struct stage){shape[i][0], shape[i][1], shape[i][2], shape[i][3], 0, 0, 0, 0};
+                s->depthwise = demo_weights((size_t)s->c_in * 9, 0.4f, &seed);
+                s->depthwise_bias = demo_weights((size_t)s->c_in, 0.1f, &seed);
+                s->pointwise = demo_weights((size_t)s->c_in * (size_t)s->c_out, 0.3f, &seed);
+                s->pointwise_bias = demo_weights((size_t)s->c_out, 0.1f, &seed);
+        }
+        net->gain = demo_weights(64, 1, &seed);
+        net->bias = demo_weights(64, 0.1f, &seed);
+        net->hidden = demo_weights(64 * 64, 0.2f, &seed);
+        net->hidden_bias = demo_weights(64, 0.1f, &seed);
+        net->head = demo_weights(64 * CLASSES, 0.5f, &seed);
+}
+
+static void load_kernels(const char *path)
+{
+        char *ptx = demo_read_file(path);
+        CUmodule module;
+
+        CHECK(cuModuleLoadData(&module, ptx));
+        free(ptx);
+        CHECK(cuModuleGetFunction(&k_conv, module, "conv3x3"));
+        CHECK(cuModuleGetFunction(&k_depthwise, module, "depthwise3x3"));
+        CHECK(cuModuleGetFunction(&k_gemm, module, "gemm"));
+        CHECK(cuModuleGetFunction(&k_bias_relu, module, "bias_relu"));
+        CHECK(cuModuleGetFunction(&k_bias_gelu, module, "bias_gelu"));
+        CHECK(cuModuleGetFunction(&k_pool, module, "average_pool"));
+        CHECK(cuModuleGetFunction(&k_norm, module, "layer_norm"));
+        CHECK(cuModuleGetFunction(&k_softmax, module, "softmax"));
+}
+
+/* Answer `requests` requests; gaps is the JSON list of seconds between arrivals. */
+static void serve(struct network *net, const char *gaps, long requests, double divisor)
+{
+        static float image[3 * IMAGE * IMAGE];
+        float answer[CLASSES];
+        const char *p = strchr(gaps, '[');
+        uint32_t seed = 7;
+        uint64_t now, arrival;
+
+        if (detshare_now(&arrival) < 0 || !p)
+                exit(1);
+        for (long i = 0; i < requests; i++) {
+                char *end;
+                double gap = strtod(p + 1, &end);
+
+                if (end == p + 1)
+                        exit(1); /* the trace is shorter than the requests asked for */
+                p = end;
+                arrival += (uint64_t)(gap * 1e9 / divisor);
+                for (size_t j = 0; j < sizeof(image) / sizeof(image[0]); j++)
+                        image[j] = demo_random(&seed);
+                detshare_sleep_until(arrival);
+                infer(net, image, answer);
+                detshare_now(&now);
+                printf("%llu %llu %016llx\n", (unsigned long long)arrival, (unsigned long long)(now - arrival),
+                        (unsigned long long)demo_hash(DEMO_HASH_START, answer, sizeof(answer)));
+        }
+}
+
+int main(int argc, char **argv)
+{
+        static float image[3 * IMAGE * IMAGE];
+        struct network net = {0};
+        float answer[CLASSES];
+        CUcontext context;
+        CUdevice device;
+        char *gaps;
+
+        if (argc != 5) {
+                fprintf(stderr, "usage: %s KERNELS.ptx TRACE.json REQUESTS TIME_DIVISOR\n", argv[0]);
+                return 2;
+        }
+        CHECK(cuInit(0));
+        CHECK(cuDeviceGet(&device, 0));
+        CHECK(cuDevicePrimaryCtxRetain(&context, device));
+        CHECK(cuCtxSetCurrent(context));
+        CHECK(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
+        load_kernels(argv[1]);
+        build(&net);
+        infer(&net, image, answer); /* warm */
+        gaps = demo_read_file(argv[2]);
+        serve(&net, gaps, strtol(argv[3], NULL, 10), strtod(argv[4], NULL));
+        free(gaps);
+        return 0;
+}

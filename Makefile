@@ -11,7 +11,7 @@ CC ?= gcc
 OPT ?= -O2
 PREFIX ?= /usr
 DESTDIR ?=
-LIBDIR ?= $(PREFIX)/lib/$(shell $(CC) -print-multiarch)
+LIBDIR ?= $(PREFIX)/lib/$(shell $(CC) -print-multiarch 2>/dev/null)
 
 CUDA_INC := $(firstword $(wildcard $(addsuffix /include/cuda.h,$(CUDA_HOME) /usr/local/cuda build/cuda-toolkit/nvidia/cu13)))
 CUDA_ROOT := $(patsubst %/include/cuda.h,%,$(CUDA_INC))

@@ -28,3 +28,35 @@ unit: $(unit_bin)
 
 # what a test needs beside its source: data files to build, defines
 -include $(wildcard tests/unit/*.mk)
+
+# --- the sanitizer gate and its proof -----------------------------------------------------------------------------------
+$(BUILD)/tests/gate/proof: $(BUILD)/obj/tests/gate/proof.o
+	@mkdir -p $(@D)
+	$(CC) $(LDFLAGS) -o $@ $^ -lcriterion
+
+# --- the demo -------------------------------------------------------------------------------------------------------------
+DEMO_BIN := $(BUILD)/demo/ls_service $(BUILD)/demo/be_job $(BUILD)/demo/demo
+$(BUILD)/demo/kernels.ptx: tests/demo/kernels.cu
+	@mkdir -p $(@D)
+	$(NVCC) -arch=sm_75 -ptx -o $@ $<
+$(BUILD)/obj/tests/demo/%.o $(BUILD)/obj/tests/programs/%.o: CPPFLAGS += -I$(CUDA_ROOT)/include
+$(BUILD)/demo/demo: $(BUILD)/obj/tests/demo/demo.o
+	@mkdir -p $(@D)
+	$(CC) $(LDFLAGS) -o $@ $^
+# unmodified Driver API programs: linked with -lcuda, found at run time through LD_LIBRARY_PATH
+$(BUILD)/demo/%: $(BUILD)/obj/tests/demo/%.o | $(LIBRARIES)
+	@mkdir -p $(@D)
+	$(CC) $(LDFLAGS) -o $@ $^ -L$(BUILD)/cuda -lcuda -L$(BUILD) -ldetshare-client -Wl,-rpath-link,$(BUILD)
+
+.PHONY: demo demo-build test test-build check
+demo-build: all $(DEMO_BIN) $(BUILD)/demo/kernels.ptx
+demo: deps
+	@$(MAKE) --no-print-directory -s -j2 demo-build
+	@$(BUILD)/demo/demo -b $(BUILD)
+
+test-build: demo-build kernels unit race programs $(BUILD)/tests/gate/proof
+# deps first in a make of its own: what it installs decides what the next one finds
+test: deps
+	@$(MAKE) --no-print-directory -s -j2 test-build
+	@$(MAKE) --no-print-directory -s -j2 BUILD=$(BUILD)/asan SAN=address,undefined OPT=-O1 all kernels unit $(BUILD)/asan/tests/gate/proof
+	@tests/run.sh $(BUILD)

@@ -1,0 +1,46 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+#
+# Folders are layers and includes point down only: each row says what a folder's files may include with quotes.
+# usage: tests/tree/includes.sh [BUILD]
+set -u
+cd "$(dirname "$0")/../.."
+bad=0
+
+# check FOLDER ALLOWED-PREFIX...
+check() {
+        local folder=$1 f inc ok p
+        shift
+        for f in $(git ls-files "$folder/*.c" "$folder/*.h"); do
+                for inc in $(sed -n 's/^[ \t]*#[ \t]*include[ \t]*"\([^"]*\)".*/\1/p' "$f"); do
+                        ok=0
+                        for p in "$@"; do
+                                case $inc in "$p"*) ok=1 ;; esac
+                        done
+                        [ $ok = 1 ] || { echo "$f: includes \"$inc\", which is not below $folder"; bad=1; }
+                done
+        done
+}
+
+pb="detshare.pb-c.h internal.pb-c.h"
+check proto
+check daemon/util util/
+check daemon/image util/ image/
+check daemon/ptx util/ ptx/
+check daemon/device util/ image/ ptx/ device/ lut/
+check daemon/sched util/ device/device.h sched/ policies/detshare_policy.h
+# shellcheck disable=SC2086
+check daemon/worker util/ image/ ptx/ device/device.h sched/ worker/ proto/ policies/detshare_policy.h $pb
+# shellcheck disable=SC2086
+check daemon/helper util/ image/ ptx/ helper/ proto/ $pb
+# shellcheck disable=SC2086
+check daemon/supervisor util/ supervisor/ proto/ lut/ $pb
+# shellcheck disable=SC2086
+check client-lib/core core/ proto/ detshare/ $pb
+check client-lib/cuda core/ cuda/ detshare/ gen/
+# shellcheck disable=SC2086
+check client-lib/ctl core/ ctl/ detshare/ proto/ lut/ $pb
+check client-lib/include detshare/
+check policies detshare_policy.h policies/detshare_policy.h
+check lut util/ device/device.h lut/
+exit $bad

@@ -115,12 +115,13 @@ enum ds_ptx_type {
         X(RESERVED_SMEM_0, "%reserved_smem_offset_0", 0, B32)                                                          \
         X(RESERVED_SMEM_1, "%reserved_smem_offset_1", 0, B32)                                                          \
         X(PM0, "%pm0", 0, U32)                                                                                         \
-        X(PM1, "%pm1", 0, U32) X(PM2, "%pm2", 0, U32) X(PM3, "%pm3", 0, U32) X(PM4, "%pm4", 0, U32)                    \
-                X(PM5, "%pm5", 0, U32) X(PM6, "%pm6", 0, U32) X(PM7, "%pm7", 0, U32) X(PM0_64, "%pm0_64", 0, U64)      \
-                        X(PM1_64, "%pm1_64", 0, U64) X(PM2_64, "%pm2_64", 0, U64) X(PM3_64, "%pm3_64", 0, U64)         \
-                                X(PM4_64, "%pm4_64", 0, U64) X(PM5_64, "%pm5_64", 0, U64) X(PM6_64, "%pm6_64", 0, U64) \
-                                        X(PM7_64, "%pm7_64", 0, U64)                                                   \
-                                                X(ENVREG, "%envreg", 0, B32) /* component = its number, 0..31 */
+        X(PM1, "%pm1", 0, U32)                                                                                         \
+        X(PM2, "%pm2", 0, U32)                                                                                         \
+        X(PM3, "%pm3", 0, U32) X(PM4, "%pm4", 0, U32) X(PM5, "%pm5", 0, U32) X(PM6, "%pm6", 0, U32)                    \
+                X(PM7, "%pm7", 0, U32) X(PM0_64, "%pm0_64", 0, U64) X(PM1_64, "%pm1_64", 0, U64)                       \
+                        X(PM2_64, "%pm2_64", 0, U64) X(PM3_64, "%pm3_64", 0, U64) X(PM4_64, "%pm4_64", 0, U64)         \
+                                X(PM5_64, "%pm5_64", 0, U64) X(PM6_64, "%pm6_64", 0, U64) X(PM7_64, "%pm7_64", 0, U64) \
+                                        X(ENVREG, "%envreg", 0, B32) /* component = its number, 0..31 */
 
 enum ds_ptx_sreg {
         DS_PTX_SREG_NONE = 0,
@@ -253,11 +254,12 @@ struct ds_ptx_operand {
                 const char *select_text;
         };
         union {
-                struct ds_ptx_operand *elements; /* of a vector; of an address: its coordinates [map, {x, y}] */
                 const struct ds_ptx_var *var;
                 const struct ds_ptx_function *function;
                 struct ds_ptx_call *call;
         };
+        /* Of a vector; of an address what follows its base: [map, {x, y}], [texture, sampler, {x}] */
+        struct ds_ptx_operand *elements;
 };
 
 /* call (rets), callee, (args), targets; */

@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Names in scopes
+ *
+ * A chained hash table whose entries know the depth of the scope they belong to; closing a scope takes its names out
+ * again. Lookup finds the innermost. Names of register ranges (%r of %r<6>) live apart from all others, because %r<6>
+ * does not define %r. Entries are in the module's arena: the table only has to forget them.
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "ptx/ir.h"
+#include "util/arena.h"
+
+enum ds_ptx_symbol_kind {
+        DS_PTX_SYMBOL_REG, /* reg_decl; reg: the (first) dense index, DS_PTX_NO_REG until used */
+        DS_PTX_SYMBOL_RANGE,
+        DS_PTX_SYMBOL_VAR,
+        DS_PTX_SYMBOL_FUNCTION,
+        DS_PTX_SYMBOL_LABEL,
+        DS_PTX_SYMBOL_TARGETS,
+        DS_PTX_SYMBOL_PROTOTYPE,
+};
+
+struct ds_ptx_symbol {
+        const char *name;
+        uint32_t length;
+        uint32_t hash;
+        uint8_t kind;
+        uint8_t depth;
+        uint32_t reg;    /* of a register */
+        uint32_t number; /* of a register of a range */
+        union {
+                const struct ds_ptx_reg_decl *reg_decl;
+                struct ds_ptx_var *var;
+                struct ds_ptx_function *function;
+                const struct ds_ptx_prototype *prototype;
+                uint32_t index; /* of labels and target lists */
+        };
+        struct ds_ptx_symbol *bucket_next;
+        struct ds_ptx_symbol *scope_next;
+};
+
+struct ds_ptx_symtab {
+        ds_arena *arena;
+        struct ds_ptx_symbol **buckets;
+        size_t n_buckets;
+        size_t n;
+        uint32_t depth;
+        struct ds_ptx_symbol *scopes[DS_PTX_MAX_SCOPES + 4];
+};
+
+/* 0 or -ENOMEM. Depth 0 is the module. */
+int ds_ptx_symtab_init(struct ds_ptx_symtab *table, ds_arena *arena);
+/* false when scopes nest too deeply */
+bool ds_ptx_symtab_open(struct ds_ptx_symtab *table);
+void ds_ptx_symtab_close(struct ds_ptx_symtab *table);
+struct ds_ptx_symbol *ds_ptx_symtab_find(const struct ds_ptx_symtab *table, const char *name, size_t length);
+struct ds_ptx_symbol *ds_ptx_symtab_find_range(const struct ds_ptx_symtab *table, const char *name, size_t length);
+/*
+ * Add a name to the scope of `depth` (at most the current one); name must live as long as the table. The caller has
+ * looked for duplicates. NULL when out of memory.
+ */
+struct ds_ptx_symbol *ds_ptx_symtab_add(
+        struct ds_ptx_symtab *table, const char *name, size_t length, enum ds_ptx_symbol_kind kind, uint32_t depth);
+uint32_t ds_ptx_hash(const char *s, size_t n);

@@ -103,8 +103,8 @@ suite_race() {
 }
 
 suite_e2e() {
-        for t in tests/e2e/*.sh; do
-                script "e2e-$(basename "$t" .sh)" "$t" "$build"
+        for t in tests/e2e/*.sh "$build"/tests/e2e/*; do
+                [ -x "$t" ] && script "e2e-$(basename "$t" .sh)" "$t" "$build"
         done
 }
 

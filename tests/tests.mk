@@ -34,6 +34,19 @@ $(BUILD)/tests/gate/proof: $(BUILD)/obj/tests/gate/proof.o
 	@mkdir -p $(@D)
 	$(CC) $(LDFLAGS) -o $@ $^ -lcriterion
 
+# --- end to end: programs that start a daemon of their own ----------------------------------------------------------------
+e2e_src := $(filter-out %/harness.c,$(wildcard tests/e2e/*.c))
+e2e_bin := $(e2e_src:tests/e2e/%.c=$(BUILD)/tests/e2e/%)
+$(BUILD)/e2e/%.ptx: tests/e2e/%.cu
+	@mkdir -p $(@D)
+	$(NVCC) -arch=sm_75 -ptx -o $@ $<
+$(BUILD)/tests/e2e/%: $(BUILD)/obj/tests/e2e/%.o $(BUILD)/obj/tests/e2e/harness.o $(proto_obj) $(BUILD)/libdetshare-client.so
+	@mkdir -p $(@D)
+	$(CC) $(LDFLAGS) -Wl,-rpath,'$$ORIGIN/../..' -o $@ $(filter %.o,$^) -L$(BUILD) -ldetshare-client -lprotobuf-c
+
+.PHONY: e2e
+e2e: $(e2e_bin) $(BUILD)/e2e/death.ptx
+
 # --- the demo -------------------------------------------------------------------------------------------------------------
 DEMO_BIN := $(BUILD)/demo/ls_service $(BUILD)/demo/be_job $(BUILD)/demo/demo
 $(BUILD)/demo/kernels.ptx: tests/demo/kernels.cu
@@ -54,7 +67,7 @@ demo: deps
 	@$(MAKE) --no-print-directory -s -j2 demo-build
 	@$(BUILD)/demo/demo -b $(BUILD)
 
-test-build: demo-build kernels unit race programs $(BUILD)/tests/gate/proof
+test-build: demo-build kernels unit race programs e2e $(BUILD)/tests/gate/proof
 # deps first in a make of its own: what it installs decides what the next one finds
 test: deps
 	@$(MAKE) --no-print-directory -s -j2 test-build

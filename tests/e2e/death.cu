@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: Apache-2.0
+// Kernels of the end-to-end tests: one that writes, one that runs for as long as it is told.
+
+extern "C" __global__ void fill(unsigned *p, unsigned n, unsigned value)
+{
+        unsigned i = blockIdx.x * blockDim.x + threadIdx.x;
+
+        if (i < n)
+                p[i] = value;
+}
+
+extern "C" __global__ void spin(volatile unsigned *p, unsigned n, unsigned rounds)
+{
+        for (unsigned i = 0; i < rounds; i++)
+                p[threadIdx.x] = i;
+}
+
+extern "C" __global__ void bad_address(unsigned *p, unsigned n, unsigned value)
+{
+        *(unsigned *)(0xdead0000ull + value) = n;
+}

@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * End-to-end tests: a real daemon on a private socket, raw protocol clients, and checks that are counted
+ *
+ * A test program starts one daemon, speaks to it as clients do (through the client core, the CUDA face, or raw frames
+ * when it must misbehave), and ends with `N passed, N failed`. Every wait has a deadline. h_baseline() compares what
+ * the daemon holds with what it held before: open fds, windows, charges, sessions, device memory.
+ */
+#pragma once
+
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "detshare.pb-c.h"
+
+/* Count one check; prints FAIL with the text when it does not hold. Returns ok. */
+int h_check(int ok, const char *fmt, ...) __attribute__((__format__(__printf__, 2, 3)));
+/* Prints the count; the exit status of main. */
+int h_finish(void);
+
+/* Start BUILD/detshared with `--socket` and `--device`, and extra arguments up to NULL; waits until it serves. */
+void h_daemon_start(const char *build, const char *device, const char *const *extra);
+/* SIGTERM; returns the milliseconds until exit, or -1 when the exit status was not 0 or 10 s passed. */
+int h_daemon_stop(void);
+pid_t h_daemon_pid(void);
+const char *h_socket(void);
+
+/* A raw connection: -1 on failure. */
+int h_connect(void);
+/* Send one frame (any bytes). 0 or -1. */
+int h_send(int fd, const void *payload, size_t size, const int *fds, size_t n_fds);
+/* The next frame's payload (malloc'ed) within ms; NULL at EOF or timeout. fds: up to 4 received, -1 filled. */
+uint8_t *h_receive(int fd, int ms, size_t *ret_size, int fds[4]);
+/* Request and its reply (free with detshare__reply__free_unpacked(reply, NULL)); NULL when the connection ended. */
+Detshare__Reply *h_call(int fd, Detshare__Request *request, int fds[4]);
+/* Connect and say hello; fills session and window when not NULL. -1 on failure. */
+int h_hello(int control_only, uint64_t *ret_session, uint64_t *ret_base);
+/* 1 when the peer closes within ms. */
+int h_closed(int fd, int ms);
+
+struct h_status {
+        uint32_t sessions, worker_pid, worker_restarts, open_fds, windows, modules, charges;
+        uint64_t memory_slabs, memory_used, launches, completed;
+        char worker_state[32], policy[32];
+};
+/* 0, or -1 when the daemon does not answer. */
+int h_status(struct h_status *status);
+/* Wait up to ms until the daemon holds what `before` says (sessions, fds, windows, charges, memory); counts as one
+ * check. */
+void h_baseline(const struct h_status *before, int ms, const char *what);
+/* A status of a quiet daemon to compare with. */
+struct h_status h_quiet(void);
+
+uint64_t h_now_ms(void);
+void h_sleep_ms(int ms);
+/* a file's bytes, malloc'ed, NUL behind */
+char *h_read_file(const char *path, size_t *ret_size);
+/* xorshift64* with a printed seed: argv or time */
+uint64_t h_random(uint64_t *state);

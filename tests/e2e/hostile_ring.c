@@ -1,0 +1,267 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Hostile rings: a client writes what it likes into its own submission ring, at any time
+ *
+ * Tails that jump or run backwards, records of wrong size, type, stream, handle and address, slots full of random
+ * bytes, records rewritten while the worker reads them. The offender's session ends or gets an error; a good client
+ * beside it sees right results, and the completion page cannot be written by a client at all.
+ *
+ * usage: hostile_ring BUILD [SEED]
+ */
+#include "tests/e2e/harness.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "core/core.h"
+#include "proto/wire.h"
+
+struct attached {
+        int fd, event;
+        struct ds_ring_header *ring;
+        uint8_t *slots;
+        const struct ds_completion_page *page;
+        int page_fd, ring_fd;
+};
+
+static dsc_session *good;
+static struct dsc_kernel good_fill;
+static uint64_t good_memory;
+
+static int good_round(uint32_t value)
+{
+        static uint32_t host[1024];
+        struct {
+                uint64_t p;
+                uint32_t n, value;
+        } params = {good_memory, 1024, value};
+        struct dsc_launch l = {.kernel = good_fill.id,
+                .grid = {4, 1, 1},
+                .block = {256, 1, 1},
+                .params = &params,
+                .params_size = sizeof(params)};
+
+        if (dsc_launch(good, 0, &l) || dsc_read(good, 0, host, 0, good_memory, 0, sizeof(host), 1))
+                return 0;
+        for (int i = 0; i < 1024; i++)
+                if (host[i] != value)
+                        return 0;
+        return 1;
+}
+
+static int attach(struct attached *a)
+{
+        Detshare__Request request = DETSHARE__REQUEST__INIT;
+        Detshare__Attach body = DETSHARE__ATTACH__INIT;
+        Detshare__Reply *reply;
+        int fds[4], ok;
+
+        *a = (struct attached){.fd = h_hello(0, NULL, NULL)};
+        request.id = 2;
+        request.call_case = DETSHARE__REQUEST__CALL_ATTACH;
+        request.attach = &body;
+        reply = a->fd >= 0 ? h_call(a->fd, &request, fds) : NULL;
+        ok = reply && reply->status == 0 && fds[0] >= 0 && fds[1] >= 0 && fds[2] >= 0;
+        if (reply)
+                detshare__reply__free_unpacked(reply, NULL);
+        if (!ok)
+                return 0;
+        a->ring_fd = fds[0];
+        a->page_fd = fds[1];
+        a->event = fds[2];
+        a->ring = mmap(NULL, DS_RING_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, fds[0], 0);
+        a->page = mmap(NULL, DS_PAGE_BYTES, PROT_READ, MAP_SHARED, fds[1], 0);
+        a->slots = (uint8_t *)a->ring + DS_RING_HEADER;
+        return a->ring != MAP_FAILED && a->page != MAP_FAILED;
+}
+
+static void kick(struct attached *a, uint64_t tail)
+{
+        uint64_t one = 1;
+
+        atomic_store(&a->ring->tail, tail);
+        if (write(a->event, &one, sizeof(one)) < 0)
+                h_check(errno == EAGAIN, "eventfd");
+}
+
+static void detach(struct attached *a)
+{
+        munmap(a->ring, DS_RING_BYTES);
+        munmap((void *)a->page, DS_PAGE_BYTES);
+        close(a->fd);
+        close(a->event);
+        close(a->ring_fd);
+        close(a->page_fd);
+}
+
+/* The session must end, or carry a sticky error, within 2 s. */
+static void expect_punished(struct attached *a, const char *what)
+{
+        uint64_t end = h_now_ms() + 2000;
+        int ended = 0;
+
+        while (h_now_ms() < end && !(ended = h_closed(a->fd, 20) || atomic_load(&a->page->error) != 0))
+                ;
+        h_check(ended, "%s: neither closed nor in error", what);
+        detach(a);
+        h_check(good_round((uint32_t)h_now_ms()), "%s: the good client noticed", what);
+}
+
+static void test_page_readonly(void)
+{
+        struct attached a;
+        char path[64];
+        void *p;
+        int fd;
+
+        if (!h_check(attach(&a), "attach"))
+                return;
+        p = mmap(NULL, DS_PAGE_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, a.page_fd, 0);
+        h_check(p == MAP_FAILED, "the completion page could be mapped for writing");
+        h_check(pwrite(a.page_fd, "x", 1, 0) < 0, "the completion page could be written");
+        snprintf(path, sizeof(path), "/proc/self/fd/%d", a.page_fd);
+        fd = open(path, O_RDWR | O_CLOEXEC);
+        h_check(fd < 0 || mmap(NULL, DS_PAGE_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0) == MAP_FAILED,
+                "the completion page could be opened and mapped for writing");
+        if (fd >= 0)
+                close(fd);
+        h_check(ftruncate(a.ring_fd, 4096) < 0, "the ring could be shrunk under the worker");
+        h_check(ftruncate(a.page_fd, 4096) < 0, "the page could be shrunk under the worker");
+        detach(&a);
+}
+
+static void test_tails(void)
+{
+        static const struct {
+                const char *what;
+                uint64_t tail;
+        } cases[] = {{"tail one past the ring", DS_RING_SLOTS + 1}, {"tail at 2^63", UINT64_C(1) << 63},
+                {"tail at the end", UINT64_MAX}};
+        struct attached a;
+
+        for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+                if (!h_check(attach(&a), "%s: attach", cases[i].what))
+                        continue;
+                kick(&a, cases[i].tail);
+                expect_punished(&a, cases[i].what);
+        }
+}
+
+static void test_record(const char *what, const void *record, size_t size, uint64_t tail)
+{
+        struct attached a;
+
+        if (!h_check(attach(&a), "%s: attach", what))
+                return;
+        memcpy(a.slots, record, size);
+        kick(&a, tail);
+        expect_punished(&a, what);
+}
+
+static void test_records(void)
+{
+        struct ds_record_launch launch = {
+                .head = {DS_RECORD_LAUNCH, 0, sizeof(launch)}, .kernel = 12345, .grid = {1, 1, 1}, .block = {1, 1, 1}};
+        struct ds_record_copy copy = {.head = {DS_RECORD_COPY, 0, sizeof(copy)}, .kind = 2, .width = 4, .height = 1};
+        struct ds_record_memset set = {
+                .head = {DS_RECORD_MEMSET, 0, sizeof(set)}, .element_size = 1, .dst = 0x1000, .width = 1, .height = 1};
+        struct ds_record_wait wait = {.head = {DS_RECORD_WAIT, 0, sizeof(wait)}, .other = 0, .seq = 1000};
+        struct ds_record bad = {0, 0, 0};
+
+        test_record("unknown kernel", &launch, sizeof(launch), 1);
+        launch.params_size = 32000;
+        test_record("parameters past the record", &launch, sizeof(launch), 1);
+        launch.params_size = 0xffffffff;
+        test_record("4 GiB of parameters", &launch, sizeof(launch), 1);
+        test_record("copy of address 0", &copy, sizeof(copy), 2);
+        copy.dst = copy.src = UINT64_MAX - 2;
+        test_record("copy that wraps around", &copy, sizeof(copy), 2);
+        copy.kind = 77;
+        test_record("copy of an unknown kind", &copy, sizeof(copy), 2);
+        test_record("memset outside", &set, sizeof(set), 1);
+        set.element_size = 3;
+        test_record("memset of 3-byte elements", &set, sizeof(set), 1);
+        test_record("wait for the future", &wait, sizeof(wait), 1);
+        wait.other = 60000;
+        test_record("wait for no stream", &wait, sizeof(wait), 1);
+        test_record("record of type 0 and size 0", &bad, sizeof(bad), 1);
+        bad = (struct ds_record){DS_RECORD_EVENT, 500, sizeof(struct ds_record_event)};
+        test_record("stream that is not there", &bad, sizeof(bad), 1);
+        bad = (struct ds_record){DS_RECORD_LAUNCH, 0, 4};
+        test_record("size below its header", &bad, sizeof(bad), 1);
+        bad = (struct ds_record){DS_RECORD_LAUNCH, 0, 64 * 5};
+        test_record("size past the tail", &bad, sizeof(bad), 1);
+        bad = (struct ds_record){DS_RECORD_PAD, 0, 64};
+        test_record("padding in the middle", &bad, sizeof(bad), 1);
+}
+
+/* Random slots, and records that change while they are read. Only survival is asked for. */
+static void test_scribble(uint64_t *seed)
+{
+        for (int round = 0; round < 20; round++) {
+                struct attached a;
+
+                if (!h_check(attach(&a), "scribble: attach"))
+                        return;
+                for (size_t i = 0; i < 64 * 64; i += 8)
+                        memcpy(a.slots + i, &(uint64_t){h_random(seed)}, 8);
+                for (int i = 0; i < 16; i++) {
+                        struct ds_record head = {(uint16_t)(1 + h_random(seed) % 6), (uint16_t)(h_random(seed) % 2),
+                                (uint32_t)(h_random(seed) % 300)};
+
+                        memcpy(a.slots + 64 * (size_t)i, &head, sizeof(head));
+                }
+                kick(&a, 16);
+                for (int i = 0; i < 20000; i++) {
+                        uint64_t value = h_random(seed);
+
+                        memcpy(a.slots + (h_random(seed) % (64 * 16)), &value, 8);
+                        if (i % 1000 == 0)
+                                kick(&a, h_random(seed) % 64);
+                }
+                detach(&a);
+        }
+        h_check(good_round(4711), "scribble: the good client noticed");
+}
+
+static void make_good(const char *build)
+{
+        char path[300];
+        uint64_t module;
+        size_t size;
+        char *ptx;
+        int error;
+
+        snprintf(path, sizeof(path), "%s/e2e/death.ptx", build);
+        ptx = h_read_file(path, &size);
+        good = dsc_get(&error);
+        h_check(good && !dsc_module_load(good, ptx, size + 1, NULL, 0, &module) &&
+                        !dsc_kernel_get(good, module, "fill", &good_fill) && !dsc_mem_alloc(good, 4096, &good_memory),
+                "the good client: %s", dsc_message());
+        free(ptx);
+}
+
+int main(int argc, char **argv)
+{
+        uint64_t seed = argc > 2 ? strtoull(argv[2], NULL, 0) : (uint64_t)getpid() * 2654435761u + 1;
+        struct h_status before;
+
+        if (argc < 2)
+                return 2;
+        printf("seed %llu\n", (unsigned long long)seed);
+        h_daemon_start(argv[1], "sim:h200", NULL);
+        make_good(argv[1]);
+        h_check(good_round(1), "the good client's first round");
+        before = h_quiet();
+        test_page_readonly();
+        test_tails();
+        test_records();
+        test_scribble(&seed);
+        h_baseline(&before, 5000, "after hostile rings");
+        return h_finish();
+}

@@ -1,0 +1,219 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The worker dies; nobody hangs, idle sessions lose nothing, new work succeeds
+ *
+ * An idle client has a pattern in device memory, a busy one has a long kernel running. The worker is killed. The busy
+ * one must get a CUDA_ERROR_LAUNCH_FAILED-class error within 1 s; the idle one finds every byte at the same address and
+ * launches on; a new client works. Both transports.
+ *
+ * usage: worker_death BUILD
+ */
+#include "tests/e2e/harness.h"
+
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "core/core.h"
+
+#define WORDS (3u << 20)
+
+static const char *build;
+
+static void *must_kernel(dsc_session *s, const char *name, struct dsc_kernel *kernel)
+{
+        char path[300], log[2000] = "";
+        uint64_t module;
+        size_t size;
+        char *ptx;
+
+        snprintf(path, sizeof(path), "%s/e2e/death.ptx", build);
+        ptx = h_read_file(path, &size);
+        if (dsc_module_load(s, ptx, size + 1, log, sizeof(log), &module) != 0 ||
+                dsc_kernel_get(s, module, name, kernel) != 0) {
+                printf("cannot load %s: %s %s\n", name, dsc_message(), log);
+                exit(3);
+        }
+        free(ptx);
+        return kernel;
+}
+
+static int launch(dsc_session *s, const struct dsc_kernel *kernel, uint64_t p, uint32_t n, uint32_t value)
+{
+        struct {
+                uint64_t p;
+                uint32_t n, value;
+        } params = {p, n, value};
+        struct dsc_launch l = {.kernel = kernel->id,
+                .grid = {(n + 255) / 256, 1, 1},
+                .block = {256, 1, 1},
+                .params = &params,
+                .params_size = sizeof(params)};
+
+        return dsc_launch(s, 0, &l);
+}
+
+/* Child process: writes 'r' when ready, waits for a byte, then proves its memory. Exit 0 = everything as it must be. */
+static int idle_client(int in, int out)
+{
+        int error;
+        dsc_session *s = dsc_get(&error);
+        uint32_t *host = malloc(WORDS * 4), *back = malloc(WORDS * 4);
+        struct dsc_kernel fill;
+        uint64_t p, q;
+        char c;
+
+        if (!s || !host || !back || dsc_mem_alloc(s, WORDS * 4, &p) || dsc_mem_alloc(s, 4096, &q))
+                return 10;
+        must_kernel(s, "fill", &fill);
+        for (uint32_t i = 0; i < WORDS; i++)
+                host[i] = i * 2654435761u;
+        if (dsc_write(s, 0, p, 0, host, 0, WORDS * 4, 1) || launch(s, &fill, q, 1024, 7) || dsc_wait_all(s))
+                return 11;
+        if (write(out, "r", 1) != 1 || read(in, &c, 1) != 1)
+                return 12;
+        if (dsc_read(s, 0, back, 0, p, 0, WORDS * 4, 1))
+                return 13;
+        if (memcmp(host, back, WORDS * 4))
+                return 14;
+        if (launch(s, &fill, q, 1024, 9) || dsc_wait_all(s) || dsc_read(s, 0, back, 0, q, 0, 4096, 1))
+                return 15;
+        for (int i = 0; i < 1024; i++)
+                if (back[i] != 9)
+                        return 16;
+        if (dsc_mem_free(s, p) || dsc_mem_free(s, q))
+                return 17;
+        free(host);
+        free(back);
+        dsc_kernel_clear(&fill);
+        return 0;
+}
+
+/* Child process: a kernel that would run for minutes; writes 'r', then waits for it. */
+static int busy_client(int in, int out)
+{
+        int error, r;
+        dsc_session *s = dsc_get(&error);
+        struct dsc_kernel spin, fill;
+        uint64_t p, begin;
+
+        (void)in;
+        if (!s || dsc_mem_alloc(s, 4096, &p))
+                return 20;
+        must_kernel(s, "spin", &spin);
+        must_kernel(s, "fill", &fill);
+        if (launch(s, &spin, p, 256, 2000000000u))
+                return 21;
+        h_sleep_ms(100);
+        if (write(out, "r", 1) != 1)
+                return 22;
+        r = dsc_cuda(dsc_wait_all(s));
+        begin = h_now_ms();
+        if (r != 719)
+                return 23;
+        if (write(out, "e", 1) != 1)
+                return 24;
+        /* sticky until reset, then new work succeeds */
+        if (dsc_cuda(launch(s, &fill, p, 256, 1)) != 719 && dsc_cuda(dsc_wait_all(s)) != 719)
+                return 25;
+        if (dsc_reset(s))
+                return 26;
+        must_kernel(s, "fill", &fill);
+        if (dsc_mem_alloc(s, 4096, &p) || launch(s, &fill, p, 256, 3) || dsc_wait_all(s))
+                return 27;
+        return h_now_ms() - begin < 10000 ? 0 : 28;
+}
+
+struct child {
+        pid_t pid;
+        int to, from;
+};
+
+static struct child spawn(int (*run)(int, int), const char *transport)
+{
+        int a[2], b[2];
+        struct child c;
+
+        fflush(stdout);
+        if (pipe(a) || pipe(b) || (c.pid = fork()) < 0)
+                exit(1);
+        if (c.pid == 0) {
+                close(a[1]);
+                close(b[0]);
+                setenv("DETSHARE_TRANSPORT", transport, 1);
+                _exit(run(a[0], b[1]));
+        }
+        close(a[0]);
+        close(b[1]);
+        c.to = a[1];
+        c.from = b[0];
+        return c;
+}
+
+static int wait_byte(struct child *c, char want)
+{
+        char got = 0;
+
+        return read(c->from, &got, 1) == 1 && got == want;
+}
+
+static int reap(struct child *c)
+{
+        int status;
+
+        waitpid(c->pid, &status, 0);
+        close(c->to);
+        close(c->from);
+        return WIFEXITED(status) ? WEXITSTATUS(status) : 1000 + status;
+}
+
+static void round_of(const char *transport, int n)
+{
+        struct child idle = spawn(idle_client, transport), busy = spawn(busy_client, transport), fresh;
+        struct h_status status = {0}, after = {0};
+        uint64_t begin;
+        int r;
+
+        h_check(wait_byte(&idle, 'r'), "%s %d: idle client got ready", transport, n);
+        h_check(wait_byte(&busy, 'r'), "%s %d: busy client got ready", transport, n);
+        h_check(h_status(&status) == 0 && status.worker_pid > 0, "%s %d: status before", transport, n);
+        begin = h_now_ms();
+        kill((pid_t)status.worker_pid, SIGKILL);
+        h_check(wait_byte(&busy, 'e'), "%s %d: the busy client got its error", transport, n);
+        h_check(h_now_ms() - begin <= 1000, "%s %d: after %llu ms only", transport, n,
+                (unsigned long long)(h_now_ms() - begin));
+        h_check(h_status(&after) == 0, "%s %d: the daemon answers meanwhile", transport, n);
+        h_check(write(idle.to, "g", 1) == 1, "%s %d: go", transport, n);
+        r = reap(&idle);
+        h_check(r == 0, "%s %d: idle client: step %d", transport, n, r);
+        r = reap(&busy);
+        h_check(r == 0, "%s %d: busy client: step %d", transport, n, r);
+        fresh = spawn(idle_client, transport);
+        h_check(wait_byte(&fresh, 'r') && write(fresh.to, "g", 1) == 1, "%s %d: fresh client", transport, n);
+        r = reap(&fresh);
+        h_check(r == 0, "%s %d: fresh client: step %d", transport, n, r);
+        h_check(h_status(&after) == 0 && after.worker_restarts > status.worker_restarts &&
+                        after.worker_pid != status.worker_pid,
+                "%s %d: the restart is counted", transport, n);
+}
+
+int main(int argc, char **argv)
+{
+        struct h_status before;
+
+        if (argc < 2)
+                return 2;
+        build = argv[1];
+        h_daemon_start(build, "sim:h200", NULL);
+        before = h_quiet();
+        for (int i = 0; i < 3; i++) {
+                round_of("ring", i);
+                round_of("rpc", i);
+        }
+        h_baseline(&before, 5000, "after worker deaths");
+        return h_finish();
+}

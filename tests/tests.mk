@@ -73,3 +73,13 @@ test: deps
 	@$(MAKE) --no-print-directory -s -j2 test-build
 	@$(MAKE) --no-print-directory -s -j2 BUILD=$(BUILD)/asan SAN=address,undefined OPT=-O1 all kernels unit $(BUILD)/asan/tests/gate/proof
 	@tests/run.sh $(BUILD)
+
+# --- benchmarks -----------------------------------------------------------------------------------------------------------
+$(BUILD)/bench/bench: $(BUILD)/obj/tests/bench/bench.o $(BUILD)/obj/tests/e2e/harness.o $(proto_obj) $(BUILD)/libdetshare-client.so
+	@mkdir -p $(@D)
+	$(CC) $(LDFLAGS) -Wl,-rpath,'$$ORIGIN/..' -o $@ $(filter %.o,$^) -L$(BUILD) -ldetshare-client -lprotobuf-c
+
+.PHONY: bench
+bench: deps
+	@$(MAKE) --no-print-directory -s -j2 all $(BUILD)/bench/bench $(BUILD)/e2e/death.ptx
+	@$(BUILD)/bench/bench $(BUILD)

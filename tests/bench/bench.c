@@ -1,0 +1,252 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * make bench: what the daemon's own paths cost, on the simulated device, with the target beside each figure
+ *
+ * Control RPC round trip, ring launches per second of one client (device in timing mode: kernels are not executed), CPU
+ * of an idle daemon, memory of 1,000 idle sessions. Figures depend on the machine; nothing here passes or fails except
+ * by being unable to run. Writes BUILD/bench.json.
+ *
+ * usage: bench BUILD
+ */
+#include <dirent.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "core/core.h"
+#include "tests/e2e/harness.h"
+
+#define PINGS 20000
+#define LAUNCHES 400000
+#define SESSIONS 1000
+#define IDLE_MS 5000
+#define TREE_MAX 16
+
+struct figure {
+        const char *name, *unit, *target;
+        double value;
+};
+
+static struct figure figures[16];
+static size_t n_figures;
+
+static void figure(const char *name, const char *unit, const char *target, double value)
+{
+        figures[n_figures++] = (struct figure){name, unit, target, value};
+        printf("  %-44s %12.1f %-10s target %s\n", name, value, unit, target);
+        fflush(stdout);
+}
+
+static double now_us(void)
+{
+        struct timespec t;
+
+        clock_gettime(CLOCK_MONOTONIC, &t);
+        return (double)t.tv_sec * 1e6 + (double)t.tv_nsec / 1e3;
+}
+
+/* The daemon and its children. */
+static size_t tree(pid_t pids[TREE_MAX])
+{
+        char path[64];
+        size_t n = 0;
+        FILE *f;
+
+        pids[n++] = h_daemon_pid();
+        snprintf(path, sizeof(path), "/proc/%d/task/%d/children", (int)pids[0], (int)pids[0]);
+        f = fopen(path, "r");
+        for (int child; f && n < TREE_MAX && fscanf(f, "%d", &child) == 1;)
+                pids[n++] = child;
+        if (f)
+                fclose(f);
+        return n;
+}
+
+/* User and system time of the tree in seconds. */
+static double tree_cpu(void)
+{
+        pid_t pids[TREE_MAX];
+        size_t n = tree(pids);
+        double sum = 0;
+
+        for (size_t i = 0; i < n; i++) {
+                unsigned long user = 0, sys = 0;
+                char path[64];
+                FILE *f;
+
+                snprintf(path, sizeof(path), "/proc/%d/stat", (int)pids[i]);
+                f = fopen(path, "r");
+                if (f &&
+                        fscanf(f, "%*d (%*[^)]) %*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %lu %lu", &user, &sys) == 2)
+                        sum += (double)(user + sys) / (double)sysconf(_SC_CLK_TCK);
+                if (f)
+                        fclose(f);
+        }
+        return sum;
+}
+
+/* Proportional set size of the tree in KiB: shared libraries are counted once. */
+static double tree_memory_kib(void)
+{
+        pid_t pids[TREE_MAX];
+        size_t n = tree(pids);
+        double sum = 0;
+
+        for (size_t i = 0; i < n; i++) {
+                char path[64], line[256];
+                unsigned long kib;
+                FILE *f;
+
+                snprintf(path, sizeof(path), "/proc/%d/smaps_rollup", (int)pids[i]);
+                f = fopen(path, "r");
+                while (f && fgets(line, sizeof(line), f))
+                        if (sscanf(line, "Pss: %lu", &kib) == 1)
+                                sum += (double)kib;
+                if (f)
+                        fclose(f);
+        }
+        return sum;
+}
+
+static int by_value(const void *a, const void *b)
+{
+        double x = *(const double *)a, y = *(const double *)b;
+
+        return (x > y) - (x < y);
+}
+
+static void bench_rpc(void)
+{
+        static double us[PINGS];
+        Detshare__Request request = DETSHARE__REQUEST__INIT;
+        Detshare__Ping ping = DETSHARE__PING__INIT;
+        int fd = h_hello(1, NULL, NULL);
+
+        request.call_case = DETSHARE__REQUEST__CALL_PING;
+        request.ping = &ping;
+        for (int i = 0; i < PINGS; i++) {
+                double begin = now_us();
+                Detshare__Reply *reply;
+
+                request.id = (uint64_t)i + 10;
+                reply = h_call(fd, &request, NULL);
+                if (!reply)
+                        exit(1);
+                detshare__reply__free_unpacked(reply, NULL);
+                us[i] = now_us() - begin;
+        }
+        close(fd);
+        qsort(us, PINGS, sizeof(us[0]), by_value);
+        figure("control RPC round trip p50", "us", "< 80", us[PINGS / 2]);
+        figure("control RPC round trip p99", "us", "-", us[PINGS * 99 / 100]);
+}
+
+static void bench_idle(void)
+{
+        double cpu = tree_cpu(), begin = now_us();
+
+        h_sleep_ms(IDLE_MS);
+        figure("idle daemon CPU", "%", "< 1", 100 * (tree_cpu() - cpu) / ((now_us() - begin) / 1e6));
+}
+
+static void bench_sessions(void)
+{
+        static int fds[SESSIONS];
+        double before = tree_memory_kib();
+        int n = 0;
+
+        while (n < SESSIONS && (fds[n] = h_hello(0, NULL, NULL)) >= 0)
+                n++;
+        figure("idle sessions held", "", "1000", n);
+        figure("memory of the daemon's processes with them", "MiB", "< 64", tree_memory_kib() / 1024);
+        figure("growth per idle session", "KiB", "-", (tree_memory_kib() - before) / n);
+        while (n > 0)
+                close(fds[--n]);
+}
+
+static void bench_ring(const char *build)
+{
+        char path[300];
+        struct dsc_kernel fill;
+        uint64_t module, p;
+        int error;
+        size_t size;
+        dsc_session *s = dsc_get(&error);
+        struct {
+                uint64_t p;
+                uint32_t n, value;
+        } params = {0, 1, 1};
+        struct dsc_launch l = {
+                .grid = {1, 1, 1}, .block = {32, 1, 1}, .params = &params, .params_size = sizeof(params)};
+        char *ptx;
+        double begin, submitted;
+
+        snprintf(path, sizeof(path), "%s/e2e/death.ptx", build);
+        ptx = h_read_file(path, &size);
+        if (!s || dsc_module_load(s, ptx, size + 1, NULL, 0, &module) || dsc_kernel_get(s, module, "fill", &fill) ||
+                dsc_mem_alloc(s, 4096, &p)) {
+                fprintf(stderr, "bench: %s\n", dsc_message());
+                exit(1);
+        }
+        free(ptx);
+        params.p = p;
+        l.kernel = fill.id;
+        for (int i = 0; i < 2000; i++)
+                dsc_launch(s, 0, &l);
+        dsc_wait_all(s);
+        begin = now_us();
+        for (int i = 0; i < LAUNCHES; i++)
+                if (dsc_launch(s, 0, &l))
+                        exit(1);
+        submitted = now_us();
+        if (dsc_wait_all(s))
+                exit(1);
+        figure("ring launches, submitted to completed", "per s", ">= 80000", LAUNCHES / ((now_us() - begin) / 1e6));
+        figure("client cost of a launch (mean, ring may be full)", "us", "-", (submitted - begin) / LAUNCHES);
+        begin = now_us();
+        for (int i = 0; i < 2000; i++) {
+                dsc_launch(s, 0, &l);
+                dsc_wait_all(s);
+        }
+        figure("launch and synchronise", "us", "-", (now_us() - begin) / 2000);
+        dsc_kernel_clear(&fill);
+}
+
+static void write_json(const char *build)
+{
+        char path[300];
+        FILE *f;
+
+        snprintf(path, sizeof(path), "%s/bench.json", build);
+        f = fopen(path, "w");
+        if (!f)
+                exit(1);
+        fprintf(f, "{\n  \"device\": \"sim:h200+timing\",\n  \"simulated\": true,\n  \"figures\": [\n");
+        for (size_t i = 0; i < n_figures; i++)
+                fprintf(f, "    {\"name\": \"%s\", \"value\": %.3f, \"unit\": \"%s\", \"target\": \"%s\"}%s\n",
+                        figures[i].name, figures[i].value, figures[i].unit, figures[i].target,
+                        i + 1 < n_figures ? "," : "");
+        fprintf(f, "  ]\n}\n");
+        fclose(f);
+        printf("  written: %s\n", path);
+}
+
+int main(int argc, char **argv)
+{
+        struct rlimit files = {4096, 4096};
+
+        if (argc < 2)
+                return 2;
+        setrlimit(RLIMIT_NOFILE, &files);
+        printf("bench: daemon paths on sim:h200+timing (simulated device; host costs are this machine's)\n");
+        h_daemon_start(argv[1], "sim:h200+timing", NULL);
+        bench_rpc();
+        bench_idle();
+        bench_sessions();
+        bench_ring(argv[1]);
+        write_json(argv[1]);
+        return h_finish();
+}

@@ -99,7 +99,7 @@ $(BUILD)/cuda/libcuda.so.1: $(cudaface_obj) client-lib/cuda/libcuda.sym $(BUILD)
 		-Wl,-rpath,'$$ORIGIN/..' -o $@ $(cudaface_obj) -L$(BUILD) -ldetshare-client
 	ln -sf libcuda.so.1 $(@D)/libcuda.so
 $(BUILD)/detsharectl: $(ctl_obj) $(BUILD)/libdetshare-client.so
-	$(CC) $(LDFLAGS) -Wl,-rpath,'$$ORIGIN' -o $@ $(ctl_obj) -L$(BUILD) -ldetshare-client -lsmartcols
+	$(CC) $(LDFLAGS) -Wl,-rpath,'$$ORIGIN:$$ORIGIN/../lib/$(notdir $(LIBDIR))' -o $@ $(ctl_obj) -L$(BUILD) -ldetshare-client -lsmartcols
 $(BUILD)/policies/%.so: $(BUILD)/obj/policies/%.o
 	@mkdir -p $(@D)
 	$(CC) $(LDFLAGS) -shared -o $@ $<
@@ -114,6 +114,19 @@ deps:
 
 lint:
 	.ci/lint.sh
+
+# the worker, the helper and the policies are found relative to detshared, so a staged tree runs where it lies
+install: all
+	install -d $(DESTDIR)$(PREFIX)/sbin $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/libexec/detshare \
+		$(DESTDIR)$(LIBDIR)/detshare/policies $(DESTDIR)$(PREFIX)/include/detshare
+	install $(BUILD)/detshared $(DESTDIR)$(PREFIX)/sbin/
+	install $(BUILD)/detsharectl $(BUILD)/detshare-ptx $(DESTDIR)$(PREFIX)/bin/
+	install $(BUILD)/libexec/detshare-worker $(BUILD)/libexec/detshare-helper $(DESTDIR)$(PREFIX)/libexec/detshare/
+	install -m 644 $(BUILD)/libdetshare-client.so $(DESTDIR)$(LIBDIR)/
+	install -m 644 $(BUILD)/cuda/libcuda.so.1 $(DESTDIR)$(LIBDIR)/detshare/
+	ln -sf libcuda.so.1 $(DESTDIR)$(LIBDIR)/detshare/libcuda.so
+	install -m 644 $(POLICIES) $(DESTDIR)$(LIBDIR)/detshare/policies/
+	install -m 644 client-lib/include/detshare/detshare.h $(DESTDIR)$(PREFIX)/include/detshare/
 
 clean:
 	rm -rf $(BUILD)

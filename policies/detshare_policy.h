@@ -9,8 +9,13 @@
  * its memory is `state_size` bytes that the host gives it, zeroed. The same policy therefore runs live, on the virtual
  * clock and in a test, and gives the same decisions for the same snapshots.
  *
- * Every structure that crosses the boundary starts with its version or size. Fields are only ever added at the end;
- * a plug-in built for a smaller structure keeps working. All times are nanoseconds of the device clock.
+ * Structures that cross the boundary alone start with their version or size: fields are only ever added at their end,
+ * so a plug-in built for a smaller one keeps working. Elements of arrays (views, actions, parameters) change only with
+ * DETSHARE_POLICY_ABI. All times are nanoseconds of the device clock.
+ *
+ * The host keeps the GPU alive whatever a policy does: an action that makes no sense is ignored and counted; a policy
+ * that returns an error, overruns its time again and again, or leaves ready work with nothing in flight and no timer
+ * for a second is replaced by the built-in `fifo`. Sessions it had suspended are resumed when it goes.
  */
 #ifndef DETSHARE_POLICY_H
 #define DETSHARE_POLICY_H
@@ -19,6 +24,8 @@
 #include <stdint.h>
 
 #define DETSHARE_POLICY_ABI 1u
+#define DETSHARE_POLICY_PARAMS_MAX 32u
+#define DETSHARE_AHEAD_MAX 16u /* most entries of a coroutine's ahead[] */
 #define DETSHARE_RUNG_NONE UINT32_MAX
 #define DETSHARE_PRIORITY_HIGH 0u
 #define DETSHARE_PRIORITY_LOW 1u
@@ -29,13 +36,14 @@ enum detshare_class {
 };
 
 enum detshare_event {
-        DETSHARE_EVENT_SWITCH = 0,         /* first call of this policy; work may be in flight already */
-        DETSHARE_EVENT_SUBMIT = 1,         /* a coroutine that had nothing ready has work now */
-        DETSHARE_EVENT_COMPLETE = 2,       /* an operation ended: see the event_ fields */
-        DETSHARE_EVENT_TIMER = 3,          /* the time asked for by next_timer_ns */
-        DETSHARE_EVENT_REQUEST_BEGIN = 4,  /* an LS session began a request */
-        DETSHARE_EVENT_REQUEST_END = 5,    /* its queues are empty and nothing of it is in flight */
-        DETSHARE_EVENT_SESSION = 6,        /* a session came, went or changed */
+        DETSHARE_EVENT_SWITCH = 0,        /* first call of this policy; work may be in flight already */
+        DETSHARE_EVENT_SUBMIT = 1,        /* a coroutine that had nothing ready has work now */
+        DETSHARE_EVENT_COMPLETE = 2,      /* an operation ended: see the event_ fields */
+        DETSHARE_EVENT_TIMER = 3,         /* the time asked for by next_timer_ns */
+        DETSHARE_EVENT_REQUEST_BEGIN = 4, /* an LS session began a request */
+        DETSHARE_EVENT_REQUEST_END = 5,   /* its queues are empty and nothing of it is in flight */
+        DETSHARE_EVENT_SESSION = 6,       /* a session came, went or changed */
+        DETSHARE_EVENT_AGAIN = 7,         /* the last decision asked for another call; the event was told then */
 };
 
 enum detshare_op_kind {
@@ -52,48 +60,50 @@ enum detshare_kernel_bound {
 
 /* One queued operation. For copies and memsets only kind, expected_ns and bytes mean something. */
 struct detshare_op_view {
-        uint32_t kind;             /* enum detshare_op_kind */
-        uint32_t bound;            /* enum detshare_kernel_bound */
-        uint64_t kernel;           /* the same number for the same kernel and launch shape */
-        uint32_t blocks;           /* grid size, saturating */
-        uint32_t threads;          /* per block */
-        uint32_t blocks_per_sm;    /* resident at once on one SM */
-        uint32_t sms_needed;       /* SMs that hold all blocks at once, at most n_sms */
-        uint32_t samples;          /* completions that expected_ns rests on; 0 = a guess, expected_ns is 0 */
-        uint32_t all_resident;     /* 1: runs only where all its blocks fit (cooperative) */
-        uint64_t expected_ns;      /* running mean of its duration, any rung */
+        uint32_t kind;          /* enum detshare_op_kind */
+        uint32_t bound;         /* enum detshare_kernel_bound */
+        uint64_t kernel;        /* the same number for the same kernel and launch shape */
+        uint32_t blocks;        /* grid size, saturating */
+        uint32_t threads;       /* per block */
+        uint32_t blocks_per_sm; /* resident at once on one SM */
+        uint32_t sms_needed;    /* SMs that hold all blocks at once, at most n_sms */
+        uint32_t samples;       /* completions that expected_ns rests on; 0 = a guess, expected_ns is 0 */
+        uint32_t all_resident;  /* 1: runs only where all its blocks fit (cooperative) */
+        uint64_t expected_ns;   /* running mean of its duration, any rung */
         uint64_t bytes;
+        uint64_t submitted_ns; /* when its client submitted it */
 };
 
 /* A coroutine with work queued or in flight. */
 struct detshare_coroutine_view {
         uint64_t id;
-        uint32_t session;          /* index into sessions[] */
-        uint32_t class_;           /* enum detshare_class: the stream's, else the session's */
-        int32_t priority;          /* the CUDA stream priority its client asked for: lower is more urgent */
-        uint32_t queued;           /* operations waiting, ready or not */
-        uint32_t ready;            /* 1: the head may be launched now (its dependencies are met) */
-        uint32_t in_flight;        /* operations on the device */
-        uint32_t rung;             /* where they are; DETSHARE_RUNG_NONE when none */
-        uint32_t in_flight_sms;    /* sum of their sms_needed, at most n_sms */
+        uint32_t session;               /* index into sessions[] */
+        uint32_t class_;                /* enum detshare_class: the stream's, else the session's */
+        int32_t priority;               /* the CUDA stream priority its client asked for: lower is more urgent */
+        uint32_t queued;                /* operations waiting, ready or not; events and waits are the host's business */
+        uint32_t ready;                 /* 1: the head may be launched now (dependencies met, session not suspended) */
+        uint32_t in_flight;             /* operations on the device */
+        uint32_t rung;                  /* where they are; DETSHARE_RUNG_NONE when none */
+        uint32_t in_flight_sms;         /* sum of their sms_needed, at most n_sms */
         uint64_t in_flight_expected_ns; /* sum of their expected_ns */
-        uint64_t in_flight_since_ns;    /* submission of the oldest of them */
-        uint64_t head_since_ns;    /* when the head became the head and ready */
-        uint32_t n_ahead;          /* entries of ahead[] */
+        uint64_t in_flight_since_ns;    /* launch of the oldest of them, 0 when none */
+        uint64_t head_since_ns;         /* when the head became the head and ready */
+        uint32_t n_ahead;               /* entries of ahead[] */
         const struct detshare_op_view *ahead; /* the first operations of the queue; ahead[0] is the head */
 };
 
+/* A session with such a coroutine, an active request, a suspension, or the one that the event is about. */
 struct detshare_session_view {
         uint64_t id;
         uint32_t uid;
         uint32_t class_;
-        uint64_t slo_ns;           /* 0 = none */
-        uint32_t request_active;   /* LS: between its first launch and idle */
+        uint64_t slo_ns;         /* 0 = none */
+        uint32_t request_active; /* LS: between its first launch and idle */
         uint32_t suspended;
         uint64_t request_begin_ns;
-        uint64_t deadline_ns;      /* request_begin_ns + slo_ns when both are known, else UINT64_MAX */
-        uint64_t device_ns;        /* device time of its operations so far, summed */
-        uint32_t sm_percent;       /* the cap its user set, 100 = none */
+        uint64_t deadline_ns; /* request_begin_ns + slo_ns when both are known, else UINT64_MAX */
+        uint64_t device_ns;   /* device time of its operations so far, summed */
+        uint32_t sm_percent;  /* the cap its user set, 100 = none */
         uint32_t in_flight;
 };
 
@@ -102,20 +112,20 @@ struct detshare_rung_view {
         uint32_t n_sms;
         uint32_t n_tpcs;
         uint32_t in_flight_ls, in_flight_be;
-        uint32_t overlaps_be;      /* reserved for ladders of later versions, 0 */
-        uint64_t tpcs[2];          /* bit i = TPC i */
+        uint32_t overlaps_be; /* reserved for ladders of later versions, 0 */
+        uint64_t tpcs[2];     /* bit i = TPC i */
 };
 
 struct detshare_snapshot {
-        uint32_t size;             /* sizeof(struct detshare_snapshot) of the host */
-        uint32_t event;            /* enum detshare_event */
+        uint32_t size;  /* sizeof(struct detshare_snapshot) of the host */
+        uint32_t event; /* enum detshare_event */
         uint64_t now_ns;
         uint32_t n_sms, n_tpcs;
         uint32_t n_coroutines, n_sessions, n_rungs;
-        uint32_t event_session;    /* index into sessions[], UINT32_MAX if it is gone or none */
-        uint64_t event_coroutine;  /* id, 0 if none */
-        uint64_t event_start_ns, event_end_ns; /* COMPLETE: when the operation ran */
-        struct detshare_op_view event_op;      /* COMPLETE: what it was */
+        uint32_t event_session;                           /* index into sessions[], UINT32_MAX if it is gone or none */
+        uint64_t event_coroutine;                         /* id, 0 if none */
+        uint64_t event_start_ns, event_end_ns;            /* COMPLETE: when the operation ran */
+        struct detshare_op_view event_op;                 /* COMPLETE: what it was */
         const struct detshare_coroutine_view *coroutines; /* by id, ascending */
         const struct detshare_session_view *sessions;
         const struct detshare_rung_view *rungs; /* rung 0 is the whole GPU; see DETSHARE ladder in the documentation */
@@ -139,15 +149,15 @@ struct detshare_action {
 
 struct detshare_decision {
         uint32_t size;
-        uint32_t capacity;         /* of actions[] */
-        uint32_t n;                /* written by the policy */
-        uint32_t again;            /* 1: call decide() once more after applying (bounded by the host) */
-        uint64_t next_timer_ns;    /* absolute; UINT64_MAX = none */
+        uint32_t capacity;      /* of actions[] */
+        uint32_t n;             /* written by the policy */
+        uint32_t again;         /* 1: call decide() once more after applying (bounded by the host) */
+        uint64_t next_timer_ns; /* absolute; UINT64_MAX = none, and preset. The latest decision's value holds */
         struct detshare_action *actions;
 };
 
 struct detshare_policy_param {
-        const char *name;          /* "ls_percent" */
+        const char *name; /* "ls_percent" */
         const char *help;
         int64_t def, min, max;
 };
@@ -158,14 +168,14 @@ struct detshare_policy_config {
         const struct detshare_rung_view *rungs;
         uint32_t n_params;
         uint32_t reserved;
-        const int64_t *params;     /* one per row of the policy's params, checked against min and max */
+        const int64_t *params; /* one per row of the policy's params, checked against min and max */
 };
 
 struct detshare_policy {
-        uint32_t abi;              /* DETSHARE_POLICY_ABI */
-        uint32_t size;             /* sizeof(struct detshare_policy) of the plug-in */
-        const char *name;          /* "multistream"; [a-z0-9-]{1,31} */
-        const char *description;   /* one line */
+        uint32_t abi;            /* DETSHARE_POLICY_ABI */
+        uint32_t size;           /* sizeof(struct detshare_policy) of the plug-in */
+        const char *name;        /* "multistream"; [a-z0-9-]{1,31} */
+        const char *description; /* one line */
         const struct detshare_policy_param *params;
         uint32_t n_params;
         uint32_t state_size;
@@ -175,7 +185,13 @@ struct detshare_policy {
         int (*decide)(void *state, const struct detshare_snapshot *snapshot, struct detshare_decision *decision);
 };
 
-/* The one symbol that a plug-in exports. */
-extern const struct detshare_policy detshare_policy;
+/*
+ * The one symbol that a plug-in exports. A plug-in defines `const struct detshare_policy DETSHARE_POLICY_SYMBOL`; the
+ * macro exists so that the host can compile one of the policies in under another name.
+ */
+#ifndef DETSHARE_POLICY_SYMBOL
+#define DETSHARE_POLICY_SYMBOL detshare_policy
+#endif
+extern const struct detshare_policy DETSHARE_POLICY_SYMBOL __attribute__((__visibility__("default")));
 
 #endif

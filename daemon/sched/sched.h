@@ -9,7 +9,9 @@
  * A coroutine is one client stream: an in-order queue of operations. Order inside a coroutine, waits between
  * coroutines (ds_op_wait) and the legacy default stream's joins are resolved here, never on the GPU.
  * The policy (a plug-in, see policies/detshare_policy.h) sees a snapshot and returns actions; an action that makes no
- * sense is ignored and counted, and a policy that fails or overruns is replaced by the built-in one ("fifo").
+ * sense is ignored and counted, and a policy that fails, overruns or stalls is replaced by the built-in one ("fifo").
+ *
+ * The done callback may submit to and release coroutines; it must not free sessions, switch the policy or step.
  */
 #pragma once
 
@@ -24,19 +26,23 @@ typedef struct ds_sched ds_sched;
 typedef struct ds_sched_session ds_sched_session;
 
 /* Contract codes */
-#define DS_SCHED_E_NO_POLICY 1  /* no such policy */
-#define DS_SCHED_E_BAD_PARAM 2  /* unknown parameter or out of range; see the message */
-#define DS_SCHED_E_REFUSED 3    /* the plug-in is not usable (ABI, ownership, init); see the message */
-#define DS_SCHED_E_FULL 4       /* the coroutine's queue or the session's is full */
+#define DS_SCHED_E_NO_POLICY 1 /* no such policy */
+#define DS_SCHED_E_BAD_PARAM 2 /* unknown parameter or out of range; see the message */
+#define DS_SCHED_E_REFUSED 3   /* the plug-in is not usable (ABI, ownership, init); see the message */
+#define DS_SCHED_E_FULL 4      /* the coroutine's queue or the session's is full, or memory is short */
+#define DS_SCHED_E_FAULTED 5   /* the session was cancelled */
 
-#define DS_SCHED_QUEUE_MAX 4096 /* operations per coroutine */
+#define DS_SCHED_QUEUE_MAX 4096              /* operations per coroutine, those on the device included */
+#define DS_SCHED_SESSION_QUEUE_MAX 65536     /* operations per session */
+#define DS_SCHED_SESSION_COROUTINES_MAX 1024 /* not yet freed, per session */
+#define DS_SCHED_IN_FLIGHT_MAX 4096          /* operations on the device at once */
 
 enum ds_op_kind {
         DS_OP_LAUNCH,
         DS_OP_COPY,
         DS_OP_MEMSET,
         DS_OP_MARK, /* no work: ends when everything before it in the coroutine ended; its time is an event's time */
-        DS_OP_WAIT, /* no work: ends when coroutine `wait_for` has ended sequence number `wait_seq` */
+        DS_OP_WAIT, /* no work: ends when `wait_for` has ended `wait_seq`, or all it had when this was submitted */
         _DS_OP_KIND_MAX,
 };
 
@@ -46,38 +52,47 @@ enum ds_op_kind {
  */
 struct ds_op {
         enum ds_op_kind kind;
-        uint64_t seq;          /* set by submit: 1, 2, ... per coroutine */
-        uint64_t user;         /* the caller's */
+        uint64_t seq;  /* set by submit: 1, 2, ... per coroutine */
+        uint64_t user; /* the caller's */
         union {
                 struct ds_launch launch; /* params point to memory that lives until done */
                 struct ds_copy copy;
                 struct ds_memset memset;
                 struct {
-                        ds_coroutine *wait_for;
+                        ds_coroutine *wait_for; /* any session's; NULL = nothing to wait for; NULL again when done */
                         uint64_t wait_seq;
                 };
         };
-        uint64_t kernel_key;   /* launch: identity of kernel and shape for the statistics, 0 = let the scheduler hash it */
-        /* scheduler's own */
+        uint64_t kernel_key; /* launch: identity of kernel and shape for the statistics; 0 = hash it here */
+        /* scheduler's own, set by submit */
         struct ds_op *next;
         ds_coroutine *coroutine;
         uint64_t submitted_ns, launched_ns;
+        uint64_t join_seq; /* what of the legacy default stream, or of those it joins, must have ended before */
+        uint64_t start_ns, end_ns;
+        char *message; /* the device's words when status is an error */
+        int32_t status;
+        uint32_t stat_row;
+        uint8_t finished; /* ended, but not told yet: something before it in the coroutine has not */
 };
 
-/* status: CUDA error number; message is NULL unless status is an error. Called from step functions, in order per coroutine. */
-typedef void (*ds_op_done_fn)(void *user, struct ds_op *op, int status, uint64_t start_ns, uint64_t end_ns,
-        const char *message);
+/*
+ * status: CUDA error number; message is NULL, or the device's words about an error, good during the call. Called from
+ * step, complete and cancel, in order per coroutine.
+ */
+typedef void (*ds_op_done_fn)(
+        void *user, struct ds_op *op, int status, uint64_t start_ns, uint64_t end_ns, const char *message);
 
 struct ds_sched_config {
         const struct ds_device_ops *ops;
-        ds_device *device;             /* outlives the scheduler; rungs are created by ds_sched_new */
-        const char *policy_dir;        /* "" = only built-in policies */
-        const char *policy;            /* name at start */
+        ds_device *device;      /* outlives the scheduler; rungs are created by ds_sched_new */
+        const char *policy_dir; /* "" = only built-in policies */
+        const char *policy;     /* name at start */
         ds_op_done_fn done;
         void *user;
-        uint64_t (*wall_ns)(void);     /* real time, to measure the policy's own decisions; NULL = do not */
-        uint64_t policy_budget_ns;     /* a decision longer than this is an overrun; 0 = 5 ms */
-        int trust_any_owner;           /* tests: do not insist on a root-owned (or own) policy directory */
+        uint64_t (*wall_ns)(void); /* real time, to measure the policy's own decisions; NULL = do not */
+        uint64_t policy_budget_ns; /* a decision longer than this is an overrun; 0 = 5 ms */
+        int trust_any_owner;       /* tests: do not insist on a root-owned (or own) policy directory */
 };
 
 struct ds_sched_session_config {
@@ -91,43 +106,59 @@ struct ds_sched_session_config {
 
 struct ds_sched_stats {
         uint64_t decisions, actions, actions_ignored, overruns, fallbacks, launches, migrations;
+        uint64_t loans;             /* launches moved to the whole GPU because all their blocks must be resident */
+        uint64_t stray_completions; /* tokens that the device gave back and nobody waits for: always 0 */
         uint32_t in_flight, queued, coroutines, sessions, n_rungs;
         char policy[32];
 };
 
 struct ds_sched_session_stats {
         uint64_t launches, completed, errors, requests;
-        uint64_t device_ns;     /* sum of operations' device time */
-        uint64_t wait_ns;       /* sum over operations of submit to start */
+        uint64_t device_ns; /* sum of operations' device time */
+        uint64_t wait_ns;   /* sum over operations of submit to start */
         uint32_t queued, in_flight, coroutines;
         uint32_t request_active;
 };
 
-/* Builds the ladder on the device and loads the policy. */
+/* Builds the ladder on the device and loads the policy; contract codes as ds_sched_set_policy (said in the log). */
 int ds_sched_new(const struct ds_sched_config *config, ds_sched **ret);
 /* Nothing may be in flight; queued operations are not told. */
 ds_sched *ds_sched_free(ds_sched *sched);
 
 int ds_sched_session_new(ds_sched *sched, const struct ds_sched_session_config *config, ds_sched_session **ret);
-void ds_sched_session_set(ds_sched_session *session, enum detshare_class class_, uint64_t slo_ns, uint32_t sm_percent,
-        uint64_t now_ns);
+void ds_sched_session_set(
+        ds_sched_session *session, enum detshare_class class_, uint64_t slo_ns, uint32_t sm_percent, uint64_t now_ns);
 /*
- * Drop everything queued (done is called with LAUNCH_FAILED) and ask the device to abort what runs. The session and its
- * coroutines are gone when ds_sched_session_idle() is true and ds_sched_session_free() was called.
+ * Drop everything queued (done is called with `status`, a CUDA error, after what is still in flight before it) and ask
+ * the device to abort what runs. Nothing can be submitted any more. The session and its coroutines are gone when
+ * ds_sched_session_idle() is true and ds_sched_session_free() was called.
  */
 void ds_sched_session_cancel(ds_sched_session *session, int status, uint64_t now_ns);
 int ds_sched_session_idle(const ds_sched_session *session); /* nothing queued, nothing in flight */
-ds_sched_session *ds_sched_session_free(ds_sched_session *session); /* must be idle */
+/* Must be idle. Its coroutines go with it, except those that somebody holds a reference to (ds_coroutine_ref). */
+ds_sched_session *ds_sched_session_free(ds_sched_session *session);
 void ds_sched_session_stats(const ds_sched_session *session, struct ds_sched_session_stats *stats);
 
-/* blocking: takes part in the legacy default stream's joins. legacy: is that default stream (one per session). */
+/*
+ * blocking: takes part in the legacy default stream's joins. legacy: is that default stream (one per session, -EEXIST).
+ * priority: the CUDA stream priority asked for. DS_SCHED_E_FULL past DS_SCHED_SESSION_COROUTINES_MAX.
+ */
 int ds_coroutine_new(ds_sched_session *session, int32_t priority, int blocking, int legacy, ds_coroutine **ret);
 /* Frees it once its queue has drained; submit no more. */
 void ds_coroutine_release(ds_coroutine *coroutine);
+/*
+ * Keep a released coroutine's sequence numbers readable (an event that outlives its stream): submitted, done and waits
+ * for it go on working until the matching unref, even after its session is gone. Queued waits hold their own reference.
+ */
+ds_coroutine *ds_coroutine_ref(ds_coroutine *coroutine);
+ds_coroutine *ds_coroutine_unref(ds_coroutine *coroutine);
 uint64_t ds_coroutine_submitted(const ds_coroutine *coroutine); /* last sequence number given out */
 uint64_t ds_coroutine_done(const ds_coroutine *coroutine);      /* all up to here have ended */
 
-/* Queue an operation; sets op->seq. 0 or DS_SCHED_E_FULL (nothing queued). Nothing is launched before ds_sched_step. */
+/*
+ * Queue an operation; sets op->seq. 0, DS_SCHED_E_FULL or DS_SCHED_E_FAULTED (nothing queued, the operation stays the
+ * caller's). Nothing is launched and nobody is called back before ds_sched_step.
+ */
 int ds_sched_submit(ds_coroutine *coroutine, struct ds_op *op, uint64_t now_ns);
 size_t ds_coroutine_room(const ds_coroutine *coroutine); /* operations that submit would still take */
 
@@ -150,3 +181,5 @@ struct ds_policy_listing {
 };
 size_t ds_sched_list_policies(ds_sched *sched, struct ds_policy_listing *list, size_t n);
 void ds_sched_stats(const ds_sched *sched, struct ds_sched_stats *stats);
+/* What a profile says about the kernels of a key (see ds_op.kernel_key): the policy sees it. */
+void ds_sched_set_bound(ds_sched *sched, uint64_t kernel_key, enum detshare_kernel_bound bound);

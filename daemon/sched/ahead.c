@@ -1,0 +1,191 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Operation views and the sliding array of them
+ *
+ * The array is twice as long as what a policy may see: views slide towards its end as operations leave, and move back
+ * to the front once per DETSHARE_AHEAD_MAX operations.
+ */
+#include "sched/ahead.h"
+
+#include <assert.h>
+#include <string.h>
+
+#include "sched/internal.h"
+#include "util/alloc.h"
+#include "util/error.h"
+#include "util/macro.h"
+
+#define AHEAD_SLOTS (2 * DETSHARE_AHEAD_MAX)
+
+struct ds_ahead_slots {
+        struct detshare_op_view views[AHEAD_SLOTS];
+        uint32_t rows[AHEAD_SLOTS]; /* of the statistics */
+};
+
+static uint64_t saturating_mul(uint64_t a, uint64_t b)
+{
+        uint64_t product;
+
+        return __builtin_mul_overflow(a, b, &product) ? UINT64_MAX : product;
+}
+
+static uint32_t product3(const uint32_t n[3])
+{
+        uint64_t product = saturating_mul(saturating_mul(n[0], n[1]), n[2]);
+
+        return product > UINT32_MAX ? UINT32_MAX : (uint32_t)product;
+}
+
+static uint64_t op_bytes(const struct ds_op *op)
+{
+        if (op->kind == DS_OP_COPY)
+                return saturating_mul(op->copy.width, op->copy.height);
+        return saturating_mul(saturating_mul(op->memset.width, op->memset.height), op->memset.element_size);
+}
+
+/* Durations of transfers are learnt per kind and power of two of their size. */
+static uint64_t transfer_key(const struct ds_op *op)
+{
+        uint64_t bytes = op_bytes(op);
+        uint64_t size_class = bytes > 1 ? 64 - (uint64_t)__builtin_clzll(bytes - 1) : 0;
+        uint64_t kind = op->kind == DS_OP_COPY ? (uint64_t)op->copy.kind : (uint64_t)_DS_COPY_MAX;
+
+        return ds_kstat_mix(0x7472616e73666572ULL + kind, size_class);
+}
+
+static uint64_t launch_key(const struct ds_launch *launch)
+{
+        uint64_t key = ds_kstat_mix((uint64_t)(uintptr_t)launch->kernel, launch->shared_bytes);
+
+        for (int i = 0; i < 3; i++)
+                key = ds_kstat_mix(key, (uint64_t)launch->grid[i] << 32 | launch->block[i]);
+        return key;
+}
+
+int ds_ahead_reserve(struct ds_ahead *ahead)
+{
+        if (!ahead->slots)
+                ahead->slots = ds_alloc(sizeof(*ahead->slots));
+        return ahead->slots ? 0 : -ENOMEM;
+}
+
+void ds_ahead_deinit(struct ds_ahead *ahead)
+{
+        ahead->slots = ds_free(ahead->slots);
+}
+
+void ds_ahead_identify(ds_sched *sched, struct ds_op *op)
+{
+        struct ds_kstat_row *row;
+
+        if (op->kind != DS_OP_LAUNCH)
+                op->kernel_key = transfer_key(op);
+        else if (!op->kernel_key)
+                op->kernel_key = launch_key(&op->launch);
+        op->stat_row = ds_kstat_touch(sched->kstat, op->kernel_key);
+        row = ds_kstat_at(sched->kstat, op->stat_row, op->kernel_key);
+        assert(row);
+        if (op->kind == DS_OP_LAUNCH && !row->blocks_per_sm) {
+                uint32_t blocks = ds_kstat_blocks_per_sm(sched->info, sched->ops->kernel_info(op->launch.kernel),
+                        product3(op->launch.block), op->launch.shared_bytes);
+
+                /* one that does not fit at all is the device's to refuse; it is shown as filling an SM */
+                row->blocks_per_sm = DS_MAX(blocks, 1);
+        }
+}
+
+static void launch_view(ds_sched *sched, const struct ds_op *op, struct detshare_op_view *view)
+{
+        const struct ds_kstat_row *row = ds_kstat_at(sched->kstat, op->stat_row, op->kernel_key);
+
+        view->kind = DETSHARE_OP_KERNEL;
+        view->kernel = op->kernel_key;
+        view->blocks = product3(op->launch.grid);
+        view->threads = product3(op->launch.block);
+        /* the row may have gone to another kernel while this one waited in a long queue */
+        view->blocks_per_sm = row ? row->blocks_per_sm : 1;
+        view->sms_needed = DS_MIN(DS_DIV_UP((uint64_t)view->blocks, view->blocks_per_sm), sched->info->n_sms);
+        view->all_resident = sched->ops->kernel_info(op->launch.kernel)->cooperative;
+}
+
+static void write_view(ds_sched *sched, const struct ds_op *op, struct detshare_op_view *view)
+{
+        *view = (struct detshare_op_view){.submitted_ns = op->submitted_ns};
+        if (op->kind == DS_OP_LAUNCH) {
+                launch_view(sched, op, view);
+                return;
+        }
+        view->kind = op->kind == DS_OP_COPY ? DETSHARE_OP_COPY : DETSHARE_OP_MEMSET;
+        view->kernel = op->kernel_key;
+        view->bytes = op_bytes(op);
+}
+
+static void ahead_push(ds_coroutine *coroutine, const struct ds_op *op)
+{
+        struct ds_ahead *ahead = &coroutine->ahead;
+        struct ds_ahead_slots *slots = ahead->slots;
+        uint32_t at = ahead->start + ahead->n;
+
+        if (at == AHEAD_SLOTS) {
+                memmove(slots->views, slots->views + ahead->start, ahead->n * sizeof(slots->views[0]));
+                memmove(slots->rows, slots->rows + ahead->start, ahead->n * sizeof(slots->rows[0]));
+                ahead->start = 0;
+                at = ahead->n;
+        }
+        write_view(coroutine->sched, op, &slots->views[at]);
+        slots->rows[at] = op->stat_row;
+        ahead->n++;
+}
+
+void ds_ahead_fill(ds_coroutine *coroutine)
+{
+        struct ds_ahead *ahead = &coroutine->ahead;
+        struct ds_op *op = ahead->scanned ? ahead->scanned->next : coroutine->boundary;
+
+        for (; op && ahead->n < DETSHARE_AHEAD_MAX; op = op->next) {
+                ahead->scanned = op;
+                if (ds_op_is_work(op))
+                        ahead_push(coroutine, op);
+        }
+}
+
+void ds_ahead_pop(ds_coroutine *coroutine, const struct ds_op *op)
+{
+        struct ds_ahead *ahead = &coroutine->ahead;
+
+        if (ahead->scanned == op)
+                ahead->scanned = NULL;
+        if (!ds_op_is_work(op))
+                return;
+        assert(ahead->n);
+        ahead->start++;
+        ahead->n--;
+        if (!ahead->n)
+                ahead->start = 0;
+}
+
+void ds_ahead_clear(struct ds_ahead *ahead)
+{
+        ahead->start = ahead->n = 0;
+        ahead->scanned = NULL;
+}
+
+const struct detshare_op_view *ds_ahead_views(ds_coroutine *coroutine)
+{
+        struct ds_ahead *ahead = &coroutine->ahead;
+
+        if (!ahead->n)
+                return NULL;
+        for (uint32_t i = ahead->start; i < ahead->start + ahead->n; i++) {
+                struct detshare_op_view *view = &ahead->slots->views[i];
+                const struct ds_kstat_row *row =
+                        ds_kstat_at(coroutine->sched->kstat, ahead->slots->rows[i], view->kernel);
+
+                if (!row)
+                        continue;
+                view->samples = row->samples;
+                view->expected_ns = row->mean_ns;
+                view->bound = row->bound;
+        }
+        return ahead->slots->views + ahead->start;
+}

@@ -1,0 +1,117 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Coroutine: the logical execution context of one client stream
+ *
+ * One list holds all its operations in order: first those on the device or ended but not told (first .. boundary),
+ * then those waiting (boundary .. last). Operations are told strictly in this order.
+ *
+ * What the head of the waiting part may depend on:
+ *  - DS_OP_WAIT: a sequence number of a coroutine;
+ *  - the joins of the legacy default stream, as two counters per session. An operation of the legacy coroutine needs
+ *    all operations that blocking coroutines had submitted before it (blocking_done >= its join_seq); an operation of a
+ *    blocking coroutine needs all that the legacy one had submitted before it (legacy_done >= its join_seq). Comparing
+ *    counts is exact, although blocking operations of a session end in any order: one that was submitted after a legacy
+ *    operation L cannot end before L, so what blocking_done counts while L waits was all submitted before L.
+ * Everything refers to operations submitted earlier (a wait for the future is cut down to what exists), so the graph
+ * of dependencies has no cycle and the earliest unfinished operation of all can always go on.
+ *
+ * States, changed by one setter only; what is on the device decides, never what a client says:
+ *
+ *              submit            launch             suspend            last one ends
+ *      IDLE ----------> READY ----------> RUNNING ----------> YIELDING ---------------> SUSPENDED
+ *       ^  <----------    ^  <-----------  |  ^                  |                        |  |  ^
+ *       |   all told      |  all launched  |  +------------------+                        |  |  |
+ *       |                 |  have ended    |        resume                                |  |  |
+ *       +-----------------+----------------+     all told                                 |  |  |
+ *       ^                 ^                        resume, nothing queued                 |  |  |
+ *       +-----------------|---------------------------------------------------------------+  |  |
+ *                         +---------------------- resume, work queued -----------------------+  |
+ *      IDLE, READY ----- suspend ---------------------------------------------------------------+
+ *      any ------------- the session is cancelled ------> FAULTED (for good)
+ *
+ * READY says that work waits and nothing is on the device; whether its head may go is `runnable`.
+ */
+#pragma once
+
+#include <errno.h>
+#include <stdint.h>
+
+#include "sched/ahead.h"
+#include "sched/event.h"
+#include "sched/sched.h"
+
+enum ds_coroutine_state {
+        DS_COROUTINE_IDLE,
+        DS_COROUTINE_READY,
+        DS_COROUTINE_RUNNING,
+        DS_COROUTINE_YIELDING,
+        DS_COROUTINE_SUSPENDED,
+        DS_COROUTINE_FAULTED,
+        _DS_COROUTINE_STATE_MAX,
+        _DS_COROUTINE_STATE_INVALID = -EINVAL,
+};
+
+enum ds_coroutine_park {
+        DS_PARK_NONE,
+        DS_PARK_WAIT, /* in another coroutine's list of waiters */
+        DS_PARK_JOIN, /* a blocking coroutine that waits for the legacy one, in the session's list */
+};
+
+struct ds_coroutine {
+        ds_sched *sched; /* NULL once the session is gone; then only sequence numbers are left */
+        ds_sched_session *session;
+        ds_coroutine *prev, *next; /* the session's coroutines */
+        uint64_t id;
+        int32_t priority;
+        enum ds_coroutine_state state;
+        uint32_t refs;
+        uint8_t blocking, legacy, released;
+        uint8_t runnable; /* the head is work and all it depends on has ended */
+        uint8_t active;   /* work waits or is on the device */
+        uint8_t touched;  /* in the list to settle */
+        uint8_t dirty;    /* its view must be written anew */
+
+        struct ds_op *first, *boundary, *last;
+        uint32_t n_ops;           /* all of them */
+        uint32_t n_waiting_work;  /* launches, copies, memsets from boundary on */
+        uint32_t n_in_flight;     /* on the device */
+        uint64_t submitted, done; /* sequence numbers */
+        uint64_t last_end_ns;     /* end of what was told last */
+        uint64_t dependency_ns;   /* end of what the head waited for last */
+        uint64_t head_since_ns;
+        struct ds_ahead ahead;
+
+        enum ds_coroutine_park park;
+        ds_coroutine *park_on;
+        ds_coroutine *park_prev, *park_next;
+        ds_coroutine *waiters; /* coroutines parked on this one */
+
+        uint32_t rung, stream; /* where the last launched operation went: the ladder's number, the scheduler's stream */
+        uint32_t last_index;   /* stream index used last, preferred */
+        uint64_t in_flight_sms, in_flight_expected_ns;
+
+        struct ds_sched_event submit_event;
+        ds_coroutine *touched_prev, *touched_next;
+        ds_coroutine *dirty_prev, *dirty_next;
+        uint32_t view; /* index in the snapshot, DS_SNAPSHOT_NONE */
+};
+
+const char *ds_coroutine_state_name(enum ds_coroutine_state state);
+
+static inline int ds_op_is_work(const struct ds_op *op)
+{
+        return op->kind == DS_OP_LAUNCH || op->kind == DS_OP_COPY || op->kind == DS_OP_MEMSET;
+}
+
+/* Look at it again at the next settle: a dependency ended, an operation ended, something was submitted. */
+void ds_coroutine_touch(ds_coroutine *coroutine);
+/* Counts, state and view after any change of queue or device work. */
+void ds_coroutine_changed(ds_coroutine *coroutine);
+/* Takes the head, which must be runnable, out of the waiting part because it was launched (or refused). */
+void ds_coroutine_pop(ds_coroutine *coroutine);
+/* Everything still waiting ends with this error, told after what is in flight before it. */
+void ds_coroutine_fault(ds_coroutine *coroutine, int status);
+/* Cuts it loose from a session that goes; the last reference frees it. */
+void ds_coroutine_detach(ds_coroutine *coroutine);
+/* Resolve heads and tell ended operations until nothing changes any more. */
+void ds_sched_settle(ds_sched *sched);

@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The scheduler's own state, shared by its files and nobody else
+ */
+#pragma once
+
+#include "sched/coroutine.h"
+#include "sched/host.h"
+#include "sched/kstat.h"
+#include "sched/ladder.h"
+#include "sched/launch.h"
+#include "sched/sched.h"
+#include "sched/session.h"
+#include "sched/snapshot.h"
+
+struct ds_sched {
+        const struct ds_device_ops *ops;
+        ds_device *device;
+        const struct ds_device_info *info;
+        ds_op_done_fn done;
+        void *user;
+
+        uint64_t now_ns; /* the latest time anybody told us */
+        uint64_t next_id;
+        ds_sched_session *sessions;
+        uint32_t n_sessions, n_coroutines, n_ops, n_in_flight;
+        uint32_t n_runnable; /* coroutines whose head could be launched */
+        ds_coroutine *touched;
+
+        struct ds_ladder ladder;
+        uint32_t *stream_load; /* operations in flight per stream of every rung */
+        ds_kstat *kstat;
+        struct ds_slot *slots;
+        uint32_t free_slot;
+
+        struct ds_snapshot snapshot;
+        struct ds_sched_event *events;
+        struct ds_sched_event switch_event, timer_event, gone_event;
+        struct ds_host host;
+        struct ds_sched_stats stats; /* counters only; the rest is filled when asked */
+};
+
+static inline uint64_t ds_sched_now(ds_sched *sched, uint64_t now_ns)
+{
+        if (now_ns > sched->now_ns)
+                sched->now_ns = now_ns;
+        return sched->now_ns;
+}

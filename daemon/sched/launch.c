@@ -1,0 +1,284 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Launches, migrations, completions
+ */
+#include "sched/launch.h"
+
+#include <assert.h>
+
+#include "sched/internal.h"
+#include "util/alloc.h"
+#include "util/error.h"
+#include "util/macro.h"
+
+/* --- slots -----------------------------------------------------------------------------------------------------------
+ */
+
+static struct ds_slot *slot_take(ds_sched *sched)
+{
+        struct ds_slot *slot;
+
+        if (sched->free_slot == DS_SLOT_NONE)
+                return NULL;
+        slot = &sched->slots[sched->free_slot];
+        sched->free_slot = slot->next_free;
+        assert(!slot->op && !slot->event.pending);
+        return slot;
+}
+
+void ds_slot_told(ds_sched *sched, struct ds_slot *slot)
+{
+        assert(!slot->op && !slot->event.pending);
+        slot->generation++;
+        slot->next_free = sched->free_slot;
+        sched->free_slot = (uint32_t)(slot - sched->slots);
+}
+
+static uint64_t slot_token(const ds_sched *sched, const struct ds_slot *slot)
+{
+        return (uint64_t)slot->generation << 32 | (uint64_t)(slot - sched->slots);
+}
+
+static struct ds_slot *slot_find(ds_sched *sched, uint64_t token)
+{
+        uint32_t index = (uint32_t)token;
+        struct ds_slot *slot;
+
+        if (index >= DS_SCHED_IN_FLIGHT_MAX)
+                return NULL;
+        slot = &sched->slots[index];
+        return slot->op && slot->generation == (uint32_t)(token >> 32) ? slot : NULL;
+}
+
+/* --- streams ---------------------------------------------------------------------------------------------------------
+ */
+
+/* Our number of a stream: the ladder's rungs one after the other. */
+static uint32_t stream_number(uint32_t rung, uint32_t priority, uint32_t index)
+{
+        return (rung * DS_DEVICE_PRIORITIES + priority) * DS_DEVICE_STREAMS_PER_RUNG + index;
+}
+
+static uint32_t stream_of_device(const ds_sched *sched, uint32_t stream)
+{
+        return sched->ladder.device_rung[stream / DS_LADDER_STREAMS] * DS_LADDER_STREAMS + stream % DS_LADDER_STREAMS;
+}
+
+static uint32_t stream_choose(ds_sched *sched, ds_coroutine *coroutine, uint32_t rung, uint32_t priority)
+{
+        uint32_t first = stream_number(rung, priority, 0);
+        const uint32_t *load = sched->stream_load + first;
+        uint32_t best = coroutine->last_index;
+
+        if (coroutine->n_in_flight && coroutine->stream - first < DS_DEVICE_STREAMS_PER_RUNG)
+                return coroutine->stream;
+        for (uint32_t i = 0; i < DS_DEVICE_STREAMS_PER_RUNG && load[best]; i++)
+                if (load[i] < load[best])
+                        best = i;
+        coroutine->last_index = best;
+        return first + best;
+}
+
+/* --- launching -------------------------------------------------------------------------------------------------------
+ */
+
+/* A kernel that needs all its blocks resident and has more than the rung holds borrows the whole GPU. */
+static uint32_t rung_or_loan(ds_sched *sched, const struct detshare_op_view *view, uint32_t rung)
+{
+        uint64_t fits = (uint64_t)view->blocks_per_sm * sched->ladder.views[rung].n_sms;
+
+        if (!rung || !view->all_resident || view->blocks <= fits)
+                return rung;
+        sched->stats.loans++;
+        return 0;
+}
+
+static int device_submit(ds_sched *sched, struct ds_op *op, uint32_t stream, uint32_t max_blocks, uint64_t token)
+{
+        uint32_t device_stream = stream_of_device(sched, stream);
+
+        switch (op->kind) {
+        case DS_OP_LAUNCH:
+                op->launch.stream = device_stream;
+                op->launch.max_resident_blocks = max_blocks;
+                return sched->ops->launch(sched->device, &op->launch, token);
+        case DS_OP_COPY:
+                op->copy.stream = device_stream;
+                return sched->ops->copy(sched->device, &op->copy, token);
+        case DS_OP_MEMSET:
+                op->memset.stream = device_stream;
+                return sched->ops->memset(sched->device, &op->memset, token);
+        case DS_OP_MARK:
+        case DS_OP_WAIT:
+        case _DS_OP_KIND_MAX:
+                break;
+        }
+        return ds_error_origin(-EINVAL);
+}
+
+static void launch_count(ds_coroutine *coroutine, struct ds_slot *slot)
+{
+        ds_sched *sched = coroutine->sched;
+        struct detshare_rung_view *rung = &sched->ladder.views[slot->rung];
+
+        coroutine->n_in_flight++;
+        coroutine->session->n_in_flight++;
+        sched->n_in_flight++;
+        coroutine->in_flight_sms += slot->view.sms_needed;
+        coroutine->in_flight_expected_ns += slot->view.expected_ns;
+        sched->stream_load[slot->stream]++;
+        if (slot->class_ == DETSHARE_CLASS_LS)
+                rung->in_flight_ls++;
+        else
+                rung->in_flight_be++;
+}
+
+static void complete_count(ds_coroutine *coroutine, struct ds_slot *slot)
+{
+        ds_sched *sched = coroutine->sched;
+        struct detshare_rung_view *rung = &sched->ladder.views[slot->rung];
+
+        assert(coroutine->n_in_flight && coroutine->session->n_in_flight && sched->n_in_flight);
+        assert(sched->stream_load[slot->stream]);
+        coroutine->n_in_flight--;
+        coroutine->session->n_in_flight--;
+        sched->n_in_flight--;
+        coroutine->in_flight_sms -= slot->view.sms_needed;
+        coroutine->in_flight_expected_ns -= slot->view.expected_ns;
+        sched->stream_load[slot->stream]--;
+        if (slot->class_ == DETSHARE_CLASS_LS)
+                rung->in_flight_ls--;
+        else
+                rung->in_flight_be--;
+}
+
+/* The device said no: the operation ends with its error, in its place in the order. */
+static void launch_refused(ds_coroutine *coroutine, struct ds_op *op, int status)
+{
+        op->status = status;
+        op->start_ns = op->end_ns = coroutine->sched->now_ns;
+        op->finished = 1;
+        ds_coroutine_pop(coroutine);
+        ds_coroutine_touch(coroutine);
+        ds_coroutine_changed(coroutine);
+}
+
+static void launch_done(ds_coroutine *coroutine, struct ds_op *op, struct ds_slot *slot)
+{
+        ds_sched *sched = coroutine->sched;
+
+        slot->op = op;
+        slot->coroutine = coroutine->id;
+        slot->class_ = coroutine->session->config.class_;
+        slot->event.session = coroutine->session;
+        op->launched_ns = sched->now_ns;
+        coroutine->rung = slot->rung;
+        coroutine->stream = slot->stream;
+        coroutine->session->launches++;
+        sched->stats.launches++;
+        launch_count(coroutine, slot);
+        ds_coroutine_pop(coroutine);
+        ds_coroutine_changed(coroutine);
+}
+
+static int launch_one(ds_coroutine *coroutine, const struct ds_launch_target *target, struct ds_slot *slot)
+{
+        ds_sched *sched = coroutine->sched;
+        struct ds_op *op = coroutine->boundary;
+        int r;
+
+        slot->view = ds_ahead_views(coroutine)[0];
+        slot->rung = rung_or_loan(sched, &slot->view, target->rung);
+        slot->stream = stream_choose(sched, coroutine, slot->rung, target->priority);
+        if (coroutine->n_in_flight && coroutine->stream != slot->stream) {
+                r = sched->ops->fence(sched->device, stream_of_device(sched, coroutine->stream),
+                        stream_of_device(sched, slot->stream));
+                if (r)
+                        return ds_error_fold(r);
+                sched->stats.migrations++;
+        }
+        r = device_submit(sched, op, slot->stream, target->max_resident_blocks, slot_token(sched, slot));
+        if (r < 0)
+                return ds_error_trace(r);
+        if (r > 0) {
+                launch_refused(coroutine, op, r);
+                ds_slot_told(sched, slot);
+                return 0;
+        }
+        launch_done(coroutine, op, slot);
+        return 0;
+}
+
+int ds_launch_head(ds_coroutine *coroutine, const struct ds_launch_target *target, uint32_t count, uint64_t now_ns)
+{
+        ds_sched *sched = coroutine->sched;
+        struct ds_slot *slot;
+        uint32_t n;
+        int r;
+
+        assert(target->rung < sched->ladder.n && target->priority < DS_DEVICE_PRIORITIES);
+        ds_sched_now(sched, now_ns);
+        for (n = 0; n < count && coroutine->runnable && !coroutine->session->suspended; n++) {
+                slot = slot_take(sched);
+                if (!slot)
+                        break;
+                r = launch_one(coroutine, target, slot);
+                if (r < 0)
+                        return r;
+        }
+        return (int)DS_MIN(n, (uint32_t)INT32_MAX);
+}
+
+/* --- completions -----------------------------------------------------------------------------------------------------
+ */
+
+static void complete_sample(ds_sched *sched, const struct ds_op *op)
+{
+        struct ds_kstat_row *row;
+
+        if (op->status)
+                return;
+        row = ds_kstat_at(sched->kstat, op->stat_row, op->kernel_key);
+        if (row)
+                ds_kstat_sample(row, op->end_ns - op->start_ns);
+}
+
+static void complete_one(ds_sched *sched, const struct ds_completion *completion)
+{
+        struct ds_slot *slot = slot_find(sched, completion->token);
+        ds_coroutine *coroutine;
+        ds_sched_session *session;
+        struct ds_op *op;
+
+        if (!slot) {
+                sched->stats.stray_completions++;
+                return;
+        }
+        op = DS_TAKE_PTR(slot->op);
+        coroutine = op->coroutine;
+        session = coroutine->session;
+        op->finished = 1;
+        op->status = completion->status;
+        op->start_ns = completion->start_ns;
+        op->end_ns = DS_MAX(completion->end_ns, completion->start_ns);
+        if (op->status && completion->message[0])
+                op->message = ds_strndup(completion->message, sizeof(completion->message));
+        ds_sched_now(sched, op->end_ns);
+        complete_count(coroutine, slot);
+        complete_sample(sched, op);
+        session->device_ns += op->end_ns - op->start_ns;
+        if (op->start_ns > op->submitted_ns)
+                session->wait_ns += op->start_ns - op->submitted_ns;
+        slot->start_ns = op->start_ns;
+        slot->end_ns = op->end_ns;
+        ds_sched_event_post(sched, &slot->event);
+        ds_coroutine_changed(coroutine);
+        ds_coroutine_touch(coroutine);
+}
+
+void ds_sched_complete(ds_sched *sched, const struct ds_completion *completions, size_t n)
+{
+        for (size_t i = 0; i < n; i++)
+                complete_one(sched, &completions[i]);
+        ds_sched_settle(sched);
+}

@@ -1,0 +1,353 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Loading, checking and listing plug-ins
+ */
+#include "sched/plugin.h"
+
+#include <assert.h>
+#include <dirent.h>
+#include <dlfcn.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "util/alloc.h"
+#include "util/error.h"
+#include "util/macro.h"
+
+#define PLUGIN_SYMBOL "detshare_policy"
+#define PLUGIN_SUFFIX ".so"
+
+/* --- where plug-ins come from
+ * ------------------------------------------------------------------------------------------ */
+
+static int name_is_valid(const char *name)
+{
+        size_t n = strspn(name, "abcdefghijklmnopqrstuvwxyz0123456789-");
+
+        return n && n <= DS_PLUGIN_NAME_MAX && !name[n];
+}
+
+/* NULL, or why nobody should load code from this file or directory. */
+static const char *distrust(const struct ds_plugin_place *place, const struct stat *st)
+{
+        if (place->trust_any_owner)
+                return NULL;
+        if (st->st_uid != 0 && st->st_uid != geteuid())
+                return "is owned by another user";
+        if (st->st_mode & (S_IWGRP | S_IWOTH))
+                return "is writable by others";
+        return NULL;
+}
+
+static int place_open(const struct ds_plugin_place *place, char *message, size_t message_size)
+{
+        struct stat st;
+        const char *why;
+        int fd;
+
+        fd = open(place->dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
+        if (fd < 0 || fstat(fd, &st)) {
+                snprintf(message, message_size, "policy directory %s: %s", place->dir, strerror(errno));
+                ds_close(fd);
+                return -1;
+        }
+        why = distrust(place, &st);
+        if (!why)
+                return fd;
+        snprintf(message, message_size, "policy directory %s %s", place->dir, why);
+        return ds_close(fd);
+}
+
+/* The checked file, or -1 with a message; *ret_code says which contract code that is. */
+static int plugin_open_file(
+        const struct ds_plugin_place *place, const char *name, char *message, size_t message_size, int *ret_code)
+{
+        ds_cleanup(ds_closep) int dir = -1;
+        ds_cleanup(ds_closep) int fd = -1;
+        char file[DS_PLUGIN_NAME_MAX + sizeof(PLUGIN_SUFFIX)];
+        struct stat st;
+        const char *why;
+
+        *ret_code = DS_SCHED_E_REFUSED;
+        dir = place_open(place, message, message_size);
+        if (dir < 0)
+                return -1;
+        snprintf(file, sizeof(file), "%s" PLUGIN_SUFFIX, name);
+        fd = openat(dir, file, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+        if (fd < 0) {
+                if (errno == ENOENT)
+                        *ret_code = DS_SCHED_E_NO_POLICY;
+                snprintf(message, message_size, "policy %s: %s/%s: %s", name, place->dir, file, strerror(errno));
+                return -1;
+        }
+        if (fstat(fd, &st) || !S_ISREG(st.st_mode)) {
+                snprintf(message, message_size, "policy %s: %s is not a regular file", name, file);
+                return -1;
+        }
+        why = distrust(place, &st);
+        if (why) {
+                snprintf(message, message_size, "policy %s: %s/%s %s", name, place->dir, file, why);
+                return -1;
+        }
+        return DS_TAKE_FD(fd);
+}
+
+/* --- checks
+ * -------------------------------------------------------------------------------------------------------------- */
+
+static const char *check_params(const struct detshare_policy *policy)
+{
+        if (policy->n_params > DETSHARE_POLICY_PARAMS_MAX)
+                return "it has too many parameters";
+        if (policy->n_params && !policy->params)
+                return "its parameters are missing";
+        for (uint32_t i = 0; i < policy->n_params; i++) {
+                const struct detshare_policy_param *param = &policy->params[i];
+
+                if (!param->name || !param->help || !param->name[0])
+                        return "a parameter has no name or no help";
+                if (param->min > param->max || param->def < param->min || param->def > param->max)
+                        return "a parameter's default is outside its range";
+        }
+        return NULL;
+}
+
+const char *ds_plugin_check(const struct detshare_policy *policy, const char *name)
+{
+        if (policy->abi != DETSHARE_POLICY_ABI)
+                return "it was built for another version of the policy ABI";
+        if (policy->size < sizeof(struct detshare_policy))
+                return "its policy table is too short";
+        if (!policy->name || strncmp(policy->name, name, DS_PLUGIN_NAME_MAX + 1))
+                return "it calls itself by another name";
+        if (!policy->description || !policy->init || !policy->decide)
+                return "its description, init or decide is missing";
+        if (policy->state_size > DS_PLUGIN_STATE_MAX)
+                return "it asks for too much state";
+        return check_params(policy);
+}
+
+/* --- opening and closing
+ * --------------------------------------------------------------------------------------------------- */
+
+static int plugin_dlopen(ds_plugin *plugin, const char *name, char *message, size_t message_size)
+{
+        char path[64];
+        const char *why;
+
+        snprintf(path, sizeof(path), "/proc/self/fd/%d", plugin->fd);
+        plugin->handle = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+        if (!plugin->handle) {
+                snprintf(message, message_size, "policy %s: %s", name, dlerror());
+                return DS_SCHED_E_REFUSED;
+        }
+        plugin->policy = dlsym(plugin->handle, PLUGIN_SYMBOL);
+        if (!plugin->policy) {
+                snprintf(message, message_size, "policy %s does not export " PLUGIN_SYMBOL, name);
+                return DS_SCHED_E_REFUSED;
+        }
+        why = ds_plugin_check(plugin->policy, name);
+        if (!why)
+                return 0;
+        snprintf(message, message_size, "policy %s: %s", name, why);
+        return DS_SCHED_E_REFUSED;
+}
+
+ds_plugin *ds_plugin_close(ds_plugin *plugin)
+{
+        if (!plugin)
+                return NULL;
+        ds_free(plugin->state);
+        if (plugin->handle)
+                dlclose(plugin->handle);
+        ds_close(plugin->fd);
+        return ds_free(plugin);
+}
+
+static void plugin_closep(ds_plugin **plugin)
+{
+        *plugin = ds_plugin_close(*plugin);
+}
+
+int ds_plugin_open(
+        const struct ds_plugin_place *place, const char *name, char *message, size_t message_size, ds_plugin **ret)
+{
+        ds_cleanup(plugin_closep) ds_plugin *plugin = NULL;
+        int code;
+
+        if (!name_is_valid(name)) {
+                snprintf(message, message_size, "a policy's name is 1 to %u of a-z, 0-9 and -", DS_PLUGIN_NAME_MAX);
+                return DS_SCHED_E_NO_POLICY;
+        }
+        plugin = ds_alloc0(1, sizeof(*plugin));
+        if (!plugin)
+                return ds_error_origin(-ENOMEM);
+        plugin->fd = -1;
+        if (!strcmp(name, DS_PLUGIN_BUILTIN)) {
+                plugin->policy = &ds_plugin_fifo;
+                *ret = DS_TAKE_PTR(plugin);
+                return 0;
+        }
+        if (!place->dir[0]) {
+                snprintf(message, message_size, "no policy %s: there is no policy directory", name);
+                return DS_SCHED_E_NO_POLICY;
+        }
+        plugin->fd = plugin_open_file(place, name, message, message_size, &code);
+        if (plugin->fd < 0)
+                return code;
+        code = plugin_dlopen(plugin, name, message, message_size);
+        if (code)
+                return code;
+        *ret = DS_TAKE_PTR(plugin);
+        return 0;
+}
+
+/* --- parameters
+ * -------------------------------------------------------------------------------------------------------------- */
+
+static int param_read(ds_plugin *plugin, const char *text, char *message, size_t message_size)
+{
+        const struct detshare_policy *policy = plugin->policy;
+        const char *equals = strchr(text, '=');
+        const struct detshare_policy_param *param = NULL;
+        char *end;
+        long long value;
+        uint32_t i;
+
+        for (i = 0; equals && i < policy->n_params; i++) {
+                param = &policy->params[i];
+                if (strlen(param->name) == (size_t)(equals - text) &&
+                        !strncmp(param->name, text, (size_t)(equals - text)))
+                        break;
+        }
+        if (!equals || i == policy->n_params) {
+                snprintf(message, message_size, "policy %s has no parameter \"%.64s\" (key=value)", policy->name, text);
+                return DS_SCHED_E_BAD_PARAM;
+        }
+        errno = 0;
+        value = strtoll(equals + 1, &end, 10);
+        if (errno || end == equals + 1 || *end || value < param->min || value > param->max) {
+                snprintf(message, message_size, "%s must be a number from %lld to %lld, not \"%.64s\"", param->name,
+                        (long long)param->min, (long long)param->max, equals + 1);
+                return DS_SCHED_E_BAD_PARAM;
+        }
+        plugin->params[i] = value;
+        return 0;
+}
+
+int ds_plugin_init(ds_plugin *plugin, const struct ds_ladder *ladder, const char *const *params, size_t n_params,
+        char *message, size_t message_size)
+{
+        const struct detshare_policy *policy = plugin->policy;
+        struct detshare_policy_config config = {
+                .size = sizeof(config),
+                .n_sms = ladder->views[0].n_sms,
+                .n_tpcs = ladder->views[0].n_tpcs,
+                .n_rungs = ladder->n,
+                .rungs = ladder->views,
+                .n_params = policy->n_params,
+                .params = plugin->params,
+        };
+        int r;
+
+        for (uint32_t i = 0; i < policy->n_params; i++)
+                plugin->params[i] = policy->params[i].def;
+        for (size_t i = 0; i < n_params; i++) {
+                r = param_read(plugin, params[i], message, message_size);
+                if (r)
+                        return r;
+        }
+        plugin->state = ds_free(plugin->state);
+        plugin->state = ds_alloc0(1, policy->state_size);
+        if (!plugin->state)
+                return ds_error_origin(-ENOMEM);
+        r = policy->init(plugin->state, &config);
+        if (!r)
+                return 0;
+        snprintf(message, message_size, "policy %s cannot work here: %s", policy->name,
+                r < 0 && r > -4096 ? strerror(-r) : "its init failed");
+        return DS_SCHED_E_REFUSED;
+}
+
+/* --- listing
+ * -------------------------------------------------------------------------------------------------------------------
+ */
+
+static void listing_write(const struct detshare_policy *policy, struct ds_policy_listing *row)
+{
+        size_t at = 0;
+
+        *row = (struct ds_policy_listing){0};
+        snprintf(row->name, sizeof(row->name), "%s", policy->name);
+        snprintf(row->description, sizeof(row->description), "%s", policy->description);
+        for (uint32_t i = 0; i < policy->n_params && at < sizeof(row->params); i++) {
+                const struct detshare_policy_param *param = &policy->params[i];
+                int n = snprintf(row->params + at, sizeof(row->params) - at, "%s%s=%lld [%lld..%lld]: %s",
+                        i ? "\n" : "", param->name, (long long)param->def, (long long)param->min, (long long)param->max,
+                        param->help);
+
+                at += (size_t)DS_MAX(n, 0);
+        }
+}
+
+/* "static.so" -> "static"; 0 when the file cannot be a plug-in. */
+static int name_of_file(const char *file, char name[DS_PLUGIN_NAME_MAX + 1])
+{
+        size_t n = strlen(file);
+
+        if (n <= strlen(PLUGIN_SUFFIX) || n > DS_PLUGIN_NAME_MAX + strlen(PLUGIN_SUFFIX))
+                return 0;
+        n -= strlen(PLUGIN_SUFFIX);
+        if (strcmp(file + n, PLUGIN_SUFFIX))
+                return 0;
+        memcpy(name, file, n);
+        name[n] = 0;
+        return name_is_valid(name) && strcmp(name, DS_PLUGIN_BUILTIN);
+}
+
+static int compare_listing(const void *a, const void *b)
+{
+        return strcmp(((const struct ds_policy_listing *)a)->name, ((const struct ds_policy_listing *)b)->name);
+}
+
+static size_t list_dir(const struct ds_plugin_place *place, struct ds_policy_listing *list, size_t n)
+{
+        char message[256], name[DS_PLUGIN_NAME_MAX + 1];
+        int fd = place_open(place, message, sizeof(message));
+        DIR *dir = fd < 0 ? NULL : fdopendir(fd);
+        struct dirent *entry;
+        size_t count = 0;
+
+        if (!dir) {
+                ds_close(fd);
+                return 0;
+        }
+        while (count < n && (entry = readdir(dir))) {
+                ds_plugin *plugin = NULL;
+
+                if (!name_of_file(entry->d_name, name) ||
+                        ds_plugin_open(place, name, message, sizeof(message), &plugin))
+                        continue;
+                listing_write(plugin->policy, &list[count++]);
+                ds_plugin_close(plugin);
+        }
+        closedir(dir);
+        qsort(list, count, sizeof(*list), compare_listing);
+        return count;
+}
+
+size_t ds_plugin_list(const struct ds_plugin_place *place, struct ds_policy_listing *list, size_t n)
+{
+        size_t count = 0;
+
+        if (n)
+                listing_write(&ds_plugin_fifo, &list[count++]);
+        if (place->dir[0] && count < n)
+                count += list_dir(place, list + count, n - count);
+        return count;
+}

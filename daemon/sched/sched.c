@@ -1,0 +1,119 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The scheduler's life and its step
+ *
+ * Reading order: coroutine.h (order and dependencies), launch.h (streams and completions), snapshot.h and host.h (the
+ * policy). This file only puts them together.
+ */
+#include "sched/sched.h"
+
+#include <assert.h>
+#include <stdio.h>
+
+#include "sched/internal.h"
+#include "util/alloc.h"
+#include "util/error.h"
+#include "util/log.h"
+#include "util/macro.h"
+
+static void sched_freep(ds_sched **sched)
+{
+        *sched = ds_sched_free(*sched);
+}
+
+static int sched_init_slots(ds_sched *sched)
+{
+        sched->slots = ds_alloc0(DS_SCHED_IN_FLIGHT_MAX, sizeof(*sched->slots));
+        if (!sched->slots)
+                return ds_error_origin(-ENOMEM);
+        for (uint32_t i = 0; i < DS_SCHED_IN_FLIGHT_MAX; i++) {
+                sched->slots[i].event.kind = DETSHARE_EVENT_COMPLETE;
+                sched->slots[i].next_free = i + 1 < DS_SCHED_IN_FLIGHT_MAX ? i + 1 : DS_SLOT_NONE;
+        }
+        return 0;
+}
+
+int ds_sched_new(const struct ds_sched_config *config, ds_sched **ret)
+{
+        ds_cleanup(sched_freep) ds_sched *sched = NULL;
+        char message[256] = "";
+        int r;
+
+        assert(config->ops->version == DS_DEVICE_OPS_VERSION && config->done);
+        sched = ds_alloc0(1, sizeof(*sched));
+        if (!sched)
+                return ds_error_origin(-ENOMEM);
+        sched->ops = config->ops;
+        sched->device = config->device;
+        sched->info = config->ops->info(config->device);
+        sched->done = config->done;
+        sched->user = config->user;
+        sched->switch_event.kind = DETSHARE_EVENT_SWITCH;
+        sched->timer_event.kind = DETSHARE_EVENT_TIMER;
+        sched->gone_event.kind = DETSHARE_EVENT_SESSION;
+        r = ds_ladder_build(&sched->ladder, sched->ops, sched->device);
+        if (r)
+                return ds_error_trace(r);
+        sched->stream_load = ds_alloc0(sched->ladder.n * DS_LADDER_STREAMS, sizeof(*sched->stream_load));
+        if (!sched->stream_load)
+                return ds_error_origin(-ENOMEM);
+        r = ds_kstat_new(DS_KSTAT_ROWS_MAX, &sched->kstat);
+        if (!r)
+                r = sched_init_slots(sched);
+        if (!r)
+                r = ds_host_init(sched, config, message, sizeof(message));
+        if (r > 0)
+                ds_log(DS_LOG_ERROR, "%s", message);
+        if (r)
+                return ds_error_trace(r);
+        *ret = DS_TAKE_PTR(sched);
+        return 0;
+}
+
+ds_sched *ds_sched_free(ds_sched *sched)
+{
+        if (!sched)
+                return NULL;
+        assert(!sched->n_in_flight);
+        while (sched->sessions)
+                ds_sched_session_free(sched->sessions);
+        assert(!sched->n_sessions && !sched->n_coroutines && !sched->touched);
+        ds_host_deinit(sched);
+        ds_snapshot_deinit(&sched->snapshot);
+        ds_free(sched->slots);
+        ds_kstat_free(sched->kstat);
+        ds_free(sched->stream_load);
+        return ds_free(sched);
+}
+
+int ds_sched_step(ds_sched *sched, uint64_t now_ns)
+{
+        ds_sched_now(sched, now_ns);
+        ds_sched_settle(sched);
+        return ds_error_trace(ds_host_run(sched, now_ns));
+}
+
+uint64_t ds_sched_next_timer(const ds_sched *sched)
+{
+        if (sched->events || sched->touched)
+                return sched->now_ns;
+        return DS_MIN(sched->host.timer_ns, sched->host.stall_ns);
+}
+
+void ds_sched_stats(const ds_sched *sched, struct ds_sched_stats *stats)
+{
+        *stats = sched->stats;
+        stats->in_flight = sched->n_in_flight;
+        stats->queued = sched->n_ops - sched->n_in_flight;
+        stats->coroutines = sched->n_coroutines;
+        stats->sessions = sched->n_sessions;
+        stats->n_rungs = sched->ladder.n;
+        snprintf(stats->policy, sizeof(stats->policy), "%s", sched->host.plugin->policy->name);
+}
+
+void ds_sched_set_bound(ds_sched *sched, uint64_t kernel_key, enum detshare_kernel_bound bound)
+{
+        uint32_t row = ds_kstat_touch(sched->kstat, kernel_key);
+
+        ds_kstat_at(sched->kstat, row, kernel_key)->bound = bound;
+}

@@ -1,0 +1,210 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Sessions: life, requests, suspension, cancellation
+ */
+#include "sched/session.h"
+
+#include <assert.h>
+#include <utlist.h>
+
+#include "sched/internal.h"
+#include "util/alloc.h"
+#include "util/error.h"
+
+int ds_sched_session_new(ds_sched *sched, const struct ds_sched_session_config *config, ds_sched_session **ret)
+{
+        ds_sched_session *session;
+        int r;
+
+        r = ds_snapshot_reserve_sessions(&sched->snapshot, sched->n_sessions + 1);
+        if (r)
+                return ds_error_trace(r);
+        session = ds_alloc0(1, sizeof(*session));
+        if (!session)
+                return ds_error_origin(-ENOMEM);
+        session->sched = sched;
+        session->config = *config;
+        session->view = DS_SNAPSHOT_NONE;
+        session->changed_event = (struct ds_sched_event){.kind = DETSHARE_EVENT_SESSION, .session = session};
+        session->begin_event = (struct ds_sched_event){.kind = DETSHARE_EVENT_REQUEST_BEGIN, .session = session};
+        session->end_event = (struct ds_sched_event){.kind = DETSHARE_EVENT_REQUEST_END, .session = session};
+        DL_APPEND(sched->sessions, session);
+        sched->n_sessions++;
+        ds_sched_event_post(sched, &session->changed_event);
+        *ret = session;
+        return 0;
+}
+
+/* Events of operations that ended, or one being gathered for the policy, must not point at a session that is gone. */
+static void session_cancel_events(ds_sched_session *session)
+{
+        ds_sched *sched = session->sched;
+        struct ds_sched_event *event;
+
+        ds_sched_event_cancel(sched, &session->changed_event);
+        ds_sched_event_cancel(sched, &session->begin_event);
+        ds_sched_event_cancel(sched, &session->end_event);
+        DL_FOREACH(sched->events, event)
+        {
+                if (event->session != session)
+                        continue;
+                event->session = NULL;
+                session->events_pending--;
+        }
+        assert(!session->events_pending);
+}
+
+ds_sched_session *ds_sched_session_free(ds_sched_session *session)
+{
+        ds_sched *sched;
+        ds_coroutine *coroutine, *next;
+
+        if (!session)
+                return NULL;
+        sched = session->sched;
+        assert(!session->n_in_flight);
+        DL_FOREACH_SAFE(session->coroutines, coroutine, next)
+        {
+                ds_coroutine_detach(coroutine);
+                coroutine->released = 2;
+                ds_coroutine_unref(coroutine);
+        }
+        assert(!session->n_coroutines && !session->coroutines && !session->join_waiters);
+        session_cancel_events(session);
+        ds_snapshot_forget_session(session);
+        DL_DELETE(sched->sessions, session);
+        sched->n_sessions--;
+        ds_sched_event_post(sched, &sched->gone_event);
+        return ds_free(session);
+}
+
+int ds_sched_session_idle(const ds_sched_session *session)
+{
+        return !session->n_ops && !session->n_in_flight;
+}
+
+/* --- requests --------------------------------------------------------------------------------------------------------
+ */
+
+/* A begin and an end that the policy has not heard of yet cancel out, so it always hears them in turn. */
+static void request_event(ds_sched_session *session, struct ds_sched_event *event, struct ds_sched_event *opposite)
+{
+        if (event->pending && opposite->pending) {
+                ds_sched_event_cancel(session->sched, opposite);
+                return;
+        }
+        ds_sched_event_post(session->sched, event);
+}
+
+static void request_begin(ds_sched_session *session, uint64_t now_ns)
+{
+        session->request_active = 1;
+        session->request_begin_ns = now_ns;
+        session->requests++;
+        request_event(session, &session->begin_event, &session->end_event);
+        ds_snapshot_session_changed(session);
+}
+
+static void request_end(ds_sched_session *session)
+{
+        session->request_active = 0;
+        request_event(session, &session->end_event, &session->begin_event);
+        ds_snapshot_session_changed(session);
+}
+
+void ds_sched_session_begin(ds_sched_session *session, uint64_t now_ns)
+{
+        if (!session->request_active && session->config.class_ == DETSHARE_CLASS_LS)
+                request_begin(session, now_ns);
+}
+
+void ds_sched_session_check_end(ds_sched_session *session)
+{
+        if (session->request_active && !session->n_ops)
+                request_end(session);
+}
+
+/* --- changes from outside --------------------------------------------------------------------------------------------
+ */
+
+static void session_coroutines_changed(ds_sched_session *session)
+{
+        ds_coroutine *coroutine;
+
+        DL_FOREACH(session->coroutines, coroutine)
+        ds_coroutine_changed(coroutine);
+}
+
+void ds_sched_session_set(
+        ds_sched_session *session, enum detshare_class class_, uint64_t slo_ns, uint32_t sm_percent, uint64_t now_ns)
+{
+        uint64_t now = ds_sched_now(session->sched, now_ns);
+
+        session->config.class_ = class_;
+        session->config.slo_ns = slo_ns;
+        session->config.sm_percent = sm_percent;
+        if (session->n_active)
+                ds_sched_session_begin(session, now);
+        if (session->request_active && class_ != DETSHARE_CLASS_LS)
+                request_end(session);
+        session_coroutines_changed(session);
+        ds_snapshot_session_changed(session);
+        ds_sched_event_post(session->sched, &session->changed_event);
+}
+
+void ds_sched_session_suspend(ds_sched_session *session, int suspend)
+{
+        ds_coroutine *coroutine;
+
+        assert(!session->cancelled);
+        if (session->suspended == (suspend != 0))
+                return;
+        session->suspended = suspend != 0;
+        session_coroutines_changed(session);
+        ds_snapshot_session_changed(session);
+        if (suspend)
+                return;
+        DL_FOREACH(session->coroutines, coroutine)
+        {
+                if (coroutine->runnable)
+                        ds_sched_event_post(session->sched, &coroutine->submit_event);
+        }
+}
+
+void ds_sched_session_cancel(ds_sched_session *session, int status, uint64_t now_ns)
+{
+        ds_sched *sched = session->sched;
+        ds_coroutine *coroutine;
+
+        assert(status > 0);
+        ds_sched_now(sched, now_ns);
+        if (session->cancelled)
+                return;
+        session->cancelled = 1;
+        session->suspended = 0;
+        DL_FOREACH(session->coroutines, coroutine)
+        {
+                ds_coroutine_fault(coroutine, status);
+                ds_coroutine_changed(coroutine);
+        }
+        ds_snapshot_session_changed(session);
+        if (session->n_in_flight)
+                sched->ops->abort(sched->device, session->config.space);
+        ds_sched_settle(sched);
+}
+
+void ds_sched_session_stats(const ds_sched_session *session, struct ds_sched_session_stats *stats)
+{
+        *stats = (struct ds_sched_session_stats){
+                .launches = session->launches,
+                .completed = session->completed,
+                .errors = session->errors,
+                .requests = session->requests,
+                .device_ns = session->device_ns,
+                .wait_ns = session->wait_ns,
+                .queued = session->n_ops - session->n_in_flight,
+                .in_flight = session->n_in_flight,
+                .coroutines = session->n_coroutines,
+                .request_active = session->request_active,
+        };
+}

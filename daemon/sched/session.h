@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Session: one client process as the scheduler sees it
+ *
+ * It groups coroutines for what concerns them together: the legacy default stream's joins, suspension (always of a
+ * whole session: a suspended stream that another one waits for would hang both), cancellation, and the request, which
+ * is what a latency-sensitive client's work is protected by. A request begins with the first launch, copy or memset
+ * after the session had nothing left, and ends when it has nothing left again.
+ */
+#pragma once
+
+#include <stdint.h>
+
+#include "sched/event.h"
+#include "sched/sched.h"
+
+struct ds_sched_session {
+        ds_sched *sched;
+        ds_sched_session *prev, *next;
+        struct ds_sched_session_config config;
+        ds_coroutine *coroutines;
+        uint32_t n_coroutines;
+        ds_coroutine *legacy;
+        ds_coroutine *join_waiters; /* blocking coroutines whose head waits for the legacy one */
+        uint64_t legacy_submitted, legacy_done, blocking_submitted, blocking_done;
+
+        uint32_t n_ops, n_in_flight;
+        uint32_t n_active; /* coroutines with work */
+        uint8_t request_active, suspended, cancelled, dirty;
+        uint64_t request_begin_ns;
+        uint64_t launches, completed, errors, requests, device_ns, wait_ns;
+
+        struct ds_sched_event changed_event, begin_event, end_event;
+        uint32_t events_pending;
+        ds_sched_session *dirty_prev, *dirty_next;
+        uint32_t view; /* index in the snapshot, DS_SNAPSHOT_NONE */
+};
+
+/* Work was submitted: a request may begin. */
+void ds_sched_session_begin(ds_sched_session *session, uint64_t now_ns);
+/* Operations ended: a request may end. */
+void ds_sched_session_check_end(ds_sched_session *session);
+/* Stop launching (1) or go on (0). */
+void ds_sched_session_suspend(ds_sched_session *session, int suspend);

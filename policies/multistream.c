@@ -1,0 +1,78 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * multistream: stream priorities, nothing else
+ *
+ * Latency-sensitive work goes to high-priority streams, best-effort work to low-priority ones, both on the whole GPU.
+ * The hardware prefers blocks of the higher priority whenever an SM has room. It never takes room back, so beside
+ * kernels with long blocks a latency-sensitive kernel waits for the shortest of them.
+ */
+#include "policies/detshare_policy.h"
+
+struct multistream {
+        uint32_t depth[2]; /* by class */
+};
+
+static const struct detshare_policy_param params[] = {
+        {.name = "ls_depth",
+                .help = "operations of an LS coroutine on the device at once",
+                .def = 64,
+                .min = 1,
+                .max = 1024},
+        {.name = "be_depth",
+                .help = "operations of a BE coroutine on the device at once",
+                .def = 4,
+                .min = 1,
+                .max = 1024},
+};
+
+static int multistream_init(void *state, const struct detshare_policy_config *config)
+{
+        struct multistream *multistream = state;
+
+        multistream->depth[DETSHARE_CLASS_LS] = (uint32_t)config->params[0];
+        multistream->depth[DETSHARE_CLASS_BE] = (uint32_t)config->params[1];
+        return 0;
+}
+
+static void launch_class(const struct multistream *multistream, const struct detshare_snapshot *snapshot,
+        struct detshare_decision *decision, uint32_t class_)
+{
+        uint32_t depth = multistream->depth[class_];
+
+        for (uint32_t i = 0; i < snapshot->n_coroutines; i++) {
+                const struct detshare_coroutine_view *coroutine = &snapshot->coroutines[i];
+
+                if (!coroutine->ready || coroutine->class_ != class_ || coroutine->in_flight >= depth)
+                        continue;
+                if (decision->n == decision->capacity) {
+                        decision->again = 1;
+                        return;
+                }
+                decision->actions[decision->n++] = (struct detshare_action){
+                        .kind = DETSHARE_ACTION_LAUNCH,
+                        .rung = 0,
+                        .coroutine = coroutine->id,
+                        .priority = class_ == DETSHARE_CLASS_LS ? DETSHARE_PRIORITY_HIGH : DETSHARE_PRIORITY_LOW,
+                        .count = depth - coroutine->in_flight,
+                };
+        }
+}
+
+static int multistream_decide(void *state, const struct detshare_snapshot *snapshot, struct detshare_decision *decision)
+{
+        launch_class(state, snapshot, decision, DETSHARE_CLASS_LS);
+        launch_class(state, snapshot, decision, DETSHARE_CLASS_BE);
+        return 0;
+}
+
+const struct detshare_policy DETSHARE_POLICY_SYMBOL = {
+        .abi = DETSHARE_POLICY_ABI,
+        .size = sizeof(struct detshare_policy),
+        .name = "multistream",
+        .description = "LS on high-priority streams, BE on low-priority ones, all on the whole GPU",
+        .params = params,
+        .n_params = sizeof(params) / sizeof(params[0]),
+        .state_size = sizeof(struct multistream),
+        .init = multistream_init,
+        .decide = multistream_decide,
+};

@@ -1,0 +1,117 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * static: a fixed split of the SMs
+ *
+ * Latency-sensitive work has one part of the GPU, best-effort work the rest, always, whether the other class has work
+ * or not. Neither ever waits for the other's blocks; each loses the SMs of the other. The split is the pair of
+ * complementary rungs on the ladder that comes nearest to `ls_percent`.
+ */
+#include "policies/detshare_policy.h"
+
+#include <errno.h>
+
+struct split {
+        uint32_t rung[2]; /* by class */
+        uint32_t depth[2];
+};
+
+static const struct detshare_policy_param params[] = {
+        {.name = "ls_percent",
+                .help = "share of the SMs for LS, snapped to the ladder",
+                .def = 50,
+                .min = 10,
+                .max = 90},
+        {.name = "ls_depth",
+                .help = "operations of an LS coroutine on the device at once",
+                .def = 64,
+                .min = 1,
+                .max = 1024},
+        {.name = "be_depth",
+                .help = "operations of a BE coroutine on the device at once",
+                .def = 4,
+                .min = 1,
+                .max = 1024},
+};
+
+/* The rung that holds exactly the TPCs that `rung` does not; 0 (the whole GPU, nobody's complement) when there is none.
+ */
+static uint32_t complement(const struct detshare_policy_config *config, uint32_t rung)
+{
+        const struct detshare_rung_view *all = &config->rungs[0], *of = &config->rungs[rung];
+
+        for (uint32_t i = 1; i < config->n_rungs; i++) {
+                const struct detshare_rung_view *other = &config->rungs[i];
+
+                if (other->tpcs[0] == (all->tpcs[0] & ~of->tpcs[0]) && other->tpcs[1] == (all->tpcs[1] & ~of->tpcs[1]))
+                        return i;
+        }
+        return 0;
+}
+
+static uint64_t distance(const struct detshare_policy_config *config, uint32_t rung, int64_t percent)
+{
+        int64_t difference = (int64_t)config->rungs[rung].n_sms * 100 - percent * (int64_t)config->n_sms;
+
+        return (uint64_t)(difference < 0 ? -difference : difference);
+}
+
+static int split_init(void *state, const struct detshare_policy_config *config)
+{
+        struct split *split = state;
+        uint32_t best = 0, best_complement = 0;
+
+        for (uint32_t i = 1; i < config->n_rungs; i++) {
+                uint32_t rest = complement(config, i);
+
+                if (!rest ||
+                        (best && distance(config, i, config->params[0]) >= distance(config, best, config->params[0])))
+                        continue;
+                best = i;
+                best_complement = rest;
+        }
+        if (!best)
+                return -ENOTSUP; /* a GPU of one TPC cannot be split */
+        split->rung[DETSHARE_CLASS_LS] = best;
+        split->rung[DETSHARE_CLASS_BE] = best_complement;
+        split->depth[DETSHARE_CLASS_LS] = (uint32_t)config->params[1];
+        split->depth[DETSHARE_CLASS_BE] = (uint32_t)config->params[2];
+        return 0;
+}
+
+static int split_decide(void *state, const struct detshare_snapshot *snapshot, struct detshare_decision *decision)
+{
+        const struct split *split = state;
+
+        for (uint32_t i = 0; i < snapshot->n_coroutines; i++) {
+                const struct detshare_coroutine_view *coroutine = &snapshot->coroutines[i];
+                uint32_t depth = split->depth[coroutine->class_];
+
+                if (!coroutine->ready || coroutine->in_flight >= depth)
+                        continue;
+                if (decision->n == decision->capacity) {
+                        decision->again = 1;
+                        break;
+                }
+                decision->actions[decision->n++] = (struct detshare_action){
+                        .kind = DETSHARE_ACTION_LAUNCH,
+                        .rung = split->rung[coroutine->class_],
+                        .coroutine = coroutine->id,
+                        .priority =
+                                coroutine->class_ == DETSHARE_CLASS_LS ? DETSHARE_PRIORITY_HIGH : DETSHARE_PRIORITY_LOW,
+                        .count = depth - coroutine->in_flight,
+                };
+        }
+        return 0;
+}
+
+const struct detshare_policy DETSHARE_POLICY_SYMBOL = {
+        .abi = DETSHARE_POLICY_ABI,
+        .size = sizeof(struct detshare_policy),
+        .name = "static",
+        .description = "a fixed split of the SMs between LS and BE",
+        .params = params,
+        .n_params = sizeof(params) / sizeof(params[0]),
+        .state_size = sizeof(struct split),
+        .init = split_init,
+        .decide = split_decide,
+};

@@ -251,8 +251,9 @@ int ds_sched_submit(ds_coroutine *coroutine, struct ds_op *op, uint64_t now_ns)
         op->message = NULL;
         op->status = 0;
         op->finished = 0;
+        op->seq = coroutine->submitted + 1;
         op_bind_dependencies(coroutine, op);
-        op->seq = ++coroutine->submitted;
+        coroutine->submitted = op->seq;
         if (coroutine->last)
                 coroutine->last->next = op;
         else

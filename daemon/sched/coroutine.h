@@ -17,17 +17,15 @@
  *
  * States, changed by one setter only; what is on the device decides, never what a client says:
  *
- *              submit            launch             suspend            last one ends
- *      IDLE ----------> READY ----------> RUNNING ----------> YIELDING ---------------> SUSPENDED
- *       ^  <----------    ^  <-----------  |  ^                  |                        |  |  ^
- *       |   all told      |  all launched  |  +------------------+                        |  |  |
- *       |                 |  have ended    |        resume                                |  |  |
- *       +-----------------+----------------+     all told                                 |  |  |
- *       ^                 ^                        resume, nothing queued                 |  |  |
- *       +-----------------|---------------------------------------------------------------+  |  |
- *                         +---------------------- resume, work queued -----------------------+  |
- *      IDLE, READY ----- suspend ---------------------------------------------------------------+
- *      any ------------- the session is cancelled ------> FAULTED (for good)
+ *              submit            launch             suspend
+ *      IDLE ----------> READY ----------> RUNNING ----------> YIELDING
+ *        ^              |   ^              |    ^              |    |
+ *        |   all told   |   |   drained    |    |    resume    |    |
+ *        +--------------+   +--------------+    +--------------+    | drained
+ *        +---- drained and all told -------+                        v
+ *      IDLE, READY ------------ suspend ----------------------> SUSPENDED
+ *      IDLE, READY <----------- resume -------------------------SUSPENDED
+ *      any of these ----------- the session is cancelled -----> FAULTED, for good
  *
  * READY says that work waits and nothing is on the device; whether its head may go is `runnable`.
  */

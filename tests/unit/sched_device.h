@@ -1,0 +1,424 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A scripted device and a harness for tests of the scheduler
+ *
+ * The device does no work: every operation takes the time that the test gave it, streams are in order, fences hold,
+ * different streams never disturb each other, and time moves only when the test says so. What a GPU does to concurrent
+ * kernels is not modelled here; tests that need that use the simulated GPU.
+ */
+#pragma once
+
+#include <criterion/criterion.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "sched/internal.h"
+#include "util/macro.h"
+
+#define SDEV_RUNGS 32
+#define SDEV_STREAMS (SDEV_RUNGS * DS_LADDER_STREAMS)
+#define SDEV_PENDING 8192
+#define SDEV_LOG 65536
+
+struct ds_device_kernel {
+        struct ds_kernel_info info;
+};
+
+/* What a launch's params point to. */
+struct sdev_script {
+        uint64_t duration_ns;
+        int32_t refuse; /* launch() itself returns this CUDA error */
+        int32_t status; /* the completion's */
+};
+
+struct sdev_pending {
+        uint64_t token, start_ns, end_ns, order;
+        uint32_t space;
+        int32_t status;
+};
+
+struct sdev_record {
+        uint64_t now_ns, start_ns, end_ns;
+        uint32_t rung, priority, space, max_resident_blocks;
+};
+
+struct ds_device {
+        struct ds_device_info info;
+        struct ds_rung_info rungs[SDEV_RUNGS];
+        uint32_t n_rungs;
+        uint64_t now_ns, order;
+        uint64_t free_at[SDEV_STREAMS];
+        struct sdev_pending pending[SDEV_PENDING];
+        size_t n_pending;
+        struct sdev_record log[SDEV_LOG];
+        size_t n_log;
+        uint64_t fences;
+        int abort_works; /* 0: a kernel that was started runs to its end, as on a GPU */
+        int fail_launch; /* negative errno of the next launch */
+        int fail_rung;   /* rung_create of this number fails with -EIO; 0 = never */
+};
+
+static inline const struct ds_device_info *sdev_info(ds_device *device)
+{
+        return &device->info;
+}
+
+static inline int sdev_rung_create(ds_device *device, const struct ds_tpc_mask *mask, uint32_t *ret_rung)
+{
+        struct ds_rung_info *rung = &device->rungs[device->n_rungs];
+
+        cr_assert_lt(device->n_rungs, SDEV_RUNGS);
+        if (device->fail_rung && (uint32_t)device->fail_rung == device->n_rungs)
+                return -EIO;
+        rung->mask = *mask;
+        rung->n_tpcs = (uint32_t)(__builtin_popcountll(mask->word[0]) + __builtin_popcountll(mask->word[1]));
+        rung->n_sms = rung->n_tpcs * (device->info.n_sms / device->info.n_tpcs);
+        *ret_rung = device->n_rungs++;
+        return 0;
+}
+
+static inline const struct ds_rung_info *sdev_rung_info(ds_device *device, uint32_t rung)
+{
+        return &device->rungs[rung];
+}
+
+static inline const struct ds_kernel_info *sdev_kernel_info(const ds_device_kernel *kernel)
+{
+        return &kernel->info;
+}
+
+static inline void sdev_start(ds_device *device, uint32_t stream, uint32_t space, uint64_t token, uint64_t duration,
+        int32_t status, uint32_t max_resident_blocks)
+{
+        struct sdev_pending *pending = &device->pending[device->n_pending++];
+        uint64_t start = DS_MAX(device->now_ns, device->free_at[stream]);
+
+        cr_assert_lt(device->n_pending, SDEV_PENDING);
+        *pending = (struct sdev_pending){token, start, start + duration, device->order++, space, status};
+        device->free_at[stream] = pending->end_ns;
+        device->log[device->n_log++ % SDEV_LOG] =
+                (struct sdev_record){device->now_ns, start, pending->end_ns, stream / DS_LADDER_STREAMS,
+                        stream / DS_DEVICE_STREAMS_PER_RUNG % DS_DEVICE_PRIORITIES, space, max_resident_blocks};
+}
+
+static inline int sdev_launch(ds_device *device, const struct ds_launch *launch, uint64_t token)
+{
+        const struct sdev_script *script = launch->params;
+        int r = device->fail_launch;
+
+        device->fail_launch = 0;
+        if (r)
+                return r;
+        if (script->refuse)
+                return script->refuse;
+        sdev_start(device, launch->stream, launch->space, token, script->duration_ns, script->status,
+                launch->max_resident_blocks);
+        return 0;
+}
+
+static inline int sdev_copy(ds_device *device, const struct ds_copy *copy, uint64_t token)
+{
+        sdev_start(device, copy->stream, copy->space, token, copy->width, 0, 0);
+        return 0;
+}
+
+static inline int sdev_memset(ds_device *device, const struct ds_memset *memset_, uint64_t token)
+{
+        sdev_start(device, memset_->stream, memset_->space, token, memset_->width, 0, 0);
+        return 0;
+}
+
+static inline int sdev_fence(ds_device *device, uint32_t from, uint32_t to)
+{
+        device->free_at[to] = DS_MAX(device->free_at[to], device->free_at[from]);
+        device->fences++;
+        return 0;
+}
+
+static inline void sdev_abort(ds_device *device, uint32_t space)
+{
+        for (size_t i = 0; device->abort_works && i < device->n_pending; i++) {
+                struct sdev_pending *pending = &device->pending[i];
+
+                if (pending->space != space || pending->end_ns <= device->now_ns)
+                        continue;
+                pending->end_ns = device->now_ns;
+                pending->start_ns = DS_MIN(pending->start_ns, device->now_ns);
+                pending->status = DS_CUDA_LAUNCH_FAILED;
+        }
+}
+
+static inline size_t sdev_oldest(const ds_device *device)
+{
+        size_t best = 0;
+
+        for (size_t i = 1; i < device->n_pending; i++)
+                if (device->pending[i].end_ns < device->pending[best].end_ns ||
+                        (device->pending[i].end_ns == device->pending[best].end_ns &&
+                                device->pending[i].order < device->pending[best].order))
+                        best = i;
+        return best;
+}
+
+static inline size_t sdev_poll(ds_device *device, struct ds_completion *completions, size_t n)
+{
+        size_t count = 0;
+
+        while (count < n && device->n_pending) {
+                size_t best = sdev_oldest(device);
+                struct sdev_pending pending = device->pending[best];
+
+                if (pending.end_ns > device->now_ns)
+                        break;
+                completions[count] = (struct ds_completion){.token = pending.token,
+                        .status = pending.status,
+                        .start_ns = pending.start_ns,
+                        .end_ns = pending.end_ns};
+                if (pending.status)
+                        strcpy(completions[count].message, "scripted fault");
+                count++;
+                device->pending[best] = device->pending[--device->n_pending];
+        }
+        return count;
+}
+
+static inline uint64_t sdev_now(ds_device *device)
+{
+        return device->now_ns;
+}
+
+static inline int sdev_advance(ds_device *device, uint64_t limit_ns)
+{
+        uint64_t next = device->n_pending ? device->pending[sdev_oldest(device)].end_ns : UINT64_MAX;
+
+        if (next <= limit_ns && next != UINT64_MAX) {
+                device->now_ns = DS_MAX(device->now_ns, next);
+                return 0;
+        }
+        if (limit_ns != UINT64_MAX)
+                device->now_ns = DS_MAX(device->now_ns, limit_ns);
+        return -ETIME;
+}
+
+static const struct ds_device_ops sdev_ops = {
+        .version = DS_DEVICE_OPS_VERSION,
+        .name = "scripted",
+        .info = sdev_info,
+        .rung_create = sdev_rung_create,
+        .rung_info = sdev_rung_info,
+        .kernel_info = sdev_kernel_info,
+        .launch = sdev_launch,
+        .copy = sdev_copy,
+        .memset = sdev_memset,
+        .fence = sdev_fence,
+        .abort = sdev_abort,
+        .poll = sdev_poll,
+        .now = sdev_now,
+        .advance = sdev_advance,
+};
+
+static inline ds_device *sdev_new(uint32_t n_tpcs)
+{
+        ds_device *device = calloc(1, sizeof(*device));
+
+        device->info =
+                (struct ds_device_info){.name = "scripted", .simulated = 1, .n_tpcs = n_tpcs, .n_sms = 2 * n_tpcs};
+        device->info.attributes[39] = 2048;
+        device->info.attributes[81] = 233472;
+        device->info.attributes[82] = 65536;
+        device->info.attributes[106] = 32;
+        device->info.attributes[111] = 1024;
+        device->abort_works = 1;
+        return device;
+}
+
+/* --- operations and harness ------------------------------------------------------------------------------------------
+ */
+
+struct top {
+        struct ds_op op;
+        struct sdev_script script;
+        int done; /* times told */
+        int status;
+        uint64_t start_ns, end_ns, order;
+        char message[64];
+};
+
+struct harness {
+        ds_device *device;
+        ds_sched *sched;
+        uint64_t told;
+        void (*on_done)(struct harness *harness, struct top *top);
+        void *user;
+};
+
+/* 16 registers, nothing shared: 8 blocks of 256 threads per SM */
+static const ds_device_kernel sdev_kernel = {.info = {.name = "scripted", .max_threads = 1024, .registers = 16}};
+
+static inline void harness_done(
+        void *user, struct ds_op *op, int status, uint64_t start_ns, uint64_t end_ns, const char *message)
+{
+        struct harness *harness = user;
+        struct top *top = DS_CONTAINER_OF(op, struct top, op);
+
+        top->done++;
+        top->status = status;
+        top->start_ns = start_ns;
+        top->end_ns = end_ns;
+        top->order = ++harness->told;
+        snprintf(top->message, sizeof(top->message), "%s", message ? message : "");
+        if (harness->on_done)
+                harness->on_done(harness, top);
+}
+
+/* build/tests/unit/x -> build/<what> */
+static inline const char *build_path(const char *what)
+{
+        static char path[4096];
+        ssize_t n = readlink("/proc/self/exe", path, sizeof(path) - 128);
+
+        cr_assert_gt(n, 0);
+        path[n] = 0;
+        for (int i = 0; i < 3; i++)
+                *strrchr(path, '/') = 0;
+        strcat(path, "/");
+        strcat(path, what);
+        return path;
+}
+
+static inline int harness_open(struct harness *harness, uint32_t n_tpcs, const char *dir, const char *policy)
+{
+        struct ds_sched_config config = {
+                .ops = &sdev_ops,
+                .policy_dir = dir ? build_path(dir) : "",
+                .policy = policy,
+                .done = harness_done,
+                .user = harness,
+        };
+
+        *harness = (struct harness){.device = sdev_new(n_tpcs)};
+        config.device = harness->device;
+        return ds_sched_new(&config, &harness->sched);
+}
+
+static inline void harness_close(struct harness *harness)
+{
+        harness->sched = ds_sched_free(harness->sched);
+        free(harness->device);
+        harness->device = NULL;
+}
+
+static inline ds_sched_session *session_open(
+        struct harness *harness, uint64_t id, enum detshare_class class_, uint64_t slo_ns)
+{
+        struct ds_sched_session_config config = {.id = id,
+                .uid = (uint32_t)id,
+                .class_ = class_,
+                .slo_ns = slo_ns,
+                .sm_percent = 100,
+                .space = (uint32_t)id};
+        ds_sched_session *session;
+
+        cr_assert_eq(ds_sched_session_new(harness->sched, &config, &session), 0);
+        return session;
+}
+
+static inline ds_coroutine *stream_open(ds_sched_session *session, int blocking, int legacy)
+{
+        ds_coroutine *coroutine;
+
+        cr_assert_eq(ds_coroutine_new(session, 0, blocking, legacy, &coroutine), 0);
+        return coroutine;
+}
+
+static inline uint64_t harness_now(struct harness *harness)
+{
+        return harness->device->now_ns;
+}
+
+static inline int submit(struct harness *harness, ds_coroutine *coroutine, struct top *top)
+{
+        return ds_sched_submit(coroutine, &top->op, harness_now(harness));
+}
+
+/* A kernel of so many blocks of 256 threads that takes this long. `key` 0 = one identity per shape. */
+static inline struct top *kernel_init(
+        struct top *top, uint32_t space, uint64_t duration_ns, uint32_t blocks, uint64_t key)
+{
+        *top = (struct top){.op.kind = DS_OP_LAUNCH, .op.kernel_key = key, .script.duration_ns = duration_ns};
+        top->op.launch = (struct ds_launch){.space = space,
+                .kernel = &sdev_kernel,
+                .grid = {blocks, 1, 1},
+                .block = {256, 1, 1},
+                .params = &top->script,
+                .params_size = sizeof(top->script)};
+        return top;
+}
+
+static inline struct top *mark_init(struct top *top)
+{
+        *top = (struct top){.op.kind = DS_OP_MARK};
+        return top;
+}
+
+static inline struct top *wait_init(struct top *top, ds_coroutine *coroutine, uint64_t seq)
+{
+        *top = (struct top){.op.kind = DS_OP_WAIT};
+        top->op.wait_for = coroutine;
+        top->op.wait_seq = seq;
+        return top;
+}
+
+static inline void harness_step(struct harness *harness)
+{
+        struct ds_completion completions[64];
+        size_t n;
+
+        while ((n = sdev_poll(harness->device, completions, 64)))
+                ds_sched_complete(harness->sched, completions, n);
+        cr_assert_eq(ds_sched_step(harness->sched, harness_now(harness)), 0);
+}
+
+/* Step and let time pass until nothing more happens before until_ns (UINT64_MAX: at all). */
+static inline void harness_run(struct harness *harness, uint64_t until_ns)
+{
+        for (;;) {
+                uint64_t timer, limit;
+                int r;
+
+                harness_step(harness);
+                timer = ds_sched_next_timer(harness->sched);
+                limit = DS_MIN(timer, until_ns);
+                r = sdev_advance(harness->device, limit);
+                if (r == -ETIME && (limit == until_ns || limit == UINT64_MAX))
+                        break;
+        }
+        harness_step(harness);
+}
+
+static inline struct ds_sched_stats harness_stats(struct harness *harness)
+{
+        struct ds_sched_stats stats;
+
+        ds_sched_stats(harness->sched, &stats);
+        return stats;
+}
+
+/* Nothing is left anywhere. */
+static inline void harness_assert_clean(struct harness *harness)
+{
+        struct ds_sched_stats stats = harness_stats(harness);
+
+        cr_assert_eq(stats.in_flight, 0);
+        cr_assert_eq(stats.queued, 0);
+        cr_assert_eq(stats.stray_completions, 0);
+        cr_assert_eq(harness->sched->n_runnable, 0);
+        for (uint32_t i = 0; i < harness->sched->ladder.n; i++) {
+                cr_assert_eq(harness->sched->ladder.views[i].in_flight_ls, 0);
+                cr_assert_eq(harness->sched->ladder.views[i].in_flight_be, 0);
+        }
+        for (uint32_t i = 0; i < harness->sched->ladder.n * DS_LADDER_STREAMS; i++)
+                cr_assert_eq(harness->sched->stream_load[i], 0);
+}

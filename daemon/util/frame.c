@@ -12,7 +12,7 @@
 #include "util/macro.h"
 
 #define HEADER_BYTES 4u
-#define IN_SMALL 1024u /* what an idle connection keeps; a larger buffer goes when it is empty */
+#define IN_SMALL 1024u /* what an idle connection keeps; a larger buffer holds one large frame only */
 #define READS_MAX 4    /* recvmsg calls per ds_conn_read, so that one busy peer does not hold the loop */
 
 /* A frame, or the rest of one, that the socket did not take. */
@@ -173,6 +173,15 @@ static int keep_fds(ds_conn *conn, struct msghdr *msg)
         return r;
 }
 
+/*
+ * Where reading stops. A large frame is read up to its end and no further, so that one read never brings more than
+ * IN_SMALL bytes of small frames, and what a peer can make us do per turn of the loop stays small.
+ */
+static size_t in_limit(const ds_conn *conn)
+{
+        return DS_MIN(conn->in_cap, conn->in_start + DS_MAX(frame_need(conn), (size_t)IN_SMALL));
+}
+
 /* One recvmsg. 1: something came and the buffer was filled; 0: nothing more for now. */
 static int read_once(ds_conn *conn)
 {
@@ -180,7 +189,7 @@ static int read_once(ds_conn *conn)
                 struct cmsghdr align;
                 char bytes[CMSG_SPACE(sizeof(int) * DS_CONN_FDS_MAX)];
         } control;
-        size_t room = conn->in_cap - conn->in_end;
+        size_t room = in_limit(conn) - conn->in_end;
         struct iovec iov = {.iov_base = conn->in + conn->in_end, .iov_len = room};
         struct msghdr msg = {.msg_iov = &iov,
                 .msg_iovlen = 1,
@@ -221,7 +230,7 @@ int ds_conn_read(ds_conn *conn)
                 if (r)
                         return r;
                 /* a whole frame waits for its reader: more bytes stay in the socket, where they are the peer's cost */
-                if (conn->in_end == conn->in_cap)
+                if (conn->in_end >= in_limit(conn))
                         return 0;
                 r = read_once(conn);
                 if (r < -DS_CONN_E_FULL)

@@ -92,7 +92,7 @@ $(BUILD)/detshare-ptx: $(BUILD)/obj/daemon/ptx/main.o $(DAEMON_A)
 
 $(BUILD)/libdetshare-client.so: $(core_obj) $(proto_obj) client-lib/core/libdetshare-client.sym
 	$(CC) $(LDFLAGS) -shared -Wl,-Bsymbolic -Wl,-soname,libdetshare-client.so -Wl,--version-script=client-lib/core/libdetshare-client.sym \
-		-o $@ $(core_obj) $(proto_obj) -lprotobuf-c
+		-Wl,-z,nodelete -Wl,--exclude-libs,ALL -o $@ $(core_obj) $(proto_obj) -Wl,-Bstatic -lprotobuf-c -Wl,-Bdynamic
 $(BUILD)/cuda/libcuda.so.1: $(cudaface_obj) client-lib/cuda/libcuda.sym $(BUILD)/libdetshare-client.so
 	@mkdir -p $(@D)
 	$(CC) $(LDFLAGS) -shared -Wl,-Bsymbolic -Wl,-soname,libcuda.so.1 -Wl,--version-script=client-lib/cuda/libcuda.sym \

@@ -2,14 +2,14 @@
 /*
  * The client core: one session of this process with the daemon
  *
- * What the faces (libcuda.so.1, detshare.h, detsharectl) stand on: the connection and its requests, the submission ring, the
- * completion page, memory. Exported from libdetshare-client.so under the version node DETSHARE_PRIVATE, for the faces
- * of the same build only.
+ * What the faces (libcuda.so.1, detshare.h, detsharectl) stand on: the connection and its requests, the submission
+ * ring, the completion page, memory. Exported from libdetshare-client.so under the version node DETSHARE_PRIVATE, for
+ * the faces of the same build only.
  *
  * All functions return 0, a CUDA error number (positive, below 10000), or a daemon status (detshare.proto, from
- * 10000); dsc_cuda() folds the latter into the nearest CUDA error. They may be called from any thread, never exit and never
- * take a signal. After fork() a child gets DSC_NOT_INITIALIZED (3) from all of them. When the daemon is gone every
- * call returns within 100 ms: 999 (unknown) once connected, 100 (no device) when it never was.
+ * 10000); dsc_cuda() folds the latter into the nearest CUDA error. They may be called from any thread, never exit and
+ * never take a signal. After fork() a child gets DSC_NOT_INITIALIZED (3) from all of them. When the daemon is gone
+ * every call returns within 100 ms: 999 (unknown) once connected, 100 (no device) when it never was.
  */
 #pragma once
 
@@ -17,6 +17,8 @@
 #include <stdint.h>
 
 typedef struct dsc_session dsc_session;
+
+#pragma GCC visibility push(default)
 
 #define DSC_PARAMS_MAX 4096
 
@@ -40,7 +42,8 @@ struct dsc_kernel {
         char *name;
         uint32_t n_params;
         struct dsc_param *params;
-        uint32_t params_size, max_threads, static_shared, local_bytes, const_bytes, registers, ptx_version, binary_version;
+        uint32_t params_size, max_threads, static_shared, local_bytes, const_bytes, registers, ptx_version,
+                binary_version;
 };
 
 struct dsc_launch {
@@ -67,20 +70,22 @@ struct dsc_memset {
 
 /*
  * The process's session, connecting on first use (environment: DETSHARE_SOCKET, DETSHARE_CLASS, DETSHARE_SLO_MS,
- * DETSHARE_MEM_LIMIT, DETSHARE_SM_PERCENT, DETSHARE_NAME). NULL and *ret_error when that fails; it is tried again by the
- * next call. DETSHARE_TRANSPORT=rpc makes a session that uses the socket only (no ring, no shared arena).
+ * DETSHARE_MEM_LIMIT, DETSHARE_SM_PERCENT, DETSHARE_NAME). NULL and *ret_error when that fails; it is tried again by
+ * the next call. DETSHARE_TRANSPORT=rpc makes a session that uses the socket only (no ring, no shared arena).
  */
 dsc_session *dsc_get(int *ret_error);
-int dsc_cuda(int error); /* any return value as a CUDA error number */
+int dsc_cuda(int error);       /* any return value as a CUDA error number */
 const char *dsc_message(void); /* the daemon's words on the calling thread's last error, "" if none */
-int dsc_sticky_error(dsc_session *s); /* CUDA error of the session, 0 if none; also after a worker's death with work in flight */
+int dsc_sticky_error(
+        dsc_session *s); /* CUDA error of the session, 0 if none; also after a worker's death with work in flight */
 int dsc_reset(dsc_session *s); /* free everything of the session in the daemon and clear the sticky error */
 
 const struct dsc_device *dsc_device(dsc_session *s); /* fetched at connect; never NULL */
 int dsc_mem_alloc(dsc_session *s, uint64_t bytes, uint64_t *ret_address);
 int dsc_mem_free(dsc_session *s, uint64_t address);
 int dsc_mem_info(dsc_session *s, uint64_t *ret_free, uint64_t *ret_total);
-/* Pinned memory: a pointer that is the device address as well. Unavailable over DETSHARE_TRANSPORT=rpc: plain memory then. */
+/* Pinned memory: a pointer that is the device address as well. Unavailable over DETSHARE_TRANSPORT=rpc: plain memory
+ * then. */
 int dsc_host_alloc(dsc_session *s, uint64_t bytes, void **ret);
 int dsc_host_free(dsc_session *s, void *p);
 /* What an address is: 0 unknown, 1 device, 2 pinned; fills base and size of its allocation. */
@@ -104,14 +109,16 @@ uint64_t dsc_stream_tail(dsc_session *s, uint32_t stream);
 int dsc_launch(dsc_session *s, uint32_t stream, const struct dsc_launch *launch);
 int dsc_copy(dsc_session *s, uint32_t stream, const struct dsc_copy *copy);
 int dsc_memset(dsc_session *s, uint32_t stream, const struct dsc_memset *memset);
-/* Copies with pageable host memory, through the staging arena in overlapped chunks, height rows. The host buffer may be reused on return. */
-int dsc_write(dsc_session *s, uint32_t stream, uint64_t dst, uint64_t dst_pitch, const void *src, size_t src_pitch, size_t width,
-        size_t height);
+/* Copies with pageable host memory, through the staging arena in overlapped chunks, height rows. The host buffer may be
+ * reused on return. */
+int dsc_write(dsc_session *s, uint32_t stream, uint64_t dst, uint64_t dst_pitch, const void *src, size_t src_pitch,
+        size_t width, size_t height);
 /* Complete on return. */
-int dsc_read(dsc_session *s, uint32_t stream, void *dst, size_t dst_pitch, uint64_t src, uint64_t src_pitch, size_t width,
-        size_t height);
+int dsc_read(dsc_session *s, uint32_t stream, void *dst, size_t dst_pitch, uint64_t src, uint64_t src_pitch,
+        size_t width, size_t height);
 
-int dsc_event_create(dsc_session *s, uint64_t *ret_event); /* timed events only; untimed ones need no object: use event 0 */
+int dsc_event_create(
+        dsc_session *s, uint64_t *ret_event); /* timed events only; untimed ones need no object: use event 0 */
 int dsc_event_destroy(dsc_session *s, uint64_t event);
 int dsc_event_record(dsc_session *s, uint32_t stream, uint64_t event, uint64_t *ret_seq);
 int dsc_event_elapsed(dsc_session *s, uint64_t start, uint64_t end, int64_t *ret_ns); /* 600 when not both have ended */
@@ -120,3 +127,5 @@ int dsc_stream_wait(dsc_session *s, uint32_t stream, uint32_t other, uint64_t se
 int dsc_query(dsc_session *s, uint32_t stream, uint64_t seq); /* 0 ended, 600 not yet, or the sticky error */
 int dsc_wait(dsc_session *s, uint32_t stream, uint64_t seq);  /* 0 or the sticky error */
 int dsc_wait_all(dsc_session *s);
+
+#pragma GCC visibility pop

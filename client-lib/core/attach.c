@@ -1,0 +1,137 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Attaching: ring and completion page of one worker's life
+ *
+ * The first operation attaches; when a worker has died its page says so, and whoever sees it attaches anew. The new
+ * files are mapped over the old ones and the new eventfd takes the old one's number, so threads that only read the page
+ * need no lock.
+ *
+ * What became of the operations of the old attachment: the new page's stream_done[] counts those that ended, and
+ * nothing else is left of the others, so both "submitted" and "ended" go on from there. If any of them was lost the
+ * daemon says so by the sticky error in the new page, until the session is reset.
+ *
+ * Requests carry the ring's tail. From the moment at which the Attach goes out until its ring is in place they carry 0,
+ * which is true of the old ring (there is none) and of the new one.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "client-lib/core/internal.h"
+
+static int bad_attachment(const char *what)
+{
+        dsc__message("the daemon's shared memory cannot be used: %s", what);
+        return DETSHARE__STATUS__INTERNAL;
+}
+
+static bool has_bytes(int fd, uint64_t bytes)
+{
+        struct stat st;
+        return fstat(fd, &st) == 0 && (uint64_t)st.st_size >= bytes;
+}
+
+static int map_over(void *at, size_t bytes, int protection, int fd)
+{
+        return mmap(at, bytes, protection, MAP_SHARED | MAP_FIXED, fd, 0) == MAP_FAILED ? -1 : 0;
+}
+
+static int take_eventfd(struct dsc__submit *submit, struct dsc__answer *answer)
+{
+        if (submit->ring.event_fd < 0) {
+                submit->ring.event_fd = answer->fds[2];
+                answer->fds[2] = -1;
+                return 0;
+        }
+        int r;
+        while ((r = dup3(answer->fds[2], submit->ring.event_fd, O_CLOEXEC)) < 0 && (errno == EINTR || errno == EBUSY))
+                ;
+        return r < 0 ? -1 : 0;
+}
+
+static int take_attachment(dsc_session *s, struct dsc__answer *answer)
+{
+        const Detshare__AttachReply *reply = answer->reply->attach;
+        if (answer->n_fds != 3)
+                return bad_attachment("file descriptors are missing");
+        if (reply->wire_version != DS_WIRE_VERSION || reply->ring_bytes != DS_RING_BYTES ||
+                reply->page_bytes != DS_PAGE_BYTES) {
+                bad_attachment("another version of its layout");
+                return DETSHARE__STATUS__BAD_VERSION;
+        }
+        if (!has_bytes(answer->fds[0], DS_RING_BYTES) || !has_bytes(answer->fds[1], DS_PAGE_BYTES))
+                return bad_attachment("a file is too short");
+        if (map_over(s->ring_header, DS_RING_BYTES, PROT_READ | PROT_WRITE, answer->fds[0]) < 0 ||
+                map_over(s->page, DS_PAGE_BYTES, PROT_READ, answer->fds[1]) < 0)
+                return bad_attachment(strerror(errno));
+        if (s->ring_header->slots != DS_RING_SLOTS || s->ring_header->slot_bytes != DS_RING_SLOT)
+                return bad_attachment("the ring's header is wrong");
+        if (take_eventfd(&s->submit, answer) < 0)
+                return bad_attachment(strerror(errno));
+        return 0;
+}
+
+static void resynchronise(dsc_session *s)
+{
+        struct dsc__submit *submit = &s->submit;
+        const int event_fd = submit->ring.event_fd;
+        dsc__ring_init(&submit->ring, s->ring_header, s->page, event_fd);
+        for (uint32_t i = 0; i < DS_STREAMS_MAX; i++)
+                atomic_store(&submit->tails[i], atomic_load(&s->page->stream_done[i]));
+        dsc__waiters_publish(s);
+        atomic_fetch_add(&submit->generation, 1);
+        atomic_store(&s->rpc.ring_tail, submit->ring.tail);
+        atomic_store_explicit(&submit->attached, true, memory_order_release);
+}
+
+static void suspend_tail(dsc_session *s)
+{
+        pthread_mutex_lock(&s->rpc.send_lock);
+        atomic_store(&s->rpc.ring_tail, 0);
+        pthread_mutex_unlock(&s->rpc.send_lock);
+}
+
+int dsc__attach_locked(dsc_session *s)
+{
+        int r = dsc__usable(s);
+        if (r || (dsc__attached(s) && !atomic_load(&s->page->dead)))
+                return r;
+        if (!s->page) {
+                dsc__message("a session without shared memory has no ring");
+                return DETSHARE__STATUS__BAD_REQUEST;
+        }
+        suspend_tail(s);
+        Detshare__Attach attach = DETSHARE__ATTACH__INIT;
+        Detshare__Request request = DSC__REQUEST(ATTACH, attach, &attach);
+        struct dsc__answer answer = DSC__ANSWER_NULL;
+        r = dsc__call(s, &request, -1, DETSHARE__REPLY__RESULT_ATTACH, &answer);
+        if (r)
+                return r;
+        r = take_attachment(s, &answer);
+        dsc__answer_clear(&answer);
+        if (r) {
+                dsc__lose(s);
+                return r;
+        }
+        resynchronise(s);
+        return dsc__clock_rejoin_locked(s);
+}
+
+int dsc__attach(dsc_session *s)
+{
+        pthread_mutex_lock(&s->submit.lock);
+        int r = dsc__attach_locked(s);
+        pthread_mutex_unlock(&s->submit.lock);
+        return r;
+}
+
+int dsc__sticky(dsc_session *s)
+{
+        if (!dsc__attached(s))
+                return 0;
+        const int error = atomic_load(&s->page->error);
+        return error > 0 ? error : 0;
+}

@@ -1,0 +1,180 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The device's clock, and the threads that declared themselves to it
+ *
+ * On a simulated device time is virtual and stands still while a declared thread runs, so that the program's own speed
+ * does not show in what it measures. A thread declares itself by asking for the time, and is one of `n_declared`; the
+ * worker counts the same. It forgets when it dies, so every new attachment declares anew, and it drops a session's
+ * declarations when nothing was heard of it for 5 s. That long a silence is noticed here too (the session's last
+ * contact is remembered while anything is declared), and then every thread's declaration is void and made again at its
+ * next question.
+ *
+ * On a real device none of this happens: the clock is CLOCK_MONOTONIC.
+ */
+#include <errno.h>
+#include <time.h>
+
+#include "client-lib/core/internal.h"
+
+#define SILENCE_NS 4900000000u
+
+static __thread uint32_t my_epoch; /* in which the thread declared itself, 0 = not */
+static pthread_key_t at_thread_end;
+static pthread_once_t key_once = PTHREAD_ONCE_INIT;
+
+bool dsc__declared(dsc_session *s)
+{
+        return my_epoch && my_epoch == atomic_load_explicit(&s->clock.epoch, memory_order_relaxed);
+}
+
+void dsc__clock_contact(dsc_session *s)
+{
+        if (atomic_load_explicit(&s->clock.n_declared, memory_order_relaxed))
+                atomic_store_explicit(&s->clock.contact_ns, dsc__now(), memory_order_relaxed);
+}
+
+static void tell_leave(dsc_session *s)
+{
+        Detshare__ClockLeave leave = DETSHARE__CLOCK_LEAVE__INIT;
+        Detshare__Request request = DSC__REQUEST(CLOCK_LEAVE, clock_leave, &leave);
+        dsc__call_forget(s, &request);
+}
+
+int dsc__clock_leave(dsc_session *s)
+{
+        const bool declared = dsc__declared(s);
+        my_epoch = 0;
+        if (!declared || dsc__usable(s))
+                return dsc__usable(s);
+        pthread_mutex_lock(&s->submit.lock);
+        atomic_fetch_sub(&s->clock.n_declared, 1);
+        tell_leave(s);
+        pthread_mutex_unlock(&s->submit.lock);
+        return 0;
+}
+
+static void thread_ends(void *session)
+{
+        dsc__clock_leave(session);
+}
+
+static void make_key(void)
+{
+        pthread_key_create(&at_thread_end, thread_ends);
+}
+
+static int tell_join(dsc_session *s, uint64_t *ret_ns)
+{
+        Detshare__ClockJoin join = DETSHARE__CLOCK_JOIN__INIT;
+        Detshare__Request request = DSC__REQUEST(CLOCK_JOIN, clock_join, &join);
+        struct dsc__answer answer = DSC__ANSWER_NULL;
+        int r = dsc__call(s, &request, -1, DETSHARE__REPLY__RESULT_CLOCK, &answer);
+        if (r)
+                return r;
+        *ret_ns = answer.reply->clock->now_ns;
+        dsc__answer_clear(&answer);
+        return 0;
+}
+
+int dsc__clock_rejoin_locked(dsc_session *s)
+{
+        uint64_t ns;
+        int r = 0;
+        for (uint32_t n = atomic_load(&s->clock.n_declared); n > 0 && !r; n--)
+                r = tell_join(s, &ns);
+        return r;
+}
+
+/* A worker that died meanwhile may have left the join to its successor, which gets it again when attached: take it back
+ * first. */
+static int declare_locked(dsc_session *s, uint64_t *ret_ns)
+{
+        int r = s->socket_only ? 0 : dsc__attach_locked(s);
+        if (!r)
+                r = tell_join(s, ret_ns);
+        if (r)
+                return r;
+        atomic_fetch_add(&s->clock.n_declared, 1);
+        my_epoch = atomic_load(&s->clock.epoch);
+        if (s->socket_only || !atomic_load(&s->page->dead))
+                return 0;
+        tell_leave(s);
+        return dsc__attach_locked(s);
+}
+
+static int declare(dsc_session *s, uint64_t *ret_ns)
+{
+        pthread_once(&key_once, make_key);
+        pthread_setspecific(at_thread_end, s);
+        pthread_mutex_lock(&s->submit.lock);
+        int r = declare_locked(s, ret_ns);
+        pthread_mutex_unlock(&s->submit.lock);
+        dsc__clock_contact(s);
+        return r;
+}
+
+/* After a long silence the worker may or may not have dropped us: make sure that it has. */
+static void check_silence(dsc_session *s)
+{
+        struct dsc__clock *clock = &s->clock;
+        if (!atomic_load(&clock->n_declared) || dsc__now() - atomic_load(&clock->contact_ns) < SILENCE_NS)
+                return;
+        pthread_mutex_lock(&s->submit.lock);
+        if (dsc__now() - atomic_load(&clock->contact_ns) >= SILENCE_NS) {
+                for (uint32_t n = atomic_load(&clock->n_declared); n > 0; n--)
+                        tell_leave(s);
+                atomic_store(&clock->n_declared, 0);
+                atomic_fetch_add(&clock->epoch, 1);
+        }
+        pthread_mutex_unlock(&s->submit.lock);
+}
+
+static int sleep_call(dsc_session *s, uint64_t ns, uint64_t *ret_ns)
+{
+        Detshare__SleepUntil sleep = DETSHARE__SLEEP_UNTIL__INIT;
+        sleep.ns = ns;
+        Detshare__Request request = DSC__REQUEST(SLEEP_UNTIL, sleep_until, &sleep);
+        struct dsc__answer answer = DSC__ANSWER_NULL;
+        int r = dsc__call(s, &request, -1, DETSHARE__REPLY__RESULT_CLOCK, &answer);
+        if (r)
+                return r;
+        *ret_ns = answer.reply->clock->now_ns;
+        dsc__answer_clear(&answer);
+        return 0;
+}
+
+int dsc__clock_now(dsc_session *s, uint64_t *ret_ns)
+{
+        int r = dsc__usable(s);
+        if (r)
+                return r;
+        if (!s->simulated) {
+                *ret_ns = dsc__now();
+                return 0;
+        }
+        check_silence(s);
+        if (!dsc__declared(s))
+                return declare(s, ret_ns);
+        if (s->socket_only)
+                return sleep_call(s, 0, ret_ns);
+        dsc__clock_contact(s);
+        if (atomic_load(&s->page->dead))
+                r = dsc__attach(s);
+        if (!r)
+                *ret_ns = atomic_load(&s->page->now_ns);
+        return r;
+}
+
+int dsc__clock_sleep(dsc_session *s, uint64_t ns)
+{
+        uint64_t now;
+        int r = dsc__clock_now(s, &now);
+        if (r || now >= ns)
+                return r;
+        if (s->simulated)
+                return sleep_call(s, ns, &now);
+        const struct timespec until = {.tv_sec = (time_t)(ns / 1000000000u), .tv_nsec = (long)(ns % 1000000000u)};
+        while (clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &until, NULL) == EINTR)
+                ;
+        return 0;
+}

@@ -1,0 +1,247 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Control requests: see control.h
+ *
+ * Lists come in pages and may change between them; what is promised is that every client that was there all the time is
+ * in the list once.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "client-lib/core/control.h"
+#include "client-lib/core/internal.h"
+
+#define LIST_MAX 65536u /* a daemon that never says "no more" must not fill our memory */
+
+_Static_assert(DSC_CONTROL_DENIED == (int)DETSHARE__STATUS__DENIED, "control.h repeats the protocol's numbers");
+_Static_assert(DSC_CONTROL_NO_SUCH == (int)DETSHARE__STATUS__NO_SUCH, "control.h repeats the protocol's numbers");
+_Static_assert(
+        DSC_CONTROL_UNSUPPORTED == (int)DETSHARE__STATUS__UNSUPPORTED, "control.h repeats the protocol's numbers");
+_Static_assert(
+        DSC_CONTROL_BAD_REQUEST == (int)DETSHARE__STATUS__BAD_REQUEST, "control.h repeats the protocol's numbers");
+_Static_assert(
+        DSC_CONTROL_BAD_PARAMETER == (int)DETSHARE__STATUS__BAD_PARAMETER, "control.h repeats the protocol's numbers");
+
+#define TAKE_STRING(to, from) snprintf(to, sizeof(to), "%s", from)
+
+const char *dsc_control_path(const char *path)
+{
+        struct dsc__options options;
+        dsc__options_from_environment(&options);
+        return path ? path : options.path;
+}
+
+int dsc_control_open(const char *path, int ls, dsc_session **ret)
+{
+        struct dsc__options options;
+        bool reachable;
+        dsc__options_from_environment(&options);
+        if (path)
+                options.path = path;
+        options.control_only = true;
+        options.class_ = ls ? DETSHARE__CLASS__LS : DETSHARE__CLASS__BE;
+        options.slo_ns = options.memory_limit = 0;
+        options.sm_percent = 0;
+        return dsc__connect(&options, ret, &reachable);
+}
+
+dsc_session *dsc_control_close(dsc_session *s)
+{
+        return dsc__session_free(s);
+}
+
+int dsc_control_is_ls(dsc_session *s)
+{
+        return s->granted_class == DETSHARE__CLASS__LS;
+}
+
+const char *dsc_control_version(dsc_session *s)
+{
+        return s->daemon_version;
+}
+
+static void take_status(const Detshare__StatusReply *r, struct dsc_status *ret)
+{
+        *ret = (struct dsc_status){
+                .uptime_ns = r->uptime_ns,
+                .simulated = r->simulated,
+                .worker_pid = r->worker_pid,
+                .worker_restarts = r->worker_restarts,
+                .helper_pid = r->helper_pid,
+                .worker_answers = r->worker_answers,
+                .sessions = r->sessions,
+                .sessions_ls = r->sessions_ls,
+                .windows = r->windows,
+                .modules = r->modules,
+                .open_fds = r->open_fds,
+                .charges = r->charges,
+                .memory_total = r->memory_total,
+                .memory_slabs = r->memory_slabs,
+                .memory_used = r->memory_used,
+                .launches = r->launches,
+                .completed = r->completed,
+                .errors = r->errors,
+                .policy_fallbacks = r->policy_fallbacks,
+                .device_now_ns = r->device_now_ns,
+                .in_flight = r->in_flight,
+                .queued = r->queued,
+        };
+        TAKE_STRING(ret->version, r->version);
+        TAKE_STRING(ret->device, r->device);
+        TAKE_STRING(ret->worker_state, r->worker_state);
+        TAKE_STRING(ret->policy, r->policy);
+}
+
+int dsc_control_status(dsc_session *s, struct dsc_status *ret)
+{
+        Detshare__GetStatus get = DETSHARE__GET_STATUS__INIT;
+        Detshare__Request request = DSC__REQUEST(GET_STATUS, get_status, &get);
+        struct dsc__answer answer = DSC__ANSWER_NULL;
+        int r = dsc__call(s, &request, -1, DETSHARE__REPLY__RESULT_GET_STATUS, &answer);
+        if (r)
+                return r;
+        take_status(answer.reply->get_status, ret);
+        dsc__answer_clear(&answer);
+        return 0;
+}
+
+/* --- lists --- */
+
+static int grow(void **array, size_t n, size_t more, size_t size)
+{
+        if (n + more > LIST_MAX)
+                return DSC__OUT_OF_MEMORY;
+        void *p = reallocarray(*array, n + more + 1, size);
+        if (!p)
+                return DSC__OUT_OF_MEMORY;
+        *array = p;
+        return 0;
+}
+
+static void take_client(const Detshare__ClientEntry *e, struct dsc_client *ret)
+{
+        *ret = (struct dsc_client){
+                .session = e->session,
+                .pid = e->pid,
+                .uid = e->uid,
+                .is_ls = e->class_ == DETSHARE__CLASS__LS,
+                .control_only = e->control_only,
+                .slo_ns = e->slo_ns,
+                .memory_used = e->memory_used,
+                .memory_limit = e->memory_limit,
+                .launches = e->launches,
+                .completed = e->completed,
+                .errors = e->errors,
+                .device_ns = e->device_ns,
+                .connected_ns = e->connected_ns,
+                .queued = e->queued,
+                .in_flight = e->in_flight,
+        };
+        TAKE_STRING(ret->name, e->name);
+}
+
+static int clients_page(dsc_session *s, struct dsc_client **clients, size_t *n, bool *more)
+{
+        Detshare__ListClients list = DETSHARE__LIST_CLIENTS__INIT;
+        list.after = *n ? (*clients)[*n - 1].session : 0;
+        Detshare__Request request = DSC__REQUEST(LIST_CLIENTS, list_clients, &list);
+        struct dsc__answer answer = DSC__ANSWER_NULL;
+        int r = dsc__call(s, &request, -1, DETSHARE__REPLY__RESULT_LIST_CLIENTS, &answer);
+        if (r)
+                return r;
+        const Detshare__ClientList *page = answer.reply->list_clients;
+        r = grow((void **)clients, *n, page->n_clients, sizeof(**clients));
+        for (size_t i = 0; i < page->n_clients && !r; i++)
+                take_client(page->clients[i], &(*clients)[(*n)++]);
+        *more = page->more && page->n_clients > 0;
+        dsc__answer_clear(&answer);
+        return r;
+}
+
+int dsc_control_clients(dsc_session *s, struct dsc_client **ret, size_t *ret_n)
+{
+        struct dsc_client *clients = NULL;
+        size_t n = 0;
+        bool more = true;
+        while (more) {
+                int r = clients_page(s, &clients, &n, &more);
+                if (r) {
+                        free(clients);
+                        return r;
+                }
+        }
+        *ret = clients;
+        *ret_n = n;
+        return 0;
+}
+
+static int policies_page(dsc_session *s, struct dsc_policy **policies, size_t *n, bool *more)
+{
+        Detshare__ListPolicies list = DETSHARE__LIST_POLICIES__INIT;
+        list.after = (uint32_t)*n;
+        Detshare__Request request = DSC__REQUEST(LIST_POLICIES, list_policies, &list);
+        struct dsc__answer answer = DSC__ANSWER_NULL;
+        int r = dsc__call(s, &request, -1, DETSHARE__REPLY__RESULT_LIST_POLICIES, &answer);
+        if (r)
+                return r;
+        const Detshare__PolicyList *page = answer.reply->list_policies;
+        r = grow((void **)policies, *n, page->n_policies, sizeof(**policies));
+        for (size_t i = 0; i < page->n_policies && !r; i++) {
+                struct dsc_policy *p = &(*policies)[(*n)++];
+                TAKE_STRING(p->name, page->policies[i]->name);
+                TAKE_STRING(p->description, page->policies[i]->description);
+                TAKE_STRING(p->params, page->policies[i]->params);
+                p->active = page->policies[i]->active;
+        }
+        *more = page->more && page->n_policies > 0;
+        dsc__answer_clear(&answer);
+        return r;
+}
+
+int dsc_control_policies(dsc_session *s, struct dsc_policy **ret, size_t *ret_n)
+{
+        struct dsc_policy *policies = NULL;
+        size_t n = 0;
+        bool more = true;
+        while (more) {
+                int r = policies_page(s, &policies, &n, &more);
+                if (r) {
+                        free(policies);
+                        return r;
+                }
+        }
+        *ret = policies;
+        *ret_n = n;
+        return 0;
+}
+
+/* --- changes --- */
+
+int dsc_control_set_policy(dsc_session *s, const char *name, char *const *params, size_t n_params)
+{
+        Detshare__SetPolicy set = DETSHARE__SET_POLICY__INIT;
+        set.name = (char *)name;
+        set.params = (char **)params;
+        set.n_params = n_params;
+        Detshare__Request request = DSC__REQUEST(SET_POLICY, set_policy, &set);
+        return dsc__call(s, &request, -1, DETSHARE__REPLY__RESULT__NOT_SET, NULL);
+}
+
+int dsc_control_set_class(dsc_session *s, uint64_t session, int ls)
+{
+        Detshare__SetSession set = DETSHARE__SET_SESSION__INIT;
+        set.session = session;
+        set.set_class = true;
+        set.class_ = ls ? DETSHARE__CLASS__LS : DETSHARE__CLASS__BE;
+        Detshare__Request request = DSC__REQUEST(SET_SESSION, set_session, &set);
+        return dsc__call(s, &request, -1, DETSHARE__REPLY__RESULT__NOT_SET, NULL);
+}
+
+int dsc_control_kill(dsc_session *s, uint64_t session)
+{
+        Detshare__Kill kill = DETSHARE__KILL__INIT;
+        kill.session = session;
+        Detshare__Request request = DSC__REQUEST(KILL, kill, &kill);
+        return dsc__call(s, &request, -1, DETSHARE__REPLY__RESULT__NOT_SET, NULL);
+}

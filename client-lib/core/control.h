@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Asking the daemon about itself: what detsharectl stands on
+ *
+ * A control session does no GPU work and holds no address window; it is separate from the process's own session.
+ * Structures are filled with copies, cut to their size. Functions return 0, DSC_CONTROL_UNREACHABLE, a daemon status
+ * (detshare.proto) or a CUDA error number; dsc_message() has the words. Exported for detsharectl of the same build
+ * only.
+ */
+#pragma once
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "client-lib/core/core.h"
+
+#pragma GCC visibility push(default)
+
+#define DSC_CONTROL_UNREACHABLE 100
+#define DSC_CONTROL_LOST 999
+#define DSC_CONTROL_BAD_REQUEST 10000
+#define DSC_CONTROL_DENIED 10002
+#define DSC_CONTROL_NO_SUCH 10003
+#define DSC_CONTROL_UNSUPPORTED 10007
+#define DSC_CONTROL_BAD_PARAMETER 10009
+
+struct dsc_status {
+        char version[32], device[96], worker_state[32], policy[64];
+        uint64_t uptime_ns;
+        int simulated;
+        uint32_t worker_pid, worker_restarts, helper_pid;
+        int worker_answers; /* 0: the worker's figures are the last known ones */
+        uint32_t sessions, sessions_ls, windows, modules, open_fds, charges;
+        uint64_t memory_total, memory_slabs, memory_used;
+        uint64_t launches, completed, errors, policy_fallbacks, device_now_ns;
+        uint32_t in_flight, queued;
+};
+
+struct dsc_client {
+        uint64_t session;
+        uint32_t pid, uid;
+        char name[64];
+        int is_ls, control_only;
+        uint64_t slo_ns, memory_used, memory_limit, launches, completed, errors, device_ns, connected_ns;
+        uint32_t queued, in_flight;
+};
+
+struct dsc_policy {
+        char name[64], description[256], params[256];
+        int active;
+};
+
+/* path NULL: DETSHARE_SOCKET, else the default. ls: ask for that class (granted or not, see dsc_control_is_ls). */
+int dsc_control_open(const char *path, int ls, dsc_session **ret);
+dsc_session *dsc_control_close(dsc_session *s);
+const char *dsc_control_path(
+        const char *path); /* where that would connect to; valid as long as path and the environment are */
+int dsc_control_is_ls(dsc_session *s);
+const char *dsc_control_version(dsc_session *s); /* the daemon's */
+
+int dsc_control_status(dsc_session *s, struct dsc_status *ret);
+/* All clients or policies in a malloc'ed array. */
+int dsc_control_clients(dsc_session *s, struct dsc_client **ret, size_t *ret_n);
+int dsc_control_policies(dsc_session *s, struct dsc_policy **ret, size_t *ret_n);
+int dsc_control_set_policy(dsc_session *s, const char *name, char *const *params, size_t n_params);
+int dsc_control_set_class(dsc_session *s, uint64_t session, int ls);
+int dsc_control_kill(dsc_session *s, uint64_t session);
+
+#pragma GCC visibility pop

@@ -1,0 +1,406 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Copies between the device and the program's ordinary memory
+ *
+ * The daemon cannot reach ordinary memory, so bytes go through the arena: pinned memory of the session, cut into
+ * pieces. A write fills one piece after the other and leaves the copying to the device, so that filling and copying
+ * overlap; it returns when everything is in the arena. A read has a few pieces on their way and empties them in order.
+ *
+ * There are large pieces and small ones, so that a thousand four-byte copies do not wait for each other. A piece is
+ * free, in flight (free again when its operation has ended), or owned by a thread that fills or empties it. No lock is
+ * held while anybody waits for the device.
+ *
+ * Over DETSHARE_TRANSPORT=rpc the bytes travel in the requests.
+ */
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "client-lib/core/internal.h"
+
+#define LARGE_BYTES (1u << 20)
+#define N_LARGE 12u
+#define SMALL_BYTES 4096u
+#define N_SMALL 1024u
+#define N_PIECES (N_LARGE + N_SMALL)
+#define READ_AHEAD 4u
+#define CALL_BYTES 61440u
+#define OWNER_NAP_NS 50000
+
+_Static_assert(N_LARGE *LARGE_BYTES + N_SMALL * SMALL_BYTES <= DS_ARENA_BYTES, "pieces do not fit the arena");
+
+enum piece_state { PIECE_FREE, PIECE_FLIGHT, PIECE_OWNED };
+
+struct piece {
+        uint64_t seq; /* 0: nothing submitted */
+        uint16_t stream;
+        uint8_t state;
+};
+
+struct dsc__arena {
+        uint64_t address, bytes;
+        uint32_t next_large, next_small;
+        struct piece pieces[N_PIECES]; /* the large ones first */
+};
+
+/* A rectangle of bytes in both memories, and how far it is done. */
+struct job {
+        uint32_t stream;
+        uint64_t device, device_pitch;
+        uint8_t *host;
+        uint64_t host_pitch, width, height;
+        uint64_t row, column;
+};
+
+struct part {
+        uint64_t device, width, rows;
+        uint8_t *host;
+        uint32_t piece;
+        uint64_t seq;
+};
+
+/* --- the arena --- */
+
+static int make_arena(dsc_session *s)
+{
+        struct dsc__memory *m = &s->memory;
+        struct dsc__arena *arena = calloc(1, sizeof(*arena));
+        if (!arena)
+                return DSC__OUT_OF_MEMORY;
+        int r = dsc__pinned_map(s, DS_ARENA_BYTES, &arena->address, &arena->bytes);
+        if (r) {
+                free(arena);
+                return r;
+        }
+        pthread_mutex_lock(&m->arena_lock);
+        if (!m->arena) {
+                m->arena = arena;
+                arena = NULL;
+        }
+        pthread_mutex_unlock(&m->arena_lock);
+        if (arena) { /* another thread was faster */
+                dsc__pinned_release(s, arena->address, arena->bytes);
+                free(arena);
+        }
+        return 0;
+}
+
+static int need_arena(dsc_session *s)
+{
+        pthread_mutex_lock(&s->memory.arena_lock);
+        const bool there = s->memory.arena;
+        pthread_mutex_unlock(&s->memory.arena_lock);
+        return there ? 0 : make_arena(s);
+}
+
+void dsc__arena_drop(dsc_session *s)
+{
+        struct dsc__arena *arena = s->memory.arena;
+        s->memory.arena = NULL;
+        if (arena)
+                dsc__pinned_unmap(s, arena->address, arena->bytes);
+        free(arena);
+}
+
+static uint64_t piece_address(const struct dsc__arena *arena, uint32_t piece)
+{
+        if (piece < N_LARGE)
+                return arena->address + (uint64_t)piece * LARGE_BYTES;
+        return arena->address + (uint64_t)N_LARGE * LARGE_BYTES + (uint64_t)(piece - N_LARGE) * SMALL_BYTES;
+}
+
+static bool take_locked(dsc_session *s, struct piece *piece)
+{
+        if (piece->state == PIECE_OWNED || (piece->state == PIECE_FLIGHT && !dsc__ended(s, piece->stream, piece->seq)))
+                return false;
+        *piece = (struct piece){.state = PIECE_OWNED};
+        return true;
+}
+
+/* 1 and *ret_piece; or 0, and *ret_busy is a piece to wait for. */
+static int try_piece(dsc_session *s, bool small, uint32_t *ret_piece, struct piece *ret_busy)
+{
+        struct dsc__arena *arena = s->memory.arena;
+        const uint32_t first = small ? N_LARGE : 0, n = small ? N_SMALL : N_LARGE;
+        uint32_t *next = small ? &arena->next_small : &arena->next_large;
+        int found = 0;
+        pthread_mutex_lock(&s->memory.arena_lock);
+        for (uint32_t i = 0; i < n && !found; i++) {
+                const uint32_t at = first + (*next + i) % n;
+                if (!take_locked(s, &arena->pieces[at]))
+                        continue;
+                *ret_piece = at;
+                *next = (at - first + 1) % n;
+                found = 1;
+        }
+        if (!found)
+                *ret_busy = arena->pieces[first + *next];
+        pthread_mutex_unlock(&s->memory.arena_lock);
+        return found;
+}
+
+static int wait_for_piece(dsc_session *s, const struct piece *busy)
+{
+        if (busy->seq && !dsc__ended(s, busy->stream, busy->seq))
+                return dsc_wait(s, busy->stream, busy->seq);
+        const struct timespec t = {.tv_nsec = OWNER_NAP_NS}; /* its owner is filling or emptying it */
+        nanosleep(&t, NULL);
+        return dsc__usable(s);
+}
+
+static int get_piece(dsc_session *s, bool small, uint32_t *ret_piece)
+{
+        struct piece busy;
+        while (!try_piece(s, small, ret_piece, &busy)) {
+                int r = wait_for_piece(s, &busy);
+                if (r)
+                        return r;
+        }
+        return 0;
+}
+
+static void set_piece(dsc_session *s, uint32_t piece, enum piece_state state, uint32_t stream, uint64_t seq)
+{
+        pthread_mutex_lock(&s->memory.arena_lock);
+        s->memory.arena->pieces[piece] = (struct piece){.state = state, .stream = (uint16_t)stream, .seq = seq};
+        pthread_mutex_unlock(&s->memory.arena_lock);
+}
+
+/* --- cutting a rectangle into parts --- */
+
+static int make_job(struct job *job)
+{
+        uint64_t bytes;
+        if (__builtin_mul_overflow(job->width, job->height, &bytes) || job->stream >= DS_STREAMS_MAX)
+                return DSC__INVALID_VALUE;
+        if (job->height > 1 && (job->device_pitch < job->width || job->host_pitch < job->width))
+                return DSC__INVALID_VALUE;
+        if (job->height > 1 && job->device_pitch == job->width && job->host_pitch == job->width) {
+                job->width = bytes;
+                job->height = 1;
+        }
+        if (bytes == 0)
+                job->height = 0;
+        return 0;
+}
+
+/* False at the end. A part is whole rows, or a piece of one row. */
+static bool next_part(struct job *job, uint64_t limit, struct part *ret)
+{
+        if (job->row >= job->height)
+                return false;
+        ret->device = job->device + job->row * job->device_pitch + job->column;
+        ret->host = job->host + job->row * job->host_pitch + job->column;
+        if (job->width > limit) {
+                const uint64_t left = job->width - job->column;
+                ret->rows = 1;
+                ret->width = left < limit ? left : limit;
+                job->column += ret->width;
+                if (job->column == job->width) {
+                        job->column = 0;
+                        job->row++;
+                }
+        } else {
+                const uint64_t fit = limit / job->width, left = job->height - job->row;
+                ret->width = job->width;
+                ret->rows = fit < left ? fit : left;
+                job->row += ret->rows;
+        }
+        return true;
+}
+
+static void copy_rows(uint8_t *to, uint64_t to_pitch, const uint8_t *from, uint64_t from_pitch, const struct part *part)
+{
+        for (uint64_t i = 0; i < part->rows; i++)
+                memcpy(to + i * to_pitch, from + i * from_pitch, part->width);
+}
+
+/* --- through the arena --- */
+
+static int submit_part(dsc_session *s, const struct job *job, struct part *part, bool write)
+{
+        const uint64_t staged = piece_address(s->memory.arena, part->piece);
+        const bool pinned = dsc__in_pinned_half(s, part->device, 1);
+        struct ds_record_copy record = {
+                .head = {.type = DS_RECORD_COPY, .stream = (uint16_t)job->stream},
+                .kind = pinned  ? DSC_HTOH
+                        : write ? DSC_HTOD
+                                : DSC_DTOH,
+                .dst = write ? part->device : staged,
+                .src = write ? staged : part->device,
+                .width = part->width,
+                .height = part->rows,
+                .dst_pitch = write ? job->device_pitch : part->width,
+                .src_pitch = write ? part->width : job->device_pitch,
+        };
+        return dsc__submit(s, &record.head, sizeof(record), NULL, 0, 0, &part->seq);
+}
+
+static uint64_t part_limit(const struct job *job)
+{
+        return job->width <= SMALL_BYTES && job->height <= SMALL_BYTES / job->width ? SMALL_BYTES : LARGE_BYTES;
+}
+
+static int write_staged(dsc_session *s, struct job *job)
+{
+        struct part part;
+        const uint64_t limit = job->height ? part_limit(job) : 0;
+        while (next_part(job, limit, &part)) {
+                part.seq = 0;
+                int r = get_piece(s, limit == SMALL_BYTES, &part.piece);
+                if (r)
+                        return r;
+                uint8_t *staged = (uint8_t *)(uintptr_t)piece_address(s->memory.arena, part.piece);
+                copy_rows(staged, part.width, part.host, job->host_pitch, &part);
+                r = submit_part(s, job, &part, true);
+                set_piece(s, part.piece, r ? PIECE_FREE : PIECE_FLIGHT, job->stream, part.seq);
+                if (r)
+                        return r;
+        }
+        return 0;
+}
+
+/* Start parts until enough are on their way: 0 (also at the end of the job) or an error. */
+static int read_ahead(
+        dsc_session *s, struct job *job, struct part *parts, uint64_t *started, uint64_t finished, uint64_t limit)
+{
+        const bool small = limit == SMALL_BYTES;
+        struct piece busy;
+        while (*started - finished < READ_AHEAD && job->row < job->height) {
+                struct part *part = &parts[*started % READ_AHEAD];
+                int r = 0;
+                uint32_t piece;
+                if (*started == finished)
+                        r = get_piece(s, small, &piece);
+                else if (!try_piece(s, small, &piece, &busy))
+                        return 0; /* finish one of ours first */
+                if (r)
+                        return r;
+                next_part(job, limit, part);
+                part->piece = piece;
+                r = submit_part(s, job, part, false);
+                set_piece(s, piece, r ? PIECE_FREE : PIECE_OWNED, job->stream, r ? 0 : part->seq);
+                if (r)
+                        return r;
+                ++*started;
+        }
+        return 0;
+}
+
+static int read_staged(dsc_session *s, struct job *job)
+{
+        struct part parts[READ_AHEAD];
+        uint64_t started = 0, finished = 0;
+        int r = 0;
+        const uint64_t limit = job->height ? part_limit(job) : 0;
+        while (!r && (r = read_ahead(s, job, parts, &started, finished, limit)) == 0 && finished < started) {
+                const struct part *part = &parts[finished++ % READ_AHEAD];
+                const uint8_t *staged = (const uint8_t *)(uintptr_t)piece_address(s->memory.arena, part->piece);
+                r = dsc_wait(s, job->stream, part->seq);
+                if (!r)
+                        copy_rows(part->host, job->host_pitch, staged, part->width, part);
+                set_piece(s, part->piece, r ? PIECE_FLIGHT : PIECE_FREE, job->stream, part->seq);
+        }
+        for (; finished < started; finished++)
+                set_piece(s, parts[finished % READ_AHEAD].piece, PIECE_FLIGHT, job->stream,
+                        parts[finished % READ_AHEAD].seq);
+        return r;
+}
+
+/* --- in requests --- */
+
+static int write_call(dsc_session *s, const struct job *job, const struct part *part)
+{
+        Detshare__Write write = DETSHARE__WRITE__INIT;
+        write.stream = job->stream;
+        write.dst = part->device;
+        write.data = (ProtobufCBinaryData){.len = part->width, .data = part->host};
+        Detshare__Request request = DSC__REQUEST(WRITE, write, &write);
+        return dsc__submit_call(s, job->stream, &request, NULL);
+}
+
+static int read_call(dsc_session *s, const struct job *job, const struct part *part)
+{
+        Detshare__Read read = DETSHARE__READ__INIT;
+        read.stream = job->stream;
+        read.src = part->device;
+        read.bytes = (uint32_t)part->width;
+        Detshare__Request request = DSC__REQUEST(READ, read, &read);
+        struct dsc__answer answer = DSC__ANSWER_NULL;
+        int r = dsc__call(s, &request, -1, DETSHARE__REPLY__RESULT_READ, &answer);
+        if (r)
+                return r;
+        const ProtobufCBinaryData *data = &answer.reply->read->data;
+        if (data->len == part->width)
+                memcpy(part->host, data->data, data->len);
+        else
+                r = DETSHARE__STATUS__INTERNAL;
+        dsc__answer_clear(&answer);
+        return r;
+}
+
+/* A request holds bytes without a pitch, so a part is cut to single rows here. */
+static int by_calls(
+        dsc_session *s, struct job *job, int (*call)(dsc_session *, const struct job *, const struct part *))
+{
+        struct part part;
+        int r = 0;
+        while (!r && next_part(job, CALL_BYTES, &part)) {
+                const uint64_t rows = part.rows;
+                for (uint64_t i = 0; i < rows && !r; i++) {
+                        r = call(s, job, &part);
+                        part.device += job->device_pitch;
+                        part.host += job->host_pitch;
+                }
+        }
+        return r;
+}
+
+/* --- what the faces call --- */
+
+static int run_job(dsc_session *s, struct job *job, bool write)
+{
+        int r = dsc__usable(s);
+        if (!r)
+                r = make_job(job);
+        if (r)
+                return r;
+        if (s->socket_only)
+                return by_calls(s, job, write ? write_call : read_call);
+        pthread_rwlock_rdlock(&s->memory.use);
+        r = need_arena(s);
+        if (!r)
+                r = write ? write_staged(s, job) : read_staged(s, job);
+        pthread_rwlock_unlock(&s->memory.use);
+        return r;
+}
+
+int dsc_write(dsc_session *s, uint32_t stream, uint64_t dst, uint64_t dst_pitch, const void *src, size_t src_pitch,
+        size_t width, size_t height)
+{
+        struct job job = {
+                .stream = stream,
+                .device = dst,
+                .device_pitch = dst_pitch,
+                .host = (uint8_t *)src, /* only read */
+                .host_pitch = src_pitch,
+                .width = width,
+                .height = height,
+        };
+        return run_job(s, &job, true);
+}
+
+int dsc_read(dsc_session *s, uint32_t stream, void *dst, size_t dst_pitch, uint64_t src, uint64_t src_pitch,
+        size_t width, size_t height)
+{
+        struct job job = {
+                .stream = stream,
+                .device = src,
+                .device_pitch = src_pitch,
+                .host = dst,
+                .host_pitch = dst_pitch,
+                .width = width,
+                .height = height,
+        };
+        return run_job(s, &job, false);
+}

@@ -1,0 +1,271 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The client core from the inside: the session and what its files share
+ *
+ * Who owns what:
+ *  - rpc.c: the socket. Many threads may have a request open; one of them reads at a time, for all.
+ *  - attach.c: ring and completion page. They stay at one address for life; a new attachment is mapped over the old
+ * one, so a thread that reads the page while another one re-attaches sees the old or the new page, never a hole.
+ *  - wait.c: sleeping on the page. clock.c: threads that declared themselves to the device's clock.
+ *  - memory.c: what is allocated. copy.c: staging of pageable memory. stream.c, event.c, module.c: one function per
+ * call.
+ *
+ * Order of locks: memory.use, then submit.lock, then rpc.*; memory.table, memory.arena_lock and events.lock are taken
+ * last and never held across a request. No lock but submit.lock (attaching, declaring, resetting) and memory.use is
+ * held while waiting for the daemon, and submit.lock never while waiting for the device.
+ *
+ * After fork() the child must not touch any lock (another thread of the parent may have held it): every entry point
+ * asks dsc__usable() first.
+ */
+#pragma once
+
+#include <pthread.h>
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "client-lib/core/core.h"
+#include "client-lib/core/ring.h"
+#include "detshare.pb-c.h"
+#include "proto/wire.h"
+
+#define DSC__INVALID_VALUE 1
+#define DSC__OUT_OF_MEMORY 2
+#define DSC__NOT_INITIALIZED 3
+#define DSC__NO_DEVICE 100
+#define DSC__INVALID_HANDLE 400
+#define DSC__NOT_READY 600
+#define DSC__UNKNOWN 999
+
+/* Internal results, never returned to a face: negative, so that they cannot be taken for a CUDA error. */
+#define DSC__E_STALE (-2) /* the attachment is not the one the caller prepared for */
+
+#define DSC__ALIVE_NS 50000000u /* how often a thread that waits without the socket looks whether the daemon is there \
+                                 */
+#define DSC__FDS_QUEUE 16u      /* fds received and not yet taken */
+
+struct dsc__answer {
+        Detshare__Reply *reply;
+        int fds[DS_FRAME_FDS_MAX];
+        uint32_t n_fds;
+};
+#define DSC__ANSWER_NULL                                           \
+        (struct dsc__answer)                                       \
+        {                                                          \
+                .reply = NULL, .fds = {-1, -1, -1, -1}, .n_fds = 0 \
+        }
+
+struct dsc__open_call;
+
+struct dsc__rpc {
+        int fd;
+        pthread_mutex_t lock; /* the open calls, reading, the counters */
+        pthread_cond_t room;
+        struct dsc__open_call *calls;
+        bool reading;
+        unsigned n_open, n_slow;
+        uint64_t next_id;
+
+        pthread_mutex_t send_lock;  /* out; what goes out first */
+        _Atomic uint64_t ring_tail; /* what requests carry; 0 while no ring is attached */
+        uint8_t *out;
+
+        uint8_t *in; /* in..n_in_fds belong to the thread that reads */
+        size_t in_size;
+        int in_fds[DSC__FDS_QUEUE];
+        uint32_t n_in_fds;
+};
+
+struct dsc__submit {
+        pthread_mutex_t lock; /* the ring's producer side, attaching */
+        _Atomic bool attached;
+        _Atomic uint32_t generation; /* of the attachment, from 1 */
+        struct dsc__ring ring;
+        _Atomic uint64_t tails[DS_STREAMS_MAX];
+};
+
+struct dsc__waiters {
+        pthread_mutex_t lock;
+        uint32_t n;
+        unsigned spins;
+};
+
+enum dsc__range_kind { DSC__RANGE_DEVICE = 1, DSC__RANGE_PINNED = 2, DSC__RANGE_GLOBAL = 3, DSC__RANGE_PLAIN = 4 };
+
+struct dsc__range {
+        uint64_t base, size;
+        uint32_t kind;
+        uint64_t module; /* of a GLOBAL */
+};
+
+struct dsc__arena;
+
+struct dsc__memory {
+        pthread_rwlock_t use;      /* read: staging is in use; write: everything goes (reset) */
+        pthread_rwlock_t table;    /* ranges */
+        struct dsc__range *ranges; /* by base */
+        size_t n_ranges, n_space;
+        pthread_mutex_t arena_lock;
+        struct dsc__arena *arena;
+};
+
+struct dsc__event {
+        uint64_t id; /* the worker's */
+        uint32_t generation;
+        bool used;
+};
+
+struct dsc__events {
+        pthread_mutex_t lock;
+        struct dsc__event *slots;
+        size_t n_slots;
+};
+
+struct dsc__clock {
+        _Atomic uint32_t n_declared; /* changed with submit.lock held */
+        _Atomic uint32_t epoch;      /* grows when all declarations have become void */
+        _Atomic uint64_t
+                contact_ns; /* when the daemon last heard of the session, CLOCK_MONOTONIC; kept while n_declared */
+};
+
+struct dsc_session {
+        struct dsc__rpc rpc;
+        _Atomic bool lost;
+        bool socket_only; /* DETSHARE_TRANSPORT=rpc */
+        bool control_only;
+        char *path;
+        uint64_t id;
+        uint64_t window_base, window_bytes;
+        bool simulated;
+        uint32_t granted_class;
+        char daemon_version[32];
+        struct dsc_device device;
+        struct ds_ring_header *ring_header; /* reserved at connect, mapped when attached */
+        struct ds_completion_page *page;
+        struct dsc__submit submit;
+        struct dsc__waiters waiters;
+        struct dsc__memory memory;
+        struct dsc__events events;
+        struct dsc__clock clock;
+};
+
+/* --- error.c --- */
+
+void dsc__message_clear(void);
+__attribute__((format(printf, 1, 2))) void dsc__message(const char *format, ...);
+uint64_t dsc__now(void); /* CLOCK_MONOTONIC, ns */
+
+/* --- session.c --- */
+
+extern _Atomic bool dsc__forked;
+
+/* 0, or what every call must return now: 3 in a forked child, 999 when the daemon is gone. */
+int dsc__usable(dsc_session *s);
+/* As dsc_get(), with a path (NULL: the environment's) and with daemon statuses: DENIED when the socket may not be used.
+ */
+dsc_session *dsc__session(const char *path, int *ret_error);
+dsc_session *dsc__session_peek(void); /* the session if there is one, else NULL */
+
+/* --- connect.c --- */
+
+struct dsc__options {
+        const char *path;
+        bool control_only, socket_only;
+        uint32_t class_, sm_percent;
+        uint64_t slo_ns, memory_limit;
+        char name[64];
+};
+
+void dsc__options_from_environment(struct dsc__options *options);
+/* ret_reachable: false when there was no daemon to talk to. Registers the half-made session by dsc__session_pending().
+ */
+int dsc__connect(const struct dsc__options *options, dsc_session **ret, bool *ret_reachable);
+void dsc__pending(dsc_session *s); /* session.c: what a forked child must drop */
+dsc_session *dsc__session_free(dsc_session *s);
+
+/* --- rpc.c --- */
+
+int dsc__rpc_init(struct dsc__rpc *rpc, int fd);
+void dsc__rpc_deinit(struct dsc__rpc *rpc);
+/*
+ * One request and its answer. fd goes beside the request (-1: none; stays the caller's). expect: the answer's result,
+ * or NOT_SET; ret may then be NULL. 0, a CUDA error or a daemon status; the answer is empty unless 0. A restarting
+ * worker is waited for, at most 10 s.
+ */
+int dsc__call(dsc_session *s, Detshare__Request *request, int fd, Detshare__Reply__ResultCase expect,
+        struct dsc__answer *ret);
+/* Send and let the answer be dropped by whoever reads it. */
+void dsc__call_forget(dsc_session *s, Detshare__Request *request);
+void dsc__answer_clear(struct dsc__answer *answer);
+void dsc__lose(dsc_session *s);
+bool dsc__peer_gone(dsc_session *s); /* asks the socket; loses the session if so */
+
+#define DSC__REQUEST(kind, field, message)                                       \
+        {                                                                        \
+                .base = PROTOBUF_C_MESSAGE_INIT(&detshare__request__descriptor), \
+                .call_case = DETSHARE__REQUEST__CALL_##kind, .field = (message)  \
+        }
+
+/* --- attach.c --- */
+
+/* With submit.lock held: a living attachment. 0 or an error. */
+int dsc__attach_locked(dsc_session *s);
+int dsc__attach(dsc_session *s);
+static inline bool dsc__attached(dsc_session *s)
+{
+        return atomic_load_explicit(&s->submit.attached, memory_order_acquire);
+}
+int dsc__sticky(dsc_session *s); /* the page's word; 0 when nothing is attached */
+
+/* --- wait.c --- */
+
+typedef bool (*dsc__condition)(dsc_session *s, const void *arg);
+
+void dsc__waiters_init(struct dsc__waiters *waiters);
+/* Until condition (which must also hold when page->dead does): 0, or an error when the daemon went. Looks every nap_ns.
+ */
+int dsc__await(dsc_session *s, dsc__condition condition, const void *arg, uint32_t nap_ns);
+bool dsc__ended(dsc_session *s, uint32_t stream, uint64_t seq);
+int dsc__await_room(dsc_session *s, uint64_t slots);
+void dsc__waiters_publish(dsc_session *s); /* after a new ring was mapped */
+/* Before a request that the daemon answers when work has ended: lets the device's time go on for a declared thread. */
+void dsc__settle(dsc_session *s);
+
+/* --- stream.c --- */
+
+/* Put a record; generation 0 = any, else DSC__E_STALE when the attachment is another. ret_seq may be NULL. */
+int dsc__submit(dsc_session *s, const struct ds_record *record, size_t size, const void *payload, size_t payload_size,
+        uint32_t generation, uint64_t *ret_seq);
+/* A request that counts one in its stream. ret_seq may be NULL. */
+int dsc__submit_call(dsc_session *s, uint32_t stream, Detshare__Request *request, uint64_t *ret_seq);
+
+/* --- memory.c --- */
+
+int dsc__memory_init(struct dsc__memory *memory);
+void dsc__memory_deinit(struct dsc__memory *memory);
+int dsc__pinned_map(dsc_session *s, uint64_t bytes, uint64_t *ret_address, uint64_t *ret_bytes);
+void dsc__pinned_release(dsc_session *s, uint64_t address, uint64_t bytes); /* unmap and free in the daemon */
+bool dsc__in_pinned_half(const dsc_session *s, uint64_t address, uint64_t bytes);
+void dsc__pinned_unmap(dsc_session *s, uint64_t address, uint64_t bytes);
+int dsc__table_add(dsc_session *s, const struct dsc__range *range);
+void dsc__table_drop_module(dsc_session *s, uint64_t module);
+void dsc__table_clear(dsc_session *s); /* and unmap pinned ranges */
+
+/* --- copy.c --- */
+
+void dsc__arena_drop(dsc_session *s); /* with memory.use held for writing */
+
+/* --- event.c --- */
+
+void dsc__events_clear(dsc_session *s);
+
+/* --- clock.c --- */
+
+bool dsc__declared(dsc_session *s); /* the calling thread */
+void dsc__clock_contact(dsc_session *s);
+int dsc__clock_rejoin_locked(dsc_session *s); /* tell a new worker what was declared */
+int dsc__clock_now(dsc_session *s, uint64_t *ret_ns);
+int dsc__clock_sleep(dsc_session *s, uint64_t ns);
+int dsc__clock_leave(dsc_session *s);

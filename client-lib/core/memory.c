@@ -1,0 +1,343 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Memory of the session, as the client sees it
+ *
+ * The daemon allocates; here is only what must be known on this side: which addresses belong to which allocation (so
+ * that a face can tell a device pointer from any other without asking), and the mappings of pinned memory. Pinned
+ * memory lies at the same address here and in the daemon, inside the session's window, whose reservation it replaces
+ * while it lives.
+ *
+ * An address leaves the table before the daemon is asked to free it, because from the daemon's answer on it may be
+ * given to another thread. For the same reason a pinned mapping goes before its memory does.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "client-lib/core/internal.h"
+
+int dsc__memory_init(struct dsc__memory *memory)
+{
+        pthread_rwlock_init(&memory->use, NULL);
+        pthread_rwlock_init(&memory->table, NULL);
+        pthread_mutex_init(&memory->arena_lock, NULL);
+        return 0;
+}
+
+void dsc__memory_deinit(struct dsc__memory *memory)
+{
+        free(memory->ranges);
+        memory->ranges = NULL;
+}
+
+/* --- the table --- */
+
+/* Index of the first range that begins above address. */
+static size_t above(const struct dsc__memory *m, uint64_t address)
+{
+        size_t low = 0, high = m->n_ranges;
+        while (low < high) {
+                const size_t middle = low + (high - low) / 2;
+                if (m->ranges[middle].base <= address)
+                        low = middle + 1;
+                else
+                        high = middle;
+        }
+        return low;
+}
+
+static int grow_locked(struct dsc__memory *m)
+{
+        if (m->n_ranges < m->n_space)
+                return 0;
+        const size_t n = m->n_space ? m->n_space * 2 : 64;
+        struct dsc__range *ranges = reallocarray(m->ranges, n, sizeof(*ranges));
+        if (!ranges)
+                return DSC__OUT_OF_MEMORY;
+        m->ranges = ranges;
+        m->n_space = n;
+        return 0;
+}
+
+int dsc__table_add(dsc_session *s, const struct dsc__range *range)
+{
+        struct dsc__memory *m = &s->memory;
+        pthread_rwlock_wrlock(&m->table);
+        int r = grow_locked(m);
+        if (!r) {
+                const size_t at = above(m, range->base);
+                if (at > 0 && m->ranges[at - 1].base == range->base) {
+                        m->ranges[at - 1] = *range;
+                } else {
+                        memmove(m->ranges + at + 1, m->ranges + at, (m->n_ranges - at) * sizeof(*m->ranges));
+                        m->ranges[at] = *range;
+                        m->n_ranges++;
+                }
+        }
+        pthread_rwlock_unlock(&m->table);
+        return r;
+}
+
+/* Take the range of that kind that begins at base out: 0 and *ret, or INVALID_VALUE. */
+static int table_take(dsc_session *s, uint64_t base, uint32_t kinds, struct dsc__range *ret)
+{
+        struct dsc__memory *m = &s->memory;
+        int r = DSC__INVALID_VALUE;
+        pthread_rwlock_wrlock(&m->table);
+        const size_t at = above(m, base);
+        if (at > 0 && m->ranges[at - 1].base == base && (kinds & 1u << m->ranges[at - 1].kind)) {
+                *ret = m->ranges[at - 1];
+                memmove(m->ranges + at - 1, m->ranges + at, (m->n_ranges - at) * sizeof(*m->ranges));
+                m->n_ranges--;
+                r = 0;
+        }
+        pthread_rwlock_unlock(&m->table);
+        return r;
+}
+
+void dsc__table_drop_module(dsc_session *s, uint64_t module)
+{
+        struct dsc__memory *m = &s->memory;
+        size_t n = 0;
+        pthread_rwlock_wrlock(&m->table);
+        for (size_t i = 0; i < m->n_ranges; i++)
+                if (m->ranges[i].kind != DSC__RANGE_GLOBAL || m->ranges[i].module != module)
+                        m->ranges[n++] = m->ranges[i];
+        m->n_ranges = n;
+        pthread_rwlock_unlock(&m->table);
+}
+
+void dsc__table_clear(dsc_session *s)
+{
+        struct dsc__memory *m = &s->memory;
+        size_t n = 0;
+        pthread_rwlock_wrlock(&m->table);
+        for (size_t i = 0; i < m->n_ranges; i++) {
+                if (m->ranges[i].kind == DSC__RANGE_PINNED)
+                        dsc__pinned_unmap(s, m->ranges[i].base, m->ranges[i].size);
+                if (m->ranges[i].kind == DSC__RANGE_PLAIN)
+                        m->ranges[n++] = m->ranges[i]; /* the program's own memory */
+        }
+        m->n_ranges = n;
+        pthread_rwlock_unlock(&m->table);
+}
+
+int dsc_lookup(dsc_session *s, uint64_t address, uint64_t *ret_base, uint64_t *ret_size)
+{
+        struct dsc__memory *m = &s->memory;
+        int kind = 0;
+        if (atomic_load_explicit(&dsc__forked, memory_order_relaxed))
+                return 0;
+        pthread_rwlock_rdlock(&m->table);
+        const size_t at = above(m, address);
+        const struct dsc__range *range = at > 0 ? &m->ranges[at - 1] : NULL;
+        if (range && address - range->base < range->size && range->kind != DSC__RANGE_PLAIN) {
+                *ret_base = range->base;
+                *ret_size = range->size;
+                kind = range->kind == DSC__RANGE_PINNED ? 2 : 1;
+        }
+        pthread_rwlock_unlock(&m->table);
+        return kind;
+}
+
+/* --- device memory --- */
+
+static int free_call(dsc_session *s, uint64_t address, bool pinned)
+{
+        Detshare__MemFree mem_free = DETSHARE__MEM_FREE__INIT;
+        Detshare__PinnedFree pinned_free = DETSHARE__PINNED_FREE__INIT;
+        mem_free.address = pinned_free.address = address;
+        Detshare__Request device = DSC__REQUEST(MEM_FREE, mem_free, &mem_free);
+        Detshare__Request host = DSC__REQUEST(PINNED_FREE, pinned_free, &pinned_free);
+        return dsc__call(s, pinned ? &host : &device, -1, DETSHARE__REPLY__RESULT__NOT_SET, NULL);
+}
+
+int dsc_mem_alloc(dsc_session *s, uint64_t bytes, uint64_t *ret_address)
+{
+        int r = dsc__usable(s);
+        if (r || bytes == 0)
+                return r ? r : DSC__INVALID_VALUE;
+        Detshare__MemAlloc alloc = DETSHARE__MEM_ALLOC__INIT;
+        alloc.bytes = bytes;
+        Detshare__Request request = DSC__REQUEST(MEM_ALLOC, mem_alloc, &alloc);
+        struct dsc__answer answer = DSC__ANSWER_NULL;
+        r = dsc__call(s, &request, -1, DETSHARE__REPLY__RESULT_MEM_ALLOC, &answer);
+        if (r)
+                return r;
+        const struct dsc__range range = {
+                .base = answer.reply->mem_alloc->address, .size = bytes, .kind = DSC__RANGE_DEVICE};
+        dsc__answer_clear(&answer);
+        r = dsc__table_add(s, &range);
+        if (r) {
+                free_call(s, range.base, false);
+                return r;
+        }
+        *ret_address = range.base;
+        return 0;
+}
+
+int dsc_mem_free(dsc_session *s, uint64_t address)
+{
+        struct dsc__range range;
+        int r = dsc__usable(s);
+        if (!r)
+                r = table_take(s, address, 1u << DSC__RANGE_DEVICE, &range);
+        return r ? r : free_call(s, address, false);
+}
+
+int dsc_mem_info(dsc_session *s, uint64_t *ret_free, uint64_t *ret_total)
+{
+        Detshare__MemInfo info = DETSHARE__MEM_INFO__INIT;
+        Detshare__Request request = DSC__REQUEST(MEM_INFO, mem_info, &info);
+        struct dsc__answer answer = DSC__ANSWER_NULL;
+        int r = dsc__call(s, &request, -1, DETSHARE__REPLY__RESULT_MEM_INFO, &answer);
+        if (r)
+                return r;
+        *ret_free = answer.reply->mem_info->free;
+        *ret_total = answer.reply->mem_info->total;
+        dsc__answer_clear(&answer);
+        return 0;
+}
+
+/* --- pinned memory --- */
+
+bool dsc__in_pinned_half(const dsc_session *s, uint64_t address, uint64_t bytes)
+{
+        const uint64_t half = s->window_bytes / 2, base = s->window_base + half;
+        return bytes && address >= base && address - base < half && bytes <= half - (address - base);
+}
+
+static int map_pinned(dsc_session *s, const struct dsc__answer *answer, uint64_t bytes)
+{
+        const Detshare__Address *a = answer->reply->pinned_alloc;
+        struct stat st;
+        if (answer->n_fds != 1 || a->bytes < bytes || a->address % 4096 ||
+                !dsc__in_pinned_half(s, a->address, a->bytes) || fstat(answer->fds[0], &st) < 0 ||
+                (uint64_t)st.st_size < a->bytes) {
+                dsc__message("the daemon's pinned memory lies outside the session's window or is too short");
+                return DETSHARE__STATUS__INTERNAL;
+        }
+        void *p = mmap((void *)(uintptr_t)a->address, a->bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED,
+                answer->fds[0], 0);
+        return p == MAP_FAILED ? DSC__OUT_OF_MEMORY : 0;
+}
+
+int dsc__pinned_map(dsc_session *s, uint64_t bytes, uint64_t *ret_address, uint64_t *ret_bytes)
+{
+        Detshare__PinnedAlloc alloc = DETSHARE__PINNED_ALLOC__INIT;
+        alloc.bytes = bytes;
+        Detshare__Request request = DSC__REQUEST(PINNED_ALLOC, pinned_alloc, &alloc);
+        struct dsc__answer answer = DSC__ANSWER_NULL;
+        int r = dsc__call(s, &request, -1, DETSHARE__REPLY__RESULT_PINNED_ALLOC, &answer);
+        if (r)
+                return r;
+        const uint64_t address = answer.reply->pinned_alloc->address, mapped = answer.reply->pinned_alloc->bytes;
+        r = map_pinned(s, &answer, bytes);
+        dsc__answer_clear(&answer);
+        if (r) {
+                free_call(s, address, true);
+                return r;
+        }
+        *ret_address = address;
+        *ret_bytes = mapped;
+        return 0;
+}
+
+void dsc__pinned_unmap(dsc_session *s, uint64_t address, uint64_t bytes)
+{
+        const uint64_t page = 4096;
+        const int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED;
+        bytes = (bytes + page - 1) & ~(page - 1);
+        mmap((void *)(uintptr_t)address, bytes, PROT_NONE, flags, -1, 0);
+}
+
+void dsc__pinned_release(dsc_session *s, uint64_t address, uint64_t bytes)
+{
+        dsc__pinned_unmap(s, address, bytes);
+        free_call(s, address, true);
+}
+
+static int plain_alloc(dsc_session *s, uint64_t bytes, void **ret)
+{
+        void *p = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+        if (p == MAP_FAILED)
+                return DSC__OUT_OF_MEMORY;
+        const struct dsc__range range = {.base = (uintptr_t)p, .size = bytes, .kind = DSC__RANGE_PLAIN};
+        int r = dsc__table_add(s, &range);
+        if (r) {
+                munmap(p, bytes);
+                return r;
+        }
+        *ret = p;
+        return 0;
+}
+
+int dsc_host_alloc(dsc_session *s, uint64_t bytes, void **ret)
+{
+        struct dsc__range range = {.kind = DSC__RANGE_PINNED};
+        int r = dsc__usable(s);
+        if (r || bytes == 0)
+                return r ? r : DSC__INVALID_VALUE;
+        if (s->socket_only)
+                return plain_alloc(s, bytes, ret);
+        r = dsc__pinned_map(s, bytes, &range.base, &range.size);
+        if (r)
+                return r;
+        r = dsc__table_add(s, &range);
+        if (r) {
+                dsc__pinned_release(s, range.base, range.size);
+                return r;
+        }
+        *ret = (void *)(uintptr_t)range.base;
+        return 0;
+}
+
+int dsc_host_free(dsc_session *s, void *p)
+{
+        struct dsc__range range;
+        int r = dsc__usable(s);
+        if (!r)
+                r = table_take(s, (uintptr_t)p, 1u << DSC__RANGE_PINNED | 1u << DSC__RANGE_PLAIN, &range);
+        if (r)
+                return r;
+        if (range.kind == DSC__RANGE_PLAIN)
+                return munmap(p, range.size) < 0 ? DSC__INVALID_VALUE : 0;
+        dsc__settle(s);
+        dsc__pinned_unmap(s, range.base, range.size);
+        return free_call(s, range.base, true);
+}
+
+/* --- everything --- */
+
+static int reset_locked(dsc_session *s)
+{
+        Detshare__ResetSession reset = DETSHARE__RESET_SESSION__INIT;
+        Detshare__Request request = DSC__REQUEST(RESET_SESSION, reset_session, &reset);
+        int r = dsc__call(s, &request, -1, DETSHARE__REPLY__RESULT__NOT_SET, NULL);
+        if (r)
+                return r;
+        if (dsc__attached(s) && !atomic_load(&s->page->dead))
+                for (uint32_t i = 0; i < DS_STREAMS_MAX; i++)
+                        atomic_store(&s->submit.tails[i], atomic_load(&s->page->stream_done[i]));
+        dsc__table_clear(s);
+        dsc__arena_drop(s);
+        dsc__events_clear(s);
+        return 0;
+}
+
+int dsc_reset(dsc_session *s)
+{
+        int r = dsc__usable(s);
+        if (r)
+                return r;
+        dsc__settle(s);
+        pthread_rwlock_wrlock(&s->memory.use);
+        pthread_mutex_lock(&s->submit.lock);
+        r = reset_locked(s);
+        pthread_mutex_unlock(&s->submit.lock);
+        pthread_rwlock_unlock(&s->memory.use);
+        return r;
+}

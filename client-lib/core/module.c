@@ -1,0 +1,212 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Modules, kernels and globals
+ *
+ * An image travels as a sealed memory file: the daemon may map it without fear that it changes or shrinks under it, and
+ * it does not have to fit into a frame. The addresses of globals go into the table of allocations, so that a face finds
+ * them like any other device memory.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "client-lib/core/internal.h"
+
+static int write_all(int fd, const uint8_t *bytes, size_t size)
+{
+        while (size > 0) {
+                ssize_t n = write(fd, bytes, size);
+                if (n < 0 && errno == EINTR)
+                        continue;
+                if (n <= 0)
+                        return -1;
+                bytes += n;
+                size -= (size_t)n;
+        }
+        return 0;
+}
+
+static int sealed_image(const void *image, size_t size, int *ret_fd)
+{
+        int fd = memfd_create("detshare-image", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+        if (fd < 0)
+                return DSC__OUT_OF_MEMORY;
+        if (write_all(fd, image, size) < 0 ||
+                fcntl(fd, F_ADD_SEALS, F_SEAL_WRITE | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) < 0) {
+                close(fd);
+                return DSC__OUT_OF_MEMORY;
+        }
+        *ret_fd = fd;
+        return 0;
+}
+
+static void put_log(char *log, size_t log_size, const char *words)
+{
+        if (log && log_size)
+                snprintf(log, log_size, "%s", words);
+}
+
+int dsc_module_load(dsc_session *s, const void *image, size_t size, char *log, size_t log_size, uint64_t *ret_module)
+{
+        int fd = -1;
+        put_log(log, log_size, "");
+        int r = dsc__usable(s);
+        if (!r)
+                r = size ? sealed_image(image, size, &fd) : DSC__INVALID_VALUE;
+        if (r)
+                return r;
+        Detshare__ModuleLoad load = DETSHARE__MODULE_LOAD__INIT;
+        load.bytes = size;
+        Detshare__Request request = DSC__REQUEST(MODULE_LOAD, module_load, &load);
+        struct dsc__answer answer = DSC__ANSWER_NULL;
+        dsc__message_clear();
+        r = dsc__call(s, &request, fd, DETSHARE__REPLY__RESULT_MODULE_LOAD, &answer);
+        close(fd);
+        if (r) {
+                put_log(log, log_size, dsc_message());
+                return r;
+        }
+        put_log(log, log_size, answer.reply->module_load->log);
+        *ret_module = answer.reply->module_load->module;
+        dsc__answer_clear(&answer);
+        return 0;
+}
+
+int dsc_module_unload(dsc_session *s, uint64_t module)
+{
+        Detshare__ModuleUnload unload = DETSHARE__MODULE_UNLOAD__INIT;
+        unload.module = module;
+        Detshare__Request request = DSC__REQUEST(MODULE_UNLOAD, module_unload, &unload);
+        int r = dsc__usable(s);
+        if (r)
+                return r;
+        dsc__settle(s);
+        r = dsc__call(s, &request, -1, DETSHARE__REPLY__RESULT__NOT_SET, NULL);
+        if (!r)
+                dsc__table_drop_module(s, module);
+        return r;
+}
+
+/* --- kernels --- */
+
+void dsc_kernel_clear(struct dsc_kernel *kernel)
+{
+        free(kernel->name);
+        free(kernel->params);
+        *kernel = (struct dsc_kernel){.name = NULL};
+}
+
+static int take_kernel(const Detshare__KernelReply *reply, struct dsc_kernel *ret)
+{
+        struct dsc_kernel k = {
+                .id = reply->kernel,
+                .name = strdup(reply->name),
+                .n_params = (uint32_t)reply->n_params,
+                .params = calloc(reply->n_params + 1, sizeof(*k.params)),
+                .params_size = reply->params_size,
+                .max_threads = reply->max_threads,
+                .static_shared = reply->static_shared,
+                .local_bytes = reply->local_bytes,
+                .const_bytes = reply->const_bytes,
+                .registers = reply->registers,
+                .ptx_version = reply->ptx_version,
+                .binary_version = reply->binary_version,
+        };
+        if (!k.name || !k.params) {
+                dsc_kernel_clear(&k);
+                return DSC__OUT_OF_MEMORY;
+        }
+        for (uint32_t i = 0; i < k.n_params; i++)
+                k.params[i] = (struct dsc_param){.offset = reply->params[i]->offset, .size = reply->params[i]->size};
+        *ret = k;
+        return 0;
+}
+
+int dsc_kernel_get(dsc_session *s, uint64_t module, const char *name, struct dsc_kernel *ret)
+{
+        Detshare__GetKernel get = DETSHARE__GET_KERNEL__INIT;
+        get.module = module;
+        get.name = (char *)name;
+        Detshare__Request request = DSC__REQUEST(GET_KERNEL, get_kernel, &get);
+        struct dsc__answer answer = DSC__ANSWER_NULL;
+        int r = dsc__call(s, &request, -1, DETSHARE__REPLY__RESULT_GET_KERNEL, &answer);
+        if (r)
+                return r;
+        r = take_kernel(answer.reply->get_kernel, ret);
+        dsc__answer_clear(&answer);
+        return r;
+}
+
+static int add_names(const Detshare__KernelList *list, char ***names, size_t *n)
+{
+        char **more = reallocarray(*names, *n + list->n_names + 1, sizeof(*more));
+        if (!more)
+                return DSC__OUT_OF_MEMORY;
+        *names = more;
+        for (size_t i = 0; i < list->n_names; i++) {
+                more[*n] = strdup(list->names[i]);
+                if (!more[*n])
+                        return DSC__OUT_OF_MEMORY;
+                ++*n;
+        }
+        return 0;
+}
+
+int dsc_kernel_names(dsc_session *s, uint64_t module, char ***ret_names, size_t *ret_n)
+{
+        char **names = NULL;
+        size_t n = 0;
+        bool more = true;
+        int r = 0;
+        while (!r && more) {
+                Detshare__ListKernels list = DETSHARE__LIST_KERNELS__INIT;
+                list.module = module;
+                list.after = (uint32_t)n;
+                Detshare__Request request = DSC__REQUEST(LIST_KERNELS, list_kernels, &list);
+                struct dsc__answer answer = DSC__ANSWER_NULL;
+                r = dsc__call(s, &request, -1, DETSHARE__REPLY__RESULT_LIST_KERNELS, &answer);
+                if (r)
+                        break;
+                more = answer.reply->list_kernels->more && answer.reply->list_kernels->n_names > 0;
+                r = add_names(answer.reply->list_kernels, &names, &n);
+                dsc__answer_clear(&answer);
+        }
+        if (r) {
+                while (n > 0)
+                        free(names[--n]);
+                free(names);
+                return r;
+        }
+        *ret_names = names;
+        *ret_n = n;
+        return 0;
+}
+
+int dsc_global_get(dsc_session *s, uint64_t module, const char *name, uint64_t *ret_address, uint64_t *ret_bytes)
+{
+        Detshare__GetGlobal get = DETSHARE__GET_GLOBAL__INIT;
+        get.module = module;
+        get.name = (char *)name;
+        Detshare__Request request = DSC__REQUEST(GET_GLOBAL, get_global, &get);
+        struct dsc__answer answer = DSC__ANSWER_NULL;
+        int r = dsc__call(s, &request, -1, DETSHARE__REPLY__RESULT_GET_GLOBAL, &answer);
+        if (r)
+                return r;
+        const struct dsc__range range = {
+                .base = answer.reply->get_global->address,
+                .size = answer.reply->get_global->bytes,
+                .kind = DSC__RANGE_GLOBAL,
+                .module = module,
+        };
+        dsc__answer_clear(&answer);
+        r = range.size ? dsc__table_add(s, &range) : 0;
+        if (r)
+                return r;
+        *ret_address = range.base;
+        *ret_bytes = range.size;
+        return 0;
+}

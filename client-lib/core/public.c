@@ -1,0 +1,210 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * detshare.h: the public face of the core
+ *
+ * Thin by design: each function finds the session, asks, and folds the answer into the header's few codes. The daemon's
+ * own words stay behind for detshare_last_error().
+ */
+#include <stdio.h>
+#include <string.h>
+
+#include "client-lib/core/internal.h"
+
+#pragma GCC visibility push(default)
+#include "detshare/detshare.h"
+#pragma GCC visibility pop
+
+static int fold(int error)
+{
+        switch (error) {
+        case 0:
+                return DETSHARE_OK;
+        case DSC__NO_DEVICE:
+                return DETSHARE_E_UNREACHABLE;
+        case DETSHARE__STATUS__DENIED:
+                return DETSHARE_E_DENIED;
+        case DSC__INVALID_VALUE:
+        case DETSHARE__STATUS__BAD_PARAMETER:
+        case DETSHARE__STATUS__BAD_REQUEST:
+                return DETSHARE_E_INVALID;
+        case DETSHARE__STATUS__NO_SUCH:
+                return DETSHARE_E_NO_SUCH;
+        case DETSHARE__STATUS__QUOTA:
+                return DETSHARE_E_QUOTA;
+        case DETSHARE__STATUS__BAD_VERSION:
+                return DETSHARE_E_VERSION;
+        case DSC__OUT_OF_MEMORY:
+                return DETSHARE_E_NO_MEMORY;
+        case DSC__UNKNOWN:
+        case DSC__NOT_INITIALIZED:
+                return DETSHARE_E_LOST;
+        case DETSHARE__STATUS__UNSUPPORTED:
+                return DETSHARE_E_UNSUPPORTED;
+        default:
+                return DETSHARE_E_INTERNAL;
+        }
+}
+
+static int invalid(const char *words)
+{
+        dsc__message("%s", words);
+        return DETSHARE_E_INVALID;
+}
+
+int detshare_connect(const char *path)
+{
+        int r = 0;
+        dsc_session *s = dsc__session(path, &r);
+        if (!s)
+                return fold(r);
+        if (path && strcmp(path, s->path))
+                return invalid("the process already has a session with another daemon");
+        return fold(dsc__usable(s));
+}
+
+int detshare_connected(void)
+{
+        dsc_session *s = dsc__session_peek();
+        return s && !dsc__usable(s);
+}
+
+const char *detshare_last_error(void)
+{
+        return dsc_message();
+}
+
+const char *detshare_strerror(int error)
+{
+        switch (error) {
+        case DETSHARE_OK:
+                return "success";
+#define ERROR_TEXT(name, value, text) \
+        case DETSHARE_E_##name:       \
+                return text;
+                DETSHARE_ERROR_MAP(ERROR_TEXT)
+#undef ERROR_TEXT
+        }
+        return "unknown error";
+}
+
+const char *detshare_version(void)
+{
+        return DETSHARE_VERSION;
+}
+
+static int set_session(Detshare__SetSession *set)
+{
+        int r = 0;
+        dsc_session *s = dsc__session(NULL, &r);
+        if (!s)
+                return fold(r);
+        Detshare__Request request = DSC__REQUEST(SET_SESSION, set_session, set);
+        return fold(dsc__call(s, &request, -1, DETSHARE__REPLY__RESULT__NOT_SET, NULL));
+}
+
+int detshare_set_class(enum detshare_client_class class_)
+{
+        if (class_ != DETSHARE_BE && class_ != DETSHARE_LS)
+                return invalid("the class is neither DETSHARE_BE nor DETSHARE_LS");
+        Detshare__SetSession set = DETSHARE__SET_SESSION__INIT;
+        set.set_class = true;
+        set.class_ = class_ == DETSHARE_LS ? DETSHARE__CLASS__LS : DETSHARE__CLASS__BE;
+        return set_session(&set);
+}
+
+int detshare_set_slo_ns(uint64_t slo_ns)
+{
+        Detshare__SetSession set = DETSHARE__SET_SESSION__INIT;
+        set.set_slo = true;
+        set.slo_ns = slo_ns;
+        return set_session(&set);
+}
+
+int detshare_set_name(const char *name)
+{
+        if (!name || strlen(name) > 63)
+                return invalid("a name has at most 63 bytes");
+        Detshare__SetSession set = DETSHARE__SET_SESSION__INIT;
+        set.set_name = true;
+        set.name = (char *)name;
+        return set_session(&set);
+}
+
+int detshare_set_memory_limit(uint64_t bytes)
+{
+        Detshare__SetSession set = DETSHARE__SET_SESSION__INIT;
+        set.set_memory_limit = true;
+        set.memory_limit = bytes;
+        return set_session(&set);
+}
+
+/* Programs built against an older, shorter structure get the part that they know. */
+static void copy_stats(struct detshare_stats *to, const Detshare__StatsReply *from)
+{
+        const struct detshare_stats stats = {
+                .size = to->size,
+                .class_ = from->class_ == DETSHARE__CLASS__LS ? DETSHARE_LS : DETSHARE_BE,
+                .session = from->session,
+                .slo_ns = from->slo_ns,
+                .launches = from->launches,
+                .completed = from->completed,
+                .errors = from->errors,
+                .requests = from->requests,
+                .device_ns = from->device_ns,
+                .wait_ns = from->wait_ns,
+                .memory_used = from->memory_used,
+                .memory_limit = from->memory_limit,
+                .memory_peak = from->memory_peak,
+                .queued = from->queued,
+                .in_flight = from->in_flight,
+        };
+        memcpy(to, &stats, to->size < sizeof(stats) ? to->size : sizeof(stats));
+}
+
+int detshare_get_stats(struct detshare_stats *stats)
+{
+        int r = 0;
+        if (!stats || stats->size < offsetof(struct detshare_stats, session))
+                return invalid("detshare_stats.size is not set");
+        dsc_session *s = dsc__session(NULL, &r);
+        if (!s)
+                return fold(r);
+        Detshare__GetStats get = DETSHARE__GET_STATS__INIT;
+        Detshare__Request request = DSC__REQUEST(GET_STATS, get_stats, &get);
+        struct dsc__answer answer = DSC__ANSWER_NULL;
+        r = dsc__call(s, &request, -1, DETSHARE__REPLY__RESULT_GET_STATS, &answer);
+        if (r)
+                return fold(r);
+        copy_stats(stats, answer.reply->get_stats);
+        dsc__answer_clear(&answer);
+        return DETSHARE_OK;
+}
+
+int detshare_now(uint64_t *ret_ns)
+{
+        int r = 0;
+        if (!ret_ns)
+                return invalid("a null pointer");
+        dsc_session *s = dsc__session(NULL, &r);
+        return fold(s ? dsc__clock_now(s, ret_ns) : r);
+}
+
+int detshare_sleep_until(uint64_t ns)
+{
+        int r = 0;
+        dsc_session *s = dsc__session(NULL, &r);
+        return fold(s ? dsc__clock_sleep(s, ns) : r);
+}
+
+int detshare_clock_leave(void)
+{
+        dsc_session *s = dsc__session_peek();
+        return s ? fold(dsc__clock_leave(s)) : DETSHARE_OK;
+}
+
+int detshare_simulated(void)
+{
+        int r = 0;
+        dsc_session *s = dsc__session(NULL, &r);
+        return s ? s->simulated : fold(r);
+}

@@ -1,0 +1,133 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The process's one session: made by the first call that needs it, there until the process ends
+ *
+ * Nothing is torn down at exit. Library destructors and exit handlers of the program may still call in after main(), in
+ * any order; the kernel closes the socket, and the daemon cleans up behind every client the same way, however it ended.
+ *
+ * After fork() the child has the parent's memory but not its session: two processes cannot share one stream of
+ * requests. The child's copy is marked unusable, and its socket is closed at once, so that the parent's death is seen
+ * by the daemon even while the child lives. A child of a process without a session may have one of its own.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "client-lib/core/internal.h"
+
+_Atomic bool dsc__forked;
+
+static pthread_mutex_t connect_lock = PTHREAD_MUTEX_INITIALIZER;
+static _Atomic(dsc_session *) the_session;
+static dsc_session *pending;
+static bool complained;
+
+void dsc__pending(dsc_session *s)
+{
+        pending = s;
+}
+
+static void close_inherited(dsc_session *s)
+{
+        close(s->rpc.fd);
+        s->rpc.fd = -1;
+        if (s->submit.ring.event_fd >= 0)
+                close(s->submit.ring.event_fd);
+        s->submit.ring.event_fd = -1;
+}
+
+/* Only what is safe after fork() in a program with threads. */
+static void in_child(void)
+{
+        dsc_session *s = atomic_load(&the_session);
+        if (s) {
+                atomic_store(&dsc__forked, true);
+                close_inherited(s);
+        }
+        if (pending)
+                close_inherited(pending);
+        pending = NULL;
+        const pthread_mutex_t fresh = PTHREAD_MUTEX_INITIALIZER;
+        memcpy(&connect_lock, &fresh, sizeof(fresh));
+}
+
+static void register_fork(void)
+{
+        pthread_atfork(NULL, NULL, in_child);
+}
+
+int dsc__usable(dsc_session *s)
+{
+        if (atomic_load_explicit(&dsc__forked, memory_order_relaxed))
+                return DSC__NOT_INITIALIZED;
+        if (atomic_load_explicit(&s->lost, memory_order_relaxed))
+                return DSC__UNKNOWN;
+        return 0;
+}
+
+static void complain(void)
+{
+        if (complained)
+                return;
+        complained = true;
+        fprintf(stderr, "detshare: %s\n", dsc_message());
+}
+
+static dsc_session *connect_locked(const char *path, int *ret_error)
+{
+        struct dsc__options options;
+        dsc_session *s = NULL;
+        bool reachable = true;
+        dsc__options_from_environment(&options);
+        if (path)
+                options.path = path;
+        int r = dsc__connect(&options, &s, &reachable);
+        if (r) {
+                if (!reachable)
+                        complain();
+                *ret_error = r;
+                return NULL;
+        }
+        atomic_store(&the_session, s);
+        return s;
+}
+
+dsc_session *dsc__session_peek(void)
+{
+        return atomic_load_explicit(&the_session, memory_order_acquire);
+}
+
+dsc_session *dsc__session(const char *path, int *ret_error)
+{
+        static pthread_once_t once = PTHREAD_ONCE_INIT;
+        if (atomic_load(&dsc__forked)) {
+                dsc__message("a child of fork() cannot use its parent's session");
+                *ret_error = DSC__NOT_INITIALIZED;
+                return NULL;
+        }
+        dsc_session *s = dsc__session_peek();
+        if (s)
+                return s;
+        pthread_once(&once, register_fork);
+        pthread_mutex_lock(&connect_lock);
+        s = dsc__session_peek();
+        if (!s)
+                s = connect_locked(path, ret_error);
+        pthread_mutex_unlock(&connect_lock);
+        return s;
+}
+
+dsc_session *dsc_get(int *ret_error)
+{
+        int r = 0;
+        dsc_session *s = dsc__session(NULL, &r);
+        if (!s)
+                *ret_error = r == DETSHARE__STATUS__DENIED ? DSC__NO_DEVICE : r;
+        return s;
+}
+
+const struct dsc_device *dsc_device(dsc_session *s)
+{
+        return &s->device;
+}

@@ -1,0 +1,251 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Streams and what is submitted to them
+ *
+ * An operation is a record in the ring: no system call. Operations are numbered per stream, here and in the daemon
+ * alike, so the number of an operation is known when it is submitted.
+ *
+ * A worker may die while a record is being put. The page says `dead` before anybody counts what was consumed; so a
+ * record after whose publication the page is still alive has either been consumed or makes the daemon report lost work.
+ * If the page is dead then, the new attachment tells: the operation ended, or it was lost and the sticky error says so,
+ * or it was never seen and is put again.
+ *
+ * Over DETSHARE_TRANSPORT=rpc every operation is a request and its number comes with the answer.
+ */
+#include <string.h>
+
+#include "client-lib/core/internal.h"
+
+static int put_locked(dsc_session *s, const struct ds_record *record, size_t size, const void *payload,
+        size_t payload_size, uint32_t generation, uint64_t *ret_seq)
+{
+        struct dsc__submit *submit = &s->submit;
+        for (;;) {
+                int r = dsc__attach_locked(s);
+                if (!r)
+                        r = dsc__sticky(s);
+                if (r)
+                        return r;
+                if (generation && generation != atomic_load(&submit->generation))
+                        return DSC__E_STALE;
+                if (dsc__ring_put(&submit->ring, record, size, payload, payload_size) == DSC__RING_FULL)
+                        return DSC__RING_FULL;
+                const uint64_t seq = atomic_fetch_add(&submit->tails[record->stream], 1) + 1;
+                atomic_store(&s->rpc.ring_tail, submit->ring.tail);
+                *ret_seq = seq;
+                if (!atomic_load(&s->page->dead))
+                        return 0;
+                r = dsc__attach_locked(s);
+                if (!r)
+                        r = dsc__sticky(s);
+                if (r || atomic_load(&submit->tails[record->stream]) >= seq)
+                        return r;
+        }
+}
+
+/* Once in a while, so that a program that only submits learns that the daemon was killed. */
+static void look_at_peer(dsc_session *s)
+{
+        static __thread uint32_t count;
+        if (++count % 1024 == 0)
+                dsc__peer_gone(s);
+}
+
+int dsc__submit(dsc_session *s, const struct ds_record *record, size_t size, const void *payload, size_t payload_size,
+        uint32_t generation, uint64_t *ret_seq)
+{
+        uint64_t seq = 0;
+        if (record->stream >= DS_STREAMS_MAX)
+                return DSC__INVALID_VALUE;
+        look_at_peer(s);
+        dsc__clock_contact(s);
+        for (;;) {
+                int r = dsc__usable(s);
+                if (r)
+                        return r;
+                pthread_mutex_lock(&s->submit.lock);
+                r = put_locked(s, record, size, payload, payload_size, generation, &seq);
+                pthread_mutex_unlock(&s->submit.lock);
+                if (r == 0 && ret_seq)
+                        *ret_seq = seq;
+                if (r != DSC__RING_FULL)
+                        return r;
+                r = dsc__await_room(s, dsc__ring_need(size + payload_size));
+                if (r)
+                        return r;
+        }
+}
+
+int dsc__submit_call(dsc_session *s, uint32_t stream, Detshare__Request *request, uint64_t *ret_seq)
+{
+        if (stream >= DS_STREAMS_MAX)
+                return DSC__INVALID_VALUE;
+        struct dsc__answer answer = DSC__ANSWER_NULL;
+        int r = dsc__call(s, request, -1, DETSHARE__REPLY__RESULT_SUBMITTED, &answer);
+        if (r)
+                return r;
+        const uint64_t seq = answer.reply->submitted->seq;
+        dsc__answer_clear(&answer);
+        uint64_t tail = atomic_load(&s->submit.tails[stream]);
+        while (tail < seq && !atomic_compare_exchange_weak(&s->submit.tails[stream], &tail, seq))
+                ;
+        if (ret_seq)
+                *ret_seq = seq;
+        return 0;
+}
+
+/* --- streams --- */
+
+int dsc_stream_create(dsc_session *s, int32_t priority, int non_blocking, uint32_t *ret_stream)
+{
+        Detshare__StreamCreate create = DETSHARE__STREAM_CREATE__INIT;
+        create.priority = priority;
+        create.non_blocking = non_blocking != 0;
+        Detshare__Request request = DSC__REQUEST(STREAM_CREATE, stream_create, &create);
+        struct dsc__answer answer = DSC__ANSWER_NULL;
+        int r = dsc__call(s, &request, -1, DETSHARE__REPLY__RESULT_STREAM_CREATE, &answer);
+        if (r)
+                return r;
+        const uint32_t stream = answer.reply->stream_create->stream;
+        dsc__answer_clear(&answer);
+        if (stream == 0 || stream >= DS_STREAMS_MAX)
+                return DETSHARE__STATUS__INTERNAL;
+        *ret_stream = stream;
+        return 0;
+}
+
+int dsc_stream_destroy(dsc_session *s, uint32_t stream)
+{
+        Detshare__StreamDestroy destroy = DETSHARE__STREAM_DESTROY__INIT;
+        destroy.stream = stream;
+        Detshare__Request request = DSC__REQUEST(STREAM_DESTROY, stream_destroy, &destroy);
+        dsc__settle(s);
+        return dsc__call(s, &request, -1, DETSHARE__REPLY__RESULT__NOT_SET, NULL);
+}
+
+uint64_t dsc_stream_tail(dsc_session *s, uint32_t stream)
+{
+        return stream < DS_STREAMS_MAX ? atomic_load(&s->submit.tails[stream]) : 0;
+}
+
+/* --- operations --- */
+
+static int launch_call(dsc_session *s, uint32_t stream, const struct dsc_launch *l)
+{
+        Detshare__Launch launch = DETSHARE__LAUNCH__INIT;
+        launch.stream = stream;
+        launch.kernel = l->kernel;
+        launch.grid_x = l->grid[0];
+        launch.grid_y = l->grid[1];
+        launch.grid_z = l->grid[2];
+        launch.block_x = l->block[0];
+        launch.block_y = l->block[1];
+        launch.block_z = l->block[2];
+        launch.shared_bytes = l->shared_bytes;
+        launch.params = (ProtobufCBinaryData){.len = l->params_size, .data = (uint8_t *)l->params};
+        Detshare__Request request = DSC__REQUEST(LAUNCH, launch, &launch);
+        return dsc__submit_call(s, stream, &request, NULL);
+}
+
+int dsc_launch(dsc_session *s, uint32_t stream, const struct dsc_launch *l)
+{
+        if (l->params_size > DS_RECORD_PARAMS_MAX || stream >= DS_STREAMS_MAX)
+                return DSC__INVALID_VALUE;
+        if (s->socket_only)
+                return launch_call(s, stream, l);
+        const struct ds_record_launch record = {
+                .head = {.type = DS_RECORD_LAUNCH, .stream = (uint16_t)stream},
+                .kernel = l->kernel,
+                .grid = {l->grid[0], l->grid[1], l->grid[2]},
+                .block = {l->block[0], l->block[1], l->block[2]},
+                .shared_bytes = l->shared_bytes,
+                .params_size = l->params_size,
+        };
+        return dsc__submit(s, &record.head, sizeof(record), l->params, l->params_size, 0, NULL);
+}
+
+static int copy_call(dsc_session *s, uint32_t stream, const struct dsc_copy *c)
+{
+        Detshare__Copy copy = DETSHARE__COPY__INIT;
+        copy.stream = stream;
+        copy.kind = c->kind;
+        copy.dst = c->dst;
+        copy.src = c->src;
+        copy.width = c->width;
+        copy.height = c->height;
+        copy.dst_pitch = c->dst_pitch;
+        copy.src_pitch = c->src_pitch;
+        Detshare__Request request = DSC__REQUEST(COPY, copy, &copy);
+        return dsc__submit_call(s, stream, &request, NULL);
+}
+
+int dsc_copy(dsc_session *s, uint32_t stream, const struct dsc_copy *c)
+{
+        if (stream >= DS_STREAMS_MAX)
+                return DSC__INVALID_VALUE;
+        if (s->socket_only)
+                return copy_call(s, stream, c);
+        const struct ds_record_copy record = {
+                .head = {.type = DS_RECORD_COPY, .stream = (uint16_t)stream},
+                .kind = c->kind,
+                .dst = c->dst,
+                .src = c->src,
+                .width = c->width,
+                .height = c->height,
+                .dst_pitch = c->dst_pitch,
+                .src_pitch = c->src_pitch,
+        };
+        return dsc__submit(s, &record.head, sizeof(record), NULL, 0, 0, NULL);
+}
+
+static int memset_call(dsc_session *s, uint32_t stream, const struct dsc_memset *m)
+{
+        Detshare__Memset set = DETSHARE__MEMSET__INIT;
+        set.stream = stream;
+        set.dst = m->dst;
+        set.value = m->value;
+        set.element_size = m->element_size;
+        set.width = m->width;
+        set.height = m->height;
+        set.pitch = m->pitch;
+        Detshare__Request request = DSC__REQUEST(MEMSET, memset, &set);
+        return dsc__submit_call(s, stream, &request, NULL);
+}
+
+int dsc_memset(dsc_session *s, uint32_t stream, const struct dsc_memset *m)
+{
+        if (stream >= DS_STREAMS_MAX)
+                return DSC__INVALID_VALUE;
+        if (s->socket_only)
+                return memset_call(s, stream, m);
+        const struct ds_record_memset record = {
+                .head = {.type = DS_RECORD_MEMSET, .stream = (uint16_t)stream},
+                .value = m->value,
+                .element_size = m->element_size,
+                .dst = m->dst,
+                .width = m->width,
+                .height = m->height,
+                .pitch = m->pitch,
+        };
+        return dsc__submit(s, &record.head, sizeof(record), NULL, 0, 0, NULL);
+}
+
+int dsc_stream_wait(dsc_session *s, uint32_t stream, uint32_t other, uint64_t seq)
+{
+        if (stream >= DS_STREAMS_MAX || other >= DS_STREAMS_MAX)
+                return DSC__INVALID_VALUE;
+        if (s->socket_only) {
+                Detshare__StreamWait wait = DETSHARE__STREAM_WAIT__INIT;
+                wait.stream = stream;
+                wait.other = other;
+                wait.seq = seq;
+                Detshare__Request request = DSC__REQUEST(STREAM_WAIT, stream_wait, &wait);
+                return dsc__submit_call(s, stream, &request, NULL);
+        }
+        const struct ds_record_wait record = {
+                .head = {.type = DS_RECORD_WAIT, .stream = (uint16_t)stream},
+                .other = other,
+                .seq = seq,
+        };
+        return dsc__submit(s, &record.head, sizeof(record), NULL, 0, 0, NULL);
+}

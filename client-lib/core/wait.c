@@ -1,0 +1,267 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Waiting for the device
+ *
+ * A waiter says in the ring's header that it is there, looks once more, and sleeps on the page's `wake` word. The
+ * worker changes the page, then looks whether anybody waits, and only then changes `wake` and wakes: no system call on
+ * either side when nobody waits, and no lost wake-up, because one of the two sees the other (both sides' accesses are
+ * sequentially consistent).
+ *
+ * Before that the waiter spins for a few microseconds, for an operation that is about to end. With two processors it
+ * does not: the worker needs the other one, and the kernel's own threads want some too.
+ *
+ * Nobody wakes anybody when the whole daemon is killed, so a sleeper looks at its socket every 50 ms.
+ *
+ * Threads that declared themselves to the device's clock wait by a request instead: the daemon must know that they
+ * wait, because a simulated device's time stands still while they run.
+ */
+#include <errno.h>
+#include <linux/futex.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "client-lib/core/internal.h"
+
+#define SPINS 400u
+#define ROOM_NAP_NS 1000000u /* consuming alone wakes nobody */
+
+void dsc__waiters_init(struct dsc__waiters *waiters)
+{
+        pthread_mutex_init(&waiters->lock, NULL);
+        waiters->spins = sysconf(_SC_NPROCESSORS_ONLN) > 2 ? SPINS : 0;
+}
+
+static void publish_locked(dsc_session *s)
+{
+        atomic_store(&s->ring_header->waiters, s->waiters.n);
+}
+
+void dsc__waiters_publish(dsc_session *s)
+{
+        pthread_mutex_lock(&s->waiters.lock);
+        publish_locked(s);
+        pthread_mutex_unlock(&s->waiters.lock);
+}
+
+static void announce(dsc_session *s, int change)
+{
+        pthread_mutex_lock(&s->waiters.lock);
+        s->waiters.n += (uint32_t)change;
+        publish_locked(s);
+        pthread_mutex_unlock(&s->waiters.lock);
+}
+
+static void relax(void)
+{
+#if defined(__x86_64__) || defined(__i386__)
+        __builtin_ia32_pause();
+#else
+        atomic_signal_fence(memory_order_seq_cst);
+#endif
+}
+
+static void sleep_on(const _Atomic uint32_t *word, uint32_t seen, uint32_t nap_ns)
+{
+        const struct timespec t = {.tv_nsec = nap_ns};
+        syscall(SYS_futex, (const void *)word, FUTEX_WAIT, seen, &t, NULL, 0);
+}
+
+int dsc__await(dsc_session *s, dsc__condition condition, const void *arg, uint32_t nap_ns)
+{
+        for (unsigned i = 0; i < s->waiters.spins; i++) {
+                if (condition(s, arg))
+                        return 0;
+                relax();
+        }
+        int r = 0;
+        uint64_t look = dsc__now() + DSC__ALIVE_NS;
+        announce(s, 1);
+        for (;;) {
+                const uint32_t seen = atomic_load(&s->page->wake);
+                if (condition(s, arg))
+                        break;
+                sleep_on(&s->page->wake, seen, nap_ns);
+                const uint64_t now = dsc__now();
+                if (now >= look) {
+                        look = now + DSC__ALIVE_NS;
+                        dsc__peer_gone(s);
+                }
+                r = dsc__usable(s);
+                if (r)
+                        break;
+        }
+        announce(s, -1);
+        return r;
+}
+
+/* --- room in the ring --- */
+
+static bool room_or_dead(dsc_session *s, const void *arg)
+{
+        const uint64_t tail = atomic_load(&s->rpc.ring_tail), head = atomic_load(&s->page->head);
+        return tail + *(const uint64_t *)arg - head <= DS_RING_SLOTS || atomic_load(&s->page->dead);
+}
+
+static int sync_call(dsc_session *s, uint32_t stream, uint64_t seq, bool all)
+{
+        Detshare__Sync sync = DETSHARE__SYNC__INIT;
+        sync.stream = stream;
+        sync.seq = seq;
+        sync.all = all;
+        Detshare__Request request = DSC__REQUEST(SYNC, sync, &sync);
+        return dsc__call(s, &request, -1, DETSHARE__REPLY__RESULT__NOT_SET, NULL);
+}
+
+int dsc__await_room(dsc_session *s, uint64_t slots)
+{
+        if (dsc__declared(s) && !atomic_load(&s->page->dead))
+                return sync_call(s, 0, 0, true);
+        return dsc__await(s, room_or_dead, &slots, ROOM_NAP_NS);
+}
+
+/* Only requests that wait by nature count as waiting for the device's clock; a free or a destroy does not. */
+void dsc__settle(dsc_session *s)
+{
+        if (dsc__declared(s))
+                sync_call(s, 0, 0, true);
+}
+
+/* --- operations --- */
+
+struct operation {
+        uint32_t stream;
+        uint64_t seq;
+};
+
+/* A number beyond what was submitted is one that went with a dead worker: nothing more will come of it. */
+bool dsc__ended(dsc_session *s, uint32_t stream, uint64_t seq)
+{
+        return atomic_load(&s->page->stream_done[stream]) >= seq || seq > atomic_load(&s->submit.tails[stream]);
+}
+
+static bool ended_or_over(dsc_session *s, const void *arg)
+{
+        const struct operation *o = arg;
+        return dsc__ended(s, o->stream, o->seq) || atomic_load(&s->page->dead) || atomic_load(&s->page->error) > 0;
+}
+
+static int wait_attached(dsc_session *s, uint32_t stream, uint64_t seq)
+{
+        const struct operation o = {.stream = stream, .seq = seq};
+        for (;;) {
+                int r = dsc__sticky(s);
+                if (r || dsc__ended(s, stream, seq))
+                        return r ? r : dsc__sticky(s);
+                if (atomic_load(&s->page->dead))
+                        r = dsc__attach(s);
+                else if (dsc__declared(s))
+                        return sync_call(s, stream, seq, false);
+                else
+                        r = dsc__await(s, ended_or_over, &o, DSC__ALIVE_NS);
+                if (r)
+                        return r;
+        }
+}
+
+int dsc_wait(dsc_session *s, uint32_t stream, uint64_t seq)
+{
+        int r = dsc__usable(s);
+        if (r)
+                return r;
+        if (stream >= DS_STREAMS_MAX)
+                return DSC__INVALID_VALUE;
+        if (s->socket_only)
+                return seq ? sync_call(s, stream, seq, false) : dsc_sticky_error(s);
+        return dsc__attached(s) ? wait_attached(s, stream, seq) : 0;
+}
+
+int dsc_wait_all(dsc_session *s)
+{
+        int r = dsc__usable(s);
+        if (r)
+                return r;
+        if (s->socket_only)
+                return sync_call(s, 0, 0, true);
+        if (!dsc__attached(s))
+                return 0;
+        for (uint32_t i = 0; i < DS_STREAMS_MAX && !r; i++)
+                r = wait_attached(s, i, atomic_load(&s->submit.tails[i]));
+        return r;
+}
+
+/* --- asking without waiting --- */
+
+static int query_call(dsc_session *s, uint32_t stream, uint64_t seq)
+{
+        Detshare__Query query = DETSHARE__QUERY__INIT;
+        query.stream = stream;
+        Detshare__Request request = DSC__REQUEST(QUERY, query, &query);
+        struct dsc__answer answer = DSC__ANSWER_NULL;
+        int r = dsc__call(s, &request, -1, DETSHARE__REPLY__RESULT_QUERY, &answer);
+        if (r)
+                return r;
+        const Detshare__QueryReply *reply = answer.reply->query;
+        r = reply->error > 0 ? reply->error : reply->done >= seq ? 0 : DSC__NOT_READY;
+        dsc__answer_clear(&answer);
+        return r;
+}
+
+/* A program that polls would otherwise never learn that the daemon was killed. */
+static int look_at_peer(dsc_session *s)
+{
+        static __thread uint64_t look;
+        const uint64_t now = dsc__now();
+        if (now < look)
+                return 0;
+        look = now + DSC__ALIVE_NS;
+        dsc__peer_gone(s);
+        return dsc__usable(s);
+}
+
+/* Polling costs a declared thread a microsecond of the device's time, or that time would never come to its end. */
+static int query_again(dsc_session *s, uint32_t stream, uint64_t seq)
+{
+        uint64_t now;
+        int r = dsc__clock_now(s, &now);
+        if (!r)
+                r = dsc__clock_sleep(s, now + 1000);
+        if (r)
+                return r;
+        return dsc__ended(s, stream, seq) ? dsc__sticky(s) : DSC__NOT_READY;
+}
+
+int dsc_query(dsc_session *s, uint32_t stream, uint64_t seq)
+{
+        int r = dsc__usable(s);
+        if (r)
+                return r;
+        if (stream >= DS_STREAMS_MAX)
+                return DSC__INVALID_VALUE;
+        if (s->socket_only)
+                return query_call(s, stream, seq);
+        if (!dsc__attached(s))
+                return 0;
+        r = dsc__sticky(s);
+        if (r || dsc__ended(s, stream, seq))
+                return r ? r : dsc__sticky(s);
+        if (atomic_load(&s->page->dead)) {
+                r = dsc__attach(s);
+                return r ? r : dsc_query(s, stream, seq);
+        }
+        if (s->simulated && dsc__declared(s))
+                return query_again(s, stream, seq);
+        r = look_at_peer(s);
+        return r ? r : DSC__NOT_READY;
+}
+
+int dsc_sticky_error(dsc_session *s)
+{
+        int r = dsc__usable(s);
+        if (r)
+                return r;
+        if (!s->socket_only)
+                return dsc__sticky(s);
+        r = query_call(s, 0, 0);
+        return r == DSC__NOT_READY ? 0 : r;
+}

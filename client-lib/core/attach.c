@@ -82,7 +82,6 @@ static void resynchronise(dsc_session *s)
         for (uint32_t i = 0; i < DS_STREAMS_MAX; i++)
                 atomic_store(&submit->tails[i], atomic_load(&s->page->stream_done[i]));
         dsc__waiters_publish(s);
-        atomic_fetch_add(&submit->generation, 1);
         atomic_store(&s->rpc.ring_tail, submit->ring.tail);
         atomic_store_explicit(&submit->attached, true, memory_order_release);
 }

@@ -242,7 +242,6 @@ static int reserve_shared(dsc_session *s)
 static void init_locks(dsc_session *s)
 {
         pthread_mutex_init(&s->submit.lock, NULL);
-        pthread_mutex_init(&s->events.lock, NULL);
         dsc__waiters_init(&s->waiters);
         s->submit.ring.event_fd = -1;
         atomic_init(&s->clock.epoch, 1);

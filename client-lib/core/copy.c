@@ -233,7 +233,7 @@ static int submit_part(dsc_session *s, const struct job *job, struct part *part,
                 .dst_pitch = write ? job->device_pitch : part->width,
                 .src_pitch = write ? part->width : job->device_pitch,
         };
-        return dsc__submit(s, &record.head, sizeof(record), NULL, 0, 0, &part->seq);
+        return dsc__submit(s, &record.head, sizeof(record), NULL, 0, &part->seq);
 }
 
 static uint64_t part_limit(const struct job *job)

@@ -39,12 +39,10 @@
 #define DSC__NOT_READY 600
 #define DSC__UNKNOWN 999
 
-/* Internal results, never returned to a face: negative, so that they cannot be taken for a CUDA error. */
-#define DSC__E_STALE (-2) /* the attachment is not the one the caller prepared for */
-
-#define DSC__ALIVE_NS 50000000u /* how often a thread that waits without the socket looks whether the daemon is there \
-                                 */
-#define DSC__FDS_QUEUE 16u      /* fds received and not yet taken */
+#define DSC__ALIVE_NS                                                                                            \
+        50000000u          /* how often a thread that waits without the socket looks whether the daemon is there \
+                            */
+#define DSC__FDS_QUEUE 16u /* fds received and not yet taken */
 
 struct dsc__answer {
         Detshare__Reply *reply;
@@ -81,7 +79,6 @@ struct dsc__rpc {
 struct dsc__submit {
         pthread_mutex_t lock; /* the ring's producer side, attaching */
         _Atomic bool attached;
-        _Atomic uint32_t generation; /* of the attachment, from 1 */
         struct dsc__ring ring;
         _Atomic uint64_t tails[DS_STREAMS_MAX];
 };
@@ -111,18 +108,6 @@ struct dsc__memory {
         struct dsc__arena *arena;
 };
 
-struct dsc__event {
-        uint64_t id; /* the worker's */
-        uint32_t generation;
-        bool used;
-};
-
-struct dsc__events {
-        pthread_mutex_t lock;
-        struct dsc__event *slots;
-        size_t n_slots;
-};
-
 struct dsc__clock {
         _Atomic uint32_t n_declared; /* changed with submit.lock held */
         _Atomic uint32_t epoch;      /* grows when all declarations have become void */
@@ -147,7 +132,6 @@ struct dsc_session {
         struct dsc__submit submit;
         struct dsc__waiters waiters;
         struct dsc__memory memory;
-        struct dsc__events events;
         struct dsc__clock clock;
 };
 
@@ -235,9 +219,9 @@ void dsc__settle(dsc_session *s);
 
 /* --- stream.c --- */
 
-/* Put a record; generation 0 = any, else DSC__E_STALE when the attachment is another. ret_seq may be NULL. */
+/* Put a record. ret_seq may be NULL. */
 int dsc__submit(dsc_session *s, const struct ds_record *record, size_t size, const void *payload, size_t payload_size,
-        uint32_t generation, uint64_t *ret_seq);
+        uint64_t *ret_seq);
 /* A request that counts one in its stream. ret_seq may be NULL. */
 int dsc__submit_call(dsc_session *s, uint32_t stream, Detshare__Request *request, uint64_t *ret_seq);
 
@@ -256,10 +240,6 @@ void dsc__table_clear(dsc_session *s); /* and unmap pinned ranges */
 /* --- copy.c --- */
 
 void dsc__arena_drop(dsc_session *s); /* with memory.use held for writing */
-
-/* --- event.c --- */
-
-void dsc__events_clear(dsc_session *s);
 
 /* --- clock.c --- */
 

@@ -324,7 +324,6 @@ static int reset_locked(dsc_session *s)
                         atomic_store(&s->submit.tails[i], atomic_load(&s->page->stream_done[i]));
         dsc__table_clear(s);
         dsc__arena_drop(s);
-        dsc__events_clear(s);
         return 0;
 }
 

@@ -17,7 +17,7 @@
 #include "client-lib/core/internal.h"
 
 static int put_locked(dsc_session *s, const struct ds_record *record, size_t size, const void *payload,
-        size_t payload_size, uint32_t generation, uint64_t *ret_seq)
+        size_t payload_size, uint64_t *ret_seq)
 {
         struct dsc__submit *submit = &s->submit;
         for (;;) {
@@ -26,8 +26,6 @@ static int put_locked(dsc_session *s, const struct ds_record *record, size_t siz
                         r = dsc__sticky(s);
                 if (r)
                         return r;
-                if (generation && generation != atomic_load(&submit->generation))
-                        return DSC__E_STALE;
                 if (dsc__ring_put(&submit->ring, record, size, payload, payload_size) == DSC__RING_FULL)
                         return DSC__RING_FULL;
                 const uint64_t seq = atomic_fetch_add(&submit->tails[record->stream], 1) + 1;
@@ -52,7 +50,7 @@ static void look_at_peer(dsc_session *s)
 }
 
 int dsc__submit(dsc_session *s, const struct ds_record *record, size_t size, const void *payload, size_t payload_size,
-        uint32_t generation, uint64_t *ret_seq)
+        uint64_t *ret_seq)
 {
         uint64_t seq = 0;
         if (record->stream >= DS_STREAMS_MAX)
@@ -64,7 +62,7 @@ int dsc__submit(dsc_session *s, const struct ds_record *record, size_t size, con
                 if (r)
                         return r;
                 pthread_mutex_lock(&s->submit.lock);
-                r = put_locked(s, record, size, payload, payload_size, generation, &seq);
+                r = put_locked(s, record, size, payload, payload_size, &seq);
                 pthread_mutex_unlock(&s->submit.lock);
                 if (r == 0 && ret_seq)
                         *ret_seq = seq;
@@ -161,7 +159,7 @@ int dsc_launch(dsc_session *s, uint32_t stream, const struct dsc_launch *l)
                 .shared_bytes = l->shared_bytes,
                 .params_size = l->params_size,
         };
-        return dsc__submit(s, &record.head, sizeof(record), l->params, l->params_size, 0, NULL);
+        return dsc__submit(s, &record.head, sizeof(record), l->params, l->params_size, NULL);
 }
 
 static int copy_call(dsc_session *s, uint32_t stream, const struct dsc_copy *c)
@@ -195,7 +193,7 @@ int dsc_copy(dsc_session *s, uint32_t stream, const struct dsc_copy *c)
                 .dst_pitch = c->dst_pitch,
                 .src_pitch = c->src_pitch,
         };
-        return dsc__submit(s, &record.head, sizeof(record), NULL, 0, 0, NULL);
+        return dsc__submit(s, &record.head, sizeof(record), NULL, 0, NULL);
 }
 
 static int memset_call(dsc_session *s, uint32_t stream, const struct dsc_memset *m)
@@ -227,7 +225,7 @@ int dsc_memset(dsc_session *s, uint32_t stream, const struct dsc_memset *m)
                 .height = m->height,
                 .pitch = m->pitch,
         };
-        return dsc__submit(s, &record.head, sizeof(record), NULL, 0, 0, NULL);
+        return dsc__submit(s, &record.head, sizeof(record), NULL, 0, NULL);
 }
 
 int dsc_stream_wait(dsc_session *s, uint32_t stream, uint32_t other, uint64_t seq)
@@ -247,5 +245,5 @@ int dsc_stream_wait(dsc_session *s, uint32_t stream, uint32_t other, uint64_t se
                 .other = other,
                 .seq = seq,
         };
-        return dsc__submit(s, &record.head, sizeof(record), NULL, 0, 0, NULL);
+        return dsc__submit(s, &record.head, sizeof(record), NULL, 0, NULL);
 }

@@ -118,10 +118,11 @@ enum ds_ptx_type {
         X(PM1, "%pm1", 0, U32)                                                                                 \
         X(PM2, "%pm2", 0, U32)                                                                                 \
         X(PM3, "%pm3", 0, U32)                                                                                 \
-        X(PM4, "%pm4", 0, U32) X(PM5, "%pm5", 0, U32) X(PM6, "%pm6", 0, U32) X(PM7, "%pm7", 0, U32)            \
-                X(PM0_64, "%pm0_64", 0, U64) X(PM1_64, "%pm1_64", 0, U64) X(PM2_64, "%pm2_64", 0, U64)         \
-                        X(PM3_64, "%pm3_64", 0, U64) X(PM4_64, "%pm4_64", 0, U64) X(PM5_64, "%pm5_64", 0, U64) \
-                                X(PM6_64, "%pm6_64", 0, U64) X(PM7_64, "%pm7_64", 0, U64)                      \
+        X(PM4, "%pm4", 0, U32)                                                                                 \
+        X(PM5, "%pm5", 0, U32) X(PM6, "%pm6", 0, U32) X(PM7, "%pm7", 0, U32) X(PM0_64, "%pm0_64", 0, U64)      \
+                X(PM1_64, "%pm1_64", 0, U64) X(PM2_64, "%pm2_64", 0, U64) X(PM3_64, "%pm3_64", 0, U64)         \
+                        X(PM4_64, "%pm4_64", 0, U64) X(PM5_64, "%pm5_64", 0, U64) X(PM6_64, "%pm6_64", 0, U64) \
+                                X(PM7_64, "%pm7_64", 0, U64)                                                   \
                                         X(ENVREG, "%envreg", 0, B32) /* component = its number, 0..31 */
 
 enum ds_ptx_sreg {
@@ -244,7 +245,7 @@ struct ds_ptx_operand {
         bool negated;      /* !p of a predicate, -a of a video operand */
         uint16_t n_elements;
         uint16_t sreg; /* enum ds_ptx_sreg */
-        uint32_t column;
+        uint32_t line, column;
         uint32_t reg; /* also the base of an address, DS_PTX_NO_REG when it has none */
         uint32_t pair;
         union {

@@ -1,0 +1,520 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Functions: header, then a body whose scopes are walked in a loop
+ *
+ * Three scopes at least: the module, the header's (parameters), the outer braces'. A label may be used before it
+ * stands, and hides an outer one of its name wherever in its scope it stands; so every use waits until its scope is
+ * closed and then takes the label of that scope or waits on in the scope around it.
+ */
+#include <errno.h>
+#include <string.h>
+
+#include "ptx/parser.h"
+#include "util/macro.h"
+
+int ds_ptx_add_item(struct ds_ptx_parser *p, const struct ds_ptx_item *item)
+{
+        struct ds_ptx_function *f = p->body->function;
+
+        f->items = ds_arena_grow(p->arena, f->items, f->n_items, &p->body->cap_items, sizeof(*f->items));
+        if (!f->items)
+                return -ENOMEM;
+        f->items[f->n_items] = *item;
+        f->items[f->n_items++].at = f->n_instrs;
+        return 0;
+}
+
+/* --- labels ------------------------------------------------------------------------------------------------------ */
+int ds_ptx_refer_label(struct ds_ptx_parser *p, const struct ds_ptx_token *token, uint32_t *slot)
+{
+        struct ds_ptx_pending *pending = ds_arena_alloc(p->arena, 1, sizeof(*pending));
+        uint32_t depth = p->symbols.depth;
+
+        if (!pending)
+                return -ENOMEM;
+        *pending = (struct ds_ptx_pending){.next = p->body->pending[depth], .token = *token, .slot = slot};
+        p->body->pending[depth] = pending;
+        return 0;
+}
+
+static void close_scope(struct ds_ptx_parser *p)
+{
+        uint32_t depth = p->symbols.depth;
+        struct ds_ptx_pending *pending = p->body->pending[depth];
+
+        p->body->pending[depth] = NULL;
+        while (pending) {
+                struct ds_ptx_pending *next = pending->next;
+                const struct ds_ptx_token *token = &pending->token;
+                struct ds_ptx_symbol *symbol = ds_ptx_symtab_find(&p->symbols, token->start, token->length);
+
+                if (symbol && symbol->depth == depth && symbol->kind == DS_PTX_SYMBOL_LABEL) {
+                        *pending->slot = symbol->index;
+                } else if (depth > p->body->base_depth + 1) {
+                        pending->next = p->body->pending[depth - 1];
+                        p->body->pending[depth - 1] = pending;
+                } else {
+                        ds_ptx_error_at(p, token, "label '%.*s' is not defined", (int)DS_MIN(token->length, 100u),
+                                token->start);
+                }
+                pending = next;
+        }
+        ds_ptx_symtab_close(&p->symbols);
+}
+
+static int parse_label(struct ds_ptx_parser *p, const struct ds_ptx_token *token)
+{
+        struct ds_ptx_function *f = p->body->function;
+        struct ds_ptx_label label = {.instr = f->n_instrs, .line = token->line};
+        struct ds_ptx_symbol *symbol;
+        int r = ds_ptx_copy_text(p, token->start, token->start + token->length, &label.name);
+
+        if (!r)
+                r = ds_ptx_declare(p, token, label.name, DS_PTX_SYMBOL_LABEL, &symbol);
+        if (r)
+                return r;
+        f->labels = ds_arena_grow(p->arena, f->labels, f->n_labels, &p->body->cap_labels, sizeof(*f->labels));
+        if (!f->labels)
+                return -ENOMEM;
+        symbol->index = f->n_labels;
+        f->labels[f->n_labels] = label;
+        return ds_ptx_add_item(p, &(struct ds_ptx_item){.kind = DS_PTX_ITEM_LABEL, .index = f->n_labels++});
+}
+
+/* --- lists that a label names ------------------------------------------------------------------------------------ */
+/* name, name, ...; */
+static int parse_names(struct ds_ptx_parser *p, struct ds_ptx_token **ret, uint32_t *ret_n)
+{
+        struct ds_ptx_token *tokens = NULL;
+        size_t capacity = 0;
+        uint32_t n = 0;
+
+        do {
+                tokens = ds_arena_grow(p->arena, tokens, n, &capacity, sizeof(*tokens));
+                if (!tokens)
+                        return -ENOMEM;
+                if (p->token.kind != DS_PTX_TOKEN_IDENT)
+                        return ds_ptx_unexpected(p, "a name");
+                tokens[n++] = p->token;
+                ds_ptx_advance(p);
+        } while (ds_ptx_accept(p, ','));
+        *ret = tokens;
+        *ret_n = n;
+        return ds_ptx_expect(p, ';');
+}
+
+static int resolve_targets(
+        struct ds_ptx_parser *p, const struct ds_ptx_token *tokens, struct ds_ptx_targets *targets, bool calls)
+{
+        if (calls)
+                targets->functions = ds_arena_alloc(p->arena, targets->n, sizeof(*targets->functions));
+        else
+                targets->labels = ds_arena_alloc(p->arena, targets->n, sizeof(*targets->labels));
+        if (calls ? !targets->functions : !targets->labels)
+                return -ENOMEM;
+        for (uint32_t i = 0; i < targets->n; i++) {
+                struct ds_ptx_symbol *symbol;
+
+                if (!calls) {
+                        if (ds_ptx_refer_label(p, &tokens[i], &targets->labels[i]))
+                                return -ENOMEM;
+                        continue;
+                }
+                symbol = ds_ptx_symtab_find(&p->symbols, tokens[i].start, tokens[i].length);
+                if (!symbol || symbol->kind != DS_PTX_SYMBOL_FUNCTION)
+                        return ds_ptx_error_at(p, &tokens[i], "'%.*s' is not a function",
+                                (int)DS_MIN(tokens[i].length, 100u), tokens[i].start);
+                targets->functions[i] = symbol->function;
+        }
+        return 0;
+}
+
+static int parse_targets(struct ds_ptx_parser *p, const struct ds_ptx_token *name)
+{
+        struct ds_ptx_function *f = p->body->function;
+        struct ds_ptx_targets targets = {.line = name->line};
+        bool calls = ds_ptx_at_word(p, ".calltargets");
+        struct ds_ptx_token *tokens = NULL;
+        struct ds_ptx_symbol *symbol;
+        int r;
+
+        ds_ptx_advance(p);
+        r = ds_ptx_copy_text(p, name->start, name->start + name->length, &targets.name);
+        if (!r)
+                r = parse_names(p, &tokens, &targets.n);
+        if (!r)
+                r = resolve_targets(p, tokens, &targets, calls);
+        if (!r)
+                r = ds_ptx_declare(p, name, targets.name, DS_PTX_SYMBOL_TARGETS, &symbol);
+        if (r)
+                return r;
+        f->targets = ds_arena_grow(p->arena, f->targets, f->n_targets, &p->body->cap_targets, sizeof(*f->targets));
+        if (!f->targets)
+                return -ENOMEM;
+        symbol->index = f->n_targets;
+        f->targets[f->n_targets] = targets;
+        return ds_ptx_add_item(p, &(struct ds_ptx_item){.kind = DS_PTX_ITEM_TARGETS, .index = f->n_targets++});
+}
+
+/* name: .callprototype (.param .b32 _) _ (.param .b64 _) .noreturn; */
+static int parse_prototype(struct ds_ptx_parser *p, const struct ds_ptx_token *name)
+{
+        struct ds_ptx_prototype *prototype = ds_arena_alloc(p->arena, 1, sizeof(*prototype));
+        struct ds_ptx_symbol *symbol;
+        int r;
+
+        if (!prototype)
+                return -ENOMEM;
+        prototype->line = name->line;
+        ds_ptx_advance(p);
+        r = ds_ptx_copy_text(p, name->start, name->start + name->length, &prototype->name);
+        if (!r && ds_ptx_at(p, '('))
+                r = ds_ptx_parse_params(p, NULL, &prototype->rets, &prototype->n_rets);
+        if (!r && !ds_ptx_at_word(p, "_"))
+                r = ds_ptx_unexpected(p, "'_'");
+        if (r)
+                return r;
+        ds_ptx_advance(p);
+        if (ds_ptx_at(p, '('))
+                r = ds_ptx_parse_params(p, NULL, &prototype->params, &prototype->n_params);
+        if (!r && ds_ptx_at_word(p, ".noreturn")) {
+                prototype->noreturn = true;
+                ds_ptx_advance(p);
+        }
+        if (!r)
+                r = ds_ptx_expect(p, ';');
+        if (!r)
+                r = ds_ptx_declare(p, name, prototype->name, DS_PTX_SYMBOL_PROTOTYPE, &symbol);
+        if (r)
+                return r;
+        symbol->prototype = prototype;
+        return ds_ptx_add_item(p, &(struct ds_ptx_item){.kind = DS_PTX_ITEM_PROTOTYPE, .prototype = prototype});
+}
+
+/* --- statements -------------------------------------------------------------------------------------------------- */
+static int parse_named(struct ds_ptx_parser *p, const struct ds_ptx_token *name)
+{
+        if (ds_ptx_at_word(p, ".branchtargets") || ds_ptx_at_word(p, ".calltargets"))
+                return parse_targets(p, name);
+        if (ds_ptx_at_word(p, ".callprototype"))
+                return parse_prototype(p, name);
+        return parse_label(p, name);
+}
+
+/* .loc, @@DWARF: to the end of the line as it stands; .pragma to its semicolon */
+static int parse_text(struct ds_ptx_parser *p, const char *start, bool whole_line)
+{
+        struct ds_ptx_item item = {.kind = DS_PTX_ITEM_TEXT};
+        const char *end;
+        int r;
+
+        if (whole_line) {
+                ds_ptx_lexer_rest_of_line(&p->lexer, start, &end);
+                ds_ptx_advance(p);
+        } else {
+                while (p->token.kind != DS_PTX_TOKEN_END && !ds_ptx_at(p, ';') && !ds_ptx_at(p, '}'))
+                        ds_ptx_advance(p);
+                r = ds_ptx_expect(p, ';');
+                if (r)
+                        return r;
+                end = p->last_end;
+        }
+        r = ds_ptx_copy_text(p, start, end, &item.text);
+        return r ? r : ds_ptx_add_item(p, &item);
+}
+
+static int parse_body_directive(struct ds_ptx_parser *p)
+{
+        if (ds_ptx_at_word(p, ".reg"))
+                return ds_ptx_parse_registers(p);
+        if (ds_ptx_space_of_word(&p->token) != DS_PTX_SPACE_NONE)
+                return ds_ptx_parse_variables(p, DS_PTX_LINKAGE_NONE);
+        if (ds_ptx_at_word(p, ".loc"))
+                return parse_text(p, p->token.start, true);
+        if (ds_ptx_at_word(p, ".pragma"))
+                return parse_text(p, p->token.start, false);
+        return ds_ptx_unexpected(p, "a statement");
+}
+
+static int parse_guarded(struct ds_ptx_parser *p)
+{
+        const char *start = p->token.start;
+        struct ds_ptx_token first;
+        uint32_t guard;
+        bool negated;
+        int r;
+
+        ds_ptx_advance(p);
+        if (ds_ptx_at(p, '@'))
+                return parse_text(p, start, true);
+        negated = ds_ptx_accept(p, '!');
+        r = ds_ptx_parse_predicate(p, &guard);
+        if (r)
+                return r;
+        first = p->token;
+        if (first.kind != DS_PTX_TOKEN_IDENT)
+                return ds_ptx_unexpected(p, "an instruction");
+        ds_ptx_advance(p);
+        return ds_ptx_parse_instruction(p, &first, guard, negated);
+}
+
+static int parse_statement(struct ds_ptx_parser *p)
+{
+        struct ds_ptx_token first = p->token;
+
+        p->braces = 0;
+        if (first.kind == DS_PTX_TOKEN_DOT)
+                return parse_body_directive(p);
+        if (ds_ptx_at(p, '@'))
+                return parse_guarded(p);
+        if (ds_ptx_accept(p, ';'))
+                return 0;
+        if (first.kind != DS_PTX_TOKEN_IDENT)
+                return ds_ptx_unexpected(p, "a statement");
+        ds_ptx_advance(p);
+        if (ds_ptx_accept(p, ':'))
+                return parse_named(p, &first);
+        return ds_ptx_parse_instruction(p, &first, DS_PTX_NO_REG, false);
+}
+
+static int parse_scope_end(struct ds_ptx_parser *p)
+{
+        ds_ptx_advance(p);
+        close_scope(p);
+        if (p->symbols.depth == p->body->base_depth)
+                return 0;
+        return ds_ptx_add_item(p, &(struct ds_ptx_item){.kind = DS_PTX_ITEM_CLOSE});
+}
+
+static int parse_scope_start(struct ds_ptx_parser *p)
+{
+        struct ds_ptx_token at = p->token;
+
+        if (p->symbols.depth >= p->body->base_depth + DS_PTX_MAX_SCOPES || !ds_ptx_symtab_open(&p->symbols))
+                return ds_ptx_error_at(p, &at, "scopes nest more than %d deep", DS_PTX_MAX_SCOPES);
+        ds_ptx_advance(p);
+        if (p->symbols.depth == p->body->base_depth + 1)
+                return 0;
+        return ds_ptx_add_item(p, &(struct ds_ptx_item){.kind = DS_PTX_ITEM_OPEN});
+}
+
+/* Errors are counted and skipped statement by statement; only what ends the parse comes back. */
+static int parse_body(struct ds_ptx_parser *p)
+{
+        int r = parse_scope_start(p);
+
+        while (!r && p->symbols.depth > p->body->base_depth) {
+                if (p->token.kind == DS_PTX_TOKEN_END)
+                        return ds_ptx_unexpected(p, "'}'");
+                if (ds_ptx_at(p, '{'))
+                        r = parse_scope_start(p);
+                else if (ds_ptx_at(p, '}'))
+                        r = parse_scope_end(p);
+                else
+                        r = parse_statement(p);
+                if (r > 0 && p->diags->total < DS_PTX_MAX_ERRORS) {
+                        ds_ptx_skip_statement(p);
+                        r = 0;
+                }
+        }
+        return r;
+}
+
+/* --- headers ----------------------------------------------------------------------------------------------------- */
+/* n or n, n, n; what is left out becomes 1 */
+static int parse_extent(struct ds_ptx_parser *p, uint32_t ret[3])
+{
+        for (int i = 0; i < 3; i++)
+                ret[i] = 1;
+        for (int i = 0; i < 3; i++) {
+                uint64_t value = 0;
+                int r = ds_ptx_parse_uint(p, UINT32_MAX, &value);
+
+                if (r)
+                        return r;
+                ret[i] = (uint32_t)value;
+                if (i == 2 || !ds_ptx_accept(p, ','))
+                        break;
+        }
+        return 0;
+}
+
+static int parse_limit(struct ds_ptx_parser *p, struct ds_ptx_limits *limits)
+{
+        const struct {
+                const char *word;
+                uint32_t *extent; /* up to three numbers */
+                uint32_t *number;
+                bool *flag;
+        } rows[] = {
+                {".maxntid", limits->maxntid, NULL, NULL},
+                {".reqntid", limits->reqntid, NULL, NULL},
+                {".reqnctapercluster", limits->reqnctapercluster, NULL, NULL},
+                {".minnctapersm", NULL, &limits->minnctapersm, NULL},
+                {".maxnctapersm", NULL, &limits->minnctapersm, NULL},
+                {".maxnreg", NULL, &limits->maxnreg, NULL},
+                {".maxclusterrank", NULL, &limits->maxclusterrank, NULL},
+                {".explicitcluster", NULL, NULL, &limits->explicitcluster},
+                {".noreturn", NULL, NULL, &limits->noreturn},
+                {".blocksareclusters", NULL, NULL, &limits->blocksareclusters},
+        };
+        uint64_t value = 0;
+        int r;
+
+        for (size_t i = 0; i < DS_ARRAY_SIZE(rows); i++) {
+                if (!ds_ptx_at_word(p, rows[i].word))
+                        continue;
+                ds_ptx_advance(p);
+                if (rows[i].extent)
+                        return parse_extent(p, rows[i].extent);
+                if (rows[i].flag) {
+                        *rows[i].flag = true;
+                        return 0;
+                }
+                r = ds_ptx_parse_uint(p, UINT32_MAX, &value);
+                *rows[i].number = (uint32_t)value;
+                return r;
+        }
+        return ds_ptx_unexpected(p, "'{' or a performance directive");
+}
+
+static int parse_limits(struct ds_ptx_parser *p, struct ds_ptx_function *f)
+{
+        const char *start = p->token.start;
+        bool any = false;
+
+        while (p->token.kind == DS_PTX_TOKEN_DOT) {
+                int r = 0;
+
+                any = true;
+                if (ds_ptx_at_word(p, ".pragma")) {
+                        ds_ptx_advance(p);
+                        while (p->token.kind == DS_PTX_TOKEN_STRING || ds_ptx_at(p, ','))
+                                ds_ptx_advance(p);
+                        r = ds_ptx_expect(p, ';');
+                } else {
+                        r = parse_limit(p, &f->limits);
+                }
+                if (r)
+                        return r;
+        }
+        return any ? ds_ptx_copy_text(p, start, p->last_end, &f->limits_text) : 0;
+}
+
+/* An entry's parameters stand in one block, each at its alignment. */
+static int lay_out_params(struct ds_ptx_parser *p, const struct ds_ptx_token *name, struct ds_ptx_function *f)
+{
+        uint64_t end = 0;
+
+        for (uint32_t i = 0; i < f->n_params; i++) {
+                struct ds_ptx_var *var = f->params[i];
+
+                if (var->unsized || !var->size)
+                        return ds_ptx_error_at(p, name, "parameter %u of an entry has no size", i);
+                end = DS_ALIGN_UP(end, (uint64_t)var->align);
+                var->offset = end;
+                end += var->size;
+                if (end > DS_PTX_MAX_PARAM_BYTES)
+                        return ds_ptx_error_at(
+                                p, name, "the parameters take more than %d bytes", DS_PTX_MAX_PARAM_BYTES);
+        }
+        f->params_size = (uint32_t)end;
+        return 0;
+}
+
+static bool same_params(struct ds_ptx_var *const *a, uint32_t n_a, struct ds_ptx_var *const *b, uint32_t n_b)
+{
+        if (n_a != n_b)
+                return false;
+        for (uint32_t i = 0; i < n_a; i++)
+                if (a[i]->size != b[i]->size || a[i]->space != b[i]->space)
+                        return false;
+        return true;
+}
+
+/* The function's name at module level; an earlier declaration must look the same. */
+static int declare_function(struct ds_ptx_parser *p, const struct ds_ptx_token *token, struct ds_ptx_function *f)
+{
+        struct ds_ptx_symbol *symbol = ds_ptx_symtab_find(&p->symbols, token->start, token->length);
+        const struct ds_ptx_function *old;
+
+        if (!symbol || symbol->depth > 0) {
+                symbol = ds_ptx_symtab_add(&p->symbols, f->name, token->length, DS_PTX_SYMBOL_FUNCTION, 0);
+                if (!symbol)
+                        return -ENOMEM;
+                symbol->function = f;
+                return 0;
+        }
+        if (symbol->kind != DS_PTX_SYMBOL_FUNCTION)
+                return ds_ptx_error_at(p, token, "'%.100s' is already defined", f->name);
+        old = symbol->function;
+        if (old->has_body && f->has_body)
+                return ds_ptx_error_at(p, token, "function '%.100s' is already defined", f->name);
+        if (old->is_entry != f->is_entry || !same_params(old->params, old->n_params, f->params, f->n_params) ||
+                !same_params(old->rets, old->n_rets, f->rets, f->n_rets))
+                return ds_ptx_error_at(p, token, "'%.100s' was declared with other parameters", f->name);
+        if (!old->has_body)
+                symbol->function = f;
+        return 0;
+}
+
+static int parse_header(struct ds_ptx_parser *p, struct ds_ptx_function *f)
+{
+        struct ds_ptx_token name;
+        int r = 0;
+
+        f->is_entry = ds_ptx_at_word(p, ".entry");
+        ds_ptx_advance(p);
+        if (ds_ptx_at(p, '(') && !f->is_entry)
+                r = ds_ptx_parse_params(p, f, &f->rets, &f->n_rets);
+        if (!r)
+                r = ds_ptx_parse_name(p, "a function's name", &name, &f->name);
+        if (!r && ds_ptx_at(p, '('))
+                r = ds_ptx_parse_params(p, f, &f->params, &f->n_params);
+        if (!r && f->is_entry)
+                r = lay_out_params(p, &name, f);
+        if (!r)
+                r = parse_limits(p, f);
+        if (r)
+                return r;
+        f->has_body = ds_ptx_at(p, '{');
+        if (!f->has_body)
+                r = ds_ptx_expect(p, ';');
+        return r ? r : declare_function(p, &name, f);
+}
+
+static int add_function(struct ds_ptx_parser *p, struct ds_ptx_function *f)
+{
+        struct ds_ptx_module *m = p->module;
+
+        m->functions = ds_arena_grow(p->arena, m->functions, m->n_functions, &p->cap_functions, sizeof(*m->functions));
+        if (!m->functions)
+                return -ENOMEM;
+        f->index = m->n_functions;
+        m->functions[m->n_functions++] = f;
+        return 0;
+}
+
+int ds_ptx_parse_function(struct ds_ptx_parser *p, enum ds_ptx_linkage linkage)
+{
+        struct ds_ptx_function *f = ds_arena_alloc(p->arena, 1, sizeof(*f));
+        struct ds_ptx_body body = {.function = f};
+        int r;
+
+        if (!f || !ds_ptx_symtab_open(&p->symbols))
+                return -ENOMEM;
+        f->linkage = (uint8_t)linkage;
+        f->definition = f;
+        f->line = p->token.line;
+        body.base_depth = p->symbols.depth;
+        p->body = &body;
+        r = parse_header(p, f);
+        if (!r)
+                r = add_function(p, f);
+        if (!r && f->has_body)
+                r = parse_body(p);
+        while (p->symbols.depth >= body.base_depth)
+                ds_ptx_symtab_close(&p->symbols);
+        p->body = NULL;
+        return r;
+}

@@ -1,0 +1,15 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Validator: what the grammar cannot say
+ *
+ * Operand counts and kinds against the opcode's row, register types against instruction types, combinations of
+ * modifiers, arguments against the callee's parameters. It is about as strict as NVIDIA's assembler, so that what
+ * passes can be printed and assembled, and the interpreter meets no operand it cannot read. It does not check what
+ * only a target knows (which sm has which instruction).
+ */
+#pragma once
+
+#include "ptx/ir.h"
+
+/* Adds what is wrong to diags. The module is as the parser left it: names resolved, indices in range. */
+void ds_ptx_validate(const struct ds_ptx_module *module, struct ds_ptx_diags *diags);

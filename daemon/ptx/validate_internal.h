@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Validator internals: validate.c checks operands, validate_mods.c combinations of modifiers
+ */
+#pragma once
+
+#include "ptx/ir.h"
+
+#define DS_PTX_VALIDATE_MAX 1000 /* errors after which it stops */
+
+struct ds_ptx_check {
+        const struct ds_ptx_module *module;
+        struct ds_ptx_diags *diags;
+        const struct ds_ptx_function *function;
+        const struct ds_ptx_instr *instr;
+};
+
+void ds_ptx_invalid(struct ds_ptx_check *c, uint32_t line, uint32_t column, const char *fmt, ...)
+        __attribute__((__format__(__printf__, 4, 5)));
+void ds_ptx_check_modifiers(struct ds_ptx_check *c);

@@ -1,0 +1,449 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Blocks on SMs
+ *
+ * What a GPU's block scheduler does: kernels that are ready wait in line, high priority before low, first come first
+ * served within one; blocks go to SMs of the kernel's mask that have threads, registers, shared memory and a slot left,
+ * the emptiest SM first. A kernel whose blocks do not all fit keeps its SMs to itself until they do: later kernels only
+ * get SMs outside its mask (or get none, as measured on one stream beside another of the same priority). A bound on
+ * resident blocks (max_resident_blocks) holds back its own kernel only.
+ *
+ * Time: a block placed now ends after its latency, stretched by how far its SM's issue slots and the memory are
+ * oversubscribed at this instant, whichever is worse. What is placed later does not stretch it again; that keeps the
+ * number of events at one per group of equal blocks on an SM and makes the model cheap, at the price of a first-order
+ * answer.
+ *
+ * Blocks placed in one round are first counted on all SMs and then timed, so that blocks of one wave see each other.
+ * SMs are kept in the order in which hardware deals blocks: one per TPC over all GPCs first, then the second SMs.
+ */
+#include <assert.h>
+#include <string.h>
+
+#include "device/sim/internal.h"
+#include "util/alloc.h"
+#include "util/error.h"
+
+struct round {
+        struct sim_group *placed; /* linked by next */
+        struct sim_group *last_bucket;
+};
+
+/* --- setting up --- */
+
+static int order_key(const struct sim_model *model, uint32_t sm)
+{
+        uint32_t gpc, rank;
+
+        sim_model_gpc(model, sm / model->sms_per_tpc, &gpc, &rank);
+        return (int)((sm % model->sms_per_tpc) * 65536 + rank * SIM_GPCS_MAX + gpc);
+}
+
+int sim_blocks_init(ds_device *device)
+{
+        const struct sim_model *model = device->model;
+        uint32_t n_groups = model->n_tpcs * model->sms_per_tpc * model->sm_blocks, at;
+
+        device->n_sms = model->n_tpcs * model->sms_per_tpc;
+        for (uint32_t id = 0; id < device->n_sms; id++) {
+                for (at = id; at && order_key(model, device->sm[at - 1].id) > order_key(model, id); at--)
+                        device->sm[at] = device->sm[at - 1];
+                device->sm[at] = (struct sim_sm){
+                        .id = id,
+                        .threads = model->sm_threads,
+                        .blocks = model->sm_blocks,
+                        .registers = model->sm_registers,
+                        .shared = model->sm_shared,
+                };
+        }
+        /* a group holds a block slot at least, so there cannot be more of them */
+        device->groups = ds_alloc0(n_groups, sizeof(*device->groups));
+        if (!device->groups)
+                return ds_error_origin(-ENOMEM);
+        for (uint32_t i = 0; i < n_groups; i++) {
+                device->groups[i].next = device->free_groups;
+                device->free_groups = &device->groups[i];
+        }
+        return ds_error_trace(sim_heap_reserve(device, n_groups));
+}
+
+void sim_blocks_deinit(ds_device *device)
+{
+        device->groups = ds_free(device->groups);
+        device->free_groups = NULL;
+}
+
+bool sim_blocks_fit(const ds_device *device, const struct sim_need *need)
+{
+        const struct sim_model *model = device->model;
+
+        return need->threads <= model->sm_threads && need->registers <= model->sm_registers &&
+               need->shared <= model->sm_shared;
+}
+
+/* --- the line of kernels that have blocks to place --- */
+
+static struct sim_fifo *ready_list(ds_device *device, const struct sim_job *job)
+{
+        return &device->ready[job->stream->priority];
+}
+
+static void mask_or(uint64_t *mask, const uint64_t *more)
+{
+        for (size_t i = 0; i < SIM_SM_WORDS; i++)
+                mask[i] |= more[i];
+}
+
+static const uint64_t *job_mask(const ds_device *device, const struct sim_job *job)
+{
+        return device->rungs[job->stream->rung]->sms;
+}
+
+void sim_blocks_ready(ds_device *device, struct sim_job *job)
+{
+        struct sim_fifo *list = ready_list(device, job);
+        struct sim_job *after = list->tail;
+
+        assert(job->costs.n_blocks);
+        job->unplaced = job->costs.n_blocks;
+        job->run = 0;
+        job->run_used = 0;
+        job->fresh = true;
+        /* jobs that waited for their effects come in the order in which those arrived: the clock's order counts */
+        while (after && after->order > job->order)
+                after = after->ready_prev;
+        job->ready_prev = after;
+        job->ready_next = after ? after->ready_next : list->head;
+        *(job->ready_next ? &job->ready_next->ready_prev : &list->tail) = job;
+        *(after ? &after->ready_next : &list->head) = job;
+        device->round_due = true;
+}
+
+static void ready_remove(ds_device *device, struct sim_job *job)
+{
+        struct sim_fifo *list = ready_list(device, job);
+
+        *(job->ready_prev ? &job->ready_prev->ready_next : &list->head) = job->ready_next;
+        *(job->ready_next ? &job->ready_next->ready_prev : &list->tail) = job->ready_prev;
+        job->ready_next = job->ready_prev = NULL;
+        if (job->claiming)
+                mask_or(device->sms_freed, job_mask(device, job));
+        job->claiming = false;
+        device->round_due = true;
+}
+
+/* --- groups --- */
+
+static void group_release(ds_device *device, struct sim_group *group)
+{
+        struct sim_sm *sm = &device->sm[group->sm];
+        struct sim_job *job = group->job;
+
+        assert(job->resident >= group->n && sm->resident >= group->n);
+        sm->threads += group->n * job->need.threads;
+        sm->registers += group->n * job->need.registers;
+        sm->shared += group->n * job->need.shared;
+        sm->blocks += group->n;
+        sm->resident -= group->n;
+        sm->load -= group->sm_load;
+        device->memory_load -= group->memory_load;
+        device->sms_freed[group->sm / 64] |= UINT64_C(1) << group->sm % 64;
+        device->round_due = true;
+        job->resident -= group->n;
+        *(group->job_prev ? &group->job_prev->job_next : &job->groups) = group->job_next;
+        if (group->job_next)
+                group->job_next->job_prev = group->job_prev;
+        group->next = device->free_groups;
+        device->free_groups = group;
+}
+
+static void group_add(
+        ds_device *device, struct round *round, struct sim_job *job, uint32_t at, uint32_t n, const struct sim_run *run)
+{
+        struct sim_sm *sm = &device->sm[at];
+        struct sim_group *group = device->free_groups;
+
+        assert(group);
+        device->free_groups = group->next;
+        *group = (struct sim_group){
+                .job = job,
+                .sm = at,
+                .n = n,
+                .latency_ns = run->latency_ns,
+                .sm_load = n * (run->issue_ns * SIM_LOAD_ONE / run->latency_ns),
+                .memory_load = n * (run->bytes * SIM_LOAD_ONE / run->latency_ns),
+                .next = round->placed,
+                .job_next = job->groups,
+        };
+        round->placed = group;
+        if (job->groups)
+                job->groups->job_prev = group;
+        job->groups = group;
+
+        sm->threads -= n * job->need.threads;
+        sm->registers -= n * job->need.registers;
+        sm->shared -= n * job->need.shared;
+        sm->blocks -= n;
+        sm->resident += n;
+        sm->load += group->sm_load;
+        device->memory_load += group->memory_load;
+        job->resident += n;
+        job->unplaced -= n;
+}
+
+/* n blocks of the job, in their order, onto one SM */
+static void sm_take(ds_device *device, struct round *round, struct sim_job *job, uint32_t at, uint64_t n)
+{
+        const struct sim_run *run;
+        uint64_t take;
+
+        while (n) {
+                run = &job->costs.runs[job->run];
+                take = DS_MIN(n, run->n - job->run_used);
+                group_add(device, round, job, at, (uint32_t)take, run);
+                n -= take;
+                job->run_used += take;
+                if (job->run_used == run->n) {
+                        job->run++;
+                        job->run_used = 0;
+                }
+        }
+}
+
+static uint64_t sm_room(const struct sim_sm *sm, const struct sim_need *need, uint64_t want)
+{
+        uint64_t room = DS_MIN(want, sm->blocks);
+
+        if (sm->threads < need->threads || sm->registers < need->registers || sm->shared < need->shared)
+                return 0;
+        if (room <= 1)
+                return room;
+        room = DS_MIN(room, sm->threads / need->threads);
+        if (need->registers)
+                room = DS_MIN(room, sm->registers / need->registers);
+        if (need->shared)
+                room = DS_MIN(room, sm->shared / need->shared);
+        return room;
+}
+
+struct candidates {
+        uint16_t sm[SIM_SMS_MAX];
+        uint16_t room[SIM_SMS_MAX];
+        uint16_t taken[SIM_SMS_MAX];
+        uint32_t n;
+        uint64_t room_total;
+        uint32_t level; /* resident blocks of the emptiest */
+};
+
+static void candidates_find(
+        const ds_device *device, const struct sim_job *job, const uint64_t *sms, uint64_t want, struct candidates *c)
+{
+        uint64_t room, word;
+        uint32_t at;
+
+        c->n = 0;
+        c->room_total = 0;
+        c->level = UINT32_MAX;
+        for (uint32_t i = 0; i < SIM_SM_WORDS; i++) {
+                for (word = sms[i]; word; word &= word - 1) {
+                        at = i * 64 + (uint32_t)__builtin_ctzll(word);
+                        room = sm_room(&device->sm[at], &job->need, want);
+                        if (!room)
+                                continue;
+                        c->sm[c->n] = (uint16_t)at;
+                        c->room[c->n] = (uint16_t)room;
+                        c->taken[c->n++] = 0;
+                        c->room_total += room;
+                        c->level = DS_MIN(c->level, device->sm[at].resident);
+                }
+        }
+}
+
+/* Deals `want` blocks, fewer than there is room for, one by one to the emptiest SMs. */
+static void candidates_deal(const ds_device *device, struct candidates *c, uint64_t want)
+{
+        for (uint32_t level = c->level; want; level++) {
+                for (uint32_t i = 0; i < c->n && want; i++) {
+                        if (c->taken[i] == c->room[i] || device->sm[c->sm[i]].resident + c->taken[i] > level)
+                                continue;
+                        c->taken[i]++;
+                        want--;
+                }
+        }
+}
+
+/* How many more blocks the job may have resident, by its own bound. */
+static uint64_t job_allowance(const struct sim_job *job)
+{
+        if (!job->max_resident)
+                return job->unplaced;
+        if (job->resident >= job->max_resident)
+                return 0;
+        return DS_MIN(job->unplaced, job->max_resident - job->resident);
+}
+
+static void job_place(ds_device *device, struct round *round, struct sim_job *job, const uint64_t *sms)
+{
+        uint64_t want = job_allowance(job);
+        struct candidates c;
+
+        if (!want)
+                return;
+        candidates_find(device, job, sms, want, &c);
+        if (!c.n)
+                return;
+        if (want < c.room_total)
+                candidates_deal(device, &c, want);
+        else
+                memcpy(c.taken, c.room, c.n * sizeof(*c.taken));
+        if (!job->placed_any) {
+                job->placed_any = true;
+                job->start_ns = device->now - DS_MIN(device->now, device->model->timing.kernel_ns);
+                if (job->deadline_ns && job->deadline_ns < UINT64_MAX - device->now)
+                        sim_event_push(device, &job->deadline, SIM_EVENT_DEADLINE, device->now + job->deadline_ns);
+        }
+        for (uint32_t i = 0; i < c.n; i++)
+                if (c.taken[i])
+                        sm_take(device, round, job, c.sm[i], c.taken[i]);
+}
+
+/* --- a round --- */
+
+static uint64_t group_duration(const ds_device *device, const struct sim_group *group)
+{
+        uint64_t sm = device->sm[group->sm].load, memory;
+
+        /* memory_load is in bytes per ns * SIM_LOAD_ONE, the model's figure in bytes per us */
+        memory = (uint64_t)((unsigned __int128)device->memory_load * 1000 / device->model->timing.kernel_mbps);
+        if (sm < SIM_LOAD_ONE)
+                sm = SIM_LOAD_ONE;
+        return (uint64_t)((unsigned __int128)group->latency_ns * DS_MAX(sm, memory) / SIM_LOAD_ONE);
+}
+
+static void round_time(ds_device *device, struct round *round)
+{
+        struct sim_group *group, *next, *bucket = NULL;
+        uint64_t end;
+
+        for (group = round->placed; group; group = next) {
+                next = group->next;
+                group->next = group->prev = NULL;
+                end = device->now + group_duration(device, group);
+                if (bucket && bucket->event.time == end) {
+                        group->prev = bucket;
+                        group->next = bucket->next;
+                        if (bucket->next)
+                                bucket->next->prev = group;
+                        bucket->next = group;
+                        continue;
+                }
+                bucket = group;
+                sim_event_push(device, &group->event, SIM_EVENT_GROUPS, end);
+        }
+}
+
+static bool mask_subset(const uint64_t *mask, const uint64_t *of)
+{
+        for (size_t i = 0; i < SIM_SM_WORDS; i++)
+                if (mask[i] & ~of[i])
+                        return false;
+        return true;
+}
+
+/* One kernel's turn; claimed: SMs that kernels before it keep. */
+static void round_job(ds_device *device, struct round *round, struct sim_job *job, uint64_t *claimed)
+{
+        const uint64_t *mask = job_mask(device, job);
+        uint64_t sms[SIM_SM_WORDS], any = 0;
+        bool bound;
+
+        if (mask_subset(mask, claimed))
+                return;
+        for (size_t i = 0; i < SIM_SM_WORDS; i++) {
+                sms[i] = mask[i] & ~claimed[i] & (job->fresh ? UINT64_MAX : device->sms_freed[i]);
+                any |= sms[i];
+        }
+        if (any)
+                job_place(device, round, job, sms);
+        if (!job->unplaced) {
+                ready_remove(device, job);
+                return;
+        }
+        bound = !job_allowance(job);
+        if (bound && job->claiming)
+                mask_or(device->sms_freed, mask);
+        job->claiming = !bound;
+        /* SMs that it did not look at for lack of allowance count as new */
+        job->fresh = bound;
+        if (!bound)
+                mask_or(claimed, mask);
+}
+
+void sim_blocks_round(ds_device *device)
+{
+        uint64_t claimed[SIM_SM_WORDS] = {};
+        struct round round = {};
+        struct sim_job *job, *next;
+
+        if (!device->round_due)
+                return;
+        for (size_t priority = 0; priority < DS_DEVICE_PRIORITIES; priority++) {
+                for (job = device->ready[priority].head; job; job = next) {
+                        next = job->ready_next;
+                        round_job(device, &round, job, claimed);
+                }
+        }
+        memset(device->sms_freed, 0, sizeof(device->sms_freed));
+        device->round_due = false;
+        round_time(device, &round);
+}
+
+/* --- ends --- */
+
+void sim_blocks_end(ds_device *device, struct sim_event *event)
+{
+        struct sim_group *group = DS_CONTAINER_OF(event, struct sim_group, event), *next;
+        struct sim_job *job;
+
+        for (; group; group = next) {
+                next = group->next;
+                job = group->job;
+                group_release(device, group);
+                if (!job->unplaced && !job->resident)
+                        sim_job_end(device, job, false);
+        }
+}
+
+/* Takes a group out of those that end at its time. */
+static void group_unlink(ds_device *device, struct sim_group *group)
+{
+        struct sim_group *next = group->next;
+
+        if (group->prev) {
+                group->prev->next = next;
+                if (next)
+                        next->prev = group->prev;
+                return;
+        }
+        if (!next) {
+                sim_event_remove(device, &group->event);
+                return;
+        }
+        /* the next one stands in the heap for the rest */
+        next->prev = NULL;
+        next->event = group->event;
+        device->heap[next->event.index] = &next->event;
+        group->event.index = 0;
+}
+
+void sim_blocks_kill(ds_device *device, struct sim_job *job)
+{
+        struct sim_group *group;
+
+        while ((group = job->groups)) {
+                group_unlink(device, group);
+                group_release(device, group);
+        }
+        if (job->unplaced)
+                ready_remove(device, job);
+        job->unplaced = 0;
+}

@@ -1,0 +1,299 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The virtual clock
+ *
+ * A heap of events ordered by time and, within one instant, by the order in which they were made, so that the same
+ * submissions give the same completions. Events live inside what they are about and leave the heap when that goes away:
+ * there are no stale ones. advance() moves from instant to instant until something is visible to the caller; it stops
+ * where a kernel begins whose cost is not known yet, and never sleeps.
+ *
+ * An end becomes visible notify_ns after it happened on the device; ends of work that was given up at once, since the
+ * clock may not move for whoever waits for them.
+ */
+#include <assert.h>
+#include <string.h>
+
+#include "device/sim/internal.h"
+#include "util/alloc.h"
+#include "util/error.h"
+
+/* --- heap --- */
+
+int sim_heap_reserve(ds_device *device, uint32_t n)
+{
+        struct sim_event **heap;
+
+        heap = ds_realloc(device->heap, (size_t)device->heap_capacity + n + 1, sizeof(*heap));
+        if (!heap)
+                return ds_error_origin(-ENOMEM);
+        device->heap = heap;
+        device->heap_capacity += n;
+        return 0;
+}
+
+static bool event_before(const struct sim_event *a, const struct sim_event *b)
+{
+        return a->time != b->time ? a->time < b->time : a->seq < b->seq;
+}
+
+static void heap_put(ds_device *device, uint32_t index, struct sim_event *event)
+{
+        device->heap[index] = event;
+        event->index = index;
+}
+
+/* Moves the event from the hole at index to where it belongs. */
+static void heap_sift(ds_device *device, uint32_t index, struct sim_event *event)
+{
+        uint32_t child;
+
+        for (; index > 1 && event_before(event, device->heap[index / 2]); index /= 2)
+                heap_put(device, index, device->heap[index / 2]);
+        for (; (child = index * 2) <= device->n_heap; index = child) {
+                if (child < device->n_heap && event_before(device->heap[child + 1], device->heap[child]))
+                        child++;
+                if (!event_before(device->heap[child], event))
+                        break;
+                heap_put(device, index, device->heap[child]);
+        }
+        heap_put(device, index, event);
+}
+
+void sim_event_push(ds_device *device, struct sim_event *event, enum sim_event_kind kind, uint64_t time)
+{
+        assert(!event->index);
+        assert(time >= device->now);
+        assert(device->n_heap < device->heap_capacity);
+        event->time = time;
+        event->kind = kind;
+        event->seq = device->event_seq++;
+        heap_sift(device, ++device->n_heap, event);
+}
+
+void sim_event_remove(ds_device *device, struct sim_event *event)
+{
+        uint32_t index = event->index;
+        struct sim_event *last;
+
+        if (!index)
+                return;
+        assert(device->heap[index] == event);
+        event->index = 0;
+        last = device->heap[device->n_heap--];
+        if (last != event)
+                heap_sift(device, index, last);
+}
+
+/* --- what happens at an instant --- */
+
+/* The front end takes a kernel: one at a time over the whole device. */
+static void job_begin(ds_device *device, struct sim_job *job)
+{
+        const struct sim_timing *t = &device->model->timing;
+        uint64_t begin = DS_MAX(device->now, device->issue_ns);
+
+        device->issue_ns = begin + t->issue_device_ns;
+        sim_event_push(device, &job->event, SIM_EVENT_START, begin + t->kernel_ns);
+}
+
+static uint64_t transfer_ns(const ds_device *device, const struct sim_job *job, enum ds_copy_kind *ret_engine)
+{
+        const struct sim_timing *t = &device->model->timing;
+        const uint32_t rates[_DS_COPY_MAX] = {
+                [DS_COPY_HTOD] = t->h2d_mbps,
+                [DS_COPY_DTOH] = t->d2h_mbps,
+                [DS_COPY_DTOD] = t->d2d_mbps,
+                [DS_COPY_HTOH] = t->h2h_mbps,
+        };
+        uint64_t bytes, rate;
+
+        if (job->kind == SIM_JOB_COPY) {
+                *ret_engine = job->copy.kind;
+                bytes = job->copy.width * job->copy.height;
+                rate = rates[job->copy.kind];
+        } else {
+                *ret_engine = DS_COPY_DTOD;
+                bytes = job->memset.width * job->memset.height * job->memset.element_size;
+                rate = t->memset_mbps;
+        }
+        return t->copy_ns + (uint64_t)((unsigned __int128)bytes * 1000 / rate);
+}
+
+/* The effect is there and the time has come. */
+static void job_run(ds_device *device, struct sim_job *job)
+{
+        enum ds_copy_kind engine;
+        uint64_t duration;
+
+        job->state = SIM_JOB_RUNNING;
+        if (job->kind == SIM_JOB_KERNEL) {
+                sim_blocks_ready(device, job);
+                return;
+        }
+        duration = transfer_ns(device, job, &engine);
+        job->start_ns = DS_MAX(device->now, device->engine_ns[engine]);
+        device->engine_ns[engine] = job->start_ns + duration;
+        sim_event_push(device, &job->event, SIM_EVENT_COPY_END, job->start_ns + duration);
+}
+
+/* Jobs that start at one instant go on together and in order, whichever effect was there first. */
+static void job_start(ds_device *device, struct sim_job *job)
+{
+        struct sim_fifo *waiting = &device->waiting;
+
+        job->state = SIM_JOB_WAITING;
+        job->order = device->order++;
+        job->ready_next = NULL;
+        *(waiting->tail ? &waiting->tail->ready_next : &waiting->head) = job;
+        waiting->tail = job;
+        if (job->effect == SIM_EFFECT_DONE)
+                return;
+        device->n_blockers++;
+        if (job->effect == SIM_EFFECT_NONE)
+                sim_stream_touch(device, job->stream);
+        else
+                sim_pool_promote(device, job);
+}
+
+static void waiting_run(ds_device *device)
+{
+        struct sim_job *job, *next;
+
+        job = device->waiting.head;
+        device->waiting = (struct sim_fifo){};
+        for (; job; job = next) {
+                next = job->ready_next;
+                job->ready_next = NULL;
+                job_run(device, job);
+        }
+}
+
+void sim_waiting_remove(ds_device *device, struct sim_job *job)
+{
+        struct sim_job **at = &device->waiting.head, *before = NULL;
+
+        for (; *at != job; at = &(*at)->ready_next)
+                before = *at;
+        *at = job->ready_next;
+        if (device->waiting.tail == job)
+                device->waiting.tail = before;
+        job->ready_next = NULL;
+        if (job->effect != SIM_EFFECT_DONE)
+                device->n_blockers--;
+}
+
+void sim_job_effected(ds_device *device, struct sim_job *job)
+{
+        if (job->state == SIM_JOB_WAITING) {
+                device->n_blockers--;
+        } else if (job->state == SIM_JOB_ENDING) {
+                device->n_blockers--;
+                sim_job_end(device, job, true);
+        }
+}
+
+static void event_fire(ds_device *device, struct sim_event *event)
+{
+        struct sim_job *job = DS_CONTAINER_OF(event, struct sim_job, event);
+
+        switch (event->kind) {
+        case SIM_EVENT_BEGIN:
+                job_begin(device, job);
+                break;
+        case SIM_EVENT_START:
+                job_start(device, job);
+                break;
+        case SIM_EVENT_COPY_END:
+                sim_job_end(device, job, false);
+                break;
+        case SIM_EVENT_DEADLINE:
+                job = DS_CONTAINER_OF(event, struct sim_job, deadline);
+                sim_job_give_up(device, job, DS_CUDA_LAUNCH_TIMEOUT, false);
+                break;
+        case SIM_EVENT_GROUPS:
+                sim_blocks_end(device, event);
+                break;
+        }
+}
+
+static bool ended_visible(const ds_device *device)
+{
+        return device->urgent.head || (device->ended.head && device->ended.head->visible_ns <= device->now);
+}
+
+static uint64_t next_time(const ds_device *device)
+{
+        uint64_t time = device->n_heap ? device->heap[1]->time : UINT64_MAX;
+
+        if (device->ended.head)
+                time = DS_MIN(time, device->ended.head->visible_ns);
+        return time;
+}
+
+/* Everything of this instant, what follows from it at the same instant included. */
+static void instant(ds_device *device)
+{
+        struct sim_event *event;
+
+        while (device->n_heap && device->heap[1]->time == device->now) {
+                event = device->heap[1];
+                sim_event_remove(device, event);
+                event_fire(device, event);
+                if (device->todo)
+                        sim_settle(device);
+        }
+}
+
+int sim_advance(ds_device *device, uint64_t limit_ns)
+{
+        bool moved = false;
+        uint64_t time;
+
+        sim_pool_collect(device);
+        sim_settle(device);
+        for (uint32_t step = 0; step < SIM_ADVANCE_STEPS; step++) {
+                if (ended_visible(device))
+                        return 0;
+                if (device->n_blockers)
+                        return moved ? 0 : -EAGAIN;
+                waiting_run(device);
+                sim_blocks_round(device);
+                time = next_time(device);
+                if (time == UINT64_MAX || time > limit_ns) {
+                        if (limit_ns != UINT64_MAX)
+                                device->now = DS_MAX(device->now, limit_ns);
+                        return -ETIME;
+                }
+                device->now = DS_MAX(device->now, time);
+                moved = true;
+                instant(device);
+        }
+        return 0;
+}
+
+uint64_t sim_now(ds_device *device)
+{
+        return device->now;
+}
+
+size_t sim_poll(ds_device *device, struct ds_completion *completions, size_t n)
+{
+        struct sim_job *job;
+        size_t i = 0;
+
+        sim_pool_collect(device);
+        sim_settle(device);
+        for (; i < n && ended_visible(device); i++) {
+                job = sim_fifo_pop(device->urgent.head ? &device->urgent : &device->ended);
+                completions[i] = (struct ds_completion){
+                        .token = job->token,
+                        .status = job->status,
+                        .start_ns = job->start_ns,
+                        .end_ns = job->end_ns,
+                };
+                if (job->status)
+                        memcpy(completions[i].message, job->message, sizeof(job->message));
+                sim_job_free(device, job);
+        }
+        return i;
+}

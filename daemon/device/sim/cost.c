@@ -1,0 +1,204 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * From what a block did to how long it takes
+ *
+ * A block is described by three numbers: its latency when it has an SM to itself (its longest warp's path: instructions
+ * one after another, plus what memory and barriers stall), how much of the SM's issue slots it keeps busy in that time,
+ * and the bytes it moves. blocks.c stretches the latency where SMs or the memory are oversubscribed. This is a first
+ * model: caches are part of one bandwidth figure, and what overlaps inside a warp is part of the stall constants.
+ *
+ * A launch keeps one entry per run of equal blocks, at most SIM_RUNS_MAX of them; past that neighbours are averaged in
+ * pairs. Everything is integer arithmetic: the same launch gives the same time everywhere.
+ */
+#include <assert.h>
+
+#include "device/sim/internal.h"
+#include "util/alloc.h"
+
+#define LATENCY_MAX (UINT64_C(1) << 42) /* more than an hour: keeps every product below 64 bits */
+#define BYTES_MAX (UINT64_C(1) << 50)
+#define SECTOR 32
+
+/* issue slots beyond the one every instruction takes, from units per SM: 128 FP lanes, 32 load/store, 16 special */
+#define SLOTS_MEMORY 3
+#define SLOTS_SPECIAL 7
+#define SLOTS_TENSOR 31
+
+#define STATIC_SECTORS 4 /* per memory instruction of a warp: 32 lanes of 4 bytes side by side */
+
+static uint64_t cycles_to_ns(const struct sim_model *model, uint64_t cycles)
+{
+        return (uint64_t)((unsigned __int128)cycles * 1000000 / model->clock_khz);
+}
+
+static uint64_t saturate(unsigned __int128 value, uint64_t limit)
+{
+        return value > limit ? limit : (uint64_t)value;
+}
+
+void sim_cost_run(const struct sim_model *model, const struct ds_interp_cost *cost, struct sim_run *ret)
+{
+        const struct sim_timing *t = &model->timing;
+        uint64_t instructions = cost->instructions ? cost->instructions : 1;
+        unsigned __int128 slots, path, memory, barriers;
+        uint64_t issue, latency;
+
+        slots = (unsigned __int128)cost->instructions +
+                (unsigned __int128)SLOTS_MEMORY * (cost->memory_instructions + cost->shared_instructions) +
+                (unsigned __int128)SLOTS_SPECIAL * cost->special_instructions +
+                (unsigned __int128)SLOTS_TENSOR * cost->tensor_instructions;
+        /* the longest warp's share of the block's memory instructions and barriers, by its share of all instructions */
+        memory = (unsigned __int128)cost->memory_instructions * cost->critical_path / instructions;
+        barriers = (unsigned __int128)cost->barriers * cost->critical_path / instructions;
+        path = (unsigned __int128)cost->critical_path * t->alu_cycles + memory * t->memory_stall +
+               barriers * t->barrier_stall;
+
+        issue = cycles_to_ns(model, saturate(slots / t->issue_width, LATENCY_MAX));
+        latency = t->block_ns + DS_MAX(issue, cycles_to_ns(model, saturate(path, LATENCY_MAX)));
+        *ret = (struct sim_run){
+                .latency_ns = DS_MAX(DS_MIN(latency, LATENCY_MAX), 1),
+                .bytes = saturate((unsigned __int128)cost->sectors * SECTOR, BYTES_MAX),
+                .n = 1,
+        };
+        ret->issue_ns = DS_MIN(issue, ret->latency_ns);
+}
+
+void sim_cost_static(const struct sim_model *model, const struct ds_device_kernel *kernel, const uint32_t *block,
+        struct sim_run *ret)
+{
+        uint64_t warps = DS_DIV_UP((uint64_t)block[0] * block[1] * block[2], 32);
+        struct ds_interp_cost cost = {
+                .instructions = kernel->static_instructions * warps,
+                .memory_instructions = kernel->static_memory * warps,
+                .special_instructions = kernel->static_special * warps,
+                .sectors = kernel->static_memory * warps * STATIC_SECTORS,
+                .critical_path = kernel->static_instructions,
+        };
+
+        if (kernel->hint_block_ns) {
+                *ret = (struct sim_run){
+                        .latency_ns = DS_MIN(kernel->hint_block_ns, LATENCY_MAX),
+                        .bytes = DS_MIN(kernel->hint_bytes, BYTES_MAX),
+                        .n = 1,
+                };
+                return;
+        }
+        sim_cost_run(model, &cost, ret);
+}
+
+void sim_costs_init(struct sim_costs *costs)
+{
+        *costs = (struct sim_costs){.runs = &costs->one, .capacity = 1};
+}
+
+void sim_costs_deinit(struct sim_costs *costs)
+{
+        if (costs->runs != &costs->one)
+                ds_free(costs->runs);
+        sim_costs_init(costs);
+}
+
+/* The average of all blocks of both, in *run. */
+static void run_merge(struct sim_run *run, const struct sim_run *more)
+{
+        unsigned __int128 n = (unsigned __int128)run->n + more->n;
+
+#define AVERAGE(field) \
+        (uint64_t)(((unsigned __int128)run->field * run->n + (unsigned __int128)more->field * more->n) / n)
+        *run = (struct sim_run){
+                .latency_ns = AVERAGE(latency_ns),
+                .issue_ns = AVERAGE(issue_ns),
+                .bytes = AVERAGE(bytes),
+                .n = (uint64_t)n,
+        };
+#undef AVERAGE
+        run->latency_ns = DS_MAX(run->latency_ns, 1);
+        run->issue_ns = DS_MIN(run->issue_ns, run->latency_ns);
+}
+
+static void costs_halve(struct sim_costs *costs)
+{
+        uint32_t n = 0;
+
+        for (uint32_t i = 0; i < costs->n_runs; i += 2, n++) {
+                costs->runs[n] = costs->runs[i];
+                if (i + 1 < costs->n_runs)
+                        run_merge(&costs->runs[n], &costs->runs[i + 1]);
+        }
+        costs->n_runs = n;
+}
+
+static bool costs_grow(struct sim_costs *costs)
+{
+        uint32_t capacity = costs->capacity * 4;
+        struct sim_run *runs;
+
+        runs = ds_realloc(costs->runs == &costs->one ? NULL : costs->runs, capacity, sizeof(*runs));
+        if (!runs)
+                return false;
+        if (costs->runs == &costs->one)
+                runs[0] = costs->one;
+        costs->runs = runs;
+        costs->capacity = capacity;
+        return true;
+}
+
+void sim_costs_add(struct sim_costs *costs, const struct sim_run *run)
+{
+        struct sim_run *last = costs->n_runs ? &costs->runs[costs->n_runs - 1] : NULL;
+
+        costs->n_blocks += run->n;
+        if (last && last->latency_ns == run->latency_ns && last->issue_ns == run->issue_ns &&
+                last->bytes == run->bytes) {
+                last->n += run->n;
+                return;
+        }
+        if (costs->n_runs == SIM_RUNS_MAX)
+                costs_halve(costs);
+        if (costs->n_runs == costs->capacity && !costs_grow(costs)) {
+                run_merge(&costs->runs[costs->n_runs - 1], run);
+                return;
+        }
+        costs->runs[costs->n_runs++] = *run;
+}
+
+void sim_costs_finish(struct sim_costs *costs, uint64_t limit)
+{
+        uint64_t factor, n;
+        struct sim_run *run;
+
+        if (!costs->n_runs) {
+                costs->runs[costs->n_runs++] = (struct sim_run){.latency_ns = 1, .n = 1};
+                costs->n_blocks = 1;
+        }
+        if (costs->n_blocks <= limit)
+                return;
+        factor = DS_DIV_UP(costs->n_blocks, limit);
+        costs->n_blocks = 0;
+        for (uint32_t i = 0; i < costs->n_runs; i++) {
+                run = &costs->runs[i];
+                /* a bundle is its blocks one after another; a run's last one may be smaller, all share what there is */
+                n = DS_DIV_UP(run->n, factor);
+                run->latency_ns = DS_MAX(saturate((unsigned __int128)run->latency_ns * run->n / n, LATENCY_MAX), 1);
+                run->issue_ns = saturate((unsigned __int128)run->issue_ns * run->n / n, run->latency_ns);
+                run->bytes = saturate((unsigned __int128)run->bytes * run->n / n, BYTES_MAX);
+                run->n = n;
+                costs->n_blocks += n;
+        }
+}
+
+void sim_need_of(const struct sim_model *model, const struct ds_device_kernel *kernel, const uint32_t *block,
+        uint32_t shared_bytes, struct sim_need *ret)
+{
+        /* CUDA's public occupancy rules: registers by warp in units of 256, four warps at a time; shared in units */
+        uint32_t unit = model->cc_major >= 8 ? 128 : 256;
+        uint32_t warps = DS_DIV_UP(block[0] * block[1] * block[2], 32);
+        uint32_t shared = kernel->info.static_shared + shared_bytes;
+
+        assert(block[0] * block[1] * block[2] <= 1024);
+        *ret = (struct sim_need){
+                .threads = warps * 32,
+                .registers = DS_ALIGN_UP(kernel->info.registers * 32, 256) * DS_ALIGN_UP(warps, 4),
+                .shared = DS_ALIGN_UP(shared + model->reserved_shared, unit),
+        };
+}

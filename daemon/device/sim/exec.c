@@ -1,0 +1,389 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Effects: the threads that execute kernels and copies
+ *
+ * Two threads (one on a machine with one CPU) take jobs from a queue. A kernel's blocks are run by one thread in
+ * increasing order, so that a launch gives the same bits wherever it runs. What a thread may touch is the job, the
+ * snapshot of the memory it was given, and its module's variables; results go back through a list under the pool's
+ * lock, and an eventfd tells the owner.
+ *
+ * A client's kernel can fault, loop for ever or be given up: the interpreter checks every access, every launch has an
+ * instruction budget, and the abort flag is seen at every backward branch, so that stopping the pool is quick.
+ */
+#include <inttypes.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "device/sim/internal.h"
+#include "util/alloc.h"
+#include "util/error.h"
+
+/* --- what a fault means to CUDA --- */
+
+static int32_t fault_status(enum ds_interp_fault fault)
+{
+        switch (fault) {
+        case DS_INTERP_OK:
+                return DS_CUDA_SUCCESS;
+        case DS_INTERP_FAULT_ADDRESS:
+                return DS_CUDA_ILLEGAL_ADDRESS;
+        case DS_INTERP_FAULT_MISALIGNED:
+                return DS_CUDA_MISALIGNED_ADDRESS;
+        case DS_INTERP_FAULT_ASSERT:
+                return DS_CUDA_ASSERT;
+        case DS_INTERP_FAULT_BUDGET:
+                return DS_CUDA_LAUNCH_TIMEOUT;
+        case DS_INTERP_FAULT_ILLEGAL:
+                return DS_CUDA_ILLEGAL_INSTRUCTION;
+        case DS_INTERP_FAULT_TRAP:
+        case DS_INTERP_FAULT_BARRIER:
+        case DS_INTERP_FAULT_STACK:
+        case DS_INTERP_FAULT_ABORTED:
+        case _DS_INTERP_FAULT_MAX:
+                break;
+        }
+        return DS_CUDA_LAUNCH_FAILED;
+}
+
+static void fault_report(struct sim_job *job, const struct ds_interp_result *result, const uint32_t *block)
+{
+        char where[32] = "";
+
+        if (result->fault == DS_INTERP_FAULT_ADDRESS || result->fault == DS_INTERP_FAULT_MISALIGNED)
+                snprintf(where, sizeof(where), " at 0x%" PRIx64, result->address);
+        sim_job_fail(job, fault_status(result->fault),
+                "kernel %.60s%s, block (%u,%u,%u) thread (%u,%u,%u), PTX line %u: %s", job->kernel->info.name, where,
+                block[0], block[1], block[2], result->thread[0], result->thread[1], result->thread[2], result->line,
+                result->message);
+}
+
+/* --- kernels --- */
+
+static uint64_t kernel_budget(const struct sim_model *model, const struct sim_job *job)
+{
+        unsigned __int128 deadline;
+
+        if (!job->deadline_ns)
+                return SIM_BUDGET_INSTRUCTIONS;
+        deadline = (unsigned __int128)job->deadline_ns * model->clock_khz / 1000000 * model->timing.issue_width;
+        return deadline < SIM_BUDGET_INSTRUCTIONS ? DS_MAX((uint64_t)deadline, SIM_BUDGET_BLOCK)
+                                                  : SIM_BUDGET_INSTRUCTIONS;
+}
+
+/* Runs one block; false when the launch is over with it. */
+static bool kernel_block(ds_device *device, struct sim_job *job, ds_interp_block *work, struct ds_interp_launch *launch,
+        const uint32_t *block, uint64_t *budget)
+{
+        struct ds_interp_result result;
+        struct sim_run run;
+        uint64_t used;
+        int r;
+
+        launch->max_instructions = *budget;
+        r = ds_interp_run_block(work, launch, block[0], block[1], block[2], &result);
+        if (r < 0) {
+                sim_job_fail(job, DS_CUDA_OUT_OF_MEMORY, "kernel %.60s: no host memory to execute a block in",
+                        job->kernel->info.name);
+                return false;
+        }
+        sim_cost_run(device->model, &result.cost, &run);
+        sim_costs_add(&job->costs, &run);
+        if (result.fault) {
+                fault_report(job, &result, block);
+                return false;
+        }
+        used = SIM_BUDGET_BLOCK + result.cost.instructions;
+        if (used >= *budget) {
+                sim_job_fail(job, DS_CUDA_LAUNCH_TIMEOUT, "kernel %.60s executed more instructions than a launch may",
+                        job->kernel->info.name);
+                return false;
+        }
+        *budget -= used;
+        return !atomic_load_explicit(&job->abort, memory_order_relaxed);
+}
+
+static void exec_kernel(ds_device *device, struct sim_job *job, ds_interp_block *work)
+{
+        struct ds_interp_launch launch = {
+                .kernel = job->kernel->code,
+                .grid = {job->grid[0], job->grid[1], job->grid[2]},
+                .block = {job->block[0], job->block[1], job->block[2]},
+                .dynamic_shared = job->shared_bytes,
+                .params = job->params,
+                .params_size = job->params_size,
+                .ranges = job->snapshot->ranges,
+                .n_ranges = job->snapshot->n_ranges,
+                .abort = &job->abort,
+                .clock_ns = job->clock_ns,
+                .n_sms = device->n_sms,
+        };
+        uint64_t budget = kernel_budget(device->model, job);
+        uint32_t block[3];
+        uint64_t n = 0;
+
+        for (block[2] = 0; block[2] < job->grid[2]; block[2]++) {
+                for (block[1] = 0; block[1] < job->grid[1]; block[1]++) {
+                        for (block[0] = 0; block[0] < job->grid[0]; block[0]++) {
+                                launch.sm_id = (uint32_t)(n++ % device->n_sms);
+                                if (!kernel_block(device, job, work, &launch, block, &budget))
+                                        return;
+                        }
+                }
+        }
+}
+
+/* --- copies --- */
+
+static bool transfer_covers(const struct sim_job *job, uint64_t va, uint64_t pitch, uint64_t width, uint64_t height)
+{
+        return sim_snapshot_covers(job->snapshot, va, (height - 1) * pitch + width);
+}
+
+static void exec_copy_row(struct sim_job *job, uint64_t dst, uint64_t src, uint64_t width)
+{
+        uint64_t n;
+
+        for (; width && !atomic_load_explicit(&job->abort, memory_order_relaxed); width -= n) {
+                n = DS_MIN(width, SIM_COPY_CHUNK);
+                memmove((void *)(uintptr_t)dst, (const void *)(uintptr_t)src, n);
+                dst += n;
+                src += n;
+        }
+}
+
+static void fill(void *p, uint32_t value, uint32_t size, uint64_t n)
+{
+        switch (size) {
+        case 1:
+                memset(p, (int)value, n);
+                break;
+        case 2:
+                for (uint64_t i = 0; i < n; i++)
+                        ((uint16_t *)p)[i] = (uint16_t)value;
+                break;
+        default:
+                for (uint64_t i = 0; i < n; i++)
+                        ((uint32_t *)p)[i] = value;
+        }
+}
+
+static void exec_fill_row(struct sim_job *job, uint64_t dst, uint64_t width)
+{
+        uint32_t size = job->memset.element_size;
+        uint64_t n;
+
+        for (; width && !atomic_load_explicit(&job->abort, memory_order_relaxed); width -= n) {
+                n = DS_MIN(width, SIM_COPY_CHUNK / size);
+                fill((void *)(uintptr_t)dst, job->memset.value, size, n);
+                dst += n * size;
+        }
+}
+
+void sim_exec_transfer(struct sim_job *job)
+{
+        const struct ds_copy *c = &job->copy;
+        const struct ds_memset *m = &job->memset;
+        bool ok;
+
+        if (job->kind == SIM_JOB_COPY) {
+                if (!c->width || !c->height)
+                        return;
+                ok = transfer_covers(job, c->dst, c->dst_pitch, c->width, c->height) &&
+                     transfer_covers(job, c->src, c->src_pitch, c->width, c->height);
+                for (uint64_t y = 0; ok && y < c->height; y++)
+                        exec_copy_row(job, c->dst + y * c->dst_pitch, c->src + y * c->src_pitch, c->width);
+        } else {
+                if (!m->width || !m->height)
+                        return;
+                ok = transfer_covers(job, m->dst, m->pitch, m->width * m->element_size, m->height);
+                for (uint64_t y = 0; ok && y < m->height; y++)
+                        exec_fill_row(job, m->dst + y * m->pitch, m->width);
+        }
+        if (!ok)
+                sim_job_fail(job, DS_CUDA_ILLEGAL_ADDRESS, "memory was unmapped before the %s ran",
+                        job->kind == SIM_JOB_COPY ? "copy" : "memset");
+}
+
+/* --- the pool --- */
+
+static struct sim_job *pool_take(struct sim_pool *pool)
+{
+        struct sim_job *job = pool->queue;
+
+        if (job) {
+                pool->queue = job->pool_next;
+                if (!pool->queue)
+                        pool->queue_tail = NULL;
+                job->pool_next = NULL;
+        }
+        return job;
+}
+
+static void pool_done(ds_device *device, struct sim_job *job)
+{
+        struct sim_pool *pool = &device->pool;
+        uint64_t one = 1;
+
+        job->pool_next = pool->done;
+        pool->done = job;
+        /* non-blocking; a full counter is readable already */
+        if (!atomic_fetch_add(&pool->n_done, 1) && write(device->event_fd, &one, sizeof(one)) < 0)
+                return;
+}
+
+static void *pool_main(void *arg)
+{
+        ds_device *device = arg;
+        struct sim_pool *pool = &device->pool;
+        ds_interp_block *work = ds_interp_block_new();
+        struct sim_job *job;
+
+        pthread_mutex_lock(&pool->lock);
+        while (!pool->closing) {
+                job = pool_take(pool);
+                if (!job) {
+                        pthread_cond_wait(&pool->work, &pool->lock);
+                        continue;
+                }
+                pthread_mutex_unlock(&pool->lock);
+                if (job->kind != SIM_JOB_KERNEL) {
+                        sim_exec_transfer(job);
+                } else if (work || (work = ds_interp_block_new())) {
+                        exec_kernel(device, job, work);
+                } else {
+                        sim_job_fail(job, DS_CUDA_OUT_OF_MEMORY, "no host memory to execute kernels in");
+                }
+                pthread_mutex_lock(&pool->lock);
+                pool_done(device, job);
+        }
+        pthread_mutex_unlock(&pool->lock);
+        ds_interp_block_free(work);
+        return NULL;
+}
+
+int sim_pool_start(ds_device *device)
+{
+        struct sim_pool *pool = &device->pool;
+        long cpus = sysconf(_SC_NPROCESSORS_ONLN);
+        sigset_t all, old;
+        int r = 0;
+
+        pthread_mutex_init(&pool->lock, NULL);
+        pthread_cond_init(&pool->work, NULL);
+        pool->ready = true;
+        sigfillset(&all);
+        pthread_sigmask(SIG_SETMASK, &all, &old);
+        while (!r && pool->n_threads < SIM_THREADS && pool->n_threads < DS_MAX(cpus, 1)) {
+                r = pthread_create(&pool->threads[pool->n_threads], NULL, pool_main, device);
+                pool->n_threads += !r;
+        }
+        pthread_sigmask(SIG_SETMASK, &old, NULL);
+        /* one thread is enough to work with */
+        return r && !pool->n_threads ? ds_error_origin(-r) : 0;
+}
+
+void sim_pool_stop(ds_device *device)
+{
+        struct sim_pool *pool = &device->pool;
+
+        if (!pool->ready)
+                return;
+        pthread_mutex_lock(&pool->lock);
+        pool->closing = true;
+        pthread_cond_broadcast(&pool->work);
+        pthread_mutex_unlock(&pool->lock);
+        while (pool->n_threads)
+                pthread_join(pool->threads[--pool->n_threads], NULL);
+        pthread_cond_destroy(&pool->work);
+        pthread_mutex_destroy(&pool->lock);
+        pool->ready = false;
+}
+
+static void pool_push(struct sim_pool *pool, struct sim_job *job, bool first)
+{
+        job->pool_next = first ? pool->queue : NULL;
+        if (first || !pool->queue)
+                pool->queue = job;
+        else
+                pool->queue_tail->pool_next = job;
+        if (!job->pool_next)
+                pool->queue_tail = job;
+}
+
+static bool pool_remove(struct sim_pool *pool, struct sim_job *job)
+{
+        struct sim_job **at = &pool->queue, *before = NULL;
+
+        for (; *at && *at != job; at = &(*at)->pool_next)
+                before = *at;
+        if (!*at)
+                return false;
+        *at = job->pool_next;
+        if (pool->queue_tail == job)
+                pool->queue_tail = before;
+        job->pool_next = NULL;
+        return true;
+}
+
+void sim_pool_submit(ds_device *device, struct sim_job *job, bool first)
+{
+        struct sim_pool *pool = &device->pool;
+
+        job->effect = SIM_EFFECT_SUBMITTED;
+        pthread_mutex_lock(&pool->lock);
+        pool_push(pool, job, first);
+        pthread_cond_signal(&pool->work);
+        pthread_mutex_unlock(&pool->lock);
+}
+
+bool sim_pool_cancel(ds_device *device, struct sim_job *job)
+{
+        struct sim_pool *pool = &device->pool;
+        bool removed;
+
+        pthread_mutex_lock(&pool->lock);
+        removed = pool_remove(pool, job);
+        pthread_mutex_unlock(&pool->lock);
+        return removed;
+}
+
+void sim_pool_promote(ds_device *device, struct sim_job *job)
+{
+        struct sim_pool *pool = &device->pool;
+
+        pthread_mutex_lock(&pool->lock);
+        if (pool_remove(pool, job))
+                pool_push(pool, job, true);
+        pthread_mutex_unlock(&pool->lock);
+}
+
+void sim_pool_collect(ds_device *device)
+{
+        struct sim_pool *pool = &device->pool;
+        struct sim_job *job, *next;
+        uint64_t count;
+
+        if (!atomic_load_explicit(&pool->n_done, memory_order_relaxed))
+                return;
+        pthread_mutex_lock(&pool->lock);
+        job = pool->done;
+        pool->done = NULL;
+        atomic_store(&pool->n_done, 0);
+        if (read(device->event_fd, &count, sizeof(count)) < 0)
+                count = 0; /* somebody else read it: the list is what counts */
+        pthread_mutex_unlock(&pool->lock);
+        for (; job; job = next) {
+                next = job->pool_next;
+                job->pool_next = NULL;
+                job->effect = SIM_EFFECT_DONE;
+                job->snapshot = sim_snapshot_put(job->snapshot);
+                if (job->kind == SIM_JOB_KERNEL)
+                        sim_costs_finish(&job->costs, SIM_BLOCKS_EXACT);
+                job->stream->effect_busy = false;
+                job->stream->effected = job->seq;
+                sim_stream_effected(device, job->stream);
+                sim_job_effected(device, job);
+        }
+}

@@ -1,0 +1,457 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The simulated device from inside: what its files share
+ *
+ *   sim.c      open, close, rungs, the vtable
+ *   space.c    slabs, mappings, what a space's work may touch
+ *   module.c   images to kernels
+ *   cost.c     what a block did, turned into time
+ *   work.c     streams and jobs: submission, order, abort, ends
+ *   exec.c     the threads that execute kernels and copies
+ *   blocks.c   blocks on SMs
+ *   clock.c    events, the virtual clock, poll
+ *
+ * A job lives twice. Its *effect* (the kernel's or copy's result in memory) is produced by an execution thread as soon
+ * as everything before it in its stream, and behind its fences, has been executed; that costs real time and no virtual
+ * time. Its *time* is played on the virtual clock: begin, blocks on SMs, end. The clock waits at a job's begin until
+ * its effect is there, because only then its cost is known. All state belongs to the owner thread; an execution thread
+ * touches the one job it was given, and hands it back through a locked list.
+ */
+#pragma once
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <sys/types.h>
+
+#include "device/device.h"
+#include "device/sim/model.h"
+#include "ptx/interp.h"
+#include "util/macro.h"
+
+#define SIM_GRANULARITY DS_MIB(2)
+#define SIM_SM_WORDS (SIM_SMS_MAX / 64)
+#define SIM_THREADS 2
+#define SIM_PARAMS_INLINE 256
+#define SIM_PARAMS_MAX 32764
+#define SIM_RUNS_MAX 4096           /* distinct block costs kept per launch */
+#define SIM_BLOCKS_EXACT (1u << 20) /* a launch of more blocks is timed in bundles of blocks */
+#define SIM_COPY_INLINE DS_KIB(64)  /* smaller copies are done by the owner thread itself */
+#define SIM_COPY_CHUNK DS_MIB(4)    /* between two looks at the abort flag */
+#define SIM_ADVANCE_STEPS 4096      /* instants per advance() */
+#define SIM_LOAD_ONE 1024           /* fixed point: one SM's issue slots, all of the memory's bandwidth */
+
+/*
+ * Warp instructions that one launch may execute when it has no deadline; with a deadline, the lesser of this and what
+ * one SM could issue in that time. Reaching it ends the launch with DS_CUDA_LAUNCH_TIMEOUT: an endless kernel of a
+ * client costs its session a minute or so of one CPU, not the device.
+ */
+#define SIM_BUDGET_INSTRUCTIONS (UINT64_C(1) << 30)
+#define SIM_BUDGET_BLOCK 64 /* what a block costs of the budget at least */
+
+struct sim_job;
+struct sim_stream;
+
+/* --- memory ----------------------------------------------------------------------------------------------------------
+ */
+
+enum sim_region_kind {
+        SIM_REGION_DEVICE,
+        SIM_REGION_HOST,
+        SIM_REGION_GLOBAL, /* a module's variable whose address was asked for */
+};
+
+/* One mapping; unmapped when the last snapshot that lists it is gone. */
+struct sim_region {
+        uint32_t refs;
+        enum sim_region_kind kind;
+        uint64_t va, size;
+        dev_t slab_dev;
+        ino_t slab_ino;
+        ds_device_module *module; /* GLOBAL: held */
+};
+
+/* What a space could touch at one moment; an executing job holds it, so that nothing is unmapped under it. */
+struct sim_snapshot {
+        uint32_t refs;
+        size_t n_regions, n_ranges;
+        struct sim_region **regions;
+        struct ds_interp_range *ranges; /* sorted, touching regions merged */
+};
+
+struct sim_space {
+        uint32_t id;
+        uint32_t in_flight;
+        struct sim_region **regions; /* sorted by va */
+        size_t n_regions;
+        struct sim_snapshot *snapshot; /* of the regions now, NULL when they changed */
+};
+
+/* A slab counts against the device's memory from mem_create, or its first mem_map, to its last mem_unmap. */
+struct sim_slab {
+        dev_t dev;
+        ino_t ino;
+        uint64_t size;
+        uint32_t mappings;
+        int fd; /* the number given out by mem_create; tells a slab that was closed before it was ever mapped */
+};
+
+/* --- cost and kernels ------------------------------------------------------------------------------------------------
+ */
+
+/* n blocks in a row that cost the same */
+struct sim_run {
+        uint64_t latency_ns; /* of a block that has an SM to itself */
+        uint64_t issue_ns;   /* of that, busy issue slots of the SM; <= latency_ns */
+        uint64_t bytes;      /* moved to and from memory */
+        uint64_t n;
+};
+
+struct sim_costs {
+        struct sim_run *runs; /* == &one until the second run */
+        struct sim_run one;
+        uint32_t n_runs, capacity;
+        uint64_t n_blocks;
+};
+
+/* What a block takes of an SM */
+struct sim_need {
+        uint32_t threads, registers, shared;
+};
+
+struct ds_device_kernel {
+        ds_device_module *module;
+        const ds_interp_kernel *code;
+        struct ds_kernel_info info;
+        uint64_t static_instructions, static_memory, static_special;
+        uint64_t hint_block_ns, hint_bytes; /* "+timing" only, 0 = none */
+        bool reads_clock;                   /* its effect depends on when it runs */
+};
+
+struct ds_device_module {
+        ds_device *device;
+        ds_device_module *next, *prev;
+        bool loaded;   /* not given back by the caller yet */
+        uint32_t refs; /* the caller, jobs, regions */
+        uint32_t space;
+        struct ds_ptx_module *ptx;
+        ds_interp *interp;
+        struct ds_device_kernel *kernels;
+        size_t n_kernels;
+};
+
+/* --- events ----------------------------------------------------------------------------------------------------------
+ */
+
+enum sim_event_kind {
+        SIM_EVENT_BEGIN,    /* the front end takes the job */
+        SIM_EVENT_START,    /* the kernel may place blocks, the copy may move bytes */
+        SIM_EVENT_COPY_END, /* */
+        SIM_EVENT_DEADLINE,
+        SIM_EVENT_GROUPS, /* blocks end */
+};
+
+struct sim_event {
+        uint64_t time, seq;
+        uint32_t index; /* in the heap, from 1; 0 = not in it */
+        enum sim_event_kind kind;
+};
+
+/* Blocks of one job that were placed on one SM at one time and cost the same: they end together. */
+struct sim_group {
+        struct sim_event event; /* in the heap if this is the first of the groups that end at its time */
+        struct sim_job *job;
+        uint32_t sm, n;
+        uint64_t latency_ns, sm_load, memory_load; /* the loads are of all n blocks */
+        struct sim_group *next, *prev;             /* that end at the same time */
+        struct sim_group *job_next, *job_prev;
+};
+
+/* --- jobs and streams ------------------------------------------------------------------------------------------------
+ */
+
+enum sim_job_kind {
+        SIM_JOB_KERNEL,
+        SIM_JOB_COPY,
+        SIM_JOB_MEMSET,
+        SIM_JOB_FENCE,
+};
+
+enum sim_job_state {
+        SIM_JOB_QUEUED,
+        SIM_JOB_ARMED,   /* its BEGIN or START event is in the heap */
+        SIM_JOB_WAITING, /* started at this instant; goes on when the effects of all such jobs are there */
+        SIM_JOB_RUNNING, /* kernel: on the ready list or resident; copy: moving */
+        SIM_JOB_ENDING,  /* given up, but a thread still executes it */
+        SIM_JOB_ENDED,
+};
+
+enum sim_effect {
+        SIM_EFFECT_NONE,
+        SIM_EFFECT_SUBMITTED, /* with the pool */
+        SIM_EFFECT_DONE,
+};
+
+struct sim_job {
+        struct sim_job *next;                    /* in the stream, then among the ended */
+        struct sim_job *ready_next, *ready_prev; /* kernels with blocks to place; jobs that wait for effects */
+        struct sim_job *pool_next;
+        struct sim_stream *stream;
+        struct sim_space *space;
+        struct sim_snapshot *snapshot; /* while its effect is under way */
+        enum sim_job_kind kind;
+        enum sim_job_state state;
+        enum sim_effect effect;
+        bool cancelled;  /* the session was aborted while it was queued */
+        int32_t verdict; /* why it was given up; overrides what its execution says */
+        uint64_t token, seq;
+        uint64_t submit_ns, start_ns, end_ns, visible_ns;
+        uint64_t clock_ns; /* what the kernel reads as time */
+        struct sim_event event, deadline;
+
+        union {
+                struct {
+                        const struct ds_device_kernel *kernel;
+                        uint32_t grid[3], block[3];
+                        uint32_t shared_bytes, max_resident;
+                        uint64_t deadline_ns;
+                        void *params;
+                        uint32_t params_size;
+                };
+                struct ds_copy copy;
+                struct ds_memset memset;
+                struct {
+                        struct sim_stream *from;
+                        uint64_t from_seq;
+                };
+        };
+
+        /* kernels on the SMs */
+        struct sim_costs costs;
+        struct sim_need need;
+        uint64_t order, unplaced;
+        uint32_t run; /* of costs, next to place */
+        uint64_t run_used;
+        uint32_t resident;
+        bool placed_any, fresh, claiming;
+        struct sim_group *groups;
+
+        /* written by the execution thread */
+        _Atomic uint32_t abort;
+        int32_t status;
+        char message[DS_DEVICE_MESSAGE_MAX];
+
+        uint8_t params_inline[SIM_PARAMS_INLINE];
+};
+
+/* An in-order queue. Only the head has a place on the clock; effects may be ahead of it. */
+struct sim_stream {
+        uint32_t id, rung, priority;
+        struct sim_job *head, *tail;
+        struct sim_job *effect_next; /* the first whose effect is not done */
+        bool effect_busy;
+        uint64_t submitted, effected, ended; /* sequence numbers */
+        uint64_t ended_ns;                   /* when `ended` moved last */
+        uint64_t free_ns, issue_ns;          /* earliest begin of the next job, of the next kernel */
+        /* streams whose next fence waits for this one, for its time and for its effects */
+        struct sim_stream *end_waiters, *end_wait_next;
+        struct sim_stream *effect_waiters, *effect_wait_next;
+        bool end_waiting, effect_waiting;
+        struct sim_stream *todo_next;
+        bool todo;
+};
+
+struct sim_rung {
+        struct ds_rung_info info;
+        uint64_t sms[SIM_SM_WORDS];
+        struct sim_stream streams[DS_DEVICE_PRIORITIES * DS_DEVICE_STREAMS_PER_RUNG];
+};
+
+struct sim_sm {
+        uint32_t id;                                 /* %smid; the array is in the order in which blocks are dealt */
+        uint32_t threads, blocks, registers, shared; /* free */
+        uint32_t resident;
+        uint64_t load;
+};
+
+struct sim_fifo {
+        struct sim_job *head, *tail;
+};
+
+struct sim_pool {
+        pthread_mutex_t lock;
+        pthread_cond_t work;
+        pthread_t threads[SIM_THREADS];
+        uint32_t n_threads;
+        bool closing, ready;
+        struct sim_job *queue, *queue_tail;
+        struct sim_job *done;
+        _Atomic uint32_t n_done;
+};
+
+struct ds_device {
+        const struct sim_model *model;
+        struct ds_device_info info;
+        bool timing_only;
+        int event_fd;
+
+        struct sim_slab *slabs;
+        size_t n_slabs;
+        uint64_t charged;
+        struct sim_space **spaces; /* sorted by id */
+        size_t n_spaces;
+        ds_device_module *modules;
+
+        struct sim_rung *rungs[DS_DEVICE_RUNGS_MAX];
+        uint32_t n_rungs;
+        struct sim_stream *todo, *todo_tail;
+        struct sim_job *free_jobs;
+
+        uint64_t now, event_seq, order;
+        struct sim_event **heap; /* from 1; room for every event that can exist */
+        uint32_t n_heap, heap_capacity;
+        uint32_t n_blockers;     /* jobs WAITING whose effect is not there, and jobs ENDING: the clock stands */
+        struct sim_fifo waiting; /* jobs WAITING in the clock's order, linked by ready_next */
+        struct sim_fifo urgent, ended;
+        uint64_t issue_ns;                /* earliest next kernel begin of the device */
+        uint64_t engine_ns[_DS_COPY_MAX]; /* when each copy engine is free */
+
+        uint32_t n_sms;
+        struct sim_sm sm[SIM_SMS_MAX];
+        uint64_t sms_freed[SIM_SM_WORDS]; /* that got room since the last round */
+        uint64_t memory_load;
+        struct sim_fifo ready[DS_DEVICE_PRIORITIES]; /* linked by ready_next, ready_prev */
+        bool round_due;
+        struct sim_group *groups, *free_groups;
+
+        struct sim_pool pool;
+};
+
+/* --- space.c --- */
+struct sim_space *sim_space_find(const ds_device *device, uint32_t id);
+int sim_space_add(ds_device *device, uint32_t id);
+int sim_space_remove(ds_device *device, uint32_t id);
+void sim_spaces_free(ds_device *device);
+int sim_mem_create(ds_device *device, uint64_t size, int *ret_fd);
+int sim_mem_map(ds_device *device, uint32_t space, int fd, uint64_t va, uint64_t size);
+int sim_mem_unmap(ds_device *device, uint32_t space, uint64_t va, uint64_t size);
+int sim_host_map(ds_device *device, uint32_t space, int fd, uint64_t va, uint64_t size);
+int sim_host_unmap(ds_device *device, uint32_t space, uint64_t va, uint64_t size);
+/* A module's variable becomes memory of the space; asked for twice is fine. */
+int sim_space_add_global(struct sim_space *space, ds_device_module *module, uint64_t va, uint64_t size);
+void sim_space_drop_globals(struct sim_space *space, const ds_device_module *module);
+/* A reference to what the space may touch now, NULL when out of memory. */
+struct sim_snapshot *sim_snapshot_get(struct sim_space *space);
+struct sim_snapshot *sim_snapshot_put(struct sim_snapshot *snapshot);
+/* True when all size bytes at va lie in one range of the space. */
+bool sim_space_covers(struct sim_space *space, uint64_t va, uint64_t size);
+bool sim_snapshot_covers(const struct sim_snapshot *snapshot, uint64_t va, uint64_t size);
+
+/* --- module.c --- */
+int sim_module_load(ds_device *device, uint32_t space, const void *image, size_t size, char *log, size_t log_size,
+        ds_device_module **ret);
+ds_device_module *sim_module_unload(ds_device *device, ds_device_module *module);
+void sim_module_put(ds_device_module *module);
+void sim_modules_free(ds_device *device);
+const ds_device_kernel *sim_kernel_find(ds_device_module *module, const char *name);
+const ds_device_kernel *sim_kernel_at(ds_device_module *module, size_t index);
+const struct ds_kernel_info *sim_kernel_info(const ds_device_kernel *kernel);
+int sim_global_find(ds_device_module *module, const char *name, uint64_t *ret_va, uint64_t *ret_size);
+int sim_module_has_globals(ds_device_module *module);
+
+/* --- cost.c --- */
+void sim_cost_run(const struct sim_model *model, const struct ds_interp_cost *cost, struct sim_run *ret);
+/* What a kernel of a timing-only device costs: its instructions once each, in every warp. */
+void sim_cost_static(const struct sim_model *model, const struct ds_device_kernel *kernel, const uint32_t *block,
+        struct sim_run *ret);
+void sim_costs_init(struct sim_costs *costs);
+void sim_costs_deinit(struct sim_costs *costs);
+/* Never fails: when memory is short, what it adds is averaged into what is there. */
+void sim_costs_add(struct sim_costs *costs, const struct sim_run *run);
+/* Bundles blocks so that at most `limit` (and at least one) are left to place. */
+void sim_costs_finish(struct sim_costs *costs, uint64_t limit);
+void sim_need_of(const struct sim_model *model, const struct ds_device_kernel *kernel, const uint32_t *block,
+        uint32_t shared_bytes, struct sim_need *ret);
+
+/* --- work.c --- */
+void sim_streams_init(struct sim_rung *rung, uint32_t id);
+struct sim_stream *sim_stream_find(ds_device *device, uint32_t id);
+int sim_launch(ds_device *device, const struct ds_launch *launch, uint64_t token);
+int sim_copy(ds_device *device, const struct ds_copy *copy, uint64_t token);
+int sim_memset(ds_device *device, const struct ds_memset *memset, uint64_t token);
+int sim_fence(ds_device *device, uint32_t from, uint32_t to);
+void sim_abort(ds_device *device, uint32_t space);
+/* Stops the pool and frees every job, finished or not. */
+void sim_jobs_free(ds_device *device);
+void sim_job_free(ds_device *device, struct sim_job *job);
+/* Whatever follows from what changed: effects started, heads armed. */
+void sim_settle(ds_device *device);
+void sim_stream_touch(ds_device *device, struct sim_stream *stream);
+/* The stream's `effected` moved: those that wait for it may go on. */
+void sim_stream_effected(ds_device *device, struct sim_stream *stream);
+/* The job's time is over, with this status; it must be its stream's head. */
+void sim_job_end(ds_device *device, struct sim_job *job, bool urgent);
+/* The same for a job that is given up at any point, with the reason as its status. */
+void sim_job_give_up(ds_device *device, struct sim_job *job, int32_t verdict, bool urgent);
+/* The job's status and words; the first one stays. */
+void sim_job_fail(struct sim_job *job, int32_t status, const char *fmt, ...) ds_printf(3, 4);
+/* The effect is there: called for jobs that come back from the pool. */
+void sim_job_effected(ds_device *device, struct sim_job *job);
+
+/* --- exec.c --- */
+int sim_pool_start(ds_device *device);
+void sim_pool_stop(ds_device *device);
+void sim_pool_submit(ds_device *device, struct sim_job *job, bool first);
+/* True when the job was still queued and is not any more. */
+bool sim_pool_cancel(ds_device *device, struct sim_job *job);
+void sim_pool_promote(ds_device *device, struct sim_job *job);
+/* Takes back what was finished. */
+void sim_pool_collect(ds_device *device);
+/* The effect of a copy or memset, here and now. */
+void sim_exec_transfer(struct sim_job *job);
+
+/* --- blocks.c --- */
+int sim_blocks_init(ds_device *device);
+void sim_blocks_deinit(ds_device *device);
+bool sim_blocks_fit(const ds_device *device, const struct sim_need *need);
+void sim_blocks_ready(ds_device *device, struct sim_job *job);
+/* Takes the job's blocks off the SMs and off the ready list. */
+void sim_blocks_kill(ds_device *device, struct sim_job *job);
+/* Places what fits at this instant. */
+void sim_blocks_round(ds_device *device);
+/* The groups that end with this event. */
+void sim_blocks_end(ds_device *device, struct sim_event *event);
+
+/* --- clock.c --- */
+/* Makes room for n more events; the only step of the clock that can fail. */
+int sim_heap_reserve(ds_device *device, uint32_t n);
+void sim_event_push(ds_device *device, struct sim_event *event, enum sim_event_kind kind, uint64_t time);
+void sim_event_remove(ds_device *device, struct sim_event *event);
+/* Takes a WAITING job out of the line. */
+void sim_waiting_remove(ds_device *device, struct sim_job *job);
+size_t sim_poll(ds_device *device, struct ds_completion *completions, size_t n);
+int sim_advance(ds_device *device, uint64_t limit_ns);
+uint64_t sim_now(ds_device *device);
+
+static inline void sim_fifo_push(struct sim_fifo *fifo, struct sim_job *job)
+{
+        job->next = NULL;
+        if (fifo->tail)
+                fifo->tail->next = job;
+        else
+                fifo->head = job;
+        fifo->tail = job;
+}
+
+static inline struct sim_job *sim_fifo_pop(struct sim_fifo *fifo)
+{
+        struct sim_job *job = fifo->head;
+
+        if (job) {
+                fifo->head = job->next;
+                if (!fifo->head)
+                        fifo->tail = NULL;
+                job->next = NULL;
+        }
+        return job;
+}

@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The GPU models that the simulated device can be
+ *
+ * One row per model: what CUDA reports about it, what bounds residency on an SM, and the constants of the timing
+ * model. A row says where its timing constants come from. Nothing here has state.
+ */
+#pragma once
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "device/device.h"
+
+#define SIM_GPCS_MAX 12
+#define SIM_SMS_MAX (DS_DEVICE_TPCS_MAX * 2)
+
+/* Times in ns, rates in MB/s (bytes per microsecond). */
+struct sim_timing {
+        uint32_t launch_ns;       /* from submission to the kernel's begin on an idle device */
+        uint32_t kernel_ns;       /* from a kernel's begin to its first block */
+        uint32_t block_ns;        /* a block that executes nothing */
+        uint32_t notify_ns;       /* from an end on the device to the host seeing it */
+        uint32_t gap_ns;          /* from an end to the begin of the next operation of the stream */
+        uint32_t fence_ns;        /* added to gap_ns where the wait crosses streams */
+        uint32_t issue_stream_ns; /* between two kernel begins of one stream */
+        uint32_t issue_device_ns; /* between two kernel begins of the device */
+        uint32_t copy_ns;         /* a copy of nothing */
+        uint32_t h2d_mbps, d2h_mbps, d2d_mbps, memset_mbps, h2h_mbps;
+        uint32_t kernel_mbps;  /* what kernels get out of L2 and VRAM together */
+        uint32_t issue_width;  /* warp instructions per cycle and SM */
+        uint32_t alu_cycles;   /* from one instruction of a warp to its next */
+        uint32_t memory_stall; /* cycles a memory instruction adds to its warp's path */
+        uint32_t barrier_stall;
+};
+
+struct sim_model {
+        const char *name;
+        const char *source; /* of the timing constants */
+        uint32_t cc_major, cc_minor;
+        uint32_t n_tpcs, sms_per_tpc;
+        uint8_t gpc_tpcs[SIM_GPCS_MAX]; /* TPCs of each GPC; TPC numbers are dealt to the GPCs in turn */
+        uint64_t memory_bytes;
+        uint32_t l2_bytes, bus_bits;
+        uint32_t clock_khz, memory_clock_khz;
+        uint32_t copy_engines;
+        /* one SM */
+        uint32_t sm_threads, sm_blocks, sm_registers, sm_shared;
+        uint32_t block_shared, block_shared_optin, reserved_shared;
+        uint32_t double_ratio; /* single to double precision throughput */
+        struct sim_timing timing;
+};
+
+/* The row called name (length bytes), or NULL. */
+const struct sim_model *sim_model_find(const char *name, size_t length);
+/* The n-th row, or NULL past the end. */
+const struct sim_model *sim_model_at(size_t n);
+/* Which GPC a TPC belongs to, and its rank in it. */
+void sim_model_gpc(const struct sim_model *model, uint32_t tpc, uint32_t *ret_gpc, uint32_t *ret_rank);
+/* Fills everything of *info except memory_bytes and slab_granularity. */
+void sim_model_info(const struct sim_model *model, struct ds_device_info *info);

@@ -1,0 +1,354 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * From an image to kernels
+ *
+ * The simulated device executes PTX of any target, so it takes the entry that fits its compute capability best and any
+ * other PTX when there is none; machine code alone is refused as CUDA refuses code for another GPU. The text is parsed
+ * and validated by the PTX front end and made ready by the interpreter; what either of them does not accept becomes
+ * DS_CUDA_INVALID_PTX with their diagnostics, line numbers included.
+ *
+ * A timing-only device never executes the code. What a block costs is then its kernel's instructions, once each, or
+ * what a comment in the text says, so that a schedule can be studied with measured durations:
+ *      // detshare-sim: KERNEL block_ns=20000 bytes=65536
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "device/sim/internal.h"
+#include "image/image.h"
+#include "ptx/ir.h"
+#include "util/alloc.h"
+#include "util/error.h"
+
+#define HINT "// detshare-sim:"
+
+/* --- what the instructions say --- */
+
+static bool operand_reads_clock(const struct ds_ptx_operand *operand)
+{
+        if (operand->kind != DS_PTX_OPERAND_SREG)
+                return false;
+        switch (operand->sreg) {
+        case DS_PTX_SREG_CLOCK:
+        case DS_PTX_SREG_CLOCK_HI:
+        case DS_PTX_SREG_CLOCK64:
+        case DS_PTX_SREG_GLOBALTIMER:
+        case DS_PTX_SREG_GLOBALTIMER_LO:
+        case DS_PTX_SREG_GLOBALTIMER_HI:
+                return true;
+        default:
+                return false;
+        }
+}
+
+static bool function_reads_clock(const struct ds_ptx_function *function)
+{
+        for (uint32_t i = 0; i < function->n_instrs; i++)
+                for (uint32_t k = 0; k < function->instrs[i].n_operands; k++)
+                        if (operand_reads_clock(&function->instrs[i].operands[k]))
+                                return true;
+        return false;
+}
+
+static bool module_reads_clock(const struct ds_ptx_module *ptx)
+{
+        for (uint32_t i = 0; i < ptx->n_functions; i++)
+                if (function_reads_clock(ptx->functions[i]))
+                        return true;
+        return false;
+}
+
+static void kernel_count(struct ds_device_kernel *kernel, const struct ds_ptx_module *ptx)
+{
+        const struct ds_ptx_function *function = NULL;
+        uint8_t class;
+
+        for (uint32_t i = 0; i < ptx->n_functions; i++)
+                if (ptx->functions[i]->has_body && !strcmp(ptx->functions[i]->name, kernel->info.name))
+                        function = ptx->functions[i];
+        if (!function)
+                return;
+        kernel->static_instructions = function->n_instrs;
+        for (uint32_t i = 0; i < function->n_instrs; i++) {
+                class = ds_ptx_op_info(function->instrs[i].op)->class;
+                kernel->static_memory += class == DS_PTX_CLASS_MEMORY || class == DS_PTX_CLASS_ATOMIC;
+                kernel->static_special += class == DS_PTX_CLASS_SPECIAL;
+        }
+}
+
+/* --- hints for timing-only devices --- */
+
+static uint64_t hint_value(const char *line, const char *key)
+{
+        const char *at = strstr(line, key);
+
+        return at ? strtoull(at + strlen(key), NULL, 10) : 0;
+}
+
+static void hint_line(ds_device_module *module, const char *line)
+{
+        const ds_device_kernel *found;
+        struct ds_device_kernel *kernel;
+        char name[256];
+
+        if (sscanf(line, "%255s", name) != 1)
+                return;
+        found = sim_kernel_find(module, name);
+        if (!found)
+                return;
+        kernel = &module->kernels[found - module->kernels];
+        kernel->hint_block_ns = hint_value(line, "block_ns=");
+        kernel->hint_bytes = hint_value(line, "bytes=");
+}
+
+static void module_hints(ds_device_module *module, const char *text)
+{
+        char line[512];
+        const char *at, *end;
+        size_t n;
+
+        for (at = strstr(text, HINT); at; at = strstr(end, HINT)) {
+                at += strlen(HINT);
+                end = at + strcspn(at, "\n");
+                n = DS_MIN((size_t)(end - at), sizeof(line) - 1);
+                memcpy(line, at, n);
+                line[n] = 0;
+                hint_line(module, line);
+        }
+}
+
+/* --- kernels --- */
+
+static int kernel_init(
+        ds_device *device, ds_device_module *module, struct ds_device_kernel *kernel, const ds_interp_kernel *code)
+{
+        const struct ds_interp_kernel_info *info = ds_interp_kernel_info(code);
+        struct ds_kernel_param *params;
+
+        params = ds_alloc0(info->n_params, sizeof(*params));
+        if (!params)
+                return ds_error_origin(-ENOMEM);
+        for (uint32_t i = 0; i < info->n_params; i++)
+                params[i] = (struct ds_kernel_param){.offset = info->params[i].offset, .size = info->params[i].size};
+        kernel->module = module;
+        kernel->code = code;
+        kernel->info = (struct ds_kernel_info){
+                .name = info->name,
+                .n_params = info->n_params,
+                .params = params,
+                .params_size = info->params_size,
+                .max_threads = info->max_threads,
+                .static_shared = info->static_shared,
+                .local_bytes = info->local_bytes,
+                .const_bytes = info->const_bytes,
+                .registers = info->registers,
+                .ptx_version = info->target,
+                .binary_version = device->info.cc_major * 10 + device->info.cc_minor,
+        };
+        kernel_count(kernel, module->ptx);
+        return 0;
+}
+
+static int module_kernels(ds_device *device, ds_device_module *module)
+{
+        const ds_interp_kernel *code;
+        bool reads_clock = module_reads_clock(module->ptx);
+        size_t n = 0;
+        int r;
+
+        while (ds_interp_kernel_at(module->interp, n))
+                n++;
+        module->kernels = ds_alloc0(n, sizeof(*module->kernels));
+        if (!module->kernels)
+                return ds_error_origin(-ENOMEM);
+        for (; (code = ds_interp_kernel_at(module->interp, module->n_kernels)); module->n_kernels++) {
+                r = kernel_init(device, module, &module->kernels[module->n_kernels], code);
+                if (r < 0)
+                        return ds_error_trace(r);
+                module->kernels[module->n_kernels].reads_clock = reads_clock;
+        }
+        return 0;
+}
+
+/* --- modules --- */
+
+static ds_device_module *module_free(ds_device_module *module)
+{
+        if (!module)
+                return NULL;
+        for (size_t i = 0; i < module->n_kernels; i++)
+                ds_free((void *)module->kernels[i].info.params);
+        ds_free(module->kernels);
+        ds_interp_free(module->interp);
+        ds_ptx_module_free(module->ptx);
+        return ds_free(module);
+}
+
+static void module_freep(ds_device_module **module)
+{
+        *module = module_free(*module);
+}
+
+void sim_module_put(ds_device_module *module)
+{
+        if (--module->refs)
+                return;
+        *(module->prev ? &module->prev->next : &module->device->modules) = module->next;
+        if (module->next)
+                module->next->prev = module->prev;
+        module_free(module);
+}
+
+ds_device_module *sim_module_unload(ds_device *device, ds_device_module *module)
+{
+        struct sim_space *space;
+
+        if (!module)
+                return NULL;
+        space = sim_space_find(device, module->space);
+        if (space)
+                sim_space_drop_globals(space, module);
+        module->loaded = false;
+        sim_module_put(module);
+        return NULL;
+}
+
+void sim_modules_free(ds_device *device)
+{
+        ds_device_module *module, *next;
+
+        for (module = device->modules; module; module = next) {
+                next = module->next;
+                if (module->loaded)
+                        sim_module_unload(device, module);
+        }
+}
+
+/* The PTX text for this device, or a contract code with a sentence in log. */
+static int image_text(ds_device *device, const void *bytes, size_t size, char *log, size_t log_size, char **ret_text,
+        size_t *ret_length)
+{
+        ds_cleanup(ds_image_freep) ds_image *image = NULL;
+        size_t index;
+        int r;
+
+        r = ds_image_open(bytes, size, log, log_size, &image);
+        if (r < 0)
+                return ds_error_trace(r);
+        if (r)
+                return DS_CUDA_INVALID_IMAGE;
+        r = ds_image_choose_ptx(image, device->info.cc_major * 10 + device->info.cc_minor, 1, &index);
+        if (r < 0) {
+                snprintf(log, log_size,
+                        "the image holds machine code only (%zu entries, none of them PTX): a simulated GPU executes "
+                        "PTX",
+                        ds_image_count(image));
+                return DS_CUDA_NO_BINARY_FOR_GPU;
+        }
+        r = ds_image_ptx(image, index, log, log_size, ret_text, ret_length);
+        if (r < 0)
+                return ds_error_trace(r);
+        return r ? DS_CUDA_INVALID_IMAGE : 0;
+}
+
+static int module_build(
+        ds_device *device, ds_device_module *module, const char *text, size_t length, char *log, size_t log_size)
+{
+        ds_cleanup(ds_freep) struct ds_ptx_diags *diags = NULL;
+        int r;
+
+        diags = ds_alloc0(1, sizeof(*diags));
+        if (!diags)
+                return ds_error_origin(-ENOMEM);
+        r = ds_ptx_parse(text, length, 0, diags, &module->ptx);
+        if (!r)
+                r = ds_interp_new(module->ptx, diags, &module->interp);
+        if (r > 0) {
+                ds_ptx_diags_format(diags, "ptx", log, log_size);
+                return DS_CUDA_INVALID_PTX;
+        }
+        if (!r)
+                r = module_kernels(device, module);
+        if (!r && device->timing_only)
+                module_hints(module, text);
+        return r < 0 ? ds_error_trace(r) : 0;
+}
+
+int sim_module_load(ds_device *device, uint32_t space, const void *image, size_t size, char *log, size_t log_size,
+        ds_device_module **ret)
+{
+        ds_cleanup(module_freep) ds_device_module *module = NULL;
+        ds_cleanup(ds_freep) char *text = NULL;
+        size_t length = 0;
+        int r;
+
+        if (log_size)
+                log[0] = 0;
+        if (!sim_space_find(device, space))
+                return ds_error_origin(-ENOENT);
+        r = image_text(device, image, size, log, log_size, &text, &length);
+        if (!r) {
+                module = ds_alloc0(1, sizeof(*module));
+                r = module ? module_build(device, module, text, length, log, log_size) : ds_error_origin(-ENOMEM);
+        }
+        if (r == -ENOMEM) {
+                snprintf(log, log_size, "the module needs more host memory than there is, or than one module may take");
+                return DS_CUDA_OUT_OF_MEMORY;
+        }
+        if (r)
+                return r;
+        module->device = device;
+        module->refs = 1;
+        module->loaded = true;
+        module->space = space;
+        module->next = device->modules;
+        if (module->next)
+                module->next->prev = module;
+        device->modules = module;
+        *ret = DS_TAKE_PTR(module);
+        return 0;
+}
+
+const ds_device_kernel *sim_kernel_find(ds_device_module *module, const char *name)
+{
+        for (size_t i = 0; i < module->n_kernels; i++)
+                if (!strcmp(module->kernels[i].info.name, name))
+                        return &module->kernels[i];
+        return NULL;
+}
+
+const ds_device_kernel *sim_kernel_at(ds_device_module *module, size_t index)
+{
+        return index < module->n_kernels ? &module->kernels[index] : NULL;
+}
+
+const struct ds_kernel_info *sim_kernel_info(const ds_device_kernel *kernel)
+{
+        return &kernel->info;
+}
+
+int sim_global_find(ds_device_module *module, const char *name, uint64_t *ret_va, uint64_t *ret_size)
+{
+        struct sim_space *space = sim_space_find(module->device, module->space);
+        uint64_t va, size;
+        int r;
+
+        r = ds_interp_find_global(module->interp, name, &va, &size);
+        if (r < 0)
+                return r;
+        /* whoever knows the address may copy from and to it, and pass it to kernels of other modules */
+        if (space) {
+                r = sim_space_add_global(space, module, va, size);
+                if (r < 0)
+                        return ds_error_trace(r);
+        }
+        *ret_va = va;
+        *ret_size = size;
+        return 0;
+}
+
+int sim_module_has_globals(ds_device_module *module)
+{
+        return ds_interp_has_globals(module->interp);
+}

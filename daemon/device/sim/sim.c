@@ -1,0 +1,189 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The simulated GPU: opening, closing, rungs, and the vtable
+ *
+ * A specification is MODEL[,MODEL...][+timing]: the first model is this device. With +timing kernels are checked and
+ * timed but not executed (copies and memsets are). The device's memory is the model's or half of this machine's RAM,
+ * whichever is less: slabs are host memory.
+ *
+ * See internal.h for how the parts work together.
+ */
+#include "device/sim/sim.h"
+
+#include <string.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include "device/sim/internal.h"
+#include "util/alloc.h"
+#include "util/error.h"
+#include "util/log.h"
+
+#define SUFFIX_TIMING "+timing"
+
+static ds_device *sim_close(ds_device *device)
+{
+        if (!device)
+                return NULL;
+        sim_jobs_free(device);
+        sim_modules_free(device);
+        sim_spaces_free(device);
+        sim_blocks_deinit(device);
+        while (device->n_rungs)
+                ds_free(device->rungs[--device->n_rungs]);
+        ds_free(device->heap);
+        ds_close(device->event_fd);
+        return ds_free(device);
+}
+
+static void sim_closep(ds_device **device)
+{
+        *device = sim_close(*device);
+}
+
+/* The model that a specification names, NULL with a line in the log when it is none of ours. */
+static const struct sim_model *spec_parse(const char *spec, bool *ret_timing)
+{
+        const char *plus = strchr(spec, '+');
+        size_t length = plus ? (size_t)(plus - spec) : strlen(spec), first = strcspn(spec, ",+");
+        const struct sim_model *model;
+
+        if (plus && strcmp(plus, SUFFIX_TIMING)) {
+                ds_log(DS_LOG_ERROR, "sim:%s: unknown suffix '%s', there is %s only", spec, plus, SUFFIX_TIMING);
+                return NULL;
+        }
+        if (first < length) {
+                ds_log(DS_LOG_ERROR, "sim:%s: one simulated GPU per daemon for now, name one model", spec);
+                return NULL;
+        }
+        model = sim_model_find(spec, length);
+        if (!model)
+                ds_log(DS_LOG_ERROR, "sim:%s: no such model, there are h200, a2000, p40 and gtx1080", spec);
+        *ret_timing = plus != NULL;
+        return model;
+}
+
+static uint64_t host_memory(void)
+{
+        long pages = sysconf(_SC_PHYS_PAGES), size = sysconf(_SC_PAGESIZE);
+
+        return pages > 0 && size > 0 ? (uint64_t)pages * (uint64_t)size : 0;
+}
+
+static int sim_open(const char *spec, ds_device **ret)
+{
+        ds_cleanup(sim_closep) ds_device *device = NULL;
+        const struct sim_model *model;
+        bool timing;
+        int r;
+
+        model = spec_parse(spec, &timing);
+        if (!model)
+                return -ENODEV;
+        device = ds_alloc0(1, sizeof(*device));
+        if (!device)
+                return ds_error_origin(-ENOMEM);
+        device->event_fd = -1;
+        device->model = model;
+        device->timing_only = timing;
+        sim_model_info(model, &device->info);
+        device->info.slab_granularity = SIM_GRANULARITY;
+        device->info.memory_bytes = DS_MIN(model->memory_bytes, host_memory() / 2) & ~(SIM_GRANULARITY - 1);
+        device->event_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+        if (device->event_fd < 0)
+                return ds_error_origin(-errno);
+        r = sim_blocks_init(device);
+        if (r < 0)
+                return ds_error_trace(r);
+        r = sim_pool_start(device);
+        if (r < 0)
+                return ds_error_trace(r);
+        *ret = DS_TAKE_PTR(device);
+        return 0;
+}
+
+static const struct ds_device_info *sim_info(ds_device *device)
+{
+        return &device->info;
+}
+
+static int sim_rung_create(ds_device *device, const struct ds_tpc_mask *mask, uint32_t *ret_rung)
+{
+        const struct sim_model *model = device->model;
+        ds_cleanup(ds_freep) struct sim_rung *rung = NULL;
+        uint32_t tpc;
+        int r;
+
+        if (device->n_rungs == DS_DEVICE_RUNGS_MAX)
+                return ds_error_origin(-ENOSPC);
+        rung = ds_alloc0(1, sizeof(*rung));
+        if (!rung)
+                return ds_error_origin(-ENOMEM);
+        rung->info.mask = *mask;
+        for (tpc = 0; tpc < DS_DEVICE_TPCS_MAX; tpc++) {
+                if (!(mask->word[tpc / 64] >> tpc % 64 & 1))
+                        continue;
+                if (tpc >= model->n_tpcs)
+                        return ds_error_origin(-EINVAL);
+                rung->info.n_tpcs++;
+        }
+        if (!rung->info.n_tpcs)
+                return ds_error_origin(-EINVAL);
+        rung->info.n_sms = rung->info.n_tpcs * model->sms_per_tpc;
+        for (uint32_t i = 0; i < device->n_sms; i++) {
+                tpc = device->sm[i].id / model->sms_per_tpc;
+                if (mask->word[tpc / 64] >> tpc % 64 & 1)
+                        rung->sms[i / 64] |= UINT64_C(1) << i % 64;
+        }
+        /* a stream's head has an event of its own and a deadline */
+        r = sim_heap_reserve(device, 2 * DS_DEVICE_PRIORITIES * DS_DEVICE_STREAMS_PER_RUNG);
+        if (r < 0)
+                return ds_error_trace(r);
+        sim_streams_init(rung, device->n_rungs);
+        *ret_rung = device->n_rungs;
+        device->rungs[device->n_rungs++] = DS_TAKE_PTR(rung);
+        return 0;
+}
+
+static const struct ds_rung_info *sim_rung_info(ds_device *device, uint32_t rung)
+{
+        return rung < device->n_rungs ? &device->rungs[rung]->info : NULL;
+}
+
+static int sim_event_fd(ds_device *device)
+{
+        return device->event_fd;
+}
+
+const struct ds_device_ops ds_sim_ops = {
+        .version = DS_DEVICE_OPS_VERSION,
+        .name = "sim",
+        .open = sim_open,
+        .close = sim_close,
+        .info = sim_info,
+        .rung_create = sim_rung_create,
+        .rung_info = sim_rung_info,
+        .space_add = sim_space_add,
+        .space_remove = sim_space_remove,
+        .mem_create = sim_mem_create,
+        .mem_map = sim_mem_map,
+        .mem_unmap = sim_mem_unmap,
+        .host_map = sim_host_map,
+        .host_unmap = sim_host_unmap,
+        .module_load = sim_module_load,
+        .module_unload = sim_module_unload,
+        .kernel_find = sim_kernel_find,
+        .kernel_at = sim_kernel_at,
+        .kernel_info = sim_kernel_info,
+        .global_find = sim_global_find,
+        .module_has_globals = sim_module_has_globals,
+        .launch = sim_launch,
+        .copy = sim_copy,
+        .memset = sim_memset,
+        .fence = sim_fence,
+        .abort = sim_abort,
+        .poll = sim_poll,
+        .event_fd = sim_event_fd,
+        .now = sim_now,
+        .advance = sim_advance,
+};

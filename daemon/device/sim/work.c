@@ -1,0 +1,605 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Work: streams, jobs, and what follows from what
+ *
+ * A submission is checked completely before anything is queued: what a launch may look like, whether a copy's bytes are
+ * the space's. What is queued comes back exactly once.
+ *
+ * Each stream has two cursors. `effect_next` walks ahead: it hands the next job to the execution threads as soon as the
+ * one before it is executed, waiting at fences for the other stream's effects. `head` walks behind on the virtual clock
+ * and waits at fences for the other stream's ends. A kernel that reads a clock is executed only when its virtual start
+ * has come.
+ */
+#include <assert.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "device/sim/internal.h"
+#include "util/alloc.h"
+#include "util/error.h"
+
+#define BLOCK_THREADS_MAX 1024
+#define GRID_X_MAX 2147483647u
+#define GRID_YZ_MAX 65535u
+
+/* --- streams --- */
+
+void sim_streams_init(struct sim_rung *rung, uint32_t id)
+{
+        struct sim_stream *stream;
+
+        for (uint32_t priority = 0; priority < DS_DEVICE_PRIORITIES; priority++) {
+                for (uint32_t i = 0; i < DS_DEVICE_STREAMS_PER_RUNG; i++) {
+                        stream = &rung->streams[priority * DS_DEVICE_STREAMS_PER_RUNG + i];
+                        *stream = (struct sim_stream){
+                                .id = ds_device_stream(id, priority, i), .rung = id, .priority = priority};
+                }
+        }
+}
+
+struct sim_stream *sim_stream_find(ds_device *device, uint32_t id)
+{
+        const uint32_t per_rung = DS_DEVICE_PRIORITIES * DS_DEVICE_STREAMS_PER_RUNG;
+
+        return id / per_rung < device->n_rungs ? &device->rungs[id / per_rung]->streams[id % per_rung] : NULL;
+}
+
+void sim_stream_touch(ds_device *device, struct sim_stream *stream)
+{
+        if (stream->todo)
+                return;
+        stream->todo = true;
+        stream->todo_next = NULL;
+        *(device->todo_tail ? &device->todo_tail->todo_next : &device->todo) = stream;
+        device->todo_tail = stream;
+}
+
+static void stream_push(struct sim_stream *stream, struct sim_job *job)
+{
+        job->stream = stream;
+        job->seq = ++stream->submitted;
+        if (stream->tail)
+                stream->tail->next = job;
+        else
+                stream->head = job;
+        stream->tail = job;
+        if (!stream->effect_next)
+                stream->effect_next = job;
+}
+
+static void stream_pop(struct sim_stream *stream)
+{
+        struct sim_job *job = stream->head;
+
+        stream->head = job->next;
+        if (!stream->head)
+                stream->tail = NULL;
+        if (stream->effect_next == job)
+                stream->effect_next = job->next;
+        job->next = NULL;
+}
+
+void sim_stream_effected(ds_device *device, struct sim_stream *stream)
+{
+        struct sim_stream *waiter;
+
+        sim_stream_touch(device, stream);
+        while ((waiter = stream->effect_waiters)) {
+                stream->effect_waiters = waiter->effect_wait_next;
+                waiter->effect_waiting = false;
+                sim_stream_touch(device, waiter);
+        }
+}
+
+static void stream_ended(ds_device *device, struct sim_stream *stream)
+{
+        struct sim_stream *waiter;
+
+        sim_stream_touch(device, stream);
+        while ((waiter = stream->end_waiters)) {
+                stream->end_waiters = waiter->end_wait_next;
+                waiter->end_waiting = false;
+                sim_stream_touch(device, waiter);
+        }
+}
+
+/* --- jobs --- */
+
+static struct sim_job *job_new(ds_device *device, enum sim_job_kind kind, struct sim_space *space, uint64_t token)
+{
+        struct sim_job *job = device->free_jobs;
+
+        if (job)
+                device->free_jobs = job->next;
+        else
+                job = ds_alloc(sizeof(*job));
+        if (!job)
+                return NULL;
+        /* all but the message and the inline parameters, which are big and written before they are read */
+        memset(job, 0, offsetof(struct sim_job, message));
+        job->message[0] = 0;
+        job->kind = kind;
+        job->space = space;
+        job->token = token;
+        job->submit_ns = device->now;
+        sim_costs_init(&job->costs);
+        if (space)
+                space->in_flight++;
+        return job;
+}
+
+void sim_job_free(ds_device *device, struct sim_job *job)
+{
+        assert(!job->event.index && !job->deadline.index && !job->groups && !job->snapshot);
+        sim_costs_deinit(&job->costs);
+        if (job->kind == SIM_JOB_KERNEL) {
+                if (job->params != job->params_inline)
+                        ds_free(job->params);
+                if (job->kernel)
+                        sim_module_put(job->kernel->module);
+        }
+        job->next = device->free_jobs;
+        device->free_jobs = job;
+}
+
+void sim_job_fail(struct sim_job *job, int32_t status, const char *fmt, ...)
+{
+        va_list args;
+
+        if (job->status)
+                return;
+        job->status = status;
+        va_start(args, fmt);
+        vsnprintf(job->message, sizeof(job->message), fmt, args);
+        va_end(args);
+}
+
+static void job_sentence(struct sim_job *job)
+{
+        if (!job->verdict)
+                return;
+        job->status = 0;
+        if (job->verdict == DS_CUDA_LAUNCH_TIMEOUT)
+                sim_job_fail(job, job->verdict, "kernel %.60s ran past its deadline of %llu ns", job->kernel->info.name,
+                        (unsigned long long)job->deadline_ns);
+        else
+                sim_job_fail(job, job->verdict, "given up before its end");
+}
+
+void sim_job_end(ds_device *device, struct sim_job *job, bool urgent)
+{
+        struct sim_stream *stream = job->stream;
+
+        assert(stream->head == job && job->effect != SIM_EFFECT_SUBMITTED);
+        sim_event_remove(device, &job->event);
+        sim_event_remove(device, &job->deadline);
+        stream_pop(stream);
+        if (stream->effected < job->seq) { /* ended without having been executed */
+                stream->effected = job->seq;
+                sim_stream_effected(device, stream);
+        }
+        job_sentence(job);
+        job->state = SIM_JOB_ENDED;
+        job->end_ns = device->now;
+        job->visible_ns = device->now + device->model->timing.notify_ns;
+        job->space->in_flight--;
+        stream->ended = job->seq;
+        stream->ended_ns = device->now;
+        stream->free_ns = device->now + device->model->timing.gap_ns;
+        sim_fifo_push(urgent ? &device->urgent : &device->ended, job);
+        stream_ended(device, stream);
+}
+
+void sim_job_give_up(ds_device *device, struct sim_job *job, int32_t verdict, bool urgent)
+{
+        assert(job->stream->head == job);
+        if (job->state == SIM_JOB_ENDING)
+                return;
+        sim_event_remove(device, &job->event);
+        sim_event_remove(device, &job->deadline);
+        if (job->state == SIM_JOB_WAITING)
+                sim_waiting_remove(device, job);
+        else if (job->state == SIM_JOB_RUNNING && job->kind == SIM_JOB_KERNEL)
+                sim_blocks_kill(device, job);
+        if (job->state != SIM_JOB_RUNNING || !job->start_ns)
+                job->start_ns = device->now;
+        job->verdict = verdict;
+        if (job->effect == SIM_EFFECT_SUBMITTED && !sim_pool_cancel(device, job)) {
+                atomic_store(&job->abort, 1);
+                job->state = SIM_JOB_ENDING;
+                device->n_blockers++;
+                return;
+        }
+        if (job->effect == SIM_EFFECT_SUBMITTED) {
+                job->effect = SIM_EFFECT_NONE;
+                job->stream->effect_busy = false;
+                job->snapshot = sim_snapshot_put(job->snapshot);
+        }
+        sim_job_end(device, job, urgent);
+}
+
+/* --- effects --- */
+
+/* Hands the job to a thread, or does what is quicker done here. Its effect is DONE or SUBMITTED afterwards. */
+static void job_effect(ds_device *device, struct sim_job *job)
+{
+        struct sim_stream *stream = job->stream;
+        uint64_t bytes;
+
+        if (job->cancelled || (job->kind == SIM_JOB_KERNEL && device->timing_only)) {
+                job->effect = SIM_EFFECT_DONE;
+                return;
+        }
+        job->snapshot = sim_snapshot_get(job->space);
+        if (!job->snapshot) {
+                sim_job_fail(job, DS_CUDA_OUT_OF_MEMORY, "no host memory to execute in");
+                job->effect = SIM_EFFECT_DONE;
+                sim_costs_finish(&job->costs, SIM_BLOCKS_EXACT);
+                return;
+        }
+        bytes = job->kind == SIM_JOB_KERNEL ? UINT64_MAX
+                : job->kind == SIM_JOB_COPY ? job->copy.width * job->copy.height
+                                            : job->memset.width * job->memset.height * job->memset.element_size;
+        if (bytes <= SIM_COPY_INLINE) {
+                sim_exec_transfer(job);
+                job->snapshot = sim_snapshot_put(job->snapshot);
+                job->effect = SIM_EFFECT_DONE;
+                return;
+        }
+        job->clock_ns = device->now;
+        stream->effect_busy = true;
+        sim_pool_submit(device, job, job->state == SIM_JOB_WAITING);
+}
+
+/* True when the cursor may pass the fence; else the stream is in line for the other's effects. */
+static bool fence_effected(struct sim_stream *stream, const struct sim_job *fence)
+{
+        struct sim_stream *from = fence->from;
+
+        if (from->effected >= fence->from_seq)
+                return true;
+        if (!stream->effect_waiting) {
+                stream->effect_waiting = true;
+                stream->effect_wait_next = from->effect_waiters;
+                from->effect_waiters = stream;
+        }
+        return false;
+}
+
+static void stream_effects(ds_device *device, struct sim_stream *stream)
+{
+        struct sim_job *job;
+
+        while (!stream->effect_busy && (job = stream->effect_next)) {
+                if (job->kind == SIM_JOB_FENCE) {
+                        if (!fence_effected(stream, job))
+                                return;
+                        job->effect = SIM_EFFECT_DONE;
+                } else if (job->effect == SIM_EFFECT_NONE) {
+                        if (job->kind == SIM_JOB_KERNEL && job->kernel->reads_clock && !device->timing_only &&
+                                !job->cancelled && job->state != SIM_JOB_WAITING)
+                                return;
+                        job_effect(device, job);
+                }
+                stream->effect_next = job->next;
+                if (job->effect != SIM_EFFECT_DONE)
+                        return; /* the pool has it; collecting it goes on from here */
+                stream->effected = job->seq;
+                sim_stream_effected(device, stream);
+                sim_job_effected(device, job);
+        }
+}
+
+/* --- heads --- */
+
+static void job_arm(ds_device *device, struct sim_job *job)
+{
+        const struct sim_timing *t = &device->model->timing;
+        struct sim_stream *stream = job->stream;
+        uint64_t begin;
+
+        begin = DS_MAX(DS_MAX(job->submit_ns + t->launch_ns, stream->free_ns), device->now);
+        job->state = SIM_JOB_ARMED;
+        if (job->kind != SIM_JOB_KERNEL) {
+                sim_event_push(device, &job->event, SIM_EVENT_START, begin);
+                return;
+        }
+        begin = DS_MAX(begin, stream->issue_ns);
+        stream->issue_ns = begin + t->issue_stream_ns;
+        sim_event_push(device, &job->event, SIM_EVENT_BEGIN, begin);
+}
+
+/* True when the fence at the head is behind; else the stream is in line for the other's ends. */
+static bool fence_ended(ds_device *device, struct sim_stream *stream, struct sim_job *fence)
+{
+        const struct sim_timing *t = &device->model->timing;
+        struct sim_stream *from = fence->from;
+
+        if (from->ended >= fence->from_seq) {
+                stream->free_ns = DS_MAX(stream->free_ns, from->ended_ns + t->gap_ns + t->fence_ns);
+                return true;
+        }
+        if (!stream->end_waiting) {
+                stream->end_waiting = true;
+                stream->end_wait_next = from->end_waiters;
+                from->end_waiters = stream;
+        }
+        return false;
+}
+
+static void stream_arm(ds_device *device, struct sim_stream *stream)
+{
+        struct sim_job *job;
+
+        while ((job = stream->head) && job->state == SIM_JOB_QUEUED) {
+                if (job->kind != SIM_JOB_FENCE) {
+                        if (!job->cancelled)
+                                job_arm(device, job);
+                        else
+                                sim_job_give_up(device, job, DS_CUDA_LAUNCH_FAILED, true);
+                        continue;
+                }
+                /* ends come after effects, so that the effect cursor is never behind the head */
+                if (!fence_ended(device, stream, job))
+                        return;
+                stream_pop(stream);
+                stream->effected = DS_MAX(stream->effected, job->seq);
+                stream->ended = job->seq;
+                stream->ended_ns = DS_MAX(stream->ended_ns, job->from->ended_ns);
+                sim_job_free(device, job);
+                sim_stream_effected(device, stream);
+                stream_ended(device, stream);
+        }
+}
+
+void sim_settle(ds_device *device)
+{
+        struct sim_stream *stream;
+
+        while ((stream = device->todo)) {
+                device->todo = stream->todo_next;
+                if (!device->todo)
+                        device->todo_tail = NULL;
+                stream->todo = false;
+                stream_effects(device, stream);
+                stream_arm(device, stream);
+        }
+}
+
+/* --- submission --- */
+
+static int launch_check(const ds_device *device, const struct ds_launch *l, struct sim_need *ret_need)
+{
+        const struct ds_kernel_info *info = &l->kernel->info;
+        const struct sim_model *model = device->model;
+        uint64_t threads = (uint64_t)l->block[0] * l->block[1];
+
+        if (!l->grid[0] || !l->grid[1] || !l->grid[2] || l->grid[0] > GRID_X_MAX || l->grid[1] > GRID_YZ_MAX ||
+                l->grid[2] > GRID_YZ_MAX)
+                return DS_CUDA_INVALID_VALUE;
+        if (!l->block[0] || !l->block[1] || !l->block[2] || l->block[0] > 1024 || l->block[1] > 1024 ||
+                l->block[2] > 64 || threads * l->block[2] > BLOCK_THREADS_MAX)
+                return DS_CUDA_INVALID_VALUE;
+        if (l->shared_bytes > model->block_shared_optin ||
+                info->static_shared > model->block_shared_optin - l->shared_bytes)
+                return DS_CUDA_INVALID_VALUE;
+        if (l->params_size < info->params_size || l->params_size > SIM_PARAMS_MAX || (l->params_size && !l->params))
+                return DS_CUDA_INVALID_VALUE;
+        if (threads * l->block[2] > info->max_threads)
+                return DS_CUDA_LAUNCH_OUT_OF_RESOURCES;
+        sim_need_of(model, l->kernel, l->block, l->shared_bytes, ret_need);
+        return sim_blocks_fit(device, ret_need) ? 0 : DS_CUDA_LAUNCH_OUT_OF_RESOURCES;
+}
+
+static int job_params(struct sim_job *job, const struct ds_launch *launch)
+{
+        job->params = job->params_inline;
+        job->params_size = launch->kernel->info.params_size; /* a longer buffer is the caller's padding */
+        if (job->params_size > sizeof(job->params_inline)) {
+                job->params = ds_alloc(job->params_size);
+                if (!job->params)
+                        return -ENOMEM;
+        }
+        if (job->params_size)
+                memcpy(job->params, launch->params, job->params_size);
+        return 0;
+}
+
+int sim_launch(ds_device *device, const struct ds_launch *launch, uint64_t token)
+{
+        struct sim_space *space = sim_space_find(device, launch->space);
+        struct sim_stream *stream = sim_stream_find(device, launch->stream);
+        struct sim_need need;
+        struct sim_run run;
+        struct sim_job *job;
+        int r;
+
+        if (!space || !stream)
+                return ds_error_origin(-ENOENT);
+        if (!launch->kernel || launch->kernel->module->space != launch->space)
+                return DS_CUDA_INVALID_HANDLE;
+        r = launch_check(device, launch, &need);
+        if (r)
+                return r;
+        job = job_new(device, SIM_JOB_KERNEL, space, token);
+        if (!job)
+                return ds_error_origin(-ENOMEM);
+        if (job_params(job, launch) < 0) {
+                space->in_flight--;
+                sim_job_free(device, job);
+                return ds_error_origin(-ENOMEM);
+        }
+        job->kernel = launch->kernel;
+        job->kernel->module->refs++;
+        memcpy(job->grid, launch->grid, sizeof(job->grid));
+        memcpy(job->block, launch->block, sizeof(job->block));
+        job->shared_bytes = launch->shared_bytes;
+        job->max_resident = launch->max_resident_blocks;
+        job->deadline_ns = launch->deadline_ns;
+        job->need = need;
+        if (device->timing_only) {
+                sim_cost_static(device->model, job->kernel, job->block, &run);
+                run.n = (uint64_t)job->grid[0] * job->grid[1] * job->grid[2];
+                sim_costs_add(&job->costs, &run);
+                sim_costs_finish(&job->costs, SIM_BLOCKS_EXACT);
+        }
+        stream_push(stream, job);
+        sim_stream_touch(device, stream);
+        sim_settle(device);
+        return 0;
+}
+
+/* Rows of width bytes, pitch apart: all of them in the space, and nothing that overflows. */
+static bool rows_ok(struct sim_space *space, uint64_t va, uint64_t pitch, uint64_t width, uint64_t height)
+{
+        uint64_t extent;
+
+        if (height > 1 && pitch < width)
+                return false;
+        if (__builtin_mul_overflow(height - 1, pitch, &extent) || __builtin_add_overflow(extent, width, &extent))
+                return false;
+        return sim_space_covers(space, va, extent);
+}
+
+int sim_copy(ds_device *device, const struct ds_copy *copy, uint64_t token)
+{
+        struct sim_space *space = sim_space_find(device, copy->space);
+        struct sim_stream *stream = sim_stream_find(device, copy->stream);
+        struct sim_job *job;
+
+        if (!space || !stream)
+                return ds_error_origin(-ENOENT);
+        if ((uint32_t)copy->kind >= _DS_COPY_MAX)
+                return DS_CUDA_INVALID_VALUE;
+        if (copy->width && copy->height &&
+                (!rows_ok(space, copy->dst, copy->dst_pitch, copy->width, copy->height) ||
+                        !rows_ok(space, copy->src, copy->src_pitch, copy->width, copy->height)))
+                return DS_CUDA_INVALID_VALUE;
+        job = job_new(device, SIM_JOB_COPY, space, token);
+        if (!job)
+                return ds_error_origin(-ENOMEM);
+        job->copy = *copy;
+        stream_push(stream, job);
+        sim_stream_touch(device, stream);
+        sim_settle(device);
+        return 0;
+}
+
+int sim_memset(ds_device *device, const struct ds_memset *memset, uint64_t token)
+{
+        struct sim_space *space = sim_space_find(device, memset->space);
+        struct sim_stream *stream = sim_stream_find(device, memset->stream);
+        uint32_t size = memset->element_size;
+        struct sim_job *job;
+        uint64_t width;
+
+        if (!space || !stream)
+                return ds_error_origin(-ENOENT);
+        if ((size != 1 && size != 2 && size != 4) || memset->dst % size || memset->pitch % size ||
+                __builtin_mul_overflow(memset->width, size, &width))
+                return DS_CUDA_INVALID_VALUE;
+        if (width && memset->height && !rows_ok(space, memset->dst, memset->pitch, width, memset->height))
+                return DS_CUDA_INVALID_VALUE;
+        job = job_new(device, SIM_JOB_MEMSET, space, token);
+        if (!job)
+                return ds_error_origin(-ENOMEM);
+        job->memset = *memset;
+        stream_push(stream, job);
+        sim_stream_touch(device, stream);
+        sim_settle(device);
+        return 0;
+}
+
+int sim_fence(ds_device *device, uint32_t from_id, uint32_t to_id)
+{
+        struct sim_stream *from = sim_stream_find(device, from_id), *to = sim_stream_find(device, to_id);
+        struct sim_job *job;
+
+        if (!from || !to)
+                return ds_error_origin(-ENOENT);
+        if (from == to || !from->submitted)
+                return 0;
+        job = job_new(device, SIM_JOB_FENCE, NULL, 0);
+        if (!job)
+                return ds_error_origin(-ENOMEM);
+        job->from = from;
+        job->from_seq = from->submitted;
+        stream_push(to, job);
+        sim_stream_touch(device, to);
+        sim_settle(device);
+        return 0;
+}
+
+/* --- ending early --- */
+
+static void stream_abort(ds_device *device, struct sim_stream *stream, const struct sim_space *space)
+{
+        struct sim_job *head = stream->head;
+
+        /* those behind the head end when it is their turn, in their order */
+        for (struct sim_job *job = head ? head->next : NULL; job; job = job->next) {
+                if (job->space != space || job->kind == SIM_JOB_FENCE)
+                        continue;
+                job->cancelled = true;
+                atomic_store(&job->abort, 1);
+        }
+        if (head && head->space == space && head->kind != SIM_JOB_FENCE)
+                sim_job_give_up(device, head, DS_CUDA_LAUNCH_FAILED, true);
+}
+
+void sim_abort(ds_device *device, uint32_t id)
+{
+        const uint32_t per_rung = DS_DEVICE_PRIORITIES * DS_DEVICE_STREAMS_PER_RUNG;
+        struct sim_space *space = sim_space_find(device, id);
+        uint64_t one = 1;
+
+        if (!space || !space->in_flight)
+                return;
+        for (uint32_t i = 0; i < device->n_rungs * per_rung; i++)
+                stream_abort(device, sim_stream_find(device, i), space);
+        sim_settle(device);
+        /* what ended is visible without the clock */
+        if (device->urgent.head && write(device->event_fd, &one, sizeof(one)) < 0)
+                return;
+}
+
+static void stream_free(ds_device *device, struct sim_stream *stream)
+{
+        struct sim_job *job;
+
+        while ((job = stream->head)) {
+                sim_event_remove(device, &job->event);
+                sim_event_remove(device, &job->deadline);
+                job->groups = NULL;
+                job->snapshot = sim_snapshot_put(job->snapshot);
+                stream_pop(stream);
+                if (job->space)
+                        job->space->in_flight--;
+                sim_job_free(device, job);
+        }
+}
+
+void sim_jobs_free(ds_device *device)
+{
+        const uint32_t per_rung = DS_DEVICE_PRIORITIES * DS_DEVICE_STREAMS_PER_RUNG;
+        struct sim_stream *stream;
+        struct sim_job *job;
+
+        for (uint32_t i = 0; i < device->n_rungs * per_rung; i++)
+                for (job = sim_stream_find(device, i)->head; job; job = job->next)
+                        atomic_store(&job->abort, 1);
+        sim_pool_stop(device);
+        for (uint32_t i = 0; i < device->n_rungs * per_rung; i++) {
+                stream = sim_stream_find(device, i);
+                stream_free(device, stream);
+        }
+        while ((job = sim_fifo_pop(&device->urgent)))
+                sim_job_free(device, job);
+        while ((job = sim_fifo_pop(&device->ended)))
+                sim_job_free(device, job);
+        while ((job = device->free_jobs)) {
+                device->free_jobs = job->next;
+                ds_free(job);
+        }
+}

@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A policy whose decisions the test program makes itself: it exports probe_decide
+ */
+#include "policies/detshare_policy.h"
+
+int probe_decide(void *state, const struct detshare_snapshot *snapshot, struct detshare_decision *decision);
+
+static int probe_init(void *state, const struct detshare_policy_config *config)
+{
+        (void)state;
+        (void)config;
+        return 0;
+}
+
+static int probe_forward(void *state, const struct detshare_snapshot *snapshot, struct detshare_decision *decision)
+{
+        return probe_decide(state, snapshot, decision);
+}
+
+const struct detshare_policy DETSHARE_POLICY_SYMBOL = {
+        .abi = DETSHARE_POLICY_ABI,
+        .size = sizeof(struct detshare_policy),
+        .name = "probe",
+        .description = "test: asks the test program",
+        .init = probe_init,
+        .decide = probe_forward,
+};

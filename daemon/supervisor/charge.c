@@ -1,0 +1,182 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "supervisor/charge.h"
+
+#include <assert.h>
+
+#include "supervisor/hash.h"
+#include "util/alloc.h"
+#include "util/error.h"
+
+struct ds_user {
+        ds_users *users;
+        uid_t uid;
+        uint32_t refs;
+        uint64_t usage[_DS_CHARGE_MAX];
+        struct ds_log_budget log;
+        UT_hash_handle hh;
+};
+
+struct ds_users {
+        ds_user *by_uid;
+        struct ds_charge_limits limits;
+        uint64_t total[_DS_CHARGE_MAX];
+        uint32_t charges;
+};
+
+int ds_users_new(const struct ds_charge_limits *limits, ds_users **ret)
+{
+        ds_users *users = ds_alloc0(1, sizeof(*users));
+
+        if (!users)
+                return ds_error_origin(-ENOMEM);
+        users->limits = *limits;
+        *ret = users;
+        return 0;
+}
+
+ds_users *ds_users_free(ds_users *users)
+{
+        if (!users)
+                return NULL;
+        assert(users->charges == 0);
+        for (int slot = 0; slot < _DS_CHARGE_MAX; slot++)
+                assert(users->total[slot] == 0);
+        assert(!users->by_uid);
+        return ds_free(users);
+}
+
+uint32_t ds_users_charges(const ds_users *users)
+{
+        return users->charges;
+}
+
+int ds_user_get(ds_users *users, uid_t uid, ds_user **ret)
+{
+        ds_user *user = NULL;
+
+        HASH_FIND(hh, users->by_uid, &uid, sizeof(uid), user);
+        if (!user) {
+                user = ds_alloc0(1, sizeof(*user));
+                if (!user)
+                        return ds_error_origin(-ENOMEM);
+                user->users = users;
+                user->uid = uid;
+                HASH_ADD(hh, users->by_uid, uid, sizeof(uid), user);
+                if (!ds_hash_added(user)) {
+                        ds_free(user);
+                        return ds_error_origin(-ENOMEM);
+                }
+        }
+        user->refs++;
+        *ret = user;
+        return 0;
+}
+
+ds_user *ds_user_ref(ds_user *user)
+{
+        assert(user->refs > 0);
+        user->refs++;
+        return user;
+}
+
+ds_user *ds_user_unref(ds_user *user)
+{
+        if (!user)
+                return NULL;
+        assert(user->refs > 0);
+        if (--user->refs > 0)
+                return NULL;
+        for (int slot = 0; slot < _DS_CHARGE_MAX; slot++)
+                assert(user->usage[slot] == 0);
+        HASH_DELETE(hh, user->users->by_uid, user);
+        return ds_free(user);
+}
+
+uid_t ds_user_uid(const ds_user *user)
+{
+        return user->uid;
+}
+
+uint64_t ds_user_usage(const ds_user *user, enum ds_charge_slot slot)
+{
+        return user->usage[slot];
+}
+
+uint64_t ds_user_limit(const ds_user *user, enum ds_charge_slot slot)
+{
+        const struct ds_charge_limits *limits = &user->users->limits;
+
+        return user->uid == 0 ? limits->root[slot] : limits->user[slot];
+}
+
+struct ds_log_budget *ds_user_log_budget(ds_user *user)
+{
+        return &user->log;
+}
+
+int ds_charge_take(struct ds_charge *charge, ds_user *user, enum ds_charge_slot slot, uint64_t amount)
+{
+        uint64_t used, total;
+
+        if (__builtin_add_overflow(user->usage[slot], amount, &used) || used > ds_user_limit(user, slot))
+                return DS_CHARGE_E_USER;
+        if (__builtin_add_overflow(user->users->total[slot], amount, &total) || total > user->users->limits.total[slot])
+                return DS_CHARGE_E_TOTAL;
+        ds_charge_force(charge, user, slot, amount);
+        return 0;
+}
+
+void ds_charge_force(struct ds_charge *charge, ds_user *user, enum ds_charge_slot slot, uint64_t amount)
+{
+        assert(!charge->user);
+        assert(slot >= 0 && slot < _DS_CHARGE_MAX);
+        *charge = (struct ds_charge){.user = ds_user_ref(user), .slot = slot, .amount = amount};
+        user->usage[slot] += amount;
+        user->users->total[slot] += amount;
+        user->users->charges++;
+}
+
+void ds_charge_release(struct ds_charge *charge)
+{
+        ds_user *user = charge->user;
+
+        if (!user)
+                return;
+        assert(user->usage[charge->slot] >= charge->amount);
+        assert(user->users->total[charge->slot] >= charge->amount);
+        assert(user->users->charges > 0);
+        user->usage[charge->slot] -= charge->amount;
+        user->users->total[charge->slot] -= charge->amount;
+        user->users->charges--;
+        *charge = (struct ds_charge){0};
+        ds_user_unref(user);
+}
+
+void ds_charge_move(struct ds_charge *to, struct ds_charge *from)
+{
+        assert(!to->user);
+        *to = *from;
+        *from = (struct ds_charge){0};
+}
+
+const char *ds_charge_name(enum ds_charge_slot slot)
+{
+        switch (slot) {
+        case DS_CHARGE_CONNECTIONS:
+                return "connections";
+        case DS_CHARGE_WINDOWS:
+                return "sessions";
+        case DS_CHARGE_SLABS:
+                return "memory slabs";
+        case DS_CHARGE_MODULES:
+                return "modules";
+        case DS_CHARGE_HOST_BYTES:
+                return "bytes of pinned memory and module images";
+        case DS_CHARGE_DEVICE_BYTES:
+                return "bytes of device memory";
+        case _DS_CHARGE_MAX:
+                break;
+        }
+        assert(0);
+        return "";
+}

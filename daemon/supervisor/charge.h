@@ -1,0 +1,78 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Charges: everything a client makes the daemon hold is paid for by its uid
+ *
+ * A struct ds_charge is embedded in the object it pays for and given back with it, so that no release can be
+ * forgotten: when the last object is gone every account is at zero, which ds_users_free() asserts. What a user may
+ * hold is bounded per user and over all users, so that one user cannot take what the others need.
+ */
+#pragma once
+
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "util/log.h"
+
+typedef struct ds_user ds_user;
+typedef struct ds_users ds_users;
+
+/* Contract codes */
+#define DS_CHARGE_E_USER 1  /* the user's limit is reached */
+#define DS_CHARGE_E_TOTAL 2 /* the daemon's limit over all users is reached */
+
+enum ds_charge_slot {
+        DS_CHARGE_CONNECTIONS,
+        DS_CHARGE_WINDOWS,
+        DS_CHARGE_SLABS, /* file descriptors of memory */
+        DS_CHARGE_MODULES,
+        DS_CHARGE_HOST_BYTES,   /* pinned memory and module images */
+        DS_CHARGE_DEVICE_BYTES, /* allocations */
+        _DS_CHARGE_MAX,
+};
+
+/* Zero-initialised: pays for nothing. */
+struct ds_charge {
+        ds_user *user;
+        enum ds_charge_slot slot;
+        uint64_t amount;
+};
+
+struct ds_charge_limits {
+        uint64_t user[_DS_CHARGE_MAX];
+        uint64_t root[_DS_CHARGE_MAX]; /* uid 0 */
+        uint64_t total[_DS_CHARGE_MAX];
+};
+
+/* limits are copied. */
+int ds_users_new(const struct ds_charge_limits *limits, ds_users **ret);
+/* Asserts that nothing is charged and no user is referenced. NULL is fine; returns NULL. */
+ds_users *ds_users_free(ds_users *users);
+/* Objects charged now, over all users and slots. */
+uint32_t ds_users_charges(const ds_users *users);
+
+/* A reference to the account of uid, made when it is new. */
+int ds_user_get(ds_users *users, uid_t uid, ds_user **ret);
+ds_user *ds_user_ref(ds_user *user);
+/* NULL is fine; returns NULL. */
+ds_user *ds_user_unref(ds_user *user);
+uid_t ds_user_uid(const ds_user *user);
+uint64_t ds_user_usage(const ds_user *user, enum ds_charge_slot slot);
+uint64_t ds_user_limit(const ds_user *user, enum ds_charge_slot slot);
+/* For lines said on behalf of this user: one budget for all its connections. */
+struct ds_log_budget *ds_user_log_budget(ds_user *user);
+
+/* charge must be empty. 0, USER or TOTAL. */
+int ds_charge_take(struct ds_charge *charge, ds_user *user, enum ds_charge_slot slot, uint64_t amount);
+/* As ds_charge_take without a limit: for what exists already and was checked before it came to be. */
+void ds_charge_force(struct ds_charge *charge, ds_user *user, enum ds_charge_slot slot, uint64_t amount);
+/* Empties charge; an empty one is fine. */
+void ds_charge_release(struct ds_charge *charge);
+/* to must be empty; from is empty afterwards. */
+void ds_charge_move(struct ds_charge *to, struct ds_charge *from);
+/* "connections", for messages. */
+const char *ds_charge_name(enum ds_charge_slot slot);
+
+static inline void ds_users_freep(ds_users **p)
+{
+        *p = ds_users_free(*p);
+}

@@ -1,0 +1,130 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "supervisor/unpack.h"
+
+#include <assert.h>
+#include <string.h>
+
+#include "util/alloc.h"
+#include "util/error.h"
+
+/* Every repeated field of the two schemas, one row each. */
+static const struct ds_field_limit field_limits[] = {
+        {"detshare.ClientList", "clients", 128},
+        {"detshare.PolicyList", "policies", 64},
+        {"detshare.SetPolicy", "params", 32},
+        {"detshare.DeviceReply", "attributes", 256},
+        {"detshare.KernelReply", "params", 4096},
+        {"detshare.KernelList", "names", 128},
+        {"detshare.internal.Ready", "attributes", 256},
+        {"detshare.internal.RestoreSlab", "allocs", 4096},
+        {"detshare.internal.SessionListReply", "sessions", 256},
+};
+
+struct budget {
+        size_t left;
+        int broken; /* an allocation went past it */
+};
+
+static void *budget_alloc(void *data, size_t size)
+{
+        struct budget *budget = data;
+
+        /* what the heap itself needs per block counts too: a frame of tiny strings is mostly that */
+        size = DS_ALIGN_UP(size, (size_t)16);
+        if (size + 16 > budget->left) {
+                budget->broken = 1;
+                return NULL;
+        }
+        budget->left -= size + 16;
+        return ds_alloc(size);
+}
+
+static void budget_free(void *data, void *p)
+{
+        ds_free(p);
+}
+
+const struct ds_field_limit *ds_field_limit_find(const char *message, const char *field)
+{
+        for (size_t i = 0; i < DS_ARRAY_SIZE(field_limits); i++)
+                if (!strcmp(field_limits[i].message, message) && !strcmp(field_limits[i].field, field))
+                        return &field_limits[i];
+        return NULL;
+}
+
+static int check_limits(const ProtobufCMessage *message);
+
+static int check_repeated(const ProtobufCMessage *message, const ProtobufCFieldDescriptor *field)
+{
+        const char *base = (const char *)message;
+        size_t n = *(const size_t *)(base + field->quantifier_offset);
+        const struct ds_field_limit *limit;
+
+        if (n == 0)
+                return 0;
+        limit = ds_field_limit_find(message->descriptor->name, field->name);
+        if (!limit || n > limit->max)
+                return DS_UNPACK_E_LIMIT;
+        if (field->type != PROTOBUF_C_TYPE_MESSAGE)
+                return 0;
+        for (size_t i = 0; i < n; i++) {
+                int r = check_limits((*(ProtobufCMessage *const *const *)(base + field->offset))[i]);
+
+                if (r)
+                        return r;
+        }
+        return 0;
+}
+
+/* The schema is not recursive, so neither is this beyond its few levels. */
+static int check_limits(const ProtobufCMessage *message)
+{
+        const char *base = (const char *)message;
+
+        for (unsigned i = 0; i < message->descriptor->n_fields; i++) {
+                const ProtobufCFieldDescriptor *field = &message->descriptor->fields[i];
+                const ProtobufCMessage *sub;
+                int r = 0;
+
+                if (field->label == PROTOBUF_C_LABEL_REPEATED) {
+                        r = check_repeated(message, field);
+                } else if (field->type == PROTOBUF_C_TYPE_MESSAGE) {
+                        if ((field->flags & PROTOBUF_C_FIELD_FLAG_ONEOF) &&
+                                *(const uint32_t *)(base + field->quantifier_offset) != field->id)
+                                continue;
+                        sub = *(ProtobufCMessage *const *)(base + field->offset);
+                        r = sub ? check_limits(sub) : 0;
+                }
+                if (r)
+                        return r;
+        }
+        return 0;
+}
+
+int ds_unpack(const ProtobufCMessageDescriptor *descriptor, const uint8_t *bytes, size_t size, size_t budget_bytes,
+        ProtobufCMessage **ret)
+{
+        struct budget budget = {.left = budget_bytes};
+        ProtobufCAllocator allocator = {.alloc = budget_alloc, .free = budget_free, .allocator_data = &budget};
+        ds_cleanup(ds_unpack_freep) ProtobufCMessage *message = NULL;
+        int r;
+
+        assert(bytes || size == 0);
+        message = protobuf_c_message_unpack(descriptor, &allocator, size, bytes);
+        if (!message)
+                return budget.broken ? DS_UNPACK_E_BUDGET : DS_UNPACK_E_MALFORMED;
+        r = check_limits(message);
+        if (r)
+                return r;
+        *ret = DS_TAKE_PTR(message);
+        return 0;
+}
+
+void *ds_unpack_free(ProtobufCMessage *message)
+{
+        ProtobufCAllocator allocator = {.alloc = budget_alloc, .free = budget_free};
+
+        if (message)
+                protobuf_c_message_free_unpacked(message, &allocator);
+        return NULL;
+}

@@ -1,0 +1,139 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "supervisor/window.h"
+
+#include <assert.h>
+
+#include "util/alloc.h"
+#include "util/error.h"
+#include "util/macro.h"
+
+/*
+ * A complete binary tree in an array: node 1 is the whole area, the children of n are 2n and 2n+1. best[n] is one more
+ * than the order of the largest free block below n, 0 when nothing is free there (order 0 is the smallest block).
+ */
+struct ds_windows {
+        uint64_t base, smallest, unused;
+        unsigned orders; /* order of the root */
+        uint32_t count;
+        uint8_t best[];
+};
+
+static unsigned log2_of(uint64_t n)
+{
+        assert(n > 0 && (n & (n - 1)) == 0);
+        return (unsigned)__builtin_ctzll(n);
+}
+
+int ds_windows_new(uint64_t base, uint64_t bytes, uint64_t smallest, ds_windows **ret)
+{
+        unsigned orders = log2_of(bytes) - log2_of(smallest);
+        size_t nodes = (size_t)2 << orders;
+        ds_windows *w;
+
+        assert(bytes >= smallest && orders <= 20);
+        assert(base % smallest == 0);
+        w = ds_alloc0(1, sizeof(*w) + nodes);
+        if (!w)
+                return ds_error_origin(-ENOMEM);
+        w->base = base;
+        w->smallest = smallest;
+        w->unused = bytes;
+        w->orders = orders;
+        for (size_t node = 1; node < nodes; node++)
+                w->best[node] = (uint8_t)(orders - (63u - (unsigned)__builtin_clzll(node)) + 1);
+        *ret = w;
+        return 0;
+}
+
+ds_windows *ds_windows_free(ds_windows *windows)
+{
+        if (!windows)
+                return NULL;
+        assert(windows->count == 0);
+        assert(windows->best[1] == windows->orders + 1);
+        return ds_free(windows);
+}
+
+uint64_t ds_windows_choose(const ds_windows *windows)
+{
+        uint64_t share = windows->unused / 256;
+
+        if (share < DS_WINDOW_MIN)
+                return DS_WINDOW_MIN;
+        share = UINT64_C(1) << (63 - __builtin_clzll(share));
+        return DS_MIN(share, DS_WINDOW_MAX);
+}
+
+/* Bring best[] up to date from node's parent to the root. order: of node. */
+static void update_parents(ds_windows *w, size_t node, unsigned order)
+{
+        while (node > 1) {
+                uint8_t left, right;
+
+                node /= 2;
+                order++;
+                left = w->best[2 * node];
+                right = w->best[2 * node + 1];
+                /* two whole halves are one whole block again */
+                w->best[node] = left == order && right == order ? (uint8_t)(order + 1) : DS_MAX(left, right);
+        }
+}
+
+int ds_windows_take(ds_windows *windows, uint64_t bytes, struct ds_window *ret)
+{
+        unsigned order = log2_of(DS_MAX(bytes, windows->smallest)) - log2_of(windows->smallest), at = windows->orders;
+        size_t node = 1;
+
+        if (windows->best[1] == 0)
+                return DS_WINDOWS_E_EXHAUSTED;
+        order = DS_MIN(order, windows->best[1] - 1u);
+        while (at > order) {
+                uint8_t left = windows->best[2 * node], right = windows->best[2 * node + 1];
+
+                /* the tighter half, so that large blocks stay whole; on a tie the lower addresses */
+                if (left > order && (right <= order || left <= right))
+                        node = 2 * node;
+                else
+                        node = 2 * node + 1;
+                at--;
+        }
+        assert(windows->best[node] == order + 1);
+        windows->best[node] = 0;
+        update_parents(windows, node, order);
+        *ret = (struct ds_window){
+                .base = windows->base +
+                        (node - ((size_t)1 << (windows->orders - order))) * (windows->smallest << order),
+                .bytes = windows->smallest << order,
+        };
+        windows->unused -= ret->bytes;
+        windows->count++;
+        return 0;
+}
+
+void ds_windows_release(ds_windows *windows, struct ds_window *window)
+{
+        unsigned order;
+        size_t node;
+
+        if (!window->bytes)
+                return;
+        order = log2_of(window->bytes) - log2_of(windows->smallest);
+        node = ((size_t)1 << (windows->orders - order)) + (size_t)((window->base - windows->base) / window->bytes);
+        assert(windows->count > 0);
+        assert(windows->best[node] == 0);
+        windows->best[node] = (uint8_t)(order + 1);
+        update_parents(windows, node, order);
+        windows->unused += window->bytes;
+        windows->count--;
+        *window = (struct ds_window){0};
+}
+
+uint32_t ds_windows_count(const ds_windows *windows)
+{
+        return windows->count;
+}
+
+uint64_t ds_windows_unused(const ds_windows *windows)
+{
+        return windows->unused;
+}

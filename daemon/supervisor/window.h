@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Address windows: which session owns which addresses
+ *
+ * Every session gets a power-of-two range of addresses, aligned to its size, disjoint from all others, so that real
+ * device addresses can be handed to clients and a memory file can lie at the same place in every process. A buddy
+ * allocator over one area keeps that true: windows never overlap, freed neighbours melt together again, and with no
+ * window out the whole area is free.
+ *
+ * It knows nothing of what is mapped in a client: a window that a client cannot reserve is simply given back.
+ */
+#pragma once
+
+#include <stdint.h>
+
+typedef struct ds_windows ds_windows;
+
+/* Contract codes */
+#define DS_WINDOWS_E_EXHAUSTED 1 /* no range of at least the smallest size is free */
+
+#define DS_WINDOW_AREA_BASE UINT64_C(0x100000000000)
+#define DS_WINDOW_AREA_BYTES UINT64_C(0x400000000000)
+#define DS_WINDOW_MIN (UINT64_C(4) << 30)
+#define DS_WINDOW_MAX (UINT64_C(256) << 30)
+
+/* bytes 0: none */
+struct ds_window {
+        uint64_t base, bytes;
+};
+
+/* bytes and smallest are powers of two, base is a multiple of smallest; bytes / smallest is at most 2^20. */
+int ds_windows_new(uint64_t base, uint64_t bytes, uint64_t smallest, ds_windows **ret);
+/* Every window must be back. NULL is fine; returns NULL. */
+ds_windows *ds_windows_free(ds_windows *windows);
+
+/* The size that the next session gets: a 256th of what is free, rounded down to a power of two, 4 GiB to 256 GiB. */
+uint64_t ds_windows_choose(const ds_windows *windows);
+/* A window of `bytes` (a power of two), or of the next smaller size that is free. */
+int ds_windows_take(ds_windows *windows, uint64_t bytes, struct ds_window *ret);
+/* Give it back and empty *window; an empty one is fine. */
+void ds_windows_release(ds_windows *windows, struct ds_window *window);
+/* Windows given out. */
+uint32_t ds_windows_count(const ds_windows *windows);
+/* Bytes not given out. */
+uint64_t ds_windows_unused(const ds_windows *windows);
+
+static inline void ds_windows_freep(ds_windows **p)
+{
+        *p = ds_windows_free(*p);
+}

@@ -10,7 +10,7 @@
 #include "policies/detshare_policy.h"
 
 #define USERS 2
-#define RECORDS 512
+#define RECORDS 1024
 #define MS 1000000ULL
 
 struct record {

@@ -1,0 +1,291 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Parts of the scheduler by themselves: statistics, occupancy, the ladder; every allocation failing in turn; speed
+ */
+#include <time.h>
+
+#include "tests/unit/sched_device.h"
+#include "util/alloc.h"
+
+#define US 1000ULL
+
+/* --- statistics
+ * ---------------------------------------------------------------------------------------------------------- */
+
+Test(sched_parts, statistics_follow_what_they_see)
+{
+        ds_kstat *table;
+        struct ds_kstat_row *row;
+        uint32_t i;
+
+        cr_assert_eq(ds_kstat_new(16, &table), 0);
+        i = ds_kstat_touch(table, 7);
+        row = ds_kstat_at(table, i, 7);
+        ds_kstat_sample(row, 100);
+        cr_assert_eq(row->mean_ns, 100);
+        ds_kstat_sample(row, 300);
+        cr_assert_eq(row->mean_ns, 200);
+        ds_kstat_sample(row, 50);
+        cr_assert_eq(row->mean_ns, 150);
+        cr_assert_eq(row->samples, 3);
+        for (int k = 0; k < 1000; k++)
+                ds_kstat_sample(row, 100000);
+        cr_assert(row->mean_ns > 99900 && row->mean_ns <= 100000);
+        for (int k = 0; k < 1000; k++)
+                ds_kstat_sample(row, 0);
+        cr_assert_leq(row->mean_ns, 31);
+        ds_kstat_free(table);
+}
+
+Test(sched_parts, statistics_table_is_bounded_and_forgets_the_oldest)
+{
+        ds_kstat *table;
+        uint32_t rows[2000];
+
+        cr_assert_eq(ds_kstat_new(1024, &table), 0);
+        for (uint64_t key = 0; key < 2000; key++) {
+                rows[key] = ds_kstat_touch(table, key * 0x100000001ULL);
+                if (key % 10 == 0)
+                        ds_kstat_touch(table, 0);
+                cr_assert_eq(ds_kstat_touch(table, key * 0x100000001ULL), rows[key]);
+        }
+        cr_assert_eq(ds_kstat_count(table), 1024);
+        cr_assert_not_null(ds_kstat_at(table, rows[0], 0), "used all the time");
+        cr_assert_null(ds_kstat_at(table, rows[1], 0x100000001ULL));
+        for (uint64_t key = 2000 - 1000; key < 2000; key++)
+                cr_assert_not_null(
+                        ds_kstat_at(table, rows[key], key * 0x100000001ULL), "%llu", (unsigned long long)key);
+        cr_assert_null(ds_kstat_at(table, DS_KSTAT_NONE, 0));
+        ds_kstat_free(table);
+}
+
+Test(sched_parts, statistics_table_without_memory_to_grow)
+{
+        ds_kstat *table;
+
+        cr_assert_eq(ds_kstat_new(DS_KSTAT_ROWS_MAX, &table), 0);
+        for (uint64_t key = 1; key < 5000; key++) {
+                ds_alloc_fail_after(0);
+                cr_assert_not_null(ds_kstat_at(table, ds_kstat_touch(table, key), key));
+        }
+        ds_alloc_fail_after(-1);
+        cr_assert_lt(ds_kstat_count(table), 1024);
+        ds_kstat_free(table);
+}
+
+Test(sched_parts, occupancy)
+{
+        ds_device *device = sdev_new(66);
+        struct ds_kernel_info k = {.registers = 32};
+
+        /* the occupancy calculator's answers for these shapes on a GPU of compute capability 9.0 */
+        cr_assert_eq(ds_kstat_blocks_per_sm(&device->info, &k, 256, 0), 8);
+        cr_assert_eq(ds_kstat_blocks_per_sm(&device->info, &k, 1024, 0), 2);
+        cr_assert_eq(ds_kstat_blocks_per_sm(&device->info, &k, 32, 0), 32);
+        cr_assert_eq(ds_kstat_blocks_per_sm(&device->info, &k, 33, 0), 32);
+        k.registers = 255;
+        cr_assert_eq(ds_kstat_blocks_per_sm(&device->info, &k, 256, 0), 1);
+        cr_assert_eq(ds_kstat_blocks_per_sm(&device->info, &k, 1024, 0), 0);
+        k.registers = 128;
+        cr_assert_eq(ds_kstat_blocks_per_sm(&device->info, &k, 128, 0), 4);
+        k.registers = 16;
+        k.static_shared = 47 * 1024;
+        cr_assert_eq(ds_kstat_blocks_per_sm(&device->info, &k, 128, 0), 4);
+        cr_assert_eq(ds_kstat_blocks_per_sm(&device->info, &k, 128, 180 * 1024), 1);
+        cr_assert_eq(ds_kstat_blocks_per_sm(&device->info, &k, 128, 190 * 1024), 0);
+        memset(device->info.attributes, 0, sizeof(device->info.attributes));
+        cr_assert_eq(ds_kstat_blocks_per_sm(&device->info, &k, 128, UINT32_MAX), 32, "nothing is known");
+        free(device);
+}
+
+/* --- ladder
+ * ---------------------------------------------------------------------------------------------------------------- */
+
+Test(sched_parts, ladder_has_complementary_pairs)
+{
+        static const uint32_t sizes[] = {1, 2, 3, 5, 8, 13, 20, 30, 66, 128};
+
+        for (size_t s = 0; s < DS_ARRAY_SIZE(sizes); s++) {
+                ds_device *device = sdev_new(sizes[s]);
+                struct ds_ladder ladder;
+
+                cr_assert_eq(ds_ladder_build(&ladder, &sdev_ops, device), 0);
+                cr_assert_eq(ladder.n, 1 + 2 * (sizes[s] > 8 ? 7 : sizes[s] - 1));
+                cr_assert_eq(ladder.views[0].n_tpcs, sizes[s]);
+                for (uint32_t i = 1; i < ladder.n; i += 2) {
+                        const struct detshare_rung_view *a = &ladder.views[i], *b = &ladder.views[i + 1];
+
+                        cr_assert_eq(a->n_tpcs + b->n_tpcs, sizes[s]);
+                        cr_assert(a->n_tpcs && b->n_tpcs);
+                        for (int w = 0; w < 2; w++) {
+                                cr_assert_eq(a->tpcs[w] & b->tpcs[w], 0);
+                                cr_assert_eq(a->tpcs[w] | b->tpcs[w], ladder.views[0].tpcs[w]);
+                        }
+                        cr_assert(i == 1 || a->n_tpcs > ladder.views[i - 2].n_tpcs);
+                }
+                free(device);
+        }
+}
+
+Test(sched_parts, ladder_on_a_device_that_has_rungs_already)
+{
+        struct harness h;
+        ds_sched *second;
+        struct ds_sched_config config = {
+                .ops = &sdev_ops, .policy_dir = "", .policy = "fifo", .done = harness_done, .user = &h};
+        ds_sched_session *s;
+        struct top k;
+
+        cr_assert_eq(harness_open(&h, 8, NULL, "fifo"), 0);
+        config.device = h.device;
+        cr_assert_eq(ds_sched_new(&config, &second), 0);
+        ds_sched_free(h.sched);
+        h.sched = second;
+        s = session_open(&h, 1, DETSHARE_CLASS_BE, 0);
+        submit(&h, stream_open(s, 0, 0), kernel_init(&k, 1, US, 1, 0));
+        harness_run(&h, UINT64_MAX);
+        cr_assert_eq(h.device->log[0].rung, 15, "the second scheduler's own whole GPU");
+        harness_close(&h);
+}
+
+Test(sched_parts, a_device_that_refuses_a_rung)
+{
+        struct harness h = {.device = sdev_new(8)};
+        struct ds_sched_config config = {.ops = &sdev_ops,
+                .device = h.device,
+                .policy_dir = "",
+                .policy = "fifo",
+                .done = harness_done,
+                .user = &h};
+
+        h.device->fail_rung = 3;
+        cr_assert_eq(ds_sched_new(&config, &h.sched), -EIO);
+        cr_assert_null(h.sched);
+        free(h.device);
+}
+
+/* --- memory
+ * ------------------------------------------------------------------------------------------------------------------ */
+
+/* Whatever allocation fails, the call that needed it says so and all else goes on. Returns 0 when none failed. */
+static int scenario(int64_t fail_after)
+{
+        struct harness h = {.device = sdev_new(8)};
+        struct ds_sched_config config = {.ops = &sdev_ops,
+                .device = h.device,
+                .policy_dir = build_path("policies"),
+                .policy = "multistream",
+                .done = harness_done,
+                .user = &h};
+        struct ds_sched_session_config session_config = {.id = 1, .class_ = DETSHARE_CLASS_LS, .space = 1};
+        ds_sched_session *sessions[3] = {NULL};
+        ds_coroutine *c;
+        struct top tops[3][4];
+        char message[128];
+        uint64_t accepted = 0;
+        int failed = 0, r;
+
+        ds_alloc_fail_after(fail_after);
+        r = ds_sched_new(&config, &h.sched);
+        if (r) {
+                cr_assert_eq(r, -ENOMEM);
+                free(h.device);
+                return 1;
+        }
+        for (int i = 0; i < 3; i++) {
+                r = ds_sched_session_new(h.sched, &session_config, &sessions[i]);
+                if (!r)
+                        r = ds_coroutine_new(sessions[i], 0, 1, 0, &c);
+                failed += r != 0;
+                cr_assert(!r || r == -ENOMEM);
+                for (int k = 0; !r && k < 4; k++) {
+                        kernel_init(&tops[i][k], 1, US, 1, 0);
+                        tops[i][k].script.status = k == 2 ? DS_CUDA_ASSERT : 0;
+                        r = ds_sched_submit(c, &tops[i][k].op, 0);
+                        failed += r != 0;
+                        accepted += !r;
+                        cr_assert(!r || r == DS_SCHED_E_FULL);
+                        r = 0;
+                }
+        }
+        r = ds_sched_set_policy(h.sched, "static", NULL, 0, 0, message, sizeof(message));
+        cr_assert(!r || r == -ENOMEM);
+        failed += r != 0;
+        harness_run(&h, UINT64_MAX);
+        ds_alloc_fail_after(-1);
+        cr_assert_eq(h.told, accepted);
+        harness_assert_clean(&h);
+        harness_close(&h);
+        return failed;
+}
+
+Test(sched_parts, every_allocation_may_fail)
+{
+        int n, unharmed = 0;
+
+        for (n = 0; unharmed < 8; n++) {
+                cr_assert_lt(n, 300);
+                unharmed = scenario(n) ? 0 : unharmed + 1;
+        }
+        cr_assert_gt(n, 20, "the sweep reached the allocations at all");
+}
+
+/* --- speed
+ * ---------------------------------------------------------------------------------------------------------------------
+ */
+
+static double seconds(void)
+{
+        struct timespec now;
+
+        clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &now);
+        return (double)now.tv_sec + (double)now.tv_nsec / 1e9;
+}
+
+#define SPEED_SESSIONS 8
+#define SPEED_OPS 200000
+
+static struct top speed_tops[SPEED_SESSIONS][64];
+static uint64_t speed_next[SPEED_SESSIONS];
+
+/* 8 clients that keep 32 launches queued; nanoseconds of CPU per launch from submit to done, device included. */
+static double launch_cost(const char *policy, uint32_t n_idle)
+{
+        struct harness h;
+        ds_coroutine *c[SPEED_SESSIONS];
+        double begin, cost;
+
+        cr_assert_eq(harness_open(&h, 66, "policies", policy), 0);
+        for (uint32_t i = 0; i < n_idle; i++)
+                stream_open(session_open(&h, 1000 + i, DETSHARE_CLASS_BE, 0), 1, 0);
+        harness_step(&h);
+        memset(speed_next, 0, sizeof(speed_next));
+        for (uint64_t i = 0; i < SPEED_SESSIONS; i++)
+                c[i] = stream_open(session_open(&h, i + 1, i % 2, 0), 1, 0);
+        begin = seconds();
+        while (h.told < SPEED_OPS) {
+                for (uint32_t i = 0; i < SPEED_SESSIONS; i++)
+                        while (c[i]->n_ops < 32) {
+                                struct top *top = &speed_tops[i][speed_next[i]++ % 64];
+
+                                submit(&h, c[i], kernel_init(top, i + 1, US, 128, 1 + speed_next[i] % 50));
+                        }
+                harness_step(&h);
+                sdev_advance(h.device, UINT64_MAX);
+        }
+        cost = (seconds() - begin) * 1e9 / (double)h.told;
+        harness_run(&h, UINT64_MAX);
+        harness_assert_clean(&h);
+        harness_close(&h);
+        printf("%s, %u idle sessions: %.0f ns per launch (scripted device included)\n", policy, n_idle, cost);
+        return cost;
+}
+
+Test(sched_parts, a_launch_costs_little_and_idle_sessions_nothing)
+{
+        double bound = 12500; /* 80,000 launches per second on one core; sanitizers and busy machines included */
+
+        cr_assert_lt(launch_cost("fifo", 0), bound);
+        cr_assert_lt(launch_cost("multistream", 0), bound);
+        cr_assert_lt(launch_cost("static", 1000), bound);
+}

@@ -1,0 +1,348 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The ABI is wide enough: published rules as plug-ins, held to what they publish, on the virtual clock
+ *
+ * Orion's gate, Gemini's token window and a deadline order (tests/policies), and our own fifo, multistream and static.
+ */
+#include "tests/unit/sched_device.h"
+
+#define US 1000ULL
+#define MS 1000000ULL
+
+static struct harness h;
+static char message[256];
+
+static void teardown(void)
+{
+        if (h.sched)
+                harness_assert_clean(&h);
+        harness_close(&h);
+}
+
+TestSuite(sched_rules, .fini = teardown);
+
+static void open_with(const char *dir)
+{
+        cr_assert_eq(harness_open(&h, 8, dir, "fifo"), 0);
+}
+
+static void set_policy(const char *name, const char *const *params, size_t n)
+{
+        int r = ds_sched_set_policy(h.sched, name, params, n, harness_now(&h), message, sizeof(message));
+
+        cr_assert_eq(r, 0, "%s", message);
+}
+
+/* --- Orion
+ * --------------------------------------------------------------------------------------------------------------- */
+
+enum { KEY_LS = 1, KEY_COMPUTE, KEY_MEMORY, KEY_WIDE, KEY_UNKNOWN, KEY_SHORT };
+
+static ds_coroutine *ls, *be, *be2;
+
+/* 16 SMs of 8 blocks each; every kernel has run once, and a profile knows the bounds. */
+static void orion_open(const char *const *params, size_t n_params)
+{
+        static const struct {
+                uint64_t key, duration;
+                uint32_t blocks, bound;
+        } known[] = {
+                {KEY_LS, 200 * US, 16, DETSHARE_BOUND_COMPUTE},
+                {KEY_COMPUTE, 30 * US, 16, DETSHARE_BOUND_COMPUTE},
+                {KEY_MEMORY, 30 * US, 16, DETSHARE_BOUND_MEMORY},
+                {KEY_WIDE, 30 * US, 1000, DETSHARE_BOUND_MEMORY},
+                {KEY_UNKNOWN, 30 * US, 16, DETSHARE_BOUND_UNKNOWN},
+                {KEY_SHORT, 40 * US, 1, DETSHARE_BOUND_MEMORY},
+        };
+        static struct top tops[DS_ARRAY_SIZE(known)];
+
+        open_with("tests/policies");
+        ls = stream_open(session_open(&h, 1, DETSHARE_CLASS_LS, 0), 0, 0);
+        be = stream_open(session_open(&h, 2, DETSHARE_CLASS_BE, 0), 0, 0);
+        be2 = stream_open(session_open(&h, 3, DETSHARE_CLASS_BE, 0), 0, 0);
+        for (size_t i = 0; i < DS_ARRAY_SIZE(known); i++) {
+                ds_sched_set_bound(h.sched, known[i].key, known[i].bound);
+                submit(&h, be, kernel_init(&tops[i], 2, known[i].duration, known[i].blocks, known[i].key));
+        }
+        harness_run(&h, UINT64_MAX);
+        h.device->now_ns = MS;
+        set_policy("orion", params, n_params);
+}
+
+/* Submits an LS kernel of 200 us and, a little later, this one; returns how long after the LS kernel's start it began.
+ */
+static uint64_t beside_ls(uint64_t key, uint64_t duration, uint32_t blocks)
+{
+        static struct top a, b;
+        uint64_t begin = harness_now(&h);
+
+        submit(&h, ls, kernel_init(&a, 1, 200 * US, 16, KEY_LS));
+        harness_run(&h, begin + 10 * US);
+        submit(&h, be, kernel_init(&b, 2, duration, blocks, key));
+        harness_run(&h, UINT64_MAX);
+        cr_assert_eq(a.start_ns, begin, "LS never waits");
+        cr_assert_eq(b.done, 1);
+        return b.start_ns - begin;
+}
+
+Test(sched_rules, orion_lets_only_complementary_kernels_join)
+{
+        static const char *const params[] = {"sm_threshold=8"};
+
+        orion_open(params, 1);
+        cr_assert_eq(beside_ls(KEY_COMPUTE, 30 * US, 16), 200 * US, "the same bottleneck waits for the request to end");
+        cr_assert_eq(beside_ls(KEY_MEMORY, 30 * US, 16), 10 * US, "another one joins");
+        cr_assert_eq(beside_ls(KEY_UNKNOWN, 30 * US, 16), 10 * US, "an unknown one joins");
+        cr_assert_eq(beside_ls(KEY_WIDE, 30 * US, 1000), 200 * US, "one that needs too many SMs does not");
+}
+
+Test(sched_rules, orion_bounds_the_sms_of_be_together)
+{
+        static const char *const params[] = {"sm_threshold=3", "dur_threshold_us=100000"};
+        struct top a, b, c;
+
+        orion_open(params, 2);
+        submit(&h, ls, kernel_init(&a, 1, 200 * US, 16, KEY_LS));
+        harness_run(&h, MS + 10 * US);
+        submit(&h, be, kernel_init(&b, 2, 30 * US, 16, KEY_MEMORY));  /* 2 SMs */
+        submit(&h, be2, kernel_init(&c, 3, 30 * US, 16, KEY_MEMORY)); /* 2 more */
+        harness_run(&h, UINT64_MAX);
+        cr_assert_eq(b.start_ns, MS + 10 * US);
+        cr_assert_eq(c.start_ns, MS + 40 * US);
+}
+
+Test(sched_rules, orion_is_free_without_ls)
+{
+        struct top b, c;
+
+        orion_open(NULL, 0);
+        submit(&h, be, kernel_init(&b, 2, 30 * US, 1000, KEY_WIDE));
+        submit(&h, be2, kernel_init(&c, 3, 30 * US, 1000, KEY_WIDE));
+        harness_run(&h, UINT64_MAX);
+        cr_assert_eq(b.start_ns, MS);
+        cr_assert_eq(c.start_ns, MS);
+}
+
+Test(sched_rules, orion_drains_after_its_duration_threshold)
+{
+        static const char *const params[] = {"dur_threshold_us=100"};
+        struct top tops[9];
+
+        orion_open(params, 1);
+        for (int i = 0; i < 9; i++)
+                submit(&h, be, kernel_init(&tops[i], 2, 40 * US, 1, KEY_SHORT));
+        harness_run(&h, UINT64_MAX);
+        /* 40, 80, 120 > 100: three at a time, the next three only when they have ended */
+        for (int i = 0; i < 9; i++)
+                cr_assert_eq(tops[i].op.launched_ns, MS + (uint64_t)(i / 3) * 120 * US, "kernel %d", i);
+}
+
+/* --- Gemini
+ * -------------------------------------------------------------------------------------------------------------- */
+
+#define CLIENTS 2
+static struct top client_tops[CLIENTS];
+static ds_coroutine *clients[CLIENTS];
+static uint64_t client_kernel_ns, client_used_ns[CLIENTS];
+
+static void resubmit(struct harness *harness, struct top *top)
+{
+        int i = (int)(top - client_tops);
+
+        client_used_ns[i] += top->end_ns - top->start_ns;
+        if (harness_now(harness) < 60000 * MS)
+                submit(harness, clients[i], kernel_init(top, (uint32_t)i + 1, client_kernel_ns, 1, 0));
+}
+
+/* Two clients that always have a next kernel, for a minute; their device time in the last 40 s, in percent. */
+static void gemini_run(const char *const *params, size_t n_params, uint64_t kernel_ns, double percent[CLIENTS])
+{
+        uint64_t before[CLIENTS];
+
+        open_with("tests/policies");
+        set_policy("gemini", params, n_params);
+        h.on_done = resubmit;
+        client_kernel_ns = kernel_ns;
+        for (int i = 0; i < CLIENTS; i++) {
+                client_used_ns[i] = 0;
+                clients[i] = stream_open(session_open(&h, (uint64_t)i + 1, DETSHARE_CLASS_BE, 0), 0, 0);
+                submit(&h, clients[i], kernel_init(&client_tops[i], (uint32_t)i + 1, kernel_ns, 1, 0));
+        }
+        harness_run(&h, 20000 * MS);
+        memcpy(before, client_used_ns, sizeof(before));
+        harness_run(&h, 60000 * MS);
+        for (int i = 0; i < CLIENTS; i++)
+                percent[i] = (double)(client_used_ns[i] - before[i]) * 100 / (40000.0 * MS);
+        harness_run(&h, UINT64_MAX);
+        cr_assert_eq(harness_stats(&h).fallbacks, 0);
+}
+
+Test(sched_rules, gemini_limits_hold_and_the_rest_stays_idle)
+{
+        static const char *const params[] = {"limit_1=30", "limit_2=50"};
+        double percent[CLIENTS];
+
+        gemini_run(params, 2, 10 * MS, percent);
+        cr_assert(percent[0] > 28 && percent[0] < 31, "%f", percent[0]);
+        cr_assert(percent[1] > 48 && percent[1] < 51, "%f", percent[1]);
+}
+
+Test(sched_rules, gemini_requests_are_met_and_the_rest_is_shared)
+{
+        static const char *const params[] = {"request_1=60", "request_2=20"};
+        double percent[CLIENTS];
+
+        gemini_run(params, 2, 10 * MS, percent);
+        cr_assert(percent[0] > 58 && percent[0] < 68, "%f", percent[0]);
+        cr_assert(percent[1] > 30, "%f", percent[1]);
+        cr_assert(percent[0] + percent[1] > 97, "work conserving below the limits");
+}
+
+Test(sched_rules, gemini_never_runs_two_clients_at_once)
+{
+        double percent[CLIENTS];
+
+        gemini_run(NULL, 0, 30 * MS, percent);
+        cr_assert(percent[0] > 45 && percent[1] > 45);
+        for (size_t i = 1; i < h.device->n_log; i++)
+                cr_assert_geq(h.device->log[i].start_ns, h.device->log[i - 1].end_ns);
+}
+
+/* --- deadlines
+ * ------------------------------------------------------------------------------------------------------------- */
+
+Test(sched_rules, edf_serves_the_request_that_is_due_first)
+{
+        struct top tops[4][5];
+        static const uint64_t slo[4] = {9 * MS, 3 * MS, 0, 6 * MS};
+
+        open_with("tests/policies");
+        set_policy("edf", NULL, 0);
+        for (uint64_t i = 0; i < 4; i++) {
+                ds_coroutine *c = stream_open(
+                        session_open(&h, i + 1, i == 2 ? DETSHARE_CLASS_BE : DETSHARE_CLASS_LS, slo[i]), 0, 0);
+
+                for (int k = 0; k < 5; k++)
+                        submit(&h, c, kernel_init(&tops[i][k], (uint32_t)i + 1, 100 * US, 1, 0));
+        }
+        harness_run(&h, UINT64_MAX);
+        cr_assert(tops[1][4].order < tops[3][0].order);
+        cr_assert(tops[3][4].order < tops[0][0].order);
+        cr_assert(tops[0][4].order < tops[2][0].order, "who has no deadline comes last");
+        for (size_t i = 1; i < 20; i++)
+                cr_assert_eq(h.device->log[i].start_ns, h.device->log[i - 1].end_ns, "one at a time, no gap");
+}
+
+Test(sched_rules, edf_prefers_a_later_request_with_an_earlier_deadline)
+{
+        ds_coroutine *slow, *fast;
+        struct top a[10], b;
+
+        open_with("tests/policies");
+        set_policy("edf", NULL, 0);
+        slow = stream_open(session_open(&h, 1, DETSHARE_CLASS_LS, 50 * MS), 0, 0);
+        fast = stream_open(session_open(&h, 2, DETSHARE_CLASS_LS, 2 * MS), 0, 0);
+        for (int i = 0; i < 10; i++)
+                submit(&h, slow, kernel_init(&a[i], 1, MS, 1, 0));
+        harness_run(&h, 2 * MS + 500 * US);
+        submit(&h, fast, kernel_init(&b, 2, 100 * US, 1, 0));
+        harness_run(&h, UINT64_MAX);
+        cr_assert_eq(b.start_ns, 3 * MS);
+        cr_assert_eq(a[9].end_ns, 10 * MS + 100 * US);
+}
+
+/* --- ours
+ * --------------------------------------------------------------------------------------------------------------------
+ */
+
+Test(sched_rules, fifo_serves_heads_in_the_order_of_submission)
+{
+        static const char *const depth[] = {"depth=2"};
+        ds_coroutine *c[20];
+        struct top tops[20], more[3];
+
+        open_with("policies");
+        set_policy("fifo", depth, 1);
+        for (uint64_t i = 0; i < 20; i++)
+                c[i] = stream_open(session_open(&h, i + 1, i % 2 ? DETSHARE_CLASS_LS : DETSHARE_CLASS_BE, 0), 0, 0);
+        for (uint64_t i = 0; i < 20; i++) {
+                h.device->now_ns = i;
+                submit(&h, c[19 - i], kernel_init(&tops[i], 20 - (uint32_t)i, 100 * US, 1, 0));
+        }
+        harness_step(&h);
+        for (uint64_t i = 0; i < 20; i++) {
+                cr_assert_eq(h.device->log[i].space, 20 - i);
+                cr_assert_eq(h.device->log[i].priority, 0);
+                cr_assert_eq(h.device->log[i].rung, 0);
+        }
+        for (int i = 0; i < 3; i++)
+                submit(&h, c[0], kernel_init(&more[i], 1, 100 * US, 1, 0));
+        harness_step(&h);
+        cr_assert_eq(c[0]->n_in_flight, 2, "depth");
+        harness_run(&h, UINT64_MAX);
+        cr_assert_eq(h.told, 23);
+}
+
+Test(sched_rules, multistream_gives_priorities)
+{
+        static const char *const params[] = {"ls_depth=3", "be_depth=1"};
+        ds_coroutine *a, *b;
+        struct top x[5], y[5];
+
+        open_with("policies");
+        set_policy("multistream", params, 2);
+        b = stream_open(session_open(&h, 1, DETSHARE_CLASS_BE, 0), 0, 0);
+        a = stream_open(session_open(&h, 2, DETSHARE_CLASS_LS, 0), 0, 0);
+        for (int i = 0; i < 5; i++) {
+                submit(&h, b, kernel_init(&y[i], 1, 100 * US, 1, 0));
+                submit(&h, a, kernel_init(&x[i], 2, 100 * US, 1, 0));
+        }
+        harness_step(&h);
+        cr_assert_eq(a->n_in_flight, 3);
+        cr_assert_eq(b->n_in_flight, 1);
+        for (size_t i = 0; i < 4; i++) {
+                cr_assert_eq(h.device->log[i].rung, 0);
+                cr_assert_eq(h.device->log[i].priority,
+                        h.device->log[i].space == 2 ? DETSHARE_PRIORITY_HIGH : DETSHARE_PRIORITY_LOW);
+        }
+        cr_assert_eq(h.device->log[0].space, 2, "LS first, although it came later");
+        harness_run(&h, UINT64_MAX);
+}
+
+static void static_split(uint32_t percent, uint32_t ls_sms, uint32_t be_sms)
+{
+        char param[32];
+        const char *params[] = {param};
+        struct top x, y;
+        const struct ds_rung_info *ls_rung, *be_rung;
+
+        open_with("policies");
+        snprintf(param, sizeof(param), "ls_percent=%u", percent);
+        set_policy("static", params, 1);
+        submit(&h, stream_open(session_open(&h, 1, DETSHARE_CLASS_LS, 0), 0, 0), kernel_init(&x, 1, 100 * US, 1, 0));
+        submit(&h, stream_open(session_open(&h, 2, DETSHARE_CLASS_BE, 0), 0, 0), kernel_init(&y, 2, 100 * US, 1, 0));
+        harness_run(&h, UINT64_MAX);
+        ls_rung = &h.device->rungs[h.device->log[0].rung];
+        be_rung = &h.device->rungs[h.device->log[1].rung];
+        cr_assert_eq(ls_rung->n_sms, ls_sms, "%u%%: %u", percent, ls_rung->n_sms);
+        cr_assert_eq(be_rung->n_sms, be_sms);
+        cr_assert_eq(ls_rung->mask.word[0] & be_rung->mask.word[0], 0);
+        cr_assert_eq(ls_rung->mask.word[0] | be_rung->mask.word[0], 0xff);
+        harness_close(&h);
+}
+
+Test(sched_rules, static_snaps_to_the_nearest_pair)
+{
+        static_split(50, 8, 8);
+        static_split(10, 2, 14);
+        static_split(30, 4, 12);
+        static_split(33, 6, 10);
+        static_split(90, 14, 2);
+}
+
+Test(sched_rules, static_needs_a_gpu_that_can_be_split)
+{
+        cr_assert_eq(harness_open(&h, 1, "policies", "fifo"), 0);
+        cr_assert_eq(ds_sched_set_policy(h.sched, "static", NULL, 0, 0, message, sizeof(message)), DS_SCHED_E_REFUSED);
+        cr_assert_eq(ds_sched_set_policy(h.sched, "multistream", NULL, 0, 0, message, sizeof(message)), 0);
+}

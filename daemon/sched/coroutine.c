@@ -339,7 +339,7 @@ static void coroutine_pass_head(ds_coroutine *coroutine)
         if (op->kind == DS_OP_WAIT)
                 op->wait_for = ds_coroutine_unref(op->wait_for);
         op->start_ns = coroutine->dependency_ns;
-        op->finished = 1;
+        op->finished = DS_OP_NEVER_RAN;
         coroutine_leave_queue(coroutine);
 }
 
@@ -390,9 +390,9 @@ void ds_coroutine_fault(ds_coroutine *coroutine, int status)
         for (struct ds_op *op = coroutine->boundary; op; op = op->next) {
                 if (op->kind == DS_OP_WAIT)
                         op->wait_for = ds_coroutine_unref(op->wait_for);
-                op->start_ns = op->end_ns = coroutine->sched->now_ns;
+                op->start_ns = coroutine->sched->now_ns;
                 op->status = status;
-                op->finished = 1;
+                op->finished = DS_OP_NEVER_RAN;
         }
         coroutine->boundary = NULL;
         coroutine->n_waiting_work = 0;
@@ -460,7 +460,7 @@ static void coroutine_tell_first(ds_coroutine *coroutine)
         coroutine->first = op->next;
         if (!coroutine->first)
                 coroutine->last = NULL;
-        if (!ds_op_is_work(op) && !op->status) {
+        if (op->finished == DS_OP_NEVER_RAN) {
                 op->end_ns = DS_MAX(DS_MAX(coroutine->last_end_ns, op->submitted_ns), op->start_ns);
                 op->start_ns = op->end_ns;
         }

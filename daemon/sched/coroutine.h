@@ -49,6 +49,13 @@ enum ds_coroutine_state {
         _DS_COROUTINE_STATE_INVALID = -EINVAL,
 };
 
+/* ds_op.finished */
+enum ds_op_finished {
+        DS_OP_UNFINISHED,
+        DS_OP_RAN,       /* the device gave its times */
+        DS_OP_NEVER_RAN, /* no work, refused or dropped: it has the time at which its turn came */
+};
+
 enum ds_coroutine_park {
         DS_PARK_NONE,
         DS_PARK_WAIT, /* in another coroutine's list of waiters */

@@ -156,8 +156,8 @@ static void complete_count(ds_coroutine *coroutine, struct ds_slot *slot)
 static void launch_refused(ds_coroutine *coroutine, struct ds_op *op, int status)
 {
         op->status = status;
-        op->start_ns = op->end_ns = coroutine->sched->now_ns;
-        op->finished = 1;
+        op->start_ns = coroutine->sched->now_ns;
+        op->finished = DS_OP_NEVER_RAN;
         ds_coroutine_pop(coroutine);
         ds_coroutine_touch(coroutine);
         ds_coroutine_changed(coroutine);
@@ -257,7 +257,7 @@ static void complete_one(ds_sched *sched, const struct ds_completion *completion
         op = DS_TAKE_PTR(slot->op);
         coroutine = op->coroutine;
         session = coroutine->session;
-        op->finished = 1;
+        op->finished = DS_OP_RAN;
         op->status = completion->status;
         op->start_ns = completion->start_ns;
         op->end_ns = DS_MAX(completion->end_ns, completion->start_ns);

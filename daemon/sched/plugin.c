@@ -9,6 +9,7 @@
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -21,6 +22,7 @@
 
 #define PLUGIN_SYMBOL "detshare_policy"
 #define PLUGIN_SUFFIX ".so"
+#define PLUGIN_PATH_MAX 128
 
 /* --- where plug-ins come from
  * ------------------------------------------------------------------------------------------ */
@@ -135,12 +137,29 @@ const char *ds_plugin_check(const struct detshare_policy *policy, const char *na
 /* --- opening and closing
  * --------------------------------------------------------------------------------------------------- */
 
+/*
+ * A path to the open file that no load in this process has used before. The loader takes a path that it knows for the
+ * file that it knows, and it remembers every path under which it met a loaded file, so the number of a descriptor that
+ * was closed meanwhile could bring back another policy. "/" and "./" between the same directories write a counter.
+ */
+static void plugin_path(int fd, char path[PLUGIN_PATH_MAX])
+{
+        static _Atomic uint32_t counter;
+        uint32_t n = counter++;
+        char *at = path;
+
+        at += sprintf(at, "/proc/self/fd/");
+        for (int i = 0; i < 32; i++)
+                at += sprintf(at, "%s", n >> i & 1 ? "./" : "/");
+        sprintf(at, "%d", fd);
+}
+
 static int plugin_dlopen(ds_plugin *plugin, const char *name, char *message, size_t message_size)
 {
-        char path[64];
+        char path[PLUGIN_PATH_MAX];
         const char *why;
 
-        snprintf(path, sizeof(path), "/proc/self/fd/%d", plugin->fd);
+        plugin_path(plugin->fd, path);
         plugin->handle = dlopen(path, RTLD_NOW | RTLD_LOCAL);
         if (!plugin->handle) {
                 snprintf(message, message_size, "policy %s: %s", name, dlerror());

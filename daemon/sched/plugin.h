@@ -3,8 +3,7 @@
  * Plug-in: one policy, loaded from a shared object or compiled in
  *
  * A plug-in runs inside the daemon, so it is loaded only from a directory and a file that root or the daemon's own user
- * owns and nobody else may write. The file is opened once; what was checked is what is loaded (by its descriptor), and
- * the descriptor stays open as long as the plug-in, so that no other file can take its place in the loader's memory.
+ * owns and nobody else may write. The file is opened once, and what was checked is what is loaded (by its descriptor).
  */
 #pragma once
 

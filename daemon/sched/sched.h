@@ -73,7 +73,7 @@ struct ds_op {
         char *message; /* the device's words when status is an error */
         int32_t status;
         uint32_t stat_row;
-        uint8_t finished; /* ended, but not told yet: something before it in the coroutine has not */
+        uint8_t finished; /* ended, but not told yet: something before it in the coroutine has not; see coroutine.h */
 };
 
 /*

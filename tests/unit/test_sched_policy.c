@@ -194,6 +194,18 @@ Test(sched_policy, loads_only_from_where_nobody_else_can_write)
         ds_plugin_close(plugin);
 }
 
+/* The loader remembers by which paths it met a file: a descriptor's number, used again, must not bring back the old
+ * one. */
+Test(sched_policy, loading_again_and_again_gets_the_right_one)
+{
+        static const char *const names[] = {"chaos", "chaos", "edf", "edf", "orion", "chaos", "fifo", "gemini", "edf"};
+
+        for (size_t i = 0; i < 20 * DS_ARRAY_SIZE(names); i++) {
+                cr_assert_eq(set_policy(names[i % DS_ARRAY_SIZE(names)], NULL), 0, "%s", message);
+                cr_assert_str_eq(harness_stats(&h).policy, names[i % DS_ARRAY_SIZE(names)]);
+        }
+}
+
 Test(sched_policy, a_policy_that_is_not_there_at_start)
 {
         struct harness other;

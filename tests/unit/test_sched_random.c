@@ -1,0 +1,339 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Random histories of sessions, streams, waits, policies and cancellations, against what must hold in all of them
+ *
+ * A model keeps what CUDA promises: operations of a stream run one after the other; a wait holds back what follows it;
+ * the legacy default stream and the blocking streams of a session wait for each other. Every operation is told exactly
+ * once and in order, whatever policy is in charge and however often it changes, and in the end nothing is left.
+ * The seed is printed; DETSHARE_TEST_SEED repeats a run, DETSHARE_TEST_ROUNDS makes it longer.
+ */
+#include "tests/unit/sched_device.h"
+
+#define US 1000ULL
+#define SESSIONS 5
+#define STREAMS 6
+#define STREAM_OPS 400
+#define STEPS 1500
+
+struct model_stream {
+        ds_coroutine *coroutine; /* NULL: not open */
+        int session, blocking, legacy, referenced;
+        int n, told;
+        uint64_t after_ns; /* what follows cannot start before: ends of what was waited for */
+};
+
+struct model_op {
+        struct top top;
+        int stream, cancelled;
+        int wait_stream, wait_index; /* a wait for this operation, -1 = none */
+        uint64_t wait_life;
+        int joined_ns_known;
+        uint32_t joins[STREAMS]; /* so many operations of each stream of the session came before it and are joined */
+        uint64_t life;           /* which incarnation of the stream's slot */
+};
+
+static struct harness h;
+static uint64_t random_state, rounds_seed;
+static ds_sched_session *sessions[SESSIONS];
+static int cancelled[SESSIONS];
+static uint64_t session_ids;
+static struct model_stream streams[SESSIONS * STREAMS];
+static uint64_t lives[SESSIONS * STREAMS];
+static struct model_op ops[SESSIONS * STREAMS][STREAM_OPS];
+static uint64_t submitted, told;
+
+static uint64_t dice(uint64_t sides)
+{
+        random_state ^= random_state << 13;
+        random_state ^= random_state >> 7;
+        random_state ^= random_state << 17;
+        return random_state % sides;
+}
+
+static int is_work(const struct model_op *op)
+{
+        return ds_op_is_work(&op->top.op);
+}
+
+/* Everything that op had to wait for has been told, and ended before it started. */
+static void check_dependencies(const struct model_op *op)
+{
+        const struct model_stream *stream = &streams[op->stream];
+        int first = stream->session * STREAMS;
+
+        for (int i = 0; i < STREAMS; i++) {
+                cr_assert_geq((uint32_t)streams[first + i].told, op->joins[i], "seed %llu: a join was not kept",
+                        (unsigned long long)rounds_seed);
+                for (uint32_t k = 0; k < op->joins[i]; k++)
+                        cr_assert_geq(op->top.start_ns, ops[first + i][k].top.end_ns);
+        }
+        if (op->wait_stream >= 0 && lives[op->wait_stream] == op->wait_life)
+                cr_assert_geq(streams[op->wait_stream].told, op->wait_index + 1, "seed %llu: a wait was not kept",
+                        (unsigned long long)rounds_seed);
+}
+
+static void on_done(struct harness *harness, struct top *top)
+{
+        struct model_op *op = DS_CONTAINER_OF(top, struct model_op, top);
+        struct model_stream *stream = &streams[op->stream];
+
+        cr_assert_eq(top->done, 1);
+        cr_assert_eq(
+                op, &ops[op->stream][stream->told], "seed %llu: told out of order", (unsigned long long)rounds_seed);
+        told++;
+        if (!op->cancelled || top->status == 0) {
+                cr_assert_geq(top->end_ns, top->start_ns);
+                cr_assert_geq(top->start_ns, stream->told ? ops[op->stream][stream->told - 1].top.end_ns : 0);
+                if (!cancelled[stream->session])
+                        check_dependencies(op);
+                if (is_work(op) && top->status == 0 && !cancelled[stream->session])
+                        cr_assert_geq(top->start_ns, stream->after_ns);
+        }
+        if (op->wait_stream >= 0 && lives[op->wait_stream] == op->wait_life &&
+                streams[op->wait_stream].told > op->wait_index)
+                stream->after_ns = DS_MAX(stream->after_ns, ops[op->wait_stream][op->wait_index].top.end_ns);
+        stream->told++;
+}
+
+/* --- what may happen
+ * ------------------------------------------------------------------------------------------------------- */
+
+static void open_session(int s)
+{
+        sessions[s] =
+                session_open(&h, ++session_ids, dice(2) ? DETSHARE_CLASS_LS : DETSHARE_CLASS_BE, dice(2) * 500 * US);
+        cancelled[s] = 0;
+}
+
+static void open_stream(int s, int i)
+{
+        struct model_stream *stream = &streams[s * STREAMS + i];
+        int legacy = i == 0, blocking = !legacy && dice(2);
+
+        *stream = (struct model_stream){.session = s, .legacy = legacy, .blocking = blocking};
+        lives[s * STREAMS + i]++;
+        cr_assert_eq(ds_coroutine_new(sessions[s], (int32_t)dice(3), blocking, legacy, &stream->coroutine), 0);
+}
+
+static void note_joins(struct model_op *op)
+{
+        struct model_stream *stream = &streams[op->stream];
+        int first = stream->session * STREAMS;
+
+        memset(op->joins, 0, sizeof(op->joins));
+        for (int i = 0; i < STREAMS; i++) {
+                struct model_stream *other = &streams[first + i];
+
+                if ((stream->legacy && other->blocking) || (stream->blocking && other->legacy))
+                        op->joins[i] = (uint32_t)other->n;
+        }
+}
+
+static void make_wait(struct model_op *op)
+{
+        int target = (int)dice(SESSIONS * STREAMS);
+        struct model_stream *other = &streams[target];
+
+        wait_init(&op->top, NULL, 0);
+        if (!other->coroutine || !other->n)
+                return;
+        op->wait_stream = target;
+        op->wait_life = lives[target];
+        op->wait_index = (int)dice((uint64_t)other->n);
+        op->top.op.wait_for = other->coroutine;
+        /* sometimes more than there is */
+        op->top.op.wait_seq = (uint64_t)op->wait_index + 1;
+        if (dice(8) == 0) {
+                op->wait_index = other->n - 1;
+                op->top.op.wait_seq = UINT64_MAX - dice(10);
+        }
+}
+
+static void make_op(struct model_op *op, int s)
+{
+        uint64_t kind = dice(20);
+
+        op->wait_stream = -1;
+        if (kind < 3) {
+                mark_init(&op->top);
+        } else if (kind < 6) {
+                make_wait(op);
+        } else if (kind < 8) {
+                op->top = (struct top){.op.kind = DS_OP_COPY};
+                op->top.op.copy = (struct ds_copy){.space = (uint32_t)s, .width = dice(30 * US), .height = 1};
+        } else if (kind < 9) {
+                op->top = (struct top){.op.kind = DS_OP_MEMSET};
+                op->top.op.memset =
+                        (struct ds_memset){.space = (uint32_t)s, .width = dice(9 * US), .height = 1, .element_size = 4};
+        } else {
+                kernel_init(&op->top, (uint32_t)s, dice(50 * US), 1 + (uint32_t)dice(500), dice(2) * (1 + dice(9)));
+                if (dice(40) == 0)
+                        op->top.script.refuse = DS_CUDA_LAUNCH_OUT_OF_RESOURCES;
+                if (dice(40) == 0)
+                        op->top.script.status = DS_CUDA_ILLEGAL_ADDRESS;
+        }
+}
+
+static void submit_some(int at)
+{
+        struct model_stream *stream = &streams[at];
+        uint64_t n = 1 + dice(dice(5) ? 3 : 40);
+
+        for (uint64_t i = 0; i < n && stream->n < STREAM_OPS; i++) {
+                struct model_op *op = &ops[at][stream->n];
+                int r;
+
+                *op = (struct model_op){.stream = at};
+                make_op(op, stream->session);
+                op->stream = at;
+                op->life = lives[at];
+                note_joins(op);
+                r = submit(&h, stream->coroutine, &op->top);
+                if (cancelled[stream->session]) {
+                        cr_assert_eq(r, DS_SCHED_E_FAULTED);
+                        return;
+                }
+                cr_assert_eq(r, 0);
+                stream->n++;
+                submitted++;
+        }
+}
+
+static void cancel_session(int s)
+{
+        for (int i = s * STREAMS; i < (s + 1) * STREAMS; i++)
+                for (int k = streams[i].told; k < streams[i].n; k++)
+                        ops[i][k].cancelled = 1;
+        cancelled[s] = 1;
+        ds_sched_session_cancel(sessions[s], DS_CUDA_LAUNCH_FAILED, harness_now(&h));
+}
+
+static void close_streams(int s)
+{
+        for (int i = s * STREAMS; i < (s + 1) * STREAMS; i++) {
+                cr_assert_eq(streams[i].told, streams[i].n);
+                if (streams[i].referenced)
+                        ds_coroutine_unref(streams[i].coroutine);
+                lives[i]++;
+                streams[i] = (struct model_stream){.session = s};
+        }
+}
+
+/* Waits of others for streams of this session must not come up after its model is gone: they are over when it is idle.
+ */
+static void try_free_session(int s)
+{
+        if (!ds_sched_session_idle(sessions[s]))
+                return;
+        sessions[s] = ds_sched_session_free(sessions[s]);
+        close_streams(s);
+}
+
+static void change_policy(void)
+{
+        static const char *const names[] = {"fifo", "chaos", "edf", "orion", "gemini", "chaos", "fifo"};
+        const char *name = names[dice(DS_ARRAY_SIZE(names))];
+        char param[40], message[128];
+        const char *params[] = {param};
+
+        snprintf(param, sizeof(param), "seed=%llu", 1 + (unsigned long long)dice(1000000));
+        cr_assert_eq(ds_sched_set_policy(
+                             h.sched, name, params, !strcmp(name, "chaos"), harness_now(&h), message, sizeof(message)),
+                0, "%s", message);
+}
+
+static void something_happens(void)
+{
+        int at = (int)dice(SESSIONS * STREAMS), s = at / STREAMS;
+        struct model_stream *stream = &streams[at];
+        uint64_t what = dice(200);
+
+        if (!sessions[s]) {
+                open_session(s);
+        } else if (what < 2) {
+                if (!cancelled[s])
+                        cancel_session(s);
+        } else if (what < 6) {
+                try_free_session(s);
+        } else if (what < 10) {
+                change_policy();
+        } else if (what < 14) {
+                ds_sched_session_set(sessions[s], dice(2) ? DETSHARE_CLASS_LS : DETSHARE_CLASS_BE, dice(3) * 100 * US,
+                        100, harness_now(&h));
+        } else if (!stream->coroutine) {
+                open_stream(s, at % STREAMS);
+        } else if (what < 17 && !stream->referenced && stream->n) {
+                /* released, but its numbers can still be waited for; nothing more is submitted to it */
+                ds_coroutine_ref(stream->coroutine);
+                ds_coroutine_release(stream->coroutine);
+                stream->referenced = 1;
+        } else if (what < 120) {
+                if (!stream->referenced)
+                        submit_some(at);
+        } else {
+                uint64_t limit = harness_now(&h) + dice(60 * US);
+
+                harness_step(&h);
+                sdev_advance(h.device, DS_MIN(limit, ds_sched_next_timer(h.sched)));
+        }
+}
+
+static void one_round(uint64_t seed)
+{
+        char message[128];
+
+        rounds_seed = seed;
+        random_state = seed * 0x9e3779b97f4a7c15ULL | 1;
+        memset(sessions, 0, sizeof(sessions));
+        memset(streams, 0, sizeof(streams));
+        submitted = told = 0;
+        cr_assert_eq(harness_open(&h, 8, "tests/policies", "fifo"), 0);
+        h.on_done = on_done;
+        h.device->abort_works = (int)dice(2);
+        for (int i = 0; i < STEPS; i++)
+                something_happens();
+        cr_assert_eq(ds_sched_set_policy(h.sched, "fifo", NULL, 0, harness_now(&h), message, sizeof(message)), 0);
+        harness_run(&h, UINT64_MAX);
+        cr_assert_eq(submitted, told, "seed %llu: %llu submitted, %llu told", (unsigned long long)seed,
+                (unsigned long long)submitted, (unsigned long long)told);
+        harness_assert_clean(&h);
+        for (int s = 0; s < SESSIONS; s++)
+                if (sessions[s]) {
+                        cr_assert(ds_sched_session_idle(sessions[s]));
+                        try_free_session(s);
+                }
+        cr_assert_eq(harness_stats(&h).coroutines, 0);
+        cr_assert_eq(harness_stats(&h).sessions, 0);
+        harness_run(&h, UINT64_MAX);
+        harness_close(&h);
+}
+
+Test(sched_random, histories)
+{
+        const char *seed_text = getenv("DETSHARE_TEST_SEED"), *rounds_text = getenv("DETSHARE_TEST_ROUNDS");
+        uint64_t seed = seed_text ? strtoull(seed_text, NULL, 10) : (uint64_t)getpid() * 1000;
+        int rounds = rounds_text ? atoi(rounds_text) : 60;
+
+        printf("DETSHARE_TEST_SEED=%llu (%d rounds)\n", (unsigned long long)seed, rounds);
+        fflush(stdout);
+        for (int i = 0; i < rounds; i++)
+                one_round(seed + (uint64_t)i);
+}
+
+/* The same history twice is the same to the nanosecond: nothing depends on addresses or on the clock on the wall. */
+Test(sched_random, a_history_repeats)
+{
+        uint64_t ends[2] = {0, 0}, totals[2];
+
+        for (int i = 0; i < 2; i++) {
+                memset(lives, 0, sizeof(lives));
+                session_ids = 0;
+                one_round(4711);
+                totals[i] = told;
+                for (int k = 0; k < SESSIONS * STREAMS; k++)
+                        for (int n = 0; n < STREAM_OPS; n++)
+                                ends[i] = ds_kstat_mix(ends[i], ops[k][n].top.end_ns);
+        }
+        cr_assert_eq(totals[0], totals[1]);
+        cr_assert_eq(ends[0], ends[1]);
+}

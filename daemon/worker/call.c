@@ -1,0 +1,303 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The life of a client's request
+ *
+ * A request starts when the session's ring has been read up to the tail that it carries, and every earlier request of
+ * the session has started. Most are answered at once. Those that wait for work or time are parked, each with a test
+ * (ready) and an end (finish), and do not keep later ones from starting. One that finds no room is put back unchanged
+ * and started again when something of the session has ended. Every request gets exactly one reply, whatever happens.
+ */
+#include <assert.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "worker/internal.h"
+
+/* An answer for a request that has no dsw_call. */
+static void call_reject(ds_worker *worker, uint64_t id, uint64_t request_id, int status, const char *why)
+{
+        Detshare__Internal__FromWorker message = DETSHARE__INTERNAL__FROM_WORKER__INIT;
+        Detshare__Reply reply = DETSHARE__REPLY__INIT;
+
+        reply.id = request_id;
+        reply.status = status;
+        reply.message = (char *)(uintptr_t)why;
+        message.id = id;
+        message.status = status;
+        message.body_case = DETSHARE__INTERNAL__FROM_WORKER__BODY_REPLY;
+        message.reply = &reply;
+        dsw_message_send(worker, &message, NULL, 0);
+}
+
+static void call_enlist(struct dsw_call *call)
+{
+        struct dsw_session *session = call->session;
+
+        session->n_calls++;
+        session->n_blocked += call->row->blocks ? 1 : 0;
+        session->active_wall_ns = session->worker->wall_ns();
+        if (session->class_ == DETSHARE_CLASS_LS)
+                session->worker->ls_active_wall_ns = session->active_wall_ns;
+}
+
+static void call_queue(struct dsw_call *call, int first)
+{
+        struct dsw_session *session = call->session;
+
+        call->state = DSW_CALL_QUEUED;
+        if (first)
+                DL_PREPEND(session->queue, call);
+        else
+                DL_APPEND(session->queue, call);
+        session->n_queued_plain += call->row->blocks ? 0 : 1;
+        dsw_session_activate(session);
+}
+
+static void call_unqueue(struct dsw_call *call)
+{
+        struct dsw_session *session = call->session;
+
+        assert(call->state == DSW_CALL_QUEUED);
+        DL_DELETE(session->queue, call);
+        session->n_queued_plain -= call->row->blocks ? 0 : 1;
+        call->state = DSW_CALL_RUNNING;
+}
+
+/* Out of every list, and freed. */
+static void call_free(struct dsw_call *call)
+{
+        struct dsw_session *session = call->session;
+
+        if (call->state == DSW_CALL_QUEUED)
+                call_unqueue(call);
+        if (call->state == DSW_CALL_PARKED)
+                DL_DELETE(session->parked, call);
+        if (call->sleeper)
+                dsw_clock_wake(call);
+        if (call->op)
+                call->op->call = NULL; /* it gives the bounce buffer back when it ends */
+        else if (call->bounce)
+                dsw_memory_bounce_free(session, call->bounce);
+        if (session->reset_call == call)
+                session->reset_call = NULL;
+        assert(session->n_calls > 0);
+        session->n_calls--;
+        session->n_blocked -= call->row->blocks ? 1 : 0;
+        /* its thread runs from here on */
+        session->active_wall_ns = session->worker->wall_ns();
+        ds_close(call->fd);
+        ds_free(call->raw);
+        ds_free(call);
+}
+
+void dsw_call_reply(struct dsw_call *call, Detshare__Reply *reply, Detshare__Internal__Ledger *ledger, const int *fds,
+        size_t n_fds, size_t n_kept)
+{
+        Detshare__Internal__FromWorker message = DETSHARE__INTERNAL__FROM_WORKER__INIT;
+        Detshare__Reply plain = DETSHARE__REPLY__INIT;
+
+        assert(n_kept <= n_fds);
+        if (!reply)
+                reply = &plain;
+        reply->id = call->request_id;
+        reply->fds = (uint32_t)(n_fds - n_kept);
+        message.id = call->id;
+        message.status = reply->status;
+        message.body_case = DETSHARE__INTERNAL__FROM_WORKER__BODY_REPLY;
+        message.reply = reply;
+        if (ledger) {
+                ledger->session = call->session->id;
+                message.ledger = ledger;
+        }
+        dsw_message_send(call->session->worker, &message, fds, n_fds);
+        call_free(call);
+}
+
+enum dsw_outcome dsw_call_ok(struct dsw_call *call)
+{
+        dsw_call_reply(call, NULL, NULL, NULL, 0, 0);
+        return DSW_ANSWERED;
+}
+
+enum dsw_outcome dsw_call_fail(struct dsw_call *call, int status, const char *fmt, ...)
+{
+        Detshare__Reply reply = DETSHARE__REPLY__INIT;
+        char text[DSW_MESSAGE_MAX];
+        va_list args;
+
+        va_start(args, fmt);
+        vsnprintf(text, sizeof(text), fmt, args);
+        va_end(args);
+        reply.status = status > 0 ? status : DETSHARE__STATUS__INTERNAL;
+        reply.message = text;
+        dsw_call_reply(call, &reply, NULL, NULL, 0, 0);
+        return DSW_ANSWERED;
+}
+
+enum dsw_outcome dsw_call_sticky(struct dsw_call *call)
+{
+        struct dsw_session *session = call->session;
+
+        return dsw_call_fail(call, session->error, "%s", session->error_text);
+}
+
+int dsw_call_session_ended(const struct dsw_call *call)
+{
+        return dsw_session_ended(call->session, call->target);
+}
+
+enum dsw_outcome dsw_call_park(
+        struct dsw_call *call, int (*ready)(const struct dsw_call *), void (*finish)(struct dsw_call *))
+{
+        assert(call->state == DSW_CALL_RUNNING);
+        call->ready = ready;
+        call->finish = finish;
+        if (ready(call)) {
+                finish(call);
+                return DSW_ANSWERED;
+        }
+        call->state = DSW_CALL_PARKED;
+        DL_APPEND(call->session->parked, call);
+        return DSW_PARKED;
+}
+
+void dsw_call_settle(struct dsw_session *session)
+{
+        struct dsw_call *call, *next;
+
+        DL_FOREACH_SAFE(session->parked, call, next)
+        {
+                if (call->ready(call))
+                        call->finish(call);
+        }
+}
+
+void dsw_call_fail_all(struct dsw_session *session, int status, const char *why)
+{
+        while (session->parked)
+                dsw_call_fail(session->parked, status, "%s", why);
+        while (session->queue)
+                dsw_call_fail(session->queue, status, "%s", why);
+}
+
+/* The ring has been read up to where the request was made. Without a ring (not attached yet) there is nothing to read.
+ */
+static int call_ring_reached(struct dsw_call *call)
+{
+        struct dsw_session *session = call->session;
+
+        if (!session->ring || call->ring_tail <= session->head)
+                return 1;
+        if (call->ring_tail > dsw_ring_tail(session)) {
+                dsw_session_fault(session, "a request names a ring tail that the ring has not reached");
+                return 0;
+        }
+        dsw_session_activate(session);
+        dsw_ring_consume(session, call->ring_tail, DS_RING_SLOTS);
+        return session->head >= call->ring_tail;
+}
+
+static enum dsw_outcome call_start(struct dsw_call *call, const Detshare__Request *request)
+{
+        struct dsw_session *session = call->session;
+        enum dsw_outcome outcome;
+
+        if (session->worker->stopping)
+                return dsw_call_fail(call, DETSHARE__STATUS__SHUTTING_DOWN, "the daemon is stopping");
+        if (session->state == DSW_SESSION_RESETTING || !call_ring_reached(call))
+                outcome = DSW_STALLED;
+        else if (call->row->healthy && dsw_session_error(session))
+                return dsw_call_sticky(call);
+        else
+                outcome = call->row->handler(call, request);
+        return outcome;
+}
+
+/* Keeps the frame for later. */
+static void call_defer(struct dsw_call *call, const uint8_t *payload, size_t size)
+{
+        call->raw = ds_alloc(size);
+        if (!call->raw) {
+                dsw_call_fail(call, DETSHARE__STATUS__INTERNAL, "the daemon is out of memory");
+                return;
+        }
+        memcpy(call->raw, payload, size);
+        call->raw_size = size;
+        call_queue(call, 0);
+}
+
+size_t dsw_call_start_queued(struct dsw_session *session)
+{
+        Detshare__Internal__ToWorker *message;
+        struct dsw_call *call;
+        size_t n = 0;
+
+        if (!session->retry)
+                return 0;
+        session->retry = 0;
+        while ((call = session->queue) && session->state == DSW_SESSION_OPEN) {
+                message = dsw_message_unpack(session->worker, call->raw, call->raw_size);
+                if (!message || !message->call || !message->call->request) {
+                        dsw_call_fail(call, DETSHARE__STATUS__INTERNAL, "the daemon is out of memory");
+                        continue;
+                }
+                call_unqueue(call);
+                if (call_start(call, message->call->request) == DSW_STALLED) {
+                        call_queue(call, 1);
+                        break;
+                }
+                n++;
+        }
+        return n;
+}
+
+static struct dsw_call *call_new(
+        struct dsw_session *session, const struct dsw_call_row *row, uint64_t id, const Detshare__Request *request)
+{
+        struct dsw_call *call = ds_alloc0(1, sizeof(*call));
+
+        if (!call)
+                return NULL;
+        call->session = session;
+        call->row = row;
+        call->id = id;
+        call->request_id = request->id;
+        call->ring_tail = request->ring_tail;
+        call->fd = -1;
+        call_enlist(call);
+        return call;
+}
+
+void dsw_call_arrive(
+        ds_worker *worker, const Detshare__Internal__ToWorker *message, const uint8_t *payload, size_t size, int fd)
+{
+        const Detshare__Request *request = message->call->request;
+        struct dsw_session *session = dsw_session_find(worker, message->call->session);
+        const struct dsw_call_row *row = request ? dsw_calls_find(request->call_case) : NULL;
+        uint64_t request_id = request ? request->id : 0;
+        ds_cleanup(ds_closep) int owned_fd = fd;
+        struct dsw_call *call;
+
+        if (!row) {
+                call_reject(
+                        worker, message->id, request_id, DETSHARE__STATUS__BAD_REQUEST, "not a request for the worker");
+                return;
+        }
+        if (!session || session->state == DSW_SESSION_FAULTED || session->state == DSW_SESSION_CLOSING) {
+                call_reject(worker, message->id, request_id, DETSHARE__STATUS__NO_SUCH, "no such session");
+                return;
+        }
+        if (session->n_calls >= DSW_SESSION_CALLS_MAX) {
+                call_reject(worker, message->id, request_id, DETSHARE__STATUS__QUOTA, "too many unanswered requests");
+                return;
+        }
+        call = call_new(session, row, message->id, request);
+        if (!call) {
+                call_reject(worker, message->id, request_id, DETSHARE__STATUS__INTERNAL, "the daemon is out of memory");
+                return;
+        }
+        call->fd = DS_TAKE_FD(owned_fd);
+        if (session->queue || call_start(call, request) == DSW_STALLED)
+                call_defer(call, payload, size);
+}

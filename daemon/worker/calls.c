@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The requests that the worker answers: one row each
+ *
+ * blocks: a declared thread that waits for the answer counts as waiting for the device clock. healthy: refused with the
+ * session's sticky error, as the CUDA call behind it would be.
+ */
+#include "worker/internal.h"
+
+/* clang-format off */
+#define ROW(NAME, fn, blocks, healthy) {DETSHARE__REQUEST__CALL_##NAME, #fn, dsw_calls_##fn, blocks, healthy}
+
+static const struct dsw_call_row calls_rows[] = {
+        /*  call            handler         blocks healthy */
+        ROW(MEM_ALLOC,      mem_alloc,      0, 1),
+        ROW(MEM_FREE,       mem_free,       1, 0),
+        ROW(MEM_INFO,       mem_info,       0, 0),
+        ROW(PINNED_ALLOC,   pinned_alloc,   0, 1),
+        ROW(PINNED_FREE,    pinned_free,    1, 0),
+        ROW(MODULE_LOAD,    module_load,    0, 1),
+        ROW(MODULE_UNLOAD,  module_unload,  1, 0),
+        ROW(GET_KERNEL,     get_kernel,     0, 0),
+        ROW(GET_GLOBAL,     get_global,     0, 0),
+        ROW(LIST_KERNELS,   list_kernels,   0, 0),
+        ROW(STREAM_CREATE,  stream_create,  0, 0),
+        ROW(STREAM_DESTROY, stream_destroy, 1, 0),
+        ROW(EVENT_CREATE,   event_create,   0, 0),
+        ROW(EVENT_DESTROY,  event_destroy,  0, 0),
+        ROW(EVENT_ELAPSED,  event_elapsed,  1, 0),
+        ROW(LAUNCH,         launch,         0, 1),
+        ROW(COPY,           copy,           0, 1),
+        ROW(WRITE,          write,          0, 1),
+        ROW(READ,           read,           1, 1),
+        ROW(MEMSET,         memset,         0, 1),
+        ROW(EVENT_RECORD,   event_record,   0, 1),
+        ROW(STREAM_WAIT,    stream_wait,    0, 1),
+        ROW(SYNC,           sync,           1, 0),
+        ROW(QUERY,          query,          0, 0),
+        ROW(CLOCK_JOIN,     clock_join,     0, 0),
+        ROW(CLOCK_LEAVE,    clock_leave,    0, 0),
+        ROW(SLEEP_UNTIL,    sleep_until,    1, 0),
+        ROW(GET_STATS,      get_stats,      0, 0),
+        ROW(RESET_SESSION,  reset_session,  1, 0),
+};
+/* clang-format on */
+
+const struct dsw_call_row *dsw_calls_find(Detshare__Request__CallCase call)
+{
+        for (size_t i = 0; i < DS_ARRAY_SIZE(calls_rows); i++) {
+                if (calls_rows[i].call == call)
+                        return &calls_rows[i];
+        }
+        return NULL;
+}

@@ -1,0 +1,116 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Requests about memory
+ *
+ * What is given back is checked and hidden at once (a second free, or new work on it, is refused) and really freed when
+ * all that the session had submitted by then has ended.
+ */
+#include "worker/internal.h"
+
+enum dsw_outcome dsw_calls_mem_alloc(struct dsw_call *call, const Detshare__Request *request)
+{
+        Detshare__Internal__Ledger ledger = DETSHARE__INTERNAL__LEDGER__INIT;
+        Detshare__Internal__Range range = DETSHARE__INTERNAL__RANGE__INIT;
+        Detshare__Internal__Slab slab = DETSHARE__INTERNAL__SLAB__INIT;
+        Detshare__Address address = DETSHARE__ADDRESS__INIT;
+        Detshare__Reply reply = DETSHARE__REPLY__INIT;
+        ds_cleanup(ds_closep) int fd = -1;
+        struct dsw_slab_note note;
+        int r;
+
+        r = dsw_memory_alloc(call->session, request->mem_alloc->bytes, &address.address, &note);
+        if (r)
+                return dsw_call_fail(call, r, "%llu bytes of device memory: %s",
+                        (unsigned long long)request->mem_alloc->bytes,
+                        r == DETSHARE__STATUS__QUOTA ? "too many allocations" : "not available");
+        fd = note.fd;
+        range.va = address.address;
+        range.bytes = address.bytes = request->mem_alloc->bytes;
+        slab.va = note.va;
+        slab.bytes = note.bytes;
+        ledger.alloc_added = &range;
+        ledger.slab_added = fd >= 0 ? &slab : NULL;
+        reply.result_case = DETSHARE__REPLY__RESULT_MEM_ALLOC;
+        reply.mem_alloc = &address;
+        dsw_call_reply(call, &reply, &ledger, &fd, fd >= 0, fd >= 0);
+        return DSW_ANSWERED;
+}
+
+static void memory_finish_free(struct dsw_call *call)
+{
+        Detshare__Internal__Ledger ledger = DETSHARE__INTERNAL__LEDGER__INIT;
+
+        ledger.alloc_removed = call->address;
+        dsw_memory_free(call->session, call->address, &ledger.slab_removed);
+        dsw_call_reply(call, NULL, &ledger, NULL, 0, 0);
+}
+
+static void memory_finish_pinned_free(struct dsw_call *call)
+{
+        Detshare__Internal__Ledger ledger = DETSHARE__INTERNAL__LEDGER__INIT;
+
+        ledger.alloc_removed = ledger.slab_removed = call->address;
+        dsw_memory_pinned_free(call->session, call->address);
+        dsw_call_reply(call, NULL, &ledger, NULL, 0, 0);
+}
+
+static enum dsw_outcome memory_free(struct dsw_call *call, uint64_t address, int pinned)
+{
+        if (dsw_memory_begin_free(call->session, address, pinned))
+                return dsw_call_fail(
+                        call, DS_CUDA_INVALID_VALUE, "no allocation begins at %#llx", (unsigned long long)address);
+        call->address = address;
+        call->target = call->session->op_index;
+        return dsw_call_park(call, dsw_call_session_ended, pinned ? memory_finish_pinned_free : memory_finish_free);
+}
+
+enum dsw_outcome dsw_calls_mem_free(struct dsw_call *call, const Detshare__Request *request)
+{
+        return memory_free(call, request->mem_free->address, 0);
+}
+
+enum dsw_outcome dsw_calls_pinned_free(struct dsw_call *call, const Detshare__Request *request)
+{
+        return memory_free(call, request->pinned_free->address, 1);
+}
+
+enum dsw_outcome dsw_calls_mem_info(struct dsw_call *call, const Detshare__Request *request)
+{
+        Detshare__MemInfoReply info = DETSHARE__MEM_INFO_REPLY__INIT;
+        Detshare__Reply reply = DETSHARE__REPLY__INIT;
+
+        dsw_memory_info(call->session, &info.free, &info.total);
+        info.used = call->session->memory.device.used;
+        reply.result_case = DETSHARE__REPLY__RESULT_MEM_INFO;
+        reply.mem_info = &info;
+        dsw_call_reply(call, &reply, NULL, NULL, 0, 0);
+        return DSW_ANSWERED;
+}
+
+enum dsw_outcome dsw_calls_pinned_alloc(struct dsw_call *call, const Detshare__Request *request)
+{
+        Detshare__Internal__Ledger ledger = DETSHARE__INTERNAL__LEDGER__INIT;
+        Detshare__Internal__Range range = DETSHARE__INTERNAL__RANGE__INIT;
+        Detshare__Internal__Slab slab = DETSHARE__INTERNAL__SLAB__INIT;
+        Detshare__Address address = DETSHARE__ADDRESS__INIT;
+        Detshare__Reply reply = DETSHARE__REPLY__INIT;
+        ds_cleanup(ds_closep) int fd = -1;
+        int fds[2], r;
+
+        r = dsw_memory_pinned_alloc(call->session, request->pinned_alloc->bytes, &address.address, &address.bytes, &fd);
+        if (r)
+                return dsw_call_fail(call, r, "%llu bytes of pinned memory: %s",
+                        (unsigned long long)request->pinned_alloc->bytes,
+                        r == DETSHARE__STATUS__QUOTA ? "too many allocations" : "not available");
+        range.va = slab.va = address.address;
+        range.bytes = slab.bytes = address.bytes;
+        range.pinned = slab.pinned = 1;
+        ledger.slab_added = &slab;
+        ledger.alloc_added = &range;
+        reply.result_case = DETSHARE__REPLY__RESULT_PINNED_ALLOC;
+        reply.pinned_alloc = &address;
+        /* one handle for the supervisor, one for the client */
+        fds[0] = fds[1] = fd;
+        dsw_call_reply(call, &reply, &ledger, fds, 2, 1);
+        return DSW_ANSWERED;
+}

@@ -1,0 +1,162 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Requests about code
+ *
+ * The image that comes with a ModuleLoad has been checked by the helper; the device parses it again. A module's kernels
+ * are refused as soon as its unloading was asked for, and it goes when the session's work submitted by then has ended.
+ */
+#include <string.h>
+
+#include "worker/internal.h"
+
+#define MODULE_NAMES_MAX 128u             /* per page */
+#define MODULE_NAME_BYTES_MAX (48u << 10) /* of one page, so that it fits a client's frame */
+#define MODULE_PARAMS_MAX 4096u
+
+enum dsw_outcome dsw_calls_module_load(struct dsw_call *call, const Detshare__Request *request)
+{
+        Detshare__Internal__Ledger ledger = DETSHARE__INTERNAL__LEDGER__INIT;
+        Detshare__Internal__Module note = DETSHARE__INTERNAL__MODULE__INIT;
+        Detshare__ModuleReply result = DETSHARE__MODULE_REPLY__INIT;
+        Detshare__Reply reply = DETSHARE__REPLY__INIT;
+        const ds_worker *worker = call->session->worker;
+        char log[DSW_MESSAGE_MAX];
+        struct dsw_module *module;
+        int r;
+
+        r = dsw_module_load(call->session, 0, call->fd, request->module_load->bytes, log, sizeof(log), &module);
+        if (r)
+                return dsw_call_fail(call, r, "%s", log[0] ? log : "the module cannot be loaded");
+        result.module = note.module = module->id;
+        result.kernels = module->n_kernels;
+        result.writable_globals = note.writable_globals = worker->ops->module_has_globals(module->device) != 0;
+        result.log = log;
+        ledger.module_added = &note;
+        reply.result_case = DETSHARE__REPLY__RESULT_MODULE_LOAD;
+        reply.module_load = &result;
+        dsw_call_reply(call, &reply, &ledger, NULL, 0, 0);
+        return DSW_ANSWERED;
+}
+
+static enum dsw_outcome module_unknown(struct dsw_call *call, uint64_t id)
+{
+        return dsw_call_fail(call, DS_CUDA_INVALID_HANDLE, "no module %#llx", (unsigned long long)id);
+}
+
+static void module_finish_unload(struct dsw_call *call)
+{
+        Detshare__Internal__Ledger ledger = DETSHARE__INTERNAL__LEDGER__INIT;
+        struct dsw_module *module;
+
+        module = dsw_module_find_closing(call->session, call->address);
+        ledger.module_removed = call->address;
+        if (module)
+                dsw_module_unload(call->session, module);
+        dsw_call_reply(call, NULL, &ledger, NULL, 0, 0);
+}
+
+enum dsw_outcome dsw_calls_module_unload(struct dsw_call *call, const Detshare__Request *request)
+{
+        uint64_t id = request->module_unload->module;
+        struct dsw_module *module = dsw_module_find(call->session, id);
+
+        if (!module)
+                return module_unknown(call, id);
+        module->closing = 1;
+        call->address = id;
+        call->target = call->session->op_index;
+        return dsw_call_park(call, dsw_call_session_ended, module_finish_unload);
+}
+
+static enum dsw_outcome module_reply_kernel(struct dsw_call *call, const struct dsw_module *module, uint32_t index)
+{
+        const struct ds_kernel_info *info = module->kernels[index].info;
+        Detshare__KernelParam params[MODULE_PARAMS_MAX], *pointers[MODULE_PARAMS_MAX];
+        Detshare__KernelReply result = DETSHARE__KERNEL_REPLY__INIT;
+        Detshare__Reply reply = DETSHARE__REPLY__INIT;
+
+        if (info->n_params > MODULE_PARAMS_MAX)
+                return dsw_call_fail(call, DS_CUDA_NOT_SUPPORTED, "the kernel has %u parameters", info->n_params);
+        for (uint32_t i = 0; i < info->n_params; i++) {
+                params[i] = (Detshare__KernelParam)DETSHARE__KERNEL_PARAM__INIT;
+                params[i].offset = info->params[i].offset;
+                params[i].size = info->params[i].size;
+                pointers[i] = &params[i];
+        }
+        result.kernel = dsw_module_kernel_id(module, index);
+        result.name = (char *)(uintptr_t)info->name;
+        result.params = pointers;
+        result.n_params = info->n_params;
+        result.params_size = info->params_size;
+        result.max_threads = info->max_threads;
+        result.static_shared = info->static_shared;
+        result.local_bytes = info->local_bytes;
+        result.const_bytes = info->const_bytes;
+        result.registers = info->registers;
+        result.ptx_version = info->ptx_version;
+        result.binary_version = info->binary_version;
+        reply.result_case = DETSHARE__REPLY__RESULT_GET_KERNEL;
+        reply.get_kernel = &result;
+        dsw_call_reply(call, &reply, NULL, NULL, 0, 0);
+        return DSW_ANSWERED;
+}
+
+enum dsw_outcome dsw_calls_get_kernel(struct dsw_call *call, const Detshare__Request *request)
+{
+        const Detshare__GetKernel *get = request->get_kernel;
+        struct dsw_module *module = dsw_module_find(call->session, get->module);
+
+        if (!module)
+                return module_unknown(call, get->module);
+        for (uint32_t i = 0; i < module->n_kernels; i++) {
+                if (!strcmp(module->kernels[i].info->name, get->name))
+                        return module_reply_kernel(call, module, i);
+        }
+        return dsw_call_fail(call, DS_CUDA_NOT_FOUND, "no kernel \"%.200s\" in the module", get->name);
+}
+
+enum dsw_outcome dsw_calls_get_global(struct dsw_call *call, const Detshare__Request *request)
+{
+        const Detshare__GetGlobal *get = request->get_global;
+        struct dsw_module *module = dsw_module_find(call->session, get->module);
+        const ds_worker *worker = call->session->worker;
+        Detshare__GlobalReply result = DETSHARE__GLOBAL_REPLY__INIT;
+        Detshare__Reply reply = DETSHARE__REPLY__INIT;
+
+        if (!module)
+                return module_unknown(call, get->module);
+        if (worker->ops->global_find(module->device, get->name, &result.address, &result.bytes))
+                return dsw_call_fail(call, DS_CUDA_NOT_FOUND, "no global \"%.200s\" in the module", get->name);
+        if (dsw_module_note_global(module, result.address, result.bytes))
+                return dsw_call_fail(call, DETSHARE__STATUS__INTERNAL, "the daemon is out of memory");
+        reply.result_case = DETSHARE__REPLY__RESULT_GET_GLOBAL;
+        reply.get_global = &result;
+        dsw_call_reply(call, &reply, NULL, NULL, 0, 0);
+        return DSW_ANSWERED;
+}
+
+enum dsw_outcome dsw_calls_list_kernels(struct dsw_call *call, const Detshare__Request *request)
+{
+        const Detshare__ListKernels *list = request->list_kernels;
+        struct dsw_module *module = dsw_module_find(call->session, list->module);
+        Detshare__KernelList result = DETSHARE__KERNEL_LIST__INIT;
+        Detshare__Reply reply = DETSHARE__REPLY__INIT;
+        char *names[MODULE_NAMES_MAX];
+        size_t bytes = 0;
+        uint32_t i;
+
+        if (!module)
+                return module_unknown(call, list->module);
+        for (i = list->after; i < module->n_kernels && result.n_names < MODULE_NAMES_MAX; i++) {
+                bytes += strlen(module->kernels[i].info->name) + 4;
+                if (bytes > MODULE_NAME_BYTES_MAX && result.n_names)
+                        break;
+                names[result.n_names++] = (char *)(uintptr_t)module->kernels[i].info->name;
+        }
+        result.names = names;
+        result.more = i < module->n_kernels;
+        reply.result_case = DETSHARE__REPLY__RESULT_LIST_KERNELS;
+        reply.list_kernels = &result;
+        dsw_call_reply(call, &reply, NULL, NULL, 0, 0);
+        return DSW_ANSWERED;
+}

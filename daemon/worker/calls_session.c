@@ -1,0 +1,88 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Requests about the session itself: its clock, its figures, its reset
+ */
+#include "worker/internal.h"
+
+static enum dsw_outcome session_reply_clock(struct dsw_call *call)
+{
+        Detshare__ClockReply result = DETSHARE__CLOCK_REPLY__INIT;
+        Detshare__Reply reply = DETSHARE__REPLY__INIT;
+        const ds_worker *worker = call->session->worker;
+
+        result.now_ns = worker->now_ns;
+        result.simulated = worker->info->simulated != 0;
+        reply.result_case = DETSHARE__REPLY__RESULT_CLOCK;
+        reply.clock = &result;
+        dsw_page_flush(call->session);
+        dsw_call_reply(call, &reply, NULL, NULL, 0, 0);
+        return DSW_ANSWERED;
+}
+
+enum dsw_outcome dsw_calls_clock_join(struct dsw_call *call, const Detshare__Request *request)
+{
+        if (call->session->declared >= DSW_DECLARED_MAX)
+                return dsw_call_fail(call, DETSHARE__STATUS__QUOTA, "%u threads have declared themselves already",
+                        call->session->declared);
+        dsw_clock_declare(call->session, 1);
+        return session_reply_clock(call);
+}
+
+/* Also when there is none: the declarations may have been dropped meanwhile. */
+enum dsw_outcome dsw_calls_clock_leave(struct dsw_call *call, const Detshare__Request *request)
+{
+        if (call->session->declared)
+                dsw_clock_declare(call->session, -1);
+        return session_reply_clock(call);
+}
+
+static int session_slept(const struct dsw_call *call)
+{
+        return call->wake_ns <= call->session->worker->now_ns;
+}
+
+static void session_finish_sleep(struct dsw_call *call)
+{
+        session_reply_clock(call);
+}
+
+enum dsw_outcome dsw_calls_sleep_until(struct dsw_call *call, const Detshare__Request *request)
+{
+        uint64_t now = call->session->worker->now_ns;
+
+        call->wake_ns = request->sleep_until->ns;
+        if (call->wake_ns > now && call->wake_ns - now > DSW_SLEEP_MAX_NS)
+                return dsw_call_fail(call, DETSHARE__STATUS__BAD_PARAMETER, "a sleep of more than an hour");
+        if (call->wake_ns > now && dsw_clock_sleep(call))
+                return dsw_call_fail(call, DETSHARE__STATUS__INTERNAL, "the daemon is out of memory");
+        return dsw_call_park(call, session_slept, session_finish_sleep);
+}
+
+enum dsw_outcome dsw_calls_get_stats(struct dsw_call *call, const Detshare__Request *request)
+{
+        Detshare__StatsReply result = DETSHARE__STATS_REPLY__INIT;
+        Detshare__Reply reply = DETSHARE__REPLY__INIT;
+
+        dsw_session_stats(call->session, &result);
+        reply.result_case = DETSHARE__REPLY__RESULT_GET_STATS;
+        reply.get_stats = &result;
+        dsw_call_reply(call, &reply, NULL, NULL, 0, 0);
+        return DSW_ANSWERED;
+}
+
+static int session_never(const struct dsw_call *call)
+{
+        return 0;
+}
+
+/* Answered by the session when it is empty. */
+enum dsw_outcome dsw_calls_reset_session(struct dsw_call *call, const Detshare__Request *request)
+{
+        struct dsw_session *session = call->session;
+
+        session->state = DSW_SESSION_RESETTING;
+        session->reset_call = call;
+        session->cancel_due = 1;
+        dsw_session_dirty(session);
+        return dsw_call_park(call, session_never, session_finish_sleep);
+}

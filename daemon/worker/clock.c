@@ -1,0 +1,222 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The device clock as clients see it: declared threads, sleepers, and when virtual time may pass
+ *
+ * On a simulated device time stands still while any declared thread runs. A session's declared threads are all
+ * waiting when at least as many of its requests are unanswered: those that wait by their nature, and those that
+ * cannot even start because the session is at a limit. A thread that waits for room in a full ring has no request; the
+ * ring that cannot be read further speaks for it. A session that holds the clock while somebody wants it to move, and
+ * gives no sign of life for 5 s, loses its declarations.
+ *
+ * On a GPU time passes by itself; only the sleepers are left to look after.
+ */
+#include <assert.h>
+#include <errno.h>
+
+#include "util/error.h"
+#include "worker/internal.h"
+
+/* --- sleepers: a binary heap by wake_ns; each knows its place
+ * --------------------------------------------------------- */
+
+static void sleepers_set(ds_worker *worker, size_t i, struct dsw_call *call)
+{
+        worker->sleepers[i] = call;
+        call->sleeper = i + 1;
+}
+
+static void sleepers_up(ds_worker *worker, size_t i)
+{
+        struct dsw_call *call = worker->sleepers[i];
+
+        while (i && worker->sleepers[(i - 1) / 2]->wake_ns > call->wake_ns) {
+                sleepers_set(worker, i, worker->sleepers[(i - 1) / 2]);
+                i = (i - 1) / 2;
+        }
+        sleepers_set(worker, i, call);
+}
+
+static void sleepers_down(ds_worker *worker, size_t i)
+{
+        struct dsw_call *call = worker->sleepers[i];
+        size_t child;
+
+        while ((child = 2 * i + 1) < worker->n_sleepers) {
+                if (child + 1 < worker->n_sleepers &&
+                        worker->sleepers[child + 1]->wake_ns < worker->sleepers[child]->wake_ns)
+                        child++;
+                if (worker->sleepers[child]->wake_ns >= call->wake_ns)
+                        break;
+                sleepers_set(worker, i, worker->sleepers[child]);
+                i = child;
+        }
+        sleepers_set(worker, i, call);
+}
+
+int dsw_clock_sleep(struct dsw_call *call)
+{
+        ds_worker *worker = call->session->worker;
+        size_t cap = DS_MAX(worker->cap_sleepers * 2, (size_t)64);
+        struct dsw_call **grown;
+
+        if (worker->n_sleepers == worker->cap_sleepers) {
+                grown = ds_realloc(worker->sleepers, cap, sizeof(struct dsw_call *));
+                if (!grown)
+                        return ds_error_origin(-ENOMEM);
+                worker->sleepers = grown;
+                worker->cap_sleepers = cap;
+        }
+        worker->sleepers[worker->n_sleepers] = call;
+        sleepers_up(worker, worker->n_sleepers++);
+        return 0;
+}
+
+void dsw_clock_wake(struct dsw_call *call)
+{
+        ds_worker *worker = call->session->worker;
+        size_t i = call->sleeper - 1;
+        struct dsw_call *last;
+
+        assert(call->sleeper);
+        assert(worker->sleepers[i] == call);
+        call->sleeper = 0;
+        last = worker->sleepers[--worker->n_sleepers];
+        if (last == call)
+                return;
+        sleepers_set(worker, i, last);
+        sleepers_up(worker, i);
+        sleepers_down(worker, last->sleeper - 1);
+}
+
+int dsw_clock_fire(ds_worker *worker)
+{
+        int n = 0;
+
+        while (worker->n_sleepers && worker->sleepers[0]->wake_ns <= worker->now_ns) {
+                struct dsw_call *call = worker->sleepers[0];
+
+                dsw_page_flush(call->session);
+                call->finish(call);
+                n++;
+        }
+        return n;
+}
+
+/* --- declared threads --------------------------------------------------------------------------------------------- */
+
+void dsw_clock_declare(struct dsw_session *session, int change)
+{
+        ds_worker *worker = session->worker;
+
+        assert(change > 0 || session->declared >= (uint32_t)-change);
+        session->declared += (uint32_t)change;
+        if (session->declared && !session->is_declared) {
+                session->is_declared = 1;
+                DL_APPEND2(worker->declared, session, declared_prev, declared_next);
+        } else if (!session->declared && session->is_declared) {
+                session->is_declared = 0;
+                DL_DELETE2(worker->declared, session, declared_prev, declared_next);
+        }
+}
+
+/* Threads that wait for room in a ring that cannot be read further. */
+static uint32_t clock_ring_waiters(const struct dsw_session *session)
+{
+        uint32_t waiters;
+
+        if (!session->ring || !session->stalled)
+                return 0;
+        waiters = atomic_load_explicit(&session->ring->waiters, memory_order_relaxed);
+        /* the largest record must fit, or somebody may be waiting without having said so */
+        if (session->tail_seen - session->head + dsw_record_slots(DSW_RECORD_MAX) > DS_RING_SLOTS)
+                waiters = DS_MAX(waiters, 1u);
+        return waiters;
+}
+
+static int clock_holds(const struct dsw_session *session)
+{
+        uint64_t waiting = (uint64_t)session->n_blocked + session->n_queued_plain + clock_ring_waiters(session);
+
+        return session->state == DSW_SESSION_OPEN && session->declared > waiting;
+}
+
+/* A session that holds the clock, NULL if none does; those that are silent for too long lose it. */
+static struct dsw_session *clock_holder(ds_worker *worker)
+{
+        struct dsw_session *session, *next;
+
+        DL_FOREACH_SAFE2(worker->declared, session, next, declared_next)
+        {
+                if (!clock_holds(session))
+                        continue;
+                if (worker->wall_ns() - session->active_wall_ns < DSW_HOLD_MAX_NS) {
+                        /* likely to be the one next time too */
+                        DL_DELETE2(worker->declared, session, declared_prev, declared_next);
+                        DL_PREPEND2(worker->declared, session, declared_prev, declared_next);
+                        return session;
+                }
+                ds_log_limited(&session->log_budget, worker->wall_ns(), DS_LOG_INFO,
+                        "session %llu held the device clock in silence for 5 s; its %u declared threads are dropped",
+                        (unsigned long long)session->id, session->declared);
+                dsw_clock_declare(session, -(int)session->declared);
+        }
+        return NULL;
+}
+
+/* --- time --------------------------------------------------------------------------------------------------------- */
+
+/* The next moment that somebody here waits for, on the device clock. */
+static uint64_t clock_next(const ds_worker *worker)
+{
+        uint64_t next = worker->n_sleepers ? worker->sleepers[0]->wake_ns : UINT64_MAX, timer;
+
+        if (worker->live_ops) {
+                timer = ds_sched_next_timer(worker->sched);
+                /* one that has already come is not waited for again */
+                if (timer > worker->now_ns)
+                        next = DS_MIN(next, timer);
+        }
+        return next;
+}
+
+static int clock_wanted(const ds_worker *worker)
+{
+        return worker->live_ops || worker->n_sleepers;
+}
+
+int dsw_clock_advance(ds_worker *worker)
+{
+        uint64_t limit;
+        int r;
+
+        if (!worker->ops->advance || !clock_wanted(worker) || (!worker->stopping && clock_holder(worker)))
+                return 0;
+        limit = clock_next(worker);
+        r = worker->ops->advance(worker->device, limit);
+        if (r == -EAGAIN || (r == -ETIME && limit == UINT64_MAX))
+                return 0;
+        if (r && r != -ETIME)
+                return ds_error_trace(r);
+        worker->now_ns = worker->ops->now(worker->device);
+        if (worker->live_ops && ds_sched_next_timer(worker->sched) <= worker->now_ns)
+                worker->sched_due = 1;
+        return 1;
+}
+
+uint64_t dsw_clock_wait_ns(ds_worker *worker)
+{
+        uint64_t next, silent;
+        struct dsw_session *holder;
+
+        if (!clock_wanted(worker))
+                return UINT64_MAX;
+        if (!worker->ops->advance) {
+                next = clock_next(worker);
+                return next == UINT64_MAX ? next : next - DS_MIN(next, worker->now_ns);
+        }
+        holder = clock_holder(worker);
+        if (!holder)
+                return UINT64_MAX;
+        silent = worker->wall_ns() - holder->active_wall_ns;
+        return DSW_HOLD_MAX_NS - DS_MIN(silent, DSW_HOLD_MAX_NS);
+}

@@ -1,0 +1,389 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What the supervisor asks
+ *
+ * One row per kind of message. The supervisor is trusted to keep the order (open before all else, ledger before
+ * requests); what it asks for sessions that are not there is answered, not fatal. Every message with an id gets exactly
+ * one answer; the one to SessionClose comes when nothing of the session is left, the one to Stop when the worker ends.
+ */
+#include <assert.h>
+#include <errno.h>
+#include <string.h>
+
+#include "util/error.h"
+#include "worker/internal.h"
+
+#define CONTROL_POLICIES_MAX 64u
+#define CONTROL_POLICY_PARAMS_MAX 32u
+#define CONTROL_SESSIONS_MAX 256u
+#define CONTROL_FDS_MAX DS_FRAME_FDS_MAX
+
+/* A message with the fds that came beside it; the handler takes those it keeps (DS_TAKE_FD). */
+struct control_message {
+        const Detshare__Internal__ToWorker *body;
+        const uint8_t *payload;
+        size_t size;
+        int fds[CONTROL_FDS_MAX];
+        size_t n_fds;
+};
+
+typedef void (*control_handler)(ds_worker *worker, struct control_message *message);
+
+static void control_answer(ds_worker *worker, const struct control_message *message, int r, const char *what)
+{
+        int status = r < 0 ? DETSHARE__STATUS__INTERNAL : r;
+
+        dsw_message_answer(worker, message->body->id, status, "%s%s", r ? what : "", r ? " failed" : "");
+}
+
+static struct dsw_session *control_session(ds_worker *worker, const struct control_message *message, uint64_t id)
+{
+        struct dsw_session *session = dsw_session_find(worker, id);
+
+        if (session && session->state != DSW_SESSION_CLOSING)
+                return session;
+        dsw_message_answer(
+                worker, message->body->id, DETSHARE__STATUS__NO_SUCH, "no session %llu", (unsigned long long)id);
+        return NULL;
+}
+
+static void control_open(ds_worker *worker, struct control_message *message)
+{
+        int r = message->n_fds == 1 ? dsw_session_open(worker, message->body->open, message->fds[0])
+                                    : DETSHARE__STATUS__BAD_REQUEST;
+
+        control_answer(worker, message, r, "opening the session");
+}
+
+static void control_attach(ds_worker *worker, struct control_message *message)
+{
+        struct dsw_session *session = control_session(worker, message, message->body->attach->session);
+        int r = DETSHARE__STATUS__BAD_REQUEST;
+
+        if (!session)
+                return;
+        if (message->n_fds == 2)
+                r = dsw_session_attach(session, message->fds[0], DS_TAKE_FD(message->fds[1]));
+        control_answer(worker, message, r, "attaching the session");
+}
+
+static void control_set(ds_worker *worker, struct control_message *message)
+{
+        struct dsw_session *session = control_session(worker, message, message->body->set->session);
+
+        if (!session)
+                return;
+        dsw_session_set(session, message->body->set);
+        control_answer(worker, message, 0, "");
+}
+
+static void control_close(ds_worker *worker, struct control_message *message)
+{
+        struct dsw_session *session = control_session(worker, message, message->body->close->session);
+
+        if (session)
+                dsw_session_close(session, message->body->id);
+}
+
+static void control_call(ds_worker *worker, struct control_message *message)
+{
+        int fd = message->n_fds ? DS_TAKE_FD(message->fds[0]) : -1;
+
+        dsw_call_arrive(worker, message->body, message->payload, message->size, fd);
+}
+
+static void control_restore_slab(ds_worker *worker, struct control_message *message)
+{
+        const Detshare__Internal__RestoreSlab *restore = message->body->restore_slab;
+        struct dsw_session *session = control_session(worker, message, restore->session);
+        const Detshare__Internal__Slab *slab = restore->slab;
+        int r = 0;
+
+        if (!session)
+                return;
+        if (message->n_fds) {
+                r = slab ? dsw_memory_restore_slab(session, slab->va, slab->bytes, slab->pinned, message->fds[0])
+                         : DETSHARE__STATUS__BAD_REQUEST;
+        }
+        for (size_t i = 0; !r && i < restore->n_allocs; i++)
+                r = dsw_memory_restore_alloc(
+                        session, restore->allocs[i]->va, restore->allocs[i]->bytes, restore->allocs[i]->pinned);
+        control_answer(worker, message, r, "restoring memory");
+}
+
+static void control_restore_module(ds_worker *worker, struct control_message *message)
+{
+        const Detshare__Internal__RestoreModule *restore = message->body->restore_module;
+        struct dsw_session *session = control_session(worker, message, restore->session);
+        struct dsw_module *module;
+        char log[DSW_MESSAGE_MAX];
+        int r = DETSHARE__STATUS__BAD_REQUEST;
+
+        if (!session)
+                return;
+        if (message->n_fds == 1 && restore->module)
+                r = dsw_module_load(
+                        session, restore->module, message->fds[0], restore->bytes, log, sizeof(log), &module);
+        control_answer(worker, message, r, "restoring a module");
+}
+
+static int control_restore_slot(struct dsw_session *session, const Detshare__Internal__Stream *stream, uint64_t seq)
+{
+        struct dsw_stream *restored;
+        int r;
+
+        if (stream->stream >= DS_STREAMS_MAX)
+                return DETSHARE__STATUS__BAD_REQUEST;
+        restored = dsw_stream_find(session, stream->stream);
+        if (!restored) {
+                r = dsw_stream_open(session, stream->stream, stream->priority, stream->non_blocking, &restored);
+                if (r)
+                        return ds_error_trace(r);
+        }
+        if (restored->submitted)
+                return DETSHARE__STATUS__BAD_REQUEST;
+        restored->submitted = restored->done = seq;
+        restored->base += seq;
+        atomic_store(&session->page->stream_done[restored->slot], seq);
+        return 0;
+}
+
+static void control_restore_stream(ds_worker *worker, struct control_message *message)
+{
+        const Detshare__Internal__RestoreStream *restore = message->body->restore_stream;
+        struct dsw_session *session = control_session(worker, message, restore->session);
+        int r = DETSHARE__STATUS__BAD_REQUEST;
+
+        if (!session)
+                return;
+        if (restore->stream)
+                r = control_restore_slot(session, restore->stream, restore->seq);
+        control_answer(worker, message, r, "restoring a stream");
+}
+
+/* --- policies ----------------------------------------------------------------------------------------------------- */
+
+static int control_policy_status(int r)
+{
+        switch (r) {
+        case DS_SCHED_E_NO_POLICY:
+                return DETSHARE__STATUS__NO_SUCH;
+        case DS_SCHED_E_BAD_PARAM:
+                return DETSHARE__STATUS__BAD_PARAMETER;
+        case DS_SCHED_E_REFUSED:
+                return DETSHARE__STATUS__UNSUPPORTED;
+        default:
+                return r < 0 ? DETSHARE__STATUS__INTERNAL : r;
+        }
+}
+
+static void control_set_policy(ds_worker *worker, struct control_message *message)
+{
+        const Detshare__SetPolicy *set = message->body->set_policy;
+        char text[512] = "";
+        int r;
+
+        if (set->n_params > CONTROL_POLICY_PARAMS_MAX) {
+                dsw_message_answer(worker, message->body->id, DETSHARE__STATUS__BAD_REQUEST, "too many parameters");
+                return;
+        }
+        r = ds_sched_set_policy(worker->sched, set->name, (const char *const *)set->params, set->n_params,
+                worker->now_ns, text, sizeof(text));
+        worker->sched_due = 1;
+        dsw_message_answer(worker, message->body->id, control_policy_status(r), "%s", r ? text : "");
+}
+
+static void control_list_policies(ds_worker *worker, struct control_message *message)
+{
+        Detshare__Internal__FromWorker answer = DETSHARE__INTERNAL__FROM_WORKER__INIT;
+        Detshare__PolicyEntry entries[CONTROL_POLICIES_MAX], *pointers[CONTROL_POLICIES_MAX];
+        Detshare__PolicyList list = DETSHARE__POLICY_LIST__INIT;
+        size_t after = message->body->list_policies->after, n;
+        struct ds_policy_listing *listing;
+
+        n = ds_sched_list_policies(worker->sched, NULL, 0);
+        listing = ds_alloc0(n, sizeof(*listing));
+        if (!listing) {
+                control_answer(worker, message, -ENOMEM, "listing the policies");
+                return;
+        }
+        n = DS_MIN(n, ds_sched_list_policies(worker->sched, listing, n));
+        for (size_t i = after; i < n && list.n_policies < CONTROL_POLICIES_MAX; i++) {
+                Detshare__PolicyEntry *entry = &entries[list.n_policies];
+
+                *entry = (Detshare__PolicyEntry)DETSHARE__POLICY_ENTRY__INIT;
+                entry->name = listing[i].name;
+                entry->description = listing[i].description;
+                entry->params = listing[i].params;
+                entry->active = listing[i].active != 0;
+                pointers[list.n_policies++] = entry;
+        }
+        list.policies = pointers;
+        list.more = after + list.n_policies < n;
+        answer.id = message->body->id;
+        answer.body_case = DETSHARE__INTERNAL__FROM_WORKER__BODY_POLICIES;
+        answer.policies = &list;
+        dsw_message_send(worker, &answer, NULL, 0);
+        ds_free(listing);
+}
+
+/* --- figures ------------------------------------------------------------------------------------------------------ */
+
+static void control_stats(ds_worker *worker, struct control_message *message)
+{
+        Detshare__Internal__WorkerStatsReply stats = DETSHARE__INTERNAL__WORKER_STATS_REPLY__INIT;
+        Detshare__Internal__FromWorker answer = DETSHARE__INTERNAL__FROM_WORKER__INIT;
+        struct ds_sched_stats sched = {0};
+        struct dsw_session *session;
+
+        ds_sched_stats(worker->sched, &sched);
+        stats.launches = worker->totals.launches;
+        stats.completed = worker->totals.completed;
+        stats.errors = worker->totals.errors;
+        stats.in_flight = sched.in_flight;
+        stats.queued = sched.queued;
+        stats.device_now_ns = worker->now_ns;
+        stats.policy = sched.policy;
+        stats.fallbacks = sched.fallbacks;
+        stats.memory_slabs = worker->slab_bytes;
+        for (session = worker->sessions; session; session = session->hh.next)
+                stats.memory_used += session->memory.device.used;
+        stats.modules = worker->n_modules;
+        stats.sessions = HASH_COUNT(worker->sessions);
+        answer.id = message->body->id;
+        answer.body_case = DETSHARE__INTERNAL__FROM_WORKER__BODY_STATS;
+        answer.stats = &stats;
+        dsw_message_send(worker, &answer, NULL, 0);
+}
+
+static int control_by_id(const struct dsw_session *a, const struct dsw_session *b)
+{
+        return a->id < b->id ? -1 : a->id > b->id;
+}
+
+static void control_session_list(ds_worker *worker, struct control_message *message)
+{
+        Detshare__Internal__SessionStats entries[CONTROL_SESSIONS_MAX], *pointers[CONTROL_SESSIONS_MAX];
+        Detshare__Internal__SessionListReply list = DETSHARE__INTERNAL__SESSION_LIST_REPLY__INIT;
+        Detshare__Internal__FromWorker answer = DETSHARE__INTERNAL__FROM_WORKER__INIT;
+        Detshare__StatsReply stats[CONTROL_SESSIONS_MAX];
+        struct dsw_session *session;
+
+        HASH_SORT(worker->sessions, control_by_id);
+        for (session = worker->sessions; session; session = session->hh.next) {
+                size_t i = list.n_sessions;
+
+                if (session->id <= message->body->session_list->after)
+                        continue;
+                if (i == CONTROL_SESSIONS_MAX) {
+                        list.more = 1;
+                        break;
+                }
+                stats[i] = (Detshare__StatsReply)DETSHARE__STATS_REPLY__INIT;
+                dsw_session_stats(session, &stats[i]);
+                entries[i] = (Detshare__Internal__SessionStats)DETSHARE__INTERNAL__SESSION_STATS__INIT;
+                entries[i].session = session->id;
+                entries[i].stats = &stats[i];
+                pointers[list.n_sessions++] = &entries[i];
+        }
+        list.sessions = pointers;
+        answer.id = message->body->id;
+        answer.body_case = DETSHARE__INTERNAL__FROM_WORKER__BODY_SESSION_LIST;
+        answer.session_list = &list;
+        dsw_message_send(worker, &answer, NULL, 0);
+}
+
+static void control_stop(ds_worker *worker, struct control_message *message)
+{
+        worker->stop_id = message->body->id;
+        ds_worker_stop(worker, message->body->stop->grace_ns);
+}
+
+static void control_ping(ds_worker *worker, struct control_message *message)
+{
+        control_answer(worker, message, 0, "");
+}
+
+/* --- the table ---------------------------------------------------------------------------------------------------- */
+
+static const struct {
+        Detshare__Internal__ToWorker__BodyCase body;
+        control_handler handler;
+} control_rows[] = {
+        {DETSHARE__INTERNAL__TO_WORKER__BODY_CALL, control_call},
+        {DETSHARE__INTERNAL__TO_WORKER__BODY_OPEN, control_open},
+        {DETSHARE__INTERNAL__TO_WORKER__BODY_ATTACH, control_attach},
+        {DETSHARE__INTERNAL__TO_WORKER__BODY_SET, control_set},
+        {DETSHARE__INTERNAL__TO_WORKER__BODY_CLOSE, control_close},
+        {DETSHARE__INTERNAL__TO_WORKER__BODY_RESTORE_SLAB, control_restore_slab},
+        {DETSHARE__INTERNAL__TO_WORKER__BODY_RESTORE_MODULE, control_restore_module},
+        {DETSHARE__INTERNAL__TO_WORKER__BODY_RESTORE_STREAM, control_restore_stream},
+        {DETSHARE__INTERNAL__TO_WORKER__BODY_SET_POLICY, control_set_policy},
+        {DETSHARE__INTERNAL__TO_WORKER__BODY_LIST_POLICIES, control_list_policies},
+        {DETSHARE__INTERNAL__TO_WORKER__BODY_STATS, control_stats},
+        {DETSHARE__INTERNAL__TO_WORKER__BODY_SESSION_LIST, control_session_list},
+        {DETSHARE__INTERNAL__TO_WORKER__BODY_STOP, control_stop},
+        {DETSHARE__INTERNAL__TO_WORKER__BODY_PING, control_ping},
+};
+
+static void control_close_fds(struct control_message *message)
+{
+        for (size_t i = 0; i < message->n_fds; i++)
+                message->fds[i] = ds_close(message->fds[i]);
+}
+
+int dsw_control_frame(ds_worker *worker, const uint8_t *payload, size_t size)
+{
+        ds_cleanup(control_close_fds) struct control_message message = {.payload = payload, .size = size};
+
+        message.body = dsw_message_unpack(worker, payload, size);
+        if (!message.body || message.body->fds > CONTROL_FDS_MAX)
+                return ds_error_origin(-EPROTO);
+        if (ds_conn_take_fds(worker->conn, message.fds, message.body->fds))
+                return ds_error_origin(-EPROTO);
+        message.n_fds = message.body->fds;
+        for (size_t i = 0; i < DS_ARRAY_SIZE(control_rows); i++) {
+                if (control_rows[i].body == message.body->body_case) {
+                        control_rows[i].handler(worker, &message);
+                        return 0;
+                }
+        }
+        dsw_message_answer(worker, message.body->id, DETSHARE__STATUS__BAD_REQUEST, "unknown message");
+        return 0;
+}
+
+void dsw_control_ready(ds_worker *worker)
+{
+        Detshare__Internal__FromWorker message = DETSHARE__INTERNAL__FROM_WORKER__INIT;
+        Detshare__Internal__Ready ready = DETSHARE__INTERNAL__READY__INIT;
+        const struct ds_device_info *info = worker->info;
+        struct ds_sched_stats sched = {0};
+
+        ds_sched_stats(worker->sched, &sched);
+        ready.name = (char *)(uintptr_t)info->name;
+        ready.model = (char *)(uintptr_t)info->model;
+        ready.uuid.data = (uint8_t *)(uintptr_t)info->uuid;
+        ready.uuid.len = sizeof(info->uuid);
+        ready.memory_bytes = info->memory_bytes;
+        ready.attributes = (int32_t *)(uintptr_t)info->attributes;
+        ready.n_attributes = DS_DEVICE_ATTRIBUTES;
+        ready.simulated = info->simulated != 0;
+        ready.n_sms = info->n_sms;
+        ready.slab_granularity = info->slab_granularity;
+        ready.policy = sched.policy;
+        message.body_case = DETSHARE__INTERNAL__FROM_WORKER__BODY_READY;
+        message.ready = &ready;
+        dsw_message_send(worker, &message, NULL, 0);
+}
+
+void dsw_control_fault(struct dsw_session *session, const char *reason)
+{
+        Detshare__Internal__FromWorker message = DETSHARE__INTERNAL__FROM_WORKER__INIT;
+        Detshare__Internal__SessionFault fault = DETSHARE__INTERNAL__SESSION_FAULT__INIT;
+
+        fault.session = session->id;
+        fault.reason = (char *)(uintptr_t)reason;
+        message.body_case = DETSHARE__INTERNAL__FROM_WORKER__BODY_FAULT;
+        message.fault = &fault;
+        dsw_message_send(session->worker, &message, NULL, 0);
+}

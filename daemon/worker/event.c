@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Timed events of a session
+ *
+ * An id is never given out twice in a worker's life. Clients keep their events across a restart of the worker, which
+ * remembers none: an id from before this process began (see id_base) is taken for an event that is made on
+ * first use, within the session's limit. Its time is lost, it is as good as new.
+ */
+#include <errno.h>
+
+#include "util/error.h"
+#include "worker/internal.h"
+
+static struct dsw_event *event_add(struct dsw_session *session, uint64_t id)
+{
+        struct dsw_event *event = ds_alloc0(1, sizeof(*event));
+
+        if (!event)
+                return NULL;
+        event->id = id;
+        HASH_ADD(hh, session->events, id, sizeof(id), event);
+        /* uthash clears the table pointer of an element that it had no memory for */
+        if (!event->hh.tbl)
+                return ds_free(event);
+        return event;
+}
+
+struct dsw_event *dsw_event_find(struct dsw_session *session, uint64_t id)
+{
+        struct dsw_event *event;
+
+        HASH_FIND(hh, session->events, &id, sizeof(id), event);
+        if (event || !id || id > session->worker->id_base)
+                return event;
+        return HASH_COUNT(session->events) < DS_EVENTS_MAX ? event_add(session, id) : NULL;
+}
+
+int dsw_event_create(struct dsw_session *session, uint64_t *ret_id)
+{
+        if (HASH_COUNT(session->events) >= DS_EVENTS_MAX)
+                return DETSHARE__STATUS__QUOTA;
+        if (!event_add(session, session->event_id + 1))
+                return ds_error_origin(-ENOMEM);
+        *ret_id = ++session->event_id;
+        return 0;
+}
+
+void dsw_event_destroy(struct dsw_session *session, struct dsw_event *event)
+{
+        HASH_DEL(session->events, event);
+        ds_free(event);
+}
+
+void dsw_event_destroy_all(struct dsw_session *session)
+{
+        struct dsw_event *event, *next;
+
+        HASH_ITER(hh, session->events, event, next)
+        dsw_event_destroy(session, event);
+}

@@ -1,0 +1,466 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The worker's own structures and the functions its files offer each other
+ *
+ *   loop.c     turns: sockets, device, rings, clock            ring.c    records in, in order, once copied
+ *   control.c  what the supervisor asks                        record.c  is a record or an argument valid? (record.h)
+ *   call.c     life of a client's request: queue, park, reply  ops.c     stream operations and their ends
+ *   calls*.c   one handler per request, the table in calls.c   stream.c  slots and sequence numbers
+ *   session.c  open, close, reset, sticky error, settling      event.c   timed events
+ *   memory.c   slabs, pinned memory, bounce buffers (heap.h)   modules.c modules, kernels and their ids
+ *   clock.c    declared threads, sleepers, virtual time        message.c protobuf in and out
+ *
+ * How it fits together. Ring records and requests become struct dsw_op, which the scheduler owns until dsw_op_done.
+ * dsw_op_done only notes what ended and puts the session on the worker's dirty list; dsw_settle() later does what
+ * follows from it (wakes waiters, answers parked requests, finishes resets and closes). Nothing that can submit or free
+ * runs inside the scheduler's callback.
+ */
+#pragma once
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "detshare.pb-c.h"
+#include "device/device.h"
+#include "internal.pb-c.h"
+#include "proto/wire.h"
+#include "sched/sched.h"
+#include "util/frame.h"
+#include "util/log.h"
+#include "util/macro.h"
+#include "worker/heap.h"
+#include "worker/record.h"
+#include "worker/worker.h"
+
+#define uthash_malloc(size) ds_alloc(size)
+#define uthash_free(p, size) ds_free(p)
+#define HASH_NONFATAL_OOM 1
+#include "util/alloc.h"
+#include <uthash.h>
+#include <utlist.h>
+
+/* What one client can make the worker hold; the supervisor has limits of its own. */
+#define DSW_SESSION_OPS_MAX 8192u         /* operations not yet ended */
+#define DSW_SESSION_PARAM_BYTES DS_MIB(4) /* of parameters too large for the operation itself */
+#define DSW_SESSION_CALLS_MAX 64u         /* unanswered requests */
+#define DSW_SESSION_MODULES_MAX 4096u
+#define DSW_SESSION_ALLOCS_MAX 65536u
+#define DSW_SESSION_PINNED_MAX 4096u /* each is a mapping of this process */
+#define DSW_MODULE_KERNELS_MAX 65536u
+#define DSW_DECLARED_MAX 1024u     /* threads */
+#define DSW_BOUNCE_BYTES DS_MIB(1) /* Write and Read data on its way */
+#define DSW_COPY_RPC_MAX 61440u    /* bytes of one Write or Read */
+#define DSW_SLAB_BYTES DS_MIB(64)
+#define DSW_ALLOC_ALIGN 512u
+#define DSW_PAGE_ALIGN 4096u
+#define DSW_SLEEP_MAX_NS (3600 * DS_NS_PER_S) /* a client must not drive the virtual clock to its end */
+#define DSW_HOLD_MAX_NS (5 * DS_NS_PER_S)     /* real time that a silent declared thread may hold the virtual clock */
+#define DSW_RING_BATCH 256u                   /* records of one session before others have their turn */
+#define DSW_SPIN_NS (50 * DS_NS_PER_US)       /* after the last sign of life of an LS session */
+#define DSW_MESSAGE_MAX 4096u
+
+#define DSW_SESSION_ID_END (UINT64_MAX - 15) /* ids from here on are the loop's own */
+#define DSW_ID_BASE_SHIFT 28                 /* see ds_worker_config.id_base */
+
+#define DSW_PARAMS_INLINE 192u
+
+struct dsw_session;
+struct dsw_call;
+struct dsw_call_row;
+
+enum dsw_stream_state {
+        DSW_STREAM_FREE,
+        DSW_STREAM_OPEN,
+        DSW_STREAM_CLOSING, /* destroyed by its client, still running or waited for */
+        _DSW_STREAM_STATE_MAX,
+};
+
+/* A slot keeps its numbers when its stream goes: the next stream in it counts on. */
+struct dsw_stream {
+        struct dsw_session *session;
+        uint32_t slot;
+        enum dsw_stream_state state;
+        int32_t priority;
+        int non_blocking;
+        ds_coroutine *coroutine;
+        uint64_t submitted, done; /* as the client counts */
+        uint64_t base;            /* the client's number minus the coroutine's */
+        uint64_t dropped;         /* counted in submitted, never given to the scheduler, not yet ended */
+        uint32_t live;            /* with the scheduler */
+        uint32_t waited;          /* operations of other streams that wait for the coroutine */
+};
+
+struct dsw_op {
+        struct ds_op op; /* what the scheduler sees */
+        struct dsw_session *session;
+        struct dsw_stream *stream;
+        struct dsw_stream *waits_for; /* WAIT */
+        struct dsw_op *prev, *next;   /* the session's, in order of submission */
+        uint64_t seq;                 /* in its stream, as the client counts */
+        uint64_t index;               /* in its session */
+        uint64_t event;               /* MARK: id, 0 = none */
+        struct dsw_call *call;        /* the Read that it answers */
+        uint64_t bounce;              /* Write: given back when it ends */
+        void *large_params;
+        uint32_t large_size;
+        uint8_t params[DSW_PARAMS_INLINE];
+};
+
+struct dsw_event {
+        uint64_t id;
+        uint64_t index; /* of the operation that records it last */
+        uint64_t ns;
+        int ended;
+        UT_hash_handle hh;
+};
+
+struct dsw_kernel {
+        const ds_device_kernel *device;
+        const struct ds_kernel_info *info;
+};
+
+struct dsw_module {
+        uint64_t id;
+        ds_device_module *device;
+        struct dsw_kernel *kernels;
+        uint32_t n_kernels;
+        int closing;
+        struct dsw_range *globals; /* those that the client knows */
+        size_t n_globals, cap_globals;
+};
+
+struct dsw_memory {
+        struct dsw_heap device, pinned, bounce;
+        uint64_t bounce_va; /* 0 until the first Write or Read */
+        uint64_t limit;     /* bytes of device memory, 0 = none */
+        uint64_t peak;
+        size_t n_pinned;
+};
+
+enum dsw_session_state {
+        DSW_SESSION_OPEN,
+        DSW_SESSION_RESETTING, /* draining, then empty and open again */
+        DSW_SESSION_FAULTED,   /* broke the rules; the supervisor will close it */
+        DSW_SESSION_CLOSING,   /* draining, then gone */
+        _DSW_SESSION_STATE_MAX,
+};
+
+struct dsw_session {
+        ds_worker *worker;
+        uint64_t id;
+        UT_hash_handle hh;
+        enum dsw_session_state state;
+        uint32_t space, uid, sm_percent;
+        enum detshare_class class_;
+        uint64_t slo_ns;
+
+        ds_sched_session *sched;
+        struct ds_sched_session_stats past; /* of the scheduler sessions before the last reset */
+        struct dsw_memory memory;
+        struct dsw_stream **streams; /* by slot; entries may be NULL */
+        uint32_t n_streams, n_closing;
+        struct dsw_module **modules; /* by slot; entries may be NULL */
+        uint32_t n_module_slots, n_modules;
+        uint64_t module_generation;
+        struct dsw_event *events; /* hash by id */
+        uint64_t event_id;
+
+        struct dsw_op *live; /* with the scheduler, oldest first */
+        uint32_t n_live;
+        uint64_t op_index; /* last given */
+        uint64_t param_bytes;
+
+        struct ds_completion_page *page;
+        const struct ds_ring_header *ring; /* NULL until attached */
+        int event_fd;
+        uint64_t head, tail_seen;
+        int stalled; /* the ring's next record has no room */
+        int asleep;  /* what page->asleep says */
+
+        int error; /* sticky */
+        char error_text[DS_DEVICE_MESSAGE_MAX];
+        int cancel_due, cancelled;
+        struct ds_log_budget log_budget;
+
+        struct dsw_call *queue;  /* not started */
+        struct dsw_call *parked; /* started, to be answered */
+        uint32_t n_calls, n_queued_plain, n_blocked;
+        int retry; /* something ended since the queue was last tried */
+        struct dsw_call *reset_call;
+        uint64_t close_id;
+        uint32_t declared;
+        uint64_t active_wall_ns;
+
+        int is_active, is_dirty, is_declared; /* on the worker's lists */
+        struct dsw_session *active_prev, *active_next;
+        struct dsw_session *dirty_next;
+        struct dsw_session *declared_prev, *declared_next;
+};
+
+/* A client's request between its arrival and its one reply. */
+struct dsw_call {
+        struct dsw_session *session;
+        const struct dsw_call_row *row;
+        struct dsw_call *prev, *next; /* in queue or parked */
+        uint64_t id;                  /* of the ToWorker */
+        uint64_t request_id;
+        uint64_t ring_tail;
+        enum { DSW_CALL_RUNNING, DSW_CALL_QUEUED, DSW_CALL_PARKED } state;
+        uint8_t *raw; /* queued: the frame */
+        size_t raw_size;
+        int fd;                                    /* that came with it, -1 = none */
+        int (*ready)(const struct dsw_call *call); /* parked */
+        void (*finish)(struct dsw_call *call);     /* parked: replies */
+        /* what ready and finish look at */
+        struct dsw_stream *stream;
+        uint64_t target; /* sequence number or operation index */
+        uint64_t address;
+        uint32_t bytes;
+        uint64_t bounce; /* Read: where the data lands, 0 = none */
+        uint64_t wake_ns;
+        size_t sleeper; /* place among the sleepers + 1, 0 = none */
+        struct dsw_op *op;
+        int status;
+};
+
+enum dsw_outcome {
+        DSW_ANSWERED,
+        DSW_PARKED,
+        DSW_STALLED, /* no room now: start it again later; nothing was done */
+};
+
+struct dsw_call_row {
+        Detshare__Request__CallCase call;
+        const char *name;
+        enum dsw_outcome (*handler)(struct dsw_call *call, const Detshare__Request *request);
+        int blocks;  /* a declared thread that waits for it counts as waiting */
+        int healthy; /* refused with the session's sticky error */
+};
+
+struct dsw_totals {
+        uint64_t launches, completed, errors;
+};
+
+struct ds_worker {
+        uint64_t (*wall_ns)(void);
+        uint64_t id_base;
+        const struct ds_device_ops *ops;
+        ds_device *device;
+        const struct ds_device_info *info;
+        struct dsw_limits limits;
+        ds_sched *sched;
+        int sched_due;   /* something happened since the last ds_sched_step */
+        uint64_t now_ns; /* device clock, as of this step */
+        ds_conn *conn;
+        int epoll_fd, device_fd, signal_fd;
+        int conn_waits_write;
+        int frames_left; /* read from the supervisor and not handled yet */
+        int more;        /* the last round moved something */
+
+        struct dsw_session *sessions; /* hash by id */
+        struct dsw_session *active;   /* rings and queues to look at */
+        struct dsw_session *dirty;
+        struct dsw_session *declared; /* with declared threads */
+        uint32_t next_space, n_modules;
+        uint64_t live_ops, slab_bytes;
+        uint64_t ls_active_wall_ns; /* last sign of life of an LS session */
+        struct dsw_call **sleepers; /* heap by wake_ns */
+        size_t n_sleepers, cap_sleepers;
+        struct dsw_totals totals;
+        struct dsw_op *free_ops;
+
+        int stopping, cancelled_all, gone;
+        uint64_t stop_id, stop_wall_ns;
+        int fatal; /* first fatal errno found where it could not be returned */
+        struct dsw_unpack *unpack;
+        uint8_t *out; /* DS_WORKER_FRAME_MAX bytes, for one message */
+};
+
+/* message.c: protobuf under a budget. A message lives until the next unpack. */
+int dsw_message_init(ds_worker *worker);
+void dsw_message_deinit(ds_worker *worker);
+Detshare__Internal__ToWorker *dsw_message_unpack(ds_worker *worker, const uint8_t *payload, size_t size);
+/* Sends; the fds stay the caller's. A failure is noted in worker->fatal. */
+void dsw_message_send(ds_worker *worker, Detshare__Internal__FromWorker *message, const int *fds, size_t n_fds);
+/* status and one sentence for a ToWorker that is not a Call; id 0 = no answer wanted */
+void dsw_message_answer(ds_worker *worker, uint64_t id, int status, const char *fmt, ...) ds_printf(4, 5);
+
+/* control.c */
+int dsw_control_frame(ds_worker *worker, const uint8_t *payload, size_t size);
+void dsw_control_ready(ds_worker *worker);
+void dsw_control_fault(struct dsw_session *session, const char *reason);
+
+/* call.c */
+void dsw_call_arrive(
+        ds_worker *worker, const Detshare__Internal__ToWorker *message, const uint8_t *payload, size_t size, int fd);
+/* Start what is queued, in order, as far as possible. Returns how many started. */
+size_t dsw_call_start_queued(struct dsw_session *session);
+enum dsw_outcome dsw_call_park(
+        struct dsw_call *call, int (*ready)(const struct dsw_call *), void (*finish)(struct dsw_call *));
+/* Answer what is ready. */
+void dsw_call_settle(struct dsw_session *session);
+/* Answer everything with status. */
+void dsw_call_fail_all(struct dsw_session *session, int status, const char *why);
+/* The one reply; the call is gone afterwards. reply and ledger may be NULL; n_kept of the fds are the ledger's. */
+void dsw_call_reply(struct dsw_call *call, Detshare__Reply *reply, Detshare__Internal__Ledger *ledger, const int *fds,
+        size_t n_fds, size_t n_kept);
+/* Status and a sentence. Both return DSW_ANSWERED. */
+enum dsw_outcome dsw_call_fail(struct dsw_call *call, int status, const char *fmt, ...) ds_printf(3, 4);
+enum dsw_outcome dsw_call_ok(struct dsw_call *call);
+enum dsw_outcome dsw_call_sticky(struct dsw_call *call);
+int dsw_call_session_ended(const struct dsw_call *call); /* ready: every operation up to target has ended */
+
+/* calls.c */
+const struct dsw_call_row *dsw_calls_find(Detshare__Request__CallCase call);
+
+/* calls_memory.c, calls_module.c, calls_stream.c, calls_work.c, calls_session.c */
+enum dsw_outcome dsw_calls_mem_alloc(struct dsw_call *call, const Detshare__Request *request);
+enum dsw_outcome dsw_calls_mem_free(struct dsw_call *call, const Detshare__Request *request);
+enum dsw_outcome dsw_calls_mem_info(struct dsw_call *call, const Detshare__Request *request);
+enum dsw_outcome dsw_calls_pinned_alloc(struct dsw_call *call, const Detshare__Request *request);
+enum dsw_outcome dsw_calls_pinned_free(struct dsw_call *call, const Detshare__Request *request);
+enum dsw_outcome dsw_calls_module_load(struct dsw_call *call, const Detshare__Request *request);
+enum dsw_outcome dsw_calls_module_unload(struct dsw_call *call, const Detshare__Request *request);
+enum dsw_outcome dsw_calls_get_kernel(struct dsw_call *call, const Detshare__Request *request);
+enum dsw_outcome dsw_calls_get_global(struct dsw_call *call, const Detshare__Request *request);
+enum dsw_outcome dsw_calls_list_kernels(struct dsw_call *call, const Detshare__Request *request);
+enum dsw_outcome dsw_calls_stream_create(struct dsw_call *call, const Detshare__Request *request);
+enum dsw_outcome dsw_calls_stream_destroy(struct dsw_call *call, const Detshare__Request *request);
+enum dsw_outcome dsw_calls_event_create(struct dsw_call *call, const Detshare__Request *request);
+enum dsw_outcome dsw_calls_event_destroy(struct dsw_call *call, const Detshare__Request *request);
+enum dsw_outcome dsw_calls_event_elapsed(struct dsw_call *call, const Detshare__Request *request);
+enum dsw_outcome dsw_calls_sync(struct dsw_call *call, const Detshare__Request *request);
+enum dsw_outcome dsw_calls_query(struct dsw_call *call, const Detshare__Request *request);
+enum dsw_outcome dsw_calls_launch(struct dsw_call *call, const Detshare__Request *request);
+enum dsw_outcome dsw_calls_copy(struct dsw_call *call, const Detshare__Request *request);
+enum dsw_outcome dsw_calls_write(struct dsw_call *call, const Detshare__Request *request);
+enum dsw_outcome dsw_calls_read(struct dsw_call *call, const Detshare__Request *request);
+enum dsw_outcome dsw_calls_memset(struct dsw_call *call, const Detshare__Request *request);
+enum dsw_outcome dsw_calls_event_record(struct dsw_call *call, const Detshare__Request *request);
+enum dsw_outcome dsw_calls_stream_wait(struct dsw_call *call, const Detshare__Request *request);
+enum dsw_outcome dsw_calls_clock_join(struct dsw_call *call, const Detshare__Request *request);
+enum dsw_outcome dsw_calls_clock_leave(struct dsw_call *call, const Detshare__Request *request);
+enum dsw_outcome dsw_calls_sleep_until(struct dsw_call *call, const Detshare__Request *request);
+enum dsw_outcome dsw_calls_get_stats(struct dsw_call *call, const Detshare__Request *request);
+enum dsw_outcome dsw_calls_reset_session(struct dsw_call *call, const Detshare__Request *request);
+
+/* session.c */
+struct dsw_session *dsw_session_find(ds_worker *worker, uint64_t id);
+/* page_fd stays the caller's. 0, a CUDA error or a daemon status, or a negative errno. */
+int dsw_session_open(ds_worker *worker, const Detshare__Internal__SessionOpen *open, int page_fd);
+/* Takes over event_fd, not ring_fd. 0 or a negative errno. */
+int dsw_session_attach(struct dsw_session *session, int ring_fd, int event_fd);
+void dsw_session_set(struct dsw_session *session, const Detshare__Internal__SessionSet *set);
+/* Drain it and then let it go; close_id is answered then. */
+void dsw_session_close(struct dsw_session *session, uint64_t close_id);
+/* The sticky error; the first one stays. */
+void dsw_session_fail(struct dsw_session *session, int status, const char *text);
+/* The client broke the ring's rules. */
+void dsw_session_fault(struct dsw_session *session, const char *reason);
+int dsw_session_error(struct dsw_session *session); /* also one that the supervisor wrote into the page */
+void dsw_session_dirty(struct dsw_session *session);
+void dsw_session_activate(struct dsw_session *session);
+void dsw_session_deactivate(struct dsw_session *session);
+/* Do what follows from all that ended. */
+int dsw_settle(ds_worker *worker); /* returns how many sessions had something */
+void dsw_session_stats(const struct dsw_session *session, Detshare__StatsReply *stats);
+void dsw_session_abandon(struct dsw_session *session); /* the worker ends: free it, whatever is in flight */
+
+/* stream.c */
+struct dsw_stream *dsw_stream_find(struct dsw_session *session, uint64_t slot); /* open ones only */
+/* 0, DETSHARE__STATUS__QUOTA, or a negative errno. slot: UINT32_MAX = the lowest free one. */
+int dsw_stream_open(
+        struct dsw_session *session, uint32_t slot, int32_t priority, int non_blocking, struct dsw_stream **ret);
+void dsw_stream_close(struct dsw_stream *stream);
+/* Let go of closed streams that nothing needs any more. */
+void dsw_stream_reap(struct dsw_session *session);
+/* All coroutines are gone with the scheduler's session: forget them; keep_slots: the numbers stay. */
+void dsw_stream_forget_all(struct dsw_session *session, int keep_slots);
+/* Counts an operation that is not going to be run. */
+uint64_t dsw_stream_drop(struct dsw_stream *stream);
+void dsw_stream_ended(struct dsw_stream *stream, uint64_t seq);
+
+/* ops.c */
+int dsw_op_room(const struct dsw_session *session, const struct dsw_stream *stream, uint32_t params_size);
+/* NULL when out of memory. */
+struct dsw_op *dsw_op_new(struct dsw_session *session, enum ds_op_kind kind, uint32_t params_size);
+void dsw_op_free(struct dsw_op *op);
+/* Takes the operation over. 0 and its number, or DS_SCHED_E_FULL: the operation is freed, nothing was counted. */
+int dsw_op_submit(struct dsw_stream *stream, struct dsw_op *op, uint64_t *ret_seq);
+void dsw_op_done(void *user, struct ds_op *op, int status, uint64_t start_ns, uint64_t end_ns, const char *message);
+int dsw_session_ended(const struct dsw_session *session, uint64_t index); /* all up to index */
+void dsw_op_pool_free(ds_worker *worker);
+
+/*
+ * work.c: records and requests alike become operations here. The session has no sticky error and the stream is open. 0
+ * and the operation's number, a CUDA error number with *ret_why (nothing was counted), or DSW_WORK_E_STALLED.
+ */
+#define DSW_WORK_E_STALLED 100000
+int dsw_work_launch(struct dsw_stream *stream, const struct ds_record_launch *launch, const void *params,
+        uint64_t *ret_seq, const char **ret_why);
+int dsw_work_copy(
+        struct dsw_stream *stream, const struct ds_record_copy *copy, uint64_t *ret_seq, const char **ret_why);
+int dsw_work_memset(
+        struct dsw_stream *stream, const struct ds_record_memset *memset, uint64_t *ret_seq, const char **ret_why);
+int dsw_work_event(struct dsw_stream *stream, uint64_t event, uint64_t *ret_seq, const char **ret_why);
+int dsw_work_wait(struct dsw_stream *stream, uint32_t other, uint64_t seq, uint64_t *ret_seq, const char **ret_why);
+
+/* event.c */
+struct dsw_event *dsw_event_find(struct dsw_session *session, uint64_t id);
+int dsw_event_create(struct dsw_session *session, uint64_t *ret_id); /* 0, QUOTA, -ENOMEM */
+void dsw_event_destroy(struct dsw_session *session, struct dsw_event *event);
+void dsw_event_destroy_all(struct dsw_session *session);
+
+/* ring.c: returns the number of records taken over */
+size_t dsw_ring_consume(struct dsw_session *session, uint64_t limit, size_t budget);
+uint64_t dsw_ring_tail(struct dsw_session *session); /* checked; faults the session when it makes no sense */
+
+/* memory.c: CUDA error numbers as positive codes */
+struct dsw_slab_note { /* for the ledger; fd -1 = no new slab */
+        uint64_t va, bytes;
+        int fd;
+};
+void dsw_memory_init(struct dsw_session *session, uint64_t base, uint64_t bytes, uint64_t limit);
+void dsw_memory_free_all(struct dsw_session *session);
+int dsw_memory_alloc(struct dsw_session *session, uint64_t bytes, uint64_t *ret_va, struct dsw_slab_note *ret_slab);
+void dsw_memory_free(struct dsw_session *session, uint64_t va, uint64_t *ret_slab_removed);
+int dsw_memory_pinned_alloc(
+        struct dsw_session *session, uint64_t bytes, uint64_t *ret_va, uint64_t *ret_bytes, int *ret_fd);
+void dsw_memory_pinned_free(struct dsw_session *session, uint64_t va);
+/* An allocation that begins at va and is not being freed; marks it as being freed. 0 or -ENOENT. */
+int dsw_memory_begin_free(struct dsw_session *session, uint64_t va, int pinned);
+int dsw_memory_restore_slab(struct dsw_session *session, uint64_t va, uint64_t bytes, int pinned, int fd);
+int dsw_memory_restore_alloc(struct dsw_session *session, uint64_t va, uint64_t bytes, int pinned);
+/* A place for Write and Read data, mapped here and on the device; DSW_HEAP_E_FULL when all of it is in use. */
+int dsw_memory_bounce_alloc(struct dsw_session *session, uint64_t bytes, uint64_t *ret_va);
+void dsw_memory_bounce_free(struct dsw_session *session, uint64_t va);
+void dsw_memory_info(const struct dsw_session *session, uint64_t *ret_free, uint64_t *ret_total);
+/* The record checker's view of a session's addresses; see record.h. */
+enum dsw_where dsw_memory_where(void *session, uint64_t va, uint64_t bytes);
+
+/* modules.c */
+struct dsw_module *dsw_module_find(struct dsw_session *session, uint64_t id);
+struct dsw_module *dsw_module_find_closing(struct dsw_session *session, uint64_t id);
+const struct dsw_kernel *dsw_module_kernel(struct dsw_session *session, uint64_t kernel_id);
+uint64_t dsw_module_kernel_id(const struct dsw_module *module, uint32_t index);
+/* id 0 = a new one. A CUDA error or daemon status with words in log, or a negative errno. */
+int dsw_module_load(struct dsw_session *session, uint64_t id, int fd, uint64_t bytes, char *log, size_t log_size,
+        struct dsw_module **ret);
+void dsw_module_unload(struct dsw_session *session, struct dsw_module *module);
+void dsw_module_unload_all(struct dsw_session *session);
+int dsw_module_note_global(struct dsw_module *module, uint64_t va, uint64_t bytes);
+int dsw_module_is_global(const struct dsw_session *session, uint64_t va, uint64_t bytes);
+
+/* page.c */
+void dsw_page_flush(struct dsw_session *session); /* time, and wake who waits */
+void dsw_page_sleeps(struct dsw_session *session, int asleep);
+
+/* clock.c */
+void dsw_clock_declare(struct dsw_session *session, int change);
+int dsw_clock_sleep(struct dsw_call *call); /* 0 or -ENOMEM */
+void dsw_clock_wake(struct dsw_call *call); /* take it from the sleepers */
+int dsw_clock_fire(ds_worker *worker);      /* answer sleepers whose time has come; returns how many */
+/* Let virtual time pass, if it may. 1 when something happened, 0 when not, or a fatal errno. */
+int dsw_clock_advance(ds_worker *worker);
+/* Nanoseconds of real time after which the loop must look at the clock again; UINT64_MAX = never. */
+uint64_t dsw_clock_wait_ns(ds_worker *worker);

@@ -1,0 +1,503 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The worker's loop
+ *
+ * A turn waits (sockets, eventfds, the device, real time) and then pumps: rings and queued requests in, completions in,
+ * the scheduler's step, settling, and at last virtual time, round and round until nothing moves or others must have
+ * their turn. Time is read once per round; everything else is told it.
+ *
+ * Before it sleeps the worker tells every client whose ring it was watching (page->asleep) and then looks at the
+ * rings once more, so that a record is either seen here or its writer sees the flag and rings the eventfd. While LS
+ * sessions are active it does not sleep but keeps turning. An idle worker sleeps without a timeout.
+ */
+#include <assert.h>
+#include <errno.h>
+#include <poll.h>
+#include <stdlib.h>
+#include <sys/epoll.h>
+#include <time.h>
+
+#include "util/error.h"
+#include "worker/internal.h"
+
+#define LOOP_ROUNDS 64                     /* of pumping before the sockets are looked at again */
+#define LOOP_COMPLETIONS 128               /* per poll of the device */
+#define LOOP_FRAMES 64                     /* of the supervisor per turn */
+#define LOOP_EVENTS 64                     /* per wait */
+#define LOOP_POLL_NS (20 * DS_NS_PER_US)   /* a device that cannot wake us is asked this often */
+#define LOOP_OUT_MAX ((size_t)64 << 20)    /* bytes that a supervisor that does not read makes us hold */
+#define LOOP_ABORT_NS (300 * DS_NS_PER_MS) /* what aborted work gets to end, at a stop */
+#define LOOP_FLUSH_MS 200
+
+/* epoll's names for what is not a session */
+enum loop_source {
+        SOURCE_SUPERVISOR,
+        SOURCE_DEVICE,
+        SOURCE_SIGNAL,
+        _SOURCE_MAX,
+};
+
+static uint64_t loop_wall_ns(void)
+{
+        struct timespec ts;
+
+        clock_gettime(CLOCK_MONOTONIC, &ts);
+        return (uint64_t)ts.tv_sec * DS_NS_PER_S + (uint64_t)ts.tv_nsec;
+}
+
+/* --- setting up --------------------------------------------------------------------------------------------------- */
+
+static int loop_watch(ds_worker *worker, int fd, enum loop_source source)
+{
+        struct epoll_event event = {.events = EPOLLIN, .data.u64 = DSW_SESSION_ID_END + source};
+
+        if (fd >= 0 && epoll_ctl(worker->epoll_fd, EPOLL_CTL_ADD, fd, &event) < 0)
+                return ds_error_origin(-errno);
+        return 0;
+}
+
+static int loop_open_device(ds_worker *worker, const char *spec)
+{
+        const char *rest = NULL;
+        int r;
+
+        worker->ops = ds_device_find(spec, &rest);
+        if (!worker->ops || worker->ops->version != DS_DEVICE_OPS_VERSION)
+                return ds_error_origin(-ENODEV);
+        r = worker->ops->open(rest, &worker->device);
+        if (r)
+                return ds_error_fold(r);
+        worker->info = worker->ops->info(worker->device);
+        worker->device_fd = worker->ops->event_fd(worker->device);
+        worker->now_ns = worker->ops->now(worker->device);
+        dsw_limits_init(&worker->limits, worker->info);
+        return 0;
+}
+
+static int loop_open_sched(ds_worker *worker, const struct ds_worker_config *config)
+{
+        struct ds_sched_config sched = {
+                .ops = worker->ops,
+                .device = worker->device,
+                .policy_dir = config->policy_dir,
+                .policy = config->policy,
+                .done = dsw_op_done,
+                .user = worker,
+                .wall_ns = worker->wall_ns,
+                .trust_any_owner = config->trust_any_owner,
+        };
+        int r = ds_sched_new(&sched, &worker->sched);
+
+        return r ? ds_error_fold(r) : 0;
+}
+
+static int loop_build(ds_worker *worker, const struct ds_worker_config *config)
+{
+        int r;
+
+        worker->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
+        if (worker->epoll_fd < 0)
+                return ds_error_origin(-errno);
+        r = dsw_message_init(worker);
+        if (r)
+                return ds_error_trace(r);
+        r = loop_open_device(worker, config->device);
+        if (r)
+                return ds_error_trace(r);
+        r = loop_open_sched(worker, config);
+        if (r)
+                return ds_error_trace(r);
+        r = loop_watch(worker, ds_conn_fd(worker->conn), SOURCE_SUPERVISOR);
+        if (!r)
+                r = loop_watch(worker, worker->device_fd, SOURCE_DEVICE);
+        if (!r)
+                r = loop_watch(worker, worker->signal_fd, SOURCE_SIGNAL);
+        return ds_error_trace(r);
+}
+
+int ds_worker_new(const struct ds_worker_config *config, ds_worker **ret)
+{
+        ds_cleanup(ds_worker_freep) ds_worker *worker = ds_alloc0(1, sizeof(*worker));
+        int r;
+
+        if (!worker) {
+                ds_close(config->fd);
+                return ds_error_origin(-ENOMEM);
+        }
+        worker->epoll_fd = worker->device_fd = -1;
+        worker->signal_fd = config->signal_fd;
+        worker->wall_ns = config->wall_ns ? config->wall_ns : loop_wall_ns;
+        worker->id_base = config->life << DSW_ID_BASE_SHIFT;
+        r = ds_conn_new(config->fd, DS_WORKER_FRAME_MAX, LOOP_OUT_MAX, &worker->conn);
+        if (r)
+                return ds_error_fold(r);
+        r = loop_build(worker, config);
+        if (r)
+                return ds_error_trace(r);
+        dsw_control_ready(worker);
+        *ret = DS_TAKE_PTR(worker);
+        return 0;
+}
+
+/* --- pumping ------------------------------------------------------------------------------------------------------ */
+
+static size_t loop_pump_session(struct dsw_session *session)
+{
+        size_t n = dsw_call_start_queued(session);
+        uint64_t limit;
+
+        if (session->state != DSW_SESSION_OPEN || session->worker->stopping)
+                return n;
+        limit = dsw_ring_tail(session);
+        /* what was asked before must come before */
+        if (session->queue)
+                limit = DS_MIN(limit, DS_MAX(session->queue->ring_tail, session->head));
+        n += dsw_ring_consume(session, limit, DSW_RING_BATCH);
+        if (!n)
+                return 0;
+        dsw_page_sleeps(session, 0);
+        session->active_wall_ns = session->worker->wall_ns();
+        if (session->class_ == DETSHARE_CLASS_LS)
+                session->worker->ls_active_wall_ns = session->active_wall_ns;
+        return n;
+}
+
+static size_t loop_pump_sessions(ds_worker *worker)
+{
+        struct dsw_session *session, *next;
+        size_t n = 0;
+
+        DL_FOREACH_SAFE2(worker->active, session, next, active_next)
+        {
+                n += loop_pump_session(session);
+        }
+        return n;
+}
+
+static size_t loop_pump_device(ds_worker *worker)
+{
+        struct ds_completion completions[LOOP_COMPLETIONS];
+        /* also when nothing is out: polling is what makes its descriptor silent again */
+        size_t n = worker->ops->poll(worker->device, completions, LOOP_COMPLETIONS);
+
+        if (n) {
+                ds_sched_complete(worker->sched, completions, n);
+                worker->sched_due = 1;
+        }
+        return n;
+}
+
+static int loop_step(ds_worker *worker)
+{
+        int r;
+
+        if (!worker->sched_due && (!worker->live_ops || ds_sched_next_timer(worker->sched) > worker->now_ns))
+                return 0;
+        worker->sched_due = 0;
+        r = ds_sched_step(worker->sched, worker->now_ns);
+        return r ? ds_error_fold(r) : 0;
+}
+
+/* One round. 1 when something moved. */
+static int loop_round(ds_worker *worker)
+{
+        size_t taken, moved;
+        int r;
+
+        worker->now_ns = worker->ops->now(worker->device);
+        taken = loop_pump_sessions(worker);
+        moved = taken + loop_pump_device(worker);
+        r = loop_step(worker);
+        if (r)
+                return ds_error_trace(r);
+        moved += (size_t)dsw_settle(worker);
+        moved += (size_t)dsw_clock_fire(worker);
+        /* time passes only when nothing is left to be taken in, and nothing was just answered */
+        if (moved)
+                return 1;
+        return ds_error_trace(dsw_clock_advance(worker));
+}
+
+static int loop_pump(ds_worker *worker)
+{
+        int r = 1;
+
+        for (int i = 0; i < LOOP_ROUNDS && r > 0 && !worker->gone && !worker->fatal; i++)
+                r = loop_round(worker);
+        worker->more = r > 0;
+        if (worker->fatal)
+                return ds_error_trace(worker->fatal);
+        return r < 0 ? ds_error_trace(r) : 0;
+}
+
+/* --- stopping ----------------------------------------------------------------------------------------------------- */
+
+void ds_worker_stop(ds_worker *worker, uint64_t grace_ns)
+{
+        uint64_t until = worker->wall_ns() + DS_MIN(grace_ns, 3600 * DS_NS_PER_S);
+
+        if (!worker->stopping || until < worker->stop_wall_ns)
+                worker->stop_wall_ns = until;
+        worker->stopping = 1;
+        worker->more = 1;
+}
+
+static void loop_cancel_all(ds_worker *worker)
+{
+        for (struct dsw_session *session = worker->sessions; session; session = session->hh.next) {
+                session->cancel_due = 1;
+                dsw_session_dirty(session);
+        }
+        worker->cancelled_all = 1;
+        worker->more = 1;
+}
+
+/* Give the last answers a chance to leave. */
+static void loop_flush(ds_worker *worker)
+{
+        struct pollfd pfd = {.fd = ds_conn_fd(worker->conn), .events = POLLOUT};
+
+        while (ds_conn_wants_write(worker->conn) && poll(&pfd, 1, LOOP_FLUSH_MS) > 0) {
+                if (ds_conn_flush(worker->conn))
+                        break;
+        }
+}
+
+/* DONE when a stop has been carried out. */
+static int loop_stop_step(ds_worker *worker)
+{
+        struct dsw_session *session;
+
+        if (!worker->stopping)
+                return 0;
+        if (worker->live_ops) {
+                if (worker->wall_ns() < worker->stop_wall_ns)
+                        return 0;
+                if (!worker->cancelled_all) {
+                        loop_cancel_all(worker);
+                        worker->stop_wall_ns = worker->wall_ns() + LOOP_ABORT_NS;
+                        return 0;
+                }
+        }
+        for (session = worker->sessions; session; session = session->hh.next)
+                dsw_call_fail_all(session, DETSHARE__STATUS__SHUTTING_DOWN, "the daemon is stopping");
+        dsw_message_answer(worker, worker->stop_id, 0, "%s", "");
+        loop_flush(worker);
+        return DS_WORKER_E_DONE;
+}
+
+/* --- waiting ------------------------------------------------------------------------------------------------------ */
+
+/* Tell the clients to ring, and look once more. 1 if there is nothing to do for now. */
+static int loop_fall_asleep(ds_worker *worker)
+{
+        struct dsw_session *session, *next;
+        int quiet = 1;
+
+        DL_FOREACH2(worker->active, session, active_next)
+        {
+                dsw_page_sleeps(session, 1);
+        }
+        atomic_thread_fence(memory_order_seq_cst);
+        DL_FOREACH_SAFE2(worker->active, session, next, active_next)
+        {
+                if (session->stalled || session->queue)
+                        continue;
+                if (session->state == DSW_SESSION_OPEN && session->ring &&
+                        atomic_load_explicit(&session->ring->tail, memory_order_relaxed) != session->head)
+                        quiet = 0;
+                else
+                        dsw_session_deactivate(session);
+        }
+        return quiet;
+}
+
+static uint64_t loop_wait_ns(ds_worker *worker, int timeout_ms)
+{
+        uint64_t wait = timeout_ms < 0 ? UINT64_MAX : (uint64_t)timeout_ms * DS_NS_PER_MS, now;
+
+        if (worker->more || worker->dirty || !wait)
+                return 0;
+        now = worker->wall_ns();
+        if (worker->ls_active_wall_ns && now - worker->ls_active_wall_ns < DSW_SPIN_NS)
+                return 0;
+        wait = DS_MIN(wait, dsw_clock_wait_ns(worker));
+        if (worker->device_fd < 0 && worker->live_ops)
+                wait = DS_MIN(wait, LOOP_POLL_NS);
+        if (worker->stopping)
+                wait = DS_MIN(wait, worker->stop_wall_ns - DS_MIN(now, worker->stop_wall_ns));
+        if (wait && !worker->stopping && !loop_fall_asleep(worker))
+                return 0;
+        return wait;
+}
+
+static int loop_read_supervisor(ds_worker *worker)
+{
+        const uint8_t *payload;
+        size_t size;
+        int r, more;
+
+        r = ds_conn_read(worker->conn);
+        if (r < 0)
+                return ds_error_trace(r);
+        if (r == DS_CONN_E_PROTOCOL)
+                return ds_error_origin(-EPROTO);
+        for (int i = 0; i < LOOP_FRAMES; i++) {
+                more = ds_conn_next(worker->conn, &payload, &size);
+                if (more < 0)
+                        return ds_error_trace(more);
+                if (!more) {
+                        worker->frames_left = 0;
+                        break;
+                }
+                worker->frames_left = 1;
+                more = dsw_control_frame(worker, payload, size);
+                if (more)
+                        return ds_error_trace(more);
+        }
+        if (r == DS_CONN_E_CLOSED)
+                worker->gone = 1;
+        return 0;
+}
+
+static int loop_watch_write(ds_worker *worker)
+{
+        struct epoll_event event = {.data.u64 = DSW_SESSION_ID_END + SOURCE_SUPERVISOR};
+        int wants = ds_conn_wants_write(worker->conn);
+
+        if (wants == worker->conn_waits_write)
+                return 0;
+        event.events = EPOLLIN | (wants ? (uint32_t)EPOLLOUT : 0);
+        if (epoll_ctl(worker->epoll_fd, EPOLL_CTL_MOD, ds_conn_fd(worker->conn), &event) < 0)
+                return ds_error_origin(-errno);
+        worker->conn_waits_write = wants;
+        return 0;
+}
+
+static int loop_handle_supervisor(ds_worker *worker, uint32_t events)
+{
+        int r = 0;
+
+        if (events & EPOLLOUT)
+                r = ds_conn_flush(worker->conn);
+        if (r == DS_CONN_E_CLOSED) {
+                worker->gone = 1;
+                return 0;
+        }
+        if (r < 0)
+                return ds_error_trace(r);
+        return ds_error_trace(loop_read_supervisor(worker));
+}
+
+static int loop_handle(ds_worker *worker, const struct epoll_event *event)
+{
+        struct dsw_session *session;
+
+        switch (event->data.u64) {
+        case DSW_SESSION_ID_END + SOURCE_SUPERVISOR:
+                return ds_error_trace(loop_handle_supervisor(worker, event->events));
+        case DSW_SESSION_ID_END + SOURCE_DEVICE:
+                break;
+        case DSW_SESSION_ID_END + SOURCE_SIGNAL:
+                if (!worker->stopping)
+                        ds_worker_stop(worker, DS_WORKER_GRACE_NS);
+                break;
+        default:
+                session = dsw_session_find(worker, event->data.u64);
+                if (session)
+                        dsw_session_activate(session);
+                break;
+        }
+        return 0;
+}
+
+static int loop_wait(ds_worker *worker, uint64_t wait_ns)
+{
+        struct timespec ts = {
+                .tv_sec = (time_t)(wait_ns / DS_NS_PER_S),
+                .tv_nsec = (long)(wait_ns % DS_NS_PER_S),
+        };
+        struct epoll_event events[LOOP_EVENTS];
+        int n, r;
+
+        n = epoll_pwait2(worker->epoll_fd, events, LOOP_EVENTS, wait_ns == UINT64_MAX ? NULL : &ts, NULL);
+        if (n < 0)
+                return errno == EINTR ? 0 : ds_error_origin(-errno);
+        for (int i = 0; i < n; i++) {
+                r = loop_handle(worker, &events[i]);
+                if (r)
+                        return ds_error_trace(r);
+        }
+        return 0;
+}
+
+int ds_worker_turn(ds_worker *worker, int timeout_ms)
+{
+        int r;
+
+        r = loop_wait(worker, worker->frames_left ? 0 : loop_wait_ns(worker, timeout_ms));
+        if (!r && worker->frames_left)
+                r = loop_read_supervisor(worker);
+        if (!r && !worker->gone)
+                r = loop_pump(worker);
+        if (r)
+                return ds_error_trace(r);
+        if (worker->gone)
+                return DS_WORKER_E_DONE;
+        r = loop_stop_step(worker);
+        if (r)
+                return r;
+        return ds_error_trace(loop_watch_write(worker));
+}
+
+/* --- ending ------------------------------------------------------------------------------------------------------- */
+
+/* Nothing may be in flight when scheduler and device go. 0 when nothing is. */
+static int loop_drain(ds_worker *worker)
+{
+        uint64_t until = worker->wall_ns() + 2 * DS_NS_PER_S;
+
+        worker->stopping = 1;
+        loop_cancel_all(worker);
+        while (worker->wall_ns() < until) {
+                struct pollfd pfd = {.fd = worker->device_fd, .events = POLLIN};
+
+                if (loop_round(worker) < 0)
+                        return -EIO;
+                if (!worker->live_ops && !worker->dirty)
+                        return 0;
+                if (!worker->more)
+                        poll(&pfd, pfd.fd >= 0, 1);
+        }
+        return -EBUSY;
+}
+
+static void loop_free_device(ds_worker *worker)
+{
+        struct dsw_session *session, *next;
+
+        if (worker->sched && loop_drain(worker)) {
+                /* the process is about to end and takes all of it along */
+                ds_log(DS_LOG_WARNING, "work is still in flight at the end");
+                return;
+        }
+        HASH_ITER(hh, worker->sessions, session, next)
+        dsw_session_abandon(session);
+        if (worker->sched)
+                worker->sched = ds_sched_free(worker->sched);
+        if (worker->device)
+                worker->device = worker->ops->close(worker->device);
+        dsw_op_pool_free(worker);
+}
+
+ds_worker *ds_worker_free(ds_worker *worker)
+{
+        if (!worker)
+                return NULL;
+        loop_free_device(worker);
+        worker->conn = ds_conn_free(worker->conn);
+        worker->epoll_fd = ds_close(worker->epoll_fd);
+        dsw_message_deinit(worker);
+        ds_free(worker->sleepers);
+        return ds_free(worker);
+}

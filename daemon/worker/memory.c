@@ -1,0 +1,377 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A session's memory: device slabs, pinned memory, and the bounce buffer of its Write and Read requests
+ *
+ * Device allocations are carved from slabs of 64 MiB or more, each a file of its own that the supervisor keeps a handle
+ * of; pinned allocations are one file each, mapped at the same address here and in the client. The worker closes its
+ * own handles once a file is mapped and handed on. Nothing here waits: memory is given back only when the callers know
+ * that no operation uses it any more.
+ */
+#include <assert.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "util/error.h"
+#include "worker/internal.h"
+
+#define MEMORY_SLAB_ALIGN DS_MIB(2)
+
+enum {
+        RANGE_FREEING = 1,  /* its client gave it back; work in flight may still use it */
+        RANGE_INTERNAL = 2, /* the bounce buffer */
+};
+
+void dsw_memory_init(struct dsw_session *session, uint64_t base, uint64_t bytes, uint64_t limit)
+{
+        struct dsw_memory *memory = &session->memory;
+
+        *memory = (struct dsw_memory){.limit = limit};
+        dsw_heap_init(&memory->device, base, base + bytes / 2, DSW_ALLOC_ALIGN);
+        dsw_heap_init(&memory->pinned, base + bytes / 2, base + bytes, DSW_PAGE_ALIGN);
+        dsw_heap_init(&memory->bounce, 0, 0, DSW_ALLOC_ALIGN);
+}
+
+void dsw_memory_free_all(struct dsw_session *session)
+{
+        struct dsw_memory *memory = &session->memory;
+        ds_worker *worker = session->worker;
+        uint64_t va, bytes;
+
+        for (size_t i = 0; dsw_heap_slab_at(&memory->device, i, &va, &bytes) == 0; i++)
+                (void)ds_error_trace(worker->ops->mem_unmap(worker->device, session->space, va, bytes));
+        for (size_t i = 0; dsw_heap_slab_at(&memory->pinned, i, &va, &bytes) == 0; i++)
+                (void)ds_error_trace(worker->ops->host_unmap(worker->device, session->space, va, bytes));
+        assert(worker->slab_bytes >= memory->device.slab_bytes);
+        worker->slab_bytes -= memory->device.slab_bytes;
+        dsw_heap_deinit(&memory->device);
+        dsw_heap_deinit(&memory->pinned);
+        dsw_heap_deinit(&memory->bounce);
+        memory->bounce_va = 0;
+        memory->n_pinned = 0;
+        memory->peak = 0;
+}
+
+static uint64_t memory_slab_align(const ds_worker *worker)
+{
+        return DS_MAX(MEMORY_SLAB_ALIGN, worker->info->slab_granularity);
+}
+
+/* Make, map and note a slab. 0, OUT_OF_MEMORY, or a negative errno. */
+static int memory_add_slab(struct dsw_session *session, uint64_t bytes, struct dsw_slab_note *ret)
+{
+        struct dsw_heap *heap = &session->memory.device;
+        ds_worker *worker = session->worker;
+        ds_cleanup(ds_closep) int fd = -1;
+        uint64_t va;
+        int r;
+
+        if (bytes > worker->info->memory_bytes || worker->slab_bytes > worker->info->memory_bytes - bytes)
+                return DS_CUDA_OUT_OF_MEMORY;
+        if (dsw_heap_gap(heap, bytes, memory_slab_align(worker), &va))
+                return DS_CUDA_OUT_OF_MEMORY;
+        r = worker->ops->mem_create(worker->device, bytes, &fd);
+        if (r)
+                return ds_error_trace(r);
+        r = worker->ops->mem_map(worker->device, session->space, fd, va, bytes);
+        if (r)
+                return ds_error_trace(r);
+        r = dsw_heap_add_slab(heap, va, bytes);
+        if (r) {
+                (void)ds_error_trace(worker->ops->mem_unmap(worker->device, session->space, va, bytes));
+                return ds_error_fold(r);
+        }
+        worker->slab_bytes += bytes;
+        *ret = (struct dsw_slab_note){.va = va, .bytes = bytes, .fd = DS_TAKE_FD(fd)};
+        return 0;
+}
+
+static void memory_remove_slab(struct dsw_session *session, uint64_t va)
+{
+        ds_worker *worker = session->worker;
+        uint64_t bytes = 0;
+
+        if (dsw_heap_remove_slab(&session->memory.device, va, &bytes))
+                return;
+        (void)ds_error_trace(worker->ops->mem_unmap(worker->device, session->space, va, bytes));
+        assert(worker->slab_bytes >= bytes);
+        worker->slab_bytes -= bytes;
+}
+
+int dsw_memory_alloc(struct dsw_session *session, uint64_t bytes, uint64_t *ret_va, struct dsw_slab_note *ret_slab)
+{
+        struct dsw_memory *memory = &session->memory;
+        struct dsw_heap *heap = &memory->device;
+        struct dsw_slab_note slab = {.fd = -1};
+        uint64_t rounded, least;
+        int r;
+
+        if (!bytes)
+                return DS_CUDA_INVALID_VALUE;
+        if (bytes > heap->end - heap->base)
+                return DS_CUDA_OUT_OF_MEMORY;
+        rounded = DS_ALIGN_UP(bytes, DSW_ALLOC_ALIGN);
+        if (memory->limit && (rounded > memory->limit || heap->used > memory->limit - rounded))
+                return DS_CUDA_OUT_OF_MEMORY;
+        if (heap->n_ranges >= DSW_SESSION_ALLOCS_MAX)
+                return DETSHARE__STATUS__QUOTA;
+        r = dsw_heap_alloc(heap, rounded, ret_va);
+        if (r == DSW_HEAP_E_FULL) {
+                least = DS_ALIGN_UP(rounded, memory_slab_align(session->worker));
+                r = memory_add_slab(session, DS_MAX(least, DSW_SLAB_BYTES), &slab);
+                if (r == DS_CUDA_OUT_OF_MEMORY && least < DSW_SLAB_BYTES)
+                        r = memory_add_slab(session, least, &slab);
+                if (r)
+                        return ds_error_trace(r);
+                r = dsw_heap_alloc(heap, rounded, ret_va);
+                if (r) {
+                        memory_remove_slab(session, slab.va);
+                        ds_close(slab.fd);
+                }
+        }
+        if (r)
+                return ds_error_fold(r);
+        memory->peak = DS_MAX(memory->peak, heap->used);
+        *ret_slab = slab;
+        return 0;
+}
+
+int dsw_memory_begin_free(struct dsw_session *session, uint64_t va, int pinned)
+{
+        struct dsw_heap *heap = pinned ? &session->memory.pinned : &session->memory.device;
+        struct dsw_range *range = dsw_heap_find(heap, va);
+
+        if (!range || range->va != va || range->flags)
+                return -ENOENT;
+        range->flags |= RANGE_FREEING;
+        return 0;
+}
+
+void dsw_memory_free(struct dsw_session *session, uint64_t va, uint64_t *ret_slab_removed)
+{
+        uint64_t empty = 0;
+        int r = dsw_heap_free(&session->memory.device, va, &empty);
+
+        assert(r == 0);
+        (void)r;
+        if (empty)
+                memory_remove_slab(session, empty);
+        *ret_slab_removed = empty;
+}
+
+/* --- pinned ------------------------------------------------------------------------------------------------------- */
+
+/* A file that only its size is fixed of: later workers must be able to map it writable, so nothing more may be sealed.
+ */
+static int memory_host_file(uint64_t bytes, int *ret_fd)
+{
+        ds_cleanup(ds_closep) int fd = memfd_create("detshare-pinned", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+
+        if (fd < 0)
+                return ds_error_origin(-errno);
+        if (ftruncate(fd, (off_t)bytes) < 0)
+                return errno == ENOMEM || errno == EFBIG ? DS_CUDA_OUT_OF_MEMORY : ds_error_origin(-errno);
+        if (fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) < 0)
+                return ds_error_origin(-errno);
+        *ret_fd = DS_TAKE_FD(fd);
+        return 0;
+}
+
+/* Map a file at a place of the pinned half and note it as one slab with nothing in it. */
+static int memory_host_map(struct dsw_session *session, int fd, uint64_t va, uint64_t bytes)
+{
+        ds_worker *worker = session->worker;
+        uint64_t removed;
+        int r;
+
+        r = dsw_heap_add_slab(&session->memory.pinned, va, bytes);
+        if (r)
+                return ds_error_fold(r);
+        r = worker->ops->host_map(worker->device, session->space, fd, va, bytes);
+        if (r) {
+                dsw_heap_remove_slab(&session->memory.pinned, va, &removed);
+                return ds_error_trace(r);
+        }
+        return 0;
+}
+
+static void memory_host_unmap(struct dsw_session *session, uint64_t slab)
+{
+        ds_worker *worker = session->worker;
+        uint64_t bytes = 0;
+
+        if (dsw_heap_remove_slab(&session->memory.pinned, slab, &bytes))
+                return;
+        (void)ds_error_trace(worker->ops->host_unmap(worker->device, session->space, slab, bytes));
+}
+
+/* One allocation that fills a new file. */
+static int memory_host_new(struct dsw_session *session, uint64_t bytes, uint32_t flags, uint64_t *ret_va, int *ret_fd)
+{
+        struct dsw_heap *heap = &session->memory.pinned;
+        ds_cleanup(ds_closep) int fd = -1;
+        uint64_t va;
+        int r;
+
+        if (dsw_heap_gap(heap, bytes, DSW_PAGE_ALIGN, &va))
+                return DS_CUDA_OUT_OF_MEMORY;
+        r = memory_host_file(bytes, &fd);
+        if (r)
+                return ds_error_trace(r);
+        r = memory_host_map(session, fd, va, bytes);
+        if (r)
+                return ds_error_trace(r);
+        r = dsw_heap_place(heap, va, bytes);
+        if (r) {
+                memory_host_unmap(session, va);
+                return ds_error_fold(r);
+        }
+        dsw_heap_find(heap, va)->flags = flags;
+        *ret_va = va;
+        *ret_fd = DS_TAKE_FD(fd);
+        return 0;
+}
+
+int dsw_memory_pinned_alloc(
+        struct dsw_session *session, uint64_t bytes, uint64_t *ret_va, uint64_t *ret_bytes, int *ret_fd)
+{
+        struct dsw_memory *memory = &session->memory;
+        int r;
+
+        if (!bytes)
+                return DS_CUDA_INVALID_VALUE;
+        if (bytes > memory->pinned.end - memory->pinned.base)
+                return DS_CUDA_OUT_OF_MEMORY;
+        if (memory->n_pinned >= DSW_SESSION_PINNED_MAX)
+                return DETSHARE__STATUS__QUOTA;
+        bytes = DS_ALIGN_UP(bytes, DSW_PAGE_ALIGN);
+        r = memory_host_new(session, bytes, 0, ret_va, ret_fd);
+        if (r)
+                return ds_error_trace(r);
+        memory->n_pinned++;
+        *ret_bytes = bytes;
+        return 0;
+}
+
+void dsw_memory_pinned_free(struct dsw_session *session, uint64_t va)
+{
+        uint64_t empty = 0;
+        int r = dsw_heap_free(&session->memory.pinned, va, &empty);
+
+        assert(r == 0);
+        (void)r;
+        assert(session->memory.n_pinned > 0);
+        session->memory.n_pinned--;
+        if (empty)
+                memory_host_unmap(session, empty);
+}
+
+/* --- after a restart ---------------------------------------------------------------------------------------------- */
+
+int dsw_memory_restore_slab(struct dsw_session *session, uint64_t va, uint64_t bytes, int pinned, int fd)
+{
+        ds_worker *worker = session->worker;
+        uint64_t removed;
+        int r;
+
+        if (pinned)
+                return ds_error_trace(memory_host_map(session, fd, va, bytes));
+        r = dsw_heap_add_slab(&session->memory.device, va, bytes);
+        if (r)
+                return ds_error_fold(r);
+        r = worker->ops->mem_map(worker->device, session->space, fd, va, bytes);
+        if (r) {
+                dsw_heap_remove_slab(&session->memory.device, va, &removed);
+                return ds_error_trace(r);
+        }
+        worker->slab_bytes += bytes;
+        return 0;
+}
+
+int dsw_memory_restore_alloc(struct dsw_session *session, uint64_t va, uint64_t bytes, int pinned)
+{
+        struct dsw_memory *memory = &session->memory;
+        int r = dsw_heap_place(pinned ? &memory->pinned : &memory->device, va, bytes);
+
+        if (r)
+                return ds_error_fold(r);
+        memory->n_pinned += pinned ? 1 : 0;
+        memory->peak = DS_MAX(memory->peak, memory->device.used);
+        return 0;
+}
+
+/* --- bounce buffer ------------------------------------------------------------------------------------------------ */
+
+static int memory_bounce_make(struct dsw_session *session)
+{
+        struct dsw_memory *memory = &session->memory;
+        ds_cleanup(ds_closep) int fd = -1;
+        uint64_t va;
+        int r;
+
+        r = memory_host_new(session, DSW_BOUNCE_BYTES, RANGE_INTERNAL, &va, &fd);
+        if (r)
+                return ds_error_trace(r);
+        dsw_heap_init(&memory->bounce, va, va + DSW_BOUNCE_BYTES, DSW_ALLOC_ALIGN);
+        r = dsw_heap_add_slab(&memory->bounce, va, DSW_BOUNCE_BYTES);
+        if (r) {
+                dsw_memory_pinned_free(session, va);
+                return ds_error_fold(r);
+        }
+        memory->bounce_va = va;
+        return 0;
+}
+
+int dsw_memory_bounce_alloc(struct dsw_session *session, uint64_t bytes, uint64_t *ret_va)
+{
+        int r = 0;
+
+        assert(bytes <= DSW_BOUNCE_BYTES);
+        if (!session->memory.bounce_va)
+                r = memory_bounce_make(session);
+        /* positive codes of making it are CUDA's; they must not be mistaken for FULL */
+        if (r)
+                return r < 0 ? ds_error_trace(r) : ds_error_origin(-ENOMEM);
+        return ds_error_trace(dsw_heap_alloc(&session->memory.bounce, bytes, ret_va));
+}
+
+void dsw_memory_bounce_free(struct dsw_session *session, uint64_t va)
+{
+        uint64_t empty;
+        int r = dsw_heap_free(&session->memory.bounce, va, &empty);
+
+        assert(r == 0);
+        (void)r;
+}
+
+/* --- looking ------------------------------------------------------------------------------------------------------ */
+
+void dsw_memory_info(const struct dsw_session *session, uint64_t *ret_free, uint64_t *ret_total)
+{
+        const struct dsw_memory *memory = &session->memory;
+        const ds_worker *worker = session->worker;
+        uint64_t total = worker->info->memory_bytes, available;
+
+        /* what others hold as slabs is gone; of its own slabs a session can use the rest */
+        available = total - DS_MIN(total, worker->slab_bytes) + (memory->device.slab_bytes - memory->device.used);
+        if (memory->limit) {
+                total = DS_MIN(total, memory->limit);
+                available = DS_MIN(available, memory->limit - DS_MIN(memory->limit, memory->device.used));
+        }
+        *ret_free = DS_MIN(available, total);
+        *ret_total = total;
+}
+
+enum dsw_where dsw_memory_where(void *user, uint64_t va, uint64_t bytes)
+{
+        struct dsw_session *session = user;
+        const struct dsw_memory *memory = &session->memory;
+        int pinned = va >= memory->pinned.base && va < memory->pinned.end;
+        const struct dsw_range *range = dsw_heap_find(pinned ? &memory->pinned : &memory->device, va);
+
+        if (range && !range->flags && bytes <= range->bytes - (va - range->va))
+                return pinned ? DSW_WHERE_PINNED : DSW_WHERE_DEVICE;
+        return dsw_module_is_global(session, va, bytes) ? DSW_WHERE_DEVICE : DSW_WHERE_NOWHERE;
+}

@@ -1,0 +1,108 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Protobuf in and out
+ *
+ * Messages are unpacked into one block that is used again for the next: no allocation per message in the usual case,
+ * and a budget in every case, since protobuf can make much out of little. One message is alive at a time.
+ */
+#include <assert.h>
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "util/arena.h"
+#include "util/error.h"
+#include "worker/internal.h"
+
+#define MESSAGE_BLOCK ((size_t)256 << 10)
+#define MESSAGE_BUDGET ((size_t)8 << 20)
+
+struct dsw_unpack {
+        ProtobufCAllocator allocator;
+        size_t used;
+        ds_arena *more; /* when the block is full */
+        _Alignas(16) uint8_t block[MESSAGE_BLOCK];
+};
+
+static void *message_alloc(void *data, size_t size)
+{
+        struct dsw_unpack *unpack = data;
+        void *p;
+
+        if (size <= MESSAGE_BLOCK - unpack->used) {
+                p = unpack->block + unpack->used;
+                unpack->used = DS_MIN(MESSAGE_BLOCK, DS_ALIGN_UP(unpack->used + size, (size_t)16));
+                return p;
+        }
+        if (!unpack->more)
+                unpack->more = ds_arena_new(MESSAGE_BUDGET);
+        return unpack->more ? ds_arena_alloc(unpack->more, 1, size) : NULL;
+}
+
+static void message_free(void *data, void *p)
+{
+        /* all at once, by the next unpack */
+}
+
+int dsw_message_init(ds_worker *worker)
+{
+        worker->out = ds_alloc(DS_WORKER_FRAME_MAX);
+        worker->unpack = ds_alloc(sizeof(*worker->unpack));
+        if (!worker->out || !worker->unpack)
+                return ds_error_origin(-ENOMEM);
+        worker->unpack->allocator = (ProtobufCAllocator){message_alloc, message_free, worker->unpack};
+        worker->unpack->used = 0;
+        worker->unpack->more = NULL;
+        return 0;
+}
+
+void dsw_message_deinit(ds_worker *worker)
+{
+        if (worker->unpack)
+                worker->unpack->more = ds_arena_free(worker->unpack->more);
+        worker->unpack = ds_free(worker->unpack);
+        worker->out = ds_free(worker->out);
+}
+
+Detshare__Internal__ToWorker *dsw_message_unpack(ds_worker *worker, const uint8_t *payload, size_t size)
+{
+        struct dsw_unpack *unpack = worker->unpack;
+
+        unpack->used = 0;
+        unpack->more = ds_arena_free(unpack->more);
+        return detshare__internal__to_worker__unpack(&unpack->allocator, size, payload);
+}
+
+void dsw_message_send(ds_worker *worker, Detshare__Internal__FromWorker *message, const int *fds, size_t n_fds)
+{
+        size_t size;
+        int r;
+
+        message->fds = (uint32_t)n_fds;
+        size = detshare__internal__from_worker__get_packed_size(message);
+        assert(size <= DS_WORKER_FRAME_MAX);
+        detshare__internal__from_worker__pack(message, worker->out);
+        r = ds_conn_send(worker->conn, worker->out, size, fds, n_fds);
+        if (r == DS_CONN_E_CLOSED)
+                worker->gone = 1;
+        else if (r && !worker->fatal)
+                worker->fatal = ds_error_fold(r);
+}
+
+void dsw_message_answer(ds_worker *worker, uint64_t id, int status, const char *fmt, ...)
+{
+        Detshare__Internal__FromWorker message = DETSHARE__INTERNAL__FROM_WORKER__INIT;
+        char text[DSW_MESSAGE_MAX];
+        va_list args;
+
+        if (!id)
+                return;
+        va_start(args, fmt);
+        vsnprintf(text, sizeof(text), fmt, args);
+        va_end(args);
+        message.id = id;
+        message.status = status;
+        message.message = text;
+        dsw_message_send(worker, &message, NULL, 0);
+}

@@ -1,0 +1,249 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Modules and kernels of a session, and the ids that clients name them by
+ *
+ * A module's id is a slot number and a generation that grows with every load, so that an id that was given back is
+ * refused even when its slot is used again; a kernel's id is its module's and its index. Both are the same after a
+ * restart of the worker: the supervisor names the module's id, and the order of an image's kernels does not change.
+ */
+#include <assert.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+
+#include "util/error.h"
+#include "worker/internal.h"
+
+#define MODULE_SLOT_BITS 12
+#define MODULE_GENERATION_BITS 36
+#define MODULE_KERNEL_BITS 16
+
+_Static_assert(DSW_SESSION_MODULES_MAX == 1u << MODULE_SLOT_BITS, "module ids have no room for all slots");
+_Static_assert(DSW_MODULE_KERNELS_MAX == 1u << MODULE_KERNEL_BITS, "kernel ids have no room for all kernels");
+
+struct module_image {
+        void *bytes;
+        size_t size;
+};
+
+static void module_image_unmap(struct module_image *image)
+{
+        if (image->bytes)
+                munmap(image->bytes, image->size);
+}
+
+/* Mapped for the time of the load; sealed by the helper, so that it cannot shrink under us. */
+static int module_image_map(int fd, uint64_t bytes, struct module_image *ret)
+{
+        struct stat st;
+        void *p;
+        int seals;
+
+        if (fd < 0 || fstat(fd, &st) < 0 || !bytes || st.st_size < 0 || (uint64_t)st.st_size < bytes)
+                return ds_error_origin(-EINVAL);
+        seals = fcntl(fd, F_GET_SEALS);
+        if (seals < 0 || !(seals & F_SEAL_SHRINK) || !(seals & F_SEAL_WRITE))
+                return ds_error_origin(-EPERM);
+        p = mmap(NULL, bytes, PROT_READ, MAP_PRIVATE, fd, 0);
+        if (p == MAP_FAILED)
+                return ds_error_origin(-errno);
+        *ret = (struct module_image){p, bytes};
+        return 0;
+}
+
+static uint32_t module_slot(uint64_t id)
+{
+        return (uint32_t)(id & ((1u << MODULE_SLOT_BITS) - 1));
+}
+
+static struct dsw_module *module_at(struct dsw_session *session, uint64_t id, int closing)
+{
+        uint32_t slot = module_slot(id);
+        struct dsw_module *module = slot < session->n_module_slots ? session->modules[slot] : NULL;
+
+        return module && module->id == id && module->closing == closing ? module : NULL;
+}
+
+struct dsw_module *dsw_module_find(struct dsw_session *session, uint64_t id)
+{
+        return module_at(session, id, 0);
+}
+
+struct dsw_module *dsw_module_find_closing(struct dsw_session *session, uint64_t id)
+{
+        return module_at(session, id, 1);
+}
+
+const struct dsw_kernel *dsw_module_kernel(struct dsw_session *session, uint64_t kernel_id)
+{
+        const struct dsw_module *module = dsw_module_find(session, kernel_id >> MODULE_KERNEL_BITS);
+        uint32_t index = (uint32_t)(kernel_id & (DSW_MODULE_KERNELS_MAX - 1));
+
+        return module && index < module->n_kernels ? &module->kernels[index] : NULL;
+}
+
+uint64_t dsw_module_kernel_id(const struct dsw_module *module, uint32_t index)
+{
+        assert(index < module->n_kernels);
+        return module->id << MODULE_KERNEL_BITS | index;
+}
+
+/* A slot for the id, or a free one with a new id when id is 0. 0, QUOTA, or a negative errno. */
+static int module_place(struct dsw_session *session, uint64_t *id, uint32_t *ret_slot)
+{
+        uint32_t slot = *id ? module_slot(*id) : 0, n;
+        struct dsw_module **grown;
+
+        while (!*id && slot < session->n_module_slots && session->modules[slot])
+                slot++;
+        if (slot >= DSW_SESSION_MODULES_MAX)
+                return DETSHARE__STATUS__QUOTA;
+        if (slot >= session->n_module_slots) {
+                n = DS_MIN(DSW_SESSION_MODULES_MAX, DS_MAX(slot + 1, session->n_module_slots * 2));
+                grown = ds_realloc(session->modules, n, sizeof(struct dsw_module *));
+                if (!grown)
+                        return ds_error_origin(-ENOMEM);
+                for (uint32_t i = session->n_module_slots; i < n; i++)
+                        grown[i] = NULL;
+                session->modules = grown;
+                session->n_module_slots = n;
+        }
+        if (session->modules[slot])
+                return ds_error_origin(-EEXIST);
+        if (*id)
+                session->module_generation = DS_MAX(session->module_generation, *id >> MODULE_SLOT_BITS);
+        else
+                *id = ++session->module_generation << MODULE_SLOT_BITS | slot;
+        *ret_slot = slot;
+        return *id >> (MODULE_SLOT_BITS + MODULE_GENERATION_BITS) ? ds_error_origin(-EOVERFLOW) : 0;
+}
+
+static int module_list_kernels(const ds_worker *worker, struct dsw_module *module)
+{
+        const ds_device_kernel *kernel;
+        uint32_t n = 0;
+
+        while (n < DSW_MODULE_KERNELS_MAX && worker->ops->kernel_at(module->device, n))
+                n++;
+        module->kernels = ds_alloc0(n, sizeof(*module->kernels));
+        if (!module->kernels)
+                return ds_error_origin(-ENOMEM);
+        for (uint32_t i = 0; i < n; i++) {
+                kernel = worker->ops->kernel_at(module->device, i);
+                module->kernels[i] = (struct dsw_kernel){kernel, worker->ops->kernel_info(kernel)};
+        }
+        module->n_kernels = n;
+        return 0;
+}
+
+static void module_free(struct dsw_session *session, struct dsw_module *module)
+{
+        ds_worker *worker = session->worker;
+
+        if (module->device)
+                module->device = worker->ops->module_unload(worker->device, module->device);
+        ds_free(module->kernels);
+        ds_free(module->globals);
+        ds_free(module);
+}
+
+int dsw_module_load(struct dsw_session *session, uint64_t id, int fd, uint64_t bytes, char *log, size_t log_size,
+        struct dsw_module **ret)
+{
+        ds_worker *worker = session->worker;
+        ds_cleanup(module_image_unmap) struct module_image image = {0};
+        struct dsw_module *module;
+        uint32_t slot = 0;
+        int r;
+
+        log[0] = 0;
+        r = module_image_map(fd, bytes, &image);
+        if (r)
+                return ds_error_trace(r);
+        r = module_place(session, &id, &slot);
+        if (r)
+                return ds_error_trace(r);
+        module = ds_alloc0(1, sizeof(*module));
+        if (!module)
+                return ds_error_origin(-ENOMEM);
+        r = worker->ops->module_load(
+                worker->device, session->space, image.bytes, image.size, log, log_size, &module->device);
+        if (!r)
+                r = module_list_kernels(worker, module);
+        if (r) {
+                module_free(session, module);
+                return ds_error_trace(r);
+        }
+        module->id = id;
+        session->modules[slot] = module;
+        session->n_modules++;
+        worker->n_modules++;
+        *ret = module;
+        return 0;
+}
+
+void dsw_module_unload(struct dsw_session *session, struct dsw_module *module)
+{
+        uint32_t slot = module_slot(module->id);
+
+        assert(session->modules[slot] == module);
+        session->modules[slot] = NULL;
+        session->n_modules--;
+        session->worker->n_modules--;
+        module_free(session, module);
+}
+
+void dsw_module_unload_all(struct dsw_session *session)
+{
+        for (uint32_t i = 0; i < session->n_module_slots; i++) {
+                if (session->modules[i])
+                        dsw_module_unload(session, session->modules[i]);
+        }
+        assert(session->n_modules == 0);
+        session->modules = ds_free(session->modules);
+        session->n_module_slots = 0;
+}
+
+int dsw_module_note_global(struct dsw_module *module, uint64_t va, uint64_t bytes)
+{
+        size_t cap = DS_MAX(module->cap_globals * 2, (size_t)4);
+        struct dsw_range *grown;
+
+        for (size_t i = 0; i < module->n_globals; i++) {
+                if (module->globals[i].va == va && module->globals[i].bytes == bytes)
+                        return 0;
+        }
+        if (module->n_globals == module->cap_globals) {
+                grown = ds_realloc(module->globals, cap, sizeof(*grown));
+                if (!grown)
+                        return ds_error_origin(-ENOMEM);
+                module->globals = grown;
+                module->cap_globals = cap;
+        }
+        module->globals[module->n_globals++] = (struct dsw_range){.va = va, .bytes = bytes};
+        return 0;
+}
+
+static int module_holds(const struct dsw_module *module, uint64_t va, uint64_t bytes)
+{
+        for (size_t i = 0; i < module->n_globals; i++) {
+                const struct dsw_range *global = &module->globals[i];
+
+                if (va >= global->va && va - global->va <= global->bytes && bytes <= global->bytes - (va - global->va))
+                        return 1;
+        }
+        return 0;
+}
+
+int dsw_module_is_global(const struct dsw_session *session, uint64_t va, uint64_t bytes)
+{
+        for (uint32_t i = 0; i < session->n_module_slots; i++) {
+                const struct dsw_module *module = session->modules[i];
+
+                if (module && !module->closing && module_holds(module, va, bytes))
+                        return 1;
+        }
+        return 0;
+}

@@ -1,0 +1,175 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Stream operations: their memory, their submission, their end
+ *
+ * Operations come from one pool of the worker; how many a session may hold is bounded, and a session at its bound is
+ * not refused but left waiting (its ring is not read further, its request stays queued) until some of its work ends.
+ * Parameters lie inside the operation unless they are large.
+ */
+#include <assert.h>
+#include <string.h>
+
+#include "worker/internal.h"
+
+static uint32_t op_large(uint32_t params_size)
+{
+        return params_size > DSW_PARAMS_INLINE ? params_size : 0;
+}
+
+int dsw_op_room(const struct dsw_session *session, const struct dsw_stream *stream, uint32_t params_size)
+{
+        if (session->error)
+                return 1; /* it will be dropped */
+        if (session->n_live >= DSW_SESSION_OPS_MAX)
+                return 0;
+        if (session->param_bytes + op_large(params_size) > DSW_SESSION_PARAM_BYTES)
+                return 0;
+        return ds_coroutine_room(stream->coroutine) > 0;
+}
+
+struct dsw_op *dsw_op_new(struct dsw_session *session, enum ds_op_kind kind, uint32_t params_size)
+{
+        ds_worker *worker = session->worker;
+        struct dsw_op *op = worker->free_ops;
+
+        if (op)
+                worker->free_ops = op->next;
+        else
+                op = ds_alloc(sizeof(*op));
+        if (!op)
+                return NULL;
+        memset(op, 0, offsetof(struct dsw_op, params));
+        op->op.kind = kind;
+        op->session = session;
+        op->large_size = op_large(params_size);
+        if (op->large_size) {
+                op->large_params = ds_alloc(op->large_size);
+                if (!op->large_params) {
+                        op->large_size = 0;
+                        dsw_op_free(op);
+                        return NULL;
+                }
+        }
+        session->param_bytes += op->large_size;
+        if (kind == DS_OP_LAUNCH)
+                op->op.launch.params = op->large_size ? op->large_params : op->params;
+        return op;
+}
+
+void dsw_op_free(struct dsw_op *op)
+{
+        ds_worker *worker = op->session->worker;
+
+        assert(op->session->param_bytes >= op->large_size);
+        op->session->param_bytes -= op->large_size;
+        op->large_params = ds_free(op->large_params);
+        op->next = worker->free_ops;
+        worker->free_ops = op;
+}
+
+void dsw_op_pool_free(ds_worker *worker)
+{
+        while (worker->free_ops) {
+                struct dsw_op *next = worker->free_ops->next;
+
+                ds_free(worker->free_ops);
+                worker->free_ops = next;
+        }
+}
+
+static void op_set_space(struct dsw_op *op)
+{
+        switch (op->op.kind) {
+        case DS_OP_LAUNCH:
+                op->op.launch.space = op->session->space;
+                break;
+        case DS_OP_COPY:
+                op->op.copy.space = op->session->space;
+                break;
+        case DS_OP_MEMSET:
+                op->op.memset.space = op->session->space;
+                break;
+        case DS_OP_MARK:
+        case DS_OP_WAIT:
+        case _DS_OP_KIND_MAX:
+                break;
+        }
+}
+
+int dsw_op_submit(struct dsw_stream *stream, struct dsw_op *op, uint64_t *ret_seq)
+{
+        struct dsw_session *session = stream->session;
+        ds_worker *worker = session->worker;
+
+        assert(!session->error);
+        op->stream = stream;
+        op->seq = stream->submitted + 1;
+        op->index = session->op_index + 1;
+        op_set_space(op);
+        if (ds_sched_submit(stream->coroutine, &op->op, worker->now_ns)) {
+                dsw_op_free(op);
+                return DS_SCHED_E_FULL;
+        }
+        assert(op->seq == stream->base + op->op.seq);
+        worker->totals.launches += op->op.kind == DS_OP_LAUNCH;
+        stream->submitted++;
+        stream->live++;
+        session->op_index++;
+        session->n_live++;
+        worker->live_ops++;
+        worker->sched_due = 1;
+        if (op->waits_for)
+                op->waits_for->waited++;
+        atomic_fetch_add_explicit(&session->page->accepted, 1, memory_order_relaxed);
+        DL_APPEND(session->live, op);
+        *ret_seq = op->seq;
+        return 0;
+}
+
+int dsw_session_ended(const struct dsw_session *session, uint64_t index)
+{
+        return !session->live || session->live->index > index;
+}
+
+static void op_end_event(const struct dsw_op *op, uint64_t end_ns)
+{
+        struct dsw_event *event = op->event ? dsw_event_find(op->session, op->event) : NULL;
+
+        /* recorded again since: the later one counts */
+        if (!event || event->index != op->index)
+                return;
+        event->ns = end_ns;
+        event->ended = 1;
+}
+
+void dsw_op_done(
+        void *user, struct ds_op *scheduled, int status, uint64_t start_ns, uint64_t end_ns, const char *message)
+{
+        struct dsw_op *op = DS_CONTAINER_OF(scheduled, struct dsw_op, op);
+        struct dsw_session *session = op->session;
+        ds_worker *worker = user;
+
+        assert(session->n_live > 0);
+        DL_DELETE(session->live, op);
+        session->n_live--;
+        worker->live_ops--;
+        worker->totals.completed++;
+        if (status) {
+                worker->totals.errors++;
+                dsw_session_fail(session, status, message);
+        } else {
+                op_end_event(op, end_ns);
+        }
+        if (op->waits_for)
+                op->waits_for->waited--;
+        if (op->call) {
+                /* a Read: its reply takes the data from the bounce buffer */
+                op->call->op = NULL;
+                op->call->status = status;
+        } else if (op->bounce) {
+                dsw_memory_bounce_free(session, op->bounce);
+        }
+        dsw_stream_ended(op->stream, op->seq);
+        dsw_op_free(op);
+        dsw_session_dirty(session);
+}

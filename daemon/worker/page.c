@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The completion page: what a client sees of its progress without asking
+ *
+ * Progress itself is stored where it happens (dsw_op_done, the ring). This file does what comes after: the time, and
+ * the wake-up of threads that sleep on `wake`. The order matters: a waiter announces itself in the ring's `waiters`
+ * and then looks at the progress again; we store progress and then look at `waiters`. With a full fence between on both
+ * sides one of the two sees the other.
+ */
+#include <limits.h>
+#include <linux/futex.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "worker/internal.h"
+
+void dsw_page_flush(struct dsw_session *session)
+{
+        struct ds_completion_page *page = session->page;
+
+        atomic_store_explicit(&page->now_ns, session->worker->now_ns, memory_order_release);
+        atomic_thread_fence(memory_order_seq_cst);
+        if (!session->ring || !atomic_load_explicit(&session->ring->waiters, memory_order_relaxed))
+                return;
+        atomic_fetch_add_explicit(&page->wake, 1, memory_order_release);
+        /* shared between processes: not FUTEX_PRIVATE */
+        syscall(SYS_futex, &page->wake, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
+}
+
+void dsw_page_sleeps(struct dsw_session *session, int asleep)
+{
+        if (session->asleep == asleep)
+                return;
+        session->asleep = asleep;
+        atomic_store_explicit(&session->page->asleep, (uint32_t)asleep, memory_order_relaxed);
+}

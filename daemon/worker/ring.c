@@ -1,0 +1,160 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The submission ring: records in, operations out
+ *
+ * The client may write to the ring at any time, also while it is being read. A record's header is read once, decides
+ * what is copied, and overwrites the header in the copy; everything after that looks at the copy. What no correct
+ * client writes ends the session; a wrong argument becomes its sticky error, and the record counts as a dropped
+ * operation so that the numbers stay equal on both sides. When an operation has no room the ring is simply not read
+ * any further: order is never changed, nothing is lost, and the client sees a full ring in the end.
+ */
+#include <assert.h>
+#include <string.h>
+
+#include "worker/internal.h"
+
+union ring_record {
+        struct ds_record head;
+        struct ds_record_launch launch;
+        struct ds_record_copy copy;
+        struct ds_record_memset memset;
+        struct ds_record_event event;
+        struct ds_record_wait wait;
+};
+
+enum ring_outcome {
+        RING_TAKEN,
+        RING_STALLED,
+        RING_FAULT,
+};
+
+uint64_t dsw_ring_tail(struct dsw_session *session)
+{
+        uint64_t tail;
+
+        if (!session->ring)
+                return 0;
+        tail = atomic_load_explicit(&session->ring->tail, memory_order_acquire);
+        if (tail < session->tail_seen) {
+                dsw_session_fault(session, "the ring's tail moved back");
+                return session->head;
+        }
+        if (tail - session->head > DS_RING_SLOTS) {
+                dsw_session_fault(session, "the ring's tail is out of range");
+                return session->head;
+        }
+        session->tail_seen = tail;
+        return tail;
+}
+
+static const uint8_t *ring_slot(const struct dsw_session *session, uint64_t count)
+{
+        return (const uint8_t *)session->ring + DS_RING_HEADER + (count & (DS_RING_SLOTS - 1)) * DS_RING_SLOT;
+}
+
+static struct ds_record ring_read_head(const uint8_t *slot)
+{
+        const _Atomic uint64_t *word = (const void *)slot;
+        uint64_t value = atomic_load_explicit(word, memory_order_relaxed);
+        struct ds_record head;
+
+        memcpy(&head, &value, sizeof(head));
+        return head;
+}
+
+/* The one copy of a record's fixed part, under the header that was checked. */
+static void ring_copy(const uint8_t *slot, const struct ds_record *head, union ring_record *ret)
+{
+        size_t size = head->type == DS_RECORD_LAUNCH ? sizeof(ret->launch) : head->size;
+
+        assert(size <= sizeof(*ret));
+        memcpy(ret, slot, size);
+        ret->head = *head;
+}
+
+static int ring_dispatch(
+        struct dsw_stream *stream, const union ring_record *record, const uint8_t *slot, const char **ret_why)
+{
+        uint64_t seq;
+
+        switch (record->head.type) {
+        case DS_RECORD_LAUNCH:
+                return dsw_work_launch(stream, &record->launch, slot + sizeof(record->launch), &seq, ret_why);
+        case DS_RECORD_COPY:
+                return dsw_work_copy(stream, &record->copy, &seq, ret_why);
+        case DS_RECORD_MEMSET:
+                return dsw_work_memset(stream, &record->memset, &seq, ret_why);
+        case DS_RECORD_EVENT:
+                return dsw_work_event(stream, record->event.event, &seq, ret_why);
+        default:
+                assert(record->head.type == DS_RECORD_WAIT);
+                return dsw_work_wait(stream, record->wait.other, record->wait.seq, &seq, ret_why);
+        }
+}
+
+static enum ring_outcome ring_fault(struct dsw_session *session, const char *reason)
+{
+        dsw_session_fault(session, reason);
+        return RING_FAULT;
+}
+
+/* One record whose header is well formed. */
+static enum ring_outcome ring_record(struct dsw_session *session, const uint8_t *slot, const struct ds_record *head)
+{
+        struct dsw_stream *stream = dsw_stream_find(session, head->stream);
+        union ring_record record;
+        const char *why = NULL;
+        int status = 0;
+
+        if (stream && !dsw_op_room(session, stream, head->size))
+                return RING_STALLED;
+        ring_copy(slot, head, &record);
+        why = dsw_record_check_body(&record.head);
+        if (why)
+                return ring_fault(session, why);
+        if (!stream) {
+                /* there is no number to keep */
+                dsw_session_fail(session, DS_CUDA_INVALID_HANDLE, "work for an unknown stream");
+                return RING_TAKEN;
+        }
+        if (!dsw_session_error(session))
+                status = ring_dispatch(stream, &record, slot, &why);
+        if (status == DSW_WORK_E_STALLED)
+                return RING_STALLED;
+        if (status)
+                dsw_session_fail(session, status, why);
+        if (session->error)
+                dsw_stream_drop(stream);
+        return RING_TAKEN;
+}
+
+size_t dsw_ring_consume(struct dsw_session *session, uint64_t limit, size_t budget)
+{
+        uint64_t before = session->head;
+        size_t n = 0;
+
+        session->stalled = 0;
+        while (session->ring && session->head < limit && n < budget) {
+                const uint8_t *slot = ring_slot(session, session->head);
+                struct ds_record head = ring_read_head(slot);
+                const char *reason = dsw_record_check_head(
+                        &head, session->head & (DS_RING_SLOTS - 1), session->tail_seen - session->head);
+                enum ring_outcome outcome = RING_TAKEN;
+
+                if (reason)
+                        outcome = ring_fault(session, reason);
+                else if (head.type != DS_RECORD_PAD)
+                        outcome = ring_record(session, slot, &head);
+                if (outcome == RING_STALLED)
+                        session->stalled = 1;
+                if (outcome != RING_TAKEN)
+                        break;
+                session->head += dsw_record_slots(head.size);
+                n += head.type != DS_RECORD_PAD;
+        }
+        if (session->head != before) {
+                atomic_store_explicit(&session->page->head, session->head, memory_order_release);
+                dsw_session_dirty(session);
+        }
+        return n;
+}

@@ -1,0 +1,168 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Ring records and requests become operations
+ *
+ * The ring and the socket differ in who hears of a wrong argument, not in what is wrong: both come through here, so
+ * that a program behaves the same over either.
+ */
+#include <assert.h>
+#include <string.h>
+
+#include "worker/internal.h"
+
+static int work_refuse(int status, const char **ret_why, const char *why)
+{
+        *ret_why = why;
+        return status;
+}
+
+static int work_no_memory(const char **ret_why)
+{
+        return work_refuse(DS_CUDA_OUT_OF_MEMORY, ret_why, "the daemon is out of memory");
+}
+
+static int work_submit(struct dsw_stream *stream, struct dsw_op *op, uint64_t *ret_seq)
+{
+        return dsw_op_submit(stream, op, ret_seq) ? DSW_WORK_E_STALLED : 0;
+}
+
+int dsw_work_launch(struct dsw_stream *stream, const struct ds_record_launch *launch, const void *params,
+        uint64_t *ret_seq, const char **ret_why)
+{
+        struct dsw_session *session = stream->session;
+        const struct dsw_kernel *kernel = dsw_module_kernel(session, launch->kernel);
+        struct dsw_op *op;
+        int status;
+
+        if (!kernel)
+                return work_refuse(DS_CUDA_INVALID_HANDLE, ret_why, "launch of an unknown kernel");
+        status = dsw_check_launch(&session->worker->limits, kernel->info, launch->grid, launch->block,
+                launch->shared_bytes, launch->params_size, ret_why);
+        if (status)
+                return status;
+        if (!dsw_op_room(session, stream, launch->params_size))
+                return DSW_WORK_E_STALLED;
+        op = dsw_op_new(session, DS_OP_LAUNCH, launch->params_size);
+        if (!op)
+                return work_no_memory(ret_why);
+        op->op.launch.kernel = kernel->device;
+        memcpy(op->op.launch.grid, launch->grid, sizeof(launch->grid));
+        memcpy(op->op.launch.block, launch->block, sizeof(launch->block));
+        op->op.launch.shared_bytes = launch->shared_bytes;
+        op->op.launch.params_size = launch->params_size;
+        if (launch->params_size)
+                memcpy(op->large_params ? op->large_params : op->params, params, launch->params_size);
+        return work_submit(stream, op, ret_seq);
+}
+
+/* An operation that does nothing but be there, and perhaps tell its time. */
+static int work_mark(struct dsw_stream *stream, uint64_t event, uint64_t *ret_seq, const char **ret_why)
+{
+        struct dsw_op *op;
+
+        if (!dsw_op_room(stream->session, stream, 0))
+                return DSW_WORK_E_STALLED;
+        op = dsw_op_new(stream->session, DS_OP_MARK, 0);
+        if (!op)
+                return work_no_memory(ret_why);
+        op->event = event;
+        return work_submit(stream, op, ret_seq);
+}
+
+int dsw_work_copy(
+        struct dsw_stream *stream, const struct ds_record_copy *record, uint64_t *ret_seq, const char **ret_why)
+{
+        struct dsw_session *session = stream->session;
+        struct ds_copy copy = {
+                .kind = (enum ds_copy_kind)record->kind,
+                .dst = record->dst,
+                .src = record->src,
+                .width = record->width,
+                .height = record->height,
+                .dst_pitch = record->dst_pitch,
+                .src_pitch = record->src_pitch,
+        };
+        int status, empty;
+        struct dsw_op *op;
+
+        status = dsw_check_copy(&copy, dsw_memory_where, session, &empty, ret_why);
+        if (status)
+                return status;
+        if (empty)
+                return work_mark(stream, 0, ret_seq, ret_why);
+        if (!dsw_op_room(session, stream, 0))
+                return DSW_WORK_E_STALLED;
+        op = dsw_op_new(session, DS_OP_COPY, 0);
+        if (!op)
+                return work_no_memory(ret_why);
+        op->op.copy = copy;
+        return work_submit(stream, op, ret_seq);
+}
+
+int dsw_work_memset(
+        struct dsw_stream *stream, const struct ds_record_memset *record, uint64_t *ret_seq, const char **ret_why)
+{
+        struct dsw_session *session = stream->session;
+        struct ds_memset set = {
+                .dst = record->dst,
+                .value = record->value,
+                .element_size = record->element_size,
+                .width = record->width,
+                .height = record->height,
+                .pitch = record->pitch,
+        };
+        int status, empty;
+        struct dsw_op *op;
+
+        status = dsw_check_memset(&set, dsw_memory_where, session, &empty, ret_why);
+        if (status)
+                return status;
+        if (empty)
+                return work_mark(stream, 0, ret_seq, ret_why);
+        if (!dsw_op_room(session, stream, 0))
+                return DSW_WORK_E_STALLED;
+        op = dsw_op_new(session, DS_OP_MEMSET, 0);
+        if (!op)
+                return work_no_memory(ret_why);
+        op->op.memset = set;
+        return work_submit(stream, op, ret_seq);
+}
+
+int dsw_work_event(struct dsw_stream *stream, uint64_t id, uint64_t *ret_seq, const char **ret_why)
+{
+        struct dsw_event *event = id ? dsw_event_find(stream->session, id) : NULL;
+        int r;
+
+        if (id && !event)
+                return work_refuse(DS_CUDA_INVALID_HANDLE, ret_why, "record of an unknown event");
+        r = work_mark(stream, id, ret_seq, ret_why);
+        if (r || !event)
+                return r;
+        event->index = stream->session->op_index;
+        event->ended = 0;
+        return 0;
+}
+
+int dsw_work_wait(struct dsw_stream *stream, uint32_t slot, uint64_t seq, uint64_t *ret_seq, const char **ret_why)
+{
+        struct dsw_session *session = stream->session;
+        struct dsw_stream *other = slot < session->n_streams ? session->streams[slot] : NULL;
+        struct dsw_op *op;
+
+        /* a destroyed stream may still be waited for: its numbers stay */
+        if (!other || seq > other->submitted)
+                return work_refuse(DS_CUDA_INVALID_HANDLE, ret_why, "wait for work that was not submitted");
+        if (other == stream || seq <= other->done)
+                return work_mark(stream, 0, ret_seq, ret_why);
+        if (!dsw_op_room(session, stream, 0))
+                return DSW_WORK_E_STALLED;
+        op = dsw_op_new(session, DS_OP_WAIT, 0);
+        if (!op)
+                return work_no_memory(ret_why);
+        assert(other->coroutine);
+        assert(seq > other->base);
+        op->waits_for = other;
+        op->op.wait_for = other->coroutine;
+        op->op.wait_seq = seq - other->base;
+        return work_submit(stream, op, ret_seq);
+}

@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The worker: the one process that owns the device
+ *
+ * It is told by the supervisor (a socket, internal.proto) which sessions there are, reads their submission rings,
+ * checks every record, feeds the scheduler, and publishes what ended. One thread owns all of it. ds_worker_turn is the
+ * whole loop body, so that a test drives a worker in its own process and on its own thread, over a socketpair, with a
+ * simulated device and a clock of its choice; nothing in here reads real time except through config.wall_ns.
+ *
+ * Clients are hostile: a client's fault ends that client (a SessionFault to the supervisor) or sets its sticky
+ * error. The supervisor is trusted; when it is gone or makes no sense the worker ends.
+ */
+#pragma once
+
+#include <stdint.h>
+
+typedef struct ds_worker ds_worker;
+
+/* Contract codes */
+#define DS_WORKER_E_DONE 1 /* orderly end: the supervisor is gone, or a stop has been carried out */
+
+#define DS_WORKER_FRAME_MAX 262144u
+#define DS_WORKER_GRACE_NS (1500 * 1000000ULL) /* what a SIGTERM leaves to running work */
+
+struct ds_worker_config {
+        int fd;                    /* to the supervisor; taken over by ds_worker_new, also when that fails */
+        int signal_fd;             /* readable = stop (a signalfd); -1 = none; stays the caller's */
+        const char *device;        /* "sim:h200" */
+        const char *policy;        /* at start */
+        const char *policy_dir;    /* "" = only built-in policies */
+        uint64_t (*wall_ns)(void); /* real time; NULL = CLOCK_MONOTONIC */
+        /*
+         * Grows from one worker process to the next (sixteenths of a second since 1970 do), below 2^36. Ids that this
+         * process gives out are above those of earlier ones, so that an old id is never taken for a new one.
+         */
+        uint64_t life;
+        int trust_any_owner; /* tests: policies need not be root's */
+};
+
+/* Opens the device, builds the scheduler and says Ready. Copies what it needs from config. 0 or a fatal errno. */
+int ds_worker_new(const struct ds_worker_config *config, ds_worker **ret);
+/* Ends everything; NULL is fine; returns NULL. */
+ds_worker *ds_worker_free(ds_worker *worker);
+
+/*
+ * One turn: do all that can be done now, wait for something to happen, at most timeout_ms (negative = as long as
+ * needed, 0 = not at all), and handle it. 0, DS_WORKER_E_DONE, or a fatal errno.
+ */
+int ds_worker_turn(ds_worker *worker, int timeout_ms);
+/* Refuse new work and end when idle, at the latest after grace_ns of real time. */
+void ds_worker_stop(ds_worker *worker, uint64_t grace_ns);
+
+static inline void ds_worker_freep(ds_worker **p)
+{
+        *p = ds_worker_free(*p);
+}

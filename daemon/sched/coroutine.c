@@ -415,13 +415,16 @@ static void coroutine_wake_waiters(ds_coroutine *coroutine)
         ds_sched_session *session = coroutine->session;
         ds_coroutine *waiter, *next;
 
-        DL_FOREACH_SAFE2(coroutine->waiters, waiter, next, park_next)
-        if (waiter->boundary->wait_seq <= coroutine->done)
-                coroutine_wake(waiter, coroutine->last_end_ns);
-        if (coroutine->legacy)
-                DL_FOREACH_SAFE2(session->join_waiters, waiter, next, park_next)
-        if (waiter->boundary->join_seq <= session->legacy_done)
-                coroutine_wake(waiter, coroutine->last_end_ns);
+        for (waiter = coroutine->waiters; waiter; waiter = next) {
+                next = waiter->park_next;
+                if (waiter->boundary->wait_seq <= coroutine->done)
+                        coroutine_wake(waiter, coroutine->last_end_ns);
+        }
+        for (waiter = coroutine->legacy ? session->join_waiters : NULL; waiter; waiter = next) {
+                next = waiter->park_next;
+                if (waiter->boundary->join_seq <= session->legacy_done)
+                        coroutine_wake(waiter, coroutine->last_end_ns);
+        }
         if (coroutine->blocking && session->legacy && session->legacy->boundary &&
                 session->blocking_done >= session->legacy->boundary->join_seq && !session->legacy->runnable)
                 coroutine_wake(session->legacy, coroutine->last_end_ns);

@@ -44,8 +44,7 @@ static void session_cancel_events(ds_sched_session *session)
         ds_sched_event_cancel(sched, &session->changed_event);
         ds_sched_event_cancel(sched, &session->begin_event);
         ds_sched_event_cancel(sched, &session->end_event);
-        DL_FOREACH(sched->events, event)
-        {
+        for (event = sched->events; event; event = event->next) {
                 if (event->session != session)
                         continue;
                 event->session = NULL;
@@ -63,8 +62,8 @@ ds_sched_session *ds_sched_session_free(ds_sched_session *session)
                 return NULL;
         sched = session->sched;
         assert(!session->n_in_flight);
-        DL_FOREACH_SAFE(session->coroutines, coroutine, next)
-        {
+        for (coroutine = session->coroutines; coroutine; coroutine = next) {
+                next = coroutine->next;
                 ds_coroutine_detach(coroutine);
                 coroutine->released = 2;
                 ds_coroutine_unref(coroutine);
@@ -131,8 +130,8 @@ static void session_coroutines_changed(ds_sched_session *session)
 {
         ds_coroutine *coroutine;
 
-        DL_FOREACH(session->coroutines, coroutine)
-        ds_coroutine_changed(coroutine);
+        for (coroutine = session->coroutines; coroutine; coroutine = coroutine->next)
+                ds_coroutine_changed(coroutine);
 }
 
 void ds_sched_session_set(
@@ -164,8 +163,7 @@ void ds_sched_session_suspend(ds_sched_session *session, int suspend)
         ds_snapshot_session_changed(session);
         if (suspend)
                 return;
-        DL_FOREACH(session->coroutines, coroutine)
-        {
+        for (coroutine = session->coroutines; coroutine; coroutine = coroutine->next) {
                 if (coroutine->runnable)
                         ds_sched_event_post(session->sched, &coroutine->submit_event);
         }
@@ -182,8 +180,7 @@ void ds_sched_session_cancel(ds_sched_session *session, int status, uint64_t now
                 return;
         session->cancelled = 1;
         session->suspended = 0;
-        DL_FOREACH(session->coroutines, coroutine)
-        {
+        for (coroutine = session->coroutines; coroutine; coroutine = coroutine->next) {
                 ds_coroutine_fault(coroutine, status);
                 ds_coroutine_changed(coroutine);
         }

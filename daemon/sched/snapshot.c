@@ -176,8 +176,7 @@ static void session_place(struct ds_snapshot *snapshot, ds_sched_session *sessio
 
         snapshot->sessions[at] = session;
         session->view = at;
-        DL_FOREACH(session->coroutines, coroutine)
-        {
+        for (coroutine = session->coroutines; coroutine; coroutine = coroutine->next) {
                 if (coroutine->active)
                         ds_snapshot_coroutine_changed(coroutine);
         }

@@ -481,8 +481,8 @@ Test(sched_policy, migration_keeps_the_order)
         for (int i = 0; i < 11; i++) {
                 cr_assert_eq(tops[i].start_ns, (uint64_t)i * 10 * US);
                 cr_assert_eq(h.device->log[i].now_ns, 0, "all were launched at once");
-                cr_assert_eq(h.device->log[i].rung, i + 1);
-                cr_assert_eq(h.device->log[i].priority, (i + 1) & 1);
+                cr_assert_eq(h.device->log[i].rung, (uint32_t)i + 1);
+                cr_assert_eq(h.device->log[i].priority, (uint32_t)(i + 1) & 1);
         }
         cr_assert_eq(mark.end_ns, 110 * US);
         cr_assert_eq(harness_stats(&h).migrations, 10);

@@ -5,6 +5,7 @@
  * Only coroutines with work and sessions that have some (or something to be told about) are in it, and only those that
  * changed since the last decision are written again, so the cost of a decision does not grow with the number of
  * clients that are idle. The arrays are reserved when coroutines and sessions are made: writing them cannot fail.
+ * What the statistics say about queued operations is of the time when their coroutine last changed.
  * Coroutines are ascending by id; sessions are in no particular (but repeatable) order.
  */
 #pragma once

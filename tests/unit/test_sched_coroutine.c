@@ -369,6 +369,28 @@ Test(sched_coroutine, the_callback_may_submit_and_release)
         cr_assert_eq(harness_stats(&h).coroutines, 0);
 }
 
+Test(sched_coroutine, the_scheduler_may_go_with_work_queued)
+{
+        ds_sched_session *s = session_open(&h, 1, DETSHARE_CLASS_LS, 0), *t = session_open(&h, 2, DETSHARE_CLASS_BE, 0);
+        ds_coroutine *a = stream_open(s, 1, 0), *b = stream_open(t, 0, 0), *legacy = stream_open(s, 0, 1), *kept;
+        struct top k[4], wait[3];
+
+        kept = ds_coroutine_ref(b);
+        submit(&h, b, wait_init(&wait[0], a, 0));
+        submit(&h, a, kernel_init(&k[0], 1, US, 1, 0));
+        submit(&h, b, wait_init(&wait[1], a, 1));
+        submit(&h, b, kernel_init(&k[1], 2, US, 1, 0));
+        submit(&h, legacy, kernel_init(&k[2], 1, US, 1, 0));
+        submit(&h, a, wait_init(&wait[2], b, 3));
+        submit(&h, a, kernel_init(&k[3], 1, US, 1, 0));
+        ds_sched_settle(h.sched);
+        ds_coroutine_release(a);
+        h.sched = ds_sched_free(h.sched);
+        cr_assert_eq(h.told, 1, "only the wait that had nothing to wait for");
+        cr_assert_eq(ds_coroutine_submitted(kept), 3);
+        ds_coroutine_unref(kept);
+}
+
 Test(sched_coroutine, names_of_states)
 {
         cr_assert_str_eq(ds_coroutine_state_name(DS_COROUTINE_YIELDING), "yielding");

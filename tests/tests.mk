@@ -23,6 +23,12 @@ $(BUILD)/tests/unit/%: $(BUILD)/obj/tests/unit/%.o $(DAEMON_A)
 	@mkdir -p $(@D)
 	$(CC) $(LDFLAGS) -rdynamic -o $@ $^ $(DAEMON_LIBS) -lcriterion
 
+# tests of the client core go through the library's exported functions, against a daemon inside the test
+support_obj := $(patsubst %.c,$(BUILD)/obj/%.o,$(wildcard tests/support/*.c))
+$(BUILD)/tests/unit/test_core_%: $(BUILD)/obj/tests/unit/test_core_%.o $(support_obj) $(proto_obj) $(BUILD)/libdetshare-client.so
+	@mkdir -p $(@D)
+	$(CC) $(LDFLAGS) -rdynamic -Wl,-rpath,'$$ORIGIN/../..' -o $@ $(filter %.o,$^) -L$(BUILD) -ldetshare-client -lprotobuf-c -lcriterion
+
 .PHONY: unit
 unit: $(unit_bin)
 
@@ -33,6 +39,16 @@ unit: $(unit_bin)
 $(BUILD)/tests/gate/proof: $(BUILD)/obj/tests/gate/proof.o
 	@mkdir -p $(@D)
 	$(CC) $(LDFLAGS) -o $@ $^ -lcriterion
+
+# --- race programs: the client core compiled into the program, everything under ThreadSanitizer -------------------------------
+race_src := $(wildcard tests/race/*.c)
+race_bin := $(race_src:tests/race/%.c=$(BUILD)/tests/race/%)
+$(BUILD)/tests/race/%: tests/race/%.c $(core_src) $(wildcard client-lib/core/*.h) $(wildcard tests/support/*.[ch]) $(proto_obj)
+	@mkdir -p $(@D)
+	$(CC) $(CPPFLAGS) $(CFLAGS) -O1 -fsanitize=thread -o $@ $< $(core_src) $(wildcard tests/support/*.c) $(proto_obj) -lprotobuf-c
+
+.PHONY: race
+race: $(race_bin)
 
 # --- end to end: programs that start a daemon of their own ----------------------------------------------------------------
 e2e_src := $(filter-out %/harness.c,$(wildcard tests/e2e/*.c))

@@ -20,7 +20,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "client-lib/core/internal.h"
+#include "core/internal.h"
 
 static int bad_attachment(const char *what)
 {
@@ -86,6 +86,15 @@ static void resynchronise(dsc_session *s)
         atomic_store_explicit(&submit->attached, true, memory_order_release);
 }
 
+static void check_lost(dsc_session *s)
+{
+        bool lost = false;
+        for (uint32_t i = 0; i < DS_STREAMS_MAX && dsc__attached(s); i++)
+                lost |= atomic_load(&s->submit.tails[i]) > atomic_load(&s->page->stream_done[i]);
+        if (lost)
+                atomic_store(&s->submit.lost_error, DSC__LAUNCH_FAILED);
+}
+
 static void suspend_tail(dsc_session *s)
 {
         pthread_mutex_lock(&s->rpc.send_lock);
@@ -109,6 +118,7 @@ int dsc__attach_locked(dsc_session *s)
         r = dsc__call(s, &request, -1, DETSHARE__REPLY__RESULT_ATTACH, &answer);
         if (r)
                 return r;
+        check_lost(s);
         r = take_attachment(s, &answer);
         dsc__answer_clear(&answer);
         if (r) {
@@ -132,5 +142,5 @@ int dsc__sticky(dsc_session *s)
         if (!dsc__attached(s))
                 return 0;
         const int error = atomic_load(&s->page->error);
-        return error > 0 ? error : 0;
+        return error > 0 ? error : atomic_load(&s->submit.lost_error);
 }

@@ -14,7 +14,7 @@
 #include <errno.h>
 #include <time.h>
 
-#include "client-lib/core/internal.h"
+#include "core/internal.h"
 
 #define SILENCE_NS 4900000000u
 

@@ -19,7 +19,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-#include "client-lib/core/internal.h"
+#include "core/internal.h"
 
 #define DEFAULT_SOCKET "/run/detshare/detshared.sock"
 #define PROTOCOL_VERSION 1u

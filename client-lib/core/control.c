@@ -9,8 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "client-lib/core/control.h"
-#include "client-lib/core/internal.h"
+#include "core/control.h"
+#include "core/internal.h"
 
 #define LIST_MAX 65536u /* a daemon that never says "no more" must not fill our memory */
 

@@ -12,7 +12,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "client-lib/core/core.h"
+#include "core/core.h"
 
 #pragma GCC visibility push(default)
 

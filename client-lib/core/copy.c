@@ -16,7 +16,7 @@
 #include <string.h>
 #include <time.h>
 
-#include "client-lib/core/internal.h"
+#include "core/internal.h"
 
 #define LARGE_BYTES (1u << 20)
 #define N_LARGE 12u

@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <time.h>
 
-#include "client-lib/core/internal.h"
+#include "core/internal.h"
 
 static __thread char last_message[4200];
 

@@ -5,7 +5,7 @@
  * The worker keeps them. One that dies takes the recorded times with it, but not the events: its successor takes an id
  * from before its own life for an event that has not been recorded yet.
  */
-#include "client-lib/core/internal.h"
+#include "core/internal.h"
 
 int dsc_event_create(dsc_session *s, uint64_t *ret_event)
 {

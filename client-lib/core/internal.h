@@ -26,8 +26,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "client-lib/core/core.h"
-#include "client-lib/core/ring.h"
+#include "core/core.h"
+#include "core/ring.h"
 #include "detshare.pb-c.h"
 #include "proto/wire.h"
 
@@ -37,6 +37,7 @@
 #define DSC__NO_DEVICE 100
 #define DSC__INVALID_HANDLE 400
 #define DSC__NOT_READY 600
+#define DSC__LAUNCH_FAILED 719
 #define DSC__UNKNOWN 999
 
 #define DSC__ALIVE_NS                                                                                            \
@@ -79,6 +80,7 @@ struct dsc__rpc {
 struct dsc__submit {
         pthread_mutex_t lock; /* the ring's producer side, attaching */
         _Atomic bool attached;
+        _Atomic int lost_error; /* operations of ours went with a worker; until the session is reset */
         struct dsc__ring ring;
         _Atomic uint64_t tails[DS_STREAMS_MAX];
 };
@@ -201,7 +203,7 @@ static inline bool dsc__attached(dsc_session *s)
 {
         return atomic_load_explicit(&s->submit.attached, memory_order_acquire);
 }
-int dsc__sticky(dsc_session *s); /* the page's word; 0 when nothing is attached */
+int dsc__sticky(dsc_session *s); /* the session's error as far as it is known without asking */
 
 /* --- wait.c --- */
 

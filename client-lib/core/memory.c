@@ -17,7 +17,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "client-lib/core/internal.h"
+#include "core/internal.h"
 
 int dsc__memory_init(struct dsc__memory *memory)
 {
@@ -319,6 +319,7 @@ static int reset_locked(dsc_session *s)
         int r = dsc__call(s, &request, -1, DETSHARE__REPLY__RESULT__NOT_SET, NULL);
         if (r)
                 return r;
+        atomic_store(&s->submit.lost_error, 0);
         if (dsc__attached(s) && !atomic_load(&s->page->dead))
                 for (uint32_t i = 0; i < DS_STREAMS_MAX; i++)
                         atomic_store(&s->submit.tails[i], atomic_load(&s->page->stream_done[i]));

@@ -14,7 +14,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "client-lib/core/internal.h"
+#include "core/internal.h"
 
 static int write_all(int fd, const uint8_t *bytes, size_t size)
 {

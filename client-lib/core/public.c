@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "client-lib/core/internal.h"
+#include "core/internal.h"
 
 #pragma GCC visibility push(default)
 #include "detshare/detshare.h"

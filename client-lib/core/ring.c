@@ -10,7 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "client-lib/core/ring.h"
+#include "core/ring.h"
 
 void dsc__ring_init(
         struct dsc__ring *ring, struct ds_ring_header *header, const struct ds_completion_page *page, int event_fd)

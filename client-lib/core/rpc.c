@@ -23,7 +23,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "client-lib/core/internal.h"
+#include "core/internal.h"
 
 #define OPEN_MAX_ALL 60u
 #define OPEN_MAX_SLOW 48u

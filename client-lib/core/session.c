@@ -14,7 +14,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "client-lib/core/internal.h"
+#include "core/internal.h"
 
 _Atomic bool dsc__forked;
 

@@ -5,16 +5,15 @@
  * An operation is a record in the ring: no system call. Operations are numbered per stream, here and in the daemon
  * alike, so the number of an operation is known when it is submitted.
  *
- * A worker may die while a record is being put. The page says `dead` before anybody counts what was consumed; so a
- * record after whose publication the page is still alive has either been consumed or makes the daemon report lost work.
- * If the page is dead then, the new attachment tells: the operation ended, or it was lost and the sticky error says so,
- * or it was never seen and is put again.
+ * A worker may die while a record is being put. If the page is alive after the record's publication, the record belongs
+ * to what attach.c compares when the page is found dead later. If it is dead already, the new attachment tells: the
+ * operation ended, or the daemon counted it as lost, or nobody ever saw it and it is put again.
  *
  * Over DETSHARE_TRANSPORT=rpc every operation is a request and its number comes with the answer.
  */
 #include <string.h>
 
-#include "client-lib/core/internal.h"
+#include "core/internal.h"
 
 static int put_locked(dsc_session *s, const struct ds_record *record, size_t size, const void *payload,
         size_t payload_size, uint64_t *ret_seq)
@@ -33,6 +32,7 @@ static int put_locked(dsc_session *s, const struct ds_record *record, size_t siz
                 *ret_seq = seq;
                 if (!atomic_load(&s->page->dead))
                         return 0;
+                atomic_fetch_sub(&submit->tails[record->stream], 1); /* of unknown fate: not to be taken for lost */
                 r = dsc__attach_locked(s);
                 if (!r)
                         r = dsc__sticky(s);

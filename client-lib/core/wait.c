@@ -21,7 +21,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "client-lib/core/internal.h"
+#include "core/internal.h"
 
 #define SPINS 400u
 #define ROOM_NAP_NS 1000000u /* consuming alone wakes nobody */

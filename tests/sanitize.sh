@@ -42,7 +42,8 @@ fi
 
 for t in "$build"/tests/unit/test_*; do
         name=$(basename "$t")
-        if gate "$name" "$t" --jobs 2 --timeout 200; then
+        # one job: with more, Criterion's own runner leaks a record when tests end in another order than they began
+        if gate "$name" "$t" --jobs 1 --timeout 200; then
                 passed=$((passed + 1))
         else
                 failed=$((failed + 1))

@@ -211,7 +211,7 @@ enum ds_ptx_operand_kind {
         DS_PTX_OPERAND_SREG,    /* sreg, component */
         DS_PTX_OPERAND_INT,     /* bits: sign-extended 64-bit value */
         DS_PTX_OPERAND_F32,     /* bits: of the float (0f........) */
-        DS_PTX_OPERAND_F64,     /* bits: of the double (0d................ or a decimal number) */
+        DS_PTX_OPERAND_F64,     /* bits: of the double (0d................ or a decimal number of a 64-bit operand) */
         DS_PTX_OPERAND_ADDRESS, /* [base + offset]: reg, or var, or neither (absolute) */
         DS_PTX_OPERAND_VAR,     /* the address of var, + offset; in a call's arguments the parameter itself */
         DS_PTX_OPERAND_FUNCTION,

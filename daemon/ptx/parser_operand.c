@@ -56,7 +56,7 @@ static int parse_select(struct ds_ptx_parser *p, struct ds_ptx_operand *ret)
                 }
         }
         for (i = 2; i < token->length; i++)
-                if (token->start[i] < '0' || token->start[i] > '3')
+                if (token->start[i] < '0' || token->start[i] > (token->start[1] == 'b' ? '7' : '3'))
                         break;
         if (i < token->length || i < 4 || i > 6 || (token->start[1] != 'b' && token->start[1] != 'h'))
                 return ds_ptx_unexpected(p, "a part of a register (.x, .b0, .h1)");

@@ -39,6 +39,7 @@
         (TYPE(F16) | TYPE(BF16) | TYPE(TF32) | T_FLOAT | TYPE(U8) | TYPE(S8) | TYPE(S32) | T_SUBBYTE | TYPE(E4M3) | \
                 TYPE(E5M2))
 #define T_TEX (TYPE(U32) | TYPE(S32) | TYPE(F32) | TYPE(F16) | TYPE(F16X2) | TYPE(B32))
+#define T_OPAQUE (TYPE(TEXREF) | TYPE(SAMPLERREF) | TYPE(SURFREF))
 #define T_SURFACE (TYPE(B8) | T_BITS | TYPE(U32) | TYPE(S32) | TYPE(F32))
 
 /* --- syntax elements --------------------------------------------------------------------------------------------- */
@@ -117,6 +118,7 @@ static const struct {
 };
 
 _Static_assert(_DS_PTX_TYPE_MAX <= 64, "types must fit a 64-bit set");
+_Static_assert(sizeof(((struct ds_ptx_op_info *)0)->syntax) <= 32, "syntax elements must fit a 32-bit set");
 _Static_assert(_DS_PTX_SLOT_MAX < DS_PTX_SYNTAX_OPTIONAL, "slots must fit seven bits");
 
 /* --- questions of ir.h ------------------------------------------------------------------------------------------- */
@@ -381,13 +383,16 @@ static bool match_element(const struct ds_ptx_index *index, const struct ds_ptx_
         if (slot == DS_PTX_SLOT_SHAPE)
                 return match_shape(word, instr->shape);
         modifier = find_modifier(index, slot, word);
-        if (modifier == DS_PTX_MODIFIER_NONE || instr->n_mods == DS_PTX_MAX_MODS)
+        if (modifier == DS_PTX_MODIFIER_NONE || instr->n_mods == DS_PTX_MAX_MODS || ds_ptx_mod(instr, modifier))
                 return false;
         instr->mods[instr->n_mods++] = (uint16_t)modifier;
         return true;
 }
 
-/* Words understood from words[at] on; *ret_ok when all were and nothing is missing. */
+/*
+ * Words understood from words[at] on; *ret_ok when all were and nothing is missing. In the table's order, or (for
+ * compilers that write `red.global.v4.f32.add`, as the assembler allows) each word for the first element it fits.
+ */
 static uint32_t match_syntax(const struct ds_ptx_index *index, const struct ds_ptx_op_info *info,
         const struct ds_ptx_word *words, uint32_t n_words, uint32_t at, struct ds_ptx_instr *instr, bool *ret_ok)
 {
@@ -404,11 +409,34 @@ static uint32_t match_syntax(const struct ds_ptx_index *index, const struct ds_p
         return at;
 }
 
-enum ds_ptx_match ds_ptx_match(const struct ds_ptx_index *index, const struct ds_ptx_word *words, uint32_t n_words,
-        struct ds_ptx_instr *instr, uint32_t *ret_word)
+static bool match_any_order(const struct ds_ptx_index *index, const struct ds_ptx_op_info *info,
+        const struct ds_ptx_word *words, uint32_t n_words, uint32_t at, struct ds_ptx_instr *instr)
 {
-        uint32_t furthest = 0;
+        uint32_t used = 0;
 
+        for (; at < n_words; at++) {
+                size_t i = 0;
+
+                for (; i < DS_ARRAY_SIZE(info->syntax) && info->syntax[i]; i++) {
+                        uint32_t slot = info->syntax[i] & ~DS_PTX_SYNTAX_OPTIONAL & 0xff;
+
+                        if (!(used >> i & 1) && match_element(index, info, slot, words[at], instr))
+                                break;
+                }
+                if (i == DS_ARRAY_SIZE(info->syntax) || !info->syntax[i])
+                        return false;
+                used |= 1u << i;
+        }
+        for (size_t i = 0; i < DS_ARRAY_SIZE(info->syntax) && info->syntax[i]; i++)
+                if (!(info->syntax[i] & DS_PTX_SYNTAX_OPTIONAL) && !(used >> i & 1))
+                        return false;
+        return true;
+}
+
+/* The first row of the mnemonic that takes the words; *furthest: how many any row understood in the table's order */
+static bool match_rows(const struct ds_ptx_index *index, const struct ds_ptx_word *words, uint32_t n_words,
+        bool any_order, struct ds_ptx_instr *instr, uint32_t *furthest)
+{
         for (uint32_t op = index->op_head[first_word_hash(words[0].s, words[0].n)]; op; op = index->op_next[op - 1]) {
                 const struct ds_ptx_op_info *info = &op_table[op - 1];
                 struct ds_ptx_instr tried = *instr;
@@ -417,16 +445,31 @@ enum ds_ptx_match ds_ptx_match(const struct ds_ptx_index *index, const struct ds
 
                 if (!at)
                         continue;
-                at = match_syntax(index, info, words, n_words, at, &tried, &ok);
+                if (any_order)
+                        ok = match_any_order(index, info, words, n_words, at, &tried);
+                else
+                        at = match_syntax(index, info, words, n_words, at, &tried, &ok);
                 if (ok) {
                         tried.op = (uint16_t)(op - 1);
                         *instr = tried;
-                        return DS_PTX_MATCH_OK;
+                        return true;
                 }
-                furthest = DS_MAX(furthest, at);
+                *furthest = DS_MAX(*furthest, at);
         }
+        return false;
+}
+
+enum ds_ptx_match ds_ptx_match(const struct ds_ptx_index *index, const struct ds_ptx_word *words, uint32_t n_words,
+        struct ds_ptx_instr *instr, uint32_t *ret_word)
+{
+        uint32_t furthest = 0, unused = 0;
+
+        if (match_rows(index, words, n_words, false, instr, &furthest))
+                return DS_PTX_MATCH_OK;
         *ret_word = furthest;
         if (!furthest)
                 return DS_PTX_MATCH_UNKNOWN;
+        if (match_rows(index, words, n_words, true, instr, &unused))
+                return DS_PTX_MATCH_OK;
         return furthest == n_words ? DS_PTX_MATCH_MISSING : DS_PTX_MATCH_WORD;
 }

@@ -113,7 +113,7 @@ static void wrong(struct ds_ptx_check *c, const struct ds_ptx_operand *operand, 
         ds_ptx_invalid(c, operand->line, operand->column, "'%s': %s", c->instr->text, what);
 }
 
-static void check_reg_type(struct ds_ptx_check *c, const struct ds_ptx_operand *operand, uint32_t reg,
+static void check_reg_type(struct ds_ptx_check *c, struct ds_ptx_operand *operand, uint32_t reg,
         const struct shape *shape, enum ds_ptx_type type)
 {
         const struct ds_ptx_reg *r = &c->function->regs[reg];
@@ -130,8 +130,23 @@ static void check_reg_type(struct ds_ptx_check *c, const struct ds_ptx_operand *
                 shape->width == 'z' ? "" : ds_ptx_type_name(type));
 }
 
+/* A decimal number where .f32 belongs: rounded to nearest, as the assembler does */
+static void narrow(struct ds_ptx_operand *operand)
+{
+        double wide;
+        float value;
+
+        if (operand->kind != DS_PTX_OPERAND_F64)
+                return;
+        memcpy(&wide, &operand->bits, sizeof(wide));
+        value = (float)wide;
+        operand->kind = DS_PTX_OPERAND_F32;
+        operand->bits = 0;
+        memcpy(&operand->bits, &value, sizeof(value));
+}
+
 static void check_constant(
-        struct ds_ptx_check *c, const struct ds_ptx_operand *operand, const struct shape *shape, enum ds_ptx_type type)
+        struct ds_ptx_check *c, struct ds_ptx_operand *operand, const struct shape *shape, enum ds_ptx_type type)
 {
         bool is_float = operand->kind != DS_PTX_OPERAND_INT;
 
@@ -144,7 +159,9 @@ static void check_constant(
                         wrong(c, operand, "an integer constant where a float belongs");
                 else if (type == DS_PTX_TYPE_F64 && operand->kind == DS_PTX_OPERAND_F32)
                         wrong(c, operand, "a 32-bit float constant where a 64-bit one belongs");
-        } else if (is_float && !(is_bits(type) && ds_ptx_type_bits(type) >= 32)) {
+                else if (type == DS_PTX_TYPE_F32)
+                        narrow(operand);
+        } else if (is_float && type != (operand->kind == DS_PTX_OPERAND_F32 ? DS_PTX_TYPE_B32 : DS_PTX_TYPE_B64)) {
                 wrong(c, operand, "a float constant where an integer belongs");
         } else if (ds_ptx_type_is_float(type) && !is_bits(type)) {
                 wrong(c, operand, "a constant cannot have this type");
@@ -152,19 +169,17 @@ static void check_constant(
 }
 
 /* The address of a variable or function as a value */
-static void check_symbol(struct ds_ptx_check *c, const struct ds_ptx_operand *operand, enum ds_ptx_type type)
+static void check_symbol(struct ds_ptx_check *c, struct ds_ptx_operand *operand, enum ds_ptx_type type)
 {
         uint32_t bits = ds_ptx_type_bits(type);
 
-        if (operand->kind == DS_PTX_OPERAND_VAR && operand->var->space == DS_PTX_IN_PARAM &&
-                operand->var->function == c->function && c->instr->op != DS_PTX_OP_MOV &&
-                c->instr->op != DS_PTX_OP_CVTA)
-                wrong(c, operand, "a parameter's address can only be moved");
+        if (c->instr->op != DS_PTX_OP_MOV && c->instr->op != DS_PTX_OP_CVTA && c->instr->op != DS_PTX_OP_MAPA)
+                wrong(c, operand, "an address must be moved to a register first");
         else if (type != DS_PTX_TYPE_NONE && ((bits != 32 && bits != 64) || !(is_bits(type) || is_int(type))))
                 wrong(c, operand, "an address does not fit this type");
 }
 
-static void check_select(struct ds_ptx_check *c, const struct ds_ptx_operand *operand)
+static void check_select(struct ds_ptx_check *c, struct ds_ptx_operand *operand)
 {
         bool video = ds_ptx_op_info((enum ds_ptx_op)c->instr->op)->class == DS_PTX_CLASS_VIDEO;
 
@@ -175,7 +190,7 @@ static void check_select(struct ds_ptx_check *c, const struct ds_ptx_operand *op
 }
 
 static void check_source(
-        struct ds_ptx_check *c, const struct ds_ptx_operand *operand, const struct shape *shape, enum ds_ptx_type type)
+        struct ds_ptx_check *c, struct ds_ptx_operand *operand, const struct shape *shape, enum ds_ptx_type type)
 {
         if (shape->constant && operand->kind != DS_PTX_OPERAND_INT) {
                 wrong(c, operand, "an integer constant belongs here");
@@ -194,9 +209,11 @@ static void check_source(
                 check_constant(c, operand, shape, type);
                 break;
         case DS_PTX_OPERAND_SREG:
-                if (type != DS_PTX_TYPE_NONE &&
-                        !compatible(type, ds_ptx_sreg_type((enum ds_ptx_sreg)operand->sreg), shape->wider))
-                        wrong(c, operand, "the special register has another size");
+                if (c->instr->op != DS_PTX_OP_MOV)
+                        wrong(c, operand, "a special register can only be moved");
+                else if (!is_bits(type) && !is_int(type) &&
+                         !compatible(type, ds_ptx_sreg_type((enum ds_ptx_sreg)operand->sreg), false))
+                        wrong(c, operand, "the special register has another type");
                 break;
         case DS_PTX_OPERAND_VAR:
         case DS_PTX_OPERAND_FUNCTION:
@@ -208,7 +225,7 @@ static void check_source(
 }
 
 static void check_dest(
-        struct ds_ptx_check *c, const struct ds_ptx_operand *operand, const struct shape *shape, enum ds_ptx_type type)
+        struct ds_ptx_check *c, struct ds_ptx_operand *operand, const struct shape *shape, enum ds_ptx_type type)
 {
         switch (operand->kind) {
         case DS_PTX_OPERAND_REG:
@@ -237,7 +254,7 @@ static void check_dest(
 }
 
 static void check_scalar(
-        struct ds_ptx_check *c, const struct ds_ptx_operand *operand, const struct shape *shape, enum ds_ptx_type type)
+        struct ds_ptx_check *c, struct ds_ptx_operand *operand, const struct shape *shape, enum ds_ptx_type type)
 {
         if (shape->role == 'd')
                 check_dest(c, operand, shape, type);
@@ -246,7 +263,7 @@ static void check_scalar(
 }
 
 static void check_elements(
-        struct ds_ptx_check *c, const struct ds_ptx_operand *operand, const struct shape *shape, enum ds_ptx_type type)
+        struct ds_ptx_check *c, struct ds_ptx_operand *operand, const struct shape *shape, enum ds_ptx_type type)
 {
         struct shape element = *shape;
 
@@ -258,7 +275,7 @@ static void check_elements(
 
 /* mov.b64 {a, b}, c: the elements' sizes add up to the type's */
 static void check_packed(
-        struct ds_ptx_check *c, const struct ds_ptx_operand *operand, const struct shape *shape, enum ds_ptx_type type)
+        struct ds_ptx_check *c, struct ds_ptx_operand *operand, const struct shape *shape, enum ds_ptx_type type)
 {
         uint32_t n = operand->n_elements, bits = n ? ds_ptx_type_bits(type) / n : 0;
         enum ds_ptx_type part = bits == 8    ? DS_PTX_TYPE_B8
@@ -273,13 +290,13 @@ static void check_packed(
                 check_elements(c, operand, shape, part);
 }
 
-static void check_value(struct ds_ptx_check *c, const struct ds_ptx_operand *operand, const struct shape *shape)
+static void check_value(struct ds_ptx_check *c, struct ds_ptx_operand *operand, const struct shape *shape)
 {
         enum ds_ptx_type type = type_of(c->instr, shape->width);
         uint32_t count = shape->vector ? ds_ptx_instr_vector(c->instr) : 1;
 
         if (operand->kind != DS_PTX_OPERAND_VECTOR) {
-                if (count > 1)
+                if (count > 1 || (shape->any_vector && c->instr->op != DS_PTX_OP_MOV))
                         wrong(c, operand, "a vector {a, b} belongs here");
                 else
                         check_scalar(c, operand, shape, type);
@@ -300,7 +317,7 @@ static bool var_in_space(const struct ds_ptx_var *var, enum ds_ptx_space space)
         return space == DS_PTX_SPACE_NONE || (enum ds_ptx_space)var->space == space;
 }
 
-static void check_address(struct ds_ptx_check *c, const struct ds_ptx_operand *operand, bool first)
+static void check_address(struct ds_ptx_check *c, struct ds_ptx_operand *operand, bool first)
 {
         static const struct shape any = {.role = 's', .width = 'z'};
         enum ds_ptx_class class = (enum ds_ptx_class)ds_ptx_op_info((enum ds_ptx_op)c->instr->op)->class;
@@ -321,7 +338,7 @@ static void check_address(struct ds_ptx_check *c, const struct ds_ptx_operand *o
 
 /* --- calls ------------------------------------------------------------------------------------------------------- */
 static void check_argument(
-        struct ds_ptx_check *c, const struct ds_ptx_operand *operand, const struct ds_ptx_var *param, bool dest)
+        struct ds_ptx_check *c, struct ds_ptx_operand *operand, const struct ds_ptx_var *param, bool dest)
 {
         struct shape shape = {.role = dest ? 'd' : 's', .sink = dest};
 
@@ -337,7 +354,7 @@ static void check_argument(
         }
 }
 
-static void check_arguments(struct ds_ptx_check *c, const struct ds_ptx_operand *at, const struct ds_ptx_operand *args,
+static void check_arguments(struct ds_ptx_check *c, const struct ds_ptx_operand *at, struct ds_ptx_operand *args,
         uint32_t n, struct ds_ptx_var *const *params, uint32_t n_params, bool dest)
 {
         bool variadic = n_params && params[n_params - 1]->unsized;
@@ -351,7 +368,7 @@ static void check_arguments(struct ds_ptx_check *c, const struct ds_ptx_operand 
                 check_argument(c, &args[i], params[DS_MIN(i, n_params - 1)], dest);
 }
 
-static void check_call(struct ds_ptx_check *c, const struct ds_ptx_operand *operand)
+static void check_call(struct ds_ptx_check *c, struct ds_ptx_operand *operand)
 {
         static const struct shape address = {.role = 's', .width = 'z'};
         const struct ds_ptx_call *call = operand->call;
@@ -388,7 +405,7 @@ static void check_call(struct ds_ptx_check *c, const struct ds_ptx_operand *oper
 static const char *read_shape(const char *s, struct shape *shape)
 {
         *shape = (struct shape){.role = *s++};
-        if (*s && *s != ' ')
+        if (strchr("dsx", shape->role))
                 shape->width = *s++;
         for (; *s && *s != ' '; s++) {
                 shape->optional |= *s == '?';
@@ -404,7 +421,7 @@ static const char *read_shape(const char *s, struct shape *shape)
 
 static void check_operand(struct ds_ptx_check *c, uint32_t i, const struct shape *shape)
 {
-        const struct ds_ptx_operand *operand = &c->instr->operands[i];
+        struct ds_ptx_operand *operand = &c->instr->operands[i];
 
         switch (shape->role) {
         case 'd':
@@ -432,6 +449,7 @@ static void check_instr(struct ds_ptx_check *c)
                 s = read_shape(s, &shape);
                 *(shape.optional ? &optional : &required) += 1;
         }
+        c->n_optional = given - required;
         if (given < required || given > required + optional) {
                 ds_ptx_invalid(c, c->instr->line, c->instr->column, "'%s' takes %u%s operands, not %u", c->instr->text,
                         required, optional ? " or more" : "", given);
@@ -450,7 +468,7 @@ static void check_instr(struct ds_ptx_check *c)
         ds_ptx_check_modifiers(c);
 }
 
-void ds_ptx_validate(const struct ds_ptx_module *module, struct ds_ptx_diags *diags)
+void ds_ptx_validate(struct ds_ptx_module *module, struct ds_ptx_diags *diags)
 {
         struct ds_ptx_check c = {.module = module, .diags = diags};
 

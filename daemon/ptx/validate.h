@@ -11,5 +11,8 @@
 
 #include "ptx/ir.h"
 
-/* Adds what is wrong to diags. The module is as the parser left it: names resolved, indices in range. */
-void ds_ptx_validate(const struct ds_ptx_module *module, struct ds_ptx_diags *diags);
+/*
+ * Adds what is wrong to diags. The module is as the parser left it: names resolved, indices in range. Decimal constants
+ * get the width of their place: afterwards an operand of .f32 has no 64-bit constant.
+ */
+void ds_ptx_validate(struct ds_ptx_module *module, struct ds_ptx_diags *diags);

@@ -13,6 +13,7 @@ struct ds_ptx_check {
         struct ds_ptx_diags *diags;
         const struct ds_ptx_function *function;
         const struct ds_ptx_instr *instr;
+        uint32_t n_optional; /* optional operands that the instruction has */
 };
 
 void ds_ptx_invalid(struct ds_ptx_check *c, uint32_t line, uint32_t column, const char *fmt, ...)

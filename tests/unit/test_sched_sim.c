@@ -1,0 +1,269 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Policies on the simulated GPU's timing model: they differ where they must
+ *
+ * A latency-sensitive client sends one small kernel now and then; a best-effort client keeps the GPU full of blocks of
+ * 1,024 threads. What an LS kernel then waits for is the policy's doing: under fifo for everything that was queued
+ * before it, under multistream for the shortest of the blocks that run, under static for nothing. The bounds are those
+ * that were measured on an H200 for the same two kernels, read generously.
+ */
+#include <criterion/criterion.h>
+#include <errno.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "device/sim/sim.h"
+#include "sched/sched.h"
+#include "util/macro.h"
+
+#define US DS_NS_PER_US
+#define MS DS_NS_PER_MS
+#define LS_KERNELS 60
+#define BE_QUEUE 16
+#define BE_BLOCKS 2640 /* ten times what the GPU holds at once */
+
+#define KERNEL(name) ".visible .entry " name "()\n{\n ret;\n}\n"
+static const char ptx[] = ".version 8.0\n.target sm_75\n.address_size 64\n" KERNEL("ls") KERNEL("be20") KERNEL("be2000")
+        KERNEL("short_") "// detshare-sim: ls block_ns=1200\n// detshare-sim: be20 block_ns=20000\n"
+                         "// detshare-sim: be2000 block_ns=2000000\n// detshare-sim: short_ block_ns=3000\n";
+
+struct work {
+        struct ds_op op;
+        int busy, times, stream;
+        uint64_t start_ns, end_ns;
+};
+
+struct rig {
+        ds_device *device;
+        ds_sched *sched;
+        ds_device_module *module;
+        ds_sched_session *ls_session, *be_session;
+        ds_coroutine *ls, *be;
+        uint64_t be_blocks;
+        void (*on_done)(struct work *work);
+};
+
+static struct rig rig;
+
+static void rig_done(void *user, struct ds_op *op, int status, uint64_t start_ns, uint64_t end_ns, const char *message)
+{
+        struct work *work = DS_CONTAINER_OF(op, struct work, op);
+
+        cr_assert_eq(status, 0, "%d %s", status, message ? message : "");
+        cr_assert_eq(work->busy, 1);
+        work->busy = 0;
+        work->times++;
+        work->start_ns = start_ns;
+        work->end_ns = end_ns;
+        if (rig.on_done)
+                rig.on_done(work);
+}
+
+static const char *build_path(const char *what)
+{
+        static char path[4096];
+        ssize_t n = readlink("/proc/self/exe", path, sizeof(path) - 128);
+
+        cr_assert_gt(n, 0);
+        path[n] = 0;
+        for (int i = 0; i < 3; i++)
+                *strrchr(path, '/') = 0;
+        strcat(path, "/");
+        strcat(path, what);
+        return path;
+}
+
+static void rig_open(const char *dir, const char *policy)
+{
+        struct ds_sched_config config = {
+                .ops = &ds_sim_ops, .policy_dir = build_path(dir), .policy = policy, .done = rig_done};
+        struct ds_sched_session_config ls = {.id = 1, .class_ = DETSHARE_CLASS_LS, .sm_percent = 100, .space = 1};
+        struct ds_sched_session_config be = {.id = 2, .class_ = DETSHARE_CLASS_BE, .sm_percent = 100, .space = 1};
+        char log[512] = "";
+
+        memset(&rig, 0, sizeof(rig));
+        cr_assert_eq(ds_sim_ops.open("h200+timing", &rig.device), 0);
+        cr_assert_eq(ds_sim_ops.space_add(rig.device, 1), 0);
+        cr_assert_eq(ds_sim_ops.module_load(rig.device, 1, ptx, sizeof(ptx) - 1, log, sizeof(log), &rig.module), 0,
+                "%s", log);
+        config.device = rig.device;
+        cr_assert_eq(ds_sched_new(&config, &rig.sched), 0);
+        cr_assert_eq(ds_sched_session_new(rig.sched, &ls, &rig.ls_session), 0);
+        cr_assert_eq(ds_sched_session_new(rig.sched, &be, &rig.be_session), 0);
+        cr_assert_eq(ds_coroutine_new(rig.ls_session, 0, 1, 0, &rig.ls), 0);
+        cr_assert_eq(ds_coroutine_new(rig.be_session, 0, 1, 0, &rig.be), 0);
+}
+
+static void rig_close(void)
+{
+        struct ds_sched_stats stats;
+
+        ds_sched_stats(rig.sched, &stats);
+        cr_assert_eq(stats.in_flight, 0);
+        cr_assert_eq(stats.queued, 0);
+        cr_assert_eq(stats.fallbacks, 0);
+        cr_assert_eq(stats.actions_ignored == 0 || !strcmp(stats.policy, "fifo"), 1);
+        ds_sched_free(rig.sched);
+        cr_assert_null(ds_sim_ops.module_unload(rig.device, rig.module));
+        cr_assert_null(ds_sim_ops.close(rig.device));
+}
+
+static void rig_submit(
+        struct work *work, ds_coroutine *coroutine, const char *kernel, uint32_t blocks, uint32_t threads)
+{
+        cr_assert_eq(work->busy, 0);
+        work->busy = 1;
+        work->op.kind = DS_OP_LAUNCH;
+        work->op.kernel_key = 0;
+        work->op.launch = (struct ds_launch){.space = 1,
+                .kernel = ds_sim_ops.kernel_find(rig.module, kernel),
+                .grid = {blocks, 1, 1},
+                .block = {threads, 1, 1}};
+        cr_assert_not_null(work->op.launch.kernel);
+        cr_assert_eq(ds_sched_submit(coroutine, &work->op, ds_sim_ops.now(rig.device)), 0);
+}
+
+/* Everything that happens up to this time; UINT64_MAX: until nothing happens any more. */
+static void rig_run(uint64_t until_ns)
+{
+        struct ds_completion completions[32];
+        size_t n;
+        int r;
+
+        for (;;) {
+                uint64_t timer;
+
+                while ((n = ds_sim_ops.poll(rig.device, completions, 32)))
+                        ds_sched_complete(rig.sched, completions, n);
+                cr_assert_eq(ds_sched_step(rig.sched, ds_sim_ops.now(rig.device)), 0);
+                timer = ds_sched_next_timer(rig.sched);
+                r = ds_sim_ops.advance(rig.device, DS_MIN(timer, until_ns));
+                if (r == -ETIME && (timer >= until_ns || timer == UINT64_MAX))
+                        return;
+                if (r == -EAGAIN) {
+                        struct pollfd fd = {.fd = ds_sim_ops.event_fd(rig.device), .events = POLLIN};
+
+                        cr_assert_gt(poll(&fd, 1, 60000), 0);
+                }
+        }
+}
+
+/* --- LS beside BE ----------------------------------------------------------------------------------------------------
+ */
+
+static struct work ls_work[LS_KERNELS], be_work[BE_QUEUE];
+static const char *be_kernel;
+static int be_goes_on;
+
+static void be_again(struct work *work)
+{
+        if (work < be_work || work >= be_work + BE_QUEUE)
+                return;
+        rig.be_blocks += work->op.launch.grid[0];
+        if (be_goes_on)
+                rig_submit(work, rig.be, be_kernel, BE_BLOCKS, 1024);
+}
+
+static int compare_u64(const void *a, const void *b)
+{
+        uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+
+        return (x > y) - (x < y);
+}
+
+/* Median time from submission to end of an LS kernel of 16 blocks beside this BE kernel (NULL: alone). */
+static uint64_t ls_latency(const char *policy, const char *beside)
+{
+        uint64_t latencies[LS_KERNELS], t = 20 * MS;
+
+        rig_open("policies", policy);
+        memset(ls_work, 0, sizeof(ls_work));
+        memset(be_work, 0, sizeof(be_work));
+        be_kernel = beside;
+        be_goes_on = beside != NULL;
+        rig.on_done = be_again;
+        for (int i = 0; beside && i < BE_QUEUE; i++)
+                rig_submit(&be_work[i], rig.be, beside, BE_BLOCKS, 1024);
+        for (int i = 0; i < LS_KERNELS; i++) {
+                /* at no fixed place in the BE kernels' lives */
+                t += 40 * MS + (uint64_t)i * 1371 * US % (20 * MS);
+                rig_run(t);
+                rig_submit(&ls_work[i], rig.ls, "ls", 16, 256);
+        }
+        rig_run(t + 200 * MS);
+        be_goes_on = 0;
+        rig_run(UINT64_MAX);
+        for (int i = 0; i < LS_KERNELS; i++) {
+                cr_assert_eq(ls_work[i].times, 1);
+                latencies[i] = ls_work[i].end_ns - ls_work[i].op.submitted_ns;
+        }
+        cr_assert(!beside || rig.be_blocks > 1000);
+        rig_close();
+        qsort(latencies, LS_KERNELS, sizeof(latencies[0]), compare_u64);
+        printf("%-12s beside %-7s: LS kernel p50 %.1f us, max %.1f us (sim)\n", policy, beside ? beside : "nothing",
+                (double)latencies[LS_KERNELS / 2] / 1000, (double)latencies[LS_KERNELS - 1] / 1000);
+        fflush(stdout);
+        return latencies[LS_KERNELS / 2];
+}
+
+Test(sched_sim, policies_differ_beside_long_blocks)
+{
+        uint64_t alone = ls_latency("multistream", NULL);
+        uint64_t fifo = ls_latency("fifo", "be2000");
+        uint64_t multistream = ls_latency("multistream", "be2000");
+        uint64_t split = ls_latency("static", "be2000");
+
+        cr_assert_lt(alone, 12 * US);
+        cr_assert_gt(multistream, 300 * US, "priority does not take SMs back");
+        cr_assert_lt(multistream, 2100 * US, "but it is first when they are free");
+        cr_assert_gt(fifo, 4 * multistream, "fifo waits for all blocks of a kernel that came before");
+        cr_assert_lt(split, alone * 115 / 100, "an SM of its own is free");
+}
+
+Test(sched_sim, priority_is_enough_beside_short_blocks)
+{
+        uint64_t alone = ls_latency("static", NULL);
+        uint64_t multistream = ls_latency("multistream", "be20");
+        uint64_t split = ls_latency("static", "be20");
+
+        cr_assert_lt(multistream, alone + 25 * US);
+        cr_assert_lt(split, alone * 115 / 100);
+}
+
+/* --- order under a policy that throws dice ---------------------------------------------------------------------------
+ */
+
+#define STREAMS 4
+#define PER_STREAM 200
+
+static struct work chain[STREAMS][PER_STREAM];
+
+Test(sched_sim, order_holds_under_migration)
+{
+        ds_coroutine *streams[STREAMS];
+        struct ds_sched_stats stats;
+        char message[128];
+
+        rig_open("tests/policies", "chaos");
+        for (int s = 0; s < STREAMS; s++) {
+                cr_assert_eq(ds_coroutine_new(s % 2 ? rig.ls_session : rig.be_session, 0, 0, 0, &streams[s]), 0);
+                for (int i = 0; i < PER_STREAM; i++)
+                        rig_submit(&chain[s][i], streams[s], "short_", 1 + (uint32_t)(i * 37 % 300), 256);
+        }
+        rig_run(2 * MS);
+        ds_sched_stats(rig.sched, &stats);
+        cr_assert_gt(stats.migrations, 10);
+        cr_assert_eq(
+                ds_sched_set_policy(rig.sched, "fifo", NULL, 0, ds_sim_ops.now(rig.device), message, sizeof(message)),
+                0);
+        rig_run(UINT64_MAX);
+        for (int s = 0; s < STREAMS; s++)
+                for (int i = 0; i < PER_STREAM; i++) {
+                        cr_assert_eq(chain[s][i].times, 1);
+                        cr_assert(!i || chain[s][i].start_ns >= chain[s][i - 1].end_ns, "%d.%d", s, i);
+                }
+        rig_close();
+}

@@ -133,7 +133,7 @@ size_t ds_sched_list_policies(ds_sched *sched, struct ds_policy_listing *list, s
 {
         size_t count = ds_plugin_list(&sched->host.place, list, n);
 
-        for (size_t i = 0; i < count; i++)
+        for (size_t i = 0; i < DS_MIN(count, n); i++)
                 list[i].active = !strcmp(list[i].name, sched->host.plugin->policy->name);
         return count;
 }

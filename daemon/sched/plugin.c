@@ -23,6 +23,7 @@
 #define PLUGIN_SYMBOL "detshare_policy"
 #define PLUGIN_SUFFIX ".so"
 #define PLUGIN_PATH_MAX 128
+#define PLUGINS_MAX 256 /* that are listed */
 
 /* --- where plug-ins come from
  * ------------------------------------------------------------------------------------------ */
@@ -329,14 +330,17 @@ static int name_of_file(const char *file, char name[DS_PLUGIN_NAME_MAX + 1])
         return name_is_valid(name) && strcmp(name, DS_PLUGIN_BUILTIN);
 }
 
-static int compare_listing(const void *a, const void *b)
+typedef char plugin_name[DS_PLUGIN_NAME_MAX + 1];
+
+static int compare_names(const void *a, const void *b)
 {
-        return strcmp(((const struct ds_policy_listing *)a)->name, ((const struct ds_policy_listing *)b)->name);
+        return strcmp(a, b);
 }
 
-static size_t list_dir(const struct ds_plugin_place *place, struct ds_policy_listing *list, size_t n)
+/* The names of files in the directory that look like plug-ins, in order. */
+static size_t list_names(const struct ds_plugin_place *place, plugin_name names[PLUGINS_MAX])
 {
-        char message[256], name[DS_PLUGIN_NAME_MAX + 1];
+        char message[256];
         int fd = place_open(place, message, sizeof(message));
         DIR *dir = fd < 0 ? NULL : fdopendir(fd);
         struct dirent *entry;
@@ -346,27 +350,31 @@ static size_t list_dir(const struct ds_plugin_place *place, struct ds_policy_lis
                 ds_close(fd);
                 return 0;
         }
-        while (count < n && (entry = readdir(dir))) {
-                ds_plugin *plugin = NULL;
-
-                if (!name_of_file(entry->d_name, name) ||
-                        ds_plugin_open(place, name, message, sizeof(message), &plugin))
-                        continue;
-                listing_write(plugin->policy, &list[count++]);
-                ds_plugin_close(plugin);
-        }
+        while (count < PLUGINS_MAX && (entry = readdir(dir)))
+                count += name_of_file(entry->d_name, names[count]) != 0;
         closedir(dir);
-        qsort(list, count, sizeof(*list), compare_listing);
+        qsort(names, count, sizeof(names[0]), compare_names);
         return count;
 }
 
 size_t ds_plugin_list(const struct ds_plugin_place *place, struct ds_policy_listing *list, size_t n)
 {
-        size_t count = 0;
+        plugin_name names[PLUGINS_MAX];
+        size_t n_names = place->dir[0] ? list_names(place, names) : 0, count = 0;
+        char message[256];
 
         if (n)
-                listing_write(&ds_plugin_fifo, &list[count++]);
-        if (place->dir[0] && count < n)
-                count += list_dir(place, list + count, n - count);
+                listing_write(&ds_plugin_fifo, &list[0]);
+        count++;
+        for (size_t i = 0; i < n_names; i++) {
+                ds_plugin *plugin = NULL;
+
+                if (ds_plugin_open(place, names[i], message, sizeof(message), &plugin))
+                        continue;
+                if (count < n)
+                        listing_write(plugin->policy, &list[count]);
+                count++;
+                ds_plugin_close(plugin);
+        }
         return count;
 }

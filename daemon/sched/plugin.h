@@ -47,5 +47,8 @@ int ds_plugin_init(ds_plugin *plugin, const struct ds_ladder *ladder, const char
         char *message, size_t message_size);
 /* Whether the policy table is one this host can call; NULL or what is wrong with it. */
 const char *ds_plugin_check(const struct detshare_policy *policy, const char *name);
-/* The built-in one, then what the directory holds, by name; those that cannot be loaded are left out. */
+/*
+ * The built-in one, then what the directory holds, by name; those that cannot be loaded are left out. Returns how many
+ * there are, fills up to n.
+ */
 size_t ds_plugin_list(const struct ds_plugin_place *place, struct ds_policy_listing *list, size_t n);

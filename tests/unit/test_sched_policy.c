@@ -130,7 +130,11 @@ Test(sched_policy, lists_what_can_be_loaded)
                 cr_assert(i == 1 || strcmp(list[i - 1].name, list[i].name) < 0);
         }
         cr_assert_eq(edf, 1);
-        cr_assert_eq(ds_sched_list_policies(h.sched, list, 2), 2);
+        cr_assert_eq(ds_sched_list_policies(h.sched, NULL, 0), n);
+        memset(list, 0, sizeof(list));
+        cr_assert_eq(ds_sched_list_policies(h.sched, list, 2), n);
+        cr_assert_str_not_empty(list[1].name);
+        cr_assert_str_empty(list[2].name);
 }
 
 static void copy_file(const char *from, const char *to)

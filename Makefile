@@ -70,7 +70,12 @@ $(BUILD)/obj/%.o: %.c | $(proto_hdr)
 	@mkdir -p $(@D)
 	$(CC) $(CPPFLAGS) $(CFLAGS) $(CFLAGS_$(notdir $(basename $<))) -MMD -MP -c -o $@ $<
 
-$(call obj,$(cudaface_src)): CPPFLAGS += -I$(CUDA_ROOT)/include
+# names, lookup table and per-thread entries of libcuda.so.1, from the toolkit's own headers
+cudaface_gen := $(addprefix $(BUILD)/gen/cuda/cuda_,stubs.c perthread.c procs.c names.h)
+cudaface_obj += $(patsubst $(BUILD)/gen/%.c,$(BUILD)/obj/gen/%.o,$(filter %.c,$(cudaface_gen)))
+$(cudaface_gen) &: client-lib/cuda/gen/generate.py $(CUDA_INC)
+	python3 client-lib/cuda/gen/generate.py "$(CC)" $(CUDA_ROOT)/include $(BUILD)/gen/cuda
+$(cudaface_obj): CPPFLAGS += -I$(CUDA_ROOT)/include
 # the interpreter's lane loops are what the simulated GPU spends its time in
 $(BUILD)/obj/daemon/ptx/interp%.o: CFLAGS += -O3 -fno-math-errno -ffp-contract=off
 
@@ -95,7 +100,7 @@ $(BUILD)/libdetshare-client.so: $(core_obj) $(proto_obj) client-lib/core/libdets
 		-Wl,-z,nodelete -Wl,--exclude-libs,ALL -o $@ $(core_obj) $(proto_obj) -Wl,-Bstatic -lprotobuf-c -Wl,-Bdynamic
 $(BUILD)/cuda/libcuda.so.1: $(cudaface_obj) client-lib/cuda/libcuda.sym $(BUILD)/libdetshare-client.so
 	@mkdir -p $(@D)
-	$(CC) $(LDFLAGS) -shared -Wl,-Bsymbolic -Wl,-soname,libcuda.so.1 -Wl,--version-script=client-lib/cuda/libcuda.sym \
+	$(CC) $(LDFLAGS) -shared -Wl,-Bsymbolic -Wl,-z,nodelete -Wl,-soname,libcuda.so.1 -Wl,--version-script=client-lib/cuda/libcuda.sym \
 		-Wl,-rpath,'$$ORIGIN/..' -o $@ $(cudaface_obj) -L$(BUILD) -ldetshare-client
 	ln -sf libcuda.so.1 $(@D)/libcuda.so
 $(BUILD)/detsharectl: $(ctl_obj) $(BUILD)/libdetshare-client.so

@@ -1,0 +1,215 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Loading code into the daemon and asking it for kernels
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "cuda/code.h"
+#include "cuda/jit.h"
+#include "cuda/range.h"
+#include "cuda/state.h"
+
+#define DEFAULT_SHARED_LIMIT 49152 /* of every architecture, without asking for more */
+
+struct dcu_image *dcu_image_new(const void *bytes, size_t size, int keep)
+{
+        struct dcu_image *image = calloc(1, sizeof(*image));
+
+        if (!image)
+                return NULL;
+        image->bytes = bytes;
+        image->size = size;
+        if (keep == 1) {
+                image->copy = malloc(size);
+                if (!image->copy) {
+                        free(image);
+                        return NULL;
+                }
+                memcpy(image->copy, bytes, size);
+                image->bytes = image->copy;
+        }
+        pthread_mutex_init(&image->lock, NULL);
+        return image;
+}
+
+void dcu_image_free(struct dcu_image *image, int in_daemon)
+{
+        if (!image)
+                return;
+        dcu_range_remove_image(image);
+        if (in_daemon && image->epoch && image->epoch == atomic_load(&dcu.epoch))
+                (void)dsc_module_unload(dcu.session, image->module);
+        while (image->entries) {
+                struct dcu_entry *entry = image->entries;
+
+                image->entries = entry->next;
+                dsc_kernel_clear(&entry->info);
+                free(entry);
+        }
+        pthread_mutex_destroy(&image->lock);
+        free(image->copy);
+        free(image);
+}
+
+static CUresult load_locked(struct dcu_image *image, struct dcu_jit *jit)
+{
+        uint32_t epoch = atomic_load(&dcu.epoch);
+        char *log = NULL;
+        int r;
+
+        if (image->epoch == epoch)
+                return CUDA_SUCCESS;
+        if (!image->bytes)
+                return CUDA_ERROR_INVALID_HANDLE;
+        if (jit && dcu_jit_wants_log(jit))
+                log = calloc(1, DCU_JIT_LOG_BYTES);
+        r = dsc_module_load(dcu.session, image->bytes, image->size, log, log ? DCU_JIT_LOG_BYTES : 0, &image->module);
+        if (jit)
+                dcu_jit_finish(jit, r == 0, log);
+        free(log);
+        if (r == 0)
+                image->epoch = epoch;
+        return dcu_result(r);
+}
+
+CUresult dcu_image_load(struct dcu_image *image, struct dcu_jit *jit)
+{
+        CUresult r;
+
+        pthread_mutex_lock(&image->lock);
+        r = load_locked(image, jit);
+        pthread_mutex_unlock(&image->lock);
+        return r;
+}
+
+static struct dcu_entry *find_locked(const struct dcu_image *image, const char *name)
+{
+        struct dcu_entry *entry = image->entries;
+
+        while (entry && strcmp(entry->info.name, name) != 0)
+                entry = entry->next;
+        return entry;
+}
+
+/* Refresh id and layout; what the program has set stays. */
+static CUresult refresh_locked(struct dcu_entry *entry)
+{
+        struct dsc_kernel info = {0};
+        int r = dsc_kernel_get(dcu.session, entry->image->module, entry->info.name, &info);
+
+        if (r != 0)
+                return dcu_result(r);
+        /* names and layouts come from the same bytes: only the number can differ */
+        entry->info.id = info.id;
+        dsc_kernel_clear(&info);
+        atomic_store_explicit(&entry->epoch, entry->image->epoch, memory_order_release);
+        return CUDA_SUCCESS;
+}
+
+CUresult dcu_entry_reload(struct dcu_entry *entry)
+{
+        CUresult r;
+
+        pthread_mutex_lock(&entry->image->lock);
+        r = load_locked(entry->image, NULL);
+        if (r == CUDA_SUCCESS && atomic_load(&entry->epoch) != entry->image->epoch)
+                r = refresh_locked(entry);
+        pthread_mutex_unlock(&entry->image->lock);
+        return r;
+}
+
+static CUresult add_locked(struct dcu_image *image, const char *name, struct dcu_entry **ret)
+{
+        struct dcu_entry *entry = calloc(1, sizeof(*entry)), **last = &image->entries;
+        int r;
+
+        if (!entry)
+                return CUDA_ERROR_OUT_OF_MEMORY;
+        r = dsc_kernel_get(dcu.session, image->module, name, &entry->info);
+        if (r != 0) {
+                free(entry);
+                return dcu_result(r);
+        }
+        entry->image = image;
+        atomic_store(&entry->epoch, image->epoch);
+        atomic_store(&entry->max_dynamic_shared, entry->info.static_shared < DEFAULT_SHARED_LIMIT
+                                                         ? DEFAULT_SHARED_LIMIT - (int)entry->info.static_shared
+                                                         : 0);
+        entry->carveout = -1;
+        while (*last)
+                last = &(*last)->next;
+        *last = entry;
+        *ret = entry;
+        return CUDA_SUCCESS;
+}
+
+static CUresult entry_locked(struct dcu_image *image, const char *name, struct dcu_entry **ret)
+{
+        struct dcu_entry *entry = find_locked(image, name);
+
+        if (!entry)
+                return add_locked(image, name, ret);
+        *ret = entry;
+        return atomic_load(&entry->epoch) == image->epoch ? CUDA_SUCCESS : refresh_locked(entry);
+}
+
+CUresult dcu_image_entry(struct dcu_image *image, const char *name, struct dcu_entry **ret)
+{
+        CUresult r;
+
+        pthread_mutex_lock(&image->lock);
+        r = load_locked(image, NULL);
+        if (r == CUDA_SUCCESS)
+                r = entry_locked(image, name, ret);
+        pthread_mutex_unlock(&image->lock);
+        return r;
+}
+
+CUresult dcu_image_global(struct dcu_image *image, const char *name, uint64_t *ret_address, uint64_t *ret_bytes)
+{
+        CUresult r;
+
+        pthread_mutex_lock(&image->lock);
+        r = load_locked(image, NULL);
+        if (r == CUDA_SUCCESS)
+                r = dcu_result(dsc_global_get(dcu.session, image->module, name, ret_address, ret_bytes));
+        pthread_mutex_unlock(&image->lock);
+        return r;
+}
+
+static CUresult all_locked(struct dcu_image *image, char **names, size_t n, struct dcu_entry ***ret)
+{
+        struct dcu_entry **entries = calloc(n + 1, sizeof(*entries));
+        CUresult r = entries ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
+
+        for (size_t i = 0; i < n && r == CUDA_SUCCESS; i++)
+                r = entry_locked(image, names[i], &entries[i]);
+        if (r != CUDA_SUCCESS) {
+                free(entries);
+                return r;
+        }
+        *ret = entries;
+        return CUDA_SUCCESS;
+}
+
+CUresult dcu_image_all_entries(struct dcu_image *image, struct dcu_entry ***ret, size_t *ret_n)
+{
+        char **names = NULL;
+        size_t n = 0;
+        CUresult r;
+
+        pthread_mutex_lock(&image->lock);
+        r = load_locked(image, NULL);
+        if (r == CUDA_SUCCESS)
+                r = dcu_result(dsc_kernel_names(dcu.session, image->module, &names, &n));
+        if (r == CUDA_SUCCESS)
+                r = all_locked(image, names, n, ret);
+        pthread_mutex_unlock(&image->lock);
+        for (size_t i = 0; i < n; i++)
+                free(names[i]);
+        free(names);
+        if (r == CUDA_SUCCESS)
+                *ret_n = n;
+        return r;
+}

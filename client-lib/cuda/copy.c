@@ -1,0 +1,119 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The copy under all copies
+ */
+#include <string.h>
+
+#include "cuda/copy.h"
+#include "cuda/stream.h"
+
+/* First to last byte of a side. 0 when that does not fit into the address space. */
+static int extent(const struct dcu_side *side, const struct dcu_box *box, uint64_t *ret)
+{
+        uint64_t rows, slices, sum;
+
+        if (__builtin_mul_overflow(box->height - 1, side->pitch, &rows) ||
+                __builtin_mul_overflow(box->depth - 1, side->slice, &slices) ||
+                __builtin_add_overflow(rows, slices, &sum) || __builtin_add_overflow(sum, box->width, &sum))
+                return 0;
+        *ret = sum;
+        return 1;
+}
+
+static enum dcu_place place(const struct dcu_side *side, const struct dcu_box *box)
+{
+        enum dcu_place found;
+        uint64_t bytes;
+
+        if (!extent(side, box, &bytes))
+                return DCU_PLACE_BAD;
+        found = dcu_place_of(side->address, bytes);
+        return found == DCU_PLACE_HOST && side->rule == DCU_SIDE_DEVICE ? DCU_PLACE_BAD : found;
+}
+
+struct plan {
+        uint32_t slot;
+        enum dcu_place dst, src;
+};
+
+static enum dsc_copy_kind kind_of(const struct plan *plan)
+{
+        if (plan->src == DCU_PLACE_DEVICE)
+                return plan->dst == DCU_PLACE_DEVICE ? DSC_DTOD : DSC_DTOH;
+        return plan->dst == DCU_PLACE_DEVICE ? DSC_HTOD : DSC_HTOH;
+}
+
+static void copy_on_host(const struct dcu_box *box, uint64_t dst, uint64_t src)
+{
+        for (uint64_t row = 0; row < box->height; row++)
+                memmove((void *)(uintptr_t)(dst + row * box->dst.pitch),
+                        (const void *)(uintptr_t)(src + row * box->src.pitch), box->width);
+}
+
+/* One slice. */
+static CUresult copy_rows(const struct plan *plan, const struct dcu_box *box, uint64_t dst, uint64_t src)
+{
+        const struct dsc_copy copy = {kind_of(plan), dst, src, box->width, box->height, box->dst.pitch, box->src.pitch};
+
+        if (plan->dst != DCU_PLACE_HOST && plan->src != DCU_PLACE_HOST)
+                return dcu_result(dsc_copy(dcu.session, plan->slot, &copy));
+        if (plan->dst == DCU_PLACE_DEVICE)
+                return dcu_result(dsc_write(dcu.session, plan->slot, dst, box->dst.pitch, (const void *)(uintptr_t)src,
+                        box->src.pitch, box->width, box->height));
+        if (plan->src == DCU_PLACE_DEVICE)
+                return dcu_result(dsc_read(dcu.session, plan->slot, (void *)(uintptr_t)dst, box->dst.pitch, src,
+                        box->src.pitch, box->width, box->height));
+        copy_on_host(box, dst, src);
+        return CUDA_SUCCESS;
+}
+
+/* Slices that follow each other without a gap on both sides are rows of one. */
+static void join_slices(struct dcu_box *box)
+{
+        if (box->depth > 1 && box->dst.slice == box->dst.pitch * box->height &&
+                box->src.slice == box->src.pitch * box->height) {
+                box->height *= box->depth;
+                box->depth = 1;
+        }
+}
+
+/* Rows that do are one row. */
+static void join_rows(struct dcu_box *box)
+{
+        if (box->height > 1 && box->dst.pitch == box->width && box->src.pitch == box->width) {
+                box->width *= box->height;
+                box->height = 1;
+                box->dst.pitch = box->src.pitch = box->width;
+        }
+}
+
+static CUresult finish(const struct plan *plan)
+{
+        if (plan->dst == DCU_PLACE_DEVICE && plan->src == DCU_PLACE_DEVICE)
+                return dcu_stream_settle(plan->slot);
+        return dcu_result(dsc_wait(dcu.session, plan->slot, dsc_stream_tail(dcu.session, plan->slot)));
+}
+
+CUresult dcu_copy_box(struct dcu_context *context, CUstream stream, int sync, const struct dcu_box *given)
+{
+        struct dcu_box box = *given;
+        struct dcu_context *owner;
+        struct plan plan;
+        CUresult r = dcu_stream_slot(stream, context, &plan.slot, &owner);
+
+        if (r != CUDA_SUCCESS || box.width == 0 || box.height == 0 || box.depth == 0)
+                return r;
+        plan.dst = place(&box.dst, &box);
+        plan.src = place(&box.src, &box);
+        if (plan.dst == DCU_PLACE_BAD || plan.src == DCU_PLACE_BAD)
+                return CUDA_ERROR_INVALID_VALUE;
+        join_slices(&box);
+        join_rows(&box);
+        if (plan.dst != DCU_PLACE_DEVICE && plan.src != DCU_PLACE_DEVICE &&
+                (plan.dst == DCU_PLACE_HOST || plan.src == DCU_PLACE_HOST))
+                r = dcu_stream_drain(
+                        plan.slot); /* the copy is made here and now: everything before it has to be over */
+        for (uint64_t z = 0; z < box.depth && r == CUDA_SUCCESS; z++)
+                r = copy_rows(&plan, &box, box.dst.address + z * box.dst.slice, box.src.address + z * box.src.slice);
+        return r == CUDA_SUCCESS && sync ? finish(&plan) : r;
+}

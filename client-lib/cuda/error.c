@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Names and texts of error codes
+ *
+ * The strings are static: a program may keep them. They are there before cuInit and after the end.
+ */
+#include "cuda/api.h"
+
+struct words {
+        CUresult code;
+        const char *name, *text;
+};
+
+static const struct words all[] = {
+#define X(code, text) {code, #code, text},
+#include "cuda/errors.def"
+#undef X
+};
+
+static const struct words *words_of(CUresult error)
+{
+        for (unsigned int i = 0; i < sizeof(all) / sizeof(all[0]); i++) {
+                if (all[i].code == error)
+                        return &all[i];
+        }
+        return NULL;
+}
+
+CUresult cuGetErrorName(CUresult error, const char **pStr)
+{
+        const struct words *words = words_of(error);
+
+        if (!pStr)
+                return CUDA_ERROR_INVALID_VALUE;
+        *pStr = words ? words->name : NULL;
+        return words ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+}
+
+CUresult cuGetErrorString(CUresult error, const char **pStr)
+{
+        const struct words *words = words_of(error);
+
+        if (!pStr)
+                return CUDA_ERROR_INVALID_VALUE;
+        *pStr = words ? words->text : NULL;
+        return words ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+}

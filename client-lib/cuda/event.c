@@ -1,0 +1,205 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Events: record, wait, query, elapsed time
+ */
+#include "cuda/event.h"
+#include "cuda/stream.h"
+
+#define EVENT_FLAGS (CU_EVENT_BLOCKING_SYNC | CU_EVENT_DISABLE_TIMING | CU_EVENT_INTERPROCESS)
+
+CUresult cuEventCreate(CUevent *phEvent, unsigned int Flags)
+{
+        struct dcu_context *context;
+        struct dcu_event *event;
+        CUresult r = dcu_enter(&context);
+
+        if (r != CUDA_SUCCESS)
+                return r;
+        if (!phEvent || (Flags & ~(unsigned int)EVENT_FLAGS))
+                return CUDA_ERROR_INVALID_VALUE;
+        if (Flags & CU_EVENT_INTERPROCESS)
+                return Flags & CU_EVENT_DISABLE_TIMING ? CUDA_ERROR_NOT_SUPPORTED : CUDA_ERROR_INVALID_VALUE;
+        pthread_mutex_lock(&dcu.lock);
+        event = dcu_object_new(DCU_EVENT, sizeof(*event), context);
+        if (event) {
+                pthread_mutex_init(&event->lock, NULL);
+                event->flags = Flags;
+                *phEvent = dcu_handle(event);
+        }
+        pthread_mutex_unlock(&dcu.lock);
+        return event ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
+}
+
+void dcu_event_free(struct dcu_event *event, int in_daemon)
+{
+        if (event->id && in_daemon)
+                (void)dsc_event_destroy(dcu.session, event->id);
+        pthread_mutex_destroy(&event->lock);
+        dcu_object_free(&event->head);
+}
+
+static CUresult destroy(CUevent hEvent)
+{
+        struct dcu_context *context;
+        struct dcu_event *event;
+        CUresult r = dcu_enter_any(&context);
+
+        if (r != CUDA_SUCCESS)
+                return r;
+        pthread_mutex_lock(&dcu.lock);
+        event = dcu_object_of(hEvent, DCU_EVENT);
+        if (event)
+                dcu_event_free(event, 1);
+        pthread_mutex_unlock(&dcu.lock);
+        return event ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE;
+}
+
+CUresult cuEventDestroy(CUevent hEvent)
+{
+        return destroy(hEvent);
+}
+
+CUresult cuEventDestroy_v2(CUevent hEvent)
+{
+        return destroy(hEvent);
+}
+
+static CUresult record_locked(struct dcu_event *event, uint32_t slot)
+{
+        CUresult r = CUDA_SUCCESS;
+        uint64_t seq;
+
+        if (!event->id && !(event->flags & CU_EVENT_DISABLE_TIMING))
+                r = dcu_result(dsc_event_create(dcu.session, &event->id));
+        if (r == CUDA_SUCCESS)
+                r = dcu_result(dsc_event_record(dcu.session, slot, event->id, &seq));
+        if (r == CUDA_SUCCESS) {
+                event->recorded = 1;
+                event->slot = slot;
+                event->seq = seq;
+        }
+        return r;
+}
+
+static CUresult record(CUevent hEvent, CUstream hStream, unsigned int flags)
+{
+        struct dcu_event *event = dcu_object_of(hEvent, DCU_EVENT);
+        struct dcu_context *context, *owner;
+        uint32_t slot;
+        CUresult r = dcu_enter(&context);
+
+        if (r != CUDA_SUCCESS)
+                return r;
+        if (flags & ~(unsigned int)CU_EVENT_RECORD_EXTERNAL)
+                return CUDA_ERROR_INVALID_VALUE;
+        if (!event)
+                return CUDA_ERROR_INVALID_HANDLE;
+        r = dcu_stream_slot(hStream, context, &slot, &owner);
+        if (r != CUDA_SUCCESS)
+                return r;
+        if (owner != event->head.owner)
+                return CUDA_ERROR_INVALID_HANDLE;
+        if (flags & CU_EVENT_RECORD_EXTERNAL)
+                return CUDA_ERROR_ILLEGAL_STATE; /* only a capture may */
+        pthread_mutex_lock(&event->lock);
+        r = record_locked(event, slot);
+        pthread_mutex_unlock(&event->lock);
+        return r;
+}
+
+CUresult cuEventRecord(CUevent hEvent, CUstream hStream)
+{
+        return record(hEvent, hStream, 0);
+}
+
+CUresult cuEventRecordWithFlags(CUevent hEvent, CUstream hStream, unsigned int flags)
+{
+        return record(hEvent, hStream, flags);
+}
+
+CUresult dcu_event_recorded(CUevent handle, struct dcu_event_record *ret)
+{
+        struct dcu_event *event = dcu_object_of(handle, DCU_EVENT);
+
+        if (!event)
+                return CUDA_ERROR_INVALID_HANDLE;
+        pthread_mutex_lock(&event->lock);
+        *ret = (struct dcu_event_record){event->recorded, event->slot, event->seq};
+        pthread_mutex_unlock(&event->lock);
+        return CUDA_SUCCESS;
+}
+
+static CUresult enter_event(CUevent hEvent, struct dcu_event_record *ret)
+{
+        struct dcu_context *context;
+        CUresult r = dcu_enter(&context);
+
+        return r == CUDA_SUCCESS ? dcu_event_recorded(hEvent, ret) : r;
+}
+
+CUresult cuEventQuery(CUevent hEvent)
+{
+        struct dcu_event_record recorded;
+        CUresult r = enter_event(hEvent, &recorded);
+
+        if (r != CUDA_SUCCESS || !recorded.valid)
+                return r;
+        return dcu_result(dsc_query(dcu.session, recorded.slot, recorded.seq));
+}
+
+CUresult cuEventSynchronize(CUevent hEvent)
+{
+        struct dcu_event_record recorded;
+        CUresult r = enter_event(hEvent, &recorded);
+
+        if (r != CUDA_SUCCESS || !recorded.valid)
+                return r;
+        return dcu_result(dsc_wait(dcu.session, recorded.slot, recorded.seq));
+}
+
+/* The daemon's object of an event whose time may be asked, else CUDA_ERROR_INVALID_HANDLE. */
+static CUresult timed(CUevent hEvent, uint64_t *ret_id)
+{
+        struct dcu_event *event = dcu_object_of(hEvent, DCU_EVENT);
+        CUresult r = CUDA_ERROR_INVALID_HANDLE;
+
+        if (!event)
+                return r;
+        pthread_mutex_lock(&event->lock);
+        if (event->recorded && event->id) {
+                *ret_id = event->id;
+                r = CUDA_SUCCESS;
+        }
+        pthread_mutex_unlock(&event->lock);
+        return r;
+}
+
+static CUresult elapsed(float *pMilliseconds, CUevent hStart, CUevent hEnd)
+{
+        struct dcu_context *context;
+        uint64_t start, end;
+        int64_t ns;
+        CUresult r = dcu_enter(&context);
+
+        if (r == CUDA_SUCCESS)
+                r = timed(hStart, &start);
+        if (r == CUDA_SUCCESS)
+                r = timed(hEnd, &end);
+        if (r == CUDA_SUCCESS && !pMilliseconds)
+                r = CUDA_ERROR_INVALID_VALUE;
+        if (r == CUDA_SUCCESS)
+                r = dcu_result(dsc_event_elapsed(dcu.session, start, end, &ns));
+        if (r == CUDA_SUCCESS)
+                *pMilliseconds = (float)((double)ns * 1e-6);
+        return r;
+}
+
+CUresult cuEventElapsedTime(float *pMilliseconds, CUevent hStart, CUevent hEnd)
+{
+        return elapsed(pMilliseconds, hStart, hEnd);
+}
+
+CUresult cuEventElapsedTime_v2(float *pMilliseconds, CUevent hStart, CUevent hEnd)
+{
+        return elapsed(pMilliseconds, hStart, hEnd);
+}

@@ -1,0 +1,151 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Host memory: pinned, and registered
+ *
+ * Pinned memory is shared with the daemon at one address. Where the session has no shared memory it is ordinary memory
+ * that CUDA's copies work on, and the device attribute says that the device cannot use it. The program's own memory
+ * cannot be shared after the fact, so registering it is bookkeeping: copies work on it as before, and a device address
+ * for it is refused instead of invented.
+ */
+#include "cuda/context.h"
+#include "cuda/range.h"
+
+#define ALLOC_FLAGS (CU_MEMHOSTALLOC_PORTABLE | CU_MEMHOSTALLOC_DEVICEMAP | CU_MEMHOSTALLOC_WRITECOMBINED)
+#define REGISTER_FLAGS                                                                              \
+        (CU_MEMHOSTREGISTER_PORTABLE | CU_MEMHOSTREGISTER_DEVICEMAP | CU_MEMHOSTREGISTER_IOMEMORY | \
+                CU_MEMHOSTREGISTER_READ_ONLY)
+#define ALLOCATED (1u << DCU_RANGE_PINNED | 1u << DCU_RANGE_HOST)
+
+static CUresult allocate(void **ret, size_t bytes, unsigned int flags)
+{
+        struct dcu_context *context;
+        struct dcu_range range = {
+                .size = bytes, .flags = CU_MEMHOSTALLOC_DEVICEMAP | (flags & CU_MEMHOSTALLOC_WRITECOMBINED)};
+        uint64_t base, size;
+        void *p;
+        CUresult r = dcu_enter(&context);
+
+        if (r != CUDA_SUCCESS)
+                return r;
+        if (!ret || (flags & ~(unsigned int)ALLOC_FLAGS))
+                return CUDA_ERROR_INVALID_VALUE;
+        *ret = NULL;
+        if (bytes == 0)
+                return CUDA_SUCCESS;
+        r = dcu_result(dsc_host_alloc(dcu.session, bytes, &p));
+        if (r != CUDA_SUCCESS)
+                return r;
+        range.base = (uintptr_t)p;
+        range.owner = context;
+        range.kind = dsc_lookup(dcu.session, range.base, &base, &size) == 2 ? DCU_RANGE_PINNED : DCU_RANGE_HOST;
+        r = dcu_range_add(&range);
+        if (r != CUDA_SUCCESS) {
+                (void)dsc_host_free(dcu.session, p);
+                return r;
+        }
+        *ret = p;
+        return CUDA_SUCCESS;
+}
+
+CUresult cuMemHostAlloc(void **pp, size_t bytesize, unsigned int Flags)
+{
+        return allocate(pp, bytesize, Flags);
+}
+
+CUresult cuMemAllocHost_v2(void **pp, size_t bytesize)
+{
+        return allocate(pp, bytesize, 0);
+}
+
+CUresult cuMemFreeHost(void *p)
+{
+        struct dcu_context *context;
+        struct dcu_range range;
+        CUresult r = dcu_enter_any(&context);
+
+        if (r != CUDA_SUCCESS || !p)
+                return r;
+        if (!dcu_range_remove((uintptr_t)p, ALLOCATED, &range))
+                return CUDA_ERROR_INVALID_VALUE;
+        return dcu_result(dsc_host_free(dcu.session, p));
+}
+
+static int is_host_kind(enum dcu_range_kind kind)
+{
+        return kind == DCU_RANGE_PINNED || kind == DCU_RANGE_HOST || kind == DCU_RANGE_REGISTERED;
+}
+
+CUresult cuMemHostGetDevicePointer_v2(CUdeviceptr *pdptr, void *p, unsigned int Flags)
+{
+        struct dcu_context *context;
+        struct dcu_range range;
+        CUresult r = dcu_enter(&context);
+
+        if (r != CUDA_SUCCESS)
+                return r;
+        if (!pdptr || Flags != 0 || !dcu_range_find((uintptr_t)p, &range) || !is_host_kind(range.kind))
+                return CUDA_ERROR_INVALID_VALUE;
+        if (range.kind != DCU_RANGE_PINNED)
+                return CUDA_ERROR_NOT_SUPPORTED;
+        *pdptr = (uintptr_t)p;
+        return CUDA_SUCCESS;
+}
+
+CUresult cuMemHostGetFlags(unsigned int *pFlags, void *p)
+{
+        struct dcu_context *context;
+        struct dcu_range range;
+        CUresult r = dcu_enter(&context);
+
+        if (r != CUDA_SUCCESS)
+                return r;
+        if (!pFlags || !dcu_range_find((uintptr_t)p, &range) || !is_host_kind(range.kind))
+                return CUDA_ERROR_INVALID_VALUE;
+        *pFlags = range.flags;
+        return CUDA_SUCCESS;
+}
+
+static CUresult host_register(void *p, size_t bytes, unsigned int flags)
+{
+        struct dcu_context *context;
+        struct dcu_range range = {.base = (uintptr_t)p, .size = bytes, .kind = DCU_RANGE_REGISTERED};
+        struct dcu_range known;
+        CUresult r = dcu_enter(&context);
+
+        if (r != CUDA_SUCCESS)
+                return r;
+        if (!p || bytes == 0 || bytes > UINTPTR_MAX - (uintptr_t)p || (flags & ~(unsigned int)REGISTER_FLAGS))
+                return CUDA_ERROR_INVALID_VALUE;
+        if (flags & (CU_MEMHOSTREGISTER_DEVICEMAP | CU_MEMHOSTREGISTER_IOMEMORY))
+                return CUDA_ERROR_NOT_SUPPORTED;
+        if (dcu_range_find(range.base, &known) && known.kind != DCU_RANGE_REGISTERED)
+                return CUDA_ERROR_INVALID_VALUE;
+        range.owner = context;
+        r = dcu_range_add(&range);
+        return r == CUDA_ERROR_INVALID_VALUE ? CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED : r;
+}
+
+CUresult cuMemHostRegister(void *p, size_t bytesize, unsigned int Flags)
+{
+        return host_register(p, bytesize, Flags);
+}
+
+CUresult cuMemHostRegister_v2(void *p, size_t bytesize, unsigned int Flags)
+{
+        return host_register(p, bytesize, Flags);
+}
+
+CUresult cuMemHostUnregister(void *p)
+{
+        struct dcu_context *context;
+        struct dcu_range range;
+        CUresult r = dcu_enter_any(&context);
+
+        if (r != CUDA_SUCCESS)
+                return r;
+        if (!p)
+                return CUDA_ERROR_INVALID_VALUE;
+        if (dcu_range_remove((uintptr_t)p, 1u << DCU_RANGE_REGISTERED, &range))
+                return CUDA_SUCCESS;
+        return dcu_range_find((uintptr_t)p, &range) ? CUDA_ERROR_INVALID_VALUE : CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED;
+}

@@ -1,0 +1,75 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * JIT options of cuModuleLoadDataEx and cuLibraryLoadData
+ *
+ * Values are passed in an array of pointers whose cells hold either the value itself or a pointer to a buffer. Sizes
+ * come back as the number of bytes written, the ending NUL included, and 0 for an empty log.
+ */
+#include <string.h>
+#include <time.h>
+
+#include "cuda/jit.h"
+
+static uint64_t now_ns(void)
+{
+        struct timespec t;
+
+        clock_gettime(CLOCK_MONOTONIC, &t);
+        return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+}
+
+CUresult dcu_jit_begin(struct dcu_jit *jit, unsigned int count, const CUjit_option *options, void **values)
+{
+        if (count && (!options || !values))
+                return CUDA_ERROR_INVALID_VALUE;
+        for (unsigned int i = 0; i < count; i++) {
+                if ((unsigned int)options[i] >= CU_JIT_NUM_OPTIONS)
+                        return CUDA_ERROR_INVALID_VALUE;
+        }
+        *jit = (struct dcu_jit){count, options, values, now_ns()};
+        return CUDA_SUCCESS;
+}
+
+static void **value_of(const struct dcu_jit *jit, CUjit_option option)
+{
+        for (unsigned int i = 0; i < jit->count; i++) {
+                if (jit->options[i] == option)
+                        return &jit->values[i];
+        }
+        return NULL;
+}
+
+int dcu_jit_wants_log(const struct dcu_jit *jit)
+{
+        return value_of(jit, CU_JIT_ERROR_LOG_BUFFER) || value_of(jit, CU_JIT_INFO_LOG_BUFFER);
+}
+
+static void put_log(struct dcu_jit *jit, CUjit_option buffer_option, CUjit_option size_option, const char *log)
+{
+        void **buffer = value_of(jit, buffer_option), **size = value_of(jit, size_option);
+        size_t room = size ? (size_t)*size : 0, length = strlen(log);
+
+        if (!buffer || !*buffer || room == 0) {
+                if (size)
+                        *size = NULL;
+                return;
+        }
+        if (length >= room)
+                length = room - 1;
+        memcpy(*buffer, log, length);
+        ((char *)*buffer)[length] = '\0';
+        *size = (void *)(length ? length + 1 : 0);
+}
+
+void dcu_jit_finish(struct dcu_jit *jit, int ok, const char *log)
+{
+        void **wall = value_of(jit, CU_JIT_WALL_TIME);
+        float ms = (float)((double)(now_ns() - jit->start_ns) * 1e-6);
+
+        if (!log)
+                log = "";
+        put_log(jit, CU_JIT_INFO_LOG_BUFFER, CU_JIT_INFO_LOG_BUFFER_SIZE_BYTES, ok ? log : "");
+        put_log(jit, CU_JIT_ERROR_LOG_BUFFER, CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES, ok ? "" : log);
+        if (wall)
+                memcpy(wall, &ms, sizeof(ms)); /* the value itself, in the pointer's cell */
+}

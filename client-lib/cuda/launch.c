@@ -1,0 +1,320 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Launches
+ *
+ * The hot path: no lock, no system call, no allocation up to 4 KiB of parameters. Everything that CUDA reports at once
+ * is found here, before anything is sent: handles, dimensions, shared memory, missing parameters. What a kernel does
+ * wrong while it runs comes back as the session's sticky error.
+ *
+ * Parameters are copied by the layout that came with the kernel, so the daemon gets one packed block.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "cuda/module.h"
+#include "cuda/occupancy.h"
+#include "cuda/stream.h"
+
+#define PARAMS_ON_STACK 4096u
+#define CLUSTER_MAX 8u
+
+struct launch {
+        CUfunction function;
+        unsigned int grid[3], block[3];
+        unsigned int shared_bytes;
+        CUstream stream;
+        void **params, **extra;
+        int cooperative;
+};
+
+static int dimensions_valid(const struct launch *l)
+{
+        static const CUdevice_attribute block_limit[3] = {CU_DEVICE_ATTRIBUTE_MAX_BLOCK_DIM_X,
+                CU_DEVICE_ATTRIBUTE_MAX_BLOCK_DIM_Y, CU_DEVICE_ATTRIBUTE_MAX_BLOCK_DIM_Z};
+        static const CUdevice_attribute grid_limit[3] = {CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_X,
+                CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_Y, CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_Z};
+
+        for (int i = 0; i < 3; i++) {
+                /* zero wraps around and is too large as well */
+                if (l->block[i] - 1 >= (unsigned int)dcu_attribute(block_limit[i]) ||
+                        l->grid[i] - 1 >= (unsigned int)dcu_attribute(grid_limit[i]))
+                        return 0;
+        }
+        return 1;
+}
+
+static CUresult check_size(const struct launch *l, const struct dcu_entry *entry)
+{
+        unsigned int threads;
+
+        if (!dimensions_valid(l))
+                return CUDA_ERROR_INVALID_VALUE;
+        threads = l->block[0] * l->block[1] * l->block[2];
+        if (threads > (unsigned int)dcu_attribute(CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_BLOCK))
+                return CUDA_ERROR_INVALID_VALUE;
+        if (l->shared_bytes > (unsigned int)atomic_load_explicit(&entry->max_dynamic_shared, memory_order_relaxed))
+                return CUDA_ERROR_INVALID_VALUE;
+        if (threads > entry->info.max_threads) {
+                struct dcu_occupancy_device device;
+
+                dcu_occupancy_device(&device);
+                return dcu_occupancy_registers_fit(&device, (int)entry->info.registers, (int)threads)
+                               ? CUDA_ERROR_INVALID_VALUE
+                               : CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES;
+        }
+        return CUDA_SUCCESS;
+}
+
+/* All blocks of a cooperative grid have to be resident at once. */
+static CUresult check_cooperative(const struct launch *l, const struct dcu_entry *entry)
+{
+        struct dcu_occupancy_device device;
+        struct dcu_occupancy_kernel kernel;
+        uint64_t blocks = (uint64_t)l->grid[0] * l->grid[1], room;
+
+        if (!dcu_attribute(CU_DEVICE_ATTRIBUTE_COOPERATIVE_LAUNCH))
+                return CUDA_ERROR_NOT_SUPPORTED;
+        dcu_occupancy_device(&device);
+        dcu_occupancy_kernel(entry, &kernel);
+        room = (uint64_t)dcu_occupancy_blocks(
+                       &device, &kernel, (int)(l->block[0] * l->block[1] * l->block[2]), l->shared_bytes) *
+               (uint64_t)dcu_attribute(CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT);
+        return blocks > room || blocks * l->grid[2] > room ? CUDA_ERROR_COOPERATIVE_LAUNCH_TOO_LARGE : CUDA_SUCCESS;
+}
+
+/* The buffer and size of an `extra` list, NULL and 0 if it has none. */
+static CUresult read_extra(void **extra, const void **ret_buffer, size_t *ret_size)
+{
+        const void *buffer = NULL;
+        const size_t *size = NULL;
+
+        for (unsigned int i = 0; extra[i] != CU_LAUNCH_PARAM_END; i += 2) {
+                if (extra[i] == CU_LAUNCH_PARAM_BUFFER_POINTER)
+                        buffer = extra[i + 1];
+                else if (extra[i] == CU_LAUNCH_PARAM_BUFFER_SIZE)
+                        size = extra[i + 1];
+                else
+                        return CUDA_ERROR_INVALID_VALUE;
+        }
+        if (!buffer != !size)
+                return CUDA_ERROR_INVALID_VALUE;
+        *ret_buffer = buffer;
+        *ret_size = size ? *size : 0;
+        return CUDA_SUCCESS;
+}
+
+static CUresult pack_extra(const struct dsc_kernel *kernel, void **extra, uint8_t *packed)
+{
+        const void *buffer;
+        size_t size;
+        CUresult r = read_extra(extra, &buffer, &size);
+
+        if (r != CUDA_SUCCESS)
+                return r;
+        if (size > kernel->params_size)
+                return CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES;
+        if (size)
+                memcpy(packed, buffer, size);
+        memset(packed + size, 0, kernel->params_size - size);
+        return CUDA_SUCCESS;
+}
+
+static CUresult pack_params(const struct dsc_kernel *kernel, void **params, uint8_t *packed)
+{
+        for (uint32_t i = 0; i < kernel->n_params; i++) {
+                if (!params[i])
+                        return CUDA_ERROR_INVALID_VALUE;
+                memcpy(packed + kernel->params[i].offset, params[i], kernel->params[i].size);
+        }
+        return CUDA_SUCCESS;
+}
+
+static CUresult pack(const struct launch *l, const struct dsc_kernel *kernel, uint8_t *packed)
+{
+        if (l->params && l->extra)
+                return CUDA_ERROR_INVALID_VALUE;
+        if (l->extra)
+                return pack_extra(kernel, l->extra, packed);
+        if (kernel->n_params == 0)
+                return CUDA_SUCCESS;
+        return l->params ? pack_params(kernel, l->params, packed) : CUDA_ERROR_INVALID_VALUE;
+}
+
+static CUresult send(const struct launch *l, const struct dcu_entry *entry, uint32_t slot, const uint8_t *packed)
+{
+        const struct dsc_launch message = {
+                .kernel = entry->info.id,
+                .grid = {l->grid[0], l->grid[1], l->grid[2]},
+                .block = {l->block[0], l->block[1], l->block[2]},
+                .shared_bytes = l->shared_bytes,
+                .params = packed,
+                .params_size = entry->info.params_size,
+        };
+        CUresult r = dcu_result(dsc_launch(dcu.session, slot, &message));
+
+        if (r == CUDA_SUCCESS && __builtin_expect(dcu.launch_blocking, 0))
+                r = dcu_stream_drain(slot);
+        return r;
+}
+
+static CUresult pack_and_send(const struct launch *l, const struct dcu_entry *entry, uint32_t slot)
+{
+        uint8_t on_stack[PARAMS_ON_STACK], *packed = on_stack;
+        CUresult r;
+
+        if (entry->info.params_size > sizeof(on_stack)) {
+                packed = malloc(entry->info.params_size);
+                if (!packed)
+                        return CUDA_ERROR_OUT_OF_MEMORY;
+        }
+        /* the gaps between parameters go to the device too: they must not carry the stack's old contents */
+        memset(packed, 0, entry->info.params_size);
+        r = pack(l, &entry->info, packed);
+        if (r == CUDA_SUCCESS)
+                r = send(l, entry, slot, packed);
+        if (packed != on_stack)
+                free(packed);
+        return r;
+}
+
+static CUresult launch(const struct launch *l)
+{
+        struct dcu_context *context, *owner, *stream_owner;
+        struct dcu_entry *entry;
+        uint32_t slot;
+        CUresult r = dcu_enter(&context);
+
+        if (r != CUDA_SUCCESS)
+                return r;
+        entry = dcu_entry_of(l->function, &owner);
+        if (!entry)
+                return CUDA_ERROR_INVALID_HANDLE;
+        r = check_size(l, entry);
+        if (r == CUDA_SUCCESS && l->cooperative)
+                r = check_cooperative(l, entry);
+        if (r == CUDA_SUCCESS)
+                r = dcu_stream_slot(l->stream, context, &slot, &stream_owner);
+        if (r != CUDA_SUCCESS)
+                return r;
+        if (owner && owner != stream_owner)
+                return CUDA_ERROR_INVALID_HANDLE;
+        if (__builtin_expect(atomic_load_explicit(&entry->epoch, memory_order_acquire) !=
+                                     atomic_load_explicit(&dcu.epoch, memory_order_relaxed),
+                    0)) {
+                r = dcu_entry_reload(entry);
+                if (r != CUDA_SUCCESS)
+                        return r;
+        }
+        return pack_and_send(l, entry, slot);
+}
+
+CUresult cuLaunchKernel(CUfunction f, unsigned int gridDimX, unsigned int gridDimY, unsigned int gridDimZ,
+        unsigned int blockDimX, unsigned int blockDimY, unsigned int blockDimZ, unsigned int sharedMemBytes,
+        CUstream hStream, void **kernelParams, void **extra)
+{
+        const struct launch l = {f, {gridDimX, gridDimY, gridDimZ}, {blockDimX, blockDimY, blockDimZ}, sharedMemBytes,
+                hStream, kernelParams, extra, 0};
+
+        return launch(&l);
+}
+
+CUresult cuLaunchCooperativeKernel(CUfunction f, unsigned int gridDimX, unsigned int gridDimY, unsigned int gridDimZ,
+        unsigned int blockDimX, unsigned int blockDimY, unsigned int blockDimZ, unsigned int sharedMemBytes,
+        CUstream hStream, void **kernelParams)
+{
+        const struct launch l = {f, {gridDimX, gridDimY, gridDimZ}, {blockDimX, blockDimY, blockDimZ}, sharedMemBytes,
+                hStream, kernelParams, NULL, 1};
+
+        return launch(&l);
+}
+
+/* Clusters of one block are no clusters; larger ones have to divide the grid, and are not supported. */
+static CUresult check_cluster(const struct launch *l, const unsigned int size[3])
+{
+        uint64_t blocks = (uint64_t)size[0] * size[1] * size[2];
+
+        if (size[0] == 0 || size[1] == 0 || size[2] == 0 || blocks > CLUSTER_MAX)
+                return CUDA_ERROR_INVALID_CLUSTER_SIZE;
+        for (int i = 0; i < 3; i++) {
+                if (l->grid[i] % size[i] != 0)
+                        return CUDA_ERROR_INVALID_CLUSTER_SIZE;
+        }
+        return blocks > 1 ? CUDA_ERROR_NOT_SUPPORTED : CUDA_SUCCESS;
+}
+
+/*
+ * Hints are taken and have no effect: caching, priorities and the order of launches are the daemon's business, and a
+ * kernel that may overlap its predecessor may as well not. What a program would wait for is refused.
+ */
+static CUresult apply_attribute(struct launch *l, const CUlaunchAttribute *attribute)
+{
+        const CUlaunchAttributeValue *value = &attribute->value;
+
+        switch ((unsigned int)attribute->id) {
+        case CU_LAUNCH_ATTRIBUTE_IGNORE:
+        case CU_LAUNCH_ATTRIBUTE_ACCESS_POLICY_WINDOW:
+        case CU_LAUNCH_ATTRIBUTE_CLUSTER_SCHEDULING_POLICY_PREFERENCE:
+        case CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION:
+        case CU_LAUNCH_ATTRIBUTE_PRIORITY:
+        case CU_LAUNCH_ATTRIBUTE_MEM_SYNC_DOMAIN_MAP:
+        case CU_LAUNCH_ATTRIBUTE_MEM_SYNC_DOMAIN:
+        case CU_LAUNCH_ATTRIBUTE_NVLINK_UTIL_CENTRIC_SCHEDULING:
+                return CUDA_SUCCESS;
+        case CU_LAUNCH_ATTRIBUTE_COOPERATIVE:
+                l->cooperative = value->cooperative != 0;
+                return CUDA_SUCCESS;
+        case CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION:
+        case CU_LAUNCH_ATTRIBUTE_PREFERRED_CLUSTER_DIMENSION: {
+                const unsigned int size[3] = {value->clusterDim.x, value->clusterDim.y, value->clusterDim.z};
+
+                return check_cluster(l, size);
+        }
+        case CU_LAUNCH_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT:
+                return value->sharedMemCarveout > CU_SHAREDMEM_CARVEOUT_MAX_SHARED ||
+                                       (int)value->sharedMemCarveout < CU_SHAREDMEM_CARVEOUT_DEFAULT
+                               ? CUDA_ERROR_INVALID_VALUE
+                               : CUDA_SUCCESS;
+        case CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_EVENT:
+        case CU_LAUNCH_ATTRIBUTE_LAUNCH_COMPLETION_EVENT:
+        case CU_LAUNCH_ATTRIBUTE_DEVICE_UPDATABLE_KERNEL_NODE:
+                return CUDA_ERROR_NOT_SUPPORTED;
+        default:
+                return CUDA_ERROR_INVALID_VALUE;
+        }
+}
+
+CUresult cuLaunchKernelEx(const CUlaunchConfig *config, CUfunction f, void **kernelParams, void **extra)
+{
+        struct dcu_context *context;
+        struct launch l;
+        CUresult r = dcu_enter(&context);
+
+        if (r != CUDA_SUCCESS)
+                return r;
+        if (!config || (config->numAttrs && !config->attrs))
+                return CUDA_ERROR_INVALID_VALUE;
+        l = (struct launch){f, {config->gridDimX, config->gridDimY, config->gridDimZ},
+                {config->blockDimX, config->blockDimY, config->blockDimZ}, config->sharedMemBytes, config->hStream,
+                kernelParams, extra, 0};
+        for (unsigned int i = 0; i < config->numAttrs; i++) {
+                r = apply_attribute(&l, &config->attrs[i]);
+                if (r != CUDA_SUCCESS)
+                        return r;
+        }
+        return launch(&l);
+}
+
+/* Marks for a profiler, and there is none to see them. */
+CUresult cuProfilerStart(void)
+{
+        struct dcu_context *context;
+
+        return dcu_enter(&context);
+}
+
+CUresult cuProfilerStop(void)
+{
+        struct dcu_context *context;
+
+        return dcu_enter(&context);
+}

@@ -1,0 +1,108 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Device memory: allocate, free, ask
+ */
+#include "cuda/context.h"
+#include "cuda/range.h"
+
+#define PITCH_ALIGN 512u
+
+static CUresult allocate(struct dcu_context *context, size_t bytes, CUdeviceptr *ret)
+{
+        struct dcu_range range = {.size = bytes, .kind = DCU_RANGE_DEVICE, .sync_memops = 1, .owner = context};
+        CUresult r = dcu_result(dsc_mem_alloc(dcu.session, bytes, &range.base));
+
+        if (r != CUDA_SUCCESS)
+                return r;
+        r = dcu_range_add(&range);
+        if (r != CUDA_SUCCESS) {
+                (void)dsc_mem_free(dcu.session, range.base);
+                return r;
+        }
+        *ret = range.base;
+        return CUDA_SUCCESS;
+}
+
+CUresult cuMemAlloc_v2(CUdeviceptr *dptr, size_t bytesize)
+{
+        struct dcu_context *context;
+        CUresult r = dcu_enter(&context);
+
+        if (r != CUDA_SUCCESS)
+                return r;
+        if (!dptr)
+                return CUDA_ERROR_INVALID_VALUE;
+        *dptr = 0;
+        return bytesize ? allocate(context, bytesize, dptr) : CUDA_ERROR_INVALID_VALUE;
+}
+
+CUresult cuMemAllocPitch_v2(
+        CUdeviceptr *dptr, size_t *pPitch, size_t WidthInBytes, size_t Height, unsigned int ElementSizeBytes)
+{
+        struct dcu_context *context;
+        size_t pitch, bytes;
+        CUresult r = dcu_enter(&context);
+
+        if (r != CUDA_SUCCESS)
+                return r;
+        if (!dptr || !pPitch || WidthInBytes == 0 || Height == 0)
+                return CUDA_ERROR_INVALID_VALUE;
+        if (ElementSizeBytes != 4 && ElementSizeBytes != 8 && ElementSizeBytes != 16)
+                return CUDA_ERROR_INVALID_VALUE;
+        if (WidthInBytes > SIZE_MAX - PITCH_ALIGN)
+                return CUDA_ERROR_OUT_OF_MEMORY;
+        pitch = (WidthInBytes + PITCH_ALIGN - 1) & ~(size_t)(PITCH_ALIGN - 1);
+        if (__builtin_mul_overflow(pitch, Height, &bytes))
+                return CUDA_ERROR_OUT_OF_MEMORY;
+        r = allocate(context, bytes, dptr);
+        if (r == CUDA_SUCCESS)
+                *pPitch = pitch;
+        return r;
+}
+
+CUresult cuMemFree_v2(CUdeviceptr dptr)
+{
+        struct dcu_context *context;
+        struct dcu_range range;
+        CUresult r = dcu_enter_any(&context);
+
+        if (r != CUDA_SUCCESS || dptr == 0)
+                return r;
+        if (!dcu_range_remove(dptr, 1u << DCU_RANGE_DEVICE, &range))
+                return CUDA_ERROR_INVALID_VALUE;
+        return dcu_result(dsc_mem_free(dcu.session, dptr));
+}
+
+CUresult cuMemGetInfo_v2(size_t *free, size_t *total)
+{
+        struct dcu_context *context;
+        uint64_t f, t;
+        CUresult r = dcu_enter(&context);
+
+        if (r == CUDA_SUCCESS)
+                r = dcu_result(dsc_mem_info(dcu.session, &f, &t));
+        if (r != CUDA_SUCCESS)
+                return r;
+        if (free)
+                *free = f;
+        if (total)
+                *total = t;
+        return CUDA_SUCCESS;
+}
+
+CUresult cuMemGetAddressRange_v2(CUdeviceptr *pbase, size_t *psize, CUdeviceptr dptr)
+{
+        struct dcu_context *context;
+        struct dcu_range range;
+        CUresult r = dcu_enter(&context);
+
+        if (r != CUDA_SUCCESS)
+                return r;
+        if (!dcu_range_find(dptr, &range))
+                return CUDA_ERROR_NOT_FOUND;
+        if (pbase)
+                *pbase = range.base;
+        if (psize)
+                *psize = range.size;
+        return CUDA_SUCCESS;
+}

@@ -1,0 +1,130 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Memsets
+ */
+#include "cuda/context.h"
+#include "cuda/range.h"
+#include "cuda/stream.h"
+
+struct fill {
+        CUdeviceptr dst;
+        size_t pitch; /* 0: one row */
+        uint32_t value, element;
+        size_t width, height; /* elements, rows */
+};
+
+/* Bytes from the first to the last; 0 when the rows overlap, are not aligned, or do not fit into the address space. */
+static uint64_t extent(const struct fill *fill, uint64_t row)
+{
+        uint64_t bytes;
+
+        if (fill->dst % fill->element != 0 ||
+                (fill->height > 1 && (fill->pitch % fill->element != 0 || row > fill->pitch)))
+                return 0;
+        if (__builtin_mul_overflow(fill->height - 1, fill->pitch, &bytes) || __builtin_add_overflow(bytes, row, &bytes))
+                return 0;
+        return bytes;
+}
+
+static CUresult submit(const struct fill *fill, uint64_t row, uint32_t slot, int sync, enum dcu_place place)
+{
+        const struct dsc_memset message = {
+                .dst = fill->dst,
+                .value = fill->value,
+                .element_size = fill->element,
+                .width = row,
+                .height = fill->height,
+                .pitch = fill->height > 1 ? fill->pitch : row,
+        };
+        CUresult r = dcu_result(dsc_memset(dcu.session, slot, &message));
+
+        if (r != CUDA_SUCCESS || !sync)
+                return r;
+        if (place == DCU_PLACE_PINNED) /* the program may look at once */
+                return dcu_result(dsc_wait(dcu.session, slot, dsc_stream_tail(dcu.session, slot)));
+        return dcu_stream_settle(slot);
+}
+
+static CUresult fill_memory(const struct fill *fill, CUstream stream, int sync)
+{
+        struct dcu_context *context, *owner;
+        enum dcu_place place;
+        uint64_t row, bytes;
+        uint32_t slot;
+        CUresult r = dcu_enter(&context);
+
+        if (r == CUDA_SUCCESS)
+                r = dcu_stream_slot(stream, context, &slot, &owner);
+        if (r != CUDA_SUCCESS || fill->width == 0 || fill->height == 0)
+                return r;
+        if (__builtin_mul_overflow(fill->width, fill->element, &row))
+                return CUDA_ERROR_INVALID_VALUE;
+        bytes = extent(fill, row);
+        place = bytes ? dcu_place_of(fill->dst, bytes) : DCU_PLACE_BAD;
+        if (place != DCU_PLACE_DEVICE && place != DCU_PLACE_PINNED)
+                return CUDA_ERROR_INVALID_VALUE;
+        return submit(fill, row, slot, sync, place);
+}
+
+CUresult cuMemsetD8_v2(CUdeviceptr dstDevice, unsigned char uc, size_t N)
+{
+        return fill_memory(&(struct fill){dstDevice, 0, uc, 1, N, 1}, NULL, 1);
+}
+
+CUresult cuMemsetD16_v2(CUdeviceptr dstDevice, unsigned short us, size_t N)
+{
+        return fill_memory(&(struct fill){dstDevice, 0, us, 2, N, 1}, NULL, 1);
+}
+
+CUresult cuMemsetD32_v2(CUdeviceptr dstDevice, unsigned int ui, size_t N)
+{
+        return fill_memory(&(struct fill){dstDevice, 0, ui, 4, N, 1}, NULL, 1);
+}
+
+CUresult cuMemsetD2D8_v2(CUdeviceptr dstDevice, size_t dstPitch, unsigned char uc, size_t Width, size_t Height)
+{
+        return fill_memory(&(struct fill){dstDevice, dstPitch, uc, 1, Width, Height}, NULL, 1);
+}
+
+CUresult cuMemsetD2D16_v2(CUdeviceptr dstDevice, size_t dstPitch, unsigned short us, size_t Width, size_t Height)
+{
+        return fill_memory(&(struct fill){dstDevice, dstPitch, us, 2, Width, Height}, NULL, 1);
+}
+
+CUresult cuMemsetD2D32_v2(CUdeviceptr dstDevice, size_t dstPitch, unsigned int ui, size_t Width, size_t Height)
+{
+        return fill_memory(&(struct fill){dstDevice, dstPitch, ui, 4, Width, Height}, NULL, 1);
+}
+
+CUresult cuMemsetD8Async(CUdeviceptr dstDevice, unsigned char uc, size_t N, CUstream hStream)
+{
+        return fill_memory(&(struct fill){dstDevice, 0, uc, 1, N, 1}, hStream, 0);
+}
+
+CUresult cuMemsetD16Async(CUdeviceptr dstDevice, unsigned short us, size_t N, CUstream hStream)
+{
+        return fill_memory(&(struct fill){dstDevice, 0, us, 2, N, 1}, hStream, 0);
+}
+
+CUresult cuMemsetD32Async(CUdeviceptr dstDevice, unsigned int ui, size_t N, CUstream hStream)
+{
+        return fill_memory(&(struct fill){dstDevice, 0, ui, 4, N, 1}, hStream, 0);
+}
+
+CUresult cuMemsetD2D8Async(
+        CUdeviceptr dstDevice, size_t dstPitch, unsigned char uc, size_t Width, size_t Height, CUstream hStream)
+{
+        return fill_memory(&(struct fill){dstDevice, dstPitch, uc, 1, Width, Height}, hStream, 0);
+}
+
+CUresult cuMemsetD2D16Async(
+        CUdeviceptr dstDevice, size_t dstPitch, unsigned short us, size_t Width, size_t Height, CUstream hStream)
+{
+        return fill_memory(&(struct fill){dstDevice, dstPitch, us, 2, Width, Height}, hStream, 0);
+}
+
+CUresult cuMemsetD2D32Async(
+        CUdeviceptr dstDevice, size_t dstPitch, unsigned int ui, size_t Width, size_t Height, CUstream hStream)
+{
+        return fill_memory(&(struct fill){dstDevice, dstPitch, ui, 4, Width, Height}, hStream, 0);
+}

@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The table of entry points by base name, introduction version and default stream
+ */
+#pragma once
+
+#include <stddef.h>
+
+struct dcu_proc {
+        const char *base;   /* cuMemAlloc */
+        const char *symbol; /* cuMemAlloc_v2 */
+        void *function;
+        int version;    /* 3020: in CUDA 3.2 this ABI came */
+        int per_thread; /* the _ptds or _ptsz variant */
+};
+
+/* Sorted by base, then version, then per_thread; generated from the toolkit's headers. */
+extern const struct dcu_proc dcu_procs[];
+extern const size_t dcu_n_procs;

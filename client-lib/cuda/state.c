@@ -1,0 +1,154 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * cuInit and the life of the library in its process
+ *
+ * cuInit connects to the daemon: a process without a daemon learns it there, as one without a GPU does
+ * (CUDA_ERROR_NO_DEVICE). The driver implements CUDA_VISIBLE_DEVICES, so this library does. A forked child gets
+ * CUDA_ERROR_NOT_INITIALIZED from everything, a caller that comes after the library's destructor
+ * CUDA_ERROR_DEINITIALIZED, without a lock being taken in either case.
+ */
+#include <ctype.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+#include "cuda/object.h"
+#include "cuda/state.h"
+
+struct dcu_state dcu = {.epoch = 1, .lock = PTHREAD_MUTEX_INITIALIZER};
+
+static pthread_mutex_t init_lock = PTHREAD_MUTEX_INITIALIZER;
+
+CUresult dcu_phase_error(int phase)
+{
+        return phase == DCU_EXITED ? CUDA_ERROR_DEINITIALIZED : CUDA_ERROR_NOT_INITIALIZED;
+}
+
+static void after_fork_in_child(void)
+{
+        if (atomic_load(&dcu.phase) == DCU_READY)
+                atomic_store(&dcu.phase, DCU_FORKED);
+}
+
+__attribute__((destructor)) static void library_exit(void)
+{
+        if (atomic_load(&dcu.phase) == DCU_READY)
+                atomic_store(&dcu.phase, DCU_EXITED);
+}
+
+/* One entry of CUDA_VISIBLE_DEVICES names the device: its ordinal 0, or a prefix of its UUID after "GPU-". */
+static int entry_names_device(const char *entry, size_t length, const uint8_t uuid[16])
+{
+        char text[41], *end;
+        size_t n = 0;
+
+        if (length > 4 && strncasecmp(entry, "GPU-", 4) == 0) {
+                for (int i = 0; i < 16; i++)
+                        n += (size_t)snprintf(text + n, sizeof(text) - n, "%s%02x",
+                                i == 4 || i == 6 || i == 8 || i == 10 ? "-" : "", uuid[i]);
+                return length - 4 <= n && strncasecmp(entry + 4, text, length - 4) == 0;
+        }
+        if (length == 0 || !isdigit((unsigned char)entry[0]))
+                return 0;
+        return strtol(entry, &end, 10) == 0 && end == entry + length;
+}
+
+int dcu_visible_devices(const char *variable, const uint8_t uuid[16])
+{
+        int found = 0;
+
+        if (!variable)
+                return 1;
+        while (*variable) {
+                size_t skip = strspn(variable, " \t"), length;
+
+                variable += skip;
+                length = strcspn(variable, ", \t");
+                if (!entry_names_device(variable, length, uuid))
+                        break; /* an invalid entry hides itself and all after it */
+                if (found++)
+                        return 0; /* the same device twice hides everything */
+                variable += length;
+                variable += strspn(variable, " \t");
+                if (*variable == ',')
+                        variable++;
+        }
+        return found;
+}
+
+static int flag_from_environment(const char *name)
+{
+        const char *value = getenv(name);
+
+        return value && value[0] && strcmp(value, "0") != 0;
+}
+
+static CUresult initialise(void)
+{
+        static int atfork_registered;
+        const char *loading = getenv("CUDA_MODULE_LOADING");
+        int r = 0;
+
+        dcu.session = dsc_get(&r);
+        if (!dcu.session)
+                return r ? dcu_result(r) : CUDA_ERROR_NO_DEVICE;
+        dcu.device = dsc_device(dcu.session);
+        dcu.n_devices = dcu_visible_devices(getenv("CUDA_VISIBLE_DEVICES"), dcu.device->uuid);
+        if (dcu.n_devices == 0)
+                return CUDA_ERROR_NO_DEVICE;
+        dcu.launch_blocking = flag_from_environment("CUDA_LAUNCH_BLOCKING");
+        dcu.eager_loading = loading && strcmp(loading, "EAGER") == 0;
+        if (!dcu_objects_start())
+                return CUDA_ERROR_OUT_OF_MEMORY;
+        if (!atfork_registered && pthread_atfork(NULL, NULL, after_fork_in_child) != 0)
+                return CUDA_ERROR_OUT_OF_MEMORY;
+        atfork_registered = 1;
+        atomic_store_explicit(&dcu.phase, DCU_READY, memory_order_release);
+        return CUDA_SUCCESS;
+}
+
+CUresult cuInit(unsigned int Flags)
+{
+        CUresult r = CUDA_SUCCESS;
+        int phase = atomic_load(&dcu.phase);
+
+        if (Flags != 0)
+                return CUDA_ERROR_INVALID_VALUE;
+        if (phase == DCU_FORKED || phase == DCU_EXITED)
+                return dcu_phase_error(phase);
+        pthread_mutex_lock(&init_lock);
+        if (atomic_load(&dcu.phase) != DCU_READY)
+                r = initialise();
+        pthread_mutex_unlock(&init_lock);
+        return r;
+}
+
+CUresult cuDriverGetVersion(int *driverVersion)
+{
+        if (!driverVersion)
+                return CUDA_ERROR_INVALID_VALUE;
+        *driverVersion = DCU_DRIVER_VERSION;
+        return CUDA_SUCCESS;
+}
+
+int dcu_attribute(CUdevice_attribute attribute)
+{
+        unsigned int i = (unsigned int)attribute;
+
+        return i < dcu.device->n_attributes && i < sizeof(dcu.device->attributes) / sizeof(dcu.device->attributes[0])
+                       ? dcu.device->attributes[i]
+                       : 0;
+}
+
+CUresult dcu_check_device(CUdevice dev)
+{
+        return dev >= 0 && dev < dcu.n_devices ? CUDA_SUCCESS : CUDA_ERROR_INVALID_DEVICE;
+}
+
+int dcu_unsupported(const char *name)
+{
+        if (flag_from_environment("DETSHARE_DEBUG"))
+                fprintf(stderr, "detshare: %s is not supported\n", name);
+        return CUDA_ERROR_NOT_SUPPORTED;
+}

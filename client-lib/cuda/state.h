@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What the process has of CUDA: initialised or not, its session, its device
+ *
+ * A process passes from NEW through READY (cuInit) to one of two ends: FORKED in the child of a process that had
+ * initialised, where CUDA cannot be used, and EXITED once the library's destructors have run. Every entry point asks
+ * dcu_enter_process() first; after READY, `session` and `device` never change, so that they are read without a lock.
+ *
+ * `epoch` counts resets of the session: code handed to the daemon in an earlier epoch is gone there and is loaded
+ * again.
+ */
+#pragma once
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdint.h>
+
+#include "core/core.h"
+#include "cuda/api.h"
+
+enum dcu_phase { DCU_NEW, DCU_READY, DCU_FORKED, DCU_EXITED };
+
+struct dcu_state {
+        _Atomic int phase;
+        _Atomic uint32_t epoch;
+        dsc_session *session;
+        const struct dsc_device *device;
+        int n_devices;        /* 0 or 1: what CUDA_VISIBLE_DEVICES leaves */
+        int launch_blocking;  /* CUDA_LAUNCH_BLOCKING */
+        int eager_loading;    /* CUDA_MODULE_LOADING=EAGER */
+        pthread_mutex_t lock; /* objects and contexts: creation, destruction, ownership lists */
+};
+
+extern struct dcu_state dcu;
+
+CUresult dcu_phase_error(int phase);
+
+/* CUDA_SUCCESS once cuInit has succeeded in this process. */
+static inline CUresult dcu_enter_process(void)
+{
+        int phase = atomic_load_explicit(&dcu.phase, memory_order_acquire);
+
+        return __builtin_expect(phase == DCU_READY, 1) ? CUDA_SUCCESS : dcu_phase_error(phase);
+}
+
+/* A core return value as the CUresult a program gets. */
+static inline CUresult dcu_result(int r)
+{
+        return r == 0 ? CUDA_SUCCESS : (CUresult)dsc_cuda(r);
+}
+
+/* Value of a device attribute, 0 for one the device does not report. */
+int dcu_attribute(CUdevice_attribute attribute);
+/* CUDA_ERROR_INVALID_DEVICE unless dev is a visible device. Call after dcu_enter_process(). */
+CUresult dcu_check_device(CUdevice dev);
+/* How many devices CUDA_VISIBLE_DEVICES (NULL: unset) leaves of the one with this UUID: 0 or 1. */
+int dcu_visible_devices(const char *variable, const uint8_t uuid[16]);
+/* Answers for names without an implementation; DETSHARE_DEBUG=1 names them on stderr. */
+int dcu_unsupported(const char *name);

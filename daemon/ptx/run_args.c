@@ -1,0 +1,362 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "ptx/run_args.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "util/alloc.h"
+#include "util/macro.h"
+
+#define MAX_BUFFER DS_GIB(4)
+
+enum kind {
+        KIND_UNSIGNED,
+        KIND_SIGNED,
+        KIND_FLOAT,
+};
+
+struct type {
+        char name[4];
+        uint8_t size;
+        uint8_t kind;
+};
+
+static const struct type types[] = {{"u8", 1, KIND_UNSIGNED}, {"s8", 1, KIND_SIGNED}, {"u16", 2, KIND_UNSIGNED},
+        {"s16", 2, KIND_SIGNED}, {"u32", 4, KIND_UNSIGNED}, {"s32", 4, KIND_SIGNED}, {"u64", 8, KIND_UNSIGNED},
+        {"s64", 8, KIND_SIGNED}, {"f16", 2, KIND_FLOAT}, {"f32", 4, KIND_FLOAT}, {"f64", 8, KIND_FLOAT}};
+
+struct buffer {
+        const struct type *type;
+        uint64_t count;
+        void *data;
+        int index; /* of the word */
+        bool print;
+};
+
+struct ds_run_args {
+        uint8_t *params;
+        struct buffer *buffers;
+        struct ds_interp_range *ranges;
+        size_t n;
+};
+
+struct reader {
+        char *message;
+        size_t size;
+        const char *word;
+};
+
+static int fail(const struct reader *reader, const char *what)
+{
+        snprintf(reader->message, reader->size, "argument '%.60s': %s", reader->word, what);
+        return -EINVAL;
+}
+
+/* --- half precision, for printing and filling -------------------------------------------------------------------- */
+static double half_to_double(uint16_t half)
+{
+        int exponent = half >> 10 & 31;
+        double fraction = half & 1023, value;
+
+        if (exponent == 31)
+                value = fraction ? __builtin_nan("") : __builtin_inf();
+        else if (exponent)
+                value = __builtin_ldexp(1024 + fraction, exponent - 25);
+        else
+                value = __builtin_ldexp(fraction, -24);
+        return half & 0x8000 ? -value : value;
+}
+
+/* Truncates: test data is written so that it fits. */
+static uint16_t double_to_half(double value)
+{
+        uint16_t sign = __builtin_signbit(value) ? 0x8000 : 0;
+        double magnitude = __builtin_fabs(value), fraction;
+        int exponent;
+
+        if (magnitude != magnitude)
+                return 0x7e00;
+        if (magnitude >= 65536)
+                return sign | 0x7c00;
+        if (magnitude < 0x1p-14)
+                return sign | (uint16_t)__builtin_ldexp(magnitude, 24);
+        fraction = __builtin_frexp(magnitude, &exponent);
+        return (uint16_t)(sign | ((exponent + 14) << 10 | ((uint32_t)__builtin_ldexp(fraction, 11) & 1023)));
+}
+
+/* --- values ------------------------------------------------------------------------------------------------------ */
+static void store_float(void *at, const struct type *type, double value)
+{
+        float narrow = (float)value;
+        uint16_t half = double_to_half(value);
+
+        if (type->size == 8)
+                memcpy(at, &value, sizeof(value));
+        else if (type->size == 4)
+                memcpy(at, &narrow, sizeof(narrow));
+        else
+                memcpy(at, &half, sizeof(half));
+}
+
+static void store_int(void *at, const struct type *type, uint64_t value)
+{
+        if (type->kind == KIND_FLOAT)
+                store_float(at, type, (double)value);
+        else
+                memcpy(at, &value, type->size);
+}
+
+/* A number at the word's end; false when it is none or does not fit the type */
+static bool parse_number(const char *text, const struct type *type, void *ret)
+{
+        char *end;
+        uint64_t value;
+
+        errno = 0;
+        if (type->kind == KIND_FLOAT) {
+                store_float(ret, type, strtod(text, &end));
+                return *text && !*end;
+        }
+        value = type->kind == KIND_SIGNED || *text == '-' ? (uint64_t)strtoll(text, &end, 0) : strtoull(text, &end, 0);
+        if (!*text || *end || errno)
+                return false;
+        memcpy(ret, &value, type->size);
+        if (type->size == 8)
+                return true;
+        if (type->kind == KIND_SIGNED || *text == '-')
+                return (int64_t)value >= -(INT64_C(1) << (type->size * 8 - 1)) &&
+                       (int64_t)value < INT64_C(1) << (type->size * 8 - 1);
+        return value < UINT64_C(1) << (type->size * 8);
+}
+
+static const struct type *parse_type(const char **text, const char *stops)
+{
+        size_t n = strcspn(*text, stops);
+
+        for (size_t i = 0; i < DS_ARRAY_SIZE(types); i++) {
+                if (strlen(types[i].name) == n && memcmp(types[i].name, *text, n) == 0) {
+                        *text += n;
+                        return &types[i];
+                }
+        }
+        return NULL;
+}
+
+static int parse_bytes(const struct reader *reader, const char *hex, uint8_t *ret, uint32_t size)
+{
+        if (strlen(hex) != (size_t)size * 2 || strspn(hex, "0123456789abcdefABCDEF") != (size_t)size * 2)
+                return fail(reader, "needs two hexadecimal digits per byte of the parameter");
+        for (uint32_t i = 0; i < size; i++) {
+                char digits[3] = {hex[i * 2], hex[i * 2 + 1], '\0'};
+
+                ret[i] = (uint8_t)strtoul(digits, NULL, 16);
+        }
+        return 0;
+}
+
+/* --- buffers ----------------------------------------------------------------------------------------------------- */
+/* The xorshift64* generator: the same seed gives the same buffer everywhere. */
+static uint64_t next_random(uint64_t *state)
+{
+        *state ^= *state >> 12;
+        *state ^= *state << 25;
+        *state ^= *state >> 27;
+        return *state * UINT64_C(2685821657736338717);
+}
+
+static void fill_random(struct buffer *buffer, uint64_t seed)
+{
+        uint64_t state = seed * 2 + 1;
+
+        for (uint64_t i = 0; i < buffer->count; i++) {
+                uint8_t *at = (uint8_t *)buffer->data + i * buffer->type->size;
+                uint64_t value = next_random(&state);
+
+                if (buffer->type->kind == KIND_FLOAT)
+                        store_float(at, buffer->type, (double)(value >> 53) / 1024 - 1);
+                else
+                        store_int(at, buffer->type, value);
+        }
+}
+
+static int fill(const struct reader *reader, struct buffer *buffer, const char *init)
+{
+        uint8_t value[8];
+        char *end;
+
+        if (!*init || strcmp(init, "zero") == 0)
+                return 0;
+        if (strncmp(init, "rand:", 5) == 0) {
+                uint64_t seed = strtoull(init + 5, &end, 0);
+
+                if (!init[5] || *end)
+                        return fail(reader, "rand: takes a number");
+                fill_random(buffer, seed);
+                return 0;
+        }
+        if (strcmp(init, "ramp") == 0) {
+                for (uint64_t i = 0; i < buffer->count; i++)
+                        store_int((uint8_t *)buffer->data + i * buffer->type->size, buffer->type, i);
+                return 0;
+        }
+        if (!parse_number(init, buffer->type, value))
+                return fail(reader, "the start value is zero, ramp, rand:SEED or a number of the type");
+        for (uint64_t i = 0; i < buffer->count; i++)
+                memcpy((uint8_t *)buffer->data + i * buffer->type->size, value, buffer->type->size);
+        return 0;
+}
+
+/* What stands behind `TYPE[` */
+static int parse_buffer(const struct reader *reader, const char *text, const struct type *type, struct buffer *buffer)
+{
+        char *end;
+
+        buffer->type = type;
+        buffer->count = strtoull(text, &end, 0);
+        if (end == text || *end != ']' || (end[1] && end[1] != '='))
+                return fail(reader, "a buffer is written TYPE[N] or TYPE[N]=INIT");
+        if (!buffer->count || buffer->count > MAX_BUFFER / type->size)
+                return fail(reader, "a buffer has at least 1 element and at most 4 GiB");
+        /* 256: what cuMemAlloc aligns to */
+        if (posix_memalign(&buffer->data, 256, DS_ALIGN_UP((size_t)buffer->count * type->size, (size_t)256)))
+                return fail(reader, "out of memory");
+        memset(buffer->data, 0, (size_t)buffer->count * type->size);
+        return fill(reader, buffer, end[1] ? end + 2 : "");
+}
+
+static int parse_word(
+        const struct reader *reader, struct ds_run_args *args, int index, const struct ds_interp_param *param)
+{
+        const char *text = reader->word;
+        bool print = strncmp(text, "out:", 4) == 0;
+        const struct type *type;
+        struct buffer *buffer;
+        int r;
+
+        if (strncmp(text, "bytes:", 6) == 0)
+                return parse_bytes(reader, text + 6, args->params + param->offset, param->size);
+        text += print ? 4 : 0;
+        type = parse_type(&text, ":[");
+        if (!type || !*text || (print && *text != '['))
+                return fail(reader, "not a TYPE:VALUE, bytes:HEX or [out:]TYPE[N]");
+        if (*text == ':') {
+                if (type->size != param->size)
+                        return fail(reader, "the parameter has another size");
+                if (!parse_number(text + 1, type, args->params + param->offset))
+                        return fail(reader, "the value does not fit the type");
+                return 0;
+        }
+        if (param->size != sizeof(uint64_t))
+                return fail(reader, "the parameter is not a pointer");
+        buffer = &args->buffers[args->n++];
+        buffer->index = index;
+        buffer->print = print;
+        r = parse_buffer(reader, text + 1, type, buffer);
+        memcpy(args->params + param->offset, &buffer->data, sizeof(buffer->data));
+        return r;
+}
+
+static int compare_ranges(const void *a, const void *b)
+{
+        const struct ds_interp_range *x = a, *y = b;
+
+        return x->va < y->va ? -1 : x->va > y->va;
+}
+
+int ds_run_args_new(const struct ds_interp_kernel_info *info, int argc, char *const *argv, char *message, size_t size,
+        struct ds_run_args **ret)
+{
+        ds_cleanup(ds_run_args_freep) struct ds_run_args *args = ds_alloc0(1, sizeof(*args));
+        struct reader reader = {message, size, ""};
+
+        if (argc < 0 || (uint32_t)argc != info->n_params) {
+                snprintf(message, size, "the kernel takes %u arguments, not %d", info->n_params, argc);
+                return -EINVAL;
+        }
+        snprintf(message, size, "out of memory");
+        if (!args)
+                return -ENOMEM;
+        args->params = ds_alloc0(info->params_size + 1, 1);
+        args->buffers = ds_alloc0((size_t)argc + 1, sizeof(*args->buffers));
+        args->ranges = ds_alloc0((size_t)argc + 1, sizeof(*args->ranges));
+        if (!args->params || !args->buffers || !args->ranges)
+                return -ENOMEM;
+        for (int i = 0; i < argc; i++) {
+                int r;
+
+                reader.word = argv[i];
+                r = parse_word(&reader, args, i, &info->params[i]);
+                if (r)
+                        return r;
+        }
+        for (size_t i = 0; i < args->n; i++)
+                args->ranges[i] = (struct ds_interp_range){.va = (uintptr_t)args->buffers[i].data,
+                        .size = args->buffers[i].count * args->buffers[i].type->size};
+        qsort(args->ranges, args->n, sizeof(*args->ranges), compare_ranges);
+        *ret = DS_TAKE_PTR(args);
+        return 0;
+}
+
+struct ds_run_args *ds_run_args_free(struct ds_run_args *args)
+{
+        if (!args)
+                return NULL;
+        for (size_t i = 0; i < args->n; i++)
+                free(args->buffers[i].data);
+        ds_free(args->params);
+        ds_free(args->buffers);
+        ds_free(args->ranges);
+        return ds_free(args);
+}
+
+const void *ds_run_args_params(const struct ds_run_args *args)
+{
+        return args->params;
+}
+
+const struct ds_interp_range *ds_run_args_ranges(const struct ds_run_args *args, size_t *ret_n)
+{
+        *ret_n = args->n;
+        return args->ranges;
+}
+
+static void print_value(FILE *out, const struct type *type, const void *at)
+{
+        uint64_t bits = 0;
+        float narrow;
+        double wide;
+
+        memcpy(&bits, at, type->size);
+        if (type->kind == KIND_UNSIGNED) {
+                fprintf(out, " %" PRIu64, bits);
+        } else if (type->kind == KIND_SIGNED) {
+                uint32_t unused = 64 - type->size * 8u;
+
+                fprintf(out, " %" PRId64, (int64_t)(bits << unused) >> unused);
+        } else if (type->size == 8) {
+                memcpy(&wide, at, sizeof(wide));
+                fprintf(out, " %.17g", wide);
+        } else if (type->size == 4) {
+                memcpy(&narrow, at, sizeof(narrow));
+                fprintf(out, " %.9g", (double)narrow);
+        } else {
+                fprintf(out, " %.5g", half_to_double((uint16_t)bits));
+        }
+}
+
+void ds_run_args_print(const struct ds_run_args *args, FILE *out)
+{
+        for (size_t i = 0; i < args->n; i++) {
+                const struct buffer *buffer = &args->buffers[i];
+
+                if (!buffer->print)
+                        continue;
+                fprintf(out, "arg %d:", buffer->index + 1);
+                for (uint64_t j = 0; j < buffer->count; j++)
+                        print_value(out, buffer->type, (const uint8_t *)buffer->data + j * buffer->type->size);
+                fputc('\n', out);
+        }
+}

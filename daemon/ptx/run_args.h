@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Kernel arguments from words: what `detshare-ptx run` and the tests launch kernels with
+ *
+ * "u32:5" is a number, "bytes:00ff" a struct, "f32[256]=ramp" a pointer to a buffer, "out:f32[256]" one that is printed
+ * afterwards. The buffers belong to the ds_run_args and are all the memory that the launch may touch.
+ */
+#pragma once
+
+#include <stddef.h>
+#include <stdio.h>
+
+#include "ptx/interp.h"
+
+struct ds_run_args;
+
+/*
+ * One word per parameter of the kernel. Returns 0 and the arguments, or -EINVAL or -ENOMEM with a sentence in message.
+ */
+int ds_run_args_new(const struct ds_interp_kernel_info *info, int argc, char *const *argv, char *message, size_t size,
+        struct ds_run_args **ret);
+struct ds_run_args *ds_run_args_free(struct ds_run_args *args);
+/* The packed parameters, info->params_size bytes */
+const void *ds_run_args_params(const struct ds_run_args *args);
+/* The buffers as ranges, sorted by address */
+const struct ds_interp_range *ds_run_args_ranges(const struct ds_run_args *args, size_t *ret_n);
+/* "arg 2: v v v ..." for every out: buffer, in the order of the words */
+void ds_run_args_print(const struct ds_run_args *args, FILE *out);
+
+static inline void ds_run_args_freep(struct ds_run_args **p)
+{
+        *p = ds_run_args_free(*p);
+}

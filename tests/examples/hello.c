@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * hello: what a program can tell DetShare and ask of it, in one page
+ *
+ * cc hello.c -ldetshare-client && ./a.out
+ */
+#include <inttypes.h>
+#include <stdio.h>
+
+#include <detshare/detshare.h>
+
+static int check(int r, const char *what)
+{
+        if (r < 0)
+                fprintf(stderr, "hello: %s: %s (%s)\n", what, detshare_strerror(r), detshare_last_error());
+        return r < 0;
+}
+
+int main(void)
+{
+        struct detshare_stats stats = {.size = sizeof(stats)};
+        uint64_t start, end;
+
+        /* Any call connects; asking first makes the reason of a failure plain. */
+        if (check(detshare_connect(NULL), "connect"))
+                return 1;
+
+        /* Who we are. A class that the user may not have is refused and the session stays what it was. */
+        if (check(detshare_set_name("hello"), "name"))
+                return 1;
+        if (detshare_set_class(DETSHARE_LS) == DETSHARE_E_DENIED)
+                printf("best effort it is: %s\n", detshare_last_error());
+        check(detshare_set_slo_ns(5 * 1000 * 1000), "slo");
+
+        /* The device's clock: virtual on a simulated device, where it moves only while its clients wait. */
+        if (check(detshare_now(&start), "now") || check(detshare_sleep_until(start + 1000 * 1000), "sleep") ||
+                check(detshare_now(&end), "now"))
+                return 1;
+        printf("%s device, slept %" PRIu64 " ns\n", detshare_simulated() ? "simulated" : "real", end - start);
+        detshare_clock_leave();
+
+        if (check(detshare_get_stats(&stats), "stats"))
+                return 1;
+        printf("session %" PRIu64 ", class %s, %" PRIu64 " launches\n", stats.session,
+                stats.class_ == DETSHARE_LS ? "ls" : "be", stats.launches);
+        return 0;
+}

@@ -174,7 +174,7 @@ static int work_bounce_op(
         return 0;
 }
 
-static int work_bounce_submit(struct dsw_stream *stream, struct dsw_op *op, uint64_t *ret_seq)
+static int work_bounce_submit(struct dsw_stream *stream, struct dsw_op *op, uint64_t *ret_seq, const char **ret_why)
 {
         struct dsw_session *session = stream->session;
         uint64_t bounce = op->bounce;
@@ -182,7 +182,8 @@ static int work_bounce_submit(struct dsw_stream *stream, struct dsw_op *op, uint
         if (!dsw_op_submit(stream, op, ret_seq))
                 return 0;
         dsw_memory_bounce_free(session, bounce);
-        return DSW_WORK_E_STALLED;
+        *ret_why = "the daemon is out of memory";
+        return session->live ? DSW_WORK_E_STALLED : DS_CUDA_OUT_OF_MEMORY;
 }
 
 enum dsw_outcome dsw_calls_write(struct dsw_call *call, const Detshare__Request *request)
@@ -207,7 +208,8 @@ enum dsw_outcome dsw_calls_write(struct dsw_call *call, const Detshare__Request 
         op->op.copy.kind = DS_COPY_HTOD;
         op->op.copy.src = op->bounce;
         op->op.copy.dst = ask->dst;
-        return work_answer(call, work_bounce_submit(stream, op, &seq), seq, why);
+        status = work_bounce_submit(stream, op, &seq, &why);
+        return work_answer(call, status, seq, why);
 }
 
 static int work_read_ended(const struct dsw_call *call)
@@ -252,7 +254,7 @@ enum dsw_outcome dsw_calls_read(struct dsw_call *call, const Detshare__Request *
         op->op.copy.src = ask->src;
         op->op.copy.dst = bounce;
         op->call = call;
-        status = work_bounce_submit(stream, op, &seq);
+        status = work_bounce_submit(stream, op, &seq, &why);
         if (status)
                 return work_answer(call, status, 0, why);
         call->op = op;

@@ -13,7 +13,8 @@
 #include "util/error.h"
 #include "worker/internal.h"
 
-#define CONTROL_POLICIES_MAX 64u
+#define CONTROL_POLICIES_MAX 64u /* per page */
+#define CONTROL_POLICIES_KNOWN_MAX 256u
 #define CONTROL_POLICY_PARAMS_MAX 32u
 #define CONTROL_SESSIONS_MAX 256u
 #define CONTROL_FDS_MAX DS_FRAME_FDS_MAX
@@ -201,13 +202,12 @@ static void control_list_policies(ds_worker *worker, struct control_message *mes
         size_t after = message->body->list_policies->after, n;
         struct ds_policy_listing *listing;
 
-        n = ds_sched_list_policies(worker->sched, NULL, 0);
-        listing = ds_alloc0(n, sizeof(*listing));
+        listing = ds_alloc0(CONTROL_POLICIES_KNOWN_MAX, sizeof(*listing));
         if (!listing) {
                 control_answer(worker, message, -ENOMEM, "listing the policies");
                 return;
         }
-        n = DS_MIN(n, ds_sched_list_policies(worker->sched, listing, n));
+        n = ds_sched_list_policies(worker->sched, listing, CONTROL_POLICIES_KNOWN_MAX);
         for (size_t i = after; i < n && list.n_policies < CONTROL_POLICIES_MAX; i++) {
                 Detshare__PolicyEntry *entry = &entries[list.n_policies];
 

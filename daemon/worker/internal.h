@@ -87,20 +87,18 @@ struct dsw_stream {
         uint64_t base;            /* the client's number minus the coroutine's */
         uint64_t dropped;         /* counted in submitted, never given to the scheduler, not yet ended */
         uint32_t live;            /* with the scheduler */
-        uint32_t waited;          /* operations of other streams that wait for the coroutine */
 };
 
 struct dsw_op {
         struct ds_op op; /* what the scheduler sees */
         struct dsw_session *session;
         struct dsw_stream *stream;
-        struct dsw_stream *waits_for; /* WAIT */
-        struct dsw_op *prev, *next;   /* the session's, in order of submission */
-        uint64_t seq;                 /* in its stream, as the client counts */
-        uint64_t index;               /* in its session */
-        uint64_t event;               /* MARK: id, 0 = none */
-        struct dsw_call *call;        /* the Read that it answers */
-        uint64_t bounce;              /* Write: given back when it ends */
+        struct dsw_op *prev, *next; /* the session's, in order of submission */
+        uint64_t seq;               /* in its stream, as the client counts */
+        uint64_t index;             /* in its session */
+        uint64_t event;             /* MARK: id, 0 = none */
+        struct dsw_call *call;      /* the Read that it answers */
+        uint64_t bounce;            /* Write: given back when it ends */
         void *large_params;
         uint32_t large_size;
         uint8_t params[DSW_PARAMS_INLINE];

@@ -118,8 +118,6 @@ int dsw_op_submit(struct dsw_stream *stream, struct dsw_op *op, uint64_t *ret_se
         session->n_live++;
         worker->live_ops++;
         worker->sched_due = 1;
-        if (op->waits_for)
-                op->waits_for->waited++;
         atomic_fetch_add_explicit(&session->page->accepted, 1, memory_order_relaxed);
         DL_APPEND(session->live, op);
         *ret_seq = op->seq;
@@ -160,8 +158,6 @@ void dsw_op_done(
         } else {
                 op_end_event(op, end_ns);
         }
-        if (op->waits_for)
-                op->waits_for->waited--;
         if (op->call) {
                 /* a Read: its reply takes the data from the bounce buffer */
                 op->call->op = NULL;

@@ -5,8 +5,6 @@
  * Client and worker count a stream's operations alike, also those that are dropped because the session has failed. A
  * dropped operation ends when everything before it in its stream has ended, so stream_done only ever grows and reaches
  * whatever was submitted.
- *
- * A destroyed stream's coroutine is kept until nothing waits for it any more: other coroutines' queued waits name it.
  */
 #include <assert.h>
 #include <errno.h>
@@ -72,7 +70,7 @@ int dsw_stream_open(
                 return ds_error_origin(-ENOMEM);
         if (stream->state != DSW_STREAM_FREE)
                 return ds_error_origin(-EEXIST);
-        r = ds_coroutine_new(session->sched, priority, !non_blocking, slot == 0, &stream->coroutine);
+        r = ds_coroutine_new(session->sched, priority, slot != 0 && !non_blocking, slot == 0, &stream->coroutine);
         if (r)
                 return ds_error_fold(r);
         stream->state = DSW_STREAM_OPEN;
@@ -97,7 +95,7 @@ void dsw_stream_reap(struct dsw_session *session)
         for (uint32_t i = 1; session->n_closing && i < session->n_streams; i++) {
                 struct dsw_stream *stream = session->streams[i];
 
-                if (!stream || stream->state != DSW_STREAM_CLOSING || stream->live || stream->waited)
+                if (!stream || stream->state != DSW_STREAM_CLOSING || stream->live)
                         continue;
                 ds_coroutine_release(stream->coroutine);
                 stream->coroutine = NULL;

@@ -21,9 +21,12 @@ static int work_no_memory(const char **ret_why)
         return work_refuse(DS_CUDA_OUT_OF_MEMORY, ret_why, "the daemon is out of memory");
 }
 
-static int work_submit(struct dsw_stream *stream, struct dsw_op *op, uint64_t *ret_seq)
+static int work_submit(struct dsw_stream *stream, struct dsw_op *op, uint64_t *ret_seq, const char **ret_why)
 {
-        return dsw_op_submit(stream, op, ret_seq) ? DSW_WORK_E_STALLED : 0;
+        if (!dsw_op_submit(stream, op, ret_seq))
+                return 0;
+        /* when nothing is queued it is memory that is short, and no end of anything would bring us back */
+        return stream->session->live ? DSW_WORK_E_STALLED : work_no_memory(ret_why);
 }
 
 int dsw_work_launch(struct dsw_stream *stream, const struct ds_record_launch *launch, const void *params,
@@ -52,7 +55,7 @@ int dsw_work_launch(struct dsw_stream *stream, const struct ds_record_launch *la
         op->op.launch.params_size = launch->params_size;
         if (launch->params_size)
                 memcpy(op->large_params ? op->large_params : op->params, params, launch->params_size);
-        return work_submit(stream, op, ret_seq);
+        return work_submit(stream, op, ret_seq, ret_why);
 }
 
 /* An operation that does nothing but be there, and perhaps tell its time. */
@@ -66,7 +69,7 @@ static int work_mark(struct dsw_stream *stream, uint64_t event, uint64_t *ret_se
         if (!op)
                 return work_no_memory(ret_why);
         op->event = event;
-        return work_submit(stream, op, ret_seq);
+        return work_submit(stream, op, ret_seq, ret_why);
 }
 
 int dsw_work_copy(
@@ -96,7 +99,7 @@ int dsw_work_copy(
         if (!op)
                 return work_no_memory(ret_why);
         op->op.copy = copy;
-        return work_submit(stream, op, ret_seq);
+        return work_submit(stream, op, ret_seq, ret_why);
 }
 
 int dsw_work_memset(
@@ -125,7 +128,7 @@ int dsw_work_memset(
         if (!op)
                 return work_no_memory(ret_why);
         op->op.memset = set;
-        return work_submit(stream, op, ret_seq);
+        return work_submit(stream, op, ret_seq, ret_why);
 }
 
 int dsw_work_event(struct dsw_stream *stream, uint64_t id, uint64_t *ret_seq, const char **ret_why)
@@ -161,8 +164,7 @@ int dsw_work_wait(struct dsw_stream *stream, uint32_t slot, uint64_t seq, uint64
                 return work_no_memory(ret_why);
         assert(other->coroutine);
         assert(seq > other->base);
-        op->waits_for = other;
         op->op.wait_for = other->coroutine;
         op->op.wait_seq = seq - other->base;
-        return work_submit(stream, op, ret_seq);
+        return work_submit(stream, op, ret_seq, ret_why);
 }

@@ -351,7 +351,6 @@ static int parse_limit(struct ds_ptx_parser *p, struct ds_ptx_limits *limits)
                 {".reqntid", limits->reqntid, NULL, NULL},
                 {".reqnctapercluster", limits->reqnctapercluster, NULL, NULL},
                 {".minnctapersm", NULL, &limits->minnctapersm, NULL},
-                {".maxnctapersm", NULL, &limits->minnctapersm, NULL},
                 {".maxnreg", NULL, &limits->maxnreg, NULL},
                 {".maxclusterrank", NULL, &limits->maxclusterrank, NULL},
                 {".explicitcluster", NULL, NULL, &limits->explicitcluster},

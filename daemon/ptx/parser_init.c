@@ -12,6 +12,11 @@
 #include "ptx/parser.h"
 #include "util/macro.h"
 
+#define TYPE(name) (UINT64_C(1) << DS_PTX_TYPE_##name)
+#define VALUE_TYPES                                                                                               \
+        (TYPE(B8) | TYPE(B16) | TYPE(B32) | TYPE(B64) | TYPE(U8) | TYPE(U16) | TYPE(U32) | TYPE(U64) | TYPE(S8) | \
+                TYPE(S16) | TYPE(S32) | TYPE(S64) | TYPE(F32) | TYPE(F64))
+
 struct filler {
         struct ds_ptx_var *var;
         uint64_t element;                   /* bytes of one value */
@@ -44,7 +49,7 @@ static uint8_t *reserve(struct ds_ptx_parser *p, struct filler *f, uint64_t inde
         return f->data + index * f->element;
 }
 
-/* name, generic(name), either with an offset, after a mask's parenthesis or bare */
+/* name, generic(name), either with an offset behind it */
 static int parse_address(struct ds_ptx_parser *p, struct ds_ptx_reloc *reloc)
 {
         struct ds_ptx_symbol *symbol;
@@ -71,20 +76,9 @@ static int parse_address(struct ds_ptx_parser *p, struct ds_ptx_reloc *reloc)
                 return ds_ptx_error_at(p, &p->token, "'%.*s' is not a variable or a function",
                         (int)DS_MIN(p->token.length, 100u), p->token.start);
         ds_ptx_advance(p);
-        for (int i = 0; i < 2; i++) {
-                if (ds_ptx_at(p, '+') || ds_ptx_at(p, '-')) {
-                        r = ds_ptx_parse_int(p, &reloc->addend);
-                        if (r)
-                                return r;
-                }
-                if (!generic)
-                        break;
-                generic = false;
+        if (generic)
                 r = ds_ptx_expect(p, ')');
-                if (r)
-                        return r;
-        }
-        return 0;
+        return !r && ds_ptx_at(p, '+') ? ds_ptx_parse_int(p, &reloc->addend) : r;
 }
 
 static int add_reloc(struct ds_ptx_parser *p, struct filler *f, const struct ds_ptx_token *at, uint64_t index,
@@ -92,7 +86,7 @@ static int add_reloc(struct ds_ptx_parser *p, struct filler *f, const struct ds_
 {
         struct ds_ptx_var *var = f->var;
 
-        if (!reloc->mask && f->element != 8 && f->element != 4)
+        if (reloc->mask ? var->type != DS_PTX_TYPE_U8 : f->element != 8 && f->element != 4)
                 return ds_ptx_error_at(p, at, "an address does not fit the type .%s", ds_ptx_type_name(var->type));
         if (!reserve(p, f, index))
                 return -ENOMEM;
@@ -140,6 +134,8 @@ static int parse_value(struct ds_ptx_parser *p, struct filler *f, uint64_t index
 
         if (index >= f->limit)
                 return ds_ptx_error_at(p, &at, "'%.80s' has more values than room", f->var->name);
+        if (index != f->end)
+                return ds_ptx_error_at(p, &at, "a value stands behind braces that are not full");
         if (p->token.kind == DS_PTX_TOKEN_IDENT && !ds_ptx_at_word(p, "WARP_SZ")) {
                 r = parse_address(p, &reloc);
                 return r ? r : add_reloc(p, f, &at, index, &reloc);
@@ -173,15 +169,13 @@ static int parse_braces(struct ds_ptx_parser *p, struct filler *f, uint32_t leve
                         return r;
                 if (level && at - first >= f->span[level])
                         return ds_ptx_error_at(p, &p->token, "these braces have more values than room");
-                if (ds_ptx_at(p, '{')) {
-                        if (level + 1 >= f->levels || (at - first) % inner)
-                                return ds_ptx_error_at(p, &p->token, "these braces do not fit the array's shape");
-                        r = parse_braces(p, f, level + 1, at);
-                        at += inner;
-                } else {
-                        r = parse_value(p, f, at++);
-                }
+                if (ds_ptx_at(p, '{') != (level + 1 < f->levels))
+                        return ds_ptx_error_at(p, &p->token, "the braces do not have the variable's shape");
+                r = level + 1 < f->levels ? parse_braces(p, f, level + 1, at) : parse_value(p, f, at);
+                at += inner;
         }
+        if (!r && f->var->vector && level + 1 == f->levels && at - first != f->span[level])
+                return ds_ptx_error_at(p, &p->token, "a vector needs all its values");
         if (!r)
                 r = ds_ptx_expect(p, '}');
         if (!r)
@@ -215,10 +209,10 @@ int ds_ptx_parse_initialiser(struct ds_ptx_parser *p, struct ds_ptx_var *var)
                 return ds_ptx_error_at(p, &p->token, "only .global and .const variables can have a value");
         if (var->linkage == DS_PTX_LINKAGE_EXTERN)
                 return ds_ptx_error_at(p, &p->token, "an extern variable cannot have a value");
-        if (f.element > sizeof(uint64_t))
-                return ds_ptx_error_at(p, &p->token, "a .b128 variable cannot have a value");
+        if (f.element > sizeof(uint64_t) || !(VALUE_TYPES >> var->type & 1))
+                return ds_ptx_error_at(p, &p->token, "a .%s variable cannot have a value", ds_ptx_type_name(var->type));
         shape_of(var, &f);
-        r = ds_ptx_at(p, '{') ? parse_braces(p, &f, 0, 0) : parse_value(p, &f, 0);
+        r = f.levels ? parse_braces(p, &f, 0, 0) : parse_value(p, &f, 0);
         if (r)
                 return r;
         if (var->unsized) {

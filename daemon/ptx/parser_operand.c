@@ -175,7 +175,7 @@ static int parse_named(struct ds_ptx_parser *p, struct ds_ptx_operand *ret)
         case DS_PTX_SYMBOL_VAR:
                 ret->kind = DS_PTX_OPERAND_VAR;
                 ret->var = symbol->var;
-                return ds_ptx_at(p, '+') || ds_ptx_at(p, '-') ? ds_ptx_parse_int(p, &ret->offset) : 0;
+                return ds_ptx_at(p, '+') ? ds_ptx_parse_int(p, &ret->offset) : 0;
         default:
                 return ds_ptx_error_at(p, &token, "'%.*s' is a label and cannot stand here",
                         (int)DS_MIN(token.length, 100u), token.start);

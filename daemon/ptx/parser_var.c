@@ -243,7 +243,7 @@ static int parse_declarator(struct ds_ptx_parser *p, const struct specifiers *sp
                 if (r)
                         return r;
         }
-        if (var->unsized && linkage != DS_PTX_LINKAGE_EXTERN && var->space != DS_PTX_IN_PARAM)
+        if ((var->unsized || !var->size) && linkage != DS_PTX_LINKAGE_EXTERN)
                 return ds_ptx_error_at(p, &token, "'%.80s' has no size", var->name);
         return add_variable(p, var);
 }

@@ -332,6 +332,8 @@ static void check_address(struct ds_ptx_check *c, struct ds_ptx_operand *operand
                 !var_in_space(operand->var, ds_ptx_instr_space(c->instr)))
                 ds_ptx_invalid(c, operand->line, operand->column, "'%s': '%.80s' is in another state space",
                         c->instr->text, operand->var->name);
+        if (!operand->var && operand->reg == DS_PTX_NO_REG && ds_ptx_instr_space(c->instr) != DS_PTX_IN_LOCAL)
+                wrong(c, operand, "an address without a base is for .local only");
         if (operand->n_elements && class != DS_PTX_CLASS_ASYNC && class != DS_PTX_CLASS_TEXTURE)
                 wrong(c, operand, "this address has coordinates");
 }

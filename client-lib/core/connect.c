@@ -59,13 +59,25 @@ static uint64_t scaled(const char *text)
         return (uint64_t)n << shift;
 }
 
+/* "2.5" is 2,500,000 ns, whatever the program's locale has for a point. 0 when it is no such number, or too large. */
 static uint64_t milliseconds(const char *text)
 {
-        char *end;
-        const double ms = text ? strtod(text, &end) : 0;
-        if (!text || end == text || !(ms > 0) || ms > 1e9)
+        uint64_t ns = 0, unit = 1000000;
+        bool point = false;
+        if (!text || !text[0])
                 return 0;
-        return (uint64_t)(ms * 1e6);
+        for (const char *c = text; *c; c++) {
+                if (*c == '.' && !point) {
+                        point = true;
+                        continue;
+                }
+                if (*c < '0' || *c > '9' || ns > UINT64_MAX / 100)
+                        return 0;
+                const uint64_t digit = (uint64_t)(*c - '0');
+                unit /= point ? 10 : 1;
+                ns = point ? ns + digit * unit : ns * 10 + digit * unit;
+        }
+        return ns;
 }
 
 void dsc__options_from_environment(struct dsc__options *options)

@@ -1,0 +1,134 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * detsharectl clients, and the table of clients that status shows too
+ */
+#include <inttypes.h>
+#include <pwd.h>
+#include <stdlib.h>
+
+#include "ctl/ctl.h"
+
+static const struct {
+        const char *name;
+        int right;
+} columns[] = {
+        {"ID", 1},
+        {"PID", 1},
+        {"USER", 0},
+        {"CLASS", 0},
+        {"NAME", 0},
+        {"MEMORY", 1},
+        {"LAUNCHES", 1},
+        {"ERRORS", 1},
+        {"QUEUED", 1},
+        {"DEVICE TIME", 1},
+        {"CONNECTED", 1},
+};
+
+#define N_COLUMNS (sizeof(columns) / sizeof(columns[0]))
+
+static const char *class_name(const struct dsc_client *c)
+{
+        return c->control_only ? "control" : c->is_ls ? "ls" : "be";
+}
+
+static int add_client(const struct dsc_client *c, struct libscols_table *table)
+{
+        char id[32], pid[32], uid[32], memory[32], launches[32], errors[32], queued[32], device[48], connected[32];
+        const struct passwd *user = getpwuid(c->uid);
+        snprintf(id, sizeof(id), "%" PRIu64, c->session);
+        snprintf(pid, sizeof(pid), "%" PRIu32, c->pid);
+        snprintf(uid, sizeof(uid), "%" PRIu32, c->uid);
+        snprintf(launches, sizeof(launches), "%" PRIu64, c->launches);
+        snprintf(errors, sizeof(errors), "%" PRIu64, c->errors);
+        snprintf(queued, sizeof(queued), "%" PRIu32, c->queued + c->in_flight);
+        snprintf(device, sizeof(device), "%.3f s", (double)c->device_ns / 1e9);
+        return ctl_table_row(table, (const char *const[]){id, pid, user ? user->pw_name : uid, class_name(c), c->name,
+                                            ctl_bytes(c->memory_used, memory), launches, errors, queued, device,
+                                            ctl_duration(c->connected_ns, connected)});
+}
+
+int ctl_clients_table(const struct dsc_client *clients, size_t n, struct ctl_text *text)
+{
+        struct libscols_table *table = ctl_table_new(1);
+        int r = 0;
+        if (!table) {
+                ctl_complain("out of memory");
+                return CTL_FAILED;
+        }
+        for (size_t i = 0; i < N_COLUMNS; i++)
+                ctl_table_column(table, columns[i].name, columns[i].right);
+        for (size_t i = 0; i < n && !r; i++)
+                r = add_client(&clients[i], table);
+        if (!r && n > 0)
+                r = ctl_table_draw(table, text);
+        else if (!r)
+                fprintf(text->file, "no clients\n");
+        ctl_table_free(table);
+        return r;
+}
+
+void ctl_clients_json(const struct dsc_client *clients, size_t n, struct ctl_text *text)
+{
+        ctl_json_begin(text, "clients", '[');
+        for (size_t i = 0; i < n; i++) {
+                const struct dsc_client *c = &clients[i];
+                ctl_json_begin(text, NULL, '{');
+                ctl_json_number(text, "id", c->session);
+                ctl_json_number(text, "pid", c->pid);
+                ctl_json_number(text, "uid", c->uid);
+                ctl_json_string(text, "name", c->name);
+                ctl_json_string(text, "class", c->is_ls ? "ls" : "be");
+                ctl_json_bool(text, "control_only", c->control_only);
+                ctl_json_number(text, "slo_ns", c->slo_ns);
+                ctl_json_number(text, "memory_used_bytes", c->memory_used);
+                ctl_json_number(text, "memory_limit_bytes", c->memory_limit);
+                ctl_json_number(text, "launches", c->launches);
+                ctl_json_number(text, "completed", c->completed);
+                ctl_json_number(text, "errors", c->errors);
+                ctl_json_number(text, "queued", c->queued);
+                ctl_json_number(text, "in_flight", c->in_flight);
+                ctl_json_number(text, "device_ns", c->device_ns);
+                ctl_json_number(text, "connected_ns", c->connected_ns);
+                ctl_json_end(text, '}');
+        }
+        ctl_json_end(text, ']');
+}
+
+static int show(const struct dsc_client *clients, size_t n, int as_json)
+{
+        struct ctl_text text;
+        int r = ctl_text_open(&text);
+        if (r)
+                return r;
+        if (as_json) {
+                ctl_json_begin(&text, NULL, '{');
+                ctl_clients_json(clients, n, &text);
+                ctl_json_end(&text, '}');
+        } else {
+                r = ctl_clients_table(clients, n, &text);
+        }
+        if (!r)
+                return ctl_text_print(&text);
+        ctl_text_drop(&text);
+        return r;
+}
+
+int cmd_clients(const struct ctl_command *self, int argc, char **argv)
+{
+        struct dsc_client *clients = NULL;
+        dsc_session *s = NULL;
+        size_t n = 0;
+        int as_json = 0;
+        int code = ctl_options(self, argc, argv, &as_json, 0, 0);
+        if (code >= 0)
+                return code;
+        code = ctl_open(&s);
+        if (code)
+                return code;
+        const int r = dsc_control_clients(s, &clients, &n);
+        code = r ? ctl_fail(r, "cannot list the clients") : show(clients, n, as_json);
+        free(clients);
+        dsc_control_close(s);
+        return code;
+}

@@ -1,0 +1,215 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * detsharectl run
+ *
+ * Becomes the command, with the environment that makes an unchanged program a client. It asks the daemon first, because
+ * a program that cannot reach it only says that there is no CUDA device. The drop-in libcuda.so.1 is looked for beside
+ * this program: build/cuda in a build tree, LIBDIR/detshare when installed.
+ */
+#include <errno.h>
+#include <getopt.h>
+#include <glob.h>
+#include <inttypes.h>
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "ctl/ctl.h"
+
+struct run_options {
+        int is_ls, has_slo, has_limit;
+        double slo_ms;
+        uint64_t memory_limit;
+        const char *name;
+};
+
+/* --- options --- */
+
+static int parse_slo(const char *text, struct run_options *o)
+{
+        char *end;
+        o->slo_ms = strtod(text, &end);
+        if (end == text || *end || !(o->slo_ms > 0) || o->slo_ms > 1e9)
+                return ctl_usage("run: %s is not a number of milliseconds", text);
+        o->has_slo = 1;
+        return 0;
+}
+
+static int parse_limit(const char *text, struct run_options *o)
+{
+        static const char suffixes[] = "kmgt";
+        char *end;
+        errno = 0;
+        const unsigned long long n = strtoull(text, &end, 10);
+        const char *suffix = *end ? strchr(suffixes, *end | 0x20) : NULL;
+        const unsigned shift = suffix ? 10 * (unsigned)(suffix - suffixes + 1) : 0;
+        if (text[0] < '0' || text[0] > '9' || errno || (*end && (!suffix || end[1])) || n > UINT64_MAX >> shift)
+                return ctl_usage("run: %s is not a number of bytes", text);
+        o->memory_limit = (uint64_t)n << shift;
+        o->has_limit = 1;
+        return 0;
+}
+
+static int parse_option(const struct ctl_command *self, int c, char **argv, struct run_options *o)
+{
+        switch (c) {
+        case 'c':
+                return ctl_parse_class(optarg, &o->is_ls);
+        case 's':
+                return parse_slo(optarg, o);
+        case 'm':
+                return parse_limit(optarg, o);
+        case 'n':
+                o->name = optarg;
+                return strlen(optarg) > 63 ? ctl_usage("run: a name has at most 63 bytes") : 0;
+        case ':':
+                return ctl_usage("run: option %s needs a value", argv[optind - 1]);
+        default:
+                return ctl_usage("run: unknown option %s", argv[optind - 1]);
+        }
+}
+
+/* -1 to go on, else the exit code. */
+static int parse(const struct ctl_command *self, int argc, char **argv, struct run_options *o)
+{
+        static const struct option options[] = {
+                {"class", required_argument, NULL, 'c'},
+                {"slo-ms", required_argument, NULL, 's'},
+                {"name", required_argument, NULL, 'n'},
+                {"mem-limit", required_argument, NULL, 'm'},
+                {"help", no_argument, NULL, 'h'},
+                {NULL, 0, NULL, 0},
+        };
+        int c;
+        optind = 0;
+        while ((c = getopt_long(argc, argv, "+:h", options, NULL)) >= 0) {
+                if (c == 'h')
+                        return ctl_help(self);
+                const int code = parse_option(self, c, argv, o);
+                if (code)
+                        return code;
+        }
+        return optind < argc ? -1 : ctl_usage("run: which command?");
+}
+
+/* --- the drop-in --- */
+
+static int exists(const char *directory)
+{
+        char path[PATH_MAX];
+        const int n = snprintf(path, sizeof(path), "%s/libcuda.so.1", directory);
+        return n > 0 && n < (int)sizeof(path) && access(path, R_OK) == 0;
+}
+
+static int find_installed(const char *own, char *ret, size_t size)
+{
+        static const char *const places[] = {"/../lib*/detshare", "/../lib*/*/detshare"};
+        for (size_t i = 0; i < sizeof(places) / sizeof(places[0]); i++) {
+                char pattern[PATH_MAX];
+                glob_t found;
+                if (snprintf(pattern, sizeof(pattern), "%s%s", own, places[i]) >= (int)sizeof(pattern))
+                        continue;
+                if (glob(pattern, 0, NULL, &found))
+                        continue;
+                for (size_t k = 0; k < found.gl_pathc; k++) {
+                        if (!exists(found.gl_pathv[k]) || !realpath(found.gl_pathv[k], pattern))
+                                continue;
+                        globfree(&found);
+                        return snprintf(ret, size, "%s", pattern) < (int)size ? 0 : -1;
+                }
+                globfree(&found);
+        }
+        return -1;
+}
+
+/* 0 and the directory of the drop-in, or -1. */
+static int find_drop_in(char *ret, size_t size)
+{
+        char own[PATH_MAX];
+        const ssize_t n = readlink("/proc/self/exe", own, sizeof(own) - 1);
+        if (n <= 0)
+                return -1;
+        own[n] = '\0';
+        *strrchr(own, '/') = '\0';
+        if (snprintf(ret, size, "%s/cuda", own) < (int)size && exists(ret))
+                return 0;
+        return find_installed(own, ret, size);
+}
+
+/* --- the environment --- */
+
+static int set(const char *name, const char *value)
+{
+        if (!setenv(name, value, 1))
+                return 0;
+        ctl_complain("out of memory");
+        return CTL_FAILED;
+}
+
+static int set_library_path(void)
+{
+        char drop_in[PATH_MAX], *value = NULL;
+        const char *old = getenv("LD_LIBRARY_PATH");
+        if (find_drop_in(drop_in, sizeof(drop_in))) {
+                ctl_complain("cannot find the drop-in libcuda.so.1 beside this program");
+                return CTL_FAILED;
+        }
+        if (asprintf(&value, "%s%s%s", drop_in, old && old[0] ? ":" : "", old ? old : "") < 0) {
+                ctl_complain("out of memory");
+                return CTL_FAILED;
+        }
+        const int r = set("LD_LIBRARY_PATH", value);
+        free(value);
+        return r;
+}
+
+static int set_environment(const struct run_options *o)
+{
+        char number[64];
+        int r = set_library_path();
+        if (!r)
+                r = set("DETSHARE_SOCKET", dsc_control_path(arg_socket));
+        if (!r)
+                r = set("DETSHARE_CLASS", o->is_ls ? "ls" : "be");
+        snprintf(number, sizeof(number), "%.9g", o->slo_ms);
+        if (!r && o->has_slo)
+                r = set("DETSHARE_SLO_MS", number);
+        snprintf(number, sizeof(number), "%" PRIu64, o->memory_limit);
+        if (!r && o->has_limit)
+                r = set("DETSHARE_MEM_LIMIT", number);
+        if (!r && o->name)
+                r = set("DETSHARE_NAME", o->name);
+        return r;
+}
+
+/* 0, or an exit code after the words. */
+static int ask_daemon(const struct run_options *o)
+{
+        dsc_session *s = NULL;
+        const int code = ctl_open_as(o->is_ls, &s);
+        if (code)
+                return code;
+        if (o->is_ls && !dsc_control_is_ls(s))
+                ctl_complain("the daemon does not grant this user class ls: the program runs as be");
+        dsc_control_close(s);
+        return 0;
+}
+
+int cmd_run(const struct ctl_command *self, int argc, char **argv)
+{
+        struct run_options o = {.is_ls = 0};
+        int code = parse(self, argc, argv, &o);
+        if (code >= 0)
+                return code;
+        char **command = argv + optind;
+        code = ask_daemon(&o);
+        if (!code)
+                code = set_environment(&o);
+        if (code)
+                return code;
+        execvp(command[0], command);
+        code = errno == ENOENT ? CTL_NOT_FOUND : CTL_CANNOT_EXECUTE;
+        ctl_complain("cannot run %s: %s", command[0], strerror(errno));
+        return code;
+}

@@ -1,0 +1,145 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * detsharectl status
+ *
+ * Works while the worker restarts: what only the worker knows is then its last known figure, and marked so.
+ */
+#include <inttypes.h>
+#include <stdlib.h>
+
+#include "ctl/ctl.h"
+
+static int row(struct libscols_table *table, const char *key, const char *value)
+{
+        return ctl_table_row(table, (const char *const[]){key, value});
+}
+
+static int figures(const struct dsc_status *s, struct libscols_table *table)
+{
+        const char *mark = s->worker_answers ? "" : " (last known)";
+        char value[256], a[32], b[32], c[32];
+        int r;
+        snprintf(value, sizeof(value), "%s of %s, %s in slabs%s", ctl_bytes(s->memory_used, a),
+                ctl_bytes(s->memory_total, b), ctl_bytes(s->memory_slabs, c), mark);
+        r = row(table, "memory", value);
+        snprintf(value, sizeof(value), "%" PRIu64 " launches, %" PRIu64 " completed, %" PRIu64 " errors%s", s->launches,
+                s->completed, s->errors, mark);
+        r = r ? r : row(table, "work", value);
+        snprintf(value, sizeof(value), "%" PRIu32 " in flight, %" PRIu32 " queued%s", s->in_flight, s->queued, mark);
+        return r ? r : row(table, "now", value);
+}
+
+static int fill(const struct dsc_status *s, struct libscols_table *table)
+{
+        char value[256], a[32];
+        int r;
+        snprintf(value, sizeof(value), "%s, up %s", s->version, ctl_duration(s->uptime_ns, a));
+        r = row(table, "detshared", value);
+        snprintf(value, sizeof(value), "%s%s", s->device[0] ? s->device : "N/A", s->simulated ? " (sim)" : "");
+        r = r ? r : row(table, "device", value);
+        if (s->worker_pid)
+                snprintf(value, sizeof(value), "%s, pid %" PRIu32 ", restarted %" PRIu32 " times", s->worker_state,
+                        s->worker_pid, s->worker_restarts);
+        else
+                snprintf(value, sizeof(value), "%s, restarted %" PRIu32 " times", s->worker_state, s->worker_restarts);
+        r = r ? r : row(table, "worker", value);
+        if (s->policy_fallbacks)
+                snprintf(value, sizeof(value), "%s, fell back %" PRIu64 " times", s->policy, s->policy_fallbacks);
+        else
+                snprintf(value, sizeof(value), "%s", s->policy[0] ? s->policy : "N/A");
+        r = r ? r : row(table, "policy", value);
+        snprintf(value, sizeof(value), "%" PRIu32 ", of them %" PRIu32 " latency-sensitive", s->sessions,
+                s->sessions_ls);
+        r = r ? r : row(table, "sessions", value);
+        return r ? r : figures(s, table);
+}
+
+static int draw(const struct dsc_status *s, struct ctl_text *text)
+{
+        struct libscols_table *table = ctl_table_new(0);
+        if (!table) {
+                ctl_complain("out of memory");
+                return CTL_FAILED;
+        }
+        ctl_table_column(table, "KEY", 0);
+        ctl_table_column(table, "VALUE", 0);
+        int r = fill(s, table);
+        if (!r)
+                r = ctl_table_draw(table, text);
+        ctl_table_free(table);
+        return r;
+}
+
+static void json(const struct dsc_status *s, struct ctl_text *text)
+{
+        ctl_json_string(text, "version", s->version);
+        ctl_json_number(text, "uptime_ns", s->uptime_ns);
+        ctl_json_string(text, "device", s->device);
+        ctl_json_bool(text, "simulated", s->simulated);
+        ctl_json_string(text, "policy", s->policy);
+        ctl_json_number(text, "policy_fallbacks", s->policy_fallbacks);
+        ctl_json_string(text, "worker_state", s->worker_state);
+        ctl_json_bool(text, "worker_answers", s->worker_answers);
+        ctl_json_number(text, "worker_pid", s->worker_pid);
+        ctl_json_number(text, "worker_restarts", s->worker_restarts);
+        ctl_json_number(text, "helper_pid", s->helper_pid);
+        ctl_json_number(text, "sessions", s->sessions);
+        ctl_json_number(text, "sessions_ls", s->sessions_ls);
+        ctl_json_number(text, "memory_total_bytes", s->memory_total);
+        ctl_json_number(text, "memory_slab_bytes", s->memory_slabs);
+        ctl_json_number(text, "memory_used_bytes", s->memory_used);
+        ctl_json_number(text, "launches", s->launches);
+        ctl_json_number(text, "completed", s->completed);
+        ctl_json_number(text, "errors", s->errors);
+        ctl_json_number(text, "in_flight", s->in_flight);
+        ctl_json_number(text, "queued", s->queued);
+        ctl_json_number(text, "device_now_ns", s->device_now_ns);
+        ctl_json_number(text, "open_fds", s->open_fds);
+        ctl_json_number(text, "windows", s->windows);
+        ctl_json_number(text, "modules", s->modules);
+        ctl_json_number(text, "charges", s->charges);
+}
+
+static int show(const struct dsc_status *s, const struct dsc_client *clients, size_t n, int as_json)
+{
+        struct ctl_text text;
+        int r = ctl_text_open(&text);
+        if (r)
+                return r;
+        if (as_json) {
+                ctl_json_begin(&text, NULL, '{');
+                json(s, &text);
+                ctl_clients_json(clients, n, &text);
+                ctl_json_end(&text, '}');
+        } else {
+                r = draw(s, &text);
+                if (!r)
+                        r = ctl_clients_table(clients, n, &text);
+        }
+        if (!r)
+                return ctl_text_print(&text);
+        ctl_text_drop(&text);
+        return r;
+}
+
+int cmd_status(const struct ctl_command *self, int argc, char **argv)
+{
+        struct dsc_status status;
+        struct dsc_client *clients = NULL;
+        dsc_session *s = NULL;
+        size_t n = 0;
+        int as_json = 0;
+        int code = ctl_options(self, argc, argv, &as_json, 0, 0);
+        if (code >= 0)
+                return code;
+        code = ctl_open(&s);
+        if (code)
+                return code;
+        int r = dsc_control_status(s, &status);
+        if (!r)
+                r = dsc_control_clients(s, &clients, &n);
+        code = r ? ctl_fail(r, "cannot get the status") : show(&status, clients, n, as_json);
+        free(clients);
+        dsc_control_close(s);
+        return code;
+}

@@ -1,0 +1,21 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * detsharectl version
+ *
+ * Succeeds without a daemon, too: it is what people are asked for when something does not work.
+ */
+#include "ctl/ctl.h"
+
+int cmd_version(const struct ctl_command *self, int argc, char **argv)
+{
+        dsc_session *s = NULL;
+        int code = ctl_options(self, argc, argv, NULL, 0, 0);
+        if (code >= 0)
+                return code;
+        printf("detsharectl %s\n", DETSHARE_VERSION);
+        if (dsc_control_open(arg_socket, 0, &s) == 0) {
+                printf("detshared %s\n", dsc_control_version(s));
+                dsc_control_close(s);
+        }
+        return CTL_OK;
+}

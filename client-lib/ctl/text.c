@@ -1,0 +1,155 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Output: gathered in memory, printed at once; JSON; numbers for people
+ *
+ * JSON is what scripts may rely on: keys do not change their meaning, numbers are numbers in base units (bytes,
+ * nanoseconds), and what clients call themselves is escaped, and repaired where it is not UTF-8.
+ */
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "ctl/ctl.h"
+
+int ctl_text_open(struct ctl_text *text)
+{
+        *text = (struct ctl_text){.first = 1};
+        text->file = open_memstream(&text->bytes, &text->size);
+        if (text->file)
+                return 0;
+        ctl_complain("out of memory");
+        return CTL_FAILED;
+}
+
+void ctl_text_drop(struct ctl_text *text)
+{
+        if (text->file)
+                fclose(text->file);
+        text->file = NULL;
+        free(text->bytes);
+        text->bytes = NULL;
+}
+
+int ctl_text_print(struct ctl_text *text)
+{
+        int r = CTL_OK;
+        if (fclose(text->file) || fwrite(text->bytes, 1, text->size, stdout) != text->size || fflush(stdout)) {
+                ctl_complain("cannot write: %s", strerror(errno));
+                r = CTL_FAILED;
+        }
+        text->file = NULL;
+        free(text->bytes);
+        text->bytes = NULL;
+        return r;
+}
+
+/* --- JSON --- */
+
+/* Bytes of the UTF-8 sequence at s, 0 when it is none (overlong forms, surrogates and what is above U+10FFFF are none).
+ */
+static int utf8_length(const unsigned char *s)
+{
+        static const uint32_t least[] = {0, 0, 0x80, 0x800, 0x10000};
+        const int n = s[0] < 0x80 ? 1 : s[0] >> 5 == 6 ? 2 : s[0] >> 4 == 14 ? 3 : s[0] >> 3 == 30 ? 4 : 0;
+        uint32_t c = n > 1 ? s[0] & (0x7fu >> n) : s[0];
+        for (int i = 1; i < n; i++) {
+                if (s[i] >> 6 != 2)
+                        return 0;
+                c = c << 6 | (s[i] & 0x3fu);
+        }
+        if (c < least[n] || c > 0x10ffff || (c >= 0xd800 && c < 0xe000))
+                return 0;
+        return n;
+}
+
+static void put_string(FILE *file, const char *value)
+{
+        fputc('"', file);
+        for (const unsigned char *s = (const unsigned char *)value; *s;) {
+                const int n = utf8_length(s);
+                if (n == 0)
+                        fputs("\\ufffd", file);
+                else if (*s == '"' || *s == '\\')
+                        fprintf(file, "\\%c", *s);
+                else if (*s < 0x20 || *s == 0x7f)
+                        fprintf(file, "\\u%04x", *s);
+                else
+                        fwrite(s, 1, (size_t)n, file);
+                s += n ? n : 1;
+        }
+        fputc('"', file);
+}
+
+static void put_key(struct ctl_text *text, const char *key)
+{
+        if (text->depth)
+                fprintf(text->file, "%s\n%*s", text->first ? "" : ",", 2 * text->depth, "");
+        text->first = 0;
+        if (!key)
+                return;
+        put_string(text->file, key);
+        fputs(": ", text->file);
+}
+
+void ctl_json_begin(struct ctl_text *text, const char *key, char bracket)
+{
+        put_key(text, key);
+        fputc(bracket, text->file);
+        text->depth++;
+        text->first = 1;
+}
+
+void ctl_json_end(struct ctl_text *text, char bracket)
+{
+        text->depth--;
+        if (!text->first)
+                fprintf(text->file, "\n%*s", 2 * text->depth, "");
+        fputc(bracket, text->file);
+        text->first = 0;
+        if (!text->depth)
+                fputc('\n', text->file);
+}
+
+void ctl_json_string(struct ctl_text *text, const char *key, const char *value)
+{
+        put_key(text, key);
+        put_string(text->file, value);
+}
+
+void ctl_json_number(struct ctl_text *text, const char *key, uint64_t value)
+{
+        put_key(text, key);
+        fprintf(text->file, "%" PRIu64, value);
+}
+
+void ctl_json_bool(struct ctl_text *text, const char *key, int value)
+{
+        put_key(text, key);
+        fputs(value ? "true" : "false", text->file);
+}
+
+/* --- for people --- */
+
+const char *ctl_bytes(uint64_t bytes, char buffer[static 32])
+{
+        static const char *const units[] = {"B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"};
+        double value = (double)bytes;
+        size_t unit = 0;
+        while (value >= 1024 && unit < sizeof(units) / sizeof(units[0]) - 1) {
+                value /= 1024;
+                unit++;
+        }
+        snprintf(buffer, 32, unit && value < 100 ? "%.1f %s" : "%.0f %s", value, units[unit]);
+        return buffer;
+}
+
+const char *ctl_duration(uint64_t ns, char buffer[static 32])
+{
+        const uint64_t s = ns / 1000000000u;
+        if (s < 86400)
+                snprintf(buffer, 32, "%" PRIu64 ":%02" PRIu64 ":%02" PRIu64, s / 3600, s / 60 % 60, s % 60);
+        else
+                snprintf(buffer, 32, "%" PRIu64 "d %" PRIu64 ":%02" PRIu64, s / 86400, s / 3600 % 24, s / 60 % 60);
+        return buffer;
+}

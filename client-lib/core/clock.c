@@ -17,6 +17,7 @@
 #include "core/internal.h"
 
 #define SILENCE_NS 4900000000u
+#define SLEEP_MAX_NS 3600000000000u /* of the device's time, in one request */
 
 static __thread uint32_t my_epoch; /* in which the thread declared itself, 0 = not */
 static pthread_key_t at_thread_end;
@@ -171,8 +172,10 @@ int dsc__clock_sleep(dsc_session *s, uint64_t ns)
         int r = dsc__clock_now(s, &now);
         if (r || now >= ns)
                 return r;
+        while (s->simulated && now < ns && !r)
+                r = sleep_call(s, ns - now > SLEEP_MAX_NS ? now + SLEEP_MAX_NS : ns, &now);
         if (s->simulated)
-                return sleep_call(s, ns, &now);
+                return r;
         const struct timespec until = {.tv_sec = (time_t)(ns / 1000000000u), .tv_nsec = (long)(ns % 1000000000u)};
         while (clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &until, NULL) == EINTR)
                 ;

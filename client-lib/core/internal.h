@@ -216,8 +216,6 @@ int dsc__await(dsc_session *s, dsc__condition condition, const void *arg, uint32
 bool dsc__ended(dsc_session *s, uint32_t stream, uint64_t seq);
 int dsc__await_room(dsc_session *s, uint64_t slots);
 void dsc__waiters_publish(dsc_session *s); /* after a new ring was mapped */
-/* Before a request that the daemon answers when work has ended: lets the device's time go on for a declared thread. */
-void dsc__settle(dsc_session *s);
 
 /* --- stream.c --- */
 

@@ -305,7 +305,6 @@ int dsc_host_free(dsc_session *s, void *p)
                 return r;
         if (range.kind == DSC__RANGE_PLAIN)
                 return munmap(p, range.size) < 0 ? DSC__INVALID_VALUE : 0;
-        dsc__settle(s);
         dsc__pinned_unmap(s, range.base, range.size);
         return free_call(s, range.base, true);
 }
@@ -320,7 +319,8 @@ static int reset_locked(dsc_session *s)
         if (r)
                 return r;
         atomic_store(&s->submit.lost_error, 0);
-        if (dsc__attached(s) && !atomic_load(&s->page->dead))
+        /* what a dead worker left undone is forgiven, too */
+        if (dsc__attached(s))
                 for (uint32_t i = 0; i < DS_STREAMS_MAX; i++)
                         atomic_store(&s->submit.tails[i], atomic_load(&s->page->stream_done[i]));
         dsc__table_clear(s);
@@ -333,7 +333,6 @@ int dsc_reset(dsc_session *s)
         int r = dsc__usable(s);
         if (r)
                 return r;
-        dsc__settle(s);
         pthread_rwlock_wrlock(&s->memory.use);
         pthread_mutex_lock(&s->submit.lock);
         r = reset_locked(s);

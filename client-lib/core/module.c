@@ -84,7 +84,6 @@ int dsc_module_unload(dsc_session *s, uint64_t module)
         int r = dsc__usable(s);
         if (r)
                 return r;
-        dsc__settle(s);
         r = dsc__call(s, &request, -1, DETSHARE__REPLY__RESULT__NOT_SET, NULL);
         if (!r)
                 dsc__table_drop_module(s, module);

@@ -117,7 +117,6 @@ int dsc_stream_destroy(dsc_session *s, uint32_t stream)
         Detshare__StreamDestroy destroy = DETSHARE__STREAM_DESTROY__INIT;
         destroy.stream = stream;
         Detshare__Request request = DSC__REQUEST(STREAM_DESTROY, stream_destroy, &destroy);
-        dsc__settle(s);
         return dsc__call(s, &request, -1, DETSHARE__REPLY__RESULT__NOT_SET, NULL);
 }
 

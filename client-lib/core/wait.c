@@ -103,6 +103,13 @@ static bool room_or_dead(dsc_session *s, const void *arg)
         return tail + *(const uint64_t *)arg - head <= DS_RING_SLOTS || atomic_load(&s->page->dead);
 }
 
+int dsc__await_room(dsc_session *s, uint64_t slots)
+{
+        return dsc__await(s, room_or_dead, &slots, ROOM_NAP_NS);
+}
+
+/* --- operations --- */
+
 static int sync_call(dsc_session *s, uint32_t stream, uint64_t seq, bool all)
 {
         Detshare__Sync sync = DETSHARE__SYNC__INIT;
@@ -112,22 +119,6 @@ static int sync_call(dsc_session *s, uint32_t stream, uint64_t seq, bool all)
         Detshare__Request request = DSC__REQUEST(SYNC, sync, &sync);
         return dsc__call(s, &request, -1, DETSHARE__REPLY__RESULT__NOT_SET, NULL);
 }
-
-int dsc__await_room(dsc_session *s, uint64_t slots)
-{
-        if (dsc__declared(s) && !atomic_load(&s->page->dead))
-                return sync_call(s, 0, 0, true);
-        return dsc__await(s, room_or_dead, &slots, ROOM_NAP_NS);
-}
-
-/* Only requests that wait by nature count as waiting for the device's clock; a free or a destroy does not. */
-void dsc__settle(dsc_session *s)
-{
-        if (dsc__declared(s))
-                sync_call(s, 0, 0, true);
-}
-
-/* --- operations --- */
 
 struct operation {
         uint32_t stream;

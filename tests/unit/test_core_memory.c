@@ -387,8 +387,13 @@ Test(core_clock, declared_threads_wait_by_request, .timeout = 20)
         cr_assert_eq(fake.requests[DETSHARE__REQUEST__CALL_SLEEP_UNTIL], 1, "asking for the time costs no request");
         cr_assert_eq(detshare_sleep_until(4000), 0, "the past");
         cr_assert_eq(fake.requests[DETSHARE__REQUEST__CALL_SLEEP_UNTIL], 1);
+        const uint64_t tomorrow = 86400ull * 1000000000;
+        cr_assert_eq(detshare_sleep_until(tomorrow), 0);
+        cr_assert_eq(fake.requests[DETSHARE__REQUEST__CALL_SLEEP_UNTIL], 25, "the daemon takes an hour at a time");
+        fake.clock_ns = 5000;
         fake.paused = true;
         cr_assert_eq(dsc_launch(s, 0, &launch), 0);
+        atomic_store(&fake.page->now_ns, 5000);
         cr_assert_eq(dsc_query(s, 0, 2), 600);
         cr_assert_eq(detshare_now(&ns), 0);
         cr_assert_eq(ns, 6000, "an unsuccessful question takes a microsecond of the device's time");

@@ -276,6 +276,20 @@ Test(core_ring, lost_work_is_noticed_even_if_the_daemon_did_not, .timeout = 20)
         cr_assert_eq(dsc_wait_all(s), 0);
 }
 
+Test(core_ring, a_reset_may_be_the_first_thing_after_a_death, .timeout = 20)
+{
+        fake.paused = true;
+        start();
+        dsc_session *s = get();
+        cr_assert_eq(put(s, 0, 0, 20), 0);
+        fake_worker_dies(&fake, 719);
+        fake.paused = false;
+        cr_assert_eq(dsc_reset(s), 0);
+        cr_assert_eq(put(s, 0, 0, 20), 0);
+        cr_assert_eq(dsc_wait_all(s), 0);
+        cr_assert_eq(dsc_sticky_error(s), 0);
+}
+
 static void *put_one(void *session)
 {
         return (void *)(intptr_t)put(session, 5, 0, 20);

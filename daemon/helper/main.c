@@ -8,12 +8,14 @@
  * for wrong usage.
  */
 #include <errno.h>
+#include <grp.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
+#include <unistd.h>
 
 #include "helper/check.h"
 #include "internal.pb-c.h"
@@ -26,6 +28,34 @@
 #define HELPER_FD 3
 #define HELPER_FRAME_MAX ((size_t)256 << 10)
 #define HELPER_MEMORY_MAX DS_GIB(4) /* an image may ask for much; not for all of the machine */
+
+#define HELPER_FILES_MAX 64
+#define HELPER_USER 65534u /* nobody */
+
+/*
+ * From here on this process can read what it is handed and write memory files. Changing the user takes the parent's
+ * death signal back, so it is asked for last.
+ */
+static int helper_drop_privileges(void)
+{
+        const struct rlimit memory = {HELPER_MEMORY_MAX, HELPER_MEMORY_MAX}, core = {0, 0};
+        const struct rlimit files = {HELPER_FILES_MAX, HELPER_FILES_MAX};
+
+        if (geteuid() == 0 && (setgroups(0, NULL) < 0 || setresgid(HELPER_USER, HELPER_USER, HELPER_USER) < 0 ||
+                                      setresuid(HELPER_USER, HELPER_USER, HELPER_USER) < 0))
+                return ds_error_origin(-errno);
+        if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0 || prctl(PR_SET_PDEATHSIG, SIGKILL) < 0)
+                return ds_error_origin(-errno);
+        if (setrlimit(RLIMIT_CORE, &core) < 0 || setrlimit(RLIMIT_NOFILE, &files) < 0)
+                return ds_error_origin(-errno);
+#ifndef __SANITIZE_ADDRESS__ /* a sanitizer reserves terabytes of addresses */
+        if (setrlimit(RLIMIT_AS, &memory) < 0)
+                return ds_error_origin(-errno);
+#else
+        (void)memory;
+#endif
+        return 0;
+}
 
 /* 0, or a negative errno when the supervisor is gone. */
 static int helper_answer(ds_conn *conn, uint64_t id, const struct ds_check_result *result)
@@ -100,23 +130,16 @@ int main(int argc, char **argv)
 {
         ds_cleanup(ds_conn_freep) ds_conn *conn = NULL;
         static struct ds_check_result result;
-        struct rlimit memory = {HELPER_MEMORY_MAX, HELPER_MEMORY_MAX}, core = {0, 0};
 
         if (argc > 1) {
                 fprintf(stderr, "%s: started by detshared, takes no arguments\n", argv[0]);
                 return 2;
         }
         ds_log_setup("detshare-helper", DS_LOG_INFO);
-        prctl(PR_SET_PDEATHSIG, SIGKILL);
-        prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
         signal(SIGPIPE, SIG_IGN);
         signal(SIGINT, SIG_IGN); /* the terminal's: the supervisor decides */
-        setrlimit(RLIMIT_CORE, &core);
-#ifndef __SANITIZE_ADDRESS__
-        setrlimit(RLIMIT_AS, &memory); /* a sanitizer reserves terabytes of addresses */
-#else
-        (void)memory;
-#endif
+        if (helper_drop_privileges() < 0)
+                return 1;
         if (ds_conn_new(HELPER_FD, HELPER_FRAME_MAX, HELPER_FRAME_MAX * 2, &conn) < 0)
                 return 1;
         return helper_serve(conn, &result) < 0 ? 1 : 0;

@@ -1,0 +1,455 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "supervisor/client.h"
+
+#include <assert.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "proto/wire.h"
+#include "supervisor/message.h"
+#include "supervisor/rpc_table.h"
+#include "supervisor/session.h"
+#include "supervisor/supervisor.h"
+#include "supervisor/unpack.h"
+#include "util/alloc.h"
+#include "util/error.h"
+#include "util/frame.h"
+
+#define HELLO_MAX_MS 5000u
+#define FRAME_MAX_MS 5000u /* from a frame's first byte to its last */
+#define GROUPS_MAX 64u
+#define MESSAGE_TEXT_MAX 4096u
+
+enum client_state {
+        CLIENT_NEW, /* no hello yet */
+        CLIENT_READY,
+        CLIENT_CLOSED, /* the loop still has the handle */
+        _CLIENT_STATE_MAX,
+        _CLIENT_STATE_INVALID = -EINVAL,
+};
+
+TAILQ_HEAD(client_op_list, ds_client_op);
+
+struct ds_client {
+        uv_poll_t poll;
+        struct ds_supervisor *supervisor;
+        enum client_state state;
+        ds_conn *conn;
+        int events;
+        struct ucred creds;
+        size_t n_groups;
+        gid_t groups[GROUPS_MAX];
+        ds_user *user;
+        struct ds_charge charge;
+        struct ds_session *session;
+        struct ds_deadline deadline; /* hello, then the rest of a frame */
+        struct client_op_list ops;
+        uint32_t n_ops;
+        TAILQ_ENTRY(ds_client) link;
+};
+
+static const char *const state_names[_CLIENT_STATE_MAX] = {
+        [CLIENT_NEW] = "new", [CLIENT_READY] = "ready", [CLIENT_CLOSED] = "closed"};
+
+static void update_poll(struct ds_client *client);
+
+static void set_state(struct ds_client *client, enum client_state state)
+{
+        assert(state >= 0 && state < _CLIENT_STATE_MAX);
+        ds_log(DS_LOG_DEBUG, "client of pid %d: %s -> %s", (int)client->creds.pid, state_names[client->state],
+                state_names[state]);
+        client->state = state;
+}
+
+/* --- coming and going
+ * ------------------------------------------------------------------------------------------------- */
+
+static void hello_deadline(struct ds_deadline *deadline)
+{
+        ds_client_close(DS_CONTAINER_OF(deadline, struct ds_client, deadline), "no hello came in time");
+}
+
+static void frame_deadline(struct ds_deadline *deadline)
+{
+        ds_client_close(DS_CONTAINER_OF(deadline, struct ds_client, deadline), "a frame was not finished in time");
+}
+
+static int read_credentials(struct ds_client *client, int fd)
+{
+        socklen_t size = sizeof(client->creds);
+
+        if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &client->creds, &size) < 0)
+                return ds_error_origin(-errno);
+        size = sizeof(client->groups);
+        /* with more groups than we look at it is in none */
+        if (getsockopt(fd, SOL_SOCKET, SO_PEERGROUPS, client->groups, &size) == 0)
+                client->n_groups = size / sizeof(gid_t);
+        return 0;
+}
+
+static void client_free(struct ds_client *client)
+{
+        ds_conn_free(client->conn);
+        ds_charge_release(&client->charge);
+        ds_user_unref(client->user);
+        ds_free(client);
+}
+
+static void client_freep(struct ds_client **p)
+{
+        if (*p)
+                client_free(*p);
+}
+
+int ds_client_new(struct ds_supervisor *supervisor, int fd)
+{
+        ds_cleanup(client_freep) struct ds_client *client = ds_alloc0(1, sizeof(*client));
+        ds_cleanup(ds_closep) int owned = fd;
+        int r;
+
+        if (!client)
+                return ds_error_origin(-ENOMEM);
+        client->supervisor = supervisor;
+        client->poll.data = client;
+        TAILQ_INIT(&client->ops);
+        r = read_credentials(client, fd);
+        if (r)
+                return ds_error_trace(r);
+        r = ds_user_get(supervisor->users, client->creds.uid, &client->user);
+        if (r)
+                return ds_error_fold(r);
+        r = ds_charge_take(&client->charge, client->user, DS_CHARGE_CONNECTIONS, 1);
+        if (r)
+                return r;
+        r = ds_conn_new(DS_TAKE_FD(owned), DS_FRAME_MAX, DS_CLIENT_OUT_MAX, &client->conn);
+        if (r)
+                return ds_error_fold(r);
+        r = uv_poll_init(&supervisor->loop, &client->poll, ds_conn_fd(client->conn));
+        if (r < 0)
+                return ds_error_origin(r);
+        TAILQ_INSERT_TAIL(&supervisor->clients, client, link);
+        ds_deadline_arm(&supervisor->deadlines, &client->deadline, HELLO_MAX_MS, hello_deadline);
+        update_poll(DS_TAKE_PTR(client));
+        return 0;
+}
+
+static void closed_cb(uv_handle_t *handle)
+{
+        struct ds_client *client = handle->data;
+        struct ds_supervisor *supervisor = client->supervisor;
+
+        client_free(client);
+        ds_supervisor_check_stop(supervisor);
+}
+
+void ds_client_close(struct ds_client *client, const char *why)
+{
+        struct ds_supervisor *supervisor = client->supervisor;
+        struct ds_client_op *op;
+
+        if (client->state == CLIENT_CLOSED)
+                return;
+        if (why)
+                ds_log_limited(ds_user_log_budget(client->user), uv_hrtime(), DS_LOG_WARNING,
+                        "client closed (pid %d, uid %u): %s", (int)client->creds.pid, (unsigned)client->creds.uid, why);
+        set_state(client, CLIENT_CLOSED);
+        ds_deadline_disarm(&supervisor->deadlines, &client->deadline);
+        TAILQ_REMOVE(&supervisor->clients, client, link);
+        while ((op = TAILQ_FIRST(&client->ops)))
+                ds_client_op_end(op);
+        if (client->session) {
+                struct ds_session *session = DS_TAKE_PTR(client->session);
+
+                ds_session_leave(session);
+        }
+        /* the connection goes with the memory; the peer hears of it now */
+        shutdown(ds_conn_fd(client->conn), SHUT_RDWR);
+        uv_close((uv_handle_t *)&client->poll, closed_cb);
+}
+
+/* --- frames
+ * ----------------------------------------------------------------------------------------------------------- */
+
+/* What the row of the call demands. 0: the handler may have it. */
+static int check_right(struct ds_client *client, const struct ds_rpc *rpc, const Detshare__Request *request)
+{
+        if (client->supervisor->state == DS_DAEMON_STOPPING) {
+                ds_client_answer(client, request->id, DETSHARE__STATUS__SHUTTING_DOWN, "the daemon is stopping");
+                return -1;
+        }
+        if (rpc->right == DS_RIGHT_ADMIN && !ds_client_is_admin(client)) {
+                ds_client_answer(client, request->id, DETSHARE__STATUS__DENIED,
+                        "%s needs uid 0 or the group detshare-admin", rpc->name);
+                return -1;
+        }
+        if ((rpc->flags & DS_RPC_WINDOW) && client->session->control_only) {
+                ds_client_answer(client, request->id, DETSHARE__STATUS__BAD_REQUEST,
+                        "%s: the session was opened without a window", rpc->name);
+                return -1;
+        }
+        return 0;
+}
+
+static void handle_request(struct ds_client *client, Detshare__Request *request, int *fds)
+{
+        const struct ds_rpc *rpc = ds_rpc_find(request->call_case);
+
+        if (!rpc && client->state == CLIENT_READY && request->fds == 0) {
+                ds_client_answer(client, request->id, DETSHARE__STATUS__UNSUPPORTED, "unknown request");
+                return;
+        }
+        if (!rpc || rpc->fds != request->fds) {
+                ds_client_close(client, "a request with the wrong number of file descriptors");
+                return;
+        }
+        if (client->state == CLIENT_NEW && !(rpc->flags & DS_RPC_BEFORE_HELLO)) {
+                ds_client_close(client, "a request before hello");
+                return;
+        }
+        if (client->state == CLIENT_READY && (rpc->flags & DS_RPC_WINDOW) &&
+                rpc->call != DETSHARE__REQUEST__CALL_WINDOW_REFUSED)
+                ds_session_accept_window(client->session);
+        if (check_right(client, rpc, request))
+                return;
+        if (rpc->handler)
+                rpc->handler(client, request, fds);
+        else
+                ds_session_forward(client->session, rpc, request, fds);
+}
+
+static void handle_frame(struct ds_client *client, const uint8_t *payload, size_t size)
+{
+        ds_cleanup(ds_unpack_freep) ProtobufCMessage *message = NULL;
+        int fds[DS_FRAME_FDS_MAX] = {-1, -1, -1, -1};
+        Detshare__Request *request;
+        int r;
+
+        r = ds_unpack(&detshare__request__descriptor, payload, size, DS_UNPACK_BUDGET, &message);
+        if (r) {
+                ds_client_close(client, "a malformed request");
+                return;
+        }
+        request = (Detshare__Request *)message;
+        if (request->fds > DS_FRAME_FDS_MAX || ds_conn_take_fds(client->conn, fds, request->fds)) {
+                ds_client_close(client, "file descriptors were announced that did not come");
+                return;
+        }
+        handle_request(client, request, fds);
+        for (size_t i = 0; i < DS_FRAME_FDS_MAX; i++)
+                ds_close(fds[i]);
+}
+
+/* Half a frame must become a whole one in time, counted from when it began. */
+static void watch_partial(struct ds_client *client, int any)
+{
+        struct ds_deadlines *deadlines = &client->supervisor->deadlines;
+
+        if (client->state != CLIENT_READY)
+                return;
+        if (!ds_conn_partial(client->conn))
+                ds_deadline_disarm(deadlines, &client->deadline);
+        else if (any || !ds_deadline_armed(&client->deadline))
+                ds_deadline_arm(deadlines, &client->deadline, FRAME_MAX_MS, frame_deadline);
+}
+
+static void client_read(struct ds_client *client)
+{
+        const uint8_t *payload;
+        int r, n = 0, any = 0;
+        size_t size;
+
+        r = ds_conn_read(client->conn);
+        while (client->state != CLIENT_CLOSED && (n = ds_conn_next(client->conn, &payload, &size)) == 1) {
+                handle_frame(client, payload, size);
+                any = 1;
+        }
+        if (client->state == CLIENT_CLOSED)
+                return;
+        if (n < 0 || r == DS_CONN_E_PROTOCOL)
+                ds_client_close(client, "a frame of wrong length, or too many file descriptors");
+        else if (r)
+                ds_client_close(client, r < 0 ? "reading failed" : NULL);
+        else if (ds_conn_n_fds(client->conn) && !ds_conn_partial(client->conn))
+                ds_client_close(client, "file descriptors that no request announced");
+        else
+                watch_partial(client, any);
+}
+
+static void poll_cb(uv_poll_t *poll, int status, int events)
+{
+        struct ds_client *client = poll->data;
+
+        if (status < 0) {
+                ds_client_close(client, NULL);
+                return;
+        }
+        if ((events & UV_WRITABLE) && ds_conn_flush(client->conn)) {
+                ds_client_close(client, NULL);
+                return;
+        }
+        if (events & (UV_READABLE | UV_DISCONNECT))
+                client_read(client);
+        if (client->state != CLIENT_CLOSED)
+                update_poll(client);
+}
+
+static void update_poll(struct ds_client *client)
+{
+        int events = UV_READABLE | UV_DISCONNECT | (ds_conn_wants_write(client->conn) ? UV_WRITABLE : 0);
+
+        if (events == client->events)
+                return;
+        client->events = events;
+        if (uv_poll_start(&client->poll, events, poll_cb) < 0)
+                ds_client_close(client, "its socket cannot be polled");
+}
+
+/* --- replies
+ * ---------------------------------------------------------------------------------------------------------- */
+
+void ds_client_reply(struct ds_client *client, uint64_t id, Detshare__Reply *reply, const int *fds, size_t n_fds)
+{
+        const uint8_t *bytes;
+        size_t size;
+        int r;
+
+        if (client->state == CLIENT_CLOSED)
+                return;
+        reply->id = id;
+        reply->fds = (uint32_t)n_fds;
+        if (ds_message_pack(&reply->base, DS_FRAME_MAX, &bytes, &size)) {
+                ds_client_answer(client, id, DETSHARE__STATUS__INTERNAL, "the reply does not fit into a frame");
+                return;
+        }
+        /* a message with nothing but defaults is empty, and frames are not */
+        if (size == 0) {
+                bytes = (const uint8_t[]){1 << 3, 0};
+                size = 2;
+        }
+        r = ds_conn_send(client->conn, bytes, size, fds, n_fds);
+        if (r)
+                ds_client_close(client, r == DS_CONN_E_FULL ? "it does not read its replies" : NULL);
+        else
+                update_poll(client);
+}
+
+void ds_client_answer(struct ds_client *client, uint64_t id, int status, const char *fmt, ...)
+{
+        Detshare__Reply reply = DETSHARE__REPLY__INIT;
+        char text[MESSAGE_TEXT_MAX + 1];
+        va_list args;
+
+        va_start(args, fmt);
+        vsnprintf(text, sizeof(text), fmt, args);
+        va_end(args);
+        assert(!status == !*text);
+        reply.status = status;
+        reply.message = text;
+        ds_client_reply(client, id, &reply, NULL, 0);
+}
+
+/* --- questions to the worker
+ * ------------------------------------------------------------------------------------------ */
+
+void *ds_client_op_new(struct ds_client *client, uint64_t request_id, size_t size,
+        void (*done)(struct ds_worker_call *call, const struct ds_worker_answer *answer))
+{
+        struct ds_client_op *op;
+
+        assert(size >= sizeof(*op));
+        if (client->n_ops >= DS_SESSION_CALLS_MAX) {
+                ds_client_answer(client, request_id, DETSHARE__STATUS__QUOTA, "%u requests are open already",
+                        DS_SESSION_CALLS_MAX);
+                return NULL;
+        }
+        op = ds_alloc0(1, size);
+        if (!op) {
+                ds_client_answer(client, request_id, DETSHARE__STATUS__INTERNAL, "the daemon is out of memory");
+                return NULL;
+        }
+        op->call.done = done;
+        op->call.image_fd = -1;
+        op->client = client;
+        op->request_id = request_id;
+        client->n_ops++;
+        TAILQ_INSERT_TAIL(&client->ops, op, link);
+        return op;
+}
+
+void *ds_client_op_end(struct ds_client_op *op)
+{
+        struct ds_client *client = op->client;
+
+        assert(client->n_ops > 0);
+        ds_worker_cancel(client->supervisor->worker, &op->call);
+        ds_deadline_disarm(&client->supervisor->deadlines, &op->deadline);
+        TAILQ_REMOVE(&client->ops, op, link);
+        client->n_ops--;
+        return ds_free(op);
+}
+
+/* --- who it is
+ * -------------------------------------------------------------------------------------------------------- */
+
+struct ds_supervisor *ds_client_supervisor(const struct ds_client *client)
+{
+        return client->supervisor;
+}
+
+struct ds_session *ds_client_session(const struct ds_client *client)
+{
+        return client->session;
+}
+
+void ds_client_set_session(struct ds_client *client, struct ds_session *session)
+{
+        assert(!client->session);
+        client->session = session;
+        ds_deadline_disarm(&client->supervisor->deadlines, &client->deadline);
+        set_state(client, CLIENT_READY);
+}
+
+ds_user *ds_client_user(const struct ds_client *client)
+{
+        return client->user;
+}
+
+pid_t ds_client_pid(const struct ds_client *client)
+{
+        return client->creds.pid;
+}
+
+static int in_group(const struct ds_client *client, gid_t gid)
+{
+        if (client->creds.gid == gid)
+                return 1;
+        for (size_t i = 0; i < client->n_groups; i++)
+                if (client->groups[i] == gid)
+                        return 1;
+        return 0;
+}
+
+int ds_client_is_admin(const struct ds_client *client)
+{
+        const struct ds_supervisor *supervisor = client->supervisor;
+
+        return client->creds.uid == 0 || client->creds.uid == geteuid() ||
+               (supervisor->have_admin_gid && in_group(client, supervisor->admin_gid));
+}
+
+int ds_client_may_ls(const struct ds_client *client)
+{
+        const struct ds_class_rights *ls = &client->supervisor->ls;
+
+        if (ls->everybody)
+                return 1;
+        for (size_t i = 0; i < ls->n_uids; i++)
+                if (ls->uids[i] == client->creds.uid)
+                        return 1;
+        for (size_t i = 0; i < ls->n_gids; i++)
+                if (in_group(client, ls->gids[i]))
+                        return 1;
+        return 0;
+}

@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Clients: connections, their frames, and who is behind them
+ *
+ * A client's fault ends that client: whatever is malformed, too large, too many or too slow closes its connection with
+ * one log line, and the loop goes on. Its memory goes in the loop's close callback, so a client that was closed while
+ * one of its requests is handled stays valid until the handler is through.
+ */
+#pragma once
+
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "detshare.pb-c.h"
+#include "supervisor/charge.h"
+#include "supervisor/deadline.h"
+#include "supervisor/worker_link.h"
+#include "util/macro.h"
+
+struct ds_session;
+struct ds_supervisor;
+struct ds_client;
+
+/*
+ * A question of this client to the worker that belongs to no session; embedded, owned by the client until it is freed
+ * with ds_client_op_end, which also happens when the client goes.
+ */
+struct ds_client_op {
+        struct ds_worker_call call;
+        struct ds_deadline deadline;
+        struct ds_client *client;
+        uint64_t request_id;
+        TAILQ_ENTRY(ds_client_op) link;
+};
+
+/* Takes a connected socket over (also on failure). 0, a contract code of charge.h, or -errno. */
+int ds_client_new(struct ds_supervisor *supervisor, int fd);
+/* why is logged, NULL = silently. Its session leaves, what it asked is forgotten. Closing twice is fine. */
+void ds_client_close(struct ds_client *client, const char *why);
+
+struct ds_supervisor *ds_client_supervisor(const struct ds_client *client);
+struct ds_session *ds_client_session(const struct ds_client *client); /* NULL before hello */
+void ds_client_set_session(struct ds_client *client, struct ds_session *session);
+ds_user *ds_client_user(const struct ds_client *client);
+pid_t ds_client_pid(const struct ds_client *client);
+/* uid 0, the daemon's own uid, or a member of the admin group */
+int ds_client_is_admin(const struct ds_client *client);
+/* May it be latency sensitive? */
+int ds_client_may_ls(const struct ds_client *client);
+
+/* Send reply, its id and fds filled in. A client that cannot take it is closed. */
+void ds_client_reply(struct ds_client *client, uint64_t id, Detshare__Reply *reply, const int *fds, size_t n_fds);
+/* A reply without a result; fmt "" for success. */
+void ds_client_answer(struct ds_client *client, uint64_t id, int status, const char *fmt, ...) ds_printf(4, 5);
+
+/* A zeroed op of `size` bytes whose first member is struct ds_client_op. NULL: it was answered (memory, too many). */
+void *ds_client_op_new(struct ds_client *client, uint64_t request_id, size_t size,
+        void (*done)(struct ds_worker_call *call, const struct ds_worker_answer *answer));
+/* Cancels and frees; returns NULL. */
+void *ds_client_op_end(struct ds_client_op *op);

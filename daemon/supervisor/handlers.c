@@ -1,0 +1,235 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "supervisor/handlers.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "supervisor/client.h"
+#include "supervisor/session.h"
+#include "supervisor/supervisor.h"
+#include "supervisor/worker_link.h"
+#include "util/macro.h"
+
+#define PROTOCOL_VERSION 1u
+#define INVALID_DEVICE 101 /* CUDA_ERROR_INVALID_DEVICE */
+
+/* --- hello
+ * ------------------------------------------------------------------------------------------------------------ */
+
+static void reply_hello(struct ds_client *client, uint64_t id)
+{
+        const struct ds_session *session = ds_client_session(client);
+        Detshare__HelloReply hello = DETSHARE__HELLO_REPLY__INIT;
+        Detshare__Reply reply = DETSHARE__REPLY__INIT;
+
+        hello.version = PROTOCOL_VERSION;
+        hello.session = session->id;
+        hello.window_base = session->window.base;
+        hello.window_bytes = session->window.bytes;
+        hello.daemon_version = (char *)DETSHARE_VERSION;
+        hello.simulated = ds_worker_info(session->supervisor->worker)->simulated;
+        hello.class_ = session->class_;
+        reply.result_case = DETSHARE__REPLY__RESULT_HELLO;
+        reply.hello = &hello;
+        ds_client_reply(client, id, &reply, NULL, 0);
+}
+
+/* 0, or the request was answered. */
+static int check_name(struct ds_client *client, uint64_t id, const char *name)
+{
+        if (strlen(name) <= DS_SESSION_NAME_MAX)
+                return 0;
+        ds_client_answer(client, id, DETSHARE__STATUS__BAD_PARAMETER, "the name has %zu bytes; %d are allowed",
+                strlen(name), DS_SESSION_NAME_MAX);
+        return -1;
+}
+
+static int check_class(struct ds_client *client, uint64_t id, Detshare__Class class_)
+{
+        if (class_ == DETSHARE__CLASS__BE || class_ == DETSHARE__CLASS__LS)
+                return 0;
+        ds_client_answer(client, id, DETSHARE__STATUS__BAD_PARAMETER, "there is no class %d", (int)class_);
+        return -1;
+}
+
+static int check_percent(struct ds_client *client, uint64_t id, uint32_t percent)
+{
+        if (percent <= 100)
+                return 0;
+        ds_client_answer(client, id, DETSHARE__STATUS__BAD_PARAMETER, "%u %% of the SMs are asked for", percent);
+        return -1;
+}
+
+void ds_handle_hello(struct ds_client *client, Detshare__Request *request, int *fds)
+{
+        const Detshare__Hello *hello = request->hello;
+        struct ds_session_config config = {
+                .pid = ds_client_pid(client),
+                .name = hello->name,
+                .class_ = hello->class_,
+                .slo_ns = hello->slo_ns,
+                .memory_limit = hello->memory_limit,
+                .sm_percent = hello->sm_percent ? hello->sm_percent : 100,
+                .control_only = hello->control_only,
+        };
+        struct ds_session *session;
+        char message[128];
+        int r;
+
+        if (ds_client_session(client)) {
+                ds_client_answer(client, request->id, DETSHARE__STATUS__BAD_REQUEST, "hello was said already");
+                return;
+        }
+        if (hello->version != PROTOCOL_VERSION) {
+                ds_client_answer(client, request->id, DETSHARE__STATUS__BAD_VERSION,
+                        "the client speaks version %u of the protocol, the daemon version %u", hello->version,
+                        PROTOCOL_VERSION);
+                return;
+        }
+        if (check_name(client, request->id, hello->name) || check_class(client, request->id, hello->class_) ||
+                check_percent(client, request->id, hello->sm_percent))
+                return;
+        /* a program that may not be latency sensitive runs all the same; the reply says what it is */
+        if (config.class_ == DETSHARE__CLASS__LS && !ds_client_may_ls(client))
+                config.class_ = DETSHARE__CLASS__BE;
+        r = ds_session_new(ds_client_supervisor(client), client, ds_client_user(client), &config, message,
+                sizeof(message), &session);
+        if (r) {
+                ds_client_answer(client, request->id, r, "%s", message);
+                return;
+        }
+        ds_client_set_session(client, session);
+        reply_hello(client, request->id);
+}
+
+void ds_handle_window_refused(struct ds_client *client, Detshare__Request *request, int *fds)
+{
+        char message[128];
+        int r = ds_session_refuse_window(ds_client_session(client), message, sizeof(message));
+
+        if (r)
+                ds_client_answer(client, request->id, r, "%s", message);
+        else
+                reply_hello(client, request->id);
+}
+
+void ds_handle_attach(struct ds_client *client, Detshare__Request *request, int *fds)
+{
+        ds_session_attach(ds_client_session(client), request->id);
+}
+
+void ds_handle_ping(struct ds_client *client, Detshare__Request *request, int *fds)
+{
+        ds_client_answer(client, request->id, 0, "%s", "");
+}
+
+/* --- one session
+ * ------------------------------------------------------------------------------------------------------ */
+
+/* The session that a SetSession is about, or NULL: it was answered. Others' are denied alike whether they exist or not.
+ */
+static struct ds_session *set_session_target(struct ds_client *client, const Detshare__Request *request)
+{
+        struct ds_session *own = ds_client_session(client), *session;
+        uint64_t id = request->set_session->session;
+
+        if (id == 0 || id == own->id)
+                return own;
+        if (!ds_client_is_admin(client)) {
+                ds_client_answer(client, request->id, DETSHARE__STATUS__DENIED,
+                        "another's session needs uid 0 or the group detshare-admin");
+                return NULL;
+        }
+        session = ds_session_find(own->supervisor, id);
+        if (!session)
+                ds_client_answer(client, request->id, DETSHARE__STATUS__NO_SUCH, "there is no session %llu",
+                        (unsigned long long)id);
+        return session;
+}
+
+static int check_set(struct ds_client *client, uint64_t id, const Detshare__SetSession *set)
+{
+        if (set->set_name && check_name(client, id, set->name))
+                return -1;
+        if (set->set_class && check_class(client, id, set->class_))
+                return -1;
+        if (set->set_sm_percent && check_percent(client, id, set->sm_percent))
+                return -1;
+        if (set->set_class && set->class_ == DETSHARE__CLASS__LS && !ds_client_may_ls(client) &&
+                !ds_client_is_admin(client)) {
+                ds_client_answer(client, id, DETSHARE__STATUS__DENIED, "the user may not be latency sensitive");
+                return -1;
+        }
+        return 0;
+}
+
+void ds_handle_set_session(struct ds_client *client, Detshare__Request *request, int *fds)
+{
+        const Detshare__SetSession *set = request->set_session;
+        struct ds_session *session = set_session_target(client, request);
+
+        /* all or nothing */
+        if (!session || check_set(client, request->id, set))
+                return;
+        if (set->set_class)
+                session->class_ = set->class_;
+        if (set->set_slo)
+                session->slo_ns = set->slo_ns;
+        if (set->set_name)
+                ds_session_set_name(session, set->name);
+        if (set->set_memory_limit)
+                session->memory_limit = set->memory_limit;
+        if (set->set_sm_percent)
+                session->sm_percent = set->sm_percent ? set->sm_percent : 100;
+        ds_session_changed(session);
+        ds_client_answer(client, request->id, 0, "%s", "");
+}
+
+void ds_handle_kill(struct ds_client *client, Detshare__Request *request, int *fds)
+{
+        uint64_t id = request->kill->session;
+        struct ds_session *session = ds_session_find(ds_client_supervisor(client), id);
+        char why[64];
+
+        if (!session) {
+                ds_client_answer(client, request->id, DETSHARE__STATUS__NO_SUCH, "there is no session %llu",
+                        (unsigned long long)id);
+                return;
+        }
+        snprintf(why, sizeof(why), "session %llu was killed by uid %u", (unsigned long long)id,
+                (unsigned)ds_user_uid(ds_client_user(client)));
+        /* the answer first: it may be the killer's own */
+        ds_client_answer(client, request->id, 0, "%s", "");
+        session = ds_session_find(ds_client_supervisor(client), id);
+        if (session)
+                ds_client_close(session->client, why);
+}
+
+/* --- the device
+ * ------------------------------------------------------------------------------------------------------- */
+
+void ds_handle_get_device(struct ds_client *client, Detshare__Request *request, int *fds)
+{
+        const struct ds_worker_info *info = ds_worker_info(ds_client_supervisor(client)->worker);
+        Detshare__DeviceReply device = DETSHARE__DEVICE_REPLY__INIT;
+        Detshare__Reply reply = DETSHARE__REPLY__INIT;
+
+        if (request->get_device->ordinal != 0) {
+                ds_client_answer(client, request->id, INVALID_DEVICE, "there is no device %u, only device 0",
+                        request->get_device->ordinal);
+                return;
+        }
+        device.count = 1;
+        device.name = (char *)info->name;
+        device.model = (char *)info->model;
+        device.uuid.data = (uint8_t *)info->uuid;
+        device.uuid.len = sizeof(info->uuid);
+        device.memory_bytes = info->memory_bytes;
+        device.n_attributes = info->n_attributes;
+        device.attributes = (int32_t *)info->attributes;
+        device.simulated = info->simulated;
+        device.n_sms = info->n_sms;
+        reply.result_case = DETSHARE__REPLY__RESULT_GET_DEVICE;
+        reply.get_device = &device;
+        ds_client_reply(client, request->id, &reply, NULL, 0);
+}

@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The helper as the supervisor sees it: one process without privilege that reads images, one at a time
+ *
+ * Jobs wait here, not there, so that an image that kills or stalls the helper takes only itself down: the helper is
+ * started again and goes on with the next. What the helper hands back is checked: a sealed memory file of the size it
+ * says.
+ */
+#pragma once
+
+#include <stdint.h>
+#include <sys/queue.h>
+#include <sys/types.h>
+
+struct ds_supervisor;
+
+typedef struct ds_helper ds_helper;
+
+/* What became of an image. */
+struct ds_helper_result {
+        int status; /* 0 or CUresult */
+        const char *message;
+        int fd; /* sealed memory file; set to -1 by who keeps it */
+        uint64_t bytes, hash;
+};
+
+/* Zero-initialised; embedded in what waits for it. */
+struct ds_helper_job {
+        TAILQ_ENTRY(ds_helper_job) link;
+        int queued;
+        uint64_t bytes;
+        int fd; /* the client's image; the job's */
+        void (*done)(struct ds_helper_job *job, struct ds_helper_result *result);
+};
+
+int ds_helper_new(struct ds_supervisor *supervisor, ds_helper **ret);
+/* No job may be queued; the process must have ended. NULL is fine; returns NULL. */
+ds_helper *ds_helper_free(ds_helper *helper);
+int ds_helper_start(ds_helper *helper);
+/* Takes fd over. done runs once, later, unless the job is cancelled. */
+void ds_helper_check(ds_helper *helper, struct ds_helper_job *job, int fd, uint64_t bytes,
+        void (*done)(struct ds_helper_job *job, struct ds_helper_result *result));
+/* One that is not queued is fine. */
+void ds_helper_cancel(ds_helper *helper, struct ds_helper_job *job);
+pid_t ds_helper_pid(const ds_helper *helper); /* 0 = none */
+/* End of file for it; no new one is started. */
+void ds_helper_stop(ds_helper *helper);
+void ds_helper_kill(ds_helper *helper);

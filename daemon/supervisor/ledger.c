@@ -1,0 +1,439 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "supervisor/ledger.h"
+
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "proto/wire.h"
+#include "supervisor/hash.h"
+#include "util/error.h"
+#include "util/macro.h"
+
+struct slab {
+        uint64_t va, bytes;
+        int pinned, fd;
+        struct ds_charge slab_charge, bytes_charge;
+        UT_hash_handle hh;
+};
+
+struct alloc {
+        uint64_t va, bytes;
+        int pinned;
+        struct ds_charge charge;
+        UT_hash_handle hh;
+};
+
+struct module {
+        uint64_t id, bytes;
+        int fd, writable;
+        struct ds_charge module_charge, bytes_charge;
+        UT_hash_handle hh;
+};
+
+struct stream {
+        uint32_t slot;
+        int32_t priority;
+        int non_blocking;
+        UT_hash_handle hh;
+};
+
+struct ds_ledger {
+        struct ds_window window;
+        ds_user *user;
+        struct slab *slabs;
+        struct alloc *allocs;
+        struct module *modules;
+        struct stream *streams;
+        uint64_t *progress; /* DS_STREAMS_MAX sequence numbers once a worker has died, else NULL */
+};
+
+int ds_ledger_new(const struct ds_window *window, ds_user *user, ds_ledger **ret)
+{
+        ds_ledger *ledger = ds_alloc0(1, sizeof(*ledger));
+
+        if (!ledger)
+                return ds_error_origin(-ENOMEM);
+        ledger->window = *window;
+        ledger->user = ds_user_ref(user);
+        *ret = ledger;
+        return 0;
+}
+
+static void slab_drop(ds_ledger *ledger, struct slab *slab)
+{
+        HASH_DELETE(hh, ledger->slabs, slab);
+        ds_charge_release(&slab->slab_charge);
+        ds_charge_release(&slab->bytes_charge);
+        ds_close(slab->fd);
+        ds_free(slab);
+}
+
+static void alloc_drop(ds_ledger *ledger, struct alloc *alloc)
+{
+        HASH_DELETE(hh, ledger->allocs, alloc);
+        ds_charge_release(&alloc->charge);
+        ds_free(alloc);
+}
+
+static void module_drop(ds_ledger *ledger, struct module *module)
+{
+        HASH_DELETE(hh, ledger->modules, module);
+        ds_charge_release(&module->module_charge);
+        ds_charge_release(&module->bytes_charge);
+        ds_close(module->fd);
+        ds_free(module);
+}
+
+static void stream_drop(ds_ledger *ledger, struct stream *stream)
+{
+        HASH_DELETE(hh, ledger->streams, stream);
+        ds_free(stream);
+}
+
+void ds_ledger_reset(ds_ledger *ledger)
+{
+        while (ledger->allocs)
+                alloc_drop(ledger, ledger->allocs);
+        while (ledger->slabs)
+                slab_drop(ledger, ledger->slabs);
+        while (ledger->modules)
+                module_drop(ledger, ledger->modules);
+        while (ledger->streams)
+                stream_drop(ledger, ledger->streams);
+}
+
+ds_ledger *ds_ledger_free(ds_ledger *ledger)
+{
+        if (!ledger)
+                return NULL;
+        ds_ledger_reset(ledger);
+        ds_user_unref(ledger->user);
+        ds_free(ledger->progress);
+        return ds_free(ledger);
+}
+
+/* Is [va, va + bytes) inside the half of the window that its kind belongs to? */
+static int in_half(const ds_ledger *ledger, uint64_t va, uint64_t bytes, int pinned)
+{
+        uint64_t half = ledger->window.bytes / 2, base = ledger->window.base + (pinned ? half : 0);
+
+        return bytes > 0 && bytes <= half && va >= base && va - base <= half - bytes;
+}
+
+static int slab_add(ds_ledger *ledger, const Detshare__Internal__Slab *said, const struct ds_ledger_beside *beside)
+{
+        struct slab *slab;
+
+        if (!in_half(ledger, said->va, said->bytes, said->pinned) || *beside->slab_fd < 0)
+                return DS_LEDGER_E_PROTOCOL;
+        for (slab = ledger->slabs; slab; slab = slab->hh.next)
+                if (said->va < slab->va + slab->bytes && slab->va < said->va + said->bytes)
+                        return DS_LEDGER_E_PROTOCOL;
+        slab = ds_alloc0(1, sizeof(*slab));
+        if (!slab)
+                return ds_error_origin(-ENOMEM);
+        slab->va = said->va;
+        slab->bytes = said->bytes;
+        slab->pinned = said->pinned;
+        HASH_ADD(hh, ledger->slabs, va, sizeof(slab->va), slab);
+        if (!ds_hash_added(slab)) {
+                ds_free(slab);
+                return ds_error_origin(-ENOMEM);
+        }
+        slab->fd = DS_TAKE_FD(*beside->slab_fd);
+        ds_charge_force(&slab->slab_charge, ledger->user, DS_CHARGE_SLABS, 1);
+        if (slab->pinned)
+                ds_charge_force(&slab->bytes_charge, ledger->user, DS_CHARGE_HOST_BYTES, slab->bytes);
+        return 0;
+}
+
+static struct slab *slab_around(const ds_ledger *ledger, uint64_t va, uint64_t bytes)
+{
+        for (struct slab *slab = ledger->slabs; slab; slab = slab->hh.next)
+                if (va >= slab->va && bytes <= slab->bytes && va - slab->va <= slab->bytes - bytes)
+                        return slab;
+        return NULL;
+}
+
+static int alloc_add(ds_ledger *ledger, const Detshare__Internal__Range *said)
+{
+        const struct slab *slab = slab_around(ledger, said->va, said->bytes);
+        struct alloc *alloc = NULL;
+
+        HASH_FIND(hh, ledger->allocs, &said->va, sizeof(said->va), alloc);
+        if (alloc || !slab || said->bytes == 0 || !slab->pinned != !said->pinned)
+                return DS_LEDGER_E_PROTOCOL;
+        alloc = ds_alloc0(1, sizeof(*alloc));
+        if (!alloc)
+                return ds_error_origin(-ENOMEM);
+        alloc->va = said->va;
+        alloc->bytes = said->bytes;
+        alloc->pinned = said->pinned;
+        HASH_ADD(hh, ledger->allocs, va, sizeof(alloc->va), alloc);
+        if (!ds_hash_added(alloc)) {
+                ds_free(alloc);
+                return ds_error_origin(-ENOMEM);
+        }
+        if (!alloc->pinned)
+                ds_charge_force(&alloc->charge, ledger->user, DS_CHARGE_DEVICE_BYTES, alloc->bytes);
+        return 0;
+}
+
+static int module_add(ds_ledger *ledger, const Detshare__Internal__Module *said, const struct ds_ledger_beside *beside)
+{
+        struct module *module = NULL;
+
+        HASH_FIND(hh, ledger->modules, &said->module, sizeof(said->module), module);
+        if (module || !beside->image_fd || *beside->image_fd < 0)
+                return DS_LEDGER_E_PROTOCOL;
+        module = ds_alloc0(1, sizeof(*module));
+        if (!module)
+                return ds_error_origin(-ENOMEM);
+        module->id = said->module;
+        module->bytes = beside->image_bytes;
+        module->writable = said->writable_globals;
+        HASH_ADD(hh, ledger->modules, id, sizeof(module->id), module);
+        if (!ds_hash_added(module)) {
+                ds_free(module);
+                return ds_error_origin(-ENOMEM);
+        }
+        module->fd = DS_TAKE_FD(*beside->image_fd);
+        if (beside->module_charge)
+                ds_charge_move(&module->module_charge, beside->module_charge);
+        if (beside->image_charge)
+                ds_charge_move(&module->bytes_charge, beside->image_charge);
+        return 0;
+}
+
+static int stream_add(ds_ledger *ledger, const Detshare__Internal__Stream *said)
+{
+        struct stream *stream = NULL;
+
+        HASH_FIND(hh, ledger->streams, &said->stream, sizeof(said->stream), stream);
+        if (stream || said->stream == 0 || said->stream >= DS_STREAMS_MAX)
+                return DS_LEDGER_E_PROTOCOL;
+        stream = ds_alloc0(1, sizeof(*stream));
+        if (!stream)
+                return ds_error_origin(-ENOMEM);
+        stream->slot = said->stream;
+        stream->priority = said->priority;
+        stream->non_blocking = said->non_blocking;
+        HASH_ADD(hh, ledger->streams, slot, sizeof(stream->slot), stream);
+        if (!ds_hash_added(stream)) {
+                ds_free(stream);
+                return ds_error_origin(-ENOMEM);
+        }
+        return 0;
+}
+
+/* A slab goes when nothing is allocated in it. */
+static int slab_is_empty(const ds_ledger *ledger, const struct slab *slab)
+{
+        for (const struct alloc *alloc = ledger->allocs; alloc; alloc = alloc->hh.next)
+                if (alloc->va >= slab->va && alloc->va < slab->va + slab->bytes)
+                        return 0;
+        return 1;
+}
+
+/* Removals; ids are never 0, which stands for "nothing removed". */
+static int apply_removals(ds_ledger *ledger, const Detshare__Internal__Ledger *entry)
+{
+        if (entry->alloc_removed) {
+                struct alloc *alloc = NULL;
+
+                HASH_FIND(hh, ledger->allocs, &entry->alloc_removed, sizeof(entry->alloc_removed), alloc);
+                if (!alloc)
+                        return DS_LEDGER_E_PROTOCOL;
+                alloc_drop(ledger, alloc);
+        }
+        if (entry->slab_removed) {
+                struct slab *slab = NULL;
+
+                HASH_FIND(hh, ledger->slabs, &entry->slab_removed, sizeof(entry->slab_removed), slab);
+                if (!slab || !slab_is_empty(ledger, slab))
+                        return DS_LEDGER_E_PROTOCOL;
+                slab_drop(ledger, slab);
+        }
+        if (entry->module_removed) {
+                struct module *module = NULL;
+
+                HASH_FIND(hh, ledger->modules, &entry->module_removed, sizeof(entry->module_removed), module);
+                if (!module)
+                        return DS_LEDGER_E_PROTOCOL;
+                module_drop(ledger, module);
+        }
+        if (entry->stream_removed) {
+                struct stream *stream = NULL;
+
+                HASH_FIND(hh, ledger->streams, &entry->stream_removed, sizeof(entry->stream_removed), stream);
+                if (!stream)
+                        return DS_LEDGER_E_PROTOCOL;
+                stream_drop(ledger, stream);
+        }
+        return 0;
+}
+
+int ds_ledger_apply(ds_ledger *ledger, const Detshare__Internal__Ledger *entry, const struct ds_ledger_beside *beside)
+{
+        int r;
+
+        if (entry->reset)
+                ds_ledger_reset(ledger);
+        r = apply_removals(ledger, entry);
+        if (!r && entry->slab_added)
+                r = slab_add(ledger, entry->slab_added, beside);
+        if (!r && entry->alloc_added)
+                r = alloc_add(ledger, entry->alloc_added);
+        if (!r && entry->module_added)
+                r = module_add(ledger, entry->module_added, beside);
+        if (!r && entry->stream_added)
+                r = stream_add(ledger, entry->stream_added);
+        return ds_error_trace(r);
+}
+
+int ds_ledger_save_progress(ds_ledger *ledger, const struct ds_completion_page *page)
+{
+        if (!ledger->progress) {
+                ledger->progress = ds_alloc0(DS_STREAMS_MAX, sizeof(*ledger->progress));
+                if (!ledger->progress)
+                        return ds_error_origin(-ENOMEM);
+        }
+        for (size_t i = 0; i < DS_STREAMS_MAX; i++)
+                ledger->progress[i] = atomic_load_explicit(&page->stream_done[i], memory_order_relaxed);
+        return 0;
+}
+
+static int alloc_by_va(const void *a, const void *b)
+{
+        const struct alloc *const *x = a, *const *y = b;
+
+        return (*x)->va < (*y)->va ? -1 : (*x)->va > (*y)->va;
+}
+
+static int slab_by_va(struct slab *a, struct slab *b)
+{
+        return a->va < b->va ? -1 : a->va > b->va;
+}
+
+/* One RestoreSlab with the allocations from *at on that lie in it; fd only with the slab's first. */
+static int replay_ranges(const struct slab *slab, struct alloc **sorted, size_t n, size_t *at, uint64_t session,
+        ds_ledger_replay_fn fn, void *user, int fd)
+{
+        Detshare__Internal__ToWorker message = DETSHARE__INTERNAL__TO_WORKER__INIT;
+        Detshare__Internal__RestoreSlab restore = DETSHARE__INTERNAL__RESTORE_SLAB__INIT;
+        Detshare__Internal__Slab said = DETSHARE__INTERNAL__SLAB__INIT;
+        size_t count = 0, room = DS_MIN(n - *at, (size_t)DS_LEDGER_RANGES_MAX);
+        ds_cleanup(ds_freep) Detshare__Internal__Range *ranges = ds_alloc0(room, sizeof(*ranges));
+        ds_cleanup(ds_freep) Detshare__Internal__Range **pointers = ds_alloc0(room, sizeof(*pointers));
+
+        if (!ranges || !pointers)
+                return ds_error_origin(-ENOMEM);
+        while (count < room && sorted[*at]->va < slab->va + slab->bytes) {
+                detshare__internal__range__init(&ranges[count]);
+                ranges[count].va = sorted[*at]->va;
+                ranges[count].bytes = sorted[*at]->bytes;
+                ranges[count].pinned = slab->pinned;
+                pointers[count] = &ranges[count];
+                count++;
+                ++*at;
+        }
+        said.va = slab->va;
+        said.bytes = slab->bytes;
+        said.pinned = slab->pinned;
+        restore.session = session;
+        restore.slab = &said;
+        restore.n_allocs = count;
+        restore.allocs = pointers;
+        message.body_case = DETSHARE__INTERNAL__TO_WORKER__BODY_RESTORE_SLAB;
+        message.restore_slab = &restore;
+        return fn(user, &message, fd);
+}
+
+static int replay_slabs(ds_ledger *ledger, uint64_t session, ds_ledger_replay_fn fn, void *user)
+{
+        size_t n = HASH_COUNT(ledger->allocs), i = 0, at = 0;
+        ds_cleanup(ds_freep) struct alloc **sorted = ds_alloc0(n, sizeof(*sorted));
+
+        if (!sorted)
+                return ds_error_origin(-ENOMEM);
+        for (struct alloc *alloc = ledger->allocs; alloc; alloc = alloc->hh.next)
+                sorted[i++] = alloc;
+        qsort(sorted, n, sizeof(*sorted), alloc_by_va);
+        HASH_SRT(hh, ledger->slabs, slab_by_va);
+        for (struct slab *slab = ledger->slabs; slab; slab = slab->hh.next) {
+                int fd = slab->fd;
+
+                do {
+                        int r = replay_ranges(slab, sorted, n, &at, session, fn, user, fd);
+
+                        if (r < 0)
+                                return r;
+                        fd = -1;
+                } while (at < n && sorted[at]->va < slab->va + slab->bytes);
+        }
+        assert(at == n);
+        return 0;
+}
+
+static int replay_stream(
+        ds_ledger *ledger, const struct stream *stream, uint64_t session, ds_ledger_replay_fn fn, void *user)
+{
+        Detshare__Internal__ToWorker message = DETSHARE__INTERNAL__TO_WORKER__INIT;
+        Detshare__Internal__RestoreStream restore = DETSHARE__INTERNAL__RESTORE_STREAM__INIT;
+        Detshare__Internal__Stream said = DETSHARE__INTERNAL__STREAM__INIT;
+
+        said.stream = stream->slot;
+        said.priority = stream->priority;
+        said.non_blocking = stream->non_blocking;
+        restore.session = session;
+        restore.stream = &said;
+        restore.seq = ledger->progress ? ledger->progress[stream->slot] : 0;
+        message.body_case = DETSHARE__INTERNAL__TO_WORKER__BODY_RESTORE_STREAM;
+        message.restore_stream = &restore;
+        return fn(user, &message, -1);
+}
+
+static int replay_module(const struct module *module, uint64_t session, ds_ledger_replay_fn fn, void *user)
+{
+        Detshare__Internal__ToWorker message = DETSHARE__INTERNAL__TO_WORKER__INIT;
+        Detshare__Internal__RestoreModule restore = DETSHARE__INTERNAL__RESTORE_MODULE__INIT;
+
+        restore.session = session;
+        restore.module = module->id;
+        restore.bytes = module->bytes;
+        message.body_case = DETSHARE__INTERNAL__TO_WORKER__BODY_RESTORE_MODULE;
+        message.restore_module = &restore;
+        return fn(user, &message, module->fd);
+}
+
+int ds_ledger_replay(ds_ledger *ledger, uint64_t session, ds_ledger_replay_fn fn, void *user)
+{
+        static const struct stream legacy = {.slot = 0};
+        int r = replay_slabs(ledger, session, fn, user);
+
+        /* slot 0 always exists; only its progress needs saying */
+        if (r >= 0 && ledger->progress)
+                r = replay_stream(ledger, &legacy, session, fn, user);
+        for (struct stream *stream = ledger->streams; r >= 0 && stream; stream = stream->hh.next)
+                r = replay_stream(ledger, stream, session, fn, user);
+        for (struct module *module = ledger->modules; r >= 0 && module; module = module->hh.next)
+                r = replay_module(module, session, fn, user);
+        return r < 0 ? ds_error_trace(r) : 0;
+}
+
+void ds_ledger_sums(const ds_ledger *ledger, struct ds_ledger_sums *ret)
+{
+        *ret = (struct ds_ledger_sums){
+                .slabs = HASH_COUNT(ledger->slabs),
+                .allocs = HASH_COUNT(ledger->allocs),
+                .modules = HASH_COUNT(ledger->modules),
+                .streams = HASH_COUNT(ledger->streams),
+        };
+        for (const struct slab *slab = ledger->slabs; slab; slab = slab->hh.next)
+                ret->slab_bytes += slab->pinned ? 0 : slab->bytes;
+        for (const struct alloc *alloc = ledger->allocs; alloc; alloc = alloc->hh.next)
+                ret->alloc_bytes += alloc->pinned ? 0 : alloc->bytes;
+        for (const struct module *module = ledger->modules; module; module = module->hh.next)
+                ret->writable_globals |= module->writable;
+}

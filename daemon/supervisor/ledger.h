@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The ledger: what a session has in the worker, so that a new worker can be given it again
+ *
+ * One per session. It is filled from the worker's answers and holds what outlives a worker: the memory slabs' file
+ * descriptors, which ranges of them are allocated, the checked module images, the streams and how far each has come. It
+ * holds the charges for all of that, so dropping a ledger gives everything back.
+ *
+ * The worker's words are checked: a slab outside its half of the window, overlapping slabs, allocations outside
+ * slabs, unknown or repeated ids are refused, and the caller restarts the worker that said them.
+ */
+#pragma once
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "internal.pb-c.h"
+#include "supervisor/charge.h"
+#include "supervisor/window.h"
+
+struct ds_completion_page;
+
+typedef struct ds_ledger ds_ledger;
+
+/* Contract codes */
+#define DS_LEDGER_E_PROTOCOL 1 /* the worker said something that cannot be */
+
+#define DS_LEDGER_MODULES_MAX 4096
+#define DS_LEDGER_ALLOCS_MAX 65536
+#define DS_LEDGER_RANGES_MAX 4096 /* of one RestoreSlab */
+
+/* What an answer's ledger entry comes with. Taken fds are set to -1, a taken charge is emptied. */
+struct ds_ledger_beside {
+        int *slab_fd;  /* for slab_added */
+        int *image_fd; /* for module_added */
+        uint64_t image_bytes;
+        struct ds_charge *module_charge, *image_charge; /* may be NULL */
+};
+
+/*
+ * One message for a new worker. fd is the ledger's own, -1 = none. A negative return ends the replay and is passed on.
+ */
+typedef int (*ds_ledger_replay_fn)(void *user, Detshare__Internal__ToWorker *message, int fd);
+
+struct ds_ledger_sums {
+        uint64_t slab_bytes, alloc_bytes; /* device memory only */
+        uint32_t slabs, allocs, modules, streams;
+        int writable_globals; /* some module has them */
+};
+
+/* window: device memory in its first half, pinned in its second. */
+int ds_ledger_new(const struct ds_window *window, ds_user *user, ds_ledger **ret);
+/* Closes and uncharges everything. NULL is fine; returns NULL. */
+ds_ledger *ds_ledger_free(ds_ledger *ledger);
+/* Forget everything, as at the beginning. */
+void ds_ledger_reset(ds_ledger *ledger);
+
+/* 0, PROTOCOL or -ENOMEM. */
+int ds_ledger_apply(ds_ledger *ledger, const Detshare__Internal__Ledger *entry, const struct ds_ledger_beside *beside);
+/* Remember how far each stream came, from the page of a dead worker; the replay says it to the next one. */
+int ds_ledger_save_progress(ds_ledger *ledger, const struct ds_completion_page *page);
+/* RestoreSlab*, RestoreStream*, RestoreModule* for this session; ids are the caller's to fill in. */
+int ds_ledger_replay(ds_ledger *ledger, uint64_t session, ds_ledger_replay_fn fn, void *user);
+void ds_ledger_sums(const ds_ledger *ledger, struct ds_ledger_sums *ret);
+
+static inline void ds_ledger_freep(ds_ledger **p)
+{
+        *p = ds_ledger_free(*p);
+}

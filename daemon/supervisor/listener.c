@@ -1,0 +1,204 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "supervisor/listener.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "supervisor/client.h"
+#include "supervisor/supervisor.h"
+#include "util/alloc.h"
+#include "util/error.h"
+#include "util/macro.h"
+
+#define BACKLOG 1024
+#define ACCEPTS_PER_TURN 32 /* so that a crowd of newcomers does not hold up those who are there */
+
+struct ds_listener {
+        uv_poll_t poll;
+        struct ds_supervisor *supervisor;
+        int fd, reserve_fd;
+        int polled;
+        char path[sizeof(((struct sockaddr_un *)0)->sun_path)];
+        dev_t dev;
+        ino_t ino; /* of the socket file */
+        struct ds_log_budget log;
+};
+
+/* "/run/detshare" for the default path: one level is made, for root only. */
+static void make_directory(const char *path)
+{
+        char directory[sizeof(((struct sockaddr_un *)0)->sun_path)];
+        char *slash;
+
+        snprintf(directory, sizeof(directory), "%s", path);
+        slash = strrchr(directory, '/');
+        if (!slash || slash == directory || geteuid() != 0)
+                return;
+        *slash = 0;
+        mkdir(directory, 0755); /* bind says what is wrong if this did not help */
+}
+
+/* 0: the path is free now. */
+static int clear_stale(const struct sockaddr_un *address, char *message, size_t message_size)
+{
+        ds_cleanup(ds_closep) int fd = -1;
+        struct stat st;
+
+        if (lstat(address->sun_path, &st) < 0)
+                return 0;
+        if (!S_ISSOCK(st.st_mode)) {
+                snprintf(message, message_size, "%s exists and is not a socket", address->sun_path);
+                return DS_LISTENER_E_REFUSED;
+        }
+        fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+        if (fd < 0)
+                return ds_error_origin(-errno);
+        if (connect(fd, (const struct sockaddr *)address, sizeof(*address)) == 0 || errno != ECONNREFUSED) {
+                snprintf(message, message_size, "another daemon serves %s already", address->sun_path);
+                return DS_LISTENER_E_REFUSED;
+        }
+        unlink(address->sun_path);
+        return 0;
+}
+
+static int bind_socket(ds_listener *listener, const char *path, char *message, size_t message_size)
+{
+        struct sockaddr_un address = {.sun_family = AF_UNIX};
+        struct stat st;
+        int r;
+
+        if (strlen(path) >= sizeof(address.sun_path)) {
+                snprintf(message, message_size, "the socket path has %zu characters, %zu are allowed: %s", strlen(path),
+                        sizeof(address.sun_path) - 1, path);
+                return DS_LISTENER_E_REFUSED;
+        }
+        snprintf(address.sun_path, sizeof(address.sun_path), "%s", path);
+        make_directory(path);
+        r = clear_stale(&address, message, message_size);
+        if (r)
+                return ds_error_trace(r);
+        listener->fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+        if (listener->fd < 0)
+                return ds_error_origin(-errno);
+        if (bind(listener->fd, (const struct sockaddr *)&address, sizeof(address)) < 0) {
+                snprintf(message, message_size, "cannot listen at %s: %s", path, strerror(errno));
+                return DS_LISTENER_E_REFUSED;
+        }
+        /* everybody may connect; what they may do is decided by who they are */
+        if (chmod(path, 0666) < 0 || listen(listener->fd, BACKLOG) < 0 || stat(path, &st) < 0)
+                return ds_error_origin(-errno);
+        snprintf(listener->path, sizeof(listener->path), "%s", path);
+        listener->dev = st.st_dev;
+        listener->ino = st.st_ino;
+        return 0;
+}
+
+static void unbind_socket(ds_listener *listener)
+{
+        struct stat st;
+
+        if (listener->path[0] && lstat(listener->path, &st) == 0 && st.st_dev == listener->dev &&
+                st.st_ino == listener->ino)
+                unlink(listener->path);
+        listener->fd = ds_close(listener->fd);
+        listener->reserve_fd = ds_close(listener->reserve_fd);
+}
+
+int ds_listener_new(
+        struct ds_supervisor *supervisor, const char *path, char *message, size_t message_size, ds_listener **ret)
+{
+        ds_listener *listener = ds_alloc0(1, sizeof(*listener));
+        int r;
+
+        if (!listener)
+                return ds_error_origin(-ENOMEM);
+        listener->supervisor = supervisor;
+        listener->poll.data = listener;
+        listener->fd = -1;
+        listener->reserve_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
+        r = bind_socket(listener, path, message, message_size);
+        if (r) {
+                unbind_socket(listener);
+                ds_free(listener);
+                return ds_error_trace(r);
+        }
+        *ret = listener;
+        return 0;
+}
+
+/* Out of file descriptors: take the newcomer with the reserved one and close it. 0: nobody was waiting. */
+static int turn_away(ds_listener *listener)
+{
+        int fd;
+
+        ds_log_limited(&listener->log, uv_hrtime(), DS_LOG_ERROR, "out of file descriptors: a client was turned away");
+        listener->reserve_fd = ds_close(listener->reserve_fd);
+        fd = accept4(listener->fd, NULL, NULL, SOCK_CLOEXEC);
+        ds_close(fd);
+        listener->reserve_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
+        return fd >= 0;
+}
+
+static void accept_one(ds_listener *listener, int fd)
+{
+        int r = ds_client_new(listener->supervisor, fd);
+
+        if (r > 0)
+                ds_log_limited(&listener->log, uv_hrtime(), DS_LOG_WARNING,
+                        "a connection was refused: %s has the connections it may have",
+                        r == DS_CHARGE_E_USER ? "its user" : "the daemon");
+        else if (r < 0)
+                (void)ds_error_trace(r);
+}
+
+static void poll_cb(uv_poll_t *poll, int status, int events)
+{
+        ds_listener *listener = poll->data;
+
+        for (int i = 0; i < ACCEPTS_PER_TURN; i++) {
+                int fd = accept4(listener->fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+
+                if (fd >= 0)
+                        accept_one(listener, fd);
+                else if ((errno != EMFILE && errno != ENFILE) || !turn_away(listener))
+                        return;
+        }
+}
+
+int ds_listener_start(ds_listener *listener)
+{
+        int r = uv_poll_init(&listener->supervisor->loop, &listener->poll, listener->fd);
+
+        if (r < 0)
+                return ds_error_origin(r);
+        listener->polled = 1;
+        r = uv_poll_start(&listener->poll, UV_READABLE, poll_cb);
+        return r < 0 ? ds_error_origin(r) : 0;
+}
+
+static void closed_cb(uv_handle_t *handle)
+{
+        ds_listener *listener = handle->data;
+
+        unbind_socket(listener);
+        ds_free(listener);
+}
+
+ds_listener *ds_listener_free(ds_listener *listener)
+{
+        if (!listener)
+                return NULL;
+        if (listener->polled) {
+                uv_close((uv_handle_t *)&listener->poll, closed_cb);
+        } else {
+                unbind_socket(listener);
+                ds_free(listener);
+        }
+        return NULL;
+}

@@ -1,0 +1,284 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * detshared: the daemon that owns one GPU and shares it
+ *
+ * Reads options and configuration, finds its other programs and its policies relative to itself, and runs the
+ * supervisor until it is told to stop. It always stays in the foreground, as service managers want it; --foreground
+ * is accepted for scripts that say so. Exit status: 0 stopped when told to, 1 failed, 2 usage.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <getopt.h>
+#include <glob.h>
+#include <limits.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "supervisor/config.h"
+#include "supervisor/supervisor.h"
+#include "util/log.h"
+#include "util/macro.h"
+
+#define DEFAULT_DEVICE "sim:h200"
+#define DEFAULT_SOCKET "/run/detshare/detshared.sock"
+#define DEFAULT_CONFIG "/etc/detshare/detshared.conf"
+#define DEFAULT_POLICY "multistream"
+#define BUILTIN_POLICY "fifo"
+#define EXIT_USAGE 2
+
+static const char *arg_device, *arg_socket, *arg_config, *arg_policy;
+static const char *arg_transform = "auto";
+static int arg_debug;
+
+static void help(void)
+{
+        printf("Usage: detshared [OPTION]...\n"
+               "Owns one GPU and shares it among programs.\n\n"
+               "  --device SPEC      sim:MODEL (default: " DEFAULT_DEVICE ")\n"
+               "  --socket PATH      where clients connect (default: " DEFAULT_SOCKET ")\n"
+               "  --config FILE      configuration (default: " DEFAULT_CONFIG ", if it is there)\n"
+               "  --policy NAME      scheduling policy to start with\n"
+               "  --transform WHEN   kernel transformations: always, auto (default), never\n"
+               "  --foreground       stay in the foreground; it always does\n"
+               "  --debug            log what happens inside\n"
+               "  --version, --help\n\n"
+               "Options win over the configuration.\n");
+}
+
+static int usage(const char *fmt, const char *what)
+{
+        fprintf(stderr, "detshared: ");
+        fprintf(stderr, fmt, what);
+        fprintf(stderr, "; see detshared --help\n");
+        return EXIT_USAGE;
+}
+
+enum {
+        OPT_DEVICE = 256,
+        OPT_SOCKET,
+        OPT_CONFIG,
+        OPT_POLICY,
+        OPT_TRANSFORM,
+        OPT_FOREGROUND,
+        OPT_DEBUG,
+        OPT_VERSION,
+        OPT_HELP,
+};
+
+static int check_transform(void)
+{
+        if (!strcmp(arg_transform, "always") || !strcmp(arg_transform, "auto") || !strcmp(arg_transform, "never"))
+                return 0;
+        return usage("--transform is always, auto or never, not '%s'", arg_transform);
+}
+
+/* -1: go on; otherwise the exit status. */
+static int parse_options(int argc, char **argv)
+{
+        static const struct option options[] = {
+                {"device", required_argument, NULL, OPT_DEVICE},
+                {"socket", required_argument, NULL, OPT_SOCKET},
+                {"config", required_argument, NULL, OPT_CONFIG},
+                {"policy", required_argument, NULL, OPT_POLICY},
+                {"transform", required_argument, NULL, OPT_TRANSFORM},
+                {"foreground", no_argument, NULL, OPT_FOREGROUND},
+                {"debug", no_argument, NULL, OPT_DEBUG},
+                {"version", no_argument, NULL, OPT_VERSION},
+                {"help", no_argument, NULL, OPT_HELP},
+                {0},
+        };
+        const char **strings[] = {&arg_device, &arg_socket, &arg_config, &arg_policy, &arg_transform};
+        int c;
+
+        while ((c = getopt_long(argc, argv, "", options, NULL)) != -1) {
+                if (c >= OPT_DEVICE && c <= OPT_TRANSFORM) {
+                        *strings[c - OPT_DEVICE] = optarg;
+                } else if (c == OPT_DEBUG) {
+                        arg_debug = 1;
+                } else if (c == OPT_VERSION) {
+                        printf("detshared %s\n", DETSHARE_VERSION);
+                        return 0;
+                } else if (c == OPT_HELP) {
+                        help();
+                        return 0;
+                } else if (c != OPT_FOREGROUND) {
+                        return EXIT_USAGE; /* getopt has said why */
+                }
+        }
+        if (optind < argc)
+                return usage("unexpected argument '%s'", argv[optind]);
+        return check_transform() ? EXIT_USAGE : -1;
+}
+
+static int read_config(struct ds_config *config)
+{
+        const char *path = arg_config ? arg_config : DEFAULT_CONFIG;
+        char message[512];
+
+        if (!arg_config && access(path, F_OK) < 0)
+                return 0;
+        if (ds_config_load(path, config, message, sizeof(message)) == 0)
+                return 0;
+        fprintf(stderr, "detshared: %s\n", message[0] ? message : strerror(ENOMEM));
+        return -1;
+}
+
+/* --- what belongs to the daemon
+ * --------------------------------------------------------------------------------------- */
+
+/* The directory of this program. */
+static int own_directory(char *buffer, size_t size)
+{
+        ssize_t n = readlink("/proc/self/exe", buffer, size - 1);
+        char *slash;
+
+        if (n < 0)
+                return -1;
+        buffer[n] = 0;
+        slash = strrchr(buffer, '/');
+        if (!slash)
+                return -1;
+        *slash = 0;
+        return 0;
+}
+
+/* The first existing of the patterns, relative to `directory`; 0 if there is one. */
+static int find_first(const char *directory, const char *const *patterns, char *buffer, size_t size)
+{
+        for (; *patterns; patterns++) {
+                char pattern[PATH_MAX];
+                glob_t found;
+                int n;
+
+                n = snprintf(pattern, sizeof(pattern), "%s/%s", directory, *patterns);
+                if (n < 0 || (size_t)n >= sizeof(pattern) || glob(pattern, 0, NULL, &found))
+                        continue;
+                n = snprintf(buffer, size, "%s", found.gl_pathv[0]);
+                globfree(&found);
+                if (n >= 0 && (size_t)n < size)
+                        return 0;
+        }
+        return -1;
+}
+
+static int find_program(const char *directory, const char *name, char *buffer, size_t size)
+{
+        char in_build[64], in_libexec[64], in_lib[64], in_arch[64];
+        const char *patterns[] = {in_build, in_libexec, in_lib, in_arch, NULL}, *own[] = {name, NULL};
+        const char *override = getenv("DETSHARE_LIBEXEC");
+
+        snprintf(in_build, sizeof(in_build), "libexec/%s", name);
+        snprintf(in_libexec, sizeof(in_libexec), "../libexec/detshare/%s", name);
+        snprintf(in_lib, sizeof(in_lib), "../lib*/detshare/%s", name);
+        snprintf(in_arch, sizeof(in_arch), "../lib/*/detshare/%s", name);
+        if (find_first(override ? override : directory, override ? own : patterns, buffer, size) == 0)
+                return 0;
+        fprintf(stderr, "detshared: there is no %s in %s%s\n", name, override ? override : directory,
+                override ? "" : "/libexec or ../libexec/detshare");
+        return -1;
+}
+
+static int find_parts(struct ds_options *options)
+{
+        static const char *const policies[] = {
+                "policies", "../lib*/detshare/policies", "../lib/*/detshare/policies", NULL};
+        char directory[PATH_MAX];
+
+        if (own_directory(directory, sizeof(directory)) < 0) {
+                fprintf(stderr, "detshared: /proc/self/exe: %s\n", strerror(errno));
+                return -1;
+        }
+        if (find_program(directory, "detshare-worker", options->worker_path, sizeof(options->worker_path)) < 0 ||
+                find_program(directory, "detshare-helper", options->helper_path, sizeof(options->helper_path)) < 0)
+                return -1;
+        if (find_first(directory, policies, options->policy_dir, sizeof(options->policy_dir)) < 0)
+                options->policy_dir[0] = 0;
+        return 0;
+}
+
+/* The default policy if it is installed, else the one that needs no plug-in. */
+static const char *default_policy(const struct ds_options *options)
+{
+        char path[PATH_MAX];
+        int n = snprintf(path, sizeof(path), "%s/" DEFAULT_POLICY ".so", options->policy_dir);
+
+        return n > 0 && (size_t)n < sizeof(path) && access(path, R_OK) == 0 ? DEFAULT_POLICY : BUILTIN_POLICY;
+}
+
+/* --- start
+ * ------------------------------------------------------------------------------------------------------------ */
+
+/* 0, 1 and 2 must be something, or a client's socket would become standard output. */
+static void open_standard_fds(void)
+{
+        int fd;
+
+        do
+                fd = open("/dev/null", O_RDWR);
+        while (fd >= 0 && fd <= 2);
+        if (fd > 2)
+                close(fd);
+}
+
+static void raise_file_limit(void)
+{
+        struct rlimit files;
+
+        if (getrlimit(RLIMIT_NOFILE, &files) < 0)
+                return;
+        files.rlim_cur = files.rlim_max;
+        setrlimit(RLIMIT_NOFILE, &files);
+}
+
+static int run(struct ds_options *options)
+{
+        struct ds_supervisor *supervisor;
+        int r;
+
+        if (find_parts(options) < 0)
+                return EXIT_FAILURE;
+        if (!options->policy)
+                options->policy = default_policy(options);
+        setenv("DETSHARE_TRANSFORM", options->transform, 1); /* for the worker */
+        if (ds_supervisor_new(options, &supervisor))
+                return EXIT_FAILURE;
+        r = ds_supervisor_run(supervisor);
+        ds_supervisor_free(supervisor);
+        return r;
+}
+
+static const char *first_of(const char *a, const char *b, const char *c)
+{
+        return a ? a : b ? b : c;
+}
+
+int main(int argc, char **argv)
+{
+        struct ds_config config = {0};
+        struct ds_options options = {.config = &config};
+        int r;
+
+        open_standard_fds();
+        umask(0022);
+        r = parse_options(argc, argv);
+        if (r >= 0)
+                return r;
+        ds_log_setup("detshared", arg_debug ? DS_LOG_DEBUG : DS_LOG_INFO);
+        signal(SIGPIPE, SIG_IGN);
+        raise_file_limit();
+        r = EXIT_FAILURE;
+        if (read_config(&config) == 0) {
+                options.device = first_of(arg_device, config.device, DEFAULT_DEVICE);
+                options.socket = first_of(arg_socket, config.socket, DEFAULT_SOCKET);
+                options.policy = first_of(arg_policy, config.policy, NULL);
+                options.transform = arg_transform;
+                r = run(&options);
+        }
+        ds_config_deinit(&config);
+        return r;
+}

@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "supervisor/rpc_table.h"
+
+#include "supervisor/handlers.h"
+#include "util/macro.h"
+
+#define CALL(name) DETSHARE__REQUEST__CALL_##name
+#define OWN DS_RPC_WINDOW
+#define WORKER (DS_RPC_WINDOW | DS_RPC_WORKER)
+#define WORK (DS_RPC_WINDOW | DS_RPC_WORKER | DS_RPC_WORK)
+
+/* clang-format off */
+static const struct ds_rpc table[] = {
+        /* call                   name              right             flags                fds  handler */
+        {CALL(HELLO),             "hello",          DS_RIGHT_ANY,     DS_RPC_BEFORE_HELLO, 0, ds_handle_hello},
+        {CALL(WINDOW_REFUSED),    "window_refused", DS_RIGHT_ANY,     OWN,                 0, ds_handle_window_refused},
+        {CALL(ATTACH),            "attach",         DS_RIGHT_ANY,     OWN,                 0, ds_handle_attach},
+        {CALL(SET_SESSION),       "set_session",    DS_RIGHT_HANDLER, 0,                   0, ds_handle_set_session},
+        {CALL(PING),              "ping",           DS_RIGHT_ANY,     0,                   0, ds_handle_ping},
+        {CALL(GET_STATUS),        "get_status",     DS_RIGHT_ANY,     0,                   0, ds_handle_get_status},
+        {CALL(LIST_CLIENTS),      "list_clients",   DS_RIGHT_HANDLER, 0,                   0, ds_handle_list_clients},
+        {CALL(LIST_POLICIES),     "list_policies",  DS_RIGHT_ANY,     0,                   0, ds_handle_list_policies},
+        {CALL(SET_POLICY),        "set_policy",     DS_RIGHT_ADMIN,   0,                   0, ds_handle_set_policy},
+        {CALL(KILL),              "kill",           DS_RIGHT_ADMIN,   0,                   0, ds_handle_kill},
+        {CALL(GET_DEVICE),        "get_device",     DS_RIGHT_ANY,     0,                   0, ds_handle_get_device},
+        {CALL(MEM_ALLOC),         "mem_alloc",      DS_RIGHT_ANY,     WORKER,              0, NULL},
+        {CALL(MEM_FREE),          "mem_free",       DS_RIGHT_ANY,     WORKER,              0, NULL},
+        {CALL(MEM_INFO),          "mem_info",       DS_RIGHT_ANY,     WORKER,              0, NULL},
+        {CALL(PINNED_ALLOC),      "pinned_alloc",   DS_RIGHT_ANY,     WORKER,              0, NULL},
+        {CALL(PINNED_FREE),       "pinned_free",    DS_RIGHT_ANY,     WORKER,              0, NULL},
+        {CALL(MODULE_LOAD),       "module_load",    DS_RIGHT_ANY,     WORKER,              1, NULL},
+        {CALL(MODULE_UNLOAD),     "module_unload",  DS_RIGHT_ANY,     WORKER,              0, NULL},
+        {CALL(GET_KERNEL),        "get_kernel",     DS_RIGHT_ANY,     WORKER,              0, NULL},
+        {CALL(GET_GLOBAL),        "get_global",     DS_RIGHT_ANY,     WORKER,              0, NULL},
+        {CALL(LIST_KERNELS),      "list_kernels",   DS_RIGHT_ANY,     WORKER,              0, NULL},
+        {CALL(STREAM_CREATE),     "stream_create",  DS_RIGHT_ANY,     WORKER,              0, NULL},
+        {CALL(STREAM_DESTROY),    "stream_destroy", DS_RIGHT_ANY,     WORKER,              0, NULL},
+        {CALL(EVENT_CREATE),      "event_create",   DS_RIGHT_ANY,     WORKER,              0, NULL},
+        {CALL(EVENT_DESTROY),     "event_destroy",  DS_RIGHT_ANY,     WORKER,              0, NULL},
+        {CALL(EVENT_ELAPSED),     "event_elapsed",  DS_RIGHT_ANY,     WORKER,              0, NULL},
+        {CALL(LAUNCH),            "launch",         DS_RIGHT_ANY,     WORK,                0, NULL},
+        {CALL(COPY),              "copy",           DS_RIGHT_ANY,     WORK,                0, NULL},
+        {CALL(WRITE),             "write",          DS_RIGHT_ANY,     WORK,                0, NULL},
+        {CALL(READ),              "read",           DS_RIGHT_ANY,     WORKER,              0, NULL},
+        {CALL(MEMSET),            "memset",         DS_RIGHT_ANY,     WORK,                0, NULL},
+        {CALL(EVENT_RECORD),      "event_record",   DS_RIGHT_ANY,     WORK,                0, NULL},
+        {CALL(STREAM_WAIT),       "stream_wait",    DS_RIGHT_ANY,     WORK,                0, NULL},
+        {CALL(SYNC),              "sync",           DS_RIGHT_ANY,     WORKER,              0, NULL},
+        {CALL(QUERY),             "query",          DS_RIGHT_ANY,     WORKER,              0, NULL},
+        {CALL(CLOCK_JOIN),        "clock_join",     DS_RIGHT_ANY,     WORKER,              0, NULL},
+        {CALL(CLOCK_LEAVE),       "clock_leave",    DS_RIGHT_ANY,     WORKER,              0, NULL},
+        {CALL(SLEEP_UNTIL),       "sleep_until",    DS_RIGHT_ANY,     WORKER,              0, NULL},
+        {CALL(GET_STATS),         "get_stats",      DS_RIGHT_ANY,     WORKER,              0, NULL},
+        {CALL(RESET_SESSION),     "reset_session",  DS_RIGHT_ANY,     WORKER,              0, NULL},
+};
+/* clang-format on */
+
+const struct ds_rpc *ds_rpc_find(Detshare__Request__CallCase call)
+{
+        for (size_t i = 0; i < DS_ARRAY_SIZE(table); i++)
+                if (table[i].call == call)
+                        return &table[i];
+        return NULL;
+}
+
+const struct ds_rpc *ds_rpc_at(size_t index)
+{
+        return index < DS_ARRAY_SIZE(table) ? &table[index] : NULL;
+}

@@ -1,0 +1,302 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "supervisor/session.h"
+
+#include <assert.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "supervisor/client.h"
+#include "supervisor/rpc_table.h"
+#include "supervisor/session_call.h"
+#include "supervisor/supervisor.h"
+#include "util/error.h"
+#include "util/macro.h"
+
+#define LAUNCH_FAILED 719 /* CUDA_ERROR_LAUNCH_FAILED: work was lost with the worker */
+
+static int take_window(struct ds_session *session, char *message, size_t message_size)
+{
+        ds_windows *windows = session->supervisor->windows;
+
+        if (ds_windows_take(windows, ds_windows_choose(windows), &session->window)) {
+                snprintf(message, message_size, "no address window is free");
+                return DETSHARE__STATUS__QUOTA;
+        }
+        return 0;
+}
+
+/* What a session that can do GPU work has besides. */
+static int session_build(struct ds_session *session, char *message, size_t message_size)
+{
+        int r;
+
+        r = ds_charge_take(&session->charge, session->user, DS_CHARGE_WINDOWS, 1);
+        if (r) {
+                snprintf(message, message_size, "%s has as many sessions as it may have",
+                        r == DS_CHARGE_E_USER ? "the user" : "the daemon");
+                return DETSHARE__STATUS__QUOTA;
+        }
+        r = take_window(session, message, message_size);
+        if (r)
+                return r;
+        if (ds_ledger_new(&session->window, session->user, &session->ledger)) {
+                snprintf(message, message_size, "the daemon is out of memory");
+                return DETSHARE__STATUS__INTERNAL;
+        }
+        return 0;
+}
+
+static void session_free(struct ds_session *session)
+{
+        struct ds_supervisor *supervisor = session->supervisor;
+        struct ds_session_call *call;
+
+        assert(!session->client);
+        while ((call = TAILQ_FIRST(&session->calls)))
+                ds_session_call_free(call);
+        if (session->hh.tbl) {
+                HASH_DELETE(hh, supervisor->session_by_id, session);
+                TAILQ_REMOVE(&supervisor->sessions, session, link);
+                supervisor->n_control_only -= session->control_only ? 1 : 0;
+        }
+        ds_page_deinit(&session->page);
+        ds_ring_deinit(&session->ring);
+        ds_ledger_free(session->ledger);
+        ds_windows_release(supervisor->windows, &session->window);
+        ds_session_accept_window(session);
+        ds_charge_release(&session->charge);
+        ds_user_unref(session->user);
+        ds_free(session);
+}
+
+void ds_session_set_name(struct ds_session *session, const char *from)
+{
+        char *to = session->name;
+        size_t i = 0;
+
+        for (; from[i] && i < DS_SESSION_NAME_MAX; i++)
+                to[i] = (unsigned char)from[i] < 0x20 || from[i] == 0x7f ? '?' : from[i];
+        /* do not cut through a UTF-8 sequence */
+        while (i > 0 && from[i] && ((unsigned char)from[i] & 0xc0) == 0x80)
+                i--;
+        to[i] = 0;
+}
+
+int ds_session_new(struct ds_supervisor *supervisor, struct ds_client *client, ds_user *user,
+        const struct ds_session_config *config, char *message, size_t message_size, struct ds_session **ret)
+{
+        struct ds_session *session = ds_alloc0(1, sizeof(*session));
+        int r = DETSHARE__STATUS__INTERNAL;
+
+        snprintf(message, message_size, "the daemon is out of memory");
+        if (!session)
+                return r;
+        session->supervisor = supervisor;
+        session->user = ds_user_ref(user);
+        session->pid = config->pid;
+        session->connected_ns = uv_hrtime();
+        ds_session_set_name(session, config->name);
+        session->class_ = config->class_;
+        session->slo_ns = config->slo_ns;
+        session->memory_limit = config->memory_limit;
+        session->sm_percent = config->sm_percent;
+        session->control_only = config->control_only;
+        session->page = (struct ds_page)DS_PAGE_INIT;
+        session->ring = (struct ds_ring)DS_RING_INIT;
+        TAILQ_INIT(&session->calls);
+        session->id = ++supervisor->next_session;
+        HASH_ADD(hh, supervisor->session_by_id, id, sizeof(session->id), session);
+        if (ds_hash_added(session)) {
+                TAILQ_INSERT_TAIL(&supervisor->sessions, session, link);
+                supervisor->n_control_only += session->control_only ? 1 : 0;
+                r = session->control_only ? 0 : session_build(session, message, message_size);
+        }
+        if (r) {
+                session_free(session);
+                return r;
+        }
+        session->client = client;
+        *ret = session;
+        return 0;
+}
+
+struct ds_session *ds_session_find(struct ds_supervisor *supervisor, uint64_t id)
+{
+        struct ds_session *session = NULL;
+
+        HASH_FIND(hh, supervisor->session_by_id, &id, sizeof(id), session);
+        return session && session->client ? session : NULL;
+}
+
+/* --- leaving
+ * ---------------------------------------------------------------------------------------------------------- */
+
+static void close_done(struct ds_worker_call *base, const struct ds_worker_answer *answer)
+{
+        struct ds_session_call *call = DS_CONTAINER_OF(base, struct ds_session_call, base);
+        struct ds_session *session = call->session;
+
+        /* without an answer the worker is gone, and ds_sessions_bury comes next */
+        if (!answer)
+                return;
+        session_free(session);
+}
+
+void ds_session_leave(struct ds_session *session)
+{
+        Detshare__Internal__ToWorker message = DETSHARE__INTERNAL__TO_WORKER__INIT;
+        Detshare__Internal__SessionClose close = DETSHARE__INTERNAL__SESSION_CLOSE__INIT;
+        struct ds_session_call *call, *next;
+
+        session->client = NULL;
+        if (session->presence == DS_PRESENCE_ABSENT) {
+                session_free(session);
+                return;
+        }
+        /* what the worker does not know of yet */
+        for (call = TAILQ_FIRST(&session->calls); call; call = next) {
+                next = TAILQ_NEXT(call, link);
+                if (!call->base.id)
+                        ds_session_call_free(call);
+        }
+        session->presence = DS_PRESENCE_CLOSING;
+        close.session = session->id;
+        message.body_case = DETSHARE__INTERNAL__TO_WORKER__BODY_CLOSE;
+        message.close = &close;
+        call = ds_session_call_new(session, NULL, 0, close_done);
+        /* otherwise it goes with the worker */
+        if (!call || ds_worker_send(session->supervisor->worker, &message, NULL, 0, &call->base))
+                ds_worker_kill(session->supervisor->worker, "a session could not be closed");
+}
+
+void ds_sessions_bury(struct ds_supervisor *supervisor)
+{
+        struct ds_session *session = TAILQ_FIRST(&supervisor->sessions), *next;
+
+        for (; session; session = next) {
+                next = TAILQ_NEXT(session, link);
+                if (!session->client && session->presence == DS_PRESENCE_ABSENT)
+                        session_free(session);
+        }
+}
+
+void ds_session_fault(struct ds_supervisor *supervisor, uint64_t id, const char *reason)
+{
+        struct ds_session *session = ds_session_find(supervisor, id);
+
+        if (session)
+                ds_client_close(session->client, reason[0] ? reason : "it broke the rules of its ring");
+}
+
+/* --- windows
+ * ---------------------------------------------------------------------------------------------------------- */
+
+int ds_session_refuse_window(struct ds_session *session, char *message, size_t message_size)
+{
+        struct ds_ledger_sums sums;
+        int r;
+
+        assert(!session->control_only);
+        ds_ledger_sums(session->ledger, &sums);
+        if (session->presence != DS_PRESENCE_ABSENT || session->n_calls || sums.slabs || sums.modules || sums.streams) {
+                snprintf(message, message_size, "the window is in use");
+                return DETSHARE__STATUS__BAD_REQUEST;
+        }
+        if (session->n_refused == DS_SESSION_REFUSALS_MAX) {
+                snprintf(message, message_size, "%d windows were refused", DS_SESSION_REFUSALS_MAX);
+                return DETSHARE__STATUS__QUOTA;
+        }
+        /* those refused are kept, so that the next is another */
+        session->refused[session->n_refused++] = session->window;
+        session->window = (struct ds_window){0};
+        r = take_window(session, message, message_size);
+        if (r)
+                return r;
+        session->ledger = ds_ledger_free(session->ledger);
+        if (ds_ledger_new(&session->window, session->user, &session->ledger)) {
+                snprintf(message, message_size, "the daemon is out of memory");
+                return DETSHARE__STATUS__INTERNAL;
+        }
+        return 0;
+}
+
+void ds_session_accept_window(struct ds_session *session)
+{
+        while (session->n_refused > 0)
+                ds_windows_release(session->supervisor->windows, &session->refused[--session->n_refused]);
+}
+
+/* --- the worker's view
+ * ------------------------------------------------------------------------------------------------ */
+
+void ds_session_changed(struct ds_session *session)
+{
+        Detshare__Internal__ToWorker message = DETSHARE__INTERNAL__TO_WORKER__INIT;
+        Detshare__Internal__SessionSet set = DETSHARE__INTERNAL__SESSION_SET__INIT;
+
+        if (session->presence != DS_PRESENCE_OPEN)
+                return;
+        set.session = session->id;
+        set.class_ = session->class_;
+        set.slo_ns = session->slo_ns;
+        set.memory_limit = session->memory_limit;
+        set.sm_percent = session->sm_percent;
+        message.body_case = DETSHARE__INTERNAL__TO_WORKER__BODY_SET;
+        message.set = &set;
+        (void)ds_worker_send(session->supervisor->worker, &message, NULL, 0, NULL);
+}
+
+int ds_session_apply(
+        struct ds_session *session, const Detshare__Internal__Ledger *entry, const struct ds_ledger_beside *beside)
+{
+        if (entry->reset) {
+                session->sticky = 0;
+                session->lost_work = session->lost_globals = 0;
+        }
+        return ds_ledger_apply(session->ledger, entry, beside);
+}
+
+/* Does the session have requests with the worker that put work on the device? */
+static int has_work_call(const struct ds_session *session)
+{
+        const struct ds_session_call *call;
+
+        TAILQ_FOREACH(call, &session->calls, link)
+        if (call->base.id && call->rpc && (call->rpc->flags & DS_RPC_WORK))
+                return 1;
+        return 0;
+}
+
+static void session_worker_lost(struct ds_session *session)
+{
+        struct ds_ledger_sums sums;
+
+        if (ds_page_in_flight(&session->page, &session->ring) || has_work_call(session))
+                session->lost_work = 1;
+        ds_ledger_sums(session->ledger, &sums);
+        if (sums.writable_globals)
+                session->lost_globals = 1;
+        /* an error that the session has already stays the one it has */
+        if (session->page.map && atomic_load(&session->page.map->error))
+                session->sticky = atomic_load(&session->page.map->error);
+        else if (session->lost_work || session->lost_globals)
+                session->sticky = LAUNCH_FAILED;
+        if (session->page.map && ds_ledger_save_progress(session->ledger, session->page.map)) {
+                session->sticky = LAUNCH_FAILED;
+                session->lost_work = 1;
+        }
+        ds_page_kill(&session->page, session->sticky);
+        ds_page_deinit(&session->page);
+        ds_ring_deinit(&session->ring);
+        session->attached = session->sealed = 0;
+        session->presence = DS_PRESENCE_ABSENT;
+}
+
+void ds_sessions_worker_lost(struct ds_supervisor *supervisor)
+{
+        struct ds_session *session;
+
+        TAILQ_FOREACH(session, &supervisor->sessions, link)
+        if (session->presence != DS_PRESENCE_ABSENT)
+                session_worker_lost(session);
+}

@@ -1,0 +1,358 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "supervisor/session_call.h"
+
+#include <assert.h>
+#include <stdarg.h>
+#include <stdio.h>
+
+#include "supervisor/client.h"
+#include "supervisor/rpc_table.h"
+#include "supervisor/supervisor.h"
+#include "util/error.h"
+#include "util/macro.h"
+
+struct ds_session_call *ds_session_call_new(
+        struct ds_session *session, const struct ds_rpc *rpc, uint64_t request_id, ds_worker_done_fn done)
+{
+        struct ds_session_call *call = ds_alloc0(1, sizeof(*call));
+
+        if (!call)
+                return NULL;
+        call->base.done = done;
+        call->base.image_fd = -1;
+        call->event_fd = -1;
+        call->job.fd = -1;
+        call->ring = (struct ds_ring)DS_RING_INIT;
+        call->session = session;
+        call->rpc = rpc;
+        call->request_id = request_id;
+        session->n_calls += rpc ? 1 : 0;
+        TAILQ_INSERT_TAIL(&session->calls, call, link);
+        return call;
+}
+
+struct ds_session_call *ds_session_call_free(struct ds_session_call *call)
+{
+        struct ds_session *session = call->session;
+
+        ds_worker_cancel(session->supervisor->worker, &call->base);
+        ds_helper_cancel(session->supervisor->helper, &call->job);
+        ds_close(call->base.image_fd);
+        ds_charge_release(&call->objects);
+        ds_charge_release(&call->bytes);
+        ds_ring_deinit(&call->ring);
+        ds_close(call->event_fd);
+        if (call->rpc) {
+                assert(session->n_calls > 0);
+                session->n_calls--;
+        }
+        TAILQ_REMOVE(&session->calls, call, link);
+        return ds_free(call);
+}
+
+void ds_session_call_fail(struct ds_session_call *call, int status, const char *fmt, ...)
+{
+        struct ds_client *client = call->session->client;
+        uint64_t id = call->request_id;
+        char text[4096];
+        va_list args;
+
+        assert(status);
+        va_start(args, fmt);
+        vsnprintf(text, sizeof(text), fmt, args);
+        va_end(args);
+        /* first the call: answering may end the session */
+        ds_session_call_free(call);
+        if (client)
+                ds_client_answer(client, id, status, "%s", text[0] ? text : "it failed");
+}
+
+void ds_session_call_lost(struct ds_session_call *call)
+{
+        int32_t sticky = call->session->sticky;
+
+        if (call->session->supervisor->state == DS_DAEMON_STOPPING) {
+                ds_session_call_fail(call, DETSHARE__STATUS__SHUTTING_DOWN, "the daemon is stopping");
+                return;
+        }
+        /* a reset is what ends the error: it is to be asked again */
+        if (sticky && call->rpc && call->rpc->call != DETSHARE__REQUEST__CALL_RESET_SESSION)
+                ds_session_call_fail(call, sticky, "work was lost when the device's process ended");
+        else
+                ds_session_call_fail(call, DETSHARE__STATUS__RESTARTING, "the device's process is being restarted");
+}
+
+/* --- opening
+ * ---------------------------------------------------------------------------------------------------------- */
+
+static void open_done(struct ds_worker_call *base, const struct ds_worker_answer *answer)
+{
+        struct ds_session_call *call = DS_CONTAINER_OF(base, struct ds_session_call, base);
+        struct ds_session *session = call->session;
+        int status = answer ? answer->message->status : 0;
+
+        ds_session_call_free(call);
+        if (!answer || session->presence != DS_PRESENCE_OPEN)
+                return;
+        if (status) {
+                ds_log(DS_LOG_ERROR, "session %llu: the worker refused it with status %d",
+                        (unsigned long long)session->id, status);
+                ds_client_close(session->client, "the session could not be opened");
+                return;
+        }
+        /* the worker has mapped it: from here on nobody else can map it for writing */
+        if (ds_page_seal(&session->page))
+                ds_client_close(session->client, "its page could not be sealed");
+        else
+                session->sealed = 1;
+}
+
+/* Something could not be given back: the session is told what it is told of lost globals. */
+static void restore_done(struct ds_worker_call *base, const struct ds_worker_answer *answer)
+{
+        struct ds_session_call *call = DS_CONTAINER_OF(base, struct ds_session_call, base);
+        struct ds_session *session = call->session;
+
+        if (answer && answer->message->status) {
+                ds_log(DS_LOG_ERROR, "session %llu: restoring failed with status %d: %s",
+                        (unsigned long long)session->id, answer->message->status, answer->message->message);
+                session->lost_globals = 1;
+                session->sticky = 719;
+                if (session->page.map)
+                        atomic_store(&session->page.map->error, session->sticky);
+        }
+        ds_session_call_free(call);
+}
+
+static int send_restore(void *user, Detshare__Internal__ToWorker *message, int fd)
+{
+        struct ds_session *session = user;
+        struct ds_session_call *call = ds_session_call_new(session, NULL, 0, restore_done);
+        int r;
+
+        if (!call)
+                return ds_error_origin(-ENOMEM);
+        r = ds_worker_send(session->supervisor->worker, message, &fd, fd >= 0 ? 1 : 0, &call->base);
+        if (r)
+                ds_session_call_free(call);
+        return r;
+}
+
+static int send_open(struct ds_session *session)
+{
+        Detshare__Internal__ToWorker message = DETSHARE__INTERNAL__TO_WORKER__INIT;
+        Detshare__Internal__SessionOpen open = DETSHARE__INTERNAL__SESSION_OPEN__INIT;
+        struct ds_session_call *call = ds_session_call_new(session, NULL, 0, open_done);
+        int r;
+
+        if (!call)
+                return ds_error_origin(-ENOMEM);
+        open.session = session->id;
+        open.uid = (uint32_t)ds_user_uid(session->user);
+        open.window_base = session->window.base;
+        open.window_bytes = session->window.bytes;
+        open.class_ = session->class_;
+        open.slo_ns = session->slo_ns;
+        open.memory_limit = session->memory_limit;
+        open.sm_percent = session->sm_percent;
+        open.name = session->name;
+        message.body_case = DETSHARE__INTERNAL__TO_WORKER__BODY_OPEN;
+        message.open = &open;
+        r = ds_worker_send(session->supervisor->worker, &message, &session->page.fd, 1, &call->base);
+        if (r)
+                ds_session_call_free(call);
+        return r;
+}
+
+int ds_session_open(struct ds_session *session)
+{
+        int r;
+
+        if (session->presence == DS_PRESENCE_OPEN)
+                return 0;
+        assert(session->presence == DS_PRESENCE_ABSENT);
+        assert(!session->page.map);
+        r = ds_page_create(ds_worker_info(session->supervisor->worker)->simulated, &session->page);
+        if (r)
+                return ds_error_trace(r);
+        atomic_store(&session->page.map->error, session->sticky);
+        r = send_open(session);
+        if (r) {
+                ds_page_deinit(&session->page);
+                return r;
+        }
+        session->presence = DS_PRESENCE_OPEN;
+        r = ds_ledger_replay(session->ledger, session->id, send_restore, session);
+        /* half restored is worse than not at all */
+        if (r)
+                ds_worker_kill(session->supervisor->worker, "a session could not be restored");
+        return r;
+}
+
+/* --- requests
+ * --------------------------------------------------------------------------------------------------------- */
+
+static void forward_done(struct ds_worker_call *base, const struct ds_worker_answer *answer)
+{
+        struct ds_session_call *call = DS_CONTAINER_OF(base, struct ds_session_call, base);
+        struct ds_client *client = call->session->client;
+        uint64_t id = call->request_id;
+
+        if (!answer) {
+                ds_session_call_lost(call);
+                return;
+        }
+        if (answer->message->body_case != DETSHARE__INTERNAL__FROM_WORKER__BODY_REPLY) {
+                ds_session_call_fail(call,
+                        answer->message->status ? answer->message->status : DETSHARE__STATUS__INTERNAL, "%s",
+                        answer->message->message);
+                return;
+        }
+        ds_session_call_free(call);
+        if (client)
+                ds_client_reply(client, id, answer->message->reply, answer->fds, answer->n_fds);
+}
+
+/* The call to the worker, which is opened for the session if need be. */
+static void send_request(struct ds_session_call *call, Detshare__Request *request, const int *fds, size_t n_fds)
+{
+        Detshare__Internal__ToWorker message = DETSHARE__INTERNAL__TO_WORKER__INIT;
+        Detshare__Internal__Call body = DETSHARE__INTERNAL__CALL__INIT;
+        struct ds_session *session = call->session;
+        int r;
+
+        if (ds_worker_state(session->supervisor->worker) != DS_WORKER_READY) {
+                ds_session_call_lost(call);
+                return;
+        }
+        r = ds_session_open(session);
+        if (!r) {
+                request->fds = (uint32_t)n_fds;
+                body.session = session->id;
+                body.request = request;
+                message.body_case = DETSHARE__INTERNAL__TO_WORKER__BODY_CALL;
+                message.call = &body;
+                r = ds_worker_send(session->supervisor->worker, &message, fds, n_fds, &call->base);
+        }
+        if (r == -EPIPE)
+                ds_session_call_lost(call);
+        else if (r)
+                ds_session_call_fail(call, DETSHARE__STATUS__INTERNAL, "the daemon cannot hand the request on");
+}
+
+/* --- what a request may come to hold
+ * ---------------------------------------------------------------------------------- */
+
+/* 0, or the call was answered and is gone. */
+static int charge(struct ds_session_call *call, struct ds_charge *to, enum ds_charge_slot slot, uint64_t amount)
+{
+        ds_user *user = call->session->user;
+        int r = ds_charge_take(to, user, slot, amount);
+
+        if (!r)
+                return 0;
+        ds_session_call_fail(call, DETSHARE__STATUS__QUOTA, "%llu %s are asked for; %s of %llu are in use",
+                (unsigned long long)amount, ds_charge_name(slot),
+                r == DS_CHARGE_E_USER ? "too many of the user's" : "too many of the daemon's",
+                (unsigned long long)ds_user_limit(user, slot));
+        return -1;
+}
+
+static int check_memory(struct ds_session_call *call, enum ds_charge_slot slot, uint64_t bytes)
+{
+        struct ds_ledger_sums sums;
+
+        ds_ledger_sums(call->session->ledger, &sums);
+        if (sums.allocs + call->session->n_calls > DS_LEDGER_ALLOCS_MAX) {
+                ds_session_call_fail(call, DETSHARE__STATUS__QUOTA, "the session has %u allocations", sums.allocs);
+                return -1;
+        }
+        if (charge(call, &call->objects, DS_CHARGE_SLABS, 1))
+                return -1;
+        return charge(call, &call->bytes, slot, bytes);
+}
+
+static int check_request(struct ds_session_call *call, const Detshare__Request *request)
+{
+        switch (request->call_case) {
+        case DETSHARE__REQUEST__CALL_MEM_ALLOC:
+                return check_memory(call, DS_CHARGE_DEVICE_BYTES, request->mem_alloc->bytes);
+        case DETSHARE__REQUEST__CALL_PINNED_ALLOC:
+                return check_memory(call, DS_CHARGE_HOST_BYTES, request->pinned_alloc->bytes);
+        default:
+                return 0;
+        }
+}
+
+/* --- modules
+ * ---------------------------------------------------------------------------------------------------------- */
+
+/* The helper has read the image: load what it made of it. */
+static void image_done(struct ds_helper_job *job, struct ds_helper_result *result)
+{
+        struct ds_session_call *call = DS_CONTAINER_OF(job, struct ds_session_call, job);
+        Detshare__Request request = DETSHARE__REQUEST__INIT;
+        Detshare__ModuleLoad load = DETSHARE__MODULE_LOAD__INIT;
+
+        if (result->status) {
+                ds_session_call_fail(call, result->status, "%s", result->message);
+                return;
+        }
+        ds_charge_release(&call->bytes);
+        if (charge(call, &call->bytes, DS_CHARGE_HOST_BYTES, result->bytes))
+                return;
+        call->base.image_fd = DS_TAKE_FD(result->fd);
+        call->base.image_bytes = load.bytes = result->bytes;
+        call->base.module_charge = &call->objects;
+        call->base.image_charge = &call->bytes;
+        request.ring_tail = call->ring_tail;
+        request.call_case = DETSHARE__REQUEST__CALL_MODULE_LOAD;
+        request.module_load = &load;
+        send_request(call, &request, &call->base.image_fd, 1);
+}
+
+static void load_module(struct ds_session_call *call, const Detshare__Request *request, int *fds)
+{
+        uint64_t bytes = request->module_load->bytes;
+        struct ds_ledger_sums sums;
+
+        ds_ledger_sums(call->session->ledger, &sums);
+        if (sums.modules + call->session->n_calls > DS_LEDGER_MODULES_MAX) {
+                ds_session_call_fail(call, DETSHARE__STATUS__QUOTA, "the session has %u modules", sums.modules);
+                return;
+        }
+        if (bytes == 0 || bytes > DS_IMAGE_BYTES_MAX) {
+                ds_session_call_fail(call, DETSHARE__STATUS__BAD_PARAMETER,
+                        "the image has %llu bytes; 1 to %llu are allowed", (unsigned long long)bytes,
+                        DS_IMAGE_BYTES_MAX);
+                return;
+        }
+        if (charge(call, &call->objects, DS_CHARGE_MODULES, 1) ||
+                charge(call, &call->bytes, DS_CHARGE_HOST_BYTES, bytes))
+                return;
+        call->ring_tail = request->ring_tail;
+        ds_helper_check(call->session->supervisor->helper, &call->job, DS_TAKE_FD(fds[0]), bytes, image_done);
+}
+
+void ds_session_forward(struct ds_session *session, const struct ds_rpc *rpc, Detshare__Request *request, int *fds)
+{
+        struct ds_session_call *call;
+
+        if (session->n_calls >= DS_SESSION_CALLS_MAX) {
+                ds_client_answer(session->client, request->id, DETSHARE__STATUS__QUOTA, "%u requests are open already",
+                        DS_SESSION_CALLS_MAX);
+                return;
+        }
+        call = ds_session_call_new(session, rpc, request->id, forward_done);
+        if (!call) {
+                ds_client_answer(
+                        session->client, request->id, DETSHARE__STATUS__INTERNAL, "the daemon is out of memory");
+                return;
+        }
+        if (check_request(call, request))
+                return;
+        if (request->call_case == DETSHARE__REQUEST__CALL_MODULE_LOAD)
+                load_module(call, request, fds);
+        else
+                send_request(call, request, NULL, 0);
+}

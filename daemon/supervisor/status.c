@@ -1,0 +1,402 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Figures and lists: what the supervisor knows itself, joined with what the worker says
+ *
+ * The worker is asked with a deadline, so that status answers while it restarts or hangs: then its figures are
+ * the last known ones and the reply says so. What the supervisor counts itself (windows, charges, memory, modules) is
+ * always exact.
+ */
+#include <assert.h>
+#include <dirent.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "supervisor/client.h"
+#include "supervisor/handlers.h"
+#include "supervisor/helper_link.h"
+#include "supervisor/session.h"
+#include "supervisor/supervisor.h"
+#include "supervisor/worker_link.h"
+#include "util/error.h"
+#include "util/macro.h"
+
+#define WORKER_MAX_MS 1000u
+#define CLIENTS_PAGE 128u
+#define POLICY_NAME_MAX 63u
+#define PARAM_BYTES_MAX 256u
+
+struct list_op {
+        struct ds_client_op op;
+        uint64_t after;
+};
+
+struct policy_op {
+        struct ds_client_op op;
+        size_t n_params;
+        char *params[32];
+        char name[POLICY_NAME_MAX + 1];
+};
+
+/* The worker's last figures; zero before the first. */
+static Detshare__Internal__WorkerStatsReply last_stats = DETSHARE__INTERNAL__WORKER_STATS_REPLY__INIT;
+
+static struct ds_client_op *op_of(struct ds_worker_call *call)
+{
+        return DS_CONTAINER_OF(call, struct ds_client_op, call);
+}
+
+static int ask(struct ds_client_op *op, Detshare__Internal__ToWorker *message)
+{
+        return ds_worker_send(ds_client_supervisor(op->client)->worker, message, NULL, 0, &op->call);
+}
+
+static void answer_restarting(struct ds_client_op *op)
+{
+        struct ds_client *client = op->client;
+        uint64_t id = op->request_id;
+
+        ds_client_op_end(op);
+        ds_client_answer(client, id, DETSHARE__STATUS__RESTARTING, "the device's process is being restarted");
+}
+
+/* --- status
+ * ----------------------------------------------------------------------------------------------------------- */
+
+static uint32_t count_fds(void)
+{
+        DIR *directory = opendir("/proc/self/fd");
+        uint32_t n = 0;
+
+        if (!directory)
+                return 0;
+        while (readdir(directory))
+                n++;
+        closedir(directory);
+        return n < 3 ? 0 : n - 3; /* ., .. and the directory's own */
+}
+
+/* What the sessions' ledgers add up to. */
+static void add_sessions(const struct ds_supervisor *supervisor, Detshare__StatusReply *status)
+{
+        const struct ds_session *session;
+        struct ds_ledger_sums sums;
+
+        TAILQ_FOREACH(session, &supervisor->sessions, link)
+        {
+                if (!session->ledger)
+                        continue;
+                if (session->client) {
+                        status->sessions++;
+                        status->sessions_ls += session->class_ == DETSHARE__CLASS__LS;
+                }
+                ds_ledger_sums(session->ledger, &sums);
+                status->memory_slabs += sums.slab_bytes;
+                status->memory_used += sums.alloc_bytes;
+                status->modules += sums.modules;
+        }
+}
+
+static void add_worker_stats(Detshare__StatusReply *status)
+{
+        status->launches = last_stats.launches;
+        status->completed = last_stats.completed;
+        status->errors = last_stats.errors;
+        status->in_flight = last_stats.in_flight;
+        status->queued = last_stats.queued;
+        status->device_now_ns = last_stats.device_now_ns;
+        status->policy_fallbacks = last_stats.fallbacks;
+}
+
+static void reply_status(struct ds_client *client, uint64_t id, int fresh)
+{
+        struct ds_supervisor *supervisor = ds_client_supervisor(client);
+        const struct ds_worker_info *info = ds_worker_info(supervisor->worker);
+        Detshare__StatusReply status = DETSHARE__STATUS_REPLY__INIT;
+        Detshare__Reply reply = DETSHARE__REPLY__INIT;
+
+        status.version = (char *)DETSHARE_VERSION;
+        status.uptime_ns = uv_hrtime() - supervisor->started_ns;
+        status.device = (char *)info->name;
+        status.simulated = info->simulated;
+        status.worker_state = (char *)ds_daemon_state_name(supervisor->state);
+        status.worker_pid = (uint32_t)ds_worker_pid(supervisor->worker);
+        status.worker_restarts = ds_worker_restarts(supervisor->worker);
+        status.helper_pid = (uint32_t)ds_helper_pid(supervisor->helper);
+        status.policy = (char *)ds_worker_policy(supervisor->worker);
+        status.memory_total = info->memory_bytes;
+        status.open_fds = count_fds();
+        status.windows = ds_windows_count(supervisor->windows);
+        /* connections that only ask do not count: with nobody there it is 0 */
+        status.charges = ds_users_charges(supervisor->users) - supervisor->n_control_only;
+        status.worker_answers = fresh;
+        add_sessions(supervisor, &status);
+        add_worker_stats(&status);
+        reply.result_case = DETSHARE__REPLY__RESULT_GET_STATUS;
+        reply.get_status = &status;
+        ds_client_reply(client, id, &reply, NULL, 0);
+}
+
+static void finish_status(struct ds_client_op *op, int fresh)
+{
+        struct ds_client *client = op->client;
+        uint64_t id = op->request_id;
+
+        ds_client_op_end(op);
+        reply_status(client, id, fresh);
+}
+
+static void status_done(struct ds_worker_call *call, const struct ds_worker_answer *answer)
+{
+        struct ds_client_op *op = op_of(call);
+        int fresh = answer && answer->message->body_case == DETSHARE__INTERNAL__FROM_WORKER__BODY_STATS;
+
+        if (fresh) {
+                last_stats = *answer->message->stats;
+                ds_worker_note_policy(ds_client_supervisor(op->client)->worker, last_stats.policy);
+                last_stats.policy = NULL; /* not ours */
+        }
+        finish_status(op, fresh);
+}
+
+static void status_deadline(struct ds_deadline *deadline)
+{
+        finish_status(DS_CONTAINER_OF(deadline, struct ds_client_op, deadline), 0);
+}
+
+void ds_handle_get_status(struct ds_client *client, Detshare__Request *request, int *fds)
+{
+        Detshare__Internal__ToWorker message = DETSHARE__INTERNAL__TO_WORKER__INIT;
+        Detshare__Internal__WorkerStats stats = DETSHARE__INTERNAL__WORKER_STATS__INIT;
+        struct ds_client_op *op = ds_client_op_new(client, request->id, sizeof(*op), status_done);
+
+        if (!op)
+                return;
+        message.body_case = DETSHARE__INTERNAL__TO_WORKER__BODY_STATS;
+        message.stats = &stats;
+        if (ask(op, &message))
+                finish_status(op, 0);
+        else
+                ds_deadline_arm(
+                        &ds_client_supervisor(client)->deadlines, &op->deadline, WORKER_MAX_MS, status_deadline);
+}
+
+/* --- clients
+ * ---------------------------------------------------------------------------------------------------------- */
+
+/* Of an ascending list, the entry with this id. */
+static const Detshare__StatsReply *find_stats(const Detshare__Internal__SessionListReply *list, uint64_t id)
+{
+        for (size_t i = 0; list && i < list->n_sessions; i++)
+                if (list->sessions[i]->session == id)
+                        return list->sessions[i]->stats;
+        return NULL;
+}
+
+static void fill_entry(
+        Detshare__ClientEntry *entry, const struct ds_session *session, const Detshare__StatsReply *stats)
+{
+        struct ds_ledger_sums sums = {0};
+
+        detshare__client_entry__init(entry);
+        if (session->ledger)
+                ds_ledger_sums(session->ledger, &sums);
+        entry->session = session->id;
+        entry->pid = (uint32_t)session->pid;
+        entry->uid = (uint32_t)ds_user_uid(session->user);
+        entry->name = (char *)session->name;
+        entry->class_ = session->class_;
+        entry->slo_ns = session->slo_ns;
+        entry->memory_used = sums.alloc_bytes;
+        entry->memory_limit = session->memory_limit;
+        entry->control_only = session->control_only;
+        entry->connected_ns = uv_hrtime() - session->connected_ns;
+        if (!stats)
+                return;
+        entry->launches = stats->launches;
+        entry->completed = stats->completed;
+        entry->errors = stats->errors;
+        entry->queued = stats->queued;
+        entry->in_flight = stats->in_flight;
+        entry->device_ns = stats->device_ns;
+}
+
+static void reply_clients(
+        struct ds_client *client, uint64_t id, uint64_t after, const Detshare__Internal__SessionListReply *stats)
+{
+        const struct ds_supervisor *supervisor = ds_client_supervisor(client);
+        Detshare__ClientEntry entries[CLIENTS_PAGE], *pointers[CLIENTS_PAGE];
+        Detshare__ClientList list = DETSHARE__CLIENT_LIST__INIT;
+        Detshare__Reply reply = DETSHARE__REPLY__INIT;
+        const struct ds_session *session;
+        int admin = ds_client_is_admin(client);
+
+        TAILQ_FOREACH(session, &supervisor->sessions, link)
+        {
+                if (session->id <= after || !session->client)
+                        continue;
+                /* others' sessions are not everybody's business */
+                if (!admin && session->user != ds_client_user(client))
+                        continue;
+                if (list.n_clients == CLIENTS_PAGE) {
+                        list.more = 1;
+                        break;
+                }
+                fill_entry(&entries[list.n_clients], session, find_stats(stats, session->id));
+                pointers[list.n_clients] = &entries[list.n_clients];
+                list.n_clients++;
+        }
+        list.clients = pointers;
+        reply.result_case = DETSHARE__REPLY__RESULT_LIST_CLIENTS;
+        reply.list_clients = &list;
+        ds_client_reply(client, id, &reply, NULL, 0);
+}
+
+static void finish_clients(struct ds_client_op *op, const Detshare__Internal__SessionListReply *stats)
+{
+        struct ds_client *client = op->client;
+        uint64_t id = op->request_id, after = DS_CONTAINER_OF(op, struct list_op, op)->after;
+
+        ds_client_op_end(op);
+        reply_clients(client, id, after, stats);
+}
+
+static void clients_done(struct ds_worker_call *call, const struct ds_worker_answer *answer)
+{
+        int listed = answer && answer->message->body_case == DETSHARE__INTERNAL__FROM_WORKER__BODY_SESSION_LIST;
+
+        finish_clients(op_of(call), listed ? answer->message->session_list : NULL);
+}
+
+static void clients_deadline(struct ds_deadline *deadline)
+{
+        finish_clients(DS_CONTAINER_OF(deadline, struct ds_client_op, deadline), NULL);
+}
+
+void ds_handle_list_clients(struct ds_client *client, Detshare__Request *request, int *fds)
+{
+        Detshare__Internal__ToWorker message = DETSHARE__INTERNAL__TO_WORKER__INIT;
+        Detshare__Internal__SessionList list = DETSHARE__INTERNAL__SESSION_LIST__INIT;
+        struct list_op *op = ds_client_op_new(client, request->id, sizeof(*op), clients_done);
+
+        if (!op)
+                return;
+        op->after = list.after = request->list_clients->after;
+        message.body_case = DETSHARE__INTERNAL__TO_WORKER__BODY_SESSION_LIST;
+        message.session_list = &list;
+        if (ask(&op->op, &message))
+                finish_clients(&op->op, NULL);
+        else
+                ds_deadline_arm(
+                        &ds_client_supervisor(client)->deadlines, &op->op.deadline, WORKER_MAX_MS, clients_deadline);
+}
+
+/* --- policies
+ * --------------------------------------------------------------------------------------------------------- */
+
+static void list_policies_done(struct ds_worker_call *call, const struct ds_worker_answer *answer)
+{
+        struct ds_client_op *op = op_of(call);
+        Detshare__Reply reply = DETSHARE__REPLY__INIT;
+        struct ds_client *client = op->client;
+        uint64_t id = op->request_id;
+
+        if (!answer) {
+                answer_restarting(op);
+                return;
+        }
+        ds_client_op_end(op);
+        if (answer->message->body_case != DETSHARE__INTERNAL__FROM_WORKER__BODY_POLICIES) {
+                ds_client_answer(client, id, DETSHARE__STATUS__INTERNAL, "the policies could not be listed");
+                return;
+        }
+        reply.result_case = DETSHARE__REPLY__RESULT_LIST_POLICIES;
+        reply.list_policies = answer->message->policies;
+        ds_client_reply(client, id, &reply, NULL, 0);
+}
+
+void ds_handle_list_policies(struct ds_client *client, Detshare__Request *request, int *fds)
+{
+        Detshare__Internal__ToWorker message = DETSHARE__INTERNAL__TO_WORKER__INIT;
+        struct ds_client_op *op = ds_client_op_new(client, request->id, sizeof(*op), list_policies_done);
+
+        if (!op)
+                return;
+        message.body_case = DETSHARE__INTERNAL__TO_WORKER__BODY_LIST_POLICIES;
+        message.list_policies = request->list_policies;
+        if (ask(op, &message))
+                answer_restarting(op);
+}
+
+static void set_policy_done(struct ds_worker_call *call, const struct ds_worker_answer *answer)
+{
+        struct policy_op *op = DS_CONTAINER_OF(op_of(call), struct policy_op, op);
+        struct ds_client *client = op->op.client;
+        uint64_t id = op->op.request_id;
+        int status;
+
+        if (!answer) {
+                answer_restarting(&op->op);
+                return;
+        }
+        status = answer->message->status;
+        if (status == 0) {
+                /* a worker started later gets it too */
+                if (ds_worker_set_policy(ds_client_supervisor(client)->worker, op->name, op->params, op->n_params))
+                        status = DETSHARE__STATUS__INTERNAL;
+                else
+                        ds_log(DS_LOG_INFO, "policy %s (set by uid %u)", op->name,
+                                (unsigned)ds_user_uid(ds_client_user(client)));
+        }
+        ds_client_op_end(&op->op);
+        if (status && !answer->message->message[0])
+                ds_client_answer(client, id, status, "the policy could not be set");
+        else
+                ds_client_answer(client, id, status, "%s", status ? answer->message->message : "");
+}
+
+/* 0, or the request was answered. */
+static int check_policy(struct ds_client *client, uint64_t id, const Detshare__SetPolicy *set)
+{
+        if (!set->name[0] || strlen(set->name) > POLICY_NAME_MAX || strchr(set->name, '/')) {
+                ds_client_answer(client, id, DETSHARE__STATUS__BAD_PARAMETER, "a policy's name has 1 to %u characters",
+                        POLICY_NAME_MAX);
+                return -1;
+        }
+        for (size_t i = 0; i < set->n_params; i++) {
+                if (strlen(set->params[i]) > PARAM_BYTES_MAX) {
+                        ds_client_answer(client, id, DETSHARE__STATUS__BAD_PARAMETER,
+                                "parameter %zu has more than %u characters", i + 1, PARAM_BYTES_MAX);
+                        return -1;
+                }
+        }
+        return 0;
+}
+
+void ds_handle_set_policy(struct ds_client *client, Detshare__Request *request, int *fds)
+{
+        Detshare__Internal__ToWorker message = DETSHARE__INTERNAL__TO_WORKER__INIT;
+        const Detshare__SetPolicy *set = request->set_policy;
+        size_t bytes = sizeof(struct policy_op);
+        struct policy_op *op;
+        char *text;
+
+        if (check_policy(client, request->id, set))
+                return;
+        for (size_t i = 0; i < set->n_params; i++)
+                bytes += strlen(set->params[i]) + 1;
+        op = ds_client_op_new(client, request->id, bytes, set_policy_done);
+        if (!op)
+                return;
+        assert(set->n_params <= DS_ARRAY_SIZE(op->params)); /* the row in unpack.c */
+        snprintf(op->name, sizeof(op->name), "%s", set->name);
+        /* the parameters' text lies behind the op */
+        text = (char *)(op + 1);
+        for (size_t i = 0; i < set->n_params; i++) {
+                op->params[op->n_params++] = text;
+                text = stpcpy(text, set->params[i]) + 1;
+        }
+        message.body_case = DETSHARE__INTERNAL__TO_WORKER__BODY_SET_POLICY;
+        message.set_policy = request->set_policy;
+        if (ask(&op->op, &message))
+                answer_restarting(&op->op);
+}

@@ -1,0 +1,300 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "supervisor/supervisor.h"
+
+#include <assert.h>
+#include <grp.h>
+#include <signal.h>
+#include <stdio.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include "supervisor/client.h"
+#include "supervisor/helper_link.h"
+#include "supervisor/listener.h"
+#include "supervisor/session.h"
+#include "supervisor/worker_link.h"
+#include "util/alloc.h"
+#include "util/error.h"
+#include "util/macro.h"
+
+#define ADMIN_GROUP "detshare-admin"
+#define FDS_BESIDE 64u /* files that are not a client's */
+
+static const char *const state_names[_DS_DAEMON_STATE_MAX] = {
+        [DS_DAEMON_STARTING] = "starting",
+        [DS_DAEMON_SERVING] = "serving",
+        [DS_DAEMON_RESTARTING] = "restarting",
+        [DS_DAEMON_STOPPING] = "stopping",
+};
+
+const char *ds_daemon_state_name(enum ds_daemon_state state)
+{
+        assert(state >= 0 && state < _DS_DAEMON_STATE_MAX);
+        return state_names[state];
+}
+
+static void set_state(struct ds_supervisor *supervisor, enum ds_daemon_state state)
+{
+        ds_log(DS_LOG_DEBUG, "%s -> %s", ds_daemon_state_name(supervisor->state), ds_daemon_state_name(state));
+        supervisor->state = state;
+}
+
+/* --- limits
+ * ----------------------------------------------------------------------------------------------------------- */
+
+static uint64_t host_memory(void)
+{
+        long pages = sysconf(_SC_PHYS_PAGES), size = sysconf(_SC_PAGESIZE);
+
+        return pages > 0 && size > 0 ? (uint64_t)pages * (uint64_t)size : DS_GIB(1);
+}
+
+static uint64_t connections_limit(const struct ds_config *config)
+{
+        uint64_t wanted = config->connections ? config->connections : DS_CONNECTIONS_MAX, fits;
+        struct rlimit files;
+
+        if (getrlimit(RLIMIT_NOFILE, &files) < 0 || files.rlim_cur == RLIM_INFINITY)
+                return wanted;
+        /* a session holds its connection and its page */
+        fits = files.rlim_cur > 2 * FDS_BESIDE ? (files.rlim_cur - FDS_BESIDE) / 2 : FDS_BESIDE;
+        if (fits < wanted)
+                ds_log(DS_LOG_WARNING, "%llu open files allow for %llu connections", (unsigned long long)files.rlim_cur,
+                        (unsigned long long)fits);
+        return DS_MIN(wanted, fits);
+}
+
+static void set_limit(
+        struct ds_charge_limits *limits, enum ds_charge_slot slot, uint64_t user, uint64_t root, uint64_t total)
+{
+        limits->user[slot] = DS_MIN(user, total);
+        limits->root[slot] = DS_MIN(root, total);
+        limits->total[slot] = total;
+}
+
+static struct ds_charge_limits charge_limits(const struct ds_config *config)
+{
+        uint64_t connections = connections_limit(config), ram = host_memory();
+        uint64_t per_uid = config->connections_per_uid ? config->connections_per_uid : DS_CONNECTIONS_PER_UID;
+        uint64_t root = config->connections_per_uid ? config->connections_per_uid : connections;
+        uint64_t pinned = config->pinned_per_uid ? config->pinned_per_uid : ram / 4;
+        uint64_t device = config->memory_per_uid ? config->memory_per_uid : UINT64_MAX;
+        struct ds_charge_limits limits;
+
+        set_limit(&limits, DS_CHARGE_CONNECTIONS, per_uid, root, connections);
+        set_limit(&limits, DS_CHARGE_WINDOWS, per_uid, root, connections);
+        set_limit(&limits, DS_CHARGE_SLABS, DS_SLABS_PER_UID, DS_SLABS_PER_UID, UINT64_MAX);
+        set_limit(&limits, DS_CHARGE_MODULES, DS_MODULES_PER_UID, DS_MODULES_PER_UID, UINT64_MAX);
+        set_limit(&limits, DS_CHARGE_HOST_BYTES, pinned, pinned, DS_MAX(pinned, ram / 2));
+        set_limit(&limits, DS_CHARGE_DEVICE_BYTES, device, device, UINT64_MAX);
+        return limits;
+}
+
+static void set_rights(struct ds_supervisor *supervisor, const struct ds_config *config)
+{
+        const struct group *admin = getgrnam(ADMIN_GROUP);
+
+        if (admin) {
+                supervisor->admin_gid = admin->gr_gid;
+                supervisor->have_admin_gid = 1;
+        }
+        supervisor->ls = config->ls;
+        if (config->ls_given)
+                return;
+        supervisor->ls.uids[supervisor->ls.n_uids++] = 0;
+        supervisor->ls.uids[supervisor->ls.n_uids++] = geteuid();
+}
+
+/* --- building
+ * --------------------------------------------------------------------------------------------------------- */
+
+static void on_signal(uv_signal_t *handle, int signum)
+{
+        ds_supervisor_stop(handle->data);
+}
+
+static int start_signals(struct ds_supervisor *supervisor)
+{
+        int r = uv_signal_init(&supervisor->loop, &supervisor->sigterm);
+
+        if (!r)
+                r = uv_signal_init(&supervisor->loop, &supervisor->sigint);
+        supervisor->sigterm.data = supervisor->sigint.data = supervisor;
+        if (!r)
+                r = uv_signal_start(&supervisor->sigterm, on_signal, SIGTERM);
+        if (!r)
+                r = uv_signal_start(&supervisor->sigint, on_signal, SIGINT);
+        return r < 0 ? ds_error_origin(r) : 0;
+}
+
+static int supervisor_build(struct ds_supervisor *supervisor)
+{
+        struct ds_charge_limits limits = charge_limits(supervisor->options->config);
+        char message[512] = "";
+        int r;
+
+        set_rights(supervisor, supervisor->options->config);
+        r = ds_users_new(&limits, &supervisor->users);
+        if (r)
+                return ds_error_fold(r);
+        r = ds_windows_new(DS_WINDOW_AREA_BASE, DS_WINDOW_AREA_BYTES, DS_WINDOW_MIN, &supervisor->windows);
+        if (r)
+                return ds_error_fold(r);
+        r = ds_worker_link_new(supervisor, &supervisor->worker);
+        if (r)
+                return ds_error_fold(r);
+        r = ds_helper_new(supervisor, &supervisor->helper);
+        if (r)
+                return ds_error_fold(r);
+        r = ds_listener_new(supervisor, supervisor->options->socket, message, sizeof(message), &supervisor->listener);
+        if (r == DS_LISTENER_E_REFUSED) {
+                ds_log(DS_LOG_ERROR, "%s", message);
+                return r;
+        }
+        return ds_error_fold(r);
+}
+
+int ds_supervisor_new(const struct ds_options *options, struct ds_supervisor **ret)
+{
+        struct ds_supervisor *supervisor = ds_alloc0(1, sizeof(*supervisor));
+        int r;
+
+        if (!supervisor)
+                return ds_error_origin(-ENOMEM);
+        supervisor->options = options;
+        supervisor->started_ns = uv_hrtime();
+        TAILQ_INIT(&supervisor->clients);
+        TAILQ_INIT(&supervisor->sessions);
+        r = uv_loop_init(&supervisor->loop);
+        if (r < 0) {
+                ds_free(supervisor);
+                return ds_error_origin(r);
+        }
+        r = ds_deadlines_init(&supervisor->deadlines, &supervisor->loop);
+        if (!r)
+                r = start_signals(supervisor);
+        if (!r)
+                r = supervisor_build(supervisor);
+        if (r) {
+                ds_supervisor_stop(supervisor);
+                uv_run(&supervisor->loop, UV_RUN_DEFAULT);
+                ds_supervisor_free(supervisor);
+                return ds_error_trace(r);
+        }
+        *ret = supervisor;
+        return 0;
+}
+
+struct ds_supervisor *ds_supervisor_free(struct ds_supervisor *supervisor)
+{
+        int r;
+
+        if (!supervisor)
+                return NULL;
+        assert(TAILQ_EMPTY(&supervisor->clients));
+        assert(TAILQ_EMPTY(&supervisor->sessions));
+        assert(!supervisor->session_by_id);
+        supervisor->helper = ds_helper_free(supervisor->helper);
+        supervisor->worker = ds_worker_link_free(supervisor->worker);
+        r = uv_loop_close(&supervisor->loop);
+        assert(r == 0);
+        (void)r;
+        ds_windows_free(supervisor->windows);
+        ds_users_free(supervisor->users);
+        return ds_free(supervisor);
+}
+
+/* --- the worker's life
+ * ------------------------------------------------------------------------------------------------ */
+
+void ds_supervisor_worker_ready(struct ds_supervisor *supervisor)
+{
+        if (supervisor->state == DS_DAEMON_STARTING) {
+                if (ds_listener_start(supervisor->listener)) {
+                        supervisor->exit_status = 1;
+                        ds_supervisor_stop(supervisor);
+                        return;
+                }
+                printf("detshared: serving %s at %s (policy %s)\n", ds_worker_info(supervisor->worker)->name,
+                        supervisor->options->socket, ds_worker_policy(supervisor->worker));
+                fflush(stdout);
+        }
+        if (supervisor->state != DS_DAEMON_STOPPING)
+                set_state(supervisor, DS_DAEMON_SERVING);
+}
+
+void ds_supervisor_worker_failed(struct ds_supervisor *supervisor, const char *reason)
+{
+        ds_log(DS_LOG_ERROR, "the worker for %s could not start: %s", supervisor->options->device, reason);
+        supervisor->exit_status = 1;
+        ds_supervisor_stop(supervisor);
+}
+
+void ds_supervisor_worker_lost(struct ds_supervisor *supervisor)
+{
+        if (supervisor->state != DS_DAEMON_STOPPING)
+                set_state(supervisor, DS_DAEMON_RESTARTING);
+}
+
+int ds_supervisor_run(struct ds_supervisor *supervisor)
+{
+        if (ds_worker_start(supervisor->worker) || ds_helper_start(supervisor->helper)) {
+                ds_log(DS_LOG_ERROR, "%s or %s could not be started", supervisor->options->worker_path,
+                        supervisor->options->helper_path);
+                supervisor->exit_status = 1;
+                ds_supervisor_stop(supervisor);
+        }
+        uv_run(&supervisor->loop, UV_RUN_DEFAULT);
+        assert(supervisor->state == DS_DAEMON_STOPPING);
+        return supervisor->exit_status;
+}
+
+/* --- stopping
+ * --------------------------------------------------------------------------------------------------------- */
+
+static void close_signal(uv_signal_t *signal)
+{
+        if (signal->loop && !uv_is_closing((uv_handle_t *)signal))
+                uv_close((uv_handle_t *)signal, NULL);
+}
+
+void ds_supervisor_check_stop(struct ds_supervisor *supervisor)
+{
+        struct ds_client *client;
+
+        if (supervisor->state != DS_DAEMON_STOPPING)
+                return;
+        if (supervisor->worker && ds_worker_state(supervisor->worker) != DS_WORKER_DOWN)
+                return;
+        /* nobody is left who could answer them */
+        while ((client = TAILQ_FIRST(&supervisor->clients)))
+                ds_client_close(client, NULL);
+        if (supervisor->helper && ds_helper_pid(supervisor->helper))
+                return;
+        ds_deadline_disarm(&supervisor->deadlines, &supervisor->stop_deadline);
+        ds_deadlines_deinit(&supervisor->deadlines);
+        close_signal(&supervisor->sigterm);
+        close_signal(&supervisor->sigint);
+}
+
+static void stop_deadline(struct ds_deadline *deadline)
+{
+        struct ds_supervisor *supervisor = DS_CONTAINER_OF(deadline, struct ds_supervisor, stop_deadline);
+
+        ds_worker_kill(supervisor->worker, "it does not stop");
+        ds_helper_kill(supervisor->helper);
+}
+
+void ds_supervisor_stop(struct ds_supervisor *supervisor)
+{
+        if (supervisor->state == DS_DAEMON_STOPPING)
+                return;
+        set_state(supervisor, DS_DAEMON_STOPPING);
+        supervisor->listener = ds_listener_free(supervisor->listener);
+        if (supervisor->worker)
+                ds_worker_stop(supervisor->worker, DS_STOP_GRACE_MS);
+        if (supervisor->helper)
+                ds_helper_stop(supervisor->helper);
+        ds_deadline_arm(&supervisor->deadlines, &supervisor->stop_deadline, DS_STOP_MAX_MS, stop_deadline);
+        ds_supervisor_check_stop(supervisor);
+}

@@ -1,0 +1,112 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The supervisor: what its files share, and its life cycle
+ *
+ * One loop, one thread. It accepts clients, knows who they are and what they may, gives out address windows, keeps the
+ * ledger of what every session holds, and starts and watches the two processes that do the rest: the worker, which
+ * owns the device, and the helper, which reads untrusted images. It never touches the device itself, so nothing that
+ * a client's kernel does can take it down, and it survives both others.
+ *
+ *   supervisor.c  life cycle         client.c      connections, frames      worker_link.c  the worker and calls to it
+ *   listener.c    socket, accept     rpc_table.c   one row per request      helper_link.c  the helper and its queue
+ *   session.c     sessions, calls    handlers.c    requests answered here   process.c      child processes
+ *   ledger.c      what they hold     status.c      figures and lists        page.c         ring and completion page
+ *   window.c, charge.c, deadline.c, unpack.c, message.c, config.c: as named
+ */
+#pragma once
+
+#include <errno.h>
+#include <limits.h>
+#include <stdint.h>
+#include <sys/queue.h>
+#include <uv.h>
+
+#include "internal.pb-c.h"
+#include "supervisor/charge.h"
+#include "supervisor/config.h"
+#include "supervisor/deadline.h"
+#include "supervisor/window.h"
+#include "util/log.h"
+
+struct ds_client;
+struct ds_session;
+typedef struct ds_helper ds_helper;
+typedef struct ds_listener ds_listener;
+typedef struct ds_worker_link ds_worker_link;
+
+#define DS_CONNECTIONS_MAX 4096u
+#define DS_CONNECTIONS_PER_UID 1024u
+#define DS_SESSION_CALLS_MAX 64u     /* unanswered requests of a client */
+#define DS_CLIENT_OUT_MAX (1u << 20) /* bytes of replies that a client has not read */
+#define DS_IMAGE_BYTES_MAX (256ull << 20)
+#define DS_SLABS_PER_UID 16384u
+#define DS_MODULES_PER_UID 65536u
+#define DS_STOP_GRACE_MS 1000u /* for work in flight */
+#define DS_STOP_MAX_MS 1600u   /* then everything is killed */
+
+enum ds_daemon_state {
+        DS_DAEMON_STARTING,
+        DS_DAEMON_SERVING,
+        DS_DAEMON_RESTARTING, /* the worker is gone, clients wait */
+        DS_DAEMON_STOPPING,
+        _DS_DAEMON_STATE_MAX,
+        _DS_DAEMON_STATE_INVALID = -EINVAL,
+};
+
+/* Strings are the caller's and outlive the supervisor. */
+struct ds_options {
+        const char *device, *socket, *policy;
+        const char *transform; /* "always", "auto", "never" */
+        const struct ds_config *config;
+        char worker_path[PATH_MAX], helper_path[PATH_MAX], policy_dir[PATH_MAX];
+};
+
+TAILQ_HEAD(ds_client_list, ds_client);
+TAILQ_HEAD(ds_session_list, ds_session);
+
+struct ds_supervisor {
+        uv_loop_t loop;
+        const struct ds_options *options;
+        enum ds_daemon_state state;
+        int exit_status;
+        uint64_t started_ns;
+        struct ds_deadlines deadlines;
+        struct ds_deadline stop_deadline;
+        uv_signal_t sigterm, sigint;
+        ds_users *users;
+        ds_windows *windows;
+        ds_listener *listener;
+        ds_worker_link *worker;
+        ds_helper *helper;
+        struct ds_client_list clients;
+        struct ds_session_list sessions; /* ascending ids */
+        struct ds_session *session_by_id;
+        uint64_t next_session;
+        uint32_t n_control_only;
+        gid_t admin_gid;
+        int have_admin_gid;
+        struct ds_class_rights ls;
+};
+
+/* Everything but the socket; the worker is being started. */
+int ds_supervisor_new(const struct ds_options *options, struct ds_supervisor **ret);
+/* Runs until it was told to stop. Returns the exit status. */
+int ds_supervisor_run(struct ds_supervisor *supervisor);
+/* Asserts that every handle is closed, every window back, every charge returned. NULL is fine; returns NULL. */
+struct ds_supervisor *ds_supervisor_free(struct ds_supervisor *supervisor);
+/* Begin to stop; ds_supervisor_run returns within 2 s. Later calls do nothing. */
+void ds_supervisor_stop(struct ds_supervisor *supervisor);
+const char *ds_daemon_state_name(enum ds_daemon_state state);
+
+/* What the worker's life means for the others; called by worker_link.c. */
+void ds_supervisor_worker_ready(struct ds_supervisor *supervisor);
+/* reason: why the first worker could not start, one sentence. */
+void ds_supervisor_worker_failed(struct ds_supervisor *supervisor, const char *reason);
+void ds_supervisor_worker_lost(struct ds_supervisor *supervisor);
+/* Worker or helper ended, a client or session went: is the stop complete? */
+void ds_supervisor_check_stop(struct ds_supervisor *supervisor);
+
+static inline void ds_supervisor_freep(struct ds_supervisor **p)
+{
+        *p = ds_supervisor_free(*p);
+}

@@ -1,0 +1,496 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "supervisor/worker_link.h"
+
+#include <assert.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "proto/wire.h"
+#include "supervisor/ledger.h"
+#include "supervisor/message.h"
+#include "supervisor/process.h"
+#include "supervisor/session.h"
+#include "supervisor/supervisor.h"
+#include "supervisor/unpack.h"
+#include "util/error.h"
+#include "util/macro.h"
+
+#define OUT_MAX (64u << 20) /* bytes waiting for the worker; past it, it does not live */
+#define READY_MAX_MS 60000u /* from start to READY */
+#define PING_EVERY_MS 5000u
+#define PING_MAX_MS 10000u /* unanswered: the worker hangs */
+#define BACKOFF_FIRST_MS 100u
+#define BACKOFF_MAX_MS 5000u
+#define SETTLED_NS DS_NS_PER_S /* a worker that dies sooner after READY makes the next start wait */
+#define EARLY_DEATHS_MAX 3u    /* then the policy is suspected */
+#define BUILTIN_POLICY "fifo"
+#define PARAMS_MAX 32
+
+struct ds_worker_link {
+        struct ds_supervisor *supervisor;
+        enum ds_worker_state state;
+        ds_process *process;
+        uint64_t next_id;
+        struct ds_worker_call *calls;
+        struct ds_worker_call ping;
+        struct ds_deadline deadline; /* READY, next ping, ping's answer, or next start: one at a time */
+        struct ds_worker_info info;
+        int was_ready; /* ever */
+        int stopping;
+        uint64_t ready_ns;
+        uint32_t starts, early_deaths, backoff_ms;
+        char policy[64]; /* of the next worker */
+        size_t n_params;
+        char *params[PARAMS_MAX];
+        char active_policy[64];
+        char reason[256]; /* what a worker said before it gave up */
+};
+
+static void ready_deadline(struct ds_deadline *deadline);
+static void start_deadline(struct ds_deadline *deadline);
+static void ping_deadline(struct ds_deadline *deadline);
+
+static const char *const state_names[_DS_WORKER_STATE_MAX] = {
+        [DS_WORKER_DOWN] = "down",
+        [DS_WORKER_STARTING] = "starting",
+        [DS_WORKER_READY] = "ready",
+        [DS_WORKER_LOST] = "lost",
+};
+
+static void set_state(ds_worker_link *link, enum ds_worker_state state)
+{
+        assert(state >= 0 && state < _DS_WORKER_STATE_MAX);
+        ds_log(DS_LOG_DEBUG, "worker: %s -> %s", state_names[link->state], state_names[state]);
+        link->state = state;
+}
+
+static ds_worker_link *link_of(struct ds_deadline *deadline)
+{
+        return DS_CONTAINER_OF(deadline, ds_worker_link, deadline);
+}
+
+static void arm(ds_worker_link *link, uint64_t ms, void (*fn)(struct ds_deadline *))
+{
+        ds_deadline_arm(&link->supervisor->deadlines, &link->deadline, ms, fn);
+}
+
+static void disarm(ds_worker_link *link)
+{
+        ds_deadline_disarm(&link->supervisor->deadlines, &link->deadline);
+}
+
+int ds_worker_link_new(struct ds_supervisor *supervisor, ds_worker_link **ret)
+{
+        ds_worker_link *link = ds_alloc0(1, sizeof(*link));
+
+        if (!link)
+                return ds_error_origin(-ENOMEM);
+        link->supervisor = supervisor;
+        link->ping.image_fd = -1;
+        snprintf(link->policy, sizeof(link->policy), "%s", supervisor->options->policy);
+        *ret = link;
+        return 0;
+}
+
+static void drop_params(ds_worker_link *link)
+{
+        for (size_t i = 0; i < link->n_params; i++)
+                link->params[i] = ds_free(link->params[i]);
+        link->n_params = 0;
+}
+
+ds_worker_link *ds_worker_link_free(ds_worker_link *link)
+{
+        if (!link)
+                return NULL;
+        assert(!link->process);
+        assert(!link->calls);
+        disarm(link);
+        drop_params(link);
+        return ds_free(link);
+}
+
+/* --- calls
+ * ------------------------------------------------------------------------------------------------------------ */
+
+int ds_worker_send(ds_worker_link *link, Detshare__Internal__ToWorker *message, const int *fds, size_t n_fds,
+        struct ds_worker_call *call)
+{
+        const uint8_t *bytes;
+        size_t size;
+        int r;
+
+        assert(n_fds <= DS_FRAME_FDS_MAX);
+        if (link->state != DS_WORKER_READY)
+                return -EPIPE;
+        message->id = call ? ++link->next_id : 0;
+        message->fds = (uint32_t)n_fds;
+        r = ds_message_pack(&message->base, DS_PROCESS_FRAME_MAX, &bytes, &size);
+        if (r)
+                return ds_error_fold(r);
+        if (call) {
+                assert(!call->id);
+                call->id = message->id;
+                HASH_ADD(hh, link->calls, id, sizeof(call->id), call);
+                if (!ds_hash_added(call)) {
+                        call->id = 0;
+                        return ds_error_origin(-ENOMEM);
+                }
+        }
+        r = ds_process_send(link->process, bytes, size, fds, n_fds);
+        if (r && call)
+                ds_worker_cancel(link, call);
+        return r;
+}
+
+void ds_worker_cancel(ds_worker_link *link, struct ds_worker_call *call)
+{
+        if (!call->id)
+                return;
+        HASH_DELETE(hh, link->calls, call);
+        call->id = 0;
+}
+
+static void fail_calls(ds_worker_link *link)
+{
+        while (link->calls) {
+                struct ds_worker_call *call = link->calls;
+
+                ds_worker_cancel(link, call);
+                call->done(call, NULL);
+        }
+}
+
+/* --- what the worker says
+ * --------------------------------------------------------------------------------------------- */
+
+static void take_ready(ds_worker_link *link, const Detshare__Internal__Ready *ready)
+{
+        struct ds_worker_info *info = &link->info;
+
+        *info = (struct ds_worker_info){
+                .memory_bytes = ready->memory_bytes,
+                .n_attributes = DS_MIN(ready->n_attributes, DS_ARRAY_SIZE(info->attributes)),
+                .simulated = ready->simulated,
+                .n_sms = ready->n_sms,
+        };
+        snprintf(info->name, sizeof(info->name), "%s", ready->name);
+        snprintf(info->model, sizeof(info->model), "%s", ready->model);
+        memcpy(info->uuid, ready->uuid.data ? ready->uuid.data : info->uuid,
+                DS_MIN(ready->uuid.len, sizeof(info->uuid)));
+        if (info->n_attributes)
+                memcpy(info->attributes, ready->attributes, info->n_attributes * sizeof(info->attributes[0]));
+        ds_worker_note_policy(link, ready->policy);
+}
+
+/* A new worker comes up with the policy's defaults: give it the parameters that were set. */
+static void send_params(ds_worker_link *link)
+{
+        Detshare__Internal__ToWorker message = DETSHARE__INTERNAL__TO_WORKER__INIT;
+        Detshare__SetPolicy set = DETSHARE__SET_POLICY__INIT;
+
+        if (!link->n_params)
+                return;
+        set.name = link->policy;
+        set.n_params = link->n_params;
+        set.params = link->params;
+        message.body_case = DETSHARE__INTERNAL__TO_WORKER__BODY_SET_POLICY;
+        message.set_policy = &set;
+        (void)ds_worker_send(link, &message, NULL, 0, NULL);
+}
+
+static int handle_ready(ds_worker_link *link, const Detshare__Internal__FromWorker *message)
+{
+        if (link->state != DS_WORKER_STARTING || message->body_case != DETSHARE__INTERNAL__FROM_WORKER__BODY_READY) {
+                /* the words of one that cannot start */
+                if (message->message[0])
+                        snprintf(link->reason, sizeof(link->reason), "%s", message->message);
+                return -EPROTO;
+        }
+        take_ready(link, message->ready);
+        link->was_ready = 1;
+        link->ready_ns = uv_hrtime();
+        set_state(link, DS_WORKER_READY);
+        arm(link, PING_EVERY_MS, ping_deadline);
+        send_params(link);
+        ds_supervisor_worker_ready(link->supervisor);
+        return 0;
+}
+
+/* The books first. Returns how many fds the entry took, or a negative errno. */
+static int apply_ledger(ds_worker_link *link, const Detshare__Internal__Ledger *entry, struct ds_worker_call *call,
+        int *fds, size_t n_fds)
+{
+        struct ds_session *session = ds_session_find(link->supervisor, entry->session);
+        int none = -1, needs = entry->slab_added ? 1 : 0, r;
+        struct ds_ledger_beside beside = {.slab_fd = needs && n_fds ? &fds[0] : &none};
+
+        if (needs && n_fds < 1)
+                return ds_error_origin(-EPROTO);
+        if (!session || !session->ledger)
+                return needs; /* closed meanwhile */
+        if (call) {
+                beside.image_fd = &call->image_fd;
+                beside.image_bytes = call->image_bytes;
+                beside.module_charge = call->module_charge;
+                beside.image_charge = call->image_charge;
+        }
+        r = ds_session_apply(session, entry, &beside);
+        if (r == DS_LEDGER_E_PROTOCOL)
+                return ds_error_origin(-EPROTO);
+        return r ? ds_error_fold(r) : needs;
+}
+
+static int handle_message(ds_worker_link *link, const Detshare__Internal__FromWorker *message, int *fds, size_t n_fds)
+{
+        struct ds_worker_answer answer = {.message = message};
+        struct ds_worker_call *call = NULL;
+        int taken = 0;
+
+        if (message->id == 0 && message->body_case == DETSHARE__INTERNAL__FROM_WORKER__BODY_FAULT) {
+                ds_session_fault(link->supervisor, message->fault->session, message->fault->reason);
+                return 0;
+        }
+        if (link->state == DS_WORKER_STARTING || message->body_case == DETSHARE__INTERNAL__FROM_WORKER__BODY_READY)
+                return handle_ready(link, message);
+        if (message->id > link->next_id)
+                return ds_error_origin(-EPROTO);
+        if (message->id)
+                HASH_FIND(hh, link->calls, &message->id, sizeof(message->id), call);
+        if (message->ledger)
+                taken = apply_ledger(link, message->ledger, call, fds, n_fds);
+        if (taken < 0)
+                return ds_error_trace(taken);
+        if (!call) /* cancelled, or only the ledger */
+                return 0;
+        ds_worker_cancel(link, call);
+        answer.fds = fds + taken;
+        answer.n_fds = n_fds - (size_t)taken;
+        call->done(call, &answer);
+        return 0;
+}
+
+static int on_frame(void *user, const uint8_t *payload, size_t size)
+{
+        ds_cleanup(ds_unpack_freep) ProtobufCMessage *unpacked = NULL;
+        const Detshare__Internal__FromWorker *message;
+        int fds[DS_FRAME_FDS_MAX] = {-1, -1, -1, -1}, r;
+        ds_worker_link *link = user;
+
+        r = ds_unpack(&detshare__internal__from_worker__descriptor, payload, size, DS_UNPACK_BUDGET, &unpacked);
+        if (r)
+                return ds_error_fold(r);
+        message = (const Detshare__Internal__FromWorker *)unpacked;
+        if (message->fds > DS_FRAME_FDS_MAX || ds_process_take_fds(link->process, fds, message->fds))
+                return ds_error_origin(-EPROTO);
+        r = handle_message(link, message, fds, message->fds);
+        for (size_t i = 0; i < DS_FRAME_FDS_MAX; i++)
+                ds_close(fds[i]);
+        return r;
+}
+
+/* --- life
+ * ------------------------------------------------------------------------------------------------------------- */
+
+static void on_lost(void *user)
+{
+        ds_worker_link *link = user;
+
+        set_state(link, DS_WORKER_LOST);
+        disarm(link);
+        ds_sessions_worker_lost(link->supervisor);
+        fail_calls(link);
+        ds_sessions_bury(link->supervisor);
+        if (link->was_ready)
+                ds_supervisor_worker_lost(link->supervisor);
+}
+
+static void suspect_policy(ds_worker_link *link, const char *why)
+{
+        if (!strcmp(link->policy, BUILTIN_POLICY))
+                return;
+        ds_log(DS_LOG_ERROR, "%s: the next worker has the policy %s instead of %s", why, BUILTIN_POLICY, link->policy);
+        snprintf(link->policy, sizeof(link->policy), "%s", BUILTIN_POLICY);
+        drop_params(link);
+}
+
+/* Milliseconds until the next start. */
+static uint32_t backoff(ds_worker_link *link)
+{
+        if (link->ready_ns && uv_hrtime() - link->ready_ns >= SETTLED_NS) {
+                link->backoff_ms = link->early_deaths = 0;
+                return 0;
+        }
+        if (++link->early_deaths >= EARLY_DEATHS_MAX)
+                suspect_policy(link, "the worker does not live");
+        link->backoff_ms = link->backoff_ms ? DS_MIN(2 * link->backoff_ms, BACKOFF_MAX_MS) : BACKOFF_FIRST_MS;
+        return link->backoff_ms;
+}
+
+static void on_ended(void *user, const char *how)
+{
+        ds_worker_link *link = user;
+        uint32_t ms;
+
+        link->process = ds_process_free(link->process);
+        set_state(link, DS_WORKER_DOWN);
+        if (link->stopping) {
+                ds_supervisor_check_stop(link->supervisor);
+                return;
+        }
+        if (!link->was_ready) {
+                if (!link->reason[0])
+                        snprintf(link->reason, sizeof(link->reason), "it %s", how);
+                ds_supervisor_worker_failed(link->supervisor, link->reason);
+                return;
+        }
+        ms = backoff(link);
+        ds_log(DS_LOG_ERROR, "the worker %s; another is started%s", how, ms ? " after a pause" : "");
+        if (ms)
+                arm(link, ms, start_deadline);
+        else
+                start_deadline(&link->deadline);
+}
+
+static const struct ds_process_ops process_ops = {.frame = on_frame, .lost = on_lost, .ended = on_ended};
+
+int ds_worker_start(ds_worker_link *link)
+{
+        const struct ds_options *options = link->supervisor->options;
+        const char *argv[] = {options->worker_path, "--device", options->device, "--policy", link->policy,
+                "--policy-dir", options->policy_dir, NULL};
+        int r;
+
+        assert(link->state == DS_WORKER_DOWN);
+        link->ready_ns = 0;
+        link->reason[0] = 0;
+        r = ds_process_spawn(&link->supervisor->loop, argv, OUT_MAX, &process_ops, link, &link->process);
+        if (r)
+                return ds_error_trace(r);
+        link->starts++;
+        set_state(link, DS_WORKER_STARTING);
+        arm(link, READY_MAX_MS, ready_deadline);
+        return 0;
+}
+
+static void start_deadline(struct ds_deadline *deadline)
+{
+        ds_worker_link *link = link_of(deadline);
+
+        if (!link->stopping && ds_worker_start(link))
+                arm(link, backoff(link), start_deadline);
+}
+
+static void ready_deadline(struct ds_deadline *deadline)
+{
+        ds_worker_link *link = link_of(deadline);
+
+        snprintf(link->reason, sizeof(link->reason), "it did not get ready within %u s", READY_MAX_MS / 1000);
+        ds_process_kill(link->process, link->reason);
+}
+
+static void hang_deadline(struct ds_deadline *deadline)
+{
+        ds_worker_link *link = link_of(deadline);
+
+        suspect_policy(link, "the worker hung");
+        ds_process_kill(link->process, "it does not answer");
+}
+
+static void ping_done(struct ds_worker_call *call, const struct ds_worker_answer *answer)
+{
+        ds_worker_link *link = DS_CONTAINER_OF(call, ds_worker_link, ping);
+
+        if (answer && !link->stopping)
+                arm(link, PING_EVERY_MS, ping_deadline);
+}
+
+static void ping_deadline(struct ds_deadline *deadline)
+{
+        Detshare__Internal__ToWorker message = DETSHARE__INTERNAL__TO_WORKER__INIT;
+        Detshare__Internal__WorkerPing ping = DETSHARE__INTERNAL__WORKER_PING__INIT;
+        ds_worker_link *link = link_of(deadline);
+
+        message.body_case = DETSHARE__INTERNAL__TO_WORKER__BODY_PING;
+        message.ping = &ping;
+        link->ping.done = ping_done;
+        if (ds_worker_send(link, &message, NULL, 0, &link->ping) == 0)
+                arm(link, PING_MAX_MS, hang_deadline);
+}
+
+void ds_worker_stop(ds_worker_link *link, uint64_t grace_ms)
+{
+        Detshare__Internal__ToWorker message = DETSHARE__INTERNAL__TO_WORKER__INIT;
+        Detshare__Internal__Stop stop = DETSHARE__INTERNAL__STOP__INIT;
+
+        link->stopping = 1;
+        disarm(link);
+        if (!link->process)
+                return;
+        stop.grace_ns = grace_ms * DS_NS_PER_MS;
+        message.body_case = DETSHARE__INTERNAL__TO_WORKER__BODY_STOP;
+        message.stop = &stop;
+        if (ds_worker_send(link, &message, NULL, 0, NULL))
+                ds_process_kill(link->process, NULL);
+}
+
+void ds_worker_kill(ds_worker_link *link, const char *why)
+{
+        if (link->process)
+                ds_process_kill(link->process, why);
+}
+
+/* --- accessors
+ * -------------------------------------------------------------------------------------------------------- */
+
+enum ds_worker_state ds_worker_state(const ds_worker_link *link)
+{
+        return link->state;
+}
+
+const struct ds_worker_info *ds_worker_info(const ds_worker_link *link)
+{
+        return &link->info;
+}
+
+pid_t ds_worker_pid(const ds_worker_link *link)
+{
+        return link->process ? ds_process_pid(link->process) : 0;
+}
+
+uint32_t ds_worker_restarts(const ds_worker_link *link)
+{
+        return link->starts ? link->starts - 1 : 0;
+}
+
+int ds_worker_set_policy(ds_worker_link *link, const char *name, char *const *params, size_t n_params)
+{
+        char *copies[PARAMS_MAX];
+
+        assert(n_params <= PARAMS_MAX);
+        for (size_t i = 0; i < n_params; i++) {
+                copies[i] = ds_strdup(params[i]);
+                if (!copies[i]) {
+                        while (i-- > 0)
+                                ds_free(copies[i]);
+                        return ds_error_origin(-ENOMEM);
+                }
+        }
+        drop_params(link);
+        if (n_params)
+                memcpy(link->params, copies, n_params * sizeof(copies[0]));
+        link->n_params = n_params;
+        snprintf(link->policy, sizeof(link->policy), "%s", name);
+        ds_worker_note_policy(link, name);
+        return 0;
+}
+
+const char *ds_worker_policy(const ds_worker_link *link)
+{
+        return link->active_policy;
+}
+
+void ds_worker_note_policy(ds_worker_link *link, const char *name)
+{
+        snprintf(link->active_policy, sizeof(link->active_policy), "%s", name);
+}

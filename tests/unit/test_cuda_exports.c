@@ -1,0 +1,331 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The surface of libcuda.so.1, without a daemon: what it exports, and which entry point a name leads to
+ *
+ * The library is opened as a program opens it. The list of names comes from the toolkit's headers and, where the
+ * toolkit has a stub library for linking, is held against that too.
+ */
+#include <criterion/criterion.h>
+#include <dlfcn.h>
+#include <elf.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "cuda/api.h"
+#include "cuda/cuda_names.h"
+
+#define NAME(n) #n,
+static const char *const names[] = {CUDA_NAMES(NAME)};
+#undef NAME
+#define N_NAMES (sizeof(names) / sizeof(names[0]))
+
+typedef CUresult (*any_function)(
+        void *, void *, void *, void *, void *, void *, void *, void *, void *, void *, void *, void *);
+
+static void *library(void)
+{
+        static void *handle;
+
+        if (!handle)
+                handle = dlopen(LIBCUDA, RTLD_NOW | RTLD_LOCAL);
+        cr_assert(handle, "%s", dlerror());
+        return handle;
+}
+
+/* --- the exported names ------------------------------------------------------------------------------------------- */
+
+struct symbols {
+        const Elf64_Sym *table;
+        const char *strings;
+        size_t n;
+};
+
+static int open_symbols(const char *path, struct symbols *ret)
+{
+        int fd = open(path, O_RDONLY | O_CLOEXEC);
+        struct stat st;
+        const Elf64_Ehdr *elf;
+        const Elf64_Shdr *sections;
+
+        if (fd < 0)
+                return 0;
+        cr_assert_eq(fstat(fd, &st), 0);
+        elf = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
+        close(fd);
+        cr_assert(elf != MAP_FAILED);
+        sections = (const Elf64_Shdr *)((const char *)elf + elf->e_shoff);
+        for (unsigned int i = 0; i < elf->e_shnum; i++) {
+                if (sections[i].sh_type == SHT_DYNSYM) {
+                        ret->table = (const Elf64_Sym *)((const char *)elf + sections[i].sh_offset);
+                        ret->n = sections[i].sh_size / sizeof(Elf64_Sym);
+                        ret->strings = (const char *)elf + sections[sections[i].sh_link].sh_offset;
+                        return 1;
+                }
+        }
+        return 0;
+}
+
+static int is_listed(const char *name)
+{
+        for (size_t i = 0; i < N_NAMES; i++) {
+                if (strcmp(names[i], name) == 0)
+                        return 1;
+        }
+        return 0;
+}
+
+static void check_symbols(const char *path)
+{
+        struct symbols s = {0};
+        size_t defined = 0;
+
+        cr_assert(open_symbols(path, &s), "%s", path);
+        for (size_t i = 0; i < s.n; i++) {
+                if (s.table[i].st_shndx == SHN_UNDEF || ELF64_ST_TYPE(s.table[i].st_info) != STT_FUNC)
+                        continue;
+                cr_expect(is_listed(s.strings + s.table[i].st_name), "%s exports %s, which cuda.h does not declare",
+                        path, s.strings + s.table[i].st_name);
+                defined++;
+        }
+        cr_expect_eq(defined, N_NAMES, "%s exports %zu names, cuda.h declares %zu", path, defined, N_NAMES);
+}
+
+Test(exports, are_those_of_the_toolkit)
+{
+        cr_expect_eq(N_NAMES, 637);
+        check_symbols(LIBCUDA);
+}
+
+Test(exports, are_those_of_the_stub_library)
+{
+        static const char stub[] = "/usr/local/cuda/lib64/stubs/libcuda.so";
+
+        if (access(stub, R_OK) == 0)
+                check_symbols(stub);
+        else
+                cr_skip("the toolkit on this machine has no stub library");
+}
+
+/* Every entry point called with nothing but zeros, before cuInit: an error code, never a crash. */
+Test(exports, answer_an_error_to_zeros)
+{
+        unsigned int unsupported = 0;
+
+        for (size_t i = 0; i < N_NAMES; i++) {
+                any_function f = (any_function)dlsym(library(), names[i]);
+                CUresult r;
+
+                cr_assert(f, "%s", names[i]);
+                if (strcmp(names[i], "cuInit") == 0)
+                        continue; /* it would go and look for a daemon */
+                r = f(NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL);
+                cr_expect(r == CUDA_ERROR_NOT_INITIALIZED || r == CUDA_ERROR_INVALID_VALUE ||
+                                  r == CUDA_ERROR_NOT_SUPPORTED,
+                        "%s answers %d", names[i], r);
+                unsupported += r == CUDA_ERROR_NOT_SUPPORTED;
+        }
+        cr_expect_gt(unsupported, 0);
+        cr_expect_lt(unsupported, N_NAMES * 2 / 3, "%u of them are not supported", unsupported);
+}
+
+Test(exports, implement_what_driver_programs_use)
+{
+        static const char *const needed[] = {"cuDriverGetVersion", "cuDeviceGetCount", "cuDeviceGetUuid_v2",
+                "cuCtxCreate_v4", "cuCtxCreate_v2", "cuCtxSynchronize_v2", "cuModuleLoadDataEx", "cuModuleGetGlobal_v2",
+                "cuLibraryLoadData", "cuLibraryGetKernel", "cuKernelGetFunction", "cuKernelSetAttribute",
+                "cuLaunchKernel", "cuLaunchKernel_ptsz", "cuLaunchKernelEx", "cuLaunchCooperativeKernel",
+                "cuMemAlloc_v2", "cuMemAllocPitch_v2", "cuMemHostAlloc", "cuMemcpyHtoDAsync_v2", "cuMemcpyHtoD_v2_ptds",
+                "cuMemcpy2DUnaligned_v2", "cuMemcpy3D_v2", "cuMemsetD2D32Async", "cuStreamCreateWithPriority",
+                "cuStreamWaitEvent", "cuEventRecordWithFlags", "cuEventElapsedTime_v2",
+                "cuOccupancyMaxPotentialBlockSize", "cuOccupancyAvailableDynamicSMemPerBlock", "cuPointerGetAttributes",
+                "cuGetProcAddress_v2", "cuGetErrorString", "cuFuncGetParamInfo", "cuDevicePrimaryCtxReset_v2"};
+
+        for (size_t i = 0; i < sizeof(needed) / sizeof(needed[0]); i++) {
+                any_function f = (any_function)dlsym(library(), needed[i]);
+
+                cr_assert(f, "%s", needed[i]);
+                cr_expect_neq(f(NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL),
+                        CUDA_ERROR_NOT_SUPPORTED, "%s", needed[i]);
+        }
+}
+
+/* --- cuGetProcAddress --------------------------------------------------------------------------------------------- */
+
+typedef CUresult (*get_proc_v2)(const char *, void **, int, cuuint64_t, CUdriverProcAddressQueryResult *);
+
+static get_proc_v2 get_proc(void)
+{
+        get_proc_v2 f = (get_proc_v2)dlsym(library(), "cuGetProcAddress_v2");
+
+        cr_assert(f);
+        return f;
+}
+
+static void replay(const char *name, int version, unsigned int flags, const char *symbol)
+{
+        void *pfn = (void *)1;
+        CUresult r = get_proc()(strcmp(name, "(empty") == 0 ? "" : name, &pfn, version, flags, NULL);
+
+        cr_expect_eq(r, CUDA_SUCCESS, "%s %d %u: %d", name, version, flags, r);
+        if (strcmp(symbol, "NULL") == 0)
+                cr_expect_null(pfn, "%s %d %u", name, version, flags);
+        else
+                cr_expect_eq(pfn, dlsym(library(), symbol), "%s %d %u is not %s", name, version, flags, symbol);
+}
+
+Test(proc_address, gives_the_runtime_every_abi_that_it_asks_for)
+{
+        FILE *f = fopen(DATA "/cudart13-lookups.txt", "r");
+        char line[256], name[96], symbol[96], rest[96];
+        unsigned int flags, n = 0;
+        int version;
+
+        cr_assert(f);
+        while (fgets(line, sizeof(line), f)) {
+                if (line[0] == '#')
+                        continue;
+                if (strstr(line, "(empty string)")) {
+                        cr_assert_eq(sscanf(line, "%*d. (empty string) %d %u -> %95s", &version, &flags, symbol), 3);
+                        snprintf(name, sizeof(name), "(empty");
+                } else {
+                        cr_assert_eq(sscanf(line, "%*d. %95s %d %u -> %95s %95s", name, &version, &flags, symbol, rest),
+                                4, "%s", line);
+                }
+                replay(name, version, flags, symbol);
+                n++;
+        }
+        fclose(f);
+        cr_expect_eq(n, 440);
+}
+
+static void expect(
+        const char *name, int version, unsigned int flags, CUresult result, unsigned int status, const char *symbol)
+{
+        CUdriverProcAddressQueryResult got = 99;
+        void *pfn = NULL;
+        CUresult r = get_proc()(name, &pfn, version, flags, &got);
+
+        cr_expect_eq(r, result, "%s: %d", name, r);
+        cr_expect_eq(got, status, "%s: status %d", name, got);
+        cr_expect_eq(pfn, symbol ? dlsym(library(), symbol) : NULL, "%s %d %u", name, version, flags);
+}
+
+Test(proc_address, chooses_by_version_and_stream)
+{
+        expect("cuMemAlloc", 3020, 0, CUDA_SUCCESS, CU_GET_PROC_ADDRESS_SUCCESS, "cuMemAlloc_v2");
+        expect("cuMemAlloc", 3010, 0, CUDA_SUCCESS, CU_GET_PROC_ADDRESS_SUCCESS, "cuMemAlloc");
+        expect("cuMemAlloc", 13000, 0, CUDA_SUCCESS, CU_GET_PROC_ADDRESS_SUCCESS, "cuMemAlloc_v2");
+        expect("cuCtxGetDevice", 12080, 0, CUDA_SUCCESS, CU_GET_PROC_ADDRESS_SUCCESS, "cuCtxGetDevice");
+        expect("cuCtxGetDevice", 13000, 0, CUDA_SUCCESS, CU_GET_PROC_ADDRESS_SUCCESS, "cuCtxGetDevice_v2");
+        expect("cuLaunchKernel", 13000, CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM, CUDA_SUCCESS,
+                CU_GET_PROC_ADDRESS_SUCCESS, "cuLaunchKernel_ptsz");
+        expect("cuLaunchKernel", 13000, CU_GET_PROC_ADDRESS_LEGACY_STREAM, CUDA_SUCCESS, CU_GET_PROC_ADDRESS_SUCCESS,
+                "cuLaunchKernel");
+        expect("cuMemcpyHtoD", 13000, CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM, CUDA_SUCCESS,
+                CU_GET_PROC_ADDRESS_SUCCESS, "cuMemcpyHtoD_v2_ptds");
+        expect("cuMemAlloc", 13000, CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM, CUDA_SUCCESS,
+                CU_GET_PROC_ADDRESS_SUCCESS, "cuMemAlloc_v2");
+}
+
+/* As an NVIDIA driver of version 13.0 was seen to answer. */
+Test(proc_address, refuses_what_it_does_not_know)
+{
+        expect("cuFoo", 13000, 0, CUDA_SUCCESS, CU_GET_PROC_ADDRESS_SYMBOL_NOT_FOUND, NULL);
+        expect("cuCtxGetDevice", 1000, 0, CUDA_SUCCESS, CU_GET_PROC_ADDRESS_VERSION_NOT_SUFFICIENT, NULL);
+        expect("cuInit", 99000, 0, CUDA_ERROR_INVALID_VALUE, CU_GET_PROC_ADDRESS_VERSION_NOT_SUFFICIENT, NULL);
+        expect("cuMemAlloc_v2", 13000, 0, CUDA_SUCCESS, CU_GET_PROC_ADDRESS_SYMBOL_NOT_FOUND, NULL);
+        cr_expect_eq(get_proc()("cuInit", &(void *){NULL}, 13000, 4, NULL), CUDA_ERROR_INVALID_VALUE);
+        cr_expect_eq(get_proc()("cuInit", NULL, 13000, 0, NULL), CUDA_ERROR_INVALID_VALUE);
+        cr_expect_eq(get_proc()(NULL, &(void *){NULL}, 13000, 0, NULL), CUDA_ERROR_INVALID_VALUE);
+}
+
+Test(proc_address, leads_to_every_exported_name)
+{
+        /* each name must be what some (base, version, flags) gives: otherwise a program could never ask for it */
+        static const int versions[] = {2000, 2010, 2020, 2030, 3000, 3010, 3020, 4000, 4010, 4020, 5000, 5050, 6000,
+                6050, 7000, 7050, 8000, 9000, 9020, 10000, 10010, 10020, 11000, 11010, 11020, 11030, 11040, 11050,
+                11060, 11070, 11080, 12000, 12010, 12020, 12030, 12040, 12050, 12060, 12080, 12090, 13000};
+        for (size_t i = 0; i < N_NAMES; i++) {
+                char base[96];
+                char *tail;
+                int found = 0;
+
+                snprintf(base, sizeof(base), "%s", names[i]);
+                if ((tail = strstr(base, "_pt")))
+                        *tail = '\0';
+                tail = base + strlen(base);
+                while (tail > base && tail[-1] >= '0' && tail[-1] <= '9')
+                        tail--;
+                if (tail - base > 2 && tail[0] && tail[-1] == 'v' && tail[-2] == '_')
+                        tail[-2] = '\0';
+                for (size_t v = 0; v < sizeof(versions) / sizeof(versions[0]) && !found; v++) {
+                        for (unsigned int flags = 0; flags <= 2; flags += 2) {
+                                void *pfn = NULL;
+
+                                (void)get_proc()(base, &pfn, versions[v], flags, NULL);
+                                found |= pfn == dlsym(library(), names[i]);
+                        }
+                }
+                cr_expect(found, "%s", names[i]);
+        }
+}
+
+/* --- errors ------------------------------------------------------------------------------------------------------- */
+
+typedef CUresult (*describe)(CUresult, const char **);
+
+Test(errors, every_code_has_its_name_and_a_text)
+{
+        describe name = (describe)dlsym(library(), "cuGetErrorName"),
+                 text = (describe)dlsym(library(), "cuGetErrorString");
+        const char *s;
+
+#define CHECK(code)                                        \
+        s = NULL;                                          \
+        cr_expect_eq(name(code, &s), CUDA_SUCCESS, #code); \
+        cr_expect_str_eq(s ? s : "", #code);               \
+        s = NULL;                                          \
+        cr_expect_eq(text(code, &s), CUDA_SUCCESS, #code); \
+        cr_expect(s &&strlen(s) > 5, #code);
+        CUDA_CODES(CHECK)
+#undef CHECK
+        s = "left over";
+        cr_expect_eq(name((CUresult)12345, &s), CUDA_ERROR_INVALID_VALUE);
+        cr_expect_null(s);
+        s = "left over";
+        cr_expect_eq(text((CUresult)12345, &s), CUDA_ERROR_INVALID_VALUE);
+        cr_expect_null(s);
+        cr_expect_eq(text(CUDA_SUCCESS, NULL), CUDA_ERROR_INVALID_VALUE);
+}
+
+Test(errors, there_are_no_private_tables)
+{
+        CUresult (*table)(const void **, const CUuuid *) =
+                (CUresult(*)(const void **, const CUuuid *))dlsym(library(), "cuGetExportTable");
+        const CUuuid any = {{1, 2, 3}};
+        const void *p = &any;
+
+        cr_expect_eq(table(&p, &any), CUDA_ERROR_NOT_FOUND);
+        cr_expect_null(p);
+}
+
+Test(init, without_a_daemon_there_is_no_device)
+{
+        CUresult (*init)(unsigned int) = (CUresult(*)(unsigned int))dlsym(library(), "cuInit");
+        CUresult (*count)(int *) = (CUresult(*)(int *))dlsym(library(), "cuDeviceGetCount");
+        CUresult (*version)(int *) = (CUresult(*)(int *))dlsym(library(), "cuDriverGetVersion");
+        int n = -1;
+
+        setenv("DETSHARE_SOCKET", "/nonexistent/detshared.sock", 1);
+        cr_expect_eq(init(1), CUDA_ERROR_INVALID_VALUE);
+        cr_expect_eq(init(0), CUDA_ERROR_NO_DEVICE);
+        cr_expect_eq(init(0), CUDA_ERROR_NO_DEVICE);
+        cr_expect_eq(count(&n), CUDA_ERROR_NOT_INITIALIZED);
+        cr_expect_eq(version(&n), CUDA_SUCCESS);
+        cr_expect_eq(n, 13000);
+}

@@ -1,0 +1,305 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Parts of the Driver API face that need no daemon: image lengths, JIT logs, visible devices, address ranges, handles
+ */
+#include <criterion/criterion.h>
+#include <elf.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cuda/context.h"
+#include "cuda/image.h"
+#include "cuda/jit.h"
+#include "cuda/object.h"
+#include "cuda/range.h"
+#include "cuda/state.h"
+
+/* --- images ------------------------------------------------------------------------------------------------------- */
+
+static size_t measured(const void *image, const void **ret_bytes)
+{
+        const void *bytes = NULL;
+        size_t size = 0;
+
+        if (!dcu_image_measure(image, &bytes, &size))
+                return 0;
+        if (ret_bytes)
+                *ret_bytes = bytes;
+        return size;
+}
+
+Test(image, ptx_is_as_long_as_its_text)
+{
+        static const char text[] = "\n// a comment\n.version 8.0\n";
+
+        cr_expect_eq(measured(text, NULL), sizeof(text) - 1);
+        cr_expect_eq(measured("", NULL), 0);
+        cr_expect_eq(measured("a", NULL), 1);
+}
+
+struct container {
+        uint32_t magic;
+        uint16_t version, header_bytes;
+        uint64_t entries_bytes;
+        char entries[48];
+};
+
+struct wrapper {
+        uint32_t magic, version;
+        const void *data, *more;
+};
+
+Test(image, a_container_says_its_length)
+{
+        struct container c = {0xba55ed50, 1, 16, 48, {0}};
+        struct wrapper w = {0x466243b1, 1, &c, NULL}, empty = {0x466243b1, 1, NULL, NULL},
+                       wrong = {0x466243b1, 1, "text", NULL};
+        const void *bytes = NULL;
+
+        cr_expect_eq(measured(&c, &bytes), 64);
+        cr_expect_eq(bytes, &c);
+        cr_expect_eq(measured(&w, &bytes), 64);
+        cr_expect_eq(bytes, &c, "a wrapper stands for what it points to");
+        w.version = 2;
+        cr_expect_eq(measured(&w, NULL), 64, "the linked container");
+        cr_expect_eq(measured(&empty, NULL), 0);
+        cr_expect_eq(measured(&wrong, NULL), 0);
+        c.entries_bytes = UINT64_MAX;
+        cr_expect_eq(measured(&c, NULL), 0);
+        c.entries_bytes = 48;
+        c.header_bytes = 4;
+        cr_expect_eq(measured(&c, NULL), 0);
+}
+
+Test(image, a_cubin_ends_with_its_last_part)
+{
+        struct {
+                Elf64_Ehdr header;
+                Elf64_Shdr sections[2];
+                char text[100];
+        } elf = {.header = {.e_ident = ELFMAG}};
+
+        elf.header.e_ident[EI_CLASS] = ELFCLASS64;
+        elf.header.e_ident[EI_DATA] = ELFDATA2LSB;
+        elf.header.e_shoff = sizeof(elf.header);
+        elf.header.e_shnum = 2;
+        elf.header.e_shentsize = sizeof(Elf64_Shdr);
+        cr_expect_eq(measured(&elf, NULL), sizeof(elf.header) + sizeof(elf.sections));
+        elf.sections[1] = (Elf64_Shdr){.sh_type = SHT_PROGBITS, .sh_offset = sizeof(elf) - 100, .sh_size = 100};
+        cr_expect_eq(measured(&elf, NULL), sizeof(elf));
+        elf.sections[1].sh_type = SHT_NOBITS;
+        elf.sections[1].sh_size = 1 << 20;
+        cr_expect_eq(
+                measured(&elf, NULL), sizeof(elf.header) + sizeof(elf.sections), "what has no bytes has no length");
+        elf.sections[1] = (Elf64_Shdr){.sh_type = SHT_PROGBITS, .sh_offset = UINT64_MAX - 4, .sh_size = 100};
+        cr_expect_eq(measured(&elf, NULL), 0);
+        elf.header.e_shoff = UINT64_MAX;
+        cr_expect_eq(measured(&elf, NULL), 0);
+        elf.header.e_ident[EI_CLASS] = ELFCLASS32;
+        cr_expect_eq(measured(&elf, NULL), 0);
+}
+
+Test(image, only_code_is_plausible)
+{
+        cr_expect(dcu_image_plausible(".version 8.0", 12));
+        cr_expect(dcu_image_plausible(" \n// c\n/* c\n */ .version 8.0", 28));
+        cr_expect(dcu_image_plausible("\177ELF....", 8));
+        cr_expect_not(dcu_image_plausible("garbage", 7));
+        cr_expect_not(dcu_image_plausible("/* no end", 9));
+        cr_expect_not(dcu_image_plausible("// no end", 9));
+        cr_expect_not(dcu_image_plausible(".vers", 5));
+        cr_expect_not(dcu_image_plausible("", 0));
+}
+
+/* --- JIT options -------------------------------------------------------------------------------------------------- */
+
+Test(jit, logs_are_cut_and_counted)
+{
+        char error[16], info[16] = "left over";
+        CUjit_option options[] = {CU_JIT_ERROR_LOG_BUFFER, CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES, CU_JIT_INFO_LOG_BUFFER,
+                CU_JIT_INFO_LOG_BUFFER_SIZE_BYTES, CU_JIT_WALL_TIME};
+        void *values[] = {error, (void *)sizeof(error), info, (void *)sizeof(info), NULL};
+        struct dcu_jit jit;
+
+        cr_assert_eq(dcu_jit_begin(&jit, 5, options, values), CUDA_SUCCESS);
+        cr_expect(dcu_jit_wants_log(&jit));
+        dcu_jit_finish(&jit, 0, "line 6: no such instruction");
+        cr_expect_str_eq(error, "line 6: no such");
+        cr_expect_eq((size_t)values[1], 16);
+        cr_expect_str_eq(info, "");
+        cr_expect_eq((size_t)values[3], 0);
+
+        values[1] = values[3] = (void *)16;
+        dcu_jit_finish(&jit, 1, "fine");
+        cr_expect_str_eq(info, "fine");
+        cr_expect_eq((size_t)values[3], 5);
+        cr_expect_str_eq(error, "");
+        cr_expect_eq((size_t)values[1], 0);
+}
+
+Test(jit, unknown_options_are_refused)
+{
+        CUjit_option options[] = {CU_JIT_MAX_REGISTERS, (CUjit_option)999};
+        void *values[] = {(void *)32, NULL};
+        struct dcu_jit jit;
+
+        cr_expect_eq(dcu_jit_begin(&jit, 1, options, values), CUDA_SUCCESS);
+        cr_expect_not(dcu_jit_wants_log(&jit));
+        cr_expect_eq(dcu_jit_begin(&jit, 2, options, values), CUDA_ERROR_INVALID_VALUE);
+        cr_expect_eq(dcu_jit_begin(&jit, 1, NULL, NULL), CUDA_ERROR_INVALID_VALUE);
+}
+
+/* --- CUDA_VISIBLE_DEVICES ------------------------------------------------------------------------------------------
+ */
+
+Test(devices, visible_as_the_variable_says)
+{
+        static const uint8_t uuid[16] = {0x12, 0x34, 0xab, 0xcd, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11};
+
+        cr_expect_eq(dcu_visible_devices(NULL, uuid), 1);
+        cr_expect_eq(dcu_visible_devices("0", uuid), 1);
+        cr_expect_eq(dcu_visible_devices(" 0 ", uuid), 1);
+        cr_expect_eq(dcu_visible_devices("0,1", uuid), 1);
+        cr_expect_eq(dcu_visible_devices("0,nonsense", uuid), 1);
+        cr_expect_eq(dcu_visible_devices("", uuid), 0);
+        cr_expect_eq(dcu_visible_devices("-1", uuid), 0);
+        cr_expect_eq(dcu_visible_devices("-1,0", uuid), 0);
+        cr_expect_eq(dcu_visible_devices("1,0", uuid), 0);
+        cr_expect_eq(dcu_visible_devices("7", uuid), 0);
+        cr_expect_eq(dcu_visible_devices("0,0", uuid), 0);
+        cr_expect_eq(dcu_visible_devices("0x", uuid), 0);
+        cr_expect_eq(dcu_visible_devices("GPU-1234abcd-0001-0203-0405-060708090a0b", uuid), 1);
+        cr_expect_eq(dcu_visible_devices("GPU-1234AB", uuid), 1);
+        cr_expect_eq(dcu_visible_devices("GPU-1234ac", uuid), 0);
+        cr_expect_eq(dcu_visible_devices("GPU-", uuid), 0);
+        cr_expect_eq(dcu_visible_devices("MIG-1234", uuid), 0);
+}
+
+/* --- addresses ------------------------------------------------------------------------------------------------------
+ */
+
+static CUresult add(uint64_t base, uint64_t size, enum dcu_range_kind kind)
+{
+        const struct dcu_range range = {.base = base, .size = size, .kind = kind};
+
+        return dcu_range_add(&range);
+}
+
+Test(range, places_are_told_by_address)
+{
+        static char host[64];
+        const uint64_t device = DCU_WINDOWS_LOW + (1 << 20), pinned = device + (1 << 20);
+
+        cr_assert_eq(add(device, 4096, DCU_RANGE_DEVICE), CUDA_SUCCESS);
+        cr_assert_eq(add(pinned, 4096, DCU_RANGE_PINNED), CUDA_SUCCESS);
+        cr_assert_eq(add((uintptr_t)host, 16, DCU_RANGE_REGISTERED), CUDA_SUCCESS);
+        cr_expect_eq(dcu_place_of(device, 4096), DCU_PLACE_DEVICE);
+        cr_expect_eq(dcu_place_of(device + 4095, 1), DCU_PLACE_DEVICE);
+        cr_expect_eq(dcu_place_of(device + 1, 4096), DCU_PLACE_BAD, "past the end");
+        cr_expect_eq(dcu_place_of(device, UINT64_MAX), DCU_PLACE_BAD);
+        cr_expect_eq(dcu_place_of(device - 1, 1), DCU_PLACE_BAD, "in a window, of nobody");
+        cr_expect_eq(dcu_place_of(pinned + 8, 8), DCU_PLACE_PINNED);
+        cr_expect_eq(dcu_place_of((uintptr_t)host, sizeof(host)), DCU_PLACE_HOST);
+        cr_expect_eq(dcu_place_of((uintptr_t)&device, 8), DCU_PLACE_HOST);
+        cr_expect_eq(dcu_place_of(0, 1), DCU_PLACE_BAD);
+        cr_expect_eq(dcu_place_of(UINT64_MAX, 2), DCU_PLACE_BAD);
+}
+
+Test(range, neither_overlap_nor_get_lost)
+{
+        const uint64_t base = DCU_WINDOWS_LOW;
+        struct dcu_range range;
+
+        for (uint64_t i = 0; i < 1000; i++)
+                cr_assert_eq(add(base + (i * 379 % 1000) * 0x1000, 0x800, DCU_RANGE_DEVICE), CUDA_SUCCESS);
+        for (uint64_t i = 0; i < 1000; i++) {
+                cr_assert(dcu_range_find(base + i * 0x1000 + 0x7ff, &range));
+                cr_assert_eq(range.base, base + i * 0x1000);
+                cr_assert_not(dcu_range_find(base + i * 0x1000 + 0x800, &range));
+        }
+        cr_expect_eq(add(base + 0x7ff, 1, DCU_RANGE_DEVICE), CUDA_ERROR_INVALID_VALUE);
+        cr_expect_eq(add(base + 0x800, 0x801, DCU_RANGE_DEVICE), CUDA_ERROR_INVALID_VALUE);
+        cr_expect_eq(add(base + 0x800, 0x800, DCU_RANGE_DEVICE), CUDA_SUCCESS);
+        cr_expect_not(dcu_range_remove(base + 1, 1u << DCU_RANGE_DEVICE, &range), "not its beginning");
+        cr_expect_not(dcu_range_remove(base, 1u << DCU_RANGE_PINNED, &range), "not of that kind");
+        cr_expect(dcu_range_remove(base, 1u << DCU_RANGE_DEVICE, &range));
+        cr_expect_not(dcu_range_remove(base, 1u << DCU_RANGE_DEVICE, &range), "twice");
+        cr_expect(dcu_range_overlaps(base, 0x801));
+        cr_expect_not(dcu_range_overlaps(base, 0x800));
+}
+
+/* --- handles -------------------------------------------------------------------------------------------------------
+ */
+
+Test(object, a_handle_is_known_by_kind_and_generation)
+{
+        struct dcu_object *a, *b;
+        void *handle;
+
+        cr_expect_null(dcu_object_of((void *)0x1000, DCU_STREAM), "before there are any");
+        cr_assert(dcu_objects_start());
+        a = dcu_object_new(DCU_STREAM, sizeof(*a), NULL);
+        b = dcu_object_new(DCU_EVENT, sizeof(*b), NULL);
+        handle = dcu_handle(a);
+        cr_expect_eq(dcu_object_of(handle, DCU_STREAM), a);
+        cr_expect_null(dcu_object_of(handle, DCU_EVENT), "another kind");
+        cr_expect_null(dcu_object_of((char *)handle + 1, DCU_STREAM));
+        cr_expect_null(dcu_object_of((char *)handle + 64, DCU_STREAM));
+        cr_expect_null(dcu_object_of(NULL, DCU_STREAM));
+        cr_expect_null(dcu_object_of((void *)1, DCU_STREAM));
+        cr_expect_null(dcu_object_of((void *)-1, DCU_STREAM));
+        cr_expect_null(dcu_object_of(&handle, DCU_STREAM));
+        cr_expect_null(dcu_object_of((char *)dcu_handle(b) + (64 << 20), DCU_STREAM), "never handed out");
+        dcu_object_free(a);
+        cr_expect_null(dcu_object_of(handle, DCU_STREAM), "stale");
+}
+
+Test(object, a_reused_cell_has_other_handles)
+{
+        void *seen[200];
+
+        cr_assert(dcu_objects_start());
+        for (unsigned int i = 0; i < 200; i++) {
+                struct dcu_object *object = dcu_object_new(DCU_EVENT, sizeof(*object), NULL);
+
+                seen[i] = dcu_handle(object);
+                for (unsigned int k = 0; k < i; k++)
+                        cr_assert_null(dcu_object_of(seen[k], DCU_EVENT));
+                dcu_object_free(object);
+        }
+        cr_expect_eq(atomic_load(&dcu_cells_used), DCU_CELL_BYTES, "one cell served them all");
+}
+
+Test(object, owners_know_their_objects)
+{
+        struct dcu_context owner = {.active = 1};
+        struct dcu_object *o[3];
+
+        cr_assert(dcu_objects_start());
+        for (int i = 0; i < 3; i++)
+                o[i] = dcu_object_new(DCU_EVENT, sizeof(*o[i]), &owner);
+        dcu_object_free(o[1]);
+        cr_expect_eq(owner.objects, o[2]);
+        cr_expect_eq(owner.objects->next, o[0]);
+        dcu_object_free(o[2]);
+        cr_expect_eq(owner.objects, o[0]);
+        dcu_object_free(o[0]);
+        cr_expect_null(owner.objects);
+}
+
+/* --- phases --------------------------------------------------------------------------------------------------------
+ */
+
+Test(state, phases_decide_before_anything_else)
+{
+        CUdevice device;
+
+        cr_expect_eq(cuDeviceGet(&device, 0), CUDA_ERROR_NOT_INITIALIZED);
+        atomic_store(&dcu.phase, DCU_FORKED);
+        cr_expect_eq(cuDeviceGet(&device, 0), CUDA_ERROR_NOT_INITIALIZED);
+        cr_expect_eq(cuInit(0), CUDA_ERROR_NOT_INITIALIZED);
+        atomic_store(&dcu.phase, DCU_EXITED);
+        cr_expect_eq(cuDeviceGet(&device, 0), CUDA_ERROR_DEINITIALIZED);
+        cr_expect_eq(cuInit(0), CUDA_ERROR_DEINITIALIZED);
+        cr_expect_eq(cuMemFree_v2(0x1000), CUDA_ERROR_DEINITIALIZED);
+}

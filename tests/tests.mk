@@ -60,8 +60,14 @@ $(BUILD)/tests/e2e/%: $(BUILD)/obj/tests/e2e/%.o $(BUILD)/obj/tests/e2e/harness.
 	@mkdir -p $(@D)
 	$(CC) $(LDFLAGS) -Wl,-rpath,'$$ORIGIN/../..' -o $@ $(filter %.o,$^) -L$(BUILD) -ldetshare-client -lprotobuf-c
 
+# what a user of the public interface writes: nothing but the installed header and the library
+example_bin := $(patsubst tests/examples/%.c,$(BUILD)/tests/examples/%,$(wildcard tests/examples/*.c))
+$(BUILD)/tests/examples/%: tests/examples/%.c $(BUILD)/libdetshare-client.so client-lib/include/detshare/detshare.h
+	@mkdir -p $(@D)
+	$(CC) $(CFLAGS) -Iclient-lib/include $(LDFLAGS) -Wl,-rpath,'$$ORIGIN/../..' -o $@ $< -L$(BUILD) -ldetshare-client
+
 .PHONY: e2e
-e2e: $(e2e_bin) $(BUILD)/e2e/death.ptx
+e2e: $(example_bin) $(e2e_bin) $(BUILD)/e2e/death.ptx
 
 # --- the demo -------------------------------------------------------------------------------------------------------------
 DEMO_BIN := $(BUILD)/demo/ls_service $(BUILD)/demo/be_job $(BUILD)/demo/demo

@@ -1,0 +1,267 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+#
+# detsharectl against a real daemon: every command, every exit code, JSON that parses, words on stderr and nothing on stdout
+# when something fails.
+#
+# usage: tests/e2e/ctl.sh BUILD
+set -u
+cd "$(dirname "$0")/../.."
+build=$(cd "$1" && pwd)
+dir=$(mktemp -d /tmp/detshare-ctl-XXXXXX)
+chmod 755 "$dir"
+socket=$dir/sock
+export DETSHARE_SOCKET=$socket
+ctl=$build/detsharectl
+passed=0
+failed=0
+daemon=
+holders=()
+
+cleanup() {
+        exec 7>&- 8>&-
+        [ -n "$daemon" ] && kill "$daemon" 2>/dev/null && wait "$daemon" 2>/dev/null
+        rm -rf "$dir"
+}
+trap cleanup EXIT
+
+check() {
+        # check TEXT COMMAND...: passes when the command succeeds
+        local text=$1
+        shift
+        if "$@" >/dev/null 2>&1; then
+                passed=$((passed + 1))
+        else
+                failed=$((failed + 1))
+                echo "FAIL $text"
+        fi
+}
+
+# exits CODE PATTERN ARGUMENT...: detsharectl ends with CODE; for a failure stdout is empty and stderr has PATTERN
+exits() {
+        local code=$1 pattern=$2 got
+        shift 2
+        timeout 20 "$ctl" "$@" >"$dir/out" 2>"$dir/err" </dev/null
+        got=$?
+        if [ "$got" != "$code" ]; then
+                failed=$((failed + 1))
+                echo "FAIL detsharectl $*: exit status $got, not $code: $(head -n 2 "$dir/err")"
+        elif [ "$code" != 0 ] && { [ -s "$dir/out" ] || ! grep -q -- "$pattern" "$dir/err"; }; then
+                failed=$((failed + 1))
+                echo "FAIL detsharectl $*: wrong words: $(head -n 1 "$dir/out") / $(head -n 2 "$dir/err")"
+        elif [ "$code" = 0 ] && { [ -s "$dir/err" ] || ! grep -q -- "$pattern" "$dir/out"; }; then
+                failed=$((failed + 1))
+                echo "FAIL detsharectl $*: $(head -n 2 "$dir/err") / $(head -n 5 "$dir/out")"
+        else
+                passed=$((passed + 1))
+        fi
+}
+
+# json EXPRESSION ARGUMENT...: the output is JSON and the python expression holds for it (d)
+json() {
+        local expression=$1
+        shift
+        "$ctl" "$@" 2>"$dir/err" >"$dir/out"
+        check "detsharectl $*: $expression: $(head -n 1 "$dir/err")" python3 -c "
+import json, sys
+d = json.load(open('$dir/out'))
+sys.exit(0 if ($expression) else 1)"
+}
+
+# get EXPRESSION ARGUMENT...: print a value out of the JSON
+get() {
+        local expression=$1
+        shift
+        "$ctl" "$@" 2>/dev/null | python3 -c "import json, sys; d = json.load(sys.stdin); print($expression)" 2>/dev/null
+}
+
+# until_true SECONDS COMMAND...
+until_true() {
+        local end=$((SECONDS + $1))
+        shift
+        until "$@" >/dev/null 2>&1; do
+                [ $SECONDS -lt $end ] || return 1
+                sleep 0.05
+        done
+}
+
+# --- without a daemon ---------------------------------------------------------------------------------------------------
+
+absent="no daemon at $socket: start it with 'systemctl start detshared' or 'detshared --foreground'"
+exits 9 "$absent" status
+exits 9 "$absent" status --json
+exits 9 "$absent" clients
+exits 9 "$absent" policies
+exits 9 "$absent" set-policy fifo
+exits 9 "$absent" set-class 1 ls
+exits 9 "$absent" kill 1
+exits 9 "$absent" run -- true
+exits 9 "no daemon at /elsewhere" --socket /elsewhere status
+exits 0 "^detsharectl [0-9]" version
+exits 0 "^detsharectl [0-9]" --version
+exits 0 "usage: detsharectl" --help
+for command in status run clients policies set-policy set-class kill version; do
+        exits 0 "usage: detsharectl .* $command" "$command" --help
+done
+
+exits 2 "which command" --socket x
+exits 2 "unknown command frob" frob
+exits 2 "unknown option --frob" --frob status
+exits 2 "needs a value" --socket
+exits 2 "unknown option --frob" status --frob
+exits 2 "too many arguments: x" status x
+exits 2 "too many arguments: x" version x
+exits 2 "an argument is missing" set-policy
+exits 2 "x is not KEY=VALUE" set-policy static x
+exits 2 "an argument is missing" set-class 1
+exits 2 "not a class" set-class 1 royal
+exits 2 "not the number" set-class one ls
+exits 2 "an argument is missing" kill
+exits 2 "not the number" kill -- -1
+exits 2 "not the number" kill 99999999999999999999
+exits 2 "which command" run --class ls
+exits 2 "not a class" run --class royal -- true
+exits 2 "not a number of milliseconds" run --slo-ms soon -- true
+exits 2 "not a number of bytes" run --mem-limit 5x -- true
+exits 2 "at most 63 bytes" run --name "$(printf 'x%.0s' $(seq 64))" -- true
+exits 2 "unknown option --json" kill --json 5
+
+# --- a daemon -----------------------------------------------------------------------------------------------------------
+
+"$build/detshared" --device sim:h200 --socket "$socket" --policy fifo --foreground >"$dir/daemon.log" 2>&1 &
+daemon=$!
+serving() {
+        [ "$(get 'd["worker_state"]' status --json)" = serving ]
+}
+check "the daemon serves within 10 s: $(tail -n 2 "$dir/daemon.log")" until_true 10 serving
+
+exits 0 "(sim)" status
+exits 0 "DetShare sim:h200" status
+exits 0 "serving" status
+json 'd["simulated"] is True and d["worker_answers"] is True and d["policy"] == "fifo"' status --json
+json 'all(type(d[k]) is int for k in ("uptime_ns", "worker_pid", "sessions", "memory_total_bytes", "launches", "open_fds"))' status --json
+json 'd["memory_total_bytes"] > 0 and d["uptime_ns"] > 0 and isinstance(d["clients"], list)' status --json
+exits 0 "^detshared [0-9]" version
+json '[p["name"] for p in d["policies"] if p["active"]] == ["fifo"]' policies --json
+json '{"fifo", "multistream", "static"} <= {p["name"] for p in d["policies"]}' policies --json
+exits 0 "multistream" policies
+
+# hold N ARGUMENT...: a client that lives until fd N is closed; its first line is in $dir/held
+hold() {
+        local fd=$1 pipe=$dir/pipe$1
+        shift
+        mkfifo "$pipe"
+        rm -f "$dir/held$fd"
+        "$ctl" run "$@" -- "$build/tests/examples/hold" <"$pipe" >"$dir/held$fd" 2>"$dir/held$fd.err" &
+        holders[fd]=$!
+        eval "exec $fd>$pipe"
+        until_true 10 test -s "$dir/held$fd"
+}
+
+check "a client runs" hold 7 --class ls --slo-ms 2.5 --name 'he said "hi"' --mem-limit 1G
+read -r id class slo limit <"$dir/held7"
+check "run passes class, SLO and limit on: $class $slo $limit" test "$class $slo $limit" = "ls 2500000 1073741824"
+json '[c["name"] for c in d["clients"] if c["id"] == '"$id"'] == ["he said \"hi\""]' clients --json
+json '[(c["class"], c["slo_ns"], c["memory_limit_bytes"]) for c in d["clients"] if c["id"] == '"$id"'] == [("ls", 2500000, 1 << 30)]' clients --json
+json 'd["sessions_ls"] >= 1 and any(c["id"] == '"$id"' for c in d["clients"])' status --json
+exits 0 "he said" clients
+exits 0 "" set-class "$id" be
+json '[c["class"] for c in d["clients"] if c["id"] == '"$id"'] == ["be"]' clients --json
+exits 6 "cannot set the class of client 999999" set-class 999999 ls
+exits 6 "cannot set the class of client 0" set-class 0 ls
+
+check "a second client runs" hold 8 --name other
+read -r other class slo limit <"$dir/held8"
+check "class be is the default: $class" test "$class" = be
+exits 0 "" kill "$id"
+gone() {
+        [ "$(get '[c["id"] for c in d["clients"]].count('"$id"')' clients --json)" = 0 ]
+}
+check "the killed client is gone" until_true 5 gone
+exits 6 "cannot end client $id" kill "$id"
+exec 7>&-
+wait "${holders[7]}"
+check "the killed client noticed" test $? = 3
+json 'any(c["id"] == '"$other"' for c in d["clients"])' clients --json
+
+# --- policies -----------------------------------------------------------------------------------------------------------
+
+exits 0 "" set-policy multistream
+json 'd["policy"] == "multistream"' status --json
+exits 6 "cannot set policy frob" set-policy frob
+exits 1 "cannot set policy static" set-policy static no_such_parameter=1
+json 'd["policy"] == "multistream"' status --json
+exits 0 "" set-policy fifo
+json '[p["name"] for p in d["policies"] if p["active"]] == ["fifo"]' policies --json
+
+# --- run ----------------------------------------------------------------------------------------------------------------
+
+exits 127 "cannot run /nonexistent" run -- /nonexistent
+exits 126 "cannot run /etc/passwd" run -- /etc/passwd
+exits 42 "" run -- sh -c 'echo >&2; exit 42'
+exits 0 "^$build/cuda:/some/where" run -- sh -c 'echo "$LD_LIBRARY_PATH" >/dev/null; LD_LIBRARY_PATH=/some/where '"$ctl"' run -- sh -c "echo \$LD_LIBRARY_PATH"'
+exits 0 "^ls 5 12 $socket" run --class ls --slo-ms 5 --mem-limit 12 -- sh -c 'echo $DETSHARE_CLASS $DETSHARE_SLO_MS $DETSHARE_MEM_LIMIT $DETSHARE_SOCKET'
+exits 0 "^simulated device, slept 1000000 ns" run --class ls -- "$build/tests/examples/hello"
+exits 0 "^simulated device, slept 1000000 ns" run -- env DETSHARE_TRANSPORT=rpc "$build/tests/examples/hello"
+
+# --- permission ---------------------------------------------------------------------------------------------------------
+
+if [ "$(id -u)" = 0 ]; then
+        cp "$ctl" "$build/libdetshare-client.so" "$dir"
+        as_nobody() {
+                setpriv --reuid=65534 --regid=65534 --clear-groups "$@"
+        }
+        denied() {
+                # denied PATTERN ARGUMENT...
+                local pattern=$1
+                shift
+                LD_LIBRARY_PATH=$dir as_nobody "$dir/detsharectl" "$@" >"$dir/out" 2>"$dir/err"
+                [ $? = 4 ] && [ ! -s "$dir/out" ] && grep -q "$pattern" "$dir/err"
+        }
+        chmod 600 "$socket"
+        check "no permission for the socket is exit 4: $(cat "$dir/err")" denied "permission denied at $socket" status
+        chmod 666 "$socket"
+        check "others may ask for the status" env LD_LIBRARY_PATH="$dir" setpriv --reuid=65534 --regid=65534 --clear-groups \
+                "$dir/detsharectl" status
+        for command in "set-policy fifo" "kill $other" "set-class $other ls"; do
+                # shellcheck disable=SC2086
+                check "others may not $command" denied "cannot" $command
+        done
+        json 'any(c["id"] == '"$other"' for c in d["clients"])' clients --json
+fi
+
+# --- the worker restarts ------------------------------------------------------------------------------------------------
+
+worker=$(get 'd["worker_pid"]' status --json)
+kill -STOP "$worker" # not an answer from it any more
+exits 0 "(sim)" status
+json 'd["worker_answers"] is False and type(d["launches"]) is int' status --json
+exits 0 "(last known)" status
+kill -KILL "$worker"
+for _ in 1 2 3 4 5; do
+        json 'd["worker_state"] in ("starting", "restarting", "serving")' status --json
+done
+check "the worker serves again" until_true 10 serving
+json 'd["worker_restarts"] == 1 and d["worker_pid"] != '"$worker" status --json
+exec 8>&-
+wait "${holders[8]}"
+check "an idle client lives through it" test $? = 0
+
+kill -TERM "$daemon"
+wait "$daemon"
+check "the daemon ends with 0" test $? = 0
+daemon=
+exits 9 "$absent" status
+
+# --- the public header --------------------------------------------------------------------------------------------------
+
+if command -v g++ >/dev/null; then
+        check "detshare.h is a C++ header, too" g++ -std=c++11 -Wall -Wextra -pedantic -Werror -fsyntax-only -x c++ \
+                -Iclient-lib/include client-lib/include/detshare/detshare.h
+fi
+exported=$(nm -D --defined-only "$build/libdetshare-client.so" | awk '{print $3}' | grep -v '^DETSHARE_' | sed 's/@.*//' | sort)
+named=$(sed -n 's/^ *\([a-z_0-9]*\);$/\1/p' client-lib/core/libdetshare-client.sym | sort)
+check "the library exports what its symbol file names, and nothing else" test "$exported" = "$named"
+
+echo "$passed passed, $failed failed"
+[ "$failed" = 0 ]

@@ -59,10 +59,10 @@ struct ds_interp_launch {
         size_t params_size;
         const struct ds_interp_range *ranges;
         size_t n_ranges;
-        uint64_t max_instructions;      /* warp instructions per block; 0 = 2^40 */
-        const _Atomic uint32_t *abort;  /* NULL or polled at every backward branch and barrier */
-        uint64_t clock_ns;              /* what %globaltimer reads at block start */
-        uint32_t sm_id, n_sms;          /* %smid, %nsmid */
+        uint64_t max_instructions;     /* warp instructions per block; 0 = 2^40 */
+        const _Atomic uint32_t *abort; /* NULL or polled at every backward branch and barrier */
+        uint64_t clock_ns;             /* what %globaltimer reads at block start */
+        uint32_t sm_id, n_sms;         /* %smid, %nsmid */
 };
 
 /* What a block did. Warp-level counts: one instruction executed by a warp counts once. */
@@ -79,10 +79,10 @@ struct ds_interp_cost {
 
 struct ds_interp_result {
         enum ds_interp_fault fault;
-        uint64_t address;      /* of a bad access */
-        uint32_t line;         /* of the PTX text, 0 if unknown */
-        uint32_t thread[3];    /* the first lane that faulted */
-        char message[160];     /* one sentence for the client's error text */
+        uint64_t address;   /* of a bad access */
+        uint32_t line;      /* of the PTX text, 0 if unknown */
+        uint32_t thread[3]; /* the first lane that faulted */
+        char message[160];  /* one sentence for the client's error text */
         struct ds_interp_cost cost;
 };
 
@@ -121,7 +121,8 @@ int ds_interp_find_global(const ds_interp *interp, const char *name, uint64_t *r
 /* True when the module has variables of the global space, which a launch may write. */
 int ds_interp_has_globals(const ds_interp *interp);
 
-/* Working memory (registers, shared, local) to run blocks with, reused from block to block. One per executing thread. */
+/* Working memory (registers, shared, local) to run blocks with, reused from block to block. One per executing thread.
+ */
 ds_interp_block *ds_interp_block_new(void);
 ds_interp_block *ds_interp_block_free(ds_interp_block *block);
 
@@ -129,8 +130,8 @@ ds_interp_block *ds_interp_block_free(ds_interp_block *block);
  * Run block (x, y, z) of the launch to its end. Returns 0 with *result filled (look at result->fault), or -ENOMEM.
  * Dimensions must have been checked by the caller (threads <= 1024, shared within the device's limit).
  */
-int ds_interp_run_block(ds_interp_block *work, const struct ds_interp_launch *launch, uint32_t x, uint32_t y, uint32_t z,
-        struct ds_interp_result *result);
+int ds_interp_run_block(ds_interp_block *work, const struct ds_interp_launch *launch, uint32_t x, uint32_t y,
+        uint32_t z, struct ds_interp_result *result);
 
 static inline void ds_interp_freep(ds_interp **p)
 {

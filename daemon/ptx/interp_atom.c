@@ -1,0 +1,173 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Atomic operations
+ *
+ * Lanes follow one another in their order. On global memory each is a real atomic of the host, because two launches may
+ * run on two threads over the same memory; shared memory belongs to one block, which is one thread. Additions of floats
+ * on global memory flush subnormals as the hardware does there, on shared memory they do not.
+ */
+#include "ptx/interp_half.h"
+
+#define T(name) DS_PTX_TYPE_##name
+
+static uint32_t float_add(uint32_t a, uint32_t b, int flush)
+{
+        float x = ds_ix_float(a), y = ds_ix_float(b);
+
+        if (!flush)
+                return ds_ix_canonical(x + y);
+        return ds_ix_canonical(ds_ix_ftz(ds_ix_ftz(x) + ds_ix_ftz(y)));
+}
+
+static uint64_t double_add(uint64_t a, uint64_t b)
+{
+        double r = ds_ix_double(a) + ds_ix_double(b);
+
+        return r != r ? UINT64_C(0x7ff8000000000000) : ds_ix_bits64(r);
+}
+
+static uint16_t half_add(uint16_t a, uint16_t b)
+{
+        return ds_ix_to_half(ds_ix_from_half(a) + ds_ix_from_half(b));
+}
+
+static uint16_t bf16_add(uint16_t a, uint16_t b)
+{
+        return ds_ix_to_bf16(ds_ix_from_bf16(a) + ds_ix_from_bf16(b));
+}
+
+#define LOW(v) ((uint16_t)(v))
+#define HIGH(v) ((uint16_t)((v) >> 16))
+#define PAIR(f) ((uint32_t)f(LOW(old), LOW(b)) | (uint32_t)f(HIGH(old), HIGH(b)) << 16)
+
+/* NAME, cell, value to store given old and the operands b and c */
+#define ATOMICS(X)                                                \
+        X(add_32, uint32_t, old + b)                              \
+        X(add_64, uint64_t, old + b)                              \
+        X(add_f32, uint32_t, float_add(old, b, flush))            \
+        X(add_f64, uint64_t, double_add(old, b))                  \
+        X(add_f16, uint16_t, half_add(old, b))                    \
+        X(add_bf16, uint16_t, bf16_add(old, b))                   \
+        X(add_f16x2, uint32_t, PAIR(half_add))                    \
+        X(add_bf16x2, uint32_t, PAIR(bf16_add))                   \
+        X(and_32, uint32_t, old &b)                               \
+        X(and_64, uint64_t, old &b)                               \
+        X(or_32, uint32_t, old | b)                               \
+        X(or_64, uint64_t, old | b)                               \
+        X(xor_32, uint32_t, old ^ b)                              \
+        X(xor_64, uint64_t, old ^ b)                              \
+        X(min_u32, uint32_t, old < b ? old : b)                   \
+        X(min_s32, uint32_t, (int32_t)old < (int32_t)b ? old : b) \
+        X(min_u64, uint64_t, old < b ? old : b)                   \
+        X(min_s64, uint64_t, (int64_t)old < (int64_t)b ? old : b) \
+        X(max_u32, uint32_t, old > b ? old : b)                   \
+        X(max_s32, uint32_t, (int32_t)old > (int32_t)b ? old : b) \
+        X(max_u64, uint64_t, old > b ? old : b)                   \
+        X(max_s64, uint64_t, (int64_t)old > (int64_t)b ? old : b) \
+        X(inc_32, uint32_t, old >= b ? 0 : old + 1)               \
+        X(dec_32, uint32_t, old == 0 || old > b ? b : old - 1)    \
+        X(exch_32, uint32_t, b)                                   \
+        X(exch_64, uint64_t, b)                                   \
+        X(cas_16, uint16_t, old == b ? c : old)                   \
+        X(cas_32, uint32_t, old == b ? c : old)                   \
+        X(cas_64, uint64_t, old == b ? c : old)
+
+#define X(name, U, value)                                                                                       \
+        static U do_##name(U *cell, U b, U c, int alone)                                                        \
+        {                                                                                                       \
+                U old = __atomic_load_n(cell, __ATOMIC_RELAXED), new;                                           \
+                int flush = !alone;                                                                             \
+                                                                                                                \
+                (void)flush;                                                                                    \
+                (void)b;                                                                                        \
+                (void)c;                                                                                        \
+                do {                                                                                            \
+                        new = (U)(value);                                                                       \
+                        if (alone) {                                                                            \
+                                *cell = new;                                                                    \
+                                break;                                                                          \
+                        }                                                                                       \
+                } while (!__atomic_compare_exchange_n(cell, &old, new, 0, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST)); \
+                return old;                                                                                     \
+        }                                                                                                       \
+        static const ds_ix_op *name(ds_ix_warp *w, const ds_ix_op *op)                                          \
+        {                                                                                                       \
+                const U *pb = ds_ix_lanes(w, op->b), *pc = op->c == DS_IX_NO_SLOT ? pb : ds_ix_lanes(w, op->c); \
+                U *pd = op->d == DS_IX_NO_SLOT ? NULL : ds_ix_lanes(w, op->d);                                  \
+                struct ds_ix_access x;                                                                          \
+                                                                                                                \
+                if (!ds_ix_resolve(w, op, DS_IX_WRITE, &x))                                                     \
+                        return NULL;                                                                            \
+                w->spun = 1;                                                                                    \
+                for (unsigned i = 0; i < DS_IX_LANES; i++) {                                                    \
+                        U old;                                                                                  \
+                                                                                                                \
+                        if (!(w->mask & ds_ix_bit[i]))                                                          \
+                                continue;                                                                       \
+                        old = do_##name((U *)(uintptr_t)x.p[i], pb[i], pc[i], op->space == DS_IX_SHARED);       \
+                        if (pd)                                                                                 \
+                                pd[i] = old;                                                                    \
+                }                                                                                               \
+                return op + 1;                                                                                  \
+        }                                                                                                       \
+        static const struct ds_ix_impl impl_##name = {{name, name}};
+ATOMICS(X)
+#undef X
+
+typedef const struct ds_ix_impl *by_type[_DS_PTX_TYPE_MAX];
+#define BITS(f)                                                                                                     \
+        [T(B32)] = &impl_##f##_32, [T(B64)] = &impl_##f##_64, [T(U32)] = &impl_##f##_32, [T(U64)] = &impl_##f##_64, \
+        [T(S32)] = &impl_##f##_32, [T(S64)] = &impl_##f##_64
+#define ORDERED(f) \
+        [T(U32)] = &impl_##f##_u32, [T(S32)] = &impl_##f##_s32, [T(U64)] = &impl_##f##_u64, [T(S64)] = &impl_##f##_s64
+
+static const struct ds_ix_impl *find_operation(enum ds_ptx_modifier what, enum ds_ptx_type type)
+{
+        static const by_type add = {BITS(add), [T(F32)] = &impl_add_f32, [T(F64)] = &impl_add_f64,
+                [T(F16)] = &impl_add_f16, [T(BF16)] = &impl_add_bf16, [T(F16X2)] = &impl_add_f16x2,
+                [T(BF16X2)] = &impl_add_bf16x2};
+        static const by_type and = {BITS(and)}, or = {BITS(or)},
+                             xor = {
+                                     BITS(xor)};
+        static const by_type min = {ORDERED(min)}, max = {ORDERED(max)};
+        static const by_type inc = {[T(U32)] = &impl_inc_32}, dec = {[T(U32)] = &impl_dec_32};
+
+        switch ((int)what) {
+        case DS_PTX_ATOM_ADD:
+                return add[type];
+        case DS_PTX_ATOM_AND:
+                return and[type];
+        case DS_PTX_ATOM_OR:
+                return or [type];
+        case DS_PTX_ATOM_XOR:
+                return xor[type];
+        case DS_PTX_ATOM_MIN:
+                return min[type];
+        case DS_PTX_ATOM_MAX:
+                return max[type];
+        case DS_PTX_ATOM_INC:
+                return inc[type];
+        case DS_PTX_ATOM_DEC:
+                return dec[type];
+        default:
+                return NULL;
+        }
+}
+
+const struct ds_ix_impl *ds_ix_find_atomic(const struct ds_ptx_instr *in, ds_ix_op *op)
+{
+        static const by_type exch = {BITS(exch), [T(F32)] = &impl_exch_32};
+        static const by_type cas = {BITS(cas), [T(B16)] = &impl_cas_16};
+        enum ds_ptx_type type = in->types[0];
+
+        op->n = 1;
+        op->size = (uint8_t)(ds_ptx_type_bits(type) / 8);
+        switch (in->op) {
+        case DS_PTX_OP_ATOM_CAS:
+                return cas[type];
+        case DS_PTX_OP_ATOM_EXCH:
+                return exch[type];
+        default:
+                return find_operation(ds_ptx_mod(in, DS_PTX_ATOM_ADD), type);
+        }
+}

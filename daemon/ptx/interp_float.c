@@ -1,0 +1,364 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Floating-point arithmetic of the interpreter, exact to the bit
+ *
+ * Round-to-nearest is the C operator (the build forbids contraction). The other roundings of single precision are
+ * computed in double: products of floats are exact there, sums are rounded to odd, and the narrowing decides by
+ * comparing. Double precision in other roundings sets the processor's mode. Single-precision NaN results are the one
+ * NaN that NVIDIA hardware gives, 0x7fffffff.
+ */
+#include <fenv.h>
+#include <math.h>
+
+#include "ptx/interp_lane.h"
+
+#define T(name) DS_PTX_TYPE_##name
+
+/* --- round to nearest ----------------------------------------------------------------------------------------------
+ */
+#define F(x) ds_ix_ftz(x)
+#define OUT(r) ds_ix_canonical(r)
+#define OUT_FTZ(r) ds_ix_canonical(ds_ix_ftz(r))
+#define OUT_SAT(r) ds_ix_bits32(ds_ix_saturate(r))
+#define OUT_FTZ_SAT(r) ds_ix_bits32(ds_ix_saturate(ds_ix_ftz(r)))
+#define F32_2(name, op2)                                                            \
+        DS_IX_OP2(name##_f32, uint32_t, float, float, OUT(op2(x, y)))               \
+        DS_IX_OP2(name##_f32_ftz, uint32_t, float, float, OUT_FTZ(op2(F(x), F(y)))) \
+        DS_IX_OP2(name##_f32_sat, uint32_t, float, float, OUT_SAT(op2(x, y)))       \
+        DS_IX_OP2(name##_f32_ftz_sat, uint32_t, float, float, OUT_FTZ_SAT(op2(F(x), F(y))))
+#define ADD(x, y) ((x) + (y))
+#define SUB(x, y) ((x) - (y))
+#define MUL(x, y) ((x) * (y))
+F32_2(add, ADD)
+F32_2(sub, SUB)
+F32_2(mul, MUL)
+DS_IX_OP3(fma_f32, uint32_t, float, float, float, OUT(__builtin_fmaf(x, y, z)))
+DS_IX_OP3(fma_f32_ftz, uint32_t, float, float, float, OUT_FTZ(__builtin_fmaf(F(x), F(y), F(z))))
+DS_IX_OP3(fma_f32_sat, uint32_t, float, float, float, OUT_SAT(__builtin_fmaf(x, y, z)))
+DS_IX_OP3(fma_f32_ftz_sat, uint32_t, float, float, float, OUT_FTZ_SAT(__builtin_fmaf(F(x), F(y), F(z))))
+
+#define DS_IX_NAN64 UINT64_C(0x7ff8000000000000)
+
+/* --- other roundings, single precision -----------------------------------------------------------------------------
+ */
+/* `exact` narrowed in rounding `mode`. exact is the value itself or odd in its last bit; down_zero: -0 for 0 in .rm */
+DS_IX_INLINE uint32_t narrow(double exact, uint32_t mode, int down_zero)
+{
+        float f = (float)exact;
+        uint32_t u = ds_ix_bits32(f);
+        double back = f;
+        int over = back > exact, under = back < exact, negative = (int)(u >> 31);
+
+        if (exact != exact)
+                return DS_IX_NAN32;
+        if (exact == 0)
+                return mode == DS_IX_RM && down_zero ? 0x80000000u : u;
+        switch (mode) {
+        case DS_IX_RZ:
+                return negative ? u - (uint32_t)under : u - (uint32_t)over;
+        case DS_IX_RM:
+                return negative ? u + (uint32_t)over : u - (uint32_t)over;
+        case DS_IX_RP:
+                return negative ? u - (uint32_t)under : u + (uint32_t)under;
+        default:
+                return u;
+        }
+}
+
+DS_IX_INLINE uint32_t finish(uint32_t u, uint32_t flags)
+{
+        float f = ds_ix_float(u);
+
+        if (flags & DS_IX_FTZ)
+                f = ds_ix_ftz(f);
+        if (flags & DS_IX_SAT)
+                f = ds_ix_saturate(f);
+        return ds_ix_canonical(f);
+}
+
+DS_IX_INLINE float start(float x, uint32_t flags)
+{
+        return flags & DS_IX_FTZ ? ds_ix_ftz(x) : x;
+}
+
+static uint32_t directed_sum(float x, float y, const ds_ix_op *op)
+{
+        double a = start(x, op->flags), b = start(y, op->flags);
+
+        return finish(narrow(ds_ix_add_odd(a, b), op->mode, signbit(a) || signbit(b)), op->flags);
+}
+
+static uint32_t directed_product(float x, float y, const ds_ix_op *op)
+{
+        double a = start(x, op->flags), b = start(y, op->flags);
+
+        return finish(narrow(a * b, op->mode, signbit(a) != signbit(b)), op->flags);
+}
+
+static uint32_t directed_fma(float x, float y, float z, const ds_ix_op *op)
+{
+        double a = start(x, op->flags), b = start(y, op->flags), c = start(z, op->flags);
+
+        return finish(narrow(ds_ix_add_odd(a * b, c), op->mode, signbit(a * b) || signbit(c)), op->flags);
+}
+
+/* A quotient or root of floats that is not a float is never rounded to one in double: no care is needed. */
+static uint32_t directed_quotient(float x, float y, const ds_ix_op *op)
+{
+        double a = start(x, op->flags), b = start(y, op->flags);
+
+        return finish(narrow(a / b, op->mode, signbit(a) != signbit(b)), op->flags);
+}
+
+static uint32_t directed_root(float x, const ds_ix_op *op)
+{
+        double a = start(x, op->flags);
+
+        return finish(narrow(sqrt(a), op->mode, signbit(a)), op->flags);
+}
+
+DS_IX_OP2(add_f32_directed, uint32_t, float, float, directed_sum(x, y, op))
+DS_IX_OP2(sub_f32_directed, uint32_t, float, float, directed_sum(x, -y, op))
+DS_IX_OP2(mul_f32_directed, uint32_t, float, float, directed_product(x, y, op))
+DS_IX_OP3(fma_f32_directed, uint32_t, float, float, float, directed_fma(x, y, z, op))
+DS_IX_OP2(div_f32_directed, uint32_t, float, float, directed_quotient(x, y, op))
+DS_IX_OP1(rcp_f32_directed, uint32_t, float, directed_quotient(1.0f, x, op))
+DS_IX_OP1(sqrt_f32_directed, uint32_t, float, directed_root(x, op))
+
+/* --- double precision ----------------------------------------------------------------------------------------------
+ */
+/* A NaN operand comes out quiet, the first one first; a NaN made of numbers is the default one. */
+DS_IX_INLINE uint64_t quiet(double r, double x, double y, double z)
+{
+        uint64_t q = UINT64_C(1) << 51;
+        uint64_t n = x != x   ? ds_ix_bits64(x) | q
+                     : y != y ? ds_ix_bits64(y) | q
+                     : z != z ? ds_ix_bits64(z) | q
+                              : DS_IX_NAN64;
+
+        return r != r ? n : ds_ix_bits64(r);
+}
+
+#define OUT64(r, x, y, z) quiet(r, x, y, z)
+DS_IX_OP2(add_f64, uint64_t, double, double, OUT64(x + y, x, y, 0.0))
+DS_IX_OP2(sub_f64, uint64_t, double, double, OUT64(x - y, x, y, 0.0))
+DS_IX_OP2(mul_f64, uint64_t, double, double, OUT64(x *y, x, y, 0.0))
+DS_IX_OP3(fma_f64, uint64_t, double, double, double, OUT64(__builtin_fma(x, y, z), x, y, z))
+DS_IX_OP2(div_f64, uint64_t, double, double, OUT64(x / y, x, y, 0.0))
+DS_IX_OP1(rcp_f64, uint64_t, double, OUT64(1.0 / x, x, 0.0, 0.0))
+DS_IX_OP1(sqrt_f64, uint64_t, double, OUT64(__builtin_sqrt(x), x, 0.0, 0.0))
+
+enum { ADD64, SUB64, MUL64, FMA64, DIV64, RCP64, SQRT64 };
+
+/* volatile keeps the operations between the changes of mode */
+static uint64_t directed64(int what, double x, double y, double z, const ds_ix_op *op)
+{
+        static const int modes[] = {FE_TONEAREST, FE_TOWARDZERO, FE_DOWNWARD, FE_UPWARD, FE_TONEAREST};
+        volatile double a = x, b = y, c = z, r = 0;
+        int before = fegetround();
+
+        (void)fesetround(modes[op->mode]);
+        switch (what) {
+        case ADD64:
+                r = a + b;
+                break;
+        case SUB64:
+                r = a - b;
+                break;
+        case MUL64:
+                r = a * b;
+                break;
+        case FMA64:
+                r = fma(a, b, c);
+                break;
+        case DIV64:
+                r = a / b;
+                break;
+        case RCP64:
+                r = 1.0 / a;
+                break;
+        case SQRT64:
+                r = sqrt(a);
+                break;
+        }
+        (void)fesetround(before);
+        return quiet(r, x, y, z);
+}
+
+DS_IX_OP2(add_f64_directed, uint64_t, double, double, directed64(ADD64, x, y, 0, op))
+DS_IX_OP2(sub_f64_directed, uint64_t, double, double, directed64(SUB64, x, y, 0, op))
+DS_IX_OP2(mul_f64_directed, uint64_t, double, double, directed64(MUL64, x, y, 0, op))
+DS_IX_OP3(fma_f64_directed, uint64_t, double, double, double, directed64(FMA64, x, y, z, op))
+DS_IX_OP2(div_f64_directed, uint64_t, double, double, directed64(DIV64, x, y, 0, op))
+DS_IX_OP1(rcp_f64_directed, uint64_t, double, directed64(RCP64, x, 0, 0, op))
+DS_IX_OP1(sqrt_f64_directed, uint64_t, double, directed64(SQRT64, x, 0, 0, op))
+
+/* --- signs, minima -------------------------------------------------------------------------------------------------
+ */
+DS_IX_OP1(abs_f32, uint32_t, uint32_t, x & 0x7fffffffu)
+DS_IX_OP1(abs_f32_ftz, uint32_t, float, ds_ix_bits32(F(x)) & 0x7fffffffu)
+DS_IX_OP1(abs_f64, uint64_t, uint64_t, x &INT64_MAX)
+DS_IX_OP1(neg_f32, uint32_t, uint32_t, x ^ 0x80000000u)
+DS_IX_OP1(neg_f32_ftz, uint32_t, float, ds_ix_bits32(F(x)) ^ 0x80000000u)
+DS_IX_OP1(neg_f64, uint64_t, uint64_t, x ^ (UINT64_C(1) << 63))
+/* copysign takes the sign of its first operand */
+DS_IX_OP2(copysign_f32, uint32_t, uint32_t, uint32_t, (x & 0x80000000u) | (y & 0x7fffffffu))
+DS_IX_OP2(copysign_f64, uint64_t, uint64_t, uint64_t, (x & (UINT64_C(1) << 63)) | (y & INT64_MAX))
+
+/* Numbers in the order of their values, -0 before +0 */
+DS_IX_INLINE int32_t order32(float x)
+{
+        int32_t u = (int32_t)ds_ix_bits32(x);
+
+        return u ^ ((u >> 31) & INT32_MAX);
+}
+
+DS_IX_INLINE int64_t order64(double x)
+{
+        int64_t u = (int64_t)ds_ix_bits64(x);
+
+        return u ^ ((u >> 63) & INT64_MAX);
+}
+
+/* A NaN loses against a number; two NaNs give the canonical one. */
+#define CHOOSE32(x, y, pick_x) ds_ix_canonical((x) != (x) ? (y) : (y) != (y) ? (x) : (pick_x) ? (x) : (y))
+#define CHOOSE32_NAN(x, y, pick_x) ((x) != (x) || (y) != (y) ? DS_IX_NAN32 : ds_ix_bits32((pick_x) ? (x) : (y)))
+#define CHOOSE64(x, y, pick_x)                                                     \
+        ds_ix_bits64((x) != (x)   ? ((y) != (y) ? ds_ix_double(DS_IX_NAN64) : (y)) \
+                     : (y) != (y) ? (x)                                            \
+                     : (pick_x)   ? (x)                                            \
+                                  : (y))
+#define LESS32(x, y) (order32(x) < order32(y))
+#define MORE32(x, y) (order32(x) > order32(y))
+DS_IX_OP2(min_f32, uint32_t, float, float, CHOOSE32(x, y, LESS32(x, y)))
+DS_IX_OP2(max_f32, uint32_t, float, float, CHOOSE32(x, y, MORE32(x, y)))
+DS_IX_OP2(min_f64, uint64_t, double, double, CHOOSE64(x, y, order64(x) < order64(y)))
+DS_IX_OP2(max_f64, uint64_t, double, double, CHOOSE64(x, y, order64(x) > order64(y)))
+
+/* .ftz, .NaN and .xorsign.abs in every combination */
+enum { MINMAX_MAX = 1, MINMAX_NAN = 2, MINMAX_XORSIGN = 4 };
+DS_IX_INLINE uint32_t minmax(float x, float y, const ds_ix_op *op)
+{
+        uint32_t sign = (ds_ix_bits32(x) ^ ds_ix_bits32(y)) & 0x80000000u, r;
+
+        if (op->flags & DS_IX_FTZ) {
+                x = ds_ix_ftz(x);
+                y = ds_ix_ftz(y);
+        }
+        if (op->mode & MINMAX_XORSIGN) {
+                x = ds_ix_float(ds_ix_bits32(x) & 0x7fffffffu);
+                y = ds_ix_float(ds_ix_bits32(y) & 0x7fffffffu);
+        }
+        int first = op->mode & MINMAX_MAX ? MORE32(x, y) : LESS32(x, y);
+
+        r = op->mode & MINMAX_NAN ? CHOOSE32_NAN(x, y, first) : CHOOSE32(x, y, first);
+        return op->mode & MINMAX_XORSIGN && r != DS_IX_NAN32 ? (r & 0x7fffffffu) | sign : r;
+}
+DS_IX_OP2(minmax_f32, uint32_t, float, float, minmax(x, y, op))
+
+/* --- which handler -------------------------------------------------------------------------------------------------
+ */
+static const struct ds_ix_impl *of_flags(const struct ds_ix_impl *const f[4], uint32_t flags)
+{
+        return f[flags & (DS_IX_FTZ | DS_IX_SAT)];
+}
+
+#define FLAGS(f)                                     \
+        {                                            \
+                &f, &f##_ftz, &f##_sat, &f##_ftz_sat \
+        }
+static const struct ds_ix_impl *find_f32(const struct ds_ptx_instr *in, const ds_ix_op *op)
+{
+        static const struct ds_ix_impl *const add[] = FLAGS(add_f32), *const sub[] = FLAGS(sub_f32);
+        static const struct ds_ix_impl *const mul[] = FLAGS(mul_f32), *const fma_[] = FLAGS(fma_f32);
+        int nearest = op->mode == DS_IX_RN;
+
+        switch (in->op) {
+        case DS_PTX_OP_FADD:
+                return nearest ? of_flags(add, op->flags) : &add_f32_directed;
+        case DS_PTX_OP_FSUB:
+                return nearest ? of_flags(sub, op->flags) : &sub_f32_directed;
+        case DS_PTX_OP_FMUL:
+                return nearest ? of_flags(mul, op->flags) : &mul_f32_directed;
+        case DS_PTX_OP_FMA:
+        case DS_PTX_OP_FMAD:
+                return nearest ? of_flags(fma_, op->flags) : &fma_f32_directed;
+        case DS_PTX_OP_FABS:
+                return op->flags & DS_IX_FTZ ? &abs_f32_ftz : &abs_f32;
+        case DS_PTX_OP_FNEG:
+                return op->flags & DS_IX_FTZ ? &neg_f32_ftz : &neg_f32;
+        case DS_PTX_OP_COPYSIGN:
+                return &copysign_f32;
+        case DS_PTX_OP_FDIV:
+                return &div_f32_directed;
+        case DS_PTX_OP_RCP:
+                return &rcp_f32_directed;
+        case DS_PTX_OP_SQRT:
+                return &sqrt_f32_directed;
+        default:
+                return NULL;
+        }
+}
+
+static const struct ds_ix_impl *find_f64(const struct ds_ptx_instr *in, const ds_ix_op *op)
+{
+        int nearest = op->mode == DS_IX_RN;
+
+        switch (in->op) {
+        case DS_PTX_OP_FADD:
+                return nearest ? &add_f64 : &add_f64_directed;
+        case DS_PTX_OP_FSUB:
+                return nearest ? &sub_f64 : &sub_f64_directed;
+        case DS_PTX_OP_FMUL:
+                return nearest ? &mul_f64 : &mul_f64_directed;
+        case DS_PTX_OP_FMA:
+        case DS_PTX_OP_FMAD:
+                return nearest ? &fma_f64 : &fma_f64_directed;
+        case DS_PTX_OP_FDIV:
+                return nearest ? &div_f64 : &div_f64_directed;
+        case DS_PTX_OP_RCP:
+                return nearest ? &rcp_f64 : &rcp_f64_directed;
+        case DS_PTX_OP_SQRT:
+                return nearest ? &sqrt_f64 : &sqrt_f64_directed;
+        case DS_PTX_OP_FABS:
+                return &abs_f64;
+        case DS_PTX_OP_FNEG:
+                return &neg_f64;
+        case DS_PTX_OP_COPYSIGN:
+                return &copysign_f64;
+        case DS_PTX_OP_FMIN:
+                return &min_f64;
+        case DS_PTX_OP_FMAX:
+                return &max_f64;
+        default:
+                return NULL;
+        }
+}
+
+static const struct ds_ix_impl *find_minmax(const struct ds_ptx_instr *in, ds_ix_op *op)
+{
+        int max = in->op == DS_PTX_OP_FMAX;
+
+        op->mode = (uint8_t)(max ? MINMAX_MAX : 0);
+        if (ds_ptx_has(in, DS_PTX_NAN_NAN))
+                op->mode |= MINMAX_NAN;
+        if (ds_ptx_has(in, DS_PTX_XORSIGN_XORSIGN))
+                op->mode |= MINMAX_XORSIGN;
+        if (op->mode & (MINMAX_NAN | MINMAX_XORSIGN) || op->flags & DS_IX_FTZ)
+                return &minmax_f32;
+        return max ? &max_f32 : &min_f32;
+}
+
+/* FADD..FMAX, COPYSIGN, and FDIV, RCP, SQRT with a rounding, of f32 and f64 */
+const struct ds_ix_impl *ds_ix_find_float(const struct ds_ptx_instr *in, ds_ix_op *op)
+{
+        if (in->types[0] == T(F64))
+                return find_f64(in, op);
+        if (in->types[0] != T(F32))
+                return ds_ix_find_half(in, op);
+        if (ds_ptx_has(in, DS_PTX_OOB_OOB) || ds_ptx_has(in, DS_PTX_RELU_RELU))
+                return NULL;
+        if (in->op == DS_PTX_OP_FMIN || in->op == DS_PTX_OP_FMAX)
+                return find_minmax(in, op);
+        return find_f32(in, op);
+}

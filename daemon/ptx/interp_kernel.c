@@ -1,0 +1,245 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Kernels of a module: what a launch needs to know about them
+ *
+ * A kernel has the shared variables of every function it may reach, its stack is the deepest chain of calls, its
+ * registers the most of any of them. Recursion and calls through pointers have no deepest chain: they get a fixed
+ * stack, and running out of it is a fault.
+ */
+#include <errno.h>
+
+#include "ptx/interp_layout.h"
+#include "util/alloc.h"
+#include "util/error.h"
+
+#define MAX_EFFORT 50000000u /* visits of functions for all kernels together */
+
+/* --- stacks --------------------------------------------------------------------------------------------------------
+ */
+/* Bytes of every function's deepest chain: functions whose callees are all known, until there are no more. */
+static int measure_stacks(ds_interp *interp)
+{
+        uint32_t n = interp->module->n_functions, done = 0, before;
+        uint8_t *known = ds_alloc0(n + 1, 1);
+        uint32_t deepest = 0, rounds = 0;
+
+        if (!known)
+                return ds_error_origin(-ENOMEM);
+        do {
+                before = done;
+                for (uint32_t i = n; i-- > 0;) {
+                        ds_ix_func *f = &interp->funcs[rounds & 1 ? i : n - 1 - i];
+                        uint32_t most = 0, k = 0;
+
+                        if (known[f->ir->index] || f->indirect)
+                                continue;
+                        for (; k < f->n_callees && known[f->callees[k]->ir->index]; k++)
+                                most = DS_MAX(most, f->callees[k]->stack_local);
+                        if (k < f->n_callees)
+                                continue;
+                        known[f->ir->index] = 1;
+                        f->stack_local = f->local_bytes + most;
+                        deepest = DS_MAX(deepest, f->stack_local);
+                        done++;
+                }
+        } while (done != before && ++rounds < 64);
+        for (uint32_t i = 0; i < n; i++) {
+                if (!known[i])
+                        interp->funcs[i].stack_local = deepest + DS_IX_RECURSION_LOCAL;
+        }
+        ds_free(known);
+        return 0;
+}
+
+/* --- reach ---------------------------------------------------------------------------------------------------------
+ */
+struct reach {
+        ds_interp *interp;
+        ds_ix_func **stack; /* functions to visit */
+        uint32_t *seen;     /* kernel that visited the function last, from 1 */
+        uint32_t n, kernel;
+        uint64_t effort;
+        uint8_t *shared; /* symbols of this kernel */
+        uint32_t registers;
+        int indirect;
+};
+
+static void push(struct reach *r, ds_ix_func *f)
+{
+        if (r->seen[f->ir->index] == r->kernel)
+                return;
+        r->seen[f->ir->index] = r->kernel;
+        r->stack[r->n++] = f;
+}
+
+static void visit(struct reach *r, ds_ix_func *f)
+{
+        r->effort += 1 + f->n_callees + f->n_shared;
+        r->registers = DS_MAX(r->registers, f->registers);
+        for (uint32_t k = 0; k < f->n_shared; k++)
+                r->shared[f->shared[k]] = 1;
+        for (uint32_t k = 0; k < f->n_callees; k++)
+                push(r, f->callees[k]);
+        if (!f->indirect || r->indirect)
+                return;
+        r->indirect = 1;
+        for (uint32_t k = 0; k < r->interp->module->n_functions; k++) {
+                r->effort++;
+                if (r->interp->funcs[k].address_taken && r->interp->funcs[k].ops)
+                        push(r, &r->interp->funcs[k]);
+        }
+}
+
+/* Offsets of the kernel's shared variables; those of unknown size begin where the others end. */
+static uint64_t place_shared(const ds_interp *interp, const uint8_t *used, uint32_t *symbol)
+{
+        uint64_t size = 0, dynamic_align = 1;
+
+        for (uint32_t k = DS_IX_SYM_SHARED; k < interp->n_shared; k++) {
+                const struct ds_ix_shared_var *v = &interp->shared[k];
+
+                if (!used[k])
+                        continue;
+                if (v->dynamic) {
+                        dynamic_align = DS_MAX(dynamic_align, (uint64_t)DS_MIN(v->align, 1024u));
+                        continue;
+                }
+                size = DS_ALIGN_UP(size, (uint64_t)DS_MIN(v->align, 1024u));
+                symbol[k] = (uint32_t)size;
+                size += DS_MIN(v->size, (uint64_t)DS_IX_MAX_SHARED + 1);
+                if (size > DS_IX_MAX_SHARED)
+                        return size;
+        }
+        /* without dynamic variables nothing needs the padding */
+        size = DS_ALIGN_UP(size, dynamic_align);
+        for (uint32_t k = DS_IX_SYM_SHARED; k < interp->n_shared; k++) {
+                if (used[k] && interp->shared[k].dynamic)
+                        symbol[k] = (uint32_t)size;
+        }
+        return size;
+}
+
+/* --- kernels -------------------------------------------------------------------------------------------------------
+ */
+static uint32_t max_threads(const struct ds_ptx_limits *limits)
+{
+        const uint32_t *dim = limits->reqntid[0] ? limits->reqntid : limits->maxntid;
+        uint64_t threads = 1;
+
+        for (int i = 0; i < 3; i++)
+                threads *= DS_MIN(DS_MAX(dim[i], 1u), 1025u);
+        return dim[0] ? (uint32_t)DS_MIN(threads, UINT64_C(1024)) : 1024;
+}
+
+static int make_params(ds_interp *interp, ds_interp_kernel *kernel)
+{
+        const struct ds_ptx_function *ir = kernel->func->ir;
+
+        kernel->params = ds_arena_alloc(interp->arena, (size_t)ir->n_params + 1, sizeof(*kernel->params));
+        if (!kernel->params)
+                return ds_error_origin(-ENOMEM);
+        for (uint32_t k = 0; k < ir->n_params; k++) {
+                kernel->params[k].offset = (uint32_t)ir->params[k]->offset;
+                kernel->params[k].size = (uint32_t)ir->params[k]->size;
+        }
+        return 0;
+}
+
+static void fill_info(ds_interp *interp, ds_interp_kernel *kernel, uint64_t shared, uint32_t registers)
+{
+        const struct ds_ptx_function *ir = kernel->func->ir;
+        /* what the assembler adds for addresses and temporaries, roughly */
+        uint32_t estimate = DS_MIN(DS_MAX(registers + 6, 16u), 255u);
+
+        kernel->info = (struct ds_interp_kernel_info){
+                .name = ir->name,
+                .n_params = ir->n_params,
+                .params = kernel->params,
+                .params_size = ir->params_size,
+                .static_shared = (uint32_t)shared,
+                .local_bytes = kernel->func->stack_local,
+                .const_bytes = (uint32_t)DS_MIN(interp->consts_size, (uint64_t)UINT32_MAX),
+                .registers = ir->limits.maxnreg ? DS_MIN(estimate, DS_MAX(ir->limits.maxnreg, 16u)) : estimate,
+                .max_threads = max_threads(&ir->limits),
+                .ptx_version = interp->module->version,
+                .target = interp->module->target,
+        };
+}
+
+static int refuse(ds_interp *interp, struct ds_ptx_diags *diags, const struct ds_ptx_function *ir, const char *what)
+{
+        const struct ds_ptx_module *m = interp->module;
+
+        ds_ptx_diag_add(diags, m->text, m->length, ir->line, 1, "%.80s: %s", ir->name, what);
+        return DS_INTERP_E_UNSUPPORTED;
+}
+
+static int make_kernel(ds_interp *interp, struct reach *r, ds_interp_kernel *kernel, struct ds_ptx_diags *diags)
+{
+        const struct ds_ptx_function *ir = kernel->func->ir;
+        uint64_t shared;
+        int result;
+
+        r->registers = 0;
+        r->indirect = 0;
+        memset(r->shared, 0, interp->n_shared);
+        push(r, kernel->func);
+        while (r->n)
+                visit(r, r->stack[--r->n]);
+        r->effort += interp->n_shared;
+        if (r->effort > MAX_EFFORT)
+                return refuse(interp, diags, ir, "the module's calls are too many to follow");
+        kernel->interp = interp;
+        kernel->symbol = ds_arena_alloc(interp->arena, interp->n_shared, sizeof(*kernel->symbol));
+        if (!kernel->symbol)
+                return ds_error_origin(-ENOMEM);
+        shared = place_shared(interp, r->shared, kernel->symbol);
+        if (shared > DS_IX_MAX_SHARED)
+                return refuse(interp, diags, ir, "too much shared memory");
+        if (kernel->func->stack_local > DS_IX_MAX_LOCAL)
+                return refuse(interp, diags, ir, "too much local memory");
+        if (ir->params_size > DS_PTX_MAX_PARAM_BYTES)
+                return refuse(interp, diags, ir, "too many bytes of parameters");
+        result = make_params(interp, kernel);
+        if (!result)
+                fill_info(interp, kernel, shared, r->registers);
+        return result;
+}
+
+static int make_all(ds_interp *interp, struct reach *r, struct ds_ptx_diags *diags)
+{
+        const struct ds_ptx_module *m = interp->module;
+        int result = 0;
+
+        for (uint32_t i = 0; i < m->n_functions && !result; i++) {
+                if (!m->functions[i]->is_entry || !m->functions[i]->has_body)
+                        continue;
+                interp->kernels[interp->n_kernels].func = &interp->funcs[i];
+                r->kernel = interp->n_kernels + 1;
+                result = make_kernel(interp, r, &interp->kernels[interp->n_kernels], diags);
+                interp->n_kernels++;
+        }
+        return result;
+}
+
+int ds_ix_make_kernels(ds_interp *interp, struct ds_ptx_diags *diags)
+{
+        uint32_t n = interp->module->n_functions;
+        struct reach r = {.interp = interp};
+        int result = measure_stacks(interp);
+
+        if (result)
+                return result;
+        interp->kernels = ds_arena_alloc(interp->arena, (size_t)n + 1, sizeof(*interp->kernels));
+        r.stack = ds_alloc0((size_t)n + 1, sizeof(ds_ix_func *));
+        r.seen = ds_alloc0((size_t)n + 1, sizeof(*r.seen));
+        r.shared = ds_alloc0(interp->n_shared, 1);
+        if (interp->kernels && r.stack && r.seen && r.shared)
+                result = make_all(interp, &r, diags);
+        else
+                result = ds_error_origin(-ENOMEM);
+        ds_free(r.stack);
+        ds_free(r.seen);
+        ds_free(r.shared);
+        return result;
+}

@@ -1,0 +1,18 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Layout of a module's variables (interp_layout.c) and of its kernels (interp_kernel.c)
+ */
+#pragma once
+
+#include "ptx/interp_core.h"
+
+#define DS_INTERP_MAX_GLOBALS (UINT64_C(1) << 32) /* bytes of a module's variables in one space */
+#define DS_IX_AREA_ALIGN 256u                     /* as the driver aligns variables */
+
+/* Offsets of the module's variables. Returns 0, -ENOMEM, or DS_INTERP_E_UNSUPPORTED with diagnostics. */
+int ds_ix_layout_module(ds_interp *interp, struct ds_ptx_diags *diags);
+/* Memory for the variables, once all offsets are known: 0 or -ENOMEM */
+int ds_ix_make_areas(ds_interp *interp);
+void ds_ix_initialise_areas(ds_interp *interp);
+/* Kernels with what they need: shared memory, stack, registers. As ds_ix_layout_module. */
+int ds_ix_make_kernels(ds_interp *interp, struct ds_ptx_diags *diags);

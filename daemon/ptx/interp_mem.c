@@ -1,0 +1,454 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Loads and stores
+ *
+ * Every access is checked before anything is touched: alignment, and that it lies in the launch's memory, the module's
+ * variables, the block's shared memory, the thread's local memory or the kernel's parameters, whichever its address
+ * space says. Then lanes are copied one by one, or all at once when they lie side by side. The range of global memory
+ * that was hit last is kept in the warp: programs walk through few of them.
+ *
+ * Constants are read-only here too: a module's instance may serve several launches at once.
+ * Lanes that store to the same place do so in their order: the last one wins, always.
+ */
+#include "ptx/interp_lane.h"
+
+typedef struct {
+        uint64_t word[2];
+} b128;
+
+/* --- ranges --------------------------------------------------------------------------------------------------------
+ */
+static int within(uint64_t address, uint64_t size, uint64_t base, uint64_t length)
+{
+        return length >= size && address - base <= length - size;
+}
+
+uint8_t *ds_ix_global(ds_ix_warp *w, uint64_t address, uint64_t size, enum ds_ix_intent intent)
+{
+        const struct ds_interp_launch *launch = w->block->launch;
+        const ds_interp *interp = w->block->interp;
+        size_t low = 0, high = launch->n_ranges;
+
+        while (low < high) {
+                size_t middle = low + (high - low) / 2;
+
+                if (launch->ranges[middle].va <= address)
+                        low = middle + 1;
+                else
+                        high = middle;
+        }
+        if (low > 0 && within(address, size, launch->ranges[low - 1].va, launch->ranges[low - 1].size)) {
+                w->lo = launch->ranges[low - 1].va;
+                w->size = launch->ranges[low - 1].size;
+                return (uint8_t *)(uintptr_t)address;
+        }
+        if (within(address, size, (uintptr_t)interp->globals, interp->globals_size)) {
+                w->lo = (uintptr_t)interp->globals;
+                w->size = interp->globals_size;
+                return (uint8_t *)(uintptr_t)address;
+        }
+        if (intent == DS_IX_READ && within(address, size, (uintptr_t)interp->consts, interp->consts_size))
+                return (uint8_t *)(uintptr_t)address;
+        return NULL;
+}
+
+static const char *space_name(uint32_t space)
+{
+        static const char *const names[] = {
+                "generic", "global", "constant", "shared", "local", "parameter", "parameter"};
+
+        return names[space];
+}
+
+/* The fault of lane `lane`, whose address is not aligned or not in its space. Returns 0. */
+static int bad_access(ds_ix_warp *w, const ds_ix_op *op, uint32_t lane, uint64_t address, enum ds_ix_intent intent)
+{
+        uint32_t bytes = (uint32_t)op->size * op->n;
+        const char *what = intent == DS_IX_WRITE ? "write" : "read";
+
+        if (address & (bytes - 1))
+                ds_ix_fault(w, op, DS_INTERP_FAULT_MISALIGNED, lane, address, "misaligned %s %s of %u bytes at 0x%llx",
+                        space_name(op->space), what, bytes, (unsigned long long)address);
+        else
+                ds_ix_fault(w, op, DS_INTERP_FAULT_ADDRESS, lane, address, "invalid %s %s of %u bytes at 0x%llx",
+                        space_name(op->space), what, bytes, (unsigned long long)address);
+        return 0;
+}
+
+/* --- resolving -----------------------------------------------------------------------------------------------------
+ */
+static uint64_t symbol(const ds_ix_warp *w, uint32_t number)
+{
+        return number == DS_IX_SYM_LOCAL ? w->frame->local_base : w->block->kernel->symbol[number];
+}
+
+/* What the instruction's address operand says, per lane */
+DS_IX_INLINE void addresses(const ds_ix_warp *w, const ds_ix_op *op, uint64_t *p)
+{
+        uint64_t offset = op->imm;
+
+        if (op->f != DS_IX_SYM_NONE)
+                offset += symbol(w, op->f);
+        if (op->a == DS_IX_NO_SLOT) {
+                DS_IX_EACH
+                p[i] = offset;
+        } else if (op->flags & DS_IX_WIDE_ADDRESS) {
+                const uint64_t *pa = ds_ix_lanes(w, op->a);
+
+                DS_IX_EACH
+                p[i] = pa[i] + offset;
+        } else {
+                const uint32_t *pa = ds_ix_lanes(w, op->a);
+
+                DS_IX_EACH
+                p[i] = (uint32_t)(pa[i] + (uint32_t)offset);
+        }
+}
+
+/* Are all active lanes aligned and in [base, base + length)? */
+DS_IX_INLINE int all_within(const uint64_t *p, uint32_t mask, uint64_t bytes, uint64_t base, uint64_t length)
+{
+        uint64_t bad = 0, limit = length - bytes;
+
+        if (length < bytes)
+                return 0;
+        for (unsigned i = 0; i < DS_IX_LANES; i++) {
+                uint64_t outside = (p[i] - base > limit ? 1 : 0) | (p[i] & (bytes - 1));
+
+                bad |= mask & ds_ix_bit[i] ? outside : 0;
+        }
+        return bad == 0;
+}
+
+DS_IX_INLINE int contiguous(const uint64_t *p, uint64_t bytes)
+{
+        uint64_t differ = 0;
+
+        for (unsigned i = 0; i < DS_IX_LANES; i++)
+                differ |= p[i] ^ (p[0] + i * bytes);
+        return differ == 0;
+}
+
+/* Distinct 32-byte sectors; an aligned access lies in one. */
+static uint32_t count_sectors(const uint64_t *p, uint32_t mask)
+{
+        uint64_t table[64], last = UINT64_MAX;
+        uint32_t rising = 0, distinct = 0;
+        int sorted = 1;
+
+        for (unsigned i = 0; i < DS_IX_LANES; i++) {
+                uint64_t s = p[i] >> 5;
+
+                if (!(mask & ds_ix_bit[i]) || s == last)
+                        continue;
+                sorted &= last == UINT64_MAX || s > last;
+                last = s;
+                rising++;
+        }
+        if (sorted)
+                return rising;
+        memset(table, 0xff, sizeof(table));
+        for (unsigned i = 0; i < DS_IX_LANES; i++) {
+                uint64_t s = p[i] >> 5, at = (s ^ s >> 6) & 63;
+
+                if (!(mask & ds_ix_bit[i]))
+                        continue;
+                while (table[at] != s && table[at] != UINT64_MAX)
+                        at = (at + 1) & 63;
+                distinct += table[at] != s;
+                table[at] = s;
+        }
+        return distinct;
+}
+
+static int global_slowly(ds_ix_warp *w, const ds_ix_op *op, enum ds_ix_intent intent, const uint64_t *p)
+{
+        uint64_t bytes = (uint64_t)op->size * op->n;
+
+        for (unsigned i = 0; i < DS_IX_LANES; i++) {
+                if (!(w->mask & ds_ix_bit[i]))
+                        continue;
+                if (p[i] & (bytes - 1))
+                        return bad_access(w, op, i, p[i], intent);
+                if (within(p[i], bytes, w->lo, w->size))
+                        continue;
+                if (!ds_ix_global(w, p[i], bytes, intent))
+                        return bad_access(w, op, i, p[i], intent);
+        }
+        return 1;
+}
+
+DS_IX_INLINE int resolve_global(ds_ix_warp *w, const ds_ix_op *op, enum ds_ix_intent intent, struct ds_ix_access *x)
+{
+        uint64_t bytes = (uint64_t)op->size * op->n;
+
+        if (!all_within(x->p, w->mask, bytes, w->lo, w->size) && !global_slowly(w, op, intent, x->p))
+                return 0;
+        x->contiguous = w->mask == DS_IX_FULL && contiguous(x->p, bytes);
+        w->cost.memory_instructions++;
+        if (x->contiguous)
+                w->cost.sectors += (uint32_t)(((x->p[31] + bytes - 1) >> 5) - (x->p[0] >> 5) + 1);
+        else
+                w->cost.sectors += count_sectors(x->p, w->mask);
+        return 1;
+}
+
+/* Offsets in memory that is one piece per block (stride 0) or per thread */
+DS_IX_INLINE int resolve_offsets(ds_ix_warp *w, const ds_ix_op *op, enum ds_ix_intent intent, struct ds_ix_access *x,
+        uint8_t *base, uint64_t length, uint64_t stride)
+{
+        uint64_t bytes = (uint64_t)op->size * op->n, start = (uintptr_t)base;
+
+        if (!all_within(x->p, w->mask, bytes, 0, length)) {
+                for (unsigned i = 0; i < DS_IX_LANES; i++) {
+                        if (w->mask & ds_ix_bit[i] && (!within(x->p[i], bytes, 0, length) || x->p[i] & (bytes - 1)))
+                                return bad_access(w, op, i, x->p[i], intent);
+                }
+        }
+        DS_IX_EACH
+        x->p[i] += start + i * stride;
+        x->contiguous = w->mask == DS_IX_FULL && contiguous(x->p, bytes);
+        return 1;
+}
+
+/* One lane of a generic access; 0 when it is nowhere. */
+static uint64_t generic_lane(ds_ix_warp *w, uint64_t address, uint64_t bytes, enum ds_ix_intent intent, uint32_t lane)
+{
+        const ds_ix_block *block = w->block;
+        uint64_t offset = address & DS_IX_WINDOW_MASK;
+
+        switch (address >> 56) {
+        case 0:
+                return within(address, bytes, w->lo, w->size) || ds_ix_global(w, address, bytes, intent) ? address : 0;
+        case 1:
+                return within(offset, bytes, 0, block->shared_size) ? (uintptr_t)block->shared + offset : 0;
+        case 2:
+                if (!within(offset, bytes, 0, w->local_limit))
+                        return 0;
+                return (uintptr_t)w->local + (uint64_t)lane * block->local_stride + offset;
+        case 3:
+                if (intent == DS_IX_WRITE || !within(offset, bytes, 0, block->params_size))
+                        return 0;
+                return (uintptr_t)block->params + offset;
+        default:
+                return 0;
+        }
+}
+
+static int resolve_generic(ds_ix_warp *w, const ds_ix_op *op, enum ds_ix_intent intent, struct ds_ix_access *x)
+{
+        uint64_t bytes = (uint64_t)op->size * op->n;
+
+        for (unsigned i = 0; i < DS_IX_LANES; i++) {
+                uint64_t host;
+
+                if (!(w->mask & ds_ix_bit[i]))
+                        continue;
+                host = x->p[i] & (bytes - 1) ? 0 : generic_lane(w, x->p[i], bytes, intent, i);
+                if (!host)
+                        return bad_access(w, op, i, x->p[i], intent);
+                x->p[i] = host;
+        }
+        x->contiguous = 0;
+        w->cost.memory_instructions++;
+        w->cost.sectors += count_sectors(x->p, w->mask);
+        return 1;
+}
+
+DS_IX_INLINE int resolve(ds_ix_warp *w, const ds_ix_op *op, enum ds_ix_intent intent, struct ds_ix_access *x)
+{
+        ds_ix_block *block = w->block;
+        const ds_interp *interp = block->interp;
+
+        addresses(w, op, x->p);
+        w->spun |= op->flags & DS_IX_VOLATILE;
+        switch (op->space) {
+        case DS_IX_GLOBAL:
+                return resolve_global(w, op, intent, x);
+        case DS_IX_SHARED:
+                w->cost.shared_instructions++;
+                return resolve_offsets(w, op, intent, x, block->shared, block->shared_size, 0);
+        case DS_IX_LOCAL:
+                return resolve_offsets(w, op, intent, x, w->local, w->local_limit, block->local_stride);
+        case DS_IX_PARAM:
+                return resolve_offsets(w, op, intent, x, block->params, block->params_size, 0);
+        case DS_IX_ARGS:
+                return resolve_offsets(
+                        w, op, intent, x, w->frame->args, w->frame->func->args_bytes, w->frame->func->args_bytes);
+        case DS_IX_CONST:
+                if (!all_within(
+                            x->p, w->mask, (uint64_t)op->size * op->n, (uintptr_t)interp->consts, interp->consts_size))
+                        return resolve_generic(w, op, intent, x);
+                x->contiguous = w->mask == DS_IX_FULL && contiguous(x->p, (uint64_t)op->size * op->n);
+                return 1;
+        default:
+                if (all_within(x->p, w->mask, (uint64_t)op->size * op->n, w->lo, w->size))
+                        return resolve_global(w, op, intent, x);
+                return resolve_generic(w, op, intent, x);
+        }
+}
+
+int ds_ix_resolve(ds_ix_warp *w, const ds_ix_op *op, enum ds_ix_intent intent, struct ds_ix_access *access)
+{
+        return resolve(w, op, intent, access);
+}
+
+/* --- copying lanes -------------------------------------------------------------------------------------------------
+ */
+/* NAME, type in memory, type in the register: a narrower element is extended by the sign of its type. */
+#define ACCESSES(X)                   \
+        X(u8_8, uint8_t, uint8_t)     \
+        X(u8_16, uint8_t, uint16_t)   \
+        X(u8_32, uint8_t, uint32_t)   \
+        X(u8_64, uint8_t, uint64_t)   \
+        X(s8_16, int8_t, int16_t)     \
+        X(s8_32, int8_t, int32_t)     \
+        X(s8_64, int8_t, int64_t)     \
+        X(u16_16, uint16_t, uint16_t) \
+        X(u16_32, uint16_t, uint32_t) \
+        X(u16_64, uint16_t, uint64_t) \
+        X(s16_32, int16_t, int32_t)   \
+        X(s16_64, int16_t, int64_t)   \
+        X(u32_32, uint32_t, uint32_t) \
+        X(u32_64, uint32_t, uint64_t) \
+        X(s32_64, int32_t, int64_t)   \
+        X(u64_64, uint64_t, uint64_t) \
+        X(b128_128, b128, b128)
+
+typedef void (*load_fn)(void *to, const uint64_t *p, uint32_t mask, uint32_t offset);
+typedef void (*store_fn)(const void *from, const uint64_t *p, uint32_t mask, uint32_t offset);
+
+#define AT(M, i) (*(M *)(uintptr_t)(p[i] + offset))
+#define X(name, M, R)                                                                                 \
+        static void load_##name(void *to, const uint64_t *p, uint32_t mask, uint32_t offset)          \
+        {                                                                                             \
+                R *d = to;                                                                            \
+                if (mask == DS_IX_FULL) {                                                             \
+                        for (unsigned i = 0; i < DS_IX_LANES; i++)                                    \
+                                d[i] = AT(const M, i);                                                \
+                        return;                                                                       \
+                }                                                                                     \
+                for (unsigned i = 0; i < DS_IX_LANES; i++) {                                          \
+                        if (mask & ds_ix_bit[i])                                                      \
+                                d[i] = AT(const M, i);                                                \
+                }                                                                                     \
+        }                                                                                             \
+        static void store_##name(const void *from, const uint64_t *p, uint32_t mask, uint32_t offset) \
+        {                                                                                             \
+                const R *s = from;                                                                    \
+                for (unsigned i = 0; i < DS_IX_LANES; i++) {                                          \
+                        if (mask & ds_ix_bit[i])                                                      \
+                                store_one_##M(&AT(M, i), s[i]);                                       \
+                }                                                                                     \
+        }
+#define store_one_b128(to, v) (*(to) = (v))
+#define store_one_int8_t(to, v) (*(to) = (int8_t)(v))
+#define store_one_uint8_t(to, v) (*(to) = (uint8_t)(v))
+#define store_one_int16_t(to, v) (*(to) = (int16_t)(v))
+#define store_one_uint16_t(to, v) (*(to) = (uint16_t)(v))
+#define store_one_int32_t(to, v) (*(to) = (int32_t)(v))
+#define store_one_uint32_t(to, v) (*(to) = (uint32_t)(v))
+#define store_one_uint64_t(to, v) (*(to) = (v))
+ACCESSES(X)
+#undef X
+
+static const struct {
+        uint8_t memory_bytes, register_bytes, sign;
+        load_fn load;
+        store_fn store;
+} accesses[] = {
+#define X(name, M, R) {sizeof(M), sizeof(R), #name[0] == 's', load_##name, store_##name},
+        ACCESSES(X)
+#undef X
+};
+
+/* op->mode is the row of accesses[]; lanes side by side in both places are one copy */
+static int whole(const ds_ix_op *op, const struct ds_ix_access *x)
+{
+        return x->contiguous && op->n == 1 && accesses[op->mode].register_bytes == op->size;
+}
+
+DS_IX_INLINE const ds_ix_op *load_body(ds_ix_warp *w, const ds_ix_op *op)
+{
+        const uint32_t slots[4] = {op->d, op->e, op->b, op->c};
+        struct ds_ix_access x;
+
+        if (!resolve(w, op, DS_IX_READ, &x))
+                return NULL;
+        if (whole(op, &x)) {
+                memcpy(ds_ix_lanes(w, op->d), (const void *)(uintptr_t)x.p[0], (size_t)DS_IX_LANES * op->size);
+                return op + 1;
+        }
+        for (unsigned k = 0; k < op->n; k++) {
+                if (slots[k] != DS_IX_NO_SLOT)
+                        accesses[op->mode].load(ds_ix_lanes(w, slots[k]), x.p, w->mask, k * op->size);
+        }
+        return op + 1;
+}
+
+DS_IX_INLINE const ds_ix_op *store_body(ds_ix_warp *w, const ds_ix_op *op)
+{
+        const uint32_t slots[4] = {op->d, op->e, op->b, op->c};
+        struct ds_ix_access x;
+
+        if (!resolve(w, op, DS_IX_WRITE, &x))
+                return NULL;
+        if (whole(op, &x)) {
+                memcpy((void *)(uintptr_t)x.p[0], ds_ix_lanes(w, op->d), (size_t)DS_IX_LANES * op->size);
+                return op + 1;
+        }
+        for (unsigned k = 0; k < op->n; k++)
+                accesses[op->mode].store(ds_ix_lanes(w, slots[k]), x.p, w->mask, k * op->size);
+        return op + 1;
+}
+
+DS_IX_FLOW_VARIANTS(load)
+DS_IX_FLOW_VARIANTS(store)
+
+/* ld.param of the kernel at a fixed place: one value for all lanes */
+static const ds_ix_op *load_param(ds_ix_warp *w, const ds_ix_op *op)
+{
+        const uint32_t slots[4] = {op->d, op->e, op->b, op->c};
+        uint64_t p[DS_IX_LANES], bytes = (uint64_t)op->size * op->n;
+
+        if (!within(op->imm, bytes, 0, w->block->params_size) || op->imm & (bytes - 1)) {
+                (void)bad_access(w, op, (uint32_t)__builtin_ctz(w->mask), op->imm, DS_IX_READ);
+                return NULL;
+        }
+        DS_IX_EACH
+        p[i] = (uintptr_t)w->block->params + op->imm;
+        for (unsigned k = 0; k < op->n; k++) {
+                if (slots[k] != DS_IX_NO_SLOT)
+                        accesses[op->mode].load(ds_ix_lanes(w, slots[k]), p, w->mask, k * op->size);
+        }
+        return op + 1;
+}
+static const struct ds_ix_impl load_param_impl = {{load_param, load_param}};
+
+static int find_access(enum ds_ptx_type type, uint32_t register_bytes, int sign, ds_ix_op *op)
+{
+        uint32_t bytes = ds_ptx_type_bits(type) / 8;
+
+        for (size_t i = 0; i < DS_ARRAY_SIZE(accesses); i++) {
+                if (accesses[i].memory_bytes != bytes || accesses[i].register_bytes != register_bytes)
+                        continue;
+                if (accesses[i].sign != sign && register_bytes != bytes)
+                        continue;
+                op->mode = (uint8_t)i;
+                op->size = (uint8_t)bytes;
+                return 1;
+        }
+        return 0;
+}
+
+const struct ds_ix_impl *ds_ix_find_load(enum ds_ptx_type type, uint32_t register_bytes, ds_ix_op *op)
+{
+        if (!find_access(type, register_bytes, ds_ptx_type_is_signed(type), op))
+                return NULL;
+        return op->space == DS_IX_PARAM && op->a == DS_IX_NO_SLOT ? &load_param_impl : &load;
+}
+
+const struct ds_ix_impl *ds_ix_find_store(enum ds_ptx_type type, uint32_t register_bytes, ds_ix_op *op)
+{
+        return find_access(type, register_bytes, 0, op) ? &store : NULL;
+}

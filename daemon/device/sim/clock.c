@@ -136,21 +136,34 @@ static void job_run(ds_device *device, struct sim_job *job)
         sim_event_push(device, &job->event, SIM_EVENT_COPY_END, job->start_ns + duration);
 }
 
+void sim_job_block(ds_device *device, struct sim_job *job)
+{
+        assert(!job->blocking);
+        job->blocking = true;
+        device->n_blockers++;
+        device->n_ending += job->state == SIM_JOB_ENDING;
+}
+
+void sim_job_unblock(ds_device *device, struct sim_job *job)
+{
+        if (!job->blocking)
+                return;
+        job->blocking = false;
+        device->n_blockers--;
+        device->n_ending -= job->state == SIM_JOB_ENDING;
+}
+
 /* Jobs that start at one instant go on together and in order, whichever effect was there first. */
 static void job_start(ds_device *device, struct sim_job *job)
 {
-        struct sim_fifo *waiting = &device->waiting;
-
         job->state = SIM_JOB_WAITING;
         job->order = device->order++;
-        job->ready_next = NULL;
-        *(waiting->tail ? &waiting->tail->ready_next : &waiting->head) = job;
-        waiting->tail = job;
+        sim_line_push(&device->waiting, job);
         if (job->effect == SIM_EFFECT_DONE)
                 return;
-        device->n_blockers++;
+        sim_job_block(device, job);
         if (job->effect == SIM_EFFECT_NONE)
-                sim_stream_touch(device, job->stream);
+                sim_stream_touch(device, job->stream, SIM_TODO_EFFECTS);
         else
                 sim_pool_promote(device, job);
 }
@@ -178,18 +191,7 @@ void sim_waiting_remove(ds_device *device, struct sim_job *job)
         if (device->waiting.tail == job)
                 device->waiting.tail = before;
         job->ready_next = NULL;
-        if (job->effect != SIM_EFFECT_DONE)
-                device->n_blockers--;
-}
-
-void sim_job_effected(ds_device *device, struct sim_job *job)
-{
-        if (job->state == SIM_JOB_WAITING) {
-                device->n_blockers--;
-        } else if (job->state == SIM_JOB_ENDING) {
-                device->n_blockers--;
-                sim_job_end(device, job, true);
-        }
+        sim_job_unblock(device, job);
 }
 
 static void event_fire(ds_device *device, struct sim_event *event)
@@ -208,7 +210,8 @@ static void event_fire(ds_device *device, struct sim_event *event)
                 break;
         case SIM_EVENT_DEADLINE:
                 job = DS_CONTAINER_OF(event, struct sim_job, deadline);
-                sim_job_give_up(device, job, DS_CUDA_LAUNCH_TIMEOUT, false);
+                sim_job_withdraw(device, job, DS_CUDA_LAUNCH_TIMEOUT);
+                sim_job_end(device, job, false);
                 break;
         case SIM_EVENT_GROUPS:
                 sim_blocks_end(device, event);
@@ -216,9 +219,11 @@ static void event_fire(ds_device *device, struct sim_event *event)
         }
 }
 
-static bool ended_visible(const ds_device *device)
+static struct sim_fifo *visible(ds_device *device)
 {
-        return device->urgent.head || (device->ended.head && device->ended.head->visible_ns <= device->now);
+        if (device->ended.head && device->ended.head->visible_ns <= device->now)
+                return &device->ended;
+        return device->urgent.head ? &device->urgent : NULL;
 }
 
 static uint64_t next_time(const ds_device *device)
@@ -239,23 +244,21 @@ static void instant(ds_device *device)
                 event = device->heap[1];
                 sim_event_remove(device, event);
                 event_fire(device, event);
-                if (device->todo)
-                        sim_settle(device);
+                sim_settle(device);
         }
 }
 
 int sim_advance(ds_device *device, uint64_t limit_ns)
 {
-        bool moved = false;
         uint64_t time;
 
         sim_pool_collect(device);
         sim_settle(device);
         for (uint32_t step = 0; step < SIM_ADVANCE_STEPS; step++) {
-                if (ended_visible(device))
+                if (visible(device))
                         return 0;
                 if (device->n_blockers)
-                        return moved ? 0 : -EAGAIN;
+                        return -EAGAIN;
                 waiting_run(device);
                 sim_blocks_round(device);
                 time = next_time(device);
@@ -265,7 +268,6 @@ int sim_advance(ds_device *device, uint64_t limit_ns)
                         return -ETIME;
                 }
                 device->now = DS_MAX(device->now, time);
-                moved = true;
                 instant(device);
         }
         return 0;
@@ -278,13 +280,14 @@ uint64_t sim_now(ds_device *device)
 
 size_t sim_poll(ds_device *device, struct ds_completion *completions, size_t n)
 {
+        struct sim_fifo *from;
         struct sim_job *job;
         size_t i = 0;
 
         sim_pool_collect(device);
         sim_settle(device);
-        for (; i < n && ended_visible(device); i++) {
-                job = sim_fifo_pop(device->urgent.head ? &device->urgent : &device->ended);
+        for (; i < n && (from = visible(device)); i++) {
+                job = sim_fifo_pop(from);
                 completions[i] = (struct ds_completion){
                         .token = job->token,
                         .status = job->status,

@@ -384,6 +384,6 @@ void sim_pool_collect(ds_device *device)
                 job->stream->effect_busy = false;
                 job->stream->effected = job->seq;
                 sim_stream_effected(device, job->stream);
-                sim_job_effected(device, job);
+                sim_job_unblock(device, job);
         }
 }

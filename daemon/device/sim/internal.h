@@ -182,7 +182,7 @@ enum sim_job_state {
         SIM_JOB_ARMED,   /* its BEGIN or START event is in the heap */
         SIM_JOB_WAITING, /* started at this instant; goes on when the effects of all such jobs are there */
         SIM_JOB_RUNNING, /* kernel: on the ready list or resident; copy: moving */
-        SIM_JOB_ENDING,  /* given up, but a thread still executes it */
+        SIM_JOB_ENDING,  /* given up; ends when no thread executes any such job */
         SIM_JOB_ENDED,
 };
 
@@ -202,6 +202,7 @@ struct sim_job {
         enum sim_job_kind kind;
         enum sim_job_state state;
         enum sim_effect effect;
+        bool blocking;   /* counted in n_blockers */
         bool cancelled;  /* the session was aborted while it was queued */
         int32_t verdict; /* why it was given up; overrides what its execution says */
         uint64_t token, seq;
@@ -244,6 +245,16 @@ struct sim_job {
         uint8_t params_inline[SIM_PARAMS_INLINE];
 };
 
+/*
+ * What a stream may have to do. Two lists, because effects come back in the host's time: they must not change the order
+ * in which heads are armed.
+ */
+enum sim_todo {
+        SIM_TODO_EFFECTS,
+        SIM_TODO_HEAD,
+        _SIM_TODO_MAX,
+};
+
 /* An in-order queue. Only the head has a place on the clock; effects may be ahead of it. */
 struct sim_stream {
         uint32_t id, rung, priority;
@@ -257,8 +268,8 @@ struct sim_stream {
         struct sim_stream *end_waiters, *end_wait_next;
         struct sim_stream *effect_waiters, *effect_wait_next;
         bool end_waiting, effect_waiting;
-        struct sim_stream *todo_next;
-        bool todo;
+        struct sim_stream *todo_next[_SIM_TODO_MAX];
+        bool todo[_SIM_TODO_MAX];
 };
 
 struct sim_rung {
@@ -304,14 +315,18 @@ struct ds_device {
 
         struct sim_rung *rungs[DS_DEVICE_RUNGS_MAX];
         uint32_t n_rungs;
-        struct sim_stream *todo, *todo_tail;
+        struct {
+                struct sim_stream *head, *tail;
+        } todo[_SIM_TODO_MAX]; /* streams with something to do */
         struct sim_job *free_jobs;
 
         uint64_t now, event_seq, order;
         struct sim_event **heap; /* from 1; room for every event that can exist */
         uint32_t n_heap, heap_capacity;
-        uint32_t n_blockers;     /* jobs WAITING whose effect is not there, and jobs ENDING: the clock stands */
+        uint32_t n_blockers; /* jobs WAITING whose effect is not there, jobs ENDING under execution: the clock stands */
+        uint32_t n_ending;   /* the latter alone */
         struct sim_fifo waiting; /* jobs WAITING in the clock's order, linked by ready_next */
+        struct sim_fifo ending;  /* jobs ENDING in the order they were given up, linked by ready_next */
         struct sim_fifo urgent, ended;
         uint64_t issue_ns;                /* earliest next kernel begin of the device */
         uint64_t engine_ns[_DS_COPY_MAX]; /* when each copy engine is free */
@@ -386,18 +401,16 @@ void sim_jobs_free(ds_device *device);
 void sim_job_free(ds_device *device, struct sim_job *job);
 /* Whatever follows from what changed: effects started, heads armed. */
 void sim_settle(ds_device *device);
-void sim_stream_touch(ds_device *device, struct sim_stream *stream);
+void sim_stream_touch(ds_device *device, struct sim_stream *stream, enum sim_todo todo);
 /* The stream's `effected` moved: those that wait for it may go on. */
 void sim_stream_effected(ds_device *device, struct sim_stream *stream);
 /* The job's time is over, with this status; it must be its stream's head. */
 void sim_job_end(ds_device *device, struct sim_job *job, bool urgent);
-/* The same for a job that is given up at any point, with the reason as its status. */
-void sim_job_give_up(ds_device *device, struct sim_job *job, int32_t verdict, bool urgent);
+/* The head's time is over before its end, with the reason as its status: off the clock, off the SMs; then sim_job_end.
+ */
+void sim_job_withdraw(ds_device *device, struct sim_job *job, int32_t verdict);
 /* The job's status and words; the first one stays. */
 void sim_job_fail(struct sim_job *job, int32_t status, const char *fmt, ...) ds_printf(3, 4);
-/* The effect is there: called for jobs that come back from the pool. */
-void sim_job_effected(ds_device *device, struct sim_job *job);
-
 /* --- exec.c --- */
 int sim_pool_start(ds_device *device);
 void sim_pool_stop(ds_device *device);
@@ -427,6 +440,9 @@ void sim_blocks_end(ds_device *device, struct sim_event *event);
 int sim_heap_reserve(ds_device *device, uint32_t n);
 void sim_event_push(ds_device *device, struct sim_event *event, enum sim_event_kind kind, uint64_t time);
 void sim_event_remove(ds_device *device, struct sim_event *event);
+/* The clock waits for the job's effect; not any more. The second may be called at any time. */
+void sim_job_block(ds_device *device, struct sim_job *job);
+void sim_job_unblock(ds_device *device, struct sim_job *job);
 /* Takes a WAITING job out of the line. */
 void sim_waiting_remove(ds_device *device, struct sim_job *job);
 size_t sim_poll(ds_device *device, struct ds_completion *completions, size_t n);
@@ -441,6 +457,17 @@ static inline void sim_fifo_push(struct sim_fifo *fifo, struct sim_job *job)
         else
                 fifo->head = job;
         fifo->tail = job;
+}
+
+/* The same, linked by ready_next: the job stays in its stream. */
+static inline void sim_line_push(struct sim_fifo *line, struct sim_job *job)
+{
+        job->ready_next = NULL;
+        if (line->tail)
+                line->tail->ready_next = job;
+        else
+                line->head = job;
+        line->tail = job;
 }
 
 static inline struct sim_job *sim_fifo_pop(struct sim_fifo *fifo)

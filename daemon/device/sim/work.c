@@ -45,14 +45,27 @@ struct sim_stream *sim_stream_find(ds_device *device, uint32_t id)
         return id / per_rung < device->n_rungs ? &device->rungs[id / per_rung]->streams[id % per_rung] : NULL;
 }
 
-void sim_stream_touch(ds_device *device, struct sim_stream *stream)
+void sim_stream_touch(ds_device *device, struct sim_stream *stream, enum sim_todo todo)
 {
-        if (stream->todo)
+        if (stream->todo[todo])
                 return;
-        stream->todo = true;
-        stream->todo_next = NULL;
-        *(device->todo_tail ? &device->todo_tail->todo_next : &device->todo) = stream;
-        device->todo_tail = stream;
+        stream->todo[todo] = true;
+        stream->todo_next[todo] = NULL;
+        *(device->todo[todo].tail ? &device->todo[todo].tail->todo_next[todo] : &device->todo[todo].head) = stream;
+        device->todo[todo].tail = stream;
+}
+
+static struct sim_stream *todo_take(ds_device *device, enum sim_todo todo)
+{
+        struct sim_stream *stream = device->todo[todo].head;
+
+        if (stream) {
+                device->todo[todo].head = stream->todo_next[todo];
+                if (!device->todo[todo].head)
+                        device->todo[todo].tail = NULL;
+                stream->todo[todo] = false;
+        }
+        return stream;
 }
 
 static void stream_push(struct sim_stream *stream, struct sim_job *job)
@@ -84,11 +97,11 @@ void sim_stream_effected(ds_device *device, struct sim_stream *stream)
 {
         struct sim_stream *waiter;
 
-        sim_stream_touch(device, stream);
+        sim_stream_touch(device, stream, SIM_TODO_EFFECTS);
         while ((waiter = stream->effect_waiters)) {
                 stream->effect_waiters = waiter->effect_wait_next;
                 waiter->effect_waiting = false;
-                sim_stream_touch(device, waiter);
+                sim_stream_touch(device, waiter, SIM_TODO_EFFECTS);
         }
 }
 
@@ -96,11 +109,11 @@ static void stream_ended(ds_device *device, struct sim_stream *stream)
 {
         struct sim_stream *waiter;
 
-        sim_stream_touch(device, stream);
+        sim_stream_touch(device, stream, SIM_TODO_HEAD);
         while ((waiter = stream->end_waiters)) {
                 stream->end_waiters = waiter->end_wait_next;
                 waiter->end_waiting = false;
-                sim_stream_touch(device, waiter);
+                sim_stream_touch(device, waiter, SIM_TODO_HEAD);
         }
 }
 
@@ -191,32 +204,54 @@ void sim_job_end(ds_device *device, struct sim_job *job, bool urgent)
         stream_ended(device, stream);
 }
 
-void sim_job_give_up(ds_device *device, struct sim_job *job, int32_t verdict, bool urgent)
+void sim_job_withdraw(ds_device *device, struct sim_job *job, int32_t verdict)
 {
         assert(job->stream->head == job);
-        if (job->state == SIM_JOB_ENDING)
-                return;
         sim_event_remove(device, &job->event);
         sim_event_remove(device, &job->deadline);
         if (job->state == SIM_JOB_WAITING)
                 sim_waiting_remove(device, job);
         else if (job->state == SIM_JOB_RUNNING && job->kind == SIM_JOB_KERNEL)
                 sim_blocks_kill(device, job);
-        if (job->state != SIM_JOB_RUNNING || !job->start_ns)
+        if (job->state != SIM_JOB_RUNNING || !job->start_ns || job->start_ns > device->now)
                 job->start_ns = device->now;
         job->verdict = verdict;
-        if (job->effect == SIM_EFFECT_SUBMITTED && !sim_pool_cancel(device, job)) {
+}
+
+/*
+ * Jobs given up at one instant end together, when no thread executes any of them any more, and in the order in which
+ * they were given up: what follows must not depend on which thread let go first.
+ */
+static void job_give_up(ds_device *device, struct sim_job *job)
+{
+        if (job->state == SIM_JOB_ENDING)
+                return;
+        sim_job_withdraw(device, job, DS_CUDA_LAUNCH_FAILED);
+        job->state = SIM_JOB_ENDING;
+        job->cancelled = true;
+        sim_line_push(&device->ending, job);
+        if (job->effect != SIM_EFFECT_SUBMITTED)
+                return;
+        if (!sim_pool_cancel(device, job)) {
                 atomic_store(&job->abort, 1);
-                job->state = SIM_JOB_ENDING;
-                device->n_blockers++;
+                sim_job_block(device, job);
                 return;
         }
-        if (job->effect == SIM_EFFECT_SUBMITTED) {
-                job->effect = SIM_EFFECT_NONE;
-                job->stream->effect_busy = false;
-                job->snapshot = sim_snapshot_put(job->snapshot);
+        job->effect = SIM_EFFECT_NONE;
+        job->stream->effect_busy = false;
+        job->snapshot = sim_snapshot_put(job->snapshot);
+}
+
+static void ending_end(ds_device *device)
+{
+        struct sim_job *job = device->ending.head, *next;
+
+        device->ending = (struct sim_fifo){};
+        for (; job; job = next) {
+                next = job->ready_next;
+                job->ready_next = NULL;
+                sim_job_end(device, job, true);
         }
-        sim_job_end(device, job, urgent);
 }
 
 /* --- effects --- */
@@ -287,7 +322,7 @@ static void stream_effects(ds_device *device, struct sim_stream *stream)
                         return; /* the pool has it; collecting it goes on from here */
                 stream->effected = job->seq;
                 sim_stream_effected(device, stream);
-                sim_job_effected(device, job);
+                sim_job_unblock(device, job);
         }
 }
 
@@ -337,7 +372,7 @@ static void stream_arm(ds_device *device, struct sim_stream *stream)
                         if (!job->cancelled)
                                 job_arm(device, job);
                         else
-                                sim_job_give_up(device, job, DS_CUDA_LAUNCH_FAILED, true);
+                                job_give_up(device, job);
                         continue;
                 }
                 /* ends come after effects, so that the effect cursor is never behind the head */
@@ -357,17 +392,25 @@ void sim_settle(ds_device *device)
 {
         struct sim_stream *stream;
 
-        while ((stream = device->todo)) {
-                device->todo = stream->todo_next;
-                if (!device->todo)
-                        device->todo_tail = NULL;
-                stream->todo = false;
-                stream_effects(device, stream);
-                stream_arm(device, stream);
-        }
+        do {
+                while ((stream = todo_take(device, SIM_TODO_HEAD)))
+                        stream_arm(device, stream);
+                while ((stream = todo_take(device, SIM_TODO_EFFECTS)))
+                        stream_effects(device, stream);
+                if (!device->n_ending)
+                        ending_end(device);
+        } while (device->todo[SIM_TODO_HEAD].head);
 }
 
 /* --- submission --- */
+
+static void stream_submit(ds_device *device, struct sim_stream *stream, struct sim_job *job)
+{
+        stream_push(stream, job);
+        sim_stream_touch(device, stream, SIM_TODO_HEAD);
+        sim_stream_touch(device, stream, SIM_TODO_EFFECTS);
+        sim_settle(device);
+}
 
 static int launch_check(const ds_device *device, const struct ds_launch *l, struct sim_need *ret_need)
 {
@@ -444,9 +487,7 @@ int sim_launch(ds_device *device, const struct ds_launch *launch, uint64_t token
                 sim_costs_add(&job->costs, &run);
                 sim_costs_finish(&job->costs, SIM_BLOCKS_EXACT);
         }
-        stream_push(stream, job);
-        sim_stream_touch(device, stream);
-        sim_settle(device);
+        stream_submit(device, stream, job);
         return 0;
 }
 
@@ -480,9 +521,7 @@ int sim_copy(ds_device *device, const struct ds_copy *copy, uint64_t token)
         if (!job)
                 return ds_error_origin(-ENOMEM);
         job->copy = *copy;
-        stream_push(stream, job);
-        sim_stream_touch(device, stream);
-        sim_settle(device);
+        stream_submit(device, stream, job);
         return 0;
 }
 
@@ -505,9 +544,7 @@ int sim_memset(ds_device *device, const struct ds_memset *memset, uint64_t token
         if (!job)
                 return ds_error_origin(-ENOMEM);
         job->memset = *memset;
-        stream_push(stream, job);
-        sim_stream_touch(device, stream);
-        sim_settle(device);
+        stream_submit(device, stream, job);
         return 0;
 }
 
@@ -525,9 +562,7 @@ int sim_fence(ds_device *device, uint32_t from_id, uint32_t to_id)
                 return ds_error_origin(-ENOMEM);
         job->from = from;
         job->from_seq = from->submitted;
-        stream_push(to, job);
-        sim_stream_touch(device, to);
-        sim_settle(device);
+        stream_submit(device, to, job);
         return 0;
 }
 
@@ -545,7 +580,7 @@ static void stream_abort(ds_device *device, struct sim_stream *stream, const str
                 atomic_store(&job->abort, 1);
         }
         if (head && head->space == space && head->kind != SIM_JOB_FENCE)
-                sim_job_give_up(device, head, DS_CUDA_LAUNCH_FAILED, true);
+                job_give_up(device, head);
 }
 
 void sim_abort(ds_device *device, uint32_t id)

@@ -1,0 +1,183 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The simulated GPU through the device vtable: memory, modules, kernels, faults
+ *
+ * The bodies are those that run on a real GPU too (tests/gpu/device_common.h).
+ */
+#include "tests/gpu/device_common.h"
+
+#include "device/sim/sim.h"
+
+#define SHARED(body, name)                     \
+        Test(sim_device, name, .timeout = 300) \
+        {                                      \
+                body(&ds_sim_ops, "h200");     \
+        }
+
+SHARED(dt_test_info, info)
+SHARED(dt_test_rungs, rungs)
+SHARED(dt_test_spaces, spaces)
+SHARED(dt_test_memory, memory)
+SHARED(dt_test_copy_2d, copy_2d)
+SHARED(dt_test_memset, memset)
+SHARED(dt_test_memory_errors, memory_errors)
+SHARED(dt_test_slab_survives, slab_survives)
+SHARED(dt_test_module, module)
+SHARED(dt_test_module_errors, module_errors)
+SHARED(dt_test_launch_errors, launch_errors)
+SHARED(dt_test_saxpy, saxpy)
+SHARED(dt_test_zero_copy, zero_copy)
+SHARED(dt_test_stream_order, stream_order)
+SHARED(dt_test_fences, fences)
+SHARED(dt_test_globals, globals)
+SHARED(dt_test_faults, faults)
+SHARED(dt_test_isolation, isolation)
+SHARED(dt_test_endless, endless)
+SHARED(dt_test_abort, abort)
+SHARED(dt_test_close_busy, close_busy)
+SHARED(dt_test_unmap_under_work, unmap_under_work)
+
+/* --- the simulator's own --- */
+
+Test(sim_device, every_model_opens)
+{
+        const char *models[] = {"h200", "a2000", "p40", "gtx1080"};
+        const uint32_t sms[] = {132, 26, 30, 20}, cc[] = {90, 86, 61, 61};
+        const struct ds_device_info *info;
+        ds_device *device;
+        char name[64];
+
+        for (size_t i = 0; i < DS_ARRAY_SIZE(models); i++) {
+                cr_assert_eq(ds_sim_ops.open(models[i], &device), 0);
+                info = ds_sim_ops.info(device);
+                snprintf(name, sizeof(name), "DetShare sim:%s", models[i]);
+                cr_assert_str_eq(info->name, name);
+                cr_assert_str_eq(info->model, models[i]);
+                cr_assert_eq(info->simulated, 1);
+                cr_assert_eq(info->n_sms, sms[i]);
+                cr_assert_eq(info->cc_major * 10 + info->cc_minor, cc[i]);
+                cr_assert_eq(info->attributes[97], cc[i] == 90 ? 232448 : cc[i] == 86 ? 101376 : 49152);
+                cr_assert_eq(info->attributes[8], 49152);
+                cr_assert_eq(info->attributes[39], cc[i] == 86 ? 1536 : 2048);
+                /* what the simulator cannot do */
+                cr_assert_eq(info->attributes[83] + info->attributes[89], 0, "managed memory");
+                cr_assert_eq(info->attributes[88] + info->attributes[91], 0, "pageable memory, registered pointers");
+                cr_assert_eq(info->attributes[120], 0, "clusters");
+                cr_assert(info->uuid[0] && info->uuid[9]);
+                cr_assert_null(ds_sim_ops.close(device));
+        }
+}
+
+Test(sim_device, specifications)
+{
+        ds_device *device = NULL;
+        const char *rest = NULL;
+
+        cr_assert_eq(ds_device_find("sim:h200", &rest), &ds_sim_ops);
+        cr_assert_str_eq(rest, "h200");
+        cr_assert_null(ds_device_find("simulator:h200", &rest));
+        cr_assert_null(ds_device_find("h200", &rest));
+        cr_assert_eq(ds_sim_ops.open("h300", &device), -ENODEV);
+        cr_assert_eq(ds_sim_ops.open("", &device), -ENODEV);
+        cr_assert_eq(ds_sim_ops.open("h200,h200", &device), -ENODEV);
+        cr_assert_eq(ds_sim_ops.open("h200+fast", &device), -ENODEV);
+        cr_assert_null(device);
+        cr_assert_eq(ds_sim_ops.open("p40+timing", &device), 0);
+        ds_sim_ops.close(device);
+        cr_assert_null(ds_sim_ops.close(NULL));
+}
+
+/* Host memory that a client could truncate would let it kill the worker. */
+Test(sim_device, unsealed_memory_is_refused)
+{
+        struct dt *t = dt_open(&ds_sim_ops, "h200");
+        int fd = memfd_create("test", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+
+        cr_assert_eq(ftruncate(fd, (off_t)DS_MIB(2)), 0);
+        cr_assert_eq(ds_sim_ops.host_map(t->device, DT_SPACE, fd, DT_HOST_VA + 2 * DT_HOST, DS_MIB(2)), -EPERM);
+        cr_assert_eq(ds_sim_ops.mem_map(t->device, DT_SPACE, fd, DT_DEVICE_VA + 2 * DT_SLAB, DS_MIB(2)), -EPERM);
+        cr_assert_eq(ftruncate(t->slab, 4096), -1, "a slab cannot shrink");
+        cr_assert_eq(ds_sim_ops.host_unmap(t->device, DT_SPACE, DT_HOST_VA, DT_HOST), 0);
+        close(fd);
+        dt_close(t);
+}
+
+Test(sim_device, memory_is_accounted)
+{
+        struct dt *t = dt_open(&ds_sim_ops, "h200");
+        uint64_t left = ds_sim_ops.info(t->device)->memory_bytes - DT_SLAB, va = DT_DEVICE_VA + DS_TIB(4);
+        int fd, more = -1;
+
+        for (int round = 0; round < 3; round++) {
+                cr_assert_eq(ds_sim_ops.mem_create(t->device, left, &fd), 0);
+                cr_assert_eq(ds_sim_ops.mem_create(t->device, DS_MIB(2), &more), DS_CUDA_OUT_OF_MEMORY);
+                cr_assert_eq(ds_sim_ops.mem_map(t->device, DT_SPACE, fd, va, left), 0);
+                close(fd);
+                cr_assert_eq(ds_sim_ops.mem_create(t->device, DS_MIB(2), &more), DS_CUDA_OUT_OF_MEMORY);
+                cr_assert_eq(ds_sim_ops.mem_unmap(t->device, DT_SPACE, va, left), 0);
+                /* never mapped, only closed */
+                cr_assert_eq(ds_sim_ops.mem_create(t->device, left, &fd), 0);
+                close(fd);
+        }
+        cr_assert_eq(more, -1);
+        dt_close(t);
+}
+
+/* Two sessions' kernels at once, each checking every step of the other's absence: results stay exact. */
+Test(sim_device, many_streams_at_once, .timeout = 300)
+{
+        struct dt *t = dt_open(&ds_sim_ops, "h200");
+        ds_device_module *module = dt_load(t, DT_PTX);
+        const uint32_t *host = (const uint32_t *)DT_HOST_VA;
+        uint32_t want[16];
+
+        for (uint32_t i = 0; i < 16; i++) {
+                want[i] = i;
+                dt_poke(t, module, "poke", i, DT_DEVICE_VA + i * 4, i);
+        }
+        for (uint32_t k = 0; k < 100; k++) {
+                for (uint32_t i = 0; i < 16; i++) {
+                        dt_poke(t, module, "step", i, DT_DEVICE_VA + i * 4, k + i);
+                        want[i] = want[i] * 3 + k + i;
+                }
+        }
+        for (uint32_t i = 0; i < 16; i++)
+                cr_assert_eq(ds_sim_ops.fence(t->device, i, t->stream), 0);
+        dt_ok(t, dt_copy(t, t->stream, DS_COPY_DTOH, DT_HOST_VA, DT_DEVICE_VA, 64));
+        for (uint32_t i = 0; i < 16; i++)
+                cr_assert_eq(host[i], want[i], "stream %u", i);
+        dt_close(t);
+}
+
+/* The same work twice: the same virtual times, whatever the execution threads do. */
+Test(sim_device, times_do_not_depend_on_the_host, .timeout = 300)
+{
+        struct ds_completion *first = calloc(DT_TOKENS, sizeof(*first));
+        ds_device_module *module;
+        struct dt *t;
+
+        for (int round = 0; round < 4; round++) {
+                t = dt_open(&ds_sim_ops, "h200");
+                module = dt_load(t, DT_PTX);
+                for (uint32_t i = 0; i < 300; i++) {
+                        dt_poke(t, module, i % 3 ? "step" : "poke", i * 7 % 16, DT_DEVICE_VA + i % 16 * 4, i);
+                        if (i % 10 == 9)
+                                cr_assert_eq(ds_sim_ops.fence(t->device, i % 16, i * 3 % 16), 0);
+                        if (i % 25 == 24)
+                                dt_copy(t, i % 16, DS_COPY_DTOH, DT_HOST_VA, DT_DEVICE_VA, 300000);
+                        if (round % 2)
+                                usleep(100);
+                }
+                dt_wait_all(t);
+                for (uint64_t token = 1; token < t->next_token; token++) {
+                        if (!round)
+                                first[token] = t->seen[token];
+                        cr_assert_eq(t->seen[token].start_ns, first[token].start_ns, "token %d of round %d", (int)token,
+                                round);
+                        cr_assert_eq(t->seen[token].end_ns, first[token].end_ns);
+                        cr_assert_eq(t->seen[token].status, first[token].status);
+                }
+                dt_close(t);
+        }
+        free(first);
+}

@@ -47,7 +47,7 @@
 
 struct dsc__answer {
         Detshare__Reply *reply;
-        int fds[DS_FRAME_FDS_MAX];
+        int fds[DS_FRAME_FDS_MAX]; /* -1: did not arrive, the process is out of descriptors */
         uint32_t n_fds;
 };
 #define DSC__ANSWER_NULL                                           \
@@ -75,6 +75,7 @@ struct dsc__rpc {
         size_t in_size;
         int in_fds[DSC__FDS_QUEUE];
         uint32_t n_in_fds;
+        bool fds_missing; /* the kernel dropped some: there was no room for them in this process */
 };
 
 struct dsc__submit {

@@ -214,6 +214,10 @@ static int map_pinned(dsc_session *s, const struct dsc__answer *answer, uint64_t
 {
         const Detshare__Address *a = answer->reply->pinned_alloc;
         struct stat st;
+        if (answer->n_fds == 1 && answer->fds[0] < 0) {
+                dsc__message("the process has no file descriptor left for pinned memory");
+                return DSC__OUT_OF_MEMORY;
+        }
         if (answer->n_fds != 1 || a->bytes < bytes || a->address % 4096 ||
                 !dsc__in_pinned_half(s, a->address, a->bytes) || fstat(answer->fds[0], &st) < 0 ||
                 (uint64_t)st.st_size < a->bytes) {

@@ -155,7 +155,9 @@ static int send_request(dsc_session *s, Detshare__Request *request, int fd)
 
 static int keep_fds(struct dsc__rpc *rpc, struct msghdr *message)
 {
-        int r = message->msg_flags & MSG_CTRUNC ? -1 : 0;
+        int r = 0;
+        if (message->msg_flags & MSG_CTRUNC)
+                rpc->fds_missing = true; /* the program has no descriptors left */
         for (struct cmsghdr *c = CMSG_FIRSTHDR(message); c; c = CMSG_NXTHDR(message, c)) {
                 if (c->cmsg_level != SOL_SOCKET || c->cmsg_type != SCM_RIGHTS)
                         continue;
@@ -212,13 +214,15 @@ static ssize_t whole_frame(const struct dsc__rpc *rpc)
 
 static int take_fds(struct dsc__rpc *rpc, struct dsc__answer *answer)
 {
-        const uint32_t n = answer->reply->fds;
-        if (n > DS_FRAME_FDS_MAX || n > rpc->n_in_fds)
+        const uint32_t n = answer->reply->fds, here = n < rpc->n_in_fds ? n : rpc->n_in_fds;
+        if (n > DS_FRAME_FDS_MAX || (here < n && !rpc->fds_missing))
                 return -1;
-        memcpy(answer->fds, rpc->in_fds, n * sizeof(int));
-        answer->n_fds = n;
-        rpc->n_in_fds -= n;
-        memmove(rpc->in_fds, rpc->in_fds + n, rpc->n_in_fds * sizeof(int));
+        memcpy(answer->fds, rpc->in_fds, here * sizeof(int));
+        answer->n_fds = n; /* those that are missing stay -1 */
+        if (here < n)
+                rpc->fds_missing = false;
+        rpc->n_in_fds -= here;
+        memmove(rpc->in_fds, rpc->in_fds + here, rpc->n_in_fds * sizeof(int));
         return 0;
 }
 

@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -112,6 +113,44 @@ Test(core_memory, nothing_is_mapped_outside_the_window)
         cr_assert_eq(dsc_host_alloc(get(), 4096, &p), DETSHARE__STATUS__INTERNAL);
         cr_assert_null(p);
         cr_assert_eq(fake.requests[DETSHARE__REQUEST__CALL_PINNED_FREE], 1);
+}
+
+static int fillers[4096], n_fillers;
+
+static enum fake_verdict out_of_descriptors(struct fake *f, const Detshare__Request *request, Detshare__Reply *reply)
+{
+        static Detshare__Address address = DETSHARE__ADDRESS__INIT;
+        if (request->call_case != DETSHARE__REQUEST__CALL_PINNED_ALLOC)
+                return FAKE_DEFAULT;
+        int fd = memfd_create("pinned", MFD_CLOEXEC);
+        cr_assert_eq(ftruncate(fd, 4096), 0);
+        address.address = FAKE_WINDOW + FAKE_WINDOW_BYTES / 2;
+        address.bytes = 4096;
+        reply->result_case = DETSHARE__REPLY__RESULT_PINNED_ALLOC;
+        reply->pinned_alloc = &address;
+        while (n_fillers < 4096 && (fillers[n_fillers] = dup(fd)) >= 0)
+                n_fillers++;
+        fake_reply(f, reply, &fd, 1);
+        return FAKE_SILENT;
+}
+
+Test(core_memory, a_process_without_descriptors_keeps_its_session)
+{
+        struct rlimit limit = {.rlim_cur = 200, .rlim_max = 4096};
+        void *p = NULL;
+        uint64_t address;
+        cr_assert_eq(setrlimit(RLIMIT_NOFILE, &limit), 0);
+        fake.hook = out_of_descriptors;
+        fake_start(&fake);
+        dsc_session *s = get();
+        cr_assert_eq(dsc_host_alloc(s, 4096, &p), 2);
+        cr_assert_gt(n_fillers, 0);
+        while (n_fillers > 0)
+                close(fillers[--n_fillers]);
+        cr_assert_eq(dsc_mem_alloc(s, 64, &address), 0);
+        fake.hook = NULL;
+        cr_assert_eq(dsc_host_alloc(s, 4096, &p), 0);
+        memset(p, 1, 4096);
 }
 
 Test(core_memory, a_reset_empties_the_table)

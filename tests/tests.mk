@@ -47,6 +47,17 @@ $(BUILD)/tests/race/%: tests/race/%.c $(core_src) $(wildcard client-lib/core/*.h
 	@mkdir -p $(@D)
 	$(CC) $(CPPFLAGS) $(CFLAGS) -O1 -fsanitize=thread -o $@ $< $(core_src) $(wildcard tests/support/*.c) $(proto_obj) -lprotobuf-c
 
+# the simulated device and all that it stands on, object by object
+tsan_src := $(filter-out %main.c,$(foreach l,util image ptx device device/sim,$(wildcard daemon/$(l)/*.c)))
+tsan_obj := $(tsan_src:%.c=$(BUILD)/tsan/%.o)
+$(BUILD)/tsan/%.o: %.c
+	@mkdir -p $(@D)
+	$(CC) $(CPPFLAGS) $(CFLAGS) $(if $(findstring clang,$(CC)),,-Wno-tsan) -O1 -fsanitize=thread -MMD -MP -c -o $@ $<
+-include $(tsan_obj:.o=.d)
+$(filter $(BUILD)/tests/race/device_%,$(race_bin)): $(BUILD)/tests/race/%: tests/race/%.c $(tsan_obj)
+	@mkdir -p $(@D)
+	$(CC) $(CPPFLAGS) $(CFLAGS) -O1 -fsanitize=thread -o $@ $^ $(DAEMON_LIBS)
+
 .PHONY: race
 race: $(race_bin)
 

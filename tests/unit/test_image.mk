@@ -17,4 +17,5 @@ $(IMAGE_DIR)/%.cubin: tests/data/image/two.cu
 	$(NVCC) -cubin -arch=$* -o $@ $<
 
 CFLAGS_test_image := -DTEST_IMAGE_DIR='"$(IMAGE_DIR)"'
-$(BUILD)/tests/unit/test_image: | $(image_files)
+CFLAGS_test_sim_device := $(CFLAGS_test_image)
+$(BUILD)/tests/unit/test_image $(BUILD)/tests/unit/test_sim_device: | $(image_files)

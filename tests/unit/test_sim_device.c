@@ -7,6 +7,7 @@
 #include "tests/gpu/device_common.h"
 
 #include "device/sim/sim.h"
+#include "util/alloc.h"
 
 #define SHARED(body, name)                     \
         Test(sim_device, name, .timeout = 300) \
@@ -87,6 +88,121 @@ Test(sim_device, specifications)
         cr_assert_null(ds_sim_ops.close(NULL));
 }
 
+static void *file_load(const char *name, size_t *ret_size)
+{
+        char path[256];
+        void *bytes;
+        FILE *f;
+
+        snprintf(path, sizeof(path), "%s/%s", TEST_IMAGE_DIR, name);
+        f = fopen(path, "rb");
+        cr_assert_not_null(f, "%s is missing: build it with make", path);
+        fseek(f, 0, SEEK_END);
+        *ret_size = (size_t)ftell(f);
+        rewind(f);
+        bytes = malloc(*ret_size);
+        cr_assert_eq(fread(bytes, 1, *ret_size, f), *ret_size);
+        fclose(f);
+        return bytes;
+}
+
+/* nvcc's own output, out of fatbins of every compression, run: 3,000 threads add up what they hold. */
+Test(sim_device, fatbins_run, .timeout = 300)
+{
+        const char *names[] = {"sm_75.balance.fatbin", "sm_75.speed.fatbin", "sm_75.none.fatbin",
+                "sm_90.balance.fatbin", "sm_90.speed.fatbin", "sm_90a.size.fatbin"};
+        struct {
+                int32_t n;
+                uint64_t x, sum;
+        } params = {.n = 3000, .x = DT_HOST_VA, .sum = DT_HOST_VA + DS_MIB(1)};
+        float *x = (float *)DT_HOST_VA, *sum = (float *)(DT_HOST_VA + DS_MIB(1));
+        struct dt *t = dt_open(&ds_sim_ops, "h200");
+        ds_device_module *module;
+        struct ds_launch l;
+        char log[4096];
+        void *bytes;
+        size_t size;
+        int r;
+
+        for (int i = 0; i < 3000; i++)
+                x[i] = (float)(i % 100);
+        for (size_t i = 0; i < DS_ARRAY_SIZE(names); i++) {
+                bytes = file_load(names[i], &size);
+                r = ds_sim_ops.module_load(t->device, DT_SPACE, bytes, size, log, sizeof(log), &module);
+                cr_assert_eq(r, 0, "%s: %d: %s", names[i], r, log);
+                free(bytes);
+                *sum = 0;
+                l = dt_launch_of(t, module, "reduce", 12, 256);
+                cr_assert_eq(ds_sim_ops.kernel_info(l.kernel)->static_shared, 1024);
+                l.params = &params;
+                l.params_size = sizeof(params);
+                dt_ok(t, dt_launch(t, &l));
+                cr_assert_eq(*sum, 30 * 4950.0f, "%s: %f", names[i], (double)*sum);
+                ds_sim_ops.module_unload(t->device, module);
+        }
+        dt_close(t);
+}
+
+Test(sim_device, machine_code_is_refused)
+{
+        const char *names[] = {"code_only.fatbin", "sm_90.cubin"};
+        struct dt *t = dt_open(&ds_sim_ops, "h200");
+        ds_device_module *module = NULL;
+        char log[4096];
+        void *bytes;
+        size_t size;
+
+        for (size_t i = 0; i < DS_ARRAY_SIZE(names); i++) {
+                bytes = file_load(names[i], &size);
+                cr_assert_eq(ds_sim_ops.module_load(t->device, DT_SPACE, bytes, size, log, sizeof(log), &module),
+                        DS_CUDA_NO_BINARY_FOR_GPU);
+                cr_assert(strstr(log, "PTX"), "%s", log);
+                cr_assert_null(module);
+                free(bytes);
+        }
+        dt_close(t);
+}
+
+/* Every allocation fails once, at every step of a session's life: nothing crashes, nothing leaks, it works again. */
+Test(sim_device, out_of_memory, .timeout = 300)
+{
+        const struct ds_device_ops *ops = &ds_sim_ops;
+        struct ds_tpc_mask mask = dt_mask(0, 66);
+        ds_device_module *module;
+        struct ds_launch l = {.space = 1, .grid = {4, 1, 1}, .block = {64, 1, 1}};
+        struct ds_completion c;
+        char log[1000];
+        ds_device *device;
+        uint32_t rung;
+        int r, fd;
+
+        for (int64_t n = 0; n < 2000; n++) {
+                device = NULL;
+                module = NULL;
+                fd = -1;
+                ds_alloc_fail_after(n);
+                r = ops->open("h200", &device);
+                r = r ? r : ops->rung_create(device, &mask, &rung);
+                r = r ? r : ops->space_add(device, 1);
+                r = r ? r : ops->mem_create(device, DS_MIB(2), &fd);
+                r = r ? r : ops->mem_map(device, 1, fd, DT_DEVICE_VA, DS_MIB(2));
+                r = r ? r : ops->module_load(device, 1, DT_PTX, sizeof(DT_PTX), log, sizeof(log), &module);
+                l.kernel = r ? NULL : ops->kernel_find(module, "null");
+                r = r ? r : ops->launch(device, &l, 1);
+                while (!r && !ops->poll(device, &c, 1))
+                        if (ops->advance(device, UINT64_MAX) == -EAGAIN)
+                                usleep(20);
+                r = r ? r : c.status;
+                ds_alloc_fail_after(-1);
+                close(fd);
+                ops->close(device);
+                if (!r)
+                        break;
+                cr_assert(r == -ENOMEM || r == DS_CUDA_OUT_OF_MEMORY, "allocation %d: %d", (int)n, r);
+        }
+        cr_assert_eq(r, 0, "works once nothing fails");
+}
+
 /* Host memory that a client could truncate would let it kill the worker. */
 Test(sim_device, unsealed_memory_is_refused)
 {
@@ -123,7 +239,7 @@ Test(sim_device, memory_is_accounted)
         dt_close(t);
 }
 
-/* Two sessions' kernels at once, each checking every step of the other's absence: results stay exact. */
+/* Sixteen chains of steps at once: results stay exact. */
 Test(sim_device, many_streams_at_once, .timeout = 300)
 {
         struct dt *t = dt_open(&ds_sim_ops, "h200");

@@ -173,12 +173,13 @@ static int reap(struct child *c)
 
 static void round_of(const char *transport, int n)
 {
-        struct child idle = spawn(idle_client, transport), busy = spawn(busy_client, transport), fresh;
+        struct child idle = spawn(idle_client, transport), busy, fresh;
         struct h_status status = {0}, after = {0};
         uint64_t begin;
         int r;
 
         h_check(wait_byte(&idle, 'r'), "%s %d: idle client got ready", transport, n);
+        busy = spawn(busy_client, transport);
         h_check(wait_byte(&busy, 'r'), "%s %d: busy client got ready", transport, n);
         h_check(h_status(&status) == 0 && status.worker_pid > 0, "%s %d: status before", transport, n);
         begin = h_now_ms();

@@ -71,7 +71,7 @@ int ds_ptx_unexpected(struct ds_ptx_parser *p, const char *what)
 void ds_ptx_skip_statement(struct ds_ptx_parser *p)
 {
         while (p->token.kind != DS_PTX_TOKEN_END) {
-                bool last = ds_ptx_at(p, ';') && !p->braces;
+                bool last = ds_ptx_at(p, ';');
 
                 if (ds_ptx_at(p, '{')) {
                         p->braces++;

@@ -3,7 +3,7 @@
  * Constant expressions
  *
  * PTX evaluates integers in 64 bits, signed unless an operand is unsigned; floats may be negated, added, subtracted,
- * multiplied and divided in double precision. 0f constants are exact bits and take part in nothing but a sign.
+ * multiplied and divided in double precision. 0f constants are exact bits and take part in nothing.
  */
 #include <errno.h>
 #include <string.h>
@@ -73,7 +73,7 @@ static void negate(struct ds_ptx_value *value)
         if (value->kind == DS_PTX_TOKEN_INT)
                 value->bits = -value->bits;
         else
-                value->bits ^= value->kind == DS_PTX_TOKEN_F32 ? UINT64_C(1) << 31 : UINT64_C(1) << 63;
+                value->bits ^= UINT64_C(1) << 63;
 }
 
 static int parse_unary(struct ds_ptx_parser *p, uint32_t depth, bool minus_read, struct ds_ptx_value *ret)
@@ -91,9 +91,9 @@ static int parse_unary(struct ds_ptx_parser *p, uint32_t depth, bool minus_read,
         r = parse_unary(p, depth + 1, false, ret);
         if (r)
                 return r;
-        if (op == '-') {
+        if (op == '-' && ret->kind != DS_PTX_TOKEN_F32) {
                 negate(ret);
-        } else if (op == '!' || op == '~') {
+        } else if (op != '+') {
                 if (ret->kind != DS_PTX_TOKEN_INT)
                         return ds_ptx_error_at(p, &at, "'%c' takes an integer", (char)op);
                 ret->bits = op == '!' ? !ret->bits : ~ret->bits;

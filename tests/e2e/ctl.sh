@@ -49,7 +49,7 @@ exits() {
         elif [ "$code" != 0 ] && { [ -s "$dir/out" ] || ! grep -q -- "$pattern" "$dir/err"; }; then
                 failed=$((failed + 1))
                 echo "FAIL detsharectl $*: wrong words: $(head -n 1 "$dir/out") / $(head -n 2 "$dir/err")"
-        elif [ "$code" = 0 ] && { [ -s "$dir/err" ] || ! grep -q -- "$pattern" "$dir/out"; }; then
+        elif [ "$code" = 0 ] && { [ -s "$dir/err" ] || { [ -n "$pattern" ] && ! grep -q -- "$pattern" "$dir/out"; }; }; then
                 failed=$((failed + 1))
                 echo "FAIL detsharectl $*: $(head -n 2 "$dir/err") / $(head -n 5 "$dir/out")"
         else
@@ -152,7 +152,7 @@ hold() {
         shift
         mkfifo "$pipe"
         rm -f "$dir/held$fd"
-        "$ctl" run "$@" -- "$build/tests/examples/hold" <"$pipe" >"$dir/held$fd" 2>"$dir/held$fd.err" &
+        "$ctl" run "$@" -- "$build/tests/examples/hold" <"$pipe" >"$dir/held$fd" 2>"$dir/held$fd.err" 7>&- 8>&- &
         holders[fd]=$!
         eval "exec $fd>$pipe"
         until_true 10 test -s "$dir/held$fd"

@@ -9,8 +9,8 @@
  *  - All calls come from one thread, the owner. None blocks: work is submitted with a token and comes back from poll().
  *  - A stream is an in-order queue of a rung. Rungs and their fixed pools of streams are built before serving
  *    (rung_create) and never afterwards.
- *  - Memory is made in slabs with an exportable file descriptor, mapped at an address the caller chooses, so that it can
- *    outlive this process and be mapped at the same address by the next one.
+ *  - Memory is made in slabs with an exportable file descriptor, mapped at an address the caller chooses, so that it
+ * can outlive this process and be mapped at the same address by the next one.
  *  - Addresses, kernels and mappings belong to a `space` (one session's memory). Work runs in one space and may touch
  *    only that.
  *  - Times are nanoseconds of the device's clock: real monotonic time on a GPU, the virtual clock on the sim.
@@ -99,8 +99,8 @@ struct ds_launch {
         uint32_t space;
         const ds_device_kernel *kernel;
         uint32_t grid[3], block[3];
-        uint32_t shared_bytes;        /* dynamic */
-        const void *params;           /* copied before launch() returns */
+        uint32_t shared_bytes; /* dynamic */
+        const void *params;    /* copied before launch() returns */
         uint32_t params_size;
         uint32_t max_resident_blocks; /* 0 = what fits; a bound on interference, optional for an implementation */
         uint64_t deadline_ns;         /* device time after start at which the kernel is given up; 0 = none */
@@ -158,9 +158,15 @@ struct ds_device_ops {
         int (*space_add)(ds_device *device, uint32_t space);
         int (*space_remove)(ds_device *device, uint32_t space);
 
-        /* A slab: zeroed device memory with an fd that keeps it alive. DS_CUDA_OUT_OF_MEMORY is contract. */
+        /*
+         * A slab: zeroed device memory with an fd that keeps it alive. DS_CUDA_OUT_OF_MEMORY is contract. It counts
+         * against memory_bytes until its last mapping here is gone, and again when it is mapped again.
+         */
         int (*mem_create)(ds_device *device, uint64_t size, int *ret_fd);
-        /* Map a slab (made here or by an earlier worker) at va. The fd stays the caller's. */
+        /*
+         * Map a slab (made here or by an earlier worker) at va. The fd stays the caller's. Unmapping takes effect for
+         * work submitted later; while executing work still sees the memory, mapping at that address gives -EEXIST.
+         */
         int (*mem_map)(ds_device *device, uint32_t space, int fd, uint64_t va, uint64_t size);
         int (*mem_unmap)(ds_device *device, uint32_t space, uint64_t va, uint64_t size);
         /* Host memory of a memfd, mapped at va in this process and made known to the GPU. */
@@ -171,13 +177,14 @@ struct ds_device_ops {
          * A module from an image that the helper checked. Contract: DS_CUDA_INVALID_PTX, _INVALID_IMAGE,
          * _NO_BINARY_FOR_GPU, _OUT_OF_MEMORY with a text in log (NUL-terminated). The image is copied.
          */
-        int (*module_load)(ds_device *device, uint32_t space, const void *image, size_t size, char *log, size_t log_size,
-                ds_device_module **ret);
+        int (*module_load)(ds_device *device, uint32_t space, const void *image, size_t size, char *log,
+                size_t log_size, ds_device_module **ret);
         ds_device_module *(*module_unload)(ds_device *device, ds_device_module *module);
         const ds_device_kernel *(*kernel_find)(ds_device_module *module, const char *name);
         const ds_device_kernel *(*kernel_at)(ds_device_module *module, size_t index); /* NULL past the end */
         const struct ds_kernel_info *(*kernel_info)(const ds_device_kernel *kernel);
-        int (*global_find)(ds_device_module *module, const char *name, uint64_t *ret_va, uint64_t *ret_size); /* -ENOENT */
+        int (*global_find)(
+                ds_device_module *module, const char *name, uint64_t *ret_va, uint64_t *ret_size); /* -ENOENT */
         int (*module_has_globals)(ds_device_module *module); /* writable state that dies with this process */
 
         /* Work. Returns 0 (token will come back once), a CUDA error (nothing was queued), or a negative errno. */
@@ -196,9 +203,9 @@ struct ds_device_ops {
         uint64_t (*now)(ds_device *device);
         /*
          * Virtual clocks only (NULL on a GPU): let time pass up to the next thing that happens on the device, at most
-         * to limit_ns (UINT64_MAX = no limit). 0: the clock moved or completions are ready; -EAGAIN: a kernel is still
-         * being executed on the CPU, wait for event_fd; -ETIME: nothing can happen on the device before limit_ns, and
-         * with a limit the clock now stands there.
+         * to limit_ns (UINT64_MAX = no limit). 0: completions are ready, or much happened and none is yet: call again;
+         * -EAGAIN: the clock stands where a kernel is still being executed on the CPU, wait for event_fd; -ETIME:
+         * nothing can happen on the device before limit_ns, and with a limit the clock now stands there.
          */
         int (*advance)(ds_device *device, uint64_t limit_ns);
 };

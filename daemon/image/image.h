@@ -29,8 +29,8 @@ enum ds_image_kind {
 
 struct ds_image_entry {
         enum ds_image_kind kind;
-        uint32_t sm;                 /* 90 for sm_90 */
-        uint32_t arch_specific;      /* sm_90a */
+        uint32_t sm;            /* 90 for sm_90 */
+        uint32_t arch_specific; /* sm_90a */
         uint32_t version_major, version_minor;
         uint64_t size, unpacked_size; /* bytes */
 };
@@ -41,7 +41,8 @@ ds_image *ds_image_free(ds_image *image);
 size_t ds_image_count(const ds_image *image);
 const struct ds_image_entry *ds_image_entry(const ds_image *image, size_t index);
 /* The text of a PTX entry, NUL-terminated, malloc'ed with ds_alloc; *ret_length without the NUL. */
-int ds_image_ptx(const ds_image *image, size_t index, char *message, size_t message_size, char **ret_text, size_t *ret_length);
+int ds_image_ptx(
+        const ds_image *image, size_t index, char *message, size_t message_size, char **ret_text, size_t *ret_length);
 /* Which PTX entry a GPU of compute capability cc (90) takes: highest <= cc; any lowest if `any`. -ENOENT. */
 int ds_image_choose_ptx(const ds_image *image, uint32_t cc, int any, size_t *ret_index);
 

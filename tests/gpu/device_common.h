@@ -236,6 +236,12 @@ ds_unused static uint64_t dt_copy(
         "{\n .reg .b32 %r<3>; .reg .b64 %rd<2>;\n ld.param.u64 %rd1, [out];\n ld.global.u32 %r1, [counter];\n" \
         " add.u32 %r2, %r1, 1;\n st.global.u32 [counter], %r2;\n st.global.u32 [%rd1], %r2;\n ret;\n}\n"
 
+/* *out = %globaltimer */
+#define DT_PTX_CLOCK                                                                        \
+        ".visible .entry clock(.param .u64 out)\n"                                          \
+        "{\n .reg .b64 %rd<3>;\n ld.param.u64 %rd1, [out];\n mov.u64 %rd2, %globaltimer;\n" \
+        " st.global.u64 [%rd1], %rd2;\n ret;\n}\n"
+
 #define DT_PTX DT_PTX_HEADER DT_PTX_SAXPY DT_PTX_NULL DT_PTX_TRAP DT_PTX_SPIN DT_PTX_POKE DT_PTX_STEP
 
 struct dt_poke_params {
@@ -706,21 +712,35 @@ ds_unused static void dt_test_globals(const struct ds_device_ops *ops, const cha
         dt_ok(t, dt_launch(t, &l));
         dt_ok(t, dt_copy(t, t->stream, DS_COPY_DTOH, DT_HOST_VA, DT_DEVICE_VA, 4));
         cr_assert_eq(host[0], 8);
+        /* a kernel of another module that was given its address */
+        dt_poke(t, dt_load(t, DT_PTX), "poke", t->stream, va, 99);
+        dt_ok(t, dt_copy(t, t->stream, DS_COPY_DTOH, DT_HOST_VA, va, 4));
+        cr_assert_eq(host[0], 99);
         cr_assert_null(ops->module_unload(t->device, a));
         cr_assert_null(ops->module_unload(t->device, b));
         dt_close(t);
 }
 
-ds_unused static void dt_test_image_fatbin(
-        const struct ds_device_ops *ops, const char *spec, const void *bytes, size_t size, const char *kernel)
+/* The device's clock as kernels read it runs with the one that completions are told in. */
+ds_unused static void dt_test_clock(const struct ds_device_ops *ops, const char *spec)
 {
         struct dt *t = dt_open(ops, spec);
-        ds_device_module *module = NULL;
-        char log[4096] = "";
-        int r = ops->module_load(t->device, DT_SPACE, bytes, size, log, sizeof(log), &module);
+        ds_device_module *module = dt_load(t, DT_PTX_HEADER DT_PTX_CLOCK);
+        const volatile uint64_t *host = (const uint64_t *)DT_HOST_VA;
+        struct ds_launch l = dt_launch_of(t, module, "clock", 1, 1);
+        uint64_t tokens[10], out;
 
-        cr_assert_eq(r, 0, "%d: %s", r, log);
-        cr_assert_not_null(ops->kernel_find(module, kernel));
+        for (uint64_t i = 0; i < 10; i++) {
+                out = DT_HOST_VA + i * 8;
+                l.params = &out;
+                l.params_size = 8;
+                tokens[i] = dt_launch(t, &l);
+        }
+        dt_wait_all(t);
+        for (uint64_t i = 1; i < 10; i++) {
+                cr_assert_eq(t->seen[tokens[i]].status, 0);
+                cr_assert(host[i] > host[i - 1], "the clock stood still between two kernels of a stream");
+        }
         dt_close(t);
 }
 

@@ -31,6 +31,7 @@ SHARED(dt_test_zero_copy, zero_copy)
 SHARED(dt_test_stream_order, stream_order)
 SHARED(dt_test_fences, fences)
 SHARED(dt_test_globals, globals)
+SHARED(dt_test_clock, clock)
 SHARED(dt_test_faults, faults)
 SHARED(dt_test_isolation, isolation)
 SHARED(dt_test_endless, endless)
@@ -67,6 +68,26 @@ Test(sim_device, every_model_opens)
                 cr_assert(info->uuid[0] && info->uuid[9]);
                 cr_assert_null(ds_sim_ops.close(device));
         }
+}
+
+/* A kernel that reads the clock is executed when its time has come: it reads the virtual clock of that moment. */
+Test(sim_device, clock_is_the_virtual_one)
+{
+        struct dt *t = dt_open(&ds_sim_ops, "h200");
+        ds_device_module *module = dt_load(t, DT_PTX_HEADER DT_PTX_CLOCK);
+        struct ds_launch l = dt_launch_of(t, module, "clock", 1, 1);
+        uint64_t out = DT_HOST_VA, token;
+
+        l.params = &out;
+        l.params_size = 8;
+        for (int i = 0; i < 3; i++) {
+                cr_assert_eq(ds_sim_ops.advance(t->device, (uint64_t)(i + 1) * DS_NS_PER_S), -ETIME);
+                token = dt_launch(t, &l);
+                dt_ok(t, token);
+                cr_assert(*(uint64_t *)DT_HOST_VA >= t->seen[token].start_ns);
+                cr_assert(*(uint64_t *)DT_HOST_VA <= t->seen[token].end_ns);
+        }
+        dt_close(t);
 }
 
 Test(sim_device, specifications)

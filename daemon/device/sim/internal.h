@@ -46,7 +46,7 @@
  * one SM could issue in that time. Reaching it ends the launch with DS_CUDA_LAUNCH_TIMEOUT: an endless kernel of a
  * client costs its session a minute or so of one CPU, not the device.
  */
-#define SIM_BUDGET_INSTRUCTIONS (UINT64_C(1) << 30)
+#define SIM_BUDGET_INSTRUCTIONS (UINT64_C(1) << 32)
 #define SIM_BUDGET_BLOCK 64 /* what a block costs of the budget at least */
 
 struct sim_job;

@@ -355,7 +355,7 @@ void sim_model_info(const struct sim_model *model, struct ds_device_info *info)
         snprintf(info->name, sizeof(info->name), "DetShare sim:%s", model->name);
         snprintf(info->model, sizeof(info->model), "%s", model->name);
         /* the same on every machine, different for every model */
-        for (size_t i = 0; model->name[i] && i < 7; i++)
+        for (size_t i = 0; i < 7 && model->name[i]; i++)
                 info->uuid[9 + i] = (uint8_t)model->name[i];
         model_attributes(model, info->attributes);
 }

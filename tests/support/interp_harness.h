@@ -1,0 +1,250 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A rig to run kernels in the interpreter: a module from a file of the corpus or from text, device memory with gaps
+ * between allocations (so that going beyond one is seen), launches in grid order or in a permuted order of blocks.
+ *
+ * Everything asserts: a rig that cannot be built is a failed test. RIG_FOR_ALL runs a body for each target that the
+ * corpus is compiled for and for both orders.
+ */
+#pragma once
+
+#include <criterion/criterion.h>
+#include <errno.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "ptx/interp.h"
+#include "ptx/ptx.h"
+
+#define RIG_RANGES 32
+#define RIG_MEMORY (64u << 20)
+
+struct rig {
+        ds_ptx_module *module;
+        ds_interp *interp;
+        ds_interp_block *work;
+        uint8_t *memory;
+        size_t used;
+        struct ds_interp_range range[RIG_RANGES];
+        size_t n_ranges;
+        uint32_t seed; /* 0: blocks in order */
+        uint64_t max_instructions;
+        const _Atomic uint32_t *abort;
+        struct ds_interp_cost cost; /* of the last launch */
+};
+
+typedef struct {
+        uint32_t x, y, z;
+} rig_dim;
+
+#define RIG_DIM1(a) ((rig_dim){ (uint32_t)(a), 1, 1 })
+#define RIG_DIM2(a, b) ((rig_dim){ (uint32_t)(a), (uint32_t)(b), 1 })
+#define RIG_DIM3(a, b, c) ((rig_dim){ (uint32_t)(a), (uint32_t)(b), (uint32_t)(c) })
+#define RIG_ARGS(...) ((const void *[]){ __VA_ARGS__, NULL })
+#define RIG_NEAR(a, b, tolerance) (fabs((double)(a) - (double)(b)) <= (tolerance) * (1.0 + fabs((double)(b))))
+
+static inline void rig_open(struct rig *r, const char *name, const char *text, size_t length)
+{
+        static struct ds_ptx_diags diags;
+        static char said[16384];
+        int result;
+
+        diags.n = diags.total = 0;
+        result = ds_ptx_parse(text, length, 0, &diags, &r->module);
+        if (result)
+                (void)ds_ptx_diags_format(&diags, name, said, sizeof(said));
+        cr_assert(result == 0, "%s does not parse: %s", name, said);
+        result = ds_interp_new(r->module, &diags, &r->interp);
+        if (result)
+                (void)ds_ptx_diags_format(&diags, name, said, sizeof(said));
+        cr_assert(result == 0, "%s does not load: %s", name, said);
+        r->work = ds_interp_block_new();
+        r->memory = aligned_alloc(4096, RIG_MEMORY);
+        cr_assert(r->work && r->memory, "out of memory");
+        memset(r->memory, 0xa5, 1 << 20);
+}
+
+static inline void rig_close(struct rig *r)
+{
+        ds_interp_free(r->interp);
+        ds_ptx_module_free(r->module);
+        ds_interp_block_free(r->work);
+        free(r->memory);
+        memset(r, 0, sizeof(*r));
+}
+
+static inline void rig_text(struct rig *r, const char *text)
+{
+        memset(r, 0, sizeof(*r));
+        rig_open(r, "text", text, strlen(text));
+}
+
+/* PTX lies beside the test program's folder: BUILD/tests/unit/x and BUILD/ptx/ARCH/NAME.ptx */
+static inline char *rig_read(const char *arch, const char *name, size_t *length)
+{
+        char path[4096], *cut, *text;
+        ssize_t n = readlink("/proc/self/exe", path, sizeof(path) - 128);
+        FILE *f;
+        long size;
+
+        cr_assert(n > 0, "who am I?");
+        path[n] = 0;
+        for (int up = 0; up < 3 && (cut = strrchr(path, '/')); up++)
+                *cut = 0;
+        (void)snprintf(path + strlen(path), 128, "/ptx/%s/%s.ptx", arch, name);
+        f = fopen(path, "rb");
+        cr_assert(f, "no %s (make kernels)", path);
+        cr_assert(fseek(f, 0, SEEK_END) == 0 && (size = ftell(f)) > 0 && fseek(f, 0, SEEK_SET) == 0);
+        text = malloc((size_t)size + 1);
+        cr_assert(text && fread(text, 1, (size_t)size, f) == (size_t)size);
+        fclose(f);
+        *length = (size_t)size;
+        return text;
+}
+
+static inline void rig_file(struct rig *r, const char *arch, const char *name)
+{
+        size_t length;
+        char *text = rig_read(arch, name, &length);
+
+        memset(r, 0, sizeof(*r));
+        rig_open(r, name, text, length);
+        free(text);
+}
+
+/* Zeroed device memory */
+static inline void *rig_alloc(struct rig *r, size_t bytes)
+{
+        uint8_t *p = r->memory + r->used;
+
+        cr_assert(r->n_ranges < RIG_RANGES && r->used + bytes + 512 < RIG_MEMORY, "rig is full");
+        memset(p, 0, bytes);
+        r->range[r->n_ranges++] = (struct ds_interp_range){ .va = (uintptr_t)p, .size = bytes };
+        r->used += (bytes + 511) & ~(size_t)255;
+        return p;
+}
+
+static inline void *rig_copy(struct rig *r, const void *from, size_t bytes)
+{
+        return memcpy(rig_alloc(r, bytes), from, bytes);
+}
+
+static inline uint32_t rig_random(uint32_t *state)
+{
+        *state ^= *state << 13;
+        *state ^= *state >> 17;
+        *state ^= *state << 5;
+        return *state;
+}
+
+static inline void rig_add_cost(struct ds_interp_cost *to, const struct ds_interp_cost *from)
+{
+        to->instructions += from->instructions;
+        to->memory_instructions += from->memory_instructions;
+        to->sectors += from->sectors;
+        to->shared_instructions += from->shared_instructions;
+        to->special_instructions += from->special_instructions;
+        to->barriers += from->barriers;
+        to->critical_path += from->critical_path;
+}
+
+static inline void rig_pack(const struct ds_interp_kernel_info *info, const void **args, uint8_t *params)
+{
+        memset(params, 0, info->params_size);
+        for (uint32_t k = 0; k < info->n_params; k++) {
+                cr_assert(args[k], "%s has %u parameters", info->name, info->n_params);
+                memcpy(params + info->params[k].offset, args[k], info->params[k].size);
+        }
+}
+
+/* Runs all blocks until one faults; returns the last block's result. */
+static inline struct ds_interp_result rig_launch(struct rig *r, const char *kernel, rig_dim grid, rig_dim block,
+        uint32_t dynamic_shared, const void **args)
+{
+        static uint8_t params[65536];
+        struct ds_interp_result result = { .fault = DS_INTERP_OK };
+        struct ds_interp_launch launch = {
+                .kernel = ds_interp_find_kernel(r->interp, kernel),
+                .grid = { grid.x, grid.y, grid.z },
+                .block = { block.x, block.y, block.z },
+                .dynamic_shared = dynamic_shared,
+                .params = params,
+                .ranges = r->range,
+                .n_ranges = r->n_ranges,
+                .max_instructions = r->max_instructions,
+                .abort = r->abort,
+                .clock_ns = 1000,
+                .sm_id = 3,
+                .n_sms = 10,
+        };
+        uint32_t n = grid.x * grid.y * grid.z, *order = malloc(n * sizeof(*order)), state = r->seed;
+
+        cr_assert(launch.kernel, "no kernel %s", kernel);
+        launch.params_size = ds_interp_kernel_info(launch.kernel)->params_size;
+        rig_pack(ds_interp_kernel_info(launch.kernel), args, params);
+        memset(&r->cost, 0, sizeof(r->cost));
+        for (uint32_t i = 0; i < n; i++)
+                order[i] = i;
+        for (uint32_t i = n; r->seed && i > 1; i--) {
+                uint32_t k = rig_random(&state) % i, t = order[k];
+
+                order[k] = order[i - 1];
+                order[i - 1] = t;
+        }
+        for (uint32_t i = 0; i < n && !result.fault; i++) {
+                uint32_t b = order[i];
+                int e = ds_interp_run_block(r->work, &launch, b % grid.x, b / grid.x % grid.y, b / grid.x / grid.y, &result);
+
+                cr_assert(e == 0, "run_block: %d", e);
+                rig_add_cost(&r->cost, &result.cost);
+        }
+        free(order);
+        return result;
+}
+
+/* A launch that must succeed */
+static inline void rig_run(struct rig *r, const char *kernel, rig_dim grid, rig_dim block, uint32_t dynamic_shared,
+        const void **args)
+{
+        struct ds_interp_result result = rig_launch(r, kernel, grid, block, dynamic_shared, args);
+
+        cr_assert(result.fault == DS_INTERP_OK, "%s faults (%d) at line %u: %s", kernel, result.fault, result.line,
+                result.message);
+}
+
+/* Runs body(struct rig *) with the file for every target and order. */
+static inline void rig_for_all(const char *name, void (*body)(struct rig *))
+{
+        static const char *const archs[] = { "sm_75", "sm_90" };
+
+        for (int k = 0; k < 4; k++) {
+                struct rig r;
+
+                rig_file(&r, archs[k & 1], name);
+                r.seed = k & 2 ? 12345 : 0;
+                body(&r);
+                rig_close(&r);
+        }
+}
+
+/* Test numbers: floats in [-scale, scale) */
+static inline float *rig_floats(struct rig *r, size_t n, float scale, uint32_t seed)
+{
+        float *p = rig_alloc(r, n * sizeof(*p));
+
+        for (size_t i = 0; i < n; i++)
+                p[i] = ((float)(rig_random(&seed) >> 8) / 8388608.0f - 1.0f) * scale;
+        return p;
+}
+
+static inline uint32_t *rig_words(struct rig *r, size_t n, uint32_t seed)
+{
+        uint32_t *p = rig_alloc(r, n * sizeof(*p));
+
+        for (size_t i = 0; i < n; i++)
+                p[i] = rig_random(&seed);
+        return p;
+}

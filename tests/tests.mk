@@ -80,6 +80,15 @@ $(BUILD)/tests/examples/%: tests/examples/%.c $(BUILD)/libdetshare-client.so cli
 .PHONY: e2e
 e2e: $(example_bin) $(e2e_bin) $(BUILD)/e2e/death.ptx
 
+# --- driver-API programs: linked as users link them, against the toolkit's stub library where it has one ----------------------
+program_bin := $(patsubst tests/programs/%.c,$(BUILD)/tests/programs/%,$(wildcard tests/programs/*.c))
+CUDA_STUB := $(firstword $(wildcard $(CUDA_ROOT)/lib64/stubs/libcuda.so) $(BUILD)/cuda/libcuda.so.1)
+$(BUILD)/tests/programs/%: $(BUILD)/obj/tests/programs/%.o | $(LIBRARIES)
+	@mkdir -p $(@D)
+	$(CC) $(LDFLAGS) -o $@ $^ $(CUDA_STUB) -Wl,-rpath-link,$(BUILD) -lm
+.PHONY: programs
+programs: $(program_bin) kernels
+
 # --- the demo -------------------------------------------------------------------------------------------------------------
 DEMO_BIN := $(BUILD)/demo/ls_service $(BUILD)/demo/be_job $(BUILD)/demo/demo
 $(BUILD)/demo/kernels.ptx: tests/demo/kernels.cu

@@ -1,0 +1,94 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+#
+# Unmodified driver-API programs under DetShare: a daemon with a simulated H200, each program over the submission ring and over
+# the socket alone, then what only several processes or the environment show. Ends with `N passed, N failed`.
+#
+# usage: tests/e2e/programs.sh BUILD [program ...]
+set -u
+cd "$(dirname "$0")/../.."
+build=$(realpath "$1")
+shift
+tmp=$(mktemp -d /tmp/detshare-programs.XXXXXX)
+passed=0
+failed=0
+daemon=
+
+# shellcheck disable=SC2317
+finish() {
+        [ -n "$daemon" ] && kill -KILL "$daemon" 2>/dev/null
+        rm -rf "$tmp"
+}
+trap finish EXIT
+
+result() {
+        # result NAME STATUS(0 = good) [log]
+        if [ "$2" = 0 ]; then
+                passed=$((passed + 1))
+                echo "ok   $1"
+        else
+                failed=$((failed + 1))
+                echo "FAIL $1"
+                [ -n "${3:-}" ] && sed 's/^/     /' "$3" | head -n 20
+        fi
+}
+
+run() {
+        # run ARCH PROGRAM: under the drop-in library, its output in $tmp/out
+        LD_LIBRARY_PATH=$build/cuda DETSHARE_SOCKET=$tmp/sock KERNELS_DIR=$build/ptx/$1 \
+                timeout 120 "$build/tests/programs/$2" >"$tmp/out" 2>&1
+}
+
+"$build/detshared" --device sim:h200 --socket "$tmp/sock" >"$tmp/daemon.log" 2>&1 &
+daemon=$!
+for _ in $(seq 100); do
+        [ -S "$tmp/sock" ] && break
+        sleep 0.1
+done
+
+programs=${*:-$(cd tests/programs && ls ./*.c | sed 's|^\./||; s|\.c$||')}
+for transport in ring rpc; do
+        arch=sm_90
+        [ $transport = rpc ] && arch=sm_75
+        for program in $programs; do
+                DETSHARE_TRANSPORT=$transport run $arch "$program"
+                result "$program over $transport" $? "$tmp/out"
+        done
+done
+
+if [ $# = 0 ]; then
+        CUDA_LAUNCH_BLOCKING=1 run sm_90 saxpy
+        result "saxpy with CUDA_LAUNCH_BLOCKING" $? "$tmp/out"
+        CUDA_MODULE_LOADING=EAGER run sm_90 libraries
+        result "libraries with CUDA_MODULE_LOADING=EAGER" $? "$tmp/out"
+        CUDA_VISIBLE_DEVICES='' run sm_90 saxpy
+        grep -q 'cuInit(0) = 100' "$tmp/out"
+        result "no visible device is no device" $? "$tmp/out"
+        CUDA_VISIBLE_DEVICES=0 run sm_90 saxpy
+        result "saxpy with the one device visible" $? "$tmp/out"
+
+        # one latency-sensitive and one best-effort program at once
+        (DETSHARE_CLASS=be run sm_90 memory_all_copies; cp "$tmp/out" "$tmp/be"; exit "$(grep -c '^PASS' "$tmp/be")") &
+        other=$!
+        ls_status=0
+        for _ in 1 2 3 4 5; do
+                LD_LIBRARY_PATH=$build/cuda DETSHARE_SOCKET=$tmp/sock KERNELS_DIR=$build/ptx/sm_90 DETSHARE_CLASS=ls \
+                        timeout 120 "$build/tests/programs/gemm" >"$tmp/ls" 2>&1 || ls_status=1
+        done
+        wait "$other"
+        [ $? = 1 ] && [ $ls_status = 0 ]
+        result "an LS and a BE program at once" $? "$tmp/ls"
+fi
+
+kill -TERM "$daemon"
+wait "$daemon"
+result "the daemon ends with 0" $? "$tmp/daemon.log"
+daemon=
+
+if [ $# = 0 ]; then
+        run sm_90 saxpy
+        grep -q 'cuInit(0) = 100' "$tmp/out" && [ "$(grep -c '^detshare' "$tmp/out")" = 1 ]
+        result "without a daemon: no device, and one line that says why" $? "$tmp/out"
+fi
+echo "$passed passed, $failed failed"
+[ "$failed" = 0 ]

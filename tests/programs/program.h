@@ -1,0 +1,124 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What the driver-API programs share: checks that count, and loading compiled kernels
+ *
+ * A program prints each check that does not hold and ends with PASS or FAIL and its name. The programs use nothing but
+ * the public CUDA Driver API: they run unchanged on a GPU with NVIDIA's driver, which is how their expectations were
+ * confirmed. Compiled kernels (PTX) are found in the directory argv[1], or KERNELS_DIR.
+ */
+#pragma once
+
+#include <cuda.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static int program_failures, program_checks;
+static const char *program_kernels;
+
+#define CHECK(condition)                                                                      \
+        do {                                                                                  \
+                program_checks++;                                                             \
+                if (!(condition)) {                                                           \
+                        program_failures++;                                                   \
+                        printf("%s:%d: does not hold: %s\n", __FILE__, __LINE__, #condition); \
+                }                                                                             \
+        } while (0)
+
+#define EXPECT(code, call)                                                                                          \
+        do {                                                                                                        \
+                CUresult program_r = (call);                                                                        \
+                program_checks++;                                                                                   \
+                if (program_r != (code)) {                                                                          \
+                        program_failures++;                                                                         \
+                        printf("%s:%d: %s = %d, not %d\n", __FILE__, __LINE__, #call, (int)program_r, (int)(code)); \
+                }                                                                                                   \
+        } while (0)
+
+#define OK(call) EXPECT(CUDA_SUCCESS, call)
+
+/* For what the rest of the program stands on. */
+#define MUST(call)                                                                                   \
+        do {                                                                                         \
+                CUresult program_r = (call);                                                         \
+                program_checks++;                                                                    \
+                if (program_r != CUDA_SUCCESS) {                                                     \
+                        printf("%s:%d: %s = %d\nFAIL\n", __FILE__, __LINE__, #call, (int)program_r); \
+                        exit(1);                                                                     \
+                }                                                                                    \
+        } while (0)
+
+#define SAME(a, b, bytes) CHECK(memcmp((a), (b), (bytes)) == 0)
+
+static inline void program_begin(int argc, char **argv)
+{
+        program_kernels = argc > 1 ? argv[1] : getenv("KERNELS_DIR");
+        if (!program_kernels)
+                program_kernels = ".";
+        setvbuf(stdout, NULL, _IOLBF, 0);
+}
+
+static inline int program_end(const char *name)
+{
+        printf("%s %s (%d checks)\n", program_failures ? "FAIL" : "PASS", name, program_checks);
+        return program_failures != 0;
+}
+
+/* The text of a compiled kernel file, malloc'ed; ends the program when it is not there. */
+static inline char *program_ptx(const char *name)
+{
+        char path[4096];
+        char *text;
+        FILE *f;
+        long size;
+
+        snprintf(path, sizeof(path), "%s/%s.ptx", program_kernels, name);
+        f = fopen(path, "rb");
+        if (!f || fseek(f, 0, SEEK_END) != 0 || (size = ftell(f)) < 0) {
+                printf("cannot read %s\nFAIL\n", path);
+                exit(1);
+        }
+        rewind(f);
+        text = calloc(1, (size_t)size + 1);
+        if (!text || fread(text, 1, (size_t)size, f) != (size_t)size)
+                exit(1);
+        fclose(f);
+        return text;
+}
+
+static inline CUmodule program_module(const char *name)
+{
+        char *text = program_ptx(name);
+        CUmodule module;
+
+        MUST(cuModuleLoadData(&module, text));
+        free(text);
+        return module;
+}
+
+static inline CUfunction program_function(CUmodule module, const char *name)
+{
+        CUfunction function;
+
+        MUST(cuModuleGetFunction(&function, module, name));
+        return function;
+}
+
+static inline CUcontext program_context(void)
+{
+        CUdevice device;
+        CUcontext context;
+
+        MUST(cuInit(0));
+        MUST(cuDeviceGet(&device, 0));
+        MUST(cuCtxCreate(&context, NULL, 0, device));
+        return context;
+}
+
+/* A small generator, so that every program has the same numbers everywhere. */
+static inline uint32_t program_random(uint32_t *state)
+{
+        *state = *state * 1664525u + 1013904223u;
+        return *state >> 8;
+}

@@ -1,0 +1,218 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Streams and events: order within and between streams, the legacy stream's joins, queries, times, priorities. */
+#include "program.h"
+
+#define STEPS 300000u
+
+static CUfunction busy, add;
+static CUdeviceptr scratch;
+
+static void keep_busy(CUstream stream, unsigned int steps)
+{
+        unsigned int seed = 7;
+        void *params[] = {&scratch, &steps, &seed};
+
+        OK(cuLaunchKernel(busy, 1, 1, 1, 1, 1, 1, 0, stream, params, NULL));
+}
+
+static void add_to(CUdeviceptr p, int n, int v, CUstream stream)
+{
+        void *params[] = {&p, &n, &v};
+
+        OK(cuLaunchKernel(add, 1, 1, 1, (unsigned int)n, 1, 1, 0, stream, params, NULL));
+}
+
+static int first_value(CUdeviceptr p)
+{
+        int value = -1;
+
+        OK(cuMemcpyDtoH(&value, p, sizeof(value)));
+        return value;
+}
+
+static void check_order(void)
+{
+        CUstream a, b;
+        CUevent event;
+        CUdeviceptr p;
+
+        OK(cuStreamCreate(&a, CU_STREAM_NON_BLOCKING));
+        OK(cuStreamCreate(&b, CU_STREAM_NON_BLOCKING));
+        OK(cuEventCreate(&event, CU_EVENT_DISABLE_TIMING));
+        MUST(cuMemAlloc(&p, 64));
+        OK(cuMemsetD32Async(p, 1, 16, a));
+        keep_busy(a, STEPS);
+        add_to(p, 16, 10, a);
+        OK(cuEventRecord(event, a));
+        OK(cuStreamWaitEvent(b, event, 0));
+        OK(cuMemcpyDtoDAsync(p + 4, p, 4, b));
+        add_to(p, 1, 100, b);
+        OK(cuStreamSynchronize(b));
+        EXPECT(CUDA_SUCCESS, cuEventQuery(event));
+        EXPECT(CUDA_SUCCESS, cuStreamQuery(a));
+        CHECK(first_value(p) == 111);
+        CHECK(first_value(p + 4) == 11);
+        OK(cuMemFree(p));
+        OK(cuEventDestroy(event));
+        OK(cuStreamDestroy(a));
+        OK(cuStreamDestroy(b));
+}
+
+static void check_legacy(void)
+{
+        CUstream blocking, free_running;
+        CUdeviceptr p;
+
+        OK(cuStreamCreate(&blocking, CU_STREAM_DEFAULT));
+        OK(cuStreamCreate(&free_running, CU_STREAM_NON_BLOCKING));
+        MUST(cuMemAlloc(&p, 64));
+        OK(cuMemsetD32(p, 0, 16));
+        keep_busy(blocking, STEPS);
+        EXPECT(CUDA_ERROR_NOT_READY, cuStreamQuery(blocking));
+        EXPECT(CUDA_ERROR_NOT_READY, cuStreamQuery(NULL));
+        EXPECT(CUDA_SUCCESS, cuStreamQuery(free_running));
+        EXPECT(CUDA_SUCCESS, cuStreamQuery(CU_STREAM_PER_THREAD));
+        add_to(p, 16, 5, blocking);
+        add_to(p, 16, 7, NULL); /* after everything of the blocking stream */
+        add_to(p, 16, 9, blocking);
+        OK(cuStreamSynchronize(NULL));
+        EXPECT(CUDA_SUCCESS, cuStreamQuery(CU_STREAM_LEGACY));
+        CHECK(first_value(p) == 21);
+        OK(cuMemFree(p));
+        OK(cuStreamDestroy(blocking));
+        OK(cuStreamDestroy(free_running));
+}
+
+static void check_attributes(void)
+{
+        CUstream stream;
+        CUcontext context, current;
+        CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_ACTIVE;
+        unsigned int flags = 9;
+        unsigned long long id[4];
+        int priority = 9, least, greatest;
+        CUdevice device = -1;
+
+        OK(cuCtxGetStreamPriorityRange(&least, &greatest));
+        CHECK(least == 0 && greatest < 0);
+        OK(cuStreamCreateWithPriority(&stream, CU_STREAM_NON_BLOCKING, -100));
+        OK(cuStreamGetPriority(stream, &priority));
+        CHECK(priority == greatest);
+        OK(cuStreamGetFlags(stream, &flags));
+        CHECK(flags == CU_STREAM_NON_BLOCKING);
+        OK(cuStreamGetCtx(stream, &context));
+        OK(cuCtxGetCurrent(&current));
+        CHECK(context == current);
+        OK(cuStreamGetDevice(stream, &device));
+        CHECK(device == 0);
+        OK(cuStreamIsCapturing(stream, &status));
+        CHECK(status == CU_STREAM_CAPTURE_STATUS_NONE);
+        OK(cuStreamGetId(stream, &id[0]));
+        OK(cuStreamGetId(NULL, &id[1]));
+        OK(cuStreamGetId(CU_STREAM_LEGACY, &id[2]));
+        OK(cuStreamGetId(CU_STREAM_PER_THREAD, &id[3]));
+        CHECK(id[0] != id[1] && id[1] == id[2] && id[3] != id[1]);
+        OK(cuStreamGetFlags(CU_STREAM_LEGACY, &flags));
+        CHECK(flags == 0);
+        OK(cuStreamDestroy(stream));
+        EXPECT(CUDA_ERROR_INVALID_HANDLE, cuStreamDestroy(NULL));
+        EXPECT(CUDA_ERROR_INVALID_HANDLE, cuStreamDestroy(CU_STREAM_LEGACY));
+        EXPECT(CUDA_ERROR_INVALID_HANDLE, cuStreamDestroy(CU_STREAM_PER_THREAD));
+        EXPECT(CUDA_ERROR_INVALID_VALUE, cuStreamCreate(&stream, 2));
+        EXPECT(CUDA_ERROR_INVALID_VALUE, cuStreamCreate(NULL, 0));
+}
+
+static void check_times(void)
+{
+        CUevent start, end, never, untimed;
+        CUstream stream;
+        float forward = -1, backward = 1, none = 1;
+
+        OK(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
+        OK(cuEventCreate(&start, CU_EVENT_DEFAULT));
+        OK(cuEventCreate(&end, CU_EVENT_BLOCKING_SYNC));
+        OK(cuEventCreate(&never, CU_EVENT_DEFAULT));
+        OK(cuEventCreate(&untimed, CU_EVENT_DISABLE_TIMING));
+        EXPECT(CUDA_SUCCESS, cuEventQuery(never));
+        OK(cuEventSynchronize(never));
+        OK(cuStreamWaitEvent(stream, never, 0));
+        EXPECT(CUDA_ERROR_INVALID_HANDLE, cuEventElapsedTime(&forward, start, end));
+        OK(cuEventRecord(start, stream));
+        keep_busy(stream, 10 * STEPS);
+        OK(cuEventRecordWithFlags(end, stream, 0));
+        OK(cuEventRecord(untimed, stream));
+        EXPECT(CUDA_ERROR_NOT_READY, cuEventQuery(end));
+        EXPECT(CUDA_ERROR_NOT_READY, cuEventElapsedTime(&forward, start, end));
+        EXPECT(CUDA_ERROR_INVALID_HANDLE, cuEventElapsedTime(&forward, start, never));
+        EXPECT(CUDA_ERROR_INVALID_HANDLE, cuEventElapsedTime(&forward, start, untimed));
+        OK(cuEventSynchronize(end));
+        OK(cuEventElapsedTime(&forward, start, end));
+        OK(cuEventElapsedTime(&backward, end, start));
+        OK(cuEventElapsedTime(&none, start, start));
+        CHECK(forward > 0.05f && forward < 60000.0f);
+        CHECK(backward == -forward);
+        CHECK(none == 0.0f);
+        EXPECT(CUDA_ERROR_INVALID_VALUE, cuEventCreate(NULL, 0));
+        EXPECT(CUDA_ERROR_INVALID_VALUE, cuEventCreate(&start, 8));
+        EXPECT(CUDA_ERROR_INVALID_HANDLE, cuEventRecord(NULL, stream));
+        EXPECT(CUDA_ERROR_INVALID_VALUE, cuEventRecordWithFlags(end, stream, 2));
+        EXPECT(CUDA_ERROR_ILLEGAL_STATE, cuEventRecordWithFlags(end, stream, CU_EVENT_RECORD_EXTERNAL));
+        EXPECT(CUDA_ERROR_INVALID_VALUE, cuStreamWaitEvent(stream, end, 2));
+        EXPECT(CUDA_ERROR_INVALID_HANDLE, cuStreamWaitEvent(stream, NULL, 0));
+        EXPECT(CUDA_ERROR_INVALID_HANDLE, cuEventDestroy(NULL));
+        OK(cuEventDestroy(start));
+        OK(cuEventDestroy(end));
+        OK(cuEventDestroy(never));
+        OK(cuEventDestroy(untimed));
+        OK(cuStreamDestroy(stream));
+}
+
+/* A stream may be destroyed while it works: its work goes on, and an event in it still ends. */
+static void check_early_destroy(void)
+{
+        CUstream stream;
+        CUevent event;
+        CUdeviceptr p;
+
+        MUST(cuMemAlloc(&p, 64));
+        OK(cuMemsetD32(p, 3, 16));
+        OK(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
+        OK(cuEventCreate(&event, CU_EVENT_DISABLE_TIMING));
+        keep_busy(stream, 10 * STEPS);
+        add_to(p, 16, 4, stream);
+        OK(cuEventRecord(event, stream));
+        OK(cuStreamDestroy(stream));
+        EXPECT(CUDA_ERROR_NOT_READY, cuEventQuery(event));
+        OK(cuEventSynchronize(event));
+        CHECK(first_value(p) == 7);
+        OK(cuEventDestroy(event));
+        OK(cuMemFree(p));
+}
+
+int main(int argc, char **argv)
+{
+        CUcontext context;
+        CUmodule module;
+
+        program_begin(argc, argv);
+        context = program_context();
+        module = program_module("prog_basic");
+        busy = program_function(module, "prog_busy");
+        add = program_function(module, "prog_add");
+        MUST(cuMemAlloc(&scratch, 4096));
+        for (int i = 0; i < 3; i++)
+                check_order();
+        check_legacy();
+        check_attributes();
+        check_times();
+        check_early_destroy();
+        for (int i = 0; i < 700; i++) { /* more than a session can have at once */
+                CUstream stream;
+
+                OK(cuStreamCreate(&stream, i & 1));
+                OK(cuStreamDestroy(stream));
+        }
+        OK(cuCtxSynchronize());
+        OK(cuCtxDestroy(context));
+        return program_end("streams_events");
+}

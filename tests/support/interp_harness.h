@@ -40,10 +40,10 @@ typedef struct {
         uint32_t x, y, z;
 } rig_dim;
 
-#define RIG_DIM1(a) ((rig_dim){ (uint32_t)(a), 1, 1 })
-#define RIG_DIM2(a, b) ((rig_dim){ (uint32_t)(a), (uint32_t)(b), 1 })
-#define RIG_DIM3(a, b, c) ((rig_dim){ (uint32_t)(a), (uint32_t)(b), (uint32_t)(c) })
-#define RIG_ARGS(...) ((const void *[]){ __VA_ARGS__, NULL })
+#define RIG_DIM1(a) ((rig_dim){(uint32_t)(a), 1, 1})
+#define RIG_DIM2(a, b) ((rig_dim){(uint32_t)(a), (uint32_t)(b), 1})
+#define RIG_DIM3(a, b, c) ((rig_dim){(uint32_t)(a), (uint32_t)(b), (uint32_t)(c)})
+#define RIG_ARGS(...) ((const void *[]){__VA_ARGS__, NULL})
 #define RIG_NEAR(a, b, tolerance) (fabs((double)(a) - (double)(b)) <= (tolerance) * (1.0 + fabs((double)(b))))
 
 static inline void rig_open(struct rig *r, const char *name, const char *text, size_t length)
@@ -122,7 +122,7 @@ static inline void *rig_alloc(struct rig *r, size_t bytes)
 
         cr_assert(r->n_ranges < RIG_RANGES && r->used + bytes + 512 < RIG_MEMORY, "rig is full");
         memset(p, 0, bytes);
-        r->range[r->n_ranges++] = (struct ds_interp_range){ .va = (uintptr_t)p, .size = bytes };
+        r->range[r->n_ranges++] = (struct ds_interp_range){.va = (uintptr_t)p, .size = bytes};
         r->used += (bytes + 511) & ~(size_t)255;
         return p;
 }
@@ -161,15 +161,15 @@ static inline void rig_pack(const struct ds_interp_kernel_info *info, const void
 }
 
 /* Runs all blocks until one faults; returns the last block's result. */
-static inline struct ds_interp_result rig_launch(struct rig *r, const char *kernel, rig_dim grid, rig_dim block,
-        uint32_t dynamic_shared, const void **args)
+static inline struct ds_interp_result rig_launch(
+        struct rig *r, const char *kernel, rig_dim grid, rig_dim block, uint32_t dynamic_shared, const void **args)
 {
         static uint8_t params[65536];
-        struct ds_interp_result result = { .fault = DS_INTERP_OK };
+        struct ds_interp_result result = {.fault = DS_INTERP_OK};
         struct ds_interp_launch launch = {
                 .kernel = ds_interp_find_kernel(r->interp, kernel),
-                .grid = { grid.x, grid.y, grid.z },
-                .block = { block.x, block.y, block.z },
+                .grid = {grid.x, grid.y, grid.z},
+                .block = {block.x, block.y, block.z},
                 .dynamic_shared = dynamic_shared,
                 .params = params,
                 .ranges = r->range,
@@ -196,7 +196,8 @@ static inline struct ds_interp_result rig_launch(struct rig *r, const char *kern
         }
         for (uint32_t i = 0; i < n && !result.fault; i++) {
                 uint32_t b = order[i];
-                int e = ds_interp_run_block(r->work, &launch, b % grid.x, b / grid.x % grid.y, b / grid.x / grid.y, &result);
+                int e = ds_interp_run_block(
+                        r->work, &launch, b % grid.x, b / grid.x % grid.y, b / grid.x / grid.y, &result);
 
                 cr_assert(e == 0, "run_block: %d", e);
                 rig_add_cost(&r->cost, &result.cost);
@@ -206,8 +207,8 @@ static inline struct ds_interp_result rig_launch(struct rig *r, const char *kern
 }
 
 /* A launch that must succeed */
-static inline void rig_run(struct rig *r, const char *kernel, rig_dim grid, rig_dim block, uint32_t dynamic_shared,
-        const void **args)
+static inline void rig_run(
+        struct rig *r, const char *kernel, rig_dim grid, rig_dim block, uint32_t dynamic_shared, const void **args)
 {
         struct ds_interp_result result = rig_launch(r, kernel, grid, block, dynamic_shared, args);
 
@@ -218,7 +219,7 @@ static inline void rig_run(struct rig *r, const char *kernel, rig_dim grid, rig_
 /* Runs body(struct rig *) with the file for every target and order. */
 static inline void rig_for_all(const char *name, void (*body)(struct rig *))
 {
-        static const char *const archs[] = { "sm_75", "sm_90" };
+        static const char *const archs[] = {"sm_75", "sm_90"};
 
         for (int k = 0; k < 4; k++) {
                 struct rig r;

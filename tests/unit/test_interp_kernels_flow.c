@@ -201,7 +201,7 @@ static void calls_body(struct rig *r)
         int n = 100, in_host[100], *in, *simple = rig_alloc(r, 400), *div = rig_alloc(r, 400), *loc = rig_alloc(r, 400);
         int *ind = rig_alloc(r, 400);
         double *st = rig_alloc(r, 800);
-        uint32_t *fib = rig_alloc(r, 400), f[12] = { 0, 1 };
+        uint32_t *fib = rig_alloc(r, 400), f[12] = {0, 1};
 
         for (int i = 0; i < n; i++)
                 in_host[i] = i * 5 + 3;
@@ -240,8 +240,8 @@ Test(interp_flow, calls)
 /* --- address spaces --- */
 static void spaces_body(struct rig *r)
 {
-        static const int table[16] = { 3, 1, 4, 1, 5, 9, 2, 6, 5, 3, 5, 8, 9, 7, 9, 3 };
-        const float coefficients[4] = { 0.5f, -1, 2, 3.25f };
+        static const int table[16] = {3, 1, 4, 1, 5, 9, 2, 6, 5, 3, 5, 8, 9, 7, 9, 3};
+        const float coefficients[4] = {0.5f, -1, 2, 3.25f};
         int n = 100, *index = (int *)rig_words(r, 100, 3), *out = rig_alloc(r, 257 * 4), *loc = rig_alloc(r, 400);
         float *f = rig_alloc(r, 400);
         uint64_t va = 0, size = 0;
@@ -260,7 +260,7 @@ static void spaces_body(struct rig *r)
         cr_assert(ds_interp_find_global(r->interp, "no such", &va, &size) == -ENOENT);
         rig_run(r, "memory_local", RIG_DIM1(2), RIG_DIM1(64), 0, RIG_ARGS(&index, &loc, &n));
         for (int i = 0; i < n; i++) {
-                int bins[32] = { 0 }, best = 0;
+                int bins[32] = {0}, best = 0;
 
                 for (int k = 0; k < 64; k++)
                         bins[((uint32_t)index[i] * (uint32_t)(k + 1)) & 31] += k;
@@ -312,8 +312,10 @@ static void generic_body(struct rig *r)
         memcpy(before, global, sizeof(before));
         rig_run(r, "memory_generic", RIG_DIM1(1), RIG_DIM1(32), 0, RIG_ARGS(&global, &out));
         for (int t = 0; t < 32; t++) {
-                int local[4] = { t, 2, 3, 4 };
-                int want = t % 3 == 0 ? 100 + ((t + 1) & 31) + 1000 + 1 : t % 3 == 1 ? before[t] + 1000 + 2 : local[t & 3] + 1000 + 4;
+                int local[4] = {t, 2, 3, 4};
+                int want = t % 3 == 0   ? 100 + ((t + 1) & 31) + 1000 + 1
+                           : t % 3 == 1 ? before[t] + 1000 + 2
+                                        : local[t & 3] + 1000 + 4;
 
                 cr_assert(out[t] == want, "thread %d: %d %d", t, out[t], want);
         }
@@ -350,14 +352,15 @@ static void params_body(struct rig *r)
         float f = 1.5f, *data = rig_alloc(r, 128), *cross = rig_alloc(r, 12), *align = rig_alloc(r, 28);
         double g = 2.25, *small_out = rig_alloc(r, 24);
         bool h = true;
-        struct small s = { 'x', 2.5, -7 };
-        struct shape sh = { .data = data, .rank = 6 };
-        float v[3] = { 1, 2, 3 }, w[3] = { -4, 5, 0.5f }, four[4] = { 1, 2, 3, 4 };
-        int two[2] = { 8, 9 };
+        struct small s = {'x', 2.5, -7};
+        struct shape sh = {.data = data, .rank = 6};
+        float v[3] = {1, 2, 3}, w[3] = {-4, 5, 0.5f}, four[4] = {1, 2, 3, 4};
+        int two[2] = {8, 9};
         char ch = 'c';
 
         rig_run(r, "params_mixed", RIG_DIM1(1), RIG_DIM1(1), 0, RIG_ARGS(&a, &b, &c, &d, &e, &f, &g, &h, &out));
-        cr_assert(out[0] == a && out[1] == b && out[2] == c && out[3] == d && out[4] == e && out[5] == 3 && out[6] == 9 && out[7]);
+        cr_assert(out[0] == a && out[1] == b && out[2] == c && out[3] == d && out[4] == e && out[5] == 3 &&
+                  out[6] == 9 && out[7]);
         rig_run(r, "params_small", RIG_DIM1(1), RIG_DIM1(1), 0, RIG_ARGS(&s, &small_out));
         cr_assert(small_out[0] == 'x' && small_out[1] == 2.5 && small_out[2] == -7);
         for (int i = 0; i < 8; i++) {
@@ -366,8 +369,8 @@ static void params_body(struct rig *r)
                 want += i < 6 ? sh.dims[i] * sh.strides[i] : 0;
         }
         rig_run(r, "params_shape", RIG_DIM1(1), RIG_DIM1(32), 0, RIG_ARGS(&sh, &index, &out));
-        cr_assert(out[0] == 16 && out[1] == 4993 && out[2] == 6 && out[3] == want, "%lld %lld %lld %lld", out[0], out[1],
-                out[2], out[3]);
+        cr_assert(out[0] == 16 && out[1] == 4993 && out[2] == 6 && out[3] == want, "%lld %lld %lld %lld", out[0],
+                out[1], out[2], out[3]);
         cr_assert(data[31] == 46.5f);
         rig_run(r, "params_vec3", RIG_DIM1(1), RIG_DIM1(1), 0, RIG_ARGS(v, w, &cross));
         cr_assert(cross[0] == 2 * 0.5f - 3 * 5 && cross[1] == 3 * -4 - 0.5f && cross[2] == 5 + 8);
@@ -393,8 +396,10 @@ static void faults_body(struct rig *r)
         struct ds_interp_result f = fault(r, 0, data, 256);
         _Atomic uint32_t abort = 0;
 
-        cr_assert(f.fault == DS_INTERP_FAULT_ADDRESS && f.address == (uintptr_t)(data + 64) && f.line > 0, "%d", f.fault);
-        cr_assert(f.thread[0] == 0 && strstr(f.message, "memory_fault") && strstr(f.message, "4 bytes"), "%s", f.message);
+        cr_assert(
+                f.fault == DS_INTERP_FAULT_ADDRESS && f.address == (uintptr_t)(data + 64) && f.line > 0, "%d", f.fault);
+        cr_assert(
+                f.thread[0] == 0 && strstr(f.message, "memory_fault") && strstr(f.message, "4 bytes"), "%s", f.message);
         f = fault(r, 0, data, 192);
         cr_assert(f.fault == DS_INTERP_FAULT_ADDRESS && f.thread[0] == 16 && f.address == (uintptr_t)(data + 64));
         f = fault(r, 1, data, 0);
@@ -410,7 +415,8 @@ static void faults_body(struct rig *r)
         r->max_instructions = 100000;
         f = fault(r, 5, data, 0);
         cr_assert(f.fault == DS_INTERP_FAULT_BUDGET);
-        cr_assert(f.cost.instructions >= 100000 && f.cost.instructions < 200000, "%llu", (unsigned long long)f.cost.instructions);
+        cr_assert(f.cost.instructions >= 100000 && f.cost.instructions < 200000, "%llu",
+                (unsigned long long)f.cost.instructions);
         r->max_instructions = 0;
         abort = 1;
         r->abort = &abort;

@@ -99,7 +99,7 @@ static void gemv_body(struct rig *r)
 
         rig_run(r, "gemv", RIG_DIM1(4), RIG_DIM1(128), 0, RIG_ARGS(&m, &n, &a, &x, &y));
         for (int row = 0; row < m; row++) {
-                float lane[32] = { 0 };
+                float lane[32] = {0};
 
                 for (int i = 0; i < n; i++)
                         lane[i % 32] = fmaf(a[row * n + i], x[i], lane[i % 32]);
@@ -203,7 +203,7 @@ static void conv_body(struct rig *r)
 
 static void conv1d_body(struct rig *r)
 {
-        static const float taps[9] = { 0.01f, 0.05f, 0.1f, 0.2f, 0.28f, 0.2f, 0.1f, 0.05f, 0.01f };
+        static const float taps[9] = {0.01f, 0.05f, 0.1f, 0.2f, 0.28f, 0.2f, 0.1f, 0.05f, 0.01f};
         int n = 700, h = 10, w = 12;
         float *in = rig_floats(r, 700, 1, 4), *out = rig_alloc(r, 2800), *pool = rig_alloc(r, 3 * 5 * 6 * 4);
 
@@ -271,7 +271,8 @@ static void layernorm_body(struct rig *r)
                         square += (double)in[row * n + i] * in[row * n + i] / n;
                 }
                 for (int i = 0; i < n; i++) {
-                        cr_assert(RIG_NEAR(out[row * n + i], (in[row * n + i] - mean) / sqrt(var + eps) * g[i] + b[i], 1e-5));
+                        cr_assert(RIG_NEAR(
+                                out[row * n + i], (in[row * n + i] - mean) / sqrt(var + eps) * g[i] + b[i], 1e-5));
                         cr_assert(RIG_NEAR(rms[row * n + i], in[row * n + i] / sqrt(square + eps) * g[i], 1e-5));
                 }
         }

@@ -28,7 +28,7 @@ static void reduce_body(struct rig *r)
                 cr_assert(out[b] == tree(s, 128), "block %d", b);
         }
         for (int b = 0; b < 2; b++) {
-                float lane[32], part[32] = { 0 };
+                float lane[32], part[32] = {0};
 
                 for (int warp = 0; warp < 3; warp++) {
                         for (int t = 0; t < 32; t++) {
@@ -60,7 +60,7 @@ static void minmax_body(struct rig *r)
         cr_assert(mm[0] == want_min && mm[1] == want_max);
         rig_run(r, "reduce_redux", RIG_DIM1(10), RIG_DIM1(32), 0, RIG_ARGS(&words, &red));
         for (int b = 0; b < 10; b++) {
-                uint32_t want[6] = { 0, UINT32_MAX, 0, 0, UINT32_MAX, 0 };
+                uint32_t want[6] = {0, UINT32_MAX, 0, 0, UINT32_MAX, 0};
 
                 for (int i = 0; i < 32; i++) {
                         uint32_t v = words[b * 32 + i];
@@ -79,7 +79,7 @@ static void minmax_body(struct rig *r)
 static void dot_body(struct rig *r)
 {
         int n = 500;
-        double *x = rig_alloc(r, 4000), *y = rig_alloc(r, 4000), *out = rig_alloc(r, 8), s[128] = { 0 };
+        double *x = rig_alloc(r, 4000), *y = rig_alloc(r, 4000), *out = rig_alloc(r, 8), s[128] = {0};
 
         for (int i = 0; i < n; i++) {
                 x[i] = sin(i);
@@ -105,7 +105,7 @@ static void histogram_body(struct rig *r)
 {
         int n = 5000;
         uint8_t *in = (uint8_t *)rig_words(r, 1250, 11);
-        uint32_t *a = rig_alloc(r, 1024), *b = rig_alloc(r, 1024), want[256] = { 0 };
+        uint32_t *a = rig_alloc(r, 1024), *b = rig_alloc(r, 1024), want[256] = {0};
 
         for (int i = 0; i < n; i++)
                 want[in[i]]++;
@@ -149,7 +149,7 @@ Test(interp_warp, histogram_and_scan)
 static void atomics32_body(struct rig *r)
 {
         uint32_t *cells = rig_alloc(r, 13 * 4), *in = rig_words(r, 192, 5);
-        uint32_t want[13] = { 0, 0, UINT32_MAX, 0, UINT32_MAX, 0, 0, 0, 0, INT32_MAX, (uint32_t)INT32_MIN, 0, 0 };
+        uint32_t want[13] = {0, 0, UINT32_MAX, 0, UINT32_MAX, 0, 0, 0, 0, INT32_MAX, (uint32_t)INT32_MIN, 0, 0};
 
         memcpy(cells, want, sizeof(want));
         rig_run(r, "atomics_u32", RIG_DIM1(3), RIG_DIM1(64), 0, RIG_ARGS(&cells, &in));
@@ -176,7 +176,7 @@ static void atomics32_body(struct rig *r)
 static void atomics64_body(struct rig *r)
 {
         uint64_t *cells = rig_alloc(r, 64), *in = (uint64_t *)rig_words(r, 256, 6);
-        uint64_t want[8] = { 0, UINT64_MAX, 0, UINT64_MAX, 0, 0, INT64_MAX, (uint64_t)INT64_MIN };
+        uint64_t want[8] = {0, UINT64_MAX, 0, UINT64_MAX, 0, 0, INT64_MAX, (uint64_t)INT64_MIN};
 
         memcpy(cells, want, sizeof(want));
         rig_run(r, "atomics_u64", RIG_DIM1(2), RIG_DIM1(64), 0, RIG_ARGS(&cells, &in));
@@ -197,7 +197,8 @@ static void atomics64_body(struct rig *r)
 
 static void atomics_loops_body(struct rig *r)
 {
-        uint32_t *counter = rig_alloc(r, 4), *seen = rig_alloc(r, 256 * 4), *cell = rig_alloc(r, 4), factor = 3, want = 1;
+        uint32_t *counter = rig_alloc(r, 4), *seen = rig_alloc(r, 256 * 4), *cell = rig_alloc(r, 4), factor = 3,
+                 want = 1;
         uint64_t *wide = rig_alloc(r, 8), want64 = 5;
         int *lock = rig_alloc(r, 4);
 
@@ -242,8 +243,8 @@ static void atomics_more_body(struct rig *r)
         }
         cr_assert(sum + *cell == 1000 + 128 * 129 / 2 && sum64 + *wide == 2000 + 128 * 129 / 2);
         rig_run(r, "atomics_shared", RIG_DIM1(1), RIG_DIM1(70), 0, RIG_ARGS(&sh));
-        cr_assert(sh[0] == 69 * 70 / 2 && sh[1] == UINT32_MAX && sh[2] == 7 && sh[3] == 70 && sh[4] == 35, "%u %x %u %u %u",
-                sh[0], sh[1], sh[2], sh[3], sh[4]);
+        cr_assert(sh[0] == 69 * 70 / 2 && sh[1] == UINT32_MAX && sh[2] == 7 && sh[3] == 70 && sh[4] == 35,
+                "%u %x %u %u %u", sh[0], sh[1], sh[2], sh[3], sh[4]);
 }
 
 Test(interp_warp, atomics)
@@ -283,7 +284,10 @@ static void votes_body(struct rig *r)
 /* lane that `lane` reads in a segment of `width` */
 static int source_lane(char how, int lane, int by, int width)
 {
-        int first = lane & ~(width - 1), j = how == 'u' ? lane - by : how == 'd' ? lane + by : how == 'x' ? lane ^ by : first + (by & (width - 1));
+        int first = lane & ~(width - 1), j = how == 'u'   ? lane - by
+                                             : how == 'd' ? lane + by
+                                             : how == 'x' ? lane ^ by
+                                                          : first + (by & (width - 1));
 
         if (how == 'x')
                 return j < first + width ? j : lane; /* only beyond the segment is out */
@@ -292,7 +296,8 @@ static int source_lane(char how, int lane, int by, int width)
 
 static void shuffle_body(struct rig *r)
 {
-        int *in = (int *)rig_words(r, 32, 9), *out = rig_alloc(r, 32 * 40), *pred = rig_alloc(r, 256), *part = rig_alloc(r, 256);
+        int *in = (int *)rig_words(r, 32, 9), *out = rig_alloc(r, 32 * 40), *pred = rig_alloc(r, 256),
+            *part = rig_alloc(r, 256);
 
         rig_run(r, "votes_shuffle", RIG_DIM1(1), RIG_DIM1(32), 0, RIG_ARGS(&in, &out));
         rig_run(r, "votes_shuffle_pred", RIG_DIM1(1), RIG_DIM1(32), 0, RIG_ARGS(&pred));
@@ -322,7 +327,8 @@ static void shuffle_body(struct rig *r)
 static void aggregate_body(struct rig *r)
 {
         int n = 190, in_host[192], *in, hits = 0;
-        uint32_t *counter = rig_alloc(r, 4), *slots = rig_alloc(r, 192 * 4), *masks = rig_alloc(r, 256), seen[192] = { 0 };
+        uint32_t *counter = rig_alloc(r, 4), *slots = rig_alloc(r, 192 * 4), *masks = rig_alloc(r, 256),
+                 seen[192] = {0};
 
         for (int i = 0; i < 192; i++)
                 in_host[i] = (i * 37) % 11 - 5;

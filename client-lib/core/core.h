@@ -62,6 +62,7 @@ struct dsc_copy {
         uint64_t dst, src, width, height, dst_pitch, src_pitch;
 };
 
+/* height rows of width elements of element_size (1, 2, 4) bytes; pitch in bytes. */
 struct dsc_memset {
         uint64_t dst;
         uint32_t value, element_size;

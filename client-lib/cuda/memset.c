@@ -32,7 +32,7 @@ static CUresult submit(const struct fill *fill, uint64_t row, uint32_t slot, int
                 .dst = fill->dst,
                 .value = fill->value,
                 .element_size = fill->element,
-                .width = row,
+                .width = fill->width,
                 .height = fill->height,
                 .pitch = fill->height > 1 ? fill->pitch : row,
         };

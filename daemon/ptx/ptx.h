@@ -41,8 +41,8 @@ void ds_ptx_diag_add(struct ds_ptx_diags *diags, const char *text, size_t length
 size_t ds_ptx_diags_format(const struct ds_ptx_diags *diags, const char *name, char *buffer, size_t size);
 
 /*
- * Parse and validate one PTX text (length bytes, need not end with NUL). limit: bytes the module's arena may take, 0 for
- * 256 MiB. Returns 0, -ENOMEM (also past the limit), or DS_PTX_E_INVALID with diagnostics. The text is copied.
+ * Parse and validate one PTX text (length bytes, need not end with NUL). limit: bytes the module's arena may take, 0
+ * for 256 MiB. Returns 0, -ENOMEM (also past the limit), or DS_PTX_E_INVALID with diagnostics. The text is copied.
  */
 int ds_ptx_parse(const char *text, size_t length, size_t limit, struct ds_ptx_diags *diags, ds_ptx_module **ret);
 ds_ptx_module *ds_ptx_module_free(ds_ptx_module *module);

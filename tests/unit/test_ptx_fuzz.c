@@ -85,7 +85,7 @@ static bool try(const char *text, size_t length)
         return true;
 }
 
-Test(ptx_fuzz, cut_at_every_byte, .timeout = 120)
+Test(ptx_fuzz, cut_at_every_byte)
 {
         glob_t found;
         size_t accepted = 0;
@@ -145,7 +145,7 @@ static size_t mutate(char *text, size_t length, size_t capacity)
         return length;
 }
 
-Test(ptx_fuzz, changed_at_random, .timeout = 240)
+Test(ptx_fuzz, changed_at_random)
 {
         uint64_t rounds = number_from("PTX_FUZZ_ROUNDS", 20000);
         size_t accepted = 0;

@@ -168,12 +168,12 @@ static void check_arch(const char *arch)
         rmdir(dir);
 }
 
-Test(ptx_roundtrip, sm_75, .timeout = 120)
+Test(ptx_roundtrip, sm_75)
 {
         check_arch("sm_75");
 }
 
-Test(ptx_roundtrip, sm_90, .timeout = 120)
+Test(ptx_roundtrip, sm_90)
 {
         check_arch("sm_90");
 }

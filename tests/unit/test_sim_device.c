@@ -41,6 +41,20 @@ SHARED(dt_test_unmap_under_work, unmap_under_work)
 
 /* --- the simulator's own --- */
 
+/* One SM per TPC, other limits, less memory: the same programs. */
+Test(sim_device, other_models, .timeout = 300)
+{
+        const char *models[] = {"a2000", "p40", "gtx1080"};
+
+        for (size_t i = 0; i < DS_ARRAY_SIZE(models); i++) {
+                dt_test_info(&ds_sim_ops, models[i]);
+                dt_test_rungs(&ds_sim_ops, models[i]);
+                dt_test_saxpy(&ds_sim_ops, models[i]);
+                dt_test_fences(&ds_sim_ops, models[i]);
+                dt_test_launch_errors(&ds_sim_ops, models[i]);
+        }
+}
+
 Test(sim_device, every_model_opens)
 {
         const char *models[] = {"h200", "a2000", "p40", "gtx1080"};

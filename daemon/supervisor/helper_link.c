@@ -223,7 +223,7 @@ static void on_lost(void *user)
         fail_current(helper, "the process that reads images died of this one");
 }
 
-static void on_ended(void *user, const char *how)
+static void on_ended(void *user, const char *how, int killed)
 {
         ds_helper *helper = user;
 

@@ -172,7 +172,7 @@ static void child_cb(uv_signal_t *handle, int signum)
                         break;
         process->ended = 1;
         set_lost(process);
-        process->ops->ended(process->user, how);
+        process->ops->ended(process->user, how, WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
 }
 
 static int process_open(ds_process *process, uv_loop_t *loop, int fd, size_t out_max)

@@ -23,8 +23,11 @@ struct ds_process_ops {
         int (*frame)(void *user, const uint8_t *payload, size_t size);
         /* Nothing more comes, nothing can be sent. Once. */
         void (*lost)(void *user);
-        /* Reaped: "exited with status 1". Once, after lost. The process may be freed from here on. */
-        void (*ended)(void *user, const char *how);
+        /*
+         * Reaped: "exited with status 1". killed: by SIGKILL, so not by its own fault. Once, after lost. The process may
+         * be freed from here on.
+         */
+        void (*ended)(void *user, const char *how, int killed);
 };
 
 /* argv[0] is the program's path. out_max: bytes that may wait for it. 0 or -errno (also when it cannot be executed). */

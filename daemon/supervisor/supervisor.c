@@ -59,7 +59,8 @@ static uint64_t connections_limit(const struct ds_config *config)
         /* a session holds its connection and its page */
         fits = files.rlim_cur > 2 * FDS_BESIDE ? (files.rlim_cur - FDS_BESIDE) / 2 : FDS_BESIDE;
         if (fits < wanted)
-                ds_log(DS_LOG_WARNING, "%llu open files allow for %llu connections", (unsigned long long)files.rlim_cur,
+                ds_log(config->connections ? DS_LOG_WARNING : DS_LOG_DEBUG,
+                        "%llu open files allow for %llu connections", (unsigned long long)files.rlim_cur,
                         (unsigned long long)fits);
         return DS_MIN(wanted, fits);
 }

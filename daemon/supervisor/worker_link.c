@@ -314,20 +314,20 @@ static void suspect_policy(ds_worker_link *link, const char *why)
         drop_params(link);
 }
 
-/* Milliseconds until the next start. */
-static uint32_t backoff(ds_worker_link *link)
+/* Milliseconds until the next start. crashed: the last one did it to itself. */
+static uint32_t backoff(ds_worker_link *link, int crashed)
 {
         if (link->ready_ns && uv_hrtime() - link->ready_ns >= SETTLED_NS) {
                 link->backoff_ms = link->early_deaths = 0;
                 return 0;
         }
-        if (++link->early_deaths >= EARLY_DEATHS_MAX)
+        if (crashed && ++link->early_deaths >= EARLY_DEATHS_MAX)
                 suspect_policy(link, "the worker does not live");
         link->backoff_ms = link->backoff_ms ? DS_MIN(2 * link->backoff_ms, BACKOFF_MAX_MS) : BACKOFF_FIRST_MS;
         return link->backoff_ms;
 }
 
-static void on_ended(void *user, const char *how)
+static void on_ended(void *user, const char *how, int killed)
 {
         ds_worker_link *link = user;
         uint32_t ms;
@@ -344,7 +344,7 @@ static void on_ended(void *user, const char *how)
                 ds_supervisor_worker_failed(link->supervisor, link->reason);
                 return;
         }
-        ms = backoff(link);
+        ms = backoff(link, !killed);
         ds_log(DS_LOG_ERROR, "the worker %s; another is started%s", how, ms ? " after a pause" : "");
         if (ms)
                 arm(link, ms, start_deadline);
@@ -378,7 +378,7 @@ static void start_deadline(struct ds_deadline *deadline)
         ds_worker_link *link = link_of(deadline);
 
         if (!link->stopping && ds_worker_start(link))
-                arm(link, backoff(link), start_deadline);
+                arm(link, backoff(link, 0), start_deadline);
 }
 
 static void ready_deadline(struct ds_deadline *deadline)

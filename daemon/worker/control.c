@@ -208,6 +208,7 @@ static void control_list_policies(ds_worker *worker, struct control_message *mes
                 return;
         }
         n = ds_sched_list_policies(worker->sched, listing, CONTROL_POLICIES_KNOWN_MAX);
+        n = DS_MIN(n, (size_t)CONTROL_POLICIES_KNOWN_MAX);
         for (size_t i = after; i < n && list.n_policies < CONTROL_POLICIES_MAX; i++) {
                 Detshare__PolicyEntry *entry = &entries[list.n_policies];
 

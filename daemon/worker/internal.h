@@ -152,7 +152,7 @@ struct dsw_session {
         enum detshare_class class_;
         uint64_t slo_ns;
 
-        ds_sched_session *sched;
+        ds_sched_session *sched;            /* NULL only in a session that could not be reset, and is at fault for it */
         struct ds_sched_session_stats past; /* of the scheduler sessions before the last reset */
         struct dsw_memory memory;
         struct dsw_stream **streams; /* by slot; entries may be NULL */

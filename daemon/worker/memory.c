@@ -255,17 +255,22 @@ int dsw_memory_pinned_alloc(
         return 0;
 }
 
-void dsw_memory_pinned_free(struct dsw_session *session, uint64_t va)
+static void memory_host_free(struct dsw_session *session, uint64_t va)
 {
         uint64_t empty = 0;
         int r = dsw_heap_free(&session->memory.pinned, va, &empty);
 
         assert(r == 0);
         (void)r;
-        assert(session->memory.n_pinned > 0);
-        session->memory.n_pinned--;
         if (empty)
                 memory_host_unmap(session, empty);
+}
+
+void dsw_memory_pinned_free(struct dsw_session *session, uint64_t va)
+{
+        assert(session->memory.n_pinned > 0);
+        session->memory.n_pinned--;
+        memory_host_free(session, va);
 }
 
 /* --- after a restart ---------------------------------------------------------------------------------------------- */
@@ -317,7 +322,8 @@ static int memory_bounce_make(struct dsw_session *session)
         dsw_heap_init(&memory->bounce, va, va + DSW_BOUNCE_BYTES, DSW_ALLOC_ALIGN);
         r = dsw_heap_add_slab(&memory->bounce, va, DSW_BOUNCE_BYTES);
         if (r) {
-                dsw_memory_pinned_free(session, va);
+                dsw_heap_deinit(&memory->bounce);
+                memory_host_free(session, va);
                 return ds_error_fold(r);
         }
         memory->bounce_va = va;

@@ -47,14 +47,14 @@ static void message_free(void *data, void *p)
 
 int dsw_message_init(ds_worker *worker)
 {
-        worker->out = ds_alloc(DS_WORKER_FRAME_MAX);
         worker->unpack = ds_alloc(sizeof(*worker->unpack));
-        if (!worker->out || !worker->unpack)
+        if (!worker->unpack)
                 return ds_error_origin(-ENOMEM);
         worker->unpack->allocator = (ProtobufCAllocator){message_alloc, message_free, worker->unpack};
         worker->unpack->used = 0;
         worker->unpack->more = NULL;
-        return 0;
+        worker->out = ds_alloc(DS_WORKER_FRAME_MAX);
+        return worker->out ? 0 : ds_error_origin(-ENOMEM);
 }
 
 void dsw_message_deinit(ds_worker *worker)

@@ -276,8 +276,9 @@ void dsw_session_set(struct dsw_session *session, const Detshare__Internal__Sess
         session->slo_ns = set->slo_ns;
         session->memory.limit = set->memory_limit;
         session->sm_percent = set->sm_percent ? set->sm_percent : 100;
-        ds_sched_session_set(
-                session->sched, session->class_, session->slo_ns, session->sm_percent, session->worker->now_ns);
+        if (session->sched)
+                ds_sched_session_set(
+                        session->sched, session->class_, session->slo_ns, session->sm_percent, session->worker->now_ns);
         session->worker->sched_due = 1;
 }
 
@@ -285,7 +286,8 @@ void dsw_session_stats(const struct dsw_session *session, Detshare__StatsReply *
 {
         struct ds_sched_session_stats now = {0};
 
-        ds_sched_session_stats(session->sched, &now);
+        if (session->sched)
+                ds_sched_session_stats(session->sched, &now);
         stats->launches = session->past.launches + now.launches;
         stats->completed = session->past.completed + now.completed;
         stats->errors = session->past.errors + now.errors;
@@ -306,14 +308,15 @@ void dsw_session_stats(const struct dsw_session *session, Detshare__StatsReply *
 
 static int session_idle(const struct dsw_session *session)
 {
-        return !session->live && ds_sched_session_idle(session->sched);
+        return !session->live && (!session->sched || ds_sched_session_idle(session->sched));
 }
 
 static void session_keep_stats(struct dsw_session *session)
 {
         struct ds_sched_session_stats now = {0};
 
-        ds_sched_session_stats(session->sched, &now);
+        if (session->sched)
+                ds_sched_session_stats(session->sched, &now);
         session->past.launches += now.launches;
         session->past.completed += now.completed;
         session->past.errors += now.errors;

@@ -24,6 +24,7 @@
 #include "proto/wire.h"
 #include "sched/sched.h"
 #include "tests/gpu/device_common.h"
+#include "util/alloc.h"
 #include "util/frame.h"
 #include "util/log.h"
 #include "util/macro.h"
@@ -32,7 +33,9 @@
 #define WT_WINDOW UINT64_C(0x300000000000)
 #define WT_WINDOW_BYTES DS_GIB(8)
 #define WT_STASH 256
+#ifndef WT_TURNS
 #define WT_TURNS 20000
+#endif
 
 typedef Detshare__Internal__FromWorker wt_answer;
 typedef Detshare__Internal__ToWorker wt_message;
@@ -98,8 +101,10 @@ static void wt_collect(struct wt *t)
 {
         const uint8_t *payload;
         size_t size;
+        int r;
 
-        cr_assert(ds_conn_read(t->conn) >= 0);
+        r = ds_conn_read(t->conn);
+        cr_assert(r >= 0 || r == -ENOMEM);
         while (ds_conn_next(t->conn, &payload, &size) == 1) {
                 wt_answer *answer = detshare__internal__from_worker__unpack(NULL, size, payload);
 
@@ -290,6 +295,76 @@ ds_unused static void wt_client_close(struct wt *t, struct wt_client *client)
 {
         cr_assert_eq(wt_status(t, wt_send_close(t, client)), 0);
         wt_client_unmap(client);
+}
+
+/* --- with allocations that fail: nothing is asserted about success ------------------------------------------------ */
+
+static struct wt_client wt_last;
+
+/* The n-th allocation from now on fails; t->worker is NULL when that was one that the worker cannot do without. */
+ds_unused static struct wt *wt_open_unchecked(const char *device, int64_t n)
+{
+        struct wt *t = calloc(1, sizeof(*t));
+        struct ds_worker_config config = {.signal_fd = -1,
+                .device = device,
+                .policy = "fifo",
+                .policy_dir = "",
+                .wall_ns = wt_wall_ns,
+                .life = wt_life++};
+        int pair[2];
+
+        for (int i = 0; i < 4; i++)
+                t->last_fds[i] = -1;
+        cr_assert_eq(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair), 0);
+        cr_assert_eq(ds_conn_new(pair[0], DS_WORKER_FRAME_MAX, (size_t)64 << 20, &t->conn), 0);
+        config.fd = pair[1];
+        t->next_id = 1;
+        ds_alloc_fail_after(n);
+        if (ds_worker_new(&config, &t->worker))
+                cr_assert_null(t->worker);
+        return t;
+}
+
+/* -1 when the worker has ended. */
+ds_unused static int wt_turns_unchecked(struct wt *t, int n)
+{
+        for (int i = 0; i < n; i++) {
+                if (ds_worker_turn(t->worker, 0))
+                        return -1;
+                wt_collect(t);
+        }
+        return 0;
+}
+
+ds_unused static struct wt_client wt_client_unchecked(struct wt *t, uint64_t id)
+{
+        Detshare__Internal__SessionOpen open = DETSHARE__INTERNAL__SESSION_OPEN__INIT;
+        wt_message message = DETSHARE__INTERNAL__TO_WORKER__INIT;
+        void *page;
+
+        wt_last = (struct wt_client){.id = id, .ring_fd = -1, .event_fd = -1};
+        wt_last.page_fd = wt_shared("page", DS_PAGE_BYTES, &page);
+        wt_last.page = page;
+        open.session = id;
+        open.window_base = WT_WINDOW + id * WT_WINDOW_BYTES;
+        open.window_bytes = WT_WINDOW_BYTES;
+        message.body_case = DETSHARE__INTERNAL__TO_WORKER__BODY_OPEN;
+        message.open = &open;
+        wt_send(t, &message, &wt_last.page_fd, 1);
+        return wt_last;
+}
+
+ds_unused static void wt_client_unmap_last(void)
+{
+        if (wt_last.page)
+                wt_client_unmap(&wt_last);
+        wt_last = (struct wt_client){.ring_fd = -1};
+}
+
+ds_unused static void wt_take_all(struct wt *t)
+{
+        while (t->n_stash)
+                wt_free(wt_take(t, t->stash[0]->id));
 }
 
 /* --- requests ----------------------------------------------------------------------------------------------------- */

@@ -210,40 +210,40 @@ static int look_at_peer(dsc_session *s)
         return dsc__usable(s);
 }
 
-/* Polling costs a declared thread a microsecond of the device's time, or that time would never come to its end. */
-static int query_again(dsc_session *s, uint32_t stream, uint64_t seq)
+static int query_page(dsc_session *s, uint32_t stream, uint64_t seq)
 {
-        uint64_t now;
-        int r = dsc__clock_now(s, &now);
-        if (!r)
-                r = dsc__clock_sleep(s, now + 1000);
-        if (r)
-                return r;
-        return dsc__ended(s, stream, seq) ? dsc__sticky(s) : DSC__NOT_READY;
-}
-
-int dsc_query(dsc_session *s, uint32_t stream, uint64_t seq)
-{
-        int r = dsc__usable(s);
-        if (r)
-                return r;
-        if (stream >= DS_STREAMS_MAX)
-                return DSC__INVALID_VALUE;
-        if (s->socket_only)
-                return query_call(s, stream, seq);
         if (!dsc__attached(s))
                 return 0;
-        r = dsc__sticky(s);
+        int r = dsc__sticky(s);
         if (r || dsc__ended(s, stream, seq))
                 return r ? r : dsc__sticky(s);
         if (atomic_load(&s->page->dead)) {
                 r = dsc__attach(s);
-                return r ? r : dsc_query(s, stream, seq);
+                return r ? r : query_page(s, stream, seq);
         }
-        if (s->simulated && dsc__declared(s))
-                return query_again(s, stream, seq);
         r = look_at_peer(s);
         return r ? r : DSC__NOT_READY;
+}
+
+static int query(dsc_session *s, uint32_t stream, uint64_t seq)
+{
+        return s->socket_only ? query_call(s, stream, seq) : query_page(s, stream, seq);
+}
+
+/* Polling costs a declared thread a microsecond of the device's time, or that time would never come to its end. */
+int dsc_query(dsc_session *s, uint32_t stream, uint64_t seq)
+{
+        uint64_t now;
+        int r = dsc__usable(s);
+        if (r || stream >= DS_STREAMS_MAX)
+                return r ? r : DSC__INVALID_VALUE;
+        r = query(s, stream, seq);
+        if (r != DSC__NOT_READY || !s->simulated || !dsc__declared(s))
+                return r;
+        r = dsc__clock_now(s, &now);
+        if (!r)
+                r = dsc__clock_sleep(s, now + 1000);
+        return r ? r : query(s, stream, seq);
 }
 
 int dsc_sticky_error(dsc_session *s)

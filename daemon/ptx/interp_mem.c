@@ -178,18 +178,26 @@ static int global_slowly(ds_ix_warp *w, const ds_ix_op *op, enum ds_ix_intent in
         return 1;
 }
 
+/* Lanes side by side: their ends are enough to check. */
+DS_IX_INLINE int side_by_side(const uint64_t *p, uint32_t mask, uint64_t bytes, uint64_t base, uint64_t length)
+{
+        return mask == DS_IX_FULL && contiguous(p, bytes) && !(p[0] & (bytes - 1)) &&
+               within(p[0], DS_IX_LANES * bytes, base, length);
+}
+
 DS_IX_INLINE int resolve_global(ds_ix_warp *w, const ds_ix_op *op, enum ds_ix_intent intent, struct ds_ix_access *x)
 {
         uint64_t bytes = (uint64_t)op->size * op->n;
 
+        w->cost.memory_instructions++;
+        x->contiguous = (uint8_t)side_by_side(x->p, w->mask, bytes, w->lo, w->size);
+        if (x->contiguous) {
+                w->cost.sectors += (uint32_t)(((x->p[31] + bytes - 1) >> 5) - (x->p[0] >> 5) + 1);
+                return 1;
+        }
         if (!all_within(x->p, w->mask, bytes, w->lo, w->size) && !global_slowly(w, op, intent, x->p))
                 return 0;
-        x->contiguous = w->mask == DS_IX_FULL && contiguous(x->p, bytes);
-        w->cost.memory_instructions++;
-        if (x->contiguous)
-                w->cost.sectors += (uint32_t)(((x->p[31] + bytes - 1) >> 5) - (x->p[0] >> 5) + 1);
-        else
-                w->cost.sectors += count_sectors(x->p, w->mask);
+        w->cost.sectors += count_sectors(x->p, w->mask);
         return 1;
 }
 
@@ -199,7 +207,8 @@ DS_IX_INLINE int resolve_offsets(ds_ix_warp *w, const ds_ix_op *op, enum ds_ix_i
 {
         uint64_t bytes = (uint64_t)op->size * op->n, start = (uintptr_t)base;
 
-        if (!all_within(x->p, w->mask, bytes, 0, length)) {
+        x->contiguous = (uint8_t)(stride == 0 && side_by_side(x->p, w->mask, bytes, 0, length));
+        if (!x->contiguous && !all_within(x->p, w->mask, bytes, 0, length)) {
                 for (unsigned i = 0; i < DS_IX_LANES; i++) {
                         if (w->mask & ds_ix_bit[i] && (!within(x->p[i], bytes, 0, length) || x->p[i] & (bytes - 1)))
                                 return bad_access(w, op, i, x->p[i], intent);
@@ -207,7 +216,6 @@ DS_IX_INLINE int resolve_offsets(ds_ix_warp *w, const ds_ix_op *op, enum ds_ix_i
         }
         DS_IX_EACH
         x->p[i] += start + i * stride;
-        x->contiguous = w->mask == DS_IX_FULL && contiguous(x->p, bytes);
         return 1;
 }
 

@@ -169,6 +169,10 @@ static int start_warp(ds_ix_block *block, uint32_t index)
         w->local = block->local + (size_t)index * DS_IX_LANES * block->local_stride;
         w->slice = DS_MIN(block->left, (uint64_t)DS_IX_SLICE);
         w->fuel = (int64_t)w->slice;
+        if (block->launch->n_ranges) {
+                w->lo = block->launch->ranges[0].va;
+                w->size = block->launch->ranges[0].size;
+        }
         w->n_groups = 1;
         w->group[0] = (struct ds_ix_group){.pc = func->ops, .frame = frame, .mask = w->live, .state = DS_IX_READY};
         memset(w->exchange, 0, sizeof(w->exchange));

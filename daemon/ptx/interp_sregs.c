@@ -144,18 +144,11 @@ static uint32_t uniform_value(const ds_ix_block *block, const ds_ix_warp *w, enu
         }
 }
 
-static uint32_t lane_value(const ds_ix_block *block, const ds_ix_warp *w, enum slot slot, uint32_t lane)
+static uint32_t mask_value(enum slot slot, uint32_t lane)
 {
-        const uint32_t *dim = block->launch->block;
-        uint32_t thread = w->index * DS_IX_LANES + lane, bit = 1u << lane;
+        uint32_t bit = 1u << lane;
 
         switch (slot) {
-        case SLOT_TID_X:
-                return thread % dim[0];
-        case SLOT_TID_Y:
-                return thread / dim[0] % dim[1];
-        case SLOT_TID_Z:
-                return thread / dim[0] / dim[1];
         case SLOT_LANEID:
                 return lane;
         case SLOT_MASK_EQ:
@@ -166,10 +159,23 @@ static uint32_t lane_value(const ds_ix_block *block, const ds_ix_warp *w, enum s
                 return bit - 1;
         case SLOT_MASK_GE:
                 return ~(bit - 1);
-        case SLOT_MASK_GT:
-                return ~(bit | (bit - 1));
         default:
-                return 0;
+                return ~(bit | (bit - 1));
+        }
+}
+
+/* %tid: counted up from the warp's first thread, without a division per lane */
+static void fill_tid(const uint32_t *dim, uint32_t first, enum slot slot, uint32_t *to)
+{
+        uint32_t at[3] = {first % dim[0], first / dim[0] % dim[1], first / dim[0] / dim[1]};
+
+        for (uint32_t i = 0; i < DS_IX_LANES; i++) {
+                to[i] = at[slot - SLOT_TID_X];
+                if (++at[0] < dim[0])
+                        continue;
+                at[0] = 0;
+                at[2] += ++at[1] == dim[1];
+                at[1] = at[1] == dim[1] ? 0 : at[1];
         }
 }
 
@@ -179,12 +185,18 @@ void ds_ix_sregs_fill(const ds_ix_block *block, ds_ix_warp *w)
 
         for (uint64_t left = block->interp->sregs_used; left; left &= left - 1) {
                 enum slot slot = (enum slot)__builtin_ctzll(left);
-                uint32_t *to = area + (size_t)slot * DS_IX_LANES, value = uniform_value(block, w, slot);
-                int per_lane =
-                        slot <= SLOT_TID_Z || slot == SLOT_LANEID || (slot >= SLOT_MASK_EQ && slot <= SLOT_MASK_GT);
+                uint32_t *to = area + (size_t)slot * DS_IX_LANES, value;
 
-                for (uint32_t i = 0; i < DS_IX_LANES; i++)
-                        to[i] = per_lane ? lane_value(block, w, slot, i) : value;
+                if (slot <= SLOT_TID_Z) {
+                        fill_tid(block->launch->block, w->index * DS_IX_LANES, slot, to);
+                } else if (slot == SLOT_LANEID || (slot >= SLOT_MASK_EQ && slot <= SLOT_MASK_GT)) {
+                        for (uint32_t i = 0; i < DS_IX_LANES; i++)
+                                to[i] = mask_value(slot, i);
+                } else {
+                        value = uniform_value(block, w, slot);
+                        for (uint32_t i = 0; i < DS_IX_LANES; i++)
+                                to[i] = value;
+                }
         }
 }
 

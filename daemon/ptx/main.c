@@ -92,10 +92,11 @@ static int read_stream(FILE *in, struct text *text)
                                 return -ENOMEM;
                         text->data = grown;
                 }
+                errno = EIO;
                 n = fread(text->data + text->length, 1, capacity - text->length, in);
                 text->length += n;
                 if (!n)
-                        return ferror(in) ? -EIO : 0;
+                        return ferror(in) ? -errno : 0;
         }
 }
 

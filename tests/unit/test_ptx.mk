@@ -5,4 +5,7 @@
 CFLAGS_test_ptx_golden := -DTEST_GOLDEN_DIR='"$(CURDIR)/tests/golden/ptx"'
 CFLAGS_test_ptx_fuzz := $(CFLAGS_test_ptx_golden)
 CFLAGS_test_ptx_roundtrip = -DTEST_PTX_DIR='"$(abspath $(BUILD))/ptx"' -DPTXAS='"$(CUDA_ROOT)/bin/ptxas"'
+CFLAGS_test_ptx_tool = $(CFLAGS_test_ptx_golden) -DTEST_PTX_DIR='"$(abspath $(BUILD))/ptx"' \
+	-DPTX_TOOL='"$(abspath $(BUILD))/detshare-ptx"'
 $(BUILD)/tests/unit/test_ptx_roundtrip: | $(kernel_ptx)
+$(BUILD)/tests/unit/test_ptx_tool: | $(kernel_ptx) $(BUILD)/detshare-ptx

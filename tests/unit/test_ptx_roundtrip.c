@@ -17,6 +17,7 @@
 
 #include "ptx/ir.h"
 #include "ptx/ptx.h"
+#include "ptx_rows.h"
 #include "util/macro.h"
 
 #define MIN_FILES 20 /* per architecture */
@@ -176,4 +177,28 @@ Test(ptx_roundtrip, sm_75)
 Test(ptx_roundtrip, sm_90)
 {
         check_arch("sm_90");
+}
+
+/* Every row of the opcode table in a kernel of its own, whatever compilers emit */
+Test(ptx_roundtrip, rows)
+{
+        char dir[] = "/tmp/ptx-roundtrip-XXXXXX", path[300];
+        bool seen[_DS_PTX_OP_MAX] = {false};
+        FILE *out;
+
+        cr_assert(mkdtemp(dir));
+        snprintf(path, sizeof(path), "%s/rows.ptx", dir);
+        out = fopen(path, "we");
+        cr_assert(out);
+        fputs(PTX_ROWS_HEAD, out);
+        for (uint32_t op = 0; op < _DS_PTX_OP_MAX; op++) {
+                fprintf(out, ".visible .entry row_%u(.param .u64 p0)\n{\n%s%s\nret;\n}\n", op, PTX_ROWS_BODY,
+                        ptx_rows[op]);
+        }
+        cr_assert_eq(fclose(out), 0);
+        cr_expect_eq(check_file("sm_90a", path, dir, seen), _DS_PTX_OP_MAX);
+        for (uint32_t op = 0; op < _DS_PTX_OP_MAX; op++)
+                cr_expect(seen[op], "no statement is %s", ds_ptx_op_info((enum ds_ptx_op)op)->key);
+        unlink(path);
+        rmdir(dir);
 }

@@ -120,7 +120,10 @@ Test(core_ring, a_full_ring_is_waited_for, .timeout = 30)
         cr_assert_eq(atomic_load(&fake.ring->waiters), 0);
 }
 
-/* Lost wake-ups on either side would show as 20 ms or 50 ms per round: 5,000 rounds must not take that long. */
+/*
+ * A kick that the client forgets hangs the worker for ever (it looks at nothing but its eventfd), a wake-up that the
+ * waiter misses costs 50 ms: 5,000 rounds must not take that long.
+ */
 Test(core_ring, wake_ups_are_never_lost, .timeout = 60)
 {
         fake.naps = true;
@@ -131,7 +134,7 @@ Test(core_ring, wake_ups_are_never_lost, .timeout = 60)
                 cr_assert_eq(put(s, 2, i, 8), 0);
                 cr_assert_eq(dsc_wait(s, 2, i + 1), 0);
         }
-        cr_assert_lt(fake_now_ms() - before, 5000);
+        cr_assert_lt(fake_now_ms() - before, 20000);
         cr_assert_gt(fake.sleeps, 100, "the worker slept only %u times: nothing was tested", fake.sleeps);
         cr_assert_eq(wrong, 0);
 }
@@ -247,7 +250,7 @@ Test(core_ring, work_in_flight_is_an_error_until_reset, .timeout = 20)
         fake_worker_dies(&fake, 719);
         pthread_join(thread, &r);
         cr_assert_eq((intptr_t)r, 719);
-        cr_assert_lt(fake_now_ms() - before, 100);
+        cr_assert_lt(fake_now_ms() - before, 300);
         cr_assert_eq(put(s, 0, 1, 20), 719);
         cr_assert_eq(dsc_query(s, 0, 1), 719);
         cr_assert_eq(dsc_sticky_error(s), 719);

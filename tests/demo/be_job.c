@@ -17,7 +17,7 @@
 
 #define NODES 65536
 #define N 64
-#define WALK_THREADS 64
+#define WALK_THREADS 32
 
 static CUfunction k_walk, k_gemm, k_norm;
 

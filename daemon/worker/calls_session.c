@@ -70,12 +70,12 @@ enum dsw_outcome dsw_calls_get_stats(struct dsw_call *call, const Detshare__Requ
         return DSW_ANSWERED;
 }
 
+/* The session itself answers when it is empty (session.c). */
 static int session_never(const struct dsw_call *call)
 {
         return 0;
 }
 
-/* Answered by the session when it is empty. */
 enum dsw_outcome dsw_calls_reset_session(struct dsw_call *call, const Detshare__Request *request)
 {
         struct dsw_session *session = call->session;
@@ -84,5 +84,5 @@ enum dsw_outcome dsw_calls_reset_session(struct dsw_call *call, const Detshare__
         session->reset_call = call;
         session->cancel_due = 1;
         dsw_session_dirty(session);
-        return dsw_call_park(call, session_never, session_finish_sleep);
+        return dsw_call_park(call, session_never, NULL);
 }

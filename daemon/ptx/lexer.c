@@ -157,7 +157,7 @@ static bool is_decimal_float(const struct ds_ptx_lexer *lexer)
 
 static void lex_decimal_float(struct ds_ptx_lexer *lexer, struct ds_ptx_token *token)
 {
-        char buffer[MAX_NUMBER + 1];
+        char buffer[MAX_NUMBER + 1] = "";
         size_t n = 0;
         char *end;
         double value;

@@ -25,7 +25,7 @@ static int parse_binary(
 
 static int parse_whole(struct ds_ptx_parser *p, uint32_t depth, bool minus_read, struct ds_ptx_value *ret)
 {
-        struct ds_ptx_value yes, no;
+        struct ds_ptx_value yes = {0}, no = {0};
         int r = parse_binary(p, 1, depth, minus_read, ret);
 
         if (r || !ds_ptx_accept(p, '?'))

@@ -19,8 +19,8 @@ __device__ __forceinline__ uint32_t scoped(uint32_t a, uint32_t b)
             "DONE: mov.u32 %0, (1 + 2) * 3 - WARP_SZ / 4;\n\t"
             "END:\n\t"
             "}"
-            : "=r"(r)
-            : "r"(a), "r"(b));
+                : "=r"(r)
+                : "r"(a), "r"(b));
         return r;
 }
 
@@ -63,9 +63,10 @@ extern "C" __global__ void rt_logic(const uint32_t *a, uint32_t *out, uint64_t *
         uint16_t h, l;
 
         asm volatile("lop3.b32 %0, %1, %2, %3, 0x96;" : "=r"(r) : "r"(a[0]), "r"(a[1]), "r"(a[2]));
-        asm volatile("{ .reg .pred p, q; setp.ne.u32 q, %1, 0; lop3.or.b32 %0|p, %1, %2, 5, 0x3c, q; @p not.b32 %0, %0; }"
-                     : "=r"(s)
-                     : "r"(a[0]), "r"(a[1]));
+        asm volatile(
+                "{ .reg .pred p, q; setp.ne.u32 q, %1, 0; lop3.or.b32 %0|p, %1, %2, 5, 0x3c, q; @p not.b32 %0, %0; }"
+                : "=r"(s)
+                : "r"(a[0]), "r"(a[1]));
         asm volatile("prmt.b32.f4e %0, %1, %2, 3;" : "=r"(t) : "r"(a[0]), "r"(a[1]));
         asm volatile("prmt.b32.rc16 %0, %1, %2, %3;" : "=r"(u) : "r"(a[0]), "r"(a[1]), "r"(a[2]));
         out[0] = r ^ s ^ t ^ u;

@@ -12,7 +12,9 @@ struct big {
 
 struct shape {
         __device__ virtual float area(float x) const = 0;
-        __device__ virtual ~shape() {}
+        __device__ virtual ~shape()
+        {
+        }
 };
 struct square : shape {
         __device__ float area(float x) const override

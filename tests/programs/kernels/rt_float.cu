@@ -26,16 +26,18 @@ extern "C" __global__ void rt_math(const float *a, const double *d, float *out, 
         sincosf(x, &s, &c);
         out[i] = s + c + expf(x) + exp2f(x) + logf(x) + log2f(x) + powf(x, s) + tanhf(x) + erff(x) + atan2f(s, c);
         out[i + 64] = __sinf(x) + __cosf(x) + __expf(x) + __logf(x) + __log2f(x) + __powf(x, 2.5f) + __tanf(x);
-        out[i + 128] = floorf(x) + ceilf(x) + truncf(x) + rintf(x) + roundf(x) + fabsf(x) + copysignf(x, s) + fmodf(x, 3);
+        out[i + 128] =
+                floorf(x) + ceilf(x) + truncf(x) + rintf(x) + roundf(x) + fabsf(x) + copysignf(x, s) + fmodf(x, 3);
         out[i + 192] = fminf(x, s) + fmaxf(x, c) + fdimf(x, 1) + hypotf(x, s) + cbrtf(x) + rsqrtf(x) + ldexpf(x, 3);
-        out[i + 256] = __saturatef(x) + (float)isnan(x) + (float)isinf(x) + (float)signbit(x) + frexpf(x, &e) + (float)e;
+        out[i + 256] =
+                __saturatef(x) + (float)isnan(x) + (float)isinf(x) + (float)signbit(x) + frexpf(x, &e) + (float)e;
         sincos(u, &ds, &dc);
         dout[i] = ds + dc + exp(u) + log(u) + pow(u, 1.5) + tanh(u) + erf(u) + fmod(u, 3.0) + cbrt(u) + lgamma(u);
         dout[i + 64] = floor(u) + ceil(u) + trunc(u) + rint(u) + fmin(u, ds) + fmax(u, dc) + rsqrt(u) + sqrt(u);
 }
 
-extern "C" __global__ void rt_convert(const float *a, const double *d, const int *n, long long *out, float *fout,
-        double *dout, unsigned char *bytes)
+extern "C" __global__ void rt_convert(
+        const float *a, const double *d, const int *n, long long *out, float *fout, double *dout, unsigned char *bytes)
 {
         int i = threadIdx.x;
         float x = a[i];

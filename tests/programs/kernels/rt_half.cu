@@ -21,8 +21,8 @@ extern "C" __global__ void rt_half_arith(const __half2 *a, const __half2 *b, __h
         out[i + 128] = __lowhigh2highlow(x) + __halves2half2(p, q) + __hfma2_relu(x, y, x);
 }
 
-extern "C" __global__ void rt_bf16_arith(const __nv_bfloat162 *a, const __nv_bfloat162 *b, __nv_bfloat162 *out,
-        __nv_bfloat16 *scalar)
+extern "C" __global__ void rt_bf16_arith(
+        const __nv_bfloat162 *a, const __nv_bfloat162 *b, __nv_bfloat162 *out, __nv_bfloat16 *scalar)
 {
         int i = threadIdx.x;
         __nv_bfloat162 x = a[i], y = b[i];

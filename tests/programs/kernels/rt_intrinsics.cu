@@ -42,9 +42,9 @@ extern "C" __global__ void rt_simd(const uint32_t *a, const uint32_t *b, uint32_
         out[i + 256] = __vaddss2(x, y) ^ __vaddus4(x, y) ^ __vcmpeq4(x, y) ^ __vcmpgtu2(x, y) ^ __vavgu4(x, y);
         out[i + 512] = __vneg2(x) ^ __vabs4(x) ^ __vsads2(x, y) ^ __vseteq4(x, y) ^ __vhaddu4(x, y);
         out[i + 768] = (uint32_t)__dp4a((int)x, (int)y, 5) + __dp4a(x, y, 7u) + (uint32_t)__dp2a_lo((int)x, (int)y, 3) +
-                __dp2a_hi(x, y, 9u);
+                       __dp2a_hi(x, y, 9u);
         out[i + 1024] = __viaddmax_s32((int)x, (int)y, 3) + (uint32_t)__vimax3_s32((int)x, (int)y, 17) +
-                __vibmax_u32(x, y, (bool *)out);
+                        __vibmax_u32(x, y, (bool *)out);
 }
 
 extern "C" __global__ void rt_warp(const int *in, int *out, unsigned long long *masks)
@@ -82,6 +82,7 @@ extern "C" __global__ void rt_special(unsigned *out, unsigned long long *wide)
         asm volatile("mov.u32 %0, %%lanemask_lt;" : "=r"(mask));
         asm volatile("mov.u32 %0, %%dynamic_smem_size;" : "=r"(dyn));
         asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(timer));
-        out[threadIdx.x] = lane + warp + nwarp + sm + mask + dyn + gridDim.x * gridDim.y + gridDim.z + blockIdx.z + warpSize;
+        out[threadIdx.x] =
+                lane + warp + nwarp + sm + mask + dyn + gridDim.x * gridDim.y + gridDim.z + blockIdx.z + warpSize;
         wide[threadIdx.x] = timer + clock64() + (unsigned)clock();
 }

@@ -52,7 +52,8 @@ extern "C" __global__ void rt_atomics(int *a, unsigned *u, unsigned long long *w
         a[i] = atomicAdd(&a[64], 1) + atomicSub(&a[65], 2) + atomicExch(&a[66], i) + atomicMin(&a[67], i);
         a[i + 32] = atomicMax(&a[68], i) + atomicAnd(&a[69], 7) + atomicOr(&a[70], 8) + atomicXor(&a[71], 9);
         u[i] = atomicInc(&u[64], 5) + atomicDec(&u[65], 6) + atomicCAS(&u[66], 1u, 2u) + atomicMin(&u[67], 9u);
-        w[i] = atomicAdd(&w[64], 1ull) + atomicCAS(&w[65], 1ull, 2ull) + atomicMax(&w[66], 3ull) + atomicExch(&w[67], 4ull);
+        w[i] = atomicAdd(&w[64], 1ull) + atomicCAS(&w[65], 1ull, 2ull) + atomicMax(&w[66], 3ull) +
+               atomicExch(&w[67], 4ull);
         f[i] = atomicAdd(&f[64], 1.5f) + atomicExch(&f[65], 2.5f);
         s[i & 3] = atomicAdd(&s[0], 1) + atomicCAS(&s[1], 0, 5) + atomicExch(&s[2], 3);
         atomicAdd(&s[3], 1);
@@ -70,10 +71,11 @@ extern "C" __global__ void rt_atomics(int *a, unsigned *u, unsigned long long *w
 
 extern "C" __global__ void rt_hints(const float *a, float *out, int n)
 {
-        float x, y, z;
+        float y, z;
 
 #if __CUDA_ARCH__ >= 800
         uint64_t policy;
+        float x;
 
         asm volatile("createpolicy.fractional.L2::evict_last.b64 %0, 0.5;" : "=l"(policy));
         asm volatile("ld.global.L1::no_allocate.L2::cache_hint.f32 %0, [%1], %2;" : "=f"(x) : "l"(a), "l"(policy));

@@ -38,9 +38,10 @@ extern "C" __global__ void rt_mma(const uint32_t *a, float *f, int *n)
         asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
                      : "=r"(r0), "=r"(r1), "=r"(r2), "=r"(r3)
                      : "r"(s));
-        asm volatile("mma.sync.aligned.m16n8k8.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, {%4, %5}, {%6}, {%0, %1, %2, %3};"
-                     : "+f"(c0), "+f"(c1), "+f"(c2), "+f"(c3)
-                     : "r"(r0), "r"(r1), "r"(r2));
+        asm volatile(
+                "mma.sync.aligned.m16n8k8.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, {%4, %5}, {%6}, {%0, %1, %2, %3};"
+                : "+f"(c0), "+f"(c1), "+f"(c2), "+f"(c3)
+                : "r"(r0), "r"(r1), "r"(r2));
         asm volatile("mma.sync.aligned.m8n8k16.row.col.satfinite.s32.s8.s8.s32 {%0, %1}, {%2}, {%3}, {%0, %1};"
                      : "+r"(d0), "+r"(d1)
                      : "r"(r2), "r"(r3));
@@ -81,9 +82,10 @@ extern "C" __global__ void rt_hopper(const float *a, float *out, int n)
         asm volatile("fence.mbarrier_init.release.cluster;");
         asm volatile("fence.proxy.async.shared::cta;");
         asm volatile("mbarrier.arrive.expect_tx.release.cta.shared::cta.b64 %0, [%1], 1024;" : "=l"(state) : "r"(b));
-        asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], 1024, [%2];" ::"r"(d),
-                     "l"(a), "r"(b)
-                     : "memory");
+        asm volatile(
+                "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], 1024, [%2];" ::"r"(d),
+                "l"(a), "r"(b)
+                : "memory");
         asm volatile("{\n\t"
                      ".reg .pred p;\n\t"
                      "WAIT: mbarrier.try_wait.parity.acquire.cta.shared::cta.b64 p, [%1], 0, 1000;\n\t"
@@ -98,8 +100,11 @@ extern "C" __global__ void rt_hopper(const float *a, float *out, int n)
         asm volatile("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(d) : "r"(d), "r"(rank ^ 1));
         asm volatile("barrier.cluster.arrive.release.aligned;");
         asm volatile("barrier.cluster.wait.acquire.aligned;");
-        asm volatile("st.async.shared::cluster.mbarrier::complete_tx::bytes.b32 [%0], %1, [%2];" ::"r"(d), "r"(r), "r"(b));
-        asm volatile("{ .reg .pred p; elect.sync %0|p, -1; @p mbarrier.inval.shared::cta.b64 [%1]; }" : "=r"(r) : "r"(b));
+        asm volatile(
+                "st.async.shared::cluster.mbarrier::complete_tx::bytes.b32 [%0], %1, [%2];" ::"r"(d), "r"(r), "r"(b));
+        asm volatile("{ .reg .pred p; elect.sync %0|p, -1; @p mbarrier.inval.shared::cta.b64 [%1]; }"
+                     : "=r"(r)
+                     : "r"(b));
         asm volatile("cp.async.bulk.global.shared::cta.bulk_group [%0], [%1], 512;" ::"l"(out), "r"(d) : "memory");
         asm volatile("cp.async.bulk.commit_group;");
         asm volatile("cp.async.bulk.wait_group.read 0;");

@@ -11,7 +11,8 @@ extern "C" __global__ void rt_tex(cudaTextureObject_t t, cudaSurfaceObject_t s, 
         int i = threadIdx.x;
         float4 v;
 
-        out[i] = tex1Dfetch<float>(t, i) + tex2D<float>(t, i, 0.5f) + tex3D<float>(t, i, 1, 2) + tex2DLod<float>(t, i, 1, 2);
+        out[i] = tex1Dfetch<float>(t, i) + tex2D<float>(t, i, 0.5f) + tex3D<float>(t, i, 1, 2) +
+                 tex2DLod<float>(t, i, 1, 2);
         v = tex2DLayered<float4>(t, i, 1, 3);
         out[i + 32] = v.x + v.w + texCubemap<float>(t, 1, 2, 3) + tex2Dgather<float4>(t, i, 1, 2).z;
         out[i + 64] = tex2DGrad<float>(t, i, 1, make_float2(1, 2), make_float2(3, 4));

@@ -186,7 +186,7 @@ static CUresult elapsed(float *pMilliseconds, CUevent hStart, CUevent hEnd)
         if (r == CUDA_SUCCESS)
                 r = timed(hEnd, &end);
         if (r == CUDA_SUCCESS && !pMilliseconds)
-                r = CUDA_ERROR_INVALID_VALUE;
+                r = CUDA_ERROR_INVALID_HANDLE; /* not an invalid value: NVIDIA's driver says so */
         if (r == CUDA_SUCCESS)
                 r = dcu_result(dsc_event_elapsed(dcu.session, start, end, &ns));
         if (r == CUDA_SUCCESS)

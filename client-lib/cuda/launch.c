@@ -43,6 +43,13 @@ static int dimensions_valid(const struct launch *l)
         return 1;
 }
 
+/* A quick look, that errs on one side: could a block of that many threads ask for more registers than there are? */
+static int registers_short(unsigned int threads, unsigned int registers)
+{
+        return (uint64_t)(threads + 127) * (registers + 7) >
+               (unsigned int)dcu_attribute(CU_DEVICE_ATTRIBUTE_MAX_REGISTERS_PER_BLOCK);
+}
+
 static CUresult check_size(const struct launch *l, const struct dcu_entry *entry)
 {
         unsigned int threads;
@@ -54,13 +61,14 @@ static CUresult check_size(const struct launch *l, const struct dcu_entry *entry
                 return CUDA_ERROR_INVALID_VALUE;
         if (l->shared_bytes > (unsigned int)atomic_load_explicit(&entry->max_dynamic_shared, memory_order_relaxed))
                 return CUDA_ERROR_INVALID_VALUE;
-        if (threads > entry->info.max_threads) {
+        if (threads > entry->info.max_threads || registers_short(threads, entry->info.registers)) {
                 struct dcu_occupancy_device device;
 
                 dcu_occupancy_device(&device);
-                return dcu_occupancy_registers_fit(&device, (int)entry->info.registers, (int)threads)
-                               ? CUDA_ERROR_INVALID_VALUE
-                               : CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES;
+                if (!dcu_occupancy_registers_fit(&device, (int)entry->info.registers, (int)threads))
+                        return CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES;
+                if (threads > entry->info.max_threads)
+                        return CUDA_ERROR_INVALID_VALUE;
         }
         return CUDA_SUCCESS;
 }

@@ -68,7 +68,7 @@ int dcu_visible_devices(const char *variable, const uint8_t uuid[16])
                 if (!entry_names_device(variable, length, uuid))
                         break; /* an invalid entry hides itself and all after it */
                 if (found++)
-                        return 0; /* the same device twice hides everything */
+                        return -1;
                 variable += length;
                 variable += strspn(variable, " \t");
                 if (*variable == ',')
@@ -95,8 +95,8 @@ static CUresult initialise(void)
                 return r ? dcu_result(r) : CUDA_ERROR_NO_DEVICE;
         dcu.device = dsc_device(dcu.session);
         dcu.n_devices = dcu_visible_devices(getenv("CUDA_VISIBLE_DEVICES"), dcu.device->uuid);
-        if (dcu.n_devices == 0)
-                return CUDA_ERROR_NO_DEVICE;
+        if (dcu.n_devices <= 0)
+                return dcu.n_devices < 0 ? CUDA_ERROR_INVALID_DEVICE : CUDA_ERROR_NO_DEVICE;
         dcu.launch_blocking = flag_from_environment("CUDA_LAUNCH_BLOCKING");
         dcu.eager_loading = loading && strcmp(loading, "EAGER") == 0;
         if (!dcu_objects_start())

@@ -53,7 +53,8 @@ static inline CUresult dcu_result(int r)
 int dcu_attribute(CUdevice_attribute attribute);
 /* CUDA_ERROR_INVALID_DEVICE unless dev is a visible device. Call after dcu_enter_process(). */
 CUresult dcu_check_device(CUdevice dev);
-/* How many devices CUDA_VISIBLE_DEVICES (NULL: unset) leaves of the one with this UUID: 0 or 1. */
+/* How many devices CUDA_VISIBLE_DEVICES (NULL: unset) leaves of the one with this UUID: 0 or 1; -1 if it names it
+ * twice. */
 int dcu_visible_devices(const char *variable, const uint8_t uuid[16]);
 /* Answers for names without an implementation; DETSHARE_DEBUG=1 names them on stderr. */
 int dcu_unsupported(const char *name);

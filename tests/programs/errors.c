@@ -90,6 +90,8 @@ static void launches(void)
         EXPECT(CUDA_ERROR_INVALID_VALUE, launch(nothing, 1, 1, 1, 32, 32, 2, 0));
         EXPECT(CUDA_ERROR_INVALID_VALUE, launch(nothing, 1, 1, 1, 4096, 1, 1, 0));
         EXPECT(CUDA_ERROR_INVALID_VALUE, launch(bounds, 1, 1, 1, 512, 1, 1, 0));
+        EXPECT(CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES,
+                launch(program_function(module, "prog_registers"), 1, 1, 1, 1024, 1, 1, 0));
         EXPECT(CUDA_ERROR_INVALID_VALUE, launch(reverse, 1, 1, 1, 4, 1, 1, 49153));
         EXPECT(CUDA_ERROR_INVALID_VALUE, launch(shared, 1, 1, 1, 4, 1, 1, 49152 - 16384 + 1));
         OK(launch(shared, 1, 1, 1, 4, 1, 1, 49152 - 16384));
@@ -132,7 +134,7 @@ static void allocations(void)
         EXPECT(CUDA_ERROR_INVALID_VALUE, cuMemHostGetDevicePointer(&p, &local, 0));
         EXPECT(CUDA_ERROR_INVALID_VALUE, cuMemFreeHost(&local));
         OK(cuMemFreeHost(NULL));
-        OK(cuMemHostAlloc(&h, 6400, CU_MEMHOSTALLOC_PORTABLE | CU_MEMHOSTALLOC_WRITECOMBINED));
+        OK(cuMemHostAlloc(&h, 6400, CU_MEMHOSTALLOC_WRITECOMBINED));
         OK(cuMemHostGetFlags(&flags, (char *)h + 100));
         CHECK(flags == (CU_MEMHOSTALLOC_DEVICEMAP | CU_MEMHOSTALLOC_WRITECOMBINED));
         EXPECT(CUDA_ERROR_INVALID_VALUE, cuMemFreeHost((char *)h + 16));

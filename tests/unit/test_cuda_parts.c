@@ -166,7 +166,7 @@ Test(devices, visible_as_the_variable_says)
         cr_expect_eq(dcu_visible_devices("-1,0", uuid), 0);
         cr_expect_eq(dcu_visible_devices("1,0", uuid), 0);
         cr_expect_eq(dcu_visible_devices("7", uuid), 0);
-        cr_expect_eq(dcu_visible_devices("0,0", uuid), 0);
+        cr_expect_eq(dcu_visible_devices("0,0", uuid), -1);
         cr_expect_eq(dcu_visible_devices("0x", uuid), 0);
         cr_expect_eq(dcu_visible_devices("GPU-1234abcd-0001-0203-0405-060708090a0b", uuid), 1);
         cr_expect_eq(dcu_visible_devices("GPU-1234AB", uuid), 1);

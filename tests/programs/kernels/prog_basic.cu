@@ -96,3 +96,21 @@ extern "C" __global__ void prog_wild(int *p)
 {
         *(volatile int *)p = 1;
 }
+
+/* More registers than a block of 1024 threads can have. */
+extern "C" __global__ void prog_registers(float *p)
+{
+        float r[96];
+
+#pragma unroll
+        for (int i = 0; i < 96; i++)
+                r[i] = p[i * blockDim.x + threadIdx.x];
+        for (int k = 0; k < 10; k++) {
+#pragma unroll
+                for (int i = 0; i < 96; i++)
+                        r[i] = r[i] * r[(i + 7) % 96] + r[(i + 13) % 96];
+        }
+#pragma unroll
+        for (int i = 0; i < 96; i++)
+                p[i * blockDim.x + threadIdx.x] = r[i];
+}

@@ -40,7 +40,7 @@ struct row {
         int has_ls, has_be, same;
 };
 
-static const char *arg_build = "build", *arg_device = "sim:h200", *arg_requests = "200", *arg_divisor = "120";
+static const char *arg_build = "build", *arg_device = "sim:h200", *arg_requests = "150", *arg_divisor = "120";
 static char dir[] = "/tmp/detshare-demo-XXXXXX";
 static char *path_of[8];
 
@@ -325,10 +325,12 @@ static pid_t start_daemon(void)
                 char *status[] = {path_of[6], (char *)"status", (char *)"--json", NULL};
                 int code;
 
-                pid_t probe = start(status, "be", "/dev/null");
+                if (access(path_of[0], F_OK) == 0) {
+                        pid_t probe = start(status, "be", "/dev/null");
 
-                if (waitpid(probe, &code, 0) == probe && code == 0)
-                        return pid;
+                        if (waitpid(probe, &code, 0) == probe && code == 0)
+                                return pid;
+                }
                 pause_ms(25);
         }
         fprintf(stderr, "demo: the daemon did not start\n");
@@ -347,6 +349,20 @@ static void make_paths(void)
         path_of[5] = format("%s/stop%s", dir, "");
         path_of[6] = format("%s/detsharectl%s", arg_build, "");
         path_of[7] = format("%s/detshared%s", arg_build, "");
+}
+
+/* What the runs left in the private directory. */
+static void remove_outputs(void)
+{
+        static const char *const names[] = {
+                "ls-multistream", "be-multistream", "ls-static", "be-static", "alone", "sock", "stop"};
+        char path[128];
+
+        for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+                snprintf(path, sizeof(path), "%s/%s", dir, names[i]);
+                unlink(path);
+        }
+        rmdir(dir);
 }
 
 static void parse(int argc, char **argv)
@@ -386,6 +402,7 @@ int main(int argc, char **argv)
         run_alone(&rows[0], &rows[1], rows[2].be.n > rows[3].be.n ? rows[2].be.n : rows[3].be.n);
         kill(daemon_pid, SIGTERM);
         finish(daemon_pid, "detshared");
+        remove_outputs();
         evaluate(rows, n, &slo);
         print_table(rows, n, slo);
         write_json(rows, n, slo);

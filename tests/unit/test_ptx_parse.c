@@ -125,6 +125,7 @@ Test(ptx_parse, rows_of_one_mnemonic)
                 {"bar.sync 0;", DS_PTX_OP_BAR_SYNC},
                 {"bar.warp.sync -1;", DS_PTX_OP_BAR_WARP_SYNC},
                 {"red.global.v2.f32.add [%rd1], {%f1, %f2};", DS_PTX_OP_RED},
+                {"vote.ballot.sync.b32 %r1, %p1, -1;", DS_PTX_OP_VOTE},
                 {"cp.async.wait_group 1;", DS_PTX_OP_CP_ASYNC_WAIT_GROUP},
                 {"cp.async.ca.shared.global [%r1], [%rd1], 4;", DS_PTX_OP_CP_ASYNC},
         };

@@ -103,7 +103,7 @@ struct detshare_session_view {
         uint64_t request_begin_ns;
         uint64_t deadline_ns; /* request_begin_ns + slo_ns when both are known, else UINT64_MAX */
         uint64_t device_ns;   /* device time of its operations so far, summed */
-        uint32_t sm_percent;  /* the cap its user set, 100 = none */
+        uint32_t sm_percent;  /* the cap its user set, 100 = none; the host keeps to it, see LAUNCH */
         uint32_t in_flight;
 };
 
@@ -132,7 +132,12 @@ struct detshare_snapshot {
 };
 
 enum detshare_action_kind {
-        DETSHARE_ACTION_LAUNCH = 0,  /* send up to `count` operations from the head of `coroutine` to `rung` */
+        /*
+         * Send up to `count` operations from the head of `coroutine` to `rung`. The host takes a smaller rung inside it
+         * when the session may not use that many SMs, and the whole GPU for a kernel whose blocks must all be resident
+         * and do not fit; the coroutine's view says where they are.
+         */
+        DETSHARE_ACTION_LAUNCH = 0,
         DETSHARE_ACTION_SUSPEND = 1, /* stop launching anything of the coroutine's session until RESUME */
         DETSHARE_ACTION_RESUME = 2,
 };

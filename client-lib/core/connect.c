@@ -90,7 +90,8 @@ void dsc__options_from_environment(struct dsc__options *options)
                 .class_ = class_ && !strcasecmp(class_, "ls") ? DETSHARE__CLASS__LS : DETSHARE__CLASS__BE,
                 .slo_ns = milliseconds(getenv("DETSHARE_SLO_MS")),
                 .memory_limit = scaled(getenv("DETSHARE_MEM_LIMIT")),
-                .sm_percent = percent <= 100 ? (uint32_t)percent : 0,
+                /* more than 100 is for the daemon to refuse: a bound that was asked for and does not hold is worse */
+                .sm_percent = percent <= UINT32_MAX ? (uint32_t)percent : UINT32_MAX,
                 .socket_only = transport && !strcmp(transport, "rpc"),
         };
         snprintf(options->name, sizeof(options->name), "%s", name && name[0] ? name : program_invocation_short_name);

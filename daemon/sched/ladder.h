@@ -8,6 +8,9 @@
  *
  * TPCs are taken in the order of their numbers; on GPUs that number across GPCs that spreads a rung over them, on
  * others it does not. All rungs are built once, before serving; a rung is never made or destroyed afterwards.
+ *
+ * A pair's first rung begins at TPC 0, its second one ends at the last TPC. Of rungs on one side each holds all smaller
+ * ones, so a session's share of the SMs (ds_ladder_cap) is a smaller rung inside the one that the policy named.
  */
 #pragma once
 
@@ -26,3 +29,9 @@ struct ds_ladder {
 
 /* Makes the rungs on the device. Negative errno when it refuses one. */
 int ds_ladder_build(struct ds_ladder *ladder, const struct ds_device_ops *ops, ds_device *device);
+/*
+ * The rung for a session that may use `percent` of the TPCs where the policy named `rung`: that one if it has no more,
+ * else the largest one inside it that has no more, or the smallest one inside it when all have more. Inside the whole
+ * GPU an LS session's are those that begin at TPC 0, a BE session's the others.
+ */
+uint32_t ds_ladder_cap(const struct ds_ladder *ladder, uint32_t rung, uint32_t percent, enum detshare_class class_);

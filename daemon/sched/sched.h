@@ -11,6 +11,11 @@
  * The policy (a plug-in, see policies/detshare_policy.h) sees a snapshot and returns actions; an action that makes no
  * sense is ignored and counted, and a policy that fails, overruns or stalls is replaced by the built-in one ("fifo").
  *
+ * A session's share of the SMs (sm_percent) is the scheduler's business and no policy's: whatever rung an action names,
+ * the work goes to one inside it with at most that share of the TPCs, or to the smallest one when all have more (see
+ * ladder.h). Only a kernel that needs all its blocks resident and does not fit there goes where the policy said, or, as
+ * without a share, to the whole GPU. A change holds for what is launched from then on.
+ *
  * The done callback may submit to and release coroutines; it must not free sessions, switch the policy or step.
  */
 #pragma once
@@ -100,13 +105,14 @@ struct ds_sched_session_config {
         uint32_t uid;
         enum detshare_class class_;
         uint64_t slo_ns;
-        uint32_t sm_percent;
+        uint32_t sm_percent; /* 1..100; 100 = no bound, and more counts as that */
         uint32_t space;
 };
 
 struct ds_sched_stats {
         uint64_t decisions, actions, actions_ignored, overruns, fallbacks, launches, migrations;
         uint64_t loans;             /* launches moved to the whole GPU because all their blocks must be resident */
+        uint64_t capped;            /* launches moved to a smaller rung because of their session's sm_percent */
         uint64_t stray_completions; /* tokens that the device gave back and nobody waits for: always 0 */
         uint32_t in_flight, queued, coroutines, sessions, n_rungs;
         char policy[32];

@@ -56,7 +56,8 @@ static int check_percent(struct ds_client *client, uint64_t id, uint32_t percent
 {
         if (percent <= 100)
                 return 0;
-        ds_client_answer(client, id, DETSHARE__STATUS__BAD_PARAMETER, "%u %% of the SMs are asked for", percent);
+        ds_client_answer(client, id, DETSHARE__STATUS__BAD_PARAMETER,
+                "%u %% of the SMs are asked for; 1 to 100 can be, and 0 is 100", percent);
         return -1;
 }
 

@@ -57,7 +57,7 @@ Test(core_session, nonsense_in_the_environment_counts_as_nothing)
         setenv("DETSHARE_CLASS", "royal", 1);
         setenv("DETSHARE_SLO_MS", "soon", 1);
         setenv("DETSHARE_MEM_LIMIT", "-1", 1);
-        setenv("DETSHARE_SM_PERCENT", "400", 1);
+        setenv("DETSHARE_SM_PERCENT", "half", 1);
         fake_start(&fake);
         get();
         cr_assert_eq(fake.hello_class, DETSHARE__CLASS__BE);
@@ -65,6 +65,14 @@ Test(core_session, nonsense_in_the_environment_counts_as_nothing)
         cr_assert_eq(fake.hello_limit, 0);
         cr_assert_eq(fake.hello_percent, 0);
         cr_assert_neq(fake.hello_name[0], '\0');
+}
+
+Test(core_session, a_share_that_cannot_be_is_left_for_the_daemon_to_refuse)
+{
+        setenv("DETSHARE_SM_PERCENT", "99999999999", 1);
+        fake_start(&fake);
+        get();
+        cr_assert_eq(fake.hello_percent, UINT32_MAX);
 }
 
 Test(core_session, a_window_in_use_is_refused)

@@ -101,6 +101,31 @@ Test(sched_parts, occupancy)
 /* --- ladder
  * ---------------------------------------------------------------------------------------------------------------- */
 
+static int rung_inside(const struct ds_ladder *ladder, uint32_t rung, uint32_t of)
+{
+        const uint64_t *a = ladder->views[rung].tpcs, *b = ladder->views[of].tpcs;
+
+        return !(a[0] & ~b[0]) && !(a[1] & ~b[1]);
+}
+
+static void check_cap(const struct ds_ladder *ladder, uint32_t rung, uint32_t percent, int class_)
+{
+        uint32_t cap = ds_ladder_cap(ladder, rung, percent, (enum detshare_class)class_);
+        uint32_t all = ladder->views[0].n_tpcs, n = ladder->views[cap].n_tpcs, smallest = UINT32_MAX, largest = 0;
+
+        for (uint32_t i = 0; i < ladder->n; i++) {
+                /* the whole GPU is both sides' and neither's */
+                if (!rung_inside(ladder, i, rung) || (i && !rung && (i & 1) != (class_ == DETSHARE_CLASS_LS)))
+                        continue;
+                smallest = DS_MIN(smallest, ladder->views[i].n_tpcs);
+                if (ladder->views[i].n_tpcs * 100 <= percent * all)
+                        largest = DS_MAX(largest, ladder->views[i].n_tpcs);
+        }
+        cr_assert(rung_inside(ladder, cap, rung), "%u of %u in rung %u is %u", percent, all, rung, cap);
+        cr_assert_eq(n, largest ? largest : smallest, "%u%% of %u in rung %u is rung %u", percent, all, rung, cap);
+        cr_assert(cap == rung || rung || (cap & 1) == (class_ == DETSHARE_CLASS_LS), "the class's side");
+}
+
 Test(sched_parts, ladder_has_complementary_pairs)
 {
         static const uint32_t sizes[] = {1, 2, 3, 5, 8, 13, 20, 30, 66, 128};
@@ -123,6 +148,24 @@ Test(sched_parts, ladder_has_complementary_pairs)
                         }
                         cr_assert(i == 1 || a->n_tpcs > ladder.views[i - 2].n_tpcs);
                 }
+                free(device);
+        }
+}
+
+/* What a session may use at most: the same side, inside the rung named, the largest that is not too large. */
+Test(sched_parts, a_share_of_the_sms_is_a_rung_inside_the_one_named)
+{
+        static const uint32_t sizes[] = {1, 2, 3, 5, 8, 13, 30, 66, 128};
+
+        for (size_t s = 0; s < DS_ARRAY_SIZE(sizes); s++) {
+                ds_device *device = sdev_new(sizes[s]);
+                struct ds_ladder ladder;
+
+                cr_assert_eq(ds_ladder_build(&ladder, &sdev_ops, device), 0);
+                for (uint32_t rung = 0; rung < ladder.n; rung++)
+                        for (uint32_t percent = 1; percent <= 100; percent++)
+                                for (int class_ = 0; class_ < 2; class_++)
+                                        check_cap(&ladder, rung, percent, class_);
                 free(device);
         }
 }

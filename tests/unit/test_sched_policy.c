@@ -519,6 +519,97 @@ Test(sched_policy, a_kernel_that_needs_all_its_blocks_borrows_the_gpu)
         cr_assert_eq(harness_stats(&h).loans, 1);
 }
 
+/* What a policy names is cut down to the session's share, from the class's side of the ladder. */
+Test(sched_policy, a_session_keeps_to_its_share_of_the_sms)
+{
+        ds_sched_session *be = session_open(&h, 1, DETSHARE_CLASS_BE, 0),
+                         *ls = session_open(&h, 2, DETSHARE_CLASS_LS, 0);
+        ds_coroutine *b = stream_open(be, 0, 0), *l = stream_open(ls, 0, 0);
+        /* percent, rung named, rung of a BE session, rung of an LS session; of the 8 TPCs rung 2k-1 has k, rung 2k the
+         * other 8-k */
+        static const uint32_t rows[][4] = {{100, 0, 0, 0}, {99, 0, 2, 13}, {50, 0, 8, 7}, {49, 0, 10, 5},
+                {25, 0, 12, 3}, {12, 0, 14, 1}, {1, 0, 14, 1}, {50, 7, 7, 7}, {50, 3, 3, 3}, {50, 9, 7, 7},
+                {50, 4, 8, 8}, {13, 2, 14, 14}, {1, 1, 1, 1}, {1000, 0, 0, 0}};
+        struct top tops[2 * DS_ARRAY_SIZE(rows)];
+        uint64_t capped = 0;
+
+        wanted_kind = DETSHARE_ACTION_LAUNCH;
+        wanted_count = 1;
+        probe_start(do_what_is_wanted);
+        for (size_t i = 0; i < DS_ARRAY_SIZE(rows); i++) {
+                wanted_rung = rows[i][1];
+                ds_sched_session_set(be, DETSHARE_CLASS_BE, 0, rows[i][0], harness_now(&h));
+                ds_sched_session_set(ls, DETSHARE_CLASS_LS, 0, rows[i][0], harness_now(&h));
+                submit(&h, b, kernel_init(&tops[2 * i], 1, 10 * US, 100, 0));
+                harness_run(&h, UINT64_MAX);
+                submit(&h, l, kernel_init(&tops[2 * i + 1], 2, 10 * US, 100, 0));
+                harness_run(&h, UINT64_MAX);
+                cr_assert_eq(h.device->log[2 * i].rung, rows[i][2], "row %zu: BE on %u", i, h.device->log[2 * i].rung);
+                cr_assert_eq(h.device->log[2 * i + 1].rung, rows[i][3], "row %zu: LS on %u", i,
+                        h.device->log[2 * i + 1].rung);
+                capped += (rows[i][2] != rows[i][1]) + (rows[i][3] != rows[i][1]);
+                cr_assert_eq(harness_stats(&h).capped, capped);
+        }
+        cr_assert_eq(harness_stats(&h).loans, 0);
+}
+
+static struct top *copy_init(struct top *top, uint32_t space, uint64_t duration_ns)
+{
+        *top = (struct top){.op.kind = DS_OP_COPY};
+        top->op.copy = (struct ds_copy){.space = space, .kind = DS_COPY_DTOD, .width = duration_ns, .height = 1};
+        return top;
+}
+
+Test(sched_policy, copies_go_along_with_the_kernels_of_a_share)
+{
+        ds_sched_session *s = session_open(&h, 1, DETSHARE_CLASS_BE, 0);
+        ds_coroutine *c = stream_open(s, 0, 0);
+        struct top tops[10];
+
+        ds_sched_session_set(s, DETSHARE_CLASS_BE, 0, 50, 0);
+        wanted_kind = DETSHARE_ACTION_LAUNCH;
+        wanted_count = 16;
+        wanted_rung = 0;
+        probe_start(do_what_is_wanted);
+        for (int i = 0; i < 10; i += 2) {
+                submit(&h, c, copy_init(&tops[i], 1, 5 * US));
+                submit(&h, c, kernel_init(&tops[i + 1], 1, 10 * US, 1, 0));
+        }
+        harness_run(&h, UINT64_MAX);
+        for (int i = 0; i < 10; i++)
+                cr_assert_eq(h.device->log[i].rung, 8);
+        cr_assert_eq(h.device->fences, 0);
+        cr_assert_eq(harness_stats(&h).capped, 5, "copies use no SMs");
+}
+
+/* Cooperative kernels go where they fit: the share, else what was named, else the whole GPU. */
+Test(sched_policy, a_share_too_small_for_all_blocks_does_not_hold)
+{
+        static const ds_device_kernel cooperative = {
+                .info = {.name = "grid_sync", .max_threads = 1024, .registers = 16, .cooperative = 1}};
+        static const struct {
+                uint32_t blocks, rung;
+        } rows[] = {{16, 14}, {17, 8}, {64, 8}, {65, 0}};
+        ds_sched_session *s = session_open(&h, 1, DETSHARE_CLASS_BE, 0);
+        ds_coroutine *c = stream_open(s, 0, 0);
+        struct top tops[DS_ARRAY_SIZE(rows)];
+
+        ds_sched_session_set(s, DETSHARE_CLASS_BE, 0, 13, 0); /* 1 of 8 TPCs: 2 SMs, 16 blocks */
+        wanted_kind = DETSHARE_ACTION_LAUNCH;
+        wanted_count = 1;
+        wanted_rung = 8; /* 4 of 8 TPCs */
+        probe_start(do_what_is_wanted);
+        for (size_t i = 0; i < DS_ARRAY_SIZE(rows); i++) {
+                kernel_init(&tops[i], 1, 10 * US, rows[i].blocks, 0)->op.launch.kernel = &cooperative;
+                submit(&h, c, &tops[i]);
+                harness_run(&h, UINT64_MAX);
+                cr_assert_eq(
+                        h.device->log[i].rung, rows[i].rung, "%u blocks on %u", rows[i].blocks, h.device->log[i].rung);
+        }
+        cr_assert_eq(harness_stats(&h).capped, 1);
+        cr_assert_eq(harness_stats(&h).loans, 1);
+}
+
 /* --- what the policy sees
  * ---------------------------------------------------------------------------------------------------- */
 

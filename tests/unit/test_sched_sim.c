@@ -233,6 +233,49 @@ Test(sched_sim, priority_is_enough_beside_short_blocks)
         cr_assert_lt(split, alone * 115 / 100);
 }
 
+/* --- a share of the SMs ----------------------------------------------------------------------------------------------
+ */
+
+static struct work wave[2];
+
+/* How long a kernel of as many blocks as the GPU holds at once takes in a session with this share. */
+static uint64_t wave_ns(uint32_t percent)
+{
+        rig_open("policies", "multistream");
+        memset(wave, 0, sizeof(wave));
+        ds_sched_session_set(rig.be_session, DETSHARE_CLASS_BE, 0, percent, 0);
+        rig_submit(&wave[0], rig.be, "be2000", 264, 1024);
+        rig_run(UINT64_MAX);
+        rig_close();
+        return wave[0].end_ns - wave[0].start_ns;
+}
+
+Test(sched_sim, a_share_of_the_sms_holds)
+{
+        uint64_t whole = wave_ns(100);
+
+        /* 66 TPCs; k/8 of the ladder are 58, 50, 41, 33, 25, 16, 8 */
+        cr_assert(whole >= 2 * MS && whole < 2 * MS + 100 * US, "%llu ns", (unsigned long long)whole);
+        cr_assert_eq((wave_ns(50) + whole / 2) / whole, 2);
+        cr_assert_eq((wave_ns(25) + whole / 2) / whole, 5); /* 16 TPCs hold 64 of the 264 */
+        cr_assert_eq((wave_ns(13) + whole / 2) / whole, 9);
+        cr_assert_eq((wave_ns(1) + whole / 2) / whole, 9, "at least the smallest rung");
+}
+
+Test(sched_sim, shares_side_by_side_do_not_meet)
+{
+        rig_open("policies", "multistream");
+        memset(wave, 0, sizeof(wave));
+        ds_sched_session_set(rig.be_session, DETSHARE_CLASS_BE, 0, 50, 0);
+        ds_sched_session_set(rig.ls_session, DETSHARE_CLASS_LS, 0, 50, 0);
+        rig_submit(&wave[0], rig.be, "be2000", 132, 1024);
+        rig_submit(&wave[1], rig.ls, "be2000", 132, 1024);
+        rig_run(UINT64_MAX);
+        for (int i = 0; i < 2; i++)
+                cr_assert_lt(wave[i].end_ns - wave[i].start_ns, 2 * MS + 100 * US, "each has its half to itself");
+        rig_close();
+}
+
 /* --- order under a policy that throws dice ---------------------------------------------------------------------------
  */
 

@@ -16,19 +16,17 @@
 #define DS_PTX_SYNTAX_OPTIONAL 0x80
 
 /* The slots of modifiers.def, in any order */
-#define DS_PTX_SLOTS(X)                                                                                                \
-        X(ROUND)                                                                                                       \
-        X(ROUND_INT)                                                                                                   \
-        X(APPROX) X(FTZ) X(SAT) X(SATFINITE) X(RELU) X(OOB) X(NAN) X(XORSIGN) X(ABS) X(NOFTZ) X(MUL) X(HILO) X(CC) X(  \
-                SHIFTAMT) X(CLAMP) X(FUNNEL) X(PRMT) X(CMP) X(BOOL) X(TESTP) X(SPACE) X(SPACE2) X(TO) X(SEM) X(SEM2)   \
-                X(SCOPE) X(LEVEL) X(CACHE) X(NC) X(L1) X(L2) X(HINT) X(FETCH) X(CACHE_LEVEL) X(PRIMARY) X(SECONDARY)   \
-                        X(VEC) X(ATOM) X(EXCH) X(CAS) X(REDUX) X(BARRED) X(SHFL) X(VOTE) X(MATCH) X(UNI) X(BAR_CTA)    \
-                                X(SYNC) X(ARRIVE) X(RED) X(ALIGNED) X(PROXY) X(ROW) X(COL) X(NUM) X(TRANS) X(BITOP)    \
-                                        X(POPC) X(NOINC) X(NOCOMPLETE) X(EXPECT) X(PARITY) X(DIM) X(LOADMODE)          \
-                                                X(COMPLETION) X(MULTICAST) X(BYTEMASK) X(READ) X(REGS) X(TENSORMAP)    \
-                                                        X(MASK) X(MERGE) X(PLUS_ONE) X(SCALE) X(GEOM) X(GATHER)        \
-                                                                X(MIPMAP) X(BOUNDS) X(QUERY) X(ACC) X(TMODE) X(TFIELD) \
-                                                                        X(B1024)
+/* clang-format off */
+#define DS_PTX_SLOTS(X)                                                                                               \
+        X(ROUND) X(ROUND_INT) X(APPROX) X(FTZ) X(SAT) X(SATFINITE) X(RELU) X(OOB) X(NAN) X(XORSIGN) X(ABS)            \
+        X(NOFTZ) X(MUL) X(HILO) X(CC) X(SHIFTAMT) X(CLAMP) X(FUNNEL) X(PRMT) X(CMP) X(BOOL) X(TESTP) X(SPACE)         \
+        X(SPACE2) X(TO) X(SEM) X(SEM2) X(SCOPE) X(LEVEL) X(CACHE) X(NC) X(L1) X(L2) X(HINT) X(FETCH)                  \
+        X(CACHE_LEVEL) X(PRIMARY) X(SECONDARY) X(VEC) X(ATOM) X(EXCH) X(CAS) X(REDUX) X(BARRED) X(SHFL)               \
+        X(VOTE) X(MATCH) X(UNI) X(BAR_CTA) X(SYNC) X(ARRIVE) X(RED) X(ALIGNED) X(PROXY) X(ROW) X(COL) X(NUM)          \
+        X(TRANS) X(BITOP) X(POPC) X(NOINC) X(NOCOMPLETE) X(EXPECT) X(PARITY) X(DIM) X(LOADMODE) X(COMPLETION)         \
+        X(MULTICAST) X(BYTEMASK) X(READ) X(REGS) X(TENSORMAP) X(MASK) X(MERGE) X(PLUS_ONE) X(SCALE) X(GEOM)           \
+        X(GATHER) X(MIPMAP) X(BOUNDS) X(QUERY) X(ACC) X(TMODE) X(TFIELD) X(B1024)
+/* clang-format on */
 
 enum ds_ptx_slot {
         DS_PTX_SLOT_NONE = 0,

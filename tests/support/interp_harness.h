@@ -3,6 +3,7 @@
  * A rig to run kernels in the interpreter: a module from a file of the corpus or from text, device memory with gaps
  * between allocations (so that going beyond one is seen), launches in grid order or in a permuted order of blocks.
  *
+ * With RIG_GPU the same kernels run on a GPU (interp_gpu.h); what asks for faults or costs leaves itself out then.
  * Everything asserts: a rig that cannot be built is a failed test. RIG_FOR_ALL runs a body for each target that the
  * corpus is compiled for and for both orders.
  */
@@ -19,6 +20,13 @@
 #include "ptx/interp.h"
 #include "ptx/ptx.h"
 
+#ifdef RIG_GPU
+#include "tests/support/interp_gpu.h"
+#define RIG_ON_GPU 1
+#else
+#define RIG_ON_GPU 0
+#endif
+
 #define RIG_RANGES 32
 #define RIG_MEMORY (64u << 20)
 
@@ -34,6 +42,9 @@ struct rig {
         uint64_t max_instructions;
         const _Atomic uint32_t *abort;
         struct ds_interp_cost cost; /* of the last launch */
+#ifdef RIG_GPU
+        struct rig_gpu gpu;
+#endif
 };
 
 typedef struct {
@@ -65,10 +76,16 @@ static inline void rig_open(struct rig *r, const char *name, const char *text, s
         r->memory = aligned_alloc(4096, RIG_MEMORY);
         cr_assert(r->work && r->memory, "out of memory");
         memset(r->memory, 0xa5, 1 << 20);
+#ifdef RIG_GPU
+        rig_gpu_open(&r->gpu, text, RIG_MEMORY);
+#endif
 }
 
 static inline void rig_close(struct rig *r)
 {
+#ifdef RIG_GPU
+        rig_gpu_close(&r->gpu);
+#endif
         ds_interp_free(r->interp);
         ds_ptx_module_free(r->module);
         ds_interp_block_free(r->work);
@@ -101,6 +118,7 @@ static inline char *rig_read(const char *arch, const char *name, size_t *length)
         text = malloc((size_t)size + 1);
         cr_assert(text && fread(text, 1, (size_t)size, f) == (size_t)size);
         fclose(f);
+        text[size] = 0;
         *length = (size_t)size;
         return text;
 }
@@ -186,6 +204,11 @@ static inline struct ds_interp_result rig_launch(
         launch.params_size = ds_interp_kernel_info(launch.kernel)->params_size;
         rig_pack(ds_interp_kernel_info(launch.kernel), args, params);
         memset(&r->cost, 0, sizeof(r->cost));
+#ifdef RIG_GPU
+        rig_gpu_launch(&r->gpu, kernel, launch.grid, launch.block, dynamic_shared, params, launch.params_size,
+                r->memory, r->used);
+        n = 0;
+#endif
         for (uint32_t i = 0; i < n; i++)
                 order[i] = i;
         for (uint32_t i = n; r->seed && i > 1; i--) {
@@ -204,6 +227,18 @@ static inline struct ds_interp_result rig_launch(
         }
         free(order);
         return result;
+}
+
+/* Writes a variable of the module. */
+static inline void rig_write(struct rig *r, const char *name, const void *from, size_t size)
+{
+        uint64_t va = 0, bytes = 0;
+
+        cr_assert(ds_interp_find_global(r->interp, name, &va, &bytes) == 0 && bytes >= size);
+        memcpy((void *)(uintptr_t)va, from, size);
+#ifdef RIG_GPU
+        rig_gpu_write(&r->gpu, name, from, size);
+#endif
 }
 
 /* A launch that must succeed */

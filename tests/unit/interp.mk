@@ -9,3 +9,14 @@ $(BUILD)/bench/bench_interp: $(BUILD)/obj/tests/bench/bench_interp.o $(DAEMON_A)
 .PHONY: bench-interp
 bench-interp: $(BUILD)/bench/bench_interp
 	$< $(BUILD)/ptx/sm_75
+
+# On a GPU: every instruction there and in the interpreter; the corpus there against the interpreter's references.
+interp_gpu := $(patsubst tests/unit/%.c,$(BUILD)/gpu/interp/%,$(wildcard tests/unit/test_interp_kernels_*.c))
+$(BUILD)/gpu/interp/test_interp_%: tests/unit/test_interp_%.c $(wildcard tests/support/interp_*.h) $(DAEMON_A)
+	@mkdir -p $(@D)
+	$(CC) $(CPPFLAGS) $(CFLAGS) -DRIG_GPU $(LDFLAGS) -rdynamic -o $@ $< $(DAEMON_A) -lm -ldl -lcriterion
+$(BUILD)/gpu/interp/interp_diff: tests/gpu/interp_diff.c $(DAEMON_A)
+	@mkdir -p $(@D)
+	$(CC) $(CPPFLAGS) $(CFLAGS) $(LDFLAGS) -o $@ $< $(DAEMON_A) -lm -ldl
+.PHONY: interp-gpu
+interp-gpu: $(interp_gpu) $(BUILD)/gpu/interp/interp_diff | $(kernel_ptx)

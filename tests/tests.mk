@@ -43,9 +43,11 @@ $(BUILD)/tests/gate/proof: $(BUILD)/obj/tests/gate/proof.o
 # --- race programs: the client core compiled into the program, everything under ThreadSanitizer -------------------------------
 race_src := $(wildcard tests/race/*.c)
 race_bin := $(race_src:tests/race/%.c=$(BUILD)/tests/race/%)
+$(BUILD)/tests/race/libcuda_race: race_extra := $(cudaface_src) $(filter %.c,$(cudaface_gen)) -I$(CUDA_ROOT)/include
+$(BUILD)/tests/race/libcuda_race: $(cudaface_src) $(wildcard client-lib/cuda/*.h) $(cudaface_gen)
 $(BUILD)/tests/race/%: tests/race/%.c $(core_src) $(wildcard client-lib/core/*.h) $(wildcard tests/support/*.[ch]) $(proto_obj)
 	@mkdir -p $(@D)
-	$(CC) $(CPPFLAGS) $(CFLAGS) -O1 -fsanitize=thread -o $@ $< $(core_src) $(wildcard tests/support/*.c) $(proto_obj) -lprotobuf-c
+	$(CC) $(CPPFLAGS) $(CFLAGS) -O1 -fsanitize=thread -o $@ $< $(race_extra) $(core_src) $(wildcard tests/support/*.c) $(proto_obj) -lprotobuf-c
 
 # the simulated device and all that it stands on, object by object
 tsan_src := $(filter-out %main.c,$(foreach l,util image ptx device device/sim,$(wildcard daemon/$(l)/*.c)))

@@ -65,7 +65,7 @@ int main(int argc, char **argv)
         OK(cuMemsetD32(p, 5, 16));
         after = fork();
         if (after == 0)
-                exit(child_after(p));
+                _exit(child_after(p)); /* what the parent made is not the child's to free */
         void *params[] = {&p, &n, &v};
         OK(cuLaunchKernel(add, 1, 1, 1, 16, 1, 1, 0, NULL, params, NULL));
         CHECK(status_of(after) == 0);

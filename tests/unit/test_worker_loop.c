@@ -642,6 +642,110 @@ Test(worker_loop, a_queue_that_is_full_holds_the_ring, .timeout = 60)
         wt_close(t);
 }
 
+/* What was asked before comes before: the ring is not read past a request that has no room yet. */
+Test(worker_loop, a_stalled_request_holds_the_ring, .timeout = 60)
+{
+        struct wt *t = wt_open(TIMING);
+        struct wt_client client = wt_client(t, 1, DETSHARE__CLASS__BE);
+        WT_REQUEST(join, CLOCK_JOIN, clock_join, ClockJoin, CLOCK_JOIN, .base = {0});
+        WT_REQUEST(leave, CLOCK_LEAVE, clock_leave, ClockLeave, CLOCK_LEAVE, .base = {0});
+        uint64_t module, null, id, leave_ids[2];
+        uint32_t side;
+        wt_answer *answer;
+
+        wt_attach(t, &client);
+        cr_assert_eq(wt_module(t, &client, DT_PTX, &module), 0);
+        null = wt_kernel(t, &client, module, "null");
+        cr_assert_eq(wt_stream(t, &client, &side), 0);
+        /* three threads: two may wait for answers, and time still stands */
+        for (int i = 0; i < 3; i++)
+                cr_assert_eq(wt_call_status(t, &client, &join), 0);
+        push_many(t, &client, null, DS_SCHED_QUEUE_MAX);
+        wt_settle(t);
+        cr_assert_eq(atomic_load(&client.page->accepted), DS_SCHED_QUEUE_MAX);
+        {
+                WT_REQUEST(launch, LAUNCH, launch, Launch, LAUNCH, .kernel = null, .grid_x = 1, .grid_y = 1,
+                        .grid_z = 1, .block_x = 1, .block_y = 1, .block_z = 1);
+
+                id = wt_send_call(t, &client, &launch);
+        }
+        wt_settle(t);
+        wt_push_launch(&client, side, null, 1, 1, NULL, 0);
+        wt_settle(t);
+        cr_assert_null(wt_take(t, id));
+        cr_assert_eq(atomic_load(&client.page->accepted), DS_SCHED_QUEUE_MAX, "the ring was read past the request");
+        /* the third thread waits as well */
+        leave_ids[0] = wt_send_call(t, &client, &leave);
+        leave_ids[1] = wt_send_call(t, &client, &leave);
+        answer = wt_wait(t, id);
+        cr_assert_eq(answer->status, 0);
+        cr_assert_eq(answer->reply->submitted->seq, DS_SCHED_QUEUE_MAX + 1);
+        wt_free(answer);
+        for (int i = 0; i < 2; i++)
+                cr_assert_eq(wt_status(t, leave_ids[i]), 0);
+        cr_assert_eq(wt_sync_all(t, &client), 0);
+        cr_assert_eq(atomic_load(&client.page->stream_done[side]), 1);
+        wt_client_close(t, &client);
+        wt_close(t);
+}
+
+/* A session's operations are bounded over all its streams. */
+Test(worker_loop, a_session_holds_only_so_much, .timeout = 60)
+{
+        struct wt *t = wt_open(TIMING);
+        struct wt_client client = wt_client(t, 1, DETSHARE__CLASS__BE);
+        WT_REQUEST(join, CLOCK_JOIN, clock_join, ClockJoin, CLOCK_JOIN, .base = {0});
+        uint64_t module, null;
+        uint32_t side;
+
+        wt_attach(t, &client);
+        cr_assert_eq(wt_module(t, &client, DT_PTX, &module), 0);
+        null = wt_kernel(t, &client, module, "null");
+        for (int i = 0; i < 3; i++)
+                cr_assert_eq(wt_stream(t, &client, &side), 0);
+        cr_assert_eq(wt_call_status(t, &client, &join), 0);
+        for (uint32_t i = 0; i < DSW_SESSION_OPS_MAX + 300; i++) {
+                wt_push_launch(&client, i % (side + 1), null, 1, 1, NULL, 0);
+                if (i % 256 == 0)
+                        wt_turn(t, 0);
+        }
+        wt_settle(t);
+        cr_assert_eq(atomic_load(&client.page->accepted), DSW_SESSION_OPS_MAX);
+        cr_assert_eq(atomic_load(&client.page->completed), 0);
+        cr_assert_eq(wt_sync_all(t, &client), 0);
+        cr_assert_eq(atomic_load(&client.page->completed), DSW_SESSION_OPS_MAX + 300);
+        wt_client_close(t, &client);
+        wt_close(t);
+}
+
+Test(worker_loop, reads_and_writes_are_bounded, .timeout = 60)
+{
+        struct wt *t = wt_open(FUNCTIONAL);
+        struct wt_client client = wt_client(t, 1, DETSHARE__CLASS__BE);
+        static uint8_t data[DSW_COPY_RPC_MAX + 1], got[DSW_COPY_RPC_MAX + 1];
+        uint64_t p;
+
+        for (size_t i = 0; i < sizeof(data); i++)
+                data[i] = (uint8_t)(i * 31 + i / 256);
+        cr_assert_eq(wt_alloc(t, &client, sizeof(data), &p), 0);
+        cr_assert_eq(wt_write(t, &client, p, data, DSW_COPY_RPC_MAX + 1), DS_CUDA_INVALID_VALUE);
+        cr_assert_eq(wt_read(t, &client, got, p, DSW_COPY_RPC_MAX + 1), DS_CUDA_INVALID_VALUE);
+        /* more than the bounce buffer holds, without waiting in between */
+        for (int i = 0; i < 50; i++) {
+                WT_REQUEST(request, WRITE, write, Write, WRITE, .dst = p);
+
+                request_body.data.data = data;
+                request_body.data.len = DSW_COPY_RPC_MAX;
+                cr_assert_eq(wt_call_status(t, &client, &request), 0);
+        }
+        cr_assert_eq(wt_read(t, &client, got, p, DSW_COPY_RPC_MAX), 0);
+        cr_assert_arr_eq(got, data, DSW_COPY_RPC_MAX);
+        cr_assert_eq(wt_read(t, &client, got, p + 512, 1), 0);
+        cr_assert_eq(got[0], data[512]);
+        wt_client_close(t, &client);
+        wt_close(t);
+}
+
 Test(worker_loop, too_many_requests_are_refused, .timeout = 60)
 {
         struct wt *t = wt_open(FUNCTIONAL);
@@ -785,13 +889,33 @@ Test(worker_loop, events_have_times, .timeout = 60)
                 cr_assert_eq(wt_call_status(t, &client, &destroy), DS_CUDA_INVALID_HANDLE);
                 cr_assert_eq(wt_call_status(t, &client, &elapsed), DS_CUDA_INVALID_HANDLE);
         }
+        /* recorded again, and not ended yet: its old time is gone */
+        {
+                WT_REQUEST(join, CLOCK_JOIN, clock_join, ClockJoin, CLOCK_JOIN, .base = {0});
+                WT_REQUEST(elapsed, EVENT_ELAPSED, event_elapsed, EventElapsed, EVENT_ELAPSED, .start = start,
+                        .end = start);
+                WT_REQUEST(leave, CLOCK_LEAVE, clock_leave, ClockLeave, CLOCK_LEAVE, .base = {0});
+
+                cr_assert_eq(wt_call_status(t, &client, &elapsed), 0);
+                cr_assert_eq(wt_call_status(t, &client, &join), 0);
+                /* the first record ends at once, for nothing is before it; the second has a kernel before it */
+                wt_push_event(&client, 0, start);
+                wt_push_launch(&client, 0, null, 1, 1, NULL, 0);
+                wt_push_event(&client, 0, start);
+                wt_settle(t);
+                cr_assert_eq(atomic_load(&client.page->stream_done[0]), 13);
+                cr_assert_eq(wt_call_status(t, &client, &elapsed), DS_CUDA_NOT_READY);
+                cr_assert_eq(wt_call_status(t, &client, &leave), 0);
+                cr_assert_eq(wt_sync(t, &client, 0, 15), 0);
+                cr_assert_eq(wt_call_status(t, &client, &elapsed), 0);
+        }
         /* over the socket */
         {
                 WT_REQUEST(record, EVENT_RECORD, event_record, EventRecord, EVENT_RECORD, .event = start);
 
                 answer = wt_call(t, &client, &record);
                 seq = answer->reply->submitted->seq;
-                cr_assert_eq(seq, 13);
+                cr_assert_eq(seq, 16);
                 wt_free(answer);
                 record_body.event = end;
                 cr_assert_eq(wt_call_status(t, &client, &record), DS_CUDA_INVALID_HANDLE);

@@ -27,6 +27,7 @@ static void give_to_client(struct ds_session *session, uint64_t request_id, int 
         reply.result_case = DETSHARE__REPLY__RESULT_ATTACH;
         reply.attach = &attach;
         session->attached = 1;
+        session->attachments++;
         ds_client_reply(session->client, request_id, &reply, fds, DS_ARRAY_SIZE(fds));
         /* the session is open with the worker, so it is still there whatever became of the client */
         session->ring.fd = ds_close(session->ring.fd);

@@ -63,6 +63,7 @@ struct ds_session {
         struct ds_page page;
         struct ds_ring ring;
         int attached, sealed; /* in the present worker's life */
+        uint32_t attachments; /* so far: a ring's tail means something in its own only */
         int lost_work, lost_globals;
         int32_t sticky; /* CUDA error that a new worker must be told of, 0 = none */
         struct ds_session_call_list calls;

@@ -305,7 +305,8 @@ static void image_done(struct ds_helper_job *job, struct ds_helper_result *resul
         call->base.image_bytes = load.bytes = result->bytes;
         call->base.module_charge = &call->objects;
         call->base.image_charge = &call->bytes;
-        request.ring_tail = call->ring_tail;
+        /* the worker may have been replaced and the session attached anew while the helper was at work */
+        request.ring_tail = call->attachments == call->session->attachments ? call->ring_tail : 0;
         request.call_case = DETSHARE__REQUEST__CALL_MODULE_LOAD;
         request.module_load = &load;
         send_request(call, &request, &call->base.image_fd, 1);
@@ -331,6 +332,7 @@ static void load_module(struct ds_session_call *call, const Detshare__Request *r
                 charge(call, &call->bytes, DS_CHARGE_HOST_BYTES, bytes))
                 return;
         call->ring_tail = request->ring_tail;
+        call->attachments = call->session->attachments;
         ds_helper_check(call->session->supervisor->helper, &call->job, DS_TAKE_FD(fds[0]), bytes, image_done);
 }
 

@@ -163,7 +163,7 @@ static void child_cb(uv_signal_t *handle, int signum)
                 return;
         uv_signal_stop(&process->child);
         if (WIFSIGNALED(status))
-                snprintf(how, sizeof(how), "killed by signal %d", WTERMSIG(status));
+                snprintf(how, sizeof(how), "was killed by signal %d", WTERMSIG(status));
         else
                 snprintf(how, sizeof(how), "exited with status %d", WEXITSTATUS(status));
         /* its last words may still lie in the socket */

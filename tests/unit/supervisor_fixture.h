@@ -1,0 +1,571 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A supervisor in a child process, with a worker and a helper that do what a test wants
+ *
+ * The test program itself is both: started under the name detshare-worker or detshare-helper (by a link in the test's
+ * directory) it speaks the internal protocol, and the environment says how it misbehaves. So every death, lie and
+ * delay of a worker can be had at will, and the supervisor under test is the real one, whole.
+ */
+#pragma once
+
+#include <criterion/criterion.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "internal.pb-c.h"
+#include "proto/wire.h"
+#include "supervisor/supervisor.h"
+#include "util/frame.h"
+#include "util/macro.h"
+
+#define FX_WAIT_MS 10000
+
+static inline uint64_t fx_now_ms(void)
+{
+        struct timespec t;
+
+        clock_gettime(CLOCK_MONOTONIC, &t);
+        return (uint64_t)t.tv_sec * 1000 + (uint64_t)t.tv_nsec / 1000000;
+}
+
+/* --- frames, blocking with a deadline
+ * --------------------------------------------------------------------------------- */
+
+static inline ds_conn *fx_conn(int fd)
+{
+        ds_conn *conn = NULL;
+
+        if (ds_conn_new(fd, 256 << 10, 4 << 20, &conn))
+                abort();
+        return conn;
+}
+
+static inline void fx_send(ds_conn *conn, const ProtobufCMessage *message, const int *fds, size_t n_fds)
+{
+        size_t size = protobuf_c_message_get_packed_size(message);
+        uint8_t *bytes = malloc(size + 1);
+
+        protobuf_c_message_pack(message, bytes);
+        (void)ds_conn_send(conn, bytes, size, fds, n_fds);
+        free(bytes);
+}
+
+/* The next message, or NULL at the end of the connection or after ms. */
+static inline ProtobufCMessage *fx_receive(ds_conn *conn, const ProtobufCMessageDescriptor *descriptor, int ms)
+{
+        uint64_t end = fx_now_ms() + (uint64_t)ms;
+        const uint8_t *payload;
+        size_t size;
+
+        for (;;) {
+                struct pollfd p = {.fd = ds_conn_fd(conn), .events = POLLIN};
+                uint64_t now = fx_now_ms();
+
+                if (ds_conn_next(conn, &payload, &size) == 1)
+                        return protobuf_c_message_unpack(descriptor, NULL, size, payload);
+                if (now >= end || poll(&p, 1, (int)(end - now)) <= 0 || ds_conn_read(conn))
+                        return NULL;
+        }
+}
+
+/* --- the worker that does as it is told
+ * ------------------------------------------------------------------------------- */
+
+/* FAKE_WORKER holds words; the worker behaves by those that are there. */
+static inline int fw_does(const char *word)
+{
+        const char *mode = getenv("FAKE_WORKER");
+
+        return mode && strstr(mode, word);
+}
+
+static inline void fw_log(const char *fmt, ...) __attribute__((__format__(__printf__, 1, 2)));
+
+static inline void fw_log(const char *fmt, ...)
+{
+        FILE *f = fopen(getenv("FAKE_LOG"), "a");
+        va_list args;
+
+        va_start(args, fmt);
+        vfprintf(f, fmt, args);
+        va_end(args);
+        fclose(f);
+}
+
+static inline void fw_ready(ds_conn *conn)
+{
+        Detshare__Internal__FromWorker from = DETSHARE__INTERNAL__FROM_WORKER__INIT;
+        Detshare__Internal__Ready ready = DETSHARE__INTERNAL__READY__INIT;
+        static int32_t attributes[100] = {[75] = 9, [76] = 0};
+
+        ready.name = (char *)"DetShare fake";
+        ready.model = (char *)"fake";
+        ready.policy = (char *)"fifo";
+        ready.simulated = 1;
+        ready.memory_bytes = DS_GIB(1);
+        ready.n_attributes = DS_ARRAY_SIZE(attributes);
+        ready.attributes = attributes;
+        from.body_case = DETSHARE__INTERNAL__FROM_WORKER__BODY_READY;
+        from.ready = &ready;
+        fx_send(conn, &from.base, NULL, 0);
+}
+
+/* Sessions by id; the page is the last one's. */
+static struct {
+        uint64_t window, slabs;
+        struct ds_completion_page *page;
+} fw_sessions[64];
+
+/* An allocation with a slab of its own, or a lie about one. */
+static inline void fw_alloc(ds_conn *conn, uint64_t id, uint64_t session)
+{
+        Detshare__Internal__FromWorker from = DETSHARE__INTERNAL__FROM_WORKER__INIT;
+        Detshare__Internal__Ledger ledger = DETSHARE__INTERNAL__LEDGER__INIT;
+        Detshare__Internal__Slab slab = DETSHARE__INTERNAL__SLAB__INIT;
+        Detshare__Internal__Range range = DETSHARE__INTERNAL__RANGE__INIT;
+        Detshare__Reply reply = DETSHARE__REPLY__INIT;
+        Detshare__Address address = DETSHARE__ADDRESS__INIT;
+        ds_cleanup(ds_closep) int fd = memfd_create("slab", MFD_CLOEXEC);
+
+        slab.va = fw_sessions[session].window + fw_sessions[session].slabs++ * DS_MIB(64);
+        slab.va -= fw_does("lies") ? DS_GIB(4) : 0;
+        slab.bytes = DS_MIB(64);
+        range.va = slab.va;
+        range.bytes = 4096;
+        ledger.session = session;
+        ledger.slab_added = &slab;
+        ledger.alloc_added = &range;
+        address.address = slab.va;
+        address.bytes = 4096;
+        reply.result_case = DETSHARE__REPLY__RESULT_MEM_ALLOC;
+        reply.mem_alloc = &address;
+        from.id = id;
+        from.fds = 1;
+        from.body_case = DETSHARE__INTERNAL__FROM_WORKER__BODY_REPLY;
+        from.reply = &reply;
+        from.ledger = &ledger;
+        fx_send(conn, &from.base, &fd, 1);
+}
+
+static inline void fw_reply(ds_conn *conn, uint64_t id, Detshare__Internal__Ledger *ledger)
+{
+        Detshare__Internal__FromWorker from = DETSHARE__INTERNAL__FROM_WORKER__INIT;
+        Detshare__Reply reply = DETSHARE__REPLY__INIT;
+
+        from.id = id;
+        from.body_case = DETSHARE__INTERNAL__FROM_WORKER__BODY_REPLY;
+        from.reply = &reply;
+        from.ledger = ledger;
+        fx_send(conn, &from.base, NULL, 0);
+}
+
+static inline void fw_call(ds_conn *conn, const Detshare__Internal__ToWorker *to)
+{
+        const Detshare__Internal__Call *call = to->call;
+        Detshare__Internal__Ledger ledger = DETSHARE__INTERNAL__LEDGER__INIT;
+        Detshare__Internal__Module module = DETSHARE__INTERNAL__MODULE__INIT;
+
+        ledger.session = call->session;
+        fw_log("call %d\n", (int)call->request->call_case);
+        switch (call->request->call_case) {
+        case DETSHARE__REQUEST__CALL_MEM_ALLOC:
+                fw_alloc(conn, to->id, call->session);
+                break;
+        case DETSHARE__REQUEST__CALL_MODULE_LOAD:
+                module.module = to->id;
+                module.writable_globals = fw_does("globals");
+                ledger.module_added = &module;
+                fw_reply(conn, to->id, &ledger);
+                break;
+        case DETSHARE__REQUEST__CALL_RESET_SESSION:
+                ledger.reset = 1;
+                fw_reply(conn, to->id, &ledger);
+                break;
+        case DETSHARE__REQUEST__CALL_LAUNCH: /* accepted, never done */
+                atomic_fetch_add(&fw_sessions[call->session].page->accepted, 1);
+                atomic_store(&fw_sessions[call->session].page->stream_done[0], 7);
+                fw_reply(conn, to->id, NULL);
+                break;
+        case DETSHARE__REQUEST__CALL_SYNC: /* never answered */
+                break;
+        case DETSHARE__REQUEST__CALL_QUERY:
+                if (fw_does("garbage"))
+                        (void)ds_conn_send(conn, "\xff\xff\xff", 3, NULL, 0);
+                else if (fw_does("forges"))
+                        fw_reply(conn, to->id + 1000, NULL);
+                else if (fw_does("dies"))
+                        _exit(9);
+                else
+                        fw_reply(conn, to->id, NULL);
+                break;
+        default:
+                fw_reply(conn, to->id, NULL);
+        }
+}
+
+static inline void fw_message(ds_conn *conn, const Detshare__Internal__ToWorker *to)
+{
+        Detshare__Internal__FromWorker from = DETSHARE__INTERNAL__FROM_WORKER__INIT;
+        int fds[4] = {-1, -1, -1, -1};
+
+        (void)ds_conn_take_fds(conn, fds, to->fds);
+        from.id = to->id;
+        if (to->body_case == DETSHARE__INTERNAL__TO_WORKER__BODY_OPEN) {
+                struct ds_completion_page *page;
+
+                page = mmap(NULL, DS_PAGE_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, fds[0], 0);
+                fw_sessions[to->open->session].page = page;
+                fw_sessions[to->open->session].window = to->open->window_base;
+                fw_log("open class=%d error=%d\n", (int)to->open->class_, atomic_load(&page->error));
+        } else if (to->body_case == DETSHARE__INTERNAL__TO_WORKER__BODY_RESTORE_SLAB) {
+                fw_sessions[to->restore_slab->session].slabs++;
+                fw_log("slab %d allocs=%zu fds=%u\n", (int)to->restore_slab->slab->bytes, to->restore_slab->n_allocs,
+                        to->fds);
+        } else if (to->body_case == DETSHARE__INTERNAL__TO_WORKER__BODY_RESTORE_MODULE) {
+                fw_log("module bytes=%d fds=%u\n", (int)to->restore_module->bytes, to->fds);
+        } else if (to->body_case == DETSHARE__INTERNAL__TO_WORKER__BODY_RESTORE_STREAM) {
+                fw_log("stream %u seq=%d\n", to->restore_stream->stream->stream, (int)to->restore_stream->seq);
+        } else if (to->body_case == DETSHARE__INTERNAL__TO_WORKER__BODY_STOP) {
+                if (!fw_does("lingers"))
+                        _exit(0);
+        } else if (to->body_case == DETSHARE__INTERNAL__TO_WORKER__BODY_SET_POLICY) {
+                fw_log("policy %s params=%zu\n", to->set_policy->name, to->set_policy->n_params);
+        }
+        for (int i = 0; i < 4; i++)
+                ds_close(fds[i]);
+        if (to->body_case == DETSHARE__INTERNAL__TO_WORKER__BODY_CALL)
+                fw_call(conn, to);
+        else if (to->id)
+                fx_send(conn, &from.base, NULL, 0);
+}
+
+static inline void fw_main(int argc, char **argv)
+{
+        Detshare__Internal__ToWorker *to;
+        ds_conn *conn = fx_conn(3);
+
+        fw_log("start %s\n", argc > 4 ? argv[4] : "");
+        if (fw_does("fails"))
+                _exit(3);
+        if (fw_does("says")) {
+                Detshare__Internal__FromWorker from = DETSHARE__INTERNAL__FROM_WORKER__INIT;
+
+                from.status = 100;
+                from.message = (char *)"there is no such device";
+                fx_send(conn, &from.base, NULL, 0);
+                _exit(1);
+        }
+        fw_ready(conn);
+        while ((to = (Detshare__Internal__ToWorker *)fx_receive(
+                        conn, &detshare__internal__to_worker__descriptor, 3600000))) {
+                fw_message(conn, to);
+                detshare__internal__to_worker__free_unpacked(to, NULL);
+        }
+        _exit(0);
+}
+
+/* --- the helper that does as it is told
+ * ------------------------------------------------------------------------------- */
+
+static inline void fh_main(void)
+{
+        const char *mode = getenv("FAKE_HELPER");
+        Detshare__Internal__ToHelper *to;
+        ds_conn *conn = fx_conn(3);
+
+        while ((to = (Detshare__Internal__ToHelper *)fx_receive(
+                        conn, &detshare__internal__to_helper__descriptor, 3600000))) {
+                Detshare__Internal__FromHelper from = DETSHARE__INTERNAL__FROM_HELPER__INIT;
+                int image = -1, fd = memfd_create("image", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+                char first = 0;
+
+                if (ds_conn_take_fds(conn, &image, 1) || pread(image, &first, 1, 0) != 1)
+                        _exit(8);
+                if (first == 'K') /* an image that kills */
+                        _exit(7);
+                if (write(fd, "checked", 7) != 7)
+                        _exit(8);
+                if (!mode || !strstr(mode, "unsealed"))
+                        fcntl(fd, F_ADD_SEALS, F_SEAL_WRITE | F_SEAL_GROW | F_SEAL_SHRINK | F_SEAL_SEAL);
+                from.id = to->id;
+                from.status = first == 'B' ? 218 : 0;
+                from.message = first == 'B' ? (char *)"module:1: bad" : (char *)"";
+                from.bytes = 7;
+                from.fds = from.status == 0;
+                fx_send(conn, &from.base, &fd, from.fds);
+                close(image);
+                close(fd);
+                detshare__internal__to_helper__free_unpacked(to, NULL);
+        }
+        _exit(0);
+}
+
+__attribute__((constructor)) static void fx_constructor(int argc, char **argv)
+{
+        const char *base = argc > 0 ? strrchr(argv[0], '/') : NULL;
+
+        if (base && !strcmp(base, "/detshare-worker"))
+                fw_main(argc, argv);
+        if (base && !strcmp(base, "/detshare-helper"))
+                fh_main();
+}
+
+/* --- the supervisor
+ * --------------------------------------------------------------------------------------------------- */
+
+struct fixture {
+        char dir[64], socket[80], log[80];
+        struct ds_options options;
+        struct ds_config config;
+        pid_t pid;
+        rlim_t files; /* 0 = as it is */
+};
+
+static inline void fx_init(struct fixture *f)
+{
+        char target[200], path[200];
+        ssize_t n;
+
+        *f = (struct fixture){.options = {.device = "sim:fake", .policy = "fifo", .transform = "auto"}};
+        snprintf(f->dir, sizeof(f->dir), "/tmp/detshare-unit-XXXXXX");
+        cr_assert(mkdtemp(f->dir));
+        snprintf(f->socket, sizeof(f->socket), "%s/sock", f->dir);
+        snprintf(f->log, sizeof(f->log), "%s/log", f->dir);
+        n = readlink("/proc/self/exe", target, sizeof(target) - 1);
+        cr_assert_gt(n, 0);
+        target[n] = 0;
+        snprintf(path, sizeof(path), "%s/detshare-worker", f->dir);
+        snprintf(f->options.worker_path, sizeof(f->options.worker_path), "%s", path);
+        cr_assert_eq(symlink(target, path), 0);
+        snprintf(path, sizeof(path), "%s/detshare-helper", f->dir);
+        snprintf(f->options.helper_path, sizeof(f->options.helper_path), "%s", path);
+        cr_assert_eq(symlink(target, path), 0);
+        f->options.socket = f->socket;
+        setenv("FAKE_LOG", f->log, 1);
+        signal(SIGPIPE, SIG_IGN);
+}
+
+static inline void fx_child(struct fixture *f)
+{
+        struct ds_supervisor *supervisor;
+        int r;
+
+        prctl(PR_SET_PDEATHSIG, SIGKILL); /* a test that fails leaves nothing behind */
+        if (f->files)
+                setrlimit(RLIMIT_NOFILE, &(struct rlimit){f->files, f->files});
+        f->options.config = &f->config;
+        if (ds_supervisor_new(&f->options, &supervisor))
+                _exit(1);
+        r = ds_supervisor_run(supervisor);
+        ds_supervisor_free(supervisor); /* asserts the books */
+        /* not exit(): what the test program's threads hold is no leak of this one */
+        _exit(r);
+}
+
+static inline void fx_start(struct fixture *f)
+{
+        fflush(NULL);
+        f->pid = fork();
+        cr_assert_geq(f->pid, 0);
+        if (f->pid == 0)
+                fx_child(f);
+}
+
+/* The exit status within ms, or -1 (and it is killed). */
+static inline int fx_wait(struct fixture *f, int ms)
+{
+        int status;
+
+        for (uint64_t end = fx_now_ms() + (uint64_t)ms; fx_now_ms() < end; usleep(2000))
+                if (waitpid(f->pid, &status, WNOHANG) == f->pid)
+                        return WIFEXITED(status) ? WEXITSTATUS(status) : 256 + WTERMSIG(status);
+        kill(f->pid, SIGKILL);
+        waitpid(f->pid, &status, 0);
+        return -1;
+}
+
+static inline void fx_clean(struct fixture *f)
+{
+        static const char *const names[] = {"detshare-worker", "detshare-helper", "log", "sock"};
+        char path[200];
+
+        for (size_t i = 0; i < DS_ARRAY_SIZE(names); i++) {
+                snprintf(path, sizeof(path), "%s/%s", f->dir, names[i]);
+                unlink(path);
+        }
+        cr_assert_eq(rmdir(f->dir), 0);
+}
+
+/* SIGTERM: the books balance, the socket is gone, and it took no longer than it may. */
+static inline void fx_stop(struct fixture *f)
+{
+        uint64_t begin = fx_now_ms();
+
+        kill(f->pid, SIGTERM);
+        cr_assert_eq(fx_wait(f, FX_WAIT_MS), 0);
+        cr_assert_leq(fx_now_ms() - begin, 2000);
+        cr_assert_neq(access(f->socket, F_OK), 0);
+        fx_clean(f);
+}
+
+/* What the fake worker wrote down. */
+static inline void fx_read_log(const struct fixture *f, char *buffer, size_t size)
+{
+        int fd = open(f->log, O_RDONLY | O_CLOEXEC);
+        ssize_t n = read(fd, buffer, size - 1);
+
+        close(fd);
+        cr_assert_geq(n, 0);
+        buffer[n] = 0;
+}
+
+/* --- clients
+ * ---------------------------------------------------------------------------------------------------------- */
+
+static inline int fx_connect(const struct fixture *f)
+{
+        struct sockaddr_un address = {.sun_family = AF_UNIX};
+
+        snprintf(address.sun_path, sizeof(address.sun_path), "%s", f->socket);
+        for (uint64_t end = fx_now_ms() + FX_WAIT_MS; fx_now_ms() < end; usleep(2000)) {
+                int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+                if (connect(fd, (struct sockaddr *)&address, sizeof(address)) == 0)
+                        return fd;
+                close(fd);
+        }
+        return -1;
+}
+
+static inline void fx_ask(ds_conn *conn, Detshare__Request *request, const int *fds)
+{
+        static uint64_t id;
+
+        request->id = ++id;
+        fx_send(conn, &request->base, fds, request->fds);
+}
+
+static inline Detshare__Reply *fx_answer(ds_conn *conn)
+{
+        return (Detshare__Reply *)fx_receive(conn, &detshare__reply__descriptor, FX_WAIT_MS);
+}
+
+/* The status of the answer, -1 when the connection was closed. */
+static inline int fx_status(ds_conn *conn)
+{
+        Detshare__Reply *reply = fx_answer(conn);
+        int status = reply ? reply->status : -1;
+
+        if (reply) {
+                if (status)
+                        cr_assert(reply->message[0], "status %d without a word", status);
+                detshare__reply__free_unpacked(reply, NULL);
+        }
+        return status;
+}
+
+#define FX_REQUEST(name, NAME, type, TYPE)                    \
+        Detshare__Request name##_r = DETSHARE__REQUEST__INIT; \
+        Detshare__##type name = DETSHARE__##TYPE##__INIT;     \
+        name##_r.call_case = DETSHARE__REQUEST__CALL_##NAME;  \
+        name##_r.name = &name
+
+static inline int fx_ping(ds_conn *conn)
+{
+        FX_REQUEST(ping, PING, Ping, PING);
+        fx_ask(conn, &ping_r, NULL);
+        return fx_status(conn);
+}
+
+/* A session; its window in *ret_base. */
+static inline ds_conn *fx_hello(
+        const struct fixture *f, int control_only, Detshare__Class want, uint64_t *ret_base, Detshare__Class *ret_class)
+{
+        ds_conn *conn = fx_conn(fx_connect(f));
+        Detshare__Reply *reply;
+        FX_REQUEST(hello, HELLO, Hello, HELLO);
+
+        hello.version = 1;
+        hello.name = (char *)"unit";
+        hello.class_ = want;
+        hello.control_only = control_only;
+        fx_ask(conn, &hello_r, NULL);
+        reply = fx_answer(conn);
+        if (!reply || reply->status) {
+                if (reply)
+                        detshare__reply__free_unpacked(reply, NULL);
+                return ds_conn_free(conn);
+        }
+        if (ret_base)
+                *ret_base = reply->hello->window_base;
+        if (ret_class)
+                *ret_class = reply->hello->class_;
+        detshare__reply__free_unpacked(reply, NULL);
+        return conn;
+}
+
+static inline ds_conn *fx_session(const struct fixture *f)
+{
+        ds_conn *conn = fx_hello(f, 0, DETSHARE__CLASS__BE, NULL, NULL);
+
+        cr_assert_not_null(conn);
+        return conn;
+}
+
+static inline Detshare__Reply *fx_get_status(const struct fixture *f)
+{
+        ds_conn *conn = fx_hello(f, 1, DETSHARE__CLASS__BE, NULL, NULL);
+        Detshare__Reply *reply;
+        FX_REQUEST(get_status, GET_STATUS, GetStatus, GET_STATUS);
+
+        cr_assert_not_null(conn);
+        fx_ask(conn, &get_status_r, NULL);
+        reply = fx_answer(conn);
+        cr_assert(reply && reply->get_status);
+        ds_conn_free(conn);
+        return reply;
+}
+
+/* Everything that clients held is back, soon. */
+static inline void fx_baseline(const struct fixture *f)
+{
+        uint32_t windows = 1, charges = 1;
+
+        for (uint64_t end = fx_now_ms() + 3000; fx_now_ms() < end && (windows || charges); usleep(5000)) {
+                Detshare__Reply *reply = fx_get_status(f);
+
+                windows = reply->get_status->windows;
+                charges = reply->get_status->charges;
+                detshare__reply__free_unpacked(reply, NULL);
+        }
+        cr_assert_eq(windows, 0);
+        cr_assert_eq(charges, 0);
+}
+
+/* Waits until the daemon serves with a worker other than `not_pid`. */
+static inline uint32_t fx_wait_serving(const struct fixture *f, uint32_t not_pid)
+{
+        for (uint64_t end = fx_now_ms() + FX_WAIT_MS; fx_now_ms() < end; usleep(5000)) {
+                Detshare__Reply *reply = fx_get_status(f);
+                uint32_t pid = strcmp(reply->get_status->worker_state, "serving") ? 0 : reply->get_status->worker_pid;
+
+                detshare__reply__free_unpacked(reply, NULL);
+                if (pid && pid != not_pid)
+                        return pid;
+        }
+        cr_assert_fail("the daemon does not serve again");
+        return 0;
+}

@@ -1,0 +1,721 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The supervisor whole: starting and stopping, hello and windows, limits, rights, and workers and helpers that
+ * die, lie and linger. Every test ends with a stop that proves the books: all windows, charges and handles are back.
+ */
+#include "tests/unit/supervisor_fixture.h"
+
+/* --- start and stop
+ * --------------------------------------------------------------------------------------------------- */
+
+Test(life, serves_and_stops)
+{
+        struct fixture f;
+        ds_conn *conn;
+
+        fx_init(&f);
+        fx_start(&f);
+        conn = fx_session(&f);
+        cr_assert_eq(fx_ping(conn), 0);
+        ds_conn_free(conn);
+        fx_baseline(&f);
+        fx_stop(&f);
+}
+
+Test(life, stops_under_clients_and_a_worker_that_lingers)
+{
+        struct fixture f;
+        ds_conn *conns[10];
+        FX_REQUEST(sync, SYNC, Sync, SYNC);
+
+        setenv("FAKE_WORKER", "lingers", 1);
+        fx_init(&f);
+        fx_start(&f);
+        for (int i = 0; i < 10; i++) {
+                conns[i] = fx_session(&f);
+                fx_ask(conns[i], &sync_r, NULL);
+        }
+        cr_assert_eq(fx_ping(conns[0]), 0);
+        fx_stop(&f);
+        for (int i = 0; i < 10; i++) {
+                int status = fx_status(conns[i]);
+
+                cr_assert(status == DETSHARE__STATUS__SHUTTING_DOWN || status == -1, "%d", status);
+                ds_conn_free(conns[i]);
+        }
+}
+
+Test(life, a_worker_that_cannot_start)
+{
+        const char *modes[] = {"fails", "says"};
+
+        for (int i = 0; i < 2; i++) {
+                struct fixture f;
+
+                setenv("FAKE_WORKER", modes[i], 1);
+                fx_init(&f);
+                fx_start(&f);
+                cr_assert_eq(fx_wait(&f, FX_WAIT_MS), 1);
+                cr_assert_neq(access(f.socket, F_OK), 0);
+                fx_clean(&f);
+        }
+}
+
+Test(life, programs_that_are_not_there)
+{
+        struct fixture f;
+
+        fx_init(&f);
+        snprintf(f.options.worker_path, sizeof(f.options.worker_path), "/nowhere/worker");
+        fx_start(&f);
+        cr_assert_eq(fx_wait(&f, FX_WAIT_MS), 1);
+        fx_clean(&f);
+}
+
+Test(life, socket_paths)
+{
+        struct sockaddr_un address = {.sun_family = AF_UNIX};
+        struct fixture f, second;
+        char path[200];
+        int fd;
+
+        fx_init(&f);
+        /* too long: refused, not cut */
+        memset(path, 'x', sizeof(path));
+        memcpy(path, f.dir, strlen(f.dir));
+        path[strlen(f.dir)] = '/';
+        path[sizeof(address.sun_path)] = 0;
+        f.options.socket = path;
+        fx_start(&f);
+        cr_assert_eq(fx_wait(&f, FX_WAIT_MS), 1);
+        path[sizeof(address.sun_path) - 1] = 0;
+        cr_assert_neq(access(path, F_OK), 0);
+        f.options.socket = f.socket;
+        /* something else is there: not touched */
+        fd = open(f.socket, O_CREAT | O_RDWR | O_CLOEXEC, 0600);
+        close(fd);
+        fx_start(&f);
+        cr_assert_eq(fx_wait(&f, FX_WAIT_MS), 1);
+        cr_assert_eq(unlink(f.socket), 0);
+        /* a socket that nobody listens on: replaced */
+        fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+        snprintf(address.sun_path, sizeof(address.sun_path), "%s", f.socket);
+        cr_assert_eq(bind(fd, (struct sockaddr *)&address, sizeof(address)), 0);
+        close(fd);
+        fx_start(&f);
+        ds_conn_free(fx_session(&f));
+        /* a daemon is there: refused, and it goes on */
+        second = f;
+        fx_start(&second);
+        cr_assert_eq(fx_wait(&second, FX_WAIT_MS), 1);
+        ds_conn_free(fx_session(&f));
+        fx_baseline(&f);
+        fx_stop(&f);
+}
+
+/* --- hello and windows
+ * ------------------------------------------------------------------------------------------------ */
+
+static int hello_status(const struct fixture *f, uint32_t version, const char *name, int class_, uint32_t percent)
+{
+        ds_conn *conn = fx_conn(fx_connect(f));
+        int status;
+        FX_REQUEST(hello, HELLO, Hello, HELLO);
+
+        hello.version = version;
+        hello.name = (char *)name;
+        hello.class_ = (Detshare__Class)class_;
+        hello.sm_percent = percent;
+        fx_ask(conn, &hello_r, NULL);
+        status = fx_status(conn);
+        ds_conn_free(conn);
+        return status;
+}
+
+Test(life, hello_is_checked)
+{
+        char name[70] = "";
+        struct fixture f;
+        ds_conn *conn;
+        FX_REQUEST(hello, HELLO, Hello, HELLO);
+        FX_REQUEST(mem_info, MEM_INFO, MemInfo, MEM_INFO);
+
+        fx_init(&f);
+        fx_start(&f);
+        memset(name, 'n', 64);
+        cr_assert_eq(hello_status(&f, 2, "x", 0, 0), DETSHARE__STATUS__BAD_VERSION);
+        cr_assert_eq(hello_status(&f, 1, name, 0, 0), DETSHARE__STATUS__BAD_PARAMETER);
+        cr_assert_eq(hello_status(&f, 1, name + 1, 0, 0), 0);
+        cr_assert_eq(hello_status(&f, 1, "x", 5, 0), DETSHARE__STATUS__BAD_PARAMETER);
+        cr_assert_eq(hello_status(&f, 1, "x", 0, 101), DETSHARE__STATUS__BAD_PARAMETER);
+        conn = fx_conn(fx_connect(&f));
+        cr_assert_eq(fx_ping(conn), -1, "a request before hello");
+        ds_conn_free(conn);
+        conn = fx_session(&f);
+        hello.version = 1;
+        fx_ask(conn, &hello_r, NULL);
+        cr_assert_eq(fx_status(conn), DETSHARE__STATUS__BAD_REQUEST, "hello twice");
+        cr_assert_eq(fx_ping(conn), 0);
+        ds_conn_free(conn);
+        conn = fx_hello(&f, 1, DETSHARE__CLASS__BE, NULL, NULL);
+        fx_ask(conn, &mem_info_r, NULL);
+        cr_assert_eq(fx_status(conn), DETSHARE__STATUS__BAD_REQUEST, "GPU work of a control connection");
+        ds_conn_free(conn);
+        fx_baseline(&f);
+        fx_stop(&f);
+}
+
+Test(life, windows_are_refused_and_returned)
+{
+        uint64_t bases[9];
+        struct fixture f;
+        ds_conn *conn;
+        FX_REQUEST(window_refused, WINDOW_REFUSED, WindowRefused, WINDOW_REFUSED);
+        FX_REQUEST(query, QUERY, Query, QUERY);
+
+        fx_init(&f);
+        fx_start(&f);
+        conn = fx_hello(&f, 0, DETSHARE__CLASS__BE, &bases[0], NULL);
+        for (int i = 1; i < 9; i++) {
+                Detshare__Reply *reply;
+
+                fx_ask(conn, &window_refused_r, NULL);
+                reply = fx_answer(conn);
+                cr_assert(reply && reply->status == 0 && reply->hello->window_bytes >= DS_GIB(4));
+                bases[i] = reply->hello->window_base;
+                for (int j = 0; j < i; j++)
+                        cr_assert_neq(bases[i], bases[j]);
+                detshare__reply__free_unpacked(reply, NULL);
+        }
+        fx_ask(conn, &window_refused_r, NULL);
+        cr_assert_eq(fx_status(conn), DETSHARE__STATUS__QUOTA);
+        fx_ask(conn, &query_r, NULL);
+        cr_assert_eq(fx_status(conn), 0, "it takes the last one, and work goes on");
+        fx_ask(conn, &window_refused_r, NULL);
+        cr_assert_eq(fx_status(conn), DETSHARE__STATUS__BAD_REQUEST, "too late");
+        ds_conn_free(conn);
+        fx_baseline(&f);
+        fx_stop(&f);
+}
+
+/* --- limits
+ * ----------------------------------------------------------------------------------------------------------- */
+
+Test(life, connections_per_uid)
+{
+        struct fixture f;
+        ds_conn *conns[3], *fourth;
+
+        fx_init(&f);
+        f.config.connections_per_uid = 3;
+        fx_start(&f);
+        for (int i = 0; i < 3; i++)
+                conns[i] = fx_session(&f);
+        fourth = fx_conn(fx_connect(&f));
+        cr_assert_eq(fx_ping(fourth), -1);
+        ds_conn_free(fourth);
+        for (int i = 0; i < 3; i++)
+                cr_assert_eq(fx_ping(conns[i]), 0, "the others notice nothing");
+        ds_conn_free(conns[2]);
+        conns[2] = NULL;
+        for (int i = 0; i < 500 && !conns[2]; i++, usleep(2000))
+                conns[2] = fx_hello(&f, 0, DETSHARE__CLASS__BE, NULL, NULL);
+        cr_assert_not_null(conns[2], "room again");
+        for (int i = 0; i < 3; i++)
+                ds_conn_free(conns[i]);
+        for (int i = 0; i < 500; i++, usleep(2000))
+                if ((conns[0] = fx_hello(&f, 1, DETSHARE__CLASS__BE, NULL, NULL)))
+                        break;
+        ds_conn_free(conns[0]);
+        fx_baseline(&f);
+        fx_stop(&f);
+}
+
+/* Half frames and silence: 5 s and out; a client that finishes in time stays. */
+Test(life, slow_clients_are_dropped, .timeout = 30)
+{
+        int silent, half, n_closed = 0;
+        uint64_t begin = fx_now_ms();
+        struct fixture f;
+        ds_conn *conn, *idle;
+
+        fx_init(&f);
+        fx_start(&f);
+        idle = fx_session(&f);
+        conn = fx_session(&f);
+        silent = fx_connect(&f);
+        half = ds_conn_fd(conn);
+        cr_assert_eq(send(half, "\x05\0", 2, 0), 2);
+        while (n_closed < 2 && fx_now_ms() < begin + 12000) {
+                struct pollfd p[2] = {{.fd = silent, .events = POLLIN}, {.fd = half, .events = POLLIN}};
+
+                n_closed = poll(p, 2, 100);
+        }
+        cr_assert_eq(n_closed, 2);
+        cr_assert_geq(fx_now_ms() - begin, 4500);
+        cr_assert_leq(fx_now_ms() - begin, 8000);
+        cr_assert_eq(fx_ping(idle), 0, "a session that is only idle stays");
+        close(silent);
+        ds_conn_free(conn);
+        ds_conn_free(idle);
+        fx_baseline(&f);
+        fx_stop(&f);
+}
+
+/* Asks for big replies and reads none. */
+Test(life, a_client_that_does_not_read_is_dropped)
+{
+        struct fixture f;
+        ds_conn *good;
+        uint8_t bytes[16], frame[20] = {0};
+        size_t size;
+        int fd, r = 0;
+        FX_REQUEST(get_device, GET_DEVICE, GetDevice, GET_DEVICE);
+
+        fx_init(&f);
+        fx_start(&f);
+        good = fx_session(&f);
+        fd = dup(ds_conn_fd(fx_session(&f))); /* the connection itself is left to the end of the process */
+        fcntl(fd, F_SETFL, 0);
+        size = detshare__request__pack(&get_device_r, bytes);
+        frame[0] = (uint8_t)size;
+        memcpy(frame + 4, bytes, size);
+        for (int i = 0; i < 200000 && r >= 0; i++)
+                r = (int)send(fd, frame, 4 + size, MSG_NOSIGNAL);
+        cr_assert_lt(r, 0, "it was dropped");
+        cr_assert_eq(fx_ping(good), 0);
+        ds_conn_free(good);
+        close(fd);
+        fx_stop(&f);
+}
+
+/* More clients than file descriptors: newcomers are turned away, those who are there go on, and nothing spins. */
+Test(life, out_of_file_descriptors, .timeout = 30)
+{
+        struct rusage usage;
+        struct fixture f;
+        ds_conn *good;
+        int fds[60];
+
+        fx_init(&f);
+        f.files = 40;
+        fx_start(&f);
+        good = fx_session(&f);
+        for (int i = 0; i < 60; i++)
+                fds[i] = fx_connect(&f);
+        for (uint64_t end = fx_now_ms() + 1000; fx_now_ms() < end; usleep(50000))
+                cr_assert_eq(fx_ping(good), 0);
+        for (int i = 0; i < 60; i++)
+                close(fds[i]);
+        ds_conn_free(good);
+        good = NULL;
+        for (int i = 0; i < 500 && !good; i++, usleep(2000))
+                good = fx_hello(&f, 1, DETSHARE__CLASS__BE, NULL, NULL);
+        cr_assert_not_null(good, "room again");
+        ds_conn_free(good);
+        fx_baseline(&f);
+        fx_stop(&f);
+        getrusage(RUSAGE_CHILDREN, &usage);
+        cr_assert_leq(usage.ru_utime.tv_sec + usage.ru_stime.tv_sec, 0, "it must not spin");
+}
+
+Test(life, too_many_open_requests)
+{
+        struct fixture f;
+        ds_conn *conn;
+        FX_REQUEST(sync, SYNC, Sync, SYNC);
+
+        fx_init(&f);
+        fx_start(&f);
+        conn = fx_session(&f);
+        for (int i = 0; i < 64; i++)
+                fx_ask(conn, &sync_r, NULL);
+        fx_ask(conn, &sync_r, NULL);
+        cr_assert_eq(fx_status(conn), DETSHARE__STATUS__QUOTA);
+        cr_assert_eq(fx_ping(conn), 0);
+        ds_conn_free(conn);
+        fx_baseline(&f);
+        fx_stop(&f);
+}
+
+static int alloc_status(ds_conn *conn, uint64_t bytes)
+{
+        FX_REQUEST(mem_alloc, MEM_ALLOC, MemAlloc, MEM_ALLOC);
+        mem_alloc.bytes = bytes;
+        fx_ask(conn, &mem_alloc_r, NULL);
+        return fx_status(conn);
+}
+
+Test(life, memory_per_uid)
+{
+        struct fixture f;
+        ds_conn *a, *b;
+        FX_REQUEST(pinned_alloc, PINNED_ALLOC, PinnedAlloc, PINNED_ALLOC);
+
+        fx_init(&f);
+        f.config.memory_per_uid = 3 * 4096;
+        fx_start(&f);
+        a = fx_session(&f);
+        b = fx_session(&f);
+        cr_assert_eq(alloc_status(a, 4096), 0);
+        cr_assert_eq(alloc_status(a, 4096), 0);
+        cr_assert_eq(alloc_status(b, 2 * 4096), DETSHARE__STATUS__QUOTA, "over all sessions of the user");
+        cr_assert_eq(alloc_status(b, 4096), 0);
+        cr_assert_eq(alloc_status(a, 1), DETSHARE__STATUS__QUOTA);
+        cr_assert_eq(alloc_status(a, UINT64_MAX), DETSHARE__STATUS__QUOTA);
+        ds_conn_free(b);
+        for (int i = 0; i < 500 && alloc_status(a, 4096); i++)
+                usleep(2000);
+        cr_assert_eq(alloc_status(a, 1), DETSHARE__STATUS__QUOTA, "what b gave back is in use again");
+        pinned_alloc.bytes = UINT64_C(1) << 50;
+        fx_ask(a, &pinned_alloc_r, NULL);
+        cr_assert_eq(fx_status(a), DETSHARE__STATUS__QUOTA, "1 PiB of pinned memory");
+        ds_conn_free(a);
+        fx_baseline(&f);
+        fx_stop(&f);
+}
+
+/* --- the worker's deaths
+ * ---------------------------------------------------------------------------------------------- */
+
+/* ring, page, eventfd of the attachment; 0 or the status */
+static int attach(ds_conn *conn, const struct ds_completion_page **ret_page, int *lost_work)
+{
+        Detshare__Reply *reply;
+        int fds[3], status;
+        FX_REQUEST(attach, ATTACH, Attach, ATTACH);
+
+        fx_ask(conn, &attach_r, NULL);
+        reply = fx_answer(conn);
+        cr_assert_not_null(reply);
+        status = reply->status;
+        if (status == 0) {
+                cr_assert_eq(reply->fds, 3);
+                cr_assert_eq(ds_conn_take_fds(conn, fds, 3), 0);
+                *lost_work = reply->attach->lost_work;
+                *ret_page = mmap(NULL, DS_PAGE_BYTES, PROT_READ, MAP_SHARED, fds[1], 0);
+                cr_assert_neq(*ret_page, MAP_FAILED);
+                cr_assert_eq(mmap(NULL, DS_PAGE_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, fds[1], 0), MAP_FAILED);
+                cr_assert_lt(ftruncate(fds[0], 0), 0);
+                cr_assert_lt(ftruncate(fds[1], 0), 0);
+                for (int i = 0; i < 3; i++)
+                        close(fds[i]);
+        }
+        detshare__reply__free_unpacked(reply, NULL);
+        return status;
+}
+
+static void ask_sync(ds_conn *conn)
+{
+        FX_REQUEST(sync, SYNC, Sync, SYNC);
+        fx_ask(conn, &sync_r, NULL);
+}
+
+static int launch_status(ds_conn *conn)
+{
+        FX_REQUEST(launch, LAUNCH, Launch, LAUNCH);
+        fx_ask(conn, &launch_r, NULL);
+        return fx_status(conn);
+}
+
+Test(life, a_dead_worker_is_replaced_and_told_everything)
+{
+        const struct ds_completion_page *idle_page, *busy_page;
+        int lost, restarted = DETSHARE__STATUS__RESTARTING;
+        struct fixture f;
+        ds_conn *idle, *busy;
+        char log[4000];
+        uint32_t pid;
+        FX_REQUEST(reset_session, RESET_SESSION, ResetSession, RESET_SESSION);
+
+        fx_init(&f);
+        fx_start(&f);
+        pid = fx_wait_serving(&f, 0);
+        idle = fx_session(&f);
+        busy = fx_session(&f);
+        cr_assert_eq(alloc_status(idle, 4096), 0);
+        cr_assert_eq(attach(idle, &idle_page, &lost), 0);
+        cr_assert_eq(attach(busy, &busy_page, &lost), 0);
+        cr_assert_eq(launch_status(busy), 0);
+        ask_sync(idle);
+        ask_sync(busy);
+        cr_assert_eq(fx_ping(idle), 0);
+        cr_assert_eq(truncate(f.log, 0), 0);
+        kill((pid_t)pid, SIGKILL);
+        cr_assert_eq(fx_status(idle), restarted, "nothing of it was lost");
+        cr_assert_eq(fx_status(busy), 719);
+        cr_assert_eq(atomic_load(&idle_page->dead), 1);
+        cr_assert_eq(atomic_load(&idle_page->error), 0);
+        cr_assert_eq(atomic_load(&busy_page->dead), 1);
+        cr_assert_eq(atomic_load(&busy_page->error), 719);
+        cr_assert_geq(atomic_load(&busy_page->wake), 1);
+        fx_wait_serving(&f, pid);
+        cr_assert_eq(attach(busy, &busy_page, &lost), 0);
+        cr_assert_eq(lost, 1);
+        cr_assert_eq(atomic_load(&busy_page->error), 719, "until it is reset");
+        fx_ask(busy, &reset_session_r, NULL);
+        cr_assert_eq(fx_status(busy), 0);
+        cr_assert_eq(attach(idle, &idle_page, &lost), 0);
+        cr_assert_eq(lost, 0);
+        fx_read_log(&f, log, sizeof(log));
+        cr_assert_str_eq(log, "start fifo\n"
+                              "open class=0 error=719\nstream 0 seq=7\ncall 68\n"
+                              "open class=0 error=0\nslab 67108864 allocs=1 fds=1\nstream 0 seq=0\n");
+        ds_conn_free(idle);
+        ds_conn_free(busy);
+        fx_baseline(&f);
+        fx_stop(&f);
+}
+
+/* What a worker says is checked: those who lie are replaced, and the clients stay. */
+Test(life, workers_that_break_the_protocol)
+{
+        const char *modes[] = {"garbage", "forges", "dies"};
+
+        for (int i = 0; i < 3; i++) {
+                struct fixture f;
+                ds_conn *conn;
+                uint32_t pid;
+                FX_REQUEST(query, QUERY, Query, QUERY);
+
+                setenv("FAKE_WORKER", modes[i], 1);
+                fx_init(&f);
+                fx_start(&f);
+                pid = fx_wait_serving(&f, 0);
+                conn = fx_session(&f);
+                fx_ask(conn, &query_r, NULL);
+                cr_assert_eq(fx_status(conn), DETSHARE__STATUS__RESTARTING, "%s", modes[i]);
+                fx_wait_serving(&f, pid);
+                cr_assert_eq(alloc_status(conn, 4096), 0, "%s", modes[i]);
+                ds_conn_free(conn);
+                fx_baseline(&f);
+                fx_stop(&f);
+        }
+}
+
+Test(life, a_worker_that_lies_about_memory)
+{
+        struct fixture f;
+        ds_conn *conn;
+        uint32_t pid;
+
+        setenv("FAKE_WORKER", "lies", 1);
+        fx_init(&f);
+        fx_start(&f);
+        pid = fx_wait_serving(&f, 0);
+        conn = fx_session(&f);
+        cr_assert_eq(alloc_status(conn, 4096), DETSHARE__STATUS__RESTARTING);
+        fx_wait_serving(&f, pid);
+        cr_assert_eq(fx_ping(conn), 0);
+        ds_conn_free(conn);
+        fx_baseline(&f);
+        fx_stop(&f);
+}
+
+Test(life, a_policy_survives_the_worker)
+{
+        char *params[] = {(char *)"a=1", (char *)"b=2"}, log[4000];
+        struct fixture f;
+        ds_conn *conn;
+        uint32_t pid;
+        FX_REQUEST(set_policy, SET_POLICY, SetPolicy, SET_POLICY);
+
+        fx_init(&f);
+        fx_start(&f);
+        pid = fx_wait_serving(&f, 0);
+        conn = fx_hello(&f, 1, DETSHARE__CLASS__BE, NULL, NULL);
+        set_policy.name = (char *)"static";
+        set_policy.params = params;
+        set_policy.n_params = 2;
+        fx_ask(conn, &set_policy_r, NULL);
+        cr_assert_eq(fx_status(conn), 0);
+        set_policy.name = (char *)"../evil";
+        fx_ask(conn, &set_policy_r, NULL);
+        cr_assert_eq(fx_status(conn), DETSHARE__STATUS__BAD_PARAMETER);
+        cr_assert_eq(truncate(f.log, 0), 0);
+        kill((pid_t)pid, SIGKILL);
+        fx_wait_serving(&f, pid);
+        fx_read_log(&f, log, sizeof(log));
+        cr_assert_str_eq(log, "start static\npolicy static params=2\n");
+        ds_conn_free(conn);
+        fx_stop(&f);
+}
+
+/* --- modules and the helper
+ * ------------------------------------------------------------------------------------------- */
+
+static void ask_load(ds_conn *conn, const char *image, uint64_t bytes)
+{
+        ds_cleanup(ds_closep) int fd = memfd_create("image", MFD_CLOEXEC);
+        FX_REQUEST(module_load, MODULE_LOAD, ModuleLoad, MODULE_LOAD);
+
+        cr_assert_eq(write(fd, image, strlen(image)), (ssize_t)strlen(image));
+        module_load.bytes = bytes;
+        module_load_r.fds = 1;
+        fx_ask(conn, &module_load_r, &fd);
+}
+
+static int load_status(ds_conn *conn, const char *image)
+{
+        ask_load(conn, image, strlen(image));
+        return fx_status(conn);
+}
+
+Test(life, images_that_kill_the_helper)
+{
+        struct fixture f;
+        ds_conn *a, *b;
+
+        fx_init(&f);
+        fx_start(&f);
+        a = fx_session(&f);
+        b = fx_session(&f);
+        cr_assert_eq(load_status(a, "good"), 0);
+        cr_assert_eq(load_status(a, "Bad"), 218);
+        /* the good ones behind it wait for the next helper */
+        ask_load(a, "Killer", 6);
+        ask_load(b, "good", 4);
+        ask_load(a, "good", 4);
+        cr_assert_eq(fx_status(a), 999);
+        cr_assert_eq(fx_status(a), 0);
+        cr_assert_eq(fx_status(b), 0);
+        ask_load(a, "good", 0);
+        cr_assert_eq(fx_status(a), DETSHARE__STATUS__BAD_PARAMETER);
+        ask_load(a, "good", DS_IMAGE_BYTES_MAX + 1);
+        cr_assert_eq(fx_status(a), DETSHARE__STATUS__BAD_PARAMETER);
+        /* gone while the helper has its image */
+        ask_load(b, "good", 4);
+        ds_conn_free(b);
+        cr_assert_eq(load_status(a, "good"), 0);
+        ds_conn_free(a);
+        fx_baseline(&f);
+        fx_stop(&f);
+}
+
+Test(life, a_helper_that_hands_out_what_it_can_still_change)
+{
+        struct fixture f;
+        ds_conn *conn;
+
+        setenv("FAKE_HELPER", "unsealed", 1);
+        fx_init(&f);
+        fx_start(&f);
+        conn = fx_session(&f);
+        cr_assert_eq(load_status(conn, "good"), 999);
+        ds_conn_free(conn);
+        fx_baseline(&f);
+        fx_stop(&f);
+}
+
+/* Writable globals die with the worker: the session must be told, though it was idle. */
+Test(life, globals_that_are_lost)
+{
+        const struct ds_completion_page *page;
+        struct fixture f;
+        ds_conn *conn;
+        uint32_t pid;
+        int lost;
+
+        setenv("FAKE_WORKER", "globals", 1);
+        fx_init(&f);
+        fx_start(&f);
+        pid = fx_wait_serving(&f, 0);
+        conn = fx_session(&f);
+        cr_assert_eq(load_status(conn, "good"), 0);
+        kill((pid_t)pid, SIGKILL);
+        fx_wait_serving(&f, pid);
+        cr_assert_eq(attach(conn, &page, &lost), 0);
+        cr_assert_eq(lost, 0);
+        cr_assert_eq(atomic_load(&page->error), 719);
+        ds_conn_free(conn);
+        fx_stop(&f);
+}
+
+/* --- rights
+ * ----------------------------------------------------------------------------------------------------------- */
+
+static int set_session_status(ds_conn *conn, uint64_t session, int class_)
+{
+        FX_REQUEST(set_session, SET_SESSION, SetSession, SET_SESSION);
+        set_session.session = session;
+        set_session.set_class = 1;
+        set_session.class_ = (Detshare__Class)class_;
+        fx_ask(conn, &set_session_r, NULL);
+        return fx_status(conn);
+}
+
+static int kill_status(ds_conn *conn, uint64_t session)
+{
+        Detshare__Request request = DETSHARE__REQUEST__INIT;
+        Detshare__Kill body = DETSHARE__KILL__INIT;
+
+        body.session = session;
+        request.call_case = DETSHARE__REQUEST__CALL_KILL;
+        request.kill = &body;
+        fx_ask(conn, &request, NULL);
+        return fx_status(conn);
+}
+
+/* What uid 65534 sees. Returns the line that failed, 0 = none. */
+static int as_nobody(const struct fixture *f)
+{
+        Detshare__Class granted;
+        Detshare__Reply *reply;
+        ds_conn *conn;
+        FX_REQUEST(set_policy, SET_POLICY, SetPolicy, SET_POLICY);
+        FX_REQUEST(list_clients, LIST_CLIENTS, ListClients, LIST_CLIENTS);
+
+#define EXPECT(condition) \
+        if (!(condition)) \
+        return __LINE__
+        EXPECT(setresuid(65534, 65534, 65534) == 0);
+        conn = fx_hello(f, 0, DETSHARE__CLASS__LS, NULL, &granted);
+        EXPECT(conn && granted == DETSHARE__CLASS__BE);
+        EXPECT(set_session_status(conn, 0, DETSHARE__CLASS__LS) == DETSHARE__STATUS__DENIED);
+        EXPECT(set_session_status(conn, 0, DETSHARE__CLASS__BE) == 0);
+        EXPECT(set_session_status(conn, 1, DETSHARE__CLASS__BE) == DETSHARE__STATUS__DENIED);
+        EXPECT(set_session_status(conn, 4711, DETSHARE__CLASS__BE) == DETSHARE__STATUS__DENIED);
+        EXPECT(kill_status(conn, 1) == DETSHARE__STATUS__DENIED);
+        EXPECT(kill_status(conn, 4711) == DETSHARE__STATUS__DENIED);
+        set_policy.name = (char *)"fifo";
+        fx_ask(conn, &set_policy_r, NULL);
+        EXPECT(fx_status(conn) == DETSHARE__STATUS__DENIED);
+        fx_ask(conn, &list_clients_r, NULL);
+        reply = fx_answer(conn);
+        EXPECT(reply && reply->list_clients->n_clients == 1 && reply->list_clients->clients[0]->uid == 65534);
+        detshare__reply__free_unpacked(reply, NULL);
+        ds_conn_free(conn);
+#undef EXPECT
+        return 0;
+}
+
+Test(life, rights)
+{
+        Detshare__Class granted;
+        struct fixture f;
+        ds_conn *root;
+        int status;
+        pid_t pid;
+
+        if (geteuid() != 0)
+                return; /* only root can be somebody else */
+        fx_init(&f);
+        cr_assert_eq(chmod(f.dir, 0755), 0);
+        fx_start(&f);
+        root = fx_hello(&f, 0, DETSHARE__CLASS__LS, NULL, &granted);
+        cr_assert_eq(granted, DETSHARE__CLASS__LS);
+        fflush(NULL);
+        pid = fork();
+        if (pid == 0)
+                _exit(as_nobody(&f) % 256);
+        waitpid(pid, &status, 0);
+        cr_assert(WIFEXITED(status));
+        cr_assert_eq(WEXITSTATUS(status), 0, "line %d (modulo 256)", WEXITSTATUS(status));
+        cr_assert_eq(set_session_status(root, 4711, DETSHARE__CLASS__BE), DETSHARE__STATUS__NO_SUCH);
+        cr_assert_eq(kill_status(root, 4711), DETSHARE__STATUS__NO_SUCH);
+        cr_assert_eq(kill_status(root, 1), 0, "its own");
+        cr_assert_eq(fx_ping(root), -1);
+        ds_conn_free(root);
+        fx_baseline(&f);
+        fx_stop(&f);
+}

@@ -266,7 +266,7 @@ Test(life, slow_clients_are_dropped, .timeout = 30)
 Test(life, a_client_that_does_not_read_is_dropped)
 {
         struct fixture f;
-        ds_conn *good;
+        ds_conn *good, *deaf;
         uint8_t bytes[16], frame[20] = {0};
         size_t size;
         int fd, r = 0;
@@ -275,7 +275,8 @@ Test(life, a_client_that_does_not_read_is_dropped)
         fx_init(&f);
         fx_start(&f);
         good = fx_session(&f);
-        fd = dup(ds_conn_fd(fx_session(&f))); /* the connection itself is left to the end of the process */
+        deaf = fx_session(&f);
+        fd = ds_conn_fd(deaf);
         fcntl(fd, F_SETFL, 0);
         size = detshare__request__pack(&get_device_r, bytes);
         frame[0] = (uint8_t)size;
@@ -285,7 +286,8 @@ Test(life, a_client_that_does_not_read_is_dropped)
         cr_assert_lt(r, 0, "it was dropped");
         cr_assert_eq(fx_ping(good), 0);
         ds_conn_free(good);
-        close(fd);
+        ds_conn_free(deaf);
+        fx_baseline(&f);
         fx_stop(&f);
 }
 

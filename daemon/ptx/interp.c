@@ -103,8 +103,7 @@ ds_interp *ds_interp_free(ds_interp *interp)
         return ds_free(interp);
 }
 
-/* --- finding -------------------------------------------------------------------------------------------------------
- */
+/* --- finding --- */
 const ds_interp_kernel *ds_interp_kernel_at(const ds_interp *interp, size_t index)
 {
         return index < interp->n_kernels ? &interp->kernels[index] : NULL;

@@ -61,6 +61,12 @@ struct ds_interp_launch {
         size_t n_ranges;
         uint64_t max_instructions;     /* warp instructions per block; 0 = 2^40 */
         const _Atomic uint32_t *abort; /* NULL or polled at every backward branch and barrier */
+        /*
+         * NULL, or told now and then, at least each time that the abort flag is about to be looked at after as many
+         * instructions as a time slice has: warp instructions of the block so far. Never more than the result says.
+         */
+        void (*progress)(void *user, uint64_t instructions);
+        void *progress_user;
         uint64_t clock_ns;             /* what %globaltimer reads at block start */
         uint32_t sm_id, n_sms;         /* %smid, %nsmid */
 };

@@ -21,9 +21,10 @@ static uint32_t float_add(uint32_t a, uint32_t b, int flush)
 
 static uint64_t double_add(uint64_t a, uint64_t b)
 {
-        double r = ds_ix_double(a) + ds_ix_double(b);
+        double x = ds_ix_double(a), y = ds_ix_double(b), r = x + y;
+        uint64_t q = UINT64_C(1) << 51;
 
-        return r != r ? UINT64_C(0x7ff8000000000000) : ds_ix_bits64(r);
+        return r == r ? ds_ix_bits64(r) : y != y ? b | q : x != x ? a | q : UINT64_C(0xfff8000000000000);
 }
 
 static uint16_t half_add(uint16_t a, uint16_t b)

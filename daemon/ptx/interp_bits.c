@@ -9,8 +9,7 @@
 
 #define T(name) DS_PTX_TYPE_##name
 
-/* --- logic ---------------------------------------------------------------------------------------------------------
- */
+/* --- logic --- */
 #define LOGIC(bits)                                                                  \
         DS_IX_OP2(and_##bits, uint##bits##_t, uint##bits##_t, uint##bits##_t, x &y)  \
         DS_IX_OP2(or_##bits, uint##bits##_t, uint##bits##_t, uint##bits##_t, x | y)  \
@@ -68,8 +67,7 @@ DS_IX_INLINE void lop3_bool_body(ds_ix_warp *w, const ds_ix_op *op)
 }
 DS_IX_VARIANTS(lop3_bool)
 
-/* --- shifts --------------------------------------------------------------------------------------------------------
- */
+/* --- shifts --- */
 #define SHIFTS(bits)                                                                                           \
         DS_IX_OP2(shl_##bits, uint##bits##_t, uint##bits##_t, uint32_t, y < bits ? x << (y & (bits - 1)) : 0)  \
         DS_IX_OP2(shr_u##bits, uint##bits##_t, uint##bits##_t, uint32_t, y < bits ? x >> (y & (bits - 1)) : 0) \
@@ -84,8 +82,7 @@ DS_IX_OP3(shf_r_wrap, uint32_t, uint32_t, uint32_t, uint32_t, FUNNEL >> (z & 31)
 DS_IX_OP3(shf_l_clamp, uint32_t, uint32_t, uint32_t, uint32_t, (FUNNEL << (z < 32 ? z : 32)) >> 32)
 DS_IX_OP3(shf_r_clamp, uint32_t, uint32_t, uint32_t, uint32_t, FUNNEL >> (z < 32 ? z : 32))
 
-/* --- bytes ---------------------------------------------------------------------------------------------------------
- */
+/* --- bytes --- */
 DS_IX_INLINE uint32_t permute(uint32_t a, uint32_t b, uint32_t selector)
 {
         uint64_t bytes = (uint64_t)b << 32 | a;
@@ -113,8 +110,7 @@ static const uint16_t prmt_modes[6][4] = {
 };
 DS_IX_OP3(prmt_mode, uint32_t, uint32_t, uint32_t, uint32_t, permute(x, y, prmt_modes[op->mode][z & 3]))
 
-/* --- bit fields ----------------------------------------------------------------------------------------------------
- */
+/* --- bit fields --- */
 #define FIELDS(bits, U, S)                                                                                    \
         DS_IX_INLINE U low_mask_##bits(uint32_t length)                                                       \
         {                                                                                                     \
@@ -152,8 +148,7 @@ DS_IX_OP2(szext_u_clamp, uint32_t, uint32_t, uint32_t, extract_u32(x, 0, y < 32 
 DS_IX_OP2(szext_s_wrap, uint32_t, int32_t, uint32_t, extract_s32(x, 0, y & 31))
 DS_IX_OP2(szext_s_clamp, uint32_t, int32_t, uint32_t, extract_s32(x, 0, y < 32 ? y : 32))
 
-/* --- counting ------------------------------------------------------------------------------------------------------
- */
+/* --- counting --- */
 DS_IX_INLINE uint32_t find_32(uint32_t v)
 {
         return v ? 31 - (uint32_t)__builtin_clz(v) : UINT32_MAX;
@@ -208,8 +203,7 @@ DS_IX_OP1(bfind_shift_u64, uint32_t, uint64_t, SHIFT_AMOUNT(find_64(x), 63))
 DS_IX_OP1(bfind_shift_s64, uint32_t, int64_t, SHIFT_AMOUNT(find_64((uint64_t)SIGN_FREE(x)), 63))
 DS_IX_OP3(fns, uint32_t, uint32_t, uint32_t, int32_t, nth_set(x, y, z))
 
-/* --- which handler -------------------------------------------------------------------------------------------------
- */
+/* --- which handler --- */
 typedef const struct ds_ix_impl *by_type[_DS_PTX_TYPE_MAX];
 
 #define LOGICAL(f) [T(PRED)] = &f##_pred, [T(B16)] = &f##_16, [T(B32)] = &f##_32, [T(B64)] = &f##_64

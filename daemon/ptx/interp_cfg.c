@@ -74,8 +74,7 @@ static int falls_through(const ds_ix_op *op)
         return 1;
 }
 
-/* --- the graph -----------------------------------------------------------------------------------------------------
- */
+/* --- the graph --- */
 static int make_blocks(struct graph *g)
 {
         const ds_ix_func *func = g->func;
@@ -132,8 +131,7 @@ static void make_edges(struct graph *g)
         }
 }
 
-/* --- reverse postorder ---------------------------------------------------------------------------------------------
- */
+/* --- reverse postorder --- */
 /* Is block `inner` in the loop of header `loop`? */
 static int in_loop(struct graph *g, uint32_t inner, uint32_t loop)
 {
@@ -189,8 +187,7 @@ static void postorder(struct graph *g, uint32_t *stack)
                 g->block[g->sequence[i]].order = i;
 }
 
-/* --- loops ---------------------------------------------------------------------------------------------------------
- */
+/* --- loops --- */
 static uint32_t intersect(struct graph *g, uint32_t a, uint32_t b)
 {
         while (a != b) {
@@ -326,8 +323,7 @@ static int find_loops(struct graph *g)
         return r;
 }
 
-/* --- ranks ---------------------------------------------------------------------------------------------------------
- */
+/* --- ranks --- */
 static void assign(ds_ix_func *func, const struct graph *g)
 {
         uint32_t next = 0;
@@ -381,8 +377,7 @@ int ds_ix_order(ds_ix_func *func, ds_arena *arena)
         return ds_error_trace(r);
 }
 
-/* --- registers -----------------------------------------------------------------------------------------------------
- */
+/* --- registers --- */
 struct span {
         uint32_t first, last;
 };

@@ -227,7 +227,7 @@ struct ds_interp_block {
         uint32_t n_warps, n_threads, live_threads;
         uint32_t ctaid[3];
         uint64_t left; /* instructions left of the budget */
-        uint64_t executed;
+        uint64_t executed, told; /* told: what of it the caller's progress function knows */
         uint8_t *shared;
         void *shared_memory, *local_memory;
         uint32_t shared_size;
@@ -283,8 +283,7 @@ struct ds_interp {
         int isa;
 };
 
-/* --- operands ------------------------------------------------------------------------------------------------------
- */
+/* --- operands --- */
 static inline void *ds_ix_at(const ds_ix_warp *w, uint32_t slot)
 {
         return __builtin_assume_aligned(w->base[slot & 3] + (slot & ~UINT32_C(3)), 4);
@@ -308,8 +307,7 @@ static inline void ds_ix_set_pred(const ds_ix_warp *w, uint32_t slot, uint32_t v
         *p = (*p & ~w->mask) | (value & w->mask);
 }
 
-/* --- between the files ---------------------------------------------------------------------------------------------
- */
+/* --- between the files --- */
 int ds_ix_isa(void);
 
 /* interp_sregs.c: special registers that do not change while a block runs are arrays like all others */

@@ -12,8 +12,7 @@
 
 #define T(name) DS_PTX_TYPE_##name
 
-/* --- common ones ---------------------------------------------------------------------------------------------------
- */
+/* --- common ones --- */
 DS_IX_OP1(u64_u32, uint64_t, uint32_t, x)
 DS_IX_OP1(s64_s32, int64_t, int32_t, x)
 DS_IX_OP1(u32_u64, uint32_t, uint64_t, x)
@@ -31,8 +30,19 @@ DS_IX_OP1(f32_s32, float, int32_t, (float)x)
 DS_IX_OP1(f32_u32, float, uint32_t, (float)x)
 DS_IX_OP1(f64_s32, double, int32_t, (double)x)
 DS_IX_OP1(f64_u32, double, uint32_t, (double)x)
-DS_IX_OP1(f64_f32, double, float, x != x ? ds_ix_double(UINT64_C(0x7fffffffe0000000)) : (double)x)
-DS_IX_OP1(f32_f64, uint32_t, double, ds_ix_canonical((float)x))
+/* Between float and double a NaN keeps its sign and the upper bits of its payload, and becomes quiet. */
+DS_IX_INLINE uint64_t widen_nan(uint32_t u)
+{
+        return (uint64_t)(u & 0x80000000u) << 32 | UINT64_C(0x7ff8000000000000) | (uint64_t)(u & 0x3fffffu) << 29;
+}
+
+DS_IX_INLINE uint32_t narrow_nan(uint64_t u)
+{
+        return (uint32_t)(u >> 32 & 0x80000000u) | 0x7fc00000u | (uint32_t)(u >> 29 & 0x3fffffu);
+}
+
+DS_IX_OP1(f64_f32, uint64_t, float, x != x ? widen_nan(ds_ix_bits32(x)) : ds_ix_bits64((double)x))
+DS_IX_OP1(f32_f64, uint32_t, double, x != x ? narrow_nan(ds_ix_bits64(x)) : ds_ix_bits32((float)x))
 DS_IX_OP1(f32_f16, uint32_t, uint16_t, ds_ix_canonical(ds_ix_from_half(x)))
 DS_IX_OP1(f16_f32, uint16_t, float, ds_ix_to_half(x))
 DS_IX_OP1(bf16_f32, uint16_t, float, ds_ix_to_bf16(x))
@@ -54,7 +64,7 @@ DS_IX_OP1(s32_f32_rzi, int32_t, float, cut_s32(x))
         DS_IX_OP1(t##_rzi, U, F, out(__builtin_trunc##suffix(x))) \
         DS_IX_OP1(t##_rmi, U, F, out(__builtin_floor##suffix(x))) \
         DS_IX_OP1(t##_rpi, U, F, out(__builtin_ceil##suffix(x)))
-#define OUT64(x) ((x) != (x) ? UINT64_C(0x7fffffffe0000000) : ds_ix_bits64(x))
+#define OUT64(x) (ds_ix_bits64(x) | ((x) != (x) ? UINT64_C(1) << 51 : 0))
 INTEGRALS(f32, uint32_t, float, f, ds_ix_canonical)
 INTEGRALS(f64, uint64_t, double, , OUT64)
 DS_IX_OP1(f32_sat, float, float, ds_ix_saturate(x))
@@ -68,8 +78,7 @@ DS_IX_INLINE float relu(float x, const ds_ix_op *op)
 DS_IX_OP2(f16x2_f32, uint32_t, float, float, PAIR(ds_ix_to_half(relu(y, op)), ds_ix_to_half(relu(x, op))))
 DS_IX_OP2(bf16x2_f32, uint32_t, float, float, PAIR(ds_ix_to_bf16(relu(y, op)), ds_ix_to_bf16(relu(x, op))))
 
-/* --- the general one -----------------------------------------------------------------------------------------------
- */
+/* --- the general one --- */
 /* What a conversion is, in the operation: size and n are the registers' bytes, mode the rounding to a float format,
  * space the rounding to an integral value (DS_IX_INTEGRAL_*), imm the types. */
 enum { INTEGRAL_NONE, INTEGRAL_NEAREST, INTEGRAL_ZERO, INTEGRAL_DOWN, INTEGRAL_UP };
@@ -147,8 +156,6 @@ static uint32_t to_tf32(float f, uint32_t mode)
 {
         uint32_t u = ds_ix_bits32(f);
 
-        if (f != f)
-                return DS_IX_NAN32;
         if ((u & 0x7f800000u) == 0x7f800000u || mode == DS_IX_RZ)
                 return u & 0xffffe000u;
         if (mode == DS_IX_RNA)
@@ -168,13 +175,13 @@ static uint64_t write_float(long double exact, const ds_ix_op *op)
                 exact = d = 0;
         switch (TO(op)) {
         case T(F64):
-                return d != d ? UINT64_C(0x7fffffffe0000000) : redirect(ds_ix_bits64(d), d, exact, op->mode);
+                return redirect(ds_ix_bits64(d), d, exact, op->mode);
         case T(F16):
                 u = ds_ix_to_half(ds_ix_narrow_odd(d));
-                return d != d ? u : redirect(u, ds_ix_from_half((uint16_t)u), exact, op->mode);
+                return redirect(u, ds_ix_from_half((uint16_t)u), exact, op->mode);
         case T(BF16):
                 u = ds_ix_to_bf16(ds_ix_narrow_odd(d));
-                return d != d ? u : redirect(u, ds_ix_from_bf16((uint16_t)u), exact, op->mode);
+                return redirect(u, ds_ix_from_bf16((uint16_t)u), exact, op->mode);
         case T(TF32):
                 return to_tf32((float)d, op->mode);
         default:
@@ -182,8 +189,34 @@ static uint64_t write_float(long double exact, const ds_ix_op *op)
         }
         float f = (float)exact;
 
-        u = f != f ? DS_IX_NAN32 : redirect(ds_ix_bits32(f), f, exact, op->mode);
-        return op->flags & DS_IX_FTZ ? ds_ix_bits32(ds_ix_ftz(ds_ix_float((uint32_t)u))) : u;
+        if (op->flags & DS_IX_FTZ && ds_ix_tiny(d))
+                return ds_ix_bits32(f) & 0x80000000u;
+        return redirect(ds_ix_bits32(f), f, exact, op->mode);
+}
+
+/* A NaN goes from format to format: canonical where single and half precision meet, else with sign and payload. */
+static uint64_t convert_nan(uint64_t u, enum ds_ptx_type from, enum ds_ptx_type to)
+{
+        uint64_t wide;
+
+        if (from == T(BF16) && to == T(F32))
+                return u << 16;
+        if (from != T(F64) && to != T(F64))
+                return to == T(TF32) ? u & 0xffffe000u : to == T(F32) ? DS_IX_NAN32 : DS_IX_NAN16;
+        wide = from == T(F64)    ? u | UINT64_C(1) << 51
+               : from == T(F16)  ? (u & 0x8000) << 48 | UINT64_C(0x7ff8000000000000) | (u & 0x1ff) << 42
+               : from == T(BF16) ? widen_nan((uint32_t)u << 16)
+                                 : widen_nan((uint32_t)u);
+        switch (to) {
+        case T(F64):
+                return wide;
+        case T(F16):
+                return (wide >> 48 & 0x8000) | 0x7e00 | (wide >> 42 & 0x1ff);
+        case T(BF16):
+                return narrow_nan(wide) >> 16;
+        default:
+                return narrow_nan(wide);
+        }
 }
 
 /* Always clamped to the destination's range. NaN: see the PTX manual, cvt, "float-to-integer". */
@@ -231,6 +264,8 @@ static uint64_t convert(uint64_t u, const ds_ix_op *op)
                 return op->flags & DS_IX_SAT ? clamp(u, op) : u;
         }
         x = integral(read_float(u, from, op->flags), op->space);
+        if (to_float && x != x && !(op->flags & DS_IX_SAT))
+                return convert_nan(u, from, to);
         return to_float ? write_float(x, op) : write_integer(x, op);
 }
 
@@ -252,8 +287,7 @@ static const ds_ix_op *cvt_any(ds_ix_warp *w, const ds_ix_op *op)
 }
 static const struct ds_ix_impl cvt_any_impl = {{cvt_any, cvt_any}};
 
-/* --- cvt.pack: two integers saturated and put beside each other, above the low bits of a third ----------------------
- */
+/* --- cvt.pack: two integers saturated and put beside each other, above the low bits of a third --- */
 static const ds_ix_op *cvt_pack(ds_ix_warp *w, const ds_ix_op *op)
 {
         const uint32_t *pa = ds_ix_lanes(w, op->a), *pb = ds_ix_lanes(w, op->b);
@@ -272,8 +306,7 @@ static const ds_ix_op *cvt_pack(ds_ix_warp *w, const ds_ix_op *op)
 }
 static const struct ds_ix_impl cvt_pack_impl = {{cvt_pack, cvt_pack}};
 
-/* --- which handler -------------------------------------------------------------------------------------------------
- */
+/* --- which handler --- */
 struct quick {
         uint8_t to, from, to_bytes, from_bytes;
         const struct ds_ix_impl *impl;

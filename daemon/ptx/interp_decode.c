@@ -16,8 +16,7 @@
 #define T(name) DS_PTX_TYPE_##name
 #define COUNT_MAX 60000 /* instructions between control operations */
 
-/* --- appending -----------------------------------------------------------------------------------------------------
- */
+/* --- appending --- */
 int ds_ix_refuse(ds_ix_decoder *d, const struct ds_ptx_instr *in, const char *fmt, ...)
 {
         const struct ds_ptx_module *m = d->interp->module;
@@ -142,8 +141,7 @@ void ds_ix_end_skip(ds_ix_decoder *d, uint32_t skip)
                 d->ops[skip].imm = d->n_ops;
 }
 
-/* --- operands ------------------------------------------------------------------------------------------------------
- */
+/* --- operands --- */
 uint32_t ds_ix_type_bytes(enum ds_ptx_type type)
 {
         return ds_ptx_type_bits(type) / 8;
@@ -391,8 +389,7 @@ static int pair_destination(
         return o->pair == DS_PTX_NO_REG || register_slot(d, in, o->pair, 0, &op->e);
 }
 
-/* --- instructions that compute -------------------------------------------------------------------------------------
- */
+/* --- instructions that compute --- */
 /* Bytes that a word of the operand descriptor stands for, see opcodes.def */
 static uint32_t described_bytes(const struct ds_ptx_instr *in, char width)
 {
@@ -586,8 +583,7 @@ static int decode_cvt(ds_ix_decoder *d, const struct ds_ptx_instr *in)
         return 1;
 }
 
-/* --- the walk ------------------------------------------------------------------------------------------------------
- */
+/* --- the walk --- */
 static int decode_instr(ds_ix_decoder *d, const struct ds_ptx_instr *in)
 {
         switch (ds_ptx_op_info((enum ds_ptx_op)in->op)->class) {
@@ -656,8 +652,7 @@ static void walk(ds_ix_decoder *d)
         (void)ds_ix_emit_control(d, op);
 }
 
-/* --- finishing -----------------------------------------------------------------------------------------------------
- */
+/* --- finishing --- */
 static int build_pool(ds_ix_decoder *d)
 {
         uint8_t *pool = ds_arena_alloc(d->interp->arena, (size_t)d->pool_bytes + 64, 1);

@@ -4,8 +4,7 @@
  */
 #include "ptx/interp_decode.h"
 
-/* --- jumps ---------------------------------------------------------------------------------------------------------
- */
+/* --- jumps --- */
 static ds_ix_op guarded_op(ds_ix_decoder *d, const struct ds_ptx_instr *in)
 {
         ds_ix_op op = ds_ix_blank(in);
@@ -44,8 +43,7 @@ static int decode_brx(ds_ix_decoder *d, const struct ds_ptx_instr *in)
         return 1;
 }
 
-/* --- calls ---------------------------------------------------------------------------------------------------------
- */
+/* --- calls --- */
 /* Size of formal k: of the function called, or of the prototype of an indirect call */
 static uint64_t formal_size(const struct ds_ptx_call *call, uint32_t k, int ret)
 {
@@ -213,8 +211,7 @@ int ds_ix_decode_control(ds_ix_decoder *d, const struct ds_ptx_instr *in)
         }
 }
 
-/* --- barriers ------------------------------------------------------------------------------------------------------
- */
+/* --- barriers --- */
 /* Operands from `k` on: barrier, and the count when there is one more */
 static int barrier_operands(ds_ix_decoder *d, const struct ds_ptx_instr *in, uint32_t k, int count, ds_ix_op *op)
 {

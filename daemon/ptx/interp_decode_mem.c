@@ -9,8 +9,7 @@
 
 #define T(name) DS_PTX_TYPE_##name
 
-/* --- addresses -----------------------------------------------------------------------------------------------------
- */
+/* --- addresses --- */
 static enum ds_ix_space space_of(const ds_ix_decoder *d, enum ds_ptx_space space)
 {
         switch (space) {
@@ -65,8 +64,7 @@ static uint8_t volatile_flag(const struct ds_ptx_instr *in)
                                                                                                        : 0;
 }
 
-/* --- loads and stores ----------------------------------------------------------------------------------------------
- */
+/* --- loads and stores --- */
 /* The elements of a vector, or the operand itself */
 static uint32_t elements_of(const struct ds_ptx_operand *o, const struct ds_ptx_operand **ret)
 {
@@ -182,8 +180,7 @@ int ds_ix_decode_memory(ds_ix_decoder *d, const struct ds_ptx_instr *in)
         }
 }
 
-/* --- atomics -------------------------------------------------------------------------------------------------------
- */
+/* --- atomics --- */
 /* One element of an atomic: operands in a row: [destination,] address, b [, c] */
 static int decode_one_atomic(ds_ix_decoder *d, const struct ds_ptx_instr *in, uint32_t k, int has_result)
 {
@@ -235,8 +232,7 @@ int ds_ix_decode_atomic(ds_ix_decoder *d, const struct ds_ptx_instr *in)
         }
 }
 
-/* --- cp.async ------------------------------------------------------------------------------------------------------
- */
+/* --- cp.async --- */
 /* Done at once, which is one of the orders it may be done in: a load into a temporary and a store. */
 static int decode_copy(ds_ix_decoder *d, const struct ds_ptx_instr *in)
 {
@@ -278,8 +274,7 @@ int ds_ix_decode_copy(ds_ix_decoder *d, const struct ds_ptx_instr *in)
         }
 }
 
-/* --- moves ---------------------------------------------------------------------------------------------------------
- */
+/* --- moves --- */
 static int decode_pack(ds_ix_decoder *d, const struct ds_ptx_instr *in, uint32_t bytes)
 {
         const struct ds_ptx_operand *o = &in->operands[1];

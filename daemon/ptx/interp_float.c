@@ -14,8 +14,7 @@
 
 #define T(name) DS_PTX_TYPE_##name
 
-/* --- round to nearest ----------------------------------------------------------------------------------------------
- */
+/* --- round to nearest --- */
 #define F(x) ds_ix_ftz(x)
 #define OUT(r) ds_ix_canonical(r)
 #define OUT_FTZ(r) ds_ix_canonical(ds_ix_ftz(r))
@@ -31,19 +30,59 @@
 #define MUL(x, y) ((x) * (y))
 F32_2(add, ADD)
 F32_2(sub, SUB)
-F32_2(mul, MUL)
+DS_IX_OP2(mul_f32, uint32_t, float, float, OUT(x *y))
+DS_IX_OP2(mul_f32_sat, uint32_t, float, float, OUT_SAT(x *y))
 DS_IX_OP3(fma_f32, uint32_t, float, float, float, OUT(__builtin_fmaf(x, y, z)))
-DS_IX_OP3(fma_f32_ftz, uint32_t, float, float, float, OUT_FTZ(__builtin_fmaf(F(x), F(y), F(z))))
 DS_IX_OP3(fma_f32_sat, uint32_t, float, float, float, OUT_SAT(__builtin_fmaf(x, y, z)))
-DS_IX_OP3(fma_f32_ftz_sat, uint32_t, float, float, float, OUT_FTZ_SAT(__builtin_fmaf(F(x), F(y), F(z))))
 
-#define DS_IX_NAN64 UINT64_C(0x7ff8000000000000)
-
-/* --- other roundings, single precision -----------------------------------------------------------------------------
+/*
+ * With .ftz a product that is too small for a normal number is flushed even where rounding would lift it to the
+ * smallest one. Lanes with that result are rare: they are looked at again, exactly.
  */
-/* `exact` narrowed in rounding `mode`. exact is the value itself or odd in its last bit; down_zero: -0 for 0 in .rm */
-DS_IX_INLINE uint32_t narrow(double exact, uint32_t mode, int down_zero)
+#define SMALLEST 0x00800000u
+
+DS_IX_INLINE int is_smallest(uint32_t u)
 {
+        return (u & 0x7fffffffu) == SMALLEST;
+}
+
+#define FLUSHED(name, sources, value, exact)                                               \
+        DS_IX_INLINE void name##_body(ds_ix_warp *w, const ds_ix_op *op)                   \
+        {                                                                                  \
+                DS_IX_BUFFER(uint32_t, buffer);                                            \
+                const float *pa = ds_ix_lanes(w, op->a), *pb = ds_ix_lanes(w, op->b);      \
+                sources;                                                                   \
+                uint32_t doubtful = 0, sat = op->flags & DS_IX_SAT;                        \
+                DS_IX_EACH                                                                 \
+                {                                                                          \
+                        buffer[i] = OUT_FTZ(value);                                        \
+                }                                                                          \
+                for (unsigned i = 0; i < DS_IX_LANES; i++)                                 \
+                        doubtful |= (uint32_t)is_smallest(buffer[i]);                      \
+                for (unsigned i = 0; doubtful && i < DS_IX_LANES; i++) {                   \
+                        if (is_smallest(buffer[i]) && ds_ix_tiny(exact))                   \
+                                buffer[i] &= 0x80000000u;                                  \
+                }                                                                          \
+                DS_IX_EACH                                                                 \
+                {                                                                          \
+                        uint32_t cut = OUT_SAT(ds_ix_float(buffer[i]));                    \
+                        buffer[i] = sat ? cut : buffer[i];                                 \
+                }                                                                          \
+                DS_IX_STORE(uint32_t, (uint32_t *)ds_ix_lanes(w, op->d), buffer, w->mask); \
+        }                                                                                  \
+        DS_IX_VARIANTS(name)
+FLUSHED(mul_f32_ftz, (void)0, F(pa[i]) * F(pb[i]), (double)F(pa[i]) * F(pb[i]))
+FLUSHED(fma_f32_ftz, const float *pc = ds_ix_lanes(w, op->c), __builtin_fmaf(F(pa[i]), F(pb[i]), F(pc[i])),
+        ds_ix_add_odd((double)F(pa[i]) * F(pb[i]), F(pc[i])))
+
+/* what double precision gives for inf - inf and its like */
+#define DS_IX_NAN64 UINT64_C(0xfff8000000000000)
+
+/* --- other roundings, single precision --- */
+/* `exact` narrowed in op's rounding. exact is the value itself or odd in its last bit; down_zero: -0 for 0 in .rm */
+DS_IX_INLINE uint32_t narrow(double exact, const ds_ix_op *op, int down_zero)
+{
+        uint32_t mode = op->mode;
         float f = (float)exact;
         uint32_t u = ds_ix_bits32(f);
         double back = f;
@@ -53,6 +92,8 @@ DS_IX_INLINE uint32_t narrow(double exact, uint32_t mode, int down_zero)
                 return DS_IX_NAN32;
         if (exact == 0)
                 return mode == DS_IX_RM && down_zero ? 0x80000000u : u;
+        if (op->flags & DS_IX_FTZ && ds_ix_tiny(exact))
+                return u & 0x80000000u;
         switch (mode) {
         case DS_IX_RZ:
                 return negative ? u - (uint32_t)under : u - (uint32_t)over;
@@ -69,8 +110,6 @@ DS_IX_INLINE uint32_t finish(uint32_t u, uint32_t flags)
 {
         float f = ds_ix_float(u);
 
-        if (flags & DS_IX_FTZ)
-                f = ds_ix_ftz(f);
         if (flags & DS_IX_SAT)
                 f = ds_ix_saturate(f);
         return ds_ix_canonical(f);
@@ -85,21 +124,21 @@ static uint32_t directed_sum(float x, float y, const ds_ix_op *op)
 {
         double a = start(x, op->flags), b = start(y, op->flags);
 
-        return finish(narrow(ds_ix_add_odd(a, b), op->mode, signbit(a) || signbit(b)), op->flags);
+        return finish(narrow(ds_ix_add_odd(a, b), op, signbit(a) || signbit(b)), op->flags);
 }
 
 static uint32_t directed_product(float x, float y, const ds_ix_op *op)
 {
         double a = start(x, op->flags), b = start(y, op->flags);
 
-        return finish(narrow(a * b, op->mode, signbit(a) != signbit(b)), op->flags);
+        return finish(narrow(a * b, op, signbit(a) != signbit(b)), op->flags);
 }
 
 static uint32_t directed_fma(float x, float y, float z, const ds_ix_op *op)
 {
         double a = start(x, op->flags), b = start(y, op->flags), c = start(z, op->flags);
 
-        return finish(narrow(ds_ix_add_odd(a * b, c), op->mode, signbit(a * b) || signbit(c)), op->flags);
+        return finish(narrow(ds_ix_add_odd(a * b, c), op, signbit(a * b) || signbit(c)), op->flags);
 }
 
 /* A quotient or root of floats that is not a float is never rounded to one in double: no care is needed. */
@@ -107,14 +146,14 @@ static uint32_t directed_quotient(float x, float y, const ds_ix_op *op)
 {
         double a = start(x, op->flags), b = start(y, op->flags);
 
-        return finish(narrow(a / b, op->mode, signbit(a) != signbit(b)), op->flags);
+        return finish(narrow(a / b, op, signbit(a) != signbit(b)), op->flags);
 }
 
 static uint32_t directed_root(float x, const ds_ix_op *op)
 {
         double a = start(x, op->flags);
 
-        return finish(narrow(sqrt(a), op->mode, signbit(a)), op->flags);
+        return finish(narrow(sqrt(a), op, signbit(a)), op->flags);
 }
 
 DS_IX_OP2(add_f32_directed, uint32_t, float, float, directed_sum(x, y, op))
@@ -125,15 +164,14 @@ DS_IX_OP2(div_f32_directed, uint32_t, float, float, directed_quotient(x, y, op))
 DS_IX_OP1(rcp_f32_directed, uint32_t, float, directed_quotient(1.0f, x, op))
 DS_IX_OP1(sqrt_f32_directed, uint32_t, float, directed_root(x, op))
 
-/* --- double precision ----------------------------------------------------------------------------------------------
- */
-/* A NaN operand comes out quiet, the first one first; a NaN made of numbers is the default one. */
+/* --- double precision --- */
+/* A NaN operand comes out quiet, the last one first; a NaN made of numbers is the default one. */
 DS_IX_INLINE uint64_t quiet(double r, double x, double y, double z)
 {
         uint64_t q = UINT64_C(1) << 51;
-        uint64_t n = x != x   ? ds_ix_bits64(x) | q
+        uint64_t n = z != z   ? ds_ix_bits64(z) | q
                      : y != y ? ds_ix_bits64(y) | q
-                     : z != z ? ds_ix_bits64(z) | q
+                     : x != x ? ds_ix_bits64(x) | q
                               : DS_IX_NAN64;
 
         return r != r ? n : ds_ix_bits64(r);
@@ -193,14 +231,20 @@ DS_IX_OP2(div_f64_directed, uint64_t, double, double, directed64(DIV64, x, y, 0,
 DS_IX_OP1(rcp_f64_directed, uint64_t, double, directed64(RCP64, x, 0, 0, op))
 DS_IX_OP1(sqrt_f64_directed, uint64_t, double, directed64(SQRT64, x, 0, 0, op))
 
-/* --- signs, minima -------------------------------------------------------------------------------------------------
- */
-DS_IX_OP1(abs_f32, uint32_t, uint32_t, x & 0x7fffffffu)
-DS_IX_OP1(abs_f32_ftz, uint32_t, float, ds_ix_bits32(F(x)) & 0x7fffffffu)
-DS_IX_OP1(abs_f64, uint64_t, uint64_t, x &INT64_MAX)
-DS_IX_OP1(neg_f32, uint32_t, uint32_t, x ^ 0x80000000u)
-DS_IX_OP1(neg_f32_ftz, uint32_t, float, ds_ix_bits32(F(x)) ^ 0x80000000u)
-DS_IX_OP1(neg_f64, uint64_t, uint64_t, x ^ (UINT64_C(1) << 63))
+/* --- signs, minima --- */
+/* of a NaN: in single precision the canonical one, in double precision itself, quiet, with its sign */
+DS_IX_INLINE uint64_t signed64(double x, uint64_t bits)
+{
+        return x != x ? ds_ix_bits64(x) | UINT64_C(1) << 51 : bits;
+}
+
+#define SIGN32(x, bits) ((x) != (x) ? DS_IX_NAN32 : (bits))
+DS_IX_OP1(abs_f32, uint32_t, float, SIGN32(x, ds_ix_bits32(x) & 0x7fffffffu))
+DS_IX_OP1(abs_f32_ftz, uint32_t, float, SIGN32(x, ds_ix_bits32(F(x)) & 0x7fffffffu))
+DS_IX_OP1(abs_f64, uint64_t, double, signed64(x, ds_ix_bits64(x) & INT64_MAX))
+DS_IX_OP1(neg_f32, uint32_t, float, SIGN32(x, ds_ix_bits32(x) ^ 0x80000000u))
+DS_IX_OP1(neg_f32_ftz, uint32_t, float, SIGN32(x, ds_ix_bits32(F(x)) ^ 0x80000000u))
+DS_IX_OP1(neg_f64, uint64_t, double, signed64(x, ds_ix_bits64(x) ^ (UINT64_C(1) << 63)))
 /* copysign takes the sign of its first operand */
 DS_IX_OP2(copysign_f32, uint32_t, uint32_t, uint32_t, (x & 0x80000000u) | (y & 0x7fffffffu))
 DS_IX_OP2(copysign_f64, uint64_t, uint64_t, uint64_t, (x & (UINT64_C(1) << 63)) | (y & INT64_MAX))
@@ -220,14 +264,15 @@ DS_IX_INLINE int64_t order64(double x)
         return u ^ ((u >> 63) & INT64_MAX);
 }
 
-/* A NaN loses against a number; two NaNs give the canonical one. */
+DS_IX_INLINE uint64_t one_nan64(double x, double y)
+{
+        return x != x ? (y != y ? ds_ix_bits64(y) | UINT64_C(1) << 51 : ds_ix_bits64(y)) : ds_ix_bits64(x);
+}
+
+/* A NaN loses against a number; of two NaNs single precision makes the canonical one, double the second one, quiet. */
 #define CHOOSE32(x, y, pick_x) ds_ix_canonical((x) != (x) ? (y) : (y) != (y) ? (x) : (pick_x) ? (x) : (y))
 #define CHOOSE32_NAN(x, y, pick_x) ((x) != (x) || (y) != (y) ? DS_IX_NAN32 : ds_ix_bits32((pick_x) ? (x) : (y)))
-#define CHOOSE64(x, y, pick_x)                                                     \
-        ds_ix_bits64((x) != (x)   ? ((y) != (y) ? ds_ix_double(DS_IX_NAN64) : (y)) \
-                     : (y) != (y) ? (x)                                            \
-                     : (pick_x)   ? (x)                                            \
-                                  : (y))
+#define CHOOSE64(x, y, pick_x) ((x) != (x) || (y) != (y) ? one_nan64(x, y) : ds_ix_bits64((pick_x) ? (x) : (y)))
 #define LESS32(x, y) (order32(x) < order32(y))
 #define MORE32(x, y) (order32(x) > order32(y))
 DS_IX_OP2(min_f32, uint32_t, float, float, CHOOSE32(x, y, LESS32(x, y)))
@@ -256,8 +301,7 @@ DS_IX_INLINE uint32_t minmax(float x, float y, const ds_ix_op *op)
 }
 DS_IX_OP2(minmax_f32, uint32_t, float, float, minmax(x, y, op))
 
-/* --- which handler -------------------------------------------------------------------------------------------------
- */
+/* --- which handler --- */
 static const struct ds_ix_impl *of_flags(const struct ds_ix_impl *const f[4], uint32_t flags)
 {
         return f[flags & (DS_IX_FTZ | DS_IX_SAT)];
@@ -267,6 +311,9 @@ static const struct ds_ix_impl *of_flags(const struct ds_ix_impl *const f[4], ui
         {                                            \
                 &f, &f##_ftz, &f##_sat, &f##_ftz_sat \
         }
+/* the flushing product looks at .sat itself */
+#define mul_f32_ftz_sat mul_f32_ftz
+#define fma_f32_ftz_sat fma_f32_ftz
 static const struct ds_ix_impl *find_f32(const struct ds_ptx_instr *in, const ds_ix_op *op)
 {
         static const struct ds_ix_impl *const add[] = FLAGS(add_f32), *const sub[] = FLAGS(sub_f32);

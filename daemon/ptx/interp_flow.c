@@ -13,8 +13,7 @@
 #include "ptx/interp_core.h"
 #include "util/alloc.h"
 
-/* --- frames --------------------------------------------------------------------------------------------------------
- */
+/* --- frames --- */
 /* Frees the frames that nobody uses. */
 static void trim_frames(ds_ix_block *block)
 {
@@ -89,8 +88,7 @@ void ds_ix_enter_frame(ds_ix_warp *w, ds_ix_frame *frame)
         w->base[DS_IX_IN_POOL] = frame->func->pool;
 }
 
-/* --- groups --------------------------------------------------------------------------------------------------------
- */
+/* --- groups --- */
 static uint32_t rank_of(const ds_ix_frame *frame, const ds_ix_op *pc)
 {
         return frame->func->rank[pc - frame->func->ops];
@@ -248,8 +246,7 @@ void ds_ix_split(ds_ix_warp *w, uint32_t mask, const ds_ix_op *pc)
         w->others++;
 }
 
-/* --- time slices ---------------------------------------------------------------------------------------------------
- */
+/* --- time slices --- */
 /* The slice is over: is the budget, does the caller want an end, is it another group's or warp's turn? */
 const ds_ix_op *ds_ix_expire(ds_ix_warp *w, const ds_ix_op *pc)
 {
@@ -285,6 +282,10 @@ void ds_ix_account(ds_ix_warp *w)
         w->executed += used;
         block->executed += used;
         block->left -= DS_MIN(block->left, used);
+        if (block->executed - block->told >= DS_IX_SLICE && block->launch->progress) {
+                block->told = block->executed;
+                block->launch->progress(block->launch->progress_user, block->executed);
+        }
         w->slice = DS_MIN(block->left, (uint64_t)DS_IX_SLICE);
         w->fuel = (int64_t)w->slice;
 }
@@ -296,8 +297,7 @@ static inline const ds_ix_op *go_on(ds_ix_warp *w, const ds_ix_op *next)
         return w->others ? ds_ix_switch(w, next) : next;
 }
 
-/* --- jumps ---------------------------------------------------------------------------------------------------------
- */
+/* --- jumps --- */
 /* Instructions since the last control operation, where a block of code ends without a jump */
 const ds_ix_op *ds_ix_fall(ds_ix_warp *w, const ds_ix_op *op)
 {
@@ -350,8 +350,7 @@ const ds_ix_op *ds_ix_brx(ds_ix_warp *w, const ds_ix_op *op)
         return go_on(w, op + 1);
 }
 
-/* --- calls ---------------------------------------------------------------------------------------------------------
- */
+/* --- calls --- */
 /* Where formal k of a frame's function lies: in its args area, or in a register (old style) */
 static uint8_t *formal(const ds_ix_frame *frame, const struct ds_ptx_var *var, uint32_t offset, size_t *ret_step)
 {
@@ -519,8 +518,7 @@ const ds_ix_op *ds_ix_ret(ds_ix_warp *w, const ds_ix_op *op)
         return go_on(w, next);
 }
 
-/* --- wrappers ------------------------------------------------------------------------------------------------------
- */
+/* --- wrappers --- */
 static inline const ds_ix_op *guarded(ds_ix_warp *w, const ds_ix_op *op)
 {
         uint32_t mask = w->mask, p = ds_ix_pred(w, op->guard), active = mask & (op->guard_not ? ~p : p);

@@ -25,9 +25,12 @@ DS_IX_INLINE float shape(float f, const ds_ix_op *op)
         return f;
 }
 
+/* f is exact or odd in its last bit: with .ftz what is below the normal numbers before rounding is zero */
 DS_IX_INLINE uint16_t leave_f16(float f, const ds_ix_op *op)
 {
-        return enter(ds_ix_to_half(shape(f, op)), op);
+        float g = op->flags & DS_IX_FTZ && f < 0x1p-14f && f > -0x1p-14f ? f * 0.0f : f;
+
+        return ds_ix_to_half(shape(g, op));
 }
 
 DS_IX_INLINE uint16_t leave_bf16(float f, const ds_ix_op *op)
@@ -91,18 +94,26 @@ DS_IX_INLINE uint16_t bf16_minmax(uint16_t a, uint16_t b, const ds_ix_op *op)
         return minmax(a, b, 0x7f80u, op);
 }
 
+/* Signs: a NaN becomes the canonical one. */
 DS_IX_INLINE uint16_t f16_abs(uint16_t a, const ds_ix_op *op)
 {
-        return enter(a, op) & 0x7fffu;
+        return (a & 0x7fffu) > 0x7c00u ? DS_IX_NAN16 : enter(a, op) & 0x7fffu;
 }
 
 DS_IX_INLINE uint16_t f16_neg(uint16_t a, const ds_ix_op *op)
 {
-        return enter(a, op) ^ 0x8000u;
+        return (a & 0x7fffu) > 0x7c00u ? DS_IX_NAN16 : enter(a, op) ^ 0x8000u;
 }
 
-#define bf16_abs f16_abs
-#define bf16_neg f16_neg
+DS_IX_INLINE uint16_t bf16_abs(uint16_t a, const ds_ix_op *op)
+{
+        return (a & 0x7fffu) > 0x7f80u ? DS_IX_NAN16 : a & 0x7fffu;
+}
+
+DS_IX_INLINE uint16_t bf16_neg(uint16_t a, const ds_ix_op *op)
+{
+        return (a & 0x7fffu) > 0x7f80u ? DS_IX_NAN16 : a ^ 0x8000u;
+}
 
 #define LOW(v) ((uint16_t)(v))
 #define HIGH(v) ((uint16_t)((v) >> 16))
@@ -122,8 +133,7 @@ DS_IX_INLINE uint16_t f16_neg(uint16_t a, const ds_ix_op *op)
 ALL(f16)
 ALL(bf16)
 
-/* --- approximations: evaluated as in interp_special.c, on the value widened ----------------------------------------
- */
+/* --- approximations: evaluated as in interp_special.c, on the value widened --- */
 static const ds_ix_op *approximate(ds_ix_warp *w, const ds_ix_op *op);
 static const struct ds_ix_impl approx_half = {{approximate, approximate}};
 
@@ -176,8 +186,7 @@ static const ds_ix_op *approximate(ds_ix_warp *w, const ds_ix_op *op)
         return op + 1;
 }
 
-/* --- which handler -------------------------------------------------------------------------------------------------
- */
+/* --- which handler --- */
 static const struct ds_ix_impl *of_type(const struct ds_ix_impl *const f[4], enum ds_ptx_type type)
 {
         return type == T(F16)      ? f[0]

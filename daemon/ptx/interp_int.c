@@ -3,14 +3,13 @@
  * Integer arithmetic of the interpreter: everything that adds, multiplies, divides and compares to a minimum
  *
  * Integers wrap; signed operations are done on unsigned values where C would call the wrap undefined. What PTX leaves
- * to the machine is settled as the hardware does it: a division by zero gives all ones, its remainder the dividend.
+ * to the machine is settled as the hardware does it: a division by zero gives all ones, and so does its remainder.
  */
 #include "ptx/interp_lane.h"
 
 #define T(name) DS_PTX_TYPE_##name
 
-/* --- addition and subtraction --------------------------------------------------------------------------------------
- */
+/* --- addition and subtraction --- */
 DS_IX_OP2(add_16, uint16_t, uint16_t, uint16_t, x + y)
 DS_IX_OP2(add_32, uint32_t, uint32_t, uint32_t, x + y)
 DS_IX_OP2(add_64, uint64_t, uint64_t, uint64_t, x + y)
@@ -27,8 +26,7 @@ DS_IX_INLINE uint32_t saturate_s32(int64_t v)
 DS_IX_OP2(add_sat, uint32_t, int32_t, int32_t, saturate_s32((int64_t)x + y))
 DS_IX_OP2(sub_sat, uint32_t, int32_t, int32_t, saturate_s32((int64_t)x - y))
 
-/* --- multiplication ------------------------------------------------------------------------------------------------
- */
+/* --- multiplication --- */
 DS_IX_OP2(mul_lo_16, uint16_t, uint16_t, uint16_t, (uint32_t)x *y)
 DS_IX_OP2(mul_lo_32, uint32_t, uint32_t, uint32_t, x *y)
 DS_IX_OP2(mul_lo_64, uint64_t, uint64_t, uint64_t, x *y)
@@ -76,8 +74,7 @@ DS_IX_OP3(mad24_hi_s, uint32_t, int32_t, int32_t, uint32_t, (uint32_t)((signed24
 DS_IX_OP3(mad24_hi_sat, uint32_t, int32_t, int32_t, int32_t,
         saturate_s32((int32_t)((signed24(x) * signed24(y)) >> 16) + (int64_t)z))
 
-/* --- sums of differences, minima, signs ----------------------------------------------------------------------------
- */
+/* --- sums of differences, minima, signs --- */
 #define ORDERED(bits, s, S)                                                                                  \
         DS_IX_OP3(sad_##s, uint##bits##_t, S, S, uint##bits##_t,                                             \
                 z + (x < y ? (uint##bits##_t)y - (uint##bits##_t)x : (uint##bits##_t)x - (uint##bits##_t)y)) \
@@ -120,19 +117,17 @@ DS_IX_OP2(min_s16x2_relu, uint32_t, uint32_t, uint32_t,
 DS_IX_OP2(max_s16x2_relu, uint32_t, uint32_t, uint32_t,
         pair((uint32_t)MAX(0, MAX(LOW_S(x), LOW_S(y))), (uint32_t)MAX(0, MAX(HIGH_S(x), HIGH_S(y)))))
 
-/* --- division ------------------------------------------------------------------------------------------------------
- */
+/* --- division --- */
 #define DIVISION(bits, S, U)                                                                                           \
         DS_IX_OP2(div_u##bits, U, U, U, y ? x / (y ? y : 1) : (U)-1)                                                   \
-        DS_IX_OP2(rem_u##bits, U, U, U, y ? x % (y ? y : 1) : x)                                                       \
+        DS_IX_OP2(rem_u##bits, U, U, U, y ? x % (y ? y : 1) : (U)-1)                                                   \
         DS_IX_OP2(div_s##bits, U, S, S, y == 0 ? (U)-1 : y == -1 ? (U)0 - (U)x : (U)(x / (y == 0 || y == -1 ? 1 : y))) \
-        DS_IX_OP2(rem_s##bits, U, S, S, y == 0 ? (U)x : y == -1 ? (U)0 : (U)(x % (y == 0 || y == -1 ? 1 : y)))
+        DS_IX_OP2(rem_s##bits, U, S, S, y == 0 ? (U)-1 : y == -1 ? (U)0 : (U)(x % (y == 0 || y == -1 ? 1 : y)))
 DIVISION(16, int16_t, uint16_t)
 DIVISION(32, int32_t, uint32_t)
 DIVISION(64, int64_t, uint64_t)
 
-/* --- packed dot products -------------------------------------------------------------------------------------------
- */
+/* --- packed dot products --- */
 #define BYTE(T8, x, k) ((int32_t)(T8)((x) >> (8 * (k))))
 #define HALF(T16, x, k) ((int32_t)(T16)((x) >> (16 * (k))))
 #define DP4(A, B)                                                                   \
@@ -149,8 +144,7 @@ DOT(us, uint8_t, int8_t, uint16_t)
 DOT(su, int8_t, uint8_t, int16_t)
 DOT(ss, int8_t, int8_t, int16_t)
 
-/* --- carry chains --------------------------------------------------------------------------------------------------
- */
+/* --- carry chains --- */
 /* value = sum of three terms as W; carry out of U. The flag register is one bit mask per warp. */
 #define CARRY(name, U, W, sources, total, keeps)                                  \
         DS_IX_INLINE void name##_body(ds_ix_warp *w, const ds_ix_op *op)          \
@@ -194,8 +188,7 @@ HIGHS(s32, uint32_t, uint64_t, int32_t, int64_t)
 HIGHS(u64, uint64_t, unsigned __int128, uint64_t, unsigned __int128)
 HIGHS(s64, uint64_t, unsigned __int128, int64_t, __int128)
 
-/* --- which handler -------------------------------------------------------------------------------------------------
- */
+/* --- which handler --- */
 typedef const struct ds_ix_impl *by_type[_DS_PTX_TYPE_MAX];
 
 #define ANY(f)                                                                                              \

@@ -14,8 +14,7 @@
 
 #define MAX_EFFORT 50000000u /* visits of functions for all kernels together */
 
-/* --- stacks --------------------------------------------------------------------------------------------------------
- */
+/* --- stacks --- */
 /* Bytes of every function's deepest chain: functions whose callees are all known, until there are no more. */
 static int measure_stacks(ds_interp *interp)
 {
@@ -51,8 +50,7 @@ static int measure_stacks(ds_interp *interp)
         return 0;
 }
 
-/* --- reach ---------------------------------------------------------------------------------------------------------
- */
+/* --- reach --- */
 struct reach {
         ds_interp *interp;
         ds_ix_func **stack; /* functions to visit */
@@ -119,8 +117,7 @@ static uint64_t place_shared(const ds_interp *interp, const uint8_t *used, uint3
         return size;
 }
 
-/* --- kernels -------------------------------------------------------------------------------------------------------
- */
+/* --- kernels --- */
 static uint32_t max_threads(const struct ds_ptx_limits *limits)
 {
         const uint32_t *dim = limits->reqntid[0] ? limits->reqntid : limits->maxntid;

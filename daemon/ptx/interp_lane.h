@@ -165,6 +165,15 @@ DS_IX_INLINE float ds_ix_ftz(float x)
         return ds_ix_float((u & 0x7f800000u) ? u : u & 0x80000000u);
 }
 
+/*
+ * .ftz of a result: zero when it was smaller than every normal number before it was rounded. `exact` is the unrounded
+ * value, or that odd in its last bit.
+ */
+DS_IX_INLINE int ds_ix_tiny(double exact)
+{
+        return exact < 0x1p-126 && exact > -0x1p-126;
+}
+
 #define DS_IX_NAN32 0x7fffffffu
 
 /* Single-precision results that are NaN are this NaN. */

@@ -23,8 +23,7 @@ static int refuse(ds_interp *interp, struct ds_ptx_diags *diags, uint32_t line, 
         return DS_INTERP_E_UNSUPPORTED;
 }
 
-/* --- areas of the module -------------------------------------------------------------------------------------------
- */
+/* --- areas of the module --- */
 static int add_to_area(uint64_t *size, const struct ds_ptx_var *var, uint64_t *ret_offset)
 {
         uint64_t align = DS_MAX(var->align, 16u), offset = DS_ALIGN_UP(*size, align);
@@ -125,8 +124,7 @@ int ds_ix_layout_module(ds_interp *interp, struct ds_ptx_diags *diags)
         return r ? r : resolve_externs(interp, diags);
 }
 
-/* --- functions -----------------------------------------------------------------------------------------------------
- */
+/* --- functions --- */
 static int layout_registers(ds_interp *interp, ds_ix_func *func, struct ds_ptx_diags *diags)
 {
         const struct ds_ptx_function *ir = func->ir;
@@ -241,8 +239,7 @@ int ds_ix_layout(ds_interp *interp, ds_ix_func *func, struct ds_ptx_diags *diags
         return 0;
 }
 
-/* --- looking up ----------------------------------------------------------------------------------------------------
- */
+/* --- looking up --- */
 /* The value of a variable, wherever it is declared; *ret_space is the frame's or kernel's for parameters. */
 static int value_of(
         ds_interp *interp, const struct ds_ptx_function *in, const struct ds_ptx_var *var, uint64_t *ret_value)
@@ -312,8 +309,7 @@ int ds_ix_place_of(
         }
 }
 
-/* --- initialisers --------------------------------------------------------------------------------------------------
- */
+/* --- initialisers --- */
 static uint64_t address_of(ds_interp *interp, const struct ds_ptx_reloc *reloc)
 {
         const struct ds_ptx_var *var = reloc->var;

@@ -16,8 +16,7 @@ typedef struct {
         uint64_t word[2];
 } b128;
 
-/* --- ranges --------------------------------------------------------------------------------------------------------
- */
+/* --- ranges --- */
 static int within(uint64_t address, uint64_t size, uint64_t base, uint64_t length)
 {
         return length >= size && address - base <= length - size;
@@ -75,8 +74,7 @@ static int bad_access(ds_ix_warp *w, const ds_ix_op *op, uint32_t lane, uint64_t
         return 0;
 }
 
-/* --- resolving -----------------------------------------------------------------------------------------------------
- */
+/* --- resolving --- */
 static uint64_t symbol(const ds_ix_warp *w, uint32_t number)
 {
         return number == DS_IX_SYM_LOCAL ? w->frame->local_base : w->block->kernel->symbol[number];
@@ -301,8 +299,7 @@ int ds_ix_resolve(ds_ix_warp *w, const ds_ix_op *op, enum ds_ix_intent intent, s
         return resolve(w, op, intent, access);
 }
 
-/* --- copying lanes -------------------------------------------------------------------------------------------------
- */
+/* --- copying lanes --- */
 /* NAME, type in memory, type in the register: a narrower element is extended by the sign of its type. */
 #define ACCESSES(X)                   \
         X(u8_8, uint8_t, uint8_t)     \

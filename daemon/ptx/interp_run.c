@@ -53,8 +53,7 @@ const ds_ix_op *ds_ix_fault(ds_ix_warp *w, const ds_ix_op *op, enum ds_interp_fa
         return NULL;
 }
 
-/* --- working memory ------------------------------------------------------------------------------------------------
- */
+/* --- working memory --- */
 ds_interp_block *ds_interp_block_new(void)
 {
         size_t warps = DS_ALIGN_UP(sizeof(ds_ix_warp), 64) * DS_IX_WARPS;
@@ -140,8 +139,7 @@ static int prepare_memory(ds_ix_block *block)
         return prepare_frames(block);
 }
 
-/* --- warps ---------------------------------------------------------------------------------------------------------
- */
+/* --- warps --- */
 static void zero_local(ds_ix_warp *w)
 {
         uint32_t bytes = w->frame->func->local_bytes;
@@ -230,8 +228,7 @@ static void run_warps(ds_ix_block *block)
         }
 }
 
-/* --- the public call -----------------------------------------------------------------------------------------------
- */
+/* --- the public call --- */
 static void add_cost(struct ds_interp_cost *to, const ds_ix_warp *w)
 {
         to->memory_instructions += w->cost.memory_instructions;
@@ -277,7 +274,7 @@ int ds_interp_run_block(ds_interp_block *block, const struct ds_interp_launch *l
         block->n_warps = DS_DIV_UP(block->n_threads, DS_IX_LANES);
         block->live_threads = block->n_threads;
         block->left = launch->max_instructions ? launch->max_instructions : DS_IX_DEFAULT_BUDGET;
-        block->executed = 0;
+        block->executed = block->told = 0;
         block->faulted = 0;
         memset(block->barrier, 0, sizeof(block->barrier));
         r = prepare_memory(block);

@@ -10,8 +10,7 @@
 
 #define T(name) DS_PTX_TYPE_##name
 
-/* --- setp ----------------------------------------------------------------------------------------------------------
- */
+/* --- setp --- */
 enum { SETP_AND = 1, SETP_OR = 2, SETP_XOR = 3, SETP_BOOL = 3, SETP_NOT = 4 };
 
 DS_IX_INLINE uint32_t combine(const ds_ix_warp *w, const ds_ix_op *op, uint32_t t)
@@ -186,8 +185,7 @@ static const struct ds_ix_impl *find_setp(const struct ds_ptx_instr *in, enum ds
         return table ? table[order] : NULL;
 }
 
-/* --- choosing by predicate -----------------------------------------------------------------------------------------
- */
+/* --- choosing by predicate --- */
 #define SELECT(bits, U)                                                                                      \
         DS_IX_BODY(selp_##bits, U, const U *pa = ds_ix_lanes(w, op->a); const U *pb = ds_ix_lanes(w, op->b); \
                    uint32_t chosen = ds_ix_pred(w, op->c), U x = pa[i]; U y = pb[i];                         \
@@ -231,9 +229,8 @@ static const struct ds_ix_impl *find_select(const struct ds_ptx_instr *in, const
         return op->flags & DS_IX_FTZ ? ftz[k] : flt[k];
 }
 
-/* --- testp ---------------------------------------------------------------------------------------------------------
- */
-DS_IX_INLINE int classify(int nan, int infinite, int zero, int subnormal, uint32_t what)
+/* --- testp --- */
+DS_IX_INLINE int classify(int nan, int infinite, int subnormal, uint32_t what)
 {
         switch (what) {
         case DS_PTX_TESTP_FINITE - DS_PTX_TESTP_FINITE:
@@ -245,34 +242,32 @@ DS_IX_INLINE int classify(int nan, int infinite, int zero, int subnormal, uint32
         case DS_PTX_TESTP_NOTANUMBER - DS_PTX_TESTP_FINITE:
                 return nan;
         case DS_PTX_TESTP_NORMAL - DS_PTX_TESTP_FINITE:
-                return !nan && !infinite && !zero && !subnormal;
+                return !nan && !infinite && !subnormal; /* zero is normal here */
         default:
                 return subnormal;
         }
 }
 
 /* size: sign removed, so that NaN > infinity > normal numbers */
-#define TESTP(name, U, infinity, smallest)                                                                            \
-        DS_IX_INLINE void name##_body(ds_ix_warp *w, const ds_ix_op *op)                                              \
-        {                                                                                                             \
-                const U *pa = ds_ix_lanes(w, op->a);                                                                  \
-                uint32_t bits = 0;                                                                                    \
-                                                                                                                      \
-                for (unsigned i = 0; i < DS_IX_LANES; i++) {                                                          \
-                        U size = (U)(pa[i] << 1) >> 1;                                                                \
-                        bits |= classify(size > (infinity), size == (infinity), size == 0, size && size < (smallest), \
-                                        op->mode)                                                                     \
-                                        ? ds_ix_bit[i]                                                                \
-                                        : 0;                                                                          \
-                }                                                                                                     \
-                ds_ix_set_pred(w, op->d, bits);                                                                       \
-        }                                                                                                             \
+#define TESTP(name, U, infinity, smallest)                                                                           \
+        DS_IX_INLINE void name##_body(ds_ix_warp *w, const ds_ix_op *op)                                             \
+        {                                                                                                            \
+                const U *pa = ds_ix_lanes(w, op->a);                                                                 \
+                uint32_t bits = 0;                                                                                   \
+                                                                                                                     \
+                for (unsigned i = 0; i < DS_IX_LANES; i++) {                                                         \
+                        U size = (U)(pa[i] << 1) >> 1;                                                               \
+                        bits |= classify(size > (infinity), size == (infinity), size && size < (smallest), op->mode) \
+                                        ? ds_ix_bit[i]                                                               \
+                                        : 0;                                                                         \
+                }                                                                                                    \
+                ds_ix_set_pred(w, op->d, bits);                                                                      \
+        }                                                                                                            \
         DS_IX_VARIANTS(name)
 TESTP(testp_32, uint32_t, 0x7f800000u, 0x00800000u)
 TESTP(testp_64, uint64_t, UINT64_C(0x7ff0000000000000), UINT64_C(0x0010000000000000))
 
-/* --- address spaces ------------------------------------------------------------------------------------------------
- */
+/* --- address spaces --- */
 static int in_space(uint64_t address, uint32_t space)
 {
         uint64_t window = address >> 56;
@@ -309,8 +304,7 @@ const struct ds_ix_impl *ds_ix_convert_address(int to)
         return to ? &cvta_from_generic : &cvta_to_generic;
 }
 
-/* --- mov -----------------------------------------------------------------------------------------------------------
- */
+/* --- mov --- */
 typedef struct {
         uint64_t word[2];
 } b128;

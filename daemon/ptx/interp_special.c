@@ -18,7 +18,8 @@
 #define OUT_FTZ(r) ds_ix_canonical(ds_ix_ftz(r))
 
 DS_IX_OP2(div_rn, uint32_t, float, float, OUT(x / y))
-DS_IX_OP2(div_rn_ftz, uint32_t, float, float, OUT_FTZ(F(x) / F(y)))
+DS_IX_OP2(div_rn_ftz, uint32_t, float, float,
+        ds_ix_tiny((double)F(x) / F(y)) ? ds_ix_bits32(F(x) / F(y)) & 0x80000000u : OUT_FTZ(F(x) / F(y)))
 DS_IX_OP1(rcp_rn, uint32_t, float, OUT(1.0f / x))
 DS_IX_OP1(rcp_rn_ftz, uint32_t, float, OUT_FTZ(1.0f / F(x)))
 DS_IX_OP1(sqrt_rn, uint32_t, float, OUT(__builtin_sqrtf(x)))
@@ -36,8 +37,7 @@ DS_IX_OP2(div_approx_ftz, uint32_t, float, float, OUT_FTZ(div_approx_of(F(x), F(
 DS_IX_OP1(rsqrt_approx, uint32_t, float, OUT((float)(1.0 / __builtin_sqrt((double)x))))
 DS_IX_OP1(rsqrt_approx_ftz, uint32_t, float, OUT_FTZ((float)(1.0 / __builtin_sqrt((double)F(x)))))
 
-/* --- exponential and logarithm -------------------------------------------------------------------------------------
- */
+/* --- exponential and logarithm --- */
 #define MAGIC 0x1.8p52 /* adding it rounds to an integer, which is then in the low bits */
 
 /* 2^x for -1000 < x < 1000 */
@@ -113,8 +113,7 @@ DS_IX_OP1(lg2, uint32_t, float, OUT(lg2_of(x)))
 DS_IX_OP1(lg2_ftz, uint32_t, float, OUT_FTZ(lg2_of(F(x))))
 DS_IX_OP1(tanh_f32, uint32_t, float, tanh_of(x) == 0 ? ds_ix_bits32(x) : OUT(tanh_of(x)))
 
-/* --- sine and cosine -----------------------------------------------------------------------------------------------
- */
+/* --- sine and cosine --- */
 #define FAR 0x1p24f /* beyond, the reduction below is not exact */
 
 /* x - k pi/2 with pi/2 in three parts, of which the products with k < 2^25 are exact */
@@ -196,28 +195,28 @@ static void circular_far(const float *x, uint32_t *r, int cosine)
 CIRCULAR(sine, 0)
 CIRCULAR(cosine, 1)
 
-/* --- double precision: the upper half of the result is the approximation -------------------------------------------
- */
-DS_IX_INLINE double upper(double x)
+/* --- double precision: the upper half of the result is the approximation --- */
+/* Both forms look at the upper half of their operand only. */
+DS_IX_INLINE double start(double x)
 {
-        uint64_t u = ds_ix_bits64(x);
-
-        return x != x ? ds_ix_double(UINT64_C(0x7ff8000000000000)) : ds_ix_double(u & UINT64_C(0xffffffff00000000));
-}
-
-DS_IX_INLINE double ftz64(double x)
-{
-        uint64_t u = ds_ix_bits64(x);
+        uint64_t u = ds_ix_bits64(x) & UINT64_C(0xffffffff00000000);
 
         return ds_ix_double(u & UINT64_C(0x7ff0000000000000) ? u : u & UINT64_C(0x8000000000000000));
 }
 
-DS_IX_OP1(rcp_approx_f64, double, double, upper(ftz64(1.0 / ftz64(x))))
-DS_IX_OP1(rsqrt_approx_ftz_f64, double, double, upper(1.0 / __builtin_sqrt(ftz64(x))))
+DS_IX_INLINE uint64_t upper(double x)
+{
+        uint64_t u = ds_ix_bits64(x) & UINT64_C(0xffffffff00000000);
+
+        u = u & UINT64_C(0x7ff0000000000000) ? u : u & UINT64_C(0x8000000000000000);
+        return x != x ? UINT64_C(0x7fffffff00000000) : u;
+}
+
+DS_IX_OP1(rcp_approx_f64, uint64_t, double, upper(1.0 / start(x)))
+DS_IX_OP1(rsqrt_approx_ftz_f64, uint64_t, double, upper(1.0 / __builtin_sqrt(start(x))))
 DS_IX_OP1(rsqrt_approx_f64, double, double, 1.0 / __builtin_sqrt(x))
 
-/* --- which handler -------------------------------------------------------------------------------------------------
- */
+/* --- which handler --- */
 static const struct ds_ix_impl *find_division(const struct ds_ptx_instr *in, const ds_ix_op *op)
 {
         enum ds_ptx_modifier approx = ds_ptx_mod(in, DS_PTX_APPROX_APPROX);

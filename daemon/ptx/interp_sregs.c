@@ -108,8 +108,7 @@ uint32_t ds_ix_sreg_slot(enum ds_ptx_sreg sreg, uint32_t component)
         }
 }
 
-/* --- filling -------------------------------------------------------------------------------------------------------
- */
+/* --- filling --- */
 static uint32_t uniform_value(const ds_ix_block *block, const ds_ix_warp *w, enum slot slot)
 {
         const struct ds_interp_launch *launch = block->launch;
@@ -200,8 +199,7 @@ void ds_ix_sregs_fill(const ds_ix_block *block, ds_ix_warp *w)
         }
 }
 
-/* --- clocks --------------------------------------------------------------------------------------------------------
- */
+/* --- clocks --- */
 const ds_ix_op *ds_ix_clock(ds_ix_warp *w, const ds_ix_op *op)
 {
         uint64_t now = w->block->executed + (uint64_t)((int64_t)w->slice - w->fuel);

@@ -31,8 +31,7 @@ const ds_ix_op *ds_ix_nanosleep(ds_ix_warp *w, const ds_ix_op *op)
         return op + 1;
 }
 
-/* --- device-side assert --------------------------------------------------------------------------------------------
- */
+/* --- device-side assert --- */
 /* A client's string at a generic address; what cannot be read or printed is left out. */
 static void read_text(ds_ix_warp *w, uint64_t address, char *text)
 {
@@ -71,8 +70,7 @@ const ds_ix_op *ds_ix_assert(ds_ix_warp *w, const ds_ix_op *op)
                 (unsigned)value[2], text[3], text[0]);
 }
 
-/* --- addresses -----------------------------------------------------------------------------------------------------
- */
+/* --- addresses --- */
 /* mov of a variable of shared or local memory: the same address for all lanes, known only when the kernel runs */
 const ds_ix_op *ds_ix_symbol_address(ds_ix_warp *w, const ds_ix_op *op)
 {

@@ -102,8 +102,7 @@ static const ds_ix_op *warp_sync(ds_ix_warp *w, const ds_ix_op *op)
         return meet(w, op, op->a, KIND_BARRIER, 0, 0, &present, &next) == MEETS ? op + 1 : next;
 }
 
-/* --- shuffles ------------------------------------------------------------------------------------------------------
- */
+/* --- shuffles --- */
 enum { SHFL_UP, SHFL_DOWN, SHFL_BFLY, SHFL_IDX };
 
 /* The lane that `lane` reads, and whether it lies in its segment */
@@ -172,8 +171,7 @@ static const ds_ix_op *shfl(ds_ix_warp *w, const ds_ix_op *op)
         return op + 1;
 }
 
-/* --- votes ---------------------------------------------------------------------------------------------------------
- */
+/* --- votes --- */
 enum { VOTE_ALL, VOTE_ANY, VOTE_UNI, VOTE_BALLOT };
 
 static const ds_ix_op *vote(ds_ix_warp *w, const ds_ix_op *op)
@@ -208,8 +206,7 @@ static const ds_ix_op *activemask(ds_ix_warp *w, const ds_ix_op *op)
         return op + 1;
 }
 
-/* --- matches -------------------------------------------------------------------------------------------------------
- */
+/* --- matches --- */
 static const ds_ix_op *match_any(ds_ix_warp *w, const ds_ix_op *op)
 {
         DS_IX_BUFFER(uint32_t, result);
@@ -245,8 +242,7 @@ static const ds_ix_op *match_all(ds_ix_warp *w, const ds_ix_op *op)
         return op + 1;
 }
 
-/* --- reductions ----------------------------------------------------------------------------------------------------
- */
+/* --- reductions --- */
 enum { REDUX_ADD, REDUX_MIN, REDUX_MAX, REDUX_AND, REDUX_OR, REDUX_XOR, REDUX_SIGNED = 8 };
 
 static uint32_t reduce(uint32_t a, uint32_t b, uint32_t how)
@@ -304,8 +300,7 @@ static const ds_ix_op *elect(ds_ix_warp *w, const ds_ix_op *op)
         return op + 1;
 }
 
-/* --- which handler -------------------------------------------------------------------------------------------------
- */
+/* --- which handler --- */
 #define IMPL(f) static const struct ds_ix_impl impl_##f = {{f, f}};
 IMPL(warp_sync)
 IMPL(shfl)

@@ -23,7 +23,6 @@
 
 #define N 4096
 #define MAX_ROWS 1200
-#define SHOWN 3 /* differences per row */
 
 /* What an operand's test values are: integers, floats, half, bfloat16, pairs of them, shift amounts, predicates */
 enum kind { NONE, I16, I32, I64, F32, F64, F16, BF16, F16X2, BF16X2, SMALL, PRED };
@@ -37,6 +36,7 @@ struct row {
 static struct row rows[MAX_ROWS];
 static int n_rows;
 static const char *filter = "";
+static int show = 3; /* differences per row, INTERP_DIFF_SHOW */
 
 static void add(enum kind d, enum kind a, enum kind b, enum kind c, int approx, const char *fmt, ...)
 {
@@ -55,8 +55,7 @@ static void add(enum kind d, enum kind a, enum kind b, enum kind c, int approx, 
                 n_rows++;
 }
 
-/* --- the table ------------------------------------------------------------------------------------------------------
- */
+/* --- the table --- */
 static const struct {
         const char *name;
         enum kind kind;
@@ -93,8 +92,9 @@ static void integer_rows(void)
                         add(k, k, k, k, 0, "mad.lo.cc.%s %%D, %%A, %%B, %%C; madc.hi.%s %%D, %%A, %%B, %%C;", n, n);
                         add(k, k, k, k, 0, "mad.hi.cc.%s %%D, %%A, %%B, %%C; addc.%s %%D, %%A, 0;", n, n);
                         add(k, k, k, k, 0,
-                                "madc.lo.cc.%s %%D, %%A, %%B, %%C; subc.cc.%s %%D, %%D, %%A; subc.%s %%D, %%D, 0;", n,
-                                n, n);
+                                "add.cc.%s %%D, %%A, %%B; madc.lo.cc.%s %%D, %%A, %%B, %%C; subc.cc.%s %%D, %%D, %%A; "
+                                "subc.%s %%D, %%D, 0;",
+                                n, n, n);
                 }
         }
         for (int t = 2; t < 4; t++) {
@@ -419,8 +419,7 @@ static void atomic_rows(void)
         atomic_row("add.noftz", "bf16x2", BF16X2);
 }
 
-/* --- kernels --------------------------------------------------------------------------------------------------------
- */
+/* --- kernels --- */
 static uint32_t bytes_of(enum kind k)
 {
         switch (k) {
@@ -492,8 +491,7 @@ static char *emit_module(int from, int to, size_t *length)
         return text;
 }
 
-/* --- values ---------------------------------------------------------------------------------------------------------
- */
+/* --- values --- */
 static uint32_t state = 88172645;
 
 static uint32_t random32(void)
@@ -517,13 +515,14 @@ static const uint64_t edge_int[] = {0, 1, 2, 7, 31, 32, 63, 64, 127, 128, 255, 3
 static const uint64_t edge_f32[] = {0, 0x80000000, 1, 0x80000001, 0x007fffff, 0x00800000, 0x3f800000, 0xbf800000,
         0x3f800001, 0x3f7fffff, 0x7f7fffff, 0xff7fffff, 0x7f800000, 0xff800000, 0x7fc00000, 0xffc00001, 0x7f800001,
         0xff812345, 0x7fffffff, 0x40490fdb, 0x4b000001, 0x33800000, 0x4f000000, 0xcf000000, 0x5f000000, 0x3effffff,
-        0x3f000000, 0x42280000, 0x477fe000, 0x33000000, 0x3fc00000, 0x00400000};
+        0x3f000000, 0x42280000, 0x477fe000, 0x33000000, 0x3fc00000, 0x00400000, 0x387fffff, 0x3f7ffffe};
 static const uint64_t edge_f64[] = {0, 0x8000000000000000, 1, 0x8000000000000001, 0x000fffffffffffff,
         0x0010000000000000, 0x3ff0000000000000, 0xbff0000000000000, 0x3ff0000000000001, 0x7fefffffffffffff,
         0xffefffffffffffff, 0x7ff0000000000000, 0xfff0000000000000, 0x7ff8000000000000, 0xfff8000000000123,
         0x7ff0000000000001, 0xfff0000012345678, 0x400921fb54442d18, 0x41e0000000000000, 0xc1e0000000000000,
         0x43e0000000000000, 0xc3e0000000000000, 0x3fe0000000000000, 0x3fdfffffffffffff, 0x47efffffe0000000,
-        0x36a0000000000000, 0x3690000000000000, 0x38100000000fffff, 0x4330000000000001, 0x3fc5555555555555};
+        0x36a0000000000000, 0x3690000000000000, 0x38100000000fffff, 0x4330000000000001, 0x380fffffffffffff,
+        0xb80fffffffffffff, 0x3f0fffffffffffff, 0x3fc5555555555555};
 static const uint64_t edge_f16[] = {0, 0x8000, 1, 0x8001, 0x03ff, 0x0400, 0x3c00, 0xbc00, 0x3c01, 0x3bff, 0x7bff,
         0xfbff, 0x7c00, 0xfc00, 0x7e00, 0xfe01, 0x7c01, 0x7fff, 0x4248, 0x3800, 0x6400, 0x1400};
 static const uint64_t edge_bf16[] = {0, 0x8000, 1, 0x8001, 0x007f, 0x0080, 0x3f80, 0xbf80, 0x3f81, 0x3f7f, 0x7f7f,
@@ -589,8 +588,7 @@ static void fill(const struct row *r, uint64_t *a, uint64_t *b, uint64_t *c)
         }
 }
 
-/* --- the two machines -----------------------------------------------------------------------------------------------
- */
+/* --- the two machines --- */
 static struct {
         int (*init)(unsigned);
         int (*device)(int *, int);
@@ -682,8 +680,7 @@ static int in_interpreter(const ds_interp *interp, ds_interp_block *work, int in
         return l.kernel != NULL;
 }
 
-/* --- comparing ------------------------------------------------------------------------------------------------------
- */
+/* --- comparing --- */
 static double ulps(enum kind k, uint64_t a, uint64_t b)
 {
         int64_t x = (int64_t)a, y = (int64_t)b;
@@ -707,7 +704,7 @@ static int compare(const struct row *r)
                         worst = ulps(r->d, got[i], want[i]);
                 else if (r->approx)
                         continue;
-                if (shown++ < SHOWN || r->approx == 2)
+                if (shown++ < show)
                         (void)printf("  %llx %llx %llx: gpu %llx, interpreter %llx\n", (unsigned long long)in[0][i],
                                 (unsigned long long)in[1][i], (unsigned long long)in[2][i], (unsigned long long)want[i],
                                 (unsigned long long)got[i]);
@@ -786,6 +783,8 @@ int main(int argc, char **argv)
         int bad = 0;
 
         filter = argc == 2 ? argv[1] : "";
+        if (getenv("INTERP_DIFF_SHOW"))
+                show = atoi(getenv("INTERP_DIFF_SHOW"));
         integer_rows();
         bit_rows();
         float_rows();

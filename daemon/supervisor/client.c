@@ -63,8 +63,7 @@ static void set_state(struct ds_client *client, enum client_state state)
         client->state = state;
 }
 
-/* --- coming and going
- * ------------------------------------------------------------------------------------------------- */
+/* --- coming and going --------------------------------------------------------------------------------------------- */
 
 static void hello_deadline(struct ds_deadline *deadline)
 {
@@ -169,8 +168,7 @@ void ds_client_close(struct ds_client *client, const char *why)
         uv_close((uv_handle_t *)&client->poll, closed_cb);
 }
 
-/* --- frames
- * ----------------------------------------------------------------------------------------------------------- */
+/* --- frames ------------------------------------------------------------------------------------------------------- */
 
 /* What the row of the call demands. 0: the handler may have it. */
 static int check_right(struct ds_client *client, const struct ds_rpc *rpc, const Detshare__Request *request)
@@ -306,8 +304,7 @@ static void update_poll(struct ds_client *client)
                 ds_client_close(client, "its socket cannot be polled");
 }
 
-/* --- replies
- * ---------------------------------------------------------------------------------------------------------- */
+/* --- replies ------------------------------------------------------------------------------------------------------ */
 
 void ds_client_reply(struct ds_client *client, uint64_t id, Detshare__Reply *reply, const int *fds, size_t n_fds)
 {
@@ -350,8 +347,7 @@ void ds_client_answer(struct ds_client *client, uint64_t id, int status, const c
         ds_client_reply(client, id, &reply, NULL, 0);
 }
 
-/* --- questions to the worker
- * ------------------------------------------------------------------------------------------ */
+/* --- questions to the worker -------------------------------------------------------------------------------------- */
 
 void *ds_client_op_new(struct ds_client *client, uint64_t request_id, size_t size,
         void (*done)(struct ds_worker_call *call, const struct ds_worker_answer *answer))
@@ -390,8 +386,7 @@ void *ds_client_op_end(struct ds_client_op *op)
         return ds_free(op);
 }
 
-/* --- who it is
- * -------------------------------------------------------------------------------------------------------- */
+/* --- who it is ---------------------------------------------------------------------------------------------------- */
 
 struct ds_supervisor *ds_client_supervisor(const struct ds_client *client)
 {

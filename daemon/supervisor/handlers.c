@@ -13,8 +13,7 @@
 #define PROTOCOL_VERSION 1u
 #define INVALID_DEVICE 101 /* CUDA_ERROR_INVALID_DEVICE */
 
-/* --- hello
- * ------------------------------------------------------------------------------------------------------------ */
+/* --- hello -------------------------------------------------------------------------------------------------------- */
 
 static void reply_hello(struct ds_client *client, uint64_t id)
 {
@@ -124,8 +123,7 @@ void ds_handle_ping(struct ds_client *client, Detshare__Request *request, int *f
         ds_client_answer(client, request->id, 0, "%s", "");
 }
 
-/* --- one session
- * ------------------------------------------------------------------------------------------------------ */
+/* --- one session -------------------------------------------------------------------------------------------------- */
 
 /* The session that a SetSession is about, or NULL: it was answered. Others' are denied alike whether they exist or not.
  */
@@ -206,8 +204,7 @@ void ds_handle_kill(struct ds_client *client, Detshare__Request *request, int *f
                 ds_client_close(session->client, why);
 }
 
-/* --- the device
- * ------------------------------------------------------------------------------------------------------- */
+/* --- the device --------------------------------------------------------------------------------------------------- */
 
 void ds_handle_get_device(struct ds_client *client, Detshare__Request *request, int *fds)
 {

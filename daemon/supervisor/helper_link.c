@@ -72,8 +72,7 @@ ds_helper *ds_helper_free(ds_helper *helper)
         return ds_free(helper);
 }
 
-/* --- jobs
- * ------------------------------------------------------------------------------------------------------------- */
+/* --- jobs --------------------------------------------------------------------------------------------------------- */
 
 static void finish(ds_helper *helper, struct ds_helper_job *job, struct ds_helper_result *result)
 {
@@ -163,8 +162,7 @@ static void send_next(ds_helper *helper)
         ds_deadline_arm(&helper->supervisor->deadlines, &helper->job_deadline, JOB_MAX_MS, job_deadline);
 }
 
-/* --- answers
- * ---------------------------------------------------------------------------------------------------------- */
+/* --- answers ------------------------------------------------------------------------------------------------------ */
 
 /* Nothing that the helper can still change, and as large as it says. */
 static int check_image_fd(int fd, uint64_t bytes)
@@ -212,8 +210,7 @@ static int on_frame(void *user, const uint8_t *payload, size_t size)
         return 0;
 }
 
-/* --- life
- * ------------------------------------------------------------------------------------------------------------- */
+/* --- life --------------------------------------------------------------------------------------------------------- */
 
 static void on_lost(void *user)
 {

@@ -128,8 +128,7 @@ static int read_config(struct ds_config *config)
         return -1;
 }
 
-/* --- what belongs to the daemon
- * --------------------------------------------------------------------------------------- */
+/* --- what belongs to the daemon ----------------------------------------------------------------------------------- */
 
 /* The directory of this program. */
 static int own_directory(char *buffer, size_t size)
@@ -210,8 +209,7 @@ static const char *default_policy(const struct ds_options *options)
         return n > 0 && (size_t)n < sizeof(path) && access(path, R_OK) == 0 ? DEFAULT_POLICY : BUILTIN_POLICY;
 }
 
-/* --- start
- * ------------------------------------------------------------------------------------------------------------ */
+/* --- start -------------------------------------------------------------------------------------------------------- */
 
 /* 0, 1 and 2 must be something, or a client's socket would become standard output. */
 static void open_standard_fds(void)

@@ -24,8 +24,8 @@ struct ds_process_ops {
         /* Nothing more comes, nothing can be sent. Once. */
         void (*lost)(void *user);
         /*
-         * Reaped: "exited with status 1". killed: by SIGKILL, so not by its own fault. Once, after lost. The process may
-         * be freed from here on.
+         * Reaped: "exited with status 1". killed: by SIGKILL, so not by its own fault. Once, after lost. The process
+         * may be freed from here on.
          */
         void (*ended)(void *user, const char *how, int killed);
 };

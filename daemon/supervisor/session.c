@@ -128,8 +128,7 @@ struct ds_session *ds_session_find(struct ds_supervisor *supervisor, uint64_t id
         return session && session->client ? session : NULL;
 }
 
-/* --- leaving
- * ---------------------------------------------------------------------------------------------------------- */
+/* --- leaving ------------------------------------------------------------------------------------------------------ */
 
 static void close_done(struct ds_worker_call *base, const struct ds_worker_answer *answer)
 {
@@ -188,8 +187,7 @@ void ds_session_fault(struct ds_supervisor *supervisor, uint64_t id, const char 
                 ds_client_close(session->client, reason[0] ? reason : "it broke the rules of its ring");
 }
 
-/* --- windows
- * ---------------------------------------------------------------------------------------------------------- */
+/* --- windows ------------------------------------------------------------------------------------------------------ */
 
 int ds_session_refuse_window(struct ds_session *session, char *message, size_t message_size)
 {
@@ -226,8 +224,7 @@ void ds_session_accept_window(struct ds_session *session)
                 ds_windows_release(session->supervisor->windows, &session->refused[--session->n_refused]);
 }
 
-/* --- the worker's view
- * ------------------------------------------------------------------------------------------------ */
+/* --- the worker's view -------------------------------------------------------------------------------------------- */
 
 void ds_session_changed(struct ds_session *session)
 {

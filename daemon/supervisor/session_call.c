@@ -82,8 +82,7 @@ void ds_session_call_lost(struct ds_session_call *call)
                 ds_session_call_fail(call, DETSHARE__STATUS__RESTARTING, "the device's process is being restarted");
 }
 
-/* --- opening
- * ---------------------------------------------------------------------------------------------------------- */
+/* --- opening ------------------------------------------------------------------------------------------------------ */
 
 static void open_done(struct ds_worker_call *base, const struct ds_worker_answer *answer)
 {
@@ -189,8 +188,7 @@ int ds_session_open(struct ds_session *session)
         return r;
 }
 
-/* --- requests
- * --------------------------------------------------------------------------------------------------------- */
+/* --- requests ----------------------------------------------------------------------------------------------------- */
 
 static void forward_done(struct ds_worker_call *base, const struct ds_worker_answer *answer)
 {
@@ -240,8 +238,7 @@ static void send_request(struct ds_session_call *call, Detshare__Request *reques
                 ds_session_call_fail(call, DETSHARE__STATUS__INTERNAL, "the daemon cannot hand the request on");
 }
 
-/* --- what a request may come to hold
- * ---------------------------------------------------------------------------------- */
+/* --- what a request may come to hold ------------------------------------------------------------------------------ */
 
 /* 0, or the call was answered and is gone. */
 static int charge(struct ds_session_call *call, struct ds_charge *to, enum ds_charge_slot slot, uint64_t amount)
@@ -284,8 +281,7 @@ static int check_request(struct ds_session_call *call, const Detshare__Request *
         }
 }
 
-/* --- modules
- * ---------------------------------------------------------------------------------------------------------- */
+/* --- modules ------------------------------------------------------------------------------------------------------ */
 
 /* The helper has read the image: load what it made of it. */
 static void image_done(struct ds_helper_job *job, struct ds_helper_result *result)

@@ -17,7 +17,7 @@ struct ds_session_call {
         const struct ds_rpc *rpc;        /* NULL: the supervisor's own message */
         uint64_t request_id;             /* the client's */
         uint64_t ring_tail;              /* ModuleLoad, while the helper has it */
-        uint32_t attachments; /* of the session when ring_tail was said */
+        uint32_t attachments;            /* of the session when ring_tail was said */
         struct ds_charge objects, bytes; /* what the client may come to hold by it */
         struct ds_helper_job job;
         struct ds_ring ring; /* Attach */

@@ -59,8 +59,7 @@ static void answer_restarting(struct ds_client_op *op)
         ds_client_answer(client, id, DETSHARE__STATUS__RESTARTING, "the device's process is being restarted");
 }
 
-/* --- status
- * ----------------------------------------------------------------------------------------------------------- */
+/* --- status ------------------------------------------------------------------------------------------------------- */
 
 static uint32_t count_fds(void)
 {
@@ -180,8 +179,7 @@ void ds_handle_get_status(struct ds_client *client, Detshare__Request *request, 
                         &ds_client_supervisor(client)->deadlines, &op->deadline, WORKER_MAX_MS, status_deadline);
 }
 
-/* --- clients
- * ---------------------------------------------------------------------------------------------------------- */
+/* --- clients ------------------------------------------------------------------------------------------------------ */
 
 /* Of an ascending list, the entry with this id. */
 static const Detshare__StatsReply *find_stats(const Detshare__Internal__SessionListReply *list, uint64_t id)
@@ -290,8 +288,7 @@ void ds_handle_list_clients(struct ds_client *client, Detshare__Request *request
                         &ds_client_supervisor(client)->deadlines, &op->op.deadline, WORKER_MAX_MS, clients_deadline);
 }
 
-/* --- policies
- * --------------------------------------------------------------------------------------------------------- */
+/* --- policies ----------------------------------------------------------------------------------------------------- */
 
 static void list_policies_done(struct ds_worker_call *call, const struct ds_worker_answer *answer)
 {

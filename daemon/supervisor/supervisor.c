@@ -39,8 +39,7 @@ static void set_state(struct ds_supervisor *supervisor, enum ds_daemon_state sta
         supervisor->state = state;
 }
 
-/* --- limits
- * ----------------------------------------------------------------------------------------------------------- */
+/* --- limits ------------------------------------------------------------------------------------------------------- */
 
 static uint64_t host_memory(void)
 {
@@ -106,8 +105,7 @@ static void set_rights(struct ds_supervisor *supervisor, const struct ds_config 
         supervisor->ls.uids[supervisor->ls.n_uids++] = geteuid();
 }
 
-/* --- building
- * --------------------------------------------------------------------------------------------------------- */
+/* --- building ----------------------------------------------------------------------------------------------------- */
 
 static void on_signal(uv_signal_t *handle, int signum)
 {
@@ -205,8 +203,7 @@ struct ds_supervisor *ds_supervisor_free(struct ds_supervisor *supervisor)
         return ds_free(supervisor);
 }
 
-/* --- the worker's life
- * ------------------------------------------------------------------------------------------------ */
+/* --- the worker's life -------------------------------------------------------------------------------------------- */
 
 void ds_supervisor_worker_ready(struct ds_supervisor *supervisor)
 {
@@ -250,8 +247,7 @@ int ds_supervisor_run(struct ds_supervisor *supervisor)
         return supervisor->exit_status;
 }
 
-/* --- stopping
- * --------------------------------------------------------------------------------------------------------- */
+/* --- stopping ----------------------------------------------------------------------------------------------------- */
 
 static void close_signal(uv_signal_t *signal)
 {

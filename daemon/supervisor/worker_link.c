@@ -110,8 +110,7 @@ ds_worker_link *ds_worker_link_free(ds_worker_link *link)
         return ds_free(link);
 }
 
-/* --- calls
- * ------------------------------------------------------------------------------------------------------------ */
+/* --- calls -------------------------------------------------------------------------------------------------------- */
 
 int ds_worker_send(ds_worker_link *link, Detshare__Internal__ToWorker *message, const int *fds, size_t n_fds,
         struct ds_worker_call *call)
@@ -138,9 +137,8 @@ int ds_worker_send(ds_worker_link *link, Detshare__Internal__ToWorker *message, 
                 }
         }
         r = ds_process_send(link->process, bytes, size, fds, n_fds);
-        if (r && call)
-                ds_worker_cancel(link, call);
-        return r;
+        /* it has just gone, which nobody has been told yet: the call ends when they are, like those sent before it */
+        return call ? 0 : r;
 }
 
 void ds_worker_cancel(ds_worker_link *link, struct ds_worker_call *call)
@@ -161,8 +159,7 @@ static void fail_calls(ds_worker_link *link)
         }
 }
 
-/* --- what the worker says
- * --------------------------------------------------------------------------------------------- */
+/* --- what the worker says ----------------------------------------------------------------------------------------- */
 
 static void take_ready(ds_worker_link *link, const Detshare__Internal__Ready *ready)
 {
@@ -289,8 +286,7 @@ static int on_frame(void *user, const uint8_t *payload, size_t size)
         return r;
 }
 
-/* --- life
- * ------------------------------------------------------------------------------------------------------------- */
+/* --- life --------------------------------------------------------------------------------------------------------- */
 
 static void on_lost(void *user)
 {
@@ -440,8 +436,7 @@ void ds_worker_kill(ds_worker_link *link, const char *why)
                 ds_process_kill(link->process, why);
 }
 
-/* --- accessors
- * -------------------------------------------------------------------------------------------------------- */
+/* --- accessors ---------------------------------------------------------------------------------------------------- */
 
 enum ds_worker_state ds_worker_state(const ds_worker_link *link)
 {

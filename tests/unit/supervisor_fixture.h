@@ -28,6 +28,7 @@
 #include "internal.pb-c.h"
 #include "proto/wire.h"
 #include "supervisor/supervisor.h"
+#include "util/alloc.h"
 #include "util/frame.h"
 #include "util/macro.h"
 
@@ -41,8 +42,7 @@ static inline uint64_t fx_now_ms(void)
         return (uint64_t)t.tv_sec * 1000 + (uint64_t)t.tv_nsec / 1000000;
 }
 
-/* --- frames, blocking with a deadline
- * --------------------------------------------------------------------------------- */
+/* --- frames, blocking with a deadline ----------------------------------------------------------------------------- */
 
 static inline ds_conn *fx_conn(int fd)
 {
@@ -81,8 +81,7 @@ static inline ProtobufCMessage *fx_receive(ds_conn *conn, const ProtobufCMessage
         }
 }
 
-/* --- the worker that does as it is told
- * ------------------------------------------------------------------------------- */
+/* --- the worker that does as it is told --------------------------------------------------------------------------- */
 
 /* FAKE_WORKER holds words; the worker behaves by those that are there. */
 static inline int fw_does(const char *word)
@@ -277,8 +276,7 @@ static inline void fw_main(int argc, char **argv)
         _exit(0);
 }
 
-/* --- the helper that does as it is told
- * ------------------------------------------------------------------------------- */
+/* --- the helper that does as it is told --------------------------------------------------------------------------- */
 
 static inline void fh_main(void)
 {
@@ -323,15 +321,15 @@ __attribute__((constructor)) static void fx_constructor(int argc, char **argv)
                 fh_main();
 }
 
-/* --- the supervisor
- * --------------------------------------------------------------------------------------------------- */
+/* --- the supervisor ----------------------------------------------------------------------------------------------- */
 
 struct fixture {
         char dir[64], socket[80], log[80];
         struct ds_options options;
         struct ds_config config;
         pid_t pid;
-        rlim_t files; /* 0 = as it is */
+        rlim_t files;       /* 0 = as it is */
+        int64_t fail_after; /* allocations, 0 = never */
 };
 
 static inline void fx_init(struct fixture *f)
@@ -369,6 +367,8 @@ static inline void fx_child(struct fixture *f)
         f->options.config = &f->config;
         if (ds_supervisor_new(&f->options, &supervisor))
                 _exit(1);
+        if (f->fail_after)
+                ds_alloc_fail_after(f->fail_after);
         r = ds_supervisor_run(supervisor);
         ds_supervisor_free(supervisor); /* asserts the books */
         /* not exit(): what the test program's threads hold is no leak of this one */
@@ -432,8 +432,7 @@ static inline void fx_read_log(const struct fixture *f, char *buffer, size_t siz
         buffer[n] = 0;
 }
 
-/* --- clients
- * ---------------------------------------------------------------------------------------------------------- */
+/* --- clients ------------------------------------------------------------------------------------------------------ */
 
 static inline int fx_connect(const struct fixture *f)
 {

@@ -5,8 +5,7 @@
  */
 #include "tests/unit/supervisor_fixture.h"
 
-/* --- start and stop
- * --------------------------------------------------------------------------------------------------- */
+/* --- start and stop ----------------------------------------------------------------------------------------------- */
 
 Test(life, serves_and_stops)
 {
@@ -113,8 +112,7 @@ Test(life, socket_paths)
         fx_stop(&f);
 }
 
-/* --- hello and windows
- * ------------------------------------------------------------------------------------------------ */
+/* --- hello and windows -------------------------------------------------------------------------------------------- */
 
 static int hello_status(const struct fixture *f, uint32_t version, const char *name, int class_, uint32_t percent)
 {
@@ -198,8 +196,7 @@ Test(life, windows_are_refused_and_returned)
         fx_stop(&f);
 }
 
-/* --- limits
- * ----------------------------------------------------------------------------------------------------------- */
+/* --- limits ------------------------------------------------------------------------------------------------------- */
 
 Test(life, connections_per_uid)
 {
@@ -377,8 +374,7 @@ Test(life, memory_per_uid)
         fx_stop(&f);
 }
 
-/* --- the worker's deaths
- * ---------------------------------------------------------------------------------------------- */
+/* --- the worker's deaths ------------------------------------------------------------------------------------------ */
 
 /* ring, page, eventfd of the attachment; 0 or the status */
 static int attach(ds_conn *conn, const struct ds_completion_page **ret_page, int *lost_work)
@@ -543,8 +539,7 @@ Test(life, a_policy_survives_the_worker)
         fx_stop(&f);
 }
 
-/* --- modules and the helper
- * ------------------------------------------------------------------------------------------- */
+/* --- modules and the helper --------------------------------------------------------------------------------------- */
 
 static void ask_load(ds_conn *conn, const char *image, uint64_t bytes)
 {
@@ -633,8 +628,65 @@ Test(life, globals_that_are_lost)
         fx_stop(&f);
 }
 
-/* --- rights
- * ----------------------------------------------------------------------------------------------------------- */
+/* --- memory that runs out ----------------------------------------------------------------------------------------- */
+
+/* A bit of everything; whatever fails, fails. */
+static void everything(const struct fixture *f)
+{
+        ds_conn *conn = fx_hello(f, 0, DETSHARE__CLASS__BE, NULL, NULL);
+        Detshare__Reply *reply;
+        FX_REQUEST(get_status, GET_STATUS, GetStatus, GET_STATUS);
+        FX_REQUEST(list_clients, LIST_CLIENTS, ListClients, LIST_CLIENTS);
+        FX_REQUEST(set_policy, SET_POLICY, SetPolicy, SET_POLICY);
+        FX_REQUEST(attach, ATTACH, Attach, ATTACH);
+
+        if (!conn)
+                return;
+        fx_ask(conn, &attach_r, NULL);
+        (void)fx_status(conn);
+        (void)alloc_status(conn, 4096);
+        (void)load_status(conn, "good");
+        (void)launch_status(conn);
+        fx_ask(conn, &get_status_r, NULL);
+        reply = fx_answer(conn);
+        if (reply && reply->status == 0 && reply->get_status && reply->get_status->worker_pid)
+                kill((pid_t)reply->get_status->worker_pid, SIGKILL);
+        if (reply)
+                detshare__reply__free_unpacked(reply, NULL);
+        fx_ask(conn, &list_clients_r, NULL);
+        (void)fx_status(conn);
+        set_policy.name = (char *)"fifo";
+        fx_ask(conn, &set_policy_r, NULL);
+        (void)fx_status(conn);
+        ds_conn_free(conn);
+}
+
+/* The n-th allocation fails, for every n of a run: nothing crashes, and the books balance at the end of each. */
+Test(life, memory_runs_out_at_any_point, .timeout = 120)
+{
+        int clean = 0;
+
+        for (int64_t n = 1; n < 160; n++) {
+                struct fixture f;
+                int status;
+
+                fx_init(&f);
+                f.fail_after = n;
+                fx_start(&f);
+                for (int i = 0; i < 400 && access(f.socket, F_OK) && kill(f.pid, 0) == 0; i++)
+                        usleep(1000);
+                if (access(f.socket, F_OK) == 0)
+                        everything(&f);
+                kill(f.pid, SIGTERM);
+                status = fx_wait(&f, FX_WAIT_MS);
+                cr_assert(status == 0 || status == 1, "allocation %d: status %d", (int)n, status);
+                clean += status == 0;
+                fx_clean(&f);
+        }
+        cr_assert_gt(clean, 100);
+}
+
+/* --- rights ------------------------------------------------------------------------------------------------------- */
 
 static int set_session_status(ds_conn *conn, uint64_t session, int class_)
 {

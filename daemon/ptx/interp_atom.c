@@ -19,12 +19,17 @@ static uint32_t float_add(uint32_t a, uint32_t b, int flush)
         return ds_ix_canonical(ds_ix_ftz(ds_ix_ftz(x) + ds_ix_ftz(y)));
 }
 
-static uint64_t double_add(uint64_t a, uint64_t b)
+/* NaN: global memory hands it on as it is, the operand first; shared memory makes it quiet, the old value first. */
+static uint64_t double_add(uint64_t old, uint64_t b, int shared)
 {
-        double x = ds_ix_double(a), y = ds_ix_double(b), r = x + y;
-        uint64_t q = UINT64_C(1) << 51;
+        double x = ds_ix_double(old), y = ds_ix_double(b), r = x + y;
+        uint64_t quiet = UINT64_C(1) << 51;
 
-        return r == r ? ds_ix_bits64(r) : y != y ? b | q : x != x ? a | q : UINT64_C(0xfff8000000000000);
+        if (r == r)
+                return ds_ix_bits64(r);
+        if (shared)
+                return x != x ? old | quiet : y != y ? b | quiet : UINT64_C(0xfff8000000000000);
+        return y != y ? b : x != x ? old : UINT64_C(0xfff8000000000000);
 }
 
 static uint16_t half_add(uint16_t a, uint16_t b)
@@ -46,7 +51,7 @@ static uint16_t bf16_add(uint16_t a, uint16_t b)
         X(add_32, uint32_t, old + b)                              \
         X(add_64, uint64_t, old + b)                              \
         X(add_f32, uint32_t, float_add(old, b, flush))            \
-        X(add_f64, uint64_t, double_add(old, b))                  \
+        X(add_f64, uint64_t, double_add(old, b, alone))           \
         X(add_f16, uint16_t, half_add(old, b))                    \
         X(add_bf16, uint16_t, bf16_add(old, b))                   \
         X(add_f16x2, uint32_t, PAIR(half_add))                    \

@@ -189,16 +189,17 @@ static uint64_t write_float(long double exact, const ds_ix_op *op)
         }
         float f = (float)exact;
 
-        if (op->flags & DS_IX_FTZ && ds_ix_tiny(d))
-                return ds_ix_bits32(f) & 0x80000000u;
-        return redirect(ds_ix_bits32(f), f, exact, op->mode);
+        u = redirect(ds_ix_bits32(f), f, exact, op->mode);
+        return op->flags & DS_IX_FTZ ? ds_ix_bits32(ds_ix_ftz(ds_ix_float((uint32_t)u))) : u;
 }
 
 /* A NaN goes from format to format: canonical where single and half precision meet, else with sign and payload. */
-static uint64_t convert_nan(uint64_t u, enum ds_ptx_type from, enum ds_ptx_type to)
+static uint64_t convert_nan(uint64_t u, enum ds_ptx_type from, enum ds_ptx_type to, uint32_t flags)
 {
         uint64_t wide;
 
+        if (from == T(F32) && flags & DS_IX_FTZ)
+                u = DS_IX_NAN32;
         if (from == T(BF16) && to == T(F32))
                 return u << 16;
         if (from != T(F64) && to != T(F64))
@@ -265,7 +266,7 @@ static uint64_t convert(uint64_t u, const ds_ix_op *op)
         }
         x = integral(read_float(u, from, op->flags), op->space);
         if (to_float && x != x && !(op->flags & DS_IX_SAT))
-                return convert_nan(u, from, to);
+                return convert_nan(u, from, to, op->flags);
         return to_float ? write_float(x, op) : write_integer(x, op);
 }
 

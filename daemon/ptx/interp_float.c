@@ -165,12 +165,12 @@ DS_IX_OP1(rcp_f32_directed, uint32_t, float, directed_quotient(1.0f, x, op))
 DS_IX_OP1(sqrt_f32_directed, uint32_t, float, directed_root(x, op))
 
 /* --- double precision --- */
-/* A NaN operand comes out quiet, the last one first; a NaN made of numbers is the default one. */
+/* A NaN operand comes out quiet, y before z before x; a NaN made of numbers is the default one. */
 DS_IX_INLINE uint64_t quiet(double r, double x, double y, double z)
 {
         uint64_t q = UINT64_C(1) << 51;
-        uint64_t n = z != z   ? ds_ix_bits64(z) | q
-                     : y != y ? ds_ix_bits64(y) | q
+        uint64_t n = y != y   ? ds_ix_bits64(y) | q
+                     : z != z ? ds_ix_bits64(z) | q
                      : x != x ? ds_ix_bits64(x) | q
                               : DS_IX_NAN64;
 
@@ -182,7 +182,7 @@ DS_IX_OP2(add_f64, uint64_t, double, double, OUT64(x + y, x, y, 0.0))
 DS_IX_OP2(sub_f64, uint64_t, double, double, OUT64(x - y, x, y, 0.0))
 DS_IX_OP2(mul_f64, uint64_t, double, double, OUT64(x *y, x, y, 0.0))
 DS_IX_OP3(fma_f64, uint64_t, double, double, double, OUT64(__builtin_fma(x, y, z), x, y, z))
-DS_IX_OP2(div_f64, uint64_t, double, double, OUT64(x / y, x, y, 0.0))
+DS_IX_OP2(div_f64, uint64_t, double, double, OUT64(x / y, y, x, 0.0))
 DS_IX_OP1(rcp_f64, uint64_t, double, OUT64(1.0 / x, x, 0.0, 0.0))
 DS_IX_OP1(sqrt_f64, uint64_t, double, OUT64(__builtin_sqrt(x), x, 0.0, 0.0))
 
@@ -220,7 +220,8 @@ static uint64_t directed64(int what, double x, double y, double z, const ds_ix_o
                 break;
         }
         (void)fesetround(before);
-        return quiet(r, x, y, z);
+        /* a quotient prefers its dividend */
+        return what == DIV64 ? quiet(r, y, x, 0.0) : quiet(r, x, y, z);
 }
 
 DS_IX_OP2(add_f64_directed, uint64_t, double, double, directed64(ADD64, x, y, 0, op))

@@ -38,6 +38,7 @@ static int n_rows;
 static const char *filter = "";
 static int show = 3; /* differences per row, INTERP_DIFF_SHOW */
 
+static void add(enum kind d, enum kind a, enum kind b, enum kind c, int approx, const char *fmt, ...) ds_printf(6, 7);
 static void add(enum kind d, enum kind a, enum kind b, enum kind c, int approx, const char *fmt, ...)
 {
         struct row *r = &rows[n_rows];
@@ -92,9 +93,10 @@ static void integer_rows(void)
                         add(k, k, k, k, 0, "mad.lo.cc.%s %%D, %%A, %%B, %%C; madc.hi.%s %%D, %%A, %%B, %%C;", n, n);
                         add(k, k, k, k, 0, "mad.hi.cc.%s %%D, %%A, %%B, %%C; addc.%s %%D, %%A, 0;", n, n);
                         add(k, k, k, k, 0,
-                                "add.cc.%s %%D, %%A, %%B; madc.lo.cc.%s %%D, %%A, %%B, %%C; subc.cc.%s %%D, %%D, %%A; "
-                                "subc.%s %%D, %%D, 0;",
-                                n, n, n);
+                                "add.cc.%s %%D, %%A, %%B; madc.lo.cc.%s %%D, %%A, %%D, %%C; madc.hi.cc.%s %%D, %%D, "
+                                "%%B, %%D; "
+                                "addc.%s %%D, %%D, 0;",
+                                n, n, n, n);
                 }
         }
         for (int t = 2; t < 4; t++) {

@@ -88,8 +88,16 @@ CUDA_STUB := $(firstword $(wildcard $(CUDA_ROOT)/lib64/stubs/libcuda.so) $(BUILD
 $(BUILD)/tests/programs/%: $(BUILD)/obj/tests/programs/%.o | $(LIBRARIES)
 	@mkdir -p $(@D)
 	$(CC) $(LDFLAGS) -o $@ $^ $(CUDA_STUB) -Wl,-rpath-link,$(BUILD) -lm
+# the containers that nvcc writes: zstd by default, LZ4 for speed
+program_fatbins := $(foreach a,$(ARCHS),$(BUILD)/ptx/$(a)/prog_basic.fatbin $(BUILD)/ptx/$(a)/prog_basic.lz4.fatbin)
+$(BUILD)/ptx/%/prog_basic.fatbin: tests/programs/kernels/prog_basic.cu
+	@mkdir -p $(@D)
+	$(NVCC) -fatbin -arch=$* -o $@ $<
+$(BUILD)/ptx/%/prog_basic.lz4.fatbin: tests/programs/kernels/prog_basic.cu
+	@mkdir -p $(@D)
+	$(NVCC) -fatbin -arch=$* --compress-mode=speed -o $@ $<
 .PHONY: programs
-programs: $(program_bin) kernels
+programs: $(program_bin) $(program_fatbins) kernels
 
 # --- the demo -------------------------------------------------------------------------------------------------------------
 DEMO_BIN := $(BUILD)/demo/ls_service $(BUILD)/demo/be_job $(BUILD)/demo/demo

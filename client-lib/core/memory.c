@@ -329,7 +329,8 @@ static int reset_locked(dsc_session *s)
                         atomic_store(&s->submit.tails[i], atomic_load(&s->page->stream_done[i]));
         dsc__table_clear(s);
         dsc__arena_drop(s);
-        return 0;
+        /* a dead attachment shows its error for good: take the one of the worker that lives */
+        return dsc__attached(s) ? dsc__attach_locked(s) : 0;
 }
 
 int dsc_reset(dsc_session *s)

@@ -102,6 +102,14 @@ static void free_objects(struct dcu_context *context, int in_daemon)
         }
 }
 
+/* Forget everything that the daemon holds for the process. Libraries will be loaded again when they are used. */
+static CUresult reset_session(void)
+{
+        dcu_stream_reset();
+        atomic_fetch_add(&dcu.epoch, 1);
+        return dcu_result(dsc_reset(dcu.session));
+}
+
 void dcu_context_deactivate(struct dcu_context *context)
 {
         int last;
@@ -111,16 +119,36 @@ void dcu_context_deactivate(struct dcu_context *context)
         last = --active_contexts == 0;
         free_objects(context, !last);
         dcu_range_free_owned(context, !last);
-        if (last) {
-                dcu_stream_reset();
-                atomic_fetch_add(&dcu.epoch, 1);
-                (void)dsc_reset(dcu.session); /* nothing is left that could fail */
+        if (last)
+                (void)reset_session(); /* nothing is left that could fail */
+}
+
+CUresult dcu_context_prepare(void)
+{
+        CUresult sticky = dcu_result(dsc_sticky_error(dcu.session));
+
+        /* an error that hit the session while no context was there is nobody's: begin anew */
+        return sticky != CUDA_SUCCESS && active_contexts == 0 ? reset_session() : sticky;
+}
+
+static CUresult create_locked(unsigned int flags, CUcontext *ret)
+{
+        struct dcu_context *context = dcu_context_new(flags);
+
+        if (!context)
+                return CUDA_ERROR_OUT_OF_MEMORY;
+        if (!dcu_thread_push(dcu_handle(context))) {
+                dcu_object_free(&context->head);
+                return CUDA_ERROR_OUT_OF_MEMORY;
         }
+        context->references = 1;
+        dcu_context_activate(context);
+        *ret = dcu_handle(context);
+        return CUDA_SUCCESS;
 }
 
 static CUresult create(CUcontext *pctx, unsigned int flags, CUdevice dev)
 {
-        struct dcu_context *context;
         CUresult r = dcu_enter_process();
 
         if (r != CUDA_SUCCESS)
@@ -128,23 +156,14 @@ static CUresult create(CUcontext *pctx, unsigned int flags, CUdevice dev)
         if (!pctx || !dcu_context_flags_valid(flags))
                 return CUDA_ERROR_INVALID_VALUE;
         r = dcu_check_device(dev);
-        if (r == CUDA_SUCCESS)
-                r = dcu_result(dsc_sticky_error(dcu.session));
         if (r != CUDA_SUCCESS)
                 return r;
         pthread_mutex_lock(&dcu.lock);
-        context = dcu_context_new(flags);
-        if (context && !dcu_thread_push(dcu_handle(context))) {
-                dcu_object_free(&context->head);
-                context = NULL;
-        }
-        if (context) {
-                context->references = 1;
-                dcu_context_activate(context);
-                *pctx = dcu_handle(context);
-        }
+        r = dcu_context_prepare();
+        if (r == CUDA_SUCCESS)
+                r = create_locked(flags, pctx);
         pthread_mutex_unlock(&dcu.lock);
-        return context ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
+        return r;
 }
 
 CUresult cuCtxCreate(CUcontext *pctx, unsigned int flags, CUdevice dev)

@@ -66,6 +66,8 @@ CUresult dcu_enter_any(struct dcu_context **ret);
 
 /* A new context object with its defaults, inactive. NULL when out of memory. dcu.lock must be held. */
 struct dcu_context *dcu_context_new(unsigned int flags);
+/* Before a context becomes active: CUDA_SUCCESS unless others that are have a sticky error. dcu.lock must be held. */
+CUresult dcu_context_prepare(void);
 void dcu_context_activate(struct dcu_context *context);
 /* Free what it owns and make it inactive. dcu.lock must be held. */
 void dcu_context_deactivate(struct dcu_context *context);

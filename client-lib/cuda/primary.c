@@ -40,7 +40,7 @@ CUresult cuDevicePrimaryCtxRetain(CUcontext *pctx, CUdevice dev)
         if (!context) {
                 r = CUDA_ERROR_OUT_OF_MEMORY;
         } else if (!atomic_load(&context->active)) {
-                r = dcu_result(dsc_sticky_error(dcu.session));
+                r = dcu_context_prepare();
                 if (r == CUDA_SUCCESS)
                         dcu_context_activate(context);
         }

@@ -80,6 +80,25 @@ if [ $# = 0 ]; then
         result "an LS and a BE program at once" $? "$tmp/ls"
 fi
 
+if [ $# = 0 ]; then
+        # the worker dies three times under a program that works: an error each time, and a new context is as good as new
+        LD_LIBRARY_PATH=$build/cuda DETSHARE_SOCKET=$tmp/sock KERNELS_DIR=$build/ptx/sm_90 RECOVERY_FOREIGN=1 \
+                timeout 120 "$build/tests/programs/recovery" >"$tmp/recovery" 2>&1 &
+        other=$!
+        for n in 1 2 3; do
+                for _ in $(seq 200); do
+                        [ "$(grep -c READY "$tmp/recovery")" = $n ] && break
+                        sleep 0.05
+                done
+                sleep 0.1
+                for pid in $(pgrep -P "$daemon"); do
+                        grep -q detshare-worker "/proc/$pid/cmdline" 2>/dev/null && kill -KILL "$pid"
+                done
+        done
+        wait "$other"
+        result "a program outlives three deaths of the worker" $? "$tmp/recovery"
+fi
+
 kill -TERM "$daemon"
 wait "$daemon"
 result "the daemon ends with 0" $? "$tmp/daemon.log"

@@ -1,0 +1,87 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A new context after a fault is as good as the first
+ *
+ * NVIDIA's driver refuses one until the process ends, so this program is for DetShare's libcuda only. With
+ * RECOVERY_FOREIGN set it waits, busy, for a fault that comes from outside: somebody ends the process that owns the
+ * GPU.
+ */
+#include <time.h>
+
+#include "program.h"
+
+static CUcontext context;
+static CUfunction add, wild, busy;
+static CUdeviceptr memory;
+
+static void begin(void)
+{
+        CUmodule module;
+
+        MUST(cuCtxCreate(&context, NULL, 0, 0));
+        module = program_module("prog_basic");
+        add = program_function(module, "prog_add");
+        wild = program_function(module, "prog_wild");
+        busy = program_function(module, "prog_busy");
+        MUST(cuMemAlloc(&memory, 4096));
+}
+
+static void work(void)
+{
+        int n = 16, v = 2, value = 0;
+        void *params[] = {&memory, &n, &v};
+        CUstream stream;
+
+        OK(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
+        OK(cuMemsetD32Async(memory, 40, 16, stream));
+        OK(cuLaunchKernel(add, 1, 1, 1, 16, 1, 1, 0, stream, params, NULL));
+        OK(cuMemcpyDtoHAsync(&value, memory, sizeof(value), stream));
+        OK(cuStreamSynchronize(stream));
+        CHECK(value == 42);
+        OK(cuStreamDestroy(stream));
+}
+
+static CUresult own_fault(void)
+{
+        CUdeviceptr nowhere = 0x10;
+        void *params[] = {&nowhere};
+
+        OK(cuLaunchKernel(wild, 1, 1, 1, 1, 1, 1, 0, NULL, params, NULL));
+        return cuCtxSynchronize();
+}
+
+static CUresult foreign_fault(void)
+{
+        unsigned int steps = 1000000, seed = 1;
+        void *params[] = {&memory, &steps, &seed};
+        time_t end = time(NULL) + 30;
+        CUresult r = CUDA_SUCCESS;
+
+        printf("READY\n");
+        while (r == CUDA_SUCCESS && time(NULL) < end) {
+                r = cuLaunchKernel(busy, 1, 1, 1, 1, 1, 1, 0, NULL, params, NULL);
+                if (r == CUDA_SUCCESS)
+                        r = cuCtxSynchronize();
+        }
+        return r;
+}
+
+int main(int argc, char **argv)
+{
+        program_begin(argc, argv);
+        MUST(cuInit(0));
+        for (int i = 0; i < 3; i++) {
+                begin();
+                work();
+                if (getenv("RECOVERY_FOREIGN"))
+                        EXPECT(CUDA_ERROR_LAUNCH_FAILED, foreign_fault());
+                else
+                        EXPECT(CUDA_ERROR_ILLEGAL_ADDRESS, own_fault());
+                CHECK(cuMemAlloc(&memory, 16) != CUDA_SUCCESS);
+                OK(cuCtxDestroy(context));
+        }
+        begin();
+        work();
+        OK(cuCtxDestroy(context));
+        return program_end("recovery");
+}

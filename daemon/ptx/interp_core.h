@@ -226,7 +226,7 @@ struct ds_interp_block {
         ds_ix_warp *warp; /* [DS_IX_WARPS] */
         uint32_t n_warps, n_threads, live_threads;
         uint32_t ctaid[3];
-        uint64_t left; /* instructions left of the budget */
+        uint64_t left;           /* instructions left of the budget */
         uint64_t executed, told; /* told: what of it the caller's progress function knows */
         uint8_t *shared;
         void *shared_memory, *local_memory;
@@ -309,6 +309,8 @@ static inline void ds_ix_set_pred(const ds_ix_warp *w, uint32_t slot, uint32_t v
 
 /* --- between the files --- */
 int ds_ix_isa(void);
+/* Test seam: interpreters made from now on use this one; -1 = the best that the processor has. */
+void ds_ix_force_isa(int isa);
 
 /* interp_sregs.c: special registers that do not change while a block runs are arrays like all others */
 #define DS_IX_SREGS_SLOT 128u

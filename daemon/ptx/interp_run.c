@@ -17,8 +17,17 @@
 #include "util/alloc.h"
 #include "util/error.h"
 
+static int forced_isa = -1;
+
+void ds_ix_force_isa(int isa)
+{
+        forced_isa = isa;
+}
+
 int ds_ix_isa(void)
 {
+        if (forced_isa >= 0)
+                return forced_isa;
 #if defined(__x86_64__)
         __builtin_cpu_init();
         if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("bmi2"))

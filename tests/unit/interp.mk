@@ -20,3 +20,4 @@ $(BUILD)/gpu/interp/interp_diff: tests/gpu/interp_diff.c $(DAEMON_A)
 	$(CC) $(CPPFLAGS) $(CFLAGS) $(LDFLAGS) -o $@ $< $(DAEMON_A) -lm -ldl
 .PHONY: interp-gpu
 interp-gpu: $(interp_gpu) $(BUILD)/gpu/interp/interp_diff | $(kernel_ptx)
+CFLAGS_test_interp_rows := -DTEST_INTERP_GOLDEN='"$(CURDIR)/tests/golden/interp/h200.txt"'

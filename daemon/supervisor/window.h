@@ -18,8 +18,13 @@ typedef struct ds_windows ds_windows;
 /* Contract codes */
 #define DS_WINDOWS_E_EXHAUSTED 1 /* no range of at least the smallest size is free */
 
+#ifdef __SANITIZE_ADDRESS__ /* whose shadow reaches above the area's begin in our own processes */
+#define DS_WINDOW_AREA_BASE UINT64_C(0x200000000000)
+#define DS_WINDOW_AREA_BYTES UINT64_C(0x200000000000)
+#else
 #define DS_WINDOW_AREA_BASE UINT64_C(0x100000000000)
 #define DS_WINDOW_AREA_BYTES UINT64_C(0x400000000000)
+#endif
 #define DS_WINDOW_MIN (UINT64_C(4) << 30)
 #define DS_WINDOW_MAX (UINT64_C(256) << 30)
 

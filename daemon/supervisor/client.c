@@ -308,6 +308,7 @@ static void update_poll(struct ds_client *client)
 
 void ds_client_reply(struct ds_client *client, uint64_t id, Detshare__Reply *reply, const int *fds, size_t n_fds)
 {
+        static const uint8_t id_zero[] = {1 << 3, 0};
         const uint8_t *bytes;
         size_t size;
         int r;
@@ -322,8 +323,8 @@ void ds_client_reply(struct ds_client *client, uint64_t id, Detshare__Reply *rep
         }
         /* a message with nothing but defaults is empty, and frames are not */
         if (size == 0) {
-                bytes = (const uint8_t[]){1 << 3, 0};
-                size = 2;
+                bytes = id_zero;
+                size = sizeof(id_zero);
         }
         r = ds_conn_send(client->conn, bytes, size, fds, n_fds);
         if (r)

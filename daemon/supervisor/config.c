@@ -228,6 +228,10 @@ int ds_config_load(const char *path, struct ds_config *config, char *message, si
                 return DS_CONFIG_E_INVALID;
         }
         r = ds_config_read(stream, path, config, message, message_size);
+        if (!r && ferror(stream)) {
+                snprintf(message, message_size, "%s: it cannot be read, or is a directory", path);
+                r = DS_CONFIG_E_INVALID;
+        }
         fclose(stream);
         return r;
 }

@@ -13,13 +13,14 @@
 struct slab {
         uint64_t va, bytes;
         int pinned, fd;
+        uint32_t n_allocs; /* that lie in it */
         struct ds_charge slab_charge, bytes_charge;
         UT_hash_handle hh;
 };
 
 struct alloc {
         uint64_t va, bytes;
-        int pinned;
+        struct slab *slab;
         struct ds_charge charge;
         UT_hash_handle hh;
 };
@@ -45,7 +46,9 @@ struct ds_ledger {
         struct alloc *allocs;
         struct module *modules;
         struct stream *streams;
-        uint64_t *progress; /* DS_STREAMS_MAX sequence numbers once a worker has died, else NULL */
+        uint64_t slab_bytes, alloc_bytes; /* device memory */
+        uint32_t n_writable;              /* modules with writable globals */
+        uint64_t *progress;               /* DS_STREAMS_MAX sequence numbers once a worker has died, else NULL */
 };
 
 int ds_ledger_new(const struct ds_window *window, ds_user *user, ds_ledger **ret)
@@ -62,7 +65,9 @@ int ds_ledger_new(const struct ds_window *window, ds_user *user, ds_ledger **ret
 
 static void slab_drop(ds_ledger *ledger, struct slab *slab)
 {
+        assert(slab->n_allocs == 0);
         HASH_DELETE(hh, ledger->slabs, slab);
+        ledger->slab_bytes -= slab->pinned ? 0 : slab->bytes;
         ds_charge_release(&slab->slab_charge);
         ds_charge_release(&slab->bytes_charge);
         ds_close(slab->fd);
@@ -72,6 +77,9 @@ static void slab_drop(ds_ledger *ledger, struct slab *slab)
 static void alloc_drop(ds_ledger *ledger, struct alloc *alloc)
 {
         HASH_DELETE(hh, ledger->allocs, alloc);
+        assert(alloc->slab->n_allocs > 0);
+        alloc->slab->n_allocs--;
+        ledger->alloc_bytes -= alloc->slab->pinned ? 0 : alloc->bytes;
         ds_charge_release(&alloc->charge);
         ds_free(alloc);
 }
@@ -79,6 +87,7 @@ static void alloc_drop(ds_ledger *ledger, struct alloc *alloc)
 static void module_drop(ds_ledger *ledger, struct module *module)
 {
         HASH_DELETE(hh, ledger->modules, module);
+        ledger->n_writable -= module->writable ? 1 : 0;
         ds_charge_release(&module->module_charge);
         ds_charge_release(&module->bytes_charge);
         ds_close(module->fd);
@@ -142,6 +151,7 @@ static int slab_add(ds_ledger *ledger, const Detshare__Internal__Slab *said, con
                 return ds_error_origin(-ENOMEM);
         }
         slab->fd = DS_TAKE_FD(*beside->slab_fd);
+        ledger->slab_bytes += slab->pinned ? 0 : slab->bytes;
         ds_charge_force(&slab->slab_charge, ledger->user, DS_CHARGE_SLABS, 1);
         if (slab->pinned)
                 ds_charge_force(&slab->bytes_charge, ledger->user, DS_CHARGE_HOST_BYTES, slab->bytes);
@@ -158,7 +168,7 @@ static struct slab *slab_around(const ds_ledger *ledger, uint64_t va, uint64_t b
 
 static int alloc_add(ds_ledger *ledger, const Detshare__Internal__Range *said)
 {
-        const struct slab *slab = slab_around(ledger, said->va, said->bytes);
+        struct slab *slab = slab_around(ledger, said->va, said->bytes);
         struct alloc *alloc = NULL;
 
         HASH_FIND(hh, ledger->allocs, &said->va, sizeof(said->va), alloc);
@@ -169,14 +179,17 @@ static int alloc_add(ds_ledger *ledger, const Detshare__Internal__Range *said)
                 return ds_error_origin(-ENOMEM);
         alloc->va = said->va;
         alloc->bytes = said->bytes;
-        alloc->pinned = said->pinned;
+        alloc->slab = slab;
         HASH_ADD(hh, ledger->allocs, va, sizeof(alloc->va), alloc);
         if (!ds_hash_added(alloc)) {
                 ds_free(alloc);
                 return ds_error_origin(-ENOMEM);
         }
-        if (!alloc->pinned)
+        slab->n_allocs++;
+        if (!slab->pinned) {
+                ledger->alloc_bytes += alloc->bytes;
                 ds_charge_force(&alloc->charge, ledger->user, DS_CHARGE_DEVICE_BYTES, alloc->bytes);
+        }
         return 0;
 }
 
@@ -199,6 +212,7 @@ static int module_add(ds_ledger *ledger, const Detshare__Internal__Module *said,
                 return ds_error_origin(-ENOMEM);
         }
         module->fd = DS_TAKE_FD(*beside->image_fd);
+        ledger->n_writable += module->writable ? 1 : 0;
         if (beside->module_charge)
                 ds_charge_move(&module->module_charge, beside->module_charge);
         if (beside->image_charge)
@@ -227,15 +241,6 @@ static int stream_add(ds_ledger *ledger, const Detshare__Internal__Stream *said)
         return 0;
 }
 
-/* A slab goes when nothing is allocated in it. */
-static int slab_is_empty(const ds_ledger *ledger, const struct slab *slab)
-{
-        for (const struct alloc *alloc = ledger->allocs; alloc; alloc = alloc->hh.next)
-                if (alloc->va >= slab->va && alloc->va < slab->va + slab->bytes)
-                        return 0;
-        return 1;
-}
-
 /* Removals; ids are never 0, which stands for "nothing removed". */
 static int apply_removals(ds_ledger *ledger, const Detshare__Internal__Ledger *entry)
 {
@@ -251,7 +256,7 @@ static int apply_removals(ds_ledger *ledger, const Detshare__Internal__Ledger *e
                 struct slab *slab = NULL;
 
                 HASH_FIND(hh, ledger->slabs, &entry->slab_removed, sizeof(entry->slab_removed), slab);
-                if (!slab || !slab_is_empty(ledger, slab))
+                if (!slab || slab->n_allocs)
                         return DS_LEDGER_E_PROTOCOL;
                 slab_drop(ledger, slab);
         }
@@ -429,11 +434,8 @@ void ds_ledger_sums(const ds_ledger *ledger, struct ds_ledger_sums *ret)
                 .allocs = HASH_COUNT(ledger->allocs),
                 .modules = HASH_COUNT(ledger->modules),
                 .streams = HASH_COUNT(ledger->streams),
+                .slab_bytes = ledger->slab_bytes,
+                .alloc_bytes = ledger->alloc_bytes,
+                .writable_globals = ledger->n_writable > 0,
         };
-        for (const struct slab *slab = ledger->slabs; slab; slab = slab->hh.next)
-                ret->slab_bytes += slab->pinned ? 0 : slab->bytes;
-        for (const struct alloc *alloc = ledger->allocs; alloc; alloc = alloc->hh.next)
-                ret->alloc_bytes += alloc->pinned ? 0 : alloc->bytes;
-        for (const struct module *module = ledger->modules; module; module = module->hh.next)
-                ret->writable_globals |= module->writable;
 }

@@ -78,6 +78,10 @@ static int bind_socket(ds_listener *listener, const char *path, char *message, s
                         sizeof(address.sun_path) - 1, path);
                 return DS_LISTENER_E_REFUSED;
         }
+        if (!path[0]) {
+                snprintf(message, message_size, "the socket path is empty");
+                return DS_LISTENER_E_REFUSED;
+        }
         snprintf(address.sun_path, sizeof(address.sun_path), "%s", path);
         make_directory(path);
         r = clear_stale(&address, message, message_size);

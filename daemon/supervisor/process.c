@@ -159,7 +159,7 @@ static void child_cb(uv_signal_t *handle, int signum)
         char how[64];
         int status;
 
-        if (process->ended || waitpid(process->pid, &status, WNOHANG) != process->pid)
+        if (process->ended || !process->pid || waitpid(process->pid, &status, WNOHANG) != process->pid)
                 return;
         uv_signal_stop(&process->child);
         if (WIFSIGNALED(status))
@@ -175,6 +175,18 @@ static void child_cb(uv_signal_t *handle, int signum)
         process->ops->ended(process->user, how, WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
 }
 
+/* Before the fork: a child may have ended before fork() returns, and its SIGCHLD must find somebody. */
+static int process_watch(ds_process *process, uv_loop_t *loop)
+{
+        int r = uv_signal_init(loop, &process->child);
+
+        if (r < 0)
+                return ds_error_origin(r);
+        process->handles++;
+        r = uv_signal_start(&process->child, child_cb, SIGCHLD);
+        return r < 0 ? ds_error_origin(r) : 0;
+}
+
 static int process_open(ds_process *process, uv_loop_t *loop, int fd, size_t out_max)
 {
         int r;
@@ -186,13 +198,6 @@ static int process_open(ds_process *process, uv_loop_t *loop, int fd, size_t out
         if (r < 0)
                 return ds_error_origin(r);
         process->handles++;
-        r = uv_signal_init(loop, &process->child);
-        if (r < 0)
-                return ds_error_origin(r);
-        process->handles++;
-        r = uv_signal_start(&process->child, child_cb, SIGCHLD);
-        if (r < 0)
-                return ds_error_origin(r);
         process_poll(process);
         return 0;
 }
@@ -210,8 +215,8 @@ static void process_abandon(ds_process *process)
                 return;
         }
         if (process->handles == 2)
-                uv_close((uv_handle_t *)&process->child, handle_closed);
-        uv_close((uv_handle_t *)&process->poll, handle_closed);
+                uv_close((uv_handle_t *)&process->poll, handle_closed);
+        uv_close((uv_handle_t *)&process->child, handle_closed);
 }
 
 int ds_process_spawn(uv_loop_t *loop, const char *const *argv, size_t out_max, const struct ds_process_ops *ops,
@@ -229,7 +234,9 @@ int ds_process_spawn(uv_loop_t *loop, const char *const *argv, size_t out_max, c
         process->poll.data = process;
         process->child.data = process;
         snprintf(process->name, sizeof(process->name), "%s", base ? base + 1 : argv[0]);
-        r = spawn(argv, &process->pid, &fd);
+        r = process_watch(process, loop);
+        if (!r)
+                r = spawn(argv, &process->pid, &fd);
         if (!r)
                 r = process_open(process, loop, fd, out_max);
         if (r) {

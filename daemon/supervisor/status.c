@@ -37,9 +37,6 @@ struct policy_op {
         char name[POLICY_NAME_MAX + 1];
 };
 
-/* The worker's last figures; zero before the first. */
-static Detshare__Internal__WorkerStatsReply last_stats = DETSHARE__INTERNAL__WORKER_STATS_REPLY__INIT;
-
 static struct ds_client_op *op_of(struct ds_worker_call *call)
 {
         return DS_CONTAINER_OF(call, struct ds_client_op, call);
@@ -95,15 +92,17 @@ static void add_sessions(const struct ds_supervisor *supervisor, Detshare__Statu
         }
 }
 
-static void add_worker_stats(Detshare__StatusReply *status)
+static void add_worker_stats(const struct ds_supervisor *supervisor, Detshare__StatusReply *status)
 {
-        status->launches = last_stats.launches;
-        status->completed = last_stats.completed;
-        status->errors = last_stats.errors;
-        status->in_flight = last_stats.in_flight;
-        status->queued = last_stats.queued;
-        status->device_now_ns = last_stats.device_now_ns;
-        status->policy_fallbacks = last_stats.fallbacks;
+        const struct ds_worker_figures *last = &supervisor->last_figures;
+
+        status->launches = last->launches;
+        status->completed = last->completed;
+        status->errors = last->errors;
+        status->in_flight = last->in_flight;
+        status->queued = last->queued;
+        status->device_now_ns = last->device_now_ns;
+        status->policy_fallbacks = last->fallbacks;
 }
 
 static void reply_status(struct ds_client *client, uint64_t id, int fresh)
@@ -129,7 +128,7 @@ static void reply_status(struct ds_client *client, uint64_t id, int fresh)
         status.charges = ds_users_charges(supervisor->users) - supervisor->n_control_only;
         status.worker_answers = fresh;
         add_sessions(supervisor, &status);
-        add_worker_stats(&status);
+        add_worker_stats(supervisor, &status);
         reply.result_case = DETSHARE__REPLY__RESULT_GET_STATUS;
         reply.get_status = &status;
         ds_client_reply(client, id, &reply, NULL, 0);
@@ -144,16 +143,27 @@ static void finish_status(struct ds_client_op *op, int fresh)
         reply_status(client, id, fresh);
 }
 
+static void note_stats(struct ds_supervisor *supervisor, const Detshare__Internal__WorkerStatsReply *stats)
+{
+        supervisor->last_figures = (struct ds_worker_figures){
+                .launches = stats->launches,
+                .completed = stats->completed,
+                .errors = stats->errors,
+                .in_flight = stats->in_flight,
+                .queued = stats->queued,
+                .device_now_ns = stats->device_now_ns,
+                .fallbacks = stats->fallbacks,
+        };
+        ds_worker_note_policy(supervisor->worker, stats->policy);
+}
+
 static void status_done(struct ds_worker_call *call, const struct ds_worker_answer *answer)
 {
         struct ds_client_op *op = op_of(call);
         int fresh = answer && answer->message->body_case == DETSHARE__INTERNAL__FROM_WORKER__BODY_STATS;
 
-        if (fresh) {
-                last_stats = *answer->message->stats;
-                ds_worker_note_policy(ds_client_supervisor(op->client)->worker, last_stats.policy);
-                last_stats.policy = NULL; /* not ours */
-        }
+        if (fresh)
+                note_stats(ds_client_supervisor(op->client), answer->message->stats);
         finish_status(op, fresh);
 }
 
@@ -355,8 +365,8 @@ static void set_policy_done(struct ds_worker_call *call, const struct ds_worker_
 static int check_policy(struct ds_client *client, uint64_t id, const Detshare__SetPolicy *set)
 {
         if (!set->name[0] || strlen(set->name) > POLICY_NAME_MAX || strchr(set->name, '/')) {
-                ds_client_answer(client, id, DETSHARE__STATUS__BAD_PARAMETER, "a policy's name has 1 to %u characters",
-                        POLICY_NAME_MAX);
+                ds_client_answer(client, id, DETSHARE__STATUS__BAD_PARAMETER,
+                        "a policy's name has 1 to %u characters and no /", POLICY_NAME_MAX);
                 return -1;
         }
         for (size_t i = 0; i < set->n_params; i++) {

@@ -61,6 +61,12 @@ struct ds_options {
         char worker_path[PATH_MAX], helper_path[PATH_MAX], policy_dir[PATH_MAX];
 };
 
+/* What the worker last said of itself. */
+struct ds_worker_figures {
+        uint64_t launches, completed, errors, device_now_ns, fallbacks;
+        uint32_t in_flight, queued;
+};
+
 TAILQ_HEAD(ds_client_list, ds_client);
 TAILQ_HEAD(ds_session_list, ds_session);
 
@@ -83,6 +89,7 @@ struct ds_supervisor {
         struct ds_session *session_by_id;
         uint64_t next_session;
         uint32_t n_control_only;
+        struct ds_worker_figures last_figures;
         gid_t admin_gid;
         int have_admin_gid;
         struct ds_class_rights ls;

@@ -437,6 +437,7 @@ static inline void fx_read_log(const struct fixture *f, char *buffer, size_t siz
 static inline int fx_connect(const struct fixture *f)
 {
         struct sockaddr_un address = {.sun_family = AF_UNIX};
+        siginfo_t dead = {0};
 
         snprintf(address.sun_path, sizeof(address.sun_path), "%s", f->socket);
         for (uint64_t end = fx_now_ms() + FX_WAIT_MS; fx_now_ms() < end; usleep(2000)) {
@@ -445,6 +446,9 @@ static inline int fx_connect(const struct fixture *f)
                 if (connect(fd, (struct sockaddr *)&address, sizeof(address)) == 0)
                         return fd;
                 close(fd);
+                if (kill(f->pid, 0) < 0 || waitid(P_PID, (id_t)f->pid, &dead, WEXITED | WNOHANG | WNOWAIT) < 0 ||
+                        dead.si_pid)
+                        return -1;
         }
         return -1;
 }
@@ -493,10 +497,14 @@ static inline int fx_ping(ds_conn *conn)
 static inline ds_conn *fx_hello(
         const struct fixture *f, int control_only, Detshare__Class want, uint64_t *ret_base, Detshare__Class *ret_class)
 {
-        ds_conn *conn = fx_conn(fx_connect(f));
+        ds_conn *conn;
         Detshare__Reply *reply;
+        int fd = fx_connect(f);
         FX_REQUEST(hello, HELLO, Hello, HELLO);
 
+        if (fd < 0)
+                return NULL;
+        conn = fx_conn(fd);
         hello.version = 1;
         hello.name = (char *)"unit";
         hello.class_ = want;

@@ -510,6 +510,38 @@ Test(life, a_worker_that_lies_about_memory)
         fx_stop(&f);
 }
 
+/* A worker that does not answer is replaced, and its policy with it: nothing but a policy can make it hang. */
+Test(life, a_worker_that_hangs, .timeout = 60)
+{
+        uint64_t begin = fx_now_ms();
+        Detshare__Reply *reply;
+        struct fixture f;
+        ds_conn *conn;
+        char log[1000];
+        uint32_t pid;
+
+        fx_init(&f);
+        f.options.policy = "clever";
+        fx_start(&f);
+        pid = fx_wait_serving(&f, 0);
+        conn = fx_session(&f);
+        cr_assert_eq(alloc_status(conn, 4096), 0);
+        kill((pid_t)pid, SIGSTOP);
+        ask_sync(conn);
+        cr_assert_eq(fx_ping(conn), 0, "the supervisor answers meanwhile");
+        reply = (Detshare__Reply *)fx_receive(conn, &detshare__reply__descriptor, 20000);
+        cr_assert_not_null(reply);
+        cr_assert_eq(reply->status, DETSHARE__STATUS__RESTARTING);
+        detshare__reply__free_unpacked(reply, NULL);
+        cr_assert_leq(fx_now_ms() - begin, 17000);
+        fx_wait_serving(&f, pid);
+        fx_read_log(&f, log, sizeof(log));
+        cr_assert_str_eq(log, "start clever\nopen class=0 error=0\ncall 40\nstart fifo\n");
+        ds_conn_free(conn);
+        fx_baseline(&f);
+        fx_stop(&f);
+}
+
 Test(life, a_policy_survives_the_worker)
 {
         char *params[] = {(char *)"a=1", (char *)"b=2"}, log[4000];

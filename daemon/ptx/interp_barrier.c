@@ -59,11 +59,23 @@ static int release(ds_ix_block *block, uint32_t id)
         return 1;
 }
 
-void ds_ix_barrier_exit(ds_ix_block *block)
+/* Lanes that left count as arrived where the lowest one of those that stayed waits, as if they had left before. */
+static void count_leavers(ds_ix_warp *w, uint32_t leaving)
 {
+        for (uint32_t i = 0; w->live && i < w->n_groups; i++) {
+                const struct ds_ix_group *g = &w->group[i];
+
+                if (g->state == DS_IX_WAIT_BARRIER && g->mask >> __builtin_ctz(w->live) & 1)
+                        w->block->barrier[g->barrier].arrived += (uint32_t)__builtin_popcount(leaving);
+        }
+}
+
+void ds_ix_barrier_exit(ds_ix_warp *w, uint32_t leaving)
+{
+        count_leavers(w, leaving);
         for (uint32_t id = 0; id < DS_IX_BARRIERS; id++) {
-                if (block->barrier[id].active && !block->barrier[id].expected)
-                        (void)release(block, id);
+                if (w->block->barrier[id].active)
+                        (void)release(w->block, id);
         }
 }
 

@@ -343,8 +343,8 @@ const ds_ix_op *ds_ix_exit(ds_ix_warp *w, const ds_ix_op *op);
 void ds_ix_frame_release(ds_ix_block *block, ds_ix_frame *frame);
 ds_ix_frame *ds_ix_frame_new(ds_ix_block *block, ds_ix_func *func);
 void ds_ix_frames_free(ds_ix_block *block);
-/* interp_barrier.c: a thread exited, barriers may be complete now */
-void ds_ix_barrier_exit(ds_ix_block *block);
+/* interp_barrier.c: lanes of w exited, barriers may be complete now */
+void ds_ix_barrier_exit(ds_ix_warp *w, uint32_t leaving);
 const ds_ix_op *ds_ix_barrier_sync(ds_ix_warp *w, const ds_ix_op *op);
 const ds_ix_op *ds_ix_barrier_arrive(ds_ix_warp *w, const ds_ix_op *op);
 const ds_ix_op *ds_ix_barrier_red(ds_ix_warp *w, const ds_ix_op *op); /* mode: enum ds_ix_vote */

@@ -488,7 +488,7 @@ const ds_ix_op *ds_ix_exit(ds_ix_warp *w, const ds_ix_op *op)
                         w->others++;
                 }
         }
-        ds_ix_barrier_exit(w->block);
+        ds_ix_barrier_exit(w, leaving);
         if (all)
                 return ds_ix_leave(w);
         w->mask &= ~leaving;

@@ -106,9 +106,11 @@ $(BUILD)/cuda/libcuda.so.1: $(cudaface_obj) client-lib/cuda/libcuda.sym $(BUILD)
 	ln -sf libcuda.so.1 $(@D)/libcuda.so
 $(BUILD)/detsharectl: $(ctl_obj) $(BUILD)/libdetshare-client.so
 	$(CC) $(LDFLAGS) -Wl,-rpath,'$$ORIGIN:$$ORIGIN/../lib/$(notdir $(LIBDIR))' -o $@ $(ctl_obj) -L$(BUILD) -ldetshare-client -lsmartcols
+# the daemon loads no policy that others may write, whatever the umask here is
 $(BUILD)/policies/%.so: $(BUILD)/obj/policies/%.o
-	@mkdir -p $(@D)
+	@install -d -m 755 $(@D)
 	$(CC) $(LDFLAGS) -shared -o $@ $<
+	@chmod go-w $@
 
 -include $(shell find $(BUILD)/obj -name '*.d' 2>/dev/null)
 

@@ -201,7 +201,8 @@ int ds_plugin_open(
         int code;
 
         if (!name_is_valid(name)) {
-                snprintf(message, message_size, "a policy's name is 1 to %u of a-z, 0-9 and -", DS_PLUGIN_NAME_MAX);
+                snprintf(message, message_size, "no policy \"%.64s\": a name is 1 to %u of a-z, 0-9 and -", name,
+                        DS_PLUGIN_NAME_MAX);
                 return DS_SCHED_E_NO_POLICY;
         }
         plugin = ds_alloc0(1, sizeof(*plugin));

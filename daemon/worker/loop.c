@@ -62,9 +62,13 @@ static int loop_open_device(ds_worker *worker, const char *spec)
         int r;
 
         worker->ops = ds_device_find(spec, &rest);
-        if (!worker->ops || worker->ops->version != DS_DEVICE_OPS_VERSION)
-                return ds_error_origin(-ENODEV);
+        if (!worker->ops) {
+                ds_log(DS_LOG_ERROR, "%s: no such device, there is sim:MODEL", spec);
+                return DS_WORKER_E_REFUSED;
+        }
         r = worker->ops->open(rest, &worker->device);
+        if (r == -ENODEV) /* it has said what it does not know */
+                return DS_WORKER_E_REFUSED;
         if (r)
                 return ds_error_fold(r);
         worker->info = worker->ops->info(worker->device);
@@ -88,6 +92,8 @@ static int loop_open_sched(ds_worker *worker, const struct ds_worker_config *con
         };
         int r = ds_sched_new(&sched, &worker->sched);
 
+        if (r == DS_SCHED_E_NO_POLICY || r == DS_SCHED_E_REFUSED)
+                return DS_WORKER_E_REFUSED;
         return r ? ds_error_fold(r) : 0;
 }
 

@@ -103,7 +103,7 @@ static int main_run(struct ds_worker_config *config)
         config->life = main_life();
         r = ds_worker_new(config, &worker);
         if (r)
-                return ds_error_fold(r);
+                return ds_error_trace(r);
         do
                 r = ds_worker_turn(worker, -1);
         while (!r);

@@ -17,7 +17,8 @@
 typedef struct ds_worker ds_worker;
 
 /* Contract codes */
-#define DS_WORKER_E_DONE 1 /* orderly end: the supervisor is gone, or a stop has been carried out */
+#define DS_WORKER_E_DONE 1    /* orderly end: the supervisor is gone, or a stop has been carried out */
+#define DS_WORKER_E_REFUSED 2 /* the device or policy that was named cannot be used; a line in the log says why */
 
 #define DS_WORKER_FRAME_MAX 262144u
 #define DS_WORKER_GRACE_NS (1500 * 1000000ULL) /* what a SIGTERM leaves to running work */
@@ -37,7 +38,7 @@ struct ds_worker_config {
         int trust_any_owner; /* tests: policies need not be root's */
 };
 
-/* Opens the device, builds the scheduler and says Ready. Copies what it needs from config. 0 or a fatal errno. */
+/* Opens the device, builds the scheduler and says Ready. Copies what it needs from config. 0, DS_WORKER_E_REFUSED, errno. */
 int ds_worker_new(const struct ds_worker_config *config, ds_worker **ret);
 /* Ends everything; NULL is fine; returns NULL. */
 ds_worker *ds_worker_free(ds_worker *worker);

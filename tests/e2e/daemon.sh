@@ -1,0 +1,120 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+#
+# detshared as its user meets it: what it says and how it exits when it cannot start, one daemon per socket, a socket file left
+# over, signals. What a user did wrong is one plain line that names it, never a stack of our functions, and never silence:
+# a daemon that cannot start ends.
+#
+# usage: tests/e2e/daemon.sh BUILD
+set -u
+cd "$(dirname "$0")/../.."
+build=$(cd "$1" && pwd)
+dir=$(mktemp -d /tmp/detshare-daemon-XXXXXX)
+socket=$dir/sock
+passed=0
+failed=0
+daemon=
+
+cleanup() {
+        [ -n "$daemon" ] && kill -KILL "$daemon" 2>/dev/null
+        rm -rf "$dir"
+}
+trap cleanup EXIT
+
+ok() {
+        passed=$((passed + 1))
+}
+
+bad() {
+        failed=$((failed + 1))
+        echo "FAIL $*"
+}
+
+# refuses CODE PATTERN ARGUMENT...: detshared ends by itself with CODE, and its last line but nothing of our insides says why
+refuses() {
+        local code=$1 pattern=$2 got
+        shift 2
+        timeout 20 "$build/detshared" "$@" >"$dir/out" 2>"$dir/err" </dev/null
+        got=$?
+        if [ "$got" != "$code" ]; then
+                bad "detshared $*: exit status $got, not $code: $(head -n 2 "$dir/err")"
+        elif [ -s "$dir/out" ] || ! grep -q -- "$pattern" "$dir/err"; then
+                bad "detshared $*: wrong words: $(head -n 2 "$dir/err")"
+        elif grep -q '\.c +[0-9]' "$dir/err" || [ "$(wc -l <"$dir/err")" -gt 2 ]; then
+                bad "detshared $*: more than words: $(cat "$dir/err")"
+        else
+                ok
+        fi
+}
+
+# serve ARGUMENT...: a daemon in $daemon that serves
+serve() {
+        "$build/detshared" --socket "$socket" "$@" >"$dir/out" 2>"$dir/err" </dev/null &
+        daemon=$!
+        for _ in $(seq 200); do
+                grep -q serving "$dir/out" && return 0
+                sleep 0.05
+        done
+        bad "the daemon does not serve: $(cat "$dir/err")"
+        return 1
+}
+
+# ends SIGNAL CODE TEXT
+ends() {
+        kill "-$1" "$daemon"
+        wait "$daemon" 2>/dev/null
+        local got=$?
+        daemon=
+        if [ "$got" = "$2" ]; then ok; else bad "$3: exit status $got"; fi
+}
+
+# --- what cannot be ---------------------------------------------------------------------------------------------------------
+
+refuses 2 "unrecognized option '--frob'" --frob
+refuses 2 "unexpected argument 'x'" x
+refuses 2 "not 'sometimes'" --transform sometimes
+refuses 1 "the socket path has 208 characters, 107 are allowed: /xxx" --socket "/$(printf 'x%.0s' $(seq 207))"
+refuses 1 "the socket path is empty" --socket ""
+refuses 1 "cannot listen at /nonexistent/dir/sock: No such file" --socket /nonexistent/dir/sock
+refuses 1 "/etc/passwd exists and is not a socket" --socket /etc/passwd
+refuses 1 "/nonexistent: No such file" --config /nonexistent
+refuses 1 "$dir: .*directory" --config "$dir"
+printf '[limits]\nmemory_per_uid=1G\n' >"$dir/config"
+refuses 1 "$dir/config:2: .*'1G' is not a number of MiB" --config "$dir/config"
+refuses 1 'no policy "../fifo"' --socket "$socket" --policy ../fifo
+refuses 1 "policy frob: .*No such file" --socket "$socket" --policy frob
+refuses 1 "sim:h200,a2000: one simulated GPU per daemon" --socket "$socket" --device sim:h200,a2000
+refuses 1 "cuda:0: no such device" --socket "$socket" --device cuda:0
+# often: the worker may be gone before its parent has looked
+for _ in $(seq 20); do
+        refuses 1 "sim:h300: no such model, there are h200" --socket "$socket" --device sim:h300
+done
+if [ -e "$socket" ]; then bad "a daemon that did not start left its socket"; else ok; fi
+
+# --- one daemon per socket --------------------------------------------------------------------------------------------------
+
+if serve; then
+        refuses 1 "another daemon serves $socket already" --socket "$socket"
+        if "$build/detsharectl" --socket "$socket" version | grep -q '^detshared'; then ok; else bad "the first daemon is there"; fi
+        kill -KILL "$daemon"
+        wait "$daemon" 2>/dev/null
+        if [ -S "$socket" ]; then ok; else bad "a killed daemon leaves its socket: is this test right?"; fi
+        if serve; then
+                ok
+                ends TERM 0 "SIGTERM"
+        fi
+fi
+if [ -e "$socket" ]; then bad "SIGTERM left the socket"; else ok; fi
+serve --foreground --device sim:a2000 --policy static && ends INT 0 "SIGINT"
+if grep -q '^detshared: serving .*sim:a2000 at .* (policy static)$' "$dir/out"; then ok; else bad "$(cat "$dir/out")"; fi
+
+# --- policies that others may write are not loaded, and a build does not make such ------------------------------------------------
+
+cp -r "$build/detshared" "$build/libexec" "$build/policies" "$dir"
+chmod g+w "$dir/policies/multistream.so"
+"$dir/detshared" --socket "$socket" >"$dir/out" 2>"$dir/err" </dev/null
+if grep -q "multistream.so is writable by others" "$dir/err"; then ok; else bad "a writable policy: $(head -n 2 "$dir/err")"; fi
+if [ -z "$(find "$build/policies" -perm /022)" ]; then ok; else bad "the build's policies are writable by others"; fi
+
+echo "$passed passed, $failed failed"
+[ "$failed" = 0 ]

@@ -42,9 +42,9 @@ static int map_over(void *at, size_t bytes, int protection, int fd)
 static int take_eventfd(struct dsc__submit *submit, struct dsc__answer *answer)
 {
         if (submit->ring.event_fd < 0) {
-                submit->ring.event_fd = answer->fds[2];
+                submit->ring.event_fd = dsc__fd_above_standard(answer->fds[2]);
                 answer->fds[2] = -1;
-                return 0;
+                return submit->ring.event_fd < 0 ? -1 : 0;
         }
         int r;
         while ((r = dup3(answer->fds[2], submit->ring.event_fd, O_CLOEXEC)) < 0 && (errno == EINTR || errno == EBUSY))

@@ -8,6 +8,7 @@
  * example, another window is asked for.
  */
 #include <errno.h>
+#include <fcntl.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -30,31 +31,20 @@
 #define MAP_FIXED_NOREPLACE 0x100000
 #endif
 
-/* --- environment: what cannot be understood counts as not given, a library has nobody to complain to --- */
+/* --- environment --- */
 
+/* "64", "64K", "64M", "64G", "64T". 0 when it is no such number, or too large. */
 static uint64_t scaled(const char *text)
 {
+        static const char suffixes[] = "kmgt";
         char *end;
-        if (!text || text[0] < '0' || text[0] > '9')
+        if (text[0] < '0' || text[0] > '9')
                 return 0;
         errno = 0;
-        unsigned long long n = strtoull(text, &end, 10);
-        unsigned shift = 0;
-        switch (*end) {
-        case 'k':
-        case 'K':
-                shift = 10;
-                break;
-        case 'm':
-        case 'M':
-                shift = 20;
-                break;
-        case 'g':
-        case 'G':
-                shift = 30;
-                break;
-        }
-        if (errno || n > UINT64_MAX >> shift)
+        const unsigned long long n = strtoull(text, &end, 10);
+        const char *suffix = *end ? strchr(suffixes, *end | 0x20) : NULL;
+        const unsigned shift = suffix ? 10 * (unsigned)(suffix - suffixes + 1) : 0;
+        if (errno || (*end && (!suffix || end[1])) || n > UINT64_MAX >> shift)
                 return 0;
         return (uint64_t)n << shift;
 }
@@ -64,8 +54,6 @@ static uint64_t milliseconds(const char *text)
 {
         uint64_t ns = 0, unit = 1000000;
         bool point = false;
-        if (!text || !text[0])
-                return 0;
         for (const char *c = text; *c; c++) {
                 if (*c == '.' && !point) {
                         point = true;
@@ -80,20 +68,46 @@ static uint64_t milliseconds(const char *text)
         return ns;
 }
 
+/* More than 100 is for the daemon to refuse, who knows what can be. */
+static uint64_t whole(const char *text)
+{
+        char *end;
+        errno = 0;
+        const unsigned long long n = strtoull(text, &end, 10);
+        return errno || *end || text[0] < '0' || text[0] > '9' ? 0 : n > UINT32_MAX ? UINT32_MAX : n;
+}
+
+/*
+ * A number out of the environment; 0 when it is not given, empty or zero. What cannot be understood is remembered: a
+ * bound that was asked for and does not hold is worse than a program that does not start.
+ */
+static uint64_t number(struct dsc__options *o, const char *name, uint64_t (*parse)(const char *))
+{
+        const char *text = getenv(name);
+        if (!text || !text[0] || text[strspn(text, "0")] == '\0')
+                return 0;
+        const uint64_t n = parse(text);
+        if (!n && !o->bad_variable)
+                o->bad_variable = name;
+        return n;
+}
+
 void dsc__options_from_environment(struct dsc__options *options)
 {
         const char *class_ = getenv("DETSHARE_CLASS"), *transport = getenv("DETSHARE_TRANSPORT");
         const char *name = getenv("DETSHARE_NAME"), *path = getenv("DETSHARE_SOCKET");
-        const uint64_t percent = scaled(getenv("DETSHARE_SM_PERCENT"));
         *options = (struct dsc__options){
                 .path = path && path[0] ? path : DEFAULT_SOCKET,
                 .class_ = class_ && !strcasecmp(class_, "ls") ? DETSHARE__CLASS__LS : DETSHARE__CLASS__BE,
-                .slo_ns = milliseconds(getenv("DETSHARE_SLO_MS")),
-                .memory_limit = scaled(getenv("DETSHARE_MEM_LIMIT")),
-                /* more than 100 is for the daemon to refuse: a bound that was asked for and does not hold is worse */
-                .sm_percent = percent <= UINT32_MAX ? (uint32_t)percent : UINT32_MAX,
                 .socket_only = transport && !strcmp(transport, "rpc"),
         };
+        options->slo_ns = number(options, "DETSHARE_SLO_MS", milliseconds);
+        options->memory_limit = number(options, "DETSHARE_MEM_LIMIT", scaled);
+        options->sm_percent = (uint32_t)number(options, "DETSHARE_SM_PERCENT", whole);
+        if (class_ && class_[0] && strcasecmp(class_, "ls") && strcasecmp(class_, "be"))
+                options->bad_variable = "DETSHARE_CLASS";
+        if (transport && transport[0] && strcmp(transport, "rpc") && strcmp(transport, "ring"))
+                options->bad_variable = "DETSHARE_TRANSPORT";
         snprintf(options->name, sizeof(options->name), "%s", name && name[0] ? name : program_invocation_short_name);
 }
 
@@ -108,6 +122,16 @@ static int set_timeouts(int fd, time_t seconds)
         return 0;
 }
 
+int dsc__fd_above_standard(int fd)
+{
+        if (fd < 0 || fd > STDERR_FILENO)
+                return fd;
+        const int moved = fcntl(fd, F_DUPFD_CLOEXEC, STDERR_FILENO + 1), e = errno;
+        close(fd);
+        errno = e;
+        return moved;
+}
+
 /* 0 and *ret_fd; DENIED, or NO_DEVICE when there is nobody. */
 static int open_socket(const char *path, int *ret_fd)
 {
@@ -118,7 +142,7 @@ static int open_socket(const char *path, int *ret_fd)
                 return DSC__NO_DEVICE;
         }
         strcpy(address.sun_path, path);
-        int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+        int fd = dsc__fd_above_standard(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
         int r = fd < 0 ? -1 : set_timeouts(fd, CONNECT_TIMEOUT_S);
         while (r == 0 && (r = connect(fd, (struct sockaddr *)&address, sizeof(address))) < 0 && errno == EINTR)
                 r = 0;
@@ -301,12 +325,15 @@ dsc_session *dsc__session_free(dsc_session *s)
         return NULL;
 }
 
-int dsc__connect(const struct dsc__options *options, dsc_session **ret, bool *ret_reachable)
+int dsc__connect(const struct dsc__options *options, dsc_session **ret)
 {
         dsc_session *s = NULL;
         int fd = -1;
+        if (options->bad_variable) {
+                dsc__message("%s=%s is not understood", options->bad_variable, getenv(options->bad_variable));
+                return DSC__INVALID_VALUE;
+        }
         int r = open_socket(options->path, &fd);
-        *ret_reachable = r == 0;
         if (r)
                 return r;
         r = session_new(fd, options, &s);
@@ -321,7 +348,6 @@ int dsc__connect(const struct dsc__options *options, dsc_session **ret, bool *re
         }
         if (r && s->lost) {
                 dsc__message("cannot reach the daemon at %s: it closed the connection or did not answer", s->path);
-                *ret_reachable = false;
                 r = DSC__NO_DEVICE;
         }
         dsc__pending(NULL);

@@ -35,7 +35,6 @@ const char *dsc_control_path(const char *path)
 int dsc_control_open(const char *path, int ls, dsc_session **ret)
 {
         struct dsc__options options;
-        bool reachable;
         dsc__options_from_environment(&options);
         if (path)
                 options.path = path;
@@ -43,7 +42,8 @@ int dsc_control_open(const char *path, int ls, dsc_session **ret)
         options.class_ = ls ? DETSHARE__CLASS__LS : DETSHARE__CLASS__BE;
         options.slo_ns = options.memory_limit = 0;
         options.sm_percent = 0;
-        return dsc__connect(&options, ret, &reachable);
+        options.bad_variable = NULL;
+        return dsc__connect(&options, ret);
 }
 
 dsc_session *dsc_control_close(dsc_session *s)

@@ -162,13 +162,18 @@ struct dsc__options {
         bool control_only, socket_only;
         uint32_t class_, sm_percent;
         uint64_t slo_ns, memory_limit;
+        const char *bad_variable; /* of the environment: its value was not understood; connecting says so and fails */
         char name[64];
 };
 
 void dsc__options_from_environment(struct dsc__options *options);
-/* ret_reachable: false when there was no daemon to talk to. Registers the half-made session by dsc__session_pending().
+/*
+ * The same file with a number above 2, the old number closed; -1 goes through. A program may have closed its standard
+ * streams, and what it prints must not end in our socket.
  */
-int dsc__connect(const struct dsc__options *options, dsc_session **ret, bool *ret_reachable);
+int dsc__fd_above_standard(int fd);
+/* Registers the half-made session by dsc__pending(). On failure dsc_message() says why. */
+int dsc__connect(const struct dsc__options *options, dsc_session **ret);
 void dsc__pending(dsc_session *s); /* session.c: what a forked child must drop */
 dsc_session *dsc__session_free(dsc_session *s);
 

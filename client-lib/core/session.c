@@ -78,14 +78,12 @@ static dsc_session *connect_locked(const char *path, int *ret_error)
 {
         struct dsc__options options;
         dsc_session *s = NULL;
-        bool reachable = true;
         dsc__options_from_environment(&options);
         if (path)
                 options.path = path;
-        int r = dsc__connect(&options, &s, &reachable);
+        int r = dsc__connect(&options, &s);
         if (r) {
-                if (!reachable)
-                        complain();
+                complain();
                 *ret_error = r;
                 return NULL;
         }

@@ -3,8 +3,27 @@
  * detsharectl policies
  */
 #include <stdlib.h>
+#include <string.h>
 
 #include "ctl/ctl.h"
+
+/* One line per parameter: they come separated by newlines. */
+static int add_policy(const struct dsc_policy *p, struct libscols_table *t)
+{
+        const char *cells[] = {p->name, p->active ? "yes" : "", p->description, NULL};
+        const char *at = p->params;
+        int r = 0;
+        do {
+                char line[256];
+                const size_t n = strcspn(at, "\n");
+                snprintf(line, sizeof(line), "%.*s", (int)n, at);
+                cells[3] = line;
+                r = ctl_table_row(t, cells);
+                cells[0] = cells[1] = cells[2] = "";
+                at += n + (at[n] == '\n');
+        } while (*at && !r);
+        return r;
+}
 
 static int table(const struct dsc_policy *policies, size_t n, struct ctl_text *text)
 {
@@ -19,8 +38,7 @@ static int table(const struct dsc_policy *policies, size_t n, struct ctl_text *t
         ctl_table_column(t, "DESCRIPTION", 0);
         ctl_table_column(t, "PARAMETERS", 0);
         for (size_t i = 0; i < n && !r; i++)
-                r = ctl_table_row(t, (const char *const[]){policies[i].name, policies[i].active ? "yes" : "",
-                                             policies[i].description, policies[i].params});
+                r = add_policy(&policies[i], t);
         if (!r && n > 0)
                 r = ctl_table_draw(t, text);
         ctl_table_free(t);

@@ -30,7 +30,7 @@ static int parse_slo(const char *text, struct run_options *o)
 {
         char *end;
         o->slo_ms = strtod(text, &end);
-        if (end == text || *end || !(o->slo_ms > 0) || o->slo_ms > 1e9)
+        if (end == text || *end || !(o->slo_ms >= 1e-6) || o->slo_ms > 1e9)
                 return ctl_usage("run: %s is not a number of milliseconds", text);
         o->has_slo = 1;
         return 0;
@@ -172,7 +172,7 @@ static int set_environment(const struct run_options *o)
                 r = set("DETSHARE_SOCKET", dsc_control_path(arg_socket));
         if (!r)
                 r = set("DETSHARE_CLASS", o->is_ls ? "ls" : "be");
-        snprintf(number, sizeof(number), "%.9g", o->slo_ms);
+        snprintf(number, sizeof(number), "%.6f", o->slo_ms); /* the library reads no exponents */
         if (!r && o->has_slo)
                 r = set("DETSHARE_SLO_MS", number);
         snprintf(number, sizeof(number), "%" PRIu64, o->memory_limit);

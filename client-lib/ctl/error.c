@@ -69,12 +69,11 @@ int ctl_open_as(int ls, dsc_session **ret)
         switch (r) {
         case 0:
                 return 0;
-        case DSC_CONTROL_UNREACHABLE:
-                ctl_complain(
-                        "no daemon at %s: start it with 'systemctl start detshared' or 'detshared --foreground'", path);
+        case DSC_CONTROL_UNREACHABLE: /* dsc_message() names the path and the reason */
+                ctl_complain("%s; is detshared running?", dsc_message());
                 return CTL_UNREACHABLE;
         case DSC_CONTROL_DENIED:
-                ctl_complain("permission denied at %s: the socket is open to root and to its group", path);
+                ctl_complain("permission denied at %s: this user may not use the socket", path);
                 return CTL_DENIED;
         default:
                 return ctl_fail(r, "cannot talk to the daemon at %s", path);

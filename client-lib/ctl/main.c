@@ -4,9 +4,11 @@
  *
  * The table below is the whole of it: a command's row names its arguments, its help and its function.
  */
+#include <fcntl.h>
 #include <getopt.h>
 #include <locale.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "ctl/ctl.h"
 
@@ -17,7 +19,7 @@ static const struct ctl_command commands[] = {
         {"run", "[--class ls|be] [--slo-ms N] [--name NAME] [--mem-limit BYTES] -- COMMAND [ARGUMENT...]",
                 "run a program under DetShare",
                 "The program needs no change: it is given DETSHARE_ variables and the drop-in libcuda.so.1.\n"
-                "BYTES may end in K, M or G. Exits like the program; 127 when it is not found, 126 when it\n"
+                "BYTES may end in K, M, G or T. Exits like the program; 127 when it is not found, 126 when it\n"
                 "cannot be executed.\n",
                 cmd_run},
         {"clients", "[--json]", "who is connected", NULL, cmd_clients},
@@ -78,6 +80,17 @@ int ctl_options(const struct ctl_command *command, int argc, char **argv, int *r
         return -1;
 }
 
+/* 0, 1 and 2 must be something, or the socket would become standard output. Writing to what was closed still fails. */
+static void open_standard_fds(void)
+{
+        int fd;
+        do
+                fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
+        while (fd >= 0 && fd <= STDERR_FILENO);
+        if (fd > STDERR_FILENO)
+                close(fd);
+}
+
 static int run_command(int argc, char **argv)
 {
         for (size_t i = 0; i < N_COMMANDS; i++)
@@ -96,6 +109,7 @@ int main(int argc, char **argv)
         };
         static char *version[] = {(char *)"version", NULL};
         int c;
+        open_standard_fds();
         setlocale(LC_CTYPE, ""); /* numbers stay what scripts expect */
         while ((c = getopt_long(argc, argv, "+:h", options, NULL)) >= 0) {
                 switch (c) {

@@ -87,7 +87,7 @@ until_true() {
 
 # --- without a daemon ---------------------------------------------------------------------------------------------------
 
-absent="no daemon at $socket: start it with 'systemctl start detshared' or 'detshared --foreground'"
+absent="cannot reach the daemon at $socket: No such file or directory; is detshared running?"
 exits 9 "$absent" status
 exits 9 "$absent" status --json
 exits 9 "$absent" clients
@@ -96,7 +96,8 @@ exits 9 "$absent" set-policy fifo
 exits 9 "$absent" set-class 1 ls
 exits 9 "$absent" kill 1
 exits 9 "$absent" run -- true
-exits 9 "no daemon at /elsewhere" --socket /elsewhere status
+exits 9 "the daemon at /elsewhere: No such file" --socket /elsewhere status
+exits 9 "longer than 107 bytes" --socket "/$(printf 'x%.0s' $(seq 200))" status
 exits 0 "^detsharectl [0-9]" version
 exits 0 "^detsharectl [0-9]" --version
 exits 0 "usage: detsharectl" --help
@@ -145,6 +146,10 @@ exits 0 "^detshared [0-9]" version
 json '[p["name"] for p in d["policies"] if p["active"]] == ["fifo"]' policies --json
 json '{"fifo", "multistream", "static"} <= {p["name"] for p in d["policies"]}' policies --json
 exits 0 "multistream" policies
+check "policies: a line for each parameter" test "$("$ctl" policies | grep -c 'depth=')" = 5
+check "policies: no escapes" sh -c "! '$ctl' policies | grep -q '\\\\x0a'"
+"$ctl" clients >&- 2>"$dir/err"
+check "a closed standard output is an error" test $? = 1
 
 # hold N ARGUMENT...: a client that lives until fd N is closed; its first line is in $dir/held
 hold() {
@@ -189,6 +194,7 @@ json 'any(c["id"] == '"$other"' for c in d["clients"])' clients --json
 exits 0 "" set-policy multistream
 json 'd["policy"] == "multistream"' status --json
 exits 6 "cannot set policy frob" set-policy frob
+exits 1 "no /" set-policy ../fifo
 exits 1 "cannot set policy static" set-policy static no_such_parameter=1
 json 'd["policy"] == "multistream"' status --json
 exits 0 "" set-policy fifo
@@ -200,9 +206,15 @@ exits 127 "cannot run /nonexistent" run -- /nonexistent
 exits 126 "cannot run /etc/passwd" run -- /etc/passwd
 exits 42 "" run -- sh -c 'echo >&2; exit 42'
 exits 0 "^$build/cuda:/some/where" run -- sh -c 'echo "$LD_LIBRARY_PATH" >/dev/null; LD_LIBRARY_PATH=/some/where '"$ctl"' run -- sh -c "echo \$LD_LIBRARY_PATH"'
-exits 0 "^ls 5 12 $socket" run --class ls --slo-ms 5 --mem-limit 12 -- sh -c 'echo $DETSHARE_CLASS $DETSHARE_SLO_MS $DETSHARE_MEM_LIMIT $DETSHARE_SOCKET'
+exits 0 "^ls 5.000000 12 $socket" run --class ls --slo-ms 5 --mem-limit 12 -- sh -c 'echo $DETSHARE_CLASS $DETSHARE_SLO_MS $DETSHARE_MEM_LIMIT $DETSHARE_SOCKET'
 exits 0 "^simulated device, slept 1000000 ns" run --class ls -- "$build/tests/examples/hello"
 exits 0 "^simulated device, slept 1000000 ns" run -- env DETSHARE_TRANSPORT=rpc "$build/tests/examples/hello"
+exits 1 "DETSHARE_MEM_LIMIT=1.5G is not understood" run -- env DETSHARE_MEM_LIMIT=1.5G "$build/tests/examples/hello"
+exits 1 "101 % of the SMs" run -- env DETSHARE_SM_PERCENT=101 "$build/tests/examples/hello"
+# a client without standard streams: what it prints must not go into its connection
+"$ctl" run -- sh -c "exec '$build/tests/examples/hello' <&- >&- 2>&-"
+check "a program without standard streams runs" test $? = 0
+check "and the daemon hears nothing of what it prints" sh -c "! grep 'a frame of' '$dir/daemon.log'"
 
 # --- permission ---------------------------------------------------------------------------------------------------------
 

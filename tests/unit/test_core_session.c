@@ -52,12 +52,36 @@ Test(core_session, hello_says_what_the_environment_says)
         cr_assert_eq(fake.connections, 1);
 }
 
-Test(core_session, nonsense_in_the_environment_counts_as_nothing)
+/* A bound that was asked for and does not hold would be worse than a program that does not start. */
+Test(core_session, nonsense_in_the_environment_is_refused)
 {
-        setenv("DETSHARE_CLASS", "royal", 1);
-        setenv("DETSHARE_SLO_MS", "soon", 1);
-        setenv("DETSHARE_MEM_LIMIT", "-1", 1);
-        setenv("DETSHARE_SM_PERCENT", "half", 1);
+        static const char *const nonsense[][2] = {{"DETSHARE_CLASS", "royal"}, {"DETSHARE_SLO_MS", "soon"},
+                {"DETSHARE_SLO_MS", "1e3"}, {"DETSHARE_MEM_LIMIT", "-1"}, {"DETSHARE_MEM_LIMIT", "1.5G"},
+                {"DETSHARE_MEM_LIMIT", "5x"}, {"DETSHARE_MEM_LIMIT", "5GB"}, {"DETSHARE_MEM_LIMIT", "99999999999T"},
+                {"DETSHARE_SM_PERCENT", "half"}, {"DETSHARE_SM_PERCENT", "50%"}, {"DETSHARE_SM_PERCENT", "-5"},
+                {"DETSHARE_TRANSPORT", "pigeon"}};
+        fake_start(&fake);
+        for (size_t i = 0; i < sizeof(nonsense) / sizeof(nonsense[0]); i++) {
+                char words[64];
+                int error = 0;
+                snprintf(words, sizeof(words), "%s=%s", nonsense[i][0], nonsense[i][1]);
+                setenv(nonsense[i][0], nonsense[i][1], 1);
+                cr_assert_null(dsc_get(&error), "%s", words);
+                cr_assert_eq(error, 1);
+                cr_assert(strstr(dsc_message(), words), "%s: %s", words, dsc_message());
+                unsetenv(nonsense[i][0]);
+        }
+        cr_assert_eq(fake.connections, 0);
+        get();
+}
+
+Test(core_session, what_is_empty_or_zero_counts_as_not_given)
+{
+        setenv("DETSHARE_CLASS", "", 1);
+        setenv("DETSHARE_SLO_MS", "0", 1);
+        setenv("DETSHARE_MEM_LIMIT", "", 1);
+        setenv("DETSHARE_SM_PERCENT", "00", 1);
+        setenv("DETSHARE_NAME", "", 1);
         fake_start(&fake);
         get();
         cr_assert_eq(fake.hello_class, DETSHARE__CLASS__BE);
@@ -65,6 +89,14 @@ Test(core_session, nonsense_in_the_environment_counts_as_nothing)
         cr_assert_eq(fake.hello_limit, 0);
         cr_assert_eq(fake.hello_percent, 0);
         cr_assert_neq(fake.hello_name[0], '\0');
+}
+
+Test(core_session, a_limit_may_have_a_suffix)
+{
+        setenv("DETSHARE_MEM_LIMIT", "5T", 1);
+        fake_start(&fake);
+        get();
+        cr_assert_eq(fake.hello_limit, 5ull << 40);
 }
 
 Test(core_session, a_share_that_cannot_be_is_left_for_the_daemon_to_refuse)

@@ -6,8 +6,8 @@
  * know about DetShare use it to say what they are (class, SLO, name), to read the device's clock, and to see what
  * they used. Calls act on the process's one session, the same that the drop-in libcuda uses; the first call connects.
  *
- * Functions return 0 or a negative DETSHARE_E_ code; they never exit, never print except for one line when the daemon
- * cannot be reached, and may be called from any thread. Strings are UTF-8 and copied. Structures start with their
+ * Functions return 0 or a negative DETSHARE_E_ code; they never exit, never print except for one line when there is no
+ * session to be had, and may be called from any thread. Strings are UTF-8 and copied. Structures start with their
  * size: set it to sizeof(...) before the call.
  */
 #ifndef DETSHARE_H

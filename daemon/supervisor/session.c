@@ -74,7 +74,7 @@ void ds_session_set_name(struct ds_session *session, const char *from)
         char *to = session->name;
         size_t i = 0;
 
-        for (; from[i] && i < DS_SESSION_NAME_MAX; i++)
+        for (; i < DS_SESSION_NAME_MAX && from[i]; i++)
                 to[i] = (unsigned char)from[i] < 0x20 || from[i] == 0x7f ? '?' : from[i];
         /* do not cut through a UTF-8 sequence */
         while (i > 0 && from[i] && ((unsigned char)from[i] & 0xc0) == 0x80)

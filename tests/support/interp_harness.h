@@ -105,7 +105,7 @@ static inline char *rig_read(const char *arch, const char *name, size_t *length)
         char path[4096], *cut, *text;
         ssize_t n = readlink("/proc/self/exe", path, sizeof(path) - 128);
         FILE *f;
-        long size;
+        long size = 0;
 
         cr_assert(n > 0, "who am I?");
         path[n] = 0;

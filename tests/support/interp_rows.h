@@ -553,15 +553,17 @@ static inline uint64_t rows_edge(enum kind k, uint32_t i)
         }
 }
 
-/* Random: any bits, or a number of ordinary size */
+/* Random: any bits, or a number of ordinary size. One number per statement: the order must not be the compiler's. */
 static inline uint64_t rows_any(enum kind k)
 {
-        double x = ((double)(int32_t)rows_random32()) * ldexp(1, (int)(rows_random32() % 24) - 31);
+        uint64_t wide = rows_random64();
+        uint32_t a = rows_random32(), b = rows_random32(), c = rows_random32();
+        double x = (double)(int32_t)a * ldexp(1, (int)(b % 24) - 31);
         float f = (float)x;
         uint64_t u;
         uint32_t v;
 
-        switch (rows_random32() % 3 ? k : NONE) {
+        switch (c % 3 ? k : NONE) {
         case F32:
                 memcpy(&v, &f, 4);
                 return v;
@@ -569,14 +571,13 @@ static inline uint64_t rows_any(enum kind k)
                 memcpy(&u, &x, 8);
                 return u;
         case F16:
-                return 0x3000 + rows_random32() % 0x1800 + (rows_random32() & 0x8000);
+                return 0x3000 + a % 0x1800 + (b & 0x8000);
         case BF16:
-                return 0x3e00 + rows_random32() % 0x0300 + (rows_random32() & 0x8000);
+                return 0x3e00 + a % 0x0300 + (b & 0x8000);
         case SMALL:
-                return rows_random32() % 80;
+                return a % 80;
         default:
-                return k == SMALL ? rows_random32() % 40
-                                  : rows_random64() >> (rows_random32() % 3 ? 0 : rows_random32() % 64);
+                return k == SMALL ? a % 40 : wide >> (b % 3 ? 0 : a % 64);
         }
 }
 

@@ -7,32 +7,12 @@
 #include "tests/unit/worker_harness.h"
 #include "worker/internal.h"
 
-#define FUNCTIONAL "sim:h200"
-#define TIMING "sim:h200+timing"
-
 static uint32_t read_word(struct wt *t, struct wt_client *client, uint64_t address)
 {
         uint32_t word = 0;
 
         cr_assert_eq(wt_read(t, client, &word, address, sizeof(word)), 0);
         return word;
-}
-
-static Detshare__Internal__WorkerStatsReply worker_stats(struct wt *t)
-{
-        Detshare__Internal__WorkerStats ask = DETSHARE__INTERNAL__WORKER_STATS__INIT;
-        wt_message message = DETSHARE__INTERNAL__TO_WORKER__INIT;
-        Detshare__Internal__WorkerStatsReply stats;
-        wt_answer *answer;
-
-        message.body_case = DETSHARE__INTERNAL__TO_WORKER__BODY_STATS;
-        message.stats = &ask;
-        answer = wt_wait(t, wt_send(t, &message, NULL, 0));
-        cr_assert_eq(answer->body_case, DETSHARE__INTERNAL__FROM_WORKER__BODY_STATS);
-        stats = *answer->stats;
-        stats.policy = NULL;
-        wt_free(answer);
-        return stats;
 }
 
 Test(worker_loop, says_ready_first, .timeout = 60)
@@ -100,9 +80,9 @@ static void run_saxpy(int ring)
         for (int i = 0; i < 1000; i++)
                 cr_assert_float_eq(y[i], 2.0f * (float)i + 1.0f, 0.0, "at %d", i);
         wt_client_close(t, &client);
-        cr_assert_eq(worker_stats(t).memory_slabs, 0);
-        cr_assert_eq(worker_stats(t).sessions, 0);
-        cr_assert_eq(worker_stats(t).modules, 0);
+        cr_assert_eq(wt_worker_stats(t).memory_slabs, 0);
+        cr_assert_eq(wt_worker_stats(t).sessions, 0);
+        cr_assert_eq(wt_worker_stats(t).modules, 0);
         wt_close(t);
 }
 
@@ -317,15 +297,15 @@ Test(worker_loop, memory_is_bounded_and_comes_back, .timeout = 60)
         cr_assert_eq(wt_alloc(t, &client, DS_TIB(1024), &a), DS_CUDA_OUT_OF_MEMORY);
         cr_assert_eq(wt_alloc(t, &client, UINT64_MAX, &a), DS_CUDA_OUT_OF_MEMORY);
         cr_assert_eq(wt_alloc(t, &client, 100, &a), 0);
-        cr_assert_eq(worker_stats(t).memory_slabs, DS_MIB(64));
-        cr_assert_eq(worker_stats(t).memory_used, 512);
+        cr_assert_eq(wt_worker_stats(t).memory_slabs, DS_MIB(64));
+        cr_assert_eq(wt_worker_stats(t).memory_used, 512);
         cr_assert_eq(wt_alloc(t, &client, DS_MIB(65), &b), 0);
-        cr_assert_eq(worker_stats(t).memory_slabs, DS_MIB(64 + 66));
+        cr_assert_eq(wt_worker_stats(t).memory_slabs, DS_MIB(64 + 66));
         cr_assert_eq(wt_mem_free(t, &client, a + 4), DS_CUDA_INVALID_VALUE);
         cr_assert_eq(wt_mem_free(t, &client, a), 0);
         cr_assert_eq(wt_mem_free(t, &client, a), DS_CUDA_INVALID_VALUE);
         cr_assert_eq(wt_mem_free(t, &client, b), 0);
-        cr_assert_eq(worker_stats(t).memory_slabs, 0);
+        cr_assert_eq(wt_worker_stats(t).memory_slabs, 0);
         {
                 Detshare__Internal__SessionSet set = DETSHARE__INTERNAL__SESSION_SET__INIT;
                 wt_message message = DETSHARE__INTERNAL__TO_WORKER__INIT;
@@ -349,7 +329,7 @@ Test(worker_loop, memory_is_bounded_and_comes_back, .timeout = 60)
                 wt_free(answer);
         }
         wt_client_close(t, &client);
-        cr_assert_eq(worker_stats(t).memory_slabs, 0);
+        cr_assert_eq(wt_worker_stats(t).memory_slabs, 0);
         wt_close(t);
 }
 
@@ -466,16 +446,6 @@ static void replay_module(struct wt *t, struct wt_client *client, uint64_t modul
         close(fd);
 }
 
-static uint64_t new_event(struct wt *t, struct wt_client *client)
-{
-        WT_REQUEST(request, EVENT_CREATE, event_create, EventCreate, EVENT_CREATE, .base = {0});
-        wt_answer *answer = wt_call(t, client, &request);
-        uint64_t event = answer->status ? 0 : answer->reply->event_create->event;
-
-        wt_free(answer);
-        return event;
-}
-
 Test(worker_loop, memory_ids_and_numbers_survive_the_worker, .timeout = 60)
 {
         struct wt *t = wt_open(FUNCTIONAL);
@@ -495,7 +465,7 @@ Test(worker_loop, memory_ids_and_numbers_survive_the_worker, .timeout = 60)
         cr_assert_eq(wt_stream(t, &client, &side), 0);
         cr_assert_eq(wt_module(t, &client, DT_PTX, &module), 0);
         poke = wt_kernel(t, &client, module, "poke");
-        event = new_event(t, &client);
+        event = wt_new_event(t, &client);
         cr_assert_eq(wt_write(t, &client, a, pattern, sizeof(pattern)), 0);
         cr_assert_eq(wt_write(t, &client, big + DS_MIB(100) - 4, "\1\2\3\4", 4), 0);
         wt_push_poke(&client, side, poke, b, 77);
@@ -531,12 +501,12 @@ Test(worker_loop, memory_ids_and_numbers_survive_the_worker, .timeout = 60)
         /* new things do not collide with old ones */
         c = book_alloc(t, &again, &book, 100);
         cr_assert(c != a && c != b && c > b);
-        cr_assert_neq(new_event(t, &again), event);
+        cr_assert_neq(wt_new_event(t, &again), event);
         cr_assert_eq(wt_mem_free(t, &again, a), 0);
         cr_assert_eq(wt_mem_free(t, &again, b), 0);
         cr_assert_eq(wt_mem_free(t, &again, c), 0);
         cr_assert_eq(wt_mem_free(t, &again, big), 0);
-        cr_assert_eq(worker_stats(t).memory_slabs, 0);
+        cr_assert_eq(wt_worker_stats(t).memory_slabs, 0);
         wt_client_close(t, &again);
         wt_close(t);
         for (size_t i = 0; i < book.n_slabs; i++)
@@ -556,370 +526,6 @@ Test(worker_loop, lost_work_is_a_sticky_error, .timeout = 60)
         cr_assert_eq(wt_reset(t, &client), 0);
         cr_assert_eq(atomic_load(&client.page->error), 0);
         cr_assert_eq(wt_alloc(t, &client, 100, &a), 0);
-        wt_client_close(t, &client);
-        wt_close(t);
-}
-
-/* --- waiting, limits, clock --------------------------------------------------------------------------------------- */
-
-/* Requests that wait do not keep others from being answered, and freeing waits for the work. */
-Test(worker_loop, waiting_requests_do_not_block_others, .timeout = 60)
-{
-        struct wt *t = wt_open(FUNCTIONAL);
-        struct wt_client client = wt_client(t, 1, DETSHARE__CLASS__BE);
-        WT_REQUEST(sync, SYNC, sync, Sync, SYNC, .all = 1);
-        WT_REQUEST(query, QUERY, query, Query, QUERY, .stream = 0);
-        uint64_t module, spin, p, sync_id, free_id;
-        wt_answer *answer;
-
-        wt_attach(t, &client);
-        cr_assert_eq(wt_alloc(t, &client, 100, &p), 0);
-        cr_assert_eq(wt_module(t, &client, DT_PTX, &module), 0);
-        spin = wt_kernel(t, &client, module, "spins");
-        wt_push_launch(&client, 0, spin, 1, 1, NULL, 0);
-        sync_id = wt_send_call(t, &client, &sync);
-        {
-                WT_REQUEST(free_, MEM_FREE, mem_free, MemFree, MEM_FREE, .address = p);
-
-                free_id = wt_send_call(t, &client, &free_);
-        }
-        answer = wt_call(t, &client, &query);
-        cr_assert_eq(answer->reply->query->submitted, 1);
-        cr_assert_eq(answer->reply->query->done, 0);
-        wt_free(answer);
-        cr_assert_null(wt_take(t, sync_id));
-        cr_assert_null(wt_take(t, free_id));
-        /* being freed: not again, and not for new work */
-        cr_assert_eq(wt_mem_free(t, &client, p), DS_CUDA_INVALID_VALUE);
-        cr_assert_eq(wt_write(t, &client, p, "x", 1), DS_CUDA_INVALID_VALUE);
-        /* a client that goes away takes an endless kernel along; whoever waited is answered */
-        cr_assert_eq(wt_status(t, wt_send_close(t, &client)), 0);
-        cr_assert_eq(wt_status(t, sync_id), DETSHARE__STATUS__NO_SUCH);
-        cr_assert_eq(wt_status(t, free_id), DETSHARE__STATUS__NO_SUCH);
-        cr_assert_eq(worker_stats(t).memory_slabs, 0);
-        wt_client_unmap(&client);
-        wt_close(t);
-}
-
-/* Push as many launches; turns when the ring is full. */
-static void push_many(struct wt *t, struct wt_client *client, uint64_t kernel, uint64_t n)
-{
-        for (uint64_t i = 0; i < n; i++) {
-                for (int turns = 0; wt_ring_room(client) < 2; turns++) {
-                        cr_assert_lt(turns, 10000, "the ring stays full");
-                        wt_turn(t, 0);
-                }
-                wt_push_launch(client, 0, kernel, 1, 32, NULL, 0);
-        }
-}
-
-/* A declared thread that does not wait: time stands still and nothing ends, so the queue and then the ring fill up. */
-Test(worker_loop, a_queue_that_is_full_holds_the_ring, .timeout = 60)
-{
-        struct wt *t = wt_open(TIMING);
-        struct wt_client client = wt_client(t, 1, DETSHARE__CLASS__BE);
-        WT_REQUEST(join, CLOCK_JOIN, clock_join, ClockJoin, CLOCK_JOIN, .base = {0});
-        WT_REQUEST(info, MEM_INFO, mem_info, MemInfo, MEM_INFO, .base = {0});
-        uint64_t module, null;
-
-        wt_attach(t, &client);
-        cr_assert_eq(wt_module(t, &client, DT_PTX, &module), 0);
-        null = wt_kernel(t, &client, module, "null");
-        cr_assert_eq(wt_call_status(t, &client, &join), 0);
-        push_many(t, &client, null, DS_SCHED_QUEUE_MAX + 100);
-        wt_settle(t);
-        cr_assert_eq(atomic_load(&client.page->accepted), DS_SCHED_QUEUE_MAX);
-        cr_assert_eq(atomic_load(&client.page->completed), 0);
-        /* a request behind it cannot even start: its thread waits, and time may pass */
-        cr_assert_eq(wt_call_status(t, &client, &info), 0);
-        cr_assert_eq(atomic_load(&client.page->accepted), DS_SCHED_QUEUE_MAX + 100);
-        cr_assert_gt(atomic_load(&client.page->completed), 0);
-        /* a ring without room: its writer may be waiting for some without a word */
-        push_many(t, &client, null, 4 * DS_RING_SLOTS);
-        cr_assert_eq(wt_sync_all(t, &client), 0);
-        cr_assert_eq(atomic_load(&client.page->stream_done[0]), DS_SCHED_QUEUE_MAX + 100 + 4 * DS_RING_SLOTS);
-        wt_client_close(t, &client);
-        wt_close(t);
-}
-
-/* What was asked before comes before: the ring is not read past a request that has no room yet. */
-Test(worker_loop, a_stalled_request_holds_the_ring, .timeout = 60)
-{
-        struct wt *t = wt_open(TIMING);
-        struct wt_client client = wt_client(t, 1, DETSHARE__CLASS__BE);
-        WT_REQUEST(join, CLOCK_JOIN, clock_join, ClockJoin, CLOCK_JOIN, .base = {0});
-        WT_REQUEST(leave, CLOCK_LEAVE, clock_leave, ClockLeave, CLOCK_LEAVE, .base = {0});
-        uint64_t module, null, id, leave_ids[2];
-        uint32_t side;
-        wt_answer *answer;
-
-        wt_attach(t, &client);
-        cr_assert_eq(wt_module(t, &client, DT_PTX, &module), 0);
-        null = wt_kernel(t, &client, module, "null");
-        cr_assert_eq(wt_stream(t, &client, &side), 0);
-        /* three threads: two may wait for answers, and time still stands */
-        for (int i = 0; i < 3; i++)
-                cr_assert_eq(wt_call_status(t, &client, &join), 0);
-        push_many(t, &client, null, DS_SCHED_QUEUE_MAX);
-        wt_settle(t);
-        cr_assert_eq(atomic_load(&client.page->accepted), DS_SCHED_QUEUE_MAX);
-        {
-                WT_REQUEST(launch, LAUNCH, launch, Launch, LAUNCH, .kernel = null, .grid_x = 1, .grid_y = 1,
-                        .grid_z = 1, .block_x = 1, .block_y = 1, .block_z = 1);
-
-                id = wt_send_call(t, &client, &launch);
-        }
-        wt_settle(t);
-        wt_push_launch(&client, side, null, 1, 1, NULL, 0);
-        wt_settle(t);
-        cr_assert_null(wt_take(t, id));
-        cr_assert_eq(atomic_load(&client.page->accepted), DS_SCHED_QUEUE_MAX, "the ring was read past the request");
-        /* the third thread waits as well */
-        leave_ids[0] = wt_send_call(t, &client, &leave);
-        leave_ids[1] = wt_send_call(t, &client, &leave);
-        answer = wt_wait(t, id);
-        cr_assert_eq(answer->status, 0);
-        cr_assert_eq(answer->reply->submitted->seq, DS_SCHED_QUEUE_MAX + 1);
-        wt_free(answer);
-        for (int i = 0; i < 2; i++)
-                cr_assert_eq(wt_status(t, leave_ids[i]), 0);
-        cr_assert_eq(wt_sync_all(t, &client), 0);
-        cr_assert_eq(atomic_load(&client.page->stream_done[side]), 1);
-        wt_client_close(t, &client);
-        wt_close(t);
-}
-
-/* A session's operations are bounded over all its streams. */
-Test(worker_loop, a_session_holds_only_so_much, .timeout = 60)
-{
-        struct wt *t = wt_open(TIMING);
-        struct wt_client client = wt_client(t, 1, DETSHARE__CLASS__BE);
-        WT_REQUEST(join, CLOCK_JOIN, clock_join, ClockJoin, CLOCK_JOIN, .base = {0});
-        uint64_t module, null;
-        uint32_t side;
-
-        wt_attach(t, &client);
-        cr_assert_eq(wt_module(t, &client, DT_PTX, &module), 0);
-        null = wt_kernel(t, &client, module, "null");
-        for (int i = 0; i < 3; i++)
-                cr_assert_eq(wt_stream(t, &client, &side), 0);
-        cr_assert_eq(wt_call_status(t, &client, &join), 0);
-        for (uint32_t i = 0; i < DSW_SESSION_OPS_MAX + 300; i++) {
-                wt_push_launch(&client, i % (side + 1), null, 1, 1, NULL, 0);
-                if (i % 256 == 0)
-                        wt_turn(t, 0);
-        }
-        wt_settle(t);
-        cr_assert_eq(atomic_load(&client.page->accepted), DSW_SESSION_OPS_MAX);
-        cr_assert_eq(atomic_load(&client.page->completed), 0);
-        cr_assert_eq(wt_sync_all(t, &client), 0);
-        cr_assert_eq(atomic_load(&client.page->completed), DSW_SESSION_OPS_MAX + 300);
-        wt_client_close(t, &client);
-        wt_close(t);
-}
-
-Test(worker_loop, reads_and_writes_are_bounded, .timeout = 60)
-{
-        struct wt *t = wt_open(FUNCTIONAL);
-        struct wt_client client = wt_client(t, 1, DETSHARE__CLASS__BE);
-        static uint8_t data[DSW_COPY_RPC_MAX + 1], got[DSW_COPY_RPC_MAX + 1];
-        uint64_t p;
-
-        for (size_t i = 0; i < sizeof(data); i++)
-                data[i] = (uint8_t)(i * 31 + i / 256);
-        cr_assert_eq(wt_alloc(t, &client, sizeof(data), &p), 0);
-        cr_assert_eq(wt_write(t, &client, p, data, DSW_COPY_RPC_MAX + 1), DS_CUDA_INVALID_VALUE);
-        cr_assert_eq(wt_read(t, &client, got, p, DSW_COPY_RPC_MAX + 1), DS_CUDA_INVALID_VALUE);
-        /* more than the bounce buffer holds, without waiting in between */
-        for (int i = 0; i < 50; i++) {
-                WT_REQUEST(request, WRITE, write, Write, WRITE, .dst = p);
-
-                request_body.data.data = data;
-                request_body.data.len = DSW_COPY_RPC_MAX;
-                cr_assert_eq(wt_call_status(t, &client, &request), 0);
-        }
-        cr_assert_eq(wt_read(t, &client, got, p, DSW_COPY_RPC_MAX), 0);
-        cr_assert_arr_eq(got, data, DSW_COPY_RPC_MAX);
-        cr_assert_eq(wt_read(t, &client, got, p + 512, 1), 0);
-        cr_assert_eq(got[0], data[512]);
-        wt_client_close(t, &client);
-        wt_close(t);
-}
-
-Test(worker_loop, too_many_requests_are_refused, .timeout = 60)
-{
-        struct wt *t = wt_open(FUNCTIONAL);
-        struct wt_client client = wt_client(t, 1, DETSHARE__CLASS__BE);
-        WT_REQUEST(sync, SYNC, sync, Sync, SYNC, .all = 1);
-        uint64_t module, spin, ids[70];
-
-        wt_attach(t, &client);
-        cr_assert_eq(wt_module(t, &client, DT_PTX, &module), 0);
-        spin = wt_kernel(t, &client, module, "spins");
-        wt_push_launch(&client, 0, spin, 1, 1, NULL, 0);
-        for (int i = 0; i < 70; i++)
-                ids[i] = wt_send_call(t, &client, &sync);
-        for (int i = 64; i < 70; i++)
-                cr_assert_eq(wt_status(t, ids[i]), DETSHARE__STATUS__QUOTA);
-        /* a reset is a request too */
-        wt_settle(t);
-        cr_assert_eq(wt_reset(t, &client), DETSHARE__STATUS__QUOTA);
-        cr_assert_eq(wt_status(t, wt_send_close(t, &client)), 0);
-        for (int i = 0; i < 64; i++)
-                cr_assert_eq(wt_status(t, ids[i]), DETSHARE__STATUS__NO_SUCH);
-        wt_client_unmap(&client);
-        wt_close(t);
-}
-
-static uint64_t clock_now(wt_answer *answer)
-{
-        uint64_t now = answer->reply->clock->now_ns;
-
-        cr_assert_eq(answer->status, 0);
-        cr_assert_eq(answer->reply->clock->simulated, 1);
-        wt_free(answer);
-        return now;
-}
-
-static uint64_t send_sleep(struct wt *t, struct wt_client *client, uint64_t ns)
-{
-        WT_REQUEST(sleep_, SLEEP_UNTIL, sleep_until, SleepUntil, SLEEP_UNTIL, .ns = ns);
-
-        return wt_send_call(t, client, &sleep_);
-}
-
-/* Virtual time passes only when every declared thread of every session waits. */
-Test(worker_loop, the_clock_waits_for_declared_threads, .timeout = 60)
-{
-        struct wt *t = wt_open(TIMING);
-        struct wt_client one = wt_client(t, 1, DETSHARE__CLASS__LS), two = wt_client(t, 2, DETSHARE__CLASS__BE);
-        WT_REQUEST(join, CLOCK_JOIN, clock_join, ClockJoin, CLOCK_JOIN, .base = {0});
-        WT_REQUEST(leave, CLOCK_LEAVE, clock_leave, ClockLeave, CLOCK_LEAVE, .base = {0});
-        uint64_t start, a, b, a2;
-
-        wt_attach(t, &one);
-        start = clock_now(wt_call(t, &one, &join));
-        cr_assert_eq(atomic_load(&one.page->now_ns), start);
-        cr_assert_eq(clock_now(wt_call(t, &two, &join)), start);
-        a = send_sleep(t, &one, start + 5000);
-        wt_settle(t);
-        cr_assert_null(wt_take(t, a));
-        b = send_sleep(t, &two, start + 3000);
-        cr_assert_eq(clock_now(wt_wait(t, b)), start + 3000);
-        wt_settle(t);
-        /* two runs at 3000 and holds the clock */
-        cr_assert_null(wt_take(t, a));
-        b = send_sleep(t, &two, start + 9000);
-        cr_assert_eq(clock_now(wt_wait(t, a)), start + 5000);
-        cr_assert_eq(atomic_load(&one.page->now_ns), start + 5000);
-        wt_settle(t);
-        cr_assert_null(wt_take(t, b));
-        /* a second thread of one: both must wait */
-        cr_assert_eq(clock_now(wt_call(t, &one, &join)), start + 5000);
-        a = send_sleep(t, &one, start + 6000);
-        wt_settle(t);
-        cr_assert_null(wt_take(t, a));
-        a2 = send_sleep(t, &one, start + 5500);
-        cr_assert_eq(clock_now(wt_wait(t, a2)), start + 5500);
-        wt_settle(t);
-        cr_assert_null(wt_take(t, a));
-        cr_assert_eq(clock_now(wt_call(t, &one, &leave)), start + 5500);
-        cr_assert_eq(clock_now(wt_wait(t, a)), start + 6000);
-        cr_assert_eq(clock_now(wt_call(t, &one, &leave)), start + 6000);
-        cr_assert_eq(clock_now(wt_wait(t, b)), start + 9000);
-        /* one too far away is refused; one in the past is over at once */
-        cr_assert_eq(wt_status(t, send_sleep(t, &two, UINT64_MAX)), DETSHARE__STATUS__BAD_PARAMETER);
-        cr_assert_eq(clock_now(wt_wait(t, send_sleep(t, &two, 0))), start + 9000);
-        wt_client_close(t, &one);
-        wt_client_close(t, &two);
-        wt_close(t);
-}
-
-/* A declared thread that says nothing for 5 s loses its hold, when somebody wants the clock; not before. */
-Test(worker_loop, a_silent_holder_is_dropped, .timeout = 60)
-{
-        struct wt *t = wt_open(TIMING);
-        struct wt_client one = wt_client(t, 1, DETSHARE__CLASS__LS), two = wt_client(t, 2, DETSHARE__CLASS__BE);
-        WT_REQUEST(join, CLOCK_JOIN, clock_join, ClockJoin, CLOCK_JOIN, .base = {0});
-        uint64_t start, b;
-
-        start = clock_now(wt_call(t, &one, &join));
-        b = send_sleep(t, &two, start + 1000);
-        wt_settle(t);
-        cr_assert_null(wt_take(t, b));
-        wt_wall += 4 * DS_NS_PER_S;
-        wt_settle(t);
-        cr_assert_null(wt_take(t, b));
-        wt_wall += 2 * DS_NS_PER_S;
-        cr_assert_eq(clock_now(wt_wait(t, b)), start + 1000);
-        wt_client_close(t, &one);
-        wt_client_close(t, &two);
-        wt_close(t);
-}
-
-Test(worker_loop, events_have_times, .timeout = 60)
-{
-        struct wt *t = wt_open(TIMING);
-        struct wt_client client = wt_client(t, 1, DETSHARE__CLASS__BE);
-        uint64_t module, null, start, end, seq;
-        wt_answer *answer;
-
-        wt_attach(t, &client);
-        cr_assert_eq(wt_module(t, &client, DT_PTX, &module), 0);
-        null = wt_kernel(t, &client, module, "null");
-        start = new_event(t, &client);
-        end = new_event(t, &client);
-        {
-                WT_REQUEST(
-                        elapsed, EVENT_ELAPSED, event_elapsed, EventElapsed, EVENT_ELAPSED, .start = start, .end = end);
-                WT_REQUEST(destroy, EVENT_DESTROY, event_destroy, EventDestroy, EVENT_DESTROY, .event = end);
-
-                cr_assert_eq(wt_call_status(t, &client, &elapsed), DS_CUDA_NOT_READY);
-                wt_push_event(&client, 0, start);
-                for (int i = 0; i < 10; i++)
-                        wt_push_launch(&client, 0, null, 132, 128, NULL, 0);
-                wt_push_event(&client, 0, end);
-                cr_assert_eq(wt_sync(t, &client, 0, 12), 0);
-                answer = wt_call(t, &client, &elapsed);
-                cr_assert_eq(answer->status, 0);
-                cr_assert_gt(answer->reply->event_elapsed->ns, 1000);
-                cr_assert_lt(answer->reply->event_elapsed->ns, 1000000);
-                wt_free(answer);
-                cr_assert_eq(wt_call_status(t, &client, &destroy), 0);
-                cr_assert_eq(wt_call_status(t, &client, &destroy), DS_CUDA_INVALID_HANDLE);
-                cr_assert_eq(wt_call_status(t, &client, &elapsed), DS_CUDA_INVALID_HANDLE);
-        }
-        /* recorded again, and not ended yet: its old time is gone */
-        {
-                WT_REQUEST(join, CLOCK_JOIN, clock_join, ClockJoin, CLOCK_JOIN, .base = {0});
-                WT_REQUEST(elapsed, EVENT_ELAPSED, event_elapsed, EventElapsed, EVENT_ELAPSED, .start = start,
-                        .end = start);
-                WT_REQUEST(leave, CLOCK_LEAVE, clock_leave, ClockLeave, CLOCK_LEAVE, .base = {0});
-
-                cr_assert_eq(wt_call_status(t, &client, &elapsed), 0);
-                cr_assert_eq(wt_call_status(t, &client, &join), 0);
-                /* the first record ends at once, for nothing is before it; the second has a kernel before it */
-                wt_push_event(&client, 0, start);
-                wt_push_launch(&client, 0, null, 1, 1, NULL, 0);
-                wt_push_event(&client, 0, start);
-                wt_settle(t);
-                cr_assert_eq(atomic_load(&client.page->stream_done[0]), 13);
-                cr_assert_eq(wt_call_status(t, &client, &elapsed), DS_CUDA_NOT_READY);
-                cr_assert_eq(wt_call_status(t, &client, &leave), 0);
-                cr_assert_eq(wt_sync(t, &client, 0, 15), 0);
-                cr_assert_eq(wt_call_status(t, &client, &elapsed), 0);
-        }
-        /* over the socket */
-        {
-                WT_REQUEST(record, EVENT_RECORD, event_record, EventRecord, EVENT_RECORD, .event = start);
-
-                answer = wt_call(t, &client, &record);
-                seq = answer->reply->submitted->seq;
-                cr_assert_eq(seq, 16);
-                wt_free(answer);
-                record_body.event = end;
-                cr_assert_eq(wt_call_status(t, &client, &record), DS_CUDA_INVALID_HANDLE);
-        }
         wt_client_close(t, &client);
         wt_close(t);
 }

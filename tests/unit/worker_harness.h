@@ -601,3 +601,34 @@ ds_unused static void wt_push_wait(struct wt_client *client, uint32_t stream, ui
 
         wt_push(client, &record, sizeof(record));
 }
+
+/* Devices: where results are looked at, and where only the flow matters. */
+#define FUNCTIONAL "sim:h200"
+#define TIMING "sim:h200+timing"
+
+static inline Detshare__Internal__WorkerStatsReply wt_worker_stats(struct wt *t)
+{
+        Detshare__Internal__WorkerStats ask = DETSHARE__INTERNAL__WORKER_STATS__INIT;
+        wt_message message = DETSHARE__INTERNAL__TO_WORKER__INIT;
+        Detshare__Internal__WorkerStatsReply stats;
+        wt_answer *answer;
+
+        message.body_case = DETSHARE__INTERNAL__TO_WORKER__BODY_STATS;
+        message.stats = &ask;
+        answer = wt_wait(t, wt_send(t, &message, NULL, 0));
+        cr_assert_eq(answer->body_case, DETSHARE__INTERNAL__FROM_WORKER__BODY_STATS);
+        stats = *answer->stats;
+        stats.policy = NULL;
+        wt_free(answer);
+        return stats;
+}
+
+static inline uint64_t wt_new_event(struct wt *t, struct wt_client *client)
+{
+        WT_REQUEST(request, EVENT_CREATE, event_create, EventCreate, EVENT_CREATE, .base = {0});
+        wt_answer *answer = wt_call(t, client, &request);
+        uint64_t event = answer->status ? 0 : answer->reply->event_create->event;
+
+        wt_free(answer);
+        return event;
+}

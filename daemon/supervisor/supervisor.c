@@ -249,6 +249,17 @@ int ds_supervisor_run(struct ds_supervisor *supervisor)
 
 /* --- stopping ----------------------------------------------------------------------------------------------------- */
 
+/* A second SIGTERM must not kill us on the last steps, with an exit status that says so. */
+static void block_signals(void)
+{
+        sigset_t set;
+
+        sigemptyset(&set);
+        sigaddset(&set, SIGTERM);
+        sigaddset(&set, SIGINT);
+        pthread_sigmask(SIG_BLOCK, &set, NULL);
+}
+
 static void close_signal(uv_signal_t *signal)
 {
         if (signal->loop && !uv_is_closing((uv_handle_t *)signal))
@@ -270,6 +281,7 @@ void ds_supervisor_check_stop(struct ds_supervisor *supervisor)
                 return;
         ds_deadline_disarm(&supervisor->deadlines, &supervisor->stop_deadline);
         ds_deadlines_deinit(&supervisor->deadlines);
+        block_signals();
         close_signal(&supervisor->sigterm);
         close_signal(&supervisor->sigint);
 }

@@ -258,6 +258,9 @@ static int handle_message(ds_worker_link *link, const Detshare__Internal__FromWo
                 taken = apply_ledger(link, message->ledger, call, fds, n_fds);
         if (taken < 0)
                 return ds_error_trace(taken);
+        if (message->body_case == DETSHARE__INTERNAL__FROM_WORKER__BODY_REPLY &&
+                message->reply->fds != n_fds - (size_t)taken)
+                return ds_error_origin(-EPROTO);
         if (!call) /* cancelled, or only the ledger */
                 return 0;
         ds_worker_cancel(link, call);

@@ -44,6 +44,23 @@ static int decode_functions(ds_interp *interp, struct ds_ptx_diags *diags)
         return r < 0 ? r : unsupported ? DS_INTERP_E_UNSUPPORTED : 0;
 }
 
+/* .alias a, b: calls of a are calls of b. Chains of aliases are not followed: PTX has none. */
+static void find_aliases(ds_interp *interp)
+{
+        const struct ds_ptx_module *m = interp->module;
+
+        for (uint32_t i = 0; i < m->n_directives; i++) {
+                const struct ds_ptx_directive *d = &m->directives[i];
+
+                if (d->kind != DS_PTX_DIRECTIVE_ALIAS)
+                        continue;
+                for (uint32_t k = 0; k < m->n_functions; k++) {
+                        if (!m->functions[k]->has_body && strcmp(m->functions[k]->name, d->alias->name) == 0)
+                                interp->funcs[k].alias = &interp->funcs[d->aliasee->definition->index];
+                }
+        }
+}
+
 static int build(ds_interp *interp, struct ds_ptx_diags *diags)
 {
         const struct ds_ptx_module *m = interp->module;
@@ -55,6 +72,7 @@ static int build(ds_interp *interp, struct ds_ptx_diags *diags)
         interp->funcs = ds_arena_alloc(interp->arena, (size_t)m->n_functions + 1, sizeof(*interp->funcs));
         if (!interp->funcs)
                 return ds_error_origin(-ENOMEM);
+        find_aliases(interp);
         r = ds_ix_layout_module(interp, diags);
         if (!r)
                 r = layout_functions(interp, diags);

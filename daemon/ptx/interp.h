@@ -12,7 +12,10 @@
  * the module's globals; shared and local accesses against their sizes. A kernel can therefore not touch
  * anything but its session's memory: a bad access ends the block with a fault that names the address and the PTX line.
  *
- * Not here: timing, scheduling of blocks, several blocks at once (clusters), textures.
+ * One interpreter may run blocks on several threads at once, each with its own ds_interp_block. Results are a GPU's to
+ * the bit, except that .approx functions have other last bits (within PTX's error) and clocks count instructions.
+ *
+ * Not here: timing, scheduling of blocks, several blocks at once (clusters), textures, matrix instructions, printf.
  */
 #pragma once
 
@@ -59,16 +62,17 @@ struct ds_interp_launch {
         size_t params_size;
         const struct ds_interp_range *ranges;
         size_t n_ranges;
-        uint64_t max_instructions;     /* warp instructions per block; 0 = 2^40 */
-        const _Atomic uint32_t *abort; /* NULL or polled at every backward branch and barrier */
+        uint64_t max_instructions; /* warp instructions per block; 0 = 2^40 */
+        const _Atomic uint32_t
+                *abort; /* NULL, or looked at whenever a warp waits and at least every 16,384 instructions */
         /*
          * NULL, or told now and then, at least each time that the abort flag is about to be looked at after as many
          * instructions as a time slice has: warp instructions of the block so far. Never more than the result says.
          */
         void (*progress)(void *user, uint64_t instructions);
         void *progress_user;
-        uint64_t clock_ns;             /* what %globaltimer reads at block start */
-        uint32_t sm_id, n_sms;         /* %smid, %nsmid */
+        uint64_t clock_ns;     /* what %globaltimer reads at block start */
+        uint32_t sm_id, n_sms; /* %smid, %nsmid */
 };
 
 /* What a block did. Warp-level counts: one instruction executed by a warp counts once. */

@@ -151,6 +151,7 @@ struct ds_ix_func {
         ds_ix_func **callees;
         uint32_t n_callees, callees_capacity;
         uint32_t registers; /* 32-bit registers live at once */
+        ds_ix_func *alias;  /* the function that this name stands for, NULL: itself */
         uint8_t indirect;   /* makes indirect calls */
         uint8_t address_taken;
         uint8_t visit;
@@ -375,6 +376,14 @@ const ds_ix_op *ds_ix_assert(ds_ix_warp *w, const ds_ix_op *op); /* ext: the cal
 const ds_ix_op *ds_ix_fence(ds_ix_warp *w, const ds_ix_op *op);
 const ds_ix_op *ds_ix_nanosleep(ds_ix_warp *w, const ds_ix_op *op);
 const ds_ix_op *ds_ix_symbol_address(ds_ix_warp *w, const ds_ix_op *op); /* f, imm, n: bytes of the register */
+
+/* The function behind a name: its definition, or what it is an alias of. Its ops are NULL when nobody defines it. */
+static inline ds_ix_func *ds_ix_behind(const ds_interp *interp, const struct ds_ptx_function *function)
+{
+        ds_ix_func *f = &interp->funcs[function->definition ? function->definition->index : function->index];
+
+        return f->alias ? f->alias : f;
+}
 
 const ds_ix_op *ds_ix_guarded(ds_ix_warp *w, const ds_ix_op *op);
 const ds_ix_op *ds_ix_counted(ds_ix_warp *w, const ds_ix_op *op);

@@ -351,8 +351,9 @@ int ds_ix_source(ds_ix_decoder *d, const struct ds_ptx_instr *in, const struct d
         case DS_PTX_OPERAND_FUNCTION:
                 if (bytes != 8)
                         return ds_ix_refuse(d, in, "a function's address has 64 bits");
-                d->interp->funcs[o->function->definition->index].address_taken = 1;
-                *ret_slot = ds_ix_constant_slot(d, DS_IX_CODE_BASE + UINT64_C(16) * o->function->definition->index, 8);
+                ds_ix_behind(d->interp, o->function)->address_taken = 1;
+                *ret_slot = ds_ix_constant_slot(
+                        d, DS_IX_CODE_BASE + UINT64_C(16) * ds_ix_behind(d->interp, o->function)->ir->index, 8);
                 break;
         default:
                 return ds_ix_refuse(d, in, "an operand of this kind is not supported here");

@@ -45,9 +45,9 @@ static int decode_brx(ds_ix_decoder *d, const struct ds_ptx_instr *in)
 
 /* --- calls --- */
 /* Size of formal k: of the function called, or of the prototype of an indirect call */
-static uint64_t formal_size(const struct ds_ptx_call *call, uint32_t k, int ret)
+static uint64_t formal_size(const ds_ix_decoder *d, const struct ds_ptx_call *call, uint32_t k, int ret)
 {
-        const struct ds_ptx_function *f = call->function ? call->function->definition : NULL;
+        const struct ds_ptx_function *f = call->function ? ds_ix_behind(d->interp, call->function)->ir : NULL;
         const struct ds_ptx_prototype *p = call->prototype;
         struct ds_ptx_var *const *vars = f ? (ret ? f->rets : f->params) : p ? (ret ? p->rets : p->params) : NULL;
         uint32_t n = f ? (ret ? f->n_rets : f->n_params) : p ? (ret ? p->n_rets : p->n_params) : 0;
@@ -81,7 +81,7 @@ static int decode_argument(ds_ix_decoder *d, const struct ds_ptx_instr *in, cons
 static int decode_arguments(
         ds_ix_decoder *d, const struct ds_ptx_instr *in, const struct ds_ptx_call *from, ds_ix_call *call)
 {
-        const struct ds_ptx_function *f = from->function ? from->function->definition : NULL;
+        const struct ds_ptx_function *f = from->function ? ds_ix_behind(d->interp, from->function)->ir : NULL;
 
         if (f && (f->n_params != from->n_args || f->n_rets != from->n_rets))
                 return ds_ix_refuse(d, in, "%s takes %u arguments", f->name, f->n_params);
@@ -94,11 +94,11 @@ static int decode_arguments(
                 return 0;
         }
         for (uint32_t k = 0; k < from->n_args; k++) {
-                if (!decode_argument(d, in, &from->args[k], formal_size(from, k, 0), 0, &call->args[k]))
+                if (!decode_argument(d, in, &from->args[k], formal_size(d, from, k, 0), 0, &call->args[k]))
                         return 0;
         }
         for (uint32_t k = 0; k < from->n_rets; k++) {
-                if (!decode_argument(d, in, &from->rets[k], formal_size(from, k, 1), 1, &call->rets[k]))
+                if (!decode_argument(d, in, &from->rets[k], formal_size(d, from, k, 1), 1, &call->rets[k]))
                         return 0;
         }
         return 1;
@@ -129,7 +129,7 @@ static int decode_call(ds_ix_decoder *d, const struct ds_ptx_instr *in)
 {
         const struct ds_ptx_call *from = in->operands[0].call;
         ds_ix_call *call = ds_arena_alloc(d->interp->arena, 1, sizeof(*call));
-        const struct ds_ptx_function *f = from->function ? from->function->definition : NULL;
+        const struct ds_ptx_function *f = from->function ? ds_ix_behind(d->interp, from->function)->ir : NULL;
         ds_ix_op op = ds_ix_blank(in);
         uint32_t skip;
 

@@ -171,7 +171,7 @@ DS_IX_INLINE float ds_ix_ftz(float x)
  */
 DS_IX_INLINE int ds_ix_tiny(double exact)
 {
-        return exact < 0x1p-126 && exact > -0x1p-126;
+        return __builtin_fabs(exact) < 0x1p-126;
 }
 
 #define DS_IX_NAN32 0x7fffffffu

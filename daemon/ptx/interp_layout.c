@@ -83,28 +83,24 @@ static int place_var(ds_interp *interp, struct ds_ptx_diags *diags, const struct
         }
 }
 
-/* A declaration takes the address of the definition of the same name. */
+/* A declaration takes the address of the definition. */
 static int resolve_externs(ds_interp *interp, struct ds_ptx_diags *diags)
 {
         const struct ds_ptx_module *m = interp->module;
-        uint32_t n_externs = 0;
+        int r = 0;
 
         for (uint32_t i = 0; i < m->n_vars; i++) {
                 const struct ds_ptx_var *var = m->vars[i];
-                uint32_t k = 0;
 
                 if (var->linkage != DS_PTX_LINKAGE_EXTERN ||
                         (var->space != DS_PTX_IN_GLOBAL && var->space != DS_PTX_IN_CONST))
                         continue;
-                while (k < m->n_vars &&
-                        (m->vars[k]->linkage == DS_PTX_LINKAGE_EXTERN || m->vars[k]->space != var->space ||
-                                strcmp(m->vars[k]->name, var->name) != 0))
-                        k++;
-                if (k == m->n_vars || ++n_externs > 256)
-                        return refuse(interp, diags, var->line, "variable is declared but not defined", var->name);
-                interp->var_value[i] = interp->var_value[k];
+                if (var->definition && var->definition != var)
+                        interp->var_value[i] = interp->var_value[var->definition->index];
+                else
+                        r = refuse(interp, diags, var->line, "variable is declared but not defined", var->name);
         }
-        return 0;
+        return r;
 }
 
 int ds_ix_layout_module(ds_interp *interp, struct ds_ptx_diags *diags)
@@ -316,8 +312,8 @@ static uint64_t address_of(ds_interp *interp, const struct ds_ptx_reloc *reloc)
         uint64_t value = 0;
 
         if (reloc->function) {
-                interp->funcs[reloc->function->definition->index].address_taken = 1;
-                return DS_IX_CODE_BASE + UINT64_C(16) * reloc->function->definition->index;
+                ds_ix_behind(interp, reloc->function)->address_taken = 1;
+                return DS_IX_CODE_BASE + UINT64_C(16) * ds_ix_behind(interp, reloc->function)->ir->index;
         }
         if (!var || !value_of(interp, var->function, var, &value))
                 return 0;

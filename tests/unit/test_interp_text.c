@@ -2,6 +2,8 @@
 /*
  * The interpreter on PTX written by hand: what a compiler rarely or never emits, and what a hostile client would
  */
+#include <pthread.h>
+
 #include "tests/support/interp_harness.h"
 #include "util/alloc.h"
 #include "util/macro.h"
@@ -414,15 +416,14 @@ Test(interp_text, costs)
 {
         struct rig r;
         uint32_t *out;
-        struct ds_interp_result f =
-                launch_text(&r,
-                        KERNEL(".shared .b32 s[64];\n.reg .b32 %v, %a;\n.reg .b64 %x;\n.reg .f32 %f;\nld.global.u32 "
-                               "%v, [%o];\n"                                               /* 4 sectors */
-                               "mad.wide.u32 %x, %i, 32, %out;\nld.global.u32 %v, [%x];\n" /* 32 sectors */
-                               "ld.global.u32 %v, [%out];\n"                               /* 1 */
-                               "mov.u32 %a, s;\nst.shared.u32 [%a], %v;\ncvt.rn.f32.u32 %f, %v;\nex2.approx.f32 %f, "
-                               "%f;\nbar.sync 0;"),
-                        64, &out);
+        struct ds_interp_result f = launch_text(&r,
+                KERNEL(".shared .b32 s[64];\n.reg .b32 %v, %a;\n.reg .b64 %x;\n.reg .f32 %f;\nld.global.u32 "
+                       "%v, [%o];\n"                                               /* 4 sectors */
+                       "mad.wide.u32 %x, %i, 32, %out;\nld.global.u32 %v, [%x];\n" /* 32 sectors */
+                       "ld.global.u32 %v, [%out];\n"                               /* 1 */
+                       "mov.u32 %a, s;\nst.shared.u32 [%a], %v;\ncvt.rn.f32.u32 %f, %v;\nex2.approx.f32 %f, "
+                       "%f;\nbar.sync 0;"),
+                64, &out);
 
         GOOD(f);
         cr_assert(f.cost.memory_instructions == 6 && f.cost.sectors == 2 * (4 + 32 + 1), "%llu %llu",
@@ -496,6 +497,73 @@ Test(interp_text, calls_through_pointers)
         faults(INDIRECT("mov.u64 %t, g;\n"), 1, DS_INTERP_FAULT_ILLEGAL); /* other parameters */
         faults(INDIRECT("mov.u64 %t, -1;\n"), 1, DS_INTERP_FAULT_ILLEGAL);
         faults(INDIRECT("mov.u64 %t, f;\nadd.u64 %t, %t, 0x100000;\n"), 1, DS_INTERP_FAULT_ILLEGAL);
+}
+
+Test(interp_text, names_that_stand_for_others)
+{
+        struct rig r;
+        uint32_t *out;
+
+        GOOD(launch_text(&r,
+                HEAD
+                ".extern .global .b32 value;\n.visible .func (.param .b32 r) real()\n{\nst.param.b32 [r], "
+                "55;\nret;\n}\n"
+                ".visible .func (.param .b32 r) other();\n.alias other, real;\n.visible .global .b32 value = 66;\n"
+                ".visible .entry k(.param .u64 out)\n{\n.reg .b64 %o;\n.reg .b32 %v, %w;\nld.param.u64 %o, [out];\n"
+                "{\n.param .b32 y;\ncall (y), other, ();\nld.param.b32 %v, [y];\n}\nld.global.u32 %w, [value];\n"
+                "st.global.v2.u32 [%o], {%v, %w};\nret;\n}\n",
+                1, &out));
+        cr_assert(out[0] == 55 && out[1] == 66, "%u %u", out[0], out[1]);
+        rig_close(&r);
+}
+
+/* --- two launches at once --- */
+static void *count_up(void *p)
+{
+        struct rig *r = p;
+        ds_interp_block *work = ds_interp_block_new();
+        uint64_t out = r->range[0].va;
+        struct ds_interp_launch l = {.kernel = ds_interp_find_kernel(r->interp, "k"),
+                .grid = {64, 1, 1},
+                .block = {128, 1, 1},
+                .params = &out,
+                .params_size = 8,
+                .ranges = r->range,
+                .n_ranges = r->n_ranges};
+        struct ds_interp_result result;
+        long bad = 0;
+
+        for (uint32_t b = 0; b < 64; b++)
+                bad |= ds_interp_run_block(work, &l, b, 0, 0, &result) || result.fault;
+        ds_interp_block_free(work);
+        return (void *)bad;
+}
+
+/* Atomics of two blocks on two threads over the same memory and the same module variable lose nothing. */
+Test(interp_text, two_threads)
+{
+        struct rig r;
+        pthread_t thread;
+        void *bad;
+        uint32_t *out;
+
+        rig_text(&r, HEAD
+                ".global .b32 shared_count;\n.visible .entry k(.param .u64 out)\n{\n.reg .b64 %o;\n.reg .b32 %v;\n.reg "
+                ".f32 %f;\n"
+                "ld.param.u64 %o, [out];\natom.global.add.u32 %v, [shared_count], 1;\nred.global.add.u32 [%o], 3;\n"
+                "atom.global.inc.u32 %v, [%o+4], 0xffffffff;\nred.global.add.f32 [%o+8], 0f3F800000;\n"
+                "atom.global.max.u32 %v, [%o+12], %v;\nret;\n}\n");
+        out = rig_alloc(&r, 4096);
+        cr_assert(pthread_create(&thread, NULL, count_up, &r) == 0);
+        cr_assert(count_up(&r) == NULL);
+        cr_assert(pthread_join(thread, &bad) == 0 && !bad);
+        uint64_t va, size;
+        cr_assert(ds_interp_find_global(r.interp, "shared_count", &va, &size) == 0 &&
+                  *(uint32_t *)(uintptr_t)va == 2 * 64 * 128);
+        cr_assert(out[0] == 3 * 2 * 64 * 128 && out[1] == 2 * 64 * 128 && out[3] == out[1] - 1, "%u %u %u", out[0],
+                out[1], out[3]);
+        cr_assert(*(float *)(out + 2) == 2 * 64 * 128);
+        rig_close(&r);
 }
 
 /* --- what is said about kernels --- */

@@ -113,7 +113,7 @@ $(BUILD)/demo/%: $(BUILD)/obj/tests/demo/%.o | $(LIBRARIES)
 	@mkdir -p $(@D)
 	$(CC) $(LDFLAGS) -o $@ $^ -L$(BUILD)/cuda -lcuda -L$(BUILD) -ldetshare-client -Wl,-rpath-link,$(BUILD)
 
-.PHONY: demo demo-build test test-build check
+.PHONY: demo demo-build test test-build test-gpu
 demo-build: all $(DEMO_BIN) $(BUILD)/demo/kernels.ptx
 demo: deps
 	@$(MAKE) --no-print-directory -s -j2 demo-build
@@ -135,3 +135,8 @@ $(BUILD)/bench/bench: $(BUILD)/obj/tests/bench/bench.o $(BUILD)/obj/tests/e2e/ha
 bench: deps
 	@$(MAKE) --no-print-directory -s -j2 all $(BUILD)/bench/bench $(BUILD)/e2e/death.ptx
 	@$(BUILD)/bench/bench $(BUILD)
+
+# --- on a GPU -------------------------------------------------------------------------------------------------------------
+test-gpu: deps
+	@$(MAKE) --no-print-directory -s -j2 all kernels programs interp-gpu
+	@tests/gpu/run.sh $(BUILD)

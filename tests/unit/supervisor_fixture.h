@@ -434,10 +434,16 @@ static inline void fx_read_log(const struct fixture *f, char *buffer, size_t siz
 
 /* --- clients ------------------------------------------------------------------------------------------------------ */
 
+static inline int fx_ended(const struct fixture *f)
+{
+        siginfo_t dead = {0};
+
+        return waitid(P_PID, (id_t)f->pid, &dead, WEXITED | WNOHANG | WNOWAIT) == 0 && dead.si_pid;
+}
+
 static inline int fx_connect(const struct fixture *f)
 {
         struct sockaddr_un address = {.sun_family = AF_UNIX};
-        siginfo_t dead = {0};
 
         snprintf(address.sun_path, sizeof(address.sun_path), "%s", f->socket);
         for (uint64_t end = fx_now_ms() + FX_WAIT_MS; fx_now_ms() < end; usleep(2000)) {
@@ -446,8 +452,7 @@ static inline int fx_connect(const struct fixture *f)
                 if (connect(fd, (struct sockaddr *)&address, sizeof(address)) == 0)
                         return fd;
                 close(fd);
-                if (kill(f->pid, 0) < 0 || waitid(P_PID, (id_t)f->pid, &dead, WEXITED | WNOHANG | WNOWAIT) < 0 ||
-                        dead.si_pid)
+                if (fx_ended(f))
                         return -1;
         }
         return -1;

@@ -705,7 +705,7 @@ Test(life, memory_runs_out_at_any_point, .timeout = 120)
                 fx_init(&f);
                 f.fail_after = n;
                 fx_start(&f);
-                for (int i = 0; i < 400 && access(f.socket, F_OK) && kill(f.pid, 0) == 0; i++)
+                for (int i = 0; i < FX_WAIT_MS && access(f.socket, F_OK) && !fx_ended(&f); i++)
                         usleep(1000);
                 if (access(f.socket, F_OK) == 0)
                         everything(&f);

@@ -22,7 +22,8 @@ static int figures(const struct dsc_status *s, struct libscols_table *table)
         snprintf(value, sizeof(value), "%s of %s, %s in slabs%s", ctl_bytes(s->memory_used, a),
                 ctl_bytes(s->memory_total, b), ctl_bytes(s->memory_slabs, c), mark);
         r = row(table, "memory", value);
-        snprintf(value, sizeof(value), "%" PRIu64 " launches, %" PRIu64 " completed, %" PRIu64 " errors%s", s->launches,
+        snprintf(value, sizeof(value),
+                "%" PRIu64 " kernels launched, %" PRIu64 " operations completed, %" PRIu64 " errors%s", s->launches,
                 s->completed, s->errors, mark);
         r = r ? r : row(table, "work", value);
         snprintf(value, sizeof(value), "%" PRIu32 " in flight, %" PRIu32 " queued%s", s->in_flight, s->queued, mark);

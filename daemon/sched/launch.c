@@ -191,7 +191,7 @@ static void launch_done(ds_coroutine *coroutine, struct ds_op *op, struct ds_slo
         op->launched_ns = sched->now_ns;
         coroutine->rung = slot->rung;
         coroutine->stream = slot->stream;
-        coroutine->session->launches++;
+        coroutine->session->launches += op->kind == DS_OP_LAUNCH;
         sched->stats.launches++;
         launch_count(coroutine, slot);
         ds_coroutine_pop(coroutine);

@@ -119,7 +119,8 @@ struct ds_sched_stats {
 };
 
 struct ds_sched_session_stats {
-        uint64_t launches, completed, errors, requests;
+        uint64_t launches;                    /* kernels given to the device */
+        uint64_t completed, errors, requests; /* errors: of the completed kernels, copies and memsets */
         uint64_t device_ns; /* sum of operations' device time */
         uint64_t wait_ns;   /* sum over operations of submit to start */
         uint32_t queued, in_flight, coroutines;

@@ -151,9 +151,10 @@ void dsw_op_done(
         DL_DELETE(session->live, op);
         session->n_live--;
         worker->live_ops--;
-        worker->totals.completed++;
+        /* counted as the scheduler counts a session's: kernels, copies, memsets */
+        worker->totals.completed += scheduled->kind != DS_OP_MARK && scheduled->kind != DS_OP_WAIT;
         if (status) {
-                worker->totals.errors++;
+                worker->totals.errors += session->state == DSW_SESSION_OPEN;
                 dsw_session_fail(session, status, message);
         } else {
                 op_end_event(op, end_ns);

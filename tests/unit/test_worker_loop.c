@@ -32,6 +32,22 @@ Test(worker_loop, says_ready_first, .timeout = 60)
         wt_close(t);
 }
 
+/* One kernel, two writes and a read, in the session's figures and in the worker's. */
+static void check_figures(struct wt *t, struct wt_client *client)
+{
+        WT_REQUEST(get, GET_STATS, get_stats, GetStats, GET_STATS, .base = {0});
+        wt_answer *answer = wt_call(t, client, &get);
+
+        cr_assert_eq(answer->status, 0);
+        cr_assert_eq(answer->reply->get_stats->launches, 1);
+        cr_assert_eq(answer->reply->get_stats->completed, 4);
+        cr_assert_eq(answer->reply->get_stats->errors, 0);
+        wt_free(answer);
+        cr_assert_eq(wt_worker_stats(t).launches, 1);
+        cr_assert_eq(wt_worker_stats(t).completed, 4);
+        cr_assert_eq(wt_worker_stats(t).errors, 0);
+}
+
 /* The same program over the socket and over the ring. */
 static void run_saxpy(int ring)
 {
@@ -79,6 +95,7 @@ static void run_saxpy(int ring)
         cr_assert_eq(wt_read(t, &client, y, params.y, sizeof(y)), 0);
         for (int i = 0; i < 1000; i++)
                 cr_assert_float_eq(y[i], 2.0f * (float)i + 1.0f, 0.0, "at %d", i);
+        check_figures(t, &client);
         wt_client_close(t, &client);
         cr_assert_eq(wt_worker_stats(t).memory_slabs, 0);
         cr_assert_eq(wt_worker_stats(t).sessions, 0);

@@ -2,8 +2,8 @@
 /*
  * libdetshare-client: what a program may tell DetShare and ask of it
  *
- * A program needs none of this to run under DetShare: put the drop-in libcuda.so.1 first in LD_LIBRARY_PATH. Programs that
- * know about DetShare use it to say what they are (class, SLO, name), to read the device's clock, and to see what
+ * A program needs none of this to run under DetShare: put the drop-in libcuda.so.1 first in LD_LIBRARY_PATH. Programs
+ * that know about DetShare use it to say what they are (class, SLO, name), to read the device's clock, and to see what
  * they used. Calls act on the process's one session, the same that the drop-in libcuda uses; the first call connects.
  *
  * Functions return 0 or a negative DETSHARE_E_ code; they never exit, never print except for one line when there is no
@@ -23,16 +23,16 @@ extern "C" {
 #define DETSHARE_API_VERSION 1
 
 /* name, value, text */
-#define DETSHARE_ERROR_MAP(X)                                            \
-        X(UNREACHABLE, 1, "the DetShare daemon cannot be reached")       \
-        X(DENIED, 2, "permission denied by the DetShare daemon")         \
-        X(INVALID, 3, "invalid argument")                                \
-        X(NO_SUCH, 4, "no such object")                                  \
-        X(QUOTA, 5, "a limit of the session or user is reached")         \
-        X(VERSION, 6, "client library and daemon do not fit")            \
-        X(NO_MEMORY, 7, "out of memory")                                 \
-        X(LOST, 8, "the connection to the daemon was lost")              \
-        X(INTERNAL, 9, "internal error of the daemon")                   \
+#define DETSHARE_ERROR_MAP(X)                                      \
+        X(UNREACHABLE, 1, "the DetShare daemon cannot be reached") \
+        X(DENIED, 2, "permission denied by the DetShare daemon")   \
+        X(INVALID, 3, "invalid argument")                          \
+        X(NO_SUCH, 4, "no such object")                            \
+        X(QUOTA, 5, "a limit of the session or user is reached")   \
+        X(VERSION, 6, "client library and daemon do not fit")      \
+        X(NO_MEMORY, 7, "out of memory")                           \
+        X(LOST, 8, "the connection to the daemon was lost")        \
+        X(INTERNAL, 9, "internal error of the daemon")             \
         X(UNSUPPORTED, 10, "not supported by the daemon")
 
 enum detshare_error {
@@ -48,13 +48,16 @@ enum detshare_client_class {
 };
 
 struct detshare_stats {
-        uint32_t size;          /* in: sizeof(struct detshare_stats) */
-        uint32_t class_;        /* enum detshare_client_class */
+        uint32_t size;   /* in: sizeof(struct detshare_stats) */
+        uint32_t class_; /* enum detshare_client_class */
         uint64_t session;
         uint64_t slo_ns;
-        uint64_t launches, completed, errors, requests;
-        uint64_t device_ns;     /* device time of the session's operations, summed */
-        uint64_t wait_ns;       /* time its operations waited in the daemon before they started, summed */
+        uint64_t launches;  /* kernels that the device was given */
+        uint64_t completed; /* kernels, copies and memsets that ended */
+        uint64_t errors;    /* of these, with an error */
+        uint64_t requests;  /* runs of work from idle to idle; counted for class ls */
+        uint64_t device_ns; /* device time of the session's operations, summed */
+        uint64_t wait_ns;   /* time its operations waited in the daemon before they started, summed */
         uint64_t memory_used, memory_limit, memory_peak; /* bytes; limit 0 = the user's */
         uint32_t queued, in_flight;
 };
@@ -77,10 +80,10 @@ int detshare_set_memory_limit(uint64_t bytes);
 int detshare_get_stats(struct detshare_stats *stats);
 
 /*
- * The device clock, nanoseconds: real time (CLOCK_MONOTONIC) on a GPU, virtual time on a simulated device. The first call
- * of a thread declares it: from then on the virtual clock stands still while the thread runs, and moves while it waits
- * in a CUDA or DetShare call, so that what a program measures is the device's latency and not the simulator's.
- * A declared thread that neither waits in DetShare nor leaves for 5 s of real time is taken to have left.
+ * The device clock, nanoseconds: real time (CLOCK_MONOTONIC) on a GPU, virtual time on a simulated device. The first
+ * call of a thread declares it: from then on the virtual clock stands still while the thread runs, and moves while it
+ * waits in a CUDA or DetShare call, so that what a program measures is the device's latency and not the simulator's. A
+ * declared thread that neither waits in DetShare nor leaves for 5 s of real time is taken to have left.
  */
 int detshare_now(uint64_t *ret_ns);
 int detshare_sleep_until(uint64_t ns);

@@ -134,7 +134,7 @@ install: all
 	install -m 644 $(BUILD)/cuda/libcuda.so.1 $(DESTDIR)$(LIBDIR)/detshare/
 	ln -sf libcuda.so.1 $(DESTDIR)$(LIBDIR)/detshare/libcuda.so
 	install -m 644 $(POLICIES) $(DESTDIR)$(LIBDIR)/detshare/policies/
-	install -m 644 client-lib/include/detshare/detshare.h $(DESTDIR)$(PREFIX)/include/detshare/
+	install -m 644 client-lib/include/detshare/detshare.h policies/detshare_policy.h $(DESTDIR)$(PREFIX)/include/detshare/
 
 clean:
 	rm -rf $(BUILD)

@@ -347,7 +347,10 @@ int dsc__connect(const struct dsc__options *options, dsc_session **ret)
                         r = ask_device(s);
         }
         if (r && s->lost) {
-                dsc__message("cannot reach the daemon at %s: it closed the connection or did not answer", s->path);
+                dsc__message(
+                        "cannot reach the daemon at %s: it closed the connection (has this user too many?) or did not "
+                        "answer",
+                        s->path);
                 r = DSC__NO_DEVICE;
         }
         dsc__pending(NULL);

@@ -439,7 +439,7 @@ int ds_client_may_ls(const struct ds_client *client)
 {
         const struct ds_class_rights *ls = &client->supervisor->ls;
 
-        if (ls->everybody)
+        if (ls->everybody || ds_client_is_admin(client))
                 return 1;
         for (size_t i = 0; i < ls->n_uids; i++)
                 if (ls->uids[i] == client->creds.uid)

@@ -139,7 +139,6 @@ static int set_ids(struct reading *r, const char *key, const char *value, size_t
 
         assert(strlen(value) < sizeof(copy)); /* shorter than a line */
         snprintf(copy, sizeof(copy), "%s", value);
-        r->config->ls_given = 1;
         for (char *item = strtok_r(copy, ", \t", &state); item; item = strtok_r(NULL, ", \t", &state))
                 if (add_id(r, key, item, (int)group) < 0)
                         return -1;

@@ -8,7 +8,7 @@
  *
  *   [daemon]  policy=NAME  device=SPEC  socket=PATH
  *   [limits]  connections=N  connections_per_uid=N  memory_per_uid=MIB  pinned_per_uid=MIB
- *   [class]   ls_uids=0,1000  ls_groups=audio,wheel   (`*`: everybody)
+ *   [class]   ls_uids=alice,1000  ls_groups=audio,wheel   (`*`: everybody)
  */
 #pragma once
 
@@ -21,7 +21,7 @@
 
 #define DS_CONFIG_IDS_MAX 64 /* of one list */
 
-/* Who may be latency sensitive. */
+/* Who may be latency sensitive, beside those who may do everything: root, the daemon's own user, detshare-admin. */
 struct ds_class_rights {
         int everybody;
         size_t n_uids, n_gids;
@@ -35,7 +35,6 @@ struct ds_config {
         uint64_t connections, connections_per_uid;
         uint64_t memory_per_uid, pinned_per_uid; /* bytes */
         struct ds_class_rights ls;
-        int ls_given;
 };
 
 /* Reads into *config, which must be initialised (zeroed or read before). name is for messages. 0, INVALID or -ENOMEM.

@@ -154,8 +154,7 @@ static int check_set(struct ds_client *client, uint64_t id, const Detshare__SetS
                 return -1;
         if (set->set_sm_percent && check_percent(client, id, set->sm_percent))
                 return -1;
-        if (set->set_class && set->class_ == DETSHARE__CLASS__LS && !ds_client_may_ls(client) &&
-                !ds_client_is_admin(client)) {
+        if (set->set_class && set->class_ == DETSHARE__CLASS__LS && !ds_client_may_ls(client)) {
                 ds_client_answer(client, id, DETSHARE__STATUS__DENIED, "the user may not be latency sensitive");
                 return -1;
         }

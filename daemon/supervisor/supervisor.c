@@ -99,10 +99,6 @@ static void set_rights(struct ds_supervisor *supervisor, const struct ds_config 
                 supervisor->have_admin_gid = 1;
         }
         supervisor->ls = config->ls;
-        if (config->ls_given)
-                return;
-        supervisor->ls.uids[supervisor->ls.n_uids++] = 0;
-        supervisor->ls.uids[supervisor->ls.n_uids++] = geteuid();
 }
 
 /* --- building ----------------------------------------------------------------------------------------------------- */

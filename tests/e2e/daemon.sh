@@ -108,6 +108,29 @@ if [ -e "$socket" ]; then bad "SIGTERM left the socket"; else ok; fi
 serve --foreground --device sim:a2000 --policy static && ends INT 0 "SIGINT"
 if grep -q '^detshared: serving .*sim:a2000 at .* (policy static)$' "$dir/out"; then ok; else bad "$(cat "$dir/out")"; fi
 
+# --- who may be latency sensitive -------------------------------------------------------------------------------------------
+
+# class_of [PREFIX...]: what `run --class ls` gives
+class_of() {
+        "$@" "$dir/detsharectl" --socket "$socket" run --class ls -- "$dir/hello" 2>/dev/null | sed -n 's/.*class \(..\),.*/\1/p'
+}
+if [ "$(id -u)" = 0 ]; then
+        chmod 755 "$dir"
+        cp -r "$build/detsharectl" "$build/cuda" "$build/tests/examples/hello" "$build/libdetshare-client.so" "$dir"
+        export LD_LIBRARY_PATH=$dir
+        nobody="setpriv --reuid=65534 --regid=65534 --clear-groups"
+        for list in "" "ls_uids=65534" "ls_groups=1,65534" "ls_uids=*" "ls_uids=1"; do
+                printf '[class]\n%s\n' "$list" >"$dir/config"
+                case $list in *65534 | *'*') want=ls ;; *) want=be ;; esac
+                serve --config "$dir/config" || continue
+                # shellcheck disable=SC2086
+                got=$(class_of)$(class_of $nobody)
+                if [ "$got" = "ls$want" ]; then ok; else bad "[class] $list: root and nobody get $got, not ls$want"; fi
+                ends TERM 0 "SIGTERM"
+        done
+        unset LD_LIBRARY_PATH
+fi
+
 # --- policies that others may write are not loaded, and a build does not make such ------------------------------------------------
 
 cp -r "$build/detshared" "$build/libexec" "$build/policies" "$dir"

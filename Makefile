@@ -78,7 +78,7 @@ $(cudaface_gen) &: client-lib/cuda/gen/generate.py $(CUDA_INC)
 	python3 client-lib/cuda/gen/generate.py "$(CC)" $(CUDA_ROOT)/include $(BUILD)/gen/cuda
 $(cudaface_obj): CPPFLAGS += -I$(CUDA_ROOT)/include
 # the interpreter's lane loops are what the simulated GPU spends its time in
-$(BUILD)/obj/daemon/ptx/interp%.o: CFLAGS += -O3 -fno-math-errno -ffp-contract=off
+$(BUILD)/obj/daemon/ptx/interp%.o: CFLAGS += $(if $(SAN),,-O3) -fno-math-errno -ffp-contract=off
 
 $(DAEMON_A): $(daemon_obj) $(proto_obj)
 	@rm -f $@

@@ -28,7 +28,7 @@ DS_IX_INLINE float shape(float f, const ds_ix_op *op)
 /* f is exact or odd in its last bit: with .ftz what is below the normal numbers before rounding is zero */
 DS_IX_INLINE uint16_t leave_f16(float f, const ds_ix_op *op)
 {
-        float g = op->flags & DS_IX_FTZ && f < 0x1p-14f && f > -0x1p-14f ? f * 0.0f : f;
+        float g = op->flags & DS_IX_FTZ && __builtin_fabsf(f) < 0x1p-14f ? f * 0.0f : f;
 
         return ds_ix_to_half(shape(g, op));
 }
@@ -169,9 +169,9 @@ static const ds_ix_op *approximate(ds_ix_warp *w, const ds_ix_op *op)
 
         w->mask = DS_IX_FULL;
         for (int k = 0; k < (packed ? 2 : 1); k++) {
-                widen((float *)w->scratch, ds_ix_lanes(w, op->a), !!packed, k, !!bf16, ftz);
+                widen((float *)(void *)w->scratch, ds_ix_lanes(w, op->a), !!packed, k, !!bf16, ftz);
                 (void)impl->fn[DS_IX_ISA_BASE](w, &inner);
-                narrow(half[k], (const float *)w->scratch, !!bf16, ftz);
+                narrow(half[k], (const float *)(void *)w->scratch, !!bf16, ftz);
         }
         w->mask = mask;
         if (packed) {

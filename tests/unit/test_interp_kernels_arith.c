@@ -622,7 +622,8 @@ static void halves_body(struct rig *r)
                 cr_assert(o[1] == half_nearest(x - y, 0, e) && o[2] == half_nearest(x * y, 0, e) && p[2] == o[2]);
                 cr_assert(o[3] == half_nearest(x * y + z, 0, e), "fma %g %g %g: %x %x", x, y, z, o[3],
                         half_nearest(x * y + z, 0, e));
-                cr_assert(o[4] == (x != x ? 0x7fff : a[i] ^ 0x8000) && o[5] == (y != y ? 0x7fff : b[i] & 0x7fff), "%x", o[4]);
+                cr_assert(o[4] == (x != x ? 0x7fff : a[i] ^ 0x8000) && o[5] == (y != y ? 0x7fff : b[i] & 0x7fff), "%x",
+                        o[4]);
                 cr_assert(o[6] == (x < y ? a[i] : c[i]));
                 cr_assert(o[7] == half_nearest((float)x * 3.0f, 0, e));
                 cr_assert(o[8] == half_nearest(sum > 0 ? fmin(sum, 1) : 0, 0, e), "sat %g: %x", sum, o[8]);
@@ -661,7 +662,8 @@ static void bf16_body(struct rig *r)
                 fused &= o[2] == half_nearest(sum, rest, e) ||
                          o[2] == half_nearest(fmaf((float)x, (float)y, (float)z), 0, e);
                 cr_assert(fused, "fma %a %a %a: %x", x, y, z, o[2]);
-                cr_assert(o[3] == half_nearest((float)x * 3.0f, 0, e) && o[4] == (b[i] ^ 0x8000), "%g: %x %x", x, o[3], o[4]);
+                cr_assert(o[3] == half_nearest((float)x * 3.0f, 0, e) && o[4] == (b[i] ^ 0x8000), "%g: %x %x", x, o[3],
+                        o[4]);
         }
 }
 
@@ -683,8 +685,8 @@ static void half_convert_body(struct rig *r)
                 uint16_t *o = out + i * 6, h = half_nearest(in[i], 0, 5);
                 double v = half_value(h, 5);
 
-                cr_assert(o[0] == h && o[3] == half_nearest(in[i], 0, 8) && (o[4] == h || v != v), "%a: %x %x %x", in[i], o[0],
-                        o[3], o[4]);
+                cr_assert(o[0] == h && o[3] == half_nearest(in[i], 0, 8) && (o[4] == h || v != v), "%a: %x %x %x",
+                        in[i], o[0], o[3], o[4]);
                 cr_assert(o[1] == half_nearest(ints[i], 0, 5), "%d: %x", ints[i], o[1]);
                 cr_assert(o[2] == (uint16_t)to_int(trunc(v), 32, 1, 0), "%g: %x", v, o[2]);
                 cr_assert(o[5] == (uint16_t)to_int(rint(v), 16, 1, 0), "%g: %x", v, o[5]);

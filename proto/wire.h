@@ -3,8 +3,8 @@
  * Shared-memory layout between a client and the worker
  *
  * Two memory files per attachment, created and sealed by the daemon, and one eventfd:
- *  - the submission ring: the client writes, the worker reads. The worker believes nothing in it: it copies each record once and
- *    checks the copy.
+ *  - the submission ring: the client writes, the worker reads. The worker believes nothing in it: it copies each record
+ * once and checks the copy.
  *  - the completion page: the worker (and, when the worker died, the supervisor) writes; the client can only read
  *    (F_SEAL_FUTURE_WRITE), so nothing a client does can forge progress.
  *  - the eventfd: the client writes to it after producing when the page says that the worker is asleep.
@@ -15,8 +15,8 @@
  * cross the end of the array is preceded by a PAD record up to the end. `tail` (client) and `head` (worker) count slots
  * and only grow; slot = count & (slots - 1).
  *
- * Every stream operation, by ring or by RPC, gets the next sequence number of its stream, counted alike on both sides from
- * 1; stream_done[slot] in the completion page is the last one that ended (all before it ended too).
+ * Every stream operation, by ring or by RPC, gets the next sequence number of its stream, counted alike on both sides
+ * from 1; stream_done[slot] in the completion page is the last one that ended (all before it ended too).
  */
 #ifndef DETSHARE_WIRE_H
 #define DETSHARE_WIRE_H
@@ -26,18 +26,18 @@
 
 #define DS_WIRE_VERSION 1u
 
-#define DS_FRAME_MAX (64u * 1024)   /* control frame payload, bytes; see proto/detshare.proto */
-#define DS_FRAME_FDS_MAX 4u         /* file descriptors beside one frame */
+#define DS_FRAME_MAX (64u * 1024) /* control frame payload, bytes; see proto/detshare.proto */
+#define DS_FRAME_FDS_MAX 4u       /* file descriptors beside one frame */
 
 #define DS_RING_SLOT 64u
-#define DS_RING_SLOTS 4096u          /* power of two */
-#define DS_RING_HEADER 4096u         /* bytes before the first slot */
+#define DS_RING_SLOTS 4096u  /* power of two */
+#define DS_RING_HEADER 4096u /* bytes before the first slot */
 #define DS_RING_BYTES (DS_RING_HEADER + DS_RING_SLOT * DS_RING_SLOTS)
-#define DS_RECORD_PARAMS_MAX 32764u  /* CUDA's limit on kernel parameters */
-#define DS_STREAMS_MAX 512u          /* stream slots per session; slot 0 is the legacy default stream */
-#define DS_EVENTS_MAX 8192u          /* timed events per session */
+#define DS_RECORD_PARAMS_MAX 32764u /* CUDA's limit on kernel parameters */
+#define DS_STREAMS_MAX 512u         /* stream slots per session; slot 0 is the legacy default stream */
+#define DS_EVENTS_MAX 8192u         /* timed events per session */
 #define DS_PAGE_BYTES 8192u
-#define DS_ARENA_BYTES (16u << 20)   /* staging arena of a session (pinned memory, from PinnedAlloc) */
+#define DS_ARENA_BYTES (16u << 20) /* staging arena of a session (pinned memory, from PinnedAlloc) */
 
 /* First page of the ring file; the client writes, except nothing. */
 struct ds_ring_header {
@@ -52,17 +52,18 @@ struct ds_ring_header {
 struct ds_completion_page {
         uint32_t version;
         uint32_t bytes;
-        uint32_t streams;              /* DS_STREAMS_MAX */
-        uint32_t simulated;            /* now_ns is virtual */
+        uint32_t streams;                   /* DS_STREAMS_MAX */
+        uint32_t simulated;                 /* now_ns is virtual */
         _Alignas(64) _Atomic uint64_t head; /* slots consumed */
-        _Atomic uint32_t asleep;       /* 1: write the eventfd after advancing tail */
-        _Alignas(64) _Atomic uint32_t wake; /* futex; grows whenever something below changed and a waiter was announced */
-        _Atomic uint32_t dead;         /* 1: this attachment will make no more progress */
-        _Atomic int32_t error;         /* sticky CUDA error of the session, 0 = none */
+        _Atomic uint32_t asleep;            /* 1: write the eventfd after advancing tail */
+        _Alignas(64) _Atomic uint32_t
+                wake;          /* futex; grows whenever something below changed and a waiter was announced */
+        _Atomic uint32_t dead; /* 1: this attachment will make no more progress */
+        _Atomic int32_t error; /* sticky CUDA error of the session, 0 = none */
         _Atomic uint32_t error_count;
-        _Atomic uint64_t now_ns;       /* device clock at the last change; exact while a declared client runs (sim) */
-        _Atomic uint64_t accepted;     /* stream operations taken over by the worker, ring and RPC */
-        _Atomic uint64_t completed;    /* of those, ended */
+        _Atomic uint64_t now_ns;    /* device clock at the last change; exact while a declared client runs (sim) */
+        _Atomic uint64_t accepted;  /* stream operations taken over by the worker, ring and RPC */
+        _Atomic uint64_t completed; /* of those, ended */
         _Alignas(64) _Atomic uint64_t stream_done[DS_STREAMS_MAX];
 };
 
@@ -96,7 +97,8 @@ struct ds_record_launch {
         uint64_t reserved;
 };
 
-/* width x height bytes; kind as enum ds_copy_kind of the daemon: 0 HtoD, 1 DtoH, 2 DtoD, 3 HtoH. Host sides are pinned. */
+/* width x height bytes; kind as enum ds_copy_kind of the daemon: 0 HtoD, 1 DtoH, 2 DtoD, 3 HtoH. Host sides are pinned.
+ */
 struct ds_record_copy {
         struct ds_record head;
         uint32_t kind;
@@ -111,7 +113,8 @@ struct ds_record_memset {
         uint64_t dst, width, height, pitch;
 };
 
-/* The event's time becomes the time at which everything before it in the stream ended. event: id from EventCreate, 0 = untimed. */
+/* The event's time becomes the time at which everything before it in the stream ended. event: id from EventCreate, 0 =
+ * untimed. */
 struct ds_record_event {
         struct ds_record head;
         uint64_t event;

@@ -72,7 +72,8 @@ struct dsc_memset {
 /*
  * The process's session, connecting on first use (environment: DETSHARE_SOCKET, DETSHARE_CLASS, DETSHARE_SLO_MS,
  * DETSHARE_MEM_LIMIT, DETSHARE_SM_PERCENT, DETSHARE_NAME). NULL and *ret_error when that fails, with one line on
- * stderr the first time; it is tried again by the next call. DETSHARE_TRANSPORT=rpc makes a session that uses the socket only (no ring, no shared arena).
+ * stderr the first time; it is tried again by the next call. DETSHARE_TRANSPORT=rpc makes a session that uses the
+ * socket only (no ring, no shared arena).
  */
 dsc_session *dsc_get(int *ret_error);
 int dsc_cuda(int error);       /* any return value as a CUDA error number */

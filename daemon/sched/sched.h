@@ -92,6 +92,7 @@ struct ds_sched_config {
         const struct ds_device_ops *ops;
         ds_device *device;      /* outlives the scheduler; rungs are created by ds_sched_new */
         const char *policy_dir; /* "" = only built-in policies */
+        int policy_dir_fd;      /* of it, stays the caller's and open; 0 = it is opened by name */
         const char *policy;     /* name at start */
         ds_op_done_fn done;
         void *user;
@@ -121,8 +122,8 @@ struct ds_sched_stats {
 struct ds_sched_session_stats {
         uint64_t launches;                    /* kernels given to the device */
         uint64_t completed, errors, requests; /* errors: of the completed kernels, copies and memsets */
-        uint64_t device_ns; /* sum of operations' device time */
-        uint64_t wait_ns;   /* sum over operations of submit to start */
+        uint64_t device_ns;                   /* sum of operations' device time */
+        uint64_t wait_ns;                     /* sum over operations of submit to start */
         uint32_t queued, in_flight, coroutines;
         uint32_t request_active;
 };

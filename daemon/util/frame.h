@@ -2,10 +2,10 @@
 /*
  * Framed, non-blocking Unix stream connections with file descriptors beside the frames
  *
- * A frame is a little-endian uint32 with the payload's length and the payload. Used for clients, worker and helper alike; the
- * peer is taken to be hostile: the length is checked before anything is stored, input buffers are bounded by the frame
- * limit, output by a limit of its own (a peer that does not read is dropped, it does not make us hold memory), and fds that
- * nobody asked for are bounded and closed.
+ * A frame is a little-endian uint32 with the payload's length and the payload. Used for clients, worker and helper
+ * alike; the peer is taken to be hostile: the length is checked before anything is stored, input buffers are bounded by
+ * the frame limit, output by a limit of its own (a peer that does not read is dropped, it does not make us hold
+ * memory), and fds that nobody asked for are bounded and closed.
  *
  * File descriptors are kept in arrival order and taken by the frame's reader, who knows from the payload how many
  * belong to it.
@@ -32,7 +32,8 @@ int ds_conn_fd(const ds_conn *conn);
 
 /* Read what is there, at most a few frames' worth. 0 (also when nothing was there), CLOSED, PROTOCOL or -errno. */
 int ds_conn_read(ds_conn *conn);
-/* The next whole frame: 1 and its payload, valid until the next call on conn; 0 if there is none; PROTOCOL as -EPROTO. */
+/* The next whole frame: 1 and its payload, valid until the next call on conn; 0 if there is none; PROTOCOL as -EPROTO.
+ */
 int ds_conn_next(ds_conn *conn, const uint8_t **ret_payload, size_t *ret_size);
 /* True while part of a frame is here and the rest is not. */
 int ds_conn_partial(const ds_conn *conn);
@@ -40,7 +41,8 @@ int ds_conn_partial(const ds_conn *conn);
 int ds_conn_take_fds(ds_conn *conn, int *fds, size_t n);
 size_t ds_conn_n_fds(const ds_conn *conn);
 
-/* Queue a frame and send what can be sent. fds are duplicated when they cannot be sent at once. 0, CLOSED, FULL, -errno. */
+/* Queue a frame and send what can be sent. fds are duplicated when they cannot be sent at once. 0, CLOSED, FULL,
+ * -errno. */
 int ds_conn_send(ds_conn *conn, const void *payload, size_t size, const int *fds, size_t n_fds);
 /* Send more of what is queued. 0, CLOSED or -errno. */
 int ds_conn_flush(ds_conn *conn);

@@ -29,6 +29,7 @@ struct ds_worker_config {
         const char *device;        /* "sim:h200" */
         const char *policy;        /* at start */
         const char *policy_dir;    /* "" = only built-in policies */
+        int policy_dir_fd;         /* of it, stays the caller's and open; 0 = it is opened by name */
         uint64_t (*wall_ns)(void); /* real time; NULL = CLOCK_MONOTONIC */
         /*
          * Grows from one worker process to the next (sixteenths of a second since 1970 do), below 2^36. Ids that this
@@ -38,7 +39,8 @@ struct ds_worker_config {
         int trust_any_owner; /* tests: policies need not be root's */
 };
 
-/* Opens the device, builds the scheduler and says Ready. Copies what it needs from config. 0, DS_WORKER_E_REFUSED, errno. */
+/* Opens the device, builds the scheduler and says Ready. Copies what it needs from config. 0, DS_WORKER_E_REFUSED,
+ * errno. */
 int ds_worker_new(const struct ds_worker_config *config, ds_worker **ret);
 /* Ends everything; NULL is fine; returns NULL. */
 ds_worker *ds_worker_free(ds_worker *worker);

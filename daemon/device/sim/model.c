@@ -9,8 +9,8 @@
  * The h200 row's properties and timing were read and measured on one H200 (132 SMs, driver 580, CUDA 13.0): null kernel
  * launch and synchronisation 7.4 us, a chain of null kernels 2.7 us each, 3.43 us each when every kernel waits for an
  * event of another stream, 1,064,000 launches per second over eight streams, host to device 55 GB/s from pinned memory,
- * kernels streaming at 3,500 GB/s. Estimated and not measured: how long a warp waits for memory (memory_stall: 600 ns of
- * latency shared by four requests in flight). The other rows take their properties from the vendor's tables; their
+ * kernels streaming at 3,500 GB/s. Estimated and not measured: how long a warp waits for memory (memory_stall: 600 ns
+ * of latency shared by four requests in flight). The other rows take their properties from the vendor's tables; their
  * timing is scaled from the h200 row by clock, bandwidth and bus and has not been measured. Every figure that comes
  * out is a simulator's.
  */

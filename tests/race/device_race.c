@@ -3,8 +3,8 @@
  * The simulated device's owner against its execution threads, under ThreadSanitizer
  *
  * The owner submits kernels and copies to many streams, fences them, aborts one space again and again while the other's
- * results must stay exact, unmaps memory under work, and closes with work running. TSan reports what it sees by exiting
- * with an error; the results are checked here.
+ * results must stay exact, unmaps memory under work, lets time pass beside kernels that do not end, and closes with
+ * work running. TSan reports what it sees by exiting with an error; the results are checked here.
  */
 #include <errno.h>
 #include <poll.h>
@@ -131,6 +131,20 @@ static void round_of_work(ds_device *device, const struct space *good, const str
         CHECK(!ops->mem_map(device, bad->id, bad->fd, bad->va, SLAB));
 }
 
+/* The owner asks how far they are while the threads say so. */
+static void beside_endless_kernels(ds_device *device, const struct space *good, const struct space *bad, uint32_t *want)
+{
+        for (uint32_t i = 0; i < 3; i++)
+                launch(device, bad, "spins", 10 + i, 0, 0);
+        for (uint32_t i = 0; i < 40; i++) {
+                launch(device, good, "step", i % 8, good->va + i % 8 * 4, i);
+                want[i % 8] = want[i % 8] * 3 + i;
+                drain(device, 1);
+        }
+        ops->abort(device, bad->id);
+        drain(device, 3);
+}
+
 int main(void)
 {
         struct ds_tpc_mask mask = {.word = {3}};
@@ -144,6 +158,7 @@ int main(void)
         space_open(device, &bad, 2, OTHER);
         for (int i = 0; i < ROUNDS; i++)
                 round_of_work(device, &good, &bad, want);
+        beside_endless_kernels(device, &good, &bad, want);
         for (uint32_t i = 0; i < 8; i++)
                 CHECK(((const uint32_t *)VA)[i] == want[i]);
         launch(device, &bad, "spins", 0, 0, 0);

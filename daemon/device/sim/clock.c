@@ -5,7 +5,8 @@
  * A heap of events ordered by time and, within one instant, by the order in which they were made, so that the same
  * submissions give the same completions. Events live inside what they are about and leave the heap when that goes away:
  * there are no stale ones. advance() moves from instant to instant until something is visible to the caller; it stops
- * where a kernel begins whose cost is not known yet, and never sleeps.
+ * where a kernel begins whose cost is not known yet, and never sleeps. When that takes too long for others, the job's
+ * begin is put off (see internal.h): the clock then goes on, no further than the job has come in its execution.
  *
  * An end becomes visible notify_ns after it happened on the device; ends of work that was given up at once, since the
  * clock may not move for whoever waits for them.
@@ -126,6 +127,12 @@ static void job_run(ds_device *device, struct sim_job *job)
         uint64_t duration;
 
         job->state = SIM_JOB_RUNNING;
+        /* given up: it has held up the others long enough */
+        if (job->status == DS_CUDA_LAUNCH_TIMEOUT && atomic_load(&job->abort) == SIM_ABORT_TOO_LONG) {
+                job->start_ns = device->now;
+                sim_event_push(device, &job->event, SIM_EVENT_END, device->now);
+                return;
+        }
         if (job->kind == SIM_JOB_KERNEL) {
                 sim_blocks_ready(device, job);
                 return;
@@ -133,7 +140,7 @@ static void job_run(ds_device *device, struct sim_job *job)
         duration = transfer_ns(device, job, &engine);
         job->start_ns = DS_MAX(device->now, device->engine_ns[engine]);
         device->engine_ns[engine] = job->start_ns + duration;
-        sim_event_push(device, &job->event, SIM_EVENT_COPY_END, job->start_ns + duration);
+        sim_event_push(device, &job->event, SIM_EVENT_END, job->start_ns + duration);
 }
 
 void sim_job_block(ds_device *device, struct sim_job *job)
@@ -181,17 +188,97 @@ static void waiting_run(ds_device *device)
         }
 }
 
-void sim_waiting_remove(ds_device *device, struct sim_job *job)
+static void line_remove(struct sim_fifo *line, struct sim_job *job)
 {
-        struct sim_job **at = &device->waiting.head, *before = NULL;
+        struct sim_job **at = &line->head, *before = NULL;
 
         for (; *at != job; at = &(*at)->ready_next)
                 before = *at;
         *at = job->ready_next;
-        if (device->waiting.tail == job)
-                device->waiting.tail = before;
+        if (line->tail == job)
+                line->tail = before;
         job->ready_next = NULL;
+}
+
+void sim_waiting_remove(ds_device *device, struct sim_job *job)
+{
+        line_remove(&device->waiting, job);
         sim_job_unblock(device, job);
+}
+
+/* --- jobs that take long to execute --- */
+
+bool sim_others_wait(const ds_device *device, const struct sim_job *job, uint64_t limit_ns)
+{
+        for (size_t i = 0; i < device->n_spaces; i++)
+                if (device->spaces[i] != job->space && device->spaces[i]->in_flight)
+                        return true;
+        return limit_ns != UINT64_MAX;
+}
+
+/* The latest begin of a job that is put off, were what it has executed so far all. */
+static uint64_t put_off_until(const struct sim_job *job)
+{
+        uint64_t executed = atomic_load(&job->executed);
+
+        return job->put_off_ns + (executed - DS_MIN(executed, SIM_PATIENCE)) * SIM_PUT_OFF_NS;
+}
+
+void sim_put_off_done(ds_device *device, struct sim_job *job)
+{
+        line_remove(&device->put_off, job);
+        sim_event_push(device, &job->event, SIM_EVENT_START, put_off_until(job));
+}
+
+void sim_put_off_remove(ds_device *device, struct sim_job *job)
+{
+        /* the others wait for their time only */
+        if (job->effect == SIM_EFFECT_SUBMITTED)
+                line_remove(&device->put_off, job);
+}
+
+static void put_off(ds_device *device, struct sim_job *job)
+{
+        sim_waiting_remove(device, job);
+        job->state = SIM_JOB_PUT_OFF;
+        job->was_put_off = true;
+        job->put_off_ns = device->now;
+        sim_line_push(&device->put_off, job);
+        if (job->effect == SIM_EFFECT_DONE)
+                sim_put_off_done(device, job);
+        else
+                atomic_store(&job->limit, SIM_BUDGET_SHARED);
+}
+
+/* Before the clock stands for them, or they go on: who would be too long is put off, once. */
+static void waiting_put_off(ds_device *device, uint64_t limit_ns)
+{
+        struct sim_job *job, *next;
+
+        for (job = device->waiting.head; job; job = next) {
+                next = job->ready_next;
+                if (!job->was_put_off && atomic_load(&job->executed) > SIM_PATIENCE &&
+                        sim_others_wait(device, job, limit_ns))
+                        put_off(device, job);
+        }
+}
+
+/* Whether time may pass up to here; else somebody will wake us when it may. */
+static bool put_off_allow(ds_device *device, uint64_t time)
+{
+        struct sim_job *job;
+        bool allowed = true;
+
+        for (job = device->put_off.head; job; job = job->ready_next) {
+                if (put_off_until(job) >= time)
+                        continue;
+                /* said first, so that either it is seen there or what it waits for is seen here */
+                atomic_store(&job->wake, time - job->put_off_ns < UINT64_MAX / 2
+                                                 ? SIM_PATIENCE + (time - job->put_off_ns) / SIM_PUT_OFF_NS
+                                                 : UINT64_MAX);
+                allowed = allowed && put_off_until(job) >= time;
+        }
+        return allowed;
 }
 
 static void event_fire(ds_device *device, struct sim_event *event)
@@ -205,7 +292,7 @@ static void event_fire(ds_device *device, struct sim_event *event)
         case SIM_EVENT_START:
                 job_start(device, job);
                 break;
-        case SIM_EVENT_COPY_END:
+        case SIM_EVENT_END:
                 sim_job_end(device, job, false);
                 break;
         case SIM_EVENT_DEADLINE:
@@ -257,11 +344,16 @@ int sim_advance(ds_device *device, uint64_t limit_ns)
         for (uint32_t step = 0; step < SIM_ADVANCE_STEPS; step++) {
                 if (visible(device))
                         return 0;
-                if (device->n_blockers)
+                waiting_put_off(device, limit_ns);
+                if (device->n_blockers) {
+                        sim_pool_relieve(device, limit_ns);
                         return -EAGAIN;
+                }
                 waiting_run(device);
                 sim_blocks_round(device);
                 time = next_time(device);
+                if (!put_off_allow(device, DS_MIN(time, limit_ns)))
+                        return -EAGAIN;
                 if (time == UINT64_MAX || time > limit_ns) {
                         if (limit_ns != UINT64_MAX)
                                 device->now = DS_MAX(device->now, limit_ns);

@@ -2,13 +2,15 @@
 /*
  * Effects: the threads that execute kernels and copies
  *
- * Two threads (one on a machine with one CPU) take jobs from a queue. A kernel's blocks are run by one thread in
+ * Two at a time (one on a machine with one CPU) are taken from a queue. A kernel's blocks are run by one thread in
  * increasing order, so that a launch gives the same bits wherever it runs. What a thread may touch is the job, the
  * snapshot of the memory it was given, and its module's variables; results go back through a list under the pool's
  * lock, and an eventfd tells the owner.
  *
  * A client's kernel can fault, loop for ever or be given up: the interpreter checks every access, every launch has an
- * instruction budget, and the abort flag is seen at every backward branch, so that stopping the pool is quick.
+ * instruction budget, and the abort flag is seen at every backward branch, so that stopping the pool is quick. A thread
+ * says how far its job is. Jobs that take long do not count as one of the two: spare threads let others be executed
+ * beside them, and when these are used up as well, the longest job goes (see internal.h).
  */
 #include <inttypes.h>
 #include <signal.h>
@@ -19,6 +21,91 @@
 #include "device/sim/internal.h"
 #include "util/alloc.h"
 #include "util/error.h"
+
+/* One job under execution. */
+struct exec {
+        ds_device *device;
+        struct sim_job *job;
+        uint64_t executed; /* units of what is complete: whole blocks, whole rows */
+        uint64_t told;
+        uint64_t budget;
+};
+
+/* --- how far a job is --- */
+
+/* With the lock held. */
+static void pool_news(ds_device *device)
+{
+        uint64_t one = 1;
+
+        /* non-blocking; a full counter is readable already */
+        if (!atomic_fetch_add(&device->pool.n_news, 1) && write(device->event_fd, &one, sizeof(one)) < 0)
+                return;
+}
+
+void sim_pool_wake(ds_device *device)
+{
+        pthread_mutex_lock(&device->pool.lock);
+        pool_news(device);
+        pthread_mutex_unlock(&device->pool.lock);
+}
+
+/* The job is one that takes long: another may be executed in its place. */
+static void exec_is_long(struct exec *x)
+{
+        struct sim_pool *pool = &x->device->pool;
+
+        pthread_mutex_lock(&pool->lock);
+        atomic_fetch_add(&pool->n_long, 1);
+        pthread_cond_signal(&pool->work);
+        pthread_mutex_unlock(&pool->lock);
+}
+
+static bool passed(uint64_t before, uint64_t now, uint64_t mark)
+{
+        return before <= mark && now > mark;
+}
+
+/* n units are executed. The owner writes `wake` and then reads `executed`; here it is the other way round. */
+static void exec_tell(struct exec *x, uint64_t n)
+{
+        struct sim_job *job = x->job;
+        uint32_t none = SIM_ABORT_NONE;
+        bool wake = passed(x->told, n, SIM_PATIENCE) || passed(x->told, n, SIM_CROWD);
+
+        atomic_store(&job->executed, n);
+        if (passed(x->told, n, SIM_PATIENCE))
+                exec_is_long(x);
+        x->told = n;
+        if (n > atomic_load(&job->limit))
+                atomic_compare_exchange_strong(&job->abort, &none, SIM_ABORT_TOO_LONG);
+        if (n >= atomic_load(&job->wake)) {
+                atomic_store(&job->wake, UINT64_MAX);
+                wake = true;
+        }
+        if (wake)
+                sim_pool_wake(x->device);
+}
+
+static void exec_progress(void *user, uint64_t instructions)
+{
+        struct exec *x = user;
+
+        exec_tell(x, x->executed + instructions);
+}
+
+/* More units are complete. */
+static void exec_count(struct exec *x, uint64_t units)
+{
+        x->executed += units;
+        if (x->executed - x->told >= SIM_TELL)
+                exec_tell(x, x->executed);
+}
+
+static bool exec_aborted(const struct sim_job *job)
+{
+        return atomic_load_explicit(&job->abort, memory_order_relaxed) != SIM_ABORT_NONE;
+}
 
 /* --- what a fault means to CUDA --- */
 
@@ -73,39 +160,40 @@ static uint64_t kernel_budget(const struct sim_model *model, const struct sim_jo
 }
 
 /* Runs one block; false when the launch is over with it. */
-static bool kernel_block(ds_device *device, struct sim_job *job, ds_interp_block *work, struct ds_interp_launch *launch,
-        const uint32_t *block, uint64_t *budget)
+static bool kernel_block(struct exec *x, ds_interp_block *work, struct ds_interp_launch *launch, const uint32_t *block)
 {
+        struct sim_job *job = x->job;
         struct ds_interp_result result;
         struct sim_run run;
-        uint64_t used;
         int r;
 
-        launch->max_instructions = *budget;
+        launch->max_instructions = x->budget - x->executed;
         r = ds_interp_run_block(work, launch, block[0], block[1], block[2], &result);
         if (r < 0) {
                 sim_job_fail(job, DS_CUDA_OUT_OF_MEMORY, "kernel %.60s: no host memory to execute a block in",
                         job->kernel->info.name);
                 return false;
         }
-        sim_cost_run(device->model, &result.cost, &run);
+        exec_count(x, SIM_BUDGET_BLOCK + result.cost.instructions);
+        sim_cost_run(x->device->model, &result.cost, &run);
         sim_costs_add(&job->costs, &run);
         if (result.fault) {
-                fault_report(job, &result, block);
+                if (result.fault != DS_INTERP_FAULT_ABORTED)
+                        fault_report(job, &result, block);
                 return false;
         }
-        used = SIM_BUDGET_BLOCK + result.cost.instructions;
-        if (used >= *budget) {
+        if (x->executed >= x->budget) {
                 sim_job_fail(job, DS_CUDA_LAUNCH_TIMEOUT, "kernel %.60s executed more instructions than a launch may",
                         job->kernel->info.name);
                 return false;
         }
-        *budget -= used;
-        return !atomic_load_explicit(&job->abort, memory_order_relaxed);
+        return !exec_aborted(job);
 }
 
-static void exec_kernel(ds_device *device, struct sim_job *job, ds_interp_block *work)
+static void exec_kernel(struct exec *x, ds_interp_block *work)
 {
+        ds_device *device = x->device;
+        struct sim_job *job = x->job;
         struct ds_interp_launch launch = {
                 .kernel = job->kernel->code,
                 .grid = {job->grid[0], job->grid[1], job->grid[2]},
@@ -116,18 +204,20 @@ static void exec_kernel(ds_device *device, struct sim_job *job, ds_interp_block 
                 .ranges = job->snapshot->ranges,
                 .n_ranges = job->snapshot->n_ranges,
                 .abort = &job->abort,
+                .progress = exec_progress,
+                .progress_user = x,
                 .clock_ns = job->clock_ns,
                 .n_sms = device->n_sms,
         };
-        uint64_t budget = kernel_budget(device->model, job);
         uint32_t block[3];
         uint64_t n = 0;
 
+        x->budget = kernel_budget(device->model, job);
         for (block[2] = 0; block[2] < job->grid[2]; block[2]++) {
                 for (block[1] = 0; block[1] < job->grid[1]; block[1]++) {
                         for (block[0] = 0; block[0] < job->grid[0]; block[0]++) {
                                 launch.sm_id = (uint32_t)(n++ % device->n_sms);
-                                if (!kernel_block(device, job, work, &launch, block, &budget))
+                                if (!kernel_block(x, work, &launch, block))
                                         return;
                         }
                 }
@@ -141,16 +231,18 @@ static bool transfer_covers(const struct sim_job *job, uint64_t va, uint64_t pit
         return sim_snapshot_covers(job->snapshot, va, (height - 1) * pitch + width);
 }
 
-static void exec_copy_row(struct sim_job *job, uint64_t dst, uint64_t src, uint64_t width)
+static void exec_copy_row(struct exec *x, uint64_t dst, uint64_t src, uint64_t width)
 {
         uint64_t n;
 
-        for (; width && !atomic_load_explicit(&job->abort, memory_order_relaxed); width -= n) {
+        for (; width && !exec_aborted(x->job); width -= n) {
                 n = DS_MIN(width, SIM_COPY_CHUNK);
                 memmove((void *)(uintptr_t)dst, (const void *)(uintptr_t)src, n);
                 dst += n;
                 src += n;
+                exec_count(x, n / SIM_UNIT_BYTES);
         }
+        exec_count(x, 1);
 }
 
 static void fill(void *p, uint32_t value, uint32_t size, uint64_t n)
@@ -169,20 +261,23 @@ static void fill(void *p, uint32_t value, uint32_t size, uint64_t n)
         }
 }
 
-static void exec_fill_row(struct sim_job *job, uint64_t dst, uint64_t width)
+static void exec_fill_row(struct exec *x, uint64_t dst, uint64_t width)
 {
-        uint32_t size = job->memset.element_size;
+        const struct ds_memset *m = &x->job->memset;
         uint64_t n;
 
-        for (; width && !atomic_load_explicit(&job->abort, memory_order_relaxed); width -= n) {
-                n = DS_MIN(width, SIM_COPY_CHUNK / size);
-                fill((void *)(uintptr_t)dst, job->memset.value, size, n);
-                dst += n * size;
+        for (; width && !exec_aborted(x->job); width -= n) {
+                n = DS_MIN(width, SIM_COPY_CHUNK / m->element_size);
+                fill((void *)(uintptr_t)dst, m->value, m->element_size, n);
+                dst += n * m->element_size;
+                exec_count(x, n * m->element_size / SIM_UNIT_BYTES);
         }
+        exec_count(x, 1);
 }
 
-void sim_exec_transfer(struct sim_job *job)
+static void exec_transfer(struct exec *x)
 {
+        struct sim_job *job = x->job;
         const struct ds_copy *c = &job->copy;
         const struct ds_memset *m = &job->memset;
         bool ok;
@@ -192,18 +287,45 @@ void sim_exec_transfer(struct sim_job *job)
                         return;
                 ok = transfer_covers(job, c->dst, c->dst_pitch, c->width, c->height) &&
                      transfer_covers(job, c->src, c->src_pitch, c->width, c->height);
-                for (uint64_t y = 0; ok && y < c->height; y++)
-                        exec_copy_row(job, c->dst + y * c->dst_pitch, c->src + y * c->src_pitch, c->width);
+                for (uint64_t y = 0; ok && y < c->height && !exec_aborted(job); y++)
+                        exec_copy_row(x, c->dst + y * c->dst_pitch, c->src + y * c->src_pitch, c->width);
         } else {
                 if (!m->width || !m->height)
                         return;
                 ok = transfer_covers(job, m->dst, m->pitch, m->width * m->element_size, m->height);
-                for (uint64_t y = 0; ok && y < m->height; y++)
-                        exec_fill_row(job, m->dst + y * m->pitch, m->width);
+                for (uint64_t y = 0; ok && y < m->height && !exec_aborted(job); y++)
+                        exec_fill_row(x, m->dst + y * m->pitch, m->width);
         }
         if (!ok)
                 sim_job_fail(job, DS_CUDA_ILLEGAL_ADDRESS, "memory was unmapped before the %s ran",
                         job->kind == SIM_JOB_COPY ? "copy" : "memset");
+}
+
+/* Nothing of the job is executed after this. */
+static void exec_end(struct exec *x)
+{
+        struct sim_job *job = x->job;
+        uint32_t abort = atomic_load(&job->abort);
+
+        exec_tell(x, x->executed);
+        if (abort == SIM_ABORT_UNWANTED)
+                sim_job_fail(job, DS_CUDA_LAUNCH_FAILED, "given up before its end");
+        else if (abort == SIM_ABORT_TOO_LONG && job->kind == SIM_JOB_KERNEL)
+                sim_job_fail(job, DS_CUDA_LAUNCH_TIMEOUT,
+                        "kernel %.60s was given up after %" PRIu64
+                        " million warp instructions: it took too long while other clients waited",
+                        job->kernel->info.name, x->executed / 1000000);
+        else if (abort == SIM_ABORT_TOO_LONG)
+                sim_job_fail(job, DS_CUDA_LAUNCH_TIMEOUT,
+                        "a copy or memset was given up: it took too long while other clients waited");
+}
+
+void sim_exec_transfer(ds_device *device, struct sim_job *job)
+{
+        struct exec x = {.device = device, .job = job};
+
+        exec_transfer(&x);
+        exec_end(&x);
 }
 
 /* --- the pool --- */
@@ -221,42 +343,68 @@ static struct sim_job *pool_take(struct sim_pool *pool)
         return job;
 }
 
-static void pool_done(ds_device *device, struct sim_job *job)
+/* The first job in line, if it may be executed now; from then on among the running. */
+static struct sim_job *pool_begin(struct sim_pool *pool)
+{
+        struct sim_job *job = NULL;
+
+        if (pool->n_running < pool->width + atomic_load(&pool->n_long))
+                job = pool_take(pool);
+        if (!job)
+                return NULL;
+        pool->n_running++;
+        job->pool_next = pool->running;
+        pool->running = job;
+        return job;
+}
+
+static void pool_end(ds_device *device, struct sim_job *job)
 {
         struct sim_pool *pool = &device->pool;
-        uint64_t one = 1;
+        struct sim_job **at = &pool->running;
 
+        while (*at != job)
+                at = &(*at)->pool_next;
+        *at = job->pool_next;
+        pool->n_running--;
+        if (atomic_load(&job->executed) > SIM_PATIENCE)
+                atomic_fetch_sub(&pool->n_long, 1);
         job->pool_next = pool->done;
         pool->done = job;
-        /* non-blocking; a full counter is readable already */
-        if (!atomic_fetch_add(&pool->n_done, 1) && write(device->event_fd, &one, sizeof(one)) < 0)
-                return;
+        pool_news(device);
+}
+
+static void pool_execute(ds_device *device, struct sim_job *job, ds_interp_block **work)
+{
+        struct exec x = {.device = device, .job = job};
+
+        if (job->kind != SIM_JOB_KERNEL)
+                exec_transfer(&x);
+        else if (*work || (*work = ds_interp_block_new()))
+                exec_kernel(&x, *work);
+        else
+                sim_job_fail(job, DS_CUDA_OUT_OF_MEMORY, "no host memory to execute kernels in");
+        exec_end(&x);
 }
 
 static void *pool_main(void *arg)
 {
         ds_device *device = arg;
         struct sim_pool *pool = &device->pool;
-        ds_interp_block *work = ds_interp_block_new();
+        ds_interp_block *work = NULL;
         struct sim_job *job;
 
         pthread_mutex_lock(&pool->lock);
         while (!pool->closing) {
-                job = pool_take(pool);
+                job = pool_begin(pool);
                 if (!job) {
                         pthread_cond_wait(&pool->work, &pool->lock);
                         continue;
                 }
                 pthread_mutex_unlock(&pool->lock);
-                if (job->kind != SIM_JOB_KERNEL) {
-                        sim_exec_transfer(job);
-                } else if (work || (work = ds_interp_block_new())) {
-                        exec_kernel(device, job, work);
-                } else {
-                        sim_job_fail(job, DS_CUDA_OUT_OF_MEMORY, "no host memory to execute kernels in");
-                }
+                pool_execute(device, job, &work);
                 pthread_mutex_lock(&pool->lock);
-                pool_done(device, job);
+                pool_end(device, job);
         }
         pthread_mutex_unlock(&pool->lock);
         ds_interp_block_free(work);
@@ -273,9 +421,10 @@ int sim_pool_start(ds_device *device)
         pthread_mutex_init(&pool->lock, NULL);
         pthread_cond_init(&pool->work, NULL);
         pool->ready = true;
+        pool->width = cpus > 1 ? SIM_WIDTH : 1;
         sigfillset(&all);
         pthread_sigmask(SIG_SETMASK, &all, &old);
-        while (!r && pool->n_threads < SIM_THREADS && pool->n_threads < DS_MAX(cpus, 1)) {
+        while (!r && pool->n_threads < SIM_THREADS) {
                 r = pthread_create(&pool->threads[pool->n_threads], NULL, pool_main, device);
                 pool->n_threads += !r;
         }
@@ -365,12 +514,12 @@ void sim_pool_collect(ds_device *device)
         struct sim_job *job, *next;
         uint64_t count;
 
-        if (!atomic_load_explicit(&pool->n_done, memory_order_relaxed))
+        if (!atomic_load_explicit(&pool->n_news, memory_order_relaxed))
                 return;
         pthread_mutex_lock(&pool->lock);
         job = pool->done;
         pool->done = NULL;
-        atomic_store(&pool->n_done, 0);
+        atomic_store(&pool->n_news, 0);
         if (read(device->event_fd, &count, sizeof(count)) < 0)
                 count = 0; /* somebody else read it: the list is what counts */
         pthread_mutex_unlock(&pool->lock);
@@ -385,5 +534,29 @@ void sim_pool_collect(ds_device *device)
                 job->stream->effected = job->seq;
                 sim_stream_effected(device, job->stream);
                 sim_job_unblock(device, job);
+                if (job->state == SIM_JOB_PUT_OFF)
+                        sim_put_off_done(device, job);
         }
+}
+
+void sim_pool_relieve(ds_device *device, uint64_t limit_ns)
+{
+        struct sim_pool *pool = &device->pool;
+        struct sim_job *longest = NULL;
+        uint32_t none = SIM_ABORT_NONE;
+        uint64_t most = SIM_CROWD, n;
+
+        if (atomic_load(&pool->n_long) < pool->n_threads)
+                return;
+        pthread_mutex_lock(&pool->lock);
+        for (struct sim_job *job = pool->queue ? pool->running : NULL; job; job = job->pool_next) {
+                n = atomic_load(&job->executed);
+                if (n <= most || !sim_others_wait(device, job, limit_ns))
+                        continue;
+                most = n;
+                longest = job;
+        }
+        if (longest)
+                atomic_compare_exchange_strong(&longest->abort, &none, SIM_ABORT_TOO_LONG);
+        pthread_mutex_unlock(&pool->lock);
 }

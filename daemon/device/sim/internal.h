@@ -16,6 +16,29 @@
  * time. Its *time* is played on the virtual clock: begin, blocks on SMs, end. The clock waits at a job's begin until
  * its effect is there, because only then its cost is known. All state belongs to the owner thread; an execution thread
  * touches the one job it was given, and hands it back through a locked list.
+ *
+ * Work that takes long to execute must not stop the clock for others: a client's endless loop would stop the daemon.
+ * What runs beside a kernel depends on the kernel's cost from its first block on, so the clock cannot pass its begin
+ * and put the blocks there later. Instead the begin itself moves: a job of more than SIM_PATIENCE units (warp
+ * instructions mostly) begins one nanosecond later for each unit beyond, if another session has work on the device or
+ * the owner has a time to keep. What it has executed so far is a lower bound of that, and up to there time passes. So
+ *  - the rule knows the job's work and not the host's speed: the same submissions give the same times, whether the job
+ *    was executed long before its begin or is still at it;
+ *  - jobs of fewer units, and those that nobody waits beside, have the times that the model gives them;
+ *  - a job's session pays for the length, in latency; others pay at most SIM_PATIENCE units of waiting for a job;
+ *  - a job that was put off so is given up after SIM_BUDGET_SHARED units instead of SIM_BUDGET_INSTRUCTIONS. When such
+ *    jobs have taken all the threads and another session waits for one, the longest goes, if it is beyond SIM_CROWD.
+ *    Either ends with DS_CUDA_LAUNCH_TIMEOUT at the time when it would have begun.
+ *
+ * What the device does not model:
+ *  - caches, banks, and what a warp overlaps with itself: that is in one set of constants per model (see cost.c);
+ *  - blocks that disturb each other after they were placed; clocks that rise and fall, power, heat;
+ *  - time slices and preemption: blocks run to their end, as in one context of a GPU;
+ *  - clusters, blocks that wait for other blocks, kernels that launch kernels, textures and surfaces;
+ *  - kernels that talk while they run: each is executed as a whole, at one moment of the clock, so one that waits for
+ *    another, for the host, or for a time on %globaltimer ends with its budget;
+ *  - faults of the hardware, several GPUs and what connects them;
+ *  - the client's CPU: what it does takes no virtual time, and its memory traffic slows nothing.
  */
 #pragma once
 
@@ -31,7 +54,8 @@
 
 #define SIM_GRANULARITY DS_MIB(2)
 #define SIM_SM_WORDS (SIM_SMS_MAX / 64)
-#define SIM_THREADS 2
+#define SIM_WIDTH 2   /* jobs under execution at once, those beyond SIM_PATIENCE not counted */
+#define SIM_THREADS 6 /* those counted as well */
 #define SIM_PARAMS_INLINE 256
 #define SIM_PARAMS_MAX 32764
 #define SIM_RUNS_MAX 4096           /* distinct block costs kept per launch */
@@ -45,9 +69,18 @@
  * Warp instructions that one launch may execute when it has no deadline; with a deadline, the lesser of this and what
  * one SM could issue in that time. Reaching it ends the launch with DS_CUDA_LAUNCH_TIMEOUT: an endless kernel of a
  * client costs its session a minute or so of one CPU, not the device.
+ *
+ * A CPU of 2020 executes 30 to 400 million of them per second: SIM_PATIENCE is a fraction of a second,
+ * SIM_BUDGET_SHARED some ten seconds. Under a sanitizer all take ten times as long and mean the same.
  */
 #define SIM_BUDGET_INSTRUCTIONS (UINT64_C(1) << 32)
-#define SIM_BUDGET_BLOCK 64 /* what a block costs of the budget at least */
+#define SIM_BUDGET_SHARED (UINT64_C(1) << 30) /* of a job that was put off because others waited */
+#define SIM_CROWD (UINT64_C(1) << 25)         /* of the longest job when all threads are taken and others wait */
+#define SIM_PATIENCE (UINT64_C(1) << 24)      /* while the clock stands for others */
+#define SIM_PUT_OFF_NS 1                      /* per unit beyond: what a job's begin is put off by */
+#define SIM_BUDGET_BLOCK 64                   /* units that a block costs beside its instructions */
+#define SIM_UNIT_BYTES 256                    /* a row of a copy or memset is a unit, and each so many bytes of it */
+#define SIM_TELL 16384                        /* units between two looks at the owner's wishes */
 
 struct sim_job;
 struct sim_stream;
@@ -144,9 +177,9 @@ struct ds_device_module {
  */
 
 enum sim_event_kind {
-        SIM_EVENT_BEGIN,    /* the front end takes the job */
-        SIM_EVENT_START,    /* the kernel may place blocks, the copy may move bytes */
-        SIM_EVENT_COPY_END, /* */
+        SIM_EVENT_BEGIN, /* the front end takes the job */
+        SIM_EVENT_START, /* the kernel may place blocks, the copy may move bytes */
+        SIM_EVENT_END,   /* of a copy, or of what took too long to execute */
         SIM_EVENT_DEADLINE,
         SIM_EVENT_GROUPS, /* blocks end */
 };
@@ -181,6 +214,7 @@ enum sim_job_state {
         SIM_JOB_QUEUED,
         SIM_JOB_ARMED,   /* its BEGIN or START event is in the heap */
         SIM_JOB_WAITING, /* started at this instant; goes on when the effects of all such jobs are there */
+        SIM_JOB_PUT_OFF, /* under execution for too long: the clock goes on; or its START event is in the heap again */
         SIM_JOB_RUNNING, /* kernel: on the ready list or resident; copy: moving */
         SIM_JOB_ENDING,  /* given up; ends when no thread executes any such job */
         SIM_JOB_ENDED,
@@ -190,6 +224,12 @@ enum sim_effect {
         SIM_EFFECT_NONE,
         SIM_EFFECT_SUBMITTED, /* with the pool */
         SIM_EFFECT_DONE,
+};
+
+enum sim_abort {
+        SIM_ABORT_NONE,
+        SIM_ABORT_UNWANTED, /* its session is gone */
+        SIM_ABORT_TOO_LONG, /* while others waited */
 };
 
 struct sim_job {
@@ -202,12 +242,14 @@ struct sim_job {
         enum sim_job_kind kind;
         enum sim_job_state state;
         enum sim_effect effect;
-        bool blocking;   /* counted in n_blockers */
-        bool cancelled;  /* the session was aborted while it was queued */
+        bool blocking;  /* counted in n_blockers */
+        bool cancelled; /* the session was aborted while it was queued */
+        bool was_put_off;
         int32_t verdict; /* why it was given up; overrides what its execution says */
         uint64_t token, seq;
         uint64_t submit_ns, start_ns, end_ns, visible_ns;
-        uint64_t clock_ns; /* what the kernel reads as time */
+        uint64_t clock_ns;   /* what the kernel reads as time */
+        uint64_t put_off_ns; /* when it would have begun */
         struct sim_event event, deadline;
 
         union {
@@ -237,8 +279,13 @@ struct sim_job {
         bool placed_any, fresh, claiming;
         struct sim_group *groups;
 
+        /* between the owner and the execution thread */
+        _Atomic uint32_t abort;    /* enum sim_abort */
+        _Atomic uint64_t executed; /* units so far; all of them once its effect is there */
+        _Atomic uint64_t limit;    /* units after which it is given up */
+        _Atomic uint64_t wake;     /* units after which the owner wants to hear of it, once */
+
         /* written by the execution thread */
-        _Atomic uint32_t abort;
         int32_t status;
         char message[DS_DEVICE_MESSAGE_MAX];
 
@@ -296,8 +343,11 @@ struct sim_pool {
         uint32_t n_threads;
         bool closing, ready;
         struct sim_job *queue, *queue_tail;
+        struct sim_job *running;   /* in no order */
+        uint32_t n_running, width; /* width: how many of those that are not beyond SIM_PATIENCE */
+        _Atomic uint32_t n_long;   /* those beyond; changes under the lock */
         struct sim_job *done;
-        _Atomic uint32_t n_done;
+        _Atomic uint32_t n_news; /* reasons to look here since the owner did; changes under the lock */
 };
 
 struct ds_device {
@@ -327,6 +377,7 @@ struct ds_device {
         uint32_t n_ending;   /* the latter alone */
         struct sim_fifo waiting; /* jobs WAITING in the clock's order, linked by ready_next */
         struct sim_fifo ending;  /* jobs ENDING in the order they were given up, linked by ready_next */
+        struct sim_fifo put_off; /* jobs PUT_OFF whose effect is not there, linked by ready_next */
         struct sim_fifo urgent, ended;
         uint64_t issue_ns;                /* earliest next kernel begin of the device */
         uint64_t engine_ns[_DS_COPY_MAX]; /* when each copy engine is free */
@@ -420,8 +471,12 @@ bool sim_pool_cancel(ds_device *device, struct sim_job *job);
 void sim_pool_promote(ds_device *device, struct sim_job *job);
 /* Takes back what was finished. */
 void sim_pool_collect(ds_device *device);
+/* Makes event_fd readable until the next collect. */
+void sim_pool_wake(ds_device *device);
+/* When all threads execute jobs beyond SIM_PATIENCE: the longest one that keeps others waiting is given up. */
+void sim_pool_relieve(ds_device *device, uint64_t limit_ns);
 /* The effect of a copy or memset, here and now. */
-void sim_exec_transfer(struct sim_job *job);
+void sim_exec_transfer(ds_device *device, struct sim_job *job);
 
 /* --- blocks.c --- */
 int sim_blocks_init(ds_device *device);
@@ -443,8 +498,13 @@ void sim_event_remove(ds_device *device, struct sim_event *event);
 /* The clock waits for the job's effect; not any more. The second may be called at any time. */
 void sim_job_block(ds_device *device, struct sim_job *job);
 void sim_job_unblock(ds_device *device, struct sim_job *job);
-/* Takes a WAITING job out of the line. */
+/* Takes a WAITING or PUT_OFF job out of its line. */
 void sim_waiting_remove(ds_device *device, struct sim_job *job);
+void sim_put_off_remove(ds_device *device, struct sim_job *job);
+/* The effect of a PUT_OFF job is there. */
+void sim_put_off_done(ds_device *device, struct sim_job *job);
+/* Whether anybody but the job's own session waits for the clock to pass. */
+bool sim_others_wait(const ds_device *device, const struct sim_job *job, uint64_t limit_ns);
 size_t sim_poll(ds_device *device, struct ds_completion *completions, size_t n);
 int sim_advance(ds_device *device, uint64_t limit_ns);
 uint64_t sim_now(ds_device *device);

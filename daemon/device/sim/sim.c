@@ -6,7 +6,7 @@
  * timed but not executed (copies and memsets are). The device's memory is the model's or half of this machine's RAM,
  * whichever is less: slabs are host memory.
  *
- * See internal.h for how the parts work together.
+ * See internal.h for how the parts work together, and for what a GPU does that this one does not.
  */
 #include "device/sim/sim.h"
 

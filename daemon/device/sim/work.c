@@ -136,6 +136,7 @@ static struct sim_job *job_new(ds_device *device, enum sim_job_kind kind, struct
         job->space = space;
         job->token = token;
         job->submit_ns = device->now;
+        job->limit = job->wake = UINT64_MAX;
         sim_costs_init(&job->costs);
         if (space)
                 space->in_flight++;
@@ -211,6 +212,8 @@ void sim_job_withdraw(ds_device *device, struct sim_job *job, int32_t verdict)
         sim_event_remove(device, &job->deadline);
         if (job->state == SIM_JOB_WAITING)
                 sim_waiting_remove(device, job);
+        else if (job->state == SIM_JOB_PUT_OFF)
+                sim_put_off_remove(device, job);
         else if (job->state == SIM_JOB_RUNNING && job->kind == SIM_JOB_KERNEL)
                 sim_blocks_kill(device, job);
         if (job->state != SIM_JOB_RUNNING || !job->start_ns || job->start_ns > device->now)
@@ -233,7 +236,7 @@ static void job_give_up(ds_device *device, struct sim_job *job)
         if (job->effect != SIM_EFFECT_SUBMITTED)
                 return;
         if (!sim_pool_cancel(device, job)) {
-                atomic_store(&job->abort, 1);
+                atomic_store(&job->abort, SIM_ABORT_UNWANTED);
                 sim_job_block(device, job);
                 return;
         }
@@ -277,7 +280,7 @@ static void job_effect(ds_device *device, struct sim_job *job)
                 : job->kind == SIM_JOB_COPY ? job->copy.width * job->copy.height
                                             : job->memset.width * job->memset.height * job->memset.element_size;
         if (bytes <= SIM_COPY_INLINE) {
-                sim_exec_transfer(job);
+                sim_exec_transfer(device, job);
                 job->snapshot = sim_snapshot_put(job->snapshot);
                 job->effect = SIM_EFFECT_DONE;
                 return;
@@ -577,7 +580,7 @@ static void stream_abort(ds_device *device, struct sim_stream *stream, const str
                 if (job->space != space || job->kind == SIM_JOB_FENCE)
                         continue;
                 job->cancelled = true;
-                atomic_store(&job->abort, 1);
+                atomic_store(&job->abort, SIM_ABORT_UNWANTED);
         }
         if (head && head->space == space && head->kind != SIM_JOB_FENCE)
                 job_give_up(device, head);
@@ -587,7 +590,6 @@ void sim_abort(ds_device *device, uint32_t id)
 {
         const uint32_t per_rung = DS_DEVICE_PRIORITIES * DS_DEVICE_STREAMS_PER_RUNG;
         struct sim_space *space = sim_space_find(device, id);
-        uint64_t one = 1;
 
         if (!space || !space->in_flight)
                 return;
@@ -595,8 +597,8 @@ void sim_abort(ds_device *device, uint32_t id)
                 stream_abort(device, sim_stream_find(device, i), space);
         sim_settle(device);
         /* what ended is visible without the clock */
-        if (device->urgent.head && write(device->event_fd, &one, sizeof(one)) < 0)
-                return;
+        if (device->urgent.head)
+                sim_pool_wake(device);
 }
 
 static void stream_free(ds_device *device, struct sim_stream *stream)
@@ -623,7 +625,7 @@ void sim_jobs_free(ds_device *device)
 
         for (uint32_t i = 0; i < device->n_rungs * per_rung; i++)
                 for (job = sim_stream_find(device, i)->head; job; job = job->next)
-                        atomic_store(&job->abort, 1);
+                        atomic_store(&job->abort, SIM_ABORT_UNWANTED);
         sim_pool_stop(device);
         for (uint32_t i = 0; i < device->n_rungs * per_rung; i++) {
                 stream = sim_stream_find(device, i);

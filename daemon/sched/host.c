@@ -69,6 +69,7 @@ int ds_host_init(ds_sched *sched, const struct ds_sched_config *config, char *me
         int r;
 
         host->place.dir = ds_strdup(config->policy_dir ? config->policy_dir : "");
+        host->place.dir_fd = config->policy_dir_fd;
         host->place.trust_any_owner = config->trust_any_owner;
         host->wall_ns = config->wall_ns;
         host->budget_ns = config->policy_budget_ns ? config->policy_budget_ns : DS_HOST_BUDGET_NS;

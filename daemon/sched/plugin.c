@@ -53,7 +53,8 @@ static int place_open(const struct ds_plugin_place *place, char *message, size_t
         const char *why;
         int fd;
 
-        fd = open(place->dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
+        fd = place->dir_fd ? openat(place->dir_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC)
+                           : open(place->dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
         if (fd < 0 || fstat(fd, &st)) {
                 snprintf(message, message_size, "policy directory %s: %s", place->dir, strerror(errno));
                 ds_close(fd);

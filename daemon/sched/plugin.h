@@ -25,6 +25,7 @@ struct ds_plugin {
 
 struct ds_plugin_place {
         const char *dir; /* "" = only what is compiled in */
+        int dir_fd;      /* of dir, when it was opened while that was allowed; 0 = none */
         int trust_any_owner;
 };
 

@@ -84,6 +84,7 @@ static int loop_open_sched(ds_worker *worker, const struct ds_worker_config *con
                 .ops = worker->ops,
                 .device = worker->device,
                 .policy_dir = config->policy_dir,
+                .policy_dir_fd = config->policy_dir_fd,
                 .policy = config->policy,
                 .done = dsw_op_done,
                 .user = worker,

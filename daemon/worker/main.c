@@ -2,10 +2,17 @@
 /*
  * detshare-worker: started by detshared with its end of a socketpair as fd 3
  *
+ * It executes what clients send, so it keeps nothing of root: before it looks at the device it becomes the user
+ * `detshare` where there is one (with that user's groups: the GPU's device nodes may belong to one), else a number that
+ * is nobody's. The policy directory is opened before that, because its path may lead through places that are root's.
+ *
  * Exit status: 0 when told to stop or when the supervisor is gone, 1 after a fatal error, 2 for wrong usage.
  */
 #include <errno.h>
+#include <fcntl.h>
 #include <getopt.h>
+#include <grp.h>
+#include <pwd.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,6 +20,7 @@
 #include <sys/resource.h>
 #include <sys/signalfd.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "util/error.h"
 #include "util/log.h"
@@ -21,6 +29,8 @@
 
 #define WORKER_FD 3
 #define WORKER_LIFE_PER_S 16
+#define WORKER_USER "detshare"
+#define WORKER_UID 65533u /* without that user: not 65534, programs of nobody could kill the worker */
 
 static int main_options(int argc, char **argv, struct ds_worker_config *config)
 {
@@ -69,16 +79,37 @@ static int main_signal_fd(int *ret)
         return 0;
 }
 
+static int main_become_nobody(void)
+{
+        const struct passwd *pw = getpwnam(WORKER_USER);
+        const uid_t uid = pw && pw->pw_uid ? pw->pw_uid : WORKER_UID;
+        const gid_t gid = pw && pw->pw_uid ? pw->pw_gid : WORKER_UID;
+        const int r = uid == WORKER_UID ? setgroups(0, NULL) : initgroups(WORKER_USER, gid);
+
+        if (r < 0 || setresgid(gid, gid, gid) < 0 || setresuid(uid, uid, uid) < 0)
+                return ds_error_origin(-errno);
+        return 0;
+}
+
 /* Every session holds files; and nothing that is loaded later may gain rights. */
-static void main_process(void)
+static int main_process(void)
 {
         struct rlimit files;
+        int r;
 
         if (getrlimit(RLIMIT_NOFILE, &files) == 0 && files.rlim_cur < files.rlim_max) {
                 files.rlim_cur = files.rlim_max;
                 setrlimit(RLIMIT_NOFILE, &files);
         }
-        prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
+        if (geteuid() == 0) {
+                r = main_become_nobody();
+                if (r)
+                        return ds_error_trace(r);
+        }
+        /* changing the user takes the parent's death signal back */
+        if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0 || prctl(PR_SET_PDEATHSIG, SIGKILL) < 0)
+                return ds_error_origin(-errno);
+        return 0;
 }
 
 static uint64_t main_life(void)
@@ -93,8 +124,15 @@ static int main_run(struct ds_worker_config *config)
 {
         ds_cleanup(ds_worker_freep) ds_worker *worker = NULL;
         ds_cleanup(ds_closep) int signal_fd = -1;
+        ds_cleanup(ds_closep) int policy_dir_fd = -1;
         int r;
 
+        if (config->policy_dir[0])
+                policy_dir_fd = open(config->policy_dir, O_PATH | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
+        config->policy_dir_fd = policy_dir_fd > 0 ? policy_dir_fd : 0;
+        r = main_process();
+        if (r)
+                return ds_error_trace(r);
         r = main_signal_fd(&signal_fd);
         if (r)
                 return ds_error_trace(r);
@@ -120,6 +158,5 @@ int main(int argc, char **argv)
                                 "supervisor's socket as fd 3\n");
                 return 2;
         }
-        main_process();
         return main_run(&config) ? EXIT_FAILURE : EXIT_SUCCESS;
 }

@@ -133,11 +133,37 @@ fi
 
 # --- policies that others may write are not loaded, and a build does not make such ------------------------------------------------
 
+mkdir -m 700 "$dir/private"
 cp -r "$build/detshared" "$build/libexec" "$build/policies" "$dir"
+cp -r "$build/detshared" "$build/libexec" "$build/policies" "$dir/private"
 chmod g+w "$dir/policies/multistream.so"
 "$dir/detshared" --socket "$socket" >"$dir/out" 2>"$dir/err" </dev/null
 if grep -q "multistream.so is writable by others" "$dir/err"; then ok; else bad "a writable policy: $(head -n 2 "$dir/err")"; fi
 if [ -z "$(find "$build/policies" -perm /022)" ]; then ok; else bad "the build's policies are writable by others"; fi
+
+# --- what runs clients' code has no rights, and finds its policies all the same ----------------------------------------------------
+
+if [ "$(id -u)" = 0 ]; then
+        "$dir/private/detshared" --socket "$socket" >"$dir/out" 2>"$dir/err" </dev/null &
+        daemon=$!
+        for _ in $(seq 200); do
+                grep -q serving "$dir/out" && break
+                sleep 0.05
+        done
+        children=$(cat "/proc/$daemon/task/$daemon/children")
+        # shellcheck disable=SC2086
+        if [ "$(echo $children | wc -w)" = 2 ]; then ok; else bad "children: $children"; fi
+        for child in $children; do
+                state=$(grep -E '^(Uid|Gid|Groups|CapEff|CapPrm|NoNewPrivs):' "/proc/$child/status" | tr -s '\t ' ' ')
+                if echo "$state" | grep -qE '^(Uid|Gid):.* 0( |$)|^Groups: [0-9]|^Cap...: .*[1-9a-f]|^NoNewPrivs: 0'; then
+                        bad "$(cat "/proc/$child/comm"): $state"
+                else
+                        ok
+                fi
+        done
+        if "$build/detsharectl" --socket "$socket" set-policy static; then ok; else bad "set-policy as another user"; fi
+        ends TERM 0 "SIGTERM"
+fi
 
 echo "$passed passed, $failed failed"
 [ "$failed" = 0 ]

@@ -108,7 +108,7 @@ $(BUILD)/obj/tests/demo/%.o $(BUILD)/obj/tests/programs/%.o: CPPFLAGS += -I$(CUD
 $(BUILD)/demo/demo: $(BUILD)/obj/tests/demo/demo.o
 	@mkdir -p $(@D)
 	$(CC) $(LDFLAGS) -o $@ $^
-# unmodified Driver API programs: linked with -lcuda, found at run time through LD_LIBRARY_PATH
+# Driver API programs that read the device clock through detshare.h; libcuda is found at run time by LD_LIBRARY_PATH
 $(BUILD)/demo/%: $(BUILD)/obj/tests/demo/%.o | $(LIBRARIES)
 	@mkdir -p $(@D)
 	$(CC) $(LDFLAGS) -o $@ $^ -L$(BUILD)/cuda -lcuda -L$(BUILD) -ldetshare-client -Wl,-rpath-link,$(BUILD)

@@ -49,6 +49,7 @@ refuses() {
 
 # serve ARGUMENT...: a daemon in $daemon that serves
 serve() {
+        : >"$dir/out" # what an earlier one said is not this one's
         "$build/detshared" --socket "$socket" "$@" >"$dir/out" 2>"$dir/err" </dev/null &
         daemon=$!
         for _ in $(seq 200); do
@@ -108,6 +109,16 @@ if [ -e "$socket" ]; then bad "SIGTERM left the socket"; else ok; fi
 serve --foreground --device sim:a2000 --policy static && ends INT 0 "SIGINT"
 if grep -q '^detshared: serving .*sim:a2000 at .* (policy static)$' "$dir/out"; then ok; else bad "$(cat "$dir/out")"; fi
 
+# --- the readme's configuration, with names that this machine has ------------------------------------------------------------
+
+sed -n '/^\[daemon\]/,/^```/p' README.md | sed -e '/^```/d' -e 's/^socket=.*//' -e 's/alice/root/' -e 's/inference/root/' >"$dir/config"
+if [ "$(grep -c = "$dir/config")" = 8 ] && serve --config "$dir/config"; then
+        ok
+        ends TERM 0 "SIGTERM"
+else
+        bad "the readme's configuration: $(cat "$dir/config")"
+fi
+
 # --- who may be latency sensitive -------------------------------------------------------------------------------------------
 
 # class_of [PREFIX...]: what `run --class ls` gives
@@ -144,6 +155,7 @@ if [ -z "$(find "$build/policies" -perm /022)" ]; then ok; else bad "the build's
 # --- what runs clients' code has no rights, and finds its policies all the same ----------------------------------------------------
 
 if [ "$(id -u)" = 0 ]; then
+        : >"$dir/out"
         "$dir/private/detshared" --socket "$socket" >"$dir/out" 2>"$dir/err" </dev/null &
         daemon=$!
         for _ in $(seq 200); do

@@ -39,7 +39,8 @@
 #define DS_PAGE_BYTES 8192u
 #define DS_ARENA_BYTES (16u << 20) /* staging arena of a session (pinned memory, from PinnedAlloc) */
 
-/* First page of the ring file: constants that the daemon wrote at creation, and the two words that the client writes. */
+/* First page of the ring file: constants that the daemon wrote at creation, and the two words that the client writes.
+ */
 struct ds_ring_header {
         uint32_t version; /* written by the daemon at creation */
         uint32_t bytes;

@@ -75,55 +75,65 @@ enum ds_ptx_type {
                 _DS_PTX_TYPE_MAX,
 };
 
-/* NAME, "word", components (0 = a scalar; else .x .y .z .w may be taken), type */
-#define DS_PTX_SREGS(X)                                                                                         \
-        X(TID, "%tid", 4, U32)                                                                                  \
-        X(NTID, "%ntid", 4, U32)                                                                                \
-        X(LANEID, "%laneid", 0, U32)                                                                            \
-        X(WARPID, "%warpid", 0, U32)                                                                            \
-        X(NWARPID, "%nwarpid", 0, U32)                                                                          \
-        X(CTAID, "%ctaid", 4, U32)                                                                              \
-        X(NCTAID, "%nctaid", 4, U32)                                                                            \
-        X(SMID, "%smid", 0, U32)                                                                                \
-        X(NSMID, "%nsmid", 0, U32)                                                                              \
-        X(GRIDID, "%gridid", 0, U64)                                                                            \
-        X(IS_EXPLICIT_CLUSTER, "%is_explicit_cluster", 0, PRED)                                                 \
-        X(CLUSTERID, "%clusterid", 4, U32)                                                                      \
-        X(NCLUSTERID, "%nclusterid", 4, U32)                                                                    \
-        X(CLUSTER_CTAID, "%cluster_ctaid", 4, U32)                                                              \
-        X(CLUSTER_NCTAID, "%cluster_nctaid", 4, U32)                                                            \
-        X(CLUSTER_CTARANK, "%cluster_ctarank", 0, U32)                                                          \
-        X(CLUSTER_NCTARANK, "%cluster_nctarank", 0, U32)                                                        \
-        X(LANEMASK_EQ, "%lanemask_eq", 0, U32)                                                                  \
-        X(LANEMASK_LE, "%lanemask_le", 0, U32)                                                                  \
-        X(LANEMASK_LT, "%lanemask_lt", 0, U32)                                                                  \
-        X(LANEMASK_GE, "%lanemask_ge", 0, U32)                                                                  \
-        X(LANEMASK_GT, "%lanemask_gt", 0, U32)                                                                  \
-        X(CLOCK, "%clock", 0, U32)                                                                              \
-        X(CLOCK_HI, "%clock_hi", 0, U32)                                                                        \
-        X(CLOCK64, "%clock64", 0, U64)                                                                          \
-        X(GLOBALTIMER, "%globaltimer", 0, U64)                                                                  \
-        X(GLOBALTIMER_LO, "%globaltimer_lo", 0, U32)                                                            \
-        X(GLOBALTIMER_HI, "%globaltimer_hi", 0, U32)                                                            \
-        X(TOTAL_SMEM_SIZE, "%total_smem_size", 0, U32)                                                          \
-        X(AGGR_SMEM_SIZE, "%aggr_smem_size", 0, U32)                                                            \
-        X(DYNAMIC_SMEM_SIZE, "%dynamic_smem_size", 0, U32)                                                      \
-        X(CURRENT_GRAPH_EXEC, "%current_graph_exec", 0, U64)                                                    \
-        X(RESERVED_SMEM_BEGIN, "%reserved_smem_offset_begin", 0, B32)                                           \
-        X(RESERVED_SMEM_END, "%reserved_smem_offset_end", 0, B32)                                               \
-        X(RESERVED_SMEM_CAP, "%reserved_smem_offset_cap", 0, B32)                                               \
-        X(RESERVED_SMEM_0, "%reserved_smem_offset_0", 0, B32)                                                   \
-        X(RESERVED_SMEM_1, "%reserved_smem_offset_1", 0, B32)                                                   \
-        X(PM0, "%pm0", 0, U32)                                                                                  \
-        X(PM1, "%pm1", 0, U32)                                                                                  \
-        X(PM2, "%pm2", 0, U32)                                                                                  \
-        X(PM3, "%pm3", 0, U32)                                                                                  \
-        X(PM4, "%pm4", 0, U32)                                                                                  \
-        X(PM5, "%pm5", 0, U32)                                                                                  \
-        X(PM6, "%pm6", 0, U32) X(PM7, "%pm7", 0, U32) X(PM0_64, "%pm0_64", 0, U64) X(PM1_64, "%pm1_64", 0, U64) \
-                X(PM2_64, "%pm2_64", 0, U64) X(PM3_64, "%pm3_64", 0, U64) X(PM4_64, "%pm4_64", 0, U64)          \
-                        X(PM5_64, "%pm5_64", 0, U64) X(PM6_64, "%pm6_64", 0, U64) X(PM7_64, "%pm7_64", 0, U64)  \
-                                X(ENVREG, "%envreg", 0, B32) /* component = its number, 0..31 */
+/* clang-format off: it never settles on so long a list */
+/* NAME, "word", components (0 = a scalar; else .x .y .z .w may be taken), type; ENVREG's component is its number, 0..31
+ */
+#define DS_PTX_SREGS(X)                                               \
+        X(TID, "%tid", 4, U32)                                        \
+        X(NTID, "%ntid", 4, U32)                                      \
+        X(LANEID, "%laneid", 0, U32)                                  \
+        X(WARPID, "%warpid", 0, U32)                                  \
+        X(NWARPID, "%nwarpid", 0, U32)                                \
+        X(CTAID, "%ctaid", 4, U32)                                    \
+        X(NCTAID, "%nctaid", 4, U32)                                  \
+        X(SMID, "%smid", 0, U32)                                      \
+        X(NSMID, "%nsmid", 0, U32)                                    \
+        X(GRIDID, "%gridid", 0, U64)                                  \
+        X(IS_EXPLICIT_CLUSTER, "%is_explicit_cluster", 0, PRED)       \
+        X(CLUSTERID, "%clusterid", 4, U32)                            \
+        X(NCLUSTERID, "%nclusterid", 4, U32)                          \
+        X(CLUSTER_CTAID, "%cluster_ctaid", 4, U32)                    \
+        X(CLUSTER_NCTAID, "%cluster_nctaid", 4, U32)                  \
+        X(CLUSTER_CTARANK, "%cluster_ctarank", 0, U32)                \
+        X(CLUSTER_NCTARANK, "%cluster_nctarank", 0, U32)              \
+        X(LANEMASK_EQ, "%lanemask_eq", 0, U32)                        \
+        X(LANEMASK_LE, "%lanemask_le", 0, U32)                        \
+        X(LANEMASK_LT, "%lanemask_lt", 0, U32)                        \
+        X(LANEMASK_GE, "%lanemask_ge", 0, U32)                        \
+        X(LANEMASK_GT, "%lanemask_gt", 0, U32)                        \
+        X(CLOCK, "%clock", 0, U32)                                    \
+        X(CLOCK_HI, "%clock_hi", 0, U32)                              \
+        X(CLOCK64, "%clock64", 0, U64)                                \
+        X(GLOBALTIMER, "%globaltimer", 0, U64)                        \
+        X(GLOBALTIMER_LO, "%globaltimer_lo", 0, U32)                  \
+        X(GLOBALTIMER_HI, "%globaltimer_hi", 0, U32)                  \
+        X(TOTAL_SMEM_SIZE, "%total_smem_size", 0, U32)                \
+        X(AGGR_SMEM_SIZE, "%aggr_smem_size", 0, U32)                  \
+        X(DYNAMIC_SMEM_SIZE, "%dynamic_smem_size", 0, U32)            \
+        X(CURRENT_GRAPH_EXEC, "%current_graph_exec", 0, U64)          \
+        X(RESERVED_SMEM_BEGIN, "%reserved_smem_offset_begin", 0, B32) \
+        X(RESERVED_SMEM_END, "%reserved_smem_offset_end", 0, B32)     \
+        X(RESERVED_SMEM_CAP, "%reserved_smem_offset_cap", 0, B32)     \
+        X(RESERVED_SMEM_0, "%reserved_smem_offset_0", 0, B32)         \
+        X(RESERVED_SMEM_1, "%reserved_smem_offset_1", 0, B32)         \
+        X(PM0, "%pm0", 0, U32)                                        \
+        X(PM1, "%pm1", 0, U32)                                        \
+        X(PM2, "%pm2", 0, U32)                                        \
+        X(PM3, "%pm3", 0, U32)                                        \
+        X(PM4, "%pm4", 0, U32)                                        \
+        X(PM5, "%pm5", 0, U32)                                        \
+        X(PM6, "%pm6", 0, U32)                                        \
+        X(PM7, "%pm7", 0, U32)                                        \
+        X(PM0_64, "%pm0_64", 0, U64)                                  \
+        X(PM1_64, "%pm1_64", 0, U64)                                  \
+        X(PM2_64, "%pm2_64", 0, U64)                                  \
+        X(PM3_64, "%pm3_64", 0, U64)                                  \
+        X(PM4_64, "%pm4_64", 0, U64)                                  \
+        X(PM5_64, "%pm5_64", 0, U64)                                  \
+        X(PM6_64, "%pm6_64", 0, U64)                                  \
+        X(PM7_64, "%pm7_64", 0, U64)                                  \
+        X(ENVREG, "%envreg", 0, B32)
+/* clang-format on */
 
 enum ds_ptx_sreg {
         DS_PTX_SREG_NONE = 0,

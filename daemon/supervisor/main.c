@@ -39,11 +39,11 @@ static void help(void)
 {
         printf("Usage: detshared [OPTION]...\n"
                "Owns one GPU and shares it among programs.\n\n"
-               "  --device SPEC      sim:MODEL (default: " DEFAULT_DEVICE ")\n"
+               "  --device SPEC      sim:h200, sim:a2000, sim:p40 or sim:gtx1080 (default: " DEFAULT_DEVICE ")\n"
                "  --socket PATH      where clients connect (default: " DEFAULT_SOCKET ")\n"
                "  --config FILE      configuration (default: " DEFAULT_CONFIG ", if it is there)\n"
                "  --policy NAME      scheduling policy to start with\n"
-               "  --transform WHEN   kernel transformations: always, auto (default), never\n"
+               "  --transform WHEN   auto (default) or never: this version transforms no kernels\n"
                "  --foreground       stay in the foreground; it always does\n"
                "  --debug            log what happens inside\n"
                "  --version, --help\n\n"
@@ -72,7 +72,9 @@ enum {
 
 static int check_transform(void)
 {
-        if (!strcmp(arg_transform, "always") || !strcmp(arg_transform, "auto") || !strcmp(arg_transform, "never"))
+        if (!strcmp(arg_transform, "always"))
+                return usage("--transform %s: this version has no kernel transformations", arg_transform);
+        if (!strcmp(arg_transform, "auto") || !strcmp(arg_transform, "never"))
                 return 0;
         return usage("--transform is always, auto or never, not '%s'", arg_transform);
 }
@@ -242,7 +244,6 @@ static int run(struct ds_options *options)
                 return EXIT_FAILURE;
         if (!options->policy)
                 options->policy = default_policy(options);
-        setenv("DETSHARE_TRANSFORM", options->transform, 1); /* for the worker */
         if (ds_supervisor_new(options, &supervisor))
                 return EXIT_FAILURE;
         r = ds_supervisor_run(supervisor);
@@ -274,7 +275,6 @@ int main(int argc, char **argv)
                 options.device = first_of(arg_device, config.device, DEFAULT_DEVICE);
                 options.socket = first_of(arg_socket, config.socket, DEFAULT_SOCKET);
                 options.policy = first_of(arg_policy, config.policy, NULL);
-                options.transform = arg_transform;
                 r = run(&options);
         }
         ds_config_deinit(&config);

@@ -56,7 +56,6 @@ enum ds_daemon_state {
 /* Strings are the caller's and outlive the supervisor. */
 struct ds_options {
         const char *device, *socket, *policy;
-        const char *transform; /* "always", "auto", "never" */
         const struct ds_config *config;
         char worker_path[PATH_MAX], helper_path[PATH_MAX], policy_dir[PATH_MAX];
 };

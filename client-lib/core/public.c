@@ -138,11 +138,12 @@ int detshare_set_memory_limit(uint64_t bytes)
         return set_session(&set);
 }
 
-/* Programs built against an older, shorter structure get the part that they know. */
+/* Programs built against an older, shorter structure get the part that they know; those against a newer one learn how
+ * much of it this library knows. */
 static void copy_stats(struct detshare_stats *to, const Detshare__StatsReply *from)
 {
         const struct detshare_stats stats = {
-                .size = to->size,
+                .size = to->size < sizeof(stats) ? to->size : sizeof(stats),
                 .class_ = from->class_ == DETSHARE__CLASS__LS ? DETSHARE_LS : DETSHARE_BE,
                 .session = from->session,
                 .slo_ns = from->slo_ns,
@@ -158,7 +159,7 @@ static void copy_stats(struct detshare_stats *to, const Detshare__StatsReply *fr
                 .queued = from->queued,
                 .in_flight = from->in_flight,
         };
-        memcpy(to, &stats, to->size < sizeof(stats) ? to->size : sizeof(stats));
+        memcpy(to, &stats, stats.size);
 }
 
 int detshare_get_stats(struct detshare_stats *stats)

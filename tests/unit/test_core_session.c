@@ -588,7 +588,8 @@ Test(core_session, the_public_functions)
         struct detshare_stats stats = {.size = sizeof(stats)};
         struct {
                 struct detshare_stats stats;
-        } old;
+                uint64_t not_known_yet;
+        } old, newer = {.stats.size = sizeof(newer), .not_known_yet = 7};
         memset(&old, 0x55, sizeof(old));
         old.stats.size = offsetof(struct detshare_stats, completed);
         char long_name[80] = {0};
@@ -605,6 +606,10 @@ Test(core_session, the_public_functions)
         cr_assert_eq(detshare_get_stats(&old.stats), 0);
         cr_assert_eq(old.stats.launches, 5);
         cr_assert_eq(old.stats.in_flight, 0x55555555, "a shorter structure is not written beyond its end");
+        cr_assert_eq(old.stats.size, offsetof(struct detshare_stats, completed));
+        cr_assert_eq(detshare_get_stats(&newer.stats), 0);
+        cr_assert_eq(newer.stats.size, sizeof(stats), "what the library does not know it does not claim");
+        cr_assert_eq(newer.not_known_yet, 7);
         stats.size = 4;
         cr_assert_eq(detshare_get_stats(&stats), DETSHARE_E_INVALID);
         cr_assert_eq(detshare_get_stats(NULL), DETSHARE_E_INVALID);

@@ -48,7 +48,7 @@ enum detshare_client_class {
 };
 
 struct detshare_stats {
-        uint32_t size;   /* in: sizeof(struct detshare_stats) */
+        uint32_t size;   /* in: sizeof(struct detshare_stats); out: how much of it was filled */
         uint32_t class_; /* enum detshare_client_class */
         uint64_t session;
         uint64_t slo_ns;

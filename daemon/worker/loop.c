@@ -249,6 +249,11 @@ void ds_worker_stop(ds_worker *worker, uint64_t grace_ns)
         worker->more = 1;
 }
 
+int ds_worker_orphaned(const ds_worker *worker)
+{
+        return worker->gone;
+}
+
 static void loop_cancel_all(ds_worker *worker)
 {
         for (struct dsw_session *session = worker->sessions; session; session = session->hh.next) {

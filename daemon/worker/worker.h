@@ -52,6 +52,8 @@ ds_worker *ds_worker_free(ds_worker *worker);
 int ds_worker_turn(ds_worker *worker, int timeout_ms);
 /* Refuse new work and end when idle, at the latest after grace_ns of real time. */
 void ds_worker_stop(ds_worker *worker, uint64_t grace_ns);
+/* 1 when the end is the supervisor's: nobody will say any more what became of the clients' work. */
+int ds_worker_orphaned(const ds_worker *worker);
 
 static inline void ds_worker_freep(ds_worker **p)
 {

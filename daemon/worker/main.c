@@ -145,7 +145,8 @@ static int main_run(struct ds_worker_config *config)
         do
                 r = ds_worker_turn(worker, -1);
         while (!r);
-        /* clients learn from their sockets that the daemon is gone; giving up their work in order would tell them less */
+        /* clients learn from their sockets that the daemon is gone; giving up their work in order would tell them less
+         */
         if (r == DS_WORKER_E_DONE && ds_worker_orphaned(worker))
                 _exit(0);
         return r == DS_WORKER_E_DONE ? 0 : ds_error_trace(r);

@@ -12,7 +12,6 @@ struct ds_user {
         uid_t uid;
         uint32_t refs;
         uint64_t usage[_DS_CHARGE_MAX];
-        struct ds_log_budget log;
         UT_hash_handle hh;
 };
 
@@ -21,6 +20,7 @@ struct ds_users {
         struct ds_charge_limits limits;
         uint64_t total[_DS_CHARGE_MAX];
         uint32_t charges;
+        struct ds_log_budgets log;
 };
 
 int ds_users_new(const struct ds_charge_limits *limits, ds_users **ret)
@@ -111,7 +111,7 @@ uint64_t ds_user_limit(const ds_user *user, enum ds_charge_slot slot)
 
 struct ds_log_budget *ds_user_log_budget(ds_user *user)
 {
-        return &user->log;
+        return ds_log_budget_of(&user->users->log, (uint32_t)user->uid);
 }
 
 int ds_charge_take(struct ds_charge *charge, ds_user *user, enum ds_charge_slot slot, uint64_t amount)

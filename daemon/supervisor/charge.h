@@ -58,7 +58,7 @@ ds_user *ds_user_unref(ds_user *user);
 uid_t ds_user_uid(const ds_user *user);
 uint64_t ds_user_usage(const ds_user *user, enum ds_charge_slot slot);
 uint64_t ds_user_limit(const ds_user *user, enum ds_charge_slot slot);
-/* For lines said on behalf of this user: one budget for all its connections. */
+/* For lines said on behalf of this user: one budget for all its connections, also those to come. */
 struct ds_log_budget *ds_user_log_budget(ds_user *user);
 
 /* charge must be empty. 0, USER or TOTAL. */

@@ -19,6 +19,7 @@
 
 #define HELLO_MAX_MS 5000u
 #define FRAME_MAX_MS 5000u /* from a frame's first byte to its last */
+#define QUEUED_FDS_MAX 8u  /* in replies that it has not read: each is one of ours */
 #define GROUPS_MAX 64u
 #define MESSAGE_TEXT_MAX 4096u
 
@@ -326,7 +327,10 @@ void ds_client_reply(struct ds_client *client, uint64_t id, Detshare__Reply *rep
                 bytes = id_zero;
                 size = sizeof(id_zero);
         }
-        r = ds_conn_send(client->conn, bytes, size, fds, n_fds);
+        if (n_fds && ds_conn_queued_fds(client->conn) + n_fds > QUEUED_FDS_MAX)
+                r = DS_CONN_E_FULL;
+        else
+                r = ds_conn_send(client->conn, bytes, size, fds, n_fds);
         if (r)
                 ds_client_close(client, r == DS_CONN_E_FULL ? "it does not read its replies" : NULL);
         else

@@ -277,6 +277,11 @@ int ds_process_send(ds_process *process, const void *payload, size_t size, const
         return 0;
 }
 
+size_t ds_process_queued(const ds_process *process)
+{
+        return ds_conn_queued(process->conn);
+}
+
 int ds_process_take_fds(ds_process *process, int *fds, size_t n)
 {
         return ds_conn_take_fds(process->conn, fds, n);

@@ -204,6 +204,10 @@ int ds_session_refuse_window(struct ds_session *session, char *message, size_t m
                 snprintf(message, message_size, "%d windows were refused", DS_SESSION_REFUSALS_MAX);
                 return DETSHARE__STATUS__QUOTA;
         }
+        if (ds_charge_take(&session->refused_charge[session->n_refused], session->user, DS_CHARGE_WINDOWS, 1)) {
+                snprintf(message, message_size, "the user has as many windows as it may have");
+                return DETSHARE__STATUS__QUOTA;
+        }
         /* those refused are kept, so that the next is another */
         session->refused[session->n_refused++] = session->window;
         session->window = (struct ds_window){0};
@@ -220,8 +224,10 @@ int ds_session_refuse_window(struct ds_session *session, char *message, size_t m
 
 void ds_session_accept_window(struct ds_session *session)
 {
-        while (session->n_refused > 0)
+        while (session->n_refused > 0) {
                 ds_windows_release(session->supervisor->windows, &session->refused[--session->n_refused]);
+                ds_charge_release(&session->refused_charge[session->n_refused]);
+        }
 }
 
 /* --- the worker's view -------------------------------------------------------------------------------------------- */

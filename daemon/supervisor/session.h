@@ -57,7 +57,7 @@ struct ds_session {
         int control_only;
         struct ds_window window, refused[DS_SESSION_REFUSALS_MAX];
         size_t n_refused;
-        struct ds_charge charge;
+        struct ds_charge charge, refused_charge[DS_SESSION_REFUSALS_MAX];
         ds_ledger *ledger; /* NULL for control_only */
         enum ds_presence presence;
         struct ds_page page;

@@ -113,8 +113,9 @@ static void restore_done(struct ds_worker_call *base, const struct ds_worker_ans
         struct ds_session *session = call->session;
 
         if (answer && answer->message->status) {
-                ds_log(DS_LOG_ERROR, "session %llu: restoring failed with status %d: %s",
-                        (unsigned long long)session->id, answer->message->status, answer->message->message);
+                ds_log_limited(ds_user_log_budget(session->user), uv_hrtime(), DS_LOG_ERROR,
+                        "session %llu: restoring failed with status %d: %s", (unsigned long long)session->id,
+                        answer->message->status, answer->message->message);
                 session->lost_globals = 1;
                 session->sticky = 719;
                 if (session->page.map)
@@ -223,6 +224,11 @@ static void send_request(struct ds_session_call *call, Detshare__Request *reques
                 ds_session_call_lost(call);
                 return;
         }
+        /* what clients send must not fill the queue that, when full, means that the worker does not live */
+        if (ds_worker_busy(session->supervisor->worker)) {
+                ds_session_call_fail(call, DETSHARE__STATUS__RESTARTING, "the device's process is busy: ask again");
+                return;
+        }
         r = ds_session_open(session);
         if (!r) {
                 request->fds = (uint32_t)n_fds;
@@ -295,7 +301,7 @@ static void image_done(struct ds_helper_job *job, struct ds_helper_result *resul
                 return;
         }
         ds_charge_release(&call->bytes);
-        if (charge(call, &call->bytes, DS_CHARGE_HOST_BYTES, result->bytes))
+        if (charge(call, &call->bytes, DS_CHARGE_HOST_BYTES, result->bytes * DS_MODULE_COST))
                 return;
         call->base.image_fd = DS_TAKE_FD(result->fd);
         call->base.image_bytes = load.bytes = result->bytes;

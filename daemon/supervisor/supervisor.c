@@ -48,19 +48,40 @@ static uint64_t host_memory(void)
         return pages > 0 && size > 0 ? (uint64_t)pages * (uint64_t)size : DS_GIB(1);
 }
 
-static uint64_t connections_limit(const struct ds_config *config)
+/*
+ * A sixth of the open files that the process may have. Connections get two, since a session holds its connection and
+ * its page; slabs and modules get one each; and two more are theirs for the moment in which all of them are on their
+ * way to a new worker. Out of files the supervisor would lose what the worker sends it, and the worker with that.
+ */
+static uint64_t files_share(void)
 {
-        uint64_t wanted = config->connections ? config->connections : DS_CONNECTIONS_MAX, fits;
         struct rlimit files;
 
         if (getrlimit(RLIMIT_NOFILE, &files) < 0 || files.rlim_cur == RLIM_INFINITY)
-                return wanted;
-        /* a session holds its connection and its page */
-        fits = files.rlim_cur > 2 * FDS_BESIDE ? (files.rlim_cur - FDS_BESIDE) / 2 : FDS_BESIDE;
+                return UINT64_MAX / 8;
+        return files.rlim_cur > 2 * FDS_BESIDE ? (files.rlim_cur - FDS_BESIDE) / 6 : FDS_BESIDE;
+}
+
+/* Slabs are mappings of the worker, which has others as well. */
+static uint64_t slabs_limit(void)
+{
+        unsigned long long maps = 65530;
+        FILE *file = fopen("/proc/sys/vm/max_map_count", "re");
+
+        if (file && fscanf(file, "%llu", &maps) != 1)
+                maps = 65530;
+        if (file)
+                fclose(file);
+        return DS_MIN(files_share(), (uint64_t)maps / 2);
+}
+
+static uint64_t connections_limit(const struct ds_config *config)
+{
+        uint64_t wanted = config->connections ? config->connections : DS_CONNECTIONS_MAX, fits = files_share();
+
         if (fits < wanted)
                 ds_log(config->connections ? DS_LOG_WARNING : DS_LOG_DEBUG,
-                        "%llu open files allow for %llu connections", (unsigned long long)files.rlim_cur,
-                        (unsigned long long)fits);
+                        "the limit of open files allows for %llu connections", (unsigned long long)fits);
         return DS_MIN(wanted, fits);
 }
 
@@ -79,12 +100,14 @@ static struct ds_charge_limits charge_limits(const struct ds_config *config)
         uint64_t root = config->connections_per_uid ? config->connections_per_uid : connections;
         uint64_t pinned = config->pinned_per_uid ? config->pinned_per_uid : ram / 4;
         uint64_t device = config->memory_per_uid ? config->memory_per_uid : UINT64_MAX;
+        uint64_t slabs = slabs_limit(), modules = files_share();
         struct ds_charge_limits limits;
 
         set_limit(&limits, DS_CHARGE_CONNECTIONS, per_uid, root, connections);
         set_limit(&limits, DS_CHARGE_WINDOWS, per_uid, root, connections);
-        set_limit(&limits, DS_CHARGE_SLABS, DS_SLABS_PER_UID, DS_SLABS_PER_UID, UINT64_MAX);
-        set_limit(&limits, DS_CHARGE_MODULES, DS_MODULES_PER_UID, DS_MODULES_PER_UID, UINT64_MAX);
+        /* one user, unless it is root, leaves as much to others as it takes */
+        set_limit(&limits, DS_CHARGE_SLABS, DS_MIN(DS_SLABS_PER_UID, slabs / 2), slabs, slabs);
+        set_limit(&limits, DS_CHARGE_MODULES, DS_MIN(DS_MODULES_PER_UID, modules / 2), modules, modules);
         set_limit(&limits, DS_CHARGE_HOST_BYTES, pinned, pinned, DS_MAX(pinned, ram / 2));
         set_limit(&limits, DS_CHARGE_DEVICE_BYTES, device, device, UINT64_MAX);
         return limits;

@@ -49,6 +49,7 @@ struct ds_worker_link {
 static void ready_deadline(struct ds_deadline *deadline);
 static void start_deadline(struct ds_deadline *deadline);
 static void ping_deadline(struct ds_deadline *deadline);
+static void hang_deadline(struct ds_deadline *deadline);
 
 static const char *const state_names[_DS_WORKER_STATE_MAX] = {
         [DS_WORKER_DOWN] = "down",
@@ -139,6 +140,11 @@ int ds_worker_send(ds_worker_link *link, Detshare__Internal__ToWorker *message, 
         r = ds_process_send(link->process, bytes, size, fds, n_fds);
         /* it has just gone, which nobody has been told yet: the call ends when they are, like those sent before it */
         return call ? 0 : r;
+}
+
+int ds_worker_busy(const ds_worker_link *link)
+{
+        return link->process && ds_process_queued(link->process) > OUT_MAX / 2;
 }
 
 void ds_worker_cancel(ds_worker_link *link, struct ds_worker_call *call)
@@ -281,6 +287,9 @@ static int on_frame(void *user, const uint8_t *payload, size_t size)
         if (r)
                 return ds_error_fold(r);
         message = (const Detshare__Internal__FromWorker *)unpacked;
+        /* one that has much to restore before it comes to the ping does not hang */
+        if (link->ping.id)
+                arm(link, PING_MAX_MS, hang_deadline);
         if (message->fds > DS_FRAME_FDS_MAX || ds_process_take_fds(link->process, fds, message->fds))
                 return ds_error_origin(-EPROTO);
         r = handle_message(link, message, fds, message->fds);

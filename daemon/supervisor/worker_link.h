@@ -78,6 +78,8 @@ uint32_t ds_worker_restarts(const ds_worker_link *link);
  */
 int ds_worker_send(ds_worker_link *link, Detshare__Internal__ToWorker *message, const int *fds, size_t n_fds,
         struct ds_worker_call *call);
+/* 1 when so much waits for it to be read that no more of the clients should be added. */
+int ds_worker_busy(const ds_worker_link *link);
 /* Forget an open call: its done is not called. One that is not open is fine. */
 void ds_worker_cancel(ds_worker_link *link, struct ds_worker_call *call);
 

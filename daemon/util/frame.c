@@ -32,7 +32,7 @@ struct ds_conn {
         int in_fds[DS_CONN_FDS_MAX];
         size_t n_in_fds;
         struct out_frame *out_head, **out_tail;
-        size_t out_bytes; /* queued and not yet sent */
+        size_t out_bytes, out_fds; /* queued and not yet sent */
 };
 
 static uint32_t get_le32(const uint8_t *p)
@@ -349,6 +349,7 @@ static int enqueue(ds_conn *conn, const uint8_t *header, const void *payload, si
         *conn->out_tail = frame;
         conn->out_tail = &frame->next;
         conn->out_bytes += total - sent;
+        conn->out_fds += frame->n_fds;
         return 0;
 }
 
@@ -384,6 +385,7 @@ int ds_conn_flush(ds_conn *conn)
                 if (n <= 0)
                         return ds_error_trace(send_error(n));
                 close_fds(frame->fds, frame->n_fds);
+                conn->out_fds -= frame->n_fds;
                 frame->n_fds = 0;
                 frame->sent += (size_t)n;
                 conn->out_bytes -= (size_t)n;
@@ -395,10 +397,21 @@ int ds_conn_flush(ds_conn *conn)
                 out_frame_free(frame);
         }
         assert(conn->out_bytes == 0);
+        assert(conn->out_fds == 0);
         return 0;
 }
 
 int ds_conn_wants_write(const ds_conn *conn)
 {
         return conn->out_head != NULL;
+}
+
+size_t ds_conn_queued(const ds_conn *conn)
+{
+        return conn->out_bytes;
+}
+
+size_t ds_conn_queued_fds(const ds_conn *conn)
+{
+        return conn->out_fds;
 }

@@ -47,6 +47,9 @@ int ds_conn_send(ds_conn *conn, const void *payload, size_t size, const int *fds
 /* Send more of what is queued. 0, CLOSED or -errno. */
 int ds_conn_flush(ds_conn *conn);
 int ds_conn_wants_write(const ds_conn *conn);
+/* What is queued: bytes, and fds that are kept open for the peer until it reads. */
+size_t ds_conn_queued(const ds_conn *conn);
+size_t ds_conn_queued_fds(const ds_conn *conn);
 
 static inline void ds_conn_freep(ds_conn **p)
 {

@@ -26,6 +26,20 @@ struct ds_log_budget {
         uint32_t dropped;
 };
 
+/*
+ * Budgets of users, for as long as the table lives: one that came and went with its connections would be new with each.
+ * Users may share one.
+ */
+#define DS_LOG_BUDGETS 64u
+struct ds_log_budgets {
+        struct ds_log_budget of[DS_LOG_BUDGETS];
+};
+
+static inline struct ds_log_budget *ds_log_budget_of(struct ds_log_budgets *budgets, uint32_t uid)
+{
+        return &budgets->of[uid % DS_LOG_BUDGETS];
+}
+
 /* name is kept by reference. Lines above max_level are dropped. */
 void ds_log_setup(const char *name, enum ds_log_level max_level);
 void ds_log(enum ds_log_level level, const char *fmt, ...) ds_printf(2, 3);

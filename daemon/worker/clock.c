@@ -155,7 +155,7 @@ static struct dsw_session *clock_holder(ds_worker *worker)
                         DL_PREPEND2(worker->declared, session, declared_prev, declared_next);
                         return session;
                 }
-                ds_log_limited(&session->log_budget, worker->wall_ns(), DS_LOG_INFO,
+                ds_log_limited(ds_log_budget_of(&worker->log, session->uid), worker->wall_ns(), DS_LOG_INFO,
                         "session %llu held the device clock in silence for 5 s; its %u declared threads are dropped",
                         (unsigned long long)session->id, session->declared);
                 dsw_clock_declare(session, -(int)session->declared);

@@ -47,6 +47,7 @@
 #define DSW_SESSION_ALLOCS_MAX 65536u
 #define DSW_SESSION_PINNED_MAX 4096u /* each is a mapping of this process */
 #define DSW_MODULE_KERNELS_MAX 65536u
+#define DSW_KERNEL_NAME_MAX 16384u
 #define DSW_DECLARED_MAX 1024u     /* threads */
 #define DSW_BOUNCE_BYTES DS_MIB(1) /* Write and Read data on its way */
 #define DSW_COPY_RPC_MAX 61440u    /* bytes of one Write or Read */
@@ -178,7 +179,6 @@ struct dsw_session {
         int error; /* sticky */
         char error_text[DS_DEVICE_MESSAGE_MAX];
         int cancel_due, cancelled;
-        struct ds_log_budget log_budget;
 
         struct dsw_call *queue;  /* not started */
         struct dsw_call *parked; /* started, to be answered */
@@ -267,6 +267,7 @@ struct ds_worker {
         struct dsw_totals totals;
         struct dsw_op *free_ops;
 
+        struct ds_log_budgets log;
         int stopping, cancelled_all, gone;
         uint64_t stop_id, stop_wall_ns;
         int fatal; /* first fatal errno found where it could not be returned */

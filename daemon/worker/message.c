@@ -81,7 +81,10 @@ void dsw_message_send(ds_worker *worker, Detshare__Internal__FromWorker *message
 
         message->fds = (uint32_t)n_fds;
         size = detshare__internal__from_worker__get_packed_size(message);
-        assert(size <= DS_WORKER_FRAME_MAX);
+        if (size > DS_WORKER_FRAME_MAX) {
+                dsw_message_answer(worker, message->id, DETSHARE__STATUS__INTERNAL, "the answer does not fit a frame");
+                return;
+        }
         detshare__internal__from_worker__pack(message, worker->out);
         r = ds_conn_send(worker->conn, worker->out, size, fds, n_fds);
         if (r == DS_CONN_E_CLOSED)

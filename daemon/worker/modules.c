@@ -9,6 +9,7 @@
 #include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -120,7 +121,8 @@ static int module_place(struct dsw_session *session, uint64_t *id, uint32_t *ret
         return *id >> (MODULE_SLOT_BITS + MODULE_GENERATION_BITS) ? ds_error_origin(-EOVERFLOW) : 0;
 }
 
-static int module_list_kernels(const ds_worker *worker, struct dsw_module *module)
+/* Clients must be able to name each, and replies to hold it. */
+static int module_list_kernels(const ds_worker *worker, struct dsw_module *module, char *log, size_t log_size)
 {
         const ds_device_kernel *kernel;
         uint32_t n = 0;
@@ -132,6 +134,11 @@ static int module_list_kernels(const ds_worker *worker, struct dsw_module *modul
                 return ds_error_origin(-ENOMEM);
         for (uint32_t i = 0; i < n; i++) {
                 kernel = worker->ops->kernel_at(module->device, i);
+                if (strlen(worker->ops->kernel_info(kernel)->name) > DSW_KERNEL_NAME_MAX) {
+                        snprintf(log, log_size, "the name of kernel %u of the module is longer than %u bytes", i,
+                                DSW_KERNEL_NAME_MAX);
+                        return DS_CUDA_INVALID_IMAGE;
+                }
                 module->kernels[i] = (struct dsw_kernel){kernel, worker->ops->kernel_info(kernel)};
         }
         module->n_kernels = n;
@@ -171,7 +178,7 @@ int dsw_module_load(struct dsw_session *session, uint64_t id, int fd, uint64_t b
         r = worker->ops->module_load(
                 worker->device, session->space, image.bytes, image.size, log, log_size, &module->device);
         if (!r)
-                r = module_list_kernels(worker, module);
+                r = module_list_kernels(worker, module, log, log_size);
         if (r) {
                 module_free(session, module);
                 return ds_error_trace(r);

@@ -131,8 +131,8 @@ void dsw_session_fail(struct dsw_session *session, int status, const char *text)
         session_set_error(session, status, text && *text ? text : "an operation failed");
         atomic_store(&session->page->error, status);
         atomic_fetch_add(&session->page->error_count, 1);
-        ds_log_limited(&session->log_budget, session->worker->wall_ns(), DS_LOG_INFO, "session %llu: error %d: %s",
-                (unsigned long long)session->id, status, session->error_text);
+        ds_log_limited(ds_log_budget_of(&session->worker->log, session->uid), session->worker->wall_ns(), DS_LOG_INFO,
+                "session %llu: error %d: %s", (unsigned long long)session->id, status, session->error_text);
 }
 
 int dsw_session_error(struct dsw_session *session)

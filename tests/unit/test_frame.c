@@ -269,6 +269,8 @@ Test(frame, slow_reader)
         cr_assert_eq(r, DS_CONN_E_FULL);
         cr_assert(sent >= 20 && sent < 60);
         cr_assert(ds_conn_wants_write(conn));
+        cr_assert(ds_conn_queued(conn) > (1 << 20) - sizeof(payload) - 4);
+        cr_assert_eq(ds_conn_queued_fds(conn), (ds_conn_queued(conn) - 1) / (sizeof(payload) + 4));
         close(fd);
         while (got < sent) {
                 cr_assert_eq(ds_conn_read(peer), 0);
@@ -286,6 +288,7 @@ Test(frame, slow_reader)
         }
         cr_assert_eq(fds, sent);
         cr_assert_not(ds_conn_wants_write(conn));
+        cr_assert_eq(ds_conn_queued(conn) + ds_conn_queued_fds(conn), 0);
         ds_conn_free(conn);
         ds_conn_free(peer);
         cr_assert_eq(count_fds(), before);

@@ -147,7 +147,9 @@ static void hostile(void (*fn)(void), const char *what)
         close(ready[1]);
         close(done[0]);
         h_check(read(ready[0], &byte, 1) == 1, "%s: the hostile client failed", what);
-        good_works(what);
+        /* without the right to be another user, both have one user's limits */
+        if (geteuid() == 0)
+                good_works(what);
         close(ready[0]);
         close(done[1]);
         h_check(waitpid(pid, &status, 0) == pid && status == 0, "%s: the hostile client ended badly", what);

@@ -432,6 +432,25 @@ static inline void fx_read_log(const struct fixture *f, char *buffer, size_t siz
         buffer[n] = 0;
 }
 
+/* Wait until the fake worker's last n lines are all `line`. */
+static inline void fx_await_log(const struct fixture *f, const char *line, int n)
+{
+        const uint64_t end = fx_now_ms() + FX_WAIT_MS;
+        const size_t length = strlen(line);
+        char log[4000];
+        int found;
+
+        do {
+                size_t size;
+
+                fx_read_log(f, log, sizeof(log));
+                size = strlen(log);
+                for (found = 0; size >= length && !strcmp(log + size - length, line); found++)
+                        log[size -= length] = 0;
+        } while (found < n && fx_now_ms() < end && usleep(1000) == 0);
+        cr_assert_geq(found, n, "%d times %s in %s", n, line, log);
+}
+
 /* --- clients ------------------------------------------------------------------------------------------------------ */
 
 static inline int fx_ended(const struct fixture *f)

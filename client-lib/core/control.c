@@ -238,6 +238,13 @@ int dsc_control_set_class(dsc_session *s, uint64_t session, int ls)
         return dsc__call(s, &request, -1, DETSHARE__REPLY__RESULT__NOT_SET, NULL);
 }
 
+int dsc_control_ping(dsc_session *s)
+{
+        Detshare__Ping ping = DETSHARE__PING__INIT;
+        Detshare__Request request = DSC__REQUEST(PING, ping, &ping);
+        return dsc__call(s, &request, -1, DETSHARE__REPLY__RESULT__NOT_SET, NULL);
+}
+
 int dsc_control_kill(dsc_session *s, uint64_t session)
 {
         Detshare__Kill kill = DETSHARE__KILL__INIT;

@@ -58,6 +58,7 @@ const char *dsc_control_path(
 int dsc_control_is_ls(dsc_session *s);
 const char *dsc_control_version(dsc_session *s); /* the daemon's */
 
+int dsc_control_ping(dsc_session *s); /* there and back */
 int dsc_control_status(dsc_session *s, struct dsc_status *ret);
 /* All clients or policies in a malloc'ed array. */
 int dsc_control_clients(dsc_session *s, struct dsc_client **ret, size_t *ret_n);

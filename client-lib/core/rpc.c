@@ -17,6 +17,7 @@
  */
 #include <errno.h>
 #include <poll.h>
+#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -31,6 +32,7 @@
 #define RESTART_PAUSE_MIN_NS 5000000u
 #define RESTART_PAUSE_MAX_NS 100000000u
 #define FRAME_PREFIX 4u
+#define LOOK_NS 60000u
 
 struct dsc__open_call {
         struct dsc__open_call *next;
@@ -176,6 +178,22 @@ static int keep_fds(struct dsc__rpc *rpc, struct msghdr *message)
         return r;
 }
 
+/*
+ * What recvmsg returns. Most replies come within microseconds, and a processor that has gone to sleep takes longer than
+ * that to wake up: look for a moment, giving the processor to whoever wants it (the daemon may), before sleeping.
+ */
+static ssize_t receive(int fd, struct msghdr *message)
+{
+        const uint64_t end = dsc__now() + LOOK_NS;
+        do {
+                ssize_t n = recvmsg(fd, message, MSG_CMSG_CLOEXEC | MSG_DONTWAIT);
+                if (n >= 0 || (errno != EAGAIN && errno != EINTR))
+                        return n;
+                sched_yield();
+        } while (dsc__now() < end);
+        return recvmsg(fd, message, MSG_CMSG_CLOEXEC);
+}
+
 static int fill(struct dsc__rpc *rpc)
 {
         union {
@@ -189,7 +207,7 @@ static int fill(struct dsc__rpc *rpc)
                         .msg_iovlen = 1,
                         .msg_control = control.bytes,
                         .msg_controllen = sizeof(control.bytes)};
-                ssize_t n = recvmsg(rpc->fd, &message, MSG_CMSG_CLOEXEC);
+                ssize_t n = receive(rpc->fd, &message);
                 if (n < 0 && errno == EINTR)
                         continue;
                 if (n <= 0)

@@ -108,10 +108,7 @@ static int show(const struct dsc_client *clients, size_t n, int as_json)
         } else {
                 r = ctl_clients_table(clients, n, &text);
         }
-        if (!r)
-                return ctl_text_print(&text);
-        ctl_text_drop(&text);
-        return r;
+        return ctl_text_close(&text, r);
 }
 
 int cmd_clients(const struct ctl_command *self, int argc, char **argv)

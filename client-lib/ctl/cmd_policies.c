@@ -71,10 +71,7 @@ static int show(const struct dsc_policy *policies, size_t n, int as_json)
                 json(policies, n, &text);
         else
                 r = table(policies, n, &text);
-        if (!r)
-                return ctl_text_print(&text);
-        ctl_text_drop(&text);
-        return r;
+        return ctl_text_close(&text, r);
 }
 
 int cmd_policies(const struct ctl_command *self, int argc, char **argv)

@@ -117,10 +117,7 @@ static int show(const struct dsc_status *s, const struct dsc_client *clients, si
                 if (!r)
                         r = ctl_clients_table(clients, n, &text);
         }
-        if (!r)
-                return ctl_text_print(&text);
-        ctl_text_drop(&text);
-        return r;
+        return ctl_text_close(&text, r);
 }
 
 int cmd_status(const struct ctl_command *self, int argc, char **argv)

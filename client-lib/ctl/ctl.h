@@ -67,9 +67,10 @@ struct ctl_text {
         int depth, first; /* JSON */
 };
 
-int ctl_text_open(struct ctl_text *text);  /* 0, or CTL_FAILED after the words */
-int ctl_text_print(struct ctl_text *text); /* to stdout; closes. CTL_OK or CTL_FAILED */
-void ctl_text_drop(struct ctl_text *text); /* closes without printing */
+int ctl_text_open(struct ctl_text *text); /* 0, or CTL_FAILED after the words */
+/* To stdout when r is 0, else nowhere: a text that could not be finished is not shown. Returns r, or CTL_FAILED after
+ * the words when it could not be written. */
+int ctl_text_close(struct ctl_text *text, int r);
 
 void ctl_json_begin(
         struct ctl_text *text, const char *key, char bracket); /* '{' or '['; key NULL in arrays and at the top */

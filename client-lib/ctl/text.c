@@ -22,19 +22,10 @@ int ctl_text_open(struct ctl_text *text)
         return CTL_FAILED;
 }
 
-void ctl_text_drop(struct ctl_text *text)
+int ctl_text_close(struct ctl_text *text, int r)
 {
-        if (text->file)
-                fclose(text->file);
-        text->file = NULL;
-        free(text->bytes);
-        text->bytes = NULL;
-}
-
-int ctl_text_print(struct ctl_text *text)
-{
-        int r = CTL_OK;
-        if (fclose(text->file) || fwrite(text->bytes, 1, text->size, stdout) != text->size || fflush(stdout)) {
+        const int closed = fclose(text->file); /* writes the bytes out */
+        if (!r && (closed || fwrite(text->bytes, 1, text->size, stdout) != text->size || fflush(stdout))) {
                 ctl_complain("cannot write: %s", strerror(errno));
                 r = CTL_FAILED;
         }

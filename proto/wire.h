@@ -24,7 +24,7 @@
 #include <stdatomic.h>
 #include <stdint.h>
 
-#define DS_WIRE_VERSION 1u
+#define DS_WIRE_VERSION 2u
 
 #define DS_FRAME_MAX (64u * 1024) /* control frame payload, bytes; see proto/detshare.proto */
 #define DS_FRAME_FDS_MAX 4u       /* file descriptors beside one frame */
@@ -65,6 +65,7 @@ struct ds_completion_page {
         _Atomic uint64_t now_ns;    /* device clock at the last change; exact while a declared client runs (sim) */
         _Atomic uint64_t accepted;  /* stream operations taken over by the worker, ring and RPC */
         _Atomic uint64_t completed; /* of those, ended */
+        _Atomic uint64_t output;    /* bytes that its kernels have printed: what OutputRead can be asked for */
         _Alignas(64) _Atomic uint64_t stream_done[DS_STREAMS_MAX];
 };
 

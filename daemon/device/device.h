@@ -57,6 +57,7 @@ enum ds_cuda_error {
 #define DS_DEVICE_STREAMS_PER_RUNG 8 /* per priority level */
 #define DS_DEVICE_PRIORITIES 2       /* 0 = high (LS), 1 = low (BE) */
 #define DS_DEVICE_MESSAGE_MAX 200
+#define DS_DEVICE_GPC_NONE 255u
 
 struct ds_tpc_mask {
         uint64_t word[DS_DEVICE_TPCS_MAX / 64];
@@ -71,6 +72,10 @@ struct ds_device_info {
         uint32_t n_sms, n_tpcs;
         uint64_t memory_bytes;
         uint64_t slab_granularity; /* slab sizes and mapping addresses are multiples of this, bytes */
+        uint32_t stops;            /* 1: some calls stop all work of the context, see QUIESCE below */
+        uint32_t n_gpcs;           /* 0 = unknown */
+        uint8_t gpc_of_tpc[DS_DEVICE_TPCS_MAX]; /* DS_DEVICE_GPC_NONE: not known, or in none that clusters reach */
+        uint64_t own_bytes;        /* device memory that context and rungs take, as of the last rung_create */
         int32_t attributes[DS_DEVICE_ATTRIBUTES];
 };
 
@@ -92,6 +97,7 @@ struct ds_kernel_info {
         uint32_t static_shared, local_bytes, const_bytes, registers;
         uint32_t ptx_version, binary_version; /* 90, 90 */
         uint32_t cooperative;                 /* needs all blocks resident */
+        uint32_t prints;                      /* its module may print or assert */
 };
 
 struct ds_launch {
@@ -141,11 +147,31 @@ struct ds_completion {
         char message[DS_DEVICE_MESSAGE_MAX]; /* when status is an error: which kernel, address, line */
 };
 
+/* What is emulated per client and set for the whole context; numbers are CUlimit's. */
+enum ds_device_limit {
+        DS_LIMIT_STACK_SIZE = 0,
+        DS_LIMIT_PRINTF_FIFO_SIZE = 1,
+        DS_LIMIT_MALLOC_HEAP_SIZE = 2,
+        _DS_LIMIT_MAX,
+};
+
+/* A piece of what kernels printed. */
+struct ds_device_output {
+        uint32_t space;
+        uint32_t to_stderr; /* an assertion's words; 0: printf */
+        const char *text;   /* not terminated; good until the next call on the device */
+        size_t size;
+};
+
+/*
+ * QUIESCE. Where info.stops is set, calls marked [stops] may stop all work of the context, or wait for all of it, so
+ * the owner makes them only when nothing is in flight. Everywhere else they may be made at any time.
+ */
 struct ds_device_ops {
         uint32_t version; /* DS_DEVICE_OPS_VERSION */
         const char *name; /* "sim", "cuda" */
 
-        /* spec: what follows "sim:" or "cuda:". -ENODEV when there is no such device. */
+        /* spec: what follows "sim:" or "cuda:". -ENODEV when there is no such device (it has said why). */
         int (*open)(const char *spec, ds_device **ret);
         ds_device *(*close)(ds_device *device);
         const struct ds_device_info *(*info)(ds_device *device);
@@ -159,8 +185,10 @@ struct ds_device_ops {
         int (*space_remove)(ds_device *device, uint32_t space);
 
         /*
-         * A slab: zeroed device memory with an fd that keeps it alive. DS_CUDA_OUT_OF_MEMORY is contract. It counts
-         * against memory_bytes until its last mapping here is gone, and again when it is mapped again.
+         * A slab: device memory with an fd that keeps it alive. DS_CUDA_OUT_OF_MEMORY is contract. It counts against
+         * memory_bytes until its last mapping here is gone, and again when it is mapped again. mem_map of a slab made
+         * here clears it, ordered before all work submitted later: mem_cleared says when that has happened. Until then
+         * its fd must not be given to anybody who could map it after this process.
          */
         int (*mem_create)(ds_device *device, uint64_t size, int *ret_fd);
         /*
@@ -169,14 +197,17 @@ struct ds_device_ops {
          */
         int (*mem_map)(ds_device *device, uint32_t space, int fd, uint64_t va, uint64_t size);
         int (*mem_unmap)(ds_device *device, uint32_t space, uint64_t va, uint64_t size);
-        /* Host memory of a memfd, mapped at va in this process and made known to the GPU. */
+        int (*mem_cleared)(ds_device *device, uint32_t space, uint64_t va); /* 1: the slab mapped at va is clear */
+        /* Host memory of a memfd, mapped at va in this process and made known to the GPU. Both [stops]. */
         int (*host_map)(ds_device *device, uint32_t space, int fd, uint64_t va, uint64_t size);
         int (*host_unmap)(ds_device *device, uint32_t space, uint64_t va, uint64_t size);
 
         /*
          * A module from an image that the helper checked. Contract: DS_CUDA_INVALID_PTX, _INVALID_IMAGE,
-         * _NO_BINARY_FOR_GPU, _OUT_OF_MEMORY with a text in log (NUL-terminated). The image is copied.
+         * _NO_BINARY_FOR_GPU, _OUT_OF_MEMORY with a text in log (NUL-terminated). The image is copied. [stops], unless
+         * module_cached said that it does not. Unloading never stops: what would is put off.
          */
+        int (*module_cached)(ds_device *device, const void *image, size_t size); /* 1: loading it stops nothing */
         int (*module_load)(ds_device *device, uint32_t space, const void *image, size_t size, char *log,
                 size_t log_size, ds_device_module **ret);
         ds_device_module *(*module_unload)(ds_device *device, ds_device_module *module);
@@ -186,6 +217,16 @@ struct ds_device_ops {
         int (*global_find)(
                 ds_device_module *module, const char *name, uint64_t *ret_va, uint64_t *ret_size); /* -ENOENT */
         int (*module_has_globals)(ds_device_module *module); /* writable state that dies with this process */
+
+        /* What calls put off because it stops the context: pieces of it waiting, and doing it all [stops]. */
+        size_t (*put_off)(ds_device *device);
+        void (*put_off_do)(ds_device *device);
+        /*
+         * Raise a limit of the whole context to at least value, never lower it; limit_get: what it is now. [stops]
+         * DS_CUDA_INVALID_VALUE, DS_CUDA_OUT_OF_MEMORY (more than a context may hold), _NOT_SUPPORTED.
+         */
+        int (*limit_raise)(ds_device *device, enum ds_device_limit limit, uint64_t value);
+        uint64_t (*limit_get)(ds_device *device, enum ds_device_limit limit);
 
         /* Work. Returns 0 (token will come back once), a CUDA error (nothing was queued), or a negative errno. */
         int (*launch)(ds_device *device, const struct ds_launch *launch, uint64_t token);
@@ -198,6 +239,16 @@ struct ds_device_ops {
 
         /* Finished work, oldest first; returns how many were written. */
         size_t (*poll)(ds_device *device, struct ds_completion *completions, size_t n);
+        /*
+         * The next piece of what finished kernels printed, in order: 1 and *ret, or 0. What a kernel printed is here at
+         * the latest when poll has given its completion.
+         */
+        int (*output)(ds_device *device, struct ds_device_output *ret);
+        /*
+         * 0, or the error (a CUresult) that ended the context for good: nothing can be submitted, poll gives back what
+         * was in flight with errors, memory lives on in its fds, and this process must end.
+         */
+        int (*lost)(ds_device *device);
         /* Becomes readable when poll may have something that it did not have before; -1 if it must be polled. */
         int (*event_fd)(ds_device *device);
         uint64_t (*now)(ds_device *device);
@@ -210,7 +261,7 @@ struct ds_device_ops {
         int (*advance)(ds_device *device, uint64_t limit_ns);
 };
 
-#define DS_DEVICE_OPS_VERSION 1
+#define DS_DEVICE_OPS_VERSION 2
 
 /* stream ids are dense: rung, then priority, then index */
 static inline uint32_t ds_device_stream(uint32_t rung, uint32_t priority, uint32_t index)

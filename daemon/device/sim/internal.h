@@ -355,6 +355,7 @@ struct ds_device {
         struct ds_device_info info;
         bool timing_only;
         int event_fd;
+        uint64_t limits[_DS_LIMIT_MAX]; /* that clients raised; the interpreter knows none of them */
 
         struct sim_slab *slabs;
         size_t n_slabs;

@@ -2,8 +2,9 @@
 /*
  * The simulated GPU: opening, closing, rungs, and the vtable
  *
- * A specification is MODEL[,MODEL...][+timing]: the first model is this device. With +timing kernels are checked and
- * timed but not executed (copies and memsets are). The device's memory is the model's or half of this machine's RAM,
+ * A specification is MODEL[+timing][+quiesce]. With +timing kernels are checked and timed but not executed (copies and
+ * memsets are). With +quiesce the device claims, as a GPU does, that module loads and the like stop all work, so that
+ * what the worker does about it can be seen without a GPU. The device's memory is the model's or half of this machine's RAM,
  * whichever is less: slabs are host memory.
  *
  * See internal.h for how the parts work together, and for what a GPU does that this one does not.
@@ -20,6 +21,7 @@
 #include "util/log.h"
 
 #define SUFFIX_TIMING "+timing"
+#define SUFFIX_QUIESCE "+quiesce"
 
 static ds_device *sim_close(ds_device *device)
 {
@@ -41,17 +43,32 @@ static void sim_closep(ds_device **device)
         *device = sim_close(*device);
 }
 
-/* The model that a specification names, NULL with a line in the log when it is none of ours. */
-static const struct sim_model *spec_parse(const char *spec, bool *ret_timing)
+/* What follows the model: any of the suffixes. -EINVAL with a line in the log. */
+static int spec_suffixes(const char *spec, const char *suffix, ds_device *device)
 {
-        const char *plus = strchr(spec, '+');
-        size_t length = plus ? (size_t)(plus - spec) : strlen(spec), first = strcspn(spec, ",+");
+        while (*suffix) {
+                size_t length = strcspn(suffix + 1, "+") + 1;
+
+                if (length == strlen(SUFFIX_TIMING) && !strncmp(suffix, SUFFIX_TIMING, length)) {
+                        device->timing_only = true;
+                } else if (length == strlen(SUFFIX_QUIESCE) && !strncmp(suffix, SUFFIX_QUIESCE, length)) {
+                        device->info.stops = 1;
+                } else {
+                        ds_log(DS_LOG_ERROR, "sim:%s: unknown suffix '%.*s', there are %s and %s", spec, (int)length,
+                                suffix, SUFFIX_TIMING, SUFFIX_QUIESCE);
+                        return -EINVAL;
+                }
+                suffix += length;
+        }
+        return 0;
+}
+
+/* The model that a specification names, NULL with a line in the log when it is none of ours. */
+static const struct sim_model *spec_model(const char *spec)
+{
+        size_t length = strcspn(spec, "+"), first = strcspn(spec, ",+");
         const struct sim_model *model;
 
-        if (plus && strcmp(plus, SUFFIX_TIMING)) {
-                ds_log(DS_LOG_ERROR, "sim:%s: unknown suffix '%s', there is %s only", spec, plus, SUFFIX_TIMING);
-                return NULL;
-        }
         if (first < length) {
                 ds_log(DS_LOG_ERROR, "sim:%s: one simulated GPU per daemon for now, name one model", spec);
                 return NULL;
@@ -59,7 +76,6 @@ static const struct sim_model *spec_parse(const char *spec, bool *ret_timing)
         model = sim_model_find(spec, length);
         if (!model)
                 ds_log(DS_LOG_ERROR, "sim:%s: no such model, there are h200, a2000, p40 and gtx1080", spec);
-        *ret_timing = plus != NULL;
         return model;
 }
 
@@ -74,19 +90,22 @@ static int sim_open(const char *spec, ds_device **ret)
 {
         ds_cleanup(sim_closep) ds_device *device = NULL;
         const struct sim_model *model;
-        bool timing;
         int r;
 
-        model = spec_parse(spec, &timing);
+        model = spec_model(spec);
         if (!model)
                 return -ENODEV;
         device = ds_alloc0(1, sizeof(*device));
         if (!device)
                 return ds_error_origin(-ENOMEM);
         device->event_fd = -1;
+        device->limits[DS_LIMIT_STACK_SIZE] = 1024; /* as a fresh CUDA context has them */
+        device->limits[DS_LIMIT_PRINTF_FIFO_SIZE] = DS_MIB(1);
+        device->limits[DS_LIMIT_MALLOC_HEAP_SIZE] = DS_MIB(8);
         device->model = model;
-        device->timing_only = timing;
         sim_model_info(model, &device->info);
+        if (spec_suffixes(spec, spec + strcspn(spec, "+"), device))
+                return -ENODEV;
         device->info.slab_granularity = SIM_GRANULARITY;
         device->info.memory_bytes = DS_MIN(model->memory_bytes, host_memory() / 2) & ~(SIM_GRANULARITY - 1);
         device->event_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
@@ -150,6 +169,52 @@ static const struct ds_rung_info *sim_rung_info(ds_device *device, uint32_t rung
         return rung < device->n_rungs ? &device->rungs[rung]->info : NULL;
 }
 
+/* --- limits and output -------------------------------------------------------------------------------------------- */
+
+static int sim_limit_raise(ds_device *device, enum ds_device_limit limit, uint64_t value)
+{
+        if (limit < 0 || limit >= _DS_LIMIT_MAX)
+                return DS_CUDA_INVALID_VALUE;
+        device->limits[limit] = DS_MAX(device->limits[limit], value);
+        return 0;
+}
+
+static uint64_t sim_limit_get(ds_device *device, enum ds_device_limit limit)
+{
+        return limit >= 0 && limit < _DS_LIMIT_MAX ? device->limits[limit] : 0;
+}
+
+static int sim_output(ds_device *device, struct ds_device_output *ret)
+{
+        return 0; /* the interpreter refuses kernels that print */
+}
+
+/* --- nothing here stops the device, see QUIESCE in device.h; memory files are born clear --------------------------- */
+
+static int sim_mem_cleared(ds_device *device, uint32_t space, uint64_t va)
+{
+        return 1;
+}
+
+static int sim_module_cached(ds_device *device, const void *image, size_t size)
+{
+        return !device->info.stops;
+}
+
+static size_t sim_put_off(ds_device *device)
+{
+        return 0;
+}
+
+static void sim_put_off_do(ds_device *device)
+{
+}
+
+static int sim_lost(ds_device *device)
+{
+        return 0;
+}
+
 static int sim_event_fd(ds_device *device)
 {
         return device->event_fd;
@@ -168,8 +233,10 @@ const struct ds_device_ops ds_sim_ops = {
         .mem_create = sim_mem_create,
         .mem_map = sim_mem_map,
         .mem_unmap = sim_mem_unmap,
+        .mem_cleared = sim_mem_cleared,
         .host_map = sim_host_map,
         .host_unmap = sim_host_unmap,
+        .module_cached = sim_module_cached,
         .module_load = sim_module_load,
         .module_unload = sim_module_unload,
         .kernel_find = sim_kernel_find,
@@ -177,12 +244,18 @@ const struct ds_device_ops ds_sim_ops = {
         .kernel_info = sim_kernel_info,
         .global_find = sim_global_find,
         .module_has_globals = sim_module_has_globals,
+        .put_off = sim_put_off,
+        .put_off_do = sim_put_off_do,
+        .limit_raise = sim_limit_raise,
+        .limit_get = sim_limit_get,
         .launch = sim_launch,
         .copy = sim_copy,
         .memset = sim_memset,
         .fence = sim_fence,
         .abort = sim_abort,
         .poll = sim_poll,
+        .output = sim_output,
+        .lost = sim_lost,
         .event_fd = sim_event_fd,
         .now = sim_now,
         .advance = sim_advance,

@@ -1,0 +1,110 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * NVIDIA's driver library, loaded by path
+ *
+ * Nothing in the daemon links libcuda: on a machine where programs run under DetShare the first libcuda.so.1 that the
+ * dynamic linker finds may be our own drop-in. The genuine one is looked for where drivers install it (or where
+ * DETSHARE_LIBCUDA says), opened by its path, and refused when it is the drop-in. One table of functions: the name that
+ * the headers give a call (with its version) is the symbol that is looked up.
+ */
+#pragma once
+
+#include <cuda.h>
+#include <stddef.h>
+
+#define DS_CUDA_FUNCTIONS(X) \
+        X(cuInit) \
+        X(cuDriverGetVersion) \
+        X(cuGetErrorName) \
+        X(cuGetErrorString) \
+        X(cuDeviceGetCount) \
+        X(cuDeviceGet) \
+        X(cuDeviceGetName) \
+        X(cuDeviceGetUuid) \
+        X(cuDeviceTotalMem) \
+        X(cuDeviceGetAttribute) \
+        X(cuDevicePrimaryCtxRetain) \
+        X(cuDevicePrimaryCtxRelease) \
+        X(cuDevicePrimaryCtxSetFlags) \
+        X(cuCtxSetCurrent) \
+        X(cuCtxSynchronize) \
+        X(cuCtxSetLimit) \
+        X(cuCtxGetLimit) \
+        X(cuCtxGetStreamPriorityRange) \
+        X(cuDeviceGetDevResource) \
+        X(cuDevSmResourceSplitByCount) \
+        X(cuDevResourceGenerateDesc) \
+        X(cuGreenCtxCreate) \
+        X(cuGreenCtxDestroy) \
+        X(cuGreenCtxStreamCreate) \
+        X(cuStreamCreateWithPriority) \
+        X(cuStreamDestroy) \
+        X(cuStreamQuery) \
+        X(cuStreamSynchronize) \
+        X(cuStreamWaitEvent) \
+        X(cuEventCreate) \
+        X(cuEventDestroy) \
+        X(cuEventRecord) \
+        X(cuEventQuery) \
+        X(cuEventSynchronize) \
+        X(cuEventElapsedTime) \
+        X(cuMemGetInfo) \
+        X(cuMemAddressReserve) \
+        X(cuMemAddressFree) \
+        X(cuMemCreate) \
+        X(cuMemRelease) \
+        X(cuMemExportToShareableHandle) \
+        X(cuMemImportFromShareableHandle) \
+        X(cuMemMap) \
+        X(cuMemUnmap) \
+        X(cuMemSetAccess) \
+        X(cuMemGetAllocationGranularity) \
+        X(cuMemHostRegister) \
+        X(cuMemHostUnregister) \
+        X(cuMemHostGetDevicePointer) \
+        X(cuMemcpyAsync) \
+        X(cuMemcpyHtoDAsync) \
+        X(cuMemcpyDtoHAsync) \
+        X(cuMemcpyDtoDAsync) \
+        X(cuMemcpy2DAsync) \
+        X(cuMemsetD8Async) \
+        X(cuMemsetD16Async) \
+        X(cuMemsetD32Async) \
+        X(cuMemsetD2D8Async) \
+        X(cuMemsetD2D16Async) \
+        X(cuMemsetD2D32Async) \
+        X(cuLibraryLoadData) \
+        X(cuLibraryUnload) \
+        X(cuLibraryGetKernelCount) \
+        X(cuLibraryEnumerateKernels) \
+        X(cuLibraryGetGlobal) \
+        X(cuKernelGetName) \
+        X(cuKernelGetParamInfo) \
+        X(cuKernelGetAttribute) \
+        X(cuKernelSetAttribute) \
+        X(cuKernelGetFunction) \
+        X(cuFuncGetAttribute) \
+        X(cuFuncSetAttribute) \
+        X(cuLaunchKernel) \
+        X(cuLaunchKernelEx)
+
+struct ds_cuda_driver {
+        void *handle;
+        char path[256];
+        int version; /* cuDriverGetVersion: 13000 */
+#define X(name) __typeof__(name) *name##_fn;
+        DS_CUDA_FUNCTIONS(X)
+#undef X
+};
+
+/* Call a function of the driver: CU(device, cuMemMap)(...). The headers' macros must not expand the name first. */
+#define CU(device, name) ((device)->driver.name##_fn)
+
+/*
+ * Load it. candidate: a path, NULL = DETSHARE_LIBCUDA or the usual places. 0, or -ENODEV with a line in the log: no
+ * driver, the drop-in, or a driver that lacks a function we need.
+ */
+int ds_cuda_driver_load(struct ds_cuda_driver *driver, const char *candidate);
+void ds_cuda_driver_unload(struct ds_cuda_driver *driver);
+/* "CUDA_ERROR_ILLEGAL_ADDRESS", or the number in words; never NULL. */
+const char *ds_cuda_driver_error(const struct ds_cuda_driver *driver, CUresult result);

@@ -53,7 +53,7 @@ struct cuda_job {
         uint32_t grid[3], block[3];     /* for messages */
         CUevent event;                  /* recorded behind it */
         uint64_t submit_ns;
-        struct cuda_job *next;          /* in its stream, or in the free list */
+        struct cuda_job *next; /* in its stream, or in the free list */
 };
 
 /* A CUDA stream of a rung: jobs in order; the streams that have some are on the device's list. */
@@ -62,8 +62,8 @@ struct cuda_stream {
         uint32_t id; /* ds_device_stream() */
         struct cuda_job *head, *tail;
         uint32_t n_jobs;
-        uint64_t last_end_ns;                  /* of the job before head */
-        uint64_t clear_seen;                   /* see ds_device.clear_seq */
+        uint64_t last_end_ns; /* of the job before head */
+        uint64_t clear_seen;  /* see ds_device.clear_seq */
         struct cuda_stream *busy_prev, *busy_next;
 };
 
@@ -118,8 +118,8 @@ struct ds_device {
         CUevent clear_event;
 
         /* module.c */
-        ds_device_module *modules;  /* all of them, in use or only cached */
-        uint64_t cached_bytes;      /* images of those nobody uses */
+        ds_device_module *modules; /* all of them, in use or only cached */
+        uint64_t cached_bytes;     /* images of those nobody uses */
 
         /* limit.c */
         uint64_t limits[_DS_LIMIT_MAX];

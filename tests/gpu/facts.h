@@ -1,0 +1,214 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What the sections of facts share: the driver's functions, one open GPU, clocks, and the busy GPU beside which things
+ * are measured
+ */
+#pragma once
+
+#include <cuda.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define MIB(n) ((size_t)(n) << 20)
+#define GIB(n) ((size_t)(n) << 30)
+#define FACTS_GROUPS 128   /* TPCs at most */
+#define FACTS_SAMPLES 4096 /* of one series */
+#define BUSY_NS UINT64_C(45000000)
+
+/* Every function of the driver that is used. The toolkit's header puts the current version behind each name. */
+#define FACTS_FUNCTIONS(X)                \
+        X(cuInit)                         \
+        X(cuDriverGetVersion)             \
+        X(cuGetErrorName)                 \
+        X(cuDeviceGet)                    \
+        X(cuDeviceGetName)                \
+        X(cuDeviceGetUuid)                \
+        X(cuDeviceGetAttribute)           \
+        X(cuDeviceGetDevResource)         \
+        X(cuDevicePrimaryCtxSetFlags)     \
+        X(cuDevicePrimaryCtxRetain)       \
+        X(cuCtxSetCurrent)                \
+        X(cuCtxSynchronize)               \
+        X(cuCtxGetLimit)                  \
+        X(cuCtxSetLimit)                  \
+        X(cuCtxGetStreamPriorityRange)    \
+        X(cuDevSmResourceSplitByCount)    \
+        X(cuDevResourceGenerateDesc)      \
+        X(cuGreenCtxCreate)               \
+        X(cuGreenCtxDestroy)              \
+        X(cuGreenCtxGetDevResource)       \
+        X(cuGreenCtxStreamCreate)         \
+        X(cuStreamCreateWithPriority)     \
+        X(cuStreamDestroy)                \
+        X(cuStreamQuery)                  \
+        X(cuStreamSynchronize)            \
+        X(cuStreamWriteValue64)           \
+        X(cuEventCreate)                  \
+        X(cuEventRecord)                  \
+        X(cuEventQuery)                   \
+        X(cuEventSynchronize)             \
+        X(cuEventElapsedTime)             \
+        X(cuLibraryLoadData)              \
+        X(cuLibraryUnload)                \
+        X(cuLibraryGetKernel)             \
+        X(cuLibraryGetKernelCount)        \
+        X(cuLibraryEnumerateKernels)      \
+        X(cuLibraryGetGlobal)             \
+        X(cuKernelGetFunction)            \
+        X(cuKernelGetName)                \
+        X(cuKernelGetParamInfo)           \
+        X(cuKernelGetAttribute)           \
+        X(cuFuncGetParamInfo)             \
+        X(cuFuncGetModule)                \
+        X(cuFuncSetAttribute)             \
+        X(cuLaunchKernel)                 \
+        X(cuLaunchKernelEx)               \
+        X(cuMemGetInfo)                   \
+        X(cuMemAlloc)                     \
+        X(cuMemAddressReserve)            \
+        X(cuMemAddressFree)               \
+        X(cuMemCreate)                    \
+        X(cuMemRelease)                   \
+        X(cuMemMap)                       \
+        X(cuMemUnmap)                     \
+        X(cuMemSetAccess)                 \
+        X(cuMemExportToShareableHandle)   \
+        X(cuMemImportFromShareableHandle) \
+        X(cuMemGetAllocationGranularity)  \
+        X(cuMemsetD8Async)                \
+        X(cuMemsetD32Async)               \
+        X(cuMemHostAlloc)                 \
+        X(cuMemFreeHost)                  \
+        X(cuMemHostRegister)              \
+        X(cuMemHostUnregister)            \
+        X(cuMemHostGetDevicePointer)      \
+        X(cuMemcpyAsync)                  \
+        X(cuMemcpyDtoH)                   \
+        X(cuMemcpyHtoDAsync)              \
+        X(cuMemcpyDtoHAsync)              \
+        X(cuMemcpyDtoDAsync)              \
+        X(cuMemcpy2DAsync)                \
+        X(cuCoredumpSetAttributeGlobal)
+
+struct driver {
+#define X(f) __typeof__(f) *f;
+        FACTS_FUNCTIONS(X)
+#undef X
+        char path[256]; /* where it was found */
+};
+extern struct driver cu;
+
+/* the GPU as DetShare's worker opens it */
+struct gpu {
+        CUdevice device;
+        CUcontext primary;
+        CUdevResource groups[FACTS_GROUPS]; /* of one TPC each */
+        unsigned int n_groups;
+        int low, high; /* priorities */
+        CUlibrary library;
+        CUdeviceptr scratch; /* 1 MiB */
+        double init_us, retain_us, split_us;
+};
+extern struct gpu gpu;
+extern const void *image; /* the cubin */
+
+struct green {
+        CUgreenCtx context;
+        CUstream high, low;
+        unsigned int sms;
+};
+
+/* A best-effort kernel fills `be`; a thread launches one small kernel after the other in `ls` and keeps the longest
+ * time */
+struct busy {
+        struct green be, ls;
+        CUevent done;
+};
+extern struct busy busy;
+
+struct series {
+        unsigned int n;
+        double us[FACTS_SAMPLES];
+};
+
+void fact(const char *format, ...) __attribute__((format(printf, 1, 2)));
+double now_us(void);
+bool facts_check(CUresult result, const char *what);
+const char *error_name(CUresult result);
+
+/* makes a call; says what it returned if that was not 0 */
+#define TRY(call) facts_check((call), #call)
+/* makes a call and adds its time to a series */
+#define SAMPLE(series, call)                       \
+        ({                                         \
+                double t_ = now_us();              \
+                CUresult r_ = (call);              \
+                series_add(series, now_us() - t_); \
+                facts_check(r_, #call);            \
+        })
+/* makes a call and says how long it took and what it returned */
+#define ONCE(what, call)                                           \
+        ({                                                         \
+                double t_ = now_us();                              \
+                CUresult r_ = (call);                              \
+                t_ = now_us() - t_;                                \
+                fact("%s: %.1f us, result %d", what, t_, (int)r_); \
+                r_;                                                \
+        })
+/* makes a call while the GPU is busy */
+#define BUSY(what, call)                           \
+        ({                                         \
+                busy_begin();                      \
+                double t_ = now_us();              \
+                CUresult r_ = (call);              \
+                busy_end(what, now_us() - t_, r_); \
+                r_;                                \
+        })
+
+void series_add(struct series *s, double us);
+void series_fact(struct series *s, const char *what);
+
+bool driver_load(void);
+bool gpu_start(void); /* driver, context, groups */
+bool gpu_open(void);  /* gpu_start, the library and the scratch memory */
+size_t gpu_free(void);
+bool green_make(struct green *g, unsigned int first, unsigned int count);
+CUfunction kernel(const char *name);
+CUresult launch(CUfunction f, CUstream stream, unsigned int grid, unsigned int block, const void *params, size_t size);
+CUresult launch_spin(CUstream stream, unsigned int grid, unsigned int block, uint64_t ns);
+CUresult wait_event(CUevent event, double limit_us);
+
+bool busy_open(void);
+void busy_begin(void);
+void busy_end(const char *what, double us, CUresult result);
+
+/* runs body in a process of its own; the time from its last word to its end goes to *ret_teardown_us */
+bool in_child(void (*body)(void *), void *argument, double *ret_teardown_us);
+/* a new process from exec to a ready context, which it says itself */
+void fresh_process(const char *when);
+/* DetShare's rungs: all TPCs, and seven pairs that share them, with n streams of each priority */
+bool rungs_make(unsigned int n_streams, struct series *contexts, struct series *streams);
+void rungs_drop(struct series *contexts, struct series *streams);
+
+CUresult vmm_create(CUmemGenericAllocationHandle *handle, size_t size);
+CUresult vmm_access(CUdeviceptr at, size_t size);
+
+void section_env(void);
+void section_start(void);
+void section_sms(void);
+void section_limits(void);
+void section_teardown(void);
+void section_vmm(void);
+void section_pinned(void);
+void section_copies(void);
+void section_all_memory(void);
+void section_launch(void);
+void section_events(void);
+void section_modules(void);
+void section_local(void);
+void section_printf(void);
+void section_assert(void);
+void section_faults(void);
+void section_two_streams(void);
+void section_coredump(void);

@@ -1,0 +1,259 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "image/cubin.h"
+
+#include <elf.h>
+#include <string.h>
+
+#define MACHINE_CUDA 190
+#define OSABI_OLD 51 /* up to toolkit 12: the SM number is the low byte of e_flags, later the second */
+
+/* e_flags: code for one architecture only, in the old and the new layout */
+#define FLAG_FAMILY_OLD 0x800u
+#define FLAG_FAMILY 0x8u
+
+#define OTHER_ENTRY 0x10 /* st_other of a kernel */
+
+/* .nv.compat: records of (form, attribute, 16 bits); form 4 is followed by as many bytes as the 16 bits say */
+#define COMPAT_FORM_SIZED 4
+#define COMPAT_FAMILY 9
+
+/* The image and its two tables. The tables lie in the image but are read through copies: nothing in it is aligned. */
+struct elf {
+        const uint8_t *bytes;
+        uint64_t size;
+        Elf64_Ehdr header;
+        uint64_t n_sections;
+        const char *section_names;
+        uint64_t section_names_size;
+};
+
+static int in_image(const struct elf *elf, uint64_t offset, uint64_t size)
+{
+        return offset <= elf->size && size <= elf->size - offset;
+}
+
+static Elf64_Shdr section_at(const struct elf *elf, uint64_t index)
+{
+        Elf64_Shdr section;
+
+        memcpy(&section, elf->bytes + elf->header.e_shoff + index * sizeof(section), sizeof(section));
+        return section;
+}
+
+static int section_fits(const struct elf *elf, const Elf64_Shdr *section)
+{
+        return section->sh_type == SHT_NOBITS || in_image(elf, section->sh_offset, section->sh_size);
+}
+
+/* The section's bytes as strings, the last one ended; 0 or DS_CUBIN_E_NOT. */
+static int strings_of(const struct elf *elf, uint64_t index, const char **ret, uint64_t *ret_size)
+{
+        Elf64_Shdr section;
+
+        if (index >= elf->n_sections)
+                return DS_CUBIN_E_NOT;
+        section = section_at(elf, index);
+        if (section.sh_type == SHT_NOBITS || !section.sh_size || !section_fits(elf, &section) ||
+                elf->bytes[section.sh_offset + section.sh_size - 1])
+                return DS_CUBIN_E_NOT;
+        *ret = (const char *)elf->bytes + section.sh_offset;
+        *ret_size = section.sh_size;
+        return 0;
+}
+
+/* NULL when it lies outside. */
+static const char *section_name(const struct elf *elf, const Elf64_Shdr *section)
+{
+        return section->sh_name < elf->section_names_size ? elf->section_names + section->sh_name : NULL;
+}
+
+int ds_cubin_is(const void *image, size_t size)
+{
+        Elf64_Ehdr header;
+
+        if (size < sizeof(header))
+                return 0;
+        memcpy(&header, image, sizeof(header));
+        return !memcmp(header.e_ident, ELFMAG, SELFMAG) && header.e_ident[EI_CLASS] == ELFCLASS64 &&
+               header.e_ident[EI_DATA] == ELFDATA2LSB && header.e_machine == MACHINE_CUDA;
+}
+
+/* Finds the section table. A file of very many kernels has its counts in the first section. */
+static int elf_open(const void *image, size_t size, struct elf *ret)
+{
+        struct elf elf = {.bytes = image, .size = size};
+        uint64_t names;
+
+        if (!ds_cubin_is(image, size))
+                return DS_CUBIN_E_NOT;
+        memcpy(&elf.header, image, sizeof(elf.header));
+        if (elf.header.e_shentsize != sizeof(Elf64_Shdr) || !in_image(&elf, elf.header.e_shoff, sizeof(Elf64_Shdr)))
+                return DS_CUBIN_E_NOT;
+        elf.n_sections = elf.header.e_shnum ? elf.header.e_shnum : section_at(&elf, 0).sh_size;
+        if (elf.n_sections > (size - elf.header.e_shoff) / sizeof(Elf64_Shdr))
+                return DS_CUBIN_E_NOT;
+        if (!elf.n_sections)
+                return DS_CUBIN_E_NOT;
+        names = elf.header.e_shstrndx == SHN_XINDEX ? section_at(&elf, 0).sh_link : elf.header.e_shstrndx;
+        if (strings_of(&elf, names, &elf.section_names, &elf.section_names_size))
+                return DS_CUBIN_E_NOT;
+        *ret = elf;
+        return 0;
+}
+
+/* Where the last header, section or segment ends. */
+static int elf_end(const struct elf *elf, uint64_t *ret)
+{
+        uint64_t end = elf->header.e_shoff + elf->n_sections * sizeof(Elf64_Shdr), segments;
+        Elf64_Shdr section;
+
+        segments = (uint64_t)elf->header.e_phnum * elf->header.e_phentsize;
+        if (segments && !in_image(elf, elf->header.e_phoff, segments))
+                return DS_CUBIN_E_NOT;
+        if (segments && elf->header.e_phoff + segments > end)
+                end = elf->header.e_phoff + segments;
+        for (uint64_t i = 1; i < elf->n_sections; i++) {
+                section = section_at(elf, i);
+                if (!section_fits(elf, &section) || !section_name(elf, &section))
+                        return DS_CUBIN_E_NOT;
+                if (section.sh_type != SHT_NOBITS && section.sh_offset + section.sh_size > end)
+                        end = section.sh_offset + section.sh_size;
+        }
+        *ret = end;
+        return 0;
+}
+
+static int starts_with(const char *text, const char *prefix)
+{
+        return !strncmp(text, prefix, strlen(prefix));
+}
+
+/*
+ * The compilers' own data, which no program can name and nobody writes: strings for printf and assert, names of
+ * functions, the mathematical library's tables.
+ */
+static int is_compilers_own(const char *name)
+{
+        static const char *const prefixes[] = {"$str", "__unnamed_", "__cudart_", ".str", "$_str", "_$_str"};
+
+        for (size_t i = 0; i < sizeof(prefixes) / sizeof(prefixes[0]); i++)
+                if (starts_with(name, prefixes[i]))
+                        return 1;
+        return 0;
+}
+
+static int holds_variables(const char *section)
+{
+        return !strcmp(section, ".nv.global") || !strcmp(section, ".nv.global.init") ||
+               !strcmp(section, ".nv.constant3") || !strcmp(section, ".nv.constant.user");
+}
+
+static void undefined_read(const char *name, struct ds_cubin *cubin)
+{
+        if (!strcmp(name, "vprintf") || !strcmp(name, "__assertfail"))
+                cubin->prints = 1;
+        if (!strcmp(name, "malloc") || !strcmp(name, "free") || !strcmp(name, "__nv_aligned_device_malloc"))
+                cubin->mallocs = 1;
+}
+
+static int symbol_read(const struct elf *elf, const Elf64_Sym *symbol, const char *name, struct ds_cubin *cubin)
+{
+        unsigned type = ELF64_ST_TYPE(symbol->st_info), bind = ELF64_ST_BIND(symbol->st_info);
+        Elf64_Shdr section;
+
+        if (symbol->st_shndx == SHN_UNDEF) {
+                undefined_read(name, cubin);
+                return 0;
+        }
+        if (type == STT_FUNC && bind != STB_LOCAL && symbol->st_other & OTHER_ENTRY)
+                cubin->n_kernels++;
+        if (type != STT_OBJECT || !symbol->st_size || is_compilers_own(name))
+                return 0;
+        /* one whose section has a number too large for this field is not looked up: it may be a variable */
+        if (symbol->st_shndx == SHN_XINDEX)
+                cubin->has_globals = 1;
+        if (symbol->st_shndx >= SHN_LORESERVE)
+                return 0;
+        if (symbol->st_shndx >= elf->n_sections)
+                return DS_CUBIN_E_NOT;
+        section = section_at(elf, symbol->st_shndx);
+        if (holds_variables(section_name(elf, &section)))
+                cubin->has_globals = 1;
+        return 0;
+}
+
+static int symbols_read(const struct elf *elf, const Elf64_Shdr *table, struct ds_cubin *cubin)
+{
+        uint64_t names_size;
+        const char *names;
+        Elf64_Sym symbol;
+
+        if (table->sh_entsize != sizeof(symbol) || table->sh_size % sizeof(symbol) ||
+                strings_of(elf, table->sh_link, &names, &names_size))
+                return DS_CUBIN_E_NOT;
+        for (uint64_t at = 0; at < table->sh_size; at += sizeof(symbol)) {
+                memcpy(&symbol, elf->bytes + table->sh_offset + at, sizeof(symbol));
+                if (symbol.st_name >= names_size || symbol_read(elf, &symbol, names + symbol.st_name, cubin))
+                        return DS_CUBIN_E_NOT;
+        }
+        return 0;
+}
+
+/* The toolkit's version 13.0 marks sm_90a code here and not in e_flags. */
+static void compat_read(const struct elf *elf, const Elf64_Shdr *section, struct ds_cubin *cubin)
+{
+        const uint8_t *p = elf->bytes + section->sh_offset;
+        uint64_t left = section->sh_size, step;
+
+        for (; left >= 4; p += step, left -= step) {
+                step = 4;
+                if (p[0] == COMPAT_FORM_SIZED)
+                        step += (uint64_t)p[2] | (uint64_t)p[3] << 8;
+                else if (p[1] == COMPAT_FAMILY && p[2])
+                        cubin->family = 1;
+                if (step > left)
+                        return;
+        }
+}
+
+/* One table of each kind: a file of a million references to one table would be read for ever. */
+static int sections_read(const struct elf *elf, struct ds_cubin *cubin)
+{
+        int tables = 0, compats = 0;
+        Elf64_Shdr section;
+
+        for (uint64_t i = 1; i < elf->n_sections; i++) {
+                section = section_at(elf, i);
+                if (section.sh_type == SHT_SYMTAB && (tables++ || symbols_read(elf, &section, cubin)))
+                        return DS_CUBIN_E_NOT;
+                if (section.sh_type != SHT_NOBITS && !strcmp(section_name(elf, &section), ".nv.compat") && !compats++)
+                        compat_read(elf, &section, cubin);
+        }
+        return 0;
+}
+
+int ds_cubin_read(const void *image, size_t size, struct ds_cubin *ret)
+{
+        struct ds_cubin cubin = {};
+        struct elf elf;
+        uint32_t flags;
+        int old;
+
+        if (elf_open(image, size, &elf) || elf_end(&elf, &cubin.size))
+                return DS_CUBIN_E_NOT;
+        flags = elf.header.e_flags;
+        old = elf.header.e_ident[EI_OSABI] == OSABI_OLD;
+        cubin.cc = old ? flags & 0xff : flags >> 8 & 0xff;
+        cubin.family = !!(flags & (old ? FLAG_FAMILY_OLD : FLAG_FAMILY));
+        if (!cubin.cc || sections_read(&elf, &cubin))
+                return DS_CUBIN_E_NOT;
+        *ret = cubin;
+        return 0;
+}
+
+int ds_cubin_runs_on(const struct ds_cubin *cubin, uint32_t cc)
+{
+        if (cubin->family)
+                return cubin->cc == cc;
+        return cubin->cc / 10 == cc / 10 && cubin->cc <= cc;
+}

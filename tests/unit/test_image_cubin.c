@@ -1,0 +1,222 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What is read from cubins: real ones of several architectures, and damaged ones
+ *
+ * The damaged ones are copies of exactly their size, so that the address sanitizer sees one byte too many.
+ */
+#include <criterion/criterion.h>
+#include <elf.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "image/cubin.h"
+#include "util/macro.h"
+
+static uint8_t *load(const char *name, size_t *ret_size)
+{
+        char path[256];
+        uint8_t *bytes;
+        long size;
+        FILE *f;
+
+        snprintf(path, sizeof(path), "%s/%s", TEST_CUBIN_DIR, name);
+        f = fopen(path, "rb");
+        cr_assert_not_null(f, "%s is missing: build it with make", path);
+        fseek(f, 0, SEEK_END);
+        size = ftell(f);
+        rewind(f);
+        bytes = malloc((size_t)size);
+        cr_assert_eq(fread(bytes, 1, (size_t)size, f), (size_t)size);
+        fclose(f);
+        *ret_size = (size_t)size;
+        return bytes;
+}
+
+static struct ds_cubin read_file(const char *name, size_t *ret_size)
+{
+        struct ds_cubin cubin = {};
+        uint8_t *bytes = load(name, ret_size);
+
+        cr_assert(ds_cubin_is(bytes, *ret_size), "%s", name);
+        cr_assert_eq(ds_cubin_read(bytes, *ret_size, &cubin), 0, "%s", name);
+        free(bytes);
+        return cubin;
+}
+
+Test(cubin, real_ones_of_every_layout)
+{
+        static const struct {
+                const char *name;
+                uint32_t cc, family, kernels, globals, prints, mallocs;
+        } cases[] = {
+                {"sm_75.plain.cubin", 75, 0, 1, 0, 0, 0},
+                {"sm_80.plain.cubin", 80, 0, 1, 0, 0, 0},
+                {"sm_86.plain.cubin", 86, 0, 1, 0, 0, 0},
+                {"sm_90.plain.cubin", 90, 0, 1, 0, 0, 0},
+                {"sm_90a.plain.cubin", 90, 1, 1, 0, 0, 0},
+                {"sm_100.plain.cubin", 100, 0, 1, 0, 0, 0},
+                {"sm_75.talks.cubin", 75, 0, 3, 0, 1, 1},
+                {"sm_90.talks.cubin", 90, 0, 3, 0, 1, 1},
+                {"sm_100.talks.cubin", 100, 0, 3, 0, 1, 1},
+                {"sm_90.variables.0.cubin", 90, 0, 1, 1, 0, 0},
+                {"sm_90.variables.1.cubin", 90, 0, 1, 1, 0, 0},
+                {"sm_90.variables.2.cubin", 90, 0, 1, 1, 0, 0},
+        };
+
+        for (size_t i = 0; i < DS_ARRAY_SIZE(cases); i++) {
+                size_t size;
+                struct ds_cubin c = read_file(cases[i].name, &size);
+
+                cr_expect_eq(c.cc, cases[i].cc, "%s: %u", cases[i].name, c.cc);
+                cr_expect_eq(c.family, cases[i].family, "%s", cases[i].name);
+                cr_expect_eq(c.n_kernels, cases[i].kernels, "%s: %u", cases[i].name, c.n_kernels);
+                cr_expect_eq(c.has_globals, cases[i].globals, "%s", cases[i].name);
+                cr_expect_eq(c.prints, cases[i].prints, "%s", cases[i].name);
+                cr_expect_eq(c.mallocs, cases[i].mallocs, "%s", cases[i].name);
+                cr_expect_eq(c.size, size, "%s: %llu of %zu", cases[i].name, (unsigned long long)c.size, size);
+        }
+}
+
+Test(cubin, the_old_layout_of_the_flags)
+{
+        size_t size;
+        uint8_t *bytes = load("sm_90.plain.cubin", &size);
+        Elf64_Ehdr *header = (Elf64_Ehdr *)bytes;
+        struct ds_cubin cubin;
+
+        header->e_ident[EI_OSABI] = 51;
+        header->e_flags = 0x5a055a; /* sm_90, 64 bit, made from compute_90 */
+        cr_assert_eq(ds_cubin_read(bytes, size, &cubin), 0);
+        cr_assert(cubin.cc == 0x5a && !cubin.family);
+        header->e_flags |= 0x800;
+        cr_assert_eq(ds_cubin_read(bytes, size, &cubin), 0);
+        cr_assert(cubin.cc == 0x5a && cubin.family);
+        free(bytes);
+}
+
+Test(cubin, what_follows_is_not_counted)
+{
+        size_t size;
+        uint8_t *bytes = load("sm_90.plain.cubin", &size);
+        struct ds_cubin cubin;
+
+        bytes = realloc(bytes, size + 100);
+        memset(bytes + size, 'x', 100);
+        cr_assert_eq(ds_cubin_read(bytes, size + 100, &cubin), 0);
+        cr_assert_eq(cubin.size, size);
+        free(bytes);
+}
+
+Test(cubin, which_gpu_runs_which)
+{
+        static const struct {
+                uint32_t cc, family, gpu;
+                int runs;
+        } cases[] = {
+                {90, 0, 90, 1},
+                {90, 1, 90, 1},
+                {80, 0, 86, 1},
+                {86, 0, 80, 0},
+                {80, 0, 90, 0},
+                {90, 0, 100, 0},
+                {100, 0, 103, 1},
+                {100, 1, 103, 0},
+                {75, 0, 75, 1},
+        };
+
+        for (size_t i = 0; i < DS_ARRAY_SIZE(cases); i++) {
+                struct ds_cubin cubin = {.cc = cases[i].cc, .family = cases[i].family};
+
+                cr_assert_eq(ds_cubin_runs_on(&cubin, cases[i].gpu), cases[i].runs, "case %zu", i);
+        }
+}
+
+/* Nothing shorter than the file is a cubin: the section headers are its end. */
+Test(cubin, cut_at_every_byte)
+{
+        size_t size;
+        uint8_t *bytes = load("sm_90.talks.cubin", &size);
+
+        for (size_t n = 0; n < size; n++) {
+                uint8_t *cut = malloc(n ? n : 1);
+                struct ds_cubin cubin;
+
+                memcpy(cut, bytes, n);
+                cr_assert_eq(ds_cubin_read(cut, n, &cubin), DS_CUBIN_E_NOT, "%zu of %zu bytes", n, size);
+                free(cut);
+        }
+        free(bytes);
+}
+
+Test(cubin, changed_at_random)
+{
+        static const char *const names[] = {"sm_75.talks.cubin", "sm_90.talks.cubin", "sm_100.talks.cubin"};
+        unsigned seed = 20261120, intact = 0, refused = 0;
+
+        for (int round = 0; round < 30000; round++) {
+                static uint8_t *files[DS_ARRAY_SIZE(names)];
+                static size_t sizes[DS_ARRAY_SIZE(names)];
+                size_t which = (size_t)round % DS_ARRAY_SIZE(names), size;
+                struct ds_cubin cubin;
+                uint8_t *copy;
+
+                if (!files[which])
+                        files[which] = load(names[which], &sizes[which]);
+                size = sizes[which];
+                copy = malloc(size);
+                memcpy(copy, files[which], size);
+                /* most of them where the headers and tables are */
+                for (int n = 1 + rand_r(&seed) % 8; n; n--) {
+                        size_t at = (size_t)rand_r(&seed) % 3 ? (size_t)rand_r(&seed) % size
+                                                              : (size_t)rand_r(&seed) % sizeof(Elf64_Ehdr);
+
+                        copy[at] = (uint8_t)rand_r(&seed);
+                }
+                if (ds_cubin_read(copy, size, &cubin))
+                        refused++;
+                else
+                        intact += cubin.size <= size;
+                free(copy);
+                if (round >= 30000 - (int)DS_ARRAY_SIZE(names))
+                        free(files[which]);
+        }
+        cr_assert_eq(intact + refused, 30000, "a size past the end was accepted");
+        cr_assert(intact > 1000 && refused > 1000, "%u %u", intact, refused);
+}
+
+/* Millions of symbol tables that are all the same bytes: refused at the second. */
+Test(cubin, one_table_many_times, .timeout = 10)
+{
+        size_t size, n = 200000;
+        uint8_t *file = load("sm_90.plain.cubin", &size), *bytes = calloc(1, size + n * sizeof(Elf64_Shdr));
+        Elf64_Ehdr *header = (Elf64_Ehdr *)bytes;
+        Elf64_Shdr *sections, *table = NULL;
+        struct ds_cubin cubin;
+
+        memcpy(bytes, file, size);
+        sections = (Elf64_Shdr *)(bytes + header->e_shoff);
+        for (unsigned i = 0; i < header->e_shnum; i++)
+                if (sections[i].sh_type == SHT_SYMTAB)
+                        table = &sections[i];
+        cr_assert_not_null(table);
+        for (size_t i = header->e_shnum; i < n; i++)
+                sections[i] = *table;
+        sections[0].sh_size = n;
+        header->e_shnum = 0;
+        cr_assert_eq(ds_cubin_read(bytes, size + n * sizeof(Elf64_Shdr), &cubin), DS_CUBIN_E_NOT);
+        free(bytes);
+        free(file);
+}
+
+Test(cubin, others_are_none)
+{
+        static const char text[] =
+                ".version 9.0\n.target sm_90\n.address_size 64\n// long enough for an ELF header .....";
+        uint8_t elf[64] = {0x7f, 'E', 'L', 'F', 2, 1, 1};
+        struct ds_cubin cubin;
+
+        cr_assert(!ds_cubin_is(text, sizeof(text)) && !ds_cubin_is(elf, sizeof(elf)) && !ds_cubin_is("", 0));
+        cr_assert_eq(ds_cubin_read(text, sizeof(text), &cubin), DS_CUBIN_E_NOT);
+        cr_assert_eq(ds_cubin_read(elf, sizeof(elf), &cubin), DS_CUBIN_E_NOT);
+}

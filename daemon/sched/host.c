@@ -142,7 +142,9 @@ size_t ds_sched_list_policies(ds_sched *sched, struct ds_policy_listing *list, s
 /* --- actions
  * --------------------------------------------------------------------------------------------------------------- */
 
-/* 1: carried out, 0: makes no sense, negative: fatal */
+#define ACTION_HELD 2
+
+/* 1: carried out, 0: makes no sense, ACTION_HELD: its class is held, not the policy's mistake; negative: fatal */
 static int action_launch(ds_sched *sched, ds_coroutine *coroutine, const struct detshare_action *action)
 {
         struct ds_launch_target target = {
@@ -156,6 +158,8 @@ static int action_launch(ds_sched *sched, ds_coroutine *coroutine, const struct 
                 return 0;
         if (!coroutine->runnable || coroutine->session->suspended)
                 return 0;
+        if (ds_sched_session_held(coroutine->session))
+                return ACTION_HELD;
         r = ds_launch_head(coroutine, &target, action->count, sched->now_ns);
         return r < 0 ? r : r > 0;
 }
@@ -188,10 +192,8 @@ static int host_apply(ds_sched *sched, const struct detshare_decision *decision)
                 r = action_apply(sched, &sched->host.actions[i]);
                 if (r < 0)
                         return ds_error_trace(r);
-                if (r)
-                        sched->stats.actions++;
-                else
-                        sched->stats.actions_ignored++;
+                sched->stats.actions += r == 1;
+                sched->stats.actions_ignored += !r;
         }
         /* refused launches are told now; the snapshot's arrays have not moved before */
         ds_sched_settle(sched);
@@ -313,7 +315,7 @@ static void host_watch_stall(ds_sched *sched)
         struct ds_host *host = &sched->host;
         int stalled = sched->n_runnable && !sched->n_in_flight && host->timer_ns == UINT64_MAX && host->fallback;
 
-        if (!stalled)
+        if (!stalled || sched->held)
                 host->stall_ns = UINT64_MAX;
         else if (host->stall_ns == UINT64_MAX)
                 host->stall_ns = sched->now_ns + DS_HOST_STALL_NS;

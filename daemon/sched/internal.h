@@ -25,6 +25,7 @@ struct ds_sched {
         ds_sched_session *sessions;
         uint32_t n_sessions, n_coroutines, n_ops, n_in_flight;
         uint32_t n_runnable; /* coroutines whose head could be launched */
+        unsigned held;       /* classes, see ds_sched_hold */
         ds_coroutine *touched;
 
         struct ds_ladder ladder;

@@ -148,6 +148,16 @@ ds_sched_session *ds_sched_session_free(ds_sched_session *session);
 void ds_sched_session_stats(const ds_sched_session *session, struct ds_sched_session_stats *stats);
 
 /*
+ * Hold classes (bits 1 << enum detshare_class; 0 = none): nothing of their sessions is launched until they are let go,
+ * whatever the policy says. It sees their work as not ready; an action for it that comes all the same is not counted.
+ * Queues go on filling, what is in flight ends as always, waits and marks go on.
+ */
+void ds_sched_hold(ds_sched *sched, unsigned classes, uint64_t now_ns);
+/* Operations of a class's sessions: on the device, and all that have not ended. */
+void ds_sched_load(const ds_sched *sched, enum detshare_class class_, uint32_t *ret_in_flight, uint32_t *ret_all);
+uint32_t ds_sched_session_in_flight(const ds_sched_session *session);
+
+/*
  * blocking: takes part in the legacy default stream's joins. legacy: is that default stream (one per session, -EEXIST).
  * priority: the CUDA stream priority asked for. DS_SCHED_E_FULL past DS_SCHED_SESSION_COROUTINES_MAX.
  */

@@ -151,22 +151,68 @@ void ds_sched_session_set(
         ds_sched_event_post(session->sched, &session->changed_event);
 }
 
-void ds_sched_session_suspend(ds_sched_session *session, int suspend)
+/* The policy hears of what could be launched, as if it had just become possible. */
+static void session_offer(ds_sched_session *session)
 {
         ds_coroutine *coroutine;
 
+        for (coroutine = session->coroutines; coroutine; coroutine = coroutine->next) {
+                if (coroutine->runnable)
+                        ds_sched_event_post(session->sched, &coroutine->submit_event);
+        }
+}
+
+int ds_sched_session_held(const ds_sched_session *session)
+{
+        return (session->sched->held >> session->config.class_ & 1) != 0;
+}
+
+void ds_sched_hold(ds_sched *sched, unsigned classes, uint64_t now_ns)
+{
+        ds_sched_session *session;
+        unsigned before = sched->held;
+
+        ds_sched_now(sched, now_ns);
+        sched->held = classes;
+        if (before != classes)
+                sched->host.stall_ns = UINT64_MAX; /* what stands still while held is not the policy's doing */
+        for (session = sched->sessions; session && before != classes; session = session->next) {
+                if (!((before ^ classes) >> session->config.class_ & 1))
+                        continue;
+                session_coroutines_changed(session);
+                if (!ds_sched_session_held(session) && !session->suspended)
+                        session_offer(session);
+        }
+}
+
+void ds_sched_load(const ds_sched *sched, enum detshare_class class_, uint32_t *ret_in_flight, uint32_t *ret_all)
+{
+        const ds_sched_session *session;
+
+        *ret_in_flight = *ret_all = 0;
+        for (session = sched->sessions; session; session = session->next) {
+                if (session->config.class_ != class_)
+                        continue;
+                *ret_in_flight += session->n_in_flight;
+                *ret_all += session->n_ops;
+        }
+}
+
+uint32_t ds_sched_session_in_flight(const ds_sched_session *session)
+{
+        return session->n_in_flight;
+}
+
+void ds_sched_session_suspend(ds_sched_session *session, int suspend)
+{
         assert(!session->cancelled);
         if (session->suspended == (suspend != 0))
                 return;
         session->suspended = suspend != 0;
         session_coroutines_changed(session);
         ds_snapshot_session_changed(session);
-        if (suspend)
-                return;
-        for (coroutine = session->coroutines; coroutine; coroutine = coroutine->next) {
-                if (coroutine->runnable)
-                        ds_sched_event_post(session->sched, &coroutine->submit_event);
-        }
+        if (!suspend)
+                session_offer(session);
 }
 
 void ds_sched_session_cancel(ds_sched_session *session, int status, uint64_t now_ns)

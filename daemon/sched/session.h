@@ -40,5 +40,7 @@ struct ds_sched_session {
 void ds_sched_session_begin(ds_sched_session *session, uint64_t now_ns);
 /* Operations ended: a request may end. */
 void ds_sched_session_check_end(ds_sched_session *session);
+/* Its class is held (ds_sched_hold). */
+int ds_sched_session_held(const ds_sched_session *session);
 /* Stop launching (1) or go on (0). */
 void ds_sched_session_suspend(ds_sched_session *session, int suspend);

@@ -150,7 +150,7 @@ static void coroutine_write(ds_sched *sched, ds_coroutine *coroutine)
                 .class_ = session->config.class_,
                 .priority = coroutine->priority,
                 .queued = coroutine->n_waiting_work,
-                .ready = coroutine->runnable && !session->suspended,
+                .ready = coroutine->runnable && !session->suspended && !ds_sched_session_held(session),
                 .in_flight = coroutine->n_in_flight,
                 .rung = coroutine->n_in_flight ? coroutine->rung : DETSHARE_RUNG_NONE,
                 .in_flight_sms = (uint32_t)DS_MIN(coroutine->in_flight_sms, sched->info->n_sms),

@@ -6,7 +6,8 @@
  *   topology.c  TPCs, GPCs, what the device says of itself   rung.c  green contexts and their streams
  *   memory.c    slabs, pinned memory, spaces, clearing   limit.c     the context's limits, local memory
  *   module.c    libraries, kernels, the cache of images  work.c      launches, copies, memsets, fences
- *   poll.c      completions and their times              output.c    printf and assert
+ *   hold.c      work that may not go to the GPU yet      poll.c      completions
+ *   clock.c     the GPU's times                          output.c    printf and assert
  *   fault.c     a lost context and who did it
  *
  * One thread. Nothing here blocks except the calls marked [stops] in device.h, and what open does before serving. The
@@ -36,6 +37,11 @@
 
 struct cuda_space;
 struct cuda_stream;
+struct cuda_held;
+struct cuda_clock;
+struct cuda_images;
+struct cuda_output;
+struct cuda_staging;
 
 enum cuda_job_kind {
         CUDA_JOB_LAUNCH,
@@ -44,27 +50,41 @@ enum cuda_job_kind {
         _CUDA_JOB_KIND_MAX,
 };
 
-/* One operation on the GPU, from submission until poll has given it back. */
+/* One operation, from submission until poll has given it back. */
 struct cuda_job {
         uint64_t token;
         enum cuda_job_kind kind;
-        uint32_t space;
-        const ds_device_kernel *kernel; /* of a launch; its module counts its jobs */
+        struct cuda_space *space;       /* counts it */
+        const ds_device_kernel *kernel; /* of a launch; its module counts it */
         uint32_t grid[3], block[3];     /* for messages */
-        CUevent event;                  /* recorded behind it */
-        uint64_t submit_ns;
+        CUevent event;                  /* recorded behind it; NULL: the GPU never saw it, and status says why */
+        int32_t status;                 /* 0: ask the event; else it ends with this */
+        uint32_t suspect : 1;           /* it may have ended the context */
+        uint32_t prints : 1;            /* counted by output.c */
+        uint32_t entries;               /* of the stream's queue in hardware */
+        uint64_t submit_ns, deadline_ns;
+        /* a fence before it: it cannot start before `after` has ended as many jobs */
+        const struct cuda_stream *after;
+        uint64_t after_seq;
         struct cuda_job *next; /* in its stream, or in the free list */
 };
 
-/* A CUDA stream of a rung: jobs in order; the streams that have some are on the device's list. */
+/*
+ * A CUDA stream of a rung. Jobs that the GPU has are in order in head..tail, and the stream is on the device's busy
+ * list. Jobs and fences that may not go yet wait in held (hold.c), and the stream is on the holding list.
+ */
 struct cuda_stream {
         CUstream stream;
         uint32_t id; /* ds_device_stream() */
         struct cuda_job *head, *tail;
-        uint32_t n_jobs;
-        uint64_t last_end_ns; /* of the job before head */
-        uint64_t clear_seen;  /* see ds_device.clear_seq */
-        struct cuda_stream *busy_prev, *busy_next;
+        uint32_t n_entries;              /* of the queue in hardware */
+        uint64_t entered, issued, ended; /* jobs: submitted by the owner, given to the GPU, come back */
+        uint64_t last_end_ns;            /* of the job before head */
+        uint64_t clear_seen;             /* see ds_device.clear_seq */
+        const struct cuda_stream *after; /* the last fence, for the next job */
+        uint64_t after_seq;
+        struct cuda_held *held, *held_tail;
+        struct cuda_stream *busy_prev, *busy_next, *hold_prev, *hold_next;
 };
 
 struct cuda_rung {
@@ -118,21 +138,21 @@ struct ds_device {
         CUevent clear_event;
 
         /* module.c */
-        ds_device_module *modules; /* all of them, in use or only cached */
-        uint64_t cached_bytes;     /* images of those nobody uses */
+        struct cuda_images *images; /* what is loaded, in use or only kept */
+        ds_device_module *modules;  /* one per load */
 
         /* limit.c */
         uint64_t limits[_DS_LIMIT_MAX];
 
-        /* work.c, poll.c */
-        struct cuda_stream *busy; /* streams with jobs */
+        /* work.c, poll.c, hold.c */
+        struct cuda_stream *busy;    /* streams with jobs on the GPU */
+        struct cuda_stream *holding; /* streams with something held */
         struct cuda_job *free_jobs;
-        CUevent *free_events;
+        CUevent *free_events; /* n_events of room */
         size_t n_free_events, n_events;
-        uint32_t n_jobs;
-        /* what poll found and had no room to give, fault's tokens among them; a ring buffer */
-        struct ds_completion *ready;
-        size_t ready_head, ready_n, ready_cap;
+        uint32_t n_jobs; /* on the GPU or held */
+        struct cuda_clock *clock;
+        struct cuda_staging *staging; /* what copies from host to host go through; NULL: none was made yet */
 
         /* output.c */
         struct cuda_output *output;
@@ -188,34 +208,90 @@ int cuda_module_has_globals(ds_device_module *module);
 size_t cuda_put_off(ds_device *device);
 void cuda_put_off_do(ds_device *device);
 void cuda_modules_free(ds_device *device);
+/* Its module stays until as many puts. */
+void cuda_kernel_get(const ds_device_kernel *kernel);
+void cuda_kernel_put(ds_device *device, const ds_device_kernel *kernel);
 CUfunction cuda_kernel_function(const ds_device_kernel *kernel);
-int cuda_kernel_prints(const ds_device_kernel *kernel);
+uint32_t cuda_kernel_space(const ds_device_kernel *kernel);
+int cuda_kernel_prints(const ds_device_kernel *kernel);  /* its module refers to printf */
+int cuda_kernel_asserts(const ds_device_kernel *kernel); /* its module refers to assertions */
+/* 1 when the bytes are part of a variable that global_find gave to this space. */
+int cuda_modules_cover(ds_device *device, uint32_t space, uint64_t va, uint64_t size);
 
 /* work.c */
-int cuda_work_init(ds_device *device); /* the pool of events */
+int cuda_work_init(ds_device *device); /* the pool of events, the clock's first event */
 void cuda_work_free(ds_device *device);
 int cuda_launch(ds_device *device, const struct ds_launch *launch, uint64_t token);
 int cuda_copy(ds_device *device, const struct ds_copy *copy, uint64_t token);
 int cuda_memset(ds_device *device, const struct ds_memset *memset, uint64_t token);
 int cuda_fence(ds_device *device, uint32_t from, uint32_t to);
 void cuda_abort(ds_device *device, uint32_t space);
+/* Give it to the GPU now. 0, a CUDA error (the job has not gone), or a negative errno. */
+int cuda_issue_launch(
+        ds_device *device, struct cuda_stream *stream, struct cuda_job *job, const struct ds_launch *launch);
+int cuda_issue_copy(ds_device *device, struct cuda_stream *stream, struct cuda_job *job, const struct ds_copy *copy);
+int cuda_issue_memset(
+        ds_device *device, struct cuda_stream *stream, struct cuda_job *job, const struct ds_memset *memset);
+int cuda_issue_fence(ds_device *device, struct cuda_stream *from, uint64_t from_seq, struct cuda_stream *to);
+/* A job that the GPU will not see: it comes back with this, in its place in the stream. */
+void cuda_issue_nothing(ds_device *device, struct cuda_stream *stream, struct cuda_job *job, int32_t status);
+void cuda_staging_free(ds_device *device);
+
+/* hold.c: 1 when the stream must hold what comes next: something is held already, or its queue in hardware is full */
+int cuda_hold_must(const struct cuda_stream *stream);
+/* What is given is copied. 0, or -ENOMEM. */
+int cuda_hold_launch(
+        ds_device *device, struct cuda_stream *stream, struct cuda_job *job, const struct ds_launch *launch);
+int cuda_hold_copy(ds_device *device, struct cuda_stream *stream, struct cuda_job *job, const struct ds_copy *copy);
+int cuda_hold_memset(
+        ds_device *device, struct cuda_stream *stream, struct cuda_job *job, const struct ds_memset *memset);
+int cuda_hold_fence(ds_device *device, struct cuda_stream *from, uint64_t from_seq, struct cuda_stream *to);
+/* Let go what may go now. */
+void cuda_hold_pump(ds_device *device);
+/* What is held of this space (NULL: of all) comes back with this. */
+void cuda_hold_cancel(ds_device *device, const struct cuda_space *space, int32_t status);
+/* 1: a launch that prints, of another space, is held. */
+int cuda_hold_waits(const ds_device *device, uint32_t space);
+void cuda_hold_free(ds_device *device);
 
 /* poll.c */
 size_t cuda_poll(ds_device *device, struct ds_completion *completions, size_t n);
 uint64_t cuda_now(ds_device *device);
+CUevent cuda_event_take(ds_device *device); /* NULL: no memory, or as ds_cuda_failed said */
+void cuda_event_give(ds_device *device, CUevent event);
+struct cuda_job *cuda_job_new(ds_device *device, enum cuda_job_kind kind, struct cuda_space *space, uint64_t token);
 void cuda_job_free(ds_device *device, struct cuda_job *job); /* its event goes back to the pool */
+void cuda_stream_push(ds_device *device, struct cuda_stream *stream, struct cuda_job *job);
+/* When the head of a stream can have started at the earliest; UINT64_MAX: it waits for another stream. */
+uint64_t cuda_head_start(const struct cuda_stream *stream);
+
+/* clock.c: the GPU's times in those of now() */
+int cuda_clock_init(ds_device *device);
+void cuda_clock_free(ds_device *device);
+/* Every now and then, while there is work: the clocks drift. */
+void cuda_clock_tend(ds_device *device, uint64_t now_ns);
+uint64_t cuda_clock_of(ds_device *device, CUevent event, uint64_t now_ns); /* of an event that is done; <= now_ns */
 
 /* output.c */
 int cuda_output_init(ds_device *device);
 void cuda_output_free(ds_device *device);
-/* A launch that prints: 1 when it may go now (nothing of another space that prints is in flight). */
+/* A module that does so is loaded: from here on what the driver writes is caught. 0 or a negative errno. */
+int cuda_output_catch(ds_device *device, int prints, int asserts);
+/* A launch that prints: 1 when it may go now (nothing of another space that prints is in flight, or waits to go). */
 int cuda_output_may_launch(ds_device *device, uint32_t space);
 void cuda_output_launched(ds_device *device, uint32_t space);
-/* The job has ended: take what it printed, before its completion is given. */
-void cuda_output_collect(ds_device *device, struct cuda_stream *stream, uint32_t space);
+/* A job that prints has ended: take what it printed, before its completion is given. */
+void cuda_output_collect(ds_device *device);
+/* An assertion ended the context: what was said of it is this space's. */
+void cuda_output_asserted(ds_device *device, uint32_t space);
 int cuda_output(ds_device *device, struct ds_device_output *ret);
 
 /* fault.c */
 int cuda_lost(ds_device *device);
+int cuda_fault_ends(CUresult result); /* 1: this result means that the context is gone */
 /* The driver says that the context is gone: every job in flight becomes a completion. */
 void cuda_fault_note(ds_device *device, CUresult result);
+/* This head ran past its deadline, and nothing but the end of the process ends it. */
+void cuda_fault_timeout(ds_device *device, struct cuda_job *job);
+/* The words for a job's completion; status is not 0. */
+void cuda_fault_message(const ds_device *device, const struct cuda_job *job, int32_t status, char *ret, size_t size);

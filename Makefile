@@ -77,6 +77,8 @@ cudaface_obj += $(patsubst $(BUILD)/gen/%.c,$(BUILD)/obj/gen/%.o,$(filter %.c,$(
 $(cudaface_gen) &: client-lib/cuda/gen/generate.py $(CUDA_INC)
 	python3 client-lib/cuda/gen/generate.py "$(CC)" $(CUDA_ROOT)/include $(BUILD)/gen/cuda
 $(cudaface_obj): CPPFLAGS += -I$(CUDA_ROOT)/include
+# the cuda device speaks to the driver by the toolkit's headers; it links nothing of it
+$(BUILD)/obj/daemon/device/cuda/%.o: CPPFLAGS += -I$(CUDA_ROOT)/include
 # the interpreter's lane loops are what the simulated GPU spends its time in
 $(BUILD)/obj/daemon/ptx/interp%.o: CFLAGS += $(if $(SAN),,-O3) -fno-math-errno -ffp-contract=off
 

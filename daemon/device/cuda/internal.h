@@ -3,8 +3,9 @@
  * The cuda device's own structures and the functions its files offer each other
  *
  *   driver.c    the genuine libcuda, by path             cuda.c      open, close, the vtable
- *   topology.c  TPCs, GPCs, what the device says of itself   rung.c  green contexts and their streams
- *   memory.c    slabs, pinned memory, spaces, clearing   limit.c     the context's limits, local memory
+ *   topology.c  TPCs, what the device says of itself     gpcs.c      which TPCs share a GPC
+ *   rung.c      green contexts and their streams         limit.c     the context's limits, local memory
+ *   memory.c    slabs, pinned memory, spaces, clearing
  *   module.c    libraries, kernels, the cache of images  work.c      launches, copies, memsets, fences
  *   hold.c      work that may not go to the GPU yet      poll.c      completions
  *   clock.c     the GPU's times                          output.c    printf and assert
@@ -34,6 +35,7 @@
 #include <utlist.h>
 
 #define CUDA_STREAMS_PER_RUNG (DS_DEVICE_PRIORITIES * DS_DEVICE_STREAMS_PER_RUNG)
+#define CUDA_CLEAR_EVENTS 32
 
 struct cuda_space;
 struct cuda_stream;
@@ -93,11 +95,12 @@ struct cuda_rung {
         struct cuda_stream streams[CUDA_STREAMS_PER_RUNG];
 };
 
-/* Device memory or pinned host memory of a space. */
+/* Device memory or pinned host memory of a space, or (memory.c) of none any more. */
 struct cuda_mapping {
         uint64_t va, size;
         int host;
-        uint64_t clear_seq; /* device: its clearing has this number, 0 = needed none */
+        uint64_t clear_seq;       /* device: it is clear when the clearing of this number has ended, 0 = it is */
+        struct cuda_space *space; /* going: what must have no work in flight first; NULL: nothing */
         struct cuda_mapping *prev, *next;
 };
 
@@ -105,11 +108,9 @@ struct cuda_space {
         uint32_t id;
         UT_hash_handle hh;
         struct cuda_mapping *mappings;
-        uint32_t n_jobs; /* in flight */
+        uint64_t clear_seq; /* of its mapping that was cleared last */
+        uint32_t n_jobs;    /* in flight */
 };
-
-/* A slab made here that has not been mapped yet: by the identity of its file. */
-struct cuda_fresh;
 
 struct ds_device {
         struct ds_cuda_driver driver;
@@ -119,23 +120,26 @@ struct ds_device {
         uint64_t start_ns;
 
         /* topology.c: one resource per TPC, all from one split of the device's SMs */
-        CUdevResource *tpc; /* info.n_tpcs of them */
+        CUdevResource *tpc;     /* info.n_tpcs of them; NULL: this GPU cannot be divided, all of it is one TPC */
+        CUdevResource all_sms;  /* with those that are in no TPC */
+        uint32_t n_sms_outside; /* how many those are */
 
         /* rung.c */
         struct cuda_rung *rungs[DS_DEVICE_RUNGS_MAX];
         uint32_t n_rungs;
         int priority[DS_DEVICE_PRIORITIES]; /* CUDA's numbers */
-        CUstream own_stream;                /* all SMs, high priority: clearing */
+        CUstream own_stream;                /* all SMs, low priority: clearing */
 
         /* memory.c */
-        struct cuda_space *spaces; /* hash by id */
-        struct cuda_fresh *fresh;
+        struct cuda_space *spaces;  /* hash by id */
+        struct cuda_mapping *going; /* unmapped, but something may still use them */
         /*
-         * Clearings are numbered and run in order on own_stream. clear_event is recorded behind the last one; a stream
-         * waits for it before its next job when its clear_seen is behind clear_seq. clear_done: found finished.
+         * Clearings are numbered and run in order on own_stream; the event of number n is clear_events[n % ...], so it
+         * says of n or a later one. A stream waits for it before its next job of a space when its clear_seen is behind
+         * the space's clear_seq. clear_done: found finished.
          */
         uint64_t clear_seq, clear_done;
-        CUevent clear_event;
+        CUevent clear_events[CUDA_CLEAR_EVENTS];
 
         /* module.c */
         struct cuda_images *images; /* what is loaded, in use or only kept */
@@ -159,15 +163,34 @@ struct ds_device {
 
         /* fault.c */
         CUresult lost;
+
+        struct ds_log_budget log; /* of what clients can make us say */
 };
 
-/* Log the call that failed and fold its result: OUT_OF_MEMORY is contract, a lost context is noted (fault.c). */
+/*
+ * A call of the driver failed: log it, note a lost context (fault.c), and fold its result: positive, CUDA's number (it
+ * may go to the client unread; OUT_OF_MEMORY is said at debug level only), or -EIO when the driver says nonsense.
+ */
 int ds_cuda_failed(ds_device *device, CUresult result, const char *what);
+/*
+ * 1 when the driver may be called by what frees things at the end. 0: the context is lost, or kernels are still
+ * running, and calls would fail or wait for them; the end of the process frees what the driver has.
+ */
+int cuda_usable(const ds_device *device);
 
 /* topology.c: fills info and device->tpc; the context is current. 0, -ENODEV with a line in the log, or an errno. */
 int cuda_topology_discover(ds_device *device);
+void cuda_topology_free(ds_device *device);
+/* "NVIDIA RTX A2000" -> "a2000" */
+void cuda_model_name(const char *name, char *ret, size_t size);
+/* 0: a program under DetShare cannot have what this attribute (a CUdevice_attribute) promises. */
+int cuda_attribute_offered(int attribute);
+
+/* gpcs.c: fills info.n_gpcs and gpc_of_tpc as far as they can be found out; leaves nothing on the GPU */
+void cuda_gpcs_discover(ds_device *device);
 
 /* rung.c */
+int cuda_rungs_init(ds_device *device); /* priorities, own_stream */
 int cuda_rung_create(ds_device *device, const struct ds_tpc_mask *mask, uint32_t *ret_rung);
 const struct ds_rung_info *cuda_rung_info(ds_device *device, uint32_t rung);
 struct cuda_stream *cuda_stream_at(ds_device *device, uint32_t id); /* NULL: no such */
@@ -183,8 +206,14 @@ int cuda_mem_unmap(ds_device *device, uint32_t space, uint64_t va, uint64_t size
 int cuda_mem_cleared(ds_device *device, uint32_t space, uint64_t va);
 int cuda_host_map(ds_device *device, uint32_t space, int fd, uint64_t va, uint64_t size);
 int cuda_host_unmap(ds_device *device, uint32_t space, uint64_t va, uint64_t size);
-/* Before the next job on a stream: what was cleared must have been. 0 or as ds_cuda_failed. */
-int cuda_memory_order(ds_device *device, struct cuda_stream *stream);
+/* Before the next job of a space on a stream: what was mapped for it must be clear. 0 or as ds_cuda_failed. */
+int cuda_memory_order(ds_device *device, struct cuda_stream *stream, const struct cuda_space *space);
+/* Unmappings that had to wait: those that may happen now happen. Cheap when there are none. */
+void cuda_memory_sweep(ds_device *device);
+/* Pinned memory of removed spaces, which only a [stops] call can let go: how much of it, and doing it. */
+size_t cuda_memory_put_off(ds_device *device);
+void cuda_memory_put_off_do(ds_device *device);
+int cuda_memory_init(ds_device *device);
 void cuda_spaces_free(ds_device *device);
 
 /* limit.c */

@@ -1,0 +1,220 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Finding and loading NVIDIA's driver library
+ *
+ * Where it is looked for, in this order: DETSHARE_LIBCUDA and nowhere else when that is set; else the folders below,
+ * where distributions, NVIDIA's installer, its container tools and WSL put it; at last the dynamic linker's own search,
+ * only while LD_LIBRARY_PATH is unset, since that is how programs are pointed at the drop-in.
+ *
+ * The drop-in carries an ELF note that NVIDIA's library does not have. It is looked for in the file before anything of
+ * the file is run. A library that is the drop-in, or lacks a function, is passed over with a line in the log.
+ *
+ * The library stays in the process once loaded: it has threads of its own.
+ */
+#include "device/cuda/driver.h"
+
+#include <dlfcn.h>
+#include <elf.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <link.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "util/error.h"
+#include "util/log.h"
+#include "util/macro.h"
+
+#define DRIVER_NAME "libcuda.so.1"
+#define NOTE_OWNER "DetShare"
+#define NOTES_MAX 4096 /* bytes of one segment of notes that are read */
+#define PROGRAM_HEADERS_MAX 64
+
+static const char *const driver_folders[] = {
+        "/usr/lib/x86_64-linux-gnu",
+        "/usr/lib64",
+        "/usr/lib",
+        "/usr/lib/aarch64-linux-gnu",
+        "/usr/local/nvidia/lib64",
+        "/usr/local/nvidia/lib",
+        "/usr/lib/wsl/lib",
+        "/usr/local/cuda/compat",
+};
+
+/* --- the drop-in ---------------------------------------------------------------------------------------------------
+ */
+
+static bool notes_are_ours(const char *notes, size_t size)
+{
+        Elf64_Nhdr note;
+        size_t at = 0, name, content;
+
+        while (size - at >= sizeof(note)) {
+                memcpy(&note, notes + at, sizeof(note));
+                at += sizeof(note);
+                name = DS_ALIGN_UP((size_t)note.n_namesz, 4);
+                content = DS_ALIGN_UP((size_t)note.n_descsz, 4);
+                if (name > size - at || content > size - at - name)
+                        return false;
+                if (note.n_namesz == sizeof(NOTE_OWNER) && !memcmp(notes + at, NOTE_OWNER, sizeof(NOTE_OWNER)))
+                        return true;
+                at += name + content;
+        }
+        return false;
+}
+
+/* What is no ELF file has no note; dlopen will say what is wrong with it. */
+static bool file_is_dropin(const char *path)
+{
+        ds_cleanup(ds_closep) int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+        char notes[NOTES_MAX];
+        Elf64_Ehdr header;
+        Elf64_Phdr segment;
+        ssize_t n;
+
+        if (fd < 0 || pread(fd, &header, sizeof(header), 0) != sizeof(header) ||
+                memcmp(header.e_ident, ELFMAG, SELFMAG) != 0 || header.e_ident[EI_CLASS] != ELFCLASS64 ||
+                header.e_phentsize != sizeof(segment))
+                return false;
+        for (unsigned i = 0; i < header.e_phnum && i < PROGRAM_HEADERS_MAX; i++) {
+                if (pread(fd, &segment, sizeof(segment), (off_t)(header.e_phoff + i * sizeof(segment))) !=
+                        sizeof(segment))
+                        return false;
+                if (segment.p_type != PT_NOTE)
+                        continue;
+                n = pread(fd, notes, DS_MIN(sizeof(notes), segment.p_filesz), (off_t)segment.p_offset);
+                if (n > 0 && notes_are_ours(notes, (size_t)n))
+                        return true;
+        }
+        return false;
+}
+
+static bool refuse_dropin(const char *path)
+{
+        if (!file_is_dropin(path))
+                return false;
+        ds_log(DS_LOG_WARNING, "%s is DetShare's own library for programs, not NVIDIA's driver: not used", path);
+        return true;
+}
+
+/* --- the functions -------------------------------------------------------------------------------------------------
+ */
+
+#define NAME_OF(name) #name
+#define SYMBOL(name) NAME_OF(name) /* with the version that the headers put behind it */
+
+static bool driver_resolve(struct ds_cuda_driver *driver)
+{
+        char missing[400] = "";
+        size_t used = 0;
+        unsigned n = 0;
+
+        /* POSIX lets a function's address travel in a void pointer, ISO C does not: hence the copy */
+#define X(name)                                                                                                \
+        {                                                                                                      \
+                void *p = dlsym(driver->handle, SYMBOL(name));                                                 \
+                memcpy(&driver->name##_fn, &p, sizeof(p));                                                     \
+                if (!p && ++n && used < sizeof(missing))                                                       \
+                        used += (size_t)snprintf(missing + used, sizeof(missing) - used, " %s", SYMBOL(name)); \
+        }
+        DS_CUDA_FUNCTIONS(X)
+#undef X
+        if (n)
+                ds_log(DS_LOG_WARNING,
+                        "%s lacks %u functions that DetShare needs (a driver of CUDA 13.0 has them):%s%s", driver->path,
+                        n, missing, used < sizeof(missing) ? "" : "...");
+        return !n;
+}
+
+static int driver_open(struct ds_cuda_driver *driver, const char *path)
+{
+        struct link_map *map = NULL;
+
+        driver->handle = dlopen(path, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
+        if (!driver->handle) {
+                ds_log(DS_LOG_WARNING, "cannot load %s: %s", path, dlerror());
+                return -ENODEV;
+        }
+        if (!dlinfo(driver->handle, RTLD_DI_LINKMAP, &map) && map && map->l_name[0])
+                path = map->l_name;
+        snprintf(driver->path, sizeof(driver->path), "%s", path);
+        /* again: the dynamic linker may have chosen the file */
+        if (!refuse_dropin(driver->path) && driver_resolve(driver))
+                return 0;
+        ds_cuda_driver_unload(driver);
+        return -ENODEV;
+}
+
+/* --- where it is ----------------------------------------------------------------------------------------------------
+ */
+
+static int driver_named(struct ds_cuda_driver *driver, const char *path)
+{
+        if (!strchr(path, '/')) {
+                ds_log(DS_LOG_ERROR, "%s: the driver library must be named by its path", path);
+                return -ENODEV;
+        }
+        if (access(path, F_OK) < 0) {
+                ds_log(DS_LOG_ERROR, "%s: %s", path, strerror(errno));
+                return -ENODEV;
+        }
+        if (refuse_dropin(path))
+                return -ENODEV;
+        return driver_open(driver, path);
+}
+
+static int driver_usual(struct ds_cuda_driver *driver)
+{
+        char path[sizeof(driver->path)];
+
+        for (size_t i = 0; i < DS_ARRAY_SIZE(driver_folders); i++) {
+                snprintf(path, sizeof(path), "%s/%s", driver_folders[i], DRIVER_NAME);
+                if (!access(path, F_OK) && !refuse_dropin(path) && !driver_open(driver, path))
+                        return 0;
+        }
+        if (!getenv("LD_LIBRARY_PATH") && !driver_open(driver, DRIVER_NAME))
+                return 0;
+        ds_log(DS_LOG_ERROR,
+                "no NVIDIA driver library: no %s that can be used in the usual places (DETSHARE_LIBCUDA=PATH names "
+                "another one)",
+                DRIVER_NAME);
+        return -ENODEV;
+}
+
+int ds_cuda_driver_load(struct ds_cuda_driver *driver, const char *candidate)
+{
+        int r;
+
+        *driver = (struct ds_cuda_driver){};
+        if (!candidate)
+                candidate = getenv("DETSHARE_LIBCUDA");
+        r = candidate && *candidate ? driver_named(driver, candidate) : driver_usual(driver);
+        if (r)
+                return r;
+        if (driver->cuDriverGetVersion_fn(&driver->version) != CUDA_SUCCESS)
+                driver->version = 0;
+        ds_log(DS_LOG_INFO, "driver library %s, CUDA %d.%d", driver->path, driver->version / 1000,
+                driver->version % 1000 / 10);
+        return 0;
+}
+
+void ds_cuda_driver_unload(struct ds_cuda_driver *driver)
+{
+        if (driver->handle)
+                dlclose(driver->handle);
+        *driver = (struct ds_cuda_driver){};
+}
+
+const char *ds_cuda_driver_error(const struct ds_cuda_driver *driver, CUresult result)
+{
+        static char number[48];
+        const char *name = NULL;
+
+        if (driver->cuGetErrorName_fn && driver->cuGetErrorName_fn(result, &name) == CUDA_SUCCESS && name)
+                return name;
+        snprintf(number, sizeof(number), "CUDA error %d", (int)result);
+        return number;
+}

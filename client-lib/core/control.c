@@ -86,6 +86,13 @@ static void take_status(const Detshare__StatusReply *r, struct dsc_status *ret)
                 .device_now_ns = r->device_now_ns,
                 .in_flight = r->in_flight,
                 .queued = r->queued,
+                .n_sms = r->n_sms,
+                .n_tpcs = r->n_tpcs,
+                .n_gpcs = r->n_gpcs,
+                .n_rungs = r->n_rungs,
+                .device_own = r->device_own_bytes,
+                .quiesces = r->quiesces,
+                .quiesce_ns = r->quiesce_ns,
         };
         TAKE_STRING(ret->version, r->version);
         TAKE_STRING(ret->device, r->device);

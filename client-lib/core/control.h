@@ -34,6 +34,8 @@ struct dsc_status {
         uint64_t memory_total, memory_slabs, memory_used;
         uint64_t launches, completed, errors, policy_fallbacks, device_now_ns;
         uint32_t in_flight, queued;
+        uint32_t n_sms, n_tpcs, n_gpcs, n_rungs; /* n_gpcs 0: not known */
+        uint64_t device_own, quiesces, quiesce_ns;
 };
 
 struct dsc_client {

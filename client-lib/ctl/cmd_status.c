@@ -14,6 +14,19 @@ static int row(struct libscols_table *table, const char *key, const char *value)
         return ctl_table_row(table, (const char *const[]){key, value});
 }
 
+/* What the GPU is made of, and what the daemon takes of its memory for itself. */
+static int topology(const struct dsc_status *s, struct libscols_table *table)
+{
+        char value[256], gpcs[32] = "", own[32];
+        if (!s->n_sms)
+                return 0;
+        if (s->n_gpcs)
+                snprintf(gpcs, sizeof(gpcs), ", %" PRIu32 " GPCs", s->n_gpcs);
+        snprintf(value, sizeof(value), "%" PRIu32 " SMs, %" PRIu32 " TPCs%s, %" PRIu32 " rungs, own memory %s",
+                s->n_sms, s->n_tpcs, gpcs, s->n_rungs, ctl_bytes(s->device_own, own));
+        return row(table, "GPU", value);
+}
+
 static int figures(const struct dsc_status *s, struct libscols_table *table)
 {
         const char *mark = s->worker_answers ? "" : " (last known)";
@@ -26,6 +39,11 @@ static int figures(const struct dsc_status *s, struct libscols_table *table)
                 "%" PRIu64 " kernels launched, %" PRIu64 " operations completed, %" PRIu64 " errors%s", s->launches,
                 s->completed, s->errors, mark);
         r = r ? r : row(table, "work", value);
+        if (s->quiesces) {
+                snprintf(value, sizeof(value), "%" PRIu64 " times, %.1f ms in all%s", s->quiesces,
+                        (double)s->quiesce_ns / 1e6, mark);
+                r = r ? r : row(table, "quiesces", value);
+        }
         snprintf(value, sizeof(value), "%" PRIu32 " in flight, %" PRIu32 " queued%s", s->in_flight, s->queued, mark);
         return r ? r : row(table, "now", value);
 }
@@ -38,6 +56,7 @@ static int fill(const struct dsc_status *s, struct libscols_table *table)
         r = row(table, "detshared", value);
         snprintf(value, sizeof(value), "%s%s", s->device[0] ? s->device : "N/A", s->simulated ? " (sim)" : "");
         r = r ? r : row(table, "device", value);
+        r = r ? r : topology(s, table);
         if (s->worker_pid)
                 snprintf(value, sizeof(value), "%s, pid %" PRIu32 ", restarted %" PRIu32 " times", s->worker_state,
                         s->worker_pid, s->worker_restarts);
@@ -99,6 +118,13 @@ static void json(const struct dsc_status *s, struct ctl_text *text)
         ctl_json_number(text, "windows", s->windows);
         ctl_json_number(text, "modules", s->modules);
         ctl_json_number(text, "charges", s->charges);
+        ctl_json_number(text, "sms", s->n_sms);
+        ctl_json_number(text, "tpcs", s->n_tpcs);
+        ctl_json_number(text, "gpcs", s->n_gpcs);
+        ctl_json_number(text, "rungs", s->n_rungs);
+        ctl_json_number(text, "device_own_bytes", s->device_own);
+        ctl_json_number(text, "quiesces", s->quiesces);
+        ctl_json_number(text, "quiesce_ns", s->quiesce_ns);
 }
 
 static int show(const struct dsc_status *s, const struct dsc_client *clients, size_t n, int as_json)

@@ -112,6 +112,8 @@ void ds_session_attach(struct ds_session *session, uint64_t request_id)
                         session->client, request_id, DETSHARE__STATUS__INTERNAL, "the daemon is out of memory");
                 return;
         }
+        if (session->presence == DS_PRESENCE_ABSENT && ds_session_must_wait(call))
+                return;
         if (ds_worker_state(session->supervisor->worker) != DS_WORKER_READY)
                 r = -EPIPE;
         else

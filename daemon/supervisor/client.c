@@ -421,6 +421,18 @@ pid_t ds_client_pid(const struct ds_client *client)
         return client->creds.pid;
 }
 
+int ds_client_must_wait(struct ds_client *client, uint64_t request_id)
+{
+        uint64_t ms = ds_blame_wait_ms(&client->supervisor->blame, client->creds.uid, uv_hrtime());
+
+        if (!ms)
+                return 0;
+        ds_client_answer(client, request_id, DETSHARE__STATUS__RESTARTING,
+                "the user's programs have ended the device's context too often: ask again in %llu ms",
+                (unsigned long long)ms);
+        return 1;
+}
+
 static int in_group(const struct ds_client *client, gid_t gid)
 {
         if (client->creds.gid == gid)

@@ -43,6 +43,11 @@ struct ds_session *ds_client_session(const struct ds_client *client); /* NULL be
 void ds_client_set_session(struct ds_client *client, struct ds_session *session);
 ds_user *ds_client_user(const struct ds_client *client);
 pid_t ds_client_pid(const struct ds_client *client);
+/*
+ * Has its user ended the device's context so often that it must wait (blame.h)? 1: the request was answered, with the
+ * status that makes a client ask again.
+ */
+int ds_client_must_wait(struct ds_client *client, uint64_t request_id);
 /* uid 0, the daemon's own uid, or a member of the admin group */
 int ds_client_is_admin(const struct ds_client *client);
 /* May it be latency sensitive? */

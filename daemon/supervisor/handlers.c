@@ -86,6 +86,8 @@ void ds_handle_hello(struct ds_client *client, Detshare__Request *request, int *
                         PROTOCOL_VERSION);
                 return;
         }
+        if (!hello->control_only && ds_client_must_wait(client, request->id))
+                return;
         if (check_name(client, request->id, hello->name) || check_class(client, request->id, hello->class_) ||
                 check_percent(client, request->id, hello->sm_percent))
                 return;
@@ -116,6 +118,11 @@ void ds_handle_window_refused(struct ds_client *client, Detshare__Request *reque
 void ds_handle_attach(struct ds_client *client, Detshare__Request *request, int *fds)
 {
         ds_session_attach(ds_client_session(client), request->id);
+}
+
+void ds_handle_output_read(struct ds_client *client, Detshare__Request *request, int *fds)
+{
+        ds_output_read(ds_client_session(client), request->id, request->output_read->upto);
 }
 
 void ds_handle_ping(struct ds_client *client, Detshare__Request *request, int *fds)
@@ -226,6 +233,8 @@ void ds_handle_get_device(struct ds_client *client, Detshare__Request *request, 
         device.attributes = (int32_t *)info->attributes;
         device.simulated = info->simulated;
         device.n_sms = info->n_sms;
+        device.n_limits = info->n_limits;
+        device.limits = (uint64_t *)info->limits;
         reply.result_case = DETSHARE__REPLY__RESULT_GET_DEVICE;
         reply.get_device = &device;
         ds_client_reply(client, request->id, &reply, NULL, 0);

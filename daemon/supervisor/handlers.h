@@ -13,6 +13,7 @@ void ds_handle_hello(struct ds_client *client, Detshare__Request *request, int *
 void ds_handle_window_refused(struct ds_client *client, Detshare__Request *request, int *fds);
 void ds_handle_attach(struct ds_client *client, Detshare__Request *request, int *fds);
 void ds_handle_set_session(struct ds_client *client, Detshare__Request *request, int *fds);
+void ds_handle_output_read(struct ds_client *client, Detshare__Request *request, int *fds);
 void ds_handle_ping(struct ds_client *client, Detshare__Request *request, int *fds);
 void ds_handle_kill(struct ds_client *client, Detshare__Request *request, int *fds);
 void ds_handle_get_device(struct ds_client *client, Detshare__Request *request, int *fds);

@@ -287,6 +287,14 @@ int ds_process_take_fds(ds_process *process, int *fds, size_t n)
         return ds_conn_take_fds(process->conn, fds, n);
 }
 
+void ds_process_hand_over(ds_process *process, const struct ds_process_ops *ops, void *user)
+{
+        assert(process->lost);
+        assert(ops->ended);
+        process->ops = ops;
+        process->user = user;
+}
+
 void ds_process_kill(ds_process *process, const char *why)
 {
         if (process->ended)

@@ -43,6 +43,8 @@ int ds_process_send(ds_process *process, const void *payload, size_t size, const
 size_t ds_process_queued(const ds_process *process);
 /* 0 or nonzero when there are fewer. */
 int ds_process_take_fds(ds_process *process, int *fds, size_t n);
+/* From now on others hear of it. It must be lost; whether it has ended they will hear. */
+void ds_process_hand_over(ds_process *process, const struct ds_process_ops *ops, void *user);
 /* SIGKILL. why is logged, NULL = silently. */
 void ds_process_kill(ds_process *process, const char *why);
 /* End of file on its fd 3: the polite way to make it go. */

@@ -23,6 +23,7 @@ static const struct ds_rpc table[] = {
         {CALL(SET_POLICY),        "set_policy",     DS_RIGHT_ADMIN,   0,                   0, ds_handle_set_policy},
         {CALL(KILL),              "kill",           DS_RIGHT_ADMIN,   0,                   0, ds_handle_kill},
         {CALL(GET_DEVICE),        "get_device",     DS_RIGHT_ANY,     0,                   0, ds_handle_get_device},
+        {CALL(OUTPUT_READ),       "output_read",    DS_RIGHT_ANY,     OWN,                 0, ds_handle_output_read},
         {CALL(MEM_ALLOC),         "mem_alloc",      DS_RIGHT_ANY,     WORKER,              0, NULL},
         {CALL(MEM_FREE),          "mem_free",       DS_RIGHT_ANY,     WORKER,              0, NULL},
         {CALL(MEM_INFO),          "mem_info",       DS_RIGHT_ANY,     WORKER,              0, NULL},
@@ -52,6 +53,7 @@ static const struct ds_rpc table[] = {
         {CALL(SLEEP_UNTIL),       "sleep_until",    DS_RIGHT_ANY,     WORKER,              0, NULL},
         {CALL(GET_STATS),         "get_stats",      DS_RIGHT_ANY,     WORKER,              0, NULL},
         {CALL(RESET_SESSION),     "reset_session",  DS_RIGHT_ANY,     WORKER,              0, NULL},
+        {CALL(SET_LIMIT),         "set_limit",      DS_RIGHT_ANY,     WORKER,              0, NULL},
 };
 /* clang-format on */
 

@@ -61,6 +61,7 @@ static void session_free(struct ds_session *session)
         }
         ds_page_deinit(&session->page);
         ds_ring_deinit(&session->ring);
+        ds_output_deinit(&session->output);
         ds_ledger_free(session->ledger);
         ds_windows_release(supervisor->windows, &session->window);
         ds_session_accept_window(session);
@@ -104,6 +105,7 @@ int ds_session_new(struct ds_supervisor *supervisor, struct ds_client *client, d
         session->page = (struct ds_page)DS_PAGE_INIT;
         session->ring = (struct ds_ring)DS_RING_INIT;
         TAILQ_INIT(&session->calls);
+        ds_output_init(&session->output);
         session->id = ++supervisor->next_session;
         HASH_ADD(hh, supervisor->session_by_id, id, sizeof(session->id), session);
         if (ds_hash_added(session)) {
@@ -148,6 +150,7 @@ void ds_session_leave(struct ds_session *session)
         struct ds_session_call *call, *next;
 
         session->client = NULL;
+        ds_output_leave(&session->output);
         if (session->presence == DS_PRESENCE_ABSENT) {
                 session_free(session);
                 return;
@@ -254,7 +257,9 @@ int ds_session_apply(
 {
         if (entry->reset) {
                 session->sticky = 0;
+                session->fault[0] = 0;
                 session->lost_work = session->lost_globals = 0;
+                memset(session->limits, 0, sizeof(session->limits));
         }
         return ds_ledger_apply(session->ledger, entry, beside);
 }
@@ -288,11 +293,61 @@ static void session_worker_lost(struct ds_session *session)
                 session->sticky = LAUNCH_FAILED;
                 session->lost_work = 1;
         }
+        if (session->page.map)
+                ds_output_worker_lost(session, atomic_load(&session->page.map->output));
         ds_page_kill(&session->page, session->sticky);
         ds_page_deinit(&session->page);
         ds_ring_deinit(&session->ring);
         session->attached = session->sealed = 0;
         session->presence = DS_PRESENCE_ABSENT;
+}
+
+static struct ds_session *find_present(struct ds_supervisor *supervisor, uint64_t id)
+{
+        struct ds_session *session = NULL;
+
+        HASH_FIND(hh, supervisor->session_by_id, &id, sizeof(id), session);
+        return session && session->presence != DS_PRESENCE_ABSENT ? session : NULL;
+}
+
+static void set_fault(struct ds_session *session, int32_t status, const char *message)
+{
+        struct ds_completion_page *page = session->page.map;
+        int32_t none = 0;
+
+        snprintf(session->fault, sizeof(session->fault), "%s", message);
+        session->lost_work = 1;
+        /* an error that it has already stays the one it has; session_worker_lost takes it from there */
+        if (page)
+                atomic_compare_exchange_strong(&page->error, &none, status);
+}
+
+void ds_sessions_device_lost(struct ds_supervisor *supervisor, const Detshare__Internal__DeviceLost *lost)
+{
+        char who[600] = "", message[DS_SESSION_FAULT_MAX];
+        unsigned n = 0;
+        size_t at = 0;
+
+        /* kernels have the names that clients give them */
+        snprintf(message, sizeof(message), "%s", lost->message[0] ? lost->message : "a kernel failed");
+        for (char *c = message; *c; c++)
+                *c = (unsigned char)*c < 0x20 || *c == 0x7f ? '?' : *c;
+        for (size_t i = 0; i < lost->n_suspects; i++)
+                n += find_present(supervisor, lost->suspects[i]) != NULL;
+        for (size_t i = 0; i < lost->n_suspects; i++) {
+                struct ds_session *session = find_present(supervisor, lost->suspects[i]);
+
+                if (!session)
+                        continue;
+                if (at < sizeof(who))
+                        at += (size_t)snprintf(who + at, sizeof(who) - at, "%ssession %llu '%s' (pid %d, uid %u)",
+                                at ? ", " : "", (unsigned long long)session->id, session->name, (int)session->pid,
+                                (unsigned)ds_user_uid(session->user));
+                set_fault(session, lost->status, message);
+                ds_blame_add(&supervisor->blame, ds_user_uid(session->user), n, uv_hrtime());
+        }
+        ds_log(DS_LOG_ERROR, "the device's context was lost with error %d: %s; by %s%s", lost->status, message,
+                n > 1 ? "one of " : "", n ? who : "nobody who is still there");
 }
 
 void ds_sessions_worker_lost(struct ds_supervisor *supervisor)

@@ -21,6 +21,7 @@
 #include "supervisor/charge.h"
 #include "supervisor/hash.h"
 #include "supervisor/ledger.h"
+#include "supervisor/output.h"
 #include "supervisor/page.h"
 #include "supervisor/window.h"
 
@@ -30,6 +31,8 @@ struct ds_supervisor;
 
 #define DS_SESSION_NAME_MAX 63
 #define DS_SESSION_REFUSALS_MAX 8
+#define DS_SESSION_FAULT_MAX 192
+#define DS_SESSION_LIMITS 3 /* CUlimit 0 to 2 */
 
 /* Where the session is, as the present worker sees it. */
 enum ds_presence {
@@ -65,7 +68,10 @@ struct ds_session {
         int attached, sealed; /* in the present worker's life */
         uint32_t attachments; /* so far: a ring's tail means something in its own only */
         int lost_work, lost_globals;
-        int32_t sticky; /* CUDA error that a new worker must be told of, 0 = none */
+        int32_t sticky;                     /* CUDA error that a new worker must be told of, 0 = none */
+        char fault[DS_SESSION_FAULT_MAX];   /* what it did to the context, for the next reply; "" = nothing */
+        uint64_t limits[DS_SESSION_LIMITS]; /* that it raised, 0 = not: a new worker is asked for them again */
+        struct ds_output output;
         struct ds_session_call_list calls;
         uint32_t n_calls; /* of the client's */
         TAILQ_ENTRY(ds_session) link;
@@ -109,6 +115,11 @@ int ds_session_apply(
 
 /* The worker says that the client broke the rules of its ring. */
 void ds_session_fault(struct ds_supervisor *supervisor, uint64_t id, const char *reason);
+/*
+ * The worker's context is gone, and these sessions' work may have done it: they get its error, their users the blame,
+ * and the log a line.
+ */
+void ds_sessions_device_lost(struct ds_supervisor *supervisor, const Detshare__Internal__DeviceLost *lost);
 /* The worker is gone: its clients are told through their pages. Answers are given by the calls' own done functions. */
 void ds_sessions_worker_lost(struct ds_supervisor *supervisor);
 /* Free the sessions that only waited for the worker to let go of them. */

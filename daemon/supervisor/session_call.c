@@ -77,9 +77,24 @@ void ds_session_call_lost(struct ds_session_call *call)
         }
         /* a reset is what ends the error: it is to be asked again */
         if (sticky && call->rpc && call->rpc->call != DETSHARE__REQUEST__CALL_RESET_SESSION)
-                ds_session_call_fail(call, sticky, "work was lost when the device's process ended");
+                ds_session_call_fail(call, sticky, "%s",
+                        call->session->fault[0] ? call->session->fault
+                                                : "work was lost when the device's process ended");
         else
                 ds_session_call_fail(call, DETSHARE__STATUS__RESTARTING, "the device's process is being restarted");
+}
+
+int ds_session_must_wait(struct ds_session_call *call)
+{
+        const struct ds_session *session = call->session;
+        uint64_t ms = ds_blame_wait_ms(&session->supervisor->blame, ds_user_uid(session->user), uv_hrtime());
+
+        if (!ms)
+                return 0;
+        ds_session_call_fail(call, DETSHARE__STATUS__RESTARTING,
+                "the user's programs have ended the device's context too often: ask again in %llu ms",
+                (unsigned long long)ms);
+        return 1;
 }
 
 /* --- opening ------------------------------------------------------------------------------------------------------ */
@@ -164,6 +179,57 @@ static int send_open(struct ds_session *session)
         return r;
 }
 
+/* Not fatal: a kernel that needs it says so itself. */
+static void limit_done(struct ds_worker_call *base, const struct ds_worker_answer *answer)
+{
+        struct ds_session_call *call = DS_CONTAINER_OF(base, struct ds_session_call, base);
+        const Detshare__Reply *reply = NULL;
+
+        if (answer && answer->message->body_case == DETSHARE__INTERNAL__FROM_WORKER__BODY_REPLY)
+                reply = answer->message->reply;
+        if (reply && reply->status)
+                ds_log_limited(ds_user_log_budget(call->session->user), uv_hrtime(), DS_LOG_ERROR,
+                        "session %llu: limit %u could not be restored: %s", (unsigned long long)call->session->id,
+                        call->limit, reply->message);
+        ds_session_call_free(call);
+}
+
+/* A limit that the session raised belongs to the context that was lost: raise it again. */
+static int send_limit(struct ds_session *session, uint32_t limit)
+{
+        Detshare__Internal__ToWorker message = DETSHARE__INTERNAL__TO_WORKER__INIT;
+        Detshare__Internal__Call body = DETSHARE__INTERNAL__CALL__INIT;
+        Detshare__Request request = DETSHARE__REQUEST__INIT;
+        Detshare__SetLimit set = DETSHARE__SET_LIMIT__INIT;
+        struct ds_session_call *call = ds_session_call_new(session, NULL, 0, limit_done);
+        int r;
+
+        if (!call)
+                return ds_error_origin(-ENOMEM);
+        call->limit = set.limit = limit;
+        set.value = session->limits[limit];
+        request.call_case = DETSHARE__REQUEST__CALL_SET_LIMIT;
+        request.set_limit = &set;
+        body.session = session->id;
+        body.request = &request;
+        message.body_case = DETSHARE__INTERNAL__TO_WORKER__BODY_CALL;
+        message.call = &body;
+        r = ds_worker_send(session->supervisor->worker, &message, NULL, 0, &call->base);
+        if (r)
+                ds_session_call_free(call);
+        return r;
+}
+
+static int send_limits(struct ds_session *session)
+{
+        int r = 0;
+
+        for (uint32_t limit = 0; !r && limit < DS_SESSION_LIMITS; limit++)
+                if (session->limits[limit])
+                        r = send_limit(session, limit);
+        return r;
+}
+
 int ds_session_open(struct ds_session *session)
 {
         int r;
@@ -176,13 +242,17 @@ int ds_session_open(struct ds_session *session)
         if (r)
                 return ds_error_trace(r);
         atomic_store(&session->page.map->error, session->sticky);
+        /* the worker counts on from here */
+        atomic_store(&session->page.map->output, session->output.total);
         r = send_open(session);
         if (r) {
                 ds_page_deinit(&session->page);
                 return r;
         }
         session->presence = DS_PRESENCE_OPEN;
-        r = ds_ledger_replay(session->ledger, session->id, send_restore, session);
+        r = send_limits(session);
+        if (!r)
+                r = ds_ledger_replay(session->ledger, session->id, send_restore, session);
         /* half restored is worse than not at all */
         if (r)
                 ds_worker_kill(session->supervisor->worker, "a session could not be restored");
@@ -207,6 +277,8 @@ static void forward_done(struct ds_worker_call *base, const struct ds_worker_ans
                         answer->message->message);
                 return;
         }
+        if (call->limit_value && answer->message->reply->status == 0)
+                call->session->limits[call->limit] = call->limit_value;
         ds_session_call_free(call);
         if (client)
                 ds_client_reply(client, id, answer->message->reply, answer->fds, answer->n_fds);
@@ -229,6 +301,8 @@ static void send_request(struct ds_session_call *call, Detshare__Request *reques
                 ds_session_call_fail(call, DETSHARE__STATUS__RESTARTING, "the device's process is busy: ask again");
                 return;
         }
+        if (session->presence == DS_PRESENCE_ABSENT && ds_session_must_wait(call))
+                return;
         r = ds_session_open(session);
         if (!r) {
                 request->fds = (uint32_t)n_fds;
@@ -355,6 +429,10 @@ void ds_session_forward(struct ds_session *session, const struct ds_rpc *rpc, De
         }
         if (check_request(call, request))
                 return;
+        if (request->call_case == DETSHARE__REQUEST__CALL_SET_LIMIT && request->set_limit->limit < DS_SESSION_LIMITS) {
+                call->limit = request->set_limit->limit;
+                call->limit_value = request->set_limit->value;
+        }
         if (request->call_case == DETSHARE__REQUEST__CALL_MODULE_LOAD)
                 load_module(call, request, fds);
         else

@@ -21,6 +21,8 @@ struct ds_session_call {
         struct ds_charge objects, bytes; /* what the client may come to hold by it */
         struct ds_helper_job job;
         struct ds_ring ring; /* Attach */
+        uint32_t limit;      /* SetLimit */
+        uint64_t limit_value;
         int event_fd;
 };
 
@@ -35,6 +37,10 @@ struct ds_session_call *ds_session_call_free(struct ds_session_call *call);
 void ds_session_call_fail(struct ds_session_call *call, int status, const char *fmt, ...) ds_printf(3, 4);
 /* As above, for a call that a dying worker took with it. */
 void ds_session_call_lost(struct ds_session_call *call);
+
+/* Has the user ended the device's context so often that its sessions must wait for the next one? 1: the call has
+ * failed, with the status that makes a client ask again. */
+int ds_session_must_wait(struct ds_session_call *call);
 
 /* Make the session known to the present worker and give it back what it had. 0 or -errno (the worker is being killed).
  */

@@ -103,6 +103,8 @@ static void add_worker_stats(const struct ds_supervisor *supervisor, Detshare__S
         status->queued = last->queued;
         status->device_now_ns = last->device_now_ns;
         status->policy_fallbacks = last->fallbacks;
+        status->quiesces = last->quiesces;
+        status->quiesce_ns = last->quiesce_ns;
 }
 
 static void reply_status(struct ds_client *client, uint64_t id, int fresh)
@@ -122,6 +124,11 @@ static void reply_status(struct ds_client *client, uint64_t id, int fresh)
         status.helper_pid = (uint32_t)ds_helper_pid(supervisor->helper);
         status.policy = (char *)ds_worker_policy(supervisor->worker);
         status.memory_total = info->memory_bytes;
+        status.n_sms = info->n_sms;
+        status.n_tpcs = info->n_tpcs;
+        status.n_gpcs = info->n_gpcs;
+        status.n_rungs = info->n_rungs;
+        status.device_own_bytes = info->own_bytes;
         status.open_fds = count_fds();
         status.windows = ds_windows_count(supervisor->windows);
         /* connections that only ask do not count: with nobody there it is 0 */
@@ -153,6 +160,8 @@ static void note_stats(struct ds_supervisor *supervisor, const Detshare__Interna
                 .queued = stats->queued,
                 .device_now_ns = stats->device_now_ns,
                 .fallbacks = stats->fallbacks,
+                .quiesces = stats->quiesces,
+                .quiesce_ns = stats->quiesce_ns,
         };
         ds_worker_note_policy(supervisor->worker, stats->policy);
 }

@@ -291,7 +291,7 @@ void ds_supervisor_check_stop(struct ds_supervisor *supervisor)
 
         if (supervisor->state != DS_DAEMON_STOPPING)
                 return;
-        if (supervisor->worker && ds_worker_state(supervisor->worker) != DS_WORKER_DOWN)
+        if (supervisor->worker && !ds_worker_gone(supervisor->worker))
                 return;
         /* nobody is left who could answer them */
         while ((client = TAILQ_FIRST(&supervisor->clients)))

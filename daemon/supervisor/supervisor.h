@@ -11,6 +11,7 @@
  *   listener.c    socket, accept     rpc_table.c   one row per request      helper_link.c  the helper and its queue
  *   session.c     sessions, calls    handlers.c    requests answered here   process.c      child processes
  *   ledger.c      what they hold     status.c      figures and lists        page.c         ring and completion page
+ *   output.c       printed text      blame.c        who ends the context
  *   window.c, charge.c, deadline.c, unpack.c, message.c, config.c: as named
  */
 #pragma once
@@ -22,6 +23,7 @@
 #include <uv.h>
 
 #include "internal.pb-c.h"
+#include "supervisor/blame.h"
 #include "supervisor/charge.h"
 #include "supervisor/config.h"
 #include "supervisor/deadline.h"
@@ -63,7 +65,7 @@ struct ds_options {
 
 /* What the worker last said of itself. */
 struct ds_worker_figures {
-        uint64_t launches, completed, errors, device_now_ns, fallbacks;
+        uint64_t launches, completed, errors, device_now_ns, fallbacks, quiesces, quiesce_ns;
         uint32_t in_flight, queued;
 };
 
@@ -90,6 +92,7 @@ struct ds_supervisor {
         uint64_t next_session;
         uint32_t n_control_only;
         struct ds_worker_figures last_figures;
+        struct ds_blame blame;
         gid_t admin_gid;
         int have_admin_gid;
         struct ds_class_rights ls;

@@ -13,9 +13,12 @@ static const struct ds_field_limit field_limits[] = {
         {"detshare.PolicyList", "policies", 64},
         {"detshare.SetPolicy", "params", 32},
         {"detshare.DeviceReply", "attributes", 256},
+        {"detshare.DeviceReply", "limits", 8},
         {"detshare.KernelReply", "params", 4096},
         {"detshare.KernelList", "names", 128},
         {"detshare.internal.Ready", "attributes", 256},
+        {"detshare.internal.Ready", "limits", 8},
+        {"detshare.internal.DeviceLost", "suspects", 256},
         {"detshare.internal.RestoreSlab", "allocs", 4096},
         {"detshare.internal.SessionListReply", "sessions", 256},
 };

@@ -25,6 +25,14 @@
 #define EARLY_DEATHS_MAX 3u    /* then the policy is suspected */
 #define BUILTIN_POLICY "fifo"
 #define PARAMS_MAX 32
+#define OLD_MAX 3u /* workers that are lost and not yet reaped; with more the next one waits */
+
+/* A worker whose successor has been started already: it has only to be buried. */
+struct old_worker {
+        ds_worker_link *link;
+        ds_process *process;
+        int said; /* why it went is in the log */
+};
 
 struct ds_worker_link {
         struct ds_supervisor *supervisor;
@@ -35,7 +43,9 @@ struct ds_worker_link {
         struct ds_worker_call ping;
         struct ds_deadline deadline; /* READY, next ping, ping's answer, or next start: one at a time */
         struct ds_worker_info info;
-        int was_ready; /* ever */
+        int was_ready;   /* ever */
+        int device_lost; /* it said so */
+        uint32_t n_old;
         int stopping;
         uint64_t ready_ns;
         uint32_t starts, early_deaths, backoff_ms;
@@ -105,6 +115,7 @@ ds_worker_link *ds_worker_link_free(ds_worker_link *link)
         if (!link)
                 return NULL;
         assert(!link->process);
+        assert(link->n_old == 0);
         assert(!link->calls);
         disarm(link);
         drop_params(link);
@@ -176,6 +187,11 @@ static void take_ready(ds_worker_link *link, const Detshare__Internal__Ready *re
                 .n_attributes = DS_MIN(ready->n_attributes, DS_ARRAY_SIZE(info->attributes)),
                 .simulated = ready->simulated,
                 .n_sms = ready->n_sms,
+                .n_tpcs = ready->n_tpcs,
+                .n_gpcs = ready->n_gpcs,
+                .n_rungs = ready->n_rungs,
+                .own_bytes = ready->own_bytes,
+                .n_limits = DS_MIN(ready->n_limits, DS_ARRAY_SIZE(info->limits)),
         };
         snprintf(info->name, sizeof(info->name), "%s", ready->name);
         snprintf(info->model, sizeof(info->model), "%s", ready->model);
@@ -183,6 +199,8 @@ static void take_ready(ds_worker_link *link, const Detshare__Internal__Ready *re
                 DS_MIN(ready->uuid.len, sizeof(info->uuid)));
         if (info->n_attributes)
                 memcpy(info->attributes, ready->attributes, info->n_attributes * sizeof(info->attributes[0]));
+        if (info->n_limits)
+                memcpy(info->limits, ready->limits, info->n_limits * sizeof(info->limits[0]));
         ds_worker_note_policy(link, ready->policy);
 }
 
@@ -244,6 +262,28 @@ static int apply_ledger(ds_worker_link *link, const Detshare__Internal__Ledger *
         return r ? ds_error_fold(r) : needs;
 }
 
+static int take_output(ds_worker_link *link, const Detshare__Internal__Output *output)
+{
+        struct ds_session *session = ds_session_find(link->supervisor, output->session);
+
+        if (output->text.len > DS_OUTPUT_PAGE_MAX)
+                return ds_error_origin(-EPROTO);
+        if (session && session->presence == DS_PRESENCE_OPEN)
+                ds_output_add(session, output->to_stderr, output->text.data, output->text.len);
+        return 0;
+}
+
+/* Its last words. Nothing more is heard of it, so that the next one can be started now. */
+static int take_device_lost(ds_worker_link *link, const Detshare__Internal__DeviceLost *lost)
+{
+        if (lost->status <= 0)
+                return ds_error_origin(-EPROTO);
+        link->device_lost = 1;
+        ds_sessions_device_lost(link->supervisor, lost);
+        ds_process_kill(link->process, NULL);
+        return 0;
+}
+
 static int handle_message(ds_worker_link *link, const Detshare__Internal__FromWorker *message, int *fds, size_t n_fds)
 {
         struct ds_worker_answer answer = {.message = message};
@@ -256,6 +296,10 @@ static int handle_message(ds_worker_link *link, const Detshare__Internal__FromWo
         }
         if (link->state == DS_WORKER_STARTING || message->body_case == DETSHARE__INTERNAL__FROM_WORKER__BODY_READY)
                 return handle_ready(link, message);
+        if (message->body_case == DETSHARE__INTERNAL__FROM_WORKER__BODY_OUTPUT)
+                return take_output(link, message->output);
+        if (message->body_case == DETSHARE__INTERNAL__FROM_WORKER__BODY_LOST)
+                return take_device_lost(link, message->lost);
         if (message->id > link->next_id)
                 return ds_error_origin(-EPROTO);
         if (message->id)
@@ -300,6 +344,56 @@ static int on_frame(void *user, const uint8_t *payload, size_t size)
 
 /* --- life --------------------------------------------------------------------------------------------------------- */
 
+static void old_lost(void *user)
+{
+        assert(0); /* they were lost before they were old */
+}
+
+static int old_frame(void *user, const uint8_t *payload, size_t size)
+{
+        return -EPROTO;
+}
+
+static void old_ended(void *user, const char *how, int killed)
+{
+        struct old_worker *old = user;
+        ds_worker_link *link = old->link;
+
+        ds_log(old->said ? DS_LOG_DEBUG : DS_LOG_ERROR, "the worker %s; another was started", how);
+        ds_process_free(old->process);
+        ds_free(old);
+        assert(link->n_old > 0);
+        link->n_old--;
+        ds_supervisor_check_stop(link->supervisor);
+}
+
+static const struct ds_process_ops old_ops = {.frame = old_frame, .lost = old_lost, .ended = old_ended};
+
+static int is_settled(const ds_worker_link *link)
+{
+        return link->ready_ns && uv_hrtime() - link->ready_ns >= SETTLED_NS;
+}
+
+/* Start the next worker without waiting for the end of this one, which is lost. */
+static void start_beside(ds_worker_link *link)
+{
+        struct old_worker *old;
+
+        /* one that dies soon by itself has to say how first: the next may have to wait, or to do without its policy */
+        if (link->stopping || !link->ready_ns || link->n_old >= OLD_MAX || !(link->device_lost || is_settled(link)))
+                return;
+        old = ds_alloc0(1, sizeof(*old));
+        if (!old)
+                return;
+        *old = (struct old_worker){.link = link, .process = link->process, .said = link->device_lost};
+        link->n_old++;
+        if (is_settled(link))
+                link->backoff_ms = link->early_deaths = 0;
+        ds_process_hand_over(DS_TAKE_PTR(link->process), &old_ops, old);
+        set_state(link, DS_WORKER_DOWN);
+        start_deadline(&link->deadline);
+}
+
 static void on_lost(void *user)
 {
         ds_worker_link *link = user;
@@ -311,6 +405,7 @@ static void on_lost(void *user)
         ds_sessions_bury(link->supervisor);
         if (link->was_ready)
                 ds_supervisor_worker_lost(link->supervisor);
+        start_beside(link);
 }
 
 static void suspect_policy(ds_worker_link *link, const char *why)
@@ -325,7 +420,7 @@ static void suspect_policy(ds_worker_link *link, const char *why)
 /* Milliseconds until the next start. crashed: the last one did it to itself. */
 static uint32_t backoff(ds_worker_link *link, int crashed)
 {
-        if (link->ready_ns && uv_hrtime() - link->ready_ns >= SETTLED_NS) {
+        if (is_settled(link)) {
                 link->backoff_ms = link->early_deaths = 0;
                 return 0;
         }
@@ -352,7 +447,8 @@ static void on_ended(void *user, const char *how, int killed)
                 ds_supervisor_worker_failed(link->supervisor, link->reason);
                 return;
         }
-        ms = backoff(link, !killed);
+        /* one that cannot start beside another that is still going need not be to blame for it */
+        ms = backoff(link, !killed && !link->n_old);
         ds_log(DS_LOG_ERROR, "the worker %s; another is started%s", how, ms ? " after a pause" : "");
         if (ms)
                 arm(link, ms, start_deadline);
@@ -371,6 +467,7 @@ int ds_worker_start(ds_worker_link *link)
 
         assert(link->state == DS_WORKER_DOWN);
         link->ready_ns = 0;
+        link->device_lost = 0;
         link->reason[0] = 0;
         r = ds_process_spawn(&link->supervisor->loop, argv, OUT_MAX, &process_ops, link, &link->process);
         if (r)
@@ -458,6 +555,11 @@ enum ds_worker_state ds_worker_state(const ds_worker_link *link)
 const struct ds_worker_info *ds_worker_info(const ds_worker_link *link)
 {
         return &link->info;
+}
+
+int ds_worker_gone(const ds_worker_link *link)
+{
+        return link->state == DS_WORKER_DOWN && link->n_old == 0;
 }
 
 pid_t ds_worker_pid(const ds_worker_link *link)

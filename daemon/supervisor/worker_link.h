@@ -6,6 +6,10 @@
  * once, with the answer, or without one when the worker has died. The worker is replaced at once when it dies (with a
  * growing pause when it dies right after starting), breaks the protocol, or does not answer a ping in time. A
  * worker that hung is given the built-in policy, since only a policy's code can make it hang.
+ *
+ * The next one starts as soon as the connection to the last is over, or as that has said that its device's context is
+ * lost: a process with a context takes 0.3 s to go, and what it had in flight cannot be awaited anyway. The last is
+ * then killed and reaped beside.
  */
 #pragma once
 
@@ -58,7 +62,10 @@ struct ds_worker_info {
         size_t n_attributes;
         int32_t attributes[256];
         int simulated;
-        uint32_t n_sms;
+        uint32_t n_sms, n_tpcs, n_gpcs, n_rungs;
+        uint64_t own_bytes;
+        size_t n_limits;
+        uint64_t limits[8]; /* by CUlimit */
 };
 
 int ds_worker_link_new(struct ds_supervisor *supervisor, ds_worker_link **ret);
@@ -69,6 +76,8 @@ int ds_worker_start(ds_worker_link *link);
 enum ds_worker_state ds_worker_state(const ds_worker_link *link);
 /* Since it was first READY it is never without. */
 const struct ds_worker_info *ds_worker_info(const ds_worker_link *link);
+/* No process is left, not even one that is still to be reaped. */
+int ds_worker_gone(const ds_worker_link *link);
 pid_t ds_worker_pid(const ds_worker_link *link); /* 0 = none */
 uint32_t ds_worker_restarts(const ds_worker_link *link);
 

@@ -139,6 +139,9 @@ check "the daemon serves within 10 s: $(tail -n 2 "$dir/daemon.log")" until_true
 exits 0 "(sim)" status
 exits 0 "DetShare sim:h200" status
 exits 0 "serving" status
+# a worker that says nothing of its topology has at least SMs
+exits 0 "GPU .*132 SMs, .* TPCs.* rungs, own memory" status
+json 'd["sms"] == 132 and all(type(d[k]) is int for k in ("tpcs", "gpcs", "rungs", "device_own_bytes", "quiesces", "quiesce_ns"))' status --json
 json 'd["simulated"] is True and d["worker_answers"] is True and d["policy"] == "fifo"' status --json
 json 'all(type(d[k]) is int for k in ("uptime_ns", "worker_pid", "sessions", "memory_total_bytes", "launches", "open_fds"))' status --json
 json 'd["memory_total_bytes"] > 0 and d["uptime_ns"] > 0 and isinstance(d["clients"], list)' status --json

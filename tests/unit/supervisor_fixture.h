@@ -109,6 +109,7 @@ static inline void fw_ready(ds_conn *conn)
         Detshare__Internal__FromWorker from = DETSHARE__INTERNAL__FROM_WORKER__INIT;
         Detshare__Internal__Ready ready = DETSHARE__INTERNAL__READY__INIT;
         static int32_t attributes[100] = {[75] = 9, [76] = 0};
+        static uint64_t limits[3] = {1024, 1 << 20, 8 << 20};
 
         ready.name = (char *)"DetShare fake";
         ready.model = (char *)"fake";
@@ -117,6 +118,13 @@ static inline void fw_ready(ds_conn *conn)
         ready.memory_bytes = DS_GIB(1);
         ready.n_attributes = DS_ARRAY_SIZE(attributes);
         ready.attributes = attributes;
+        ready.n_sms = 132;
+        ready.n_tpcs = 66;
+        ready.n_gpcs = 8;
+        ready.n_rungs = 15;
+        ready.own_bytes = DS_MIB(600);
+        ready.n_limits = DS_ARRAY_SIZE(limits);
+        ready.limits = limits;
         from.body_case = DETSHARE__INTERNAL__FROM_WORKER__BODY_READY;
         from.ready = &ready;
         fx_send(conn, &from.base, NULL, 0);
@@ -171,6 +179,39 @@ static inline void fw_reply(ds_conn *conn, uint64_t id, Detshare__Internal__Ledg
         fx_send(conn, &from.base, NULL, 0);
 }
 
+/* What a kernel printed: first said, then counted. One that swallows only counts. */
+static inline void fw_print(ds_conn *conn, uint64_t session, const Detshare__Write *write)
+{
+        Detshare__Internal__FromWorker from = DETSHARE__INTERNAL__FROM_WORKER__INIT;
+        Detshare__Internal__Output output = DETSHARE__INTERNAL__OUTPUT__INIT;
+
+        output.session = session;
+        output.to_stderr = write->stream == 1;
+        output.text = write->data;
+        from.body_case = DETSHARE__INTERNAL__FROM_WORKER__BODY_OUTPUT;
+        from.output = &output;
+        if (!fw_does("swallows"))
+                fx_send(conn, &from.base, NULL, 0);
+        atomic_fetch_add(&fw_sessions[session].page->output, write->data.len);
+}
+
+/* A context that is gone by this session's doing, and a process that takes its time. */
+static inline void fw_lose(ds_conn *conn, uint64_t session)
+{
+        Detshare__Internal__FromWorker from = DETSHARE__INTERNAL__FROM_WORKER__INIT;
+        Detshare__Internal__DeviceLost lost = DETSHARE__INTERNAL__DEVICE_LOST__INIT;
+
+        lost.status = 700;
+        lost.message = (char *)"kernel boom wrote to address 0x10";
+        lost.suspects = &session;
+        lost.n_suspects = 1;
+        from.body_case = DETSHARE__INTERNAL__FROM_WORKER__BODY_LOST;
+        from.lost = &lost;
+        fx_send(conn, &from.base, NULL, 0);
+        sleep(30);
+        _exit(1);
+}
+
 static inline void fw_call(ds_conn *conn, const Detshare__Internal__ToWorker *to)
 {
         const Detshare__Internal__Call *call = to->call;
@@ -199,6 +240,17 @@ static inline void fw_call(ds_conn *conn, const Detshare__Internal__ToWorker *to
                 fw_reply(conn, to->id, NULL);
                 break;
         case DETSHARE__REQUEST__CALL_SYNC: /* never answered */
+                break;
+        case DETSHARE__REQUEST__CALL_WRITE:
+                fw_print(conn, call->session, call->request->write);
+                fw_reply(conn, to->id, NULL);
+                break;
+        case DETSHARE__REQUEST__CALL_COPY:
+                fw_lose(conn, call->session);
+                break;
+        case DETSHARE__REQUEST__CALL_SET_LIMIT:
+                fw_log("limit %u %d\n", call->request->set_limit->limit, (int)call->request->set_limit->value);
+                fw_reply(conn, to->id, NULL);
                 break;
         case DETSHARE__REQUEST__CALL_QUERY:
                 if (fw_does("garbage"))

@@ -15,7 +15,8 @@
  * One interpreter may run blocks on several threads at once, each with its own ds_interp_block. Results are a GPU's to
  * the bit, except that .approx functions have other last bits (within PTX's error) and clocks count instructions.
  *
- * Not here: timing, scheduling of blocks, several blocks at once (clusters), textures, matrix instructions, printf.
+ * Not here: timing, scheduling of blocks, several blocks at once (clusters), textures, matrix instructions; where text
+ * goes that a kernel prints.
  */
 #pragma once
 
@@ -44,7 +45,7 @@ enum ds_interp_fault {
         DS_INTERP_FAULT_ADDRESS,    /* access outside the launch's memory */
         DS_INTERP_FAULT_MISALIGNED, /* access not aligned to its size */
         DS_INTERP_FAULT_TRAP,       /* trap or brkpt executed */
-        DS_INTERP_FAULT_ASSERT,     /* __assertfail called */
+        DS_INTERP_FAULT_ASSERT,     /* __assertfail called; lanes that did not went on */
         DS_INTERP_FAULT_BARRIER,    /* warps wait at barriers that can never complete */
         DS_INTERP_FAULT_BUDGET,     /* the block executed more than max_instructions */
         DS_INTERP_FAULT_ABORTED,    /* *abort became non-zero */
@@ -71,6 +72,12 @@ struct ds_interp_launch {
          */
         void (*progress)(void *user, uint64_t instructions);
         void *progress_user;
+        /*
+         * NULL, or given what lanes print, as they do: the text of one printf, or one line of an assertion, which goes
+         * to the standard error. Good during the call.
+         */
+        void (*print)(void *user, int to_stderr, const char *text, size_t size);
+        void *print_user;
         uint64_t clock_ns;     /* what %globaltimer reads at block start */
         uint32_t sm_id, n_sms; /* %smid, %nsmid */
 };
@@ -108,6 +115,7 @@ struct ds_interp_kernel_info {
         uint32_t max_threads; /* .maxntid product, else 1024 */
         uint32_t ptx_version; /* 90 for 9.0 */
         uint32_t target;      /* 90 for sm_90 */
+        uint32_t prints;      /* its module may print or assert */
 };
 
 struct ds_interp_param {

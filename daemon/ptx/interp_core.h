@@ -244,6 +244,7 @@ struct ds_interp_block {
         struct ds_ix_barrier barrier[DS_IX_BARRIERS];
         uint8_t *sregs; /* [DS_IX_WARPS][DS_IX_SREGS_BYTES] */
         void *memory;   /* that warp and sregs are in */
+        char *text;     /* of a printf, DS_IX_TEXT_MAX bytes once there was one */
         uint32_t params_size;
         uint8_t params[DS_PTX_MAX_PARAM_BYTES + 4]
                 __attribute__((__aligned__(16))); /* a copy: aligned, and the block's own */
@@ -281,6 +282,7 @@ struct ds_interp {
         void *globals_memory, *consts_memory;
         uint64_t globals_size, consts_size;
         uint64_t sregs_used; /* bit per slot of interp_sregs.c */
+        uint8_t prints;      /* calls vprintf or __assertfail somewhere */
         int isa;
 };
 
@@ -325,6 +327,9 @@ void ds_ix_enter_frame(ds_ix_warp *w, ds_ix_frame *frame);
 /* Ends the block. lane: the first that faulted; fmt becomes the client's error text. Always returns NULL. */
 const ds_ix_op *ds_ix_fault(ds_ix_warp *w, const ds_ix_op *op, enum ds_interp_fault fault, uint32_t lane,
         uint64_t address, const char *fmt, ...) ds_printf(6, 7);
+/* Writes the fault down, and the block goes on; the first one stays. */
+void ds_ix_record(ds_ix_warp *w, const ds_ix_op *op, enum ds_interp_fault fault, uint32_t lane, uint64_t address,
+        const char *fmt, ...) ds_printf(6, 7);
 
 /* interp_flow.c: groups. All return the operation to go on with, NULL when the warp has nothing to run. */
 const ds_ix_op *ds_ix_pick(ds_ix_warp *w);
@@ -364,15 +369,20 @@ enum ds_ix_intent { DS_IX_READ, DS_IX_WRITE };
 int ds_ix_resolve(ds_ix_warp *w, const ds_ix_op *op, enum ds_ix_intent intent, struct ds_ix_access *access);
 /* Host pointer of [address, address + size) in global memory, NULL when that is not all in one range. */
 uint8_t *ds_ix_global(ds_ix_warp *w, uint64_t address, uint64_t size, enum ds_ix_intent intent);
+/* Host pointer of the byte at a generic address as a lane may read it, or NULL. */
+const uint8_t *ds_ix_readable(ds_ix_warp *w, uint64_t address, uint32_t lane);
 /* Sets the handler of a load or store; 0 when there is none for these widths. */
 const struct ds_ix_impl *ds_ix_find_load(enum ds_ptx_type type, uint32_t register_bytes, ds_ix_op *op);
 const struct ds_ix_impl *ds_ix_find_store(enum ds_ptx_type type, uint32_t register_bytes, ds_ix_op *op);
 const struct ds_ix_impl *ds_ix_find_atomic(const struct ds_ptx_instr *instr, ds_ix_op *op); /* interp_atom.c */
 
+/* interp_print.c; ext: the call */
+const ds_ix_op *ds_ix_vprintf(ds_ix_warp *w, const ds_ix_op *op);
+const ds_ix_op *ds_ix_assert(ds_ix_warp *w, const ds_ix_op *op);
+
 /* interp_trap.c: operations that only a few programs meet */
 const ds_ix_op *ds_ix_nop(ds_ix_warp *w, const ds_ix_op *op);
 const ds_ix_op *ds_ix_trap(ds_ix_warp *w, const ds_ix_op *op);
-const ds_ix_op *ds_ix_assert(ds_ix_warp *w, const ds_ix_op *op); /* ext: the call of __assertfail */
 const ds_ix_op *ds_ix_fence(ds_ix_warp *w, const ds_ix_op *op);
 const ds_ix_op *ds_ix_nanosleep(ds_ix_warp *w, const ds_ix_op *op);
 const ds_ix_op *ds_ix_symbol_address(ds_ix_warp *w, const ds_ix_op *op); /* f, imm, n: bytes of the register */

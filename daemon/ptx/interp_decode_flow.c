@@ -125,6 +125,24 @@ static int add_callee(ds_ix_decoder *d, ds_ix_func *callee)
         return 1;
 }
 
+/* Functions that nobody defines but the driver: NULL when it is none of them, called as they are declared by nvcc. */
+static ds_ix_fn driver_function(const char *name, const ds_ix_call *call)
+{
+        static const uint32_t print_sizes[] = {8, 8}, assert_sizes[] = {8, 8, 4, 8, 8};
+        int prints = strcmp(name, "vprintf") == 0;
+        const uint32_t *sizes = prints ? print_sizes : assert_sizes;
+
+        if ((!prints && strcmp(name, "__assertfail") != 0) || call->n_args != (prints ? 2u : 5u))
+                return NULL;
+        for (uint32_t k = 0; k < call->n_args; k++) {
+                if (call->args[k].size != sizes[k])
+                        return NULL;
+        }
+        if (call->n_rets > (prints ? 1u : 0u) || (call->n_rets && call->rets[0].size != 4))
+                return NULL;
+        return prints ? ds_ix_vprintf : ds_ix_assert;
+}
+
 static int decode_call(ds_ix_decoder *d, const struct ds_ptx_instr *in)
 {
         const struct ds_ptx_call *from = in->operands[0].call;
@@ -143,9 +161,10 @@ static int decode_call(ds_ix_decoder *d, const struct ds_ptx_instr *in)
         op.ext = call;
         op.fn = ds_ix_call_op;
         if (f && !f->has_body) {
-                if (strcmp(f->name, "__assertfail") != 0)
+                op.fn = driver_function(f->name, call);
+                if (!op.fn)
                         return ds_ix_refuse(d, in, "function %s is not defined", f->name);
-                op.fn = ds_ix_assert;
+                d->interp->prints = 1;
         } else if (f) {
                 if (f->is_entry)
                         return ds_ix_refuse(d, in, "%s is a kernel", f->name);

@@ -160,6 +160,7 @@ static void fill_info(ds_interp *interp, ds_interp_kernel *kernel, uint64_t shar
                 .max_threads = max_threads(&ir->limits),
                 .ptx_version = interp->module->version,
                 .target = interp->module->target,
+                .prints = interp->prints,
         };
 }
 

@@ -241,6 +241,11 @@ static uint64_t generic_lane(ds_ix_warp *w, uint64_t address, uint64_t bytes, en
         }
 }
 
+const uint8_t *ds_ix_readable(ds_ix_warp *w, uint64_t address, uint32_t lane)
+{
+        return (const uint8_t *)(uintptr_t)generic_lane(w, address, 1, DS_IX_READ, lane);
+}
+
 static int resolve_generic(ds_ix_warp *w, const ds_ix_op *op, enum ds_ix_intent intent, struct ds_ix_access *x)
 {
         uint64_t bytes = (uint64_t)op->size * op->n;

@@ -36,19 +36,17 @@ int ds_ix_isa(void)
         return DS_IX_ISA_BASE;
 }
 
-const ds_ix_op *ds_ix_fault(ds_ix_warp *w, const ds_ix_op *op, enum ds_interp_fault fault, uint32_t lane,
-        uint64_t address, const char *fmt, ...)
+static void record(ds_ix_warp *w, const ds_ix_op *op, enum ds_interp_fault fault, uint32_t lane, uint64_t address,
+        const char *fmt, va_list args)
 {
-        ds_ix_block *block = w->block;
+        const ds_ix_block *block = w->block;
         struct ds_interp_result *r = block->result;
         const uint32_t *dim = block->launch->block;
         uint32_t thread = w->index * DS_IX_LANES + lane;
-        va_list args;
         int n;
 
-        if (block->faulted)
-                return NULL;
-        block->faulted = 1;
+        if (r->fault)
+                return;
         r->fault = fault;
         r->address = address;
         r->line = op ? op->line : 0;
@@ -56,8 +54,29 @@ const ds_ix_op *ds_ix_fault(ds_ix_warp *w, const ds_ix_op *op, enum ds_interp_fa
         r->thread[1] = thread / dim[0] % dim[1];
         r->thread[2] = thread / dim[0] / dim[1];
         n = snprintf(r->message, sizeof(r->message), "%.60s: ", block->kernel->info.name);
-        va_start(args, fmt);
         (void)vsnprintf(r->message + n, sizeof(r->message) - (size_t)n, fmt, args);
+}
+
+void ds_ix_record(ds_ix_warp *w, const ds_ix_op *op, enum ds_interp_fault fault, uint32_t lane, uint64_t address,
+        const char *fmt, ...)
+{
+        va_list args;
+
+        va_start(args, fmt);
+        record(w, op, fault, lane, address, fmt, args);
+        va_end(args);
+}
+
+const ds_ix_op *ds_ix_fault(ds_ix_warp *w, const ds_ix_op *op, enum ds_interp_fault fault, uint32_t lane,
+        uint64_t address, const char *fmt, ...)
+{
+        va_list args;
+
+        if (w->block->faulted)
+                return NULL;
+        w->block->faulted = 1;
+        va_start(args, fmt);
+        record(w, op, fault, lane, address, fmt, args);
         va_end(args);
         return NULL;
 }
@@ -86,6 +105,7 @@ ds_interp_block *ds_interp_block_free(ds_interp_block *block)
         ds_free(block->shared_memory);
         ds_free(block->local_memory);
         ds_free(block->memory);
+        ds_free(block->text);
         return ds_free(block);
 }
 

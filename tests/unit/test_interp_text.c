@@ -616,10 +616,18 @@ Test(interp_text, refusals_name_what_and_where)
 {
         refused(KERNEL(".shared .b64 m;\nmbarrier.init.shared.b64 [m], 1;"), "mbarrier.init");
         refused(KERNEL(".reg .b64 %x;\n.shared .b64 m;\nmov.u64 %x, m;\nmapa.u64 %x, %x, 0;"), "mapa");
-        refused(HEAD ".extern .func (.param .b32 r) vprintf(.param .b64 a, .param .b64 b);\n.visible .entry "
+        refused(HEAD ".extern .func (.param .b32 r) elsewhere(.param .b64 a, .param .b64 b);\n.visible .entry "
                      "k()\n{\n.param .b64 a, b;\n.param .b32 r;\n"
+                     "call (r), elsewhere, (a, b);\nret;\n}\n",
+                "elsewhere");
+        /* the driver's functions, declared as nobody declares them */
+        refused(HEAD ".extern .func (.param .b32 r) vprintf(.param .b64 a, .param .b32 b);\n.visible .entry "
+                     "k()\n{\n.param .b64 a;\n.param .b32 b;\n.param .b32 r;\n"
                      "call (r), vprintf, (a, b);\nret;\n}\n",
                 "vprintf");
+        refused(HEAD ".extern .func __assertfail(.param .b64 a);\n.visible .entry k()\n{\n.param .b64 a;\n"
+                     "call __assertfail, (a);\nret;\n}\n",
+                "__assertfail");
         refused(HEAD ".extern .global .b32 elsewhere;\n.visible .entry k()\n{\n.reg .b32 %v;\nld.global.u32 %v, "
                      "[elsewhere];\nret;\n}\n",
                 "elsewhere");

@@ -388,6 +388,7 @@ size_t sim_poll(ds_device *device, struct ds_completion *completions, size_t n)
                 };
                 if (job->status)
                         memcpy(completions[i].message, job->message, sizeof(job->message));
+                sim_text_publish(device, job);
                 sim_job_free(device, job);
         }
         return i;

@@ -102,6 +102,13 @@ static void exec_count(struct exec *x, uint64_t units)
                 exec_tell(x, x->executed);
 }
 
+static void exec_print(void *user, int to_stderr, const char *text, size_t size)
+{
+        struct exec *x = user;
+
+        sim_text_add(x->device, x->job, to_stderr, text, size);
+}
+
 static bool exec_aborted(const struct sim_job *job)
 {
         return atomic_load_explicit(&job->abort, memory_order_relaxed) != SIM_ABORT_NONE;
@@ -180,7 +187,10 @@ static bool kernel_block(struct exec *x, ds_interp_block *work, struct ds_interp
         if (result.fault) {
                 if (result.fault != DS_INTERP_FAULT_ABORTED)
                         fault_report(job, &result, block);
-                return false;
+                if (result.fault != DS_INTERP_FAULT_ASSERT)
+                        return false;
+                /* whoever else fails is heard as well, for a while */
+                x->budget = DS_MIN(x->budget, x->executed + SIM_PATIENCE);
         }
         if (x->executed >= x->budget) {
                 sim_job_fail(job, DS_CUDA_LAUNCH_TIMEOUT, "kernel %.60s executed more instructions than a launch may",
@@ -206,6 +216,8 @@ static void exec_kernel(struct exec *x, ds_interp_block *work)
                 .abort = &job->abort,
                 .progress = exec_progress,
                 .progress_user = x,
+                .print = exec_print,
+                .print_user = x,
                 .clock_ns = job->clock_ns,
                 .n_sms = device->n_sms,
         };

@@ -10,6 +10,7 @@
  *   exec.c     the threads that execute kernels and copies
  *   blocks.c   blocks on SMs
  *   clock.c    events, the virtual clock, poll
+ *   output.c   what kernels print
  *
  * A job lives twice. Its *effect* (the kernel's or copy's result in memory) is produced by an execution thread as soon
  * as everything before it in its stream, and behind its fences, has been executed; that costs real time and no virtual
@@ -84,6 +85,7 @@
 
 struct sim_job;
 struct sim_stream;
+struct sim_text;
 
 /* --- memory ----------------------------------------------------------------------------------------------------------
  */
@@ -115,6 +117,7 @@ struct sim_snapshot {
 struct sim_space {
         uint32_t id;
         uint32_t in_flight;
+        _Atomic uint64_t text_bytes; /* printed, and not yet asked for */
         struct sim_region **regions; /* sorted by va */
         size_t n_regions;
         struct sim_snapshot *snapshot; /* of the regions now, NULL when they changed */
@@ -286,6 +289,7 @@ struct sim_job {
         _Atomic uint64_t wake;     /* units after which the owner wants to hear of it, once */
 
         /* written by the execution thread */
+        struct sim_text *text; /* NULL: it printed nothing so far */
         int32_t status;
         char message[DS_DEVICE_MESSAGE_MAX];
 
@@ -355,7 +359,10 @@ struct ds_device {
         struct ds_device_info info;
         bool timing_only;
         int event_fd;
-        uint64_t limits[_DS_LIMIT_MAX]; /* that clients raised; the interpreter knows none of them */
+        uint64_t limits[_DS_LIMIT_MAX]; /* that clients raised */
+        _Atomic uint64_t text_limit;    /* of them the printf FIFO, for the execution threads; the rest has no effect */
+        struct sim_text *texts, *texts_tail; /* of jobs whose completion was given out, oldest first */
+        char *piece;                         /* what sim_output gave out last */
 
         struct sim_slab *slabs;
         size_t n_slabs;
@@ -509,6 +516,15 @@ bool sim_others_wait(const ds_device *device, const struct sim_job *job, uint64_
 size_t sim_poll(ds_device *device, struct ds_completion *completions, size_t n);
 int sim_advance(ds_device *device, uint64_t limit_ns);
 uint64_t sim_now(ds_device *device);
+
+/* --- output.c --- */
+/* By the thread that executes the job: one call's text. */
+void sim_text_add(ds_device *device, struct sim_job *job, int to_stderr, const char *bytes, size_t size);
+/* By the owner: the job's text is the next to be given out; or nobody wants it. */
+void sim_text_publish(ds_device *device, struct sim_job *job);
+void sim_text_drop(ds_device *device, struct sim_job *job);
+int sim_output(ds_device *device, struct ds_device_output *ret);
+void sim_texts_free(ds_device *device);
 
 static inline void sim_fifo_push(struct sim_fifo *fifo, struct sim_job *job)
 {

@@ -144,6 +144,7 @@ static int kernel_init(
                 .const_bytes = info->const_bytes,
                 .registers = info->registers,
                 .ptx_version = info->target,
+                .prints = info->prints,
                 .binary_version = device->info.cc_major * 10 + device->info.cc_minor,
         };
         kernel_count(kernel, module->ptx);

@@ -4,8 +4,8 @@
  *
  * A specification is MODEL[+timing][+quiesce]. With +timing kernels are checked and timed but not executed (copies and
  * memsets are). With +quiesce the device claims, as a GPU does, that module loads and the like stop all work, so that
- * what the worker does about it can be seen without a GPU. The device's memory is the model's or half of this machine's RAM,
- * whichever is less: slabs are host memory.
+ * what the worker does about it can be seen without a GPU. The device's memory is the model's or half of this machine's
+ * RAM, whichever is less: slabs are host memory.
  *
  * See internal.h for how the parts work together, and for what a GPU does that this one does not.
  */
@@ -22,12 +22,14 @@
 
 #define SUFFIX_TIMING "+timing"
 #define SUFFIX_QUIESCE "+quiesce"
+#define FIFO_MAX DS_MIB(64) /* of what a session may print and nobody take: host memory */
 
 static ds_device *sim_close(ds_device *device)
 {
         if (!device)
                 return NULL;
         sim_jobs_free(device);
+        sim_texts_free(device);
         sim_modules_free(device);
         sim_spaces_free(device);
         sim_blocks_deinit(device);
@@ -101,6 +103,7 @@ static int sim_open(const char *spec, ds_device **ret)
         device->event_fd = -1;
         device->limits[DS_LIMIT_STACK_SIZE] = 1024; /* as a fresh CUDA context has them */
         device->limits[DS_LIMIT_PRINTF_FIFO_SIZE] = DS_MIB(1);
+        atomic_init(&device->text_limit, DS_MIB(1));
         device->limits[DS_LIMIT_MALLOC_HEAP_SIZE] = DS_MIB(8);
         device->model = model;
         sim_model_info(model, &device->info);
@@ -169,13 +172,16 @@ static const struct ds_rung_info *sim_rung_info(ds_device *device, uint32_t rung
         return rung < device->n_rungs ? &device->rungs[rung]->info : NULL;
 }
 
-/* --- limits and output -------------------------------------------------------------------------------------------- */
+/* --- limits ------------------------------------------------------------------------------------------------------- */
 
 static int sim_limit_raise(ds_device *device, enum ds_device_limit limit, uint64_t value)
 {
         if (limit < 0 || limit >= _DS_LIMIT_MAX)
                 return DS_CUDA_INVALID_VALUE;
+        if (value > (limit == DS_LIMIT_PRINTF_FIFO_SIZE ? FIFO_MAX : device->info.memory_bytes))
+                return DS_CUDA_OUT_OF_MEMORY;
         device->limits[limit] = DS_MAX(device->limits[limit], value);
+        atomic_store(&device->text_limit, device->limits[DS_LIMIT_PRINTF_FIFO_SIZE]);
         return 0;
 }
 
@@ -184,12 +190,8 @@ static uint64_t sim_limit_get(ds_device *device, enum ds_device_limit limit)
         return limit >= 0 && limit < _DS_LIMIT_MAX ? device->limits[limit] : 0;
 }
 
-static int sim_output(ds_device *device, struct ds_device_output *ret)
-{
-        return 0; /* the interpreter refuses kernels that print */
-}
-
-/* --- nothing here stops the device, see QUIESCE in device.h; memory files are born clear --------------------------- */
+/* --- nothing here stops the device, see QUIESCE in device.h; memory files are born clear ---------------------------
+ */
 
 static int sim_mem_cleared(ds_device *device, uint32_t space, uint64_t va)
 {

@@ -147,6 +147,7 @@ void sim_job_free(ds_device *device, struct sim_job *job)
 {
         assert(!job->event.index && !job->deadline.index && !job->groups && !job->snapshot);
         sim_costs_deinit(&job->costs);
+        sim_text_drop(device, job);
         if (job->kind == SIM_JOB_KERNEL) {
                 if (job->params != job->params_inline)
                         ds_free(job->params);

@@ -5,7 +5,9 @@
  * The file belongs to a client, who may change or shrink it at any time, so it is copied first, with reads that
  * end where the file ends, and never mapped. Everything after that looks at the copy. The PTX that this device would
  * take is unpacked and parsed; what comes out is exactly the text that was parsed, in a memory file that nobody can
- * change. That the device can execute every instruction is found when the worker loads it.
+ * change. That the device can execute every instruction is found when the worker loads it. For a GPU of silicon the
+ * image's machine code is taken where it has some that fits, and only its headers are read: the driver judges it. Else
+ * its PTX is handed out for the compiler.
  */
 #include "helper/check.h"
 
@@ -19,21 +21,13 @@
 #include <unistd.h>
 #include <xxhash.h>
 
+#include "image/cubin.h"
 #include "image/image.h"
 #include "ptx/ptx.h"
 #include "util/alloc.h"
 #include "util/macro.h"
 
-/* CUresult */
-#define CHECK_INVALID_VALUE 1
-#define CHECK_OUT_OF_MEMORY 2
-#define CHECK_INVALID_IMAGE 200
-#define CHECK_NO_BINARY 209
-#define CHECK_INVALID_PTX 218
-
-static void check_fail(struct ds_check_result *result, int status, const char *fmt, ...) ds_printf(3, 4);
-
-static void check_fail(struct ds_check_result *result, int status, const char *fmt, ...)
+void ds_check_fail(struct ds_check_result *result, int status, const char *fmt, ...)
 {
         va_list args;
 
@@ -51,18 +45,19 @@ static uint8_t *check_copy(int fd, uint64_t bytes, struct ds_check_result *resul
         struct stat st;
 
         if (fstat(fd, &st) < 0 || !S_ISREG(st.st_mode)) {
-                check_fail(result, CHECK_INVALID_VALUE, "the image's file descriptor is not a regular or memory file");
+                ds_check_fail(
+                        result, DS_CHECK_INVALID_VALUE, "the image's file descriptor is not a regular or memory file");
                 return NULL;
         }
         if (!bytes || bytes > DS_CHECK_IMAGE_MAX) {
-                check_fail(result, CHECK_INVALID_VALUE, "an image of %llu bytes: it must have 1 to %llu",
+                ds_check_fail(result, DS_CHECK_INVALID_VALUE, "an image of %llu bytes: it must have 1 to %llu",
                         (unsigned long long)bytes, (unsigned long long)DS_CHECK_IMAGE_MAX);
                 return NULL;
         }
         copy = ds_alloc(bytes);
         if (!copy) {
-                check_fail(
-                        result, CHECK_OUT_OF_MEMORY, "no memory for an image of %llu bytes", (unsigned long long)bytes);
+                ds_check_fail(result, DS_CHECK_OUT_OF_MEMORY, "no memory for an image of %llu bytes",
+                        (unsigned long long)bytes);
                 return NULL;
         }
         while (got < bytes) {
@@ -71,8 +66,9 @@ static uint8_t *check_copy(int fd, uint64_t bytes, struct ds_check_result *resul
                 if (n < 0 && errno == EINTR)
                         continue;
                 if (n <= 0) {
-                        check_fail(result, CHECK_INVALID_VALUE, "the image's file has %llu bytes, %llu were announced",
-                                (unsigned long long)got, (unsigned long long)bytes);
+                        ds_check_fail(result, DS_CHECK_INVALID_VALUE,
+                                "the image's file has %llu bytes, %llu were announced", (unsigned long long)got,
+                                (unsigned long long)bytes);
                         return NULL;
                 }
                 got += (uint64_t)n;
@@ -97,7 +93,8 @@ static int check_seal(const void *bytes, size_t size, struct ds_check_result *re
         }
         if (fd < 0 || done < size ||
                 fcntl(fd, F_ADD_SEALS, F_SEAL_WRITE | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) < 0) {
-                check_fail(result, CHECK_OUT_OF_MEMORY, "no memory file for the checked image: %s", strerror(errno));
+                ds_check_fail(
+                        result, DS_CHECK_OUT_OF_MEMORY, "no memory file for the checked image: %s", strerror(errno));
                 return -1;
         }
         return DS_TAKE_FD(fd);
@@ -112,12 +109,19 @@ static int check_parse(const char *text, size_t length, struct ds_check_result *
         if (r == 0)
                 return 0;
         if (r < 0) {
-                check_fail(result, CHECK_OUT_OF_MEMORY, "the module is too large to be parsed");
+                ds_check_fail(result, DS_CHECK_OUT_OF_MEMORY, "the module is too large to be parsed");
                 return r;
         }
-        result->status = CHECK_INVALID_PTX;
+        result->status = DS_CHECK_INVALID_PTX;
         ds_ptx_diags_format(diags, "ptx", result->message, sizeof(result->message));
         return r;
+}
+
+static void check_unpack_failed(int r, struct ds_check_result *result)
+{
+        result->status = r < 0 ? DS_CHECK_OUT_OF_MEMORY : DS_CHECK_INVALID_IMAGE;
+        if (r < 0)
+                snprintf(result->message, sizeof(result->message), "no memory to unpack the image");
 }
 
 /* The text of the PTX that this device takes, or NULL with the result filled. */
@@ -131,18 +135,31 @@ static char *check_unpack(
 
         r = ds_image_open(bytes, size, result->message, sizeof(result->message), &image);
         if (r == 0 && ds_image_choose_ptx(image, cc, any, &index) < 0) {
-                check_fail(result, CHECK_NO_BINARY, "the image holds no PTX for sm_%u: %zu entries, none usable", cc,
-                        ds_image_count(image));
+                ds_check_fail(result, DS_CHECK_NO_BINARY, "the image holds no PTX for sm_%u: %zu entries, none usable",
+                        cc, ds_image_count(image));
                 return NULL;
         }
         if (r == 0)
                 r = ds_image_ptx(image, index, result->message, sizeof(result->message), &text, ret_length);
         if (r == 0)
                 return text;
-        result->status = r < 0 ? CHECK_OUT_OF_MEMORY : CHECK_INVALID_IMAGE;
-        if (r < 0)
-                snprintf(result->message, sizeof(result->message), "no memory to unpack the image");
+        check_unpack_failed(r, result);
         return NULL;
+}
+
+static void check_begin(struct ds_check_result *result)
+{
+        result->status = 0;
+        result->fd = -1;
+        result->bytes = result->hash = 0;
+        result->message[0] = 0;
+}
+
+static void check_finish(const void *bytes, size_t size, struct ds_check_result *result)
+{
+        result->fd = check_seal(bytes, size, result);
+        result->bytes = size;
+        result->hash = XXH3_64bits(bytes, size);
 }
 
 void ds_check_image(int fd, uint64_t bytes, uint32_t cc, int any, struct ds_check_result *result)
@@ -151,17 +168,81 @@ void ds_check_image(int fd, uint64_t bytes, uint32_t cc, int any, struct ds_chec
         ds_cleanup(ds_freep) char *text = NULL;
         size_t length;
 
-        result->status = 0;
-        result->fd = -1;
-        result->bytes = result->hash = 0;
-        result->message[0] = 0;
+        check_begin(result);
         copy = check_copy(fd, bytes, result);
         if (!copy)
                 return;
         text = check_unpack(copy, bytes, cc, any, result, &length);
         if (!text || check_parse(text, length, result) != 0)
                 return;
-        result->fd = check_seal(text, length, result);
-        result->bytes = length;
-        result->hash = XXH3_64bits(text, length);
+        check_finish(text, length, result);
+}
+
+void ds_check_cubin(const void *bytes, size_t size, uint32_t cc, const char *origin, struct ds_check_result *result)
+{
+        struct ds_cubin cubin;
+
+        check_begin(result);
+        if (ds_cubin_read(bytes, size, &cubin))
+                ds_check_fail(result, DS_CHECK_INVALID_IMAGE, "%s is damaged: its ELF tables make no sense", origin);
+        else if (!ds_cubin_runs_on(&cubin, cc))
+                ds_check_fail(result, DS_CHECK_NO_BINARY, "%s is for sm_%u%s, which sm_%u does not run", origin,
+                        cubin.cc, cubin.family ? "a" : "", cc);
+        else
+                check_finish(bytes, size, result);
+}
+
+static void machine_elf(const ds_image *image, size_t index, uint32_t cc, struct ds_check_result *result)
+{
+        ds_cleanup(ds_freep) void *bytes = NULL;
+        size_t size;
+        int r;
+
+        r = ds_image_elf(image, index, result->message, sizeof(result->message), &bytes, &size);
+        if (r)
+                check_unpack_failed(r, result);
+        else
+                ds_check_cubin(bytes, size, cc, "the image's machine code", result);
+}
+
+static int machine_ptx(
+        const ds_image *image, size_t index, uint32_t cc, struct ds_check_result *result, struct ds_check_text *ret)
+{
+        int r = ds_image_ptx(image, index, result->message, sizeof(result->message), &ret->text, &ret->length);
+
+        if (r) {
+                check_unpack_failed(r, result);
+                return 0;
+        }
+        snprintf(ret->arch, sizeof(ret->arch), "sm_%u%s", cc, ds_image_entry(image, index)->arch_specific ? "a" : "");
+        return 1;
+}
+
+int ds_check_machine(
+        int fd, uint64_t bytes, uint32_t cc, int force_ptx, struct ds_check_result *result, struct ds_check_text *ret)
+{
+        ds_cleanup(ds_image_freep) ds_image *image = NULL;
+        ds_cleanup(ds_freep) uint8_t *copy = NULL;
+        char holds[512];
+        size_t index;
+        int r;
+
+        check_begin(result);
+        copy = check_copy(fd, bytes, result);
+        if (!copy)
+                return 0;
+        r = ds_image_open(copy, bytes, result->message, sizeof(result->message), &image);
+        if (r) {
+                check_unpack_failed(r, result);
+                return 0;
+        }
+        if (!force_ptx && ds_image_choose_elf(image, cc, &index) == 0) {
+                machine_elf(image, index, cc, result);
+                return 0;
+        }
+        if (ds_image_choose_ptx(image, cc, 0, &index) == 0)
+                return machine_ptx(image, index, cc, result, ret);
+        ds_image_describe(image, holds, sizeof(holds));
+        ds_check_fail(result, DS_CHECK_NO_BINARY, "the image has no code for this GPU (sm_%u): it holds %s", cc, holds);
+        return 0;
 }

@@ -7,6 +7,17 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "util/macro.h"
+
+/* CUresult */
+#define DS_CHECK_INVALID_VALUE 1
+#define DS_CHECK_OUT_OF_MEMORY 2
+#define DS_CHECK_INVALID_IMAGE 200
+#define DS_CHECK_NO_BINARY 209
+#define DS_CHECK_INVALID_PTX 218
+#define DS_CHECK_NO_COMPILER 221
+#define DS_CHECK_PTX_VERSION 222
+
 #define DS_CHECK_MESSAGE_MAX 16384
 #define DS_CHECK_IMAGE_MAX ((uint64_t)256 << 20)
 
@@ -23,3 +34,21 @@ struct ds_check_result {
  * executes PTX of any target (simulated). Always fills *result; out of memory is a result too (CUDA's 2).
  */
 void ds_check_image(int fd, uint64_t bytes, uint32_t cc, int any, struct ds_check_result *result);
+
+/* PTX that must be compiled before a GPU can run it. Zero-initialised; the text is freed with ds_free. */
+struct ds_check_text {
+        char *text;
+        size_t length;
+        char arch[16]; /* what ptxas is to make of it: sm_90a */
+};
+
+/*
+ * As ds_check_image for a GPU of silicon. Machine code that it runs is a result at once. 1: there is none, *ret is what
+ * the compiler must make of it; 0: *result is filled. force_ptx: as if there were no machine
+ * code, as CUDA_FORCE_PTX_JIT says.
+ */
+int ds_check_machine(
+        int fd, uint64_t bytes, uint32_t cc, int force_ptx, struct ds_check_result *result, struct ds_check_text *ret);
+/* Machine code as a result, when this GPU runs it. origin: where it came from, for the message. */
+void ds_check_cubin(const void *bytes, size_t size, uint32_t cc, const char *origin, struct ds_check_result *result);
+void ds_check_fail(struct ds_check_result *result, int status, const char *fmt, ...) ds_printf(3, 4);

@@ -2,22 +2,24 @@
 /*
  * detshare-helper: reads what nobody trusts, so that nobody else has to
  *
- * Started by detshared with its end of a socketpair as fd 3, with no privilege and no other descriptor. One image at a
- * time: a request brings a client's file, the answer takes back a sealed one or the compiler's words. Whatever an image
- * does to this process, detshared starts another. Exit status: 0 when the supervisor is gone, 1 after a broken frame, 2
- * for wrong usage.
+ * Started by detshared with its end of a socketpair as fd 3, with no privilege and no other descriptor. A request
+ * brings a client's file, the answer takes back a sealed one or the compiler's words; reading an image is done on the
+ * spot, the compiler for a GPU of silicon is a child. Whatever an image does to this process, detshared starts another.
+ * The only argument is the path of ptxas, as the configuration has it. Exit status: 0 when the supervisor is gone, 1
+ * after a broken frame, 2 for wrong usage.
  */
 #include <errno.h>
 #include <grp.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
-#include "helper/check.h"
+#include "helper/jobs.h"
 #include "internal.pb-c.h"
 #include "util/alloc.h"
 #include "util/error.h"
@@ -29,7 +31,7 @@
 #define HELPER_FRAME_MAX ((size_t)256 << 10)
 #define HELPER_MEMORY_MAX DS_GIB(4) /* an image may ask for much; not for all of the machine */
 
-#define HELPER_FILES_MAX 64
+#define HELPER_FILES_MAX 256
 #define HELPER_USER 65534u /* nobody */
 
 /*
@@ -78,61 +80,110 @@ static int helper_answer(ds_conn *conn, uint64_t id, const struct ds_check_resul
         return ds_conn_send(conn, payload, size, &result->fd, result->fd >= 0) ? -EPIPE : 0;
 }
 
-static int helper_request(ds_conn *conn, const uint8_t *payload, size_t size, struct ds_check_result *result)
+static int helper_on_answer(void *user, uint64_t id, const struct ds_check_result *result)
+{
+        return helper_answer(user, id, result);
+}
+
+static const struct ds_jobs_ops jobs_ops = {.answer = helper_on_answer};
+
+/* NVIDIA's driver has this switch too: code is compiled from its PTX though there is machine code. */
+static int helper_force_ptx(void)
+{
+        const char *value = getenv("CUDA_FORCE_PTX_JIT");
+
+        return value && !strcmp(value, "1");
+}
+
+static int helper_check(ds_conn *conn, ds_jobs *jobs, uint64_t id, const Detshare__Internal__CheckImage *check)
+{
+        struct ds_jobs_request request = {
+                .id = id,
+                .bytes = check->bytes,
+                .cc = check->cc,
+                .simulated = check->simulated,
+                .force_ptx = helper_force_ptx(),
+        };
+        int fd, r;
+
+        if (ds_conn_take_fds(conn, &fd, 1) != 0)
+                return -EPROTO;
+        r = ds_jobs_take(jobs, &request, fd);
+        ds_close(fd);
+        return r;
+}
+
+static int helper_request(ds_conn *conn, ds_jobs *jobs, const uint8_t *payload, size_t size)
 {
         Detshare__Internal__ToHelper *request = detshare__internal__to_helper__unpack(NULL, size, payload);
-        int fd = -1, r = -EPROTO;
+        int r = -EPROTO;
 
-        if (request && request->body_case == DETSHARE__INTERNAL__TO_HELPER__BODY_CHECK && request->fds == 1 &&
-                ds_conn_take_fds(conn, &fd, 1) == 0) {
-                ds_check_image(fd, request->check->bytes, request->check->cc, request->check->simulated, result);
-                r = helper_answer(conn, request->id, result);
-                result->fd = ds_close(result->fd);
-        }
-        ds_close(fd);
+        if (request && request->body_case == DETSHARE__INTERNAL__TO_HELPER__BODY_CHECK && request->fds == 1)
+                r = helper_check(conn, jobs, request->id, request->check);
+        else if (request && request->body_case == DETSHARE__INTERNAL__TO_HELPER__BODY_CANCEL && request->fds == 0)
+                r = ds_jobs_cancel(jobs, request->cancel->image);
         detshare__internal__to_helper__free_unpacked(request, NULL);
         return r;
 }
 
-/* Until the supervisor closes its end. */
-static int helper_serve(ds_conn *conn, struct ds_check_result *result)
+/* All that lies in the connection, while there is room for a compiler: what is not read waits. */
+static int helper_requests(ds_conn *conn, ds_jobs *jobs)
 {
-        for (;;) {
-                struct pollfd p = {.fd = HELPER_FD, .events = POLLIN};
-                const uint8_t *payload;
-                size_t size;
-                int r;
+        const uint8_t *payload;
+        size_t size;
+        int r = 0;
 
-                if (ds_conn_wants_write(conn))
-                        p.events |= POLLOUT;
-                if (poll(&p, 1, -1) < 0 && errno != EINTR)
-                        return ds_error_origin(-errno);
-                if (ds_conn_flush(conn) != 0)
-                        return 0;
-                r = ds_conn_read(conn);
-                if (r == DS_CONN_E_CLOSED)
-                        return 0;
-                if (r)
-                        return ds_error_fold(r);
-                while ((r = ds_conn_next(conn, &payload, &size)) > 0) {
-                        r = helper_request(conn, payload, size, result);
-                        if (r == -EPIPE)
-                                return 0;
-                        if (r < 0)
-                                return ds_error_trace(r);
-                }
+        while (!ds_jobs_full(jobs) && (r = ds_conn_next(conn, &payload, &size)) > 0) {
+                r = helper_request(conn, jobs, payload, size);
                 if (r < 0)
-                        return ds_error_trace(r);
+                        return r;
         }
+        return r;
+}
+
+/* 0; DS_CONN_E_CLOSED or -EPIPE: the supervisor is gone; else fatal. */
+static int helper_turn(ds_conn *conn, ds_jobs *jobs)
+{
+        struct pollfd p[1 + DS_JOBS_POLLFDS] = {{.fd = HELPER_FD, .events = POLLIN}};
+        int timeout, r;
+        size_t n;
+
+        if (ds_conn_wants_write(conn))
+                p[0].events |= POLLOUT;
+        if (ds_jobs_full(jobs))
+                p[0].events &= (short)~POLLIN;
+        n = ds_jobs_poll(jobs, p + 1, &timeout);
+        if (poll(p, 1 + n, timeout) < 0 && errno != EINTR)
+                return ds_error_origin(-errno);
+        if (ds_conn_flush(conn) != 0)
+                return -EPIPE;
+        r = ds_jobs_step(jobs);
+        if (!r && p[0].revents & ~POLLOUT)
+                r = ds_conn_read(conn);
+        if (!r)
+                r = helper_requests(conn, jobs);
+        return r;
+}
+
+/* Until the supervisor closes its end. */
+static int helper_serve(const struct ds_ptxas *ptxas, ds_conn *conn)
+{
+        ds_cleanup(ds_jobs_freep) ds_jobs *jobs = NULL;
+        int r;
+
+        r = ds_jobs_new(ptxas, &jobs_ops, conn, &jobs);
+        while (!r)
+                r = helper_turn(conn, jobs);
+        return r == DS_CONN_E_CLOSED || r == -EPIPE ? 0 : ds_error_fold(r);
 }
 
 int main(int argc, char **argv)
 {
         ds_cleanup(ds_conn_freep) ds_conn *conn = NULL;
-        static struct ds_check_result result;
+        static struct ds_ptxas ptxas;
 
-        if (argc > 1) {
-                fprintf(stderr, "%s: started by detshared, takes no arguments\n", argv[0]);
+        if (argc > 2) {
+                fprintf(stderr, "%s: started by detshared, takes the path of ptxas at most\n", argv[0]);
                 return 2;
         }
         ds_log_setup("detshare-helper", DS_LOG_INFO);
@@ -140,7 +191,10 @@ int main(int argc, char **argv)
         signal(SIGINT, SIG_IGN); /* the terminal's: the supervisor decides */
         if (helper_drop_privileges() < 0)
                 return 1;
+        ds_ptxas_find(argv[1], &ptxas);
+        ds_log(DS_LOG_INFO, "%s%s", ptxas.path[0] ? "PTX for a GPU is compiled by " : "",
+                ptxas.path[0] ? ptxas.path : ptxas.missing);
         if (ds_conn_new(HELPER_FD, HELPER_FRAME_MAX, HELPER_FRAME_MAX * 2, &conn) < 0)
                 return 1;
-        return helper_serve(conn, &result) < 0 ? 1 : 0;
+        return helper_serve(&ptxas, conn) < 0 ? 1 : 0;
 }

@@ -150,8 +150,10 @@ static int holds_variables(const char *section)
 
 static void undefined_read(const char *name, struct ds_cubin *cubin)
 {
-        if (!strcmp(name, "vprintf") || !strcmp(name, "__assertfail"))
+        if (!strcmp(name, "vprintf"))
                 cubin->prints = 1;
+        if (!strcmp(name, "__assertfail"))
+                cubin->asserts = 1;
         if (!strcmp(name, "malloc") || !strcmp(name, "free") || !strcmp(name, "__nv_aligned_device_malloc"))
                 cubin->mallocs = 1;
 }

@@ -17,7 +17,8 @@ struct ds_cubin {
         uint32_t n_kernels;
         uint32_t
                 has_globals; /* writable __device__ or __constant__ variables, the compiler's own strings not counted */
-        uint32_t prints;     /* refers to vprintf or __assertfail */
+        uint32_t prints;     /* refers to vprintf */
+        uint32_t asserts;    /* refers to __assertfail */
         uint32_t mallocs;    /* refers to the device heap */
         uint64_t size;       /* of the ELF file proper; the image may be longer */
 };

@@ -17,6 +17,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "image/cubin.h"
 #include "image/internal.h"
 #include "util/alloc.h"
 #include "util/error.h"
@@ -162,6 +163,7 @@ static int elf_read(ds_image *image, const uint8_t *p, size_t size, char *messag
 {
         struct image_entry e = {.payload = p, .packed = size};
         uint64_t sections, headers;
+        struct ds_cubin cubin;
         uint32_t flags;
         int r;
 
@@ -179,6 +181,8 @@ static int elf_read(ds_image *image, const uint8_t *p, size_t size, char *messag
         flags = get32(p + 48);
         e.public.kind = DS_IMAGE_ELF;
         e.public.sm = p[7] == ELF_OSABI_OLD ? flags & 0xff : flags >> 8 & 0xff;
+        if (ds_cubin_read(p, size, &cubin) == 0)
+                e.public.arch_specific = cubin.family;
         e.public.version_major = p[8];
         e.public.size = e.public.unpacked_size = size;
         r = image_add(image, &e);
@@ -327,4 +331,40 @@ int ds_image_choose_ptx(const ds_image *image, uint32_t cc, int any, size_t *ret
                 return -ENOENT;
         *ret_index = best ? best_index : lowest_index;
         return 0;
+}
+
+int ds_image_choose_elf(const ds_image *image, uint32_t cc, size_t *ret_index)
+{
+        const struct ds_image_entry *best = NULL, *e;
+
+        for (size_t i = 0; i < image->n_entries; i++) {
+                struct ds_cubin cubin;
+
+                e = &image->entries[i].public;
+                cubin = (struct ds_cubin){.cc = e->sm, .family = e->arch_specific};
+                if (e->kind != DS_IMAGE_ELF || !ds_cubin_runs_on(&cubin, cc))
+                        continue;
+                if (!best || e->sm > best->sm || (e->sm == best->sm && e->arch_specific > best->arch_specific)) {
+                        best = e;
+                        *ret_index = i;
+                }
+        }
+        return best ? 0 : -ENOENT;
+}
+
+void ds_image_describe(const ds_image *image, char *text, size_t size)
+{
+        static const char *const kinds[] = {
+                [DS_IMAGE_PTX] = "PTX", [DS_IMAGE_ELF] = "machine code", [DS_IMAGE_OTHER] = "code of another kind"};
+        size_t at = 0;
+        int n;
+
+        snprintf(text, size, "nothing");
+        for (size_t i = 0; i < image->n_entries && at < size; i++) {
+                const struct ds_image_entry *e = &image->entries[i].public;
+
+                n = snprintf(text + at, size - at, "%s%s for sm_%u%s", i ? ", " : "", kinds[e->kind], e->sm,
+                        e->arch_specific ? "a" : "");
+                at += n > 0 ? (size_t)n : size;
+        }
 }

@@ -3,7 +3,7 @@
  * Code images as clients send them: PTX text, fatbin wrappers and containers, cubins
  *
  * An image arrives as bytes with a length; nothing in it is trusted. ds_image_open lists what is inside without
- * decompressing; ds_image_ptx hands out one entry's PTX text, decompressed (zstd, LZ4) under a limit.
+ * decompressing; ds_image_ptx and ds_image_elf hand out one entry, decompressed (zstd, LZ4) under a limit.
  */
 #pragma once
 
@@ -26,6 +26,7 @@ enum ds_image_kind {
 
 #define DS_IMAGE_ENTRIES_MAX 256
 #define DS_IMAGE_PTX_MAX ((size_t)64 << 20)
+#define DS_IMAGE_ELF_MAX ((size_t)256 << 20)
 
 struct ds_image_entry {
         enum ds_image_kind kind;
@@ -43,8 +44,15 @@ const struct ds_image_entry *ds_image_entry(const ds_image *image, size_t index)
 /* The text of a PTX entry, NUL-terminated, malloc'ed with ds_alloc; *ret_length without the NUL. */
 int ds_image_ptx(
         const ds_image *image, size_t index, char *message, size_t message_size, char **ret_text, size_t *ret_length);
+/* The bytes of an entry of machine code, malloc'ed with ds_alloc; not looked into. */
+int ds_image_elf(
+        const ds_image *image, size_t index, char *message, size_t message_size, void **ret_bytes, size_t *ret_size);
 /* Which PTX entry a GPU of compute capability cc (90) takes: highest <= cc; any lowest if `any`. -ENOENT. */
 int ds_image_choose_ptx(const ds_image *image, uint32_t cc, int any, size_t *ret_index);
+/* Which entry of machine code it takes: same major version, highest minor up to its own. -ENOENT. */
+int ds_image_choose_elf(const ds_image *image, uint32_t cc, size_t *ret_index);
+/* What is in it, for people: "machine code for sm_80, PTX for sm_80". */
+void ds_image_describe(const ds_image *image, char *text, size_t size);
 
 static inline void ds_image_freep(ds_image **p)
 {

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Taking one PTX text out of an image
+ * Taking one entry out of an image
  *
  * A payload is stored, a zstd frame, or a raw LZ4 block; the entry declares how many bytes it becomes. That number is
  * the client's word: it is capped before anything is allocated, decompression writes into a buffer of exactly that size
- * and never past it, and a result of another size is damage. What comes out is text: a NUL inside it is damage too.
+ * and never past it, and a result of another size is damage. PTX is text: a NUL inside it is damage too.
  */
 #include <lz4.h>
 #include <string.h>
@@ -32,17 +32,43 @@ static int64_t payload_unpack(const struct image_entry *entry, char *text, size_
         return (int64_t)size;
 }
 
-static int entry_check(const struct image_entry *entry, char *message, size_t message_size)
+static int entry_check(
+        const ds_image *image, size_t index, enum ds_image_kind kind, size_t limit, char *message, size_t message_size)
 {
-        if (entry->public.kind != DS_IMAGE_PTX || entry->flags & IMAGE_FLAG_LTO)
-                return image_fail(DS_IMAGE_E_UNSUPPORTED, message, message_size, "the entry is no PTX text");
+        const char *what = kind == DS_IMAGE_PTX ? "PTX" : "machine code";
+        const struct image_entry *entry;
+
+        if (index >= image->n_entries)
+                return image_fail(DS_IMAGE_E_INVALID, message, message_size, "no entry %zu in the image", index);
+        entry = &image->entries[index];
+        if (entry->public.kind != kind || entry->flags & IMAGE_FLAG_LTO)
+                return image_fail(DS_IMAGE_E_UNSUPPORTED, message, message_size, "the entry is no %s",
+                        kind == DS_IMAGE_PTX ? "PTX text" : what);
         if ((entry->flags & IMAGE_FLAG_ZSTD) && (entry->flags & IMAGE_FLAG_LZ4))
                 return image_fail(
                         DS_IMAGE_E_UNSUPPORTED, message, message_size, "the entry claims to be both zstd and LZ4");
-        if (entry->public.unpacked_size > DS_IMAGE_PTX_MAX)
-                return image_fail(DS_IMAGE_E_TOO_LARGE, message, message_size,
-                        "PTX of %llu bytes: the limit is %zu MiB", (unsigned long long)entry->public.unpacked_size,
-                        DS_IMAGE_PTX_MAX >> 20);
+        if (entry->public.unpacked_size > limit)
+                return image_fail(DS_IMAGE_E_TOO_LARGE, message, message_size, "%s of %llu bytes: the limit is %zu MiB",
+                        what, (unsigned long long)entry->public.unpacked_size, limit >> 20);
+        return 0;
+}
+
+/* The entry's bytes and a NUL, as many as it declares. */
+static int entry_unpack(const struct image_entry *entry, char *message, size_t message_size, char **ret)
+{
+        size_t size = entry->public.unpacked_size;
+        ds_cleanup(ds_freep) char *bytes = ds_alloc(size + 1);
+        int64_t n;
+
+        if (!bytes)
+                return ds_error_origin(-ENOMEM);
+        n = payload_unpack(entry, bytes, size);
+        if (n < 0 || (uint64_t)n != size)
+                return image_fail(DS_IMAGE_E_INVALID, message, message_size,
+                        "damaged compressed %s: %zu bytes did not become the declared %zu",
+                        entry->public.kind == DS_IMAGE_PTX ? "PTX" : "machine code", entry->packed, size);
+        bytes[size] = 0;
+        *ret = DS_TAKE_PTR(bytes);
         return 0;
 }
 
@@ -50,31 +76,35 @@ int ds_image_ptx(
         const ds_image *image, size_t index, char *message, size_t message_size, char **ret_text, size_t *ret_length)
 {
         ds_cleanup(ds_freep) char *text = NULL;
-        const struct image_entry *entry;
-        size_t size, length;
-        int64_t n;
+        size_t length;
         int r;
 
-        if (index >= image->n_entries)
-                return image_fail(DS_IMAGE_E_INVALID, message, message_size, "no entry %zu in the image", index);
-        entry = &image->entries[index];
-        r = entry_check(entry, message, message_size);
+        r = entry_check(image, index, DS_IMAGE_PTX, DS_IMAGE_PTX_MAX, message, message_size);
+        if (!r)
+                r = entry_unpack(&image->entries[index], message, message_size, &text);
         if (r)
                 return r;
-        size = entry->public.unpacked_size;
-        text = ds_alloc(size + 1);
-        if (!text)
-                return ds_error_origin(-ENOMEM);
-        n = payload_unpack(entry, text, size);
-        if (n < 0 || (uint64_t)n != size)
-                return image_fail(DS_IMAGE_E_INVALID, message, message_size,
-                        "damaged compressed PTX: %zu bytes did not become the declared %zu", entry->packed, size);
-        for (length = size; length && !text[length - 1];)
+        for (length = image->entries[index].public.unpacked_size; length && !text[length - 1];)
                 length--;
-        text[length] = 0;
         if (memchr(text, 0, length))
                 return image_fail(DS_IMAGE_E_INVALID, message, message_size, "PTX text with a NUL inside");
         *ret_text = DS_TAKE_PTR(text);
         *ret_length = length;
+        return 0;
+}
+
+int ds_image_elf(
+        const ds_image *image, size_t index, char *message, size_t message_size, void **ret_bytes, size_t *ret_size)
+{
+        char *bytes;
+        int r;
+
+        r = entry_check(image, index, DS_IMAGE_ELF, DS_IMAGE_ELF_MAX, message, message_size);
+        if (!r)
+                r = entry_unpack(&image->entries[index], message, message_size, &bytes);
+        if (r)
+                return r;
+        *ret_bytes = bytes;
+        *ret_size = image->entries[index].public.unpacked_size;
         return 0;
 }

@@ -36,9 +36,7 @@ static void call_enlist(struct dsw_call *call)
 
         session->n_calls++;
         session->n_blocked += call->row->blocks ? 1 : 0;
-        session->active_wall_ns = session->worker->wall_ns();
-        if (session->class_ == DETSHARE_CLASS_LS)
-                session->worker->ls_active_wall_ns = session->active_wall_ns;
+        dsw_session_alive(session);
 }
 
 static void call_queue(struct dsw_call *call, int first)
@@ -233,7 +231,7 @@ size_t dsw_call_start_queued(struct dsw_session *session)
         struct dsw_call *call;
         size_t n = 0;
 
-        if (!session->retry)
+        if (!session->retry || session->waits_stop)
                 return 0;
         session->retry = 0;
         while ((call = session->queue) && session->state == DSW_SESSION_OPEN) {

@@ -98,6 +98,8 @@ enum dsw_outcome dsw_calls_pinned_alloc(struct dsw_call *call, const Detshare__R
         int fds[2], r;
 
         r = dsw_memory_pinned_alloc(call->session, request->pinned_alloc->bytes, &address.address, &address.bytes, &fd);
+        if (r == DSW_WORK_E_STALLED)
+                return DSW_STALLED;
         if (r)
                 return dsw_call_fail(call, r, "%llu bytes of pinned memory: %s",
                         (unsigned long long)request->pinned_alloc->bytes,

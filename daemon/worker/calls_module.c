@@ -25,6 +25,8 @@ enum dsw_outcome dsw_calls_module_load(struct dsw_call *call, const Detshare__Re
         int r;
 
         r = dsw_module_load(call->session, 0, call->fd, request->module_load->bytes, log, sizeof(log), &module);
+        if (r == DSW_WORK_E_STALLED)
+                return DSW_STALLED;
         if (r)
                 return dsw_call_fail(call, r, "%s", log[0] ? log : "the module cannot be loaded");
         result.module = note.module = module->id;

@@ -176,12 +176,12 @@ static uint64_t clock_next(const ds_worker *worker)
                 if (timer > worker->now_ns)
                         next = DS_MIN(next, timer);
         }
-        return next;
+        return DS_MIN(next, dsw_quiesce_next_ns(worker));
 }
 
 static int clock_wanted(const ds_worker *worker)
 {
-        return worker->live_ops || worker->n_sleepers;
+        return worker->live_ops || worker->n_sleepers || dsw_quiesce_next_ns(worker) != UINT64_MAX;
 }
 
 int dsw_clock_advance(ds_worker *worker)

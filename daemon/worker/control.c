@@ -251,6 +251,8 @@ static void control_stats(ds_worker *worker, struct control_message *message)
                 stats.memory_used += session->memory.device.used;
         stats.modules = worker->n_modules;
         stats.sessions = HASH_COUNT(worker->sessions);
+        stats.quiesces = worker->quiesce.count;
+        stats.quiesce_ns = worker->quiesce.total_ns;
         answer.id = message->body->id;
         answer.body_case = DETSHARE__INTERNAL__FROM_WORKER__BODY_STATS;
         answer.stats = &stats;

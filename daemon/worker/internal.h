@@ -9,6 +9,7 @@
  *   session.c  open, close, reset, sticky error, settling      event.c   timed events
  *   memory.c   slabs, pinned memory, bounce buffers (heap.h)   modules.c modules, kernels and their ids
  *   clock.c    declared threads, sleepers, virtual time        message.c protobuf in and out
+ *   quiesce.c  when calls may be made that stop the device
  *
  * How it fits together. Ring records and requests become struct dsw_op, which the scheduler owns until dsw_op_done.
  * dsw_op_done only notes what ended and puts the session on the worker's dirty list; dsw_settle() later does what
@@ -133,7 +134,8 @@ struct dsw_memory {
         uint64_t bounce_va; /* 0 until the first Write or Read */
         uint64_t limit;     /* bytes of device memory, 0 = none */
         uint64_t peak;
-        size_t n_pinned;
+        size_t n_pinned; /* n_gone included */
+        size_t n_gone;   /* given back, still registered: unmapping waits for a quiesce */
 };
 
 enum dsw_session_state {
@@ -190,9 +192,11 @@ struct dsw_session {
         uint64_t active_wall_ns;
 
         int is_active, is_dirty, is_declared; /* on the worker's lists */
+        int waits_stop;                       /* likewise: the next quiesce is for it too */
         struct dsw_session *active_prev, *active_next;
         struct dsw_session *dirty_next;
         struct dsw_session *declared_prev, *declared_next;
+        struct dsw_session *stop_prev, *stop_next;
 };
 
 /* A client's request between its arrival and its one reply. */
@@ -235,6 +239,26 @@ struct dsw_call_row {
         int healthy; /* refused with the session's sticky error */
 };
 
+enum dsw_quiesce_state {
+        DSW_QUIESCE_OPEN,
+        DSW_QUIESCE_DRAINING, /* BE is held and drains */
+        DSW_QUIESCE_GAP,      /* BE has drained; LS goes on */
+        DSW_QUIESCE_EMPTYING, /* all is held */
+        _DSW_QUIESCE_STATE_MAX,
+};
+
+struct dsw_quiesce {
+        enum dsw_quiesce_state state;
+        int running;                 /* nothing is in flight: calls that stop the device may be made */
+        int begun, beside_ls;        /* of the one running */
+        struct dsw_session *waiting; /* sessions, first come first */
+        uint64_t drained_ns;         /* device time */
+        uint64_t last_ns;            /* device time of the last one's end */
+        uint64_t held_wall_ns, run_wall_ns;
+        uint64_t chores_wall_ns;  /* since when there is something that nobody waits for; 0 = nothing */
+        uint64_t count, total_ns; /* real time from holding BE to letting it go */
+};
+
 struct dsw_totals {
         uint64_t launches, completed, errors;
 };
@@ -261,7 +285,10 @@ struct ds_worker {
         struct dsw_session *declared; /* with declared threads */
         uint32_t next_space, n_modules;
         uint64_t live_ops, slab_bytes;
-        uint64_t ls_active_wall_ns; /* last sign of life of an LS session */
+        uint64_t ls_active_wall_ns; /* last sign of life of an LS session, 0 = never */
+        uint64_t ls_active_ns;      /* the same on the device clock */
+        size_t n_gone;              /* sum over sessions */
+        struct dsw_quiesce quiesce;
         struct dsw_call **sleepers; /* heap by wake_ns */
         size_t n_sleepers, cap_sleepers;
         struct dsw_totals totals;
@@ -360,6 +387,7 @@ int dsw_session_error(struct dsw_session *session); /* also one that the supervi
 void dsw_session_dirty(struct dsw_session *session);
 void dsw_session_activate(struct dsw_session *session);
 void dsw_session_deactivate(struct dsw_session *session);
+void dsw_session_alive(struct dsw_session *session); /* a sign of life */
 /* Do what follows from all that ended. */
 int dsw_settle(ds_worker *worker); /* returns how many sessions had something */
 void dsw_session_stats(const struct dsw_session *session, Detshare__StatsReply *stats);
@@ -404,6 +432,19 @@ int dsw_work_memset(
 int dsw_work_event(struct dsw_stream *stream, uint64_t event, uint64_t *ret_seq, const char **ret_why);
 int dsw_work_wait(struct dsw_stream *stream, uint32_t other, uint64_t seq, uint64_t *ret_seq, const char **ret_why);
 
+/* quiesce.c */
+/*
+ * May a call marked [stops] be made now for this session? If not, nothing has happened yet: what needs it is done again
+ * in the next quiesce, where its queued requests are started anew and its end is looked at again.
+ */
+int dsw_quiesce_may(struct dsw_session *session);
+int dsw_quiesce_runs(const ds_worker *worker); /* such calls may be made now; asks for nothing */
+void dsw_quiesce_forget(struct dsw_session *session);
+void dsw_quiesce_chore(ds_worker *worker);             /* something was put off: do it when it costs nobody anything */
+int dsw_quiesce_step(ds_worker *worker);               /* 1 when something moved */
+uint64_t dsw_quiesce_next_ns(const ds_worker *worker); /* device time of the next step by time alone */
+uint64_t dsw_quiesce_wait_ns(const ds_worker *worker); /* likewise, real time from now */
+
 /* event.c */
 struct dsw_event *dsw_event_find(struct dsw_session *session, uint64_t id);
 int dsw_event_create(struct dsw_session *session, uint64_t *ret_id); /* 0, QUOTA, -ENOMEM */
@@ -414,13 +455,16 @@ void dsw_event_destroy_all(struct dsw_session *session);
 size_t dsw_ring_consume(struct dsw_session *session, uint64_t limit, size_t budget);
 uint64_t dsw_ring_tail(struct dsw_session *session); /* checked; faults the session when it makes no sense */
 
-/* memory.c: CUDA error numbers as positive codes */
+/* memory.c: CUDA error numbers as positive codes; DSW_WORK_E_STALLED: not before the next quiesce */
 struct dsw_slab_note { /* for the ledger; fd -1 = no new slab */
         uint64_t va, bytes;
         int fd;
 };
 void dsw_memory_init(struct dsw_session *session, uint64_t base, uint64_t bytes, uint64_t limit);
 void dsw_memory_free_all(struct dsw_session *session);
+void dsw_memory_free_device(struct dsw_session *session); /* the half of it that never stops the device */
+int dsw_memory_has_pinned(const struct dsw_session *session);
+void dsw_memory_sweep(struct dsw_session *session); /* in a quiesce: unmap pinned memory that was given back */
 int dsw_memory_alloc(struct dsw_session *session, uint64_t bytes, uint64_t *ret_va, struct dsw_slab_note *ret_slab);
 void dsw_memory_free(struct dsw_session *session, uint64_t va, uint64_t *ret_slab_removed);
 int dsw_memory_pinned_alloc(
@@ -442,7 +486,10 @@ struct dsw_module *dsw_module_find(struct dsw_session *session, uint64_t id);
 struct dsw_module *dsw_module_find_closing(struct dsw_session *session, uint64_t id);
 const struct dsw_kernel *dsw_module_kernel(struct dsw_session *session, uint64_t kernel_id);
 uint64_t dsw_module_kernel_id(const struct dsw_module *module, uint32_t index);
-/* id 0 = a new one. A CUDA error or daemon status with words in log, or a negative errno. */
+/*
+ * id 0 = a new one. A CUDA error or daemon status with words in log, DSW_WORK_E_STALLED (a new one, not before the next
+ * quiesce), or a negative errno.
+ */
 int dsw_module_load(struct dsw_session *session, uint64_t id, int fd, uint64_t bytes, char *log, size_t log_size,
         struct dsw_module **ret);
 void dsw_module_unload(struct dsw_session *session, struct dsw_module *module);

@@ -163,9 +163,7 @@ static size_t loop_pump_session(struct dsw_session *session)
         if (!n)
                 return 0;
         dsw_page_sleeps(session, 0);
-        session->active_wall_ns = session->worker->wall_ns();
-        if (session->class_ == DETSHARE_CLASS_LS)
-                session->worker->ls_active_wall_ns = session->active_wall_ns;
+        dsw_session_alive(session);
         return n;
 }
 
@@ -219,6 +217,8 @@ static int loop_round(ds_worker *worker)
                 return ds_error_trace(r);
         moved += (size_t)dsw_settle(worker);
         moved += (size_t)dsw_clock_fire(worker);
+        if (worker->info->stops)
+                moved += (size_t)dsw_quiesce_step(worker);
         /* time passes only when nothing is left to be taken in, and nothing was just answered */
         if (moved)
                 return 1;
@@ -334,6 +334,7 @@ static uint64_t loop_wait_ns(ds_worker *worker, int timeout_ms)
         if (worker->ls_active_wall_ns && now - worker->ls_active_wall_ns < DSW_SPIN_NS)
                 return 0;
         wait = DS_MIN(wait, dsw_clock_wait_ns(worker));
+        wait = DS_MIN(wait, dsw_quiesce_wait_ns(worker));
         if (worker->device_fd < 0 && worker->live_ops)
                 wait = DS_MIN(wait, LOOP_POLL_NS);
         if (worker->stopping)

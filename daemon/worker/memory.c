@@ -22,6 +22,7 @@
 enum {
         RANGE_FREEING = 1,  /* its client gave it back; work in flight may still use it */
         RANGE_INTERNAL = 2, /* the bounce buffer */
+        RANGE_GONE = 4,     /* pinned: given back, to be unmapped in a quiesce */
 };
 
 void dsw_memory_init(struct dsw_session *session, uint64_t base, uint64_t bytes, uint64_t limit)
@@ -34,7 +35,7 @@ void dsw_memory_init(struct dsw_session *session, uint64_t base, uint64_t bytes,
         dsw_heap_init(&memory->bounce, 0, 0, DSW_ALLOC_ALIGN);
 }
 
-void dsw_memory_free_all(struct dsw_session *session)
+void dsw_memory_free_device(struct dsw_session *session)
 {
         struct dsw_memory *memory = &session->memory;
         ds_worker *worker = session->worker;
@@ -42,16 +43,32 @@ void dsw_memory_free_all(struct dsw_session *session)
 
         for (size_t i = 0; dsw_heap_slab_at(&memory->device, i, &va, &bytes) == 0; i++)
                 (void)ds_error_trace(worker->ops->mem_unmap(worker->device, session->space, va, bytes));
-        for (size_t i = 0; dsw_heap_slab_at(&memory->pinned, i, &va, &bytes) == 0; i++)
-                (void)ds_error_trace(worker->ops->host_unmap(worker->device, session->space, va, bytes));
         assert(worker->slab_bytes >= memory->device.slab_bytes);
         worker->slab_bytes -= memory->device.slab_bytes;
         dsw_heap_deinit(&memory->device);
+        memory->peak = 0;
+}
+
+int dsw_memory_has_pinned(const struct dsw_session *session)
+{
+        return session->memory.pinned.n_slabs > 0;
+}
+
+void dsw_memory_free_all(struct dsw_session *session)
+{
+        struct dsw_memory *memory = &session->memory;
+        ds_worker *worker = session->worker;
+        uint64_t va, bytes;
+
+        dsw_memory_free_device(session);
+        for (size_t i = 0; dsw_heap_slab_at(&memory->pinned, i, &va, &bytes) == 0; i++)
+                (void)ds_error_trace(worker->ops->host_unmap(worker->device, session->space, va, bytes));
+        assert(worker->n_gone >= memory->n_gone);
+        worker->n_gone -= memory->n_gone;
         dsw_heap_deinit(&memory->pinned);
         dsw_heap_deinit(&memory->bounce);
         memory->bounce_va = 0;
-        memory->n_pinned = 0;
-        memory->peak = 0;
+        memory->n_pinned = memory->n_gone = 0;
 }
 
 static uint64_t memory_slab_align(const ds_worker *worker)
@@ -217,6 +234,8 @@ static int memory_host_new(struct dsw_session *session, uint64_t bytes, uint32_t
 
         if (dsw_heap_gap(heap, bytes, DSW_PAGE_ALIGN, &va))
                 return DS_CUDA_OUT_OF_MEMORY;
+        if (!dsw_quiesce_may(session))
+                return DSW_WORK_E_STALLED;
         r = memory_host_file(bytes, &fd);
         if (r)
                 return ds_error_trace(r);
@@ -266,11 +285,37 @@ static void memory_host_free(struct dsw_session *session, uint64_t va)
                 memory_host_unmap(session, empty);
 }
 
+/* Nobody uses it any more. Unregistering may have to wait; until then the place stays taken. */
 void dsw_memory_pinned_free(struct dsw_session *session, uint64_t va)
 {
-        assert(session->memory.n_pinned > 0);
-        session->memory.n_pinned--;
-        memory_host_free(session, va);
+        struct dsw_memory *memory = &session->memory;
+
+        assert(memory->n_pinned > 0);
+        if (dsw_quiesce_runs(session->worker)) {
+                memory->n_pinned--;
+                memory_host_free(session, va);
+                return;
+        }
+        dsw_heap_find(&memory->pinned, va)->flags |= RANGE_GONE;
+        memory->n_gone++;
+        session->worker->n_gone++;
+        dsw_quiesce_chore(session->worker);
+}
+
+void dsw_memory_sweep(struct dsw_session *session)
+{
+        struct dsw_memory *memory = &session->memory;
+
+        for (size_t i = memory->n_gone ? memory->pinned.n_ranges : 0; i > 0; i--) {
+                const struct dsw_range *range = &memory->pinned.ranges[i - 1];
+
+                if (!(range->flags & RANGE_GONE))
+                        continue;
+                memory->n_pinned--;
+                memory->n_gone--;
+                session->worker->n_gone--;
+                memory_host_free(session, range->va);
+        }
 }
 
 /* --- after a restart ---------------------------------------------------------------------------------------------- */
@@ -337,6 +382,8 @@ int dsw_memory_bounce_alloc(struct dsw_session *session, uint64_t bytes, uint64_
         assert(bytes <= DSW_BOUNCE_BYTES);
         if (!session->memory.bounce_va)
                 r = memory_bounce_make(session);
+        if (r == DSW_WORK_E_STALLED)
+                return DSW_HEAP_E_FULL;
         /* positive codes of making it are CUDA's; they must not be mistaken for FULL */
         if (r)
                 return r < 0 ? ds_error_trace(r) : ds_error_origin(-ENOMEM);

@@ -151,9 +151,20 @@ static void module_free(struct dsw_session *session, struct dsw_module *module)
 
         if (module->device)
                 module->device = worker->ops->module_unload(worker->device, module->device);
+        dsw_quiesce_chore(worker);
         ds_free(module->kernels);
         ds_free(module->globals);
         ds_free(module);
+}
+
+/* A device that nothing stops is not asked. */
+static int module_may_load(struct dsw_session *session, const struct module_image *image)
+{
+        ds_worker *worker = session->worker;
+
+        if (dsw_quiesce_runs(worker) || worker->ops->module_cached(worker->device, image->bytes, image->size))
+                return 1;
+        return dsw_quiesce_may(session);
 }
 
 int dsw_module_load(struct dsw_session *session, uint64_t id, int fd, uint64_t bytes, char *log, size_t log_size,
@@ -162,6 +173,7 @@ int dsw_module_load(struct dsw_session *session, uint64_t id, int fd, uint64_t b
         ds_worker *worker = session->worker;
         ds_cleanup(module_image_unmap) struct module_image image = {0};
         struct dsw_module *module;
+        const int restore = id != 0;
         uint32_t slot = 0;
         int r;
 
@@ -169,6 +181,8 @@ int dsw_module_load(struct dsw_session *session, uint64_t id, int fd, uint64_t b
         r = module_image_map(fd, bytes, &image);
         if (r)
                 return ds_error_trace(r);
+        if (!restore && !module_may_load(session, &image))
+                return DSW_WORK_E_STALLED;
         r = module_place(session, &id, &slot);
         if (r)
                 return ds_error_trace(r);

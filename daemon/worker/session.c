@@ -114,6 +114,17 @@ void dsw_session_deactivate(struct dsw_session *session)
         DL_DELETE2(session->worker->active, session, active_prev, active_next);
 }
 
+void dsw_session_alive(struct dsw_session *session)
+{
+        ds_worker *worker = session->worker;
+
+        session->active_wall_ns = worker->wall_ns();
+        if (session->class_ != DETSHARE_CLASS_LS)
+                return;
+        worker->ls_active_wall_ns = DS_MAX(session->active_wall_ns, (uint64_t)1);
+        worker->ls_active_ns = worker->now_ns;
+}
+
 /* --- errors ------------------------------------------------------------------------------------------------------- */
 
 static void session_set_error(struct dsw_session *session, int status, const char *text)
@@ -199,6 +210,7 @@ static void session_free(struct dsw_session *session)
         if (session->declared)
                 dsw_clock_declare(session, -(int)session->declared);
         dsw_session_deactivate(session);
+        dsw_quiesce_forget(session);
         session_detach(session);
         if (session->sched)
                 session->sched = ds_sched_session_free(session->sched);
@@ -311,6 +323,18 @@ static int session_idle(const struct dsw_session *session)
         return !session->live && (!session->sched || ds_sched_session_idle(session->sched));
 }
 
+/* Nothing of it runs: may all that it has go now? What never stops the device goes before the rest may. */
+static int session_may_empty(struct dsw_session *session)
+{
+        if (!session_idle(session))
+                return 0;
+        if (dsw_quiesce_runs(session->worker) || !dsw_memory_has_pinned(session))
+                return 1;
+        dsw_module_unload_all(session);
+        dsw_memory_free_device(session);
+        return dsw_quiesce_may(session);
+}
+
 static void session_keep_stats(struct dsw_session *session)
 {
         struct ds_sched_session_stats now = {0};
@@ -402,9 +426,9 @@ static void session_settle(struct dsw_session *session)
         /* what the cancel ended is settled first */
         if (session->is_dirty)
                 return;
-        if (session->state == DSW_SESSION_RESETTING && session_idle(session))
+        if (session->state == DSW_SESSION_RESETTING && session_may_empty(session))
                 session_finish_reset(session);
-        else if (session->state == DSW_SESSION_CLOSING && session_idle(session))
+        else if (session->state == DSW_SESSION_CLOSING && session_may_empty(session))
                 session_finish_close(session);
 }
 

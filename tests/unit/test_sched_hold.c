@@ -30,7 +30,8 @@ static uint32_t hold_in_flight(enum detshare_class class_)
         return in_flight;
 }
 
-/* Under every policy that is built: what is held does not go, what runs ends, the rest goes on, and nobody is blamed. */
+/* Under every policy that is built: what is held does not go, what runs ends, the rest goes on, and nobody is blamed.
+ */
 static void check_hold(const char *policy)
 {
         static struct top first, second, ls_top;

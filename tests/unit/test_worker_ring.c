@@ -11,8 +11,6 @@
 #include "tests/unit/worker_harness.h"
 #include "worker/record.h"
 
-#define TIMING "sim:h200+timing"
-
 static uint64_t random_state;
 
 static uint64_t random_next(void)

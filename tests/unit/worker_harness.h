@@ -603,8 +603,13 @@ ds_unused static void wt_push_wait(struct wt_client *client, uint32_t stream, ui
 }
 
 /* Devices: where results are looked at, and where only the flow matters. */
+#ifdef WT_QUIESCE /* the same tests on a device that some calls stop, as they stop a GPU */
+#define FUNCTIONAL "sim:h200+quiesce"
+#define TIMING "sim:h200+timing+quiesce"
+#else
 #define FUNCTIONAL "sim:h200"
 #define TIMING "sim:h200+timing"
+#endif
 
 static inline Detshare__Internal__WorkerStatsReply wt_worker_stats(struct wt *t)
 {

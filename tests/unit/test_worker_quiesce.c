@@ -1,0 +1,230 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * When calls are made that stop the device: what is held, for how long, and in which order
+ *
+ * The simulated device that claims to be stopped by module loads and pinned memory; time only where nothing computes.
+ */
+#define WT_QUIESCE
+#include "tests/unit/worker_harness.h"
+#include "worker/internal.h"
+
+/* A client with a ring and two kernels: `null` takes microseconds, `spins` never ends. */
+struct side {
+        struct wt_client client;
+        uint64_t module, null, spins;
+};
+
+static struct side side_open(struct wt *t, uint64_t id, Detshare__Class class_)
+{
+        struct side side = {.client = wt_client(t, id, class_)};
+
+        wt_attach(t, &side.client);
+        cr_assert_eq(wt_module(t, &side.client, DT_PTX, &side.module), 0);
+        side.null = wt_kernel(t, &side.client, side.module, "null");
+        side.spins = wt_kernel(t, &side.client, side.module, "spins");
+        return side;
+}
+
+static void side_close(struct wt *t, struct side *side)
+{
+        wt_client_close(t, &side->client);
+}
+
+static uint64_t send_module(struct wt *t, struct side *side)
+{
+        WT_REQUEST(request, MODULE_LOAD, module_load, ModuleLoad, MODULE_LOAD, .bytes = strlen(DT_PTX));
+        int fd = wt_image(DT_PTX);
+        uint64_t id = wt_send_call_fd(t, &side->client, &request, fd);
+
+        close(fd);
+        return id;
+}
+
+static int pinned(struct wt *t, struct side *side, uint64_t *ret)
+{
+        WT_REQUEST(request, PINNED_ALLOC, pinned_alloc, PinnedAlloc, PINNED_ALLOC, .bytes = DS_MIB(1));
+        wt_answer *answer = wt_call(t, &side->client, &request);
+        int status = answer->status;
+
+        if (!status)
+                *ret = answer->reply->pinned_alloc->address;
+        wt_free(answer);
+        return status;
+}
+
+static void launches(struct side *side, uint64_t kernel, int n)
+{
+        for (int i = 0; i < n; i++)
+                wt_push_launch(&side->client, 0, kernel, 1, 32, NULL, 0);
+}
+
+/* The worker does not sleep just after a sign of life of LS: by now it does, so that kernels get the CPU. */
+static int status_later(struct wt *t, uint64_t id)
+{
+        wt_wall += DS_NS_PER_S;
+        return wt_status(t, id);
+}
+
+static uint64_t device_now(struct wt *t)
+{
+        return wt_worker_stats(t).device_now_ns;
+}
+
+Test(worker_quiesce, each_waiting_call_is_made_in_one, .timeout = 60)
+{
+        struct wt *t = wt_open(FUNCTIONAL);
+        struct side a = side_open(t, 1, DETSHARE__CLASS__BE), b = side_open(t, 2, DETSHARE__CLASS__BE);
+        uint64_t before = wt_worker_stats(t).quiesces, ids[4];
+
+        cr_assert_eq(before, 2, "a load each");
+        /* a kernel that does not end for now keeps all of them waiting */
+        launches(&a, a.spins, 1);
+        wt_settle(t);
+        for (int i = 0; i < 4; i++)
+                ids[i] = send_module(t, i % 2 ? &a : &b);
+        launches(&b, b.null, 1);
+        wt_settle(t);
+        for (int i = 0; i < 4; i++)
+                cr_assert_null(wt_take(t, ids[i]), "loaded beside a kernel");
+        cr_assert_eq(atomic_load(&b.client.page->completed), 0, "launched while the device drains");
+        /* what needs no stop is answered all the same */
+        {
+                WT_REQUEST(info, MEM_INFO, mem_info, MemInfo, MEM_INFO, .base = {0});
+                struct wt_client other = wt_client(t, 3, DETSHARE__CLASS__BE);
+
+                cr_assert_eq(wt_call_status(t, &other, &info), 0);
+                wt_client_close(t, &other);
+        }
+        /* the client with the kernel goes, and takes it along */
+        cr_assert_eq(wt_status(t, wt_send_close(t, &a.client)), 0);
+        for (int i = 0; i < 4; i++)
+                cr_assert_eq(wt_status(t, ids[i]), i % 2 ? DETSHARE__STATUS__NO_SUCH : 0);
+        cr_assert_eq(wt_sync_all(t, &b.client), 0);
+        cr_assert_eq(wt_worker_stats(t).quiesces, before + 1);
+        wt_client_unmap(&a.client);
+        side_close(t, &b);
+        wt_close(t);
+}
+
+/* Not before LS has a moment to spare, or 20 ms have passed. */
+Test(worker_quiesce, ls_work_goes_first_for_a_while, .timeout = 60)
+{
+        struct wt *t = wt_open(FUNCTIONAL);
+        struct side ls = side_open(t, 1, DETSHARE__CLASS__LS), be = side_open(t, 2, DETSHARE__CLASS__BE);
+        uint64_t id, began;
+
+        launches(&ls, ls.null, 1000);
+        wt_turn(t, 0);
+        cr_assert_lt(atomic_load(&ls.client.page->completed), 1000);
+        id = send_module(t, &be);
+        cr_assert_eq(status_later(t, id), 0);
+        cr_assert_eq(atomic_load(&ls.client.page->completed), 1000, "loaded before LS had a gap");
+        /* LS never ends: after 20 ms of the device's time it is held; its kernel's end cannot be hurried */
+        launches(&ls, ls.spins, 1);
+        wt_settle(t);
+        began = device_now(t);
+        id = send_module(t, &be);
+        wt_settle(t);
+        launches(&ls, ls.null, 1);
+        wt_settle(t);
+        cr_assert_null(wt_take(t, id));
+        cr_assert_eq(wt_status(t, wt_send_close(t, &ls.client)), 0);
+        cr_assert_eq(wt_status(t, id), 0);
+        cr_assert_leq(device_now(t) - began, 300 * DS_NS_PER_MS);
+        wt_client_unmap(&ls.client);
+        side_close(t, &be);
+        wt_close(t);
+}
+
+/* Beside LS at most five a second for BE's sake; an LS client's own load does not wait for that. */
+Test(worker_quiesce, be_has_a_rate_beside_ls, .timeout = 60)
+{
+        struct wt *t = wt_open(FUNCTIONAL);
+        struct side ls = side_open(t, 1, DETSHARE__CLASS__LS), be = side_open(t, 2, DETSHARE__CLASS__BE);
+        WT_REQUEST(sync, SYNC, sync, Sync, SYNC, .all = 1);
+        uint64_t began, before, module, id;
+
+        began = device_now(t);
+        before = wt_worker_stats(t).quiesces;
+        for (int i = 0; i < 10; i++) {
+                /* LS is at work all the time */
+                launches(&ls, ls.null, 1);
+                id = wt_send_call(t, &ls.client, &sync);
+                cr_assert_eq(status_later(t, send_module(t, &be)), 0);
+                cr_assert_eq(status_later(t, id), 0);
+        }
+        cr_assert_eq(wt_worker_stats(t).quiesces, before + 10);
+        cr_assert_geq(device_now(t) - began, 9 * 50 * DS_NS_PER_MS);
+        began = device_now(t);
+        for (int i = 0; i < 10; i++)
+                cr_assert_eq(wt_module(t, &ls.client, DT_PTX, &module), 0);
+        cr_assert_lt(device_now(t) - began, 10 * DS_NS_PER_MS);
+        side_close(t, &ls);
+        side_close(t, &be);
+        wt_close(t);
+}
+
+/* Pinned memory that is given back: answered at once; its place is not used again before it is unmapped. */
+Test(worker_quiesce, giving_back_never_waits, .timeout = 60)
+{
+        struct wt *t = wt_open(FUNCTIONAL);
+        struct side a = side_open(t, 1, DETSHARE__CLASS__BE), b = side_open(t, 2, DETSHARE__CLASS__BE);
+        uint64_t p, q, before;
+
+        cr_assert_eq(pinned(t, &a, &p), 0);
+        launches(&b, b.spins, 1);
+        wt_settle(t);
+        before = wt_worker_stats(t).quiesces;
+        {
+                WT_REQUEST(free_, PINNED_FREE, pinned_free, PinnedFree, PINNED_FREE, .address = p);
+
+                cr_assert_eq(wt_call_status(t, &a.client, &free_), 0);
+                cr_assert_eq(wt_call_status(t, &a.client, &free_), DS_CUDA_INVALID_VALUE);
+        }
+        wt_settle(t);
+        cr_assert_eq(wt_worker_stats(t).quiesces, before, "beside a running kernel");
+        cr_assert_eq(wt_status(t, wt_send_close(t, &b.client)), 0);
+        wt_settle(t);
+        cr_assert_eq(wt_worker_stats(t).quiesces, before + 1, "when nothing runs");
+        cr_assert_eq(pinned(t, &a, &q), 0);
+        cr_assert_eq(p, q, "the place is free again");
+        wt_client_unmap(&b.client);
+        side_close(t, &a);
+        wt_close(t);
+}
+
+/* A session with pinned memory goes, and is emptied, in a quiesce; its device memory does not wait for that. */
+Test(worker_quiesce, a_session_goes_in_two_steps, .timeout = 60)
+{
+        struct wt *t = wt_open(FUNCTIONAL);
+        struct side a = side_open(t, 1, DETSHARE__CLASS__BE), b = side_open(t, 2, DETSHARE__CLASS__BE);
+        WT_REQUEST(reset, RESET_SESSION, reset_session, ResetSession, RESET_SESSION, .base = {0});
+        uint64_t p, id;
+
+        cr_assert_eq(pinned(t, &a, &p), 0);
+        cr_assert_eq(wt_alloc(t, &a.client, 4096, &p), 0);
+        launches(&b, b.spins, 1);
+        wt_settle(t);
+        id = wt_send_call(t, &a.client, &reset);
+        wt_settle(t);
+        cr_assert_null(wt_take(t, id));
+        cr_assert_eq(wt_worker_stats(t).memory_slabs, 0);
+        cr_assert_eq(wt_worker_stats(t).modules, 1);
+        cr_assert_eq(wt_reset(t, &b.client), 0);
+        cr_assert_eq(wt_status(t, id), 0);
+        /* and works on */
+        cr_assert_eq(pinned(t, &a, &p), 0);
+        cr_assert_eq(wt_module(t, &b.client, DT_PTX, &b.module), 0);
+        b.spins = wt_kernel(t, &b.client, b.module, "spins");
+        launches(&b, b.spins, 1);
+        wt_settle(t);
+        id = wt_send_close(t, &a.client);
+        wt_settle(t);
+        cr_assert_null(wt_take(t, id));
+        cr_assert_eq(wt_status(t, wt_send_close(t, &b.client)), 0);
+        cr_assert_eq(wt_status(t, id), 0);
+        cr_assert_eq(wt_worker_stats(t).sessions, 0);
+        wt_client_unmap(&a.client);
+        wt_client_unmap(&b.client);
+        wt_close(t);
+}

@@ -247,6 +247,9 @@ static void learn_device(struct dsc_device *device, const Detshare__DeviceReply 
                 memcpy(device->attributes, reply->attributes, device->n_attributes * sizeof(int32_t));
         device->simulated = reply->simulated;
         device->n_sms = reply->n_sms;
+        device->n_limits = reply->n_limits < 8 ? (uint32_t)reply->n_limits : 8;
+        if (device->n_limits)
+                memcpy(device->limits, reply->limits, device->n_limits * sizeof(uint64_t));
 }
 
 static int ask_device(dsc_session *s)
@@ -280,6 +283,7 @@ static void init_locks(dsc_session *s)
 {
         pthread_mutex_init(&s->submit.lock, NULL);
         dsc__waiters_init(&s->waiters);
+        dsc__output_init(&s->output);
         s->submit.ring.event_fd = -1;
         atomic_init(&s->clock.epoch, 1);
 }

@@ -365,13 +365,17 @@ static int run_job(dsc_session *s, struct job *job, bool write)
                 r = make_job(job);
         if (r)
                 return r;
-        if (s->socket_only)
-                return by_calls(s, job, write ? write_call : read_call);
+        if (s->socket_only) {
+                r = by_calls(s, job, write ? write_call : read_call);
+                dsc_output(s);
+                return r;
+        }
         pthread_rwlock_rdlock(&s->memory.use);
         r = need_arena(s);
         if (!r)
                 r = write ? write_staged(s, job) : read_staged(s, job);
         pthread_rwlock_unlock(&s->memory.use);
+        dsc_output(s);
         return r;
 }
 

@@ -31,6 +31,8 @@ struct dsc_device {
         int32_t attributes[256];
         int simulated;
         uint32_t n_sms;
+        uint32_t n_limits;
+        uint64_t limits[8]; /* by CUlimit: what a context has before it asks for more */
 };
 
 struct dsc_param {
@@ -92,6 +94,16 @@ int dsc_host_alloc(dsc_session *s, uint64_t bytes, void **ret);
 int dsc_host_free(dsc_session *s, void *p);
 /* What an address is: 0 unknown, 1 device, 2 pinned; fills base and size of its allocation. */
 int dsc_lookup(dsc_session *s, uint64_t address, uint64_t *ret_base, uint64_t *ret_size);
+
+/*
+ * CUlimit 0 to 2 (stack size, printf FIFO size, malloc heap size): the device's default, 0 if it is not known; and
+ * asking for a value. The context is everybody's: the largest value asked for is set. 215 when there is no such limit.
+ */
+uint64_t dsc_limit(dsc_session *s, uint32_t limit);
+int dsc_limit_set(dsc_session *s, uint32_t limit, uint64_t value);
+/* What kernels have printed goes to stdout, what assertions said to stderr: what ended before this call is out when it
+ * returns. Launches, waits, copies from and to ordinary memory and modules' coming and going do this by themselves. */
+void dsc_output(dsc_session *s);
 
 /* log receives the compiler's words (NUL-terminated, may be NULL). */
 int dsc_module_load(dsc_session *s, const void *image, size_t size, char *log, size_t log_size, uint64_t *ret_module);

@@ -7,12 +7,14 @@
  *  - attach.c: ring and completion page. They stay at one address for life; a new attachment is mapped over the old
  * one, so a thread that reads the page while another one re-attaches sees the old or the new page, never a hole.
  *  - wait.c: sleeping on the page. clock.c: threads that declared themselves to the device's clock.
+ *  - output.c: what kernels printed. limit.c: limits of the context.
  *  - memory.c: what is allocated. copy.c: staging of pageable memory. stream.c, event.c, module.c: one function per
  * call.
  *
- * Order of locks: memory.use, then submit.lock, then rpc.*; memory.table, memory.arena_lock and events.lock are taken
- * last and never held across a request. No lock but submit.lock (attaching, declaring, resetting) and memory.use is
- * held while waiting for the daemon, and submit.lock never while waiting for the device.
+ * Order of locks: memory.use, then submit.lock or output.lock, then rpc.*; memory.table, memory.arena_lock and
+ * events.lock are taken last and never held across a request. No lock but submit.lock (attaching, declaring,
+ * resetting), output.lock and memory.use is held while waiting for the daemon, and submit.lock never while waiting for
+ * the device.
  *
  * After fork() the child must not touch any lock (another thread of the parent may have held it): every entry point
  * asks dsc__usable() first.
@@ -111,6 +113,11 @@ struct dsc__memory {
         struct dsc__arena *arena;
 };
 
+struct dsc__output {
+        pthread_mutex_t lock;  /* whoever reads */
+        _Atomic uint64_t read; /* of page->output */
+};
+
 struct dsc__clock {
         _Atomic uint32_t n_declared; /* changed with submit.lock held */
         _Atomic uint32_t epoch;      /* grows when all declarations have become void */
@@ -136,6 +143,7 @@ struct dsc_session {
         struct dsc__waiters waiters;
         struct dsc__memory memory;
         struct dsc__clock clock;
+        struct dsc__output output;
 };
 
 /* --- error.c --- */
@@ -222,6 +230,18 @@ int dsc__await(dsc_session *s, dsc__condition condition, const void *arg, uint32
 bool dsc__ended(dsc_session *s, uint32_t stream, uint64_t seq);
 int dsc__await_room(dsc_session *s, uint64_t slots);
 void dsc__waiters_publish(dsc_session *s); /* after a new ring was mapped */
+
+/* --- output.c --- */
+
+void dsc__output_init(struct dsc__output *output);
+void dsc__output_new(dsc_session *s, bool wait); /* reads and writes it; wait: for another reader too */
+/* Has anything been printed that was not read? */
+static inline bool dsc__output_waits(dsc_session *s)
+{
+        return dsc__attached(s) && __builtin_expect(atomic_load_explicit(&s->page->output, memory_order_relaxed) >
+                                                            atomic_load_explicit(&s->output.read, memory_order_relaxed),
+                                           0);
+}
 
 /* --- stream.c --- */
 

@@ -338,10 +338,12 @@ int dsc_reset(dsc_session *s)
         int r = dsc__usable(s);
         if (r)
                 return r;
+        dsc_output(s);
         pthread_rwlock_wrlock(&s->memory.use);
         pthread_mutex_lock(&s->submit.lock);
         r = reset_locked(s);
         pthread_mutex_unlock(&s->submit.lock);
         pthread_rwlock_unlock(&s->memory.use);
+        dsc_output(s);
         return r;
 }

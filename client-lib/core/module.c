@@ -63,6 +63,7 @@ int dsc_module_load(dsc_session *s, const void *image, size_t size, char *log, s
         load.bytes = size;
         Detshare__Request request = DSC__REQUEST(MODULE_LOAD, module_load, &load);
         struct dsc__answer answer = DSC__ANSWER_NULL;
+        dsc_output(s);
         dsc__message_clear();
         r = dsc__call(s, &request, fd, DETSHARE__REPLY__RESULT_MODULE_LOAD, &answer);
         close(fd);
@@ -85,6 +86,7 @@ int dsc_module_unload(dsc_session *s, uint64_t module)
         if (r)
                 return r;
         r = dsc__call(s, &request, -1, DETSHARE__REPLY__RESULT__NOT_SET, NULL);
+        dsc_output(s);
         if (!r)
                 dsc__table_drop_module(s, module);
         return r;

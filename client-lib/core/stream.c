@@ -150,6 +150,8 @@ int dsc_launch(dsc_session *s, uint32_t stream, const struct dsc_launch *l)
                 return DSC__INVALID_VALUE;
         if (s->socket_only)
                 return launch_call(s, stream, l);
+        if (dsc__output_waits(s))
+                dsc__output_new(s, false);
         const struct ds_record_launch record = {
                 .head = {.type = DS_RECORD_LAUNCH, .stream = (uint16_t)stream},
                 .kernel = l->kernel,

@@ -163,8 +163,23 @@ int dsc_wait(dsc_session *s, uint32_t stream, uint64_t seq)
         if (stream >= DS_STREAMS_MAX)
                 return DSC__INVALID_VALUE;
         if (s->socket_only)
-                return seq ? sync_call(s, stream, seq, false) : dsc_sticky_error(s);
-        return dsc__attached(s) ? wait_attached(s, stream, seq) : 0;
+                r = seq ? sync_call(s, stream, seq, false) : dsc_sticky_error(s);
+        else if (dsc__attached(s))
+                r = wait_attached(s, stream, seq);
+        dsc_output(s);
+        return r;
+}
+
+static int wait_all(dsc_session *s)
+{
+        int r = 0;
+        if (s->socket_only)
+                return sync_call(s, 0, 0, true);
+        if (!dsc__attached(s))
+                return 0;
+        for (uint32_t i = 0; i < DS_STREAMS_MAX && !r; i++)
+                r = wait_attached(s, i, atomic_load(&s->submit.tails[i]));
+        return r;
 }
 
 int dsc_wait_all(dsc_session *s)
@@ -172,12 +187,8 @@ int dsc_wait_all(dsc_session *s)
         int r = dsc__usable(s);
         if (r)
                 return r;
-        if (s->socket_only)
-                return sync_call(s, 0, 0, true);
-        if (!dsc__attached(s))
-                return 0;
-        for (uint32_t i = 0; i < DS_STREAMS_MAX && !r; i++)
-                r = wait_attached(s, i, atomic_load(&s->submit.tails[i]));
+        r = wait_all(s);
+        dsc_output(s);
         return r;
 }
 
@@ -238,6 +249,8 @@ int dsc_query(dsc_session *s, uint32_t stream, uint64_t seq)
         if (r || stream >= DS_STREAMS_MAX)
                 return r ? r : DSC__INVALID_VALUE;
         r = query(s, stream, seq);
+        if (r && r != DSC__NOT_READY)
+                dsc_output(s);
         if (r != DSC__NOT_READY || !s->simulated || !dsc__declared(s))
                 return r;
         r = dsc__clock_now(s, &now);
@@ -251,8 +264,10 @@ int dsc_sticky_error(dsc_session *s)
         int r = dsc__usable(s);
         if (r)
                 return r;
-        if (!s->socket_only)
-                return dsc__sticky(s);
-        r = query_call(s, 0, 0);
-        return r == DSC__NOT_READY ? 0 : r;
+        r = s->socket_only ? query_call(s, 0, 0) : dsc__sticky(s);
+        if (r == DSC__NOT_READY)
+                return 0;
+        if (__builtin_expect(r != 0, 0))
+                dsc_output(s); /* what an assertion said is out when its error is known */
+        return r;
 }

@@ -49,9 +49,8 @@ int dcu_context_flags_valid(unsigned int flags)
 
 static void set_default_limits(struct dcu_context *context)
 {
-        context->limits[CU_LIMIT_STACK_SIZE] = 1024;
-        context->limits[CU_LIMIT_PRINTF_FIFO_SIZE] = 8448 << 10;
-        context->limits[CU_LIMIT_MALLOC_HEAP_SIZE] = 8 << 20;
+        for (uint32_t i = CU_LIMIT_STACK_SIZE; i <= CU_LIMIT_MALLOC_HEAP_SIZE; i++)
+                context->limits[i] = (size_t)dsc_limit(dcu.session, i);
         context->limits[CU_LIMIT_DEV_RUNTIME_PENDING_LAUNCH_COUNT] = 2048;
         context->limits[CU_LIMIT_MAX_L2_FETCH_GRANULARITY] = 64;
         context->limits[CU_LIMIT_SHMEM_SIZE] =
@@ -117,6 +116,8 @@ void dcu_context_deactivate(struct dcu_context *context)
         if (!atomic_exchange(&context->active, 0))
                 return;
         last = --active_contexts == 0;
+        if (!last)
+                dsc_output(dcu.session);
         free_objects(context, !last);
         dcu_range_free_owned(context, !last);
         if (last)

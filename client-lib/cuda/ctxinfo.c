@@ -2,8 +2,8 @@
 /*
  * What a context can be asked and told about itself
  *
- * All of it is answered here. Limits, cache preferences and flags are hints or sizes of pools that the daemon manages
- * for everybody: a program reads back what it set, rounded as CUDA rounds.
+ * Cache preferences and flags are hints and stay here. The sizes of stack, printf FIFO and heap are set in the daemon,
+ * whose one context has the largest that anybody asked for; a program reads back what it set, rounded as CUDA rounds.
  */
 #include "cuda/context.h"
 
@@ -174,8 +174,11 @@ CUresult cuCtxSetLimit(CUlimit limit, size_t value)
         rounded = round_limit(limit, value);
         if (rounded == 0 && value != 0)
                 return CUDA_ERROR_INVALID_VALUE;
-        context->limits[limit] = rounded;
-        return CUDA_SUCCESS;
+        if (limit <= CU_LIMIT_MALLOC_HEAP_SIZE && rounded != context->limits[limit])
+                r = dcu_result(dsc_limit_set(dcu.session, (uint32_t)limit, rounded));
+        if (r == CUDA_SUCCESS)
+                context->limits[limit] = rounded;
+        return r;
 }
 
 CUresult cuCtxGetCacheConfig(CUfunc_cache *pconfig)

@@ -178,6 +178,9 @@ int ds_cuda_failed(ds_device *device, CUresult result, const char *what);
  */
 int cuda_usable(const ds_device *device);
 
+/* cuda.c: "0" -> 0. -EINVAL: not the number of a GPU. */
+int cuda_spec_parse(const char *spec, unsigned *ret_ordinal);
+
 /* topology.c: fills info and device->tpc; the context is current. 0, -ENODEV with a line in the log, or an errno. */
 int cuda_topology_discover(ds_device *device);
 void cuda_topology_free(ds_device *device);
@@ -215,6 +218,7 @@ size_t cuda_memory_put_off(ds_device *device);
 void cuda_memory_put_off_do(ds_device *device);
 int cuda_memory_init(ds_device *device);
 void cuda_spaces_free(ds_device *device);
+CUmemAllocationProp cuda_slab_prop(const ds_device *device); /* what a slab is to the driver */
 
 /* limit.c */
 int cuda_limits_init(ds_device *device);

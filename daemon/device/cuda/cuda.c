@@ -1,0 +1,255 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A real GPU: opening, closing, what the driver's errors mean, and the vtable
+ *
+ * A specification is the GPU's number as CUDA counts, "0". CUDA_VISIBLE_DEVICES of the daemon's own environment is
+ * honoured: it renumbers GPUs and hides some, as for every CUDA program.
+ *
+ * There is one context, the primary one. What would stop it later is done here, before the first client: all kernels of
+ * a module are loaded with it (CUDA_MODULE_LOADING), rungs follow in rung_create, and memory for local variables once
+ * given to the context stays (CU_CTX_LMEM_RESIZE_TO_MAX). As many hardware queues as there can be are asked for, so
+ * that streams do not wait for each other by sharing one.
+ *
+ * Closing takes back in reverse order what opening made. Where kernels are still running, or the context is lost, the
+ * driver is not called again (it would wait, or fail): memory of this process is freed, and what the driver has goes
+ * with the process.
+ */
+#include "device/cuda/cuda.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "device/cuda/internal.h"
+#include "util/error.h"
+
+#define ORDINAL_MAX 255u
+
+/* --- errors ------------------------------------------------------------------------------------------------------- */
+
+int ds_cuda_failed(ds_device *device, CUresult result, const char *what)
+{
+        enum ds_log_level level = result == CUDA_ERROR_OUT_OF_MEMORY ? DS_LOG_DEBUG : DS_LOG_WARNING;
+
+        ds_log_limited(
+                &device->log, cuda_now(device), level, "%s: %s", what, ds_cuda_driver_error(&device->driver, result));
+        if (cuda_fault_ends(result))
+                cuda_fault_note(device, result);
+        return (int)result > 0 ? (int)result : ds_error_origin(-EIO);
+}
+
+int cuda_usable(const ds_device *device)
+{
+        return device->primary && !device->lost;
+}
+
+/* --- close -------------------------------------------------------------------------------------------------------- */
+
+static ds_device *device_close(ds_device *device)
+{
+        if (!device)
+                return NULL;
+        /* what was in flight outlives us: from here on as if the context were gone */
+        if (device->n_jobs && !device->lost)
+                device->lost = CUDA_ERROR_CONTEXT_IS_DESTROYED;
+        if (device->primary) {
+                cuda_work_free(device);
+                cuda_modules_free(device);
+                cuda_output_free(device);
+                cuda_spaces_free(device);
+                cuda_rungs_free(device);
+                cuda_topology_free(device);
+                if (cuda_usable(device))
+                        CU(device, cuDevicePrimaryCtxRelease)(device->ordinal);
+        }
+        ds_cuda_driver_unload(&device->driver);
+        return ds_free(device);
+}
+
+static void device_closep(ds_device **device)
+{
+        *device = device_close(*device);
+}
+
+/* --- open --------------------------------------------------------------------------------------------------------- */
+
+int cuda_spec_parse(const char *spec, unsigned *ret_ordinal)
+{
+        unsigned ordinal = 0;
+        size_t length = strspn(spec, "0123456789");
+
+        /* 0 and 10, not 00 and 010 */
+        if (!length || length > 3 || spec[length] || (spec[0] == '0' && length > 1))
+                return -EINVAL;
+        for (size_t i = 0; i < length; i++)
+                ordinal = ordinal * 10 + (unsigned)(spec[i] - '0');
+        if (ordinal > ORDINAL_MAX)
+                return -EINVAL;
+        *ret_ordinal = ordinal;
+        return 0;
+}
+
+/* Said at open, when nobody would see a budget: which GPU, what was tried, what the driver says. */
+static int open_failed(ds_device *device, const char *spec, const char *what, CUresult result)
+{
+        ds_log(DS_LOG_ERROR, "cuda:%s: %s: %s", spec, what, ds_cuda_driver_error(&device->driver, result));
+        return -ENODEV;
+}
+
+static int open_ordinal(ds_device *device, const char *spec, unsigned ordinal)
+{
+        CUresult result;
+        int count = 0;
+
+        /* both are read at cuInit */
+        if (setenv("CUDA_MODULE_LOADING", "EAGER", 1) < 0 || setenv("CUDA_DEVICE_MAX_CONNECTIONS", "32", 1) < 0)
+                return ds_error_origin(-errno);
+        result = CU(device, cuInit)(0);
+        if (result)
+                return open_failed(device, spec, "no GPU can be used: cuInit", result);
+        result = CU(device, cuDeviceGetCount)(&count);
+        if (result)
+                return open_failed(device, spec, "cuDeviceGetCount", result);
+        if (ordinal >= (unsigned)count) {
+                ds_log(DS_LOG_ERROR, "cuda:%s: this machine has %d GPU%s", spec, count, count == 1 ? "" : "s");
+                return -ENODEV;
+        }
+        result = CU(device, cuDeviceGet)(&device->ordinal, (int)ordinal);
+        return result ? open_failed(device, spec, "cuDeviceGet", result) : 0;
+}
+
+static int open_context(ds_device *device, const char *spec)
+{
+        const unsigned flags = CU_CTX_SCHED_SPIN | CU_CTX_LMEM_RESIZE_TO_MAX;
+        CUresult result = CU(device, cuDevicePrimaryCtxSetFlags)(device->ordinal, flags);
+
+        if (result)
+                return open_failed(device, spec, "cuDevicePrimaryCtxSetFlags", result);
+        result = CU(device, cuDevicePrimaryCtxRetain)(&device->primary, device->ordinal);
+        if (result) {
+                device->primary = NULL;
+                return open_failed(
+                        device, spec, "no context (is the GPU in use by itself, or its memory full?)", result);
+        }
+        result = CU(device, cuCtxSetCurrent)(device->primary);
+        return result ? open_failed(device, spec, "cuCtxSetCurrent", result) : 0;
+}
+
+static int open_parts(ds_device *device)
+{
+        int (*const parts[])(ds_device *) = {
+                cuda_topology_discover,
+                cuda_limits_init,
+                cuda_rungs_init,
+                cuda_memory_init,
+                cuda_work_init,
+                cuda_output_init,
+        };
+        int r;
+
+        for (size_t i = 0; i < DS_ARRAY_SIZE(parts); i++) {
+                r = parts[i](device);
+                if (r > 0) /* the driver said no, and that is in the log */
+                        return -ENODEV;
+                if (r < 0)
+                        return ds_error_trace(r);
+        }
+        return 0;
+}
+
+static int device_open(const char *spec, ds_device **ret)
+{
+        ds_cleanup(device_closep) ds_device *device = NULL;
+        unsigned ordinal;
+        int r;
+
+        if (cuda_spec_parse(spec, &ordinal)) {
+                ds_log(DS_LOG_ERROR, "cuda:%s: what follows cuda: is the number of a GPU, as in cuda:0", spec);
+                return -ENODEV;
+        }
+        device = ds_alloc0(1, sizeof(*device));
+        if (!device)
+                return ds_error_origin(-ENOMEM);
+        r = ds_cuda_driver_load(&device->driver, NULL);
+        if (!r)
+                r = open_ordinal(device, spec, ordinal);
+        if (!r)
+                r = open_context(device, spec);
+        if (!r)
+                r = open_parts(device);
+        if (r)
+                return r == -ENODEV ? r : ds_error_trace(r);
+        *ret = DS_TAKE_PTR(device);
+        return 0;
+}
+
+/* --- what has no place in one file -------------------------------------------------------------------------------- */
+
+static const struct ds_device_info *device_info(ds_device *device)
+{
+        return &device->info;
+}
+
+static size_t device_put_off(ds_device *device)
+{
+        return cuda_put_off(device) + cuda_memory_put_off(device);
+}
+
+static void device_put_off_do(ds_device *device)
+{
+        cuda_put_off_do(device);
+        cuda_memory_put_off_do(device);
+}
+
+static size_t device_poll(ds_device *device, struct ds_completion *completions, size_t n)
+{
+        size_t done = cuda_poll(device, completions, n);
+
+        cuda_memory_sweep(device);
+        return done;
+}
+
+/* The driver has no file that becomes readable: the owner polls while there is work. */
+static int device_event_fd(ds_device *device)
+{
+        return -1;
+}
+
+const struct ds_device_ops ds_cuda_ops = {
+        .version = DS_DEVICE_OPS_VERSION,
+        .name = "cuda",
+        .open = device_open,
+        .close = device_close,
+        .info = device_info,
+        .rung_create = cuda_rung_create,
+        .rung_info = cuda_rung_info,
+        .space_add = cuda_space_add,
+        .space_remove = cuda_space_remove,
+        .mem_create = cuda_mem_create,
+        .mem_map = cuda_mem_map,
+        .mem_unmap = cuda_mem_unmap,
+        .mem_cleared = cuda_mem_cleared,
+        .host_map = cuda_host_map,
+        .host_unmap = cuda_host_unmap,
+        .module_cached = cuda_module_cached,
+        .module_load = cuda_module_load,
+        .module_unload = cuda_module_unload,
+        .kernel_find = cuda_kernel_find,
+        .kernel_at = cuda_kernel_at,
+        .kernel_info = cuda_kernel_info,
+        .global_find = cuda_global_find,
+        .module_has_globals = cuda_module_has_globals,
+        .put_off = device_put_off,
+        .put_off_do = device_put_off_do,
+        .limit_raise = cuda_limit_raise,
+        .limit_get = cuda_limit_get,
+        .launch = cuda_launch,
+        .copy = cuda_copy,
+        .memset = cuda_memset,
+        .fence = cuda_fence,
+        .abort = cuda_abort,
+        .poll = device_poll,
+        .output = cuda_output,
+        .lost = cuda_lost,
+        .event_fd = device_event_fd,
+        .now = cuda_now,
+};

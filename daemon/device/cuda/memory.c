@@ -1,0 +1,521 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Memory: slabs, pinned host memory, and which space has what
+ *
+ * A slab is made by cuMemCreate and lives by the file descriptor that it is exported as; no handle is kept. Mapping one
+ * reserves exactly the addresses that are asked for: when the driver gives others, something is there already.
+ *
+ * A slab is born dirty with what another session left. That it is still to be cleared is written on its open file
+ * itself (as the signal number of F_SETSIG: it is kept per open file, goes with it wherever it is passed, and does
+ * nothing without O_ASYNC). So there is no list of such slabs to leak, and a slab that an earlier worker had in use is
+ * never taken for a new one: the mark goes when the clearing is submitted, and until mem_cleared the owner gives the
+ * file to nobody. A slab whose clearing could not be submitted keeps it. (NVIDIA's files all have one inode, so their
+ * identity says nothing.)
+ *
+ * Clearing runs on own_stream at low priority in pieces, so that memory for one session holds up nobody else for long;
+ * only later work of the space that mapped the slab waits for it, on the GPU, by an event that is recorded already.
+ *
+ * The driver unmaps at once what it is told to, and work that still uses it would end the context. So an unmapping
+ * waits
+ * (`going`) until its space has nothing in flight and its clearing has ended; until then its addresses stay taken.
+ * Unregistering host memory stops the context: what a removed space had is put off to the next quiesce.
+ */
+#include <fcntl.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+
+#include "device/cuda/internal.h"
+#include "util/error.h"
+
+#define VA_END (UINT64_C(1) << 47)
+#define CLEAR_PIECE DS_MIB(256) /* some 100 us on an H200 */
+#define SLAB_DIRTY SIGUSR2
+
+/* --- clearing -------------------------------------------------------------------------------------------------------
+ */
+
+static CUevent clear_event(const ds_device *device, uint64_t seq)
+{
+        return device->clear_events[seq % CUDA_CLEAR_EVENTS];
+}
+
+static bool clear_ended(ds_device *device, uint64_t seq)
+{
+        CUresult result;
+
+        if (seq <= device->clear_done)
+                return true;
+        if (device->lost)
+                return false;
+        result = CU(device, cuEventQuery)(clear_event(device, seq));
+        if (result == CUDA_ERROR_NOT_READY)
+                return false;
+        if (result) {
+                ds_cuda_failed(device, result, "has a clearing ended");
+                return false;
+        }
+        device->clear_done = seq;
+        return true;
+}
+
+static CUresult clear_pieces(ds_device *device, uint64_t va, uint64_t size)
+{
+        CUresult result = CUDA_SUCCESS;
+
+        for (uint64_t at = 0; at < size && !result; at += CLEAR_PIECE)
+                result = CU(device, cuMemsetD8Async)(va + at, 0, DS_MIN(size - at, CLEAR_PIECE), device->own_stream);
+        return result;
+}
+
+static int clear_submit(ds_device *device, uint64_t va, uint64_t size)
+{
+        CUresult result = clear_pieces(device, va, size);
+
+        if (!result)
+                result = CU(device, cuEventRecord)(clear_event(device, device->clear_seq + 1), device->own_stream);
+        if (result) {
+                /* pieces of it may be running in what is about to be unmapped */
+                CU(device, cuStreamSynchronize)(device->own_stream);
+                return ds_cuda_failed(device, result, "clearing a slab");
+        }
+        device->clear_seq++;
+        return 0;
+}
+
+int cuda_memory_order(ds_device *device, struct cuda_stream *stream, const struct cuda_space *space)
+{
+        CUresult result;
+
+        if (space->clear_seq <= stream->clear_seen)
+                return 0;
+        if (space->clear_seq > device->clear_done) {
+                result = CU(device, cuStreamWaitEvent)(stream->stream, clear_event(device, space->clear_seq), 0);
+                if (result)
+                        return ds_cuda_failed(device, result, "waiting for a clearing");
+        }
+        stream->clear_seen = space->clear_seq;
+        return 0;
+}
+
+int cuda_memory_init(ds_device *device)
+{
+        CUresult result;
+
+        for (size_t i = 0; i < CUDA_CLEAR_EVENTS; i++) {
+                result = CU(device, cuEventCreate)(&device->clear_events[i], CU_EVENT_DISABLE_TIMING);
+                if (result)
+                        return ds_cuda_failed(device, result, "cuEventCreate");
+        }
+        return 0;
+}
+
+/* --- unmapping ------------------------------------------------------------------------------------------------------
+ */
+
+/* Nothing uses it any more. */
+static void mapping_release(ds_device *device, struct cuda_mapping *mapping)
+{
+        void *host = (void *)(uintptr_t)mapping->va;
+        CUresult result = CUDA_SUCCESS;
+
+        if (cuda_usable(device)) {
+                if (mapping->host) {
+                        result = CU(device, cuMemHostUnregister)(host);
+                } else {
+                        result = CU(device, cuMemUnmap)(mapping->va, mapping->size);
+                        if (!result)
+                                result = CU(device, cuMemAddressFree)(mapping->va, mapping->size);
+                }
+        }
+        if (result)
+                ds_cuda_failed(device, result, mapping->host ? "cuMemHostUnregister" : "unmapping a slab");
+        /* the driver knows nothing of the pages any more, or keeps them itself */
+        if (mapping->host)
+                munmap(host, mapping->size);
+        ds_free(mapping);
+}
+
+static bool mapping_idle(ds_device *device, const struct cuda_mapping *mapping)
+{
+        return (!mapping->space || !mapping->space->n_jobs) && clear_ended(device, mapping->clear_seq);
+}
+
+void cuda_memory_sweep(ds_device *device)
+{
+        struct cuda_mapping *mapping, *next;
+
+        if (!device->going || device->lost)
+                return;
+        DL_FOREACH_SAFE(device->going, mapping, next)
+        {
+                if (mapping->host || !mapping_idle(device, mapping))
+                        continue;
+                DL_DELETE(device->going, mapping);
+                mapping_release(device, mapping);
+        }
+}
+
+size_t cuda_memory_put_off(ds_device *device)
+{
+        struct cuda_mapping *mapping;
+        size_t n = 0;
+
+        DL_FOREACH(device->going, mapping)
+        {
+                n += mapping->host != 0;
+        }
+        return n;
+}
+
+void cuda_memory_put_off_do(ds_device *device)
+{
+        struct cuda_mapping *mapping, *next;
+
+        DL_FOREACH_SAFE(device->going, mapping, next)
+        {
+                if (!mapping->host)
+                        continue;
+                DL_DELETE(device->going, mapping);
+                mapping_release(device, mapping);
+        }
+}
+
+/* --- spaces ---------------------------------------------------------------------------------------------------------
+ */
+
+struct cuda_space *cuda_space_find(ds_device *device, uint32_t id)
+{
+        struct cuda_space *space = NULL;
+
+        HASH_FIND(hh, device->spaces, &id, sizeof(id), space);
+        return space;
+}
+
+int cuda_space_add(ds_device *device, uint32_t id)
+{
+        struct cuda_space *space;
+
+        if (cuda_space_find(device, id))
+                return -EEXIST;
+        space = ds_alloc0(1, sizeof(*space));
+        if (!space)
+                return ds_error_origin(-ENOMEM);
+        space->id = id;
+        HASH_ADD(hh, device->spaces, id, sizeof(space->id), space);
+        if (!cuda_space_find(device, id)) { /* uthash had no memory for its table */
+                ds_free(space);
+                return ds_error_origin(-ENOMEM);
+        }
+        return 0;
+}
+
+static void space_free(ds_device *device, struct cuda_space *space)
+{
+        struct cuda_mapping *mapping, *next;
+
+        DL_FOREACH(device->going, mapping)
+        {
+                if (mapping->space == space)
+                        mapping->space = NULL;
+        }
+        DL_FOREACH_SAFE(space->mappings, mapping, next)
+        {
+                DL_DELETE(space->mappings, mapping);
+                DL_APPEND(device->going, mapping);
+        }
+        HASH_DEL(device->spaces, space);
+        ds_free(space);
+}
+
+int cuda_space_remove(ds_device *device, uint32_t id)
+{
+        struct cuda_space *space = cuda_space_find(device, id);
+
+        if (!space)
+                return -ENOENT;
+        if (space->n_jobs)
+                return ds_error_origin(-EBUSY);
+        space_free(device, space);
+        cuda_memory_sweep(device);
+        return 0;
+}
+
+void cuda_spaces_free(ds_device *device)
+{
+        struct cuda_mapping *mapping, *nextmapping;
+        struct cuda_space *space, *next;
+
+        /* clearing is short, and nothing else runs that could hold it up */
+        if (cuda_usable(device) && device->clear_seq > device->clear_done)
+                CU(device, cuStreamSynchronize)(device->own_stream);
+        HASH_ITER(hh, device->spaces, space, next)
+        {
+                space_free(device, space);
+        }
+        DL_FOREACH_SAFE(device->going, mapping, nextmapping)
+        {
+                DL_DELETE(device->going, mapping);
+                mapping_release(device, mapping);
+        }
+}
+
+/* --- slabs ----------------------------------------------------------------------------------------------------------
+ */
+
+CUmemAllocationProp cuda_slab_prop(const ds_device *device)
+{
+        return (CUmemAllocationProp){
+                .type = CU_MEM_ALLOCATION_TYPE_PINNED,
+                .requestedHandleTypes = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR,
+                .location = {.type = CU_MEM_LOCATION_TYPE_DEVICE, .id = device->ordinal},
+        };
+}
+
+int cuda_mem_create(ds_device *device, uint64_t size, int *ret_fd)
+{
+        const CUmemAllocationProp prop = cuda_slab_prop(device);
+        CUmemGenericAllocationHandle handle;
+        ds_cleanup(ds_closep) int fd = -1;
+        CUresult result;
+
+        if (!size || size % device->info.slab_granularity)
+                return ds_error_origin(-EINVAL);
+        if (size > device->info.memory_bytes)
+                return DS_CUDA_OUT_OF_MEMORY;
+        cuda_memory_sweep(device);
+        result = CU(device, cuMemCreate)(&handle, size, &prop, 0);
+        if (result)
+                return ds_cuda_failed(device, result, "cuMemCreate");
+        result = CU(device, cuMemExportToShareableHandle)(&fd, handle, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0);
+        if (result)
+                fd = -1;
+        CU(device, cuMemRelease)(handle);
+        if (result)
+                return ds_cuda_failed(device, result, "cuMemExportToShareableHandle");
+        if (fcntl(fd, F_SETFD, FD_CLOEXEC) < 0 || fcntl(fd, F_SETSIG, SLAB_DIRTY) < 0)
+                return ds_error_origin(-errno);
+        *ret_fd = DS_TAKE_FD(fd);
+        return 0;
+}
+
+static int range_check(uint64_t va, uint64_t size, uint64_t granularity)
+{
+        if (!size || size % granularity || !va || va % granularity || va >= VA_END || size > VA_END - va)
+                return ds_error_origin(-EINVAL);
+        return 0;
+}
+
+/* The addresses are reserved: put the slab there. */
+static int slab_place(ds_device *device, int fd, uint64_t va, uint64_t size)
+{
+        const CUmemAccessDesc access = {
+                .location = {.type = CU_MEM_LOCATION_TYPE_DEVICE, .id = device->ordinal},
+                .flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE,
+        };
+        CUmemGenericAllocationHandle handle;
+        CUresult result;
+
+        result = CU(device, cuMemImportFromShareableHandle)(
+                &handle, (void *)(uintptr_t)fd, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR);
+        if (result)
+                return ds_cuda_failed(device, result, "cuMemImportFromShareableHandle");
+        result = CU(device, cuMemMap)(va, size, 0, handle, 0);
+        if (!result) {
+                result = CU(device, cuMemSetAccess)(va, size, &access, 1);
+                if (result)
+                        CU(device, cuMemUnmap)(va, size);
+        }
+        CU(device, cuMemRelease)(handle);
+        if (result == CUDA_ERROR_INVALID_VALUE) /* it is smaller than that */
+                return ds_error_origin(-EINVAL);
+        return result ? ds_cuda_failed(device, result, "mapping a slab") : 0;
+}
+
+static int slab_map(ds_device *device, int fd, uint64_t va, uint64_t size)
+{
+        CUdeviceptr got = 0;
+        CUresult result;
+        int r;
+
+        result = CU(device, cuMemAddressReserve)(&got, size, 0, va, 0);
+        if (result)
+                return ds_cuda_failed(device, result, "cuMemAddressReserve");
+        if (got != va) {
+                CU(device, cuMemAddressFree)(got, size);
+                ds_log_limited(&device->log, cuda_now(device), DS_LOG_WARNING,
+                        "%#llx and %#llx bytes from there are not free: the driver gave %#llx", (unsigned long long)va,
+                        (unsigned long long)size, (unsigned long long)got);
+                return ds_error_origin(-EEXIST);
+        }
+        r = slab_place(device, fd, va, size);
+        if (!r && fcntl(fd, F_GETSIG) == SLAB_DIRTY) {
+                r = clear_submit(device, va, size);
+                if (r)
+                        CU(device, cuMemUnmap)(va, size);
+                else if (fcntl(fd, F_SETSIG, 0) < 0)
+                        ds_log(DS_LOG_WARNING, "a slab's mark stays: %s",
+                                strerror(errno)); /* it may be cleared twice */
+        }
+        if (r)
+                CU(device, cuMemAddressFree)(va, size);
+        return r;
+}
+
+int cuda_mem_map(ds_device *device, uint32_t id, int fd, uint64_t va, uint64_t size)
+{
+        struct cuda_space *space = cuda_space_find(device, id);
+        ds_cleanup(ds_freep) struct cuda_mapping *mapping = NULL;
+        int r;
+
+        if (!space)
+                return ds_error_origin(-ENOENT);
+        r = range_check(va, size, device->info.slab_granularity);
+        if (r)
+                return ds_error_trace(r);
+        if (fcntl(fd, F_GETFD) < 0)
+                return ds_error_origin(-errno);
+        mapping = ds_alloc0(1, sizeof(*mapping));
+        if (!mapping)
+                return ds_error_origin(-ENOMEM);
+        cuda_memory_sweep(device);
+        r = slab_map(device, fd, va, size);
+        if (r)
+                return ds_error_trace(r);
+        /* its own clearing, or (a slab that was mapped before) one that may still be running elsewhere */
+        *mapping = (struct cuda_mapping){.va = va, .size = size, .clear_seq = device->clear_seq};
+        space->clear_seq = device->clear_seq;
+        DL_APPEND(space->mappings, mapping);
+        mapping = NULL;
+        return 0;
+}
+
+static struct cuda_mapping *mapping_find(const struct cuda_space *space, uint64_t va, int host)
+{
+        struct cuda_mapping *mapping;
+
+        DL_FOREACH(space->mappings, mapping)
+        {
+                if (mapping->va == va && mapping->host == host)
+                        return mapping;
+        }
+        return NULL;
+}
+
+static int mapping_take(ds_device *device, uint32_t id, uint64_t va, uint64_t size, int host, struct cuda_mapping **ret)
+{
+        struct cuda_space *space = cuda_space_find(device, id);
+        struct cuda_mapping *mapping = space ? mapping_find(space, va, host) : NULL;
+
+        if (!mapping || mapping->size != size)
+                return ds_error_origin(-ENOENT);
+        DL_DELETE(space->mappings, mapping);
+        mapping->space = space;
+        *ret = mapping;
+        return 0;
+}
+
+int cuda_mem_unmap(ds_device *device, uint32_t id, uint64_t va, uint64_t size)
+{
+        struct cuda_mapping *mapping;
+        int r = mapping_take(device, id, va, size, 0, &mapping);
+
+        if (r)
+                return ds_error_trace(r);
+        DL_APPEND(device->going, mapping);
+        cuda_memory_sweep(device);
+        return 0;
+}
+
+int cuda_mem_cleared(ds_device *device, uint32_t id, uint64_t va)
+{
+        struct cuda_space *space = cuda_space_find(device, id);
+        struct cuda_mapping *mapping = space ? mapping_find(space, va, 0) : NULL;
+
+        return !mapping || clear_ended(device, mapping->clear_seq);
+}
+
+/* --- pinned host memory ---------------------------------------------------------------------------------------------
+ */
+
+static int host_check(int fd, uint64_t va, uint64_t size)
+{
+        struct stat st;
+        int seals, r = range_check(va, size, (uint64_t)sysconf(_SC_PAGESIZE));
+
+        if (r)
+                return ds_error_trace(r);
+        if (fstat(fd, &st) < 0)
+                return ds_error_origin(-errno);
+        if (st.st_size < 0 || (uint64_t)st.st_size < size)
+                return ds_error_origin(-EINVAL);
+        seals = fcntl(fd, F_GET_SEALS);
+        /* whoever can truncate it can make this process fault */
+        if (seals < 0 || !(seals & F_SEAL_SHRINK))
+                return ds_error_origin(-EPERM);
+        return 0;
+}
+
+static int host_register(ds_device *device, void *host, uint64_t size)
+{
+        CUdeviceptr got = 0;
+        CUresult result;
+
+        result = CU(device, cuMemHostRegister)(host, size, CU_MEMHOSTREGISTER_PORTABLE | CU_MEMHOSTREGISTER_DEVICEMAP);
+        if (result)
+                return ds_cuda_failed(device, result, "cuMemHostRegister");
+        result = CU(device, cuMemHostGetDevicePointer)(&got, host, 0);
+        if (!result && got == (uintptr_t)host)
+                return 0;
+        CU(device, cuMemHostUnregister)(host);
+        if (result)
+                return ds_cuda_failed(device, result, "cuMemHostGetDevicePointer");
+        ds_log(DS_LOG_ERROR, "pinned memory at %p is at %#llx for the GPU: DetShare needs one address for both", host,
+                (unsigned long long)got);
+        return ds_error_origin(-ENOTSUP);
+}
+
+int cuda_host_map(ds_device *device, uint32_t id, int fd, uint64_t va, uint64_t size)
+{
+        struct cuda_space *space = cuda_space_find(device, id);
+        ds_cleanup(ds_freep) struct cuda_mapping *mapping = NULL;
+        void *want = (void *)(uintptr_t)va, *p;
+        int r;
+
+        if (!space)
+                return ds_error_origin(-ENOENT);
+        r = host_check(fd, va, size);
+        if (r)
+                return ds_error_trace(r);
+        mapping = ds_alloc0(1, sizeof(*mapping));
+        if (!mapping)
+                return ds_error_origin(-ENOMEM);
+        /* what a removed session left there: this is a moment for it */
+        cuda_memory_put_off_do(device);
+        /* pages that are there already are registered seven times as fast */
+        p = mmap(want, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED_NOREPLACE | MAP_POPULATE, fd, 0);
+        if (p == MAP_FAILED)
+                return ds_error_origin(-errno);
+        r = p == want ? host_register(device, p, size) : ds_error_origin(-EEXIST);
+        if (r) {
+                munmap(p, size);
+                return ds_error_trace(r);
+        }
+        *mapping = (struct cuda_mapping){.va = va, .size = size, .host = 1};
+        DL_APPEND(space->mappings, mapping);
+        mapping = NULL;
+        return 0;
+}
+
+int cuda_host_unmap(ds_device *device, uint32_t id, uint64_t va, uint64_t size)
+{
+        struct cuda_mapping *mapping;
+        int r = mapping_take(device, id, va, size, 1, &mapping);
+
+        if (r)
+                return ds_error_trace(r);
+        mapping_release(device, mapping);
+        return 0;
+}

@@ -1,0 +1,227 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A lost context, and who did it
+ *
+ * When a kernel faults, the context is gone: the driver says so with the next call, every call after that returns the
+ * same error, and the process must end. It does not say which kernel it was. What is known here: poll takes back what
+ * ends within microseconds of its end, so what had ended before the fault is not in a stream any more, and the offender
+ * is a launch at the head of its stream. Not every head is a suspect:
+ *
+ *   - one that waits behind a fence has not begun;
+ *   - a fault at an address is told at the earliest 100 ms after it happened (measured on an H200: 110 to 460 ms), and
+ *     all of the context stands still meanwhile, so what was submitted in the last moments before has not begun either;
+ *   - an assertion failed in a kernel whose module has assertions;
+ *   - a deadline that ran out names its kernel.
+ *
+ * Suspects get the error. Where only one session had work, all of its work does. The rest of what was under way is as
+ * lost as the context: LAUNCH_FAILED, and a message that does not tell one session about another.
+ */
+#include <stdio.h>
+
+#include "device/cuda/internal.h"
+
+#define FAULT_TOLD_AFTER_NS (20 * DS_NS_PER_MS) /* well below what was measured */
+
+int cuda_lost(ds_device *device)
+{
+        return (int)device->lost;
+}
+
+int cuda_fault_ends(CUresult result)
+{
+        switch ((int)result) {
+        case CUDA_ERROR_DEINITIALIZED:
+        case CUDA_ERROR_DEVICE_UNAVAILABLE:
+        case CUDA_ERROR_ECC_UNCORRECTABLE:
+        case CUDA_ERROR_NVLINK_UNCORRECTABLE:
+        case CUDA_ERROR_ILLEGAL_ADDRESS:
+        case CUDA_ERROR_LAUNCH_TIMEOUT:
+        case CUDA_ERROR_CONTEXT_IS_DESTROYED:
+        case CUDA_ERROR_ASSERT:
+        case CUDA_ERROR_HARDWARE_STACK_ERROR:
+        case CUDA_ERROR_ILLEGAL_INSTRUCTION:
+        case CUDA_ERROR_MISALIGNED_ADDRESS:
+        case CUDA_ERROR_INVALID_ADDRESS_SPACE:
+        case CUDA_ERROR_INVALID_PC:
+        case CUDA_ERROR_LAUNCH_FAILED:
+        case CUDA_ERROR_EXTERNAL_DEVICE:
+                return 1;
+        default:
+                return 0;
+        }
+}
+
+/* --- suspects --- */
+
+/* What a head must be to be one; every later rule is given up when nobody is left under it. */
+enum fault_rule {
+        FAULT_ANY,
+        FAULT_LAUNCH,
+        FAULT_BEGUN,
+        FAULT_CAPABLE,
+        FAULT_LONG_AGO,
+        _FAULT_RULE_MAX,
+};
+
+static int fault_told_late(CUresult result)
+{
+        return result == CUDA_ERROR_ILLEGAL_ADDRESS || result == CUDA_ERROR_MISALIGNED_ADDRESS ||
+               result == CUDA_ERROR_LAUNCH_FAILED;
+}
+
+static int head_keeps(const struct cuda_stream *stream, enum fault_rule rule, CUresult result, uint64_t now_ns)
+{
+        const struct cuda_job *job = stream->head;
+
+        switch (rule) {
+        case FAULT_ANY:
+                return !job->status;
+        case FAULT_LAUNCH:
+                return job->kind == CUDA_JOB_LAUNCH;
+        case FAULT_BEGUN:
+                return cuda_head_start(stream) != UINT64_MAX;
+        case FAULT_CAPABLE:
+                return result != CUDA_ERROR_ASSERT || (job->kernel && cuda_kernel_asserts(job->kernel));
+        case FAULT_LONG_AGO:
+                return !fault_told_late(result) || job->submit_ns + FAULT_TOLD_AFTER_NS < now_ns;
+        case _FAULT_RULE_MAX:
+                break;
+        }
+        return 0;
+}
+
+static void fault_find_suspects(ds_device *device, CUresult result)
+{
+        uint64_t now_ns = cuda_now(device);
+        struct cuda_stream *stream;
+        uint32_t n;
+
+        DL_FOREACH2(device->busy, stream, busy_next)
+        {
+                stream->head->suspect = 1;
+        }
+        for (enum fault_rule rule = FAULT_ANY; rule < _FAULT_RULE_MAX; rule++) {
+                n = 0;
+                DL_FOREACH2(device->busy, stream, busy_next)
+                {
+                        n += stream->head->suspect && head_keeps(stream, rule, result, now_ns);
+                }
+                DL_FOREACH2(device->busy, stream, busy_next)
+                {
+                        if (n && !head_keeps(stream, rule, result, now_ns))
+                                stream->head->suspect = 0;
+                }
+        }
+}
+
+/* --- verdicts --- */
+
+static int fault_one_space(const ds_device *device)
+{
+        const struct cuda_space *space = NULL;
+        const struct cuda_stream *stream;
+
+        DL_FOREACH2(device->busy, stream, busy_next)
+        {
+                for (const struct cuda_job *job = stream->head; job; job = job->next) {
+                        if (space && job->space != space)
+                                return 0;
+                        space = job->space;
+                }
+        }
+        return 1;
+}
+
+/* Every job on the GPU that has no verdict yet gets one. */
+static void fault_judge(ds_device *device, CUresult result, int all)
+{
+        struct cuda_stream *stream;
+
+        DL_FOREACH2(device->busy, stream, busy_next)
+        {
+                for (struct cuda_job *job = stream->head; job; job = job->next)
+                        if (!job->status)
+                                job->status = all || job->suspect ? (int32_t)result : DS_CUDA_LAUNCH_FAILED;
+        }
+        cuda_hold_cancel(device, NULL, DS_CUDA_LAUNCH_FAILED);
+}
+
+static void fault_log(const ds_device *device, CUresult result)
+{
+        const struct cuda_stream *stream;
+
+        ds_log(DS_LOG_ERROR, "the context of the GPU is lost: %s", ds_cuda_driver_error(&device->driver, result));
+        DL_FOREACH2(device->busy, stream, busy_next)
+        {
+                if (stream->head->suspect)
+                        ds_log(DS_LOG_ERROR, "suspect: space %u, %s %.80s", stream->head->space->id,
+                                stream->head->kernel ? "kernel" : "a copy",
+                                stream->head->kernel ? cuda_kernel_info(stream->head->kernel)->name : "");
+        }
+}
+
+static void fault_say_assertion(ds_device *device)
+{
+        const struct cuda_stream *stream;
+
+        DL_FOREACH2(device->busy, stream, busy_next)
+        {
+                if (stream->head->suspect) {
+                        cuda_output_asserted(device, stream->head->space->id);
+                        return;
+                }
+        }
+}
+
+void cuda_fault_note(ds_device *device, CUresult result)
+{
+        if (device->lost)
+                return;
+        device->lost = result;
+        fault_find_suspects(device, result);
+        fault_log(device, result);
+        if (result == CUDA_ERROR_ASSERT)
+                fault_say_assertion(device);
+        fault_judge(device, result, fault_one_space(device));
+}
+
+void cuda_fault_timeout(ds_device *device, struct cuda_job *job)
+{
+        if (device->lost)
+                return;
+        device->lost = CUDA_ERROR_LAUNCH_TIMEOUT;
+        job->suspect = 1;
+        fault_log(device, CUDA_ERROR_LAUNCH_TIMEOUT);
+        fault_judge(device, CUDA_ERROR_LAUNCH_TIMEOUT, 0);
+}
+
+/* --- words --- */
+
+static void kernel_words(const struct cuda_job *job, char *ret, size_t size)
+{
+        if (job->kernel)
+                snprintf(ret, size, "kernel %.80s, grid %ux%ux%u, block %ux%ux%u", cuda_kernel_info(job->kernel)->name,
+                        job->grid[0], job->grid[1], job->grid[2], job->block[0], job->block[1], job->block[2]);
+        else
+                snprintf(ret, size, "%s", job->kind == CUDA_JOB_COPY ? "a copy" : "a memset");
+}
+
+void cuda_fault_message(const ds_device *device, const struct cuda_job *job, int32_t status, char *ret, size_t size)
+{
+        char what[160];
+
+        kernel_words(job, what, sizeof(what));
+        if (job->suspect && device->lost == CUDA_ERROR_LAUNCH_TIMEOUT)
+                snprintf(ret, size, "%s: ran past its deadline of %llu ns", what, (unsigned long long)job->deadline_ns);
+        else if (job->suspect)
+                snprintf(ret, size, "%s: %s", what, ds_cuda_driver_error(&device->driver, device->lost));
+        else if (device->lost && (CUresult)status == device->lost)
+                snprintf(ret, size, "%s: behind what failed with %s", what,
+                        ds_cuda_driver_error(&device->driver, device->lost));
+        else if (device->lost)
+                snprintf(ret, size, "%s: under way when another kernel ended the GPU's context", what);
+        else if (!job->event && status == DS_CUDA_LAUNCH_FAILED)
+                snprintf(ret, size, "%s: given up before it began", what);
+        else
+                snprintf(ret, size, "%s: %s", what, ds_cuda_driver_error(&device->driver, (CUresult)status));
+}

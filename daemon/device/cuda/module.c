@@ -1,0 +1,630 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Modules: one per load, over images that may be shared
+ *
+ * Loading a library into the context, and unloading it, stop all of the context's work (43 ms measured: until the
+ * longest kernel had ended); what follows a load does not, because the driver is told to load all kernels at once
+ * (CUDA_MODULE_LOADING=EAGER, cuda.c). So:
+ *
+ *   - An image without writable variables is the same for everybody: it is loaded once, shared by all spaces that load
+ *     the same bytes, and kept when nobody uses it any more, up to a bound. Loading it again stops nothing. Equal means
+ *     equal bytes: the hash only finds candidates, and clients could make two images of one hash.
+ *   - An image with writable variables gets an instance per load.
+ *   - Nothing is unloaded by module_unload. What is to go, and the images that were unused the longest when too many
+ *     are kept, wait for put_off_do, or for the next load of an image that is not kept, which stops the context anyway.
+ *
+ * A module's kernels are numbered by name, so that they have the same numbers when another worker loads it.
+ *
+ * Dynamic shared memory: CUDA makes a program ask, per kernel, before a launch may use more than 48 KiB. Here every
+ * kernel is allowed what its own needs leave of the most a block can have, once, at load. That is a limit only: how
+ * much of an SM's memory becomes shared memory is another attribute, which stays untouched, and follows from what a
+ * launch really uses. Whether a program had asked is checked where the program is, in the client library.
+ */
+#include <assert.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <xxhash.h>
+
+#include "device/cuda/internal.h"
+#include "image/cubin.h"
+#include "util/error.h"
+
+#define KEPT_IMAGES 256
+#define KEPT_BYTES DS_MIB(256)
+#define PARAMS_MAX 4096 /* per kernel: more parameters than bytes there cannot be */
+
+/* A kernel of an image. */
+struct cuda_code {
+        struct ds_kernel_info info;
+        CUkernel kernel;
+        CUfunction function; /* in the primary context */
+};
+
+struct cuda_image {
+        XXH128_hash_t hash;
+        void *bytes; /* NULL: an instance of its own, not found by its bytes */
+        size_t size;
+        CUlibrary library;
+        struct ds_cubin cubin;
+        struct cuda_code *codes;
+        size_t n_codes;
+        uint32_t refs; /* modules */
+        int going;     /* to be unloaded by put_off_do */
+        struct cuda_image *prev, *next;
+};
+
+/* In the order of their last use, the oldest first. */
+struct cuda_images {
+        struct cuda_image *list;
+        size_t n_kept, n_going; /* of those without refs */
+        uint64_t kept_bytes;
+};
+
+struct ds_device_kernel {
+        ds_device_module *module;
+        const struct cuda_code *code;
+};
+
+/* A variable whose address was given out. */
+struct cuda_global {
+        uint64_t va, size;
+        struct cuda_global *next;
+};
+
+struct ds_device_module {
+        ds_device *device;
+        uint32_t space;
+        uint32_t refs; /* its loader, and jobs */
+        struct cuda_image *image;
+        struct ds_device_kernel *kernels; /* image->n_codes of them */
+        struct cuda_global *globals;
+        struct ds_device_module *prev, *next;
+};
+
+/* --- kernels of an image --- */
+
+static CUresult code_params(ds_device *device, struct cuda_code *code)
+{
+        struct ds_kernel_param params[PARAMS_MAX], *copy;
+        CUresult result = CUDA_SUCCESS;
+        size_t offset, size;
+        uint32_t n;
+
+        for (n = 0; n < PARAMS_MAX; n++) {
+                result = CU(device, cuKernelGetParamInfo)(code->kernel, n, &offset, &size);
+                if (result)
+                        break;
+                params[n] = (struct ds_kernel_param){.offset = (uint32_t)offset, .size = (uint32_t)size};
+                code->info.params_size = DS_MAX(code->info.params_size, (uint32_t)(offset + size));
+        }
+        if (result != CUDA_ERROR_INVALID_VALUE) /* what it says past the last */
+                return result ? result : CUDA_ERROR_INVALID_IMAGE;
+        copy = ds_alloc0(n, sizeof(*copy));
+        if (!copy)
+                return CUDA_ERROR_OUT_OF_MEMORY;
+        memcpy(copy, params, n * sizeof(*copy));
+        code->info.params = copy;
+        code->info.n_params = n;
+        return CUDA_SUCCESS;
+}
+
+static CUresult code_attributes(ds_device *device, struct cuda_code *code)
+{
+        struct ds_kernel_info *info = &code->info;
+        const struct {
+                CUfunction_attribute attribute;
+                uint32_t *ret;
+        } wanted[] = {
+                {CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK, &info->max_threads},
+                {CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES, &info->static_shared},
+                {CU_FUNC_ATTRIBUTE_CONST_SIZE_BYTES, &info->const_bytes},
+                {CU_FUNC_ATTRIBUTE_LOCAL_SIZE_BYTES, &info->local_bytes},
+                {CU_FUNC_ATTRIBUTE_NUM_REGS, &info->registers},
+                {CU_FUNC_ATTRIBUTE_PTX_VERSION, &info->ptx_version},
+                {CU_FUNC_ATTRIBUTE_BINARY_VERSION, &info->binary_version},
+        };
+        CUresult result;
+        int value;
+
+        for (size_t i = 0; i < DS_ARRAY_SIZE(wanted); i++) {
+                result = CU(device, cuKernelGetAttribute)(&value, wanted[i].attribute, code->kernel, device->ordinal);
+                if (result)
+                        return result;
+                *wanted[i].ret = (uint32_t)DS_MAX(value, 0);
+        }
+        return CUDA_SUCCESS;
+}
+
+static CUresult code_fill(ds_device *device, const struct cuda_image *image, struct cuda_code *code)
+{
+        int shared = device->info.attributes[CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN];
+        CUresult result;
+
+        code->info.prints = image->cubin.prints || image->cubin.asserts;
+        result = code_attributes(device, code);
+        if (!result)
+                result = code_params(device, code);
+        if (!result)
+                result = CU(device, cuKernelGetFunction)(&code->function, code->kernel);
+        if (!result && shared > (int)code->info.static_shared)
+                result = CU(device, cuFuncSetAttribute)(code->function, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES,
+                        shared - (int)code->info.static_shared);
+        return result;
+}
+
+static int code_compare(const void *a, const void *b)
+{
+        return strcmp(((const struct cuda_code *)a)->info.name, ((const struct cuda_code *)b)->info.name);
+}
+
+static CUresult image_name_codes(ds_device *device, struct cuda_image *image, CUkernel *kernels, unsigned n)
+{
+        CUresult result;
+
+        result = CU(device, cuLibraryEnumerateKernels)(kernels, n, image->library);
+        for (unsigned i = 0; i < n && !result; i++) {
+                image->codes[i].kernel = kernels[i];
+                result = CU(device, cuKernelGetName)(&image->codes[i].info.name, kernels[i]);
+        }
+        if (!result)
+                qsort(image->codes, n, sizeof(*image->codes), code_compare);
+        return result;
+}
+
+static CUresult image_codes(ds_device *device, struct cuda_image *image)
+{
+        ds_cleanup(ds_freep) CUkernel *kernels = NULL;
+        unsigned n = 0;
+        CUresult result;
+
+        result = CU(device, cuLibraryGetKernelCount)(&n, image->library);
+        if (result)
+                return result;
+        kernels = ds_alloc0(n, sizeof(CUkernel));
+        image->codes = ds_alloc0(n, sizeof(*image->codes));
+        if (!kernels || !image->codes)
+                return CUDA_ERROR_OUT_OF_MEMORY;
+        image->n_codes = n;
+        result = image_name_codes(device, image, kernels, n);
+        for (unsigned i = 0; i < n && !result; i++)
+                result = code_fill(device, image, &image->codes[i]);
+        return result;
+}
+
+static uint64_t image_local_bytes(const struct cuda_image *image)
+{
+        uint64_t most = 0;
+
+        for (size_t i = 0; i < image->n_codes; i++)
+                most = DS_MAX(most, (uint64_t)image->codes[i].info.local_bytes);
+        return most;
+}
+
+/* --- images --- */
+
+static struct cuda_images *images_of(ds_device *device)
+{
+        if (!device->images)
+                device->images = ds_alloc0(1, sizeof(*device->images));
+        return device->images;
+}
+
+static struct cuda_image *image_free(ds_device *device, struct cuda_image *image)
+{
+        CUresult result;
+
+        if (!image)
+                return NULL;
+        if (image->library && cuda_usable(device)) {
+                result = CU(device, cuLibraryUnload)(image->library);
+                if (result)
+                        (void)ds_cuda_failed(device, result, "cuLibraryUnload");
+        }
+        for (size_t i = 0; i < image->n_codes; i++)
+                ds_free((void *)(uintptr_t)image->codes[i].info.params);
+        ds_free(image->codes);
+        ds_free(image->bytes);
+        return ds_free(image);
+}
+
+/* It has no refs: count it among those kept, or among those to go. */
+static void image_idle(struct cuda_images *images, struct cuda_image *image, int going)
+{
+        image->going = going;
+        if (going) {
+                images->n_going++;
+                return;
+        }
+        images->n_kept++;
+        images->kept_bytes += image->size;
+}
+
+static void image_not_idle(struct cuda_images *images, struct cuda_image *image)
+{
+        if (image->going) {
+                images->n_going--;
+        } else {
+                images->n_kept--;
+                images->kept_bytes -= image->size;
+        }
+        image->going = 0;
+}
+
+static void image_get(struct cuda_images *images, struct cuda_image *image)
+{
+        if (!image->refs++)
+                image_not_idle(images, image);
+}
+
+/* Too much is kept: what was unused the longest goes. */
+static void images_trim(struct cuda_images *images)
+{
+        struct cuda_image *image;
+
+        DL_FOREACH(images->list, image)
+        {
+                if (images->n_kept <= KEPT_IMAGES && images->kept_bytes <= KEPT_BYTES)
+                        return;
+                if (image->refs || image->going)
+                        continue;
+                image_not_idle(images, image);
+                image_idle(images, image, 1);
+        }
+}
+
+static void image_put(ds_device *device, struct cuda_image *image)
+{
+        struct cuda_images *images = device->images;
+
+        assert(image->refs);
+        if (--image->refs)
+                return;
+        DL_DELETE(images->list, image);
+        DL_APPEND(images->list, image);
+        image_idle(images, image, !image->bytes);
+        images_trim(images);
+}
+
+static struct cuda_image *image_find(const struct cuda_images *images, const void *bytes, size_t size)
+{
+        struct cuda_image *image;
+        XXH128_hash_t hash;
+
+        if (!images || !images->list)
+                return NULL;
+        hash = XXH3_128bits(bytes, size);
+        DL_FOREACH(images->list, image)
+        {
+                if (image->bytes && image->size == size && XXH128_isEqual(image->hash, hash) &&
+                        !memcmp(image->bytes, bytes, size))
+                        return image;
+        }
+        return NULL;
+}
+
+/* What was put off, but only when a [stops] call is under way anyway. */
+static void images_drop_going(ds_device *device)
+{
+        struct cuda_image *image, *next;
+
+        if (!device->images)
+                return;
+        DL_FOREACH_SAFE(device->images->list, image, next)
+        {
+                if (image->refs || !image->going)
+                        continue;
+                image_not_idle(device->images, image);
+                DL_DELETE(device->images->list, image);
+                image_free(device, image);
+        }
+}
+
+int cuda_module_cached(ds_device *device, const void *image, size_t size)
+{
+        return image_find(device->images, image, size) != NULL;
+}
+
+size_t cuda_put_off(ds_device *device)
+{
+        return device->images ? device->images->n_going : 0;
+}
+
+void cuda_put_off_do(ds_device *device)
+{
+        images_drop_going(device);
+}
+
+/* --- loading --- */
+
+static int load_failed(ds_device *device, CUresult result, const char *what, char *log, size_t log_size)
+{
+        snprintf(log, log_size, "%s: %s", what, ds_cuda_driver_error(&device->driver, result));
+        return ds_cuda_failed(device, result, what);
+}
+
+static int image_check(
+        ds_device *device, const void *bytes, size_t size, struct ds_cubin *ret, char *log, size_t log_size)
+{
+        uint32_t cc = device->info.cc_major * 10 + device->info.cc_minor;
+
+        if (ds_cubin_read(bytes, size, ret)) {
+                snprintf(log, log_size, "not a cubin, or a damaged one");
+                return DS_CUDA_INVALID_IMAGE;
+        }
+        if (!ds_cubin_runs_on(ret, cc)) {
+                snprintf(log, log_size, "the code is for sm_%u%s, this GPU is sm_%u", ret->cc, ret->family ? "a" : "",
+                        cc);
+                return DS_CUDA_NO_BINARY_FOR_GPU;
+        }
+        return 0;
+}
+
+/* Into the context. The image is freed by the caller when it fails. */
+static int image_load(
+        ds_device *device, struct cuda_image *image, const void *bytes, size_t size, char *log, size_t log_size)
+{
+        CUresult result;
+        int r;
+
+        r = cuda_output_catch(device, image->cubin.prints != 0, image->cubin.asserts != 0);
+        if (r)
+                return ds_error_trace(r);
+        result = CU(device, cuLibraryLoadData)(&image->library, bytes, NULL, NULL, 0, NULL, NULL, 0);
+        if (result)
+                return load_failed(device, result, "the driver does not load the image", log, log_size);
+        result = image_codes(device, image);
+        if (result)
+                return load_failed(device, result, "the driver does not tell of the image's kernels", log, log_size);
+        r = cuda_limit_local(device, image_local_bytes(image));
+        if (r)
+                snprintf(log, log_size, "a kernel needs %llu bytes of local memory per thread",
+                        (unsigned long long)image_local_bytes(image));
+        if (r || image->cubin.has_globals)
+                return r;
+        image->bytes = ds_alloc(size);
+        if (!image->bytes)
+                return ds_error_origin(-ENOMEM);
+        memcpy(image->bytes, bytes, size);
+        image->hash = XXH3_128bits(bytes, size);
+        return 0;
+}
+
+/* A new one, with one reference. */
+static int image_new(
+        ds_device *device, const void *bytes, size_t size, char *log, size_t log_size, struct cuda_image **ret)
+{
+        struct cuda_image *image;
+        struct ds_cubin cubin;
+        int r;
+
+        r = image_check(device, bytes, size, &cubin, log, log_size);
+        if (r)
+                return r;
+        images_drop_going(device);
+        image = ds_alloc0(1, sizeof(*image));
+        if (!image)
+                return ds_error_origin(-ENOMEM);
+        image->cubin = cubin;
+        image->size = size;
+        image->refs = 1;
+        r = image_load(device, image, bytes, size, log, log_size);
+        if (r) {
+                image_free(device, image);
+                return ds_error_trace(r);
+        }
+        DL_APPEND(device->images->list, image);
+        *ret = image;
+        return 0;
+}
+
+static ds_device_module *module_new(ds_device *device, uint32_t space, struct cuda_image *image)
+{
+        ds_device_module *module = ds_alloc0(1, sizeof(*module));
+
+        if (!module)
+                return NULL;
+        module->kernels = ds_alloc0(image->n_codes, sizeof(*module->kernels));
+        if (!module->kernels)
+                return ds_free(module);
+        for (size_t i = 0; i < image->n_codes; i++)
+                module->kernels[i] = (struct ds_device_kernel){.module = module, .code = &image->codes[i]};
+        module->device = device;
+        module->space = space;
+        module->refs = 1;
+        module->image = image;
+        DL_APPEND(device->modules, module);
+        return module;
+}
+
+int cuda_module_load(ds_device *device, uint32_t space, const void *bytes, size_t size, char *log, size_t log_size,
+        ds_device_module **ret)
+{
+        struct cuda_image *image;
+        int r = 0;
+
+        if (log_size)
+                log[0] = 0;
+        if (!cuda_space_find(device, space))
+                return ds_error_origin(-ENOENT);
+        if (device->lost)
+                return DS_CUDA_LAUNCH_FAILED;
+        if (!images_of(device))
+                return ds_error_origin(-ENOMEM);
+        image = image_find(device->images, bytes, size);
+        if (image)
+                image_get(device->images, image);
+        else
+                r = image_new(device, bytes, size, log, log_size, &image);
+        if (r == -ENOMEM)
+                r = DS_CUDA_OUT_OF_MEMORY;
+        if (r)
+                return ds_error_trace(r);
+        *ret = module_new(device, space, image);
+        if (*ret)
+                return 0;
+        image_put(device, image);
+        return DS_CUDA_OUT_OF_MEMORY;
+}
+
+/* --- modules --- */
+
+static void module_put(ds_device *device, ds_device_module *module)
+{
+        struct cuda_global *global;
+
+        assert(module->refs);
+        if (--module->refs)
+                return;
+        DL_DELETE(device->modules, module);
+        while ((global = module->globals)) {
+                module->globals = global->next;
+                ds_free(global);
+        }
+        image_put(device, module->image);
+        ds_free(module->kernels);
+        ds_free(module);
+}
+
+ds_device_module *cuda_module_unload(ds_device *device, ds_device_module *module)
+{
+        if (module)
+                module_put(device, module);
+        return NULL;
+}
+
+void cuda_modules_free(ds_device *device)
+{
+        ds_device_module *module, *next_module;
+        struct cuda_image *image, *next;
+
+        DL_FOREACH_SAFE(device->modules, module, next_module)
+        {
+                module->refs = 1;
+                module_put(device, module);
+        }
+        if (!device->images)
+                return;
+        DL_FOREACH_SAFE(device->images->list, image, next)
+        {
+                image_free(device, image);
+        }
+        device->images = ds_free(device->images);
+}
+
+const ds_device_kernel *cuda_kernel_find(ds_device_module *module, const char *name)
+{
+        for (size_t i = 0; i < module->image->n_codes; i++)
+                if (!strcmp(module->kernels[i].code->info.name, name))
+                        return &module->kernels[i];
+        return NULL;
+}
+
+const ds_device_kernel *cuda_kernel_at(ds_device_module *module, size_t index)
+{
+        return index < module->image->n_codes ? &module->kernels[index] : NULL;
+}
+
+const struct ds_kernel_info *cuda_kernel_info(const ds_device_kernel *kernel)
+{
+        return &kernel->code->info;
+}
+
+void cuda_kernel_get(const ds_device_kernel *kernel)
+{
+        kernel->module->refs++;
+}
+
+void cuda_kernel_put(ds_device *device, const ds_device_kernel *kernel)
+{
+        module_put(device, kernel->module);
+}
+
+CUfunction cuda_kernel_function(const ds_device_kernel *kernel)
+{
+        return kernel->code->function;
+}
+
+uint32_t cuda_kernel_space(const ds_device_kernel *kernel)
+{
+        return kernel->module->space;
+}
+
+int cuda_kernel_prints(const ds_device_kernel *kernel)
+{
+        return kernel->module->image->cubin.prints != 0;
+}
+
+int cuda_kernel_asserts(const ds_device_kernel *kernel)
+{
+        return kernel->module->image->cubin.asserts != 0;
+}
+
+/* --- variables --- */
+
+static int module_note_global(ds_device_module *module, uint64_t va, uint64_t size)
+{
+        struct cuda_global *global;
+
+        LL_FOREACH(module->globals, global)
+        {
+                if (global->va == va && global->size == size)
+                        return 0;
+        }
+        global = ds_alloc(sizeof(*global));
+        if (!global)
+                return ds_error_origin(-ENOMEM);
+        *global = (struct cuda_global){.va = va, .size = size, .next = module->globals};
+        module->globals = global;
+        return 0;
+}
+
+/* Nothing of a shared image is given out: what a program can write there, others would see. */
+int cuda_global_find(ds_device_module *module, const char *name, uint64_t *ret_va, uint64_t *ret_size)
+{
+        ds_device *device = module->device;
+        CUdeviceptr va = 0;
+        size_t size = 0;
+        CUresult result;
+        int r;
+
+        if (!module->image->cubin.has_globals || device->lost)
+                return -ENOENT;
+        result = CU(device, cuLibraryGetGlobal)(&va, &size, module->image->library, name);
+        if (result == CUDA_ERROR_NOT_FOUND)
+                return -ENOENT;
+        if (result) {
+                (void)ds_cuda_failed(device, result, "cuLibraryGetGlobal");
+                return -ENOENT;
+        }
+        r = module_note_global(module, va, size);
+        if (r)
+                return ds_error_trace(r);
+        *ret_va = va;
+        *ret_size = size;
+        return 0;
+}
+
+int cuda_module_has_globals(ds_device_module *module)
+{
+        return module->image->cubin.has_globals != 0;
+}
+
+int cuda_modules_cover(ds_device *device, uint32_t space, uint64_t va, uint64_t size)
+{
+        const ds_device_module *module;
+        const struct cuda_global *global;
+
+        DL_FOREACH(device->modules, module)
+        {
+                if (module->space != space)
+                        continue;
+                LL_FOREACH(module->globals, global)
+                {
+                        if (va >= global->va && va - global->va <= global->size &&
+                                size <= global->size - (va - global->va))
+                                return 1;
+                }
+        }
+        return 0;
+}

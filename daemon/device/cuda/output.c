@@ -1,0 +1,248 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What kernels print, and whose it is
+ *
+ * The driver keeps the text of all kernels' printf in one buffer of the context and writes it to the process's standard
+ * output when somebody waits for any stream, idle ones included (a query of an event does not do it; measured). It
+ * does not say which kernel printed what. So launches of modules that print are let through of one session at a time
+ * (hold.c holds the others), and when such a launch has ended the text is fetched, by waiting for a stream on which
+ * nothing ever runs: 15 us, and about 1 us per line of text, before the completion is given.
+ *
+ * Assertions need no such care: a failed one ends the context, and the suspect is who gets the words. The driver writes
+ * them to standard error by itself, before it tells anybody of the error.
+ *
+ * Both descriptors are turned to files in memory when a module is loaded that needs it, not before; our own log goes
+ * to what was standard error. Text that nobody fetched is bounded per session: the oldest is dropped, and counted.
+ */
+#include <assert.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+
+#include "device/cuda/internal.h"
+#include "util/error.h"
+
+/* per session; the driver's own buffer has 8.3 MiB on an H200, so what one kernel printed is never dropped */
+#define OUTPUT_MAX DS_MIB(16)
+
+struct cuda_text {
+        uint32_t space;
+        uint32_t to_stderr;
+        size_t size;
+        struct cuda_text *prev, *next;
+        char bytes[];
+};
+
+/* A descriptor of the process whose writers write to us. */
+struct cuda_catch {
+        int number; /* 1, 2 */
+        int file;   /* -1: not caught */
+        int was;    /* where it went before */
+};
+
+struct cuda_output {
+        CUstream idle; /* nothing ever runs there */
+        struct cuda_catch out, err;
+        uint32_t owner, n_printing; /* launches on the GPU that print are all of this space */
+        struct cuda_text *texts, *given;
+        uint64_t dropped;
+};
+
+int cuda_output_init(ds_device *device)
+{
+        struct cuda_output *output = ds_alloc0(1, sizeof(*output));
+        CUresult result;
+
+        if (!output)
+                return ds_error_origin(-ENOMEM);
+        output->out = (struct cuda_catch){.number = STDOUT_FILENO, .file = -1, .was = -1};
+        output->err = (struct cuda_catch){.number = STDERR_FILENO, .file = -1, .was = -1};
+        device->output = output;
+        result = CU(device, cuStreamCreateWithPriority)(&output->idle, CU_STREAM_NON_BLOCKING, 0);
+        return result ? ds_cuda_failed(device, result, "cuStreamCreateWithPriority") : 0;
+}
+
+/* --- catching --- */
+
+static int catch_begin(struct cuda_catch *catch)
+{
+        int file, was;
+
+        if (catch->file >= 0)
+                return 0;
+        fflush(NULL);
+        was = fcntl(catch->number, F_DUPFD_CLOEXEC, 3);
+        file = memfd_create("kernel-text", MFD_CLOEXEC);
+        if (file < 0 || fcntl(file, F_SETFL, O_APPEND) < 0 || dup2(file, catch->number) < 0) {
+                int r = -errno;
+
+                ds_close(was);
+                ds_close(file);
+                return ds_error_origin(r);
+        }
+        catch->file = file;
+        catch->was = was;
+        return 0;
+}
+
+static void catch_end(struct cuda_catch *catch)
+{
+        if (catch->file < 0)
+                return;
+        fflush(NULL);
+        if (catch->was >= 0)
+                dup2(catch->was, catch->number);
+        catch->was = ds_close(catch->was);
+        catch->file = ds_close(catch->file);
+}
+
+int cuda_output_catch(ds_device *device, int prints, int asserts)
+{
+        int r;
+
+        if (prints) {
+                r = catch_begin(&device->output->out);
+                if (r)
+                        return ds_error_trace(r);
+        }
+        if (asserts && device->output->err.file < 0) {
+                r = catch_begin(&device->output->err);
+                if (r)
+                        return ds_error_trace(r);
+                ds_log_to(device->output->err.was);
+        }
+        return 0;
+}
+
+void cuda_output_free(ds_device *device)
+{
+        struct cuda_output *output = DS_TAKE_PTR(device->output);
+        struct cuda_text *text, *next;
+
+        if (!output)
+                return;
+        if (output->idle && !device->lost)
+                CU(device, cuStreamDestroy)(output->idle);
+        if (output->err.file >= 0)
+                ds_log_to(STDERR_FILENO);
+        catch_end(&output->out);
+        catch_end(&output->err);
+        DL_FOREACH_SAFE(output->texts, text, next)
+        {
+                ds_free(text);
+        }
+        ds_free(output->given);
+        ds_free(output);
+}
+
+/* --- text --- */
+
+/* Room for as much more of this space, by forgetting its oldest. */
+static void texts_trim(struct cuda_output *output, uint32_t space, size_t more)
+{
+        struct cuda_text *text, *next;
+        size_t sum = more;
+
+        DL_FOREACH(output->texts, text)
+        {
+                sum += text->space == space ? text->size : 0;
+        }
+        DL_FOREACH_SAFE(output->texts, text, next)
+        {
+                if (sum <= OUTPUT_MAX)
+                        return;
+                if (text->space != space)
+                        continue;
+                sum -= text->size;
+                output->dropped += text->size;
+                ds_log(DS_LOG_WARNING, "space %u: %zu bytes of its kernels' text were not fetched in time", space,
+                        text->size);
+                DL_DELETE(output->texts, text);
+                ds_free(text);
+        }
+}
+
+/* What lies in the file becomes a text of the space, and the file is empty. */
+static void catch_take(struct cuda_output *output, struct cuda_catch *catch, uint32_t space, uint32_t to_stderr)
+{
+        struct cuda_text *text;
+        struct stat st;
+        off_t skip = 0;
+        ssize_t n;
+
+        if (catch->file < 0 || fstat(catch->file, &st) < 0 || !st.st_size)
+                return;
+        if ((uint64_t)st.st_size > OUTPUT_MAX)
+                skip = st.st_size - (off_t)OUTPUT_MAX;
+        output->dropped += (uint64_t)skip;
+        texts_trim(output, space, (size_t)(st.st_size - skip));
+        text = ds_alloc(sizeof(*text) + (size_t)(st.st_size - skip));
+        if (text) {
+                *text = (struct cuda_text){.space = space, .to_stderr = to_stderr};
+                while ((off_t)text->size < st.st_size - skip) {
+                        n = pread(catch->file, text->bytes + text->size, (size_t)(st.st_size - skip) - text->size,
+                                skip + (off_t)text->size);
+                        if (n <= 0)
+                                break;
+                        text->size += (size_t)n;
+                }
+                DL_APPEND(output->texts, text);
+        }
+        if (ftruncate(catch->file, 0) < 0)
+                (void)ds_error_origin(-errno);
+}
+
+int cuda_output_may_launch(ds_device *device, uint32_t space)
+{
+        struct cuda_output *output = device->output;
+
+        return !output->n_printing || (output->owner == space && !cuda_hold_waits(device, space));
+}
+
+void cuda_output_launched(ds_device *device, uint32_t space)
+{
+        struct cuda_output *output = device->output;
+
+        assert(!output->n_printing || output->owner == space);
+        output->owner = space;
+        output->n_printing++;
+}
+
+void cuda_output_collect(ds_device *device)
+{
+        struct cuda_output *output = device->output;
+        CUresult result;
+
+        assert(output->n_printing);
+        output->n_printing--;
+        if (!device->lost) {
+                result = CU(device, cuStreamSynchronize)(output->idle);
+                if (result)
+                        (void)ds_cuda_failed(device, result, "cuStreamSynchronize");
+        }
+        fflush(stdout);
+        catch_take(output, &output->out, output->owner, 0);
+}
+
+void cuda_output_asserted(ds_device *device, uint32_t space)
+{
+        fflush(stderr);
+        catch_take(device->output, &device->output->err, space, 1);
+}
+
+int cuda_output(ds_device *device, struct ds_device_output *ret)
+{
+        struct cuda_output *output = device->output;
+        struct cuda_text *text = output->texts;
+
+        output->given = ds_free(output->given);
+        if (!text)
+                return 0;
+        DL_DELETE(output->texts, text);
+        output->given = text;
+        *ret = (struct ds_device_output){
+                .space = text->space, .to_stderr = text->to_stderr, .text = text->bytes, .size = text->size};
+        return 1;
+}

@@ -1,0 +1,470 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Work: launches, copies, memsets, fences
+ *
+ * A submission is checked completely before anything is queued, because what is held (hold.c) goes to the driver only
+ * later. Then it is given to the GPU, or held, and in both cases comes back exactly once. What the driver refuses at
+ * once is told at once.
+ *
+ * No call here waits for the GPU. Copies are from and to registered memory only, which the driver queues (3 to 20 us a
+ * call); from host to host it would wait, so those go through memory of the device (staging.c). Whether an address is
+ * the host's or the device's is looked up in the space's mappings, not taken from the caller.
+ *
+ * Not done: a bound on resident blocks is left to the masks of the rungs, and running work cannot be aborted.
+ */
+#include <assert.h>
+
+#include "device/cuda/internal.h"
+#include "device/cuda/staging.h"
+#include "util/error.h"
+
+#define WORK_EVENTS 1024 /* made before serving; a few more come when more is in flight */
+#define GRID_X_MAX 2147483647u
+#define GRID_YZ_MAX 65535u
+#define BLOCK_XY_MAX 1024u
+#define BLOCK_Z_MAX 64u
+#define BLOCK_THREADS_MAX 1024u
+#define PARAMS_MAX 32764u
+
+int cuda_work_init(ds_device *device)
+{
+        CUevent events[WORK_EVENTS];
+        size_t n;
+
+        for (n = 0; n < WORK_EVENTS; n++) {
+                events[n] = cuda_event_take(device);
+                if (!events[n])
+                        break;
+        }
+        for (size_t i = 0; i < n; i++)
+                cuda_event_give(device, events[i]);
+        if (n < WORK_EVENTS)
+                return ds_error_origin(-ENOMEM);
+        return ds_error_trace(cuda_clock_init(device));
+}
+
+void cuda_work_free(ds_device *device)
+{
+        struct cuda_stream *stream, *next;
+        struct cuda_job *job;
+
+        cuda_hold_free(device);
+        DL_FOREACH_SAFE2(device->busy, stream, next, busy_next)
+        {
+                while ((job = stream->head)) {
+                        stream->head = job->next;
+                        cuda_job_free(device, job);
+                }
+        }
+        device->busy = NULL;
+        assert(!device->n_jobs);
+        while ((job = device->free_jobs)) {
+                device->free_jobs = job->next;
+                ds_free(job);
+        }
+        cuda_staging_free(device);
+        cuda_clock_free(device);
+        while (device->n_free_events) {
+                device->n_free_events--;
+                if (!device->lost)
+                        CU(device, cuEventDestroy)(device->free_events[device->n_free_events]);
+        }
+        device->free_events = ds_free(device->free_events);
+        device->n_events = 0;
+}
+
+/* --- giving jobs to the GPU --- */
+
+/* What a call on a stream said: contract codes as they are, and a lost context as what the rest of the work gets. */
+static int work_result(ds_device *device, CUresult result)
+{
+        if (!result)
+                return 0;
+        if (cuda_fault_ends(result)) {
+                cuda_fault_note(device, result);
+                return DS_CUDA_LAUNCH_FAILED;
+        }
+        return (int)result;
+}
+
+/* Before the calls of a job: its event, and what it must come after. */
+static int job_begin(ds_device *device, struct cuda_stream *stream, struct cuda_job *job)
+{
+        int r;
+
+        if (device->lost)
+                return DS_CUDA_LAUNCH_FAILED;
+        r = cuda_memory_order(device, stream, job->space);
+        if (r)
+                return device->lost ? DS_CUDA_LAUNCH_FAILED : ds_error_trace(r);
+        job->event = cuda_event_take(device);
+        if (!job->event)
+                return device->lost ? DS_CUDA_LAUNCH_FAILED : ds_error_origin(-ENOMEM);
+        return 0;
+}
+
+/* After them. */
+static int job_end(ds_device *device, struct cuda_stream *stream, struct cuda_job *job, CUresult result)
+{
+        if (!result)
+                result = CU(device, cuEventRecord)(job->event, stream->stream);
+        if (result) {
+                cuda_event_give(device, job->event);
+                job->event = NULL;
+                return work_result(device, result);
+        }
+        job->submit_ns = cuda_now(device);
+        cuda_stream_push(device, stream, job);
+        return 0;
+}
+
+void cuda_issue_nothing(ds_device *device, struct cuda_stream *stream, struct cuda_job *job, int32_t status)
+{
+        assert(!job->event && status);
+        job->status = status;
+        job->entries = 0;
+        job->submit_ns = cuda_now(device);
+        cuda_stream_push(device, stream, job);
+}
+
+int cuda_issue_launch(
+        ds_device *device, struct cuda_stream *stream, struct cuda_job *job, const struct ds_launch *launch)
+{
+        size_t size = cuda_kernel_info(launch->kernel)->params_size; /* a longer buffer is the caller's padding */
+        CUlaunchConfig config = {
+                .gridDimX = launch->grid[0],
+                .gridDimY = launch->grid[1],
+                .gridDimZ = launch->grid[2],
+                .blockDimX = launch->block[0],
+                .blockDimY = launch->block[1],
+                .blockDimZ = launch->block[2],
+                .sharedMemBytes = launch->shared_bytes,
+                .hStream = stream->stream,
+        };
+        void *extra[] = {CU_LAUNCH_PARAM_BUFFER_POINTER, (void *)(uintptr_t)launch->params, CU_LAUNCH_PARAM_BUFFER_SIZE,
+                &size, CU_LAUNCH_PARAM_END};
+        int r;
+
+        r = job_begin(device, stream, job);
+        if (r)
+                return r;
+        r = job_end(device, stream, job,
+                CU(device, cuLaunchKernelEx)(&config, cuda_kernel_function(launch->kernel), NULL, size ? extra : NULL));
+        if (!r && cuda_kernel_prints(launch->kernel)) {
+                job->prints = 1;
+                cuda_output_launched(device, launch->space);
+        }
+        return r;
+}
+
+static CUresult copy_rows(ds_device *device, CUstream stream, const struct ds_copy *copy)
+{
+        int to_host = copy->kind == DS_COPY_DTOH, from_host = copy->kind == DS_COPY_HTOD;
+        CUDA_MEMCPY2D rows = {
+                .srcMemoryType = from_host ? CU_MEMORYTYPE_HOST : CU_MEMORYTYPE_DEVICE,
+                .dstMemoryType = to_host ? CU_MEMORYTYPE_HOST : CU_MEMORYTYPE_DEVICE,
+                .srcPitch = copy->src_pitch,
+                .dstPitch = copy->dst_pitch,
+                .WidthInBytes = copy->width,
+                .Height = copy->height,
+        };
+
+        if (from_host)
+                rows.srcHost = (const void *)(uintptr_t)copy->src;
+        else
+                rows.srcDevice = copy->src;
+        if (to_host)
+                rows.dstHost = (void *)(uintptr_t)copy->dst;
+        else
+                rows.dstDevice = copy->dst;
+        return CU(device, cuMemcpy2DAsync)(&rows, stream);
+}
+
+CUresult cuda_copy_call(ds_device *device, CUstream stream, const struct ds_copy *copy)
+{
+        uint64_t size = copy->width * copy->height;
+
+        if (copy->height > 1 && (copy->dst_pitch != copy->width || copy->src_pitch != copy->width))
+                return copy_rows(device, stream, copy);
+        switch (copy->kind) {
+        case DS_COPY_HTOD:
+                return CU(device, cuMemcpyHtoDAsync)(copy->dst, (const void *)(uintptr_t)copy->src, size, stream);
+        case DS_COPY_DTOH:
+                return CU(device, cuMemcpyDtoHAsync)((void *)(uintptr_t)copy->dst, copy->src, size, stream);
+        case DS_COPY_DTOD:
+                return CU(device, cuMemcpyDtoDAsync)(copy->dst, copy->src, size, stream);
+        case DS_COPY_HTOH:
+        case _DS_COPY_MAX:
+                break;
+        }
+        return CUDA_ERROR_INVALID_VALUE;
+}
+
+int cuda_issue_copy(ds_device *device, struct cuda_stream *stream, struct cuda_job *job, const struct ds_copy *copy)
+{
+        CUresult result = CUDA_SUCCESS;
+        int r;
+
+        r = job_begin(device, stream, job);
+        if (r)
+                return r;
+        if (copy->kind == DS_COPY_HTOH && copy->width && copy->height)
+                result = cuda_staging_copy(device, stream->stream, copy, &job->entries);
+        else if (copy->width && copy->height)
+                result = cuda_copy_call(device, stream->stream, copy);
+        return job_end(device, stream, job, result);
+}
+
+static CUresult memset_call(ds_device *device, CUstream stream, const struct ds_memset *m)
+{
+        CUdeviceptr dst = m->dst;
+
+        if (m->height == 1 || m->pitch == m->width * m->element_size) {
+                uint64_t n = m->width * m->height;
+
+                if (m->element_size == 1)
+                        return CU(device, cuMemsetD8Async)(dst, (unsigned char)m->value, n, stream);
+                if (m->element_size == 2)
+                        return CU(device, cuMemsetD16Async)(dst, (unsigned short)m->value, n, stream);
+                return CU(device, cuMemsetD32Async)(dst, m->value, n, stream);
+        }
+        if (m->element_size == 1)
+                return CU(device, cuMemsetD2D8Async)(
+                        dst, m->pitch, (unsigned char)m->value, m->width, m->height, stream);
+        if (m->element_size == 2)
+                return CU(device, cuMemsetD2D16Async)(
+                        dst, m->pitch, (unsigned short)m->value, m->width, m->height, stream);
+        return CU(device, cuMemsetD2D32Async)(dst, m->pitch, m->value, m->width, m->height, stream);
+}
+
+int cuda_issue_memset(
+        ds_device *device, struct cuda_stream *stream, struct cuda_job *job, const struct ds_memset *memset)
+{
+        CUresult result = CUDA_SUCCESS;
+        int r;
+
+        r = job_begin(device, stream, job);
+        if (r)
+                return r;
+        if (memset->width && memset->height)
+                result = memset_call(device, stream->stream, memset);
+        return job_end(device, stream, job, result);
+}
+
+/* The event behind the last job on the GPU; NULL: it has none in this stream. */
+static CUevent stream_event(const struct cuda_stream *stream)
+{
+        CUevent event = stream->tail ? stream->tail->event : NULL;
+
+        if (!event)
+                for (const struct cuda_job *job = stream->head; job; job = job->next)
+                        event = job->event ? job->event : event;
+        return event;
+}
+
+/* The event behind the last job of `from` is there already; the wait is for what it stands for now. */
+int cuda_issue_fence(ds_device *device, struct cuda_stream *from, uint64_t from_seq, struct cuda_stream *to)
+{
+        CUevent event = stream_event(from);
+        CUresult result;
+
+        assert(from->issued >= from_seq);
+        if (from->ended >= from_seq || !event || device->lost)
+                return 0;
+        result = CU(device, cuStreamWaitEvent)(to->stream, event, 0);
+        if (result && cuda_fault_ends(result)) {
+                cuda_fault_note(device, result); /* lost() says it */
+                return 0;
+        }
+        if (result)
+                return ds_cuda_failed(device, result, "cuStreamWaitEvent");
+        to->after = from;
+        to->after_seq = from_seq;
+        return 0;
+}
+
+/* --- checks --- */
+
+static int launch_check(const ds_device *device, const struct ds_launch *l)
+{
+        const struct ds_kernel_info *info = cuda_kernel_info(l->kernel);
+        uint64_t threads = (uint64_t)l->block[0] * l->block[1];
+        uint32_t shared_max = (uint32_t)device->info.attributes[CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN];
+
+        if (!l->grid[0] || !l->grid[1] || !l->grid[2] || l->grid[0] > GRID_X_MAX || l->grid[1] > GRID_YZ_MAX ||
+                l->grid[2] > GRID_YZ_MAX)
+                return DS_CUDA_INVALID_VALUE;
+        if (!l->block[0] || !l->block[1] || !l->block[2] || l->block[0] > BLOCK_XY_MAX || l->block[1] > BLOCK_XY_MAX ||
+                l->block[2] > BLOCK_Z_MAX || threads * l->block[2] > BLOCK_THREADS_MAX)
+                return DS_CUDA_INVALID_VALUE;
+        if (l->shared_bytes > shared_max || info->static_shared > shared_max - l->shared_bytes)
+                return DS_CUDA_INVALID_VALUE;
+        if (l->params_size < info->params_size || l->params_size > PARAMS_MAX || (l->params_size && !l->params))
+                return DS_CUDA_INVALID_VALUE;
+        return threads * l->block[2] > info->max_threads ? DS_CUDA_LAUNCH_OUT_OF_RESOURCES : 0;
+}
+
+static const struct cuda_mapping *mapping_at(const struct cuda_space *space, uint64_t va)
+{
+        const struct cuda_mapping *mapping;
+
+        DL_FOREACH(space->mappings, mapping)
+        {
+                if (va >= mapping->va && va - mapping->va < mapping->size)
+                        return mapping;
+        }
+        return NULL;
+}
+
+/* 1 when all of it is mapped in the space and of one kind, which *ret_host tells. */
+static int space_covers(ds_device *device, const struct cuda_space *space, uint64_t va, uint64_t size, int *ret_host)
+{
+        const struct cuda_mapping *mapping = mapping_at(space, va);
+        uint64_t part;
+
+        if (!mapping) {
+                *ret_host = 0;
+                return cuda_modules_cover(device, space->id, va, size);
+        }
+        *ret_host = mapping->host;
+        for (; size; va += part, size -= part) {
+                if (!mapping || mapping->host != *ret_host)
+                        return 0;
+                part = DS_MIN(size, mapping->va + mapping->size - va);
+                if (part < size)
+                        mapping = mapping_at(space, va + part);
+        }
+        return 1;
+}
+
+/* Rows of width bytes, pitch apart: all of them in the space, and nothing that overflows. */
+static int rows_ok(ds_device *device, const struct cuda_space *space, uint64_t va, uint64_t pitch, uint64_t width,
+        uint64_t height, int *ret_host)
+{
+        uint64_t extent;
+
+        if (height > 1 && pitch < width)
+                return 0;
+        if (__builtin_mul_overflow(height - 1, pitch, &extent) || __builtin_add_overflow(extent, width, &extent))
+                return 0;
+        return space_covers(device, space, va, extent, ret_host);
+}
+
+/* --- submission --- */
+
+/* The end of every submission: r is what giving it to the GPU or holding it said. */
+static int submitted(ds_device *device, struct cuda_stream *stream, struct cuda_job *job, int r)
+{
+        if (!r)
+                stream->entered++;
+        else
+                cuda_job_free(device, job);
+        return r;
+}
+
+int cuda_launch(ds_device *device, const struct ds_launch *launch, uint64_t token)
+{
+        struct cuda_space *space = cuda_space_find(device, launch->space);
+        struct cuda_stream *stream = cuda_stream_at(device, launch->stream);
+        struct cuda_job *job;
+        int r, hold;
+
+        if (!space || !stream)
+                return ds_error_origin(-ENOENT);
+        if (!launch->kernel || cuda_kernel_space(launch->kernel) != launch->space)
+                return DS_CUDA_INVALID_HANDLE;
+        r = device->lost ? DS_CUDA_LAUNCH_FAILED : launch_check(device, launch);
+        if (r)
+                return r;
+        job = cuda_job_new(device, CUDA_JOB_LAUNCH, space, token);
+        if (!job)
+                return ds_error_origin(-ENOMEM);
+        job->kernel = launch->kernel;
+        cuda_kernel_get(job->kernel);
+        for (int i = 0; i < 3; i++) {
+                job->grid[i] = launch->grid[i];
+                job->block[i] = launch->block[i];
+        }
+        job->deadline_ns = launch->deadline_ns;
+        hold = cuda_hold_must(stream) ||
+               (cuda_kernel_prints(launch->kernel) && !cuda_output_may_launch(device, launch->space));
+        r = hold ? cuda_hold_launch(device, stream, job, launch) : cuda_issue_launch(device, stream, job, launch);
+        return submitted(device, stream, job, r);
+}
+
+int cuda_copy(ds_device *device, const struct ds_copy *copy, uint64_t token)
+{
+        struct cuda_space *space = cuda_space_find(device, copy->space);
+        struct cuda_stream *stream = cuda_stream_at(device, copy->stream);
+        struct ds_copy known = *copy;
+        struct cuda_job *job;
+        int r, to_host, from_host;
+
+        if (!space || !stream)
+                return ds_error_origin(-ENOENT);
+        if ((uint32_t)copy->kind >= _DS_COPY_MAX)
+                return DS_CUDA_INVALID_VALUE;
+        if (device->lost)
+                return DS_CUDA_LAUNCH_FAILED;
+        if (copy->width && copy->height) {
+                if (!rows_ok(device, space, copy->dst, copy->dst_pitch, copy->width, copy->height, &to_host) ||
+                        !rows_ok(device, space, copy->src, copy->src_pitch, copy->width, copy->height, &from_host))
+                        return DS_CUDA_INVALID_VALUE;
+                known.kind =
+                        to_host ? (from_host ? DS_COPY_HTOH : DS_COPY_DTOH) : (from_host ? DS_COPY_HTOD : DS_COPY_DTOD);
+        }
+        job = cuda_job_new(device, CUDA_JOB_COPY, space, token);
+        if (!job)
+                return ds_error_origin(-ENOMEM);
+        r = cuda_hold_must(stream) ? cuda_hold_copy(device, stream, job, &known)
+                                   : cuda_issue_copy(device, stream, job, &known);
+        return submitted(device, stream, job, r);
+}
+
+int cuda_memset(ds_device *device, const struct ds_memset *memset, uint64_t token)
+{
+        struct cuda_space *space = cuda_space_find(device, memset->space);
+        struct cuda_stream *stream = cuda_stream_at(device, memset->stream);
+        uint32_t size = memset->element_size;
+        struct cuda_job *job;
+        uint64_t width;
+        int r, host;
+
+        if (!space || !stream)
+                return ds_error_origin(-ENOENT);
+        if ((size != 1 && size != 2 && size != 4) || memset->dst % size || memset->pitch % size ||
+                __builtin_mul_overflow(memset->width, size, &width))
+                return DS_CUDA_INVALID_VALUE;
+        if (width && memset->height &&
+                !rows_ok(device, space, memset->dst, memset->pitch, width, memset->height, &host))
+                return DS_CUDA_INVALID_VALUE;
+        if (device->lost)
+                return DS_CUDA_LAUNCH_FAILED;
+        job = cuda_job_new(device, CUDA_JOB_MEMSET, space, token);
+        if (!job)
+                return ds_error_origin(-ENOMEM);
+        r = cuda_hold_must(stream) ? cuda_hold_memset(device, stream, job, memset)
+                                   : cuda_issue_memset(device, stream, job, memset);
+        return submitted(device, stream, job, r);
+}
+
+int cuda_fence(ds_device *device, uint32_t from_id, uint32_t to_id)
+{
+        struct cuda_stream *from = cuda_stream_at(device, from_id), *to = cuda_stream_at(device, to_id);
+
+        if (!from || !to)
+                return ds_error_origin(-ENOENT);
+        if (from == to || from->ended >= from->entered || device->lost)
+                return 0;
+        if (cuda_hold_must(to) || from->issued < from->entered)
+                return ds_error_trace(cuda_hold_fence(device, from, from->entered, to));
+        return cuda_issue_fence(device, from, from->entered, to);
+}
+
+void cuda_abort(ds_device *device, uint32_t id)
+{
+        struct cuda_space *space = cuda_space_find(device, id);
+
+        if (space && space->n_jobs)
+                cuda_hold_cancel(device, space, DS_CUDA_LAUNCH_FAILED);
+}

@@ -13,12 +13,18 @@
 static const char *log_name = "detshare";
 static enum ds_log_level log_max = DS_LOG_INFO;
 static int log_journal;
+static int log_fd = STDERR_FILENO;
 
 void ds_log_setup(const char *name, enum ds_log_level max_level)
 {
         log_name = name;
         log_max = max_level;
         log_journal = getenv("JOURNAL_STREAM") != NULL;
+}
+
+void ds_log_to(int fd)
+{
+        log_fd = fd;
 }
 
 static void log_write(enum ds_log_level level, const char *fmt, va_list args)
@@ -29,9 +35,9 @@ static void log_write(enum ds_log_level level, const char *fmt, va_list args)
         vsnprintf(line, sizeof(line), fmt, args);
         /* one call, so that lines of several processes do not mix */
         if (log_journal)
-                fprintf(stderr, "<%d>%s: %s\n", level, log_name, line);
+                dprintf(log_fd, "<%d>%s: %s\n", level, log_name, line);
         else
-                fprintf(stderr, "%s: %s\n", log_name, line);
+                dprintf(log_fd, "%s: %s\n", log_name, line);
         errno = saved;
 }
 

@@ -42,6 +42,8 @@ static inline struct ds_log_budget *ds_log_budget_of(struct ds_log_budgets *budg
 
 /* name is kept by reference. Lines above max_level are dropped. */
 void ds_log_setup(const char *name, enum ds_log_level max_level);
+/* Lines go to this file from now on instead of standard error, which somebody else's words are caught from. */
+void ds_log_to(int fd);
 void ds_log(enum ds_log_level level, const char *fmt, ...) ds_printf(2, 3);
 /* As ds_log, but at most 20 lines per 10 s of now_ns for this budget. */
 void ds_log_limited(struct ds_log_budget *budget, uint64_t now_ns, enum ds_log_level level, const char *fmt, ...)

@@ -48,20 +48,20 @@ Test(cubin, real_ones_of_every_layout)
 {
         static const struct {
                 const char *name;
-                uint32_t cc, family, kernels, globals, prints, mallocs;
+                uint32_t cc, family, kernels, globals, prints, asserts, mallocs;
         } cases[] = {
-                {"sm_75.plain.cubin", 75, 0, 1, 0, 0, 0},
-                {"sm_80.plain.cubin", 80, 0, 1, 0, 0, 0},
-                {"sm_86.plain.cubin", 86, 0, 1, 0, 0, 0},
-                {"sm_90.plain.cubin", 90, 0, 1, 0, 0, 0},
-                {"sm_90a.plain.cubin", 90, 1, 1, 0, 0, 0},
-                {"sm_100.plain.cubin", 100, 0, 1, 0, 0, 0},
-                {"sm_75.talks.cubin", 75, 0, 3, 0, 1, 1},
-                {"sm_90.talks.cubin", 90, 0, 3, 0, 1, 1},
-                {"sm_100.talks.cubin", 100, 0, 3, 0, 1, 1},
-                {"sm_90.variables.0.cubin", 90, 0, 1, 1, 0, 0},
-                {"sm_90.variables.1.cubin", 90, 0, 1, 1, 0, 0},
-                {"sm_90.variables.2.cubin", 90, 0, 1, 1, 0, 0},
+                {"sm_75.plain.cubin", 75, 0, 1, 0, 0, 0, 0},
+                {"sm_80.plain.cubin", 80, 0, 1, 0, 0, 0, 0},
+                {"sm_86.plain.cubin", 86, 0, 1, 0, 0, 0, 0},
+                {"sm_90.plain.cubin", 90, 0, 1, 0, 0, 0, 0},
+                {"sm_90a.plain.cubin", 90, 1, 1, 0, 0, 0, 0},
+                {"sm_100.plain.cubin", 100, 0, 1, 0, 0, 0, 0},
+                {"sm_75.talks.cubin", 75, 0, 3, 0, 1, 1, 1},
+                {"sm_90.talks.cubin", 90, 0, 3, 0, 1, 1, 1},
+                {"sm_100.talks.cubin", 100, 0, 3, 0, 1, 1, 1},
+                {"sm_90.variables.0.cubin", 90, 0, 1, 1, 0, 0, 0},
+                {"sm_90.variables.1.cubin", 90, 0, 1, 1, 0, 0, 0},
+                {"sm_90.variables.2.cubin", 90, 0, 1, 1, 0, 0, 0},
         };
 
         for (size_t i = 0; i < DS_ARRAY_SIZE(cases); i++) {
@@ -73,6 +73,7 @@ Test(cubin, real_ones_of_every_layout)
                 cr_expect_eq(c.n_kernels, cases[i].kernels, "%s: %u", cases[i].name, c.n_kernels);
                 cr_expect_eq(c.has_globals, cases[i].globals, "%s", cases[i].name);
                 cr_expect_eq(c.prints, cases[i].prints, "%s", cases[i].name);
+                cr_expect_eq(c.asserts, cases[i].asserts, "%s", cases[i].name);
                 cr_expect_eq(c.mallocs, cases[i].mallocs, "%s", cases[i].name);
                 cr_expect_eq(c.size, size, "%s: %llu of %zu", cases[i].name, (unsigned long long)c.size, size);
         }

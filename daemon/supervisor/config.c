@@ -15,6 +15,7 @@
 #include "util/error.h"
 #include "util/macro.h"
 
+#define MICROSECONDS_MAX 1000000u
 #define LIMIT_MIB_MAX (UINT64_C(1) << 40) /* so that bytes do not overflow */
 
 struct reading {
@@ -95,6 +96,16 @@ static int set_number(struct reading *r, const char *key, const char *value, siz
         return 0;
 }
 
+/* A number that may be 0, kept as the text it came in. */
+static int set_microseconds(struct reading *r, const char *key, const char *value, size_t offset)
+{
+        uint64_t n;
+
+        if (parse_number(value, MICROSECONDS_MAX, &n) < 0)
+                return fail(r, "%s: '%s' is not a number of microseconds up to %u", key, value, MICROSECONDS_MAX);
+        return set_string(r, key, value, offset);
+}
+
 static int set_mib(struct reading *r, const char *key, const char *value, size_t offset)
 {
         uint64_t n;
@@ -149,10 +160,15 @@ static const struct key keys[] = {
         {"daemon", "policy", set_string, offsetof(struct ds_config, policy)},
         {"daemon", "device", set_string, offsetof(struct ds_config, device)},
         {"daemon", "socket", set_string, offsetof(struct ds_config, socket)},
+        {"daemon", "libcuda", set_string, offsetof(struct ds_config, libcuda)},
+        {"daemon", "spin_us", set_microseconds, offsetof(struct ds_config, spin_us)},
+        {"daemon", "ptxas", set_string, offsetof(struct ds_config, ptxas)},
         {"limits", "connections", set_number, offsetof(struct ds_config, connections)},
         {"limits", "connections_per_uid", set_number, offsetof(struct ds_config, connections_per_uid)},
         {"limits", "memory_per_uid", set_mib, offsetof(struct ds_config, memory_per_uid)},
         {"limits", "pinned_per_uid", set_mib, offsetof(struct ds_config, pinned_per_uid)},
+        {"limits", "orphan_seconds", set_number, offsetof(struct ds_config, orphan_seconds)},
+        {"limits", "kernel_seconds", set_number, offsetof(struct ds_config, kernel_seconds)},
         {"class", "ls_uids", set_ids, 0},
         {"class", "ls_groups", set_ids, 1},
 };
@@ -240,5 +256,8 @@ void ds_config_deinit(struct ds_config *config)
         ds_free(config->policy);
         ds_free(config->device);
         ds_free(config->socket);
+        ds_free(config->ptxas);
+        ds_free(config->libcuda);
+        ds_free(config->spin_us);
         *config = (struct ds_config){0};
 }

@@ -21,17 +21,19 @@
 
 #include "supervisor/config.h"
 #include "supervisor/supervisor.h"
+#include "util/alloc.h"
 #include "util/log.h"
 #include "util/macro.h"
 
-#define DEFAULT_DEVICE "sim:h200"
+#define DEFAULT_DEVICE "cuda:0" /* where there is a GPU */
+#define DEFAULT_SIMULATED "sim:h200"
 #define DEFAULT_SOCKET "/run/detshare/detshared.sock"
 #define DEFAULT_CONFIG "/etc/detshare/detshared.conf"
 #define DEFAULT_POLICY "multistream"
 #define BUILTIN_POLICY "fifo"
 #define EXIT_USAGE 2
 
-static const char *arg_device, *arg_socket, *arg_config, *arg_policy;
+static const char *arg_device, *arg_socket, *arg_config, *arg_policy, *arg_libcuda, *arg_ptxas;
 static const char *arg_transform = "auto";
 static int arg_debug;
 
@@ -39,10 +41,14 @@ static void help(void)
 {
         printf("Usage: detshared [OPTION]...\n"
                "Owns one GPU and shares it among programs.\n\n"
-               "  --device SPEC      sim:h200, sim:a2000, sim:p40 or sim:gtx1080 (default: " DEFAULT_DEVICE ")\n"
+               "  --device SPEC      cuda:N, a GPU of this machine, or a simulated one: sim:h200, sim:a2000, sim:p40\n"
+               "                     or sim:gtx1080 (default: " DEFAULT_DEVICE ", or " DEFAULT_SIMULATED
+               " where there is no GPU)\n"
                "  --socket PATH      where clients connect (default: " DEFAULT_SOCKET ")\n"
                "  --config FILE      configuration (default: " DEFAULT_CONFIG ", if it is there)\n"
                "  --policy NAME      scheduling policy to start with\n"
+               "  --libcuda PATH     NVIDIA's libcuda.so.1, if it is not found by itself\n"
+               "  --ptxas PATH       the CUDA toolkit's assembler, if it is not found by itself\n"
                "  --transform WHEN   auto (default) or never: this version transforms no kernels\n"
                "  --foreground       stay in the foreground; it always does\n"
                "  --debug            log what happens inside\n"
@@ -63,6 +69,8 @@ enum {
         OPT_SOCKET,
         OPT_CONFIG,
         OPT_POLICY,
+        OPT_LIBCUDA,
+        OPT_PTXAS,
         OPT_TRANSFORM,
         OPT_FOREGROUND,
         OPT_DEBUG,
@@ -87,6 +95,8 @@ static int parse_options(int argc, char **argv)
                 {"socket", required_argument, NULL, OPT_SOCKET},
                 {"config", required_argument, NULL, OPT_CONFIG},
                 {"policy", required_argument, NULL, OPT_POLICY},
+                {"libcuda", required_argument, NULL, OPT_LIBCUDA},
+                {"ptxas", required_argument, NULL, OPT_PTXAS},
                 {"transform", required_argument, NULL, OPT_TRANSFORM},
                 {"foreground", no_argument, NULL, OPT_FOREGROUND},
                 {"debug", no_argument, NULL, OPT_DEBUG},
@@ -94,7 +104,8 @@ static int parse_options(int argc, char **argv)
                 {"help", no_argument, NULL, OPT_HELP},
                 {0},
         };
-        const char **strings[] = {&arg_device, &arg_socket, &arg_config, &arg_policy, &arg_transform};
+        const char **strings[] = {
+                &arg_device, &arg_socket, &arg_config, &arg_policy, &arg_libcuda, &arg_ptxas, &arg_transform};
         int c;
 
         while ((c = getopt_long(argc, argv, "", options, NULL)) != -1) {
@@ -211,6 +222,22 @@ static const char *default_policy(const struct ds_options *options)
         return n > 0 && (size_t)n < sizeof(path) && access(path, R_OK) == 0 ? DEFAULT_POLICY : BUILTIN_POLICY;
 }
 
+/*
+ * A GPU is there when its driver has made the nodes for it, whether or not it can be used: then the worker says why
+ * not, which is better than a simulated GPU that nobody asked for.
+ */
+static const char *default_device(void)
+{
+        glob_t found;
+        int there = 0;
+
+        if (access("/dev/nvidiactl", F_OK) == 0 && glob("/dev/nvidia[0-9]*", GLOB_NOSORT, NULL, &found) == 0) {
+                there = found.gl_pathc > 0;
+                globfree(&found);
+        }
+        return there ? DEFAULT_DEVICE : DEFAULT_SIMULATED;
+}
+
 /* --- start -------------------------------------------------------------------------------------------------------- */
 
 /* 0, 1 and 2 must be something, or a client's socket would become standard output. */
@@ -251,6 +278,22 @@ static int run(struct ds_options *options)
         return r;
 }
 
+/* An option wins over the configuration. 0 or -1: out of memory. */
+static int override(char **key, const char *option)
+{
+        char *copy = option ? ds_strdup(option) : NULL;
+
+        if (option && !copy) {
+                fprintf(stderr, "detshared: %s\n", strerror(ENOMEM));
+                return -1;
+        }
+        if (copy) {
+                ds_free(*key);
+                *key = copy;
+        }
+        return 0;
+}
+
 static const char *first_of(const char *a, const char *b, const char *c)
 {
         return a ? a : b ? b : c;
@@ -271,8 +314,11 @@ int main(int argc, char **argv)
         signal(SIGPIPE, SIG_IGN);
         raise_file_limit();
         r = EXIT_FAILURE;
-        if (read_config(&config) == 0) {
-                options.device = first_of(arg_device, config.device, DEFAULT_DEVICE);
+        if (read_config(&config) == 0 && override(&config.libcuda, arg_libcuda) == 0 &&
+                override(&config.ptxas, arg_ptxas) == 0) {
+                options.device = first_of(arg_device, config.device, NULL);
+                if (!options.device)
+                        options.device = default_device();
                 options.socket = first_of(arg_socket, config.socket, DEFAULT_SOCKET);
                 options.policy = first_of(arg_policy, config.policy, NULL);
                 r = run(&options);

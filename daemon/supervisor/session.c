@@ -17,8 +17,10 @@
 static int take_window(struct ds_session *session, char *message, size_t message_size)
 {
         ds_windows *windows = session->supervisor->windows;
+        uint64_t memory = ds_worker_info(session->supervisor->worker)->memory_bytes;
 
-        if (ds_windows_take(windows, ds_windows_choose(windows), &session->window)) {
+        if (ds_windows_take(
+                    windows, ds_windows_choose(windows, memory, (unsigned)session->n_refused), &session->window)) {
                 snprintf(message, message_size, "no address window is free");
                 return DETSHARE__STATUS__QUOTA;
         }

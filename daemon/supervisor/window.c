@@ -12,7 +12,7 @@
  * than the order of the largest free block below n, 0 when nothing is free there (order 0 is the smallest block).
  */
 struct ds_windows {
-        uint64_t base, smallest, unused;
+        uint64_t base, smallest, bytes, unused;
         unsigned orders; /* order of the root */
         uint32_t count;
         uint8_t best[];
@@ -37,7 +37,7 @@ int ds_windows_new(uint64_t base, uint64_t bytes, uint64_t smallest, ds_windows 
                 return ds_error_origin(-ENOMEM);
         w->base = base;
         w->smallest = smallest;
-        w->unused = bytes;
+        w->bytes = w->unused = bytes;
         w->orders = orders;
         for (size_t node = 1; node < nodes; node++)
                 w->best[node] = (uint8_t)(orders - (63u - (unsigned)__builtin_clzll(node)) + 1);
@@ -54,14 +54,29 @@ ds_windows *ds_windows_free(ds_windows *windows)
         return ds_free(windows);
 }
 
-uint64_t ds_windows_choose(const ds_windows *windows)
+static uint64_t round_down(uint64_t n)
 {
-        uint64_t share = windows->unused / 256;
+        return n ? UINT64_C(1) << (63 - __builtin_clzll(n)) : 0;
+}
 
-        if (share < DS_WINDOW_MIN)
-                return DS_WINDOW_MIN;
-        share = UINT64_C(1) << (63 - __builtin_clzll(share));
-        return DS_MIN(share, DS_WINDOW_MAX);
+/* Half of it holds the device's memory and a quarter more. */
+static uint64_t full_window(uint64_t memory_bytes)
+{
+        uint64_t memory = DS_MIN(memory_bytes, DS_WINDOW_MAX), full = DS_WINDOW_FULL;
+
+        while (full < DS_WINDOW_MAX && full / 2 < memory + memory / 4)
+                full *= 2;
+        return full;
+}
+
+uint64_t ds_windows_choose(const ds_windows *windows, uint64_t memory_bytes, unsigned refused)
+{
+        uint64_t full = full_window(memory_bytes), share = round_down(windows->unused / 256);
+        unsigned halvings = refused > 1 ? DS_MIN(refused - 1, 16u) : 0;
+
+        if (share < full && windows->unused >= windows->bytes / 16 * 13 + full)
+                share = full;
+        return DS_MAX(DS_MIN(share, full) >> halvings, DS_WINDOW_MIN);
 }
 
 /* Bring best[] up to date from node's parent to the root. order: of node. */

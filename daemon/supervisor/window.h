@@ -8,6 +8,14 @@
  * window out the whole area is free.
  *
  * It knows nothing of what is mapped in a client: a window that a client cannot reserve is simply given back.
+ *
+ * Sizes. The first half of a window is for device memory, and a session that is nearly alone must be able to have all
+ * of the GPU's, with room for what gaps between its slabs take: so half of a full window is the memory and a quarter
+ * more, and at least 256 GiB (an H200 has 139). The first 3/16 of the area go out as full windows, 24 of 512 GiB; from
+ * then on a session gets a 256th of what is left, rounded down. That is 128 GiB at first, and 4 GiB, the smallest, only
+ * when more than 1,200 are out; 1,715 fit in all. Windows that come back are full ones again for those who come next.
+ * The area is 64 TiB of the 128 that a process has: above the low 16, where a sanitizer's shadow begins and programs
+ * lie that are linked low, and below 80, where the kernel puts position-independent programs and what they map.
  */
 #pragma once
 
@@ -26,7 +34,8 @@ typedef struct ds_windows ds_windows;
 #define DS_WINDOW_AREA_BYTES UINT64_C(0x400000000000)
 #endif
 #define DS_WINDOW_MIN (UINT64_C(4) << 30)
-#define DS_WINDOW_MAX (UINT64_C(256) << 30)
+#define DS_WINDOW_FULL (UINT64_C(512) << 30) /* at least */
+#define DS_WINDOW_MAX (UINT64_C(1) << 40)
 
 /* bytes 0: none */
 struct ds_window {
@@ -38,8 +47,12 @@ int ds_windows_new(uint64_t base, uint64_t bytes, uint64_t smallest, ds_windows 
 /* Every window must be back. NULL is fine; returns NULL. */
 ds_windows *ds_windows_free(ds_windows *windows);
 
-/* The size that the next session gets: a 256th of what is free, rounded down to a power of two, 4 GiB to 256 GiB. */
-uint64_t ds_windows_choose(const ds_windows *windows);
+/*
+ * The size that the next session gets, for a device with this much memory. refused: windows that it could not reserve.
+ * The first may have lain in the way of something; from the second on each halves the next, since the session may be
+ * limited in its address space.
+ */
+uint64_t ds_windows_choose(const ds_windows *windows, uint64_t memory_bytes, unsigned refused);
 /* A window of `bytes` (a power of two), or of the next smaller size that is free. */
 int ds_windows_take(ds_windows *windows, uint64_t bytes, struct ds_window *ret);
 /* Give it back and empty *window; an empty one is fine. */

@@ -25,6 +25,7 @@
 #define EARLY_DEATHS_MAX 3u    /* then the policy is suspected */
 #define BUILTIN_POLICY "fifo"
 #define PARAMS_MAX 32
+#define ARGUMENTS_MAX 20
 #define OLD_MAX 3u /* workers that are lost and not yet reaped; with more the next one waits */
 
 /* A worker whose successor has been started already: it has only to be buried. */
@@ -458,18 +459,54 @@ static void on_ended(void *user, const char *how, int killed)
 
 static const struct ds_process_ops process_ops = {.frame = on_frame, .lost = on_lost, .ended = on_ended};
 
-int ds_worker_start(ds_worker_link *link)
+struct arguments {
+        const char *argv[ARGUMENTS_MAX];
+        size_t n;
+        char orphan[24], kernel[24];
+};
+
+static void add_option(struct arguments *args, const char *name, const char *value)
+{
+        if (!value)
+                return;
+        assert(args->n + 3 <= ARGUMENTS_MAX);
+        args->argv[args->n++] = name;
+        args->argv[args->n++] = value;
+}
+
+/* Of a number that was not set nothing is said: the worker has its own. */
+static const char *number_of(char text[static 24], uint64_t n)
+{
+        snprintf(text, 24, "%llu", (unsigned long long)n);
+        return n ? text : NULL;
+}
+
+static void make_arguments(const ds_worker_link *link, struct arguments *args)
 {
         const struct ds_options *options = link->supervisor->options;
-        const char *argv[] = {options->worker_path, "--device", options->device, "--policy", link->policy,
-                "--policy-dir", options->policy_dir, NULL};
+        const struct ds_config *config = options->config;
+
+        *args = (struct arguments){.argv = {options->worker_path}, .n = 1};
+        add_option(args, "--device", options->device);
+        add_option(args, "--policy", link->policy);
+        add_option(args, "--policy-dir", options->policy_dir);
+        add_option(args, "--libcuda", config->libcuda);
+        add_option(args, "--orphan-s", number_of(args->orphan, config->orphan_seconds));
+        add_option(args, "--kernel-s", number_of(args->kernel, config->kernel_seconds));
+        add_option(args, "--spin-us", config->spin_us);
+}
+
+int ds_worker_start(ds_worker_link *link)
+{
+        struct arguments args;
         int r;
 
         assert(link->state == DS_WORKER_DOWN);
         link->ready_ns = 0;
         link->device_lost = 0;
         link->reason[0] = 0;
-        r = ds_process_spawn(&link->supervisor->loop, argv, OUT_MAX, &process_ops, link, &link->process);
+        make_arguments(link, &args);
+        r = ds_process_spawn(&link->supervisor->loop, args.argv, OUT_MAX, &process_ops, link, &link->process);
         if (r)
                 return ds_error_trace(r);
         link->starts++;

@@ -41,12 +41,17 @@ Test(config, every_key)
                            "policy = static\n"
                            "device=sim:h200\n"
                            "socket=/run/x.sock ; another\n"
+                           "libcuda=/lib/libcuda.so.1\n"
+                           "ptxas=/opt/ptxas\n"
+                           "spin_us=0\n"
                            "\n"
                            "[limits]\n"
                            "connections=100\n"
                            "connections_per_uid=10\n"
                            "memory_per_uid=2\n"
                            "pinned_per_uid=3\n"
+                           "orphan_seconds=4\n"
+                           "kernel_seconds=5\n"
                            "[class]\n"
                            "ls_uids=0, 1000,root\n"
                            "ls_groups=root\n";
@@ -57,6 +62,11 @@ Test(config, every_key)
         cr_assert_str_eq(config.policy, "static");
         cr_assert_str_eq(config.device, "sim:h200");
         cr_assert_str_eq(config.socket, "/run/x.sock");
+        cr_assert_str_eq(config.libcuda, "/lib/libcuda.so.1");
+        cr_assert_str_eq(config.ptxas, "/opt/ptxas");
+        cr_assert_str_eq(config.spin_us, "0");
+        cr_assert_eq(config.orphan_seconds, 4);
+        cr_assert_eq(config.kernel_seconds, 5);
         cr_assert_eq(config.connections, 100);
         cr_assert_eq(config.connections_per_uid, 10);
         cr_assert_eq(config.memory_per_uid, 2 << 20);
@@ -99,6 +109,10 @@ Test(config, errors_name_line_and_key)
                 "test.conf:2: [limits] connections: '0' is not a number from 1 to 4294967295");
         refuses("[limits]\nmemory_per_uid=99999999999999999999\n",
                 "test.conf:2: [limits] memory_per_uid: '99999999999999999999' is not a number of MiB");
+        refuses("[daemon]\nspin_us=1000001\n",
+                "test.conf:2: [daemon] spin_us: '1000001' is not a number of microseconds up to 1000000");
+        refuses("[limits]\nkernel_seconds=0\n",
+                "test.conf:2: [limits] kernel_seconds: '0' is not a number from 1 to 4294967295");
         refuses("[class]\n\nls_uids=0,nobody-has-this-name\n",
                 "test.conf:3: [class] ls_uids: there is no user 'nobody-has-this-name'");
         refuses("[class]\nls_groups=nobody-has-this-name\n",

@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "supervisor/message.h"
 #include "supervisor/process.h"
@@ -17,7 +18,8 @@
 #include "util/macro.h"
 
 #define OUT_MAX (1u << 20)
-#define JOB_MAX_MS 30000u
+#define AT_ONCE_MAX 8u    /* of those that a compiler works on; the helper takes more */
+#define JOB_MAX_MS 40000u /* longer than the helper gives a compiler */
 #define BACKOFF_FIRST_MS 50u
 #define BACKOFF_MAX_MS 5000u
 #define SETTLED_NS DS_NS_PER_S
@@ -27,17 +29,27 @@
 
 TAILQ_HEAD(job_list, ds_helper_job);
 
+/* An image that the helper has. */
+struct in_flight {
+        ds_helper *helper;
+        struct ds_helper_job *job; /* NULL: it was cancelled, its answer is for nobody */
+        uint64_t id;               /* 0: the place is free */
+        struct ds_deadline deadline;
+};
+
 struct ds_helper {
         struct ds_supervisor *supervisor;
         ds_process *process;
         int usable; /* process is there and not lost */
         int stopping;
         struct job_list jobs;
-        struct ds_helper_job *current; /* sent; NULL also when it was cancelled */
-        int busy;                      /* an answer is due, to current or to nobody */
-        uint64_t job_id, started_ns;
+        struct in_flight in_flight[AT_ONCE_MAX];
+        unsigned n_in_flight;
+        int alone;  /* what is in flight is a suspect */
+        int blamed; /* it is known which image the helper is dying of */
+        uint64_t last_id, started_ns;
         uint32_t backoff_ms;
-        struct ds_deadline job_deadline, start_deadline;
+        struct ds_deadline start_deadline;
 };
 
 static void send_next(ds_helper *helper);
@@ -51,13 +63,16 @@ int ds_helper_new(struct ds_supervisor *supervisor, ds_helper **ret)
                 return ds_error_origin(-ENOMEM);
         helper->supervisor = supervisor;
         TAILQ_INIT(&helper->jobs);
+        for (size_t i = 0; i < AT_ONCE_MAX; i++)
+                helper->in_flight[i].helper = helper;
         *ret = helper;
         return 0;
 }
 
 static void disarm(ds_helper *helper)
 {
-        ds_deadline_disarm(&helper->supervisor->deadlines, &helper->job_deadline);
+        for (size_t i = 0; i < AT_ONCE_MAX; i++)
+                ds_deadline_disarm(&helper->supervisor->deadlines, &helper->in_flight[i].deadline);
         ds_deadline_disarm(&helper->supervisor->deadlines, &helper->start_deadline);
 }
 
@@ -67,30 +82,79 @@ ds_helper *ds_helper_free(ds_helper *helper)
                 return NULL;
         assert(!helper->process);
         assert(TAILQ_EMPTY(&helper->jobs));
-        assert(!helper->current);
+        for (size_t i = 0; i < AT_ONCE_MAX; i++)
+                assert(!helper->in_flight[i].job);
         disarm(helper);
         return ds_free(helper);
 }
 
 /* --- jobs --------------------------------------------------------------------------------------------------------- */
 
-static void finish(ds_helper *helper, struct ds_helper_job *job, struct ds_helper_result *result)
+static void finish(struct ds_helper_job *job, struct ds_helper_result *result)
 {
-        if (helper->current == job)
-                helper->current = NULL;
         job->queued = 0;
         job->fd = ds_close(job->fd);
         job->done(job, result);
 }
 
-static void fail_current(ds_helper *helper, const char *why)
+/* The place is free again; returns who was in it, NULL for one that was cancelled. */
+static struct ds_helper_job *land(struct in_flight *place)
+{
+        struct ds_helper_job *job = place->job;
+
+        assert(place->id);
+        ds_deadline_disarm(&place->helper->supervisor->deadlines, &place->deadline);
+        place->id = 0;
+        place->job = NULL;
+        if (!--place->helper->n_in_flight)
+                place->helper->alone = 0;
+        return job;
+}
+
+static void fail(struct ds_helper_job *job, const char *why)
 {
         struct ds_helper_result result = {.status = STATUS_UNKNOWN, .message = why, .fd = -1};
 
-        helper->busy = 0;
-        ds_deadline_disarm(&helper->supervisor->deadlines, &helper->job_deadline);
-        if (helper->current)
-                finish(helper, helper->current, &result);
+        if (job)
+                finish(job, &result);
+}
+
+/*
+ * The helper died. Of one image: then it is to blame. Of one of several: each is tried again, alone, before any other,
+ * so that only the one that kills fails.
+ */
+static void fail_in_flight(ds_helper *helper, const char *why)
+{
+        int one = helper->n_in_flight == 1 && !helper->blamed;
+
+        for (size_t i = AT_ONCE_MAX; i-- > 0;) {
+                struct ds_helper_job *job = helper->in_flight[i].id ? land(&helper->in_flight[i]) : NULL;
+
+                if (!job)
+                        continue;
+                if (one) {
+                        fail(job, why);
+                        continue;
+                }
+                job->suspect = 1;
+                TAILQ_INSERT_HEAD(&helper->jobs, job, link);
+        }
+}
+
+static struct in_flight *find_place(ds_helper *helper, uint64_t id)
+{
+        for (size_t i = 0; i < AT_ONCE_MAX; i++)
+                if (helper->in_flight[i].id == id)
+                        return &helper->in_flight[i];
+        return NULL;
+}
+
+static struct in_flight *find_job(ds_helper *helper, const struct ds_helper_job *job)
+{
+        for (size_t i = 0; i < AT_ONCE_MAX; i++)
+                if (helper->in_flight[i].job == job)
+                        return &helper->in_flight[i];
+        return NULL;
 }
 
 void ds_helper_check(ds_helper *helper, struct ds_helper_job *job, int fd, uint64_t bytes,
@@ -101,20 +165,42 @@ void ds_helper_check(ds_helper *helper, struct ds_helper_job *job, int fd, uint6
         job->bytes = bytes;
         job->done = done;
         job->queued = 1;
+        job->suspect = 0;
         TAILQ_INSERT_TAIL(&helper->jobs, job, link);
         send_next(helper);
 }
 
+/* A compiler at work for nobody is ended, so that whoever comes and goes does not keep it from others. */
+static void send_cancel(ds_helper *helper, uint64_t id)
+{
+        Detshare__Internal__ToHelper message = DETSHARE__INTERNAL__TO_HELPER__INIT;
+        Detshare__Internal__CancelImage cancel = DETSHARE__INTERNAL__CANCEL_IMAGE__INIT;
+        const uint8_t *bytes;
+        size_t size;
+
+        cancel.image = id;
+        message.body_case = DETSHARE__INTERNAL__TO_HELPER__BODY_CANCEL;
+        message.cancel = &cancel;
+        if (!ds_error_fold(ds_message_pack(&message.base, DS_PROCESS_FRAME_MAX, &bytes, &size)))
+                (void)ds_process_send(helper->process, bytes, size, NULL, 0);
+}
+
 void ds_helper_cancel(ds_helper *helper, struct ds_helper_job *job)
 {
+        struct in_flight *place;
+
         if (!job->queued)
                 return;
-        if (helper->current == job)
-                helper->current = NULL;
+        place = find_job(helper, job);
+        if (place)
+                place->job = NULL;
         else
                 TAILQ_REMOVE(&helper->jobs, job, link);
         job->queued = 0;
         job->fd = ds_close(job->fd);
+        /* for a simulated device nothing is compiled: the answer is on its way */
+        if (place && helper->usable && !ds_worker_info(helper->supervisor->worker)->simulated)
+                send_cancel(helper, place->id);
 }
 
 static uint32_t compute_capability(const struct ds_worker_info *info)
@@ -126,40 +212,68 @@ static uint32_t compute_capability(const struct ds_worker_info *info)
 
 static void job_deadline(struct ds_deadline *deadline)
 {
-        ds_helper *helper = DS_CONTAINER_OF(deadline, ds_helper, job_deadline);
+        struct in_flight *place = DS_CONTAINER_OF(deadline, struct in_flight, deadline);
+        ds_helper *helper = place->helper;
 
         /* killed first, so that no other image is sent to it */
         ds_process_kill(helper->process, "an image keeps it busy for too long");
-        fail_current(helper, "reading the image took too long");
+        helper->blamed = 1;
+        fail(land(place), "reading the image took too long");
 }
 
-static void send_next(ds_helper *helper)
+/* Images of a simulated device take the helper's own time, so a second one would only wait there. */
+static unsigned at_once(void)
+{
+        long cores = sysconf(_SC_NPROCESSORS_ONLN);
+
+        return cores > 4 ? DS_MIN((unsigned)cores / 2, AT_ONCE_MAX) : 2;
+}
+
+static int may_send(const ds_helper *helper, const struct ds_helper_job *job, const struct ds_worker_info *info)
+{
+        unsigned limit = info->simulated || job->suspect || helper->alone ? 1 : at_once();
+
+        return helper->usable && helper->n_in_flight < limit;
+}
+
+static int send_job(ds_helper *helper, struct ds_helper_job *job, const struct ds_worker_info *info)
 {
         Detshare__Internal__ToHelper message = DETSHARE__INTERNAL__TO_HELPER__INIT;
         Detshare__Internal__CheckImage check = DETSHARE__INTERNAL__CHECK_IMAGE__INIT;
-        const struct ds_worker_info *info = ds_worker_info(helper->supervisor->worker);
-        struct ds_helper_job *job = TAILQ_FIRST(&helper->jobs);
+        struct in_flight *place = find_place(helper, 0);
         const uint8_t *bytes;
         size_t size;
 
-        if (!job || helper->busy || !helper->usable)
-                return;
+        assert(place);
         check.bytes = job->bytes;
         check.cc = compute_capability(info);
         check.simulated = info->simulated;
-        message.id = ++helper->job_id;
+        message.id = ++helper->last_id;
         message.fds = 1;
         message.body_case = DETSHARE__INTERNAL__TO_HELPER__BODY_CHECK;
         message.check = &check;
         if (ds_error_fold(ds_message_pack(&message.base, DS_PROCESS_FRAME_MAX, &bytes, &size)))
-                return;
+                return -1;
         /* a helper that cannot take it is on its way out; the job waits for the next */
         if (ds_process_send(helper->process, bytes, size, &job->fd, 1))
-                return;
+                return -1;
         TAILQ_REMOVE(&helper->jobs, job, link);
-        helper->current = job;
-        helper->busy = 1;
-        ds_deadline_arm(&helper->supervisor->deadlines, &helper->job_deadline, JOB_MAX_MS, job_deadline);
+        place->job = job;
+        place->id = message.id;
+        helper->n_in_flight++;
+        helper->alone = job->suspect;
+        ds_deadline_arm(&helper->supervisor->deadlines, &place->deadline, JOB_MAX_MS, job_deadline);
+        return 0;
+}
+
+static void send_next(ds_helper *helper)
+{
+        const struct ds_worker_info *info = ds_worker_info(helper->supervisor->worker);
+        struct ds_helper_job *job;
+
+        while ((job = TAILQ_FIRST(&helper->jobs)) && may_send(helper, job, info))
+                if (send_job(helper, job, info))
+                        return;
 }
 
 /* --- answers ------------------------------------------------------------------------------------------------------ */
@@ -180,6 +294,8 @@ static int on_frame(void *user, const uint8_t *payload, size_t size)
         ds_cleanup(ds_unpack_freep) ProtobufCMessage *unpacked = NULL;
         const Detshare__Internal__FromHelper *message;
         struct ds_helper_result result;
+        struct ds_helper_job *job;
+        struct in_flight *place;
         ds_helper *helper = user;
         ds_cleanup(ds_closep) int fd = -1;
         int r;
@@ -188,7 +304,8 @@ static int on_frame(void *user, const uint8_t *payload, size_t size)
         if (r)
                 return ds_error_fold(r);
         message = (const Detshare__Internal__FromHelper *)unpacked;
-        if (!helper->busy || message->id != helper->job_id || message->fds != (message->status == 0))
+        place = message->id ? find_place(helper, message->id) : NULL;
+        if (!place || message->fds != (message->status == 0))
                 return ds_error_origin(-EPROTO);
         if (message->fds && ds_process_take_fds(helper->process, &fd, 1))
                 return ds_error_origin(-EPROTO);
@@ -201,10 +318,9 @@ static int on_frame(void *user, const uint8_t *payload, size_t size)
                 .bytes = message->bytes,
                 .hash = message->hash,
         };
-        helper->busy = 0;
-        ds_deadline_disarm(&helper->supervisor->deadlines, &helper->job_deadline);
-        if (helper->current)
-                finish(helper, helper->current, &result);
+        job = land(place);
+        if (job)
+                finish(job, &result);
         ds_close(result.fd);
         send_next(helper);
         return 0;
@@ -217,7 +333,7 @@ static void on_lost(void *user)
         ds_helper *helper = user;
 
         helper->usable = 0;
-        fail_current(helper, "the process that reads images died of this one");
+        fail_in_flight(helper, "the process that reads images died of this one");
 }
 
 static void on_ended(void *user, const char *how, int killed)
@@ -240,7 +356,8 @@ static const struct ds_process_ops process_ops = {.frame = on_frame, .lost = on_
 
 int ds_helper_start(ds_helper *helper)
 {
-        const char *argv[] = {helper->supervisor->options->helper_path, NULL};
+        const struct ds_options *options = helper->supervisor->options;
+        const char *argv[] = {options->helper_path, options->config->ptxas, NULL};
         int r;
 
         assert(!helper->process);
@@ -248,6 +365,7 @@ int ds_helper_start(ds_helper *helper)
         if (r)
                 return ds_error_trace(r);
         helper->usable = 1;
+        helper->blamed = 0;
         helper->started_ns = uv_hrtime();
         send_next(helper);
         return 0;

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The helper as the supervisor sees it: one process without privilege that reads images, one at a time
+ * The helper as the supervisor sees it: one process without privilege that reads images and has them compiled
  *
- * Jobs wait here, not there, so that an image that kills or stalls the helper takes only itself down: the helper is
- * started again and goes on with the next. What the helper hands back is checked: a sealed memory file of the size it
- * says.
+ * Jobs wait here, not there; as many are sent as compilers may work at once, one for a simulated device. An image that
+ * kills or stalls the helper takes only itself down: the helper is started again, those that were with it are tried
+ * again one by one, and it goes on with the next. What the helper hands back is checked: a sealed memory file of the
+ * size it says.
  */
 #pragma once
 
@@ -28,6 +29,7 @@ struct ds_helper_result {
 struct ds_helper_job {
         TAILQ_ENTRY(ds_helper_job) link;
         int queued;
+        int suspect; /* the helper died while it had this one and others */
         uint64_t bytes;
         int fd; /* the client's image; the job's */
         void (*done)(struct ds_helper_job *job, struct ds_helper_result *result);

@@ -114,7 +114,7 @@ static inline void fw_ready(ds_conn *conn)
         ready.name = (char *)"DetShare fake";
         ready.model = (char *)"fake";
         ready.policy = (char *)"fifo";
-        ready.simulated = 1;
+        ready.simulated = !getenv("FAKE_WORKER") || !strstr(getenv("FAKE_WORKER"), "silicon");
         ready.memory_bytes = DS_GIB(1);
         ready.n_attributes = DS_ARRAY_SIZE(attributes);
         ready.attributes = attributes;
@@ -342,10 +342,18 @@ static inline void fh_main(void)
                 int image = -1, fd = memfd_create("image", MFD_CLOEXEC | MFD_ALLOW_SEALING);
                 char first = 0;
 
+                if (to->body_case == DETSHARE__INTERNAL__TO_HELPER__BODY_CANCEL) {
+                        fw_log("cancelled %u\n", (unsigned)to->cancel->image);
+                        detshare__internal__to_helper__free_unpacked(to, NULL);
+                        close(fd);
+                        continue;
+                }
                 if (ds_conn_take_fds(conn, &image, 1) || pread(image, &first, 1, 0) != 1)
                         _exit(8);
                 if (first == 'K') /* an image that kills */
                         _exit(7);
+                if (first == 'S') /* one that takes its time */
+                        usleep(300000);
                 if (write(fd, "checked", 7) != 7)
                         _exit(8);
                 if (!mode || !strstr(mode, "unsealed"))

@@ -621,6 +621,60 @@ Test(life, images_that_kill_the_helper)
         fx_stop(&f);
 }
 
+/* With several images in the helper at once, the one that kills it must be told from those that were with it. */
+Test(life, images_that_kill_the_helper_beside_others)
+{
+        struct fixture f;
+        ds_conn *a, *b;
+
+        setenv("FAKE_WORKER", "silicon", 1);
+        fx_init(&f);
+        fx_start(&f);
+        a = fx_session(&f);
+        b = fx_session(&f);
+        for (int round = 0; round < 3; round++) {
+                ask_load(b, "Slow", 4);
+                ask_load(a, "Killer", 6);
+                ask_load(b, "good", 4);
+                ask_load(a, "Bad", 3);
+                ask_load(a, "good", 4);
+                cr_assert_eq(fx_status(b), 0, "round %d", round);
+                cr_assert_eq(fx_status(b), 0, "round %d", round);
+                cr_assert_eq(fx_status(a), 999, "round %d", round);
+                cr_assert_eq(fx_status(a), 218, "round %d", round);
+                cr_assert_eq(fx_status(a), 0, "round %d", round);
+        }
+        ds_conn_free(a);
+        ds_conn_free(b);
+        fx_baseline(&f);
+        fx_stop(&f);
+}
+
+/* Who goes while the helper has his images takes nobody's turn: the helper is told. */
+Test(life, images_of_the_gone_are_cancelled)
+{
+        struct fixture f;
+        ds_conn *a, *b;
+        char log[4000];
+
+        setenv("FAKE_WORKER", "silicon", 1);
+        fx_init(&f);
+        fx_start(&f);
+        a = fx_session(&f);
+        b = fx_session(&f);
+        ask_load(a, "Slow", 4);
+        ask_load(a, "Slow", 4);
+        ask_load(a, "Slow", 4);
+        usleep(100000);
+        ds_conn_free(a);
+        cr_assert_eq(load_status(b, "good"), 0);
+        fx_read_log(&f, log, sizeof(log));
+        cr_assert(strstr(log, "cancelled 2\n"), "%s", log);
+        ds_conn_free(b);
+        fx_baseline(&f);
+        fx_stop(&f);
+}
+
 Test(life, a_helper_that_hands_out_what_it_can_still_change)
 {
         struct fixture f;

@@ -17,6 +17,19 @@ $(foreach a,$(ARCHS),$(eval $(call ptx_rule,$(a))))
 .PHONY: kernels
 kernels: $(kernel_ptx)
 
+# --- a libcuda.so.1 on the simulated device: a test tool, never installed -------------------------------------------------------
+FAKE_CUDA := $(BUILD)/fake_cuda/libcuda.so.1
+fake_cuda_obj := $(patsubst %.c,$(BUILD)/obj/%.o,$(wildcard tests/support/fake_cuda/*.c))
+fake_cuda_sim := $(call obj,$(filter-out %main.c,$(foreach l,util image ptx device/sim,$(wildcard daemon/$(l)/*.c))))
+$(fake_cuda_obj): CPPFLAGS += -I$(CUDA_ROOT)/include
+$(FAKE_CUDA): $(fake_cuda_obj) $(fake_cuda_sim) tests/support/fake_cuda/fake.sym
+	@mkdir -p $(@D)
+	$(CC) $(LDFLAGS) -shared -Wl,-Bsymbolic -Wl,-soname,libcuda.so.1 -Wl,--version-script=tests/support/fake_cuda/fake.sym \
+		-o $@ $(fake_cuda_obj) $(fake_cuda_sim) -lzstd -llz4 -lxxhash -ldl -lm
+.PHONY: fake-cuda
+fake-cuda: $(FAKE_CUDA)
+
+# --- unit tests -----------------------------------------------------------------------------------------------------------
 unit_src := $(wildcard tests/unit/*.c)
 unit_bin := $(unit_src:tests/unit/%.c=$(BUILD)/tests/unit/%)
 $(BUILD)/tests/unit/%: $(BUILD)/obj/tests/unit/%.o $(DAEMON_A)
@@ -137,6 +150,24 @@ bench: deps
 	@$(BUILD)/bench/bench $(BUILD)
 
 # --- on a GPU -------------------------------------------------------------------------------------------------------------
+# what runs there needs no package: these stand on libc and on what the build makes
+GPU_TESTS := $(addprefix $(BUILD)/tests/gpu/,device_cuda faults idle) $(BUILD)/gpu/faults.ptx
+$(BUILD)/gpu/faults.ptx: tests/gpu/faults.cu
+	@mkdir -p $(@D)
+	$(NVCC) -arch=sm_75 -ptx -o $@ $<
+$(BUILD)/tests/gpu/device_cuda: $(BUILD)/obj/tests/gpu/device_cuda.o $(DAEMON_A)
+	@mkdir -p $(@D)
+	$(CC) $(LDFLAGS) -rdynamic -o $@ $^ $(DAEMON_LIBS)
+$(BUILD)/tests/gpu/faults: $(BUILD)/obj/tests/gpu/faults.o $(BUILD)/obj/tests/e2e/harness.o $(proto_obj) $(BUILD)/libdetshare-client.so
+	@mkdir -p $(@D)
+	$(CC) $(LDFLAGS) -Wl,-rpath,'$$ORIGIN/../..' -o $@ $(filter %.o,$^) -L$(BUILD) -ldetshare-client -lprotobuf-c
+$(BUILD)/obj/tests/gpu/idle.o: CPPFLAGS += -I$(CUDA_ROOT)/include
+$(BUILD)/tests/gpu/idle: $(BUILD)/obj/tests/gpu/idle.o | $(LIBRARIES)
+	@mkdir -p $(@D)
+	$(CC) $(LDFLAGS) -o $@ $^ $(CUDA_STUB) -Wl,-rpath-link,$(BUILD)
+
+.PHONY: gpu-build
+gpu-build: all kernels programs e2e interp-gpu demo-build $(GPU_TESTS)
 test-gpu: deps
-	@$(MAKE) --no-print-directory -s -j2 all kernels programs interp-gpu
+	@$(MAKE) --no-print-directory -s -j2 gpu-build
 	@tests/gpu/run.sh $(BUILD)

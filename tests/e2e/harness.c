@@ -17,9 +17,12 @@
 
 #include "proto/wire.h"
 
+#define START_MS 30000 /* a GPU takes some seconds to be woken */
+#define H_DIR "/tmp/detshare-e2e-XXXXXX"
+
 static unsigned h_passed, h_failed;
 static pid_t h_pid = -1;
-static char h_dir[] = "/tmp/detshare-e2e-XXXXXX";
+static char h_dir[] = H_DIR;
 static char h_path[64];
 
 int h_check(int ok, const char *fmt, ...)
@@ -89,6 +92,26 @@ char *h_read_file(const char *path, size_t *ret_size)
         return bytes;
 }
 
+static const char *h_device(const char *device)
+{
+        const char *env = getenv("DETSHARE_TEST_DEVICE");
+
+        return env && env[0] ? env : device;
+}
+
+int h_simulated(const char *device)
+{
+        return !strncmp(h_device(device), "sim:", 4);
+}
+
+int h_needs_sim(const char *device, const char *what)
+{
+        if (h_simulated(device))
+                return 1;
+        printf("not on %s: %s\n", h_device(device), what);
+        return 0;
+}
+
 static void h_exec_daemon(const char *build, const char *device, const char *const *extra)
 {
         const char *argv[32] = {NULL, "--device", device, "--socket", h_path, "--foreground"};
@@ -109,6 +132,7 @@ void h_daemon_start(const char *build, const char *device, const char *const *ex
 {
         struct h_status status;
 
+        snprintf(h_dir, sizeof(h_dir), "%s", H_DIR);
         if (!mkdtemp(h_dir))
                 exit(1);
         snprintf(h_path, sizeof(h_path), "%s/sock", h_dir);
@@ -117,10 +141,12 @@ void h_daemon_start(const char *build, const char *device, const char *const *ex
         fflush(stdout);
         h_pid = fork();
         if (h_pid == 0)
-                h_exec_daemon(build, device, extra);
-        for (uint64_t end = h_now_ms() + 10000; h_now_ms() < end; h_sleep_ms(20))
+                h_exec_daemon(build, h_device(device), extra);
+        for (uint64_t end = h_now_ms() + START_MS; h_now_ms() < end; h_sleep_ms(20))
                 if (h_status(&status) == 0 && !strcmp(status.worker_state, "serving"))
                         return;
+                else if (waitpid(h_pid, NULL, WNOHANG) == h_pid)
+                        break;
         printf("FAIL the daemon did not start\n0 passed, 1 failed\n");
         kill(h_pid, SIGKILL);
         exit(1);

@@ -19,8 +19,17 @@ int h_check(int ok, const char *fmt, ...) __attribute__((__format__(__printf__, 
 /* Prints the count; the exit status of main. */
 int h_finish(void);
 
-/* Start BUILD/detshared with `--socket` and `--device`, and extra arguments up to NULL; waits until it serves. */
+/*
+ * Start BUILD/detshared with `--socket` and `--device`, and extra arguments up to NULL; waits until it serves. What the
+ * environment names in DETSHARE_TEST_DEVICE wins over `device`. One at a time; another may be started after
+ * h_daemon_stop.
+ */
 void h_daemon_start(const char *build, const char *device, const char *const *extra);
+/* 1 when h_daemon_start would start a simulated device: what is about its model, its clock or its threads is for it
+ * only. */
+int h_simulated(const char *device);
+/* 1 on a simulated device; otherwise prints that a part is left out, and why. */
+int h_needs_sim(const char *device, const char *what);
 /* SIGTERM; returns the milliseconds until exit, or -1 when the exit status was not 0 or 10 s passed. */
 int h_daemon_stop(void);
 pid_t h_daemon_pid(void);

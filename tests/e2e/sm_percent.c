@@ -188,6 +188,8 @@ int main(int argc, char **argv)
         if (argc < 2)
                 return 2;
         build = argv[1];
+        if (!h_needs_sim("sim:h200", "it expects the model's times"))
+                return h_finish();
         h_daemon_start(build, "sim:h200", NULL);
         before = h_quiet();
         in_child(child_measures, "a share of the SMs");

@@ -10,7 +10,11 @@
  */
 #pragma once
 
+#ifdef DT_PLAIN
+#include "tests/gpu/plain.h"
+#else
 #include <criterion/criterion.h>
+#endif
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -152,14 +156,57 @@ ds_unused static void dt_ok(struct dt *t, uint64_t token)
         cr_assert_eq(c->status, 0, "status %d: %s", c->status, c->message);
 }
 
-ds_unused static ds_device_module *dt_load(struct dt *t, const char *ptx)
+/*
+ * What module_load takes: on a GPU that is not simulated the cubin that the helper would have made. malloc'ed. The
+ * compiler is PTXAS, or the first one found.
+ */
+ds_unused static void *dt_image(struct dt *t, const char *ptx, size_t *ret_size)
+{
+        const struct ds_device_info *info = t->ops->info(t->device);
+        char dir[] = "/tmp/detshare-image-XXXXXX", command[600];
+        void *image = NULL;
+        long size = -1;
+        FILE *f;
+
+        if (info->simulated) {
+                *ret_size = strlen(ptx) + 1;
+                return strdup(ptx);
+        }
+        cr_assert(mkdtemp(dir));
+        (void)snprintf(command, sizeof(command),
+                "cd %s && cat >in.ptx && ${PTXAS:-$(PATH=$PATH:/usr/local/cuda/bin command -v ptxas)} -arch=sm_%u%u "
+                "-o out.cubin in.ptx",
+                dir, info->cc_major, info->cc_minor);
+        f = popen(command, "w");
+        cr_assert(f && fputs(ptx, f) >= 0 && pclose(f) == 0, "ptxas failed");
+        (void)snprintf(command, sizeof(command), "%s/out.cubin", dir);
+        f = fopen(command, "rb");
+        cr_assert(f && fseek(f, 0, SEEK_END) == 0 && (size = ftell(f)) > 0 && (image = malloc((size_t)size)));
+        rewind(f);
+        cr_assert_eq(fread(image, 1, (size_t)size, f), (size_t)size);
+        fclose(f);
+        (void)snprintf(command, sizeof(command), "rm -r %s", dir);
+        cr_assert_eq(system(command), 0);
+        *ret_size = (size_t)size;
+        return image;
+}
+
+ds_unused static ds_device_module *dt_load_in(struct dt *t, uint32_t space, const char *ptx)
 {
         ds_device_module *module = NULL;
         char log[4096] = "";
-        int r = t->ops->module_load(t->device, DT_SPACE, ptx, strlen(ptx) + 1, log, sizeof(log), &module);
+        size_t size;
+        void *image = dt_image(t, ptx, &size);
+        int r = t->ops->module_load(t->device, space, image, size, log, sizeof(log), &module);
 
         cr_assert_eq(r, 0, "%d: %s", r, log);
+        free(image);
         return module;
+}
+
+ds_unused static ds_device_module *dt_load(struct dt *t, const char *ptx)
+{
+        return dt_load_in(t, DT_SPACE, ptx);
 }
 
 ds_unused static struct ds_launch dt_launch_of(
@@ -818,13 +865,12 @@ ds_unused static void dt_test_endless(const struct ds_device_ops *ops, const cha
 ds_unused static void dt_test_abort(const struct ds_device_ops *ops, const char *spec)
 {
         struct dt *t = dt_open(ops, spec);
-        ds_device_module *module = dt_load(t, DT_PTX), *mine = NULL;
+        ds_device_module *module = dt_load(t, DT_PTX), *mine;
         struct ds_launch spin = dt_launch_of(t, module, "spins", 4, 32), l;
         uint64_t spinning, behind[8], other;
-        char log[4096];
 
         cr_assert_eq(ops->space_add(t->device, 8), 0);
-        cr_assert_eq(ops->module_load(t->device, 8, DT_PTX, sizeof(DT_PTX), log, sizeof(log), &mine), 0);
+        mine = dt_load_in(t, 8, DT_PTX);
         l = dt_launch_of(t, mine, "null", 1, 32);
         l.space = 8;
         l.stream = ds_device_stream(t->rung, 0, 3);

@@ -3,50 +3,246 @@
 #
 # make test-gpu: what is tested on the simulated GPU, on the GPU of this machine
 #
-# The programs of tests/programs run under the machine's own driver: what they expect is what CUDA does, so that they are a
-# measure for the drop-in library. The corpus kernels and every instruction of the interpreter are compared with the GPU
-# bit by bit. Ends with `N passed, N failed`; exit status 3 without a GPU.
+#   programs   every program of tests/programs natively and under DetShare, over the ring and over the socket alone, then
+#              many at once: standard output and exit status must be the same, byte by byte
+#   interp     corpus kernels and every instruction of the interpreter against the GPU, bit by bit
+#   device     the cuda device through the device vtable
+#   faults     kernels that break the context, clients that die with a kernel running
+#   e2e        clients killed, workers killed, hostile clients, against a daemon that has the GPU
+#   memory     what clients cost in device memory, and who has a context
 #
-# usage: tests/gpu/run.sh BUILD
+# Parts do not depend on each other, and each has its time limits. Ends with `N passed, N failed`; exit status 3 without
+# a GPU. Another device (DETSHARE_TEST_DEVICE), or a driver that is not NVIDIA's (DETSHARE_LIBCUDA), is taken as well; then
+# the native side is left out.
+#
+# usage: tests/gpu/run.sh BUILD [PART...]
 set -u
-cd "$(dirname "$0")/../.."
+cd "$(dirname "$0")/../.." || exit
 build=$(realpath "$1")
-tmp=$(mktemp -d /tmp/detshare-gpu.XXXXXX)
-trap 'rm -rf "$tmp"' EXIT
-passed=0
-failed=0
+shift
+# shellcheck source=tests/gpu/lib.sh
+. tests/gpu/lib.sh
 
-if ! compgen -G '/dev/nvidia[0-9]*' >/dev/null; then
+if [ -z "$native" ] && [ -z "${DETSHARE_LIBCUDA:-}" ] && [ "$device" = cuda:0 ]; then
         echo "test-gpu: this machine has no NVIDIA GPU (no /dev/nvidia0)" >&2
         exit 3
 fi
 
-check() {
-        # check NAME COMMAND...
-        local name=$1
-        shift
-        if timeout 300 "$@" >"$tmp/out" 2>&1; then
-                passed=$((passed + 1))
-                echo "ok   $name"
-        else
-                failed=$((failed + 1))
-                echo "FAIL $name (status $?)"
-                tail -n 15 "$tmp/out" | sed 's/^/     /'
-        fi
+# --- programs -------------------------------------------------------------------------------------------------------------
+
+# these ask for what DetShare gives beyond the driver: stale handles refused, a new context after a fault
+native_skips=" handles recovery "
+# these say by design how many checks they made, or what happens after a fault: only the exit status is compared
+says_otherwise=" faults "
+# these break the context of everybody who is at work at the same time
+breaks=" faults recovery asserts limits "
+# what these write to standard error is the GPU's: compared too, lines sorted
+to_stderr=" prints asserts "
+
+has() {
+        case $1 in *" $2 "*) return 0 ;; esac
+        return 1
 }
 
-for arch in sm_75 sm_90; do
-        for program in "$build"/tests/programs/*; do
-                name=$(basename "$program")
-                # these two ask for what DetShare gives beyond the driver: stale handles refused, a new context after a fault
-                case $name in handles | recovery) continue ;; esac
-                [ -x "$program" ] && [ -f "$program" ] &&
-                        KERNELS_DIR=$build/ptx/$arch check "$name, native, $arch" env -u LD_LIBRARY_PATH "$program"
+# one WHERE ARCH PROGRAM: runs it, its output and status in $tmp/WHERE/ARCH.PROGRAM.*
+one() {
+        local at=$tmp/$1/$2.$3
+        KERNELS_DIR=$build/ptx/$2 timeout -k 5 60 "$build/tests/programs/$3" >"$at.out" 2>"$at.err" </dev/null
+        echo $? >"$at.status"
+}
+shared() {
+        LD_LIBRARY_PATH=$shared_path one "$@"
+}
+at_once() {
+        # at_once NUMBER ARCH PROGRAM
+        local class=be
+        [ $(($1 % 2)) = 0 ] && class='ls'
+        DETSHARE_CLASS=$class shared "once$(($1 / 1000))" "$2" "$3"
+}
+export -f one shared at_once
+export build tmp shared_path
+
+# compare WHERE ARCH PROGRAM NAME: what it did there against what it did natively
+compare() {
+        local there=$tmp/$1/$2.$3 here=$tmp/native/$2.$3 status=0 text
+        if [ "$(cat "$there.status")" != 0 ]; then
+                cat "$there.out" "$there.err" >"$there.both"
+                result "$4: status $(cat "$there.status")" 1 "$there.both"
+                return
+        fi
+        if [ -f "$here.status" ]; then
+                cmp -s "$here.status" "$there.status" || status=1
+                has "$says_otherwise" "$3" || cmp -s "$here.out" "$there.out" || status=1
+                if has "$to_stderr" "$3"; then
+                        cmp -s <(sort "$here.err") <(sort "$there.err") || status=1
+                fi
+                if [ $status = 1 ]; then
+                        text=$there.diff
+                        diff <(cat "$here.status" "$here.out"; sort "$here.err") \
+                                <(cat "$there.status" "$there.out"; sort "$there.err") | head -n 14 >"$text"
+                fi
+        fi
+        result "$4$([ $status = 1 ] && echo ': not as natively')" $status "${text:-}"
+}
+
+# the worker dies three times under a program that works: an error each time, and a new context is as good as new
+foreign_deaths() {
+        local other n
+        RECOVERY_FOREIGN=1 shared "once9" sm_90 recovery &
+        other=$!
+        for n in 1 2 3; do
+                for _ in $(seq 400); do
+                        [ "$(grep -c READY "$tmp/once9/sm_90.recovery.out" 2>/dev/null)" = $n ] && break
+                        sleep 0.05
+                done
+                sleep 0.1
+                for pid in $(pgrep -P "$daemon"); do
+                        grep -q detshare-worker "/proc/$pid/cmdline" 2>/dev/null && kill -KILL "$pid"
+                done
         done
+        wait "$other"
+        result "recovery outlives three deaths of the worker" "$(cat "$tmp/once9/sm_90.recovery.status")" \
+                "$tmp/once9/sm_90.recovery.out"
+}
+
+part_programs() {
+        local programs program arch n=0
+        programs=$(cd "$build/tests/programs" && find . -maxdepth 1 -type f -perm -u+x | sed 's|^\./||' | sort)
+        mkdir -p "$tmp"/{native,ring,rpc,once0,once1,once9}
+        if [ -n "$native" ]; then
+                for arch in sm_75 sm_90; do
+                        for program in $programs; do
+                                has "$native_skips" "$program" && continue
+                                one native $arch "$program"
+                                result "$program, native, $arch" "$(cat "$tmp/native/$arch.$program.status")" \
+                                        "$tmp/native/$arch.$program.out"
+                        done
+                done
+        else
+                echo "no GPU and driver of its own here: nothing is compared with native runs"
+        fi
+        daemon_start --policy multistream || return
+        for program in $programs; do
+                DETSHARE_TRANSPORT=ring shared ring sm_90 "$program"
+                compare ring sm_90 "$program" "$program over the ring"
+        done
+        for program in $programs; do
+                DETSHARE_TRANSPORT=rpc shared rpc sm_75 "$program"
+                compare rpc sm_75 "$program" "$program over the socket"
+        done
+        for program in $programs $programs; do
+                has "$breaks" "$program" && continue
+                n=$((n + 1))
+                [ -f "$tmp/first.$program" ] && echo "$((1000 + n)) sm_75 $program" || echo "$n sm_90 $program"
+                touch "$tmp/first.$program"
+        done | timeout 120 xargs -P 8 -L 1 bash -c 'at_once "$@"' _
+        for program in $programs; do
+                has "$breaks" "$program" && continue
+                compare once0 sm_90 "$program" "$program among others"
+                compare once1 sm_75 "$program" "$program among others, sm_75"
+        done
+        foreign_deaths
+        daemon_stop
+}
+
+# --- the other parts --------------------------------------------------------------------------------------------------------
+
+part_interp() {
+        local test
+        if [ -z "$native" ]; then
+                echo "no GPU: the interpreter is compared with none"
+                return
+        fi
+        for test in "$build"/gpu/interp/test_*; do
+                [ -x "$test" ] && check 120 "$(basename "$test") against the GPU" "$test"
+        done
+        check 120 "every instruction against the GPU" "$build/gpu/interp/interp_diff"
+}
+
+part_device() {
+        counted 300 "the cuda device" "$build/tests/gpu/device_cuda"
+}
+
+part_faults() {
+        # shellcheck disable=SC2086
+        counted 150 "faults" "$build/tests/gpu/faults" "$build" ${FAULTS_MS:-}
+}
+
+part_e2e() {
+        local test
+        for test in worker_death core hostile_frames hostile_ring hostile_limits; do
+                counted 100 $test "$build/tests/e2e/$test" "$build"
+        done
+        counted 100 client_kills "$build/tests/e2e/client_kills" "$build" 60
+        for test in endless_kernel sm_percent; do
+                counted 20 $test "$build/tests/e2e/$test" "$build"
+        done
+}
+
+# MiB of device memory in use, of all processes
+gpu_memory() {
+        nvidia-smi --query-gpu=memory.used --format=csv,noheader,nounits -i 0
+}
+
+part_memory() {
+        local without with pids worker line i
+        if [ -z "$native" ] || ! command -v nvidia-smi >/dev/null; then
+                echo "no GPU or no nvidia-smi: device memory of clients is not looked at"
+                return
+        fi
+        daemon_start --policy multistream || return
+        without=$(gpu_memory)
+        rm -f "$tmp/hold"
+        mkfifo "$tmp/hold"
+        sleep 60 >"$tmp/hold" &
+        i=$!
+        for _ in 1 2 3 4 5 6 7 8; do
+                LD_LIBRARY_PATH=$shared_path "$build/tests/gpu/idle" <"$tmp/hold" >>"$tmp/idle.out" 2>&1 &
+        done
+        for _ in $(seq 100); do
+                [ "$(grep -c READY "$tmp/idle.out")" = 8 ] && break
+                sleep 0.1
+        done
+        [ "$(grep -c READY "$tmp/idle.out")" = 8 ]
+        result "eight clients with a context" $? "$tmp/idle.out"
+        with=$(gpu_memory)
+        echo "device memory in use: $without MiB with the daemon alone, $with MiB with eight clients"
+        [ "$with" = "$without" ]
+        result "a client that does nothing has no device memory" $?
+        "$build/detsharectl" --socket "$tmp/sock" status | sed -n '1,/^+.*+$/p; /memory/p' | head -n 20
+        pids=$(nvidia-smi --query-compute-apps=pid,used_memory --format=csv,noheader)
+        echo "nvidia-smi's processes: ${pids:-none}"
+        worker=$("$build/detsharectl" --socket "$tmp/sock" status --json | grep -o '"worker_pid": *[0-9]*' | grep -o '[0-9]*$')
+        if [ -z "$pids" ]; then
+                echo "nvidia-smi names no process here (containers hide them): who has a context is not checked by it"
+        else
+                line=$(echo "$pids" | grep -c .)
+                [ "$line" = 1 ]
+                result "one process has a context, and eight clients none" $?
+                echo "the worker is $worker"
+        fi
+        # whoever has a context has the device open
+        sed -n 's/^READY //p' "$tmp/idle.out" | while read -r pid; do
+                find "/proc/$pid/fd" -lname '/dev/nvidia*'
+        done >"$tmp/opened" 2>/dev/null
+        [ ! -s "$tmp/opened" ]
+        result "no client has opened /dev/nvidia*" $? "$tmp/opened"
+        kill $i
+        wait $i 2>/dev/null
+        daemon_stop
+}
+
+[ $# = 0 ] && set -- programs interp device faults e2e memory
+for part; do
+        begin=$SECONDS before=$failed
+        echo "== $part"
+        if ! declare -F "part_$part" >/dev/null; then
+                echo "test-gpu: no part $part" >&2
+                exit 2
+        fi
+        "part_$part"
+        daemon_stop
+        echo "== $part: $([ $failed = $before ] && echo good || echo "$((failed - before)) failed"), $((SECONDS - begin)) s"
 done
-for test in "$build"/gpu/interp/test_*; do
-        [ -x "$test" ] && check "$(basename "$test") against the GPU" "$test"
-done
-check "every instruction against the GPU" "$build/gpu/interp/interp_diff"
 echo "$passed passed, $failed failed"
 [ "$failed" = 0 ]

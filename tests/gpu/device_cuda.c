@@ -1,0 +1,149 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The cuda device through the device vtable, on the GPU of this machine
+ *
+ * The bodies are those of the simulated device (device_common.h), each in a process of its own with a time limit, and
+ * those of what only a real context does: a fault ends it for good. Left out: what asks for the death of one kernel
+ * alone (endless, abort, close_busy), for spaces that kernels cannot leave (isolation, faults), and for PTX text, which
+ * the helper compiles (module_errors).
+ *
+ * usage: device_cuda [NAME...]        the device: DETSHARE_TEST_DEVICE, else cuda:0; ptxas: PTXAS, else the first found
+ */
+#define DT_PLAIN
+#include "tests/gpu/device_common.h"
+
+#include <signal.h>
+#include <sys/wait.h>
+
+#define SECONDS 60 /* that one body may take */
+
+/* The context is gone: everything in flight ends with an error, nothing can be submitted, memory lives on. */
+static void test_lost(const struct ds_device_ops *ops, const char *spec)
+{
+        struct dt *t = dt_open(ops, spec);
+        ds_device_module *module = dt_load(t, DT_PTX);
+        struct ds_launch null = dt_launch_of(t, module, "null", 1, 32);
+        uint64_t bad, behind[4];
+
+        cr_assert_eq(ops->lost(t->device), 0);
+        dt_ok(t, dt_poke(t, module, "poke", t->stream, DT_DEVICE_VA, 1));
+        bad = dt_poke(t, module, "poke", t->stream, 0xdead0000, 1);
+        for (size_t i = 0; i < DS_ARRAY_SIZE(behind); i++)
+                behind[i] = dt_launch(t, &null);
+        dt_wait_all(t);
+        cr_assert_eq(t->seen[bad].status, DS_CUDA_ILLEGAL_ADDRESS, "status %d", t->seen[bad].status);
+        for (size_t i = 0; i < DS_ARRAY_SIZE(behind); i++)
+                cr_assert_neq(t->seen[behind[i]].status, 0);
+        cr_assert_eq(ops->lost(t->device), DS_CUDA_ILLEGAL_ADDRESS);
+        cr_assert_neq(ops->launch(t->device, &null, dt_token(t)), 0, "a lost context takes work");
+}
+
+/* A module that was unloaded and comes again stops nothing. */
+static void test_cached(const struct ds_device_ops *ops, const char *spec)
+{
+        struct dt *t = dt_open(ops, spec);
+        size_t size;
+        void *image = dt_image(t, DT_PTX, &size);
+        ds_device_module *module = NULL;
+        char log[1000] = "";
+
+        cr_assert_eq(ops->module_cached(t->device, image, size), 0);
+        for (int i = 0; i < 3; i++) {
+                cr_assert_eq(ops->module_load(t->device, DT_SPACE, image, size, log, sizeof(log), &module), 0);
+                dt_ok(t, dt_poke(t, module, "poke", t->stream, DT_DEVICE_VA, 1));
+                cr_assert_null(ops->module_unload(t->device, module));
+                cr_assert_eq(ops->module_cached(t->device, image, size), 1);
+        }
+        free(image);
+        dt_close(t);
+}
+
+static void test_bad_image(const struct ds_device_ops *ops, const char *spec)
+{
+        struct dt *t = dt_open(ops, spec);
+        ds_device_module *module = NULL;
+        char log[1000] = "";
+
+        cr_assert_eq(
+                ops->module_load(t->device, DT_SPACE, "\1\2\3\4", 4, log, sizeof(log), &module), DS_CUDA_INVALID_IMAGE);
+        cr_assert(log[0], "no words");
+        cr_assert_null(module);
+        dt_close(t);
+}
+
+static const struct {
+        const char *name;
+        void (*run)(const struct ds_device_ops *ops, const char *spec);
+} tests[] = {
+        {"info", dt_test_info},
+        {"rungs", dt_test_rungs},
+        {"spaces", dt_test_spaces},
+        {"memory", dt_test_memory},
+        {"copy_2d", dt_test_copy_2d},
+        {"memset", dt_test_memset},
+        {"memory_errors", dt_test_memory_errors},
+        {"slab_survives", dt_test_slab_survives},
+        {"module", dt_test_module},
+        {"cached", test_cached},
+        {"bad_image", test_bad_image},
+        {"launch_errors", dt_test_launch_errors},
+        {"saxpy", dt_test_saxpy},
+        {"zero_copy", dt_test_zero_copy},
+        {"stream_order", dt_test_stream_order},
+        {"fences", dt_test_fences},
+        {"globals", dt_test_globals},
+        {"clock", dt_test_clock},
+        {"unmap_under_work", dt_test_unmap_under_work},
+        {"lost", test_lost},
+};
+
+/* 1 when it ended well. */
+static int in_child(size_t i, const struct ds_device_ops *ops, const char *spec)
+{
+        int status;
+        pid_t pid;
+
+        fflush(stdout);
+        pid = fork();
+        if (pid == 0) {
+                alarm(SECONDS);
+                tests[i].run(ops, spec);
+                fflush(stdout);
+                _exit(0);
+        }
+        if (pid < 0 || waitpid(pid, &status, 0) != pid)
+                return 0;
+        if (WIFSIGNALED(status))
+                printf("signal %d%s\n", WTERMSIG(status), WTERMSIG(status) == SIGALRM ? ": it took too long" : "");
+        return status == 0;
+}
+
+static int wanted(const char *name, int argc, char **argv)
+{
+        for (int i = 1; i < argc; i++)
+                if (!strcmp(argv[i], name))
+                        return 1;
+        return argc == 1;
+}
+
+int main(int argc, char **argv)
+{
+        const char *device = getenv("DETSHARE_TEST_DEVICE"), *spec;
+        const struct ds_device_ops *ops = ds_device_find(device && device[0] ? device : "cuda:0", &spec);
+        unsigned passed = 0, failed = 0;
+
+        if (!ops)
+                return 2;
+        for (size_t i = 0; i < DS_ARRAY_SIZE(tests); i++) {
+                int ok;
+
+                if (!wanted(tests[i].name, argc, argv))
+                        continue;
+                ok = in_child(i, ops, spec);
+                printf("%s %s\n", ok ? "ok  " : "FAIL", tests[i].name);
+                passed += ok != 0;
+                failed += ok == 0;
+        }
+        printf("%u passed, %u failed\n", passed, failed);
+        return failed || !passed;
+}

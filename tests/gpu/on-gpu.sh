@@ -1,0 +1,63 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+#
+# Run parts of the tests and benches on a GPU machine, from what pack.sh made; the tree must be beside it
+#
+# Every part has a time limit and a log of its own; one line says how each ended. Parts:
+#   facts                                        what the GPU and its driver do
+#   programs interp device faults e2e memory     of tests/gpu/run.sh
+#   figures delay loop                           of tests/bench/gpu.sh
+#   demo                                         make demo's program
+#
+# usage: tests/gpu/on-gpu.sh [-p PACKED] [-l LOGS] [PART...]        PACKED: build/gpurun, LOGS: PACKED/logs
+set -u
+cd "$(dirname "$0")/../.." || exit
+packed=build/gpurun
+logs=
+while getopts p:l: option; do
+        case $option in
+        p) packed=$OPTARG ;;
+        l) logs=$OPTARG ;;
+        *) exit 2 ;;
+        esac
+done
+shift $((OPTIND - 1))
+packed=$(realpath "$packed") || exit 2
+b=$packed/b
+logs=${logs:-$packed/logs}
+mkdir -p "$logs"
+export DETSHARE_TEST_DEVICE=${DETSHARE_TEST_DEVICE:-cuda:0}
+# the packed libraries come last: what the machine has of its own is what everything else there uses
+export LD_LIBRARY_PATH=${LD_LIBRARY_PATH:+$LD_LIBRARY_PATH:}$packed/lib
+# a copy may have lost what the daemon insists on: policies that nobody else may write
+chmod -R go-w "$b/policies"
+[ "$(id -u)" = 0 ] && chown -R 0:0 "$b/policies"
+
+run() {
+        # run PART SECONDS COMMAND...
+        local part=$1 seconds=$2 begin=$SECONDS status
+        shift 2
+        timeout -k 10 "$seconds" "$@" >"$logs/$part.log" 2>&1 </dev/null
+        status=$?
+        printf '### %-9s status %3d after %3d s%s  %s\n' "$part" $status $((SECONDS - begin)) \
+                "$([ $status = 124 ] && echo ' (time is up)')" "$(tail -n 1 "$logs/$part.log")"
+        # what did not hold, and what was measured
+        grep -a -E -A 12 '^(FAIL|demo: )' "$logs/$part.log" | head -n 60
+        grep -a -E '^( *\||.* ms$|device memory|nvidia-smi)' "$logs/$part.log" | head -n 60
+}
+
+[ $# = 0 ] && set -- programs device faults e2e memory figures delay loop demo interp
+for part; do
+        case $part in
+        facts) run facts 240 "$packed/facts" "$packed/facts.cubin" ;;
+        programs) run programs 200 tests/gpu/run.sh "$b" programs ;;
+        interp) run interp 200 tests/gpu/run.sh "$b" interp ;;
+        device) run device 200 tests/gpu/run.sh "$b" device ;;
+        faults) run faults 170 tests/gpu/run.sh "$b" faults ;;
+        e2e) run e2e 300 tests/gpu/run.sh "$b" e2e ;;
+        memory) run memory 60 tests/gpu/run.sh "$b" memory ;;
+        figures | delay | loop) run "$part" 120 tests/bench/gpu.sh "$b" "$part" ;;
+        demo) run demo 120 "$b/demo/demo" -b "$b" -d "$DETSHARE_TEST_DEVICE" ;;
+        *) echo "on-gpu.sh: no part $part" >&2 ;;
+        esac
+done

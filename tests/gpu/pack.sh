@@ -1,0 +1,44 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+#
+# What a GPU machine without our packages and compilers needs to run the tests: a copy of the build, without debugging
+# information, and the shared libraries it stands on (not libc's own, not the driver). tests/gpu/on-gpu.sh runs from it.
+#
+# OUT/b is laid out as the build directory is, OUT/lib has the libraries. Must stay under 55 MiB.
+#
+# usage: tests/gpu/pack.sh BUILD [OUT]        OUT: build/gpurun
+set -eu
+cd "$(dirname "$0")/../.."
+build=$(realpath "$1")
+out=${2:-build/gpurun}
+limit_kib=$((55 * 1024))
+
+rm -rf "$out/b" "$out/lib"
+mkdir -p "$out/b" "$out/lib"
+(
+        cd "$build"
+        files="detshared detsharectl libdetshare-client.so libexec cuda policies demo ptx e2e gpu bench tests/programs tests/e2e
+                tests/gpu tests/examples"
+        for f in $files; do
+                [ -e "$f" ] && echo "$f" && continue
+                echo "pack: $build/$f is missing: make gpu-build bench-gpu-build" >&2
+                exit 1
+        done | tar -c --exclude='*.json' -T -
+) | tar -x -C "$out/b"
+
+elf() {
+        find "$out/b" -type f \( -perm -u+x -o -name '*.so*' \) -exec sh -c 'head -c 4 "$1" | grep -q ELF && echo "$1"' _ {} \;
+}
+elf | while read -r f; do
+        strip -g "$f"
+done
+# what is the system's everywhere, what is ours, what is the driver's
+not='linux-vdso|ld-linux|lib(c|m|dl|rt|pthread|resolv|util|gcc_s|stdc\+\+)\.so|libcuda\.so|libdetshare-client\.so'
+elf | xargs ldd 2>/dev/null | sed -n 's/.* => \(\/[^ ]*\) .*/\1/p' | sort -u | grep -vE "/($not)" | while read -r f; do
+        cp -L "$f" "$out/lib/"
+done
+chmod -R go-w "$out"
+size=$(du -sk "$out" | cut -f1)
+echo "pack: $out has $((size / 1024)) MiB"
+du -sk "$out"/b/* "$out"/lib | sort -rn | head -n 8
+[ "$size" -le "$limit_kib" ] || { echo "pack: more than $((limit_kib / 1024)) MiB" >&2; exit 1; }

@@ -200,6 +200,21 @@ static bool kernel_block(struct exec *x, ds_interp_block *work, struct ds_interp
         return !exec_aborted(job);
 }
 
+/* The SMs that a rung's kernels run on, ascending: where blocks of a launch say that they are. */
+static uint32_t rung_sm_ids(const ds_device *device, uint32_t rung, uint32_t ids[SIM_SMS_MAX])
+{
+        const uint64_t *sms = device->rungs[rung]->sms;
+        bool in[SIM_SMS_MAX] = {};
+        uint32_t n = 0;
+
+        for (uint32_t i = 0; i < device->n_sms; i++)
+                in[device->sm[i].id] = sms[i / 64] >> i % 64 & 1;
+        for (uint32_t id = 0; id < device->n_sms; id++)
+                if (in[id])
+                        ids[n++] = id;
+        return n;
+}
+
 static void exec_kernel(struct exec *x, ds_interp_block *work)
 {
         ds_device *device = x->device;
@@ -221,14 +236,14 @@ static void exec_kernel(struct exec *x, ds_interp_block *work)
                 .clock_ns = job->clock_ns,
                 .n_sms = device->n_sms,
         };
-        uint32_t block[3];
+        uint32_t block[3], ids[SIM_SMS_MAX], n_ids = rung_sm_ids(device, job->stream->rung, ids);
         uint64_t n = 0;
 
         x->budget = kernel_budget(device->model, job);
         for (block[2] = 0; block[2] < job->grid[2]; block[2]++) {
                 for (block[1] = 0; block[1] < job->grid[1]; block[1]++) {
                         for (block[0] = 0; block[0] < job->grid[0]; block[0]++) {
-                                launch.sm_id = (uint32_t)(n++ % device->n_sms);
+                                launch.sm_id = ids[n++ % n_ids];
                                 if (!kernel_block(x, work, &launch, block))
                                         return;
                         }

@@ -1,0 +1,326 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The fake driver: SM resources, green contexts, streams
+ *
+ * A resource carries its TPCs in the padding that the headers leave to the driver. Splitting gives groups as the H200
+ * does: pairs when co-scheduling is to be ignored, else eights out of one GPC each and what is left over.
+ *
+ * A green context is a rung of the sim. The sim never takes a rung back, so one that is destroyed is kept, and gets a
+ * new mask when it is used again.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "tests/support/fake_cuda/fake.h"
+
+#define SMS_PER_TPC 2u
+#define COSCHEDULED 8u
+
+struct CUdevResourceDesc_st {
+        struct ds_tpc_mask mask;
+        uint32_t n_tpcs;
+        struct CUdevResourceDesc_st *next;
+};
+
+/* What is in a resource's padding. */
+struct share {
+        struct ds_tpc_mask mask;
+        uint32_t whole; /* the device's own, which may be split */
+};
+_Static_assert(sizeof(struct share) <= sizeof(((CUdevResource *)NULL)->_internal_padding), "no room");
+
+static struct CUdevResourceDesc_st *descriptions; /* as in CUDA nothing frees them */
+
+static uint32_t mask_count(const struct ds_tpc_mask *mask)
+{
+        uint32_t n = 0;
+
+        for (size_t i = 0; i < DS_ARRAY_SIZE(mask->word); i++)
+                n += (uint32_t)__builtin_popcountll(mask->word[i]);
+        return n;
+}
+
+static void mask_set(struct ds_tpc_mask *mask, uint32_t tpc)
+{
+        mask->word[tpc / 64] |= UINT64_C(1) << tpc % 64;
+}
+
+static bool mask_has(const struct ds_tpc_mask *mask, uint32_t tpc)
+{
+        return mask->word[tpc / 64] >> tpc % 64 & 1;
+}
+
+static void resource_make(CUdevResource *resource, const struct ds_tpc_mask *mask, bool whole, uint32_t alignment)
+{
+        struct share share = {.mask = *mask, .whole = whole};
+
+        memset(resource, 0, sizeof(*resource));
+        resource->type = CU_DEV_RESOURCE_TYPE_SM;
+        memcpy(resource->_internal_padding, &share, sizeof(share));
+        resource->sm.smCount = mask_count(mask) * SMS_PER_TPC;
+        resource->sm.minSmPartitionSize = alignment;
+        resource->sm.smCoscheduledAlignment = alignment;
+}
+
+static struct share resource_share(const CUdevResource *resource)
+{
+        struct share share;
+
+        memcpy(&share, resource->_internal_padding, sizeof(share));
+        return share;
+}
+
+FAKE_API cuDeviceGetDevResource(CUdevice dev, CUdevResource *resource, CUdevResourceType type)
+{
+        struct ds_tpc_mask all = {};
+
+        FAKE_ENTER(cuDeviceGetDevResource, CONTEXT);
+        if (dev || type != CU_DEV_RESOURCE_TYPE_SM)
+                return dev ? CUDA_ERROR_INVALID_DEVICE : CUDA_ERROR_INVALID_RESOURCE_TYPE;
+        for (uint32_t i = 0; i < fake_sim->info(fake.device)->n_tpcs; i++)
+                mask_set(&all, i);
+        resource_make(resource, &all, true, COSCHEDULED);
+        return CUDA_SUCCESS;
+}
+
+/* The next group of n TPCs out of *left, out of one GPC if asked. */
+static bool group_take(struct ds_tpc_mask *left, uint32_t n, bool one_gpc, struct ds_tpc_mask *ret)
+{
+        const struct sim_model *model = fake.device->model;
+        uint32_t n_tpcs = model->n_tpcs, gpc, rank, taken;
+
+        for (uint32_t from = 0; from < SIM_GPCS_MAX; from++) {
+                *ret = (struct ds_tpc_mask){};
+                taken = 0;
+                for (uint32_t i = 0; i < n_tpcs && taken < n; i++) {
+                        sim_model_gpc(model, i, &gpc, &rank);
+                        if (!mask_has(left, i) || (one_gpc && gpc != from))
+                                continue;
+                        mask_set(ret, i);
+                        taken++;
+                }
+                if (taken < n)
+                        continue;
+                for (size_t i = 0; i < DS_ARRAY_SIZE(left->word); i++)
+                        left->word[i] &= ~ret->word[i];
+                return true;
+        }
+        return false;
+}
+
+FAKE_API cuDevSmResourceSplitByCount(CUdevResource *result, unsigned int *n_groups, const CUdevResource *input,
+        CUdevResource *remaining, unsigned int flags, unsigned int min_count)
+{
+        struct share share;
+        struct ds_tpc_mask group;
+        uint32_t unit, n = 0;
+        bool one_gpc;
+
+        FAKE_ENTER(cuDevSmResourceSplitByCount, CONTEXT);
+        if (!n_groups || !input || flags & ~(unsigned int)CU_DEV_SM_RESOURCE_SPLIT_IGNORE_SM_COSCHEDULING)
+                return CUDA_ERROR_INVALID_VALUE;
+        if (input->type != CU_DEV_RESOURCE_TYPE_SM)
+                return CUDA_ERROR_INVALID_RESOURCE_TYPE;
+        share = resource_share(input);
+        if (!share.whole)
+                return CUDA_ERROR_INVALID_RESOURCE_CONFIGURATION;
+        one_gpc = !(flags & CU_DEV_SM_RESOURCE_SPLIT_IGNORE_SM_COSCHEDULING);
+        unit = DS_MAX(DS_ALIGN_UP(min_count, one_gpc ? COSCHEDULED : SMS_PER_TPC), one_gpc ? COSCHEDULED : SMS_PER_TPC);
+        if (unit > input->sm.smCount)
+                return CUDA_ERROR_INVALID_RESOURCE_CONFIGURATION;
+        for (; (!result || n < *n_groups) && group_take(&share.mask, unit / SMS_PER_TPC, one_gpc, &group); n++)
+                if (result)
+                        resource_make(&result[n], &group, false, one_gpc ? COSCHEDULED : SMS_PER_TPC);
+        *n_groups = n;
+        if (remaining)
+                resource_make(remaining, &share.mask, false, SMS_PER_TPC);
+        return CUDA_SUCCESS;
+}
+
+FAKE_API cuDevResourceGenerateDesc(CUdevResourceDesc *desc, CUdevResource *resources, unsigned int n)
+{
+        struct CUdevResourceDesc_st *made;
+        struct share share;
+
+        FAKE_ENTER(cuDevResourceGenerateDesc, CONTEXT);
+        if (!desc || !resources || !n)
+                return CUDA_ERROR_INVALID_VALUE;
+        made = ds_alloc0(1, sizeof(*made));
+        if (!made)
+                return CUDA_ERROR_OUT_OF_MEMORY;
+        made->next = descriptions;
+        descriptions = made;
+        for (unsigned int i = 0; i < n; i++) {
+                share = resource_share(&resources[i]);
+                if (resources[i].type != CU_DEV_RESOURCE_TYPE_SM)
+                        return CUDA_ERROR_INVALID_RESOURCE_TYPE;
+                made->n_tpcs += mask_count(&share.mask);
+                for (size_t k = 0; k < DS_ARRAY_SIZE(share.mask.word); k++)
+                        made->mask.word[k] |= share.mask.word[k];
+        }
+        if (!made->n_tpcs || made->n_tpcs != mask_count(&made->mask)) /* resources that overlap */
+                return CUDA_ERROR_INVALID_RESOURCE_CONFIGURATION;
+        *desc = made;
+        return CUDA_SUCCESS;
+}
+
+/* --- rungs --- */
+
+static bool rung_idle(const struct CUgreenCtx_st *rung)
+{
+        for (size_t i = 0; i < FAKE_SLOTS; i++)
+                if (rung->streams[i].done != rung->streams[i].submitted)
+                        return false;
+        return true;
+}
+
+/* A rung of the sim that nobody uses, with another mask than the one it was made with. */
+static void rung_mask(uint32_t id, const struct ds_tpc_mask *mask)
+{
+        struct sim_rung *rung = fake.device->rungs[id];
+        uint32_t per_tpc = fake.device->model->sms_per_tpc;
+
+        rung->info.mask = *mask;
+        rung->info.n_tpcs = mask_count(mask);
+        rung->info.n_sms = rung->info.n_tpcs * per_tpc;
+        memset(rung->sms, 0, sizeof(rung->sms));
+        for (uint32_t i = 0; i < fake.device->n_sms; i++)
+                if (mask_has(mask, fake.device->sm[i].id / per_tpc))
+                        rung->sms[i / 64] |= UINT64_C(1) << i % 64;
+}
+
+CUresult fake_rung_take(const struct ds_tpc_mask *mask, enum fake_rung_owner owner, CUgreenCtx *ret)
+{
+        struct CUgreenCtx_st *rung;
+        uint32_t id;
+        int r;
+
+        for (id = 0; id < fake.n_rungs; id++) {
+                rung = fake.rungs[id];
+                if (rung->owner != FAKE_RUNG_FREE || !rung_idle(rung))
+                        continue;
+                rung_mask(id, mask);
+                rung->owner = owner;
+                *ret = rung;
+                return CUDA_SUCCESS;
+        }
+        rung = ds_alloc0(1, sizeof(*rung));
+        if (!rung)
+                return CUDA_ERROR_OUT_OF_MEMORY;
+        r = fake_sim->rung_create(fake.device, mask, &id);
+        if (r) {
+                ds_free(rung);
+                return fake_result(r);
+        }
+        for (uint32_t i = 0; i < FAKE_SLOTS; i++)
+                rung->streams[i].id = id * FAKE_SLOTS + i;
+        rung->owner = owner;
+        fake.rungs[fake.n_rungs++] = rung;
+        *ret = rung;
+        return CUDA_SUCCESS;
+}
+
+/* The context goes; handles of streams and green contexts that are left mean nothing any more. */
+void fake_rungs_free(void)
+{
+        struct CUdevResourceDesc_st *desc;
+
+        while (fake.n_rungs)
+                ds_free(fake.rungs[--fake.n_rungs]);
+        fake.n_greens = 0;
+        while ((desc = descriptions)) {
+                descriptions = desc->next;
+                ds_free(desc);
+        }
+}
+
+static bool green_ok(CUgreenCtx green)
+{
+        for (uint32_t i = 0; i < fake.n_rungs; i++)
+                if (fake.rungs[i] == green)
+                        return green->owner == FAKE_RUNG_GREEN;
+        return false;
+}
+
+FAKE_API cuGreenCtxCreate(CUgreenCtx *green, CUdevResourceDesc desc, CUdevice dev, unsigned int flags)
+{
+        CUresult r;
+
+        FAKE_ENTER(cuGreenCtxCreate, STOPS);
+        if (dev)
+                return CUDA_ERROR_INVALID_DEVICE;
+        if (!desc || flags != CU_GREEN_CTX_DEFAULT_STREAM)
+                return CUDA_ERROR_INVALID_VALUE;
+        r = fake_rung_take(&desc->mask, FAKE_RUNG_GREEN, green);
+        if (!r)
+                fake.n_greens++;
+        return r;
+}
+
+FAKE_API cuGreenCtxDestroy(CUgreenCtx green)
+{
+        FAKE_ENTER(cuGreenCtxDestroy, STOPS);
+        if (!green_ok(green))
+                return CUDA_ERROR_INVALID_HANDLE;
+        for (size_t i = 0; i < FAKE_SLOTS; i++)
+                green->streams[i].in_use = false;
+        green->owner = FAKE_RUNG_FREE;
+        fake.n_greens--;
+        return CUDA_SUCCESS;
+}
+
+/* --- streams --- */
+
+bool fake_stream_ok(CUstream stream)
+{
+        for (uint32_t i = 0; i < fake.n_rungs; i++)
+                for (uint32_t k = 0; k < FAKE_SLOTS; k++)
+                        if (&fake.rungs[i]->streams[k] == stream)
+                                return stream->in_use;
+        return false;
+}
+
+CUresult fake_stream_take(CUgreenCtx rung, int priority, CUstream *ret)
+{
+        uint32_t first = priority < 0 ? 0 : DS_DEVICE_STREAMS_PER_RUNG;
+
+        for (uint32_t i = first; i < first + DS_DEVICE_STREAMS_PER_RUNG; i++) {
+                if (rung->streams[i].in_use)
+                        continue;
+                rung->streams[i].in_use = true;
+                rung->streams[i].priority = priority;
+                *ret = &rung->streams[i];
+                return CUDA_SUCCESS;
+        }
+        return CUDA_ERROR_OUT_OF_MEMORY;
+}
+
+FAKE_API cuGreenCtxStreamCreate(CUstream *stream, CUgreenCtx green, unsigned int flags, int priority)
+{
+        FAKE_ENTER(cuGreenCtxStreamCreate, CONTEXT);
+        if (!green_ok(green))
+                return CUDA_ERROR_INVALID_HANDLE;
+        if (flags != CU_STREAM_NON_BLOCKING)
+                return CUDA_ERROR_INVALID_VALUE;
+        return fake_stream_take(green, priority, stream);
+}
+
+FAKE_API cuStreamCreateWithPriority(CUstream *stream, unsigned int flags, int priority)
+{
+        FAKE_ENTER(cuStreamCreateWithPriority, CONTEXT);
+        if (flags & ~(unsigned int)CU_STREAM_NON_BLOCKING)
+                return CUDA_ERROR_INVALID_VALUE;
+        for (uint32_t i = 0; i < fake.n_rungs; i++)
+                if (fake.rungs[i]->owner == FAKE_RUNG_PRIMARY)
+                        return fake_stream_take(fake.rungs[i], priority, stream);
+        return CUDA_ERROR_INVALID_CONTEXT;
+}
+
+FAKE_API cuStreamDestroy(CUstream stream)
+{
+        FAKE_ENTER(cuStreamDestroy, CONTEXT);
+        if (!fake_stream_ok(stream))
+                return CUDA_ERROR_INVALID_HANDLE;
+        stream->in_use = false;
+        return CUDA_SUCCESS;
+}

@@ -1,0 +1,8 @@
+# SPDX-License-Identifier: Apache-2.0
+#
+# The fake driver, and the assembler that makes the cubins it is given.
+
+fake_cuda_tests := test_fake_cuda test_cuda_device
+$(foreach t,$(fake_cuda_tests),$(eval CFLAGS_$(t) := -I$(CUDA_ROOT)/include \
+	-DTEST_FAKE_CUDA='"$(abspath $(FAKE_CUDA))"' -DTEST_PTXAS='"$(CUDA_ROOT)/bin/ptxas"'))
+$(fake_cuda_tests:%=$(BUILD)/tests/unit/%): | $(FAKE_CUDA)

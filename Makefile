@@ -79,6 +79,13 @@ $(cudaface_gen) &: client-lib/cuda/gen/generate.py $(CUDA_INC)
 $(cudaface_obj): CPPFLAGS += -I$(CUDA_ROOT)/include
 # the cuda device speaks to the driver by the toolkit's headers; it links nothing of it
 $(BUILD)/obj/daemon/device/cuda/%.o: CPPFLAGS += -I$(CUDA_ROOT)/include
+# its one kernel, as machine code where there is a compiler (compiling it would cost every start 80 ms), else as text
+$(BUILD)/gen/cuda_gpcs.h: daemon/device/cuda/gpcs.ptx
+	@mkdir -p $(@D)
+	if [ -x "$(NVCC)" ]; then $(NVCC) -gencode 'arch=compute_90,code=[sm_90,compute_90]' -fatbin -o $@.image $<; \
+		else cp $< $@.image; fi
+	{ od -An -v -tx1 $@.image | sed 's/ \([0-9a-f]*\)/0x\1,/g'; echo 0; } >$@.new && mv $@.new $@
+$(BUILD)/obj/daemon/device/cuda/gpcs.o: $(BUILD)/gen/cuda_gpcs.h
 # the interpreter's lane loops are what the simulated GPU spends its time in
 $(BUILD)/obj/daemon/ptx/interp%.o: CFLAGS += $(if $(SAN),,-O3) -fno-math-errno -ffp-contract=off
 

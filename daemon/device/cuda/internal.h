@@ -120,6 +120,7 @@ struct ds_device {
         uint64_t start_ns;
 
         /* topology.c: one resource per TPC, all from one split of the device's SMs */
+        uint64_t memory_total;
         CUdevResource *tpc;     /* info.n_tpcs of them; NULL: this GPU cannot be divided, all of it is one TPC */
         CUdevResource all_sms;  /* with those that are in no TPC */
         uint32_t n_sms_outside; /* how many those are */
@@ -184,6 +185,10 @@ int cuda_spec_parse(const char *spec, unsigned *ret_ordinal);
 /* topology.c: fills info and device->tpc; the context is current. 0, -ENODEV with a line in the log, or an errno. */
 int cuda_topology_discover(ds_device *device);
 void cuda_topology_free(ds_device *device);
+/* Memory that is free on the GPU, all processes counted; 0: the driver does not say. */
+uint64_t cuda_memory_free(ds_device *device);
+/* So much more is the context's own: info says so. */
+void cuda_memory_own(ds_device *device, uint64_t bytes);
 /* "NVIDIA RTX A2000" -> "a2000" */
 void cuda_model_name(const char *name, char *ret, size_t size);
 /* 0: a program under DetShare cannot have what this attribute (a CUdevice_attribute) promises. */
@@ -196,6 +201,9 @@ void cuda_gpcs_discover(ds_device *device);
 int cuda_rungs_init(ds_device *device); /* priorities, own_stream */
 int cuda_rung_create(ds_device *device, const struct ds_tpc_mask *mask, uint32_t *ret_rung);
 const struct ds_rung_info *cuda_rung_info(ds_device *device, uint32_t rung);
+/* A green context over these SMs, and streams of it (of the whole GPU when green is NULL). As ds_cuda_failed. */
+int cuda_green_create(ds_device *device, CUdevResource *resources, unsigned n, CUgreenCtx *ret);
+int cuda_stream_create(ds_device *device, CUgreenCtx green, int priority, CUstream *ret);
 struct cuda_stream *cuda_stream_at(ds_device *device, uint32_t id); /* NULL: no such */
 void cuda_rungs_free(ds_device *device);
 

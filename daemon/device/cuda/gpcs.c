@@ -1,0 +1,318 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Which TPCs share a GPC
+ *
+ * The driver does not say. But the blocks of a cluster never leave their GPC, so kernels with large clusters, whose
+ * blocks write down where they run, show which SMs are together. Which SMs a TPC has is found by kernels in green
+ * contexts as well: one over all TPCs whose number has bit k and one over the others, for every k; an SM that was seen
+ * in exactly one of each pair has told its TPC's number (14 contexts on an H200 instead of 66).
+ *
+ * What no large cluster reaches stays unknown. Anything that fails leaves what is not known unknown, with a line in the
+ * log: nothing else depends on it. All of it is before serving, has one deadline, and takes some 30 ms. When the
+ * deadline passes, what is still running is left alone: taking its memory away would wait for it.
+ */
+#include <stdbool.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include "device/cuda/internal.h"
+#include "util/error.h"
+
+#define SMS_MAX 512
+#define BLOCKS_MAX 4096
+#define PLACE_NONE UINT32_MAX
+#define DEADLINE_NS DS_NS_PER_S
+#define WAVES 4 /* launches for one set of TPCs have so many blocks per SM: each SM gets one of them */
+#define CLUSTER_ROUNDS 8
+#define GPC_TPCS_MIN 2 /* fewer together may be one TPC's own cluster */
+#define PAGE 4096
+
+static const unsigned char gpcs_image[] = {
+#include "cuda_gpcs.h"
+};
+
+/* What a block writes. */
+struct gpcs_place {
+        uint32_t sm, cluster;
+};
+
+struct gpcs {
+        ds_device *device;
+        CUlibrary library;
+        CUfunction where;
+        CUstream stream;           /* of the whole GPU */
+        struct gpcs_place *places; /* BLOCKS_MAX of them, pinned */
+        uint32_t shared_bytes;     /* so much that an SM holds one block */
+        uint64_t deadline_ns;
+        bool stuck;             /* the deadline passed while something ran */
+        uint16_t root[SMS_MAX]; /* union-find: SMs known to be together */
+        uint8_t tpc_of_sm[SMS_MAX];
+        bool tpc_known[SMS_MAX];
+};
+
+/* --- one kernel ------------------------------------------------------------------------------------------------------
+ */
+
+static int gpcs_wait(struct gpcs *g, CUstream stream)
+{
+        CUresult result;
+
+        do {
+                result = CU(g->device, cuStreamQuery)(stream);
+                if (result != CUDA_ERROR_NOT_READY)
+                        return result ? ds_cuda_failed(g->device, result, "a kernel that looks at the SMs") : 0;
+        } while (cuda_now(g->device) < g->deadline_ns);
+        g->stuck = true;
+        return -ETIME;
+}
+
+/* n blocks of one thread, in clusters; then places[0..n-1] say where they were. */
+static int gpcs_launch(struct gpcs *g, CUstream stream, uint32_t n, uint32_t cluster)
+{
+        CUdeviceptr out = (uintptr_t)g->places;
+        void *params[] = {&out};
+        CUlaunchAttribute attribute = {
+                .id = CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION, .value.clusterDim = {cluster, 1, 1}};
+        CUlaunchConfig config = {
+                .gridDimX = n,
+                .gridDimY = 1,
+                .gridDimZ = 1,
+                .blockDimX = 1,
+                .blockDimY = 1,
+                .blockDimZ = 1,
+                .sharedMemBytes = g->shared_bytes,
+                .hStream = stream,
+                .attrs = &attribute,
+                .numAttrs = cluster > 1,
+        };
+        CUresult result;
+
+        for (uint32_t i = 0; i < n; i++)
+                g->places[i] = (struct gpcs_place){PLACE_NONE, PLACE_NONE};
+        result = CU(g->device, cuLaunchKernelEx)(&config, g->where, params, NULL);
+        if (result)
+                return ds_cuda_failed(g->device, result, "launching what looks at the SMs");
+        return gpcs_wait(g, stream);
+}
+
+/* --- which SMs a TPC has
+ * ---------------------------------------------------------------------------------------------- */
+
+/* A kernel on the TPCs whose number has (or has not) the bit: where it ran gets the flag. */
+static int gpcs_see(struct gpcs *g, uint32_t bit, bool with, uint8_t flag, uint8_t *seen)
+{
+        CUdevResource resources[DS_DEVICE_TPCS_MAX];
+        ds_device *device = g->device;
+        CUgreenCtx green = NULL;
+        CUstream stream = NULL;
+        uint32_t n = 0, sms = 0;
+        int r;
+
+        for (uint32_t i = 0; i < device->info.n_tpcs; i++) {
+                if ((i >> bit & 1) != with)
+                        continue;
+                resources[n++] = device->tpc[i];
+                sms += device->tpc[i].sm.smCount;
+        }
+        if (!n)
+                return 0;
+        sms = DS_MIN(sms * WAVES, BLOCKS_MAX);
+        r = cuda_green_create(device, resources, n, &green);
+        if (r)
+                return r;
+        r = cuda_stream_create(device, green, 0, &stream);
+        if (!r)
+                r = gpcs_launch(g, stream, sms, 1);
+        for (uint32_t i = 0; !r && i < sms; i++)
+                if (g->places[i].sm < SMS_MAX)
+                        seen[g->places[i].sm] |= flag;
+        if (g->stuck)
+                return r;
+        if (stream)
+                CU(device, cuStreamDestroy)(stream);
+        CU(device, cuGreenCtxDestroy)(green);
+        return r;
+}
+
+static int gpcs_tpcs(struct gpcs *g)
+{
+        uint8_t seen[SMS_MAX];
+        int r;
+
+        memset(g->tpc_known, 1, sizeof(g->tpc_known));
+        for (uint32_t bit = 0; (g->device->info.n_tpcs - 1) >> bit; bit++) {
+                memset(seen, 0, sizeof(seen));
+                r = gpcs_see(g, bit, true, 1, seen);
+                if (!r)
+                        r = gpcs_see(g, bit, false, 2, seen);
+                if (r)
+                        return r;
+                for (uint32_t sm = 0; sm < SMS_MAX; sm++) {
+                        g->tpc_known[sm] &= seen[sm] == 1 || seen[sm] == 2;
+                        g->tpc_of_sm[sm] |= (uint8_t)((seen[sm] & 1) << bit);
+                }
+        }
+        return 0;
+}
+
+/* --- which SMs are together
+ * ------------------------------------------------------------------------------------------- */
+
+static uint16_t gpcs_root(struct gpcs *g, uint32_t sm)
+{
+        while (g->root[sm] != sm)
+                sm = g->root[sm] = g->root[g->root[sm]];
+        return (uint16_t)sm;
+}
+
+static void gpcs_join(struct gpcs *g, uint32_t n, uint32_t cluster)
+{
+        for (uint32_t i = 0; i < n; i++) {
+                const struct gpcs_place *first = &g->places[i - i % cluster], *place = &g->places[i];
+
+                if (place->sm < SMS_MAX && first->sm < SMS_MAX && place->cluster == first->cluster)
+                        g->root[gpcs_root(g, place->sm)] = gpcs_root(g, first->sm);
+        }
+}
+
+/* The largest clusters need the kernel's consent; where they cannot be, smaller ones will do. */
+static int gpcs_clusters(struct gpcs *g)
+{
+        static const uint32_t sizes[] = {16, 8, 4};
+        uint32_t n, done = 0;
+        int r = 0;
+
+        CU(g->device, cuFuncSetAttribute)(g->where, CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED, 1);
+        for (uint32_t i = 0; i < DS_ARRAY_SIZE(sizes) && !g->stuck; i++) {
+                n = DS_MIN(g->device->info.n_sms, BLOCKS_MAX) / sizes[i] * sizes[i];
+                for (uint32_t round = 0; n && round < CLUSTER_ROUNDS; round++) {
+                        r = gpcs_launch(g, g->stream, n, sizes[i]);
+                        if (r)
+                                break;
+                        gpcs_join(g, n, sizes[i]);
+                        done++;
+                }
+        }
+        return done ? 0 : r;
+}
+
+/* --- the answer
+ * ------------------------------------------------------------------------------------------------------- */
+
+static void gpcs_tell(struct gpcs *g)
+{
+        struct ds_device_info *info = &g->device->info;
+        uint16_t root_of_tpc[DS_DEVICE_TPCS_MAX], n_of_root[SMS_MAX] = {0};
+        uint8_t gpc_of_root[SMS_MAX];
+        uint32_t sm, tpc;
+
+        memset(root_of_tpc, 0xff, sizeof(root_of_tpc));
+        memset(gpc_of_root, DS_DEVICE_GPC_NONE, sizeof(gpc_of_root));
+        for (sm = 0; sm < SMS_MAX; sm++) {
+                if (!g->tpc_known[sm] || g->tpc_of_sm[sm] >= info->n_tpcs ||
+                        root_of_tpc[g->tpc_of_sm[sm]] != UINT16_MAX)
+                        continue;
+                root_of_tpc[g->tpc_of_sm[sm]] = gpcs_root(g, sm);
+                n_of_root[gpcs_root(g, sm)]++;
+        }
+        for (tpc = 0; tpc < info->n_tpcs; tpc++) {
+                uint16_t root = root_of_tpc[tpc];
+
+                if (root == UINT16_MAX || n_of_root[root] < GPC_TPCS_MIN)
+                        continue;
+                if (gpc_of_root[root] == DS_DEVICE_GPC_NONE)
+                        gpc_of_root[root] = (uint8_t)info->n_gpcs++;
+                info->gpc_of_tpc[tpc] = gpc_of_root[root];
+        }
+}
+
+/* --- before and after
+ * ------------------------------------------------------------------------------------------------- */
+
+static int gpcs_kernel(struct gpcs *g)
+{
+        ds_device *device = g->device;
+        CUkernel kernel = NULL;
+        int optin = device->info.attributes[CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN];
+        CUresult result;
+
+        result = CU(device, cuLibraryLoadData)(&g->library, gpcs_image, NULL, NULL, 0, NULL, NULL, 0);
+        if (!result)
+                result = CU(device, cuLibraryEnumerateKernels)(&kernel, 1, g->library);
+        if (!result)
+                result = CU(device, cuKernelGetFunction)(&g->where, kernel);
+        if (!result)
+                result = CU(device, cuFuncSetAttribute)(
+                        g->where, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, optin);
+        g->shared_bytes = (uint32_t)DS_MAX(optin, 0);
+        return result ? ds_cuda_failed(device, result, "loading what looks at the SMs") : 0;
+}
+
+static int gpcs_begin(struct gpcs *g)
+{
+        ds_device *device = g->device;
+        size_t size = DS_ALIGN_UP(BLOCKS_MAX * sizeof(struct gpcs_place), PAGE);
+        void *p = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+        CUresult result;
+        int r;
+
+        if (p == MAP_FAILED)
+                return ds_error_origin(-errno);
+        result = CU(device, cuMemHostRegister)(p, size, CU_MEMHOSTREGISTER_PORTABLE | CU_MEMHOSTREGISTER_DEVICEMAP);
+        if (result) {
+                munmap(p, size);
+                return ds_cuda_failed(device, result, "cuMemHostRegister");
+        }
+        g->places = p;
+        g->deadline_ns = cuda_now(device) + DEADLINE_NS;
+        for (uint32_t i = 0; i < SMS_MAX; i++)
+                g->root[i] = (uint16_t)i;
+        r = gpcs_kernel(g);
+        return r ? r : cuda_stream_create(device, NULL, 0, &g->stream);
+}
+
+static void gpcs_end(struct gpcs *g)
+{
+        ds_device *device = g->device;
+
+        if (g->stuck || device->lost)
+                return;
+        if (g->stream)
+                CU(device, cuStreamDestroy)(g->stream);
+        if (g->library)
+                CU(device, cuLibraryUnload)(g->library);
+        if (g->places) {
+                CU(device, cuMemHostUnregister)(g->places);
+                munmap(g->places, DS_ALIGN_UP(BLOCKS_MAX * sizeof(struct gpcs_place), PAGE));
+        }
+}
+
+void cuda_gpcs_discover(ds_device *device)
+{
+        struct ds_device_info *info = &device->info;
+        struct gpcs *g;
+        int r;
+
+        info->n_gpcs = 0;
+        memset(info->gpc_of_tpc, DS_DEVICE_GPC_NONE, sizeof(info->gpc_of_tpc));
+        if (info->cc_major < 9 || !device->tpc || info->n_tpcs < 2)
+                return; /* no clusters, or nothing to tell apart */
+        g = ds_alloc0(1, sizeof(*g));
+        if (!g)
+                return;
+        g->device = device;
+        r = gpcs_begin(g);
+        if (!r)
+                r = gpcs_tpcs(g);
+        if (!r)
+                r = gpcs_clusters(g);
+        if (!r)
+                gpcs_tell(g);
+        gpcs_end(g);
+        if (r)
+                ds_log(DS_LOG_WARNING, "which TPCs share a GPC is not known: %s",
+                        r < 0 ? strerror(-r) : ds_cuda_driver_error(&device->driver, (CUresult)r));
+        else
+                ds_log(DS_LOG_INFO, "%u GPCs found", info->n_gpcs);
+        ds_free(g);
+}

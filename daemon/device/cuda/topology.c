@@ -1,0 +1,306 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What the GPU says of itself
+ *
+ * A TPC is the smallest group of SMs that the driver lets a green context have: two on a GPU that knows clusters, more
+ * on some older ones. All come from one split of the device's SMs, because only those of one split can be combined. SMs
+ * that are left over belong to no TPC; the rung over all TPCs has them too.
+ *
+ * Memory: what sessions can have is the GPU's memory less what the context and the rungs take and a reserve for what
+ * the driver takes later (code, local memory, the device heap). What the context took is read from the free memory once
+ * it is there, but never believed to be more than CONTEXT_MAX: slabs of an earlier worker are held by the supervisor
+ * and will be mapped again, so they must not count as taken; another program's memory is not counted either. info is
+ * therefore a capacity, and mem_create says what there really is. It shrinks with each rung; after the last it stays.
+ *
+ * Attributes are the driver's own numbers. Those that promise what a program under DetShare cannot have are 0, so that
+ * libraries choose another way.
+ */
+#include <ctype.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "device/cuda/internal.h"
+#include "util/error.h"
+
+#define CONTEXT_MAX DS_GIB(1)
+#define RUNG_MAX DS_MIB(256)
+#define RESERVE DS_MIB(512)
+#define RESERVE_SHARE 16 /* at most this part of all memory, on small GPUs */
+
+/* --- the name -------------------------------------------------------------------------------------------------------
+ */
+
+static int word_is(const char *word, size_t length, const char *other)
+{
+        return strlen(other) == length && !strncasecmp(word, other, length);
+}
+
+static int word_is_vendors(const char *word, size_t length)
+{
+        static const char *const words[] = {
+                "nvidia", "tesla", "quadro", "geforce", "graphics", "device", "detshare", "sim"};
+
+        for (size_t i = 0; i < DS_ARRAY_SIZE(words); i++)
+                if (word_is(word, length, words[i]))
+                        return 1;
+        return 0;
+}
+
+static void model_append(char *model, size_t size, const char *word, size_t length)
+{
+        size_t used = strlen(model);
+
+        for (size_t i = 0; i < length && used + 1 < size; i++)
+                model[used++] = (char)tolower((unsigned char)word[i]);
+        model[used] = '\0';
+}
+
+/*
+ * The first word with a digit says which model it is; one that begins with the digit needs the word before it ("GTX
+ * 1080"), and "Ti" and "SUPER" behind it make another model. A name without digits is taken whole.
+ */
+void cuda_model_name(const char *name, char *ret, size_t size)
+{
+        const char *word, *before = NULL;
+        size_t length, before_length = 0;
+        int found = 0;
+
+        *ret = '\0';
+        for (word = name; *word; word += length) {
+                for (length = 0; isalnum((unsigned char)word[length]);)
+                        length++;
+                if (!length) {
+                        length = 1;
+                        continue;
+                }
+                if (found) {
+                        if (!word_is(word, length, "ti") && !word_is(word, length, "super"))
+                                break;
+                        model_append(ret, size, word, length);
+                } else if (!word_is_vendors(word, length)) {
+                        found = strcspn(word, "0123456789") < length;
+                        if (found && isdigit((unsigned char)*word) && before)
+                                model_append(ret, size, before, before_length);
+                        if (found)
+                                model_append(ret, size, word, length);
+                        before = word;
+                        before_length = length;
+                }
+        }
+        if (*ret)
+                return;
+        for (; *name; name++)
+                if (isalnum((unsigned char)*name))
+                        model_append(ret, size, name, 1);
+}
+
+/* --- attributes ------------------------------------------------------------------------------------------------------
+ */
+
+int cuda_attribute_offered(int attribute)
+{
+        /* the client library has more that it does not offer (client-lib/cuda/device.c) */
+        static const CUdevice_attribute not_offered[] = {
+                /* all memory is made by the daemon: none moves by itself, none is pageable, none is another process's
+                 */
+                CU_DEVICE_ATTRIBUTE_MANAGED_MEMORY,
+                CU_DEVICE_ATTRIBUTE_CONCURRENT_MANAGED_ACCESS,
+                CU_DEVICE_ATTRIBUTE_PAGEABLE_MEMORY_ACCESS,
+                CU_DEVICE_ATTRIBUTE_PAGEABLE_MEMORY_ACCESS_USES_HOST_PAGE_TABLES,
+                CU_DEVICE_ATTRIBUTE_DIRECT_MANAGED_MEM_ACCESS_FROM_HOST,
+                CU_DEVICE_ATTRIBUTE_CAN_USE_HOST_POINTER_FOR_REGISTERED_MEM,
+                CU_DEVICE_ATTRIBUTE_READ_ONLY_HOST_REGISTER_SUPPORTED,
+                CU_DEVICE_ATTRIBUTE_SPARSE_CUDA_ARRAY_SUPPORTED,
+                CU_DEVICE_ATTRIBUTE_DEFERRED_MAPPING_CUDA_ARRAY_SUPPORTED,
+                CU_DEVICE_ATTRIBUTE_MEMPOOL_SUPPORTED_HANDLE_TYPES,
+                /* what is exported is the supervisor's */
+                CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_FABRIC_SUPPORTED,
+                CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_SUPPORTED,
+                CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_WITH_CUDA_VMM_SUPPORTED,
+                CU_DEVICE_ATTRIBUTE_DMA_BUF_SUPPORTED,
+                CU_DEVICE_ATTRIBUTE_IPC_EVENT_SUPPORTED,
+                CU_DEVICE_ATTRIBUTE_MULTICAST_SUPPORTED,
+                /* rungs are made of groups that large clusters do not fit in */
+                CU_DEVICE_ATTRIBUTE_CLUSTER_LAUNCH,
+        };
+
+        for (size_t i = 0; i < DS_ARRAY_SIZE(not_offered); i++)
+                if ((int)not_offered[i] == attribute)
+                        return 0;
+        return 1;
+}
+
+static void topology_attributes(ds_device *device)
+{
+        int end = DS_MIN((int)CU_DEVICE_ATTRIBUTE_MAX, DS_DEVICE_ATTRIBUTES), value;
+
+        for (int i = 1; i < end; i++) {
+                value = 0;
+                if (!cuda_attribute_offered(i) ||
+                        CU(device, cuDeviceGetAttribute)(&value, (CUdevice_attribute)i, device->ordinal))
+                        continue; /* this driver does not know that one */
+                device->info.attributes[i] = value;
+        }
+}
+
+/* --- memory ----------------------------------------------------------------------------------------------------------
+ */
+
+uint64_t cuda_memory_free(ds_device *device)
+{
+        size_t available = 0, total = 0;
+
+        return CU(device, cuMemGetInfo)(&available, &total) ? 0 : available;
+}
+
+static void memory_tell(ds_device *device)
+{
+        uint64_t taken = device->info.own_bytes + DS_MIN(RESERVE, device->memory_total / RESERVE_SHARE);
+
+        device->info.memory_bytes = device->memory_total > taken ? device->memory_total - taken : 0;
+        device->info.memory_bytes -= device->info.memory_bytes % device->info.slab_granularity;
+}
+
+void cuda_memory_own(ds_device *device, uint64_t bytes)
+{
+        device->info.own_bytes += DS_MIN(bytes, RUNG_MAX);
+        memory_tell(device);
+}
+
+static int topology_memory(ds_device *device)
+{
+        const CUmemAllocationProp prop = cuda_slab_prop(device);
+        size_t available = 0, total = 0, granularity = 0;
+        CUresult result;
+
+        result = CU(device, cuMemGetAllocationGranularity)(&granularity, &prop, CU_MEM_ALLOC_GRANULARITY_RECOMMENDED);
+        if (!result)
+                result = CU(device, cuMemGetInfo)(&available, &total);
+        if (result)
+                return ds_cuda_failed(device, result, "asking for the GPU's memory");
+        if (!granularity)
+                return ds_error_origin(-EIO);
+        device->info.slab_granularity = granularity;
+        device->memory_total = total;
+        device->info.own_bytes = DS_MIN(total - available, CONTEXT_MAX);
+        memory_tell(device);
+        return 0;
+}
+
+/* --- TPCs ------------------------------------------------------------------------------------------------------------
+ */
+
+/* All of it is one TPC. */
+static int tpcs_none(ds_device *device, const char *what, CUresult result)
+{
+        ds_log(DS_LOG_WARNING, "this GPU cannot be divided (%s: %s): every kernel may use all of it", what,
+                ds_cuda_driver_error(&device->driver, result));
+        device->tpc = ds_free(device->tpc);
+        device->info.n_tpcs = 1;
+        return 0;
+}
+
+/* The split with the smallest groups of which there are not too many. */
+static CUresult tpcs_split(ds_device *device, CUdevResource *ret, unsigned *ret_n)
+{
+        const unsigned flags = CU_DEV_SM_RESOURCE_SPLIT_IGNORE_SM_COSCHEDULING;
+        CUresult result;
+        unsigned n;
+
+        for (unsigned least = 2; least <= device->info.n_sms; least *= 2) {
+                n = 0;
+                result = CU(device, cuDevSmResourceSplitByCount)(NULL, &n, &device->all_sms, NULL, flags, least);
+                if (result)
+                        return result;
+                if (!n || n > DS_DEVICE_TPCS_MAX)
+                        continue;
+                result = CU(device, cuDevSmResourceSplitByCount)(ret, &n, &device->all_sms, NULL, flags, least);
+                *ret_n = n;
+                return !result && n ? CUDA_SUCCESS : result ? result : CUDA_ERROR_NOT_SUPPORTED;
+        }
+        return CUDA_ERROR_NOT_SUPPORTED;
+}
+
+/* Some drivers split what they then make no green context of. */
+static CUresult tpcs_try(ds_device *device)
+{
+        CUdevResourceDesc descriptor;
+        CUgreenCtx green;
+        CUresult result = CU(device, cuDevResourceGenerateDesc)(&descriptor, device->tpc, 1);
+
+        if (!result)
+                result = CU(device, cuGreenCtxCreate)(&green, descriptor, device->ordinal, CU_GREEN_CTX_DEFAULT_STREAM);
+        if (!result)
+                CU(device, cuGreenCtxDestroy)(green);
+        return result;
+}
+
+static int topology_tpcs(ds_device *device)
+{
+        uint32_t inside = 0;
+        unsigned n = 0;
+        CUresult result;
+
+        result = CU(device, cuDeviceGetDevResource)(device->ordinal, &device->all_sms, CU_DEV_RESOURCE_TYPE_SM);
+        if (result)
+                return tpcs_none(device, "cuDeviceGetDevResource", result);
+        device->tpc = ds_alloc0(DS_DEVICE_TPCS_MAX, sizeof(*device->tpc));
+        if (!device->tpc)
+                return ds_error_origin(-ENOMEM);
+        result = tpcs_split(device, device->tpc, &n);
+        if (result)
+                return tpcs_none(device, "cuDevSmResourceSplitByCount", result);
+        result = tpcs_try(device);
+        if (result)
+                return tpcs_none(device, "cuGreenCtxCreate", result);
+        for (unsigned i = 0; i < n; i++)
+                inside += device->tpc[i].sm.smCount;
+        device->info.n_tpcs = n;
+        device->n_sms_outside = device->info.n_sms - DS_MIN(inside, device->info.n_sms);
+        ds_log(DS_LOG_INFO, "%u SMs in %u groups that can be chosen, %u in none of them", device->info.n_sms, n,
+                device->n_sms_outside);
+        return 0;
+}
+
+/* --- all of it -------------------------------------------------------------------------------------------------------
+ */
+
+static int topology_identity(ds_device *device)
+{
+        struct ds_device_info *info = &device->info;
+        CUuuid uuid;
+        CUresult result;
+
+        result = CU(device, cuDeviceGetName)(info->name, sizeof(info->name), device->ordinal);
+        if (!result)
+                result = CU(device, cuDeviceGetUuid)(&uuid, device->ordinal);
+        if (result)
+                return ds_cuda_failed(device, result, "asking which GPU this is");
+        memcpy(info->uuid, uuid.bytes, sizeof(info->uuid));
+        cuda_model_name(info->name, info->model, sizeof(info->model));
+        topology_attributes(device);
+        info->cc_major = (uint32_t)info->attributes[CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR];
+        info->cc_minor = (uint32_t)info->attributes[CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR];
+        info->n_sms = (uint32_t)info->attributes[CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT];
+        info->stops = 1;
+        return info->n_sms && info->cc_major ? 0 : ds_error_origin(-EIO);
+}
+
+int cuda_topology_discover(ds_device *device)
+{
+        int r = topology_identity(device);
+
+        if (!r)
+                r = topology_memory(device);
+        if (!r)
+                r = topology_tpcs(device);
+        if (r)
+                return ds_error_trace(r);
+        cuda_gpcs_discover(device);
+        return 0;
+}
+
+void cuda_topology_free(ds_device *device)
+{
+        device->tpc = ds_free(device->tpc);
+}

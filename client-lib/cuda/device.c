@@ -125,6 +125,22 @@ static int adjusted(CUdevice_attribute attribute, int value)
         case CU_DEVICE_ATTRIBUTE_SPARSE_CUDA_ARRAY_SUPPORTED:
         case CU_DEVICE_ATTRIBUTE_DEFERRED_MAPPING_CUDA_ARRAY_SUPPORTED:
         case CU_DEVICE_ATTRIBUTE_TENSOR_MAP_ACCESS_SUPPORTED:
+        case CU_DEVICE_ATTRIBUTE_COOPERATIVE_MULTI_DEVICE_LAUNCH:
+        case CU_DEVICE_ATTRIBUTE_CAN_FLUSH_REMOTE_WRITES:
+        case CU_DEVICE_ATTRIBUTE_GENERIC_COMPRESSION_SUPPORTED:
+        case CU_DEVICE_ATTRIBUTE_TIMELINE_SEMAPHORE_INTEROP_SUPPORTED:
+        case CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_FLUSH_WRITES_OPTIONS:
+        case CU_DEVICE_ATTRIBUTE_MPS_ENABLED:
+        case CU_DEVICE_ATTRIBUTE_D3D12_CIG_SUPPORTED:
+        case CU_DEVICE_ATTRIBUTE_VULKAN_CIG_SUPPORTED:
+        case CU_DEVICE_ATTRIBUTE_MEM_DECOMPRESS_ALGORITHM_MASK:
+        case CU_DEVICE_ATTRIBUTE_MEM_DECOMPRESS_MAXIMUM_LENGTH:
+        case CU_DEVICE_ATTRIBUTE_HOST_NUMA_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED:
+        case CU_DEVICE_ATTRIBUTE_HOST_NUMA_MEMORY_POOLS_SUPPORTED:
+        case CU_DEVICE_ATTRIBUTE_HOST_NUMA_MULTINODE_IPC_SUPPORTED:
+        case CU_DEVICE_ATTRIBUTE_HOST_MEMORY_POOLS_SUPPORTED:
+        case CU_DEVICE_ATTRIBUTE_HOST_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED:
+        case CU_DEVICE_ATTRIBUTE_HOST_ALLOC_DMA_BUF_SUPPORTED:
                 return 0;
         default:
                 return value;
@@ -191,7 +207,7 @@ CUresult cuDeviceGetPCIBusId(char *pciBusId, int len, CUdevice dev)
                 return r;
         if (!pciBusId || len <= 0)
                 return CUDA_ERROR_INVALID_VALUE;
-        snprintf(pciBusId, (size_t)len, "%04x:%02x:%02x.0",
+        snprintf(pciBusId, (size_t)len, "%04X:%02X:%02X.0",
                 (unsigned int)dcu_attribute(CU_DEVICE_ATTRIBUTE_PCI_DOMAIN_ID),
                 (unsigned int)dcu_attribute(CU_DEVICE_ATTRIBUTE_PCI_BUS_ID),
                 (unsigned int)dcu_attribute(CU_DEVICE_ATTRIBUTE_PCI_DEVICE_ID));

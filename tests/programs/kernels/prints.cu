@@ -14,18 +14,18 @@ extern "C" __global__ void print_integers(int i, unsigned u, long long l, unsign
         returned[0] = printf("plain\n");
         returned[1] = printf("%d %i %u %x %X %o\n", i, -i, u, u, u, u);
         returned[2] = printf("%ld %lld %lu %llx %#llx\n", (long)l, l, (unsigned long)ul, ul, ul);
-        returned[3] = printf("%hd %hu %hhd\n", h, h, (signed char)i);
+        returned[3] = printf("%hd %hu %hx\n", h, h, h);
         returned[4] = printf("[%5d] [%-5d] [%05d] [%+d] [% d] [%.4d] [%8.4d]\n", i, i, i, i, i, i, i);
         returned[5] = printf("[%#x] [%#o] [%10llu] [%-10llu]\n", u, u, ul, ul);
-        returned[6] = printf("[%*d] [%*d]\n", 7, i, -7, i);
+        returned[6] = printf("[%*d] [%-*d]\n", 7, i, 7, i);
 }
 
 extern "C" __global__ void print_floats(float f, double d)
 {
         printf("%f %e %g %a\n", f, d, d, d);
-        printf("%F %E %G %A\n", f, d, d, d);
+        printf("%E %G %A\n", d, d, d);
         printf("[%10.3f] [%-10.2f] [%+.1e] [%010.4f] [%.0f] [%#.0f]\n", f, f, d, d, d, d);
-        printf("%f %f %g\n", d / 0.0, -d / 0.0, 1e300 * d);
+        printf("%f %f %g\n", d / (f - f), -d / (f - f), 1e300 * d);
 }
 
 extern "C" __global__ void print_words(const char *word, int c)
@@ -79,4 +79,21 @@ extern "C" __global__ void assert_lane(const int *in, int limit, int *out)
 
         assert(v < limit);
         out[threadIdx.x] = v;
+}
+
+/* Needs depth times 64 bytes of stack and what calls take. */
+__device__ __noinline__ int down(volatile int *out, int depth)
+{
+        volatile int here[16];
+
+        for (int i = 0; i < 16; i++)
+                here[i] = depth + i;
+        if (depth == 0)
+                return here[3];
+        return down(out, depth - 1) + here[depth % 16];
+}
+
+extern "C" __global__ void recurse(int *out, int depth)
+{
+        *out = down(out, depth);
 }

@@ -290,12 +290,13 @@ static void gpcs_end(struct gpcs *g)
 void cuda_gpcs_discover(ds_device *device)
 {
         struct ds_device_info *info = &device->info;
+        int clusters = 0, r;
         struct gpcs *g;
-        int r;
 
         info->n_gpcs = 0;
         memset(info->gpc_of_tpc, DS_DEVICE_GPC_NONE, sizeof(info->gpc_of_tpc));
-        if (info->cc_major < 9 || !device->tpc || info->n_tpcs < 2)
+        if (CU(device, cuDeviceGetAttribute)(&clusters, CU_DEVICE_ATTRIBUTE_CLUSTER_LAUNCH, device->ordinal) ||
+                !clusters || !device->tpc || info->n_tpcs < 2)
                 return; /* no clusters, or nothing to tell apart */
         g = ds_alloc0(1, sizeof(*g));
         if (!g)

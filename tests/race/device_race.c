@@ -3,8 +3,9 @@
  * The simulated device's owner against its execution threads, under ThreadSanitizer
  *
  * The owner submits kernels and copies to many streams, fences them, aborts one space again and again while the other's
- * results must stay exact, unmaps memory under work, lets time pass beside kernels that do not end, and closes with
- * work running. TSan reports what it sees by exiting with an error; the results are checked here.
+ * results must stay exact, takes what kernels print while others print, unmaps memory under work, lets time pass beside
+ * kernels that do not end, and closes with work running. TSan reports what it sees by exiting with an error; the
+ * results are checked here.
  */
 #include <errno.h>
 #include <poll.h>
@@ -29,7 +30,16 @@ static const char ptx[] =
         ".visible .entry step(.param .u64 p, .param .u32 add)\n"
         "{\n .reg .b32 %r<4>; .reg .b64 %rd<2>;\n ld.param.u64 %rd1, [p];\n ld.param.u32 %r1, [add];\n"
         " ld.global.u32 %r2, [%rd1];\n mad.lo.u32 %r3, %r2, 3, %r1;\n st.global.u32 [%rd1], %r3;\n ret;\n}\n"
+        ".extern .func (.param .b32 r) vprintf(.param .b64 f, .param .b64 a);\n"
+        ".global .b8 words[8] = {119, 111, 114, 100, 115, 33, 10, 0};\n"
+        ".visible .entry says()\n"
+        "{\n .reg .b64 %rd1; .reg .b32 %n; .reg .pred %p;\n .param .b64 f; .param .b64 a; .param .b32 r;\n"
+        " mov.u64 %rd1, words;\n cvta.global.u64 %rd1, %rd1;\n mov.u32 %n, 0;\nMORE:\n"
+        " st.param.b64 [f], %rd1;\n st.param.b64 [a], 0;\n call.uni (r), vprintf, (f, a);\n"
+        " add.u32 %n, %n, 1;\n setp.lt.u32 %p, %n, 100;\n @%p bra MORE;\n ret;\n}\n"
         ".visible .entry spins()\n{\nAGAIN:\n bra AGAIN;\n}\n";
+
+static size_t n_said; /* bytes of the good space */
 
 #define CHECK(x)                                                                         \
         do {                                                                             \
@@ -77,6 +87,16 @@ static void launch(
         CHECK(!ops->launch(device, &l, 1));
 }
 
+static void listen_to(ds_device *device, uint32_t space)
+{
+        struct ds_device_output o;
+
+        while (ops->output(device, &o)) {
+                CHECK(o.size % 7 == 0 && !memcmp(o.text, "words!\n", 7) && !o.to_stderr);
+                n_said += o.space == space ? o.size : 0;
+        }
+}
+
 /* Takes completions until n came. */
 static void drain(ds_device *device, size_t n)
 {
@@ -88,6 +108,7 @@ static void drain(ds_device *device, size_t n)
         while (n) {
                 got = ops->poll(device, c, n < 16 ? n : 16);
                 n -= got;
+                listen_to(device, 1);
                 if (got)
                         continue;
                 r = ops->advance(device, UINT64_MAX);
@@ -115,6 +136,9 @@ static void round_of_work(ds_device *device, const struct space *good, const str
                         CHECK(!ops->fence(device, i % 8, (i + 3) % 8));
         }
         CHECK(!ops->copy(device, &copy, 1));
+        launch(device, good, "says", 0, 0, 0);
+        launch(device, good, "says", 1, 0, 0);
+        launch(device, bad, "says", 10, 0, 0);
         launch(device, bad, "spins", 10, 0, 0);
         launch(device, bad, "step", 10, bad->va, 1);
         copy = (struct ds_copy){.stream = 11,
@@ -127,7 +151,7 @@ static void round_of_work(ds_device *device, const struct space *good, const str
         CHECK(!ops->copy(device, &copy, 1));
         CHECK(!ops->mem_unmap(device, bad->id, bad->va, SLAB));
         ops->abort(device, bad->id);
-        drain(device, n + 4);
+        drain(device, n + 7);
         CHECK(!ops->mem_map(device, bad->id, bad->fd, bad->va, SLAB));
 }
 
@@ -161,6 +185,8 @@ int main(void)
         beside_endless_kernels(device, &good, &bad, want);
         for (uint32_t i = 0; i < 8; i++)
                 CHECK(((const uint32_t *)VA)[i] == want[i]);
+        CHECK(n_said == (size_t)ROUNDS * 2 * 100 * 7);
+        launch(device, &bad, "says", 2, 0, 0);
         launch(device, &bad, "spins", 0, 0, 0);
         launch(device, &bad, "spins", 1, 0, 0);
         launch(device, &good, "step", 2, VA, 0);

@@ -62,9 +62,11 @@ $(BUILD)/tests/race/%: tests/race/%.c $(core_src) $(wildcard client-lib/core/*.h
 	@mkdir -p $(@D)
 	$(CC) $(CPPFLAGS) $(CFLAGS) -O1 -fsanitize=thread -o $@ $< $(race_extra) $(core_src) $(wildcard tests/support/*.c) $(proto_obj) -lprotobuf-c
 
-# the simulated device and all that it stands on, object by object
-tsan_src := $(filter-out %main.c,$(foreach l,util image ptx device device/sim,$(wildcard daemon/$(l)/*.c)))
+# the devices and all that they stand on, object by object
+tsan_src := $(filter-out %main.c,$(foreach l,util image ptx device device/sim device/cuda,$(wildcard daemon/$(l)/*.c)))
 tsan_obj := $(tsan_src:%.c=$(BUILD)/tsan/%.o)
+$(BUILD)/tsan/daemon/device/cuda/%.o: CPPFLAGS += -I$(CUDA_ROOT)/include
+$(BUILD)/tsan/daemon/device/cuda/gpcs.o: $(BUILD)/gen/cuda_gpcs.h
 $(BUILD)/tsan/%.o: %.c
 	@mkdir -p $(@D)
 	$(CC) $(CPPFLAGS) $(CFLAGS) $(if $(findstring clang,$(CC)),,-Wno-tsan) -O1 -fsanitize=thread -MMD -MP -c -o $@ $<

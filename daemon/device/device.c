@@ -8,12 +8,13 @@
 
 #include <string.h>
 
+#include "device/cuda/cuda.h"
 #include "device/sim/sim.h"
 #include "util/macro.h"
 
 const struct ds_device_ops *ds_device_find(const char *spec, const char **ret_rest)
 {
-        const struct ds_device_ops *known[] = {&ds_sim_ops};
+        const struct ds_device_ops *known[] = {&ds_sim_ops, &ds_cuda_ops};
         const char *colon = strchr(spec, ':');
 
         if (!colon)

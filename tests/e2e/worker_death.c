@@ -6,6 +6,11 @@
  * one must get a CUDA_ERROR_LAUNCH_FAILED-class error within 1 s; the idle one finds every byte at the same address and
  * launches on; a new client works. Both transports.
  *
+ * The same when a client's kernel writes where nothing is. On a GPU that is the end of the context for all, so it is
+ * the worker's, and a new one must serve within 1 s; a simulated GPU ends the client's work alone. Either way the one
+ * who did it gets CUDA_ERROR_ILLEGAL_ADDRESS, two who are idle lose nothing, and after a reset the offender can work
+ * again.
+ *
  * usage: worker_death BUILD
  */
 #include "tests/e2e/harness.h"
@@ -20,6 +25,7 @@
 
 #include "core/core.h"
 
+#define DEVICE "sim:h200"
 #define WORDS (3u << 20)
 
 static const char *build;
@@ -128,6 +134,39 @@ static int busy_client(int in, int out)
         return h_now_ms() - begin < 10000 ? 0 : 28;
 }
 
+/* Child process: a kernel that writes to a bad address. Writes 'e' when it has its error. */
+static int faulty_client(int in, int out)
+{
+        int error;
+        dsc_session *s = dsc_get(&error);
+        struct dsc_kernel bad, fill;
+        uint32_t back[256];
+        uint64_t p;
+        char c;
+
+        if (!s || dsc_mem_alloc(s, 4096, &p))
+                return 30;
+        must_kernel(s, "bad_address", &bad);
+        if (write(out, "r", 1) != 1 || read(in, &c, 1) != 1)
+                return 31;
+        if (launch(s, &bad, p, 1, 0) || dsc_cuda(dsc_wait_all(s)) != 700)
+                return 32;
+        if (write(out, "e", 1) != 1)
+                return 33;
+        if (dsc_cuda(launch(s, &bad, p, 1, 0)) != 700 && dsc_cuda(dsc_wait_all(s)) != 700)
+                return 34;
+        if (dsc_reset(s))
+                return 35;
+        must_kernel(s, "fill", &fill);
+        if (dsc_mem_alloc(s, 4096, &p) || launch(s, &fill, p, 256, 3) || dsc_wait_all(s))
+                return 36;
+        if (dsc_read(s, 0, back, 0, p, 0, sizeof(back), 1) || back[0] != 3 || back[255] != 3)
+                return 37;
+        dsc_kernel_clear(&bad);
+        dsc_kernel_clear(&fill);
+        return 0;
+}
+
 struct child {
         pid_t pid;
         int to, from;
@@ -202,6 +241,50 @@ static void round_of(const char *transport, int n)
                 "%s %d: the restart is counted", transport, n);
 }
 
+/* Milliseconds since begin until the daemon serves with another worker than this; -1: not within 10 s. */
+static int new_worker(uint32_t pid, uint64_t begin)
+{
+        struct h_status status;
+
+        for (; h_now_ms() < begin + 10000; h_sleep_ms(1))
+                if (h_status(&status) == 0 && !strcmp(status.worker_state, "serving") && status.worker_pid != pid)
+                        return (int)(h_now_ms() - begin);
+        return -1;
+}
+
+static void fault_round(const char *transport, int n)
+{
+        struct child idle[2], faulty;
+        struct h_status status = {0}, after = {0};
+        uint64_t begin;
+        int r;
+
+        for (int i = 0; i < 2; i++) {
+                idle[i] = spawn(idle_client, transport);
+                h_check(wait_byte(&idle[i], 'r'), "fault, %s %d: idle client %d got ready", transport, n, i);
+        }
+        faulty = spawn(faulty_client, transport);
+        h_check(wait_byte(&faulty, 'r'), "fault, %s %d: the offender got ready", transport, n);
+        h_check(h_status(&status) == 0, "fault, %s %d: status before", transport, n);
+        h_check(write(faulty.to, "g", 1) == 1, "fault, %s %d: go", transport, n);
+        h_check(wait_byte(&faulty, 'e'), "fault, %s %d: the offender got its error", transport, n);
+        begin = h_now_ms();
+        if (!h_simulated(DEVICE)) {
+                r = new_worker(status.worker_pid, begin);
+                printf("fault, %s %d: another worker serves %d ms after the error\n", transport, n, r);
+                h_check(r >= 0 && r <= 1000, "fault, %s %d: another worker serves after %d ms", transport, n, r);
+        }
+        for (int i = 0; i < 2; i++) {
+                h_check(write(idle[i].to, "g", 1) == 1, "fault, %s %d: go", transport, n);
+                r = reap(&idle[i]);
+                h_check(r == 0, "fault, %s %d: idle client %d: step %d", transport, n, i, r);
+        }
+        r = reap(&faulty);
+        h_check(r == 0, "fault, %s %d: the offender: step %d", transport, n, r);
+        h_check(h_status(&after) == 0 && after.worker_restarts == status.worker_restarts + !h_simulated(DEVICE),
+                "fault, %s %d: restarted %u times", transport, n, after.worker_restarts - status.worker_restarts);
+}
+
 int main(int argc, char **argv)
 {
         struct h_status before;
@@ -209,11 +292,16 @@ int main(int argc, char **argv)
         if (argc < 2)
                 return 2;
         build = argv[1];
-        h_daemon_start(build, "sim:h200", NULL);
+        setbuf(stdout, NULL);
+        h_daemon_start(build, DEVICE, NULL);
         before = h_quiet();
         for (int i = 0; i < 3; i++) {
                 round_of("ring", i);
                 round_of("rpc", i);
+        }
+        for (int i = 0; i < 3; i++) {
+                fault_round("ring", i);
+                fault_round("rpc", i);
         }
         h_baseline(&before, 5000, "after worker deaths");
         return h_finish();

@@ -309,6 +309,8 @@ static inline void fw_main(int argc, char **argv)
         ds_conn *conn = fx_conn(3);
 
         fw_log("start %s\n", argc > 4 ? argv[4] : "");
+        for (int i = 7; fw_does("arguments") && i < argc; i++)
+                fw_log("%s\n", argv[i]);
         if (fw_does("fails"))
                 _exit(3);
         if (fw_does("says")) {

@@ -60,6 +60,32 @@ Test(life, a_worker_that_cannot_start)
         }
 }
 
+/* What the configuration says of the device is said to each worker, and nothing that it does not say. */
+Test(life, a_worker_is_told_the_configuration)
+{
+        static const char *const logs[] = {
+                "start fifo\n", "start fifo\n--libcuda\n/lib/x.so\n--orphan-s\n7\n--kernel-s\n8\n--spin-us\n0\n"};
+
+        for (int i = 0; i < 2; i++) {
+                struct fixture f;
+                char log[1000];
+
+                setenv("FAKE_WORKER", "arguments", 1);
+                fx_init(&f);
+                if (i) {
+                        f.config.libcuda = (char *)"/lib/x.so";
+                        f.config.orphan_seconds = 7;
+                        f.config.kernel_seconds = 8;
+                        f.config.spin_us = (char *)"0";
+                }
+                fx_start(&f);
+                fx_wait_serving(&f, 0);
+                fx_read_log(&f, log, sizeof(log));
+                cr_assert_str_eq(log, logs[i]);
+                fx_stop(&f);
+        }
+}
+
 Test(life, programs_that_are_not_there)
 {
         struct fixture f;
@@ -316,6 +342,35 @@ Test(life, out_of_file_descriptors, .timeout = 30)
         fx_stop(&f);
         getrusage(RUSAGE_CHILDREN, &usage);
         cr_assert_leq(usage.ru_utime.tv_sec + usage.ru_stime.tv_sec, 0, "it must not spin");
+}
+
+/* What the device is made of, as it came up. */
+Test(life, the_device_is_described)
+{
+        const Detshare__StatusReply *status;
+        Detshare__Reply *reply;
+        struct fixture f;
+        ds_conn *conn;
+        FX_REQUEST(get_device, GET_DEVICE, GetDevice, GET_DEVICE);
+
+        fx_init(&f);
+        fx_start(&f);
+        fx_wait_serving(&f, 0);
+        reply = fx_get_status(&f);
+        status = reply->get_status;
+        cr_assert(status->n_sms == 132 && status->n_tpcs == 66 && status->n_gpcs == 8 && status->n_rungs == 15);
+        cr_assert_eq(status->device_own_bytes, DS_MIB(600));
+        detshare__reply__free_unpacked(reply, NULL);
+        conn = fx_session(&f);
+        fx_ask(conn, &get_device_r, NULL);
+        reply = fx_answer(conn);
+        cr_assert(reply && reply->get_device && reply->get_device->n_limits == 3);
+        cr_assert_eq(reply->get_device->limits[0], 1024);
+        cr_assert_eq(reply->get_device->limits[2], 8 << 20);
+        detshare__reply__free_unpacked(reply, NULL);
+        ds_conn_free(conn);
+        fx_baseline(&f);
+        fx_stop(&f);
 }
 
 Test(life, too_many_open_requests)

@@ -1,0 +1,534 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The cuda device's work on the fake driver: images that are shared, work that is held, whose text it is, whose fault
+ *
+ * The bodies that all devices share run here too; on a GPU they are tests/gpu/device_cuda.c.
+ */
+#include "tests/gpu/device_common.h"
+
+#include "device/cuda/internal.h"
+
+#define OTHER_SPACE 8
+#define OTHER_VA (DT_DEVICE_VA + UINT64_C(0x10000000))
+
+/* Two parameters: the kernel prints "say N\n", and then *p = n. */
+#define PTX_SAY                                                                                                       \
+        ".extern .func (.param .b32 r) vprintf(.param .b64 a, .param .b64 b);\n"                                      \
+        ".global .align 1 .b8 $str[8] = {115, 97, 121, 32, 37, 100, 10, 0};\n"                                        \
+        ".visible .entry say(.param .u32 n, .param .u64 p)\n"                                                         \
+        "{\n .local .align 8 .b8 depot[8]; .reg .b64 %SP, %SPL, %rd<4>; .reg .b32 %r<4>;\n mov.u64 %SPL, depot;\n"    \
+        " cvta.local.u64 %SP, %SPL;\n ld.param.u32 %r1, [n];\n ld.param.u64 %rd3, [p];\n st.local.u32 [%SPL], %r1;\n" \
+        " mov.u64 %rd1, $str;\n cvta.global.u64 %rd2, %rd1;\n"                                                        \
+        " { .param .b64 a; .param .b64 b; .param .b32 r; st.param.b64 [a], %rd2; st.param.b64 [b], %SP;\n"            \
+        " call.uni (r), vprintf, (a, b); ld.param.b32 %r2, [r]; }\n st.u32 [%rd3], %r1;\n ret;\n}\n"
+
+/* assert(n), in file f.cu, line 7, function fn */
+#define PTX_INSIST                                                                                                   \
+        ".extern .func __assertfail(.param .b64 a, .param .b64 b, .param .b32 c, .param .b64 d, .param .b64 e);\n"   \
+        ".global .align 1 .b8 $str[2] = {110, 0};\n.global .align 1 .b8 $str$1[5] = {102, 46, 99, 117, 0};\n"        \
+        ".global .align 1 .b8 $str$2[3] = {102, 110, 0};\n"                                                          \
+        ".visible .entry insist(.param .u32 n)\n"                                                                    \
+        "{\n .reg .pred %p; .reg .b32 %r<3>; .reg .b64 %rd<7>;\n ld.param.u32 %r1, [n];\n setp.ne.u32 %p, %r1, 0;\n" \
+        " @%p bra DONE;\n mov.u64 %rd1, $str; cvta.global.u64 %rd2, %rd1;\n mov.u64 %rd3, $str$1;\n"                 \
+        " cvta.global.u64 %rd4, %rd3; mov.u64 %rd5, $str$2; cvta.global.u64 %rd6, %rd5;\n"                           \
+        " { .param .b64 a; .param .b64 b; .param .b32 c; .param .b64 d; .param .b64 e;\n"                            \
+        " st.param.b64 [a], %rd2; st.param.b64 [b], %rd4; st.param.b32 [c], 7; st.param.b64 [d], %rd6;\n"            \
+        " st.param.b64 [e], 1; call.uni __assertfail, (a, b, c, d, e); }\nDONE:\n ret;\n}\n"
+
+struct say_params {
+        uint32_t n, pad;
+        uint64_t p;
+};
+
+/* --- harness --- */
+
+static void fake(void)
+{
+        setenv("DETSHARE_LIBCUDA", TEST_FAKE_CUDA, 1);
+        setenv("PTXAS", TEST_PTXAS, 1);
+}
+
+static struct dt *open_two(void)
+{
+        struct dt *t;
+        int slab;
+
+        fake();
+        t = dt_open(&ds_cuda_ops, "0");
+        cr_assert_eq(t->ops->space_add(t->device, OTHER_SPACE), 0);
+        cr_assert_eq(t->ops->mem_create(t->device, DT_SLAB, &slab), 0);
+        cr_assert_eq(t->ops->mem_map(t->device, OTHER_SPACE, slab, OTHER_VA, DT_SLAB), 0);
+        close(slab);
+        return t;
+}
+
+static uint64_t poke_in(
+        struct dt *t, ds_device_module *module, uint32_t space, uint32_t stream, uint64_t p, uint32_t value)
+{
+        struct dt_poke_params params = {.p = p, .value = value};
+        struct ds_launch l = dt_launch_of(t, module, "poke", 1, 1);
+
+        l.stream = stream;
+        l.space = space;
+        l.params = &params;
+        l.params_size = 12;
+        return dt_launch(t, &l);
+}
+
+static uint64_t say(struct dt *t, ds_device_module *module, uint32_t space, uint32_t stream, uint32_t n)
+{
+        struct say_params params = {.n = n, .p = space == DT_SPACE ? DT_DEVICE_VA : OTHER_VA};
+        struct ds_launch l = dt_launch_of(t, module, "say", 1, 1);
+
+        l.stream = stream;
+        l.space = space;
+        l.params = &params;
+        l.params_size = sizeof(params);
+        return dt_launch(t, &l);
+}
+
+static uint64_t spin(struct dt *t, ds_device_module *module, uint32_t space, uint32_t stream, uint64_t deadline_ns)
+{
+        struct ds_launch l = dt_launch_of(t, module, "spins", 1, 32);
+
+        l.space = space;
+        l.stream = stream;
+        l.deadline_ns = deadline_ns;
+        return dt_launch(t, &l);
+}
+
+/* What came so far of a space, as one string. */
+static void take_text(struct dt *t, char text[2][1000])
+{
+        struct ds_device_output o;
+
+        while (t->ops->output(t->device, &o)) {
+                char *to = text[o.space == OTHER_SPACE];
+                size_t length = strlen(to);
+
+                cr_assert(o.space == DT_SPACE || o.space == OTHER_SPACE);
+                cr_assert(o.size && length + o.size < 1000);
+                memcpy(to + length, o.text, o.size);
+                to[length + o.size] = 0;
+        }
+}
+
+/* --- the bodies of all devices --- */
+
+#define BODY(name)                                 \
+        Test(cuda_work, name)                      \
+        {                                          \
+                fake();                            \
+                dt_test_##name(&ds_cuda_ops, "0"); \
+        }
+BODY(memory)
+BODY(copy_2d)
+BODY(memset)
+BODY(memory_errors)
+BODY(module)
+BODY(launch_errors)
+BODY(saxpy)
+BODY(zero_copy)
+BODY(stream_order)
+BODY(fences)
+BODY(globals)
+BODY(clock)
+
+/* --- images --- */
+
+Test(cuda_work, an_image_is_loaded_once_for_all)
+{
+        struct dt *t = open_two();
+        ds_device_module *mine, *others = NULL;
+        struct ds_launch l;
+        size_t size;
+        void *image = dt_image(t, DT_PTX, &size);
+        char log[1000];
+
+        cr_assert_eq(t->ops->module_cached(t->device, image, size), 0);
+        mine = dt_load(t, DT_PTX);
+        cr_assert_eq(t->ops->module_cached(t->device, image, size), 1);
+        cr_assert_eq(t->ops->module_cached(t->device, image, size - 1), 0);
+        ((char *)image)[size / 2] ^= 1;
+        cr_assert_eq(t->ops->module_cached(t->device, image, size), 0, "other bytes");
+        ((char *)image)[size / 2] ^= 1;
+        cr_assert_eq(t->ops->module_load(t->device, OTHER_SPACE, image, size, log, sizeof(log), &others), 0);
+        cr_assert_neq(t->ops->kernel_find(mine, "null"), t->ops->kernel_find(others, "null"));
+        l = dt_launch_of(t, others, "null", 1, 1);
+        cr_assert_eq(t->ops->launch(t->device, &l, 1), DS_CUDA_INVALID_HANDLE, "a kernel of another space");
+        mine = t->ops->module_unload(t->device, mine);
+        cr_assert_null(mine);
+        dt_ok(t, poke_in(t, others, OTHER_SPACE, t->stream, OTHER_VA, 1));
+        t->ops->module_unload(t->device, others);
+        cr_assert_eq(t->ops->put_off(t->device), 0, "it is kept");
+        cr_assert_eq(t->ops->module_cached(t->device, image, size), 1);
+        free(image);
+        dt_close(t);
+}
+
+Test(cuda_work, kernels_are_numbered_by_name)
+{
+        struct dt *t = open_two();
+        ds_device_module *module = dt_load(t, DT_PTX);
+        const char *before = "";
+        size_t n;
+
+        for (n = 0; t->ops->kernel_at(module, n); n++) {
+                const struct ds_kernel_info *info = t->ops->kernel_info(t->ops->kernel_at(module, n));
+
+                cr_assert(strcmp(before, info->name) < 0, "%s before %s", before, info->name);
+                before = info->name;
+                cr_assert_eq(info->prints, 0);
+                cr_assert_eq(info->binary_version, 90);
+        }
+        cr_assert_eq(n, 6);
+        cr_assert_eq(t->ops->kernel_info(t->ops->kernel_find(module, "poke"))->params_size, 12);
+        dt_close(t);
+}
+
+Test(cuda_work, instances_with_variables_go_when_told)
+{
+        struct dt *t = open_two();
+        ds_device_module *a = dt_load(t, DT_PTX_HEADER DT_PTX_COUNT), *b = dt_load(t, DT_PTX_HEADER DT_PTX_COUNT);
+        uint64_t va, vb, size;
+
+        cr_assert(t->ops->module_has_globals(a));
+        cr_assert_eq(t->ops->global_find(a, "counter", &va, &size), 0);
+        cr_assert_eq(t->ops->global_find(b, "counter", &vb, &size), 0);
+        cr_assert_neq(va, vb);
+        cr_assert_eq(t->ops->put_off(t->device), 0);
+        t->ops->module_unload(t->device, a);
+        cr_assert_eq(t->ops->put_off(t->device), 1);
+        t->ops->module_unload(t->device, b);
+        cr_assert_eq(t->ops->put_off(t->device), 2);
+        t->ops->put_off_do(t->device);
+        cr_assert_eq(t->ops->put_off(t->device), 0);
+        a = dt_load(t, DT_PTX_HEADER DT_PTX_COUNT);
+        t->ops->module_unload(t->device, a);
+        b = dt_load(t, DT_PTX_HEADER DT_PTX_COUNT);
+        cr_assert_eq(t->ops->put_off(t->device), 0, "a load stops everything anyway");
+        dt_close(t);
+}
+
+Test(cuda_work, a_module_stays_while_its_kernels_run)
+{
+        struct dt *t = open_two();
+        ds_device_module *module = dt_load(t, DT_PTX_HEADER DT_PTX_COUNT);
+        struct ds_launch l = dt_launch_of(t, module, "count", 1, 1);
+        uint64_t out = DT_DEVICE_VA, tokens[20];
+
+        l.params = &out;
+        l.params_size = 8;
+        for (int i = 0; i < 20; i++)
+                tokens[i] = dt_launch(t, &l);
+        t->ops->module_unload(t->device, module);
+        cr_assert_eq(t->ops->put_off(t->device), 0);
+        for (int i = 0; i < 20; i++)
+                dt_ok(t, tokens[i]);
+        cr_assert_eq(t->ops->put_off(t->device), 1);
+        dt_close(t);
+}
+
+Test(cuda_work, so_many_images_are_kept)
+{
+        struct dt *t = open_two();
+        size_t size;
+        uint8_t *image = dt_image(t, DT_PTX_HEADER DT_PTX_NULL "//0000\n", &size), *digits;
+        char log[1000], text[8];
+
+        digits = memmem(image, size, "//0000", 6);
+        cr_assert_not_null(digits);
+        for (int i = 0; i < 300; i++) {
+                ds_device_module *module;
+
+                snprintf(text, sizeof(text), "%04d", i);
+                memcpy(digits + 2, text, 4);
+                cr_assert_eq(t->ops->module_load(t->device, DT_SPACE, image, size, log, sizeof(log), &module), 0);
+                t->ops->module_unload(t->device, module);
+                cr_assert(t->ops->put_off(t->device) <= 1);
+        }
+        cr_assert_eq(t->ops->put_off(t->device), 1, "the 257th");
+        cr_assert_eq(t->ops->module_cached(t->device, image, size), 1);
+        memcpy(digits + 2, "0000", 4);
+        cr_assert_eq(t->ops->module_cached(t->device, image, size), 0, "the oldest went");
+        free(image);
+        dt_close(t);
+}
+
+/* --- text --- */
+
+Test(cuda_work, text_is_its_kernels_sessions)
+{
+        struct dt *t = open_two();
+        ds_device_module *mine = dt_load(t, DT_PTX_HEADER PTX_SAY),
+                         *others = dt_load_in(t, OTHER_SPACE, DT_PTX_HEADER PTX_SAY);
+        char text[2][1000] = {"", ""};
+        uint64_t last[2] = {0, 0};
+
+        cr_assert_eq(t->ops->kernel_info(t->ops->kernel_find(mine, "say"))->prints, 1);
+        cr_assert_eq(t->ops->module_has_globals(mine), 0, "a string of the compiler's");
+        for (uint32_t i = 0; i < 10; i++) {
+                last[0] = say(t, mine, DT_SPACE, ds_device_stream(t->rung, 1, 0), i);
+                last[1] = say(t, others, OTHER_SPACE, ds_device_stream(t->rung, 1, 1), 100 + i);
+        }
+        for (int i = 0; i < 2; i++)
+                dt_ok(t, last[i]);
+        take_text(t, text);
+        cr_assert_str_eq(text[0], "say 0\nsay 1\nsay 2\nsay 3\nsay 4\nsay 5\nsay 6\nsay 7\nsay 8\nsay 9\n");
+        cr_assert_str_eq(
+                text[1], "say 100\nsay 101\nsay 102\nsay 103\nsay 104\nsay 105\nsay 106\nsay 107\nsay 108\nsay 109\n");
+        dt_close(t);
+}
+
+/* What is behind a held launch in its stream, or fenced behind it in another, is held with it. */
+Test(cuda_work, order_is_kept_behind_what_is_held)
+{
+        struct dt *t = open_two();
+        ds_device_module *mine = dt_load(t, DT_PTX_HEADER PTX_SAY),
+                         *others = dt_load_in(t, OTHER_SPACE, DT_PTX_HEADER PTX_SAY),
+                         *pokes = dt_load_in(t, OTHER_SPACE, DT_PTX);
+        uint32_t a = ds_device_stream(t->rung, 1, 0), b = ds_device_stream(t->rung, 1, 1),
+                 c = ds_device_stream(t->rung, 1, 2);
+        char text[2][1000] = {"", ""};
+        uint64_t first, held, behind, fenced;
+
+        first = say(t, mine, DT_SPACE, a, 1);
+        held = say(t, others, OTHER_SPACE, b, 2);
+        behind = poke_in(t, pokes, OTHER_SPACE, b, OTHER_VA, 3);
+        cr_assert_eq(t->ops->fence(t->device, b, c), 0);
+        fenced = poke_in(t, pokes, OTHER_SPACE, c, OTHER_VA, 4);
+        cr_assert(cuda_hold_must(cuda_stream_at(t->device, b)), "nothing was held");
+        cr_assert(cuda_hold_must(cuda_stream_at(t->device, c)), "what is fenced was not held");
+        cr_assert_eq(t->ops->space_remove(t->device, OTHER_SPACE), -EBUSY);
+        dt_ok(t, fenced);
+        dt_ok(t, held);
+        dt_ok(t, behind);
+        dt_ok(t, first);
+        cr_assert(t->seen[first].end_ns <= t->seen[held].end_ns);
+        cr_assert(t->seen[held].end_ns <= t->seen[behind].end_ns);
+        cr_assert(t->seen[behind].end_ns <= t->seen[fenced].end_ns);
+        take_text(t, text);
+        cr_assert_str_eq(text[0], "say 1\n");
+        cr_assert_str_eq(text[1], "say 2\n");
+        dt_close(t);
+}
+
+Test(cuda_work, what_is_held_can_be_given_up)
+{
+        struct dt *t = open_two();
+        ds_device_module *mine = dt_load(t, DT_PTX_HEADER PTX_SAY DT_PTX_SPIN),
+                         *others = dt_load_in(t, OTHER_SPACE, DT_PTX_HEADER PTX_SAY);
+        uint64_t held;
+
+        spin(t, mine, DT_SPACE, ds_device_stream(t->rung, 1, 0), 0);
+        held = say(t, others, OTHER_SPACE, ds_device_stream(t->rung, 1, 1), 1);
+        dt_poll(t);
+        cr_assert(!t->came[held]);
+        t->ops->abort(t->device, DT_SPACE);
+        dt_poll(t);
+        cr_assert(!t->came[held], "it was another's");
+        t->ops->abort(t->device, OTHER_SPACE);
+        while (!t->came[held])
+                dt_poll(t);
+        cr_assert_eq(t->seen[held].status, DS_CUDA_LAUNCH_FAILED);
+        cr_assert(strstr(t->seen[held].message, "given up"), "%s", t->seen[held].message);
+        cr_assert_eq(t->ops->space_remove(t->device, OTHER_SPACE), 0);
+        dt_close(t);
+}
+
+/* --- the queue in hardware --- */
+
+Test(cuda_work, a_stream_takes_as_much_as_wanted)
+{
+        struct dt *t = open_two();
+        ds_device_module *module = dt_load(t, DT_PTX);
+        uint32_t other = ds_device_stream(t->rung, 1, 5);
+        uint64_t tokens[1500], fenced;
+
+        for (uint32_t i = 0; i < 1500; i++)
+                tokens[i] = dt_poke(t, module, "step", t->stream, DT_DEVICE_VA, i);
+        cr_assert(cuda_stream_at(t->device, t->stream)->n_entries < 1000, "the driver would have blocked");
+        cr_assert_eq(t->ops->fence(t->device, t->stream, other), 0);
+        fenced = dt_copy(t, other, DS_COPY_DTOH, DT_HOST_VA, DT_DEVICE_VA, 4);
+        dt_ok(t, fenced);
+        for (uint32_t i = 0, want = 0; i < 1500; i++) {
+                dt_ok(t, tokens[i]);
+                want = want * 3 + i;
+                if (i == 1499)
+                        cr_assert_eq(*(uint32_t *)DT_HOST_VA, want);
+        }
+        dt_close(t);
+}
+
+/* --- times --- */
+
+Test(cuda_work, times_run_with_the_hosts_clock)
+{
+        struct dt *t = open_two();
+        ds_device_module *module = dt_load(t, DT_PTX);
+        uint64_t begin, end, last = 0;
+
+        for (int i = 0; i < 300; i++) {
+                uint64_t token;
+
+                begin = t->ops->now(t->device);
+                token = dt_poke(t, module, "poke", t->stream, DT_DEVICE_VA, 1);
+                dt_ok(t, token);
+                end = t->ops->now(t->device);
+                cr_assert(t->seen[token].start_ns >= begin && t->seen[token].end_ns <= end);
+                cr_assert(t->seen[token].start_ns >= last);
+                last = t->seen[token].end_ns;
+                if (i % 100 == 0)
+                        usleep(600000); /* so that the base is an old one */
+        }
+        dt_close(t);
+}
+
+/* --- lost contexts --- */
+
+static void expect(struct dt *t, uint64_t token, int32_t status, const char *word)
+{
+        cr_assert(t->came[token]);
+        cr_assert_eq(t->seen[token].status, status, "%d: %s", t->seen[token].status, t->seen[token].message);
+        cr_assert(strstr(t->seen[token].message, word), "'%s' does not say '%s'", t->seen[token].message, word);
+}
+
+static void expect_survived(struct dt *t, ds_device_module *module)
+{
+        struct ds_launch l = dt_launch_of(t, module, "null", 1, 1);
+
+        cr_assert_eq(t->ops->launch(t->device, &l, 1), DS_CUDA_LAUNCH_FAILED);
+        cr_assert_eq(t->ops->fence(t->device, t->stream, ds_device_stream(t->rung, 0, 0)), 0);
+        t->ops->module_unload(t->device, module);
+        t->ops->put_off_do(t->device);
+        cr_assert_eq(t->ops->mem_unmap(t->device, DT_SPACE, DT_DEVICE_VA, DT_SLAB), 0);
+        cr_assert_eq(t->ops->space_remove(t->device, OTHER_SPACE), 0);
+        dt_close(t);
+}
+
+Test(cuda_work, one_sessions_fault_is_all_its_own)
+{
+        struct dt *t = open_two();
+        ds_device_module *module = dt_load(t, DT_PTX);
+        uint64_t bad, behind;
+
+        bad = dt_poke(t, module, "poke", t->stream, 0x1000, 1);
+        behind = dt_poke(t, module, "poke", t->stream, DT_DEVICE_VA, 1);
+        dt_wait_all(t);
+        expect(t, bad, DS_CUDA_ILLEGAL_ADDRESS, "kernel poke, grid 1x1x1, block 1x1x1");
+        expect(t, behind, DS_CUDA_ILLEGAL_ADDRESS, "poke");
+        cr_assert_eq(t->ops->lost(t->device), DS_CUDA_ILLEGAL_ADDRESS);
+        expect_survived(t, module);
+}
+
+/* Verdicts are given over what is in flight, which is put together here, so that nothing depends on time. */
+Test(cuda_work, suspects_are_launches_that_had_begun)
+{
+        struct dt *t = open_two();
+        ds_device_module *module = dt_load(t, DT_PTX), *others = dt_load_in(t, OTHER_SPACE, DT_PTX);
+        uint32_t a = ds_device_stream(t->rung, 1, 0), b = ds_device_stream(t->rung, 1, 1),
+                 c = ds_device_stream(t->rung, 1, 2), d = ds_device_stream(t->rung, 1, 3);
+        uint64_t guilty, behind, fenced, late;
+
+        guilty = spin(t, module, DT_SPACE, a, 0);
+        behind = poke_in(t, module, DT_SPACE, a, DT_DEVICE_VA, 1);
+        cr_assert_eq(t->ops->fence(t->device, a, b), 0);
+        fenced = poke_in(t, others, OTHER_SPACE, b, OTHER_VA, 1);
+        usleep(60000);
+        late = spin(t, others, OTHER_SPACE, c, 0);
+        cr_assert_eq(dt_poll(t), 0);
+        cuda_fault_note(t->device, CUDA_ERROR_ILLEGAL_ADDRESS);
+        dt_wait_all(t);
+        expect(t, guilty, DS_CUDA_ILLEGAL_ADDRESS, "kernel spins");
+        expect(t, behind, DS_CUDA_LAUNCH_FAILED, "poke");
+        expect(t, fenced, DS_CUDA_LAUNCH_FAILED, "another kernel");
+        expect(t, late, DS_CUDA_LAUNCH_FAILED, "another kernel");
+        cr_assert_null(strstr(t->seen[fenced].message, "spins"), "one session's kernel told to another");
+        (void)d;
+        expect_survived(t, module);
+}
+
+Test(cuda_work, several_suspects_all_get_it)
+{
+        struct dt *t = open_two();
+        ds_device_module *module = dt_load(t, DT_PTX), *others = dt_load_in(t, OTHER_SPACE, DT_PTX);
+        uint64_t one, two, behind;
+
+        one = spin(t, module, DT_SPACE, ds_device_stream(t->rung, 1, 0), 0);
+        two = spin(t, others, OTHER_SPACE, ds_device_stream(t->rung, 1, 1), 0);
+        behind = poke_in(t, others, OTHER_SPACE, ds_device_stream(t->rung, 1, 1), OTHER_VA, 1);
+        usleep(60000);
+        cuda_fault_note(t->device, CUDA_ERROR_MISALIGNED_ADDRESS);
+        dt_wait_all(t);
+        expect(t, one, DS_CUDA_MISALIGNED_ADDRESS, "spins");
+        expect(t, two, DS_CUDA_MISALIGNED_ADDRESS, "spins");
+        expect(t, behind, DS_CUDA_LAUNCH_FAILED, "poke");
+        expect_survived(t, module);
+}
+
+Test(cuda_work, a_deadline_ends_the_context)
+{
+        struct dt *t = open_two();
+        ds_device_module *module = dt_load(t, DT_PTX), *others = dt_load_in(t, OTHER_SPACE, DT_PTX);
+        uint64_t guilty, waits, other;
+
+        guilty = spin(t, module, DT_SPACE, ds_device_stream(t->rung, 1, 0), 200 * DS_NS_PER_MS);
+        cr_assert_eq(t->ops->fence(t->device, t->stream, ds_device_stream(t->rung, 1, 1)), 0);
+        /* its own deadline does not run while it waits for the other stream */
+        waits = spin(t, others, OTHER_SPACE, ds_device_stream(t->rung, 1, 1), DS_NS_PER_MS);
+        other = spin(t, others, OTHER_SPACE, ds_device_stream(t->rung, 1, 2), 0);
+        dt_wait_all(t);
+        expect(t, guilty, DS_CUDA_LAUNCH_TIMEOUT, "deadline");
+        expect(t, waits, DS_CUDA_LAUNCH_FAILED, "another kernel");
+        expect(t, other, DS_CUDA_LAUNCH_FAILED, "another kernel");
+        cr_assert_eq(t->ops->lost(t->device), DS_CUDA_LAUNCH_TIMEOUT);
+        expect_survived(t, module);
+}
+
+/* Another session's kernel is as old, but none of its module's can fail an assertion. */
+Test(cuda_work, an_assertions_words_are_its_sessions)
+{
+        struct dt *t = open_two();
+        ds_device_module *module = dt_load_in(t, OTHER_SPACE, DT_PTX_HEADER PTX_INSIST), *mine = dt_load(t, DT_PTX);
+        struct ds_launch l = dt_launch_of(t, module, "insist", 1, 1);
+        struct ds_device_output o;
+        uint64_t bystander, good, guilty;
+        uint32_t n = 1;
+
+        bystander = spin(t, mine, DT_SPACE, ds_device_stream(t->rung, 1, 0), 0);
+        l.space = OTHER_SPACE;
+        l.stream = ds_device_stream(t->rung, 1, 1);
+        l.params = &n;
+        l.params_size = 4;
+        good = dt_launch(t, &l);
+        dt_ok(t, good);
+        cr_assert_eq(t->ops->output(t->device, &o), 0);
+        n = 0;
+        guilty = dt_launch(t, &l);
+        dt_wait_all(t);
+        expect(t, guilty, DS_CUDA_ASSERT, "kernel insist");
+        expect(t, bystander, DS_CUDA_LAUNCH_FAILED, "another kernel");
+        cr_assert_eq(t->ops->output(t->device, &o), 1);
+        cr_assert_eq(o.space, OTHER_SPACE);
+        cr_assert_eq(o.to_stderr, 1);
+        cr_assert(memmem(o.text, o.size, "f.cu:7: fn: block: [0,0,0]", 26), "%.*s", (int)o.size, o.text);
+        cr_assert_eq(t->ops->output(t->device, &o), 0);
+        expect_survived(t, mine);
+}
+
+Test(cuda_work, what_is_held_is_lost_with_the_context)
+{
+        struct dt *t = open_two();
+        ds_device_module *mine = dt_load(t, DT_PTX_HEADER PTX_SAY DT_PTX_SPIN DT_PTX_NULL),
+                         *others = dt_load_in(t, OTHER_SPACE, DT_PTX_HEADER PTX_SAY);
+        uint64_t guilty, held;
+
+        guilty = spin(t, mine, DT_SPACE, ds_device_stream(t->rung, 1, 0), 0);
+        held = say(t, others, OTHER_SPACE, ds_device_stream(t->rung, 1, 1), 1);
+        usleep(60000);
+        cuda_fault_note(t->device, CUDA_ERROR_ILLEGAL_ADDRESS);
+        dt_wait_all(t);
+        expect(t, guilty, DS_CUDA_ILLEGAL_ADDRESS, "spins");
+        expect(t, held, DS_CUDA_LAUNCH_FAILED, "another kernel");
+        expect_survived(t, mine);
+}

@@ -110,6 +110,7 @@ struct ds_launch {
         uint32_t params_size;
         uint32_t max_resident_blocks; /* 0 = what fits; a bound on interference, optional for an implementation */
         uint64_t deadline_ns;         /* device time after start at which the kernel is given up; 0 = none */
+        uint32_t timed;               /* somebody may look at its end_ns: 0 lets a GPU say when it saw the end instead */
 };
 
 enum ds_copy_kind {
@@ -128,6 +129,7 @@ struct ds_copy {
         uint64_t dst, src;
         uint64_t width, height;
         uint64_t dst_pitch, src_pitch;
+        uint32_t timed; /* as in ds_launch */
 };
 
 /* height rows of width elements of element_size (1, 2, 4) bytes. */
@@ -138,6 +140,7 @@ struct ds_memset {
         uint32_t value, element_size;
         uint64_t width, height;
         uint64_t pitch; /* bytes */
+        uint32_t timed; /* as in ds_launch */
 };
 
 struct ds_completion {

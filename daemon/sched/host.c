@@ -144,7 +144,7 @@ size_t ds_sched_list_policies(ds_sched *sched, struct ds_policy_listing *list, s
 
 #define ACTION_HELD 2
 
-/* 1: carried out, 0: makes no sense, ACTION_HELD: its class is held, not the policy's mistake; negative: fatal */
+/* 1: carried out, 0: makes no sense, ACTION_HELD: not now, and not the policy's mistake; negative: fatal */
 static int action_launch(ds_sched *sched, ds_coroutine *coroutine, const struct detshare_action *action)
 {
         struct ds_launch_target target = {
@@ -161,7 +161,8 @@ static int action_launch(ds_sched *sched, ds_coroutine *coroutine, const struct 
         if (ds_sched_session_held(coroutine->session))
                 return ACTION_HELD;
         r = ds_launch_head(coroutine, &target, action->count, sched->now_ns);
-        return r < 0 ? r : r > 0;
+        /* no room on the device is no mistake either */
+        return r > 0 ? 1 : r < 0 ? r : ACTION_HELD;
 }
 
 static int action_apply(ds_sched *sched, const struct detshare_action *action)

@@ -198,6 +198,9 @@ static void launch_done(ds_coroutine *coroutine, struct ds_op *op, struct ds_slo
         ds_coroutine_changed(coroutine);
 }
 
+#define LAUNCH_FULL 1
+
+/* 0, LAUNCH_FULL (its stream has enough: some of that must end first), or a fatal errno. */
 static int launch_one(ds_coroutine *coroutine, const struct ds_launch_target *target, struct ds_slot *slot)
 {
         ds_sched *sched = coroutine->sched;
@@ -207,6 +210,10 @@ static int launch_one(ds_coroutine *coroutine, const struct ds_launch_target *ta
         slot->view = ds_ahead_views(coroutine)[0];
         slot->rung = rung_choose(coroutine, &slot->view, target->rung);
         slot->stream = stream_choose(sched, coroutine, slot->rung, target->priority);
+        if (sched->stream_load[slot->stream] >= DS_SCHED_STREAM_MAX) {
+                ds_slot_told(sched, slot);
+                return LAUNCH_FULL;
+        }
         if (coroutine->n_in_flight && coroutine->stream != slot->stream) {
                 r = sched->ops->fence(sched->device, stream_of_device(sched, coroutine->stream),
                         stream_of_device(sched, slot->stream));
@@ -242,6 +249,8 @@ int ds_launch_head(ds_coroutine *coroutine, const struct ds_launch_target *targe
                 r = launch_one(coroutine, target, slot);
                 if (r < 0)
                         return r;
+                if (r == LAUNCH_FULL)
+                        break;
         }
         return (int)DS_MIN(n, (uint32_t)INT32_MAX);
 }

@@ -41,6 +41,7 @@ typedef struct ds_sched_session ds_sched_session;
 #define DS_SCHED_SESSION_QUEUE_MAX 65536     /* operations per session */
 #define DS_SCHED_SESSION_COROUTINES_MAX 1024 /* not yet freed, per session */
 #define DS_SCHED_IN_FLIGHT_MAX 4096          /* operations on the device at once */
+#define DS_SCHED_STREAM_MAX 256 /* of them in one stream of the device: launching into ~1,000 blocks on a GPU */
 
 enum ds_op_kind {
         DS_OP_LAUNCH,

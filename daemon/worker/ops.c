@@ -77,17 +77,23 @@ void dsw_op_pool_free(ds_worker *worker)
         }
 }
 
-static void op_set_space(struct dsw_op *op)
+/* Exact times cost a GPU something: only a session that has timed events can ask for them. */
+static void op_set_session(struct dsw_op *op)
 {
+        const uint32_t timed = op->session->events != NULL;
+
         switch (op->op.kind) {
         case DS_OP_LAUNCH:
                 op->op.launch.space = op->session->space;
+                op->op.launch.timed = timed;
                 break;
         case DS_OP_COPY:
                 op->op.copy.space = op->session->space;
+                op->op.copy.timed = timed;
                 break;
         case DS_OP_MEMSET:
                 op->op.memset.space = op->session->space;
+                op->op.memset.timed = timed;
                 break;
         case DS_OP_MARK:
         case DS_OP_WAIT:
@@ -105,7 +111,7 @@ int dsw_op_submit(struct dsw_stream *stream, struct dsw_op *op, uint64_t *ret_se
         op->stream = stream;
         op->seq = stream->submitted + 1;
         op->index = session->op_index + 1;
-        op_set_space(op);
+        op_set_session(op);
         if (ds_sched_submit(stream->coroutine, &op->op, worker->now_ns)) {
                 dsw_op_free(op);
                 return DS_SCHED_E_FULL;
@@ -117,6 +123,8 @@ int dsw_op_submit(struct dsw_stream *stream, struct dsw_op *op, uint64_t *ret_se
         session->op_index++;
         session->n_live++;
         worker->live_ops++;
+        op->ls = session->class_ == DETSHARE_CLASS_LS;
+        worker->ls_live += op->ls ? 1 : 0;
         worker->sched_due = 1;
         atomic_fetch_add_explicit(&session->page->accepted, 1, memory_order_relaxed);
         DL_APPEND(session->live, op);
@@ -151,9 +159,11 @@ void dsw_op_done(
         DL_DELETE(session->live, op);
         session->n_live--;
         worker->live_ops--;
+        worker->ls_live -= op->ls ? 1 : 0;
         /* counted as the scheduler counts a session's: kernels, copies, memsets */
         worker->totals.completed += scheduled->kind != DS_OP_MARK && scheduled->kind != DS_OP_WAIT;
         if (status) {
+                dsw_lost_op(session, status, message);
                 worker->totals.errors += session->state == DSW_SESSION_OPEN;
                 dsw_session_fail(session, status, message);
         } else {

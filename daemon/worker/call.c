@@ -77,6 +77,10 @@ static void call_free(struct dsw_call *call)
                 call->op->call = NULL; /* it gives the bounce buffer back when it ends */
         else if (call->bounce)
                 dsw_memory_bounce_free(session, call->bounce);
+        if (call->slab.clearing) {
+                session->n_clearing--;
+                session->worker->n_clearing--;
+        }
         if (session->reset_call == call)
                 session->reset_call = NULL;
         assert(session->n_calls > 0);

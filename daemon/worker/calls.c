@@ -41,6 +41,7 @@ static const struct dsw_call_row calls_rows[] = {
         ROW(SLEEP_UNTIL,    sleep_until,    1, 0),
         ROW(GET_STATS,      get_stats,      0, 0),
         ROW(RESET_SESSION,  reset_session,  1, 0),
+        ROW(SET_LIMIT,      set_limit,      0, 1),
 };
 /* clang-format on */
 

@@ -7,33 +7,57 @@
  */
 #include "worker/internal.h"
 
-enum dsw_outcome dsw_calls_mem_alloc(struct dsw_call *call, const Detshare__Request *request)
+/* The slab, too, if it is new: nobody else gets its file before it is clear. */
+static int memory_is_clear(const struct dsw_call *call)
+{
+        return dsw_memory_cleared(call->session, call->address);
+}
+
+static void memory_finish_alloc(struct dsw_call *call)
 {
         Detshare__Internal__Ledger ledger = DETSHARE__INTERNAL__LEDGER__INIT;
         Detshare__Internal__Range range = DETSHARE__INTERNAL__RANGE__INIT;
         Detshare__Internal__Slab slab = DETSHARE__INTERNAL__SLAB__INIT;
         Detshare__Address address = DETSHARE__ADDRESS__INIT;
         Detshare__Reply reply = DETSHARE__REPLY__INIT;
-        ds_cleanup(ds_closep) int fd = -1;
-        struct dsw_slab_note note;
-        int r;
+        int fd = call->fd; /* the call's, until it is answered */
 
-        r = dsw_memory_alloc(call->session, request->mem_alloc->bytes, &address.address, &note);
-        if (r)
-                return dsw_call_fail(call, r, "%llu bytes of device memory: %s",
-                        (unsigned long long)request->mem_alloc->bytes,
-                        r == DETSHARE__STATUS__QUOTA ? "too many allocations" : "not available");
-        fd = note.fd;
-        range.va = address.address;
-        range.bytes = address.bytes = request->mem_alloc->bytes;
-        slab.va = note.va;
-        slab.bytes = note.bytes;
+        range.va = address.address = call->address;
+        range.bytes = address.bytes = call->target;
+        slab.va = call->slab.va;
+        slab.bytes = call->slab.bytes;
         ledger.alloc_added = &range;
         ledger.slab_added = fd >= 0 ? &slab : NULL;
         reply.result_case = DETSHARE__REPLY__RESULT_MEM_ALLOC;
         reply.mem_alloc = &address;
         dsw_call_reply(call, &reply, &ledger, &fd, fd >= 0, fd >= 0);
-        return DSW_ANSWERED;
+}
+
+enum dsw_outcome dsw_calls_mem_alloc(struct dsw_call *call, const Detshare__Request *request)
+{
+        struct dsw_session *session = call->session;
+        enum dsw_outcome outcome;
+        struct dsw_slab_note note;
+        int r;
+
+        r = dsw_memory_alloc(session, request->mem_alloc->bytes, &call->address, &note);
+        if (r)
+                return dsw_call_fail(call, r, "%llu bytes of device memory: %s",
+                        (unsigned long long)request->mem_alloc->bytes,
+                        r == DETSHARE__STATUS__QUOTA ? "too many allocations" : "not available");
+        ds_close(call->fd);
+        call->fd = note.fd;
+        call->target = request->mem_alloc->bytes;
+        call->slab.va = note.va;
+        call->slab.bytes = note.bytes;
+        /* also one in a slab that was there: the slab itself must have been told of before */
+        outcome = dsw_call_park(call, memory_is_clear, memory_finish_alloc);
+        if (outcome == DSW_PARKED) {
+                call->slab.clearing = 1;
+                session->n_clearing++;
+                session->worker->n_clearing++;
+        }
+        return outcome;
 }
 
 static void memory_finish_free(struct dsw_call *call)

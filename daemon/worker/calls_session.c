@@ -4,6 +4,11 @@
  */
 #include "worker/internal.h"
 
+#define SESSION_UNSUPPORTED_LIMIT 215 /* CUDA_ERROR_UNSUPPORTED_LIMIT */
+#define SESSION_STACK_MAX DS_KIB(32)  /* bytes per thread; the device has its own bound below that */
+#define SESSION_FIFO_MAX DS_MIB(64)
+#define SESSION_HEAP_SHARE 16 /* of the device's memory */
+
 static enum dsw_outcome session_reply_clock(struct dsw_call *call)
 {
         Detshare__ClockReply result = DETSHARE__CLOCK_REPLY__INIT;
@@ -68,6 +73,40 @@ enum dsw_outcome dsw_calls_get_stats(struct dsw_call *call, const Detshare__Requ
         reply.get_stats = &result;
         dsw_call_reply(call, &reply, NULL, NULL, 0, 0);
         return DSW_ANSWERED;
+}
+
+/* What a client may make of a limit: the device memory behind it is nobody's share. */
+static uint64_t session_limit_max(const ds_worker *worker, uint32_t limit)
+{
+        switch (limit) {
+        case DS_LIMIT_STACK_SIZE:
+                return SESSION_STACK_MAX;
+        case DS_LIMIT_PRINTF_FIFO_SIZE:
+                return SESSION_FIFO_MAX;
+        default:
+                return worker->info->memory_bytes / SESSION_HEAP_SHARE;
+        }
+}
+
+enum dsw_outcome dsw_calls_set_limit(struct dsw_call *call, const Detshare__Request *request)
+{
+        const Detshare__SetLimit *ask = request->set_limit;
+        ds_worker *worker = call->session->worker;
+        int r;
+
+        if (ask->limit >= _DS_LIMIT_MAX)
+                return dsw_call_fail(call, SESSION_UNSUPPORTED_LIMIT, "no limit %u", ask->limit);
+        if (ask->value > session_limit_max(worker, ask->limit))
+                return dsw_call_fail(call, DS_CUDA_OUT_OF_MEMORY, "more than a client may ask for: at most %llu",
+                        (unsigned long long)session_limit_max(worker, ask->limit));
+        if (worker->ops->limit_get(worker->device, (enum ds_device_limit)ask->limit) >= ask->value)
+                return dsw_call_ok(call);
+        if (!dsw_quiesce_may(call->session))
+                return DSW_STALLED;
+        r = worker->ops->limit_raise(worker->device, (enum ds_device_limit)ask->limit, ask->value);
+        if (r == DS_CUDA_NOT_SUPPORTED)
+                r = SESSION_UNSUPPORTED_LIMIT;
+        return r ? dsw_call_fail(call, r, "the limit cannot be raised") : dsw_call_ok(call);
 }
 
 /* The session itself answers when it is empty (session.c). */

@@ -163,6 +163,11 @@ static struct dsw_session *clock_holder(ds_worker *worker)
         return NULL;
 }
 
+int dsw_clock_held(ds_worker *worker)
+{
+        return worker->ops->advance && !worker->stopping && clock_holder(worker);
+}
+
 /* --- time --------------------------------------------------------------------------------------------------------- */
 
 /* The next moment that somebody here waits for, on the device clock. */

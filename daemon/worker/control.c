@@ -361,6 +361,7 @@ void dsw_control_ready(ds_worker *worker)
         Detshare__Internal__Ready ready = DETSHARE__INTERNAL__READY__INIT;
         const struct ds_device_info *info = worker->info;
         struct ds_sched_stats sched = {0};
+        uint64_t limits[_DS_LIMIT_MAX];
 
         ds_sched_stats(worker->sched, &sched);
         ready.name = (char *)(uintptr_t)info->name;
@@ -374,6 +375,14 @@ void dsw_control_ready(ds_worker *worker)
         ready.n_sms = info->n_sms;
         ready.slab_granularity = info->slab_granularity;
         ready.policy = sched.policy;
+        ready.n_tpcs = info->n_tpcs;
+        ready.n_gpcs = info->n_gpcs;
+        ready.n_rungs = sched.n_rungs;
+        ready.own_bytes = info->own_bytes;
+        for (int i = 0; i < _DS_LIMIT_MAX; i++)
+                limits[i] = worker->ops->limit_get(worker->device, (enum ds_device_limit)i);
+        ready.limits = limits;
+        ready.n_limits = _DS_LIMIT_MAX;
         message.body_case = DETSHARE__INTERNAL__FROM_WORKER__BODY_READY;
         message.ready = &ready;
         dsw_message_send(worker, &message, NULL, 0);

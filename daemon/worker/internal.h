@@ -9,7 +9,8 @@
  *   session.c  open, close, reset, sticky error, settling      event.c   timed events
  *   memory.c   slabs, pinned memory, bounce buffers (heap.h)   modules.c modules, kernels and their ids
  *   clock.c    declared threads, sleepers, virtual time        message.c protobuf in and out
- *   quiesce.c  when calls may be made that stop the device
+ *   quiesce.c  when calls may be made that stop the device     lost.c    the end of the device's context
+ *   deadline.c kernels that do not end                         output.c  what kernels print
  *
  * How it fits together. Ring records and requests become struct dsw_op, which the scheduler owns until dsw_op_done.
  * dsw_op_done only notes what ended and puts the session on the worker's dirty list; dsw_settle() later does what
@@ -60,6 +61,9 @@
 #define DSW_RING_BATCH 256u                   /* records of one session before others have their turn */
 #define DSW_SPIN_NS (50 * DS_NS_PER_US)       /* after the last sign of life of an LS session */
 #define DSW_MESSAGE_MAX 4096u
+#define DSW_SUSPECTS_MAX 256u
+#define DSW_ORPHAN_NS (10 * DS_NS_PER_S)  /* see deadline.c */
+#define DSW_QUIESCE_NS (60 * DS_NS_PER_S) /* likewise */
 
 #define DSW_SESSION_ID_END (UINT64_MAX - 15) /* ids from here on are the loop's own */
 #define DSW_ID_BASE_SHIFT 28                 /* see ds_worker_config.id_base */
@@ -103,6 +107,7 @@ struct dsw_op {
         uint64_t bounce;            /* Write: given back when it ends */
         void *large_params;
         uint32_t large_size;
+        int ls; /* counted in ls_live */
         uint8_t params[DSW_PARAMS_INLINE];
 };
 
@@ -187,9 +192,11 @@ struct dsw_session {
         uint32_t n_calls, n_queued_plain, n_blocked;
         int retry; /* something ended since the queue was last tried */
         struct dsw_call *reset_call;
-        uint64_t close_id;
+        uint64_t close_id, close_wall_ns;
         uint32_t declared;
+        uint32_t n_clearing; /* MemAllocs that wait for their slab to be clear */
         uint64_t active_wall_ns;
+        uint64_t stuck_ended, stuck_wall_ns, stuck_aborted_ns; /* deadline.c */
 
         int is_active, is_dirty, is_declared; /* on the worker's lists */
         int waits_stop;                       /* likewise: the next quiesce is for it too */
@@ -220,6 +227,10 @@ struct dsw_call {
         uint32_t bytes;
         uint64_t bounce; /* Read: where the data lands, 0 = none */
         uint64_t wake_ns;
+        struct { /* MemAlloc */
+                uint64_t va, bytes;
+                int clearing; /* counted in n_clearing */
+        } slab;
         size_t sleeper; /* place among the sleepers + 1, 0 = none */
         struct dsw_op *op;
         int status;
@@ -259,6 +270,13 @@ struct dsw_quiesce {
         uint64_t count, total_ns; /* real time from holding BE to letting it go */
 };
 
+struct dsw_lost {
+        int status; /* 0 = all is well */
+        uint64_t suspects[DSW_SUSPECTS_MAX];
+        size_t n_suspects;
+        char message[DS_DEVICE_MESSAGE_MAX];
+};
+
 struct dsw_totals {
         uint64_t launches, completed, errors;
 };
@@ -287,7 +305,14 @@ struct ds_worker {
         uint64_t live_ops, slab_bytes;
         uint64_t ls_active_wall_ns; /* last sign of life of an LS session, 0 = never */
         uint64_t ls_active_ns;      /* the same on the device clock */
-        size_t n_gone;              /* sum over sessions */
+        uint64_t active_wall_ns;    /* likewise of any session, or a completion */
+        uint64_t waited_wall_ns;    /* when the sockets were looked at last */
+        uint64_t spin_ns;           /* see loop.c */
+        uint64_t orphan_ns, kernel_ns, quiesce_ns, deadline_wall_ns;
+        uint32_t n_closing, n_clearing; /* sessions; sum over sessions */
+        uint64_t ls_live;               /* operations of LS sessions not yet ended */
+        struct dsw_lost lost;
+        size_t n_gone; /* sum over sessions */
         struct dsw_quiesce quiesce;
         struct dsw_call **sleepers; /* heap by wake_ns */
         size_t n_sleepers, cap_sleepers;
@@ -296,6 +321,7 @@ struct ds_worker {
 
         struct ds_log_budgets log;
         int stopping, cancelled_all, gone;
+        int ending; /* nobody is told any more */
         uint64_t stop_id, stop_wall_ns;
         int fatal; /* first fatal errno found where it could not be returned */
         struct dsw_unpack *unpack;
@@ -368,6 +394,7 @@ enum dsw_outcome dsw_calls_clock_join(struct dsw_call *call, const Detshare__Req
 enum dsw_outcome dsw_calls_clock_leave(struct dsw_call *call, const Detshare__Request *request);
 enum dsw_outcome dsw_calls_sleep_until(struct dsw_call *call, const Detshare__Request *request);
 enum dsw_outcome dsw_calls_get_stats(struct dsw_call *call, const Detshare__Request *request);
+enum dsw_outcome dsw_calls_set_limit(struct dsw_call *call, const Detshare__Request *request);
 enum dsw_outcome dsw_calls_reset_session(struct dsw_call *call, const Detshare__Request *request);
 
 /* session.c */
@@ -445,6 +472,21 @@ int dsw_quiesce_step(ds_worker *worker);               /* 1 when something moved
 uint64_t dsw_quiesce_next_ns(const ds_worker *worker); /* device time of the next step by time alone */
 uint64_t dsw_quiesce_wait_ns(const ds_worker *worker); /* likewise, real time from now */
 
+/* lost.c */
+/* After a poll that gave these: is the context lost? 1: all is told but dsw_lost_say. */
+int dsw_lost_poll(ds_worker *worker, const struct ds_completion *completions, size_t n);
+void dsw_lost_op(struct dsw_session *session, int status, const char *message); /* an operation has ended like that */
+/* A session's work cannot be stopped: the context goes for it. */
+void dsw_lost_give_up(struct dsw_session *session, int status, const char *message);
+void dsw_lost_say(ds_worker *worker); /* the last words; worker->lost.status is set */
+
+/* deadline.c */
+void dsw_deadline_step(ds_worker *worker);
+uint64_t dsw_deadline_wait_ns(const ds_worker *worker);
+
+/* output.c: send what was printed; before completions are told */
+void dsw_output_drain(ds_worker *worker);
+
 /* event.c */
 struct dsw_event *dsw_event_find(struct dsw_session *session, uint64_t id);
 int dsw_event_create(struct dsw_session *session, uint64_t *ret_id); /* 0, QUOTA, -ENOMEM */
@@ -469,6 +511,8 @@ int dsw_memory_alloc(struct dsw_session *session, uint64_t bytes, uint64_t *ret_
 void dsw_memory_free(struct dsw_session *session, uint64_t va, uint64_t *ret_slab_removed);
 int dsw_memory_pinned_alloc(
         struct dsw_session *session, uint64_t bytes, uint64_t *ret_va, uint64_t *ret_bytes, int *ret_fd);
+int dsw_memory_cleared(
+        struct dsw_session *session, uint64_t va); /* the slab that holds the allocation at va is clear */
 void dsw_memory_pinned_free(struct dsw_session *session, uint64_t va);
 /* An allocation that begins at va and is not being freed; marks it as being freed. 0 or -ENOENT. */
 int dsw_memory_begin_free(struct dsw_session *session, uint64_t va, int pinned);
@@ -508,5 +552,6 @@ void dsw_clock_wake(struct dsw_call *call); /* take it from the sleepers */
 int dsw_clock_fire(ds_worker *worker);      /* answer sleepers whose time has come; returns how many */
 /* Let virtual time pass, if it may. 1 when something happened, 0 when not, or a fatal errno. */
 int dsw_clock_advance(ds_worker *worker);
+int dsw_clock_held(ds_worker *worker); /* virtual time stands still for a client */
 /* Nanoseconds of real time after which the loop must look at the clock again; UINT64_MAX = never. */
 uint64_t dsw_clock_wait_ns(ds_worker *worker);

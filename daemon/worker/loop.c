@@ -16,15 +16,20 @@
 #include <stdlib.h>
 #include <sys/epoll.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "util/error.h"
 #include "worker/internal.h"
 
-#define LOOP_ROUNDS 64                     /* of pumping before the sockets are looked at again */
-#define LOOP_COMPLETIONS 128               /* per poll of the device */
-#define LOOP_FRAMES 64                     /* of the supervisor per turn */
-#define LOOP_EVENTS 64                     /* per wait */
-#define LOOP_POLL_NS (20 * DS_NS_PER_US)   /* a device that cannot wake us is asked this often */
+#define LOOP_ROUNDS 64                      /* of pumping before the sockets are looked at again */
+#define LOOP_COMPLETIONS 128                /* per poll of the device */
+#define LOOP_FRAMES 64                      /* of the supervisor per turn */
+#define LOOP_EVENTS 64                      /* per wait */
+#define LOOP_POLL_NS (20 * DS_NS_PER_US)    /* a device that cannot wake us is asked this often while we sleep */
+#define LOOP_LOOK_NS (10 * DS_NS_PER_US)    /* and the sockets this often while we watch it */
+#define LOOP_SPIN_BE_NS (50 * DS_NS_PER_US) /* watching it after a sign of life of anybody */
+#define LOOP_SPIN_GPU_NS (2 * DS_NS_PER_MS) /* and of LS, on a machine with CPUs to spare */
+#define LOOP_SPIN_CPUS 4
 #define LOOP_OUT_MAX ((size_t)64 << 20)    /* bytes that a supervisor that does not read makes us hold */
 #define LOOP_ABORT_NS (300 * DS_NS_PER_MS) /* what aborted work gets to end, at a stop */
 #define LOOP_FLUSH_MS 200
@@ -114,12 +119,23 @@ static int loop_build(ds_worker *worker, const struct ds_worker_config *config)
         r = loop_open_sched(worker, config);
         if (r)
                 return ds_error_trace(r);
+        worker->info = worker->ops->info(worker->device); /* the rungs have taken memory */
         r = loop_watch(worker, ds_conn_fd(worker->conn), SOURCE_SUPERVISOR);
         if (!r)
                 r = loop_watch(worker, worker->device_fd, SOURCE_DEVICE);
         if (!r)
                 r = loop_watch(worker, worker->signal_fd, SOURCE_SIGNAL);
         return ds_error_trace(r);
+}
+
+static uint64_t loop_spin_ns(const ds_worker *worker, const struct ds_worker_config *config)
+{
+        if (config->spin_ns)
+                return config->spin_ns;
+        if (worker->device_fd >= 0)
+                return DSW_SPIN_NS;
+        /* with few CPUs the clients need the one that we would burn */
+        return sysconf(_SC_NPROCESSORS_ONLN) >= LOOP_SPIN_CPUS ? LOOP_SPIN_GPU_NS : DSW_SPIN_NS / 2;
 }
 
 int ds_worker_new(const struct ds_worker_config *config, ds_worker **ret)
@@ -135,12 +151,16 @@ int ds_worker_new(const struct ds_worker_config *config, ds_worker **ret)
         worker->signal_fd = config->signal_fd;
         worker->wall_ns = config->wall_ns ? config->wall_ns : loop_wall_ns;
         worker->id_base = config->life << DSW_ID_BASE_SHIFT;
+        worker->orphan_ns = config->orphan_ns ? config->orphan_ns : DSW_ORPHAN_NS;
+        worker->quiesce_ns = config->quiesce_ns ? config->quiesce_ns : DSW_QUIESCE_NS;
+        worker->kernel_ns = config->kernel_ns;
         r = ds_conn_new(config->fd, DS_WORKER_FRAME_MAX, LOOP_OUT_MAX, &worker->conn);
         if (r)
                 return ds_error_fold(r);
         r = loop_build(worker, config);
         if (r)
                 return ds_error_trace(r);
+        worker->spin_ns = loop_spin_ns(worker, config);
         dsw_control_ready(worker);
         *ret = DS_TAKE_PTR(worker);
         return 0;
@@ -185,7 +205,11 @@ static size_t loop_pump_device(ds_worker *worker)
         /* also when nothing is out: polling is what makes its descriptor silent again */
         size_t n = worker->ops->poll(worker->device, completions, LOOP_COMPLETIONS);
 
+        if (dsw_lost_poll(worker, completions, n))
+                return 1;
         if (n) {
+                worker->active_wall_ns = worker->wall_ns();
+                dsw_output_drain(worker);
                 ds_sched_complete(worker->sched, completions, n);
                 worker->sched_due = 1;
         }
@@ -203,7 +227,23 @@ static int loop_step(ds_worker *worker)
         return r ? ds_error_fold(r) : 0;
 }
 
-/* One round. 1 when something moved. */
+/* Slabs that the device clears: who waits for one is told. */
+static size_t loop_pump_clearing(ds_worker *worker)
+{
+        struct dsw_session *session;
+        uint32_t before = worker->n_clearing;
+
+        for (session = before ? worker->sessions : NULL; session; session = session->hh.next) {
+                if (!session->n_clearing)
+                        continue;
+                dsw_call_settle(session);
+                if (!session->n_clearing)
+                        dsw_session_dirty(session);
+        }
+        return before - worker->n_clearing;
+}
+
+/* One round. 1 when something moved, DS_WORKER_E_LOST when the device is lost. */
 static int loop_round(ds_worker *worker)
 {
         size_t taken, moved;
@@ -212,10 +252,16 @@ static int loop_round(ds_worker *worker)
         worker->now_ns = worker->ops->now(worker->device);
         taken = loop_pump_sessions(worker);
         moved = taken + loop_pump_device(worker);
+        if (worker->lost.status)
+                return DS_WORKER_E_LOST;
         r = loop_step(worker);
         if (r)
                 return ds_error_trace(r);
+        moved += loop_pump_clearing(worker);
         moved += (size_t)dsw_settle(worker);
+        dsw_deadline_step(worker);
+        if (worker->lost.status)
+                return DS_WORKER_E_LOST;
         moved += (size_t)dsw_clock_fire(worker);
         if (worker->info->stops)
                 moved += (size_t)dsw_quiesce_step(worker);
@@ -229,8 +275,14 @@ static int loop_pump(ds_worker *worker)
 {
         int r = 1;
 
-        for (int i = 0; i < LOOP_ROUNDS && r > 0 && !worker->gone && !worker->fatal; i++)
+        for (int i = 0; i < LOOP_ROUNDS && r > 0 && !worker->gone && !worker->fatal; i++) {
                 r = loop_round(worker);
+                /* a call may have failed because the context is gone: that is no error of ours */
+                if (r < 0 && dsw_lost_poll(worker, NULL, 0))
+                        r = DS_WORKER_E_LOST;
+                if (r == DS_WORKER_E_LOST)
+                        return r;
+        }
         worker->more = r > 0;
         if (worker->fatal)
                 return ds_error_trace(worker->fatal);
@@ -324,6 +376,35 @@ static int loop_fall_asleep(ds_worker *worker)
         return quiet;
 }
 
+/*
+ * Sleeping and being woken costs more than a small kernel takes: the worker goes on looking for a while after every
+ * sign of life of LS. A device that cannot wake us is also watched all the while LS has work, and for a moment after
+ * anybody's sign of life, so that launching and waiting in turn never meets a worker that sleeps.
+ */
+static int loop_spins(const ds_worker *worker, uint64_t now)
+{
+        if (worker->ls_active_wall_ns && now - worker->ls_active_wall_ns < worker->spin_ns)
+                return 1;
+        if (worker->device_fd >= 0 || worker->spin_ns < LOOP_SPIN_BE_NS)
+                return 0;
+        return worker->ls_live || now - worker->active_wall_ns < LOOP_SPIN_BE_NS;
+}
+
+/* While it spins beside a device that must be polled, the sockets are looked at now and then only: a system call takes
+ * as long as many looks at the device. */
+static int loop_skips_wait(ds_worker *worker)
+{
+        uint64_t now;
+
+        if (worker->device_fd >= 0 || worker->frames_left || worker->stopping)
+                return 0;
+        now = worker->wall_ns();
+        if (now - worker->waited_wall_ns < LOOP_LOOK_NS && (worker->more || loop_spins(worker, now)))
+                return 1;
+        worker->waited_wall_ns = now;
+        return 0;
+}
+
 static uint64_t loop_wait_ns(ds_worker *worker, int timeout_ms)
 {
         uint64_t wait = timeout_ms < 0 ? UINT64_MAX : (uint64_t)timeout_ms * DS_NS_PER_MS, now;
@@ -331,11 +412,12 @@ static uint64_t loop_wait_ns(ds_worker *worker, int timeout_ms)
         if (worker->more || worker->dirty || !wait)
                 return 0;
         now = worker->wall_ns();
-        if (worker->ls_active_wall_ns && now - worker->ls_active_wall_ns < DSW_SPIN_NS)
+        if (loop_spins(worker, now))
                 return 0;
         wait = DS_MIN(wait, dsw_clock_wait_ns(worker));
         wait = DS_MIN(wait, dsw_quiesce_wait_ns(worker));
-        if (worker->device_fd < 0 && worker->live_ops)
+        wait = DS_MIN(wait, dsw_deadline_wait_ns(worker));
+        if (worker->device_fd < 0 && (worker->live_ops || worker->n_clearing))
                 wait = DS_MIN(wait, LOOP_POLL_NS);
         if (worker->stopping)
                 wait = DS_MIN(wait, worker->stop_wall_ns - DS_MIN(now, worker->stop_wall_ns));
@@ -446,13 +528,19 @@ static int loop_wait(ds_worker *worker, uint64_t wait_ns)
 
 int ds_worker_turn(ds_worker *worker, int timeout_ms)
 {
-        int r;
+        int r = 0;
 
-        r = loop_wait(worker, worker->frames_left ? 0 : loop_wait_ns(worker, timeout_ms));
+        if (!loop_skips_wait(worker))
+                r = loop_wait(worker, worker->frames_left ? 0 : loop_wait_ns(worker, timeout_ms));
         if (!r && worker->frames_left)
                 r = loop_read_supervisor(worker);
         if (!r && !worker->gone)
                 r = loop_pump(worker);
+        if (r == DS_WORKER_E_LOST) {
+                dsw_lost_say(worker);
+                loop_flush(worker);
+                return r;
+        }
         if (r)
                 return ds_error_trace(r);
         if (worker->gone)
@@ -470,7 +558,8 @@ static int loop_drain(ds_worker *worker)
 {
         uint64_t until = worker->wall_ns() + 2 * DS_NS_PER_S;
 
-        worker->stopping = 1;
+        worker->stopping = worker->ending = 1;
+        worker->lost.status = 0;
         loop_cancel_all(worker);
         while (worker->wall_ns() < until) {
                 struct pollfd pfd = {.fd = worker->device_fd, .events = POLLIN};

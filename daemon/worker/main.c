@@ -6,12 +6,15 @@
  * `detshare` where there is one (with that user's groups: the GPU's device nodes may belong to one), else a number that
  * is nobody's. The policy directory is opened before that, because its path may lead through places that are root's.
  *
- * Exit status: 0 when told to stop or when the supervisor is gone, 1 after a fatal error, 2 for wrong usage.
+ * Exit status: 0 when told to stop or when the supervisor is gone, 1 after a fatal error or when the device is lost, 2
+ * for wrong usage.
  */
 #include <errno.h>
 #include <fcntl.h>
 #include <getopt.h>
+#include <glob.h>
 #include <grp.h>
+#include <inttypes.h>
 #include <pwd.h>
 #include <signal.h>
 #include <stdio.h>
@@ -19,6 +22,7 @@
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/signalfd.h>
+#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -32,12 +36,56 @@
 #define WORKER_USER "detshare"
 #define WORKER_UID 65533u /* without that user: not 65534, programs of nobody could kill the worker */
 
+#define WORKER_GROUPS_MAX 64
+#define WORKER_SECONDS_MAX 1000000u
+
+/* A number of units in ns; 0 or -EINVAL. */
+static int main_duration(const char *text, uint64_t unit_ns, uint64_t *ret)
+{
+        char *end;
+        uintmax_t n;
+
+        errno = 0;
+        n = strtoumax(text, &end, 10);
+        if (errno || end == text || *end || *text == '-' || n > WORKER_SECONDS_MAX)
+                return -EINVAL;
+        *ret = n * unit_ns;
+        return 0;
+}
+
+/* Options that are numbers, and what the device finds in its environment. */
+static int main_option(int c, const char *arg, struct ds_worker_config *config)
+{
+        switch (c) {
+        case 'l':
+                return setenv("DETSHARE_LIBCUDA", arg, 1) < 0 ? -errno : 0;
+        case 'r':
+                return setenv("DETSHARE_RESTARTED", "1", 1) < 0 ? -errno : 0;
+        case 'o':
+                return main_duration(arg, DS_NS_PER_S, &config->orphan_ns);
+        case 'k':
+                return main_duration(arg, DS_NS_PER_S, &config->kernel_ns);
+        case 'q':
+                return main_duration(arg, DS_NS_PER_S, &config->quiesce_ns);
+        case 's':
+                return main_duration(arg, DS_NS_PER_US, &config->spin_ns);
+        default:
+                return -EINVAL;
+        }
+}
+
 static int main_options(int argc, char **argv, struct ds_worker_config *config)
 {
         static const struct option options[] = {
                 {"device", required_argument, NULL, 'd'},
                 {"policy", required_argument, NULL, 'p'},
                 {"policy-dir", required_argument, NULL, 'P'},
+                {"libcuda", required_argument, NULL, 'l'},
+                {"restarted", no_argument, NULL, 'r'},
+                {"orphan-s", required_argument, NULL, 'o'},
+                {"kernel-s", required_argument, NULL, 'k'},
+                {"quiesce-s", required_argument, NULL, 'q'},
+                {"spin-us", required_argument, NULL, 's'},
                 {NULL, 0, NULL, 0},
         };
         int c;
@@ -54,7 +102,9 @@ static int main_options(int argc, char **argv, struct ds_worker_config *config)
                         config->policy_dir = optarg;
                         break;
                 default:
-                        return -EINVAL;
+                        if (main_option(c, optarg, config))
+                                return -EINVAL;
+                        break;
                 }
         }
         return optind == argc && config->device ? 0 : -EINVAL;
@@ -79,14 +129,54 @@ static int main_signal_fd(int *ret)
         return 0;
 }
 
+static void main_add_group(gid_t *groups, int *n, gid_t gid)
+{
+        for (int i = 0; i < *n; i++) {
+                if (groups[i] == gid)
+                        return;
+        }
+        if (*n < WORKER_GROUPS_MAX)
+                groups[(*n)++] = gid;
+}
+
+/* The groups of the GPU's device nodes, where not everybody may open them; root's own group is not taken along. */
+static int main_device_groups(void)
+{
+        gid_t groups[WORKER_GROUPS_MAX];
+        int n = getgroups(WORKER_GROUPS_MAX, groups);
+        glob_t nodes;
+        struct stat st;
+
+        if (n < 0)
+                return ds_error_origin(-errno);
+        if (glob("/dev/nvidia*", 0, NULL, &nodes))
+                return 0;
+        for (size_t i = 0; i < nodes.gl_pathc; i++) {
+                if (stat(nodes.gl_pathv[i], &st) < 0 || !S_ISCHR(st.st_mode) || (st.st_mode & 06) == 06)
+                        continue;
+                if (st.st_gid && (st.st_mode & 060) == 060)
+                        main_add_group(groups, &n, st.st_gid);
+                else
+                        ds_log(DS_LOG_WARNING, "%s can only be opened by root: the GPU may not be usable",
+                                nodes.gl_pathv[i]);
+        }
+        globfree(&nodes);
+        return setgroups((size_t)n, groups) < 0 ? ds_error_origin(-errno) : 0;
+}
+
 static int main_become_nobody(void)
 {
         const struct passwd *pw = getpwnam(WORKER_USER);
         const uid_t uid = pw && pw->pw_uid ? pw->pw_uid : WORKER_UID;
         const gid_t gid = pw && pw->pw_uid ? pw->pw_gid : WORKER_UID;
-        const int r = uid == WORKER_UID ? setgroups(0, NULL) : initgroups(WORKER_USER, gid);
+        int r = uid == WORKER_UID ? setgroups(0, NULL) : initgroups(WORKER_USER, gid);
 
-        if (r < 0 || setresgid(gid, gid, gid) < 0 || setresuid(uid, uid, uid) < 0)
+        if (r < 0)
+                return ds_error_origin(-errno);
+        r = main_device_groups();
+        if (r)
+                return ds_error_trace(r);
+        if (setresgid(gid, gid, gid) < 0 || setresuid(uid, uid, uid) < 0)
                 return ds_error_origin(-errno);
         return 0;
 }
@@ -94,6 +184,7 @@ static int main_become_nobody(void)
 /* Every session holds files; and nothing that is loaded later may gain rights. */
 static int main_process(void)
 {
+        const struct rlimit locked = {RLIM_INFINITY, RLIM_INFINITY};
         struct rlimit files;
         int r;
 
@@ -101,7 +192,11 @@ static int main_process(void)
                 files.rlim_cur = files.rlim_max;
                 setrlimit(RLIMIT_NOFILE, &files);
         }
+        /* waits of a few microseconds must not become 50 more */
+        (void)prctl(PR_SET_TIMERSLACK, 1, 0, 0, 0);
         if (geteuid() == 0) {
+                /* pinned memory counts as locked, and may be much */
+                (void)setrlimit(RLIMIT_MEMLOCK, &locked);
                 r = main_become_nobody();
                 if (r)
                         return ds_error_trace(r);
@@ -149,6 +244,9 @@ static int main_run(struct ds_worker_config *config)
          */
         if (r == DS_WORKER_E_DONE && ds_worker_orphaned(worker))
                 _exit(0);
+        /* the driver takes its time to tear a broken context down; the next worker is started meanwhile */
+        if (r == DS_WORKER_E_LOST)
+                _exit(EXIT_FAILURE);
         return r == DS_WORKER_E_DONE ? 0 : ds_error_trace(r);
 }
 
@@ -158,8 +256,10 @@ int main(int argc, char **argv)
 
         ds_log_setup("detshare-worker", DS_LOG_INFO);
         if (main_options(argc, argv, &config)) {
-                fprintf(stderr, "usage: detshare-worker --device SPEC [--policy NAME] [--policy-dir DIR], with the "
-                                "supervisor's socket as fd 3\n");
+                fprintf(stderr,
+                        "usage: detshare-worker --device SPEC [--policy NAME] [--policy-dir DIR] [--libcuda PATH]\n"
+                        "       [--restarted] [--orphan-s N] [--kernel-s N] [--quiesce-s N] [--spin-us N],\n"
+                        "       with the supervisor's socket as fd 3\n");
                 return 2;
         }
         return main_run(&config) ? EXIT_FAILURE : EXIT_SUCCESS;

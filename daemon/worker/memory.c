@@ -155,6 +155,18 @@ int dsw_memory_alloc(struct dsw_session *session, uint64_t bytes, uint64_t *ret_
         return 0;
 }
 
+int dsw_memory_cleared(struct dsw_session *session, uint64_t address)
+{
+        const ds_worker *worker = session->worker;
+        uint64_t va, bytes;
+
+        for (size_t i = 0; dsw_heap_slab_at(&session->memory.device, i, &va, &bytes) == 0; i++) {
+                if (address >= va && address - va < bytes)
+                        return worker->ops->mem_cleared(worker->device, session->space, va);
+        }
+        return 1;
+}
+
 int dsw_memory_begin_free(struct dsw_session *session, uint64_t va, int pinned)
 {
         struct dsw_heap *heap = pinned ? &session->memory.pinned : &session->memory.device;

@@ -118,7 +118,7 @@ void dsw_session_alive(struct dsw_session *session)
 {
         ds_worker *worker = session->worker;
 
-        session->active_wall_ns = worker->wall_ns();
+        session->active_wall_ns = worker->active_wall_ns = worker->wall_ns();
         if (session->class_ != DETSHARE_CLASS_LS)
                 return;
         worker->ls_active_wall_ns = DS_MAX(session->active_wall_ns, (uint64_t)1);
@@ -209,6 +209,7 @@ static void session_free(struct dsw_session *session)
         assert(!session->n_calls);
         if (session->declared)
                 dsw_clock_declare(session, -(int)session->declared);
+        worker->n_closing -= session->state == DSW_SESSION_CLOSING;
         dsw_session_deactivate(session);
         dsw_quiesce_forget(session);
         session_detach(session);
@@ -320,7 +321,7 @@ void dsw_session_stats(const struct dsw_session *session, Detshare__StatsReply *
 
 static int session_idle(const struct dsw_session *session)
 {
-        return !session->live && (!session->sched || ds_sched_session_idle(session->sched));
+        return !session->live && !session->n_clearing && (!session->sched || ds_sched_session_idle(session->sched));
 }
 
 /* Nothing of it runs: may all that it has go now? What never stops the device goes before the rest may. */
@@ -382,6 +383,8 @@ void dsw_session_close(struct dsw_session *session, uint64_t close_id)
 {
         session->state = DSW_SESSION_CLOSING;
         session->close_id = close_id;
+        session->close_wall_ns = session->worker->wall_ns();
+        session->worker->n_closing++;
         session->cancel_due = 1;
         session_detach(session);
         dsw_call_fail_all(session, DETSHARE__STATUS__NO_SUCH, "the session is closing");

@@ -18,6 +18,7 @@ typedef struct ds_worker ds_worker;
 
 /* Contract codes */
 #define DS_WORKER_E_DONE 1    /* orderly end: the supervisor is gone, or a stop has been carried out */
+#define DS_WORKER_E_LOST 3    /* the device's context is gone, all is said: end the process at once, free nothing */
 #define DS_WORKER_E_REFUSED 2 /* the device or policy that was named cannot be used; a line in the log says why */
 
 #define DS_WORKER_FRAME_MAX 262144u
@@ -36,6 +37,11 @@ struct ds_worker_config {
          * process gives out are above those of earlier ones, so that an old id is never taken for a new one.
          */
         uint64_t life;
+        uint64_t spin_ns;   /* without sleeping after a sign of life of LS; 0 = 50 us, or 2 ms beside a GPU with CPUs to
+                               spare */
+        uint64_t orphan_ns; /* what work of a closing session gets; 0 = 10 s. See deadline.c */
+        uint64_t kernel_ns; /* what any kernel gets; 0 = no bound */
+        uint64_t quiesce_ns; /* what it gets while others wait for a quiesce; 0 = 60 s */
         int trust_any_owner; /* tests: policies need not be root's */
 };
 
@@ -47,7 +53,7 @@ ds_worker *ds_worker_free(ds_worker *worker);
 
 /*
  * One turn: do all that can be done now, wait for something to happen, at most timeout_ms (negative = as long as
- * needed, 0 = not at all), and handle it. 0, DS_WORKER_E_DONE, or a fatal errno.
+ * needed, 0 = not at all), and handle it. 0, DS_WORKER_E_DONE, DS_WORKER_E_LOST, or a fatal errno.
  */
 int ds_worker_turn(ds_worker *worker, int timeout_ms);
 /* Refuse new work and end when idle, at the latest after grace_ns of real time. */

@@ -1,0 +1,122 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Kernels that do not end
+ *
+ * A GPU runs what it was given to the end. Three things put an end to it here, by real time:
+ *  - its session is closing: nobody can want its result (orphan_ns);
+ *  - the administrator has set a bound for every kernel (kernel_ns);
+ *  - a quiesce is waited for: one client must not keep all others from loading code for ever (quiesce_ns).
+ * First the device is asked to abort, which the simulated one can. What is in flight a while after that costs the
+ * context: the worker ends as after a fault, and the next one serves all others.
+ *
+ * Looked at ten times a second, and only while there is something to look for: how long an operation has been running
+ * is known to that precision. Work queued behind another session's in the same stream stands still too: of several
+ * sessions that do, the one that has for longest is to blame.
+ */
+#include <stdio.h>
+
+#include "worker/internal.h"
+
+#define DEADLINE_LOOK_NS (100 * DS_NS_PER_MS)
+#define DEADLINE_ABORT_NS DS_NS_PER_S /* what aborted work gets to end */
+
+/* Something could be given up. */
+static int deadline_wanted(const ds_worker *worker)
+{
+        if (!worker->live_ops || worker->lost.status || worker->ending)
+                return 0;
+        return worker->n_closing || worker->kernel_ns || worker->quiesce.state != DSW_QUIESCE_OPEN;
+}
+
+uint64_t dsw_deadline_wait_ns(const ds_worker *worker)
+{
+        return deadline_wanted(worker) ? DEADLINE_LOOK_NS : UINT64_MAX;
+}
+
+/* How long nothing of it has ended although the device has some; 0 = all is well. */
+static uint64_t deadline_stuck(struct dsw_session *session, uint64_t wall)
+{
+        uint64_t ended = session->op_index - session->n_live;
+        int busy = session->sched && ds_sched_session_in_flight(session->sched) > 0;
+
+        if (!busy || ended != session->stuck_ended || !session->stuck_wall_ns) {
+                session->stuck_ended = ended;
+                session->stuck_wall_ns = busy ? wall : 0;
+                session->stuck_aborted_ns = 0;
+        }
+        return busy ? wall - session->stuck_wall_ns : 0;
+}
+
+/* What the session may still use, UINT64_MAX = as long as it likes. Closing counts from the close. */
+static uint64_t deadline_limit(const struct dsw_session *session, uint64_t wall, const char **ret_why)
+{
+        const ds_worker *worker = session->worker;
+        uint64_t limit = UINT64_MAX;
+
+        *ret_why = "";
+        if (worker->quiesce.state != DSW_QUIESCE_OPEN && wall - worker->quiesce.held_wall_ns >= worker->quiesce_ns) {
+                limit = worker->quiesce_ns;
+                *ret_why = "while others wait for the device to be idle";
+        }
+        if (worker->kernel_ns && worker->kernel_ns < limit) {
+                limit = worker->kernel_ns;
+                *ret_why = "which is more than a kernel may take";
+        }
+        return limit;
+}
+
+static void deadline_abort(struct dsw_session *session, uint64_t wall, const char *text)
+{
+        session->stuck_aborted_ns = DS_MAX(wall, (uint64_t)1);
+        dsw_session_fail(session, DS_CUDA_LAUNCH_TIMEOUT, text);
+}
+
+static void deadline_judge(struct dsw_session *session, uint64_t stuck, uint64_t wall)
+{
+        char text[DS_DEVICE_MESSAGE_MAX];
+        uint64_t limit;
+        const char *why;
+
+        if (session->state == DSW_SESSION_CLOSING) {
+                if (wall - session->close_wall_ns < session->worker->orphan_ns)
+                        return;
+                snprintf(text, sizeof(text), "a kernel of a client that is gone has not ended for %llu s",
+                        (unsigned long long)((wall - session->close_wall_ns) / DS_NS_PER_S));
+                dsw_lost_give_up(session, DS_CUDA_LAUNCH_TIMEOUT, text);
+                return;
+        }
+        limit = deadline_limit(session, wall, &why);
+        if (stuck < limit)
+                return;
+        snprintf(text, sizeof(text), "nothing of the session has ended for %llu s, %s",
+                (unsigned long long)(stuck / DS_NS_PER_S), why);
+        if (!session->stuck_aborted_ns)
+                deadline_abort(session, wall, text);
+        else if (wall - session->stuck_aborted_ns >= DEADLINE_ABORT_NS)
+                dsw_lost_give_up(session, DS_CUDA_LAUNCH_TIMEOUT, text);
+}
+
+void dsw_deadline_step(ds_worker *worker)
+{
+        struct dsw_session *session, *worst = NULL;
+        uint64_t wall, stuck, most = 0;
+
+        if (!deadline_wanted(worker))
+                return;
+        wall = worker->wall_ns();
+        if (wall - worker->deadline_wall_ns < DEADLINE_LOOK_NS)
+                return;
+        worker->deadline_wall_ns = wall;
+        /* while a client holds the virtual clock nothing can end */
+        if (dsw_clock_held(worker))
+                return;
+        for (session = worker->sessions; session; session = session->hh.next) {
+                stuck = deadline_stuck(session, wall);
+                if (stuck > most) {
+                        most = stuck;
+                        worst = session;
+                }
+        }
+        if (worst)
+                deadline_judge(worst, most, wall);
+}

@@ -151,6 +151,28 @@ bench: deps
 	@$(MAKE) --no-print-directory -s -j2 all $(BUILD)/bench/bench $(BUILD)/e2e/death.ptx
 	@$(BUILD)/bench/bench $(BUILD)
 
+# Driver API programs, natively and under DetShare; their kernels lie beside them
+GPU_BENCH := $(addprefix $(BUILD)/bench/gpu_,figures load kernels.fatbin kernels.cubin kernels.ptx globals.fatbin)
+$(BUILD)/bench/%.fatbin: tests/bench/%.cu
+	@mkdir -p $(@D)
+	$(NVCC) -fatbin -gencode arch=compute_90,code=sm_90 -gencode arch=compute_75,code=compute_75 -o $@ $<
+$(BUILD)/bench/%.cubin: tests/bench/%.cu
+	@mkdir -p $(@D)
+	$(NVCC) -cubin -arch=sm_90 -o $@ $<
+$(BUILD)/bench/%.ptx: tests/bench/%.cu
+	@mkdir -p $(@D)
+	$(NVCC) -ptx -arch=compute_75 -o $@ $<
+$(BUILD)/obj/tests/bench/gpu_%.o: CPPFLAGS += -I$(CUDA_ROOT)/include
+$(BUILD)/bench/gpu_%: $(BUILD)/obj/tests/bench/gpu_%.o | $(LIBRARIES)
+	@mkdir -p $(@D)
+	$(CC) $(LDFLAGS) -o $@ $^ $(CUDA_STUB) -Wl,-rpath-link,$(BUILD)
+
+.PHONY: bench-gpu bench-gpu-build
+bench-gpu-build: all $(GPU_BENCH)
+bench-gpu: deps
+	@$(MAKE) --no-print-directory -s -j2 bench-gpu-build
+	@tests/bench/gpu.sh $(BUILD)
+
 # --- on a GPU -------------------------------------------------------------------------------------------------------------
 # what runs there needs no package: these stand on libc and on what the build makes
 GPU_TESTS := $(addprefix $(BUILD)/tests/gpu/,device_cuda faults idle) $(BUILD)/gpu/faults.ptx

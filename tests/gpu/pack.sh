@@ -13,7 +13,7 @@ build=$(realpath "$1")
 out=${2:-build/gpurun}
 limit_kib=$((55 * 1024))
 
-rm -rf "$out/b" "$out/lib"
+rm -rf "${out:?}/b" "${out:?}/lib"
 mkdir -p "$out/b" "$out/lib"
 (
         cd "$build"

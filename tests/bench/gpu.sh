@@ -1,0 +1,261 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+#
+# make bench-gpu: what DetShare costs and what it protects, on the GPU of this machine, beside a native run
+#
+#   figures   launches, copies, events, modules: the same program natively and under DetShare, in turns, side by side
+#   delay     how long 16 blocks take to start and end beside a program whose 1,024-thread blocks hold every SM for 2 ms
+#             each: alone, under `static`, under `multistream`, and natively (two processes that the driver time-slices)
+#   loop      requests of a latency-sensitive program, alone and beside best-effort programs that start, load modules,
+#             allocate, launch, free everything and end, one after the other
+#
+# Every figure is of this machine and this run. Nothing here fails because a figure is bad: the goal stands beside it.
+# Exit status 1 when something could not be run. With another device (DETSHARE_TEST_DEVICE) or driver (DETSHARE_LIBCUDA)
+# there is no native side; its figures say nothing about a GPU.
+#
+# usage: tests/bench/gpu.sh BUILD [PART...]
+set -u
+cd "$(dirname "$0")/../.." || exit
+build=$(realpath "$1")
+shift
+# shellcheck source=tests/gpu/lib.sh
+. tests/gpu/lib.sh
+rounds=${BENCH_ROUNDS:-3}
+be_us=${BENCH_SPIN_US:-2000}
+loops=
+
+# native SECONDS CLASS COMMAND... | shared SECONDS CLASS COMMAND...
+native() {
+        local seconds=$1
+        shift 2
+        timeout -k 5 "$seconds" "$@"
+}
+shared() {
+        local seconds=$1 class=$2
+        shift 2
+        LD_LIBRARY_PATH=$shared_path DETSHARE_CLASS=$class timeout -k 5 "$seconds" "$@"
+}
+
+set_policy() {
+        "$build/detsharectl" --socket "$tmp/sock" set-policy "$@" || result "set-policy $*" 1
+}
+
+# --- figures ----------------------------------------------------------------------------------------------------------------
+
+# figure of DetShare, a goal, and whether it holds: NAME KIND NUMBER; kinds: below (a number), of (a part of the native one)
+goals="launch_p50 below 1
+launch_sync_p50 below 20
+pinned_h2d_256MiB of 0.9
+pinned_d2h_256MiB of 0.9
+pinned_h2d_16MiB of 0.9
+pinned_d2h_16MiB of 0.9"
+
+# the rounds' medians side by side, from $tmp/native.N and $tmp/shared.N
+figures_table() {
+        awk -v goals="$goals" '
+                function median(text,   v, n, i, j, t) {
+                        n = split(text, v, " ")
+                        for (i = 2; i <= n; i++)
+                                for (j = i; j > 1 && v[j] + 0 < v[j - 1] + 0; j--) { t = v[j]; v[j] = v[j - 1]; v[j - 1] = t }
+                        return v[int((n + 1) / 2)]
+                }
+                BEGIN {
+                        n = split(goals, line, "\n")
+                        for (i = 1; i <= n; i++) { split(line[i], f, " "); kind[f[1]] = f[2]; number[f[1]] = f[3] }
+                }
+                {
+                        where = FILENAME ~ /native/ ? "n" : "s"
+                        if (!($1 in unit)) order[++count] = $1
+                        unit[$1] = $3
+                        all[where, $1] = all[where, $1] " " $2
+                }
+                END {
+                        bar = "+--------------------------+--------+------------+------------+--------+-----------------------+"
+                        print bar
+                        printf "| %-24s | %-6s | %10s | %10s | %6s | %-21s |\n", "figure", "unit", "native", "DetShare", "ratio", "goal"
+                        print bar
+                        for (i = 1; i <= count; i++) {
+                                name = order[i]
+                                n = (("n", name) in all) ? median(all["n", name]) : ""
+                                s = (("s", name) in all) ? median(all["s", name]) : ""
+                                ratio = n != "" && s != "" && n > 0 ? sprintf("%.2f", s / n) : "-"
+                                goal = ""
+                                if (s != "" && kind[name] == "below")
+                                        goal = sprintf("< %s %s: %s", number[name], unit[name], s < number[name] ? "yes" : "NO")
+                                if (ratio != "-" && kind[name] == "of")
+                                        goal = sprintf(">= %s of native: %s", number[name], s / n >= number[name] ? "yes" : "NO")
+                                printf "| %-24s | %-6s | %10s | %10s | %6s | %-21s |\n", name, unit[name], \
+                                        n == "" ? "-" : n, s == "" ? "-" : s, ratio, goal
+                        }
+                        print bar
+                }' "$@"
+}
+
+part_figures() {
+        local i status files=
+        daemon_start --policy multistream || return
+        for i in $(seq "$rounds"); do
+                if [ -n "$native" ]; then
+                        native 40 - "$build/bench/gpu_figures" >"$tmp/native.$i" 2>"$tmp/err"
+                        result "figures, natively, round $i" $? "$tmp/err"
+                        files="$files $tmp/native.$i"
+                fi
+                shared 40 be "$build/bench/gpu_figures" >"$tmp/shared.$i" 2>"$tmp/err"
+                status=$?
+                result "figures, under DetShare, round $i" $status "$tmp/err"
+                files="$files $tmp/shared.$i"
+        done
+        sed -n "1,4p" "$tmp/daemon.log"
+        # shellcheck disable=SC2086
+        figures_table $files
+        daemon_stop
+}
+
+# --- the start of a latency-sensitive kernel ----------------------------------------------------------------------------------
+
+# measure WHERE NAME SECONDS KERNELS REQUESTS PAUSE_US: one row; the line of gpu_load ls in $tmp/ls.NAME
+measure() {
+        "$1" $(($3 + 20)) ls "$build/bench/gpu_load" ls "$4" "$5" "$6" "$3" >"$tmp/ls.$2" 2>"$tmp/err"
+        result "$2" $? "$tmp/err"
+}
+
+# row TEXT NAME ALONE GOAL: what was measured as NAME, and beside it as parts of ALONE's
+row() {
+        awk -v text="$1" -v goal="$4" '
+                NR == 1 { n = $2; p50 = $3; p99 = $4; max = $5 }
+                NR == 2 { a50 = $3; a99 = $4 }
+                END {
+                        verdict = ""
+                        if (goal != "")
+                                verdict = sprintf("p99 <= %s x: %s", goal, p99 <= goal * a99 ? "yes" : "NO")
+                        printf "| %-34s | %8d | %10.1f | %10.1f | %10.1f | %6.2f | %6.2f | %-17s |\n", text, n, p50, p99, max, \
+                                p50 / a50, p99 / a99, verdict
+                }' "$tmp/ls.$2" "$tmp/ls.$3" 2>/dev/null || echo "| $1: no figures"
+}
+
+rows_head() {
+        echo "+------------------------------------+----------+------------+------------+------------+--------+--------+-------------------+"
+        printf '| %-34s | %8s | %10s | %10s | %10s | %6s | %6s | %-17s |\n' "latency-sensitive, us" requests p50 p99 max "p50 x" "p99 x" goal
+        echo "+------------------------------------+----------+------------+------------+------------+--------+--------+-------------------+"
+}
+
+# be_start WHERE: the program that holds every SM, running; be_stop prints what it got done
+be_start() {
+        : >"$tmp/be.out"
+        rm -f "$tmp/stop"
+        "$1" 60 be "$build/bench/gpu_load" be "$be_us" "$tmp/stop" >"$tmp/be.out" 2>"$tmp/be.err" &
+        be=$!
+        for _ in $(seq 100); do
+                grep -q READY "$tmp/be.out" && return 0
+                sleep 0.1
+        done
+        result "the best-effort program gets to work" 1 "$tmp/be.err"
+        return 1
+}
+
+be_stop() {
+        touch "$tmp/stop"
+        wait "$be"
+        sed -n "s/^be \([0-9]*\) \(.*\)/best-effort kernels per second $1: \2/p" "$tmp/be.out" | tee -a "$tmp/be.rows" >/dev/null
+}
+
+part_delay() {
+        local policy
+        : >"$tmp/be.rows"
+        if [ -n "$native" ]; then
+                measure native native_alone 5 1 2000 200
+                be_start native && measure native native_beside 8 1 2000 200
+                be_stop natively
+        fi
+        daemon_start --policy multistream || return
+        for policy in multistream static; do
+                set_policy $policy
+                measure shared ${policy}_alone 5 1 2000 200
+                be_start shared && measure shared ${policy}_beside 8 1 2000 200
+                be_stop "under $policy"
+        done
+        daemon_stop
+        rows_head
+        if [ -n "$native" ]; then
+                row "natively, alone" native_alone native_alone ""
+                row "natively, beside" native_beside native_alone ""
+        fi
+        row "multistream, alone" multistream_alone multistream_alone ""
+        row "multistream, beside" multistream_beside multistream_alone ""
+        row "static, alone" static_alone static_alone ""
+        row "static, beside" static_beside static_alone 1.3
+        sed 's/^/| /' "$tmp/be.rows"
+}
+
+# --- programs that come and go ------------------------------------------------------------------------------------------------
+
+churn() {
+        # churn WHERE: one program after the other until $tmp/stop is there; counts them in $tmp/churn
+        local n=0 bad=0
+        while [ ! -e "$tmp/stop" ]; do
+                if "$1" 30 be "$build/bench/gpu_load" churn >/dev/null 2>>"$tmp/churn.err"; then n=$((n + 1)); else bad=$((bad + 1)); fi
+        done
+        echo "$n $bad" >"$tmp/churn"
+}
+
+# beside_churn WHERE NAME: measured while programs come and go
+beside_churn() {
+        rm -f "$tmp/stop"
+        churn "$1" &
+        loops=$!
+        sleep 1
+        measure "$1" "$2" 30 28 2100 5000
+        touch "$tmp/stop"
+        wait $loops
+        result "$2: programs that came and went: $(cut -d ' ' -f 1 "$tmp/churn"), of them failed: $(cut -d ' ' -f 2 "$tmp/churn")" \
+                "$(cut -d ' ' -f 2 "$tmp/churn")" "$tmp/churn.err"
+        echo "$2: best-effort programs meanwhile: $(cut -d ' ' -f 1 "$tmp/churn")" >>"$tmp/churn.rows"
+}
+
+part_loop() {
+        : >"$tmp/churn.rows"
+        : >"$tmp/churn.err"
+        daemon_start --policy multistream || return
+        measure shared loop_alone 30 28 2100 5000
+        beside_churn shared loop_beside
+        "$build/detsharectl" --socket "$tmp/sock" status --json | grep -oE '"(quiesces|quiesce_ns)": *[0-9]+' | tr '\n' ' '
+        daemon_stop
+        rows_head
+        row "under DetShare, alone" loop_alone loop_alone ""
+        row "under DetShare, beside the loop" loop_beside loop_alone 1.2
+        sed 's/^/| /' "$tmp/churn.rows"
+}
+
+part_nativeloop() {
+        : >"$tmp/churn.rows"
+        : >"$tmp/churn.err"
+        if [ -z "$native" ]; then
+                echo "no GPU: nothing to run natively"
+                return
+        fi
+        measure native native_loop_alone 10 28 1000 5000
+        beside_churn native native_loop_beside
+        rows_head
+        row "natively, alone" native_loop_alone native_loop_alone ""
+        row "natively, beside the loop" native_loop_beside native_loop_alone ""
+        sed 's/^/| /' "$tmp/churn.rows"
+}
+
+[ $# = 0 ] && set -- figures delay loop nativeloop
+case ${DETSHARE_LIBCUDA:-}$device in
+cuda:*) ;;
+*) echo "device $device ${DETSHARE_LIBCUDA:-}: not a GPU: these figures are of the machinery only" ;;
+esac
+for part; do
+        begin=$SECONDS
+        echo "== $part"
+        if ! declare -F "part_$part" >/dev/null; then
+                echo "bench-gpu: no part $part" >&2
+                exit 2
+        fi
+        "part_$part"
+        daemon_stop
+        echo "== $part: $((SECONDS - begin)) s"
+done
+echo "$passed passed, $failed failed"
+[ "$failed" = 0 ]

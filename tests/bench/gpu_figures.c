@@ -1,0 +1,253 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What calls cost a Driver API program: launches, copies, events, modules
+ *
+ * One program, run natively and under DetShare by tests/bench/gpu.sh, which puts both side by side. Prints one line per
+ * figure: its name, value, unit. Medians unless the name says otherwise; every figure is of this process alone.
+ *
+ * usage: gpu_figures
+ */
+#include "tests/bench/gpu_common.h"
+
+#define SAMPLES_MAX 20000
+#define BATCH 100 /* launches between two synchronisations: fewer than any queue holds */
+#define COPY_MAX (256u << 20)
+
+static double samples[SAMPLES_MAX];
+static CUstream stream;
+static CUfunction nothing, hold;
+
+static void figure(const char *name, double value, const char *unit)
+{
+        printf("%s %.3f %s\n", name, value, unit);
+        fflush(stdout);
+}
+
+static void figure_percentiles(const char *name, unsigned n)
+{
+        char text[64];
+
+        snprintf(text, sizeof(text), "%s_p50", name);
+        figure(text, bench_percentile(samples, n, 0.5), "us");
+        snprintf(text, sizeof(text), "%s_p99", name);
+        figure(text, bench_percentile(samples, n, 0.99), "us");
+}
+
+static void launch_nothing(void)
+{
+        CHECK(cuLaunchKernel(nothing, 1, 1, 1, 32, 1, 1, 0, stream, NULL, NULL));
+}
+
+static void launch_hold(unsigned long long ns, CUdeviceptr out)
+{
+        void *params[] = {&ns, &out};
+
+        CHECK(cuLaunchKernel(hold, 1, 1, 1, 32, 1, 1, 0, stream, params, NULL));
+}
+
+/* --- launches --- */
+
+static void launches(void)
+{
+        unsigned n = bench_times(SAMPLES_MAX, BATCH), many = bench_times(100000, 100);
+        double begin;
+
+        for (unsigned i = 0; i < 10 * BATCH; i++)
+                launch_nothing();
+        CHECK(cuStreamSynchronize(stream));
+        for (unsigned i = 0; i < n; i++) {
+                begin = bench_us();
+                launch_nothing();
+                samples[i] = bench_us() - begin;
+                if (i % BATCH == BATCH - 1)
+                        CHECK(cuStreamSynchronize(stream));
+        }
+        CHECK(cuStreamSynchronize(stream));
+        figure_percentiles("launch", n);
+        n = bench_times(5000, 20);
+        for (unsigned i = 0; i < n; i++) {
+                begin = bench_us();
+                launch_nothing();
+                CHECK(cuStreamSynchronize(stream));
+                samples[i] = bench_us() - begin;
+        }
+        figure_percentiles("launch_sync", n);
+        begin = bench_us();
+        for (unsigned i = 0; i < many; i++)
+                launch_nothing();
+        CHECK(cuStreamSynchronize(stream));
+        figure("launches_per_s", many / (bench_us() - begin) * 1e6, "1/s");
+}
+
+/* --- copies --- */
+
+/* GB/s of copies in one direction, median. */
+static double bandwidth(int to_device, CUdeviceptr device, char *host, size_t size)
+{
+        unsigned n = bench_times(size >= 16u << 20 ? 12 : 200, 2);
+
+        for (unsigned i = 0; i < n; i++) {
+                double begin = bench_us();
+
+                CHECK(to_device ? cuMemcpyHtoDAsync(device, host, size, stream)
+                                : cuMemcpyDtoHAsync(host, device, size, stream));
+                CHECK(cuStreamSynchronize(stream));
+                samples[i] = bench_us() - begin;
+        }
+        return (double)size / bench_percentile(samples, n, 0.5) / 1e3;
+}
+
+static void copies_of(const char *kind, char *host, CUdeviceptr device, size_t largest)
+{
+        static const struct {
+                size_t size;
+                const char *name;
+        } sizes[] = {{64u << 10, "64KiB"}, {1u << 20, "1MiB"}, {16u << 20, "16MiB"}, {256u << 20, "256MiB"}};
+
+        for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
+                char name[64];
+
+                if (sizes[i].size > largest)
+                        continue;
+                snprintf(name, sizeof(name), "%s_h2d_%s", kind, sizes[i].name);
+                figure(name, bandwidth(1, device, host, sizes[i].size), "GB/s");
+                snprintf(name, sizeof(name), "%s_d2h_%s", kind, sizes[i].name);
+                figure(name, bandwidth(0, device, host, sizes[i].size), "GB/s");
+        }
+}
+
+static void copies(void)
+{
+        size_t largest = bench_times(COPY_MAX, 1u << 20);
+        CUdeviceptr device;
+        char *pageable = malloc(largest);
+        void *pinned;
+        double begin = bench_us();
+
+        CHECK(cuMemHostAlloc(&pinned, largest, 0));
+        figure("pinned_alloc_largest", bench_us() - begin, "us");
+        CHECK(cuMemAlloc(&device, largest));
+        if (!pageable)
+                exit(1);
+        memset(pinned, 1, largest);
+        memset(pageable, 2, largest);
+        copies_of("pinned", pinned, device, largest);
+        copies_of("pageable", pageable, device, largest);
+        CHECK(cuMemFreeHost(pinned));
+        CHECK(cuMemFree(device));
+        free(pageable);
+}
+
+/* --- events, memory, modules --- */
+
+static void events(void)
+{
+        static const unsigned us[] = {100, 1000};
+        unsigned n = bench_times(200, 3);
+        CUevent begin, end;
+        CUdeviceptr out;
+
+        CHECK(cuEventCreate(&begin, 0));
+        CHECK(cuEventCreate(&end, 0));
+        CHECK(cuMemAlloc(&out, 4096));
+        for (int k = 0; k < 2; k++) {
+                char name[64];
+
+                for (unsigned i = 0; i < n; i++) {
+                        float ms;
+
+                        CHECK(cuEventRecord(begin, stream));
+                        launch_hold(us[k] * 1000ull, out);
+                        CHECK(cuEventRecord(end, stream));
+                        CHECK(cuEventSynchronize(end));
+                        CHECK(cuEventElapsedTime(&ms, begin, end));
+                        samples[i] = (double)ms * 1e3;
+                }
+                snprintf(name, sizeof(name), "event_elapsed_of_%uus", us[k]);
+                figure_percentiles(name, n);
+        }
+        CHECK(cuMemFree(out));
+        CHECK(cuEventDestroy(begin));
+        CHECK(cuEventDestroy(end));
+}
+
+static void memory(void)
+{
+        unsigned n = bench_times(500, 5);
+        double *free_us = malloc(n * sizeof(double)), begin;
+        CUdeviceptr p;
+
+        if (!free_us)
+                exit(1);
+        for (unsigned i = 0; i < n; i++) {
+                begin = bench_us();
+                CHECK(cuMemAlloc(&p, 1u << 20));
+                samples[i] = bench_us() - begin;
+                begin = bench_us();
+                CHECK(cuMemFree(p));
+                free_us[i] = bench_us() - begin;
+        }
+        figure("alloc_1MiB", bench_percentile(samples, n, 0.5), "us");
+        figure("free_1MiB", bench_percentile(free_us, n, 0.5), "us");
+        free(free_us);
+}
+
+/* Load, look a kernel up, launch it once, unload: the time until the launch is done. */
+static double load_once(const char *image)
+{
+        double begin = bench_us(), us;
+        CUmodule module;
+
+        CHECK(cuModuleLoadData(&module, image));
+        CHECK(cuLaunchKernel(bench_function(module, "nothing"), 1, 1, 1, 32, 1, 1, 0, stream, NULL, NULL));
+        CHECK(cuStreamSynchronize(stream));
+        us = bench_us() - begin;
+        CHECK(cuModuleUnload(module));
+        return us;
+}
+
+static void modules(void)
+{
+        size_t size;
+        char *cubin = bench_file("gpu_kernels.cubin", NULL), *ptx = bench_file("gpu_kernels.ptx", &size);
+        char *text = malloc(size + 100);
+        unsigned n = bench_times(20, 2), few = bench_times(5, 1);
+
+        if (!text)
+                exit(1);
+        figure("module_cubin_first", load_once(cubin), "us");
+        for (unsigned i = 0; i < n; i++)
+                samples[i] = load_once(cubin);
+        figure("module_cubin_again", bench_percentile(samples, n, 0.5), "us");
+        /* a text that nobody has compiled before */
+        for (unsigned i = 0; i < few; i++) {
+                snprintf(text, size + 100, "%s// %d %u %.0f\n", ptx, (int)getpid(), i, bench_us());
+                samples[i] = load_once(text);
+        }
+        figure("module_ptx_new", bench_percentile(samples, few, 0.5), "us");
+        for (unsigned i = 0; i < few; i++)
+                samples[i] = load_once(text);
+        figure("module_ptx_again", bench_percentile(samples, few, 0.5), "us");
+        free(text);
+        free(ptx);
+        free(cubin);
+}
+
+int main(void)
+{
+        double begin = bench_us();
+        CUmodule module;
+
+        bench_start();
+        figure("start_context", bench_us() - begin, "us");
+        module = bench_module("gpu_kernels.fatbin");
+        nothing = bench_function(module, "nothing");
+        hold = bench_function(module, "hold");
+        CHECK(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
+        launches();
+        events();
+        copies();
+        memory();
+        modules();
+        return 0;
+}

@@ -65,7 +65,8 @@ struct ds_completion_page {
         _Atomic uint64_t now_ns;    /* device clock at the last change; exact while a declared client runs (sim) */
         _Atomic uint64_t accepted;  /* stream operations taken over by the worker, ring and RPC */
         _Atomic uint64_t completed; /* of those, ended */
-        _Atomic uint64_t output;    /* bytes that its kernels have printed: what OutputRead can be asked for */
+        _Atomic uint64_t output;    /* bytes that its kernels have printed so far, under earlier workers too: what
+                                       OutputRead can be asked for */
         _Alignas(64) _Atomic uint64_t stream_done[DS_STREAMS_MAX];
 };
 

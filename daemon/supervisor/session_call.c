@@ -261,10 +261,18 @@ int ds_session_open(struct ds_session *session)
 
 /* --- requests ----------------------------------------------------------------------------------------------------- */
 
+/* A worker only knows that the session came to it with an error; what it was is known here. */
+static void explain(const struct ds_session *session, Detshare__Reply *reply)
+{
+        if (reply->status && reply->status == session->sticky && session->fault[0])
+                reply->message = (char *)session->fault;
+}
+
 static void forward_done(struct ds_worker_call *base, const struct ds_worker_answer *answer)
 {
         struct ds_session_call *call = DS_CONTAINER_OF(base, struct ds_session_call, base);
         struct ds_client *client = call->session->client;
+        Detshare__Reply reply;
         uint64_t id = call->request_id;
 
         if (!answer) {
@@ -277,11 +285,13 @@ static void forward_done(struct ds_worker_call *base, const struct ds_worker_ans
                         answer->message->message);
                 return;
         }
-        if (call->limit_value && answer->message->reply->status == 0)
+        reply = *answer->message->reply; /* what it points to stays the answer's */
+        explain(call->session, &reply);
+        if (call->limit_value && reply.status == 0)
                 call->session->limits[call->limit] = call->limit_value;
         ds_session_call_free(call);
         if (client)
-                ds_client_reply(client, id, answer->message->reply, answer->fds, answer->n_fds);
+                ds_client_reply(client, id, &reply, answer->fds, answer->n_fds);
 }
 
 /* The call to the worker, which is opened for the session if need be. */
@@ -369,13 +379,15 @@ static void image_done(struct ds_helper_job *job, struct ds_helper_result *resul
         struct ds_session_call *call = DS_CONTAINER_OF(job, struct ds_session_call, job);
         Detshare__Request request = DETSHARE__REQUEST__INIT;
         Detshare__ModuleLoad load = DETSHARE__MODULE_LOAD__INIT;
+        unsigned cost;
 
         if (result->status) {
                 ds_session_call_fail(call, result->status, "%s", result->message);
                 return;
         }
         ds_charge_release(&call->bytes);
-        if (charge(call, &call->bytes, DS_CHARGE_HOST_BYTES, result->bytes * DS_MODULE_COST))
+        cost = ds_worker_info(call->session->supervisor->worker)->simulated ? DS_MODULE_COST_PTX : DS_MODULE_COST_CUBIN;
+        if (charge(call, &call->bytes, DS_CHARGE_HOST_BYTES, result->bytes * cost))
                 return;
         call->base.image_fd = DS_TAKE_FD(result->fd);
         call->base.image_bytes = load.bytes = result->bytes;

@@ -41,7 +41,9 @@ typedef struct ds_worker_link ds_worker_link;
 #define DS_SESSION_CALLS_MAX 64u     /* unanswered requests of a client */
 #define DS_CLIENT_OUT_MAX (1u << 20) /* bytes of replies that a client has not read */
 #define DS_IMAGE_BYTES_MAX (256ull << 20)
-#define DS_MODULE_COST 32u /* bytes of the daemon's memory for a byte of a loaded image, about */
+/* Bytes of the daemon's memory for a byte of a loaded image, about: PTX is decoded, machine code is copied. */
+#define DS_MODULE_COST_PTX 32u
+#define DS_MODULE_COST_CUBIN 4u
 #define DS_SLABS_PER_UID 16384u
 #define DS_MODULES_PER_UID 65536u
 #define DS_STOP_GRACE_MS 1000u /* for work in flight */

@@ -179,6 +179,20 @@ static inline void fw_reply(ds_conn *conn, uint64_t id, Detshare__Internal__Ledg
         fx_send(conn, &from.base, NULL, 0);
 }
 
+/* The error that the session came with, in the few words that a worker has for it. */
+static inline void fw_reply_error(ds_conn *conn, uint64_t id, uint64_t session)
+{
+        Detshare__Internal__FromWorker from = DETSHARE__INTERNAL__FROM_WORKER__INIT;
+        Detshare__Reply reply = DETSHARE__REPLY__INIT;
+
+        reply.status = atomic_load(&fw_sessions[session].page->error);
+        reply.message = (char *)(reply.status ? "work was lost" : "");
+        from.id = id;
+        from.body_case = DETSHARE__INTERNAL__FROM_WORKER__BODY_REPLY;
+        from.reply = &reply;
+        fx_send(conn, &from.base, NULL, 0);
+}
+
 /* What a kernel printed: first said, then counted. One that swallows only counts. */
 static inline void fw_print(ds_conn *conn, uint64_t session, const Detshare__Write *write)
 {
@@ -244,6 +258,9 @@ static inline void fw_call(ds_conn *conn, const Detshare__Internal__ToWorker *to
         case DETSHARE__REQUEST__CALL_WRITE:
                 fw_print(conn, call->session, call->request->write);
                 fw_reply(conn, to->id, NULL);
+                break;
+        case DETSHARE__REQUEST__CALL_MEMSET:
+                fw_reply_error(conn, to->id, call->session);
                 break;
         case DETSHARE__REQUEST__CALL_COPY:
                 fw_lose(conn, call->session);

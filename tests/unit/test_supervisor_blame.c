@@ -87,13 +87,11 @@ static int query_status(ds_conn *conn)
 }
 
 /* A kernel of this session faults; what the client hears. */
-static int fault(ds_conn *conn, char *message, size_t size)
+static int message_of(ds_conn *conn, char *message, size_t size)
 {
         Detshare__Reply *reply;
         int status;
-        FX_REQUEST(copy, COPY, Copy, COPY);
 
-        fx_ask(conn, &copy_r, NULL);
         reply = fx_answer(conn);
         if (!reply)
                 return -1;
@@ -101,6 +99,23 @@ static int fault(ds_conn *conn, char *message, size_t size)
         snprintf(message, size, "%s", reply->message);
         detshare__reply__free_unpacked(reply, NULL);
         return status;
+}
+
+static int fault(ds_conn *conn, char *message, size_t size)
+{
+        FX_REQUEST(copy, COPY, Copy, COPY);
+
+        fx_ask(conn, &copy_r, NULL);
+        return message_of(conn, message, size);
+}
+
+/* What a session with an error hears later, from a worker that was not there. */
+static int later(ds_conn *conn, char *message, size_t size)
+{
+        FX_REQUEST(memset, MEMSET, Memset, MEMSET);
+
+        fx_ask(conn, &memset_r, NULL);
+        return message_of(conn, message, size);
 }
 
 static int launch_status(ds_conn *conn)
@@ -156,6 +171,11 @@ Test(lost, the_offender_hears_it_and_the_idle_go_on)
         fx_read_log(&f, log, sizeof(log));
         cr_assert_str_eq(log, "open class=0 error=700\nstream 0 seq=0\ncall 63\n"
                               "open class=0 error=719\nstream 0 seq=7\ncall 63\n");
+        cr_assert_eq(later(bad, message, sizeof(message)), 700);
+        cr_assert_str_eq(message, "kernel boom wrote to address 0x10");
+        cr_assert_eq(later(busy, message, sizeof(message)), 719);
+        cr_assert_str_eq(message, "work was lost");
+        cr_assert_eq(later(idle, message, sizeof(message)), 0);
         ds_conn_free(idle);
         ds_conn_free(busy);
         ds_conn_free(bad);

@@ -15,7 +15,7 @@
 #include <unistd.h>
 
 #include "device/cuda/driver.h"
-#include "tests/gpu/cubin.h"
+#include "tests/support/fake_cuda/cubin.h"
 #include "util/macro.h"
 
 #define VA UINT64_C(0x300000000000)

@@ -7,6 +7,7 @@
 #include "tests/gpu/device_common.h"
 
 #include "device/cuda/internal.h"
+#include "util/alloc.h"
 
 #define OTHER_SPACE 8
 #define OTHER_VA (DT_DEVICE_VA + UINT64_C(0x10000000))
@@ -412,6 +413,9 @@ Test(cuda_work, one_sessions_fault_is_all_its_own)
         ds_device_module *module = dt_load(t, DT_PTX);
         uint64_t bad, behind;
 
+        /* so much that both are submitted before the first begins */
+        for (int i = 0; i < 5; i++)
+                dt_copy(t, t->stream, DS_COPY_DTOH, DT_HOST_VA, DT_DEVICE_VA, DT_SLAB);
         bad = dt_poke(t, module, "poke", t->stream, 0x1000, 1);
         behind = dt_poke(t, module, "poke", t->stream, DT_DEVICE_VA, 1);
         dt_wait_all(t);
@@ -531,4 +535,47 @@ Test(cuda_work, what_is_held_is_lost_with_the_context)
         expect(t, guilty, DS_CUDA_ILLEGAL_ADDRESS, "spins");
         expect(t, held, DS_CUDA_LAUNCH_FAILED, "another kernel");
         expect_survived(t, mine);
+}
+
+/* --- memory of ours that is not there --- */
+
+Test(cuda_work, every_allocation_may_fail)
+{
+        struct dt *t = open_two();
+        size_t size;
+        void *image = dt_image(t, DT_PTX_HEADER DT_PTX_COUNT, &size);
+        ds_device_module *module = NULL, *first;
+        struct ds_copy copy = {.stream = t->stream,
+                .space = DT_SPACE,
+                .kind = DS_COPY_HTOH,
+                .dst = DT_HOST_VA,
+                .src = DT_HOST_VA + 4096,
+                .width = 4096,
+                .height = 1};
+        int r = -1, n;
+        char log[1000];
+
+        /* the first load makes what stays */
+        first = dt_load(t, DT_PTX_HEADER DT_PTX_COUNT);
+        for (n = 0; r; n++) {
+                ds_alloc_fail_after(n);
+                r = t->ops->module_load(t->device, DT_SPACE, image, size, log, sizeof(log), &module);
+                ds_alloc_fail_after(-1);
+                cr_assert(!r || r == DS_CUDA_OUT_OF_MEMORY, "%d", r);
+                cr_assert(!r == !!module);
+        }
+        cr_assert(n > 5, "only %d allocations", n);
+        for (r = -1, n = 0; r; n++) {
+                ds_alloc_fail_after(n);
+                r = t->ops->copy(t->device, &copy, t->next_token);
+                ds_alloc_fail_after(-1);
+                cr_assert(!r || r == -ENOMEM || r == DS_CUDA_OUT_OF_MEMORY, "%d", r);
+        }
+        cr_assert(n > 1);
+        dt_ok(t, dt_token(t));
+        t->ops->module_unload(t->device, module);
+        t->ops->module_unload(t->device, first);
+        cr_assert_eq(t->ops->put_off(t->device), 2);
+        free(image);
+        dt_close(t);
 }

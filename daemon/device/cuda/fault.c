@@ -9,7 +9,7 @@
  *
  *   - one that waits behind a fence has not begun;
  *   - a fault at an address is told at the earliest 100 ms after it happened (measured on an H200: 110 to 460 ms), and
- *     all of the context stands still meanwhile, so what was submitted in the last moments before has not begun either;
+ *     all of the context stands still meanwhile, so what came to the head in the last moments before has not begun;
  *   - an assertion failed in a kernel whose module has assertions;
  *   - a deadline that ran out names its kernel.
  *
@@ -72,6 +72,7 @@ static int fault_told_late(CUresult result)
 static int head_keeps(const struct cuda_stream *stream, enum fault_rule rule, CUresult result, uint64_t now_ns)
 {
         const struct cuda_job *job = stream->head;
+        uint64_t start = cuda_head_start(stream);
 
         switch (rule) {
         case FAULT_ANY:
@@ -79,11 +80,11 @@ static int head_keeps(const struct cuda_stream *stream, enum fault_rule rule, CU
         case FAULT_LAUNCH:
                 return job->kind == CUDA_JOB_LAUNCH;
         case FAULT_BEGUN:
-                return cuda_head_start(stream) != UINT64_MAX;
+                return start != UINT64_MAX;
         case FAULT_CAPABLE:
                 return result != CUDA_ERROR_ASSERT || (job->kernel && cuda_kernel_asserts(job->kernel));
         case FAULT_LONG_AGO:
-                return !fault_told_late(result) || job->submit_ns + FAULT_TOLD_AFTER_NS < now_ns;
+                return !fault_told_late(result) || (start < now_ns && now_ns - start > FAULT_TOLD_AFTER_NS);
         case _FAULT_RULE_MAX:
                 break;
         }

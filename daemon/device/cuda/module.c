@@ -288,16 +288,19 @@ static void image_put(ds_device *device, struct cuda_image *image)
 
 static struct cuda_image *image_find(const struct cuda_images *images, const void *bytes, size_t size)
 {
+        XXH128_hash_t hash = {0};
         struct cuda_image *image;
-        XXH128_hash_t hash;
+        int hashed = 0;
 
-        if (!images || !images->list)
+        if (!images)
                 return NULL;
-        hash = XXH3_128bits(bytes, size);
         DL_FOREACH(images->list, image)
         {
-                if (image->bytes && image->size == size && XXH128_isEqual(image->hash, hash) &&
-                        !memcmp(image->bytes, bytes, size))
+                if (!image->bytes || image->size != size)
+                        continue;
+                if (!hashed++)
+                        hash = XXH3_128bits(bytes, size);
+                if (XXH128_isEqual(image->hash, hash) && !memcmp(image->bytes, bytes, size))
                         return image;
         }
         return NULL;

@@ -164,6 +164,20 @@ static void texts_trim(struct cuda_output *output, uint32_t space, size_t more)
         }
 }
 
+/* Of what was written to standard error, only what begins with a failed assertion is a session's: the rest is said. */
+static void text_keep_assertions(const struct cuda_catch *catch, struct cuda_text *text)
+{
+        const char *found = memmem(text->bytes, text->size, "Assertion `", 11);
+        size_t skip = found ? (size_t)(found - text->bytes) : text->size;
+
+        while (found && skip && text->bytes[skip - 1] != '\n')
+                skip--;
+        if (skip)
+                dprintf(catch->was, "%.*s", (int)skip, text->bytes);
+        text->size -= skip;
+        memmove(text->bytes, text->bytes + skip, text->size);
+}
+
 /* What lies in the file becomes a text of the space, and the file is empty. */
 static void catch_take(struct cuda_output *output, struct cuda_catch *catch, uint32_t space, uint32_t to_stderr)
 {
@@ -188,7 +202,12 @@ static void catch_take(struct cuda_output *output, struct cuda_catch *catch, uin
                                 break;
                         text->size += (size_t)n;
                 }
-                DL_APPEND(output->texts, text);
+                if (to_stderr)
+                        text_keep_assertions(catch, text);
+                if (text->size)
+                        DL_APPEND(output->texts, text);
+                else
+                        ds_free(text);
         }
         if (ftruncate(catch->file, 0) < 0)
                 (void)ds_error_origin(-errno);

@@ -34,9 +34,8 @@ static int put_locked(dsc_session *s, const struct ds_record *record, size_t siz
                         return 0;
                 atomic_fetch_sub(&submit->tails[record->stream], 1); /* of unknown fate: not to be taken for lost */
                 r = dsc__attach_locked(s);
-                if (!r)
-                        r = dsc__sticky(s);
-                if (r || atomic_load(&submit->tails[record->stream]) >= seq)
+                /* an error that comes of it is for whoever waits, as in CUDA: it was taken when it was submitted */
+                if (r || dsc__sticky(s) || atomic_load(&submit->tails[record->stream]) >= seq)
                         return r;
         }
 }

@@ -35,6 +35,12 @@ static const struct ds_device_info *device_info(void)
         return &description;
 }
 
+/* What an H200 has. There is less: the sim's slabs are host memory, and cuMemCreate says when that is used up. */
+uint64_t fake_memory(void)
+{
+        return sim_model_find(MODEL, strlen(MODEL))->memory_bytes;
+}
+
 FAKE_API cuDeviceGetCount(int *count)
 {
         FAKE_ENTER(cuDeviceGetCount, INIT);
@@ -74,7 +80,7 @@ FAKE_API cuDeviceTotalMem(size_t *bytes, CUdevice dev)
         FAKE_ENTER(cuDeviceTotalMem, INIT);
         if (dev)
                 return CUDA_ERROR_INVALID_DEVICE;
-        *bytes = device_info()->memory_bytes;
+        *bytes = fake_memory();
         return CUDA_SUCCESS;
 }
 
@@ -194,7 +200,7 @@ FAKE_API cuCtxSetLimit(CUlimit limit, size_t value)
                 break;
         case CU_LIMIT_PRINTF_FIFO_SIZE:
         case CU_LIMIT_MALLOC_HEAP_SIZE:
-                if (value > device_info()->memory_bytes / 2)
+                if (value > fake_memory() / 2)
                         return CUDA_ERROR_OUT_OF_MEMORY;
                 break;
         default:

@@ -165,6 +165,7 @@ static inline void fake_leave(int *entered)
 
 /* --- device.c --- */
 extern __thread CUcontext fake_current;
+uint64_t fake_memory(void);
 
 /* --- green.c --- */
 CUresult fake_rung_take(const struct ds_tpc_mask *mask, enum fake_rung_owner owner, CUgreenCtx *ret);

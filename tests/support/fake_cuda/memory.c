@@ -272,7 +272,7 @@ FAKE_API cuMemGetInfo(size_t *free_bytes, size_t *total)
         uint64_t used, size;
 
         FAKE_ENTER(cuMemGetInfo, CONTEXT);
-        size = fake_sim->info(fake.device)->memory_bytes;
+        size = fake_memory();
         used = fake.device->charged + FAKE_CONTEXT_BYTES + fake.n_greens * FAKE_GREEN_BYTES;
         *total = size;
         *free_bytes = size - DS_MIN(size, used);

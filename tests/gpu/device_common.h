@@ -157,8 +157,8 @@ ds_unused static void dt_ok(struct dt *t, uint64_t token)
 }
 
 /*
- * What module_load takes: on a GPU that is not simulated the cubin that the helper would have made. malloc'ed. The
- * compiler is PTXAS, or the first one found.
+ * What module_load takes: on a GPU that is not simulated the cubin that the helper would have made, with the ptxas
+ * that it would have found. malloc'ed.
  */
 ds_unused static void *dt_image(struct dt *t, const char *ptx, size_t *ret_size)
 {
@@ -174,7 +174,7 @@ ds_unused static void *dt_image(struct dt *t, const char *ptx, size_t *ret_size)
         }
         cr_assert(mkdtemp(dir));
         (void)snprintf(command, sizeof(command),
-                "cd %s && cat >in.ptx && ${PTXAS:-$(PATH=$PATH:/usr/local/cuda/bin command -v ptxas)} -arch=sm_%u%u "
+                "cd %s && cat >in.ptx && PATH=$CUDA_HOME/bin:/usr/local/cuda/bin:$PATH ptxas -arch=sm_%u%u "
                 "-o out.cubin in.ptx",
                 dir, info->cc_major, info->cc_minor);
         f = popen(command, "w");

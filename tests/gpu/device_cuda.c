@@ -7,7 +7,7 @@
  * alone (endless, abort, close_busy), for spaces that kernels cannot leave (isolation, faults), and for PTX text, which
  * the helper compiles (module_errors).
  *
- * usage: device_cuda [NAME...]        the device: DETSHARE_TEST_DEVICE, else cuda:0; ptxas: PTXAS, else the first found
+ * usage: device_cuda [NAME...]        the device: DETSHARE_TEST_DEVICE, else cuda:0
  */
 #define DT_PLAIN
 #include "tests/gpu/device_common.h"

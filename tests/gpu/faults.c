@@ -467,7 +467,7 @@ static void start(void)
         static char path[] = "/tmp/detshare-faults-XXXXXX";
         const char *extra[] = {"--config", path, NULL};
         char text[64];
-        int fd = mkstemp(path), n = snprintf(text, sizeof(text), "[limits]\norphan_s=%d\n", ORPHAN_S);
+        int fd = mkstemp(path), n = snprintf(text, sizeof(text), "[limits]\norphan_seconds=%d\n", ORPHAN_S);
 
         if (fd < 0 || write(fd, text, (size_t)n) != n)
                 exit(1);

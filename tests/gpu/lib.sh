@@ -100,6 +100,8 @@ daemon_stop() {
         status=$?
         daemon=
         result "the daemon ends with 0" $status "$tmp/daemon.log"
+        echo "the daemon's last words:"
+        tail -n 25 "$tmp/daemon.log" | sed 's/^/     /'
 }
 
 # the library path under which a program is DetShare's client

@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "image/cubin.h"
 #include "image/image.h"
 #include "util/alloc.h"
 #include "util/macro.h"
@@ -46,6 +47,25 @@ static char *ptx_of(const ds_image *image, size_t index, size_t *ret_length)
         return text;
 }
 
+static void exercise_elf(const ds_image *image, size_t index)
+{
+        char message[200] = "", holds[40];
+        struct ds_cubin cubin;
+        void *elf = NULL;
+        size_t size;
+        int r;
+
+        ds_image_describe(image, holds, sizeof(holds));
+        cr_assert(holds[0] && strlen(holds) < sizeof(holds));
+        r = ds_image_elf(image, index, message, sizeof(message), &elf, &size);
+        cr_assert(r >= 0);
+        if (r)
+                cr_assert(!elf && message[0]);
+        else
+                (void)ds_cubin_read(elf, size, &cubin);
+        ds_free(elf);
+}
+
 /* Opens whatever the bytes are and takes every entry: returns how many texts came out. */
 static int exercise(const uint8_t *bytes, size_t size)
 {
@@ -65,6 +85,7 @@ static int exercise(const uint8_t *bytes, size_t size)
         ds_image_choose_ptx(image, 90, 1, &index);
         for (size_t i = 0; i < ds_image_count(image); i++) {
                 text = NULL;
+                exercise_elf(image, i);
                 message[0] = 0;
                 r = ds_image_ptx(image, i, message, sizeof(message), &text, &length);
                 cr_assert(r >= 0);
@@ -205,6 +226,39 @@ Test(image, cubins)
         }
 }
 
+Test(image, same_machine_code_from_every_compression)
+{
+        static const char *const modes[] = {"none", "balance", "speed", "size"};
+        void *first = NULL, *elf;
+        size_t first_size = 0, elf_size, index, size;
+
+        for (size_t i = 0; i < DS_ARRAY_SIZE(modes); i++) {
+                char name[64], message[200] = "";
+                struct ds_cubin cubin;
+                ds_image *image;
+                uint8_t *bytes;
+
+                snprintf(name, sizeof(name), "sm_90a.%s.fatbin", modes[i]);
+                bytes = load(name, &size);
+                cr_assert_eq(ds_image_open(bytes, size, NULL, 0, &image), 0);
+                cr_assert_eq(ds_image_choose_elf(image, 100, &index), -ENOENT);
+                cr_assert_eq(ds_image_choose_elf(image, 90, &index), 0);
+                cr_assert_eq(ds_image_elf(image, index, message, sizeof(message), &elf, &elf_size), 0, "%s", message);
+                cr_assert_eq(ds_cubin_read(elf, elf_size, &cubin), 0);
+                cr_assert(cubin.cc == 90 && cubin.family && cubin.n_kernels == 2 && cubin.size <= elf_size);
+                if (!first) {
+                        first = DS_TAKE_PTR(elf);
+                        first_size = elf_size;
+                } else {
+                        cr_assert(elf_size == first_size && !memcmp(elf, first, elf_size), "%s", modes[i]);
+                }
+                ds_free(elf);
+                ds_image_free(image);
+                free(bytes);
+        }
+        ds_free(first);
+}
+
 Test(image, code_only_has_no_ptx)
 {
         ds_image *image;
@@ -292,6 +346,41 @@ Test(image, choice_of_target)
                 cr_assert_eq(ds_image_choose_ptx(image, cases[i].cc, cases[i].any, &index), cases[i].r);
                 cr_assert_eq(index, cases[i].index, "case %zu chose %zu", i, index);
         }
+        ds_image_free(image);
+}
+
+/* Machine code runs on its own major version from its minor on, sm_NNa on exactly that. */
+Test(image, choice_of_machine_code)
+{
+        static const struct {
+                uint32_t cc;
+                int r;
+                size_t index;
+        } cases[] = {{75, -ENOENT, 0}, {80, 0, 0}, {86, 0, 1}, {89, 0, 1}, {90, 0, 3}, {100, 0, 4}, {103, 0, 5},
+                {120, -ENOENT, 0}};
+        static const uint32_t sms[] = {80, 86, 90, 90, 100, 103, 120};
+        uint8_t bytes[1024];
+        size_t size = container(bytes, sms, DS_ARRAY_SIZE(sms), 0, 0), index;
+        char holds[400];
+        ds_image *image;
+
+        for (size_t i = 0; i < DS_ARRAY_SIZE(sms); i++) {
+                uint64_t family = 0x100000;
+
+                bytes[16 + i * 72] = i == 6 ? 1 : 2; /* the last is PTX */
+                if (i == 3 || i == 5)
+                        memcpy(bytes + 16 + i * 72 + 40, &family, sizeof(family));
+        }
+        cr_assert_eq(ds_image_open(bytes, size, NULL, 0, &image), 0);
+        for (size_t i = 0; i < DS_ARRAY_SIZE(cases); i++) {
+                index = 0;
+                cr_assert_eq(ds_image_choose_elf(image, cases[i].cc, &index), cases[i].r, "cc %u", cases[i].cc);
+                cr_assert_eq(index, cases[i].index, "cc %u chose %zu", cases[i].cc, index);
+        }
+        ds_image_describe(image, holds, sizeof(holds));
+        cr_assert_str_eq(holds,
+                "machine code for sm_80, machine code for sm_86, machine code for sm_90, machine code for sm_90a, "
+                "machine code for sm_100, machine code for sm_103a, PTX for sm_120");
         ds_image_free(image);
 }
 

@@ -307,13 +307,23 @@ FAKE_API cuGreenCtxStreamCreate(CUstream *stream, CUgreenCtx green, unsigned int
 
 FAKE_API cuStreamCreateWithPriority(CUstream *stream, unsigned int flags, int priority)
 {
+        struct ds_tpc_mask all = {};
+        CUgreenCtx rung;
+        CUresult r;
+
         FAKE_ENTER(cuStreamCreateWithPriority, CONTEXT);
         if (flags & ~(unsigned int)CU_STREAM_NON_BLOCKING)
                 return CUDA_ERROR_INVALID_VALUE;
-        for (uint32_t i = 0; i < fake.n_rungs; i++)
-                if (fake.rungs[i]->owner == FAKE_RUNG_PRIMARY)
-                        return fake_stream_take(fake.rungs[i], priority, stream);
-        return CUDA_ERROR_INVALID_CONTEXT;
+        for (uint32_t i = 0; i < fake.n_rungs; i++) {
+                if (fake.rungs[i]->owner != FAKE_RUNG_PRIMARY)
+                        continue;
+                all = fake_sim->rung_info(fake.device, i)->mask;
+                if (fake_stream_take(fake.rungs[i], priority, stream) == CUDA_SUCCESS)
+                        return CUDA_SUCCESS;
+        }
+        /* the primary context has as many streams as are wanted: a rung more of all SMs */
+        r = fake_rung_take(&all, FAKE_RUNG_PRIMARY, &rung);
+        return r ? r : fake_stream_take(rung, priority, stream);
 }
 
 FAKE_API cuStreamDestroy(CUstream stream)

@@ -24,6 +24,7 @@
 #define TRAILER_SIZE 8u
 #define TEXT_MAX DS_MIB(64)
 #define FATBIN_MAGIC 0xba55ed50u
+#define RECURSION_LOCAL 65536u /* DS_IX_RECURSION_LOCAL */
 
 /* --- images --- */
 
@@ -323,6 +324,12 @@ FAKE_API cuKernelGetParamInfo(CUkernel handle, size_t index, size_t *offset, siz
         return CUDA_SUCCESS;
 }
 
+/* A recursive kernel's own, as a compiler would say it: the interpreter counts with as much again as it lets it use. */
+static uint32_t local_bytes(const struct ds_kernel_info *info)
+{
+        return info->local_bytes >= RECURSION_LOCAL ? info->local_bytes - RECURSION_LOCAL : info->local_bytes;
+}
+
 static CUresult attribute_get(int *value, CUfunction_attribute attribute, const void *handle)
 {
         const struct CUkern_st *kernel = fake_kernel(handle);
@@ -335,7 +342,7 @@ static CUresult attribute_get(int *value, CUfunction_attribute attribute, const 
                 [CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK] = info->max_threads,
                 [CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES] = info->static_shared,
                 [CU_FUNC_ATTRIBUTE_CONST_SIZE_BYTES] = info->const_bytes,
-                [CU_FUNC_ATTRIBUTE_LOCAL_SIZE_BYTES] = info->local_bytes,
+                [CU_FUNC_ATTRIBUTE_LOCAL_SIZE_BYTES] = local_bytes(info),
                 [CU_FUNC_ATTRIBUTE_NUM_REGS] = info->registers,
                 [CU_FUNC_ATTRIBUTE_PTX_VERSION] = info->ptx_version,
                 [CU_FUNC_ATTRIBUTE_BINARY_VERSION] = info->binary_version,

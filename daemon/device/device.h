@@ -71,11 +71,11 @@ struct ds_device_info {
         uint32_t cc_major, cc_minor;
         uint32_t n_sms, n_tpcs;
         uint64_t memory_bytes;
-        uint64_t slab_granularity; /* slab sizes and mapping addresses are multiples of this, bytes */
-        uint32_t stops;            /* 1: some calls stop all work of the context, see QUIESCE below */
-        uint32_t n_gpcs;           /* 0 = unknown */
+        uint64_t slab_granularity;              /* slab sizes and mapping addresses are multiples of this, bytes */
+        uint32_t stops;                         /* 1: some calls stop all work of the context, see QUIESCE below */
+        uint32_t n_gpcs;                        /* 0 = unknown */
         uint8_t gpc_of_tpc[DS_DEVICE_TPCS_MAX]; /* DS_DEVICE_GPC_NONE: not known, or in none that clusters reach */
-        uint64_t own_bytes;        /* device memory that context and rungs take, as of the last rung_create */
+        uint64_t own_bytes; /* device memory that context and rungs take, as of the last rung_create */
         int32_t attributes[DS_DEVICE_ATTRIBUTES];
 };
 
@@ -110,7 +110,7 @@ struct ds_launch {
         uint32_t params_size;
         uint32_t max_resident_blocks; /* 0 = what fits; a bound on interference, optional for an implementation */
         uint64_t deadline_ns;         /* device time after start at which the kernel is given up; 0 = none */
-        uint32_t timed;               /* somebody may look at its end_ns: 0 lets a GPU say when it saw the end instead */
+        uint32_t timed; /* somebody may look at its end_ns: 0 lets a GPU say when it saw the end instead */
 };
 
 enum ds_copy_kind {

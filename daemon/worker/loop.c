@@ -61,14 +61,14 @@ static int loop_watch(ds_worker *worker, int fd, enum loop_source source)
         return 0;
 }
 
-static int loop_open_device(ds_worker *worker, const char *spec)
+static int loop_open_device(ds_worker *worker, const struct ds_worker_config *config)
 {
-        const char *rest = NULL;
+        const char *spec = config->device, *rest = spec;
         int r;
 
-        worker->ops = ds_device_find(spec, &rest);
+        worker->ops = config->ops ? config->ops : ds_device_find(spec, &rest);
         if (!worker->ops) {
-                ds_log(DS_LOG_ERROR, "%s: no such device, there is sim:MODEL", spec);
+                ds_log(DS_LOG_ERROR, "%s: no such device, there are sim:MODEL and cuda:N", spec);
                 return DS_WORKER_E_REFUSED;
         }
         r = worker->ops->open(rest, &worker->device);
@@ -113,7 +113,7 @@ static int loop_build(ds_worker *worker, const struct ds_worker_config *config)
         r = dsw_message_init(worker);
         if (r)
                 return ds_error_trace(r);
-        r = loop_open_device(worker, config->device);
+        r = loop_open_device(worker, config);
         if (r)
                 return ds_error_trace(r);
         r = loop_open_sched(worker, config);

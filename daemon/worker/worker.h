@@ -15,6 +15,7 @@
 #include <stdint.h>
 
 typedef struct ds_worker ds_worker;
+struct ds_device_ops;
 
 /* Contract codes */
 #define DS_WORKER_E_DONE 1    /* orderly end: the supervisor is gone, or a stop has been carried out */
@@ -42,7 +43,8 @@ struct ds_worker_config {
         uint64_t orphan_ns; /* what work of a closing session gets; 0 = 10 s. See deadline.c */
         uint64_t kernel_ns; /* what any kernel gets; 0 = no bound */
         uint64_t quiesce_ns; /* what it gets while others wait for a quiesce; 0 = 60 s */
-        int trust_any_owner; /* tests: policies need not be root's */
+        const struct ds_device_ops *ops; /* NULL = those of the device's name; else device is what open gets */
+        int trust_any_owner;             /* tests: policies need not be root's */
 };
 
 /* Opens the device, builds the scheduler and says Ready. Copies what it needs from config. 0, DS_WORKER_E_REFUSED,

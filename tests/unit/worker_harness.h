@@ -43,6 +43,9 @@ typedef Detshare__Request wt_request;
 
 static uint64_t wt_wall = DS_NS_PER_S;
 static uint64_t wt_life = 100;
+static const struct ds_device_ops *wt_ops; /* NULL = the device's own; else the device is named without "sim:" */
+ds_unused static uint64_t wt_kernel_ns;
+static uint64_t wt_tick; /* that real time moves whenever it is looked at */
 
 struct wt_client {
         uint64_t id;
@@ -65,7 +68,7 @@ struct wt {
 
 static uint64_t wt_wall_ns(void)
 {
-        return wt_wall;
+        return wt_wall += wt_tick;
 }
 
 ds_unused static struct wt *wt_open_policy(const char *device, const char *policy, const char *policy_dir)
@@ -78,6 +81,8 @@ ds_unused static struct wt *wt_open_policy(const char *device, const char *polic
                 .policy_dir = policy_dir,
                 .wall_ns = wt_wall_ns,
                 .life = wt_life++,
+                .ops = wt_ops,
+                .kernel_ns = wt_kernel_ns,
                 .trust_any_owner = 1,
         };
         int pair[2];

@@ -1,0 +1,502 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The worker with a device that does what a GPU does and the simulated one does not
+ *
+ * It clears slabs later, has texts, loses its context, does not abort, must be polled: the simulated device with
+ * some of its calls replaced.
+ */
+#define WT_QUIESCE
+#include "device/sim/sim.h"
+#include "tests/unit/worker_harness.h"
+#include "worker/internal.h"
+
+static struct ds_device_ops wrap;
+
+static struct {
+        int unclear;                      /* slabs are not clear yet */
+        int lost;                         /* what lost() says */
+        int fault_space;                  /* completions of this space lose the context */
+        int mute;                         /* poll gives nothing */
+        int fail_launch;                  /* what launch returns */
+        size_t text;                      /* bytes printed by space 1 and not taken yet */
+        size_t put_off, put_off_done;     /* pieces */
+        uint32_t in_flight, busy_stops;   /* calls that stop the device beside work */
+        uint64_t space_of_token[1 << 16]; /* by slot number */
+} dev;
+
+static int wrap_mem_cleared(ds_device *device, uint32_t space, uint64_t va)
+{
+        return !dev.unclear;
+}
+
+static int wrap_lost(ds_device *device)
+{
+        return dev.lost;
+}
+
+static void wrap_abort(ds_device *device, uint32_t space)
+{
+}
+
+static int wrap_event_fd(ds_device *device)
+{
+        return -1;
+}
+
+static int wrap_launch(ds_device *device, const struct ds_launch *launch, uint64_t token)
+{
+        int r = dev.fail_launch;
+
+        if (r) {
+                dev.lost = DS_CUDA_ILLEGAL_ADDRESS;
+                return r;
+        }
+        r = ds_sim_ops.launch(device, launch, token);
+        if (!r) {
+                dev.in_flight++;
+                dev.space_of_token[(uint16_t)token] = launch->space;
+        }
+        return r;
+}
+
+static size_t wrap_poll(ds_device *device, struct ds_completion *completions, size_t n)
+{
+        size_t got = dev.mute ? 0 : ds_sim_ops.poll(device, completions, n);
+
+        for (size_t i = 0; i < got; i++) {
+                dev.in_flight -= dev.in_flight > 0;
+                if (dev.fault_space &&
+                        dev.space_of_token[(uint16_t)completions[i].token] == (uint32_t)dev.fault_space) {
+                        dev.lost = completions[i].status = DS_CUDA_ILLEGAL_ADDRESS;
+                        strcpy(completions[i].message, "kernel poke wrote to 0x10");
+                }
+        }
+        return got;
+}
+
+static int wrap_output(ds_device *device, struct ds_device_output *ret)
+{
+        static char text[1 << 20];
+        size_t size = dev.text;
+
+        if (!size)
+                return 0;
+        memset(text, 'x', sizeof(text));
+        dev.text = 0;
+        *ret = (struct ds_device_output){.space = 1, .to_stderr = 1, .text = text, .size = size};
+        return 1;
+}
+
+static int wrap_module_load(ds_device *device, uint32_t space, const void *image, size_t size, char *log,
+        size_t log_size, ds_device_module **ret)
+{
+        dev.busy_stops += dev.in_flight > 0;
+        return ds_sim_ops.module_load(device, space, image, size, log, log_size, ret);
+}
+
+static ds_device_module *wrap_module_unload(ds_device *device, ds_device_module *module)
+{
+        dev.put_off++;
+        return ds_sim_ops.module_unload(device, module);
+}
+
+static size_t wrap_put_off(ds_device *device)
+{
+        return dev.put_off;
+}
+
+static void wrap_put_off_do(ds_device *device)
+{
+        dev.busy_stops += dev.in_flight > 0;
+        dev.put_off_done += dev.put_off;
+        dev.put_off = 0;
+}
+
+static int wrap_limit_raise(ds_device *device, enum ds_device_limit limit, uint64_t value)
+{
+        dev.busy_stops += dev.in_flight > 0;
+        return ds_sim_ops.limit_raise(device, limit, value);
+}
+
+static struct wt *wrap_open(void)
+{
+        memset(&dev, 0, sizeof(dev));
+        wrap = ds_sim_ops;
+        wrap.mem_cleared = wrap_mem_cleared;
+        wrap.lost = wrap_lost;
+        wrap.launch = wrap_launch;
+        wrap.poll = wrap_poll;
+        wrap.output = wrap_output;
+        wrap.module_load = wrap_module_load;
+        wrap.module_unload = wrap_module_unload;
+        wrap.put_off = wrap_put_off;
+        wrap.put_off_do = wrap_put_off_do;
+        wrap.limit_raise = wrap_limit_raise;
+        wt_ops = &wrap;
+        return wt_open("h200+quiesce");
+}
+
+static void wrap_close(struct wt *t)
+{
+        memset(&dev, 0, sizeof(dev));
+        /* what nobody could stop so far, so that it can be taken down in order */
+        for (struct dsw_session *session = t->worker->sessions; session; session = session->hh.next)
+                ds_sim_ops.abort(t->worker->device, session->space);
+        wrap = ds_sim_ops;
+        wt_tick = 0;
+        wt_close(t);
+}
+
+/* Turns until the worker says that its device is lost. */
+static void turn_until_lost(struct wt *t)
+{
+        int r = 0;
+
+        for (int i = 0; i < 2000 && r == 0; i++)
+                r = ds_worker_turn(t->worker, i < 100 ? 0 : 2);
+        cr_assert_eq(r, DS_WORKER_E_LOST);
+        t->done = 1;
+        wt_collect(t);
+}
+
+static wt_answer *take_kind(struct wt *t, int body_case)
+{
+        for (size_t i = 0; i < t->n_stash; i++) {
+                wt_answer *answer;
+
+                if (t->stash[i]->id || (int)t->stash[i]->body_case != body_case)
+                        continue;
+                answer = t->stash[i];
+                t->n_stash--;
+                memmove(&t->stash[i], &t->stash[i + 1], (t->n_stash - i) * sizeof(t->stash[0]));
+                memmove(&t->fds[i], &t->fds[i + 1], (t->n_stash - i) * sizeof(t->fds[0]));
+                return answer;
+        }
+        return NULL;
+}
+
+/* The last message of all. */
+static void expect_lost(struct wt *t, int status, uint64_t suspect, const char *word)
+{
+        wt_answer *answer;
+
+        cr_assert_gt(t->n_stash, 0);
+        cr_assert_eq(t->stash[t->n_stash - 1]->body_case, DETSHARE__INTERNAL__FROM_WORKER__BODY_LOST);
+        answer = take_kind(t, DETSHARE__INTERNAL__FROM_WORKER__BODY_LOST);
+        cr_assert_eq(answer->lost->status, status);
+        cr_assert_eq(answer->lost->n_suspects, suspect ? 1 : 0);
+        if (suspect)
+                cr_assert_eq(answer->lost->suspects[0], suspect);
+        cr_assert(strstr(answer->lost->message, word), "%s", answer->lost->message);
+        wt_free(answer);
+}
+
+static uint64_t kernel_of(struct wt *t, struct wt_client *client, const char *name)
+{
+        uint64_t module;
+
+        wt_attach(t, client);
+        cr_assert_eq(wt_module(t, client, DT_PTX, &module), 0);
+        return wt_kernel(t, client, module, name);
+}
+
+/* --- slabs -------------------------------------------------------------------------------------------------------- */
+
+static uint64_t send_alloc(struct wt *t, struct wt_client *client, uint64_t bytes)
+{
+        WT_REQUEST(request, MEM_ALLOC, mem_alloc, MemAlloc, MEM_ALLOC, .bytes = bytes);
+
+        return wt_send_call(t, client, &request);
+}
+
+/* Nobody hears of a slab, or of anything in it, before it is clear; then of the slab first. */
+Test(worker_device, a_slab_is_handed_out_clear, .timeout = 60)
+{
+        struct wt *t = wrap_open();
+        struct wt_client client = wt_client(t, 1, DETSHARE__CLASS__BE);
+        WT_REQUEST(reset, RESET_SESSION, reset_session, ResetSession, RESET_SESSION, .base = {0});
+        uint64_t first, second, id;
+        wt_answer *answer;
+
+        dev.unclear = 1;
+        first = send_alloc(t, &client, 4096);
+        second = send_alloc(t, &client, 4096);
+        wt_settle(t);
+        cr_assert_null(wt_take(t, first));
+        cr_assert_null(wt_take(t, second));
+        dev.unclear = 0;
+        wt_settle(t);
+        cr_assert_eq(t->stash[t->n_stash - 2]->id, first);
+        cr_assert_eq(t->stash[t->n_stash - 1]->id, second);
+        answer = wt_wait(t, first);
+        cr_assert_eq(answer->status, 0);
+        cr_assert_not_null(answer->ledger->slab_added);
+        cr_assert_eq(answer->fds, 1);
+        wt_free(answer);
+        answer = wt_wait(t, second);
+        cr_assert_null(answer->ledger->slab_added);
+        cr_assert_not_null(answer->ledger->alloc_added);
+        wt_free(answer);
+        /* a reset waits for it, a close does not */
+        dev.unclear = 1;
+        first = send_alloc(t, &client, DS_MIB(80));
+        id = wt_send_call(t, &client, &reset);
+        wt_settle(t);
+        cr_assert_null(wt_take(t, id));
+        dev.unclear = 0;
+        cr_assert_eq(wt_status(t, id), 0);
+        cr_assert_eq(wt_status(t, first), 0);
+        dev.unclear = 1;
+        first = send_alloc(t, &client, DS_MIB(80));
+        wt_settle(t);
+        wt_client_close(t, &client);
+        cr_assert_eq(wt_status(t, first), DETSHARE__STATUS__NO_SUCH);
+        cr_assert_eq(wt_worker_stats(t).memory_slabs, 0);
+        wrap_close(t);
+}
+
+/* --- texts -------------------------------------------------------------------------------------------------------- */
+
+Test(worker_device, texts_come_before_the_end_of_their_kernel, .timeout = 60)
+{
+        struct wt *t = wrap_open();
+        struct wt_client client = wt_client(t, 1, DETSHARE__CLASS__BE);
+        uint64_t null = kernel_of(t, &client, "null");
+        size_t got = 0;
+        wt_answer *answer;
+
+        wt_push_launch(&client, 0, null, 1, 1, NULL, 0);
+        dev.text = 100000;
+        for (int i = 0; i < 1000 && !atomic_load(&client.page->stream_done[0]); i++)
+                wt_turn(t, i < 100 ? 0 : 2);
+        cr_assert_eq(atomic_load(&client.page->stream_done[0]), 1);
+        cr_assert_eq(atomic_load(&client.page->output), 100000);
+        wt_settle(t);
+        while ((answer = take_kind(t, DETSHARE__INTERNAL__FROM_WORKER__BODY_OUTPUT))) {
+                cr_assert_eq(answer->output->session, 1);
+                cr_assert_eq(answer->output->to_stderr, 1);
+                cr_assert_leq(answer->output->text.len, 49152);
+                got += answer->output->text.len;
+                wt_free(answer);
+        }
+        cr_assert_eq(got, 100000);
+        wt_client_close(t, &client);
+        wrap_close(t);
+}
+
+/* --- a lost context ----------------------------------------------------------------------------------------------- */
+
+Test(worker_device, a_fault_names_its_session, .timeout = 60)
+{
+        struct wt *t = wrap_open();
+        struct wt_client a = wt_client(t, 1, DETSHARE__CLASS__BE), b = wt_client(t, 2, DETSHARE__CLASS__BE),
+                         idle = wt_client(t, 3, DETSHARE__CLASS__LS);
+        WT_REQUEST(sync, SYNC, sync, Sync, SYNC, .all = 1);
+        uint64_t null = kernel_of(t, &a, "null"), spins = kernel_of(t, &b, "spins"), a_id, b_id;
+
+        wt_push_launch(&b, 0, spins, 1, 1, NULL, 0);
+        b_id = wt_send_call(t, &b, &sync);
+        wt_settle(t);
+        dev.fault_space = 1;
+        wt_push_launch(&a, 0, null, 1, 1, NULL, 0);
+        a_id = wt_send_call(t, &a, &sync);
+        dev.text = 10;
+        turn_until_lost(t);
+        expect_lost(t, DS_CUDA_ILLEGAL_ADDRESS, 1, "kernel poke wrote to 0x10");
+        cr_assert_eq(wt_status(t, a_id), DS_CUDA_ILLEGAL_ADDRESS);
+        cr_assert_null(wt_take(t, b_id), "left to the supervisor");
+        cr_assert_eq(atomic_load(&a.page->error), DS_CUDA_ILLEGAL_ADDRESS);
+        cr_assert_eq(atomic_load(&a.page->output), 10);
+        cr_assert_eq(atomic_load(&b.page->error), 0);
+        cr_assert_eq(atomic_load(&idle.page->error), 0);
+        wt_client_unmap(&a);
+        wt_client_unmap(&b);
+        wt_client_unmap(&idle);
+        wrap_close(t);
+}
+
+/* A call that fails because the context is gone is no error of the worker's; nobody's work carried it. */
+Test(worker_device, a_launch_may_find_the_context_gone, .timeout = 60)
+{
+        struct wt *t = wrap_open();
+        struct wt_client a = wt_client(t, 1, DETSHARE__CLASS__BE);
+        uint64_t null = kernel_of(t, &a, "null");
+
+        dev.fail_launch = -EIO;
+        wt_push_launch(&a, 0, null, 1, 1, NULL, 0);
+        turn_until_lost(t);
+        expect_lost(t, DS_CUDA_ILLEGAL_ADDRESS, 0, "");
+        wt_client_unmap(&a);
+        wrap_close(t);
+}
+
+/* --- kernels that do not end -------------------------------------------------------------------------------------- */
+
+Test(worker_device, an_orphan_that_cannot_be_stopped_costs_the_context, .timeout = 60)
+{
+        struct wt *t = wrap_open();
+        struct wt_client a = wt_client(t, 1, DETSHARE__CLASS__BE);
+        uint64_t spins = kernel_of(t, &a, "spins");
+
+        wrap.abort = wrap_abort;
+        wt_push_launch(&a, 0, spins, 1, 1, NULL, 0);
+        wt_settle(t);
+        wt_send_close(t, &a);
+        wt_settle(t);
+        wt_wall += 9 * DS_NS_PER_S;
+        wt_settle(t);
+        cr_assert(!t->done);
+        wt_wall += 2 * DS_NS_PER_S;
+        turn_until_lost(t);
+        expect_lost(t, DS_CUDA_LAUNCH_TIMEOUT, 1, "a client that is gone");
+        wt_client_unmap(&a);
+        wrap_close(t);
+}
+
+/* While somebody waits for code to be loaded: a minute, then its client's error; and then the context. */
+static void check_endless(int aborts)
+{
+        struct wt *t = wrap_open();
+        struct wt_client a = wt_client(t, 1, DETSHARE__CLASS__BE), b = wt_client(t, 2, DETSHARE__CLASS__LS);
+        WT_REQUEST(request, MODULE_LOAD, module_load, ModuleLoad, MODULE_LOAD, .bytes = strlen(DT_PTX));
+        uint64_t spins = kernel_of(t, &a, "spins"), id;
+        int fd = wt_image(DT_PTX);
+
+        if (!aborts)
+                wrap.abort = wrap_abort;
+        wt_push_launch(&a, 0, spins, 1, 1, NULL, 0);
+        wt_settle(t);
+        /* nobody waits: as long as it likes */
+        for (int i = 0; i < 10; i++, wt_wall += 10 * DS_NS_PER_S)
+                wt_settle(t);
+        cr_assert_eq(atomic_load(&a.page->error), 0);
+        id = wt_send_call_fd(t, &b, &request, fd);
+        for (int i = 0; i < 11; i++, wt_wall += 5 * DS_NS_PER_S)
+                wt_settle(t);
+        cr_assert_eq(atomic_load(&a.page->error), 0);
+        for (int i = 0; i < 3; i++, wt_wall += 5 * DS_NS_PER_S)
+                for (int j = 0; j < 50 && !t->done; j++)
+                        t->done = ds_worker_turn(t->worker, 2) == DS_WORKER_E_LOST;
+        cr_assert_eq(atomic_load(&a.page->error), DS_CUDA_LAUNCH_TIMEOUT);
+        cr_assert_eq(t->done, !aborts);
+        if (aborts) {
+                cr_assert_eq(wt_status(t, id), 0);
+        } else {
+                wt_collect(t);
+                expect_lost(t, DS_CUDA_LAUNCH_TIMEOUT, 1, "while others wait");
+        }
+        cr_assert_eq(dev.busy_stops, 0);
+        close(fd);
+        wt_client_unmap(&a);
+        wt_client_unmap(&b);
+        wrap_close(t);
+}
+
+Test(worker_device, an_endless_kernel_does_not_keep_others_from_loading, .timeout = 60)
+{
+        check_endless(1);
+        check_endless(0);
+}
+
+Test(worker_device, a_bound_for_every_kernel, .timeout = 60)
+{
+        struct wt_client a;
+        struct wt *t;
+        uint64_t spins;
+
+        wt_kernel_ns = 3 * DS_NS_PER_S;
+        t = wrap_open();
+        a = wt_client(t, 1, DETSHARE__CLASS__BE);
+        spins = kernel_of(t, &a, "spins");
+        wt_push_launch(&a, 0, spins, 1, 1, NULL, 0);
+        wt_settle(t);
+        wt_wall += 2 * DS_NS_PER_S;
+        wt_settle(t);
+        cr_assert_eq(atomic_load(&a.page->error), 0);
+        wt_wall += 2 * DS_NS_PER_S;
+        wt_settle(t);
+        cr_assert_eq(atomic_load(&a.page->error), DS_CUDA_LAUNCH_TIMEOUT);
+        cr_assert_eq(wt_reset(t, &a), 0);
+        wt_client_close(t, &a);
+        wrap_close(t);
+}
+
+/* --- what is put off, limits, polling ----------------------------------------------------------------------------- */
+
+Test(worker_device, what_is_put_off_waits_for_an_idle_device, .timeout = 60)
+{
+        struct wt *t = wrap_open();
+        struct wt_client a = wt_client(t, 1, DETSHARE__CLASS__BE), b = wt_client(t, 2, DETSHARE__CLASS__BE);
+        uint64_t spins = kernel_of(t, &a, "spins"), module;
+
+        wt_attach(t, &b);
+        cr_assert_eq(wt_module(t, &b, DT_PTX, &module), 0);
+        wt_push_launch(&a, 0, spins, 1, 1, NULL, 0);
+        wt_settle(t);
+        {
+                WT_REQUEST(unload, MODULE_UNLOAD, module_unload, ModuleUnload, MODULE_UNLOAD, .module = module);
+
+                cr_assert_eq(wt_call_status(t, &b, &unload), 0);
+        }
+        wt_settle(t);
+        cr_assert_eq(dev.put_off, 1);
+        cr_assert_eq(wt_reset(t, &a), 0);
+        wt_settle(t);
+        cr_assert_eq(dev.put_off, 0);
+        cr_assert_eq(dev.put_off_done, 2, "the module of the session that was reset too");
+        cr_assert_eq(dev.busy_stops, 0);
+        wt_client_close(t, &a);
+        wt_client_close(t, &b);
+        wrap_close(t);
+}
+
+Test(worker_device, limits_grow_in_a_quiesce_and_have_bounds, .timeout = 60)
+{
+        struct wt *t = wrap_open();
+        struct wt_client a = wt_client(t, 1, DETSHARE__CLASS__BE), b = wt_client(t, 2, DETSHARE__CLASS__BE);
+        WT_REQUEST(set, SET_LIMIT, set_limit, SetLimit, SET_LIMIT, .limit = 0, .value = 4096);
+        uint64_t spins = kernel_of(t, &b, "spins"), before = wt_worker_stats(t).quiesces, id;
+
+        cr_assert_eq(wt_call_status(t, &a, &set), 0);
+        cr_assert_eq(wt_worker_stats(t).quiesces, before + 1);
+        wt_push_launch(&b, 0, spins, 1, 1, NULL, 0);
+        wt_settle(t);
+        set_body.value = 1024;
+        cr_assert_eq(wt_call_status(t, &a, &set), 0, "what is there already stops nothing");
+        set_body.value = 8192;
+        id = wt_send_call(t, &a, &set);
+        wt_settle(t);
+        cr_assert_null(wt_take(t, id));
+        cr_assert_eq(wt_reset(t, &b), 0);
+        cr_assert_eq(wt_status(t, id), 0);
+        set_body.value = DS_MIB(1);
+        cr_assert_eq(wt_call_status(t, &a, &set), DS_CUDA_OUT_OF_MEMORY);
+        set_body.limit = 3;
+        cr_assert_eq(wt_call_status(t, &a, &set), 215);
+        cr_assert_eq(dev.busy_stops, 0);
+        wt_client_close(t, &a);
+        wt_client_close(t, &b);
+        wrap_close(t);
+}
+
+/* Without a descriptor to wait for it is asked again and again, and all goes on. */
+Test(worker_device, a_device_that_must_be_polled, .timeout = 60)
+{
+        struct wt_client a;
+        struct wt *t;
+        uint64_t null;
+
+        wt_close(wrap_open()); /* for the table */
+        wrap.event_fd = wrap_event_fd;
+        wt_tick = DS_NS_PER_US;
+        t = wt_open("h200+quiesce");
+        a = wt_client(t, 1, DETSHARE__CLASS__LS);
+        null = kernel_of(t, &a, "null");
+        for (int i = 0; i < 100; i++) {
+                wt_push_launch(&a, 0, null, 1, 1, NULL, 0);
+                wt_wall += 3 * DS_NS_PER_MS; /* it sleeps between its looks */
+                cr_assert_eq(wt_sync_all(t, &a), 0);
+        }
+        wt_client_close(t, &a);
+        wrap_close(t);
+}

@@ -28,7 +28,7 @@
 
 int ds_cuda_failed(ds_device *device, CUresult result, const char *what)
 {
-        enum ds_log_level level = result == CUDA_ERROR_OUT_OF_MEMORY ? DS_LOG_DEBUG : DS_LOG_WARNING;
+        enum ds_log_level level = result == CUDA_ERROR_OUT_OF_MEMORY ? DS_LOG_INFO : DS_LOG_WARNING;
 
         ds_log_limited(
                 &device->log, cuda_now(device), level, "%s: %s", what, ds_cuda_driver_error(&device->driver, result));

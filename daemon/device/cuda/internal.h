@@ -170,7 +170,7 @@ struct ds_device {
 
 /*
  * A call of the driver failed: log it, note a lost context (fault.c), and fold its result: positive, CUDA's number (it
- * may go to the client unread; OUT_OF_MEMORY is said at debug level only), or -EIO when the driver says nonsense.
+ * may go to the client unread; OUT_OF_MEMORY is no warning), or -EIO when the driver says nonsense.
  */
 int ds_cuda_failed(ds_device *device, CUresult result, const char *what);
 /*

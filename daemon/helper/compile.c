@@ -293,14 +293,18 @@ static void compile_failed(const ds_compile *compile, struct ds_check_result *re
                         words[0] ? words : "ptxas failed without a word");
 }
 
-static void *code_read(const ds_compile *compile, size_t *ret_size)
+/* What the compiler wrote, or NULL with the result filled. */
+static void *code_read(const ds_compile *compile, struct ds_check_result *result, size_t *ret_size)
 {
         ds_cleanup(ds_freep) uint8_t *code = NULL;
         struct stat st;
         size_t got = 0;
 
-        if (fstat(compile->code_fd, &st) < 0 || st.st_size <= 0 || (uint64_t)st.st_size > CODE_MAX)
+        if (fstat(compile->code_fd, &st) < 0 || st.st_size <= 0 || (uint64_t)st.st_size > CODE_MAX) {
+                ds_check_fail(result, DS_CHECK_INVALID_PTX, "ptxas made nothing of it, or more than %llu MiB",
+                        (unsigned long long)(CODE_MAX >> 20));
                 return NULL;
+        }
         code = ds_alloc((size_t)st.st_size);
         while (code && got < (size_t)st.st_size) {
                 ssize_t n = pread(compile->code_fd, code + got, (size_t)st.st_size - got, (off_t)got);
@@ -308,8 +312,13 @@ static void *code_read(const ds_compile *compile, size_t *ret_size)
                 if (n < 0 && errno == EINTR)
                         continue;
                 if (n <= 0)
-                        return NULL;
+                        break;
                 got += (size_t)n;
+        }
+        if (!code || got < (size_t)st.st_size) {
+                ds_check_fail(result, DS_CHECK_OUT_OF_MEMORY, "no memory for %lld bytes of machine code",
+                        (long long)st.st_size);
+                return NULL;
         }
         *ret_size = got;
         return DS_TAKE_PTR(code);
@@ -328,12 +337,9 @@ void ds_compile_result(
                 compile_failed(compile, result);
                 return;
         }
-        code = code_read(compile, &size);
-        if (!code) {
-                ds_check_fail(result, DS_CHECK_INVALID_PTX, "ptxas made nothing of it, or more than %llu MiB",
-                        (unsigned long long)(CODE_MAX >> 20));
+        code = code_read(compile, result, &size);
+        if (!code)
                 return;
-        }
         ds_check_cubin(code, size, cc, "what ptxas made of the PTX", result);
         if (result->status)
                 return;

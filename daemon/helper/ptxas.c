@@ -53,7 +53,7 @@ void ds_ptxas_find(const char *configured, struct ds_ptxas *ret)
                 if (ptxas_in(usual, strlen(usual), "/bin", ret) || ptxas_in_path(ret))
                         return;
                 snprintf(ret->missing, sizeof(ret->missing),
-                        "no ptxas: PTX cannot be compiled for this GPU; it is looked for in $CUDA_HOME/bin, "
+                        "no ptxas: PTX cannot be compiled for a GPU; it is looked for in $CUDA_HOME/bin, "
                         "/usr/local/cuda/bin and $PATH of the daemon");
         }
         ret->path[0] = 0;

@@ -283,6 +283,37 @@ Test(compile, garbage)
         ds_jobs_free(jobs);
 }
 
+/* Every allocation on the way fails once: an answer comes all the same, and the next one is right. */
+Test(compile, out_of_memory_is_an_answer)
+{
+        char path[] = TEST_DIR "/plain.ptx", *bytes = NULL;
+        int failed = 0, n = 0;
+        ds_jobs *jobs;
+        size_t size;
+
+        bytes = load(path, &size);
+        for (int last = 0; !last; n++) {
+                memset(&answers, 0, sizeof(answers));
+                jobs = jobs_with(TEST_PTXAS);
+                ds_alloc_fail_after(n);
+                take(jobs, 0, bytes, size, 0, 0);
+                run_until(jobs, 1);
+                ds_alloc_fail_after(-1);
+                last = n > 3 && answers.of[0].status == 0;
+                failed += answers.of[0].status == 2;
+                cr_assert(answers.of[0].status == 2 || answers.of[0].status == 0, "%d: %d %s", n, answers.of[0].status,
+                        answers.of[0].message);
+                ds_close(answers.of[0].fd);
+                take(jobs, 1, bytes, size, 0, 0);
+                run_until(jobs, 2);
+                cr_assert_eq(cubin_of(&answers.of[1]).cc, 90, "%d", n);
+                ds_close(answers.of[1].fd);
+                ds_jobs_free(jobs);
+        }
+        cr_assert(failed >= 5, "%d of %d", failed, n);
+        free(bytes);
+}
+
 /* --- machine code ------------------------------------------------------------------------------------------------- */
 
 Test(compile, a_fatbin_gives_the_best_machine_code)

@@ -26,8 +26,14 @@ $(FAKE_CUDA): $(fake_cuda_obj) $(fake_cuda_sim) tests/support/fake_cuda/fake.sym
 	@mkdir -p $(@D)
 	$(CC) $(LDFLAGS) -shared -Wl,-Bsymbolic -Wl,-soname,libcuda.so.1 -Wl,--version-script=tests/support/fake_cuda/fake.sym \
 		-o $@ $(fake_cuda_obj) $(fake_cuda_sim) -lzstd -llz4 -lxxhash -ldl -lm
+# where CUDA_HOME may point, so that the helper compiles with the assembler that belongs to it
+FAKE_PTXAS := $(BUILD)/fake_cuda/bin/ptxas
+$(FAKE_PTXAS): tests/support/fake_cuda/ptxas
+	@mkdir -p $(@D)
+	printf '#!/bin/sh\nDETSHARE_REAL_PTXAS=%s exec %s "$$@"\n' $(CUDA_ROOT)/bin/ptxas $(abspath $<) >$@
+	chmod 755 $@
 .PHONY: fake-cuda
-fake-cuda: $(FAKE_CUDA)
+fake-cuda: $(FAKE_CUDA) $(FAKE_PTXAS)
 
 # --- unit tests -----------------------------------------------------------------------------------------------------------
 unit_src := $(wildcard tests/unit/*.c)

@@ -95,6 +95,18 @@ static void host_mix(uint32_t *p, uint32_t n, uint32_t value)
                 p[i] = p[i] * 3 + value + i;
 }
 
+/* What a client does that got an error: from here on it is one like any other. 0, or what went wrong, which is said. */
+static int start_anew(struct client *c)
+{
+        int r = dsc_reset(c->session);
+
+        if (r)
+                printf("reset: %d %s\n", r, dsc_message());
+        else if ((r = client_open(c, "mix")) != 0)
+                printf("after the reset: %d %s, sticky %d\n", r, dsc_message(), dsc_sticky_error(c->session));
+        return r;
+}
+
 /* Zero, mix, read: 0 when every word is right. */
 static int work(const struct client *c, uint32_t value)
 {
@@ -215,7 +227,7 @@ static int offender_child(int in, int out)
                 return 11;
         if (dsc_cuda(launch(&c, 1, c.memory, 1, 0)) != r || dsc_sticky_error(c.session) != r)
                 return 12;
-        if (dsc_reset(c.session) || client_open(&c, "mix"))
+        if (start_anew(&c))
                 return 13;
         return work(&c, 5) ? 14 : 0;
 }
@@ -235,7 +247,7 @@ static int beside_child(int in, int out)
         answer[1] = (uint8_t)(r >> 8);
         if (write(out, answer, 2) != 2)
                 return 11;
-        if (dsc_reset(c.session) || client_open(&c, "mix"))
+        if (start_anew(&c))
                 return 12;
         return work(&c, 6) ? 13 : 0;
 }

@@ -67,6 +67,7 @@ struct CUevent_st {
         uint64_t count; /* reached when the stream has done so many */
         uint64_t time_ns;
         CUevent prev, next; /* in the stream's pending list */
+        CUevent all_prev, all_next;
 };
 
 enum fake_rung_owner {
@@ -127,6 +128,7 @@ struct fake_state {
         struct fake_range *reserved, *holes, *mapped, *registered;
         struct fake_handle *handles;
         CUlibrary libraries;
+        CUevent events; /* of a lost context nobody destroys them */
         char *text[2]; /* printed by kernels, for stdout and stderr */
         size_t text_size[2];
 };

@@ -221,6 +221,7 @@ FAKE_API cuEventCreate(CUevent *event, unsigned int flags)
         if (!made)
                 return CUDA_ERROR_OUT_OF_MEMORY;
         made->timing = !(flags & CU_EVENT_DISABLE_TIMING);
+        DL_APPEND2(fake.events, made, all_prev, all_next);
         *event = made;
         return CUDA_SUCCESS;
 }
@@ -231,6 +232,7 @@ FAKE_API cuEventDestroy(CUevent event)
         if (!event)
                 return CUDA_ERROR_INVALID_HANDLE;
         event_forget(event);
+        DL_DELETE2(fake.events, event, all_prev, all_next);
         ds_free(event);
         return CUDA_SUCCESS;
 }

@@ -7,6 +7,7 @@
  * there. FAKE_CUDA_STRICT makes the last a crash with words, so that a test sees a daemon that forgot to quiesce.
  */
 #include <errno.h>
+#include <execinfo.h>
 #include <fcntl.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -20,6 +21,7 @@
 #include "device/sim/sim.h"
 
 #define INJECTIONS_MAX 16
+#define FRAMES_MAX 24
 
 struct injection {
         char name[64];
@@ -113,13 +115,28 @@ static void log_call(const char *name, bool busy)
                 fake.log_fd = -1;
 }
 
+/* Who called what, and what it would have stopped. */
+static _Noreturn void stop_refuse(const char *name)
+{
+        const struct CUstream_st *stream;
+        void *frames[FRAMES_MAX];
+
+        fprintf(stderr, "fake_cuda: %s stops the whole context, and was called while work was in flight\n", name);
+        for (uint32_t i = 0; i < fake.n_rungs * FAKE_SLOTS; i++) {
+                stream = &fake.rungs[i / FAKE_SLOTS]->streams[i % FAKE_SLOTS];
+                if (stream->done < stream->serious)
+                        fprintf(stderr, "fake_cuda: rung %u, stream %u: %llu done of %llu\n", i / FAKE_SLOTS,
+                                i % FAKE_SLOTS, (unsigned long long)stream->done,
+                                (unsigned long long)stream->submitted);
+        }
+        backtrace_symbols_fd(frames, backtrace(frames, FRAMES_MAX), STDERR_FILENO);
+        abort();
+}
+
 CUresult fake_stop(const char *name)
 {
-        if (fake.strict && fake_busy()) {
-                fprintf(stderr, "fake_cuda: %s stops the whole context, and was called while work was in flight\n",
-                        name);
-                abort();
-        }
+        if (fake.strict && fake_busy())
+                stop_refuse(name);
         return fake_wait(NULL);
 }
 

@@ -264,16 +264,20 @@ Test(cuda_work, text_is_its_kernels_sessions)
         ds_device_module *mine = dt_load(t, DT_PTX_HEADER PTX_SAY),
                          *others = dt_load_in(t, OTHER_SPACE, DT_PTX_HEADER PTX_SAY);
         char text[2][1000] = {"", ""};
-        uint64_t last[2] = {0, 0};
+        uint64_t mine_at[10], others_at[10];
 
         cr_assert_eq(t->ops->kernel_info(t->ops->kernel_find(mine, "say"))->prints, 1);
         cr_assert_eq(t->ops->module_has_globals(mine), 0, "a string of the compiler's");
         for (uint32_t i = 0; i < 10; i++) {
-                last[0] = say(t, mine, DT_SPACE, ds_device_stream(t->rung, 1, 0), i);
-                last[1] = say(t, others, OTHER_SPACE, ds_device_stream(t->rung, 1, 1), 100 + i);
+                mine_at[i] = say(t, mine, DT_SPACE, ds_device_stream(t->rung, 1, 0), i);
+                others_at[i] = say(t, others, OTHER_SPACE, ds_device_stream(t->rung, 1, 1), 100 + i);
         }
-        for (int i = 0; i < 2; i++)
-                dt_ok(t, last[i]);
+        for (uint32_t i = 0; i < 10; i++) {
+                dt_ok(t, mine_at[i]);
+                dt_ok(t, others_at[i]);
+        }
+        cr_assert(t->seen[mine_at[5]].end_ns < t->seen[others_at[9]].end_ns, "they do not take turns");
+        cr_assert(t->seen[others_at[5]].end_ns < t->seen[mine_at[9]].end_ns, "they do not take turns");
         take_text(t, text);
         cr_assert_str_eq(text[0], "say 0\nsay 1\nsay 2\nsay 3\nsay 4\nsay 5\nsay 6\nsay 7\nsay 8\nsay 9\n");
         cr_assert_str_eq(

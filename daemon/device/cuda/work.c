@@ -106,8 +106,16 @@ static int job_begin(ds_device *device, struct cuda_stream *stream, struct cuda_
 /* After them. */
 static int job_end(ds_device *device, struct cuda_stream *stream, struct cuda_job *job, CUresult result)
 {
-        if (!result)
-                result = CU(device, cuEventRecord)(job->event, stream->stream);
+        CUresult recorded = result ? result : CU(device, cuEventRecord)(job->event, stream->stream);
+
+        /* the driver took it and lost the context since: it is among those that may have done that */
+        if (!result && cuda_fault_ends(recorded)) {
+                job->submit_ns = cuda_now(device);
+                cuda_stream_push(device, stream, job);
+                cuda_fault_note(device, recorded);
+                return 0;
+        }
+        result = recorded;
         if (result) {
                 cuda_event_give(device, job->event);
                 job->event = NULL;

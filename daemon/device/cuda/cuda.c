@@ -24,7 +24,7 @@
 
 #define ORDINAL_MAX 255u
 
-/* --- errors ------------------------------------------------------------------------------------------------------- */
+/* --- errors ----------------------------------------------------------------------------------------------------- */
 
 int ds_cuda_failed(ds_device *device, CUresult result, const char *what)
 {
@@ -42,7 +42,7 @@ int cuda_usable(const ds_device *device)
         return device->primary && !device->lost;
 }
 
-/* --- close -------------------------------------------------------------------------------------------------------- */
+/* --- close ------------------------------------------------------------------------------------------------------ */
 
 static ds_device *device_close(ds_device *device)
 {
@@ -70,7 +70,7 @@ static void device_closep(ds_device **device)
         *device = device_close(*device);
 }
 
-/* --- open --------------------------------------------------------------------------------------------------------- */
+/* --- open ------------------------------------------------------------------------------------------------------- */
 
 int cuda_spec_parse(const char *spec, unsigned *ret_ordinal)
 {
@@ -182,7 +182,7 @@ static int device_open(const char *spec, ds_device **ret)
         return 0;
 }
 
-/* --- what has no place in one file -------------------------------------------------------------------------------- */
+/* --- what has no place in one file ------------------------------------------------------------------------------ */
 
 static const struct ds_device_info *device_info(ds_device *device)
 {

@@ -100,8 +100,7 @@ static bool refuse_dropin(const char *path)
         return true;
 }
 
-/* --- the functions -------------------------------------------------------------------------------------------------
- */
+/* --- the functions ---------------------------------------------------------------------------------------------- */
 
 #define NAME_OF(name) #name
 #define SYMBOL(name) NAME_OF(name) /* with the version that the headers put behind it */
@@ -148,8 +147,7 @@ static int driver_open(struct ds_cuda_driver *driver, const char *path)
         return -ENODEV;
 }
 
-/* --- where it is ----------------------------------------------------------------------------------------------------
- */
+/* --- where it is ------------------------------------------------------------------------------------------------ */
 
 static int driver_named(struct ds_cuda_driver *driver, const char *path)
 {

@@ -50,8 +50,7 @@ struct gpcs {
         bool tpc_known[SMS_MAX];
 };
 
-/* --- one kernel ------------------------------------------------------------------------------------------------------
- */
+/* --- one kernel ------------------------------------------------------------------------------------------------- */
 
 static int gpcs_wait(struct gpcs *g, CUstream stream)
 {
@@ -293,8 +292,6 @@ void cuda_gpcs_discover(ds_device *device)
         int clusters = 0, r;
         struct gpcs *g;
 
-        info->n_gpcs = 0;
-        memset(info->gpc_of_tpc, DS_DEVICE_GPC_NONE, sizeof(info->gpc_of_tpc));
         if (CU(device, cuDeviceGetAttribute)(&clusters, CU_DEVICE_ATTRIBUTE_CLUSTER_LAUNCH, device->ordinal) ||
                 !clusters || !device->tpc || info->n_tpcs < 2)
                 return; /* no clusters, or nothing to tell apart */

@@ -5,7 +5,7 @@
  *   driver.c    the genuine libcuda, by path             cuda.c      open, close, the vtable
  *   topology.c  TPCs, what the device says of itself     gpcs.c      which TPCs share a GPC
  *   rung.c      green contexts and their streams         limit.c     the context's limits, local memory
- *   memory.c    slabs, pinned memory, spaces, clearing
+ *   memory.c    slabs, pinned memory, spaces, clearing   address.c   the addresses they lie at
  *   module.c    libraries, kernels, the cache of images  work.c      launches, copies, memsets, fences
  *   hold.c      work that may not go to the GPU yet      poll.c      completions
  *   clock.c     the GPU's times                          output.c    printf and assert
@@ -36,6 +36,8 @@
 
 #define CUDA_STREAMS_PER_RUNG (DS_DEVICE_PRIORITIES * DS_DEVICE_STREAMS_PER_RUNG)
 #define CUDA_CLEAR_EVENTS 32
+#define CUDA_BLOCKS 128 /* TiB of addresses that a process has */
+#define CUDA_POOL_MAX 8
 
 struct cuda_space;
 struct cuda_stream;
@@ -101,6 +103,8 @@ struct cuda_mapping {
         int host;
         uint64_t clear_seq;       /* device: it is clear when the clearing of this number has ended, 0 = it is */
         struct cuda_space *space; /* going: what must have no work in flight first; NULL: nothing */
+        int own;                  /* see cuda_va_claim */
+        int fd;                   /* device: of a slab that the pool may take, else -1 */
         struct cuda_mapping *prev, *next;
 };
 
@@ -134,6 +138,9 @@ struct ds_device {
         /* memory.c */
         struct cuda_space *spaces;  /* hash by id */
         struct cuda_mapping *going; /* unmapped, but something may still use them */
+        int pool[CUDA_POOL_MAX];    /* slabs for reuse, mapped nowhere */
+        size_t n_pool;
+        uint8_t blocks[CUDA_BLOCKS]; /* address.c */
         /*
          * Clearings are numbered and run in order on own_stream; the event of number n is clear_events[n % ...], so it
          * says of n or a later one. A stream waits for it before its next job of a space when its clear_seen is behind
@@ -206,6 +213,17 @@ int cuda_green_create(ds_device *device, CUdevResource *resources, unsigned n, C
 int cuda_stream_create(ds_device *device, CUgreenCtx green, int priority, CUstream *ret);
 struct cuda_stream *cuda_stream_at(ds_device *device, uint32_t id); /* NULL: no such */
 void cuda_rungs_free(ds_device *device);
+
+/*
+ * address.c: addresses for a mapping; that nothing of ours is there the caller knows. -EEXIST: something else is.
+ * *ret_own: they are not part of a larger reservation.
+ */
+int cuda_va_claim(ds_device *device, uint64_t va, uint64_t size, int *ret_own);
+void cuda_va_release(ds_device *device, uint64_t va, uint64_t size, int own);
+/* The same for a file that is mapped here. -EEXIST, or what mmap says. */
+int cuda_va_host_map(ds_device *device, int fd, uint64_t va, uint64_t size, int *ret_own);
+void cuda_va_host_unmap(uint64_t va, uint64_t size, int own);
+void cuda_va_free(ds_device *device);
 
 /* memory.c */
 struct cuda_space *cuda_space_find(ds_device *device, uint32_t id);

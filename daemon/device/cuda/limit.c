@@ -15,7 +15,8 @@
 #include "device/cuda/internal.h"
 #include "util/error.h"
 
-#define LOCAL_SHARE 16 /* at most this part of all memory: some 32 KiB per thread on an H200 */
+#define LOCAL_BYTES_MAX DS_GIB(4) /* 16 KiB per thread on an H200 */
+#define LOCAL_SHARE 8             /* at most this part of all memory, on small GPUs */
 #define LOCAL_STEP UINT64_C(512)
 #define PRINTF_BYTES_MAX DS_MIB(256)
 #define HEAP_SHARE 8
@@ -31,7 +32,7 @@ static uint64_t limit_bound(const ds_device *device, enum ds_device_limit limit)
 
         switch (limit) {
         case DS_LIMIT_STACK_SIZE:
-                return device->memory_total / LOCAL_SHARE / DS_MAX(threads, 1);
+                return DS_MIN(LOCAL_BYTES_MAX, device->memory_total / LOCAL_SHARE) / DS_MAX(threads, 1);
         case DS_LIMIT_PRINTF_FIFO_SIZE:
                 return PRINTF_BYTES_MAX;
         default:

@@ -2,8 +2,10 @@
 /*
  * Memory: slabs, pinned host memory, and which space has what
  *
- * A slab is made by cuMemCreate and lives by the file descriptor that it is exported as; no handle is kept. Mapping one
- * reserves exactly the addresses that are asked for: when the driver gives others, something is there already.
+ * A slab is made by cuMemCreate and lives by the file descriptor that it is exported as; no handle is kept. Making one
+ * costs this thread most of a millisecond, so some of the usual size that were unmapped are kept for the next that is
+ * wanted (`pool`), until memory is short. Whoever unmaps a slab made here therefore gives it up: its owner must have
+ * told all others that it is gone before the next mem_create (the worker tells the supervisor so, in order).
  *
  * A slab is born dirty with what another session left. That it is still to be cleared is written on its open file
  * itself (as the signal number of F_SETSIG: it is kept per open file, goes with it wherever it is passed, and does
@@ -33,9 +35,9 @@
 #define VA_END (UINT64_C(1) << 47)
 #define CLEAR_PIECE DS_MIB(256) /* some 100 us on an H200 */
 #define SLAB_DIRTY SIGUSR2
+#define POOL_SLAB DS_MIB(64) /* what the worker makes when less is asked for */
 
-/* --- clearing -------------------------------------------------------------------------------------------------------
- */
+/* --- clearing --------------------------------------------------------------------------------------------------- */
 
 static CUevent clear_event(const ds_device *device, uint64_t seq)
 {
@@ -112,29 +114,49 @@ int cuda_memory_init(ds_device *device)
         return 0;
 }
 
-/* --- unmapping ------------------------------------------------------------------------------------------------------
- */
+/* --- the pool --------------------------------------------------------------------------------------------------- */
+
+static void pool_put(ds_device *device, int fd)
+{
+        if (device->n_pool < CUDA_POOL_MAX)
+                device->pool[device->n_pool++] = fd;
+        else
+                ds_close(fd);
+}
+
+/* How many there were. */
+static size_t pool_drop(ds_device *device)
+{
+        size_t n = device->n_pool;
+
+        while (device->n_pool)
+                ds_close(device->pool[--device->n_pool]);
+        return n;
+}
+
+/* --- unmapping -------------------------------------------------------------------------------------------------- */
 
 /* Nothing uses it any more. */
 static void mapping_release(ds_device *device, struct cuda_mapping *mapping)
 {
-        void *host = (void *)(uintptr_t)mapping->va;
         CUresult result = CUDA_SUCCESS;
 
-        if (cuda_usable(device)) {
-                if (mapping->host) {
-                        result = CU(device, cuMemHostUnregister)(host);
-                } else {
-                        result = CU(device, cuMemUnmap)(mapping->va, mapping->size);
-                        if (!result)
-                                result = CU(device, cuMemAddressFree)(mapping->va, mapping->size);
+        if (mapping->host) {
+                if (cuda_usable(device))
+                        result = CU(device, cuMemHostUnregister)((void *)(uintptr_t)mapping->va);
+                /* the driver knows nothing of the pages any more, or keeps them itself */
+                cuda_va_host_unmap(mapping->va, mapping->size, mapping->own);
+        } else if (cuda_usable(device)) {
+                result = CU(device, cuMemUnmap)(mapping->va, mapping->size);
+                if (!result) {
+                        cuda_va_release(device, mapping->va, mapping->size, mapping->own);
+                        if (mapping->fd >= 0)
+                                pool_put(device, DS_TAKE_FD(mapping->fd));
                 }
         }
         if (result)
-                ds_cuda_failed(device, result, mapping->host ? "cuMemHostUnregister" : "unmapping a slab");
-        /* the driver knows nothing of the pages any more, or keeps them itself */
-        if (mapping->host)
-                munmap(host, mapping->size);
+                ds_cuda_failed(device, result, mapping->host ? "cuMemHostUnregister" : "cuMemUnmap");
+        ds_close(mapping->fd);
         ds_free(mapping);
 }
 
@@ -183,8 +205,7 @@ void cuda_memory_put_off_do(ds_device *device)
         }
 }
 
-/* --- spaces ---------------------------------------------------------------------------------------------------------
- */
+/* --- spaces ----------------------------------------------------------------------------------------------------- */
 
 struct cuda_space *cuda_space_find(ds_device *device, uint32_t id)
 {
@@ -251,6 +272,9 @@ void cuda_spaces_free(ds_device *device)
         /* clearing is short, and nothing else runs that could hold it up */
         if (cuda_usable(device) && device->clear_seq > device->clear_done)
                 CU(device, cuStreamSynchronize)(device->own_stream);
+        for (size_t i = 0; cuda_usable(device) && i < CUDA_CLEAR_EVENTS; i++)
+                if (device->clear_events[i])
+                        CU(device, cuEventDestroy)(device->clear_events[i]);
         HASH_ITER(hh, device->spaces, space, next)
         {
                 space_free(device, space);
@@ -260,10 +284,11 @@ void cuda_spaces_free(ds_device *device)
                 DL_DELETE(device->going, mapping);
                 mapping_release(device, mapping);
         }
+        pool_drop(device);
+        cuda_va_free(device);
 }
 
-/* --- slabs ----------------------------------------------------------------------------------------------------------
- */
+/* --- slabs ------------------------------------------------------------------------------------------------------ */
 
 CUmemAllocationProp cuda_slab_prop(const ds_device *device)
 {
@@ -274,27 +299,43 @@ CUmemAllocationProp cuda_slab_prop(const ds_device *device)
         };
 }
 
-int cuda_mem_create(ds_device *device, uint64_t size, int *ret_fd)
+static int slab_make(ds_device *device, uint64_t size, int *ret_fd)
 {
         const CUmemAllocationProp prop = cuda_slab_prop(device);
         CUmemGenericAllocationHandle handle;
-        ds_cleanup(ds_closep) int fd = -1;
         CUresult result;
+        int fd = -1;
+
+        result = CU(device, cuMemCreate)(&handle, size, &prop, 0);
+        if (result)
+                return ds_cuda_failed(device, result, "cuMemCreate");
+        result = CU(device, cuMemExportToShareableHandle)(&fd, handle, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0);
+        CU(device, cuMemRelease)(handle);
+        if (result)
+                return ds_cuda_failed(device, result, "cuMemExportToShareableHandle");
+        *ret_fd = fd;
+        return 0;
+}
+
+int cuda_mem_create(ds_device *device, uint64_t size, int *ret_fd)
+{
+        ds_cleanup(ds_closep) int fd = -1;
+        int r = 0;
 
         if (!size || size % device->info.slab_granularity)
                 return ds_error_origin(-EINVAL);
         if (size > device->info.memory_bytes)
                 return DS_CUDA_OUT_OF_MEMORY;
         cuda_memory_sweep(device);
-        result = CU(device, cuMemCreate)(&handle, size, &prop, 0);
-        if (result)
-                return ds_cuda_failed(device, result, "cuMemCreate");
-        result = CU(device, cuMemExportToShareableHandle)(&fd, handle, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0);
-        if (result)
-                fd = -1;
-        CU(device, cuMemRelease)(handle);
-        if (result)
-                return ds_cuda_failed(device, result, "cuMemExportToShareableHandle");
+        if (size == POOL_SLAB && device->n_pool) {
+                fd = device->pool[--device->n_pool];
+        } else {
+                r = slab_make(device, size, &fd);
+                if (r == DS_CUDA_OUT_OF_MEMORY && pool_drop(device))
+                        r = slab_make(device, size, &fd);
+        }
+        if (r)
+                return ds_error_trace(r);
         if (fcntl(fd, F_SETFD, FD_CLOEXEC) < 0 || fcntl(fd, F_SETSIG, SLAB_DIRTY) < 0)
                 return ds_error_origin(-errno);
         *ret_fd = DS_TAKE_FD(fd);
@@ -334,34 +375,69 @@ static int slab_place(ds_device *device, int fd, uint64_t va, uint64_t size)
         return result ? ds_cuda_failed(device, result, "mapping a slab") : 0;
 }
 
-static int slab_map(ds_device *device, int fd, uint64_t va, uint64_t size)
+/* At its place: clear it if it must be, and keep a way to use it again. */
+static int slab_clean(ds_device *device, int fd, const struct cuda_mapping *mapping, int *ret_fd)
 {
-        CUdeviceptr got = 0;
-        CUresult result;
         int r;
 
-        result = CU(device, cuMemAddressReserve)(&got, size, 0, va, 0);
-        if (result)
-                return ds_cuda_failed(device, result, "cuMemAddressReserve");
-        if (got != va) {
-                CU(device, cuMemAddressFree)(got, size);
-                ds_log_limited(&device->log, cuda_now(device), DS_LOG_WARNING,
-                        "%#llx and %#llx bytes from there are not free: the driver gave %#llx", (unsigned long long)va,
-                        (unsigned long long)size, (unsigned long long)got);
-                return ds_error_origin(-EEXIST);
-        }
-        r = slab_place(device, fd, va, size);
-        if (!r && fcntl(fd, F_GETSIG) == SLAB_DIRTY) {
-                r = clear_submit(device, va, size);
+        if (fcntl(fd, F_GETSIG) != SLAB_DIRTY)
+                return 0;
+        r = clear_submit(device, mapping->va, mapping->size);
+        if (r)
+                return r;
+        if (fcntl(fd, F_SETSIG, 0) < 0) /* then it may be cleared twice */
+                ds_log(DS_LOG_WARNING, "a slab's mark stays: %s", strerror(errno));
+        if (mapping->size == POOL_SLAB)
+                *ret_fd = fcntl(fd, F_DUPFD_CLOEXEC, 0); /* without one it is not used again */
+        return 0;
+}
+
+static int slab_map(ds_device *device, int fd, struct cuda_mapping *mapping)
+{
+        int r = cuda_va_claim(device, mapping->va, mapping->size, &mapping->own);
+
+        if (r)
+                return r;
+        r = slab_place(device, fd, mapping->va, mapping->size);
+        if (!r) {
+                r = slab_clean(device, fd, mapping, &mapping->fd);
                 if (r)
-                        CU(device, cuMemUnmap)(va, size);
-                else if (fcntl(fd, F_SETSIG, 0) < 0)
-                        ds_log(DS_LOG_WARNING, "a slab's mark stays: %s",
-                                strerror(errno)); /* it may be cleared twice */
+                        CU(device, cuMemUnmap)(mapping->va, mapping->size);
         }
         if (r)
-                CU(device, cuMemAddressFree)(va, size);
+                cuda_va_release(device, mapping->va, mapping->size, mapping->own);
         return r;
+}
+
+static bool overlaps(const struct cuda_mapping *list, uint64_t va, uint64_t size)
+{
+        const struct cuda_mapping *mapping;
+
+        DL_FOREACH(list, mapping)
+        {
+                if (va < mapping->va + mapping->size && mapping->va < va + size)
+                        return true;
+        }
+        return false;
+}
+
+/* A new mapping for these addresses, if nothing of ours is there. */
+static int mapping_new(ds_device *device, uint64_t va, uint64_t size, int host, struct cuda_mapping **ret)
+{
+        struct cuda_space *space, *next;
+
+        HASH_ITER(hh, device->spaces, space, next)
+        {
+                if (overlaps(space->mappings, va, size))
+                        return ds_error_origin(-EEXIST);
+        }
+        if (overlaps(device->going, va, size))
+                return ds_error_origin(-EEXIST);
+        *ret = ds_alloc0(1, sizeof(**ret));
+        if (!*ret)
+                return ds_error_origin(-ENOMEM);
+        **ret = (struct cuda_mapping){.va = va, .size = size, .host = host, .fd = -1};
+        return 0;
 }
 
 int cuda_mem_map(ds_device *device, uint32_t id, int fd, uint64_t va, uint64_t size)
@@ -377,16 +453,14 @@ int cuda_mem_map(ds_device *device, uint32_t id, int fd, uint64_t va, uint64_t s
                 return ds_error_trace(r);
         if (fcntl(fd, F_GETFD) < 0)
                 return ds_error_origin(-errno);
-        mapping = ds_alloc0(1, sizeof(*mapping));
-        if (!mapping)
-                return ds_error_origin(-ENOMEM);
         cuda_memory_sweep(device);
-        r = slab_map(device, fd, va, size);
+        r = mapping_new(device, va, size, 0, &mapping);
+        if (!r)
+                r = slab_map(device, fd, mapping);
         if (r)
                 return ds_error_trace(r);
         /* its own clearing, or (a slab that was mapped before) one that may still be running elsewhere */
-        *mapping = (struct cuda_mapping){.va = va, .size = size, .clear_seq = device->clear_seq};
-        space->clear_seq = device->clear_seq;
+        mapping->clear_seq = space->clear_seq = device->clear_seq;
         DL_APPEND(space->mappings, mapping);
         mapping = NULL;
         return 0;
@@ -437,8 +511,7 @@ int cuda_mem_cleared(ds_device *device, uint32_t id, uint64_t va)
         return !mapping || clear_ended(device, mapping->clear_seq);
 }
 
-/* --- pinned host memory ---------------------------------------------------------------------------------------------
- */
+/* --- pinned host memory ----------------------------------------------------------------------------------------- */
 
 static int host_check(int fd, uint64_t va, uint64_t size)
 {
@@ -481,7 +554,6 @@ int cuda_host_map(ds_device *device, uint32_t id, int fd, uint64_t va, uint64_t 
 {
         struct cuda_space *space = cuda_space_find(device, id);
         ds_cleanup(ds_freep) struct cuda_mapping *mapping = NULL;
-        void *want = (void *)(uintptr_t)va, *p;
         int r;
 
         if (!space)
@@ -489,21 +561,18 @@ int cuda_host_map(ds_device *device, uint32_t id, int fd, uint64_t va, uint64_t 
         r = host_check(fd, va, size);
         if (r)
                 return ds_error_trace(r);
-        mapping = ds_alloc0(1, sizeof(*mapping));
-        if (!mapping)
-                return ds_error_origin(-ENOMEM);
         /* what a removed session left there: this is a moment for it */
         cuda_memory_put_off_do(device);
-        /* pages that are there already are registered seven times as fast */
-        p = mmap(want, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED_NOREPLACE | MAP_POPULATE, fd, 0);
-        if (p == MAP_FAILED)
-                return ds_error_origin(-errno);
-        r = p == want ? host_register(device, p, size) : ds_error_origin(-EEXIST);
+        r = mapping_new(device, va, size, 1, &mapping);
+        if (!r)
+                r = cuda_va_host_map(device, fd, va, size, &mapping->own);
+        if (r)
+                return ds_error_trace(r);
+        r = host_register(device, (void *)(uintptr_t)va, size);
         if (r) {
-                munmap(p, size);
+                cuda_va_host_unmap(va, size, mapping->own);
                 return ds_error_trace(r);
         }
-        *mapping = (struct cuda_mapping){.va = va, .size = size, .host = 1};
         DL_APPEND(space->mappings, mapping);
         mapping = NULL;
         return 0;

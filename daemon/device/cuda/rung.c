@@ -51,8 +51,7 @@ int cuda_rungs_init(ds_device *device)
         return cuda_stream_create(device, NULL, least, &device->own_stream);
 }
 
-/* --- one rung -------------------------------------------------------------------------------------------------------
- */
+/* --- one rung --------------------------------------------------------------------------------------------------- */
 
 static void rung_free(ds_device *device, struct cuda_rung *rung)
 {
@@ -134,8 +133,7 @@ int cuda_rung_create(ds_device *device, const struct ds_tpc_mask *mask, uint32_t
         return 0;
 }
 
-/* --- all of them ----------------------------------------------------------------------------------------------------
- */
+/* --- all of them ------------------------------------------------------------------------------------------------ */
 
 const struct ds_rung_info *cuda_rung_info(ds_device *device, uint32_t rung)
 {

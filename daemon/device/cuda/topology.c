@@ -16,7 +16,7 @@
  * libraries choose another way.
  */
 #include <ctype.h>
-#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "device/cuda/internal.h"
@@ -27,8 +27,7 @@
 #define RESERVE DS_MIB(512)
 #define RESERVE_SHARE 16 /* at most this part of all memory, on small GPUs */
 
-/* --- the name -------------------------------------------------------------------------------------------------------
- */
+/* --- the name --------------------------------------------------------------------------------------------------- */
 
 static int word_is(const char *word, size_t length, const char *other)
 {
@@ -94,8 +93,7 @@ void cuda_model_name(const char *name, char *ret, size_t size)
                         model_append(ret, size, name, 1);
 }
 
-/* --- attributes ------------------------------------------------------------------------------------------------------
- */
+/* --- attributes ------------------------------------------------------------------------------------------------- */
 
 int cuda_attribute_offered(int attribute)
 {
@@ -143,8 +141,7 @@ static void topology_attributes(ds_device *device)
         }
 }
 
-/* --- memory ----------------------------------------------------------------------------------------------------------
- */
+/* --- memory ----------------------------------------------------------------------------------------------------- */
 
 uint64_t cuda_memory_free(ds_device *device)
 {
@@ -187,8 +184,7 @@ static int topology_memory(ds_device *device)
         return 0;
 }
 
-/* --- TPCs ------------------------------------------------------------------------------------------------------------
- */
+/* --- TPCs ------------------------------------------------------------------------------------------------------- */
 
 /* All of it is one TPC. */
 static int tpcs_none(ds_device *device, const char *what, CUresult result)
@@ -221,6 +217,14 @@ static CUresult tpcs_split(ds_device *device, CUdevResource *ret, unsigned *ret_
         return CUDA_ERROR_NOT_SUPPORTED;
 }
 
+/* An earlier worker has found out what takes time, and clients are waiting: the supervisor remembers the GPCs. */
+static int topology_again(void)
+{
+        const char *value = getenv("DETSHARE_RESTARTED");
+
+        return value && !strcmp(value, "1");
+}
+
 /* Some drivers split what they then make no green context of. */
 static CUresult tpcs_try(ds_device *device)
 {
@@ -250,7 +254,7 @@ static int topology_tpcs(ds_device *device)
         result = tpcs_split(device, device->tpc, &n);
         if (result)
                 return tpcs_none(device, "cuDevSmResourceSplitByCount", result);
-        result = tpcs_try(device);
+        result = topology_again() ? CUDA_SUCCESS : tpcs_try(device);
         if (result)
                 return tpcs_none(device, "cuGreenCtxCreate", result);
         for (unsigned i = 0; i < n; i++)
@@ -262,8 +266,7 @@ static int topology_tpcs(ds_device *device)
         return 0;
 }
 
-/* --- all of it -------------------------------------------------------------------------------------------------------
- */
+/* --- all of it -------------------------------------------------------------------------------------------------- */
 
 static int topology_identity(ds_device *device)
 {
@@ -283,6 +286,7 @@ static int topology_identity(ds_device *device)
         info->cc_minor = (uint32_t)info->attributes[CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR];
         info->n_sms = (uint32_t)info->attributes[CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT];
         info->stops = 1;
+        memset(info->gpc_of_tpc, DS_DEVICE_GPC_NONE, sizeof(info->gpc_of_tpc));
         return info->n_sms && info->cc_major ? 0 : ds_error_origin(-EIO);
 }
 
@@ -296,7 +300,8 @@ int cuda_topology_discover(ds_device *device)
                 r = topology_tpcs(device);
         if (r)
                 return ds_error_trace(r);
-        cuda_gpcs_discover(device);
+        if (!topology_again())
+                cuda_gpcs_discover(device);
         return 0;
 }
 

@@ -1,0 +1,108 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Addresses
+ *
+ * A session's memory must lie where the session's window says. The driver takes an address only as a wish, and for
+ * small pieces does not always fulfil it (on an H200 6 of 64 adjoining ones lay elsewhere); a whole TiB it puts where
+ * it is asked to. So the first mapping in a TiB of addresses reserves all of it, until the end, and mappings are put
+ * inside. Windows never cross a TiB.
+ *
+ * Pinned memory is mapped over such a reservation; when it goes, the addresses become what they were, so that nothing
+ * else of this process comes to lie there. Inside a reservation only our own books say what is taken (memory.c).
+ *
+ * A TiB in which something lies already is left alone: there each mapping gets a reservation of its own or is refused.
+ */
+#include <sys/mman.h>
+
+#include "device/cuda/internal.h"
+#include "util/error.h"
+
+#define BLOCK DS_TIB(1)
+
+enum block_state {
+        BLOCK_UNKNOWN,
+        BLOCK_OURS,
+        BLOCK_REFUSED,
+};
+
+/* Exactly there or not at all. */
+static int va_reserve(ds_device *device, uint64_t va, uint64_t size)
+{
+        CUdeviceptr got = 0;
+        CUresult result;
+
+        result = CU(device, cuMemAddressReserve)(&got, size, 0, va, 0);
+        if (result)
+                return ds_cuda_failed(device, result, "cuMemAddressReserve");
+        if (got == va)
+                return 0;
+        CU(device, cuMemAddressFree)(got, size);
+        return -EEXIST;
+}
+
+/* 1: these addresses lie in a block that is ours. */
+static int va_in_block(ds_device *device, uint64_t va, uint64_t size)
+{
+        uint64_t block = va / BLOCK;
+
+        if (block >= CUDA_BLOCKS || (va + size - 1) / BLOCK != block)
+                return 0;
+        if (device->blocks[block] == BLOCK_UNKNOWN) {
+                device->blocks[block] = va_reserve(device, block * BLOCK, BLOCK) ? BLOCK_REFUSED : BLOCK_OURS;
+                if (device->blocks[block] == BLOCK_REFUSED)
+                        ds_log(DS_LOG_WARNING, "the TiB of addresses at %#llx is not free as a whole",
+                                (unsigned long long)(block * BLOCK));
+        }
+        return device->blocks[block] == BLOCK_OURS;
+}
+
+int cuda_va_claim(ds_device *device, uint64_t va, uint64_t size, int *ret_own)
+{
+        int r;
+
+        *ret_own = !va_in_block(device, va, size);
+        r = *ret_own ? va_reserve(device, va, size) : 0;
+        return r < 0 ? ds_error_origin(r) : r;
+}
+
+void cuda_va_release(ds_device *device, uint64_t va, uint64_t size, int own)
+{
+        if (own)
+                CU(device, cuMemAddressFree)(va, size);
+}
+
+int cuda_va_host_map(ds_device *device, int fd, uint64_t va, uint64_t size, int *ret_own)
+{
+        void *want = (void *)(uintptr_t)va, *p;
+        int flags, r;
+
+        *ret_own = !va_in_block(device, va, size);
+        flags = MAP_SHARED | MAP_POPULATE | (*ret_own ? MAP_FIXED_NOREPLACE : MAP_FIXED);
+        /* pages that are there already are registered seven times as fast */
+        p = mmap(want, size, PROT_READ | PROT_WRITE, flags, fd, 0);
+        if (p == want)
+                return 0;
+        r = p == MAP_FAILED ? -errno : -EEXIST;
+        if (p != MAP_FAILED)
+                munmap(p, size); /* a kernel that does not know MAP_FIXED_NOREPLACE */
+        else if (!*ret_own)
+                cuda_va_host_unmap(va, size, 0); /* it may have made room and then failed */
+        return ds_error_origin(r);
+}
+
+void cuda_va_host_unmap(uint64_t va, uint64_t size, int own)
+{
+        void *host = (void *)(uintptr_t)va;
+
+        if (own || mmap(host, size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0) != host)
+                munmap(host, size);
+}
+
+void cuda_va_free(ds_device *device)
+{
+        for (uint64_t i = 0; i < CUDA_BLOCKS; i++) {
+                if (device->blocks[i] == BLOCK_OURS && cuda_usable(device))
+                        CU(device, cuMemAddressFree)(i * BLOCK, BLOCK);
+                device->blocks[i] = BLOCK_UNKNOWN;
+        }
+}

@@ -174,7 +174,7 @@ ds_unused static void *dt_image(struct dt *t, const char *ptx, size_t *ret_size)
         }
         cr_assert(mkdtemp(dir));
         (void)snprintf(command, sizeof(command),
-                "cd %s && cat >in.ptx && PATH=$CUDA_HOME/bin:/usr/local/cuda/bin:$PATH ptxas -arch=sm_%u%u "
+                "cd %s && cat >in.ptx && PATH=$CUDA_HOME/bin:/usr/local/cuda/bin:$PATH ${PTXAS:-ptxas} -arch=sm_%u%u "
                 "-o out.cubin in.ptx",
                 dir, info->cc_major, info->cc_minor);
         f = popen(command, "w");

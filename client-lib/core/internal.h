@@ -235,6 +235,10 @@ void dsc__waiters_publish(dsc_session *s); /* after a new ring was mapped */
 
 void dsc__output_init(struct dsc__output *output);
 void dsc__output_new(dsc_session *s, bool wait); /* reads and writes it; wait: for another reader too */
+/* An error is about to be returned: if it is a kernel's, what was printed comes first. Returns it. Not with
+ * output.lock.
+ */
+int dsc__told(dsc_session *s, int error);
 /* Has anything been printed that was not read? */
 static inline bool dsc__output_waits(dsc_session *s)
 {

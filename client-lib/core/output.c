@@ -12,13 +12,17 @@
  * waited for is out when it returns. What comes while reading is left to the next time, so that no thread is kept for
  * ever. Text that does not fit the daemon's bound is lost without a word, as it is in CUDA's buffer.
  *
+ * Whoever is told of a kernel's error, by whatever call, finds an assertion's words there already.
+ *
  * A session without shared memory has no page: it asks where it waited.
  */
 #include <stdio.h>
 
 #include "core/internal.h"
 
-#define READS_MAX 64u /* requests at a time: more than a full buffer takes */
+#define READS_MAX 64u           /* requests at a time: more than a full buffer takes */
+#define KERNEL_ERRORS_FIRST 700 /* what a kernel did, in CUDA's numbers */
+#define KERNEL_ERRORS_LAST 799
 
 void dsc__output_init(struct dsc__output *output)
 {
@@ -82,4 +86,11 @@ void dsc_output(dsc_session *s)
 {
         if (s->socket_only || dsc__output_waits(s))
                 dsc__output_new(s, true);
+}
+
+int dsc__told(dsc_session *s, int error)
+{
+        if (error >= KERNEL_ERRORS_FIRST && error <= KERNEL_ERRORS_LAST)
+                dsc_output(s);
+        return error;
 }

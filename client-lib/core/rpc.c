@@ -429,7 +429,7 @@ int dsc__call(
                 }
                 dsc__answer_clear(&answer);
                 if (r != DETSHARE__STATUS__RESTARTING)
-                        return r;
+                        return request->call_case == DETSHARE__REQUEST__CALL_OUTPUT_READ ? r : dsc__told(s, r);
                 const uint64_t now = dsc__now();
                 deadline = deadline ? deadline : now + RESTART_WAIT_NS;
                 if (now >= deadline)

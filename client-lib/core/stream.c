@@ -66,7 +66,7 @@ int dsc__submit(dsc_session *s, const struct ds_record *record, size_t size, con
                 if (r == 0 && ret_seq)
                         *ret_seq = seq;
                 if (r != DSC__RING_FULL)
-                        return r;
+                        return dsc__told(s, r);
                 r = dsc__await_room(s, dsc__ring_need(size + payload_size));
                 if (r)
                         return r;

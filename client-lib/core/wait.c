@@ -248,9 +248,7 @@ int dsc_query(dsc_session *s, uint32_t stream, uint64_t seq)
         int r = dsc__usable(s);
         if (r || stream >= DS_STREAMS_MAX)
                 return r ? r : DSC__INVALID_VALUE;
-        r = query(s, stream, seq);
-        if (r && r != DSC__NOT_READY)
-                dsc_output(s);
+        r = dsc__told(s, query(s, stream, seq));
         if (r != DSC__NOT_READY || !s->simulated || !dsc__declared(s))
                 return r;
         r = dsc__clock_now(s, &now);
@@ -267,7 +265,5 @@ int dsc_sticky_error(dsc_session *s)
         r = s->socket_only ? query_call(s, 0, 0) : dsc__sticky(s);
         if (r == DSC__NOT_READY)
                 return 0;
-        if (__builtin_expect(r != 0, 0))
-                dsc_output(s); /* what an assertion said is out when its error is known */
-        return r;
+        return __builtin_expect(r != 0, 0) ? dsc__told(s, r) : 0;
 }

@@ -101,9 +101,13 @@ static void free_objects(struct dcu_context *context, int in_daemon)
         }
 }
 
-/* Forget everything that the daemon holds for the process. Libraries will be loaded again when they are used. */
+/*
+ * Forget everything that the daemon holds for the process, once its work has ended: what that prints is still printed.
+ * Libraries will be loaded again when they are used.
+ */
 static CUresult reset_session(void)
 {
+        (void)dsc_wait_all(dcu.session); /* an error ends here, too */
         dcu_stream_reset();
         atomic_fetch_add(&dcu.epoch, 1);
         return dcu_result(dsc_reset(dcu.session));

@@ -15,7 +15,7 @@
 #include "util/error.h"
 #include "util/macro.h"
 
-#define MICROSECONDS_MAX 1000000u
+#define DURATION_MAX 1000000u
 #define LIMIT_MIB_MAX (UINT64_C(1) << 40) /* so that bytes do not overflow */
 
 struct reading {
@@ -96,14 +96,15 @@ static int set_number(struct reading *r, const char *key, const char *value, siz
         return 0;
 }
 
-/* A number that may be 0, kept as the text it came in. */
-static int set_microseconds(struct reading *r, const char *key, const char *value, size_t offset)
+/* What the worker takes a number of: microseconds or seconds. */
+static int set_duration(struct reading *r, const char *key, const char *value, size_t offset)
 {
         uint64_t n;
 
-        if (parse_number(value, MICROSECONDS_MAX, &n) < 0)
-                return fail(r, "%s: '%s' is not a number of microseconds up to %u", key, value, MICROSECONDS_MAX);
-        return set_string(r, key, value, offset);
+        if (parse_number(value, DURATION_MAX, &n) < 0 || n == 0)
+                return fail(r, "%s: '%s' is not a number from 1 to %u", key, value, DURATION_MAX);
+        *(uint64_t *)((char *)r->config + offset) = n;
+        return 0;
 }
 
 static int set_mib(struct reading *r, const char *key, const char *value, size_t offset)
@@ -161,14 +162,15 @@ static const struct key keys[] = {
         {"daemon", "device", set_string, offsetof(struct ds_config, device)},
         {"daemon", "socket", set_string, offsetof(struct ds_config, socket)},
         {"daemon", "libcuda", set_string, offsetof(struct ds_config, libcuda)},
-        {"daemon", "spin_us", set_microseconds, offsetof(struct ds_config, spin_us)},
+        {"daemon", "spin_us", set_duration, offsetof(struct ds_config, spin_us)},
         {"daemon", "ptxas", set_string, offsetof(struct ds_config, ptxas)},
         {"limits", "connections", set_number, offsetof(struct ds_config, connections)},
         {"limits", "connections_per_uid", set_number, offsetof(struct ds_config, connections_per_uid)},
         {"limits", "memory_per_uid", set_mib, offsetof(struct ds_config, memory_per_uid)},
         {"limits", "pinned_per_uid", set_mib, offsetof(struct ds_config, pinned_per_uid)},
-        {"limits", "orphan_seconds", set_number, offsetof(struct ds_config, orphan_seconds)},
-        {"limits", "kernel_seconds", set_number, offsetof(struct ds_config, kernel_seconds)},
+        {"limits", "orphan_seconds", set_duration, offsetof(struct ds_config, orphan_seconds)},
+        {"limits", "kernel_seconds", set_duration, offsetof(struct ds_config, kernel_seconds)},
+        {"limits", "quiesce_seconds", set_duration, offsetof(struct ds_config, quiesce_seconds)},
         {"class", "ls_uids", set_ids, 0},
         {"class", "ls_groups", set_ids, 1},
 };
@@ -258,6 +260,5 @@ void ds_config_deinit(struct ds_config *config)
         ds_free(config->socket);
         ds_free(config->ptxas);
         ds_free(config->libcuda);
-        ds_free(config->spin_us);
         *config = (struct ds_config){0};
 }

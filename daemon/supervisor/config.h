@@ -8,7 +8,7 @@
  *
  *   [daemon]  policy=NAME  device=SPEC  socket=PATH  libcuda=PATH  ptxas=PATH  spin_us=N
  *   [limits]  connections=N  connections_per_uid=N  memory_per_uid=MIB  pinned_per_uid=MIB  orphan_seconds=N
- *             kernel_seconds=N
+ *             kernel_seconds=N  quiesce_seconds=N
  *   [class]   ls_uids=alice,1000  ls_groups=audio,wheel   (`*`: everybody)
  */
 #pragma once
@@ -33,10 +33,9 @@ struct ds_class_rights {
 /* Strings are owned (NULL: not given); limits are 0 when not given. */
 struct ds_config {
         char *policy, *device, *socket, *libcuda, *ptxas;
-        char *spin_us; /* a number, which may be 0 */
         uint64_t connections, connections_per_uid;
         uint64_t memory_per_uid, pinned_per_uid; /* bytes */
-        uint64_t orphan_seconds, kernel_seconds;
+        uint64_t orphan_seconds, kernel_seconds, quiesce_seconds, spin_us;
         struct ds_class_rights ls;
 };
 

@@ -25,7 +25,7 @@
 #define EARLY_DEATHS_MAX 3u    /* then the policy is suspected */
 #define BUILTIN_POLICY "fifo"
 #define PARAMS_MAX 32
-#define ARGUMENTS_MAX 20
+#define ARGUMENTS_MAX 24
 #define OLD_MAX 3u /* workers that are lost and not yet reaped; with more the next one waits */
 
 /* A worker whose successor has been started already: it has only to be buried. */
@@ -189,7 +189,8 @@ static void take_ready(ds_worker_link *link, const Detshare__Internal__Ready *re
                 .simulated = ready->simulated,
                 .n_sms = ready->n_sms,
                 .n_tpcs = ready->n_tpcs,
-                .n_gpcs = ready->n_gpcs,
+                /* one that is to be there soon does not look */
+                .n_gpcs = ready->n_gpcs ? ready->n_gpcs : info->n_gpcs,
                 .n_rungs = ready->n_rungs,
                 .own_bytes = ready->own_bytes,
                 .n_limits = DS_MIN(ready->n_limits, DS_ARRAY_SIZE(info->limits)),
@@ -462,7 +463,7 @@ static const struct ds_process_ops process_ops = {.frame = on_frame, .lost = on_
 struct arguments {
         const char *argv[ARGUMENTS_MAX];
         size_t n;
-        char orphan[24], kernel[24];
+        char orphan[24], kernel[24], quiesce[24], spin[24];
 };
 
 static void add_option(struct arguments *args, const char *name, const char *value)
@@ -493,7 +494,11 @@ static void make_arguments(const ds_worker_link *link, struct arguments *args)
         add_option(args, "--libcuda", config->libcuda);
         add_option(args, "--orphan-s", number_of(args->orphan, config->orphan_seconds));
         add_option(args, "--kernel-s", number_of(args->kernel, config->kernel_seconds));
-        add_option(args, "--spin-us", config->spin_us);
+        add_option(args, "--quiesce-s", number_of(args->quiesce, config->quiesce_seconds));
+        add_option(args, "--spin-us", number_of(args->spin, config->spin_us));
+        if (link->was_ready)
+                args->argv[args->n++] = "--restarted";
+        assert(args->n < ARGUMENTS_MAX);
 }
 
 int ds_worker_start(ds_worker_link *link)

@@ -90,6 +90,7 @@ if ! [ -e /dev/nvidiactl ]; then
         # the worker names each place where it has looked for the driver
         lines=20 refuses 1 "the worker for cuda:0 could not start: ." --socket "$socket" --device cuda:0
 fi
+lines=20 refuses 1 "/nonexistent/libcuda.so.1: No such file" --socket "$socket" --device cuda:0 --libcuda /nonexistent/libcuda.so.1
 # often: the worker may be gone before its parent has looked
 for _ in $(seq 20); do
         refuses 1 "sim:h300: no such model, there are h200" --socket "$socket" --device sim:h300
@@ -118,7 +119,7 @@ if grep -q '^detshared: serving .*sim:a2000 at .* (policy static)$' "$dir/out"; 
 # --- the readme's configuration, with names that this machine has ------------------------------------------------------------
 
 sed -n '/^\[daemon\]/,/^```/p' README.md | sed -e '/^```/d' -e 's/^socket=.*//' -e 's/^device=.*/device=sim:h200/' -e 's/alice/root/' -e 's/inference/root/' >"$dir/config"
-if [ "$(grep -c = "$dir/config")" = 8 ] && serve --config "$dir/config"; then
+if [ "$(grep -c = "$dir/config")" = 14 ] && serve --config "$dir/config"; then
         ok
         ends TERM 0 "SIGTERM"
 else

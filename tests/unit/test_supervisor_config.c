@@ -43,7 +43,7 @@ Test(config, every_key)
                            "socket=/run/x.sock ; another\n"
                            "libcuda=/lib/libcuda.so.1\n"
                            "ptxas=/opt/ptxas\n"
-                           "spin_us=0\n"
+                           "spin_us=6\n"
                            "\n"
                            "[limits]\n"
                            "connections=100\n"
@@ -52,6 +52,7 @@ Test(config, every_key)
                            "pinned_per_uid=3\n"
                            "orphan_seconds=4\n"
                            "kernel_seconds=5\n"
+                           "quiesce_seconds=7\n"
                            "[class]\n"
                            "ls_uids=0, 1000,root\n"
                            "ls_groups=root\n";
@@ -64,7 +65,8 @@ Test(config, every_key)
         cr_assert_str_eq(config.socket, "/run/x.sock");
         cr_assert_str_eq(config.libcuda, "/lib/libcuda.so.1");
         cr_assert_str_eq(config.ptxas, "/opt/ptxas");
-        cr_assert_str_eq(config.spin_us, "0");
+        cr_assert_eq(config.spin_us, 6);
+        cr_assert_eq(config.quiesce_seconds, 7);
         cr_assert_eq(config.orphan_seconds, 4);
         cr_assert_eq(config.kernel_seconds, 5);
         cr_assert_eq(config.connections, 100);
@@ -110,9 +112,9 @@ Test(config, errors_name_line_and_key)
         refuses("[limits]\nmemory_per_uid=99999999999999999999\n",
                 "test.conf:2: [limits] memory_per_uid: '99999999999999999999' is not a number of MiB");
         refuses("[daemon]\nspin_us=1000001\n",
-                "test.conf:2: [daemon] spin_us: '1000001' is not a number of microseconds up to 1000000");
+                "test.conf:2: [daemon] spin_us: '1000001' is not a number from 1 to 1000000");
         refuses("[limits]\nkernel_seconds=0\n",
-                "test.conf:2: [limits] kernel_seconds: '0' is not a number from 1 to 4294967295");
+                "test.conf:2: [limits] kernel_seconds: '0' is not a number from 1 to 1000000");
         refuses("[class]\n\nls_uids=0,nobody-has-this-name\n",
                 "test.conf:3: [class] ls_uids: there is no user 'nobody-has-this-name'");
         refuses("[class]\nls_groups=nobody-has-this-name\n",

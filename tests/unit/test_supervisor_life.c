@@ -63,12 +63,15 @@ Test(life, a_worker_that_cannot_start)
 /* What the configuration says of the device is said to each worker, and nothing that it does not say. */
 Test(life, a_worker_is_told_the_configuration)
 {
-        static const char *const logs[] = {
-                "start fifo\n", "start fifo\n--libcuda\n/lib/x.so\n--orphan-s\n7\n--kernel-s\n8\n--spin-us\n0\n"};
+        static const char *const logs[] = {"start fifo\nstart fifo\n--restarted\n",
+                "start fifo\n--libcuda\n/lib/x.so\n--orphan-s\n7\n--kernel-s\n8\n--quiesce-s\n9\n--spin-us\n6\n"
+                "start fifo\n--libcuda\n/lib/x.so\n--orphan-s\n7\n--kernel-s\n8\n--quiesce-s\n9\n--spin-us\n6\n"
+                "--restarted\n"};
 
         for (int i = 0; i < 2; i++) {
                 struct fixture f;
                 char log[1000];
+                uint32_t pid;
 
                 setenv("FAKE_WORKER", "arguments", 1);
                 fx_init(&f);
@@ -76,10 +79,13 @@ Test(life, a_worker_is_told_the_configuration)
                         f.config.libcuda = (char *)"/lib/x.so";
                         f.config.orphan_seconds = 7;
                         f.config.kernel_seconds = 8;
-                        f.config.spin_us = (char *)"0";
+                        f.config.quiesce_seconds = 9;
+                        f.config.spin_us = 6;
                 }
                 fx_start(&f);
-                fx_wait_serving(&f, 0);
+                pid = fx_wait_serving(&f, 0);
+                kill((pid_t)pid, SIGKILL);
+                fx_wait_serving(&f, pid);
                 fx_read_log(&f, log, sizeof(log));
                 cr_assert_str_eq(log, logs[i]);
                 fx_stop(&f);

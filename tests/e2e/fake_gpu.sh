@@ -1,0 +1,112 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+#
+# The path of a real GPU without one: `--device cuda:0` on the fake driver and the fake ptxas (tests/support/fake_cuda),
+# named in the configuration. All unmodified programs, latency-sensitive ones over the ring and best-effort ones over
+# the socket at once; then those that break the context for everybody, one by one; then workers that die under idle
+# clients. The fake driver aborts the worker when a call that stops a real context is made while work is in flight.
+# Ends with `N passed, N failed`.
+#
+# usage: tests/e2e/fake_gpu.sh BUILD
+set -u
+cd "$(dirname "$0")/../.." || exit
+build=$(realpath "$1")
+tmp=$(mktemp -d /tmp/detshare-fake-gpu.XXXXXX)
+passed=0
+failed=0
+daemon=
+breaks=" asserts faults recovery limits "
+export FAKE_CUDA_STRICT=1
+
+# shellcheck disable=SC2317
+finish() {
+        [ -n "$daemon" ] && kill -KILL "$daemon" 2>/dev/null
+        rm -rf "$tmp"
+}
+trap finish EXIT
+
+# result NAME STATUS(0 = good) [LOG]
+result() {
+        if [ "$2" = 0 ]; then
+                passed=$((passed + 1))
+                echo "ok   $1"
+        else
+                failed=$((failed + 1))
+                echo "FAIL $1"
+                [ -n "${3:-}" ] && sed 's/^/     /' "$3" | tail -n 20
+        fi
+}
+
+# run CLASS TRANSPORT ARCH PROGRAM: its output and status in $tmp/CLASS.PROGRAM.*
+run() {
+        local class=$1 transport=$2 arch=$3 program=$4 at=$tmp/$1.$4
+        # machine code for this GPU would be taken out of these, and the fake driver executes text
+        [ "$program" = fatbins ] && arch=sm_75
+        DETSHARE_CLASS=$class DETSHARE_TRANSPORT=$transport LD_LIBRARY_PATH=$build/cuda DETSHARE_SOCKET=$tmp/sock \
+                KERNELS_DIR=$build/ptx/$arch timeout 60 "$build/tests/programs/$program" >"$at.out" 2>&1
+        echo $? >"$at.status"
+}
+
+programs=$(basename -s .c tests/programs/*.c)
+all_of() {
+        # all_of CLASS TRANSPORT ARCH
+        local program
+        for program in $programs; do
+                [[ $breaks == *" $program "* ]] || run "$@" "$program"
+        done
+}
+
+cat >"$tmp/detshared.conf" <<END
+[daemon]
+libcuda=$build/fake_cuda/libcuda.so.1
+ptxas=$build/fake_cuda/bin/ptxas
+END
+# the worker is not root
+chmod 755 "$tmp"
+: >"$tmp/calls"
+chmod 666 "$tmp/calls"
+FAKE_CUDA_LOG=$tmp/calls "$build/detshared" --device cuda:0 --config "$tmp/detshared.conf" --socket "$tmp/sock" \
+        >"$tmp/daemon.log" 2>&1 &
+daemon=$!
+for _ in $(seq 300); do
+        grep -q serving "$tmp/daemon.log" && break
+        sleep 0.1
+done
+grep -q 'serving DetShare fake H200' "$tmp/daemon.log"
+result "the daemon serves the fake GPU and says that it is one" $? "$tmp/daemon.log"
+
+all_of be rpc sm_75 &
+other=$!
+all_of ls ring sm_90
+wait "$other"
+for program in $programs; do
+        [[ $breaks == *" $program "* ]] && continue
+        result "$program, LS over the ring, beside BE programs" "$(cat "$tmp/ls.$program.status")" "$tmp/ls.$program.out"
+        result "$program, BE over the socket, beside LS programs" "$(cat "$tmp/be.$program.status")" "$tmp/be.$program.out"
+done
+! grep -q 'fake_cuda: .* stops\|the worker was killed' "$tmp/daemon.log"
+result "nothing that stops the context was called beside work" $? "$tmp/daemon.log"
+grep -q '^cuLibraryLoadData' "$tmp/calls" && grep -q '^cuLaunchKernel.* busy$' "$tmp/calls"
+result "the driver's log tells of modules, and of launches beside work" $? "$tmp/daemon.log"
+
+for program in $breaks; do
+        run be ring sm_90 "$program"
+        result "$program" "$(cat "$tmp/be.$program.status")" "$tmp/be.$program.out"
+done
+grep -q "context was lost with error 700" "$tmp/daemon.log"
+result "the daemon's log names the error that ended the context" $? "$tmp/daemon.log"
+
+kill -TERM "$daemon"
+wait "$daemon"
+result "the daemon ends with 0" $? "$tmp/daemon.log"
+daemon=
+
+CUDA_HOME=$build/fake_cuda DETSHARE_LIBCUDA=$build/fake_cuda/libcuda.so.1 DETSHARE_TEST_DEVICE=cuda:0 \
+        timeout 120 "$build/tests/e2e/worker_death" "$build" >"$tmp/death" 2>&1
+status=$?
+line=$(grep -E '^[0-9]+ passed, [0-9]+ failed' "$tmp/death" | tail -n 1)
+passed=$((passed + ${line%% *}))
+result "workers that die under idle clients: ${line:-no count}" $status "$tmp/death"
+
+echo "$passed passed, $failed failed"
+[ "$failed" = 0 ]

@@ -41,9 +41,9 @@ run() {
         status=$?
         printf '### %-9s status %3d after %3d s%s  %s\n' "$part" $status $((SECONDS - begin)) \
                 "$([ $status = 124 ] && echo ' (time is up)')" "$(tail -n 1 "$logs/$part.log")"
-        # what did not hold, and what was measured
-        grep -a -E -A 12 '^(FAIL|demo: )' "$logs/$part.log" | head -n 60
-        grep -a -E '^( *\||.* ms$|device memory|nvidia-smi)' "$logs/$part.log" | head -n 60
+        # what did not hold, with the lines behind it, and what was measured
+        awk '/^(FAIL|demo: )/ { left = 14 } left-- > 0 || /^ *[|]/ || /( ms|later|got [0-9]+)$/ || /^(device memory|nvidia-smi)/' \
+                "$logs/$part.log" | cut -c 1-200 | head -n 90
 }
 
 [ $# = 0 ] && set -- programs device faults e2e memory figures delay loop demo interp

@@ -11,6 +11,7 @@
  *   clock.c    declared threads, sleepers, virtual time        message.c protobuf in and out
  *   quiesce.c  when calls may be made that stop the device     lost.c    the end of the device's context
  *   deadline.c kernels that do not end                         output.c  what kernels print
+ *   spare.c    files for staging arenas, filled beforehand
  *
  * How it fits together. Ring records and requests become struct dsw_op, which the scheduler owns until dsw_op_done.
  * dsw_op_done only notes what ended and puts the session on the worker's dirty list; dsw_settle() later does what
@@ -277,6 +278,16 @@ struct dsw_lost {
         char message[DS_DEVICE_MESSAGE_MAX];
 };
 
+#define DSW_SPARES 4
+
+struct dsw_spares {
+        int fds[DSW_SPARES]; /* of DS_ARENA_BYTES, all their pages there */
+        size_t n;
+        int filling; /* -1 = none */
+        uint64_t filled;
+        int broken; /* memory is short: no more of them */
+};
+
 struct dsw_totals {
         uint64_t launches, completed, errors;
 };
@@ -312,6 +323,7 @@ struct ds_worker {
         uint32_t n_closing, n_clearing; /* sessions; sum over sessions */
         uint64_t ls_live;               /* operations of LS sessions not yet ended */
         struct dsw_lost lost;
+        struct dsw_spares spares;
         size_t n_gone; /* sum over sessions */
         struct dsw_quiesce quiesce;
         struct dsw_call **sleepers; /* heap by wake_ns */
@@ -487,6 +499,12 @@ uint64_t dsw_deadline_wait_ns(const ds_worker *worker);
 /* output.c: send what was printed; before completions are told */
 void dsw_output_drain(ds_worker *worker);
 
+/* spare.c */
+int dsw_spare_step(ds_worker *worker); /* 1 when it did a piece of work */
+uint64_t dsw_spare_wait_ns(const ds_worker *worker);
+int dsw_spare_take(ds_worker *worker); /* a file of DS_ARENA_BYTES for a new pinned slab, or -1 */
+void dsw_spare_free(ds_worker *worker);
+
 /* event.c */
 struct dsw_event *dsw_event_find(struct dsw_session *session, uint64_t id);
 int dsw_event_create(struct dsw_session *session, uint64_t *ret_id); /* 0, QUOTA, -ENOMEM */
@@ -506,7 +524,8 @@ void dsw_memory_init(struct dsw_session *session, uint64_t base, uint64_t bytes,
 void dsw_memory_free_all(struct dsw_session *session);
 void dsw_memory_free_device(struct dsw_session *session); /* the half of it that never stops the device */
 int dsw_memory_has_pinned(const struct dsw_session *session);
-void dsw_memory_sweep(struct dsw_session *session); /* in a quiesce: unmap pinned memory that was given back */
+int dsw_memory_host_file(uint64_t bytes, int *ret_fd); /* 0, OUT_OF_MEMORY, or a negative errno */
+void dsw_memory_sweep(struct dsw_session *session);    /* in a quiesce: unmap pinned memory that was given back */
 int dsw_memory_alloc(struct dsw_session *session, uint64_t bytes, uint64_t *ret_va, struct dsw_slab_note *ret_slab);
 void dsw_memory_free(struct dsw_session *session, uint64_t va, uint64_t *ret_slab_removed);
 int dsw_memory_pinned_alloc(

@@ -147,7 +147,7 @@ int ds_worker_new(const struct ds_worker_config *config, ds_worker **ret)
                 ds_close(config->fd);
                 return ds_error_origin(-ENOMEM);
         }
-        worker->epoll_fd = worker->device_fd = -1;
+        worker->epoll_fd = worker->device_fd = worker->spares.filling = -1;
         worker->signal_fd = config->signal_fd;
         worker->wall_ns = config->wall_ns ? config->wall_ns : loop_wall_ns;
         worker->id_base = config->life << DSW_ID_BASE_SHIFT;
@@ -268,7 +268,10 @@ static int loop_round(ds_worker *worker)
         /* time passes only when nothing is left to be taken in, and nothing was just answered */
         if (moved)
                 return 1;
-        return ds_error_trace(dsw_clock_advance(worker));
+        r = dsw_clock_advance(worker);
+        if (r)
+                return ds_error_trace(r);
+        return dsw_spare_step(worker);
 }
 
 static int loop_pump(ds_worker *worker)
@@ -416,6 +419,7 @@ static uint64_t loop_wait_ns(ds_worker *worker, int timeout_ms)
                 return 0;
         wait = DS_MIN(wait, dsw_clock_wait_ns(worker));
         wait = DS_MIN(wait, dsw_quiesce_wait_ns(worker));
+        wait = DS_MIN(wait, dsw_spare_wait_ns(worker));
         wait = DS_MIN(wait, dsw_deadline_wait_ns(worker));
         if (worker->device_fd < 0 && (worker->live_ops || worker->n_clearing))
                 wait = DS_MIN(wait, LOOP_POLL_NS);
@@ -597,6 +601,7 @@ ds_worker *ds_worker_free(ds_worker *worker)
         if (!worker)
                 return NULL;
         loop_free_device(worker);
+        dsw_spare_free(worker);
         worker->conn = ds_conn_free(worker->conn);
         worker->epoll_fd = ds_close(worker->epoll_fd);
         dsw_message_deinit(worker);

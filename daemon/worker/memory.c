@@ -194,7 +194,7 @@ void dsw_memory_free(struct dsw_session *session, uint64_t va, uint64_t *ret_sla
 
 /* A file that only its size is fixed of: later workers must be able to map it writable, so nothing more may be sealed.
  */
-static int memory_host_file(uint64_t bytes, int *ret_fd)
+int dsw_memory_host_file(uint64_t bytes, int *ret_fd)
 {
         ds_cleanup(ds_closep) int fd = memfd_create("detshare-pinned", MFD_CLOEXEC | MFD_ALLOW_SEALING);
 
@@ -248,7 +248,9 @@ static int memory_host_new(struct dsw_session *session, uint64_t bytes, uint32_t
                 return DS_CUDA_OUT_OF_MEMORY;
         if (!dsw_quiesce_may(session))
                 return DSW_WORK_E_STALLED;
-        r = memory_host_file(bytes, &fd);
+        if (bytes == DS_ARENA_BYTES)
+                fd = dsw_spare_take(session->worker);
+        r = fd < 0 ? dsw_memory_host_file(bytes, &fd) : 0;
         if (r)
                 return ds_error_trace(r);
         r = memory_host_map(session, fd, va, bytes);

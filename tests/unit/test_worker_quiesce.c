@@ -5,6 +5,8 @@
  * The simulated device that claims to be stopped by module loads and pinned memory; time only where nothing computes.
  */
 #define WT_QUIESCE
+#include <sys/stat.h>
+
 #include "tests/unit/worker_harness.h"
 #include "worker/internal.h"
 
@@ -226,5 +228,33 @@ Test(worker_quiesce, a_session_goes_in_two_steps, .timeout = 60)
         cr_assert_eq(wt_worker_stats(t).sessions, 0);
         wt_client_unmap(&a.client);
         wt_client_unmap(&b.client);
+        wt_close(t);
+}
+
+/* A client's arena is a file whose pages are there already; each is given out once. */
+Test(worker_quiesce, arenas_are_filled_beforehand, .timeout = 60)
+{
+        struct wt *t = wt_open(TIMING);
+        struct wt_client client = wt_client(t, 1, DETSHARE__CLASS__BE);
+        WT_REQUEST(request, PINNED_ALLOC, pinned_alloc, PinnedAlloc, PINNED_ALLOC, .bytes = DS_ARENA_BYTES);
+        struct stat files[DSW_SPARES + 2];
+        wt_answer *answer;
+
+        wt_settle(t);
+        cr_assert_eq(t->worker->spares.n, DSW_SPARES);
+        for (int i = 0; i < DSW_SPARES; i++) {
+                answer = wt_call(t, &client, &request);
+                cr_assert_eq(answer->status, 0);
+                cr_assert_eq(fstat(t->last_fds[1], &files[i]), 0);
+                cr_assert_eq(files[i].st_size, DS_ARENA_BYTES);
+                cr_assert_eq((uint64_t)files[i].st_blocks * 512, DS_ARENA_BYTES, "%d: %llu blocks", i,
+                        (unsigned long long)files[i].st_blocks);
+                for (int j = 0; j < i; j++)
+                        cr_assert_neq(files[i].st_ino, files[j].st_ino);
+                wt_free(answer);
+        }
+        wt_client_close(t, &client);
+        wt_settle(t);
+        cr_assert_eq(t->worker->spares.n, DSW_SPARES, "and more are made");
         wt_close(t);
 }

@@ -26,14 +26,15 @@ struct cuda_clock {
         uint64_t next_ns; /* recorded then; 0: none is under way */
 };
 
-/* Nanoseconds from the base to the event; 0 when it was first, or the driver does not say. */
-static uint64_t clock_since(ds_device *device, CUevent event)
+/* The time of an event that is done; the base is a little later when it was replaced since the event. */
+static uint64_t clock_at(ds_device *device, CUevent event)
 {
+        struct cuda_clock *clock = device->clock;
         float ms = 0;
 
-        if (CU(device, cuEventElapsedTime)(&ms, device->clock->base, event) || !(ms > 0))
-                return 0;
-        return (uint64_t)llround((double)ms * 1e6);
+        if (CU(device, cuEventElapsedTime)(&ms, clock->base, event) || !isfinite(ms))
+                return clock->base_ns;
+        return clock->base_ns + (uint64_t)llround((double)ms * 1e6);
 }
 
 static void clock_record(ds_device *device, uint64_t now_ns)
@@ -54,7 +55,7 @@ static void clock_rebase(ds_device *device, uint64_t now_ns)
         uint64_t at = 0;
 
         if (clock->base_ns)
-                at = clock->base_ns + clock_since(device, clock->next);
+                at = clock_at(device, clock->next);
         clock->base_ns = DS_MIN(DS_MAX(at, clock->next_ns), now_ns);
         clock->base = clock->next;
         clock->next = old;
@@ -86,7 +87,7 @@ uint64_t cuda_clock_of(ds_device *device, CUevent event, uint64_t now_ns)
 
         if (now_ns - clock->base_ns > CLOCK_TRUST_NS)
                 return now_ns;
-        return DS_MIN(clock->base_ns + clock_since(device, event), now_ns);
+        return DS_MIN(clock_at(device, event), now_ns);
 }
 
 /* The first base: of several, the one whose time is known best. Waits for the GPU, before serving. */

@@ -130,8 +130,9 @@ static void completion_write(ds_device *device, struct cuda_stream *stream, cons
 {
         uint64_t end = now_ns;
 
+        /* it may have ended since this round began */
         if (!status)
-                end = DS_MAX(cuda_clock_of(device, job->event, now_ns), stream->last_end_ns);
+                end = DS_MAX(cuda_clock_of(device, job->event, cuda_now(device)), stream->last_end_ns);
         ret->token = job->token;
         ret->status = status;
         ret->end_ns = end;

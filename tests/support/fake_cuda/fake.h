@@ -129,7 +129,7 @@ struct fake_state {
         struct fake_handle *handles;
         CUlibrary libraries;
         CUevent events; /* of a lost context nobody destroys them */
-        char *text[2]; /* printed by kernels, for stdout and stderr */
+        char *text[2];  /* printed by kernels, for stdout and stderr */
         size_t text_size[2];
 };
 

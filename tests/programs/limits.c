@@ -15,7 +15,7 @@ static size_t get(CUlimit limit)
 static void check_values(void)
 {
         static const CUlimit limits[] = {CU_LIMIT_STACK_SIZE, CU_LIMIT_PRINTF_FIFO_SIZE, CU_LIMIT_MALLOC_HEAP_SIZE};
-        static const size_t asked[] = {16 << 10, 2 << 20, 16 << 20};
+        static const size_t asked[] = {8 << 10, 2 << 20, 16 << 20};
 
         for (int i = 0; i < 3; i++) {
                 CHECK(get(limits[i]) > 0);
@@ -26,10 +26,10 @@ static void check_values(void)
         CHECK(get(CU_LIMIT_STACK_SIZE) >= asked[0]);
 }
 
-/* 100 calls deep with 64 bytes each and what calls take: more than the stack that there is at first. */
+/* 50 calls deep with 64 bytes each and what calls take: more than the stack that there is at first. */
 static void check_stack(CUmodule module)
 {
-        int depth = 100, result = 0, want = 3;
+        int depth = 50, result = 0, want = 3;
         CUdeviceptr p;
         void *params[] = {&p, &depth};
 

@@ -7,7 +7,10 @@
  */
 #include "tests/gpu/device_common.h"
 
+#include <sys/wait.h>
+
 #include "device/cuda/cuda.h"
+#include "tests/support/fake_cuda/cubin.h"
 
 static void setup(void)
 {
@@ -38,3 +41,141 @@ SHARED(dt_test_fences, fences)
 SHARED(dt_test_globals, globals)
 SHARED(dt_test_clock, clock)
 SHARED(dt_test_unmap_under_work, unmap_under_work)
+
+/* --- a driver that says no while work is submitted --------------------------------------------------------------- */
+
+#define ROUNDS 12
+#define WAIT_MS 20000
+
+struct work {
+        ds_device *device;
+        ds_device_module *module;
+        uint32_t rung;
+        uint64_t accepted, returned;
+        uint8_t state[DT_TOKENS]; /* 1 = accepted, 2 = came back */
+};
+
+static int work_open(struct work *w, const void *image, size_t size)
+{
+        const struct ds_device_ops *ops = &ds_cuda_ops;
+        struct ds_tpc_mask all;
+        char log[1000];
+        int slab = -1, host = memfd_create("host", MFD_ALLOW_SEALING);
+        int r = ops->open("0", &w->device);
+
+        if (r || host < 0 || ftruncate(host, DT_HOST) || fcntl(host, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW))
+                return r ? r : -errno;
+        all = dt_mask(0, ops->info(w->device)->n_tpcs);
+        r = ops->rung_create(w->device, &all, &w->rung);
+        r = r ? r : ops->space_add(w->device, DT_SPACE);
+        r = r ? r : ops->mem_create(w->device, DT_SLAB, &slab);
+        r = r ? r : ops->mem_map(w->device, DT_SPACE, slab, DT_DEVICE_VA, DT_SLAB);
+        r = r ? r : ops->host_map(w->device, DT_SPACE, host, DT_HOST_VA, DT_HOST);
+        r = r ? r : ops->module_load(w->device, DT_SPACE, image, size, log, sizeof(log), &w->module);
+        close(slab);
+        close(host);
+        return r;
+}
+
+static void work_result(struct work *w, int r)
+{
+        if (!r)
+                w->state[w->accepted + 1] = 1;
+        w->accepted += r == 0;
+}
+
+/* Whatever is accepted has the next token. */
+static void work_submit(struct work *w, uint32_t round)
+{
+        const struct ds_device_ops *ops = &ds_cuda_ops;
+        uint32_t stream = ds_device_stream(w->rung, round % 2, round % 3), size = 1u << round % 3;
+        struct dt_poke_params params = {.p = DT_DEVICE_VA, .value = round};
+        struct ds_launch l = {.stream = stream, .space = DT_SPACE, .grid = {1, 1, 1}, .block = {1, 1, 1}};
+        struct ds_copy c = {.stream = stream, .space = DT_SPACE, .width = 64, .height = 1 + round % 2};
+        struct ds_memset m = {.stream = stream, .space = DT_SPACE, .dst = DT_DEVICE_VA + DS_MIB(1), .width = 64};
+
+        l.kernel = ops->kernel_find(w->module, "step");
+        l.params = &params;
+        l.params_size = 12;
+        work_result(w, ops->launch(w->device, &l, w->accepted + 1));
+        c.kind = (enum ds_copy_kind)(round % _DS_COPY_MAX);
+        c.dst = c.kind == DS_COPY_HTOD || c.kind == DS_COPY_DTOD ? DT_DEVICE_VA + DS_MIB(2) : DT_HOST_VA;
+        c.src = c.kind == DS_COPY_DTOH || c.kind == DS_COPY_DTOD ? DT_DEVICE_VA + DS_MIB(3) : DT_HOST_VA + DS_MIB(3);
+        c.dst_pitch = c.src_pitch = 128;
+        work_result(w, ops->copy(w->device, &c, w->accepted + 1));
+        m.element_size = size;
+        m.height = 1 + round / 3 % 2;
+        m.pitch = 512;
+        work_result(w, ops->memset(w->device, &m, w->accepted + 1));
+        ops->fence(w->device, stream, ds_device_stream(w->rung, round % 2, (round + 1) % 3));
+}
+
+/* What was accepted comes back, once. */
+static int work_wait(struct work *w)
+{
+        struct ds_completion c[16];
+        size_t n;
+
+        for (uint32_t ms = 0; w->returned < w->accepted && ms < WAIT_MS; ms++) {
+                n = ds_cuda_ops.poll(w->device, c, DS_ARRAY_SIZE(c));
+                for (size_t i = 0; i < n; i++) {
+                        if (c[i].token > w->accepted || w->state[c[i].token] != 1)
+                                return 3;
+                        w->state[c[i].token] = 2;
+                        w->returned++;
+                }
+                if (!n)
+                        usleep(1000);
+        }
+        return w->returned == w->accepted ? 0 : 4;
+}
+
+/* Exits with 0 when all is as it should be, whatever failed. */
+static void work_life(const void *image, size_t size)
+{
+        struct work *w = calloc(1, sizeof(*w));
+        int r;
+
+        r = work_open(w, image, size);
+        if (r) {
+                ds_cuda_ops.close(w->device);
+                _exit(0);
+        }
+        for (uint32_t round = 0; round < ROUNDS; round++)
+                work_submit(w, round);
+        r = work_wait(w);
+        if (!r && w->accepted < ROUNDS && !ds_cuda_ops.lost(w->device))
+                r = 5; /* one call failed, once */
+        ds_cuda_ops.close(w->device);
+        _exit(r);
+}
+
+Test(cuda_device, calls_fail_under_work, .init = setup, .timeout = 120)
+{
+        static const char *const names[] = {"cuLaunchKernel", "cuLaunchKernelEx", "cuMemcpyAsync", "cuMemcpyHtoDAsync",
+                "cuMemcpyDtoHAsync", "cuMemcpyDtoDAsync", "cuMemcpy2DAsync", "cuMemsetD8Async", "cuMemsetD16Async",
+                "cuMemsetD32Async", "cuMemsetD2D8Async", "cuMemsetD2D16Async", "cuMemsetD2D32Async", "cuEventRecord",
+                "cuEventQuery", "cuEventElapsedTime", "cuStreamWaitEvent", "cuStreamQuery", "cuLibraryLoadData",
+                "cuKernelGetFunction", "cuKernelGetParamInfo", "cuLibraryEnumerateKernels", "cuKernelGetName"};
+        static const unsigned errors[] = {999, 719}, calls[] = {2, 6};
+        char order[80];
+        size_t size;
+        void *image = gpu_test_cubin(DT_PTX, true, &size);
+        int status;
+
+        cr_assert_not_null(image);
+        for (size_t i = 0; i < DS_ARRAY_SIZE(names) * 2; i++) {
+                pid_t pid = fork();
+
+                if (!pid) {
+                        snprintf(order, sizeof(order), "%s:%u:%u", names[i / 2], calls[i % 2], errors[i % 2]);
+                        setenv("FAKE_CUDA_FAIL", order, 1);
+                        alarm(30);
+                        work_life(image, size);
+                }
+                cr_assert(pid > 0 && waitpid(pid, &status, 0) == pid);
+                cr_expect_eq(status, 0, "%s, call %u gives %u: status %#x", names[i / 2], calls[i % 2], errors[i % 2],
+                        status);
+        }
+        free(image);
+}

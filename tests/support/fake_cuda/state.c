@@ -72,11 +72,9 @@ CUresult fake_result(int r)
 static void environment_read(void)
 {
         const char *fail = getenv("FAKE_CUDA_FAIL"), *log = getenv("FAKE_CUDA_LOG"), *s = getenv("FAKE_CUDA_STRICT");
-        const char *loading = getenv("CUDA_MODULE_LOADING");
 
         environment_known = true;
         fake.strict = s && !strcmp(s, "1");
-        fake.eager = loading && !strcmp(loading, "EAGER");
         if (log && fake.log_fd < 0)
                 fake.log_fd = open(log, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
         for (n_injections = 0; fail && *fail && n_injections < INJECTIONS_MAX;) {
@@ -176,9 +174,12 @@ CUresult fake_enter(const char *name, enum fake_needs needs)
 
 FAKE_API cuInit(unsigned int flags)
 {
+        const char *loading = getenv("CUDA_MODULE_LOADING");
+
         FAKE_ENTER(cuInit, NOTHING);
         if (flags)
                 return CUDA_ERROR_INVALID_VALUE;
+        fake.eager = loading && !strcmp(loading, "EAGER");
         fake.initialised = true;
         return CUDA_SUCCESS;
 }

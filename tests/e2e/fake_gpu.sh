@@ -2,9 +2,10 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # The path of a real GPU without one: `--device cuda:0` on the fake driver and the fake ptxas (tests/support/fake_cuda),
-# named in the configuration. All unmodified programs, latency-sensitive ones over the ring and best-effort ones over
-# the socket at once; then those that break the context for everybody, one by one; then workers that die under idle
-# clients. The fake driver aborts the worker when a call that stops a real context is made while work is in flight.
+# named in the configuration, LS and BE in green contexts of their own. All unmodified programs, latency-sensitive ones
+# over the ring and best-effort ones over the socket at once; then those that break the context for everybody, one by
+# one; then workers that die under idle clients. The fake driver aborts the worker when a call that stops a real context
+# is made while work is in flight.
 # Ends with `N passed, N failed`.
 #
 # usage: tests/e2e/fake_gpu.sh BUILD
@@ -65,7 +66,7 @@ END
 chmod 755 "$tmp"
 : >"$tmp/calls"
 chmod 666 "$tmp/calls"
-FAKE_CUDA_LOG=$tmp/calls "$build/detshared" --device cuda:0 --config "$tmp/detshared.conf" --socket "$tmp/sock" \
+FAKE_CUDA_LOG=$tmp/calls "$build/detshared" --device cuda:0 --policy static --config "$tmp/detshared.conf" --socket "$tmp/sock" \
         >"$tmp/daemon.log" 2>&1 &
 daemon=$!
 for _ in $(seq 300); do

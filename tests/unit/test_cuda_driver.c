@@ -244,7 +244,7 @@ static int life(void)
         return r;
 }
 
-Test(cuda_driver, every_call_may_fail, .init = setup, .timeout = 120)
+Test(cuda_driver, every_call_may_fail, .init = setup)
 {
         static const char *const names[] = {"cuInit", "cuDeviceGetCount", "cuDeviceGet", "cuDevicePrimaryCtxSetFlags",
                 "cuDevicePrimaryCtxRetain", "cuCtxSetCurrent", "cuDeviceGetName", "cuDeviceGetUuid",
@@ -300,7 +300,7 @@ Test(cuda_driver, what_cannot_be_divided_is_one, .init = setup)
         }
 }
 
-Test(cuda_driver, every_allocation_may_fail, .init = setup, .timeout = 120)
+Test(cuda_driver, every_allocation_may_fail, .init = setup)
 {
         int64_t n;
         int r = 1;
@@ -329,8 +329,10 @@ static uint64_t run(ds_device *device, uint32_t rung, enum ds_copy_kind kind, ui
         struct ds_completion done;
 
         cr_assert_eq(ds_cuda_ops.copy(device, &copy, ++token), 0);
-        while (!ds_cuda_ops.poll(device, &done, 1))
+        for (int tries = 0; !ds_cuda_ops.poll(device, &done, 1); tries++) {
+                cr_assert_lt(tries, 30000, "a copy does not end");
                 poll(NULL, 0, 1);
+        }
         cr_assert(done.token == token && !done.status, "%s", done.message);
         return token;
 }
@@ -344,7 +346,7 @@ static int host_file(uint64_t size)
 }
 
 /* A slab is cleared when it is mapped for the first time, and never again: also not by the next worker. */
-Test(cuda_driver, a_slab_is_cleared_once, .init = setup, .timeout = 60)
+Test(cuda_driver, a_slab_is_cleared_once, .init = setup)
 {
         uint32_t rung, *host = (uint32_t *)HOST_VA;
         ds_device *device = device_of(&rung);
@@ -381,7 +383,7 @@ Test(cuda_driver, a_slab_is_cleared_once, .init = setup, .timeout = 60)
 }
 
 /* A slab whose clearing failed is not mapped, and stays one that has to be cleared. */
-Test(cuda_driver, a_slab_that_was_not_cleared_stays_dirty, .init = setup, .timeout = 60)
+Test(cuda_driver, a_slab_that_was_not_cleared_stays_dirty, .init = setup)
 {
         uint32_t rung, *host = (uint32_t *)HOST_VA;
         int slab = -1, file = host_file(SLAB);
@@ -404,13 +406,77 @@ Test(cuda_driver, a_slab_that_was_not_cleared_stays_dirty, .init = setup, .timeo
         close(file);
 }
 
+/* Slabs of the usual size are used again, clean; where memory is short none is kept. */
+Test(cuda_driver, slabs_are_used_again, .init = setup)
+{
+        uint32_t rung, *host = (uint32_t *)HOST_VA;
+        const uint64_t size = DS_MIB(64);
+        int slab = -1, small = -1, file = host_file(size);
+        ds_device *device;
+
+        setenv("FAKE_CUDA_FAIL", "cuMemCreate:2:2", 1);
+        device = device_of(&rung);
+        cr_assert_not_null(device);
+        cr_assert_eq(ds_cuda_ops.host_map(device, SPACE, file, HOST_VA, size), 0);
+        for (int i = 0; i < 3; i++) {
+                cr_assert_eq(ds_cuda_ops.mem_create(device, size, &slab), 0);
+                cr_assert_eq(device->n_pool, 0);
+                cr_assert_eq(ds_cuda_ops.mem_map(device, SPACE, slab, VA, size), 0);
+                close(slab);
+                memset(host, 0xa5, size);
+                run(device, rung, DS_COPY_DTOH, HOST_VA, VA, size);
+                for (size_t w = 0; w < size / 4; w++)
+                        cr_assert_eq(host[w], 0, "round %d, word %zu", i, w);
+                memset(host, 0x5a, size);
+                run(device, rung, DS_COPY_HTOD, VA, HOST_VA, size);
+                cr_assert_eq(ds_cuda_ops.mem_unmap(device, SPACE, VA, size), 0);
+                cr_assert_eq(device->n_pool, 1);
+        }
+        cr_assert_eq(ds_cuda_ops.mem_create(device, SLAB, &small), 0, "the driver said once that memory is short");
+        cr_assert_eq(device->n_pool, 0);
+        ds_cuda_ops.close(device);
+        close(small);
+        close(file);
+}
+
+/* What is mapped stays where it is: by our books inside a reservation, by the driver's outside. */
+Test(cuda_driver, addresses_are_taken_once, .init = setup)
+{
+        uint32_t rung;
+        ds_device *device;
+        int slab = -1, file = host_file(SLAB);
+        void *stone = mmap((void *)(VA + DS_TIB(2) + DS_GIB(1)), 4096, PROT_READ,
+                MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
+
+        cr_assert_neq(stone, MAP_FAILED);
+        device = device_of(&rung);
+        cr_assert_not_null(device);
+        cr_assert_eq(ds_cuda_ops.space_add(device, SPACE + 1), 0);
+        cr_assert_eq(ds_cuda_ops.mem_create(device, SLAB, &slab), 0);
+        for (uint64_t va = VA; va <= VA + DS_TIB(2); va += DS_TIB(2)) {
+                cr_assert_eq(ds_cuda_ops.mem_map(device, SPACE, slab, va, SLAB), 0);
+                cr_assert_eq(ds_cuda_ops.mem_map(device, SPACE + 1, slab, va, SLAB), -EEXIST);
+                cr_assert_eq(ds_cuda_ops.mem_map(device, SPACE, slab, va - SLAB / 2, SLAB), -EEXIST);
+                cr_assert_eq(ds_cuda_ops.host_map(device, SPACE + 1, file, va + SLAB - 4096, SLAB), -EEXIST);
+                cr_assert_eq(ds_cuda_ops.host_map(device, SPACE + 1, file, va + SLAB, SLAB), 0);
+                cr_assert_eq(ds_cuda_ops.mem_map(device, SPACE, slab, va + SLAB, SLAB), -EEXIST);
+                cr_assert_eq(ds_cuda_ops.host_unmap(device, SPACE + 1, va + SLAB, SLAB), 0);
+                cr_assert_eq(ds_cuda_ops.mem_map(device, SPACE, slab, va + SLAB, SLAB), 0);
+        }
+        cr_assert_lt(ds_cuda_ops.mem_map(device, SPACE, slab, VA + DS_TIB(2) + DS_GIB(1), SLAB), 0, "over a stone");
+        cr_assert_eq(munmap(stone, 4096), 0);
+        ds_cuda_ops.close(device);
+        close(slab);
+        close(file);
+}
+
 static bool readable(int file, uint64_t va)
 {
         return pwrite(file, (const void *)(uintptr_t)va, 1, 0) == 1;
 }
 
 /* Pinned memory of a removed space goes in a quiesce, its addresses with it. */
-Test(cuda_driver, pinned_memory_goes_when_told, .init = setup, .timeout = 60)
+Test(cuda_driver, pinned_memory_goes_when_told, .init = setup)
 {
         uint32_t rung;
         ds_device *device = device_of(&rung);
@@ -439,7 +505,7 @@ Test(cuda_driver, pinned_memory_goes_when_told, .init = setup, .timeout = 60)
 }
 
 /* Who can truncate the file could make the worker fault. */
-Test(cuda_driver, pinned_memory_must_be_sealed, .init = setup, .timeout = 60)
+Test(cuda_driver, pinned_memory_must_be_sealed, .init = setup)
 {
         uint32_t rung;
         ds_device *device = device_of(&rung);
@@ -460,7 +526,7 @@ Test(cuda_driver, pinned_memory_must_be_sealed, .init = setup, .timeout = 60)
 
 /* --- limits ----------------------------------------------------------------------------------------------------- */
 
-Test(cuda_driver, limits_only_rise, .init = setup, .timeout = 60)
+Test(cuda_driver, limits_only_rise, .init = setup)
 {
         uint32_t rung;
         ds_device *device = device_of(&rung);

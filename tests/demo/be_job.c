@@ -2,12 +2,12 @@
 /*
  * The demo's best-effort job: iterations of a few large kernels, as many as it can
  *
- * Each iteration walks a graph from every SM (long blocks that hold their SM), multiplies matrices and normalises; its
- * result is the next one's input, so the hash after iteration i depends on every bit before it. Prints one line per
- * iteration: the device time in ns at its end, its duration, and the hash. Ends after ITERATIONS, or when the file STOP
- * exists.
+ * Each iteration walks a graph from every SM (long blocks that hold their SM), multiplies matrices and normalises, some
+ * rounds of that; its result is the next one's input, so the hash after iteration i depends on every bit before it.
+ * Prints one line per iteration: the device time in ns at its end, its duration, and the hash. Ends after ITERATIONS,
+ * or when the file STOP exists.
  *
- * usage: be_job KERNELS.ptx ITERATIONS STOP
+ * usage: be_job KERNELS.ptx ITERATIONS STOP STEPS N ROUNDS     steps of a walk, N x N matrices (N: a multiple of 16)
  */
 #include <unistd.h>
 
@@ -16,7 +16,6 @@
 #include "common.h"
 
 #define NODES 65536
-#define N 64
 #define WALK_THREADS 32
 
 static CUfunction k_walk, k_gemm, k_norm;
@@ -24,7 +23,8 @@ static CUfunction k_walk, k_gemm, k_norm;
 struct job {
         CUdeviceptr next, feature, walks, a, b, c, gain, bias;
         unsigned blocks, shared;
-        int n_walks, steps, buckets;
+        int n_walks, steps, buckets, n, rounds;
+        size_t matrix; /* bytes */
         CUstream stream;
 };
 
@@ -56,40 +56,42 @@ static void build(struct job *job, CUdevice device)
         job->blocks = (unsigned)sms * 2;
         job->shared = (unsigned)shared;
         job->buckets = 256;
-        job->steps = 96;
         job->n_walks = (int)job->blocks * WALK_THREADS;
         job->next = make_graph(&seed);
         job->feature = demo_weights(NODES, 1, &seed);
         CHECK(cuMemAlloc(&job->walks, (size_t)job->n_walks * sizeof(float)));
-        job->a = demo_weights(N * N, 1, &seed);
-        job->b = demo_weights(N * N, 0.2f, &seed);
-        CHECK(cuMemAlloc(&job->c, N * N * sizeof(float)));
-        job->gain = demo_weights(N, 1, &seed);
-        job->bias = demo_weights(N, 1, &seed);
+        job->a = demo_weights((size_t)job->n * (size_t)job->n, 1, &seed);
+        job->b = demo_weights((size_t)job->n * (size_t)job->n, 0.2f, &seed);
+        CHECK(cuMemAlloc(&job->c, job->matrix));
+        job->gain = demo_weights((size_t)job->n, 1, &seed);
+        job->bias = demo_weights((size_t)job->n, 1, &seed);
         CHECK(cuStreamCreate(&job->stream, CU_STREAM_NON_BLOCKING));
 }
 
 static void iterate(struct job *job)
 {
         uint32_t nodes = NODES;
-        int n = N;
+        unsigned tiles = (unsigned)job->n / 16;
         void *walk[] = {&job->next, &job->feature, &job->walks, &nodes, &job->steps, &job->buckets};
-        void *gemm[] = {&job->a, &job->b, &job->c, &n, &n, &n};
-        void *norm[] = {&job->c, &job->gain, &job->bias, &n};
+        void *gemm[] = {&job->a, &job->b, &job->c, &job->n, &job->n, &job->n};
+        void *norm[] = {&job->c, &job->gain, &job->bias, &job->n};
 
-        CHECK(cuLaunchKernel(k_walk, job->blocks, 1, 1, WALK_THREADS, 1, 1, job->shared, job->stream, walk, NULL));
-        CHECK(cuLaunchKernel(k_gemm, N / 16, N / 16, 1, 16, 16, 1, 0, job->stream, gemm, NULL));
-        CHECK(cuLaunchKernel(k_norm, N, 1, 1, 64, 1, 1, 0, job->stream, norm, NULL));
-        CHECK(cuMemcpyDtoDAsync(job->a, job->c, N * N * sizeof(float), job->stream));
+        for (int i = 0; i < job->rounds; i++) {
+                CHECK(cuLaunchKernel(
+                        k_walk, job->blocks, 1, 1, WALK_THREADS, 1, 1, job->shared, job->stream, walk, NULL));
+                CHECK(cuLaunchKernel(k_gemm, tiles, tiles, 1, 16, 16, 1, 0, job->stream, gemm, NULL));
+                CHECK(cuLaunchKernel(k_norm, (unsigned)job->n, 1, 1, 64, 1, 1, 0, job->stream, norm, NULL));
+                CHECK(cuMemcpyDtoDAsync(job->a, job->c, job->matrix, job->stream));
+        }
 }
 
 static uint64_t result_hash(struct job *job, float *host)
 {
         uint64_t hash = DEMO_HASH_START;
 
-        CHECK(cuMemcpyDtoHAsync(host, job->a, N * N * sizeof(float), job->stream));
+        CHECK(cuMemcpyDtoHAsync(host, job->a, job->matrix, job->stream));
         CHECK(cuStreamSynchronize(job->stream));
-        hash = demo_hash(hash, host, N * N * sizeof(float));
+        hash = demo_hash(hash, host, job->matrix);
         CHECK(cuMemcpyDtoHAsync(host, job->walks, (size_t)job->n_walks * sizeof(float), job->stream));
         CHECK(cuStreamSynchronize(job->stream));
         return demo_hash(hash, host, (size_t)job->n_walks * sizeof(float));
@@ -97,7 +99,7 @@ static uint64_t result_hash(struct job *job, float *host)
 
 static void run(struct job *job, long iterations, const char *stop)
 {
-        float *host = malloc(((size_t)job->n_walks + N * N) * sizeof(float));
+        float *host = malloc((size_t)job->n_walks * sizeof(float) + job->matrix);
         uint64_t before, now;
 
         if (!host || detshare_now(&before) < 0)
@@ -123,8 +125,14 @@ int main(int argc, char **argv)
         CUdevice device;
         char *ptx;
 
-        if (argc != 4) {
-                fprintf(stderr, "usage: %s KERNELS.ptx ITERATIONS STOP\n", argv[0]);
+        if (argc == 7) {
+                job.steps = atoi(argv[4]);
+                job.n = atoi(argv[5]);
+                job.rounds = atoi(argv[6]);
+                job.matrix = (size_t)job.n * (size_t)job.n * sizeof(float);
+        }
+        if (job.steps < 1 || job.n < 16 || job.n % 16 || job.rounds < 1) {
+                fprintf(stderr, "usage: %s KERNELS.ptx ITERATIONS STOP STEPS N ROUNDS\n", argv[0]);
                 return 2;
         }
         CHECK(cuInit(0));

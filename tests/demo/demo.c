@@ -3,8 +3,10 @@
  * make demo: two programs that know nothing of each other share one device through detshared
  *
  * Starts a daemon of its own on a private socket, runs the service and the job, together under two policies and each
- * alone, checks that every answer has the same bits as alone, and prints and writes (BUILD/demo.json) what it saw. On a
- * simulated device all times are the model's, and table and file say `sim`.
+ * alone, checks that every answer has the same bits as alone, and prints and writes (BUILD/demo.json) what it saw. The
+ * device is the daemon's own choice: the GPU where there is one, else a simulated one. On a simulated device all times
+ * are the model's, and table and file say `sim`. A GPU is faster than its simulation: there the requests are more and
+ * come slower, and the job's kernels are larger, so that they take milliseconds there too.
  * Exit status 0 only if both programs' outputs were bit-identical in every run.
  */
 #include <errno.h>
@@ -40,9 +42,20 @@ struct row {
         int has_ls, has_be, same;
 };
 
-static const char *arg_build = "build", *arg_device = "sim:h200", *arg_requests = "150", *arg_divisor = "120";
+/* Requests, divisor of the trace's gaps; steps of the job's walks, size of its matrices, rounds per iteration. */
+struct load {
+        const char *requests, *divisor, *steps, *n, *rounds;
+};
+
+static const struct load load_simulated = {"150", "120", "96", "64", "1"},
+                         load_gpu = {"3000", "20", "4096", "256", "4"};
+static struct load load;
+
+static const char *arg_build = "build", *arg_device, *arg_requests, *arg_divisor;
+static char device[80]; /* its name */
+static int simulated;
 static char dir[] = "/tmp/detshare-demo-XXXXXX";
-static char *path_of[8];
+static char *path_of[9];
 
 static void die(const char *what)
 {
@@ -178,15 +191,16 @@ static void wait_for_output(const char *path)
 
 static pid_t start_ls(const char *out)
 {
-        char *argv[] = {path_of[2], path_of[4], (char *)"tests/data/apollo_inter_arrival_s.json", (char *)arg_requests,
-                (char *)arg_divisor, NULL};
+        char *argv[] = {path_of[2], path_of[4], (char *)"tests/data/apollo_inter_arrival_s.json", (char *)load.requests,
+                (char *)load.divisor, NULL};
 
         return start(argv, "ls", out);
 }
 
 static pid_t start_be(const char *out, const char *iterations)
 {
-        char *argv[] = {path_of[3], path_of[4], (char *)iterations, path_of[5], NULL};
+        char *argv[] = {path_of[3], path_of[4], (char *)iterations, path_of[5], (char *)load.steps, (char *)load.n,
+                (char *)load.rounds, NULL};
 
         return start(argv, "be", out);
 }
@@ -263,9 +277,12 @@ static void print_table(const struct row *rows, size_t n, double slo)
         const char *bar =
                 "+-----------------------+------------+------------+-----------+------------+----------+-----------+";
 
-        printf("\n  device %s%s   LS: %zu requests, Apollo arrivals / %s   SLO %.0f us (2 x p99 alone)\n", arg_device,
-                strncmp(arg_device, "sim", 3) ? "" : " (simulated: times are the model's, not a GPU's)", rows[0].ls.n,
-                arg_divisor, slo);
+        printf("\n  device %s%s   LS: %zu requests, Apollo arrivals / %s   SLO %.0f us (2 x p99 alone)\n", device,
+                simulated ? " (simulated: times are the model's, not a GPU's)" : "", rows[0].ls.n, load.divisor, slo);
+        if (!simulated)
+                printf("  BE: an iteration is %s rounds of walks of %s steps on every SM and a product of %s x %s "
+                       "matrices\n",
+                        load.rounds, load.steps, load.n, load.n);
         printf("  %s\n", bar);
         printf("  | %-21s | %10s | %10s | %9s | %10s | %8s | %9s |\n", "run", "LS p50 us", "LS p99 us", "SLO met",
                 "BE iter/s", "of alone", "same bits");
@@ -295,8 +312,8 @@ static void write_json(const struct row *rows, size_t n, double slo)
         if (!f)
                 die(path);
         fprintf(f, "{\n  \"device\": \"%s\",\n  \"simulated\": %s,\n  \"requests\": %zu,\n  \"trace\": \"apollo\",\n",
-                arg_device, strncmp(arg_device, "sim", 3) ? "false" : "true", rows[0].ls.n);
-        fprintf(f, "  \"time_divisor\": %s,\n  \"slo_us\": %.3f,\n  \"runs\": [\n", arg_divisor, slo);
+                device, simulated ? "true" : "false", rows[0].ls.n);
+        fprintf(f, "  \"time_divisor\": %s,\n  \"slo_us\": %.3f,\n  \"runs\": [\n", load.divisor, slo);
         for (size_t i = 0; i < n; i++) {
                 const struct row *r = &rows[i];
 
@@ -315,22 +332,61 @@ static void write_json(const struct row *rows, size_t n, double slo)
         printf("  written: %s\n", path);
 }
 
+/* The string or word behind "key": in the daemon's status. */
+static void status_value(const char *key, char *ret, size_t size)
+{
+        char *pattern = format("\"%s\": %s", key, ""), line[256];
+        FILE *f = fopen(path_of[8], "r");
+
+        ret[0] = 0;
+        while (f && !ret[0] && fgets(line, sizeof(line), f)) {
+                const char *at = strstr(line, pattern);
+
+                if (at)
+                        snprintf(ret, size, "%.*s",
+                                (int)strcspn(at + strlen(pattern) + (at[strlen(pattern)] == '"'), "\",\n"),
+                                at + strlen(pattern) + (at[strlen(pattern)] == '"'));
+        }
+        if (f)
+                fclose(f);
+        free(pattern);
+}
+
+/* What the daemon serves, and what to do with it. Devices that are none of silicon have names of DetShare's own. */
+static void choose_load(void)
+{
+        static const char own[] = "DetShare ";
+        char value[sizeof(device)];
+
+        status_value("device", value, sizeof(value));
+        load = strncmp(value, own, strlen(own)) ? load_gpu : load_simulated;
+        snprintf(device, sizeof(device), "%s", value + (strncmp(value, own, strlen(own)) ? 0 : strlen(own)));
+        status_value("simulated", value, sizeof(value));
+        simulated = strcmp(value, "false") != 0;
+        if (arg_requests)
+                load.requests = arg_requests;
+        if (arg_divisor)
+                load.divisor = arg_divisor;
+}
+
 static pid_t start_daemon(void)
 {
-        char *argv[] = {path_of[7], (char *)"--device", (char *)arg_device, (char *)"--socket", path_of[0],
-                (char *)"--foreground", NULL};
+        char *argv[] = {path_of[7], (char *)"--foreground", (char *)"--socket", path_of[0],
+                arg_device ? (char *)"--device" : NULL, (char *)arg_device, NULL};
         pid_t pid = start(argv, "be", "/dev/null");
 
-        for (int i = 0; i < 400; i++) {
+        for (int i = 0; i < 1200; i++) {
                 char *status[] = {path_of[6], (char *)"status", (char *)"--json", NULL};
                 int code;
 
                 if (access(path_of[0], F_OK) == 0) {
-                        pid_t probe = start(status, "be", "/dev/null");
+                        pid_t probe = start(status, "be", path_of[8]);
 
                         if (waitpid(probe, &code, 0) == probe && code == 0)
                                 return pid;
                 }
+                if (waitpid(pid, &code, WNOHANG) == pid)
+                        break;
                 pause_ms(25);
         }
         fprintf(stderr, "demo: the daemon did not start\n");
@@ -343,19 +399,22 @@ static void make_paths(void)
                 die(dir);
         path_of[0] = format("%s/sock%s", dir, "");
         path_of[1] = format("%s/cuda:%s", arg_build, arg_build);
+        if (getenv("LD_LIBRARY_PATH"))
+                path_of[1] = format("%s:%s", path_of[1], getenv("LD_LIBRARY_PATH"));
         path_of[2] = format("%s/demo/ls_service%s", arg_build, "");
         path_of[3] = format("%s/demo/be_job%s", arg_build, "");
         path_of[4] = format("%s/demo/kernels.ptx%s", arg_build, "");
         path_of[5] = format("%s/stop%s", dir, "");
         path_of[6] = format("%s/detsharectl%s", arg_build, "");
         path_of[7] = format("%s/detshared%s", arg_build, "");
+        path_of[8] = format("%s/status%s", dir, "");
 }
 
 /* What the runs left in the private directory. */
 static void remove_outputs(void)
 {
         static const char *const names[] = {
-                "ls-multistream", "be-multistream", "ls-static", "be-static", "alone", "sock", "stop"};
+                "ls-multistream", "be-multistream", "ls-static", "be-static", "alone", "sock", "stop", "status"};
         char path[128];
 
         for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
@@ -395,8 +454,9 @@ int main(int argc, char **argv)
 
         parse(argc, argv);
         make_paths();
-        printf("demo: one LS service and one BE job share %s through detshared\n", arg_device);
         daemon_pid = start_daemon();
+        choose_load();
+        printf("demo: one LS service and one BE job share %s through detshared\n", device);
         run_together(&rows[2], "multistream");
         run_together(&rows[3], "static");
         run_alone(&rows[0], &rows[1], rows[2].be.n > rows[3].be.n ? rows[2].be.n : rows[3].be.n);

@@ -197,6 +197,8 @@ struct ds_device_ops {
         /*
          * Map a slab (made here or by an earlier worker) at va. The fd stays the caller's. Unmapping takes effect for
          * work submitted later; while executing work still sees the memory, mapping at that address gives -EEXIST.
+         * A slab made here that is unmapped is given up: mem_create may give its memory out again, so nobody else may
+         * have it mapped, or map it later, once mem_create has been called.
          */
         int (*mem_map)(ds_device *device, uint32_t space, int fd, uint64_t va, uint64_t size);
         int (*mem_unmap)(ds_device *device, uint32_t space, uint64_t va, uint64_t size);

@@ -134,7 +134,7 @@ static inline void fw_ready(ds_conn *conn)
 static struct {
         uint64_t window, slabs;
         struct ds_completion_page *page;
-} fw_sessions[64];
+} fw_sessions[1024]; /* status questions count too */
 
 /* An allocation with a slab of its own, or a lie about one. */
 static inline void fw_alloc(ds_conn *conn, uint64_t id, uint64_t session)

@@ -326,7 +326,7 @@ Test(fake_cuda, events_are_reached_in_order, .init = setup, .fini = teardown, .t
         OK(CALL(cuEventCreate)(&never, CU_EVENT_DISABLE_TIMING));
         OK(CALL(cuEventQuery)(never));
         OK(CALL(cuEventRecord)(first, a));
-        spin(library, a, 20000000);
+        spin(library, a, 4000000);
         OK(CALL(cuEventRecord)(second, a));
         cr_assert_eq(CALL(cuEventQuery)(second), CUDA_ERROR_NOT_READY);
         cr_assert_eq(CALL(cuEventElapsedTime)(&ms, first, second), CUDA_ERROR_NOT_READY);
@@ -446,7 +446,7 @@ Test(fake_cuda, log_tells_busy_from_idle, .init = setup_strict, .fini = teardown
         size_t a, b;
         FILE *f;
 
-        spin(library, stream, 20000000);
+        spin(library, stream, 4000000);
         OK(CALL(cuMemGetInfo)(&a, &b));
         OK(CALL(cuStreamSynchronize)(stream));
         OK(CALL(cuLibraryUnload)(library));
@@ -464,6 +464,6 @@ Test(fake_cuda, stopping_the_busy_is_a_crash, .init = setup_strict, .signal = SI
         CUlibrary library = library_new(text);
 
         unlink(log_path);
-        spin(library, stream_new(), 20000000);
+        spin(library, stream_new(), 4000000);
         CALL(cuLibraryUnload)(library);
 }

@@ -7,9 +7,20 @@
  */
 #include "worker/internal.h"
 
-/* The slab, too, if it is new: nobody else gets its file before it is clear. */
+/*
+ * The slab, too, if it is new: nobody else gets its file before it is clear. It may become clear between two looks, so
+ * an allocation in it also waits for the call that will tell of the slab.
+ */
 static int memory_is_clear(const struct dsw_call *call)
 {
+        const struct dsw_call *other;
+
+        DL_FOREACH(call->session->parked, other)
+        {
+                if (other != call && other->slab.clearing && other->fd >= 0 &&
+                        call->address - other->slab.va < other->slab.bytes)
+                        return 0;
+        }
         return dsw_memory_cleared(call->session, call->address);
 }
 
@@ -50,7 +61,10 @@ enum dsw_outcome dsw_calls_mem_alloc(struct dsw_call *call, const Detshare__Requ
         call->target = request->mem_alloc->bytes;
         call->slab.va = note.va;
         call->slab.bytes = note.bytes;
-        /* also one in a slab that was there: the slab itself must have been told of before */
+        /* also one in a slab that was there: the slab itself must have been told of before, also if it has just become
+         * clear and nobody has looked since */
+        if (session->n_clearing)
+                dsw_call_settle(session);
         outcome = dsw_call_park(call, memory_is_clear, memory_finish_alloc);
         if (outcome == DSW_PARKED) {
                 call->slab.clearing = 1;

@@ -15,8 +15,8 @@
 #include "device/cuda/internal.h"
 #include "util/error.h"
 
-#define LOCAL_BYTES_MAX DS_GIB(4) /* 16 KiB per thread on an H200 */
-#define LOCAL_SHARE 8             /* at most this part of all memory, on small GPUs */
+#define LOCAL_BYTES_MAX DS_MIB(4224) /* 16 KiB for each of the 270,336 threads of an H200 */
+#define LOCAL_SHARE 8                /* at most this part of all memory, on small GPUs */
 #define LOCAL_STEP UINT64_C(512)
 #define PRINTF_BYTES_MAX DS_MIB(256)
 #define HEAP_SHARE 8

@@ -61,10 +61,7 @@ enum dsw_outcome dsw_calls_mem_alloc(struct dsw_call *call, const Detshare__Requ
         call->target = request->mem_alloc->bytes;
         call->slab.va = note.va;
         call->slab.bytes = note.bytes;
-        /* also one in a slab that was there: the slab itself must have been told of before, also if it has just become
-         * clear and nobody has looked since */
-        if (session->n_clearing)
-                dsw_call_settle(session);
+        /* also one in a slab that was there: the slab itself must have been told of before */
         outcome = dsw_call_park(call, memory_is_clear, memory_finish_alloc);
         if (outcome == DSW_PARKED) {
                 call->slab.clearing = 1;

@@ -135,6 +135,21 @@ BODY(fences)
 BODY(globals)
 BODY(clock)
 
+/* --- GPUs that cannot count: events tell --- */
+
+#define BODY_EVENTS(name)                           \
+        Test(cuda_work_events, name)                \
+        {                                           \
+                setenv("FAKE_CUDA_MEMOPS", "0", 1); \
+                fake();                             \
+                dt_test_##name(&ds_cuda_ops, "0");  \
+        }
+BODY_EVENTS(copy_2d)
+BODY_EVENTS(saxpy)
+BODY_EVENTS(stream_order)
+BODY_EVENTS(fences)
+BODY_EVENTS(clock)
+
 /* --- images --- */
 
 Test(cuda_work, an_image_is_loaded_once_for_all)
@@ -367,17 +382,23 @@ Test(cuda_work, a_stream_takes_as_much_as_wanted)
 
 /* --- times --- */
 
-Test(cuda_work, times_run_with_the_hosts_clock)
+static void times_run(uint32_t timed)
 {
         struct dt *t = open_two();
         ds_device_module *module = dt_load(t, DT_PTX);
+        struct dt_poke_params params = {.p = DT_DEVICE_VA, .value = 1};
+        struct ds_launch l = dt_launch_of(t, module, "poke", 1, 1);
         uint64_t begin, end, last = 0;
 
+        l.params = &params;
+        l.params_size = 12;
         for (int i = 0; i < 300; i++) {
                 uint64_t token;
 
+                /* what is timed may follow what is not */
+                l.timed = timed == 2 ? (uint32_t)i % 2 : timed;
                 begin = t->ops->now(t->device);
-                token = dt_poke(t, module, "poke", t->stream, DT_DEVICE_VA, 1);
+                token = dt_launch(t, &l);
                 dt_ok(t, token);
                 end = t->ops->now(t->device);
                 cr_assert(t->seen[token].start_ns >= begin && t->seen[token].end_ns <= end);
@@ -386,6 +407,47 @@ Test(cuda_work, times_run_with_the_hosts_clock)
                 if (i % 100 == 0)
                         usleep(600000); /* so that the base is an old one */
         }
+        dt_close(t);
+}
+
+Test(cuda_work, times_run_with_the_hosts_clock)
+{
+        times_run(0);
+}
+
+Test(cuda_work, times_run_with_the_hosts_clock_where_asked)
+{
+        times_run(2);
+}
+
+Test(cuda_work_events, times_run_with_the_hosts_clock)
+{
+        setenv("FAKE_CUDA_MEMOPS", "0", 1);
+        times_run(2);
+}
+
+/* A job that is timed ended when the GPU says, however late that is seen; another one when it is seen. */
+Test(cuda_work, only_what_is_timed_is_timed)
+{
+        struct dt *t = open_two();
+        ds_device_module *module = dt_load(t, DT_PTX);
+        struct ds_launch l = dt_launch_of(t, module, "null", 1, 1);
+        uint64_t exact, rough, looked;
+
+        exact = dt_poke(t, module, "poke", t->stream, DT_DEVICE_VA, 1);
+        dt_ok(t, exact);
+        l.timed = 1;
+        exact = dt_launch(t, &l);
+        usleep(20000);
+        looked = t->ops->now(t->device);
+        dt_ok(t, exact);
+        cr_assert(t->seen[exact].end_ns + 10 * DS_NS_PER_MS < looked, "%lu after", (unsigned long)looked);
+        l.timed = 0;
+        rough = dt_launch(t, &l);
+        usleep(20000);
+        looked = t->ops->now(t->device);
+        dt_ok(t, rough);
+        cr_assert(t->seen[rough].end_ns >= looked);
         dt_close(t);
 }
 
@@ -453,6 +515,28 @@ Test(cuda_work, suspects_are_launches_that_had_begun)
         expect(t, late, DS_CUDA_LAUNCH_FAILED, "another kernel");
         cr_assert_null(strstr(t->seen[fenced].message, "spins"), "one session's kernel told to another");
         (void)d;
+        expect_survived(t, module);
+}
+
+/* What the GPU had counted before the fault was told has ended well, whether or not somebody had asked. */
+Test(cuda_work, what_had_ended_is_no_suspect)
+{
+        struct dt *t = open_two();
+        ds_device_module *module = dt_load(t, DT_PTX), *others = dt_load_in(t, OTHER_SPACE, DT_PTX);
+        struct cuda_stream *stream = cuda_stream_at(t->device, ds_device_stream(t->rung, 1, 1));
+        uint64_t guilty, good, behind;
+
+        cr_assert_not_null(t->device->counters);
+        guilty = spin(t, module, DT_SPACE, ds_device_stream(t->rung, 1, 0), 0);
+        good = poke_in(t, others, OTHER_SPACE, stream->id, OTHER_VA, 1);
+        behind = spin(t, others, OTHER_SPACE, stream->id, 0);
+        while (cuda_counter(t->device, stream) < 1)
+                cr_assert_eq(t->device->driver.cuStreamQuery_fn(stream->stream), CUDA_ERROR_NOT_READY);
+        cuda_fault_note(t->device, CUDA_ERROR_ILLEGAL_ADDRESS);
+        dt_wait_all(t);
+        cr_assert_eq(t->seen[good].status, 0);
+        cr_assert_neq(t->seen[guilty].status, 0);
+        cr_assert_neq(t->seen[behind].status, 0);
         expect_survived(t, module);
 }
 

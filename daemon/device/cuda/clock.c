@@ -122,8 +122,8 @@ int cuda_clock_init(ds_device *device)
         device->clock = ds_alloc0(1, sizeof(*device->clock));
         if (!device->clock)
                 return ds_error_origin(-ENOMEM);
-        device->clock->base = cuda_event_take(device);
-        device->clock->next = cuda_event_take(device);
+        device->clock->base = cuda_event_take(device, 1);
+        device->clock->next = cuda_event_take(device, 1);
         if (!device->clock->base || !device->clock->next)
                 return ds_error_origin(-ENOMEM);
         return ds_error_trace(clock_start(device));
@@ -134,8 +134,8 @@ void cuda_clock_free(ds_device *device)
         if (!device->clock)
                 return;
         if (device->clock->base)
-                cuda_event_give(device, device->clock->base);
+                cuda_event_give(device, 1, device->clock->base);
         if (device->clock->next)
-                cuda_event_give(device, device->clock->next);
+                cuda_event_give(device, 1, device->clock->next);
         device->clock = ds_free(device->clock);
 }

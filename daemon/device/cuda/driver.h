@@ -42,6 +42,7 @@
         X(cuStreamQuery)                  \
         X(cuStreamSynchronize)            \
         X(cuStreamWaitEvent)              \
+        X(cuStreamWriteValue64)           \
         X(cuEventCreate)                  \
         X(cuEventDestroy)                 \
         X(cuEventRecord)                  \

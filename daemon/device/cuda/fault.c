@@ -3,9 +3,10 @@
  * A lost context, and who did it
  *
  * When a kernel faults, the context is gone: the driver says so with the next call, every call after that returns the
- * same error, and the process must end. It does not say which kernel it was. What is known here: poll takes back what
- * ends within microseconds of its end, so what had ended before the fault is not in a stream any more, and the offender
- * is a launch at the head of its stream. Not every head is a suspect:
+ * same error, and the process must end. It does not say which kernel it was. What is known here: how far the GPU had
+ * come in each stream, by its counters or because poll takes back what ends within microseconds of its end. What had
+ * ended is no suspect and keeps its good end; the offender is the launch at the head of what is left of its stream. Not
+ * every head is a suspect:
  *
  *   - one that waits behind a fence has not begun;
  *   - a fault at an address is told at the earliest 100 ms after it happened (measured on an H200: 110 to 460 ms), and
@@ -69,10 +70,22 @@ static int fault_told_late(CUresult result)
                result == CUDA_ERROR_LAUNCH_FAILED;
 }
 
-static int head_keeps(const struct cuda_stream *stream, enum fault_rule rule, CUresult result, uint64_t now_ns)
+/* The oldest that has not ended; NULL: all have. */
+static struct cuda_job *stream_head(const ds_device *device, const struct cuda_stream *stream)
 {
-        const struct cuda_job *job = stream->head;
-        uint64_t start = cuda_head_start(stream);
+        uint64_t ended = cuda_counter(device, stream);
+        struct cuda_job *job = stream->head;
+
+        while (job && !job->status && job->number <= ended)
+                job = job->next;
+        return job;
+}
+
+static int head_keeps(const struct cuda_stream *stream, const struct cuda_job *job, enum fault_rule rule,
+        CUresult result, uint64_t now_ns)
+{
+        /* what came to the head since the last round of polling did so just now */
+        uint64_t start = job == stream->head ? cuda_job_start(stream, job) : now_ns;
 
         switch (rule) {
         case FAULT_ANY:
@@ -95,22 +108,27 @@ static void fault_find_suspects(ds_device *device, CUresult result)
 {
         uint64_t now_ns = cuda_now(device);
         struct cuda_stream *stream;
+        struct cuda_job *job;
         uint32_t n;
 
         DL_FOREACH2(device->busy, stream, busy_next)
         {
-                stream->head->suspect = 1;
+                job = stream_head(device, stream);
+                if (job)
+                        job->suspect = 1;
         }
         for (enum fault_rule rule = FAULT_ANY; rule < _FAULT_RULE_MAX; rule++) {
                 n = 0;
                 DL_FOREACH2(device->busy, stream, busy_next)
                 {
-                        n += stream->head->suspect && head_keeps(stream, rule, result, now_ns);
+                        job = stream_head(device, stream);
+                        n += job && job->suspect && head_keeps(stream, job, rule, result, now_ns);
                 }
                 DL_FOREACH2(device->busy, stream, busy_next)
                 {
-                        if (n && !head_keeps(stream, rule, result, now_ns))
-                                stream->head->suspect = 0;
+                        job = stream_head(device, stream);
+                        if (n && job && !head_keeps(stream, job, rule, result, now_ns))
+                                job->suspect = 0;
                 }
         }
 }
@@ -124,7 +142,7 @@ static int fault_one_space(const ds_device *device)
 
         DL_FOREACH2(device->busy, stream, busy_next)
         {
-                for (const struct cuda_job *job = stream->head; job; job = job->next) {
+                for (const struct cuda_job *job = stream_head(device, stream); job; job = job->next) {
                         if (space && job->space != space)
                                 return 0;
                         space = job->space;
@@ -133,42 +151,55 @@ static int fault_one_space(const ds_device *device)
         return 1;
 }
 
-/* Every job on the GPU that has no verdict yet gets one. */
+/* Every job on the GPU that has not ended and has no verdict yet gets one. */
 static void fault_judge(ds_device *device, CUresult result, int all)
 {
         struct cuda_stream *stream;
 
         DL_FOREACH2(device->busy, stream, busy_next)
         {
-                for (struct cuda_job *job = stream->head; job; job = job->next)
+                for (struct cuda_job *job = stream_head(device, stream); job; job = job->next)
                         if (!job->status)
                                 job->status = all || job->suspect ? (int32_t)result : DS_CUDA_LAUNCH_FAILED;
         }
         cuda_hold_cancel(device, NULL, DS_CUDA_LAUNCH_FAILED);
 }
 
+static const struct cuda_job *stream_suspect(const struct cuda_stream *stream)
+{
+        const struct cuda_job *job = stream->head;
+
+        while (job && !job->suspect)
+                job = job->next;
+        return job;
+}
+
 static void fault_log(const ds_device *device, CUresult result)
 {
         const struct cuda_stream *stream;
+        const struct cuda_job *job;
 
         ds_log(DS_LOG_ERROR, "the context of the GPU is lost: %s", ds_cuda_driver_error(&device->driver, result));
         DL_FOREACH2(device->busy, stream, busy_next)
         {
-                if (stream->head->suspect)
-                        ds_log(DS_LOG_ERROR, "suspect: space %u, %s %.80s", stream->head->space->id,
-                                stream->head->kernel ? "kernel" : "a copy",
-                                stream->head->kernel ? cuda_kernel_info(stream->head->kernel)->name : "");
+                job = stream_suspect(stream);
+                if (job)
+                        ds_log(DS_LOG_ERROR, "suspect: space %u, %s %.80s", job->space->id,
+                                job->kernel ? "kernel" : "a copy",
+                                job->kernel ? cuda_kernel_info(job->kernel)->name : "");
         }
 }
 
 static void fault_say_assertion(ds_device *device)
 {
         const struct cuda_stream *stream;
+        const struct cuda_job *job;
 
         DL_FOREACH2(device->busy, stream, busy_next)
         {
-                if (stream->head->suspect) {
-                        cuda_output_asserted(device, stream->head->space->id);
+                job = stream_suspect(stream);
+                if (job) {
+                        cuda_output_asserted(device, job->space->id);
                         return;
                 }
         }
@@ -221,7 +252,7 @@ void cuda_fault_message(const ds_device *device, const struct cuda_job *job, int
                         ds_cuda_driver_error(&device->driver, device->lost));
         else if (device->lost)
                 snprintf(ret, size, "%s: under way when another kernel ended the GPU's context", what);
-        else if (!job->event && status == DS_CUDA_LAUNCH_FAILED)
+        else if (!job->given && status == DS_CUDA_LAUNCH_FAILED)
                 snprintf(ret, size, "%s: given up before it began", what);
         else
                 snprintf(ret, size, "%s: %s", what, ds_cuda_driver_error(&device->driver, (CUresult)status));

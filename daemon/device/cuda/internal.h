@@ -8,8 +8,8 @@
  *   memory.c    slabs, pinned memory, spaces, clearing   address.c   the addresses they lie at
  *   module.c    libraries, kernels, the cache of images  work.c      launches, copies, memsets, fences
  *   hold.c      work that may not go to the GPU yet      poll.c      completions
- *   clock.c     the GPU's times                          output.c    printf and assert
- *   fault.c     a lost context and who did it
+ *   counter.c   how far the GPU is in each stream        clock.c     the GPU's times
+ *   output.c    printf and assert                        fault.c     a lost context and who did it
  *
  * One thread. Nothing here blocks except the calls marked [stops] in device.h, and what open does before serving. The
  * laws of the shared context (docs/ARCHITECTURE.md): nothing is submitted that waits for something not yet submitted;
@@ -61,8 +61,11 @@ struct cuda_job {
         struct cuda_space *space;       /* counts it */
         const ds_device_kernel *kernel; /* of a launch; its module counts it */
         uint32_t grid[3], block[3];     /* for messages */
-        CUevent event;                  /* recorded behind it; NULL: the GPU never saw it, and status says why */
-        int32_t status;                 /* 0: ask the event; else it ends with this */
+        CUevent event;                  /* recorded behind it, where that is needed */
+        uint64_t number;                /* in its stream, from 1 */
+        int32_t status;                 /* 0: the GPU has it; else it ends with this */
+        uint32_t timed : 1;             /* its event carries a time */
+        uint32_t given : 1;             /* the GPU saw it */
         uint32_t suspect : 1;           /* it may have ended the context */
         uint32_t prints : 1;            /* counted by output.c */
         uint32_t entries;               /* of the stream's queue in hardware */
@@ -89,6 +92,12 @@ struct cuda_stream {
         uint64_t after_seq;
         struct cuda_held *held, *held_tail;
         struct cuda_stream *busy_prev, *busy_next, *hold_prev, *hold_next;
+};
+
+/* Events that are free; room for all of the kind, so that giving one back cannot fail. */
+struct cuda_events {
+        CUevent *free;
+        size_t n_free, n;
 };
 
 struct cuda_rung {
@@ -160,11 +169,15 @@ struct ds_device {
         struct cuda_stream *busy;    /* streams with jobs on the GPU */
         struct cuda_stream *holding; /* streams with something held */
         struct cuda_job *free_jobs;
-        CUevent *free_events; /* n_events of room */
-        size_t n_free_events, n_events;
-        uint32_t n_jobs; /* on the GPU or held */
+        struct cuda_events events[2]; /* by whether they carry a time */
+        CUevent fence;                /* recorded where somebody is to wait for a stream */
+        uint32_t n_jobs;              /* on the GPU or held */
         struct cuda_clock *clock;
         struct cuda_staging *staging; /* what copies from host to host go through; NULL: none was made yet */
+
+        /* counter.c */
+        uint64_t *counters; /* NULL: events tell of completions */
+        uint64_t asked_ns;  /* when the driver last had the chance to speak of a fault */
 
         /* output.c */
         struct cuda_output *output;
@@ -316,13 +329,24 @@ void cuda_hold_free(ds_device *device);
 /* poll.c */
 size_t cuda_poll(ds_device *device, struct ds_completion *completions, size_t n);
 uint64_t cuda_now(ds_device *device);
-CUevent cuda_event_take(ds_device *device); /* NULL: no memory, or as ds_cuda_failed said */
-void cuda_event_give(ds_device *device, CUevent event);
+CUevent cuda_event_take(ds_device *device, int timed); /* NULL: no memory, or as ds_cuda_failed said */
+void cuda_event_give(ds_device *device, int timed, CUevent event);
+void cuda_events_free(ds_device *device);
 struct cuda_job *cuda_job_new(ds_device *device, enum cuda_job_kind kind, struct cuda_space *space, uint64_t token);
 void cuda_job_free(ds_device *device, struct cuda_job *job); /* its event goes back to the pool */
 void cuda_stream_push(ds_device *device, struct cuda_stream *stream, struct cuda_job *job);
-/* When the head of a stream can have started at the earliest; UINT64_MAX: it waits for another stream. */
-uint64_t cuda_head_start(const struct cuda_stream *stream);
+/* When a job, the oldest of its stream that has not ended, can have started at the earliest; UINT64_MAX: it waits for
+ * another stream. */
+uint64_t cuda_job_start(const struct cuda_stream *stream, const struct cuda_job *job);
+
+/* counter.c */
+int cuda_counters_init(ds_device *device); /* 0, also when this GPU cannot, or as ds_cuda_failed */
+void cuda_counters_free(ds_device *device);
+/* Behind what the stream has: when the GPU is there, cuda_counter() is at least number. */
+CUresult cuda_counter_submit(ds_device *device, const struct cuda_stream *stream, uint64_t number);
+uint64_t cuda_counter(const ds_device *device, const struct cuda_stream *stream); /* 0 where there are none */
+/* Every now and then, while there is work: a lost context counts nothing. */
+void cuda_counters_tend(ds_device *device, uint64_t now_ns);
 
 /* clock.c: the GPU's times in those of now() */
 int cuda_clock_init(ds_device *device);

@@ -1,14 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Jobs, their events, and how they come back
+ * Jobs, and how they come back
  *
- * Behind every job an event is recorded that carries the GPU's time. Within a stream jobs end in order, so poll asks
- * only the oldest of each stream that has any: a query of an event that is not done costs 0.6 us on an H200, and a
- * round over idle streams costs nothing. Events are pooled; making one stops nothing, so the pool grows when it must.
+ * Within a stream jobs end in order, and the GPU counts them (counter.c): a round of polling reads one number per
+ * stream that has any, and takes back all that it covers. Where a GPU cannot count, an event is recorded behind every
+ * job, and the oldest of each stream is asked. Events are pooled; making one stops nothing, so the pools grow when they
+ * must.
  *
- * What a completion tells: end_ns is the GPU's time of the event. start_ns is the end of the job before it in the
- * stream, or, where the stream was empty, the moment at which the driver had taken the launch: the GPU may have begun
- * a little later, never earlier.
+ * What a completion tells: end_ns of a job that is timed is the GPU's time of an event recorded behind it, else the
+ * moment at which its end was seen. start_ns is the end of the job before it in the stream, or, where the stream was
+ * empty, the moment at which the driver had taken the launch: the GPU may have begun a little later, never earlier.
+ * A job behind a fence comes back after what the fence is for.
  */
 #include <assert.h>
 #include <string.h>
@@ -27,31 +29,48 @@ uint64_t cuda_now(ds_device *device)
 
 /* --- events --- */
 
-CUevent cuda_event_take(ds_device *device)
+CUevent cuda_event_take(ds_device *device, int timed)
 {
+        struct cuda_events *events = &device->events[timed];
         CUevent event, *grown;
         CUresult result;
 
-        if (device->n_free_events)
-                return device->free_events[--device->n_free_events];
-        /* room to give it back is made now: giving back must not fail */
-        grown = ds_realloc(device->free_events, device->n_events + 1, sizeof(CUevent));
+        if (events->n_free)
+                return events->free[--events->n_free];
+        grown = ds_realloc(events->free, events->n + 1, sizeof(CUevent));
         if (!grown)
                 return NULL;
-        device->free_events = grown;
-        result = CU(device, cuEventCreate)(&event, CU_EVENT_DEFAULT);
+        events->free = grown;
+        result = CU(device, cuEventCreate)(&event, timed ? CU_EVENT_DEFAULT : CU_EVENT_DISABLE_TIMING);
         if (result) {
                 (void)ds_cuda_failed(device, result, "cuEventCreate");
                 return NULL;
         }
-        device->n_events++;
+        events->n++;
         return event;
 }
 
-void cuda_event_give(ds_device *device, CUevent event)
+void cuda_event_give(ds_device *device, int timed, CUevent event)
 {
-        assert(device->n_free_events < device->n_events);
-        device->free_events[device->n_free_events++] = event;
+        struct cuda_events *events = &device->events[timed];
+
+        assert(events->n_free < events->n);
+        events->free[events->n_free++] = event;
+}
+
+void cuda_events_free(ds_device *device)
+{
+        for (size_t timed = 0; timed < DS_ARRAY_SIZE(device->events); timed++) {
+                struct cuda_events *events = &device->events[timed];
+
+                while (events->n_free) {
+                        events->n_free--;
+                        if (!device->lost)
+                                CU(device, cuEventDestroy)(events->free[events->n_free]);
+                }
+                events->free = ds_free(events->free);
+                events->n = 0;
+        }
 }
 
 /* --- jobs --- */
@@ -76,7 +95,7 @@ void cuda_job_free(ds_device *device, struct cuda_job *job)
 {
         assert(job->space->n_jobs && device->n_jobs);
         if (job->event)
-                cuda_event_give(device, job->event);
+                cuda_event_give(device, job->timed, job->event);
         if (job->kernel)
                 cuda_kernel_put(device, job->kernel);
         job->space->n_jobs--;
@@ -95,7 +114,7 @@ void cuda_stream_push(ds_device *device, struct cuda_stream *stream, struct cuda
                 DL_APPEND2(device->busy, stream, busy_prev, busy_next);
         *(stream->tail ? &stream->tail->next : &stream->head) = job;
         stream->tail = job;
-        stream->issued++;
+        job->number = ++stream->issued;
         stream->n_entries += job->entries;
 }
 
@@ -114,53 +133,76 @@ static struct cuda_job *stream_pop(ds_device *device, struct cuda_stream *stream
         return job;
 }
 
-uint64_t cuda_head_start(const struct cuda_stream *stream)
+/* The fence before it has not come back yet. */
+static int job_is_fenced(const struct cuda_job *job)
 {
-        const struct cuda_job *job = stream->head;
+        return job->after && job->after->ended < job->after_seq;
+}
 
-        if (job->after && job->after->ended < job->after_seq)
-                return UINT64_MAX;
-        return DS_MAX(job->submit_ns, stream->last_end_ns);
+uint64_t cuda_job_start(const struct cuda_stream *stream, const struct cuda_job *job)
+{
+        return job_is_fenced(job) ? UINT64_MAX : DS_MAX(job->submit_ns, stream->last_end_ns);
 }
 
 /* --- completions --- */
 
-static void completion_write(ds_device *device, struct cuda_stream *stream, const struct cuda_job *job, int32_t status,
-        uint64_t now_ns, struct ds_completion *ret)
-{
-        uint64_t end = now_ns;
+/* A round of polling. */
+struct poll_round {
+        struct ds_completion *completions;
+        size_t n, done;
+        uint64_t now_ns;  /* when it began */
+        uint64_t seen_ns; /* after something was first seen to have ended in it; 0: nothing yet */
+};
 
-        /* it may have ended since this round began */
-        if (!status)
+static void completion_write(ds_device *device, struct cuda_stream *stream, const struct cuda_job *job, int32_t status,
+        struct poll_round *round)
+{
+        struct ds_completion *c = &round->completions[round->done++];
+        uint64_t end;
+
+        if (!round->seen_ns)
+                round->seen_ns = cuda_now(device);
+        end = DS_MAX(round->seen_ns, stream->last_end_ns);
+        /* it may have ended after what was seen first */
+        if (!status && job->timed)
                 end = DS_MAX(cuda_clock_of(device, job->event, cuda_now(device)), stream->last_end_ns);
-        ret->token = job->token;
-        ret->status = status;
-        ret->end_ns = end;
-        ret->start_ns = DS_MIN(DS_MAX(job->submit_ns, stream->last_end_ns), end);
-        ret->message[0] = 0;
+        c->token = job->token;
+        c->status = status;
+        c->end_ns = end;
+        c->start_ns = DS_MIN(DS_MAX(job->submit_ns, stream->last_end_ns), end);
+        c->message[0] = 0;
         if (status)
-                cuda_fault_message(device, job, status, ret->message, sizeof(ret->message));
+                cuda_fault_message(device, job, status, c->message, sizeof(c->message));
         stream->last_end_ns = end;
+}
+
+/* The GPU has done it. */
+static int head_is_done(ds_device *device, const struct cuda_stream *stream)
+{
+        const struct cuda_job *job = stream->head;
+        CUresult result;
+
+        if (device->counters)
+                return cuda_counter(device, stream) >= job->number;
+        if (device->lost)
+                return 0;
+        result = CU(device, cuEventQuery)(job->event);
+        if (result != CUDA_SUCCESS && result != CUDA_ERROR_NOT_READY)
+                cuda_fault_note(device, result);
+        return result == CUDA_SUCCESS;
 }
 
 /* 1 when the head has ended, with *ret_status. */
 static int head_ended(ds_device *device, struct cuda_stream *stream, uint64_t now_ns, int32_t *ret_status)
 {
         struct cuda_job *job = stream->head;
-        CUresult result;
         uint64_t start;
 
-        if (!job->status && !device->lost) {
-                result = CU(device, cuEventQuery)(job->event);
-                if (result == CUDA_SUCCESS) {
-                        *ret_status = 0;
-                        return 1;
-                }
-                if (result != CUDA_ERROR_NOT_READY)
-                        cuda_fault_note(device, result);
-        }
+        *ret_status = 0;
+        if (!job->status && (device->lost || !job_is_fenced(job)) && head_is_done(device, stream))
+                return 1;
         if (!job->status && !device->lost && job->deadline_ns) {
-                start = cuda_head_start(stream);
+                start = cuda_job_start(stream, job);
                 if (start <= now_ns && now_ns - start > job->deadline_ns)
                         cuda_fault_timeout(device, job);
         }
@@ -169,21 +211,18 @@ static int head_ended(ds_device *device, struct cuda_stream *stream, uint64_t no
 }
 
 /* What has ended in one stream. */
-static size_t stream_poll(
-        ds_device *device, struct cuda_stream *stream, uint64_t now_ns, struct ds_completion *completions, size_t n)
+static void stream_poll(ds_device *device, struct cuda_stream *stream, struct poll_round *round)
 {
         struct cuda_job *job;
-        size_t done = 0;
         int32_t status;
 
-        while (done < n && stream->head && head_ended(device, stream, now_ns, &status)) {
+        while (round->done < round->n && stream->head && head_ended(device, stream, round->now_ns, &status)) {
                 job = stream_pop(device, stream);
                 if (job->prints)
                         cuda_output_collect(device);
-                completion_write(device, stream, job, status, now_ns, &completions[done++]);
+                completion_write(device, stream, job, status, round);
                 cuda_job_free(device, job);
         }
-        return done;
 }
 
 /* Oldest first; within a stream they are, so this moves little. */
@@ -204,22 +243,22 @@ static void completions_sort(struct ds_completion *completions, size_t n)
 
 size_t cuda_poll(ds_device *device, struct ds_completion *completions, size_t n)
 {
+        struct poll_round round = {.completions = completions, .n = n};
         struct cuda_stream *stream, *next;
-        uint64_t now_ns;
-        size_t done = 0;
 
         if (!device->n_jobs)
                 return 0;
-        now_ns = cuda_now(device);
-        cuda_clock_tend(device, now_ns);
+        round.now_ns = cuda_now(device);
+        cuda_clock_tend(device, round.now_ns);
+        cuda_counters_tend(device, round.now_ns);
         DL_FOREACH_SAFE2(device->busy, stream, next, busy_next)
         {
-                if (done == n)
+                if (round.done == n)
                         break;
-                done += stream_poll(device, stream, now_ns, completions + done, n - done);
+                stream_poll(device, stream, &round);
         }
         if (device->holding)
                 cuda_hold_pump(device);
-        completions_sort(completions, done);
-        return done;
+        completions_sort(completions, round.done);
+        return round.done;
 }

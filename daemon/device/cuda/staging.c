@@ -49,7 +49,7 @@ void cuda_staging_free(ds_device *device)
         if (!staging)
                 return;
         if (staging->used)
-                cuda_event_give(device, staging->used);
+                cuda_event_give(device, 0, staging->used);
         if (!device->lost) {
                 if (staging->mapped)
                         CU(device, cuMemUnmap)(staging->at, STAGING_SIZE);
@@ -68,7 +68,7 @@ static CUresult staging_make(ds_device *device)
         device->staging = ds_alloc0(1, sizeof(*device->staging));
         if (!device->staging)
                 return CUDA_ERROR_OUT_OF_MEMORY;
-        device->staging->used = cuda_event_take(device);
+        device->staging->used = cuda_event_take(device, 0);
         result = device->staging->used ? staging_map(device, device->staging) : CUDA_ERROR_OUT_OF_MEMORY;
         if (result)
                 cuda_staging_free(device);

@@ -26,19 +26,36 @@
 #define BLOCK_THREADS_MAX 1024u
 #define PARAMS_MAX 32764u
 
-int cuda_work_init(ds_device *device)
+/* Events in stock. 0 or -ENOMEM. */
+static int events_make(ds_device *device, int timed, size_t count)
 {
         CUevent events[WORK_EVENTS];
         size_t n;
 
-        for (n = 0; n < WORK_EVENTS; n++) {
-                events[n] = cuda_event_take(device);
+        assert(count <= WORK_EVENTS);
+        for (n = 0; n < count; n++) {
+                events[n] = cuda_event_take(device, timed);
                 if (!events[n])
                         break;
         }
         for (size_t i = 0; i < n; i++)
-                cuda_event_give(device, events[i]);
-        if (n < WORK_EVENTS)
+                cuda_event_give(device, timed, events[i]);
+        return n < count ? ds_error_origin(-ENOMEM) : 0;
+}
+
+int cuda_work_init(ds_device *device)
+{
+        int r;
+
+        r = cuda_counters_init(device);
+        if (!r)
+                r = events_make(device, 1, WORK_EVENTS);
+        if (!r && !device->counters)
+                r = events_make(device, 0, WORK_EVENTS);
+        if (r)
+                return ds_error_trace(r);
+        device->fence = cuda_event_take(device, 0);
+        if (!device->fence)
                 return ds_error_origin(-ENOMEM);
         return ds_error_trace(cuda_clock_init(device));
 }
@@ -64,13 +81,10 @@ void cuda_work_free(ds_device *device)
         }
         cuda_staging_free(device);
         cuda_clock_free(device);
-        while (device->n_free_events) {
-                device->n_free_events--;
-                if (!device->lost)
-                        CU(device, cuEventDestroy)(device->free_events[device->n_free_events]);
-        }
-        device->free_events = ds_free(device->free_events);
-        device->n_events = 0;
+        if (device->fence)
+                cuda_event_give(device, 0, DS_TAKE_PTR(device->fence));
+        cuda_events_free(device);
+        cuda_counters_free(device);
 }
 
 /* --- giving jobs to the GPU --- */
@@ -87,8 +101,8 @@ static int work_result(ds_device *device, CUresult result)
         return (int)result;
 }
 
-/* Before the calls of a job: its event, and what it must come after. */
-static int job_begin(ds_device *device, struct cuda_stream *stream, struct cuda_job *job)
+/* Before the calls of a job: what it must come after, and the event that it needs. */
+static int job_begin(ds_device *device, struct cuda_stream *stream, struct cuda_job *job, uint32_t timed)
 {
         int r;
 
@@ -97,38 +111,53 @@ static int job_begin(ds_device *device, struct cuda_stream *stream, struct cuda_
         r = cuda_memory_order(device, stream, job->space);
         if (r)
                 return device->lost ? DS_CUDA_LAUNCH_FAILED : ds_error_trace(r);
-        job->event = cuda_event_take(device);
+        job->timed = timed != 0;
+        if (!timed && device->counters)
+                return 0;
+        job->event = cuda_event_take(device, job->timed);
         if (!job->event)
                 return device->lost ? DS_CUDA_LAUNCH_FAILED : ds_error_origin(-ENOMEM);
         return 0;
 }
 
+/* Behind the job: what tells that it has ended, and when. */
+static CUresult job_mark(ds_device *device, struct cuda_stream *stream, struct cuda_job *job)
+{
+        CUresult result = CUDA_SUCCESS;
+
+        if (job->event)
+                result = CU(device, cuEventRecord)(job->event, stream->stream);
+        if (!result && device->counters)
+                result = cuda_counter_submit(device, stream, stream->issued + 1);
+        return result;
+}
+
 /* After them. */
 static int job_end(ds_device *device, struct cuda_stream *stream, struct cuda_job *job, CUresult result)
 {
-        CUresult recorded = result ? result : CU(device, cuEventRecord)(job->event, stream->stream);
+        CUresult marked = result ? result : job_mark(device, stream, job);
 
-        /* the driver took it and lost the context since: it is among those that may have done that */
-        if (!result && cuda_fault_ends(recorded)) {
-                job->submit_ns = cuda_now(device);
-                cuda_stream_push(device, stream, job);
-                cuda_fault_note(device, recorded);
-                return 0;
-        }
-        result = recorded;
+        /* where the driver took it and lost the context since, it is among those that may have done that */
+        if (!result && cuda_fault_ends(marked))
+                result = CUDA_SUCCESS;
+        else
+                result = marked;
         if (result) {
-                cuda_event_give(device, job->event);
-                job->event = NULL;
+                if (job->event)
+                        cuda_event_give(device, job->timed, DS_TAKE_PTR(job->event));
                 return work_result(device, result);
         }
+        job->given = 1;
         job->submit_ns = cuda_now(device);
         cuda_stream_push(device, stream, job);
+        if (marked)
+                cuda_fault_note(device, marked);
         return 0;
 }
 
 void cuda_issue_nothing(ds_device *device, struct cuda_stream *stream, struct cuda_job *job, int32_t status)
 {
-        assert(!job->event && status);
+        assert(!job->given && status);
         job->status = status;
         job->entries = 0;
         job->submit_ns = cuda_now(device);
@@ -153,7 +182,7 @@ int cuda_issue_launch(
                 &size, CU_LAUNCH_PARAM_END};
         int r;
 
-        r = job_begin(device, stream, job);
+        r = job_begin(device, stream, job, launch->timed);
         if (r)
                 return r;
         r = job_end(device, stream, job,
@@ -213,7 +242,7 @@ int cuda_issue_copy(ds_device *device, struct cuda_stream *stream, struct cuda_j
         CUresult result = CUDA_SUCCESS;
         int r;
 
-        r = job_begin(device, stream, job);
+        r = job_begin(device, stream, job, copy->timed);
         if (r)
                 return r;
         if (copy->kind == DS_COPY_HTOH && copy->width && copy->height)
@@ -251,7 +280,7 @@ int cuda_issue_memset(
         CUresult result = CUDA_SUCCESS;
         int r;
 
-        r = job_begin(device, stream, job);
+        r = job_begin(device, stream, job, memset->timed);
         if (r)
                 return r;
         if (memset->width && memset->height)
@@ -259,36 +288,26 @@ int cuda_issue_memset(
         return job_end(device, stream, job, result);
 }
 
-/* The event behind the last job on the GPU; NULL: it has none in this stream. */
-static CUevent stream_event(const struct cuda_stream *stream)
-{
-        CUevent event = stream->tail ? stream->tail->event : NULL;
-
-        if (!event)
-                for (const struct cuda_job *job = stream->head; job; job = job->next)
-                        event = job->event ? job->event : event;
-        return event;
-}
-
-/* The event behind the last job of `from` is there already; the wait is for what it stands for now. */
+/* A wait is for what its event stands for now, so one event does for all fences; all that it waits for is submitted. */
 int cuda_issue_fence(ds_device *device, struct cuda_stream *from, uint64_t from_seq, struct cuda_stream *to)
 {
-        CUevent event = stream_event(from);
         CUresult result;
 
         assert(from->issued >= from_seq);
-        if (from->ended >= from_seq || !event || device->lost)
+        if (from->ended >= from_seq || device->lost)
                 return 0;
-        result = CU(device, cuStreamWaitEvent)(to->stream, event, 0);
+        to->after = from;
+        to->after_seq = from_seq;
+        if (cuda_counter(device, from) >= from_seq)
+                return 0;
+        result = CU(device, cuEventRecord)(device->fence, from->stream);
+        if (!result)
+                result = CU(device, cuStreamWaitEvent)(to->stream, device->fence, 0);
         if (result && cuda_fault_ends(result)) {
                 cuda_fault_note(device, result); /* lost() says it */
                 return 0;
         }
-        if (result)
-                return ds_cuda_failed(device, result, "cuStreamWaitEvent");
-        to->after = from;
-        to->after_seq = from_seq;
-        return 0;
+        return result ? ds_cuda_failed(device, result, "a fence") : 0;
 }
 
 /* --- checks --- */

@@ -86,12 +86,16 @@ FAKE_API cuDeviceTotalMem(size_t *bytes, CUdevice dev)
 
 FAKE_API cuDeviceGetAttribute(int *value, CUdevice_attribute attribute, CUdevice dev)
 {
+        const char *memops = getenv("FAKE_CUDA_MEMOPS");
+
         FAKE_ENTER(cuDeviceGetAttribute, INIT);
         if (dev)
                 return CUDA_ERROR_INVALID_DEVICE;
         if (attribute <= 0 || attribute >= CU_DEVICE_ATTRIBUTE_MAX)
                 return CUDA_ERROR_INVALID_VALUE;
         *value = attribute < DS_DEVICE_ATTRIBUTES ? device_info()->attributes[attribute] : 0;
+        if (attribute == CU_DEVICE_ATTRIBUTE_CAN_USE_64_BIT_STREAM_MEM_OPS)
+                *value = !memops || strcmp(memops, "0");
         return CUDA_SUCCESS;
 }
 

@@ -29,6 +29,7 @@
  *   FAKE_CUDA_FAIL    "cuMemCreate:3:2[,...]": the third cuMemCreate gives CUresult 2; n = 0: every call
  *   FAKE_CUDA_LOG     a file: one line per call, "NAME idle" or "NAME busy" (work of clients was in flight); calls that
  *                     only ask whether something is done are left out
+ *   FAKE_CUDA_MEMOPS  0: streams cannot write values
  *   FAKE_CUDA_STRICT  1: a call that stops a real context, made while work is in flight, aborts the process
  */
 #pragma once
@@ -68,6 +69,7 @@ struct CUevent_st {
         uint64_t time_ns;
         CUevent prev, next; /* in the stream's pending list */
         CUevent all_prev, all_next;
+        uint64_t *write, value; /* nobody's event: value is written there when it is reached */
 };
 
 enum fake_rung_owner {

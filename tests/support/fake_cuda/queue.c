@@ -44,6 +44,11 @@ static void event_reach(CUevent event, uint64_t time_ns)
 {
         event->reached = true;
         event->time_ns = time_ns;
+        if (!event->write)
+                return;
+        __atomic_store_n(event->write, event->value, __ATOMIC_RELEASE);
+        DL_DELETE2(fake.events, event, all_prev, all_next);
+        ds_free(event);
 }
 
 static void stream_done(const struct ds_completion *c)
@@ -237,6 +242,18 @@ FAKE_API cuEventDestroy(CUevent event)
         return CUDA_SUCCESS;
 }
 
+/* The event comes after what was submitted to the stream so far. */
+static void event_put(CUevent event, CUstream stream)
+{
+        event->recorded = true;
+        event->stream = stream;
+        event->count = stream->submitted;
+        if (stream->done == stream->submitted)
+                event_reach(event, fake_sim->now(fake.device));
+        else
+                DL_APPEND(stream->pending, event);
+}
+
 FAKE_API cuEventRecord(CUevent event, CUstream stream)
 {
         FAKE_ENTER(cuEventRecord, CONTEXT);
@@ -246,13 +263,30 @@ FAKE_API cuEventRecord(CUevent event, CUstream stream)
         if (fake.lost)
                 return fake.lost;
         event_forget(event);
-        event->recorded = true;
-        event->stream = stream;
-        event->count = stream->submitted;
-        if (stream->done == stream->submitted)
-                event_reach(event, fake_sim->now(fake.device));
-        else
-                DL_APPEND(stream->pending, event);
+        event_put(event, stream);
+        return CUDA_SUCCESS;
+}
+
+FAKE_API cuStreamWriteValue64(CUstream stream, CUdeviceptr at, cuuint64_t value, unsigned int flags)
+{
+        CUevent made;
+
+        FAKE_ENTER(cuStreamWriteValue64, CONTEXT);
+        if (!fake_stream_ok(stream))
+                return CUDA_ERROR_INVALID_HANDLE;
+        /* values go to host memory here; device memory is the sim's own */
+        if (flags || at % sizeof(value) || !fake_covers(at, sizeof(value)) || fake_is_device(at))
+                return CUDA_ERROR_INVALID_VALUE;
+        fake_pump();
+        if (fake.lost)
+                return fake.lost;
+        made = ds_alloc0(1, sizeof(*made));
+        if (!made)
+                return CUDA_ERROR_OUT_OF_MEMORY;
+        made->write = (uint64_t *)(uintptr_t)at;
+        made->value = value;
+        DL_APPEND2(fake.events, made, all_prev, all_next);
+        event_put(made, stream);
         return CUDA_SUCCESS;
 }
 

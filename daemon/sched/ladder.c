@@ -39,6 +39,7 @@ static int ladder_add(
         *view = (struct detshare_rung_view){.id = ladder->n, .n_sms = info->n_sms, .n_tpcs = info->n_tpcs};
         for (size_t i = 0; i < DS_ARRAY_SIZE(view->tpcs); i++)
                 view->tpcs[i] = info->mask.word[i];
+        ladder->upper[ladder->n] = begin != 0;
         ladder->device_rung[ladder->n++] = device_rung;
         return 0;
 }
@@ -66,12 +67,6 @@ int ds_ladder_build(struct ds_ladder *ladder, const struct ds_device_ops *ops, d
         return ds_error_trace(r);
 }
 
-/* 0: it begins at TPC 0, 1: it ends at the last one. Of rung 0, which does both, the class says. */
-static unsigned ladder_side(const struct ds_ladder *ladder, uint32_t rung)
-{
-        return !(ladder->views[rung].tpcs[0] & 1);
-}
-
 static int ladder_within(const struct ds_ladder *ladder, uint32_t rung, uint32_t percent)
 {
         return (uint64_t)ladder->views[rung].n_tpcs * 100 <= (uint64_t)percent * ladder->views[0].n_tpcs;
@@ -79,7 +74,7 @@ static int ladder_within(const struct ds_ladder *ladder, uint32_t rung, uint32_t
 
 uint32_t ds_ladder_cap(const struct ds_ladder *ladder, uint32_t rung, uint32_t percent, enum detshare_class class_)
 {
-        unsigned side = rung ? ladder_side(ladder, rung) : class_ != DETSHARE_CLASS_LS;
+        unsigned side = rung ? ladder->upper[rung] : class_ != DETSHARE_CLASS_LS;
         uint32_t best = rung;
 
         if (ladder_within(ladder, rung, percent))
@@ -87,7 +82,7 @@ uint32_t ds_ladder_cap(const struct ds_ladder *ladder, uint32_t rung, uint32_t p
         for (uint32_t i = 1; i < ladder->n; i++) {
                 int larger = ladder->views[i].n_tpcs > ladder->views[best].n_tpcs;
 
-                if (ladder_side(ladder, i) != side)
+                if (ladder->upper[i] != side)
                         continue;
                 /* smaller and smaller until one is within, then larger and larger while they are */
                 if (ladder_within(ladder, best, percent) ? larger && ladder_within(ladder, i, percent) : !larger)

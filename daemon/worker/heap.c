@@ -283,9 +283,9 @@ int dsw_heap_free(struct dsw_heap *heap, uint64_t va, uint64_t *ret_empty_slab)
         return 0;
 }
 
-int dsw_heap_gap(const struct dsw_heap *heap, uint64_t bytes, uint64_t align, uint64_t *ret_va)
+int dsw_heap_gap(const struct dsw_heap *heap, uint64_t from, uint64_t bytes, uint64_t align, uint64_t *ret_va)
 {
-        uint64_t at = DS_ALIGN_UP(heap->base, align);
+        uint64_t at = DS_ALIGN_UP(DS_MAX(heap->base, from), align);
 
         assert(bytes);
         for (size_t i = 0; i <= heap->n_slabs; i++) {
@@ -296,7 +296,7 @@ int dsw_heap_gap(const struct dsw_heap *heap, uint64_t bytes, uint64_t align, ui
                         return 0;
                 }
                 if (i < heap->n_slabs)
-                        at = DS_ALIGN_UP(heap->slabs[i]->va + heap->slabs[i]->bytes, align);
+                        at = DS_MAX(at, DS_ALIGN_UP(heap->slabs[i]->va + heap->slabs[i]->bytes, align));
         }
         return DSW_HEAP_E_FULL;
 }

@@ -51,8 +51,9 @@ int dsw_heap_place(struct dsw_heap *heap, uint64_t va, uint64_t bytes);
  */
 int dsw_heap_free(struct dsw_heap *heap, uint64_t va, uint64_t *ret_empty_slab);
 
-/* The lowest place for a slab. bytes and the result are multiples of align (a power of two). 0 or FULL. */
-int dsw_heap_gap(const struct dsw_heap *heap, uint64_t bytes, uint64_t align, uint64_t *ret_va);
+/* The lowest place for a slab from `from` on. bytes and the result are multiples of align (a power of two). 0 or FULL.
+ */
+int dsw_heap_gap(const struct dsw_heap *heap, uint64_t from, uint64_t bytes, uint64_t align, uint64_t *ret_va);
 /* 0, OVERLAP, or -ENOMEM. */
 int dsw_heap_add_slab(struct dsw_heap *heap, uint64_t va, uint64_t bytes);
 /* The slab must be empty. 0 and its size, or UNKNOWN. */

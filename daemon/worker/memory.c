@@ -18,6 +18,7 @@
 #include "worker/internal.h"
 
 #define MEMORY_SLAB_ALIGN DS_MIB(2)
+#define MEMORY_PLACES_MAX 64 /* that are tried for a slab */
 
 enum {
         RANGE_FREEING = 1,  /* its client gave it back; work in flight may still use it */
@@ -76,6 +77,26 @@ static uint64_t memory_slab_align(const ds_worker *worker)
         return DS_MAX(MEMORY_SLAB_ALIGN, worker->info->slab_granularity);
 }
 
+/*
+ * At the lowest address where the device takes it: where one was unmapped a moment ago it may still be in use. 0,
+ * OUT_OF_MEMORY, or a negative errno.
+ */
+static int memory_map_slab(struct dsw_session *session, int fd, uint64_t bytes, uint64_t *ret_va)
+{
+        const struct dsw_heap *heap = &session->memory.device;
+        ds_worker *worker = session->worker;
+        uint64_t va = 0;
+        int r = -EEXIST;
+
+        for (int i = 0; i < MEMORY_PLACES_MAX && r == -EEXIST; i++, va += bytes) {
+                if (dsw_heap_gap(heap, va, bytes, memory_slab_align(worker), &va))
+                        return DS_CUDA_OUT_OF_MEMORY;
+                *ret_va = va;
+                r = worker->ops->mem_map(worker->device, session->space, fd, va, bytes);
+        }
+        return r == -EEXIST ? DS_CUDA_OUT_OF_MEMORY : r;
+}
+
 /* Make, map and note a slab. 0, OUT_OF_MEMORY, or a negative errno. */
 static int memory_add_slab(struct dsw_session *session, uint64_t bytes, struct dsw_slab_note *ret)
 {
@@ -87,12 +108,12 @@ static int memory_add_slab(struct dsw_session *session, uint64_t bytes, struct d
 
         if (bytes > worker->info->memory_bytes || worker->slab_bytes > worker->info->memory_bytes - bytes)
                 return DS_CUDA_OUT_OF_MEMORY;
-        if (dsw_heap_gap(heap, bytes, memory_slab_align(worker), &va))
+        if (dsw_heap_gap(heap, 0, bytes, memory_slab_align(worker), &va))
                 return DS_CUDA_OUT_OF_MEMORY;
         r = worker->ops->mem_create(worker->device, bytes, &fd);
         if (r)
                 return ds_error_trace(r);
-        r = worker->ops->mem_map(worker->device, session->space, fd, va, bytes);
+        r = memory_map_slab(session, fd, bytes, &va);
         if (r)
                 return ds_error_trace(r);
         r = dsw_heap_add_slab(heap, va, bytes);
@@ -244,7 +265,7 @@ static int memory_host_new(struct dsw_session *session, uint64_t bytes, uint32_t
         uint64_t va;
         int r;
 
-        if (dsw_heap_gap(heap, bytes, DSW_PAGE_ALIGN, &va))
+        if (dsw_heap_gap(heap, 0, bytes, DSW_PAGE_ALIGN, &va))
                 return DS_CUDA_OUT_OF_MEMORY;
         if (!dsw_quiesce_may(session))
                 return DSW_WORK_E_STALLED;

@@ -57,7 +57,7 @@ static int heap_alloc_grow(struct dsw_heap *heap, uint64_t bytes, uint64_t *ret_
 
         if (r != DSW_HEAP_E_FULL)
                 return r;
-        r = dsw_heap_gap(heap, slab_bytes, DS_MIB(2), &va);
+        r = dsw_heap_gap(heap, 0, slab_bytes, DS_MIB(2), &va);
         if (r)
                 return r;
         cr_assert_eq(dsw_heap_add_slab(heap, va, slab_bytes), 0);
@@ -159,7 +159,7 @@ Test(worker_memory, refuses_what_does_not_fit)
         cr_assert_eq(dsw_heap_alloc(&heap, 0, &va), DSW_HEAP_E_FULL);
         cr_assert_eq(dsw_heap_alloc(&heap, DS_TIB(1024), &va), DSW_HEAP_E_FULL);
         cr_assert_eq(dsw_heap_alloc(&heap, UINT64_MAX, &va), DSW_HEAP_E_FULL);
-        cr_assert_eq(dsw_heap_gap(&heap, DS_MIB(257), 1, &va), DSW_HEAP_E_FULL);
+        cr_assert_eq(dsw_heap_gap(&heap, 0, DS_MIB(257), 1, &va), DSW_HEAP_E_FULL);
         cr_assert_eq(dsw_heap_add_slab(&heap, BASE - 512, SLAB), DSW_HEAP_E_OVERLAP);
         cr_assert_eq(dsw_heap_add_slab(&heap, BASE + DS_MIB(224), SLAB), DSW_HEAP_E_OVERLAP);
         cr_assert_eq(dsw_heap_add_slab(&heap, BASE + 1, SLAB), DSW_HEAP_E_OVERLAP);
@@ -171,8 +171,11 @@ Test(worker_memory, refuses_what_does_not_fit)
         cr_assert_eq(dsw_heap_place(&heap, BASE + SLAB + 1, 512), DSW_HEAP_E_OVERLAP);
         cr_assert_eq(dsw_heap_place(&heap, BASE + 2 * SLAB - 512, 513), DSW_HEAP_E_OVERLAP);
         cr_assert_eq(dsw_heap_place(&heap, BASE + SLAB, UINT64_MAX), DSW_HEAP_E_OVERLAP);
-        cr_assert_eq(dsw_heap_gap(&heap, SLAB, SLAB, &va), 0);
+        cr_assert_eq(dsw_heap_gap(&heap, 0, SLAB, SLAB, &va), 0);
         cr_assert_eq(va, BASE);
+        cr_assert_eq(dsw_heap_gap(&heap, BASE + 1, SLAB, SLAB, &va), 0);
+        cr_assert_eq(va, BASE + 2 * SLAB);
+        cr_assert_eq(dsw_heap_gap(&heap, BASE + 3 * SLAB + 1, SLAB, SLAB, &va), DSW_HEAP_E_FULL);
         cr_assert_eq(dsw_heap_remove_slab(&heap, BASE, &bytes), DSW_HEAP_E_UNKNOWN);
         cr_assert(dsw_heap_check(&heap));
         dsw_heap_deinit(&heap);

@@ -432,7 +432,7 @@ static int mapping_new(ds_device *device, uint64_t va, uint64_t size, int host, 
                         return ds_error_origin(-EEXIST);
         }
         if (overlaps(device->going, va, size))
-                return ds_error_origin(-EEXIST);
+                return -EEXIST; /* the caller knows of that one */
         *ret = ds_alloc0(1, sizeof(**ret));
         if (!*ret)
                 return ds_error_origin(-ENOMEM);
@@ -455,6 +455,8 @@ int cuda_mem_map(ds_device *device, uint32_t id, int fd, uint64_t va, uint64_t s
                 return ds_error_origin(-errno);
         cuda_memory_sweep(device);
         r = mapping_new(device, va, size, 0, &mapping);
+        if (r == -EEXIST)
+                return r;
         if (!r)
                 r = slab_map(device, fd, mapping);
         if (r)

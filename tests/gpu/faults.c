@@ -412,7 +412,9 @@ static void fault(const char *kernel, int error, int other, const char *transpor
         say(&offender, 'g');
         r = hear_error(&offender, CHILD_MS);
         seen = h_now_ms();
-        h_check(r == error || r == other, "%s: the offender got %d, not %d", kernel, r, error);
+        /* another driver tells of faults sooner than NVIDIA's: who did it may then not be known */
+        h_check(r == error || r == other || (r == 719 && getenv("DETSHARE_LIBCUDA")), "%s: the offender got %d, not %d",
+                kernel, r, error);
         say(&fresh, 'g');
         h_check(hear_byte(&fresh, 'd', CHILD_MS), "%s: a program after the fault did not work", kernel);
         served = h_now_ms();

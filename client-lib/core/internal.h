@@ -91,7 +91,7 @@ struct dsc__submit {
 struct dsc__waiters {
         pthread_mutex_t lock;
         uint32_t n;
-        unsigned spins;
+        uint64_t spin_ns;
 };
 
 enum dsc__range_kind { DSC__RANGE_DEVICE = 1, DSC__RANGE_PINNED = 2, DSC__RANGE_GLOBAL = 3, DSC__RANGE_PLAIN = 4 };

@@ -7,8 +7,9 @@
  * either side when nobody waits, and no lost wake-up, because one of the two sees the other (both sides' accesses are
  * sequentially consistent).
  *
- * Before that the waiter spins for a few microseconds, for an operation that is about to end. With two processors it
- * does not: the worker needs the other one, and the kernel's own threads want some too.
+ * Before that the waiter spins for as long as sleeping and being woken would cost several times over: launching and
+ * waiting in turn then makes no system call on either side. With two processors it does not: the worker needs the other
+ * one, and the kernel's own threads want some too.
  *
  * Nobody wakes anybody when the whole daemon is killed, so a sleeper looks at its socket every 50 ms.
  *
@@ -23,13 +24,14 @@
 
 #include "core/internal.h"
 
-#define SPINS 400u
+#define SPIN_NS 100000u
+#define SPINS 32u            /* between two looks at the clock */
 #define ROOM_NAP_NS 1000000u /* consuming alone wakes nobody */
 
 void dsc__waiters_init(struct dsc__waiters *waiters)
 {
         pthread_mutex_init(&waiters->lock, NULL);
-        waiters->spins = sysconf(_SC_NPROCESSORS_ONLN) > 2 ? SPINS : 0;
+        waiters->spin_ns = sysconf(_SC_NPROCESSORS_ONLN) > 2 ? SPIN_NS : 0;
 }
 
 static void publish_locked(dsc_session *s)
@@ -67,13 +69,23 @@ static void sleep_on(const _Atomic uint32_t *word, uint32_t seen, uint32_t nap_n
         syscall(SYS_futex, (const void *)word, FUTEX_WAIT, seen, &t, NULL, 0);
 }
 
+static bool spin(dsc_session *s, dsc__condition condition, const void *arg)
+{
+        const uint64_t end = s->waiters.spin_ns ? dsc__now() + s->waiters.spin_ns : 0;
+        do {
+                for (unsigned i = 0; i < SPINS && end; i++) {
+                        if (condition(s, arg))
+                                return true;
+                        relax();
+                }
+        } while (end && dsc__now() < end);
+        return false;
+}
+
 int dsc__await(dsc_session *s, dsc__condition condition, const void *arg, uint32_t nap_ns)
 {
-        for (unsigned i = 0; i < s->waiters.spins; i++) {
-                if (condition(s, arg))
-                        return 0;
-                relax();
-        }
+        if (spin(s, condition, arg))
+                return 0;
         int r = 0;
         uint64_t look = dsc__now() + DSC__ALIVE_NS;
         announce(s, 1);

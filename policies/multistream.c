@@ -6,10 +6,11 @@
  * The hardware prefers blocks of the higher priority whenever an SM has room. It never takes room back, so beside
  * kernels with long blocks a latency-sensitive kernel waits for the shortest of them.
  */
-#include "policies/detshare_policy.h"
+#include "policies/depth.h"
 
 struct multistream {
         uint32_t depth[2]; /* by class */
+        uint64_t ahead_ns[2];
 };
 
 static const struct detshare_policy_param params[] = {
@@ -23,6 +24,11 @@ static const struct detshare_policy_param params[] = {
                 .def = 4,
                 .min = 1,
                 .max = 1024},
+        {.name = "be_ahead_us",
+                .help = "and as many more as are expected to end within so many microseconds",
+                .def = 100,
+                .min = 0,
+                .max = 1000000},
 };
 
 static int multistream_init(void *state, const struct detshare_policy_config *config)
@@ -31,18 +37,22 @@ static int multistream_init(void *state, const struct detshare_policy_config *co
 
         multistream->depth[DETSHARE_CLASS_LS] = (uint32_t)config->params[0];
         multistream->depth[DETSHARE_CLASS_BE] = (uint32_t)config->params[1];
+        multistream->ahead_ns[DETSHARE_CLASS_BE] = (uint64_t)config->params[2] * 1000;
         return 0;
 }
 
 static void launch_class(const struct multistream *multistream, const struct detshare_snapshot *snapshot,
         struct detshare_decision *decision, uint32_t class_)
 {
-        uint32_t depth = multistream->depth[class_];
+        uint32_t count;
 
         for (uint32_t i = 0; i < snapshot->n_coroutines; i++) {
                 const struct detshare_coroutine_view *coroutine = &snapshot->coroutines[i];
 
-                if (!coroutine->ready || coroutine->class_ != class_ || coroutine->in_flight >= depth)
+                if (!coroutine->ready || coroutine->class_ != class_)
+                        continue;
+                count = depth_count(coroutine, multistream->depth[class_], multistream->ahead_ns[class_]);
+                if (!count)
                         continue;
                 if (decision->n == decision->capacity) {
                         decision->again = 1;
@@ -53,7 +63,7 @@ static void launch_class(const struct multistream *multistream, const struct det
                         .rung = 0,
                         .coroutine = coroutine->id,
                         .priority = class_ == DETSHARE_CLASS_LS ? DETSHARE_PRIORITY_HIGH : DETSHARE_PRIORITY_LOW,
-                        .count = depth - coroutine->in_flight,
+                        .count = count,
                 };
         }
 }

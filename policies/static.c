@@ -6,13 +6,14 @@
  * or not. Neither ever waits for the other's blocks; each loses the SMs of the other. The split is the pair of
  * complementary rungs on the ladder that comes nearest to `ls_percent`.
  */
-#include "policies/detshare_policy.h"
+#include "policies/depth.h"
 
 #include <errno.h>
 
 struct split {
         uint32_t rung[2]; /* by class */
         uint32_t depth[2];
+        uint64_t ahead_ns[2];
 };
 
 static const struct detshare_policy_param params[] = {
@@ -31,6 +32,11 @@ static const struct detshare_policy_param params[] = {
                 .def = 4,
                 .min = 1,
                 .max = 1024},
+        {.name = "be_ahead_us",
+                .help = "and as many more as are expected to end within so many microseconds",
+                .def = 100,
+                .min = 0,
+                .max = 1000000},
 };
 
 /* The rung that holds exactly the TPCs that `rung` does not; 0 (the whole GPU, nobody's complement) when there is none.
@@ -75,6 +81,7 @@ static int split_init(void *state, const struct detshare_policy_config *config)
         split->rung[DETSHARE_CLASS_BE] = best_complement;
         split->depth[DETSHARE_CLASS_LS] = (uint32_t)config->params[1];
         split->depth[DETSHARE_CLASS_BE] = (uint32_t)config->params[2];
+        split->ahead_ns[DETSHARE_CLASS_BE] = (uint64_t)config->params[3] * 1000;
         return 0;
 }
 
@@ -84,9 +91,12 @@ static int split_decide(void *state, const struct detshare_snapshot *snapshot, s
 
         for (uint32_t i = 0; i < snapshot->n_coroutines; i++) {
                 const struct detshare_coroutine_view *coroutine = &snapshot->coroutines[i];
-                uint32_t depth = split->depth[coroutine->class_];
+                uint32_t count = 0;
 
-                if (!coroutine->ready || coroutine->in_flight >= depth)
+                if (coroutine->ready)
+                        count = depth_count(
+                                coroutine, split->depth[coroutine->class_], split->ahead_ns[coroutine->class_]);
+                if (!count)
                         continue;
                 if (decision->n == decision->capacity) {
                         decision->again = 1;
@@ -98,7 +108,7 @@ static int split_decide(void *state, const struct detshare_snapshot *snapshot, s
                         .coroutine = coroutine->id,
                         .priority =
                                 coroutine->class_ == DETSHARE_CLASS_LS ? DETSHARE_PRIORITY_HIGH : DETSHARE_PRIORITY_LOW,
-                        .count = depth - coroutine->in_flight,
+                        .count = count,
                 };
         }
         return 0;

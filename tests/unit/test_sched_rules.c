@@ -309,6 +309,39 @@ Test(sched_rules, multistream_gives_priorities)
         harness_run(&h, UINT64_MAX);
 }
 
+/* Short kernels run ahead of the depth, by time; what is long, or not known yet, does not. */
+static void check_ahead(const char *policy, uint64_t ns, uint32_t least, uint32_t most)
+{
+        static const char *const params[] = {"be_depth=2", "be_ahead_us=20"};
+        ds_coroutine *coroutine;
+        struct top ops[100];
+        uint32_t largest = 0;
+
+        open_with("policies");
+        set_policy(policy, params, 2);
+        coroutine = stream_open(session_open(&h, 1, DETSHARE_CLASS_BE, 0), 0, 0);
+        for (size_t i = 0; i < DS_ARRAY_SIZE(ops); i++)
+                submit(&h, coroutine, kernel_init(&ops[i], 1, ns, 1, 0));
+        harness_step(&h);
+        cr_assert_eq(coroutine->n_in_flight, 2, "of a kernel that nobody knows");
+        for (uint64_t until = ns; h.told < DS_ARRAY_SIZE(ops); until += ns) {
+                harness_run(&h, until);
+                largest = DS_MAX(largest, coroutine->n_in_flight);
+        }
+        cr_assert(largest >= least && largest <= most, "%s, %lu ns: %u", policy, (unsigned long)ns, largest);
+        harness_close(&h);
+}
+
+Test(sched_rules, short_kernels_run_ahead_by_time)
+{
+        check_ahead("multistream", US, 15, 20);
+        check_ahead("static", US, 15, 20);
+        check_ahead("multistream", 30 * US, 2, 2);
+        check_ahead("static", 100 * US, 2, 2);
+        check_ahead("multistream", 50, 60, 256);
+        open_with("policies"); /* for the end of every test */
+}
+
 static void static_split(uint32_t percent, uint32_t ls_sms, uint32_t be_sms)
 {
         char param[32];

@@ -42,7 +42,7 @@ run() {
         printf '### %-9s status %3d after %3d s%s  %s\n' "$part" $status $((SECONDS - begin)) \
                 "$([ $status = 124 ] && echo ' (time is up)')" "$(tail -n 1 "$logs/$part.log")"
         # what did not hold, with the lines behind it, and what was measured
-        awk '/^(FAIL|demo: )/ { left = 14 } left-- > 0 || /^ *[|]/ || /( ms|later|got [0-9]+)$/ || /^(device memory|nvidia-smi)/' \
+        awk '/^ *FAIL|does not hold|^demo: / { left = 14 } left-- > 0 || /^ *[|]/ || /( ms|later|got [0-9]+)$/ || /^(device memory|nvidia-smi)/' \
                 "$logs/$part.log" | cut -c 1-200 | head -n 90
 }
 

@@ -50,7 +50,7 @@ run() {
 for part; do
         case $part in
         facts) run facts 240 "$packed/facts" "$packed/facts.cubin" ;;
-        programs) run programs 200 tests/gpu/run.sh "$b" programs ;;
+        programs) run programs 280 tests/gpu/run.sh "$b" programs ;;
         interp) run interp 200 tests/gpu/run.sh "$b" interp ;;
         device) run device 200 tests/gpu/run.sh "$b" device ;;
         faults) run faults 170 tests/gpu/run.sh "$b" faults ;;

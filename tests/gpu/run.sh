@@ -207,8 +207,9 @@ part_memory() {
         result "eight clients with a context" $? "$tmp/idle.out"
         with=$(gpu_memory)
         echo "device memory in use: $without MiB with the daemon alone, $with MiB with eight clients"
-        [ "$with" = "$without" ]
-        result "a client that does nothing has no device memory" $?
+        # a context would be some hundred MiB each
+        [ $((with - without)) -lt 8 ]
+        result "a client that does nothing has no device memory: $((with - without)) MiB for eight" $?
         "$build/detsharectl" --socket "$tmp/sock" status | sed -n '1,/^+.*+$/p; /memory/p' | head -n 20
         pids=$(nvidia-smi --query-compute-apps=pid,used_memory --format=csv,noheader)
         echo "nvidia-smi's processes: ${pids:-none}"

@@ -3,30 +3,35 @@
  * The GPU's times in those of now()
  *
  * The driver tells the time between two events as a float of milliseconds: exact to 0.1 us while they are less than a
- * second apart, to 60 us when they are ten minutes apart. So times are told from a base event of which the host's time
- * is known, and a new base is recorded every half second in which there is work, on a stream of our own.
+ * second apart, to 60 us when they are ten minutes apart. And the clocks of GPU and host drift apart by many
+ * microseconds per second. So times are told from a base event of which the host's time is known, and where somebody
+ * asks for a time and the base is older than CLOCK_BASE_NS, a new one is made: an event recorded on a stream of its
+ * own, on which nothing else ever runs, and asked for until it is done. That takes about 8 us, at most CLOCK_WAIT_NS,
+ * and only while there is work of sessions that use times.
  *
- * A new base's time is that of the old one plus the GPU's time between them, so that differences between two
- * completions stay the GPU's own. The two clocks drift apart by microseconds per second: where that sum lies before the
- * moment the base was recorded or after the one it was seen, it is moved there. Nothing here waits once the device is
- * open.
+ * The GPU's time of a new base lies between the moments before it was recorded and after it was seen: the middle is the
+ * best guess, and off by a few microseconds. The old base's opinion, which is another such guess, counts too as long as
+ * it lies between those moments, so that the times of two completions do not jump against each other.
  */
 #include <math.h>
 
 #include "device/cuda/internal.h"
 #include "util/error.h"
 
-#define CLOCK_BASE_NS (DS_NS_PER_S / 2)
-#define CLOCK_TRUST_NS (20 * DS_NS_PER_S) /* an older base is worse than the host's clock */
+#define CLOCK_BASE_NS (20 * DS_NS_PER_MS)
+#define CLOCK_WAIT_NS (30 * DS_NS_PER_US)
+#define CLOCK_TRUST_NS (2 * DS_NS_PER_S) /* an older base is worse than the host's clock */
+#define CLOCK_OPEN_NS (DS_NS_PER_S)      /* what the first one may take, before serving */
 #define CLOCK_TRIES 8
 
 struct cuda_clock {
+        CUstream stream;
         CUevent base, next;
-        uint64_t base_ns; /* 0: there is none to trust */
-        uint64_t next_ns; /* recorded then; 0: none is under way */
+        uint64_t base_ns;
+        uint64_t tried_ns; /* when a new base was wanted last */
 };
 
-/* The time of an event that is done; the base is a little later when it was replaced since the event. */
+/* The time of an event that is done. The base may be the later of the two. */
 static uint64_t clock_at(ds_device *device, CUevent event)
 {
         struct cuda_clock *clock = device->clock;
@@ -37,55 +42,60 @@ static uint64_t clock_at(ds_device *device, CUevent event)
         return clock->base_ns + (uint64_t)llround((double)ms * 1e6);
 }
 
-static void clock_record(ds_device *device, uint64_t now_ns)
-{
-        CUresult result = CU(device, cuEventRecord)(device->clock->next, device->own_stream);
-
-        if (result)
-                (void)ds_cuda_failed(device, result, "cuEventRecord of the clock's base");
-        else
-                device->clock->next_ns = now_ns;
-}
-
-/* The event that was recorded is done, and seen now. */
-static void clock_rebase(ds_device *device, uint64_t now_ns)
-{
-        struct cuda_clock *clock = device->clock;
-        CUevent old = clock->base;
-        uint64_t at = 0;
-
-        if (clock->base_ns)
-                at = clock_at(device, clock->next);
-        clock->base_ns = DS_MIN(DS_MAX(at, clock->next_ns), now_ns);
-        clock->base = clock->next;
-        clock->next = old;
-        clock->next_ns = 0;
-}
-
-void cuda_clock_tend(ds_device *device, uint64_t now_ns)
+/* Records the next event and waits for it. CUDA_ERROR_NOT_READY: not within wait_ns. */
+static CUresult clock_measure(ds_device *device, uint64_t wait_ns, uint64_t *ret_before, uint64_t *ret_after)
 {
         struct cuda_clock *clock = device->clock;
         CUresult result;
 
-        if (!clock->next_ns) {
-                if (now_ns - clock->base_ns > CLOCK_BASE_NS && !device->lost)
-                        clock_record(device, now_ns);
+        *ret_before = cuda_now(device);
+        result = CU(device, cuEventRecord)(clock->next, clock->stream);
+        if (result)
+                return result;
+        do {
+                result = CU(device, cuEventQuery)(clock->next);
+                *ret_after = cuda_now(device);
+        } while (result == CUDA_ERROR_NOT_READY && *ret_after - *ret_before < wait_ns);
+        return result;
+}
+
+static void clock_rebase(struct cuda_clock *clock, uint64_t base_ns)
+{
+        CUevent old = clock->base;
+
+        clock->base = clock->next;
+        clock->base_ns = base_ns;
+        clock->next = old;
+}
+
+static void clock_refresh(ds_device *device, uint64_t now_ns)
+{
+        struct cuda_clock *clock = device->clock;
+        uint64_t before, after, at, middle;
+        CUresult result;
+
+        if (device->lost || now_ns - clock->tried_ns < CLOCK_BASE_NS)
+                return;
+        clock->tried_ns = now_ns;
+        result = clock_measure(device, CLOCK_WAIT_NS, &before, &after);
+        if (result == CUDA_ERROR_NOT_READY)
+                return;
+        if (result) {
+                (void)ds_cuda_failed(device, result, "the clock's event");
                 return;
         }
-        if (device->lost)
-                return;
-        result = CU(device, cuEventQuery)(clock->next);
-        if (result == CUDA_SUCCESS)
-                clock_rebase(device, cuda_now(device));
-        else if (result != CUDA_ERROR_NOT_READY)
-                cuda_fault_note(device, result);
+        at = clock_at(device, clock->next);
+        middle = before + (after - before) / 2;
+        /* half of both; from outside of what is possible, the middle alone */
+        clock_rebase(clock, at >= before && at <= after ? at / 2 + middle / 2 : middle);
 }
 
 uint64_t cuda_clock_of(ds_device *device, CUevent event, uint64_t now_ns)
 {
         struct cuda_clock *clock = device->clock;
 
-        if (now_ns - clock->base_ns > CLOCK_TRUST_NS)
+        clock_refresh(device, now_ns);
+        if (now_ns > clock->base_ns && now_ns - clock->base_ns > CLOCK_TRUST_NS)
                 return now_ns;
         return DS_MIN(clock_at(device, event), now_ns);
 }
@@ -95,47 +105,50 @@ static int clock_start(ds_device *device)
 {
         struct cuda_clock *clock = device->clock;
         uint64_t best = UINT64_MAX, before, after;
-        CUevent swap;
         CUresult result;
 
         for (int i = 0; i < CLOCK_TRIES; i++) {
-                before = cuda_now(device);
-                result = CU(device, cuEventRecord)(clock->next, device->own_stream);
-                if (!result)
-                        result = CU(device, cuEventSynchronize)(clock->next);
+                result = clock_measure(device, CLOCK_OPEN_NS, &before, &after);
                 if (result)
                         return ds_cuda_failed(device, result, "the clock's first event");
-                after = cuda_now(device);
                 if (after - before >= best)
                         continue;
                 best = after - before;
-                clock->base_ns = before + best / 2;
-                swap = clock->base;
-                clock->base = clock->next;
-                clock->next = swap;
+                clock_rebase(clock, before + best / 2);
         }
+        clock->tried_ns = cuda_now(device);
         return 0;
 }
 
 int cuda_clock_init(ds_device *device)
 {
-        device->clock = ds_alloc0(1, sizeof(*device->clock));
-        if (!device->clock)
+        struct cuda_clock *clock = ds_alloc0(1, sizeof(*clock));
+        int r;
+
+        if (!clock)
                 return ds_error_origin(-ENOMEM);
-        device->clock->base = cuda_event_take(device, 1);
-        device->clock->next = cuda_event_take(device, 1);
-        if (!device->clock->base || !device->clock->next)
+        device->clock = clock;
+        clock->base = cuda_event_take(device, 1);
+        clock->next = cuda_event_take(device, 1);
+        if (!clock->base || !clock->next)
                 return ds_error_origin(-ENOMEM);
+        r = cuda_stream_create(device, NULL, device->priority[0], &clock->stream);
+        if (r)
+                return ds_error_trace(r);
         return ds_error_trace(clock_start(device));
 }
 
 void cuda_clock_free(ds_device *device)
 {
-        if (!device->clock)
+        struct cuda_clock *clock = DS_TAKE_PTR(device->clock);
+
+        if (!clock)
                 return;
-        if (device->clock->base)
-                cuda_event_give(device, 1, device->clock->base);
-        if (device->clock->next)
-                cuda_event_give(device, 1, device->clock->next);
-        device->clock = ds_free(device->clock);
+        if (clock->base)
+                cuda_event_give(device, 1, clock->base);
+        if (clock->next)
+                cuda_event_give(device, 1, clock->next);
+        if (clock->stream && cuda_usable(device))
+                CU(device, cuStreamDestroy)(clock->stream);
+        ds_free(clock);
 }

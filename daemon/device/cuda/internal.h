@@ -351,8 +351,6 @@ void cuda_counters_tend(ds_device *device, uint64_t now_ns);
 /* clock.c: the GPU's times in those of now() */
 int cuda_clock_init(ds_device *device);
 void cuda_clock_free(ds_device *device);
-/* Every now and then, while there is work: the clocks drift. */
-void cuda_clock_tend(ds_device *device, uint64_t now_ns);
 uint64_t cuda_clock_of(ds_device *device, CUevent event, uint64_t now_ns); /* of an event that is done; <= now_ns */
 
 /* output.c */

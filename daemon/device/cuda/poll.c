@@ -249,7 +249,6 @@ size_t cuda_poll(ds_device *device, struct ds_completion *completions, size_t n)
         if (!device->n_jobs)
                 return 0;
         round.now_ns = cuda_now(device);
-        cuda_clock_tend(device, round.now_ns);
         cuda_counters_tend(device, round.now_ns);
         DL_FOREACH_SAFE2(device->busy, stream, next, busy_next)
         {

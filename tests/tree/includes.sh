@@ -41,6 +41,6 @@ check client-lib/cuda core/ cuda/ detshare/ gen/
 # shellcheck disable=SC2086
 check client-lib/ctl core/ ctl/ detshare/ proto/ lut/ $pb
 check client-lib/include detshare/
-check policies detshare_policy.h policies/detshare_policy.h
+check policies policies/
 check lut util/ device/device.h lut/
 exit $bad

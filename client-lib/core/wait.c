@@ -24,7 +24,7 @@
 
 #include "core/internal.h"
 
-#define SPIN_NS 100000u
+#define SPIN_NS 400000u
 #define SPINS 32u            /* between two looks at the clock */
 #define ROOM_NAP_NS 1000000u /* consuming alone wakes nobody */
 

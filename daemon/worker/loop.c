@@ -21,14 +21,14 @@
 #include "util/error.h"
 #include "worker/internal.h"
 
-#define LOOP_ROUNDS 64                      /* of pumping before the sockets are looked at again */
-#define LOOP_COMPLETIONS 128                /* per poll of the device */
-#define LOOP_FRAMES 64                      /* of the supervisor per turn */
-#define LOOP_EVENTS 64                      /* per wait */
-#define LOOP_POLL_NS (20 * DS_NS_PER_US)    /* a device that cannot wake us is asked this often while we sleep */
-#define LOOP_LOOK_NS (10 * DS_NS_PER_US)    /* and the sockets this often while we watch it */
-#define LOOP_SPIN_BE_NS (50 * DS_NS_PER_US) /* watching it after a sign of life of anybody */
-#define LOOP_SPIN_GPU_NS (2 * DS_NS_PER_MS) /* and of LS, on a machine with CPUs to spare */
+#define LOOP_ROUNDS 64                       /* of pumping before the sockets are looked at again */
+#define LOOP_COMPLETIONS 128                 /* per poll of the device */
+#define LOOP_FRAMES 64                       /* of the supervisor per turn */
+#define LOOP_EVENTS 64                       /* per wait */
+#define LOOP_POLL_NS (20 * DS_NS_PER_US)     /* a device that cannot wake us is asked this often while we sleep */
+#define LOOP_LOOK_NS (10 * DS_NS_PER_US)     /* and the sockets this often while we watch it */
+#define LOOP_SPIN_BE_NS (400 * DS_NS_PER_US) /* watching it after a sign of life of anybody */
+#define LOOP_SPIN_GPU_NS (2 * DS_NS_PER_MS)  /* and of LS, on a machine with CPUs to spare */
 #define LOOP_SPIN_CPUS 4
 #define LOOP_OUT_MAX ((size_t)64 << 20)    /* bytes that a supervisor that does not read makes us hold */
 #define LOOP_ABORT_NS (300 * DS_NS_PER_MS) /* what aborted work gets to end, at a stop */
@@ -388,9 +388,9 @@ static int loop_spins(const ds_worker *worker, uint64_t now)
 {
         if (worker->ls_active_wall_ns && now - worker->ls_active_wall_ns < worker->spin_ns)
                 return 1;
-        if (worker->device_fd >= 0 || worker->spin_ns < LOOP_SPIN_BE_NS)
+        if (worker->device_fd >= 0 || worker->spin_ns < DSW_SPIN_NS)
                 return 0;
-        return worker->ls_live || now - worker->active_wall_ns < LOOP_SPIN_BE_NS;
+        return worker->ls_live || now - worker->active_wall_ns < DS_MIN(worker->spin_ns, LOOP_SPIN_BE_NS);
 }
 
 /* While it spins beside a device that must be polled, the sockets are looked at now and then only: a system call takes

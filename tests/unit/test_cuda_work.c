@@ -526,7 +526,7 @@ Test(cuda_work, what_had_ended_is_no_suspect)
         struct cuda_stream *stream = cuda_stream_at(t->device, ds_device_stream(t->rung, 1, 1));
         uint64_t guilty, good, behind;
 
-        cr_assert_not_null(t->device->counters);
+        cr_assert_not_null(t->device->counters, "the fake driver was told that it cannot write values");
         guilty = spin(t, module, DT_SPACE, ds_device_stream(t->rung, 1, 0), 0);
         good = poke_in(t, others, OTHER_SPACE, stream->id, OTHER_VA, 1);
         behind = spin(t, others, OTHER_SPACE, stream->id, 0);

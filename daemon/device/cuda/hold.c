@@ -18,7 +18,7 @@
 #include "device/cuda/internal.h"
 #include "util/error.h"
 
-#define HOLD_ENTRIES 384 /* per stream, and two streams may share a queue in hardware */
+#define HOLD_ENTRIES 448 /* per stream, what tells of a job counted; two streams may share a queue in hardware */
 
 enum held_kind {
         HELD_LAUNCH,

@@ -148,6 +148,7 @@ static int job_end(ds_device *device, struct cuda_stream *stream, struct cuda_jo
                 return work_result(device, result);
         }
         job->given = 1;
+        job->entries += (job->event ? 1 : 0) + (device->counters ? 1 : 0);
         job->submit_ns = cuda_now(device);
         cuda_stream_push(device, stream, job);
         if (marked)

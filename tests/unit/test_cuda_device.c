@@ -95,6 +95,7 @@ static void work_submit(struct work *w, uint32_t round)
         struct ds_memset m = {.stream = stream, .space = DT_SPACE, .dst = DT_DEVICE_VA + DS_MIB(1), .width = 64};
 
         l.kernel = ops->kernel_find(w->module, "step");
+        l.timed = round % 2;
         l.params = &params;
         l.params_size = 12;
         work_result(w, ops->launch(w->device, &l, w->accepted + 1));
@@ -155,8 +156,9 @@ Test(cuda_device, calls_fail_under_work, .init = setup, .timeout = 120)
         static const char *const names[] = {"cuLaunchKernel", "cuLaunchKernelEx", "cuMemcpyAsync", "cuMemcpyHtoDAsync",
                 "cuMemcpyDtoHAsync", "cuMemcpyDtoDAsync", "cuMemcpy2DAsync", "cuMemsetD8Async", "cuMemsetD16Async",
                 "cuMemsetD32Async", "cuMemsetD2D8Async", "cuMemsetD2D16Async", "cuMemsetD2D32Async", "cuEventRecord",
-                "cuEventQuery", "cuEventElapsedTime", "cuStreamWaitEvent", "cuStreamQuery", "cuLibraryLoadData",
-                "cuKernelGetFunction", "cuKernelGetParamInfo", "cuLibraryEnumerateKernels", "cuKernelGetName"};
+                "cuStreamWriteValue64", "cuEventQuery", "cuEventElapsedTime", "cuStreamWaitEvent", "cuStreamQuery",
+                "cuLibraryLoadData", "cuKernelGetFunction", "cuKernelGetParamInfo", "cuLibraryEnumerateKernels",
+                "cuKernelGetName"};
         static const unsigned errors[] = {999, 719}, calls[] = {2, 6};
         char order[80];
         size_t size;
@@ -164,18 +166,20 @@ Test(cuda_device, calls_fail_under_work, .init = setup, .timeout = 120)
         int status;
 
         cr_assert_not_null(image);
-        for (size_t i = 0; i < DS_ARRAY_SIZE(names) * 2; i++) {
+        for (size_t i = 0; i < DS_ARRAY_SIZE(names) * 4; i++) {
+                const char *name = names[i / 4];
                 pid_t pid = fork();
 
                 if (!pid) {
-                        snprintf(order, sizeof(order), "%s:%u:%u", names[i / 2], calls[i % 2], errors[i % 2]);
+                        snprintf(order, sizeof(order), "%s:%u:%u", name, calls[i % 2], errors[i % 2]);
                         setenv("FAKE_CUDA_FAIL", order, 1);
+                        /* with counters, and where events tell */
+                        setenv("FAKE_CUDA_MEMOPS", i / 2 % 2 ? "0" : "1", 1);
                         alarm(30);
                         work_life(image, size);
                 }
                 cr_assert(pid > 0 && waitpid(pid, &status, 0) == pid);
-                cr_expect_eq(status, 0, "%s, call %u gives %u: status %#x", names[i / 2], calls[i % 2], errors[i % 2],
-                        status);
+                cr_expect_eq(status, 0, "%s, call %u gives %u: status %#x", name, calls[i % 2], errors[i % 2], status);
         }
         free(image);
 }

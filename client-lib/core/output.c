@@ -20,7 +20,7 @@
 
 #include "core/internal.h"
 
-#define READS_MAX 64u           /* requests at a time: more than a full buffer takes */
+#define READS_MAX 512u          /* requests at a time: more than a full buffer takes */
 #define KERNEL_ERRORS_FIRST 700 /* what a kernel did, in CUDA's numbers */
 #define KERNEL_ERRORS_LAST 799
 

@@ -20,7 +20,8 @@
 struct ds_output_chunk;
 struct ds_session;
 
-#define DS_OUTPUT_MAX (1u << 20)  /* bytes that a session keeps */
+#define DS_OUTPUT_MAX \
+        (16u << 20) /* bytes that a session keeps: more than the driver keeps itself, 8.3 MiB on an H200 */
 #define DS_OUTPUT_PAGE_MAX 49152u /* of one reply, and of one message of the worker */
 #define DS_OUTPUT_READS_MAX 64u   /* unanswered ones of a session */
 

@@ -91,7 +91,8 @@ Test(output, in_order_and_kind_by_kind)
 Test(output, pages_and_the_bound)
 {
         static char text[40001], page[DS_OUTPUT_PAGE_MAX + 1];
-        const uint64_t all = 40 * (sizeof(text) - 1);
+        const int n = DS_OUTPUT_MAX * 5 / 4 / (sizeof(text) - 1);
+        const uint64_t all = (uint64_t)n * (sizeof(text) - 1);
         uint64_t next = 0, dropped = 0, given = 0;
         struct fixture f;
         ds_conn *conn;
@@ -100,8 +101,8 @@ Test(output, pages_and_the_bound)
         fx_init(&f);
         fx_start(&f);
         conn = fx_session(&f);
-        for (int i = 0; i < 40; i++) {
-                memset(text, '0' + i, sizeof(text) - 1);
+        for (int i = 0; i < n; i++) {
+                memset(text, '0' + i % 64, sizeof(text) - 1);
                 print(conn, 0, text, sizeof(text) - 1);
         }
         while (next < all) {
@@ -120,7 +121,7 @@ Test(output, pages_and_the_bound)
         cr_assert_leq(given, DS_OUTPUT_MAX);
         cr_assert_geq(given, DS_OUTPUT_MAX - 2 * sizeof(text), "most of what may be kept");
         cr_assert_gt(full, 10);
-        cr_assert_eq(page[strlen(page) - 1], '0' + 39, "the newest is what is kept");
+        cr_assert_eq(page[strlen(page) - 1], '0' + (n - 1) % 64, "the newest is what is kept");
         /* and the session can print again */
         print(conn, 0, "more", 4);
         reads(conn, all + 4, "more", 0, all + 4);

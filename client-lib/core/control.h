@@ -48,7 +48,7 @@ struct dsc_client {
 };
 
 struct dsc_policy {
-        char name[64], description[256], params[256];
+        char name[64], description[256], params[512];
         int active;
 };
 

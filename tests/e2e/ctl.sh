@@ -150,6 +150,7 @@ json '[p["name"] for p in d["policies"] if p["active"]] == ["fifo"]' policies --
 json '{"fifo", "multistream", "static"} <= {p["name"] for p in d["policies"]}' policies --json
 exits 0 "multistream" policies
 check "policies: a line for each parameter" test "$("$ctl" policies | grep -c 'depth=')" = 5
+check "policies: every parameter whole" test "$("$ctl" policies | grep -c 'be_ahead_us=.* microseconds')" = 2
 check "policies: no escapes" sh -c "! '$ctl' policies | grep -q '\\\\x0a'"
 "$ctl" clients >&- 2>"$dir/err"
 check "a closed standard output is an error" test $? = 1

@@ -5,8 +5,8 @@
  * Started by detshared with its end of a socketpair as fd 3, with no privilege and no other descriptor. A request
  * brings a client's file, the answer takes back a sealed one or the compiler's words; reading an image is done on the
  * spot, the compiler for a GPU of silicon is a child. Whatever an image does to this process, detshared starts another.
- * The only argument is the path of ptxas, as the configuration has it. Exit status: 0 when the supervisor is gone, 1
- * after a broken frame, 2 for wrong usage.
+ * The only argument is the path of ptxas, as the configuration has it, or --simulated where nothing will be compiled.
+ * Exit status: 0 when the supervisor is gone, 1 after a broken frame, 2 for wrong usage.
  */
 #include <errno.h>
 #include <grp.h>
@@ -181,9 +181,10 @@ int main(int argc, char **argv)
 {
         ds_cleanup(ds_conn_freep) ds_conn *conn = NULL;
         static struct ds_ptxas ptxas;
+        int simulated = argc == 2 && !strcmp(argv[1], "--simulated");
 
         if (argc > 2) {
-                fprintf(stderr, "%s: started by detshared, takes the path of ptxas at most\n", argv[0]);
+                fprintf(stderr, "%s: started by detshared, takes the path of ptxas or --simulated\n", argv[0]);
                 return 2;
         }
         ds_log_setup("detshare-helper", DS_LOG_INFO);
@@ -191,9 +192,10 @@ int main(int argc, char **argv)
         signal(SIGINT, SIG_IGN); /* the terminal's: the supervisor decides */
         if (helper_drop_privileges() < 0)
                 return 1;
-        ds_ptxas_find(argv[1], &ptxas);
-        ds_log(DS_LOG_INFO, "%s%s", ptxas.path[0] ? "PTX for a GPU is compiled by " : "",
-                ptxas.path[0] ? ptxas.path : ptxas.missing);
+        ds_ptxas_find(simulated ? NULL : argv[1], &ptxas);
+        if (!simulated)
+                ds_log(DS_LOG_INFO, "%s%s", ptxas.path[0] ? "PTX for a GPU is compiled by " : "",
+                        ptxas.path[0] ? ptxas.path : ptxas.missing);
         if (ds_conn_new(HELPER_FD, HELPER_FRAME_MAX, HELPER_FRAME_MAX * 2, &conn) < 0)
                 return 1;
         return helper_serve(&ptxas, conn) < 0 ? 1 : 0;

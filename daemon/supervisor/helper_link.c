@@ -357,7 +357,8 @@ static const struct ds_process_ops process_ops = {.frame = on_frame, .lost = on_
 int ds_helper_start(ds_helper *helper)
 {
         const struct ds_options *options = helper->supervisor->options;
-        const char *argv[] = {options->helper_path, options->config->ptxas, NULL};
+        const int simulated = !strncmp(options->device, "sim:", strlen("sim:"));
+        const char *argv[] = {options->helper_path, simulated ? "--simulated" : options->config->ptxas, NULL};
         int r;
 
         assert(!helper->process);

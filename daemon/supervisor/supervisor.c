@@ -242,7 +242,10 @@ void ds_supervisor_worker_ready(struct ds_supervisor *supervisor)
 
 void ds_supervisor_worker_failed(struct ds_supervisor *supervisor, const char *reason)
 {
-        ds_log(DS_LOG_ERROR, "the worker for %s could not start: %s", supervisor->options->device, reason);
+        const char *device = supervisor->options->device;
+
+        ds_log(DS_LOG_ERROR, "the worker for %s could not start: %s%s", device, reason,
+                strncmp(device, "cuda:", strlen("cuda:")) ? "" : "; --device sim:h200 needs no GPU");
         supervisor->exit_status = 1;
         ds_supervisor_stop(supervisor);
 }

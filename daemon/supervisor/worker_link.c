@@ -444,8 +444,10 @@ static void on_ended(void *user, const char *how, int killed)
                 return;
         }
         if (!link->was_ready) {
+                /* what it could say itself is in the log; a worker that has closed its socket is killed without delay
+                 */
                 if (!link->reason[0])
-                        snprintf(link->reason, sizeof(link->reason), "it %s", how);
+                        snprintf(link->reason, sizeof(link->reason), "it %s", killed ? "gave up, or was killed" : how);
                 ds_supervisor_worker_failed(link->supervisor, link->reason);
                 return;
         }

@@ -88,7 +88,7 @@ refuses 1 "policy frob: .*No such file" --socket "$socket" --policy frob
 refuses 1 "sim:h200,a2000: one simulated GPU per daemon" --socket "$socket" --device sim:h200,a2000
 if ! [ -e /dev/nvidiactl ]; then
         # the worker names each place where it has looked for the driver
-        lines=20 refuses 1 "the worker for cuda:0 could not start: ." --socket "$socket" --device cuda:0
+        lines=20 refuses 1 "the worker for cuda:0 could not start: .*; --device sim:h200 needs" --socket "$socket" --device cuda:0
 fi
 lines=20 refuses 1 "/nonexistent/libcuda.so.1: No such file" --socket "$socket" --device cuda:0 --libcuda /nonexistent/libcuda.so.1
 # often: the worker may be gone before its parent has looked

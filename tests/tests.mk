@@ -136,9 +136,13 @@ $(BUILD)/demo/%: $(BUILD)/obj/tests/demo/%.o | $(LIBRARIES)
 
 .PHONY: demo demo-build test test-build test-gpu
 demo-build: all $(DEMO_BIN) $(BUILD)/demo/kernels.ptx
+# the daemon of the runs below finds ptxas in a toolkit that deps has fetched, too
+WITH_TOOLKIT := CUDA_HOME="$${CUDA_HOME:-$(abspath $(CUDA_ROOT))}"
+.PHONY: demo-run
+demo-run: demo-build
+	@$(WITH_TOOLKIT) $(BUILD)/demo/demo -b $(BUILD)
 demo: deps
-	@$(MAKE) --no-print-directory -s -j2 demo-build
-	@$(BUILD)/demo/demo -b $(BUILD)
+	@$(MAKE) --no-print-directory -s -j2 demo-run
 
 test-build: demo-build kernels unit race programs e2e $(BUILD)/tests/gate/proof
 # deps first in a make of its own: what it installs decides what the next one finds
@@ -173,11 +177,12 @@ $(BUILD)/bench/gpu_%: $(BUILD)/obj/tests/bench/gpu_%.o | $(LIBRARIES)
 	@mkdir -p $(@D)
 	$(CC) $(LDFLAGS) -o $@ $^ $(CUDA_STUB) -Wl,-rpath-link,$(BUILD)
 
-.PHONY: bench-gpu bench-gpu-build
+.PHONY: bench-gpu bench-gpu-build bench-gpu-run
 bench-gpu-build: all $(GPU_BENCH)
+bench-gpu-run: bench-gpu-build
+	@$(WITH_TOOLKIT) tests/bench/gpu.sh $(BUILD)
 bench-gpu: deps
-	@$(MAKE) --no-print-directory -s -j2 bench-gpu-build
-	@tests/bench/gpu.sh $(BUILD)
+	@$(MAKE) --no-print-directory -s -j2 bench-gpu-run
 
 # --- on a GPU -------------------------------------------------------------------------------------------------------------
 # what runs there needs no package: these stand on libc and on what the build makes
@@ -196,8 +201,9 @@ $(BUILD)/tests/gpu/idle: $(BUILD)/obj/tests/gpu/idle.o | $(LIBRARIES)
 	@mkdir -p $(@D)
 	$(CC) $(LDFLAGS) -o $@ $^ $(CUDA_STUB) -Wl,-rpath-link,$(BUILD)
 
-.PHONY: gpu-build
+.PHONY: gpu-build test-gpu-run
 gpu-build: all kernels programs e2e interp-gpu demo-build $(GPU_TESTS)
+test-gpu-run: gpu-build
+	@$(WITH_TOOLKIT) tests/gpu/run.sh $(BUILD)
 test-gpu: deps
-	@$(MAKE) --no-print-directory -s -j2 gpu-build
-	@tests/gpu/run.sh $(BUILD)
+	@$(MAKE) --no-print-directory -s -j2 test-gpu-run

@@ -390,6 +390,9 @@ static pid_t start_daemon(void)
                 pause_ms(25);
         }
         fprintf(stderr, "demo: the daemon did not start\n");
+        if (!arg_device)
+                fprintf(stderr, "demo: to see it on a simulated GPU: %s/demo/demo -b %s -d sim:h200\n", arg_build,
+                        arg_build);
         exit(1);
 }
 

@@ -263,6 +263,7 @@ int ds_sched_submit(ds_coroutine *coroutine, struct ds_op *op, uint64_t now_ns)
                 coroutine->boundary = op;
         coroutine->n_ops++;
         session->n_ops++;
+        sched->n_class_ops[session->config.class_]++;
         sched->n_ops++;
         if (ds_op_is_work(op)) {
                 coroutine->n_waiting_work++;
@@ -438,6 +439,7 @@ static void coroutine_count_done(ds_coroutine *coroutine, const struct ds_op *op
         assert(op->seq == coroutine->done + 1);
         coroutine->n_ops--;
         session->n_ops--;
+        coroutine->sched->n_class_ops[session->config.class_]--;
         coroutine->sched->n_ops--;
         coroutine->done = op->seq;
         if (coroutine->legacy)

@@ -13,6 +13,8 @@
 #include "sched/session.h"
 #include "sched/snapshot.h"
 
+#define _DS_SCHED_CLASSES 2 /* DETSHARE_CLASS_LS, DETSHARE_CLASS_BE */
+
 struct ds_sched {
         const struct ds_device_ops *ops;
         ds_device *device;
@@ -24,6 +26,7 @@ struct ds_sched {
         uint64_t next_id;
         ds_sched_session *sessions;
         uint32_t n_sessions, n_coroutines, n_ops, n_in_flight;
+        uint32_t n_class_ops[_DS_SCHED_CLASSES], n_class_in_flight[_DS_SCHED_CLASSES];
         uint32_t n_runnable; /* coroutines whose head could be launched */
         unsigned held;       /* classes, see ds_sched_hold */
         ds_coroutine *touched;

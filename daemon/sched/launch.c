@@ -140,6 +140,7 @@ static void launch_count(ds_coroutine *coroutine, struct ds_slot *slot)
 
         coroutine->n_in_flight++;
         coroutine->session->n_in_flight++;
+        sched->n_class_in_flight[coroutine->session->config.class_]++;
         sched->n_in_flight++;
         coroutine->in_flight_sms += slot->view.sms_needed;
         coroutine->in_flight_expected_ns += slot->view.expected_ns;
@@ -159,6 +160,7 @@ static void complete_count(ds_coroutine *coroutine, struct ds_slot *slot)
         assert(sched->stream_load[slot->stream]);
         coroutine->n_in_flight--;
         coroutine->session->n_in_flight--;
+        sched->n_class_in_flight[coroutine->session->config.class_]--;
         sched->n_in_flight--;
         coroutine->in_flight_sms -= slot->view.sms_needed;
         coroutine->in_flight_expected_ns -= slot->view.expected_ns;

@@ -134,12 +134,23 @@ static void session_coroutines_changed(ds_sched_session *session)
                 ds_coroutine_changed(coroutine);
 }
 
+static void session_move_class(ds_sched_session *session, enum detshare_class class_)
+{
+        ds_sched *sched = session->sched;
+
+        sched->n_class_ops[session->config.class_] -= session->n_ops;
+        sched->n_class_in_flight[session->config.class_] -= session->n_in_flight;
+        session->config.class_ = class_;
+        sched->n_class_ops[class_] += session->n_ops;
+        sched->n_class_in_flight[class_] += session->n_in_flight;
+}
+
 void ds_sched_session_set(
         ds_sched_session *session, enum detshare_class class_, uint64_t slo_ns, uint32_t sm_percent, uint64_t now_ns)
 {
         uint64_t now = ds_sched_now(session->sched, now_ns);
 
-        session->config.class_ = class_;
+        session_move_class(session, class_);
         session->config.slo_ns = slo_ns;
         session->config.sm_percent = sm_percent;
         if (session->n_active)
@@ -187,15 +198,8 @@ void ds_sched_hold(ds_sched *sched, unsigned classes, uint64_t now_ns)
 
 void ds_sched_load(const ds_sched *sched, enum detshare_class class_, uint32_t *ret_in_flight, uint32_t *ret_all)
 {
-        const ds_sched_session *session;
-
-        *ret_in_flight = *ret_all = 0;
-        for (session = sched->sessions; session; session = session->next) {
-                if (session->config.class_ != class_)
-                        continue;
-                *ret_in_flight += session->n_in_flight;
-                *ret_all += session->n_ops;
-        }
+        *ret_in_flight = sched->n_class_in_flight[class_];
+        *ret_all = sched->n_class_ops[class_];
 }
 
 uint32_t ds_sched_session_in_flight(const ds_sched_session *session)

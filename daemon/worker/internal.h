@@ -11,7 +11,7 @@
  *   clock.c    declared threads, sleepers, virtual time        message.c protobuf in and out
  *   quiesce.c  when calls may be made that stop the device     lost.c    the end of the device's context
  *   deadline.c kernels that do not end                         output.c  what kernels print
- *   spare.c    files for staging arenas, filled beforehand
+ *   pages.c    pinned memory's pages, made and freed by a thread
  *
  * How it fits together. Ring records and requests become struct dsw_op, which the scheduler owns until dsw_op_done.
  * dsw_op_done only notes what ended and puts the session on the worker's dirty list; dsw_settle() later does what
@@ -63,6 +63,8 @@
 #define DSW_SPIN_NS (50 * DS_NS_PER_US)       /* after the last sign of life of an LS session */
 #define DSW_MESSAGE_MAX 4096u
 #define DSW_SUSPECTS_MAX 256u
+#define DSW_SESSION_HANDLES_MAX 4u /* see dsw_pages_hold */
+#define DSW_HANDLES_MAX 256u
 #define DSW_ORPHAN_NS (10 * DS_NS_PER_S)  /* see deadline.c */
 #define DSW_QUIESCE_NS (60 * DS_NS_PER_S) /* likewise */
 
@@ -73,6 +75,8 @@
 
 struct dsw_session;
 struct dsw_call;
+struct dsw_file;
+struct dsw_pages;
 struct dsw_call_row;
 
 enum dsw_stream_state {
@@ -144,6 +148,11 @@ struct dsw_memory {
         size_t n_gone;   /* given back, still registered: unmapping waits for a quiesce */
 };
 
+struct dsw_handle {  /* of a pinned file that was given out, see pages.c */
+        uint64_t va; /* 0 = none */
+        int fd;
+};
+
 enum dsw_session_state {
         DSW_SESSION_OPEN,
         DSW_SESSION_RESETTING, /* draining, then empty and open again */
@@ -198,6 +207,9 @@ struct dsw_session {
         uint32_t n_clearing; /* MemAllocs that wait for their slab to be clear */
         uint64_t active_wall_ns;
         uint64_t stuck_ended, stuck_wall_ns, stuck_aborted_ns; /* deadline.c */
+
+        struct dsw_file *file; /* for pinned memory: asked for, or ready; NULL = none */
+        struct dsw_handle handles[DSW_SESSION_HANDLES_MAX];
 
         int is_active, is_dirty, is_declared; /* on the worker's lists */
         int waits_stop;                       /* likewise: the next quiesce is for it too */
@@ -263,6 +275,8 @@ struct dsw_quiesce {
         enum dsw_quiesce_state state;
         int running;                 /* nothing is in flight: calls that stop the device may be made */
         int begun, beside_ls;        /* of the one running */
+        uint64_t empty_ns, run_ns;   /* device time since which LS is held, and since which nothing runs */
+        uint64_t pause_ns;           /* until the next for BE's sake, after the last one's end */
         struct dsw_session *waiting; /* sessions, first come first */
         uint64_t drained_ns;         /* device time */
         uint64_t last_ns;            /* device time of the last one's end */
@@ -276,16 +290,6 @@ struct dsw_lost {
         uint64_t suspects[DSW_SUSPECTS_MAX];
         size_t n_suspects;
         char message[DS_DEVICE_MESSAGE_MAX];
-};
-
-#define DSW_SPARES 4
-
-struct dsw_spares {
-        int fds[DSW_SPARES]; /* of DS_ARENA_BYTES, all their pages there */
-        size_t n;
-        int filling; /* -1 = none */
-        uint64_t filled;
-        int broken; /* memory is short: no more of them */
 };
 
 struct dsw_totals {
@@ -323,8 +327,9 @@ struct ds_worker {
         uint32_t n_closing, n_clearing; /* sessions; sum over sessions */
         uint64_t ls_live;               /* operations of LS sessions not yet ended */
         struct dsw_lost lost;
-        struct dsw_spares spares;
-        size_t n_gone; /* sum over sessions */
+        struct dsw_pages *pages; /* NULL where nothing stops the device */
+        size_t n_gone;           /* sum over sessions */
+        uint64_t ls_end_ns;      /* device time when an operation of LS ended last */
         struct dsw_quiesce quiesce;
         struct dsw_call **sleepers; /* heap by wake_ns */
         size_t n_sleepers, cap_sleepers;
@@ -499,11 +504,23 @@ uint64_t dsw_deadline_wait_ns(const ds_worker *worker);
 /* output.c: send what was printed; before completions are told */
 void dsw_output_drain(ds_worker *worker);
 
-/* spare.c */
-int dsw_spare_step(ds_worker *worker); /* 1 when it did a piece of work */
-uint64_t dsw_spare_wait_ns(const ds_worker *worker);
-int dsw_spare_take(ds_worker *worker); /* a file of DS_ARENA_BYTES for a new pinned slab, or -1 */
-void dsw_spare_free(ds_worker *worker);
+/* pages.c: all of it does nothing in a worker without the thread */
+int dsw_pages_new(ds_worker *worker);
+void dsw_pages_free(ds_worker *worker);
+int dsw_pages_fd(const ds_worker *worker);      /* readable when dsw_pages_step has something to do */
+size_t dsw_pages_step(ds_worker *worker);       /* how many files are ready that were not */
+int dsw_pages_awaited(const ds_worker *worker); /* a session waits for a file */
+/*
+ * A file for pinned memory of that size: 0 = dsw_pages_take() gives it, or -1 when a new one is as good; STALLED: the
+ * session's queue is tried again when it is ready; OUT_OF_MEMORY, or a negative errno.
+ */
+int dsw_pages_ready(struct dsw_session *session, uint64_t bytes);
+int dsw_pages_take(struct dsw_session *session);
+void dsw_pages_forget(struct dsw_session *session);
+void dsw_pages_drop(ds_worker *worker, int fd); /* close it, elsewhere */
+/* Keep a handle of what is mapped at va, and let it go after the unmapping. */
+void dsw_pages_hold(struct dsw_session *session, uint64_t va, uint64_t bytes, int fd);
+void dsw_pages_release(struct dsw_session *session, uint64_t va);
 
 /* event.c */
 struct dsw_event *dsw_event_find(struct dsw_session *session, uint64_t id);
@@ -525,7 +542,8 @@ void dsw_memory_free_all(struct dsw_session *session);
 void dsw_memory_free_device(struct dsw_session *session); /* the half of it that never stops the device */
 int dsw_memory_has_pinned(const struct dsw_session *session);
 int dsw_memory_host_file(uint64_t bytes, int *ret_fd); /* 0, OUT_OF_MEMORY, or a negative errno */
-void dsw_memory_sweep(struct dsw_session *session);    /* in a quiesce: unmap pinned memory that was given back */
+int dsw_memory_leave(struct dsw_session *session);     /* closing: all pinned memory is given back; 0: there is none */
+int dsw_memory_sweep(struct dsw_session *session);     /* in a quiesce: unmap a piece that was given back; 0: none */
 int dsw_memory_alloc(struct dsw_session *session, uint64_t bytes, uint64_t *ret_va, struct dsw_slab_note *ret_slab);
 void dsw_memory_free(struct dsw_session *session, uint64_t va, uint64_t *ret_slab_removed);
 int dsw_memory_pinned_alloc(

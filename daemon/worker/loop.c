@@ -39,6 +39,7 @@ enum loop_source {
         SOURCE_SUPERVISOR,
         SOURCE_DEVICE,
         SOURCE_SIGNAL,
+        SOURCE_PAGES,
         _SOURCE_MAX,
 };
 
@@ -120,7 +121,11 @@ static int loop_build(ds_worker *worker, const struct ds_worker_config *config)
         if (r)
                 return ds_error_trace(r);
         worker->info = worker->ops->info(worker->device); /* the rungs have taken memory */
-        r = loop_watch(worker, ds_conn_fd(worker->conn), SOURCE_SUPERVISOR);
+        r = worker->info->stops ? dsw_pages_new(worker) : 0;
+        if (!r)
+                r = loop_watch(worker, ds_conn_fd(worker->conn), SOURCE_SUPERVISOR);
+        if (!r)
+                r = loop_watch(worker, dsw_pages_fd(worker), SOURCE_PAGES);
         if (!r)
                 r = loop_watch(worker, worker->device_fd, SOURCE_DEVICE);
         if (!r)
@@ -147,7 +152,7 @@ int ds_worker_new(const struct ds_worker_config *config, ds_worker **ret)
                 ds_close(config->fd);
                 return ds_error_origin(-ENOMEM);
         }
-        worker->epoll_fd = worker->device_fd = worker->spares.filling = -1;
+        worker->epoll_fd = worker->device_fd = -1;
         worker->signal_fd = config->signal_fd;
         worker->wall_ns = config->wall_ns ? config->wall_ns : loop_wall_ns;
         worker->id_base = config->life << DSW_ID_BASE_SHIFT;
@@ -250,8 +255,9 @@ static int loop_round(ds_worker *worker)
         int r;
 
         worker->now_ns = worker->ops->now(worker->device);
+        moved = dsw_pages_step(worker);
         taken = loop_pump_sessions(worker);
-        moved = taken + loop_pump_device(worker);
+        moved += taken + loop_pump_device(worker);
         if (worker->lost.status)
                 return DS_WORKER_E_LOST;
         r = loop_step(worker);
@@ -268,10 +274,9 @@ static int loop_round(ds_worker *worker)
         /* time passes only when nothing is left to be taken in, and nothing was just answered */
         if (moved)
                 return 1;
-        r = dsw_clock_advance(worker);
-        if (r)
-                return ds_error_trace(r);
-        return dsw_spare_step(worker);
+        if (dsw_pages_awaited(worker) && !worker->stopping)
+                return 0;
+        return ds_error_trace(dsw_clock_advance(worker));
 }
 
 static int loop_pump(ds_worker *worker)
@@ -419,7 +424,6 @@ static uint64_t loop_wait_ns(ds_worker *worker, int timeout_ms)
                 return 0;
         wait = DS_MIN(wait, dsw_clock_wait_ns(worker));
         wait = DS_MIN(wait, dsw_quiesce_wait_ns(worker));
-        wait = DS_MIN(wait, dsw_spare_wait_ns(worker));
         wait = DS_MIN(wait, dsw_deadline_wait_ns(worker));
         if (worker->device_fd < 0 && (worker->live_ops || worker->n_clearing))
                 wait = DS_MIN(wait, LOOP_POLL_NS);
@@ -496,6 +500,7 @@ static int loop_handle(ds_worker *worker, const struct epoll_event *event)
         case DSW_SESSION_ID_END + SOURCE_SUPERVISOR:
                 return ds_error_trace(loop_handle_supervisor(worker, event->events));
         case DSW_SESSION_ID_END + SOURCE_DEVICE:
+        case DSW_SESSION_ID_END + SOURCE_PAGES:
                 break;
         case DSW_SESSION_ID_END + SOURCE_SIGNAL:
                 if (!worker->stopping)
@@ -601,7 +606,7 @@ ds_worker *ds_worker_free(ds_worker *worker)
         if (!worker)
                 return NULL;
         loop_free_device(worker);
-        dsw_spare_free(worker);
+        dsw_pages_free(worker);
         worker->conn = ds_conn_free(worker->conn);
         worker->epoll_fd = ds_close(worker->epoll_fd);
         dsw_message_deinit(worker);

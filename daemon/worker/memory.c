@@ -55,6 +55,15 @@ int dsw_memory_has_pinned(const struct dsw_session *session)
         return session->memory.pinned.n_slabs > 0;
 }
 
+/* Unmap it. Whoever closes the last handle frees the pages, and that takes longer: not here. */
+static void memory_host_forget(struct dsw_session *session, uint64_t va, uint64_t bytes)
+{
+        ds_worker *worker = session->worker;
+
+        (void)ds_error_trace(worker->ops->host_unmap(worker->device, session->space, va, bytes));
+        dsw_pages_release(session, va);
+}
+
 void dsw_memory_free_all(struct dsw_session *session)
 {
         struct dsw_memory *memory = &session->memory;
@@ -63,7 +72,8 @@ void dsw_memory_free_all(struct dsw_session *session)
 
         dsw_memory_free_device(session);
         for (size_t i = 0; dsw_heap_slab_at(&memory->pinned, i, &va, &bytes) == 0; i++)
-                (void)ds_error_trace(worker->ops->host_unmap(worker->device, session->space, va, bytes));
+                memory_host_forget(session, va, bytes);
+        dsw_pages_forget(session);
         assert(worker->n_gone >= memory->n_gone);
         worker->n_gone -= memory->n_gone;
         dsw_heap_deinit(&memory->pinned);
@@ -244,17 +254,17 @@ static int memory_host_map(struct dsw_session *session, int fd, uint64_t va, uin
                 dsw_heap_remove_slab(&session->memory.pinned, va, &removed);
                 return ds_error_trace(r);
         }
+        dsw_pages_hold(session, va, bytes, fd);
         return 0;
 }
 
 static void memory_host_unmap(struct dsw_session *session, uint64_t slab)
 {
-        ds_worker *worker = session->worker;
         uint64_t bytes = 0;
 
         if (dsw_heap_remove_slab(&session->memory.pinned, slab, &bytes))
                 return;
-        (void)ds_error_trace(worker->ops->host_unmap(worker->device, session->space, slab, bytes));
+        memory_host_forget(session, slab, bytes);
 }
 
 /* One allocation that fills a new file. */
@@ -267,10 +277,13 @@ static int memory_host_new(struct dsw_session *session, uint64_t bytes, uint32_t
 
         if (dsw_heap_gap(heap, 0, bytes, DSW_PAGE_ALIGN, &va))
                 return DS_CUDA_OUT_OF_MEMORY;
+        /* the pages first: nobody is stopped for them */
+        r = dsw_pages_ready(session, bytes);
+        if (r)
+                return r == DSW_WORK_E_STALLED ? r : ds_error_trace(r);
         if (!dsw_quiesce_may(session))
                 return DSW_WORK_E_STALLED;
-        if (bytes == DS_ARENA_BYTES)
-                fd = dsw_spare_take(session->worker);
+        fd = dsw_pages_take(session);
         r = fd < 0 ? dsw_memory_host_file(bytes, &fd) : 0;
         if (r)
                 return ds_error_trace(r);
@@ -337,7 +350,22 @@ void dsw_memory_pinned_free(struct dsw_session *session, uint64_t va)
         dsw_quiesce_chore(session->worker);
 }
 
-void dsw_memory_sweep(struct dsw_session *session)
+int dsw_memory_leave(struct dsw_session *session)
+{
+        struct dsw_memory *memory = &session->memory;
+
+        for (size_t i = 0; i < memory->pinned.n_ranges; i++) {
+                struct dsw_range *range = &memory->pinned.ranges[i];
+
+                memory->n_gone += range->flags & RANGE_GONE ? 0 : 1;
+                session->worker->n_gone += range->flags & RANGE_GONE ? 0 : 1;
+                range->flags |= RANGE_GONE;
+        }
+        dsw_quiesce_chore(session->worker);
+        return memory->n_gone > 0;
+}
+
+int dsw_memory_sweep(struct dsw_session *session)
 {
         struct dsw_memory *memory = &session->memory;
 
@@ -346,11 +374,15 @@ void dsw_memory_sweep(struct dsw_session *session)
 
                 if (!(range->flags & RANGE_GONE))
                         continue;
-                memory->n_pinned--;
+                memory->n_pinned -= range->flags & RANGE_INTERNAL ? 0 : 1;
                 memory->n_gone--;
                 session->worker->n_gone--;
                 memory_host_free(session, range->va);
+                if (session->state == DSW_SESSION_CLOSING && !dsw_memory_has_pinned(session))
+                        dsw_session_dirty(session);
+                return 1;
         }
+        return 0;
 }
 
 /* --- after a restart ---------------------------------------------------------------------------------------------- */

@@ -159,7 +159,10 @@ void dsw_op_done(
         DL_DELETE(session->live, op);
         session->n_live--;
         worker->live_ops--;
-        worker->ls_live -= op->ls ? 1 : 0;
+        if (op->ls) {
+                worker->ls_live--;
+                worker->ls_end_ns = worker->now_ns;
+        }
         /* counted as the scheduler counts a session's: kernels, copies, memsets */
         worker->totals.completed += scheduled->kind != DS_OP_MARK && scheduled->kind != DS_OP_WAIT;
         if (status) {

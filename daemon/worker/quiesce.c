@@ -10,10 +10,16 @@
  *        ^                                      BE held                    BE held                      all held
  *        +--------------------------------- all that wait go, in one go <------- nothing is in flight ----+
  *
- * An LS session never waits for another one's rate; what BE sessions need happens at most five times a second while
- * LS is active, and for a few milliseconds each time, so that a BE client which loads modules in a loop does not own
- * the GPU. What nobody waits for (chores: unregistering pinned memory that was given back, what the device put off)
- * goes along with any quiesce, or when all is idle, or when there is too much of it or it is too old.
+ * What BE sessions need must not be seen in the 99th percentile of LS's requests, whoever loads modules in a loop: less
+ * than one of a hundred requests may meet a stop. Of requests that come at any time those meet it that come while LS is
+ * held, d long, or are under way when that begins. So after such a stop the next one waits for 400 d while LS is active
+ * (between 0.1 and 2 s), which leaves 0.25 % for the first kind; and a stop begins when LS has had nothing to do for a
+ * moment, between requests and not between the kernels of one. All that wait go in the same stop, one after the other
+ * until it has lasted 1.5 ms; the others go in the next. An LS session never waits for this rate.
+ *
+ * What nobody waits for (chores: unregistering pinned memory that was given back or whose session is gone, what the
+ * device put off) goes along with a stop that has been short so far, or when all is idle, or when there is too much of
+ * it or it is too old. Then it has stops of its own, at the same rate and of the same length.
  *
  * Times are the device's, so that virtual time neither passes over a quiesce that is due nor waits for one; only the
  * chores, which nobody measures, and the length of the stop itself go by real time. Within a session requests
@@ -23,12 +29,17 @@
 
 #include "worker/internal.h"
 
-#define QUIESCE_EVERY_NS (200 * DS_NS_PER_MS) /* at most one in this time for BE's sake while LS is active */
+#define QUIESCE_PAUSE 400 /* times as long as LS was held, before the next for BE's sake */
+#define QUIESCE_PAUSE_MIN_NS (100 * DS_NS_PER_MS)
+#define QUIESCE_PAUSE_MAX_NS (2 * DS_NS_PER_S)
+#define QUIESCE_QUIET_NS (100 * DS_NS_PER_US) /* without LS work: the next kernel of a request comes sooner */
 #define QUIESCE_GAP_NS (20 * DS_NS_PER_MS)    /* that LS work may keep a quiesce waiting once BE has drained */
 #define QUIESCE_LS_NS (50 * DS_NS_PER_MS)     /* LS is active this long after its last sign of life */
-#define QUIESCE_RUN_NS (5 * DS_NS_PER_MS)     /* no BE session's call begins later than this in a stop, beside LS */
+#define QUIESCE_RUN_NS (1500 * DS_NS_PER_US)  /* no BE session's call begins later than this in a stop, beside LS */
+#define QUIESCE_SHORT_NS (500 * DS_NS_PER_US) /* and no chore later than this */
 #define QUIESCE_CHORES_MAX 64u                /* pieces; more are worth a quiesce of their own */
-#define QUIESCE_CHORES_NS (5 * DS_NS_PER_S)   /* real time; older ones too */
+#define QUIESCE_CHORES_MANY 512u              /* more than these are done whatever it costs */
+#define QUIESCE_CHORES_NS (5 * DS_NS_PER_S)   /* real time; older ones are worth one too */
 
 #define HELD_BE (1u << DETSHARE_CLASS_BE)
 #define HELD_ALL (HELD_BE | 1u << DETSHARE_CLASS_LS)
@@ -91,11 +102,16 @@ int dsw_quiesce_may(struct dsw_session *session)
         return 0;
 }
 
+static size_t quiesce_n_chores(const ds_worker *worker)
+{
+        return worker->n_gone + worker->ops->put_off(worker->device);
+}
+
 void dsw_quiesce_chore(ds_worker *worker)
 {
         if (dsw_quiesce_runs(worker) || worker->quiesce.chores_wall_ns)
                 return;
-        if (worker->n_gone || worker->ops->put_off(worker->device))
+        if (quiesce_n_chores(worker))
                 worker->quiesce.chores_wall_ns = DS_MAX(worker->wall_ns(), (uint64_t)1);
 }
 
@@ -107,7 +123,7 @@ static int quiesce_chores_press(const ds_worker *worker)
 
         if (!quiesce->chores_wall_ns)
                 return 0;
-        return worker->n_gone + worker->ops->put_off(worker->device) > QUIESCE_CHORES_MAX ||
+        return quiesce_n_chores(worker) > QUIESCE_CHORES_MAX ||
                worker->wall_ns() - quiesce->chores_wall_ns >= QUIESCE_CHORES_NS;
 }
 
@@ -135,7 +151,7 @@ static int quiesce_ls_waits(const ds_worker *worker)
 static uint64_t quiesce_be_turn(const ds_worker *worker)
 {
         const struct dsw_quiesce *quiesce = &worker->quiesce;
-        uint64_t turn = quiesce->count ? quiesce->last_ns + QUIESCE_EVERY_NS : 0, quiet;
+        uint64_t turn = quiesce->count ? quiesce->last_ns + quiesce->pause_ns : 0, quiet;
         uint32_t in_flight, all;
 
         if (turn <= worker->now_ns || !quiesce_ls_active(worker))
@@ -156,12 +172,26 @@ static int quiesce_is_due(const ds_worker *worker)
         return (quiesce->waiting || quiesce_chores_press(worker)) && quiesce_be_turn(worker) <= worker->now_ns;
 }
 
+/* The device time at which all may be held: a moment after LS's last work, and not for ever later. */
+static uint64_t quiesce_gap_end(const ds_worker *worker)
+{
+        uint64_t end = worker->quiesce.drained_ns + QUIESCE_GAP_NS;
+        uint32_t in_flight, all;
+
+        ds_sched_load(worker->sched, DETSHARE_CLASS_LS, &in_flight, &all);
+        if (all)
+                return end;
+        if (!worker->ls_active_wall_ns)
+                return 0;
+        return DS_MIN(end, DS_MAX(worker->ls_active_ns, worker->ls_end_ns) + QUIESCE_QUIET_NS);
+}
+
 uint64_t dsw_quiesce_next_ns(const ds_worker *worker)
 {
         const struct dsw_quiesce *quiesce = &worker->quiesce;
 
         if (quiesce->state == DSW_QUIESCE_GAP)
-                return quiesce->drained_ns + QUIESCE_GAP_NS;
+                return quiesce_gap_end(worker);
         if (quiesce->state != DSW_QUIESCE_OPEN || !(quiesce->waiting || quiesce_chores_press(worker)))
                 return UINT64_MAX;
         return quiesce_be_turn(worker);
@@ -194,17 +224,42 @@ static void quiesce_serve(struct dsw_session *session)
         dsw_session_dirty(session);
 }
 
+/* One piece. 0: there is none. */
+static int quiesce_chore_do(ds_worker *worker)
+{
+        struct dsw_session *session;
+
+        if (worker->ops->put_off(worker->device)) {
+                worker->ops->put_off_do(worker->device);
+                return 1;
+        }
+        for (session = worker->n_gone ? worker->sessions : NULL; session; session = session->hh.next) {
+                if (dsw_memory_sweep(session))
+                        return 1;
+        }
+        return 0;
+}
+
+/* As much as the stop has time for. */
 static void quiesce_chores(ds_worker *worker)
 {
-        struct dsw_session *session, *next;
+        struct dsw_quiesce *quiesce = &worker->quiesce;
+        uint64_t bound = quiesce_chores_press(worker) ? QUIESCE_RUN_NS : QUIESCE_SHORT_NS;
+        int some = 0;
 
-        if (!worker->quiesce.chores_wall_ns)
-                return;
-        HASH_ITER(hh, worker->sessions, session, next)
-        dsw_memory_sweep(session);
-        if (worker->ops->put_off(worker->device))
-                worker->ops->put_off_do(worker->device);
-        worker->quiesce.chores_wall_ns = 0;
+        while (quiesce_n_chores(worker)) {
+                if (quiesce->beside_ls && worker->wall_ns() - quiesce->run_wall_ns >= bound &&
+                        quiesce_n_chores(worker) <= QUIESCE_CHORES_MANY)
+                        break;
+                if (!quiesce_chore_do(worker))
+                        break;
+                some = 1;
+        }
+        dsw_settle(worker);
+        if (!quiesce_n_chores(worker))
+                quiesce->chores_wall_ns = 0;
+        else if (some)
+                quiesce->chores_wall_ns = DS_MAX(worker->wall_ns(), (uint64_t)1);
 }
 
 /* Those of one class, in the order in which they asked. Who asks meanwhile waits for the next time. */
@@ -221,6 +276,18 @@ static void quiesce_serve_class(ds_worker *worker, enum detshare_class class_)
         }
 }
 
+/* LS was held while the rest ended, in the device's time, and while the calls were made, in which that may stand. */
+static uint64_t quiesce_pause_ns(const ds_worker *worker)
+{
+        const struct dsw_quiesce *quiesce = &worker->quiesce;
+        uint64_t held = quiesce->run_ns - quiesce->empty_ns + (worker->wall_ns() - quiesce->run_wall_ns);
+
+        if (!quiesce->beside_ls)
+                return QUIESCE_PAUSE_MIN_NS;
+        held = DS_MIN(held, QUIESCE_PAUSE_MAX_NS);
+        return DS_MIN(DS_MAX(QUIESCE_PAUSE * held, QUIESCE_PAUSE_MIN_NS), QUIESCE_PAUSE_MAX_NS);
+}
+
 static void quiesce_run(ds_worker *worker)
 {
         struct dsw_quiesce *quiesce = &worker->quiesce;
@@ -228,6 +295,7 @@ static void quiesce_run(ds_worker *worker)
         quiesce->running = 1;
         quiesce->begun = 0;
         quiesce->beside_ls = quiesce_ls_active(worker);
+        quiesce->run_ns = worker->now_ns;
         quiesce->run_wall_ns = worker->wall_ns();
         quiesce_serve_class(worker, DETSHARE_CLASS_LS);
         quiesce_serve_class(worker, DETSHARE_CLASS_BE);
@@ -235,6 +303,7 @@ static void quiesce_run(ds_worker *worker)
         quiesce_chores(worker);
         quiesce->running = 0;
         quiesce->count++;
+        quiesce->pause_ns = quiesce_pause_ns(worker);
 }
 
 static void quiesce_open(ds_worker *worker)
@@ -243,9 +312,9 @@ static void quiesce_open(ds_worker *worker)
 
         ds_sched_hold(worker->sched, 0, worker->now_ns);
         worker->sched_due = 1;
-        quiesce->state = DSW_QUIESCE_OPEN;
         worker->now_ns = worker->ops->now(worker->device);
         quiesce->last_ns = worker->now_ns;
+        quiesce->state = DSW_QUIESCE_OPEN;
         quiesce->total_ns += worker->wall_ns() - quiesce->held_wall_ns;
 }
 
@@ -265,10 +334,10 @@ static void quiesce_close(ds_worker *worker)
 static int quiesce_move(ds_worker *worker)
 {
         struct dsw_quiesce *quiesce = &worker->quiesce;
-        uint32_t be, be_all, ls, ls_all;
+        uint32_t be, ls, all;
 
-        ds_sched_load(worker->sched, DETSHARE_CLASS_BE, &be, &be_all);
-        ds_sched_load(worker->sched, DETSHARE_CLASS_LS, &ls, &ls_all);
+        ds_sched_load(worker->sched, DETSHARE_CLASS_BE, &be, &all);
+        ds_sched_load(worker->sched, DETSHARE_CLASS_LS, &ls, &all);
         switch (quiesce->state) {
         case DSW_QUIESCE_DRAINING:
                 if (be)
@@ -277,9 +346,10 @@ static int quiesce_move(ds_worker *worker)
                 quiesce->drained_ns = worker->now_ns;
                 return 1;
         case DSW_QUIESCE_GAP:
-                if (ls_all && worker->now_ns - quiesce->drained_ns < QUIESCE_GAP_NS)
+                if (worker->now_ns < quiesce_gap_end(worker))
                         return 0;
                 quiesce->state = DSW_QUIESCE_EMPTYING;
+                quiesce->empty_ns = worker->now_ns;
                 ds_sched_hold(worker->sched, HELD_ALL, worker->now_ns);
                 return 1;
         case DSW_QUIESCE_EMPTYING:

@@ -333,7 +333,10 @@ static int session_may_empty(struct dsw_session *session)
                 return 1;
         dsw_module_unload_all(session);
         dsw_memory_free_device(session);
-        return dsw_quiesce_may(session);
+        dsw_pages_forget(session);
+        if (session->state == DSW_SESSION_RESETTING)
+                return dsw_quiesce_may(session);
+        return !dsw_memory_leave(session) && dsw_quiesce_may(session);
 }
 
 static void session_keep_stats(struct dsw_session *session)

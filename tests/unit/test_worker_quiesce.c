@@ -231,30 +231,106 @@ Test(worker_quiesce, a_session_goes_in_two_steps, .timeout = 60)
         wt_close(t);
 }
 
-/* A client's arena is a file whose pages are there already; each is given out once. */
-Test(worker_quiesce, arenas_are_filled_beforehand, .timeout = 60)
+/* The session's next pinned allocation of that size: its file, which must have all its pages. */
+static struct stat filled(struct wt *t, struct wt_client *client, uint64_t bytes)
+{
+        WT_REQUEST(request, PINNED_ALLOC, pinned_alloc, PinnedAlloc, PINNED_ALLOC, .bytes = bytes);
+        wt_answer *answer = wt_call(t, client, &request);
+        struct stat file;
+
+        cr_assert_eq(answer->status, 0);
+        cr_assert_eq(fstat(t->last_fds[1], &file), 0);
+        cr_assert_eq((uint64_t)file.st_size, bytes);
+        cr_assert_eq((uint64_t)file.st_blocks * 512, bytes, "%llu blocks", (unsigned long long)file.st_blocks);
+        wt_free(answer);
+        return file;
+}
+
+/* Pinned memory is a file whose pages are there already; each is given out once. */
+Test(worker_quiesce, pinned_memory_is_filled_beforehand, .timeout = 60)
 {
         struct wt *t = wt_open(TIMING);
         struct wt_client client = wt_client(t, 1, DETSHARE__CLASS__BE);
-        WT_REQUEST(request, PINNED_ALLOC, pinned_alloc, PinnedAlloc, PINNED_ALLOC, .bytes = DS_ARENA_BYTES);
-        struct stat files[DSW_SPARES + 2];
-        wt_answer *answer;
+        struct stat files[12];
 
-        wt_settle(t);
-        cr_assert_eq(t->worker->spares.n, DSW_SPARES);
-        for (int i = 0; i < DSW_SPARES; i++) {
-                answer = wt_call(t, &client, &request);
-                cr_assert_eq(answer->status, 0);
-                cr_assert_eq(fstat(t->last_fds[1], &files[i]), 0);
-                cr_assert_eq(files[i].st_size, DS_ARENA_BYTES);
-                cr_assert_eq((uint64_t)files[i].st_blocks * 512, DS_ARENA_BYTES, "%d: %llu blocks", i,
-                        (unsigned long long)files[i].st_blocks);
-                for (int j = 0; j < i; j++)
+        for (size_t i = 0; i < DS_ARRAY_SIZE(files); i++) {
+                files[i] = filled(t, &client, i < 8 ? DS_ARENA_BYTES : DS_MIB(i));
+                for (size_t j = 0; j < i; j++)
                         cr_assert_neq(files[i].st_ino, files[j].st_ino);
-                wt_free(answer);
         }
         wt_client_close(t, &client);
+        wt_close(t);
+}
+
+/* Filling needs no stop, and who waits for it keeps nobody else waiting. */
+Test(worker_quiesce, filling_stops_nobody, .timeout = 60)
+{
+        struct wt *t = wt_open(FUNCTIONAL);
+        struct side a = side_open(t, 1, DETSHARE__CLASS__BE), b = side_open(t, 2, DETSHARE__CLASS__BE);
+        WT_REQUEST(request, PINNED_ALLOC, pinned_alloc, PinnedAlloc, PINNED_ALLOC, .bytes = DS_MIB(512));
+        uint64_t before = wt_worker_stats(t).quiesces, id, info_id;
+        WT_REQUEST(info, MEM_INFO, mem_info, MemInfo, MEM_INFO, .base = {0});
+
+        id = wt_send_call(t, &a.client, &request);
+        info_id = wt_send_call(t, &a.client, &info);
+        for (int i = 0; i < 5; i++) {
+                launches(&b, b.null, 1);
+                wt_turn(t, 0);
+        }
+        cr_assert_null(wt_take(t, id));
+        cr_assert_null(wt_take(t, info_id), "a session's requests keep their order");
+        cr_assert_eq(t->worker->quiesce.state, DSW_QUIESCE_OPEN);
+        cr_assert_eq(wt_worker_stats(t).quiesces, before);
+        cr_assert_eq(wt_sync_all(t, &b.client), 0);
+        cr_assert_eq(wt_status(t, id), 0);
+        cr_assert_eq(wt_status(t, info_id), 0);
+        cr_assert_eq(wt_worker_stats(t).quiesces, before + 1);
+        /* one whose session goes meanwhile is nobody's */
+        id = wt_send_call(t, &a.client, &request);
+        wt_turn(t, 0);
+        cr_assert_eq(wt_status(t, wt_send_close(t, &a.client)), 0);
+        cr_assert_eq(wt_status(t, id), DETSHARE__STATUS__NO_SUCH);
         wt_settle(t);
-        cr_assert_eq(t->worker->spares.n, DSW_SPARES, "and more are made");
+        cr_assert_eq(dsw_pages_awaited(t->worker), 0);
+        wt_client_unmap(&a.client);
+        side_close(t, &b);
+        wt_close(t);
+}
+
+/* What a BE program makes LS stand still for: its arena, its module; not its end. */
+Test(worker_quiesce, a_short_program_needs_two_stops, .timeout = 60)
+{
+        struct wt *t = wt_open(FUNCTIONAL);
+        struct side ls = side_open(t, 1, DETSHARE__CLASS__LS), be;
+        uint64_t before = wt_worker_stats(t).quiesces, began, p;
+
+        wt_tick = DS_NS_PER_US; /* the worker sleeps now and then */
+        for (int i = 0; i < 20; i++) {
+                launches(&ls, ls.null, 1);
+                wt_settle(t);
+                be = (struct side){.client = wt_client(t, 10 + (uint64_t)i, DETSHARE__CLASS__BE)};
+                wt_attach(t, &be.client);
+                filled(t, &be.client, DS_ARENA_BYTES);
+                cr_assert_eq(wt_module(t, &be.client, DT_PTX, &be.module), 0);
+                be.null = wt_kernel(t, &be.client, be.module, "null");
+                cr_assert_eq(wt_alloc(t, &be.client, 4096, &p), 0);
+                launches(&be, be.null, 3);
+                cr_assert_eq(wt_sync_all(t, &be.client), 0);
+                cr_assert_eq(wt_mem_free(t, &be.client, p), 0);
+                wt_send_close(t, &be.client);
+                wt_client_unmap(&be.client);
+                wt_settle(t);
+        }
+        cr_assert_leq(wt_worker_stats(t).quiesces - before, 40);
+        /* the last one's end waits for LS to be away */
+        wt_wall += DS_NS_PER_S;
+        began = device_now(t);
+        launches(&ls, ls.null, 1);
+        wt_settle(t);
+        wt_wall += DS_NS_PER_S;
+        wt_settle(t);
+        cr_assert_eq(wt_worker_stats(t).sessions, 1);
+        cr_assert_lt(device_now(t) - began, DS_NS_PER_S);
+        side_close(t, &ls);
         wt_close(t);
 }

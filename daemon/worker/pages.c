@@ -1,0 +1,465 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Pages are made and given back beside the loop
+ *
+ * Pinned memory is a file. Registering it with a GPU belongs into a quiesce, in which LS is held; but most of the time
+ * goes into finding and clearing the file's pages (16 MiB: 6 ms on a virtual machine that touches them for the first
+ * time), and freeing them later takes its time too. Neither has to happen there. One thread writes zeros into new
+ * files, piece by piece, and closes the files that nobody needs any more; the loop meanwhile turns. It makes no call of
+ * the device and sees nothing of the worker but the files it was given: they go to and fro in two lists under a lock.
+ *
+ *  - An arena of DS_ARENA_BYTES, with which every client begins, comes from a few that are kept ready.
+ *  - Who asks for another file of more than PAGES_LEAST_BYTES gets it when it is full, and asks for a stop only then.
+ *  - A file is given out once and never comes back: whoever had it may still have it mapped.
+ *  - A handle of what was given out is kept, as far as handles go, so that the last one to let go is the thread.
+ *
+ * Only where the device can be stopped: elsewhere nobody waits for pages, and a worker is a single thread. Writing
+ * is what makes pages: those of fallocate are cleared when they are touched first, which would be in the stop.
+ */
+#include <assert.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <signal.h>
+#include <sys/eventfd.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "util/error.h"
+#include "worker/internal.h"
+
+#define PAGES_LEAST_BYTES DS_KIB(256) /* smaller ones are made where they are needed */
+#define PAGES_WRITE_BYTES DS_KIB(64)
+#define PAGES_SLICE_BYTES DS_MIB(4) /* of one file before another that somebody waits for has its turn */
+#define PAGES_SPARES 4u
+#define PAGES_CLOSES_MAX 64u /* files waiting to be closed; more are closed by who comes with them */
+#define PAGES_NICE 10        /* both CPUs of a small machine may be busy, and somebody may wait */
+
+/* A file on its way. The thread looks at fd, bytes and written of those in `todo`; all else is the loop's. */
+struct dsw_file {
+        struct dsw_file *prev, *next;
+        uint64_t bytes, written;
+        int fd;
+        int failed;    /* memory is short */
+        int cancelled; /* nobody waits for it any more; under the lock */
+        int spare;     /* nobody waits for it yet; under the lock */
+        int ready;
+        struct dsw_session *session;
+};
+
+struct dsw_pages {
+        pthread_t thread;
+        pthread_mutex_t lock;
+        pthread_cond_t work;
+        int event_fd; /* readable: something is in done */
+        _Atomic int any_done;
+
+        /* under the lock */
+        int ending;
+        struct dsw_file *todo, *done;
+        int closes[PAGES_CLOSES_MAX];
+        size_t n_closes;
+
+        /* the loop's */
+        struct dsw_file *spares; /* ready */
+        size_t n_spares;         /* those on their way included */
+        size_t n_awaited;        /* files that sessions wait for */
+        size_t n_handles;
+        int broken; /* memory is short: no more spares for now */
+};
+
+/* --- the thread --------------------------------------------------------------------------------------------------- */
+
+/* One slice. Nobody else touches the file meanwhile. */
+static void pages_fill(struct dsw_file *file)
+{
+        static const char zeros[PAGES_WRITE_BYTES];
+        uint64_t until = DS_MIN(file->bytes, file->written + PAGES_SLICE_BYTES);
+        ssize_t n;
+
+        while (file->written < until) {
+                n = pwrite(
+                        file->fd, zeros, DS_MIN((uint64_t)sizeof(zeros), until - file->written), (off_t)file->written);
+                if (n < 0 && errno == EINTR)
+                        continue;
+                if (n <= 0) {
+                        file->failed = 1;
+                        return;
+                }
+                file->written += (uint64_t)n;
+        }
+}
+
+/* First come first served, spares last. */
+static struct dsw_file *pages_next(struct dsw_pages *pages)
+{
+        struct dsw_file *file;
+
+        DL_FOREACH(pages->todo, file)
+        {
+                if (!file->spare)
+                        return file;
+        }
+        return pages->todo;
+}
+
+static void pages_done(struct dsw_pages *pages, struct dsw_file *file)
+{
+        const uint64_t one = 1;
+
+        DL_APPEND(pages->done, file);
+        atomic_store(&pages->any_done, 1);
+        /* a counter that is full is readable all the more */
+        if (write(pages->event_fd, &one, sizeof(one)) < 0)
+                return;
+}
+
+/* A turn of the thread, with the lock held. 0: there is nothing to do. */
+static int pages_turn(struct dsw_pages *pages)
+{
+        struct dsw_file *file = pages_next(pages);
+        int fd;
+
+        if (pages->n_closes) { /* first: pages that were just freed are the fastest to get */
+                fd = pages->closes[--pages->n_closes];
+                pthread_mutex_unlock(&pages->lock);
+                close(fd);
+                pthread_mutex_lock(&pages->lock);
+                return 1;
+        }
+        if (!file)
+                return 0;
+        DL_DELETE(pages->todo, file);
+        pthread_mutex_unlock(&pages->lock);
+        pages_fill(file);
+        pthread_mutex_lock(&pages->lock);
+        if (file->failed || file->cancelled || file->written == file->bytes)
+                pages_done(pages, file);
+        else
+                DL_APPEND(pages->todo, file);
+        return 1;
+}
+
+static void *pages_run(void *arg)
+{
+        struct dsw_pages *pages = arg;
+
+        /* a wish only */
+        setpriority(PRIO_PROCESS, (id_t)syscall(SYS_gettid), PAGES_NICE);
+        pthread_mutex_lock(&pages->lock);
+        while (!pages->ending) {
+                if (!pages_turn(pages))
+                        pthread_cond_wait(&pages->work, &pages->lock);
+        }
+        pthread_mutex_unlock(&pages->lock);
+        return NULL;
+}
+
+/* --- files -------------------------------------------------------------------------------------------------------- */
+
+/* Its file goes the way of all files. */
+static void pages_file_free(ds_worker *worker, struct dsw_file *file)
+{
+        dsw_pages_drop(worker, file->fd);
+        ds_free(file);
+}
+
+/* 0, OUT_OF_MEMORY, or a negative errno. session: who waits for it, NULL = a spare. */
+static int pages_order(ds_worker *worker, struct dsw_session *session, uint64_t bytes, struct dsw_file **ret)
+{
+        struct dsw_pages *pages = worker->pages;
+        struct dsw_file *file = ds_alloc0(1, sizeof(*file));
+        int r;
+
+        if (!file)
+                return ds_error_origin(-ENOMEM);
+        r = dsw_memory_host_file(bytes, &file->fd);
+        if (r) {
+                ds_free(file);
+                return ds_error_trace(r);
+        }
+        file->bytes = bytes;
+        file->session = session;
+        file->spare = !session;
+        pthread_mutex_lock(&pages->lock);
+        DL_APPEND(pages->todo, file);
+        pthread_cond_signal(&pages->work);
+        pthread_mutex_unlock(&pages->lock);
+        if (ret)
+                *ret = file;
+        return 0;
+}
+
+static void pages_refill(ds_worker *worker)
+{
+        struct dsw_pages *pages = worker->pages;
+
+        while (pages->n_spares < PAGES_SPARES && !pages->broken && !worker->stopping) {
+                if (pages_order(worker, NULL, DS_ARENA_BYTES, NULL)) {
+                        pages->broken = 1;
+                        return;
+                }
+                pages->n_spares++;
+        }
+}
+
+/* --- the loop's side ---------------------------------------------------------------------------------------------- */
+
+static void pages_deliver(ds_worker *worker, struct dsw_file *file)
+{
+        struct dsw_pages *pages = worker->pages;
+        struct dsw_session *session = file->session;
+
+        file->ready = 1;
+        if (session) {
+                pages->n_awaited--;
+                session->retry = 1;
+                dsw_session_activate(session);
+        } else if (!file->cancelled && !file->failed) {
+                DL_APPEND(pages->spares, file);
+        } else {
+                if (file->spare) {
+                        pages->n_spares--;
+                        pages->broken = 1;
+                }
+                pages_file_free(worker, file);
+        }
+}
+
+size_t dsw_pages_step(ds_worker *worker)
+{
+        struct dsw_pages *pages = worker->pages;
+        struct dsw_file *done, *file, *next;
+        uint64_t count;
+        size_t n = 0;
+
+        if (!pages || !atomic_load_explicit(&pages->any_done, memory_order_relaxed))
+                return 0;
+        pthread_mutex_lock(&pages->lock);
+        done = pages->done;
+        pages->done = NULL;
+        atomic_store(&pages->any_done, 0);
+        if (read(pages->event_fd, &count, sizeof(count)) < 0)
+                count = 0; /* it was silent already */
+        pthread_mutex_unlock(&pages->lock);
+        DL_FOREACH_SAFE(done, file, next)
+        {
+                DL_DELETE(done, file);
+                pages_deliver(worker, file);
+                n++;
+        }
+        return n;
+}
+
+int dsw_pages_awaited(const ds_worker *worker)
+{
+        return worker->pages && worker->pages->n_awaited;
+}
+
+int dsw_pages_fd(const ds_worker *worker)
+{
+        return worker->pages ? worker->pages->event_fd : -1;
+}
+
+/* The spare that is ready, if any. */
+static struct dsw_file *pages_spare(ds_worker *worker)
+{
+        struct dsw_pages *pages = worker->pages;
+        struct dsw_file *file = pages->spares;
+
+        if (!file)
+                return NULL;
+        DL_DELETE(pages->spares, file);
+        pages->n_spares--;
+        pages_refill(worker);
+        return file;
+}
+
+int dsw_pages_ready(struct dsw_session *session, uint64_t bytes)
+{
+        ds_worker *worker = session->worker;
+        struct dsw_file *file = session->file;
+        int r;
+
+        if (file && file->bytes != bytes) {
+                dsw_pages_forget(session);
+                file = NULL;
+        }
+        if (!worker->pages || bytes < PAGES_LEAST_BYTES)
+                return 0;
+        if (!file && bytes == DS_ARENA_BYTES)
+                file = session->file = pages_spare(worker);
+        if (!file) {
+                r = pages_order(worker, session, bytes, &session->file);
+                if (r)
+                        return ds_error_trace(r);
+                worker->pages->n_awaited++;
+                return DSW_WORK_E_STALLED;
+        }
+        if (!file->ready)
+                return DSW_WORK_E_STALLED;
+        if (!file->failed)
+                return 0;
+        dsw_pages_forget(session);
+        return DS_CUDA_OUT_OF_MEMORY;
+}
+
+int dsw_pages_take(struct dsw_session *session)
+{
+        struct dsw_file *file = session->file;
+        int fd;
+
+        if (!file)
+                return -1;
+        assert(file->ready && !file->failed);
+        fd = DS_TAKE_FD(file->fd);
+        session->file = ds_free(file);
+        session->worker->pages->broken = 0; /* there is memory */
+        pages_refill(session->worker);
+        return fd;
+}
+
+void dsw_pages_forget(struct dsw_session *session)
+{
+        struct dsw_file *file = session->file;
+        ds_worker *worker = session->worker;
+
+        session->file = NULL;
+        if (!file)
+                return;
+        if (file->ready) {
+                pages_file_free(worker, file);
+                return;
+        }
+        worker->pages->n_awaited--;
+        file->session = NULL; /* the thread does not look at it */
+        pthread_mutex_lock(&worker->pages->lock);
+        file->cancelled = 1;
+        pthread_mutex_unlock(&worker->pages->lock);
+}
+
+void dsw_pages_drop(ds_worker *worker, int fd)
+{
+        struct dsw_pages *pages = worker->pages;
+
+        if (fd < 0)
+                return;
+        if (pages) {
+                pthread_mutex_lock(&pages->lock);
+                if (pages->n_closes < PAGES_CLOSES_MAX) {
+                        pages->closes[pages->n_closes++] = DS_TAKE_FD(fd);
+                        pthread_cond_signal(&pages->work);
+                }
+                pthread_mutex_unlock(&pages->lock);
+        }
+        ds_close(fd);
+}
+
+/* --- handles of what was given out -------------------------------------------------------------------------------- */
+
+void dsw_pages_hold(struct dsw_session *session, uint64_t va, uint64_t bytes, int fd)
+{
+        struct dsw_pages *pages = session->worker->pages;
+
+        if (!pages || bytes < PAGES_LEAST_BYTES || pages->n_handles == DSW_HANDLES_MAX)
+                return;
+        for (size_t i = 0; i < DSW_SESSION_HANDLES_MAX; i++) {
+                struct dsw_handle *handle = &session->handles[i];
+                int copy;
+
+                if (handle->va)
+                        continue;
+                copy = fcntl(fd, F_DUPFD_CLOEXEC, 0);
+                if (copy < 0)
+                        return; /* then whoever is last pays */
+                *handle = (struct dsw_handle){.va = va, .fd = copy};
+                pages->n_handles++;
+                return;
+        }
+}
+
+void dsw_pages_release(struct dsw_session *session, uint64_t va)
+{
+        for (size_t i = 0; session->worker->pages && i < DSW_SESSION_HANDLES_MAX; i++) {
+                struct dsw_handle *handle = &session->handles[i];
+
+                if (handle->va != va)
+                        continue;
+                dsw_pages_drop(session->worker, handle->fd);
+                *handle = (struct dsw_handle){0};
+                session->worker->pages->n_handles--;
+                return;
+        }
+}
+
+/* --- life --------------------------------------------------------------------------------------------------------- */
+
+/* Signals are for the loop. */
+static int pages_start(struct dsw_pages *pages)
+{
+        sigset_t all, before;
+        int r;
+
+        sigfillset(&all);
+        pthread_sigmask(SIG_SETMASK, &all, &before);
+        r = pthread_create(&pages->thread, NULL, pages_run, pages);
+        pthread_sigmask(SIG_SETMASK, &before, NULL);
+        return r ? ds_error_origin(-r) : 0;
+}
+
+int dsw_pages_new(ds_worker *worker)
+{
+        ds_cleanup(ds_freep) struct dsw_pages *pages = ds_alloc0(1, sizeof(*pages));
+        int r;
+
+        if (!pages)
+                return ds_error_origin(-ENOMEM);
+        pthread_mutex_init(&pages->lock, NULL);
+        pthread_cond_init(&pages->work, NULL);
+        pages->event_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+        if (pages->event_fd < 0)
+                return ds_error_origin(-errno);
+        r = pages_start(pages);
+        if (r) {
+                ds_close(pages->event_fd);
+                return ds_error_trace(r);
+        }
+        worker->pages = pages;
+        pages = NULL;
+        pages_refill(worker);
+        return 0;
+}
+
+static void pages_free_list(struct dsw_file *list)
+{
+        struct dsw_file *file, *next;
+
+        DL_FOREACH_SAFE(list, file, next)
+        {
+                ds_close(file->fd);
+                ds_free(file);
+        }
+}
+
+void dsw_pages_free(ds_worker *worker)
+{
+        struct dsw_pages *pages = worker->pages;
+
+        if (!pages)
+                return;
+        pthread_mutex_lock(&pages->lock);
+        pages->ending = 1;
+        pthread_cond_signal(&pages->work);
+        pthread_mutex_unlock(&pages->lock);
+        pthread_join(pages->thread, NULL);
+        pages_free_list(pages->todo);
+        pages_free_list(pages->done);
+        pages_free_list(pages->spares);
+        while (pages->n_closes)
+                ds_close(pages->closes[--pages->n_closes]);
+        ds_close(pages->event_fd);
+        pthread_cond_destroy(&pages->work);
+        pthread_mutex_destroy(&pages->lock);
+        worker->pages = ds_free(pages);
+}

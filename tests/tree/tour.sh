@@ -7,7 +7,7 @@ set -u
 cd "$(dirname "$0")/../.."
 bad=0
 count=0
-for doc in README.md docs/ARCHITECTURE.md docs/tour.md; do
+for doc in README.md docs/ARCHITECTURE.md docs/gpu.md docs/tour.md; do
         while IFS= read -r ref; do
                 count=$((count + 1))
                 file=${ref%%:*}

@@ -151,7 +151,7 @@ static void check_begin(struct ds_check_result *result)
 {
         result->status = 0;
         result->fd = -1;
-        result->bytes = result->hash = 0;
+        result->bytes = result->hash = result->variable_bytes = 0;
         result->message[0] = 0;
 }
 
@@ -190,6 +190,8 @@ void ds_check_cubin(const void *bytes, size_t size, uint32_t cc, const char *ori
                         cubin.cc, cubin.family ? "a" : "", cc);
         else
                 check_finish(bytes, size, result);
+        if (!result->status)
+                result->variable_bytes = cubin.variable_bytes;
 }
 
 static void machine_elf(const ds_image *image, size_t index, uint32_t cc, struct ds_check_result *result)

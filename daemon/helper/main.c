@@ -72,6 +72,7 @@ static int helper_answer(ds_conn *conn, uint64_t id, const struct ds_check_resul
         answer.fds = result->fd >= 0;
         answer.bytes = result->bytes;
         answer.hash = result->hash;
+        answer.variable_bytes = result->variable_bytes;
         size = detshare__internal__from_helper__get_packed_size(&answer);
         payload = ds_alloc(size);
         if (!payload)

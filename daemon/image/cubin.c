@@ -130,7 +130,7 @@ static int starts_with(const char *text, const char *prefix)
 
 /*
  * The compilers' own data, which no program can name and nobody writes: strings for printf and assert, names of
- * functions, the mathematical library's tables.
+ * functions, the mathematical library's tables. All of it is initialised.
  */
 static int is_compilers_own(const char *name)
 {
@@ -169,7 +169,7 @@ static int symbol_read(const struct elf *elf, const Elf64_Sym *symbol, const cha
         }
         if (type == STT_FUNC && bind != STB_LOCAL && symbol->st_other & OTHER_ENTRY)
                 cubin->n_kernels++;
-        if (type != STT_OBJECT || !symbol->st_size || is_compilers_own(name))
+        if (type != STT_OBJECT || !symbol->st_size)
                 return 0;
         /* one whose section has a number too large for this field is not looked up: it may be a variable */
         if (symbol->st_shndx == SHN_XINDEX)
@@ -179,7 +179,12 @@ static int symbol_read(const struct elf *elf, const Elf64_Sym *symbol, const cha
         if (symbol->st_shndx >= elf->n_sections)
                 return DS_CUBIN_E_NOT;
         section = section_at(elf, symbol->st_shndx);
-        if (holds_variables(section_name(elf, &section)))
+        if (!holds_variables(section_name(elf, &section)))
+                return 0;
+        /* the driver believes the symbol, and a program may copy to all that it covers */
+        if (symbol->st_value > section.sh_size || symbol->st_size > section.sh_size - symbol->st_value)
+                return DS_CUBIN_E_NOT;
+        if (!is_compilers_own(name))
                 cubin->has_globals = 1;
         return 0;
 }
@@ -218,6 +223,23 @@ static void compat_read(const struct elf *elf, const Elf64_Shdr *section, struct
         }
 }
 
+/*
+ * What the section takes of the GPU's memory for as long as the image is loaded. Zeroed memory is writable whatever is
+ * called what in it: a file of a few bytes may have any amount of it.
+ */
+static void memory_read(const Elf64_Shdr *section, const char *name, struct ds_cubin *cubin)
+{
+        const uint64_t wanted = SHF_WRITE | SHF_ALLOC;
+
+        if (!section->sh_size || (section->sh_flags & wanted) != wanted || starts_with(name, ".nv.shared") ||
+                starts_with(name, ".nv.local"))
+                return;
+        if (section->sh_type == SHT_NOBITS)
+                cubin->has_globals = 1;
+        if (__builtin_add_overflow(cubin->variable_bytes, section->sh_size, &cubin->variable_bytes))
+                cubin->variable_bytes = UINT64_MAX;
+}
+
 /* One table of each kind: a file of a million references to one table would be read for ever. */
 static int sections_read(const struct elf *elf, struct ds_cubin *cubin)
 {
@@ -226,6 +248,7 @@ static int sections_read(const struct elf *elf, struct ds_cubin *cubin)
 
         for (uint64_t i = 1; i < elf->n_sections; i++) {
                 section = section_at(elf, i);
+                memory_read(&section, section_name(elf, &section), cubin);
                 if (section.sh_type == SHT_SYMTAB && (tables++ || symbols_read(elf, &section, cubin)))
                         return DS_CUBIN_E_NOT;
                 if (section.sh_type != SHT_NOBITS && !strcmp(section_name(elf, &section), ".nv.compat") && !compats++)

@@ -20,7 +20,8 @@ struct ds_cubin {
         uint32_t prints;     /* refers to vprintf */
         uint32_t asserts;    /* refers to __assertfail */
         uint32_t mallocs;    /* refers to the device heap */
-        uint64_t size;       /* of the ELF file proper; the image may be longer */
+        uint64_t variable_bytes; /* of the GPU's memory, beside the code */
+        uint64_t size;           /* of the ELF file proper; the image may be longer */
 };
 
 #define DS_CUBIN_E_NOT 1 /* not a cubin, or a damaged one */

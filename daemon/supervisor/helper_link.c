@@ -317,6 +317,7 @@ static int on_frame(void *user, const uint8_t *payload, size_t size)
                 .fd = DS_TAKE_FD(fd),
                 .bytes = message->bytes,
                 .hash = message->hash,
+                .variable_bytes = message->variable_bytes,
         };
         job = land(place);
         if (job)

@@ -23,6 +23,7 @@ struct ds_helper_result {
         const char *message;
         int fd; /* sealed memory file; set to -1 by who keeps it */
         uint64_t bytes, hash;
+        uint64_t variable_bytes; /* of the GPU's memory */
 };
 
 /* Zero-initialised; embedded in what waits for it. */

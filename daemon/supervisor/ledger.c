@@ -28,7 +28,7 @@ struct alloc {
 struct module {
         uint64_t id, bytes;
         int fd, writable;
-        struct ds_charge module_charge, bytes_charge;
+        struct ds_charge module_charge, bytes_charge, variables_charge;
         UT_hash_handle hh;
 };
 
@@ -90,6 +90,7 @@ static void module_drop(ds_ledger *ledger, struct module *module)
         ledger->n_writable -= module->writable ? 1 : 0;
         ds_charge_release(&module->module_charge);
         ds_charge_release(&module->bytes_charge);
+        ds_charge_release(&module->variables_charge);
         ds_close(module->fd);
         ds_free(module);
 }
@@ -217,6 +218,8 @@ static int module_add(ds_ledger *ledger, const Detshare__Internal__Module *said,
                 ds_charge_move(&module->module_charge, beside->module_charge);
         if (beside->image_charge)
                 ds_charge_move(&module->bytes_charge, beside->image_charge);
+        if (beside->variables_charge)
+                ds_charge_move(&module->variables_charge, beside->variables_charge);
         return 0;
 }
 

@@ -34,7 +34,7 @@ struct ds_ledger_beside {
         int *slab_fd;  /* for slab_added */
         int *image_fd; /* for module_added */
         uint64_t image_bytes;
-        struct ds_charge *module_charge, *image_charge; /* may be NULL */
+        struct ds_charge *module_charge, *image_charge, *variables_charge; /* may be NULL */
 };
 
 /*

@@ -11,6 +11,8 @@
 #include "util/error.h"
 #include "util/macro.h"
 
+#define OUT_OF_MEMORY 2 /* CUDA's */
+
 struct ds_session_call *ds_session_call_new(
         struct ds_session *session, const struct ds_rpc *rpc, uint64_t request_id, ds_worker_done_fn done)
 {
@@ -40,6 +42,7 @@ struct ds_session_call *ds_session_call_free(struct ds_session_call *call)
         ds_close(call->base.image_fd);
         ds_charge_release(&call->objects);
         ds_charge_release(&call->bytes);
+        ds_charge_release(&call->variables);
         ds_ring_deinit(&call->ring);
         ds_close(call->event_fd);
         if (call->rpc) {
@@ -385,14 +388,21 @@ static void image_done(struct ds_helper_job *job, struct ds_helper_result *resul
                 ds_session_call_fail(call, result->status, "%s", result->message);
                 return;
         }
+        if (result->variable_bytes > ds_worker_info(call->session->supervisor->worker)->memory_bytes) {
+                ds_session_call_fail(call, OUT_OF_MEMORY, "the image's variables take %llu bytes of device memory",
+                        (unsigned long long)result->variable_bytes);
+                return;
+        }
         ds_charge_release(&call->bytes);
         cost = ds_worker_info(call->session->supervisor->worker)->simulated ? DS_MODULE_COST_PTX : DS_MODULE_COST_CUBIN;
-        if (charge(call, &call->bytes, DS_CHARGE_HOST_BYTES, result->bytes * cost))
+        if (charge(call, &call->bytes, DS_CHARGE_HOST_BYTES, result->bytes * cost) ||
+                charge(call, &call->variables, DS_CHARGE_DEVICE_BYTES, result->variable_bytes))
                 return;
         call->base.image_fd = DS_TAKE_FD(result->fd);
         call->base.image_bytes = load.bytes = result->bytes;
         call->base.module_charge = &call->objects;
         call->base.image_charge = &call->bytes;
+        call->base.variables_charge = &call->variables;
         /* the worker may have been replaced and the session attached anew while the helper was at work */
         request.ring_tail = call->attachments == call->session->attachments ? call->ring_tail : 0;
         request.call_case = DETSHARE__REQUEST__CALL_MODULE_LOAD;

@@ -257,6 +257,7 @@ static int apply_ledger(ds_worker_link *link, const Detshare__Internal__Ledger *
                 beside.image_bytes = call->image_bytes;
                 beside.module_charge = call->module_charge;
                 beside.image_charge = call->image_charge;
+                beside.variables_charge = call->variables_charge;
         }
         r = ds_session_apply(session, entry, &beside);
         if (r == DS_LEDGER_E_PROTOCOL)

@@ -51,7 +51,7 @@ struct ds_worker_call {
         /* What a module in the answer's ledger entry is made of; emptied when it was. */
         int image_fd;
         uint64_t image_bytes;
-        struct ds_charge *module_charge, *image_charge;
+        struct ds_charge *module_charge, *image_charge, *variables_charge;
 };
 
 /* What the last READY said. */

@@ -382,6 +382,7 @@ static inline void fh_main(void)
                 from.message = first == 'B' ? (char *)"module:1: bad" : (char *)"";
                 from.bytes = 7;
                 from.fds = from.status == 0;
+                from.variable_bytes = first == 'V' ? 2 * 4096 : first == 'W' ? UINT64_MAX : 0; /* one with variables */
                 fx_send(conn, &from.base, &fd, from.fds);
                 close(image);
                 close(fd);

@@ -79,6 +79,59 @@ Test(cubin, real_ones_of_every_layout)
         }
 }
 
+/* The section and the symbol of the one variable in the file. */
+static Elf64_Sym *variable_of(uint8_t *bytes, const char *in, Elf64_Shdr **ret_section)
+{
+        const Elf64_Ehdr *header = (const Elf64_Ehdr *)bytes;
+        Elf64_Shdr *sections = (Elf64_Shdr *)(bytes + header->e_shoff);
+        const char *names = (const char *)bytes + sections[header->e_shstrndx].sh_offset;
+
+        for (unsigned i = 1; i < header->e_shnum; i++) {
+                const Elf64_Shdr *table = &sections[i];
+
+                for (size_t k = 0; table->sh_type == SHT_SYMTAB && k < table->sh_size / sizeof(Elf64_Sym); k++) {
+                        Elf64_Sym *symbol = (Elf64_Sym *)(bytes + table->sh_offset) + k;
+
+                        if (ELF64_ST_TYPE(symbol->st_info) != STT_OBJECT || !symbol->st_shndx ||
+                                strcmp(names + sections[symbol->st_shndx].sh_name, in))
+                                continue;
+                        *ret_section = &sections[symbol->st_shndx];
+                        return symbol;
+                }
+        }
+        cr_assert_fail("no variable in %s", in);
+        return NULL;
+}
+
+/* What is zeroed may be written, whatever it is called, and takes memory that the file does not show. */
+Test(cubin, variables_hidden_and_huge)
+{
+        size_t size;
+        uint8_t *bytes = load("sm_90.variables.0.cubin", &size);
+        struct ds_cubin cubin;
+        Elf64_Shdr *section;
+        Elf64_Sym *symbol = variable_of(bytes, ".nv.global", &section);
+        const uint64_t was = symbol->st_size;
+
+        cr_assert_eq(ds_cubin_read(bytes, size, &cubin), 0);
+        cr_assert(cubin.has_globals && cubin.variable_bytes == section->sh_size, "%llu",
+                (unsigned long long)cubin.variable_bytes);
+        symbol->st_size = section->sh_size - symbol->st_value + 1;
+        cr_assert_eq(ds_cubin_read(bytes, size, &cubin), DS_CUBIN_E_NOT, "a variable larger than all of them");
+        symbol->st_size = was;
+        symbol->st_value = UINT64_MAX - 1;
+        cr_assert_eq(ds_cubin_read(bytes, size, &cubin), DS_CUBIN_E_NOT);
+        symbol->st_info = ELF64_ST_INFO(STB_LOCAL, STT_NOTYPE);
+        section->sh_size = DS_GIB(100);
+        cr_assert_eq(ds_cubin_read(bytes, size, &cubin), 0);
+        cr_assert(cubin.has_globals, "one that has no symbol");
+        cr_assert_eq(cubin.variable_bytes, DS_GIB(100));
+        section->sh_size = 0;
+        cr_assert_eq(ds_cubin_read(bytes, size, &cubin), 0);
+        cr_assert(!cubin.has_globals && !cubin.variable_bytes);
+        free(bytes);
+}
+
 Test(cubin, the_old_layout_of_the_flags)
 {
         size_t size;

@@ -682,6 +682,32 @@ Test(life, images_that_kill_the_helper)
         fx_stop(&f);
 }
 
+/* What a module's variables take of the device is the user's, as long as the module is there. */
+Test(life, variables_are_memory)
+{
+        struct fixture f;
+        ds_conn *a, *b;
+
+        fx_init(&f);
+        f.config.memory_per_uid = 3 * 4096;
+        fx_start(&f);
+        a = fx_session(&f);
+        b = fx_session(&f);
+        cr_assert_eq(load_status(a, "Variables"), 0);
+        cr_assert_eq(load_status(b, "Variables"), DETSHARE__STATUS__QUOTA, "over all sessions of the user");
+        cr_assert_eq(alloc_status(b, 2 * 4096), DETSHARE__STATUS__QUOTA);
+        cr_assert_eq(alloc_status(b, 4096), 0);
+        cr_assert_eq(load_status(b, "good"), 0, "one that has none");
+        cr_assert_eq(load_status(b, "Wide"), 2, "more than the device has");
+        ds_conn_free(a);
+        for (int i = 0; i < 500 && load_status(b, "Variables"); i++)
+                usleep(2000);
+        cr_assert_eq(alloc_status(b, 1), DETSHARE__STATUS__QUOTA, "what a gave back is in use again");
+        ds_conn_free(b);
+        fx_baseline(&f);
+        fx_stop(&f);
+}
+
 /* With several images in the helper at once, the one that kills it must be told from those that were with it. */
 Test(life, images_that_kill_the_helper_beside_others)
 {

@@ -10,8 +10,8 @@
 #             allocate, launch, free everything and end, one after the other
 #
 # Every figure is of this machine and this run. Nothing here fails because a figure is bad: the goal stands beside it.
-# Exit status 1 when something could not be run. With another device (DETSHARE_TEST_DEVICE) or driver (DETSHARE_LIBCUDA)
-# there is no native side; its figures say nothing about a GPU.
+# Exit status 1 when something could not be run, 3 without a GPU. With another device (DETSHARE_TEST_DEVICE) or driver
+# (DETSHARE_LIBCUDA) there is no native side; its figures say nothing about a GPU.
 #
 # usage: tests/bench/gpu.sh BUILD [PART...]
 set -u
@@ -20,6 +20,7 @@ build=$(realpath "$1")
 shift
 # shellcheck source=tests/gpu/lib.sh
 . tests/gpu/lib.sh
+needs_gpu bench-gpu
 rounds=${BENCH_ROUNDS:-3}
 be_us=${BENCH_SPIN_US:-2000}
 loops=

@@ -26,6 +26,14 @@ finish() {
 }
 trap finish EXIT
 
+# needs_gpu WHO: ends the script where there is none
+needs_gpu() {
+        if [ -z "$native" ] && [ -z "${DETSHARE_LIBCUDA:-}" ] && [[ $device == cuda:* ]]; then
+                echo "$1: this machine has no NVIDIA GPU (no /dev/nvidia0)" >&2
+                exit 3
+        fi
+}
+
 # result NAME STATUS(0 = good) [LOG]
 result() {
         if [ "$2" = 0 ]; then

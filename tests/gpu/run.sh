@@ -23,10 +23,7 @@ shift
 # shellcheck source=tests/gpu/lib.sh
 . tests/gpu/lib.sh
 
-if [ -z "$native" ] && [ -z "${DETSHARE_LIBCUDA:-}" ] && [ "$device" = cuda:0 ]; then
-        echo "test-gpu: this machine has no NVIDIA GPU (no /dev/nvidia0)" >&2
-        exit 3
-fi
+needs_gpu test-gpu
 
 # --- programs -------------------------------------------------------------------------------------------------------------
 

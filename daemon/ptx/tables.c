@@ -184,12 +184,6 @@ const char *ds_ptx_modifier_word(enum ds_ptx_modifier modifier)
         return modifier_table[modifier].word;
 }
 
-enum ds_ptx_slot ds_ptx_modifier_slot(enum ds_ptx_modifier modifier)
-{
-        assert(modifier < _DS_PTX_MODIFIER_MAX);
-        return (enum ds_ptx_slot)modifier_table[modifier].slot;
-}
-
 enum ds_ptx_modifier ds_ptx_mod(const struct ds_ptx_instr *instr, enum ds_ptx_modifier any)
 {
         for (uint32_t i = 0; i < instr->n_mods; i++)

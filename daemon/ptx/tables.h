@@ -62,7 +62,6 @@ void ds_ptx_index_init(struct ds_ptx_index *index);
 /* Fill op, types, mods and shape of *instr. On a mismatch *ret_word is the furthest word that any row understood. */
 enum ds_ptx_match ds_ptx_match(const struct ds_ptx_index *index, const struct ds_ptx_word *words, uint32_t n_words,
         struct ds_ptx_instr *instr, uint32_t *ret_word);
-enum ds_ptx_slot ds_ptx_modifier_slot(enum ds_ptx_modifier modifier);
 /* NONE when the word names none; the word without its dot, the register with its percent sign. */
 enum ds_ptx_type ds_ptx_type_find(const char *s, size_t n);
 /* *ret_number: of %envreg, else 0 */

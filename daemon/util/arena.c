@@ -106,8 +106,3 @@ void *ds_arena_grow(ds_arena *arena, void *array, size_t count, size_t *capacity
         *capacity = wanted;
         return grown;
 }
-
-size_t ds_arena_used(const ds_arena *arena)
-{
-        return arena->used;
-}

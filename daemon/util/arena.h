@@ -20,7 +20,6 @@ void *ds_arena_alloc(ds_arena *arena, size_t n, size_t size);
 char *ds_arena_strndup(ds_arena *arena, const char *s, size_t n);
 /* Doubles an array of `count` elements when it is full; returns the array (moved or not), NULL past the limit. */
 void *ds_arena_grow(ds_arena *arena, void *array, size_t count, size_t *capacity, size_t size);
-size_t ds_arena_used(const ds_arena *arena);
 
 static inline void ds_arena_freep(ds_arena **p)
 {

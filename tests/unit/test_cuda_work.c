@@ -250,7 +250,7 @@ Test(cuda_work, so_many_images_are_kept)
         struct dt *t = open_two();
         size_t size;
         uint8_t *image = dt_image(t, DT_PTX_HEADER DT_PTX_NULL "//0000\n", &size), *digits;
-        char log[1000], text[8];
+        char log[1000], text[16];
 
         digits = memmem(image, size, "//0000", 6);
         cr_assert_not_null(digits);

@@ -625,6 +625,34 @@ Test(cuda_work, what_is_held_is_lost_with_the_context)
         expect_survived(t, mine);
 }
 
+/* --- memory that is given back --- */
+
+/* A session that always has something under way gives memory back when what it had before has come back. */
+Test(cuda_work, a_session_that_is_never_idle_gives_memory_back)
+{
+        struct dt *t = open_two();
+        ds_device_module *module = dt_load(t, DT_PTX);
+        uint64_t early, va = OTHER_VA + DT_SLAB;
+        int slab;
+
+        cr_assert_eq(t->ops->mem_create(t->device, DT_SLAB, &slab), 0);
+        cr_assert_eq(t->ops->mem_map(t->device, DT_SPACE, slab, va, DT_SLAB), 0);
+        early = poke_in(t, module, DT_SPACE, t->stream, va, 1);
+        cr_assert_eq(t->ops->mem_unmap(t->device, DT_SPACE, va, DT_SLAB), 0);
+        cr_assert_eq(t->ops->mem_map(t->device, OTHER_SPACE, slab, va, DT_SLAB), -EEXIST, "it may be in use");
+        spin(t, module, DT_SPACE, ds_device_stream(t->rung, 1, 1), 0);
+        dt_ok(t, early);
+        cr_assert_null(t->device->going);
+        cr_assert_eq(t->ops->mem_map(t->device, DT_SPACE, slab, va, DT_SLAB), 0);
+        cr_assert_eq(t->ops->mem_unmap(t->device, DT_SPACE, va, DT_SLAB), 0);
+        dt_poll(t);
+        cr_assert_not_null(t->device->going, "what spins was there before");
+        cuda_fault_note(t->device, CUDA_ERROR_ILLEGAL_ADDRESS);
+        dt_wait_all(t);
+        close(slab);
+        expect_survived(t, module);
+}
+
 /* --- memory of ours that is not there --- */
 
 Test(cuda_work, every_allocation_may_fail)

@@ -63,6 +63,7 @@ struct cuda_job {
         uint32_t grid[3], block[3];     /* for messages */
         CUevent event;                  /* recorded behind it, where that is needed */
         uint64_t number;                /* in its stream, from 1 */
+        uint64_t space_number;          /* in its space, from 1 */
         int32_t status;                 /* 0: the GPU has it; else it ends with this */
         uint32_t timed : 1;             /* its event carries a time */
         uint32_t given : 1;             /* the GPU saw it */
@@ -74,6 +75,7 @@ struct cuda_job {
         const struct cuda_stream *after;
         uint64_t after_seq;
         struct cuda_job *next; /* in its stream, or in the free list */
+        struct cuda_job *space_prev, *space_next;
 };
 
 /*
@@ -111,7 +113,8 @@ struct cuda_mapping {
         uint64_t va, size;
         int host;
         uint64_t clear_seq;       /* device: it is clear when the clearing of this number has ended, 0 = it is */
-        struct cuda_space *space; /* going: what must have no work in flight first; NULL: nothing */
+        struct cuda_space *space; /* going: whose work may still use it; NULL: nobody's */
+        uint64_t last_use;        /* going: the number of the last job of the space that may */
         int own;                  /* see cuda_va_claim */
         int fd;                   /* device: of a slab that the pool may take, else -1 */
         struct cuda_mapping *prev, *next;
@@ -121,8 +124,9 @@ struct cuda_space {
         uint32_t id;
         UT_hash_handle hh;
         struct cuda_mapping *mappings;
-        uint64_t clear_seq; /* of its mapping that was cleared last */
-        uint32_t n_jobs;    /* in flight */
+        uint64_t clear_seq;    /* of its mapping that was cleared last */
+        struct cuda_job *jobs; /* in flight, in the order in which they were submitted */
+        uint64_t n_submitted;
 };
 
 struct ds_device {

@@ -18,8 +18,8 @@
  * only later work of the space that mapped the slab waits for it, on the GPU, by an event that is recorded already.
  *
  * The driver unmaps at once what it is told to, and work that still uses it would end the context. So an unmapping
- * waits
- * (`going`) until its space has nothing in flight and its clearing has ended; until then its addresses stay taken.
+ * waits (`going`) until what its space had submitted before it has come back and its clearing has ended; until then its
+ * addresses stay taken. Work submitted later does not keep it: a session that is never idle gives memory back too.
  * Unregistering host memory stops the context: what a removed space had is put off to the next quiesce.
  */
 #include <fcntl.h>
@@ -162,7 +162,9 @@ static void mapping_release(ds_device *device, struct cuda_mapping *mapping)
 
 static bool mapping_idle(ds_device *device, const struct cuda_mapping *mapping)
 {
-        return (!mapping->space || !mapping->space->n_jobs) && clear_ended(device, mapping->clear_seq);
+        const struct cuda_job *oldest = mapping->space ? mapping->space->jobs : NULL;
+
+        return (!oldest || oldest->space_number > mapping->last_use) && clear_ended(device, mapping->clear_seq);
 }
 
 void cuda_memory_sweep(ds_device *device)
@@ -257,7 +259,7 @@ int cuda_space_remove(ds_device *device, uint32_t id)
 
         if (!space)
                 return -ENOENT;
-        if (space->n_jobs)
+        if (space->jobs)
                 return ds_error_origin(-EBUSY);
         space_free(device, space);
         cuda_memory_sweep(device);
@@ -489,6 +491,7 @@ static int mapping_take(ds_device *device, uint32_t id, uint64_t va, uint64_t si
                 return ds_error_origin(-ENOENT);
         DL_DELETE(space->mappings, mapping);
         mapping->space = space;
+        mapping->last_use = space->n_submitted;
         *ret = mapping;
         return 0;
 }

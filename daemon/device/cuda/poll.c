@@ -85,20 +85,21 @@ struct cuda_job *cuda_job_new(ds_device *device, enum cuda_job_kind kind, struct
                 job = ds_alloc(sizeof(*job));
         if (!job)
                 return NULL;
-        *job = (struct cuda_job){.token = token, .kind = kind, .space = space, .entries = 1};
-        space->n_jobs++;
+        *job = (struct cuda_job){
+                .token = token, .kind = kind, .space = space, .space_number = ++space->n_submitted, .entries = 1};
+        DL_APPEND2(space->jobs, job, space_prev, space_next);
         device->n_jobs++;
         return job;
 }
 
 void cuda_job_free(ds_device *device, struct cuda_job *job)
 {
-        assert(job->space->n_jobs && device->n_jobs);
+        assert(device->n_jobs);
         if (job->event)
                 cuda_event_give(device, job->timed, job->event);
         if (job->kernel)
                 cuda_kernel_put(device, job->kernel);
-        job->space->n_jobs--;
+        DL_DELETE2(job->space->jobs, job, space_prev, space_next);
         device->n_jobs--;
         job->next = device->free_jobs;
         device->free_jobs = job;

@@ -493,6 +493,6 @@ void cuda_abort(ds_device *device, uint32_t id)
 {
         struct cuda_space *space = cuda_space_find(device, id);
 
-        if (space && space->n_jobs)
+        if (space && space->jobs)
                 cuda_hold_cancel(device, space, DS_CUDA_LAUNCH_FAILED);
 }

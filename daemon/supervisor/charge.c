@@ -12,6 +12,7 @@ struct ds_user {
         uid_t uid;
         uint32_t refs;
         uint64_t usage[_DS_CHARGE_MAX];
+        uint64_t turn; /* of users->turns */
         UT_hash_handle hh;
 };
 
@@ -20,6 +21,7 @@ struct ds_users {
         struct ds_charge_limits limits;
         uint64_t total[_DS_CHARGE_MAX];
         uint32_t charges;
+        uint64_t turns;
         struct ds_log_budgets log;
 };
 
@@ -61,6 +63,7 @@ int ds_user_get(ds_users *users, uid_t uid, ds_user **ret)
                         return ds_error_origin(-ENOMEM);
                 user->users = users;
                 user->uid = uid;
+                user->turn = users->turns; /* who comes anew is no better off than who stays */
                 HASH_ADD(hh, users->by_uid, uid, sizeof(uid), user);
                 if (!ds_hash_added(user)) {
                         ds_free(user);
@@ -95,6 +98,16 @@ ds_user *ds_user_unref(ds_user *user)
 uid_t ds_user_uid(const ds_user *user)
 {
         return user->uid;
+}
+
+uint64_t ds_user_turn(const ds_user *user)
+{
+        return user->turn;
+}
+
+void ds_user_served(ds_user *user)
+{
+        user->turn = ++user->users->turns;
 }
 
 uint64_t ds_user_usage(const ds_user *user, enum ds_charge_slot slot)

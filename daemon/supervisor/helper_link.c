@@ -3,6 +3,7 @@
 
 #include <assert.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -34,6 +35,7 @@ struct in_flight {
         ds_helper *helper;
         struct ds_helper_job *job; /* NULL: it was cancelled, its answer is for nobody */
         uint64_t id;               /* 0: the place is free */
+        ds_user *user;             /* a reference: whose it was, also when it was cancelled */
         struct ds_deadline deadline;
 };
 
@@ -106,6 +108,7 @@ static struct ds_helper_job *land(struct in_flight *place)
         ds_deadline_disarm(&place->helper->supervisor->deadlines, &place->deadline);
         place->id = 0;
         place->job = NULL;
+        place->user = ds_user_unref(place->user);
         if (!--place->helper->n_in_flight)
                 place->helper->alone = 0;
         return job;
@@ -157,10 +160,11 @@ static struct in_flight *find_job(ds_helper *helper, const struct ds_helper_job 
         return NULL;
 }
 
-void ds_helper_check(ds_helper *helper, struct ds_helper_job *job, int fd, uint64_t bytes,
+void ds_helper_check(ds_helper *helper, struct ds_helper_job *job, ds_user *user, int fd, uint64_t bytes,
         void (*done)(struct ds_helper_job *job, struct ds_helper_result *result))
 {
         assert(!job->queued);
+        job->user = user;
         job->fd = fd;
         job->bytes = bytes;
         job->done = done;
@@ -229,11 +233,48 @@ static unsigned at_once(void)
         return cores > 4 ? DS_MIN((unsigned)cores / 2, AT_ONCE_MAX) : 2;
 }
 
-static int may_send(const ds_helper *helper, const struct ds_helper_job *job, const struct ds_worker_info *info)
+static unsigned user_in_flight(const ds_helper *helper, const ds_user *user)
 {
-        unsigned limit = info->simulated || job->suspect || helper->alone ? 1 : at_once();
+        unsigned n = 0;
 
-        return helper->usable && helper->n_in_flight < limit;
+        for (size_t i = 0; i < AT_ONCE_MAX; i++)
+                n += helper->in_flight[i].user == user;
+        return n;
+}
+
+/* Of the users that have not enough already, one that has the least, and of those the one that was served longest ago.
+ */
+static struct ds_helper_job *choose(const ds_helper *helper, unsigned limit)
+{
+        unsigned least = UINT_MAX, n = 0;
+        struct ds_helper_job *best = NULL, *job;
+        const ds_user *last = NULL;
+
+        TAILQ_FOREACH(job, &helper->jobs, link)
+        {
+                if (job->user == last)
+                        continue;
+                last = job->user;
+                n = user_in_flight(helper, last);
+                if (limit > 1 && n >= limit - 1 && ds_user_uid(last) != 0)
+                        continue;
+                if (best && (n > least || (n == least && ds_user_turn(last) >= ds_user_turn(best->user))))
+                        continue;
+                best = job;
+                least = n;
+        }
+        return best;
+}
+
+/* NULL: none now. Those of which one may have killed the helper come first, one by one. */
+static struct ds_helper_job *next_job(const ds_helper *helper, const struct ds_worker_info *info)
+{
+        struct ds_helper_job *first = TAILQ_FIRST(&helper->jobs);
+        unsigned limit = !first || info->simulated || first->suspect || helper->alone ? 1 : at_once();
+
+        if (!first || !helper->usable || helper->n_in_flight >= limit)
+                return NULL;
+        return first->suspect ? first : choose(helper, limit);
 }
 
 static int send_job(ds_helper *helper, struct ds_helper_job *job, const struct ds_worker_info *info)
@@ -260,6 +301,8 @@ static int send_job(ds_helper *helper, struct ds_helper_job *job, const struct d
         TAILQ_REMOVE(&helper->jobs, job, link);
         place->job = job;
         place->id = message.id;
+        place->user = ds_user_ref(job->user);
+        ds_user_served(job->user);
         helper->n_in_flight++;
         helper->alone = job->suspect;
         ds_deadline_arm(&helper->supervisor->deadlines, &place->deadline, JOB_MAX_MS, job_deadline);
@@ -271,7 +314,7 @@ static void send_next(ds_helper *helper)
         const struct ds_worker_info *info = ds_worker_info(helper->supervisor->worker);
         struct ds_helper_job *job;
 
-        while ((job = TAILQ_FIRST(&helper->jobs)) && may_send(helper, job, info))
+        while ((job = next_job(helper, info)))
                 if (send_job(helper, job, info))
                         return;
 }

@@ -2,7 +2,9 @@
 /*
  * The helper as the supervisor sees it: one process without privilege that reads images and has them compiled
  *
- * Jobs wait here, not there; as many are sent as compilers may work at once, one for a simulated device. An image that
+ * Jobs wait here, not there; as many are sent as compilers may work at once, one for a simulated device. Users take
+ * turns, and one of many slots is not given to a single user, root apart: images that take long keep only their own
+ * user's waiting. An image that
  * kills or stalls the helper takes only itself down: the helper is started again, those that were with it are tried
  * again one by one, and it goes on with the next. What the helper hands back is checked: a sealed memory file of the
  * size it says.
@@ -12,6 +14,8 @@
 #include <stdint.h>
 #include <sys/queue.h>
 #include <sys/types.h>
+
+#include "supervisor/charge.h"
 
 struct ds_supervisor;
 
@@ -30,7 +34,8 @@ struct ds_helper_result {
 struct ds_helper_job {
         TAILQ_ENTRY(ds_helper_job) link;
         int queued;
-        int suspect; /* the helper died while it had this one and others */
+        int suspect;   /* the helper died while it had this one and others */
+        ds_user *user; /* whose turn it takes; outlives the job */
         uint64_t bytes;
         int fd; /* the client's image; the job's */
         void (*done)(struct ds_helper_job *job, struct ds_helper_result *result);
@@ -41,7 +46,7 @@ int ds_helper_new(struct ds_supervisor *supervisor, ds_helper **ret);
 ds_helper *ds_helper_free(ds_helper *helper);
 int ds_helper_start(ds_helper *helper);
 /* Takes fd over. done runs once, later, unless the job is cancelled. */
-void ds_helper_check(ds_helper *helper, struct ds_helper_job *job, int fd, uint64_t bytes,
+void ds_helper_check(ds_helper *helper, struct ds_helper_job *job, ds_user *user, int fd, uint64_t bytes,
         void (*done)(struct ds_helper_job *job, struct ds_helper_result *result));
 /* One that is not queued is fine. */
 void ds_helper_cancel(ds_helper *helper, struct ds_helper_job *job);

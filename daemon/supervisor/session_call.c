@@ -431,7 +431,8 @@ static void load_module(struct ds_session_call *call, const Detshare__Request *r
                 return;
         call->ring_tail = request->ring_tail;
         call->attachments = call->session->attachments;
-        ds_helper_check(call->session->supervisor->helper, &call->job, DS_TAKE_FD(fds[0]), bytes, image_done);
+        ds_helper_check(call->session->supervisor->helper, &call->job, call->session->user, DS_TAKE_FD(fds[0]), bytes,
+                image_done);
 }
 
 void ds_session_forward(struct ds_session *session, const struct ds_rpc *rpc, Detshare__Request *request, int *fds)

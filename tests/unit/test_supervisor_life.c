@@ -916,6 +916,50 @@ static int as_nobody(const struct fixture *f)
         return 0;
 }
 
+/* Another user's slow images, very many of them, keep one image of uid 65534 waiting for one of theirs. */
+static int nobody_waits_for_one(const struct fixture *f)
+{
+        uint64_t before;
+        ds_conn *conn;
+
+        if (setresuid(65534, 65534, 65534))
+                return 1;
+        conn = fx_session(f);
+        before = uv_hrtime();
+        if (!conn || load_status(conn, "good"))
+                return 2;
+        ds_conn_free(conn);
+        return uv_hrtime() - before < 1000 * DS_NS_PER_MS ? 0 : 3;
+}
+
+Test(life, users_take_turns_at_the_helper)
+{
+        struct fixture f;
+        ds_conn *root;
+        int status;
+        pid_t pid;
+
+        if (geteuid() != 0)
+                return; /* only root can be somebody else */
+        fx_init(&f);
+        cr_assert_eq(chmod(f.dir, 0755), 0);
+        fx_start(&f);
+        root = fx_session(&f);
+        for (int i = 0; i < 20; i++)
+                ask_load(root, "Slow: 300 ms", 12);
+        usleep(50000);
+        fflush(NULL);
+        pid = fork();
+        if (pid == 0)
+                _exit(nobody_waits_for_one(&f));
+        waitpid(pid, &status, 0);
+        cr_assert(WIFEXITED(status));
+        cr_assert_eq(WEXITSTATUS(status), 0, "%d", WEXITSTATUS(status));
+        ds_conn_free(root);
+        fx_baseline(&f);
+        fx_stop(&f);
+}
+
 Test(life, rights)
 {
         Detshare__Class granted;

@@ -39,6 +39,7 @@ static void memory_finish_alloc(struct dsw_call *call)
         slab.bytes = call->slab.bytes;
         ledger.alloc_added = &range;
         ledger.slab_added = fd >= 0 ? &slab : NULL;
+        dsw_memory_publish(call->session, call->address);
         reply.result_case = DETSHARE__REPLY__RESULT_MEM_ALLOC;
         reply.mem_alloc = &address;
         dsw_call_reply(call, &reply, &ledger, &fd, fd >= 0, fd >= 0);

@@ -5,6 +5,9 @@
  * One row per kind of message. The supervisor is trusted to keep the order (open before all else, ledger before
  * requests); what it asks for sessions that are not there is answered, not fatal. Every message with an id gets exactly
  * one answer; the one to SessionClose comes when nothing of the session is left, the one to Stop when the worker ends.
+ *
+ * After a restart sessions are restored while others work already. What of it stops the device waits for a quiesce, and
+ * with it all that comes later for the same session: a request must not meet half of its memory.
  */
 #include <assert.h>
 #include <errno.h>
@@ -23,6 +26,16 @@
 struct control_message {
         const Detshare__Internal__ToWorker *body;
         const uint8_t *payload;
+        size_t size;
+        int fds[CONTROL_FDS_MAX];
+        size_t n_fds;
+        int too_early; /* set by the handler: nothing has happened, do it again in the next quiesce */
+};
+
+/* One that waits for a quiesce, or for another one of its session. */
+struct dsw_held {
+        struct dsw_held *prev, *next;
+        uint8_t *payload;
         size_t size;
         int fds[CONTROL_FDS_MAX];
         size_t n_fds;
@@ -102,6 +115,10 @@ static void control_restore_slab(ds_worker *worker, struct control_message *mess
 
         if (!session)
                 return;
+        if (slab && slab->pinned && message->n_fds && !dsw_quiesce_may(session)) {
+                message->too_early = 1;
+                return;
+        }
         if (message->n_fds) {
                 r = slab ? dsw_memory_restore_slab(session, slab->va, slab->bytes, slab->pinned, message->fds[0])
                          : DETSHARE__STATUS__BAD_REQUEST;
@@ -125,6 +142,10 @@ static void control_restore_module(ds_worker *worker, struct control_message *me
         if (message->n_fds == 1 && restore->module)
                 r = dsw_module_load(
                         session, restore->module, message->fds[0], restore->bytes, log, sizeof(log), &module);
+        if (r == DSW_WORK_E_STALLED) {
+                message->too_early = 1;
+                return;
+        }
         control_answer(worker, message, r, "restoring a module");
 }
 
@@ -335,9 +356,111 @@ static void control_close_fds(struct control_message *message)
                 message->fds[i] = ds_close(message->fds[i]);
 }
 
+static void control_handle(ds_worker *worker, struct control_message *message)
+{
+        for (size_t i = 0; i < DS_ARRAY_SIZE(control_rows); i++) {
+                if (control_rows[i].body == message->body->body_case) {
+                        control_rows[i].handler(worker, message);
+                        return;
+                }
+        }
+        dsw_message_answer(worker, message->body->id, DETSHARE__STATUS__BAD_REQUEST, "unknown message");
+}
+
+/* --- messages that wait ------------------------------------------------------------------------------------------- */
+
+/* The session that a message is about; NULL: none that is known. */
+static struct dsw_session *control_about(ds_worker *worker, const Detshare__Internal__ToWorker *body)
+{
+        switch (body->body_case) {
+        case DETSHARE__INTERNAL__TO_WORKER__BODY_CALL:
+                return dsw_session_find(worker, body->call->session);
+        case DETSHARE__INTERNAL__TO_WORKER__BODY_ATTACH:
+                return dsw_session_find(worker, body->attach->session);
+        case DETSHARE__INTERNAL__TO_WORKER__BODY_SET:
+                return dsw_session_find(worker, body->set->session);
+        case DETSHARE__INTERNAL__TO_WORKER__BODY_CLOSE:
+                return dsw_session_find(worker, body->close->session);
+        case DETSHARE__INTERNAL__TO_WORKER__BODY_RESTORE_SLAB:
+                return dsw_session_find(worker, body->restore_slab->session);
+        case DETSHARE__INTERNAL__TO_WORKER__BODY_RESTORE_MODULE:
+                return dsw_session_find(worker, body->restore_module->session);
+        case DETSHARE__INTERNAL__TO_WORKER__BODY_RESTORE_STREAM:
+                return dsw_session_find(worker, body->restore_stream->session);
+        default:
+                return NULL;
+        }
+}
+
+static struct dsw_held *control_held_free(struct dsw_held *held)
+{
+        for (size_t i = 0; i < held->n_fds; i++)
+                ds_close(held->fds[i]);
+        ds_free(held->payload);
+        return ds_free(held);
+}
+
+/* Takes the fds. */
+static int control_hold(struct dsw_session *session, struct control_message *message)
+{
+        struct dsw_held *held = ds_alloc0(1, sizeof(*held));
+
+        if (!held)
+                return ds_error_origin(-ENOMEM);
+        held->payload = ds_alloc(message->size);
+        if (!held->payload) {
+                ds_free(held);
+                return ds_error_origin(-ENOMEM);
+        }
+        memcpy(held->payload, message->payload, message->size);
+        held->size = message->size;
+        for (; held->n_fds < message->n_fds; held->n_fds++)
+                held->fds[held->n_fds] = DS_TAKE_FD(message->fds[held->n_fds]);
+        DL_APPEND(session->held, held);
+        return 0;
+}
+
+/* 1: it was handled and is gone. */
+static int control_release(struct dsw_session *session, struct dsw_held *held)
+{
+        ds_worker *worker = session->worker;
+        struct control_message message = {.payload = held->payload, .size = held->size, .n_fds = held->n_fds};
+
+        message.body = dsw_message_unpack(worker, held->payload, held->size);
+        if (!message.body) {
+                worker->fatal = ds_error_origin(-ENOMEM);
+                return 0;
+        }
+        memcpy(message.fds, held->fds, sizeof(message.fds));
+        control_handle(worker, &message);
+        memcpy(held->fds, message.fds, sizeof(message.fds)); /* without those that were taken */
+        if (message.too_early)
+                return 0;
+        DL_DELETE(session->held, held);
+        control_held_free(held);
+        return 1;
+}
+
+void dsw_control_resume(struct dsw_session *session)
+{
+        while (session->held && control_release(session, session->held))
+                continue;
+}
+
+void dsw_control_forget(struct dsw_session *session)
+{
+        while (session->held) {
+                struct dsw_held *held = session->held;
+
+                DL_DELETE(session->held, held);
+                control_held_free(held);
+        }
+}
+
 int dsw_control_frame(ds_worker *worker, const uint8_t *payload, size_t size)
 {
         ds_cleanup(control_close_fds) struct control_message message = {.payload = payload, .size = size};
+        struct dsw_session *session;
 
         message.body = dsw_message_unpack(worker, payload, size);
         if (!message.body || message.body->fds > CONTROL_FDS_MAX)
@@ -345,14 +468,12 @@ int dsw_control_frame(ds_worker *worker, const uint8_t *payload, size_t size)
         if (ds_conn_take_fds(worker->conn, message.fds, message.body->fds))
                 return ds_error_origin(-EPROTO);
         message.n_fds = message.body->fds;
-        for (size_t i = 0; i < DS_ARRAY_SIZE(control_rows); i++) {
-                if (control_rows[i].body == message.body->body_case) {
-                        control_rows[i].handler(worker, &message);
-                        return 0;
-                }
-        }
-        dsw_message_answer(worker, message.body->id, DETSHARE__STATUS__BAD_REQUEST, "unknown message");
-        return 0;
+        session = control_about(worker, message.body);
+        if (!session || !session->held)
+                control_handle(worker, &message);
+        else
+                message.too_early = 1;
+        return message.too_early ? ds_error_trace(control_hold(session, &message)) : 0;
 }
 
 void dsw_control_ready(ds_worker *worker)

@@ -76,6 +76,7 @@
 struct dsw_session;
 struct dsw_call;
 struct dsw_file;
+struct dsw_held;
 struct dsw_pages;
 struct dsw_call_row;
 
@@ -208,6 +209,7 @@ struct dsw_session {
         uint64_t active_wall_ns;
         uint64_t stuck_ended, stuck_wall_ns, stuck_aborted_ns; /* deadline.c */
 
+        struct dsw_held *held; /* messages of the supervisor that had to wait, see control.c */
         struct dsw_file *file; /* for pinned memory: asked for, or ready; NULL = none */
         struct dsw_handle handles[DSW_SESSION_HANDLES_MAX];
 
@@ -358,6 +360,8 @@ void dsw_message_answer(ds_worker *worker, uint64_t id, int status, const char *
 int dsw_control_frame(ds_worker *worker, const uint8_t *payload, size_t size);
 void dsw_control_ready(ds_worker *worker);
 void dsw_control_fault(struct dsw_session *session, const char *reason);
+void dsw_control_resume(struct dsw_session *session); /* in a quiesce: messages for it that had to wait */
+void dsw_control_forget(struct dsw_session *session);
 
 /* call.c */
 void dsw_call_arrive(
@@ -545,6 +549,7 @@ int dsw_memory_host_file(uint64_t bytes, int *ret_fd); /* 0, OUT_OF_MEMORY, or a
 int dsw_memory_leave(struct dsw_session *session);     /* closing: all pinned memory is given back; 0: there is none */
 int dsw_memory_sweep(struct dsw_session *session);     /* in a quiesce: unmap a piece that was given back; 0: none */
 int dsw_memory_alloc(struct dsw_session *session, uint64_t bytes, uint64_t *ret_va, struct dsw_slab_note *ret_slab);
+void dsw_memory_publish(struct dsw_session *session, uint64_t va); /* the client is told of it; not known before */
 void dsw_memory_free(struct dsw_session *session, uint64_t va, uint64_t *ret_slab_removed);
 int dsw_memory_pinned_alloc(
         struct dsw_session *session, uint64_t bytes, uint64_t *ret_va, uint64_t *ret_bytes, int *ret_fd);

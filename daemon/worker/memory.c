@@ -24,6 +24,7 @@ enum {
         RANGE_FREEING = 1,  /* its client gave it back; work in flight may still use it */
         RANGE_INTERNAL = 2, /* the bounce buffer */
         RANGE_GONE = 4,     /* pinned: given back, to be unmapped in a quiesce */
+        RANGE_NEW = 8,      /* its client has not been told of it and can only have guessed it */
 };
 
 void dsw_memory_init(struct dsw_session *session, uint64_t base, uint64_t bytes, uint64_t limit)
@@ -181,9 +182,15 @@ int dsw_memory_alloc(struct dsw_session *session, uint64_t bytes, uint64_t *ret_
         }
         if (r)
                 return ds_error_fold(r);
+        dsw_heap_find(heap, *ret_va)->flags = RANGE_NEW;
         memory->peak = DS_MAX(memory->peak, heap->used);
         *ret_slab = slab;
         return 0;
+}
+
+void dsw_memory_publish(struct dsw_session *session, uint64_t va)
+{
+        dsw_heap_find(&session->memory.device, va)->flags &= ~(uint32_t)RANGE_NEW;
 }
 
 int dsw_memory_cleared(struct dsw_session *session, uint64_t address)

@@ -173,7 +173,6 @@ int dsw_module_load(struct dsw_session *session, uint64_t id, int fd, uint64_t b
         ds_worker *worker = session->worker;
         ds_cleanup(module_image_unmap) struct module_image image = {0};
         struct dsw_module *module;
-        const int restore = id != 0;
         uint32_t slot = 0;
         int r;
 
@@ -181,7 +180,7 @@ int dsw_module_load(struct dsw_session *session, uint64_t id, int fd, uint64_t b
         r = module_image_map(fd, bytes, &image);
         if (r)
                 return ds_error_trace(r);
-        if (!restore && !module_may_load(session, &image))
+        if (!module_may_load(session, &image))
                 return DSW_WORK_E_STALLED;
         r = module_place(session, &id, &slot);
         if (r)

@@ -214,9 +214,10 @@ uint64_t dsw_quiesce_wait_ns(const ds_worker *worker)
 
 /* --- the stop ----------------------------------------------------------------------------------------------------- */
 
-/* What waits for it in a session: emptying it when it closes or resets, or the requests in its queue. */
+/* What waits for it in a session: emptying it when it closes or resets, restoring it, or the requests in its queue. */
 static void quiesce_serve(struct dsw_session *session)
 {
+        dsw_control_resume(session);
         if (session->state == DSW_SESSION_OPEN) {
                 session->retry = 1;
                 dsw_call_start_queued(session);

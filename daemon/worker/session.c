@@ -212,6 +212,7 @@ static void session_free(struct dsw_session *session)
         worker->n_closing -= session->state == DSW_SESSION_CLOSING;
         dsw_session_deactivate(session);
         dsw_quiesce_forget(session);
+        dsw_control_forget(session);
         session_detach(session);
         if (session->sched)
                 session->sched = ds_sched_session_free(session->sched);

@@ -255,6 +255,36 @@ Test(worker_device, a_slab_is_handed_out_clear, .timeout = 60)
         wrap_close(t);
 }
 
+/* An address that its client has not been told of is guessed: it is no allocation yet. */
+Test(worker_device, an_address_is_unknown_before_it_is_told, .timeout = 60)
+{
+        struct wt *t = wrap_open();
+        struct wt_client client = wt_client(t, 1, DETSHARE__CLASS__BE);
+        uint64_t at = WT_WINDOW + WT_WINDOW_BYTES, id, got;
+        WT_REQUEST(free_, MEM_FREE, mem_free, MemFree, MEM_FREE, .address = at);
+        WT_REQUEST(set, MEMSET, memset, Memset, MEMSET, .dst = at, .element_size = 1, .width = 64, .height = 1);
+
+        dev.unclear = 1;
+        id = send_alloc(t, &client, 4096);
+        wt_settle(t);
+        cr_assert_eq(wt_call_status(t, &client, &free_), DS_CUDA_INVALID_VALUE);
+        cr_assert_eq(wt_call_status(t, &client, &set), DS_CUDA_INVALID_VALUE);
+        cr_assert_null(wt_take(t, id));
+        dev.unclear = 0;
+        {
+                wt_answer *answer = wt_wait(t, id);
+
+                cr_assert_eq(answer->status, 0);
+                got = answer->reply->mem_alloc->address;
+                wt_free(answer);
+        }
+        cr_assert_eq(got, at, "the guess was right");
+        cr_assert_eq(wt_call_status(t, &client, &set), 0);
+        cr_assert_eq(wt_call_status(t, &client, &free_), 0);
+        wt_client_close(t, &client);
+        wrap_close(t);
+}
+
 /* --- texts -------------------------------------------------------------------------------------------------------- */
 
 Test(worker_device, texts_come_before_the_end_of_their_kernel, .timeout = 60)

@@ -334,3 +334,85 @@ Test(worker_quiesce, a_short_program_needs_two_stops, .timeout = 60)
         side_close(t, &ls);
         wt_close(t);
 }
+
+static uint64_t send_restore_slab(struct wt *t, struct wt_client *client, uint64_t va, uint64_t bytes, int fd)
+{
+        Detshare__Internal__RestoreSlab restore = DETSHARE__INTERNAL__RESTORE_SLAB__INIT;
+        wt_message message = DETSHARE__INTERNAL__TO_WORKER__INIT;
+        Detshare__Internal__Slab slab = DETSHARE__INTERNAL__SLAB__INIT;
+        Detshare__Internal__Range range = DETSHARE__INTERNAL__RANGE__INIT, *ranges = &range;
+
+        slab.va = range.va = va;
+        slab.bytes = range.bytes = bytes;
+        slab.pinned = range.pinned = 1;
+        restore.session = client->id;
+        restore.slab = &slab;
+        restore.allocs = &ranges;
+        restore.n_allocs = 1;
+        message.body_case = DETSHARE__INTERNAL__TO_WORKER__BODY_RESTORE_SLAB;
+        message.restore_slab = &restore;
+        return wt_send(t, &message, &fd, 1);
+}
+
+static uint64_t send_restore_module(struct wt *t, struct wt_client *client, uint64_t module)
+{
+        Detshare__Internal__RestoreModule restore = DETSHARE__INTERNAL__RESTORE_MODULE__INIT;
+        wt_message message = DETSHARE__INTERNAL__TO_WORKER__INIT;
+        int fd = wt_image(DT_PTX);
+        uint64_t id;
+
+        restore.session = client->id;
+        restore.module = module;
+        restore.bytes = strlen(DT_PTX);
+        message.body_case = DETSHARE__INTERNAL__TO_WORKER__BODY_RESTORE_MODULE;
+        message.restore_module = &restore;
+        id = wt_send(t, &message, &fd, 1);
+        close(fd);
+        return id;
+}
+
+/* A session is restored while another one's kernel runs: its requests wait for it, those of others do not. */
+Test(worker_quiesce, restoring_waits_for_a_stop, .timeout = 60)
+{
+        struct wt *t = wt_open(FUNCTIONAL);
+        struct side runs = side_open(t, 1, DETSHARE__CLASS__BE);
+        struct wt_client client = wt_client(t, 2, DETSHARE__CLASS__BE), gone = wt_client(t, 3, DETSHARE__CLASS__BE);
+        uint64_t at = WT_WINDOW + 2 * WT_WINDOW_BYTES + WT_WINDOW_BYTES / 2, module = UINT64_C(7) << 12, slab, load,
+                 call;
+        uint64_t gone_slab, gone_close;
+        int fd = -1;
+        WT_REQUEST(list, LIST_KERNELS, list_kernels, ListKernels, LIST_KERNELS, .module = module);
+        WT_REQUEST(info, MEM_INFO, mem_info, MemInfo, MEM_INFO, .base = {0});
+
+        cr_assert_eq(dsw_memory_host_file(DS_MIB(1), &fd), 0);
+        cr_assert_eq(pwrite(fd, "abc", 4, 0), 4);
+        launches(&runs, runs.spins, 1);
+        wt_settle(t);
+        slab = send_restore_slab(t, &client, at, DS_MIB(1), fd);
+        load = send_restore_module(t, &client, module);
+        call = wt_send_call(t, &client, &list);
+        gone_slab = send_restore_slab(t, &gone, at + WT_WINDOW_BYTES, DS_MIB(1), fd);
+        gone_close = wt_send_close(t, &gone);
+        wt_settle(t);
+        cr_assert_null(wt_take(t, slab), "registered beside a kernel");
+        cr_assert_null(wt_take(t, load));
+        cr_assert_null(wt_take(t, call), "answered before all was restored");
+        cr_assert_eq(wt_call_status(t, &runs.client, &info), 0);
+        cr_assert_eq(wt_status(t, wt_send_close(t, &runs.client)), 0);
+        cr_assert_eq(wt_status(t, slab), 0);
+        cr_assert_eq(wt_status(t, load), 0);
+        cr_assert_eq(wt_status(t, call), 0);
+        cr_assert_eq(wt_status(t, gone_slab), 0);
+        cr_assert_eq(wt_status(t, gone_close), 0);
+        {
+                uint8_t got[4] = {0};
+
+                cr_assert_eq(wt_read(t, &client, got, at, sizeof(got)), 0);
+                cr_assert_str_eq((char *)got, "abc");
+        }
+        close(fd);
+        wt_client_unmap(&runs.client);
+        wt_client_unmap(&gone);
+        wt_client_close(t, &client);
+        wt_close(t);
+}

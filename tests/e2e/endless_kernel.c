@@ -7,6 +7,9 @@
  * that they take all threads; the session of those gets CUDA's error for a launch that takes too long. A client that is
  * killed with its kernel under execution leaves nothing behind.
  *
+ * Where code is loaded only when nothing runs (sim:MODEL+quiesce), a client that comes waits until the kernel is given
+ * up for its sake, which is after as long as the configuration says; those that are there already are not stopped.
+ *
  * usage: endless_kernel BUILD
  */
 #include "tests/e2e/harness.h"
@@ -181,17 +184,59 @@ static int still_there(pid_t pid)
         return waitpid(pid, NULL, WNOHANG) == 0;
 }
 
+/* The configuration's bound is 2 s, and what was aborted gets another. */
+static void given_up_where_all_stops(void)
+{
+        const char *extra[] = {"--config", NULL, NULL};
+        struct h_status before, after;
+        char config[] = "/tmp/detshare-endless-XXXXXX";
+        int fd = mkstemp(config);
+        uint64_t begin;
+        pid_t pid;
+
+        h_check(fd >= 0 && dprintf(fd, "[limits]\nquiesce_seconds = 2\n") > 0, "a configuration");
+        close(fd);
+        extra[1] = config;
+        h_daemon_start(build, "sim:h200+quiesce", extra);
+        before = h_quiet();
+
+        pid = hostile_start(1);
+        begin = h_now_ms();
+        expect_served("ring", SERVED_MS, "after an endless kernel");
+        h_check(h_now_ms() - begin >= 1500, "it was given its time");
+        h_check(child_returns(pid, SERVED_MS), "an endless kernel ends with 702");
+        h_baseline(&before, 5000, "after 702");
+
+        pid = hostile_start(STREAMS);
+        expect_served("rpc", SERVED_MS, "after more than there are threads");
+        h_check(child_returns(pid, SERVED_MS), "endless kernels end with 702");
+        h_baseline(&before, 5000, "after 702 of many");
+
+        pid = hostile_start(1);
+        kill(pid, SIGKILL);
+        waitpid(pid, NULL, 0);
+        h_baseline(&before, 1000, "killed while its kernel was executed");
+        h_check(h_status(&after) == 0 && after.worker_restarts == before.worker_restarts, "the worker did not restart");
+        unlink(config);
+}
+
 int main(int argc, char **argv)
 {
         struct h_status before, after;
         uint64_t begin;
         pid_t pid;
+        int stops;
 
         if (argc < 2)
                 return 2;
         build = argv[1];
         if (!h_needs_sim("sim:h200", "a GPU cannot end one kernel alone: tests/gpu/faults has what happens there"))
                 return h_finish();
+        stops = getenv("DETSHARE_TEST_DEVICE") && strstr(getenv("DETSHARE_TEST_DEVICE"), "+quiesce");
+        if (stops) {
+                given_up_where_all_stops();
+                return h_finish();
+        }
         h_daemon_start(build, "sim:h200", NULL);
         before = h_quiet();
 

@@ -205,7 +205,7 @@ beside_churn() {
         churn "$1" &
         loops=$!
         sleep 1
-        measure "$1" "$2" 30 28 2100 5000
+        measure "$1" "$2" 60 28 5000 5000
         touch "$tmp/stop"
         wait $loops
         result "$2: programs that came and went: $(cut -d ' ' -f 1 "$tmp/churn"), of them failed: $(cut -d ' ' -f 2 "$tmp/churn")" \
@@ -217,7 +217,7 @@ part_loop() {
         : >"$tmp/churn.rows"
         : >"$tmp/churn.err"
         daemon_start --policy multistream || return
-        measure shared loop_alone 30 28 2100 5000
+        measure shared loop_alone 60 28 5000 5000
         beside_churn shared loop_beside
         "$build/detsharectl" --socket "$tmp/sock" status --json | grep -oE '"(quiesces|quiesce_ns)": *[0-9]+' | tr '\n' ' '
         daemon_stop
@@ -234,7 +234,7 @@ part_nativeloop() {
                 echo "no GPU: nothing to run natively"
                 return
         fi
-        measure native native_loop_alone 10 28 1000 5000
+        measure native native_loop_alone 60 28 5000 5000
         beside_churn native native_loop_beside
         rows_head
         row "natively, alone" native_loop_alone native_loop_alone ""

@@ -6,7 +6,7 @@
 # Every part has a time limit and a log of its own; one line says how each ended. Parts:
 #   facts                                        what the GPU and its driver do
 #   programs interp device faults e2e memory     of tests/gpu/run.sh
-#   figures delay loop                           of tests/bench/gpu.sh
+#   figures delay loop nativeloop                           of tests/bench/gpu.sh
 #   demo                                         make demo's program
 #
 # usage: tests/gpu/on-gpu.sh [-p PACKED] [-l LOGS] [PART...]        PACKED: build/gpurun, LOGS: PACKED/logs
@@ -56,7 +56,7 @@ for part; do
         faults) run faults 170 tests/gpu/run.sh "$b" faults ;;
         e2e) run e2e 300 tests/gpu/run.sh "$b" e2e ;;
         memory) run memory 60 tests/gpu/run.sh "$b" memory ;;
-        figures | delay | loop) run "$part" 120 tests/bench/gpu.sh "$b" "$part" ;;
+        figures | delay | loop | nativeloop) run "$part" 120 tests/bench/gpu.sh "$b" "$part" ;;
         demo) run demo 120 "$b/demo/demo" -b "$b" -d "$DETSHARE_TEST_DEVICE" ;;
         *) echo "on-gpu.sh: no part $part" >&2 ;;
         esac

@@ -30,6 +30,8 @@ static int topology(const struct dsc_status *s, struct libscols_table *table)
 static int figures(const struct dsc_status *s, struct libscols_table *table)
 {
         const char *mark = s->worker_answers ? "" : " (last known)";
+        /* a worker counts from its own beginning */
+        const char *since = s->worker_answers && s->worker_restarts ? " (since the restart)" : mark;
         char value[256], a[32], b[32], c[32];
         int r;
         snprintf(value, sizeof(value), "%s of %s, %s in slabs%s", ctl_bytes(s->memory_used, a),
@@ -37,11 +39,11 @@ static int figures(const struct dsc_status *s, struct libscols_table *table)
         r = row(table, "memory", value);
         snprintf(value, sizeof(value),
                 "%" PRIu64 " kernels launched, %" PRIu64 " operations completed, %" PRIu64 " errors%s", s->launches,
-                s->completed, s->errors, mark);
+                s->completed, s->errors, since);
         r = r ? r : row(table, "work", value);
         if (s->quiesces) {
                 snprintf(value, sizeof(value), "%" PRIu64 " times, %.1f ms in all%s", s->quiesces,
-                        (double)s->quiesce_ns / 1e6, mark);
+                        (double)s->quiesce_ns / 1e6, since);
                 r = r ? r : row(table, "quiesces", value);
         }
         snprintf(value, sizeof(value), "%" PRIu32 " in flight, %" PRIu32 " queued%s", s->in_flight, s->queued, mark);

@@ -64,7 +64,8 @@ counted() {
         timeout -k 5 "$seconds" "$@" >"$tmp/counted.out" 2>&1 </dev/null
         status=$?
         line=$(grep -a -E '^[0-9]+ passed, [0-9]+ failed' "$tmp/counted.out" | tail -n 1)
-        grep -a -v -E '^[0-9]+ passed, ' "$tmp/counted.out" | grep -a -v '^ok ' | tail -n 40 | sed "s/^/     /"
+        grep -a -E '^(FAIL|signal)|does not hold' "$tmp/counted.out" | head -n 40 | sed "s/^/     /"
+        grep -a -v -E '^([0-9]+ passed, |ok |FAIL|signal)|does not hold' "$tmp/counted.out" | tail -n 20 | sed "s/^/     /"
         # shellcheck disable=SC2086
         set -- $line
         passed=$((passed + ${1:-0}))

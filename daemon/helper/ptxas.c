@@ -46,15 +46,17 @@ void ds_ptxas_find(const char *configured, struct ds_ptxas *ret)
                 if (ptxas_is(ret->path))
                         return;
                 snprintf(ret->missing, sizeof(ret->missing),
-                        "no ptxas: '%s' of the configuration is not a program that the helper may execute", ret->path);
+                        "no ptxas: '%s' of the configuration is not a program that uid %u may execute", ret->path,
+                        (unsigned)geteuid());
         } else {
                 if (home && strlen(home) < PATH_MAX && ptxas_in(home, strlen(home), "/bin", ret))
                         return;
                 if (ptxas_in(usual, strlen(usual), "/bin", ret) || ptxas_in_path(ret))
                         return;
                 snprintf(ret->missing, sizeof(ret->missing),
-                        "no ptxas: PTX cannot be compiled for a GPU; it is looked for in $CUDA_HOME/bin, "
-                        "/usr/local/cuda/bin and $PATH of the daemon");
+                        "no ptxas: PTX cannot be compiled for a GPU; one that uid %u may execute is looked for in "
+                        "$CUDA_HOME/bin, /usr/local/cuda/bin and $PATH of the daemon",
+                        (unsigned)geteuid());
         }
         ret->path[0] = 0;
 }

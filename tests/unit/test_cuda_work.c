@@ -6,6 +6,8 @@
  */
 #include "tests/gpu/device_common.h"
 
+#include <errno.h>
+
 #include "device/cuda/internal.h"
 #include "util/alloc.h"
 
@@ -623,6 +625,77 @@ Test(cuda_work, what_is_held_is_lost_with_the_context)
         expect(t, guilty, DS_CUDA_ILLEGAL_ADDRESS, "spins");
         expect(t, held, DS_CUDA_LAUNCH_FAILED, "another kernel");
         expect_survived(t, mine);
+}
+
+/* --- text that is too much --- */
+
+static int write_slowly;
+
+static CUresult slow_synchronize(CUstream stream)
+{
+        while (__atomic_load_n(&write_slowly, __ATOMIC_ACQUIRE))
+                usleep(1000);
+        return CUDA_SUCCESS;
+}
+
+/* What the driver writes is what the test writes here: as much as there may be, and then nothing. */
+Test(cuda_work, text_is_bounded_where_it_is_written)
+{
+        const size_t most = DS_MIB(24);
+        struct dt *t = open_two();
+        ds_device_module *module = dt_load(t, DT_PTX_HEADER PTX_SAY);
+        char *much = calloc(2, most), text[2][1000] = {};
+        struct ds_device_output o;
+
+        memset(much, 'x', 2 * most);
+        for (int i = 0; i < 2; i++) {
+                cr_assert_eq(write(STDOUT_FILENO, much, 2 * most), (ssize_t)most);
+                cr_assert_lt(write(STDOUT_FILENO, much, 1), 0);
+                cr_assert_eq(errno, EPERM);
+                dt_ok(t, say(t, module, DT_SPACE, t->stream, 1));
+                cr_assert_eq(t->ops->output(t->device, &o), 1);
+                cr_assert_eq(o.size, most);
+                cr_assert(!memcmp(o.text, much, most));
+                cr_assert_eq(t->ops->output(t->device, &o), 0);
+                dt_ok(t, say(t, module, DT_SPACE, t->stream, 2));
+                take_text(t, text);
+                cr_assert_str_eq(text[0], i ? "say 2\nsay 2\n" : "say 2\n");
+        }
+        free(much);
+        dt_close(t);
+}
+
+/* Text that takes long holds up the completion of who printed it, and nobody else; at some point it costs the context.
+ */
+Test(cuda_work, text_that_takes_long_holds_up_nobody)
+{
+        struct dt *t = open_two();
+        ds_device_module *mine, *others = dt_load_in(t, OTHER_SPACE, DT_PTX);
+        uint32_t a = ds_device_stream(t->rung, 1, 0), b = ds_device_stream(t->rung, 1, 1);
+        uint64_t prints, second, begin;
+
+        t->device->driver.cuStreamSynchronize_fn = slow_synchronize;
+        mine = dt_load(t, DT_PTX_HEADER PTX_SAY DT_PTX_NULL);
+        for (int i = 0; i < 2; i++) {
+                write_slowly = 1;
+                prints = say(t, mine, DT_SPACE, a, 1);
+                second = say(t, mine, DT_SPACE, ds_device_stream(t->rung, 1, 2), 2);
+                begin = t->ops->now(t->device);
+                for (int k = 0; k < 20; k++)
+                        dt_ok(t, poke_in(t, others, OTHER_SPACE, b, OTHER_VA, 1));
+                cr_assert(t->ops->now(t->device) - begin < 5 * DS_NS_PER_S);
+                cr_assert(!t->came[prints] && !t->came[second]);
+                if (i)
+                        break;
+                __atomic_store_n(&write_slowly, 0, __ATOMIC_RELEASE);
+                dt_ok(t, prints);
+                dt_ok(t, second);
+        }
+        dt_wait_all(t);
+        cr_assert_eq(t->ops->lost(t->device), DS_CUDA_LAUNCH_TIMEOUT);
+        cr_assert(t->seen[prints].status == DS_CUDA_LAUNCH_TIMEOUT || t->seen[second].status == DS_CUDA_LAUNCH_TIMEOUT);
+        expect_survived(t, mine);
+        __atomic_store_n(&write_slowly, 0, __ATOMIC_RELEASE);
 }
 
 /* --- memory that is given back --- */

@@ -223,6 +223,7 @@ void cuda_fault_timeout(ds_device *device, struct cuda_job *job)
                 return;
         device->lost = CUDA_ERROR_LAUNCH_TIMEOUT;
         job->suspect = 1;
+        job->status = DS_CUDA_LAUNCH_TIMEOUT;
         fault_log(device, CUDA_ERROR_LAUNCH_TIMEOUT);
         fault_judge(device, CUDA_ERROR_LAUNCH_TIMEOUT, 0);
 }
@@ -243,7 +244,9 @@ void cuda_fault_message(const ds_device *device, const struct cuda_job *job, int
         char what[160];
 
         kernel_words(job, what, sizeof(what));
-        if (job->suspect && device->lost == CUDA_ERROR_LAUNCH_TIMEOUT)
+        if (job->suspect && device->lost == CUDA_ERROR_LAUNCH_TIMEOUT && job->prints && !job->deadline_ns)
+                snprintf(ret, size, "%s: writing down what it printed took too long", what);
+        else if (job->suspect && device->lost == CUDA_ERROR_LAUNCH_TIMEOUT)
                 snprintf(ret, size, "%s: ran past its deadline of %llu ns", what, (unsigned long long)job->deadline_ns);
         else if (job->suspect)
                 snprintf(ret, size, "%s: %s", what, ds_cuda_driver_error(&device->driver, device->lost));

@@ -9,11 +9,12 @@
  *   module.c    libraries, kernels, the cache of images  work.c      launches, copies, memsets, fences
  *   hold.c      work that may not go to the GPU yet      poll.c      completions
  *   counter.c   how far the GPU is in each stream        clock.c     the GPU's times
- *   output.c    printf and assert                        fault.c     a lost context and who did it
+ *   output.c    printf and assert                        flush.c     the thread that waits for text
+ *   fault.c     a lost context and who did it
  *
- * One thread. Nothing here blocks except the calls marked [stops] in device.h, and what open does before serving. The
- * laws of the shared context (docs/ARCHITECTURE.md): nothing is submitted that waits for something not yet submitted;
- * rungs, their streams and the pool of events exist before serving; memory is VMM only.
+ * One thread, but for flush.c. Nothing here blocks except the calls marked [stops] in device.h, and what open does
+ * before serving. The laws of the shared context (docs/ARCHITECTURE.md): nothing is submitted that waits for something
+ * not yet submitted; rungs, their streams and the pool of events exist before serving; memory is VMM only.
  *
  * Isolation: all spaces share the one context, so a kernel that computes a wrong address can reach another session's
  * memory; what the worker checks are the addresses in arguments of copies and memsets.
@@ -45,6 +46,7 @@ struct cuda_held;
 struct cuda_clock;
 struct cuda_images;
 struct cuda_output;
+struct cuda_flush;
 struct cuda_staging;
 
 enum cuda_job_kind {
@@ -365,18 +367,24 @@ int cuda_output_catch(ds_device *device, int prints, int asserts);
 /* A launch that prints: 1 when it may go now (nothing of another space that prints is in flight, or waits to go). */
 int cuda_output_may_launch(ds_device *device, uint32_t space);
 void cuda_output_launched(ds_device *device, uint32_t space);
-/* A job that prints has ended: take what it printed, before its completion is given. */
-void cuda_output_collect(ds_device *device);
+/* A job that prints has ended. 1: what it printed is here, its completion may be given. 0: ask again later. */
+int cuda_output_collect(ds_device *device, struct cuda_job *job, uint64_t now_ns);
 /* An assertion ended the context: what was said of it is this space's. */
 void cuda_output_asserted(ds_device *device, uint32_t space);
 int cuda_output(ds_device *device, struct ds_device_output *ret);
+
+/* flush.c: the driver writes down all text of kernels that have ended. 0, or a negative errno. */
+int cuda_flush_new(ds_device *device, CUstream idle, struct cuda_flush **ret);
+struct cuda_flush *cuda_flush_free(struct cuda_flush *flush);
+void cuda_flush_ask(struct cuda_flush *flush);                 /* one at a time */
+int cuda_flush_ended(struct cuda_flush *flush, CUresult *ret); /* 1, once: what was asked for has ended, with *ret */
 
 /* fault.c */
 int cuda_lost(ds_device *device);
 int cuda_fault_ends(CUresult result); /* 1: this result means that the context is gone */
 /* The driver says that the context is gone: every job in flight becomes a completion. */
 void cuda_fault_note(ds_device *device, CUresult result);
-/* This head ran past its deadline, and nothing but the end of the process ends it. */
+/* This head, or the text that it printed, takes too long, and nothing but the end of the process ends it. */
 void cuda_fault_timeout(ds_device *device, struct cuda_job *job);
 /* The words for a job's completion; status is not 0. */
 void cuda_fault_message(const ds_device *device, const struct cuda_job *job, int32_t status, char *ret, size_t size);

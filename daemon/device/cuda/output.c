@@ -5,14 +5,19 @@
  * The driver keeps the text of all kernels' printf in one buffer of the context and writes it to the process's standard
  * output when somebody waits for any stream, idle ones included (a query of an event does not do it; measured). It
  * does not say which kernel printed what. So launches of modules that print are let through of one session at a time
- * (hold.c holds the others), and when such a launch has ended the text is fetched, by waiting for a stream on which
- * nothing ever runs: 15 us, and about 1 us per line of text, before the completion is given.
+ * (hold.c holds the others), and when such a launch has ended the text is fetched before the completion is given, by
+ * waiting for a stream on which nothing ever runs, in a thread of its own (flush.c).
  *
  * Assertions need no such care: a failed one ends the context, and the suspect is who gets the words. The driver writes
  * them to standard error by itself, before it tells anybody of the error.
  *
  * Both descriptors are turned to files in memory when a module is loaded that needs it, not before; our own log goes
- * to what was standard error. Text that nobody fetched is bounded per session: the oldest is dropped, and counted.
+ * to what was standard error. Such a file cannot grow: what does not fit the driver cannot write, it stops at once in
+ * the middle of the text (0.2 us for each further line; measured), and the next text begins the file anew. Text that
+ * nobody fetched is bounded per session: the oldest is dropped, and counted.
+ *
+ * A billion digits after the point take the C library seconds and gigabytes before it writes the first of them. Who
+ * prints that loses the context, like who runs past a deadline; the memory is not bounded here.
  */
 #include <assert.h>
 #include <fcntl.h>
@@ -24,8 +29,10 @@
 #include "device/cuda/internal.h"
 #include "util/error.h"
 
-/* per session; the driver's own buffer has 8.3 MiB on an H200, so what one kernel printed is never dropped */
-#define OUTPUT_MAX DS_MIB(16)
+/* of one fetching, and per session; the driver's buffer has 8.3 MiB on an H200, which is 19 MiB of usual text */
+#define OUTPUT_MAX DS_MIB(24)
+#define OUTPUT_KEEP DS_MIB(1)            /* of the file's pages */
+#define COLLECT_MAX_NS (6 * DS_NS_PER_S) /* well below what makes the supervisor think that we hang */
 
 struct cuda_text {
         uint32_t space;
@@ -38,12 +45,15 @@ struct cuda_text {
 /* A descriptor of the process whose writers write to us. */
 struct cuda_catch {
         int number; /* 1, 2 */
-        int file;   /* -1: not caught */
+        int file;   /* of OUTPUT_MAX bytes; its position is where the text ends. -1: not caught */
         int was;    /* where it went before */
 };
 
 struct cuda_output {
-        CUstream idle; /* nothing ever runs there */
+        CUstream idle;                     /* nothing ever runs there */
+        struct cuda_flush *flush;          /* NULL: nothing was loaded that prints */
+        const struct cuda_job *collecting; /* whose end flush was asked for; NULL: none */
+        uint64_t asked_ns;
         struct cuda_catch out, err;
         uint32_t owner, n_printing; /* launches on the GPU that print are all of this space */
         struct cuda_text *texts, *given;
@@ -66,16 +76,32 @@ int cuda_output_init(ds_device *device)
 
 /* --- catching --- */
 
+/* A file that cannot grow, or a negative errno. */
+static int catch_file(void)
+{
+        int file = memfd_create("kernel-text", MFD_CLOEXEC | MFD_ALLOW_SEALING), r = 0;
+
+        if (file < 0)
+                return ds_error_origin(-errno);
+        if (ftruncate(file, (off_t)OUTPUT_MAX) < 0 || fcntl(file, F_ADD_SEALS, F_SEAL_GROW | F_SEAL_SHRINK) < 0)
+                r = ds_error_origin(-errno);
+        if (r)
+                ds_close(file);
+        return r ? r : file;
+}
+
 static int catch_begin(struct cuda_catch *catch)
 {
         int file, was;
 
         if (catch->file >= 0)
                 return 0;
-        fflush(NULL);
+        fflush(catch->number == STDOUT_FILENO ? stdout : stderr);
+        file = catch_file();
+        if (file < 0)
+                return ds_error_trace(file);
         was = fcntl(catch->number, F_DUPFD_CLOEXEC, 3);
-        file = memfd_create("kernel-text", MFD_CLOEXEC);
-        if (file < 0 || fcntl(file, F_SETFL, O_APPEND) < 0 || dup2(file, catch->number) < 0) {
+        if (dup2(file, catch->number) < 0) {
                 int r = -errno;
 
                 ds_close(was);
@@ -91,7 +117,6 @@ static void catch_end(struct cuda_catch *catch)
 {
         if (catch->file < 0)
                 return;
-        fflush(NULL);
         if (catch->was >= 0)
                 dup2(catch->was, catch->number);
         catch->was = ds_close(catch->was);
@@ -104,6 +129,8 @@ int cuda_output_catch(ds_device *device, int prints, int asserts)
 
         if (prints) {
                 r = catch_begin(&device->output->out);
+                if (!r && !device->output->flush)
+                        r = cuda_flush_new(device, device->output->idle, &device->output->flush);
                 if (r)
                         return ds_error_trace(r);
         }
@@ -123,6 +150,8 @@ void cuda_output_free(ds_device *device)
 
         if (!output)
                 return;
+        output->flush = cuda_flush_free(output->flush);
+        /* no fflush: a thread that was left in the driver may hold stdout */
         if (output->idle && !device->lost)
                 CU(device, cuStreamDestroy)(output->idle);
         if (output->err.file >= 0)
@@ -178,39 +207,56 @@ static void text_keep_assertions(const struct cuda_catch *catch, struct cuda_tex
         memmove(text->bytes, text->bytes + skip, text->size);
 }
 
+/* What lies in the file before its position; NULL: no memory. */
+static struct cuda_text *catch_read(const struct cuda_catch *catch, size_t size)
+{
+        struct cuda_text *text = ds_alloc(sizeof(*text) + size);
+        ssize_t n = 1;
+
+        if (!text)
+                return NULL;
+        *text = (struct cuda_text){};
+        while (text->size < size && n > 0) {
+                n = pread(catch->file, text->bytes + text->size, size - text->size, (off_t)text->size);
+                text->size += n > 0 ? (size_t)n : 0;
+        }
+        return text;
+}
+
+/* The next text begins the file anew. */
+static void catch_rewind(const struct cuda_catch *catch, uint64_t used)
+{
+        if (used >= OUTPUT_MAX)
+                ds_log(DS_LOG_WARNING, "kernels printed more at once than the %llu MiB that are kept of it",
+                        (unsigned long long)(OUTPUT_MAX >> 20));
+        if (lseek(catch->file, 0, SEEK_SET) < 0)
+                (void)ds_error_origin(-errno);
+        if (used > OUTPUT_KEEP && fallocate(catch->file, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, OUTPUT_KEEP,
+                                          (off_t)(OUTPUT_MAX - OUTPUT_KEEP)) < 0)
+                (void)ds_error_origin(-errno);
+}
+
 /* What lies in the file becomes a text of the space, and the file is empty. */
 static void catch_take(struct cuda_output *output, struct cuda_catch *catch, uint32_t space, uint32_t to_stderr)
 {
+        off_t used = catch->file >= 0 ? lseek(catch->file, 0, SEEK_CUR) : 0;
         struct cuda_text *text;
-        struct stat st;
-        off_t skip = 0;
-        ssize_t n;
 
-        if (catch->file < 0 || fstat(catch->file, &st) < 0 || !st.st_size)
+        if (used <= 0)
                 return;
-        if ((uint64_t)st.st_size > OUTPUT_MAX)
-                skip = st.st_size - (off_t)OUTPUT_MAX;
-        output->dropped += (uint64_t)skip;
-        texts_trim(output, space, (size_t)(st.st_size - skip));
-        text = ds_alloc(sizeof(*text) + (size_t)(st.st_size - skip));
-        if (text) {
-                *text = (struct cuda_text){.space = space, .to_stderr = to_stderr};
-                while ((off_t)text->size < st.st_size - skip) {
-                        n = pread(catch->file, text->bytes + text->size, (size_t)(st.st_size - skip) - text->size,
-                                skip + (off_t)text->size);
-                        if (n <= 0)
-                                break;
-                        text->size += (size_t)n;
-                }
-                if (to_stderr)
-                        text_keep_assertions(catch, text);
-                if (text->size)
-                        DL_APPEND(output->texts, text);
-                else
-                        ds_free(text);
-        }
-        if (ftruncate(catch->file, 0) < 0)
-                (void)ds_error_origin(-errno);
+        texts_trim(output, space, (size_t)used);
+        text = catch_read(catch, (size_t)used);
+        catch_rewind(catch, (uint64_t)used);
+        if (!text)
+                return;
+        text->space = space;
+        text->to_stderr = to_stderr;
+        if (to_stderr)
+                text_keep_assertions(catch, text);
+        if (text->size)
+                DL_APPEND(output->texts, text);
+        else
+                ds_free(text);
 }
 
 int cuda_output_may_launch(ds_device *device, uint32_t space)
@@ -229,20 +275,42 @@ void cuda_output_launched(ds_device *device, uint32_t space)
         output->n_printing++;
 }
 
-void cuda_output_collect(ds_device *device)
+/* 1: all that the job printed is in the file, or will never be. */
+static int collect_ended(ds_device *device, struct cuda_job *job, uint64_t now_ns)
 {
         struct cuda_output *output = device->output;
         CUresult result;
 
-        assert(output->n_printing);
-        output->n_printing--;
-        if (!device->lost) {
-                result = CU(device, cuStreamSynchronize)(output->idle);
+        if (device->lost)
+                return 1;
+        if (!output->collecting) {
+                output->collecting = job;
+                output->asked_ns = now_ns;
+                cuda_flush_ask(output->flush);
+        }
+        if (output->collecting != job) /* that was asked for before this one had ended */
+                return 0;
+        if (cuda_flush_ended(output->flush, &result)) {
                 if (result)
                         (void)ds_cuda_failed(device, result, "cuStreamSynchronize");
+                return 1;
         }
-        fflush(stdout);
+        if (now_ns - output->asked_ns > COLLECT_MAX_NS)
+                cuda_fault_timeout(device, job);
+        return device->lost != CUDA_SUCCESS;
+}
+
+int cuda_output_collect(ds_device *device, struct cuda_job *job, uint64_t now_ns)
+{
+        struct cuda_output *output = device->output;
+
+        assert(output->n_printing);
+        if (!collect_ended(device, job, now_ns))
+                return 0;
+        output->collecting = NULL;
+        output->n_printing--;
         catch_take(output, &output->out, output->owner, 0);
+        return 1;
 }
 
 void cuda_output_asserted(ds_device *device, uint32_t space)

@@ -155,9 +155,10 @@ struct poll_round {
         uint64_t seen_ns; /* after something was first seen to have ended in it; 0: nothing yet */
 };
 
-static void completion_write(ds_device *device, struct cuda_stream *stream, const struct cuda_job *job, int32_t status,
-        struct poll_round *round)
+static void completion_write(
+        ds_device *device, struct cuda_stream *stream, const struct cuda_job *job, struct poll_round *round)
 {
+        int32_t status = job->status;
         struct ds_completion *c = &round->completions[round->done++];
         uint64_t end;
 
@@ -193,13 +194,12 @@ static int head_is_done(ds_device *device, const struct cuda_stream *stream)
         return result == CUDA_SUCCESS;
 }
 
-/* 1 when the head has ended, with *ret_status. */
-static int head_ended(ds_device *device, struct cuda_stream *stream, uint64_t now_ns, int32_t *ret_status)
+/* 1 when the head has ended, with its status. */
+static int head_ended(ds_device *device, struct cuda_stream *stream, uint64_t now_ns)
 {
         struct cuda_job *job = stream->head;
         uint64_t start;
 
-        *ret_status = 0;
         if (!job->status && (device->lost || !job_is_fenced(job)) && head_is_done(device, stream))
                 return 1;
         if (!job->status && !device->lost && job->deadline_ns) {
@@ -207,7 +207,6 @@ static int head_ended(ds_device *device, struct cuda_stream *stream, uint64_t no
                 if (start <= now_ns && now_ns - start > job->deadline_ns)
                         cuda_fault_timeout(device, job);
         }
-        *ret_status = job->status;
         return job->status != 0;
 }
 
@@ -215,13 +214,12 @@ static int head_ended(ds_device *device, struct cuda_stream *stream, uint64_t no
 static void stream_poll(ds_device *device, struct cuda_stream *stream, struct poll_round *round)
 {
         struct cuda_job *job;
-        int32_t status;
 
-        while (round->done < round->n && stream->head && head_ended(device, stream, round->now_ns, &status)) {
+        while (round->done < round->n && stream->head && head_ended(device, stream, round->now_ns)) {
+                if (stream->head->prints && !cuda_output_collect(device, stream->head, round->now_ns))
+                        return;
                 job = stream_pop(device, stream);
-                if (job->prints)
-                        cuda_output_collect(device);
-                completion_write(device, stream, job, status, round);
+                completion_write(device, stream, job, round);
                 cuda_job_free(device, job);
         }
 }

@@ -77,7 +77,11 @@ $(BUILD)/tsan/%.o: %.c
 	@mkdir -p $(@D)
 	$(CC) $(CPPFLAGS) $(CFLAGS) $(if $(findstring clang,$(CC)),,-Wno-tsan) -O1 -fsanitize=thread -MMD -MP -c -o $@ $<
 -include $(tsan_obj:.o=.d)
-$(filter $(BUILD)/tests/race/device_%,$(race_bin)): $(BUILD)/tests/race/%: tests/race/%.c $(tsan_obj)
+# the worker's one thread, alone
+$(BUILD)/tsan/daemon/worker/pages.o: | $(proto_hdr)
+-include $(BUILD)/tsan/daemon/worker/pages.d
+$(BUILD)/tests/race/pages_race: $(BUILD)/tsan/daemon/worker/pages.o
+$(filter $(BUILD)/tests/race/device_% $(BUILD)/tests/race/pages_%,$(race_bin)): $(BUILD)/tests/race/%: tests/race/%.c $(tsan_obj)
 	@mkdir -p $(@D)
 	$(CC) $(CPPFLAGS) $(CFLAGS) -O1 -fsanitize=thread -o $@ $^ $(DAEMON_LIBS)
 

@@ -1,0 +1,120 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The worker's loop against the thread that makes and frees its pages, under ThreadSanitizer
+ *
+ * Sessions ask for files of many sizes, take them, forget them before and after they are ready, keep handles and let
+ * them go; files are closed faster than the thread closes them; at the end there is work left. What was taken is full
+ * of zeros, and no descriptor is left.
+ */
+#include <dirent.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "worker/internal.h"
+
+#define SESSIONS 6
+#define ROUNDS 3000
+
+#define CHECK(x)                                                                         \
+        do {                                                                             \
+                if (!(x)) {                                                              \
+                        fprintf(stderr, "%s:%d: %s is false\n", __FILE__, __LINE__, #x); \
+                        exit(1);                                                         \
+                }                                                                        \
+        } while (0)
+
+/* --- all that pages.c calls of the worker ------------------------------------------------------------------------- */
+
+int dsw_memory_host_file(uint64_t bytes, int *ret_fd)
+{
+        *ret_fd = memfd_create("pages", MFD_CLOEXEC);
+        CHECK(*ret_fd >= 0);
+        CHECK(ftruncate(*ret_fd, (off_t)bytes) == 0);
+        return 0;
+}
+
+void dsw_session_activate(struct dsw_session *session)
+{
+        CHECK(session->retry);
+        session->is_active = 1;
+}
+
+/* ------------------------------------------------------------------------------------------------------------------ */
+
+static size_t descriptors(void)
+{
+        DIR *dir = opendir("/proc/self/fd");
+        size_t n = 0;
+
+        CHECK(dir);
+        while (readdir(dir))
+                n++;
+        closedir(dir);
+        return n;
+}
+
+static void take(struct dsw_session *session, uint64_t bytes)
+{
+        int fd = dsw_pages_take(session);
+        struct stat st;
+        char last = 1;
+
+        CHECK(fd >= 0);
+        CHECK(fstat(fd, &st) == 0 && (uint64_t)st.st_size == bytes && (uint64_t)st.st_blocks * 512 == bytes);
+        CHECK(pread(fd, &last, 1, (off_t)bytes - 1) == 1 && !last);
+        dsw_pages_release(session, 4096);
+        dsw_pages_hold(session, 4096, bytes, fd);
+        close(fd);
+}
+
+/* Asks until it gets it, or loses interest. */
+static void act(struct dsw_session *session, uint64_t *want)
+{
+        if (!*want)
+                *want = rand() % 4 ? DS_MIB(1) * (uint64_t)(1 + rand() % 9) : DS_ARENA_BYTES;
+        if (rand() % 16 == 0) {
+                dsw_pages_forget(session);
+                *want = 0;
+        } else if (dsw_pages_ready(session, *want) == 0) {
+                take(session, *want);
+                *want = 0;
+        }
+}
+
+int main(void)
+{
+        static struct dsw_session sessions[SESSIONS];
+        static struct ds_worker worker;
+        uint64_t wants[SESSIONS] = {0};
+        size_t before = descriptors(), n = 0;
+
+        CHECK(dsw_pages_new(&worker) == 0);
+        for (int i = 0; i < ROUNDS; i++) {
+                struct pollfd pfd = {.fd = dsw_pages_fd(&worker), .events = POLLIN};
+                int which = rand() % SESSIONS;
+
+                sessions[which].worker = &worker;
+                act(&sessions[which], &wants[which]);
+                for (int k = rand() % 300 ? 0 : 200; k > 0; k--)
+                        dsw_pages_drop(&worker, memfd_create("drop", MFD_CLOEXEC));
+                if (rand() % 4 == 0)
+                        poll(&pfd, 1, 1);
+                n += dsw_pages_step(&worker);
+        }
+        CHECK(n > 20);
+        for (int i = 0; i < SESSIONS; i++) {
+                CHECK(sessions[i].worker);
+                dsw_pages_forget(&sessions[i]);
+                dsw_pages_release(&sessions[i], 4096);
+        }
+        CHECK(!dsw_pages_awaited(&worker));
+        dsw_pages_free(&worker);
+        CHECK(descriptors() == before);
+        printf("%zu files\n", n);
+        return 0;
+}

@@ -184,6 +184,44 @@ Test(cuda_work, an_image_is_loaded_once_for_all)
         dt_close(t);
 }
 
+static CUresult little_memory(size_t *available, size_t *total)
+{
+        *available = *total = DS_GIB(1);
+        return CUDA_SUCCESS;
+}
+
+/* A small image may ask for very much of the GPU: it is told so before anything is loaded. */
+Test(cuda_work, variables_find_room_or_the_image_is_refused)
+{
+        struct dt *t = open_two();
+        const uint64_t va = OTHER_VA + DS_MIB(256), standard = DS_MIB(64);
+        size_t size;
+        void *image = dt_image(t, DT_PTX_HEADER ".visible .global .b8 big[3221225472];\n" DT_PTX_NULL, &size);
+        ds_device_module *module = NULL;
+        char log[1000];
+        int slab;
+
+        cr_assert_eq(t->ops->mem_create(t->device, standard, &slab), 0);
+        cr_assert_eq(t->ops->mem_map(t->device, DT_SPACE, slab, va, standard), 0);
+        cr_assert_eq(t->ops->mem_unmap(t->device, DT_SPACE, va, standard), 0);
+        close(slab);
+        for (int i = 0; i < 5000 && !t->device->n_pool; i++) {
+                usleep(1000);
+                cuda_memory_sweep(t->device);
+        }
+        cr_assert_eq(t->device->n_pool, 1);
+        t->device->driver.cuMemGetInfo_fn = little_memory;
+        cr_assert_eq(t->ops->module_load(t->device, DT_SPACE, image, size, log, sizeof(log), &module),
+                DS_CUDA_OUT_OF_MEMORY);
+        cr_assert(strstr(log, "3221225472"), "%s", log);
+        cr_assert_eq(t->device->n_pool, 0, "what is kept gives way");
+        free(image);
+        image = dt_image(t, DT_PTX, &size);
+        cr_assert_eq(t->ops->module_load(t->device, DT_SPACE, image, size, log, sizeof(log), &module), 0, "%s", log);
+        free(image);
+        dt_close(t);
+}
+
 Test(cuda_work, kernels_are_numbered_by_name)
 {
         struct dt *t = open_two();

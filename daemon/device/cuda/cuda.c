@@ -128,7 +128,7 @@ static int open_context(ds_device *device, const char *spec)
         if (result) {
                 device->primary = NULL;
                 return open_failed(
-                        device, spec, "no context (is the GPU in use by itself, or its memory full?)", result);
+                        device, spec, "no context (is the GPU in exclusive use, or its memory full?)", result);
         }
         result = CU(device, cuCtxSetCurrent)(device->primary);
         return result ? open_failed(device, spec, "cuCtxSetCurrent", result) : 0;

@@ -156,7 +156,7 @@ static int driver_named(struct ds_cuda_driver *driver, const char *path)
                 return -ENODEV;
         }
         if (access(path, F_OK) < 0) {
-                ds_log(DS_LOG_ERROR, "%s: %s", path, strerror(errno));
+                ds_log(DS_LOG_ERROR, "%s: %s (as user %u)", path, strerror(errno), (unsigned)geteuid());
                 return -ENODEV;
         }
         if (refuse_dropin(path))
@@ -176,8 +176,8 @@ static int driver_usual(struct ds_cuda_driver *driver)
         if (!getenv("LD_LIBRARY_PATH") && !driver_open(driver, DRIVER_NAME))
                 return 0;
         ds_log(DS_LOG_ERROR,
-                "no NVIDIA driver library: no %s that can be used in the usual places (DETSHARE_LIBCUDA=PATH names "
-                "another one)",
+                "no NVIDIA driver library: no %s that can be used in the usual places (detshared --libcuda PATH, or "
+                "DETSHARE_LIBCUDA=PATH, names another one)",
                 DRIVER_NAME);
         return -ENODEV;
 }

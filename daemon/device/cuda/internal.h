@@ -261,6 +261,8 @@ void cuda_memory_sweep(ds_device *device);
 /* Pinned memory of removed spaces, which only a [stops] call can let go: how much of it, and doing it. */
 size_t cuda_memory_put_off(ds_device *device);
 void cuda_memory_put_off_do(ds_device *device);
+/* Slabs kept for reuse are given up; how many there were. */
+size_t cuda_memory_pool_drop(ds_device *device);
 int cuda_memory_init(ds_device *device);
 void cuda_spaces_free(ds_device *device);
 CUmemAllocationProp cuda_slab_prop(const ds_device *device); /* what a slab is to the driver */

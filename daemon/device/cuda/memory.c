@@ -124,8 +124,7 @@ static void pool_put(ds_device *device, int fd)
                 ds_close(fd);
 }
 
-/* How many there were. */
-static size_t pool_drop(ds_device *device)
+size_t cuda_memory_pool_drop(ds_device *device)
 {
         size_t n = device->n_pool;
 
@@ -286,7 +285,7 @@ void cuda_spaces_free(ds_device *device)
                 DL_DELETE(device->going, mapping);
                 mapping_release(device, mapping);
         }
-        pool_drop(device);
+        cuda_memory_pool_drop(device);
         cuda_va_free(device);
 }
 
@@ -333,7 +332,7 @@ int cuda_mem_create(ds_device *device, uint64_t size, int *ret_fd)
                 fd = device->pool[--device->n_pool];
         } else {
                 r = slab_make(device, size, &fd);
-                if (r == DS_CUDA_OUT_OF_MEMORY && pool_drop(device))
+                if (r == DS_CUDA_OUT_OF_MEMORY && cuda_memory_pool_drop(device))
                         r = slab_make(device, size, &fd);
         }
         if (r)

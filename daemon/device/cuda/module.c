@@ -9,7 +9,8 @@
  *   - An image without writable variables is the same for everybody: it is loaded once, shared by all spaces that load
  *     the same bytes, and kept when nobody uses it any more, up to a bound. Loading it again stops nothing. Equal means
  *     equal bytes: the hash only finds candidates, and clients could make two images of one hash.
- *   - An image with writable variables gets an instance per load.
+ *   - An image with writable variables gets an instance per load. Whose memory the variables are is counted where the
+ *     session's other memory is; here only that the GPU has it to give, before anything is loaded.
  *   - Nothing is unloaded by module_unload. What is to go, and the images that were unused the longest when too many
  *     are kept, wait for put_off_do, or for the next load of an image that is not kept, which stops the context anyway.
  *
@@ -228,6 +229,12 @@ static struct cuda_image *image_free(ds_device *device, struct cuda_image *image
         return ds_free(image);
 }
 
+/* What keeping it costs: our copy, which is about what its code takes of the GPU, and its data there. */
+static uint64_t image_weight(const struct cuda_image *image)
+{
+        return image->size + image->cubin.variable_bytes;
+}
+
 /* It has no refs: count it among those kept, or among those to go. */
 static void image_idle(struct cuda_images *images, struct cuda_image *image, int going)
 {
@@ -237,7 +244,7 @@ static void image_idle(struct cuda_images *images, struct cuda_image *image, int
                 return;
         }
         images->n_kept++;
-        images->kept_bytes += image->size;
+        images->kept_bytes += image_weight(image);
 }
 
 static void image_not_idle(struct cuda_images *images, struct cuda_image *image)
@@ -246,7 +253,7 @@ static void image_not_idle(struct cuda_images *images, struct cuda_image *image)
                 images->n_going--;
         } else {
                 images->n_kept--;
-                images->kept_bytes -= image->size;
+                images->kept_bytes -= image_weight(image);
         }
         image->going = 0;
 }
@@ -363,6 +370,19 @@ static int image_check(
         return 0;
 }
 
+/* Variables may take any amount of the GPU's memory. Kept slabs give way to them. */
+static int image_room(ds_device *device, const struct ds_cubin *cubin, char *log, size_t log_size)
+{
+        uint64_t wanted = cubin->variable_bytes, available = cuda_memory_free(device);
+
+        if (available && wanted > available && cuda_memory_pool_drop(device))
+                available = cuda_memory_free(device);
+        if (wanted <= device->info.memory_bytes && (!available || wanted <= available))
+                return 0;
+        snprintf(log, log_size, "the image's variables take %llu bytes of device memory", (unsigned long long)wanted);
+        return DS_CUDA_OUT_OF_MEMORY;
+}
+
 /* Into the context. The image is freed by the caller when it fails. */
 static int image_load(
         ds_device *device, struct cuda_image *image, const void *bytes, size_t size, char *log, size_t log_size)
@@ -405,6 +425,9 @@ static int image_new(
         if (r)
                 return r;
         images_drop_going(device);
+        r = image_room(device, &cubin, log, log_size);
+        if (r)
+                return r;
         image = ds_alloc0(1, sizeof(*image));
         if (!image)
                 return ds_error_origin(-ENOMEM);
@@ -517,9 +540,19 @@ void cuda_modules_free(ds_device *device)
 
 const ds_device_kernel *cuda_kernel_find(ds_device_module *module, const char *name)
 {
-        for (size_t i = 0; i < module->image->n_codes; i++)
-                if (!strcmp(module->kernels[i].code->info.name, name))
-                        return &module->kernels[i];
+        size_t first = 0, end = module->image->n_codes, middle;
+        int order;
+
+        while (first < end) {
+                middle = first + (end - first) / 2;
+                order = strcmp(name, module->kernels[middle].code->info.name);
+                if (!order)
+                        return &module->kernels[middle];
+                if (order < 0)
+                        end = middle;
+                else
+                        first = middle + 1;
+        }
         return NULL;
 }
 

@@ -140,7 +140,7 @@ static void main_add_group(gid_t *groups, int *n, gid_t gid)
 }
 
 /* The groups of the GPU's device nodes, where not everybody may open them; root's own group is not taken along. */
-static int main_device_groups(void)
+static int main_device_groups(uid_t uid)
 {
         gid_t groups[WORKER_GROUPS_MAX];
         int n = getgroups(WORKER_GROUPS_MAX, groups);
@@ -154,10 +154,12 @@ static int main_device_groups(void)
         for (size_t i = 0; i < nodes.gl_pathc; i++) {
                 if (stat(nodes.gl_pathv[i], &st) < 0 || !S_ISCHR(st.st_mode) || (st.st_mode & 06) == 06)
                         continue;
+                if (st.st_uid == uid && (st.st_mode & 0600) == 0600)
+                        continue;
                 if (st.st_gid && (st.st_mode & 060) == 060)
                         main_add_group(groups, &n, st.st_gid);
                 else
-                        ds_log(DS_LOG_WARNING, "%s can only be opened by root: the GPU may not be usable",
+                        ds_log(DS_LOG_WARNING, "uid %u cannot open %s: the GPU may not be usable", (unsigned)uid,
                                 nodes.gl_pathv[i]);
         }
         globfree(&nodes);
@@ -173,7 +175,7 @@ static int main_become_nobody(void)
 
         if (r < 0)
                 return ds_error_origin(-errno);
-        r = main_device_groups();
+        r = main_device_groups(uid);
         if (r)
                 return ds_error_trace(r);
         if (setresgid(gid, gid, gid) < 0 || setresuid(uid, uid, uid) < 0)

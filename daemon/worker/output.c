@@ -8,8 +8,8 @@
  */
 #include "worker/internal.h"
 
-#define OUTPUT_PIECE 49152u                   /* bytes of one message */
-#define OUTPUT_QUEUED_MAX ((size_t)DS_MIB(8)) /* bytes that the supervisor has not read yet */
+#define OUTPUT_PIECE 49152u                    /* bytes of one message */
+#define OUTPUT_QUEUED_MAX ((size_t)DS_MIB(24)) /* bytes that the supervisor has not read yet */
 
 static struct dsw_session *output_session(ds_worker *worker, uint32_t space)
 {

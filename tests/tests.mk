@@ -81,6 +81,7 @@ $(BUILD)/tsan/%.o: %.c
 $(BUILD)/tsan/daemon/worker/pages.o: | $(proto_hdr)
 -include $(BUILD)/tsan/daemon/worker/pages.d
 $(BUILD)/tests/race/pages_race: $(BUILD)/tsan/daemon/worker/pages.o
+$(BUILD)/tests/race/device_flush_race: CPPFLAGS += -I$(CUDA_ROOT)/include
 $(filter $(BUILD)/tests/race/device_% $(BUILD)/tests/race/pages_%,$(race_bin)): $(BUILD)/tests/race/%: tests/race/%.c $(tsan_obj)
 	@mkdir -p $(@D)
 	$(CC) $(CPPFLAGS) $(CFLAGS) -O1 -fsanitize=thread -o $@ $^ $(DAEMON_LIBS)

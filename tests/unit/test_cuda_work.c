@@ -679,7 +679,7 @@ static CUresult slow_synchronize(CUstream stream)
 /* What the driver writes is what the test writes here: as much as there may be, and then nothing. */
 Test(cuda_work, text_is_bounded_where_it_is_written)
 {
-        const size_t most = DS_MIB(24);
+        const size_t most = DS_MIB(16);
         struct dt *t = open_two();
         ds_device_module *module = dt_load(t, DT_PTX_HEADER PTX_SAY);
         char *much = calloc(2, most), text[2][1000] = {};

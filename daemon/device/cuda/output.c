@@ -29,8 +29,8 @@
 #include "device/cuda/internal.h"
 #include "util/error.h"
 
-/* of one fetching, and per session; the driver's buffer has 8.3 MiB on an H200, which is 19 MiB of usual text */
-#define OUTPUT_MAX DS_MIB(24)
+/* of one fetching (that takes poll 0.7 ms a MiB), and per session; the supervisor keeps as much */
+#define OUTPUT_MAX DS_MIB(16)
 #define OUTPUT_KEEP DS_MIB(1)            /* of the file's pages */
 #define COLLECT_MAX_NS (6 * DS_NS_PER_S) /* well below what makes the supervisor think that we hang */
 

@@ -74,14 +74,17 @@ static void deadline_abort(struct dsw_session *session, uint64_t wall, const cha
 static void deadline_judge(struct dsw_session *session, uint64_t stuck, uint64_t wall)
 {
         char text[DS_DEVICE_MESSAGE_MAX];
-        uint64_t limit;
+        uint64_t limit, closed;
         const char *why;
 
         if (session->state == DSW_SESSION_CLOSING) {
-                if (wall - session->close_wall_ns < session->worker->orphan_ns)
+                closed = wall - session->close_wall_ns;
+                /* what others wait for too long is not waited for longer because its client was told and has gone */
+                if (closed < session->worker->orphan_ns &&
+                        (closed < DEADLINE_ABORT_NS || stuck < deadline_limit(session, wall, &why)))
                         return;
                 snprintf(text, sizeof(text), "a kernel of a client that is gone has not ended for %llu s",
-                        (unsigned long long)((wall - session->close_wall_ns) / DS_NS_PER_S));
+                        (unsigned long long)(DS_MAX(closed, stuck) / DS_NS_PER_S));
                 dsw_lost_give_up(session, DS_CUDA_LAUNCH_TIMEOUT, text);
                 return;
         }

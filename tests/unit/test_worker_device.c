@@ -451,6 +451,35 @@ Test(worker_device, a_bound_for_every_kernel, .timeout = 60)
         wrap_close(t);
 }
 
+/* A client that is told and ends at once does not win time by that. */
+Test(worker_device, who_is_told_and_goes_is_not_waited_for_longer, .timeout = 60)
+{
+        struct wt_client a;
+        struct wt *t;
+        uint64_t spins;
+
+        wt_kernel_ns = 3 * DS_NS_PER_S;
+        t = wrap_open();
+        a = wt_client(t, 1, DETSHARE__CLASS__BE);
+        spins = kernel_of(t, &a, "spins");
+        wrap.abort = wrap_abort;
+        wt_push_launch(&a, 0, spins, 1, 1, NULL, 0);
+        wt_settle(t);
+        wt_wall += 4 * DS_NS_PER_S;
+        wt_settle(t);
+        cr_assert_eq(atomic_load(&a.page->error), DS_CUDA_LAUNCH_TIMEOUT);
+        wt_send_close(t, &a);
+        wt_settle(t);
+        wt_wall += DS_NS_PER_S / 2;
+        wt_settle(t);
+        cr_assert(!t->done);
+        wt_wall += DS_NS_PER_S;
+        turn_until_lost(t);
+        expect_lost(t, DS_CUDA_LAUNCH_TIMEOUT, 1, "a client that is gone");
+        wt_client_unmap(&a);
+        wrap_close(t);
+}
+
 /* --- what is put off, limits, polling ----------------------------------------------------------------------------- */
 
 Test(worker_device, what_is_put_off_waits_for_an_idle_device, .timeout = 60)

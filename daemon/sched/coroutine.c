@@ -191,6 +191,11 @@ void ds_coroutine_release(ds_coroutine *coroutine)
         ds_coroutine_touch(coroutine);
 }
 
+uint32_t ds_coroutine_in_flight(const ds_coroutine *coroutine)
+{
+        return coroutine->n_in_flight;
+}
+
 uint64_t ds_coroutine_submitted(const ds_coroutine *coroutine)
 {
         return coroutine->submitted;

@@ -172,6 +172,7 @@ void ds_coroutine_release(ds_coroutine *coroutine);
 ds_coroutine *ds_coroutine_ref(ds_coroutine *coroutine);
 ds_coroutine *ds_coroutine_unref(ds_coroutine *coroutine);
 uint64_t ds_coroutine_submitted(const ds_coroutine *coroutine); /* last sequence number given out */
+uint32_t ds_coroutine_in_flight(const ds_coroutine *coroutine); /* of it on the device */
 uint64_t ds_coroutine_done(const ds_coroutine *coroutine);      /* all up to here have ended */
 
 /*

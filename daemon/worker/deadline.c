@@ -33,18 +33,36 @@ uint64_t dsw_deadline_wait_ns(const ds_worker *worker)
         return deadline_wanted(worker) ? DEADLINE_LOOK_NS : UINT64_MAX;
 }
 
-/* How long nothing of it has ended although the device has some; 0 = all is well. */
+/*
+ * How long nothing of a stream has ended although the device has some of it. By stream: what a session ends beside its
+ * endless kernel, marks that need no device among it, must not make that look younger than what waits behind it.
+ */
+static uint64_t deadline_stream_stuck(struct dsw_stream *stream, uint64_t wall)
+{
+        int busy = stream->coroutine && ds_coroutine_in_flight(stream->coroutine) > 0;
+
+        if (!busy || stream->done != stream->stuck_done || !stream->stuck_wall_ns) {
+                stream->stuck_done = stream->done;
+                stream->stuck_wall_ns = busy ? wall : 0;
+        }
+        return busy ? wall - stream->stuck_wall_ns : 0;
+}
+
+/* Of its streams the one that has for longest; 0 = all is well. */
 static uint64_t deadline_stuck(struct dsw_session *session, uint64_t wall)
 {
-        uint64_t ended = session->op_index - session->n_live;
-        int busy = session->sched && ds_sched_session_in_flight(session->sched) > 0;
+        uint64_t most = 0, stuck;
 
-        if (!busy || ended != session->stuck_ended || !session->stuck_wall_ns) {
-                session->stuck_ended = ended;
-                session->stuck_wall_ns = busy ? wall : 0;
-                session->stuck_aborted_ns = 0;
+        if (!session->sched)
+                return 0;
+        for (uint32_t i = 0; i < session->n_streams; i++) {
+                stuck = session->streams[i] ? deadline_stream_stuck(session->streams[i], wall) : 0;
+                most = DS_MAX(most, stuck);
         }
-        return busy ? wall - session->stuck_wall_ns : 0;
+        /* what was to be aborted has ended: this has come since */
+        if (!most || wall - most > session->aborted_wall_ns)
+                session->aborted_wall_ns = 0;
+        return most;
 }
 
 /* What the session may still use, UINT64_MAX = as long as it likes. Closing counts from the close. */
@@ -67,7 +85,7 @@ static uint64_t deadline_limit(const struct dsw_session *session, uint64_t wall,
 
 static void deadline_abort(struct dsw_session *session, uint64_t wall, const char *text)
 {
-        session->stuck_aborted_ns = DS_MAX(wall, (uint64_t)1);
+        session->aborted_wall_ns = DS_MAX(wall, (uint64_t)1);
         dsw_session_fail(session, DS_CUDA_LAUNCH_TIMEOUT, text);
 }
 
@@ -93,9 +111,9 @@ static void deadline_judge(struct dsw_session *session, uint64_t stuck, uint64_t
                 return;
         snprintf(text, sizeof(text), "nothing of the session has ended for %llu s, %s",
                 (unsigned long long)(stuck / DS_NS_PER_S), why);
-        if (!session->stuck_aborted_ns)
+        if (!session->aborted_wall_ns)
                 deadline_abort(session, wall, text);
-        else if (wall - session->stuck_aborted_ns >= DEADLINE_ABORT_NS)
+        else if (wall - session->aborted_wall_ns >= DEADLINE_ABORT_NS)
                 dsw_lost_give_up(session, DS_CUDA_LAUNCH_TIMEOUT, text);
 }
 

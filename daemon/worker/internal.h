@@ -95,10 +95,11 @@ struct dsw_stream {
         int32_t priority;
         int non_blocking;
         ds_coroutine *coroutine;
-        uint64_t submitted, done; /* as the client counts */
-        uint64_t base;            /* the client's number minus the coroutine's */
-        uint64_t dropped;         /* counted in submitted, never given to the scheduler, not yet ended */
-        uint32_t live;            /* with the scheduler */
+        uint64_t submitted, done;           /* as the client counts */
+        uint64_t base;                      /* the client's number minus the coroutine's */
+        uint64_t dropped;                   /* counted in submitted, never given to the scheduler, not yet ended */
+        uint32_t live;                      /* with the scheduler */
+        uint64_t stuck_done, stuck_wall_ns; /* deadline.c */
 };
 
 struct dsw_op {
@@ -207,7 +208,7 @@ struct dsw_session {
         uint32_t declared;
         uint32_t n_clearing; /* MemAllocs that wait for their slab to be clear */
         uint64_t active_wall_ns;
-        uint64_t stuck_ended, stuck_wall_ns, stuck_aborted_ns; /* deadline.c */
+        uint64_t aborted_wall_ns; /* deadline.c */
 
         struct dsw_held *held; /* messages of the supervisor that had to wait, see control.c */
         struct dsw_file *file; /* for pinned memory: asked for, or ready; NULL = none */

@@ -325,6 +325,23 @@ static int session_idle(const struct dsw_session *session)
         return !session->live && !session->n_clearing && (!session->sched || ds_sched_session_idle(session->sched));
 }
 
+/*
+ * What is unmapped next may become another session's memory long before this reset is answered. The supervisor must not
+ * give it back to this one if the worker ends in between.
+ */
+static void session_tell_emptied(struct dsw_session *session)
+{
+        Detshare__Internal__FromWorker message = DETSHARE__INTERNAL__FROM_WORKER__INIT;
+        Detshare__Internal__Ledger ledger = DETSHARE__INTERNAL__LEDGER__INIT;
+
+        if (session->state != DSW_SESSION_RESETTING || !session->memory.device.n_slabs)
+                return;
+        ledger.session = session->id;
+        ledger.reset = 1;
+        message.ledger = &ledger;
+        dsw_message_send(session->worker, &message, NULL, 0);
+}
+
 /* Nothing of it runs: may all that it has go now? What never stops the device goes before the rest may. */
 static int session_may_empty(struct dsw_session *session)
 {
@@ -332,6 +349,7 @@ static int session_may_empty(struct dsw_session *session)
                 return 0;
         if (dsw_quiesce_runs(session->worker) || !dsw_memory_has_pinned(session))
                 return 1;
+        session_tell_emptied(session);
         dsw_module_unload_all(session);
         dsw_memory_free_device(session);
         dsw_pages_forget(session);

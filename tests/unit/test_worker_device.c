@@ -428,6 +428,42 @@ Test(worker_device, an_endless_kernel_does_not_keep_others_from_loading, .timeou
         check_endless(0);
 }
 
+/* What else the session ends meanwhile does not count, nor does what ends on its own in another of its streams. */
+Test(worker_device, an_endless_kernel_beside_others_of_its_session, .timeout = 60)
+{
+        struct wt *t = wrap_open();
+        struct wt_client a = wt_client(t, 1, DETSHARE__CLASS__BE), b = wt_client(t, 2, DETSHARE__CLASS__BE);
+        WT_REQUEST(load, MODULE_LOAD, module_load, ModuleLoad, MODULE_LOAD, .bytes = strlen(DT_PTX));
+        WT_REQUEST(record, EVENT_RECORD, event_record, EventRecord, EVENT_RECORD, .stream = 0);
+        WT_REQUEST(create, EVENT_CREATE, event_create, EventCreate, EVENT_CREATE, .base = {0});
+        uint64_t spins = kernel_of(t, &a, "spins"), id;
+        int fd = wt_image(DT_PTX), i;
+        wt_answer *answer;
+        uint32_t stream;
+
+        cr_assert_eq(wt_stream(t, &a, &stream), 0);
+        answer = wt_call(t, &a, &create);
+        cr_assert_eq(answer->status, 0);
+        record_body.event = answer->reply->event_create->event;
+        wt_free(answer);
+        wt_push_launch(&a, stream, spins, 1, 1, NULL, 0);
+        wt_settle(t);
+        id = wt_send_call_fd(t, &b, &load, fd);
+        for (i = 0; i < 14; i++, wt_wall += 5 * DS_NS_PER_S) {
+                wt_settle(t);
+                (void)wt_call_status(t, &a, &record);
+                if (atomic_load(&a.page->error))
+                        break;
+        }
+        cr_assert_eq(atomic_load(&a.page->error), DS_CUDA_LAUNCH_TIMEOUT);
+        cr_assert_eq(i, 12, "a minute, and no longer");
+        cr_assert_eq(wt_status(t, id), 0);
+        close(fd);
+        wt_client_unmap(&a);
+        wt_client_unmap(&b);
+        wrap_close(t);
+}
+
 Test(worker_device, a_bound_for_every_kernel, .timeout = 60)
 {
         struct wt_client a;

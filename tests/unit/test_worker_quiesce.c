@@ -195,6 +195,19 @@ Test(worker_quiesce, giving_back_never_waits, .timeout = 60)
         wt_close(t);
 }
 
+/* How often the supervisor was told, unasked, that the session has nothing left. */
+static int told_empty(struct wt *t, uint64_t session)
+{
+        wt_answer *told;
+        int n = 0;
+
+        while ((told = wt_take(t, 0))) {
+                n += told->ledger && told->ledger->reset && told->ledger->session == session;
+                wt_free(told);
+        }
+        return n;
+}
+
 /* A session with pinned memory goes, and is emptied, in a quiesce; its device memory does not wait for that. */
 Test(worker_quiesce, a_session_goes_in_two_steps, .timeout = 60)
 {
@@ -212,6 +225,8 @@ Test(worker_quiesce, a_session_goes_in_two_steps, .timeout = 60)
         cr_assert_null(wt_take(t, id));
         cr_assert_eq(wt_worker_stats(t).memory_slabs, 0);
         cr_assert_eq(wt_worker_stats(t).modules, 1);
+        /* from here on the slab may be another's: the supervisor knows, and hears it once */
+        cr_assert_eq(told_empty(t, a.client.id), 1);
         cr_assert_eq(wt_reset(t, &b.client), 0);
         cr_assert_eq(wt_status(t, id), 0);
         /* and works on */

@@ -9,6 +9,7 @@
 #include <errno.h>
 
 #include "device/cuda/internal.h"
+#include "device/cuda/staging.h"
 #include "util/alloc.h"
 
 #define OTHER_SPACE 8
@@ -762,6 +763,47 @@ Test(cuda_work, a_session_that_is_never_idle_gives_memory_back)
         dt_wait_all(t);
         close(slab);
         expect_survived(t, module);
+}
+
+/* --- copies between two host buffers --- */
+
+/* One that waits behind a client's endless kernel keeps no other stream's waiting. */
+Test(cuda_work, host_copies_wait_for_their_own_stream_only)
+{
+        struct dt *t = open_two();
+        ds_device_module *module = dt_load(t, DT_PTX);
+        uint32_t stuck = ds_device_stream(t->rung, 1, 0), other = ds_device_stream(t->rung, 1, 1);
+        uint8_t *host = (uint8_t *)(uintptr_t)DT_HOST_VA;
+        uint64_t spins, behind;
+
+        memset(host, 7, 4096);
+        spins = spin(t, module, DT_SPACE, stuck, 0);
+        behind = dt_copy(t, stuck, DS_COPY_HTOH, DT_HOST_VA + 8192, DT_HOST_VA, 4096);
+        dt_ok(t, dt_copy(t, other, DS_COPY_HTOH, DT_HOST_VA + 4096, DT_HOST_VA, 4096));
+        cr_assert_eq(memcmp(host, host + 4096, 4096), 0);
+        cr_assert(!t->seen[spins].end_ns && !t->seen[behind].end_ns);
+        cuda_fault_note(t->device, CUDA_ERROR_ILLEGAL_ADDRESS);
+        dt_wait_all(t);
+        expect_survived(t, module);
+}
+
+/* One of very many pieces is not given to the driver behind something that may take for ever. */
+Test(cuda_work, long_host_copies_wait_for_an_empty_stream)
+{
+        struct ds_copy copy = {.kind = DS_COPY_HTOH, .width = DS_GIB(2), .height = 1};
+
+        cr_assert(!cuda_staging_is_long(&copy));
+        copy.width = DS_GIB(3);
+        cr_assert(cuda_staging_is_long(&copy));
+        copy.kind = DS_COPY_HTOD;
+        cr_assert(!cuda_staging_is_long(&copy), "one entry");
+        copy = (struct ds_copy){.kind = DS_COPY_HTOH, .width = DS_MIB(16) + 1, .height = 100};
+        copy.dst_pitch = copy.src_pitch = DS_MIB(17);
+        cr_assert(cuda_staging_is_long(&copy), "two pieces a row");
+        copy.width = 1;
+        cr_assert(!cuda_staging_is_long(&copy));
+        copy.height = 0;
+        cr_assert(!cuda_staging_is_long(&copy));
 }
 
 /* --- memory of ours that is not there --- */

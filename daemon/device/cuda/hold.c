@@ -5,7 +5,7 @@
  * Two reasons. A launch that prints waits while one of another session prints, because the driver's text does not say
  * whose it is. And a stream's queue in hardware holds about a thousand entries, after which the driver blocks the
  * thread that launches until one has ended (measured: the 1,022nd launch behind a 30 ms kernel took 26 ms); we stay
- * well below.
+ * well below. A copy from host to host that could fill it alone (staging.c) waits until its stream is empty.
  *
  * A stream that holds something holds all that comes behind it, fences included: nothing is submitted to the GPU that
  * waits for something not submitted, so what is fenced after a held job is held too. What is held is a copy of what was
@@ -16,6 +16,7 @@
 #include <string.h>
 
 #include "device/cuda/internal.h"
+#include "device/cuda/staging.h"
 #include "util/error.h"
 
 #define HOLD_ENTRIES 448 /* per stream, what tells of a job counted; two streams may share a queue in hardware */
@@ -122,6 +123,8 @@ static int held_may_go(ds_device *device, const struct cuda_stream *stream, cons
         if (held->kind == HELD_FENCE)
                 return held->fence.from->issued >= held->fence.from_seq;
         if (stream->n_entries >= HOLD_ENTRIES)
+                return 0;
+        if (held->kind == HELD_COPY && stream->n_entries && cuda_staging_is_long(&held->copy))
                 return 0;
         return held->kind != HELD_LAUNCH || !cuda_kernel_prints(held->launch.kernel) ||
                cuda_output_may_launch(device, held->job->space->id);

@@ -94,6 +94,7 @@ struct cuda_stream {
         uint64_t clear_seen;             /* see ds_device.clear_seq */
         const struct cuda_stream *after; /* the last fence, for the next job */
         uint64_t after_seq;
+        struct cuda_staging *staging; /* what copies from host to host go through; NULL: none was made yet */
         struct cuda_held *held, *held_tail;
         struct cuda_stream *busy_prev, *busy_next, *hold_prev, *hold_next;
 };
@@ -179,7 +180,6 @@ struct ds_device {
         CUevent fence;                /* recorded where somebody is to wait for a stream */
         uint32_t n_jobs;              /* on the GPU or held */
         struct cuda_clock *clock;
-        struct cuda_staging *staging; /* what copies from host to host go through; NULL: none was made yet */
 
         /* counter.c */
         uint64_t *counters; /* NULL: events tell of completions */

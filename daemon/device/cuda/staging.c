@@ -4,22 +4,22 @@
  *
  * The driver carries out a copy between two pieces of host memory only when the stream has come to it, and makes the
  * calling thread wait for that, registered or not (measured: the call returned 6.7 ms later behind 5 ms of work). So
- * such a copy is two: into a buffer on the device, and out of it, in pieces. The buffer is made when first needed, by
- * calls that stop nothing. There is one, and streams use it in turn: each waits for the copy before it, which has been
- * submitted. Rows longer than the buffer go one by one. A copy takes two entries of the stream's queue per 32 MiB.
+ * such a copy is two: into a buffer on the device, and out of it, in pieces. Every stream has a buffer of its own, made
+ * when it is first needed, by calls that stop nothing: with one for all, a copy behind a client's long kernel would
+ * keep everybody's copies waiting for that kernel. Rows longer than the buffer go one by one. A copy takes two entries
+ * of the stream's queue per 16 MiB.
  */
 #include "device/cuda/staging.h"
 
 #include "util/error.h"
 
-#define STAGING_SIZE DS_MIB(32)
+#define STAGING_SIZE DS_MIB(16)
+#define STAGING_LONG 256 /* entries */
 
 struct cuda_staging {
         CUmemGenericAllocationHandle handle;
         CUdeviceptr at;
         int mapped;
-        CUevent used;    /* recorded behind the last copy */
-        CUstream stream; /* of that copy; NULL: none yet */
 };
 
 static CUresult staging_map(ds_device *device, struct cuda_staging *staging)
@@ -42,14 +42,10 @@ static CUresult staging_map(ds_device *device, struct cuda_staging *staging)
         return CU(device, cuMemSetAccess)(staging->at, STAGING_SIZE, &access, 1);
 }
 
-void cuda_staging_free(ds_device *device)
+static struct cuda_staging *staging_free(ds_device *device, struct cuda_staging *staging)
 {
-        struct cuda_staging *staging = DS_TAKE_PTR(device->staging);
-
         if (!staging)
-                return;
-        if (staging->used)
-                cuda_event_give(device, 0, staging->used);
+                return NULL;
         if (!device->lost) {
                 if (staging->mapped)
                         CU(device, cuMemUnmap)(staging->at, STAGING_SIZE);
@@ -58,41 +54,51 @@ void cuda_staging_free(ds_device *device)
                 if (staging->handle)
                         CU(device, cuMemRelease)(staging->handle);
         }
-        ds_free(staging);
+        return ds_free(staging);
 }
 
-static CUresult staging_make(ds_device *device)
+void cuda_staging_free(ds_device *device)
+{
+        for (uint32_t i = 0; i < device->n_rungs; i++)
+                for (size_t k = 0; k < CUDA_STREAMS_PER_RUNG; k++) {
+                        struct cuda_stream *stream = &device->rungs[i]->streams[k];
+
+                        stream->staging = staging_free(device, stream->staging);
+                }
+}
+
+static CUresult staging_make(ds_device *device, struct cuda_stream *stream)
 {
         CUresult result;
 
-        device->staging = ds_alloc0(1, sizeof(*device->staging));
-        if (!device->staging)
+        stream->staging = ds_alloc0(1, sizeof(*stream->staging));
+        if (!stream->staging)
                 return CUDA_ERROR_OUT_OF_MEMORY;
-        device->staging->used = cuda_event_take(device, 0);
-        result = device->staging->used ? staging_map(device, device->staging) : CUDA_ERROR_OUT_OF_MEMORY;
+        result = staging_map(device, stream->staging);
         if (result)
-                cuda_staging_free(device);
+                stream->staging = staging_free(device, stream->staging);
         return result;
 }
 
 /* A piece that fits the buffer: in, and out again. */
-static CUresult staging_piece(ds_device *device, CUstream stream, const struct ds_copy *piece, uint32_t *entries)
+static CUresult staging_piece(
+        ds_device *device, struct cuda_stream *stream, const struct ds_copy *piece, uint32_t *entries)
 {
         struct ds_copy in = *piece, out = *piece;
         CUresult result;
 
         in.kind = DS_COPY_HTOD;
-        in.dst = out.src = device->staging->at;
+        in.dst = out.src = stream->staging->at;
         in.dst_pitch = out.src_pitch = piece->width;
         out.kind = DS_COPY_DTOH;
         *entries += 2;
-        result = cuda_copy_call(device, stream, &in);
-        return result ? result : cuda_copy_call(device, stream, &out);
+        result = cuda_copy_call(device, stream->stream, &in);
+        return result ? result : cuda_copy_call(device, stream->stream, &out);
 }
 
 /* One stretch of bytes of any length. */
 static CUresult staging_line(
-        ds_device *device, CUstream stream, uint64_t dst, uint64_t src, uint64_t size, uint32_t *entries)
+        ds_device *device, struct cuda_stream *stream, uint64_t dst, uint64_t src, uint64_t size, uint32_t *entries)
 {
         CUresult result = CUDA_SUCCESS;
         uint64_t part;
@@ -106,7 +112,8 @@ static CUresult staging_line(
         return result;
 }
 
-static CUresult staging_rows(ds_device *device, CUstream stream, const struct ds_copy *copy, uint32_t *entries)
+static CUresult staging_rows(
+        ds_device *device, struct cuda_stream *stream, const struct ds_copy *copy, uint32_t *entries)
 {
         uint64_t step = DS_MAX(STAGING_SIZE / copy->width, (uint64_t)1);
         CUresult result = CUDA_SUCCESS;
@@ -125,26 +132,35 @@ static CUresult staging_rows(ds_device *device, CUstream stream, const struct ds
         return result;
 }
 
-CUresult cuda_staging_copy(ds_device *device, CUstream stream, const struct ds_copy *copy, uint32_t *ret_entries)
+int cuda_staging_is_long(const struct ds_copy *copy)
 {
-        struct cuda_staging *staging;
-        CUresult result = CUDA_SUCCESS, recorded;
+        uint64_t pieces;
+
+        if (copy->kind != DS_COPY_HTOH || !copy->width || !copy->height)
+                return 0;
+        if (copy->height == 1 || (copy->dst_pitch == copy->width && copy->src_pitch == copy->width))
+                pieces = copy->width * copy->height / STAGING_SIZE;
+        else if (copy->width > STAGING_SIZE)
+                pieces = DS_DIV_UP(copy->width, STAGING_SIZE) * copy->height;
+        else
+                pieces = copy->height / (STAGING_SIZE / copy->width);
+        return pieces > STAGING_LONG / 2;
+}
+
+CUresult cuda_staging_copy(
+        ds_device *device, struct cuda_stream *stream, const struct ds_copy *copy, uint32_t *ret_entries)
+{
+        CUresult result = CUDA_SUCCESS;
         uint32_t entries = 1;
 
-        if (!device->staging)
-                result = staging_make(device);
-        staging = device->staging;
-        if (!result && staging->stream && staging->stream != stream)
-                result = CU(device, cuStreamWaitEvent)(stream, staging->used, 0);
+        if (!stream->staging)
+                result = staging_make(device, stream);
         if (result)
                 return result;
         if (copy->height == 1 || (copy->dst_pitch == copy->width && copy->src_pitch == copy->width))
                 result = staging_line(device, stream, copy->dst, copy->src, copy->width * copy->height, &entries);
         else
                 result = staging_rows(device, stream, copy, &entries);
-        /* also behind a copy that was cut short */
-        recorded = CU(device, cuEventRecord)(staging->used, stream);
-        staging->stream = stream;
         *ret_entries = entries;
-        return result ? result : recorded;
+        return result;
 }

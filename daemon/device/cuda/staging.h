@@ -9,5 +9,9 @@
 /* One copy, contiguous or in rows; not from host to host. */
 CUresult cuda_copy_call(ds_device *device, CUstream stream, const struct ds_copy *copy);
 
+/* It may fill the queue in hardware by itself: not behind anything that takes its time, or the driver makes us wait. */
+int cuda_staging_is_long(const struct ds_copy *copy);
+
 /* Queue a copy between registered host memory. *ret_entries: how much of the queue in hardware it took. */
-CUresult cuda_staging_copy(ds_device *device, CUstream stream, const struct ds_copy *copy, uint32_t *ret_entries);
+CUresult cuda_staging_copy(
+        ds_device *device, struct cuda_stream *stream, const struct ds_copy *copy, uint32_t *ret_entries);

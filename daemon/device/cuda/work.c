@@ -247,7 +247,7 @@ int cuda_issue_copy(ds_device *device, struct cuda_stream *stream, struct cuda_j
         if (r)
                 return r;
         if (copy->kind == DS_COPY_HTOH && copy->width && copy->height)
-                result = cuda_staging_copy(device, stream->stream, copy, &job->entries);
+                result = cuda_staging_copy(device, stream, copy, &job->entries);
         else if (copy->width && copy->height)
                 result = cuda_copy_call(device, stream->stream, copy);
         return job_end(device, stream, job, result);
@@ -426,7 +426,7 @@ int cuda_copy(ds_device *device, const struct ds_copy *copy, uint64_t token)
         struct cuda_stream *stream = cuda_stream_at(device, copy->stream);
         struct ds_copy known = *copy;
         struct cuda_job *job;
-        int r, to_host, from_host;
+        int r, hold, to_host, from_host;
 
         if (!space || !stream)
                 return ds_error_origin(-ENOENT);
@@ -444,8 +444,8 @@ int cuda_copy(ds_device *device, const struct ds_copy *copy, uint64_t token)
         job = cuda_job_new(device, CUDA_JOB_COPY, space, token);
         if (!job)
                 return ds_error_origin(-ENOMEM);
-        r = cuda_hold_must(stream) ? cuda_hold_copy(device, stream, job, &known)
-                                   : cuda_issue_copy(device, stream, job, &known);
+        hold = cuda_hold_must(stream) || (stream->n_entries && cuda_staging_is_long(&known));
+        r = hold ? cuda_hold_copy(device, stream, job, &known) : cuda_issue_copy(device, stream, job, &known);
         return submitted(device, stream, job, r);
 }
 

@@ -38,10 +38,10 @@ struct ds_worker_config {
          * process gives out are above those of earlier ones, so that an old id is never taken for a new one.
          */
         uint64_t life;
-        uint64_t spin_ns;   /* without sleeping after a sign of life of LS; 0 = 50 us, or 2 ms beside a GPU with CPUs to
-                               spare */
-        uint64_t orphan_ns; /* what work of a closing session gets; 0 = 10 s. See deadline.c */
-        uint64_t kernel_ns; /* what any kernel gets; 0 = no bound */
+        uint64_t spin_ns; /* without sleeping after a sign of life of LS; 0 = 50 us, or 20 ms beside a GPU with CPUs to
+                             spare */
+        uint64_t orphan_ns;              /* what work of a closing session gets; 0 = 10 s. See deadline.c */
+        uint64_t kernel_ns;              /* what any kernel gets; 0 = no bound */
         uint64_t quiesce_ns;             /* what it gets while others wait for a quiesce; 0 = 60 s */
         const struct ds_device_ops *ops; /* NULL = those of the device's name; else device is what open gets */
         int trust_any_owner;             /* tests: policies need not be root's */

@@ -22,7 +22,8 @@
 #define BACKOFF_FIRST_MS 100u
 #define BACKOFF_MAX_MS 5000u
 #define SETTLED_NS DS_NS_PER_S /* a worker that dies sooner after READY makes the next start wait */
-#define EARLY_DEATHS_MAX 3u    /* then the policy is suspected */
+#define HUNG_AGAIN_NS (600 * DS_NS_PER_S)
+#define EARLY_DEATHS_MAX 3u /* then the policy is suspected */
 #define BUILTIN_POLICY "fifo"
 #define PARAMS_MAX 32
 #define ARGUMENTS_MAX 24
@@ -49,6 +50,7 @@ struct ds_worker_link {
         uint32_t n_old;
         int stopping;
         uint64_t ready_ns;
+        uint64_t hung_ns; /* a worker did, 0 = never */
         uint32_t starts, early_deaths, backoff_ms;
         char policy[64]; /* of the next worker */
         size_t n_params;
@@ -543,7 +545,10 @@ static void hang_deadline(struct ds_deadline *deadline)
 {
         ds_worker_link *link = link_of(deadline);
 
-        suspect_policy(link, "the worker hung");
+        /* on a GPU it may have been the driver: once is no proof */
+        if (link->info.simulated || (link->hung_ns && uv_hrtime() - link->hung_ns < HUNG_AGAIN_NS))
+                suspect_policy(link, "the worker hung");
+        link->hung_ns = uv_hrtime();
         ds_process_kill(link->process, "it does not answer");
 }
 

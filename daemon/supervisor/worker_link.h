@@ -5,7 +5,8 @@
  * Every question that wants an answer is a struct ds_worker_call, embedded in whatever asked; its done function runs
  * once, with the answer, or without one when the worker has died. The worker is replaced at once when it dies (with a
  * growing pause when it dies right after starting), breaks the protocol, or does not answer a ping in time. A
- * worker that hung is given the built-in policy, since only a policy's code can make it hang.
+ * worker that hung is given the built-in policy, since only a policy's code can make it hang; or the driver of a GPU,
+ * where it takes two within ten minutes.
  *
  * The next one starts as soon as the connection to the last is over, or as that has said that its device's context is
  * lost: a process with a context takes 0.3 s to go, and what it had in flight cannot be awaited anyway. The last is

@@ -603,6 +603,31 @@ Test(life, a_worker_that_hangs, .timeout = 60)
         fx_stop(&f);
 }
 
+/* On a GPU of silicon the driver may hang, behind a client's kernel: the policy is blamed for the second time only. */
+Test(life, a_worker_of_a_gpu_that_hangs, .timeout = 90)
+{
+        struct fixture f;
+        char log[1000];
+        uint32_t pid;
+
+        setenv("FAKE_WORKER", "silicon", 1);
+        fx_init(&f);
+        f.options.policy = "clever";
+        fx_start(&f);
+        pid = fx_wait_serving(&f, 0);
+        for (int i = 0; i < 2; i++) {
+                kill((pid_t)pid, SIGSTOP);
+                for (int k = 0; k < 200 && kill((pid_t)pid, 0) == 0; k++)
+                        usleep(100000);
+                pid = fx_wait_serving(&f, pid);
+        }
+        fx_read_log(&f, log, sizeof(log));
+        cr_assert_str_eq(log, "start clever\nstart clever\nstart fifo\n", "%s", log);
+        fx_baseline(&f);
+        fx_stop(&f);
+        unsetenv("FAKE_WORKER");
+}
+
 Test(life, a_policy_survives_the_worker)
 {
         char *params[] = {(char *)"a=1", (char *)"b=2"}, log[4000];

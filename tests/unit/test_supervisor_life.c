@@ -707,32 +707,6 @@ Test(life, images_that_kill_the_helper)
         fx_stop(&f);
 }
 
-/* What a module's variables take of the device is the user's, as long as the module is there. */
-Test(life, variables_are_memory)
-{
-        struct fixture f;
-        ds_conn *a, *b;
-
-        fx_init(&f);
-        f.config.memory_per_uid = 3 * 4096;
-        fx_start(&f);
-        a = fx_session(&f);
-        b = fx_session(&f);
-        cr_assert_eq(load_status(a, "Variables"), 0);
-        cr_assert_eq(load_status(b, "Variables"), DETSHARE__STATUS__QUOTA, "over all sessions of the user");
-        cr_assert_eq(alloc_status(b, 2 * 4096), DETSHARE__STATUS__QUOTA);
-        cr_assert_eq(alloc_status(b, 4096), 0);
-        cr_assert_eq(load_status(b, "good"), 0, "one that has none");
-        cr_assert_eq(load_status(b, "Wide"), 2, "more than the device has");
-        ds_conn_free(a);
-        for (int i = 0; i < 500 && load_status(b, "Variables"); i++)
-                usleep(2000);
-        cr_assert_eq(alloc_status(b, 1), DETSHARE__STATUS__QUOTA, "what a gave back is in use again");
-        ds_conn_free(b);
-        fx_baseline(&f);
-        fx_stop(&f);
-}
-
 /* With several images in the helper at once, the one that kills it must be told from those that were with it. */
 Test(life, images_that_kill_the_helper_beside_others)
 {
@@ -939,50 +913,6 @@ static int as_nobody(const struct fixture *f)
         ds_conn_free(conn);
 #undef EXPECT
         return 0;
-}
-
-/* Another user's slow images, very many of them, keep one image of uid 65534 waiting for one of theirs. */
-static int nobody_waits_for_one(const struct fixture *f)
-{
-        uint64_t before;
-        ds_conn *conn;
-
-        if (setresuid(65534, 65534, 65534))
-                return 1;
-        conn = fx_session(f);
-        before = uv_hrtime();
-        if (!conn || load_status(conn, "good"))
-                return 2;
-        ds_conn_free(conn);
-        return uv_hrtime() - before < 1000 * DS_NS_PER_MS ? 0 : 3;
-}
-
-Test(life, users_take_turns_at_the_helper)
-{
-        struct fixture f;
-        ds_conn *root;
-        int status;
-        pid_t pid;
-
-        if (geteuid() != 0)
-                return; /* only root can be somebody else */
-        fx_init(&f);
-        cr_assert_eq(chmod(f.dir, 0755), 0);
-        fx_start(&f);
-        root = fx_session(&f);
-        for (int i = 0; i < 20; i++)
-                ask_load(root, "Slow: 300 ms", 12);
-        usleep(50000);
-        fflush(NULL);
-        pid = fork();
-        if (pid == 0)
-                _exit(nobody_waits_for_one(&f));
-        waitpid(pid, &status, 0);
-        cr_assert(WIFEXITED(status));
-        cr_assert_eq(WEXITSTATUS(status), 0, "%d", WEXITSTATUS(status));
-        ds_conn_free(root);
-        fx_baseline(&f);
-        fx_stop(&f);
 }
 
 Test(life, rights)

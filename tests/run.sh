@@ -16,6 +16,9 @@ rm -rf "$logs"
 mkdir -p "$logs"
 passed=0
 failed=0
+place=$(tests/support/place.sh "$build") || exit
+[ -z "$place" ] || trap 'rm -rf "$place"' EXIT
+export DETSHARE_TEST_PLACE=$place
 
 note() {
         # note NAME PASSED FAILED

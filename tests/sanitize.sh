@@ -40,10 +40,19 @@ else
         failed=$((failed + 1))
 fi
 
+# One job: with more, Criterion's own runner leaks a record when tests end in another order than they began. So two
+# programs run at a time instead.
 for t in "$build"/tests/unit/test_*; do
         name=$(basename "$t")
-        # one job: with more, Criterion's own runner leaks a record when tests end in another order than they began
-        if gate "$name" "$t" --jobs 1 --timeout 200; then
+        while [ "$(jobs -rp | wc -l)" -ge 2 ]; do
+                wait -n
+        done
+        { gate "$name" "$t" --jobs 1 --timeout 200 && : >"$reports/$name.good"; } &
+done
+wait
+for t in "$build"/tests/unit/test_*; do
+        name=$(basename "$t")
+        if [ -e "$reports/$name.good" ]; then
                 passed=$((passed + 1))
         else
                 failed=$((failed + 1))

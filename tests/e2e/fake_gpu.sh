@@ -59,8 +59,8 @@ all_of() {
 
 cat >"$tmp/detshared.conf" <<END
 [daemon]
-libcuda=$build/fake_cuda/libcuda.so.1
-ptxas=$build/fake_cuda/bin/ptxas
+libcuda=${DETSHARE_TEST_PLACE:-$build/fake_cuda}/libcuda.so.1
+ptxas=${DETSHARE_TEST_PLACE:-$build/fake_cuda}/bin/ptxas
 END
 # the worker is not root
 chmod 755 "$tmp"

@@ -305,9 +305,25 @@ static void deaths(const char *const *extra)
         h_baseline(&before, 5000, "after worker deaths");
 }
 
+/* The fake driver and the compiler that goes with it, where the daemon's processes can reach them. 0: there is none. */
+static int fake_driver(char *libcuda, char *ptxas, size_t size)
+{
+        const char *place = getenv("DETSHARE_TEST_PLACE");
+        char *here = realpath(PTXAS, NULL);
+
+        snprintf(libcuda, size, "%s/libcuda.so.1", place && *place ? place : "");
+        snprintf(ptxas, size, "%s/bin/ptxas", place ? place : "");
+        if (!place || !*place) {
+                snprintf(libcuda, size, "%s/fake_cuda/libcuda.so.1", build);
+                snprintf(ptxas, size, "%s", here ? here : "");
+        }
+        free(here);
+        return *ptxas && access(libcuda, R_OK) == 0;
+}
+
 int main(int argc, char **argv)
 {
-        char libcuda[300], *ptxas = realpath(PTXAS, NULL);
+        char libcuda[4096], ptxas[4096];
         const char *extra[] = {"--libcuda", libcuda, "--ptxas", ptxas, NULL};
 
         if (argc < 2)
@@ -316,12 +332,10 @@ int main(int argc, char **argv)
         setbuf(stdout, NULL);
         deaths(NULL);
         /* the cuda device and what it does when its context is lost, on a driver that is none */
-        snprintf(libcuda, sizeof(libcuda), "%s/fake_cuda/libcuda.so.1", build);
-        if (h_simulated(DEVICE) && ptxas && access(libcuda, R_OK) == 0) {
+        if (h_simulated(DEVICE) && fake_driver(libcuda, ptxas, sizeof(libcuda))) {
                 h_daemon_stop();
                 setenv("DETSHARE_TEST_DEVICE", "cuda:0", 1);
                 deaths(extra);
         }
-        free(ptxas);
         return h_finish();
 }

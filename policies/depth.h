@@ -12,6 +12,23 @@
 
 #define DEPTH_MAX 256u
 
+/* The parameters that say so, the same in every policy that has them, in this order. */
+#define DEPTH_PARAMS                                                                                                  \
+        {.name = "ls_depth",                                                                                          \
+                .help = "operations of an LS coroutine on the device at once",                                        \
+                .def = 64,                                                                                            \
+                .min = 1,                                                                                             \
+                .max = 1024},                                                                                         \
+                {.name = "be_depth",                                                                                  \
+                        .help = "operations of a BE coroutine on the device at once",                                 \
+                        .def = 4,                                                                                     \
+                        .min = 1,                                                                                     \
+                        .max = 1024},                                                                                 \
+        {                                                                                                             \
+                .name = "be_ahead_us", .help = "and as many more as are expected to end within so many microseconds", \
+                .def = 100, .min = 0, .max = 1000000                                                                  \
+        }
+
 /* Operations to launch now: up to `depth` on the device, and more of them while all are to end within ahead_ns. */
 static inline uint32_t depth_count(const struct detshare_coroutine_view *coroutine, uint32_t depth, uint64_t ahead_ns)
 {

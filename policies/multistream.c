@@ -14,21 +14,7 @@ struct multistream {
 };
 
 static const struct detshare_policy_param params[] = {
-        {.name = "ls_depth",
-                .help = "operations of an LS coroutine on the device at once",
-                .def = 64,
-                .min = 1,
-                .max = 1024},
-        {.name = "be_depth",
-                .help = "operations of a BE coroutine on the device at once",
-                .def = 4,
-                .min = 1,
-                .max = 1024},
-        {.name = "be_ahead_us",
-                .help = "and as many more as are expected to end within so many microseconds",
-                .def = 100,
-                .min = 0,
-                .max = 1000000},
+        DEPTH_PARAMS,
 };
 
 static int multistream_init(void *state, const struct detshare_policy_config *config)

@@ -14,27 +14,13 @@
 
 #include "image/cubin.h"
 #include "image/image.h"
+#include "tests/unit/read_file.h"
 #include "util/alloc.h"
 #include "util/macro.h"
 
 static uint8_t *load(const char *name, size_t *ret_size)
 {
-        char path[256];
-        uint8_t *bytes;
-        long size;
-        FILE *f;
-
-        snprintf(path, sizeof(path), "%s/%s", TEST_IMAGE_DIR, name);
-        f = fopen(path, "rb");
-        cr_assert_not_null(f, "%s is missing: build it with make", path);
-        fseek(f, 0, SEEK_END);
-        size = ftell(f);
-        rewind(f);
-        bytes = malloc((size_t)size);
-        cr_assert_eq(fread(bytes, 1, (size_t)size, f), (size_t)size);
-        fclose(f);
-        *ret_size = (size_t)size;
-        return bytes;
+        return read_file_of(TEST_IMAGE_DIR, name, ret_size);
 }
 
 static char *ptx_of(const ds_image *image, size_t index, size_t *ret_length)

@@ -11,26 +11,12 @@
 #include <string.h>
 
 #include "image/cubin.h"
+#include "tests/unit/read_file.h"
 #include "util/macro.h"
 
 static uint8_t *load(const char *name, size_t *ret_size)
 {
-        char path[256];
-        uint8_t *bytes;
-        long size;
-        FILE *f;
-
-        snprintf(path, sizeof(path), "%s/%s", TEST_CUBIN_DIR, name);
-        f = fopen(path, "rb");
-        cr_assert_not_null(f, "%s is missing: build it with make", path);
-        fseek(f, 0, SEEK_END);
-        size = ftell(f);
-        rewind(f);
-        bytes = malloc((size_t)size);
-        cr_assert_eq(fread(bytes, 1, (size_t)size, f), (size_t)size);
-        fclose(f);
-        *ret_size = (size_t)size;
-        return bytes;
+        return read_file_of(TEST_CUBIN_DIR, name, ret_size);
 }
 
 static struct ds_cubin read_file(const char *name, size_t *ret_size)

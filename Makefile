@@ -106,8 +106,9 @@ $(BUILD)/detshare-ptx: $(BUILD)/obj/daemon/ptx/main.o $(DAEMON_A)
 	$(CC) $(LDFLAGS) -o $@ $^ $(DAEMON_LIBS)
 
 $(BUILD)/libdetshare-client.so: $(core_obj) $(proto_obj) client-lib/core/libdetshare-client.sym
-	$(CC) $(LDFLAGS) -shared -Wl,-Bsymbolic -Wl,-soname,libdetshare-client.so -Wl,--version-script=client-lib/core/libdetshare-client.sym \
+	$(CC) $(LDFLAGS) -shared -Wl,-Bsymbolic -Wl,-soname,libdetshare-client.so.0 -Wl,--version-script=client-lib/core/libdetshare-client.sym \
 		-Wl,-z,nodelete -Wl,--exclude-libs,ALL -o $@ $(core_obj) $(proto_obj) -Wl,-Bstatic -lprotobuf-c -Wl,-Bdynamic
+	ln -sf libdetshare-client.so $@.0
 $(BUILD)/cuda/libcuda.so.1: $(cudaface_obj) client-lib/cuda/libcuda.sym $(BUILD)/libdetshare-client.so
 	@mkdir -p $(@D)
 	$(CC) $(LDFLAGS) -shared -Wl,-Bsymbolic -Wl,-z,nodelete -Wl,-soname,libcuda.so.1 -Wl,--version-script=client-lib/cuda/libcuda.sym \
@@ -139,7 +140,9 @@ install: all
 	install $(BUILD)/detshared $(DESTDIR)$(PREFIX)/sbin/
 	install $(BUILD)/detsharectl $(BUILD)/detshare-ptx $(DESTDIR)$(PREFIX)/bin/
 	install $(BUILD)/libexec/detshare-worker $(BUILD)/libexec/detshare-helper $(DESTDIR)$(PREFIX)/libexec/detshare/
-	install -m 644 $(BUILD)/libdetshare-client.so $(DESTDIR)$(LIBDIR)/
+	install -m 644 $(BUILD)/libdetshare-client.so $(DESTDIR)$(LIBDIR)/libdetshare-client.so.0.$(VERSION)
+	ln -sf libdetshare-client.so.0.$(VERSION) $(DESTDIR)$(LIBDIR)/libdetshare-client.so.0
+	ln -sf libdetshare-client.so.0 $(DESTDIR)$(LIBDIR)/libdetshare-client.so
 	install -m 644 $(BUILD)/cuda/libcuda.so.1 $(DESTDIR)$(LIBDIR)/detshare/
 	ln -sf libcuda.so.1 $(DESTDIR)$(LIBDIR)/detshare/libcuda.so
 	install -m 644 $(POLICIES) $(DESTDIR)$(LIBDIR)/detshare/policies/

@@ -223,7 +223,7 @@ check "and the daemon hears nothing of what it prints" sh -c "! grep 'a frame of
 # --- permission ---------------------------------------------------------------------------------------------------------
 
 if [ "$(id -u)" = 0 ]; then
-        cp "$ctl" "$build/libdetshare-client.so" "$dir"
+        cp "$ctl" "$build/libdetshare-client.so.0" "$dir"
         as_nobody() {
                 setpriv --reuid=65534 --regid=65534 --clear-groups "$@"
         }

@@ -48,6 +48,8 @@ ctl_obj := $(call obj,$(ctl_src))
 
 DAEMON_A := $(BUILD)/libdetshare-daemon.a
 DAEMON_LIBS := -luv -lprotobuf-c -lzstd -llz4 -lxxhash -linih -ldl -lm
+# the supervisor's alone
+SUPERVISOR_LIBS := -Wl,--as-needed -lsystemd
 
 PROGRAMS := $(BUILD)/detshared $(BUILD)/libexec/detshare-worker $(BUILD)/libexec/detshare-helper $(BUILD)/detsharectl \
 	$(BUILD)/detshare-ptx
@@ -95,7 +97,7 @@ $(DAEMON_A): $(daemon_obj) $(proto_obj)
 
 # --- programs ---------------------------------------------------------------------------------------------------------
 $(BUILD)/detshared: $(BUILD)/obj/daemon/supervisor/main.o $(DAEMON_A)
-	$(CC) $(LDFLAGS) -o $@ $^ $(DAEMON_LIBS)
+	$(CC) $(LDFLAGS) -o $@ $^ $(DAEMON_LIBS) $(SUPERVISOR_LIBS)
 $(BUILD)/libexec/detshare-worker: $(BUILD)/obj/daemon/worker/main.o $(DAEMON_A)
 	@mkdir -p $(@D)
 	$(CC) $(LDFLAGS) -rdynamic -o $@ $^ $(DAEMON_LIBS)

@@ -40,7 +40,7 @@ unit_src := $(wildcard tests/unit/*.c)
 unit_bin := $(unit_src:tests/unit/%.c=$(BUILD)/tests/unit/%)
 $(BUILD)/tests/unit/%: $(BUILD)/obj/tests/unit/%.o $(DAEMON_A)
 	@mkdir -p $(@D)
-	$(CC) $(LDFLAGS) -rdynamic -o $@ $^ $(DAEMON_LIBS) -lcriterion
+	$(CC) $(LDFLAGS) -rdynamic -o $@ $^ $(DAEMON_LIBS) -lcriterion $(SUPERVISOR_LIBS)
 
 # tests of the client core go through the library's exported functions, against a daemon inside the test
 support_obj := $(patsubst %.c,$(BUILD)/obj/%.o,$(wildcard tests/support/*.c))
@@ -53,6 +53,7 @@ unit: $(unit_bin)
 
 # what a test needs beside its source: data files to build, defines
 -include $(wildcard tests/unit/*.mk)
+include tests/fuzz/fuzz.mk
 
 # --- the sanitizer gate and its proof -----------------------------------------------------------------------------------
 $(BUILD)/tests/gate/proof: $(BUILD)/obj/tests/gate/proof.o

@@ -20,6 +20,7 @@
 #include <unistd.h>
 
 #include "supervisor/config.h"
+#include "supervisor/notify.h"
 #include "supervisor/supervisor.h"
 #include "util/alloc.h"
 #include "util/log.h"
@@ -313,6 +314,9 @@ int main(int argc, char **argv)
         ds_log_setup("detshared", arg_debug ? DS_LOG_DEBUG : DS_LOG_INFO);
         signal(SIGPIPE, SIG_IGN);
         raise_file_limit();
+        /* before anything is opened: what came is known by its number */
+        if (ds_notify_new(&options.notify))
+                return EXIT_FAILURE;
         r = EXIT_FAILURE;
         if (read_config(&config) == 0 && override(&config.libcuda, arg_libcuda) == 0 &&
                 override(&config.ptxas, arg_ptxas) == 0) {
@@ -324,5 +328,6 @@ int main(int argc, char **argv)
                 r = run(&options);
         }
         ds_config_deinit(&config);
+        ds_notify_free(options.notify);
         return r;
 }

@@ -3,9 +3,10 @@
  * The service manager: what it gives us at start, and what we tell it
  *
  * Under systemd the daemon is started with a listening socket (or none), with files that it stored there before it was
- * restarted, and with a watchdog; it says when it is ready, what it does, that it lives, that it reloads, that it stops.
- * Everything here does nothing where there is no service manager, and never fails the daemon: a manager that
- * does not listen is no reason to serve nobody. The library behind it is libsystemd; no other file names it for this.
+ * restarted, and with a watchdog; it says when it is ready, what it does, that it lives, that it reloads, that it
+ * stops. Everything here does nothing where there is no service manager, and never fails the daemon: a manager that
+ * does not listen is no reason to serve nobody. What comes is read with libsystemd; what we say is sent by ourselves,
+ * since the library's call waits for as long as the manager's queue is full, which is not for our loop to wait for.
  */
 #pragma once
 
@@ -16,6 +17,9 @@
 #include "util/macro.h"
 
 typedef struct ds_notify ds_notify;
+
+/* Contract codes */
+#define DS_NOTIFY_E_NO_STORE 1
 
 #define DS_NOTIFY_SOCKET_NAME "detshared" /* FileDescriptorName= of the listening socket */
 #define DS_NOTIFY_STORED_MAX 200000u      /* files taken over at start, at most */
@@ -39,21 +43,28 @@ int ds_notify_take(ds_notify *notify, const char *name);
 /* All files that are still here. Those taken are -1 then: the caller sets them so. */
 struct ds_given_file *ds_notify_files(ds_notify *notify, size_t *ret_n);
 
-/* Tell it off now and then, when it wants that. On this loop; 0 or -errno. */
-int ds_notify_watchdog_start(ds_notify *notify, uv_loop_t *loop);
+/*
+ * From now on the manager hears that we live, three times in the time that it grants us, as long as this loop turns and
+ * alive (NULL: always) returns nonzero. Nothing where it does not ask for it. The handle does not keep the loop
+ * running. 0 or -errno.
+ */
+int ds_notify_watchdog_start(ds_notify *notify, uv_loop_t *loop, int (*alive)(void *user), void *user);
+/* The loop must turn once more. Not started is fine. */
 void ds_notify_watchdog_stop(ds_notify *notify);
 
 void ds_notify_ready(ds_notify *notify);
 void ds_notify_reloading(ds_notify *notify); /* ds_notify_ready ends it */
 void ds_notify_stopping(ds_notify *notify);
-/* One line for `systemctl status`. */
+/* What is under way (start, reload, stop) takes this long from now on, whatever the unit allows. */
+void ds_notify_extend(ds_notify *notify, uint32_t seconds);
+/* One line for `systemctl status`; the same line again costs nothing. */
 void ds_notify_status(ds_notify *notify, const char *fmt, ...) ds_printf(2, 3);
 
 /* Is there a manager that keeps files (FDSTORE was promised by the unit: DETSHARE_FDSTORE=1 in its environment)? */
 int ds_notify_stores(const ds_notify *notify);
 /*
- * Give it a file to keep, under a name of at most 255 characters without ':' and control characters. The caller's fd stays
- * the caller's. 0; positive when there is no store; -errno.
+ * Give it a file to keep, under a name of 1 to 255 characters without blank, ':', backslash, quote or control. The
+ * caller's fd stays the caller's. 0; DS_NOTIFY_E_NO_STORE; -errno (-EAGAIN: the manager is busy).
  */
 int ds_notify_store(ds_notify *notify, const char *name, int fd);
 /* Forget all files stored under that name. */

@@ -11,6 +11,8 @@
 #include "supervisor/client.h"
 #include "supervisor/helper_link.h"
 #include "supervisor/listener.h"
+#include "supervisor/poll.h"
+#include "supervisor/notify.h"
 #include "supervisor/session.h"
 #include "supervisor/worker_link.h"
 #include "util/alloc.h"
@@ -180,17 +182,22 @@ int ds_supervisor_new(const struct ds_options *options, struct ds_supervisor **r
         if (!supervisor)
                 return ds_error_origin(-ENOMEM);
         supervisor->options = options;
+        supervisor->notify = options->notify;
         supervisor->started_ns = uv_hrtime();
         TAILQ_INIT(&supervisor->clients);
         TAILQ_INIT(&supervisor->sessions);
-        r = uv_loop_init(&supervisor->loop);
+        r = ds_poll_setup();
+        if (!r)
+                r = uv_loop_init(&supervisor->loop);
         if (r < 0) {
+                ds_poll_settled();
                 ds_free(supervisor);
                 return ds_error_origin(r);
         }
         r = ds_deadlines_init(&supervisor->deadlines, &supervisor->loop);
         if (!r)
                 r = start_signals(supervisor);
+        ds_poll_settled();
         if (!r)
                 r = supervisor_build(supervisor);
         if (r) {
@@ -236,8 +243,11 @@ void ds_supervisor_worker_ready(struct ds_supervisor *supervisor)
                         supervisor->options->socket, ds_worker_policy(supervisor->worker));
                 fflush(stdout);
         }
-        if (supervisor->state != DS_DAEMON_STOPPING)
-                set_state(supervisor, DS_DAEMON_SERVING);
+        if (supervisor->state == DS_DAEMON_STOPPING)
+                return;
+        if (supervisor->state == DS_DAEMON_STARTING)
+                ds_notify_ready(supervisor->notify);
+        set_state(supervisor, DS_DAEMON_SERVING);
 }
 
 void ds_supervisor_worker_failed(struct ds_supervisor *supervisor, const char *reason)
@@ -321,6 +331,7 @@ void ds_supervisor_stop(struct ds_supervisor *supervisor)
         if (supervisor->state == DS_DAEMON_STOPPING)
                 return;
         set_state(supervisor, DS_DAEMON_STOPPING);
+        ds_notify_stopping(supervisor->notify);
         supervisor->listener = ds_listener_free(supervisor->listener);
         if (supervisor->worker)
                 ds_worker_stop(supervisor->worker, DS_STOP_GRACE_MS);

@@ -11,7 +11,8 @@
  *   listener.c    socket, accept     rpc_table.c   one row per request      helper_link.c  the helper and its queue
  *   session.c     sessions, calls    handlers.c    requests answered here   process.c      child processes
  *   ledger.c      what they hold     status.c      figures and lists        page.c         ring and completion page
- *   output.c       printed text      blame.c        who ends the context
+ *   poll.c        libuv's memory
+ *   output.c       printed text      blame.c        who ends the context    notify.c       the service manager
  *   window.c, charge.c, deadline.c, unpack.c, message.c, config.c: as named
  */
 #pragma once
@@ -31,6 +32,7 @@
 #include "util/log.h"
 
 struct ds_client;
+struct ds_notify;
 struct ds_session;
 typedef struct ds_helper ds_helper;
 typedef struct ds_listener ds_listener;
@@ -62,6 +64,7 @@ enum ds_daemon_state {
 struct ds_options {
         const char *device, *socket, *policy;
         const struct ds_config *config;
+        struct ds_notify *notify; /* NULL: no service manager */
         char worker_path[PATH_MAX], helper_path[PATH_MAX], policy_dir[PATH_MAX];
 };
 
@@ -77,6 +80,7 @@ TAILQ_HEAD(ds_session_list, ds_session);
 struct ds_supervisor {
         uv_loop_t loop;
         const struct ds_options *options;
+        struct ds_notify *notify; /* the service manager; may be NULL */
         enum ds_daemon_state state;
         int exit_status;
         uint64_t started_ns;

@@ -1,0 +1,315 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The service manager's side of the environment and of the socket. What came at start is known by its number, 3 and up,
+ * which is why each case is a child of its own: the test framework has files of its own there.
+ */
+#include <criterion/criterion.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "supervisor/notify.h"
+#include "util/alloc.h"
+
+/* What the child found wrong, as the line of it; 0: nothing. */
+#define CHECK(x)                        \
+        do {                            \
+                if (!(x))               \
+                        _exit(wrong()); \
+        } while (0)
+#define wrong() (fprintf(stderr, "%s:%d: wrong\n", __FILE__, __LINE__), 1)
+
+static int manager = -1; /* the socket that we listen on as the manager would */
+static char manager_path[64];
+
+static void be_manager(void)
+{
+        struct sockaddr_un address = {.sun_family = AF_UNIX};
+
+        snprintf(manager_path, sizeof(manager_path), "/tmp/ds-test-notify-%d", (int)getpid());
+        strcpy(address.sun_path, manager_path);
+        manager = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+        cr_assert(manager >= 0 && bind(manager, (struct sockaddr *)&address, sizeof(address)) == 0);
+        setenv("NOTIFY_SOCKET", manager_path, 1);
+}
+
+static void manager_gone(void)
+{
+        close(manager);
+        unlink(manager_path);
+}
+
+/* One message as a string; its file or -1 in *ret_fd. */
+static const char *hear(int *ret_fd)
+{
+        static char text[2048];
+        struct iovec iov = {.iov_base = text, .iov_len = sizeof(text) - 1};
+        union {
+                struct cmsghdr head;
+                char bytes[CMSG_SPACE(sizeof(int))];
+        } control;
+        struct msghdr message = {
+                .msg_iov = &iov, .msg_iovlen = 1, .msg_control = &control, .msg_controllen = sizeof(control)};
+        ssize_t n = recvmsg(manager, &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+
+        if (ret_fd)
+                *ret_fd = -1;
+        if (n < 0)
+                return "";
+        text[n] = 0;
+        if (ret_fd && message.msg_controllen >= CMSG_LEN(sizeof(int)))
+                memcpy(ret_fd, CMSG_DATA(&control.head), sizeof(int));
+        return text;
+}
+
+/* Runs body in a child that has `n` files from 3 on, as a manager would have left them, and no others. */
+static int in_child(int n, const char *n_text, const char *names, void (*body)(void))
+{
+        pid_t pid = fork();
+        int status;
+
+        if (pid == 0) {
+                char self[16];
+
+                close_range(3, ~0U, 0);
+                for (int i = 0; i < n; i++)
+                        CHECK(memfd_create("given", 0) == 3 + i);
+                snprintf(self, sizeof(self), "%d", (int)getpid());
+                setenv("LISTEN_PID", self, 1);
+                setenv("LISTEN_FDS", n_text, 1);
+                if (names)
+                        setenv("LISTEN_FDNAMES", names, 1);
+                body();
+                _exit(0);
+        }
+        waitpid(pid, &status, 0);
+        return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+}
+
+static void takes_by_name(void)
+{
+        struct ds_given_file *files;
+        ds_notify *notify;
+        size_t n;
+
+        CHECK(ds_notify_new(&notify) == 0);
+        CHECK(!getenv("LISTEN_PID") && !getenv("LISTEN_FDS") && !getenv("LISTEN_FDNAMES"));
+        for (int fd = 3; fd < 6; fd++)
+                CHECK(fcntl(fd, F_GETFD) == FD_CLOEXEC);
+        CHECK(ds_notify_take(notify, "detshared") == 4);
+        CHECK(ds_notify_take(notify, "detshared") == -1);
+        CHECK(ds_notify_take(notify, "nothing") == -1);
+        files = ds_notify_files(notify, &n);
+        CHECK(n == 3 && !strcmp(files[0].name, "slab") && files[0].fd == 3 && files[1].fd == -1 && files[2].fd == 5);
+        CHECK(!strcmp(files[2].name, "slab"));
+        CHECK(!ds_notify_stores(notify)); /* no manager, though it said so */
+        CHECK(ds_notify_store(notify, "slab", 5) == DS_NOTIFY_E_NO_STORE);
+        ds_notify_free(notify);
+        CHECK(fcntl(3, F_GETFD) == -1 && fcntl(4, F_GETFD) == FD_CLOEXEC && fcntl(5, F_GETFD) == -1);
+}
+
+Test(notify, files_are_taken_by_name_and_the_rest_is_closed)
+{
+        setenv("DETSHARE_FDSTORE", "1", 1);
+        cr_assert_eq(in_child(3, "3", "slab:detshared:slab", takes_by_name), 0);
+}
+
+static void finds_nothing(void)
+{
+        ds_notify *notify;
+        size_t n = 1;
+
+        CHECK(ds_notify_new(&notify) == 0);
+        CHECK(!getenv("LISTEN_PID") && !getenv("LISTEN_FDS") && !getenv("LISTEN_FDNAMES"));
+        ds_notify_files(notify, &n);
+        CHECK(n == 0 && ds_notify_take(notify, "detshared") == -1);
+        ds_notify_free(notify);
+}
+
+static void not_for_us(void)
+{
+        setenv("LISTEN_PID", "1", 1);
+        finds_nothing();
+        CHECK(fcntl(3, F_GETFD) == 0); /* not ours, so not touched */
+}
+
+Test(notify, what_makes_no_sense_is_not_used)
+{
+        cr_assert_eq(in_child(1, "0", NULL, finds_nothing), 0);
+        cr_assert_eq(in_child(1, "-1", NULL, finds_nothing), 0);
+        cr_assert_eq(in_child(1, "one", NULL, finds_nothing), 0);
+        cr_assert_eq(in_child(1, "2147483647", NULL, finds_nothing), 0);
+        /* more than are open */
+        cr_assert_eq(in_child(2, "2000000000", NULL, finds_nothing), 0);
+        /* names for others */
+        cr_assert_eq(in_child(2, "2", "detshared", finds_nothing), 0);
+        cr_assert_eq(in_child(1, "1", "detshared\\", finds_nothing), 0);
+        cr_assert_eq(in_child(1, "1", "detshared", not_for_us), 0);
+}
+
+static void no_memory(void)
+{
+        ds_notify *notify;
+
+        for (int n = 0; n < 16; n++) {
+                int r;
+
+                ds_alloc_fail_after(n);
+                r = ds_notify_new(&notify);
+                ds_alloc_fail_after(-1);
+                if (r == 0)
+                        ds_notify_free(notify);
+                else
+                        CHECK(r == -ENOMEM);
+        }
+}
+
+Test(notify, out_of_memory_is_an_error)
+{
+        cr_assert_eq(in_child(2, "2", "a:b", no_memory), 0);
+}
+
+Test(notify, says_what_happens, .init = be_manager, .fini = manager_gone)
+{
+        unsigned long long us;
+        ds_notify *notify;
+        char end;
+
+        cr_assert_eq(ds_notify_new(&notify), 0);
+        cr_assert_null(getenv("NOTIFY_SOCKET"));
+        ds_notify_ready(notify);
+        cr_assert_str_eq(hear(NULL), "READY=1");
+        ds_notify_status(notify, "%d sessions\nREADY=1", 3);
+        cr_assert_str_eq(hear(NULL), "STATUS=3 sessions READY=1");
+        ds_notify_status(notify, "%d sessions\nREADY=1", 3);
+        cr_assert_str_eq(hear(NULL), "");
+        ds_notify_reloading(notify);
+        cr_assert_eq(sscanf(hear(NULL), "RELOADING=1\nMONOTONIC_USEC=%llu%c", &us, &end), 1);
+        ds_notify_extend(notify, 5);
+        cr_assert_str_eq(hear(NULL), "EXTEND_TIMEOUT_USEC=5000000");
+        ds_notify_stopping(notify);
+        cr_assert_str_eq(hear(NULL), "STOPPING=1");
+        cr_assert_not(ds_notify_stores(notify));
+        ds_notify_free(notify);
+}
+
+Test(notify, gives_files_to_keep, .init = be_manager, .fini = manager_gone)
+{
+        int given = memfd_create("given", MFD_CLOEXEC), fd;
+        char long_name[300];
+        ds_notify *notify;
+
+        setenv("DETSHARE_FDSTORE", "1", 1);
+        cr_assert_eq(ds_notify_new(&notify), 0);
+        cr_assert_null(getenv("DETSHARE_FDSTORE"));
+        cr_assert(ds_notify_stores(notify));
+        cr_assert_eq(ds_notify_store(notify, "s1-slab", given), 0);
+        cr_assert_str_eq(hear(&fd), "FDSTORE=1\nFDNAME=s1-slab");
+        cr_assert_geq(fd, 0);
+        close(fd);
+        ds_notify_unstore(notify, "s1-slab");
+        cr_assert_str_eq(hear(&fd), "FDSTOREREMOVE=1\nFDNAME=s1-slab");
+        cr_assert_eq(fd, -1);
+        memset(long_name, 'a', sizeof(long_name));
+        long_name[256] = 0;
+        cr_assert_eq(ds_notify_store(notify, "a:b", given), -EINVAL);
+        cr_assert_eq(ds_notify_store(notify, "a\nREADY=1", given), -EINVAL);
+        cr_assert_eq(ds_notify_store(notify, "a\\", given), -EINVAL);
+        cr_assert_eq(ds_notify_store(notify, "", given), -EINVAL);
+        cr_assert_eq(ds_notify_store(notify, long_name, given), -EINVAL);
+        cr_assert_str_eq(hear(NULL), "");
+        long_name[255] = 0;
+        cr_assert_eq(ds_notify_store(notify, long_name, given), 0);
+        close(given);
+        ds_notify_free(notify);
+}
+
+/* Its queue is full and nobody reads: the first that matters waits a little, the others do not. */
+Test(notify, a_manager_that_does_not_read_stops_nobody, .init = be_manager, .fini = manager_gone, .timeout = 60)
+{
+        uint64_t start = uv_hrtime();
+        ds_notify *notify;
+        int small = 1;
+
+        setsockopt(manager, SOL_SOCKET, SO_RCVBUF, &small, sizeof(small));
+        cr_assert_eq(ds_notify_new(&notify), 0);
+        for (int i = 0; i < 5000; i++)
+                ds_notify_status(notify, "line %d", i);
+        cr_assert_lt(uv_hrtime() - start, 20 * DS_NS_PER_S);
+        start = uv_hrtime();
+        for (int i = 0; i < 100; i++)
+                ds_notify_ready(notify); /* each waiting its half second would take 50 s */
+        cr_assert_lt(uv_hrtime() - start, 20 * DS_NS_PER_S);
+        ds_notify_free(notify);
+}
+
+Test(notify, a_manager_that_is_not_there_is_no_error)
+{
+        ds_notify *notify;
+
+        setenv("NOTIFY_SOCKET", "/nonexistent/notify", 1);
+        cr_assert_eq(ds_notify_new(&notify), 0);
+        ds_notify_ready(notify);
+        ds_notify_free(notify);
+        setenv("NOTIFY_SOCKET", "vsock:1:2", 1);
+        cr_assert_eq(ds_notify_new(&notify), 0);
+        ds_notify_ready(notify);
+        ds_notify_free(notify);
+        ds_notify_ready(NULL);
+        cr_assert_eq(ds_notify_take(NULL, "detshared"), -1);
+        cr_assert_not(ds_notify_stores(NULL));
+}
+
+static int alive;
+
+static int is_alive(void *user)
+{
+        return *(int *)user;
+}
+
+static int count_pings(uv_loop_t *loop, int ms)
+{
+        uint64_t end = uv_hrtime() + (uint64_t)ms * DS_NS_PER_MS;
+        int n = 0;
+
+        while (uv_hrtime() < end) {
+                uv_run(loop, UV_RUN_NOWAIT);
+                while (!strcmp(hear(NULL), "WATCHDOG=1"))
+                        n++;
+                usleep(1000);
+        }
+        return n;
+}
+
+Test(notify, the_watchdog_hears_of_a_loop_that_turns_and_lives, .init = be_manager, .fini = manager_gone)
+{
+        uv_async_t busy;
+        ds_notify *notify;
+        uv_loop_t loop;
+
+        setenv("WATCHDOG_USEC", "60000", 1);
+        cr_assert_eq(ds_notify_new(&notify), 0);
+        cr_assert_null(getenv("WATCHDOG_USEC"));
+        uv_loop_init(&loop);
+        uv_async_init(&loop, &busy, NULL); /* a loop without anything does not turn */
+        alive = 1;
+        cr_assert_eq(ds_notify_watchdog_start(notify, &loop, is_alive, &alive), 0);
+        cr_assert_geq(count_pings(&loop, 200), 2);
+        alive = 0;
+        cr_assert_eq(count_pings(&loop, 100), 0);
+        uv_unref((uv_handle_t *)&busy);
+        cr_assert_eq(uv_loop_alive(&loop), 0); /* the watchdog keeps nobody running */
+        uv_close((uv_handle_t *)&busy, NULL);
+        ds_notify_watchdog_stop(notify);
+        ds_notify_watchdog_stop(notify);
+        uv_run(&loop, UV_RUN_DEFAULT);
+        cr_assert_eq(uv_loop_close(&loop), 0);
+        ds_notify_free(notify);
+}

@@ -9,6 +9,7 @@
 
 #include "proto/wire.h"
 #include "supervisor/message.h"
+#include "supervisor/poll.h"
 #include "supervisor/rpc_table.h"
 #include "supervisor/session.h"
 #include "supervisor/supervisor.h"
@@ -301,7 +302,7 @@ static void update_poll(struct ds_client *client)
         if (events == client->events)
                 return;
         client->events = events;
-        if (uv_poll_start(&client->poll, events, poll_cb) < 0)
+        if (ds_poll_start(&client->poll, events, poll_cb))
                 ds_client_close(client, "its socket cannot be polled");
 }
 

@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "supervisor/client.h"
+#include "supervisor/poll.h"
 #include "supervisor/supervisor.h"
 #include "util/alloc.h"
 #include "util/error.h"
@@ -182,8 +183,7 @@ int ds_listener_start(ds_listener *listener)
         if (r < 0)
                 return ds_error_origin(r);
         listener->polled = 1;
-        r = uv_poll_start(&listener->poll, UV_READABLE, poll_cb);
-        return r < 0 ? ds_error_origin(r) : 0;
+        return ds_error_trace(ds_poll_start(&listener->poll, UV_READABLE, poll_cb));
 }
 
 static void closed_cb(uv_handle_t *handle)

@@ -12,6 +12,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "supervisor/poll.h"
 #include "util/alloc.h"
 #include "util/error.h"
 #include "util/frame.h"
@@ -149,7 +150,7 @@ static void process_poll(ds_process *process)
         if (process->lost || events == process->events)
                 return;
         process->events = events;
-        if (uv_poll_start(&process->poll, events, poll_cb) < 0)
+        if (ds_poll_start(&process->poll, events, poll_cb))
                 ds_process_kill(process, "its socket cannot be polled");
 }
 

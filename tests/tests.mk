@@ -100,6 +100,12 @@ $(BUILD)/tests/e2e/%: $(BUILD)/obj/tests/e2e/%.o $(BUILD)/obj/tests/e2e/harness.
 	@mkdir -p $(@D)
 	$(CC) $(LDFLAGS) -Wl,-rpath,'$$ORIGIN/../..' -o $@ $(filter %.o,$^) -L$(BUILD) -ldetshare-client -lprotobuf-c
 
+# systemd's part, played by a program
+TEST_MANAGER := $(BUILD)/tests/manager
+$(TEST_MANAGER): $(BUILD)/obj/tests/support/manager/manager.o
+	@mkdir -p $(@D)
+	$(CC) $(LDFLAGS) -o $@ $^
+
 # what a user of the public interface writes: nothing but the installed header and the library
 example_bin := $(patsubst tests/examples/%.c,$(BUILD)/tests/examples/%,$(wildcard tests/examples/*.c))
 $(BUILD)/tests/examples/%: tests/examples/%.c $(BUILD)/libdetshare-client.so client-lib/include/detshare/detshare.h
@@ -107,7 +113,7 @@ $(BUILD)/tests/examples/%: tests/examples/%.c $(BUILD)/libdetshare-client.so cli
 	$(CC) $(CFLAGS) -Iclient-lib/include $(LDFLAGS) -Wl,-rpath,'$$ORIGIN/../..' -o $@ $< -L$(BUILD) -ldetshare-client
 
 .PHONY: e2e
-e2e: $(example_bin) $(e2e_bin) $(BUILD)/e2e/death.ptx fake-cuda $(FAKE_CUDA)
+e2e: $(example_bin) $(e2e_bin) $(TEST_MANAGER) $(BUILD)/e2e/death.ptx fake-cuda $(FAKE_CUDA)
 
 # --- driver-API programs: linked as users link them, against the toolkit's stub library where it has one ----------------------
 program_bin := $(patsubst tests/programs/%.c,$(BUILD)/tests/programs/%,$(wildcard tests/programs/*.c))

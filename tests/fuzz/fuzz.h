@@ -1,0 +1,90 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What the fuzz targets share
+ *
+ * A target is one file, fuzz_NAME.c, with libFuzzer's one function; it is driven by libFuzzer (`make fuzz`), by AFL++
+ * (`make fuzz-afl`) and, over the corpus in the tree, by replay_main.c (`make test`). It promises: the same bytes do
+ * the same, nothing outlives the call (memory, file descriptors, mappings), no real time is waited for.
+ *
+ * The stateful targets read their input as a program: bytes are taken from the front, and zeros when there are no
+ * more, so that every input means something.
+ */
+#pragma once
+
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "util/log.h"
+#include "util/macro.h"
+
+/* Whoever drives the target calls this; 0. */
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+/* What must hold whatever comes in. */
+#define FUZZ_CHECK(condition)                                                                          \
+        do {                                                                                           \
+                if (!(condition)) {                                                                    \
+                        fprintf(stderr, "%s:%d: does not hold: %s\n", __FILE__, __LINE__, #condition); \
+                        abort();                                                                       \
+                }                                                                                      \
+        } while (0)
+
+struct fuzz_input {
+        const uint8_t *data;
+        size_t size;
+};
+
+static inline uint8_t fuzz_u8(struct fuzz_input *in)
+{
+        if (!in->size)
+                return 0;
+        in->size--;
+        return *in->data++;
+}
+
+/* Less than n, which is 1 to 256. */
+static inline unsigned fuzz_below(struct fuzz_input *in, unsigned n)
+{
+        return fuzz_u8(in) % n;
+}
+
+static inline uint64_t fuzz_bytes(struct fuzz_input *in, unsigned n)
+{
+        uint64_t value = 0;
+
+        for (unsigned i = 0; i < n; i++)
+                value |= (uint64_t)fuzz_u8(in) << 8 * i;
+        return value;
+}
+
+/* At most n bytes, fewer at the end; they stay the input's. */
+static inline const uint8_t *fuzz_span(struct fuzz_input *in, size_t n, size_t *ret_size)
+{
+        const uint8_t *at = in->data;
+
+        n = n < in->size ? n : in->size;
+        in->data += n;
+        in->size -= n;
+        *ret_size = n;
+        return at;
+}
+
+/* A copy of exactly that size, so that a sanitizer sees a read behind its end; free() it. */
+static inline void *fuzz_copy(const uint8_t *data, size_t size)
+{
+        void *copy = malloc(size ? size : 1);
+
+        FUZZ_CHECK(copy);
+        if (size)
+                memcpy(copy, data, size);
+        return copy;
+}
+
+/* The daemon's log says nothing: a fuzzer provokes every line of it a thousand times a second. */
+static inline void fuzz_quiet(void)
+{
+        ds_log_setup("fuzz", DS_LOG_ERROR - 1);
+}

@@ -1,0 +1,48 @@
+# SPDX-License-Identifier: Apache-2.0
+#
+# Fuzzing: every tests/fuzz/fuzz_NAME.c is one target, tests/fuzz/corpus/NAME its corpus, tests/fuzz/NAME.dict its words.
+#
+#   make fuzz SECONDS=60       libFuzzer, address and undefined-behaviour sanitizers; all targets, each that long
+#   make fuzz-afl SECONDS=60   the same targets under AFL++, which this installs
+#   make fuzz-coverage         what of the parsers the corpus reaches
+# `make test` runs the corpus through the sanitized targets (tests/fuzz/replay.sh). FUZZ=NAME,NAME... leaves the others out.
+
+SECONDS ?= 60
+FUZZ ?=
+# replay_main.o, or none where -fsanitize=fuzzer brings a main of its own
+FUZZ_MAIN ?= $(BUILD)/obj/tests/fuzz/replay_main.o
+FUZZ_ENGINE ?=
+fuzz_src := $(wildcard tests/fuzz/fuzz_*.c)
+fuzz_bin := $(fuzz_src:tests/fuzz/%.c=$(BUILD)/tests/fuzz/%)
+# worker_harness.h without Criterion
+$(BUILD)/obj/tests/fuzz/%.o: CPPFLAGS := -Itests/fuzz/shim $(CPPFLAGS)
+
+$(BUILD)/tests/fuzz/fuzz_%: $(BUILD)/obj/tests/fuzz/fuzz_%.o $(FUZZ_MAIN) $(DAEMON_A)
+	@mkdir -p $(@D)
+	$(CC) $(LDFLAGS) $(FUZZ_ENGINE) -rdynamic -o $@ $^ $(DAEMON_LIBS)
+
+# the client core stands in the program: what it asks of the system is answered by the target
+fuzz_wrap := socket connect poll clock_gettime nanosleep clock_nanosleep syscall
+$(BUILD)/tests/fuzz/fuzz_reply: $(BUILD)/obj/tests/fuzz/fuzz_reply.o $(FUZZ_MAIN) $(core_obj) $(BUILD)/obj/daemon/util/log.o $(proto_obj)
+	@mkdir -p $(@D)
+	$(CC) $(LDFLAGS) $(FUZZ_ENGINE) $(fuzz_wrap:%=-Wl,--wrap=%) -o $@ $^ -lprotobuf-c
+
+.PHONY: fuzz-targets fuzz fuzz-afl fuzz-coverage
+fuzz-targets: $(fuzz_bin)
+
+# instrumented code warns where plain code does not; what is linted is the plain build
+fuzz_build = $(MAKE) --no-print-directory -s -j2 BUILD=$(1) OPT=-O1 WARN=-Wno-unknown-warning-option FUZZ_MAIN= \
+	FUZZ_ENGINE=-fsanitize=fuzzer
+fuzz: deps
+	@$(call fuzz_build,$(BUILD)/fuzz) CC=clang SAN=fuzzer-no-link,address,undefined fuzz-targets
+	@tests/fuzz/run.sh $(BUILD)/fuzz $(SECONDS) $(FUZZ)
+
+fuzz-afl: deps
+	@tests/fuzz/afl.sh deps
+	@AFL_QUIET=1 $(call fuzz_build,$(BUILD)/fuzz-afl) CC=afl-clang-fast SAN=address,undefined fuzz-targets
+	@tests/fuzz/afl.sh $(BUILD)/fuzz-afl $(SECONDS) $(FUZZ)
+
+fuzz-coverage: deps
+	@$(MAKE) --no-print-directory -s -j2 BUILD=$(BUILD)/fuzz-coverage CC=clang OPT=-O1 WARN=-Wno-unknown-warning-option \
+		CPPFLAGS='-fprofile-instr-generate -fcoverage-mapping' LDFLAGS=-fprofile-instr-generate fuzz-targets
+	@tests/fuzz/coverage.sh $(BUILD)/fuzz-coverage

@@ -1,0 +1,62 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+#
+# Run the libFuzzer targets, as many at a time as there are processors, and say what each did. What an input did wrong
+# is kept in BUILD/artifacts, what was found on the way in BUILD/corpus; the corpus in the tree is only read.
+#
+# usage: tests/fuzz/run.sh BUILD SECONDS [NAME,NAME...]
+set -u
+cd "$(dirname "$0")/../.."
+build=$1
+seconds=$2
+only=${3:-}
+jobs=${JOBS:-$(nproc)}
+artifacts=$build/artifacts
+logs=$build/logs
+mkdir -p "$artifacts" "$logs"
+rm -f "$logs"/*
+export ASAN_OPTIONS=detect_leaks=1:allocator_may_return_null=1:handle_abort=1
+export UBSAN_OPTIONS=print_stacktrace=1:halt_on_error=1
+
+# an input may take a second by itself; beside other work on the machine it is given more
+one() {
+        local name=$1 dict=
+        mkdir -p "$build/corpus/$name" "tests/fuzz/corpus/$name"
+        [ -f "tests/fuzz/$name.dict" ] && dict=-dict=tests/fuzz/$name.dict
+        # shellcheck disable=SC2086
+        nice -n 19 "$build/tests/fuzz/fuzz_$name" -max_total_time="$seconds" -max_len=65536 -timeout=10 -rss_limit_mb=512 \
+                -malloc_limit_mb=320 -print_final_stats=1 -use_value_profile=0 $dict -artifact_prefix="$artifacts/$name-" \
+                "$build/corpus/$name" "tests/fuzz/corpus/$name" >"$logs/$name.log" 2>&1
+        echo $? >"$logs/$name.status"
+}
+
+names=
+for target in "$build"/tests/fuzz/fuzz_*; do
+        name=${target##*/fuzz_}
+        [ -z "$only" ] || [[ ",$only," == *",$name,"* ]] || continue
+        names="$names $name"
+        while [ "$(jobs -rp | wc -l)" -ge "$jobs" ]; do
+                wait -n
+        done
+        one "$name" &
+done
+wait
+
+status=0
+printf '%-10s %12s %8s %10s %10s %8s %8s\n' target executions exec/s edges features corpus crashes
+for name in $names; do
+        log=$logs/$name.log
+        last=$(grep -a -E '^#[0-9]+.* cov: ' "$log" | tail -n 1)
+        field() { sed -n "s/.* $1: \([0-9]*\).*/\1/p" <<<"$last"; }
+        execs=$(sed -n 's/^stat::number_of_executed_units: *//p' "$log" | tail -n 1)
+        rate=$(sed -n 's/^stat::average_exec_per_sec: *//p' "$log" | tail -n 1)
+        crashes=$(find "$artifacts" -name "$name-*" ! -name '*slow-unit*' | wc -l)
+        printf '%-10s %12s %8s %10s %10s %8s %8s\n' "$name" "${execs:--}" "${rate:--}" "$(field cov)" "$(field ft)" \
+                "$(field corp)" "$crashes"
+        if [ "$(cat "$logs/$name.status")" != 0 ] || [ "$crashes" -gt 0 ] || [ -z "$last" ]; then
+                status=1
+                grep -a -E 'ERROR|SUMMARY|does not hold|Assertion|runtime error|Test unit written' "$log" | head -n 8
+        fi
+done
+[ -n "$names" ] || { echo "fuzz: there is no target${only:+ named $only}"; status=1; }
+exit $status

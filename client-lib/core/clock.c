@@ -23,6 +23,12 @@ static __thread uint32_t my_epoch; /* in which the thread declared itself, 0 = n
 static pthread_key_t at_thread_end;
 static pthread_once_t key_once = PTHREAD_ONCE_INIT;
 
+uint32_t dsc__clock_epoch(void)
+{
+        static _Atomic uint32_t last;
+        return atomic_fetch_add(&last, 1) + 1;
+}
+
 bool dsc__declared(dsc_session *s)
 {
         return my_epoch && my_epoch == atomic_load_explicit(&s->clock.epoch, memory_order_relaxed);
@@ -125,7 +131,7 @@ static void check_silence(dsc_session *s)
                 for (uint32_t n = atomic_load(&clock->n_declared); n > 0; n--)
                         tell_leave(s);
                 atomic_store(&clock->n_declared, 0);
-                atomic_fetch_add(&clock->epoch, 1);
+                atomic_store(&clock->epoch, dsc__clock_epoch());
         }
         pthread_mutex_unlock(&s->submit.lock);
 }
@@ -159,8 +165,7 @@ int dsc__clock_now(dsc_session *s, uint64_t *ret_ns)
         if (s->socket_only)
                 return sleep_call(s, 0, ret_ns);
         dsc__clock_contact(s);
-        if (atomic_load(&s->page->dead))
-                r = dsc__attach(s);
+        r = atomic_load(&s->page->dead) ? dsc__attach(s) : dsc__look(s);
         if (!r)
                 *ret_ns = atomic_load(&s->page->now_ns);
         return r;

@@ -285,7 +285,7 @@ static void init_locks(dsc_session *s)
         dsc__waiters_init(&s->waiters);
         dsc__output_init(&s->output);
         s->submit.ring.event_fd = -1;
-        atomic_init(&s->clock.epoch, 1);
+        atomic_init(&s->clock.epoch, dsc__clock_epoch());
 }
 
 /* Takes the socket over, also on failure. */

@@ -78,6 +78,14 @@ struct dsc_memset {
  * socket only (no ring, no shared arena).
  */
 dsc_session *dsc_get(int *ret_error);
+/* The daemon is gone, and the session with it for good. */
+int dsc_lost(dsc_session *s);
+/*
+ * Another session for the process if its own is lost, else the one that it has. The lost one stays an object whose
+ * calls fail; its addresses (device and pinned memory) are given back. path NULL: that of the last session, else the
+ * environment's. NULL and *ret_error as dsc_get().
+ */
+dsc_session *dsc_renew(const char *path, int *ret_error);
 int dsc_cuda(int error);       /* any return value as a CUDA error number */
 const char *dsc_message(void); /* the daemon's words on the calling thread's last error, "" if none */
 int dsc_sticky_error(

@@ -8,13 +8,15 @@
  * one, so a thread that reads the page while another one re-attaches sees the old or the new page, never a hole.
  *  - wait.c: sleeping on the page. clock.c: threads that declared themselves to the device's clock.
  *  - output.c: what kernels printed. limit.c: limits of the context.
+ *  - session.c: which session is the process's. retire.c: one that is not any more; what belonged to it goes, the
+ * object stays, because a thread may be on its way in.
  *  - memory.c: what is allocated. copy.c: staging of pageable memory. stream.c, event.c, module.c: one function per
  * call.
  *
- * Order of locks: memory.use, then submit.lock or output.lock, then rpc.*; memory.table, memory.arena_lock and
- * events.lock are taken last and never held across a request. No lock but submit.lock (attaching, declaring,
- * resetting), output.lock and memory.use is held while waiting for the daemon, and submit.lock never while waiting for
- * the device.
+ * Order of locks: session.c's, then memory.use, then submit.lock or output.lock, then rpc.*; memory.table,
+ * memory.arena_lock and events.lock are taken last and never held across a request. No lock but submit.lock (attaching,
+ * declaring, resetting), output.lock and memory.use is held while waiting for the daemon, and submit.lock never while
+ * waiting for the device.
  *
  * After fork() the child must not touch any lock (another thread of the parent may have held it): every entry point
  * asks dsc__usable() first.
@@ -65,8 +67,8 @@ struct dsc__rpc {
         pthread_mutex_t lock; /* the open calls, reading, the counters */
         pthread_cond_t room;
         struct dsc__open_call *calls;
-        bool reading;
-        unsigned n_open, n_slow;
+        bool reading, retired;
+        unsigned n_open, n_slow, n_users;
         uint64_t next_id;
 
         pthread_mutex_t send_lock;  /* out; what goes out first */
@@ -120,7 +122,7 @@ struct dsc__output {
 
 struct dsc__clock {
         _Atomic uint32_t n_declared; /* changed with submit.lock held */
-        _Atomic uint32_t epoch;      /* grows when all declarations have become void */
+        _Atomic uint32_t epoch;      /* another one when all declarations have become void; of no other session */
         _Atomic uint64_t
                 contact_ns; /* when the daemon last heard of the session, CLOCK_MONOTONIC; kept while n_declared */
 };
@@ -144,6 +146,7 @@ struct dsc_session {
         struct dsc__memory memory;
         struct dsc__clock clock;
         struct dsc__output output;
+        dsc_session *next; /* of those that are retired */
 };
 
 /* --- error.c --- */
@@ -162,6 +165,17 @@ int dsc__usable(dsc_session *s);
  */
 dsc_session *dsc__session(const char *path, int *ret_error);
 dsc_session *dsc__session_peek(void); /* the session if there is one, else NULL */
+/* The process has no session from now on; the next call that needs one makes it. */
+void dsc__session_drop(void);
+
+/* --- retire.c --- */
+
+/*
+ * Lose the session and give back what it holds in this process: addresses, mappings, descriptors, buffers. The object
+ * stays for good and every call with it returns 999. Waits for the threads that copy; not with any lock but
+ * session.c's.
+ */
+void dsc__retire(dsc_session *s);
 
 /* --- connect.c --- */
 
@@ -189,6 +203,7 @@ dsc_session *dsc__session_free(dsc_session *s);
 
 int dsc__rpc_init(struct dsc__rpc *rpc, int fd);
 void dsc__rpc_deinit(struct dsc__rpc *rpc);
+void dsc__rpc_retire(struct dsc__rpc *rpc); /* deinit when nobody uses it any more; the session is lost */
 /*
  * One request and its answer. fd goes beside the request (-1: none; stays the caller's). expect: the answer's result,
  * or NOT_SET; ret may then be NULL. 0, a CUDA error or a daemon status; the answer is empty unless 0. A restarting
@@ -228,6 +243,9 @@ void dsc__waiters_init(struct dsc__waiters *waiters);
  */
 int dsc__await(dsc_session *s, dsc__condition condition, const void *arg, uint32_t nap_ns);
 bool dsc__ended(dsc_session *s, uint32_t stream, uint64_t seq);
+/* For calls that only look at the page: a program that polls would otherwise never learn that the daemon was killed. 0,
+ * or that it was. */
+int dsc__look(dsc_session *s);
 int dsc__await_room(dsc_session *s, uint64_t slots);
 void dsc__waiters_publish(dsc_session *s); /* after a new ring was mapped */
 
@@ -273,6 +291,7 @@ void dsc__arena_drop(dsc_session *s); /* with memory.use held for writing */
 
 /* --- clock.c --- */
 
+uint32_t dsc__clock_epoch(void);    /* one that no thread of the process has declared itself in */
 bool dsc__declared(dsc_session *s); /* the calling thread */
 void dsc__clock_contact(dsc_session *s);
 int dsc__clock_rejoin_locked(dsc_session *s); /* tell a new worker what was declared */

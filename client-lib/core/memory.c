@@ -8,7 +8,8 @@
  * while it lives.
  *
  * An address leaves the table before the daemon is asked to free it, because from the daemon's answer on it may be
- * given to another thread. For the same reason a pinned mapping goes before its memory does.
+ * given to another thread. For the same reason a pinned mapping goes before its memory does. Who maps or unmaps holds
+ * memory.use for reading: the window of a session that is retired meanwhile may be somebody else's addresses.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -287,30 +288,45 @@ int dsc_host_alloc(dsc_session *s, uint64_t bytes, void **ret)
                 return r ? r : DSC__INVALID_VALUE;
         if (s->socket_only)
                 return plain_alloc(s, bytes, ret);
+        pthread_rwlock_rdlock(&s->memory.use);
         r = dsc__pinned_map(s, bytes, &range.base, &range.size);
+        if (!r) {
+                r = dsc__table_add(s, &range);
+                if (r)
+                        dsc__pinned_release(s, range.base, range.size);
+        }
+        pthread_rwlock_unlock(&s->memory.use);
         if (r)
                 return r;
-        r = dsc__table_add(s, &range);
-        if (r) {
-                dsc__pinned_release(s, range.base, range.size);
-                return r;
-        }
         *ret = (void *)(uintptr_t)range.base;
         return 0;
+}
+
+static int plain_free(dsc_session *s, void *p)
+{
+        struct dsc__range range;
+        int r = table_take(s, (uintptr_t)p, 1u << DSC__RANGE_PLAIN, &range);
+        if (r)
+                return r;
+        return munmap(p, range.size) < 0 ? DSC__INVALID_VALUE : 0;
 }
 
 int dsc_host_free(dsc_session *s, void *p)
 {
         struct dsc__range range;
+        if (atomic_load_explicit(&dsc__forked, memory_order_relaxed))
+                return DSC__NOT_INITIALIZED;
+        if (s->socket_only)
+                return plain_free(s, p); /* it is the process's own, whatever became of the daemon */
         int r = dsc__usable(s);
-        if (!r)
-                r = table_take(s, (uintptr_t)p, 1u << DSC__RANGE_PINNED | 1u << DSC__RANGE_PLAIN, &range);
         if (r)
                 return r;
-        if (range.kind == DSC__RANGE_PLAIN)
-                return munmap(p, range.size) < 0 ? DSC__INVALID_VALUE : 0;
-        dsc__pinned_unmap(s, range.base, range.size);
-        return free_call(s, range.base, true);
+        pthread_rwlock_rdlock(&s->memory.use);
+        r = table_take(s, (uintptr_t)p, 1u << DSC__RANGE_PINNED, &range);
+        if (!r)
+                dsc__pinned_unmap(s, range.base, range.size);
+        pthread_rwlock_unlock(&s->memory.use);
+        return r ? r : free_call(s, range.base, true);
 }
 
 /* --- everything --- */

@@ -54,7 +54,7 @@ static int invalid(const char *words)
 int detshare_connect(const char *path)
 {
         int r = 0;
-        dsc_session *s = dsc__session(path, &r);
+        dsc_session *s = dsc__session_peek() ? dsc_renew(path, &r) : dsc__session(path, &r);
         if (!s)
                 return fold(r);
         if (path && strcmp(path, s->path))
@@ -62,10 +62,18 @@ int detshare_connect(const char *path)
         return fold(dsc__usable(s));
 }
 
+int detshare_disconnect(void)
+{
+        if (atomic_load(&dsc__forked))
+                return fold(DSC__NOT_INITIALIZED);
+        dsc__session_drop();
+        return DETSHARE_OK;
+}
+
 int detshare_connected(void)
 {
         dsc_session *s = dsc__session_peek();
-        return s && !dsc__usable(s);
+        return s && !dsc__usable(s) && !dsc__peer_gone(s);
 }
 
 const char *detshare_last_error(void)

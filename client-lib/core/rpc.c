@@ -8,9 +8,10 @@
  * thread's allocation.
  *
  * When the daemon goes, the reader sees it at once and everybody gets DSC__UNKNOWN. A frame that makes no sense ends
- * the session the same way: the stream cannot be trusted after it. The daemon bounds the requests that one session may
- * have open (64); threads beyond that wait here, with some places kept for requests that are answered at once, because
- * those may be what the slow ones wait for.
+ * the session the same way: the stream cannot be trusted after it. Socket and buffers of a session that is retired go
+ * with the last thread that uses them: `n_open` counts those with a request, `n_users` the others. The daemon bounds
+ * the requests that one session may have open (64); threads beyond that wait here, with some places kept for requests
+ * that are answered at once, because those may be what the slow ones wait for.
  *
  * The ring's tail is read and the frame packed under one lock, so tails leave in the order in which the daemon will see
  * them.
@@ -29,8 +30,8 @@
 #define OPEN_MAX_ALL 60u
 #define OPEN_MAX_SLOW 48u
 #define RESTART_WAIT_NS 10000000000u
-#define RESTART_PAUSE_MIN_NS 5000000u
-#define RESTART_PAUSE_MAX_NS 100000000u
+#define RESTART_PAUSE_MIN_MS 5u
+#define RESTART_PAUSE_MAX_MS 100u
 #define FRAME_PREFIX 4u
 #define LOOK_NS 60000u
 
@@ -60,11 +61,45 @@ void dsc__rpc_deinit(struct dsc__rpc *rpc)
 {
         for (uint32_t i = 0; i < rpc->n_in_fds; i++)
                 close(rpc->in_fds[i]);
+        rpc->n_in_fds = 0;
         free(rpc->out);
         free(rpc->in);
+        rpc->out = rpc->in = NULL;
         if (rpc->fd >= 0)
                 close(rpc->fd);
         rpc->fd = -1;
+}
+
+static void release_locked(struct dsc__rpc *rpc)
+{
+        if (rpc->retired && !rpc->n_open && !rpc->n_users)
+                dsc__rpc_deinit(rpc);
+}
+
+void dsc__rpc_retire(struct dsc__rpc *rpc)
+{
+        pthread_mutex_lock(&rpc->lock);
+        rpc->retired = true;
+        release_locked(rpc);
+        pthread_mutex_unlock(&rpc->lock);
+}
+
+/* False when the session is lost; else socket and buffers stay until leave(). */
+static bool enter(dsc_session *s)
+{
+        pthread_mutex_lock(&s->rpc.lock);
+        const bool there = !s->lost;
+        s->rpc.n_users += there;
+        pthread_mutex_unlock(&s->rpc.lock);
+        return there;
+}
+
+static void leave(dsc_session *s)
+{
+        pthread_mutex_lock(&s->rpc.lock);
+        s->rpc.n_users--;
+        release_locked(&s->rpc);
+        pthread_mutex_unlock(&s->rpc.lock);
 }
 
 void dsc__answer_clear(struct dsc__answer *answer)
@@ -89,15 +124,22 @@ void dsc__lose(dsc_session *s)
         pthread_mutex_unlock(&rpc->lock);
 }
 
-bool dsc__peer_gone(dsc_session *s)
+/* Looks at the socket for up to so many ms. */
+static bool peer_goes(dsc_session *s, int ms)
 {
-        if (atomic_load_explicit(&s->lost, memory_order_relaxed))
+        if (!enter(s))
                 return true;
         struct pollfd p = {.fd = s->rpc.fd, .events = POLLRDHUP};
-        if (poll(&p, 1, 0) <= 0 || !(p.revents & (POLLRDHUP | POLLHUP | POLLERR | POLLNVAL)))
-                return false;
-        dsc__lose(s);
-        return true;
+        const bool gone = poll(&p, 1, ms) > 0 && (p.revents & (POLLRDHUP | POLLHUP | POLLERR | POLLNVAL));
+        if (gone)
+                dsc__lose(s);
+        leave(s);
+        return gone;
+}
+
+bool dsc__peer_gone(dsc_session *s)
+{
+        return peer_goes(s, 0);
 }
 
 /* --- sending --- */
@@ -306,18 +348,23 @@ static bool is_slow(const Detshare__Request *request)
         }
 }
 
-static void open_call(dsc_session *s, struct dsc__open_call *call)
+/* False when the session is lost: then there is nothing to close. */
+static bool open_call(dsc_session *s, struct dsc__open_call *call)
 {
         struct dsc__rpc *rpc = &s->rpc;
         pthread_mutex_lock(&rpc->lock);
         while (!s->lost && (rpc->n_open >= OPEN_MAX_ALL || (call->slow && rpc->n_slow >= OPEN_MAX_SLOW)))
                 pthread_cond_wait(&rpc->room, &rpc->lock);
-        call->id = rpc->next_id++;
-        call->next = rpc->calls;
-        rpc->calls = call;
-        rpc->n_open++;
-        rpc->n_slow += call->slow;
+        const bool there = !s->lost;
+        if (there) {
+                call->id = rpc->next_id++;
+                call->next = rpc->calls;
+                rpc->calls = call;
+                rpc->n_open++;
+                rpc->n_slow += call->slow;
+        }
         pthread_mutex_unlock(&rpc->lock);
+        return there;
 }
 
 static void close_call_locked(struct dsc__rpc *rpc, struct dsc__open_call *call)
@@ -329,6 +376,7 @@ static void close_call_locked(struct dsc__rpc *rpc, struct dsc__open_call *call)
         rpc->n_open--;
         rpc->n_slow -= call->slow;
         pthread_cond_broadcast(&rpc->room);
+        release_locked(rpc);
         if (rpc->reading)
                 return;
         struct dsc__open_call *next = rpc->calls;
@@ -366,7 +414,10 @@ static int call_once(dsc_session *s, Detshare__Request *request, int fd, struct 
 {
         struct dsc__open_call call = {.answer = DSC__ANSWER_NULL, .slow = is_slow(request)};
         pthread_cond_init(&call.cond, NULL);
-        open_call(s, &call);
+        if (!open_call(s, &call)) {
+                pthread_cond_destroy(&call.cond);
+                return DSC__UNKNOWN;
+        }
         request->id = call.id;
         int r = send_request(s, request, fd);
         if (r == DSC__UNKNOWN)
@@ -387,12 +438,6 @@ static int call_once(dsc_session *s, Detshare__Request *request, int fd, struct 
         return call.done ? 0 : r;
 }
 
-static void pause_ns(uint64_t ns)
-{
-        struct timespec t = {.tv_sec = (time_t)(ns / 1000000000u), .tv_nsec = (long)(ns % 1000000000u)};
-        nanosleep(&t, NULL);
-}
-
 static int judge(const struct dsc__answer *answer, Detshare__Reply__ResultCase expect)
 {
         const Detshare__Reply *reply = answer->reply;
@@ -411,7 +456,7 @@ static int judge(const struct dsc__answer *answer, Detshare__Reply__ResultCase e
 int dsc__call(
         dsc_session *s, Detshare__Request *request, int fd, Detshare__Reply__ResultCase expect, struct dsc__answer *ret)
 {
-        uint64_t pause = RESTART_PAUSE_MIN_NS, deadline = 0;
+        uint64_t pause = RESTART_PAUSE_MIN_MS, deadline = 0;
         for (;;) {
                 struct dsc__answer answer = DSC__ANSWER_NULL;
                 int r = dsc__usable(s);
@@ -434,18 +479,19 @@ int dsc__call(
                 deadline = deadline ? deadline : now + RESTART_WAIT_NS;
                 if (now >= deadline)
                         return r;
-                pause_ns(pause);
-                pause = pause * 2 < RESTART_PAUSE_MAX_NS ? pause * 2 : RESTART_PAUSE_MAX_NS;
+                peer_goes(s, (int)pause);
+                pause = pause * 2 < RESTART_PAUSE_MAX_MS ? pause * 2 : RESTART_PAUSE_MAX_MS;
         }
 }
 
 void dsc__call_forget(dsc_session *s, Detshare__Request *request)
 {
-        if (dsc__usable(s))
+        if (dsc__usable(s) || !enter(s))
                 return;
         pthread_mutex_lock(&s->rpc.lock);
         request->id = s->rpc.next_id++;
         pthread_mutex_unlock(&s->rpc.lock);
         if (send_request(s, request, -1) == DSC__UNKNOWN)
                 dsc__lose(s);
+        leave(s);
 }

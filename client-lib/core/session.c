@@ -1,6 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The process's one session: made by the first call that needs it, there until the process ends
+ * The process's one session: made by the first call that needs it
+ *
+ * A session whose daemon is gone stays the process's, and its calls fail, until somebody who knows that its memory is
+ * gone too asks for another (detshare_connect(), or a context made when there is none). Other threads may still hold
+ * the old one: it is retired, not freed.
  *
  * Nothing is torn down at exit. Library destructors and exit handlers of the program may still call in after main(), in
  * any order; the kernel closes the socket, and the daemon cleans up behind every client the same way, however it ended.
@@ -22,6 +26,8 @@ static pthread_mutex_t connect_lock = PTHREAD_MUTEX_INITIALIZER;
 static _Atomic(dsc_session *) the_session;
 static dsc_session *pending;
 static bool complained;
+static dsc_session *retired;
+static const char *home; /* where the last session was, which dsc_renew() looks for again; NULL: the environment's */
 
 void dsc__pending(dsc_session *s)
 {
@@ -87,7 +93,48 @@ static dsc_session *connect_locked(const char *path, int *ret_error)
                 *ret_error = r;
                 return NULL;
         }
+        complained = false;
+        home = s->path;
         atomic_store(&the_session, s);
+        return s;
+}
+
+static void drop_locked(void)
+{
+        dsc_session *s = atomic_exchange(&the_session, NULL);
+        if (!s)
+                return;
+        s->next = retired;
+        retired = s;
+        dsc__retire(s);
+}
+
+void dsc__session_drop(void)
+{
+        if (atomic_load(&dsc__forked))
+                return;
+        pthread_mutex_lock(&connect_lock);
+        drop_locked();
+        home = NULL;
+        pthread_mutex_unlock(&connect_lock);
+}
+
+int dsc_lost(dsc_session *s)
+{
+        return dsc__usable(s) || dsc__peer_gone(s);
+}
+
+dsc_session *dsc_renew(const char *path, int *ret_error)
+{
+        if (atomic_load(&dsc__forked))
+                return dsc__session(path, ret_error);
+        pthread_mutex_lock(&connect_lock);
+        dsc_session *s = dsc__session_peek();
+        if (!s || dsc__peer_gone(s)) {
+                drop_locked();
+                s = connect_locked(path ? path : home, ret_error);
+        }
+        pthread_mutex_unlock(&connect_lock);
         return s;
 }
 

@@ -221,8 +221,7 @@ static int query_call(dsc_session *s, uint32_t stream, uint64_t seq)
         return r;
 }
 
-/* A program that polls would otherwise never learn that the daemon was killed. */
-static int look_at_peer(dsc_session *s)
+int dsc__look(dsc_session *s)
 {
         static __thread uint64_t look;
         const uint64_t now = dsc__now();
@@ -244,7 +243,7 @@ static int query_page(dsc_session *s, uint32_t stream, uint64_t seq)
                 r = dsc__attach(s);
                 return r ? r : query_page(s, stream, seq);
         }
-        r = look_at_peer(s);
+        r = dsc__look(s);
         return r ? r : DSC__NOT_READY;
 }
 

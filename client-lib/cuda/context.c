@@ -128,10 +128,32 @@ void dcu_context_deactivate(struct dcu_context *context)
                 (void)reset_session(); /* nothing is left that could fail */
 }
 
+static CUresult revive_locked(void)
+{
+        if (active_contexts > 0 || !dsc_lost(dcu.session))
+                return CUDA_SUCCESS;
+        dcu_stream_reset();
+        atomic_fetch_add(&dcu.epoch, 1);
+        return dcu_session_renew();
+}
+
+CUresult dcu_context_revive(void)
+{
+        CUresult r;
+
+        pthread_mutex_lock(&dcu.lock);
+        r = revive_locked();
+        pthread_mutex_unlock(&dcu.lock);
+        return r;
+}
+
 CUresult dcu_context_prepare(void)
 {
-        CUresult sticky = dcu_result(dsc_sticky_error(dcu.session));
+        CUresult r = revive_locked(), sticky;
 
+        if (r != CUDA_SUCCESS)
+                return r;
+        sticky = dcu_result(dsc_sticky_error(dcu.session));
         /* an error that hit the session while no context was there is nobody's: begin anew */
         return sticky != CUDA_SUCCESS && active_contexts == 0 ? reset_session() : sticky;
 }

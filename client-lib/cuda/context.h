@@ -7,6 +7,9 @@
  * are destroyed. When the last active context goes, the session is reset, which also clears a sticky error: that is
  * what makes a fresh start after a fault possible without a new process.
  *
+ * When the daemon is gone every call with an active context fails, as after a fault. Once none is left, the next one
+ * that is made has a new session.
+ *
  * The primary context is one object for the life of the process, active while it is retained.
  */
 #pragma once
@@ -68,6 +71,8 @@ CUresult dcu_enter_any(struct dcu_context **ret);
 struct dcu_context *dcu_context_new(unsigned int flags);
 /* Before a context becomes active: CUDA_SUCCESS unless others that are have a sticky error. dcu.lock must be held. */
 CUresult dcu_context_prepare(void);
+/* If the daemon is gone and no context is active, a new session. */
+CUresult dcu_context_revive(void);
 void dcu_context_activate(struct dcu_context *context);
 /* Free what it owns and make it inactive. dcu.lock must be held. */
 void dcu_context_deactivate(struct dcu_context *context);

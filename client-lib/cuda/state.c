@@ -3,7 +3,8 @@
  * cuInit and the life of the library in its process
  *
  * cuInit connects to the daemon: a process without a daemon learns it there, as one without a GPU does
- * (CUDA_ERROR_NO_DEVICE). The driver implements CUDA_VISIBLE_DEVICES, so this library does. A forked child gets
+ * (CUDA_ERROR_NO_DEVICE), and may try again later. When the daemon went after that, cuInit and the first context that
+ * is made connect again. The driver implements CUDA_VISIBLE_DEVICES, so this library does. A forked child gets
  * CUDA_ERROR_NOT_INITIALIZED from everything, a caller that comes after the library's destructor
  * CUDA_ERROR_DEINITIALIZED, without a lock being taken in either case.
  */
@@ -13,6 +14,7 @@
 #include <string.h>
 #include <strings.h>
 
+#include "cuda/context.h"
 #include "cuda/object.h"
 #include "cuda/state.h"
 
@@ -84,19 +86,42 @@ static int flag_from_environment(const char *name)
         return value && value[0] && strcmp(value, "0") != 0;
 }
 
+static CUresult take_session(dsc_session *session, int error)
+{
+        int n;
+
+        if (!session)
+                return error ? dcu_result(error) : CUDA_ERROR_NO_DEVICE;
+        dcu.session = session;
+        dcu.device = dsc_device(session);
+        n = dcu_visible_devices(getenv("CUDA_VISIBLE_DEVICES"), dcu.device->uuid);
+        dcu.n_devices = n;
+        if (n <= 0)
+                return n < 0 ? CUDA_ERROR_INVALID_DEVICE : CUDA_ERROR_NO_DEVICE;
+        return CUDA_SUCCESS;
+}
+
+CUresult dcu_session_renew(void)
+{
+        int r = 0;
+        dsc_session *session = dsc_renew(NULL, &r);
+
+        return take_session(session, r);
+}
+
 static CUresult initialise(void)
 {
         static int atfork_registered;
         const char *loading = getenv("CUDA_MODULE_LOADING");
         int r = 0;
+        dsc_session *session = dsc_get(&r);
+        CUresult result;
 
-        dcu.session = dsc_get(&r);
-        if (!dcu.session)
-                return r ? dcu_result(r) : CUDA_ERROR_NO_DEVICE;
-        dcu.device = dsc_device(dcu.session);
-        dcu.n_devices = dcu_visible_devices(getenv("CUDA_VISIBLE_DEVICES"), dcu.device->uuid);
-        if (dcu.n_devices <= 0)
-                return dcu.n_devices < 0 ? CUDA_ERROR_INVALID_DEVICE : CUDA_ERROR_NO_DEVICE;
+        if (session && dsc_lost(session)) /* detshare.h had made it */
+                session = dsc_renew(NULL, &r);
+        result = take_session(session, r);
+        if (result != CUDA_SUCCESS)
+                return result;
         dcu.launch_blocking = flag_from_environment("CUDA_LAUNCH_BLOCKING");
         dcu.eager_loading = loading && strcmp(loading, "EAGER") == 0;
         if (!dcu_objects_start())
@@ -120,6 +145,8 @@ CUresult cuInit(unsigned int Flags)
         pthread_mutex_lock(&init_lock);
         if (atomic_load(&dcu.phase) != DCU_READY)
                 r = initialise();
+        else
+                r = dcu_context_revive();
         pthread_mutex_unlock(&init_lock);
         return r;
 }

@@ -4,10 +4,11 @@
  *
  * A process passes from NEW through READY (cuInit) to one of two ends: FORKED in the child of a process that had
  * initialised, where CUDA cannot be used, and EXITED once the library's destructors have run. Every entry point asks
- * dcu_enter_process() first; after READY, `session` and `device` never change, so that they are read without a lock.
+ * dcu_enter_process() first. After READY, `session` and `device` are always there and are read without a lock; they
+ * change only when the daemon was gone and no context is active (context.c), and the old ones stay valid as objects.
  *
- * `epoch` counts resets of the session: code handed to the daemon in an earlier epoch is gone there and is loaded
- * again.
+ * `epoch` counts resets and changes of the session: code handed to the daemon in an earlier epoch is gone there and is
+ * loaded again.
  */
 #pragma once
 
@@ -23,17 +24,19 @@ enum dcu_phase { DCU_NEW, DCU_READY, DCU_FORKED, DCU_EXITED };
 struct dcu_state {
         _Atomic int phase;
         _Atomic uint32_t epoch;
-        dsc_session *session;
-        const struct dsc_device *device;
-        int n_devices;        /* 0 or 1: what CUDA_VISIBLE_DEVICES leaves */
-        int launch_blocking;  /* CUDA_LAUNCH_BLOCKING */
-        int eager_loading;    /* CUDA_MODULE_LOADING=EAGER */
-        pthread_mutex_t lock; /* objects and contexts: creation, destruction, ownership lists */
+        _Atomic(dsc_session *) session;
+        _Atomic(const struct dsc_device *) device;
+        _Atomic int n_devices; /* 0 or 1: what CUDA_VISIBLE_DEVICES leaves */
+        int launch_blocking;   /* CUDA_LAUNCH_BLOCKING */
+        int eager_loading;     /* CUDA_MODULE_LOADING=EAGER */
+        pthread_mutex_t lock;  /* objects and contexts: creation, destruction, ownership lists */
 };
 
 extern struct dcu_state dcu;
 
 CUresult dcu_phase_error(int phase);
+/* The daemon is gone: another session. dcu.lock is held, no context is active. */
+CUresult dcu_session_renew(void);
 
 /* CUDA_SUCCESS once cuInit has succeeded in this process. */
 static inline CUresult dcu_enter_process(void)

@@ -9,6 +9,16 @@
  * Functions return 0 or a negative DETSHARE_E_ code; they never exit, never print except for one line when there is no
  * session to be had, and may be called from any thread. Strings are UTF-8 and copied. Structures start with their
  * size: set it to sizeof(...) before the call.
+ *
+ * When the daemon ends, every call returns an error within 100 ms: DETSHARE_E_LOST here, CUDA_ERROR_UNKNOWN from the
+ * drop-in libcuda. Memory, streams, modules and declarations to the clock went with it, and nothing connects again by
+ * itself, because a program that goes on must know that. It goes on in the same process in one of two ways:
+ *  - CUDA programs destroy (or reset) their contexts and make (or retain) one: the first context that is made when
+ * there is none connects, to a daemon at the same socket. So does cuInit. CUDA_ERROR_NO_DEVICE: there is none yet, try
+ *    again. Handles of before are invalid handles; pinned memory of before is not mapped any more.
+ *  - others call detshare_connect().
+ * A program that was started before the daemon gets CUDA_ERROR_NO_DEVICE from cuInit (and one line on stderr) until
+ * there is one.
  */
 #ifndef DETSHARE_H
 #define DETSHARE_H
@@ -62,9 +72,18 @@ struct detshare_stats {
         uint32_t queued, in_flight;
 };
 
-/* Connect now instead of at the first use. path NULL = DETSHARE_SOCKET, else /run/detshare/detshared.sock. */
+/*
+ * Connect now instead of at the first use, or again after the daemon was gone. path NULL = that of the session before,
+ * else DETSHARE_SOCKET, else /run/detshare/detshared.sock. DETSHARE_E_INVALID: there is a session with another daemon.
+ */
 int detshare_connect(const char *path);
-/* 1 while the process has a session. */
+/*
+ * End the session: what the process has in the daemon is freed, and its pinned memory is not mapped any more. Calls of
+ * other threads return errors, CUDA contexts behave as when the daemon ended. The next call that needs a session makes
+ * one, with the environment's daemon.
+ */
+int detshare_disconnect(void);
+/* 1 while the process has a session with a daemon that is there. */
 int detshare_connected(void);
 /* One sentence on the last failure of the calling thread, "" if none. Never NULL. */
 const char *detshare_last_error(void);

@@ -300,16 +300,35 @@ int ds_ledger_apply(ds_ledger *ledger, const Detshare__Internal__Ledger *entry, 
         return ds_error_trace(r);
 }
 
+static int need_progress(ds_ledger *ledger)
+{
+        if (!ledger->progress)
+                ledger->progress = ds_alloc0(DS_STREAMS_MAX, sizeof(*ledger->progress));
+        return ledger->progress ? 0 : ds_error_origin(-ENOMEM);
+}
+
 int ds_ledger_save_progress(ds_ledger *ledger, const struct ds_completion_page *page)
 {
-        if (!ledger->progress) {
-                ledger->progress = ds_alloc0(DS_STREAMS_MAX, sizeof(*ledger->progress));
-                if (!ledger->progress)
-                        return ds_error_origin(-ENOMEM);
-        }
-        for (size_t i = 0; i < DS_STREAMS_MAX; i++)
+        int r = need_progress(ledger);
+
+        for (size_t i = 0; !r && i < DS_STREAMS_MAX; i++)
                 ledger->progress[i] = atomic_load_explicit(&page->stream_done[i], memory_order_relaxed);
-        return 0;
+        return r;
+}
+
+const uint64_t *ds_ledger_progress(const ds_ledger *ledger)
+{
+        return ledger->progress;
+}
+
+int ds_ledger_set_progress(ds_ledger *ledger, const uint64_t *progress, size_t n)
+{
+        int r = need_progress(ledger);
+
+        assert(n <= DS_STREAMS_MAX);
+        if (!r && n)
+                memcpy(ledger->progress, progress, n * sizeof(*progress));
+        return r;
 }
 
 static int alloc_by_va(const void *a, const void *b)
@@ -410,6 +429,9 @@ static int replay_module(const struct module *module, uint64_t session, ds_ledge
         restore.session = session;
         restore.module = module->id;
         restore.bytes = module->bytes;
+        restore.writable_globals = module->writable;
+        restore.charged_bytes = module->bytes_charge.amount;
+        restore.variable_bytes = module->variables_charge.amount;
         message.body_case = DETSHARE__INTERNAL__TO_WORKER__BODY_RESTORE_MODULE;
         message.restore_module = &restore;
         return fn(user, &message, module->fd);
@@ -428,6 +450,59 @@ int ds_ledger_replay(ds_ledger *ledger, uint64_t session, ds_ledger_replay_fn fn
         for (struct module *module = ledger->modules; r >= 0 && module; module = module->hh.next)
                 r = replay_module(module, session, fn, user);
         return r < 0 ? ds_error_trace(r) : 0;
+}
+
+/* --- restoring ---------------------------------------------------------------------------------------------------- */
+
+int ds_ledger_restore_slab(ds_ledger *ledger, const Detshare__Internal__RestoreSlab *restore, int *fd)
+{
+        struct ds_ledger_beside beside = {.slab_fd = fd};
+        int r = 0;
+
+        if (!restore->slab)
+                return DS_LEDGER_E_PROTOCOL;
+        /* more allocations of a slab follow without its file */
+        if (*fd >= 0)
+                r = slab_add(ledger, restore->slab, &beside);
+        for (size_t i = 0; !r && i < restore->n_allocs; i++)
+                r = HASH_COUNT(ledger->allocs) < DS_LEDGER_ALLOCS_MAX ? alloc_add(ledger, restore->allocs[i])
+                                                                      : DS_LEDGER_E_PROTOCOL;
+        return ds_error_trace(r);
+}
+
+int ds_ledger_restore_module(ds_ledger *ledger, const Detshare__Internal__RestoreModule *restore, int *fd)
+{
+        Detshare__Internal__Module said = DETSHARE__INTERNAL__MODULE__INIT;
+        struct ds_charge object = {0}, image = {0}, variables = {0};
+        struct ds_ledger_beside beside = {.image_fd = fd,
+                .image_bytes = restore->bytes,
+                .module_charge = &object,
+                .image_charge = &image,
+                .variables_charge = &variables};
+        uint64_t most = UINT64_MAX / 4; /* sums of charges must not overflow */
+        int r;
+
+        if (!restore->module || restore->charged_bytes > most || restore->variable_bytes > most ||
+                HASH_COUNT(ledger->modules) >= DS_LEDGER_MODULES_MAX)
+                return DS_LEDGER_E_PROTOCOL;
+        said.module = restore->module;
+        said.writable_globals = restore->writable_globals;
+        ds_charge_force(&object, ledger->user, DS_CHARGE_MODULES, 1);
+        ds_charge_force(&image, ledger->user, DS_CHARGE_HOST_BYTES, restore->charged_bytes);
+        ds_charge_force(&variables, ledger->user, DS_CHARGE_DEVICE_BYTES, restore->variable_bytes);
+        r = module_add(ledger, &said, &beside);
+        ds_charge_release(&object);
+        ds_charge_release(&image);
+        ds_charge_release(&variables);
+        return ds_error_trace(r);
+}
+
+int ds_ledger_restore_stream(ds_ledger *ledger, const Detshare__Internal__RestoreStream *restore)
+{
+        if (!restore->stream)
+                return DS_LEDGER_E_PROTOCOL;
+        /* the legacy default stream needs no entry */
+        return restore->stream->stream ? ds_error_trace(stream_add(ledger, restore->stream)) : 0;
 }
 
 void ds_ledger_sums(const ds_ledger *ledger, struct ds_ledger_sums *ret)

@@ -6,6 +6,9 @@
  * descriptors, which ranges of them are allocated, the checked module images, the streams and how far each has come. It
  * holds the charges for all of that, so dropping a ledger gives everything back.
  *
+ * It also outlives the supervisor itself: the replay can be written to a file, and the next supervisor restores from
+ * it.
+ *
  * The worker's words are checked: a slab outside its half of the window, overlapping slabs, allocations outside
  * slabs, unknown or repeated ids are refused, and the caller restarts the worker that said them.
  */
@@ -59,8 +62,18 @@ void ds_ledger_reset(ds_ledger *ledger);
 int ds_ledger_apply(ds_ledger *ledger, const Detshare__Internal__Ledger *entry, const struct ds_ledger_beside *beside);
 /* Remember how far each stream came, from the page of a dead worker; the replay says it to the next one. */
 int ds_ledger_save_progress(ds_ledger *ledger, const struct ds_completion_page *page);
+/* The numbers remembered, DS_STREAMS_MAX of them, also of streams that are gone; NULL: no worker has died yet. */
+const uint64_t *ds_ledger_progress(const ds_ledger *ledger);
+int ds_ledger_set_progress(ds_ledger *ledger, const uint64_t *progress, size_t n);
 /* RestoreSlab*, RestoreStream*, RestoreModule* for this session; ids are the caller's to fill in. */
 int ds_ledger_replay(ds_ledger *ledger, uint64_t session, ds_ledger_replay_fn fn, void *user);
+/*
+ * One message of the replay of an earlier ledger with the same window: what it says is checked as a worker's words and
+ * charged without a limit. A taken fd is set to -1. 0, PROTOCOL or -ENOMEM.
+ */
+int ds_ledger_restore_slab(ds_ledger *ledger, const Detshare__Internal__RestoreSlab *restore, int *fd);
+int ds_ledger_restore_module(ds_ledger *ledger, const Detshare__Internal__RestoreModule *restore, int *fd);
+int ds_ledger_restore_stream(ds_ledger *ledger, const Detshare__Internal__RestoreStream *restore);
 void ds_ledger_sums(const ds_ledger *ledger, struct ds_ledger_sums *ret);
 
 static inline void ds_ledger_freep(ds_ledger **p)

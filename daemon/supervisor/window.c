@@ -125,6 +125,39 @@ int ds_windows_take(ds_windows *windows, uint64_t bytes, struct ds_window *ret)
         return 0;
 }
 
+/* Can it have been given out here? */
+static int is_window(const ds_windows *windows, const struct ds_window *window)
+{
+        uint64_t bytes = window->bytes;
+
+        if (bytes < windows->smallest || bytes > windows->bytes || (bytes & (bytes - 1)))
+                return 0;
+        return window->base >= windows->base && (window->base - windows->base) % bytes == 0 &&
+               window->base - windows->base <= windows->bytes - bytes;
+}
+
+int ds_windows_take_at(ds_windows *windows, const struct ds_window *wanted)
+{
+        unsigned order, at = windows->orders;
+        size_t node;
+
+        if (!is_window(windows, wanted))
+                return DS_WINDOWS_E_REFUSED;
+        order = log2_of(wanted->bytes) - log2_of(windows->smallest);
+        node = ((size_t)1 << (windows->orders - order)) + (size_t)((wanted->base - windows->base) / wanted->bytes);
+        /* below a block that is taken nothing is up to date: from the root down */
+        for (; at > order; at--)
+                if (windows->best[node >> (at - order)] == 0)
+                        return DS_WINDOWS_E_REFUSED;
+        if (windows->best[node] != order + 1)
+                return DS_WINDOWS_E_REFUSED;
+        windows->best[node] = 0;
+        update_parents(windows, node, order);
+        windows->unused -= wanted->bytes;
+        windows->count++;
+        return 0;
+}
+
 void ds_windows_release(ds_windows *windows, struct ds_window *window)
 {
         unsigned order;

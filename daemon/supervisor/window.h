@@ -25,6 +25,7 @@ typedef struct ds_windows ds_windows;
 
 /* Contract codes */
 #define DS_WINDOWS_E_EXHAUSTED 1 /* no range of at least the smallest size is free */
+#define DS_WINDOWS_E_REFUSED 2   /* it cannot have been given out here, or is taken */
 
 #ifdef __SANITIZE_ADDRESS__ /* whose shadow reaches above the area's begin in our own processes */
 #define DS_WINDOW_AREA_BASE UINT64_C(0x200000000000)
@@ -55,6 +56,8 @@ ds_windows *ds_windows_free(ds_windows *windows);
 uint64_t ds_windows_choose(const ds_windows *windows, uint64_t memory_bytes, unsigned refused);
 /* A window of `bytes` (a power of two), or of the next smaller size that is free. */
 int ds_windows_take(ds_windows *windows, uint64_t bytes, struct ds_window *ret);
+/* Exactly this one: base and size as they were given out before, here or in an earlier life of the daemon. */
+int ds_windows_take_at(ds_windows *windows, const struct ds_window *wanted);
 /* Give it back and empty *window; an empty one is fine. */
 void ds_windows_release(ds_windows *windows, struct ds_window *window);
 /* Windows given out. */

@@ -401,6 +401,66 @@ int ds_conn_flush(ds_conn *conn)
         return 0;
 }
 
+/* --- from one process to the next --------------------------------------------------------------------------------- */
+
+int ds_conn_show(const ds_conn *conn, const struct ds_conn_keep *keep)
+{
+        size_t have = conn->in_end - conn->in_start;
+        int r = have ? keep->received(keep->user, conn->in + conn->in_start, have) : 0;
+
+        for (size_t i = 0; r >= 0 && i < conn->n_in_fds; i++)
+                r = keep->received_fd(keep->user, conn->in_fds[i]);
+        for (const struct out_frame *frame = conn->out_head; r >= 0 && frame; frame = frame->next) {
+                r = keep->queued(keep->user, frame->data, frame->size, frame->sent);
+                for (size_t i = 0; r >= 0 && i < frame->n_fds; i++)
+                        r = keep->queued_fd(keep->user, frame->fds[i]);
+        }
+        return r < 0 ? ds_error_trace(r) : 0;
+}
+
+int ds_conn_put_received(ds_conn *conn, const uint8_t *bytes, size_t size)
+{
+        if (conn->in_end || size == 0 || size > HEADER_BYTES + conn->frame_max)
+                return DS_CONN_E_PROTOCOL;
+        conn->in = ds_alloc(DS_MAX(size, (size_t)IN_SMALL));
+        if (!conn->in)
+                return ds_error_origin(-ENOMEM);
+        memcpy(conn->in, bytes, size);
+        conn->in_cap = DS_MAX(size, (size_t)IN_SMALL);
+        conn->in_end = size;
+        return frame_need(conn) ? 0 : DS_CONN_E_PROTOCOL;
+}
+
+int ds_conn_put_received_fd(ds_conn *conn, int *fd)
+{
+        if (conn->n_in_fds == DS_CONN_FDS_MAX)
+                return DS_CONN_E_PROTOCOL;
+        conn->in_fds[conn->n_in_fds++] = DS_TAKE_FD(*fd);
+        return 0;
+}
+
+int ds_conn_put_queued(ds_conn *conn, const uint8_t *frame, size_t size, size_t sent)
+{
+        if (size <= HEADER_BYTES || size - HEADER_BYTES != get_le32(frame) || size - HEADER_BYTES > conn->frame_max ||
+                sent >= size || conn->out_bytes + size > conn->out_max)
+                return DS_CONN_E_PROTOCOL;
+        return ds_error_trace(enqueue(conn, frame, frame + HEADER_BYTES, size - HEADER_BYTES, sent, NULL, 0));
+}
+
+int ds_conn_put_queued_fd(ds_conn *conn, int *fd)
+{
+        struct out_frame *frame = conn->out_head;
+
+        while (frame && frame->next)
+                frame = frame->next;
+        /* fds go with a frame's first byte */
+        if (!frame || frame->sent || frame->n_fds == DS_CONN_FDS_MAX)
+                return DS_CONN_E_PROTOCOL;
+        frame->fds[frame->n_fds++] = DS_TAKE_FD(*fd);
+        conn->out_fds++;
+        return 0;
+}
+
 int ds_conn_wants_write(const ds_conn *conn)
 {
         return conn->out_head != NULL;

@@ -51,6 +51,24 @@ int ds_conn_wants_write(const ds_conn *conn);
 size_t ds_conn_queued(const ds_conn *conn);
 size_t ds_conn_queued_fds(const ds_conn *conn);
 
+/*
+ * A connection that goes on in another process: what has been read and not handled, and what has not been sent. The fds
+ * that are shown stay the connection's. A negative return of a function ends the walk and is passed on.
+ */
+struct ds_conn_keep {
+        int (*received)(void *user, const uint8_t *bytes, size_t size);
+        int (*received_fd)(void *user, int fd);
+        int (*queued)(void *user, const uint8_t *frame, size_t size, size_t sent); /* with its header */
+        int (*queued_fd)(void *user, int fd);                                      /* of the frame before */
+        void *user;
+};
+int ds_conn_show(const ds_conn *conn, const struct ds_conn_keep *keep);
+/* The other end of it, on a new connection. 0, PROTOCOL (no connection can have been like that), -errno. */
+int ds_conn_put_received(ds_conn *conn, const uint8_t *bytes, size_t size);
+int ds_conn_put_received_fd(ds_conn *conn, int *fd); /* taken: set to -1 */
+int ds_conn_put_queued(ds_conn *conn, const uint8_t *frame, size_t size, size_t sent);
+int ds_conn_put_queued_fd(ds_conn *conn, int *fd);
+
 static inline void ds_conn_freep(ds_conn **p)
 {
         *p = ds_conn_free(*p);

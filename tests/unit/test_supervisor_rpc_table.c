@@ -22,6 +22,7 @@ static const ProtobufCMessageDescriptor *roots[] = {
         &detshare__internal__from_worker__descriptor,
         &detshare__internal__to_helper__descriptor,
         &detshare__internal__from_helper__descriptor,
+        &detshare__internal__saved_record__descriptor,
 };
 
 static int is_call(const ProtobufCFieldDescriptor *field)

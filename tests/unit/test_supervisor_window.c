@@ -176,3 +176,67 @@ Test(window, a_smaller_one_when_the_size_is_gone)
         ds_windows_release(w, &c); /* empty: nothing happens */
         ds_windows_free(w);
 }
+
+/* What was given out in one life of the daemon is taken again in the next, in any order; nothing else can be. */
+Test(window, take_at_what_was_given_out)
+{
+        for (unsigned seed = 1; seed <= 20; seed++) {
+                unsigned state = seed;
+                ds_windows *w = area(DS_TIB(1)), *next = area(DS_TIB(1));
+                struct ds_window held[100];
+                size_t n = 0;
+
+                while (n < 100 && ds_windows_take(w, SMALLEST << rand_r(&state) % 5, &held[n]) == 0)
+                        n++;
+                for (size_t i = n; i-- > 0;) {
+                        size_t j = (size_t)rand_r(&state) % (i + 1);
+                        struct ds_window swap = held[i];
+
+                        held[i] = held[j];
+                        held[j] = swap;
+                }
+                for (size_t i = 0; i < n; i++)
+                        cr_assert_eq(ds_windows_take_at(next, &held[i]), 0);
+                check_disjoint(held, n, DS_TIB(1));
+                cr_assert_eq(ds_windows_unused(next), ds_windows_unused(w));
+                for (size_t i = 0; i < n; i++) {
+                        struct ds_window inside = {.base = held[i].base, .bytes = SMALLEST};
+                        struct ds_window around = {
+                                .base = held[i].base & ~(2 * held[i].bytes - 1), .bytes = 2 * held[i].bytes};
+
+                        cr_assert_eq(ds_windows_take_at(next, &held[i]), DS_WINDOWS_E_REFUSED);
+                        cr_assert_eq(ds_windows_take_at(next, &inside), DS_WINDOWS_E_REFUSED);
+                        cr_assert_eq(ds_windows_take_at(next, &around), DS_WINDOWS_E_REFUSED);
+                }
+                for (size_t i = 0; i < n; i++) {
+                        struct ds_window copy = held[i];
+
+                        ds_windows_release(w, &held[i]);
+                        ds_windows_release(next, &copy);
+                }
+                ds_windows_free(w);
+                ds_windows_free(next);
+        }
+}
+
+Test(window, take_at_refuses_what_is_none)
+{
+        static const struct ds_window wrong[] = {
+                {DS_WINDOW_AREA_BASE, 0},
+                {DS_WINDOW_AREA_BASE, SMALLEST / 2},
+                {DS_WINDOW_AREA_BASE, SMALLEST * 3},
+                {DS_WINDOW_AREA_BASE + SMALLEST, SMALLEST * 2},
+                {DS_WINDOW_AREA_BASE + 4096, SMALLEST},
+                {DS_WINDOW_AREA_BASE - SMALLEST, SMALLEST},
+                {DS_WINDOW_AREA_BASE + DS_TIB(1), SMALLEST},
+                {DS_WINDOW_AREA_BASE, DS_TIB(2)},
+                {UINT64_MAX - SMALLEST + 1, SMALLEST},
+                {0, SMALLEST},
+        };
+        ds_windows *w = area(DS_TIB(1));
+
+        for (size_t i = 0; i < DS_ARRAY_SIZE(wrong); i++)
+                cr_assert_eq(ds_windows_take_at(w, &wrong[i]), DS_WINDOWS_E_REFUSED, "row %zu", i);
+        cr_assert_eq(ds_windows_count(w), 0);
+        ds_windows_free(w);
+}

@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "supervisor/client.h"
+#include "supervisor/notify.h"
 #include "supervisor/poll.h"
 #include "supervisor/supervisor.h"
 #include "util/alloc.h"
@@ -25,7 +26,8 @@ struct ds_listener {
         struct ds_supervisor *supervisor;
         int fd, reserve_fd;
         int polled;
-        char path[sizeof(((struct sockaddr_un *)0)->sun_path)];
+        int given; /* by the service manager: the file is not ours */
+        char path[sizeof(((struct sockaddr_un *)0)->sun_path) + 1];
         dev_t dev;
         ino_t ino; /* of the socket file */
         struct ds_log_budget log;
@@ -104,11 +106,110 @@ static int bind_socket(ds_listener *listener, const char *path, char *message, s
         return 0;
 }
 
+/* --- a socket that was given -------------------------------------------------------------------------------------- */
+
+static int option_of(int fd, int option)
+{
+        socklen_t size = sizeof(int);
+        int value = -1;
+
+        return getsockopt(fd, SOL_SOCKET, option, &value, &size) < 0 ? -1 : value;
+}
+
+/* What is wrong with it, NULL = nothing. */
+static const char *unfit(int fd)
+{
+        if (option_of(fd, SO_DOMAIN) < 0)
+                return "is no socket";
+        if (option_of(fd, SO_DOMAIN) != AF_UNIX)
+                return "is no Unix socket";
+        if (option_of(fd, SO_TYPE) != SOCK_STREAM)
+                return "is no stream socket";
+        if (option_of(fd, SO_ACCEPTCONN) != 1)
+                return "does not listen (Accept=no is needed)";
+        return NULL;
+}
+
+static void name_path(ds_listener *listener)
+{
+        struct sockaddr_un address = {0};
+        socklen_t size = sizeof(address);
+        size_t length;
+
+        if (getsockname(listener->fd, (struct sockaddr *)&address, &size) < 0 ||
+                size <= offsetof(struct sockaddr_un, sun_path))
+                size = offsetof(struct sockaddr_un, sun_path);
+        length = size - offsetof(struct sockaddr_un, sun_path);
+        memcpy(listener->path, address.sun_path, length);
+        listener->path[length] = 0;
+        if (length && !listener->path[0])
+                listener->path[0] = '@';
+        if (!length)
+                snprintf(listener->path, sizeof(listener->path), "a socket without a name");
+}
+
+/* 0 or a contract code; listener->given says whether there was one. */
+static int take_given(ds_listener *listener, ds_notify *notify, char *message, size_t message_size)
+{
+        const struct ds_options *options = listener->supervisor->options;
+        const char *wrong;
+        int other;
+
+        listener->fd = ds_notify_take(notify, DS_NOTIFY_SOCKET_NAME);
+        if (listener->fd < 0)
+                return 0;
+        listener->given = 1;
+        wrong = unfit(listener->fd);
+        if (wrong) {
+                snprintf(message, message_size, "what the service manager gave as '%s' %s", DS_NOTIFY_SOCKET_NAME,
+                        wrong);
+                return DS_LISTENER_E_REFUSED;
+        }
+        fcntl(listener->fd, F_SETFL, fcntl(listener->fd, F_GETFL) | O_NONBLOCK);
+        name_path(listener);
+        if (options->socket_given && strcmp(options->socket, listener->path) != 0)
+                ds_log(DS_LOG_WARNING, "the service manager's socket %s is served, and not %s", listener->path,
+                        options->socket);
+        while ((other = ds_notify_take(notify, DS_NOTIFY_SOCKET_NAME)) >= 0) {
+                ds_log(DS_LOG_WARNING, "the service manager gave more than one socket: only %s is served",
+                        listener->path);
+                ds_close(other);
+        }
+        return 0;
+}
+
+/* A unit without FileDescriptorName= gives its socket another name, and clients would wait there for ever. */
+static void look_for_misnamed(ds_notify *notify)
+{
+        struct ds_given_file *files;
+        size_t n;
+
+        files = ds_notify_files(notify, &n);
+        for (size_t i = 0; i < n; i++)
+                if (files[i].fd >= 0 && !unfit(files[i].fd))
+                        ds_log(DS_LOG_WARNING,
+                                "the service manager gave a socket named '%s', which is not used: "
+                                "FileDescriptorName=%s "
+                                "is what is served",
+                                files[i].name, DS_NOTIFY_SOCKET_NAME);
+}
+
+static int open_socket(ds_listener *listener, const char *path, char *message, size_t message_size)
+{
+        ds_notify *notify = listener->supervisor->notify;
+        int r = take_given(listener, notify, message, message_size);
+
+        if (r || listener->given)
+                return r;
+        look_for_misnamed(notify);
+        return bind_socket(listener, path, message, message_size);
+}
+
 static void unbind_socket(ds_listener *listener)
 {
         struct stat st;
 
-        if (listener->path[0] && lstat(listener->path, &st) == 0 && st.st_dev == listener->dev &&
+        if (!listener->given && listener->path[0] && lstat(listener->path, &st) == 0 && st.st_dev == listener->dev &&
                 st.st_ino == listener->ino)
                 unlink(listener->path);
         listener->fd = ds_close(listener->fd);
@@ -127,7 +228,7 @@ int ds_listener_new(
         listener->poll.data = listener;
         listener->fd = -1;
         listener->reserve_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
-        r = bind_socket(listener, path, message, message_size);
+        r = open_socket(listener, path, message, message_size);
         if (r) {
                 unbind_socket(listener);
                 ds_free(listener);
@@ -174,6 +275,11 @@ static void poll_cb(uv_poll_t *poll, int status, int events)
                 else if ((errno != EMFILE && errno != ENFILE) || !turn_away(listener))
                         return;
         }
+}
+
+const char *ds_listener_path(const ds_listener *listener)
+{
+        return listener->path;
 }
 
 int ds_listener_start(ds_listener *listener)

@@ -17,9 +17,14 @@ typedef struct ds_listener ds_listener;
 /* Contract codes */
 #define DS_LISTENER_E_REFUSED 1 /* see the message */
 
-/* Binds and listens; clients wait until ds_listener_start. */
+/*
+ * Takes the service manager's socket if it gave one, which stays the manager's file in the end; else binds and listens
+ * at path. Clients wait until ds_listener_start.
+ */
 int ds_listener_new(
         struct ds_supervisor *supervisor, const char *path, char *message, size_t message_size, ds_listener **ret);
 int ds_listener_start(ds_listener *listener);
+/* Where clients connect: of a socket that was given, what it says itself. */
+const char *ds_listener_path(const ds_listener *listener);
 /* Removes the socket file if it is still ours. The memory goes when the loop has closed it. Returns NULL. */
 ds_listener *ds_listener_free(ds_listener *listener);

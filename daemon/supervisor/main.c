@@ -132,7 +132,7 @@ static int parse_options(int argc, char **argv)
 static int read_config(struct ds_config *config)
 {
         const char *path = arg_config ? arg_config : DEFAULT_CONFIG;
-        char message[512];
+        char message[512] = "";
 
         if (!arg_config && access(path, F_OK) < 0)
                 return 0;
@@ -306,6 +306,8 @@ int main(int argc, char **argv)
         struct ds_options options = {.config = &config};
         int r;
 
+        signal(SIGHUP, SIG_IGN); /* until there is something to reload */
+
         open_standard_fds();
         umask(0022);
         r = parse_options(argc, argv);
@@ -318,12 +320,15 @@ int main(int argc, char **argv)
         if (ds_notify_new(&options.notify))
                 return EXIT_FAILURE;
         r = EXIT_FAILURE;
+        options.config_path = arg_config ? arg_config : DEFAULT_CONFIG;
+        options.config_must_exist = arg_config != NULL;
         if (read_config(&config) == 0 && override(&config.libcuda, arg_libcuda) == 0 &&
                 override(&config.ptxas, arg_ptxas) == 0) {
                 options.device = first_of(arg_device, config.device, NULL);
                 if (!options.device)
                         options.device = default_device();
                 options.socket = first_of(arg_socket, config.socket, DEFAULT_SOCKET);
+                options.socket_given = arg_socket || config.socket;
                 options.policy = first_of(arg_policy, config.policy, NULL);
                 r = run(&options);
         }

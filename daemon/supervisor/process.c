@@ -306,6 +306,11 @@ void ds_process_kill(ds_process *process, const char *why)
         kill(process->pid, SIGKILL);
 }
 
+int ds_process_dying(const ds_process *process)
+{
+        return process->broken;
+}
+
 void ds_process_shutdown(ds_process *process)
 {
         if (!process->lost)

@@ -47,5 +47,7 @@ int ds_process_take_fds(ds_process *process, int *fds, size_t n);
 void ds_process_hand_over(ds_process *process, const struct ds_process_ops *ops, void *user);
 /* SIGKILL. why is logged, NULL = silently. */
 void ds_process_kill(ds_process *process, const char *why);
+/* It was killed, or is to be; its end may be still to come. */
+int ds_process_dying(const ds_process *process);
 /* End of file on its fd 3: the polite way to make it go. */
 void ds_process_shutdown(ds_process *process);

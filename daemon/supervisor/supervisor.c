@@ -8,11 +8,12 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include "supervisor/announce.h"
 #include "supervisor/client.h"
 #include "supervisor/helper_link.h"
 #include "supervisor/listener.h"
-#include "supervisor/poll.h"
 #include "supervisor/notify.h"
+#include "supervisor/poll.h"
 #include "supervisor/session.h"
 #include "supervisor/worker_link.h"
 #include "util/alloc.h"
@@ -39,6 +40,7 @@ static void set_state(struct ds_supervisor *supervisor, enum ds_daemon_state sta
 {
         ds_log(DS_LOG_DEBUG, "%s -> %s", ds_daemon_state_name(supervisor->state), ds_daemon_state_name(state));
         supervisor->state = state;
+        ds_announce_state(supervisor);
 }
 
 /* --- limits ------------------------------------------------------------------------------------------------------- */
@@ -130,21 +132,29 @@ static void set_rights(struct ds_supervisor *supervisor, const struct ds_config 
 
 static void on_signal(uv_signal_t *handle, int signum)
 {
-        ds_supervisor_stop(handle->data);
+        if (signum == SIGHUP)
+                ds_announce_reload(handle->data);
+        else
+                ds_supervisor_stop(handle->data);
 }
 
 static int start_signals(struct ds_supervisor *supervisor)
 {
-        int r = uv_signal_init(&supervisor->loop, &supervisor->sigterm);
+        const struct {
+                uv_signal_t *handle;
+                int signum;
+        } signals[] = {{&supervisor->sigterm, SIGTERM}, {&supervisor->sigint, SIGINT}, {&supervisor->sighup, SIGHUP}};
 
-        if (!r)
-                r = uv_signal_init(&supervisor->loop, &supervisor->sigint);
-        supervisor->sigterm.data = supervisor->sigint.data = supervisor;
-        if (!r)
-                r = uv_signal_start(&supervisor->sigterm, on_signal, SIGTERM);
-        if (!r)
-                r = uv_signal_start(&supervisor->sigint, on_signal, SIGINT);
-        return r < 0 ? ds_error_origin(r) : 0;
+        for (size_t i = 0; i < DS_ARRAY_SIZE(signals); i++) {
+                int r = uv_signal_init(&supervisor->loop, signals[i].handle);
+
+                signals[i].handle->data = supervisor;
+                if (!r)
+                        r = uv_signal_start(signals[i].handle, on_signal, signals[i].signum);
+                if (r < 0)
+                        return ds_error_origin(r);
+        }
+        return 0;
 }
 
 static int supervisor_build(struct ds_supervisor *supervisor)
@@ -240,13 +250,11 @@ void ds_supervisor_worker_ready(struct ds_supervisor *supervisor)
                         return;
                 }
                 printf("detshared: serving %s at %s (policy %s)\n", ds_worker_info(supervisor->worker)->name,
-                        supervisor->options->socket, ds_worker_policy(supervisor->worker));
+                        ds_listener_path(supervisor->listener), ds_worker_policy(supervisor->worker));
                 fflush(stdout);
         }
         if (supervisor->state == DS_DAEMON_STOPPING)
                 return;
-        if (supervisor->state == DS_DAEMON_STARTING)
-                ds_notify_ready(supervisor->notify);
         set_state(supervisor, DS_DAEMON_SERVING);
 }
 
@@ -268,7 +276,8 @@ void ds_supervisor_worker_lost(struct ds_supervisor *supervisor)
 
 int ds_supervisor_run(struct ds_supervisor *supervisor)
 {
-        if (ds_worker_start(supervisor->worker) || ds_helper_start(supervisor->helper)) {
+        if (ds_announce_start(supervisor) || ds_worker_start(supervisor->worker) ||
+                ds_helper_start(supervisor->helper)) {
                 ds_log(DS_LOG_ERROR, "%s or %s could not be started", supervisor->options->worker_path,
                         supervisor->options->helper_path);
                 supervisor->exit_status = 1;
@@ -289,6 +298,7 @@ static void block_signals(void)
         sigemptyset(&set);
         sigaddset(&set, SIGTERM);
         sigaddset(&set, SIGINT);
+        sigaddset(&set, SIGHUP);
         pthread_sigmask(SIG_BLOCK, &set, NULL);
 }
 
@@ -311,11 +321,13 @@ void ds_supervisor_check_stop(struct ds_supervisor *supervisor)
                 ds_client_close(client, NULL);
         if (supervisor->helper && ds_helper_pid(supervisor->helper))
                 return;
+        ds_announce_end(supervisor);
         ds_deadline_disarm(&supervisor->deadlines, &supervisor->stop_deadline);
         ds_deadlines_deinit(&supervisor->deadlines);
         block_signals();
         close_signal(&supervisor->sigterm);
         close_signal(&supervisor->sigint);
+        close_signal(&supervisor->sighup);
 }
 
 static void stop_deadline(struct ds_deadline *deadline)
@@ -331,7 +343,6 @@ void ds_supervisor_stop(struct ds_supervisor *supervisor)
         if (supervisor->state == DS_DAEMON_STOPPING)
                 return;
         set_state(supervisor, DS_DAEMON_STOPPING);
-        ds_notify_stopping(supervisor->notify);
         supervisor->listener = ds_listener_free(supervisor->listener);
         if (supervisor->worker)
                 ds_worker_stop(supervisor->worker, DS_STOP_GRACE_MS);

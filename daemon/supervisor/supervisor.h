@@ -13,6 +13,7 @@
  *   ledger.c      what they hold     status.c      figures and lists        page.c         ring and completion page
  *   poll.c        libuv's memory
  *   output.c       printed text      blame.c        who ends the context    notify.c       the service manager
+ *   announce.c    what it is told    reload.c       the configuration anew
  *   window.c, charge.c, deadline.c, unpack.c, message.c, config.c: as named
  */
 #pragma once
@@ -63,7 +64,10 @@ enum ds_daemon_state {
 /* Strings are the caller's and outlive the supervisor. */
 struct ds_options {
         const char *device, *socket, *policy;
+        int socket_given; /* by an option or the configuration */
         const struct ds_config *config;
+        const char *config_path; /* to read it again from */
+        int config_must_exist;
         struct ds_notify *notify; /* NULL: no service manager */
         char worker_path[PATH_MAX], helper_path[PATH_MAX], policy_dir[PATH_MAX];
 };
@@ -72,6 +76,13 @@ struct ds_options {
 struct ds_worker_figures {
         uint64_t launches, completed, errors, device_now_ns, fallbacks, quiesces, quiesce_ns;
         uint32_t in_flight, queued;
+};
+
+/* What the service manager was told; announce.c */
+struct ds_announced {
+        struct ds_deadline look;
+        int ready;
+        char reload[512]; /* how the last one went, "" = there was none */
 };
 
 TAILQ_HEAD(ds_client_list, ds_client);
@@ -84,9 +95,10 @@ struct ds_supervisor {
         enum ds_daemon_state state;
         int exit_status;
         uint64_t started_ns;
+        struct ds_announced announced;
         struct ds_deadlines deadlines;
         struct ds_deadline stop_deadline;
-        uv_signal_t sigterm, sigint;
+        uv_signal_t sigterm, sigint, sighup;
         ds_users *users;
         ds_windows *windows;
         ds_listener *listener;

@@ -571,6 +571,8 @@ static void ping_deadline(struct ds_deadline *deadline)
         link->ping.done = ping_done;
         if (ds_worker_send(link, &message, NULL, 0, &link->ping) == 0)
                 arm(link, PING_MAX_MS, hang_deadline);
+        else
+                arm(link, PING_EVERY_MS, ping_deadline);
 }
 
 void ds_worker_stop(ds_worker_link *link, uint64_t grace_ms)
@@ -610,6 +612,16 @@ const struct ds_worker_info *ds_worker_info(const ds_worker_link *link)
 int ds_worker_gone(const ds_worker_link *link)
 {
         return link->state == DS_WORKER_DOWN && link->n_old == 0;
+}
+
+int ds_worker_watched(const ds_worker_link *link)
+{
+        const struct ds_deadline *deadline = &link->deadline;
+
+        if (link->stopping || link->state == DS_WORKER_LOST)
+                return 1;
+        /* one that is overdue is called by the next turn of the loop */
+        return ds_deadline_armed(deadline) || (link->process && ds_process_dying(link->process));
 }
 
 pid_t ds_worker_pid(const ds_worker_link *link)

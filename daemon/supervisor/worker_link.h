@@ -79,6 +79,11 @@ enum ds_worker_state ds_worker_state(const ds_worker_link *link);
 const struct ds_worker_info *ds_worker_info(const ds_worker_link *link);
 /* No process is left, not even one that is still to be reaped. */
 int ds_worker_gone(const ds_worker_link *link);
+/*
+ * Is somebody sure to look after it? It answers, or has still time to, or waits for its next start, or is being killed.
+ * For a watchdog: if not, this code is at fault.
+ */
+int ds_worker_watched(const ds_worker_link *link);
 pid_t ds_worker_pid(const ds_worker_link *link); /* 0 = none */
 uint32_t ds_worker_restarts(const ds_worker_link *link);
 

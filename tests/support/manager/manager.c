@@ -42,6 +42,7 @@
 #define SOCKETS_MAX 8
 #define NAME_SIZE 256
 #define MESSAGE_FDS_MAX 253
+#define RESTART_AFTER_US 100000
 
 struct file {
         char name[NAME_SIZE];
@@ -50,7 +51,7 @@ struct file {
 
 static struct file sockets[SOCKETS_MAX], *kept;
 static size_t n_sockets, n_kept, store_max;
-static uint64_t watchdog_us, pinged_us;
+static uint64_t watchdog_us, pinged_us, restart_at_us; /* 0: not, never */
 static int auto_restart, for_another, is_ready, notify_fd = -1, signal_fd = -1;
 static char notify_path[108];
 static char **command;
@@ -148,6 +149,7 @@ static void start(void)
 {
         if (child)
                 return;
+        restart_at_us = 0;
         child = fork();
         if (child < 0)
                 die("fork");
@@ -326,8 +328,10 @@ static void bury(void)
         child = 0;
         if (afterwards == QUIT)
                 exit(0);
-        if (afterwards == AGAIN || (auto_restart && failed && !release_store))
+        if (afterwards == AGAIN)
                 start();
+        else if (auto_restart && failed && !release_store)
+                restart_at_us = now_us() + RESTART_AFTER_US;
         else if (release_store)
                 empty_store();
         afterwards = STAY;
@@ -348,6 +352,7 @@ static void do_word(const char *word)
                 start();
         } else if (!strcmp(word, "stop")) {
                 release_store = 1;
+                restart_at_us = 0;
                 end(STAY);
                 if (!child)
                         empty_store();
@@ -496,6 +501,8 @@ int main(int argc, char **argv)
                 while (read(signal_fd, &info, sizeof(info)) > 0)
                         ;
                 bury();
+                if (restart_at_us && now_us() >= restart_at_us)
+                        start();
                 drop_hung();
                 check_watchdog();
                 if (fds[2].revents)

@@ -1,0 +1,126 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "supervisor/announce.h"
+
+#include <stdio.h>
+
+#include "supervisor/notify.h"
+#include "supervisor/reload.h"
+#include "supervisor/session.h"
+#include "supervisor/supervisor.h"
+#include "supervisor/worker_link.h"
+#include "util/error.h"
+
+#define LOOK_EVERY_MS 2000u
+#define START_MORE_S 10u /* time that a worker gets to start, again and again while it does */
+
+struct counts {
+        unsigned sessions, ls;
+};
+
+static struct counts count_sessions(const struct ds_supervisor *supervisor)
+{
+        const struct ds_session *session;
+        struct counts counts = {0};
+
+        TAILQ_FOREACH(session, &supervisor->sessions, link)
+        {
+                if (session->control_only || !session->client)
+                        continue;
+                counts.sessions++;
+                counts.ls += session->class_ == DETSHARE__CLASS__LS;
+        }
+        return counts;
+}
+
+static void say_status(struct ds_supervisor *supervisor)
+{
+        const char *reload = supervisor->announced.reload;
+        struct counts counts = count_sessions(supervisor);
+        ds_notify *notify = supervisor->notify;
+
+        switch (supervisor->state) {
+        case DS_DAEMON_STARTING:
+                ds_notify_status(notify, "starting the worker for %s", supervisor->options->device);
+                break;
+        case DS_DAEMON_SERVING:
+                ds_notify_status(notify, "serving %s: %u session%s (%u latency-sensitive), policy %s%s%s",
+                        ds_worker_info(supervisor->worker)->name, counts.sessions, counts.sessions == 1 ? "" : "s",
+                        counts.ls, ds_worker_policy(supervisor->worker), reload[0] ? "; " : "", reload);
+                break;
+        case DS_DAEMON_RESTARTING:
+                ds_notify_status(notify, "the worker is gone, another is started; %u session%s wait%s", counts.sessions,
+                        counts.sessions == 1 ? "" : "s", counts.sessions == 1 ? "s" : "");
+                break;
+        default:
+                ds_notify_status(notify, "stopping");
+        }
+}
+
+static void look(struct ds_deadline *deadline)
+{
+        struct ds_supervisor *supervisor = DS_CONTAINER_OF(deadline, struct ds_supervisor, announced.look);
+
+        if (supervisor->state == DS_DAEMON_STARTING && ds_worker_watched(supervisor->worker))
+                ds_notify_extend(supervisor->notify, START_MORE_S);
+        say_status(supervisor);
+        ds_deadline_arm(&supervisor->deadlines, deadline, LOOK_EVERY_MS, look);
+}
+
+static int is_alive(void *user)
+{
+        const struct ds_supervisor *supervisor = user;
+
+        return supervisor->state == DS_DAEMON_STOPPING || ds_worker_watched(supervisor->worker);
+}
+
+int ds_announce_start(struct ds_supervisor *supervisor)
+{
+        int r;
+
+        if (!supervisor->notify)
+                return 0;
+        r = ds_notify_watchdog_start(supervisor->notify, &supervisor->loop, is_alive, supervisor);
+        if (r)
+                return ds_error_trace(r);
+        say_status(supervisor);
+        ds_deadline_arm(&supervisor->deadlines, &supervisor->announced.look, LOOK_EVERY_MS, look);
+        return 0;
+}
+
+void ds_announce_end(struct ds_supervisor *supervisor)
+{
+        ds_deadline_disarm(&supervisor->deadlines, &supervisor->announced.look);
+        ds_notify_watchdog_stop(supervisor->notify);
+}
+
+void ds_announce_state(struct ds_supervisor *supervisor)
+{
+        if (supervisor->state == DS_DAEMON_STOPPING)
+                ds_notify_stopping(supervisor->notify);
+        if (supervisor->state == DS_DAEMON_SERVING && !supervisor->announced.ready) {
+                supervisor->announced.ready = 1;
+                ds_notify_ready(supervisor->notify);
+        }
+        say_status(supervisor);
+}
+
+void ds_announce_reload(struct ds_supervisor *supervisor)
+{
+        char *said = supervisor->announced.reload;
+        char message[512] = "";
+        int r;
+
+        if (supervisor->state == DS_DAEMON_STARTING || supervisor->state == DS_DAEMON_STOPPING)
+                return;
+        ds_notify_reloading(supervisor->notify);
+        r = ds_supervisor_reload(supervisor, message, sizeof(message));
+        if (r)
+                ds_log(DS_LOG_ERROR, "the configuration stays as it was: %s",
+                        r == DS_RELOAD_E_REFUSED ? message : strerror(-r));
+        else
+                ds_log(DS_LOG_INFO, "%s", message);
+        snprintf(said, sizeof(supervisor->announced.reload), "%s%s", r ? "reload refused: " : "",
+                r < 0 ? strerror(-r) : message);
+        say_status(supervisor);
+        ds_notify_ready(supervisor->notify);
+}

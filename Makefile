@@ -12,6 +12,10 @@ OPT ?= -O2
 PREFIX ?= /usr
 DESTDIR ?=
 LIBDIR ?= $(PREFIX)/lib/$(shell $(CC) -print-multiarch 2>/dev/null)
+# programs find the client library beside themselves; a package, whose libraries lie where the system looks, says no
+RPATHS ?= yes
+rpath = $(if $(filter yes,$(RPATHS)),-Wl$(comma)-rpath$(comma)'$(1)')
+comma := ,
 
 CUDA_INC := $(firstword $(wildcard $(addsuffix /include/cuda.h,$(CUDA_HOME) /usr/local/cuda build/cuda-toolkit/nvidia/cu13)))
 CUDA_ROOT := $(patsubst %/include/cuda.h,%,$(CUDA_INC))
@@ -114,10 +118,10 @@ $(BUILD)/libdetshare-client.so: $(core_obj) $(proto_obj) client-lib/core/libdets
 $(BUILD)/cuda/libcuda.so.1: $(cudaface_obj) client-lib/cuda/libcuda.sym $(BUILD)/libdetshare-client.so
 	@mkdir -p $(@D)
 	$(CC) $(LDFLAGS) -shared -Wl,-Bsymbolic -Wl,-z,nodelete -Wl,-soname,libcuda.so.1 -Wl,--version-script=client-lib/cuda/libcuda.sym \
-		-Wl,-rpath,'$$ORIGIN/..' -o $@ $(cudaface_obj) -L$(BUILD) -ldetshare-client
+		$(call rpath,$$ORIGIN/..) -o $@ $(cudaface_obj) -L$(BUILD) -ldetshare-client
 	ln -sf libcuda.so.1 $(@D)/libcuda.so
 $(BUILD)/detsharectl: $(ctl_obj) $(BUILD)/libdetshare-client.so
-	$(CC) $(LDFLAGS) -Wl,-rpath,'$$ORIGIN:$$ORIGIN/../lib/$(notdir $(LIBDIR))' -o $@ $(ctl_obj) -L$(BUILD) -ldetshare-client -lsmartcols
+	$(CC) $(LDFLAGS) $(call rpath,$$ORIGIN:$$ORIGIN/../lib/$(notdir $(LIBDIR))) -o $@ $(ctl_obj) -L$(BUILD) -ldetshare-client -lsmartcols
 # the daemon loads no policy that others may write, whatever the umask here is
 $(BUILD)/policies/%.so: $(BUILD)/obj/policies/%.o
 	@install -d -m 755 $(@D)
@@ -149,6 +153,14 @@ install: all
 	ln -sf libcuda.so.1 $(DESTDIR)$(LIBDIR)/detshare/libcuda.so
 	install -m 644 $(POLICIES) $(DESTDIR)$(LIBDIR)/detshare/policies/
 	install -m 644 client-lib/include/detshare/detshare.h policies/detshare_policy.h $(DESTDIR)$(PREFIX)/include/detshare/
+
+# Debian packages in build/deb, looked at by lintian; installs what building them needs
+.PHONY: deb deb-run
+deb:
+	.ci/deps.sh debhelper dpkg-dev lintian fakeroot
+	@$(MAKE) --no-print-directory deb-run
+deb-run:
+	systemd/build-deb.sh $(BUILD) $(CUDA_ROOT)
 
 clean:
 	rm -rf $(BUILD)

@@ -4,12 +4,14 @@
 # Install what DetShare's build and tests need and this machine lacks: Debian packages by apt (as root, else through
 # sudo), and the CUDA toolkit's compiler and headers from NVIDIA's wheels into build/cuda-toolkit where there is
 # no toolkit. Prints what it does; does nothing, quickly, when nothing is missing.
+#
+# usage: .ci/deps.sh [PACKAGE...]   (further packages, for what is not built every day)
 set -eu
 cd "$(dirname "$0")/.."
 
 packages="gcc g++ clang make pkg-config libuv1-dev libprotobuf-c-dev protobuf-c-compiler libinih-dev
 libsmartcols-dev uthash-dev liblz4-dev libzstd-dev libxxhash-dev libcriterion-dev libsystemd-dev scdoc libclang-rt-14-dev cppcheck
-clang-format python3 jq procps"
+clang-format python3 jq procps $*"
 
 missing=
 for p in $packages; do

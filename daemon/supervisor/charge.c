@@ -5,15 +5,22 @@
 
 #include "supervisor/hash.h"
 #include "util/alloc.h"
+#include "supervisor/rate.h"
+#include "supervisor/rules.h"
 #include "util/error.h"
 
 struct ds_user {
+#define RATES_KEPT 256u
+
         ds_users *users;
         uid_t uid;
         uint32_t refs;
         uint64_t usage[_DS_CHARGE_MAX];
         uint64_t turn; /* of users->turns */
         UT_hash_handle hh;
+        int has_rights;
+        struct ds_rights rights;
+        struct ds_rate rate;
 };
 
 struct ds_users {
@@ -24,6 +31,7 @@ struct ds_users {
         uint64_t turns;
         struct ds_log_budgets log;
 };
+        uint64_t full_ns[RATES_KEPT]; /* of buckets whose users have gone: coming again is no way around a rate */
 
 int ds_users_new(const struct ds_charge_limits *limits, ds_users **ret)
 {
@@ -37,6 +45,13 @@ int ds_users_new(const struct ds_charge_limits *limits, ds_users **ret)
 }
 
 ds_users *ds_users_free(ds_users *users)
+void ds_users_set_limits(ds_users *users, const struct ds_charge_limits *limits)
+{
+        users->limits = *limits;
+        for (ds_user *user = users->by_uid; user; user = user->hh.next)
+                user->has_rights = 0;
+}
+
 {
         if (!users)
                 return NULL;
@@ -65,6 +80,8 @@ int ds_user_get(ds_users *users, uid_t uid, ds_user **ret)
                 user->uid = uid;
                 user->turn = users->turns; /* who comes anew is no better off than who stays */
                 HASH_ADD(hh, users->by_uid, uid, sizeof(uid), user);
+                ds_rate_init(&user->rate);
+                user->rate.full_ns = users->full_ns[uid % RATES_KEPT];
                 if (!ds_hash_added(user)) {
                         ds_free(user);
                         return ds_error_origin(-ENOMEM);
@@ -92,6 +109,8 @@ ds_user *ds_user_unref(ds_user *user)
         for (int slot = 0; slot < _DS_CHARGE_MAX; slot++)
                 assert(user->usage[slot] == 0);
         HASH_DELETE(hh, user->users->by_uid, user);
+        ds_rate_deinit(&user->rate);
+        user->users->full_ns[user->uid % RATES_KEPT] = user->rate.full_ns;
         return ds_free(user);
 }
 
@@ -116,13 +135,54 @@ uint64_t ds_user_usage(const ds_user *user, enum ds_charge_slot slot)
 }
 
 uint64_t ds_user_limit(const ds_user *user, enum ds_charge_slot slot)
+/* The rule that bounds the slot, or _DS_RULE_MAX: none does. */
+static enum ds_rule_key slot_rule(enum ds_charge_slot slot)
+{
+        if (slot == DS_CHARGE_CONNECTIONS)
+                return DS_RULE_CONNECTIONS;
+        if (slot == DS_CHARGE_WINDOWS)
+                return DS_RULE_SESSIONS;
+        if (slot == DS_CHARGE_HOST_BYTES)
+                return DS_RULE_PINNED;
+        return slot == DS_CHARGE_DEVICE_BYTES ? DS_RULE_MEMORY : _DS_RULE_MAX;
+}
+
 {
         const struct ds_charge_limits *limits = &user->users->limits;
 
+        enum ds_rule_key rule = slot_rule(slot);
         return user->uid == 0 ? limits->root[slot] : limits->user[slot];
+        if (user->has_rights && rule != _DS_RULE_MAX)
+                return user->rights.of[rule].value;
 }
 
 struct ds_log_budget *ds_user_log_budget(ds_user *user)
+void ds_user_add_rights(ds_user *user, const struct ds_rights *rights)
+{
+        if (user->has_rights)
+                ds_rights_merge(&user->rights, rights);
+        else
+                user->rights = *rights;
+        user->has_rights = 1;
+        ds_rate_set(&user->rate, user->rights.of[DS_RULE_CALLS].value, user->rights.of[DS_RULE_BURST].value);
+}
+
+const char *ds_user_limit_name(const ds_user *user, enum ds_charge_slot slot, char *buffer, size_t size)
+{
+        enum ds_rule_key rule = slot_rule(slot);
+        char name[DS_RULE_NAME_MAX];
+
+        buffer[0] = 0;
+        if (user->has_rights && rule != _DS_RULE_MAX && user->rights.of[rule].from != DS_FROM_BUILTIN)
+                snprintf(buffer, size, " (%s)", ds_right_name(&user->rights, rule, name));
+        return buffer;
+}
+
+struct ds_rate *ds_user_rate(ds_user *user)
+{
+        return &user->rate;
+}
+
 {
         return ds_log_budget_of(&user->users->log, (uint32_t)user->uid);
 }

@@ -5,13 +5,20 @@
  * A struct ds_charge is embedded in the object it pays for and given back with it, so that no release can be
  * forgotten: when the last object is gone every account is at zero, which ds_users_free() asserts. What a user may
  * hold is bounded per user and over all users, so that one user cannot take what the others need.
+ *
+ * The account of a user is also where its processes meet: what they may have together (rules.h; processes in different
+ * groups have the more generous of their rights) and how fast they may ask (rate.h).
  */
 #pragma once
 
+#include <stddef.h>
 #include <stdint.h>
 #include <sys/types.h>
 
 #include "util/log.h"
+
+struct ds_rate;
+struct ds_rights;
 
 typedef struct ds_user ds_user;
 typedef struct ds_users ds_users;
@@ -48,6 +55,8 @@ int ds_users_new(const struct ds_charge_limits *limits, ds_users **ret);
 /* Asserts that nothing is charged and no user is referenced. NULL is fine; returns NULL. */
 ds_users *ds_users_free(ds_users *users);
 /* Objects charged now, over all users and slots. */
+/* Other limits, and no user's rights are known any more. What is charged stays charged. */
+void ds_users_set_limits(ds_users *users, const struct ds_charge_limits *limits);
 uint32_t ds_users_charges(const ds_users *users);
 
 /* A reference to the account of uid, made when it is new. */
@@ -64,6 +73,11 @@ uint64_t ds_user_limit(const ds_user *user, enum ds_charge_slot slot);
 /* For lines said on behalf of this user: one budget for all its connections, also those to come. */
 struct ds_log_budget *ds_user_log_budget(ds_user *user);
 
+/* A process of the user has these rights: they hold instead of the limits, with those of its other processes. */
+void ds_user_add_rights(ds_user *user, const struct ds_rights *rights);
+/* " ([user 1000] memory)", for messages; "" when no rule has set that limit. */
+const char *ds_user_limit_name(const ds_user *user, enum ds_charge_slot slot, char *buffer, size_t size);
+struct ds_rate *ds_user_rate(ds_user *user);
 /* charge must be empty. 0, USER or TOTAL. */
 int ds_charge_take(struct ds_charge *charge, ds_user *user, enum ds_charge_slot slot, uint64_t amount);
 /* As ds_charge_take without a limit: for what exists already and was checked before it came to be. */

@@ -10,6 +10,7 @@
 #include "proto/wire.h"
 #include "supervisor/message.h"
 #include "supervisor/poll.h"
+#include "supervisor/rate.h"
 #include "supervisor/rpc_table.h"
 #include "supervisor/session.h"
 #include "supervisor/supervisor.h"
@@ -44,6 +45,8 @@ struct ds_client {
         size_t n_groups;
         gid_t groups[GROUPS_MAX];
         ds_user *user;
+        struct ds_rights rights;
+        struct ds_rate_waiter waiter; /* for its turn, when its user asks too fast */
         struct ds_charge charge;
         struct ds_session *session;
         struct ds_deadline deadline; /* hello, then the rest of a frame */
@@ -56,6 +59,7 @@ static const char *const state_names[_CLIENT_STATE_MAX] = {
         [CLIENT_NEW] = "new", [CLIENT_READY] = "ready", [CLIENT_CLOSED] = "closed"};
 
 static void update_poll(struct ds_client *client);
+static void turn_has_come(struct ds_rate_waiter *waiter);
 
 static void set_state(struct ds_client *client, enum client_state state)
 {
@@ -114,6 +118,7 @@ int ds_client_new(struct ds_supervisor *supervisor, int fd)
                 return ds_error_origin(-ENOMEM);
         client->supervisor = supervisor;
         client->poll.data = client;
+        client->waiter.go = turn_has_come;
         TAILQ_INIT(&client->ops);
         r = read_credentials(client, fd);
         if (r)
@@ -121,6 +126,7 @@ int ds_client_new(struct ds_supervisor *supervisor, int fd)
         r = ds_user_get(supervisor->users, client->creds.uid, &client->user);
         if (r)
                 return ds_error_fold(r);
+        ds_client_find_rights(client);
         r = ds_charge_take(&client->charge, client->user, DS_CHARGE_CONNECTIONS, 1);
         if (r)
                 return r;
@@ -157,6 +163,7 @@ void ds_client_close(struct ds_client *client, const char *why)
                         "client closed (pid %d, uid %u): %s", (int)client->creds.pid, (unsigned)client->creds.uid, why);
         set_state(client, CLIENT_CLOSED);
         ds_deadline_disarm(&supervisor->deadlines, &client->deadline);
+        ds_rate_forget(ds_user_rate(client->user), &client->waiter);
         TAILQ_REMOVE(&supervisor->clients, client, link);
         while ((op = TAILQ_FIRST(&client->ops)))
                 ds_client_op_end(op);
@@ -254,20 +261,29 @@ static void watch_partial(struct ds_client *client, int any)
                 ds_deadline_arm(deadlines, &client->deadline, FRAME_MAX_MS, frame_deadline);
 }
 
-static void client_read(struct ds_client *client)
+/* Is it this client's turn for one more request? If not, it is called when it is. */
+static int take_turn(struct ds_client *client)
+{
+        return ds_rate_take(ds_user_rate(client->user), &client->supervisor->deadlines, &client->waiter, uv_hrtime());
+}
+
+/* What has come, as far as its user may ask now. r: of ds_conn_read. */
+static void handle_frames(struct ds_client *client, int r)
 {
         const uint8_t *payload;
-        int r, n = 0, any = 0;
+        int n = 0, any = 0;
         size_t size;
 
-        r = ds_conn_read(client->conn);
-        while (client->state != CLIENT_CLOSED && (n = ds_conn_next(client->conn, &payload, &size)) == 1) {
+        while (client->state != CLIENT_CLOSED && ds_conn_ready(client->conn) && take_turn(client) &&
+                (n = ds_conn_next(client->conn, &payload, &size)) == 1) {
                 handle_frame(client, payload, size);
                 any = 1;
         }
         if (client->state == CLIENT_CLOSED)
                 return;
-        if (n < 0 || r == DS_CONN_E_PROTOCOL)
+        if (client->waiter.waiting && r == 0) /* it is us who take time now */
+                ds_deadline_disarm(&client->supervisor->deadlines, &client->deadline);
+        else if (n < 0 || r == DS_CONN_E_PROTOCOL)
                 ds_client_close(client, "a frame of wrong length, or too many file descriptors");
         else if (r)
                 ds_client_close(client, r < 0 ? "reading failed" : NULL);
@@ -275,6 +291,17 @@ static void client_read(struct ds_client *client)
                 ds_client_close(client, "file descriptors that no request announced");
         else
                 watch_partial(client, any);
+}
+
+static void turn_has_come(struct ds_rate_waiter *waiter)
+{
+        struct ds_client *client = DS_CONTAINER_OF(waiter, struct ds_client, waiter);
+
+        if (client->state == CLIENT_NEW)
+                ds_deadline_arm(&client->supervisor->deadlines, &client->deadline, HELLO_MAX_MS, hello_deadline);
+        handle_frames(client, 0);
+        if (client->state != CLIENT_CLOSED)
+                update_poll(client);
 }
 
 static void poll_cb(uv_poll_t *poll, int status, int events)
@@ -289,15 +316,18 @@ static void poll_cb(uv_poll_t *poll, int status, int events)
                 ds_client_close(client, NULL);
                 return;
         }
-        if (events & (UV_READABLE | UV_DISCONNECT))
-                client_read(client);
+        if (client->waiter.waiting && (events & UV_DISCONNECT))
+                ds_client_close(client, NULL);
+        else if (!client->waiter.waiting && (events & (UV_READABLE | UV_DISCONNECT)))
+                handle_frames(client, ds_conn_read(client->conn));
         if (client->state != CLIENT_CLOSED)
                 update_poll(client);
 }
 
 static void update_poll(struct ds_client *client)
 {
-        int events = UV_READABLE | UV_DISCONNECT | (ds_conn_wants_write(client->conn) ? UV_WRITABLE : 0);
+        int events = UV_DISCONNECT | (ds_conn_wants_write(client->conn) ? UV_WRITABLE : 0) |
+                     (client->waiter.waiting ? 0 : UV_READABLE);
 
         if (events == client->events)
                 return;
@@ -452,17 +482,29 @@ int ds_client_is_admin(const struct ds_client *client)
                (supervisor->have_admin_gid && in_group(client, supervisor->admin_gid));
 }
 
-int ds_client_may_ls(const struct ds_client *client)
+const struct ds_rights *ds_client_rights(const struct ds_client *client)
 {
-        const struct ds_class_rights *ls = &client->supervisor->ls;
+        return &client->rights;
+}
 
-        if (ls->everybody || ds_client_is_admin(client))
-                return 1;
-        for (size_t i = 0; i < ls->n_uids; i++)
-                if (ls->uids[i] == client->creds.uid)
-                        return 1;
-        for (size_t i = 0; i < ls->n_gids; i++)
-                if (in_group(client, ls->gids[i]))
-                        return 1;
-        return 0;
+void ds_client_find_rights(struct ds_client *client)
+{
+        const struct ds_supervisor *supervisor = client->supervisor;
+        const struct ds_defaults *defaults = &supervisor->defaults;
+        const struct ds_identity who = {.uid = client->creds.uid,
+                .gid = client->creds.gid,
+                .n_groups = client->n_groups,
+                .groups = client->groups,
+                .admin = ds_client_is_admin(client)};
+
+        ds_rules_for(&supervisor->config->rules, &who, who.uid == 0 ? &defaults->root : &defaults->everybody,
+                &client->rights);
+        ds_user_add_rights(client->user, &client->rights);
+}
+
+int ds_client_may(const struct ds_client *client, Detshare__Class class_)
+{
+        const uint64_t classes = client->rights.of[DS_RULE_CLASSES].value;
+
+        return (classes & (class_ == DETSHARE__CLASS__LS ? DS_CLASS_BIT_LS : DS_CLASS_BIT_BE)) != 0;
 }

@@ -14,6 +14,7 @@
 #include "detshare.pb-c.h"
 #include "supervisor/charge.h"
 #include "supervisor/deadline.h"
+#include "supervisor/rules.h"
 #include "supervisor/worker_link.h"
 #include "util/macro.h"
 
@@ -50,8 +51,12 @@ pid_t ds_client_pid(const struct ds_client *client);
 int ds_client_must_wait(struct ds_client *client, uint64_t request_id);
 /* uid 0, the daemon's own uid, or a member of the admin group */
 int ds_client_is_admin(const struct ds_client *client);
-/* May it be latency sensitive? */
-int ds_client_may_ls(const struct ds_client *client);
+/* What it may have, by its user, its groups and the configuration. */
+const struct ds_rights *ds_client_rights(const struct ds_client *client);
+/* Find them anew: the configuration is another. */
+void ds_client_find_rights(struct ds_client *client);
+/* May its sessions be of that class? */
+int ds_client_may(const struct ds_client *client, Detshare__Class class_);
 
 /* Send reply, its id and fds filled in. A client that cannot take it is closed. */
 void ds_client_reply(struct ds_client *client, uint64_t id, Detshare__Reply *reply, const int *fds, size_t n_fds);

@@ -16,7 +16,18 @@
 #include "util/macro.h"
 
 #define DURATION_MAX 1000000u
+#define CALLS_MAX 1000000u
 #define LIMIT_MIB_MAX (UINT64_C(1) << 40) /* so that bytes do not overflow */
+#define PARAMS_TOTAL_MAX 1024u
+#define SECTION_NAME_MAX 63
+#define BLANKS " \t\r\n\f\v"
+
+enum section {
+        SECTION_NONE, /* before the first */
+        SECTION_KEYS, /* its keys are rows of the table */
+        SECTION_RULES,
+        SECTION_POLICY,
+};
 
 struct reading {
         FILE *stream;
@@ -25,8 +36,13 @@ struct reading {
         char *message;
         size_t message_size;
         unsigned line;
+        size_t bytes;
         uint64_t seen; /* keys given, by row of the table */
         int error;
+        enum section kind;
+        char section[SECTION_NAME_MAX + 1]; /* as it stands there */
+        enum ds_rule_from from;
+        uint32_t id;
 };
 
 struct key {
@@ -55,17 +71,25 @@ static int fail(struct reading *r, const char *fmt, ...)
         return -1;
 }
 
+static int fail_memory(struct reading *r)
+{
+        r->error = ds_error_origin(-ENOMEM);
+        return -1;
+}
+
+/* --- values ------------------------------------------------------------------------------------------------------- */
+
 static int set_string(struct reading *r, const char *key, const char *value, size_t offset)
 {
         char **target = (char **)((char *)r->config + offset), *copy;
 
         if (!*value)
                 return fail(r, "%s has no value", key);
+        if (*value == '"' || *value == '\'')
+                return fail(r, "%s: values stand without quotes", key);
         copy = ds_strdup(value);
-        if (!copy) {
-                r->error = ds_error_origin(-ENOMEM);
-                return -1;
-        }
+        if (!copy)
+                return fail_memory(r);
         ds_free(*target);
         *target = copy;
         return 0;
@@ -86,25 +110,35 @@ static int parse_number(const char *text, uint64_t max, uint64_t *ret)
         return 0;
 }
 
-static int set_number(struct reading *r, const char *key, const char *value, size_t offset)
+static int set_in_range(struct reading *r, const char *key, const char *value, size_t offset, unsigned max)
 {
         uint64_t n;
 
-        if (parse_number(value, UINT32_MAX, &n) < 0 || n == 0)
-                return fail(r, "%s: '%s' is not a number from 1 to %u", key, value, UINT32_MAX);
+        if (parse_number(value, max, &n) < 0 || n == 0)
+                return fail(r, "%s: '%s' is not a number from 1 to %u", key, value, max);
         *(uint64_t *)((char *)r->config + offset) = n;
         return 0;
+}
+
+static int set_number(struct reading *r, const char *key, const char *value, size_t offset)
+{
+        return set_in_range(r, key, value, offset, UINT32_MAX);
 }
 
 /* What the worker takes a number of: microseconds or seconds. */
 static int set_duration(struct reading *r, const char *key, const char *value, size_t offset)
 {
-        uint64_t n;
+        return set_in_range(r, key, value, offset, DURATION_MAX);
+}
 
-        if (parse_number(value, DURATION_MAX, &n) < 0 || n == 0)
-                return fail(r, "%s: '%s' is not a number from 1 to %u", key, value, DURATION_MAX);
-        *(uint64_t *)((char *)r->config + offset) = n;
-        return 0;
+static int set_percent(struct reading *r, const char *key, const char *value, size_t offset)
+{
+        return set_in_range(r, key, value, offset, 100);
+}
+
+static int set_calls(struct reading *r, const char *key, const char *value, size_t offset)
+{
+        return set_in_range(r, key, value, offset, CALLS_MAX);
 }
 
 static int set_mib(struct reading *r, const char *key, const char *value, size_t offset)
@@ -117,26 +151,37 @@ static int set_mib(struct reading *r, const char *key, const char *value, size_t
         return 0;
 }
 
-static int add_id(struct reading *r, const char *key, const char *item, int group)
+/* A user's or a group's number, by name or as it is. */
+static int find_id(struct reading *r, const char *key, const char *name, int group, uint32_t *ret)
 {
-        struct ds_class_rights *ls = &r->config->ls;
         const struct passwd *pw;
         const struct group *gr;
         uint64_t id;
 
-        if (!strcmp(item, "*")) {
-                ls->everybody = 1;
-                return 0;
-        }
-        if ((group ? ls->n_gids : ls->n_uids) == DS_CONFIG_IDS_MAX)
-                return fail(r, "%s: more than %d entries", key, DS_CONFIG_IDS_MAX);
-        if (parse_number(item, UINT32_MAX - 1, &id) < 0) {
-                pw = group ? NULL : getpwnam(item);
-                gr = group ? getgrnam(item) : NULL;
+        if (parse_number(name, UINT32_MAX - 1, &id) < 0) {
+                pw = group ? NULL : getpwnam(name);
+                gr = group ? getgrnam(name) : NULL;
                 if (!pw && !gr)
-                        return fail(r, "%s: there is no %s '%s'", key, group ? "group" : "user", item);
+                        return fail(r, "%s: there is no %s '%s'", key, group ? "group" : "user", name);
                 id = pw ? pw->pw_uid : gr->gr_gid;
         }
+        *ret = (uint32_t)id;
+        return 0;
+}
+
+static int add_id(struct reading *r, const char *key, const char *item, int group)
+{
+        struct ds_class_rights *ls = &r->config->rules.ls;
+        uint32_t id;
+
+        if (!strcmp(item, "*")) {
+                *(group ? &ls->every_gid : &ls->every_uid) = 1;
+                return 0;
+        }
+        if ((group ? ls->n_gids : ls->n_uids) == DS_RULES_IDS_MAX)
+                return fail(r, "%s: more than %d entries", key, DS_RULES_IDS_MAX);
+        if (find_id(r, key, item, group, &id) < 0)
+                return -1;
         if (group)
                 ls->gids[ls->n_gids++] = (gid_t)id;
         else
@@ -144,17 +189,32 @@ static int add_id(struct reading *r, const char *key, const char *item, int grou
         return 0;
 }
 
-/* offset 1: groups, 0: users */
-static int set_ids(struct reading *r, const char *key, const char *value, size_t group)
+static int for_each_item(struct reading *r, const char *key, const char *value,
+        int (*fn)(struct reading *r, const char *key, const char *item, int arg), int arg)
 {
         char copy[256], *state = NULL;
 
         assert(strlen(value) < sizeof(copy)); /* shorter than a line */
         snprintf(copy, sizeof(copy), "%s", value);
         for (char *item = strtok_r(copy, ", \t", &state); item; item = strtok_r(NULL, ", \t", &state))
-                if (add_id(r, key, item, (int)group) < 0)
+                if (fn(r, key, item, arg) < 0)
                         return -1;
         return 0;
+}
+
+/* The list of an earlier file is replaced. */
+static int set_uids(struct reading *r, const char *key, const char *value, size_t unused)
+{
+        r->config->rules.ls.every_uid = 0;
+        r->config->rules.ls.n_uids = 0;
+        return for_each_item(r, key, value, add_id, 0);
+}
+
+static int set_gids(struct reading *r, const char *key, const char *value, size_t unused)
+{
+        r->config->rules.ls.every_gid = 0;
+        r->config->rules.ls.n_gids = 0;
+        return for_each_item(r, key, value, add_id, 1);
 }
 
 static const struct key keys[] = {
@@ -166,33 +226,288 @@ static const struct key keys[] = {
         {"daemon", "ptxas", set_string, offsetof(struct ds_config, ptxas)},
         {"limits", "connections", set_number, offsetof(struct ds_config, connections)},
         {"limits", "connections_per_uid", set_number, offsetof(struct ds_config, connections_per_uid)},
+        {"limits", "sessions_per_uid", set_number, offsetof(struct ds_config, sessions_per_uid)},
         {"limits", "memory_per_uid", set_mib, offsetof(struct ds_config, memory_per_uid)},
         {"limits", "pinned_per_uid", set_mib, offsetof(struct ds_config, pinned_per_uid)},
+        {"limits", "sm_percent", set_percent, offsetof(struct ds_config, sm_percent)},
+        {"limits", "calls_per_second", set_calls, offsetof(struct ds_config, calls_per_second)},
+        {"limits", "calls_burst", set_calls, offsetof(struct ds_config, calls_burst)},
         {"limits", "orphan_seconds", set_duration, offsetof(struct ds_config, orphan_seconds)},
         {"limits", "kernel_seconds", set_duration, offsetof(struct ds_config, kernel_seconds)},
         {"limits", "quiesce_seconds", set_duration, offsetof(struct ds_config, quiesce_seconds)},
-        {"class", "ls_uids", set_ids, 0},
-        {"class", "ls_groups", set_ids, 1},
+        {"class", "ls_uids", set_uids, 0},
+        {"class", "ls_groups", set_gids, 0},
 };
 
-/* inih's: 1 = fine */
+/* --- sections of users and groups --------------------------------------------------------------------------------- */
+
+/* unit 0: classes; otherwise a number of units, or `none` where that can be. */
+static const struct rule_key {
+        const char *name;
+        enum ds_rule_key key;
+        uint64_t unit, max;
+        int may_be_none;
+} rule_keys[] = {
+        {"classes", DS_RULE_CLASSES, 0, 0, 0},
+        {"sm_percent", DS_RULE_SM_PERCENT, 1, 100, 0},
+        {"memory", DS_RULE_MEMORY, DS_MIB(1), LIMIT_MIB_MAX, 1},
+        {"pinned", DS_RULE_PINNED, DS_MIB(1), LIMIT_MIB_MAX, 1},
+        {"sessions", DS_RULE_SESSIONS, 1, UINT32_MAX, 1},
+        {"connections", DS_RULE_CONNECTIONS, 1, UINT32_MAX, 1},
+        {"calls_per_second", DS_RULE_CALLS, 1, CALLS_MAX, 1},
+        {"calls_burst", DS_RULE_BURST, 1, CALLS_MAX, 0},
+};
+
+static int add_class(struct reading *r, const char *key, const char *item, int unused)
+{
+        return !strcmp(item, "ls") || !strcmp(item, "be")
+                       ? 0
+                       : fail(r, "%s: there is no class '%s', only ls and be", key, item);
+}
+
+static int parse_classes(struct reading *r, const char *key, const char *value, uint64_t *ret)
+{
+        if (for_each_item(r, key, value, add_class, 0) < 0)
+                return -1;
+        /* only these two words are there */
+        *ret = (strstr(value, "ls") ? DS_CLASS_BIT_LS : 0) | (strstr(value, "be") ? DS_CLASS_BIT_BE : 0);
+        return 0;
+}
+
+static int parse_rule(struct reading *r, const struct rule_key *row, const char *key, const char *value, uint64_t *ret)
+{
+        uint64_t n = 0;
+
+        if (row->unit == 0)
+                return parse_classes(r, key, value, ret);
+        if (row->may_be_none && !strcmp(value, "none")) {
+                *ret = DS_RIGHT_NONE;
+                return 0;
+        }
+        if (parse_number(value, row->max, &n) < 0 || n == 0)
+                return fail(r, "%s: '%s' is not a number from 1 to %llu%s", key, value, (unsigned long long)row->max,
+                        row->may_be_none ? " or 'none'" : "");
+        *ret = n * row->unit;
+        return 0;
+}
+
+static int set_rule(struct reading *r, const char *name, const char *key, const char *value)
+{
+        for (size_t i = 0; i < DS_ARRAY_SIZE(rule_keys); i++) {
+                uint64_t n = 0;
+                int e;
+
+                if (strcmp(rule_keys[i].name, name))
+                        continue;
+                if (parse_rule(r, &rule_keys[i], key, value, &n) < 0)
+                        return -1;
+                e = ds_rules_set(&r->config->rules, r->from, r->id, rule_keys[i].key, n, r->config->files);
+                if (e == DS_RULES_E_TWICE)
+                        return fail(r, "%s is given twice", key);
+                if (e == DS_RULES_E_FULL)
+                        return fail(r, "%s: more than %d users and groups", key, DS_RULES_MAX);
+                return e ? fail_memory(r) : 0;
+        }
+        return fail(r, "there is no key %s", key);
+}
+
+/* --- sections of policies ----------------------------------------------------------------------------------------- */
+
+static int same_key(const char *text, const char *name)
+{
+        size_t n = strlen(name);
+
+        return !strncmp(text, name, n) && text[n] == '=';
+}
+
+static void param_deinit(struct ds_config_param *param)
+{
+        ds_free(param->policy);
+        ds_free(param->text);
+        ds_free(param->where);
+        *param = (struct ds_config_param){0};
+}
+
+/* The row for it: that of an earlier file, or a new one. NULL: see r->error. */
+static struct ds_config_param *param_row(struct reading *r, const char *policy, const char *name, const char *key)
+{
+        struct ds_config *config = r->config;
+        size_t capacity, of_policy = 0;
+        void *more;
+
+        for (size_t i = 0; i < config->n_params; i++) {
+                struct ds_config_param *param = &config->params[i];
+
+                if (strcmp(param->policy, policy))
+                        continue;
+                of_policy++;
+                if (!same_key(param->text, name))
+                        continue;
+                if (param->file == config->files)
+                        fail(r, "%s is given twice", key);
+                return r->error ? NULL : param;
+        }
+        if (of_policy == DS_CONFIG_PARAMS_MAX || config->n_params == PARAMS_TOTAL_MAX) {
+                fail(r, "%s: too many parameters", key);
+                return NULL;
+        }
+        if (config->n_params == config->params_capacity) {
+                capacity = config->params_capacity ? 2 * config->params_capacity : 8;
+                more = ds_realloc(config->params, capacity, sizeof(config->params[0]));
+                if (!more) {
+                        fail_memory(r);
+                        return NULL;
+                }
+                config->params = more;
+                config->params_capacity = capacity;
+        }
+        config->params[config->n_params] = (struct ds_config_param){0};
+        return &config->params[config->n_params];
+}
+
+static int set_param(struct reading *r, const char *name, const char *key, const char *value)
+{
+        const char *policy = r->section + strlen("policy ");
+        char text[256], where[512];
+        struct ds_config_param *row, new;
+
+        if (!*name || !*value)
+                return fail(r, "%s has no %s", key, *name ? "value" : "name");
+        row = param_row(r, policy, name, key);
+        if (!row)
+                return -1;
+        snprintf(text, sizeof(text), "%s=%s", name, value); /* shorter than a line */
+        snprintf(where, sizeof(where), "%s:%u", r->name, r->line);
+        new = (struct ds_config_param){.policy = ds_strdup(policy),
+                .text = ds_strdup(text),
+                .where = ds_strdup(where),
+                .file = r->config->files};
+        if (!new.policy || !new.text || !new.where) {
+                param_deinit(&new);
+                return fail_memory(r);
+        }
+        if (row == &r->config->params[r->config->n_params])
+                r->config->n_params++;
+        param_deinit(row);
+        *row = new;
+        return 0;
+}
+
+size_t ds_config_params(
+        const struct ds_config *config, const char *policy, const struct ds_config_param *params[DS_CONFIG_PARAMS_MAX])
+{
+        size_t n = 0;
+
+        for (size_t i = 0; i < config->n_params; i++)
+                if (!strcmp(config->params[i].policy, policy))
+                        params[n++] = &config->params[i];
+        assert(n <= DS_CONFIG_PARAMS_MAX);
+        return n;
+}
+
+/* --- lines -------------------------------------------------------------------------------------------------------- */
+
+static int set_key(struct reading *r, const char *name, const char *full, const char *value)
+{
+        for (size_t i = 0; i < DS_ARRAY_SIZE(keys); i++) {
+                if (strcmp(keys[i].section, r->section) || strcmp(keys[i].name, name))
+                        continue;
+                if (r->seen & UINT64_C(1) << i)
+                        return fail(r, "%s is given twice", full);
+                r->seen |= UINT64_C(1) << i;
+                return keys[i].set(r, full, value, keys[i].offset);
+        }
+        return fail(r, "there is no key %s", full);
+}
+
+/* inih's: 1 = fine. Its idea of the section may be cut short; ours is not. */
 static int on_key(void *user, const char *section, const char *name, const char *value)
 {
         struct reading *r = user;
-        char full[256];
+        char full[300];
 
         if (r->error)
                 return 0;
-        snprintf(full, sizeof(full), "[%s] %s", section, name);
-        for (size_t i = 0; i < DS_ARRAY_SIZE(keys); i++) {
-                if (strcmp(keys[i].section, section) || strcmp(keys[i].name, name))
-                        continue;
-                if (r->seen & UINT64_C(1) << i)
-                        return fail(r, "%s is given twice", full) == 0;
-                r->seen |= UINT64_C(1) << i;
-                return keys[i].set(r, full, value, keys[i].offset) == 0;
+        snprintf(full, sizeof(full), "[%s] %s", r->section, name);
+        if (strstr(value, " #") || strstr(value, "\t#"))
+                return fail(r, "%s: a comment behind a value begins with ';'", full) == 0;
+        switch (r->kind) {
+        case SECTION_NONE:
+                return fail(r, "%s stands before the first [section]", name) == 0;
+        case SECTION_KEYS:
+                return set_key(r, name, full, value) == 0;
+        case SECTION_RULES:
+                return set_rule(r, name, full, value) == 0;
+        case SECTION_POLICY:
+                return set_param(r, name, full, value) == 0;
         }
-        return fail(r, "there is no key %s", full) == 0;
+        assert(0);
+        return 0;
+}
+
+/* "user alice" with word "user": "alice"; NULL when it is another section. */
+static const char *section_of(const char *name, const char *word)
+{
+        size_t n = strlen(word);
+
+        return !strncmp(name, word, n) && name[n] == ' ' ? name + n + 1 : NULL;
+}
+
+static int enter_section(struct reading *r)
+{
+        const char *policy = section_of(r->section, "policy"), *user = section_of(r->section, "user"),
+                   *group = section_of(r->section, "group"),
+                   *argument = policy ? policy
+                               : user ? user
+                                      : group;
+        char full[SECTION_NAME_MAX + 3];
+
+        snprintf(full, sizeof(full), "[%s]", r->section);
+        if (argument) {
+                if (!*argument || strpbrk(argument, BLANKS "/"))
+                        return fail(r, "%s: one name stands behind the word", full);
+                r->kind = policy ? SECTION_POLICY : SECTION_RULES;
+                r->from = user ? DS_FROM_USER : DS_FROM_GROUP;
+                return policy ? 0 : find_id(r, full, argument, !user, &r->id);
+        }
+        r->kind = SECTION_KEYS;
+        for (size_t i = 0; i < DS_ARRAY_SIZE(keys); i++)
+                if (!strcmp(keys[i].section, r->section))
+                        return 0;
+        return fail(r, "there is no section %s", full);
+}
+
+/* A line that begins with '['. What stands behind the name, inih would skip without a word. */
+static int read_section(struct reading *r, const char *line)
+{
+        const char *end = strchr(line, ']'), *rest;
+
+        if (!end)
+                return fail(r, "neither a [section] nor key=value");
+        rest = end + 1 + strspn(end + 1, BLANKS);
+        if (*rest && *rest != ';' && *rest != '#')
+                return fail(r, "something stands behind the section's name");
+        if (end - line - 1 > SECTION_NAME_MAX)
+                return fail(r, "the section's name has more than %d characters", SECTION_NAME_MAX);
+        snprintf(r->section, sizeof(r->section), "%.*s", (int)(end - line - 1), line + 1);
+        return enter_section(r);
+}
+
+static int check_line(struct reading *r, const char *line)
+{
+        size_t end = strcspn(line, "\r\n");
+
+        /* an end of line is \n or \r\n */
+        if (line[end] == '\r' && line[end + 1] != '\n' && line[end + 1])
+                return fail(r, "a carriage return stands within the line");
+        for (const char *c = line; c < line + end; c++)
+                if ((unsigned char)*c < 0x20 && *c != '\t')
+                        return fail(r, "a control character stands in the line");
+        if (r->line == 1 && !strncmp(line, "\xef\xbb\xbf", 3))
+                line += 3;
+        if (isspace((unsigned char)line[0]) && line[strspn(line, BLANKS)])
+                return fail(r, "the line begins with a blank");
+        return line[0] == '[' ? read_section(r, line) : 0;
 }
 
 /* inih's fgets: counts lines and refuses those that inih would misread. */
@@ -205,15 +520,16 @@ static char *read_line(char *line, int size, void *user)
                 return NULL;
         r->line++;
         n = strlen(line);
+        r->bytes += n;
         if ((n == 0 || line[n - 1] != '\n') && !feof(r->stream)) {
                 fail(r, "the line is longer than %d characters, or holds a NUL", size - 2);
                 return NULL;
         }
-        if (isspace((unsigned char)line[0]) && line[strspn(line, " \t\r\n\f\v")]) {
-                fail(r, "the line begins with a blank");
+        if (r->bytes > DS_CONFIG_BYTES_MAX) {
+                fail(r, "the file is longer than %u bytes", DS_CONFIG_BYTES_MAX);
                 return NULL;
         }
-        return line;
+        return check_line(r, line) ? NULL : line;
 }
 
 int ds_config_read(FILE *stream, const char *name, struct ds_config *config, char *message, size_t message_size)
@@ -224,6 +540,7 @@ int ds_config_read(FILE *stream, const char *name, struct ds_config *config, cha
 
         assert(message_size > 0);
         message[0] = 0;
+        config->files++;
         line = ini_parse_stream(read_line, &r, on_key, &r);
         if (r.error)
                 return r.error;
@@ -235,26 +552,12 @@ int ds_config_read(FILE *stream, const char *name, struct ds_config *config, cha
         return line < 0 ? ds_error_origin(-ENOMEM) : 0;
 }
 
-int ds_config_load(const char *path, struct ds_config *config, char *message, size_t message_size)
-{
-        FILE *stream = fopen(path, "re");
-        int r;
-
-        if (!stream) {
-                snprintf(message, message_size, "%s: %s", path, strerror(errno));
-                return DS_CONFIG_E_INVALID;
-        }
-        r = ds_config_read(stream, path, config, message, message_size);
-        if (!r && ferror(stream)) {
-                snprintf(message, message_size, "%s: it cannot be read, or is a directory", path);
-                r = DS_CONFIG_E_INVALID;
-        }
-        fclose(stream);
-        return r;
-}
-
 void ds_config_deinit(struct ds_config *config)
 {
+        for (size_t i = 0; i < config->n_params; i++)
+                param_deinit(&config->params[i]);
+        ds_free(config->params);
+        ds_rules_deinit(&config->rules);
         ds_free(config->policy);
         ds_free(config->device);
         ds_free(config->socket);

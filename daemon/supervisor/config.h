@@ -1,15 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The configuration file
+ * The configuration: a file, and the *.conf of the directory conf.d beside it
  *
- * An INI file read with inih, whose silent traps are closed here: lines that it would cut, indented lines that it
- * would append to the value before, keys given twice. The first error ends the reading and is named with file, line and
- * key. What is not given keeps its value.
+ * INI files read with inih, whose silent traps are closed here: lines that it would cut, indented lines that it
+ * would append to the value before, names that it would shorten, what it skips behind a section's name, comments that
+ * become part of a value, keys given twice. The first error ends the reading and is named with file, line and key. What
+ * is not given keeps its value; a later file wins key by key.
  *
- *   [daemon]  policy=NAME  device=SPEC  socket=PATH  libcuda=PATH  ptxas=PATH  spin_us=N
- *   [limits]  connections=N  connections_per_uid=N  memory_per_uid=MIB  pinned_per_uid=MIB  orphan_seconds=N
- *             kernel_seconds=N  quiesce_seconds=N
- *   [class]   ls_uids=alice,1000  ls_groups=audio,wheel   (`*`: everybody)
+ *   [daemon]        policy=NAME  device=SPEC  socket=PATH  libcuda=PATH  ptxas=PATH  spin_us=N
+ *   [limits]        connections=N  connections_per_uid=N  sessions_per_uid=N  memory_per_uid=MIB  pinned_per_uid=MIB
+ *                   sm_percent=N  calls_per_second=N  calls_burst=N  orphan_seconds=N  kernel_seconds=N
+ *                   quiesce_seconds=N
+ *   [class]         ls_uids=alice,1000  ls_groups=audio,wheel   (`*`: everybody)
+ *   [user NAME]     classes=ls,be  sm_percent=N  memory=MIB  pinned=MIB  sessions=N  connections=N
+ *   [group NAME]    calls_per_second=N  calls_burst=N   (numbers may be `none`)
+ *   [policy NAME]   KEY=VALUE, as the policy knows them
+ *
+ * Nobody but root may be able to write what root's daemon believes: such files and directories are refused.
  */
 #pragma once
 
@@ -17,31 +24,43 @@
 #include <stdio.h>
 #include <sys/types.h>
 
+#include "supervisor/rules.h"
+
 /* Contract codes */
 #define DS_CONFIG_E_INVALID 1 /* see the message */
 
-#define DS_CONFIG_IDS_MAX 64 /* of one list */
+#define DS_CONFIG_BYTES_MAX (1u << 20) /* of one file */
+#define DS_CONFIG_FILES_MAX 256u       /* of conf.d */
+#define DS_CONFIG_PARAMS_MAX 32u       /* of one policy */
 
-/* Who may be latency sensitive, beside those who may do everything: root, the daemon's own user, detshare-admin. */
-struct ds_class_rights {
-        int everybody;
-        size_t n_uids, n_gids;
-        uid_t uids[DS_CONFIG_IDS_MAX];
-        gid_t gids[DS_CONFIG_IDS_MAX];
+/* "key=value" of a policy, and where it stands. */
+struct ds_config_param {
+        char *policy, *text, *where;
+        unsigned file;
 };
 
 /* Strings are owned (NULL: not given); limits are 0 when not given. */
 struct ds_config {
         char *policy, *device, *socket, *libcuda, *ptxas;
-        uint64_t connections, connections_per_uid;
+        uint64_t connections, connections_per_uid, sessions_per_uid;
         uint64_t memory_per_uid, pinned_per_uid; /* bytes */
+        uint64_t sm_percent, calls_per_second, calls_burst;
         uint64_t orphan_seconds, kernel_seconds, quiesce_seconds, spin_us;
-        struct ds_class_rights ls;
+        struct ds_rules rules;
+        struct ds_config_param *params;
+        size_t n_params, params_capacity;
+        unsigned files; /* read so far */
 };
 
 /* Reads into *config, which must be initialised (zeroed or read before). name is for messages. 0, INVALID or -ENOMEM.
  */
 int ds_config_read(FILE *stream, const char *name, struct ds_config *config, char *message, size_t message_size);
-/* As ds_config_read; a file that cannot be opened is INVALID. */
+/* As ds_config_read; what cannot be opened, is no file, or may be written by others, is INVALID. */
 int ds_config_load(const char *path, struct ds_config *config, char *message, size_t message_size);
+/* The file (which need not be there unless must_exist) and what lies in conf.d beside it, in the order of the names. */
+int ds_config_load_all(const char *path, int must_exist, struct ds_config *config, char *message, size_t message_size);
 void ds_config_deinit(struct ds_config *config);
+
+/* The parameters given for that policy; they stay the config's. Returns how many. */
+size_t ds_config_params(
+        const struct ds_config *config, const char *policy, const struct ds_config_param *params[DS_CONFIG_PARAMS_MAX]);

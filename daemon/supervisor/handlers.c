@@ -60,6 +60,33 @@ static int check_percent(struct ds_client *client, uint64_t id, uint32_t percent
         return -1;
 }
 
+/* 0, or the request was answered: a user without any class is not served. */
+static int check_user(struct ds_client *client, uint64_t id)
+{
+        char name[DS_RULE_NAME_MAX];
+
+        if (ds_client_may(client, DETSHARE__CLASS__BE) || ds_client_may(client, DETSHARE__CLASS__LS))
+                return 0;
+        ds_client_answer(client, id, DETSHARE__STATUS__DENIED, "uid %u may have no session (%s)",
+                (unsigned)ds_user_uid(ds_client_user(client)),
+                ds_right_name(ds_client_rights(client), DS_RULE_CLASSES, name));
+        return -1;
+}
+
+/* An administrator who sets another's session says what holds. */
+static uint32_t percent_limit(const struct ds_client *client, const struct ds_session *session)
+{
+        return session->client == client ? (uint32_t)ds_client_rights(client)->of[DS_RULE_SM_PERCENT].value : 100;
+}
+
+/* A program that may not be what it asks for runs all the same; the reply says what it is. */
+static Detshare__Class grant_class(const struct ds_client *client, Detshare__Class class_)
+{
+        if (ds_client_may(client, class_))
+                return class_;
+        return class_ == DETSHARE__CLASS__LS ? DETSHARE__CLASS__BE : DETSHARE__CLASS__LS;
+}
+
 void ds_handle_hello(struct ds_client *client, Detshare__Request *request, int *fds)
 {
         const Detshare__Hello *hello = request->hello;
@@ -89,11 +116,9 @@ void ds_handle_hello(struct ds_client *client, Detshare__Request *request, int *
         if (!hello->control_only && ds_client_must_wait(client, request->id))
                 return;
         if (check_name(client, request->id, hello->name) || check_class(client, request->id, hello->class_) ||
-                check_percent(client, request->id, hello->sm_percent))
+                check_percent(client, request->id, hello->sm_percent) || check_user(client, request->id))
                 return;
-        /* a program that may not be latency sensitive runs all the same; the reply says what it is */
-        if (config.class_ == DETSHARE__CLASS__LS && !ds_client_may_ls(client))
-                config.class_ = DETSHARE__CLASS__BE;
+        config.class_ = grant_class(client, config.class_);
         r = ds_session_new(ds_client_supervisor(client), client, ds_client_user(client), &config, message,
                 sizeof(message), &session);
         if (r) {
@@ -101,6 +126,7 @@ void ds_handle_hello(struct ds_client *client, Detshare__Request *request, int *
                 return;
         }
         ds_client_set_session(client, session);
+        ds_session_ask_percent(session, hello->sm_percent, percent_limit(client, session));
         reply_hello(client, request->id);
 }
 
@@ -153,7 +179,30 @@ static struct ds_session *set_session_target(struct ds_client *client, const Det
         return session;
 }
 
-static int check_set(struct ds_client *client, uint64_t id, const Detshare__SetSession *set)
+static int check_set_rights(
+        struct ds_client *client, uint64_t id, const Detshare__SetSession *set, const struct ds_session *session)
+{
+        const unsigned uid = (unsigned)ds_user_uid(ds_client_user(client));
+        const struct ds_rights *rights = ds_client_rights(client);
+        uint32_t most = percent_limit(client, session);
+        char name[DS_RULE_NAME_MAX];
+
+        if (set->set_class && !ds_client_may(client, set->class_)) {
+                ds_client_answer(client, id, DETSHARE__STATUS__DENIED, "uid %u may not be of class %s (%s)", uid,
+                        set->class_ == DETSHARE__CLASS__LS ? "ls" : "be", ds_right_name(rights, DS_RULE_CLASSES, name));
+                return -1;
+        }
+        if (set->set_sm_percent && set->sm_percent > most) {
+                ds_client_answer(client, id, DETSHARE__STATUS__DENIED,
+                        "%u %% of the SMs are asked for; uid %u may have %u (%s)", set->sm_percent, uid, most,
+                        ds_right_name(rights, DS_RULE_SM_PERCENT, name));
+                return -1;
+        }
+        return 0;
+}
+
+static int check_set(
+        struct ds_client *client, uint64_t id, const Detshare__SetSession *set, const struct ds_session *session)
 {
         if (set->set_name && check_name(client, id, set->name))
                 return -1;
@@ -161,11 +210,7 @@ static int check_set(struct ds_client *client, uint64_t id, const Detshare__SetS
                 return -1;
         if (set->set_sm_percent && check_percent(client, id, set->sm_percent))
                 return -1;
-        if (set->set_class && set->class_ == DETSHARE__CLASS__LS && !ds_client_may_ls(client)) {
-                ds_client_answer(client, id, DETSHARE__STATUS__DENIED, "the user may not be latency sensitive");
-                return -1;
-        }
-        return 0;
+        return check_set_rights(client, id, set, session);
 }
 
 void ds_handle_set_session(struct ds_client *client, Detshare__Request *request, int *fds)
@@ -174,7 +219,7 @@ void ds_handle_set_session(struct ds_client *client, Detshare__Request *request,
         struct ds_session *session = set_session_target(client, request);
 
         /* all or nothing */
-        if (!session || check_set(client, request->id, set))
+        if (!session || check_set(client, request->id, set, session))
                 return;
         if (set->set_class)
                 session->class_ = set->class_;
@@ -185,7 +230,7 @@ void ds_handle_set_session(struct ds_client *client, Detshare__Request *request,
         if (set->set_memory_limit)
                 session->memory_limit = set->memory_limit;
         if (set->set_sm_percent)
-                session->sm_percent = set->sm_percent ? set->sm_percent : 100;
+                ds_session_ask_percent(session, set->sm_percent, percent_limit(client, session));
         ds_session_changed(session);
         ds_client_answer(client, request->id, 0, "%s", "");
 }

@@ -134,9 +134,7 @@ static int read_config(struct ds_config *config)
         const char *path = arg_config ? arg_config : DEFAULT_CONFIG;
         char message[512] = "";
 
-        if (!arg_config && access(path, F_OK) < 0)
-                return 0;
-        if (ds_config_load(path, config, message, sizeof(message)) == 0)
+        if (ds_config_load_all(path, arg_config != NULL, config, message, sizeof(message)) == 0)
                 return 0;
         fprintf(stderr, "detshared: %s\n", message[0] ? message : strerror(ENOMEM));
         return -1;

@@ -27,6 +27,20 @@ static int take_window(struct ds_session *session, char *message, size_t message
         return 0;
 }
 
+/* Who has as many as it may have, and who says so. */
+static void say_full(const struct ds_session *session, int code, char *message, size_t message_size)
+{
+        char name[DS_RULE_NAME_MAX + 4];
+
+        if (code == DS_CHARGE_E_USER)
+                snprintf(message, message_size, "uid %u has the %llu sessions that it may have%s",
+                        (unsigned)ds_user_uid(session->user),
+                        (unsigned long long)ds_user_limit(session->user, DS_CHARGE_WINDOWS),
+                        ds_user_limit_name(session->user, DS_CHARGE_WINDOWS, name, sizeof(name)));
+        else
+                snprintf(message, message_size, "the daemon has as many sessions as it may have");
+}
+
 /* What a session that can do GPU work has besides. */
 static int session_build(struct ds_session *session, char *message, size_t message_size)
 {
@@ -34,8 +48,7 @@ static int session_build(struct ds_session *session, char *message, size_t messa
 
         r = ds_charge_take(&session->charge, session->user, DS_CHARGE_WINDOWS, 1);
         if (r) {
-                snprintf(message, message_size, "%s has as many sessions as it may have",
-                        r == DS_CHARGE_E_USER ? "the user" : "the daemon");
+                say_full(session, r, message, message_size);
                 return DETSHARE__STATUS__QUOTA;
         }
         r = take_window(session, message, message_size);
@@ -83,6 +96,12 @@ void ds_session_set_name(struct ds_session *session, const char *from)
         while (i > 0 && from[i] && ((unsigned char)from[i] & 0xc0) == 0x80)
                 i--;
         to[i] = 0;
+}
+
+void ds_session_ask_percent(struct ds_session *session, uint32_t percent, uint32_t most)
+{
+        session->sm_asked = percent;
+        session->sm_percent = percent ? DS_MIN(percent, most) : most;
 }
 
 int ds_session_new(struct ds_supervisor *supervisor, struct ds_client *client, ds_user *user,

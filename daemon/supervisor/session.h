@@ -56,7 +56,7 @@ struct ds_session {
         char name[DS_SESSION_NAME_MAX + 1];
         Detshare__Class class_;
         uint64_t slo_ns, memory_limit;
-        uint32_t sm_percent;
+        uint32_t sm_percent, sm_asked; /* granted; asked for, 0 = as many as there may be */
         int control_only;
         struct ds_window window, refused[DS_SESSION_REFUSALS_MAX];
         size_t n_refused;
@@ -91,6 +91,8 @@ struct ds_session_config {
 /* 0, or a Status with a message (QUOTA, INTERNAL). */
 int ds_session_new(struct ds_supervisor *supervisor, struct ds_client *client, ds_user *user,
         const struct ds_session_config *config, char *message, size_t message_size, struct ds_session **ret);
+/* It asks for so many SMs (0: all) and gets no more than `most` per cent; tell the worker with ds_session_changed. */
+void ds_session_ask_percent(struct ds_session *session, uint32_t percent, uint32_t most);
 /* For people and terminals: control characters become '?'. Cut at DS_SESSION_NAME_MAX bytes. */
 void ds_session_set_name(struct ds_session *session, const char *name);
 /* The client is gone. The session goes now or when the worker has let go of it. */

@@ -337,14 +337,16 @@ static void send_request(struct ds_session_call *call, Detshare__Request *reques
 static int charge(struct ds_session_call *call, struct ds_charge *to, enum ds_charge_slot slot, uint64_t amount)
 {
         ds_user *user = call->session->user;
-        int r = ds_charge_take(to, user, slot, amount);
+        int r = ds_charge_take(to, user, slot, amount), of_user = r == DS_CHARGE_E_USER;
+        char name[DS_RULE_NAME_MAX + 4] = "";
 
         if (!r)
                 return 0;
-        ds_session_call_fail(call, DETSHARE__STATUS__QUOTA, "%llu %s are asked for; %s of %llu are in use",
+        ds_session_call_fail(call, DETSHARE__STATUS__QUOTA, "%llu %s are asked for; %s of %llu are in use%s",
                 (unsigned long long)amount, ds_charge_name(slot),
-                r == DS_CHARGE_E_USER ? "too many of the user's" : "too many of the daemon's",
-                (unsigned long long)ds_user_limit(user, slot));
+                of_user ? "too many of the user's" : "too many of the daemon's",
+                (unsigned long long)ds_user_limit(user, slot),
+                of_user ? ds_user_limit_name(user, slot, name, sizeof(name)) : "");
         return -1;
 }
 

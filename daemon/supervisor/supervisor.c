@@ -21,7 +21,6 @@
 #include "util/macro.h"
 
 #define ADMIN_GROUP "detshare-admin"
-#define FDS_BESIDE 64u /* files that are not a client's */
 
 static const char *const state_names[_DS_DAEMON_STATE_MAX] = {
         [DS_DAEMON_STARTING] = "starting",
@@ -43,81 +42,7 @@ static void set_state(struct ds_supervisor *supervisor, enum ds_daemon_state sta
         ds_announce_state(supervisor);
 }
 
-/* --- limits ------------------------------------------------------------------------------------------------------- */
-
-static uint64_t host_memory(void)
-{
-        long pages = sysconf(_SC_PHYS_PAGES), size = sysconf(_SC_PAGESIZE);
-
-        return pages > 0 && size > 0 ? (uint64_t)pages * (uint64_t)size : DS_GIB(1);
-}
-
-/*
- * A sixth of the open files that the process may have. Connections get two, since a session holds its connection and
- * its page; slabs and modules get one each; and two more are theirs for the moment in which all of them are on their
- * way to a new worker. Out of files the supervisor would lose what the worker sends it, and the worker with that.
- */
-static uint64_t files_share(void)
-{
-        struct rlimit files;
-
-        if (getrlimit(RLIMIT_NOFILE, &files) < 0 || files.rlim_cur == RLIM_INFINITY)
-                return UINT64_MAX / 8;
-        return files.rlim_cur > 2 * FDS_BESIDE ? (files.rlim_cur - FDS_BESIDE) / 6 : FDS_BESIDE;
-}
-
-/* Slabs are mappings of the worker, which has others as well. */
-static uint64_t slabs_limit(void)
-{
-        unsigned long long maps = 65530;
-        FILE *file = fopen("/proc/sys/vm/max_map_count", "re");
-
-        if (file && fscanf(file, "%llu", &maps) != 1)
-                maps = 65530;
-        if (file)
-                fclose(file);
-        return DS_MIN(files_share(), (uint64_t)maps / 2);
-}
-
-static uint64_t connections_limit(const struct ds_config *config)
-{
-        uint64_t wanted = config->connections ? config->connections : DS_CONNECTIONS_MAX, fits = files_share();
-
-        if (fits < wanted)
-                ds_log(config->connections ? DS_LOG_WARNING : DS_LOG_DEBUG,
-                        "the limit of open files allows for %llu connections", (unsigned long long)fits);
-        return DS_MIN(wanted, fits);
-}
-
-static void set_limit(
-        struct ds_charge_limits *limits, enum ds_charge_slot slot, uint64_t user, uint64_t root, uint64_t total)
-{
-        limits->user[slot] = DS_MIN(user, total);
-        limits->root[slot] = DS_MIN(root, total);
-        limits->total[slot] = total;
-}
-
-static struct ds_charge_limits charge_limits(const struct ds_config *config)
-{
-        uint64_t connections = connections_limit(config), ram = host_memory();
-        uint64_t per_uid = config->connections_per_uid ? config->connections_per_uid : DS_CONNECTIONS_PER_UID;
-        uint64_t root = config->connections_per_uid ? config->connections_per_uid : connections;
-        uint64_t pinned = config->pinned_per_uid ? config->pinned_per_uid : ram / 4;
-        uint64_t device = config->memory_per_uid ? config->memory_per_uid : UINT64_MAX;
-        uint64_t slabs = slabs_limit(), modules = files_share();
-        struct ds_charge_limits limits;
-
-        set_limit(&limits, DS_CHARGE_CONNECTIONS, per_uid, root, connections);
-        set_limit(&limits, DS_CHARGE_WINDOWS, per_uid, root, connections);
-        /* one user, unless it is root, leaves as much to others as it takes */
-        set_limit(&limits, DS_CHARGE_SLABS, DS_MIN(DS_SLABS_PER_UID, slabs / 2), slabs, slabs);
-        set_limit(&limits, DS_CHARGE_MODULES, DS_MIN(DS_MODULES_PER_UID, modules / 2), modules, modules);
-        set_limit(&limits, DS_CHARGE_HOST_BYTES, pinned, pinned, DS_MAX(pinned, ram / 2));
-        set_limit(&limits, DS_CHARGE_DEVICE_BYTES, device, device, UINT64_MAX);
-        return limits;
-}
-
-static void set_rights(struct ds_supervisor *supervisor, const struct ds_config *config)
+static void find_admins(struct ds_supervisor *supervisor)
 {
         const struct group *admin = getgrnam(ADMIN_GROUP);
 
@@ -125,7 +50,6 @@ static void set_rights(struct ds_supervisor *supervisor, const struct ds_config 
                 supervisor->admin_gid = admin->gr_gid;
                 supervisor->have_admin_gid = 1;
         }
-        supervisor->ls = config->ls;
 }
 
 /* --- building ----------------------------------------------------------------------------------------------------- */
@@ -159,12 +83,12 @@ static int start_signals(struct ds_supervisor *supervisor)
 
 static int supervisor_build(struct ds_supervisor *supervisor)
 {
-        struct ds_charge_limits limits = charge_limits(supervisor->options->config);
         char message[512] = "";
         int r;
 
-        set_rights(supervisor, supervisor->options->config);
-        r = ds_users_new(&limits, &supervisor->users);
+        find_admins(supervisor);
+        ds_defaults_init(&supervisor->defaults, supervisor->config);
+        r = ds_users_new(&supervisor->defaults.limits, &supervisor->users);
         if (r)
                 return ds_error_fold(r);
         r = ds_windows_new(DS_WINDOW_AREA_BASE, DS_WINDOW_AREA_BYTES, DS_WINDOW_MIN, &supervisor->windows);
@@ -192,6 +116,7 @@ int ds_supervisor_new(const struct ds_options *options, struct ds_supervisor **r
         if (!supervisor)
                 return ds_error_origin(-ENOMEM);
         supervisor->options = options;
+        supervisor->config = options->config;
         supervisor->notify = options->notify;
         supervisor->started_ns = uv_hrtime();
         TAILQ_INIT(&supervisor->clients);

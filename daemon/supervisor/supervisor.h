@@ -14,7 +14,9 @@
  *   poll.c        libuv's memory
  *   output.c       printed text      blame.c        who ends the context    notify.c       the service manager
  *   announce.c    what it is told    reload.c       the configuration anew
- *   window.c, charge.c, deadline.c, unpack.c, message.c, config.c: as named
+ *   config.c, config_files.c, rules.c: what is configured; defaults.c: and what is not
+ *   rate.c        how fast users may ask
+ *   window.c, charge.c, deadline.c, unpack.c, message.c: as named
  */
 #pragma once
 
@@ -29,6 +31,7 @@
 #include "supervisor/charge.h"
 #include "supervisor/config.h"
 #include "supervisor/deadline.h"
+#include "supervisor/defaults.h"
 #include "supervisor/window.h"
 #include "util/log.h"
 
@@ -39,16 +42,12 @@ typedef struct ds_helper ds_helper;
 typedef struct ds_listener ds_listener;
 typedef struct ds_worker_link ds_worker_link;
 
-#define DS_CONNECTIONS_MAX 4096u
-#define DS_CONNECTIONS_PER_UID 1024u
 #define DS_SESSION_CALLS_MAX 64u     /* unanswered requests of a client */
 #define DS_CLIENT_OUT_MAX (1u << 20) /* bytes of replies that a client has not read */
 #define DS_IMAGE_BYTES_MAX (256ull << 20)
 /* Bytes of the daemon's memory for a byte of a loaded image, about: PTX is decoded, machine code is copied. */
 #define DS_MODULE_COST_PTX 32u
 #define DS_MODULE_COST_CUBIN 4u
-#define DS_SLABS_PER_UID 16384u
-#define DS_MODULES_PER_UID 65536u
 #define DS_STOP_GRACE_MS 1000u /* for work in flight */
 #define DS_STOP_MAX_MS 1600u   /* then everything is killed */
 
@@ -113,7 +112,8 @@ struct ds_supervisor {
         struct ds_blame blame;
         gid_t admin_gid;
         int have_admin_gid;
-        struct ds_class_rights ls;
+        const struct ds_config *config; /* the options', or that of the last reload */
+        struct ds_defaults defaults;
 };
 
 /* Everything but the socket; the worker is being started. */

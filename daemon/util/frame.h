@@ -42,6 +42,8 @@ int ds_conn_take_fds(ds_conn *conn, int *fds, size_t n);
 size_t ds_conn_n_fds(const ds_conn *conn);
 
 /* Queue a frame and send what can be sent. fds are duplicated when they cannot be sent at once. 0, CLOSED, FULL,
+/* True when ds_conn_next has something to say. */
+int ds_conn_ready(const ds_conn *conn);
  * -errno. */
 int ds_conn_send(ds_conn *conn, const void *payload, size_t size, const int *fds, size_t n_fds);
 /* Send more of what is queued. 0, CLOSED or -errno. */

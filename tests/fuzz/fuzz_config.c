@@ -35,8 +35,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
                 return 0;
         copy = fuzz_copy(data, size);
         r = read_config(copy, size, &config);
-        FUZZ_CHECK(config.ls.n_uids <= DS_CONFIG_IDS_MAX && config.ls.n_gids <= DS_CONFIG_IDS_MAX);
-        if (r == 0 && config.ls.n_uids + config.ls.n_gids == 0)
+        FUZZ_CHECK(config.rules.ls.n_uids <= DS_RULES_IDS_MAX && config.rules.ls.n_gids <= DS_RULES_IDS_MAX);
+        FUZZ_CHECK(config.rules.n <= DS_RULES_MAX);
+        if (r == 0)
                 FUZZ_CHECK(read_config(copy, size, &config) == 0);
         ds_config_deinit(&config);
         free(copy);

@@ -73,11 +73,11 @@ Test(config, every_key)
         cr_assert_eq(config.connections_per_uid, 10);
         cr_assert_eq(config.memory_per_uid, 2 << 20);
         cr_assert_eq(config.pinned_per_uid, 3 << 20);
-        cr_assert_eq(config.ls.n_uids, 3);
-        cr_assert_eq(config.ls.uids[1], 1000);
-        cr_assert_eq(config.ls.uids[2], 0);
-        cr_assert_eq(config.ls.n_gids, 1);
-        cr_assert_not(config.ls.everybody);
+        cr_assert_eq(config.rules.ls.n_uids, 3);
+        cr_assert_eq(config.rules.ls.uids[1], 1000);
+        cr_assert_eq(config.rules.ls.uids[2], 0);
+        cr_assert_eq(config.rules.ls.n_gids, 1);
+        cr_assert_not(config.rules.ls.every_uid);
         ds_config_deinit(&config);
 }
 
@@ -87,7 +87,7 @@ Test(config, everybody_and_nothing)
         char message[256];
 
         cr_assert_eq(read_text("[class]\nls_uids=*\n", 18, &config, message, sizeof(message)), 0);
-        cr_assert(config.ls.everybody);
+        cr_assert(config.rules.ls.every_uid);
         ds_config_deinit(&config);
         cr_assert_eq(read_text("\n", 1, &config, message, sizeof(message)), 0);
         cr_assert_null(config.policy);
@@ -98,7 +98,7 @@ Test(config, errors_name_line_and_key)
 {
         refuses("[daemon]\nsocket=/a\nsocket=/b\n", "test.conf:3: [daemon] socket is given twice");
         refuses("[daemon]\npolice=fifo\n", "test.conf:2: there is no key [daemon] police");
-        refuses("[demon]\npolicy=fifo\n", "test.conf:2: there is no key [demon] policy");
+        refuses("[demon]\npolicy=fifo\n", "test.conf:1: there is no section [demon]");
         refuses("[daemon]\npolicy=\n", "test.conf:2: [daemon] policy has no value");
         refuses("[daemon]\npolicy=fifo\n  more\n", "test.conf:3: the line begins with a blank");
         refuses("[daemon]\nnonsense\n", "test.conf:2: neither a [section] nor key=value");

@@ -4,23 +4,23 @@
 #include <assert.h>
 
 #include "supervisor/hash.h"
-#include "util/alloc.h"
 #include "supervisor/rate.h"
 #include "supervisor/rules.h"
+#include "util/alloc.h"
 #include "util/error.h"
 
-struct ds_user {
 #define RATES_KEPT 256u
 
+struct ds_user {
         ds_users *users;
         uid_t uid;
         uint32_t refs;
         uint64_t usage[_DS_CHARGE_MAX];
         uint64_t turn; /* of users->turns */
-        UT_hash_handle hh;
         int has_rights;
         struct ds_rights rights;
         struct ds_rate rate;
+        UT_hash_handle hh;
 };
 
 struct ds_users {
@@ -30,8 +30,8 @@ struct ds_users {
         uint32_t charges;
         uint64_t turns;
         struct ds_log_budgets log;
-};
         uint64_t full_ns[RATES_KEPT]; /* of buckets whose users have gone: coming again is no way around a rate */
+};
 
 int ds_users_new(const struct ds_charge_limits *limits, ds_users **ret)
 {
@@ -44,7 +44,6 @@ int ds_users_new(const struct ds_charge_limits *limits, ds_users **ret)
         return 0;
 }
 
-ds_users *ds_users_free(ds_users *users)
 void ds_users_set_limits(ds_users *users, const struct ds_charge_limits *limits)
 {
         users->limits = *limits;
@@ -52,6 +51,7 @@ void ds_users_set_limits(ds_users *users, const struct ds_charge_limits *limits)
                 user->has_rights = 0;
 }
 
+ds_users *ds_users_free(ds_users *users)
 {
         if (!users)
                 return NULL;
@@ -79,9 +79,9 @@ int ds_user_get(ds_users *users, uid_t uid, ds_user **ret)
                 user->users = users;
                 user->uid = uid;
                 user->turn = users->turns; /* who comes anew is no better off than who stays */
-                HASH_ADD(hh, users->by_uid, uid, sizeof(uid), user);
                 ds_rate_init(&user->rate);
                 user->rate.full_ns = users->full_ns[uid % RATES_KEPT];
+                HASH_ADD(hh, users->by_uid, uid, sizeof(uid), user);
                 if (!ds_hash_added(user)) {
                         ds_free(user);
                         return ds_error_origin(-ENOMEM);
@@ -108,9 +108,9 @@ ds_user *ds_user_unref(ds_user *user)
                 return NULL;
         for (int slot = 0; slot < _DS_CHARGE_MAX; slot++)
                 assert(user->usage[slot] == 0);
-        HASH_DELETE(hh, user->users->by_uid, user);
         ds_rate_deinit(&user->rate);
         user->users->full_ns[user->uid % RATES_KEPT] = user->rate.full_ns;
+        HASH_DELETE(hh, user->users->by_uid, user);
         return ds_free(user);
 }
 
@@ -134,7 +134,6 @@ uint64_t ds_user_usage(const ds_user *user, enum ds_charge_slot slot)
         return user->usage[slot];
 }
 
-uint64_t ds_user_limit(const ds_user *user, enum ds_charge_slot slot)
 /* The rule that bounds the slot, or _DS_RULE_MAX: none does. */
 static enum ds_rule_key slot_rule(enum ds_charge_slot slot)
 {
@@ -147,16 +146,16 @@ static enum ds_rule_key slot_rule(enum ds_charge_slot slot)
         return slot == DS_CHARGE_DEVICE_BYTES ? DS_RULE_MEMORY : _DS_RULE_MAX;
 }
 
+uint64_t ds_user_limit(const ds_user *user, enum ds_charge_slot slot)
 {
         const struct ds_charge_limits *limits = &user->users->limits;
-
         enum ds_rule_key rule = slot_rule(slot);
-        return user->uid == 0 ? limits->root[slot] : limits->user[slot];
+
         if (user->has_rights && rule != _DS_RULE_MAX)
                 return user->rights.of[rule].value;
+        return user->uid == 0 ? limits->root[slot] : limits->user[slot];
 }
 
-struct ds_log_budget *ds_user_log_budget(ds_user *user)
 void ds_user_add_rights(ds_user *user, const struct ds_rights *rights)
 {
         if (user->has_rights)
@@ -183,6 +182,7 @@ struct ds_rate *ds_user_rate(ds_user *user)
         return &user->rate;
 }
 
+struct ds_log_budget *ds_user_log_budget(ds_user *user)
 {
         return ds_log_budget_of(&user->users->log, (uint32_t)user->uid);
 }

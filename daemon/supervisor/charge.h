@@ -52,11 +52,11 @@ struct ds_charge_limits {
 
 /* limits are copied. */
 int ds_users_new(const struct ds_charge_limits *limits, ds_users **ret);
+/* Other limits, and no user's rights are known any more. What is charged stays charged. */
+void ds_users_set_limits(ds_users *users, const struct ds_charge_limits *limits);
 /* Asserts that nothing is charged and no user is referenced. NULL is fine; returns NULL. */
 ds_users *ds_users_free(ds_users *users);
 /* Objects charged now, over all users and slots. */
-/* Other limits, and no user's rights are known any more. What is charged stays charged. */
-void ds_users_set_limits(ds_users *users, const struct ds_charge_limits *limits);
 uint32_t ds_users_charges(const ds_users *users);
 
 /* A reference to the account of uid, made when it is new. */
@@ -70,14 +70,14 @@ uint64_t ds_user_turn(const ds_user *user);
 void ds_user_served(ds_user *user);
 uint64_t ds_user_usage(const ds_user *user, enum ds_charge_slot slot);
 uint64_t ds_user_limit(const ds_user *user, enum ds_charge_slot slot);
-/* For lines said on behalf of this user: one budget for all its connections, also those to come. */
-struct ds_log_budget *ds_user_log_budget(ds_user *user);
-
 /* A process of the user has these rights: they hold instead of the limits, with those of its other processes. */
 void ds_user_add_rights(ds_user *user, const struct ds_rights *rights);
 /* " ([user 1000] memory)", for messages; "" when no rule has set that limit. */
 const char *ds_user_limit_name(const ds_user *user, enum ds_charge_slot slot, char *buffer, size_t size);
 struct ds_rate *ds_user_rate(ds_user *user);
+/* For lines said on behalf of this user: one budget for all its connections, also those to come. */
+struct ds_log_budget *ds_user_log_budget(ds_user *user);
+
 /* charge must be empty. 0, USER or TOTAL. */
 int ds_charge_take(struct ds_charge *charge, ds_user *user, enum ds_charge_slot slot, uint64_t amount);
 /* As ds_charge_take without a limit: for what exists already and was checked before it came to be. */

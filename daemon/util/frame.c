@@ -261,6 +261,14 @@ int ds_conn_next(ds_conn *conn, const uint8_t **ret_payload, size_t *ret_size)
         return 1;
 }
 
+int ds_conn_ready(const ds_conn *conn)
+{
+        size_t have = conn->in_end - conn->in_start;
+
+        /* a length that cannot be is never followed by all its bytes */
+        return have_frame(conn) || (have >= HEADER_BYTES && get_le32(conn->in + conn->in_start) > conn->frame_max);
+}
+
 int ds_conn_partial(const ds_conn *conn)
 {
         return conn->in_end > conn->in_start && !have_frame(conn);
@@ -293,14 +301,6 @@ static ssize_t send_once(int fd, struct iovec *iov, size_t n_iov, const int *fds
 
         if (n_fds) {
                 struct cmsghdr *c;
-
-int ds_conn_ready(const ds_conn *conn)
-{
-        size_t have = conn->in_end - conn->in_start;
-
-        /* a length that cannot be is never followed by all its bytes */
-        return have_frame(conn) || (have >= HEADER_BYTES && get_le32(conn->in + conn->in_start) > conn->frame_max);
-}
 
                 msg.msg_control = control.bytes;
                 msg.msg_controllen = CMSG_SPACE(sizeof(int) * n_fds);

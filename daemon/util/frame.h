@@ -35,6 +35,8 @@ int ds_conn_read(ds_conn *conn);
 /* The next whole frame: 1 and its payload, valid until the next call on conn; 0 if there is none; PROTOCOL as -EPROTO.
  */
 int ds_conn_next(ds_conn *conn, const uint8_t **ret_payload, size_t *ret_size);
+/* True when ds_conn_next has something to say. */
+int ds_conn_ready(const ds_conn *conn);
 /* True while part of a frame is here and the rest is not. */
 int ds_conn_partial(const ds_conn *conn);
 /* Take the oldest n received fds. 0, or DS_CONN_E_PROTOCOL when there are fewer (none is taken then). */
@@ -42,8 +44,6 @@ int ds_conn_take_fds(ds_conn *conn, int *fds, size_t n);
 size_t ds_conn_n_fds(const ds_conn *conn);
 
 /* Queue a frame and send what can be sent. fds are duplicated when they cannot be sent at once. 0, CLOSED, FULL,
-/* True when ds_conn_next has something to say. */
-int ds_conn_ready(const ds_conn *conn);
  * -errno. */
 int ds_conn_send(ds_conn *conn, const void *payload, size_t size, const int *fds, size_t n_fds);
 /* Send more of what is queued. 0, CLOSED or -errno. */

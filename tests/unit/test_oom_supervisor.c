@@ -362,6 +362,38 @@ SWEEP(printed)
 SWEEP(replay)
 SWEEP(leave_under_load)
 
+/* So many connections that libuv's table of what it polls has to grow; each comes when everything of it has failed. */
+Test(oom, crowd, .timeout = 60)
+{
+        ds_conn *conns[40];
+        struct fixture f;
+        int refused = 0;
+
+        fa_share();
+        oom_start(&f);
+        fx_wait_serving(&f, 0);
+        for (size_t i = 0; i < DS_ARRAY_SIZE(conns); i++) {
+                int fired = 1;
+
+                for (int64_t n = 1; fired && n < 50; n++) {
+                        fa_arm(n);
+                        conns[i] = fx_hello(&f, 1, DETSHARE__CLASS__BE, NULL, NULL);
+                        fired = fa_disarm();
+                        refused += !conns[i];
+                        if (!fired)
+                                break;
+                        ds_conn_free(conns[i]);
+                        usleep(3000); /* or the next one would not have the same file descriptor */
+                }
+                cr_assert(!fired && conns[i]);
+        }
+        cr_assert_gt(refused, (int)DS_ARRAY_SIZE(conns));
+        for (size_t i = 0; i < DS_ARRAY_SIZE(conns); i++)
+                ds_conn_free(conns[i]);
+        fx_baseline(&f);
+        fx_stop(&f);
+}
+
 /* A daemon that is being started ends with status 1, or serves: it tries again where it can. */
 Test(oom, start, .timeout = 240)
 {

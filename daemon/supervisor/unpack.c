@@ -30,7 +30,10 @@ static const struct ds_field_limit field_limits[] = {
  * Where a message lies unless it is large: so that memory which is short does not cost us the words of the worker. One
  * message is alive at a time; a second one would take the heap. AddressSanitizer sees more on the heap.
  */
-#ifdef __SANITIZE_ADDRESS__
+#ifndef __has_feature /* gcc 12 */
+#define __has_feature(name) 0
+#endif
+#if defined(__SANITIZE_ADDRESS__) || __has_feature(address_sanitizer)
 #define BLOCK_BYTES 16u
 #else
 #define BLOCK_BYTES (64u << 10)
@@ -51,7 +54,7 @@ static void *budget_alloc(void *data, size_t size)
         struct budget *budget = data;
 
         /* what the heap itself needs per block counts too: a frame of tiny strings is mostly that */
-        size = DS_ALIGN_UP(size, (size_t)16);
+        size = DS_ALIGN_UP(DS_MAX(size, (size_t)1), (size_t)16);
         if (size + 16 > budget->left) {
                 budget->broken = 1;
                 return NULL;
@@ -83,9 +86,23 @@ const struct ds_field_limit *ds_field_limit_find(const char *message, const char
         return NULL;
 }
 
-static int check_limits(const ProtobufCMessage *message);
+/*
+ * What the schema does not know says nothing here, and is not passed on: the protobuf library takes some of it in forms
+ * that it refuses to read again once it has written them, and a worker that cannot read its supervisor's words ends.
+ */
+static void drop_unknown(ProtobufCMessage *message)
+{
+        for (unsigned i = 0; i < message->n_unknown_fields; i++)
+                budget_free(NULL, message->unknown_fields[i].data);
+        if (message->unknown_fields)
+                budget_free(NULL, message->unknown_fields);
+        message->unknown_fields = NULL;
+        message->n_unknown_fields = 0;
+}
 
-static int check_repeated(const ProtobufCMessage *message, const ProtobufCFieldDescriptor *field)
+static int check_message(ProtobufCMessage *message);
+
+static int check_repeated(ProtobufCMessage *message, const ProtobufCFieldDescriptor *field)
 {
         const char *base = (const char *)message;
         size_t n = *(const size_t *)(base + field->quantifier_offset);
@@ -99,7 +116,7 @@ static int check_repeated(const ProtobufCMessage *message, const ProtobufCFieldD
         if (field->type != PROTOBUF_C_TYPE_MESSAGE)
                 return 0;
         for (size_t i = 0; i < n; i++) {
-                int r = check_limits((*(ProtobufCMessage *const *const *)(base + field->offset))[i]);
+                int r = check_message((*(ProtobufCMessage *const *const *)(base + field->offset))[i]);
 
                 if (r)
                         return r;
@@ -108,13 +125,14 @@ static int check_repeated(const ProtobufCMessage *message, const ProtobufCFieldD
 }
 
 /* The schema is not recursive, so neither is this beyond its few levels. */
-static int check_limits(const ProtobufCMessage *message)
+static int check_message(ProtobufCMessage *message)
 {
         const char *base = (const char *)message;
 
+        drop_unknown(message);
         for (unsigned i = 0; i < message->descriptor->n_fields; i++) {
                 const ProtobufCFieldDescriptor *field = &message->descriptor->fields[i];
-                const ProtobufCMessage *sub;
+                ProtobufCMessage *sub;
                 int r = 0;
 
                 if (field->label == PROTOBUF_C_LABEL_REPEATED) {
@@ -124,7 +142,7 @@ static int check_limits(const ProtobufCMessage *message)
                                 *(const uint32_t *)(base + field->quantifier_offset) != field->id)
                                 continue;
                         sub = *(ProtobufCMessage *const *)(base + field->offset);
-                        r = sub ? check_limits(sub) : 0;
+                        r = sub ? check_message(sub) : 0;
                 }
                 if (r)
                         return r;
@@ -144,7 +162,7 @@ int ds_unpack(const ProtobufCMessageDescriptor *descriptor, const uint8_t *bytes
         message = protobuf_c_message_unpack(descriptor, &allocator, size, bytes);
         if (!message)
                 return budget.broken ? DS_UNPACK_E_BUDGET : DS_UNPACK_E_MALFORMED;
-        r = check_limits(message);
+        r = check_message(message);
         if (r)
                 return r;
         *ret = DS_TAKE_PTR(message);

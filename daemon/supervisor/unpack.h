@@ -4,7 +4,8 @@
  *
  * The protobuf library turns one byte into as many as 84 bytes of heap and follows nested messages without a limit. So
  * every message is unpacked through an allocator with a budget, the schema has no recursive message (a test
- * proves it), and every repeated field has a limit that is checked before anybody looks at the message.
+ * proves it), and every repeated field has a limit that is checked before anybody looks at the message. Fields that
+ * the schema does not know are left out.
  */
 #pragma once
 

@@ -47,6 +47,25 @@ Test(unpack, repeated_limit_is_exact)
         cr_assert_null(message);
 }
 
+/* A frame with this made the supervisor say something to the worker that the worker could not read, and so ended. */
+Test(unpack, unknown_fields_go_no_further)
+{
+        /* id 1; a tag of two bytes for field 0, which in one byte is refused, with two bytes in it; Sync, with field 99
+         */
+        static const uint8_t bytes[] = {8, 1, 0x82, 0, 2, 8, 2, 0xf2, 3, 3, 0x98, 6, 1};
+        ProtobufCMessage *message = NULL, *again = NULL;
+        uint8_t packed[64];
+        size_t size;
+
+        cr_assert_eq(unpack_request(bytes, sizeof(bytes), DS_UNPACK_BUDGET, &message), 0);
+        cr_assert_eq(((Detshare__Request *)message)->call_case, DETSHARE__REQUEST__CALL_SYNC);
+        size = protobuf_c_message_pack(message, packed);
+        cr_assert_eq(size, 5, "%zu bytes", size); /* the id and an empty Sync */
+        cr_assert_eq(unpack_request(packed, size, DS_UNPACK_BUDGET, &again), 0);
+        ds_unpack_free(message);
+        ds_unpack_free(again);
+}
+
 Test(unpack, nested_repeated_limit)
 {
         Detshare__Internal__FromWorker from = DETSHARE__INTERNAL__FROM_WORKER__INIT;

@@ -85,7 +85,8 @@ static void run_kernel(const ds_interp_kernel *kernel, ds_interp_block *work, ui
                 ds_interp_run_block(work, &launch, 1, 0, 0, &result) == 0) {
                 FUZZ_CHECK(result.fault >= 0 && result.fault < _DS_INTERP_FAULT_MAX);
                 FUZZ_CHECK(!result.fault || result.message[0]);
-                FUZZ_CHECK(result.cost.instructions <= BUDGET + 64);
+                /* each warp takes its slice of what is left, and ends at the end of a straight piece of code */
+                FUZZ_CHECK(result.cost.instructions <= 4 * BUDGET + 65536);
         }
         free((void *)launch.params);
 }

@@ -106,6 +106,10 @@ $(TEST_MANAGER): $(BUILD)/obj/tests/support/manager/manager.o
 	@mkdir -p $(@D)
 	$(CC) $(LDFLAGS) -o $@ $^
 
+# those that kill share what their clients do
+load_obj := $(patsubst %.c,$(BUILD)/obj/%.o,$(wildcard tests/e2e/load/*.c))
+$(BUILD)/tests/e2e/client_kills $(BUILD)/tests/e2e/daemon_kills: $(load_obj)
+
 # what a user of the public interface writes: nothing but the installed header and the library
 example_bin := $(patsubst tests/examples/%.c,$(BUILD)/tests/examples/%,$(wildcard tests/examples/*.c))
 $(BUILD)/tests/examples/%: tests/examples/%.c $(BUILD)/libdetshare-client.so client-lib/include/detshare/detshare.h

@@ -23,6 +23,7 @@
 _Atomic bool dsc__forked;
 
 static pthread_mutex_t connect_lock = PTHREAD_MUTEX_INITIALIZER;
+static pthread_once_t fork_once = PTHREAD_ONCE_INIT;
 static _Atomic(dsc_session *) the_session;
 static dsc_session *pending;
 static bool complained;
@@ -128,6 +129,7 @@ dsc_session *dsc_renew(const char *path, int *ret_error)
 {
         if (atomic_load(&dsc__forked))
                 return dsc__session(path, ret_error);
+        pthread_once(&fork_once, register_fork);
         pthread_mutex_lock(&connect_lock);
         dsc_session *s = dsc__session_peek();
         if (!s || dsc__peer_gone(s)) {
@@ -145,7 +147,6 @@ dsc_session *dsc__session_peek(void)
 
 dsc_session *dsc__session(const char *path, int *ret_error)
 {
-        static pthread_once_t once = PTHREAD_ONCE_INIT;
         if (atomic_load(&dsc__forked)) {
                 dsc__message("a child of fork() cannot use its parent's session");
                 *ret_error = DSC__NOT_INITIALIZED;
@@ -154,7 +155,7 @@ dsc_session *dsc__session(const char *path, int *ret_error)
         dsc_session *s = dsc__session_peek();
         if (s)
                 return s;
-        pthread_once(&once, register_fork);
+        pthread_once(&fork_once, register_fork);
         pthread_mutex_lock(&connect_lock);
         s = dsc__session_peek();
         if (!s)

@@ -154,8 +154,12 @@ static int wait_attached(dsc_session *s, uint32_t stream, uint64_t seq)
         const struct operation o = {.stream = stream, .seq = seq};
         for (;;) {
                 int r = dsc__sticky(s);
-                if (r || dsc__ended(s, stream, seq))
-                        return r ? r : dsc__sticky(s);
+                if (!r && dsc__ended(s, stream, seq)) {
+                        r = dsc__sticky(s);
+                        return r ? r : dsc__look(s);
+                }
+                if (r)
+                        return r;
                 if (atomic_load(&s->page->dead))
                         r = dsc__attach(s);
                 else if (dsc__declared(s))
@@ -236,15 +240,16 @@ static int query_page(dsc_session *s, uint32_t stream, uint64_t seq)
 {
         if (!dsc__attached(s))
                 return 0;
+        const bool ended = dsc__ended(s, stream, seq);
         int r = dsc__sticky(s);
-        if (r || dsc__ended(s, stream, seq))
-                return r ? r : dsc__sticky(s);
-        if (atomic_load(&s->page->dead)) {
+        if (r)
+                return r;
+        if (!ended && atomic_load(&s->page->dead)) {
                 r = dsc__attach(s);
                 return r ? r : query_page(s, stream, seq);
         }
         r = dsc__look(s);
-        return r ? r : DSC__NOT_READY;
+        return r ? r : ended ? 0 : DSC__NOT_READY;
 }
 
 static int query(dsc_session *s, uint32_t stream, uint64_t seq)

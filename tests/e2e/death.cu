@@ -19,3 +19,10 @@ extern "C" __global__ void bad_address(unsigned *p, unsigned n, unsigned value)
 {
         *(unsigned *)(0xdead0000ull + value) = n;
 }
+
+extern "C" __device__ int printf(const char *, ...);
+extern "C" __global__ void say(unsigned *p, unsigned n, unsigned value)
+{
+        if (threadIdx.x < 4)
+                printf("%u says %u\n", threadIdx.x, value);
+}

@@ -128,28 +128,41 @@ static void h_exec_daemon(const char *build, const char *device, const char *con
         _exit(127);
 }
 
-void h_daemon_start(const char *build, const char *device, const char *const *extra)
+int h_daemon_again(const char *build, const char *device, const char *const *extra)
 {
+        const uint64_t begin = h_now_ms();
         struct h_status status;
 
+        fflush(stdout);
+        h_pid = fork();
+        if (h_pid == 0)
+                h_exec_daemon(build, h_device(device), extra);
+        for (int nap = 2; h_now_ms() < begin + START_MS; h_sleep_ms(nap), nap = nap < 20 ? nap + 1 : nap)
+                if (h_status(&status) == 0 && !strcmp(status.worker_state, "serving"))
+                        return (int)(h_now_ms() - begin);
+                else if (waitpid(h_pid, NULL, WNOHANG) == h_pid)
+                        break;
+        printf("FAIL the daemon did not start\n0 passed, 1 failed\n");
+        kill(h_pid, SIGKILL);
+        exit(1);
+}
+
+void h_daemon_start(const char *build, const char *device, const char *const *extra)
+{
         snprintf(h_dir, sizeof(h_dir), "%s", H_DIR);
         if (!mkdtemp(h_dir))
                 exit(1);
         snprintf(h_path, sizeof(h_path), "%s/sock", h_dir);
         setenv("DETSHARE_SOCKET", h_path, 1);
         signal(SIGPIPE, SIG_IGN);
-        fflush(stdout);
-        h_pid = fork();
-        if (h_pid == 0)
-                h_exec_daemon(build, h_device(device), extra);
-        for (uint64_t end = h_now_ms() + START_MS; h_now_ms() < end; h_sleep_ms(20))
-                if (h_status(&status) == 0 && !strcmp(status.worker_state, "serving"))
-                        return;
-                else if (waitpid(h_pid, NULL, WNOHANG) == h_pid)
-                        break;
-        printf("FAIL the daemon did not start\n0 passed, 1 failed\n");
+        h_daemon_again(build, device, extra);
+}
+
+void h_daemon_kill(void)
+{
         kill(h_pid, SIGKILL);
-        exit(1);
+        waitpid(h_pid, NULL, 0);
+        h_pid = -1;
 }
 
 int h_daemon_stop(void)
@@ -360,6 +373,7 @@ static void h_fill_status(struct h_status *status, const Detshare__StatusReply *
         *status = (struct h_status){
                 .sessions = r->sessions,
                 .worker_pid = r->worker_pid,
+                .helper_pid = r->helper_pid,
                 .worker_restarts = r->worker_restarts,
                 .open_fds = r->open_fds,
                 .windows = r->windows,

@@ -25,6 +25,10 @@ int h_finish(void);
  * h_daemon_stop.
  */
 void h_daemon_start(const char *build, const char *device, const char *const *extra);
+/* SIGKILL: the socket stays where it was. */
+void h_daemon_kill(void);
+/* Start another one at the same socket; returns the milliseconds until it served. */
+int h_daemon_again(const char *build, const char *device, const char *const *extra);
 /* 1 when h_daemon_start would start a simulated device: what is about its model, its clock or its threads is for it
  * only. */
 int h_simulated(const char *device);
@@ -49,7 +53,7 @@ int h_hello(int control_only, uint64_t *ret_session, uint64_t *ret_base);
 int h_closed(int fd, int ms);
 
 struct h_status {
-        uint32_t sessions, worker_pid, worker_restarts, open_fds, windows, modules, charges;
+        uint32_t sessions, worker_pid, helper_pid, worker_restarts, open_fds, windows, modules, charges;
         uint64_t memory_slabs, memory_used, launches, completed;
         char worker_state[32], policy[32];
 };

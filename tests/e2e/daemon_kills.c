@@ -1,0 +1,510 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The daemon is killed under 32 loaded clients, again and again; the clients live through all of it
+ *
+ * Each client is one process that works until a call fails, asks for another session (or makes another CUDA context)
+ * until it gets one, and works on. For each death: every client has its error, with how much time between; worker and
+ * helper are gone with the daemon; nobody uses the processor while there is nothing to do; the next daemon serves at
+ * the same socket, and every client works with it. At the end the same processes are still there, with no more
+ * descriptors than at the beginning, and said at most one line for each death.
+ *
+ * Some of the deaths come while the worker is being restarted, while the daemon is stopped (SIGSTOP), or without a
+ * helper. After them: SIGTERM under the same load; a daemon that stops for a while, which nobody may notice; deaths of
+ * the worker and of the helper, after which everybody goes on.
+ *
+ * What is promised for the time of an error (100 ms) and of the next start (500 ms) is printed, and judged when the
+ * third argument is "judge": a machine that runs other tests beside keeps no promise.
+ *
+ * usage: daemon_kills BUILD [KILLS] [judge] [SEED]
+ */
+#include "tests/e2e/harness.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "tests/e2e/load/load.h"
+
+#define DEVICE "sim:h200"
+#define CLIENTS 32
+#define ALL_MS 30000 /* for everybody to be there, or to have noticed: a machine may be slow, but nobody hangs */
+#define DOWN_MS 300
+#define RETRY_US 20000
+#define ERROR_MS 100
+#define READY_MS 500
+
+/* What a client says of itself, in memory that it shares with the parent. */
+struct client {
+        _Atomic uint64_t error_ns;   /* when its first call after a success failed */
+        _Atomic uint64_t longest_ns; /* of the calls that failed while there was no daemon */
+        _Atomic uint32_t steps, deaths, others;
+        _Atomic int last_error;
+        _Atomic uint64_t what; /* of that error, an address in every process */
+        pid_t pid;
+        int words; /* its standard error */
+        enum load_kind kind;
+        unsigned lines, n_fds;
+};
+
+static const char *build;
+static struct client *clients;
+static uint64_t seed;
+static uint32_t *delays; /* of errors, us */
+static size_t n_delays;
+static uint32_t worst[LOAD_KINDS];
+static int ready_ms[1024], orphans_ms[1024];
+
+static uint64_t now_ns(void)
+{
+        struct timespec t;
+
+        clock_gettime(CLOCK_MONOTONIC, &t);
+        return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+}
+
+/* --- a client
+ * --------------------------------------------------------------------------------------------------------- */
+
+static void failed(struct client *c, struct load *l, int error, uint64_t begin)
+{
+        const uint64_t now = now_ns();
+
+        c->last_error = error;
+        c->what = (uintptr_t)l->what;
+        if (error == LOAD_E_WRONG)
+                _exit(11);
+        if (!load_daemon_gone(l, error)) {
+                c->others++;
+                load_reset(l);
+                return;
+        }
+        c->deaths++;
+        if (now - begin > c->longest_ns)
+                c->longest_ns = now - begin;
+        if (l->kind == LOAD_CUDA && load_cuda_stale(l))
+                _exit(13);
+}
+
+static void client_main(struct client *c, uint64_t own_seed)
+{
+        struct load load;
+        int null = open("/dev/null", O_WRONLY), r;
+
+        dup2(null, STDOUT_FILENO);
+        dup2(c->words, STDERR_FILENO);
+        load_init(&load, c->kind, build, own_seed);
+        for (;;) {
+                uint64_t begin = now_ns();
+
+                r = load_open(&load);
+                for (int n = 0; !r; n++, begin = now_ns()) {
+                        r = load_step(&load);
+                        c->steps += !r;
+                }
+                if (c->error_ns == 0)
+                        c->error_ns = now_ns();
+                failed(c, &load, r, begin);
+                usleep(RETRY_US);
+        }
+}
+
+static void spawn(int i)
+{
+        struct client *c = &clients[i];
+        const uint64_t own_seed = h_random(&seed);
+        pid_t pid;
+
+        c->kind = (enum load_kind)(i % LOAD_KINDS);
+        c->words = memfd_create("words", MFD_CLOEXEC);
+
+        fflush(stdout);
+        pid = fork(); /* the memory is shared: the child must not write its 0 there */
+        if (pid == 0) {
+                prctl(PR_SET_PDEATHSIG, SIGKILL);
+                client_main(c, own_seed);
+        }
+        c->pid = pid;
+}
+
+/* --- looking at them
+ * -------------------------------------------------------------------------------------------------- */
+
+static unsigned count_lines(int fd)
+{
+        unsigned lines = 0;
+        char bytes[4096];
+        ssize_t n;
+
+        for (off_t at = 0; (n = pread(fd, bytes, sizeof(bytes), at)) > 0; at += n)
+                for (ssize_t i = 0; i < n; i++)
+                        lines += bytes[i] == '\n';
+        return lines;
+}
+
+static unsigned count_entries(const char *path)
+{
+        DIR *d = opendir(path);
+        unsigned n = 0;
+
+        while (d && readdir(d))
+                n++;
+        if (d)
+                closedir(d);
+        return n;
+}
+
+static unsigned count_fds(pid_t pid)
+{
+        char path[64];
+
+        snprintf(path, sizeof(path), "/proc/%d/fd", (int)pid);
+        return count_entries(path);
+}
+
+static uint64_t cpu_ns(void)
+{
+        unsigned long long ns = 0, all = 0;
+        char path[64];
+
+        for (int i = 0; i < CLIENTS; i++) {
+                FILE *f;
+
+                snprintf(path, sizeof(path), "/proc/%d/schedstat", (int)clients[i].pid);
+                f = fopen(path, "r");
+                if (f && fscanf(f, "%llu", &ns) == 1)
+                        all += ns;
+                if (f)
+                        fclose(f);
+        }
+        return all;
+}
+
+static unsigned long rss_kib(pid_t pid)
+{
+        unsigned long pages = 0;
+        char path[64];
+        FILE *f;
+
+        snprintf(path, sizeof(path), "/proc/%d/statm", (int)pid);
+        f = fopen(path, "r");
+        if (f && fscanf(f, "%*u %lu", &pages) != 1)
+                pages = 0;
+        if (f)
+                fclose(f);
+        return pages * (unsigned long)sysconf(_SC_PAGESIZE) / 1024;
+}
+
+static void say_stuck(const struct client *c, const char *what)
+{
+        printf("  %s: client %d (%s): %u steps, %u deaths, %u other errors, the last: %d in %.60s\n", what,
+                (int)(c - clients), load_name(c->kind), c->steps, c->deaths, c->others, c->last_error,
+                c->what ? (const char *)(uintptr_t)c->what : "-");
+}
+
+/* Everybody is as it must be within ALL_MS; what: of this wait. */
+static int all(int (*is)(const struct client *c, uint64_t arg), uint64_t arg, const char *what)
+{
+        const uint64_t end = h_now_ms() + ALL_MS;
+        int missing = CLIENTS;
+
+        while (missing && h_now_ms() < end) {
+                missing = 0;
+                for (int i = 0; i < CLIENTS; i++)
+                        missing += !is(&clients[i], arg);
+                if (missing)
+                        h_sleep_ms(2);
+        }
+        for (int i = 0; i < CLIENTS && missing; i++)
+                if (!is(&clients[i], arg))
+                        say_stuck(&clients[i], what);
+        return h_check(missing == 0, "%s: %d clients do not", what, missing);
+}
+
+static int has_failed(const struct client *c, uint64_t since_ns)
+{
+        return c->error_ns >= since_ns;
+}
+
+static uint32_t steps_before[CLIENTS];
+
+static int has_worked(const struct client *c, uint64_t more)
+{
+        return c->steps >= steps_before[c - clients] + more;
+}
+
+static void all_work(const char *what)
+{
+        for (int i = 0; i < CLIENTS; i++)
+                steps_before[i] = clients[i].steps;
+        all(has_worked, 2, what);
+}
+
+static void all_live(const char *what)
+{
+        for (int i = 0; i < CLIENTS; i++) {
+                int status = 0;
+
+                h_check(waitpid(clients[i].pid, &status, WNOHANG) == 0, "%s: client %d (%s) ended, status %#x", what, i,
+                        load_name(clients[i].kind), (unsigned)status);
+        }
+}
+
+/* --- one death
+ * -------------------------------------------------------------------------------------------------------- */
+
+static int gone_within(pid_t pid, int ms)
+{
+        for (const uint64_t end = h_now_ms() + (uint64_t)ms; h_now_ms() < end; h_sleep_ms(1))
+                if (waitpid(pid, NULL, WNOHANG) == pid || (kill(pid, 0) < 0 && errno == ESRCH))
+                        return 1;
+        return 0;
+}
+
+static void forget_errors(void)
+{
+        for (int i = 0; i < CLIENTS; i++) {
+                clients[i].error_ns = 0;
+                clients[i].lines = count_lines(clients[i].words);
+        }
+}
+
+static void take_delays(uint64_t killed_ns)
+{
+        for (int i = 0; i < CLIENTS; i++) {
+                const struct client *c = &clients[i];
+                const uint32_t us = c->error_ns > killed_ns ? (uint32_t)((c->error_ns - killed_ns) / 1000) : 0;
+
+                delays[n_delays++] = us;
+                if (us > worst[c->kind])
+                        worst[c->kind] = us;
+                h_check(count_lines(c->words) <= c->lines + 1, "client %d (%s) said %u lines", i, load_name(c->kind),
+                        count_lines(c->words) - c->lines);
+        }
+}
+
+/* They wait for a daemon: 32 of them that look every 20 ms need little of the processor, one that spins all of it. */
+static void stay_down(void)
+{
+        const uint64_t before = cpu_ns();
+        unsigned percent;
+
+        h_sleep_ms(DOWN_MS);
+        percent = (unsigned)((cpu_ns() - before) / 10000 / DOWN_MS);
+        h_check(percent <= 60, "without a daemon the clients use %u%% of a processor", percent);
+}
+
+static void before_death(int kind, const struct h_status *status)
+{
+        switch (kind) {
+        case 1:
+                if (status->worker_pid)
+                        kill((pid_t)status->worker_pid, SIGKILL);
+                usleep((useconds_t)(h_random(&seed) % 30000));
+                break;
+        case 3:
+                if (status->helper_pid)
+                        kill((pid_t)status->helper_pid, SIGKILL);
+                break;
+        case 4:
+                kill(h_daemon_pid(), SIGSTOP);
+                h_sleep_ms(50);
+                break;
+        default:
+                break;
+        }
+}
+
+static void death(int n)
+{
+        struct h_status status = {0};
+        uint64_t killed_ns;
+
+        all_work("work with the daemon");
+        usleep((useconds_t)(h_random(&seed) % 60000));
+        if (!h_check(h_status(&status) == 0, "status before death %d", n))
+                return;
+        forget_errors();
+        before_death(n % 5, &status);
+        if (n % 5 == 1) /* what they had of the worker's end does not count */
+                forget_errors();
+        killed_ns = now_ns();
+        h_daemon_kill();
+        h_check(gone_within((pid_t)status.worker_pid, 5000), "the worker outlives the daemon");
+        h_check(gone_within((pid_t)status.helper_pid, 5000), "the helper outlives the daemon");
+        orphans_ms[n] = (int)((now_ns() - killed_ns) / 1000000);
+        all(has_failed, killed_ns, "get an error when the daemon is killed");
+        take_delays(killed_ns);
+        if (n % 5 == 2)
+                stay_down();
+        all_live("after a death of the daemon");
+        ready_ms[n] = h_daemon_again(build, DEVICE, NULL);
+}
+
+static int by_value(const void *a, const void *b)
+{
+        const uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
+
+        return x < y ? -1 : x > y;
+}
+
+static void deaths(int kills, int judge)
+{
+        uint64_t longest = 0;
+        int ready = 0, orphans = 0;
+        uint32_t p99;
+
+        for (int n = 0; n < kills; n++) {
+                death(n);
+                ready = ready_ms[n] > ready ? ready_ms[n] : ready;
+                orphans = orphans_ms[n] > orphans ? orphans_ms[n] : orphans;
+                if (n == 0)
+                        all_work("work with the second daemon");
+                for (int i = 0; i < CLIENTS && n == 0; i++)
+                        clients[i].n_fds = count_fds(clients[i].pid);
+        }
+        all_work("work with the last daemon");
+        qsort(delays, n_delays, sizeof(*delays), by_value);
+        p99 = n_delays ? delays[n_delays * 99 / 100] : 0;
+        for (int i = 0; i < CLIENTS; i++)
+                longest = clients[i].longest_ns > longest ? clients[i].longest_ns : longest;
+        printf("%d deaths under %d clients: error after p50 %.1f p99 %.1f max %.1f ms; worker and helper gone after at "
+               "most %d ms; the next serves after at most %d ms; a failing call took at most %.1f ms\n",
+                kills, CLIENTS, n_delays ? delays[n_delays / 2] / 1000.0 : 0, p99 / 1000.0,
+                n_delays ? delays[n_delays - 1] / 1000.0 : 0, orphans, ready, (double)longest / 1e6);
+        for (int k = 0; k < LOAD_KINDS; k++)
+                printf("  %-8s at most %6.1f ms\n", load_name((enum load_kind)k), worst[k] / 1000.0);
+        if (judge) {
+                h_check(p99 <= ERROR_MS * 1000u, "an error takes %.1f ms", p99 / 1000.0);
+                h_check(ready <= READY_MS, "the next daemon takes %d ms", ready);
+        }
+}
+
+/* --- other ends
+ * ------------------------------------------------------------------------------------------------------- */
+
+static void sigterm(void)
+{
+        const pid_t pid = h_daemon_pid();
+        uint64_t begin;
+        int status = -1;
+
+        all_work("work before SIGTERM");
+        forget_errors();
+        begin = now_ns();
+        kill(pid, SIGTERM);
+        for (const uint64_t end = h_now_ms() + ALL_MS; h_now_ms() < end; h_sleep_ms(2))
+                if (waitpid(pid, &status, WNOHANG) == pid)
+                        break;
+        h_check(status == 0, "SIGTERM under load: status %#x", (unsigned)status);
+        printf("SIGTERM under load: the daemon ended after %d ms\n", (int)((now_ns() - begin) / 1000000));
+        all(has_failed, begin, "get an error when the daemon ends");
+        all_live("after SIGTERM");
+        (void)h_daemon_again(build, DEVICE, NULL);
+        all_work("work after SIGTERM");
+}
+
+static uint32_t sum_errors(void)
+{
+        uint32_t n = 0;
+
+        for (int i = 0; i < CLIENTS; i++)
+                n += clients[i].deaths + clients[i].others;
+        return n;
+}
+
+static void stop_and_go_on(void)
+{
+        uint32_t before;
+
+        all_work("work before the daemon is stopped");
+        before = sum_errors();
+        kill(h_daemon_pid(), SIGSTOP);
+        h_sleep_ms(DOWN_MS);
+        kill(h_daemon_pid(), SIGCONT);
+        all_work("work after the daemon was stopped for a while");
+        h_check(sum_errors() == before, "a daemon that stops for a while costs %u errors", sum_errors() - before);
+}
+
+/* The worker's or the helper's deaths: nobody is cut off, everybody goes on. */
+static void children_die(int times, int worker)
+{
+        struct h_status status = {0};
+        uint32_t deaths_before = 0, deaths_after = 0;
+
+        for (int i = 0; i < CLIENTS; i++)
+                deaths_before += clients[i].deaths;
+        for (int n = 0; n < times; n++) {
+                usleep((useconds_t)(h_random(&seed) % 50000));
+                if (h_status(&status) == 0 && status.worker_pid && status.helper_pid)
+                        kill((pid_t)(worker ? status.worker_pid : status.helper_pid), SIGKILL);
+                all_work(worker ? "work after a death of the worker" : "work after a death of the helper");
+        }
+        for (int i = 0; i < CLIENTS; i++)
+                deaths_after += clients[i].deaths;
+        h_check(deaths_after == deaths_before, "a death of the %s cut %u connections", worker ? "worker" : "helper",
+                deaths_after - deaths_before);
+}
+
+static void end_clients(void)
+{
+        unsigned long rss = 0;
+        uint32_t others = 0;
+
+        for (int i = 0; i < CLIENTS; i++) {
+                struct client *c = &clients[i];
+                const unsigned n = count_fds(c->pid);
+
+                h_check(n <= c->n_fds + 6, "client %d (%s) had %u descriptors and has %u", i, load_name(c->kind),
+                        c->n_fds, n);
+                rss = rss_kib(c->pid) > rss ? rss_kib(c->pid) : rss;
+                others += c->others;
+        }
+        printf("the largest client: %lu KiB; errors that were not the daemon's end: %u\n", rss, others);
+        all_live("at the end");
+        for (int i = 0; i < CLIENTS; i++) {
+                kill(clients[i].pid, SIGKILL);
+                waitpid(clients[i].pid, NULL, 0);
+        }
+}
+
+int main(int argc, char **argv)
+{
+        int kills = argc > 2 ? atoi(argv[2]) : 5, judge = argc > 3 && !strcmp(argv[3], "judge");
+        unsigned shm = count_entries("/dev/shm");
+        struct h_status before;
+
+        seed = argc > 4 ? strtoull(argv[4], NULL, 0) : (uint64_t)getpid() * 2654435761u + 1;
+        if (argc < 2 || kills < 0 || kills > 1024)
+                return 2;
+        build = argv[1];
+        setbuf(stdout, NULL);
+        printf("seed %llu, %d kills\n", (unsigned long long)seed, kills);
+        clients = mmap(NULL, sizeof(*clients) * CLIENTS, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+        delays = calloc((size_t)kills * CLIENTS + 1, sizeof(*delays));
+        if (clients == MAP_FAILED || !delays || prctl(PR_SET_CHILD_SUBREAPER, 1) < 0)
+                return 2;
+        h_daemon_start(build, DEVICE, NULL);
+        before = h_quiet();
+        for (int i = 0; i < CLIENTS; i++)
+                spawn(i);
+        deaths(kills, judge);
+        sigterm();
+        stop_and_go_on();
+        children_die(1 + kills / 5, 1);
+        children_die(1 + kills / 5, 0);
+        end_clients();
+        h_baseline(&before, 5000, "after the last client");
+        h_check(count_entries("/dev/shm") <= shm, "files in /dev/shm are left");
+        free(delays);
+        return h_finish();
+}

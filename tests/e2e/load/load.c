@@ -28,7 +28,7 @@
 const char *load_name(enum load_kind kind)
 {
         static const char *const names[LOAD_KINDS] = {"ring", "rpc", "wait", "sync", "sleep", "print", "idle", "images",
-                "control", "half", "threads", "cuda"};
+                "control", "half", "threads", "cuda", "steady"};
 
         return names[kind];
 }
@@ -178,6 +178,18 @@ static int ring_step(struct load *l)
         return 0;
 }
 
+static int steady_step(struct load *l)
+{
+        uint32_t host[N], value = (uint32_t)h_random(&l->seed);
+
+        TRY(l, launch(l, 0, &l->fill, l->memory, value));
+        TRY(l, dsc_read(l->s, 0, host, 0, l->memory, 0, sizeof(host), 1));
+        for (uint32_t i = 0; i < N; i++)
+                if (host[i] != value)
+                        return LOAD_E_WRONG;
+        return 0;
+}
+
 static int wait_step(struct load *l)
 {
         TRY(l, launch(l, 0, &l->spin, l->memory, SPIN_ROUNDS));
@@ -317,6 +329,8 @@ int load_step(struct load *l)
                 return threads_step(l);
         case LOAD_CUDA:
                 return load_cuda_step(l);
+        case LOAD_STEADY:
+                return steady_step(l);
         case LOAD_KINDS:
                 break;
         }

@@ -25,6 +25,7 @@ enum load_kind {
         LOAD_HALF,    /* frames in two halves */
         LOAD_THREADS, /* four threads, each as LOAD_RING */
         LOAD_CUDA,    /* the drop-in libcuda */
+        LOAD_STEADY,  /* holds always the same, and checks every result: a bystander */
         LOAD_KINDS,
 };
 

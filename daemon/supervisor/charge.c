@@ -2,6 +2,7 @@
 #include "supervisor/charge.h"
 
 #include <assert.h>
+#include <stdio.h>
 
 #include "supervisor/hash.h"
 #include "supervisor/rate.h"

@@ -447,6 +447,11 @@ ds_user *ds_client_user(const struct ds_client *client)
         return client->user;
 }
 
+struct ds_client *ds_client_next(struct ds_supervisor *supervisor, struct ds_client *client)
+{
+        return client ? TAILQ_NEXT(client, link) : TAILQ_FIRST(&supervisor->clients);
+}
+
 pid_t ds_client_pid(const struct ds_client *client)
 {
         return client->creds.pid;

@@ -43,6 +43,8 @@ struct ds_supervisor *ds_client_supervisor(const struct ds_client *client);
 struct ds_session *ds_client_session(const struct ds_client *client); /* NULL before hello */
 void ds_client_set_session(struct ds_client *client, struct ds_session *session);
 ds_user *ds_client_user(const struct ds_client *client);
+/* The one behind `client`, the first with NULL; NULL: no more. */
+struct ds_client *ds_client_next(struct ds_supervisor *supervisor, struct ds_client *client);
 pid_t ds_client_pid(const struct ds_client *client);
 /*
  * Has its user ended the device's context so often that it must wait (blame.h)? 1: the request was answered, with the

@@ -95,6 +95,13 @@ static int set_string(struct reading *r, const char *key, const char *value, siz
         return 0;
 }
 
+static int set_policy(struct reading *r, const char *key, const char *value, size_t offset)
+{
+        if (strlen(value) > DS_CONFIG_POLICY_MAX || strchr(value, '/'))
+                return fail(r, "%s: '%s' is no name of a policy", key, value);
+        return set_string(r, key, value, offset);
+}
+
 static int parse_number(const char *text, uint64_t max, uint64_t *ret)
 {
         unsigned long long n;
@@ -218,7 +225,7 @@ static int set_gids(struct reading *r, const char *key, const char *value, size_
 }
 
 static const struct key keys[] = {
-        {"daemon", "policy", set_string, offsetof(struct ds_config, policy)},
+        {"daemon", "policy", set_policy, offsetof(struct ds_config, policy)},
         {"daemon", "device", set_string, offsetof(struct ds_config, device)},
         {"daemon", "socket", set_string, offsetof(struct ds_config, socket)},
         {"daemon", "libcuda", set_string, offsetof(struct ds_config, libcuda)},

@@ -32,6 +32,7 @@
 #define DS_CONFIG_BYTES_MAX (1u << 20) /* of one file */
 #define DS_CONFIG_FILES_MAX 256u       /* of conf.d */
 #define DS_CONFIG_PARAMS_MAX 32u       /* of one policy */
+#define DS_CONFIG_POLICY_MAX 63u       /* characters of its name */
 
 /* "key=value" of a policy, and where it stands. */
 struct ds_config_param {

@@ -328,6 +328,7 @@ int main(int argc, char **argv)
                 options.socket = first_of(arg_socket, config.socket, DEFAULT_SOCKET);
                 options.socket_given = arg_socket || config.socket;
                 options.policy = first_of(arg_policy, config.policy, NULL);
+                options.policy_given = arg_policy != NULL;
                 r = run(&options);
         }
         ds_config_deinit(&config);

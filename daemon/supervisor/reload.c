@@ -2,24 +2,144 @@
 #include "supervisor/reload.h"
 
 #include <stdio.h>
-#include <unistd.h>
+#include <string.h>
 
+#include "supervisor/client.h"
+#include "supervisor/policy.h"
+#include "supervisor/session.h"
 #include "supervisor/supervisor.h"
+#include "util/alloc.h"
 #include "util/error.h"
+
+static struct ds_config *config_free(struct ds_config *config)
+{
+        if (!config)
+                return NULL;
+        ds_config_deinit(config);
+        return ds_free(config);
+}
+
+void ds_reload_deinit(struct ds_supervisor *supervisor)
+{
+        supervisor->config = supervisor->options->config;
+        supervisor->reloaded = config_free(supervisor->reloaded);
+}
+
+/* --- what cannot be changed --------------------------------------------------------------------------------------- */
+
+static int differ(const char *a, const char *b)
+{
+        return a && b ? strcmp(a, b) != 0 : a != b;
+}
+
+/* Keys that count when the daemon starts: compared with what it was started with. "" when there are none. */
+static void name_restart_keys(const struct ds_config *started, const struct ds_config *now, char *text, size_t size)
+{
+        const struct {
+                const char *name;
+                int differs;
+        } keys[] = {
+                {"device", differ(started->device, now->device)},
+                {"socket", differ(started->socket, now->socket)},
+                {"libcuda", differ(started->libcuda, now->libcuda)},
+                {"ptxas", differ(started->ptxas, now->ptxas)},
+        };
+        size_t at = 0;
+
+        text[0] = 0;
+        for (size_t i = 0; i < DS_ARRAY_SIZE(keys); i++)
+                if (keys[i].differs)
+                        at += (size_t)snprintf(text + at, size - at, "%s%s", at ? ", " : "", keys[i].name);
+}
+
+/* --- who is there already ----------------------------------------------------------------------------------------- */
+
+static void adapt_class(struct ds_session *session, const struct ds_rights *was)
+{
+        const uint64_t bit = session->class_ == DETSHARE__CLASS__LS ? DS_CLASS_BIT_LS : DS_CLASS_BIT_BE;
+        const Detshare__Class other =
+                session->class_ == DETSHARE__CLASS__LS ? DETSHARE__CLASS__BE : DETSHARE__CLASS__LS;
+
+        /* an administrator may have given it more than its user has: only what was taken away counts */
+        if (!(was->of[DS_RULE_CLASSES].value & bit) || ds_client_may(session->client, session->class_) ||
+                !ds_client_may(session->client, other))
+                return;
+        session->class_ = other;
+        ds_log(DS_LOG_INFO, "session %llu '%s' (uid %u) is of class %s now: the configuration allows no other",
+                (unsigned long long)session->id, session->name, (unsigned)ds_user_uid(session->user),
+                other == DETSHARE__CLASS__LS ? "ls" : "be");
+}
+
+static void adapt_session(struct ds_session *session, const struct ds_rights *was)
+{
+        const uint64_t cap = ds_client_rights(session->client)->of[DS_RULE_SM_PERCENT].value;
+        const Detshare__Class class_ = session->class_;
+        const uint32_t percent = session->sm_percent;
+
+        adapt_class(session, was);
+        if (cap != was->of[DS_RULE_SM_PERCENT].value)
+                ds_session_ask_percent(session, session->sm_asked, (uint32_t)cap);
+        if (session->class_ != class_ || session->sm_percent != percent)
+                ds_session_changed(session);
+}
+
+/* Everybody's rights anew. Nothing that somebody has is taken away; what they ask for next is measured by them. */
+static void adapt_clients(struct ds_supervisor *supervisor)
+{
+        struct ds_client *client = NULL;
+
+        ds_users_set_limits(supervisor->users, &supervisor->defaults.limits);
+        while ((client = ds_client_next(supervisor, client))) {
+                const struct ds_rights was = *ds_client_rights(client);
+                struct ds_session *session = ds_client_session(client);
+
+                ds_client_find_rights(client);
+                if (session && !session->control_only)
+                        adapt_session(session, &was);
+        }
+}
+
+/* --- reload ------------------------------------------------------------------------------------------------------- */
+
+static void apply(struct ds_supervisor *supervisor, struct ds_config *config, char *message, size_t message_size)
+{
+        struct ds_config *last = supervisor->reloaded;
+        const struct ds_config *was = supervisor->config;
+        char restart[64];
+
+        supervisor->config = supervisor->reloaded = config;
+        ds_supervisor_find_admins(supervisor);
+        ds_defaults_init(&supervisor->defaults, config);
+        adapt_clients(supervisor);
+        ds_worker_set_limits(supervisor->worker);
+        snprintf(message, message_size, "the configuration was read");
+        ds_policy_reload(supervisor, was);
+        config_free(last);
+        name_restart_keys(supervisor->options->config, config, restart, sizeof(restart));
+        if (!restart[0])
+                return;
+        ds_log(DS_LOG_WARNING, "these keys of [daemon] have changed and count after a restart: %s", restart);
+        snprintf(message, message_size, "the configuration was read; after a restart: %s", restart);
+}
 
 int ds_supervisor_reload(struct ds_supervisor *supervisor, char *message, size_t message_size)
 {
         const struct ds_options *options = supervisor->options;
-        struct ds_config config = {0};
-        int r = 0;
+        struct ds_config *config;
+        int r;
 
-        if (options->config_path && (options->config_must_exist || access(options->config_path, F_OK) == 0))
-                r = ds_config_load(options->config_path, &config, message, message_size);
-        ds_config_deinit(&config);
-        if (r == DS_CONFIG_E_INVALID)
+        if (!options->config_path) {
+                snprintf(message, message_size, "there is no configuration to read");
                 return DS_RELOAD_E_REFUSED;
-        if (r)
-                return ds_error_fold(r);
-        snprintf(message, message_size, "the configuration was read");
+        }
+        config = ds_alloc0(1, sizeof(*config));
+        if (!config)
+                return ds_error_origin(-ENOMEM);
+        r = ds_config_load_all(options->config_path, options->config_must_exist, config, message, message_size);
+        if (r) {
+                config_free(config);
+                return r == DS_CONFIG_E_INVALID ? DS_RELOAD_E_REFUSED : ds_error_trace(r);
+        }
+        apply(supervisor, config, message, message_size);
         return 0;
 }

@@ -14,6 +14,7 @@
 #include "supervisor/client.h"
 #include "supervisor/handlers.h"
 #include "supervisor/helper_link.h"
+#include "supervisor/policy.h"
 #include "supervisor/session.h"
 #include "supervisor/supervisor.h"
 #include "supervisor/worker_link.h"
@@ -391,13 +392,20 @@ static int check_policy(struct ds_client *client, uint64_t id, const Detshare__S
 void ds_handle_set_policy(struct ds_client *client, Detshare__Request *request, int *fds)
 {
         Detshare__Internal__ToWorker message = DETSHARE__INTERNAL__TO_WORKER__INIT;
-        const Detshare__SetPolicy *set = request->set_policy;
+        Detshare__SetPolicy *set = request->set_policy, own;
+        char *params[DS_CONFIG_PARAMS_MAX], *text;
         size_t bytes = sizeof(struct policy_op);
         struct policy_op *op;
-        char *text;
 
         if (check_policy(client, request->id, set))
                 return;
+        own = *set;
+        /* without parameters it gets those of the configuration */
+        if (set->n_params == 0) {
+                own.n_params = ds_policy_params(ds_client_supervisor(client)->config, set->name, params);
+                own.params = params;
+                set = &own;
+        }
         for (size_t i = 0; i < set->n_params; i++)
                 bytes += strlen(set->params[i]) + 1;
         op = ds_client_op_new(client, request->id, bytes, set_policy_done);
@@ -412,7 +420,7 @@ void ds_handle_set_policy(struct ds_client *client, Detshare__Request *request, 
                 text = stpcpy(text, set->params[i]) + 1;
         }
         message.body_case = DETSHARE__INTERNAL__TO_WORKER__BODY_SET_POLICY;
-        message.set_policy = request->set_policy;
+        message.set_policy = set;
         if (ask(&op->op, &message))
                 answer_restarting(&op->op);
 }

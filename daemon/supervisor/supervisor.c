@@ -13,7 +13,9 @@
 #include "supervisor/helper_link.h"
 #include "supervisor/listener.h"
 #include "supervisor/notify.h"
+#include "supervisor/policy.h"
 #include "supervisor/poll.h"
+#include "supervisor/reload.h"
 #include "supervisor/session.h"
 #include "supervisor/worker_link.h"
 #include "util/alloc.h"
@@ -42,14 +44,13 @@ static void set_state(struct ds_supervisor *supervisor, enum ds_daemon_state sta
         ds_announce_state(supervisor);
 }
 
-static void find_admins(struct ds_supervisor *supervisor)
+void ds_supervisor_find_admins(struct ds_supervisor *supervisor)
 {
         const struct group *admin = getgrnam(ADMIN_GROUP);
 
-        if (admin) {
+        supervisor->have_admin_gid = admin != NULL;
+        if (admin)
                 supervisor->admin_gid = admin->gr_gid;
-                supervisor->have_admin_gid = 1;
-        }
 }
 
 /* --- building ----------------------------------------------------------------------------------------------------- */
@@ -86,7 +87,7 @@ static int supervisor_build(struct ds_supervisor *supervisor)
         char message[512] = "";
         int r;
 
-        find_admins(supervisor);
+        ds_supervisor_find_admins(supervisor);
         ds_defaults_init(&supervisor->defaults, supervisor->config);
         r = ds_users_new(&supervisor->defaults.limits, &supervisor->users);
         if (r)
@@ -95,6 +96,9 @@ static int supervisor_build(struct ds_supervisor *supervisor)
         if (r)
                 return ds_error_fold(r);
         r = ds_worker_link_new(supervisor, &supervisor->worker);
+        if (r)
+                return ds_error_fold(r);
+        r = ds_policy_start(supervisor);
         if (r)
                 return ds_error_fold(r);
         r = ds_helper_new(supervisor, &supervisor->helper);
@@ -161,6 +165,7 @@ struct ds_supervisor *ds_supervisor_free(struct ds_supervisor *supervisor)
         (void)r;
         ds_windows_free(supervisor->windows);
         ds_users_free(supervisor->users);
+        ds_reload_deinit(supervisor);
         return ds_free(supervisor);
 }
 

@@ -14,7 +14,7 @@
  *   poll.c        libuv's memory
  *   output.c       printed text      blame.c        who ends the context    notify.c       the service manager
  *   announce.c    what it is told    reload.c       the configuration anew
- *   config.c, config_files.c, rules.c: what is configured; defaults.c: and what is not
+ *   config.c, config_files.c, rules.c: what is configured; defaults.c: and what is not; policy.c: the policy of it
  *   rate.c        how fast users may ask
  *   window.c, charge.c, deadline.c, unpack.c, message.c: as named
  */
@@ -63,6 +63,7 @@ enum ds_daemon_state {
 /* Strings are the caller's and outlive the supervisor. */
 struct ds_options {
         const char *device, *socket, *policy;
+        int policy_given; /* by an option: the configuration does not change it */
         int socket_given; /* by an option or the configuration */
         const struct ds_config *config;
         const char *config_path; /* to read it again from */
@@ -113,6 +114,8 @@ struct ds_supervisor {
         gid_t admin_gid;
         int have_admin_gid;
         const struct ds_config *config; /* the options', or that of the last reload */
+        struct ds_config *reloaded;
+        int policy_refused; /* the policy is another than the configuration says */
         struct ds_defaults defaults;
 };
 
@@ -124,6 +127,8 @@ int ds_supervisor_run(struct ds_supervisor *supervisor);
 struct ds_supervisor *ds_supervisor_free(struct ds_supervisor *supervisor);
 /* Begin to stop; ds_supervisor_run returns within 2 s. Later calls do nothing. */
 void ds_supervisor_stop(struct ds_supervisor *supervisor);
+/* Who administers: look again. */
+void ds_supervisor_find_admins(struct ds_supervisor *supervisor);
 const char *ds_daemon_state_name(enum ds_daemon_state state);
 
 /* What the worker's life means for the others; called by worker_link.c. */

@@ -8,6 +8,7 @@
 #include "proto/wire.h"
 #include "supervisor/ledger.h"
 #include "supervisor/message.h"
+#include "supervisor/policy.h"
 #include "supervisor/process.h"
 #include "supervisor/session.h"
 #include "supervisor/supervisor.h"
@@ -42,7 +43,7 @@ struct ds_worker_link {
         ds_process *process;
         uint64_t next_id;
         struct ds_worker_call *calls;
-        struct ds_worker_call ping;
+        struct ds_worker_call ping, params_call;
         struct ds_deadline deadline; /* READY, next ping, ping's answer, or next start: one at a time */
         struct ds_worker_info info;
         int was_ready;   /* ever */
@@ -100,7 +101,7 @@ int ds_worker_link_new(struct ds_supervisor *supervisor, ds_worker_link **ret)
         if (!link)
                 return ds_error_origin(-ENOMEM);
         link->supervisor = supervisor;
-        link->ping.image_fd = -1;
+        link->ping.image_fd = link->params_call.image_fd = -1;
         snprintf(link->policy, sizeof(link->policy), "%s", supervisor->options->policy);
         *ret = link;
         return 0;
@@ -208,6 +209,16 @@ static void take_ready(ds_worker_link *link, const Detshare__Internal__Ready *re
         ds_worker_note_policy(link, ready->policy);
 }
 
+static void params_done(struct ds_worker_call *call, const struct ds_worker_answer *answer)
+{
+        ds_worker_link *link = DS_CONTAINER_OF(call, ds_worker_link, params_call);
+        char words[DS_POLICY_WORDS_MAX];
+
+        if (answer && answer->message->status)
+                ds_log(DS_LOG_ERROR, "policy %s runs with its defaults: %s", link->policy,
+                        ds_policy_words(link->supervisor->config, link->policy, answer->message->message, words));
+}
+
 /* A new worker comes up with the policy's defaults: give it the parameters that were set. */
 static void send_params(ds_worker_link *link)
 {
@@ -221,7 +232,8 @@ static void send_params(ds_worker_link *link)
         set.params = link->params;
         message.body_case = DETSHARE__INTERNAL__TO_WORKER__BODY_SET_POLICY;
         message.set_policy = &set;
-        (void)ds_worker_send(link, &message, NULL, 0, NULL);
+        link->params_call.done = params_done;
+        (void)ds_worker_send(link, &message, NULL, 0, &link->params_call);
 }
 
 static int handle_ready(ds_worker_link *link, const Detshare__Internal__FromWorker *message)
@@ -490,13 +502,13 @@ static const char *number_of(char text[static 24], uint64_t n)
 static void make_arguments(const ds_worker_link *link, struct arguments *args)
 {
         const struct ds_options *options = link->supervisor->options;
-        const struct ds_config *config = options->config;
+        const struct ds_config *config = link->supervisor->config;
 
         *args = (struct arguments){.argv = {options->worker_path}, .n = 1};
         add_option(args, "--device", options->device);
         add_option(args, "--policy", link->policy);
         add_option(args, "--policy-dir", options->policy_dir);
-        add_option(args, "--libcuda", config->libcuda);
+        add_option(args, "--libcuda", options->config->libcuda); /* that of the start */
         add_option(args, "--orphan-s", number_of(args->orphan, config->orphan_seconds));
         add_option(args, "--kernel-s", number_of(args->kernel, config->kernel_seconds));
         add_option(args, "--quiesce-s", number_of(args->quiesce, config->quiesce_seconds));
@@ -573,6 +585,22 @@ static void ping_deadline(struct ds_deadline *deadline)
                 arm(link, PING_MAX_MS, hang_deadline);
         else
                 arm(link, PING_EVERY_MS, ping_deadline);
+}
+
+void ds_worker_set_limits(ds_worker_link *link)
+{
+        Detshare__Internal__ToWorker message = DETSHARE__INTERNAL__TO_WORKER__INIT;
+        Detshare__Internal__WorkerLimits limits = DETSHARE__INTERNAL__WORKER_LIMITS__INIT;
+        const struct ds_config *config = link->supervisor->config;
+
+        limits.orphan_ns = config->orphan_seconds * DS_NS_PER_S;
+        limits.kernel_ns = config->kernel_seconds * DS_NS_PER_S;
+        limits.quiesce_ns = config->quiesce_seconds * DS_NS_PER_S;
+        limits.spin_ns = config->spin_us * DS_NS_PER_US;
+        message.body_case = DETSHARE__INTERNAL__TO_WORKER__BODY_LIMITS;
+        message.limits = &limits;
+        /* one that is not there is started with them */
+        (void)ds_worker_send(link, &message, NULL, 0, NULL);
 }
 
 void ds_worker_stop(ds_worker_link *link, uint64_t grace_ms)

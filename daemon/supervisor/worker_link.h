@@ -104,6 +104,8 @@ int ds_worker_set_policy(ds_worker_link *link, const char *name, char *const *pa
 const char *ds_worker_policy(const ds_worker_link *link);
 void ds_worker_note_policy(ds_worker_link *link, const char *name);
 
+/* The configuration's times have changed. */
+void ds_worker_set_limits(ds_worker_link *link);
 /* Drain and end; no new one is started. */
 void ds_worker_stop(ds_worker_link *link, uint64_t grace_ms);
 void ds_worker_kill(ds_worker_link *link, const char *why);

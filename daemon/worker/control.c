@@ -323,6 +323,13 @@ static void control_stop(ds_worker *worker, struct control_message *message)
         ds_worker_stop(worker, message->body->stop->grace_ns);
 }
 
+static void control_limits(ds_worker *worker, struct control_message *message)
+{
+        const Detshare__Internal__WorkerLimits *limits = message->body->limits;
+
+        dsw_loop_limits(worker, limits->orphan_ns, limits->kernel_ns, limits->quiesce_ns, limits->spin_ns);
+}
+
 static void control_ping(ds_worker *worker, struct control_message *message)
 {
         control_answer(worker, message, 0, "");
@@ -348,6 +355,7 @@ static const struct {
         {DETSHARE__INTERNAL__TO_WORKER__BODY_SESSION_LIST, control_session_list},
         {DETSHARE__INTERNAL__TO_WORKER__BODY_STOP, control_stop},
         {DETSHARE__INTERNAL__TO_WORKER__BODY_PING, control_ping},
+        {DETSHARE__INTERNAL__TO_WORKER__BODY_LIMITS, control_limits},
 };
 
 static void control_close_fds(struct control_message *message)

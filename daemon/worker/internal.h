@@ -596,5 +596,10 @@ int dsw_clock_fire(ds_worker *worker);      /* answer sleepers whose time has co
 /* Let virtual time pass, if it may. 1 when something happened, 0 when not, or a fatal errno. */
 int dsw_clock_advance(ds_worker *worker);
 int dsw_clock_held(ds_worker *worker); /* virtual time stands still for a client */
+
+/* loop.c */
+/* What the configuration says of times, also while it works; 0 = nothing. See worker.h. */
+void dsw_loop_limits(
+        ds_worker *worker, uint64_t orphan_ns, uint64_t kernel_ns, uint64_t quiesce_ns, uint64_t spin_ns);
 /* Nanoseconds of real time after which the loop must look at the clock again; UINT64_MAX = never. */
 uint64_t dsw_clock_wait_ns(ds_worker *worker);

@@ -134,14 +134,20 @@ static int loop_build(ds_worker *worker, const struct ds_worker_config *config)
         return ds_error_trace(r);
 }
 
-static uint64_t loop_spin_ns(const ds_worker *worker, const struct ds_worker_config *config)
+static uint64_t loop_spin_ns(const ds_worker *worker)
 {
-        if (config->spin_ns)
-                return config->spin_ns;
         if (worker->device_fd >= 0)
                 return DSW_SPIN_NS;
         /* with few CPUs the clients need the one that we would burn */
         return sysconf(_SC_NPROCESSORS_ONLN) >= LOOP_SPIN_CPUS ? LOOP_SPIN_GPU_NS : DSW_SPIN_NS / 2;
+}
+
+void dsw_loop_limits(ds_worker *worker, uint64_t orphan_ns, uint64_t kernel_ns, uint64_t quiesce_ns, uint64_t spin_ns)
+{
+        worker->orphan_ns = orphan_ns ? orphan_ns : DSW_ORPHAN_NS;
+        worker->quiesce_ns = quiesce_ns ? quiesce_ns : DSW_QUIESCE_NS;
+        worker->kernel_ns = kernel_ns;
+        worker->spin_ns = spin_ns ? spin_ns : loop_spin_ns(worker);
 }
 
 int ds_worker_new(const struct ds_worker_config *config, ds_worker **ret)
@@ -157,16 +163,13 @@ int ds_worker_new(const struct ds_worker_config *config, ds_worker **ret)
         worker->signal_fd = config->signal_fd;
         worker->wall_ns = config->wall_ns ? config->wall_ns : loop_wall_ns;
         worker->id_base = config->life << DSW_ID_BASE_SHIFT;
-        worker->orphan_ns = config->orphan_ns ? config->orphan_ns : DSW_ORPHAN_NS;
-        worker->quiesce_ns = config->quiesce_ns ? config->quiesce_ns : DSW_QUIESCE_NS;
-        worker->kernel_ns = config->kernel_ns;
         r = ds_conn_new(config->fd, DS_WORKER_FRAME_MAX, LOOP_OUT_MAX, &worker->conn);
         if (r)
                 return ds_error_fold(r);
         r = loop_build(worker, config);
         if (r)
                 return ds_error_trace(r);
-        worker->spin_ns = loop_spin_ns(worker, config);
+        dsw_loop_limits(worker, config->orphan_ns, config->kernel_ns, config->quiesce_ns, config->spin_ns);
         dsw_control_ready(worker);
         *ret = DS_TAKE_PTR(worker);
         return 0;

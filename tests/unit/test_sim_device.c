@@ -104,6 +104,43 @@ Test(sim_device, clock_is_the_virtual_one)
         dt_close(t);
 }
 
+/* What a running kernel lists stays mapped; its place may be taken meanwhile, all of it or a part, again and again. */
+Test(sim_device, a_place_is_given_out_again_under_a_running_kernel)
+{
+        const struct ds_device_ops *ops = &ds_sim_ops;
+        const uint64_t va = DT_DEVICE_VA + 2 * DT_SLAB, part = DT_SLAB / 2;
+        struct dt *t = dt_open(ops, "h200");
+        ds_device_module *module = dt_load(t, DT_PTX);
+        struct ds_launch spin = dt_launch_of(t, module, "spins", 1, 32);
+        volatile uint32_t *word = (volatile uint32_t *)(uintptr_t)va;
+        uint64_t token;
+        int fd;
+
+        cr_assert_eq(ops->mem_create(t->device, DT_SLAB, &fd), 0);
+        cr_assert_eq(ops->mem_map(t->device, DT_SPACE, fd, va, DT_SLAB), 0);
+        *word = 1;
+        token = dt_launch(t, &spin);
+        usleep(20000);
+        cr_assert_eq(ops->mem_unmap(t->device, DT_SPACE, va, DT_SLAB), 0);
+        for (int i = 0; i < 3; i++) {
+                cr_assert_eq(ops->mem_map(t->device, DT_SPACE, t->slab, va, i % 2 ? part : DT_SLAB), 0);
+                *word = 7;
+                cr_assert_eq(ops->mem_unmap(t->device, DT_SPACE, va, i % 2 ? part : DT_SLAB), 0);
+        }
+        cr_assert_eq(ops->mem_map(t->device, DT_SPACE, fd, va, part), 0);
+        ops->abort(t->device, DT_SPACE);
+        dt_wait_all(t);
+        cr_assert_neq(t->seen[token].status, 0);
+        cr_assert_eq(*word, 1, "what was mapped last is there, and stays when the kernel goes");
+        cr_assert_eq(mmap((void *)(uintptr_t)(va + part), part, PROT_NONE,
+                             MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0),
+                (void *)(uintptr_t)(va + part), "and nothing else");
+        munmap((void *)(uintptr_t)(va + part), part);
+        cr_assert_eq(ops->mem_unmap(t->device, DT_SPACE, va, part), 0);
+        close(fd);
+        dt_close(t);
+}
+
 Test(sim_device, specifications)
 {
         ds_device *device = NULL;

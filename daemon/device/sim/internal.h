@@ -96,7 +96,10 @@ enum sim_region_kind {
         SIM_REGION_GLOBAL, /* a module's variable whose address was asked for */
 };
 
-/* One mapping; unmapped when the last snapshot that lists it is gone. */
+/*
+ * One mapping; unmapped when the last snapshot that lists it is gone. Another may take its place before: then only what
+ * nobody else has is unmapped.
+ */
 struct sim_region {
         uint32_t refs;
         enum sim_region_kind kind;
@@ -104,6 +107,8 @@ struct sim_region {
         dev_t slab_dev;
         ino_t slab_ino;
         ds_device_module *module; /* GLOBAL: held */
+        struct sim_space *going;  /* removed from there, and still listed by a snapshot */
+        struct sim_region *next_going;
 };
 
 /* What a space could touch at one moment; an executing job holds it, so that nothing is unmapped under it. */
@@ -120,6 +125,7 @@ struct sim_space {
         _Atomic uint64_t text_bytes; /* printed, and not yet asked for */
         struct sim_region **regions; /* sorted by va */
         size_t n_regions;
+        struct sim_region *going;
         struct sim_snapshot *snapshot; /* of the regions now, NULL when they changed */
 };
 

@@ -8,7 +8,8 @@
  * what the limit of half its RAM is for (sim.c).
  *
  * Unmapping takes a mapping out of the space at once; the pages go when the last executing job that could see them is
- * done. Until then the address cannot be mapped again (-EEXIST).
+ * done. Until then another slab may be mapped there already: a program with several threads frees and allocates while a
+ * kernel of it runs.
  */
 #include <fcntl.h>
 #include <stdlib.h>
@@ -108,11 +109,59 @@ int sim_mem_create(ds_device *device, uint64_t size, int *ret_fd)
 
 /* --- regions and snapshots --- */
 
+/* Does it hold at? Lowers *next to where that changes. */
+static bool region_holds(const struct sim_region *region, uint64_t at, uint64_t *next)
+{
+        const uint64_t end = region->va + region->size;
+        const bool holds = region->kind != SIM_REGION_GLOBAL && region->va <= at && at < end;
+
+        if (holds && end < *next)
+                *next = end;
+        if (region->kind != SIM_REGION_GLOBAL && region->va > at && region->va < *next)
+                *next = region->va;
+        return holds;
+}
+
+static bool going_holds(const struct sim_space *space, uint64_t at, uint64_t *next)
+{
+        bool holds = false;
+
+        for (const struct sim_region *region = space->going; region; region = region->next_going)
+                holds |= region_holds(region, at, next);
+        return holds;
+}
+
+/* Unmaps what of [at, end) no region of the space has, and none that is going. */
+static void unmap_rest(const struct sim_space *space, uint64_t at, uint64_t end)
+{
+        for (uint64_t next; at < end; at = next) {
+                next = end;
+                bool holds = going_holds(space, at, &next);
+
+                for (size_t i = 0; i < space->n_regions; i++)
+                        holds |= region_holds(space->regions[i], at, &next);
+                if (!holds)
+                        munmap((void *)(uintptr_t)at, next - at);
+        }
+}
+
+static void going_end(struct sim_region *region)
+{
+        struct sim_region **at = &region->going->going;
+
+        while (*at != region)
+                at = &(*at)->next_going;
+        *at = region->next_going;
+        unmap_rest(region->going, region->va, region->va + region->size);
+}
+
 static struct sim_region *region_put(struct sim_region *region)
 {
         if (region && !--region->refs) {
                 if (region->kind == SIM_REGION_GLOBAL)
                         sim_module_put(region->module);
+                else if (region->going)
+                        going_end(region);
                 else
                         munmap((void *)(uintptr_t)region->va, region->size);
                 ds_free(region);
@@ -237,6 +286,11 @@ static void region_remove(struct sim_space *space, size_t at)
         space->n_regions--;
         memmove(space->regions + at, space->regions + at + 1, (space->n_regions - at) * sizeof(*space->regions));
         space_changed(space);
+        if (region->refs > 1 && region->kind != SIM_REGION_GLOBAL) {
+                region->going = space;
+                region->next_going = space->going;
+                space->going = region;
+        }
         region_put(region);
 }
 
@@ -302,6 +356,9 @@ static void space_free(ds_device *device, struct sim_space *space)
                 region_remove(space, space->n_regions - 1);
         }
         space_changed(space);
+        /* only at the device's end is there still a job that lists them */
+        for (struct sim_region *region = space->going; region; region = region->next_going)
+                region->going = NULL;
         ds_free(space->regions);
         ds_free(space);
 }
@@ -348,11 +405,33 @@ static int map_check(int fd, uint64_t va, uint64_t size, uint64_t granularity, s
         return 0;
 }
 
+/*
+ * A job that is executed keeps what it might touch mapped, also what was freed under it; the place may be given out
+ * again meanwhile, and then the new file takes it. Who touches freed memory sees that of its own session.
+ */
+static int map_over_going(const struct sim_space *space, int fd, uint64_t va, uint64_t size)
+{
+        for (uint64_t at = va, next; at < va + size; at = next) {
+                next = va + size;
+                const int fixed = going_holds(space, at, &next) ? MAP_FIXED : MAP_FIXED_NOREPLACE;
+                void *want = (void *)(uintptr_t)at;
+                void *p = mmap(want, next - at, PROT_READ | PROT_WRITE, MAP_SHARED | fixed, fd, (off_t)(at - va));
+                int r = p == MAP_FAILED ? -errno : p != want ? -EEXIST : 0;
+
+                if (p != MAP_FAILED && p != want) /* a kernel that does not know MAP_FIXED_NOREPLACE */
+                        munmap(p, next - at);
+                if (r) {
+                        unmap_rest(space, va, at);
+                        return ds_error_origin(r);
+                }
+        }
+        return 0;
+}
+
 static int region_map(
         struct sim_space *space, enum sim_region_kind kind, int fd, uint64_t va, uint64_t size, const struct stat *st)
 {
         ds_cleanup(ds_freep) struct sim_region *region = NULL;
-        void *want = (void *)(uintptr_t)va, *p;
         int r;
 
         region = ds_alloc0(1, sizeof(*region));
@@ -360,16 +439,12 @@ static int region_map(
                 return ds_error_origin(-ENOMEM);
         *region = (struct sim_region){
                 .refs = 1, .kind = kind, .va = va, .size = size, .slab_dev = st->st_dev, .slab_ino = st->st_ino};
-        p = mmap(want, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED_NOREPLACE, fd, 0);
-        if (p == MAP_FAILED)
-                return ds_error_origin(-errno);
-        if (p != want) { /* a kernel that does not know MAP_FIXED_NOREPLACE */
-                munmap(p, size);
-                return ds_error_origin(-EEXIST);
-        }
+        r = map_over_going(space, fd, va, size);
+        if (r < 0)
+                return ds_error_trace(r);
         r = region_insert(space, region);
         if (r < 0) {
-                munmap(p, size);
+                unmap_rest(space, va, va + size);
                 return ds_error_trace(r);
         }
         region = NULL;

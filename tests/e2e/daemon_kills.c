@@ -45,7 +45,7 @@
 
 /* What a client says of itself, in memory that it shares with the parent. */
 struct client {
-        _Atomic uint64_t error_ns;   /* when its first call after a success failed */
+        _Atomic uint64_t error_ns;   /* when it first learned that the daemon is gone */
         _Atomic uint64_t longest_ns; /* of the calls that failed while there was no daemon */
         _Atomic uint32_t steps, deaths, others;
         _Atomic int last_error;
@@ -89,6 +89,8 @@ static void failed(struct client *c, struct load *l, int error, uint64_t begin)
                 return;
         }
         c->deaths++;
+        if (c->error_ns == 0)
+                c->error_ns = now;
         if (now - begin > c->longest_ns)
                 c->longest_ns = now - begin;
         if (l->kind == LOAD_CUDA && load_cuda_stale(l))
@@ -111,8 +113,6 @@ static void client_main(struct client *c, uint64_t own_seed)
                         r = load_step(&load);
                         c->steps += !r;
                 }
-                if (c->error_ns == 0)
-                        c->error_ns = now_ns();
                 failed(c, &load, r, begin);
                 usleep(RETRY_US);
         }
@@ -335,8 +335,6 @@ static void death(int n)
                 return;
         forget_errors();
         before_death(n % 5, &status);
-        if (n % 5 == 1) /* what they had of the worker's end does not count */
-                forget_errors();
         killed_ns = now_ns();
         h_daemon_kill();
         h_check(gone_within((pid_t)status.worker_pid, 5000), "the worker outlives the daemon");

@@ -196,7 +196,7 @@ struct ds_device_ops {
         int (*mem_create)(ds_device *device, uint64_t size, int *ret_fd);
         /*
          * Map a slab (made here or by an earlier worker) at va. The fd stays the caller's. Unmapping takes effect for
-         * work submitted later; while executing work still sees the memory, mapping at that address gives -EEXIST.
+         * work submitted later; while executing work still sees the memory, mapping at that address may give -EEXIST.
          * A slab made here that is unmapped is given up: mem_create may give its memory out again, so nobody else may
          * have it mapped, or map it later, once mem_create has been called.
          */

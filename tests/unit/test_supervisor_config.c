@@ -4,9 +4,11 @@
  * underneath (long lines, leading blanks, keys given twice) are errors here.
  */
 #include <criterion/criterion.h>
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "supervisor/config.h"
@@ -187,4 +189,278 @@ Test(config, random_bytes_and_memory)
         cr_assert_lt(read_text("[daemon]\npolicy=x\n", 18, &config, message, sizeof(message)), 0);
         ds_alloc_fail_after(-1);
         ds_config_deinit(&config);
+}
+
+/* --- users, groups, policies -------------------------------------------------------------------------------------- */
+
+static const struct ds_rule *rule_of(const struct ds_config *config, enum ds_rule_from from, uint32_t id)
+{
+        for (size_t i = 0; i < config->rules.n; i++)
+                if (config->rules.rules[i].from == from && config->rules.rules[i].id == id)
+                        return &config->rules.rules[i];
+        cr_assert_fail("no rule");
+        return NULL;
+}
+
+Test(config, rules_and_parameters)
+{
+        const char *text = "[limits]\nsessions_per_uid=8\nsm_percent=90\ncalls_per_second=100\ncalls_burst=9\n"
+                           "[user root]\nclasses = ls, be\nsm_percent=30\nmemory=5\npinned=none\nsessions=2\n"
+                           "connections=3\ncalls_per_second=4\ncalls_burst=6\n"
+                           "[group 1234]\nclasses=\n"
+                           "[policy multistream]\ndepth=4\nwindow=7\n[policy static]\ndepth=9\n";
+        const struct ds_config_param *params[DS_CONFIG_PARAMS_MAX];
+        const struct ds_rule *rule;
+        struct ds_config config;
+        char message[256];
+
+        cr_assert_eq(read_text(text, strlen(text), &config, message, sizeof(message)), 0, "%s", message);
+        cr_assert_eq(config.sessions_per_uid, 8);
+        cr_assert_eq(config.sm_percent, 90);
+        cr_assert_eq(config.calls_per_second, 100);
+        cr_assert_eq(config.calls_burst, 9);
+        rule = rule_of(&config, DS_FROM_USER, 0);
+        cr_assert_eq(rule->given, (1u << _DS_RULE_MAX) - 1);
+        cr_assert_eq(rule->value[DS_RULE_CLASSES], DS_CLASS_BIT_LS | DS_CLASS_BIT_BE);
+        cr_assert_eq(rule->value[DS_RULE_SM_PERCENT], 30);
+        cr_assert_eq(rule->value[DS_RULE_MEMORY], 5 << 20);
+        cr_assert_eq(rule->value[DS_RULE_PINNED], DS_RIGHT_NONE);
+        cr_assert_eq(rule->value[DS_RULE_SESSIONS], 2);
+        cr_assert_eq(rule->value[DS_RULE_CONNECTIONS], 3);
+        cr_assert_eq(rule->value[DS_RULE_CALLS], 4);
+        cr_assert_eq(rule->value[DS_RULE_BURST], 6);
+        rule = rule_of(&config, DS_FROM_GROUP, 1234);
+        cr_assert_eq(rule->given, 1u << DS_RULE_CLASSES);
+        cr_assert_eq(rule->value[DS_RULE_CLASSES], 0);
+        cr_assert_eq(ds_config_params(&config, "multistream", params), 2);
+        cr_assert_str_eq(params[1]->text, "window=7");
+        cr_assert_str_eq(params[1]->where, "test.conf:19");
+        cr_assert_eq(ds_config_params(&config, "static", params), 1);
+        cr_assert_eq(ds_config_params(&config, "fifo", params), 0);
+        ds_config_deinit(&config);
+}
+
+Test(config, errors_of_rules_and_parameters)
+{
+        refuses("[user nobody-has-this-name]\n",
+                "test.conf:1: [user nobody-has-this-name]: there is no user 'nobody-has-this-name'");
+        refuses("[group nobody-has-this-name]\nsessions=1\n",
+                "test.conf:1: [group nobody-has-this-name]: there is no group 'nobody-has-this-name'");
+        refuses("[user]\nsessions=1\n", "test.conf:1: there is no section [user]");
+        refuses("[user a b]\n", "test.conf:1: [user a b]: one name stands behind the word");
+        refuses("[user 4294967295]\n", "test.conf:1: [user 4294967295]: there is no user '4294967295'");
+        refuses("[user 5]\nsession=1\n", "test.conf:2: there is no key [user 5] session");
+        refuses("[user 5]\nsessions=0\n",
+                "test.conf:2: [user 5] sessions: '0' is not a number from 1 to 4294967295 or 'none'");
+        refuses("[user 5]\nsm_percent=101\n", "test.conf:2: [user 5] sm_percent: '101' is not a number from 1 to 100");
+        refuses("[user 5]\nclasses=ls,vip\n", "test.conf:2: [user 5] classes: there is no class 'vip', only ls and be");
+        /* the same user by name and by number */
+        refuses("[user root]\nsessions=1\n[user 0]\nsessions=2\n", "test.conf:4: [user 0] sessions is given twice");
+        refuses("[policy x]\na=1\na=2\n", "test.conf:3: [policy x] a is given twice");
+        refuses("[policy x]\na=\n", "test.conf:2: [policy x] a has no value");
+        refuses("[policy x/y]\n", "test.conf:1: [policy x/y]: one name stands behind the word");
+        refuses("policy=fifo\n", "test.conf:1: policy stands before the first [section]");
+        refuses("[limits] connections=1\n", "test.conf:1: something stands behind the section's name");
+        refuses("[daemon]\nsocket=/a # why\n",
+                "test.conf:2: [daemon] socket: a comment behind a value begins with ';'");
+        refuses("[daemon]\nsocket=\"/a\"\n", "test.conf:2: [daemon] socket: values stand without quotes");
+        refuses("[daemon]\npolicy=../x\n", "test.conf:2: [daemon] policy: '../x' is no name of a policy");
+        refuses("[user 12345678901234567890123456789012345678901234567890123456789]\n",
+                "test.conf:1: the section's name has more than 63 characters");
+}
+
+Test(config, too_many_parameters)
+{
+        char text[600] = "[policy p]\n";
+        size_t n = strlen(text);
+
+        for (int i = 0; i < 33; i++)
+                n += (size_t)snprintf(text + n, sizeof(text) - n, "k%d=1\n", i);
+        refuses(text, "test.conf:34: [policy p] k32: too many parameters");
+}
+
+Test(config, what_editors_leave)
+{
+        const char *crlf = "\xef\xbb\xbf[daemon]\r\npolicy=fifo\r\n\r\n; x\r\nsocket=/a";
+        struct ds_config config;
+        char message[256];
+
+        cr_assert_eq(read_text(crlf, strlen(crlf), &config, message, sizeof(message)), 0, "%s", message);
+        cr_assert_str_eq(config.policy, "fifo");
+        cr_assert_str_eq(config.socket, "/a", "the last line has no end");
+        ds_config_deinit(&config);
+        refuses("[daemon]\npolicy=fi\rfo\n", "test.conf:2: a carriage return stands within the line");
+        refuses("[daemon]\npolicy=fi\x1b[1mfo\n", "test.conf:2: a control character stands in the line");
+        refuses("[[daemon]]\npolicy=fifo\n", "test.conf:1: something stands behind the section's name");
+}
+
+/* --- files -------------------------------------------------------------------------------------------------------- */
+
+static char dir[64];
+
+static void put(const char *name, const char *text)
+{
+        char path[128];
+        FILE *f;
+
+        snprintf(path, sizeof(path), "%s/%s", dir, name);
+        f = fopen(path, "w");
+        cr_assert(f);
+        fputs(text, f);
+        fclose(f);
+}
+
+static void make_dir(void)
+{
+        char path[128];
+
+        snprintf(dir, sizeof(dir), "/tmp/detshare-conf-XXXXXX");
+        cr_assert(mkdtemp(dir));
+        snprintf(path, sizeof(path), "%s/conf.d", dir);
+        cr_assert_eq(mkdir(path, 0755), 0);
+}
+
+static void remove_dir(void)
+{
+        char command[128];
+
+        snprintf(command, sizeof(command), "rm -rf %s", dir);
+        cr_assert_eq(system(command), 0);
+}
+
+/* "" when it was read; otherwise the message without the directory. */
+static const char *load(int must_exist, struct ds_config *config)
+{
+        static char message[512];
+        char path[128];
+        int r;
+
+        *config = (struct ds_config){0};
+        snprintf(path, sizeof(path), "%s/x.conf", dir);
+        r = ds_config_load_all(path, must_exist, config, message, sizeof(message));
+        cr_assert_eq(r, message[0] ? DS_CONFIG_E_INVALID : 0, "%s", message);
+        return strncmp(message, dir, strlen(dir)) ? message : message + strlen(dir);
+}
+
+static void load_refuses(const char *expected)
+{
+        struct ds_config config;
+
+        cr_assert_str_eq(load(1, &config), expected);
+        ds_config_deinit(&config);
+}
+
+Test(config, files_in_order, .init = make_dir, .fini = remove_dir)
+{
+        const struct ds_config_param *params[DS_CONFIG_PARAMS_MAX];
+        struct ds_config config;
+
+        put("x.conf", "[daemon]\npolicy=a\nsocket=/a\n[class]\nls_uids=1,2\n[user 5]\nsessions=1\nmemory=1\n"
+                      "[policy a]\nk=1\nl=1\n");
+        put("conf.d/10.conf", "[daemon]\npolicy=b\n[class]\nls_uids=3\n[user 5]\nsessions=2\n[policy a]\nk=2\n");
+        put("conf.d/9.conf", "[daemon]\npolicy=c\n");
+        put("conf.d/.hidden.conf", "nonsense");
+        put("conf.d/x.conf~", "nonsense");
+        put("conf.d/.conf", "nonsense");
+        cr_assert_str_eq(load(1, &config), "");
+        cr_assert_str_eq(config.policy, "c", "\"9\" comes after \"10\"");
+        cr_assert_str_eq(config.socket, "/a");
+        cr_assert_eq(config.rules.ls.n_uids, 1);
+        cr_assert_eq(config.rules.ls.uids[0], 3, "a list is replaced");
+        cr_assert_eq(rule_of(&config, DS_FROM_USER, 5)->value[DS_RULE_SESSIONS], 2);
+        cr_assert_eq(rule_of(&config, DS_FROM_USER, 5)->value[DS_RULE_MEMORY], 1 << 20);
+        cr_assert_eq(ds_config_params(&config, "a", params), 2);
+        cr_assert_str_eq(params[0]->text, "k=2");
+        cr_assert(strstr(params[0]->where, "conf.d/10.conf:8"), "%s", params[0]->where);
+        ds_config_deinit(&config);
+        put("conf.d/5.conf", "[daemon]\npolicy=b\npolicy=c\n");
+        load_refuses("/conf.d/5.conf:3: [daemon] policy is given twice");
+}
+
+Test(config, files_that_are_none, .init = make_dir, .fini = remove_dir)
+{
+        struct ds_config config;
+        char path[128], name[32];
+
+        load_refuses("/x.conf: No such file or directory");
+        cr_assert_str_eq(load(0, &config), "");
+        snprintf(path, sizeof(path), "%s/conf.d/dir.conf", dir);
+        cr_assert_eq(mkdir(path, 0755), 0);
+        cr_assert_str_eq(load(0, &config), "/conf.d/dir.conf: it is a directory");
+        rmdir(path);
+        cr_assert_eq(mkfifo(path, 0600), 0);
+        cr_assert_str_eq(load(0, &config), "/conf.d/dir.conf: it is not a regular file");
+        unlink(path);
+        cr_assert_eq(symlink("/dev/zero", path), 0);
+        cr_assert_str_eq(load(0, &config), "/conf.d/dir.conf: it is not a regular file");
+        unlink(path);
+        for (int i = 0; i < 257; i++) {
+                snprintf(name, sizeof(name), "conf.d/%d.conf", i);
+                put(name, "");
+        }
+        cr_assert_str_eq(load(0, &config), "/conf.d: it has 257 files; 256 may be there");
+}
+
+Test(config, a_long_file, .init = make_dir, .fini = remove_dir)
+{
+        struct ds_config config;
+        char path[128];
+        FILE *f;
+
+        snprintf(path, sizeof(path), "%s/x.conf", dir);
+        f = fopen(path, "w");
+        cr_assert(f);
+        for (int i = 0; i < (1 << 20) / 64; i++)
+                fprintf(f, ";%062d\n", i);
+        fclose(f);
+        cr_assert_str_eq(load(1, &config), "");
+        f = fopen(path, "a");
+        fputs("\n", f);
+        fclose(f);
+        load_refuses("/x.conf:16385: the file is longer than 1048576 bytes");
+}
+
+Test(config, files_that_others_may_write, .init = make_dir, .fini = remove_dir)
+{
+        char path[128];
+
+        if (geteuid() != 0)
+                cr_skip_test("not root");
+        put("x.conf", "");
+        snprintf(path, sizeof(path), "%s/x.conf", dir);
+        cr_assert_eq(chmod(path, 0666), 0);
+        load_refuses("/x.conf: others than root may write it");
+        cr_assert_eq(chmod(path, 0644) | chown(path, 0, 7), 0);
+        load_refuses("");
+        cr_assert_eq(chmod(path, 0664), 0);
+        load_refuses("/x.conf: others than root may write it");
+        cr_assert_eq(chown(path, 7, 0), 0);
+        load_refuses("/x.conf: it does not belong to root");
+        cr_assert_eq(chown(path, 0, 0), 0);
+        load_refuses("");
+        snprintf(path, sizeof(path), "%s/conf.d", dir);
+        cr_assert_eq(chmod(path, 0777), 0);
+        load_refuses("/conf.d: others than root may write it");
+        cr_assert_eq(chmod(path, 0700) | chown(path, 7, 7), 0);
+        load_refuses("/conf.d: it does not belong to root");
+}
+
+/* Every allocation of a whole configuration fails once. */
+Test(config, memory_runs_out_anywhere)
+{
+        const char *text = "[daemon]\npolicy=a\nsocket=/b\n[user 5]\nsessions=1\n[group 6]\nmemory=1\n"
+                           "[policy a]\nk=1\nl=2\n[policy b]\nk=1\n";
+        struct ds_config config;
+        char message[256];
+        int r = -1, n;
+
+        for (n = 0; r && n < 100; n++) {
+                ds_alloc_fail_after(n);
+                r = read_text(text, strlen(text), &config, message, sizeof(message));
+                ds_alloc_fail_after(-1);
+                cr_assert(r == 0 || r == -ENOMEM, "%d: %s", r, message);
+                ds_config_deinit(&config);
+        }
+        cr_assert_eq(r, 0);
+        cr_assert_gt(n, 12);
 }

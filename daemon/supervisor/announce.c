@@ -119,7 +119,7 @@ void ds_announce_reload(struct ds_supervisor *supervisor)
                         r == DS_RELOAD_E_REFUSED ? message : strerror(-r));
         else
                 ds_log(DS_LOG_INFO, "%s", message);
-        snprintf(said, sizeof(supervisor->announced.reload), "%s%s", r ? "reload refused: " : "",
+        snprintf(said, sizeof(supervisor->announced.reload), "%s%.400s", r ? "reload refused: " : "",
                 r < 0 ? strerror(-r) : message);
         say_status(supervisor);
         ds_notify_ready(supervisor->notify);

@@ -27,8 +27,8 @@
  *
  * Environment, read by the first call:
  *   FAKE_CUDA_FAIL    "cuMemCreate:3:2[,...]": the third cuMemCreate gives CUresult 2; n = 0: every call
- *   FAKE_CUDA_LOG     a file: one line per call, "NAME idle" or "NAME busy" (work of clients was in flight); calls that
- *                     only ask whether something is done are left out
+ *   FAKE_CUDA_LOG     a file: one line per call, "NAME idle" or "NAME busy" (work of clients was in flight), or
+ *                     "NAME refused"; other calls that only ask whether something is done are left out
  *   FAKE_CUDA_MEMOPS  0: streams cannot write values
  *   FAKE_CUDA_STRICT  1: a call that stops a real context, made while work is in flight, aborts the process
  */

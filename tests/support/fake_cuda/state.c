@@ -104,10 +104,10 @@ static CUresult injected(const char *name)
         return CUDA_SUCCESS;
 }
 
-static void log_call(const char *name, bool busy)
+static void log_call(const char *name, const char *how)
 {
         char line[100];
-        int n = snprintf(line, sizeof(line), "%s %s\n", name, busy ? "busy" : "idle");
+        int n = snprintf(line, sizeof(line), "%s %s\n", name, how);
 
         if (write(fake.log_fd, line, (size_t)n) != n)
                 fake.log_fd = -1;
@@ -149,7 +149,7 @@ static CUresult check_context(const char *name, enum fake_needs needs)
                 busy = fake_busy();
         }
         if (fake.log_fd >= 0 && needs != FAKE_ASKS)
-                log_call(name, busy);
+                log_call(name, busy ? "busy" : "idle");
         if (fake.lost)
                 return fake.lost;
         return needs == FAKE_STOPS ? fake_stop(name) : CUDA_SUCCESS;
@@ -163,12 +163,14 @@ CUresult fake_enter(const char *name, enum fake_needs needs)
         if (!environment_known)
                 environment_read();
         r = injected(name);
+        if (r && fake.log_fd >= 0)
+                log_call(name, "refused");
         if (r)
                 return r;
         if (needs == FAKE_CONTEXT || needs == FAKE_ASKS || needs == FAKE_STOPS)
                 return fake.initialised ? check_context(name, needs) : CUDA_ERROR_NOT_INITIALIZED;
         if (fake.log_fd >= 0)
-                log_call(name, false);
+                log_call(name, "idle");
         return needs == FAKE_INIT && !fake.initialised ? CUDA_ERROR_NOT_INITIALIZED : CUDA_SUCCESS;
 }
 

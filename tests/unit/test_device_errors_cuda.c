@@ -1,0 +1,377 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Every call of the driver that the cuda device makes fails, with each of twelve errors, the first or a later time
+ *
+ * A child does a whole life with the cuda device on the fake driver: context, rungs, slabs, a module, host memory, work
+ * of every kind, output, limits, and the end. One call of one function says no. Whatever comes of it: the child does
+ * not crash, hang or end in an assertion, closes what it opened, and says it in few lines. An error that ends a context
+ * is one for the worker that owns it; here the life is only cut short.
+ *
+ * Without DETSHARE_SOAK each function meets one of the errors.
+ */
+#include "tests/gpu/device_common.h"
+
+#include <dirent.h>
+#include <signal.h>
+#include <sys/wait.h>
+
+#include "device/cuda/driver.h"
+#include "device/cuda/internal.h"
+#include "util/log.h"
+
+#define LINES 60 /* of log that one failure may cost */
+#define LATER 5
+#define LIFE_S 20
+
+static const CUresult errors[] = {CUDA_ERROR_INVALID_VALUE, CUDA_ERROR_OUT_OF_MEMORY, CUDA_ERROR_NOT_INITIALIZED,
+        CUDA_ERROR_INVALID_CONTEXT, CUDA_ERROR_INVALID_HANDLE, CUDA_ERROR_NOT_FOUND, CUDA_ERROR_NOT_READY,
+        CUDA_ERROR_ILLEGAL_ADDRESS, CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES, CUDA_ERROR_LAUNCH_FAILED,
+        CUDA_ERROR_NOT_SUPPORTED, CUDA_ERROR_UNKNOWN};
+
+static const char *const functions[] = {
+#define X(name) #name,
+        DS_CUDA_FUNCTIONS(X)
+#undef X
+};
+
+static void *image;
+static size_t image_size;
+
+/* Kernels, and a variable, so that the image has something to look up. */
+static const char ptx[] = DT_PTX_HEADER DT_PTX_NULL DT_PTX_POKE DT_PTX_COUNT;
+
+/* By a child: the driver reads its orders when it is called first, and children of this one have orders of their own.
+ */
+static void setup(void)
+{
+        int fd = memfd_create("image", 0), status;
+        pid_t pid;
+
+        setenv("DETSHARE_LIBCUDA", TEST_FAKE_CUDA, 1);
+        setenv("PTXAS", TEST_PTXAS, 1);
+        ds_log_setup("errors", DS_LOG_INFO);
+        pid = fork();
+        if (!pid) {
+                struct dt *t = dt_open(&ds_cuda_ops, "0");
+
+                image = dt_image(t, ptx, &image_size);
+                _exit(write(fd, image, image_size) != (ssize_t)image_size);
+        }
+        cr_assert(pid > 0 && waitpid(pid, &status, 0) == pid && status == 0);
+        image_size = (size_t)lseek(fd, 0, SEEK_END);
+        image = malloc(image_size);
+        cr_assert_eq(pread(fd, image, image_size, 0), (ssize_t)image_size);
+        close(fd);
+}
+
+/* --- one life
+ * --------------------------------------------------------------------------------------------------------- */
+
+struct life {
+        ds_device *device;
+        uint32_t rungs[2];
+        int slab, host;
+        ds_device_module *module;
+        uint64_t submitted, came;
+};
+
+static void take(struct life *l)
+{
+        struct ds_device_output output;
+        struct ds_completion done[16];
+
+        l->came += ds_cuda_ops.poll(l->device, done, DS_ARRAY_SIZE(done));
+        while (ds_cuda_ops.output(l->device, &output))
+                ;
+}
+
+/* Everything comes back, unless the context is gone: then it does, too. */
+static void drain(struct life *l)
+{
+        for (int i = 0; l->came < l->submitted; i++) {
+                if (i > LIFE_S * 1000)
+                        _exit(10);
+                take(l);
+                if (l->came < l->submitted)
+                        poll(NULL, 0, 1);
+        }
+        if (l->came > l->submitted)
+                _exit(11);
+}
+
+static void submitted(struct life *l, int r)
+{
+        l->submitted += r == 0;
+}
+
+static int build(struct life *l)
+{
+        const struct ds_device_info *info;
+        struct ds_tpc_mask all = {}, half;
+        int r;
+
+        r = ds_cuda_ops.open("0", &l->device);
+        if (r)
+                return r;
+        info = ds_cuda_ops.info(l->device);
+        all = dt_mask(0, info->n_tpcs);
+        half = dt_mask(0, DS_MAX(info->n_tpcs / 2, 1u));
+        r = ds_cuda_ops.rung_create(l->device, &all, &l->rungs[0]);
+        if (!r)
+                r = ds_cuda_ops.rung_create(l->device, &half, &l->rungs[1]);
+        if (!r)
+                r = ds_cuda_ops.space_add(l->device, DT_SPACE);
+        return r;
+}
+
+static int hold(struct life *l)
+{
+        char log[1000] = "";
+        int r;
+
+        r = ds_cuda_ops.mem_create(l->device, DT_SLAB, &l->slab);
+        if (!r)
+                r = ds_cuda_ops.mem_map(l->device, DT_SPACE, l->slab, DT_DEVICE_VA, DT_SLAB);
+        if (!r)
+                r = ds_cuda_ops.host_map(l->device, DT_SPACE, l->host, DT_HOST_VA, DS_MIB(1));
+        if (!r)
+                r = ds_cuda_ops.module_load(l->device, DT_SPACE, image, image_size, log, sizeof(log), &l->module);
+        if (!r && ds_cuda_ops.module_has_globals(l->module)) {
+                uint64_t va, size;
+
+                (void)ds_cuda_ops.global_find(l->module, "counter", &va, &size);
+        }
+        return r;
+}
+
+static void copy(struct life *l, enum ds_copy_kind kind, uint64_t dst, uint64_t src, uint64_t height, uint32_t stream)
+{
+        struct ds_copy c = {.stream = stream,
+                .space = DT_SPACE,
+                .kind = kind,
+                .dst = dst,
+                .src = src,
+                .width = 64,
+                .height = height,
+                .dst_pitch = 128,
+                .src_pitch = 128,
+                .timed = 1};
+
+        submitted(l, ds_cuda_ops.copy(l->device, &c, l->submitted + 1));
+}
+
+static void fill(struct life *l, uint32_t size, uint64_t height, uint32_t stream)
+{
+        struct ds_memset m = {.stream = stream,
+                .space = DT_SPACE,
+                .dst = DT_DEVICE_VA,
+                .value = 1,
+                .element_size = size,
+                .width = 16,
+                .height = height,
+                .pitch = 128};
+
+        submitted(l, ds_cuda_ops.memset(l->device, &m, l->submitted + 1));
+}
+
+static void launch(struct life *l, uint32_t stream, uint32_t shared)
+{
+        struct dt_poke_params params = {.p = DT_DEVICE_VA, .value = 3};
+        struct ds_launch launch = {.stream = stream,
+                .space = DT_SPACE,
+                .kernel = ds_cuda_ops.kernel_find(l->module, "poke"),
+                .grid = {1, 1, 1},
+                .block = {32, 1, 1},
+                .params = &params,
+                .params_size = 12,
+                .shared_bytes = shared,
+                .timed = shared != 0};
+
+        if (launch.kernel)
+                submitted(l, ds_cuda_ops.launch(l->device, &launch, l->submitted + 1));
+}
+
+static void work(struct life *l)
+{
+        uint32_t a = ds_device_stream(l->rungs[0], 0, 0), b = ds_device_stream(l->rungs[1], 1, 1);
+
+        for (int i = 0; i < LATER; i++) {
+                launch(l, a, 0);
+                launch(l, b, 60 << 10);
+                for (uint32_t size = 1; size <= 4; size *= 2) {
+                        fill(l, size, 1, a);
+                        fill(l, size, 4, b);
+                }
+                (void)ds_cuda_ops.fence(l->device, a, b);
+                for (uint64_t height = 1; height <= 4; height += 3) {
+                        copy(l, DS_COPY_HTOD, DT_DEVICE_VA, DT_HOST_VA, height, a);
+                        copy(l, DS_COPY_DTOH, DT_HOST_VA, DT_DEVICE_VA, height, b);
+                        copy(l, DS_COPY_DTOD, DT_DEVICE_VA, DT_DEVICE_VA + 4096, height, a);
+                        copy(l, DS_COPY_HTOH, DT_HOST_VA, DT_HOST_VA + 4096, height, b);
+                }
+                take(l);
+        }
+        drain(l);
+}
+
+static void give_back(struct life *l)
+{
+        if (l->module)
+                l->module = ds_cuda_ops.module_unload(l->device, l->module);
+        drain(l);
+        if (ds_cuda_ops.put_off(l->device))
+                ds_cuda_ops.put_off_do(l->device);
+        (void)ds_cuda_ops.limit_raise(l->device, DS_LIMIT_STACK_SIZE, 8192);
+        (void)ds_cuda_ops.mem_unmap(l->device, DT_SPACE, DT_DEVICE_VA, DT_SLAB);
+        (void)ds_cuda_ops.host_unmap(l->device, DT_SPACE, DT_HOST_VA, DS_MIB(1));
+        (void)ds_cuda_ops.space_remove(l->device, DT_SPACE);
+        take(l);
+}
+
+static unsigned open_files(void)
+{
+        DIR *dir = opendir("/proc/self/fd");
+        unsigned n = 0;
+
+        while (dir && readdir(dir))
+                n++;
+        if (dir)
+                closedir(dir);
+        return n;
+}
+
+static int life(void)
+{
+        struct life l = {.slab = -1, .host = dt_memfd(DS_MIB(1))};
+        int r = build(&l);
+
+        if (!r)
+                r = hold(&l);
+        if (!r)
+                work(&l);
+        if (l.device) {
+                drain(&l);
+                give_back(&l);
+                r = r ? r : ds_cuda_ops.lost(l.device);
+                ds_cuda_ops.close(l.device);
+        }
+        ds_close(l.slab);
+        ds_close(l.host);
+        return r;
+}
+
+/* --- the sweep
+ * -------------------------------------------------------------------------------------------------------- */
+
+static unsigned lines_of(int fd)
+{
+        unsigned lines = 0;
+        char text[4096];
+        ssize_t n;
+
+        for (off_t at = 0; (n = pread(fd, text, sizeof(text), at)) > 0; at += n)
+                for (ssize_t i = 0; i < n; i++)
+                        lines += text[i] == '\n';
+        return lines;
+}
+
+/*
+ * Is a file that is still open our fault? Not when the driver refused to give something back, nor when the context is
+ * lost: then nothing is given back by calls that would only fail, and the process ends.
+ */
+static int must_close(const char *name, int log)
+{
+        static const char *const giving[] = {"Release", "Free", "Destroy", "Unmap", "Unload", "Unregister"};
+        char said[4000] = "";
+
+        for (size_t i = 0; i < DS_ARRAY_SIZE(giving); i++)
+                if (strstr(name, giving[i]))
+                        return 0;
+        return pread(log, said, sizeof(said) - 1, 0) >= 0 && !strstr(said, "is lost");
+}
+
+static void child(const char *name, unsigned at, CUresult error, int log, int calls)
+{
+        char order[100], path[40];
+        unsigned before;
+
+        snprintf(order, sizeof(order), "%s:%u:%d", name, at, (int)error);
+        setenv("FAKE_CUDA_FAIL", order, 1);
+        snprintf(path, sizeof(path), "/proc/self/fd/%d", calls);
+        setenv("FAKE_CUDA_LOG", path, 1);
+        ds_log_to(log);
+        alarm(2 * LIFE_S);
+        before = open_files();
+        (void)life();
+        _exit(must_close(name, log) && open_files() > before + 1 ? 12 : 0); /* the driver's log stays open */
+}
+
+/* 1: the failure was met. */
+static int fail_once(const char *name, unsigned at, CUresult error)
+{
+        int log = memfd_create("log", 0), calls = memfd_create("calls", 0), status, met;
+        char want[80], *text;
+        pid_t pid = fork();
+        off_t size;
+
+        cr_assert(log >= 0 && calls >= 0 && pid >= 0);
+        if (!pid)
+                child(name, at, error, log, calls);
+        cr_assert_eq(waitpid(pid, &status, 0), pid);
+        if (status || lines_of(log) > LINES) {
+                char said[2000] = "";
+
+                (void)!pread(log, said, sizeof(said) - 1, 0);
+                cr_assert_fail("%s, call %u, error %d: status %#x, %u lines:\n%s", name, at, (int)error, status,
+                        lines_of(log), said);
+        }
+        size = lseek(calls, 0, SEEK_END);
+        text = calloc(1, (size_t)size + 1);
+        cr_assert_eq(pread(calls, text, (size_t)size, 0), size);
+        snprintf(want, sizeof(want), "%s refused\n", name);
+        met = strstr(text, want) != NULL;
+        free(text);
+        close(log);
+        close(calls);
+        return met;
+}
+
+/* Functions in four parts, so that two of them run at a time. */
+static void sweep(size_t part)
+{
+        const size_t some = getenv("DETSHARE_SOAK") ? 1 : DS_ARRAY_SIZE(errors);
+        unsigned met = 0, runs = 0, never = 0;
+
+        for (size_t f = part; f < DS_ARRAY_SIZE(functions); f += 4) {
+                unsigned here = 0;
+
+                for (size_t e = f % some; e < DS_ARRAY_SIZE(errors); e += some) {
+                        here += (unsigned)fail_once(functions[f], 1, errors[e]);
+                        here += (unsigned)fail_once(functions[f], LATER, errors[e]);
+                        runs += 2;
+                }
+                met += here;
+                if (!here) {
+                        never++;
+                        fprintf(stderr, "%s: not called\n", functions[f]);
+                }
+        }
+        fprintf(stderr, "%u failures in %u runs, %u functions that no life calls\n", met, runs, never);
+        cr_assert_gt(met, runs / 3);
+        cr_assert_leq(never, 5);
+}
+
+#define PART(n)                                                            \
+        Test(device_errors_cuda, part_##n, .init = setup, .timeout = 1200) \
+        {                                                                  \
+                sweep(n);                                                  \
+        }
+PART(0)
+PART(1)
+PART(2)
+PART(3)
+
+Test(device_errors_cuda, nothing_fails, .init = setup, .timeout = 60)
+{
+        cr_assert_eq(life(), 0);
+}

@@ -28,10 +28,11 @@ static int bad_attachment(const char *what)
         return DETSHARE__STATUS__INTERNAL;
 }
 
-static bool has_bytes(int fd, uint64_t bytes)
+bool dsc__keeps_bytes(int fd, uint64_t bytes)
 {
         struct stat st;
-        return fstat(fd, &st) == 0 && (uint64_t)st.st_size >= bytes;
+        const int seals = fcntl(fd, F_GET_SEALS);
+        return seals >= 0 && (seals & F_SEAL_SHRINK) && fstat(fd, &st) == 0 && (uint64_t)st.st_size >= bytes;
 }
 
 static int map_over(void *at, size_t bytes, int protection, int fd)
@@ -62,8 +63,8 @@ static int take_attachment(dsc_session *s, struct dsc__answer *answer)
                 bad_attachment("another version of its layout");
                 return DETSHARE__STATUS__BAD_VERSION;
         }
-        if (!has_bytes(answer->fds[0], DS_RING_BYTES) || !has_bytes(answer->fds[1], DS_PAGE_BYTES))
-                return bad_attachment("a file is too short");
+        if (!dsc__keeps_bytes(answer->fds[0], DS_RING_BYTES) || !dsc__keeps_bytes(answer->fds[1], DS_PAGE_BYTES))
+                return bad_attachment("a file is too short, or could become so");
         if (map_over(s->ring_header, DS_RING_BYTES, PROT_READ | PROT_WRITE, answer->fds[0]) < 0 ||
                 map_over(s->page, DS_PAGE_BYTES, PROT_READ, answer->fds[1]) < 0)
                 return bad_attachment(strerror(errno));

@@ -225,6 +225,8 @@ bool dsc__peer_gone(dsc_session *s); /* asks the socket; loses the session if so
 
 /* --- attach.c --- */
 
+/* A memory file that has so many bytes for good: one that shrinks would end whoever looks at its mapping. */
+bool dsc__keeps_bytes(int fd, uint64_t bytes);
 /* With submit.lock held: a living attachment. 0 or an error. */
 int dsc__attach_locked(dsc_session *s);
 int dsc__attach(dsc_session *s);

@@ -15,7 +15,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "core/internal.h"
@@ -214,15 +213,13 @@ bool dsc__in_pinned_half(const dsc_session *s, uint64_t address, uint64_t bytes)
 static int map_pinned(dsc_session *s, const struct dsc__answer *answer, uint64_t bytes)
 {
         const Detshare__Address *a = answer->reply->pinned_alloc;
-        struct stat st;
         if (answer->n_fds == 1 && answer->fds[0] < 0) {
                 dsc__message("the process has no file descriptor left for pinned memory");
                 return DSC__OUT_OF_MEMORY;
         }
         if (answer->n_fds != 1 || a->bytes < bytes || a->address % 4096 ||
-                !dsc__in_pinned_half(s, a->address, a->bytes) || fstat(answer->fds[0], &st) < 0 ||
-                (uint64_t)st.st_size < a->bytes) {
-                dsc__message("the daemon's pinned memory lies outside the session's window or is too short");
+                !dsc__in_pinned_half(s, a->address, a->bytes) || !dsc__keeps_bytes(answer->fds[0], a->bytes)) {
+                dsc__message("the daemon's pinned memory lies outside the session's window, or is too short");
                 return DETSHARE__STATUS__INTERNAL;
         }
         void *p = mmap((void *)(uintptr_t)a->address, a->bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED,

@@ -16,6 +16,8 @@
 
 #include "core/internal.h"
 
+#define NAMES_MAX 65536u /* a daemon that never says "no more" must not fill our memory */
+
 static int write_all(int fd, const uint8_t *bytes, size_t size)
 {
         while (size > 0) {
@@ -101,8 +103,23 @@ void dsc_kernel_clear(struct dsc_kernel *kernel)
         *kernel = (struct dsc_kernel){.name = NULL};
 }
 
+/* Every launch copies by these numbers, into a block of that size. */
+static bool params_fit(const Detshare__KernelReply *reply)
+{
+        bool fit = reply->params_size <= DS_RECORD_PARAMS_MAX;
+        for (size_t i = 0; i < reply->n_params && fit; i++) {
+                const Detshare__KernelParam *p = reply->params[i];
+                fit = p->size <= reply->params_size && p->offset <= reply->params_size - p->size;
+        }
+        return fit;
+}
+
 static int take_kernel(const Detshare__KernelReply *reply, struct dsc_kernel *ret)
 {
+        if (!params_fit(reply)) {
+                dsc__message("the daemon's description of kernel %s makes no sense", reply->name);
+                return DETSHARE__STATUS__INTERNAL;
+        }
         struct dsc_kernel k = {
                 .id = reply->kernel,
                 .name = strdup(reply->name),
@@ -163,7 +180,7 @@ int dsc_kernel_names(dsc_session *s, uint64_t module, char ***ret_names, size_t 
         size_t n = 0;
         bool more = true;
         int r = 0;
-        while (!r && more) {
+        while (!r && more && n < NAMES_MAX) {
                 Detshare__ListKernels list = DETSHARE__LIST_KERNELS__INIT;
                 list.module = module;
                 list.after = (uint32_t)n;

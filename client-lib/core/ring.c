@@ -15,12 +15,11 @@
 void dsc__ring_init(
         struct dsc__ring *ring, struct ds_ring_header *header, const struct ds_completion_page *page, int event_fd)
 {
-        assert(header->slots && (header->slots & (header->slots - 1)) == 0);
         *ring = (struct dsc__ring){
                 .header = header,
                 .page = page,
                 .slots = (uint8_t *)header + DS_RING_HEADER,
-                .n_slots = header->slots,
+                .n_slots = DS_RING_SLOTS,
                 .event_fd = event_fd,
         };
         ring->tail = atomic_load_explicit(&header->tail, memory_order_relaxed);

@@ -28,7 +28,7 @@ struct dsc__ring {
         int event_fd;
 };
 
-/* The memory stays the caller's; header->slots must be a power of two. */
+/* The memory stays the caller's: DS_RING_BYTES. What the header says of sizes is not believed. */
 void dsc__ring_init(
         struct dsc__ring *ring, struct ds_ring_header *header, const struct ds_completion_page *page, int event_fd);
 /*

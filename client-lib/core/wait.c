@@ -240,16 +240,19 @@ static int query_page(dsc_session *s, uint32_t stream, uint64_t seq)
 {
         if (!dsc__attached(s))
                 return 0;
-        const bool ended = dsc__ended(s, stream, seq);
-        int r = dsc__sticky(s);
-        if (r)
-                return r;
-        if (!ended && atomic_load(&s->page->dead)) {
+        for (;;) {
+                const bool ended = dsc__ended(s, stream, seq);
+                int r = dsc__sticky(s);
+                if (r)
+                        return r;
+                if (ended || !atomic_load(&s->page->dead)) {
+                        r = dsc__look(s);
+                        return r ? r : ended ? 0 : DSC__NOT_READY;
+                }
                 r = dsc__attach(s);
-                return r ? r : query_page(s, stream, seq);
+                if (r)
+                        return r;
         }
-        r = dsc__look(s);
-        return r ? r : ended ? 0 : DSC__NOT_READY;
 }
 
 static int query(dsc_session *s, uint32_t stream, uint64_t seq)

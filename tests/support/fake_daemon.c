@@ -341,6 +341,7 @@ static int pinned(struct fake *fake, uint64_t bytes, Detshare__Reply *reply)
         const uint64_t size = (bytes + 4095) & ~4095ull, va = fake->window + FAKE_WINDOW_BYTES / 2 + fake->pinned_used;
         int fd = memfd_create("pinned", MFD_CLOEXEC | MFD_ALLOW_SEALING);
         CHECK(fd >= 0 && ftruncate(fd, (off_t)size) == 0);
+        CHECK(fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) == 0);
         fake->pinned_used += size;
         address(reply, DETSHARE__REPLY__RESULT_PINNED_ALLOC, va, size);
         return fd;

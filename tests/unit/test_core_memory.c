@@ -115,6 +115,31 @@ Test(core_memory, nothing_is_mapped_outside_the_window)
         cr_assert_eq(fake.requests[DETSHARE__REQUEST__CALL_PINNED_FREE], 1);
 }
 
+static enum fake_verdict pinned_that_shrinks(struct fake *f, const Detshare__Request *request, Detshare__Reply *reply)
+{
+        static Detshare__Address address = DETSHARE__ADDRESS__INIT;
+        if (request->call_case != DETSHARE__REQUEST__CALL_PINNED_ALLOC)
+                return FAKE_DEFAULT;
+        int fd = memfd_create("pinned", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+        cr_assert_eq(ftruncate(fd, 4096), 0);
+        address.address = FAKE_WINDOW + FAKE_WINDOW_BYTES / 2;
+        address.bytes = 4096;
+        reply->result_case = DETSHARE__REPLY__RESULT_PINNED_ALLOC;
+        reply->pinned_alloc = &address;
+        fake_reply(f, reply, &fd, 1);
+        close(fd);
+        return FAKE_SILENT;
+}
+
+Test(core_memory, what_could_shrink_is_not_mapped)
+{
+        void *p = NULL;
+        fake.hook = pinned_that_shrinks;
+        fake_start(&fake);
+        cr_assert_eq(dsc_host_alloc(get(), 4096, &p), DETSHARE__STATUS__INTERNAL);
+        cr_assert_null(p);
+}
+
 static int fillers[4096], n_fillers;
 
 static enum fake_verdict out_of_descriptors(struct fake *f, const Detshare__Request *request, Detshare__Reply *reply)
@@ -340,6 +365,7 @@ static enum fake_verdict modules(struct fake *f, const Detshare__Request *reques
                 kernel.n_params = 2;
                 kernel.params = params;
                 kernel.registers = 32;
+                kernel.params_size = strcmp(kernel.name, "beyond") ? 12 : 11;
                 reply->result_case = DETSHARE__REPLY__RESULT_GET_KERNEL;
                 reply->get_kernel = &kernel;
                 return FAKE_ANSWERED;
@@ -383,6 +409,8 @@ Test(core_memory, modules_kernels_and_globals)
         cr_assert_eq(kernel.registers, 32);
         dsc_kernel_clear(&kernel);
         cr_assert_null(kernel.name);
+        /* a launch would write behind the block of parameters */
+        cr_assert_eq(dsc_kernel_get(s, module, "beyond", &kernel), DETSHARE__STATUS__INTERNAL);
         cr_assert_eq(dsc_kernel_names(s, module, &names, &n), 0);
         cr_assert_eq(n, 3);
         cr_assert_str_eq(names[2], "c");

@@ -16,6 +16,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "util/log.h"
 #include "util/macro.h"
@@ -81,6 +82,22 @@ static inline void *fuzz_copy(const uint8_t *data, size_t size)
         if (size)
                 memcpy(copy, data, size);
         return copy;
+}
+
+/*
+ * At the end of an input: no more files are open than at the end of the first one, which may have opened some for good
+ * (libuv's, the sanitizer's).
+ */
+static inline void fuzz_expect_files(void)
+{
+        static int lowest;
+        int fd = dup(STDERR_FILENO);
+
+        FUZZ_CHECK(fd >= 0);
+        close(fd);
+        if (!lowest)
+                lowest = fd;
+        FUZZ_CHECK(fd <= lowest);
 }
 
 /* The daemon's log says nothing: a fuzzer provokes every line of it a thousand times a second. */

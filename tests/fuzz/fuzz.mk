@@ -19,7 +19,7 @@ $(BUILD)/obj/tests/fuzz/%.o: CPPFLAGS := -Itests/fuzz/shim $(CPPFLAGS)
 
 $(BUILD)/tests/fuzz/fuzz_%: $(BUILD)/obj/tests/fuzz/fuzz_%.o $(FUZZ_MAIN) $(DAEMON_A)
 	@mkdir -p $(@D)
-	$(CC) $(LDFLAGS) $(FUZZ_ENGINE) -rdynamic -o $@ $^ $(DAEMON_LIBS)
+	$(CC) $(LDFLAGS) $(FUZZ_ENGINE) -rdynamic -o $@ $^ $(DAEMON_LIBS) $(SUPERVISOR_LIBS)
 
 # the client core stands in the program: what it asks of the system is answered by the target
 fuzz_wrap := socket connect setsockopt poll clock_gettime nanosleep clock_nanosleep syscall sendmsg recvmsg fwrite

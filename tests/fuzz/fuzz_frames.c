@@ -122,5 +122,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         while (!over)
                 over = read_frames(conn);
         ds_conn_free(conn);
+        fuzz_expect_files();
         return 0;
 }

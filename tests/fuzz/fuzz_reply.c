@@ -171,6 +171,14 @@ static uint64_t number(void)
         return fuzz_bytes(&peer.in, 1 + (how & 7));
 }
 
+/* A number that is not above max. */
+static uint64_t number_to(uint64_t max)
+{
+        uint64_t n = number();
+
+        return DS_MIN(n, max);
+}
+
 static void add_file(uint64_t bytes)
 {
         int fd = memfd_create("file", MFD_CLOEXEC | MFD_ALLOW_SEALING);
@@ -482,7 +490,7 @@ static void call_memory(struct program *p)
                 (void)dsc_mem_free(p->s, some(p, p->address));
                 break;
         case 3:
-                p->pinned_bytes = DS_MIN(number(), DS_MIB(16));
+                p->pinned_bytes = number_to(DS_MIB(16));
                 if (dsc_host_alloc(p->s, p->pinned_bytes, &p->pinned))
                         p->pinned = NULL;
                 if (p->pinned) /* it is the program's memory */
@@ -517,6 +525,10 @@ static void call_code(struct program *p)
         case 2:
                 if (dsc_kernel_get(p->s, p->module, "kernel", &kernel) == 0) {
                         p->kernel = kernel.id;
+                        for (uint32_t i = 0; i < kernel.n_params; i++)
+                                FUZZ_CHECK((uint64_t)kernel.params[i].offset + kernel.params[i].size <=
+                                                   kernel.params_size &&
+                                           kernel.params_size <= DS_RECORD_PARAMS_MAX);
                         dsc_kernel_clear(&kernel);
                 }
                 break;
@@ -570,7 +582,7 @@ static void call_work(struct program *p)
                 .kernel = p->kernel, .grid = {1, 1, 1}, .block = {1, 1, 1}, .params = data, .params_size = 0};
         struct dsc_copy copy = {.kind = fuzz_below(&peer.in, 4), .dst = p->address, .src = p->address, .height = 1};
         struct dsc_memset set = {.dst = p->address, .element_size = 1, .width = 4, .height = 1};
-        size_t size = DS_MIN(number(), sizeof(data));
+        size_t size = number_to(sizeof(data));
 
         switch (fuzz_below(&peer.in, 7)) {
         case 0:
@@ -698,5 +710,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         for (size_t i = 0; i < peer.n_files; i++)
                 close(peer.files[i]);
         unmap_shared();
+        fuzz_expect_files();
         return 0;
 }

@@ -204,5 +204,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         rig_drop_unasked(player.t);
         rig_expect_empty(player.t);
         wt_close(player.t);
+        fuzz_expect_files();
         return 0;
 }

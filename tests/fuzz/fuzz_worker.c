@@ -399,5 +399,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         FUZZ_CHECK(g->t->n_stash == 0);
         rig_expect_empty(g->t);
         wt_close(g->t);
+        fuzz_expect_files();
         return 0;
 }

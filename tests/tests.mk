@@ -110,6 +110,16 @@ $(TEST_MANAGER): $(BUILD)/obj/tests/support/manager/manager.o
 load_obj := $(patsubst %.c,$(BUILD)/obj/%.o,$(wildcard tests/e2e/load/*.c))
 $(BUILD)/tests/e2e/client_kills $(BUILD)/tests/e2e/daemon_kills: $(load_obj)
 
+# --- what only shows after a while: `make soak MINUTES=60` -------------------------------------------------------------------
+$(BUILD)/tests/soak: $(BUILD)/obj/tests/soak/soak.o $(BUILD)/obj/tests/e2e/harness.o $(load_obj) $(proto_obj) $(BUILD)/libdetshare-client.so
+	@mkdir -p $(@D)
+	$(CC) $(LDFLAGS) -Wl,-rpath,'$$ORIGIN/..' -o $@ $(filter %.o,$^) -L$(BUILD) -ldetshare-client -lprotobuf-c
+MINUTES ?= 60
+.PHONY: soak
+soak: deps
+	@$(MAKE) --no-print-directory -s -j2 all e2e $(BUILD)/tests/soak
+	@tests/soak.sh $(BUILD) $(MINUTES)
+
 # what a user of the public interface writes: nothing but the installed header and the library
 example_bin := $(patsubst tests/examples/%.c,$(BUILD)/tests/examples/%,$(wildcard tests/examples/*.c))
 $(BUILD)/tests/examples/%: tests/examples/%.c $(BUILD)/libdetshare-client.so client-lib/include/detshare/detshare.h

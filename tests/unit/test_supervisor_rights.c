@@ -1,0 +1,455 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Who may ask for what, against the live supervisor: every request that there is, by root, a member of the admin group,
+ * the user whose sessions are asked about, and somebody else. And what users are held to: classes, SMs, sessions, and
+ * the rate of their requests.
+ */
+#include <grp.h>
+
+#include "supervisor/rpc_table.h"
+#include "tests/unit/supervisor_fixture.h"
+
+#define ADMIN_GID 4242
+#define UID_OWN 4001
+#define UID_OTHER 4002
+#define UID_ADMIN 4003
+
+/* There is an admin group, whatever this machine has. */
+struct group *getgrnam(const char *name)
+{
+        static struct group admin = {.gr_name = (char *)"detshare-admin", .gr_gid = ADMIN_GID};
+
+        return strcmp(name, admin.gr_name) ? NULL : &admin;
+}
+
+/* --- somebody ----------------------------------------------------------------------------------------------------- */
+
+/* Children say by their exit status where they failed. */
+#define CHECK(condition)                 \
+        do {                             \
+                if (!(condition))        \
+                        return __LINE__; \
+        } while (0)
+
+struct person {
+        uid_t uid;
+        gid_t group; /* supplementary, 0 = none */
+        int admin, sees_all;
+};
+
+static int become(const struct person *who)
+{
+        gid_t group = who->group;
+
+        if (setgroups(group ? 1 : 0, &group) < 0 || setresgid(who->uid, who->uid, who->uid) < 0)
+                return -1;
+        return setresuid(who->uid, who->uid, who->uid);
+}
+
+static pid_t as(const struct person *who, int (*fn)(struct fixture *f, const struct person *who), struct fixture *f)
+{
+        pid_t pid;
+
+        fflush(NULL);
+        pid = fork();
+        if (pid == 0) {
+                int line = become(who) < 0 ? 1 : fn(f, who);
+
+                if (line)
+                        fprintf(stderr, "uid %u: line %d\n", (unsigned)who->uid, line);
+                _exit(line ? 1 : 0);
+        }
+        cr_assert_gt(pid, 0);
+        return pid;
+}
+
+static void went_well(pid_t pid)
+{
+        int status;
+
+        cr_assert_eq(waitpid(pid, &status, 0), pid);
+        cr_assert(WIFEXITED(status));
+        cr_assert_eq(WEXITSTATUS(status), 0);
+}
+
+static void init(struct fixture *f)
+{
+        fx_init(f);
+        cr_assert_eq(chmod(f->dir, 0755), 0);
+}
+
+/* --- every request ------------------------------------------------------------------------------------------------ */
+
+/* Send the call with nothing filled in but `session`, where there is one. */
+static int ask_for(ds_conn *conn, const struct ds_rpc *rpc, uint64_t session)
+{
+        const ProtobufCFieldDescriptor *field =
+                protobuf_c_message_descriptor_get_field(&detshare__request__descriptor, (unsigned)rpc->call);
+        union {
+                ProtobufCMessage base;
+                char bytes[512];
+        } body;
+        Detshare__Request request = DETSHARE__REQUEST__INIT;
+        ds_cleanup(ds_closep) int fd = memfd_create("image", MFD_CLOEXEC);
+
+        CHECK(field && ((const ProtobufCMessageDescriptor *)field->descriptor)->sizeof_message <= sizeof(body));
+        CHECK(write(fd, "x", 1) == 1);
+        protobuf_c_message_init(field->descriptor, &body.base);
+        if (rpc->call == DETSHARE__REQUEST__CALL_SET_SESSION)
+                ((Detshare__SetSession *)&body)->session = session;
+        if (rpc->call == DETSHARE__REQUEST__CALL_KILL)
+                ((Detshare__Kill *)&body)->session = session;
+        if (rpc->call == DETSHARE__REQUEST__CALL_MODULE_LOAD)
+                ((Detshare__ModuleLoad *)&body)->bytes = 1;
+        request.call_case = rpc->call;
+        *(ProtobufCMessage **)((char *)&request + field->offset) = &body.base;
+        request.fds = rpc->fds;
+        fx_ask(conn, &request, &fd);
+        return 0;
+}
+
+static int is_for_admins(const struct ds_rpc *rpc)
+{
+        return rpc->call == DETSHARE__REQUEST__CALL_SET_POLICY || rpc->call == DETSHARE__REQUEST__CALL_KILL;
+}
+
+/* The status of one request on a fresh session; the connection goes. */
+static int status_of(struct fixture *f, const struct ds_rpc *rpc, uint64_t session, char *message, size_t size)
+{
+        ds_conn *conn = fx_hello(f, 0, DETSHARE__CLASS__BE, NULL, NULL);
+        Detshare__Reply *reply;
+        int status = -2;
+
+        message[0] = 0;
+        if (!conn)
+                return -3;
+        if (ask_for(conn, rpc, session))
+                return -4;
+        /* nobody answers this one: a second request shows that the first was taken */
+        if (rpc->call == DETSHARE__REQUEST__CALL_SYNC) {
+                status = fx_ping(conn);
+                ds_conn_free(conn);
+                return status;
+        }
+        reply = fx_answer(conn);
+        if (reply) {
+                status = reply->status;
+                snprintf(message, size, "%s", reply->message);
+                detshare__reply__free_unpacked(reply, NULL);
+        }
+        ds_conn_free(conn);
+        return status;
+}
+
+static int try_row(struct fixture *f, const struct person *who, const struct ds_rpc *rpc)
+{
+        char message[512], there[512];
+        int status = status_of(f, rpc, 0, message, sizeof(message));
+
+        if (is_for_admins(rpc)) {
+                CHECK(who->admin ? status != DETSHARE__STATUS__DENIED : status == DETSHARE__STATUS__DENIED);
+                CHECK(who->admin || (strstr(message, rpc->name) && strstr(message, "detshare-admin")));
+        } else {
+                CHECK(status >= 0);
+                CHECK(status != DETSHARE__STATUS__DENIED);
+        }
+        if (rpc->call != DETSHARE__REQUEST__CALL_KILL && rpc->call != DETSHARE__REQUEST__CALL_SET_SESSION)
+                return 0;
+        /* a session that is not there, and the first, which is another's connection (and of this user or not) */
+        status = status_of(f, rpc, 999999, message, sizeof(message));
+        CHECK(status == (who->admin ? DETSHARE__STATUS__NO_SUCH : DETSHARE__STATUS__DENIED));
+        if (who->admin)
+                return 0;
+        CHECK(status_of(f, rpc, 1, there, sizeof(there)) == DETSHARE__STATUS__DENIED);
+        CHECK(!strcmp(message, there));
+        return 0;
+}
+
+static uint32_t count_listed(struct fixture *f)
+{
+        ds_conn *conn = fx_hello(f, 1, DETSHARE__CLASS__BE, NULL, NULL);
+        Detshare__Reply *reply;
+        uint32_t n = 0;
+        FX_REQUEST(list_clients, LIST_CLIENTS, ListClients, LIST_CLIENTS);
+
+        if (!conn)
+                return 0;
+        fx_ask(conn, &list_clients_r, NULL);
+        reply = fx_answer(conn);
+        if (reply && reply->list_clients)
+                for (size_t i = 0; i < reply->list_clients->n_clients; i++)
+                        n += !reply->list_clients->clients[i]->control_only;
+        if (reply)
+                detshare__reply__free_unpacked(reply, NULL);
+        ds_conn_free(conn);
+        return n;
+}
+
+static int try_all(struct fixture *f, const struct person *who)
+{
+        const struct ds_rpc *rpc;
+        unsigned n = 0;
+
+        CHECK(count_listed(f) == (who->sees_all ? 1u : 0u));
+        for (size_t i = 0; (rpc = ds_rpc_at(i)); i++) {
+                int line;
+
+                n++;
+                /* it ends the fake worker, so it comes last */
+                if (rpc->call == DETSHARE__REQUEST__CALL_COPY)
+                        continue;
+                line = try_row(f, who, rpc);
+                if (line) {
+                        fprintf(stderr, "%s: ", rpc->name);
+                        return line;
+                }
+        }
+        CHECK(n == 42);
+        return try_row(f, who, ds_rpc_find(DETSHARE__REQUEST__CALL_COPY));
+}
+
+/* Before hello nothing is answered; without a window, nothing that needs one. */
+static int try_outside(struct fixture *f, const struct person *who)
+{
+        const struct ds_rpc *rpc;
+
+        for (size_t i = 0; (rpc = ds_rpc_at(i)); i++) {
+                ds_conn *conn = fx_conn(fx_connect(f));
+
+                CHECK(ask_for(conn, rpc, 0) == 0);
+                CHECK((fx_status(conn) == -1) == !(rpc->flags & DS_RPC_BEFORE_HELLO));
+                ds_conn_free(conn);
+                conn = fx_hello(f, 1, DETSHARE__CLASS__BE, NULL, NULL);
+                CHECK(conn && ask_for(conn, rpc, 0) == 0);
+                if (rpc->flags & DS_RPC_WINDOW)
+                        CHECK(fx_status(conn) == DETSHARE__STATUS__BAD_REQUEST);
+                ds_conn_free(conn);
+        }
+        return 0;
+}
+
+Test(rights, matrix, .timeout = 60)
+{
+        static const struct person people[] = {
+                {.uid = 0, .admin = 1, .sees_all = 1},
+                {.uid = UID_ADMIN, .group = ADMIN_GID, .admin = 1, .sees_all = 1},
+                {.uid = UID_OWN, .sees_all = 1},
+                {.uid = UID_OTHER},
+        };
+        static const struct person owner = {.uid = UID_OWN};
+        struct fixture f;
+        ds_conn *own;
+
+        if (geteuid() != 0)
+                cr_skip_test("only root can be somebody else");
+        init(&f);
+        fx_start(&f);
+        /* session 1 is of UID_OWN: the connection is made by a process that is */
+        cr_assert_eq(setresgid((gid_t)-1, owner.uid, (gid_t)-1) | setresuid((uid_t)-1, owner.uid, (uid_t)-1), 0);
+        own = fx_session(&f);
+        cr_assert_eq(setresuid((uid_t)-1, 0, (uid_t)-1) | setresgid((gid_t)-1, 0, (gid_t)-1), 0);
+        for (size_t i = 0; i < DS_ARRAY_SIZE(people); i++)
+                went_well(as(&people[i], try_all, &f));
+        went_well(as(&people[3], try_outside, &f));
+        cr_assert_eq(fx_ping(own), 0, "nobody has harmed it");
+        ds_conn_free(own);
+        fx_baseline(&f);
+        fx_stop(&f);
+}
+
+/* --- what users are held to --------------------------------------------------------------------------------------- */
+
+static void rule(struct fixture *f, uid_t uid, enum ds_rule_key key, uint64_t value)
+{
+        static unsigned file;
+
+        cr_assert_eq(ds_rules_set(&f->config.rules, DS_FROM_USER, uid, key, value, ++file), 0);
+}
+
+static int set_percent(ds_conn *conn, uint32_t percent, char *message, size_t size)
+{
+        Detshare__Reply *reply;
+        int status;
+        FX_REQUEST(set_session, SET_SESSION, SetSession, SET_SESSION);
+
+        set_session.set_sm_percent = 1;
+        set_session.sm_percent = percent;
+        fx_ask(conn, &set_session_r, NULL);
+        reply = fx_answer(conn);
+        CHECK(reply);
+        status = reply->status;
+        snprintf(message, size, "%s", reply->message);
+        detshare__reply__free_unpacked(reply, NULL);
+        return status;
+}
+
+/* The words of a refused hello; "" when it was not. */
+static const char *refusal(struct fixture *f, int control_only)
+{
+        ds_conn *conn = fx_conn(fx_connect(f));
+        static char message[256];
+        Detshare__Reply *reply;
+        FX_REQUEST(hello, HELLO, Hello, HELLO);
+
+        hello.version = 1;
+        hello.control_only = control_only;
+        fx_ask(conn, &hello_r, NULL);
+        reply = fx_answer(conn);
+        snprintf(message, sizeof(message), "%s", reply ? reply->message : "no answer");
+        if (reply)
+                detshare__reply__free_unpacked(reply, NULL);
+        ds_conn_free(conn);
+        return message;
+}
+
+static int held(struct fixture *f, const struct person *who)
+{
+        Detshare__Class granted;
+        char message[256];
+        ds_conn *a, *b;
+
+        a = fx_hello(f, 0, DETSHARE__CLASS__LS, NULL, &granted);
+        CHECK(a && granted == DETSHARE__CLASS__BE);
+        CHECK(set_percent(a, 51, message, sizeof(message)) == DETSHARE__STATUS__DENIED);
+        CHECK(!strcmp(message, "51 % of the SMs are asked for; uid 4001 may have 50 ([user 4001] sm_percent)"));
+        CHECK(set_percent(a, 50, message, sizeof(message)) == 0);
+        CHECK(set_percent(a, 0, message, sizeof(message)) == 0);
+        b = fx_hello(f, 0, DETSHARE__CLASS__BE, NULL, NULL);
+        CHECK(b);
+        CHECK(!strcmp(refusal(f, 0), "uid 4001 has the 2 sessions that it may have ([user 4001] sessions)"));
+        CHECK(!strcmp(refusal(f, 1), ""));
+        ds_conn_free(a);
+        ds_conn_free(b);
+        return 0;
+}
+
+static int refused(struct fixture *f, const struct person *who)
+{
+        CHECK(!strcmp(refusal(f, 0), "uid 4002 may have no session ([user 4002] classes)"));
+        CHECK(!strcmp(refusal(f, 1), "uid 4002 may have no session ([user 4002] classes)"));
+        return 0;
+}
+
+static int only_ls(struct fixture *f, const struct person *who)
+{
+        Detshare__Class granted;
+        ds_conn *conn = fx_hello(f, 0, DETSHARE__CLASS__BE, NULL, &granted);
+
+        CHECK(conn && granted == DETSHARE__CLASS__LS);
+        ds_conn_free(conn);
+        return 0;
+}
+
+Test(rights, users_are_held_to_their_rules, .timeout = 30)
+{
+        static const struct person own = {.uid = UID_OWN}, other = {.uid = UID_OTHER}, third = {.uid = UID_ADMIN};
+        struct fixture f;
+
+        if (geteuid() != 0)
+                cr_skip_test("only root can be somebody else");
+        init(&f);
+        rule(&f, UID_OWN, DS_RULE_SM_PERCENT, 50);
+        rule(&f, UID_OWN, DS_RULE_SESSIONS, 2);
+        rule(&f, UID_OTHER, DS_RULE_CLASSES, 0);
+        rule(&f, UID_ADMIN, DS_RULE_CLASSES, DS_CLASS_BIT_LS);
+        fx_start(&f);
+        went_well(as(&own, held, &f));
+        went_well(as(&other, refused, &f));
+        went_well(as(&third, only_ls, &f));
+        fx_baseline(&f);
+        fx_stop(&f);
+        ds_rules_deinit(&f.config.rules);
+}
+
+/* --- rates -------------------------------------------------------------------------------------------------------- */
+
+static void send_pings(ds_conn *conn, int n)
+{
+        for (int i = 0; i < n; i++) {
+                FX_REQUEST(ping, PING, Ping, PING);
+                fx_ask(conn, &ping_r, NULL);
+        }
+}
+
+/*
+ * Requests beyond the rate wait for more than the 5 s that a hello or the rest of a frame may take: both deadlines are
+ * for clients that are slow themselves. Meanwhile half a frame of it lies here.
+ */
+static int too_fast(struct fixture *f, const struct person *who)
+{
+        const uint64_t begin = fx_now_ms();
+        ds_conn *first = fx_hello(f, 0, DETSHARE__CLASS__BE, NULL, NULL), *second;
+        FX_REQUEST(hello, HELLO, Hello, HELLO);
+
+        CHECK(first);
+        send_pings(first, 6);
+        CHECK(write(ds_conn_fd(first), "\x04\0\0", 3) == 3);
+        second = fx_conn(fx_connect(f));
+        hello.version = 1;
+        fx_ask(second, &hello_r, NULL);
+        for (int i = 0; i < 6; i++)
+                CHECK(fx_status(first) == 0);
+        CHECK(write(ds_conn_fd(first), "\0\x08\x07\x72\0", 5) == 5); /* the rest: a ping */
+        CHECK(fx_status(first) == 0);
+        CHECK(fx_status(second) == 0);
+        CHECK(fx_now_ms() - begin >= 7000); /* nine requests at one per second, two at once */
+        ds_conn_free(first);
+        ds_conn_free(second);
+        return 0;
+}
+
+Test(rights, rate, .timeout = 60)
+{
+        static const struct person own = {.uid = UID_OWN};
+        struct fixture f;
+        ds_conn *root;
+        pid_t pid;
+
+        if (geteuid() != 0)
+                cr_skip_test("only root can be somebody else");
+        init(&f);
+        rule(&f, UID_OWN, DS_RULE_CALLS, 1);
+        rule(&f, UID_OWN, DS_RULE_BURST, 2);
+        fx_start(&f);
+        pid = as(&own, too_fast, &f);
+        root = fx_session(&f);
+        for (int i = 0; i < 200; i++)
+                cr_assert_eq(fx_ping(root), 0, "others do not wait for it");
+        went_well(pid);
+        ds_conn_free(root);
+        fx_baseline(&f);
+        fx_stop(&f);
+        ds_rules_deinit(&f.config.rules);
+}
+
+static int leaves_while_it_waits(struct fixture *f, const struct person *who)
+{
+        for (int i = 0; i < 20; i++) {
+                ds_conn *conn = fx_conn(fx_connect(f));
+                FX_REQUEST(hello, HELLO, Hello, HELLO);
+
+                hello.version = 1;
+                fx_ask(conn, &hello_r, NULL);
+                send_pings(conn, 20);
+                ds_conn_free(conn);
+        }
+        return 0;
+}
+
+Test(rights, who_waits_and_goes_leaves_nothing, .timeout = 30)
+{
+        static const struct person own = {.uid = UID_OWN};
+        struct fixture f;
+
+        if (geteuid() != 0)
+                cr_skip_test("only root can be somebody else");
+        init(&f);
+        rule(&f, UID_OWN, DS_RULE_CALLS, 1);
+        fx_start(&f);
+        went_well(as(&own, leaves_while_it_waits, &f));
+        fx_baseline(&f);
+        /* and one that is still in line when the daemon stops */
+        went_well(as(&own, leaves_while_it_waits, &f));
+        fx_stop(&f);
+        ds_rules_deinit(&f.config.rules);
+}

@@ -10,7 +10,7 @@
  *
  * Some of the deaths come while the worker is being restarted, while the daemon is stopped (SIGSTOP), or without a
  * helper. After them: SIGTERM under the same load; a daemon that stops for a while, which nobody may notice; deaths of
- * the worker and of the helper, after which everybody goes on.
+ * the worker and of the helper, after which everybody goes on; clients that were there before their daemon.
  *
  * What is promised for the time of an error (100 ms) and of the next start (500 ms) is printed, and judged when the
  * third argument is "judge": a machine that runs other tests beside keeps no promise.
@@ -124,6 +124,9 @@ static void spawn(int i)
         const uint64_t own_seed = h_random(&seed);
         pid_t pid;
 
+        if (c->pid)
+                close(c->words);
+        *c = (struct client){0};
         c->kind = (enum load_kind)(i % LOAD_KINDS);
         c->words = memfd_create("words", MFD_CLOEXEC);
 
@@ -453,6 +456,36 @@ static void children_die(int times, int worker)
                 deaths_after - deaths_before);
 }
 
+/* Programs that were started before the daemon: an error and one line, and they work when it is there. */
+static void daemon_comes_late(void)
+{
+        struct h_status status = {0};
+
+        h_check(h_status(&status) == 0, "status");
+        h_daemon_kill();
+        h_check(gone_within((pid_t)status.worker_pid, 5000) && gone_within((pid_t)status.helper_pid, 5000),
+                "worker and helper outlive the daemon");
+        for (int i = 0; i < CLIENTS; i++)
+                spawn(i);
+        all(has_failed, 1, "get an error while there is no daemon yet");
+        h_sleep_ms(DOWN_MS);
+        for (int i = 0; i < CLIENTS; i++) {
+                const struct client *c = &clients[i];
+                const unsigned lines = count_lines(c->words);
+
+                /* what speaks the protocol itself says nothing */
+                h_check(lines == (c->kind != LOAD_HALF && c->kind != LOAD_CONTROL),
+                        "a client (%s) without a daemon said %u lines", load_name(c->kind), lines);
+                h_check(c->steps == 0, "a client worked without a daemon");
+        }
+        (void)h_daemon_again(build, DEVICE, NULL);
+        all_work("work with a daemon that came late");
+        for (int i = 0; i < CLIENTS; i++) {
+                kill(clients[i].pid, SIGKILL);
+                waitpid(clients[i].pid, NULL, 0);
+        }
+}
+
 static void end_clients(void)
 {
         unsigned long rss = 0;
@@ -502,6 +535,8 @@ int main(int argc, char **argv)
         children_die(1 + kills / 5, 0);
         end_clients();
         h_baseline(&before, 5000, "after the last client");
+        daemon_comes_late();
+        h_baseline(&before, 5000, "after the last of those that were there first");
         h_check(count_entries("/dev/shm") <= shm, "files in /dev/shm are left");
         free(delays);
         return h_finish();

@@ -9,6 +9,7 @@ BUILD ?= build
 SAN ?=
 CC ?= gcc
 OPT ?= -O2
+DEBUG ?= $(if $(SAN),-g1,-g)
 PREFIX ?= /usr
 DESTDIR ?=
 LIBDIR ?= $(PREFIX)/lib/$(shell $(CC) -print-multiarch 2>/dev/null)
@@ -24,7 +25,7 @@ NVCC := $(CUDA_ROOT)/bin/nvcc
 VERSION := $(shell cat VERSION)
 WARN := -Wall -Wextra -Werror -Wstrict-prototypes -Wmissing-prototypes -Wshadow -Wpointer-arith -Wundef -Wno-unused-parameter
 CPPFLAGS += -D_GNU_SOURCE -DDETSHARE_VERSION='"$(VERSION)"' -Idaemon -I. -Iclient-lib -Iclient-lib/include -I$(BUILD)/gen
-CFLAGS += -std=gnu11 -g $(OPT) $(WARN) -fPIC -fvisibility=hidden -fno-strict-aliasing -pthread
+CFLAGS += -std=gnu11 $(DEBUG) $(OPT) $(WARN) -fPIC -fvisibility=hidden -fno-strict-aliasing -pthread
 LDFLAGS += -pthread -Wl,-z,relro,-z,now
 ifneq ($(SAN),)
 # the instrumentation hides from gcc what it knows otherwise: its guesses about uninitialised variables are no errors here

@@ -1,34 +1,51 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 #
-# Run everything that needs no GPU and count it: unit tests plain and sanitized, race programs under ThreadSanitizer, end-to-end
-# scripts against a real daemon, the tree's own checks. Ends with one line `N passed, N failed`; exit status 1 if any
-# failed. A suite that prints no count, crashes or hangs counts as one failure.
+# Run everything that needs no GPU and count it: the tree's own checks, unit tests plain and sanitized, race programs under
+# ThreadSanitizer, end-to-end tests against real daemons plain and sanitized. One line per test with the seconds it took,
+# last `N passed, N failed`; exit status 1 if any failed. A test that prints no count, crashes or hangs is one failure.
 #
-# usage: tests/run.sh BUILD [suite ...]   (suites: unit sanitize race e2e tree; all without arguments)
+# usage: tests/run.sh BUILD [suite ...]   (suites: tree unit sanitize race e2e; all without arguments)
+#        TEST_JOBS=N: how many tests run at a time (default: one more than there are processors, at most 9)
+#
+# How a test is found: every tests/unit/*.c, tests/race/*.c, tests/e2e/*.c and executable tests/e2e/*.sh is one, and
+# needs no line here. Those of tests/e2e are called with BUILD and end with `N passed, N failed`; sanitized they run with
+# BUILD/asan and DETSHARE_TEST_SHORT=1, which asks for fewer rounds (a test that cannot run sanitized is named in
+# suite_sanitize, with the reason).
+# How long one may take: all run beside others, so nothing may depend on being alone, on the machine's speed, or on
+# a path or port that others could use too. A test of more than 5 seconds is named in `slow` below, longest first, and begins
+# early; one of more than 60 is too long, its long form belongs into `make soak`.
 set -u
-cd "$(dirname "$0")/.."
+cd "$(dirname "$0")/.." || exit
 build=$1
 shift
 suites=${*:-tree unit sanitize race e2e}
 logs=$build/test-logs
 rm -rf "$logs"
 mkdir -p "$logs"
-passed=0
-failed=0
 place=$(tests/support/place.sh "$build") || exit
 [ -z "$place" ] || trap 'rm -rf "$place"' EXIT
 export DETSHARE_TEST_PLACE=$place
+# bounded: what one machine's temporary folder, memory and process table bear
+slots=${TEST_JOBS:-$(($(nproc) < 9 ? $(nproc) + 1 : 9))}
 
+slow="test_supervisor_life e2e-endless_kernel asan-test_cuda_work asan-test_supervisor_life e2e-fake_gpu e2e-worker_death
+test_cuda_work e2e-ctl asan-test_cuda_device test_ptx_roundtrip asan-test_worker_random_quiesce asan-test_worker_random
+asan-e2e-programs asan-e2e-ctl asan-e2e-worker_death race-device_race asan-test_sim_long asan-test_core_memory e2e-programs
+asan-test_ptx_roundtrip asan-test_ptx_fuzz asan-test_cuda_driver test_cuda_device e2e-hostile_frames test_core_memory"
+
+# note NAME PASSED FAILED [FILE]: the test's line and the end of what it said, at once: others write here too
 note() {
-        # note NAME PASSED FAILED
-        passed=$((passed + $2))
-        failed=$((failed + $3))
+        local seconds=$(((${EPOCHREALTIME/[.,]/} - started) / 100000)) text
+        seconds=$((seconds / 10)).$((seconds % 10))
         if [ "$3" -gt 0 ]; then
-                printf 'FAIL %-44s %5d passed, %d failed   (%s)\n' "$1" "$2" "$3" "$logs/$1.log"
+                text=$(printf 'FAIL %-44s %5d passed %6s s, %d failed   (%s)' "$1" "$2" "$seconds" "$3" "$logs/$1.log")
+                [ -z "${4:-}" ] || text=$text$'\n'$(head -c 3000 "$4")
         else
-                printf 'ok   %-44s %5d passed\n' "$1" "$2"
+                text=$(printf 'ok   %-44s %5d passed %6s s' "$1" "$2" "$seconds")
         fi
+        printf '%s\n' "$text"
+        echo "$2 $3" >"$logs/$1.result"
 }
 
 # Criterion's last line, e.g. "Synthesis: Tested: 5 | Passing: 4 | Failing: 1 | Crashing: 0"
@@ -40,11 +57,9 @@ criterion() {
         ok=$(sed 's/\x1b\[[0-9;]*m//g' "$log" | sed -n 's/.*Synthesis: Tested: \([0-9]*\) | Passing: \([0-9]*\) .*/\2/p' | tail -n 1)
         all=$(sed 's/\x1b\[[0-9;]*m//g' "$log" | sed -n 's/.*Synthesis: Tested: \([0-9]*\) | Passing: \([0-9]*\) .*/\1/p' | tail -n 1)
         if [ -z "$ok" ] || [ "$all" = 0 ] || { [ "$status" -ne 0 ] && [ "$ok" = "$all" ]; }; then
-                note "$name" "${ok:-0}" 1
-                tail -n 20 "$log"
+                note "$name" "${ok:-0}" 1 <(tail -n 20 "$log")
         else
-                note "$name" "$ok" $((all - ok))
-                [ "$ok" = "$all" ] || grep -a -E 'FAIL|CRASH|assert|Unexpected|error' "$log" | head -n 20
+                note "$name" "$ok" $((all - ok)) <(grep -a -E 'FAIL|CRASH|assert|Unexpected|error' "$log" | head -n 20)
         fi
 }
 
@@ -56,18 +71,16 @@ script() {
         local status=$?
         line=$(grep -a -E '^[0-9]+ passed, [0-9]+ failed' "$logs/$name.log" | tail -n 1)
         if [ -z "$line" ]; then
-                note "$name" 0 1
-                tail -n 20 "$logs/$name.log"
+                note "$name" 0 1 <(tail -n 20 "$logs/$name.log")
                 return
         fi
         # shellcheck disable=SC2086
         set -- $line
         if [ "$status" -ne 0 ] && [ "$3" = 0 ]; then
-                note "$name" "$1" 1
+                note "$name" "$1" 1 <(tail -n 20 "$logs/$name.log")
         else
-                note "$name" "$1" "$3"
+                note "$name" "$1" "$3" <(grep -a -E '^(FAIL|not ok)' "$logs/$name.log" | head -n 20)
         fi
-        [ "$status" = 0 ] || grep -a -E '^(FAIL|not ok)' "$logs/$name.log" | head -n 20
 }
 
 plain() {
@@ -76,47 +89,81 @@ plain() {
         if timeout 300 "$@" >"$logs/$name.log" 2>&1; then
                 note "$name" 1 0
         else
-                note "$name" 0 1
-                tail -n 20 "$logs/$name.log"
+                note "$name" 0 1 <(tail -n 20 "$logs/$name.log")
         fi
+}
+
+# queue KIND NAME COMMAND...: one test; KIND is criterion, script or plain
+names=()
+declare -A commands
+queue() {
+        names+=("$2")
+        commands[$2]=$(printf '%q ' "$@")
 }
 
 suite_tree() {
         for t in tests/tree/*.sh; do
-                plain "$(basename "$t" .sh)" "$t" "$build"
+                queue plain "$(basename "$t" .sh)" "$t" "$build"
         done
 }
 
 suite_unit() {
         for t in "$build"/tests/unit/test_*; do
-                criterion "$(basename "$t")" "$t"
+                queue criterion "$(basename "$t")" "$t"
         done
 }
 
-# A leak does not fail a Criterion test by itself: the gate is "no report file was written", and it is proven first by a
-# test that leaks, one that overruns a buffer and one that overflows an integer on purpose.
+# A leak does not fail a Criterion test by itself: the gate is "no report file was written", and it is proven first by
+# programs that must turn it red. One job: with more, Criterion's own runner leaks a record when tests end in another
+# order than they began.
 suite_sanitize() {
-        script sanitizer-gate tests/sanitize.sh "$build"
+        queue script sanitizer-proof tests/sanitize.sh "$build" --proof
+        for t in "$build"/asan/tests/unit/test_*; do
+                queue plain "asan-$(basename "$t")" tests/sanitize.sh "$build" "$(basename "$t")" "$t" --jobs 1 --timeout 200
+        done
 }
 
 suite_race() {
         for t in "$build"/tests/race/*; do
-                [ -x "$t" ] && plain "race-$(basename "$t")" "$t"
+                [ -x "$t" ] && queue plain "race-$(basename "$t")" "$t"
         done
 }
 
 suite_e2e() {
         for t in tests/e2e/*.sh "$build"/tests/e2e/*; do
-                [ -x "$t" ] && script "e2e-$(basename "$t" .sh)" "$t" "$build"
+                [ -x "$t" ] && queue script "e2e-$(basename "$t" .sh)" "$t" "$build"
         done
 }
 
-# a suite that ran nothing is one that was not built, or whose name is wrong
+# a suite that has no test is one that was not built, or whose name is wrong
 for suite in $suites; do
-        echo "== $suite"
-        before=$((passed + failed))
+        before=${#names[@]}
         "suite_$suite"
-        [ $((passed + failed)) -gt "$before" ] || note "$suite" 0 1
+        [ ${#names[@]} -gt "$before" ] || queue plain "$suite" false
+done
+
+# longest first, so that none is left over at the end
+ordered=()
+for name in $slow; do
+        [ -z "${commands[$name]:-}" ] || ordered+=("$name")
+done
+for name in "${names[@]}"; do
+        [[ " ${ordered[*]} " == *" $name "* ]] || ordered+=("$name")
+done
+for name in "${ordered[@]}"; do
+        while [ "$(jobs -rp | wc -l)" -ge "$slots" ]; do
+                wait -n
+        done
+        { started=${EPOCHREALTIME/[.,]/} && eval "${commands[$name]}"; } &
+done
+wait
+
+passed=0
+failed=0
+for name in "${names[@]}"; do
+        read -r p f <"$logs/$name.result" || { p=0 f=1 && echo "FAIL $name left no result"; }
+        passed=$((passed + p))
+        failed=$((failed + f))
 done
 echo "$passed passed, $failed failed"
 [ "$failed" = 0 ]

@@ -55,7 +55,20 @@ unit: $(unit_bin)
 -include $(wildcard tests/unit/*.mk)
 include tests/fuzz/fuzz.mk
 
+# what is only tested is not made fast
+$(BUILD)/obj/tests/unit/%.o $(BUILD)/obj/tests/e2e/%.o: override OPT := -O0
+
 # --- the sanitizer gate and its proof -----------------------------------------------------------------------------------
+# What the toolkit compiles and what is generated is the same for it: a link to the plain build's.
+ASAN := $(BUILD)/asan
+JOBS := $(or $(shell nproc 2>/dev/null),2)
+asan_shared := gen ptx e2e fatbin cubin compile demo
+.PHONY: asan asan-shared
+asan-shared:
+	@mkdir -p $(ASAN) $(asan_shared:%=$(BUILD)/%)
+	@for d in $(asan_shared); do [ -L $(ASAN)/$$d ] || rm -rf $(ASAN)/$$d; ln -sfn ../$$d $(ASAN)/$$d; done
+asan: asan-shared
+	@$(MAKE) --no-print-directory -s BUILD=$(ASAN) SAN=address,undefined OPT=-O1 all kernels unit $(ASAN)/tests/gate/proof
 $(BUILD)/tests/gate/proof: $(BUILD)/obj/tests/gate/proof.o
 	@mkdir -p $(@D)
 	$(CC) $(LDFLAGS) -o $@ $^ -lcriterion
@@ -173,8 +186,8 @@ demo: deps
 test-build: demo-build kernels unit race programs e2e $(BUILD)/tests/gate/proof
 # deps first in a make of its own: what it installs decides what the next one finds
 test: deps
-	@$(MAKE) --no-print-directory -s -j2 test-build
-	@$(MAKE) --no-print-directory -s -j2 BUILD=$(BUILD)/asan SAN=address,undefined OPT=-O1 all kernels unit $(BUILD)/asan/tests/gate/proof
+	@$(MAKE) --no-print-directory -s -j$(JOBS) test-build
+	@$(MAKE) --no-print-directory -s -j$(JOBS) asan
 	@tests/run.sh $(BUILD)
 
 # --- benchmarks -----------------------------------------------------------------------------------------------------------

@@ -11,6 +11,7 @@ CC ?= gcc
 OPT ?= -O2
 DEBUG ?= $(if $(SAN),-g1,-g)
 PREFIX ?= /usr
+SYSCONFDIR ?= /etc
 DESTDIR ?=
 LIBDIR ?= $(PREFIX)/lib/$(shell $(CC) -print-multiarch 2>/dev/null)
 # programs find the client library beside themselves; a package, whose libraries lie where the system looks, says no
@@ -133,7 +134,25 @@ $(BUILD)/policies/%.so: $(BUILD)/obj/policies/%.o
 
 include tests/tests.mk
 
-.PHONY: deps lint install clean
+# --- manual pages, units ------------------------------------------------------------------------------------------------
+MAN := $(patsubst docs/man/%.scd,$(BUILD)/man/%,$(wildcard docs/man/*.scd))
+UNITS := $(BUILD)/systemd/detshared.service $(BUILD)/systemd/detshared.socket $(BUILD)/systemd/detshare-devices.service
+.PHONY: man
+man: $(MAN)
+$(BUILD)/man/%: docs/man/%.scd
+	@mkdir -p $(@D)
+	scdoc <$< >$@.new && mv $@.new $@
+# they name programs by where they will be installed
+$(BUILD)/systemd/%: systemd/%.in FORCE
+	@mkdir -p $(@D)
+	@sed 's|@PREFIX@|$(PREFIX)|g' $< >$@.new && { cmp -s $@.new $@ || cp $@.new $@; rm $@.new; }
+$(BUILD)/systemd/%: systemd/%
+	@mkdir -p $(@D)
+	cp $< $@
+.PHONY: FORCE
+FORCE:
+
+.PHONY: deps lint install uninstall clean
 deps:
 	.ci/deps.sh
 
@@ -141,7 +160,7 @@ lint:
 	.ci/lint.sh
 
 # the worker, the helper and the policies are found relative to detshared, so a staged tree runs where it lies
-install: all
+install: all man $(UNITS)
 	install -d $(DESTDIR)$(PREFIX)/sbin $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/libexec/detshare \
 		$(DESTDIR)$(LIBDIR)/detshare/policies $(DESTDIR)$(PREFIX)/include/detshare
 	install $(BUILD)/detshared $(DESTDIR)$(PREFIX)/sbin/
@@ -154,6 +173,24 @@ install: all
 	ln -sf libcuda.so.1 $(DESTDIR)$(LIBDIR)/detshare/libcuda.so
 	install -m 644 $(POLICIES) $(DESTDIR)$(LIBDIR)/detshare/policies/
 	install -m 644 client-lib/include/detshare/detshare.h policies/detshare_policy.h $(DESTDIR)$(PREFIX)/include/detshare/
+	install -d $(addprefix $(DESTDIR)$(PREFIX)/lib/,systemd/system sysusers.d tmpfiles.d) $(DESTDIR)$(SYSCONFDIR)/detshare/conf.d
+	install -m 755 systemd/detshare-devices.sh $(DESTDIR)$(PREFIX)/libexec/detshare/detshare-devices
+	install -m 644 $(UNITS) $(DESTDIR)$(PREFIX)/lib/systemd/system/
+	install -m 644 systemd/sysusers.d/detshare.conf $(DESTDIR)$(PREFIX)/lib/sysusers.d/
+	install -m 644 systemd/tmpfiles.d/detshare.conf $(DESTDIR)$(PREFIX)/lib/tmpfiles.d/
+	[ -e $(DESTDIR)$(SYSCONFDIR)/detshare/detshared.conf ] || \
+		install -m 644 systemd/detshared.conf $(DESTDIR)$(SYSCONFDIR)/detshare/
+	for page in $(MAN); do \
+		install -D -m 644 $$page $(DESTDIR)$(PREFIX)/share/man/man$${page##*.}/$${page##*/}; done
+
+# what install has put there, but not the configuration
+uninstall:
+	rm -f $(addprefix $(DESTDIR)$(PREFIX)/lib/systemd/system/,$(notdir $(UNITS)))
+	rm -f $(DESTDIR)$(PREFIX)/lib/sysusers.d/detshare.conf $(DESTDIR)$(PREFIX)/lib/tmpfiles.d/detshare.conf
+	rm -f $(DESTDIR)$(PREFIX)/sbin/detshared $(addprefix $(DESTDIR)$(PREFIX)/bin/,detsharectl detshare-ptx)
+	rm -f $(DESTDIR)$(LIBDIR)/libdetshare-client.so*
+	rm -f $(foreach p,$(notdir $(MAN)),$(DESTDIR)$(PREFIX)/share/man/man$(lastword $(subst ., ,$(p)))/$(p))
+	rm -rf $(DESTDIR)$(PREFIX)/libexec/detshare $(DESTDIR)$(LIBDIR)/detshare $(DESTDIR)$(PREFIX)/include/detshare
 
 # Debian packages in build/deb, looked at by lintian; installs what building them needs
 .PHONY: deb deb-run

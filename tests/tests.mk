@@ -133,6 +133,16 @@ soak: deps
 	@$(MAKE) --no-print-directory -s -j2 all e2e $(BUILD)/tests/soak
 	@tests/soak.sh $(BUILD) $(MINUTES)
 
+# the service under a booted systemd: once the root is there, `make test` boots it too
+BOOT_ROOT := $(BUILD)/boot-root
+.PHONY: test-boot test-boot-run
+test-boot-run: all man programs
+	@tests/systemd/make-root.sh $(BOOT_ROOT)
+	@tests/systemd/boot.sh $(BUILD) $(BOOT_ROOT)
+test-boot: deps
+	@.ci/deps.sh debootstrap systemd-container
+	@$(MAKE) --no-print-directory -s -j2 test-boot-run
+
 # what a user of the public interface writes: nothing but the installed header and the library
 example_bin := $(patsubst tests/examples/%.c,$(BUILD)/tests/examples/%,$(wildcard tests/examples/*.c))
 $(BUILD)/tests/examples/%: tests/examples/%.c $(BUILD)/libdetshare-client.so client-lib/include/detshare/detshare.h

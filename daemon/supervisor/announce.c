@@ -3,6 +3,7 @@
 
 #include <stdio.h>
 
+#include "supervisor/journal.h"
 #include "supervisor/notify.h"
 #include "supervisor/reload.h"
 #include "supervisor/session.h"
@@ -93,12 +94,29 @@ void ds_announce_end(struct ds_supervisor *supervisor)
         ds_notify_watchdog_stop(supervisor->notify);
 }
 
+/* How the journal's lines name it: as nvidia-smi does, or as the simulated one was asked for. */
+static void name_gpu(const struct ds_supervisor *supervisor)
+{
+        const struct ds_worker_info *info = ds_worker_info(supervisor->worker);
+        const uint8_t *u = info->uuid;
+        char uuid[64];
+
+        if (info->simulated) {
+                ds_journal_set_gpu(supervisor->options->device);
+                return;
+        }
+        snprintf(uuid, sizeof(uuid), "GPU-%02x%02x%02x%02x-%02x%02x-%02x%02x-%02x%02x-%02x%02x%02x%02x%02x%02x", u[0],
+                u[1], u[2], u[3], u[4], u[5], u[6], u[7], u[8], u[9], u[10], u[11], u[12], u[13], u[14], u[15]);
+        ds_journal_set_gpu(uuid);
+}
+
 void ds_announce_state(struct ds_supervisor *supervisor)
 {
         if (supervisor->state == DS_DAEMON_STOPPING)
                 ds_notify_stopping(supervisor->notify);
         if (supervisor->state == DS_DAEMON_SERVING && !supervisor->announced.ready) {
                 supervisor->announced.ready = 1;
+                name_gpu(supervisor);
                 ds_notify_ready(supervisor->notify);
         }
         say_status(supervisor);
@@ -106,6 +124,8 @@ void ds_announce_state(struct ds_supervisor *supervisor)
 
 void ds_announce_reload(struct ds_supervisor *supervisor)
 {
+        static const struct ds_log_about refused = {.event = DS_EVENT_CONFIG_REFUSED},
+                                         was_read = {.event = DS_EVENT_CONFIG_READ};
         char *said = supervisor->announced.reload;
         char message[512] = "";
         int r;
@@ -115,10 +135,10 @@ void ds_announce_reload(struct ds_supervisor *supervisor)
         ds_notify_reloading(supervisor->notify);
         r = ds_supervisor_reload(supervisor, message, sizeof(message));
         if (r)
-                ds_log(DS_LOG_ERROR, "the configuration stays as it was: %s",
+                ds_log_about(&refused, DS_LOG_ERROR, "the configuration stays as it was: %s",
                         r == DS_RELOAD_E_REFUSED ? message : strerror(-r));
         else
-                ds_log(DS_LOG_INFO, "%s", message);
+                ds_log_about(&was_read, DS_LOG_INFO, "%s", message);
         snprintf(said, sizeof(supervisor->announced.reload), "%s%.400s", r ? "reload refused: " : "",
                 r < 0 ? strerror(-r) : message);
         say_status(supervisor);

@@ -151,6 +151,20 @@ static void closed_cb(uv_handle_t *handle)
         ds_supervisor_check_stop(supervisor);
 }
 
+static void log_close(const struct ds_client *client, const char *why)
+{
+        const struct ds_log_about about = {
+                .event = DS_EVENT_CLIENT_CLOSED,
+                .session = client->session ? client->session->id : 0,
+                .pid = client->creds.pid,
+                .uid = client->creds.uid,
+        };
+
+        if (ds_log_may(ds_user_log_budget(client->user), uv_hrtime(), DS_LOG_WARNING))
+                ds_log_about(&about, DS_LOG_WARNING, "client closed (pid %d, uid %u): %s", (int)client->creds.pid,
+                        (unsigned)client->creds.uid, why);
+}
+
 void ds_client_close(struct ds_client *client, const char *why)
 {
         struct ds_supervisor *supervisor = client->supervisor;
@@ -159,8 +173,7 @@ void ds_client_close(struct ds_client *client, const char *why)
         if (client->state == CLIENT_CLOSED)
                 return;
         if (why)
-                ds_log_limited(ds_user_log_budget(client->user), uv_hrtime(), DS_LOG_WARNING,
-                        "client closed (pid %d, uid %u): %s", (int)client->creds.pid, (unsigned)client->creds.uid, why);
+                log_close(client, why);
         set_state(client, CLIENT_CLOSED);
         ds_deadline_disarm(&supervisor->deadlines, &client->deadline);
         ds_rate_forget(ds_user_rate(client->user), &client->waiter);

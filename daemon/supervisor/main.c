@@ -20,6 +20,7 @@
 #include <unistd.h>
 
 #include "supervisor/config.h"
+#include "supervisor/journal.h"
 #include "supervisor/notify.h"
 #include "supervisor/supervisor.h"
 #include "util/alloc.h"
@@ -132,11 +133,12 @@ static int parse_options(int argc, char **argv)
 static int read_config(struct ds_config *config)
 {
         const char *path = arg_config ? arg_config : DEFAULT_CONFIG;
+        const struct ds_log_about refused = {.event = DS_EVENT_CONFIG_REFUSED};
         char message[512] = "";
 
         if (ds_config_load_all(path, arg_config != NULL, config, message, sizeof(message)) == 0)
                 return 0;
-        fprintf(stderr, "detshared: %s\n", message[0] ? message : strerror(ENOMEM));
+        ds_log_about(&refused, DS_LOG_ERROR, "%s", message[0] ? message : strerror(ENOMEM));
         return -1;
 }
 
@@ -317,6 +319,7 @@ int main(int argc, char **argv)
         /* before anything is opened: what came is known by its number */
         if (ds_notify_new(&options.notify))
                 return EXIT_FAILURE;
+        ds_journal_start("detshared", NULL);
         r = EXIT_FAILURE;
         options.config_path = arg_config ? arg_config : DEFAULT_CONFIG;
         options.config_must_exist = arg_config != NULL;
@@ -333,5 +336,6 @@ int main(int argc, char **argv)
         }
         ds_config_deinit(&config);
         ds_notify_free(options.notify);
+        ds_journal_stop();
         return r;
 }

@@ -345,6 +345,7 @@ static void set_fault(struct ds_session *session, int32_t status, const char *me
 
 void ds_sessions_device_lost(struct ds_supervisor *supervisor, const Detshare__Internal__DeviceLost *lost)
 {
+        struct ds_log_about about = {.event = DS_EVENT_DEVICE_LOST};
         char who[600] = "", message[DS_SESSION_FAULT_MAX];
         unsigned n = 0;
         size_t at = 0;
@@ -364,11 +365,16 @@ void ds_sessions_device_lost(struct ds_supervisor *supervisor, const Detshare__I
                         at += (size_t)snprintf(who + at, sizeof(who) - at, "%ssession %llu '%s' (pid %d, uid %u)",
                                 at ? ", " : "", (unsigned long long)session->id, session->name, (int)session->pid,
                                 (unsigned)ds_user_uid(session->user));
+                if (n == 1) {
+                        about.session = session->id;
+                        about.pid = session->pid;
+                        about.uid = ds_user_uid(session->user);
+                }
                 set_fault(session, lost->status, message);
                 ds_blame_add(&supervisor->blame, ds_user_uid(session->user), n, uv_hrtime());
         }
-        ds_log(DS_LOG_ERROR, "the device's context was lost with error %d: %s; by %s%s", lost->status, message,
-                n > 1 ? "one of " : "", n ? who : "nobody who is still there");
+        ds_log_about(&about, DS_LOG_ERROR, "the device's context was lost with error %d: %s; by %s%s", lost->status,
+                message, n > 1 ? "one of " : "", n ? who : "nobody who is still there");
 }
 
 void ds_sessions_worker_lost(struct ds_supervisor *supervisor)

@@ -60,6 +60,9 @@ struct ds_worker_link {
         char reason[256]; /* what a worker said before it gave up */
 };
 
+static const struct ds_log_about worker_lost = {.event = DS_EVENT_WORKER_LOST};
+static const struct ds_log_about policy_replaced = {.event = DS_EVENT_POLICY_REPLACED};
+
 static void ready_deadline(struct ds_deadline *deadline);
 static void start_deadline(struct ds_deadline *deadline);
 static void ping_deadline(struct ds_deadline *deadline);
@@ -376,7 +379,7 @@ static void old_ended(void *user, const char *how, int killed)
         struct old_worker *old = user;
         ds_worker_link *link = old->link;
 
-        ds_log(old->said ? DS_LOG_DEBUG : DS_LOG_ERROR, "the worker %s; another was started", how);
+        ds_log_about(&worker_lost, old->said ? DS_LOG_DEBUG : DS_LOG_ERROR, "the worker %s; another was started", how);
         ds_process_free(old->process);
         ds_free(old);
         assert(link->n_old > 0);
@@ -429,7 +432,8 @@ static void suspect_policy(ds_worker_link *link, const char *why)
 {
         if (!strcmp(link->policy, BUILTIN_POLICY))
                 return;
-        ds_log(DS_LOG_ERROR, "%s: the next worker has the policy %s instead of %s", why, BUILTIN_POLICY, link->policy);
+        ds_log_about(&policy_replaced, DS_LOG_ERROR, "%s: the next worker has the policy %s instead of %s", why,
+                BUILTIN_POLICY, link->policy);
         snprintf(link->policy, sizeof(link->policy), "%s", BUILTIN_POLICY);
         drop_params(link);
 }
@@ -468,7 +472,8 @@ static void on_ended(void *user, const char *how, int killed)
         }
         /* one that cannot start beside another that is still going need not be to blame for it */
         ms = backoff(link, !killed && !link->n_old);
-        ds_log(DS_LOG_ERROR, "the worker %s; another is started%s", how, ms ? " after a pause" : "");
+        ds_log_about(
+                &worker_lost, DS_LOG_ERROR, "the worker %s; another is started%s", how, ms ? " after a pause" : "");
         if (ms)
                 arm(link, ms, start_deadline);
         else

@@ -254,6 +254,7 @@ static int main_run(struct ds_worker_config *config)
 
 int main(int argc, char **argv)
 {
+        static char name[64]; /* which GPU it is, in every line */
         struct ds_worker_config config = {.policy = "fifo", .policy_dir = ""};
 
         ds_log_setup("detshare-worker", DS_LOG_INFO);
@@ -264,5 +265,7 @@ int main(int argc, char **argv)
                         "       with the supervisor's socket as fd 3\n");
                 return 2;
         }
+        snprintf(name, sizeof(name), "detshare-worker %s", config.device);
+        ds_log_setup(name, DS_LOG_INFO);
         return main_run(&config) ? EXIT_FAILURE : EXIT_SUCCESS;
 }

@@ -1,0 +1,219 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+#
+# The service under a real systemd: a Debian root is booted in systemd-nspawn with the staged tree (`make install`) in it. The socket
+# starts the daemon, programs run through the installed libcuda.so.1 inside the unit's sandbox, and start, status, reload,
+# restart, watchdog, stop and the journal do what detshared(8) says.
+#
+# It downloads nothing. Without systemd-nspawn, root's rights or a root to boot it says so and counts nothing; `make test-boot`
+# makes the root (debootstrap) and runs it. The root itself is not changed: a copy is.
+#
+# usage: tests/systemd/boot.sh BUILD [ROOT]       ROOT: BUILD/boot-root
+set -u
+cd "$(dirname "$0")/../.." || exit
+build=$(cd "$1" && pwd)
+base=${2:-$build/boot-root}
+passed=0
+failed=0
+leave_out() {
+        echo "left out: $*"
+        echo "0 passed, 0 failed"
+        exit 0
+}
+[ "$(id -u)" = 0 ] || leave_out "systemd-nspawn needs root"
+command -v systemd-nspawn >/dev/null || leave_out "there is no systemd-nspawn"
+[ -x "$base/sbin/init" ] || leave_out "there is no root to boot in $base (make test-boot makes one)"
+
+work=$(mktemp -d /tmp/detshare-boot-XXXXXX)
+root=$work/root
+nspawn=
+leader=
+
+cleanup() {
+        if [ -n "$nspawn" ]; then
+                kill -KILL ${leader:+"$leader"} "$nspawn" 2>/dev/null
+                wait "$nspawn" 2>/dev/null
+        fi
+        rm -rf "$work"
+}
+trap cleanup EXIT
+
+ok() {
+        passed=$((passed + 1))
+}
+bad() {
+        failed=$((failed + 1))
+        echo "FAIL $*"
+}
+# is WHAT PATTERN TEXT
+is() {
+        if grep -qE -- "$2" <<<"$3"; then ok; else bad "$1: $3"; fi
+}
+# equals WHAT WANTED GOT
+equals() {
+        if [ "$2" = "$3" ]; then ok; else bad "$1: '$3' and not '$2'"; fi
+}
+inside() {
+        timeout 60 nsenter -t "$leader" -a -- env -i PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin LANG=C \
+                SYSTEMD_PAGER='' "$@" 2>&1
+}
+property() {
+        inside systemctl show -P "$1" detshared.service
+}
+# a minimal root has no procps
+pid_of() {
+        inside sh -c 'for p in /proc/[0-9]*; do [ "$(cat "$p/comm" 2>/dev/null)" != "$1" ] || echo "${p#/proc/}"; done' sh "$1"
+}
+signal() { # SIGNAL PID
+        inside sh -c 'kill -s "$1" "$2"' sh "$@"
+}
+# until SECONDS COMMAND...: it succeeds some time
+until_() {
+        local end=$((SECONDS + $1))
+        shift
+        until "$@" >/dev/null 2>&1; do
+                [ "$SECONDS" -lt "$end" ] || return 1
+                sleep 0.1
+        done
+}
+
+# --- the root, with what would come as packages ---------------------------------------------------------------------------
+cp -a "$base" "$root"
+make -s --no-print-directory BUILD="$build" install DESTDIR="$root" PREFIX=/usr >"$work/install.log" 2>&1 ||
+        { cat "$work/install.log"; bad "make install"; }
+for program in usr/sbin/detshared usr/bin/detsharectl usr/libexec/detshare/detshare-worker usr/libexec/detshare/detshare-helper; do
+        ldd "$root/$program" | sed -n 's/.*=> \(\/[^ ]*\) .*/\1/p'
+done | sort -u | while read -r library; do
+        case $library in "$work"/*) continue ;; esac
+        [ -e "$root$library" ] || cp -L "$library" "$root$library"
+done
+mkdir -p "$root/opt/ptx"
+cp -r "$build/tests/programs" "$root/opt/"
+cp -r "$build/ptx/." "$root/opt/ptx/"
+chmod -R go+rX "$root/opt"
+# nothing of the container's own that would only cost time
+for unit in apt-daily.timer apt-daily-upgrade.timer e2scrub_all.timer fstrim.timer man-db.timer dpkg-db-backup.timer \
+        e2scrub_reap.service networking.service; do
+        ln -sf /dev/null "$root/etc/systemd/system/$unit"
+done
+rm -f "$root/var/log/journal" -r
+
+systemd-nspawn --quiet --register=no --keep-unit --private-network --kill-signal=SIGRTMIN+4 -D "$root" -b --console=pipe \
+        </dev/null >"$work/console" 2>&1 &
+nspawn=$!
+until_ 20 pgrep -P "$nspawn" || { cat "$work/console"; bad "systemd-nspawn does not start"; echo "$passed passed, $failed failed"; exit 1; }
+leader=$(pgrep -P "$nspawn" | head -n 1)
+until_ 60 nsenter -t "$leader" -a systemctl is-active multi-user.target ||
+        { tail -n 30 "$work/console"; bad "the container does not boot"; echo "$passed passed, $failed failed"; exit 1; }
+inside systemd-sysusers >/dev/null
+inside systemd-tmpfiles --create detshare.conf >/dev/null
+is "the worker's user" '^detshare:' "$(inside getent passwd detshare)"
+is "the administrators' group" '^detshare-admin:' "$(inside getent group detshare-admin)"
+
+# --- the socket starts it ---------------------------------------------------------------------------------------------------
+inside systemctl enable --now --quiet detshared.socket
+equals "before anybody came" inactive "$(inside systemctl is-active detshared.service)"
+is "the first who comes" 'sim:h200' "$(inside detsharectl status)"
+equals "then" active "$(inside systemctl is-active detshared.service)"
+is "systemctl status" 'Status: "serving DetShare sim:h200: [0-9]+ sessions? \([0-9]+ latency-sensitive\), policy multistream' \
+        "$(inside systemctl status detshared.service)"
+equals "the socket's rights" 666 "$(inside stat -c %a /run/detshare/detshared.sock)"
+is "no words of an error" '^$' "$(inside journalctl -q -p warning -u detshared.service -u detshare-devices.service -o cat)"
+
+# --- who runs there, and with what -----------------------------------------------------------------------------------------
+main=$(property MainPID)
+worker=$(pid_of detshare-worker)
+helper=$(pid_of detshare-helper)
+field() { # PID NAME
+        inside sed -n "s/^$2:[[:space:]]*//p" "/proc/$1/status"
+}
+equals "the worker's user" detshare "$(inside stat -c %U "/proc/$worker")"
+equals "the helper's user" nobody "$(inside stat -c %U "/proc/$helper")"
+for pid in "$main" "$worker" "$helper"; do
+        equals "no new privileges" 1 "$(field "$pid" NoNewPrivs)"
+        equals "system calls are filtered" 2 "$(field "$pid" Seccomp)"
+done
+equals "the worker's capabilities" 0000000000000000 "$(field "$worker" CapEff)"
+equals "the helper's capabilities" 0000000000000000 "$(field "$helper" CapEff)"
+equals "the supervisor's: KILL, SETGID, SETUID" 00000000000000e0 "$(field "$main" CapEff)"
+# a container may have fewer than the unit asks for
+is "open files" '^([0-9]+) \1$' "$(inside sed -n 's/^Max open files *\([0-9]*\) *\([0-9]*\) .*/\1 \2/p' "/proc/$main/limits")"
+
+# --- programs ---------------------------------------------------------------------------------------------------------------
+run_program() { # USER NAME
+        inside setpriv --reuid="$1" --regid="$1" --clear-groups env LD_LIBRARY_PATH="$lib" DETSHARE_CLASS=be \
+                sh -c "cd /opt && exec /opt/programs/$2 /opt/ptx/sm_75"
+}
+lib=$(cd "$root" && find usr/lib -path '*detshare/libcuda.so.1' -printf '/%h\n')
+for program in saxpy gemm streams_events prints; do
+        out=$(run_program 1000 "$program")
+        equals "$program under uid 1000: $out" 0 $?
+done
+
+# --- reload ------------------------------------------------------------------------------------------------------------------
+inside systemctl reload detshared.service
+equals "reload" 0 $?
+equals "the same process" "$main" "$(property MainPID)"
+printf '[daemon]\ncolour = blue\n' >"$root/etc/detshare/conf.d/90-broken.conf"
+inside systemctl reload detshared.service >/dev/null
+is "a broken configuration is refused and named" 'refused.*90-broken.conf:2.*colour' "$(property StatusText)"
+equals "and serves on" active "$(inside systemctl is-active detshared.service)"
+rm "$root/etc/detshare/conf.d/90-broken.conf"
+inside systemctl reload detshared.service
+is "and good again" '^serving' "$(property StatusText)"
+
+# --- the journal ---------------------------------------------------------------------------------------------------------------
+# a client that talks nonsense
+inside setpriv --reuid=1000 --regid=1000 --clear-groups perl -MSocket -e '
+        socket(S, AF_UNIX, SOCK_STREAM, 0) or die; connect(S, sockaddr_un("/run/detshare/detshared.sock")) or die;
+        syswrite(S, "\xff" x 64); sysread(S, $b, 1);'
+fields() {
+        inside journalctl -q -u detshared.service -o json | grep "$1" | tail -n 1
+}
+there() {
+        [ -n "$(fields 'client closed')" ]
+}
+until_ 10 there
+entry=$(fields 'client closed')
+is "the client's user" '"DETSHARE_CLIENT_UID":"1000"' "$entry"
+is "the client's process" '"DETSHARE_CLIENT_PID":"[0-9]+"' "$entry"
+is "the GPU" '"DETSHARE_GPU":"sim:h200"' "$entry"
+is "what happened" '"MESSAGE_ID":"[0-9a-f]{32}"' "$entry"
+is "how bad" '"PRIORITY":"4"' "$entry"
+is "a refused configuration" '"MESSAGE_ID":"[0-9a-f]{32}"' "$(fields 'colour')"
+
+# --- restart, failure, watchdog ---------------------------------------------------------------------------------------------
+inside systemctl restart detshared.service
+equals "restart" 0 $?
+equals "is up again" active "$(inside systemctl is-active detshared.service)"
+[ "$main" != "$(property MainPID)" ] && ok || bad "restart: the same process"
+main=$(property MainPID)
+signal KILL "$main"
+changed() {
+        [ "$(property MainPID)" != "$main" ] && [ "$(property MainPID)" != 0 ] && [ "$(inside systemctl is-active detshared.service)" = active ]
+}
+if until_ 20 changed; then ok; else bad "it does not come back after SIGKILL"; fi
+mkdir -p "$root/run/systemd/system/detshared.service.d"
+inside sh -c 'mkdir -p /run/systemd/system/detshared.service.d; printf "[Service]\nWatchdogSec=2\n" >/run/systemd/system/detshared.service.d/w.conf; systemctl daemon-reload; systemctl restart detshared.service'
+main=$(property MainPID)
+signal STOP "$main"
+if until_ 30 changed; then ok; else bad "the watchdog does not end a daemon that stands still"; fi
+is "by the watchdog" 'atchdog' "$(inside journalctl -q -u detshared.service -o cat)"
+is "and serves" 'sim:h200' "$(inside detsharectl status)"
+
+# --- stop ------------------------------------------------------------------------------------------------------------------
+inside systemctl stop detshared.socket detshared.service
+equals "stopped" inactive "$(inside systemctl is-active detshared.service)"
+equals "cleanly" success "$(property Result)"
+equals "nobody is left" "" "$(pid_of detshare-worker)$(pid_of detshare-helper)"
+inside test -e /run/detshare/detshared.sock && bad "the socket file stays" || ok
+# without the socket unit being enabled: `systemctl start` is enough
+inside systemctl disable --quiet detshared.socket
+inside systemctl start detshared.service
+equals "start alone" active "$(inside systemctl is-active detshared.service)"
+is "serves" 'sim:h200' "$(inside detsharectl status)"
+inside journalctl -q -u detshared.service --no-pager >"$work/journal"
+[ "$failed" = 0 ] || { echo "--- the journal"; tail -n 60 "$work/journal"; }
+
+echo "$passed passed, $failed failed"
+[ "$failed" = 0 ]

@@ -2,23 +2,23 @@
 #include "util/log.h"
 
 #include <errno.h>
+#include <poll.h>
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
-#include <sys/socket.h>
 #include <sys/stat.h>
 
 #define LOG_BUDGET_LINES 20
 #define LOG_BUDGET_WINDOW_NS (10 * DS_NS_PER_S)
 #define LOG_LINE_MAX 1024
-#define LOG_NAME_MAX 64 /* of the process, and what stands around it */
 
 static const char *log_name = "detshare";
 static enum ds_log_level log_max = DS_LOG_INFO;
 static int log_journal;
 static int log_fd = STDERR_FILENO;
 static ds_log_sink *log_sink;
+static _Atomic unsigned log_unread; /* lines that nobody had room for */
 
 void ds_log_setup(const char *name, enum ds_log_level max_level)
 {
@@ -49,29 +49,54 @@ void ds_log_to(int fd)
         log_fd = fd;
 }
 
-/* The journal's end is a socket: while it is full, lines are lost, and nobody waits. */
-static void log_to_journal(const char *text, size_t size)
+/*
+ * Somebody who has stopped to read the log must not stop us: a pipe that poll() calls writable takes a line without
+ * blocking, a full one takes none. (What looks writable may be filled by another process before we write; a pipe has
+ * room for several lines then.)
+ */
+static int log_has_room(void)
 {
-        if (send(log_fd, text, size, MSG_DONTWAIT | MSG_NOSIGNAL) < 0 && errno == ENOTSOCK &&
-                write(log_fd, text, size) < 0)
-                errno = 0;
+        struct pollfd p = {.fd = log_fd, .events = POLLOUT};
+
+        return poll(&p, 1, 0) == 1 && (p.revents & POLLOUT);
+}
+
+static void log_line(enum ds_log_level level, const char *line)
+{
+        /* one call, so that lines of several processes do not mix */
+        if (log_journal)
+                dprintf(log_fd, "<%d>%s: %s\n", level, log_name, line);
+        else
+                dprintf(log_fd, "%s: %s\n", log_name, line);
+}
+
+static void log_to_stderr(enum ds_log_level level, const char *line)
+{
+        char missing[64];
+        unsigned unread;
+
+        if (!log_has_room()) {
+                atomic_fetch_add(&log_unread, 1);
+                return;
+        }
+        unread = atomic_exchange(&log_unread, 0);
+        if (unread) {
+                snprintf(missing, sizeof(missing), "%u lines are missing here: nobody read the log", unread);
+                log_line(level, missing);
+        }
+        log_line(level, line);
 }
 
 static void log_write(const struct ds_log_about *about, enum ds_log_level level, const char *fmt, va_list args)
 {
-        char line[LOG_LINE_MAX], text[LOG_LINE_MAX + LOG_NAME_MAX];
+        char line[LOG_LINE_MAX];
         int saved = errno;
 
         vsnprintf(line, sizeof(line), fmt, args);
-        /* one call, so that lines of several processes do not mix */
-        if (log_sink) {
+        if (log_sink)
                 log_sink(about, level, line);
-        } else if (log_journal) {
-                snprintf(text, sizeof(text), "<%d>%s: %s\n", level, log_name, line);
-                log_to_journal(text, strlen(text));
-        } else {
-                dprintf(log_fd, "%s: %s\n", log_name, line);
-        }
+        else
+                log_to_stderr(level, line);
         errno = saved;
 }
 

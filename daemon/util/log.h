@@ -3,10 +3,10 @@
  * Log lines of the daemon's processes
  *
  * One line per call on standard error, prefixed `<N>` (syslog priority) when systemd's journal reads it, or into a sink
- * that makes more of what the line is about. A journal that does not read loses lines: nobody waits for it. A process
- * names itself once. Lines said on behalf of a client go through a ds_log_budget, so that a hostile client cannot make
- * the daemon spend its time logging: past the budget lines are counted, and the count is said once. Library code below
- * the daemon's main files never decides to exit because of a log line.
+ * that makes more of what the line is about. Whoever reads the log may stop: lines that find no room are counted and
+ * not waited for. A process names itself once. Lines said on behalf of a client go through a ds_log_budget, so that a
+ * hostile client cannot make the daemon spend its time logging: past the budget lines are counted, and the count is
+ * said once. Library code below the daemon's main files never decides to exit because of a log line.
  */
 #pragma once
 

@@ -4,7 +4,8 @@
  *
  * Becomes the command, with the environment that makes an unchanged program a client. It asks the daemon first, because
  * a program that cannot reach it only says that there is no CUDA device. The drop-in libcuda.so.1 is looked for beside
- * this program: build/cuda in a build tree, LIBDIR/detshare when installed.
+ * this program: build/cuda in a build tree, LIBDIR/detshare when installed. What is not given as an option stays as the
+ * environment has it.
  */
 #include <errno.h>
 #include <getopt.h>
@@ -13,12 +14,13 @@
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include <unistd.h>
 
 #include "ctl/ctl.h"
 
 struct run_options {
-        int is_ls, has_slo, has_limit;
+        int is_ls, has_class, has_slo, has_limit;
         double slo_ms;
         uint64_t memory_limit;
         const char *name;
@@ -55,6 +57,7 @@ static int parse_option(const struct ctl_command *self, int c, char **argv, stru
 {
         switch (c) {
         case 'c':
+                o->has_class = 1;
                 return ctl_parse_class(optarg, &o->is_ls);
         case 's':
                 return parse_slo(optarg, o);
@@ -170,7 +173,7 @@ static int set_environment(const struct run_options *o)
         int r = set_library_path();
         if (!r)
                 r = set("DETSHARE_SOCKET", dsc_control_path(arg_socket));
-        if (!r)
+        if (!r && o->has_class)
                 r = set("DETSHARE_CLASS", o->is_ls ? "ls" : "be");
         snprintf(number, sizeof(number), "%.6f", o->slo_ms); /* the library reads no exponents */
         if (!r && o->has_slo)
@@ -198,7 +201,8 @@ static int ask_daemon(const struct run_options *o)
 
 int cmd_run(const struct ctl_command *self, int argc, char **argv)
 {
-        struct run_options o = {.is_ls = 0};
+        const char *class_ = getenv("DETSHARE_CLASS");
+        struct run_options o = {.is_ls = class_ && !strcasecmp(class_, "ls")};
         int code = parse(self, argc, argv, &o);
         if (code >= 0)
                 return code;

@@ -1,0 +1,82 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+#
+# detshared started by the first who connects, by systemd's own systemd-socket-activate: the socket is served under the name that the
+# unit gives it, and a socket with another name is not. Left out where the program is not installed.
+#
+# usage: tests/e2e/systemd_activate.sh BUILD
+set -u
+cd "$(dirname "$0")/../.." || exit
+build=$(cd "$1" && pwd)
+if ! command -v systemd-socket-activate >/dev/null; then
+        echo "left out: there is no systemd-socket-activate"
+        echo "0 passed, 0 failed"
+        exit 0
+fi
+dir=$(mktemp -d /tmp/detshare-activate-XXXXXX)
+passed=0
+failed=0
+daemon=
+
+cleanup() {
+        [ -n "$daemon" ] && kill -KILL "$daemon" 2>/dev/null
+        rm -rf "$dir"
+}
+trap cleanup EXIT
+ok() {
+        passed=$((passed + 1))
+}
+bad() {
+        failed=$((failed + 1))
+        echo "FAIL $*: $(tail -n 3 "$dir/err")"
+}
+# activate NAME...: listens at $dir/sock; the daemon would bind $dir/own itself
+activate() {
+        systemd-socket-activate -l "$dir/sock" "$@" "$build/detshared" --device sim:h200 --socket "$dir/own" >"$dir/out" 2>"$dir/err" </dev/null &
+        daemon=$!
+        for _ in $(seq 200); do
+                [ -S "$dir/sock" ] && return
+                sleep 0.05
+        done
+        bad "systemd-socket-activate does not listen"
+}
+stop() {
+        kill "$daemon"
+        wait "$daemon"
+        status=$?
+        daemon=
+}
+
+activate --fdname=detshared
+grep -q serving "$dir/out" && bad "it was started before anybody came" || ok
+if timeout 60 "$build/detsharectl" --socket "$dir/sock" status >"$dir/status" 2>&1 && grep -q 'sim:h200' "$dir/status"; then
+        ok
+else
+        bad "the first who came: $(cat "$dir/status")"
+fi
+grep -q "^detshared: serving .* at $dir/sock " "$dir/out" && ok || bad "$(cat "$dir/out")"
+[ ! -e "$dir/own" ] && ok || bad "it has bound a socket of its own"
+timeout 60 "$build/detsharectl" --socket "$dir/sock" clients >/dev/null 2>&1 && ok || bad "the second who came"
+stop
+[ "$status" = 0 ] && ok || bad "stopped: exit status $status"
+[ -S "$dir/sock" ] && ok || bad "the socket file, which is not the daemon's, is gone"
+rm -f "$dir/sock"
+
+# without a name, or with another: said, not served, and the daemon's own socket is
+for name in "" --fdname=web; do
+        activate ${name:+"$name"}
+        (exec 3<>/dev/null; timeout 5 "$build/detsharectl" --socket "$dir/sock" status >/dev/null 2>&1) &
+        for _ in $(seq 600); do
+                grep -q serving "$dir/out" && break
+                sleep 0.05
+        done
+        grep -q "^detshared: serving .* at $dir/own " "$dir/out" && ok || bad "name '$name': $(cat "$dir/out")"
+        grep -q "which is not used: FileDescriptorName=detshared" "$dir/err" && ok || bad "name '$name' is not mentioned"
+        timeout 60 "$build/detsharectl" --socket "$dir/own" status >/dev/null 2>&1 && ok || bad "name '$name': the own socket"
+        stop
+        wait
+        rm -f "$dir/sock"
+done
+
+echo "$passed passed, $failed failed"
+[ "$failed" = 0 ]

@@ -1,0 +1,180 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+#
+# What detshared tells a service manager, played by tests/support/manager: that it is ready only when it serves, what it does,
+# that it reloads and how that went, that it lives as long as its loop turns, that it stops. And what it does with the sockets that
+# it is given: serves them, leaves the file alone, refuses what is none.
+#
+# usage: tests/e2e/systemd_notify.sh BUILD
+set -u
+cd "$(dirname "$0")/../.." || exit
+build=$(cd "$1" && pwd)
+dir=$(mktemp -d /tmp/detshare-notify-XXXXXX)
+passed=0
+failed=0
+manager=
+
+cleanup() {
+        exec 9>&-
+        [ -n "$manager" ] && kill -KILL "$manager" 2>/dev/null
+        wait 2>/dev/null
+        rm -rf "$dir"
+}
+trap cleanup EXIT
+ok() {
+        passed=$((passed + 1))
+}
+bad() {
+        failed=$((failed + 1))
+        echo "FAIL $*"
+        sed 's/^/    /' "$dir/said" "$dir/err" | tail -n 20
+}
+# equals WHAT WANTED GOT
+equals() {
+        if [ "$2" = "$3" ]; then ok; else bad "$1: '$3' and not '$2'"; fi
+}
+# manage OPTION... -- COMMAND...: a manager in $manager that takes words from descriptor 9
+manage() {
+        rm -f "$dir/words"
+        mkfifo "$dir/words"
+        : >"$dir/said"
+        : >"$dir/err"
+        "$build/tests/manager" "$@" <"$dir/words" >"$dir/said" 2>"$dir/err" &
+        manager=$!
+        exec 9>"$dir/words"
+}
+word() {
+        echo "$1" >&9
+}
+# lines PATTERN: how many were said so far
+lines() {
+        grep -cE -- "$1" "$dir/said"
+}
+# hears PATTERN [N]: it says so, N times in all; a machine may be slow
+hears() {
+        for _ in $(seq 600); do
+                [ "$(lines "$1")" -ge "${2:-1}" ] && ok && return 0
+                sleep 0.05
+        done
+        bad "'$1' was not said ${2:-1} times"
+        return 1
+}
+# before A B: the first A comes before the first B
+before() {
+        local a b
+        a=$(grep -nE -m 1 -- "$1" "$dir/said" | cut -d: -f1)
+        b=$(grep -nE -m 1 -- "$2" "$dir/said" | cut -d: -f1)
+        if [ -n "$a" ] && [ -n "$b" ] && [ "$a" -lt "$b" ]; then ok; else bad "'$1' does not come before '$2'"; fi
+}
+quit_manager() {
+        word quit
+        exec 9>&-
+        wait "$manager"
+        manager=
+}
+status() {
+        timeout 20 "$build/detsharectl" --socket "$1" status >/dev/null 2>&1
+}
+
+# --- a life ---------------------------------------------------------------------------------------------------------------
+printf '[daemon]\ndevice = sim:h200\n' >"$dir/conf"
+manage -l "$dir/sock" -w 3000000 -- "$build/detshared" --config "$dir/conf" --socket "$dir/other"
+hears '^READY=1$'
+before '^STATUS=starting the worker for sim:h200$' '^READY=1$'
+hears '^STATUS=serving DetShare sim:h200: 0 sessions \(0 latency-sensitive\), policy [a-z]+$'
+grep -q "serving .* at $dir/sock " "$dir/err" && ok || bad "it does not serve the socket that it was given"
+grep -q "$dir/sock is served, and not $dir/other" "$dir/err" && ok || bad "it does not say which socket it serves"
+[ ! -e "$dir/other" ] && ok || bad "it has bound the other one, too"
+status "$dir/sock" && ok || bad "nobody answers at the socket that was given"
+hears '^WATCHDOG=1$' 3
+
+# sessions are counted
+DETSHARE_SOCKET=$dir/sock "$build/tests/examples/hold" < <(exec sleep 300) >"$dir/hold" 2>&1 &
+hold=$!
+hears '^STATUS=serving .*: 1 session '
+kill "$hold"
+wait "$hold" 2>/dev/null
+
+# --- reload ---------------------------------------------------------------------------------------------------------------
+word reload
+hears '^READY=1$' 2
+hears '^RELOADING=1$'
+now=$(sed 's/[. ].*//' /proc/uptime)
+at=$(sed -n 's/^MONOTONIC_USEC=\([0-9]*\)$/\1/p' "$dir/said")
+[ "$((at / 1000000))" -le "$((now + 1))" ] && [ "$((at / 1000000))" -ge "$((now - 600))" ] && ok || bad "MONOTONIC_USEC=$at at $now s"
+echo 'colour = blue' >>"$dir/conf"
+word reload
+hears '^READY=1$' 3
+hears "^STATUS=serving .*; reload refused: $dir/conf:3: .*colour"
+grep -q "the configuration stays as it was: $dir/conf:3: " "$dir/err" && ok || bad "the log does not name the line"
+sed -i '/colour/d' "$dir/conf"
+for _ in $(seq 20); do
+        word reload
+done
+hears '^RELOADING=1$' 3
+status "$dir/sock" && ok || bad "nobody answers after reloads"
+sleep 0.2
+[ "$(tail -n 30 "$dir/said" | grep -E '^(READY|RELOADING)=1' | tail -n 1)" = READY=1 ] && ok || bad "the last reload does not end"
+
+# --- a worker that is replaced is no reason to be killed ------------------------------------------------------------------
+main=$(sed -n 's/^started //p' "$dir/said" | tail -n 1)
+served=$(lines '^STATUS=serving ')
+pkill -KILL -P "$main" detshare-worker
+hears '^STATUS=the worker is gone, another is started'
+hears '^STATUS=serving ' $((served + 1))
+
+# --- the watchdog ---------------------------------------------------------------------------------------------------------
+word pause
+hears '^watchdog$'
+hears '^killed 6$'
+ready=$(lines '^READY=1$')
+word start
+hears '^started ' 2
+hears '^READY=1$' $((ready + 1))
+pings=$(lines '^WATCHDOG=1$')
+hears '^WATCHDOG=1$' $((pings + 2))
+
+# --- stop -------------------------------------------------------------------------------------------------------------------
+word stop
+hears '^exited 0$'
+before '^STOPPING=1$' '^exited 0$'
+equals "others than the daemon's main process say nothing" 0 "$(lines '^ignored')"
+[ -S "$dir/sock" ] && ok || bad "the manager's socket file is gone"
+quit_manager
+
+# --- sockets that are none ------------------------------------------------------------------------------------------------
+# refuses PATTERN COMMAND...
+refuses() {
+        local pattern=$1 got
+        shift
+        timeout 20 "$@" >"$dir/said" 2>"$dir/err" </dev/null
+        got=$?
+        if [ "$got" = 1 ] && grep -q -- "$pattern" "$dir/err" && [ "$(wc -l <"$dir/err")" -le 2 ]; then ok; else bad "$*: $got"; fi
+}
+given() { # what is 3 -> exec
+        # shellcheck disable=SC2016
+        echo 'export LISTEN_PID=$$ LISTEN_FDS=1 LISTEN_FDNAMES=detshared; exec "$@"'
+}
+daemon=("$build/detshared" --device sim:h200 --socket "$dir/sock2")
+refuses "gave as 'detshared' is no socket" bash -c "exec 3</dev/null; $(given)" bash "${daemon[@]}"
+refuses "gave as 'detshared' does not listen" perl -MSocket -MPOSIX=dup2 -e 'BEGIN { $^F = 9 } socket(S, AF_UNIX, SOCK_STREAM, 0) or die; dup2(fileno(S), 3);
+        %ENV = (%ENV, LISTEN_PID => $$, LISTEN_FDS => 1, LISTEN_FDNAMES => "detshared"); exec @ARGV' "${daemon[@]}"
+refuses "gave as 'detshared' is no stream socket" perl -MSocket -MPOSIX=dup2 -e 'BEGIN { $^F = 9 } socket(S, AF_UNIX, SOCK_DGRAM, 0) or die; dup2(fileno(S), 3);
+        %ENV = (%ENV, LISTEN_PID => $$, LISTEN_FDS => 1, LISTEN_FDNAMES => "detshared"); exec @ARGV' "${daemon[@]}"
+
+# another name: said, and the daemon's own socket is served
+manage -l "$dir/sock3:web" -- "${daemon[@]}"
+hears '^READY=1$'
+grep -q "a socket named 'web', which is not used" "$dir/err" && ok || bad "a socket with another name is not mentioned"
+status "$dir/sock2" && ok || bad "the daemon's own socket is not served"
+quit_manager
+[ ! -e "$dir/sock2" ] && ok || bad "the daemon's own socket file stays"
+
+# meant for another process: not touched
+manage -p -l "$dir/sock3" -- "${daemon[@]}"
+hears '^READY=1$'
+status "$dir/sock2" && ok || bad "files for another process are taken"
+quit_manager
+
+echo "$passed passed, $failed failed"
+[ "$failed" = 0 ]

@@ -1,0 +1,118 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+#
+# What `make install` puts where systemd looks: complete, without a word from `systemd-analyze verify`, with an exposure of at most
+# 2.5, with the paths of its PREFIX, the configuration never overwritten, and gone after `make uninstall`. Also the script that makes
+# device nodes, on a pretended machine. Where systemd's programs are not installed their part is left out and counted as nothing.
+#
+# usage: tests/e2e/systemd_units.sh BUILD
+set -u
+cd "$(dirname "$0")/../.." || exit
+build=$(cd "$1" && pwd)
+dir=$(mktemp -d /tmp/detshare-units-XXXXXX)
+trap 'rm -rf "$dir"' EXIT
+passed=0
+failed=0
+stage=$dir/stage
+units=$stage/opt/ds/lib/systemd/system
+
+ok() {
+        passed=$((passed + 1))
+}
+bad() {
+        failed=$((failed + 1))
+        echo "FAIL $*"
+}
+# equals WHAT WANTED GOT
+equals() {
+        if [ "$2" = "$3" ]; then ok; else bad "$1: '$3' and not '$2'"; fi
+}
+do_make() {
+        make -s --no-print-directory BUILD="$build" DESTDIR="$stage" PREFIX=/opt/ds LIBDIR=/opt/ds/lib "$@" >"$dir/make" 2>&1 ||
+                bad "make $1: $(tail -n 3 "$dir/make")"
+}
+
+# --- install ----------------------------------------------------------------------------------------------------------------
+do_make install
+for file in detshared.service detshared.socket detshare-devices.service; do
+        [ -s "$units/$file" ] && ok || bad "$file is not installed"
+        grep -q '@PREFIX@' "$units/$file" && bad "$file: $(grep @PREFIX@ "$units/$file")"
+done
+for file in lib/sysusers.d/detshare.conf lib/tmpfiles.d/detshare.conf share/man/man8/detshared.8 share/man/man1/detsharectl.1; do
+        [ -s "$stage/opt/ds/$file" ] && ok || bad "$file is not installed"
+done
+for program in $(sed -n 's/^Exec[A-Za-z]*=[-+]*\([^ ]*\).*/\1/p' "$units"/*.service | grep -v '^/bin/sh'); do
+        [ -x "$stage$program" ] && ok || bad "$program, which a unit names, is not installed"
+done
+echo '# mine' >"$stage/etc/detshare/detshared.conf"
+do_make install
+equals "an administrator's configuration" '# mine' "$(cat "$stage/etc/detshare/detshared.conf")"
+# the installed daemon finds its parts where it lies
+timeout 20 "$stage/opt/ds/sbin/detshared" --config "$stage/etc/detshare/detshared.conf" --device sim:none --socket "$dir/sock" 2>"$dir/err"
+grep -q 'no such model' "$dir/err" && ok || bad "the installed daemon: $(cat "$dir/err")"
+
+# --- systemd's opinion ------------------------------------------------------------------------------------------------------
+# the same with the prefix that distributions have, since systemd looks there only
+rm -rf "${dir:?}/usr"
+make -s --no-print-directory BUILD="$build" DESTDIR="$dir/usr" PREFIX=/usr install >"$dir/make" 2>&1 || bad "make install: $(tail -n 3 "$dir/make")"
+if command -v systemd-analyze >/dev/null && systemd-analyze --help | grep -q -- --offline; then
+        # verified where they lie: units of the machine that they refer to are found, and their programs by full path
+        for unit in detshared.socket detshared.service detshare-devices.service; do
+                sed "s|=/usr/sbin/detshared|=$dir/usr/usr/sbin/detshared|; s|=/usr/libexec|=$dir/usr/usr/libexec|" \
+                        "$dir/usr/usr/lib/systemd/system/$unit" >"$dir/$unit"
+        done
+        words=$(systemd-analyze verify --man=no "$dir/detshared.socket" "$dir/detshared.service" "$dir/detshare-devices.service" 2>&1 |
+                grep detshare)
+        equals "systemd-analyze verify" "" "$words"
+        sed 's/^FileDescriptorName=/FileDescriptorNam=/' "$dir/detshared.socket" >"$dir/wrong.socket"
+        cp "$dir/detshared.service" "$dir/wrong.service"
+        systemd-analyze verify --man=no "$dir/wrong.socket" 2>&1 | grep -qF FileDescriptorNam && ok || bad "verify finds nothing"
+        for unit in detshared detshare-devices; do
+                limit=25
+                [ "$unit" = detshared ] || limit=70
+                if systemd-analyze security --offline=yes --threshold="$limit" "$dir/$unit.service" >"$dir/security" 2>&1; then
+                        ok
+                else
+                        bad "$unit.service is exposed: $(tail -n 1 "$dir/security")"
+                fi
+                tail -n 1 "$dir/security"
+        done
+        systemd-analyze security --offline=yes --threshold=10 "$dir/detshared.service" >/dev/null 2>&1 &&
+                bad "the threshold is not looked at" || ok
+else
+        echo "left out: systemd-analyze is not there"
+fi
+if command -v systemd-sysusers >/dev/null; then
+        words=$(systemd-sysusers --dry-run "$stage/opt/ds/lib/sysusers.d/detshare.conf" 2>&1)
+        equals "systemd-sysusers" 0 $?
+        grep -qiE 'fail|unknown|invalid' <<<"$words" && bad "systemd-sysusers: $words" || ok
+else
+        echo "left out: systemd-sysusers is not there"
+fi
+
+# --- device nodes -----------------------------------------------------------------------------------------------------------
+machine=$dir/machine
+mkdir -p "$machine/proc" "$machine/dev" "$machine/sys/bus/pci/devices/0" "$machine/sys/bus/pci/devices/1"
+echo 0x8086 >"$machine/sys/bus/pci/devices/0/vendor"
+equals "a machine without a GPU" "" "$(systemd/detshare-devices.sh "$machine" 2>&1)"
+echo 0x10de >"$machine/sys/bus/pci/devices/1/vendor"
+printf 'Character devices:\n  1 mem\n\nBlock devices:\n  8 sd\n' >"$machine/proc/devices"
+equals "a GPU without a driver" "detshare-devices: there is an NVIDIA GPU and no driver for it" \
+        "$(systemd/detshare-devices.sh "$machine" 2>&1)"
+printf 'Character devices:\n  1 mem\n195 nvidia\n195 nvidiactl\n507 nvidia-uvm\n' >"$machine/proc/devices"
+for gpu in 0 1; do
+        mkdir -p "$machine/proc/driver/nvidia/gpus/$gpu"
+        printf 'Model: \t\t NVIDIA H200\nDevice Minor: \t %s\n' "$gpu" >"$machine/proc/driver/nvidia/gpus/$gpu/information"
+done
+: >"$machine/dev/nvidia0"
+equals "two GPUs, of one the node is there" "mknod /dev/nvidiactl c 195 255
+mknod /dev/nvidia1 c 195 1
+mknod /dev/nvidia-uvm c 507 0
+mknod /dev/nvidia-uvm-tools c 507 1" "$(systemd/detshare-devices.sh "$machine" 2>&1)"
+
+# --- uninstall ----------------------------------------------------------------------------------------------------------------
+do_make uninstall
+equals "what stays" etc/detshare/detshared.conf "$(cd "$stage" && find . -type f | sed 's|^\./||')"
+
+echo "$passed passed, $failed failed"
+[ "$failed" = 0 ]

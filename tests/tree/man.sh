@@ -1,0 +1,37 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+#
+# The manual pages are what the programs are: they can be built, every option of detshared and every command of detsharectl is in
+# its page, every message id and journal field too, and the pages name no other.
+set -u
+cd "$(dirname "$0")/../.." || exit
+bad=0
+
+# same WHAT IN_PROGRAM IN_PAGE
+same() {
+        [ -n "$2" ] || { echo "$1: nothing found: has the notation changed?"; bad=1; }
+        diff <(sort -u <<<"$2") <(sort -u <<<"$3") >/dev/null && return
+        echo "$1: < is in the program, > in the page"
+        diff <(sort -u <<<"$2") <(sort -u <<<"$3") | grep '^[<>]'
+        bad=1
+}
+page=docs/man/detshared.8.scd
+same "detshared's options" "$(sed -n 's/^ *{"\([a-z-]*\)", \(required\|no\)_argument.*/--\1/p' daemon/supervisor/main.c)" \
+        "$(sed -n '/^# OPTIONS/,/^# SIGNALS/p' $page | grep '^\*--' | grep -oE -- '--[a-z-]+')"
+same "detshared --help" "$(sed -n '/^static void help/,/^}/p' daemon/supervisor/main.c | grep -oE '^ *"(  --[a-z-]+)[^"]*"' | grep -oE -- '--[a-z-]+ ' | tr -d ' ' | grep -v '^--version$\|^--help$'; echo --version; echo --help)" \
+        "$(sed -n '/^# OPTIONS/,/^# SIGNALS/p' $page | grep '^\*--' | grep -oE -- '--[a-z-]+')"
+same "message ids" "$(grep -oE '"[0-9a-f]{32}"' daemon/supervisor/journal.c | tr -d '"')" "$(grep -oE '[0-9a-f]{32}' $page)"
+same "journal fields" "$(grep -oE '"(DETSHARE_[A-Z_]+)"' daemon/supervisor/journal.c | tr -d '"')" \
+        "$(sed -n '/^# JOURNAL/,/^# ENVIRONMENT/p' $page | grep -oE 'DETSHARE_[A-Z_]+=\*' | tr -d '=*')"
+same "detsharectl's commands" "$(sed -n '/struct ctl_command commands/,/^};/s/^ *{"\([a-z-]*\)".*/\1/p' client-lib/ctl/main.c)" \
+        "$(sed -n '/^# COMMANDS/,/^# ENVIRONMENT/p' docs/man/detsharectl.1.scd | sed -n 's/^\*\([a-z-]*\)\*.*/\1/p')"
+if command -v scdoc >/dev/null; then
+        for page in docs/man/*.scd; do
+                scdoc <"$page" >/dev/null || { echo "$page cannot be built"; bad=1; }
+        done
+fi
+# references between our pages are to pages that exist
+grep -ohE '\*(detshare[a-z.-]*|libdetshare[a-z-]*)\*\([0-9]\)' docs/man/*.scd systemd/*.in | sort -u | tr -d '*)' | while IFS='(' read -r name section; do
+        [ "$name" = detshared.conf ] || [ -e "docs/man/$name.$section.scd" ] || echo "there is no page $name($section)"
+done | grep . && bad=1
+exit $bad

@@ -235,12 +235,24 @@ void ds_handle_set_session(struct ds_client *client, Detshare__Request *request,
         ds_client_answer(client, request->id, 0, "%s", "");
 }
 
+/* Users may end their own sessions; whether another's is there they do not learn. */
+static int may_kill(const struct ds_client *client, const struct ds_session *session)
+{
+        return ds_client_is_admin(client) ||
+               (session && session->client && ds_client_user(session->client) == ds_client_user(client));
+}
+
 void ds_handle_kill(struct ds_client *client, Detshare__Request *request, int *fds)
 {
         uint64_t id = request->kill->session;
         struct ds_session *session = ds_session_find(ds_client_supervisor(client), id);
         char why[64];
 
+        if (!may_kill(client, session)) {
+                ds_client_answer(client, request->id, DETSHARE__STATUS__DENIED,
+                        "kill: another's session needs uid 0 or the group detshare-admin");
+                return;
+        }
         if (!session) {
                 ds_client_answer(client, request->id, DETSHARE__STATUS__NO_SUCH, "there is no session %llu",
                         (unsigned long long)id);

@@ -21,7 +21,7 @@ static const struct ds_rpc table[] = {
         {CALL(LIST_CLIENTS),      "list_clients",   DS_RIGHT_HANDLER, 0,                   0, ds_handle_list_clients},
         {CALL(LIST_POLICIES),     "list_policies",  DS_RIGHT_ANY,     0,                   0, ds_handle_list_policies},
         {CALL(SET_POLICY),        "set_policy",     DS_RIGHT_ADMIN,   0,                   0, ds_handle_set_policy},
-        {CALL(KILL),              "kill",           DS_RIGHT_ADMIN,   0,                   0, ds_handle_kill},
+        {CALL(KILL),              "kill",           DS_RIGHT_ANY,     0,                   0, ds_handle_kill},
         {CALL(GET_DEVICE),        "get_device",     DS_RIGHT_ANY,     0,                   0, ds_handle_get_device},
         {CALL(OUTPUT_READ),       "output_read",    DS_RIGHT_ANY,     OWN,                 0, ds_handle_output_read},
         {CALL(MEM_ALLOC),         "mem_alloc",      DS_RIGHT_ANY,     WORKER,              0, NULL},

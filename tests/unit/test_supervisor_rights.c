@@ -160,6 +160,8 @@ static int try_row(struct fixture *f, const struct person *who, const struct ds_
         CHECK(status == (who->admin ? DETSHARE__STATUS__NO_SUCH : DETSHARE__STATUS__DENIED));
         if (who->admin)
                 return 0;
+        if (rpc->call == DETSHARE__REQUEST__CALL_KILL && who->uid == UID_OWN)
+                return 0; /* it may: later */
         CHECK(status_of(f, rpc, 1, there, sizeof(there)) == DETSHARE__STATUS__DENIED);
         CHECK(!strcmp(message, there));
         return 0;
@@ -208,6 +210,14 @@ static int try_all(struct fixture *f, const struct person *who)
         return try_row(f, who, ds_rpc_find(DETSHARE__REQUEST__CALL_COPY));
 }
 
+static int kill_own(struct fixture *f, const struct person *who)
+{
+        char message[512];
+
+        CHECK(status_of(f, ds_rpc_find(DETSHARE__REQUEST__CALL_KILL), 1, message, sizeof(message)) == 0);
+        return 0;
+}
+
 /* Before hello nothing is answered; without a window, nothing that needs one. */
 static int try_outside(struct fixture *f, const struct person *who)
 {
@@ -252,6 +262,8 @@ Test(rights, matrix, .timeout = 60)
                 went_well(as(&people[i], try_all, &f));
         went_well(as(&people[3], try_outside, &f));
         cr_assert_eq(fx_ping(own), 0, "nobody has harmed it");
+        went_well(as(&people[2], kill_own, &f));
+        cr_assert_eq(fx_ping(own), -1, "its user has ended it");
         ds_conn_free(own);
         fx_baseline(&f);
         fx_stop(&f);

@@ -248,6 +248,12 @@ const char *ds_charge_name(enum ds_charge_slot slot)
                 return "bytes of pinned memory and module images";
         case DS_CHARGE_DEVICE_BYTES:
                 return "bytes of device memory";
+        case DS_CHARGE_ALLOCS:
+                return "allocations";
+        case DS_CHARGE_REPLIES:
+                return "bytes of unread replies";
+        case DS_CHARGE_FOREIGN:
+                return "file descriptors that do not close";
         case _DS_CHARGE_MAX:
                 break;
         }

@@ -34,6 +34,9 @@ enum ds_charge_slot {
         DS_CHARGE_MODULES,
         DS_CHARGE_HOST_BYTES,   /* pinned memory and module images */
         DS_CHARGE_DEVICE_BYTES, /* allocations */
+        DS_CHARGE_ALLOCS,       /* how many they are, device and pinned */
+        DS_CHARGE_REPLIES,      /* bytes of replies that it does not read */
+        DS_CHARGE_FOREIGN,      /* descriptors that it sent and that take long to close */
         _DS_CHARGE_MAX,
 };
 

@@ -17,11 +17,14 @@
 #include "supervisor/unpack.h"
 #include "util/alloc.h"
 #include "util/error.h"
+#include "util/foreign.h"
 #include "util/frame.h"
 
 #define HELLO_MAX_MS 5000u
 #define FRAME_MAX_MS 5000u /* from a frame's first byte to its last */
-#define QUEUED_FDS_MAX 8u  /* in replies that it has not read: each is one of ours */
+#define QUEUED_FDS_MAX 8u  /* in replies that wait here: each is one of ours */
+#define UNREAD_FDS_MAX 64u /* in those that it has not read: one for each request that it can have open */
+#define CLIENT_FDS_MAX 2u  /* that it sent: a request's, and those of the next, which is not complete yet */
 #define GROUPS_MAX 64u
 #define MESSAGE_TEXT_MAX 4096u
 
@@ -47,7 +50,7 @@ struct ds_client {
         ds_user *user;
         struct ds_rights rights;
         struct ds_rate_waiter waiter; /* for its turn, when its user asks too fast */
-        struct ds_charge charge;
+        struct ds_charge charge, unread;
         struct ds_session *session;
         struct ds_deadline deadline; /* hello, then the rest of a frame */
         struct client_op_list ops;
@@ -60,6 +63,7 @@ static const char *const state_names[_CLIENT_STATE_MAX] = {
 
 static void update_poll(struct ds_client *client);
 static void turn_has_come(struct ds_rate_waiter *waiter);
+static int pay_unread(struct ds_client *client);
 
 static void set_state(struct ds_client *client, enum client_state state)
 {
@@ -94,10 +98,24 @@ static int read_credentials(struct ds_client *client, int fd)
         return 0;
 }
 
+/* For its connection: what it sent and nobody took. */
+static void close_fds(void *user, const int *fds, size_t n)
+{
+        struct ds_client *client = user;
+
+        ds_foreign_close(&client->supervisor->foreign, client->user, fds, n);
+}
+
+static void close_socketp(int *fdp)
+{
+        *fdp = ds_foreign_close_socket(*fdp);
+}
+
 static void client_free(struct ds_client *client)
 {
         ds_conn_free(client->conn);
         ds_charge_release(&client->charge);
+        ds_charge_release(&client->unread);
         ds_user_unref(client->user);
         ds_free(client);
 }
@@ -111,7 +129,7 @@ static void client_freep(struct ds_client **p)
 int ds_client_new(struct ds_supervisor *supervisor, int fd)
 {
         ds_cleanup(client_freep) struct ds_client *client = ds_alloc0(1, sizeof(*client));
-        ds_cleanup(ds_closep) int owned = fd;
+        ds_cleanup(close_socketp) int owned = fd;
         int r;
 
         if (!client)
@@ -133,6 +151,7 @@ int ds_client_new(struct ds_supervisor *supervisor, int fd)
         r = ds_conn_new(DS_TAKE_FD(owned), DS_FRAME_MAX, DS_CLIENT_OUT_MAX, &client->conn);
         if (r)
                 return ds_error_fold(r);
+        ds_conn_set_foreign(client->conn, CLIENT_FDS_MAX, close_fds, client);
         r = uv_poll_init(&supervisor->loop, &client->poll, ds_conn_fd(client->conn));
         if (r < 0)
                 return ds_error_origin(r);
@@ -224,6 +243,11 @@ static void handle_request(struct ds_client *client, Detshare__Request *request,
                 ds_client_close(client, "a request with the wrong number of file descriptors");
                 return;
         }
+        for (size_t i = 0; i < rpc->fds; i++)
+                if (!ds_foreign_is_memory(fds[i])) {
+                        ds_client_close(client, "a file descriptor that is not a memory file");
+                        return;
+                }
         if (client->state == CLIENT_NEW && !(rpc->flags & DS_RPC_BEFORE_HELLO)) {
                 ds_client_close(client, "a request before hello");
                 return;
@@ -257,8 +281,7 @@ static void handle_frame(struct ds_client *client, const uint8_t *payload, size_
                 return;
         }
         handle_request(client, request, fds);
-        for (size_t i = 0; i < DS_FRAME_FDS_MAX; i++)
-                ds_close(fds[i]);
+        close_fds(client, fds, request->fds);
 }
 
 /* Half a frame must become a whole one in time, counted from when it began. */
@@ -317,6 +340,14 @@ static void turn_has_come(struct ds_rate_waiter *waiter)
                 update_poll(client);
 }
 
+static void client_read(struct ds_client *client)
+{
+        if (ds_foreign_too_many(&client->supervisor->foreign, client->user))
+                ds_client_close(client, "its user has sent too many file descriptors that do not close");
+        else
+                handle_frames(client, ds_conn_read(client->conn));
+}
+
 static void poll_cb(uv_poll_t *poll, int status, int events)
 {
         struct ds_client *client = poll->data;
@@ -329,10 +360,11 @@ static void poll_cb(uv_poll_t *poll, int status, int events)
                 ds_client_close(client, NULL);
                 return;
         }
+        (void)pay_unread(client); /* it can only have become less */
         if (client->waiter.waiting && (events & UV_DISCONNECT))
                 ds_client_close(client, NULL);
         else if (!client->waiter.waiting && (events & (UV_READABLE | UV_DISCONNECT)))
-                handle_frames(client, ds_conn_read(client->conn));
+                client_read(client);
         if (client->state != CLIENT_CLOSED)
                 update_poll(client);
 }
@@ -350,6 +382,26 @@ static void update_poll(struct ds_client *client)
 }
 
 /* --- replies ------------------------------------------------------------------------------------------------------ */
+
+/* What waits here for the client to read is paid for by its user. 0, or FULL. */
+static int pay_unread(struct ds_client *client)
+{
+        size_t queued = ds_conn_queued(client->conn);
+
+        if (queued == client->unread.amount)
+                return 0;
+        ds_charge_release(&client->unread);
+        return queued && ds_charge_take(&client->unread, client->user, DS_CHARGE_REPLIES, queued) ? DS_CONN_E_FULL : 0;
+}
+
+/* One that does not read must not keep file descriptors of ours, nor what the kernel lets all users have in flight. */
+static int may_send(struct ds_client *client, size_t n_fds)
+{
+        if (n_fds && (ds_conn_queued_fds(client->conn) + n_fds > QUEUED_FDS_MAX ||
+                             ds_conn_unread_fds(client->conn) + n_fds > UNREAD_FDS_MAX))
+                return DS_CONN_E_FULL;
+        return 0;
+}
 
 void ds_client_reply(struct ds_client *client, uint64_t id, Detshare__Reply *reply, const int *fds, size_t n_fds)
 {
@@ -371,10 +423,11 @@ void ds_client_reply(struct ds_client *client, uint64_t id, Detshare__Reply *rep
                 bytes = id_zero;
                 size = sizeof(id_zero);
         }
-        if (n_fds && ds_conn_queued_fds(client->conn) + n_fds > QUEUED_FDS_MAX)
-                r = DS_CONN_E_FULL;
-        else
+        r = may_send(client, n_fds);
+        if (!r)
                 r = ds_conn_send(client->conn, bytes, size, fds, n_fds);
+        if (!r)
+                r = pay_unread(client);
         if (r)
                 ds_client_close(client, r == DS_CONN_E_FULL ? "it does not read its replies" : NULL);
         else

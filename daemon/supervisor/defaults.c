@@ -11,6 +11,11 @@
 #define FDS_BESIDE 64u /* files that are not a client's */
 #define SLABS_PER_UID 16384u
 #define MODULES_PER_UID 65536u
+#define ALLOCS_PER_UID 262144u /* four sessions' worth; each costs the daemon's processes some 400 bytes */
+#define ALLOCS_MAX 1048576u
+#define REPLIES_PER_UID DS_MIB(32)
+#define REPLIES_MAX DS_MIB(128)
+#define FOREIGN_PER_UID 16u /* each has a thread */
 
 static uint64_t host_memory(void)
 {
@@ -81,6 +86,9 @@ static struct ds_charge_limits charge_limits(const struct ds_config *config)
         set_limit(&limits, DS_CHARGE_MODULES, DS_MIN(MODULES_PER_UID, modules / 2), modules, modules);
         set_limit(&limits, DS_CHARGE_HOST_BYTES, pinned, pinned, DS_MAX(pinned, ram / 2));
         set_limit(&limits, DS_CHARGE_DEVICE_BYTES, device, device, UINT64_MAX);
+        set_limit(&limits, DS_CHARGE_ALLOCS, ALLOCS_PER_UID, ALLOCS_MAX / 2, ALLOCS_MAX);
+        set_limit(&limits, DS_CHARGE_REPLIES, REPLIES_PER_UID, REPLIES_PER_UID, REPLIES_MAX);
+        set_limit(&limits, DS_CHARGE_FOREIGN, FOREIGN_PER_UID, FOREIGN_PER_UID, UINT64_MAX);
         return limits;
 }
 

@@ -92,10 +92,17 @@ ds_helper *ds_helper_free(ds_helper *helper)
 
 /* --- jobs --------------------------------------------------------------------------------------------------------- */
 
-static void finish(struct ds_helper_job *job, struct ds_helper_result *result)
+/* It is the client's file: the last one to close it frees its pages. */
+static void close_image(ds_helper *helper, struct ds_helper_job *job)
+{
+        ds_foreign_close(&helper->supervisor->foreign, job->user, &job->fd, 1);
+        job->fd = -1;
+}
+
+static void finish(ds_helper *helper, struct ds_helper_job *job, struct ds_helper_result *result)
 {
         job->queued = 0;
-        job->fd = ds_close(job->fd);
+        close_image(helper, job);
         job->done(job, result);
 }
 
@@ -114,12 +121,12 @@ static struct ds_helper_job *land(struct in_flight *place)
         return job;
 }
 
-static void fail(struct ds_helper_job *job, const char *why)
+static void fail(ds_helper *helper, struct ds_helper_job *job, const char *why)
 {
         struct ds_helper_result result = {.status = STATUS_UNKNOWN, .message = why, .fd = -1};
 
         if (job)
-                finish(job, &result);
+                finish(helper, job, &result);
 }
 
 /*
@@ -136,7 +143,7 @@ static void fail_in_flight(ds_helper *helper, const char *why)
                 if (!job)
                         continue;
                 if (one) {
-                        fail(job, why);
+                        fail(helper, job, why);
                         continue;
                 }
                 job->suspect = 1;
@@ -201,7 +208,7 @@ void ds_helper_cancel(ds_helper *helper, struct ds_helper_job *job)
         else
                 TAILQ_REMOVE(&helper->jobs, job, link);
         job->queued = 0;
-        job->fd = ds_close(job->fd);
+        close_image(helper, job);
         /* for a simulated device nothing is compiled: the answer is on its way */
         if (place && helper->usable && !ds_worker_info(helper->supervisor->worker)->simulated)
                 send_cancel(helper, place->id);
@@ -222,7 +229,7 @@ static void job_deadline(struct ds_deadline *deadline)
         /* killed first, so that no other image is sent to it */
         ds_process_kill(helper->process, "an image keeps it busy for too long");
         helper->blamed = 1;
-        fail(land(place), "reading the image took too long");
+        fail(helper, land(place), "reading the image took too long");
 }
 
 /* Images of a simulated device take the helper's own time, so a second one would only wait there. */
@@ -364,7 +371,7 @@ static int on_frame(void *user, const uint8_t *payload, size_t size)
         };
         job = land(place);
         if (job)
-                finish(job, &result);
+                finish(helper, job, &result);
         ds_close(result.fd);
         send_next(helper);
         return 0;

@@ -16,6 +16,7 @@
 #include "supervisor/supervisor.h"
 #include "util/alloc.h"
 #include "util/error.h"
+#include "util/foreign.h"
 #include "util/macro.h"
 
 #define BACKLOG 1024
@@ -212,7 +213,7 @@ static void unbind_socket(ds_listener *listener)
         if (!listener->given && listener->path[0] && lstat(listener->path, &st) == 0 && st.st_dev == listener->dev &&
                 st.st_ino == listener->ino)
                 unlink(listener->path);
-        listener->fd = ds_close(listener->fd);
+        listener->fd = ds_foreign_close_listening(listener->fd);
         listener->reserve_fd = ds_close(listener->reserve_fd);
 }
 
@@ -246,7 +247,7 @@ static int turn_away(ds_listener *listener)
         ds_log_limited(&listener->log, uv_hrtime(), DS_LOG_ERROR, "out of file descriptors: a client was turned away");
         listener->reserve_fd = ds_close(listener->reserve_fd);
         fd = accept4(listener->fd, NULL, NULL, SOCK_CLOEXEC);
-        ds_close(fd);
+        ds_foreign_close_socket(fd);
         listener->reserve_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
         return fd >= 0;
 }

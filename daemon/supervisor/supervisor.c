@@ -125,6 +125,7 @@ int ds_supervisor_new(const struct ds_options *options, struct ds_supervisor **r
         supervisor->started_ns = uv_hrtime();
         TAILQ_INIT(&supervisor->clients);
         TAILQ_INIT(&supervisor->sessions);
+        ds_foreign_init(&supervisor->foreign, &supervisor->deadlines);
         r = ds_poll_setup();
         if (!r)
                 r = uv_loop_init(&supervisor->loop);
@@ -253,6 +254,7 @@ void ds_supervisor_check_stop(struct ds_supervisor *supervisor)
                 return;
         ds_announce_end(supervisor);
         ds_deadline_disarm(&supervisor->deadlines, &supervisor->stop_deadline);
+        ds_foreign_deinit(&supervisor->foreign);
         ds_deadlines_deinit(&supervisor->deadlines);
         block_signals();
         close_signal(&supervisor->sigterm);

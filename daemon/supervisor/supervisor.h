@@ -15,7 +15,7 @@
  *   output.c       printed text      blame.c        who ends the context    notify.c       the service manager
  *   announce.c    what it is told    reload.c       the configuration anew
  *   config.c, config_files.c, rules.c: what is configured; defaults.c: and what is not; policy.c: the policy of it
- *   rate.c        how fast users may ask
+ *   rate.c        how fast users may ask            foreign.c     what clients sent and nobody wants
  *   window.c, charge.c, deadline.c, unpack.c, message.c: as named
  */
 #pragma once
@@ -32,6 +32,7 @@
 #include "supervisor/config.h"
 #include "supervisor/deadline.h"
 #include "supervisor/defaults.h"
+#include "supervisor/foreign.h"
 #include "supervisor/window.h"
 #include "util/log.h"
 
@@ -111,6 +112,7 @@ struct ds_supervisor {
         uint32_t n_control_only;
         struct ds_worker_figures last_figures;
         struct ds_blame blame;
+        struct ds_foreign foreign;
         gid_t admin_gid;
         int have_admin_gid;
         const struct ds_config *config; /* the options', or that of the last reload */

@@ -3,16 +3,20 @@
 
 #include <assert.h>
 #include <fcntl.h>
+#include <linux/sockios.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <sys/uio.h>
 
 #include "util/alloc.h"
 #include "util/error.h"
+#include "util/foreign.h"
 #include "util/macro.h"
 
 #define HEADER_BYTES 4u
 #define IN_SMALL 1024u /* what an idle connection keeps; a larger buffer holds one large frame only */
+#define COME_MAX 253u  /* fds beside one message, the kernel's limit: room for all, so that none is closed unseen */
 #define READS_MAX 4    /* recvmsg calls per ds_conn_read, so that one busy peer does not hold the loop */
 
 /* A frame, or the rest of one, that the socket did not take. */
@@ -30,9 +34,12 @@ struct ds_conn {
         uint8_t *in;
         size_t in_cap, in_start, in_end;
         int in_fds[DS_CONN_FDS_MAX];
-        size_t n_in_fds;
+        size_t n_in_fds, in_fds_max;
+        void (*close_fds)(void *user, const int *fds, size_t n); /* NULL: they are ours to close */
+        void *close_user;
         struct out_frame *out_head, **out_tail;
         size_t out_bytes, out_fds; /* queued and not yet sent */
+        size_t unread_fds;         /* sent since the peer was last seen to have read all */
 };
 
 static uint32_t get_le32(const uint8_t *p)
@@ -52,6 +59,15 @@ static void close_fds(int *fds, size_t n)
 {
         for (size_t i = 0; i < n; i++)
                 fds[i] = ds_close(fds[i]);
+}
+
+/* Those that the peer sent. */
+static void close_foreign(const ds_conn *conn, int *fds, size_t n)
+{
+        if (n && conn->close_fds)
+                conn->close_fds(conn->close_user, fds, n);
+        else
+                close_fds(fds, n);
 }
 
 static struct out_frame *out_frame_free(struct out_frame *frame)
@@ -78,8 +94,19 @@ int ds_conn_new(int fd, size_t frame_max, size_t out_max, ds_conn **ret)
         conn->frame_max = frame_max;
         conn->out_max = out_max;
         conn->out_tail = &conn->out_head;
+        conn->in_fds_max = DS_CONN_FDS_MAX;
         *ret = conn;
         return 0;
+}
+
+void ds_conn_set_foreign(
+        ds_conn *conn, size_t fds_max, void (*close_foreign_fds)(void *user, const int *fds, size_t n), void *user)
+{
+        assert(fds_max <= DS_CONN_FDS_MAX);
+        assert(conn->n_in_fds == 0);
+        conn->in_fds_max = fds_max;
+        conn->close_fds = close_foreign_fds;
+        conn->close_user = user;
 }
 
 ds_conn *ds_conn_free(ds_conn *conn)
@@ -92,8 +119,11 @@ ds_conn *ds_conn_free(ds_conn *conn)
                 out_frame_free(conn->out_head);
                 conn->out_head = next;
         }
-        close_fds(conn->in_fds, conn->n_in_fds);
-        ds_close(conn->fd);
+        close_foreign(conn, conn->in_fds, conn->n_in_fds);
+        if (conn->close_fds)
+                ds_foreign_close_socket(conn->fd);
+        else
+                ds_close(conn->fd);
         ds_free(conn->in);
         return ds_free(conn);
 }
@@ -151,7 +181,8 @@ static int make_room(ds_conn *conn)
 /* Keep what came beside the bytes. Whatever is too much is closed here. */
 static int keep_fds(ds_conn *conn, struct msghdr *msg)
 {
-        int r = msg->msg_flags & MSG_CTRUNC ? DS_CONN_E_PROTOCOL : 0;
+        int r = msg->msg_flags & MSG_CTRUNC ? DS_CONN_E_PROTOCOL : 0, surplus[COME_MAX];
+        size_t n_surplus = 0;
 
         for (struct cmsghdr *c = CMSG_FIRSTHDR(msg); c; c = CMSG_NXTHDR(msg, c)) {
                 size_t n = (c->cmsg_len - CMSG_LEN(0)) / sizeof(int);
@@ -162,14 +193,16 @@ static int keep_fds(ds_conn *conn, struct msghdr *msg)
                         int fd;
 
                         memcpy(&fd, CMSG_DATA(c) + i * sizeof(int), sizeof(fd));
-                        if (r == 0 && conn->n_in_fds < DS_CONN_FDS_MAX) {
+                        if (r == 0 && conn->n_in_fds < conn->in_fds_max) {
                                 conn->in_fds[conn->n_in_fds++] = fd;
                         } else {
-                                ds_close(fd);
+                                assert(n_surplus < COME_MAX);
+                                surplus[n_surplus++] = fd;
                                 r = DS_CONN_E_PROTOCOL;
                         }
                 }
         }
+        close_foreign(conn, surplus, n_surplus);
         return r;
 }
 
@@ -187,7 +220,7 @@ static int read_once(ds_conn *conn)
 {
         union {
                 struct cmsghdr align;
-                char bytes[CMSG_SPACE(sizeof(int) * DS_CONN_FDS_MAX)];
+                char bytes[CMSG_SPACE(sizeof(int) * COME_MAX)];
         } control;
         size_t room = in_limit(conn) - conn->in_end;
         struct iovec iov = {.iov_base = conn->in + conn->in_end, .iov_len = room};
@@ -377,6 +410,8 @@ int ds_conn_send(ds_conn *conn, const void *payload, size_t size, const int *fds
                 sent = send_once(conn->fd, iov, 2, fds, n_fds);
                 if (sent < 0)
                         return ds_error_trace(send_error(sent));
+                if (sent)
+                        conn->unread_fds += n_fds;
                 if ((size_t)sent == HEADER_BYTES + size)
                         return 0;
         }
@@ -394,6 +429,7 @@ int ds_conn_flush(ds_conn *conn)
                         return ds_error_trace(send_error(n));
                 close_fds(frame->fds, frame->n_fds);
                 conn->out_fds -= frame->n_fds;
+                conn->unread_fds += frame->n_fds;
                 frame->n_fds = 0;
                 frame->sent += (size_t)n;
                 conn->out_bytes -= (size_t)n;
@@ -482,4 +518,13 @@ size_t ds_conn_queued(const ds_conn *conn)
 size_t ds_conn_queued_fds(const ds_conn *conn)
 {
         return conn->out_fds;
+}
+
+size_t ds_conn_unread_fds(ds_conn *conn)
+{
+        int unread;
+
+        if (conn->unread_fds && ioctl(conn->fd, SIOCOUTQ, &unread) == 0 && unread == 0)
+                conn->unread_fds = 0;
+        return conn->unread_fds;
 }

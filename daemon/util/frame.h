@@ -8,7 +8,8 @@
  * memory), and fds that nobody asked for are bounded and closed.
  *
  * File descriptors are kept in arrival order and taken by the frame's reader, who knows from the payload how many
- * belong to it.
+ * belong to it. Those of a peer that is a stranger may take long to close (util/foreign.h): whoever owns the connection
+ * says who closes them.
  */
 #pragma once
 
@@ -26,6 +27,12 @@ typedef struct ds_conn ds_conn;
 
 /* Takes over fd (also on failure) and makes it non-blocking. frame_max: payload bytes; out_max: bytes queued. */
 int ds_conn_new(int fd, size_t frame_max, size_t out_max, ds_conn **ret);
+/*
+ * The peer is a stranger: at most fds_max of its descriptors are kept at a time, more are against the protocol, and
+ * those that nobody takes are closed by close_fds (which may keep them for longer than the connection lives).
+ */
+void ds_conn_set_foreign(
+        ds_conn *conn, size_t fds_max, void (*close_fds)(void *user, const int *fds, size_t n), void *user);
 /* Closes the fd and everything queued; NULL is fine; returns NULL. */
 ds_conn *ds_conn_free(ds_conn *conn);
 int ds_conn_fd(const ds_conn *conn);
@@ -52,6 +59,8 @@ int ds_conn_wants_write(const ds_conn *conn);
 /* What is queued: bytes, and fds that are kept open for the peer until it reads. */
 size_t ds_conn_queued(const ds_conn *conn);
 size_t ds_conn_queued_fds(const ds_conn *conn);
+/* fds that were sent and perhaps not yet read: they count against the limit of all that this user has in flight. */
+size_t ds_conn_unread_fds(ds_conn *conn);
 
 /*
  * A connection that goes on in another process: what has been read and not handled, and what has not been sent. The fds

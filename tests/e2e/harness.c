@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/un.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -448,4 +449,69 @@ void h_baseline(const struct h_status *before, int ms, const char *what)
                 now.charges, before->charges, (unsigned long long)now.memory_slabs,
                 (unsigned long long)before->memory_slabs, (unsigned long long)now.memory_used,
                 (unsigned long long)before->memory_used, now.modules, before->modules);
+}
+
+Detshare__Reply *h_ask(int fd, Detshare__Request *request, const int *fds, size_t n_fds, int ms)
+{
+        uint8_t buffer[DS_FRAME_MAX], *payload;
+        Detshare__Reply *reply;
+        size_t size;
+        int got[4];
+
+        request->fds = (uint32_t)n_fds;
+        size = detshare__request__get_packed_size(request);
+        if (size > sizeof(buffer))
+                return NULL;
+        detshare__request__pack(request, buffer);
+        if (h_send(fd, buffer, size, fds, n_fds) < 0 || !(payload = h_receive(fd, ms, &size, got)))
+                return NULL;
+        for (int i = 0; i < 4; i++)
+                if (got[i] >= 0)
+                        close(got[i]);
+        reply = detshare__reply__unpack(NULL, size, payload);
+        free(payload);
+        return reply;
+}
+
+int h_ask_status(int fd, Detshare__Request *request, const int *fds, size_t n_fds, int ms)
+{
+        Detshare__Reply *reply = h_ask(fd, request, fds, n_fds, ms);
+        int status = reply ? reply->status : -1;
+
+        if (reply)
+                detshare__reply__free_unpacked(reply, NULL);
+        return status;
+}
+
+long h_memory_kb(pid_t pid, const char *field)
+{
+        char path[64], line[256];
+        long kb = -1;
+        FILE *f;
+
+        snprintf(path, sizeof(path), "/proc/%d/status", (int)pid);
+        f = fopen(path, "r");
+        while (f && kb < 0 && fgets(line, sizeof(line), f))
+                if (!strncmp(line, field, strlen(field)) && line[strlen(field)] == ':')
+                        kb = strtol(line + strlen(field) + 1, NULL, 10);
+        if (f)
+                fclose(f);
+        return kb;
+}
+
+uint64_t h_now_us(void)
+{
+        struct timespec t;
+
+        clock_gettime(CLOCK_MONOTONIC, &t);
+        return (uint64_t)t.tv_sec * 1000000 + (uint64_t)t.tv_nsec / 1000;
+}
+
+void h_open_socket_directory(void)
+{
+        char directory[256];
+
+        snprintf(directory, sizeof(directory), "%s", h_path);
+        *strrchr(directory, '/') = 0;
+        h_check(chmod(directory, 0755) == 0, "chmod %s", directory);
 }

@@ -47,6 +47,17 @@ int h_send(int fd, const void *payload, size_t size, const int *fds, size_t n_fd
 uint8_t *h_receive(int fd, int ms, size_t *ret_size, int fds[4]);
 /* Request and its reply (free with detshare__reply__free_unpacked(reply, NULL)); NULL when the connection ended. */
 Detshare__Reply *h_call(int fd, Detshare__Request *request, int fds[4]);
+/* The same with fds beside the request, within ms; fds that come with the reply are closed. */
+Detshare__Reply *h_ask(int fd, Detshare__Request *request, const int *fds, size_t n_fds, int ms);
+/* Only the reply's status; -1 when there was none. */
+int h_ask_status(int fd, Detshare__Request *request, const int *fds, size_t n_fds, int ms);
+/* `Detshare__Request request` with a body of that type. */
+#define H_REQUEST(type, TYPE, CASE, field)                   \
+        Detshare__Request request = DETSHARE__REQUEST__INIT; \
+        Detshare__##type body = DETSHARE__##TYPE##__INIT;    \
+        request.id = 7;                                      \
+        request.call_case = DETSHARE__REQUEST__CALL_##CASE;  \
+        request.field = &body
 /* Connect and say hello; fills session and window when not NULL. -1 on failure. */
 int h_hello(int control_only, uint64_t *ret_session, uint64_t *ret_base);
 /* 1 when the peer closes within ms. */
@@ -66,8 +77,13 @@ void h_baseline(const struct h_status *before, int ms, const char *what);
 struct h_status h_quiet(void);
 
 uint64_t h_now_ms(void);
+uint64_t h_now_us(void);
 void h_sleep_ms(int ms);
 /* a file's bytes, malloc'ed, NUL behind */
 char *h_read_file(const char *path, size_t *ret_size);
+/* "VmRSS" or another line of /proc/PID/status, -1 = none */
+long h_memory_kb(pid_t pid, const char *field);
+/* Other users may reach the socket. */
+void h_open_socket_directory(void);
 /* xorshift64* with a printed seed: argv or time */
 uint64_t h_random(uint64_t *state);

@@ -1,0 +1,81 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "util/foreign.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "util/macro.h"
+
+#define QUICK_BLOCKS (DS_MIB(64) / 512)       /* pages that are freed at once, in stat's unit */
+#define INTERRUPT_NS (2 * (long)DS_NS_PER_MS) /* what a closing may take */
+
+int ds_foreign_is_memory(int fd)
+{
+        return fcntl(fd, F_GET_SEALS) >= 0; /* others do not know what a seal is */
+}
+
+int ds_foreign_closes_at_once(int fd)
+{
+        struct stat st;
+
+        return ds_foreign_is_memory(fd) && fstat(fd, &st) == 0 && st.st_blocks <= (blkcnt_t)QUICK_BLOCKS;
+}
+
+static void on_interrupt(int signum)
+{
+}
+
+/* A signal to this thread that does nothing but end what it waits for, again and again until the timer is deleted. */
+static int interrupt_start(timer_t *ret)
+{
+        static int ready;
+        struct sigevent event = {.sigev_notify = SIGEV_THREAD_ID, .sigev_signo = SIGALRM};
+        const struct itimerspec when = {{0, INTERRUPT_NS}, {0, INTERRUPT_NS}};
+        struct sigaction action = {.sa_handler = on_interrupt};
+
+        if (!ready && sigaction(SIGALRM, &action, NULL) < 0)
+                return -errno;
+        ready = 1;
+        event._sigev_un._tid = (pid_t)syscall(SYS_gettid);
+        if (timer_create(CLOCK_MONOTONIC, &event, ret) < 0)
+                return -errno;
+        return timer_settime(*ret, 0, &when, NULL); /* with such values it does not fail */
+}
+
+int ds_foreign_close_listening(int fd)
+{
+        int saved = errno, interrupted;
+        timer_t timer;
+
+        if (fd < 0)
+                return -1;
+        interrupted = interrupt_start(&timer) == 0;
+        close(fd);
+        if (interrupted)
+                timer_delete(timer);
+        errno = saved;
+        return -1;
+}
+
+int ds_foreign_close_socket(int fd)
+{
+        int saved = errno, unread = 0;
+
+        if (fd < 0)
+                return -1;
+        shutdown(fd, SHUT_RDWR); /* nothing more comes in */
+        if (ioctl(fd, FIONREAD, &unread) < 0 || unread)
+                ds_foreign_close_listening(fd);
+        else
+                close(fd);
+        errno = saved;
+        return -1;
+}

@@ -1,0 +1,406 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Hostile file descriptors: the wrong kind, too many, never announced, and such as do not want to be closed
+ *
+ * Everything that can be opened is sent as an image; memory files that shrink, grow and change while they are copied;
+ * descriptors beside requests that announce none, before hello, in half frames and in pieces; connections that carry
+ * themselves. A TCP socket that lingers holds up whoever closes it last for as long as its owner likes: it is sent in
+ * every way there is. The offender is dropped, nothing of its is kept, and a good client's pings are answered in time
+ * all the while.
+ *
+ * usage: hostile_fds BUILD
+ */
+#include "tests/e2e/harness.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <sys/mman.h>
+#include <sys/signalfd.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/time.h>
+#include <sys/timerfd.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define LINGER_S 60   /* a daemon that waits for it fails the pings */
+#define PING_MS 10000 /* what a ping may take on a machine that is busy with other things */
+#define FROM_USER 54322u
+
+static int good_fd;
+
+static void ping(const char *when)
+{
+        H_REQUEST(Ping, PING, PING, ping);
+
+        h_check(h_ask_status(good_fd, &request, NULL, 0, PING_MS) == 0, "%s: the good client was not answered", when);
+}
+
+/* --- images ------------------------------------------------------------------------------------------------------- */
+
+/* Status of a ModuleLoad with that image, -1 when the connection was dropped instead. */
+static int load(int image, uint64_t bytes)
+{
+        H_REQUEST(ModuleLoad, MODULE_LOAD, MODULE_LOAD, module_load);
+        int fd = h_hello(0, NULL, NULL), status;
+
+        body.bytes = bytes;
+        status = h_ask_status(fd, &request, &image, 1, 30000);
+        if (status < 0)
+                h_check(h_closed(fd, 5000), "neither answered nor dropped");
+        close(fd);
+        return status;
+}
+
+static void dropped(int image, const char *what)
+{
+        if (image < 0) {
+                printf("%s: cannot be opened here: %s\n", what, strerror(errno));
+                return;
+        }
+        h_check(load(image, 4096) == -1, "%s: its sender was not dropped", what);
+        close(image);
+        ping(what);
+}
+
+static void test_kinds(void)
+{
+        int pipes[2], pair[2];
+        sigset_t none;
+
+        sigemptyset(&none);
+        h_check(pipe(pipes) == 0 && socketpair(AF_UNIX, SOCK_STREAM, 0, pair) == 0, "pipe, socketpair");
+        dropped(pipes[0], "a pipe to read");
+        dropped(pipes[1], "a pipe to write");
+        dropped(pair[0], "a socket");
+        close(pair[1]);
+        dropped(socket(AF_UNIX, SOCK_DGRAM, 0), "a datagram socket");
+        dropped(h_connect(), "a connection to the daemon");
+        dropped(open("/", O_RDONLY), "a directory");
+        dropped(open("/dev/zero", O_RDONLY), "/dev/zero");
+        dropped(open("/dev/null", O_WRONLY), "/dev/null");
+        dropped(open("/dev/tty", O_RDWR), "a terminal");
+        dropped(open("/proc/self/mem", O_RDWR), "/proc/self/mem");
+        dropped(open("/proc/kmsg", O_RDONLY | O_NONBLOCK), "/proc/kmsg");
+        dropped(open("/proc/self/status", O_RDONLY), "a proc file");
+        dropped(open("/etc/passwd", O_RDONLY), "a file of a disk");
+        dropped(open("/etc/passwd", O_PATH), "a file opened for nothing");
+        dropped(epoll_create1(0), "epoll");
+        dropped(eventfd(0, 0), "an eventfd");
+        dropped(timerfd_create(CLOCK_MONOTONIC, 0), "a timer");
+        dropped(signalfd(-1, &none, 0), "signals");
+}
+
+/* A file that only memory files can be: sparse, empty, not readable, smaller than said. None is a module. */
+static void test_memory_files(void)
+{
+        static const uint64_t sizes[] = {0, 1, 4095, 1u << 20, UINT64_C(1) << 40};
+        char path[64];
+        int file;
+
+        for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
+                file = memfd_create("image", 0);
+                h_check(ftruncate(file, (off_t)sizes[i]) == 0, "ftruncate");
+                h_check(load(file, 1u << 20) > 0, "%llu zeros were loaded", (unsigned long long)sizes[i]);
+                h_check(load(file, UINT64_MAX) > 0, "an image of 2^64 bytes");
+                close(file);
+        }
+        file = memfd_create("image", 0);
+        h_check(ftruncate(file, 8192) == 0, "ftruncate");
+        snprintf(path, sizeof(path), "/proc/self/fd/%d", file);
+        close(file = open(path, O_WRONLY));
+        file = memfd_create("image", 0);
+        snprintf(path, sizeof(path), "/proc/self/fd/%d", file);
+        h_check(ftruncate(file, 8192) == 0 && load(open(path, O_WRONLY), 8192) > 0, "a file that cannot be read");
+        ping("memory files");
+}
+
+static _Atomic int changing;
+
+/* Shrinks, grows, rewrites. */
+static void *change(void *arg)
+{
+        int file = *(int *)arg;
+        char bytes[4096];
+
+        for (unsigned n = 0; atomic_load(&changing); n++) {
+                memset(bytes, (int)n, sizeof(bytes));
+                if (ftruncate(file, n % 3 ? 4 << 20 : 0) < 0 || pwrite(file, bytes, sizeof(bytes), n % 1024 * 4096) < 0)
+                        break;
+                fallocate(file, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, n % 512 * 4096, 65536);
+        }
+        return NULL;
+}
+
+static void test_changing(void)
+{
+        int file = memfd_create("image", MFD_ALLOW_SEALING);
+        pthread_t thread;
+
+        atomic_store(&changing, 1);
+        h_check(pthread_create(&thread, NULL, change, &file) == 0, "pthread_create");
+        for (int i = 0; i < 20; i++)
+                h_check(load(file, 4u << 20) != 0, "a file that changes was loaded");
+        atomic_store(&changing, 0);
+        pthread_join(thread, NULL);
+        close(file);
+        ping("a file that changes");
+}
+
+/* --- what does not want to be closed ------------------------------------------------------------------------------ */
+
+/* A socket whose last close waits for LINGER_S: its peer reads nothing and there is more to send than anybody holds. */
+static int peers[64]; /* read nothing: the sockets linger until these are closed */
+static int n_peers;
+
+static int make_lingering(void)
+{
+        static const struct linger linger = {1, LINGER_S};
+        static char bytes[65536];
+        struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+        socklen_t size = sizeof(address);
+        int listener = socket(AF_INET, SOCK_STREAM, 0), fd = socket(AF_INET, SOCK_STREAM, 0), peer = -1;
+
+        if (bind(listener, (struct sockaddr *)&address, size) == 0 && listen(listener, 1) == 0 &&
+                getsockname(listener, (struct sockaddr *)&address, &size) == 0 &&
+                connect(fd, (struct sockaddr *)&address, size) == 0)
+                peer = accept(listener, NULL, NULL);
+        close(listener);
+        if (peer < 0 || n_peers == 64) {
+                close(fd);
+                return -1;
+        }
+        while (send(fd, bytes, sizeof(bytes), MSG_DONTWAIT) > 0)
+                ;
+        setsockopt(fd, SOL_SOCKET, SO_LINGER, &linger, sizeof(linger));
+        peers[n_peers++] = peer;
+        return fd;
+}
+
+static int send_bytes(int fd, const void *bytes, size_t size, const int *fds, size_t n_fds)
+{
+        union {
+                struct cmsghdr align;
+                char bytes[CMSG_SPACE(sizeof(int) * 256)];
+        } control = {0};
+        struct iovec iov = {(void *)bytes, size};
+        struct msghdr msg = {.msg_iov = &iov, .msg_iovlen = 1};
+
+        if (n_fds) {
+                msg.msg_control = &control;
+                msg.msg_controllen = CMSG_SPACE(sizeof(int) * n_fds);
+                control.align = (struct cmsghdr){
+                        .cmsg_level = SOL_SOCKET, .cmsg_type = SCM_RIGHTS, .cmsg_len = CMSG_LEN(sizeof(int) * n_fds)};
+                memcpy(CMSG_DATA(&control.align), fds, sizeof(int) * n_fds);
+        }
+        return (int)sendmsg(fd, &msg, MSG_NOSIGNAL | MSG_DONTWAIT);
+}
+
+/* Frames, as bytes: a ping that announces no fd, one that announces one, and a length that is wrong. */
+static const uint8_t plain_ping[] = {4, 0, 0, 0, 0x08, 5, 0x72, 0};
+static const uint8_t fd_ping[] = {6, 0, 0, 0, 0x08, 5, 0x18, 1, 0x72, 0};
+static uint8_t wrong[3000] = {0xff, 0xff, 0xff, 0xff};
+
+/* A ModuleLoad of 4096 bytes. */
+static const uint8_t image_load[] = {10, 0, 0, 0, 0x08, 5, 0x18, 1, 0xea, 2, 3, 0x08, 0x80, 0x20};
+
+static const struct way {
+        const char *name;
+        const uint8_t *bytes;
+        size_t size, first; /* bytes that the descriptor goes with; the rest comes when it is the daemon's alone */
+} ways[] = {
+        {"unannounced", plain_ping, sizeof(plain_ping), 5}, {"announced", fd_ping, sizeof(fd_ping), 5},
+        {"as an image", image_load, sizeof(image_load), 5}, {"in half a frame", plain_ping, 5, 5},
+        {"unread", wrong, sizeof(wrong), 2500}, /* the daemon has read enough before that */
+};
+
+static void on_alarm(int signum)
+{
+}
+
+/* If ours should be the last close after all: do not wait for it ourselves. */
+static void close_lingering(int fd)
+{
+        const struct itimerval often = {{0, 20000}, {0, 20000}}, never = {{0, 0}, {0, 0}};
+
+        sigaction(SIGALRM, &(struct sigaction){.sa_handler = on_alarm}, NULL);
+        setitimer(ITIMER_REAL, &often, NULL);
+        close(fd);
+        setitimer(ITIMER_REAL, &never, NULL);
+}
+
+static void send_lingering(int fd, const struct way *way)
+{
+        int s = make_lingering();
+
+        if (!h_check(s >= 0, "a socket that lingers"))
+                return;
+        if (way->bytes == wrong) {
+                send_bytes(fd, wrong, way->first, NULL, 0);
+                send_bytes(fd, wrong, way->size - way->first, &s, 1);
+                close_lingering(s);
+                return;
+        }
+        send_bytes(fd, way->bytes, way->first, &s, 1);
+        close_lingering(s);
+        if (way->first < way->size)
+                send_bytes(fd, way->bytes + way->first, way->size - way->first, NULL, 0);
+}
+
+static void test_lingering(void)
+{
+        for (size_t i = 0; i < 2 * sizeof(ways) / sizeof(ways[0]); i++) {
+                const struct way *way = &ways[i / 2];
+                int fd = i % 2 ? h_hello(0, NULL, NULL) : h_connect();
+
+                if (!h_check(fd >= 0, "%s: cannot connect", way->name))
+                        continue;
+                send_lingering(fd, way);
+                if (i % 2)
+                        h_check(h_closed(fd, 15000), "%s: its sender was not dropped", way->name);
+                close(fd);
+                ping(way->name);
+        }
+        while (n_peers)
+                close(peers[--n_peers]);
+}
+
+/* In a process of another user: until it is refused. */
+static void linger_without_end(void)
+{
+        int fd = 0;
+
+        if (setuid(FROM_USER))
+                _exit(1);
+        for (int i = 0; i < 60 && fd >= 0; i++) {
+                fd = h_hello(1, NULL, NULL);
+                if (fd < 0)
+                        break;
+                send_lingering(fd, &ways[1]);
+                if (!h_closed(fd, 15000))
+                        _exit(2);
+                close(fd);
+        }
+        _exit(fd < 0 ? 0 : 3);
+}
+
+/* More of them than a user may have: it is not listened to any more, others are. */
+static void test_many_lingering(void)
+{
+        int status;
+        pid_t pid;
+
+        if (geteuid() != 0) {
+                printf("not as another user: this is not root\n");
+                return;
+        }
+        fflush(stdout);
+        pid = fork();
+        if (pid == 0)
+                linger_without_end();
+        for (int i = 0; waitpid(pid, &status, WNOHANG) == 0 && i < 1500; i++) {
+                ping("beside many that linger");
+                h_sleep_ms(20);
+        }
+        h_check(WIFEXITED(status) && WEXITSTATUS(status) == 0, "many that linger: status %#x", status);
+        ping("after many that linger");
+}
+
+/* --- too many, and in circles ------------------------------------------------------------------------------------- */
+
+static void test_too_many(void)
+{
+        int files[253], fd;
+
+        for (int i = 0; i < 253; i++)
+                files[i] = memfd_create("f", MFD_CLOEXEC);
+        for (size_t n = 1; n <= 253; n += n < 8 ? 1 : 49) {
+                fd = h_hello(0, NULL, NULL);
+                send_bytes(fd, plain_ping, sizeof(plain_ping), files, n);
+                h_check(h_closed(fd, 5000), "%zu descriptors that nobody announced: not dropped", n);
+                close(fd);
+        }
+        /* one with every piece of a frame, each byte a piece */
+        fd = h_hello(0, NULL, NULL);
+        for (size_t i = 0; i < sizeof(fd_ping); i++)
+                send_bytes(fd, fd_ping + i, 1, files, 1);
+        h_check(h_closed(fd, 5000), "a descriptor with every byte: not dropped");
+        close(fd);
+        for (int i = 0; i < 253; i++)
+                close(files[i]);
+        ping("too many");
+}
+
+/* Half frames that hold as many as they can, on many connections: what the daemon has open stays small. */
+static void test_held(const struct h_status *before)
+{
+        enum { CONNECTIONS = 200 };
+        int fds[CONNECTIONS], files[16];
+        struct h_status now;
+
+        for (int i = 0; i < 16; i++)
+                files[i] = memfd_create("f", MFD_CLOEXEC);
+        for (int i = 0; i < CONNECTIONS; i++) {
+                fds[i] = h_connect();
+                if (fds[i] >= 0)
+                        send_bytes(fds[i], fd_ping, 7, files, i % 2 ? 2 : 16);
+        }
+        h_check(h_status(&now) == 0 && now.open_fds < before->open_fds + 4 * CONNECTIONS,
+                "%u descriptors are open for %d half frames", now.open_fds, CONNECTIONS);
+        for (int i = 0; i < CONNECTIONS; i++)
+                if (fds[i] >= 0)
+                        close(fds[i]);
+        for (int i = 0; i < 16; i++)
+                close(files[i]);
+}
+
+/* Connections that carry themselves and each other, closed while they do: only the kernel still knows of them. */
+static void test_circles(void)
+{
+        for (int i = 0; i < 100; i++) {
+                int a = h_connect(), b = h_connect();
+
+                if (a < 0 || b < 0)
+                        continue;
+                send_bytes(a, fd_ping, sizeof(fd_ping), &a, 1);
+                send_bytes(b, fd_ping, i % sizeof(fd_ping) + 1, &a, 1);
+                send_bytes(a, wrong, sizeof(wrong), &b, 1);
+                close(a);
+                close(b);
+        }
+        ping("connections in circles");
+}
+
+int main(int argc, char **argv)
+{
+        struct h_status before;
+
+        if (argc < 2)
+                return 2;
+        h_daemon_start(argv[1], "sim:h200", NULL);
+        h_open_socket_directory();
+        good_fd = h_hello(0, NULL, NULL);
+        ping("at the beginning");
+        before = h_quiet();
+        test_kinds();
+        test_memory_files();
+        test_changing();
+        test_too_many();
+        test_held(&before);
+        test_circles();
+        test_lingering();
+        test_many_lingering();
+        h_baseline(&before, 20000, "after hostile descriptors");
+        ping("at the end");
+        close(good_fd);
+        return h_finish();
+}

@@ -277,7 +277,7 @@ static void *thread_main(void *arg)
         struct load l = *(const struct load *)arg;
         uint64_t r = 0;
 
-        for (int i = 0; i < 20 && !r; i++)
+        for (int i = 0; i < 4 && !r; i++)
                 r = (uint64_t)(int64_t)ring_step(&l);
         return (void *)(uintptr_t)r;
 }

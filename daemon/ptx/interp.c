@@ -161,5 +161,14 @@ int ds_interp_find_global(const ds_interp *interp, const char *name, uint64_t *r
 
 int ds_interp_has_globals(const ds_interp *interp)
 {
-        return interp->globals_size > 0;
+        const struct ds_ptx_module *m = interp->module;
+
+        for (uint32_t i = 0; i < m->n_vars; i++) {
+                const struct ds_ptx_var *var = m->vars[i];
+
+                /* what printf() is given is the compiler's, and nobody writes to it */
+                if (var->space == DS_PTX_IN_GLOBAL && var->linkage != DS_PTX_LINKAGE_EXTERN && var->name[0] != '$')
+                        return 1;
+        }
+        return 0;
 }

@@ -10,8 +10,10 @@
  * nothing else is left of the others, so both "submitted" and "ended" go on from there. If any of them was lost the
  * daemon says so by the sticky error in the new page, until the session is reset.
  *
+ * A daemon that was restarted in order keeps the ring: what is in it and was not run yet will be, and the numbers go on.
+ *
  * Requests carry the ring's tail. From the moment at which the Attach goes out until its ring is in place they carry 0,
- * which is true of the old ring (there is none) and of the new one.
+ * which is true of the old ring (there is none) and of the new one; of one that was kept the daemon knows better.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -79,8 +81,13 @@ static void resynchronise(dsc_session *s)
 {
         struct dsc__submit *submit = &s->submit;
         const int event_fd = submit->ring.event_fd;
+        const uint64_t tail = submit->ring.tail;
         dsc__ring_init(&submit->ring, s->ring_header, s->page, event_fd);
-        for (uint32_t i = 0; i < DS_STREAMS_MAX; i++)
+        if (submit->kept) {
+                submit->ring.tail = tail;
+                submit->ring.head = atomic_load(&s->page->head);
+        }
+        for (uint32_t i = 0; i < DS_STREAMS_MAX && !submit->kept; i++)
                 atomic_store(&submit->tails[i], atomic_load(&s->page->stream_done[i]));
         dsc__waiters_publish(s);
         atomic_store(&s->rpc.ring_tail, submit->ring.tail);
@@ -119,7 +126,9 @@ int dsc__attach_locked(dsc_session *s)
         r = dsc__call(s, &request, -1, DETSHARE__REPLY__RESULT_ATTACH, &answer);
         if (r)
                 return r;
-        check_lost(s);
+        s->submit.kept = dsc__attached(s) && answer.reply->attach->kept;
+        if (!s->submit.kept)
+                check_lost(s);
         r = take_attachment(s, &answer);
         dsc__answer_clear(&answer);
         if (r) {

@@ -86,6 +86,7 @@ struct dsc__submit {
         pthread_mutex_t lock; /* the ring's producer side, attaching */
         _Atomic bool attached;
         _Atomic int lost_error; /* operations of ours went with a worker; until the session is reset */
+        bool kept;              /* the last attachment went on with the ring of the one before */
         struct dsc__ring ring;
         _Atomic uint64_t tails[DS_STREAMS_MAX];
 };

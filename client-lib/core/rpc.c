@@ -460,8 +460,11 @@ int dsc__call(
         for (;;) {
                 struct dsc__answer answer = DSC__ANSWER_NULL;
                 int r = dsc__usable(s);
+                const uint64_t asked = dsc__now();
                 if (!r)
                         r = call_once(s, request, fd, &answer);
+                /* a daemon that is restarted under us answers late and does not put us off by that */
+                deadline += deadline ? dsc__now() - asked : 0;
                 if (r) {
                         if (s->lost)
                                 dsc__message("the connection to the daemon at %s was lost", s->path);

@@ -7,7 +7,8 @@
  *
  * A worker may die while a record is being put. If the page is alive after the record's publication, the record belongs
  * to what attach.c compares when the page is found dead later. If it is dead already, the new attachment tells: the
- * operation ended, or the daemon counted it as lost, or nobody ever saw it and it is put again.
+ * operation ended, or the daemon counted it as lost, or nobody ever saw it and it is put again; unless the ring itself was
+ * kept, and the record with it.
  *
  * Over DETSHARE_TRANSPORT=rpc every operation is a request and its number comes with the answer.
  */
@@ -34,6 +35,10 @@ static int put_locked(dsc_session *s, const struct ds_record *record, size_t siz
                         return 0;
                 atomic_fetch_sub(&submit->tails[record->stream], 1); /* of unknown fate: not to be taken for lost */
                 r = dsc__attach_locked(s);
+                if (!r && submit->kept) {
+                        atomic_fetch_add(&submit->tails[record->stream], 1); /* it is in the ring that goes on */
+                        return 0;
+                }
                 /* an error that comes of it is for whoever waits, as in CUDA: it was taken when it was submitted */
                 if (r || dsc__sticky(s) || atomic_load(&submit->tails[record->stream]) >= seq)
                         return r;

@@ -1,11 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Attaching: a client gets its ring, its completion page and the eventfd that wakes the worker
+ *
+ * A ring that was kept over a restart of the daemon is given to the worker as soon as that hears of the session, so
+ * that requests find it in order; the client gets it when it asks, with another page and eventfd.
  */
+#include <assert.h>
 #include <errno.h>
 #include <sys/eventfd.h>
 
 #include "supervisor/client.h"
+#include "supervisor/notify.h"
 #include "supervisor/rpc_table.h"
 #include "supervisor/session_call.h"
 #include "supervisor/supervisor.h"
@@ -24,14 +29,17 @@ static void give_to_client(struct ds_session *session, uint64_t request_id, int 
         attach.page_bytes = DS_PAGE_BYTES;
         attach.lost_work = session->lost_work;
         attach.lost_globals = session->lost_globals;
+        attach.kept = session->ring_kept;
         reply.result_case = DETSHARE__REPLY__RESULT_ATTACH;
         reply.attach = &attach;
         session->attached = 1;
         session->attachments++;
         ds_client_reply(session->client, request_id, &reply, fds, DS_ARRAY_SIZE(fds));
         /* the session is open with the worker, so it is still there whatever became of the client */
-        session->ring.fd = ds_close(session->ring.fd);
         session->page.fd = ds_close(session->page.fd);
+        /* another life of the daemon may read on in the ring */
+        if (!ds_notify_stores(session->supervisor->notify))
+                session->ring.fd = ds_close(session->ring.fd);
 }
 
 static void attach_done(struct ds_worker_call *base, const struct ds_worker_answer *answer)
@@ -53,12 +61,67 @@ static void attach_done(struct ds_worker_call *base, const struct ds_worker_answ
                 ds_session_call_fail(call, DETSHARE__STATUS__INTERNAL, "the completion page is not sealed");
                 return;
         }
-        session->ring = call->ring;
-        call->ring = (struct ds_ring)DS_RING_INIT;
-        event_fd = DS_TAKE_FD(call->event_fd);
+        if (session->ring_kept) {
+                event_fd = DS_TAKE_FD(session->event_fd);
+        } else {
+                session->ring = call->ring;
+                call->ring = (struct ds_ring)DS_RING_INIT;
+                event_fd = DS_TAKE_FD(call->event_fd);
+        }
         ds_session_call_free(call);
         if (session->client)
                 give_to_client(session, request_id, event_fd);
+}
+
+static void kept_done(struct ds_worker_call *base, const struct ds_worker_answer *answer)
+{
+        struct ds_session_call *call = DS_CONTAINER_OF(base, struct ds_session_call, base);
+        struct ds_session *session = call->session;
+        int status = answer ? answer->message->status : 0;
+
+        ds_session_call_free(call);
+        if (status && session->client)
+                ds_client_close(session->client, "its ring could not be given to another worker");
+}
+
+int ds_session_attach_kept(struct ds_session *session)
+{
+        Detshare__Internal__ToWorker message = DETSHARE__INTERNAL__TO_WORKER__INIT;
+        Detshare__Internal__SessionAttach attach = DETSHARE__INTERNAL__SESSION_ATTACH__INIT;
+        struct ds_session_call *call = ds_session_call_new(session, NULL, 0, kept_done);
+        int fds[2], r;
+
+        if (!call)
+                return ds_error_origin(-ENOMEM);
+        assert(session->event_fd < 0);
+        session->event_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+        if (session->event_fd < 0) {
+                r = -errno;
+                ds_session_call_free(call);
+                return ds_error_origin(r);
+        }
+        attach.session = session->id;
+        attach.head = session->ring_head;
+        message.body_case = DETSHARE__INTERNAL__TO_WORKER__BODY_ATTACH;
+        message.attach = &attach;
+        fds[0] = session->ring.fd;
+        fds[1] = session->event_fd;
+        r = ds_worker_send(session->supervisor->worker, &message, fds, DS_ARRAY_SIZE(fds), &call->base);
+        if (r)
+                ds_session_call_free(call);
+        return r;
+}
+
+/* The worker has the ring, or will when it answers this: messages about a session are handled in order. */
+static int send_behind(struct ds_session_call *call)
+{
+        Detshare__Internal__ToWorker message = DETSHARE__INTERNAL__TO_WORKER__INIT;
+        Detshare__Internal__SessionSet set = DETSHARE__INTERNAL__SESSION_SET__INIT;
+
+        ds_session_make_set(call->session, &set);
+        message.body_case = DETSHARE__INTERNAL__TO_WORKER__BODY_SET;
+        message.set = &set;
+        return ds_worker_send(call->session->supervisor->worker, &message, NULL, 0, &call->base);
 }
 
 static int send_attach(struct ds_session_call *call)
@@ -71,6 +134,8 @@ static int send_attach(struct ds_session_call *call)
         r = ds_session_open(session);
         if (r)
                 return r;
+        if (session->ring_kept)
+                return send_behind(call);
         r = ds_ring_create(&call->ring);
         if (r)
                 return ds_error_trace(r);

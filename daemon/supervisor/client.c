@@ -52,6 +52,8 @@ struct ds_client {
         struct ds_rate_waiter waiter; /* for its turn, when its user asks too fast */
         struct ds_charge charge, unread;
         struct ds_session *session;
+        int paused;                  /* what it asks is for another life of the daemon */
+        int elsewhere;               /* others hold its connection, which outlives us */
         struct ds_deadline deadline; /* hello, then the rest of a frame */
         struct client_op_list ops;
         uint32_t n_ops;
@@ -126,7 +128,8 @@ static void client_freep(struct ds_client **p)
                 client_free(*p);
 }
 
-int ds_client_new(struct ds_supervisor *supervisor, int fd)
+/* restored: it was there before, and nobody asks whether it may be. Takes fd, also on failure. */
+static int client_make(struct ds_supervisor *supervisor, int fd, int restored, struct ds_client **ret)
 {
         ds_cleanup(client_freep) struct ds_client *client = ds_alloc0(1, sizeof(*client));
         ds_cleanup(close_socketp) int owned = fd;
@@ -145,7 +148,10 @@ int ds_client_new(struct ds_supervisor *supervisor, int fd)
         if (r)
                 return ds_error_fold(r);
         ds_client_find_rights(client);
-        r = ds_charge_take(&client->charge, client->user, DS_CHARGE_CONNECTIONS, 1);
+        if (restored)
+                ds_charge_force(&client->charge, client->user, DS_CHARGE_CONNECTIONS, 1);
+        else
+                r = ds_charge_take(&client->charge, client->user, DS_CHARGE_CONNECTIONS, 1);
         if (r)
                 return r;
         r = ds_conn_new(DS_TAKE_FD(owned), DS_FRAME_MAX, DS_CLIENT_OUT_MAX, &client->conn);
@@ -156,8 +162,29 @@ int ds_client_new(struct ds_supervisor *supervisor, int fd)
         if (r < 0)
                 return ds_error_origin(r);
         TAILQ_INSERT_TAIL(&supervisor->clients, client, link);
+        *ret = DS_TAKE_PTR(client);
+        return 0;
+}
+
+int ds_client_new(struct ds_supervisor *supervisor, int fd)
+{
+        struct ds_client *client;
+        int r = client_make(supervisor, fd, 0, &client);
+
+        if (r)
+                return r;
         ds_deadline_arm(&supervisor->deadlines, &client->deadline, HELLO_MAX_MS, hello_deadline);
-        update_poll(DS_TAKE_PTR(client));
+        update_poll(client);
+        return 0;
+}
+
+int ds_client_restore(struct ds_supervisor *supervisor, int fd, struct ds_client **ret)
+{
+        int r = client_make(supervisor, fd, 1, ret);
+
+        if (r)
+                return r;
+        (*ret)->paused = (*ret)->elsewhere = 1;
         return 0;
 }
 
@@ -205,8 +232,15 @@ void ds_client_close(struct ds_client *client, const char *why)
                 ds_session_leave(session);
         }
         /* the connection goes with the memory; the peer hears of it now */
-        shutdown(ds_conn_fd(client->conn), SHUT_RDWR);
+        if (!client->elsewhere)
+                shutdown(ds_conn_fd(client->conn), SHUT_RDWR);
         uv_close((uv_handle_t *)&client->poll, closed_cb);
+}
+
+void ds_client_let_go(struct ds_client *client)
+{
+        client->elsewhere = 1;
+        ds_client_close(client, NULL);
 }
 
 /* --- frames ------------------------------------------------------------------------------------------------------- */
@@ -348,6 +382,29 @@ static void client_read(struct ds_client *client)
                 handle_frames(client, ds_conn_read(client->conn));
 }
 
+void ds_client_pause(struct ds_client *client)
+{
+        client->paused = 1;
+        ds_deadline_disarm(&client->supervisor->deadlines, &client->deadline);
+        ds_rate_forget(ds_user_rate(client->user), &client->waiter);
+        update_poll(client);
+}
+
+void ds_client_resume(struct ds_client *client)
+{
+        client->paused = client->elsewhere = 0;
+        /* whole frames may have been read that its user might not ask for yet */
+        handle_frames(client, 0);
+        if (client->state != CLIENT_CLOSED)
+                update_poll(client);
+}
+
+/* Nothing is read from it for now. */
+static int is_silent(const struct ds_client *client)
+{
+        return client->waiter.waiting || client->paused;
+}
+
 static void poll_cb(uv_poll_t *poll, int status, int events)
 {
         struct ds_client *client = poll->data;
@@ -361,9 +418,9 @@ static void poll_cb(uv_poll_t *poll, int status, int events)
                 return;
         }
         (void)pay_unread(client); /* it can only have become less */
-        if (client->waiter.waiting && (events & UV_DISCONNECT))
+        if (is_silent(client) && (events & UV_DISCONNECT))
                 ds_client_close(client, NULL);
-        else if (!client->waiter.waiting && (events & (UV_READABLE | UV_DISCONNECT)))
+        else if (!is_silent(client) && (events & (UV_READABLE | UV_DISCONNECT)))
                 client_read(client);
         if (client->state != CLIENT_CLOSED)
                 update_poll(client);
@@ -372,7 +429,7 @@ static void poll_cb(uv_poll_t *poll, int status, int events)
 static void update_poll(struct ds_client *client)
 {
         int events = UV_DISCONNECT | (ds_conn_wants_write(client->conn) ? UV_WRITABLE : 0) |
-                     (client->waiter.waiting ? 0 : UV_READABLE);
+                     (is_silent(client) ? 0 : UV_READABLE);
 
         if (events == client->events)
                 return;
@@ -498,6 +555,11 @@ struct ds_supervisor *ds_client_supervisor(const struct ds_client *client)
 struct ds_session *ds_client_session(const struct ds_client *client)
 {
         return client->session;
+}
+
+ds_conn *ds_client_conn(struct ds_client *client)
+{
+        return client->conn;
 }
 
 void ds_client_set_session(struct ds_client *client, struct ds_session *session)

@@ -18,6 +18,7 @@
 #include "supervisor/worker_link.h"
 #include "util/macro.h"
 
+struct ds_conn;
 struct ds_session;
 struct ds_supervisor;
 struct ds_client;
@@ -38,6 +39,18 @@ struct ds_client_op {
 int ds_client_new(struct ds_supervisor *supervisor, int fd);
 /* why is logged, NULL = silently. Its session leaves, what it asked is forgotten. Closing twice is fine. */
 void ds_client_close(struct ds_client *client, const char *why);
+
+/*
+ * One of an earlier life of the daemon that had said hello: nothing is read until it goes on. Takes fd over (also on
+ * failure). As ds_client_new, but whatever its user may have now.
+ */
+int ds_client_restore(struct ds_supervisor *supervisor, int fd, struct ds_client **ret);
+/* What it sends from now on is for another life of the daemon; what is sent to it still goes. And back. */
+void ds_client_pause(struct ds_client *client);
+void ds_client_resume(struct ds_client *client);
+/* Close it here, while its connection goes on elsewhere: the peer does not notice. */
+void ds_client_let_go(struct ds_client *client);
+struct ds_conn *ds_client_conn(struct ds_client *client);
 
 struct ds_supervisor *ds_client_supervisor(const struct ds_client *client);
 struct ds_session *ds_client_session(const struct ds_client *client); /* NULL before hello */

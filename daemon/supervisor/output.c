@@ -235,3 +235,24 @@ void ds_output_worker_lost(struct ds_session *session, uint64_t printed)
         }
         answer_ready(session);
 }
+
+/* --- from one life of the daemon to the next ---------------------------------------------------------------------- */
+
+int ds_output_show(const struct ds_output *output,
+        int (*fn)(void *user, int to_stderr, const uint8_t *text, size_t size), void *user)
+{
+        const struct ds_output_chunk *chunk;
+        int r = 0;
+
+        TAILQ_FOREACH(chunk, &output->chunks, link)
+        for (uint32_t at = chunk->at; r >= 0 && at < chunk->end; at += DS_OUTPUT_PAGE_MAX)
+                r = fn(user, chunk->to_stderr, chunk->text + at, DS_MIN(chunk->end - at, DS_OUTPUT_PAGE_MAX));
+        return r < 0 ? r : 0;
+}
+
+void ds_output_restore(struct ds_output *output, uint64_t total, uint64_t dropped, uint64_t unread)
+{
+        assert(TAILQ_EMPTY(&output->chunks));
+        output->total = total - DS_MIN(total, unread);
+        output->dropped = dropped;
+}

@@ -51,5 +51,13 @@ void ds_output_add(struct ds_session *session, int to_stderr, const uint8_t *tex
 void ds_output_read(struct ds_session *session, uint64_t request_id, uint64_t upto);
 /* The worker is gone and its page said that this much was printed: what has not come by now never will. */
 void ds_output_worker_lost(struct ds_session *session, uint64_t printed);
+/*
+ * What waits to be read, from the front, in pieces of at most DS_OUTPUT_PAGE_MAX bytes. A negative return ends the walk
+ * and is passed on.
+ */
+int ds_output_show(const struct ds_output *output,
+        int (*fn)(void *user, int to_stderr, const uint8_t *text, size_t size), void *user);
+/* A session of an earlier life: what waits comes next, by ds_output_add. unread: bytes of it. */
+void ds_output_restore(struct ds_output *output, uint64_t total, uint64_t dropped, uint64_t unread);
 /* The client is gone. */
 void ds_output_leave(struct ds_output *output);

@@ -6,11 +6,14 @@
 #include <limits.h>
 #include <linux/futex.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
 #include "util/error.h"
 #include "util/macro.h"
+
+#define SIZE_SEALS (F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL)
 
 static int create_file(const char *name, size_t bytes, int *ret_fd, void **ret_map)
 {
@@ -73,6 +76,17 @@ void ds_page_deinit(struct ds_page *page)
         *page = (struct ds_page)DS_PAGE_INIT;
 }
 
+/* Takes *fd. */
+static int map_header(int *fd, struct ds_ring *ret)
+{
+        void *map = mmap(NULL, DS_RING_HEADER, PROT_READ, MAP_SHARED, *fd, 0);
+
+        if (map == MAP_FAILED)
+                return ds_error_origin(-errno);
+        *ret = (struct ds_ring){.fd = DS_TAKE_FD(*fd), .header = map};
+        return 0;
+}
+
 int ds_ring_create(struct ds_ring *ret)
 {
         ds_cleanup(ds_closep) int fd = -1;
@@ -89,13 +103,27 @@ int ds_ring_create(struct ds_ring *ret)
         header->slots = DS_RING_SLOTS;
         header->slot_bytes = DS_RING_SLOT;
         munmap(map, DS_RING_BYTES);
-        if (fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) < 0)
+        if (fcntl(fd, F_ADD_SEALS, SIZE_SEALS) < 0)
                 return ds_error_origin(-errno);
-        map = mmap(NULL, DS_RING_HEADER, PROT_READ, MAP_SHARED, fd, 0);
-        if (map == MAP_FAILED)
-                return ds_error_origin(-errno);
-        *ret = (struct ds_ring){.fd = DS_TAKE_FD(fd), .header = map};
-        return 0;
+        return ds_error_trace(map_header(&fd, ret));
+}
+
+int ds_page_file_has(int fd, uint64_t bytes, int more_seals)
+{
+        int seals = fcntl(fd, F_GET_SEALS), want = SIZE_SEALS | more_seals;
+        struct stat st;
+
+        return seals >= 0 && (seals & want) == want && fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && st.st_size >= 0 &&
+               (uint64_t)st.st_size == bytes;
+}
+
+int ds_ring_adopt(int fd, struct ds_ring *ret)
+{
+        ds_cleanup(ds_closep) int owned = fd;
+
+        if (!ds_page_file_has(fd, DS_RING_BYTES, 0))
+                return 1;
+        return ds_error_trace(map_header(&owned, ret));
 }
 
 void ds_ring_deinit(struct ds_ring *ring)

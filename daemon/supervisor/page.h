@@ -41,6 +41,10 @@ void ds_page_deinit(struct ds_page *page);
 /* A ring, its header set, sealed against changes of size. */
 int ds_ring_create(struct ds_ring *ret);
 void ds_ring_deinit(struct ds_ring *ring);
+/* A ring of an earlier life of the daemon: takes fd over (also on failure). 0, 1 (it is none of ours) or -errno. */
+int ds_ring_adopt(int fd, struct ds_ring *ret);
+/* Sealed against changes of size, and this large? */
+int ds_page_file_has(int fd, uint64_t bytes, int more_seals);
 
 /* Work was accepted and has not ended, or was submitted and not consumed. Either may be without a mapping. */
 int ds_page_in_flight(const struct ds_page *page, const struct ds_ring *ring);

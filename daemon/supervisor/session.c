@@ -76,6 +76,7 @@ static void session_free(struct ds_session *session)
         }
         ds_page_deinit(&session->page);
         ds_ring_deinit(&session->ring);
+        ds_close(session->event_fd);
         ds_output_deinit(&session->output);
         ds_ledger_free(session->ledger);
         ds_windows_release(supervisor->windows, &session->window);
@@ -104,17 +105,46 @@ void ds_session_ask_percent(struct ds_session *session, uint32_t percent, uint32
         session->sm_percent = percent ? DS_MIN(percent, most) : most;
 }
 
+/* Without an id, in no list. NULL: out of memory. */
+static struct ds_session *session_alloc(struct ds_supervisor *supervisor, ds_user *user)
+{
+        struct ds_session *session = ds_alloc0(1, sizeof(*session));
+
+        if (!session)
+                return NULL;
+        session->supervisor = supervisor;
+        session->user = ds_user_ref(user);
+        session->page = (struct ds_page)DS_PAGE_INIT;
+        session->ring = (struct ds_ring)DS_RING_INIT;
+        session->event_fd = -1;
+        TAILQ_INIT(&session->calls);
+        ds_output_init(&session->output);
+        return session;
+}
+
+/* 0, or the session is in no list. */
+static int session_enlist(struct ds_session *session, uint64_t id)
+{
+        struct ds_supervisor *supervisor = session->supervisor;
+
+        session->id = id;
+        HASH_ADD(hh, supervisor->session_by_id, id, sizeof(session->id), session);
+        if (!ds_hash_added(session))
+                return ds_error_origin(-ENOMEM);
+        TAILQ_INSERT_TAIL(&supervisor->sessions, session, link);
+        supervisor->n_control_only += session->control_only ? 1 : 0;
+        return 0;
+}
+
 int ds_session_new(struct ds_supervisor *supervisor, struct ds_client *client, ds_user *user,
         const struct ds_session_config *config, char *message, size_t message_size, struct ds_session **ret)
 {
-        struct ds_session *session = ds_alloc0(1, sizeof(*session));
+        struct ds_session *session = session_alloc(supervisor, user);
         int r = DETSHARE__STATUS__INTERNAL;
 
         snprintf(message, message_size, "the daemon is out of memory");
         if (!session)
                 return r;
-        session->supervisor = supervisor;
-        session->user = ds_user_ref(user);
         session->pid = config->pid;
         session->connected_ns = uv_hrtime();
         ds_session_set_name(session, config->name);
@@ -123,20 +153,94 @@ int ds_session_new(struct ds_supervisor *supervisor, struct ds_client *client, d
         session->memory_limit = config->memory_limit;
         session->sm_percent = config->sm_percent;
         session->control_only = config->control_only;
-        session->page = (struct ds_page)DS_PAGE_INIT;
-        session->ring = (struct ds_ring)DS_RING_INIT;
-        TAILQ_INIT(&session->calls);
-        ds_output_init(&session->output);
-        session->id = ++supervisor->next_session;
-        HASH_ADD(hh, supervisor->session_by_id, id, sizeof(session->id), session);
-        if (ds_hash_added(session)) {
-                TAILQ_INSERT_TAIL(&supervisor->sessions, session, link);
-                supervisor->n_control_only += session->control_only ? 1 : 0;
+        if (session_enlist(session, ++supervisor->next_session) == 0)
                 r = session->control_only ? 0 : session_build(session, message, message_size);
-        }
         if (r) {
                 session_free(session);
                 return r;
+        }
+        session->client = client;
+        *ret = session;
+        return 0;
+}
+
+/* --- from an earlier life of the daemon --------------------------------------------------------------------------- */
+
+static void restore_fields(struct ds_session *session, const Detshare__Internal__SavedSession *saved)
+{
+        session->pid = (pid_t)saved->pid;
+        session->connected_ns = saved->connected_ns;
+        ds_session_set_name(session, saved->name);
+        session->class_ = saved->class_;
+        session->slo_ns = saved->slo_ns;
+        session->memory_limit = saved->memory_limit;
+        session->sm_percent = saved->sm_percent;
+        session->sm_asked = saved->sm_asked;
+        session->lost_work = saved->lost_work;
+        session->lost_globals = saved->lost_globals;
+        session->sticky = saved->sticky;
+        snprintf(session->fault, sizeof(session->fault), "%s", saved->fault);
+        for (size_t i = 0; i < saved->n_limits && i < DS_SESSION_LIMITS; i++)
+                session->limits[i] = saved->limits[i];
+        ds_output_restore(&session->output, saved->output_total, saved->output_dropped, saved->output_unread);
+}
+
+static int restore_window(struct ds_session *session, const Detshare__Internal__Range *range, struct ds_window *window,
+        struct ds_charge *charge)
+{
+        const struct ds_window wanted = {.base = range->va, .bytes = range->bytes};
+
+        if (ds_windows_take_at(session->supervisor->windows, &wanted))
+                return DS_SESSION_E_REFUSED;
+        *window = wanted;
+        /* it was checked when it was given */
+        ds_charge_force(charge, session->user, DS_CHARGE_WINDOWS, 1);
+        return 0;
+}
+
+static int restore_holdings(struct ds_session *session, const Detshare__Internal__SavedSession *saved)
+{
+        int r = restore_window(session, saved->window, &session->window, &session->charge);
+
+        for (size_t i = 0; !r && i < saved->n_refused && i < DS_SESSION_REFUSALS_MAX; i++) {
+                r = restore_window(session, saved->refused[i], &session->refused[i], &session->refused_charge[i]);
+                session->n_refused += r ? 0 : 1;
+        }
+        if (!r)
+                r = ds_error_fold(ds_ledger_new(&session->window, session->user, &session->ledger));
+        if (!r && saved->n_progress)
+                r = ds_error_fold(ds_ledger_set_progress(session->ledger, saved->progress, saved->n_progress));
+        return r;
+}
+
+static int is_possible(const struct ds_supervisor *supervisor, const Detshare__Internal__SavedSession *saved)
+{
+        struct ds_session *last = TAILQ_LAST(&supervisor->sessions, ds_session_list);
+
+        return saved->window && saved->session > 0 && saved->session <= supervisor->next_session &&
+               (!last || last->id < saved->session) && strlen(saved->name) <= DS_SESSION_NAME_MAX &&
+               (saved->class_ == DETSHARE__CLASS__BE || saved->class_ == DETSHARE__CLASS__LS) &&
+               saved->sm_percent > 0 && saved->sm_percent <= 100 && saved->sticky >= 0;
+}
+
+int ds_session_restore(struct ds_supervisor *supervisor, struct ds_client *client,
+        const Detshare__Internal__SavedSession *saved, struct ds_session **ret)
+{
+        struct ds_session *session;
+        int r;
+
+        if (!is_possible(supervisor, saved))
+                return DS_SESSION_E_REFUSED;
+        session = session_alloc(supervisor, ds_client_user(client));
+        if (!session)
+                return ds_error_origin(-ENOMEM);
+        restore_fields(session, saved);
+        r = session_enlist(session, saved->session);
+        if (!r)
+                r = restore_holdings(session, saved);
+        if (r) {
+                session_free(session);
+                return ds_error_trace(r);
         }
         session->client = client;
         *ret = session;
@@ -256,6 +360,15 @@ void ds_session_accept_window(struct ds_session *session)
 
 /* --- the worker's view -------------------------------------------------------------------------------------------- */
 
+void ds_session_make_set(const struct ds_session *session, Detshare__Internal__SessionSet *set)
+{
+        set->session = session->id;
+        set->class_ = session->class_;
+        set->slo_ns = session->slo_ns;
+        set->memory_limit = session->memory_limit;
+        set->sm_percent = session->sm_percent;
+}
+
 void ds_session_changed(struct ds_session *session)
 {
         Detshare__Internal__ToWorker message = DETSHARE__INTERNAL__TO_WORKER__INIT;
@@ -263,11 +376,7 @@ void ds_session_changed(struct ds_session *session)
 
         if (session->presence != DS_PRESENCE_OPEN)
                 return;
-        set.session = session->id;
-        set.class_ = session->class_;
-        set.slo_ns = session->slo_ns;
-        set.memory_limit = session->memory_limit;
-        set.sm_percent = session->sm_percent;
+        ds_session_make_set(session, &set);
         message.body_case = DETSHARE__INTERNAL__TO_WORKER__BODY_SET;
         message.set = &set;
         (void)ds_worker_send(session->supervisor->worker, &message, NULL, 0, NULL);
@@ -296,11 +405,34 @@ static int has_work_call(const struct ds_session *session)
         return 0;
 }
 
+/*
+ * Has all ended that the worker had taken over, and did it say so? Then what is in the ring behind its head is only
+ * late: whoever comes next reads on there.
+ */
+static int ended_in_order(const struct ds_session *session)
+{
+        static const struct ds_ring none = DS_RING_INIT;
+
+        return session->supervisor->drained && !ds_page_in_flight(&session->page, &none) && !has_work_call(session) &&
+               (!session->ring.header || session->ring.fd >= 0);
+}
+
+static void leave_ring(struct ds_session *session, int in_order)
+{
+        session->event_fd = ds_close(session->event_fd);
+        session->ring_kept = in_order && session->ring.header && session->page.map;
+        if (session->ring_kept)
+                session->ring_head = atomic_load(&session->page.map->head);
+        else
+                ds_ring_deinit(&session->ring);
+}
+
 static void session_worker_lost(struct ds_session *session)
 {
+        const int in_order = ended_in_order(session);
         struct ds_ledger_sums sums;
 
-        if (ds_page_in_flight(&session->page, &session->ring) || has_work_call(session))
+        if (!in_order && (ds_page_in_flight(&session->page, &session->ring) || has_work_call(session)))
                 session->lost_work = 1;
         ds_ledger_sums(session->ledger, &sums);
         if (sums.writable_globals)
@@ -316,9 +448,12 @@ static void session_worker_lost(struct ds_session *session)
         }
         if (session->page.map)
                 ds_output_worker_lost(session, atomic_load(&session->page.map->output));
+        leave_ring(session, in_order);
+        if (session->page.map)
+                session->supervisor->device_now_ns =
+                        DS_MAX(session->supervisor->device_now_ns, atomic_load(&session->page.map->now_ns));
         ds_page_kill(&session->page, session->sticky);
         ds_page_deinit(&session->page);
-        ds_ring_deinit(&session->ring);
         session->attached = session->sealed = 0;
         session->presence = DS_PRESENCE_ABSENT;
 }

@@ -7,6 +7,9 @@
  * outlives its connection until the worker has let go of it, so that no address and no byte is given to
  * another session too early.
  *
+ * A worker that was told to end and did so in order has left the ring where it had come to: the daemon's next life can
+ * read on there (handover.h).
+ *
  * When a worker dies with work of the session in flight, or with module globals that cannot be restored, the session
  * has a sticky error until it is reset; its memory stays.
  */
@@ -18,6 +21,7 @@
 #include <sys/types.h>
 
 #include "detshare.pb-c.h"
+#include "internal.pb-c.h"
 #include "supervisor/charge.h"
 #include "supervisor/hash.h"
 #include "supervisor/ledger.h"
@@ -28,6 +32,9 @@
 struct ds_client;
 struct ds_rpc;
 struct ds_supervisor;
+
+/* Contract codes */
+#define DS_SESSION_E_REFUSED 1
 
 #define DS_SESSION_NAME_MAX 63
 #define DS_SESSION_REFUSALS_MAX 8
@@ -66,6 +73,9 @@ struct ds_session {
         struct ds_page page;
         struct ds_ring ring;
         int attached, sealed; /* in the present worker's life */
+        int ring_kept;        /* the ring was written before this worker's life, which reads on at ring_head */
+        uint64_t ring_head;
+        int event_fd;         /* of a kept ring, until the client has it; -1 = none */
         uint32_t attachments; /* so far: a ring's tail means something in its own only */
         int lost_work, lost_globals;
         int32_t sticky;                     /* CUDA error that a new worker must be told of, 0 = none */
@@ -93,6 +103,12 @@ int ds_session_new(struct ds_supervisor *supervisor, struct ds_client *client, d
         const struct ds_session_config *config, char *message, size_t message_size, struct ds_session **ret);
 /* It asks for so many SMs (0: all) and gets no more than `most` per cent; tell the worker with ds_session_changed. */
 void ds_session_ask_percent(struct ds_session *session, uint32_t percent, uint32_t most);
+/*
+ * One of an earlier life of the daemon, as it was but for what its ledger, ring and output hold. 0,
+ * DS_SESSION_E_REFUSED (it cannot have been) or -errno.
+ */
+int ds_session_restore(struct ds_supervisor *supervisor, struct ds_client *client,
+        const Detshare__Internal__SavedSession *saved, struct ds_session **ret);
 /* For people and terminals: control characters become '?'. Cut at DS_SESSION_NAME_MAX bytes. */
 void ds_session_set_name(struct ds_session *session, const char *name);
 /* The client is gone. The session goes now or when the worker has let go of it. */

@@ -53,6 +53,14 @@ struct ds_session_call *ds_session_call_free(struct ds_session_call *call)
         return ds_free(call);
 }
 
+/* A worker that is told to end says so; where another follows, the client need not know. */
+static int final_status(const struct ds_session *session, int status)
+{
+        return status == DETSHARE__STATUS__SHUTTING_DOWN && session->supervisor->handing_over
+                       ? DETSHARE__STATUS__RESTARTING
+                       : status;
+}
+
 void ds_session_call_fail(struct ds_session_call *call, int status, const char *fmt, ...)
 {
         struct ds_client *client = call->session->client;
@@ -61,6 +69,7 @@ void ds_session_call_fail(struct ds_session_call *call, int status, const char *
         va_list args;
 
         assert(status);
+        status = final_status(call->session, status);
         va_start(args, fmt);
         vsnprintf(text, sizeof(text), fmt, args);
         va_end(args);
@@ -74,7 +83,7 @@ void ds_session_call_lost(struct ds_session_call *call)
 {
         int32_t sticky = call->session->sticky;
 
-        if (call->session->supervisor->state == DS_DAEMON_STOPPING) {
+        if (call->session->supervisor->state == DS_DAEMON_STOPPING && !call->session->supervisor->handing_over) {
                 ds_session_call_fail(call, DETSHARE__STATUS__SHUTTING_DOWN, "the daemon is stopping");
                 return;
         }
@@ -233,6 +242,20 @@ static int send_limits(struct ds_session *session)
         return r;
 }
 
+/* The worker counts on from here. */
+static void fill_page(struct ds_session *session)
+{
+        struct ds_completion_page *page = session->page.map;
+        const uint64_t *progress = ds_ledger_progress(session->ledger);
+
+        atomic_store(&page->error, session->sticky);
+        atomic_store(&page->output, session->output.total);
+        atomic_store(&page->head, session->ring_kept ? session->ring_head : 0);
+        /* also of streams that are gone: whoever remembers their numbers must not wait for them */
+        for (size_t i = 0; progress && i < DS_STREAMS_MAX; i++)
+                atomic_store(&page->stream_done[i], progress[i]);
+}
+
 int ds_session_open(struct ds_session *session)
 {
         int r;
@@ -244,9 +267,7 @@ int ds_session_open(struct ds_session *session)
         r = ds_page_create(ds_worker_info(session->supervisor->worker)->simulated, &session->page);
         if (r)
                 return ds_error_trace(r);
-        atomic_store(&session->page.map->error, session->sticky);
-        /* the worker counts on from here */
-        atomic_store(&session->page.map->output, session->output.total);
+        fill_page(session);
         r = send_open(session);
         if (r) {
                 ds_page_deinit(&session->page);
@@ -256,6 +277,8 @@ int ds_session_open(struct ds_session *session)
         r = send_limits(session);
         if (!r)
                 r = ds_ledger_replay(session->ledger, session->id, send_restore, session);
+        if (!r && session->ring_kept)
+                r = ds_session_attach_kept(session);
         /* half restored is worse than not at all */
         if (r)
                 ds_worker_kill(session->supervisor->worker, "a session could not be restored");
@@ -289,12 +312,24 @@ static void forward_done(struct ds_worker_call *base, const struct ds_worker_ans
                 return;
         }
         reply = *answer->message->reply; /* what it points to stays the answer's */
+        reply.status = final_status(call->session, reply.status);
         explain(call->session, &reply);
         if (call->limit_value && reply.status == 0)
                 call->session->limits[call->limit] = call->limit_value;
         ds_session_call_free(call);
         if (client)
                 ds_client_reply(client, id, &reply, answer->fds, answer->n_fds);
+}
+
+/*
+ * A client that has not heard yet that its ring was kept says 0, or nothing that can be trusted: all that is in the
+ * ring came before its request then.
+ */
+static uint64_t true_tail(const struct ds_session *session, uint64_t said)
+{
+        if (!session->ring_kept || (session->attached && said))
+                return said;
+        return atomic_load(&session->ring.header->tail);
 }
 
 /* The call to the worker, which is opened for the session if need be. */
@@ -318,6 +353,7 @@ static void send_request(struct ds_session_call *call, Detshare__Request *reques
                 return;
         r = ds_session_open(session);
         if (!r) {
+                request->ring_tail = true_tail(session, request->ring_tail);
                 request->fds = (uint32_t)n_fds;
                 body.session = session->id;
                 body.request = request;
@@ -386,6 +422,11 @@ static void image_done(struct ds_helper_job *job, struct ds_helper_result *resul
         Detshare__ModuleLoad load = DETSHARE__MODULE_LOAD__INIT;
         unsigned cost;
 
+        if (result->status && call->session->supervisor->handing_over) {
+                /* whether it was the image's fault or that of a helper that had to go: it is asked again */
+                ds_session_call_fail(call, DETSHARE__STATUS__RESTARTING, "the daemon is being restarted");
+                return;
+        }
         if (result->status) {
                 ds_session_call_fail(call, result->status, "%s", result->message);
                 return;

@@ -43,6 +43,9 @@ void ds_session_call_lost(struct ds_session_call *call);
  * failed, with the status that makes a client ask again. */
 int ds_session_must_wait(struct ds_session_call *call);
 
+void ds_session_make_set(const struct ds_session *session, Detshare__Internal__SessionSet *set);
+/* A ring that was kept is the worker's again, before anything that comes later. 0 or -errno. */
+int ds_session_attach_kept(struct ds_session *session);
 /* Make the session known to the present worker and give it back what it had. 0 or -errno (the worker is being killed).
  */
 int ds_session_open(struct ds_session *session);

@@ -10,6 +10,7 @@
 
 #include "supervisor/announce.h"
 #include "supervisor/client.h"
+#include "supervisor/handover.h"
 #include "supervisor/helper_link.h"
 #include "supervisor/listener.h"
 #include "supervisor/notify.h"
@@ -104,6 +105,9 @@ static int supervisor_build(struct ds_supervisor *supervisor)
         r = ds_helper_new(supervisor, &supervisor->helper);
         if (r)
                 return ds_error_fold(r);
+        r = ds_handover_take(supervisor);
+        if (r)
+                return ds_error_fold(r);
         r = ds_listener_new(supervisor, supervisor->options->socket, message, sizeof(message), &supervisor->listener);
         if (r == DS_LISTENER_E_REFUSED) {
                 ds_log(DS_LOG_ERROR, "%s", message);
@@ -183,6 +187,7 @@ void ds_supervisor_worker_ready(struct ds_supervisor *supervisor)
                 printf("detshared: serving %s at %s (policy %s)\n", ds_worker_info(supervisor->worker)->name,
                         ds_listener_path(supervisor->listener), ds_worker_policy(supervisor->worker));
                 fflush(stdout);
+                ds_handover_resume(supervisor);
         }
         if (supervisor->state == DS_DAEMON_STOPPING)
                 return;
@@ -247,6 +252,9 @@ void ds_supervisor_check_stop(struct ds_supervisor *supervisor)
                 return;
         if (supervisor->worker && !ds_worker_gone(supervisor->worker))
                 return;
+        if (supervisor->handing_over)
+                ds_handover_save(supervisor);
+        ds_handover_drop(supervisor);
         /* nobody is left who could answer them */
         while ((client = TAILQ_FIRST(&supervisor->clients)))
                 ds_client_close(client, NULL);
@@ -272,14 +280,19 @@ static void stop_deadline(struct ds_deadline *deadline)
 
 void ds_supervisor_stop(struct ds_supervisor *supervisor)
 {
+        unsigned grace_ms = DS_STOP_GRACE_MS;
+
         if (supervisor->state == DS_DAEMON_STOPPING)
                 return;
+        if (ds_handover_begin(supervisor))
+                grace_ms = DS_HANDOVER_GRACE_MS;
         set_state(supervisor, DS_DAEMON_STOPPING);
         supervisor->listener = ds_listener_free(supervisor->listener);
         if (supervisor->worker)
-                ds_worker_stop(supervisor->worker, DS_STOP_GRACE_MS);
+                ds_worker_stop(supervisor->worker, grace_ms);
         if (supervisor->helper)
                 ds_helper_stop(supervisor->helper);
-        ds_deadline_arm(&supervisor->deadlines, &supervisor->stop_deadline, DS_STOP_MAX_MS, stop_deadline);
+        ds_deadline_arm(&supervisor->deadlines, &supervisor->stop_deadline,
+                DS_STOP_MAX_MS - DS_STOP_GRACE_MS + grace_ms, stop_deadline);
         ds_supervisor_check_stop(supervisor);
 }

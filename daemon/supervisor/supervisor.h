@@ -37,6 +37,7 @@
 #include "util/log.h"
 
 struct ds_client;
+struct ds_handover;
 struct ds_notify;
 struct ds_session;
 typedef struct ds_helper ds_helper;
@@ -49,8 +50,9 @@ typedef struct ds_worker_link ds_worker_link;
 /* Bytes of the daemon's memory for a byte of a loaded image, about: PTX is decoded, machine code is copied. */
 #define DS_MODULE_COST_PTX 32u
 #define DS_MODULE_COST_CUBIN 4u
-#define DS_STOP_GRACE_MS 1000u /* for work in flight */
-#define DS_STOP_MAX_MS 1600u   /* then everything is killed */
+#define DS_STOP_GRACE_MS 1000u     /* for work in flight */
+#define DS_STOP_MAX_MS 1600u       /* then everything is killed */
+#define DS_HANDOVER_GRACE_MS 5000u /* and for work in flight where its clients go on */
 
 enum ds_daemon_state {
         DS_DAEMON_STARTING,
@@ -111,8 +113,11 @@ struct ds_supervisor {
         uint64_t next_session;
         uint32_t n_control_only;
         struct ds_worker_figures last_figures;
+        uint64_t device_now_ns; /* of the last worker that is gone, as far as a client can know it */
         struct ds_blame blame;
         struct ds_foreign foreign;
+        struct ds_handover *handover; /* what came from the life before, until it goes on; NULL = nothing */
+        int handing_over, drained;    /* stopping: another life follows; the worker has ended in order */
         gid_t admin_gid;
         int have_admin_gid;
         const struct ds_config *config; /* the options', or that of the last reload */

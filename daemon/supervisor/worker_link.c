@@ -43,7 +43,7 @@ struct ds_worker_link {
         ds_process *process;
         uint64_t next_id;
         struct ds_worker_call *calls;
-        struct ds_worker_call ping, params_call;
+        struct ds_worker_call ping, params_call, stop;
         struct ds_deadline deadline; /* READY, next ping, ping's answer, or next start: one at a time */
         struct ds_worker_info info;
         int was_ready;   /* ever */
@@ -104,7 +104,7 @@ int ds_worker_link_new(struct ds_supervisor *supervisor, ds_worker_link **ret)
         if (!link)
                 return ds_error_origin(-ENOMEM);
         link->supervisor = supervisor;
-        link->ping.image_fd = link->params_call.image_fd = -1;
+        link->ping.image_fd = link->params_call.image_fd = link->stop.image_fd = -1;
         snprintf(link->policy, sizeof(link->policy), "%s", supervisor->options->policy);
         *ret = link;
         return 0;
@@ -485,7 +485,7 @@ static const struct ds_process_ops process_ops = {.frame = on_frame, .lost = on_
 struct arguments {
         const char *argv[ARGUMENTS_MAX];
         size_t n;
-        char orphan[24], kernel[24], quiesce[24], spin[24];
+        char clock[24], orphan[24], kernel[24], quiesce[24], spin[24];
 };
 
 static void add_option(struct arguments *args, const char *name, const char *value)
@@ -514,6 +514,9 @@ static void make_arguments(const ds_worker_link *link, struct arguments *args)
         add_option(args, "--policy", link->policy);
         add_option(args, "--policy-dir", options->policy_dir);
         add_option(args, "--libcuda", options->config->libcuda); /* that of the start */
+        /* a simulated device's time is its clients', and must not begin again */
+        if (!strncmp(options->device, "sim:", strlen("sim:")))
+                add_option(args, "--clock-ns", number_of(args->clock, link->supervisor->device_now_ns));
         add_option(args, "--orphan-s", number_of(args->orphan, config->orphan_seconds));
         add_option(args, "--kernel-s", number_of(args->kernel, config->kernel_seconds));
         add_option(args, "--quiesce-s", number_of(args->quiesce, config->quiesce_seconds));
@@ -608,6 +611,14 @@ void ds_worker_set_limits(ds_worker_link *link)
         (void)ds_worker_send(link, &message, NULL, 0, NULL);
 }
 
+/* It has answered all that it was asked, and takes nothing more. */
+static void stop_done(struct ds_worker_call *call, const struct ds_worker_answer *answer)
+{
+        ds_worker_link *link = DS_CONTAINER_OF(call, ds_worker_link, stop);
+
+        link->supervisor->drained = answer && !answer->message->status;
+}
+
 void ds_worker_stop(ds_worker_link *link, uint64_t grace_ms)
 {
         Detshare__Internal__ToWorker message = DETSHARE__INTERNAL__TO_WORKER__INIT;
@@ -620,7 +631,8 @@ void ds_worker_stop(ds_worker_link *link, uint64_t grace_ms)
         stop.grace_ns = grace_ms * DS_NS_PER_MS;
         message.body_case = DETSHARE__INTERNAL__TO_WORKER__BODY_STOP;
         message.stop = &stop;
-        if (ds_worker_send(link, &message, NULL, 0, NULL))
+        link->stop.done = stop_done;
+        if (ds_worker_send(link, &message, NULL, 0, &link->stop))
                 ds_process_kill(link->process, NULL);
 }
 

@@ -77,7 +77,8 @@ static void control_attach(ds_worker *worker, struct control_message *message)
         if (!session)
                 return;
         if (message->n_fds == 2)
-                r = dsw_session_attach(session, message->fds[0], DS_TAKE_FD(message->fds[1]));
+                r = dsw_session_attach(
+                        session, message->fds[0], DS_TAKE_FD(message->fds[1]), message->body->attach->head);
         control_answer(worker, message, r, "attaching the session");
 }
 
@@ -162,6 +163,9 @@ static int control_restore_slot(struct dsw_session *session, const Detshare__Int
                 if (r)
                         return ds_error_trace(r);
         }
+        /* the page that came with the session says the same already, where it says anything */
+        if (restored->submitted == seq)
+                return 0;
         if (restored->submitted)
                 return DETSHARE__STATUS__BAD_REQUEST;
         restored->submitted = restored->done = seq;

@@ -424,7 +424,7 @@ struct dsw_session *dsw_session_find(ds_worker *worker, uint64_t id);
 /* page_fd stays the caller's. 0, a CUDA error or a daemon status, or a negative errno. */
 int dsw_session_open(ds_worker *worker, const Detshare__Internal__SessionOpen *open, int page_fd);
 /* Takes over event_fd, not ring_fd. 0 or a negative errno. */
-int dsw_session_attach(struct dsw_session *session, int ring_fd, int event_fd);
+int dsw_session_attach(struct dsw_session *session, int ring_fd, int event_fd, uint64_t head);
 void dsw_session_set(struct dsw_session *session, const Detshare__Internal__SessionSet *set);
 /* Drain it and then let it go; close_id is answered then. */
 void dsw_session_close(struct dsw_session *session, uint64_t close_id);

@@ -61,6 +61,8 @@ static int main_option(int c, const char *arg, struct ds_worker_config *config)
                 return setenv("DETSHARE_LIBCUDA", arg, 1) < 0 ? -errno : 0;
         case 'r':
                 return setenv("DETSHARE_RESTARTED", "1", 1) < 0 ? -errno : 0;
+        case 'c':
+                return setenv("DETSHARE_CLOCK_NS", arg, 1) < 0 ? -errno : 0;
         case 'o':
                 return main_duration(arg, DS_NS_PER_S, &config->orphan_ns);
         case 'k':
@@ -82,6 +84,7 @@ static int main_options(int argc, char **argv, struct ds_worker_config *config)
                 {"policy-dir", required_argument, NULL, 'P'},
                 {"libcuda", required_argument, NULL, 'l'},
                 {"restarted", no_argument, NULL, 'r'},
+                {"clock-ns", required_argument, NULL, 'c'},
                 {"orphan-s", required_argument, NULL, 'o'},
                 {"kernel-s", required_argument, NULL, 'k'},
                 {"quiesce-s", required_argument, NULL, 'q'},
@@ -261,7 +264,8 @@ int main(int argc, char **argv)
         if (main_options(argc, argv, &config)) {
                 fprintf(stderr,
                         "usage: detshare-worker --device SPEC [--policy NAME] [--policy-dir DIR] [--libcuda PATH]\n"
-                        "       [--restarted] [--orphan-s N] [--kernel-s N] [--quiesce-s N] [--spin-us N],\n"
+                        "       [--restarted] [--clock-ns N] [--orphan-s N] [--kernel-s N] [--quiesce-s N] [--spin-us "
+                        "N],\n"
                         "       with the supervisor's socket as fd 3\n");
                 return 2;
         }

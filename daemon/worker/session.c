@@ -56,7 +56,7 @@ static void session_detach(struct dsw_session *session)
         session->event_fd = ds_close(session->event_fd);
 }
 
-int dsw_session_attach(struct dsw_session *session, int ring_fd, int event_fd)
+int dsw_session_attach(struct dsw_session *session, int ring_fd, int event_fd, uint64_t head)
 {
         /* edge triggered: it is never read, so that a client that plays with it cannot make us wait */
         struct epoll_event event = {.events = EPOLLIN | EPOLLET, .data.u64 = session->id};
@@ -76,8 +76,8 @@ int dsw_session_attach(struct dsw_session *session, int ring_fd, int event_fd)
         }
         session->ring = ring;
         session->event_fd = DS_TAKE_FD(owned);
-        session->head = session->tail_seen = 0;
-        atomic_store(&session->page->head, 0);
+        session->head = session->tail_seen = head;
+        atomic_store(&session->page->head, head);
         session->asleep = 0;
         dsw_page_sleeps(session, 1);
         dsw_session_activate(session);

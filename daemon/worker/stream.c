@@ -19,6 +19,14 @@ struct dsw_stream *dsw_stream_find(struct dsw_session *session, uint64_t slot)
         return stream && stream->state == DSW_STREAM_OPEN ? stream : NULL;
 }
 
+/* Its numbers go on from what an earlier worker left in the page. */
+static void stream_begin(struct dsw_session *session, struct dsw_stream *stream, uint32_t slot)
+{
+        stream->session = session;
+        stream->slot = slot;
+        stream->submitted = stream->done = atomic_load(&session->page->stream_done[slot]);
+}
+
 /* The slot's structure, made on first use; NULL when out of memory. */
 static struct dsw_stream *stream_slot(struct dsw_session *session, uint32_t slot)
 {
@@ -38,10 +46,8 @@ static struct dsw_stream *stream_slot(struct dsw_session *session, uint32_t slot
         }
         if (!session->streams[slot]) {
                 session->streams[slot] = ds_alloc0(1, sizeof(struct dsw_stream));
-                if (session->streams[slot]) {
-                        session->streams[slot]->session = session;
-                        session->streams[slot]->slot = slot;
-                }
+                if (session->streams[slot])
+                        stream_begin(session, session->streams[slot], slot);
         }
         return session->streams[slot];
 }

@@ -1,0 +1,414 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Taking over: see handover.h
+ */
+#include <assert.h>
+#include <fcntl.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+
+#include "supervisor/client.h"
+#include "supervisor/handover.h"
+#include "supervisor/handover_internal.h"
+#include "supervisor/notify.h"
+#include "supervisor/saved.h"
+#include "supervisor/session.h"
+#include "supervisor/supervisor.h"
+#include "util/error.h"
+#include "util/frame.h"
+#include "util/macro.h"
+
+#define WHY_MAX 160
+
+/* What is to be forgotten when all goes on, and the sessions of it until then. */
+struct ds_handover {
+        size_t n_sessions;
+};
+
+struct taking {
+        struct ds_supervisor *supervisor;
+        struct ds_given_file **files; /* ours, by name */
+        size_t n_files;
+        struct ds_session *session; /* being built; NULL: what comes is of one that was refused */
+        uint64_t id;                /* of the session that comes, also of a refused one */
+        size_t n_taken, n_refused;
+        char why[WHY_MAX];
+};
+
+/* --- files -------------------------------------------------------------------------------------------------------- */
+
+static int by_name(const void *a, const void *b)
+{
+        const struct ds_given_file *const *x = a, *const *y = b;
+
+        return strcmp((*x)->name, (*y)->name);
+}
+
+static int find_by_name(const void *key, const void *element)
+{
+        const struct ds_given_file *const *file = element;
+
+        return strcmp(key, (*file)->name);
+}
+
+static int sort_files(struct taking *taking)
+{
+        size_t n;
+        struct ds_given_file *files = ds_notify_files(taking->supervisor->notify, &n);
+
+        taking->files = ds_alloc0(n, sizeof(*taking->files));
+        if (!taking->files)
+                return ds_error_origin(-ENOMEM);
+        for (size_t i = 0; i < n; i++)
+                if (files[i].fd >= 0 && ds_handover_is_name(files[i].name))
+                        taking->files[taking->n_files++] = &files[i];
+        qsort(taking->files, taking->n_files, sizeof(*taking->files), by_name);
+        return 0;
+}
+
+/* -1: there is none, or it has been taken. */
+static int take_name(struct taking *taking, const char *name)
+{
+        struct ds_given_file **found =
+                bsearch(name, taking->files, taking->n_files, sizeof(*taking->files), find_by_name);
+
+        return found ? DS_TAKE_FD((*found)->fd) : -1;
+}
+
+static int take_file(struct taking *taking, uint32_t file)
+{
+        char name[DS_HANDOVER_NAME_MAX];
+
+        if (!file)
+                return -1;
+        ds_handover_name(name, taking->id, file);
+        return take_name(taking, name);
+}
+
+/* Device memory of a GPU is a file of its driver's, of which nothing can be said here. */
+static int is_slab(const struct taking *taking, int fd, const Detshare__Internal__Slab *slab)
+{
+        struct stat st;
+
+        if (fstat(fd, &st) < 0)
+                return 0;
+        if (S_ISREG(st.st_mode))
+                return ds_page_file_has(fd, slab->bytes, 0);
+        return !slab->pinned && strncmp(taking->supervisor->options->device, "sim:", strlen("sim:")) != 0 &&
+               !S_ISSOCK(st.st_mode) && !S_ISDIR(st.st_mode) && !S_ISFIFO(st.st_mode);
+}
+
+static int is_connection(int fd)
+{
+        int domain = -1, type = -1, listens = -1;
+        socklen_t size = sizeof(int);
+
+        return getsockopt(fd, SOL_SOCKET, SO_DOMAIN, &domain, &size) == 0 && domain == AF_UNIX &&
+               getsockopt(fd, SOL_SOCKET, SO_TYPE, &type, &size) == 0 && type == SOCK_STREAM &&
+               getsockopt(fd, SOL_SOCKET, SO_ACCEPTCONN, &listens, &size) == 0 && !listens;
+}
+
+/* --- one record --------------------------------------------------------------------------------------------------- */
+
+/* Why the session is refused; returns nonzero. */
+static int ds_printf(2, 3) refuse(struct taking *taking, const char *fmt, ...)
+{
+        va_list args;
+
+        va_start(args, fmt);
+        vsnprintf(taking->why, sizeof(taking->why), fmt, args);
+        va_end(args);
+        return -1;
+}
+
+static int take_client(struct taking *taking, const Detshare__Internal__SavedSession *saved, int *fd)
+{
+        struct ds_client *client = NULL;
+        int r;
+
+        if (*fd < 0)
+                return refuse(taking, "its connection is missing");
+        if (!is_connection(*fd))
+                return refuse(taking, "its connection is something else");
+        if (ds_client_restore(taking->supervisor, DS_TAKE_FD(*fd), &client))
+                return refuse(taking, "its client cannot be taken over");
+        if (ds_user_uid(ds_client_user(client)) != saved->uid || (uint32_t)ds_client_pid(client) != saved->pid)
+                r = refuse(taking, "its connection is of somebody else");
+        else
+                r = ds_session_restore(taking->supervisor, client, saved, &taking->session)
+                            ? refuse(taking, "it cannot have been like that")
+                            : 0;
+        if (r) {
+                ds_client_resume(client);
+                ds_client_close(client, NULL);
+                return r;
+        }
+        ds_client_set_session(client, taking->session);
+        return 0;
+}
+
+static int take_slab(struct taking *taking, const Detshare__Internal__RestoreSlab *restore, int *fd, uint32_t file)
+{
+        if (!restore->slab || (file && *fd < 0))
+                return refuse(taking, "memory is missing");
+        if (file && !is_slab(taking, *fd, restore->slab))
+                return refuse(taking, "a file is not the memory that it should be");
+        return ds_ledger_restore_slab(taking->session->ledger, restore, fd)
+                       ? refuse(taking, "its memory is not possible")
+                       : 0;
+}
+
+static int take_module(struct taking *taking, const Detshare__Internal__RestoreModule *restore, int *fd)
+{
+        if (*fd < 0)
+                return refuse(taking, "an image is missing");
+        if (restore->bytes > DS_IMAGE_BYTES_MAX || !ds_page_file_has(*fd, restore->bytes, F_SEAL_WRITE))
+                return refuse(taking, "a file is not the image that it should be");
+        return ds_ledger_restore_module(taking->session->ledger, restore, fd)
+                       ? refuse(taking, "its modules are not possible")
+                       : 0;
+}
+
+static int take_ring(struct taking *taking, const Detshare__Internal__SavedRing *ring, int *fd)
+{
+        struct ds_session *session = taking->session;
+
+        if (*fd < 0 || session->ring_kept)
+                return refuse(taking, "its ring is missing");
+        if (ds_ring_adopt(DS_TAKE_FD(*fd), &session->ring))
+                return refuse(taking, "a file is not the ring that it should be");
+        session->ring_kept = 1;
+        session->ring_head = ring->head;
+        return 0;
+}
+
+static int take_text(struct taking *taking, const Detshare__Internal__SavedText *text)
+{
+        if (text->text.len > DS_OUTPUT_PAGE_MAX)
+                return refuse(taking, "it has printed more than can be");
+        ds_output_add(taking->session, text->to_stderr, text->text.data, text->text.len);
+        return 0;
+}
+
+static int take_under_way(struct taking *taking, const Detshare__Internal__SavedRecord *record, int *fd)
+{
+        ds_conn *conn = ds_client_conn(taking->session->client);
+        int r = 1;
+
+        switch (record->body_case) {
+        case DETSHARE__INTERNAL__SAVED_RECORD__BODY_RECEIVED:
+                r = ds_conn_put_received(conn, record->received->bytes.data, record->received->bytes.len);
+                break;
+        case DETSHARE__INTERNAL__SAVED_RECORD__BODY_REPLY:
+                r = ds_conn_put_queued(conn, record->reply->frame.data, record->reply->frame.len, record->reply->sent);
+                break;
+        case DETSHARE__INTERNAL__SAVED_RECORD__BODY_RECEIVED_FILE:
+                r = *fd < 0 ? 1 : ds_conn_put_received_fd(conn, fd);
+                break;
+        case DETSHARE__INTERNAL__SAVED_RECORD__BODY_REPLY_FILE:
+                r = *fd < 0 ? 1 : ds_conn_put_queued_fd(conn, fd);
+                break;
+        default:
+                break;
+        }
+        return r ? refuse(taking, "what was under way with it is not possible") : 0;
+}
+
+/* What the session has. */
+static int take_part(struct taking *taking, const Detshare__Internal__SavedRecord *record, int *fd)
+{
+        switch (record->body_case) {
+        case DETSHARE__INTERNAL__SAVED_RECORD__BODY_SLAB:
+                return take_slab(taking, record->slab, fd, record->file);
+        case DETSHARE__INTERNAL__SAVED_RECORD__BODY_MODULE:
+                return take_module(taking, record->module, fd);
+        case DETSHARE__INTERNAL__SAVED_RECORD__BODY_STREAM:
+                return ds_ledger_restore_stream(taking->session->ledger, record->stream)
+                               ? refuse(taking, "its streams are not possible")
+                               : 0;
+        case DETSHARE__INTERNAL__SAVED_RECORD__BODY_RING:
+                return take_ring(taking, record->ring, fd);
+        case DETSHARE__INTERNAL__SAVED_RECORD__BODY_TEXT:
+                return take_text(taking, record->text);
+        default:
+                return take_under_way(taking, record, fd);
+        }
+}
+
+/* --- one session -------------------------------------------------------------------------------------------------- */
+
+static void drop_session(struct taking *taking)
+{
+        ds_log(DS_LOG_ERROR, "session %llu of the daemon before cannot go on: %s", (unsigned long long)taking->id,
+                taking->why[0] ? taking->why : "its state is damaged");
+        taking->n_refused++;
+        if (taking->session) {
+                struct ds_client *client = DS_TAKE_PTR(taking->session)->client;
+
+                ds_client_resume(client);
+                ds_client_close(client, NULL);
+        }
+        taking->id = 0;
+        taking->why[0] = 0;
+}
+
+static void begin_session(struct taking *taking, const Detshare__Internal__SavedRecord *record, int *fd)
+{
+        /* one whose end is missing */
+        if (taking->id)
+                drop_session(taking);
+        taking->id = record->session->session;
+        *fd = take_file(taking, record->file);
+        if (take_client(taking, record->session, fd))
+                drop_session(taking);
+}
+
+static void take_record(struct taking *taking, const Detshare__Internal__SavedRecord *record)
+{
+        ds_cleanup(ds_closep) int fd = -1;
+
+        if (record->body_case == DETSHARE__INTERNAL__SAVED_RECORD__BODY_SESSION) {
+                begin_session(taking, record, &fd);
+                return;
+        }
+        if (!taking->id)
+                return;
+        if (record->body_case == DETSHARE__INTERNAL__SAVED_RECORD__BODY_DONE) {
+                if (record->done->session == taking->id) {
+                        taking->n_taken++;
+                        taking->session = NULL;
+                        taking->id = 0;
+                } else {
+                        drop_session(taking);
+                }
+                return;
+        }
+        fd = take_file(taking, record->file);
+        if (take_part(taking, record, &fd))
+                drop_session(taking);
+}
+
+/* --- all of it ---------------------------------------------------------------------------------------------------- */
+
+static int check_header(struct taking *taking, ds_saved_reader *reader)
+{
+        const Detshare__Internal__SavedRecord *record;
+        const Detshare__Internal__SavedHeader *header;
+        const char *device = taking->supervisor->options->device;
+
+        if (ds_saved_next(reader, &record) || record->body_case != DETSHARE__INTERNAL__SAVED_RECORD__BODY_HEADER)
+                return refuse(taking, "it is damaged");
+        header = record->header;
+        if (header->version != DS_SAVED_VERSION)
+                return refuse(
+                        taking, "it is of version %u, and version %u is understood", header->version, DS_SAVED_VERSION);
+        if (strcmp(header->device, device) != 0)
+                return refuse(taking, "it is of a daemon with another device");
+        taking->supervisor->next_session = header->last_session;
+        taking->supervisor->device_now_ns = DS_MIN(header->device_now_ns, UINT64_MAX / 4);
+        return 0;
+}
+
+static int read_records(struct taking *taking, ds_saved_reader *reader)
+{
+        const Detshare__Internal__SavedRecord *record;
+        int r = check_header(taking, reader);
+
+        while (!r && (r = ds_saved_next(reader, &record)) != DS_SAVED_E_END) {
+                if (r == 0)
+                        take_record(taking, record);
+                else if (taking->id)
+                        drop_session(taking);
+                r = 0;
+        }
+        if (r == DS_SAVED_E_END && taking->id)
+                drop_session(taking);
+        return r == DS_SAVED_E_END ? 0 : r;
+}
+
+static void read_state(struct taking *taking)
+{
+        ds_cleanup(ds_saved_reader_freep) ds_saved_reader *reader = NULL;
+        ds_cleanup(ds_closep) int fd = take_name(taking, DS_HANDOVER_STATE);
+
+        if (fd < 0)
+                (void)refuse(taking, "it is missing");
+        else if (ds_saved_reader_new(fd, &reader))
+                (void)refuse(taking, "it is no state");
+        else if (read_records(taking, reader) == 0)
+                return;
+        ds_log(DS_LOG_ERROR, "the state of the daemon before cannot be used: %s; its clients are closed", taking->why);
+}
+
+/* Those of sessions that were refused, or of nobody. */
+static void close_rest(struct taking *taking)
+{
+        size_t n = 0;
+
+        for (size_t i = 0; i < taking->n_files; i++) {
+                n += taking->files[i]->fd >= 0;
+                taking->files[i]->fd = ds_close(taking->files[i]->fd);
+        }
+        if (n && !taking->n_refused)
+                ds_log(DS_LOG_WARNING, "%zu stored files belong to no session and are closed", n);
+}
+
+int ds_handover_take(struct ds_supervisor *supervisor)
+{
+        struct taking taking = {.supervisor = supervisor};
+        int r = sort_files(&taking);
+
+        if (!r && taking.n_files) {
+                supervisor->handover = ds_alloc0(1, sizeof(*supervisor->handover));
+                r = supervisor->handover ? 0 : ds_error_origin(-ENOMEM);
+        }
+        if (!r && taking.n_files) {
+                read_state(&taking);
+                close_rest(&taking);
+                supervisor->handover->n_sessions = taking.n_taken;
+        }
+        ds_free(taking.files);
+        return r;
+}
+
+static void forget_store(struct ds_supervisor *supervisor)
+{
+        size_t n;
+        struct ds_given_file *files = ds_notify_files(supervisor->notify, &n);
+
+        for (size_t i = 0; i < n; i++)
+                if (ds_handover_is_name(files[i].name))
+                        ds_notify_unstore(supervisor->notify, files[i].name);
+}
+
+void ds_handover_resume(struct ds_supervisor *supervisor)
+{
+        struct ds_client *client, *next;
+        size_t n;
+
+        if (!supervisor->handover)
+                return;
+        n = supervisor->handover->n_sessions;
+        supervisor->handover = ds_free(supervisor->handover);
+        forget_store(supervisor);
+        for (client = TAILQ_FIRST(&supervisor->clients); client; client = next) {
+                next = ds_client_next(supervisor, client);
+                ds_client_resume(client);
+        }
+        ds_log(DS_LOG_INFO, "%zu sessions of the daemon before go on", n);
+}
+
+void ds_handover_drop(struct ds_supervisor *supervisor)
+{
+        struct ds_client *client;
+
+        if (!supervisor->handover)
+                return;
+        while ((client = TAILQ_FIRST(&supervisor->clients)))
+                ds_client_let_go(client);
+        supervisor->handover = ds_free(supervisor->handover);
+}

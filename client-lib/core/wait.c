@@ -180,8 +180,8 @@ int dsc_wait(dsc_session *s, uint32_t stream, uint64_t seq)
                 return DSC__INVALID_VALUE;
         if (s->socket_only)
                 r = seq ? sync_call(s, stream, seq, false) : dsc_sticky_error(s);
-        else if (dsc__attached(s))
-                r = wait_attached(s, stream, seq);
+        else
+                r = dsc__attached(s) ? wait_attached(s, stream, seq) : dsc__look(s);
         dsc_output(s);
         return r;
 }
@@ -192,7 +192,7 @@ static int wait_all(dsc_session *s)
         if (s->socket_only)
                 return sync_call(s, 0, 0, true);
         if (!dsc__attached(s))
-                return 0;
+                return dsc__look(s);
         for (uint32_t i = 0; i < DS_STREAMS_MAX && !r; i++)
                 r = wait_attached(s, i, atomic_load(&s->submit.tails[i]));
         return r;
@@ -239,7 +239,7 @@ int dsc__look(dsc_session *s)
 static int query_page(dsc_session *s, uint32_t stream, uint64_t seq)
 {
         if (!dsc__attached(s))
-                return 0;
+                return dsc__look(s);
         for (;;) {
                 const bool ended = dsc__ended(s, stream, seq);
                 int r = dsc__sticky(s);

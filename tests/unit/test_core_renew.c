@@ -17,7 +17,7 @@
 
 #define LIVES 12
 #define THREADS 6
-#define SOON_MS 300 /* 100 ms is what is promised; the rest is for a machine that is busy with other tests */
+#define SOON_MS 3000 /* that nobody hangs: 100 ms is what is promised, and measured by tests/e2e/daemon_kills.c */
 
 static struct fake fakes[LIVES + 1];
 
@@ -139,6 +139,22 @@ Test(core_renew, disconnect_ends_a_session_that_lives)
         use(get());
 }
 
+/* Nothing was ever submitted, so there is nothing to wait for; but who polls learns it all the same. */
+Test(core_renew, who_only_asks_learns_it_too)
+{
+        fake_start(&fakes[0]);
+        dsc_session *s = get();
+        cr_assert_eq(dsc_query(s, 0, 0), 0);
+        cr_assert_eq(dsc_wait(s, 0, 0), 0);
+        fake_stop(&fakes[0]);
+        int r = 0;
+        for (const uint64_t begin = fake_now_ms(); !r && fake_now_ms() < begin + SOON_MS;)
+                r = dsc_query(s, 0, 0);
+        cr_assert_eq(r, 999);
+        cr_assert_eq(dsc_wait(s, 0, 0), 999);
+        cr_assert_eq(dsc_wait_all(s), 999);
+}
+
 Test(core_renew, plain_memory_outlives_the_daemon)
 {
         void *p;
@@ -241,6 +257,6 @@ Test(core_renew, threads_go_on_through_many_daemons)
         for (int i = 0; i < THREADS; i++)
                 pthread_join(threads[i], NULL);
         cr_assert_eq(failures, 0);
-        cr_assert_leq(longest_ms, 10 * SOON_MS, "%u ms", longest_ms);
+        cr_assert_leq(longest_ms, SOON_MS, "%u ms", longest_ms);
         use(get());
 }

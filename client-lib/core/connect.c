@@ -161,7 +161,8 @@ static void learn_hello(dsc_session *s, const Detshare__HelloReply *hello)
 {
         s->id = hello->session;
         s->window_base = hello->window_base;
-        s->window_bytes = hello->window_bytes;
+        /* what is not reserved is not ours to unmap */
+        s->window_bytes = s->control_only ? 0 : hello->window_bytes;
         s->simulated = hello->simulated;
         s->granted_class = hello->class_;
         snprintf(s->daemon_version, sizeof(s->daemon_version), "%s", hello->daemon_version);

@@ -150,7 +150,7 @@ $(BUILD)/tests/examples/%: tests/examples/%.c $(BUILD)/libdetshare-client.so cli
 	$(CC) $(CFLAGS) -Iclient-lib/include $(LDFLAGS) -Wl,-rpath,'$$ORIGIN/../..' -o $@ $< -L$(BUILD) -ldetshare-client
 
 .PHONY: e2e
-e2e: $(example_bin) $(e2e_bin) $(TEST_MANAGER) $(BUILD)/e2e/death.ptx fake-cuda $(FAKE_CUDA)
+e2e: $(example_bin) $(e2e_bin) $(TEST_MANAGER) $(BUILD)/tests/gpu/sandbox $(BUILD)/e2e/death.ptx fake-cuda $(FAKE_CUDA)
 
 # --- driver-API programs: linked as users link them, against the toolkit's stub library where it has one ----------------------
 program_bin := $(patsubst tests/programs/%.c,$(BUILD)/tests/programs/%,$(wildcard tests/programs/*.c))
@@ -235,7 +235,11 @@ bench-gpu: deps
 
 # --- on a GPU -------------------------------------------------------------------------------------------------------------
 # what runs there needs no package: these stand on libc and on what the build makes
-GPU_TESTS := $(addprefix $(BUILD)/tests/gpu/,device_cuda faults idle) $(BUILD)/gpu/faults.ptx
+SANDBOX := $(BUILD)/tests/gpu/sandbox
+$(SANDBOX): $(BUILD)/obj/tests/gpu/sandbox.o
+	@mkdir -p $(@D)
+	$(CC) $(LDFLAGS) -o $@ $^
+GPU_TESTS := $(addprefix $(BUILD)/tests/gpu/,device_cuda faults idle sandbox) $(BUILD)/gpu/faults.ptx
 $(BUILD)/gpu/faults.ptx: tests/gpu/faults.cu
 	@mkdir -p $(@D)
 	$(NVCC) -arch=sm_75 -ptx -o $@ $<

@@ -106,8 +106,10 @@ static int check_parse(const char *text, size_t length, struct ds_check_result *
         ds_cleanup(ds_freep) struct ds_ptx_diags *diags = ds_alloc0(1, sizeof(*diags));
         int r = diags ? ds_ptx_parse(text, length, 0, diags, &module) : -ENOMEM;
 
-        if (r == 0)
+        if (r == 0) {
+                result->variable_bytes = ds_ptx_variable_bytes(module);
                 return 0;
+        }
         if (r < 0) {
                 ds_check_fail(result, DS_CHECK_OUT_OF_MEMORY, "the module is too large to be parsed");
                 return r;

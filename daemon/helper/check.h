@@ -26,7 +26,7 @@ struct ds_check_result {
         int fd;     /* status 0: memory file with all seals, the caller's; else -1 */
         uint64_t bytes;
         uint64_t hash;                      /* XXH3 of those bytes */
-        uint64_t variable_bytes;            /* device memory that it takes beside its code; of machine code only */
+        uint64_t variable_bytes;            /* device memory that it takes beside its code */
         char message[DS_CHECK_MESSAGE_MAX]; /* the compiler's words when status is not 0 */
 };
 

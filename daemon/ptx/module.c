@@ -94,6 +94,27 @@ int ds_ptx_parse(const char *text, size_t length, size_t limit, struct ds_ptx_di
         return 0;
 }
 
+static void add_variables(uint64_t *sum, struct ds_ptx_var *const *vars, uint32_t n)
+{
+        for (uint32_t i = 0; i < n; i++) {
+                int kept = vars[i]->space == DS_PTX_IN_GLOBAL || vars[i]->space == DS_PTX_IN_CONST;
+
+                if (kept && vars[i]->linkage != DS_PTX_LINKAGE_EXTERN &&
+                        __builtin_add_overflow(*sum, vars[i]->size, sum))
+                        *sum = UINT64_MAX;
+        }
+}
+
+uint64_t ds_ptx_variable_bytes(const ds_ptx_module *module)
+{
+        uint64_t sum = 0;
+
+        add_variables(&sum, module->vars, module->n_vars);
+        for (uint32_t i = 0; i < module->n_functions; i++)
+                add_variables(&sum, module->functions[i]->vars, module->functions[i]->n_vars);
+        return sum;
+}
+
 ds_ptx_module *ds_ptx_module_free(ds_ptx_module *module)
 {
         if (module)

@@ -46,6 +46,8 @@ size_t ds_ptx_diags_format(const struct ds_ptx_diags *diags, const char *name, c
  */
 int ds_ptx_parse(const char *text, size_t length, size_t limit, struct ds_ptx_diags *diags, ds_ptx_module **ret);
 ds_ptx_module *ds_ptx_module_free(ds_ptx_module *module);
+/* Memory that its variables take, UINT64_MAX when it is more than that. */
+uint64_t ds_ptx_variable_bytes(const ds_ptx_module *module);
 /* Print the module as PTX that assembles to the same machine code. Returns 0 or -errno of the stream. */
 int ds_ptx_print(const ds_ptx_module *module, FILE *out);
 

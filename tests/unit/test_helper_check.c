@@ -94,3 +94,24 @@ Test(helper, machine_code_alone_has_no_binary_for_this_gpu)
         cr_assert((r->status == 209 || r->status == 200) && r->message[0], "%d %s", r->status, r->message);
         close(fd);
 }
+
+/* The simulated device holds a module's variables in the worker's memory: whoever loads it is charged for them. */
+Test(helper, variables_are_counted)
+{
+        static const char text[] = ".version 9.0\n.target sm_75\n.address_size 64\n"
+                                   ".global .align 4 .b8 a[4294967296];\n.const .align 4 .b8 c[28];\n"
+                                   ".extern .global .align 4 .b8 other[1000];\n"
+                                   ".visible .entry k()\n{\n.global .align 4 .b8 inside[100];\nret;\n}\n";
+        int fd = file_of(text, sizeof(text));
+        struct ds_check_result *r = check(fd, sizeof(text));
+
+        cr_assert(r->status == 0, "%d %s", r->status, r->message);
+        cr_assert_eq(r->variable_bytes, (UINT64_C(1) << 32) + 128, "%llu", (unsigned long long)r->variable_bytes);
+        close(r->fd);
+        close(fd);
+        fd = file_of(good, sizeof(good));
+        r = check(fd, sizeof(good));
+        cr_assert_eq(r->variable_bytes, 0);
+        close(r->fd);
+        close(fd);
+}

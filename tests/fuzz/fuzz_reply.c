@@ -684,6 +684,7 @@ static void close_session(dsc_session *s)
                 if (s->memory.ranges[i].kind == DSC__RANGE_PLAIN)
                         munmap((void *)(uintptr_t)s->memory.ranges[i].base, s->memory.ranges[i].size);
         dsc__arena_drop(s);
+        FUZZ_CHECK(!s->control_only || !s->window_bytes); /* it is unmapped */
         if (s->submit.ring.event_fd >= 0)
                 close(s->submit.ring.event_fd);
         s->submit.ring.event_fd = -1;

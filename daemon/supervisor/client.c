@@ -178,13 +178,20 @@ int ds_client_new(struct ds_supervisor *supervisor, int fd)
         return 0;
 }
 
+static void set_elsewhere(struct ds_client *client, int elsewhere)
+{
+        client->elsewhere = elsewhere;
+        ds_conn_set_elsewhere(client->conn, elsewhere);
+}
+
 int ds_client_restore(struct ds_supervisor *supervisor, int fd, struct ds_client **ret)
 {
         int r = client_make(supervisor, fd, 1, ret);
 
         if (r)
                 return r;
-        (*ret)->paused = (*ret)->elsewhere = 1;
+        (*ret)->paused = 1;
+        set_elsewhere(*ret, 1);
         return 0;
 }
 
@@ -239,7 +246,7 @@ void ds_client_close(struct ds_client *client, const char *why)
 
 void ds_client_let_go(struct ds_client *client)
 {
-        client->elsewhere = 1;
+        set_elsewhere(client, 1);
         ds_client_close(client, NULL);
 }
 
@@ -392,7 +399,8 @@ void ds_client_pause(struct ds_client *client)
 
 void ds_client_resume(struct ds_client *client)
 {
-        client->paused = client->elsewhere = 0;
+        client->paused = 0;
+        set_elsewhere(client, 0);
         /* whole frames may have been read that its user might not ask for yet */
         handle_frames(client, 0);
         if (client->state != CLIENT_CLOSED)

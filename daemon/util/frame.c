@@ -39,6 +39,7 @@ struct ds_conn {
         void *close_user;
         struct out_frame *out_head, **out_tail;
         size_t out_bytes, out_fds; /* queued and not yet sent */
+        int elsewhere;             /* others hold it, and it outlives us */
         size_t unread_fds;         /* sent since the peer was last seen to have read all */
 };
 
@@ -120,7 +121,9 @@ ds_conn *ds_conn_free(ds_conn *conn)
                 conn->out_head = next;
         }
         close_foreign(conn, conn->in_fds, conn->n_in_fds);
-        if (conn->close_fds)
+        if (conn->elsewhere)
+                ds_foreign_close_listening(conn->fd);
+        else if (conn->close_fds)
                 ds_foreign_close_socket(conn->fd);
         else
                 ds_close(conn->fd);
@@ -460,6 +463,11 @@ int ds_conn_show(const ds_conn *conn, const struct ds_conn_keep *keep)
                         r = keep->queued_fd(keep->user, frame->fds[i]);
         }
         return r < 0 ? ds_error_trace(r) : 0;
+}
+
+void ds_conn_set_elsewhere(ds_conn *conn, int elsewhere)
+{
+        conn->elsewhere = elsewhere;
 }
 
 int ds_conn_put_received(ds_conn *conn, const uint8_t *bytes, size_t size)

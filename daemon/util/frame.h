@@ -74,6 +74,8 @@ struct ds_conn_keep {
         void *user;
 };
 int ds_conn_show(const ds_conn *conn, const struct ds_conn_keep *keep);
+/* Other processes hold it: freed it is only closed, and the peer does not notice. */
+void ds_conn_set_elsewhere(ds_conn *conn, int elsewhere);
 /* The other end of it, on a new connection. 0, PROTOCOL (no connection can have been like that), -errno. */
 int ds_conn_put_received(ds_conn *conn, const uint8_t *bytes, size_t size);
 int ds_conn_put_received_fd(ds_conn *conn, int *fd); /* taken: set to -1 */

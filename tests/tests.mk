@@ -119,6 +119,9 @@ $(TEST_MANAGER): $(BUILD)/obj/tests/support/manager/manager.o
 	@mkdir -p $(@D)
 	$(CC) $(LDFLAGS) -o $@ $^
 
+# it needs kernels and the manager
+e2e: $(BUILD)/e2e/handover.ptx $(TEST_MANAGER)
+
 # those that kill share what their clients do
 load_obj := $(patsubst %.c,$(BUILD)/obj/%.o,$(wildcard tests/e2e/load/*.c))
 $(BUILD)/tests/e2e/client_kills $(BUILD)/tests/e2e/daemon_kills: $(load_obj)

@@ -148,7 +148,7 @@ int h_daemon_again(const char *build, const char *device, const char *const *ext
         exit(1);
 }
 
-void h_daemon_start(const char *build, const char *device, const char *const *extra)
+void h_place(void)
 {
         snprintf(h_dir, sizeof(h_dir), "%s", H_DIR);
         if (!mkdtemp(h_dir))
@@ -156,6 +156,11 @@ void h_daemon_start(const char *build, const char *device, const char *const *ex
         snprintf(h_path, sizeof(h_path), "%s/sock", h_dir);
         setenv("DETSHARE_SOCKET", h_path, 1);
         signal(SIGPIPE, SIG_IGN);
+}
+
+void h_daemon_start(const char *build, const char *device, const char *const *extra)
+{
+        h_place();
         h_daemon_again(build, device, extra);
 }
 

@@ -34,6 +34,8 @@ int h_daemon_again(const char *build, const char *device, const char *const *ext
 int h_simulated(const char *device);
 /* 1 on a simulated device; otherwise prints that a part is left out, and why. */
 int h_needs_sim(const char *device, const char *what);
+/* Only the place: h_socket() in a directory of its own, for a daemon that somebody else starts. */
+void h_place(void);
 /* SIGTERM; returns the milliseconds until exit, or -1 when the exit status was not 0 or 10 s passed. */
 int h_daemon_stop(void);
 pid_t h_daemon_pid(void);

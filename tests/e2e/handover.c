@@ -1,0 +1,561 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The daemon is restarted under its clients, who notice nothing but time
+ *
+ * The service manager is tests/support/manager. Its clients are processes of the client core: idle ones with device
+ * and pinned memory, modules and streams, which prove every byte at its address and work on; busy ones that never stop
+ * launching, over ring and socket, on two streams, whose result depends on every launch having run once and in
+ * order; one that sleeps by the device's clock; one whose kernels print. After ten restarts all of them must have been
+ * right all the time, with the ids, names, classes and limits that they had, and leave nothing behind.
+ *
+ * Then what may go wrong: a client that is killed in the pause; raw connections with half a request sent, with a reply
+ * not read; a daemon that does not start; state that is damaged, of another version, missing, or names files that are
+ * something else; a manager that keeps too few files; a stop. Whoever cannot go on is told, the others go on, nothing
+ * stays.
+ *
+ * The program is also what the manager starts: as `handover shim MODE-FILE DAEMON...` it spoils what it was given, as
+ * the file says, and becomes the daemon.
+ *
+ * usage: handover BUILD [RESTARTS]
+ */
+#include "tests/e2e/harness.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "core/control.h"
+#include "core/core.h"
+#include "detshare/detshare.h"
+#include "internal.pb-c.h"
+
+#define DEVICE "sim:h200"
+#define WAIT_MS 30000
+#define WORDS 4096u
+#define BIG (1u << 20) /* words */
+#define SEALS (F_SEAL_WRITE | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL)
+
+static const char *build;
+static char mode_path[128];
+
+/* --- the manager -------------------------------------------------------------------------------------------------- */
+
+static struct {
+        pid_t pid;
+        int to, from;
+        char text[1 << 16];
+        size_t used;
+} manager;
+
+static void manager_start(const char *store_max)
+{
+        char program[300], self[300], daemon[300];
+        int a[2], b[2];
+
+        snprintf(program, sizeof(program), "%s/tests/manager", build);
+        snprintf(self, sizeof(self), "%s/tests/e2e/handover", build);
+        snprintf(daemon, sizeof(daemon), "%s/detshared", build);
+        snprintf(mode_path, sizeof(mode_path), "%s.mode", h_socket());
+        fflush(stdout);
+        if (pipe2(a, O_CLOEXEC) || pipe2(b, O_CLOEXEC) || (manager.pid = fork()) < 0)
+                exit(1);
+        if (manager.pid == 0) {
+                dup2(a[0], 0);
+                dup2(b[1], 1);
+                execl(program, program, "-r", "-l", h_socket(), "-f", store_max, "--", self, "shim", mode_path, daemon,
+                        "--device", DEVICE, NULL);
+                _exit(127);
+        }
+        close(a[0]);
+        close(b[1]);
+        manager.to = a[1];
+        manager.from = b[0];
+        manager.used = 0;
+}
+
+/* Read on until a line begins like this; what came before it is forgotten. NULL: not in time. */
+static const char *manager_says(const char *begin)
+{
+        static char line[512];
+        uint64_t end = h_now_ms() + WAIT_MS;
+
+        for (;;) {
+                char *newline = memchr(manager.text, '\n', manager.used);
+
+                if (newline) {
+                        size_t n = (size_t)(newline - manager.text);
+
+                        snprintf(line, sizeof(line), "%.*s", (int)n, manager.text);
+                        memmove(manager.text, newline + 1, manager.used -= n + 1);
+                        if (!strncmp(line, begin, strlen(begin)))
+                                return line;
+                        continue;
+                }
+                struct pollfd p = {.fd = manager.from, .events = POLLIN};
+                uint64_t now = h_now_ms();
+                ssize_t n;
+
+                if (now >= end || poll(&p, 1, (int)(end - now)) <= 0)
+                        return NULL;
+                n = read(manager.from, manager.text + manager.used, sizeof(manager.text) - manager.used);
+                if (n <= 0)
+                        return NULL;
+                manager.used += (size_t)n;
+        }
+}
+
+static void manager_do(const char *word)
+{
+        if (write(manager.to, word, strlen(word)) < 0 || write(manager.to, "\n", 1) != 1)
+                exit(1);
+}
+
+static void manager_end(void)
+{
+        int status = -1;
+
+        manager_do("quit");
+        waitpid(manager.pid, &status, 0);
+        h_check(status == 0, "the manager ended with %d", status);
+        close(manager.to);
+        close(manager.from);
+        unlink(h_socket());
+        unlink(mode_path);
+}
+
+static int ready(void)
+{
+        return h_check(manager_says("READY=1") != NULL, "the daemon is ready");
+}
+
+/* Returns the milliseconds until it served again. mode: what becomes of the files, NULL = nothing. */
+static int restart(const char *mode)
+{
+        uint64_t begin = h_now_ms();
+
+        if (mode) {
+                FILE *f = fopen(mode_path, "w");
+
+                if (!f || fputs(mode, f) < 0 || fclose(f))
+                        exit(1);
+        }
+        manager_do("restart");
+        ready();
+        return (int)(h_now_ms() - begin);
+}
+
+/* --- clients ------------------------------------------------------------------------------------------------------ */
+
+struct child {
+        pid_t pid;
+        int to, from;
+        const char *what;
+};
+
+struct kind {
+        const char *what, *transport, *class_, *name, *memory, *slo;
+        int (*run)(int in, int out);
+};
+
+static struct child spawn(const struct kind *kind)
+{
+        struct child c = {.what = kind->what};
+        int a[2], b[2];
+
+        fflush(stdout);
+        if (pipe2(a, O_CLOEXEC) || pipe2(b, O_CLOEXEC) || (c.pid = fork()) < 0)
+                exit(1);
+        if (c.pid == 0) {
+                setenv("DETSHARE_TRANSPORT", kind->transport, 1);
+                setenv("DETSHARE_CLASS", kind->class_, 1);
+                setenv("DETSHARE_NAME", kind->name, 1);
+                setenv("DETSHARE_MEM_LIMIT", kind->memory, 1);
+                setenv("DETSHARE_SLO_MS", kind->slo, 1);
+                close(a[1]);
+                close(b[0]);
+                alarm(300);
+                _exit(kind->run(a[0], b[1]));
+        }
+        close(a[0]);
+        close(b[1]);
+        c.to = a[1];
+        c.from = b[0];
+        return c;
+}
+
+/* The child says this letter within the time. */
+static int says(const struct child *c, char want)
+{
+        struct pollfd p = {.fd = c->from, .events = POLLIN};
+        char got = 0;
+
+        return poll(&p, 1, WAIT_MS) == 1 && read(c->from, &got, 1) == 1 && got == want;
+}
+
+static void check(struct child *c, const char *when)
+{
+        if (!h_check(write(c->to, "c", 1) == 1 && says(c, 'k'), "%s: %s is not all right", when, c->what)) {
+                int status = 0;
+
+                kill(c->pid, SIGKILL);
+                waitpid(c->pid, &status, 0);
+                printf("  it ended with status %d\n", WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status));
+                c->pid = 0;
+        }
+}
+
+static int reap(struct child *c)
+{
+        int status = 0;
+
+        close(c->to);
+        if (c->pid)
+                waitpid(c->pid, &status, 0);
+        close(c->from);
+        return WIFEXITED(status) ? WEXITSTATUS(status) : 1000 + status;
+}
+
+static int get_kernel(dsc_session *s, const char *name, struct dsc_kernel *kernel)
+{
+        char path[300];
+        uint64_t module;
+        size_t size;
+        char *ptx;
+        int r;
+
+        snprintf(path, sizeof(path), "%s/e2e/handover.ptx", build);
+        ptx = h_read_file(path, &size);
+        r = dsc_module_load(s, ptx, size + 1, NULL, 0, &module);
+        if (!r)
+                r = dsc_kernel_get(s, module, name, kernel);
+        free(ptx);
+        return r;
+}
+
+static int launch(
+        dsc_session *s, uint32_t stream, const struct dsc_kernel *kernel, uint64_t p, uint32_t n, uint32_t value)
+{
+        struct {
+                uint64_t p;
+                uint32_t n, value;
+        } params = {p, n, value};
+        struct dsc_launch l = {.kernel = kernel->id,
+                .grid = {(n + 255) / 256, 1, 1},
+                .block = {256, 1, 1},
+                .params = &params,
+                .params_size = sizeof(params)};
+
+        return dsc_launch(s, stream, &l);
+}
+
+static void mix(uint32_t *p, uint32_t n, uint32_t value)
+{
+        for (uint32_t i = 0; i < n; i++)
+                p[i] = p[i] * 1664525u + value + i;
+}
+
+static int fail(int code, dsc_session *s, int r)
+{
+        fprintf(stderr, "step %d: %d %s\n", code, r, s ? dsc_message() : "");
+        return code;
+}
+
+/* Idle: everything is where it was, and work goes on from there. */
+static int idle_client(int in, int out)
+{
+        int r = 0;
+        dsc_session *s = dsc_get(&r);
+        uint32_t *host = calloc(BIG, 4), *back = calloc(BIG, 4), *model = calloc(WORDS, 4), *pinned = NULL, stream = 0;
+        struct dsc_kernel kernel;
+        uint64_t big, small;
+        char c;
+
+        if (!s || (r = dsc_mem_alloc(s, BIG * 4, &big)) || (r = dsc_mem_alloc(s, WORDS * 4, &small)))
+                return fail(10, s, r);
+        if ((r = dsc_host_alloc(s, WORDS * 4, (void **)&pinned)) || (r = dsc_stream_create(s, 0, 1, &stream)))
+                return fail(11, s, r);
+        if ((r = get_kernel(s, "mix", &kernel)))
+                return fail(12, s, r);
+        for (uint32_t i = 0; i < BIG; i++)
+                host[i] = i * 2654435761u;
+        for (uint32_t i = 0; i < WORDS; i++)
+                pinned[i] = ~i;
+        if ((r = dsc_write(s, 0, big, 0, host, 0, BIG * 4, 1)) ||
+                (r = dsc_write(s, 0, small, 0, model, 0, WORDS * 4, 1)))
+                return fail(13, s, r);
+        if ((r = dsc_wait_all(s)) || write(out, "r", 1) != 1)
+                return fail(14, s, r);
+        for (uint32_t round = 1; read(in, &c, 1) == 1 && c == 'c'; round++) {
+                if ((r = dsc_read(s, 0, back, 0, big, 0, BIG * 4, 1)) || memcmp(host, back, BIG * 4))
+                        return fail(15, s, r);
+                for (uint32_t i = 0; i < WORDS; i++)
+                        if (pinned[i] != ~i)
+                                return fail(16, s, 0);
+                mix(model, WORDS, round);
+                if ((r = launch(s, stream, &kernel, small, WORDS, round)) ||
+                        (r = dsc_wait(s, stream, dsc_stream_tail(s, stream))))
+                        return fail(17, s, r);
+                if ((r = dsc_read(s, 0, back, 0, small, 0, WORDS * 4, 1)) || memcmp(model, back, WORDS * 4))
+                        return fail(18, s, r);
+                if (write(out, "k", 1) != 1)
+                        return fail(19, s, 0);
+        }
+        return (r = dsc_mem_free(s, big)) || (r = dsc_mem_free(s, small)) ? fail(20, s, r) : 0;
+}
+
+struct busy {
+        dsc_session *s;
+        uint32_t streams[2], n[2];
+        uint64_t memory[2];
+        struct dsc_kernel kernel;
+};
+
+static int busy_start(struct busy *b)
+{
+        static const uint32_t zero[WORDS];
+        int r = 0;
+
+        b->s = dsc_get(&r);
+        if (!b->s)
+                return r;
+        for (int i = 0; i < 2; i++) {
+                if ((r = dsc_stream_create(b->s, 0, 1, &b->streams[i])) ||
+                        (r = dsc_mem_alloc(b->s, WORDS * 4, &b->memory[i])))
+                        return r;
+                if ((r = dsc_write(b->s, b->streams[i], b->memory[i], 0, zero, 0, WORDS * 4, 1)))
+                        return r;
+        }
+        return get_kernel(b->s, "mix", &b->kernel);
+}
+
+/* As many launches as have been made, on the CPU. */
+static int busy_right(struct busy *b, uint32_t *model, uint32_t *back)
+{
+        int r = dsc_wait_all(b->s);
+
+        for (int i = 0; i < 2 && !r; i++) {
+                memset(model, 0, WORDS * 4);
+                for (uint32_t k = 1; k <= b->n[i]; k++)
+                        mix(model, WORDS, k);
+                r = dsc_read(b->s, b->streams[i], back, 0, b->memory[i], 0, WORDS * 4, 1);
+                if (!r && memcmp(model, back, WORDS * 4))
+                        r = -1;
+        }
+        return r;
+}
+
+/* Busy: launches all the time, waits now and then. */
+static int busy_client(int in, int out)
+{
+        uint32_t *model = calloc(WORDS, 4), *back = calloc(WORDS, 4);
+        struct pollfd p = {.fd = in, .events = POLLIN};
+        struct busy b = {0};
+        int r = busy_start(&b);
+        char c;
+
+        if (r || write(out, "r", 1) != 1)
+                return fail(30, b.s, r);
+        for (uint32_t turn = 0;; turn++) {
+                int i = (int)(turn % 2);
+
+                if ((r = launch(b.s, b.streams[i], &b.kernel, b.memory[i], WORDS, ++b.n[i])))
+                        return fail(31, b.s, r);
+                if (turn % 7 == 0 && (r = dsc_wait(b.s, b.streams[i], dsc_stream_tail(b.s, b.streams[i]))))
+                        return fail(32, b.s, r);
+                if (turn % 64 == 0)
+                        h_sleep_ms(1);
+                if (poll(&p, 1, 0) <= 0)
+                        continue;
+                if (read(in, &c, 1) != 1 || c == 'q')
+                        break;
+                if ((r = busy_right(&b, model, back)))
+                        return fail(33, b.s, r);
+                if (write(out, "k", 1) != 1)
+                        return fail(34, b.s, 0);
+        }
+        r = busy_right(&b, model, back);
+        return r ? fail(35, b.s, r) : 0;
+}
+
+/* Sleeps by the device's clock, and prints. */
+static int sleepy_client(int in, int out)
+{
+        struct pollfd p = {.fd = in, .events = POLLIN};
+        struct dsc_kernel kernel;
+        uint64_t memory, now = 0, before;
+        uint32_t said = 0;
+        int r = 0;
+        dsc_session *s = dsc_get(&r);
+        char c;
+
+        if (!s || (r = dsc_mem_alloc(s, 4096, &memory)) || (r = get_kernel(s, "say", &kernel)))
+                return fail(40, s, r);
+        if (write(out, "r", 1) != 1)
+                return fail(41, s, 0);
+        for (;;) {
+                if ((r = launch(s, 0, &kernel, memory, 32, said++)))
+                        return fail(42, s, r);
+                before = now;
+                if ((r = detshare_now(&now)) || (r = detshare_sleep_until(now + 2000000)))
+                        return fail(43, s, r);
+                if (now < before)
+                        return fail(46, NULL, 0);
+                h_sleep_ms(1);
+                if (poll(&p, 1, 0) <= 0)
+                        continue;
+                if (read(in, &c, 1) != 1 || c == 'q')
+                        break;
+                if ((r = dsc_wait_all(s)) || write(out, "k", 1) != 1)
+                        return fail(44, s, r);
+        }
+        r = dsc_wait_all(s);
+        dsc_output(s);
+        fflush(stdout);
+        if (!r && write(out, &said, sizeof(said)) != sizeof(said))
+                r = -1;
+        return r ? fail(45, s, r) : 0;
+}
+
+static const struct kind kinds[] = {
+        {"idle, ring", "ring", "be", "idle ring", "1073741824", "0", idle_client},
+        {"idle, socket", "rpc", "be", "idle rpc", "0", "0", idle_client},
+        {"busy, ring", "ring", "ls", "busy ring", "0", "7", busy_client},
+        {"busy, socket", "rpc", "be", "busy rpc", "0", "0", busy_client},
+        {"sleepy, ring", "ring", "be", "sleepy", "0", "0", sleepy_client},
+};
+#define N_KINDS (sizeof(kinds) / sizeof(kinds[0]))
+
+/* --- what is seen from outside ------------------------------------------------------------------------------------ */
+
+/* The sessions that do GPU work. */
+static size_t list(struct dsc_client **ret)
+{
+        struct dsc_client *all = NULL;
+        dsc_session *control;
+        size_t n = 0, kept = 0;
+
+        if (dsc_control_open(h_socket(), 0, &control))
+                return 0;
+        h_check(dsc_control_clients(control, &all, &n) == 0, "the list of clients");
+        for (size_t i = 0; i < n; i++)
+                if (!all[i].control_only)
+                        all[kept++] = all[i];
+        dsc_control_close(control);
+        *ret = all;
+        return kept;
+}
+
+static void same_list(const struct dsc_client *a, size_t n_a, const char *when)
+{
+        struct dsc_client *b = NULL;
+        size_t n_b = list(&b);
+
+        h_check(n_a == n_b, "%s: %zu sessions, and %zu before", when, n_b, n_a);
+        for (size_t i = 0; i < n_a && i < n_b; i++)
+                h_check(a[i].session == b[i].session && a[i].pid == b[i].pid && a[i].uid == b[i].uid &&
+                                a[i].is_ls == b[i].is_ls && a[i].slo_ns == b[i].slo_ns &&
+                                a[i].memory_limit == b[i].memory_limit && !strcmp(a[i].name, b[i].name),
+                        "%s: session %llu '%s' is another", when, (unsigned long long)a[i].session, a[i].name);
+        free(b);
+}
+
+static void nothing_left(const char *when)
+{
+        struct h_status status = {0};
+        uint64_t end = h_now_ms() + WAIT_MS;
+        int r;
+
+        do {
+                h_sleep_ms(5);
+                r = h_status(&status);
+        } while ((r || status.sessions || status.windows || status.memory_slabs || status.modules) && h_now_ms() < end);
+        h_check(r == 0 && !status.sessions && !status.windows && !status.memory_slabs && !status.modules,
+                "%s: %u sessions, %u windows, %llu bytes, %u modules are left", when, status.sessions, status.windows,
+                (unsigned long long)status.memory_slabs, status.modules);
+        manager_do("store");
+        h_check(!strcmp(manager_says("store ") ?: "", "store 0"), "%s: the store is not empty", when);
+}
+
+/* --- ten restarts ------------------------------------------------------------------------------------------------- */
+
+static void many_restarts(int n)
+{
+        struct dsc_client *before = NULL;
+        struct child children[N_KINDS];
+        int worst = 0, devnull = dup(1), text = memfd_create("text", MFD_CLOEXEC);
+        char printed[64] = "";
+        uint32_t said = 0;
+        struct stat st;
+        size_t sessions;
+
+        for (size_t i = 0; i < N_KINDS; i++) {
+                /* what its kernels print goes to its standard output */
+                fflush(stdout);
+                if (kinds[i].run == sleepy_client)
+                        dup2(text, 1);
+                children[i] = spawn(&kinds[i]);
+                dup2(devnull, 1);
+                h_check(says(&children[i], 'r'), "%s got ready", kinds[i].what);
+        }
+        close(devnull);
+        sessions = list(&before);
+        h_check(sessions == N_KINDS, "%zu sessions", sessions);
+        for (int k = 0; k < n; k++) {
+                int ms = restart(NULL);
+
+                worst = ms > worst ? ms : worst;
+                snprintf(printed, sizeof(printed), "restart %d", k + 1);
+                for (size_t i = 0; i < N_KINDS; i++)
+                        if (children[i].pid && (k % 3 != 1 || kinds[i].run != idle_client))
+                                check(&children[i], printed);
+                if (k % 4 == 0)
+                        same_list(before, sessions, printed);
+        }
+        same_list(before, sessions, "at the end");
+        printf("%d restarts under %zu clients, the longest of %d ms\n", n, N_KINDS, worst);
+        for (size_t i = 0; i < N_KINDS; i++) {
+                int r;
+
+                if (children[i].pid && write(children[i].to, "q", 1) != 1)
+                        continue;
+                if (kinds[i].run == sleepy_client && children[i].pid)
+                        h_check(read(children[i].from, &said, sizeof(said)) == sizeof(said), "it says what it printed");
+                r = reap(&children[i]);
+                h_check(r == 0, "%s ended at step %d", kinds[i].what, r);
+        }
+        for (uint32_t i = 0, bytes = 0; fstat(text, &st) == 0; i++) {
+                bytes += 2 * (uint32_t)snprintf(NULL, 0, "line 0 of %u\n", i);
+                if (i + 1 < said)
+                        continue;
+                h_check((uint32_t)st.st_size == bytes, "%lld bytes were printed, not %u", (long long)st.st_size, bytes);
+                break;
+        }
+        close(text);
+        free(before);
+        nothing_left("after the restarts");
+}
+
+int main(int argc, char **argv)
+{
+        if (argc < 2)
+                return 2;
+        if (!strcmp(argv[1], "shim")) {
+                execv(argv[3], argv + 3);
+                return 127;
+        }
+        build = argv[1];
+        h_place();
+        manager_start("4096");
+        ready();
+        many_restarts(argc > 2 ? atoi(argv[2]) : 10);
+        manager_end();
+        return h_finish();
+}

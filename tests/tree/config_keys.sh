@@ -1,0 +1,37 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+#
+# The configuration's keys are the same in the daemon's tables, in detshared.conf(5), in the example that is installed and in the
+# words that the fuzzer knows; and what the page tells a reload to change is what reload.c compares.
+set -u
+cd "$(dirname "$0")/../.." || exit
+bad=0
+
+# same WHAT A B
+same() {
+        [ -n "$2" ] || { echo "$1: nothing found: has the notation changed?"; bad=1; }
+        diff <(sort -u <<<"$2") <(sort -u <<<"$3") >/dev/null && return
+        echo "$1: < is in the first, > in the second"
+        diff <(sort -u <<<"$2") <(sort -u <<<"$3") | grep '^[<>]'
+        bad=1
+}
+source=daemon/supervisor/config.c page=docs/man/detshared.conf.5.scd example=systemd/detshared.conf
+keys=$(sed -n 's/^ *{"\([a-z]*\)", "\([a-z_]*\)", set_.*/\1.\2/p; s/^ *{"\([a-z_]*\)", DS_RULE_.*/user.\1/p' $source)
+[ "$(wc -l <<<"$keys")" -ge 27 ] || { echo "only $(wc -l <<<"$keys") keys in $source"; bad=1; }
+
+# section.key of each line that gives one; $2: how such a line begins
+keys_of() {
+        awk -v mark="$2" '/^#* *\[(daemon|limits|class|user|group|policy)/ { match($0, /\[[a-z]*/); section = substr($0, RSTART + 1, RLENGTH - 1) }
+                section == "policy" { next }
+                { if (section == "group") section = "user" }
+                index($0, mark) == 1 && match(substr($0, length(mark) + 1), /^[a-z_]+ =/) {
+                        key = substr($0, length(mark) + 1, RLENGTH - 2); print section "." key }' "$1"
+}
+same "$source, $page" "$keys" "$(sed '/^# RELOADING/,$d' $page | keys_of /dev/stdin '*')"
+same "$source, $example" "$keys" "$(keys_of $example '#')"
+for key in ${keys//*./}; do
+        grep -q "^\"$key=\"" tests/fuzz/config.dict || { echo "tests/fuzz/config.dict does not know $key"; bad=1; }
+done
+same "keys that need a restart" "$(sed -n 's/^ *{"\([a-z]*\)", differ.*/\1/p' daemon/supervisor/reload.c)" \
+        "$(sed -n 's/^- \(.*\) need a restart.*/\1/p' $page | grep -oE '\*[a-z]+\*' | tr -d '*')"
+exit $bad

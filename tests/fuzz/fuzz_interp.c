@@ -18,6 +18,7 @@
 #define MEMORY_BYTES ((size_t)64 << 10)
 #define GUARD_BYTES ((size_t)1 << 20)
 #define ARENA_MAX DS_MIB(64)
+#define VARIABLES_MAX DS_MIB(64) /* who loads more pays for it: the helper counts them */
 
 static uint8_t *open_memory(void)
 {
@@ -101,6 +102,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         uint8_t *memory;
 
         if (ds_ptx_parse((const char *)data, size, ARENA_MAX, &diags, &module))
+                return 0;
+        if (ds_ptx_variable_bytes(module) > VARIABLES_MAX)
                 return 0;
         diags.n = diags.total = 0;
         if (ds_interp_new(module, &diags, &interp)) {

@@ -29,6 +29,10 @@ $(BUILD)/tests/fuzz/fuzz_reply: $(BUILD)/obj/tests/fuzz/fuzz_reply.o $(FUZZ_MAIN
 
 .PHONY: fuzz-targets fuzz fuzz-afl fuzz-coverage
 fuzz-targets: $(fuzz_bin)
+# a sanitized build's tests are these, too
+ifneq ($(SAN),)
+unit: fuzz-targets
+endif
 
 # instrumented code warns where plain code does not; what is linted is the plain build
 fuzz_build = $(MAKE) --no-print-directory -s -j2 BUILD=$(1) OPT=-O1 WARN=-Wno-unknown-warning-option FUZZ_MAIN= \

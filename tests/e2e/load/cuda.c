@@ -47,7 +47,7 @@ struct load_cuda {
         char *image;
         void *context, *stream, *event, *module, *function, *pinned;
         uint64_t memory;
-        int primary, lives;
+        int initialised, primary, lives;
 };
 
 struct load_cuda *load_cuda_new(const char *build)
@@ -83,7 +83,10 @@ static int make_context(struct load *l)
         struct load_cuda *c = l->cuda;
 
         c->primary = c->lives++ & 1;
-        TRY(l, c->cuInit(0));
+        /* it need not be called again: the context connects as well */
+        if (!c->initialised || c->lives % 4 == 0)
+                TRY(l, c->cuInit(0));
+        c->initialised = 1;
         if (!c->primary)
                 return c->cuCtxCreate_v2(&c->context, 0, 0);
         TRY(l, c->cuDevicePrimaryCtxRetain(&c->context, 0));

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The configuration file
+ * The configuration file, and one that is read after it as those of conf.d are
  *
- * What is refused is refused with one line that names file and line; what was read is within its limits. A second
- * reading of the same text on top gives the same strings.
+ * A byte 0x1e ends the first. What is refused is refused with one line that names file and line; what was read is
+ * within its limits. The same text a second time on top is read as well.
  */
 #include <errno.h>
 
@@ -25,21 +25,27 @@ static int read_config(const uint8_t *data, size_t size, struct ds_config *confi
         return r;
 }
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+static void read_files(const uint8_t *data, size_t size)
 {
+        const uint8_t *end = memchr(data, 0x1e, size);
+        size_t first = end ? (size_t)(end - data) : size, rest = end ? size - first - 1 : 0;
         struct ds_config config = {0};
-        uint8_t *copy;
-        int r;
+        int r = first ? read_config(data, first, &config) : 0;
 
-        if (!size)
-                return 0;
-        copy = fuzz_copy(data, size);
-        r = read_config(copy, size, &config);
+        if (r == 0 && rest)
+                r = read_config(end + 1, rest, &config);
         FUZZ_CHECK(config.rules.ls.n_uids <= DS_RULES_IDS_MAX && config.rules.ls.n_gids <= DS_RULES_IDS_MAX);
         FUZZ_CHECK(config.rules.n <= DS_RULES_MAX);
-        if (r == 0)
-                FUZZ_CHECK(read_config(copy, size, &config) == 0);
+        if (r == 0 && !rest && first)
+                FUZZ_CHECK(read_config(data, first, &config) == 0);
         ds_config_deinit(&config);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+        uint8_t *copy = fuzz_copy(data, size);
+
+        read_files(copy, size);
         free(copy);
         return 0;
 }

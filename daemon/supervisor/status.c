@@ -35,6 +35,7 @@ struct policy_op {
         struct ds_client_op op;
         size_t n_params;
         char *params[32];
+        int configured; /* the parameters are the configuration's */
         char name[POLICY_NAME_MAX + 1];
 };
 
@@ -349,6 +350,8 @@ static void set_policy_done(struct ds_worker_call *call, const struct ds_worker_
         struct policy_op *op = DS_CONTAINER_OF(op_of(call), struct policy_op, op);
         struct ds_client *client = op->op.client;
         uint64_t id = op->op.request_id;
+        char place[DS_POLICY_WORDS_MAX];
+        const char *words;
         int status;
 
         if (!answer) {
@@ -356,6 +359,9 @@ static void set_policy_done(struct ds_worker_call *call, const struct ds_worker_
                 return;
         }
         status = answer->message->status;
+        words = answer->message->message;
+        if (op->configured)
+                words = ds_policy_words(ds_client_supervisor(client)->config, op->name, words, place);
         if (status == 0) {
                 /* a worker started later gets it too */
                 if (ds_worker_set_policy(ds_client_supervisor(client)->worker, op->name, op->params, op->n_params))
@@ -365,10 +371,10 @@ static void set_policy_done(struct ds_worker_call *call, const struct ds_worker_
                                 (unsigned)ds_user_uid(ds_client_user(client)));
         }
         ds_client_op_end(&op->op);
-        if (status && !answer->message->message[0])
+        if (status && !words[0])
                 ds_client_answer(client, id, status, "the policy could not be set");
         else
-                ds_client_answer(client, id, status, "%s", status ? answer->message->message : "");
+                ds_client_answer(client, id, status, "%s", status ? words : "");
 }
 
 /* 0, or the request was answered. */
@@ -413,6 +419,7 @@ void ds_handle_set_policy(struct ds_client *client, Detshare__Request *request, 
                 return;
         assert(set->n_params <= DS_ARRAY_SIZE(op->params)); /* the row in unpack.c */
         snprintf(op->name, sizeof(op->name), "%s", set->name);
+        op->configured = set == &own;
         /* the parameters' text lies behind the op */
         text = (char *)(op + 1);
         for (size_t i = 0; i < set->n_params; i++) {

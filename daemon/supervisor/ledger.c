@@ -21,7 +21,7 @@ struct slab {
 struct alloc {
         uint64_t va, bytes;
         struct slab *slab;
-        struct ds_charge charge;
+        struct ds_charge charge, one;
         UT_hash_handle hh;
 };
 
@@ -81,6 +81,7 @@ static void alloc_drop(ds_ledger *ledger, struct alloc *alloc)
         alloc->slab->n_allocs--;
         ledger->alloc_bytes -= alloc->slab->pinned ? 0 : alloc->bytes;
         ds_charge_release(&alloc->charge);
+        ds_charge_release(&alloc->one);
         ds_free(alloc);
 }
 
@@ -187,6 +188,7 @@ static int alloc_add(ds_ledger *ledger, const Detshare__Internal__Range *said)
                 return ds_error_origin(-ENOMEM);
         }
         slab->n_allocs++;
+        ds_charge_force(&alloc->one, ledger->user, DS_CHARGE_ALLOCS, 1);
         if (!slab->pinned) {
                 ledger->alloc_bytes += alloc->bytes;
                 ds_charge_force(&alloc->charge, ledger->user, DS_CHARGE_DEVICE_BYTES, alloc->bytes);

@@ -86,13 +86,32 @@ static void session_free(struct ds_session *session)
         ds_free(session);
 }
 
+/* Bytes at `s` that a terminal obeys instead of showing: C0, C1 (U+0080..9F), marks of direction (U+202A..E,
+ * U+2066..9).
+ */
+static size_t control_length(const unsigned char *s)
+{
+        if (s[0] < 0x20 || s[0] == 0x7f)
+                return 1;
+        if (s[0] == 0xc2 && s[1] >= 0x80 && s[1] <= 0x9f)
+                return 2;
+        if (s[0] == 0xe2 &&
+                ((s[1] == 0x80 && s[2] >= 0xaa && s[2] <= 0xae) || (s[1] == 0x81 && s[2] >= 0xa6 && s[2] <= 0xa9)))
+                return 3;
+        return 0;
+}
+
 void ds_session_set_name(struct ds_session *session, const char *from)
 {
         char *to = session->name;
-        size_t i = 0;
+        size_t i = 0, bad = 0;
 
-        for (; i < DS_SESSION_NAME_MAX && from[i]; i++)
-                to[i] = (unsigned char)from[i] < 0x20 || from[i] == 0x7f ? '?' : from[i];
+        for (; i < DS_SESSION_NAME_MAX && from[i]; i++) {
+                if (!bad)
+                        bad = control_length((const unsigned char *)from + i);
+                to[i] = bad ? '?' : from[i];
+                bad -= bad ? 1 : 0;
+        }
         /* do not cut through a UTF-8 sequence */
         while (i > 0 && from[i] && ((unsigned char)from[i] & 0xc0) == 0x80)
                 i--;

@@ -42,6 +42,7 @@ struct ds_session_call *ds_session_call_free(struct ds_session_call *call)
         ds_close(call->base.image_fd);
         ds_charge_release(&call->objects);
         ds_charge_release(&call->bytes);
+        ds_charge_release(&call->one);
         ds_charge_release(&call->variables);
         ds_ring_deinit(&call->ring);
         ds_close(call->event_fd);
@@ -395,7 +396,7 @@ static int check_memory(struct ds_session_call *call, enum ds_charge_slot slot, 
                 ds_session_call_fail(call, DETSHARE__STATUS__QUOTA, "the session has %u allocations", sums.allocs);
                 return -1;
         }
-        if (charge(call, &call->objects, DS_CHARGE_SLABS, 1))
+        if (charge(call, &call->objects, DS_CHARGE_SLABS, 1) || charge(call, &call->one, DS_CHARGE_ALLOCS, 1))
                 return -1;
         return charge(call, &call->bytes, slot, bytes);
 }

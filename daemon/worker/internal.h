@@ -12,6 +12,7 @@
  *   quiesce.c  when calls may be made that stop the device     lost.c    the end of the device's context
  *   deadline.c kernels that do not end                         output.c  what kernels print
  *   pages.c    pinned memory's pages, made and freed by a thread
+ *   user.c     what all sessions of a user have in work
  *
  * How it fits together. Ring records and requests become struct dsw_op, which the scheduler owns until dsw_op_done.
  * dsw_op_done only notes what ended and puts the session on the worker's dirty list; dsw_settle() later does what
@@ -45,7 +46,9 @@
 /* What one client can make the worker hold; the supervisor has limits of its own. */
 #define DSW_SESSION_OPS_MAX 8192u         /* operations not yet ended */
 #define DSW_SESSION_PARAM_BYTES DS_MIB(4) /* of parameters too large for the operation itself */
-#define DSW_SESSION_CALLS_MAX 64u         /* unanswered requests */
+#define DSW_USER_OPS_MAX 65536u           /* the same of all sessions of a user */
+#define DSW_USER_PARAM_BYTES DS_MIB(32)
+#define DSW_SESSION_CALLS_MAX 64u /* unanswered requests */
 #define DSW_SESSION_MODULES_MAX 4096u
 #define DSW_SESSION_ALLOCS_MAX 65536u
 #define DSW_SESSION_PINNED_MAX 4096u /* each is a mapping of this process */
@@ -155,6 +158,14 @@ struct dsw_handle {  /* of a pinned file that was given out, see pages.c */
         int fd;
 };
 
+struct dsw_user {
+        uint32_t uid, refs; /* of sessions */
+        uint32_t n_live;
+        uint64_t param_bytes;
+        int waiting; /* a session of its found no room */
+        UT_hash_handle hh;
+};
+
 enum dsw_session_state {
         DSW_SESSION_OPEN,
         DSW_SESSION_RESETTING, /* draining, then empty and open again */
@@ -169,6 +180,7 @@ struct dsw_session {
         UT_hash_handle hh;
         enum dsw_session_state state;
         uint32_t space, uid, sm_percent;
+        struct dsw_user *user;
         enum detshare_class class_;
         uint64_t slo_ns;
 
@@ -316,6 +328,7 @@ struct ds_worker {
         int more;        /* the last round moved something */
 
         struct dsw_session *sessions; /* hash by id */
+        struct dsw_user *users;       /* hash by uid */
         struct dsw_session *active;   /* rings and queues to look at */
         struct dsw_session *dirty;
         struct dsw_session *declared; /* with declared threads */
@@ -441,6 +454,14 @@ void dsw_session_alive(struct dsw_session *session); /* a sign of life */
 int dsw_settle(ds_worker *worker); /* returns how many sessions had something */
 void dsw_session_stats(const struct dsw_session *session, Detshare__StatsReply *stats);
 void dsw_session_abandon(struct dsw_session *session); /* the worker ends: free it, whatever is in flight */
+
+/* user.c */
+int dsw_user_get(ds_worker *worker, uint32_t uid, struct dsw_user **ret); /* 0 or -ENOMEM */
+void dsw_user_put(ds_worker *worker, struct dsw_user *user);              /* NULL is fine */
+/* May one of its sessions have one operation more? If not, its sessions are tried again when dsw_user_ended() says so.
+ */
+int dsw_user_room(struct dsw_user *user, uint32_t large_params);
+void dsw_user_ended(ds_worker *worker, struct dsw_user *user); /* an operation of it has */
 
 /* stream.c */
 struct dsw_stream *dsw_stream_find(struct dsw_session *session, uint64_t slot); /* open ones only */
@@ -599,7 +620,6 @@ int dsw_clock_held(ds_worker *worker); /* virtual time stands still for a client
 
 /* loop.c */
 /* What the configuration says of times, also while it works; 0 = nothing. See worker.h. */
-void dsw_loop_limits(
-        ds_worker *worker, uint64_t orphan_ns, uint64_t kernel_ns, uint64_t quiesce_ns, uint64_t spin_ns);
+void dsw_loop_limits(ds_worker *worker, uint64_t orphan_ns, uint64_t kernel_ns, uint64_t quiesce_ns, uint64_t spin_ns);
 /* Nanoseconds of real time after which the loop must look at the clock again; UINT64_MAX = never. */
 uint64_t dsw_clock_wait_ns(ds_worker *worker);

@@ -24,7 +24,7 @@ int dsw_op_room(const struct dsw_session *session, const struct dsw_stream *stre
                 return 0;
         if (session->param_bytes + op_large(params_size) > DSW_SESSION_PARAM_BYTES)
                 return 0;
-        return ds_coroutine_room(stream->coroutine) > 0;
+        return ds_coroutine_room(stream->coroutine) > 0 && dsw_user_room(session->user, op_large(params_size));
 }
 
 struct dsw_op *dsw_op_new(struct dsw_session *session, enum ds_op_kind kind, uint32_t params_size)
@@ -51,6 +51,7 @@ struct dsw_op *dsw_op_new(struct dsw_session *session, enum ds_op_kind kind, uin
                 }
         }
         session->param_bytes += op->large_size;
+        session->user->param_bytes += op->large_size;
         if (kind == DS_OP_LAUNCH)
                 op->op.launch.params = op->large_size ? op->large_params : op->params;
         return op;
@@ -62,6 +63,7 @@ void dsw_op_free(struct dsw_op *op)
 
         assert(op->session->param_bytes >= op->large_size);
         op->session->param_bytes -= op->large_size;
+        op->session->user->param_bytes -= op->large_size;
         op->large_params = ds_free(op->large_params);
         op->next = worker->free_ops;
         worker->free_ops = op;
@@ -122,6 +124,7 @@ int dsw_op_submit(struct dsw_stream *stream, struct dsw_op *op, uint64_t *ret_se
         stream->live++;
         session->op_index++;
         session->n_live++;
+        session->user->n_live++;
         worker->live_ops++;
         op->ls = session->class_ == DETSHARE_CLASS_LS;
         worker->ls_live += op->ls ? 1 : 0;
@@ -158,6 +161,7 @@ void dsw_op_done(
         assert(session->n_live > 0);
         DL_DELETE(session->live, op);
         session->n_live--;
+        session->user->n_live--;
         worker->live_ops--;
         if (op->ls) {
                 worker->ls_live--;
@@ -181,5 +185,6 @@ void dsw_op_done(
         }
         dsw_stream_ended(op->stream, op->seq);
         dsw_op_free(op);
+        dsw_user_ended(worker, session->user);
         dsw_session_dirty(session);
 }

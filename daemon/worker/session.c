@@ -225,6 +225,7 @@ static void session_free(struct dsw_session *session)
                 (void)ds_error_trace(worker->ops->space_remove(worker->device, session->space));
         if (session->page)
                 munmap(session->page, DS_PAGE_BYTES);
+        dsw_user_put(worker, session->user);
         ds_free(session);
 }
 
@@ -243,6 +244,9 @@ static int session_build(struct dsw_session *session, const Detshare__Internal__
         session->module_generation = session->worker->id_base >> DSW_ID_BASE_SHIFT;
         session->active_wall_ns = session->worker->wall_ns();
         dsw_memory_init(session, open->window_base, open->window_bytes, open->memory_limit);
+        r = dsw_user_get(session->worker, session->uid, &session->user);
+        if (r)
+                return ds_error_trace(r);
         r = session_map(page_fd, DS_PAGE_BYTES, PROT_READ | PROT_WRITE, &page);
         if (r)
                 return ds_error_trace(r);

@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What all sessions of one user have in work together
+ *
+ * A session's operations are bounded, and a user may have a thousand sessions. A user at its bound is treated as a
+ * session at its own: nothing is refused, its rings are not read further and its requests stay queued until enough of
+ * its work has ended. Enough is a quarter, so that a user who stays at the bound does not make every completion a walk
+ * over all of its sessions.
+ */
+#include <assert.h>
+#include <errno.h>
+
+#include "util/error.h"
+#include "worker/internal.h"
+
+int dsw_user_get(ds_worker *worker, uint32_t uid, struct dsw_user **ret)
+{
+        struct dsw_user *user = NULL;
+
+        HASH_FIND(hh, worker->users, &uid, sizeof(uid), user);
+        if (!user) {
+                user = ds_alloc0(1, sizeof(*user));
+                if (!user)
+                        return ds_error_origin(-ENOMEM);
+                user->uid = uid;
+                HASH_ADD(hh, worker->users, uid, sizeof(user->uid), user);
+                if (!user->hh.tbl) {
+                        ds_free(user);
+                        return ds_error_origin(-ENOMEM);
+                }
+        }
+        user->refs++;
+        *ret = user;
+        return 0;
+}
+
+void dsw_user_put(ds_worker *worker, struct dsw_user *user)
+{
+        if (!user)
+                return;
+        assert(user->refs > 0);
+        if (--user->refs)
+                return;
+        assert(!user->n_live && !user->param_bytes);
+        HASH_DEL(worker->users, user);
+        ds_free(user);
+}
+
+int dsw_user_room(struct dsw_user *user, uint32_t large_params)
+{
+        if (user->n_live < DSW_USER_OPS_MAX && user->param_bytes + large_params <= DSW_USER_PARAM_BYTES)
+                return 1;
+        user->waiting = 1;
+        return 0;
+}
+
+void dsw_user_ended(ds_worker *worker, struct dsw_user *user)
+{
+        struct dsw_session *session;
+
+        if (!user->waiting || user->n_live > DSW_USER_OPS_MAX / 4 * 3 ||
+                user->param_bytes > DSW_USER_PARAM_BYTES / 4 * 3)
+                return;
+        user->waiting = 0;
+        for (session = worker->sessions; session; session = session->hh.next) {
+                if (session->user != user)
+                        continue;
+                session->retry = 1;
+                dsw_session_activate(session);
+        }
+}

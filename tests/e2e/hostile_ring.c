@@ -3,19 +3,23 @@
  * Hostile rings: a client writes what it likes into its own submission ring, at any time
  *
  * Tails that jump or run backwards, records of wrong size, type, stream, handle and address, slots full of random
- * bytes, records rewritten while the worker reads them. The offender's session ends or gets an error; a good client
- * beside it sees right results, and the completion page cannot be written by a client at all.
+ * bytes, records rewritten while the worker reads them, by several threads and processes at full speed, with the
+ * eventfd filled, drained and made blocking and holes punched into the files. The offender's session ends or gets an
+ * error; a good client beside it sees right results, and the completion page cannot be written by a client at all.
  *
- * usage: hostile_ring BUILD [SEED]
+ * usage: hostile_ring BUILD [SEED] [MS] (MS of writing at full speed)
  */
 #include "tests/e2e/harness.h"
 
 #include <errno.h>
 #include <fcntl.h>
+#include <pthread.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "core/core.h"
@@ -229,6 +233,132 @@ static void test_scribble(uint64_t *seed)
         h_check(good_round(4711), "scribble: the good client noticed");
 }
 
+/* --- storms: written at full speed while the worker reads ----------------------------------------------------------
+ */
+
+static _Atomic int storming;
+
+struct storm {
+        struct attached *a;
+        uint64_t seed;
+};
+
+/* A record that could be good, anywhere; some of its words change again at once. */
+static void storm_record(struct storm *storm)
+{
+        struct attached *a = storm->a;
+        union {
+                struct ds_record head;
+                struct ds_record_launch launch;
+                struct ds_record_copy copy;
+                struct ds_record_wait wait;
+                uint64_t words[16];
+        } r = {.head = {(uint16_t)(1 + h_random(&storm->seed) % 7), 0, 0}};
+        static const uint32_t sizes[] = {8, sizeof(struct ds_record), sizeof(struct ds_record_launch),
+                sizeof(struct ds_record_copy), sizeof(struct ds_record_memset), sizeof(struct ds_record_event),
+                sizeof(struct ds_record_wait), 0};
+        uint8_t *slot = a->slots + h_random(&storm->seed) % DS_RING_SLOTS * DS_RING_SLOT;
+
+        r.head.size = sizes[r.head.type];
+        if (r.head.type == DS_RECORD_LAUNCH) {
+                r.launch.kernel = good_fill.id;
+                r.launch.grid[0] = r.launch.grid[1] = r.launch.grid[2] = 1;
+                r.launch.block[0] = r.launch.block[1] = r.launch.block[2] = 1;
+                r.launch.params_size = (uint32_t)(h_random(&storm->seed) % 40000);
+                r.head.size += r.launch.params_size;
+        }
+        if (slot + sizeof(r) <= a->slots + DS_RING_SLOT * DS_RING_SLOTS)
+                memcpy(slot, &r, sizeof(r));
+        *(volatile uint64_t *)slot = h_random(&storm->seed) % 4 ? r.words[0] : h_random(&storm->seed);
+        *(volatile uint32_t *)(slot + 48) = (uint32_t)h_random(&storm->seed);
+}
+
+static void *storm_thread(void *arg)
+{
+        struct storm *storm = arg;
+        struct attached *a = storm->a;
+        uint64_t tail = 0, drained;
+
+        while (atomic_load(&storming)) {
+                for (int i = 0; i < 64; i++)
+                        storm_record(storm);
+                tail += h_random(&storm->seed) % 3;
+                /* a 64-bit word in two halves; mostly forward, at times anywhere */
+                ((volatile uint32_t *)&a->ring->tail)[0] = (uint32_t)tail;
+                ((volatile uint32_t *)&a->ring->tail)[1] = h_random(&storm->seed) % 100000 ? 0 : 1;
+                *(volatile uint32_t *)&a->ring->waiters = (uint32_t)h_random(&storm->seed);
+                a->ring->version = a->ring->slots = (uint32_t)h_random(&storm->seed);
+                switch (h_random(&storm->seed) % 64) {
+                case 0: /* another's handle of it, another mode */
+                        fcntl(a->event, F_SETFL, h_random(&storm->seed) % 2 ? O_NONBLOCK : 0);
+                        break;
+                case 1:
+                        fcntl(a->event, F_SETFL, O_NONBLOCK);
+                        if (read(a->event, &drained, sizeof(drained)) < 0)
+                                break;
+                        break;
+                case 2:
+                        fcntl(a->event, F_SETFL, O_NONBLOCK);
+                        drained = UINT64_MAX - 1;
+                        if (write(a->event, &drained, sizeof(drained)) < 0)
+                                break;
+                        break;
+                case 3:
+                        fallocate(a->ring_fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
+                                (off_t)(h_random(&storm->seed) % DS_RING_BYTES & ~UINT64_C(4095)), 8192);
+                        break;
+                case 4:
+                        fallocate(a->page_fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 0, 4096);
+                        break;
+                default:
+                        fcntl(a->event, F_SETFL, O_NONBLOCK);
+                        drained = 1;
+                        if (write(a->event, &drained, sizeof(drained)) < 0)
+                                break;
+                        break;
+                }
+        }
+        return NULL;
+}
+
+/* Session after session for ms, each with two threads and a process that write into its ring. */
+static void test_storm(uint64_t *seed, uint64_t ms)
+{
+        uint64_t end = h_now_ms() + ms, rounds = 0, longest = 0;
+
+        while (h_now_ms() < end) {
+                struct attached a;
+                struct storm storms[2] = {{&a, h_random(seed)}, {&a, h_random(seed)}};
+                pthread_t threads[2];
+                pid_t pid;
+
+                if (!h_check(attach(&a), "storm: attach"))
+                        return;
+                atomic_store(&storming, 1);
+                pid = fork();
+                if (pid == 0) {
+                        storm_thread(&storms[1]);
+                        _exit(0);
+                }
+                for (int i = 0; i < 2; i++)
+                        pthread_create(&threads[i], NULL, storm_thread, &storms[i]);
+                for (uint64_t until = h_now_ms() + 60; h_now_ms() < until; rounds++) {
+                        uint64_t begin = h_now_ms();
+
+                        h_check(good_round((uint32_t)rounds), "storm: the good client");
+                        longest = h_now_ms() - begin > longest ? h_now_ms() - begin : longest;
+                }
+                atomic_store(&storming, 0);
+                for (int i = 0; i < 2; i++)
+                        pthread_join(threads[i], NULL);
+                kill(pid, SIGKILL);
+                waitpid(pid, NULL, 0);
+                detach(&a);
+        }
+        printf("storm: the good client's %llu rounds took %llu ms at most\n", (unsigned long long)rounds,
+                (unsigned long long)longest);
+}
+
 static void make_good(const char *build)
 {
         char path[300];
@@ -249,7 +379,7 @@ static void make_good(const char *build)
 int main(int argc, char **argv)
 {
         uint64_t seed = argc > 2 ? strtoull(argv[2], NULL, 0) : (uint64_t)getpid() * 2654435761u + 1;
-        struct h_status before;
+        struct h_status before, after;
 
         if (argc < 2)
                 return 2;
@@ -262,6 +392,8 @@ int main(int argc, char **argv)
         test_tails();
         test_records();
         test_scribble(&seed);
-        h_baseline(&before, 5000, "after hostile rings");
+        test_storm(&seed, argc > 3 ? strtoull(argv[3], NULL, 0) : 3000);
+        h_baseline(&before, 20000, "after hostile rings");
+        h_check(h_status(&after) == 0 && after.worker_restarts == 0, "the worker was lost");
         return h_finish();
 }

@@ -12,8 +12,8 @@
  * ClockJoin is among the seeds and not mutated: a client that declares a thread may hold the virtual clock of a
  * simulated device for 5 s, which is no fault and would be all that is measured.
  *
- * usage: hostile_million BUILD [FRAMES] [SEED] [FIRST] (FIRST: number of the first frame); DETSHARE_SOAK=1: judge the
- * good clients' latency and the time to a drop as well
+ * usage: hostile_million BUILD [FRAMES] [SEED] [FIRST] (FIRST: number of the first frame); DETSHARE_SOAK=1: 1,000,000,
+ * and judge the good clients' latency and the time to a drop as well
  */
 #include "tests/e2e/harness.h"
 
@@ -673,6 +673,8 @@ int main(int argc, char **argv)
         if (argc < 2)
                 return 2;
         build = argv[1];
+        if (getenv("DETSHARE_SOAK"))
+                frames = 1000000;
         if (argc > 2)
                 frames = strtoull(argv[2], NULL, 0);
         seed = argc > 3 ? strtoull(argv[3], NULL, 0) : (uint64_t)getpid() * 2654435761u + 1;

@@ -7,7 +7,7 @@
  * eventfd filled, drained and made blocking and holes punched into the files. The offender's session ends or gets an
  * error; a good client beside it sees right results, and the completion page cannot be written by a client at all.
  *
- * usage: hostile_ring BUILD [SEED] [MS] (MS of writing at full speed)
+ * usage: hostile_ring BUILD [SEED] [MS] (MS of writing at full speed; 60,000 with DETSHARE_SOAK=1)
  */
 #include "tests/e2e/harness.h"
 
@@ -392,7 +392,7 @@ int main(int argc, char **argv)
         test_tails();
         test_records();
         test_scribble(&seed);
-        test_storm(&seed, argc > 3 ? strtoull(argv[3], NULL, 0) : 3000);
+        test_storm(&seed, argc > 3 ? strtoull(argv[3], NULL, 0) : getenv("DETSHARE_SOAK") ? 60000 : 3000);
         h_baseline(&before, 20000, "after hostile rings");
         h_check(h_status(&after) == 0 && after.worker_restarts == 0, "the worker was lost");
         return h_finish();

@@ -139,7 +139,7 @@ soak: deps
 # the service under a booted systemd: once the root is there, `make test` boots it too
 BOOT_ROOT := $(BUILD)/boot-root
 .PHONY: test-boot test-boot-run
-test-boot-run: all man programs
+test-boot-run: all man programs $(BUILD)/tests/examples/hold
 	@tests/systemd/make-root.sh $(BOOT_ROOT)
 	@tests/systemd/boot.sh $(BUILD) $(BOOT_ROOT)
 test-boot: deps

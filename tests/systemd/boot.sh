@@ -88,7 +88,7 @@ done | sort -u | while read -r library; do
         [ -e "$root$library" ] || cp -L "$library" "$root$library"
 done
 mkdir -p "$root/opt/ptx"
-cp -r "$build/tests/programs" "$root/opt/"
+cp -r "$build/tests/programs" "$build/tests/examples/hold" "$root/opt/"
 cp -r "$build/ptx/." "$root/opt/ptx/"
 chmod -R go+rX "$root/opt"
 # nothing of the container's own that would only cost time
@@ -183,8 +183,21 @@ is "how bad" '"PRIORITY":"4"' "$entry"
 is "a refused configuration" '"MESSAGE_ID":"[0-9a-f]{32}"' "$(fields 'colour')"
 
 # --- restart, failure, watchdog ---------------------------------------------------------------------------------------------
+# a session with memory, over a restart of the daemon under it: it ends with its input, with 0 if it still is the one it was
+mkfifo "$work/in"
+exec 8<>"$work/in"
+inside env LD_LIBRARY_PATH="$lib/.." /opt/hold <"$work/in" >"$work/held" 2>&1 8>&- &
+held=$!
+one_session() {
+        [[ $(property StatusText) == *": 1 session "* ]]
+}
+until_ 20 one_session && ok || bad "a session is not counted: $(property StatusText)"
 inside systemctl restart detshared.service
 equals "restart" 0 $?
+until_ 20 one_session && ok || bad "the session is not there after the restart: $(property StatusText)"
+exec 8>&-
+wait "$held"
+equals "a client over the restart: $(cat "$work/held")" 0 $?
 equals "is up again" active "$(inside systemctl is-active detshared.service)"
 [ "$main" != "$(property MainPID)" ] && ok || bad "restart: the same process"
 main=$(property MainPID)
@@ -213,7 +226,7 @@ inside systemctl start detshared.service
 equals "start alone" active "$(inside systemctl is-active detshared.service)"
 is "serves" 'sim:h200' "$(inside detsharectl status)"
 inside journalctl -q -u detshared.service --no-pager >"$work/journal"
-[ "$failed" = 0 ] || { echo "--- the journal"; tail -n 60 "$work/journal"; }
+[ "$failed" = 0 ] || { echo "--- the journal"; tail -n 100 "$work/journal"; }
 
 echo "$passed passed, $failed failed"
 [ "$failed" = 0 ]

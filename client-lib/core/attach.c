@@ -10,7 +10,8 @@
  * nothing else is left of the others, so both "submitted" and "ended" go on from there. If any of them was lost the
  * daemon says so by the sticky error in the new page, until the session is reset.
  *
- * A daemon that was restarted in order keeps the ring: what is in it and was not run yet will be, and the numbers go on.
+ * A daemon that was restarted in order keeps the ring: what is in it and was not run yet will be, and the numbers go
+ * on.
  *
  * Requests carry the ring's tail. From the moment at which the Attach goes out until its ring is in place they carry 0,
  * which is true of the old ring (there is none) and of the new one; of one that was kept the daemon knows better.

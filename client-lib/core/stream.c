@@ -7,8 +7,8 @@
  *
  * A worker may die while a record is being put. If the page is alive after the record's publication, the record belongs
  * to what attach.c compares when the page is found dead later. If it is dead already, the new attachment tells: the
- * operation ended, or the daemon counted it as lost, or nobody ever saw it and it is put again; unless the ring itself was
- * kept, and the record with it.
+ * operation ended, or the daemon counted it as lost, or nobody ever saw it and it is put again; unless the ring itself
+ * was kept, and the record with it.
  *
  * Over DETSHARE_TRANSPORT=rpc every operation is a request and its number comes with the answer.
  */

@@ -119,9 +119,6 @@ $(TEST_MANAGER): $(BUILD)/obj/tests/support/manager/manager.o
 	@mkdir -p $(@D)
 	$(CC) $(LDFLAGS) -o $@ $^
 
-# it needs kernels and the manager
-e2e: $(BUILD)/e2e/handover.ptx $(TEST_MANAGER)
-
 # those that kill share what their clients do
 load_obj := $(patsubst %.c,$(BUILD)/obj/%.o,$(wildcard tests/e2e/load/*.c))
 $(BUILD)/tests/e2e/client_kills $(BUILD)/tests/e2e/daemon_kills: $(load_obj)
@@ -174,6 +171,8 @@ programs: $(program_bin) $(program_fatbins) kernels
 
 # --- the demo -------------------------------------------------------------------------------------------------------------
 DEMO_BIN := $(BUILD)/demo/ls_service $(BUILD)/demo/be_job $(BUILD)/demo/demo
+# a program that a restart of the daemon goes on under
+e2e: $(DEMO_BIN) $(BUILD)/demo/kernels.ptx $(BUILD)/e2e/handover.ptx $(TEST_MANAGER)
 $(BUILD)/demo/kernels.ptx: tests/demo/kernels.cu
 	@mkdir -p $(@D)
 	$(NVCC) -arch=sm_75 -ptx -o $@ $<

@@ -543,19 +543,377 @@ static void many_restarts(int n)
         nothing_left("after the restarts");
 }
 
+/* --- what may go wrong -------------------------------------------------------------------------------------------- */
+
+/* Number of the file of that name (a prefix of it), -1: none. */
+static int given(const char *prefix, int exact)
+{
+        char *names = strdup(getenv("LISTEN_FDNAMES") ?: ""), *rest = names, *name;
+        int fd = 3, found = -1;
+
+        for (; found < 0 && (name = strsep(&rest, ":")); fd++)
+                if (exact ? !strcmp(name, prefix) : !strncmp(name, prefix, strlen(prefix)))
+                        found = fd;
+        free(names);
+        return found;
+}
+
+static void replace(int fd, int by)
+{
+        if (fd < 0 || by < 0 || dup2(by, fd) < 0)
+                _exit(99);
+        close(by);
+}
+
+/* Everything in the n-th record, 0 is the header; its length stays. */
+static void spoil_record(uint8_t *bytes, size_t size, int n)
+{
+        uint32_t length;
+
+        for (size_t at = 0; at + 4 < size; at += 4 + length, n--) {
+                memcpy(&length, bytes + at, sizeof(length));
+                for (size_t i = at + 4; !n && i < at + 4 + length && i < size; i++)
+                        bytes[i] ^= 0x5a;
+        }
+}
+
+/* The state, with its bytes changed. */
+static void spoil_state(const char *mode)
+{
+        int fd = given("handover", 1), copy = memfd_create("copy", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+        struct stat st = {0};
+        uint8_t *bytes;
+        size_t size;
+
+        if (fd < 0 || fstat(fd, &st) < 0)
+                _exit(98);
+        size = (size_t)st.st_size;
+        bytes = malloc(size);
+        if (!bytes || pread(fd, bytes, size, 0) != st.st_size)
+                _exit(97);
+        if (!strcmp(mode, "version"))
+                bytes[4 + 2 + 1] = 77; /* a length, the header's tag and length, its first field's tag: see below */
+        if (!strcmp(mode, "session"))
+                spoil_record(bytes, size, 1);
+        if (!strcmp(mode, "part"))
+                spoil_record(bytes, size, 3);
+        if (!strcmp(mode, "length"))
+                bytes[3] = 1;
+        if (!strcmp(mode, "short"))
+                size -= size / 3;
+        if (write(copy, bytes, size) != (ssize_t)size)
+                _exit(96);
+        if (strcmp(mode, "unsealed") != 0)
+                fcntl(copy, F_ADD_SEALS, SEALS);
+        replace(fd, copy);
+}
+
+/* Is this file of that name in /proc? */
+static int is_file(int fd, const char *what)
+{
+        char path[64], target[256];
+        ssize_t n;
+
+        snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+        n = readlink(path, target, sizeof(target) - 1);
+        if (n < 0)
+                return 0;
+        target[n] = 0;
+        return strstr(target, what) != NULL;
+}
+
+static int first_file(const char *what)
+{
+        int n = atoi(getenv("LISTEN_FDS") ?: "0");
+
+        for (int fd = 3; fd < 3 + n; fd++)
+                if (is_file(fd, what))
+                        return fd;
+        return -1;
+}
+
+/* The daemon starts one that ends at once. */
+static void worker_that_fails(const char *place, const char *daemon)
+{
+        char path[160], *here = realpath(daemon, NULL), target[600];
+
+        if (!here || mkdir(place, 0755) < 0)
+                _exit(95);
+        *strrchr(here, '/') = 0;
+        snprintf(target, sizeof(target), "%.500s/libexec/detshare-helper", here);
+        snprintf(path, sizeof(path), "%s/detshare-helper", place);
+        if (symlink(target, path) < 0)
+                _exit(94);
+        snprintf(path, sizeof(path), "%s/detshare-worker", place);
+        if (symlink("/bin/false", path) < 0)
+                _exit(93);
+        setenv("DETSHARE_LIBEXEC", place, 1);
+        free(here);
+}
+
+static int shim(char **argv)
+{
+        char mode[32] = "", place[160], *newline;
+        FILE *f = fopen(argv[0], "re");
+
+        if (f) {
+                if (!fgets(mode, sizeof(mode), f))
+                        mode[0] = 0;
+                fclose(f);
+                unlink(argv[0]);
+        }
+        if ((newline = strchr(mode, '\n')))
+                *newline = 0;
+        if (!strcmp(mode, "slow"))
+                h_sleep_ms(400);
+        else if (!strcmp(mode, "noworker"))
+                worker_that_fails(strcat(strcpy(place, argv[0]), ".d"), argv[1]);
+        else if (!strcmp(mode, "nostate"))
+                replace(given("handover", 1), open("/dev/null", O_RDONLY));
+        else if (!strcmp(mode, "slab"))
+                replace(first_file("detshare-slab"), open("/dev/null", O_RDWR));
+        else if (!strcmp(mode, "small"))
+                replace(first_file("detshare-slab"), memfd_create("small", MFD_ALLOW_SEALING));
+        else if (!strcmp(mode, "image"))
+                replace(first_file("detshare-image"), dup(first_file("detshare-slab")));
+        else if (!strcmp(mode, "connection"))
+                replace(given("s", 0), open("/dev/null", O_RDWR));
+        else if (mode[0])
+                spoil_state(mode);
+        execv(argv[1], argv + 1);
+        return 127;
+}
+
+/* Two idle clients, and how many of them go on after a restart in which this becomes of their files. */
+static void spoiled(const char *mode, int go_on)
+{
+        struct child a = spawn(&kinds[0]), b;
+        int ends[2], n = 0;
+
+        h_check(says(&a, 'r'), "%s: a client got ready", mode);
+        b = spawn(&kinds[1]);
+        h_check(says(&b, 'r'), "%s: another got ready", mode);
+        restart(mode);
+        for (int i = 0; i < 2; i++) {
+                struct child *c = i ? &b : &a;
+                /* who cannot go on hears it at once; nobody hangs */
+                int right = write(c->to, "c", 1) == 1 && says(c, 'k') && write(c->to, "q", 1) == 1;
+
+                ends[i] = reap(c);
+                n += right && ends[i] == 0;
+        }
+        h_check(n == go_on, "%s: %d of two clients go on, not %d (%d, %d)", mode, n, go_on, ends[0], ends[1]);
+        nothing_left(mode);
+}
+
+static void killed_in_the_pause(void)
+{
+        struct child a = spawn(&kinds[0]), b;
+
+        h_check(says(&a, 'r'), "pause: a client got ready");
+        b = spawn(&kinds[1]);
+        h_check(says(&b, 'r'), "pause: another got ready");
+        FILE *f = fopen(mode_path, "w");
+        if (!f || fputs("slow", f) < 0 || fclose(f))
+                exit(1);
+        manager_do("restart");
+        h_check(manager_says("started") != NULL, "pause: it is started again");
+        kill(a.pid, SIGKILL);
+        reap(&a);
+        ready();
+        check(&b, "pause");
+        h_check(write(b.to, "q", 1) == 1 && reap(&b) == 0, "pause: the other one went on");
+        nothing_left("a client killed in the pause");
+}
+
+/* A start that fails leaves the store to the next one. */
+static void failed_start(void)
+{
+        struct child a = spawn(&kinds[0]);
+
+        h_check(says(&a, 'r'), "failed start: a client got ready");
+        restart("noworker");
+        check(&a, "failed start");
+        h_check(write(a.to, "q", 1) == 1 && reap(&a) == 0, "failed start: it went on");
+        nothing_left("a start that failed");
+        for (size_t i = 0; i < 3; i++) {
+                static const char *const names[] = {"/detshare-helper", "/detshare-worker", ""};
+                char path[200];
+
+                snprintf(path, sizeof(path), "%s.d%s", mode_path, names[i]);
+                h_check(remove(path) == 0, "%s is there", path);
+        }
+}
+
+/* Half a request before the restart and the rest behind it; replies that nobody read. */
+static void raw_connection(void)
+{
+        Detshare__Request request = DETSHARE__REQUEST__INIT;
+        Detshare__Ping ping = DETSHARE__PING__INIT;
+        uint64_t session, base;
+        int fd = h_hello(0, &session, &base);
+        uint8_t frame[64];
+        size_t size;
+
+        h_check(fd >= 0, "a raw connection");
+        request.call_case = DETSHARE__REQUEST__CALL_PING;
+        request.ping = &ping;
+        for (request.id = 100; request.id < 110; request.id++) {
+                size = detshare__request__pack(&request, frame + 4);
+                h_check(h_send(fd, frame + 4, size, NULL, 0) == 0, "a ping");
+        }
+        request.id = 110;
+        size = detshare__request__pack(&request, frame + 4);
+        memcpy(frame, (uint8_t[4]){(uint8_t)size}, 4);
+        h_check(write(fd, frame, 6) == 6, "half a ping");
+        h_sleep_ms(50);
+        restart(NULL);
+        h_check(write(fd, frame + 6, size - 2) == (ssize_t)(size - 2), "the other half");
+        for (uint64_t id = 100; id <= 110; id++) {
+                int fds[4];
+                uint8_t *payload = h_receive(fd, WAIT_MS, &size, fds);
+                Detshare__Reply *reply = payload ? detshare__reply__unpack(NULL, size, payload) : NULL;
+
+                h_check(reply && reply->id == id && reply->status == 0, "the answer to ping %llu",
+                        (unsigned long long)id);
+                if (reply)
+                        detshare__reply__free_unpacked(reply, NULL);
+                free(payload);
+        }
+        close(fd);
+        nothing_left("a raw connection");
+}
+
+static void stopped(void)
+{
+        struct child a = spawn(&kinds[2]);
+        int r;
+
+        h_check(says(&a, 'r'), "stop: a client got ready");
+        manager_do("stop");
+        h_check(manager_says("released") != NULL, "stop: the files are thrown away");
+        r = reap(&a);
+        h_check(r == 31 || r == 32, "stop: the client hears of it, and ended at step %d", r);
+        manager_do("start");
+        ready();
+        nothing_left("a stop");
+}
+
+static void all_that_may_go_wrong(void)
+{
+        static const struct {
+                const char *mode;
+                int go_on;
+        } rows[] = {{"version", 0}, {"session", 1}, {"part", 1}, {"length", 0}, {"short", 1}, {"unsealed", 0},
+                {"nostate", 0}, {"slab", 1}, {"small", 1}, {"image", 1}, {"connection", 1}};
+
+        for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
+                spoiled(rows[i].mode, rows[i].go_on);
+        killed_in_the_pause();
+        failed_start();
+        raw_connection();
+        stopped();
+}
+
+/* A manager that keeps fewer files than there are: whose are missing is told, and nothing stays. */
+static void small_store(void)
+{
+        struct child a, b;
+        int r;
+
+        manager_start("9");
+        ready();
+        a = spawn(&kinds[0]);
+        h_check(says(&a, 'r'), "small store: a client got ready");
+        b = spawn(&kinds[0]);
+        h_check(says(&b, 'r'), "small store: another got ready");
+        restart(NULL);
+        close(a.to);
+        close(b.to);
+        a.to = b.to = -1;
+        r = reap(&a);
+        r = reap(&b) ?: r;
+        h_check(r == 0 || r == 20, "small store: nobody hangs (%d)", r);
+        nothing_left("a small store");
+        manager_end();
+}
+
+/* --- a program that knows nothing of all this --------------------------------------------------------------------- */
+
+/* The demo's best-effort job, which prints a hash of all it has computed after each iteration. */
+static pid_t job_start(int *ret_out)
+{
+        char program[300], kernels[300], library[300];
+        int p[2];
+        pid_t pid;
+
+        snprintf(program, sizeof(program), "%s/demo/be_job", build);
+        snprintf(kernels, sizeof(kernels), "%s/demo/kernels.ptx", build);
+        snprintf(library, sizeof(library), "%s/cuda:%s", build, build);
+        fflush(stdout);
+        if (pipe2(p, O_CLOEXEC) || (pid = fork()) < 0)
+                exit(1);
+        if (pid == 0) {
+                dup2(p[1], 1);
+                setenv("LD_LIBRARY_PATH", library, 1);
+                execl(program, program, kernels, "12", "/nonexistent", "40", "32", "2", NULL);
+                _exit(127);
+        }
+        close(p[1]);
+        *ret_out = p[0];
+        return pid;
+}
+
+/* The last word of each line: what it prints besides is how long it took. restarts: one after each line. */
+static int job_hashes(char *hashes, size_t size, int restarts)
+{
+        int out, status = -1, lines = 0;
+        pid_t pid = job_start(&out);
+        FILE *f = fdopen(out, "r");
+        char line[256], *word;
+
+        hashes[0] = 0;
+        while (f && fgets(line, sizeof(line), f)) {
+                word = strrchr(line, ' ');
+                snprintf(hashes + strlen(hashes), size - strlen(hashes), "%s", word ? word : line);
+                if (restarts && lines++ % 3 == 0)
+                        restart(NULL);
+        }
+        waitpid(pid, &status, 0);
+        if (f)
+                fclose(f);
+        return status;
+}
+
+static void real_program(void)
+{
+        char alone[4096], restarted[4096];
+
+        h_check(job_hashes(alone, sizeof(alone), 0) == 0 && alone[0], "be_job runs");
+        h_check(job_hashes(restarted, sizeof(restarted), 1) == 0, "be_job runs through restarts");
+        h_check(!strcmp(alone, restarted), "be_job's hashes are the same through restarts:\n%s and not\n%s", restarted,
+                alone);
+        nothing_left("be_job");
+}
+
 int main(int argc, char **argv)
 {
+        char place[128];
+
         if (argc < 2)
                 return 2;
-        if (!strcmp(argv[1], "shim")) {
-                execv(argv[3], argv + 3);
-                return 127;
-        }
+        if (!strcmp(argv[1], "shim"))
+                return shim(argv + 2);
         build = argv[1];
         h_place();
         manager_start("4096");
         ready();
         many_restarts(argc > 2 ? atoi(argv[2]) : 10);
+        all_that_may_go_wrong();
+        real_program();
         manager_end();
+        small_store();
+        *strrchr(strcpy(place, h_socket()), '/') = 0;
+        rmdir(place);
         return h_finish();
 }

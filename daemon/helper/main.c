@@ -190,6 +190,7 @@ int main(int argc, char **argv)
         }
         ds_log_setup("detshare-helper", DS_LOG_INFO);
         signal(SIGPIPE, SIG_IGN);
+        signal(SIGXFSZ, SIG_IGN); /* a limit of file sizes counts for memfds, too: an error will do */
         signal(SIGINT, SIG_IGN); /* the terminal's: the supervisor decides */
         if (helper_drop_privileges() < 0)
                 return 1;

@@ -20,6 +20,7 @@
 #include "util/macro.h"
 
 #define BACKLOG 1024
+#define PAUSE_MS 100u       /* when not even turning away works: the loop must not spin on those who wait */
 #define ACCEPTS_PER_TURN 32 /* so that a crowd of newcomers does not hold up those who are there */
 
 struct ds_listener {
@@ -32,6 +33,7 @@ struct ds_listener {
         dev_t dev;
         ino_t ino; /* of the socket file */
         struct ds_log_budget log;
+        struct ds_deadline pause;
 };
 
 /* "/run/detshare" for the default path: one level is made, for root only. */
@@ -264,6 +266,23 @@ static void accept_one(ds_listener *listener, int fd)
                 (void)ds_error_trace(r);
 }
 
+static void poll_cb(uv_poll_t *poll, int status, int events);
+
+static void go_on(struct ds_deadline *deadline)
+{
+        ds_listener *listener = DS_CONTAINER_OF(deadline, ds_listener, pause);
+
+        if (listener->reserve_fd < 0)
+                listener->reserve_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
+        if (ds_poll_start(&listener->poll, UV_READABLE, poll_cb))
+                ds_deadline_arm(&listener->supervisor->deadlines, &listener->pause, PAUSE_MS, go_on);
+}
+
+static int is_shortage(int error)
+{
+        return error == EMFILE || error == ENFILE || error == ENOMEM || error == ENOBUFS;
+}
+
 static void poll_cb(uv_poll_t *poll, int status, int events)
 {
         ds_listener *listener = poll->data;
@@ -271,10 +290,17 @@ static void poll_cb(uv_poll_t *poll, int status, int events)
         for (int i = 0; i < ACCEPTS_PER_TURN; i++) {
                 int fd = accept4(listener->fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
 
-                if (fd >= 0)
+                if (fd >= 0) {
                         accept_one(listener, fd);
-                else if ((errno != EMFILE && errno != ENFILE) || !turn_away(listener))
+                        continue;
+                }
+                if (!is_shortage(errno))
                         return;
+                if (turn_away(listener))
+                        continue;
+                uv_poll_stop(&listener->poll);
+                ds_deadline_arm(&listener->supervisor->deadlines, &listener->pause, PAUSE_MS, go_on);
+                return;
         }
 }
 
@@ -305,6 +331,7 @@ ds_listener *ds_listener_free(ds_listener *listener)
 {
         if (!listener)
                 return NULL;
+        ds_deadline_disarm(&listener->supervisor->deadlines, &listener->pause);
         if (listener->polled) {
                 uv_close((uv_handle_t *)&listener->poll, closed_cb);
         } else {

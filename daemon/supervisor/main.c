@@ -315,6 +315,7 @@ int main(int argc, char **argv)
                 return r;
         ds_log_setup("detshared", arg_debug ? DS_LOG_DEBUG : DS_LOG_INFO);
         signal(SIGPIPE, SIG_IGN);
+        signal(SIGXFSZ, SIG_IGN); /* a limit of file sizes counts for memfds, too: an error will do */
         raise_file_limit();
         /* before anything is opened: what came is known by its number */
         if (ds_notify_new(&options.notify))

@@ -120,6 +120,7 @@ static int main_signal_fd(int *ret)
         int fd;
 
         signal(SIGPIPE, SIG_IGN);
+        signal(SIGXFSZ, SIG_IGN); /* a limit of file sizes counts for memfds, too: an error will do */
         sigemptyset(&set);
         sigaddset(&set, SIGTERM);
         sigaddset(&set, SIGINT);

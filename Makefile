@@ -136,21 +136,15 @@ include tests/tests.mk
 
 # --- manual pages, units ------------------------------------------------------------------------------------------------
 MAN := $(patsubst docs/man/%.scd,$(BUILD)/man/%,$(wildcard docs/man/*.scd))
-UNITS := $(BUILD)/systemd/detshared.service $(BUILD)/systemd/detshared.socket $(BUILD)/systemd/detshare-devices.service
+# those in which programs are named by where they will be, and those that are as they are
+UNITS_IN := detshared.service detshare-devices.service
+UNITS := $(UNITS_IN) detshared.socket
+UNIT_DIR = $(DESTDIR)$(PREFIX)/lib/systemd/system
 .PHONY: man
 man: $(MAN)
 $(BUILD)/man/%: docs/man/%.scd
 	@mkdir -p $(@D)
 	scdoc <$< >$@.new && mv $@.new $@
-# they name programs by where they will be installed
-$(BUILD)/systemd/%: systemd/%.in FORCE
-	@mkdir -p $(@D)
-	@sed 's|@PREFIX@|$(PREFIX)|g' $< >$@.new && { cmp -s $@.new $@ || cp $@.new $@; rm $@.new; }
-$(BUILD)/systemd/%: systemd/%
-	@mkdir -p $(@D)
-	cp $< $@
-.PHONY: FORCE
-FORCE:
 
 .PHONY: deps lint install uninstall clean
 deps:
@@ -160,7 +154,7 @@ lint:
 	.ci/lint.sh
 
 # the worker, the helper and the policies are found relative to detshared, so a staged tree runs where it lies
-install: all man $(UNITS)
+install: all man
 	install -d $(DESTDIR)$(PREFIX)/sbin $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/libexec/detshare \
 		$(DESTDIR)$(LIBDIR)/detshare/policies $(DESTDIR)$(PREFIX)/include/detshare
 	install $(BUILD)/detshared $(DESTDIR)$(PREFIX)/sbin/
@@ -175,7 +169,9 @@ install: all man $(UNITS)
 	install -m 644 client-lib/include/detshare/detshare.h policies/detshare_policy.h $(DESTDIR)$(PREFIX)/include/detshare/
 	install -d $(addprefix $(DESTDIR)$(PREFIX)/lib/,systemd/system sysusers.d tmpfiles.d) $(DESTDIR)$(SYSCONFDIR)/detshare/conf.d
 	install -m 755 systemd/detshare-devices.sh $(DESTDIR)$(PREFIX)/libexec/detshare/detshare-devices
-	install -m 644 $(UNITS) $(DESTDIR)$(PREFIX)/lib/systemd/system/
+	for unit in $(UNITS_IN); do \
+		sed 's|@PREFIX@|$(PREFIX)|g' systemd/$$unit.in >$(UNIT_DIR)/$$unit && chmod 644 $(UNIT_DIR)/$$unit || exit; done
+	install -m 644 systemd/detshared.socket $(UNIT_DIR)/
 	install -m 644 systemd/sysusers.d/detshare.conf $(DESTDIR)$(PREFIX)/lib/sysusers.d/
 	install -m 644 systemd/tmpfiles.d/detshare.conf $(DESTDIR)$(PREFIX)/lib/tmpfiles.d/
 	[ -e $(DESTDIR)$(SYSCONFDIR)/detshare/detshared.conf ] || \
@@ -185,7 +181,7 @@ install: all man $(UNITS)
 
 # what install has put there, but not the configuration
 uninstall:
-	rm -f $(addprefix $(DESTDIR)$(PREFIX)/lib/systemd/system/,$(notdir $(UNITS)))
+	rm -f $(addprefix $(UNIT_DIR)/,$(UNITS))
 	rm -f $(DESTDIR)$(PREFIX)/lib/sysusers.d/detshare.conf $(DESTDIR)$(PREFIX)/lib/tmpfiles.d/detshare.conf
 	rm -f $(DESTDIR)$(PREFIX)/sbin/detshared $(addprefix $(DESTDIR)$(PREFIX)/bin/,detsharectl detshare-ptx)
 	rm -f $(DESTDIR)$(LIBDIR)/libdetshare-client.so*

@@ -76,7 +76,7 @@ static void sink(const struct ds_log_about *about, enum ds_log_level level, cons
         size_t n = 0;
 
         /* a line break would begin a field */
-        for (; line[n] && n < sizeof(one) - 1; n++)
+        for (; n < sizeof(one) - 1 && line[n]; n++)
                 one[n] = line[n] == '\n' ? ' ' : line[n];
         one[n] = 0;
         snprintf(words, sizeof(words), "%u lines were lost: the journal did not take them", journal.lost);

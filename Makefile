@@ -29,9 +29,18 @@ CPPFLAGS += -D_GNU_SOURCE -DDETSHARE_VERSION='"$(VERSION)"' -Idaemon -I. -Iclien
 CFLAGS += -std=gnu11 $(DEBUG) $(OPT) $(WARN) -fPIC -fvisibility=hidden -fno-strict-aliasing -pthread
 LDFLAGS += -pthread -Wl,-z,relro,-z,now
 ifneq ($(SAN),)
-# the instrumentation hides from gcc what it knows otherwise: its guesses about uninitialised variables are no errors here
-CFLAGS += -fsanitize=$(SAN) -fno-sanitize-recover=all -fno-omit-frame-pointer -Wno-error=maybe-uninitialized
+# the instrumentation hides from gcc what it knows otherwise: its guesses about variables and lengths are no errors here
+CFLAGS += -fsanitize=$(SAN) -fno-sanitize-recover=all -fno-omit-frame-pointer -Wno-error=maybe-uninitialized \
+	-Wno-error=format-truncation
 LDFLAGS += -fsanitize=$(SAN)
+# in every program of this build: it makes the reports arrive, and commits the defects that prove it
+GATE_O := $(BUILD)/obj/tests/gate/sanitized.o
+endif
+# `make coverage`: programs that count what they execute
+ifneq ($(COVERAGE),)
+CFLAGS += --coverage -fprofile-update=atomic -Wno-error
+LDFLAGS += --coverage
+GATE_O := $(BUILD)/obj/tests/gate/coverage.o
 endif
 
 # --- layers, lowest first -------------------------------------------------------------------------------------------
@@ -70,7 +79,7 @@ $(BUILD)/gen/%.pb-c.c $(BUILD)/gen/%.pb-c.h: proto/%.proto $(wildcard proto/*.pr
 	@mkdir -p $(BUILD)/gen
 	protoc-c -Iproto --c_out=$(BUILD)/gen proto/$*.proto
 
-$(BUILD)/obj/gen/%.o: $(BUILD)/gen/%.c
+$(BUILD)/obj/gen/%.o: $(BUILD)/gen/%.c | $(proto_hdr)
 	@mkdir -p $(@D)
 	$(CC) $(CPPFLAGS) $(CFLAGS) -Wno-error -Wno-shadow -Wno-missing-prototypes -c -o $@ $<
 
@@ -95,13 +104,14 @@ $(BUILD)/gen/cuda_gpcs.h: daemon/device/cuda/gpcs.ptx
 	{ od -An -v -tx1 $@.image | sed 's/ \([0-9a-f]*\)/0x\1,/g'; echo 0; } >$@.new && mv $@.new $@
 $(BUILD)/obj/daemon/device/cuda/gpcs.o: $(BUILD)/gen/cuda_gpcs.h
 # the interpreter's lane loops are what the simulated GPU spends its time in
-$(BUILD)/obj/daemon/ptx/interp%.o: CFLAGS += $(if $(SAN),,-O3) -fno-math-errno -ffp-contract=off
+$(BUILD)/obj/daemon/ptx/interp%.o: CFLAGS += $(if $(SAN),,$(if $(COVERAGE),-O1,-O3)) -fno-math-errno -ffp-contract=off
 
 $(DAEMON_A): $(daemon_obj) $(proto_obj)
 	@rm -f $@
 	$(AR) rcs $@ $^
 
 # --- programs ---------------------------------------------------------------------------------------------------------
+$(PROGRAMS): $(GATE_O)
 $(BUILD)/detshared: $(BUILD)/obj/daemon/supervisor/main.o $(DAEMON_A)
 	$(CC) $(LDFLAGS) -o $@ $^ $(DAEMON_LIBS) $(SUPERVISOR_LIBS)
 $(BUILD)/libexec/detshare-worker: $(BUILD)/obj/daemon/worker/main.o $(DAEMON_A)
@@ -123,7 +133,7 @@ $(BUILD)/cuda/libcuda.so.1: $(cudaface_obj) client-lib/cuda/libcuda.sym $(BUILD)
 		$(call rpath,$$ORIGIN/..) -o $@ $(cudaface_obj) -L$(BUILD) -ldetshare-client
 	ln -sf libcuda.so.1 $(@D)/libcuda.so
 $(BUILD)/detsharectl: $(ctl_obj) $(BUILD)/libdetshare-client.so
-	$(CC) $(LDFLAGS) $(call rpath,$$ORIGIN:$$ORIGIN/../lib/$(notdir $(LIBDIR))) -o $@ $(ctl_obj) -L$(BUILD) -ldetshare-client -lsmartcols
+	$(CC) $(LDFLAGS) $(call rpath,$$ORIGIN:$$ORIGIN/../lib/$(notdir $(LIBDIR))) -o $@ $(ctl_obj) $(GATE_O) -L$(BUILD) -ldetshare-client -lsmartcols
 # the daemon loads no policy that others may write, whatever the umask here is
 $(BUILD)/policies/%.so: $(BUILD)/obj/policies/%.o
 	@install -d -m 755 $(@D)

@@ -1,16 +1,19 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 #
-# The sanitizer gate: a command under AddressSanitizer, LeakSanitizer and UndefinedBehaviorSanitizer. It passes if it exits 0 and
-# no process that it started, itself or through others, wrote a report: every report is a file here, whoever wrote it.
-# With --proof the gate itself is tried, on programs that must turn it red.
+# The sanitizer gate: a command under AddressSanitizer, LeakSanitizer and UndefinedBehaviorSanitizer. It passes if it exits 0
+# and no process that it started, itself or through others, wrote a report: every report is a file here, named after the
+# program, whoever wrote it and whatever became of its standard error and exit status. What the gate cannot see: leaks of
+# processes that are killed or end by _exit. With --proof it is tried itself, on programs that must turn it red.
 #
-# usage: tests/sanitize.sh BUILD NAME COMMAND...   (the sanitized build lies in BUILD/asan; the reports in its reports/NAME)
+# usage: tests/sanitize.sh BUILD NAME COMMAND...   (the sanitized build lies in BUILD/asan)
 #        tests/sanitize.sh BUILD --proof
 set -u
 cd "$(dirname "$0")/.." || exit
 build=$1/asan
-reports=$(realpath "$build")/reports
+# the worker and the helper are nobody's processes and write here, too
+[ -n "${DETSHARE_TEST_PLACE+set}" ] || DETSHARE_TEST_PLACE=$(tests/support/place.sh "$1")
+reports=${DETSHARE_TEST_PLACE:-$(realpath "$build")}/reports
 shift
 passed=0
 failed=0
@@ -21,32 +24,53 @@ gate() {
         shift
         rm -rf "$dir"
         mkdir -p "$dir"
-        ASAN_OPTIONS="log_path=$dir/asan:detect_leaks=1:abort_on_error=1:allocator_may_return_null=1" \
-                UBSAN_OPTIONS="log_path=$dir/ubsan:halt_on_error=1:print_stacktrace=1" \
+        chmod 1777 "$dir"
+        ASAN_OPTIONS="log_path=$dir/asan:log_exe_name=1:detect_leaks=1:abort_on_error=1:allocator_may_return_null=1" \
+                UBSAN_OPTIONS="halt_on_error=1:print_stacktrace=1" DETSHARE_UBSAN_LOG="$dir/ubsan" \
                 timeout 300 "$@" >"$dir.log" 2>&1 || return 1
         [ -z "$(ls -A "$dir")" ]
 }
 
-# red NAME COMMAND...: a proof
-red() {
-        if gate "proof-$1" "${@:2}"; then
-                echo "FAIL gate: it did not see the deliberate $1"
-                failed=$((failed + 1))
-        else
+# result WHAT STATUS
+result() {
+        if [ "$2" = 0 ]; then
                 passed=$((passed + 1))
+        else
+                failed=$((failed + 1))
+                echo "FAIL gate: $1"
         fi
 }
 
-proof() {
-        for error in leak overrun overflow; do
-                red "$error" env DETSHARE_PROOF="$error" "$build/tests/gate/proof"
+# reported DEFECT: each of the processes wrote of it
+reported() {
+        local program report
+        for program in detshared detshare-worker detshare-helper detsharectl saxpy; do
+                for report in "$reports/processes-$1"/*san."$program".*; do
+                        [ -s "$report" ]
+                        result "nothing was heard of the deliberate $1 of $program" $?
+                done
         done
-        if gate proof-clean "$build/tests/gate/proof"; then
-                passed=$((passed + 1))
-        else
-                echo "FAIL gate: a clean program did not pass"
-                failed=$((failed + 1))
-        fi
+}
+
+proof() {
+        local error
+        for error in leak overrun overflow; do
+                ! gate "proof-$error" env DETSHARE_PROOF="$error" "$build/tests/gate/proof"
+                result "it did not see the deliberate $error of a test" $?
+                ! gate "processes-$error" env DETSHARE_PLANT="$error" tests/gate/processes.sh "$build"
+                result "it did not see the deliberate $error of any process" $?
+                reported "$error"
+        done
+        gate proof-clean "$build/tests/gate/proof"
+        result "a clean test did not pass" $?
+        gate processes-clean tests/gate/processes.sh "$build"
+        result "clean processes did not pass" $?
+        # and ThreadSanitizer's gate, which is its exit status
+        "${build%/asan}/tests/gate/race_proof" >"$build/race-proof.log" 2>&1
+        [ $? = 66 ]
+        result "ThreadSanitizer did not see a race" $?
+        "${build%/asan}/tests/gate/race_proof" locked >>"$build/race-proof.log" 2>&1
+        result "ThreadSanitizer saw a race where there is a lock" $?
         echo "$passed passed, $failed failed"
         [ "$failed" = 0 ]
 }
@@ -57,7 +81,8 @@ if [ "$1" = --proof ]; then
 fi
 gate "$@" && exit
 status=$?
-echo "FAIL $1 ($reports/$1)"
-cat "$reports/$1"/* 2>/dev/null | head -n 40
+echo "FAIL $1: reports in $reports/$1, output in $reports/$1.log"
+grep -a '^FAIL' "$reports/$1.log" | head -n 10
+cat "$reports/$1"/* 2>/dev/null | head -n 60
 tail -n 10 "$reports/$1.log"
 exit $status

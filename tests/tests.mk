@@ -32,12 +32,19 @@ $(FAKE_PTXAS): tests/support/fake_cuda/ptxas
 	@mkdir -p $(@D)
 	printf '#!/bin/sh\nDETSHARE_REAL_PTXAS=%s exec %s "$$@"\n' $(CUDA_ROOT)/bin/ptxas $(abspath $<) >$@
 	chmod 755 $@
+# calls that fail in a program that knows nothing of it: preloaded by a test
+FAULTS := $(BUILD)/faults/faults.so
+$(FAULTS): tests/support/faults/faults.c tests/support/faults/faults.h
+	@mkdir -p $(@D)
+	$(CC) $(CPPFLAGS) -std=gnu11 -g -O1 $(WARN) -fPIC -fvisibility=hidden -shared -o $@ $< -ldl
+e2e: $(FAULTS)
 .PHONY: fake-cuda
 fake-cuda: $(FAKE_CUDA) $(FAKE_PTXAS)
 
 # --- unit tests -----------------------------------------------------------------------------------------------------------
 unit_src := $(wildcard tests/unit/*.c)
 unit_bin := $(unit_src:tests/unit/%.c=$(BUILD)/tests/unit/%)
+$(unit_bin): $(GATE_O)
 $(BUILD)/tests/unit/%: $(BUILD)/obj/tests/unit/%.o $(DAEMON_A)
 	@mkdir -p $(@D)
 	$(CC) $(LDFLAGS) -rdynamic -o $@ $^ $(DAEMON_LIBS) -lcriterion $(SUPERVISOR_LIBS)
@@ -59,19 +66,22 @@ include tests/fuzz/fuzz.mk
 $(BUILD)/obj/tests/unit/%.o $(BUILD)/obj/tests/e2e/%.o: override OPT := -O0
 
 # --- the sanitizer gate and its proof -----------------------------------------------------------------------------------
-# What the toolkit compiles and what is generated is the same for it: a link to the plain build's.
-ASAN := $(BUILD)/asan
+# What the toolkit compiles and what is generated is the same for every variant: a link to the plain build's.
 JOBS := $(or $(shell nproc 2>/dev/null),2)
-asan_shared := gen ptx e2e fatbin cubin compile demo
-.PHONY: asan asan-shared
-asan-shared:
-	@mkdir -p $(ASAN) $(asan_shared:%=$(BUILD)/%)
-	@for d in $(asan_shared); do [ -L $(ASAN)/$$d ] || rm -rf $(ASAN)/$$d; ln -sfn ../$$d $(ASAN)/$$d; done
-asan: asan-shared
-	@$(MAKE) --no-print-directory -s BUILD=$(ASAN) SAN=address,undefined OPT=-O1 all kernels unit $(ASAN)/tests/gate/proof
-$(BUILD)/tests/gate/proof: $(BUILD)/obj/tests/gate/proof.o
+shared := gen ptx e2e fatbin cubin compile demo
+share = @mkdir -p $(1) $(shared:%=$(BUILD)/%); \
+	for d in $(shared); do [ -L $(1)/$$d ] || rm -rf $(1)/$$d; ln -sfn ../$$d $(1)/$$d; done
+ASAN := $(BUILD)/asan
+.PHONY: asan
+asan:
+	$(call share,$(ASAN))
+	@$(MAKE) --no-print-directory -s BUILD=$(ASAN) SAN=address,undefined OPT=-O1 all unit e2e programs $(ASAN)/tests/gate/proof
+$(BUILD)/tests/gate/proof: $(BUILD)/obj/tests/gate/proof.o $(GATE_O)
 	@mkdir -p $(@D)
 	$(CC) $(LDFLAGS) -o $@ $^ -lcriterion
+$(BUILD)/tests/gate/race_proof: tests/gate/race_proof.c
+	@mkdir -p $(@D)
+	$(CC) $(CPPFLAGS) $(CFLAGS) -O1 -fsanitize=thread -o $@ $<
 
 # --- race programs: the client core compiled into the program, everything under ThreadSanitizer -------------------------------
 race_src := $(wildcard tests/race/*.c)
@@ -95,8 +105,13 @@ $(BUILD)/tsan/%.o: %.c
 $(BUILD)/tsan/daemon/worker/pages.o: | $(proto_hdr)
 -include $(BUILD)/tsan/daemon/worker/pages.d
 $(BUILD)/tests/race/pages_race: $(BUILD)/tsan/daemon/worker/pages.o
+# the supervisor's threads that close what clients sent
+foreign_tsan := $(patsubst %,$(BUILD)/tsan/daemon/supervisor/%.o,foreign charge deadline rate rules)
+$(foreign_tsan): | $(proto_hdr)
+-include $(foreign_tsan:.o=.d)
+$(BUILD)/tests/race/foreign_race: $(foreign_tsan)
 $(BUILD)/tests/race/device_flush_race: CPPFLAGS += -I$(CUDA_ROOT)/include
-$(filter $(BUILD)/tests/race/device_% $(BUILD)/tests/race/pages_%,$(race_bin)): $(BUILD)/tests/race/%: tests/race/%.c $(tsan_obj)
+$(filter $(BUILD)/tests/race/device_% $(BUILD)/tests/race/pages_% $(BUILD)/tests/race/foreign_%,$(race_bin)): $(BUILD)/tests/race/%: tests/race/%.c $(tsan_obj)
 	@mkdir -p $(@D)
 	$(CC) $(CPPFLAGS) $(CFLAGS) -O1 -fsanitize=thread -o $@ $^ $(DAEMON_LIBS)
 
@@ -106,6 +121,7 @@ race: $(race_bin)
 # --- end to end: programs that start a daemon of their own ----------------------------------------------------------------
 e2e_src := $(filter-out %/harness.c,$(wildcard tests/e2e/*.c))
 e2e_bin := $(e2e_src:tests/e2e/%.c=$(BUILD)/tests/e2e/%)
+$(e2e_bin): $(GATE_O)
 $(BUILD)/e2e/%.ptx: tests/e2e/%.cu
 	@mkdir -p $(@D)
 	$(NVCC) -arch=sm_75 -ptx -o $@ $<
@@ -154,6 +170,7 @@ e2e: man $(example_bin) $(e2e_bin) $(TEST_MANAGER) $(BUILD)/tests/gpu/sandbox $(
 
 # --- driver-API programs: linked as users link them, against the toolkit's stub library where it has one ----------------------
 program_bin := $(patsubst tests/programs/%.c,$(BUILD)/tests/programs/%,$(wildcard tests/programs/*.c))
+$(program_bin): $(GATE_O)
 CUDA_STUB := $(firstword $(wildcard $(CUDA_ROOT)/lib64/stubs/libcuda.so) $(BUILD)/cuda/libcuda.so.1)
 $(BUILD)/tests/programs/%: $(BUILD)/obj/tests/programs/%.o | $(LIBRARIES)
 	@mkdir -p $(@D)
@@ -195,12 +212,25 @@ demo-run: demo-build
 demo: deps
 	@$(MAKE) --no-print-directory -s -j2 demo-run
 
-test-build: demo-build kernels unit race programs e2e $(BUILD)/tests/gate/proof
+test-build: demo-build kernels unit race programs e2e $(BUILD)/tests/gate/race_proof
 # deps first in a make of its own: what it installs decides what the next one finds
 test: deps
 	@$(MAKE) --no-print-directory -s -j$(JOBS) test-build
 	@$(MAKE) --no-print-directory -s -j$(JOBS) asan
 	@tests/run.sh $(BUILD)
+
+# --- coverage: what the tests execute, with a floor ------------------------------------------------------------------------
+FLOOR ?= 85
+COV := $(BUILD)/cov
+.PHONY: coverage coverage-build
+coverage-build:
+	$(call share,$(COV))
+	@$(MAKE) --no-print-directory -s BUILD=$(COV) COVERAGE=1 OPT=-O0 all unit e2e programs
+coverage:
+	@.ci/deps.sh gcovr
+	@$(MAKE) --no-print-directory -s -j$(JOBS) kernels programs e2e demo-build
+	@$(MAKE) --no-print-directory -s -j$(JOBS) coverage-build
+	@tests/coverage.sh $(BUILD) $(FLOOR)
 
 # --- benchmarks -----------------------------------------------------------------------------------------------------------
 $(BUILD)/bench/bench: $(BUILD)/obj/tests/bench/bench.o $(BUILD)/obj/tests/e2e/harness.o $(proto_obj) $(BUILD)/libdetshare-client.so

@@ -51,7 +51,11 @@ typedef struct ds_worker_link ds_worker_link;
 #define DS_MODULE_COST_PTX 32u
 #define DS_MODULE_COST_CUBIN 4u
 #define DS_STOP_GRACE_MS 1000u     /* for work in flight */
-#define DS_STOP_MAX_MS 1600u       /* then everything is killed */
+#ifndef __SANITIZE_ADDRESS__
+#define DS_STOP_MAX_MS 1600u /* then everything is killed */
+#else
+#define DS_STOP_MAX_MS 8000u /* a process that is searched for leaks takes its time */
+#endif
 #define DS_HANDOVER_GRACE_MS 5000u /* and for work in flight where its clients go on */
 
 enum ds_daemon_state {

@@ -1,0 +1,63 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+#
+# What of the daemon, the client library and the policies the tests execute: unit and end-to-end tests on a build that
+# counts, a table by folder, details in BUILD/coverage/index.html and BUILD/coverage/files.txt. Exit status 1 when fewer lines than
+# FLOOR per cent were executed, when a test failed, or when the floor would not have tripped.
+#
+# The daemon's processes are different users and share counters: those lie where all may write. What a process that is killed
+# had executed is not known; what needs a GPU is executed against the fake driver.
+#
+# usage: tests/coverage.sh BUILD FLOOR [suite ...]   (the build lies in BUILD/cov; suites as tests/run.sh has them)
+set -u
+cd "$(dirname "$0")/.." || exit
+build=$1/cov
+report=$1/coverage
+floor=$2
+shift 2
+counts=$(mktemp -d /tmp/detshare-coverage.XXXXXX)
+trap 'rm -rf "$counts"' EXIT
+chmod 755 "$counts"
+
+# every counter file is there before the first process, for whichever user comes first
+objects=$(realpath "$build")/obj
+find "$objects" -name '*.gcda' -delete
+find "$objects" -name '*.gcno' | while read -r note; do
+        mkdir -p "$counts${note%/*}"
+        (umask 0 && : >"$counts${note%.gcno}.gcda")
+done
+find "$counts" -type d -exec chmod 755 {} +
+
+status=0
+GCOV_PREFIX=$counts tests/run.sh "$build" "${@:-unit e2e}" || status=1
+
+find "$counts" -name '*.gcda' -size +0 | while read -r counter; do
+        cp "$counter" "${counter#"$counts"}"
+done
+rm -rf "$report"
+mkdir -p "$report"
+gcovr -r . -j "$(nproc)" -f daemon/ -f client-lib/ -f policies/ -e '.*gen/.*' --exclude-unreachable-branches \
+        --json "$report/coverage.json" --json-summary "$report/summary.json" --html-details "$report/index.html" \
+        --txt "$report/files.txt" "$build/obj" >"$report/gcovr.log" 2>&1 || { tail "$report/gcovr.log"; exit 1; }
+
+jq -r '
+def row: [.name, .lines_covered, .lines, (100 * .lines_covered / (.lines + 1e-9)), (100 * .branches_covered / (.branches + 1e-9))];
+def sum(n): {name: n, lines: (map(.line_total) | add), lines_covered: (map(.line_covered) | add),
+        branches: (map(.branch_total) | add), branches_covered: (map(.branch_covered) | add)};
+(.files | group_by(.filename | split("/")[:-1]) | map(sum(.[0].filename | split("/")[:-1] | join("/"))))[], (.files | sum("all"))
+| row | @tsv' "$report/summary.json" |
+        awk -F '\t' 'BEGIN { printf "%-28s %8s %8s %8s %9s\n", "folder", "covered", "lines", "lines %", "branches %" }
+                { printf "%-28s %8d %8d %8.1f %9.1f\n", $1, $2, $3, $4, $5 }' | tee "$report/folders.txt"
+
+meets() {
+        gcovr -r . -a "$report/coverage.json" --fail-under-line "$1" >/dev/null 2>&1
+}
+if meets 100; then
+        echo "FAIL the floor did not trip at 100 %"
+        status=1
+fi
+if ! meets "$floor"; then
+        echo "FAIL fewer than $floor % of the lines are executed"
+        status=1
+fi
+exit $status

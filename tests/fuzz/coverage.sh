@@ -9,6 +9,12 @@ cd "$(dirname "$0")/../.."
 build=$1
 corpus=${2:-tests/fuzz/corpus}
 out=$build/profiles
+if ! command -v llvm-cov >/dev/null; then
+        echo "fuzz-coverage: installing with apt: llvm"
+        sudo=
+        [ "$(id -u)" = 0 ] || sudo=sudo
+        $sudo env DEBIAN_FRONTEND=noninteractive apt-get install -y -q --no-install-recommends llvm >/dev/null || exit
+fi
 rm -rf "$out"
 mkdir -p "$out"
 

@@ -47,6 +47,6 @@ fuzz-afl: deps
 	@tests/fuzz/afl.sh $(BUILD)/fuzz-afl $(SECONDS) $(FUZZ)
 
 fuzz-coverage: deps
-	@$(MAKE) --no-print-directory -s -j2 BUILD=$(BUILD)/fuzz-coverage CC=clang OPT=-O1 WARN=-Wno-unknown-warning-option \
-		CPPFLAGS='-fprofile-instr-generate -fcoverage-mapping' LDFLAGS=-fprofile-instr-generate fuzz-targets
+	@$(MAKE) --no-print-directory -s -j2 BUILD=$(BUILD)/fuzz-coverage CC='clang -fprofile-instr-generate -fcoverage-mapping' \
+		OPT=-O1 WARN=-Wno-unknown-warning-option fuzz-targets
 	@tests/fuzz/coverage.sh $(BUILD)/fuzz-coverage

@@ -311,6 +311,10 @@ static inline void fw_message(ds_conn *conn, const Detshare__Internal__ToWorker 
                         _exit(0);
         } else if (to->body_case == DETSHARE__INTERNAL__TO_WORKER__BODY_SET_POLICY) {
                 fw_log("policy %s params=%zu\n", to->set_policy->name, to->set_policy->n_params);
+        } else if (to->body_case == DETSHARE__INTERNAL__TO_WORKER__BODY_LIMITS) {
+                fw_log("limits %d %d %d %d\n", (int)(to->limits->orphan_ns / DS_NS_PER_MS),
+                        (int)(to->limits->kernel_ns / DS_NS_PER_MS), (int)(to->limits->quiesce_ns / DS_NS_PER_MS),
+                        (int)(to->limits->spin_ns / DS_NS_PER_US));
         }
         for (int i = 0; i < 4; i++)
                 ds_close(fds[i]);

@@ -465,3 +465,93 @@ Test(rights, who_waits_and_goes_leaves_nothing, .timeout = 30)
         fx_stop(&f);
         ds_rules_deinit(&f.config.rules);
 }
+
+/* --- reload ------------------------------------------------------------------------------------------------------- */
+
+static void put_config(const struct fixture *f, const char *text)
+{
+        char path[128], new[140];
+        FILE *file;
+
+        snprintf(path, sizeof(path), "%s/x.conf", f->dir);
+        snprintf(new, sizeof(new), "%s.new", path);
+        file = fopen(new, "w");
+        cr_assert(file);
+        fputs(text, file);
+        fclose(file);
+        cr_assert_eq(rename(new, path), 0);
+}
+
+/* The worker is told its times and the policy; the next one starts with them. */
+Test(reload, the_worker_is_told, .timeout = 30)
+{
+        struct fixture f;
+        char path[128], log[4000];
+        uint32_t pid;
+
+        init(&f);
+        snprintf(path, sizeof(path), "%s/x.conf", f.dir);
+        put_config(&f, "[daemon]\npolicy=fifo\n");
+        f.options.config_path = path;
+        f.options.config_must_exist = 1;
+        setenv("FAKE_WORKER", "arguments", 1);
+        fx_start(&f);
+        pid = fx_wait_serving(&f, 0);
+        put_config(&f, "[daemon]\npolicy=clever\nspin_us=7\n[limits]\norphan_seconds=3\nkernel_seconds=4\n"
+                       "quiesce_seconds=5\n[policy clever]\na=1\nb=2\n");
+        kill(f.pid, SIGHUP);
+        fx_await_log(&f, "limits 3000 4000 5000 7\npolicy clever params=2\n", 1);
+        /* the same again is nothing new; a mistake neither */
+        kill(f.pid, SIGHUP);
+        fx_await_log(&f, "limits 3000 4000 5000 7\n", 1);
+        put_config(&f, "[daemon]\npolicy=other\n[limits]\nnonsense=1\n");
+        kill(f.pid, SIGHUP);
+        cr_assert_eq(kill((pid_t)pid, SIGKILL), 0);
+        fx_wait_serving(&f, pid);
+        fx_read_log(&f, log, sizeof(log));
+        cr_assert(strstr(log, "start clever\n"), "%s", log);
+        cr_assert(strstr(log, "--orphan-s\n3\n--kernel-s\n4\n--quiesce-s\n5\n--spin-us\n7\n"), "%s", log);
+        cr_assert_not(strstr(log, "other"), "%s", log);
+        unlink(path);
+        fx_baseline(&f);
+        fx_stop(&f);
+}
+
+/* A rate that is taken away lets those go on who wait for it. */
+static int waits(struct fixture *f, const struct person *who)
+{
+        ds_conn *conn = fx_hello(f, 0, DETSHARE__CLASS__BE, NULL, NULL);
+
+        CHECK(conn);
+        send_pings(conn, 150); /* by the rate they would take longer than the test may */
+        for (int i = 0; i < 150; i++)
+                CHECK(fx_status(conn) == 0);
+        ds_conn_free(conn);
+        return 0;
+}
+
+Test(reload, rates_of_those_who_wait, .timeout = 60)
+{
+        static const struct person own = {.uid = UID_OWN};
+        struct fixture f;
+        char path[128];
+        pid_t pid;
+
+        if (geteuid() != 0)
+                cr_skip_test("only root can be somebody else");
+        init(&f);
+        snprintf(path, sizeof(path), "%s/x.conf", f.dir);
+        put_config(&f, "");
+        f.options.config_path = path;
+        rule(&f, UID_OWN, DS_RULE_CALLS, 1);
+        fx_start(&f);
+        fx_wait_serving(&f, 0); /* one that starts has just read it */
+        pid = as(&own, waits, &f);
+        usleep(50000); /* it stands in line, or will: both must end well */
+        kill(f.pid, SIGHUP);
+        went_well(pid);
+        unlink(path);
+        fx_baseline(&f);
+        fx_stop(&f);
+        ds_rules_deinit(&f.config.rules);
+}

@@ -487,6 +487,34 @@ Test(worker_device, a_bound_for_every_kernel, .timeout = 60)
         wrap_close(t);
 }
 
+/* The configuration is read again while the kernel runs. */
+Test(worker_device, a_bound_that_is_set_later, .timeout = 60)
+{
+        Detshare__Internal__WorkerLimits limits = DETSHARE__INTERNAL__WORKER_LIMITS__INIT;
+        wt_message message = DETSHARE__INTERNAL__TO_WORKER__INIT;
+        struct wt *t = wrap_open();
+        struct wt_client a = wt_client(t, 1, DETSHARE__CLASS__BE);
+        uint64_t spins = kernel_of(t, &a, "spins");
+
+        wt_push_launch(&a, 0, spins, 1, 1, NULL, 0);
+        wt_settle(t);
+        wt_wall += 30 * DS_NS_PER_S;
+        wt_settle(t);
+        cr_assert_eq(atomic_load(&a.page->error), 0, "no bound yet");
+        limits.kernel_ns = 40 * DS_NS_PER_S;
+        message.body_case = DETSHARE__INTERNAL__TO_WORKER__BODY_LIMITS;
+        message.limits = &limits;
+        wt_send(t, &message, NULL, 0);
+        wt_settle(t);
+        cr_assert_eq(atomic_load(&a.page->error), 0);
+        wt_wall += 41 * DS_NS_PER_S; /* kernels are timed from when there is a bound */
+        wt_settle(t);
+        cr_assert_eq(atomic_load(&a.page->error), DS_CUDA_LAUNCH_TIMEOUT);
+        cr_assert_eq(wt_reset(t, &a), 0);
+        wt_client_close(t, &a);
+        wrap_close(t);
+}
+
 /* A client that is told and ends at once does not win time by that. */
 Test(worker_device, who_is_told_and_goes_is_not_waited_for_longer, .timeout = 60)
 {

@@ -170,6 +170,16 @@ status "$dir/sock2" && ok || bad "the daemon's own socket is not served"
 quit_manager
 [ ! -e "$dir/sock2" ] && ok || bad "the daemon's own socket file stays"
 
+# a worker that takes its time: nobody is told that the daemon serves, and the manager is asked for more
+mkdir "$dir/libexec"
+ln -s "$build/libexec/detshare-helper" "$dir/libexec/"
+printf '#!/bin/sh\nsleep 3\nexec %s "$@"\n' "$build/libexec/detshare-worker" >"$dir/libexec/detshare-worker"
+chmod 755 "$dir/libexec/detshare-worker"
+DETSHARE_LIBEXEC=$dir/libexec manage -- "${daemon[@]}"
+hears '^READY=1$'
+before '^EXTEND_TIMEOUT_USEC=10000000$' '^READY=1$'
+quit_manager
+
 # meant for another process: not touched
 manage -p -l "$dir/sock3" -- "${daemon[@]}"
 hears '^READY=1$'

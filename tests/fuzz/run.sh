@@ -18,13 +18,13 @@ rm -f "$logs"/*
 export ASAN_OPTIONS=detect_leaks=1:allocator_may_return_null=1:handle_abort=1
 export UBSAN_OPTIONS=print_stacktrace=1:halt_on_error=1
 
-# an input may take a second by itself; beside other work on the machine it is given more
+# an input may take a second by itself; nice beside other work on the machine it is given many
 one() {
         local name=$1 dict=
         mkdir -p "$build/corpus/$name" "tests/fuzz/corpus/$name"
         [ -f "tests/fuzz/$name.dict" ] && dict=-dict=tests/fuzz/$name.dict
         # shellcheck disable=SC2086
-        nice -n 19 "$build/tests/fuzz/fuzz_$name" -max_total_time="$seconds" -max_len=65536 -timeout=10 -rss_limit_mb=512 \
+        nice -n 19 "$build/tests/fuzz/fuzz_$name" -max_total_time="$seconds" -max_len=65536 -timeout=60 -rss_limit_mb=512 \
                 -malloc_limit_mb=320 -print_final_stats=1 -close_fd_mask=1 $dict -artifact_prefix="$artifacts/$name-" \
                 "$build/corpus/$name" "tests/fuzz/corpus/$name" >"$logs/$name.log" 2>&1
         echo $? >"$logs/$name.status"

@@ -520,3 +520,8 @@ void h_open_socket_directory(void)
         *strrchr(directory, '/') = 0;
         h_check(chmod(directory, 0755) == 0, "chmod %s", directory);
 }
+
+unsigned h_failures(void)
+{
+        return h_failed;
+}

@@ -16,6 +16,8 @@
 
 /* Count one check; prints FAIL with the text when it does not hold. Returns ok. */
 int h_check(int ok, const char *fmt, ...) __attribute__((__format__(__printf__, 2, 3)));
+/* Checks that did not hold so far, for the exit status of a child. */
+unsigned h_failures(void);
 /* Prints the count; the exit status of main. */
 int h_finish(void);
 

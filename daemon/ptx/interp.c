@@ -6,6 +6,7 @@
  * then functions, then kernels, which need to know who calls whom, and initial values last.
  */
 #include <errno.h>
+#include <stdlib.h>
 
 #include "ptx/interp_decode.h"
 #include "ptx/interp_layout.h"
@@ -44,21 +45,60 @@ static int decode_functions(ds_interp *interp, struct ds_ptx_diags *diags)
         return r < 0 ? r : unsupported ? DS_INTERP_E_UNSUPPORTED : 0;
 }
 
-/* .alias a, b: calls of a are calls of b. Chains of aliases are not followed: PTX has none. */
-static void find_aliases(ds_interp *interp)
+/* By name; those of one name as they stand in the text. */
+static int compare_aliases(const void *a, const void *b)
+{
+        const struct ds_ptx_directive *x = *(const struct ds_ptx_directive *const *)a;
+        const struct ds_ptx_directive *y = *(const struct ds_ptx_directive *const *)b;
+        int order = strcmp(x->alias->name, y->alias->name);
+
+        return order ? order : x < y ? -1 : x > y;
+}
+
+/* The last of that name, or NULL. */
+static const struct ds_ptx_directive *find_alias(const struct ds_ptx_directive **sorted, size_t n, const char *name)
+{
+        size_t low = 0, high = n;
+
+        while (low < high) {
+                size_t middle = low + (high - low) / 2;
+
+                if (strcmp(sorted[middle]->alias->name, name) <= 0)
+                        low = middle + 1;
+                else
+                        high = middle;
+        }
+        return low && strcmp(sorted[low - 1]->alias->name, name) == 0 ? sorted[low - 1] : NULL;
+}
+
+/*
+ * .alias a, b: calls of a are calls of b. Chains of aliases are not followed: PTX has none. A module may have a hundred
+ * thousand of them and as many functions.
+ */
+static int find_aliases(ds_interp *interp)
 {
         const struct ds_ptx_module *m = interp->module;
+        const struct ds_ptx_directive **sorted, *d;
+        size_t n = 0;
 
-        for (uint32_t i = 0; i < m->n_directives; i++) {
-                const struct ds_ptx_directive *d = &m->directives[i];
-
-                if (d->kind != DS_PTX_DIRECTIVE_ALIAS)
-                        continue;
-                for (uint32_t k = 0; k < m->n_functions; k++) {
-                        if (!m->functions[k]->has_body && strcmp(m->functions[k]->name, d->alias->name) == 0)
-                                interp->funcs[k].alias = &interp->funcs[d->aliasee->definition->index];
-                }
+        for (uint32_t i = 0; i < m->n_directives; i++)
+                n += m->directives[i].kind == DS_PTX_DIRECTIVE_ALIAS;
+        if (!n)
+                return 0;
+        sorted = ds_arena_alloc(interp->arena, n, sizeof(*sorted));
+        if (!sorted)
+                return ds_error_origin(-ENOMEM);
+        n = 0;
+        for (uint32_t i = 0; i < m->n_directives; i++)
+                if (m->directives[i].kind == DS_PTX_DIRECTIVE_ALIAS)
+                        sorted[n++] = &m->directives[i];
+        qsort(sorted, n, sizeof(*sorted), compare_aliases);
+        for (uint32_t k = 0; k < m->n_functions; k++) {
+                d = m->functions[k]->has_body ? NULL : find_alias(sorted, n, m->functions[k]->name);
+                if (d)
+                        interp->funcs[k].alias = &interp->funcs[d->aliasee->definition->index];
         }
+        return 0;
 }
 
 static int build(ds_interp *interp, struct ds_ptx_diags *diags)
@@ -72,7 +112,9 @@ static int build(ds_interp *interp, struct ds_ptx_diags *diags)
         interp->funcs = ds_arena_alloc(interp->arena, (size_t)m->n_functions + 1, sizeof(*interp->funcs));
         if (!interp->funcs)
                 return ds_error_origin(-ENOMEM);
-        find_aliases(interp);
+        r = find_aliases(interp);
+        if (r)
+                return ds_error_trace(r);
         r = ds_ix_layout_module(interp, diags);
         if (!r)
                 r = layout_functions(interp, diags);

@@ -21,6 +21,7 @@
 #include "util/alloc.h"
 #include "util/error.h"
 
+#define HINTS_MAX 512 /* each is a search among all kernels */
 #define HINT "// detshare-sim:"
 
 /* --- what the instructions say --- */
@@ -59,14 +60,25 @@ static bool module_reads_clock(const struct ds_ptx_module *ptx)
         return false;
 }
 
-static void kernel_count(struct ds_device_kernel *kernel, const struct ds_ptx_module *ptx)
+/* The function of that name. Kernels come in the order of functions: the search goes on from *at, where the last ended.
+ */
+static const struct ds_ptx_function *find_function(const struct ds_ptx_module *ptx, const char *name, uint32_t *at)
 {
-        const struct ds_ptx_function *function = NULL;
+        for (uint32_t i = 0; i < ptx->n_functions; i++) {
+                const struct ds_ptx_function *function = ptx->functions[*at];
+
+                *at = (*at + 1) % ptx->n_functions;
+                if (function->has_body && !strcmp(function->name, name))
+                        return function;
+        }
+        return NULL;
+}
+
+static void kernel_count(struct ds_device_kernel *kernel, const struct ds_ptx_module *ptx, uint32_t *at)
+{
+        const struct ds_ptx_function *function = find_function(ptx, kernel->info.name, at);
         uint8_t class;
 
-        for (uint32_t i = 0; i < ptx->n_functions; i++)
-                if (ptx->functions[i]->has_body && !strcmp(ptx->functions[i]->name, kernel->info.name))
-                        function = ptx->functions[i];
         if (!function)
                 return;
         kernel->static_instructions = function->n_instrs;
@@ -106,9 +118,10 @@ static void module_hints(ds_device_module *module, const char *text)
 {
         char line[512];
         const char *at, *end;
+        unsigned lines = 0;
         size_t n;
 
-        for (at = strstr(text, HINT); at; at = strstr(end, HINT)) {
+        for (at = strstr(text, HINT); at && lines++ < HINTS_MAX; at = strstr(end, HINT)) {
                 at += strlen(HINT);
                 end = at + strcspn(at, "\n");
                 n = DS_MIN((size_t)(end - at), sizeof(line) - 1);
@@ -120,8 +133,8 @@ static void module_hints(ds_device_module *module, const char *text)
 
 /* --- kernels --- */
 
-static int kernel_init(
-        ds_device *device, ds_device_module *module, struct ds_device_kernel *kernel, const ds_interp_kernel *code)
+static int kernel_init(ds_device *device, ds_device_module *module, struct ds_device_kernel *kernel,
+        const ds_interp_kernel *code, uint32_t *at)
 {
         const struct ds_interp_kernel_info *info = ds_interp_kernel_info(code);
         struct ds_kernel_param *params;
@@ -147,7 +160,7 @@ static int kernel_init(
                 .prints = info->prints,
                 .binary_version = device->info.cc_major * 10 + device->info.cc_minor,
         };
-        kernel_count(kernel, module->ptx);
+        kernel_count(kernel, module->ptx, at);
         return 0;
 }
 
@@ -155,6 +168,7 @@ static int module_kernels(ds_device *device, ds_device_module *module)
 {
         const ds_interp_kernel *code;
         bool reads_clock = module_reads_clock(module->ptx);
+        uint32_t at = 0;
         size_t n = 0;
         int r;
 
@@ -164,7 +178,7 @@ static int module_kernels(ds_device *device, ds_device_module *module)
         if (!module->kernels)
                 return ds_error_origin(-ENOMEM);
         for (; (code = ds_interp_kernel_at(module->interp, module->n_kernels)); module->n_kernels++) {
-                r = kernel_init(device, module, &module->kernels[module->n_kernels], code);
+                r = kernel_init(device, module, &module->kernels[module->n_kernels], code, &at);
                 if (r < 0)
                         return ds_error_trace(r);
                 module->kernels[module->n_kernels].reads_clock = reads_clock;

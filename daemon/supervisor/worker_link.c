@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "proto/wire.h"
+#include "supervisor/client.h"
 #include "supervisor/ledger.h"
 #include "supervisor/message.h"
 #include "supervisor/policy.h"
@@ -173,6 +174,15 @@ void ds_worker_cancel(ds_worker_link *link, struct ds_worker_call *call)
         call->id = 0;
 }
 
+static struct ds_worker_call *find_call(ds_worker_link *link, uint64_t id)
+{
+        struct ds_worker_call *call = NULL;
+
+        if (id)
+                HASH_FIND(hh, link->calls, &id, sizeof(id), call);
+        return call;
+}
+
 static void fail_calls(ds_worker_link *link)
 {
         while (link->calls) {
@@ -277,6 +287,10 @@ static int apply_ledger(ds_worker_link *link, const Detshare__Internal__Ledger *
                 beside.variables_charge = call->variables_charge;
         }
         r = ds_session_apply(session, entry, &beside);
+        if (r == -ENOMEM) { /* what the session holds cannot be kept in mind: it ends, and with it what it holds */
+                ds_client_close(session->client, "there is no memory for its books");
+                return needs;
+        }
         if (r == DS_LEDGER_E_PROTOCOL)
                 return ds_error_origin(-EPROTO);
         return r ? ds_error_fold(r) : needs;
@@ -307,7 +321,7 @@ static int take_device_lost(ds_worker_link *link, const Detshare__Internal__Devi
 static int handle_message(ds_worker_link *link, const Detshare__Internal__FromWorker *message, int *fds, size_t n_fds)
 {
         struct ds_worker_answer answer = {.message = message};
-        struct ds_worker_call *call = NULL;
+        struct ds_worker_call *call;
         int taken = 0;
 
         if (message->id == 0 && message->body_case == DETSHARE__INTERNAL__FROM_WORKER__BODY_FAULT) {
@@ -322,12 +336,12 @@ static int handle_message(ds_worker_link *link, const Detshare__Internal__FromWo
                 return take_device_lost(link, message->lost);
         if (message->id > link->next_id)
                 return ds_error_origin(-EPROTO);
-        if (message->id)
-                HASH_FIND(hh, link->calls, &message->id, sizeof(message->id), call);
+        call = find_call(link, message->id);
         if (message->ledger)
                 taken = apply_ledger(link, message->ledger, call, fds, n_fds);
         if (taken < 0)
                 return ds_error_trace(taken);
+        call = find_call(link, message->id); /* its client may have been closed */
         if (message->body_case == DETSHARE__INTERNAL__FROM_WORKER__BODY_REPLY &&
                 message->reply->fds != n_fds - (size_t)taken)
                 return ds_error_origin(-EPROTO);

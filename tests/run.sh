@@ -9,9 +9,8 @@
 #        TEST_JOBS=N: how many tests run at a time (default: one more than there are processors, at most 9)
 #
 # How a test is found: every tests/unit/*.c, tests/race/*.c, tests/e2e/*.c and executable tests/e2e/*.sh is one, and
-# needs no line here. Those of tests/e2e are called with BUILD and end with `N passed, N failed`; sanitized they run with
-# BUILD/asan and DETSHARE_TEST_SHORT=1, which asks for fewer rounds (a test that cannot run sanitized is named in
-# suite_sanitize, with the reason).
+# needs no line here. Those of tests/e2e are called with BUILD and end with `N passed, N failed`. Those named in
+# `sanitized` below run a second time, on BUILD/asan, with fewer rounds where their second argument says how many.
 # How long one may take: all run beside others, so nothing may depend on being alone, on the machine's speed, or on
 # a path or port that others could use too. A test of more than 5 seconds is named in `slow` below, longest first, and begins
 # early; one of more than 60 is too long, its long form belongs into `make soak`.
@@ -33,6 +32,18 @@ slow="test_supervisor_life e2e-endless_kernel asan-test_cuda_work asan-test_supe
 test_cuda_work e2e-ctl asan-test_cuda_device test_ptx_roundtrip asan-test_worker_random_quiesce asan-test_worker_random
 asan-e2e-programs asan-e2e-ctl asan-e2e-worker_death race-device_race asan-test_sim_long asan-test_core_memory e2e-programs
 asan-test_ptx_roundtrip asan-test_ptx_fuzz asan-test_cuda_driver test_cuda_device e2e-hostile_frames test_core_memory"
+
+# what runs sanitized of tests/e2e, and with how many rounds
+sanitized="core
+ctl
+programs
+handover
+hostile_limits
+hostile_ring
+sm_percent
+client_kills 40
+daemon_kills 2
+config 20"
 
 # note NAME PASSED FAILED [FILE]: the test's line and the end of what it said, at once: others write here too
 note() {
@@ -121,6 +132,12 @@ suite_sanitize() {
         for t in "$build"/asan/tests/unit/test_*; do
                 queue plain "asan-$(basename "$t")" tests/sanitize.sh "$build" "$(basename "$t")" "$t" --jobs 1 --timeout 200
         done
+        while read -r name rounds; do
+                t=tests/e2e/$name.sh
+                [ -x "$t" ] || t=$build/asan/tests/e2e/$name
+                # shellcheck disable=SC2086
+                queue plain "asan-e2e-$name" tests/sanitize.sh "$build" "e2e-$name" "$t" "$build/asan" $rounds
+        done <<<"$sanitized"
 }
 
 suite_race() {

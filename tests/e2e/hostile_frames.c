@@ -133,7 +133,7 @@ static void test_nonsense_values(uint64_t *seed)
         int fd = -1;
 
         for (int i = 0; i < MUTATIONS; i++) {
-                uint8_t body[400], frame[512], *reply;
+                uint8_t body[400], frame[512], *reply = NULL;
                 unsigned field = CALL_FIRST + 1 + (unsigned)(h_random(seed) % (CALL_LAST - CALL_FIRST));
                 size_t n = 0, got;
 
@@ -157,6 +157,7 @@ static void test_nonsense_values(uint64_t *seed)
                         close(fd);
                         fd = -1;
                 }
+                free(reply);
         }
         if (fd >= 0)
                 close(fd);

@@ -4,4 +4,4 @@
 # they depend on is linked without.
 
 OOM_WRAP := -Wl,--wrap=malloc,--wrap=calloc,--wrap=realloc,--wrap=free
-$(BUILD)/tests/unit/test_oom_supervisor $(BUILD)/tests/unit/test_oom_worker: private LDFLAGS += $(OOM_WRAP)
+$(BUILD)/tests/unit/test_oom_supervisor: private LDFLAGS += $(OOM_WRAP)

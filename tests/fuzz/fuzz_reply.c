@@ -698,6 +698,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         uint64_t now = peer.now_ns + 3600 * DS_NS_PER_S;
         uint8_t how;
 
+        fuzz_note_files();
         memset(&peer, 0, sizeof(peer));
         peer.now_ns = now;
         peer.in = (struct fuzz_input){data, size};

@@ -12,8 +12,10 @@
  * ClockJoin is among the seeds and not mutated: a client that declares a thread may hold the virtual clock of a
  * simulated device for 5 s, which is no fault and would be all that is measured.
  *
- * usage: hostile_million BUILD [FRAMES] [SEED] [FIRST] (FIRST: number of the first frame); DETSHARE_SOAK=1: 1,000,000,
- * and judge the good clients' latency and the time to a drop as well
+ * usage: hostile_million BUILD [FRAMES] [SEED] [FIRST] [judge]
+ *        FIRST: number of the first frame; judge: p99 of the good clients beside at most a fifth above alone, and drops
+ *        within 10 ms (four processes that send as fast as they can want processors of their own for that);
+ *        DETSHARE_SOAK=1: 1,000,000 frames
  */
 #include "tests/e2e/harness.h"
 
@@ -57,6 +59,7 @@ static struct shared {
 
 static const char *build;
 static uint64_t seed, first, frames = FRAMES;
+static int judge;
 
 /* --- seeds -------------------------------------------------------------------------------------------------------- */
 
@@ -610,7 +613,6 @@ static void report(uint64_t ms)
 {
         uint64_t timed = atomic_load(&shared->drops_timed), sum = atomic_load(&shared->drop_us_sum);
         uint32_t p50[2], p99[2], errors = 0;
-        int soak = getenv("DETSHARE_SOAK") != NULL;
         size_t n[2];
 
         percentiles(0, &p50[0], &p99[0], &n[0]);
@@ -629,7 +631,7 @@ static void report(uint64_t ms)
         h_check(errors == 0, "%u rounds of good clients failed", errors);
         h_check(atomic_load(&shared->sent) == frames, "%llu frames of %llu were sent",
                 (unsigned long long)atomic_load(&shared->sent), (unsigned long long)frames);
-        if (!soak)
+        if (!judge)
                 return;
         h_check(p99[1] <= p99[0] + p99[0] / 5, "p99 of the good clients: %u us alone, %u beside", p99[0], p99[1]);
         h_check(timed && sum / timed <= 10000, "the average drop took %llu us", (unsigned long long)(sum / timed));
@@ -679,6 +681,7 @@ int main(int argc, char **argv)
                 frames = strtoull(argv[2], NULL, 0);
         seed = argc > 3 ? strtoull(argv[3], NULL, 0) : (uint64_t)getpid() * 2654435761u + 1;
         first = argc > 4 ? strtoull(argv[4], NULL, 0) : 0;
+        judge = argc > 5 && !strcmp(argv[5], "judge");
         printf("seed %llu\n", (unsigned long long)seed);
         shared = mmap(NULL, sizeof(*shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
         if (shared == MAP_FAILED)

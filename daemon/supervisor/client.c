@@ -244,6 +244,12 @@ void ds_client_close(struct ds_client *client, const char *why)
         uv_close((uv_handle_t *)&client->poll, closed_cb);
 }
 
+void ds_client_refuse(struct ds_client *client)
+{
+        set_elsewhere(client, 0);
+        ds_client_close(client, NULL);
+}
+
 void ds_client_let_go(struct ds_client *client)
 {
         set_elsewhere(client, 1);

@@ -50,6 +50,8 @@ void ds_client_pause(struct ds_client *client);
 void ds_client_resume(struct ds_client *client);
 /* Close it here, while its connection goes on elsewhere: the peer does not notice. */
 void ds_client_let_go(struct ds_client *client);
+/* One that was restored cannot go on after all: it is closed, and the peer hears of it. */
+void ds_client_refuse(struct ds_client *client);
 struct ds_conn *ds_client_conn(struct ds_client *client);
 
 struct ds_supervisor *ds_client_supervisor(const struct ds_client *client);

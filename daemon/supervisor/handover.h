@@ -26,6 +26,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+struct ds_given_file;
 struct ds_supervisor;
 
 #define DS_HANDOVER_STATE "handover" /* the state's name in the store */
@@ -41,6 +42,8 @@ void ds_handover_save(struct ds_supervisor *supervisor);
 
 /* Take what the service manager gave. Nothing is read from clients and nobody is told anything yet. 0 or -ENOMEM. */
 int ds_handover_take(struct ds_supervisor *supervisor);
+/* The same of other files; those that are taken or closed are -1 then. */
+int ds_handover_take_files(struct ds_supervisor *supervisor, struct ds_given_file *files, size_t n);
 /* The first worker is ready: the sessions go on. */
 void ds_handover_resume(struct ds_supervisor *supervisor);
 /* It never got so far, and the store is as it was. Also when there is nothing. */

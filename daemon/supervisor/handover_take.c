@@ -55,11 +55,8 @@ static int find_by_name(const void *key, const void *element)
         return strcmp(key, (*file)->name);
 }
 
-static int sort_files(struct taking *taking)
+static int sort_files(struct taking *taking, struct ds_given_file *files, size_t n)
 {
-        size_t n;
-        struct ds_given_file *files = ds_notify_files(taking->supervisor->notify, &n);
-
         taking->files = ds_alloc0(n, sizeof(*taking->files));
         if (!taking->files)
                 return ds_error_origin(-ENOMEM);
@@ -143,8 +140,7 @@ static int take_client(struct taking *taking, const Detshare__Internal__SavedSes
                             ? refuse(taking, "it cannot have been like that")
                             : 0;
         if (r) {
-                ds_client_resume(client);
-                ds_client_close(client, NULL);
+                ds_client_refuse(client);
                 return r;
         }
         ds_client_set_session(client, taking->session);
@@ -249,8 +245,7 @@ static void drop_session(struct taking *taking)
         if (taking->session) {
                 struct ds_client *client = DS_TAKE_PTR(taking->session)->client;
 
-                ds_client_resume(client);
-                ds_client_close(client, NULL);
+                ds_client_refuse(client);
         }
         taking->id = 0;
         taking->why[0] = 0;
@@ -357,10 +352,10 @@ static void close_rest(struct taking *taking)
                 ds_log(DS_LOG_WARNING, "%zu stored files belong to no session and are closed", n);
 }
 
-int ds_handover_take(struct ds_supervisor *supervisor)
+int ds_handover_take_files(struct ds_supervisor *supervisor, struct ds_given_file *files, size_t n)
 {
         struct taking taking = {.supervisor = supervisor};
-        int r = sort_files(&taking);
+        int r = sort_files(&taking, files, n);
 
         if (!r && taking.n_files) {
                 supervisor->handover = ds_alloc0(1, sizeof(*supervisor->handover));
@@ -373,6 +368,14 @@ int ds_handover_take(struct ds_supervisor *supervisor)
         }
         ds_free(taking.files);
         return r;
+}
+
+int ds_handover_take(struct ds_supervisor *supervisor)
+{
+        size_t n;
+        struct ds_given_file *files = ds_notify_files(supervisor->notify, &n);
+
+        return ds_handover_take_files(supervisor, files, n);
 }
 
 static void forget_store(struct ds_supervisor *supervisor)

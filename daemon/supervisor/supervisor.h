@@ -15,6 +15,7 @@
  *   output.c       printed text      blame.c        who ends the context    notify.c       the service manager
  *   announce.c    what it is told    reload.c       the configuration anew
  *   config.c, config_files.c, rules.c: what is configured; defaults.c: and what is not; policy.c: the policy of it
+ *   handover.c, handover_save.c, handover_take.c: a restart under the clients; saved.c: the file that it leaves
  *   rate.c        how fast users may ask            foreign.c     what clients sent and nobody wants
  *   window.c, charge.c, deadline.c, unpack.c, message.c: as named
  */

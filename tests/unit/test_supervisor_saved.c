@@ -1,0 +1,171 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What a supervisor leaves to the next one: records come back as they were written, a session that is taken back leaves
+ * no trace, what is no state is refused; and a ledger that is restored from its replay says the same replay again and
+ * charges the same, whatever the limits are now.
+ */
+#include <criterion/criterion.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "proto/wire.h"
+#include "supervisor/ledger.h"
+#include "supervisor/saved.h"
+#include "util/macro.h"
+
+static void write_done(ds_saved_writer *writer, uint64_t id)
+{
+        Detshare__Internal__SavedRecord record = DETSHARE__INTERNAL__SAVED_RECORD__INIT;
+        Detshare__Internal__SavedDone done = DETSHARE__INTERNAL__SAVED_DONE__INIT;
+
+        done.session = id;
+        record.body_case = DETSHARE__INTERNAL__SAVED_RECORD__BODY_DONE;
+        record.done = &done;
+        cr_assert_eq(ds_saved_write(writer, &record), 0);
+}
+
+Test(saved, records_come_back)
+{
+        const Detshare__Internal__SavedRecord *record;
+        ds_saved_writer *writer = NULL;
+        ds_saved_reader *reader = NULL;
+        uint64_t at;
+        int fd = -1;
+
+        cr_assert_eq(ds_saved_writer_new(&writer), 0);
+        write_done(writer, 1);
+        at = ds_saved_tell(writer);
+        write_done(writer, 2);
+        write_done(writer, 3);
+        cr_assert_eq(ds_saved_back_to(writer, at), 0);
+        write_done(writer, 4);
+        cr_assert_eq(ds_saved_finish(writer, &fd), 0);
+        ds_saved_writer_free(writer);
+        cr_assert_lt(write(fd, "x", 1), 0, "it is sealed");
+        cr_assert_eq(ds_saved_reader_new(fd, &reader), 0);
+        close(fd);
+        cr_assert_eq(ds_saved_next(reader, &record), 0);
+        cr_assert_eq(record->done->session, 1);
+        cr_assert_eq(ds_saved_next(reader, &record), 0);
+        cr_assert_eq(record->done->session, 4);
+        cr_assert_eq(ds_saved_next(reader, &record), DS_SAVED_E_END);
+        ds_saved_reader_free(reader);
+}
+
+Test(saved, what_is_no_state_is_refused)
+{
+        int seals = F_SEAL_WRITE | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL, fd, null = open("/dev/null", O_RDONLY);
+        const Detshare__Internal__SavedRecord *record;
+        ds_saved_reader *reader = NULL;
+
+        cr_assert_eq(ds_saved_reader_new(null, &reader), DS_SAVED_E_DAMAGED);
+        fd = memfd_create("state", MFD_ALLOW_SEALING);
+        cr_assert_eq(write(fd, "\2\0\0\0\xff\xff\4\0", 8), 8);
+        cr_assert_eq(ds_saved_reader_new(fd, &reader), DS_SAVED_E_DAMAGED, "it is not sealed");
+        cr_assert_eq(fcntl(fd, F_ADD_SEALS, seals), 0);
+        cr_assert_eq(ds_saved_reader_new(fd, &reader), 0);
+        cr_assert_eq(ds_saved_next(reader, &record), DS_SAVED_E_DAMAGED, "no message");
+        cr_assert_eq(ds_saved_next(reader, &record), DS_SAVED_E_DAMAGED, "no length");
+        cr_assert_eq(ds_saved_next(reader, &record), DS_SAVED_E_END);
+        ds_saved_reader_free(reader);
+        close(fd);
+        close(null);
+}
+
+/* --- ledgers ------------------------------------------------------------------------------------------------------ */
+
+static const struct ds_window window = {.base = DS_WINDOW_AREA_BASE, .bytes = DS_GIB(8)};
+
+struct replay {
+        uint8_t bytes[4096];
+        size_t size;
+        ds_ledger *to; /* restored as it comes, NULL: only written down */
+};
+
+static int on_replay(void *user, Detshare__Internal__ToWorker *message, int fd)
+{
+        struct replay *replay = user;
+        int copy = fd >= 0 ? dup(fd) : -1, r = 0;
+
+        replay->size += detshare__internal__to_worker__pack(message, replay->bytes + replay->size);
+        cr_assert_lt(replay->size, sizeof(replay->bytes) - 1000);
+        if (replay->to && message->body_case == DETSHARE__INTERNAL__TO_WORKER__BODY_RESTORE_SLAB)
+                r = ds_ledger_restore_slab(replay->to, message->restore_slab, &copy);
+        else if (replay->to && message->body_case == DETSHARE__INTERNAL__TO_WORKER__BODY_RESTORE_MODULE)
+                r = ds_ledger_restore_module(replay->to, message->restore_module, &copy);
+        else if (replay->to)
+                r = ds_ledger_restore_stream(replay->to, message->restore_stream);
+        ds_close(copy);
+        return r ? -1 : 0;
+}
+
+static void fill(ds_ledger *ledger, ds_user *user)
+{
+        Detshare__Internal__Slab slab = DETSHARE__INTERNAL__SLAB__INIT;
+        Detshare__Internal__Range range = DETSHARE__INTERNAL__RANGE__INIT;
+        Detshare__Internal__Module module = DETSHARE__INTERNAL__MODULE__INIT;
+        Detshare__Internal__Stream stream = DETSHARE__INTERNAL__STREAM__INIT;
+        Detshare__Internal__Ledger entry = DETSHARE__INTERNAL__LEDGER__INIT;
+        struct ds_charge object = {0}, image = {0}, variables = {0};
+        int slab_fd = memfd_create("slab", 0), image_fd = memfd_create("image", 0);
+        struct ds_ledger_beside beside = {.slab_fd = &slab_fd,
+                .image_fd = &image_fd,
+                .image_bytes = 1000,
+                .module_charge = &object,
+                .image_charge = &image,
+                .variables_charge = &variables};
+
+        cr_assert_eq(ds_charge_take(&object, user, DS_CHARGE_MODULES, 1), 0);
+        cr_assert_eq(ds_charge_take(&image, user, DS_CHARGE_HOST_BYTES, 32000), 0);
+        cr_assert_eq(ds_charge_take(&variables, user, DS_CHARGE_DEVICE_BYTES, 77), 0);
+        slab.va = range.va = window.base;
+        slab.bytes = DS_MIB(64);
+        range.bytes = 512;
+        module.module = 4097;
+        module.writable_globals = 1;
+        stream.stream = 3;
+        stream.priority = -1;
+        entry.slab_added = &slab;
+        entry.alloc_added = &range;
+        entry.module_added = &module;
+        entry.stream_added = &stream;
+        cr_assert_eq(ds_ledger_apply(ledger, &entry, &beside), 0);
+}
+
+Test(saved, a_ledger_goes_through_its_replay)
+{
+        struct ds_charge_limits limits, none = {{0}, {0}, {0}};
+        const uint64_t progress[] = {5, 0, 0, 9};
+        struct replay first = {.size = 0}, second = {.size = 0};
+        ds_users *users = NULL, *later = NULL;
+        ds_user *user = NULL, *same = NULL;
+        ds_ledger *a = NULL, *b = NULL;
+
+        memset(&limits, 0xff, sizeof(limits));
+        cr_assert_eq(ds_users_new(&limits, &users), 0);
+        cr_assert_eq(ds_users_new(&none, &later), 0, "what is may be no more");
+        cr_assert_eq(ds_user_get(users, 7, &user), 0);
+        cr_assert_eq(ds_user_get(later, 7, &same), 0);
+        cr_assert_eq(ds_ledger_new(&window, user, &a), 0);
+        cr_assert_eq(ds_ledger_new(&window, same, &b), 0);
+        fill(a, user);
+        cr_assert_eq(ds_ledger_set_progress(a, progress, DS_ARRAY_SIZE(progress)), 0);
+        first.to = b;
+        cr_assert_eq(ds_ledger_replay(a, 1, on_replay, &first), 0);
+        cr_assert_eq(ds_ledger_set_progress(b, ds_ledger_progress(a), DS_STREAMS_MAX), 0);
+        cr_assert_eq(ds_ledger_replay(b, 1, on_replay, &second), 0);
+        cr_assert_eq(first.size, second.size);
+        cr_assert_eq(memcmp(first.bytes, second.bytes, first.size), 0);
+        for (int slot = 0; slot < _DS_CHARGE_MAX; slot++)
+                cr_assert_eq(ds_user_usage(user, slot), ds_user_usage(same, slot), "%s", ds_charge_name(slot));
+        cr_assert_eq(ds_ledger_replay(a, 1, on_replay, &first), -1, "nothing can be there twice");
+        ds_ledger_free(a);
+        ds_ledger_free(b);
+        ds_user_unref(user);
+        ds_user_unref(same);
+        ds_users_free(users);
+        ds_users_free(later);
+}

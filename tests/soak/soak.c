@@ -216,6 +216,16 @@ static void judge(int seconds, const struct process before[_WHO_MAX], const stru
         h_check(counts[2] == 0, "%llu results were wrong", (unsigned long long)counts[2]);
 }
 
+/* Not reaped: that is for who stops it. */
+static int daemon_lives(void)
+{
+        siginfo_t info = {0};
+
+        if (waitid(P_PID, (id_t)h_daemon_pid(), &info, WEXITED | WNOHANG | WNOWAIT) || info.si_pid == 0)
+                return 1;
+        return h_check(0, "the daemon ended: %s %d", info.si_code == CLD_EXITED ? "status" : "signal", info.si_status);
+}
+
 /* What changes once a second. */
 static void event(int second, int deaths, const struct process now[_WHO_MAX])
 {
@@ -249,6 +259,8 @@ static void loaded(const char *part, int seconds, int deaths)
         for (int second = 0; second < seconds; second++) {
                 while (h_now_ms() < begin + (uint64_t)second * 1000)
                         h_sleep_ms(20);
+                if (!daemon_lives())
+                        break;
                 if (look(now, &status) == 0 && second >= seconds / 5)
                         add_sample(second, now);
                 event(second, deaths, now);

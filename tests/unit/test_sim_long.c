@@ -252,7 +252,7 @@ Test(sim_long, one_that_waits_for_its_time_can_be_given_up, .timeout = 300)
         dt_close(tl.t);
 }
 
-#ifdef __SANITIZE_ADDRESS__ /* it executes for a minute there, and no line that the others do not */
+#ifdef __SANITIZE_ADDRESS__ /* it executes for a minute there */
 #define TOO_LONG 1
 #else
 #define TOO_LONG 0

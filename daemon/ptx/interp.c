@@ -208,8 +208,10 @@ int ds_interp_has_globals(const ds_interp *interp)
         for (uint32_t i = 0; i < m->n_vars; i++) {
                 const struct ds_ptx_var *var = m->vars[i];
 
-                /* what printf() is given is the compiler's, and nobody writes to it */
-                if (var->space == DS_PTX_IN_GLOBAL && var->linkage != DS_PTX_LINKAGE_EXTERN && var->name[0] != '$')
+                /* kernels write the one, the host the other; what printf() is given is the compiler's, and nobody
+                 * writes to it */
+                if ((var->space == DS_PTX_IN_GLOBAL || var->space == DS_PTX_IN_CONST) &&
+                        var->linkage != DS_PTX_LINKAGE_EXTERN && var->name[0] != '$')
                         return 1;
         }
         return 0;

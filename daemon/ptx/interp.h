@@ -136,7 +136,7 @@ const ds_interp_kernel *ds_interp_kernel_at(const ds_interp *interp, size_t inde
 const struct ds_interp_kernel_info *ds_interp_kernel_info(const ds_interp_kernel *kernel);
 /* A module variable of the global or constant space: 0 and its address (host pointer as well) and size, or -ENOENT. */
 int ds_interp_find_global(const ds_interp *interp, const char *name, uint64_t *ret_va, uint64_t *ret_size);
-/* True when the module has variables of the global space, which a launch may write. */
+/* True when the module has variables of the global or constant space, which a launch or the host may write. */
 int ds_interp_has_globals(const ds_interp *interp);
 
 /* Working memory (registers, shared, local) to run blocks with, reused from block to block. One per executing thread.

@@ -93,7 +93,7 @@ char *h_read_file(const char *path, size_t *ret_size)
         return bytes;
 }
 
-static const char *h_device(const char *device)
+const char *h_device(const char *device)
 {
         const char *env = getenv("DETSHARE_TEST_DEVICE");
 

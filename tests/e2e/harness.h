@@ -31,6 +31,8 @@ void h_daemon_start(const char *build, const char *device, const char *const *ex
 void h_daemon_kill(void);
 /* Start another one at the same socket; returns the milliseconds until it served. */
 int h_daemon_again(const char *build, const char *device, const char *const *extra);
+/* What DETSHARE_TEST_DEVICE names, else `device`. */
+const char *h_device(const char *device);
 /* 1 when h_daemon_start would start a simulated device: what is about its model, its clock or its threads is for it
  * only. */
 int h_simulated(const char *device);

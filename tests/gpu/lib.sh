@@ -18,6 +18,7 @@ chmod 755 "$tmp"
 passed=0
 failed=0
 daemon=
+daemon_within= # a program that starts it
 
 # shellcheck disable=SC2317
 finish() {
@@ -82,7 +83,8 @@ counted() {
 # daemon_start ARGUMENT...: its socket in $tmp/sock, in the environment too
 daemon_start() {
         export DETSHARE_SOCKET=$tmp/sock
-        "$build/detshared" --device "$device" --socket "$tmp/sock" "$@" >"$tmp/daemon.log" 2>&1 </dev/null &
+        # shellcheck disable=SC2086
+        $daemon_within "$build/detshared" --device "$device" --socket "$tmp/sock" "$@" >"$tmp/daemon.log" 2>&1 </dev/null &
         daemon=$!
         for _ in $(seq 300); do
                 grep -q serving "$tmp/daemon.log" && return 0

@@ -5,7 +5,7 @@
 #
 # Every part has a time limit and a log of its own; one line says how each ended. Parts:
 #   facts                                        what the GPU and its driver do
-#   programs interp device faults e2e memory     of tests/gpu/run.sh
+#   programs interp device faults e2e memory restart sandbox     of tests/gpu/run.sh
 #   figures delay loop nativeloop                           of tests/bench/gpu.sh
 #   demo                                         make demo's program
 #
@@ -46,7 +46,7 @@ run() {
                 "$logs/$part.log" | cut -c 1-200 | head -n 90
 }
 
-[ $# = 0 ] && set -- programs device faults e2e memory figures delay loop demo interp
+[ $# = 0 ] && set -- programs device faults e2e memory restart sandbox figures delay loop demo interp
 for part; do
         case $part in
         facts) run facts 240 "$packed/facts" "$packed/facts.cubin" ;;
@@ -55,6 +55,8 @@ for part; do
         device) run device 200 tests/gpu/run.sh "$b" device ;;
         faults) run faults 170 tests/gpu/run.sh "$b" faults ;;
         e2e) run e2e 300 tests/gpu/run.sh "$b" e2e ;;
+        restart) run restart 290 tests/gpu/run.sh "$b" restart ;;
+        sandbox) run sandbox 200 tests/gpu/run.sh "$b" sandbox ;;
         memory) run memory 60 tests/gpu/run.sh "$b" memory ;;
         figures | delay | loop | nativeloop) run "$part" 120 tests/bench/gpu.sh "$b" "$part" ;;
         demo) run demo 120 "$b/demo/demo" -b "$b" -d "$DETSHARE_TEST_DEVICE" ;;

@@ -8,6 +8,8 @@
 #   interp     corpus kernels and every instruction of the interpreter against the GPU, bit by bit
 #   device     the cuda device through the device vtable
 #   faults     kernels that break the context, clients that die with a kernel running
+#   restart    the daemon restarted and killed under its clients
+#   sandbox    the daemon in what its systemd unit takes away
 #   e2e        clients killed, workers killed, hostile clients, against a daemon that has the GPU
 #   memory     what clients cost in device memory, and who has a context
 #
@@ -179,6 +181,28 @@ part_e2e() {
         done
 }
 
+# a daemon that is restarted or killed under its clients
+part_restart() {
+        counted 200 handover "$build/tests/e2e/handover" "$build" 3
+        counted 100 daemon_kills "$build/tests/e2e/daemon_kills" "$build" 4
+}
+
+# the whole daemon in what the unit takes away: the driver, ptxas and a worker after a fault must bear it
+part_sandbox() {
+        local programs program
+        programs=$(cd "$build/tests/programs" && find . -maxdepth 1 -type f -perm -u+x | sed 's|^\./||' | sort)
+        mkdir -p "$tmp/sandbox"
+        daemon_within="$build/tests/gpu/sandbox -w $tmp"
+        daemon_start --policy multistream || { daemon_within=; return; }
+        for program in $programs; do
+                DETSHARE_TRANSPORT=ring shared sandbox sm_75 "$program"
+                compare sandbox sm_75 "$program" "$program, the daemon in a sandbox"
+        done
+        daemon_stop
+        daemon_within=
+        cat "$tmp/daemon.log"
+}
+
 # MiB of device memory in use, of all processes
 gpu_memory() {
         nvidia-smi --query-gpu=memory.used --format=csv,noheader,nounits -i 0
@@ -233,7 +257,7 @@ part_memory() {
         daemon_stop
 }
 
-[ $# = 0 ] && set -- programs interp device faults e2e memory
+[ $# = 0 ] && set -- programs interp device faults e2e memory restart sandbox
 for part; do
         begin=$SECONDS before=$failed
         echo "== $part"

@@ -22,6 +22,7 @@ struct ds_foreign_batch {
         TAILQ_ENTRY(ds_foreign_batch) link;
         struct ds_charge charge;
         uint32_t look_ms;
+        int without_thread; /* yet: there may be room for one later */
         _Atomic int holders;
         size_t n;
         int fds[];
@@ -45,6 +46,8 @@ static void batch_drop(struct ds_foreign *foreign, struct ds_foreign_batch *batc
 {
         TAILQ_REMOVE(&foreign->batches, batch, link);
         ds_charge_release(&batch->charge);
+        if (batch->without_thread)
+                batch_put(batch);
         batch_put(batch);
 }
 
@@ -95,6 +98,15 @@ static void look_in(struct ds_foreign *foreign, uint32_t ms)
         ds_deadline_arm(foreign->deadlines, &foreign->deadline, ms, collect);
 }
 
+/*
+ * Never here, where it might not end: what finds no thread waits for one, and its user, who is charged for it, is not
+ * listened to until then.
+ */
+static void start(struct ds_foreign_batch *batch)
+{
+        batch->without_thread = start_thread(batch) != 0;
+}
+
 /* Threads that are through have let go of their batch. */
 static void collect_now(struct ds_foreign *foreign)
 {
@@ -103,6 +115,8 @@ static void collect_now(struct ds_foreign *foreign)
 
         for (batch = TAILQ_FIRST(&foreign->batches); batch; batch = next) {
                 next = TAILQ_NEXT(batch, link);
+                if (batch->without_thread)
+                        start(batch);
                 if (atomic_load(&batch->holders) == 1) {
                         batch_drop(foreign, batch);
                         continue;
@@ -135,8 +149,7 @@ static void close_slowly(struct ds_foreign *foreign, ds_user *user, const int *f
         ds_charge_force(&batch->charge, user, DS_CHARGE_FOREIGN, n);
         TAILQ_INSERT_TAIL(&foreign->batches, batch, link);
         atomic_store(&batch->holders, 2);
-        if (start_thread(batch)) /* without one it may take as long as it takes */
-                closer(batch);
+        start(batch);
         look_in(foreign, LOOK_FIRST_MS);
 }
 

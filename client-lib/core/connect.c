@@ -342,8 +342,10 @@ int dsc__connect(const struct dsc__options *options, dsc_session **ret)
         if (r)
                 return r;
         r = session_new(fd, options, &s);
-        if (r)
+        if (r) {
+                dsc__message("no memory for a session");
                 return r;
+        }
         dsc__pending(s);
         r = say_hello(s, options);
         if (!r && !s->control_only) {

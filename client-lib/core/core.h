@@ -9,7 +9,8 @@
  * All functions return 0, a CUDA error number (positive, below 10000), or a daemon status (detshare.proto, from
  * 10000); dsc_cuda() folds the latter into the nearest CUDA error. They may be called from any thread, never exit and
  * never take a signal. After fork() a child gets DSC_NOT_INITIALIZED (3) from all of them. When the daemon is gone
- * every call returns within 100 ms: 999 (unknown) once connected, 100 (no device) when it never was.
+ * every call returns within 100 ms: 999 (unknown) once connected, 100 (no device) when it never was. Memory that is
+ * short costs the call (2), not the session.
  */
 #pragma once
 

@@ -3,7 +3,8 @@
  * The client core from the inside: the session and what its files share
  *
  * Who owns what:
- *  - rpc.c: the socket. Many threads may have a request open; one of them reads at a time, for all.
+ *  - rpc.c: the socket. Many threads may have a request open; one of them reads at a time, for all. answer.c: what they
+ * are told, with memory or without.
  *  - attach.c: ring and completion page. They stay at one address for life; a new attachment is mapped over the old
  * one, so a thread that reads the page while another one re-attaches sees the old or the new page, never a hole.
  *  - wait.c: sleeping on the page. clock.c: threads that declared themselves to the device's clock.
@@ -48,16 +49,20 @@
         50000000u          /* how often a thread that waits without the socket looks whether the daemon is there \
                             */
 #define DSC__FDS_QUEUE 16u /* fds received and not yet taken */
+#define DSC__SPARE_BYTES (1u << 20) /* what any answer of the daemon's needs, unpacked */
+
+struct dsc__rpc;
 
 struct dsc__answer {
         Detshare__Reply *reply;
+        struct dsc__rpc *lender;   /* in whose spare place it lies; NULL: in memory of its own */
         int fds[DS_FRAME_FDS_MAX]; /* -1: did not arrive, the process is out of descriptors */
         uint32_t n_fds;
 };
-#define DSC__ANSWER_NULL                                           \
-        (struct dsc__answer)                                       \
-        {                                                          \
-                .reply = NULL, .fds = {-1, -1, -1, -1}, .n_fds = 0 \
+#define DSC__ANSWER_NULL                                                           \
+        (struct dsc__answer)                                                       \
+        {                                                                          \
+                .reply = NULL, .lender = NULL, .fds = {-1, -1, -1, -1}, .n_fds = 0 \
         }
 
 struct dsc__open_call;
@@ -80,6 +85,10 @@ struct dsc__rpc {
         int in_fds[DSC__FDS_QUEUE];
         uint32_t n_in_fds;
         bool fds_missing; /* the kernel dropped some: there was no room for them in this process */
+
+        uint8_t *spare;    /* for an answer that there is no memory for; its user counts as one of n_users */
+        size_t spare_used; /* by whoever has taken it */
+        bool spare_taken;
 };
 
 struct dsc__submit {
@@ -214,7 +223,8 @@ int dsc__call(dsc_session *s, Detshare__Request *request, int fd, Detshare__Repl
         struct dsc__answer *ret);
 /* Send and let the answer be dropped by whoever reads it. */
 void dsc__call_forget(dsc_session *s, Detshare__Request *request);
-void dsc__answer_clear(struct dsc__answer *answer);
+bool dsc__spare_take(struct dsc__rpc *rpc);
+void dsc__spare_give(struct dsc__rpc *rpc);
 void dsc__lose(dsc_session *s);
 bool dsc__peer_gone(dsc_session *s); /* asks the socket; loses the session if so */
 
@@ -223,6 +233,15 @@ bool dsc__peer_gone(dsc_session *s); /* asks the socket; loses the session if so
                 .base = PROTOBUF_C_MESSAGE_INIT(&detshare__request__descriptor), \
                 .call_case = DETSHARE__REQUEST__CALL_##kind, .field = (message)  \
         }
+
+/* --- answer.c --- */
+
+/*
+ * By the thread that reads. 0; UNKNOWN when it makes no sense; OUT_OF_MEMORY when there is none and the spare place is
+ * taken, by another thread or by an answer that this one was given: later it will not be.
+ */
+int dsc__answer_unpack(struct dsc__rpc *rpc, const uint8_t *bytes, size_t size, struct dsc__answer *ret);
+void dsc__answer_clear(struct dsc__answer *answer);
 
 /* --- attach.c --- */
 

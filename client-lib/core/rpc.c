@@ -34,6 +34,7 @@
 #define RESTART_PAUSE_MAX_MS 100u
 #define FRAME_PREFIX 4u
 #define LOOK_NS 60000u
+#define SPARE_NAP_NS 50000 /* until the place for answers without memory is looked at again */
 
 struct dsc__open_call {
         struct dsc__open_call *next;
@@ -52,7 +53,8 @@ int dsc__rpc_init(struct dsc__rpc *rpc, int fd)
         rpc->next_id = 1;
         rpc->out = malloc(FRAME_PREFIX + DS_FRAME_MAX);
         rpc->in = malloc(FRAME_PREFIX + DS_FRAME_MAX);
-        if (rpc->out && rpc->in)
+        rpc->spare = malloc(DSC__SPARE_BYTES);
+        if (rpc->out && rpc->in && rpc->spare)
                 return 0;
         return DSC__OUT_OF_MEMORY;
 }
@@ -64,7 +66,8 @@ void dsc__rpc_deinit(struct dsc__rpc *rpc)
         rpc->n_in_fds = 0;
         free(rpc->out);
         free(rpc->in);
-        rpc->out = rpc->in = NULL;
+        free(rpc->spare);
+        rpc->out = rpc->in = rpc->spare = NULL;
         if (rpc->fd >= 0)
                 close(rpc->fd);
         rpc->fd = -1;
@@ -102,14 +105,23 @@ static void leave(dsc_session *s)
         pthread_mutex_unlock(&s->rpc.lock);
 }
 
-void dsc__answer_clear(struct dsc__answer *answer)
+bool dsc__spare_take(struct dsc__rpc *rpc)
 {
-        if (answer->reply)
-                detshare__reply__free_unpacked(answer->reply, NULL);
-        for (uint32_t i = 0; i < answer->n_fds; i++)
-                if (answer->fds[i] >= 0)
-                        close(answer->fds[i]);
-        *answer = DSC__ANSWER_NULL;
+        pthread_mutex_lock(&rpc->lock);
+        const bool mine = !rpc->spare_taken;
+        rpc->spare_taken = true;
+        rpc->n_users += mine;
+        pthread_mutex_unlock(&rpc->lock);
+        return mine;
+}
+
+void dsc__spare_give(struct dsc__rpc *rpc)
+{
+        pthread_mutex_lock(&rpc->lock);
+        rpc->spare_taken = false;
+        rpc->n_users--;
+        release_locked(rpc);
+        pthread_mutex_unlock(&rpc->lock);
 }
 
 void dsc__lose(dsc_session *s)
@@ -302,26 +314,38 @@ static void deliver(struct dsc__rpc *rpc, struct dsc__answer *answer)
         dsc__answer_clear(answer);
 }
 
-/* Read until at least one reply was delivered, then deliver all that are here. 0, or -1 when the session cannot go on.
+/*
+ * Read until at least one reply was delivered, then deliver all that are here and that there is memory for: among those
+ * before may be one of this thread's own, whose place is needed. 0, or -1 when the session cannot go on.
  */
-static int read_replies(struct dsc__rpc *rpc)
+static int read_replies(dsc_session *s)
 {
+        struct dsc__rpc *rpc = &s->rpc;
+        const struct timespec nap = {.tv_nsec = SPARE_NAP_NS};
+        bool delivered = false;
         ssize_t size;
         while ((size = whole_frame(rpc)) == 0)
                 if (fill(rpc) < 0)
                         return -1;
-        while (size > 0) {
+        while (size > 0 && !s->lost) {
                 struct dsc__answer answer = DSC__ANSWER_NULL;
-                answer.reply = detshare__reply__unpack(NULL, (size_t)size - FRAME_PREFIX, rpc->in + FRAME_PREFIX);
+                const int r = dsc__answer_unpack(rpc, rpc->in + FRAME_PREFIX, (size_t)size - FRAME_PREFIX, &answer);
+                if (r == DSC__OUT_OF_MEMORY && delivered)
+                        return 0;
+                if (r == DSC__OUT_OF_MEMORY) {
+                        nanosleep(&nap, NULL);
+                        continue;
+                }
                 rpc->in_size -= (size_t)size;
                 memmove(rpc->in, rpc->in + size, rpc->in_size);
-                if (!answer.reply)
+                if (r)
                         return -1;
                 if (take_fds(rpc, &answer) < 0) {
                         dsc__answer_clear(&answer);
                         return -1;
                 }
                 deliver(rpc, &answer);
+                delivered = true;
                 size = whole_frame(rpc);
         }
         return size < 0 ? -1 : 0;
@@ -400,7 +424,7 @@ static void await_answer(dsc_session *s, struct dsc__open_call *call)
                 }
                 rpc->reading = true;
                 pthread_mutex_unlock(&rpc->lock);
-                const int r = read_replies(rpc);
+                const int r = read_replies(s);
                 if (r < 0)
                         dsc__lose(s);
                 pthread_mutex_lock(&rpc->lock);

@@ -23,10 +23,9 @@
 _Atomic bool dsc__forked;
 
 static pthread_mutex_t connect_lock = PTHREAD_MUTEX_INITIALIZER;
-static pthread_once_t fork_once = PTHREAD_ONCE_INIT;
 static _Atomic(dsc_session *) the_session;
 static dsc_session *pending;
-static bool complained;
+static bool complained, fork_registered;
 static dsc_session *retired;
 static const char *home; /* where the last session was, which dsc_renew() looks for again; NULL: the environment's */
 
@@ -59,9 +58,12 @@ static void in_child(void)
         memcpy(&connect_lock, &fresh, sizeof(fresh));
 }
 
-static void register_fork(void)
+/* Without it a child would speak on its parent's socket: no memory for it, no session. */
+static bool register_fork_locked(void)
 {
-        pthread_atfork(NULL, NULL, in_child);
+        if (!fork_registered)
+                fork_registered = pthread_atfork(NULL, NULL, in_child) == 0;
+        return fork_registered;
 }
 
 int dsc__usable(dsc_session *s)
@@ -88,7 +90,11 @@ static dsc_session *connect_locked(const char *path, int *ret_error)
         dsc__options_from_environment(&options);
         if (path)
                 options.path = path;
-        int r = dsc__connect(&options, &s);
+        int r = DSC__OUT_OF_MEMORY;
+        if (register_fork_locked())
+                r = dsc__connect(&options, &s);
+        else
+                dsc__message("no memory for a session");
         if (r) {
                 complain();
                 *ret_error = r;
@@ -129,7 +135,6 @@ dsc_session *dsc_renew(const char *path, int *ret_error)
 {
         if (atomic_load(&dsc__forked))
                 return dsc__session(path, ret_error);
-        pthread_once(&fork_once, register_fork);
         pthread_mutex_lock(&connect_lock);
         dsc_session *s = dsc__session_peek();
         if (!s || dsc__peer_gone(s)) {
@@ -155,7 +160,6 @@ dsc_session *dsc__session(const char *path, int *ret_error)
         dsc_session *s = dsc__session_peek();
         if (s)
                 return s;
-        pthread_once(&fork_once, register_fork);
         pthread_mutex_lock(&connect_lock);
         s = dsc__session_peek();
         if (!s)

@@ -19,13 +19,16 @@
 #include <unistd.h>
 
 struct fa_page {
-        _Atomic int64_t left; /* allocations until one fails; negative: none does */
-        _Atomic int64_t seen; /* allocations of the process so far */
-        _Atomic int64_t live; /* and not given back */
-        _Atomic int32_t pid;  /* the process that is counted */
+        _Atomic int64_t left;          /* allocations until one fails; negative: none does */
+        _Atomic int64_t seen;          /* allocations of the process so far */
+        _Atomic int64_t live;          /* and not given back */
+        _Atomic int32_t pid;           /* the process that is counted */
+        _Atomic int32_t lasts, lasted; /* those after it fail, too; and did */
 };
 
 static struct fa_page fa_none = {.left = -1}, *fa = &fa_none;
+static int fa_by_thread; /* only threads that say so are counted: the others are the test's */
+static __thread int fa_mine;
 
 void *__real_malloc(size_t size);
 void *__real_calloc(size_t n, size_t size);
@@ -38,7 +41,7 @@ void __wrap_free(void *p);
 
 static int fa_counts(void)
 {
-        return atomic_load_explicit(&fa->pid, memory_order_relaxed) == getpid();
+        return (!fa_by_thread || fa_mine) && atomic_load_explicit(&fa->pid, memory_order_relaxed) == getpid();
 }
 
 static int fa_fails(void)
@@ -46,6 +49,10 @@ static int fa_fails(void)
         if (!fa_counts())
                 return 0;
         atomic_fetch_add(&fa->seen, 1);
+        if (atomic_load(&fa->lasts) && atomic_load(&fa->left) == 0) {
+                atomic_store(&fa->lasted, 1);
+                return 1;
+        }
         return atomic_load(&fa->left) >= 0 && atomic_fetch_sub(&fa->left, 1) == 0;
 }
 
@@ -99,11 +106,21 @@ static void fa_this_process(void)
 /* The n-th allocation from now on fails, n from 1. */
 static void fa_arm(int64_t n)
 {
+        atomic_store(&fa->lasts, 0);
+        atomic_store(&fa->left, n - 1);
+}
+
+/* And all those after it. */
+__attribute__((unused)) static void fa_arm_lasting(int64_t n)
+{
+        atomic_store(&fa->lasts, 1);
         atomic_store(&fa->left, n - 1);
 }
 
 /* Nothing fails any more. Returns 1 if something did. */
 static int fa_disarm(void)
 {
-        return atomic_exchange(&fa->left, -1) < 0;
+        const int lasted = atomic_exchange(&fa->lasted, 0);
+
+        return atomic_exchange(&fa->left, -1) < 0 || lasted;
 }

@@ -5,3 +5,10 @@
 
 OOM_WRAP := -Wl,--wrap=malloc,--wrap=calloc,--wrap=realloc,--wrap=free
 $(BUILD)/tests/unit/test_oom_supervisor: private LDFLAGS += $(OOM_WRAP)
+
+# The client library's parts and what unpacks its answers stand in the program, so that their allocations can fail.
+CFLAGS_test_oom_client := -I$(CUDA_ROOT)/include
+$(BUILD)/tests/unit/test_oom_client: $(BUILD)/obj/tests/unit/test_oom_client.o $(support_obj) $(proto_obj) $(core_obj) $(cudaface_obj)
+	@mkdir -p $(@D)
+	$(CC) $(LDFLAGS) $(OOM_WRAP),--wrap=strdup,--wrap=reallocarray,--wrap=pthread_atfork -rdynamic -o $@ $^ \
+		-Wl,-Bstatic -lprotobuf-c -Wl,-Bdynamic -lcriterion

@@ -16,6 +16,7 @@
  */
 #include "tests/e2e/harness.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
 #include <stdatomic.h>
@@ -159,8 +160,9 @@ static void kill_some(long kills, int worker_every)
                         spawn(i);
                         k++;
                 }
-                if (worker_every && k % worker_every < 2 && h_status(&status) == 0 && status.worker_pid)
-                        kill((pid_t)status.worker_pid, SIGKILL);
+                if (worker_every && k % worker_every < 2 &&
+                        h_check(h_status(&status) == 0, "the daemon says who its worker is") && status.worker_pid)
+                        h_check(kill((pid_t)status.worker_pid, SIGKILL) == 0 || errno == ESRCH, "the worker is killed");
         }
 }
 

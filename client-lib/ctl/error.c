@@ -64,7 +64,6 @@ int ctl_fail(int error, const char *format, ...)
 
 int ctl_open_as(int ls, dsc_session **ret)
 {
-        const char *path = dsc_control_path(arg_socket);
         const int r = dsc_control_open(arg_socket, ls, ret);
         switch (r) {
         case 0:
@@ -72,11 +71,11 @@ int ctl_open_as(int ls, dsc_session **ret)
         case DSC_CONTROL_UNREACHABLE: /* dsc_message() names the path and the reason */
                 ctl_complain("%s; is detshared running?", dsc_message());
                 return CTL_UNREACHABLE;
-        case DSC_CONTROL_DENIED:
-                ctl_complain("permission denied at %s: this user may not use the socket", path);
+        case DSC_CONTROL_DENIED: /* the socket's rights, or the configuration */
+                ctl_complain("permission denied: %s", dsc_message());
                 return CTL_DENIED;
         default:
-                return ctl_fail(r, "cannot talk to the daemon at %s", path);
+                return ctl_fail(r, "cannot talk to the daemon at %s", dsc_control_path(arg_socket));
         }
 }
 

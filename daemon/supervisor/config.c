@@ -97,9 +97,19 @@ static int set_string(struct reading *r, const char *key, const char *value, siz
 
 static int set_policy(struct reading *r, const char *key, const char *value, size_t offset)
 {
+        char where[512], *copy;
+
         if (strlen(value) > DS_CONFIG_POLICY_MAX || strchr(value, '/'))
                 return fail(r, "%s: '%s' is no name of a policy", key, value);
-        return set_string(r, key, value, offset);
+        if (set_string(r, key, value, offset) < 0)
+                return -1;
+        snprintf(where, sizeof(where), "%s:%u: %s", r->name, r->line, key);
+        copy = ds_strdup(where);
+        if (!copy)
+                return fail_memory(r);
+        ds_free(r->config->policy_where);
+        r->config->policy_where = copy;
+        return 0;
 }
 
 static int parse_number(const char *text, uint64_t max, uint64_t *ret)
@@ -566,6 +576,7 @@ void ds_config_deinit(struct ds_config *config)
         ds_free(config->params);
         ds_rules_deinit(&config->rules);
         ds_free(config->policy);
+        ds_free(config->policy_where);
         ds_free(config->device);
         ds_free(config->socket);
         ds_free(config->ptxas);

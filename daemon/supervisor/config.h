@@ -43,6 +43,7 @@ struct ds_config_param {
 /* Strings are owned (NULL: not given); limits are 0 when not given. */
 struct ds_config {
         char *policy, *device, *socket, *libcuda, *ptxas;
+        char *policy_where; /* "FILE:LINE: KEY", where the policy is named */
         uint64_t connections, connections_per_uid, sessions_per_uid;
         uint64_t memory_per_uid, pinned_per_uid; /* bytes */
         uint64_t sm_percent, calls_per_second, calls_burst;

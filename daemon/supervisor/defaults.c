@@ -57,7 +57,8 @@ static uint64_t connections_limit(const struct ds_config *config)
 
         if (fits < wanted)
                 ds_log(config->connections ? DS_LOG_WARNING : DS_LOG_DEBUG,
-                        "the limit of open files allows for %llu connections", (unsigned long long)fits);
+                        "[limits] connections = %llu: the limit of open files (LimitNOFILE=) allows for %llu",
+                        (unsigned long long)wanted, (unsigned long long)fits);
         return DS_MIN(wanted, fits);
 }
 

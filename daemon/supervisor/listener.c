@@ -256,12 +256,16 @@ static int turn_away(ds_listener *listener)
 
 static void accept_one(ds_listener *listener, int fd)
 {
-        int r = ds_client_new(listener->supervisor, fd);
+        struct ucred peer = {.uid = UINT32_MAX};
+        socklen_t size = sizeof(peer);
+        int r;
 
-        if (r > 0)
-                ds_log_limited(&listener->log, uv_hrtime(), DS_LOG_WARNING,
-                        "a connection was refused: %s has the connections it may have",
-                        r == DS_CHARGE_E_USER ? "its user" : "the daemon");
+        getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &size);
+        r = ds_client_new(listener->supervisor, fd); /* fd is not ours any more */
+        if (r > 0 && ds_log_may(&listener->log, uv_hrtime(), DS_LOG_WARNING))
+                ds_log_about(&(struct ds_log_about){.pid = peer.pid, .uid = peer.uid}, DS_LOG_WARNING,
+                        "a connection was refused (pid %d, uid %u): %s the connections that may be", (int)peer.pid,
+                        (unsigned)peer.uid, r == DS_CHARGE_E_USER ? "this user has" : "all users together have");
         else if (r < 0)
                 (void)ds_error_trace(r);
 }

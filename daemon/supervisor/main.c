@@ -22,6 +22,7 @@
 #include "supervisor/config.h"
 #include "supervisor/journal.h"
 #include "supervisor/notify.h"
+#include "supervisor/policy.h"
 #include "supervisor/supervisor.h"
 #include "util/alloc.h"
 #include "util/log.h"
@@ -32,7 +33,6 @@
 #define DEFAULT_SOCKET "/run/detshare/detshared.sock"
 #define DEFAULT_CONFIG "/etc/detshare/detshared.conf"
 #define DEFAULT_POLICY "multistream"
-#define BUILTIN_POLICY "fifo"
 #define EXIT_USAGE 2
 
 static const char *arg_device, *arg_socket, *arg_config, *arg_policy, *arg_libcuda, *arg_ptxas;
@@ -217,10 +217,18 @@ static int find_parts(struct ds_options *options)
 /* The default policy if it is installed, else the one that needs no plug-in. */
 static const char *default_policy(const struct ds_options *options)
 {
-        char path[PATH_MAX];
-        int n = snprintf(path, sizeof(path), "%s/" DEFAULT_POLICY ".so", options->policy_dir);
+        return ds_policy_installed(options, DEFAULT_POLICY) ? DEFAULT_POLICY : DS_POLICY_BUILTIN;
+}
 
-        return n > 0 && (size_t)n < sizeof(path) && access(path, R_OK) == 0 ? DEFAULT_POLICY : BUILTIN_POLICY;
+/* The worker would say so, too, but not where its name stands. */
+static int check_policy(const struct ds_options *options)
+{
+        if (strchr(options->policy, '/') || ds_policy_installed(options, options->policy))
+                return 0;
+        ds_log(DS_LOG_ERROR, "%s: there is no policy '%s' in %s",
+                options->policy_given ? "--policy" : options->config->policy_where, options->policy,
+                options->policy_dir[0] ? options->policy_dir : "this installation, which has no policies");
+        return -1;
 }
 
 /*
@@ -272,6 +280,8 @@ static int run(struct ds_options *options)
                 return EXIT_FAILURE;
         if (!options->policy)
                 options->policy = default_policy(options);
+        if (check_policy(options) < 0)
+                return EXIT_FAILURE;
         if (ds_supervisor_new(options, &supervisor))
                 return EXIT_FAILURE;
         r = ds_supervisor_run(supervisor);

@@ -2,8 +2,10 @@
 #include "supervisor/policy.h"
 
 #include <ctype.h>
+#include <limits.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "supervisor/announce.h"
 #include "supervisor/supervisor.h"
@@ -71,8 +73,34 @@ static int remember(struct ds_supervisor *supervisor, const char *name)
         return ds_worker_set_policy(supervisor->worker, name, params, n);
 }
 
+int ds_policy_installed(const struct ds_options *options, const char *name)
+{
+        char path[PATH_MAX];
+        int n = snprintf(path, sizeof(path), "%s/%s.so", options->policy_dir, name);
+
+        if (!strcmp(name, DS_POLICY_BUILTIN))
+                return 1;
+        return options->policy_dir[0] && n > 0 && (size_t)n < sizeof(path) && access(path, R_OK) == 0;
+}
+
+/* What stands in a section with a misspelt name would never be looked at. */
+static void warn_of_unknown(const struct ds_supervisor *supervisor)
+{
+        const struct ds_config *config = supervisor->config;
+
+        for (size_t i = 0; i < config->n_params; i++) {
+                const struct ds_config_param *param = &config->params[i];
+
+                if (i > 0 && !strcmp(param->policy, param[-1].policy))
+                        continue;
+                if (!ds_policy_installed(supervisor->options, param->policy))
+                        ds_log(DS_LOG_WARNING, "%s: [policy %s]: there is no such policy", param->where, param->policy);
+        }
+}
+
 int ds_policy_start(struct ds_supervisor *supervisor)
 {
+        warn_of_unknown(supervisor);
         return ds_error_trace(remember(supervisor, supervisor->options->policy));
 }
 
@@ -100,8 +128,13 @@ static void change_refused(struct ds_supervisor *supervisor, const char *name, c
 {
         char words[DS_POLICY_WORDS_MAX];
         const char *text = ds_policy_words(supervisor->config, name, why[0] ? why : "it was refused", words);
+        const char *where = supervisor->config->policy_where;
 
         supervisor->policy_refused = 1;
+        if (where && !ds_policy_installed(supervisor->options, name)) {
+                snprintf(words, sizeof(words), "%s: there is no policy '%s'", where, name);
+                text = words;
+        }
         ds_log(DS_LOG_ERROR, "the policy stays %s: %s", ds_worker_policy(supervisor->worker), text);
         snprintf(supervisor->announced.reload, sizeof(supervisor->announced.reload), "policy %s refused: %s", name,
                 text);
@@ -154,6 +187,7 @@ void ds_policy_reload(struct ds_supervisor *supervisor, const struct ds_config *
         const char *name = configured(supervisor, supervisor->config), *before = configured(supervisor, was);
         int renamed = strcmp(name, before) != 0, active = !strcmp(name, ds_worker_policy(supervisor->worker)), r;
 
+        warn_of_unknown(supervisor);
         /* what set-policy has chosen meanwhile stays, unless the file has chosen anew */
         if (!renamed && !supervisor->policy_refused && (!active || same_params(supervisor->config, was, name)))
                 return;

@@ -12,10 +12,14 @@
 
 #include "supervisor/config.h"
 
+struct ds_options;
 struct ds_supervisor;
 
 #define DS_POLICY_WORDS_MAX 512
+#define DS_POLICY_BUILTIN "fifo" /* needs no plug-in */
 
+/* Is there a policy of that name? Whether it can be loaded only the worker knows. */
+int ds_policy_installed(const struct ds_options *options, const char *name);
 /* The policy to start with. 0 or -errno. */
 int ds_policy_start(struct ds_supervisor *supervisor);
 /* The configuration is another than it was: so is the policy, if the file says so. */

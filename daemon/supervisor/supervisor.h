@@ -51,7 +51,7 @@ typedef struct ds_worker_link ds_worker_link;
 /* Bytes of the daemon's memory for a byte of a loaded image, about: PTX is decoded, machine code is copied. */
 #define DS_MODULE_COST_PTX 32u
 #define DS_MODULE_COST_CUBIN 4u
-#define DS_STOP_GRACE_MS 1000u     /* for work in flight */
+#define DS_STOP_GRACE_MS 1000u /* for work in flight */
 #ifndef __SANITIZE_ADDRESS__
 #define DS_STOP_MAX_MS 1600u /* then everything is killed */
 #else
@@ -90,7 +90,7 @@ struct ds_worker_figures {
 struct ds_announced {
         struct ds_deadline look;
         int ready;
-        char reload[512]; /* how the last one went, "" = there was none */
+        char reload[640]; /* how the last one went, "" = there was none */
 };
 
 TAILQ_HEAD(ds_client_list, ds_client);
@@ -137,7 +137,8 @@ int ds_supervisor_new(const struct ds_options *options, struct ds_supervisor **r
 int ds_supervisor_run(struct ds_supervisor *supervisor);
 /* Asserts that every handle is closed, every window back, every charge returned. NULL is fine; returns NULL. */
 struct ds_supervisor *ds_supervisor_free(struct ds_supervisor *supervisor);
-/* Begin to stop; ds_supervisor_run returns within 2 s. Later calls do nothing. */
+/* Begin to stop; ds_supervisor_run returns within 2 s, or 10 s where clients are handed over. Later calls do nothing.
+ */
 void ds_supervisor_stop(struct ds_supervisor *supervisor);
 /* Who administers: look again. */
 void ds_supervisor_find_admins(struct ds_supervisor *supervisor);

@@ -84,7 +84,9 @@ refuses 1 "$dir: .*directory" --config "$dir"
 printf '[limits]\nmemory_per_uid=1G\n' >"$dir/config"
 refuses 1 "$dir/config:2: .*'1G' is not a number of MiB" --config "$dir/config"
 refuses 1 'no policy "../fifo"' --socket "$socket" --policy ../fifo
-refuses 1 "policy frob: .*No such file" --socket "$socket" --policy frob
+refuses 1 "detshared: --policy: there is no policy .frob. in " --socket "$socket" --policy frob
+printf "[daemon]\npolicy=frob\n" >"$dir/config"
+refuses 1 "$dir/config:2: \[daemon\] policy: there is no policy .frob. in " --socket "$socket" --config "$dir/config"
 refuses 1 "sim:h200,a2000: one simulated GPU per daemon" --socket "$socket" --device sim:h200,a2000
 if ! [ -e /dev/nvidiactl ]; then
         # the worker names each place where it has looked for the driver
@@ -124,6 +126,46 @@ if [ "$(grep -c = "$dir/config")" = 12 ] && serve --config "$dir/config"; then
         ends TERM 0 "SIGTERM"
 else
         bad "the readme's configuration: $(cat "$dir/config")"
+fi
+
+# --- names of policies that are not there: where they stand -------------------------------------------------------------------
+
+# says PATTERN: in the daemon's log, soon
+says() {
+        for _ in $(seq 200); do
+                grep -q -- "$1" "$dir/err" && { ok; return; }
+                sleep 0.05
+        done
+        bad "the daemon does not say '$1': $(cat "$dir/err")"
+}
+printf '[policy mutlistream]\nbe_depth=2\n[limits]\nconnections=1\n' >"$dir/config"
+if serve --config "$dir/config"; then
+        says "$dir/config:2: \[policy mutlistream\]: there is no such policy"
+        printf '[daemon]\npolicy=frob\n' >"$dir/config"
+        kill -HUP "$daemon"
+        says "the policy stays multistream: $dir/config:2: \[daemon\] policy: there is no policy 'frob'"
+        ends TERM 0 "SIGTERM"
+fi
+
+# --- who has too many connections, and who is not served -------------------------------------------------------------------------
+
+printf '[user root]\nconnections=1\n' >"$dir/config"
+if [ "$(id -u)" = 0 ] && serve --config "$dir/config"; then
+        mkfifo "$dir/in"
+        "$build/detsharectl" --socket "$socket" run -- "$build/tests/examples/hold" <"$dir/in" >"$dir/held" 2>&1 &
+        held=$!
+        exec 9>"$dir/in"
+        for _ in $(seq 200); do [ -s "$dir/held" ] && break; sleep 0.05; done
+        "$build/detsharectl" --socket "$socket" status >/dev/null 2>&1
+        says "a connection was refused (pid [0-9]*, uid 0): this user has the connections that may be"
+        exec 9>&-
+        wait "$held"
+        printf '[user root]\nclasses=\n' >"$dir/config"
+        kill -HUP "$daemon"
+        sleep 0.2
+        out=$("$build/detsharectl" --socket "$socket" status 2>&1)
+        if [ $? = 4 ] && grep -q "permission denied: uid 0 may have no session (\[user 0\] classes)" <<<"$out"; then ok; else bad "not served: $out"; fi
+        ends TERM 0 "SIGTERM"
 fi
 
 # --- who may be latency sensitive -------------------------------------------------------------------------------------------

@@ -133,7 +133,7 @@ $(BUILD)/cuda/libcuda.so.1: $(cudaface_obj) client-lib/cuda/libcuda.sym $(BUILD)
 		$(call rpath,$$ORIGIN/..) -o $@ $(cudaface_obj) -L$(BUILD) -ldetshare-client
 	ln -sf libcuda.so.1 $(@D)/libcuda.so
 $(BUILD)/detsharectl: $(ctl_obj) $(BUILD)/libdetshare-client.so
-	$(CC) $(LDFLAGS) $(call rpath,$$ORIGIN:$$ORIGIN/../lib/$(notdir $(LIBDIR))) -o $@ $(ctl_obj) $(GATE_O) -L$(BUILD) -ldetshare-client -lsmartcols
+	$(CC) $(LDFLAGS) $(call rpath,$$ORIGIN:$$ORIGIN/..$(LIBDIR:$(PREFIX)%=%)) -o $@ $(ctl_obj) $(GATE_O) -L$(BUILD) -ldetshare-client -lsmartcols
 # the daemon loads no policy that others may write, whatever the umask here is
 $(BUILD)/policies/%.so: $(BUILD)/obj/policies/%.o
 	@install -d -m 755 $(@D)

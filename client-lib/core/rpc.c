@@ -31,7 +31,7 @@
 #define OPEN_MAX_SLOW 48u
 #define RESTART_WAIT_NS 10000000000u
 #define RESTART_PAUSE_MIN_MS 5u
-#define RESTART_PAUSE_MAX_MS 100u
+#define RESTART_PAUSE_MAX_MS 40u
 #define FRAME_PREFIX 4u
 #define LOOK_NS 60000u
 #define SPARE_NAP_NS 50000 /* until the place for answers without memory is looked at again */

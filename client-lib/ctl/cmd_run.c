@@ -167,12 +167,20 @@ static int set_library_path(void)
         return r;
 }
 
+/* The command may go to another directory. */
+static int set_socket(void)
+{
+        const char *given = dsc_control_path(arg_socket);
+        char path[PATH_MAX];
+        return set("DETSHARE_SOCKET", given[0] != '/' && realpath(given, path) ? path : given);
+}
+
 static int set_environment(const struct run_options *o)
 {
         char number[64];
         int r = set_library_path();
         if (!r)
-                r = set("DETSHARE_SOCKET", dsc_control_path(arg_socket));
+                r = set_socket();
         if (!r && o->has_class)
                 r = set("DETSHARE_CLASS", o->is_ls ? "ls" : "be");
         snprintf(number, sizeof(number), "%.6f", o->slo_ms); /* the library reads no exponents */

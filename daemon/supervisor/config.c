@@ -168,6 +168,12 @@ static int set_mib(struct reading *r, const char *key, const char *value, size_t
         return 0;
 }
 
+int ds_lookup_failed(int error)
+{
+        return error == ENOMEM || error == EMFILE || error == ENFILE || error == EIO || error == EINTR ||
+               error == ERANGE;
+}
+
 /* A user's or a group's number, by name or as it is. */
 static int find_id(struct reading *r, const char *key, const char *name, int group, uint32_t *ret)
 {
@@ -176,8 +182,11 @@ static int find_id(struct reading *r, const char *key, const char *name, int gro
         uint64_t id;
 
         if (parse_number(name, UINT32_MAX - 1, &id) < 0) {
+                errno = 0;
                 pw = group ? NULL : getpwnam(name);
                 gr = group ? getgrnam(name) : NULL;
+                if (!pw && !gr && ds_lookup_failed(errno))
+                        return fail(r, "%s: '%s' cannot be looked up: %s", key, name, strerror(errno));
                 if (!pw && !gr)
                         return fail(r, "%s: there is no %s '%s'", key, group ? "group" : "user", name);
                 id = pw ? pw->pw_uid : gr->gr_gid;

@@ -63,6 +63,9 @@ int ds_config_load(const char *path, struct ds_config *config, char *message, si
 int ds_config_load_all(const char *path, int must_exist, struct ds_config *config, char *message, size_t message_size);
 void ds_config_deinit(struct ds_config *config);
 
+/* errno of a look-up of a user or group that found nothing: 1 if it says nothing of whether there is one. */
+int ds_lookup_failed(int error);
+
 /* The parameters given for that policy; they stay the config's. Returns how many. */
 size_t ds_config_params(
         const struct ds_config *config, const char *policy, const struct ds_config_param *params[DS_CONFIG_PARAMS_MAX]);

@@ -14,11 +14,13 @@
 #include "util/error.h"
 #include "util/macro.h"
 
-/* A policy that the worker is asked to change to. */
+/* A policy that the worker is asked to change to; what the next worker needs of it is here before that. */
 struct change {
         struct ds_worker_call call;
         struct ds_supervisor *supervisor;
         char name[DS_CONFIG_POLICY_MAX + 1];
+        size_t n_params;
+        char *params[DS_CONFIG_PARAMS_MAX];
 };
 
 size_t ds_policy_params(const struct ds_config *config, const char *policy, char *params[DS_CONFIG_PARAMS_MAX])
@@ -64,15 +66,6 @@ const char *ds_policy_words(
         return buffer;
 }
 
-/* What the next worker starts with. */
-static int remember(struct ds_supervisor *supervisor, const char *name)
-{
-        char *params[DS_CONFIG_PARAMS_MAX];
-        size_t n = ds_policy_params(supervisor->config, name, params);
-
-        return ds_worker_set_policy(supervisor->worker, name, params, n);
-}
-
 int ds_policy_installed(const struct ds_options *options, const char *name)
 {
         char path[PATH_MAX];
@@ -84,10 +77,8 @@ int ds_policy_installed(const struct ds_options *options, const char *name)
 }
 
 /* What stands in a section with a misspelt name would never be looked at. */
-static void warn_of_unknown(const struct ds_supervisor *supervisor)
+static void warn_of_unknown(const struct ds_supervisor *supervisor, const struct ds_config *config)
 {
-        const struct ds_config *config = supervisor->config;
-
         for (size_t i = 0; i < config->n_params; i++) {
                 const struct ds_config_param *param = &config->params[i];
 
@@ -100,8 +91,12 @@ static void warn_of_unknown(const struct ds_supervisor *supervisor)
 
 int ds_policy_start(struct ds_supervisor *supervisor)
 {
-        warn_of_unknown(supervisor);
-        return ds_error_trace(remember(supervisor, supervisor->options->policy));
+        const char *name = supervisor->options->policy;
+        char *params[DS_CONFIG_PARAMS_MAX];
+        size_t n = ds_policy_params(supervisor->config, name, params);
+
+        warn_of_unknown(supervisor, supervisor->config);
+        return ds_error_trace(ds_worker_set_policy(supervisor->worker, name, params, n));
 }
 
 /* --- reload ------------------------------------------------------------------------------------------------------- */
@@ -124,6 +119,45 @@ static int same_params(const struct ds_config *a, const struct ds_config *b, con
         return 1;
 }
 
+static struct change *change_free(struct change *change)
+{
+        for (size_t i = 0; i < change->n_params; i++)
+                ds_free(change->params[i]);
+        return ds_free(change);
+}
+
+static void change_done(struct ds_worker_call *call, const struct ds_worker_answer *answer);
+
+static struct change *change_new(struct ds_supervisor *supervisor, const struct ds_config *config, const char *name)
+{
+        struct change *change = ds_alloc0(1, sizeof(*change));
+        char *params[DS_CONFIG_PARAMS_MAX];
+        const size_t n = ds_policy_params(config, name, params);
+
+        if (!change)
+                return NULL;
+        change->call.done = change_done;
+        change->call.image_fd = -1;
+        change->supervisor = supervisor;
+        snprintf(change->name, sizeof(change->name), "%s", name);
+        for (size_t i = 0; i < n; i++) {
+                change->params[i] = ds_strdup(params[i]);
+                if (!change->params[i])
+                        return change_free(change);
+                change->n_params++;
+        }
+        return change;
+}
+
+/* What the next worker starts with. */
+static struct change *change_remember(struct change *change)
+{
+        ds_worker_take_policy(change->supervisor->worker, change->name, change->params, change->n_params);
+        change->n_params = 0;
+        change->supervisor->policy_refused = 0;
+        return change_free(change);
+}
+
 static void change_refused(struct ds_supervisor *supervisor, const char *name, const char *why)
 {
         char words[DS_POLICY_WORDS_MAX];
@@ -144,56 +178,50 @@ static void change_refused(struct ds_supervisor *supervisor, const char *name, c
 static void change_done(struct ds_worker_call *call, const struct ds_worker_answer *answer)
 {
         struct change *change = DS_CONTAINER_OF(call, struct change, call);
-        struct ds_supervisor *supervisor = change->supervisor;
 
-        /* without an answer the next worker has to try */
         if (answer && answer->message->status) {
-                change_refused(supervisor, change->name, answer->message->message);
-        } else if (remember(supervisor, change->name) == 0) {
-                supervisor->policy_refused = 0;
-                ds_log(DS_LOG_INFO, "policy %s (by the configuration)", change->name);
+                change_refused(change->supervisor, change->name, answer->message->message);
+                change_free(change);
+                return;
         }
-        ds_free(change);
+        /* without an answer the next worker has to try */
+        ds_log(DS_LOG_INFO, "policy %s (by the configuration)", change->name);
+        change_remember(change);
 }
 
-/* 0: the worker was asked. */
-static int ask_worker(struct ds_supervisor *supervisor, const char *name)
+/* 0: the worker was asked, and the change is the call's. */
+static int ask_worker(struct change *change)
 {
         Detshare__Internal__ToWorker message = DETSHARE__INTERNAL__TO_WORKER__INIT;
         Detshare__SetPolicy set = DETSHARE__SET_POLICY__INIT;
-        char *params[DS_CONFIG_PARAMS_MAX];
-        struct change *change = ds_alloc0(1, sizeof(*change));
-        int r;
 
-        if (!change)
-                return ds_error_origin(-ENOMEM);
-        change->call.done = change_done;
-        change->call.image_fd = -1;
-        change->supervisor = supervisor;
-        snprintf(change->name, sizeof(change->name), "%s", name);
         set.name = change->name;
-        set.params = params;
-        set.n_params = ds_policy_params(supervisor->config, name, params);
+        set.params = change->params;
+        set.n_params = change->n_params;
         message.body_case = DETSHARE__INTERNAL__TO_WORKER__BODY_SET_POLICY;
         message.set_policy = &set;
-        r = ds_worker_send(supervisor->worker, &message, NULL, 0, &change->call);
-        if (r)
-                ds_free(change);
-        return r;
+        return ds_worker_send(change->supervisor->worker, &message, NULL, 0, &change->call);
 }
 
-void ds_policy_reload(struct ds_supervisor *supervisor, const struct ds_config *was)
+int ds_policy_reload(struct ds_supervisor *supervisor, const struct ds_config *config)
 {
-        const char *name = configured(supervisor, supervisor->config), *before = configured(supervisor, was);
+        const char *name = configured(supervisor, config), *before = configured(supervisor, supervisor->config);
         int renamed = strcmp(name, before) != 0, active = !strcmp(name, ds_worker_policy(supervisor->worker)), r;
+        struct change *change;
 
-        warn_of_unknown(supervisor);
+        warn_of_unknown(supervisor, config);
         /* what set-policy has chosen meanwhile stays, unless the file has chosen anew */
-        if (!renamed && !supervisor->policy_refused && (!active || same_params(supervisor->config, was, name)))
-                return;
-        r = ask_worker(supervisor, name);
+        if (!renamed && !supervisor->policy_refused && (!active || same_params(config, supervisor->config, name)))
+                return 0;
+        change = change_new(supervisor, config, name);
+        if (!change)
+                return ds_error_origin(-ENOMEM);
+        r = ask_worker(change);
         if (r == -EPIPE)
-                r = remember(supervisor, name);
-        if (r)
+                change_remember(change);
+        else if (r)
+                change_free(change);
+        if (r && r != -EPIPE && r != -ENOMEM)
                 change_refused(supervisor, name, strerror(-r));
+        return r == -ENOMEM ? ds_error_trace(r) : 0;
 }

@@ -22,8 +22,11 @@ struct ds_supervisor;
 int ds_policy_installed(const struct ds_options *options, const char *name);
 /* The policy to start with. 0 or -errno. */
 int ds_policy_start(struct ds_supervisor *supervisor);
-/* The configuration is another than it was: so is the policy, if the file says so. */
-void ds_policy_reload(struct ds_supervisor *supervisor, const struct ds_config *was);
+/*
+ * The configuration is about to become that one: so does the policy, if the file says so. 0, or -ENOMEM: nothing was
+ * asked of the worker.
+ */
+int ds_policy_reload(struct ds_supervisor *supervisor, const struct ds_config *config);
 /* The texts of its parameters; they stay the config's. Returns how many. */
 size_t ds_policy_params(const struct ds_config *config, const char *policy, char *params[DS_CONFIG_PARAMS_MAX]);
 /* What the worker says of parameters that came from the configuration, with the place where they stand if it can be

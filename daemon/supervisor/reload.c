@@ -104,16 +104,13 @@ static void adapt_clients(struct ds_supervisor *supervisor)
 static void apply(struct ds_supervisor *supervisor, struct ds_config *config, char *message, size_t message_size)
 {
         struct ds_config *last = supervisor->reloaded;
-        const struct ds_config *was = supervisor->config;
         char restart[64];
 
         supervisor->config = supervisor->reloaded = config;
-        ds_supervisor_find_admins(supervisor);
         ds_defaults_init(&supervisor->defaults, config);
         adapt_clients(supervisor);
         ds_worker_set_limits(supervisor->worker);
         snprintf(message, message_size, "the configuration was read");
-        ds_policy_reload(supervisor, was);
         config_free(last);
         name_restart_keys(supervisor->options->config, config, restart, sizeof(restart));
         if (!restart[0])
@@ -139,6 +136,14 @@ int ds_supervisor_reload(struct ds_supervisor *supervisor, char *message, size_t
         if (r) {
                 config_free(config);
                 return r == DS_CONFIG_E_INVALID ? DS_RELOAD_E_REFUSED : ds_error_trace(r);
+        }
+        /* from here on nothing can fail but these two, which change nothing then */
+        r = ds_supervisor_find_admins(supervisor);
+        if (!r)
+                r = ds_policy_reload(supervisor, config);
+        if (r) {
+                config_free(config);
+                return ds_error_trace(r);
         }
         apply(supervisor, config, message, message_size);
         return 0;

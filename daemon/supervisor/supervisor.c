@@ -45,13 +45,18 @@ static void set_state(struct ds_supervisor *supervisor, enum ds_daemon_state sta
         ds_announce_state(supervisor);
 }
 
-void ds_supervisor_find_admins(struct ds_supervisor *supervisor)
+int ds_supervisor_find_admins(struct ds_supervisor *supervisor)
 {
-        const struct group *admin = getgrnam(ADMIN_GROUP);
+        const struct group *admin;
 
+        errno = 0;
+        admin = getgrnam(ADMIN_GROUP);
+        if (!admin && ds_lookup_failed(errno))
+                return ds_error_origin(-errno);
         supervisor->have_admin_gid = admin != NULL;
         if (admin)
                 supervisor->admin_gid = admin->gr_gid;
+        return 0;
 }
 
 /* --- building ----------------------------------------------------------------------------------------------------- */
@@ -88,7 +93,9 @@ static int supervisor_build(struct ds_supervisor *supervisor)
         char message[512] = "";
         int r;
 
-        ds_supervisor_find_admins(supervisor);
+        r = ds_supervisor_find_admins(supervisor);
+        if (r)
+                return ds_error_fold(r);
         ds_defaults_init(&supervisor->defaults, supervisor->config);
         r = ds_users_new(&supervisor->defaults.limits, &supervisor->users);
         if (r)

@@ -141,7 +141,7 @@ struct ds_supervisor *ds_supervisor_free(struct ds_supervisor *supervisor);
  */
 void ds_supervisor_stop(struct ds_supervisor *supervisor);
 /* Who administers: look again. */
-void ds_supervisor_find_admins(struct ds_supervisor *supervisor);
+int ds_supervisor_find_admins(struct ds_supervisor *supervisor); /* 0, or -errno: they stay who they were */
 const char *ds_daemon_state_name(enum ds_daemon_state state);
 
 /* What the worker's life means for the others; called by worker_link.c. */

@@ -706,13 +706,19 @@ int ds_worker_set_policy(ds_worker_link *link, const char *name, char *const *pa
                         return ds_error_origin(-ENOMEM);
                 }
         }
+        ds_worker_take_policy(link, name, copies, n_params);
+        return 0;
+}
+
+void ds_worker_take_policy(ds_worker_link *link, const char *name, char **params, size_t n_params)
+{
+        assert(n_params <= PARAMS_MAX);
         drop_params(link);
-        if (n_params)
-                memcpy(link->params, copies, n_params * sizeof(copies[0]));
+        for (size_t i = 0; i < n_params; i++)
+                link->params[i] = params[i];
         link->n_params = n_params;
         snprintf(link->policy, sizeof(link->policy), "%s", name);
         ds_worker_note_policy(link, name);
-        return 0;
 }
 
 const char *ds_worker_policy(const ds_worker_link *link)

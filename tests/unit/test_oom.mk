@@ -5,6 +5,7 @@
 
 OOM_WRAP := -Wl,--wrap=malloc,--wrap=calloc,--wrap=realloc,--wrap=free
 $(BUILD)/tests/unit/test_oom_supervisor: private LDFLAGS += $(OOM_WRAP)
+$(BUILD)/tests/unit/test_oom_reload: private LDFLAGS += $(OOM_WRAP),--wrap=fdopen,--wrap=scandirat,--wrap=getpwnam
 
 # The client library's parts and what unpacks its answers stand in the program, so that their allocations can fail.
 CFLAGS_test_oom_client := -I$(CUDA_ROOT)/include

@@ -10,39 +10,11 @@
  * answers the request with an error; a worker or helper whose words cannot be kept is replaced, since books with a hole
  * are worse than a restart.
  */
-#include "tests/unit/supervisor_fixture.h"
-
-#include "tests/unit/fail_alloc.h"
+#include "tests/unit/oom_fixture.h"
 
 #define N_MAX 400
 
 typedef void scenario(struct fixture *f);
-
-static void oom_child(struct fixture *f)
-{
-        struct ds_supervisor *supervisor;
-        int r;
-
-        prctl(PR_SET_PDEATHSIG, SIGKILL);
-        ds_log_setup("oom", getenv("OOM_LOUD") ? DS_LOG_INFO : DS_LOG_ERROR - 1);
-        f->options.config = &f->config;
-        fa_this_process();
-        if (ds_supervisor_new(&f->options, &supervisor))
-                _exit(atomic_load(&fa->live) ? 3 : 1);
-        r = ds_supervisor_run(supervisor);
-        ds_supervisor_free(supervisor); /* asserts the books */
-        _exit(atomic_load(&fa->live) ? 3 : r);
-}
-
-static void oom_start(struct fixture *f)
-{
-        fx_init(f);
-        fflush(NULL);
-        f->pid = fork();
-        cr_assert_geq(f->pid, 0);
-        if (f->pid == 0)
-                oom_child(f);
-}
 
 /* --- requests whose answers may be anything but missing -------------------------------------------------------------
  */

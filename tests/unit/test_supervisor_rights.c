@@ -505,7 +505,7 @@ Test(reload, the_worker_is_told, .timeout = 30)
         put_config(&f, "[daemon]\npolicy=clever\nspin_us=7\n[limits]\norphan_seconds=3\nkernel_seconds=4\n"
                        "quiesce_seconds=5\n[policy clever]\na=1\nb=2\n");
         kill(f.pid, SIGHUP);
-        fx_await_log(&f, "limits 3000 4000 5000 7\npolicy clever params=2\n", 1);
+        fx_await_log(&f, "policy clever params=2\nlimits 3000 4000 5000 7\n", 1);
         /* the same again is nothing new; a mistake neither */
         kill(f.pid, SIGHUP);
         fx_await_log(&f, "limits 3000 4000 5000 7\n", 1);

@@ -152,6 +152,8 @@ static void fill_range(Detshare__Internal__Range *range, const struct ds_window 
 
 static void fill_session(Detshare__Internal__SavedSession *saved, struct ds_session *session)
 {
+        const struct ds_rights *rights = ds_client_rights(session->client);
+
         saved->session = session->id;
         saved->pid = (uint32_t)session->pid;
         saved->uid = (uint32_t)ds_user_uid(session->user);
@@ -171,6 +173,8 @@ static void fill_session(Detshare__Internal__SavedSession *saved, struct ds_sess
         saved->output_total = session->output.total;
         saved->output_dropped = session->output.dropped;
         saved->output_unread = session->output.unread;
+        saved->may_classes = (uint32_t)rights->of[DS_RULE_CLASSES].value;
+        saved->may_sm_percent = (uint32_t)rights->of[DS_RULE_SM_PERCENT].value;
 }
 
 static int put_session(struct saving *saving)

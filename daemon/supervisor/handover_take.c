@@ -15,6 +15,7 @@
 #include "supervisor/handover.h"
 #include "supervisor/handover_internal.h"
 #include "supervisor/notify.h"
+#include "supervisor/reload.h"
 #include "supervisor/saved.h"
 #include "supervisor/session.h"
 #include "supervisor/supervisor.h"
@@ -109,6 +110,17 @@ static int is_connection(int fd)
                getsockopt(fd, SOL_SOCKET, SO_ACCEPTCONN, &listens, &size) == 0 && !listens;
 }
 
+/* The configuration may be another one than that of the life before. */
+static void adapt(struct ds_session *session, const Detshare__Internal__SavedSession *saved)
+{
+        const struct ds_rights was = {.of = {
+                                              [DS_RULE_CLASSES] = {.value = saved->may_classes},
+                                              [DS_RULE_SM_PERCENT] = {.value = saved->may_sm_percent},
+                                      }};
+
+        ds_reload_adapt(session, &was);
+}
+
 /* --- one record --------------------------------------------------------------------------------------------------- */
 
 /* Why the session is refused; returns nonzero. */
@@ -144,6 +156,7 @@ static int take_client(struct taking *taking, const Detshare__Internal__SavedSes
                 return r;
         }
         ds_client_set_session(client, taking->session);
+        adapt(taking->session, saved);
         return 0;
 }
 

@@ -70,7 +70,7 @@ static void adapt_class(struct ds_session *session, const struct ds_rights *was)
                 other == DETSHARE__CLASS__LS ? "ls" : "be");
 }
 
-static void adapt_session(struct ds_session *session, const struct ds_rights *was)
+void ds_reload_adapt(struct ds_session *session, const struct ds_rights *was)
 {
         const uint64_t cap = ds_client_rights(session->client)->of[DS_RULE_SM_PERCENT].value;
         const Detshare__Class class_ = session->class_;
@@ -95,7 +95,7 @@ static void adapt_clients(struct ds_supervisor *supervisor)
 
                 ds_client_find_rights(client);
                 if (session && !session->control_only)
-                        adapt_session(session, &was);
+                        ds_reload_adapt(session, &was);
         }
 }
 

@@ -12,6 +12,8 @@
 
 #include <stddef.h>
 
+struct ds_rights;
+struct ds_session;
 struct ds_supervisor;
 
 /* Contract codes */
@@ -19,5 +21,7 @@ struct ds_supervisor;
 
 /* message: what happened, or why not, in a few words: file, line and key where there is one. 0, REFUSED or -errno. */
 int ds_supervisor_reload(struct ds_supervisor *supervisor, char *message, size_t message_size);
+/* Class and share of the SMs follow what its user may have now; was: what it might (only these two are looked at). */
+void ds_reload_adapt(struct ds_session *session, const struct ds_rights *was);
 /* The configuration that was read last goes; that of the start counts again. */
 void ds_reload_deinit(struct ds_supervisor *supervisor);

@@ -14,12 +14,12 @@ struct ds_session_call {
         struct ds_worker_call base;
         struct ds_session *session;
         TAILQ_ENTRY(ds_session_call) link;
-        const struct ds_rpc *rpc;        /* NULL: the supervisor's own message */
-        uint64_t request_id;             /* the client's */
-        uint64_t ring_tail;              /* ModuleLoad, while the helper has it */
-        uint32_t attachments;            /* of the session when ring_tail was said */
+        const struct ds_rpc *rpc;             /* NULL: the supervisor's own message */
+        uint64_t request_id;                  /* the client's */
+        uint64_t ring_tail;                   /* ModuleLoad, while the helper has it */
+        uint32_t attachments;                 /* of the session when ring_tail was said */
         struct ds_charge objects, bytes, one; /* what the client may come to hold by it */
-        struct ds_charge variables;      /* ModuleLoad: device memory */
+        struct ds_charge variables;           /* ModuleLoad: device memory */
         struct ds_helper_job job;
         struct ds_ring ring; /* Attach */
         uint32_t limit;      /* SetLimit */

@@ -44,7 +44,16 @@
 #define SEALS (F_SEAL_WRITE | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL)
 
 static const char *build;
-static char mode_path[128];
+static char mode_path[128], config_path[128];
+
+/* The daemon's configuration from the next start on. */
+static void configure(const char *text)
+{
+        FILE *f = fopen(config_path, "w");
+
+        if (!f || fputs(text, f) < 0 || fclose(f))
+                exit(1);
+}
 
 /* --- the manager -------------------------------------------------------------------------------------------------- */
 
@@ -64,6 +73,8 @@ static void manager_start(const char *store_max)
         snprintf(self, sizeof(self), "%s/tests/e2e/handover", build);
         snprintf(daemon, sizeof(daemon), "%s/detshared", build);
         snprintf(mode_path, sizeof(mode_path), "%s.mode", h_socket());
+        snprintf(config_path, sizeof(config_path), "%s.conf", h_socket());
+        configure("");
         fflush(stdout);
         if (pipe2(a, O_CLOEXEC) || pipe2(b, O_CLOEXEC) || (manager.pid = fork()) < 0)
                 exit(1);
@@ -71,7 +82,7 @@ static void manager_start(const char *store_max)
                 dup2(a[0], 0);
                 dup2(b[1], 1);
                 execl(program, program, "-r", "-l", h_socket(), "-f", store_max, "--", self, "shim", mode_path, daemon,
-                        "--device", h_device(DEVICE), NULL);
+                        "--device", h_device(DEVICE), "--config", config_path, NULL);
                 _exit(127);
         }
         close(a[0]);
@@ -129,6 +140,7 @@ static void manager_end(void)
         close(manager.from);
         unlink(h_socket());
         unlink(mode_path);
+        unlink(config_path);
 }
 
 static int ready(void)
@@ -815,6 +827,29 @@ static void all_that_may_go_wrong(void)
         stopped();
 }
 
+/* What a configuration takes away before a restart is not kept by it. */
+static void another_configuration(void)
+{
+        struct dsc_client *now = NULL;
+        struct kind ls = kinds[2];
+        struct child a;
+
+        ls.class_ = "ls";
+        a = spawn(&ls);
+        h_check(says(&a, 'r'), "another configuration: a client got ready");
+        h_check(list(&now) == 1 && now[0].is_ls, "another configuration: it is latency-sensitive");
+        free(now);
+        configure("[user 0]\nclasses=be\n");
+        restart(NULL);
+        check(&a, "another configuration");
+        h_check(list(&now) == 1 && !now[0].is_ls, "another configuration: it is what its user may be");
+        free(now);
+        configure("");
+        restart(NULL);
+        h_check(write(a.to, "q", 1) == 1 && reap(&a) == 0, "another configuration: it went on");
+        nothing_left("another configuration");
+}
+
 /* A manager that keeps fewer files than there are: whose are missing is told, and nothing stays. */
 static void small_store(void)
 {
@@ -911,6 +946,7 @@ int main(int argc, char **argv)
         many_restarts(argc > 2 ? atoi(argv[2]) : 10);
         if (h_needs_sim(DEVICE, "stored files that are not what they were"))
                 all_that_may_go_wrong();
+        another_configuration();
         real_program();
         manager_end();
         if (h_needs_sim(DEVICE, "a store that is too small"))

@@ -33,6 +33,18 @@
 
 #define HELPER_FILES_MAX 256
 #define HELPER_USER 65534u /* nobody */
+#define HELPER_E_ROOT 1    /* it has been said why */
+
+/* One that is lower already stays. */
+static int helper_limit(__rlimit_resource_t resource, rlim_t most)
+{
+        struct rlimit limit;
+
+        if (getrlimit(resource, &limit) < 0)
+                return ds_error_origin(-errno);
+        limit.rlim_cur = limit.rlim_max = DS_MIN(limit.rlim_max, most);
+        return setrlimit(resource, &limit) < 0 ? ds_error_origin(-errno) : 0;
+}
 
 /*
  * From here on this process can read what it is handed and write memory files. Changing the user takes the parent's
@@ -40,23 +52,23 @@
  */
 static int helper_drop_privileges(void)
 {
-        const struct rlimit memory = {HELPER_MEMORY_MAX, HELPER_MEMORY_MAX}, core = {0, 0};
-        const struct rlimit files = {HELPER_FILES_MAX, HELPER_FILES_MAX};
+        int r;
 
         if (geteuid() == 0 && (setgroups(0, NULL) < 0 || setresgid(HELPER_USER, HELPER_USER, HELPER_USER) < 0 ||
-                                      setresuid(HELPER_USER, HELPER_USER, HELPER_USER) < 0))
-                return ds_error_origin(-errno);
+                                      setresuid(HELPER_USER, HELPER_USER, HELPER_USER) < 0)) {
+                ds_log(DS_LOG_ERROR, "root cannot become uid %u here: %s", HELPER_USER, strerror(errno));
+                return HELPER_E_ROOT;
+        }
         if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0 || prctl(PR_SET_PDEATHSIG, SIGKILL) < 0)
                 return ds_error_origin(-errno);
-        if (setrlimit(RLIMIT_CORE, &core) < 0 || setrlimit(RLIMIT_NOFILE, &files) < 0)
-                return ds_error_origin(-errno);
+        r = helper_limit(RLIMIT_CORE, 0);
+        if (!r)
+                r = helper_limit(RLIMIT_NOFILE, HELPER_FILES_MAX);
 #ifndef __SANITIZE_ADDRESS__ /* a sanitizer reserves terabytes of addresses */
-        if (setrlimit(RLIMIT_AS, &memory) < 0)
-                return ds_error_origin(-errno);
-#else
-        (void)memory;
+        if (!r)
+                r = helper_limit(RLIMIT_AS, HELPER_MEMORY_MAX);
 #endif
-        return 0;
+        return ds_error_trace(r);
 }
 
 /* 0, or a negative errno when the supervisor is gone. */
@@ -191,8 +203,8 @@ int main(int argc, char **argv)
         ds_log_setup("detshare-helper", DS_LOG_INFO);
         signal(SIGPIPE, SIG_IGN);
         signal(SIGXFSZ, SIG_IGN); /* a limit of file sizes counts for memfds, too: an error will do */
-        signal(SIGINT, SIG_IGN); /* the terminal's: the supervisor decides */
-        if (helper_drop_privileges() < 0)
+        signal(SIGINT, SIG_IGN);  /* the terminal's: the supervisor decides */
+        if (helper_drop_privileges())
                 return 1;
         ds_ptxas_find(simulated ? NULL : argv[1], &ptxas);
         if (!simulated)

@@ -33,6 +33,7 @@
 
 #define WORKER_FD 3
 #define WORKER_LIFE_PER_S 16
+#define MAIN_E_ROOT 1 /* it has been said why */
 #define WORKER_USER "detshare"
 #define WORKER_UID 65533u /* without that user: not 65534, programs of nobody could kill the worker */
 
@@ -170,6 +171,18 @@ static int main_device_groups(uid_t uid)
         return setgroups((size_t)n, groups) < 0 ? ds_error_origin(-errno) : 0;
 }
 
+/* A container's root may be none. */
+static int main_stays_root(uid_t uid)
+{
+        if (errno != EPERM && errno != EINVAL)
+                return ds_error_origin(-errno);
+        ds_log(DS_LOG_ERROR,
+                "root cannot become uid %u here: that takes CAP_SETUID, CAP_SETGID and a uid that the container has; "
+                "detshared also runs as a user that is not root",
+                (unsigned)uid);
+        return MAIN_E_ROOT;
+}
+
 static int main_become_nobody(void)
 {
         const struct passwd *pw = getpwnam(WORKER_USER);
@@ -178,12 +191,12 @@ static int main_become_nobody(void)
         int r = uid == WORKER_UID ? setgroups(0, NULL) : initgroups(WORKER_USER, gid);
 
         if (r < 0)
-                return ds_error_origin(-errno);
+                return main_stays_root(uid);
         r = main_device_groups(uid);
         if (r)
                 return ds_error_trace(r);
         if (setresgid(gid, gid, gid) < 0 || setresuid(uid, uid, uid) < 0)
-                return ds_error_origin(-errno);
+                return main_stays_root(uid);
         return 0;
 }
 

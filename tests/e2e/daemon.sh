@@ -93,6 +93,15 @@ if ! [ -e /dev/nvidiactl ]; then
         lines=20 refuses 1 "the worker for cuda:0 could not start: .*; --device sim:h200 needs" --socket "$socket" --device cuda:0
 fi
 lines=20 refuses 1 "/nonexistent/libcuda.so.1: No such file" --socket "$socket" --device cuda:0 --libcuda /nonexistent/libcuda.so.1
+# a container's root, and one that may have few files
+if [ "$(id -u)" = 0 ]; then
+        printf '#!/bin/sh\nexec setpriv --bounding-set=-setuid,-setgid --inh-caps=-setuid,-setgid "%s/detshared" "$@"\n' "$build" >"$dir/detshared"
+        chmod 755 "$dir/detshared"
+        # shellcheck disable=SC2034
+        (build=$dir lines=3 && refuses 1 "root cannot become uid [0-9]* here: that takes CAP_SETUID" --socket "$socket" --device sim:h200 && exit $failed) || bad "root without rights"
+        if (ulimit -n 200 && ulimit -v 3000000 && exec timeout 2 "$build/detshared" --device sim:h200 --socket "$socket" >"$dir/out" 2>"$dir/err" </dev/null); [ $? != 1 ] &&
+                grep -q serving "$dir/out" && ! grep -q helper "$dir/err"; then ok; else bad "few files: $(cat "$dir/out" "$dir/err")"; fi
+fi
 # often: the worker may be gone before its parent has looked
 for _ in $(seq 20); do
         refuses 1 "sim:h300: no such model, there are h200" --socket "$socket" --device sim:h300

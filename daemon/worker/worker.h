@@ -34,7 +34,7 @@ struct ds_worker_config {
         int policy_dir_fd;         /* of it, stays the caller's and open; 0 = it is opened by name */
         uint64_t (*wall_ns)(void); /* real time; NULL = CLOCK_MONOTONIC */
         /*
-         * Grows from one worker process to the next (sixteenths of a second since 1970 do), below 2^36. Ids that this
+         * Grows from one worker process to the next (256ths of a second since the boot do), below 2^36. Ids that this
          * process gives out are above those of earlier ones, so that an old id is never taken for a new one.
          */
         uint64_t life;

@@ -8,7 +8,7 @@
  * dies of a signal that it has not been sent, the next life succeeds, and what is held is what was held before.
  *
  * Then what lasts: no file descriptors while clients come, reads and writes of single bytes, signals all the time,
- * nobody who reads the log, no files larger than nothing, no memory, no processes.
+ * nobody who reads the log, no files larger than nothing, no memory, no processes, another time of day.
  *
  * usage: failures BUILD [N [PART]]   (N: how many times of a call are tried; all with DETSHARE_SOAK)
  */
@@ -486,6 +486,70 @@ static void no_processes(void)
         served("processes again");
 }
 
+/* A client's event in the next worker, and one that it makes there. */
+static int event_life(int knock, int wait)
+{
+        uint64_t event, other = 0, seq;
+        char byte = 1;
+        int error;
+        dsc_session *s = dsc_get(&error);
+
+        if (!s || dsc_event_create(s, &event) || dsc_event_record(s, 0, event, &seq) || dsc_wait_all(s))
+                return LIFE_ERROR;
+        if (write(knock, &byte, 1) != 1 || read(wait, &byte, 1) != 1)
+                return LIFE_ERROR;
+        /* nothing was in flight: the next worker goes on */
+        if ((error = dsc_event_record(s, 0, event, &seq)) || (error = dsc_wait_all(s))) {
+                fprintf(stderr, "the event of before: %d %s\n", error, dsc_message());
+                return LIFE_WRONG;
+        }
+        return dsc_event_create(s, &other) == 0 && other > event ? LIFE_GOOD : LIFE_WRONG;
+}
+
+/* The time of day is set back by ten years, and forth by twenty, and the worker dies each time: what clients hold is
+ * known to the next one all the same. */
+static void clock_jumps(void)
+{
+        static const int64_t years[] = {-10, 20, -1};
+
+        for (size_t i = 0; i < sizeof(years) / sizeof(*years); i++) {
+                int knock[2], wait[2], end;
+                uint32_t old;
+                struct h_status status;
+                char byte = 1;
+                pid_t pid;
+
+                if (pipe(knock) || pipe(wait))
+                        return;
+                fflush(stdout);
+                pid = fork();
+                if (!pid) {
+                        prctl(PR_SET_PDEATHSIG, SIGKILL);
+                        quiet();
+                        alarm(LIFE_S);
+                        _exit(event_life(knock[1], wait[0]));
+                }
+                close(knock[1]);
+                h_check(read(knock[0], &byte, 1) == 1, "a client with an event");
+                h_check(h_status(&status) == 0 && status.worker_pid, "no status");
+                atomic_store(&faults->jump_s, years[i] * 366 * 86400);
+                old = status.worker_pid;
+                kill((pid_t)old, SIGKILL);
+                /* what it submitted before that were lost */
+                for (uint64_t end_ms = h_now_ms() + 20000; h_now_ms() < end_ms; h_sleep_ms(5))
+                        if (h_status(&status) == 0 && status.worker_pid && status.worker_pid != old)
+                                break;
+                h_check(write(wait[1], &byte, 1) == 1, "a client that waits");
+                end = life_end(pid);
+                h_check(end == LIFE_GOOD, "a client whose clock went by %d years: %d", (int)years[i], end);
+                served("another time of day");
+                atomic_store(&faults->jump_s, 0);
+                close(knock[0]);
+                close(wait[0]);
+                close(wait[1]);
+        }
+}
+
 /* Its log goes into a pipe that is full and that nobody reads. */
 static void log_that_nobody_reads(void)
 {
@@ -621,6 +685,7 @@ static const struct {
         {"no_file_size", no_file_size, 1},
         {"no_memory", no_memory, 1},
         {"no_processes", no_processes, 1},
+        {"clock_jumps", clock_jumps, 1},
         {"log_that_nobody_reads", log_that_nobody_reads, 0},
         {"closed_streams", closed_streams, 0},
         {"sweeps", sweeps, 0},

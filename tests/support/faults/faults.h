@@ -48,5 +48,6 @@ struct faults {
         _Atomic int64_t left;  /* calls until it begins; negative: it has */
         _Atomic int64_t times; /* how often then; 0: every time */
         _Atomic int64_t fired;
-        char program[32]; /* as /proc/PID/comm has it, 15 characters */
+        _Atomic int64_t jump_s; /* CLOCK_REALTIME is off by that, for every program */
+        char program[32];       /* as /proc/PID/comm has it, 15 characters */
 };

@@ -1,0 +1,156 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+#
+# detshared in surroundings that lack something: no users in the system's lists, no policies, a place where nothing can be
+# written or that is full, no locked memory, few processes. It serves without what it can do without; else it says what is
+# missing, in a line that names it, and ends. It does not hang, and does not crash.
+#
+# usage: tests/e2e/surroundings.sh BUILD
+set -u
+cd "$(dirname "$0")/../.." || exit
+build=$(cd "$1" && pwd)
+dir=$(mktemp -d /tmp/detshare-surroundings-XXXXXX)
+tree=$dir/tree # where anybody may start it
+passed=0
+failed=0
+daemon=
+
+# shellcheck disable=SC2317
+cleanup() {
+        [ -n "$daemon" ] && kill -KILL "$daemon" 2>/dev/null
+        wait 2>/dev/null
+        rm -rf "$dir"
+}
+trap cleanup EXIT
+ok() {
+        passed=$((passed + 1))
+}
+bad() {
+        failed=$((failed + 1))
+        echo "FAIL $*: $(tail -n 5 "$dir/err")"
+}
+# start COMMAND...: in the background, as $daemon
+start() {
+        : >"$dir/out"
+        : >"$dir/err"
+        rm -f "$dir/own/sock"
+        "$@" >"$dir/out" 2>"$dir/err" </dev/null &
+        daemon=$!
+}
+# is_serving SECONDS
+is_serving() {
+        for _ in $(seq $(($1 * 20))); do
+                grep -q serving "$dir/out" && return 0
+                kill -0 "$daemon" 2>/dev/null || return 1
+                sleep 0.05
+        done
+        return 1
+}
+# ends WHAT: it stops when it is told to, in order
+ends() {
+        local status=124
+        kill -TERM "$daemon" 2>/dev/null
+        for _ in $(seq 200); do
+                kill -0 "$daemon" 2>/dev/null || {
+                        wait "$daemon"
+                        status=$?
+                        break
+                }
+                sleep 0.05
+        done
+        if [ "$status" -le 1 ] && ! grep -q 'by signal [67]\|by signal 11\|Assertion' "$dir/err"; then
+                ok
+        else
+                bad "$1: it ended with $status"
+        fi
+        daemon=
+}
+# serves WHAT COMMAND...: a client is served, and it stops
+serves() {
+        local what=$1
+        shift
+        start "$@"
+        if is_serving 20 && timeout 20 "$build/detsharectl" --socket "$dir/own/sock" status >"$dir/status" 2>>"$dir/err"; then
+                ok
+        else
+                bad "$what: it does not serve"
+        fi
+        ends "$what"
+}
+# refuses WHAT PATTERN COMMAND...: it ends by itself, with 1 or 2, and says why
+refuses() {
+        local what=$1 pattern=$2 status
+        shift 2
+        timeout 20 "$@" >"$dir/out" 2>"$dir/err" </dev/null
+        status=$?
+        if { [ $status = 1 ] || [ $status = 2 ]; } && grep -q -- "$pattern" "$dir/err" && ! grep -q '\.c +[0-9]' "$dir/err"; then
+                ok
+        else
+                bad "$what: status $status"
+        fi
+}
+
+mkdir -p "$tree/libexec" "$dir/own"
+cp "$build/detshared" "$tree/"
+cp "$build/libexec/detshare-worker" "$build/libexec/detshare-helper" "$tree/libexec/"
+chmod 755 "$dir" "$tree" "$tree/libexec"
+sock=$dir/own/sock
+
+# --- no policies
+serves "no policies" "$tree/detshared" --socket "$sock" --device sim:h200
+refuses "a policy where there are none" "has no policies" "$tree/detshared" --socket "$sock" --device sim:h200 --policy static
+cp -r "$build/policies" "$tree/"
+start "$tree/detshared" --socket "$sock" --device sim:h200 --policy static
+is_serving 20 || bad "the tree does not serve"
+rm -r "$tree/policies"
+if ! timeout 20 "$build/detsharectl" --socket "$sock" set-policy multistream >"$dir/status" 2>>"$dir/err" &&
+        timeout 20 "$build/detsharectl" --socket "$sock" status >"$dir/status" 2>>"$dir/err" && grep -q static "$dir/status"; then
+        ok
+else
+        bad "the policies went away while it served"
+fi
+ends "without the policies that it began with"
+
+# --- places
+refuses "a place that is not there" "$dir/nowhere" "$tree/detshared" --socket "$dir/nowhere/deep/sock" --device sim:h200
+# shellcheck disable=SC2016
+mounted=(unshare -m bash -c 'mount -t tmpfs -o "$1" none "$2" && shift 2 && exec "$@"' -) # OPTIONS PLACE COMMAND...
+if [ "$(id -u)" = 0 ] && unshare -m mount -t tmpfs none "$dir/own" 2>/dev/null; then
+        refuses "a read-only place" "Read-only file system" "${mounted[@]}" ro "$dir/own" "$tree/detshared" --socket "$sock" --device sim:h200
+        refuses "a full place" "No space left" "${mounted[@]}" size=4k,nr_inodes=1 "$dir/own" "$tree/detshared" --socket "$sock" --device sim:h200
+        # --- nobody is in the lists of users
+        # shellcheck disable=SC2016
+        serves "no users" unshare -m bash -c \
+                'mount --bind /dev/null /etc/passwd && mount --bind /dev/null /etc/group && exec "$@"' - \
+                "$tree/detshared" --socket "$sock" --device sim:h200
+else
+        echo "left out: mounts of our own need root"
+fi
+
+# --- as somebody else, for whom limits count
+if [ "$(id -u)" = 0 ]; then
+        chown 64999:64999 "$dir/own"
+        as=(setpriv --reuid=64999 --regid=64999 --clear-groups)
+else
+        as=(env)
+fi
+serves "no locked memory" "${as[@]}" prlimit --memlock=0:0 "$tree/detshared" --socket "$sock" --device sim:h200
+if [ "$(id -u)" = 0 ]; then
+        refuses "a place of somebody else" "Permission denied" "${as[@]}" "$tree/detshared" --socket "$dir/sock" --device sim:h200
+        served=0
+        for n in 1 2 3 5 8 16; do
+                start "${as[@]}" prlimit --nproc=$n:$n "$tree/detshared" --socket "$sock" --device sim:h200
+                # a machine may be slow
+                for _ in $(seq 400); do
+                        [ -s "$dir/err" ] || [ -s "$dir/out" ] && break
+                        sleep 0.05
+                done
+                is_serving 1 && served=$((served + 1))
+                [ -s "$dir/err" ] || [ -s "$dir/out" ] || bad "$n processes: not a word"
+                ends "$n processes"
+        done
+        echo "of 6 limits on processes it served under $served"
+fi
+
+echo "$passed passed, $failed failed"
+[ "$failed" = 0 ]

@@ -93,6 +93,12 @@ struct ds_announced {
         char reload[640]; /* how the last one went, "" = there was none */
 };
 
+/* As they were counted last; status.c */
+struct ds_open_fds {
+        uint32_t n;
+        uint64_t next_ns; /* before that they are not counted again */
+};
+
 TAILQ_HEAD(ds_client_list, ds_client);
 TAILQ_HEAD(ds_session_list, ds_session);
 
@@ -118,6 +124,7 @@ struct ds_supervisor {
         uint64_t next_session;
         uint32_t n_control_only;
         struct ds_worker_figures last_figures;
+        struct ds_open_fds open_fds;
         uint64_t device_now_ns; /* of the last worker that is gone, as far as a client can know it */
         struct ds_blame blame;
         struct ds_foreign foreign;

@@ -1,0 +1,84 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Who asks for the status all the time, of a daemon that has many files open
+ *
+ * Anybody may ask, and the supervisor has one thread for everybody: what an answer costs it must not grow with what
+ * others have open. Measured in the supervisor's own processor time, which does not depend on what else the machine
+ * does.
+ *
+ * usage: hostile_status BUILD
+ */
+#include "tests/e2e/harness.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#define CROWD 2000 /* connections, and as many files of the supervisor */
+#define ASKS 1500
+#define ONCE_NS 100000000 /* and what a busy machine adds once */
+#define SHARE 10 /* a tenth of the time may go to what the many files cost; DetShare's own bound is a twentieth */
+
+static unsigned long long supervisor_ns(void)
+{
+        unsigned long long ns = 0;
+        char path[64];
+        FILE *f;
+
+        snprintf(path, sizeof(path), "/proc/%d/schedstat", (int)h_daemon_pid());
+        f = fopen(path, "r");
+        h_check(f && fscanf(f, "%llu", &ns) == 1, "%s", path);
+        if (f)
+                fclose(f);
+        return ns;
+}
+
+/* Nanoseconds of the supervisor's for an answer; how long all took. */
+static unsigned long long ask(int fd, const char *when, unsigned long long *ret_ns)
+{
+        H_REQUEST(GetStatus, GET_STATUS, GET_STATUS, get_status);
+        unsigned long long begin = supervisor_ns();
+        uint64_t begin_us = h_now_us();
+        int failed = 0;
+
+        for (int i = 0; i < ASKS; i++)
+                failed += h_ask_status(fd, &request, NULL, 0, 10000) != 0;
+        h_check(failed == 0, "%s: %d of %d were not answered", when, failed, ASKS);
+        *ret_ns = (h_now_us() - begin_us) * 1000;
+        return (supervisor_ns() - begin) / ASKS;
+}
+
+int main(int argc, char **argv)
+{
+        const struct rlimit files = {CROWD * 8, CROWD * 8};
+        static int fds[CROWD];
+        unsigned long long alone, beside, ns;
+        struct h_status before, now = {0};
+        int fd, n = 0;
+
+        if (argc < 2)
+                return 2;
+        if (setrlimit(RLIMIT_NOFILE, &files) < 0) {
+                printf("so many files may not be open here\n0 passed, 0 failed\n");
+                return 0;
+        }
+        h_daemon_start(argv[1], "sim:h200", NULL);
+        before = h_quiet();
+        fd = h_hello(1, NULL, NULL);
+        alone = ask(fd, "alone", &ns);
+        while (n < CROWD && (fds[n] = h_hello(1, NULL, NULL)) >= 0)
+                n++;
+        h_check(n == CROWD, "%d connections of %d", n, CROWD);
+        beside = ask(fd, "beside many", &ns);
+        h_sleep_ms(200);
+        h_check(h_status(&now) == 0 && now.open_fds >= before.open_fds + CROWD, "%u files are open", now.open_fds);
+        printf("an answer costs %llu us, beside %d connections %llu us\n", alone / 1000, n, beside / 1000);
+        h_check(beside * ASKS <= 2 * alone * ASKS + ns / SHARE + ONCE_NS,
+                "an answer costs %llu ns, and %llu ns where many files are open", alone, beside);
+        while (n > 0)
+                close(fds[--n]);
+        close(fd);
+        h_baseline(&before, 10000, "after the crowd");
+        return h_finish();
+}

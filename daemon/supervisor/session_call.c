@@ -295,6 +295,13 @@ static void explain(const struct ds_session *session, Detshare__Reply *reply)
                 reply->message = (char *)session->fault;
 }
 
+/* The next worker's time does not begin before what a client was told, which need not be in any page yet. */
+static void note_clock(struct ds_supervisor *supervisor, const Detshare__Reply *reply)
+{
+        if (reply->result_case == DETSHARE__REPLY__RESULT_CLOCK && reply->clock)
+                supervisor->device_now_ns = DS_MAX(supervisor->device_now_ns, reply->clock->now_ns);
+}
+
 static void forward_done(struct ds_worker_call *base, const struct ds_worker_answer *answer)
 {
         struct ds_session_call *call = DS_CONTAINER_OF(base, struct ds_session_call, base);
@@ -315,6 +322,7 @@ static void forward_done(struct ds_worker_call *base, const struct ds_worker_ans
         reply = *answer->message->reply; /* what it points to stays the answer's */
         reply.status = final_status(call->session, reply.status);
         explain(call->session, &reply);
+        note_clock(call->session->supervisor, &reply);
         if (call->limit_value && reply.status == 0)
                 call->session->limits[call->limit] = call->limit_value;
         ds_session_call_free(call);

@@ -193,6 +193,22 @@ static inline void fw_reply_error(ds_conn *conn, uint64_t id, uint64_t session)
         fx_send(conn, &from.base, NULL, 0);
 }
 
+/* A time that is in no page. */
+static inline void fw_reply_clock(ds_conn *conn, uint64_t id)
+{
+        Detshare__Internal__FromWorker from = DETSHARE__INTERNAL__FROM_WORKER__INIT;
+        Detshare__Reply reply = DETSHARE__REPLY__INIT;
+        Detshare__ClockReply clock = DETSHARE__CLOCK_REPLY__INIT;
+
+        clock.now_ns = 12345;
+        reply.result_case = DETSHARE__REPLY__RESULT_CLOCK;
+        reply.clock = &clock;
+        from.id = id;
+        from.body_case = DETSHARE__INTERNAL__FROM_WORKER__BODY_REPLY;
+        from.reply = &reply;
+        fx_send(conn, &from.base, NULL, 0);
+}
+
 /* What a kernel printed: first said, then counted. One that swallows only counts. */
 static inline void fw_print(ds_conn *conn, uint64_t session, const Detshare__Write *write)
 {
@@ -268,6 +284,9 @@ static inline void fw_call(ds_conn *conn, const Detshare__Internal__ToWorker *to
         case DETSHARE__REQUEST__CALL_SET_LIMIT:
                 fw_log("limit %u %d\n", call->request->set_limit->limit, (int)call->request->set_limit->value);
                 fw_reply(conn, to->id, NULL);
+                break;
+        case DETSHARE__REQUEST__CALL_CLOCK_JOIN:
+                fw_reply_clock(conn, to->id);
                 break;
         case DETSHARE__REQUEST__CALL_QUERY:
                 if (fw_does("garbage"))

@@ -92,6 +92,34 @@ Test(life, a_worker_is_told_the_configuration)
         }
 }
 
+/* Also what it was told just before the worker died, and no page says. */
+Test(life, time_goes_on_where_a_client_saw_it)
+{
+        Detshare__Request request = DETSHARE__REQUEST__INIT;
+        Detshare__ClockJoin join = DETSHARE__CLOCK_JOIN__INIT;
+        struct fixture f;
+        char log[1000];
+        ds_conn *conn;
+        uint32_t pid;
+
+        setenv("FAKE_WORKER", "arguments", 1);
+        fx_init(&f);
+        fx_start(&f);
+        pid = fx_wait_serving(&f, 0);
+        conn = fx_session(&f);
+        request.id = 7;
+        request.call_case = DETSHARE__REQUEST__CALL_CLOCK_JOIN;
+        request.clock_join = &join;
+        fx_ask(conn, &request, NULL);
+        cr_assert(fx_status(conn) == 0);
+        kill((pid_t)pid, SIGKILL);
+        fx_wait_serving(&f, pid);
+        fx_read_log(&f, log, sizeof(log));
+        cr_assert(strstr(log, "--clock-ns\n12345\n"), "%s", log);
+        ds_conn_free(conn);
+        fx_stop(&f);
+}
+
 Test(life, programs_that_are_not_there)
 {
         struct fixture f;

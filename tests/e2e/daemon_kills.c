@@ -158,13 +158,15 @@ static unsigned count_lines(int fd)
         return lines;
 }
 
+/* Criterion's own, of other tests that run meanwhile, begin with bxf */
 static unsigned count_entries(const char *path)
 {
         DIR *d = opendir(path);
+        const struct dirent *entry;
         unsigned n = 0;
 
-        while (d && readdir(d))
-                n++;
+        while (d && (entry = readdir(d)))
+                n += strncmp(entry->d_name, "bxf", 3) != 0;
         if (d)
                 closedir(d);
         return n;

@@ -464,7 +464,8 @@ static size_t answer(struct fake *fake, const Detshare__Request *request, Detsha
                 fake->sticky = 0;
                 if (fake->page)
                         atomic_store(&fake->page->error, 0);
-                fake->device_used = fake->pinned_used = 0;
+                /* device addresses are not used again: who frees one late must not meet another's */
+                fake->pinned_used = 0;
                 return 0;
         default: /* Sync, frees, sets: the ring has been consumed, and here that is the end of it */
                 return 0;

@@ -286,7 +286,7 @@ static void player_close(struct wt *t, struct player *player)
         wt_answer *answer;
 
         /* work of it may be queued behind that of a session that time stands still for, and of another one then */
-        for (int i = 0; i < 100 * CLIENTS && !(answer = wt_take(t, id)); i++) {
+        for (int i = 0; i < 1000 * CLIENTS && !(answer = wt_take(t, id)); i++) {
                 wt_settle(t);
                 wt_turn(t, 1); /* time stands still, too, while pinned memory of others is filled */
                 wt_wall += 6 * DS_NS_PER_S;

@@ -103,7 +103,7 @@ $(BUILD)/gen/cuda_gpcs.h: daemon/device/cuda/gpcs.ptx
 		else cp $< $@.image; fi
 	{ od -An -v -tx1 $@.image | sed 's/ \([0-9a-f]*\)/0x\1,/g'; echo 0; } >$@.new && mv $@.new $@
 $(BUILD)/obj/daemon/device/cuda/gpcs.o: $(BUILD)/gen/cuda_gpcs.h
-# the interpreter's lane loops are what the simulated GPU spends its time in; counting with locks would make that 40 times as much
+# the interpreter's lane loops are what the simulated GPU spends its time in; counting with locks would multiply that
 $(BUILD)/obj/daemon/ptx/interp%.o: CFLAGS += $(if $(SAN),,$(if $(COVERAGE),-O1 -fprofile-update=single,-O3)) -fno-math-errno -ffp-contract=off
 
 $(DAEMON_A): $(daemon_obj) $(proto_obj)

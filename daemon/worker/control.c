@@ -219,38 +219,55 @@ static void control_set_policy(ds_worker *worker, struct control_message *messag
         dsw_message_answer(worker, message->body->id, control_policy_status(r), "%s", r ? text : "");
 }
 
+/*
+ * Looking loads every plug-in, and everybody may ask: not more often than once in a second. 0 or -ENOMEM.
+ */
+static int control_look_at_policies(ds_worker *worker)
+{
+        uint64_t now = worker->wall_ns();
+        size_t n;
+
+        if (worker->policies && now - worker->policies_wall_ns < DS_NS_PER_S)
+                return 0;
+        if (!worker->policies)
+                worker->policies = ds_alloc0(CONTROL_POLICIES_KNOWN_MAX, sizeof(*worker->policies));
+        if (!worker->policies)
+                return -ENOMEM;
+        n = ds_sched_list_policies(worker->sched, worker->policies, CONTROL_POLICIES_KNOWN_MAX);
+        worker->n_policies = DS_MIN(n, (size_t)CONTROL_POLICIES_KNOWN_MAX);
+        worker->policies_wall_ns = now;
+        return 0;
+}
+
 static void control_list_policies(ds_worker *worker, struct control_message *message)
 {
         Detshare__Internal__FromWorker answer = DETSHARE__INTERNAL__FROM_WORKER__INIT;
         Detshare__PolicyEntry entries[CONTROL_POLICIES_MAX], *pointers[CONTROL_POLICIES_MAX];
         Detshare__PolicyList list = DETSHARE__POLICY_LIST__INIT;
-        size_t after = message->body->list_policies->after, n;
-        struct ds_policy_listing *listing;
+        size_t after = message->body->list_policies->after;
+        struct ds_sched_stats stats = {0};
 
-        listing = ds_alloc0(CONTROL_POLICIES_KNOWN_MAX, sizeof(*listing));
-        if (!listing) {
+        if (control_look_at_policies(worker)) {
                 control_answer(worker, message, -ENOMEM, "listing the policies");
                 return;
         }
-        n = ds_sched_list_policies(worker->sched, listing, CONTROL_POLICIES_KNOWN_MAX);
-        n = DS_MIN(n, (size_t)CONTROL_POLICIES_KNOWN_MAX);
-        for (size_t i = after; i < n && list.n_policies < CONTROL_POLICIES_MAX; i++) {
+        ds_sched_stats(worker->sched, &stats);
+        for (size_t i = after; i < worker->n_policies && list.n_policies < CONTROL_POLICIES_MAX; i++) {
                 Detshare__PolicyEntry *entry = &entries[list.n_policies];
 
                 *entry = (Detshare__PolicyEntry)DETSHARE__POLICY_ENTRY__INIT;
-                entry->name = listing[i].name;
-                entry->description = listing[i].description;
-                entry->params = listing[i].params;
-                entry->active = listing[i].active != 0;
+                entry->name = worker->policies[i].name;
+                entry->description = worker->policies[i].description;
+                entry->params = worker->policies[i].params;
+                entry->active = !strcmp(entry->name, stats.policy);
                 pointers[list.n_policies++] = entry;
         }
         list.policies = pointers;
-        list.more = after + list.n_policies < n;
+        list.more = after + list.n_policies < worker->n_policies;
         answer.id = message->body->id;
         answer.body_case = DETSHARE__INTERNAL__FROM_WORKER__BODY_POLICIES;
         answer.policies = &list;
         dsw_message_send(worker, &answer, NULL, 0);
-        ds_free(listing);
 }
 
 /* --- figures ------------------------------------------------------------------------------------------------------ */

@@ -358,7 +358,10 @@ struct ds_worker {
         uint64_t stop_id, stop_wall_ns;
         int fatal; /* first fatal errno found where it could not be returned */
         struct dsw_unpack *unpack;
-        uint8_t *out; /* DS_WORKER_FRAME_MAX bytes, for one message */
+        uint8_t *out;                       /* DS_WORKER_FRAME_MAX bytes, for one message */
+        struct ds_policy_listing *policies; /* control.c: as they were looked at last */
+        size_t n_policies;
+        uint64_t policies_wall_ns;
 };
 
 /* message.c: protobuf under a budget. A message lives until the next unpack. */

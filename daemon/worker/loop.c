@@ -615,5 +615,6 @@ ds_worker *ds_worker_free(ds_worker *worker)
         worker->epoll_fd = ds_close(worker->epoll_fd);
         dsw_message_deinit(worker);
         ds_free(worker->sleepers);
+        ds_free(worker->policies);
         return ds_free(worker);
 }

@@ -656,6 +656,44 @@ Test(worker_loop, an_idle_stop_is_immediate, .timeout = 60)
 
 /* --- policies and figures ----------------------------------------------------------------------------------------- */
 
+static size_t count_policies(struct wt *t)
+{
+        Detshare__ListPolicies policies = DETSHARE__LIST_POLICIES__INIT;
+        wt_message message = DETSHARE__INTERNAL__TO_WORKER__INIT;
+        wt_answer *answer;
+        size_t n;
+
+        message.body_case = DETSHARE__INTERNAL__TO_WORKER__BODY_LIST_POLICIES;
+        message.list_policies = &policies;
+        answer = wt_wait(t, wt_send(t, &message, NULL, 0));
+        n = answer->policies->n_policies;
+        wt_free(answer);
+        return n;
+}
+
+/* Everybody may ask, and each look loads all plug-ins: a new one is seen after a second, not before. */
+Test(worker_loop, policies_are_looked_at_once_in_a_second, .timeout = 60)
+{
+        char directory[] = "/tmp/detshare-policies-XXXXXX", from[PATH_MAX], to[64], command[PATH_MAX + 80];
+        ssize_t length = readlink("/proc/self/exe", from, sizeof(from) - 64);
+        struct wt *t;
+        size_t n;
+
+        cr_assert(length > 0 && mkdtemp(directory));
+        from[length] = 0;
+        snprintf(strrchr(from, '/'), 64, "/../../policies/static.so");
+        snprintf(to, sizeof(to), "%s/static.so", directory);
+        t = wt_open_policy(TIMING, "fifo", directory);
+        n = count_policies(t);
+        snprintf(command, sizeof(command), "cp '%s' '%s'", from, to);
+        cr_assert_eq(system(command), 0);
+        cr_assert_eq(count_policies(t), n);
+        wt_wall += 2 * DS_NS_PER_S;
+        cr_assert_eq(count_policies(t), n + 1);
+        wt_close(t);
+        cr_assert(unlink(to) == 0 && rmdir(directory) == 0);
+}
+
 Test(worker_loop, policies_and_sessions_are_listed, .timeout = 60)
 {
         struct wt *t = wt_open(TIMING);

@@ -4,4 +4,11 @@
 # The corpus of the fuzz targets, run through them in the sanitized build: see tests/fuzz/replay.sh.
 #
 # usage: tests/e2e/fuzz_corpus.sh BUILD
+case $1 in
+*/cov)
+        echo "left out: the programs that replay it belong to the sanitized build"
+        echo "0 passed, 0 failed"
+        exit 0
+        ;;
+esac
 exec "$(dirname "$0")/../fuzz/replay.sh" "${1%/asan}"

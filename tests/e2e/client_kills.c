@@ -54,14 +54,6 @@ struct notes {
 };
 static struct notes *notes;
 
-static uint64_t now_us(void)
-{
-        struct timespec t;
-
-        clock_gettime(CLOCK_MONOTONIC, &t);
-        return (uint64_t)t.tv_sec * 1000000u + (uint64_t)t.tv_nsec / 1000;
-}
-
 /* --- processes
  * -------------------------------------------------------------------------------------------------------- */
 
@@ -104,7 +96,7 @@ static void bystander_main(int i)
         setenv("DETSHARE_TRANSPORT", i ? "rpc" : "ring", 1);
         for (;;) {
                 const int phase = notes->phase;
-                const uint64_t begin = now_us();
+                const uint64_t begin = h_now_us();
 
                 r = r ? load_open(&load) : load_step(&load);
                 if (r == LOAD_E_WRONG || (r && notes->phase < 2))
@@ -117,7 +109,7 @@ static void bystander_main(int i)
                 notes->ready |= 1 << i;
                 notes->rounds++;
                 if (phase < PHASES && notes->n[phase] < SAMPLES - BYSTANDERS)
-                        notes->samples[phase][notes->n[phase]++] = (uint32_t)(now_us() - begin);
+                        notes->samples[phase][notes->n[phase]++] = (uint32_t)(h_now_us() - begin);
         }
 }
 
@@ -182,12 +174,12 @@ static uint32_t kill_all(const struct h_status *before)
 
         for (int i = 0; i < CLIENTS; i++)
                 kill(children[i], SIGKILL);
-        begin = now_us();
+        begin = h_now_us();
         for (int i = 0; i < CLIENTS; i++)
                 waitpid(children[i], NULL, 0);
-        while (now_us() - begin < BASELINE_MS * 1000u)
+        while (h_now_us() - begin < BASELINE_MS * 1000u)
                 if (h_status(&now) == 0 && is_back(before, &now))
-                        return (uint32_t)(now_us() - begin);
+                        return (uint32_t)(h_now_us() - begin);
         h_baseline(before, 100, "after all were killed"); /* says what is missing */
         return BASELINE_MS * 1000u;
 }
@@ -195,31 +187,9 @@ static uint32_t kill_all(const struct h_status *before)
 /* --- figures
  * ---------------------------------------------------------------------------------------------------------- */
 
-static int by_value(const void *a, const void *b)
-{
-        const uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
-
-        return x < y ? -1 : x > y;
-}
-
 static uint32_t percentile(const uint32_t *sorted, size_t n, unsigned p)
 {
         return n ? sorted[(n - 1) * p / 100] : 0;
-}
-
-static unsigned long rss_kib(pid_t pid)
-{
-        unsigned long pages = 0;
-        char path[64];
-        FILE *f;
-
-        snprintf(path, sizeof(path), "/proc/%d/statm", (int)pid);
-        f = fopen(path, "r");
-        if (f && fscanf(f, "%*u %lu", &pages) != 1)
-                pages = 0;
-        if (f)
-                fclose(f);
-        return pages * (unsigned long)sysconf(_SC_PAGESIZE) / 1024;
 }
 
 static void print_rss(const char *when)
@@ -227,8 +197,8 @@ static void print_rss(const char *when)
         struct h_status status = {0};
 
         if (h_status(&status) == 0)
-                printf("%s: supervisor %lu, worker %lu, helper %lu KiB\n", when, rss_kib(h_daemon_pid()),
-                        rss_kib((pid_t)status.worker_pid), rss_kib((pid_t)status.helper_pid));
+                printf("%s: supervisor %ld, worker %ld, helper %ld KiB\n", when, h_memory_kb(h_daemon_pid(), "VmRSS"),
+                        h_memory_kb((pid_t)status.worker_pid, "VmRSS"), h_memory_kb((pid_t)status.helper_pid, "VmRSS"));
 }
 
 static void print_bystanders(void)
@@ -238,7 +208,7 @@ static void print_bystanders(void)
         for (int i = 0; i < PHASES; i++) {
                 const size_t n = notes->n[i];
 
-                qsort(notes->samples[i], n, sizeof(uint32_t), by_value);
+                qsort(notes->samples[i], n, sizeof(uint32_t), h_by_value);
                 printf("bystanders %s: %zu rounds, p50 %.2f p99 %.2f max %.2f ms\n", names[i], n,
                         percentile(notes->samples[i], n, 50) / 1000.0, percentile(notes->samples[i], n, 99) / 1000.0,
                         percentile(notes->samples[i], n, 100) / 1000.0);
@@ -264,7 +234,7 @@ static void main_part(long kills, int judge, const struct h_status *before)
                 for (int c = 0; c < CLIENTS && i < n - 1; c++)
                         spawn(c);
         }
-        qsort(back, n, sizeof(*back), by_value);
+        qsort(back, n, sizeof(*back), h_by_value);
         printf("%zu kills, %zu times all at once: back at the baseline after p50 %.1f p99 %.1f max %.1f ms\n",
                 n * (size_t)batch, n, percentile(back, n, 50) / 1000.0, percentile(back, n, 99) / 1000.0,
                 back[n - 1] / 1000.0);

@@ -198,21 +198,6 @@ static uint64_t cpu_ns(void)
         return all;
 }
 
-static unsigned long rss_kib(pid_t pid)
-{
-        unsigned long pages = 0;
-        char path[64];
-        FILE *f;
-
-        snprintf(path, sizeof(path), "/proc/%d/statm", (int)pid);
-        f = fopen(path, "r");
-        if (f && fscanf(f, "%*u %lu", &pages) != 1)
-                pages = 0;
-        if (f)
-                fclose(f);
-        return pages * (unsigned long)sysconf(_SC_PAGESIZE) / 1024;
-}
-
 static void say_stuck(const struct client *c, const char *what)
 {
         printf("  %s: client %d (%s): %u steps, %u deaths, %u other errors, the last: %d in %.60s\n", what,
@@ -357,13 +342,6 @@ static void death(int n)
         ready_ms[n] = h_daemon_again(build, DEVICE, NULL);
 }
 
-static int by_value(const void *a, const void *b)
-{
-        const uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
-
-        return x < y ? -1 : x > y;
-}
-
 static void deaths(int kills, int judge)
 {
         uint64_t longest = 0;
@@ -380,7 +358,7 @@ static void deaths(int kills, int judge)
                         clients[i].n_fds = count_fds(clients[i].pid);
         }
         all_work("work with the last daemon");
-        qsort(delays, n_delays, sizeof(*delays), by_value);
+        qsort(delays, n_delays, sizeof(*delays), h_by_value);
         p99 = n_delays ? delays[n_delays * 99 / 100] : 0;
         for (int i = 0; i < CLIENTS; i++)
                 longest = clients[i].longest_ns > longest ? clients[i].longest_ns : longest;
@@ -495,7 +473,7 @@ static void daemon_comes_late(void)
 
 static void end_clients(void)
 {
-        unsigned long rss = 0;
+        long rss = 0;
         uint32_t others = 0;
 
         for (int i = 0; i < CLIENTS; i++) {
@@ -504,10 +482,10 @@ static void end_clients(void)
 
                 h_check(n <= c->n_fds + 6, "client %d (%s) had %u descriptors and has %u", i, load_name(c->kind),
                         c->n_fds, n);
-                rss = rss_kib(c->pid) > rss ? rss_kib(c->pid) : rss;
+                rss = h_memory_kb(c->pid, "VmRSS") > rss ? h_memory_kb(c->pid, "VmRSS") : rss;
                 others += c->others;
         }
-        printf("the largest client: %lu KiB; errors that were not the daemon's end: %u\n", rss, others);
+        printf("the largest client: %ld KiB; errors that were not the daemon's end: %u\n", rss, others);
         all_live("at the end");
         for (int i = 0; i < CLIENTS; i++) {
                 kill(clients[i].pid, SIGKILL);

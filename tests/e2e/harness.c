@@ -504,6 +504,13 @@ long h_memory_kb(pid_t pid, const char *field)
         return kb;
 }
 
+int h_by_value(const void *a, const void *b)
+{
+        const uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
+
+        return x < y ? -1 : x > y;
+}
+
 uint64_t h_now_us(void)
 {
         struct timespec t;

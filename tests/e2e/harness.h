@@ -89,6 +89,8 @@ void h_sleep_ms(int ms);
 char *h_read_file(const char *path, size_t *ret_size);
 /* "VmRSS" or another line of /proc/PID/status, -1 = none */
 long h_memory_kb(pid_t pid, const char *field);
+/* qsort's, for uint32_t */
+int h_by_value(const void *a, const void *b);
 /* Other users may reach the socket. */
 void h_open_socket_directory(void);
 /* xorshift64* with a printed seed: argv or time */

@@ -513,13 +513,6 @@ static void be_good(unsigned which)
         _exit(s && !good->errors ? 0 : 1);
 }
 
-static int by_value(const void *a, const void *b)
-{
-        const uint32_t *x = a, *y = b;
-
-        return *x < *y ? -1 : *x > *y;
-}
-
 /* p50 and p99 of all good clients in a phase, us. */
 static void percentiles(int beside, uint32_t *p50, uint32_t *p99, size_t *ret_n)
 {
@@ -530,7 +523,7 @@ static void percentiles(int beside, uint32_t *p50, uint32_t *p99, size_t *ret_n)
                 memcpy(all + n, shared->good[i].us[beside], shared->good[i].n[beside] * sizeof(*all));
                 n += shared->good[i].n[beside];
         }
-        qsort(all, n, sizeof(*all), by_value);
+        qsort(all, n, sizeof(*all), h_by_value);
         *p50 = n ? all[n / 2] : 0;
         *p99 = n ? all[n / 100 * 99] : 0;
         *ret_n = n;

@@ -5,16 +5,8 @@
 # words that the fuzzer knows; and what the page tells a reload to change is what reload.c compares.
 set -u
 cd "$(dirname "$0")/../.." || exit
-bad=0
+. tests/support/same.sh
 
-# same WHAT A B
-same() {
-        [ -n "$2" ] || { echo "$1: nothing found: has the notation changed?"; bad=1; }
-        diff <(sort -u <<<"$2") <(sort -u <<<"$3") >/dev/null && return
-        echo "$1: < is in the first, > in the second"
-        diff <(sort -u <<<"$2") <(sort -u <<<"$3") | grep '^[<>]'
-        bad=1
-}
 source=daemon/supervisor/config.c page=docs/man/detshared.conf.5.scd example=systemd/detshared.conf
 keys=$(sed -n 's/^ *{"\([a-z]*\)", "\([a-z_]*\)", set_.*/\1.\2/p; s/^ *{"\([a-z_]*\)", DS_RULE_.*/user.\1/p' $source)
 [ "$(wc -l <<<"$keys")" -ge 27 ] || { echo "only $(wc -l <<<"$keys") keys in $source"; bad=1; }

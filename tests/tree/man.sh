@@ -5,16 +5,8 @@
 # its page, every message id and journal field too, and the pages name no other.
 set -u
 cd "$(dirname "$0")/../.." || exit
-bad=0
+. tests/support/same.sh
 
-# same WHAT IN_PROGRAM IN_PAGE
-same() {
-        [ -n "$2" ] || { echo "$1: nothing found: has the notation changed?"; bad=1; }
-        diff <(sort -u <<<"$2") <(sort -u <<<"$3") >/dev/null && return
-        echo "$1: < is in the program, > in the page"
-        diff <(sort -u <<<"$2") <(sort -u <<<"$3") | grep '^[<>]'
-        bad=1
-}
 page=docs/man/detshared.8.scd
 same "detshared's options" "$(sed -n 's/^ *{"\([a-z-]*\)", \(required\|no\)_argument.*/--\1/p' daemon/supervisor/main.c)" \
         "$(sed -n '/^# OPTIONS/,/^# SIGNALS/p' $page | grep '^\*--' | grep -oE -- '--[a-z-]+')"

@@ -44,7 +44,7 @@ GATE_O := $(BUILD)/obj/tests/gate/coverage.o
 endif
 
 # --- layers, lowest first -------------------------------------------------------------------------------------------
-LAYERS := util image ptx device device/sim device/cuda sched worker helper supervisor
+LAYERS := util image ptx ptx/interp device device/sim device/cuda sched worker helper supervisor
 daemon_src := $(filter-out %main.c,$(foreach l,$(LAYERS),$(wildcard daemon/$(l)/*.c)) $(wildcard lut/*.c))
 core_src := $(wildcard client-lib/core/*.c)
 cudaface_src := $(wildcard client-lib/cuda/*.c)
@@ -104,7 +104,7 @@ $(BUILD)/gen/cuda_gpcs.h: daemon/device/cuda/gpcs.ptx
 	{ od -An -v -tx1 $@.image | sed 's/ \([0-9a-f]*\)/0x\1,/g'; echo 0; } >$@.new && mv $@.new $@
 $(BUILD)/obj/daemon/device/cuda/gpcs.o: $(BUILD)/gen/cuda_gpcs.h
 # the interpreter's lane loops are what the simulated GPU spends its time in; counting with locks would multiply that
-$(BUILD)/obj/daemon/ptx/interp%.o: CFLAGS += $(if $(SAN),,$(if $(COVERAGE),-O1 -fprofile-update=single,-O3)) -fno-math-errno -ffp-contract=off
+$(BUILD)/obj/daemon/ptx/interp/%.o: CFLAGS += $(if $(SAN),,$(if $(COVERAGE),-O1 -fprofile-update=single,-O3)) -fno-math-errno -ffp-contract=off
 
 $(DAEMON_A): $(daemon_obj) $(proto_obj)
 	@rm -f $@

@@ -14,7 +14,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "ptx/interp.h"
+#include "ptx/interp/interp.h"
 #include "ptx/ir.h"
 #include "ptx/ptx.h"
 #include "ptx/run_args.h"

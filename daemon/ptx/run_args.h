@@ -10,7 +10,7 @@
 #include <stddef.h>
 #include <stdio.h>
 
-#include "ptx/interp.h"
+#include "ptx/interp/interp.h"
 
 struct ds_run_args;
 

@@ -12,7 +12,7 @@
 #include <string.h>
 #include <time.h>
 
-#include "ptx/interp.h"
+#include "ptx/interp/interp.h"
 #include "ptx/ptx.h"
 #include "util/macro.h"
 

@@ -8,7 +8,7 @@
  */
 #include <sys/mman.h>
 
-#include "ptx/interp.h"
+#include "ptx/interp/interp.h"
 #include "ptx/ptx.h"
 #include "tests/fuzz/fuzz.h"
 

@@ -18,7 +18,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "ptx/interp.h"
+#include "ptx/interp/interp.h"
 #include "ptx/ptx.h"
 #include "tests/support/interp_rows.h"
 #include "util/macro.h"

@@ -17,7 +17,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "ptx/interp.h"
+#include "ptx/interp/interp.h"
 #include "ptx/ptx.h"
 
 #ifdef RIG_GPU

@@ -15,7 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "ptx/interp.h"
+#include "ptx/interp/interp.h"
 #include "util/macro.h"
 
 #define ROWS_N 4096

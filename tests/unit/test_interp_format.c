@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "ptx/interp_format.h"
+#include "ptx/interp/format.h"
 
 static uint64_t hole; /* an address that cannot be read */
 

@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "ptx/interp.h"
+#include "ptx/interp/interp.h"
 #include "ptx/ir.h"
 #include "ptx/ptx.h"
 #include "ptx_rows.h"

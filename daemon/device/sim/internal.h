@@ -50,7 +50,7 @@
 
 #include "device/device.h"
 #include "device/sim/model.h"
-#include "ptx/interp.h"
+#include "ptx/interp/interp.h"
 #include "util/macro.h"
 
 #define SIM_GRANULARITY DS_MIB(2)

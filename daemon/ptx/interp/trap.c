@@ -2,7 +2,7 @@
 /*
  * Traps, fences, and addresses of variables
  */
-#include "ptx/interp_core.h"
+#include "ptx/interp/core.h"
 
 const ds_ix_op *ds_ix_nop(ds_ix_warp *w, const ds_ix_op *op)
 {

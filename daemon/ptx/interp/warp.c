@@ -8,7 +8,7 @@
  * operation into two branches). What a lane brings to such a meeting is put into the warp's exchange area when it
  * starts to wait. Lanes with different masks at one operation are different meetings.
  */
-#include "ptx/interp_lane.h"
+#include "ptx/interp/lane.h"
 
 #define T(name) DS_PTX_TYPE_##name
 

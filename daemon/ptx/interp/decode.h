@@ -9,7 +9,7 @@
  */
 #pragma once
 
-#include "ptx/interp_core.h"
+#include "ptx/interp/core.h"
 
 typedef struct ds_ix_decoder ds_ix_decoder;
 
@@ -88,7 +88,7 @@ int ds_ix_decode_copy(ds_ix_decoder *d, const struct ds_ptx_instr *in);
 int ds_ix_decode_control(ds_ix_decoder *d, const struct ds_ptx_instr *in);
 int ds_ix_decode_barrier(ds_ix_decoder *d, const struct ds_ptx_instr *in);
 
-/* interp_decode.c: fills func->ops and what belongs to it. Returns 0, -ENOMEM, or DS_INTERP_E_UNSUPPORTED. */
+/* decode.c: fills func->ops and what belongs to it. Returns 0, -ENOMEM, or DS_INTERP_E_UNSUPPORTED. */
 int ds_ix_decode(ds_interp *interp, ds_ix_func *func, struct ds_ptx_diags *diags);
-/* interp_layout.c: registers, parameters and variables of a function. Same results. */
+/* layout.c: registers, parameters and variables of a function. Same results. */
 int ds_ix_layout(ds_interp *interp, ds_ix_func *func, struct ds_ptx_diags *diags);

@@ -10,7 +10,7 @@
 #include <fenv.h>
 #include <math.h>
 
-#include "ptx/interp_lane.h"
+#include "ptx/interp/lane.h"
 
 #define T(name) DS_PTX_TYPE_##name
 

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Layout of a module's variables (interp_layout.c) and of its kernels (interp_kernel.c)
+ * Layout of a module's variables (layout.c) and of its kernels (kernel.c)
  */
 #pragma once
 
-#include "ptx/interp_core.h"
+#include "ptx/interp/core.h"
 
 #define DS_INTERP_MAX_GLOBALS (UINT64_C(1) << 32) /* bytes of a module's variables in one space */
 #define DS_IX_AREA_ALIGN 256u                     /* as the driver aligns variables */

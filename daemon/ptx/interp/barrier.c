@@ -6,7 +6,7 @@
  * did, where a warp counts as 32 threads however many it has. Diverged lanes of a warp may arrive one group at a time.
  * Groups wait in their warps; the arrival that completes the barrier makes them ready and writes their results.
  */
-#include "ptx/interp_core.h"
+#include "ptx/interp/core.h"
 
 static uint32_t *lane_values(const ds_ix_warp *w, uint32_t slot)
 {

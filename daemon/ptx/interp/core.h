@@ -11,12 +11,12 @@
  *
  * Divergence: a warp is a set of groups, lanes that stand at the same operation of the same frame. One group runs; the
  * others wait at theirs. At every jump the group that is furthest behind (deepest call, then lowest rank in an order in
- * which loops come before what follows them, see interp_cfg.c) goes on, and groups that meet merge. No reconvergence
+ * which loops come before what follows them, see cfg.c) goes on, and groups that meet merge. No reconvergence
  * point is ever needed for correctness: a group that spins loses its turn, as lanes of a warp do since Volta.
  *
  * Faults never unwind: a handler records it in the block and returns NULL.
  *
- * Names: ds_ix_ is internal to the interpreter's files. Not here: how PTX is decoded (interp_decode*.c).
+ * Names: ds_ix_ is internal to the interpreter's files. Not here: how PTX is decoded (decode*.c).
  */
 #pragma once
 
@@ -26,7 +26,7 @@
 #include <stdint.h>
 #include <string.h>
 
-#include "ptx/interp.h"
+#include "ptx/interp/interp.h"
 #include "ptx/ir.h"
 #include "util/macro.h"
 
@@ -138,7 +138,7 @@ struct ds_ix_func {
         const struct ds_ptx_function *ir;
         struct ds_ix_op *ops;
         uint32_t n_ops;
-        uint32_t *rank; /* of every operation: where it stands in the order of execution, interp_cfg.c */
+        uint32_t *rank; /* of every operation: where it stands in the order of execution, cfg.c */
         uint32_t *reg;  /* slot of every register */
         uint32_t frame_bytes;
         uint8_t *pool;       /* constants */
@@ -281,7 +281,7 @@ struct ds_interp {
         uint8_t *globals, *consts;
         void *globals_memory, *consts_memory;
         uint64_t globals_size, consts_size;
-        uint64_t sregs_used; /* bit per slot of interp_sregs.c */
+        uint64_t sregs_used; /* bit per slot of sregs.c */
         uint8_t prints;      /* calls vprintf or __assertfail somewhere */
         int isa;
 };
@@ -315,7 +315,7 @@ int ds_ix_isa(void);
 /* Test seam: interpreters made from now on use this one; -1 = the best that the processor has. */
 void ds_ix_force_isa(int isa);
 
-/* interp_sregs.c: special registers that do not change while a block runs are arrays like all others */
+/* sregs.c: special registers that do not change while a block runs are arrays like all others */
 #define DS_IX_SREGS_SLOT 128u
 #define DS_IX_SREGS_SLOTS 32u
 #define DS_IX_SREGS_BYTES (DS_IX_SREGS_SLOT * DS_IX_SREGS_SLOTS)
@@ -331,7 +331,7 @@ const ds_ix_op *ds_ix_fault(ds_ix_warp *w, const ds_ix_op *op, enum ds_interp_fa
 void ds_ix_record(ds_ix_warp *w, const ds_ix_op *op, enum ds_interp_fault fault, uint32_t lane, uint64_t address,
         const char *fmt, ...) ds_printf(6, 7);
 
-/* interp_flow.c: groups. All return the operation to go on with, NULL when the warp has nothing to run. */
+/* flow.c: groups. All return the operation to go on with, NULL when the warp has nothing to run. */
 const ds_ix_op *ds_ix_pick(ds_ix_warp *w);
 const ds_ix_op *ds_ix_switch(ds_ix_warp *w, const ds_ix_op *pc);
 const ds_ix_op *ds_ix_wait(ds_ix_warp *w, const ds_ix_op *pc, enum ds_ix_state state);
@@ -349,18 +349,18 @@ const ds_ix_op *ds_ix_exit(ds_ix_warp *w, const ds_ix_op *op);
 void ds_ix_frame_release(ds_ix_block *block, ds_ix_frame *frame);
 ds_ix_frame *ds_ix_frame_new(ds_ix_block *block, ds_ix_func *func);
 void ds_ix_frames_free(ds_ix_block *block);
-/* interp_barrier.c: lanes of w exited, barriers may be complete now */
+/* barrier.c: lanes of w exited, barriers may be complete now */
 void ds_ix_barrier_exit(ds_ix_warp *w, uint32_t leaving);
 const ds_ix_op *ds_ix_barrier_sync(ds_ix_warp *w, const ds_ix_op *op);
 const ds_ix_op *ds_ix_barrier_arrive(ds_ix_warp *w, const ds_ix_op *op);
 const ds_ix_op *ds_ix_barrier_red(ds_ix_warp *w, const ds_ix_op *op); /* mode: enum ds_ix_vote */
 
-/* interp_cfg.c: sets func->rank. Returns 0 or -ENOMEM. */
+/* cfg.c: sets func->rank. Returns 0 or -ENOMEM. */
 int ds_ix_order(ds_ix_func *func, ds_arena *arena);
 /* 32-bit registers of a thread that hold live values at once, estimated from the text */
 int ds_ix_estimate_registers(const struct ds_ptx_function *function, uint32_t *ret_registers);
 
-/* interp_mem.c: host addresses of what the active lanes access; 0 when a fault was recorded */
+/* mem.c: host addresses of what the active lanes access; 0 when a fault was recorded */
 struct ds_ix_access {
         uint64_t p[DS_IX_LANES];
         uint8_t contiguous; /* all lanes are active and each lies behind the one before */
@@ -374,13 +374,13 @@ const uint8_t *ds_ix_readable(ds_ix_warp *w, uint64_t address, uint32_t lane);
 /* Sets the handler of a load or store; 0 when there is none for these widths. */
 const struct ds_ix_impl *ds_ix_find_load(enum ds_ptx_type type, uint32_t register_bytes, ds_ix_op *op);
 const struct ds_ix_impl *ds_ix_find_store(enum ds_ptx_type type, uint32_t register_bytes, ds_ix_op *op);
-const struct ds_ix_impl *ds_ix_find_atomic(const struct ds_ptx_instr *instr, ds_ix_op *op); /* interp_atom.c */
+const struct ds_ix_impl *ds_ix_find_atomic(const struct ds_ptx_instr *instr, ds_ix_op *op); /* atom.c */
 
-/* interp_print.c; ext: the call */
+/* print.c; ext: the call */
 const ds_ix_op *ds_ix_vprintf(ds_ix_warp *w, const ds_ix_op *op);
 const ds_ix_op *ds_ix_assert(ds_ix_warp *w, const ds_ix_op *op);
 
-/* interp_trap.c: operations that only a few programs meet */
+/* trap.c: operations that only a few programs meet */
 const ds_ix_op *ds_ix_nop(ds_ix_warp *w, const ds_ix_op *op);
 const ds_ix_op *ds_ix_trap(ds_ix_warp *w, const ds_ix_op *op);
 const ds_ix_op *ds_ix_fence(ds_ix_warp *w, const ds_ix_op *op);
@@ -408,13 +408,13 @@ const struct ds_ix_impl *ds_ix_find_special(const struct ds_ptx_instr *instr, ds
 const struct ds_ix_impl *ds_ix_special_f32(int ex2);
 const struct ds_ix_impl *ds_ix_find_half(const struct ds_ptx_instr *instr, ds_ix_op *op);
 const struct ds_ix_impl *ds_ix_find_compare(const struct ds_ptx_instr *instr, ds_ix_op *op);
-/* interp_select.c */
+/* select.c */
 const struct ds_ix_impl *ds_ix_set_result(uint32_t bytes, int packed);
 const struct ds_ix_impl *ds_ix_convert_address(int to);
 const struct ds_ix_impl *ds_ix_move(uint32_t bytes); /* 0: a predicate */
 const struct ds_ix_impl *ds_ix_pack(const ds_ix_op *op);
 const struct ds_ix_impl *ds_ix_unpack(ds_ix_op *op);
-/* interp_cvt.c: from_bytes and to_bytes are the widths of the registers */
+/* cvt.c: from_bytes and to_bytes are the widths of the registers */
 const struct ds_ix_impl *ds_ix_find_cvt(
         const struct ds_ptx_instr *instr, uint32_t from_bytes, uint32_t to_bytes, ds_ix_op *op);
 const struct ds_ix_impl *ds_ix_find_warp(const struct ds_ptx_instr *instr, ds_ix_op *op);

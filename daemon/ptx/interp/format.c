@@ -6,7 +6,7 @@
  * that was built here: no byte of the kernel's format reaches it. Widths and precisions are bounded, a string is read
  * as far as it is printed. What is no conversion of CUDA's is printed as it is written.
  */
-#include "ptx/interp_format.h"
+#include "ptx/interp/format.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -10,7 +10,7 @@
  * Constants are read-only here too: a module's instance may serve several launches at once.
  * Lanes that store to the same place do so in their order: the last one wins, always.
  */
-#include "ptx/interp_lane.h"
+#include "ptx/interp/lane.h"
 
 typedef struct {
         uint64_t word[2];

@@ -13,8 +13,8 @@
 #include <inttypes.h>
 #include <stdio.h>
 
-#include "ptx/interp_core.h"
-#include "ptx/interp_format.h"
+#include "ptx/interp/core.h"
+#include "ptx/interp/format.h"
 #include "util/alloc.h"
 
 #define ASSERT_TEXT_MAX 512                        /* of each of an assertion's strings */

@@ -5,7 +5,7 @@
  * An address operand becomes a base register (or none), a constant offset and a symbol; the address space is that of
  * the instruction, or of the variable named, and inside functions the parameter space is the frame's.
  */
-#include "ptx/interp_decode.h"
+#include "ptx/interp/decode.h"
 
 #define T(name) DS_PTX_TYPE_##name
 

@@ -2,7 +2,7 @@
 /*
  * The order of execution of a function, and how many registers it keeps alive
  *
- * When a warp has diverged, the group that is furthest behind goes on (interp_flow.c). "Behind" is a rank per
+ * When a warp has diverged, the group that is furthest behind goes on (flow.c). "Behind" is a rank per
  * operation: reverse postorder of the control-flow graph, in which a block stands behind all blocks that can reach it
  * except through a loop's back edge, and in which all of a loop stands before what follows it. The latter is what
  * visiting the successors that leave the innermost loop first gives. So lanes that left a branch or loop early wait
@@ -11,7 +11,7 @@
  */
 #include <errno.h>
 
-#include "ptx/interp_core.h"
+#include "ptx/interp/core.h"
 #include "util/alloc.h"
 #include "util/error.h"
 

@@ -2,7 +2,7 @@
 /*
  * Decoding jumps, calls, barriers, and what does nothing here
  */
-#include "ptx/interp_decode.h"
+#include "ptx/interp/decode.h"
 
 /* --- jumps --- */
 static ds_ix_op guarded_op(ds_ix_decoder *d, const struct ds_ptx_instr *in)

@@ -3,13 +3,13 @@
  * Decoding a function: the walk, and the instructions that only compute
  *
  * Most instructions are "destination, sources" with widths that opcodes.def says; they need nothing but a handler. What
- * has addresses is in interp_decode_mem.c, what jumps or waits in interp_decode_flow.c.
+ * has addresses is in decode_mem.c, what jumps or waits in decode_flow.c.
  */
 #include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
 
-#include "ptx/interp_decode.h"
+#include "ptx/interp/decode.h"
 #include "util/alloc.h"
 #include "util/error.h"
 

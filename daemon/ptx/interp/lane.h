@@ -13,7 +13,7 @@
  */
 #pragma once
 
-#include "ptx/interp_core.h"
+#include "ptx/interp/core.h"
 
 #if defined(__clang__)
 /* not every lane loop can be vectorised; those that cannot are still right */

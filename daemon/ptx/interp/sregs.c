@@ -6,7 +6,7 @@
  * like any register; only those that the module reads are filled. The clocks count executed warp instructions: they
  * move forward, are the same in every run, and mean nothing as time.
  */
-#include "ptx/interp_core.h"
+#include "ptx/interp/core.h"
 
 enum slot {
         SLOT_TID_X,

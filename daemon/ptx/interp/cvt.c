@@ -8,7 +8,7 @@
  */
 #include <math.h>
 
-#include "ptx/interp_half.h"
+#include "ptx/interp/half.h"
 
 #define T(name) DS_PTX_TYPE_##name
 

@@ -8,8 +8,8 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#include "ptx/interp_decode.h"
-#include "ptx/interp_layout.h"
+#include "ptx/interp/decode.h"
+#include "ptx/interp/layout.h"
 #include "util/alloc.h"
 #include "util/error.h"
 

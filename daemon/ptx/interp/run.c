@@ -13,7 +13,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 
-#include "ptx/interp_core.h"
+#include "ptx/interp/core.h"
 #include "util/alloc.h"
 #include "util/error.h"
 

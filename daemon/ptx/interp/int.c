@@ -5,7 +5,7 @@
  * Integers wrap; signed operations are done on unsigned values where C would call the wrap undefined. What PTX leaves
  * to the machine is settled as the hardware does it: a division by zero gives all ones, and so does its remainder.
  */
-#include "ptx/interp_lane.h"
+#include "ptx/interp/lane.h"
 
 #define T(name) DS_PTX_TYPE_##name
 

@@ -5,7 +5,7 @@
  * Shift amounts beyond the width are clamped, fields that reach beyond the word are cut, exactly as PTX words it; so no
  * lane can make C shift too far.
  */
-#include "ptx/interp_lane.h"
+#include "ptx/interp/lane.h"
 
 #define T(name) DS_PTX_TYPE_##name
 

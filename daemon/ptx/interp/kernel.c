@@ -8,7 +8,7 @@
  */
 #include <errno.h>
 
-#include "ptx/interp_layout.h"
+#include "ptx/interp/layout.h"
 #include "util/alloc.h"
 #include "util/error.h"
 

@@ -10,7 +10,7 @@
  * A group that spins on memory would starve the lane it waits for. After a slice of instructions in which it touched
  * shared state it is therefore set back one turn, and groups with fewer turns go first.
  */
-#include "ptx/interp_core.h"
+#include "ptx/interp/core.h"
 #include "util/alloc.h"
 
 /* --- frames --- */

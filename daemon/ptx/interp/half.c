@@ -3,10 +3,10 @@
  * Arithmetic of f16, bf16 and their packed pairs
  *
  * Sums and products of two halves are computed in single precision, which has more than twice the bits, so rounding
- * twice is rounding once; fused ones are rounded to odd in between (interp_half.h). Packed operations do the same to
+ * twice is rounding once; fused ones are rounded to odd in between (half.h). Packed operations do the same to
  * both halves of a 32-bit register.
  */
-#include "ptx/interp_half.h"
+#include "ptx/interp/half.h"
 
 #define T(name) DS_PTX_TYPE_##name
 
@@ -133,7 +133,7 @@ DS_IX_INLINE uint16_t bf16_neg(uint16_t a, const ds_ix_op *op)
 ALL(f16)
 ALL(bf16)
 
-/* --- approximations: evaluated as in interp_special.c, on the value widened --- */
+/* --- approximations: evaluated as in special.c, on the value widened --- */
 static const ds_ix_op *approximate(ds_ix_warp *w, const ds_ix_op *op);
 static const struct ds_ix_impl approx_half = {{approximate, approximate}};
 

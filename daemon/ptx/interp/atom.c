@@ -6,7 +6,7 @@
  * run on two threads over the same memory; shared memory belongs to one block, which is one thread. Additions of floats
  * on global memory flush subnormals as the hardware does there, on shared memory they do not.
  */
-#include "ptx/interp_half.h"
+#include "ptx/interp/half.h"
 
 #define T(name) DS_PTX_TYPE_##name
 

@@ -6,7 +6,7 @@
  * into a temporary predicate and a selection of two constants; the decoder splits it. Moves between a register and a
  * vector of smaller ones pack and unpack.
  */
-#include "ptx/interp_half.h"
+#include "ptx/interp/half.h"
 
 #define T(name) DS_PTX_TYPE_##name
 

@@ -8,7 +8,7 @@
  */
 #pragma once
 
-#include "ptx/interp_lane.h"
+#include "ptx/interp/lane.h"
 
 #define DS_IX_NAN16 0x7fffu
 

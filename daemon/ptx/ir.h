@@ -252,7 +252,8 @@ struct ds_ptx_operand {
         uint8_t kind;
         uint8_t component; /* of a special register: 0..3 for .x .y .z .w; %envreg's number */
         uint8_t select;    /* enum ds_ptx_select */
-        bool negated;      /* !p of a predicate, -a of a video operand */
+        bool negated : 1;  /* !p of a predicate, -a of a video operand */
+        bool plus : 1;     /* an address with its offset written, even 0: without optimisation ptxas adds it */
         uint16_t n_elements;
         uint16_t sreg; /* enum ds_ptx_sreg */
         uint32_t line, column;

@@ -175,7 +175,8 @@ static int parse_named(struct ds_ptx_parser *p, struct ds_ptx_operand *ret)
         case DS_PTX_SYMBOL_VAR:
                 ret->kind = DS_PTX_OPERAND_VAR;
                 ret->var = symbol->var;
-                return ds_ptx_at(p, '+') ? ds_ptx_parse_int(p, &ret->offset) : 0;
+                ret->plus = ds_ptx_at(p, '+');
+                return ret->plus ? ds_ptx_parse_int(p, &ret->offset) : 0;
         default:
                 return ds_ptx_error_at(p, &token, "'%.*s' is a label and cannot stand here",
                         (int)DS_MIN(token.length, 100u), token.start);
@@ -224,12 +225,14 @@ static int parse_base(struct ds_ptx_parser *p, struct ds_ptx_operand *ret)
         if (base.kind == DS_PTX_OPERAND_VAR) {
                 ret->var = base.var;
                 ret->offset = base.offset;
+                ret->plus = base.plus;
                 return 0;
         }
         if (base.kind != DS_PTX_OPERAND_REG || base.select)
                 return ds_ptx_error_at(p, &at, "an address begins with a register or a variable");
         ret->reg = base.reg;
-        return ds_ptx_at(p, '+') || ds_ptx_at(p, '-') ? ds_ptx_parse_int(p, &ret->offset) : 0;
+        ret->plus = ds_ptx_at(p, '+') || ds_ptx_at(p, '-');
+        return ret->plus ? ds_ptx_parse_int(p, &ret->offset) : 0;
 }
 
 static int parse_address(struct ds_ptx_parser *p, struct ds_ptx_operand *ret)

@@ -33,10 +33,10 @@ static void print_reg(FILE *out, const struct ds_ptx_function *f, uint32_t reg)
         }
 }
 
-static void print_offset(FILE *out, int64_t offset)
+static void print_offset(FILE *out, const struct ds_ptx_operand *operand)
 {
-        if (offset)
-                fprintf(out, "+%" PRId64, offset);
+        if (operand->offset || operand->plus)
+                fprintf(out, "+%" PRId64, operand->offset);
 }
 
 static void print_sreg(FILE *out, const struct ds_ptx_operand *operand)
@@ -76,7 +76,7 @@ static void print_address(FILE *out, const struct ds_ptx_function *f, const stru
         else if (operand->reg != DS_PTX_NO_REG)
                 print_reg(out, f, operand->reg);
         if (operand->var || operand->reg != DS_PTX_NO_REG)
-                print_offset(out, operand->offset);
+                print_offset(out, operand);
         else
                 fprintf(out, "%" PRId64, operand->offset);
         if (operand->n_elements) {
@@ -126,7 +126,7 @@ static void print_plain(FILE *out, const struct ds_ptx_function *f, const struct
                 break;
         case DS_PTX_OPERAND_VAR:
                 fputs(operand->var->name, out);
-                print_offset(out, operand->offset);
+                print_offset(out, operand);
                 break;
         case DS_PTX_OPERAND_FUNCTION:
                 fputs(operand->function->name, out);

@@ -44,7 +44,7 @@ GATE_O := $(BUILD)/obj/tests/gate/coverage.o
 endif
 
 # --- layers, lowest first -------------------------------------------------------------------------------------------
-LAYERS := util image ptx ptx/interp device device/sim device/cuda sched worker helper supervisor
+LAYERS := util image ptx ptx/pass ptx/interp device device/sim device/cuda sched worker helper supervisor
 daemon_src := $(filter-out %main.c,$(foreach l,$(LAYERS),$(wildcard daemon/$(l)/*.c)) $(wildcard lut/*.c))
 core_src := $(wildcard client-lib/core/*.c)
 cudaface_src := $(wildcard client-lib/cuda/*.c)

@@ -17,10 +17,58 @@ $(foreach a,$(ARCHS),$(eval $(call ptx_rule,$(a))))
 .PHONY: kernels
 kernels: $(kernel_ptx)
 
+# --- the corpus of the PTX front end: thematic files of CUDA C, and Triton kernels ------------------------------------------------
+# A file says for which targets it is compiled (`// targets: sm_80 sm_90+lineinfo`); the word behind + is a variant, which is
+# options of nvcc and of ptxas. What ptxas makes of the compilers' own text is kept: a test compares what is printed with it.
+NVCC_debug := -G
+NVCC_lineinfo := -lineinfo
+NVCC_rdc := -rdc=true
+NVCC_fast := --use_fast_math
+NVCC_ftz := -ftz=true -prec-div=false -prec-sqrt=false -fmad=false
+# what is suppressed quotes the PTX and its line numbers, and nothing else (compared apart, see the test)
+PTXAS_debug := -g -suppress-debug-info
+PTXAS_lineinfo := -lineinfo -suppress-debug-info
+PTXAS_rdc := -c
+PTXAS_triton := -lineinfo -suppress-debug-info
+target_arch = $(firstword $(subst +, ,$(notdir $(1))))
+target_variant = $(word 2,$(subst +, ,$(notdir $(1))))
+
+corpus_cu := $(wildcard tests/programs/kernels/corpus/*.cu)
+corpus_names := $(shell awk '/^\/\/ targets:/ { n = FILENAME; sub(".*/", "", n); sub("[.]cu$$", ".ptx", n); \
+	for (i = 3; i <= NF; i++) print $$i "/" n }' $(corpus_cu))
+corpus_nvcc := $(corpus_names:%=$(BUILD)/ptx/corpus/%)
+define corpus_rule
+$(BUILD)/ptx/corpus/$(1)/%.ptx: tests/programs/kernels/corpus/%.cu
+	@mkdir -p $$(@D)
+	$(NVCC) -arch=$(call target_arch,$(1)) $(NVCC_$(call target_variant,$(1))) -ptx -o $$@ $$<
+endef
+$(foreach t,$(sort $(patsubst %/,%,$(dir $(corpus_names)))),$(eval $(call corpus_rule,$(t))))
+
+# one process compiles all Triton kernels; they and what was found out about them stand in tests/programs/triton
+triton_py := $(wildcard tests/programs/triton/*.py)
+triton_names := $(shell awk '/^@corpus/ { split($$0, part, /"/); n = split(part[2], target, " "); getline; getline; \
+	sub("^def ", ""); sub("[(].*", ""); for (i = 1; i <= n; i++) print target[i] "+triton/" $$0 ".ptx" }' $(triton_py))
+triton_ptx := $(triton_names:%=$(BUILD)/ptx/corpus/%)
+TRITON := build/triton
+$(BUILD)/ptx/corpus/triton.stamp: $(triton_py)
+	@[ -f $(TRITON)/triton/__init__.py ] || { echo "no Triton compiler in $(TRITON): run .ci/deps.sh triton" >&2; exit 1; }
+	@mkdir -p $(@D)
+	PYTHONPATH=$(TRITON) PYTHONDONTWRITEBYTECODE=1 python3 tests/programs/triton/compile.py $(@D)
+	@touch $@
+$(triton_ptx): $(BUILD)/ptx/corpus/triton.stamp ;
+
+$(BUILD)/ptx/%.cubin: $(BUILD)/ptx/%.ptx
+	@cd $(@D) && $(abspath $(CUDA_ROOT))/bin/ptxas -arch=$(call target_arch,$(@D)) $(PTXAS_$(call target_variant,$(@D))) \
+		-o $(@F) $(<F) >$(@F).log 2>&1 || { cat $(@F).log >&2; rm -f $(@F); exit 1; }
+corpus_ptx := $(kernel_ptx) $(corpus_nvcc) $(triton_ptx)
+corpus_cubin := $(corpus_ptx:.ptx=.cubin)
+.PHONY: corpus
+corpus: $(corpus_cubin)
+
 # --- a libcuda.so.1 on the simulated device: a test tool, never installed -------------------------------------------------------
 FAKE_CUDA := $(BUILD)/fake_cuda/libcuda.so.1
 fake_cuda_obj := $(patsubst %.c,$(BUILD)/obj/%.o,$(wildcard tests/support/fake_cuda/*.c))
-fake_cuda_sim := $(call obj,$(filter-out %main.c,$(foreach l,util image ptx device/sim,$(wildcard daemon/$(l)/*.c))))
+fake_cuda_sim := $(call obj,$(filter-out %main.c,$(foreach l,util image ptx ptx/interp ptx/pass device/sim,$(wildcard daemon/$(l)/*.c))))
 $(fake_cuda_obj): CPPFLAGS += -I$(CUDA_ROOT)/include
 $(FAKE_CUDA): $(fake_cuda_obj) $(fake_cuda_sim) tests/support/fake_cuda/fake.sym
 	@mkdir -p $(@D)
@@ -93,7 +141,7 @@ $(BUILD)/tests/race/%: tests/race/%.c $(core_src) $(wildcard client-lib/core/*.h
 	$(CC) $(CPPFLAGS) $(CFLAGS) -O1 -fsanitize=thread -o $@ $< $(race_extra) $(core_src) $(wildcard tests/support/*.c) $(proto_obj) -lprotobuf-c
 
 # the devices and all that they stand on, object by object
-tsan_src := $(filter-out %main.c,$(foreach l,util image ptx device device/sim device/cuda,$(wildcard daemon/$(l)/*.c)))
+tsan_src := $(filter-out %main.c,$(foreach l,util image ptx ptx/interp ptx/pass device device/sim device/cuda,$(wildcard daemon/$(l)/*.c)))
 tsan_obj := $(tsan_src:%.c=$(BUILD)/tsan/%.o)
 $(BUILD)/tsan/daemon/device/cuda/%.o: CPPFLAGS += -I$(CUDA_ROOT)/include
 $(BUILD)/tsan/daemon/device/cuda/gpcs.o: $(BUILD)/gen/cuda_gpcs.h

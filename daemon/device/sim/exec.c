@@ -3,9 +3,9 @@
  * Effects: the threads that execute kernels and copies
  *
  * Two at a time (one on a machine with one CPU) are taken from a queue. A kernel's blocks are run by one thread in
- * increasing order, so that a launch gives the same bits wherever it runs. What a thread may touch is the job, the
- * snapshot of the memory it was given, and its module's variables; results go back through a list under the pool's
- * lock, and an eventfd tells the owner.
+ * increasing order, or in that of a seed, so that a launch gives the same bits wherever it runs. What a thread may
+ * touch is the job, the snapshot of the memory it was given, and its module's variables; results go back through a list
+ * under the pool's lock, and an eventfd tells the owner.
  *
  * A client's kernel can fault, loop for ever or be given up: the interpreter checks every access, every launch has an
  * instruction budget, and the abort flag is seen at every backward branch, so that stopping the pool is quick. A thread
@@ -19,6 +19,7 @@
 #include <unistd.h>
 
 #include "device/sim/internal.h"
+#include "ptx/interp/order.h"
 #include "util/alloc.h"
 #include "util/error.h"
 
@@ -237,17 +238,19 @@ static void exec_kernel(struct exec *x, ds_interp_block *work)
                 .n_sms = device->n_sms,
         };
         uint32_t block[3], ids[SIM_SMS_MAX], n_ids = rung_sm_ids(device, job->stream->rung, ids);
-        uint64_t n = 0;
+        uint64_t n = (uint64_t)job->grid[0] * job->grid[1] * job->grid[2], index;
+        struct ds_interp_order order;
 
         x->budget = kernel_budget(device->model, job);
-        for (block[2] = 0; block[2] < job->grid[2]; block[2]++) {
-                for (block[1] = 0; block[1] < job->grid[1]; block[1]++) {
-                        for (block[0] = 0; block[0] < job->grid[0]; block[0]++) {
-                                launch.sm_id = ids[n++ % n_ids];
-                                if (!kernel_block(x, work, &launch, block))
-                                        return;
-                        }
-                }
+        ds_interp_order_init(&order, n, device->order_seed, job->number);
+        for (uint64_t i = 0; i < n; i++) {
+                index = ds_interp_order_at(&order, i);
+                block[0] = (uint32_t)(index % job->grid[0]);
+                block[1] = (uint32_t)(index / job->grid[0] % job->grid[1]);
+                block[2] = (uint32_t)(index / job->grid[0] / job->grid[1]);
+                launch.sm_id = ids[index % n_ids];
+                if (!kernel_block(x, work, &launch, block))
+                        return;
         }
 }
 

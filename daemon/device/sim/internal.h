@@ -122,6 +122,7 @@ struct sim_snapshot {
 struct sim_space {
         uint32_t id;
         uint32_t in_flight;
+        uint64_t n_launches;         /* so far */
         _Atomic uint64_t text_bytes; /* printed, and not yet asked for */
         struct sim_region **regions; /* sorted by va */
         size_t n_regions;
@@ -267,6 +268,7 @@ struct sim_job {
                         uint32_t grid[3], block[3];
                         uint32_t shared_bytes, max_resident;
                         uint64_t deadline_ns;
+                        uint64_t number; /* of the launch in its space */
                         void *params;
                         uint32_t params_size;
                 };
@@ -364,6 +366,7 @@ struct ds_device {
         const struct sim_model *model;
         struct ds_device_info info;
         bool timing_only;
+        uint64_t order_seed; /* of the blocks of a launch, 0: increasing */
         int event_fd;
         uint64_t limits[_DS_LIMIT_MAX]; /* that clients raised */
         _Atomic uint64_t text_limit;    /* of them the printf FIFO, for the execution threads; the rest has no effect */

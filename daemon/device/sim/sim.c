@@ -2,15 +2,17 @@
 /*
  * The simulated GPU: opening, closing, rungs, and the vtable
  *
- * A specification is MODEL[+timing][+quiesce]. With +timing kernels are checked and timed but not executed (copies and
- * memsets are). With +quiesce the device claims, as a GPU does, that module loads and the like stop all work, so that
- * what the worker does about it can be seen without a GPU. The device's memory is the model's or half of this machine's
- * RAM, whichever is less: slabs are host memory.
+ * A specification is MODEL[+timing][+quiesce][+order=SEED]. With +timing kernels are checked and timed but not executed
+ * (copies and memsets are). With +quiesce the device claims, as a GPU does, that module loads and the like stop all
+ * work, so that what the worker does about it can be seen without a GPU. With +order=SEED the blocks of every launch
+ * are executed in an order of their own, the same in every run, so that tests find kernels that rely on one. The
+ * device's memory is the model's or half of this machine's RAM, whichever is less: slabs are host memory.
  *
  * See internal.h for how the parts work together, and for what a GPU does that this one does not.
  */
 #include "device/sim/sim.h"
 
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
@@ -23,6 +25,7 @@
 
 #define SUFFIX_TIMING "+timing"
 #define SUFFIX_QUIESCE "+quiesce"
+#define SUFFIX_ORDER "+order="
 #define FIFO_MAX DS_MIB(64) /* of what a session may print and nobody take: host memory */
 
 static ds_device *sim_close(ds_device *device)
@@ -46,6 +49,19 @@ static void sim_closep(ds_device **device)
         *device = sim_close(*device);
 }
 
+/* The number behind +order=, false when it is none. */
+static bool spec_order(const char *suffix, size_t length, ds_device *device)
+{
+        size_t prefix = strlen(SUFFIX_ORDER);
+        char *end;
+
+        if (length <= prefix || strncmp(suffix, SUFFIX_ORDER, prefix) || suffix[prefix] < '0' || suffix[prefix] > '9')
+                return false;
+        errno = 0;
+        device->order_seed = strtoull(suffix + prefix, &end, 10);
+        return !errno && end == suffix + length;
+}
+
 /* What follows the model: any of the suffixes. -EINVAL with a line in the log. */
 static int spec_suffixes(const char *spec, const char *suffix, ds_device *device)
 {
@@ -56,9 +72,9 @@ static int spec_suffixes(const char *spec, const char *suffix, ds_device *device
                         device->timing_only = true;
                 } else if (length == strlen(SUFFIX_QUIESCE) && !strncmp(suffix, SUFFIX_QUIESCE, length)) {
                         device->info.stops = 1;
-                } else {
-                        ds_log(DS_LOG_ERROR, "sim:%s: unknown suffix '%.*s', there are %s and %s", spec, (int)length,
-                                suffix, SUFFIX_TIMING, SUFFIX_QUIESCE);
+                } else if (!spec_order(suffix, length, device)) {
+                        ds_log(DS_LOG_ERROR, "sim:%s: unknown suffix '%.*s', there are %s, %s and %sSEED", spec,
+                                (int)length, suffix, SUFFIX_TIMING, SUFFIX_QUIESCE, SUFFIX_ORDER);
                         return -EINVAL;
                 }
                 suffix += length;

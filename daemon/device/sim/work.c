@@ -484,6 +484,7 @@ int sim_launch(ds_device *device, const struct ds_launch *launch, uint64_t token
         job->shared_bytes = launch->shared_bytes;
         job->max_resident = launch->max_resident_blocks;
         job->deadline_ns = launch->deadline_ns;
+        job->number = space->n_launches++;
         job->need = need;
         if (device->timing_only) {
                 sim_cost_static(device->model, job->kernel, job->block, &run);

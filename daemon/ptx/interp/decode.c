@@ -601,6 +601,8 @@ static int decode_instr(ds_ix_decoder *d, const struct ds_ptx_instr *in)
                 return decode_cvt(d, in);
         case DS_PTX_CLASS_ASYNC:
                 return ds_ix_decode_copy(d, in);
+        case DS_PTX_CLASS_VIDEO:
+                return ds_ix_decode_video(d, in);
         case DS_PTX_CLASS_MOVE:
                 if (in->op == DS_PTX_OP_SELP || in->op == DS_PTX_OP_SLCT)
                         return decode_simple(d, in);

@@ -102,7 +102,7 @@ static uint16_t bf16_add(uint16_t a, uint16_t b)
                 U *pd = op->d == DS_IX_NO_SLOT ? NULL : ds_ix_lanes(w, op->d);                                  \
                 struct ds_ix_access x;                                                                          \
                                                                                                                 \
-                if (!ds_ix_resolve(w, op, DS_IX_WRITE, &x))                                                     \
+                if (!ds_ix_resolve(w, op, DS_IX_ATOMIC, &x))                                                    \
                         return NULL;                                                                            \
                 w->spun = 1;                                                                                    \
                 for (unsigned i = 0; i < DS_IX_LANES; i++) {                                                    \

@@ -54,6 +54,15 @@ enum ds_interp_fault {
         _DS_INTERP_FAULT_MAX,
 };
 
+#define DS_INTERP_SECTOR_BITS 5  /* what a GPU moves at least, between memory and an SM: 32 bytes */
+#define DS_INTERP_SECTORS_MAX 64 /* that one access of a warp is told of at once */
+
+enum ds_interp_access {
+        DS_INTERP_READ,
+        DS_INTERP_WRITE,
+        DS_INTERP_ATOMIC,
+};
+
 struct ds_interp_launch {
         const ds_interp_kernel *kernel;
         uint32_t grid[3];
@@ -78,6 +87,12 @@ struct ds_interp_launch {
          */
         void (*print)(void *user, int to_stderr, const char *text, size_t size);
         void *print_user;
+        /*
+         * NULL, or told of each access of a warp to global memory that was found good: the distinct sectors that it
+         * touches, as addresses shifted right by DS_INTERP_SECTOR_BITS, in no order. A bulk copy comes in pieces.
+         */
+        void (*memory)(void *user, const uint64_t *sectors, uint32_t n, enum ds_interp_access kind);
+        void *memory_user;
         uint64_t clock_ns;     /* what %globaltimer reads at block start */
         uint32_t sm_id, n_sms; /* %smid, %nsmid */
 };

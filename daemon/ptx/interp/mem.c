@@ -63,7 +63,7 @@ static const char *space_name(uint32_t space)
 static int bad_access(ds_ix_warp *w, const ds_ix_op *op, uint32_t lane, uint64_t address, enum ds_ix_intent intent)
 {
         uint32_t bytes = (uint32_t)op->size * op->n;
-        const char *what = intent == DS_IX_WRITE ? "write" : "read";
+        const char *what = intent != DS_IX_READ ? "write" : "read";
 
         if (address & (bytes - 1))
                 ds_ix_fault(w, op, DS_INTERP_FAULT_MISALIGNED, lane, address, "misaligned %s %s of %u bytes at 0x%llx",
@@ -127,36 +127,68 @@ DS_IX_INLINE int contiguous(const uint64_t *p, uint64_t bytes)
         return differ == 0;
 }
 
-/* Distinct 32-byte sectors; an aligned access lies in one. */
-static uint32_t count_sectors(const uint64_t *p, uint32_t mask)
+/* --- what memory is told --- */
+
+/* The distinct sectors of the lanes in mask, into `to`; an aligned access lies in one. */
+static uint32_t find_sectors(const uint64_t *p, uint32_t mask, uint64_t *to)
 {
         uint64_t table[64], last = UINT64_MAX;
-        uint32_t rising = 0, distinct = 0;
+        uint32_t n = 0;
         int sorted = 1;
 
         for (unsigned i = 0; i < DS_IX_LANES; i++) {
-                uint64_t s = p[i] >> 5;
+                uint64_t s = p[i] >> DS_INTERP_SECTOR_BITS;
 
                 if (!(mask & ds_ix_bit[i]) || s == last)
                         continue;
                 sorted &= last == UINT64_MAX || s > last;
                 last = s;
-                rising++;
+                to[n++] = s;
         }
         if (sorted)
-                return rising;
+                return n;
         memset(table, 0xff, sizeof(table));
+        n = 0;
         for (unsigned i = 0; i < DS_IX_LANES; i++) {
-                uint64_t s = p[i] >> 5, at = (s ^ s >> 6) & 63;
+                uint64_t s = p[i] >> DS_INTERP_SECTOR_BITS, at = (s ^ s >> 6) & 63;
 
                 if (!(mask & ds_ix_bit[i]))
                         continue;
                 while (table[at] != s && table[at] != UINT64_MAX)
                         at = (at + 1) & 63;
-                distinct += table[at] != s;
+                if (table[at] != s)
+                        to[n++] = s;
                 table[at] = s;
         }
-        return distinct;
+        return n;
+}
+
+static void touch_lanes(ds_ix_warp *w, const uint64_t *p, uint32_t mask, enum ds_ix_intent intent)
+{
+        const struct ds_interp_launch *launch = w->block->launch;
+        uint64_t sectors[DS_IX_LANES];
+        uint32_t n = find_sectors(p, mask, sectors);
+
+        w->cost.sectors += n;
+        if (launch->memory && n)
+                launch->memory(launch->memory_user, sectors, n, (enum ds_interp_access)intent);
+}
+
+void ds_ix_touch(ds_ix_warp *w, uint64_t address, uint64_t size, enum ds_ix_intent intent)
+{
+        const struct ds_interp_launch *launch = w->block->launch;
+        uint64_t next = address >> DS_INTERP_SECTOR_BITS, end, sectors[DS_INTERP_SECTORS_MAX];
+        uint32_t n;
+
+        if (!size)
+                return;
+        end = ((address + size - 1) >> DS_INTERP_SECTOR_BITS) + 1;
+        w->cost.sectors += end - next;
+        while (launch->memory && next < end) {
+                for (n = 0; n < DS_INTERP_SECTORS_MAX && next < end; n++)
+                        sectors[n] = next++;
+                launch->memory(launch->memory_user, sectors, n, (enum ds_interp_access)intent);
+        }
 }
 
 static int global_slowly(ds_ix_warp *w, const ds_ix_op *op, enum ds_ix_intent intent, const uint64_t *p)
@@ -190,12 +222,15 @@ DS_IX_INLINE int resolve_global(ds_ix_warp *w, const ds_ix_op *op, enum ds_ix_in
         w->cost.memory_instructions++;
         x->contiguous = (uint8_t)side_by_side(x->p, w->mask, bytes, w->lo, w->size);
         if (x->contiguous) {
-                w->cost.sectors += (uint32_t)(((x->p[31] + bytes - 1) >> 5) - (x->p[0] >> 5) + 1);
+                if (w->block->launch->memory)
+                        ds_ix_touch(w, x->p[0], DS_IX_LANES * bytes, intent);
+                else
+                        w->cost.sectors += (uint32_t)(((x->p[31] + bytes - 1) >> 5) - (x->p[0] >> 5) + 1);
                 return 1;
         }
         if (!all_within(x->p, w->mask, bytes, w->lo, w->size) && !global_slowly(w, op, intent, x->p))
                 return 0;
-        w->cost.sectors += count_sectors(x->p, w->mask);
+        touch_lanes(w, x->p, w->mask, intent);
         return 1;
 }
 
@@ -233,7 +268,7 @@ static uint64_t generic_lane(ds_ix_warp *w, uint64_t address, uint64_t bytes, en
                         return 0;
                 return (uintptr_t)w->local + (uint64_t)lane * block->local_stride + offset;
         case 3:
-                if (intent == DS_IX_WRITE || !within(offset, bytes, 0, block->params_size))
+                if (intent != DS_IX_READ || !within(offset, bytes, 0, block->params_size))
                         return 0;
                 return (uintptr_t)block->params + offset;
         default:
@@ -249,6 +284,7 @@ const uint8_t *ds_ix_readable(ds_ix_warp *w, uint64_t address, uint32_t lane)
 static int resolve_generic(ds_ix_warp *w, const ds_ix_op *op, enum ds_ix_intent intent, struct ds_ix_access *x)
 {
         uint64_t bytes = (uint64_t)op->size * op->n;
+        uint32_t global = 0;
 
         for (unsigned i = 0; i < DS_IX_LANES; i++) {
                 uint64_t host;
@@ -258,11 +294,12 @@ static int resolve_generic(ds_ix_warp *w, const ds_ix_op *op, enum ds_ix_intent 
                 host = x->p[i] & (bytes - 1) ? 0 : generic_lane(w, x->p[i], bytes, intent, i);
                 if (!host)
                         return bad_access(w, op, i, x->p[i], intent);
+                global |= x->p[i] >> 56 ? 0 : ds_ix_bit[i];
                 x->p[i] = host;
         }
         x->contiguous = 0;
         w->cost.memory_instructions++;
-        w->cost.sectors += count_sectors(x->p, w->mask);
+        touch_lanes(w, x->p, global, intent);
         return 1;
 }
 

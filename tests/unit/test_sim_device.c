@@ -58,7 +58,7 @@ Test(sim_device, other_models, .timeout = 300)
 Test(sim_device, every_model_opens)
 {
         const char *models[] = {"h200", "a2000", "p40", "gtx1080"};
-        const uint32_t sms[] = {132, 26, 30, 20}, cc[] = {90, 86, 61, 61};
+        const uint32_t sms[] = {132, 26, 30, 20}, cc[] = {90, 86, 75, 75};
         const struct ds_device_info *info;
         ds_device *device;
         char name[64];

@@ -5,7 +5,8 @@
  * Properties are what CUDA reports for the model, with two rules on top:
  *  - what the simulated device cannot do is reported as absent, whatever the real part can: managed memory, clusters,
  *    tensor maps, multicast, compression, interprocess handles, RDMA;
- *  - a simulated part has no PCI identity.
+ *  - a simulated part has no PCI identity;
+ *  - compute capability 7.5 is the least: today's compilers know nothing older, so the Pascal rows say that.
  * The h200 row's properties and timing were read and measured on one H200 (132 SMs, driver 580, CUDA 13.0): null kernel
  * launch and synchronisation 7.4 us, a chain of null kernels 2.7 us each, 3.43 us each when every kernel waits for an
  * event of another stream, 1,064,000 launches per second over eight streams, host to device 55 GB/s from pinned memory,
@@ -116,8 +117,8 @@ static const struct sim_model models[] = {
         {
                 .name = "p40",
                 .source = "scaled from the h200 row, not measured",
-                .cc_major = 6,
-                .cc_minor = 1,
+                .cc_major = 7,
+                .cc_minor = 5,
                 .n_tpcs = 30,
                 .sms_per_tpc = 1,
                 .gpc_tpcs = {5, 5, 5, 5, 5, 5},
@@ -161,8 +162,8 @@ static const struct sim_model models[] = {
         {
                 .name = "gtx1080",
                 .source = "scaled from the h200 row, not measured",
-                .cc_major = 6,
-                .cc_minor = 1,
+                .cc_major = 7,
+                .cc_minor = 5,
                 .n_tpcs = 20,
                 .sms_per_tpc = 1,
                 .gpc_tpcs = {5, 5, 5, 5},

@@ -5,9 +5,15 @@
 # sudo), and the CUDA toolkit's compiler and headers from NVIDIA's wheels into build/cuda-toolkit where there is
 # no toolkit. Prints what it does; does nothing, quickly, when nothing is missing.
 #
-# usage: .ci/deps.sh [PACKAGE...]   (further packages, for what is not built every day)
+# usage: .ci/deps.sh [triton] [PACKAGE...]   (further packages, for what is not built every day; triton: the Triton compiler's
+#        wheel into build/triton, for the tests' corpus of PTX)
 set -eu
 cd "$(dirname "$0")/.."
+triton=
+if [ "${1:-}" = triton ]; then
+        triton=yes
+        shift
+fi
 
 packages="gcc g++ clang make pkg-config libuv1-dev libprotobuf-c-dev protobuf-c-compiler libinih-dev
 libsmartcols-dev uthash-dev liblz4-dev libzstd-dev libxxhash-dev libcriterion-dev libsystemd-dev scdoc libclang-rt-14-dev cppcheck
@@ -23,7 +29,11 @@ have_cuda() {
         done
         return 1
 }
-if ! have_cuda && ! python3 -m pip --version >/dev/null 2>&1; then
+# what runs Triton's compiler without a GPU: its own driver, tools and other vendors' parts are left out
+have_triton() {
+        [ -z "$triton" ] || [ -f build/triton/complete ]
+}
+if ! { have_cuda && have_triton; } && ! python3 -m pip --version >/dev/null 2>&1; then
         missing="$missing python3-pip"
 fi
 
@@ -49,4 +59,19 @@ if ! have_cuda; then
                 nvidia-cuda-profiler-api==13.0.85 nvidia-cuda-cccl==13.0.85
         chmod -R u+x build/cuda-toolkit/nvidia/cu13/bin build/cuda-toolkit/nvidia/cu13/nvvm/bin
         have_cuda || { echo "deps: the toolkit's wheels did not bring nvcc" >&2; exit 1; }
+fi
+
+if ! have_triton; then
+        echo "deps: fetching the Triton compiler (250 MB) into build/triton"
+        rm -rf build/triton
+        mkdir -p build
+        python3 -m pip install -q --no-deps --no-compile --target build/triton --root-user-action=ignore triton==3.9.0 || {
+                echo "deps: the Triton wheel cannot be fetched: the tests' corpus of PTX needs it" >&2
+                exit 1
+        }
+        cd build/triton/triton
+        rm -rf backends/amd backends/nvidia/bin backends/nvidia/lib/cupti backends/nvidia/include _C/libproton.so instrumentation \
+                plugins profiler tools/ptx* FileCheck include
+        cd ../../..
+        touch build/triton/complete
 fi

@@ -44,26 +44,22 @@ $(BUILD)/ptx/corpus/$(1)/%.ptx: tests/programs/kernels/corpus/%.cu
 endef
 $(foreach t,$(sort $(patsubst %/,%,$(dir $(corpus_names)))),$(eval $(call corpus_rule,$(t))))
 
-# one process compiles all Triton kernels; they and what was found out about them stand in tests/programs/triton
-triton_py := $(wildcard tests/programs/triton/*.py)
-triton_names := $(shell awk '/^@corpus/ { split($$0, part, /"/); n = split(part[2], target, " "); getline; getline; \
-	sub("^def ", ""); sub("[(].*", ""); for (i = 1; i <= n; i++) print target[i] "+triton/" $$0 ".ptx" }' $(triton_py))
-triton_ptx := $(triton_names:%=$(BUILD)/ptx/corpus/%)
+# Triton kernels: one process compiles them all and has them assembled; which there are, and for what, the sources say
 TRITON := build/triton
-$(BUILD)/ptx/corpus/triton.stamp: $(triton_py)
-	@[ -f $(TRITON)/triton/__init__.py ] || { echo "no Triton compiler in $(TRITON): run .ci/deps.sh triton" >&2; exit 1; }
+triton_stamp := $(BUILD)/ptx/corpus/triton.stamp
+$(triton_stamp): $(wildcard tests/programs/triton/*.py)
+	@[ -f $(TRITON)/complete ] || { echo "no Triton compiler in $(TRITON): run .ci/deps.sh triton" >&2; exit 1; }
 	@mkdir -p $(@D)
-	PYTHONPATH=$(TRITON) PYTHONDONTWRITEBYTECODE=1 python3 tests/programs/triton/compile.py $(@D)
+	PYTHONPATH=$(TRITON) PYTHONDONTWRITEBYTECODE=1 python3 tests/programs/triton/compile.py $(@D) \
+		$(CUDA_ROOT)/bin/ptxas $(PTXAS_triton)
 	@touch $@
-$(triton_ptx): $(BUILD)/ptx/corpus/triton.stamp ;
 
 $(BUILD)/ptx/%.cubin: $(BUILD)/ptx/%.ptx
 	@cd $(@D) && $(abspath $(CUDA_ROOT))/bin/ptxas -arch=$(call target_arch,$(@D)) $(PTXAS_$(call target_variant,$(@D))) \
 		-o $(@F) $(<F) >$(@F).log 2>&1 || { cat $(@F).log >&2; rm -f $(@F); exit 1; }
-corpus_ptx := $(kernel_ptx) $(corpus_nvcc) $(triton_ptx)
-corpus_cubin := $(corpus_ptx:.ptx=.cubin)
+corpus := $(patsubst %.ptx,%.cubin,$(kernel_ptx) $(corpus_nvcc)) $(triton_stamp)
 .PHONY: corpus
-corpus: $(corpus_cubin)
+corpus: $(corpus)
 
 # --- a libcuda.so.1 on the simulated device: a test tool, never installed -------------------------------------------------------
 FAKE_CUDA := $(BUILD)/fake_cuda/libcuda.so.1
@@ -263,6 +259,7 @@ demo: deps
 test-build: demo-build kernels unit race programs e2e $(BUILD)/tests/gate/race_proof
 # deps first in a make of its own: what it installs decides what the next one finds
 test: deps
+	@.ci/deps.sh triton
 	@$(MAKE) --no-print-directory -s -j$(JOBS) test-build
 	@$(MAKE) --no-print-directory -s -j$(JOBS) asan
 	@tests/run.sh $(BUILD)
@@ -275,7 +272,7 @@ coverage-build:
 	$(call share,$(COV))
 	@$(MAKE) --no-print-directory -s BUILD=$(COV) COVERAGE=1 OPT=-O0 all unit e2e programs
 coverage:
-	@.ci/deps.sh gcovr
+	@.ci/deps.sh triton gcovr
 	@$(MAKE) --no-print-directory -s -j$(JOBS) kernels programs e2e demo-build
 	@$(MAKE) --no-print-directory -s -j$(JOBS) coverage-build
 	@tests/coverage.sh $(BUILD) $(FLOOR)

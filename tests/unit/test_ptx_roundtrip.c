@@ -2,16 +2,26 @@
 /*
  * Round trip: what the printer writes assembles to the machine code that the compiler's own PTX assembles to
  *
- * Every PTX file that the build made of tests/programs/kernels is parsed and printed, both texts go through NVIDIA's
- * assembler, and the cubins must be the same byte for byte. Files are counted: none is skipped in silence.
+ * Every PTX file of the corpus (build/ptx: nvcc's of tests/programs/kernels, Triton's of tests/programs/triton) is
+ * parsed and printed, the text goes through NVIDIA's assembler, and the cubin must be the same, byte for byte, that
+ * the build made of the compiler's text with the same options. Files and kernels are counted, none is skipped in
+ * silence. What quotes the PTX itself, its text and its line numbers, is suppressed in the cubins of files with line
+ * tables; those that nvcc compiled with -G and -lineinfo are assembled once more with it, and all other sections
+ * compared. Every row of opcodes.def is in the corpus, or in `never` below with the reason.
+ *
+ * Under a sanitizer nothing is assembled: the texts are the plain build's, and it compares them.
  */
 #include <criterion/criterion.h>
+#include <elf.h>
 #include <fcntl.h>
 #include <glob.h>
 #include <spawn.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -20,7 +30,16 @@
 #include "ptx_rows.h"
 #include "util/macro.h"
 
-#define MIN_FILES 20 /* per architecture */
+#define MIN_FILES 66
+#define MIN_KERNELS 150 /* of different names */
+#define MAX_KERNELS 8192
+#define MAX_JOBS 16
+
+#ifdef __SANITIZE_ADDRESS__
+#define ASSEMBLES 0
+#else
+#define ASSEMBLES 1
+#endif
 
 extern char **environ;
 
@@ -29,33 +48,68 @@ struct blob {
         size_t length;
 };
 
+/* What the processes found that look at one file each, in memory that they share with the test */
+struct found {
+        uint32_t files, kernels;
+        uint64_t names[MAX_KERNELS]; /* hashes of kernels' names: one file may be compiled for several targets */
+        bool seen[_DS_PTX_OP_MAX];
+};
+
+/* One file: TARGET/NAME.ptx */
+struct subject {
+        char path[300], folder[300], name[100], arch[20], options[100];
+};
+
+static struct found *shared_found(void)
+{
+        struct found *found = mmap(NULL, sizeof(*found), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+
+        cr_assert_neq(found, MAP_FAILED);
+        return found;
+}
+
+/* In a process of one file: it ends, the test sees the status */
+static void __attribute__((format(printf, 1, 2), noreturn)) fail(const char *format, ...)
+{
+        va_list args;
+
+        va_start(args, format);
+        vfprintf(stderr, format, args);
+        va_end(args);
+        fputc('\n', stderr);
+        fflush(stderr);
+        _exit(1);
+}
+
 static struct blob read_file(const char *path)
 {
         struct blob blob = {NULL, 0};
         FILE *in = fopen(path, "re");
         long size;
 
-        cr_assert(in, "cannot open %s", path);
-        cr_assert_eq(fseek(in, 0, SEEK_END), 0);
+        if (!in)
+                fail("cannot open %s: make corpus", path);
+        fseek(in, 0, SEEK_END);
         size = ftell(in);
         rewind(in);
         blob.data = malloc((size_t)size + 1);
-        cr_assert(blob.data);
-        blob.length = fread(blob.data, 1, (size_t)size, in);
-        cr_assert_eq(blob.length, (size_t)size);
+        blob.length = blob.data ? fread(blob.data, 1, (size_t)size, in) : 0;
+        if (blob.length != (size_t)size)
+                fail("cannot read %s", path);
         fclose(in);
         return blob;
 }
 
-static ds_ptx_module *parse(const char *name, const char *text, size_t length)
+static ds_ptx_module *parse(const char *name, const struct blob *text)
 {
         struct ds_ptx_diags diags;
         ds_ptx_module *module = NULL;
         char errors[8192];
-        int r = ds_ptx_parse(text, length, 0, &diags, &module);
+        int r = ds_ptx_parse(text->data, text->length, 0, &diags, &module);
 
         ds_ptx_diags_format(&diags, name, errors, sizeof(errors));
-        cr_assert_eq(r, 0, "%s: %d\n%s", name, r, errors);
+        if (r)
+                fail("%s: %d\n%s", name, r, errors);
         return module;
 }
 
@@ -63,131 +117,280 @@ static void print_to(const ds_ptx_module *module, const char *path)
 {
         FILE *out = fopen(path, "we");
 
-        cr_assert(out, "cannot write %s", path);
-        cr_assert_eq(ds_ptx_print(module, out), 0);
-        cr_assert_eq(fclose(out), 0);
+        if (!out || ds_ptx_print(module, out) || fclose(out))
+                fail("cannot print to %s", path);
 }
 
-static void assemble(const char *arch, const char *ptx, const char *cubin)
+/* ptxas -arch=... [option ...] -o NAME.cubin NAME.ptx in the current directory, as the build does */
+static void assemble(const struct subject *s, const char *options)
 {
-        char option[32], log[310];
-        struct blob said;
-        char *const argv[] = {(char *)PTXAS, option, (char *)ptx, (char *)"-o", (char *)cubin, NULL};
+        char arch[32], words[100], cubin[110], ptx[110], *argv[12] = {(char *)PTXAS, arch}, *save = NULL;
         posix_spawn_file_actions_t actions;
-        int status;
+        struct blob said;
+        int status, n = 2;
         pid_t pid;
 
-        snprintf(option, sizeof(option), "-arch=%s", arch);
+        snprintf(arch, sizeof(arch), "-arch=%s", s->arch);
+        snprintf(words, sizeof(words), "%s", options);
+        snprintf(cubin, sizeof(cubin), "%s.cubin", s->name);
+        snprintf(ptx, sizeof(ptx), "%s.ptx", s->name);
+        for (char *word = strtok_r(words, " ", &save); word && n < 6; word = strtok_r(NULL, " ", &save))
+                argv[n++] = word;
+        argv[n++] = (char *)"-o";
+        argv[n++] = cubin;
+        argv[n++] = ptx;
         posix_spawn_file_actions_init(&actions);
-        snprintf(log, sizeof(log), "%s.log", cubin);
-        posix_spawn_file_actions_addopen(&actions, STDERR_FILENO, log, O_WRONLY | O_CREAT | O_TRUNC, 0600);
-        cr_assert_eq(posix_spawn(&pid, PTXAS, &actions, NULL, argv, environ), 0, "cannot run " PTXAS);
+        posix_spawn_file_actions_addopen(&actions, STDERR_FILENO, "log", O_WRONLY | O_CREAT | O_TRUNC, 0600);
+        if (posix_spawn(&pid, PTXAS, &actions, NULL, argv, environ) || waitpid(pid, &status, 0) != pid)
+                fail("cannot run " PTXAS);
         posix_spawn_file_actions_destroy(&actions);
-        cr_assert_eq(waitpid(pid, &status, 0), pid);
-        said = read_file(log);
-        cr_assert(WIFEXITED(status) && WEXITSTATUS(status) == 0, PTXAS " %s %s failed:\n%.*s", option, ptx,
-                (int)said.length, said.data);
+        said = read_file("log");
+        if (!WIFEXITED(status) || WEXITSTATUS(status))
+                fail(PTXAS " of what is printed of %s failed:\n%.*s", s->path, (int)DS_MIN(said.length, 3000u),
+                        said.data);
         free(said.data);
-        unlink(log);
+        unlink("log");
 }
 
-/* print(parse(print(x))) == print(x), and every opcode met is marked */
-static void check_fixpoint(const char *path, const char *printed, bool seen[_DS_PTX_OP_MAX])
+static void note_names(struct found *found, const ds_ptx_module *module)
+{
+        for (uint32_t i = 0; i < module->n_functions; i++) {
+                const struct ds_ptx_function *f = module->functions[i];
+                uint64_t hash = 14695981039346656037u; /* FNV-1a */
+                uint32_t at;
+
+                for (uint32_t j = 0; j < f->n_instrs; j++)
+                        found->seen[f->instrs[j].op] = true;
+                if (!f->is_entry || !f->has_body)
+                        continue;
+                for (const char *c = f->name; *c; c++)
+                        hash = (hash ^ (uint8_t)*c) * 1099511628211u;
+                at = __atomic_fetch_add(&found->kernels, 1, __ATOMIC_RELAXED);
+                if (at >= MAX_KERNELS)
+                        fail("more than %u kernels: MAX_KERNELS", MAX_KERNELS);
+                found->names[at] = hash;
+        }
+}
+
+/* print(parse(print(x))) == print(x) */
+static void check_fixpoint(const struct subject *s, const char *printed)
 {
         struct blob once = read_file(printed);
-        ds_cleanup(ds_ptx_module_freep) ds_ptx_module *module = parse(path, once.data, once.length);
+        ds_cleanup(ds_ptx_module_freep) ds_ptx_module *module = parse(s->path, &once);
         char *twice = NULL;
         size_t n = 0;
         FILE *stream = open_memstream(&twice, &n);
 
-        cr_assert_eq(ds_ptx_print(module, stream), 0);
-        fclose(stream);
-        cr_assert(n == once.length && memcmp(twice, once.data, n) == 0, "%s prints differently the second time", path);
-        for (uint32_t i = 0; i < module->n_functions; i++)
-                for (uint32_t j = 0; j < module->functions[i]->n_instrs; j++)
-                        seen[module->functions[i]->instrs[j].op] = true;
+        if (!stream || ds_ptx_print(module, stream) || fclose(stream))
+                fail("%s: cannot print it again", s->path);
+        if (n != once.length || memcmp(twice, once.data, n) != 0)
+                fail("%s prints differently the second time", s->path);
         free(twice);
         free(once.data);
 }
 
-static uint32_t count_kernels(const ds_ptx_module *module)
+static const Elf64_Shdr *section(const struct blob *cubin, uint32_t i, const char **ret_name)
+{
+        const Elf64_Ehdr *head = (const Elf64_Ehdr *)cubin->data;
+        const Elf64_Shdr *table = (const Elf64_Shdr *)(cubin->data + head->e_shoff);
+
+        if (i >= head->e_shnum)
+                return NULL;
+        *ret_name = cubin->data + table[head->e_shstrndx].sh_offset + table[i].sh_name;
+        return &table[i];
+}
+
+/* All sections but those that quote the PTX and say which line of it an instruction comes from */
+static void compare_sections(const struct subject *s, const struct blob *a, const struct blob *b)
+{
+        const Elf64_Shdr *x, *y;
+        const char *name, *other;
+        uint32_t compared = 0;
+
+        for (uint32_t i = 0; (x = section(a, i, &name)); i++) {
+                y = section(b, i, &other);
+                if (!y || strcmp(name, other) != 0)
+                        fail("%s: the cubins have other sections: %s", s->path, name);
+                if (strstr(name, "nv_debug_line_sass") || strstr(name, "nv_debug_ptx_txt") || x->sh_type == SHT_NOBITS)
+                        continue;
+                if (x->sh_size != y->sh_size || memcmp(a->data + x->sh_offset, b->data + y->sh_offset, x->sh_size) != 0)
+                        fail("%s: the cubins' sections %s differ", s->path, name);
+                compared += strncmp(name, ".debug_", 7) == 0 && x->sh_size;
+        }
+        if (compared < 2)
+                fail("%s: only %u sections of debug information", s->path, compared);
+}
+
+/* The same once more with what else the assembler writes for debuggers */
+static void check_debug_information(const struct subject *s, const char *printed)
+{
+        char options[100], cubin[110], ptx[110];
+        struct blob a, b;
+
+        snprintf(options, sizeof(options), "%s", s->options);
+        *strstr(options, " -suppress") = '\0';
+        snprintf(cubin, sizeof(cubin), "%s.cubin", s->name);
+        snprintf(ptx, sizeof(ptx), "%s.ptx", s->name);
+        assemble(s, options);
+        b = read_file(cubin);
+        rename(ptx, "printed");
+        if (symlink(s->path, ptx))
+                fail("cannot link %s", ptx);
+        assemble(s, options);
+        a = read_file(cubin);
+        unlink(ptx);
+        rename("printed", ptx);
+        compare_sections(s, &a, &b);
+        free(a.data);
+        free(b.data);
+}
+
+static void compare_cubins(const struct subject *s)
+{
+        char path[420], cubin[110];
+        struct blob a, b;
+
+        snprintf(path, sizeof(path), "%s/%s.cubin", s->folder, s->name);
+        snprintf(cubin, sizeof(cubin), "%s.cubin", s->name);
+        a = read_file(path);
+        b = read_file(cubin);
+        if (a.length != b.length || memcmp(a.data, b.data, a.length) != 0)
+                fail("%s: the cubins differ", s->path);
+        unlink(cubin);
+        free(a.data);
+        free(b.data);
+}
+
+/* The process of one file, in a directory of its own */
+static void check_file(const struct subject *s, struct found *found)
+{
+        char printed[110], dir[] = "/tmp/ptx-roundtrip-XXXXXX";
+        struct blob text = read_file(s->path);
+        ds_cleanup(ds_ptx_module_freep) ds_ptx_module *module = parse(s->path, &text);
+
+        if (!mkdtemp(dir) || chdir(dir))
+                fail("cannot make %s", dir);
+        snprintf(printed, sizeof(printed), "%s.ptx", s->name);
+        print_to(module, printed);
+        check_fixpoint(s, printed);
+        if (ASSEMBLES) {
+                assemble(s, s->options);
+                compare_cubins(s);
+                if (strstr(s->options, "-suppress") && !strstr(s->folder, "+triton"))
+                        check_debug_information(s, printed);
+                snprintf(printed, sizeof(printed), "%s.cubin", s->name);
+                unlink(printed);
+                snprintf(printed, sizeof(printed), "%s.ptx", s->name);
+        }
+        note_names(found, module);
+        __atomic_fetch_add(&found->files, 1, __ATOMIC_RELAXED);
+        unlink(printed);
+        rmdir(dir);
+        free(text.data);
+}
+
+/* .../ARCH[+VARIANT]/NAME.ptx; PTXAS_VARIANTS is "VARIANT=OPTIONS;..." */
+static struct subject subject_of(const char *path)
+{
+        struct subject s;
+        const char *folder, *variant, *options;
+        char key[40];
+
+        snprintf(s.path, sizeof(s.path), "%s", path);
+        snprintf(s.folder, sizeof(s.folder), "%.*s", (int)(strrchr(path, '/') - path), path);
+        snprintf(s.name, sizeof(s.name), "%.*s", (int)strlen(strrchr(path, '/') + 1) - 4, strrchr(path, '/') + 1);
+        folder = strrchr(s.folder, '/') + 1;
+        snprintf(s.arch, sizeof(s.arch), "%.*s", (int)strcspn(folder, "+"), folder);
+        s.options[0] = '\0';
+        variant = strchr(folder, '+');
+        if (variant) {
+                snprintf(key, sizeof(key), ";%s=", variant + 1);
+                options = strstr(";" PTXAS_VARIANTS, key);
+                cr_assert(options, "no variant %s", variant);
+                options += strlen(key);
+                snprintf(s.options, sizeof(s.options), "%.*s", (int)strcspn(options, ";"), options);
+        }
+        return s;
+}
+
+/* Returns how many files failed: each has a process, a few at a time */
+static uint32_t check_files(char *const *paths, size_t n, struct found *found)
+{
+        long jobs = DS_MIN(sysconf(_SC_NPROCESSORS_ONLN), MAX_JOBS);
+        uint32_t failed = 0;
+        size_t running = 0;
+        int status;
+
+        for (size_t i = 0; i < n || running;) {
+                if (i < n && running < (size_t)jobs) {
+                        struct subject s = subject_of(paths[i++]);
+                        pid_t pid = fork();
+
+                        cr_assert_geq(pid, 0);
+                        if (pid == 0) {
+                                check_file(&s, found);
+                                _exit(0);
+                        }
+                        running++;
+                } else {
+                        cr_assert_gt(wait(&status), 0);
+                        failed += !WIFEXITED(status) || WEXITSTATUS(status);
+                        running--;
+                }
+        }
+        return failed;
+}
+
+static int by_value(const void *a, const void *b)
+{
+        uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+
+        return x < y ? -1 : x > y;
+}
+
+static uint32_t count_different(struct found *found)
 {
         uint32_t n = 0;
 
-        for (uint32_t i = 0; i < module->n_functions; i++)
-                n += module->functions[i]->is_entry && module->functions[i]->has_body;
+        qsort(found->names, found->kernels, sizeof(found->names[0]), by_value);
+        for (uint32_t i = 0; i < found->kernels; i++)
+                n += i == 0 || found->names[i] != found->names[i - 1];
         return n;
 }
 
-static uint32_t check_file(const char *arch, const char *path, const char *dir, bool seen[_DS_PTX_OP_MAX])
+Test(ptx_roundtrip, corpus, .timeout = 280)
 {
-        char printed[300], want[300], have[300];
-        struct blob text = read_file(path), a, b;
-        ds_cleanup(ds_ptx_module_freep) ds_ptx_module *module = parse(path, text.data, text.length);
-        uint32_t kernels = count_kernels(module);
-
-        snprintf(printed, sizeof(printed), "%s/printed.ptx", dir);
-        snprintf(want, sizeof(want), "%s/want.cubin", dir);
-        snprintf(have, sizeof(have), "%s/have.cubin", dir);
-        print_to(module, printed);
-        check_fixpoint(path, printed, seen);
-        assemble(arch, path, want);
-        assemble(arch, printed, have);
-        a = read_file(want);
-        b = read_file(have);
-        cr_expect(a.length == b.length && memcmp(a.data, b.data, a.length) == 0, "%s: the cubins differ", path);
-        unlink(printed);
-        unlink(want);
-        unlink(have);
-        free(text.data);
-        free(a.data);
-        free(b.data);
-        return kernels;
-}
-
-static void check_arch(const char *arch)
-{
-        char pattern[300], dir[] = "/tmp/ptx-roundtrip-XXXXXX";
-        bool seen[_DS_PTX_OP_MAX] = {false};
-        uint32_t kernels = 0, rows = 0;
-        glob_t found;
+        struct found *found = shared_found();
+        uint32_t kernels, rows = 0;
+        glob_t files;
 
         cr_assert_eq(access(PTXAS, X_OK), 0, "no assembler at " PTXAS);
-        cr_assert(mkdtemp(dir));
-        snprintf(pattern, sizeof(pattern), TEST_PTX_DIR "/%s/*.ptx", arch);
-        cr_assert_eq(glob(pattern, 0, NULL, &found), 0, "nothing matches %s: make kernels", pattern);
-        cr_assert_geq(found.gl_pathc, MIN_FILES, "only %zu files match %s", found.gl_pathc, pattern);
-        for (size_t i = 0; i < found.gl_pathc; i++)
-                kernels += check_file(arch, found.gl_pathv[i], dir, seen);
+        cr_assert_eq(glob(TEST_PTX_DIR "/sm_*/*.ptx", 0, NULL, &files), 0, "no files: make corpus");
+        cr_assert_eq(glob(TEST_PTX_DIR "/corpus/*/*.ptx", GLOB_APPEND, NULL, &files), 0, "no files: make corpus");
+        cr_expect_eq(check_files(files.gl_pathv, files.gl_pathc, found), 0);
+        kernels = count_different(found);
         for (uint32_t op = 0; op < _DS_PTX_OP_MAX; op++)
-                rows += seen[op];
-        fprintf(stderr, "%s: %zu files, %u kernels, %u of %u opcode rows\n", arch, found.gl_pathc, kernels, rows,
-                (uint32_t)_DS_PTX_OP_MAX);
-        cr_expect_geq(kernels, 60);
-        cr_expect_geq(rows, 90);
-        globfree(&found);
-        rmdir(dir);
-}
-
-Test(ptx_roundtrip, sm_75)
-{
-        check_arch("sm_75");
-}
-
-Test(ptx_roundtrip, sm_90)
-{
-        check_arch("sm_90");
+                rows += found->seen[op];
+        fprintf(stderr, "%u of %zu files, %u kernels, %u of them different, %u of %u opcode rows\n", found->files,
+                files.gl_pathc, found->kernels, kernels, rows, (uint32_t)_DS_PTX_OP_MAX);
+        cr_expect_geq(found->files, MIN_FILES);
+        cr_expect_geq(kernels, MIN_KERNELS);
+        globfree(&files);
+        munmap(found, sizeof(*found));
 }
 
 /* Every row of the opcode table in a kernel of its own, whatever compilers emit */
 Test(ptx_roundtrip, rows)
 {
-        char dir[] = "/tmp/ptx-roundtrip-XXXXXX", path[300];
-        bool seen[_DS_PTX_OP_MAX] = {false};
+        char dir[] = "/tmp/ptx-roundtrip-XXXXXX", path[300], *paths[] = {path};
+        struct found *found = shared_found();
+        struct subject s;
         FILE *out;
 
         cr_assert(mkdtemp(dir));
-        snprintf(path, sizeof(path), "%s/rows.ptx", dir);
+        snprintf(path, sizeof(path), "%s/sm_90a", dir);
+        cr_assert_eq(mkdir(path, 0700), 0);
+        snprintf(path, sizeof(path), "%s/sm_90a/rows.ptx", dir);
         out = fopen(path, "we");
         cr_assert(out);
         fputs(PTX_ROWS_HEAD, out);
@@ -196,9 +399,16 @@ Test(ptx_roundtrip, rows)
                         ptx_rows[op]);
         }
         cr_assert_eq(fclose(out), 0);
-        cr_expect_eq(check_file("sm_90a", path, dir, seen), _DS_PTX_OP_MAX);
+        s = subject_of(path);
+        cr_assert_eq(chdir(s.folder), 0);
+        assemble(&s, "");
+        cr_assert_eq(check_files(paths, 1, found), 0);
+        cr_expect_eq(found->kernels, _DS_PTX_OP_MAX);
         for (uint32_t op = 0; op < _DS_PTX_OP_MAX; op++)
-                cr_expect(seen[op], "no statement is %s", ds_ptx_op_info((enum ds_ptx_op)op)->key);
-        unlink(path);
+                cr_expect(found->seen[op], "no statement is %s", ds_ptx_op_info((enum ds_ptx_op)op)->key);
+        unlink("rows.ptx");
+        unlink("rows.cubin");
+        rmdir(s.folder);
         rmdir(dir);
+        munmap(found, sizeof(*found));
 }

@@ -1,0 +1,91 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Compile the Triton kernels of this folder to PTX, without a GPU, and have ptxas assemble what came out.
+
+A kernel is a function of a module beside this one that the decorator of corpus.py names, with the targets, types of
+parameters and options that it is compiled for. One process imports the compiler and all kernels, and forks as many as there
+are processors; each compiles its share. What is written: OUT/sm_80+triton/NAME.ptx and NAME.cubin. Triton writes sm_90 as
+sm_90a. The first kernel that does not compile ends it all with a message: none is left out in silence.
+
+usage: compile.py OUT PTXAS [OPTION of ptxas ...] [-- NAME ...]
+"""
+import importlib
+import os
+import pathlib
+import shutil
+import subprocess
+import sys
+import tempfile
+import traceback
+
+PTX_VERSION = 90  # of nvcc 13.0, whose ptxas reads it
+
+os.environ.update(TRITON_BACKENDS_IN_TREE="1", TRITON_DEFAULT_FP_FUSION="1", TRITON_MOCK_PTX_VERSION=str(PTX_VERSION))
+
+
+def compile_one(entry, arch, out, ptxas):
+    """One kernel for one target: the last of Triton's stages, ptxas, is ours."""
+    import triton
+    from triton.backends.compiler import GPUTarget
+    from triton.compiler import ASTSource
+
+    suffix = "a" if arch >= 90 else ""
+    folder = out / f"sm_{arch}{suffix}+triton"
+    source = ASTSource(entry.kernel, entry.signature(), entry.constants())
+    options = dict(entry.options, ptx_version=PTX_VERSION)
+    text = triton.compile(source, target=GPUTarget("cuda", arch, 32), options=options).asm["ptx"]
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / f"{entry.name}.ptx").write_text(text)
+    subprocess.run([ptxas[0], f"-arch=sm_{arch}{suffix}", *ptxas[1:], "-o", f"{entry.name}.cubin", f"{entry.name}.ptx"],
+                   check=True, cwd=folder)
+
+
+def without_last_stage(*arguments):
+    """Triton's hook for its list of stages."""
+    if not arguments:
+        return "no ptxas", "no ptxas"
+    arguments[1]["cubin"] = lambda source, metadata: b""
+
+
+def share(work, out, ptxas):
+    """What a forked process does: compile until one fails; the exit status tells."""
+    import triton
+    triton.knobs.runtime.add_stages_inspection_hook = without_last_stage
+    for entry, arch in work:
+        try:
+            compile_one(entry, arch, out, ptxas)
+        except Exception:
+            traceback.print_exc()
+            print(f"triton: {entry.name} does not compile for sm_{arch}", file=sys.stderr, flush=True)
+            return 1
+    return 0
+
+
+def main():
+    arguments, only = sys.argv[1:], None
+    if "--" in arguments:
+        only = arguments[arguments.index("--") + 1:]
+        arguments = arguments[:arguments.index("--")]
+    here, out, ptxas = pathlib.Path(__file__).parent, pathlib.Path(arguments[0]), arguments[1:]
+    if not only:
+        for old in out.glob("*+triton"):
+            shutil.rmtree(old)
+    import corpus
+    for module in sorted(here.glob("kernels_*.py")):
+        importlib.import_module(module.stem)
+    work = [(e, arch) for e in corpus.ENTRIES for arch in e.targets if not only or e.name in only]
+    n = min(len(work), os.cpu_count() or 1, 16)
+    with tempfile.TemporaryDirectory(prefix="detshare-triton-") as cache:
+        os.environ["TRITON_CACHE_DIR"] = cache
+        children = []
+        for i in range(n):
+            pid = os.fork()
+            if pid == 0:
+                os._exit(share(work[i::n], out, ptxas))
+            children.append(pid)
+        failed = sum(os.waitpid(pid, 0)[1] != 0 for pid in children)
+    sys.exit(1 if failed else 0)
+
+
+if __name__ == "__main__":
+    main()

@@ -15,9 +15,9 @@ interp_gpu := $(patsubst tests/unit/%.c,$(BUILD)/gpu/interp/%,$(wildcard tests/u
 $(BUILD)/gpu/interp/test_interp_%: tests/unit/test_interp_%.c $(wildcard tests/support/interp_*.h) $(DAEMON_A)
 	@mkdir -p $(@D)
 	$(CC) $(CPPFLAGS) $(CFLAGS) -DRIG_GPU $(LDFLAGS) -rdynamic -o $@ $< $(DAEMON_A) -lm -ldl -lcriterion
-$(BUILD)/gpu/interp/interp_diff: tests/gpu/interp_diff.c $(DAEMON_A)
+$(BUILD)/gpu/interp/%_diff: tests/gpu/%_diff.c tests/gpu/driver.h $(wildcard tests/support/interp_*.h) $(DAEMON_A)
 	@mkdir -p $(@D)
 	$(CC) $(CPPFLAGS) $(CFLAGS) $(LDFLAGS) -o $@ $< $(DAEMON_A) -lm -ldl
 .PHONY: interp-gpu
-interp-gpu: $(interp_gpu) $(BUILD)/gpu/interp/interp_diff | $(kernel_ptx)
+interp-gpu: $(interp_gpu) $(BUILD)/gpu/interp/interp_diff $(BUILD)/gpu/interp/tensor_diff | $(kernel_ptx)
 CFLAGS_test_interp_rows := -DTEST_INTERP_GOLDEN='"$(CURDIR)/tests/golden/interp/h200.txt"'

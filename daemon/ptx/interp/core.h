@@ -372,6 +372,10 @@ uint8_t *ds_ix_global(ds_ix_warp *w, uint64_t address, uint64_t size, enum ds_ix
 /* Counts `size` bytes of global memory that were moved otherwise than by ds_ix_resolve, and tells the launch of them.
  */
 void ds_ix_touch(ds_ix_warp *w, uint64_t address, uint64_t size, enum ds_ix_intent intent);
+/* What op's address operand says for every lane, as generic addresses; op->space is global, shared or generic. */
+void ds_ix_addresses(const ds_ix_warp *w, const ds_ix_op *op, uint64_t *ret_addresses);
+/* Host pointer of `size` bytes at a generic address as a lane may use them, all in one range; NULL: it may not. */
+uint8_t *ds_ix_reach(ds_ix_warp *w, uint64_t address, uint64_t size, enum ds_ix_intent intent, uint32_t lane);
 /* Host pointer of the byte at a generic address as a lane may read it, or NULL. */
 const uint8_t *ds_ix_readable(ds_ix_warp *w, uint64_t address, uint32_t lane);
 /* Sets the handler of a load or store; 0 when there is none for these widths. */

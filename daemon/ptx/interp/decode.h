@@ -77,6 +77,10 @@ struct ds_ix_place {
         uint64_t value;
         uint32_t symbol;
 };
+/* [reg + offset], [variable + offset] or [number] of that space into op's a, f, imm, space and flags. False: refused.
+ */
+int ds_ix_address(ds_ix_decoder *d, const struct ds_ptx_instr *in, const struct ds_ptx_operand *o,
+        enum ds_ptx_space space, ds_ix_op *op);
 int ds_ix_place_of(
         ds_ix_decoder *d, const struct ds_ptx_instr *in, const struct ds_ptx_var *var, struct ds_ix_place *ret);
 

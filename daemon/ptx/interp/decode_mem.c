@@ -28,8 +28,7 @@ static enum ds_ix_space space_of(const ds_ix_decoder *d, enum ds_ptx_space space
         }
 }
 
-/* [reg + offset], [variable + offset] or [number] into op's a, f, imm, space and flags */
-static int address(ds_ix_decoder *d, const struct ds_ptx_instr *in, const struct ds_ptx_operand *o,
+int ds_ix_address(ds_ix_decoder *d, const struct ds_ptx_instr *in, const struct ds_ptx_operand *o,
         enum ds_ptx_space space, ds_ix_op *op)
 {
         struct ds_ix_place place;
@@ -104,7 +103,7 @@ static int decode_load(ds_ix_decoder *d, const struct ds_ptx_instr *in)
                 return ds_ix_refuse(d, in, "vectors of %u elements are not supported by the simulated device", n);
         op.n = (uint8_t)n;
         op.flags = volatile_flag(in);
-        if (!address(d, in, &in->operands[1], ds_ptx_instr_space(in), &op))
+        if (!ds_ix_address(d, in, &in->operands[1], ds_ptx_instr_space(in), &op))
                 return 0;
         for (uint32_t k = 0; k < n; k++) {
                 if (e[k].kind != DS_PTX_OPERAND_SINK && !ds_ix_destination(d, in, &e[k], bytes, slots[k]))
@@ -130,7 +129,7 @@ static int decode_store(ds_ix_decoder *d, const struct ds_ptx_instr *in)
                 return ds_ix_refuse(d, in, "vectors of %u elements are not supported by the simulated device", n);
         op.n = (uint8_t)n;
         op.flags = volatile_flag(in);
-        if (!address(d, in, &in->operands[0], ds_ptx_instr_space(in), &op))
+        if (!ds_ix_address(d, in, &in->operands[0], ds_ptx_instr_space(in), &op))
                 return 0;
         if (op.space == DS_IX_CONST || op.space == DS_IX_PARAM)
                 return ds_ix_refuse(d, in, "this memory is read-only");
@@ -198,7 +197,7 @@ static int decode_one_atomic(ds_ix_decoder *d, const struct ds_ptx_instr *in, ui
                         return 0;
         }
         o += has_result;
-        if (!address(d, in, &o[0], ds_ptx_instr_space(in), &op))
+        if (!ds_ix_address(d, in, &o[0], ds_ptx_instr_space(in), &op))
                 return 0;
         op.imm += (uint64_t)k * bytes;
         if (op.space != DS_IX_GLOBAL && op.space != DS_IX_SHARED && op.space != DS_IX_GENERIC)
@@ -247,7 +246,7 @@ static int decode_copy(ds_ix_decoder *d, const struct ds_ptx_instr *in)
                 return ds_ix_refuse(d, in, "not supported by the simulated device");
         load.n = store.n = 1;
         load.d = store.d = ds_ix_temp(d);
-        if (!address(d, in, &o[0], ds_ptx_instr_space(in), &store) || !address(d, in, &o[1], from, &load))
+        if (!ds_ix_address(d, in, &o[0], ds_ptx_instr_space(in), &store) || !ds_ix_address(d, in, &o[1], from, &load))
                 return 0;
         const struct ds_ix_impl *load_impl = ds_ix_find_load(types[bytes], (uint32_t)bytes, &load);
         const struct ds_ix_impl *store_impl = ds_ix_find_store(types[bytes], (uint32_t)bytes, &store);

@@ -276,6 +276,18 @@ static uint64_t generic_lane(ds_ix_warp *w, uint64_t address, uint64_t bytes, en
         }
 }
 
+uint8_t *ds_ix_reach(ds_ix_warp *w, uint64_t address, uint64_t size, enum ds_ix_intent intent, uint32_t lane)
+{
+        return (uint8_t *)(uintptr_t)generic_lane(w, address, size, intent, lane);
+}
+
+void ds_ix_addresses(const ds_ix_warp *w, const ds_ix_op *op, uint64_t *ret_addresses)
+{
+        addresses(w, op, ret_addresses);
+        for (unsigned i = 0; op->space == DS_IX_SHARED && i < DS_IX_LANES; i++)
+                ret_addresses[i] = ret_addresses[i] >> 56 ? UINT64_MAX : ret_addresses[i] | DS_INTERP_SHARED_BASE;
+}
+
 const uint8_t *ds_ix_readable(ds_ix_warp *w, uint64_t address, uint32_t lane)
 {
         return (const uint8_t *)(uintptr_t)generic_lane(w, address, 1, DS_IX_READ, lane);

@@ -35,8 +35,9 @@ target_variant = $(word 2,$(subst +, ,$(notdir $(1))))
 
 corpus_cu := $(wildcard tests/programs/kernels/corpus/*.cu)
 corpus_names := $(shell awk '/^\/\/ targets:/ { n = FILENAME; sub(".*/", "", n); sub("[.]cu$$", ".ptx", n); \
-	for (i = 3; i <= NF; i++) print $$i "/" n }' $(corpus_cu))
+	for (i = 3; i <= NF; i++) print $$i "/" n }' $(corpus_cu) /dev/null)
 corpus_nvcc := $(corpus_names:%=$(BUILD)/ptx/corpus/%)
+.SECONDARY: $(corpus_nvcc)
 define corpus_rule
 $(BUILD)/ptx/corpus/$(1)/%.ptx: tests/programs/kernels/corpus/%.cu
 	@mkdir -p $$(@D)

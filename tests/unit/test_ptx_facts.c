@@ -1,0 +1,164 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Facts about kernels: which loops wait for others, what blocks can tell each other
+ */
+#include <criterion/criterion.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "ptx/pass/facts.h"
+#include "util/macro.h"
+
+#define HEAD ".version 8.0\n.target sm_90\n.address_size 64\n"
+#define KERNEL(body) \
+        HEAD ".visible .entry k(.param .u64 p)\n{\n" REGS " ld.param.u64 %rd1, [p];\n" body "DONE:\n ret;\n}\n"
+#define REGS ".reg .pred %p<4>; .reg .b32 %r<9>; .reg .b64 %rd<9>; .reg .f32 %f<4>;\n"
+#define W(fact) (1u << DS_PTX_FACT_##fact)
+
+/* The facts of the function, `k` where there is none of that name */
+static struct ds_ptx_facts facts_of(const char *text, const char *name)
+{
+        ds_cleanup(ds_ptx_module_freep) ds_ptx_module *module = NULL;
+        struct ds_ptx_facts *all, found = {0};
+        struct ds_ptx_diags diags;
+        char why[2000];
+        int r = ds_ptx_parse(text, strlen(text), 0, &diags, &module);
+
+        ds_ptx_diags_format(&diags, "text", why, sizeof(why));
+        cr_assert_eq(r, 0, "%s", why);
+        all = calloc(module->n_functions, sizeof(*all));
+        cr_assert(all);
+        cr_assert_eq(ds_ptx_facts_find(module, all), 0);
+        for (uint32_t i = 0; i < module->n_functions; i++)
+                if (module->functions[i]->has_body && strcmp(module->functions[i]->name, name) == 0)
+                        found = all[i];
+        free(all);
+        return found;
+}
+
+static void expect(const char *text, uint32_t mask)
+{
+        struct ds_ptx_facts facts = facts_of(text, "k");
+        char names[400] = "";
+
+        for (int i = 0; i < _DS_PTX_FACT_MAX; i++)
+                if (facts.mask >> i & 1)
+                        snprintf(names + strlen(names), sizeof(names) - strlen(names), " %s",
+                                ds_ptx_fact_word((enum ds_ptx_fact)i));
+        cr_expect_eq(facts.mask, mask, "found:%s, not %#x\n%s", names, mask, text);
+        for (int i = 0; i < _DS_PTX_FACT_MAX; i++)
+                cr_expect_eq(facts.line[i] != 0, facts.mask >> i & 1, "%s", ds_ptx_fact_word((enum ds_ptx_fact)i));
+}
+
+Test(ptx_facts, loops_that_wait)
+{
+        expect(KERNEL("L:\n ld.volatile.global.u32 %r1, [%rd1];\n setp.eq.u32 %p1, %r1, 0;\n @%p1 bra L;\n"),
+                W(WAITS) | W(ORDERED));
+        expect(KERNEL("L:\n ld.acquire.gpu.u32 %r1, [%rd1];\n add.u32 %r2, %r1, 1;\n setp.ne.u32 %p1, %r2, 1;\n"
+                      " @%p1 bra DONE;\n bra L;\n"),
+                W(WAITS) | W(ORDERED));
+        /* somebody else's lock, a flag polled by an atomic that changes nothing, one that is taken */
+        expect(KERNEL("L:\n atom.global.cas.b32 %r1, [%rd1], 0, 1;\n setp.ne.u32 %p1, %r1, 0;\n @%p1 bra L;\n"),
+                W(WAITS) | W(ATOMICS));
+        expect(KERNEL("L:\n atom.global.add.u32 %r1, [%rd1], 0;\n setp.lt.u32 %p1, %r1, 8;\n @%p1 bra L;\n"),
+                W(WAITS) | W(ATOMICS));
+        expect(KERNEL("L:\n atom.exch.b32 %r1, [%rd1], 1;\n setp.ne.u32 %p1, %r1, 0;\n @%p1 nanosleep.u32 20;\n"
+                      " @%p1 bra L;\n"),
+                W(WAITS) | W(ATOMICS));
+        /* through local memory, as without optimisation */
+        expect(KERNEL(".local .b32 x;\nL:\n ld.volatile.u32 %r1, [%rd1];\n st.local.u32 [x], %r1;\n"
+                      " ld.local.u32 %r2, [x];\n setp.eq.u32 %p1, %r2, 0;\n @%p1 bra L;\n"),
+                W(WAITS) | W(ORDERED));
+        /* a table of targets */
+        expect(KERNEL("T: .branchtargets L, DONE;\nL:\n ld.volatile.u32 %r1, [%rd1];\n brx.idx %r1, T;\n"),
+                W(WAITS) | W(ORDERED));
+        /* the waiting is done in a function */
+        expect(HEAD ".func (.param .b32 r) f(.param .b64 p)\n{\n" REGS " ld.param.u64 %rd1, [p];\n"
+                    " ld.relaxed.gpu.u32 %r1, [%rd1];\n st.param.b32 [r], %r1;\n ret;\n}\n"
+                    ".visible .entry k(.param .u64 p)\n{\n" REGS " ld.param.u64 %rd1, [p];\nL:\n {\n .param .b64 a;\n"
+                    " .param .b32 b;\n st.param.b64 [a], %rd1;\n call.uni (b), f, (a);\n ld.param.b32 %r1, [b];\n }\n"
+                    " setp.eq.u32 %p1, %r1, 0;\n @%p1 bra L;\n ret;\n}\n",
+                W(WAITS) | W(ORDERED));
+}
+
+Test(ptx_facts, loops_that_get_ahead)
+{
+        /* tried again until nobody came between; work that is handed out; a loop beside an atomic */
+        expect(KERNEL(" ld.global.u32 %r1, [%rd1];\nL:\n add.u32 %r2, %r1, 7;\n mov.u32 %r4, %r1;\n"
+                      " atom.global.cas.b32 %r3, [%rd1], %r4, %r2;\n setp.ne.u32 %p1, %r3, %r1;\n mov.u32 %r1, %r3;\n"
+                      " @%p1 bra L;\n"),
+                W(ATOMICS));
+        expect(KERNEL("L:\n atom.global.add.u32 %r1, [%rd1], 1;\n setp.gt.u32 %p1, %r1, 100;\n @%p1 bra DONE;\n"
+                      " bra L;\n"),
+                W(ATOMICS));
+        expect(KERNEL(" mov.u32 %r2, 0;\nL:\n red.global.add.u32 [%rd1], %r2;\n ld.volatile.global.u32 %r3, [%rd1];\n"
+                      " add.u32 %r2, %r2, 1;\n setp.lt.u32 %p1, %r2, 9;\n @%p1 bra L;\n"),
+                W(ATOMICS) | W(ORDERED));
+        /* within the block */
+        expect(KERNEL(".shared .b32 s;\nL:\n ld.volatile.shared.u32 %r1, [s];\n atom.shared.add.u32 %r2, [s], 1;\n"
+                      " setp.eq.u32 %p1, %r1, 0;\n @%p1 bra L;\n membar.cta;\n bar.sync 0;\n"),
+                W(BARRIERS));
+        expect(KERNEL(" ld.global.u32 %r1, [%rd1];\nL:\n sub.u32 %r1, %r1, 1;\n setp.ne.u32 %p1, %r1, 0;\n @%p1 bra "
+                      "L;\n"),
+                0);
+}
+
+Test(ptx_facts, what_else_there_is)
+{
+        expect(KERNEL(" mov.u32 %r1, %clock;\n"), W(CLOCK));
+        expect(KERNEL(" mov.u32 %r1, %smid;\n"), W(PLACE));
+        expect(KERNEL(" mov.u32 %r1, %envreg2;\n"), W(COOPERATIVE));
+        expect(KERNEL(" mov.u32 %r1, %envreg3;\n"), 0);
+        expect(KERNEL(" mov.u32 %r1, %cluster_ctarank;\n"), W(CLUSTERS));
+        expect(HEAD ".visible .entry k() .reqnctapercluster 2, 1, 1\n{\n ret;\n}\n", W(CLUSTERS));
+        expect(KERNEL(" membar.gl;\n"), W(FENCES));
+        expect(KERNEL(" fence.acq_rel.cta;\n fence.sc.sys;\n"), W(FENCES));
+        expect(KERNEL(" trap;\n"), W(TRAPS));
+        expect(KERNEL(" griddepcontrol.wait;\n"), W(LAUNCHES));
+        expect(HEAD ".global .u32 x;\n.global .b8 $str[2] = {97, 0};\n.const .u32 y;\n.visible .entry k()\n{\n" REGS
+                    " mov.u64 %rd1, $str;\n ld.const.u32 %r1, [y];\n st.global.u32 [x], %r1;\n ret;\n}\n",
+                W(VARIABLES));
+        expect(HEAD ".extern .func (.param .b32 r) vprintf(.param .b64 f, .param .b64 a);\n"
+                    ".extern .func (.param .b64 r) malloc(.param .b64 n);\n.extern .func other();\n"
+                    ".visible .entry k()\n{\n .param .b64 f; .param .b64 a; .param .b32 r;\n"
+                    " call.uni (r), vprintf, (f, a);\n call.uni (a), malloc, (f);\n call.uni other;\n ret;\n}\n",
+                W(PRINTS) | W(ALLOCATES) | W(UNKNOWN));
+}
+
+/* Facts go to callers, over any number of calls, and through addresses to whoever calls by address. */
+Test(ptx_facts, calls_hand_them_on)
+{
+        char text[20000] = HEAD ".func f0()\n{\n membar.gl;\n ret;\n}\n";
+        struct ds_ptx_facts facts;
+
+        for (int i = 1; i < 200; i++)
+                snprintf(text + strlen(text), sizeof(text) - strlen(text), ".func f%d()\n{\n call.uni f%d;\n ret;\n}\n",
+                        i, i - 1);
+        snprintf(text + strlen(text), sizeof(text) - strlen(text),
+                ".visible .entry k()\n{\n call.uni f199;\n ret;\n}\n.visible .entry other()\n{\n ret;\n}\n"
+                ".visible .entry by_address()\n{\n .reg .b64 %%rd1;\n P: .callprototype _ ();\n mov.u64 %%rd1, f0;\n"
+                " call %%rd1, (), P;\n ret;\n}\n");
+        expect(text, W(FENCES));
+        facts = facts_of(text, "other");
+        cr_expect_eq(facts.mask, 0);
+        facts = facts_of(text, "by_address");
+        cr_expect_eq(facts.mask, W(FENCES) | W(INDIRECT));
+}
+
+/* Loops in loops in a hostile text end in time, and count as waiting. */
+Test(ptx_facts, many_loops, .timeout = 30)
+{
+        size_t size = 4 << 20, n;
+        char *text = malloc(size);
+
+        cr_assert(text);
+        n = (size_t)snprintf(text, size, "%s",
+                HEAD ".visible .entry k(.param .u64 p)\n{\n" REGS " ld.param.u64 %rd1, [p];\nL:\n"
+                     " ld.volatile.u32 %r1, [%rd1];\n");
+        while (n < size - 100)
+                n += (size_t)snprintf(text + n, size - n, " @%%p1 bra L;\n");
+        snprintf(text + n, size - n, " ret;\n}\n");
+        cr_expect(facts_of(text, "k").mask & W(WAITS));
+        free(text);
+}

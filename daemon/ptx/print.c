@@ -58,13 +58,11 @@ static void print_select(FILE *out, const struct ds_ptx_operand *operand)
                 fputs(words[operand->select], out);
 }
 
-static void print_operand(FILE *out, const struct ds_ptx_function *f, const struct ds_ptx_operand *operand);
-
 static void print_list(FILE *out, const struct ds_ptx_function *f, const struct ds_ptx_operand *operands, size_t n)
 {
         for (size_t i = 0; i < n; i++) {
                 fputs(i ? ", " : "", out);
-                print_operand(out, f, &operands[i]);
+                ds_ptx_print_operand(out, f, &operands[i]);
         }
 }
 
@@ -142,7 +140,7 @@ static void print_plain(FILE *out, const struct ds_ptx_function *f, const struct
         }
 }
 
-static void print_operand(FILE *out, const struct ds_ptx_function *f, const struct ds_ptx_operand *operand)
+void ds_ptx_print_operand(FILE *out, const struct ds_ptx_function *f, const struct ds_ptx_operand *operand)
 {
         if (operand->negated)
                 fputc(operand->reg != DS_PTX_NO_REG && f->regs[operand->reg].type == DS_PTX_TYPE_PRED ? '!' : '-', out);
@@ -175,7 +173,7 @@ static void print_operand(FILE *out, const struct ds_ptx_function *f, const stru
         }
 }
 
-static void print_instr(FILE *out, const struct ds_ptx_function *f, const struct ds_ptx_instr *instr)
+void ds_ptx_print_instr(FILE *out, const struct ds_ptx_function *f, const struct ds_ptx_instr *instr)
 {
         fputc('\t', out);
         if (instr->guard != DS_PTX_NO_REG) {
@@ -254,9 +252,26 @@ static void print_item(FILE *out, const struct ds_ptx_function *f, const struct 
         }
 }
 
-static void print_function(FILE *out, const struct ds_ptx_function *f)
+static void print_body(FILE *out, const struct ds_ptx_function *f, const struct ds_ptx_print_hooks *hooks)
 {
         uint32_t item = 0;
+
+        fputs("\n{\n", out);
+        if (hooks->top)
+                hooks->top(hooks->user, out, f);
+        for (uint32_t i = 0; i <= f->n_instrs; i++) {
+                for (; item < f->n_items && f->items[item].at == i; item++)
+                        if (!hooks->item || !hooks->item(hooks->user, out, f, item))
+                                print_item(out, f, &f->items[item]);
+                if ((!hooks->instr || !hooks->instr(hooks->user, out, f, i)) && i < f->n_instrs)
+                        ds_ptx_print_instr(out, f, &f->instrs[i]);
+        }
+        fputs("}\n", out);
+}
+
+static void print_function(FILE *out, const struct ds_ptx_function *f, const struct ds_ptx_print_hooks *hooks)
+{
+        const char *more = hooks->params ? hooks->params(hooks->user, f) : NULL;
 
         fprintf(out, "\n%s%s ", ds_ptx_linkage_text((enum ds_ptx_linkage)f->linkage), f->is_entry ? ".entry" : ".func");
         if (f->n_rets) {
@@ -264,25 +279,18 @@ static void print_function(FILE *out, const struct ds_ptx_function *f)
                 fputc(' ', out);
         }
         fputs(f->name, out);
-        if (f->n_params || !f->is_entry)
-                ds_ptx_print_params(out, f->params, f->n_params);
+        if (f->n_params || !f->is_entry || more)
+                ds_ptx_print_params_and(out, f->params, f->n_params, more);
         if (f->limits_text)
                 fprintf(out, "\n%s", f->limits_text);
         if (!f->has_body) {
                 fputs(";\n", out);
                 return;
         }
-        fputs("\n{\n", out);
-        for (uint32_t i = 0; i <= f->n_instrs; i++) {
-                for (; item < f->n_items && f->items[item].at == i; item++)
-                        print_item(out, f, &f->items[item]);
-                if (i < f->n_instrs)
-                        print_instr(out, f, &f->instrs[i]);
-        }
-        fputs("}\n", out);
+        print_body(out, f, hooks);
 }
 
-static void print_directive(FILE *out, const struct ds_ptx_directive *directive)
+static void print_directive(FILE *out, const struct ds_ptx_directive *directive, const struct ds_ptx_print_hooks *hooks)
 {
         switch (directive->kind) {
         case DS_PTX_DIRECTIVE_VAR:
@@ -290,7 +298,7 @@ static void print_directive(FILE *out, const struct ds_ptx_directive *directive)
                 fputs(";\n", out);
                 break;
         case DS_PTX_DIRECTIVE_FUNCTION:
-                print_function(out, directive->function);
+                print_function(out, directive->function, hooks);
                 break;
         case DS_PTX_DIRECTIVE_ALIAS:
                 fprintf(out, ".alias %s, %s;\n", directive->alias->name, directive->aliasee->name);
@@ -300,13 +308,23 @@ static void print_directive(FILE *out, const struct ds_ptx_directive *directive)
         }
 }
 
-int ds_ptx_print(const ds_ptx_module *module, FILE *out)
+int ds_ptx_print_with(const ds_ptx_module *module, const struct ds_ptx_print_hooks *hooks, FILE *out)
 {
         fprintf(out, ".version %u.%u\n.target %s\n", module->version / 10, module->version % 10, module->target_text);
         if (module->address_size_given)
                 fprintf(out, ".address_size %u\n", module->address_size);
         fputc('\n', out);
         for (uint32_t i = 0; i < module->n_directives; i++)
-                print_directive(out, &module->directives[i]);
+                if (!hooks->directive || !hooks->directive(hooks->user, out, i))
+                        print_directive(out, &module->directives[i], hooks);
+        if (hooks->end)
+                hooks->end(hooks->user, out);
         return ferror(out) ? -EIO : 0;
+}
+
+int ds_ptx_print(const ds_ptx_module *module, FILE *out)
+{
+        static const struct ds_ptx_print_hooks none = {0};
+
+        return ds_ptx_print_with(module, &none, out);
 }

@@ -131,11 +131,18 @@ void ds_ptx_print_var(FILE *out, const struct ds_ptx_var *var)
 
 void ds_ptx_print_params(FILE *out, struct ds_ptx_var *const *params, uint32_t n)
 {
+        ds_ptx_print_params_and(out, params, n, NULL);
+}
+
+void ds_ptx_print_params_and(FILE *out, struct ds_ptx_var *const *params, uint32_t n, const char *more)
+{
         fputc('(', out);
         for (uint32_t i = 0; i < n; i++) {
                 fputs(i ? ", " : "", out);
                 print_type(out, params[i]);
                 print_name(out, params[i]);
         }
+        if (more)
+                fprintf(out, "%s%s", n ? ", " : "", more);
         fputc(')', out);
 }

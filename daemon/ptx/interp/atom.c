@@ -6,6 +6,7 @@
  * run on two threads over the same memory; shared memory belongs to one block, which is one thread. Additions of floats
  * on global memory flush subnormals as the hardware does there, on shared memory they do not.
  */
+#include "ptx/interp/async.h"
 #include "ptx/interp/half.h"
 
 #define T(name) DS_PTX_TYPE_##name
@@ -42,6 +43,27 @@ static uint16_t bf16_add(uint16_t a, uint16_t b)
         return ds_ix_to_bf16(ds_ix_from_bf16(a) + ds_ix_from_bf16(b));
 }
 
+/* Minimum or maximum of bit patterns: -0 is less than +0, a NaN loses against a number. */
+static uint16_t half_order(uint16_t a, uint16_t b, uint16_t infinity, int max)
+{
+        uint16_t x = a & 0x8000u ? (uint16_t)~a : a | 0x8000u, y = b & 0x8000u ? (uint16_t)~b : b | 0x8000u;
+        int nan_a = (a & 0x7fffu) > infinity, nan_b = (b & 0x7fffu) > infinity;
+
+        if (nan_a || nan_b)
+                return nan_a && nan_b ? DS_IX_NAN16 : nan_a ? b : a;
+        return (x < y) != max ? a : b;
+}
+
+#define HALF_ORDER(name, infinity, max)                   \
+        static uint16_t name(uint16_t a, uint16_t b)      \
+        {                                                 \
+                return half_order(a, b, (infinity), max); \
+        }
+HALF_ORDER(half_min, 0x7c00u, 0)
+HALF_ORDER(half_max, 0x7c00u, 1)
+HALF_ORDER(bf16_min, 0x7f80u, 0)
+HALF_ORDER(bf16_max, 0x7f80u, 1)
+
 #define LOW(v) ((uint16_t)(v))
 #define HIGH(v) ((uint16_t)((v) >> 16))
 #define PAIR(f) ((uint32_t)f(LOW(old), LOW(b)) | (uint32_t)f(HIGH(old), HIGH(b)) << 16)
@@ -70,6 +92,14 @@ static uint16_t bf16_add(uint16_t a, uint16_t b)
         X(max_s32, uint32_t, (int32_t)old > (int32_t)b ? old : b) \
         X(max_u64, uint64_t, old > b ? old : b)                   \
         X(max_s64, uint64_t, (int64_t)old > (int64_t)b ? old : b) \
+        X(min_f16, uint16_t, half_min(old, b))                    \
+        X(min_bf16, uint16_t, bf16_min(old, b))                   \
+        X(min_f16x2, uint32_t, PAIR(half_min))                    \
+        X(min_bf16x2, uint32_t, PAIR(bf16_min))                   \
+        X(max_f16, uint16_t, half_max(old, b))                    \
+        X(max_bf16, uint16_t, bf16_max(old, b))                   \
+        X(max_f16x2, uint32_t, PAIR(half_max))                    \
+        X(max_bf16x2, uint32_t, PAIR(bf16_max))                   \
         X(inc_32, uint32_t, old >= b ? 0 : old + 1)               \
         X(dec_32, uint32_t, old == 0 || old > b ? b : old - 1)    \
         X(exch_32, uint32_t, b)                                   \
@@ -116,18 +146,90 @@ static uint16_t bf16_add(uint16_t a, uint16_t b)
                 }                                                                                               \
                 return op + 1;                                                                                  \
         }                                                                                                       \
-        static const struct ds_ix_impl impl_##name = {{name, name}};
+        static void apply_##name(void *cell, const void *with, int alone)                                       \
+        {                                                                                                       \
+                U b = *(const U *)with;                                                                         \
+                                                                                                                \
+                (void)do_##name(cell, b, b, alone);                                                             \
+        }                                                                                                       \
+        static const struct atomic impl_##name = {{{name, name}}, {apply_##name, sizeof(U)}};
+
+struct atomic {
+        struct ds_ix_impl impl;
+        struct ds_ix_reduction element;
+};
 ATOMICS(X)
 #undef X
 
-typedef const struct ds_ix_impl *by_type[_DS_PTX_TYPE_MAX];
+/* --- 128 bits --- */
+typedef struct {
+        uint64_t word[2];
+} b128;
+
+/* Puts `new` there if `old` is there. Returns whether; *old is what was there. */
+static int exchange_128(b128 *cell, b128 *old, const b128 *new)
+{
+#if defined(__x86_64__)
+        uint8_t done;
+
+        __asm__ volatile("lock cmpxchg16b %1\n\tsete %0"
+                         : "=q"(done), "+m"(*cell), "+a"(old->word[0]), "+d"(old->word[1])
+                         : "b"(new->word[0]), "c"(new->word[1])
+                         : "memory", "cc");
+        return done;
+#else
+        static atomic_flag busy = ATOMIC_FLAG_INIT; /* atomic only among its like */
+        int done;
+
+        while (atomic_flag_test_and_set(&busy))
+                ;
+        done = memcmp(cell, old, sizeof(*cell)) == 0;
+        if (done)
+                *cell = *new;
+        else
+                *old = *cell;
+        atomic_flag_clear(&busy);
+        return done;
+#endif
+}
+
+/* exch without c, cas with it */
+static const ds_ix_op *atomic_128(ds_ix_warp *w, const ds_ix_op *op)
+{
+        const b128 *pb = ds_ix_lanes(w, op->b), *pc = op->c == DS_IX_NO_SLOT ? NULL : ds_ix_lanes(w, op->c);
+        b128 *pd = op->d == DS_IX_NO_SLOT ? NULL : ds_ix_lanes(w, op->d);
+        struct ds_ix_access x;
+
+        if (!ds_ix_resolve(w, op, DS_IX_ATOMIC, &x))
+                return NULL;
+        w->spun = 1;
+        for (unsigned i = 0; i < DS_IX_LANES; i++) {
+                b128 *cell = (b128 *)(uintptr_t)x.p[i], old = pb[i];
+
+                if (!(w->mask & ds_ix_bit[i]))
+                        continue;
+                if (pc)
+                        (void)exchange_128(cell, &old, &pc[i]);
+                else
+                        while (!exchange_128(cell, &old, &pb[i]))
+                                ;
+                if (pd)
+                        pd[i] = old;
+        }
+        return op + 1;
+}
+static const struct atomic impl_128 = {.impl = {{atomic_128, atomic_128}}};
+
+typedef const struct atomic *by_type[_DS_PTX_TYPE_MAX];
 #define BITS(f)                                                                                                     \
         [T(B32)] = &impl_##f##_32, [T(B64)] = &impl_##f##_64, [T(U32)] = &impl_##f##_32, [T(U64)] = &impl_##f##_64, \
         [T(S32)] = &impl_##f##_32, [T(S64)] = &impl_##f##_64
-#define ORDERED(f) \
-        [T(U32)] = &impl_##f##_u32, [T(S32)] = &impl_##f##_s32, [T(U64)] = &impl_##f##_u64, [T(S64)] = &impl_##f##_s64
+#define ORDERED(f)                                                                            \
+        [T(U32)] = &impl_##f##_u32, [T(S32)] = &impl_##f##_s32, [T(U64)] = &impl_##f##_u64,   \
+        [T(S64)] = &impl_##f##_s64, [T(F16)] = &impl_##f##_f16, [T(BF16)] = &impl_##f##_bf16, \
+        [T(F16X2)] = &impl_##f##_f16x2, [T(BF16X2)] = &impl_##f##_bf16x2
 
-static const struct ds_ix_impl *find_operation(enum ds_ptx_modifier what, enum ds_ptx_type type)
+static const struct atomic *find_operation(enum ds_ptx_modifier what, enum ds_ptx_type type)
 {
         static const by_type add = {BITS(add), [T(F32)] = &impl_add_f32, [T(F64)] = &impl_add_f64,
                 [T(F16)] = &impl_add_f16, [T(BF16)] = &impl_add_bf16, [T(F16X2)] = &impl_add_f16x2,
@@ -160,20 +262,31 @@ static const struct ds_ix_impl *find_operation(enum ds_ptx_modifier what, enum d
         }
 }
 
+const struct ds_ix_reduction *ds_ix_find_reduction(enum ds_ptx_modifier what, enum ds_ptx_type type)
+{
+        const struct atomic *a = find_operation(what, type);
+
+        return a ? &a->element : NULL;
+}
+
 const struct ds_ix_impl *ds_ix_find_atomic(const struct ds_ptx_instr *in, ds_ix_op *op)
 {
-        static const by_type exch = {BITS(exch), [T(F32)] = &impl_exch_32};
-        static const by_type cas = {BITS(cas), [T(B16)] = &impl_cas_16};
+        static const by_type exch = {BITS(exch), [T(F32)] = &impl_exch_32, [T(B128)] = &impl_128};
+        static const by_type cas = {BITS(cas), [T(B16)] = &impl_cas_16, [T(B128)] = &impl_128};
         enum ds_ptx_type type = in->types[0];
+        const struct atomic *a;
 
         op->n = 1;
         op->size = (uint8_t)(ds_ptx_type_bits(type) / 8);
         switch (in->op) {
         case DS_PTX_OP_ATOM_CAS:
-                return cas[type];
+                a = cas[type];
+                break;
         case DS_PTX_OP_ATOM_EXCH:
-                return exch[type];
+                a = exch[type];
+                break;
         default:
-                return find_operation(ds_ptx_mod(in, DS_PTX_ATOM_ADD), type);
+                a = find_operation(ds_ptx_mod(in, DS_PTX_ATOM_ADD), type);
         }
+        return a ? &a->impl : NULL;
 }

@@ -210,6 +210,7 @@ struct ds_ix_warp {
         uint64_t local_limit; /* local memory that the frame and its callers have */
         uint8_t *local;       /* of lane 0 */
         uint8_t spun;         /* touched something that another thread may change */
+        uint8_t idle;         /* it only waits for an mbarrier since it was picked last */
         uint8_t patience;
         uint64_t slice, executed;
         struct ds_interp_cost cost;
@@ -241,6 +242,8 @@ struct ds_interp_block {
         uint32_t n_free_frames;
         uint64_t frames_bytes;
         uint8_t faulted;
+        uint8_t moved;        /* this round somebody did something else than to wait for an mbarrier in vain */
+        uint32_t idle_rounds; /* in a row, in which nobody did */
         struct ds_ix_barrier barrier[DS_IX_BARRIERS];
         uint8_t *sregs; /* [DS_IX_WARPS][DS_IX_SREGS_BYTES] */
         void *memory;   /* that warp and sregs are in */

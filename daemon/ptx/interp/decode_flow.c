@@ -217,6 +217,10 @@ int ds_ix_decode_control(ds_ix_decoder *d, const struct ds_ptx_instr *in)
         case DS_PTX_OP_FENCE:
         case DS_PTX_OP_FENCE_PROXY:
         case DS_PTX_OP_FENCE_MBARRIER:
+        case DS_PTX_OP_FENCE_PROXY_ACQUIRE:
+        case DS_PTX_OP_FENCE_PROXY_RELEASE:
+        case DS_PTX_OP_FENCE_ACQUIRE_RESTRICT:
+        case DS_PTX_OP_FENCE_RELEASE_RESTRICT:
                 ds_ix_emit_fn(d, in, ds_ix_blank(in), ds_ix_fence);
                 return 1;
         case DS_PTX_OP_PMEVENT:

@@ -269,7 +269,7 @@ int ds_ix_decode_copy(ds_ix_decoder *d, const struct ds_ptx_instr *in)
                 ds_ix_emit_fn(d, in, ds_ix_blank(in), ds_ix_nop);
                 return 1;
         default:
-                return ds_ix_refuse(d, in, "not supported by the simulated device");
+                return ds_ix_decode_async(d, in);
         }
 }
 

@@ -285,7 +285,7 @@ void ds_ix_addresses(const ds_ix_warp *w, const ds_ix_op *op, uint64_t *ret_addr
 {
         addresses(w, op, ret_addresses);
         for (unsigned i = 0; op->space == DS_IX_SHARED && i < DS_IX_LANES; i++)
-                ret_addresses[i] = ret_addresses[i] >> 56 ? UINT64_MAX : ret_addresses[i] | DS_INTERP_SHARED_BASE;
+                ret_addresses[i] = ret_addresses[i] >> 56 ? UINT64_MAX << 8 : ret_addresses[i] | DS_INTERP_SHARED_BASE;
 }
 
 const uint8_t *ds_ix_readable(ds_ix_warp *w, uint64_t address, uint32_t lane)

@@ -218,10 +218,12 @@ static int run_warp(ds_ix_warp *w)
 
         if (!op)
                 return 0;
+        w->idle = 0;
         do
                 op = op->fn(w, op);
         while (op);
         ds_ix_account(w);
+        w->block->moved |= !w->idle;
         return 1;
 }
 
@@ -238,6 +240,7 @@ static void run_warps(ds_ix_block *block)
                 ds_ix_warp *stuck = NULL;
                 int ran = 0;
 
+                block->moved = 0;
                 for (uint32_t k = 0; k < block->n_warps && !block->faulted; k++) {
                         ds_ix_warp *w = &block->warp[k];
 
@@ -248,6 +251,7 @@ static void run_warps(ds_ix_block *block)
                 }
                 if (!stuck || block->faulted)
                         return;
+                block->idle_rounds = block->moved ? 0 : block->idle_rounds + 1;
                 if (aborted(block))
                         ds_ix_fault(stuck, NULL, DS_INTERP_FAULT_ABORTED, 0, 0, "the launch was aborted");
                 else if (!ran)
@@ -305,6 +309,7 @@ int ds_interp_run_block(ds_interp_block *block, const struct ds_interp_launch *l
         block->left = launch->max_instructions ? launch->max_instructions : DS_IX_DEFAULT_BUDGET;
         block->executed = block->told = 0;
         block->faulted = 0;
+        block->idle_rounds = 0;
         memset(block->barrier, 0, sizeof(block->barrier));
         r = prepare_memory(block);
         for (; !r && started < block->n_warps; started++)

@@ -1,0 +1,362 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "ptx/interp/async.h"
+#include "ptx/interp/lane.h"
+
+#define COUNT_BITS 20
+#define COUNT_MAX ((1u << COUNT_BITS) - 1)
+#define TX_SHIFT (2 * COUNT_BITS)
+#define TX_BITS 21
+#define VALID (UINT64_C(1) << 62)
+#define PHASE_SHIFT 63
+#define IDLE_ROUNDS 1024 /* in which a block only waited, until waiting takes time */
+
+struct mbarrier {
+        uint32_t missing, expected, phase;
+        int32_t bytes;
+};
+
+/* --- the object --- */
+/* The 64 bits at a generic address. NULL: faulted. */
+static uint64_t *object(ds_ix_warp *w, const ds_ix_op *op, uint32_t lane, uint64_t address)
+{
+        uint8_t *p = NULL;
+
+        if (address & 7) {
+                ds_ix_fault(w, op, DS_INTERP_FAULT_MISALIGNED, lane, address, "misaligned mbarrier at 0x%llx",
+                        (unsigned long long)address);
+                return NULL;
+        }
+        if (address >> 56 == DS_INTERP_SHARED_BASE >> 56)
+                p = ds_ix_reach(w, address, 8, DS_IX_ATOMIC, lane);
+        if (!p)
+                ds_ix_fault(w, op, DS_INTERP_FAULT_ADDRESS, lane, address, "no mbarrier can be at 0x%llx",
+                        (unsigned long long)address);
+        return (uint64_t *)(void *)p;
+}
+
+static int unpack(ds_ix_warp *w, const ds_ix_op *op, uint32_t lane, uint64_t u, struct mbarrier *ret)
+{
+        *ret = (struct mbarrier){
+                .missing = (uint32_t)u & COUNT_MAX,
+                .expected = (uint32_t)(u >> COUNT_BITS) & COUNT_MAX,
+                .phase = (uint32_t)(u >> PHASE_SHIFT),
+                .bytes = (int32_t)((int64_t)(u << (64 - TX_SHIFT - TX_BITS)) >> (64 - TX_BITS)),
+        };
+        if (u & VALID)
+                return 1;
+        ds_ix_fault(w, op, DS_INTERP_FAULT_ILLEGAL, lane, 0, "an mbarrier that was not initialised");
+        return 0;
+}
+
+static uint64_t pack(const struct mbarrier *m)
+{
+        uint64_t bytes = (uint64_t)m->bytes & ((UINT64_C(1) << TX_BITS) - 1);
+
+        return m->missing | (uint64_t)m->expected << COUNT_BITS | bytes << TX_SHIFT | VALID |
+               (uint64_t)m->phase << PHASE_SHIFT;
+}
+
+/* More bytes to come, or less */
+static int add_bytes(ds_ix_warp *w, const ds_ix_op *op, uint32_t lane, struct mbarrier *m, int64_t bytes)
+{
+        int64_t sum = m->bytes + bytes, most = COUNT_MAX;
+
+        if (bytes > most || bytes < -most || sum > most || sum < -most) {
+                ds_ix_fault(
+                        w, op, DS_INTERP_FAULT_ILLEGAL, lane, 0, "an mbarrier cannot count %lld bytes", (long long)sum);
+                return 0;
+        }
+        m->bytes = (int32_t)sum;
+        return 1;
+}
+
+static int arrive(ds_ix_warp *w, const ds_ix_op *op, uint32_t lane, struct mbarrier *m, uint32_t count)
+{
+        if (count == 0 || count > m->missing) {
+                ds_ix_fault(w, op, DS_INTERP_FAULT_ILLEGAL, lane, 0, "%u arrivals at an mbarrier that waits for %u",
+                        count, m->missing);
+                return 0;
+        }
+        m->missing -= count;
+        return 1;
+}
+
+/* The phase is over when everything has come: the next one begins. */
+static void put(ds_ix_warp *w, uint64_t *to, struct mbarrier *m)
+{
+        if (m->missing == 0 && m->bytes == 0) {
+                m->phase ^= 1;
+                m->missing = m->expected;
+        }
+        w->block->moved = 1;
+        *to = pack(m);
+}
+
+/* --- operations --- */
+static uint32_t value32(const ds_ix_warp *w, uint32_t slot, uint32_t lane, uint32_t otherwise)
+{
+        return slot == DS_IX_NO_SLOT ? otherwise : ((const uint32_t *)ds_ix_lanes(w, slot))[lane];
+}
+
+/* Lane by lane, in their order: `what` does it with the object and returns 0 when it faulted. */
+typedef int (*one_fn)(ds_ix_warp *w, const ds_ix_op *op, uint32_t lane, uint64_t *object);
+
+DS_IX_INLINE const ds_ix_op *each(ds_ix_warp *w, const ds_ix_op *op, one_fn what)
+{
+        uint64_t address[DS_IX_LANES], *p;
+
+        ds_ix_addresses(w, op, address);
+        w->cost.shared_instructions++;
+        w->spun = 1;
+        for (uint32_t left = w->mask; left; left &= left - 1) {
+                uint32_t lane = (uint32_t)__builtin_ctz(left);
+
+                p = object(w, op, lane, address[lane]);
+                if (!p || !what(w, op, lane, p))
+                        return NULL;
+        }
+        return op + 1;
+}
+
+static int init_one(ds_ix_warp *w, const ds_ix_op *op, uint32_t lane, uint64_t *p)
+{
+        uint32_t count = value32(w, op->b, lane, 0);
+        struct mbarrier m = {.missing = count, .expected = count};
+
+        if (count == 0 || count > COUNT_MAX) {
+                ds_ix_fault(w, op, DS_INTERP_FAULT_ILLEGAL, lane, 0, "an mbarrier of %u threads", count);
+                return 0;
+        }
+        put(w, p, &m);
+        return 1;
+}
+
+static int inval_one(ds_ix_warp *w, const ds_ix_op *op, uint32_t lane, uint64_t *p)
+{
+        struct mbarrier m;
+
+        if (!unpack(w, op, lane, *p, &m))
+                return 0;
+        *p = 0;
+        return 1;
+}
+
+static int expect_one(ds_ix_warp *w, const ds_ix_op *op, uint32_t lane, uint64_t *p)
+{
+        struct mbarrier m;
+
+        if (!unpack(w, op, lane, *p, &m) || !add_bytes(w, op, lane, &m, value32(w, op->b, lane, 0)))
+                return 0;
+        put(w, p, &m);
+        return 1;
+}
+
+static int complete_one(ds_ix_warp *w, const ds_ix_op *op, uint32_t lane, uint64_t *p)
+{
+        struct mbarrier m;
+
+        if (!unpack(w, op, lane, *p, &m) || !add_bytes(w, op, lane, &m, -(int64_t)value32(w, op->b, lane, 0)))
+                return 0;
+        put(w, p, &m);
+        return 1;
+}
+
+static int arrive_one(ds_ix_warp *w, const ds_ix_op *op, uint32_t lane, uint64_t *p)
+{
+        uint32_t count = value32(w, op->b, lane, 1);
+        uint64_t before = *p;
+        struct mbarrier m;
+
+        if (!unpack(w, op, lane, before, &m) || !add_bytes(w, op, lane, &m, value32(w, op->c, lane, 0)) ||
+                !arrive(w, op, lane, &m, count))
+                return 0;
+        if (op->mode & DS_IX_ARRIVE_DROP)
+                m.expected -= DS_MIN(count, m.expected);
+        put(w, p, &m);
+        if (op->d != DS_IX_NO_SLOT)
+                ((uint64_t *)ds_ix_lanes(w, op->d))[lane] = before;
+        return 1;
+}
+
+static int touch_one(ds_ix_warp *w, const ds_ix_op *op, uint32_t lane, uint64_t *p)
+{
+        struct mbarrier m;
+
+        return unpack(w, op, lane, *p, &m);
+}
+
+const ds_ix_op *ds_ix_mbarrier_init(ds_ix_warp *w, const ds_ix_op *op)
+{
+        return each(w, op, init_one);
+}
+
+const ds_ix_op *ds_ix_mbarrier_inval(ds_ix_warp *w, const ds_ix_op *op)
+{
+        return each(w, op, inval_one);
+}
+
+const ds_ix_op *ds_ix_mbarrier_expect(ds_ix_warp *w, const ds_ix_op *op)
+{
+        return each(w, op, expect_one);
+}
+
+const ds_ix_op *ds_ix_mbarrier_complete(ds_ix_warp *w, const ds_ix_op *op)
+{
+        return each(w, op, complete_one);
+}
+
+const ds_ix_op *ds_ix_mbarrier_arrive(ds_ix_warp *w, const ds_ix_op *op)
+{
+        return each(w, op, arrive_one);
+}
+
+const ds_ix_op *ds_ix_mbarrier_touch(ds_ix_warp *w, const ds_ix_op *op)
+{
+        return each(w, op, touch_one);
+}
+
+int ds_ix_mbarrier_bytes(ds_ix_warp *w, const ds_ix_op *op, uint32_t lane, uint64_t address, uint32_t bytes)
+{
+        uint64_t *p = object(w, op, lane, address);
+        struct mbarrier m;
+
+        if (!p || !unpack(w, op, lane, *p, &m) || !add_bytes(w, op, lane, &m, -(int64_t)bytes))
+                return 0;
+        put(w, p, &m);
+        return 1;
+}
+
+const ds_ix_op *ds_ix_mbarrier_pending(ds_ix_warp *w, const ds_ix_op *op)
+{
+        const uint64_t *state = ds_ix_lanes(w, op->a);
+        uint32_t *d = ds_ix_lanes(w, op->d);
+
+        for (uint32_t i = 0; i < DS_IX_LANES; i++)
+                d[i] = w->mask >> i & 1 ? (uint32_t)state[i] & COUNT_MAX : d[i];
+        return op + 1;
+}
+
+/* --- waiting --- */
+static const ds_ix_op *wait_in_vain(ds_ix_warp *w, const ds_ix_op *next)
+{
+        w->spun = 1;
+        w->idle = 1;
+        if (w->block->idle_rounds >= IDLE_ROUNDS)
+                w->fuel -= DS_IX_SLICE;
+        return ds_ix_expire(w, next);
+}
+
+const ds_ix_op *ds_ix_mbarrier_wait(ds_ix_warp *w, const ds_ix_op *op)
+{
+        uint64_t address[DS_IX_LANES], *p;
+        uint32_t done = 0;
+
+        ds_ix_addresses(w, op, address);
+        w->cost.shared_instructions++;
+        w->fuel -= op->count;
+        for (uint32_t left = w->mask; left; left &= left - 1) {
+                uint32_t lane = (uint32_t)__builtin_ctz(left), phase;
+                struct mbarrier m;
+
+                p = object(w, op, lane, address[lane]);
+                if (!p || !unpack(w, op, lane, *p, &m))
+                        return NULL;
+                phase = op->mode ? value32(w, op->b, lane, 0) & 1
+                                 : (uint32_t)(((const uint64_t *)ds_ix_lanes(w, op->b))[lane] >> PHASE_SHIFT);
+                done |= m.phase != phase ? 1u << lane : 0;
+        }
+        ds_ix_set_pred(w, op->d, done);
+        if (done != w->mask)
+                return wait_in_vain(w, op + 1);
+        w->block->moved = 1;
+        return w->fuel < 0 ? ds_ix_expire(w, op + 1) : op + 1;
+}
+
+/* --- bulk copies --- */
+#define BYTES_PER_INSTRUCTION 512
+
+const ds_ix_op *ds_ix_address_of(ds_ix_warp *w, const ds_ix_op *op)
+{
+        uint64_t address[DS_IX_LANES];
+
+        ds_ix_addresses(w, op, address);
+        memcpy(ds_ix_lanes(w, op->d), address, sizeof(address));
+        return op + 1;
+}
+
+/* Checks one end of a copy. NULL: faulted. */
+static uint8_t *end_of(ds_ix_warp *w, const ds_ix_op *op, uint32_t lane, uint64_t address, uint32_t size, int shared,
+        enum ds_ix_intent intent)
+{
+        uint64_t window = shared ? DS_INTERP_SHARED_BASE >> 56 : 0;
+        uint8_t *p = NULL;
+
+        if (address & 15) {
+                ds_ix_fault(w, op, DS_INTERP_FAULT_MISALIGNED, lane, address,
+                        "misaligned bulk %s of %u bytes at 0x%llx", intent == DS_IX_READ ? "read" : "write", size,
+                        (unsigned long long)address);
+                return NULL;
+        }
+        if (address >> 56 == window)
+                p = ds_ix_reach(w, address, size, intent, lane);
+        if (!p)
+                ds_ix_fault(w, op, DS_INTERP_FAULT_ADDRESS, lane, address, "invalid bulk %s of %u bytes at 0x%llx",
+                        intent == DS_IX_READ ? "read" : "write", size, (unsigned long long)address);
+        return p;
+}
+
+static void move_bytes(const ds_ix_op *op, uint8_t *to, const uint8_t *from, uint32_t size, uint32_t mask)
+{
+        const struct ds_ix_reduction *r = op->ext;
+
+        if (r) {
+                for (uint32_t k = 0; k < size; k += r->bytes)
+                        r->apply(to + k, from + k, op->mode & DS_IX_BULK_TO_SHARED);
+        } else if (mask == UINT16_MAX) {
+                memmove(to, from, size);
+        } else {
+                for (uint32_t k = 0; k < size; k++)
+                        to[k] = mask >> (k & 15) & 1 ? from[k] : to[k];
+        }
+}
+
+static int copy_one(ds_ix_warp *w, const ds_ix_op *op, uint32_t lane)
+{
+        uint64_t source = ((const uint64_t *)ds_ix_lanes(w, op->a))[lane];
+        uint64_t target = ((const uint64_t *)ds_ix_lanes(w, op->b))[lane];
+        uint32_t size = value32(w, op->c, lane, 0), mask = UINT16_MAX;
+        int from_shared = op->mode & DS_IX_BULK_FROM_SHARED, to_shared = op->mode & DS_IX_BULK_TO_SHARED;
+        const uint8_t *from;
+        uint8_t *to;
+
+        if (op->e != DS_IX_NO_SLOT)
+                mask = ((const uint16_t *)ds_ix_lanes(w, op->e))[lane];
+        if (size & 15) {
+                ds_ix_fault(w, op, DS_INTERP_FAULT_MISALIGNED, lane, target,
+                        "a bulk copy of %u bytes, which is not a multiple of 16", size);
+                return 0;
+        }
+        from = end_of(w, op, lane, source, size, from_shared, DS_IX_READ);
+        to = from ? end_of(w, op, lane, target, size, to_shared, DS_IX_WRITE) : NULL;
+        if (!to)
+                return 0;
+        move_bytes(op, to, from, size, mask);
+        if (!from_shared)
+                ds_ix_touch(w, source, size, DS_IX_READ);
+        if (!to_shared)
+                ds_ix_touch(w, target, size, op->ext ? DS_IX_ATOMIC : DS_IX_WRITE);
+        w->fuel -= size / BYTES_PER_INSTRUCTION;
+        return op->f == DS_IX_NO_SLOT ||
+               ds_ix_mbarrier_bytes(w, op, lane, ((const uint64_t *)ds_ix_lanes(w, op->f))[lane], size);
+}
+
+const ds_ix_op *ds_ix_bulk_copy(ds_ix_warp *w, const ds_ix_op *op)
+{
+        w->cost.memory_instructions++;
+        w->cost.shared_instructions++;
+        for (uint32_t left = w->mask; left; left &= left - 1) {
+                if (!copy_one(w, op, (uint32_t)__builtin_ctz(left)))
+                        return NULL;
+        }
+        return op + 1;
+}

@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * mbarriers and bulk copies
+ *
+ * An mbarrier is 64 bits of shared memory that count arrivals and bytes: a phase is over when all that were expected
+ * have come. Everything about it is in these 64 bits, so that a program may keep it where it likes, copy it or
+ * overwrite it: the worst that follows is that it counts wrong. The bits are ours (PTX calls them opaque):
+ *
+ *      63 phase   62 initialised   40..60 bytes still to come (signed)   20..39 arrivals of a phase   0..19 missing
+ *
+ * The state that an arrival returns is the object as it was before; its phase and its missing arrivals are read again.
+ * What PTX leaves undefined is a fault here: more arrivals than are missing, counts out of range, an object that was
+ * never initialised.
+ *
+ * Copies are done when they are issued, one of the times at which hardware may do them, and their bytes are counted at
+ * their mbarrier right away; what waits for groups of them has nothing to wait for. A copy is checked as a whole before
+ * anything is moved, and costs instructions by its size.
+ *
+ * A thread that waits in vain gives its turn away: a loop around mbarrier.try_wait lets the others run. When a block
+ * does nothing but wait for a long time, each wait lasts a time slice, so that clocks go on and a block whose mbarriers
+ * can never complete comes to the end of its budget.
+ */
+#pragma once
+
+#include "ptx/interp/decode.h"
+
+enum ds_ix_arrival {
+        DS_IX_ARRIVE_DROP = 1 << 0, /* later phases expect so many less */
+};
+
+/* a f imm space: the object; b: count of init, bytes of expect_tx and complete_tx, count of arrive (NO_SLOT: 1) */
+const ds_ix_op *ds_ix_mbarrier_init(ds_ix_warp *w, const ds_ix_op *op);
+const ds_ix_op *ds_ix_mbarrier_inval(ds_ix_warp *w, const ds_ix_op *op);
+const ds_ix_op *ds_ix_mbarrier_expect(ds_ix_warp *w, const ds_ix_op *op);
+const ds_ix_op *ds_ix_mbarrier_complete(ds_ix_warp *w, const ds_ix_op *op);
+/* c: bytes to expect, or NO_SLOT; d: the state; mode: enum ds_ix_arrival */
+const ds_ix_op *ds_ix_mbarrier_arrive(ds_ix_warp *w, const ds_ix_op *op);
+/* cp.async.mbarrier.arrive without .noinc: an arrival that is expected on top */
+const ds_ix_op *ds_ix_mbarrier_touch(ds_ix_warp *w, const ds_ix_op *op);
+/* A control operation. b: the state, or the parity when mode is set; d: the predicate */
+const ds_ix_op *ds_ix_mbarrier_wait(ds_ix_warp *w, const ds_ix_op *op);
+/* a: a state, d: its missing arrivals */
+const ds_ix_op *ds_ix_mbarrier_pending(ds_ix_warp *w, const ds_ix_op *op);
+/* Counts bytes that have come for the object at a generic address. 0: faulted. */
+int ds_ix_mbarrier_bytes(ds_ix_warp *w, const ds_ix_op *op, uint32_t lane, uint64_t address, uint32_t bytes);
+
+/* d: generic addresses of what a f imm space say */
+const ds_ix_op *ds_ix_address_of(ds_ix_warp *w, const ds_ix_op *op);
+
+enum ds_ix_bulk {
+        DS_IX_BULK_FROM_SHARED = 1 << 0,
+        DS_IX_BULK_TO_SHARED = 1 << 1,
+};
+/*
+ * a: source, b: destination, f: mbarrier or NO_SLOT, all generic addresses; c: bytes; e: mask of the bytes of each 16,
+ * or NO_SLOT; mode: enum ds_ix_bulk; ext: how elements are combined, or NULL
+ */
+const ds_ix_op *ds_ix_bulk_copy(ds_ix_warp *w, const ds_ix_op *op);
+
+/* atom.c: one element of a reduction. alone: in shared memory */
+struct ds_ix_reduction {
+        void (*apply)(void *cell, const void *with, int alone);
+        uint32_t bytes;
+};
+/* NULL: there is no such reduction */
+const struct ds_ix_reduction *ds_ix_find_reduction(enum ds_ptx_modifier what, enum ds_ptx_type type);

@@ -242,6 +242,14 @@ struct ds_device_ops {
         /* Ask running and queued work of a space to end early; its tokens come back with an error. May do nothing. */
         void (*abort)(ds_device *device, uint32_t space);
 
+        /*
+         * NULL where an implementation cannot. Another bound on how many blocks of a kernel in flight are resident (0:
+         * none until it is raised; UINT32_MAX: what fits): blocks beyond it run to their end and no others are placed.
+         * It takes effect a moment later; of two that are on their way the last counts. DS_CUDA_NOT_FOUND: no kernel
+         * with this token is in flight.
+         */
+        int (*bound)(ds_device *device, uint64_t token, uint32_t max_resident_blocks);
+
         /* Finished work, oldest first; returns how many were written. */
         size_t (*poll)(ds_device *device, struct ds_completion *completions, size_t n);
         /*
@@ -266,7 +274,7 @@ struct ds_device_ops {
         int (*advance)(ds_device *device, uint64_t limit_ns);
 };
 
-#define DS_DEVICE_OPS_VERSION 2
+#define DS_DEVICE_OPS_VERSION 3
 
 /* stream ids are dense: rung, then priority, then index */
 static inline uint32_t ds_device_stream(uint32_t rung, uint32_t priority, uint32_t index)

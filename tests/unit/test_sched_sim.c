@@ -220,7 +220,7 @@ Test(sched_sim, policies_differ_beside_long_blocks)
         cr_assert_gt(multistream, 300 * US, "priority does not take SMs back");
         cr_assert_lt(multistream, 2100 * US, "but it is first when they are free");
         cr_assert_gt(fifo, 4 * multistream, "fifo waits for all blocks of a kernel that came before");
-        cr_assert_lt(split, alone * 115 / 100, "an SM of its own is free");
+        cr_assert_lt(split, alone + 3 * US / 2, "an SM of its own is free; 1.2 us more were measured on an H200");
 }
 
 Test(sched_sim, priority_is_enough_beside_short_blocks)
@@ -230,7 +230,7 @@ Test(sched_sim, priority_is_enough_beside_short_blocks)
         uint64_t split = ls_latency("static", "be20");
 
         cr_assert_lt(multistream, alone + 25 * US);
-        cr_assert_lt(split, alone * 115 / 100);
+        cr_assert_lt(split, alone + 3 * US / 2);
 }
 
 /* --- a share of the SMs ----------------------------------------------------------------------------------------------

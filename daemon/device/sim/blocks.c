@@ -8,12 +8,8 @@
  * get SMs outside its mask (or get none, as measured on one stream beside another of the same priority). A bound on
  * resident blocks (max_resident_blocks) holds back its own kernel only.
  *
- * Time: a block placed now ends after its latency, stretched by how far its SM's issue slots and the memory are
- * oversubscribed at this instant, whichever is worse. What is placed later does not stretch it again; that keeps the
- * number of events at one per group of equal blocks on an SM and makes the model cheap, at the price of a first-order
- * answer.
- *
- * Blocks placed in one round are first counted on all SMs and then timed, so that blocks of one wave see each other.
+ * Time: blocks of one wave are first counted on all SMs and then timed, with those that are there (share.c), so that
+ * they see each other.
  * SMs are kept in the order in which hardware deals blocks: one per TPC over all GPCs first, then the second SMs.
  */
 #include <assert.h>
@@ -22,11 +18,6 @@
 #include "device/sim/internal.h"
 #include "util/alloc.h"
 #include "util/error.h"
-
-struct round {
-        struct sim_group *placed; /* linked by next */
-        struct sim_group *last_bucket;
-};
 
 /* --- setting up --- */
 
@@ -53,6 +44,7 @@ int sim_blocks_init(ds_device *device)
                         .blocks = model->sm_blocks,
                         .registers = model->sm_registers,
                         .shared = model->sm_shared,
+                        .stretch = SIM_LOAD_ONE,
                 };
         }
         /* a group holds a block slot at least, so there cannot be more of them */
@@ -63,6 +55,7 @@ int sim_blocks_init(ds_device *device)
                 device->groups[i].next = device->free_groups;
                 device->free_groups = &device->groups[i];
         }
+        device->memory.l2 = device->memory.vram = device->memory.backlog = device->memory.stall = SIM_LOAD_ONE;
         return ds_error_trace(sim_heap_reserve(device, n_groups));
 }
 
@@ -108,6 +101,7 @@ void sim_blocks_ready(ds_device *device, struct sim_job *job)
         job->run = 0;
         job->run_used = 0;
         job->fresh = true;
+        sim_l2_begin(device, job);
         /* jobs that waited for their effects come in the order in which those arrived: the clock's order counts */
         while (after && after->order > job->order)
                 after = after->ready_prev;
@@ -144,11 +138,12 @@ static void group_release(ds_device *device, struct sim_group *group)
         sm->shared += group->n * job->need.shared;
         sm->blocks += group->n;
         sm->resident -= group->n;
-        sm->load -= group->sm_load;
-        device->memory_load -= group->memory_load;
+        sim_share_remove(device, group);
         device->sms_freed[group->sm / 64] |= UINT64_C(1) << group->sm % 64;
         device->round_due = true;
         job->resident -= group->n;
+        device->rungs[job->stream->rung]->resident -= group->n;
+        device->resident -= group->n;
         *(group->job_prev ? &group->job_prev->job_next : &job->groups) = group->job_next;
         if (group->job_next)
                 group->job_next->job_prev = group->job_prev;
@@ -156,8 +151,13 @@ static void group_release(ds_device *device, struct sim_group *group)
         device->free_groups = group;
 }
 
-static void group_add(
-        ds_device *device, struct round *round, struct sim_job *job, uint32_t at, uint32_t n, const struct sim_run *run)
+/* n times what a block of this run asks for, in bytes per us. */
+static uint64_t run_rate(const struct sim_run *run, uint32_t n)
+{
+        return n * (run->bytes * 1000 / run->latency_ns);
+}
+
+static void group_add(ds_device *device, struct sim_job *job, uint32_t at, uint32_t n, const struct sim_run *run)
 {
         struct sim_sm *sm = &device->sm[at];
         struct sim_group *group = device->free_groups;
@@ -168,13 +168,14 @@ static void group_add(
                 .job = job,
                 .sm = at,
                 .n = n,
-                .latency_ns = run->latency_ns,
                 .sm_load = n * (run->issue_ns * SIM_LOAD_ONE / run->latency_ns),
-                .memory_load = n * (run->bytes * SIM_LOAD_ONE / run->latency_ns),
-                .next = round->placed,
+                .rate = run_rate(run, n),
+                .vram_rate = run_rate(run, n) / SIM_LOAD_ONE * job->traffic.vram,
+                .filled = n * (run->bytes / SIM_LOAD_ONE) * job->traffic.fill,
+                .stall = (uint32_t)(run->stall_ns * SIM_LOAD_ONE / run->latency_ns),
+                .left_ns = run->latency_ns,
                 .job_next = job->groups,
         };
-        round->placed = group;
         if (job->groups)
                 job->groups->job_prev = group;
         job->groups = group;
@@ -184,14 +185,15 @@ static void group_add(
         sm->shared -= n * job->need.shared;
         sm->blocks -= n;
         sm->resident += n;
-        sm->load += group->sm_load;
-        device->memory_load += group->memory_load;
+        sim_share_add(device, group);
+        device->resident += n;
+        device->rungs[job->stream->rung]->resident += n;
         job->resident += n;
         job->unplaced -= n;
 }
 
 /* n blocks of the job, in their order, onto one SM */
-static void sm_take(ds_device *device, struct round *round, struct sim_job *job, uint32_t at, uint64_t n)
+static void sm_take(ds_device *device, struct sim_job *job, uint32_t at, uint64_t n)
 {
         const struct sim_run *run;
         uint64_t take;
@@ -199,7 +201,7 @@ static void sm_take(ds_device *device, struct round *round, struct sim_job *job,
         while (n) {
                 run = &job->costs.runs[job->run];
                 take = DS_MIN(n, run->n - job->run_used);
-                group_add(device, round, job, at, (uint32_t)take, run);
+                group_add(device, job, at, (uint32_t)take, run);
                 n -= take;
                 job->run_used += take;
                 if (job->run_used == run->n) {
@@ -274,14 +276,12 @@ static void candidates_deal(const ds_device *device, struct candidates *c, uint6
 /* How many more blocks the job may have resident, by its own bound. */
 static uint64_t job_allowance(const struct sim_job *job)
 {
-        if (!job->max_resident)
-                return job->unplaced;
         if (job->resident >= job->max_resident)
                 return 0;
         return DS_MIN(job->unplaced, job->max_resident - job->resident);
 }
 
-static void job_place(ds_device *device, struct round *round, struct sim_job *job, const uint64_t *sms)
+static void job_place(ds_device *device, struct sim_job *job, const uint64_t *sms)
 {
         uint64_t want = job_allowance(job);
         struct candidates c;
@@ -297,49 +297,16 @@ static void job_place(ds_device *device, struct round *round, struct sim_job *jo
                 memcpy(c.taken, c.room, c.n * sizeof(*c.taken));
         if (!job->placed_any) {
                 job->placed_any = true;
-                job->start_ns = device->now - DS_MIN(device->now, device->model->timing.kernel_ns);
+                job->start_ns = device->now - DS_MIN(device->now, job->lead_ns);
                 if (job->deadline_ns && job->deadline_ns < UINT64_MAX - device->now)
                         sim_event_push(device, &job->deadline, SIM_EVENT_DEADLINE, device->now + job->deadline_ns);
         }
         for (uint32_t i = 0; i < c.n; i++)
                 if (c.taken[i])
-                        sm_take(device, round, job, c.sm[i], c.taken[i]);
+                        sm_take(device, job, c.sm[i], c.taken[i]);
 }
 
 /* --- a round --- */
-
-static uint64_t group_duration(const ds_device *device, const struct sim_group *group)
-{
-        uint64_t sm = device->sm[group->sm].load, memory;
-
-        /* memory_load is in bytes per ns * SIM_LOAD_ONE, the model's figure in bytes per us */
-        memory = (uint64_t)((unsigned __int128)device->memory_load * 1000 / device->model->timing.kernel_mbps);
-        if (sm < SIM_LOAD_ONE)
-                sm = SIM_LOAD_ONE;
-        return (uint64_t)((unsigned __int128)group->latency_ns * DS_MAX(sm, memory) / SIM_LOAD_ONE);
-}
-
-static void round_time(ds_device *device, struct round *round)
-{
-        struct sim_group *group, *next, *bucket = NULL;
-        uint64_t end;
-
-        for (group = round->placed; group; group = next) {
-                next = group->next;
-                group->next = group->prev = NULL;
-                end = device->now + group_duration(device, group);
-                if (bucket && bucket->event.time == end) {
-                        group->prev = bucket;
-                        group->next = bucket->next;
-                        if (bucket->next)
-                                bucket->next->prev = group;
-                        bucket->next = group;
-                        continue;
-                }
-                bucket = group;
-                sim_event_push(device, &group->event, SIM_EVENT_GROUPS, end);
-        }
-}
 
 static bool mask_subset(const uint64_t *mask, const uint64_t *of)
 {
@@ -350,7 +317,7 @@ static bool mask_subset(const uint64_t *mask, const uint64_t *of)
 }
 
 /* One kernel's turn; claimed: SMs that kernels before it keep. */
-static void round_job(ds_device *device, struct round *round, struct sim_job *job, uint64_t *claimed)
+static void round_job(ds_device *device, struct sim_job *job, uint64_t *claimed)
 {
         const uint64_t *mask = job_mask(device, job);
         uint64_t sms[SIM_SM_WORDS], any = 0;
@@ -363,7 +330,7 @@ static void round_job(ds_device *device, struct round *round, struct sim_job *jo
                 any |= sms[i];
         }
         if (any)
-                job_place(device, round, job, sms);
+                job_place(device, job, sms);
         if (!job->unplaced) {
                 ready_remove(device, job);
                 return;
@@ -381,7 +348,6 @@ static void round_job(ds_device *device, struct round *round, struct sim_job *jo
 void sim_blocks_round(ds_device *device)
 {
         uint64_t claimed[SIM_SM_WORDS] = {};
-        struct round round = {};
         struct sim_job *job, *next;
 
         if (!device->round_due)
@@ -389,12 +355,12 @@ void sim_blocks_round(ds_device *device)
         for (size_t priority = 0; priority < DS_DEVICE_PRIORITIES; priority++) {
                 for (job = device->ready[priority].head; job; job = next) {
                         next = job->ready_next;
-                        round_job(device, &round, job, claimed);
+                        round_job(device, job, claimed);
                 }
         }
         memset(device->sms_freed, 0, sizeof(device->sms_freed));
         device->round_due = false;
-        round_time(device, &round);
+        sim_share_settle(device);
 }
 
 /* --- ends --- */
@@ -407,32 +373,13 @@ void sim_blocks_end(ds_device *device, struct sim_event *event)
         for (; group; group = next) {
                 next = group->next;
                 job = group->job;
+                sim_l2_fill(device, job, group->filled);
                 group_release(device, group);
-                if (!job->unplaced && !job->resident)
-                        sim_job_end(device, job, false);
+                if (job->unplaced || job->resident)
+                        continue;
+                sim_l2_end(device, job);
+                sim_job_end(device, job, false);
         }
-}
-
-/* Takes a group out of those that end at its time. */
-static void group_unlink(ds_device *device, struct sim_group *group)
-{
-        struct sim_group *next = group->next;
-
-        if (group->prev) {
-                group->prev->next = next;
-                if (next)
-                        next->prev = group->prev;
-                return;
-        }
-        if (!next) {
-                sim_event_remove(device, &group->event);
-                return;
-        }
-        /* the next one stands in the heap for the rest */
-        next->prev = NULL;
-        next->event = group->event;
-        device->heap[next->event.index] = &next->event;
-        group->event.index = 0;
 }
 
 void sim_blocks_kill(ds_device *device, struct sim_job *job)
@@ -440,10 +387,22 @@ void sim_blocks_kill(ds_device *device, struct sim_job *job)
         struct sim_group *group;
 
         while ((group = job->groups)) {
-                group_unlink(device, group);
+                sim_share_unlink(device, group);
                 group_release(device, group);
         }
         if (job->unplaced)
                 ready_remove(device, job);
         job->unplaced = 0;
+}
+
+void sim_blocks_bound(ds_device *device, struct sim_job *job, uint32_t bound)
+{
+        job->max_resident = bound;
+        if (job->state != SIM_JOB_RUNNING || !job->unplaced)
+                return;
+        /* it may look at every SM again; what it kept others from, it may not need any more */
+        job->fresh = true;
+        if (job->claiming)
+                mask_or(device->sms_freed, job_mask(device, job));
+        device->round_due = true;
 }

@@ -94,7 +94,10 @@ static void job_begin(ds_device *device, struct sim_job *job)
         uint64_t begin = DS_MAX(device->now, device->issue_ns);
 
         device->issue_ns = begin + t->issue_device_ns;
-        sim_event_push(device, &job->event, SIM_EVENT_START, begin + t->kernel_ns);
+        job->lead_ns = t->kernel_ns;
+        if (device->resident != device->rungs[job->stream->rung]->resident)
+                job->lead_ns += t->beside_ns;
+        sim_event_push(device, &job->event, SIM_EVENT_START, begin + job->lead_ns);
 }
 
 static uint64_t transfer_ns(const ds_device *device, const struct sim_job *job, enum ds_copy_kind *ret_engine)
@@ -302,6 +305,10 @@ static void event_fire(ds_device *device, struct sim_event *event)
                 break;
         case SIM_EVENT_GROUPS:
                 sim_blocks_end(device, event);
+                break;
+        case SIM_EVENT_BOUND:
+                job = DS_CONTAINER_OF(event, struct sim_job, bound);
+                sim_blocks_bound(device, job, job->bound_to);
                 break;
         }
 }

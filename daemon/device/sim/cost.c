@@ -2,10 +2,11 @@
 /*
  * From what a block did to how long it takes
  *
- * A block is described by three numbers: its latency when it has an SM to itself (its longest warp's path: instructions
- * one after another, plus what memory and barriers stall), how much of the SM's issue slots it keeps busy in that time,
- * and the bytes it moves. blocks.c stretches the latency where SMs or the memory are oversubscribed. This is a first
- * model: caches are part of one bandwidth figure, and what overlaps inside a warp is part of the stall constants.
+ * A block is described by its latency when it has an SM to itself (its longest warp's path: instructions one after
+ * another, plus what memory and barriers stall), how much of the SM's issue slots it keeps busy in that time, how much
+ * of it is waiting for memory, and the bytes it moves through L2; its launch, by what becomes of these bytes behind L2.
+ * share.c stretches the latency where SMs or the memory are oversubscribed. What overlaps inside a warp is part of the
+ * stall constants.
  *
  * A launch keeps one entry per run of equal blocks, at most SIM_RUNS_MAX of them; past that neighbours are averaged in
  * pairs. Everything is integer arithmetic: the same launch gives the same time everywhere.
@@ -41,7 +42,7 @@ void sim_cost_run(const struct sim_model *model, const struct ds_interp_cost *co
         const struct sim_timing *t = &model->timing;
         uint64_t instructions = cost->instructions ? cost->instructions : 1;
         unsigned __int128 slots, path, memory, barriers;
-        uint64_t issue, latency;
+        uint64_t issue, latency, stall, port;
 
         slots = (unsigned __int128)cost->instructions +
                 (unsigned __int128)SLOTS_MEMORY * (cost->memory_instructions + cost->shared_instructions) +
@@ -54,13 +55,35 @@ void sim_cost_run(const struct sim_model *model, const struct ds_interp_cost *co
                barriers * t->barrier_stall;
 
         issue = cycles_to_ns(model, saturate(slots / t->issue_width, LATENCY_MAX));
-        latency = t->block_ns + DS_MAX(issue, cycles_to_ns(model, saturate(path, LATENCY_MAX)));
+        latency = cycles_to_ns(model, saturate(path, LATENCY_MAX));
+        stall = cycles_to_ns(model, saturate(memory * t->memory_stall, LATENCY_MAX));
         *ret = (struct sim_run){
-                .latency_ns = DS_MAX(DS_MIN(latency, LATENCY_MAX), 1),
                 .bytes = saturate((unsigned __int128)cost->sectors * SECTOR, BYTES_MAX),
                 .n = 1,
         };
+        /* what the SM's port to L2 needs; what is hidden behind issuing waits for nobody */
+        port = saturate((unsigned __int128)ret->bytes * 1000 / t->sm_mbps, LATENCY_MAX);
+        if (port > latency)
+                latency = stall = port;
+        if (issue > latency) {
+                stall = (uint64_t)((unsigned __int128)stall * latency / issue);
+                latency = issue;
+        }
+        ret->latency_ns = DS_MAX(DS_MIN(latency + t->block_ns, LATENCY_MAX), 1);
         ret->issue_ns = DS_MIN(issue, ret->latency_ns);
+        ret->stall_ns = DS_MIN(stall, ret->latency_ns);
+}
+
+/*
+ * A block that gets as much out of L2 as its part of an SM can take is taken to wait for memory all the time, one that
+ * gets less, for that part of it.
+ */
+static uint64_t hinted_stall(const struct sim_model *model, const struct sim_run *run, uint64_t threads)
+{
+        unsigned __int128 most = (unsigned __int128)run->latency_ns * model->timing.sm_mbps * threads;
+
+        return saturate((unsigned __int128)run->bytes * 1000 * model->sm_threads * run->latency_ns / DS_MAX(most, 1),
+                run->latency_ns);
 }
 
 void sim_cost_static(const struct sim_model *model, const struct ds_device_kernel *kernel, const uint32_t *block,
@@ -81,9 +104,56 @@ void sim_cost_static(const struct sim_model *model, const struct ds_device_kerne
                         .bytes = DS_MIN(kernel->hint_bytes, BYTES_MAX),
                         .n = 1,
                 };
+                ret->stall_ns = hinted_stall(model, ret, warps * 32);
                 return;
         }
         sim_cost_run(model, &cost, ret);
+}
+
+/* Which channels a hint means, evenly. */
+static void hinted_channels(
+        const struct sim_model *model, const struct ds_device_kernel *kernel, struct sim_traffic *ret)
+{
+        uint32_t first = kernel->hint_channels[0], end = DS_MIN(kernel->hint_channels[1], model->channels.n);
+
+        if (first >= end || end - first == model->channels.n)
+                return;
+        ret->uneven = true;
+        for (uint32_t c = first; c < end; c++)
+                ret->shares[c] = (uint16_t)((c + 1 - first) * SIM_LOAD_ONE / (end - first) -
+                                            (c - first) * SIM_LOAD_ONE / (end - first));
+}
+
+void sim_traffic_static(
+        const struct sim_model *model, const struct ds_device_kernel *kernel, uint64_t bytes, struct sim_traffic *ret)
+{
+        uint64_t written = 0, hash = UINT64_C(0xcbf29ce484222325); /* FNV-1a (Fowler, Noll, Vo) */
+
+        if (kernel->hint_bytes)
+                written = DS_MIN(kernel->hint_written, kernel->hint_bytes) * SIM_LOAD_ONE / kernel->hint_bytes;
+        *ret = (struct sim_traffic){
+                .fill = SIM_LOAD_ONE,
+                .vram = (uint32_t)(SIM_LOAD_ONE - written + written * model->timing.write_cost / SIM_LOAD_ONE),
+        };
+        hinted_channels(model, kernel, ret);
+        if (!kernel->hint_reuse || !bytes)
+                return;
+        for (const char *c = kernel->info.name; *c; c++)
+                hash = (hash ^ (uint8_t)*c) * UINT64_C(0x100000001b3);
+        ret->touched = DS_MIN(kernel->hint_reuse, bytes);
+        ret->fill = (uint32_t)((unsigned __int128)ret->fill * ret->touched / bytes);
+        ret->vram = (uint32_t)((unsigned __int128)ret->vram * ret->touched / bytes);
+        ret->granules = &ret->one;
+        ret->n_granules = 1;
+        ret->one = (struct sim_granule){.key = hash | UINT64_C(1) << 63, .bytes = ret->touched};
+}
+
+void sim_traffic_deinit(struct sim_traffic *traffic)
+{
+        if (traffic->granules != &traffic->one)
+                ds_free(traffic->granules);
+        traffic->granules = NULL;
+        traffic->n_granules = 0;
 }
 
 void sim_costs_init(struct sim_costs *costs)
@@ -108,12 +178,14 @@ static void run_merge(struct sim_run *run, const struct sim_run *more)
         *run = (struct sim_run){
                 .latency_ns = AVERAGE(latency_ns),
                 .issue_ns = AVERAGE(issue_ns),
+                .stall_ns = AVERAGE(stall_ns),
                 .bytes = AVERAGE(bytes),
                 .n = (uint64_t)n,
         };
 #undef AVERAGE
         run->latency_ns = DS_MAX(run->latency_ns, 1);
         run->issue_ns = DS_MIN(run->issue_ns, run->latency_ns);
+        run->stall_ns = DS_MIN(run->stall_ns, run->latency_ns);
 }
 
 static void costs_halve(struct sim_costs *costs)
@@ -149,7 +221,7 @@ void sim_costs_add(struct sim_costs *costs, const struct sim_run *run)
 
         costs->n_blocks += run->n;
         if (last && last->latency_ns == run->latency_ns && last->issue_ns == run->issue_ns &&
-                last->bytes == run->bytes) {
+                last->stall_ns == run->stall_ns && last->bytes == run->bytes) {
                 last->n += run->n;
                 return;
         }
@@ -181,6 +253,7 @@ void sim_costs_finish(struct sim_costs *costs, uint64_t limit)
                 n = DS_DIV_UP(run->n, factor);
                 run->latency_ns = DS_MAX(saturate((unsigned __int128)run->latency_ns * run->n / n, LATENCY_MAX), 1);
                 run->issue_ns = saturate((unsigned __int128)run->issue_ns * run->n / n, run->latency_ns);
+                run->stall_ns = saturate((unsigned __int128)run->stall_ns * run->n / n, run->latency_ns);
                 run->bytes = saturate((unsigned __int128)run->bytes * run->n / n, BYTES_MAX);
                 run->n = n;
                 costs->n_blocks += n;

@@ -216,7 +216,29 @@ static uint32_t rung_sm_ids(const ds_device *device, uint32_t rung, uint32_t ids
         return n;
 }
 
-static void exec_kernel(struct exec *x, ds_interp_block *work)
+/* What a thread executes kernels with; made when it first has one. */
+struct exec_tools {
+        ds_interp_block *work;
+        struct sim_probe *probe; /* may be missing: then all is taken to come from VRAM */
+};
+
+static bool exec_tools_ready(struct exec_tools *tools, const ds_device *device)
+{
+        if (!tools->work)
+                tools->work = ds_interp_block_new();
+        if (!tools->probe)
+                tools->probe = sim_probe_new(device->model);
+        return tools->work;
+}
+
+static void exec_probed(struct sim_job *job, struct sim_probe *probe)
+{
+        sim_probe_end(probe, &job->traffic);
+        for (uint32_t i = 0; i < job->traffic.n_granules; i++)
+                job->traffic.granules[i].key |= (uint64_t)job->space->id << 32;
+}
+
+static void exec_kernel(struct exec *x, const struct exec_tools *tools)
 {
         ds_device *device = x->device;
         struct sim_job *job = x->job;
@@ -234,6 +256,8 @@ static void exec_kernel(struct exec *x, ds_interp_block *work)
                 .progress_user = x,
                 .print = exec_print,
                 .print_user = x,
+                .memory = tools->probe ? sim_probe_memory : NULL,
+                .memory_user = tools->probe,
                 .clock_ns = job->clock_ns,
                 .n_sms = device->n_sms,
         };
@@ -242,6 +266,8 @@ static void exec_kernel(struct exec *x, ds_interp_block *work)
         struct ds_interp_order order;
 
         x->budget = kernel_budget(device->model, job);
+        if (tools->probe)
+                sim_probe_begin(tools->probe);
         ds_interp_order_init(&order, n, device->order_seed, job->number);
         for (uint64_t i = 0; i < n; i++) {
                 index = ds_interp_order_at(&order, i);
@@ -249,9 +275,11 @@ static void exec_kernel(struct exec *x, ds_interp_block *work)
                 block[1] = (uint32_t)(index / job->grid[0] % job->grid[1]);
                 block[2] = (uint32_t)(index / job->grid[0] / job->grid[1]);
                 launch.sm_id = ids[index % n_ids];
-                if (!kernel_block(x, work, &launch, block))
-                        return;
+                if (!kernel_block(x, tools->work, &launch, block))
+                        break;
         }
+        if (tools->probe)
+                exec_probed(job, tools->probe);
 }
 
 /* --- copies --- */
@@ -404,14 +432,14 @@ static void pool_end(ds_device *device, struct sim_job *job)
         pool_news(device);
 }
 
-static void pool_execute(ds_device *device, struct sim_job *job, ds_interp_block **work)
+static void pool_execute(ds_device *device, struct sim_job *job, struct exec_tools *tools)
 {
         struct exec x = {.device = device, .job = job};
 
         if (job->kind != SIM_JOB_KERNEL)
                 exec_transfer(&x);
-        else if (*work || (*work = ds_interp_block_new()))
-                exec_kernel(&x, *work);
+        else if (exec_tools_ready(tools, device))
+                exec_kernel(&x, tools);
         else
                 sim_job_fail(job, DS_CUDA_OUT_OF_MEMORY, "no host memory to execute kernels in");
         exec_end(&x);
@@ -421,7 +449,7 @@ static void *pool_main(void *arg)
 {
         ds_device *device = arg;
         struct sim_pool *pool = &device->pool;
-        ds_interp_block *work = NULL;
+        struct exec_tools tools = {};
         struct sim_job *job;
 
         pthread_mutex_lock(&pool->lock);
@@ -432,12 +460,13 @@ static void *pool_main(void *arg)
                         continue;
                 }
                 pthread_mutex_unlock(&pool->lock);
-                pool_execute(device, job, &work);
+                pool_execute(device, job, &tools);
                 pthread_mutex_lock(&pool->lock);
                 pool_end(device, job);
         }
         pthread_mutex_unlock(&pool->lock);
-        ds_interp_block_free(work);
+        ds_interp_block_free(tools.work);
+        sim_probe_free(tools.probe);
         return NULL;
 }
 

@@ -9,6 +9,10 @@
  *   work.c     streams and jobs: submission, order, abort, ends
  *   exec.c     the threads that execute kernels and copies
  *   blocks.c   blocks on SMs
+ *   share.c    how fast they go beside each other
+ *   probe.c    what a kernel that is executed asks of L2 and VRAM
+ *   l2.c       what is in L2 when a kernel begins
+ *   channel.c  the channel of an address
  *   clock.c    events, the virtual clock, poll
  *   output.c   what kernels print
  *
@@ -32,9 +36,10 @@
  *    Either ends with DS_CUDA_LAUNCH_TIMEOUT at the time when it would have begun.
  *
  * What the device does not model:
- *  - caches, banks, and what a warp overlaps with itself: that is in one set of constants per model (see cost.c);
- *  - blocks that disturb each other after they were placed; clocks that rise and fall, power, heat;
- *  - time slices and preemption: blocks run to their end, as in one context of a GPU;
+ *  - L1, banks, and what a warp overlaps with itself: that is in one set of constants per model (see cost.c);
+ *  - copies and memsets as users of L2 and VRAM; clocks that rise and fall, power, heat;
+ *  - time slices: blocks run to their end, as in one context of a GPU; what can be had at once is fewer of them
+ * (bound);
  *  - clusters, blocks that wait for other blocks, kernels that launch kernels, textures and surfaces;
  *  - kernels that talk while they run: each is executed as a whole, at one moment of the clock, so one that waits for
  *    another, for the host, or for a time on %globaltimer ends with its budget;
@@ -65,6 +70,8 @@
 #define SIM_COPY_CHUNK DS_MIB(4)    /* between two looks at the abort flag */
 #define SIM_ADVANCE_STEPS 4096      /* instants per advance() */
 #define SIM_LOAD_ONE 1024           /* fixed point: one SM's issue slots, all of the memory's bandwidth */
+#define SIM_GRANULES_MAX 512        /* of a launch: pieces of memory in which it is remembered that L2 may have them */
+#define SIM_L2_ENTRIES 4096         /* of the device */
 
 /*
  * Warp instructions that one launch may execute when it has no deadline; with a deadline, the lesser of this and what
@@ -146,8 +153,26 @@ struct sim_slab {
 struct sim_run {
         uint64_t latency_ns; /* of a block that has an SM to itself */
         uint64_t issue_ns;   /* of that, busy issue slots of the SM; <= latency_ns */
-        uint64_t bytes;      /* moved to and from memory */
+        uint64_t stall_ns;   /* of that, waiting for memory; <= latency_ns */
+        uint64_t bytes;      /* moved through L2 */
         uint64_t n;
+};
+
+/* A piece of memory that a launch touched, and how many bytes of it. */
+struct sim_granule {
+        uint64_t key, bytes;
+};
+
+/* What all blocks of a launch ask of memory behind L2, for each 1024 bytes that they move through it. */
+struct sim_traffic {
+        uint32_t fill;                     /* bytes that come from VRAM into L2, or stay there as written */
+        uint32_t vram;                     /* bytes that VRAM could be read in the time that it takes */
+        bool uneven;                       /* shares[] counts, else all channels alike */
+        uint16_t shares[SIM_CHANNELS_MAX]; /* adds up to SIM_LOAD_ONE */
+        uint64_t touched;                  /* bytes, all blocks together, that an empty L2 had to bring in */
+        uint32_t n_granules;
+        struct sim_granule *granules; /* NULL or allocated, or == &one */
+        struct sim_granule one;
 };
 
 struct sim_costs {
@@ -167,8 +192,10 @@ struct ds_device_kernel {
         const ds_interp_kernel *code;
         struct ds_kernel_info info;
         uint64_t static_instructions, static_memory, static_special;
-        uint64_t hint_block_ns, hint_bytes; /* "+timing" only, 0 = none */
-        bool reads_clock;                   /* its effect depends on when it runs */
+        uint64_t hint_block_ns, hint_bytes; /* "+timing" only, 0 = none; see module.c for these and the next */
+        uint64_t hint_written, hint_reuse;
+        uint32_t hint_channels[2]; /* first, one past the last */
+        bool reads_clock;          /* its effect depends on when it runs */
 };
 
 struct ds_device_module {
@@ -192,6 +219,7 @@ enum sim_event_kind {
         SIM_EVENT_END,   /* of a copy, or of what took too long to execute */
         SIM_EVENT_DEADLINE,
         SIM_EVENT_GROUPS, /* blocks end */
+        SIM_EVENT_BOUND,  /* a bound on resident blocks takes effect */
 };
 
 struct sim_event {
@@ -205,9 +233,14 @@ struct sim_group {
         struct sim_event event; /* in the heap if this is the first of the groups that end at its time */
         struct sim_job *job;
         uint32_t sm, n;
-        uint64_t latency_ns, sm_load, memory_load; /* the loads are of all n blocks */
-        struct sim_group *next, *prev;             /* that end at the same time */
+        uint64_t sm_load, port, rate, vram_rate; /* of all n blocks: issue slots, bytes per us undisturbed */
+        uint64_t filled;                         /* bytes that they leave in L2 */
+        uint32_t stall;                          /* 1024ths of their time that are waiting for memory */
+        uint32_t stretch;                        /* 1024ths: how long they take for what takes 1 undisturbed; 0 = new */
+        uint64_t left_ns, since_ns;              /* undisturbed, at that moment */
+        struct sim_group *next, *prev;           /* that end at the same time */
         struct sim_group *job_next, *job_prev;
+        struct sim_group *sm_next, *sm_prev;
 };
 
 /* --- jobs and streams ------------------------------------------------------------------------------------------------
@@ -260,13 +293,15 @@ struct sim_job {
         uint64_t submit_ns, start_ns, end_ns, visible_ns;
         uint64_t clock_ns;   /* what the kernel reads as time */
         uint64_t put_off_ns; /* when it would have begun */
-        struct sim_event event, deadline;
+        uint64_t lead_ns;    /* from its begin to its first block */
+        struct sim_event event, deadline, bound;
+        uint32_t bound_to; /* what max_resident becomes with `bound` */
 
         union {
                 struct {
                         const struct ds_device_kernel *kernel;
                         uint32_t grid[3], block[3];
-                        uint32_t shared_bytes, max_resident;
+                        uint32_t shared_bytes, max_resident; /* UINT32_MAX: what fits */
                         uint64_t deadline_ns;
                         uint64_t number; /* of the launch in its space */
                         void *params;
@@ -282,6 +317,7 @@ struct sim_job {
 
         /* kernels on the SMs */
         struct sim_costs costs;
+        struct sim_traffic traffic;
         struct sim_need need;
         uint64_t order, unplaced;
         uint32_t run; /* of costs, next to place */
@@ -334,6 +370,7 @@ struct sim_stream {
 struct sim_rung {
         struct ds_rung_info info;
         uint64_t sms[SIM_SM_WORDS];
+        uint32_t resident; /* blocks */
         struct sim_stream streams[DS_DEVICE_PRIORITIES * DS_DEVICE_STREAMS_PER_RUNG];
 };
 
@@ -341,7 +378,28 @@ struct sim_sm {
         uint32_t id;                                 /* %smid; the array is in the order in which blocks are dealt */
         uint32_t threads, blocks, registers, shared; /* free */
         uint32_t resident;
-        uint64_t load;
+        uint64_t load, port;    /* issue slots in SIM_LOAD_ONE, bytes per us */
+        uint32_t stretch;       /* of its groups, by these two, as of the last round */
+        struct sim_group *head; /* resident, linked by sm_next */
+};
+
+/* What the resident blocks ask of the memory, in bytes per us as if nothing disturbed them; see share.c. */
+struct sim_memory {
+        uint64_t total_rate, stall_rate; /* of all; the same weighted by how much each waits for memory */
+        uint64_t rate, vram_rate;        /* of those that use all channels alike */
+        uint64_t channel_rate[SIM_CHANNELS_MAX], channel_vram[SIM_CHANNELS_MAX]; /* of the others */
+        uint32_t n_uneven;                                                       /* groups of the others */
+        bool changed;
+        uint32_t l2, vram, backlog; /* 1024ths: how long each takes, as of the last round */
+        uint32_t stall;             /* 1024ths: how much is waiting, on average */
+};
+
+/* What went into L2, in bytes, and when pieces of memory were last there; see l2.c. */
+struct sim_l2 {
+        uint64_t filled, channel_filled[SIM_CHANNELS_MAX];
+        struct sim_l2_entry {
+                uint64_t key, filled;
+        } * entries;
 };
 
 struct sim_fifo {
@@ -401,8 +459,11 @@ struct ds_device {
 
         uint32_t n_sms;
         struct sim_sm sm[SIM_SMS_MAX];
-        uint64_t sms_freed[SIM_SM_WORDS]; /* that got room since the last round */
-        uint64_t memory_load;
+        uint64_t sms_freed[SIM_SM_WORDS];   /* that got room since the last round */
+        uint64_t sms_changed[SIM_SM_WORDS]; /* whose groups did, since the last round */
+        struct sim_memory memory;
+        struct sim_l2 l2;
+        uint32_t resident;                           /* blocks */
         struct sim_fifo ready[DS_DEVICE_PRIORITIES]; /* linked by ready_next, ready_prev */
         bool round_due;
         struct sim_group *groups, *free_groups;
@@ -447,6 +508,10 @@ void sim_cost_run(const struct sim_model *model, const struct ds_interp_cost *co
 /* What a kernel of a timing-only device costs: its instructions once each, in every warp. */
 void sim_cost_static(const struct sim_model *model, const struct ds_device_kernel *kernel, const uint32_t *block,
         struct sim_run *ret);
+/* The same of its traffic: bytes is what all blocks move. */
+void sim_traffic_static(
+        const struct sim_model *model, const struct ds_device_kernel *kernel, uint64_t bytes, struct sim_traffic *ret);
+void sim_traffic_deinit(struct sim_traffic *traffic);
 void sim_costs_init(struct sim_costs *costs);
 void sim_costs_deinit(struct sim_costs *costs);
 /* Never fails: when memory is short, what it adds is averaged into what is there. */
@@ -463,6 +528,7 @@ int sim_launch(ds_device *device, const struct ds_launch *launch, uint64_t token
 int sim_copy(ds_device *device, const struct ds_copy *copy, uint64_t token);
 int sim_memset(ds_device *device, const struct ds_memset *memset, uint64_t token);
 int sim_fence(ds_device *device, uint32_t from, uint32_t to);
+int sim_bound(ds_device *device, uint64_t token, uint32_t max_resident_blocks);
 void sim_abort(ds_device *device, uint32_t space);
 /* Stops the pool and frees every job, finished or not. */
 void sim_jobs_free(ds_device *device);
@@ -506,6 +572,37 @@ void sim_blocks_kill(ds_device *device, struct sim_job *job);
 void sim_blocks_round(ds_device *device);
 /* The groups that end with this event. */
 void sim_blocks_end(ds_device *device, struct sim_event *event);
+
+/* A kernel's bound on resident blocks changes, at once. */
+void sim_blocks_bound(ds_device *device, struct sim_job *job, uint32_t bound);
+
+/* --- share.c --- */
+/* The group counts among the resident ones, or not any more. */
+void sim_share_add(ds_device *device, struct sim_group *group);
+void sim_share_remove(ds_device *device, struct sim_group *group);
+/* After blocks came or went: when each group ends, as things are now. */
+void sim_share_settle(ds_device *device);
+/* Takes a group out of those that end at its time. */
+void sim_share_unlink(ds_device *device, struct sim_group *group);
+
+/* --- l2.c --- */
+int sim_l2_init(ds_device *device);
+void sim_l2_deinit(ds_device *device);
+/* A kernel begins: what is there of its memory need not be fetched. */
+void sim_l2_begin(ds_device *device, struct sim_job *job);
+/* A kernel has ended: what it touched is there. */
+void sim_l2_end(ds_device *device, const struct sim_job *job);
+/* The job brought so many bytes in. */
+void sim_l2_fill(ds_device *device, const struct sim_job *job, uint64_t bytes);
+
+/* --- probe.c --- */
+struct sim_probe *sim_probe_new(const struct sim_model *model);
+struct sim_probe *sim_probe_free(struct sim_probe *probe);
+void sim_probe_begin(struct sim_probe *probe);
+/* A launch's `memory`. */
+void sim_probe_memory(void *probe, const uint64_t *sectors, uint32_t n, enum ds_interp_access kind);
+/* What was seen since begin. Short of memory it says less. */
+void sim_probe_end(struct sim_probe *probe, struct sim_traffic *ret);
 
 /* --- clock.c --- */
 /* Makes room for n more events; the only step of the clock that can fail. */

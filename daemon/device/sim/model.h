@@ -11,6 +11,7 @@
 #include <stdint.h>
 
 #include "device/device.h"
+#include "device/sim/channel.h"
 
 #define SIM_GPCS_MAX 12
 #define SIM_SMS_MAX (DS_DEVICE_TPCS_MAX * 2)
@@ -23,11 +24,17 @@ struct sim_timing {
         uint32_t notify_ns;       /* from an end on the device to the host seeing it */
         uint32_t gap_ns;          /* from an end to the begin of the next operation of the stream */
         uint32_t fence_ns;        /* added to gap_ns where the wait crosses streams */
+        uint32_t beside_ns;       /* added to kernel_ns where blocks of another rung are resident */
+        uint32_t bound_ns;        /* from a changed bound on resident blocks to its effect */
         uint32_t issue_stream_ns; /* between two kernel begins of one stream */
         uint32_t issue_device_ns; /* between two kernel begins of the device */
         uint32_t copy_ns;         /* a copy of nothing */
         uint32_t h2d_mbps, d2h_mbps, d2d_mbps, memset_mbps, h2h_mbps;
-        uint32_t kernel_mbps;  /* what kernels get out of L2 and VRAM together */
+        uint32_t kernel_mbps;  /* what kernels get out of VRAM, all channels together */
+        uint32_t l2_mbps;      /* the same of L2 */
+        uint32_t sm_mbps;      /* what one SM gets out of L2 */
+        uint32_t write_cost;   /* a byte written to VRAM takes as long as so many read, in 1024ths */
+        uint32_t backlog_cost; /* what waits for a channel takes so much of L2 from the others, in 1024ths */
         uint32_t issue_width;  /* warp instructions per cycle and SM */
         uint32_t alu_cycles;   /* from one instruction of a warp to its next */
         uint32_t memory_stall; /* cycles a memory instruction adds to its warp's path */
@@ -41,7 +48,8 @@ struct sim_model {
         uint32_t n_tpcs, sms_per_tpc;
         uint8_t gpc_tpcs[SIM_GPCS_MAX]; /* TPCs of each GPC; TPC numbers are dealt to the GPCs in turn */
         uint64_t memory_bytes;
-        uint32_t l2_bytes, bus_bits;
+        uint32_t l2_bytes, l2_ways, bus_bits;
+        struct sim_channels channels;
         uint32_t clock_khz, memory_clock_khz;
         uint32_t copy_engines;
         /* one SM */

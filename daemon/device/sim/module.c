@@ -9,8 +9,12 @@
  *
  * A timing-only device never executes the code. What a block costs is then its kernel's instructions, once each, or
  * what a comment in the text says, so that a schedule can be studied with measured durations:
- *      // detshare-sim: KERNEL block_ns=20000 bytes=65536
+ *      // detshare-sim: KERNEL block_ns=20000 bytes=65536 written=16384 reuse=8388608 channels=0-14
+ * block_ns: how long a block takes alone; bytes: what it moves through L2, of which it writes `written`; reuse: bytes
+ * that all its blocks touch together, the same ones in every launch, so that L2 may have them (0: new ones each time);
+ * channels: the only ones that it uses, evenly. All but block_ns may be left out.
  */
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -102,6 +106,8 @@ static void hint_line(ds_device_module *module, const char *line)
 {
         const ds_device_kernel *found;
         struct ds_device_kernel *kernel;
+        const char *channels;
+        uint32_t first, last;
         char name[256];
 
         if (sscanf(line, "%255s", name) != 1)
@@ -112,6 +118,13 @@ static void hint_line(ds_device_module *module, const char *line)
         kernel = &module->kernels[found - module->kernels];
         kernel->hint_block_ns = hint_value(line, "block_ns=");
         kernel->hint_bytes = hint_value(line, "bytes=");
+        kernel->hint_written = hint_value(line, "written=");
+        kernel->hint_reuse = hint_value(line, "reuse=");
+        channels = strstr(line, "channels=");
+        if (channels && sscanf(channels, "channels=%" SCNu32 "-%" SCNu32, &first, &last) == 2 && last < UINT32_MAX) {
+                kernel->hint_channels[0] = first;
+                kernel->hint_channels[1] = last + 1;
+        }
 }
 
 static void module_hints(ds_device_module *module, const char *text)

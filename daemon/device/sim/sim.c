@@ -37,6 +37,7 @@ static ds_device *sim_close(ds_device *device)
         sim_modules_free(device);
         sim_spaces_free(device);
         sim_blocks_deinit(device);
+        sim_l2_deinit(device);
         while (device->n_rungs)
                 ds_free(device->rungs[--device->n_rungs]);
         ds_free(device->heap);
@@ -143,6 +144,9 @@ static int sim_open(const char *spec, ds_device **ret)
         r = sim_blocks_init(device);
         if (r < 0)
                 return ds_error_trace(r);
+        r = sim_l2_init(device);
+        if (r < 0)
+                return ds_error_trace(r);
         r = sim_pool_start(device);
         if (r < 0)
                 return ds_error_trace(r);
@@ -183,8 +187,8 @@ static int sim_rung_create(ds_device *device, const struct ds_tpc_mask *mask, ui
                 if (mask->word[tpc / 64] >> tpc % 64 & 1)
                         rung->sms[i / 64] |= UINT64_C(1) << i % 64;
         }
-        /* a stream's head has an event of its own and a deadline */
-        r = sim_heap_reserve(device, 2 * DS_DEVICE_PRIORITIES * DS_DEVICE_STREAMS_PER_RUNG);
+        /* a stream's head has an event of its own, a deadline and a bound */
+        r = sim_heap_reserve(device, 3 * DS_DEVICE_PRIORITIES * DS_DEVICE_STREAMS_PER_RUNG);
         if (r < 0)
                 return ds_error_trace(r);
         sim_streams_init(rung, device->n_rungs);
@@ -281,6 +285,7 @@ const struct ds_device_ops ds_sim_ops = {
         .memset = sim_memset,
         .fence = sim_fence,
         .abort = sim_abort,
+        .bound = sim_bound,
         .poll = sim_poll,
         .output = sim_output,
         .lost = sim_lost,

@@ -138,6 +138,7 @@ static struct sim_job *job_new(ds_device *device, enum sim_job_kind kind, struct
         job->submit_ns = device->now;
         job->limit = job->wake = UINT64_MAX;
         sim_costs_init(&job->costs);
+        job->traffic.fill = job->traffic.vram = SIM_LOAD_ONE;
         if (space)
                 space->in_flight++;
         return job;
@@ -145,8 +146,9 @@ static struct sim_job *job_new(ds_device *device, enum sim_job_kind kind, struct
 
 void sim_job_free(ds_device *device, struct sim_job *job)
 {
-        assert(!job->event.index && !job->deadline.index && !job->groups && !job->snapshot);
+        assert(!job->event.index && !job->deadline.index && !job->bound.index && !job->groups && !job->snapshot);
         sim_costs_deinit(&job->costs);
+        sim_traffic_deinit(&job->traffic);
         sim_text_drop(device, job);
         if (job->kind == SIM_JOB_KERNEL) {
                 if (job->params != job->params_inline)
@@ -189,6 +191,7 @@ void sim_job_end(ds_device *device, struct sim_job *job, bool urgent)
         assert(stream->head == job && job->effect != SIM_EFFECT_SUBMITTED);
         sim_event_remove(device, &job->event);
         sim_event_remove(device, &job->deadline);
+        sim_event_remove(device, &job->bound);
         stream_pop(stream);
         if (stream->effected < job->seq) { /* ended without having been executed */
                 stream->effected = job->seq;
@@ -211,6 +214,7 @@ void sim_job_withdraw(ds_device *device, struct sim_job *job, int32_t verdict)
         assert(job->stream->head == job);
         sim_event_remove(device, &job->event);
         sim_event_remove(device, &job->deadline);
+        sim_event_remove(device, &job->bound);
         if (job->state == SIM_JOB_WAITING)
                 sim_waiting_remove(device, job);
         else if (job->state == SIM_JOB_PUT_OFF)
@@ -453,6 +457,13 @@ static int job_params(struct sim_job *job, const struct ds_launch *launch)
         return 0;
 }
 
+static uint64_t saturated_product(uint64_t a, uint64_t b)
+{
+        uint64_t product;
+
+        return __builtin_mul_overflow(a, b, &product) ? UINT64_MAX : product;
+}
+
 int sim_launch(ds_device *device, const struct ds_launch *launch, uint64_t token)
 {
         struct sim_space *space = sim_space_find(device, launch->space);
@@ -482,7 +493,7 @@ int sim_launch(ds_device *device, const struct ds_launch *launch, uint64_t token
         memcpy(job->grid, launch->grid, sizeof(job->grid));
         memcpy(job->block, launch->block, sizeof(job->block));
         job->shared_bytes = launch->shared_bytes;
-        job->max_resident = launch->max_resident_blocks;
+        job->max_resident = launch->max_resident_blocks ? launch->max_resident_blocks : UINT32_MAX;
         job->deadline_ns = launch->deadline_ns;
         job->number = space->n_launches++;
         job->need = need;
@@ -490,6 +501,7 @@ int sim_launch(ds_device *device, const struct ds_launch *launch, uint64_t token
                 sim_cost_static(device->model, job->kernel, job->block, &run);
                 run.n = (uint64_t)job->grid[0] * job->grid[1] * job->grid[2];
                 sim_costs_add(&job->costs, &run);
+                sim_traffic_static(device->model, job->kernel, saturated_product(run.bytes, run.n), &job->traffic);
                 sim_costs_finish(&job->costs, SIM_BLOCKS_EXACT);
         }
         stream_submit(device, stream, job);
@@ -571,6 +583,38 @@ int sim_fence(ds_device *device, uint32_t from_id, uint32_t to_id)
         return 0;
 }
 
+/* --- fewer blocks at once --- */
+
+static struct sim_job *kernel_find(ds_device *device, uint64_t token)
+{
+        const uint32_t per_rung = DS_DEVICE_PRIORITIES * DS_DEVICE_STREAMS_PER_RUNG;
+
+        for (uint32_t i = 0; i < device->n_rungs * per_rung; i++)
+                for (struct sim_job *job = sim_stream_find(device, i)->head; job; job = job->next)
+                        if (job->kind == SIM_JOB_KERNEL && job->token == token)
+                                return job;
+        return NULL;
+}
+
+int sim_bound(ds_device *device, uint64_t token, uint32_t max_resident_blocks)
+{
+        struct sim_job *job = kernel_find(device, token);
+
+        if (!job)
+                return DS_CUDA_NOT_FOUND;
+        if (job->state == SIM_JOB_ENDING)
+                return 0;
+        job->bound_to = max_resident_blocks;
+        if (job != job->stream->head) {
+                job->max_resident = max_resident_blocks;
+                return 0;
+        }
+        /* what was asked last counts, from when it gets there */
+        sim_event_remove(device, &job->bound);
+        sim_event_push(device, &job->bound, SIM_EVENT_BOUND, device->now + device->model->timing.bound_ns);
+        return 0;
+}
+
 /* --- ending early --- */
 
 static void stream_abort(ds_device *device, struct sim_stream *stream, const struct sim_space *space)
@@ -610,6 +654,7 @@ static void stream_free(ds_device *device, struct sim_stream *stream)
         while ((job = stream->head)) {
                 sim_event_remove(device, &job->event);
                 sim_event_remove(device, &job->deadline);
+                sim_event_remove(device, &job->bound);
                 job->groups = NULL;
                 job->snapshot = sim_snapshot_put(job->snapshot);
                 stream_pop(stream);

@@ -1,0 +1,128 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The hashes
+ *
+ * PAIRED is what was measured on an H200: inside each KiB the channels read a,b,a,b in granules of 256 bytes, and which
+ * pairs (a,b) occur is a graph. Eight chains of three interior channels close to cycles of six; four hubs belong to two
+ * cycles each; four bridges join the ends of the chains of one hub to those of the next; one bridge is missing, and its
+ * neighbours pair with each other: 47 channels, of which 24 have two neighbours, 16 three and 7 four. For every channel
+ * to have as much memory as any other, the pairs must come with these weights: 2 along a chain, 1 at hubs and bridges;
+ * 94 in all. Ours are dealt to the KiB of a 2 MiB page by a linear congruence whose two numbers come from the page's
+ * address, which gives every page its pattern and every channel its share.
+ *
+ * GROUPS is what the SGDRC paper reports of the Tesla P40 (12 channels of 32 bits, 3 groups of 4) and the RTX A2000 (6
+ * channels, 3 groups of 2): 1 KiB belongs to one channel, and the channels of a group follow each other in one of many
+ * orders. The number of groups is no power of two, so the hash is not linear. Which group and which order: ours.
+ *
+ * XOR is what the FGPU project found on the GTX 1080 (8 channels), as the SGDRC paper tells it: each bit of the channel
+ * is the parity of some address bits, 4 KiB pages have one colour. Which bits: ours.
+ */
+#include "device/sim/channel.h"
+
+#include <assert.h>
+
+#include "util/macro.h"
+
+#define PAGE_MASK ((UINT64_C(1) << SIM_CHANNEL_PAGE_BITS) - 1)
+
+/* The numbers of an address's page: any good mixing does; these constants are those of splitmix64 (Steele et al.). */
+static uint64_t mix(uint64_t x)
+{
+        x = (x ^ x >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
+        x = (x ^ x >> 27) * UINT64_C(0x94d049bb133111eb);
+        return x ^ x >> 31;
+}
+
+/* --- 47 channels in pairs --- */
+
+#define CYCLES 8
+#define HUBS 4
+#define PAIR_SLOTS 94
+#define CHAIN(cycle, i) (uint8_t)((cycle)*5 + (i)) /* 0 and 4 its ends, 1 to 3 interior */
+#define HUB(i) (uint8_t)(CYCLES * 5 + (i))
+#define BRIDGE(i) (uint8_t)(CYCLES * 5 + HUBS + (i)) /* the last of four is missing */
+
+#define CYCLE(c)                                                                                    \
+        {HUB((c) / 2), CHAIN(c, 0)}, {CHAIN(c, 0), CHAIN(c, 1)}, {CHAIN(c, 1), CHAIN(c, 0)},        \
+                {CHAIN(c, 1), CHAIN(c, 2)}, {CHAIN(c, 2), CHAIN(c, 1)}, {CHAIN(c, 2), CHAIN(c, 3)}, \
+                {CHAIN(c, 3), CHAIN(c, 2)}, {CHAIN(c, 3), CHAIN(c, 4)}, {CHAIN(c, 4), CHAIN(c, 3)}, \
+        {                                                                                           \
+                CHAIN(c, 4), HUB((c) / 2)                                                           \
+        }
+/* the last ends of one hub's chains and the first of the next one's */
+#define JOIN(b)                                                                                                      \
+        {BRIDGE(b), CHAIN((b)*2, 4)}, {CHAIN((b)*2 + 1, 4), BRIDGE(b)}, {BRIDGE(b), CHAIN(((b)*2 + 2) % CYCLES, 0)}, \
+        {                                                                                                            \
+                CHAIN(((b)*2 + 3) % CYCLES, 0), BRIDGE(b)                                                            \
+        }
+
+static const uint8_t pairs[PAIR_SLOTS][2] = {CYCLE(0), CYCLE(1), CYCLE(2), CYCLE(3), CYCLE(4), CYCLE(5), CYCLE(6),
+        CYCLE(7), JOIN(0), JOIN(1), JOIN(2), {CHAIN(6, 4), CHAIN(0, 0)}, {CHAIN(1, 0), CHAIN(7, 4)}};
+
+static uint32_t paired(uint64_t address)
+{
+        /* numbers below 94 that have no factor in common with it: neither even nor 47 */
+        uint64_t page = mix(address >> SIM_CHANNEL_PAGE_BITS), kib = (address & PAGE_MASK) >> 10;
+        uint64_t step = 1 + 2 * (page % 46), first = (page >> 32) % PAIR_SLOTS;
+
+        step += step >= 47 ? 2 : 0;
+        return pairs[(kib * step + first) % PAIR_SLOTS][address >> 8 & 1];
+}
+
+/* --- groups in some order --- */
+
+/* The place that comes n-th in the order-th permutation of `size` places. */
+static uint32_t permuted(uint64_t order, uint32_t size, uint32_t n)
+{
+        uint32_t left[8], pick;
+
+        for (uint32_t i = 0; i < size; i++)
+                left[i] = i;
+        for (uint32_t i = 0;; i++, size--) {
+                pick = (uint32_t)(order % size);
+                order /= size;
+                if (i == n)
+                        return left[pick];
+                for (; pick + 1 < size; pick++)
+                        left[pick] = left[pick + 1];
+        }
+}
+
+static uint32_t grouped(const struct sim_channels *channels, uint64_t address)
+{
+        uint64_t kib = address >> 10, at = kib / channels->group, pattern = mix(at);
+        uint32_t n_groups = channels->n / channels->group;
+        /* three in a row are of three groups, beginning with another one in each such row */
+        uint32_t group = (uint32_t)((at % n_groups + mix(at / n_groups)) % n_groups);
+
+        return group * channels->group + permuted(pattern >> 8, channels->group, (uint32_t)(kib % channels->group));
+}
+
+/* --- parities --- */
+
+static uint32_t parities(uint64_t address)
+{
+        static const uint64_t bits[] = {
+                UINT64_C(0x2a5529000), /* 12, 15, 17, 20, 22, 24, 26, 29, 31, 33 */
+                UINT64_C(0x4d2996000), /* 13, 14, 16, 19, 20, 23, 25, 28, 30, 31, 34 */
+                UINT64_C(0x3693cc000), /* 14, 15, 18..21, 24, 27, 29, 30, 32, 33 */
+        };
+        uint32_t channel = 0;
+
+        for (uint32_t i = 0; i < DS_ARRAY_SIZE(bits); i++)
+                channel |= (uint32_t)__builtin_parityll(address & bits[i]) << i;
+        return channel;
+}
+
+uint32_t sim_channel_of(const struct sim_channels *channels, uint64_t address)
+{
+        switch (channels->hash) {
+        case SIM_CHANNELS_PAIRED:
+                return paired(address);
+        case SIM_CHANNELS_GROUPS:
+                return grouped(channels, address);
+        case SIM_CHANNELS_XOR:
+                break;
+        }
+        return parities(address);
+}

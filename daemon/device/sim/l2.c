@@ -1,0 +1,106 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What is in L2 when a kernel begins
+ *
+ * probe.c knows what a launch does to an empty L2. Whether something of its memory is there from before is a question
+ * of virtual time: of what ran since. So the device keeps, for pieces of memory, how much had been brought into L2 when
+ * a kernel that touched them ended. If what came in since then and the kernel's own memory fit into L2 together, the
+ * piece is there; replacement is no perfect queue, so around that size it is partly there: wholly up to 3/4 of L2,
+ * nothing from 5/4 on. For a launch that uses some channels only, all of this is about its channels.
+ *
+ * What it does not do: begin and end are all it knows, so two kernels that run side by side find each other's memory
+ * only when they begin again; a piece has one time, not one per line; latencies stay as they were, only bytes change.
+ */
+#include "device/sim/internal.h"
+#include "util/alloc.h"
+#include "util/error.h"
+
+int sim_l2_init(ds_device *device)
+{
+        device->l2.entries = ds_alloc0(SIM_L2_ENTRIES, sizeof(*device->l2.entries));
+        return device->l2.entries ? 0 : ds_error_origin(-ENOMEM);
+}
+
+void sim_l2_deinit(ds_device *device)
+{
+        device->l2.entries = ds_free(device->l2.entries);
+}
+
+/* What came into the part of L2 that the launch uses, and how big that is. */
+static uint64_t l2_filled(const ds_device *device, const struct sim_traffic *traffic, uint64_t *ret_size)
+{
+        const struct sim_l2 *l2 = &device->l2;
+        uint64_t n = device->model->channels.n, used = 0, filled = 0;
+
+        for (uint32_t c = 0; c < n; c++) {
+                if (traffic->uneven && !traffic->shares[c])
+                        continue;
+                used++;
+                filled += l2->channel_filled[c];
+        }
+        *ret_size = device->model->l2_bytes * used / n;
+        return filled + l2->filled / n * used;
+}
+
+static struct sim_l2_entry *l2_entry(const ds_device *device, uint64_t key)
+{
+        uint64_t hash = key * UINT64_C(0x9e3779b97f4a7c15);
+
+        return &device->l2.entries[hash >> 32 & (SIM_L2_ENTRIES - 1)];
+}
+
+/* How much of a piece is there, in 1024ths. */
+static uint64_t l2_kept(uint64_t size, uint64_t since)
+{
+        if (since <= size - size / 4)
+                return SIM_LOAD_ONE;
+        if (since >= size + size / 4)
+                return 0;
+        return (size + size / 4 - since) * SIM_LOAD_ONE / (size / 2);
+}
+
+void sim_l2_begin(ds_device *device, struct sim_job *job)
+{
+        struct sim_traffic *traffic = &job->traffic;
+        uint64_t size, filled, there = 0, missing;
+        const struct sim_l2_entry *entry;
+
+        if (!traffic->n_granules || !traffic->touched)
+                return;
+        filled = l2_filled(device, traffic, &size);
+        for (uint32_t i = 0; i < traffic->n_granules; i++) {
+                entry = l2_entry(device, traffic->granules[i].key);
+                if (entry->key != traffic->granules[i].key)
+                        continue;
+                there += traffic->granules[i].bytes * l2_kept(size, filled - entry->filled + traffic->touched);
+        }
+        there = DS_MIN(there / traffic->touched, SIM_LOAD_ONE);
+        missing = SIM_LOAD_ONE - there;
+        traffic->fill = (uint32_t)(traffic->fill * missing / SIM_LOAD_ONE);
+        traffic->vram = (uint32_t)(traffic->vram * missing / SIM_LOAD_ONE);
+}
+
+void sim_l2_end(ds_device *device, const struct sim_job *job)
+{
+        const struct sim_traffic *traffic = &job->traffic;
+        uint64_t size, filled;
+
+        if (!traffic->n_granules)
+                return;
+        filled = l2_filled(device, traffic, &size);
+        for (uint32_t i = 0; i < traffic->n_granules; i++)
+                *l2_entry(device, traffic->granules[i].key) =
+                        (struct sim_l2_entry){.key = traffic->granules[i].key, .filled = filled};
+}
+
+void sim_l2_fill(ds_device *device, const struct sim_job *job, uint64_t bytes)
+{
+        const struct sim_traffic *traffic = &job->traffic;
+
+        if (!traffic->uneven) {
+                device->l2.filled += bytes;
+                return;
+        }
+        for (uint32_t c = 0; c < device->model->channels.n; c++)
+                device->l2.channel_filled[c] += bytes * traffic->shares[c] / SIM_LOAD_ONE;
+}

@@ -1,0 +1,187 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What a kernel that is executed asks of L2 and VRAM
+ *
+ * The interpreter tells of every access; here a part of them goes through a model of an L2 that is empty when the
+ * launch begins: sets of lines of 128 bytes with four sectors, the oldest line goes. A line is looked at if its hash
+ * falls into one of 32 parts, so the sets kept here are a 32nd of the cache and stand for all of it; until so many
+ * sectors have come that this is a sample, all lines go through them. Every 32nd access also says which channels it
+ * meant. What comes out is about the launch, not its blocks: how many of its bytes come from VRAM or must go there,
+ * how they are spread over channels if not evenly, and which pieces of memory they were in, so that l2.c can say what
+ * a launch before has left there.
+ *
+ * Blocks are executed one after another, but run side by side. A launch that reads everything many times finds less in
+ * this cache than on a GPU, where blocks that read the same lines do it at the same time; L1 is not there at all. Each
+ * launch has an L2 to itself: what runs beside it takes its share of the bandwidth (share.c) but no lines.
+ */
+#include <string.h>
+
+#include "device/sim/internal.h"
+#include "util/alloc.h"
+
+#define SAMPLE_BITS 5
+#define LINE_SECTOR_BITS 2
+#define GRANULE_BITS 18 /* bytes of a piece of memory */
+#define GRANULE_SLOTS (SIM_GRANULES_MAX * 2)
+#define UNEVEN_SECTORS 256 /* channels of fewer are taken for even */
+
+/* A way: the line's number above, four bits of sectors that are there, four of those that were written. */
+#define WAY_HAS 1u
+#define WAY_DIRTY 16u
+#define WAY_LINE_SHIFT 8
+
+struct sim_probe {
+        const struct sim_model *model;
+        uint32_t n_sets, n_ways, clock;
+        uint32_t exact;           /* sectors: before, all lines are looked at; half of what the ways can hold */
+        uint64_t seen, sampled;   /* sectors, since begin; those that went through the cache */
+        uint64_t missed, dirtied; /* of the sampled: fetched, written for the first time */
+        uint64_t channel[SIM_CHANNELS_MAX], n_channel;
+        uint32_t n_granules, last;
+        struct sim_granule granules[GRANULE_SLOTS];
+        uint64_t ways[];
+};
+
+struct sim_probe *sim_probe_new(const struct sim_model *model)
+{
+        uint32_t n_sets = model->l2_bytes / 128 / model->l2_ways >> SAMPLE_BITS;
+        struct sim_probe *probe;
+
+        probe = ds_alloc0(1, sizeof(*probe) + (size_t)n_sets * model->l2_ways * sizeof(*probe->ways));
+        if (!probe)
+                return NULL;
+        probe->model = model;
+        probe->n_sets = n_sets;
+        probe->n_ways = model->l2_ways;
+        probe->exact = n_sets * model->l2_ways / 2;
+        return probe;
+}
+
+struct sim_probe *sim_probe_free(struct sim_probe *probe)
+{
+        return ds_free(probe);
+}
+
+static void ways_clear(struct sim_probe *probe)
+{
+        memset(probe->ways, 0, (size_t)probe->n_sets * probe->n_ways * sizeof(*probe->ways));
+}
+
+void sim_probe_begin(struct sim_probe *probe)
+{
+        struct sim_probe fresh = {
+                .model = probe->model, .n_sets = probe->n_sets, .n_ways = probe->n_ways, .exact = probe->exact};
+
+        if (probe->seen)
+                ways_clear(probe);
+        memcpy(probe, &fresh, sizeof(fresh));
+}
+
+/* So many more sectors of this line came in or were written. */
+static void granule_add(struct sim_probe *probe, uint64_t line, uint32_t bytes)
+{
+        uint64_t key = line >> (GRANULE_BITS - 7), at;
+        struct sim_granule *granule = &probe->granules[probe->last];
+
+        if (!granule->bytes || granule->key != key) {
+                at = key * UINT64_C(0x9e3779b97f4a7c15) >> 32;
+                for (;; at++) {
+                        granule = &probe->granules[at % GRANULE_SLOTS];
+                        if (!granule->bytes || granule->key == key)
+                                break;
+                }
+                if (!granule->bytes && probe->n_granules == SIM_GRANULES_MAX)
+                        return;
+                probe->last = (uint32_t)(at % GRANULE_SLOTS);
+        }
+        probe->n_granules += !granule->bytes;
+        granule->key = key;
+        granule->bytes += bytes;
+}
+
+static void sector_look(struct sim_probe *probe, uint64_t sector, uint64_t hash, uint32_t weight, int written)
+{
+        uint64_t line = sector >> LINE_SECTOR_BITS, way = line << WAY_LINE_SHIFT, *ways;
+        uint32_t bit = 1u << (sector & 3), i;
+
+        ways = &probe->ways[(hash >> 32) % probe->n_sets * probe->n_ways];
+        for (i = 0; i < probe->n_ways - 1; i++)
+                if (ways[i] >> WAY_LINE_SHIFT == line && ways[i] & 15)
+                        break;
+        if (ways[i] >> WAY_LINE_SHIFT == line && ways[i] & 15)
+                way = ways[i];
+        memmove(ways + 1, ways, i * sizeof(*ways));
+        probe->sampled += weight;
+        if (written && !(way & bit * WAY_DIRTY)) {
+                probe->dirtied += weight;
+                granule_add(probe, line, weight << DS_INTERP_SECTOR_BITS);
+        } else if (!written && !(way & bit)) {
+                probe->missed += weight;
+                granule_add(probe, line, weight << DS_INTERP_SECTOR_BITS);
+        }
+        ways[0] = way | bit * WAY_HAS | (written ? bit * WAY_DIRTY : 0);
+}
+
+void sim_probe_memory(void *user, const uint64_t *sectors, uint32_t n, enum ds_interp_access kind)
+{
+        const uint64_t sampled = (UINT64_C(1) << SAMPLE_BITS) - 1;
+        struct sim_probe *probe = user;
+        bool exact = probe->seen < probe->exact;
+        uint64_t hash, last = UINT64_MAX;
+
+        for (uint32_t i = 0; i < n; i++) {
+                if (!exact && sectors[i] >> LINE_SECTOR_BITS == last)
+                        continue; /* of a line that is not looked at */
+                hash = (sectors[i] >> LINE_SECTOR_BITS) * UINT64_C(0xd6e8feb86659fd93);
+                hash ^= hash >> 32;
+                last = sectors[i] >> LINE_SECTOR_BITS;
+                if (!exact && hash & sampled)
+                        continue;
+                last = UINT64_MAX;
+                sector_look(probe, sectors[i], hash * UINT64_C(0xd6e8feb86659fd93), exact ? 1 : 1u << SAMPLE_BITS,
+                        kind != DS_INTERP_READ);
+        }
+        if (exact || !(++probe->clock & sampled)) {
+                for (uint32_t i = 0; i < n; i++)
+                        probe->channel[sim_channel_of(&probe->model->channels, sectors[i] << DS_INTERP_SECTOR_BITS)]++;
+                probe->n_channel += n;
+        }
+        probe->seen += n;
+        if (exact && probe->seen >= probe->exact)
+                ways_clear(probe);
+}
+
+/* Whether the fullest channel has more than twice its part, by more than chance explains (four deviations). */
+static bool channels_uneven(const struct sim_probe *probe)
+{
+        uint64_t n = probe->model->channels.n, most = 0, mean = probe->n_channel / n;
+
+        for (uint32_t c = 0; c < n; c++)
+                most = DS_MAX(most, probe->channel[c]);
+        return probe->n_channel >= UNEVEN_SECTORS && most > 2 * mean && (most - mean) * (most - mean) > 16 * mean;
+}
+
+static void granules_give(const struct sim_probe *probe, struct sim_traffic *ret)
+{
+        ret->granules = probe->n_granules ? ds_alloc((size_t)probe->n_granules * sizeof(*ret->granules)) : NULL;
+        if (!ret->granules)
+                return;
+        for (uint32_t i = 0; i < GRANULE_SLOTS; i++)
+                if (probe->granules[i].bytes)
+                        ret->granules[ret->n_granules++] = probe->granules[i];
+}
+
+void sim_probe_end(struct sim_probe *probe, struct sim_traffic *ret)
+{
+        uint64_t n = DS_MAX(probe->sampled, 1), cost = probe->model->timing.write_cost;
+
+        *ret = (struct sim_traffic){
+                .fill = (uint32_t)DS_MIN((probe->missed + probe->dirtied) * SIM_LOAD_ONE / n, SIM_LOAD_ONE),
+                .vram = (uint32_t)((probe->missed * SIM_LOAD_ONE + probe->dirtied * cost) / n),
+                .uneven = channels_uneven(probe),
+                .touched = (probe->missed + probe->dirtied) << DS_INTERP_SECTOR_BITS,
+        };
+        for (uint32_t c = 0; ret->uneven && c < probe->model->channels.n; c++)
+                ret->shares[c] = (uint16_t)(probe->channel[c] * SIM_LOAD_ONE / probe->n_channel);
+        granules_give(probe, ret);
+}

@@ -88,7 +88,7 @@ static void put(ds_ix_warp *w, uint64_t *to, struct mbarrier *m)
                 m->phase ^= 1;
                 m->missing = m->expected;
         }
-        w->block->moved = 1;
+        w->block->cluster->moved = 1;
         *to = pack(m);
 }
 
@@ -241,7 +241,7 @@ static const ds_ix_op *wait_in_vain(ds_ix_warp *w, const ds_ix_op *next)
 {
         w->spun = 1;
         w->idle = 1;
-        if (w->block->idle_rounds >= IDLE_ROUNDS)
+        if (w->block->cluster->idle_rounds >= IDLE_ROUNDS)
                 w->fuel -= DS_IX_SLICE;
         return ds_ix_expire(w, next);
 }
@@ -268,7 +268,7 @@ const ds_ix_op *ds_ix_mbarrier_wait(ds_ix_warp *w, const ds_ix_op *op)
         ds_ix_set_pred(w, op->d, done);
         if (done != w->mask)
                 return wait_in_vain(w, op + 1);
-        w->block->moved = 1;
+        w->block->cluster->moved = 1;
         return w->fuel < 0 ? ds_ix_expire(w, op + 1) : op + 1;
 }
 

@@ -3,7 +3,7 @@
  * Atomic operations
  *
  * Lanes follow one another in their order. On global memory each is a real atomic of the host, because two launches may
- * run on two threads over the same memory; shared memory belongs to one block, which is one thread. Additions of floats
+ * run on two threads over the same memory; shared memory belongs to one block or cluster, which is one thread. Additions of floats
  * on global memory flush subnormals as the hardware does there, on shared memory they do not.
  */
 #include "ptx/interp/async.h"
@@ -140,7 +140,8 @@ HALF_ORDER(bf16_max, 0x7f80u, 1)
                                                                                                                 \
                         if (!(w->mask & ds_ix_bit[i]))                                                          \
                                 continue;                                                                       \
-                        old = do_##name((U *)(uintptr_t)x.p[i], pb[i], pc[i], op->space == DS_IX_SHARED);       \
+                        old = do_##name((U *)(uintptr_t)x.p[i], pb[i], pc[i],                                   \
+                                op->space == DS_IX_SHARED || op->space == DS_IX_CLUSTER);                       \
                         if (pd)                                                                                 \
                                 pd[i] = old;                                                                    \
                 }                                                                                               \

@@ -39,14 +39,19 @@
 #define DS_IX_DEFAULT_BUDGET (UINT64_C(1) << 40)
 #define DS_IX_MAX_FRAME (UINT32_C(4) << 20)          /* bytes of registers of one function */
 #define DS_IX_MAX_DEPTH 512                          /* calls within calls */
-#define DS_IX_MAX_FRAMES_BYTES (UINT64_C(256) << 20) /* registers of all frames of a block */
+#define DS_IX_MAX_FRAMES_BYTES (UINT64_C(256) << 20) /* registers of all frames of a block; twice that of a cluster */
 #define DS_IX_MAX_LOCAL (UINT32_C(512) << 10)        /* bytes of local memory per thread, as on the hardware */
-#define DS_IX_MAX_LOCAL_BLOCK (UINT64_C(256) << 20)  /* of all threads of a block */
+#define DS_IX_MAX_LOCAL_BLOCK (UINT64_C(256) << 20)  /* of all threads of a block or cluster */
 #define DS_IX_MAX_SHARED (UINT32_C(256) << 10)       /* bytes of shared memory of a block */
 #define DS_IX_RECURSION_LOCAL (UINT32_C(64) << 10)   /* local memory per thread kept for recursion and indirect calls */
 #define DS_IX_PARAM_BASE (UINT64_C(3) << 56)         /* generic address of a kernel's parameters */
 #define DS_IX_CODE_BASE (UINT64_C(4) << 56)          /* address of function i: base + 16 * i */
 #define DS_IX_WINDOW_MASK ((UINT64_C(1) << 56) - 1)
+/*
+ * An address of shared memory has the rank of its block in the cluster above these bits, also in the block itself, as on
+ * the hardware: an address of shared::cta is one of shared::cluster, good in all blocks.
+ */
+#define DS_IX_RANK_SHIFT 24
 
 typedef struct ds_interp_block ds_ix_block;
 typedef struct ds_ix_call ds_ix_call;
@@ -109,6 +114,7 @@ enum ds_ix_space {
         DS_IX_LOCAL,
         DS_IX_PARAM, /* of the kernel */
         DS_IX_ARGS,  /* param variables of a frame */
+        DS_IX_CLUSTER, /* shared memory of any block of the cluster */
 };
 
 enum ds_ix_vote { DS_IX_VOTE_AND, DS_IX_VOTE_OR, DS_IX_VOTE_POPC };
@@ -171,7 +177,7 @@ struct ds_ix_frame {
         uint64_t bytes;
 };
 
-enum ds_ix_state { DS_IX_READY, DS_IX_RUNNING, DS_IX_WAIT_BARRIER, DS_IX_WAIT_SYNC };
+enum ds_ix_state { DS_IX_READY, DS_IX_RUNNING, DS_IX_WAIT_BARRIER, DS_IX_WAIT_SYNC, DS_IX_WAIT_CLUSTER };
 
 struct ds_ix_group {
         const ds_ix_op *pc;
@@ -193,6 +199,19 @@ struct ds_ix_barrier {
         uint8_t active;
 };
 
+/* Blocks that run together; a block alone is a cluster of one. In the block that the caller gave, which is block[0]. */
+struct ds_ix_cluster {
+        uint32_t n, dim[3];
+        uint32_t live_threads, arrived; /* not exited; of them, arrived at barrier.cluster */
+        ds_ix_block *block[DS_INTERP_CLUSTER_MAX];
+        uint64_t left;           /* instructions left of the budget */
+        uint64_t executed, told; /* told: what of it the caller's progress function knows */
+        uint64_t frames_bytes;   /* of all blocks */
+        uint8_t faulted;         /* one of the blocks */
+        uint8_t moved;           /* this round somebody did something else than to wait for an mbarrier in vain */
+        uint32_t idle_rounds;    /* in a row, in which nobody did */
+};
+
 struct ds_ix_warp {
         uint8_t *base[_DS_IX_BASES];
         uint32_t mask;   /* lanes of the running group */
@@ -207,6 +226,8 @@ struct ds_ix_warp {
         uint32_t cc;      /* carry flag of every lane */
         uint32_t granted; /* lanes that a synchronising operation of the running group may take as present, 0 = its own
                            */
+        uint32_t cluster_arrived, cluster_complete; /* lanes that have arrived at barrier.cluster and not waited; of
+                                                       them, those whose barrier is complete */
         uint64_t local_limit; /* local memory that the frame and its callers have */
         uint8_t *local;       /* of lane 0 */
         uint8_t spun;         /* touched something that another thread may change */
@@ -226,13 +247,15 @@ struct ds_interp_block {
         const ds_interp *interp;
         struct ds_interp_result *result;
         ds_ix_warp *warp; /* [DS_IX_WARPS] */
-        uint32_t n_warps, n_threads, live_threads;
+        struct ds_ix_cluster *cluster;
+        uint32_t rank; /* in it */
+        uint32_t n_warps, n_threads, live_threads, n_started; /* n_started: warps that have a frame */
         uint32_t ctaid[3];
-        uint64_t left;           /* instructions left of the budget */
-        uint64_t executed, told; /* told: what of it the caller's progress function knows */
+        uint64_t executed;
         uint8_t *shared;
         void *shared_memory, *local_memory;
         uint32_t shared_size;
+        uint32_t shared_base; /* address of its first byte: the rank */
         uint64_t shared_capacity;
         uint8_t *local;
         uint32_t local_stride;
@@ -240,14 +263,13 @@ struct ds_interp_block {
         uint64_t frames_of;        /* serial of the interpreter whose functions the free frames belong to */
         ds_ix_frame **free_frames; /* per function */
         uint32_t n_free_frames;
-        uint64_t frames_bytes;
         uint8_t faulted;
-        uint8_t moved;        /* this round somebody did something else than to wait for an mbarrier in vain */
-        uint32_t idle_rounds; /* in a row, in which nobody did */
         struct ds_ix_barrier barrier[DS_IX_BARRIERS];
         uint8_t *sregs; /* [DS_IX_WARPS][DS_IX_SREGS_BYTES] */
         void *memory;   /* that warp and sregs are in */
         char *text;     /* of a printf, DS_IX_TEXT_MAX bytes once there was one */
+        struct ds_ix_cluster own;
+        ds_ix_block *other[DS_INTERP_CLUSTER_MAX]; /* working memory for the others of its clusters; [0] is NULL */
         uint32_t params_size;
         uint8_t params[DS_PTX_MAX_PARAM_BYTES + 4]
                 __attribute__((__aligned__(16))); /* a copy: aligned, and the block's own */
@@ -320,7 +342,7 @@ void ds_ix_force_isa(int isa);
 
 /* sregs.c: special registers that do not change while a block runs are arrays like all others */
 #define DS_IX_SREGS_SLOT 128u
-#define DS_IX_SREGS_SLOTS 32u
+#define DS_IX_SREGS_SLOTS 48u
 #define DS_IX_SREGS_BYTES (DS_IX_SREGS_SLOT * DS_IX_SREGS_SLOTS)
 uint32_t ds_ix_sreg_slot(enum ds_ptx_sreg sreg, uint32_t component); /* DS_IX_NO_SLOT: it changes, see ds_ix_clock */
 void ds_ix_sregs_fill(const ds_ix_block *block, ds_ix_warp *w);
@@ -357,6 +379,33 @@ void ds_ix_barrier_exit(ds_ix_warp *w, uint32_t leaving);
 const ds_ix_op *ds_ix_barrier_sync(ds_ix_warp *w, const ds_ix_op *op);
 const ds_ix_op *ds_ix_barrier_arrive(ds_ix_warp *w, const ds_ix_op *op);
 const ds_ix_op *ds_ix_barrier_red(ds_ix_warp *w, const ds_ix_op *op); /* mode: enum ds_ix_vote */
+
+/* cluster.c: lanes of w exited; barrier.cluster; handlers by the width of the address, NULL when there is none */
+void ds_ix_cluster_exit(ds_ix_warp *w, uint32_t leaving);
+const ds_ix_op *ds_ix_cluster_arrive(ds_ix_warp *w, const ds_ix_op *op);
+const ds_ix_op *ds_ix_cluster_wait(ds_ix_warp *w, const ds_ix_op *op);
+const struct ds_ix_impl *ds_ix_find_mapa(uint32_t bytes);
+const struct ds_ix_impl *ds_ix_find_getctarank(uint32_t bytes);
+
+/*
+ * Host pointer of the bytes at an address of shared::cluster (a generic one without its window), and in *ret_block the
+ * block whose memory that is (may be NULL); NULL when they are not in one block of the cluster.
+ */
+static inline uint8_t *ds_ix_cluster_at(const ds_ix_warp *w, uint64_t address, uint64_t bytes, ds_ix_block **ret_block)
+{
+        const struct ds_ix_cluster *cluster = w->block->cluster;
+        uint64_t rank = address >> DS_IX_RANK_SHIFT, offset = address & ((UINT64_C(1) << DS_IX_RANK_SHIFT) - 1);
+        ds_ix_block *block;
+
+        if (rank >= cluster->n)
+                return NULL;
+        block = cluster->block[rank];
+        if (bytes > block->shared_size || offset > block->shared_size - bytes)
+                return NULL;
+        if (ret_block)
+                *ret_block = block;
+        return block->shared + offset;
+}
 
 /* cfg.c: sets func->rank. Returns 0 or -ENOMEM. */
 int ds_ix_order(ds_ix_func *func, ds_arena *arena);

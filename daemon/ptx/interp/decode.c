@@ -254,10 +254,6 @@ static int special_register(ds_ix_decoder *d, const struct ds_ptx_instr *in, con
 {
         enum ds_ptx_type type = ds_ptx_sreg_type((enum ds_ptx_sreg)o->sreg);
 
-        if (o->sreg == DS_PTX_SREG_IS_EXPLICIT_CLUSTER) {
-                *ret_slot = ds_ix_constant_slot(d, 0, 0);
-                return bytes == 0 ? 1 : ds_ix_refuse(d, in, "a predicate where a value is needed");
-        }
         if (ds_ix_type_bytes(type) != bytes)
                 return ds_ix_refuse(
                         d, in, "%s is not %u bytes wide", ds_ptx_sreg_name((enum ds_ptx_sreg)o->sreg), bytes);
@@ -490,7 +486,8 @@ static int decode_simple(ds_ix_decoder *d, const struct ds_ptx_instr *in)
                         [DS_PTX_IN_LOCAL] = DS_IX_LOCAL,
                         [DS_PTX_IN_PARAM] = DS_IX_PARAM};
 
-                op.space = spaces[ds_ptx_instr_space(in)];
+                op.space = ds_ptx_has(in, DS_PTX_SPACE_SHARED_CLUSTER) ? DS_IX_CLUSTER
+                                                                       : spaces[ds_ptx_instr_space(in)];
         }
         /* lanes that wait for each other must not be in a wrapper */
         if (ds_ptx_op_info((enum ds_ptx_op)in->op)->flags & DS_PTX_CONVERGE && in->op != DS_PTX_OP_ACTIVEMASK) {

@@ -80,7 +80,8 @@ static int decode_end(ds_ix_decoder *d, const struct ds_ptx_instr *in, const str
 
         if (!ds_ix_address(d, in, o, space, &op))
                 return 0;
-        if (op.space != DS_IX_GLOBAL && op.space != DS_IX_SHARED && op.space != DS_IX_GENERIC)
+        if (op.space != DS_IX_GLOBAL && op.space != DS_IX_SHARED && op.space != DS_IX_CLUSTER &&
+                op.space != DS_IX_GENERIC)
                 return ds_ix_refuse(d, in, "bulk copies work on global and shared memory");
         op.d = *ret_slot = ds_ix_temp(d);
         ds_ix_emit_fn(d, in, op, ds_ix_address_of);

@@ -278,6 +278,11 @@ int ds_ix_decode_barrier(ds_ix_decoder *d, const struct ds_ptx_instr *in)
                 op.fn = ds_ix_barrier_arrive;
                 ok = barrier_operands(d, in, 0, 1, &op);
                 break;
+        case DS_PTX_OP_BARRIER_CLUSTER_ARRIVE:
+        case DS_PTX_OP_BARRIER_CLUSTER_WAIT:
+                op.fn = in->op == DS_PTX_OP_BARRIER_CLUSTER_ARRIVE ? ds_ix_cluster_arrive : ds_ix_cluster_wait;
+                ok = 1;
+                break;
         case DS_PTX_OP_BAR_RED:
         case DS_PTX_OP_BARRIER_RED:
                 ok = decode_reduction(d, in, &op);

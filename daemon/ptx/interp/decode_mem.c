@@ -39,6 +39,8 @@ int ds_ix_address(ds_ix_decoder *d, const struct ds_ptx_instr *in, const struct 
         op->imm = (uint64_t)o->offset;
         op->f = DS_IX_SYM_NONE;
         op->space = space_of(d, space);
+        if (op->space == DS_IX_SHARED && ds_ptx_has(in, DS_PTX_SPACE_SHARED_CLUSTER))
+                op->space = DS_IX_CLUSTER;
         if (o->reg != DS_PTX_NO_REG) {
                 bytes = ds_ix_register_bytes(d, o->reg);
                 if (bytes != 4 && bytes != 8)
@@ -200,7 +202,8 @@ static int decode_one_atomic(ds_ix_decoder *d, const struct ds_ptx_instr *in, ui
         if (!ds_ix_address(d, in, &o[0], ds_ptx_instr_space(in), &op))
                 return 0;
         op.imm += (uint64_t)k * bytes;
-        if (op.space != DS_IX_GLOBAL && op.space != DS_IX_SHARED && op.space != DS_IX_GENERIC)
+        if (op.space != DS_IX_GLOBAL && op.space != DS_IX_SHARED && op.space != DS_IX_CLUSTER &&
+                op.space != DS_IX_GENERIC)
                 return ds_ix_refuse(d, in, "atomics work on global and shared memory");
         if (elements_of(&o[1], &e) <= k)
                 return ds_ix_refuse(d, in, "too few elements");
@@ -392,8 +395,28 @@ static int decode_cvta(ds_ix_decoder *d, const struct ds_ptx_instr *in)
         return 1;
 }
 
+/* mapa and getctarank: an address of shared memory, and the rank of a block of the cluster */
+static int decode_rank(ds_ix_decoder *d, const struct ds_ptx_instr *in)
+{
+        uint32_t bytes = ds_ix_type_bytes((enum ds_ptx_type)in->types[0]);
+        int mapa = in->op == DS_PTX_OP_MAPA;
+        const struct ds_ix_impl *impl = mapa ? ds_ix_find_mapa(bytes) : ds_ix_find_getctarank(bytes);
+        ds_ix_op op = ds_ix_blank(in);
+
+        if (!impl)
+                return ds_ix_refuse(d, in, "not supported by the simulated device");
+        if (!ds_ix_destination(d, in, &in->operands[0], mapa ? bytes : 4, &op.d) ||
+                !ds_ix_source(d, in, &in->operands[1], bytes, &op.a) ||
+                (mapa && !ds_ix_source(d, in, &in->operands[2], 4, &op.b)))
+                return 0;
+        ds_ix_emit(d, in, op, impl);
+        return 1;
+}
+
 int ds_ix_decode_move(ds_ix_decoder *d, const struct ds_ptx_instr *in)
 {
+        if (in->op == DS_PTX_OP_MAPA || in->op == DS_PTX_OP_GETCTARANK)
+                return decode_rank(d, in);
         if (in->op == DS_PTX_OP_MOV)
                 return decode_mov(d, in);
         if (in->op == DS_PTX_OP_CVTA)

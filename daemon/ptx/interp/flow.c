@@ -22,10 +22,20 @@ static void trim_frames(ds_ix_block *block)
                         ds_ix_frame *frame = block->free_frames[i];
 
                         block->free_frames[i] = frame->next_free;
-                        block->frames_bytes -= frame->bytes;
+                        block->cluster->frames_bytes -= frame->bytes;
                         ds_free(frame);
                 }
         }
+}
+
+/* Is there room for so many bytes more, perhaps without the frames that nobody uses? */
+static int frames_fit(struct ds_ix_cluster *cluster, size_t bytes)
+{
+        uint64_t most = DS_IX_MAX_FRAMES_BYTES * (cluster->n > 1 ? 2 : 1);
+
+        for (uint32_t i = 0; i < cluster->n && cluster->frames_bytes + bytes > most; i++)
+                trim_frames(cluster->block[i]);
+        return cluster->frames_bytes + bytes <= most;
 }
 
 ds_ix_frame *ds_ix_frame_new(ds_ix_block *block, ds_ix_func *func)
@@ -37,9 +47,7 @@ ds_ix_frame *ds_ix_frame_new(ds_ix_block *block, ds_ix_func *func)
         if (frame) {
                 block->free_frames[func->ir->index] = frame->next_free;
         } else {
-                if (block->frames_bytes + bytes > DS_IX_MAX_FRAMES_BYTES)
-                        trim_frames(block);
-                if (block->frames_bytes + bytes > DS_IX_MAX_FRAMES_BYTES)
+                if (!frames_fit(block->cluster, bytes))
                         return NULL;
                 frame = ds_alloc(bytes);
                 if (!frame)
@@ -48,7 +56,7 @@ ds_ix_frame *ds_ix_frame_new(ds_ix_block *block, ds_ix_func *func)
                 frame->func = func;
                 frame->regs = (uint8_t *)DS_ALIGN_UP((uintptr_t)(frame + 1), 64);
                 frame->args = frame->regs + func->frame_bytes;
-                block->frames_bytes += bytes;
+                block->cluster->frames_bytes += bytes;
         }
         memset(frame->regs, 0, func->frame_bytes + args);
         frame->parent = NULL;
@@ -258,7 +266,7 @@ const ds_ix_op *ds_ix_expire(ds_ix_warp *w, const ds_ix_op *pc)
         if (launch->abort && atomic_load_explicit(launch->abort, memory_order_relaxed))
                 return ds_ix_fault(
                         w, pc, DS_INTERP_FAULT_ABORTED, (uint32_t)__builtin_ctz(w->mask), 0, "the launch was aborted");
-        if (block->left == 0)
+        if (block->cluster->left == 0)
                 return ds_ix_fault(w, pc, DS_INTERP_FAULT_BUDGET, (uint32_t)__builtin_ctz(w->mask), 0,
                         "the block executed more than %llu warp instructions",
                         (unsigned long long)(launch->max_instructions ? launch->max_instructions
@@ -277,16 +285,18 @@ const ds_ix_op *ds_ix_expire(ds_ix_warp *w, const ds_ix_op *pc)
 void ds_ix_account(ds_ix_warp *w)
 {
         ds_ix_block *block = w->block;
+        struct ds_ix_cluster *cluster = block->cluster;
         uint64_t used = (uint64_t)((int64_t)w->slice - w->fuel);
 
         w->executed += used;
         block->executed += used;
-        block->left -= DS_MIN(block->left, used);
-        if (block->executed - block->told >= DS_IX_SLICE && block->launch->progress) {
-                block->told = block->executed;
-                block->launch->progress(block->launch->progress_user, block->executed);
+        cluster->executed += used;
+        cluster->left -= DS_MIN(cluster->left, used);
+        if (cluster->executed - cluster->told >= DS_IX_SLICE && block->launch->progress) {
+                cluster->told = cluster->executed;
+                block->launch->progress(block->launch->progress_user, cluster->executed);
         }
-        w->slice = DS_MIN(block->left, (uint64_t)DS_IX_SLICE);
+        w->slice = DS_MIN(cluster->left, (uint64_t)DS_IX_SLICE);
         w->fuel = (int64_t)w->slice;
 }
 
@@ -489,6 +499,7 @@ const ds_ix_op *ds_ix_exit(ds_ix_warp *w, const ds_ix_op *op)
                 }
         }
         ds_ix_barrier_exit(w, leaving);
+        ds_ix_cluster_exit(w, leaving);
         if (all)
                 return ds_ix_leave(w);
         w->mask &= ~leaving;

@@ -12,11 +12,12 @@
  * the module's globals; shared and local accesses against their sizes. A kernel can therefore not touch
  * anything but its session's memory: a bad access ends the block with a fault that names the address and the PTX line.
  *
+ * The blocks of a cluster run together, on one thread, and may use each other's shared memory: ds_interp_run_cluster.
+ *
  * One interpreter may run blocks on several threads at once, each with its own ds_interp_block. Results are a GPU's to
  * the bit, except that .approx functions have other last bits (within PTX's error) and clocks count instructions.
  *
- * Not here: timing, scheduling of blocks, several blocks at once (clusters), textures, matrix instructions; where text
- * goes that a kernel prints.
+ * Not here: timing, scheduling of blocks, textures, matrix instructions; where text goes that a kernel prints.
  */
 #pragma once
 
@@ -63,21 +64,25 @@ enum ds_interp_access {
         DS_INTERP_ATOMIC,
 };
 
+#define DS_INTERP_CLUSTER_MAX 16 /* blocks of a cluster */
+
 struct ds_interp_launch {
         const ds_interp_kernel *kernel;
         uint32_t grid[3];
         uint32_t block[3];
+        uint32_t cluster[3]; /* blocks; 0 = none was asked for, as 1. It divides the grid. */
         uint32_t dynamic_shared; /* bytes behind the kernel's static shared memory */
         const void *params;      /* packed by the kernel's parameter layout */
         size_t params_size;
         const struct ds_interp_range *ranges;
         size_t n_ranges;
-        uint64_t max_instructions; /* warp instructions per block; 0 = 2^40 */
+        uint64_t max_instructions; /* warp instructions per block, or of all blocks of a cluster; 0 = 2^40 */
         const _Atomic uint32_t
                 *abort; /* NULL, or looked at whenever a warp waits and at least every 16,384 instructions */
         /*
          * NULL, or told now and then, at least each time that the abort flag is about to be looked at after as many
-         * instructions as a time slice has: warp instructions of the block so far. Never more than the result says.
+         * instructions as a time slice has: warp instructions of the block (or cluster) so far. Never more than the
+         * result (or all of them together) says.
          */
         void (*progress)(void *user, uint64_t instructions);
         void *progress_user;
@@ -131,6 +136,9 @@ struct ds_interp_kernel_info {
         uint32_t ptx_version; /* 90 for 9.0 */
         uint32_t target;      /* 90 for sm_90 */
         uint32_t prints;      /* its module may print or assert */
+        uint32_t cluster[3];  /* .reqnctapercluster, 0: none */
+        uint32_t max_cluster; /* .maxclusterrank: blocks, 0: none */
+        uint32_t explicit_cluster, blocks_are_clusters; /* .explicitcluster, .blocksareclusters */
 };
 
 struct ds_interp_param {
@@ -161,10 +169,27 @@ ds_interp_block *ds_interp_block_free(ds_interp_block *block);
 
 /*
  * Run block (x, y, z) of the launch to its end. Returns 0 with *result filled (look at result->fault), or -ENOMEM.
- * Dimensions must have been checked by the caller (threads <= 1024, shared within the device's limit).
+ * Dimensions must have been checked by the caller (threads <= 1024, shared within the device's limit). The launch has
+ * no clusters.
  */
 int ds_interp_run_block(ds_interp_block *work, const struct ds_interp_launch *launch, uint32_t x, uint32_t y,
         uint32_t z, struct ds_interp_result *result);
+
+/*
+ * Run the cluster whose first block is (x, y, z), all its blocks in turns, until they have ended or one of them faulted.
+ * results: one for each block, by its rank in the cluster (x counts first). Where one faulted the others ended early,
+ * their results say no fault and what they did. Returns 0 or -ENOMEM, also when the blocks together need more memory
+ * than one call may have.
+ */
+int ds_interp_run_cluster(ds_interp_block *work, const struct ds_interp_launch *launch, uint32_t x, uint32_t y,
+        uint32_t z, struct ds_interp_result *results);
+
+static inline uint32_t ds_interp_cluster_blocks(const struct ds_interp_launch *launch)
+{
+        const uint32_t *c = launch->cluster;
+
+        return (c[0] ? c[0] : 1) * (c[1] ? c[1] : 1) * (c[2] ? c[2] : 1);
+}
 
 static inline void ds_interp_freep(ds_interp **p)
 {

@@ -161,7 +161,12 @@ static void fill_info(ds_interp *interp, ds_interp_kernel *kernel, uint64_t shar
                 .ptx_version = interp->module->version,
                 .target = interp->module->target,
                 .prints = interp->prints,
+                .max_cluster = ir->limits.maxclusterrank,
+                .explicit_cluster = ir->limits.explicitcluster,
+                .blocks_are_clusters = ir->limits.blocksareclusters,
         };
+        for (int i = 0; i < 3 && ir->limits.reqnctapercluster[0]; i++)
+                kernel->info.cluster[i] = DS_MAX(ir->limits.reqnctapercluster[i], 1u);
 }
 
 static int refuse(ds_interp *interp, struct ds_ptx_diags *diags, const struct ds_ptx_function *ir, const char *what)

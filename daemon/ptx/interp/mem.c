@@ -54,7 +54,7 @@ uint8_t *ds_ix_global(ds_ix_warp *w, uint64_t address, uint64_t size, enum ds_ix
 static const char *space_name(uint32_t space)
 {
         static const char *const names[] = {
-                "generic", "global", "constant", "shared", "local", "parameter", "parameter"};
+                "generic", "global", "constant", "shared", "local", "parameter", "parameter", "cluster's shared"};
 
         return names[space];
 }
@@ -77,7 +77,8 @@ static int bad_access(ds_ix_warp *w, const ds_ix_op *op, uint32_t lane, uint64_t
 /* --- resolving --- */
 static uint64_t symbol(const ds_ix_warp *w, uint32_t number)
 {
-        return number == DS_IX_SYM_LOCAL ? w->frame->local_base : w->block->kernel->symbol[number];
+        return number == DS_IX_SYM_LOCAL ? w->frame->local_base
+                                         : w->block->kernel->symbol[number] + w->block->shared_base;
 }
 
 /* What the instruction's address operand says, per lane */
@@ -252,6 +253,39 @@ DS_IX_INLINE int resolve_offsets(ds_ix_warp *w, const ds_ix_op *op, enum ds_ix_i
         return 1;
 }
 
+/* The block's own shared memory. Its addresses have the rank in them; an offset that a program made up is one as well. */
+DS_IX_INLINE int resolve_shared(ds_ix_warp *w, const ds_ix_op *op, enum ds_ix_intent intent, struct ds_ix_access *x)
+{
+        const ds_ix_block *block = w->block;
+
+        w->cost.shared_instructions++;
+        if (block->shared_base) {
+                DS_IX_EACH
+                x->p[i] -= x->p[i] >= block->shared_size ? block->shared_base : 0;
+        }
+        return resolve_offsets(w, op, intent, x, block->shared, block->shared_size, 0);
+}
+
+/* Shared memory of any block of the cluster */
+static int resolve_cluster(ds_ix_warp *w, const ds_ix_op *op, enum ds_ix_intent intent, struct ds_ix_access *x)
+{
+        uint64_t bytes = (uint64_t)op->size * op->n;
+
+        w->cost.shared_instructions++;
+        for (unsigned i = 0; i < DS_IX_LANES; i++) {
+                uint64_t host;
+
+                if (!(w->mask & ds_ix_bit[i]))
+                        continue;
+                host = x->p[i] & (bytes - 1) ? 0 : (uintptr_t)ds_ix_cluster_at(w, x->p[i], bytes, NULL);
+                if (!host)
+                        return bad_access(w, op, i, x->p[i], intent);
+                x->p[i] = host;
+        }
+        x->contiguous = 0;
+        return 1;
+}
+
 /* One lane of a generic access; 0 when it is nowhere. */
 static uint64_t generic_lane(ds_ix_warp *w, uint64_t address, uint64_t bytes, enum ds_ix_intent intent, uint32_t lane)
 {
@@ -262,7 +296,7 @@ static uint64_t generic_lane(ds_ix_warp *w, uint64_t address, uint64_t bytes, en
         case 0:
                 return within(address, bytes, w->lo, w->size) || ds_ix_global(w, address, bytes, intent) ? address : 0;
         case 1:
-                return within(offset, bytes, 0, block->shared_size) ? (uintptr_t)block->shared + offset : 0;
+                return (uintptr_t)ds_ix_cluster_at(w, offset, bytes, NULL);
         case 2:
                 if (!within(offset, bytes, 0, w->local_limit))
                         return 0;
@@ -284,8 +318,14 @@ uint8_t *ds_ix_reach(ds_ix_warp *w, uint64_t address, uint64_t size, enum ds_ix_
 void ds_ix_addresses(const ds_ix_warp *w, const ds_ix_op *op, uint64_t *ret_addresses)
 {
         addresses(w, op, ret_addresses);
-        for (unsigned i = 0; op->space == DS_IX_SHARED && i < DS_IX_LANES; i++)
-                ret_addresses[i] = ret_addresses[i] >> 56 ? UINT64_MAX << 8 : ret_addresses[i] | DS_INTERP_SHARED_BASE;
+        if (op->space != DS_IX_SHARED && op->space != DS_IX_CLUSTER)
+                return;
+        for (unsigned i = 0; i < DS_IX_LANES; i++) {
+                uint64_t a = ret_addresses[i];
+
+                a += op->space == DS_IX_SHARED && a < w->block->shared_size ? w->block->shared_base : 0;
+                ret_addresses[i] = a >> 56 ? UINT64_MAX << 8 : a | DS_INTERP_SHARED_BASE;
+        }
 }
 
 const uint8_t *ds_ix_readable(ds_ix_warp *w, uint64_t address, uint32_t lane)
@@ -326,8 +366,9 @@ DS_IX_INLINE int resolve(ds_ix_warp *w, const ds_ix_op *op, enum ds_ix_intent in
         case DS_IX_GLOBAL:
                 return resolve_global(w, op, intent, x);
         case DS_IX_SHARED:
-                w->cost.shared_instructions++;
-                return resolve_offsets(w, op, intent, x, block->shared, block->shared_size, 0);
+                return resolve_shared(w, op, intent, x);
+        case DS_IX_CLUSTER:
+                return resolve_cluster(w, op, intent, x);
         case DS_IX_LOCAL:
                 return resolve_offsets(w, op, intent, x, w->local, w->local_limit, block->local_stride);
         case DS_IX_PARAM:

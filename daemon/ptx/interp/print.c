@@ -148,6 +148,6 @@ const ds_ix_op *ds_ix_assert(ds_ix_warp *w, const ds_ix_op *op)
                         value[k] = call_argument(w, call, k, i);
                 say_failed(w, op, i, value);
         }
-        w->block->left = DS_MIN(w->block->left, ASSERT_GRACE);
+        w->block->cluster->left = DS_MIN(w->block->cluster->left, ASSERT_GRACE);
         return ds_ix_exit(w, op);
 }

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Running a block: warps take turns until all have exited
+ * Running blocks: warps take turns until all have exited
  *
- * Each warp runs until it waits at a barrier, exits, or has used its slice; then the next one. Nothing depends on time
- * or on other threads, so a block does the same in every run. When no warp can go on although some have not exited,
- * their barriers can never complete, and the block faults.
+ * Each warp runs until it waits at a barrier, exits, or has used its slice; then the next one, of all blocks of the
+ * cluster. Nothing depends on time or on other threads, so they do the same in every run. When no warp can go on
+ * although some have not exited, their barriers can never complete, and one of their blocks faults. A fault ends the
+ * whole cluster. The shared memory of a block that has ended stays until all have.
  *
  * All memory that a kernel can read is zeroed or filled before it starts: nothing of an earlier block, which may have
  * been another client's, can be seen.
@@ -74,7 +75,7 @@ const ds_ix_op *ds_ix_fault(ds_ix_warp *w, const ds_ix_op *op, enum ds_interp_fa
 
         if (w->block->faulted)
                 return NULL;
-        w->block->faulted = 1;
+        w->block->faulted = w->block->cluster->faulted = 1;
         va_start(args, fmt);
         record(w, op, fault, lane, address, fmt, args);
         va_end(args);
@@ -94,13 +95,21 @@ ds_interp_block *ds_interp_block_new(void)
                 return NULL;
         block->warp = (ds_ix_warp *)(void *)DS_ALIGN_UP((uintptr_t)block->memory, 64);
         block->sregs = (uint8_t *)block->warp + warps;
+        block->cluster = &block->own;
         return DS_TAKE_PTR(block);
+}
+
+static void free_others(ds_interp_block *block)
+{
+        for (uint32_t i = 1; i < DS_INTERP_CLUSTER_MAX; i++)
+                block->other[i] = ds_interp_block_free(block->other[i]);
 }
 
 ds_interp_block *ds_interp_block_free(ds_interp_block *block)
 {
         if (!block)
                 return NULL;
+        free_others(block);
         ds_ix_frames_free(block);
         ds_free(block->shared_memory);
         ds_free(block->local_memory);
@@ -151,7 +160,7 @@ static int prepare_memory(ds_ix_block *block)
         int r;
 
         block->local_stride = DS_ALIGN_UP(kernel->info.local_bytes, 16);
-        if (shared > DS_IX_MAX_SHARED || threads * block->local_stride > DS_IX_MAX_LOCAL_BLOCK)
+        if (shared > DS_IX_MAX_SHARED || threads * block->local_stride * block->cluster->n > DS_IX_MAX_LOCAL_BLOCK)
                 return ds_error_origin(-ENOMEM);
         r = reserve(&block->shared_memory, &block->shared, &block->shared_capacity, shared);
         if (r)
@@ -160,6 +169,7 @@ static int prepare_memory(ds_ix_block *block)
         if (r)
                 return r;
         block->shared_size = (uint32_t)shared;
+        block->shared_base = block->rank << DS_IX_RANK_SHIFT;
         memset(block->shared, 0, shared);
         block->params_size = kernel->info.params_size;
         memset(block->params, 0, block->params_size);
@@ -194,7 +204,7 @@ static int start_warp(ds_ix_block *block, uint32_t index)
         w->base[DS_IX_IN_SREGS] = block->sregs + (size_t)index * DS_IX_SREGS_BYTES;
         w->base[DS_IX_IN_SCRATCH] = w->scratch;
         w->local = block->local + (size_t)index * DS_IX_LANES * block->local_stride;
-        w->slice = DS_MIN(block->left, (uint64_t)DS_IX_SLICE);
+        w->slice = DS_MIN(block->cluster->left, (uint64_t)DS_IX_SLICE);
         w->fuel = (int64_t)w->slice;
         if (block->launch->n_ranges) {
                 w->lo = block->launch->ranges[0].va;
@@ -223,7 +233,7 @@ static int run_warp(ds_ix_warp *w)
                 op = op->fn(w, op);
         while (op);
         ds_ix_account(w);
-        w->block->moved |= !w->idle;
+        w->block->cluster->moved |= !w->idle;
         return 1;
 }
 
@@ -234,25 +244,35 @@ static int aborted(const ds_ix_block *block)
         return flag && atomic_load_explicit(flag, memory_order_relaxed);
 }
 
-static void run_warps(ds_ix_block *block)
+/* Each warp of the block has its turn. Returns whether one ran; *stuck is one that has not ended, if there is. */
+static int run_block(ds_ix_block *block, ds_ix_warp **stuck)
 {
-        while (!block->faulted) {
+        int ran = 0;
+
+        for (uint32_t k = 0; k < block->n_warps && !block->faulted; k++) {
+                ds_ix_warp *w = &block->warp[k];
+
+                if (w->n_groups == 0)
+                        continue;
+                ran |= run_warp(w);
+                *stuck = w->n_groups ? w : *stuck;
+        }
+        return ran;
+}
+
+static void run_blocks(struct ds_ix_cluster *cluster)
+{
+        while (!cluster->faulted) {
                 ds_ix_warp *stuck = NULL;
                 int ran = 0;
 
-                block->moved = 0;
-                for (uint32_t k = 0; k < block->n_warps && !block->faulted; k++) {
-                        ds_ix_warp *w = &block->warp[k];
-
-                        if (w->n_groups == 0)
-                                continue;
-                        ran |= run_warp(w);
-                        stuck = w->n_groups ? w : stuck;
-                }
-                if (!stuck || block->faulted)
+                cluster->moved = 0;
+                for (uint32_t i = 0; i < cluster->n && !cluster->faulted; i++)
+                        ran |= run_block(cluster->block[i], &stuck);
+                if (!stuck || cluster->faulted)
                         return;
-                block->idle_rounds = block->moved ? 0 : block->idle_rounds + 1;
-                if (aborted(block))
+                cluster->idle_rounds = cluster->moved ? 0 : cluster->idle_rounds + 1;
+                if (aborted(stuck->block))
                         ds_ix_fault(stuck, NULL, DS_INTERP_FAULT_ABORTED, 0, 0, "the launch was aborted");
                 else if (!ran)
                         ds_ix_fault(stuck, stuck->group[0].pc, DS_INTERP_FAULT_BARRIER,
@@ -261,7 +281,7 @@ static void run_warps(ds_ix_block *block)
         }
 }
 
-/* --- the public call --- */
+/* --- starting and ending --- */
 static void add_cost(struct ds_interp_cost *to, const ds_ix_warp *w)
 {
         to->memory_instructions += w->cost.memory_instructions;
@@ -273,11 +293,11 @@ static void add_cost(struct ds_interp_cost *to, const ds_ix_warp *w)
         to->critical_path = DS_MAX(to->critical_path, w->executed);
 }
 
-static void finish(ds_ix_block *block, uint32_t n_started)
+static void finish(ds_ix_block *block)
 {
         struct ds_interp_cost *cost = &block->result->cost;
 
-        for (uint32_t k = 0; k < n_started; k++) {
+        for (uint32_t k = 0; k < block->n_started; k++) {
                 ds_ix_warp *w = &block->warp[k];
 
                 add_cost(cost, w);
@@ -288,34 +308,87 @@ static void finish(ds_ix_block *block, uint32_t n_started)
         cost->instructions = block->executed;
 }
 
-int ds_interp_run_block(ds_interp_block *block, const struct ds_interp_launch *launch, uint32_t x, uint32_t y,
-        uint32_t z, struct ds_interp_result *result)
+/* One block of the cluster, whose first one is `first`. */
+static int start_block(
+        ds_ix_block *block, const struct ds_interp_launch *launch, const uint32_t *first, uint32_t rank)
 {
-        uint32_t started = 0;
+        const uint32_t *dim = block->cluster->dim;
         int r;
 
-        memset(result, 0, sizeof(*result));
         block->launch = launch;
         block->kernel = launch->kernel;
         block->interp = launch->kernel->interp;
-        block->result = result;
-        block->ctaid[0] = x;
-        block->ctaid[1] = y;
-        block->ctaid[2] = z;
+        block->rank = rank;
+        block->ctaid[0] = first[0] + rank % dim[0];
+        block->ctaid[1] = first[1] + rank / dim[0] % dim[1];
+        block->ctaid[2] = first[2] + rank / dim[0] / dim[1];
         block->n_threads = launch->block[0] * launch->block[1] * launch->block[2];
         assert(block->n_threads >= 1 && block->n_threads <= DS_IX_WARPS * DS_IX_LANES);
         block->n_warps = DS_DIV_UP(block->n_threads, DS_IX_LANES);
         block->live_threads = block->n_threads;
-        block->left = launch->max_instructions ? launch->max_instructions : DS_IX_DEFAULT_BUDGET;
-        block->executed = block->told = 0;
+        block->cluster->live_threads += block->n_threads;
+        block->executed = 0;
         block->faulted = 0;
-        block->idle_rounds = 0;
         memset(block->barrier, 0, sizeof(block->barrier));
         r = prepare_memory(block);
-        for (; !r && started < block->n_warps; started++)
-                r = start_warp(block, started);
-        if (!r)
-                run_warps(block);
-        finish(block, r && started ? started - 1 : started);
+        for (; !r && block->n_started < block->n_warps; block->n_started += !r)
+                r = start_warp(block, block->n_started);
         return r;
+}
+
+/* The cluster that `block` is the first of: working memory for all of it. 0 or -ENOMEM. */
+static int make_cluster(ds_ix_block *block, const struct ds_interp_launch *launch, struct ds_interp_result *results)
+{
+        struct ds_ix_cluster *cluster = &block->own;
+
+        cluster->n = ds_interp_cluster_blocks(launch);
+        assert(cluster->n >= 1 && cluster->n <= DS_INTERP_CLUSTER_MAX);
+        for (uint32_t i = 0; i < 3; i++)
+                cluster->dim[i] = DS_MAX(launch->cluster[i], 1u);
+        if (cluster->n == 1)
+                free_others(block); /* of an earlier launch; they may be large */
+        cluster->left = launch->max_instructions ? launch->max_instructions : DS_IX_DEFAULT_BUDGET;
+        cluster->executed = cluster->told = 0;
+        cluster->live_threads = cluster->arrived = 0;
+        cluster->faulted = 0;
+        cluster->idle_rounds = 0;
+        for (uint32_t i = 0; i < cluster->n; i++) {
+                if (i && !block->other[i])
+                        block->other[i] = ds_interp_block_new();
+                cluster->block[i] = i ? block->other[i] : block;
+                if (!cluster->block[i])
+                        return ds_error_origin(-ENOMEM);
+                cluster->block[i]->cluster = cluster;
+                cluster->block[i]->result = &results[i];
+                cluster->block[i]->n_started = 0;
+        }
+        return 0;
+}
+
+/* --- the public calls --- */
+int ds_interp_run_cluster(ds_interp_block *block, const struct ds_interp_launch *launch, uint32_t x, uint32_t y,
+        uint32_t z, struct ds_interp_result *results)
+{
+        const uint32_t first[3] = {x, y, z};
+        struct ds_ix_cluster *cluster = &block->own;
+        int r;
+
+        memset(results, 0, ds_interp_cluster_blocks(launch) * sizeof(*results));
+        r = make_cluster(block, launch, results);
+        if (r)
+                return r;
+        for (uint32_t i = 0; i < cluster->n && !r; i++)
+                r = start_block(cluster->block[i], launch, first, i);
+        if (!r)
+                run_blocks(cluster);
+        for (uint32_t i = 0; i < cluster->n; i++)
+                finish(cluster->block[i]);
+        return r;
+}
+
+int ds_interp_run_block(ds_interp_block *block, const struct ds_interp_launch *launch, uint32_t x, uint32_t y,
+        uint32_t z, struct ds_interp_result *result)
+{
+        assert(ds_interp_cluster_blocks(launch) == 1);
+        return ds_interp_run_cluster(block, launch, x, y, z, result);
 }

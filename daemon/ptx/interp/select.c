@@ -268,13 +268,15 @@ TESTP(testp_32, uint32_t, 0x7f800000u, 0x00800000u)
 TESTP(testp_64, uint64_t, UINT64_C(0x7ff0000000000000), UINT64_C(0x0010000000000000))
 
 /* --- address spaces --- */
-static int in_space(uint64_t address, uint32_t space)
+static int in_space(const ds_ix_warp *w, uint64_t address, uint32_t space)
 {
-        uint64_t window = address >> 56;
+        uint64_t window = address >> 56, rank = (address & DS_IX_WINDOW_MASK) >> DS_IX_RANK_SHIFT;
 
         switch (space) {
         case DS_IX_SHARED:
-                return window == 1;
+                return window == 1 && rank == w->block->rank;
+        case DS_IX_CLUSTER:
+                return window == 1 && rank < w->block->cluster->n;
         case DS_IX_LOCAL:
                 return window == 2;
         case DS_IX_PARAM:
@@ -290,7 +292,7 @@ DS_IX_INLINE void isspacep_body(ds_ix_warp *w, const ds_ix_op *op)
         uint32_t bits = 0;
 
         for (unsigned i = 0; i < DS_IX_LANES; i++)
-                bits |= in_space(pa[i], op->space) ? ds_ix_bit[i] : 0;
+                bits |= in_space(w, pa[i], op->space) ? ds_ix_bit[i] : 0;
         ds_ix_set_pred(w, op->d, bits);
 }
 DS_IX_VARIANTS(isspacep)

@@ -4,7 +4,7 @@
  *
  * All but the clocks are constant while a block runs, so they are filled once per warp into arrays that operands name
  * like any register; only those that the module reads are filled. The clocks count executed warp instructions: they
- * move forward, are the same in every run, and mean nothing as time.
+ * move forward, are the same in every run (of a cluster: of all its blocks together), and mean nothing as time.
  */
 #include "ptx/interp/core.h"
 
@@ -33,7 +33,21 @@ enum slot {
         SLOT_MASK_GT,
         SLOT_TOTAL_SHARED,
         SLOT_DYNAMIC_SHARED,
-        SLOT_ONE,
+        SLOT_CLUSTERID_X,
+        SLOT_CLUSTERID_Y,
+        SLOT_CLUSTERID_Z,
+        SLOT_NCLUSTERID_X,
+        SLOT_NCLUSTERID_Y,
+        SLOT_NCLUSTERID_Z,
+        SLOT_CLUSTER_CTAID_X,
+        SLOT_CLUSTER_CTAID_Y,
+        SLOT_CLUSTER_CTAID_Z,
+        SLOT_CLUSTER_NCTAID_X,
+        SLOT_CLUSTER_NCTAID_Y,
+        SLOT_CLUSTER_NCTAID_Z,
+        SLOT_CLUSTER_CTARANK,
+        SLOT_CLUSTER_NCTARANK,
+        SLOT_EXPLICIT, /* a predicate */
         SLOT_ZERO, /* the last ones: 64 bits of zeros */
         SLOT_ZERO_HIGH,
         _SLOT_MAX,
@@ -54,15 +68,23 @@ static enum slot find_slot(enum ds_ptx_sreg sreg, uint32_t component)
         case DS_PTX_SREG_NTID:
                 return vector_slot(SLOT_NTID_X, component);
         case DS_PTX_SREG_CTAID:
-        case DS_PTX_SREG_CLUSTERID: /* without clusters every block is one */
                 return vector_slot(SLOT_CTAID_X, component);
         case DS_PTX_SREG_NCTAID:
-        case DS_PTX_SREG_NCLUSTERID:
                 return vector_slot(SLOT_NCTAID_X, component);
+        case DS_PTX_SREG_CLUSTERID:
+                return vector_slot(SLOT_CLUSTERID_X, component);
+        case DS_PTX_SREG_NCLUSTERID:
+                return vector_slot(SLOT_NCLUSTERID_X, component);
+        case DS_PTX_SREG_CLUSTER_CTAID:
+                return vector_slot(SLOT_CLUSTER_CTAID_X, component);
         case DS_PTX_SREG_CLUSTER_NCTAID:
-                return component < 3 ? SLOT_ONE : SLOT_ZERO;
+                return vector_slot(SLOT_CLUSTER_NCTAID_X, component);
+        case DS_PTX_SREG_CLUSTER_CTARANK:
+                return SLOT_CLUSTER_CTARANK;
         case DS_PTX_SREG_CLUSTER_NCTARANK:
-                return SLOT_ONE;
+                return SLOT_CLUSTER_NCTARANK;
+        case DS_PTX_SREG_IS_EXPLICIT_CLUSTER:
+                return SLOT_EXPLICIT;
         case DS_PTX_SREG_LANEID:
                 return SLOT_LANEID;
         case DS_PTX_SREG_WARPID:
@@ -88,7 +110,7 @@ static enum slot find_slot(enum ds_ptx_sreg sreg, uint32_t component)
                 return SLOT_TOTAL_SHARED;
         case DS_PTX_SREG_DYNAMIC_SMEM_SIZE:
                 return SLOT_DYNAMIC_SHARED;
-        default: /* cluster ranks, performance counters, environment: zero, as on a machine without them */
+        default: /* performance counters, environment: zero, as on a machine without them */
                 return SLOT_ZERO;
         }
 }
@@ -109,6 +131,39 @@ uint32_t ds_ix_sreg_slot(enum ds_ptx_sreg sreg, uint32_t component)
 }
 
 /* --- filling --- */
+/* Without clusters every block is one. */
+static uint32_t cluster_value(const ds_ix_block *block, enum slot slot)
+{
+        const struct ds_ix_cluster *cluster = block->cluster;
+        const uint32_t *grid = block->launch->grid;
+        uint32_t i = (uint32_t)(slot - SLOT_CLUSTERID_X) % 3;
+
+        switch (slot) {
+        case SLOT_CLUSTERID_X:
+        case SLOT_CLUSTERID_Y:
+        case SLOT_CLUSTERID_Z:
+                return block->ctaid[i] / cluster->dim[i];
+        case SLOT_NCLUSTERID_X:
+        case SLOT_NCLUSTERID_Y:
+        case SLOT_NCLUSTERID_Z:
+                return grid[i] / cluster->dim[i];
+        case SLOT_CLUSTER_CTAID_X:
+        case SLOT_CLUSTER_CTAID_Y:
+        case SLOT_CLUSTER_CTAID_Z:
+                return block->ctaid[i] % cluster->dim[i];
+        case SLOT_CLUSTER_NCTAID_X:
+        case SLOT_CLUSTER_NCTAID_Y:
+        case SLOT_CLUSTER_NCTAID_Z:
+                return cluster->dim[i];
+        case SLOT_CLUSTER_CTARANK:
+                return block->rank;
+        case SLOT_CLUSTER_NCTARANK:
+                return cluster->n;
+        default:
+                return block->launch->cluster[0] ? UINT32_MAX : 0;
+        }
+}
+
 static uint32_t uniform_value(const ds_ix_block *block, const ds_ix_warp *w, enum slot slot)
 {
         const struct ds_interp_launch *launch = block->launch;
@@ -138,8 +193,11 @@ static uint32_t uniform_value(const ds_ix_block *block, const ds_ix_warp *w, enu
                 return block->shared_size;
         case SLOT_DYNAMIC_SHARED:
                 return launch->dynamic_shared;
+        case SLOT_ZERO:
+        case SLOT_ZERO_HIGH:
+                return 0;
         default:
-                return slot == SLOT_ONE;
+                return cluster_value(block, slot);
         }
 }
 
@@ -202,7 +260,7 @@ void ds_ix_sregs_fill(const ds_ix_block *block, ds_ix_warp *w)
 /* --- clocks --- */
 const ds_ix_op *ds_ix_clock(ds_ix_warp *w, const ds_ix_op *op)
 {
-        uint64_t now = w->block->executed + (uint64_t)((int64_t)w->slice - w->fuel);
+        uint64_t now = w->block->cluster->executed + (uint64_t)((int64_t)w->slice - w->fuel);
         uint8_t *d = ds_ix_lanes(w, op->d);
 
         w->spun = 1;

@@ -38,7 +38,8 @@ struct rig {
         size_t used;
         struct ds_interp_range range[RIG_RANGES];
         size_t n_ranges;
-        uint32_t seed; /* 0: blocks in order */
+        uint32_t seed; /* 0: blocks, or clusters, in order */
+        uint32_t cluster[3];
         uint64_t max_instructions;
         const _Atomic uint32_t *abort;
         struct ds_interp_cost cost; /* of the last launch */
@@ -178,6 +179,32 @@ static inline void rig_pack(const struct ds_interp_kernel_info *info, const void
         }
 }
 
+/* Runs one cluster, or block where there are none; returns its first fault, or its last block's result. */
+static inline struct ds_interp_result rig_cluster(struct rig *r, const struct ds_interp_launch *launch, uint32_t number)
+{
+        struct ds_interp_result results[DS_INTERP_CLUSTER_MAX];
+        uint32_t n = ds_interp_cluster_blocks(launch), at[3];
+        int e;
+
+        for (int i = 0; i < 3; i++) {
+                uint32_t dim = launch->cluster[i] ? launch->cluster[i] : 1, clusters = launch->grid[i] / dim;
+
+                at[i] = number % clusters * dim;
+                number /= clusters;
+        }
+        if (n == 1)
+                e = ds_interp_run_block(r->work, launch, at[0], at[1], at[2], results);
+        else
+                e = ds_interp_run_cluster(r->work, launch, at[0], at[1], at[2], results);
+        cr_assert(e == 0, "run_cluster: %d", e);
+        for (uint32_t i = 0; i < n; i++)
+                rig_add_cost(&r->cost, &results[i].cost);
+        for (uint32_t i = 0; i < n; i++)
+                if (results[i].fault)
+                        return results[i];
+        return results[n - 1];
+}
+
 /* Runs all blocks until one faults; returns the last block's result. */
 static inline struct ds_interp_result rig_launch(
         struct rig *r, const char *kernel, rig_dim grid, rig_dim block, uint32_t dynamic_shared, const void **args)
@@ -188,6 +215,7 @@ static inline struct ds_interp_result rig_launch(
                 .kernel = ds_interp_find_kernel(r->interp, kernel),
                 .grid = {grid.x, grid.y, grid.z},
                 .block = {block.x, block.y, block.z},
+                .cluster = {r->cluster[0], r->cluster[1], r->cluster[2]},
                 .dynamic_shared = dynamic_shared,
                 .params = params,
                 .ranges = r->range,
@@ -198,7 +226,8 @@ static inline struct ds_interp_result rig_launch(
                 .sm_id = 3,
                 .n_sms = 10,
         };
-        uint32_t n = grid.x * grid.y * grid.z, *order = malloc(n * sizeof(*order)), state = r->seed;
+        uint32_t n = grid.x * grid.y * grid.z / ds_interp_cluster_blocks(&launch), state = r->seed;
+        uint32_t *order = malloc(n * sizeof(*order));
 
         cr_assert(launch.kernel, "no kernel %s", kernel);
         launch.params_size = ds_interp_kernel_info(launch.kernel)->params_size;
@@ -217,14 +246,8 @@ static inline struct ds_interp_result rig_launch(
                 order[k] = order[i - 1];
                 order[i - 1] = t;
         }
-        for (uint32_t i = 0; i < n && !result.fault; i++) {
-                uint32_t b = order[i];
-                int e = ds_interp_run_block(
-                        r->work, &launch, b % grid.x, b / grid.x % grid.y, b / grid.x / grid.y, &result);
-
-                cr_assert(e == 0, "run_block: %d", e);
-                rig_add_cost(&r->cost, &result.cost);
-        }
+        for (uint32_t i = 0; i < n && !result.fault; i++)
+                result = rig_cluster(r, &launch, order[i]);
         free(order);
         return result;
 }

@@ -3,8 +3,8 @@
  * Atomic operations
  *
  * Lanes follow one another in their order. On global memory each is a real atomic of the host, because two launches may
- * run on two threads over the same memory; shared memory belongs to one block or cluster, which is one thread. Additions of floats
- * on global memory flush subnormals as the hardware does there, on shared memory they do not.
+ * run on two threads over the same memory; shared memory belongs to one block or cluster, which is one thread.
+ * Additions of floats on global memory flush subnormals as the hardware does there, on shared memory they do not.
  */
 #include "ptx/interp/async.h"
 #include "ptx/interp/half.h"

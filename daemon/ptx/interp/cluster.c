@@ -4,8 +4,9 @@
  *
  * The barrier has two halves. A thread arrives and may go on; when it waits, it goes on once all threads of the cluster
  * that have not exited have arrived. The next arrival belongs to the next barrier, so a thread must wait in between:
- * without, PTX leaves open what happens, and here it is a fault. Warps keep which lanes have arrived and not waited, and
- * for which of them the barrier is complete; there can be two barriers under way at most, the complete one and the next.
+ * without, PTX leaves open what happens, and here it is a fault. Warps keep which lanes have arrived and not waited,
+ * and for which of them the barrier is complete; there can be two barriers under way at most, the complete one and the
+ * next.
  */
 #include "ptx/interp/lane.h"
 

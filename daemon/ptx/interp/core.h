@@ -48,8 +48,8 @@
 #define DS_IX_CODE_BASE (UINT64_C(4) << 56)          /* address of function i: base + 16 * i */
 #define DS_IX_WINDOW_MASK ((UINT64_C(1) << 56) - 1)
 /*
- * An address of shared memory has the rank of its block in the cluster above these bits, also in the block itself, as on
- * the hardware: an address of shared::cta is one of shared::cluster, good in all blocks.
+ * An address of shared memory has the rank of its block in the cluster above these bits, also in the block itself, as
+ * on the hardware: an address of shared::cta is one of shared::cluster, good in all blocks.
  */
 #define DS_IX_RANK_SHIFT 24
 
@@ -112,8 +112,8 @@ enum ds_ix_space {
         DS_IX_CONST,  /* host addresses in the module's constants */
         DS_IX_SHARED,
         DS_IX_LOCAL,
-        DS_IX_PARAM, /* of the kernel */
-        DS_IX_ARGS,  /* param variables of a frame */
+        DS_IX_PARAM,   /* of the kernel */
+        DS_IX_ARGS,    /* param variables of a frame */
         DS_IX_CLUSTER, /* shared memory of any block of the cluster */
 };
 
@@ -228,10 +228,10 @@ struct ds_ix_warp {
                            */
         uint32_t cluster_arrived, cluster_complete; /* lanes that have arrived at barrier.cluster and not waited; of
                                                        them, those whose barrier is complete */
-        uint64_t local_limit; /* local memory that the frame and its callers have */
-        uint8_t *local;       /* of lane 0 */
-        uint8_t spun;         /* touched something that another thread may change */
-        uint8_t idle;         /* it only waits for an mbarrier since it was picked last */
+        uint64_t local_limit;                       /* local memory that the frame and its callers have */
+        uint8_t *local;                             /* of lane 0 */
+        uint8_t spun;                               /* touched something that another thread may change */
+        uint8_t idle;                               /* it only waits for an mbarrier since it was picked last */
         uint8_t patience;
         uint64_t slice, executed;
         struct ds_interp_cost cost;
@@ -248,7 +248,7 @@ struct ds_interp_block {
         struct ds_interp_result *result;
         ds_ix_warp *warp; /* [DS_IX_WARPS] */
         struct ds_ix_cluster *cluster;
-        uint32_t rank; /* in it */
+        uint32_t rank;                                        /* in it */
         uint32_t n_warps, n_threads, live_threads, n_started; /* n_started: warps that have a frame */
         uint32_t ctaid[3];
         uint64_t executed;

@@ -253,7 +253,8 @@ DS_IX_INLINE int resolve_offsets(ds_ix_warp *w, const ds_ix_op *op, enum ds_ix_i
         return 1;
 }
 
-/* The block's own shared memory. Its addresses have the rank in them; an offset that a program made up is one as well. */
+/* The block's own shared memory. Its addresses have the rank in them; an offset that a program made up is one as well.
+ */
 DS_IX_INLINE int resolve_shared(ds_ix_warp *w, const ds_ix_op *op, enum ds_ix_intent intent, struct ds_ix_access *x)
 {
         const ds_ix_block *block = w->block;

@@ -309,8 +309,7 @@ static void finish(ds_ix_block *block)
 }
 
 /* One block of the cluster, whose first one is `first`. */
-static int start_block(
-        ds_ix_block *block, const struct ds_interp_launch *launch, const uint32_t *first, uint32_t rank)
+static int start_block(ds_ix_block *block, const struct ds_interp_launch *launch, const uint32_t *first, uint32_t rank)
 {
         const uint32_t *dim = block->cluster->dim;
         int r;

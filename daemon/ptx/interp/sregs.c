@@ -48,7 +48,7 @@ enum slot {
         SLOT_CLUSTER_CTARANK,
         SLOT_CLUSTER_NCTARANK,
         SLOT_EXPLICIT, /* a predicate */
-        SLOT_ZERO, /* the last ones: 64 bits of zeros */
+        SLOT_ZERO,     /* the last ones: 64 bits of zeros */
         SLOT_ZERO_HIGH,
         _SLOT_MAX,
 };

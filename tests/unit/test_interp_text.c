@@ -615,7 +615,7 @@ static void refused(const char *text, const char *says)
 Test(interp_text, refusals_name_what_and_where)
 {
         refused(KERNEL("prefetch.tensormap [%o];"), "prefetch.tensormap");
-        refused(KERNEL(".reg .b64 %x;\n.shared .b64 m;\nmov.u64 %x, m;\nmapa.u64 %x, %x, 0;"), "mapa");
+        refused(KERNEL(".reg .b64 %x;\ntxq.width.b32 %i, [%x];"), "txq");
         refused(HEAD ".extern .func (.param .b32 r) elsewhere(.param .b64 a, .param .b64 b);\n.visible .entry "
                      "k()\n{\n.param .b64 a, b;\n.param .b32 r;\n"
                      "call (r), elsewhere, (a, b);\nret;\n}\n",

@@ -87,19 +87,6 @@ void sim_event_remove(ds_device *device, struct sim_event *event)
 
 /* --- what happens at an instant --- */
 
-/* The front end takes a kernel: one at a time over the whole device. */
-static void job_begin(ds_device *device, struct sim_job *job)
-{
-        const struct sim_timing *t = &device->model->timing;
-        uint64_t begin = DS_MAX(device->now, device->issue_ns);
-
-        device->issue_ns = begin + t->issue_device_ns;
-        job->lead_ns = t->kernel_ns;
-        if (device->resident != device->rungs[job->stream->rung]->resident)
-                job->lead_ns += t->beside_ns;
-        sim_event_push(device, &job->event, SIM_EVENT_START, begin + job->lead_ns);
-}
-
 static uint64_t transfer_ns(const ds_device *device, const struct sim_job *job, enum ds_copy_kind *ret_engine)
 {
         const struct sim_timing *t = &device->model->timing;
@@ -137,7 +124,10 @@ static void job_run(ds_device *device, struct sim_job *job)
                 return;
         }
         if (job->kind == SIM_JOB_KERNEL) {
-                sim_blocks_ready(device, job);
+                if (job->kernel->profile)
+                        sim_room_ready(device, job);
+                else
+                        sim_blocks_ready(device, job);
                 return;
         }
         duration = transfer_ns(device, job, &engine);
@@ -176,6 +166,25 @@ static void job_start(ds_device *device, struct sim_job *job)
                 sim_stream_touch(device, job->stream, SIM_TODO_EFFECTS);
         else
                 sim_pool_promote(device, job);
+}
+
+/* The front end takes a kernel: one at a time over the whole device. */
+static void job_begin(ds_device *device, struct sim_job *job)
+{
+        const struct sim_timing *t = &device->model->timing;
+        uint64_t begin = DS_MAX(device->now, device->issue_ns);
+
+        device->issue_ns = begin + t->issue_device_ns;
+        job->lead_ns = t->kernel_ns;
+        if (device->resident != device->rungs[job->stream->rung]->resident)
+                job->lead_ns += t->beside_ns;
+        /* a profile's durations are from the begin on */
+        if (job->kernel->profile)
+                job->lead_ns = 0;
+        if (job->kernel->profile && begin == device->now)
+                job_start(device, job);
+        else
+                sim_event_push(device, &job->event, SIM_EVENT_START, begin + job->lead_ns);
 }
 
 static void waiting_run(ds_device *device)
@@ -309,6 +318,15 @@ static void event_fire(ds_device *device, struct sim_event *event)
         case SIM_EVENT_BOUND:
                 job = DS_CONTAINER_OF(event, struct sim_job, bound);
                 sim_blocks_bound(device, job, job->bound_to);
+                break;
+        case SIM_EVENT_ROOM_END:
+                sim_room_end(device, job);
+                break;
+        case SIM_EVENT_ROOM_TAIL:
+                sim_room_tail(device, DS_CONTAINER_OF(event, struct sim_job, tail));
+                break;
+        case SIM_EVENT_ROOM_YIELD:
+                sim_room_yield(device, DS_CONTAINER_OF(event, struct sim_job, yield));
                 break;
         }
 }

@@ -13,6 +13,7 @@
  *   probe.c    what a kernel that is executed asks of L2 and VRAM
  *   l2.c       what is in L2 when a kernel begins
  *   channel.c  the channel of an address
+ *   profile.c, room.c  instead of those, durations from a profile
  *   clock.c    events, the virtual clock, poll
  *   output.c   what kernels print
  *
@@ -55,6 +56,8 @@
 
 #include "device/device.h"
 #include "device/sim/model.h"
+#include "device/sim/profile.h"
+#include "device/sim/room.h"
 #include "ptx/interp/interp.h"
 #include "util/macro.h"
 
@@ -194,8 +197,10 @@ struct ds_device_kernel {
         uint64_t static_instructions, static_memory, static_special;
         uint64_t hint_block_ns, hint_bytes; /* "+timing" only, 0 = none; see module.c for these and the next */
         uint64_t hint_written, hint_reuse;
-        uint32_t hint_channels[2]; /* first, one past the last */
-        bool reads_clock;          /* its effect depends on when it runs */
+        uint32_t hint_channels[2];                /* first, one past the last */
+        bool reads_clock;                         /* its effect depends on when it runs */
+        const struct sim_profile_kernel *profile; /* NULL: it is PTX */
+        struct sim_shape shape;                   /* of the profile's */
 };
 
 struct ds_device_module {
@@ -204,6 +209,7 @@ struct ds_device_module {
         bool loaded;   /* not given back by the caller yet */
         uint32_t refs; /* the caller, jobs, regions */
         uint32_t space;
+        struct sim_profile *profile; /* or ptx and interp */
         struct ds_ptx_module *ptx;
         ds_interp *interp;
         struct ds_device_kernel *kernels;
@@ -218,8 +224,11 @@ enum sim_event_kind {
         SIM_EVENT_START, /* the kernel may place blocks, the copy may move bytes */
         SIM_EVENT_END,   /* of a copy, or of what took too long to execute */
         SIM_EVENT_DEADLINE,
-        SIM_EVENT_GROUPS, /* blocks end */
-        SIM_EVENT_BOUND,  /* a bound on resident blocks takes effect */
+        SIM_EVENT_GROUPS,   /* blocks end */
+        SIM_EVENT_BOUND,    /* a bound on resident blocks takes effect */
+        SIM_EVENT_ROOM_END, /* of a profile's kernel, and what else concerns those: see room.c */
+        SIM_EVENT_ROOM_TAIL,
+        SIM_EVENT_ROOM_YIELD,
 };
 
 struct sim_event {
@@ -326,6 +335,10 @@ struct sim_job {
         bool placed_any, fresh, claiming;
         struct sim_group *groups;
 
+        /* a profile's kernels */
+        struct sim_share share;
+        struct sim_event tail, yield;
+
         /* between the owner and the execution thread */
         _Atomic uint32_t abort;    /* enum sim_abort */
         _Atomic uint64_t executed; /* units so far; all of them once its effect is there */
@@ -338,6 +351,7 @@ struct sim_job {
         char message[DS_DEVICE_MESSAGE_MAX];
 
         uint8_t params_inline[SIM_PARAMS_INLINE];
+        uint32_t room_of[SIM_ATOMS_MAX]; /* a profile's kernel: what it has, by atom */
 };
 
 /*
@@ -371,6 +385,7 @@ struct sim_rung {
         struct ds_rung_info info;
         uint64_t sms[SIM_SM_WORDS];
         uint32_t resident; /* blocks */
+        uint8_t atoms[SIM_ATOMS_MAX], n_atoms;
         struct sim_stream streams[DS_DEVICE_PRIORITIES * DS_DEVICE_STREAMS_PER_RUNG];
 };
 
@@ -466,6 +481,7 @@ struct ds_device {
         uint32_t resident;                           /* blocks */
         struct sim_fifo ready[DS_DEVICE_PRIORITIES]; /* linked by ready_next, ready_prev */
         bool round_due;
+        struct sim_room room;
         struct sim_group *groups, *free_groups;
 
         struct sim_pool pool;
@@ -603,6 +619,20 @@ void sim_probe_begin(struct sim_probe *probe);
 void sim_probe_memory(void *probe, const uint64_t *sectors, uint32_t n, enum ds_interp_access kind);
 /* What was seen since begin. Short of memory it says less. */
 void sim_probe_end(struct sim_probe *probe, struct sim_traffic *ret);
+
+/* --- room.c --- */
+/* The atoms of all rungs; nothing may be in flight. */
+void sim_room_rungs(ds_device *device);
+/* What a profile's kernel takes of an SM; false when not even one block fits. */
+bool sim_shape_of(const struct sim_model *model, const struct ds_device_kernel *kernel, struct sim_shape *ret);
+/* The job begins. It ends by itself: SIM_EVENT_ROOM_END. */
+void sim_room_ready(ds_device *device, struct sim_job *job);
+/* Takes it off the SMs, as sim_blocks_kill(). */
+void sim_room_kill(ds_device *device, struct sim_job *job);
+/* The events. */
+void sim_room_end(ds_device *device, struct sim_job *job);
+void sim_room_tail(ds_device *device, struct sim_job *job);
+void sim_room_yield(ds_device *device, struct sim_job *job);
 
 /* --- clock.c --- */
 /* Makes room for n more events; the only step of the clock that can fail. */

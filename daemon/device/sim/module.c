@@ -13,6 +13,8 @@
  * block_ns: how long a block takes alone; bytes: what it moves through L2, of which it writes `written`; reuse: bytes
  * that all its blocks touch together, the same ones in every launch, so that L2 may have them (0: new ones each time);
  * channels: the only ones that it uses, evenly. All but block_ns may be left out.
+ * Or the image is no code at all but a profile (profile.h), whose kernels have names, shapes and durations. A device
+ * has modules of one kind: kernels of the other would not see them on the SMs.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -201,6 +203,54 @@ static int module_kernels(ds_device *device, ds_device_module *module)
 
 /* --- modules --- */
 
+static int profile_kernel(ds_device *device, ds_device_module *module, uint32_t i, char *log, size_t log_size)
+{
+        const struct sim_profile_kernel *profile = &module->profile->kernels[i];
+        struct ds_device_kernel *kernel = &module->kernels[i];
+
+        kernel->module = module;
+        kernel->profile = profile;
+        kernel->info = (struct ds_kernel_info){
+                .name = profile->name,
+                .max_threads = profile->block[0] * profile->block[1] * profile->block[2],
+                .static_shared = profile->shared,
+                .registers = profile->registers,
+                .binary_version = device->info.cc_major * 10 + device->info.cc_minor,
+        };
+        if (sim_shape_of(device->model, kernel, &kernel->shape))
+                return 0;
+        snprintf(log, log_size, "kernel %.60s: not one block of it fits on an SM of %s", profile->name,
+                device->info.model);
+        return DS_CUDA_INVALID_IMAGE;
+}
+
+/* A module whose kernels are a profile's. */
+static int profile_build(
+        ds_device *device, ds_device_module *module, const char *text, size_t size, char *log, size_t log_size)
+{
+        int r;
+
+        if (device->room.code) {
+                snprintf(log, log_size, "this device has modules of PTX: it takes no profiles beside them");
+                return DS_CUDA_INVALID_IMAGE;
+        }
+        r = sim_profile_parse(text, size, log, log_size, &module->profile);
+        if (r)
+                return r < 0 ? ds_error_trace(r) : DS_CUDA_INVALID_IMAGE;
+        if (module->profile->sms != device->n_sms) {
+                snprintf(log, log_size, "the profile is of a GPU with %u SMs, %s has %u", module->profile->sms,
+                        device->info.model, device->n_sms);
+                return DS_CUDA_INVALID_IMAGE;
+        }
+        module->kernels = ds_alloc0(module->profile->n_kernels, sizeof(*module->kernels));
+        if (!module->kernels)
+                return ds_error_origin(-ENOMEM);
+        for (uint32_t i = 0; !r && i < module->profile->n_kernels; i++, module->n_kernels++)
+                r = profile_kernel(device, module, i, log, log_size);
+        device->room.profiles = device->room.profiles || !r;
+        return r;
+}
+
 static ds_device_module *module_free(ds_device_module *module)
 {
         if (!module)
@@ -210,6 +260,7 @@ static ds_device_module *module_free(ds_device_module *module)
         ds_free(module->kernels);
         ds_interp_free(module->interp);
         ds_ptx_module_free(module->ptx);
+        sim_profile_free(module->profile);
         return ds_free(module);
 }
 
@@ -303,23 +354,41 @@ static int module_build(
         return r < 0 ? ds_error_trace(r) : 0;
 }
 
+static int code_build(
+        ds_device *device, ds_device_module *module, const void *image, size_t size, char *log, size_t log_size)
+{
+        ds_cleanup(ds_freep) char *text = NULL;
+        size_t length = 0;
+        int r;
+
+        if (device->room.profiles) {
+                snprintf(log, log_size, "this device has modules that are profiles: it takes no PTX beside them");
+                return DS_CUDA_INVALID_IMAGE;
+        }
+        r = image_text(device, image, size, log, log_size, &text, &length);
+        if (!r)
+                r = module_build(device, module, text, length, log, log_size);
+        device->room.code = device->room.code || !r;
+        return r;
+}
+
 int sim_module_load(ds_device *device, uint32_t space, const void *image, size_t size, char *log, size_t log_size,
         ds_device_module **ret)
 {
         ds_cleanup(module_freep) ds_device_module *module = NULL;
-        ds_cleanup(ds_freep) char *text = NULL;
-        size_t length = 0;
         int r;
 
         if (log_size)
                 log[0] = 0;
         if (!sim_space_find(device, space))
                 return ds_error_origin(-ENOENT);
-        r = image_text(device, image, size, log, log_size, &text, &length);
-        if (!r) {
-                module = ds_alloc0(1, sizeof(*module));
-                r = module ? module_build(device, module, text, length, log, log_size) : ds_error_origin(-ENOMEM);
-        }
+        module = ds_alloc0(1, sizeof(*module));
+        if (!module)
+                r = ds_error_origin(-ENOMEM);
+        else if (device->timing_only && sim_profile_is(image, size))
+                r = profile_build(device, module, image, size, log, log_size);
+        else
+                r = code_build(device, module, image, size, log, log_size);
         if (r == -ENOMEM) {
                 snprintf(log, log_size, "the module needs more host memory than there is, or than one module may take");
                 return DS_CUDA_OUT_OF_MEMORY;
@@ -362,6 +431,8 @@ int sim_global_find(ds_device_module *module, const char *name, uint64_t *ret_va
         uint64_t va, size;
         int r;
 
+        if (module->profile)
+                return -ENOENT;
         r = ds_interp_find_global(module->interp, name, &va, &size);
         if (r < 0)
                 return r;
@@ -378,5 +449,5 @@ int sim_global_find(ds_device_module *module, const char *name, uint64_t *ret_va
 
 int sim_module_has_globals(ds_device_module *module)
 {
-        return ds_interp_has_globals(module->interp);
+        return module->interp && ds_interp_has_globals(module->interp);
 }

@@ -3,10 +3,11 @@
  * The simulated GPU: opening, closing, rungs, and the vtable
  *
  * A specification is MODEL[+timing][+quiesce][+order=SEED]. With +timing kernels are checked and timed but not executed
- * (copies and memsets are). With +quiesce the device claims, as a GPU does, that module loads and the like stop all
- * work, so that what the worker does about it can be seen without a GPU. With +order=SEED the blocks of every launch
- * are executed in an order of their own, the same in every run, so that tests find kernels that rely on one. The
- * device's memory is the model's or half of this machine's RAM, whichever is less: slabs are host memory.
+ * (copies and memsets are); a module may then also be a profile (profile.h), instead of PTX. With +quiesce the device
+ * claims, as a GPU does, that module loads and the like stop all work, so that what the worker does about it can be
+ * seen without a GPU. With +order=SEED the blocks of every launch are executed in an order of their own, the same in
+ * every run, so that tests find kernels that rely on one. The device's memory is the model's or half of this machine's
+ * RAM, whichever is less: slabs are host memory.
  *
  * See internal.h for how the parts work together, and for what a GPU does that this one does not.
  */
@@ -187,13 +188,14 @@ static int sim_rung_create(ds_device *device, const struct ds_tpc_mask *mask, ui
                 if (mask->word[tpc / 64] >> tpc % 64 & 1)
                         rung->sms[i / 64] |= UINT64_C(1) << i % 64;
         }
-        /* a stream's head has an event of its own, a deadline and a bound */
-        r = sim_heap_reserve(device, 3 * DS_DEVICE_PRIORITIES * DS_DEVICE_STREAMS_PER_RUNG);
+        /* a stream's head has an event of its own, a deadline, a bound, and two that concern a profile's kernel */
+        r = sim_heap_reserve(device, 5 * DS_DEVICE_PRIORITIES * DS_DEVICE_STREAMS_PER_RUNG);
         if (r < 0)
                 return ds_error_trace(r);
         sim_streams_init(rung, device->n_rungs);
         *ret_rung = device->n_rungs;
         device->rungs[device->n_rungs++] = DS_TAKE_PTR(rung);
+        sim_room_rungs(device);
         return 0;
 }
 

@@ -219,6 +219,8 @@ void sim_job_withdraw(ds_device *device, struct sim_job *job, int32_t verdict)
                 sim_waiting_remove(device, job);
         else if (job->state == SIM_JOB_PUT_OFF)
                 sim_put_off_remove(device, job);
+        else if (job->state == SIM_JOB_RUNNING && job->kind == SIM_JOB_KERNEL && job->kernel->profile)
+                sim_room_kill(device, job);
         else if (job->state == SIM_JOB_RUNNING && job->kind == SIM_JOB_KERNEL)
                 sim_blocks_kill(device, job);
         if (job->state != SIM_JOB_RUNNING || !job->start_ns || job->start_ns > device->now)
@@ -443,6 +445,17 @@ static int launch_check(const ds_device *device, const struct ds_launch *l, stru
         return sim_blocks_fit(device, ret_need) ? 0 : DS_CUDA_LAUNCH_OUT_OF_RESOURCES;
 }
 
+/* A profile's durations are about one shape. */
+static int profile_check(const struct ds_launch *l)
+{
+        const struct sim_profile_kernel *profile = l->kernel->profile;
+
+        return memcmp(l->grid, profile->grid, sizeof(l->grid)) || memcmp(l->block, profile->block, sizeof(l->block)) ||
+                               l->shared_bytes
+                       ? DS_CUDA_INVALID_VALUE
+                       : 0;
+}
+
 static int job_params(struct sim_job *job, const struct ds_launch *launch)
 {
         job->params = job->params_inline;
@@ -468,7 +481,7 @@ int sim_launch(ds_device *device, const struct ds_launch *launch, uint64_t token
 {
         struct sim_space *space = sim_space_find(device, launch->space);
         struct sim_stream *stream = sim_stream_find(device, launch->stream);
-        struct sim_need need;
+        struct sim_need need = {};
         struct sim_run run;
         struct sim_job *job;
         int r;
@@ -477,7 +490,7 @@ int sim_launch(ds_device *device, const struct ds_launch *launch, uint64_t token
                 return ds_error_origin(-ENOENT);
         if (!launch->kernel || launch->kernel->module->space != launch->space)
                 return DS_CUDA_INVALID_HANDLE;
-        r = launch_check(device, launch, &need);
+        r = launch->kernel->profile ? profile_check(launch) : launch_check(device, launch, &need);
         if (r)
                 return r;
         job = job_new(device, SIM_JOB_KERNEL, space, token);
@@ -497,7 +510,7 @@ int sim_launch(ds_device *device, const struct ds_launch *launch, uint64_t token
         job->deadline_ns = launch->deadline_ns;
         job->number = space->n_launches++;
         job->need = need;
-        if (device->timing_only) {
+        if (device->timing_only && !job->kernel->profile) {
                 sim_cost_static(device->model, job->kernel, job->block, &run);
                 run.n = (uint64_t)job->grid[0] * job->grid[1] * job->grid[2];
                 sim_costs_add(&job->costs, &run);
@@ -655,6 +668,8 @@ static void stream_free(ds_device *device, struct sim_stream *stream)
                 sim_event_remove(device, &job->event);
                 sim_event_remove(device, &job->deadline);
                 sim_event_remove(device, &job->bound);
+                sim_event_remove(device, &job->tail);
+                sim_event_remove(device, &job->yield);
                 job->groups = NULL;
                 job->snapshot = sim_snapshot_put(job->snapshot);
                 stream_pop(stream);

@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Profile: what one request or step of a program launches, and how long each kernel takes
+ *
+ * A timing-only device takes a profile as the image of a module: its kernels are then the profile's, in the profile's
+ * order, and each takes the time that the profile says. The text is one kernel per line:
+ *
+ *      detshare-profile 1
+ *      name resnet34-b1
+ *      source measured with CUPTI on an H200          (where the figures come from; shown, not read)
+ *      gpu h200
+ *      sms 132                                        (SMs of the GPU that `ns` is about)
+ *      samples 1                                      (what one step works off: a batch's size, tokens)
+ *      kernel NAME grid=56 block=256 regs=64 shared=0 ns=1600 bytes=0 stair=66:2500,108:1900 block_ns=800
+ *
+ * grid and block are X, XxY or XxYxZ; only grid, block and ns must be there. `ns` is the time from the kernel's begin
+ * to its end alone on the whole GPU. `stair`: the same on fewer SMs, ascending; between two points the lower one holds
+ * (stairs, not slopes). Without one, the time goes with the number of waves that the blocks make on the SMs there are.
+ * `bytes` is what the kernel moves to and from memory, `block_ns` how long one block takes when that is not the
+ * kernel's time over its waves. A line that begins with # is a comment.
+ *
+ * Errors say the line and the key. What a profile may hold is bounded. Nothing here has state.
+ */
+#pragma once
+
+#include <stddef.h>
+#include <stdint.h>
+
+#define SIM_PROFILE_MAGIC "detshare-profile"
+#define SIM_PROFILE_VERSION 1
+#define SIM_PROFILE_TEXT_MAX (64u << 20)
+#define SIM_PROFILE_KERNELS_MAX (1u << 20)
+#define SIM_PROFILE_STAIRS_MAX 256u               /* points of one kernel */
+#define SIM_PROFILE_NS_MAX UINT64_C(100000000000) /* 100 s: keeps every product in bounds */
+#define SIM_PROFILE_BYTES_MAX (UINT64_C(1) << 50)
+
+struct sim_stair {
+        uint32_t sms;
+        uint64_t ns;
+};
+
+struct sim_profile_kernel {
+        const char *name;
+        uint32_t grid[3], block[3];
+        uint32_t registers, shared;
+        uint64_t ns, bytes, block_ns; /* block_ns: 0 = not said */
+        uint32_t stair, n_stairs;     /* of the profile's points */
+};
+
+struct sim_profile {
+        char name[64], source[200], gpu[32];
+        uint32_t sms, samples;
+        struct sim_profile_kernel *kernels;
+        uint32_t n_kernels;
+        struct sim_stair *stairs;
+        uint32_t n_stairs;
+        char *text; /* holds the names */
+};
+
+/* Whether this is meant to be a profile at all. */
+int sim_profile_is(const void *text, size_t size);
+/* 0; 1: it is wrong, error says where ("line 7: regs=-1: not a number from 0 to 255"); -ENOMEM. */
+int sim_profile_parse(const char *text, size_t size, char *error, size_t error_size, struct sim_profile **ret);
+struct sim_profile *sim_profile_free(struct sim_profile *profile);
+/*
+ * How long the kernel takes when `slots` of its blocks fit at once, of per_sm on each SM: its time on slots / per_sm
+ * SMs (at least one), its `ns` when that is all of the profile's.
+ */
+uint64_t sim_profile_time(
+        const struct sim_profile *profile, const struct sim_profile_kernel *kernel, uint32_t per_sm, uint64_t slots);
+uint64_t sim_profile_blocks(const struct sim_profile_kernel *kernel);

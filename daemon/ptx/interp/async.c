@@ -360,3 +360,51 @@ const ds_ix_op *ds_ix_bulk_copy(ds_ix_warp *w, const ds_ix_op *op)
         }
         return op + 1;
 }
+
+/* One lane of cp.async that copies `some` of op->n bytes. Sectors that the lane before read are not counted again. */
+static int some_one(ds_ix_warp *w, const ds_ix_op *op, uint32_t lane, uint32_t some, uint64_t *last)
+{
+        uint64_t source = ((const uint64_t *)ds_ix_lanes(w, op->a))[lane];
+        uint64_t target = ((const uint64_t *)ds_ix_lanes(w, op->b))[lane], bad = source;
+        int misaligned = ((source | target) & (op->n - 1u)) != 0;
+        const uint8_t *from = NULL;
+        uint8_t *to = NULL;
+
+        if (!misaligned && some && source >> 56 == 0)
+                from = ds_ix_reach(w, source, some, DS_IX_READ, lane);
+        if (!misaligned && (from || !some)) {
+                bad = target;
+                if (target >> 56 == DS_INTERP_SHARED_BASE >> 56)
+                        to = ds_ix_reach(w, target, op->n, DS_IX_WRITE, lane);
+        }
+        if (!to) {
+                ds_ix_fault(w, op, misaligned ? DS_INTERP_FAULT_MISALIGNED : DS_INTERP_FAULT_ADDRESS, lane, bad,
+                        "%s copy of %u bytes at 0x%llx", misaligned ? "misaligned" : "invalid", op->n,
+                        (unsigned long long)bad);
+                return 0;
+        }
+        if (from)
+                memcpy(to, from, some);
+        memset(to + some, 0, op->n - some);
+        if (from && source >> DS_INTERP_SECTOR_BITS != *last)
+                ds_ix_touch(w, source, some, DS_IX_READ);
+        *last = from ? source >> DS_INTERP_SECTOR_BITS : *last;
+        return 1;
+}
+
+const ds_ix_op *ds_ix_copy_some(ds_ix_warp *w, const ds_ix_op *op)
+{
+        uint32_t none = op->e == DS_IX_NO_SLOT ? 0 : ds_ix_pred(w, op->e);
+        uint64_t last = UINT64_MAX;
+
+        w->cost.memory_instructions++;
+        w->cost.shared_instructions++;
+        for (uint32_t left = w->mask; left; left &= left - 1) {
+                uint32_t lane = (uint32_t)__builtin_ctz(left);
+                uint32_t some = DS_MIN(value32(w, op->c, lane, op->n), (uint32_t)op->n);
+
+                if (!some_one(w, op, lane, none >> lane & 1 ? 0 : some, &last))
+                        return NULL;
+        }
+        return op + 1;
+}

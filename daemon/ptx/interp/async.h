@@ -57,6 +57,10 @@ enum ds_ix_bulk {
  */
 const ds_ix_op *ds_ix_bulk_copy(ds_ix_warp *w, const ds_ix_op *op);
 
+/* a: source, b: destination, as above; n: bytes; c: those to copy, the others become zeros; e: predicate to copy none
+ */
+const ds_ix_op *ds_ix_copy_some(ds_ix_warp *w, const ds_ix_op *op);
+
 /* atom.c: one element of a reduction. alone: in shared memory */
 struct ds_ix_reduction {
         void (*apply)(void *cell, const void *with, int alone);

@@ -476,4 +476,6 @@ const struct ds_ix_impl *ds_ix_unpack(ds_ix_op *op);
 /* cvt.c: from_bytes and to_bytes are the widths of the registers */
 const struct ds_ix_impl *ds_ix_find_cvt(
         const struct ds_ptx_instr *instr, uint32_t from_bytes, uint32_t to_bytes, ds_ix_op *op);
+/* cvt_narrow.c: .satfinite, formats of 8 bits */
+const struct ds_ix_impl *ds_ix_find_narrow(const struct ds_ptx_instr *instr, ds_ix_op *op);
 const struct ds_ix_impl *ds_ix_find_warp(const struct ds_ptx_instr *instr, ds_ix_op *op);

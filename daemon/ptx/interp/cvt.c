@@ -241,7 +241,8 @@ static uint64_t write_integer(double x, const ds_ix_op *op)
 static uint64_t clamp(uint64_t u, const ds_ix_op *op)
 {
         uint32_t bits = ds_ptx_type_bits(TO(op));
-        int from_signed = ds_ptx_type_is_signed(FROM(op)), to_signed = ds_ptx_type_is_signed(TO(op));
+        int from_signed = ds_ptx_type_is_signed(FROM(op));
+        int to_signed = ds_ptx_type_is_signed(TO(op)) || TO(op) == T(S4) || TO(op) == T(S2);
         uint64_t high = UINT64_MAX >> (64 - bits) >> to_signed;
         int negative = from_signed && (int64_t)u < 0;
 
@@ -422,9 +423,10 @@ const struct ds_ix_impl *ds_ix_find_cvt(
         if (ds_ptx_has(in, DS_PTX_RELU_RELU))
                 op->flags |= DS_IX_RELU;
         if (in->op == DS_PTX_OP_CVT_PACK)
-                return ds_ptx_type_bits(to) >= 8 ? &cvt_pack_impl : NULL;
-        if (ds_ptx_has(in, DS_PTX_SATFINITE_SATFINITE))
-                return NULL;
+                return &cvt_pack_impl;
+        if (ds_ptx_has(in, DS_PTX_SATFINITE_SATFINITE) || to == T(E4M3X2) || to == T(E5M2X2) || from == T(E4M3X2) ||
+                from == T(E5M2X2) || ((to == T(F16X2) || to == T(BF16X2)) && op->mode == DS_IX_RZ))
+                return ds_ix_find_narrow(in, op);
         if (to == T(F16X2) || to == T(BF16X2)) {
                 if (from != T(F32) || op->mode != DS_IX_RN || op->flags & (DS_IX_SAT | DS_IX_FTZ))
                         return NULL;

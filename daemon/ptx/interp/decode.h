@@ -92,6 +92,7 @@ int ds_ix_decode_copy(ds_ix_decoder *d, const struct ds_ptx_instr *in);
 int ds_ix_decode_control(ds_ix_decoder *d, const struct ds_ptx_instr *in);
 int ds_ix_decode_barrier(ds_ix_decoder *d, const struct ds_ptx_instr *in);
 int ds_ix_decode_async(ds_ix_decoder *d, const struct ds_ptx_instr *in); /* decode_async.c */
+int ds_ix_decode_some(ds_ix_decoder *d, const struct ds_ptx_instr *in);  /* cp.async of less than its size */
 int ds_ix_decode_video(ds_ix_decoder *d, const struct ds_ptx_instr *in); /* video.c */
 
 /* decode.c: fills func->ops and what belongs to it. Returns 0, -ENOMEM, or DS_INTERP_E_UNSUPPORTED. */

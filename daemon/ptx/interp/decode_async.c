@@ -117,6 +117,21 @@ static int decode_bulk(ds_ix_decoder *d, const struct ds_ptx_instr *in)
         return 1;
 }
 
+/* cp.async [to], [from], size, then how much of it there is, or a predicate that says that there is nothing */
+int ds_ix_decode_some(ds_ix_decoder *d, const struct ds_ptx_instr *in)
+{
+        const struct ds_ptx_operand *o = in->operands;
+        ds_ix_op op = ds_ix_blank(in);
+        int ignore = o[3].kind == DS_PTX_OPERAND_REG && d->ir->regs[o[3].reg].type == T(PRED);
+
+        op.n = (uint8_t)o[2].bits;
+        if (!decode_end(d, in, &o[0], DS_PTX_IN_SHARED, &op.b) || !decode_end(d, in, &o[1], DS_PTX_IN_GLOBAL, &op.a) ||
+                !ds_ix_source(d, in, &o[3], ignore ? 0 : 4, ignore ? &op.e : &op.c))
+                return 0;
+        ds_ix_emit_fn(d, in, op, ds_ix_copy_some);
+        return 1;
+}
+
 /* st.async, red.async: the same without .async, and its bytes are counted */
 static int decode_remote(ds_ix_decoder *d, const struct ds_ptx_instr *in)
 {

@@ -92,6 +92,28 @@ static uint32_t common_bytes(const ds_ix_decoder *d, const struct ds_ptx_operand
         return bytes ? bytes : ds_ix_type_bytes(type) == 1 ? 2 : ds_ix_type_bytes(type);
 }
 
+/* Eight elements are twice four; `vector` and `address` are the operands' places. */
+static int decode_eight(ds_ix_decoder *d, const struct ds_ptx_instr *in, uint32_t vector, uint32_t address)
+{
+        struct ds_ptx_operand o[DS_PTX_MAX_OPERANDS];
+        struct ds_ptx_instr half = *in;
+
+        memcpy(o, in->operands, in->n_operands * sizeof(*o));
+        half.operands = o;
+        for (uint32_t k = 0; k < in->n_mods; k++)
+                half.mods[k] = in->mods[k] == DS_PTX_VEC_V8 ? DS_PTX_VEC_V4 : in->mods[k];
+        o[vector].n_elements = 4;
+        for (uint32_t k = 0; k < 4 && vector == 0 && o[address].reg != DS_PTX_NO_REG; k++) {
+                if (o[0].elements[k].kind == DS_PTX_OPERAND_REG && o[0].elements[k].reg == o[address].reg)
+                        return ds_ix_refuse(d, in, "a load over its own address");
+        }
+        if (!ds_ix_decode_memory(d, &half))
+                return 0;
+        o[vector].elements += 4;
+        o[address].offset += 4 * (int64_t)ds_ix_type_bytes((enum ds_ptx_type)in->types[0]);
+        return ds_ix_decode_memory(d, &half);
+}
+
 static int decode_load(ds_ix_decoder *d, const struct ds_ptx_instr *in)
 {
         ds_ix_op op = ds_ix_blank(in);
@@ -101,6 +123,8 @@ static int decode_load(ds_ix_decoder *d, const struct ds_ptx_instr *in)
 
         n = elements_of(&in->operands[0], &e);
         bytes = common_bytes(d, &in->operands[0], (enum ds_ptx_type)in->types[0]);
+        if (n == 8 && ds_ptx_instr_vector(in) == 8)
+                return decode_eight(d, in, 0, 1);
         if (n != ds_ptx_instr_vector(in) || n > 4)
                 return ds_ix_refuse(d, in, "vectors of %u elements are not supported by the simulated device", n);
         op.n = (uint8_t)n;
@@ -127,6 +151,8 @@ static int decode_store(ds_ix_decoder *d, const struct ds_ptx_instr *in)
 
         n = elements_of(&in->operands[1], &e);
         bytes = common_bytes(d, &in->operands[1], (enum ds_ptx_type)in->types[0]);
+        if (n == 8 && ds_ptx_instr_vector(in) == 8)
+                return decode_eight(d, in, 1, 0);
         if (n != ds_ptx_instr_vector(in) || n > 4)
                 return ds_ix_refuse(d, in, "vectors of %u elements are not supported by the simulated device", n);
         op.n = (uint8_t)n;
@@ -245,8 +271,10 @@ static int decode_copy(ds_ix_decoder *d, const struct ds_ptx_instr *in)
         enum ds_ptx_space from =
                 ds_ptx_mod(in, DS_PTX_SPACE2_GLOBAL) == DS_PTX_SPACE2_GLOBAL ? DS_PTX_IN_GLOBAL : DS_PTX_SPACE_NONE;
 
-        if (in->n_operands > 3 || (bytes != 4 && bytes != 8 && bytes != 16))
+        if (bytes != 4 && bytes != 8 && bytes != 16)
                 return ds_ix_refuse(d, in, "not supported by the simulated device");
+        if (in->n_operands > 3u + (uint32_t)ds_ptx_has(in, DS_PTX_HINT_CACHE_HINT))
+                return ds_ix_decode_some(d, in);
         load.n = store.n = 1;
         load.d = store.d = ds_ix_temp(d);
         if (!ds_ix_address(d, in, &o[0], ds_ptx_instr_space(in), &store) || !ds_ix_address(d, in, &o[1], from, &load))

@@ -61,6 +61,16 @@ DS_IX_INLINE uint16_t leave_bf16(float f, const ds_ix_op *op)
 ARITHMETIC(f16)
 ARITHMETIC(bf16)
 
+/* fma.oob: this NaN stands for elements outside a tensor; a product with it makes the result zero. */
+#define OUT_OF_BOUNDS 0xffffu
+#define OOB(t)                                                                                        \
+        DS_IX_INLINE uint16_t t##_fma_oob(uint16_t a, uint16_t b, uint16_t c, const ds_ix_op *op)     \
+        {                                                                                             \
+                return a == OUT_OF_BOUNDS || b == OUT_OF_BOUNDS ? 0 : (uint16_t)t##_fma(a, b, c, op); \
+        }
+OOB(f16)
+OOB(bf16)
+
 enum { MINMAX_MAX = 1, MINMAX_NAN = 2, MINMAX_XORSIGN = 4 };
 
 /* Works on the bit patterns: both formats order alike, NaNs lie above infinity. */
@@ -129,7 +139,8 @@ DS_IX_INLINE uint16_t bf16_neg(uint16_t a, const ds_ix_op *op)
         DS_IX_OP3(f##_##t, uint16_t, uint16_t, uint16_t, uint16_t, t##_##f(x, y, z, op)) \
         DS_IX_OP3(f##_##t##x2, uint32_t, uint32_t, uint32_t, uint32_t,                   \
                 PACK(t##_##f(LOW(x), LOW(y), LOW(z), op), t##_##f(HIGH(x), HIGH(y), HIGH(z), op)))
-#define ALL(t) ONE(t, abs) ONE(t, neg) TWO(t, add) TWO(t, sub) TWO(t, mul) TWO(t, minmax) THREE(t, fma)
+#define ALL(t) \
+        ONE(t, abs) ONE(t, neg) TWO(t, add) TWO(t, sub) TWO(t, mul) TWO(t, minmax) THREE(t, fma) THREE(t, fma_oob)
 ALL(f16)
 ALL(bf16)
 
@@ -228,10 +239,11 @@ static const struct ds_ix_impl *find_approx(const struct ds_ptx_instr *in, ds_ix
 const struct ds_ix_impl *ds_ix_find_half(const struct ds_ptx_instr *in, ds_ix_op *op)
 {
         static const struct ds_ix_impl *const add[] = TYPES(add), *const sub[] = TYPES(sub), *const mul[] = TYPES(mul);
-        static const struct ds_ix_impl *const fma[] = TYPES(fma), *const abs[] = TYPES(abs), *const neg[] = TYPES(neg);
+        static const struct ds_ix_impl *const fma[] = TYPES(fma), *const oob[] = TYPES(fma_oob),
+                                              *const abs[] = TYPES(abs), *const neg[] = TYPES(neg);
         enum ds_ptx_type type = in->types[0];
 
-        if (op->mode != DS_IX_RN || ds_ptx_has(in, DS_PTX_OOB_OOB) || !of_type(add, type))
+        if (op->mode != DS_IX_RN || !of_type(add, type))
                 return NULL;
         if (ds_ptx_has(in, DS_PTX_RELU_RELU))
                 op->flags |= DS_IX_RELU;
@@ -243,7 +255,7 @@ const struct ds_ix_impl *ds_ix_find_half(const struct ds_ptx_instr *in, ds_ix_op
         case DS_PTX_OP_FMUL:
                 return of_type(mul, type);
         case DS_PTX_OP_FMA:
-                return of_type(fma, type);
+                return of_type(ds_ptx_has(in, DS_PTX_OOB_OOB) ? oob : fma, type);
         case DS_PTX_OP_FABS:
                 return of_type(abs, type);
         case DS_PTX_OP_FNEG:

@@ -481,14 +481,6 @@ static int decode_simple(ds_ix_decoder *d, const struct ds_ptx_instr *in)
         impl = find_handler(in, &op);
         if (!impl)
                 return ds_ix_refuse(d, in, "not supported by the simulated device");
-        if (in->op == DS_PTX_OP_ISSPACEP) {
-                static const uint8_t spaces[_DS_PTX_IN_MAX] = {[DS_PTX_IN_SHARED] = DS_IX_SHARED,
-                        [DS_PTX_IN_LOCAL] = DS_IX_LOCAL,
-                        [DS_PTX_IN_PARAM] = DS_IX_PARAM};
-
-                op.space = ds_ptx_has(in, DS_PTX_SPACE_SHARED_CLUSTER) ? DS_IX_CLUSTER
-                                                                       : spaces[ds_ptx_instr_space(in)];
-        }
         /* lanes that wait for each other must not be in a wrapper */
         if (ds_ptx_op_info((enum ds_ptx_op)in->op)->flags & DS_PTX_CONVERGE && in->op != DS_PTX_OP_ACTIVEMASK) {
                 struct ds_ptx_instr always = *in;
@@ -504,6 +496,35 @@ static int decode_simple(ds_ix_decoder *d, const struct ds_ptx_instr *in)
         if (!simple_operands(d, in, &op))
                 return 0;
         ds_ix_emit(d, in, op, impl);
+        return 1;
+}
+
+static uint32_t operand_bytes(const ds_ix_decoder *d, const struct ds_ptx_operand *o, uint32_t otherwise)
+{
+        return o->kind == DS_PTX_OPERAND_REG ? ds_ix_register_bytes(d, o->reg) : otherwise;
+}
+
+static int decode_isspacep(ds_ix_decoder *d, const struct ds_ptx_instr *in)
+{
+        static const uint8_t spaces[_DS_PTX_IN_MAX] = {
+                [DS_PTX_IN_SHARED] = DS_IX_SHARED, [DS_PTX_IN_LOCAL] = DS_IX_LOCAL, [DS_PTX_IN_PARAM] = DS_IX_PARAM};
+        const struct ds_ptx_instr widen = {
+                .op = DS_PTX_OP_CVT, .types = {T(U64), T(U32)}, .n_types = 2, .n_operands = 2, .guard = DS_PTX_NO_REG};
+        uint32_t bytes = operand_bytes(d, &in->operands[1], 8);
+        ds_ix_op op = ds_ix_blank(in), wide = ds_ix_blank(in);
+
+        op.space = ds_ptx_has(in, DS_PTX_SPACE_SHARED_CLUSTER) ? DS_IX_CLUSTER : spaces[ds_ptx_instr_space(in)];
+        if (!ds_ix_source(d, in, &in->operands[1], bytes, &op.a) ||
+                !ds_ix_destination(d, in, &in->operands[0], 0, &op.d))
+                return 0;
+        if (bytes == 4) {
+                wide.a = op.a;
+                wide.d = op.a = ds_ix_temp(d);
+                ds_ix_emit(d, &widen, wide, ds_ix_find_cvt(&widen, 4, 8, &wide));
+        }
+        if (op.d == DS_IX_NO_SLOT)
+                op.d = ds_ix_temp(d);
+        ds_ix_emit(d, in, op, ds_ix_find_compare(in, &op));
         return 1;
 }
 
@@ -549,11 +570,6 @@ static int decode_set(ds_ix_decoder *d, const struct ds_ptx_instr *in)
         ds_ix_emit(d, &compare, op, impl);
         ds_ix_emit(d, in, result, last);
         return 1;
-}
-
-static uint32_t operand_bytes(const ds_ix_decoder *d, const struct ds_ptx_operand *o, uint32_t otherwise)
-{
-        return o->kind == DS_PTX_OPERAND_REG ? ds_ix_register_bytes(d, o->reg) : otherwise;
 }
 
 static int decode_cvt(ds_ix_decoder *d, const struct ds_ptx_instr *in)
@@ -605,6 +621,8 @@ static int decode_instr(ds_ix_decoder *d, const struct ds_ptx_instr *in)
                         return decode_simple(d, in);
                 return ds_ix_decode_move(d, in);
         default:
+                if (in->op == DS_PTX_OP_ISSPACEP)
+                        return decode_isspacep(d, in);
                 return in->op == DS_PTX_OP_SET ? decode_set(d, in) : decode_simple(d, in);
         }
 }

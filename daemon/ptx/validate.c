@@ -468,12 +468,14 @@ static void check_instr(struct ds_ptx_check *c)
                 check_operand(c, at++, &shape);
         }
         ds_ptx_check_modifiers(c);
+        ds_ptx_check_target(c);
 }
 
 void ds_ptx_validate(struct ds_ptx_module *module, struct ds_ptx_diags *diags)
 {
         struct ds_ptx_check c = {.module = module, .diags = diags};
 
+        ds_ptx_index_needs(&c);
         for (uint32_t i = 0; i < module->n_functions && diags->total < DS_PTX_VALIDATE_MAX; i++) {
                 c.function = module->functions[i];
                 for (uint32_t j = 0; j < c.function->n_instrs && diags->total < DS_PTX_VALIDATE_MAX; j++) {

@@ -4,8 +4,8 @@
  *
  * Operand counts and kinds against the opcode's row, register types against instruction types, combinations of
  * modifiers, arguments against the callee's parameters. It is about as strict as NVIDIA's assembler, so that what
- * passes can be printed and assembled, and the interpreter meets no operand it cannot read. It does not check what
- * only a target knows (which sm has which instruction).
+ * passes can be printed and assembled, and the interpreter meets no operand it cannot read. An instruction that the
+ * module's own .target or .version does not have is refused as well; which GPU the module runs on is not asked.
  */
 #pragma once
 

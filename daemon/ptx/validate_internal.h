@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Validator internals: validate.c checks operands, validate_mods.c combinations of modifiers
+ * Validator internals: validate.c checks operands, validate_mods.c combinations of modifiers, validate_target.c what a
+ * target has
  */
 #pragma once
 
@@ -13,9 +14,12 @@ struct ds_ptx_check {
         struct ds_ptx_diags *diags;
         const struct ds_ptx_function *function;
         const struct ds_ptx_instr *instr;
-        uint32_t n_optional; /* optional operands that the instruction has */
+        uint32_t n_optional;                 /* optional operands that the instruction has */
+        uint16_t first_need[_DS_PTX_OP_MAX]; /* by opcode: its rows in the tables, 1 for the first; 0 = none */
 };
 
 void ds_ptx_invalid(struct ds_ptx_check *c, uint32_t line, uint32_t column, const char *fmt, ...)
         __attribute__((__format__(__printf__, 4, 5)));
 void ds_ptx_check_modifiers(struct ds_ptx_check *c);
+void ds_ptx_index_needs(struct ds_ptx_check *c);
+void ds_ptx_check_target(struct ds_ptx_check *c);

@@ -8,7 +8,8 @@
  * tensor_diff [-r ROUNDS] [SUBSTRING of instructions to try]
  * tensor_diff print NUMBER    the module of one row (exit status 2 when there is none)
  * tensor_diff record FILE     what the GPU gives, as test_interp_tensor reads it
- * tensor_diff dump FILE       all that it gives: per row a line of text and its length in words, then the words
+ * tensor_diff dump FILE       all that it gives: per row a line (number of words, text), then the words
+ * tensor_diff [-r ROUNDS] check FILE [SUBSTRING]   the interpreter against what `dump` wrote; no GPU is needed
  */
 #include <stdint.h>
 #include <stdio.h>
@@ -137,6 +138,44 @@ static int print_row(int index)
         return 0;
 }
 
+/* Returns rows that differ. */
+static int check_dump(const char *path, const char *filter, ds_interp_block *work)
+{
+        static struct ds_ptx_diags diags;
+        FILE *f = fopen(path, "r");
+        int bad = 0;
+
+        for (int i = 0; f && i < n_tensor_rows; i++) {
+                ds_cleanup(ds_ptx_module_freep) ds_ptx_module *module = NULL;
+                ds_cleanup(ds_interp_freep) ds_interp *interp = NULL;
+                const struct tensor_row *r = &tensor_rows[i];
+                size_t length = 0, different;
+                const char *fault = "not loaded";
+                char line[512], *text;
+
+                if (!fgets(line, sizeof(line), f) || strtoull(line, NULL, 10) != tensor_results(r) ||
+                        fread(want, sizeof(uint32_t), tensor_results(r), f) != tensor_results(r))
+                        return printf("%s does not have %s\n", path, r->text);
+                if (!strstr(line, r->text))
+                        (void)printf("%s does not have %s\n", path, r->text);
+                if (!strstr(line, r->text) || !strstr(r->text, filter))
+                        continue;
+                text = tensor_emit_module(i, i + 1, &length);
+                tensor_fill(r, 0, in);
+                diags.n = diags.total = 0;
+                if (text && !ds_ptx_parse(text, length, 0, &diags, &module) && !ds_interp_new(module, &diags, &interp))
+                        fault = tensor_run(interp, work, i, in, got);
+                free(text);
+                different = fault ? tensor_results(r) : compare(r, 0);
+                if (different)
+                        (void)printf(
+                                "%s %s: %zu of %zu\n", fault ? fault : "DIFFER", r->text, different, tensor_results(r));
+                bad += different != 0;
+        }
+        (void)printf("%d of %d differ\n", bad, n_tensor_rows);
+        return f && !fclose(f) ? bad : 1;
+}
+
 int main(int argc, char **argv)
 {
         ds_cleanup(ds_interp_block_freep) ds_interp_block *work = ds_interp_block_new();
@@ -148,6 +187,8 @@ int main(int argc, char **argv)
                 argv += 2;
         }
         tensor_make(argc == 2 ? argv[1] : "");
+        if (argc >= 3 && strcmp(argv[1], "check") == 0)
+                return check_dump(argv[2], argc > 3 ? argv[3] : "", work) != 0;
         if (argc == 3 && strcmp(argv[1], "print") == 0)
                 return print_row(atoi(argv[2]));
         if (argc == 3 && strcmp(argv[1], "record") == 0 && !(record = fopen(argv[2], "w")))

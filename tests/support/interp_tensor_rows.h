@@ -207,7 +207,7 @@ static inline void tensor_moves(void)
                                 "ldmatrix.sync.aligned.m8n8.x%u%s.shared.b16 %%D, [%%T];",
                                 n, trans);
                         tensor_add(T_INT, 4, T_INT, n, T_NONE, 0, T_NONE, 0,
-                                "st.shared.v4.b32 [%%S], {%%t, %%t, %%t, %%t}; bar.warp.sync -1; "
+                                "st.shared.v4.b32 [%%S], {%%n, %%n, %%n, %%n}; bar.warp.sync -1; "
                                 "stmatrix.sync.aligned.m8n8.x%u%s.shared.b16 [%%T], %%A; bar.warp.sync -1; "
                                 "ld.shared.v4.b32 %%D, [%%S];",
                                 n, trans);

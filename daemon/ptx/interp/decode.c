@@ -612,6 +612,8 @@ static int decode_instr(ds_ix_decoder *d, const struct ds_ptx_instr *in)
                 return ds_ix_decode_barrier(d, in);
         case DS_PTX_CLASS_CONVERT:
                 return decode_cvt(d, in);
+        case DS_PTX_CLASS_TENSOR:
+                return ds_ix_decode_tensor(d, in);
         case DS_PTX_CLASS_ASYNC:
                 return ds_ix_decode_copy(d, in);
         case DS_PTX_CLASS_VIDEO:

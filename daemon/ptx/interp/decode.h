@@ -91,6 +91,7 @@ int ds_ix_decode_atomic(ds_ix_decoder *d, const struct ds_ptx_instr *in);
 int ds_ix_decode_copy(ds_ix_decoder *d, const struct ds_ptx_instr *in);
 int ds_ix_decode_control(ds_ix_decoder *d, const struct ds_ptx_instr *in);
 int ds_ix_decode_barrier(ds_ix_decoder *d, const struct ds_ptx_instr *in);
+int ds_ix_decode_tensor(ds_ix_decoder *d, const struct ds_ptx_instr *in); /* decode_tensor.c */
 int ds_ix_decode_async(ds_ix_decoder *d, const struct ds_ptx_instr *in); /* decode_async.c */
 int ds_ix_decode_some(ds_ix_decoder *d, const struct ds_ptx_instr *in);  /* cp.async of less than its size */
 int ds_ix_decode_video(ds_ix_decoder *d, const struct ds_ptx_instr *in); /* video.c */

@@ -9,10 +9,11 @@
  * starts to wait. Lanes with different masks at one operation are different meetings.
  */
 #include "ptx/interp/lane.h"
+#include "ptx/interp/tensor.h"
 
 #define T(name) DS_PTX_TYPE_##name
 
-enum { KIND_BARRIER, KIND_SHFL, KIND_VOTE, KIND_MATCH, KIND_REDUX, KIND_ELECT };
+enum { KIND_BARRIER, KIND_SHFL, KIND_VOTE, KIND_MATCH, KIND_REDUX, KIND_ELECT, KIND_MATRIX };
 enum { WAITS, MEETS };
 
 /* What the running group's lanes bring along */
@@ -82,6 +83,31 @@ static int meet(ds_ix_warp *w, const ds_ix_op *op, uint32_t slot, int kind, uint
         g->kind = (uint8_t)kind;
         *ret_next = ds_ix_wait(w, op, DS_IX_WAIT_SYNC);
         return WAITS;
+}
+
+/*
+ * A matrix has its elements in all lanes: those that are elsewhere are waited for, and there is no meeting of lanes
+ * that stand at different instructions.
+ */
+int ds_ix_whole_warp(ds_ix_warp *w, const ds_ix_op *op, const ds_ix_op **ret_next)
+{
+        struct ds_ix_group *g;
+
+        if (w->mask == DS_IX_FULL)
+                return 1;
+        if (!w->granted && w->live == DS_IX_FULL) {
+                gather(w, op, DS_IX_FULL);
+                if (w->mask == DS_IX_FULL)
+                        return 1;
+                g = &w->group[w->current];
+                g->need = DS_IX_FULL;
+                g->kind = KIND_MATRIX;
+                *ret_next = ds_ix_wait(w, op, DS_IX_WAIT_SYNC);
+                return 0;
+        }
+        *ret_next = ds_ix_fault(w, op, DS_INTERP_FAULT_ILLEGAL, (uint32_t)__builtin_ctz(w->mask), 0,
+                "a matrix instruction is executed by %d of the 32 lanes of a warp", __builtin_popcount(w->mask));
+        return 0;
 }
 
 static void store32(ds_ix_warp *w, uint32_t slot, const uint32_t *values)

@@ -1,0 +1,421 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * mma.sync, mma.sp and wmma.mma: what tensor cores compute
+ *
+ * Integers, bits and f64 (a chain of fused multiply-adds along k) are what one would expect. Of the other types an
+ * NVIDIA H200 gives this, bit by bit, which is what is computed here: the products of a group along k are exact; all of
+ * them and the accumulator are cut, toward zero, to 25 bits behind the point of the largest one (the largest sum of
+ * exponents, that is, before any product is normalised); the sum of that is exact; and it is rounded once, toward zero
+ * for f32 and to nearest for f16. Subnormals count, zeros have no exponent, NaN is 0x7fffffff or 0x7fff. A group is all
+ * of k: 16 halves or 8 numbers of tf32. e4m3 and e5m2 become halves, in two groups (of each four along k the first two,
+ * the second two), the first beginning with zero, and the accumulator is added at the end, rounded to nearest.
+ * This was found by others (Fasi, Higham, Mikaitis, Pranesh, "Numerical behavior of NVIDIA tensor cores", 2021; Xie et
+ * al., "MMA-Sim", 2025) and checked on an H200 (tests/gpu/tensor_diff.c). Older GPUs keep fewer bits in smaller groups.
+ *
+ * The fused sum runs over the columns of a row at once: eight accumulators, significands and exponents as integers.
+ */
+#include "ptx/interp/half.h"
+#include "ptx/interp/tensor_tiles.h"
+
+#define BEHIND 25     /* bits that are kept behind the largest term's point */
+#define POINT 10      /* bits behind the point of significands as they are multiplied */
+#define NOTHING -5000 /* the exponent of zero */
+#define MOST 512      /* elements of a matrix of floating point */
+
+typedef int32_t v8 __attribute__((__vector_size__(32), __aligned__(4), __may_alias__));
+
+/* --- numbers taken apart --- */
+struct parts {
+        int32_t size[MOST], sign[MOST], exponent[MOST]; /* the sign is 0 or -1 */
+        uint32_t special;                               /* not 0: there is an infinity or NaN among them */
+} __attribute__((__aligned__(64)));
+
+struct format {
+        int32_t mantissa, bias, bits;
+};
+
+static const struct format formats[_DS_IX_MATRIX_KINDS] = {
+        [DS_IX_MATRIX_F16] = {10, 15, 16},
+        [DS_IX_MATRIX_BF16] = {7, 127, 16},
+        [DS_IX_MATRIX_TF32] = {10, 127, 19},
+        [DS_IX_MATRIX_F32] = {23, 127, 32},
+};
+
+/* Significands with `point` bits behind the point */
+DS_IX_INLINE void take_apart(struct format f, int32_t point, const uint32_t *from, unsigned n, struct parts *to)
+{
+        const uint32_t fraction = (1u << f.mantissa) - 1, top = (1u << (f.bits - 1 - f.mantissa)) - 1;
+        uint32_t special = 0;
+
+        for (unsigned i = 0; i < n; i++) {
+                uint32_t u = from[i], e = u >> f.mantissa & top;
+                uint32_t size = (u & fraction) | (e ? fraction + 1 : 0);
+
+                special |= e == top;
+                to->sign[i] = -(int32_t)(u >> (f.bits - 1) & 1);
+                to->size[i] = (int32_t)(size << (point - f.mantissa));
+                to->exponent[i] = size ? (int32_t)(e ? e : 1) - f.bias : NOTHING;
+        }
+        to->special = special;
+}
+
+static double value_of(struct format f, uint32_t u)
+{
+        uint32_t top = (1u << (f.bits - 1 - f.mantissa)) - 1, e = u >> f.mantissa & top;
+        uint32_t fraction = u & ((1u << f.mantissa) - 1);
+        double sign = u >> (f.bits - 1) & 1 ? -1 : 1;
+
+        if (e == top)
+                return fraction ? __builtin_nan("") : sign * __builtin_inf();
+        fraction |= e ? 1u << f.mantissa : 0;
+        return sign * fraction * ds_ix_double((uint64_t)(1023 + (int64_t)(e ? e : 1) - f.bias - f.mantissa) << 52);
+}
+
+/* --- the fused sum --- */
+/*
+ * Eight results of one row: terms a[at..] times the rows of b that `rows` names, columns `column`.., plus c. The
+ * largest sum of 16 terms needs 32 bits and a sign, so it is kept in two halves.
+ */
+DS_IX_INLINE void fused_sum(const struct parts *a, unsigned at, unsigned terms, const struct parts *b,
+        const uint16_t *rows, unsigned column, const struct parts *c, unsigned c_at, double *out)
+{
+        v8 most = *(const v8 *)(c->exponent + c_at), sum[2], shift, flip;
+
+        for (unsigned t = 0; t < terms; t++) {
+                v8 e = *(const v8 *)(b->exponent + rows[t] + column) + a->exponent[at + t], more = e > most;
+
+                most = (e & more) | (most & ~more);
+        }
+        shift = most - *(const v8 *)(c->exponent + c_at);
+        shift = (shift & (shift < 31)) | (31 & (shift >= 31));
+        flip = *(const v8 *)(c->sign + c_at);
+        sum[0] = ((*(const v8 *)(c->size + c_at) >> shift) ^ flip) - flip;
+        sum[1] = sum[0] - sum[0];
+        for (unsigned t = 0; t < terms; t++) {
+                v8 term = *(const v8 *)(b->size + rows[t] + column) * (a->size[at + t] << (BEHIND - 2 * POINT));
+
+                shift = most - (*(const v8 *)(b->exponent + rows[t] + column) + a->exponent[at + t]);
+                shift = (shift & (shift < 31)) | (31 & (shift >= 31));
+                flip = *(const v8 *)(b->sign + rows[t] + column) ^ a->sign[at + t];
+                sum[t & 1] += ((term >> shift) ^ flip) - flip;
+        }
+        for (unsigned v = 0; v < 8; v++) {
+                int64_t scale = most[v] < -900 ? 0 : 1023 + most[v] - BEHIND;
+
+                out[v] = ((double)sum[0][v] + sum[1][v]) * ds_ix_double((uint64_t)scale << 52);
+        }
+}
+
+/* Toward zero, to what f32 has; too large becomes infinity, and zero has no sign */
+DS_IX_INLINE uint32_t narrow(double x)
+{
+        uint64_t u = ds_ix_bits64(x);
+        int32_t below = -126 - ((int32_t)(u >> 52 & 2047) - 1023), cut = 29 + (below > 0 ? below : 0);
+
+        u &= ~UINT64_C(0) << (cut < 52 ? cut : 52);
+        return ds_ix_bits32((float)ds_ix_double(u) + 0.0f);
+}
+
+DS_IX_INLINE uint32_t narrow_half(double x)
+{
+        uint32_t half = ds_ix_to_half(ds_ix_narrow_odd(x));
+
+        return half == 0x8000 ? 0 : half;
+}
+
+/* A product of matrices as it is computed */
+struct product {
+        unsigned m, n, k, group, in_b;  /* in_b: elements of b */
+        uint32_t a[MOST], b[MOST];      /* [row][k], [k][column] */
+        uint32_t c[DS_IX_ACCUMULATORS]; /* bits of f32, or of halves; the results, too */
+        uint16_t row[MOST];             /* where in b what belongs to a's elements begins; for each row when sparse */
+        unsigned row_stride;
+        struct parts pa, pb, pc;
+};
+
+/* Where infinities or NaN take part: the result when it is such, else `otherwise` */
+static uint32_t special_result(
+        const struct product *p, struct format f, unsigned i, unsigned j, unsigned from, int half, uint32_t otherwise)
+{
+        const uint16_t *rows = p->row + (size_t)i * p->row_stride;
+        double sum = value_of(formats[half ? DS_IX_MATRIX_F16 : DS_IX_MATRIX_F32], p->c[i * p->n + j]);
+
+        for (unsigned t = from; t < from + p->group; t++)
+                sum += value_of(f, p->a[i * p->k + t]) * value_of(f, p->b[rows[t] + j]);
+        if (sum != sum)
+                return half ? DS_IX_NAN16 : DS_IX_NAN32;
+        if (__builtin_isinf(sum))
+                return (half ? 0x7c00u : 0x7f800000u) | (sum < 0 ? (half ? 0x8000u : 0x80000000u) : 0);
+        return otherwise;
+}
+
+/* Adds the products of one group to c. */
+DS_IX_INLINE void add_group(struct product *p, struct format f, unsigned from, int half)
+{
+        uint32_t result[8];
+        double sum[8];
+
+        take_apart(formats[half ? DS_IX_MATRIX_F16 : DS_IX_MATRIX_F32], BEHIND, p->c, p->m * p->n, &p->pc);
+        for (unsigned i = 0; i < p->m; i++) {
+                const uint16_t *rows = p->row + (size_t)i * p->row_stride + from;
+
+                for (unsigned j = 0; j < p->n; j += 8) {
+                        fused_sum(&p->pa, i * p->k + from, p->group, &p->pb, rows, j, &p->pc, i * p->n + j, sum);
+                        for (unsigned v = 0; v < 8; v++)
+                                result[v] = half ? narrow_half(sum[v]) : narrow(sum[v]);
+                        for (unsigned v = 0; v < 8 && (p->pa.special | p->pb.special | p->pc.special); v++)
+                                result[v] = special_result(p, f, i, j + v, from, half, result[v]);
+                        memcpy(p->c + i * p->n + j, result, sizeof(result));
+                }
+        }
+}
+
+DS_IX_INLINE void multiply(struct product *p, struct format f, int half)
+{
+        take_apart(f, POINT, p->a, p->m * p->k, &p->pa);
+        take_apart(f, POINT, p->b, p->in_b, &p->pb);
+        for (unsigned from = 0; from < p->k; from += p->group)
+                add_group(p, f, from, half);
+}
+
+/* --- operands --- */
+/* Element k of a row of a dense matrix */
+DS_IX_INLINE uint32_t element(enum ds_ix_matrix_kind kind, const uint8_t *row, unsigned k)
+{
+        uint16_t half;
+        uint32_t word;
+
+        if (kind == DS_IX_MATRIX_TF32) {
+                memcpy(&word, row + 4 * k, sizeof(word));
+                return word >> 13;
+        }
+        memcpy(&half, row + 2 * k, sizeof(half));
+        return half;
+}
+
+/* As halves, exactly; NaN is what the conversion gives */
+DS_IX_INLINE uint32_t half_of(enum ds_ix_matrix_kind kind, uint32_t byte)
+{
+        static const uint16_t small[8] = {0, 0x1800, 0x1c00, 0x1e00, 0x2000, 0x2100, 0x2200, 0x2300};
+        uint32_t sign = (byte & 0x80) << 8, size = byte & 0x7f;
+
+        if (kind == DS_IX_MATRIX_E5M2)
+                return byte << 8;
+        if (size == 0x7f)
+                return DS_IX_NAN16;
+        return sign | (size < 8 ? small[size] : (size << 7) + (8u << 10));
+}
+
+/*
+ * Metadata of a row: four bits for each `q`, which say of four elements along k which two are there. Of the lanes of a
+ * quad those that the selector names bring it: each 16 bits of row g and 16 bits of row g + 8 where a row has no more
+ * than 32, all 32 bits of one of the rows where it has 64.
+ */
+static uint32_t metadata_bits(const uint32_t *lanes, const struct ds_ix_matrix *m, unsigned row, unsigned q, unsigned n)
+{
+        unsigned quad = 4 * (row & 7), high = row >> 3;
+
+        if (n == 4)
+                return lanes[quad + m->selector] >> (16 * high + 4 * q) & 15;
+        if (n == 8 && m->a.kind < DS_IX_MATRIX_S8)
+                return lanes[quad + 2 * m->selector + q / 4] >> (16 * high + 4 * (q & 3)) & 15;
+        if (n == 8)
+                return lanes[quad + 2 * m->selector + high] >> (4 * q) & 15;
+        return lanes[quad + 2 * (q / 8) + high] >> (4 * (q & 7)) & 15;
+}
+
+/* Which of the elements along k the stored elements of A are */
+void ds_ix_read_metadata(const ds_ix_warp *w, const struct ds_ix_matrix *m, uint8_t (*columns)[DS_IX_MATRIX_STORED])
+{
+        const uint32_t *lanes = ds_ix_lanes(w, m->metadata);
+        unsigned stored = m->k / 2,
+                 single = m->a.kind == DS_IX_MATRIX_TF32; /* one of two, in halves, not two of four */
+        unsigned together = m->a.kind == DS_IX_MATRIX_S4 || m->a.kind == DS_IX_MATRIX_U4 ? 2 : 1;
+        unsigned n = single ? stored : stored / (2 * together);
+
+        for (unsigned row = 0; row < 16; row++) {
+                for (unsigned q = 0; q < n; q++) {
+                        uint32_t bits = metadata_bits(lanes, m, row, q, n);
+                        unsigned first = bits & 3, second = bits >> 2 & 3;
+                        uint8_t *to = columns[row] + (size_t)2 * together * q;
+
+                        if (single)
+                                columns[row][q] = (uint8_t)(2 * q + (first >> 1));
+                        for (unsigned e = 0; e < together && !single; e++) {
+                                to[e] = (uint8_t)(together * (4 * q + first) + e);
+                                to[together + e] = (uint8_t)(together * (4 * q + second) + e);
+                        }
+                }
+        }
+}
+
+/* --- fused products --- */
+/* Element t of part `part` of those along k: all, or of each four the first or the second two */
+DS_IX_INLINE unsigned of_part(unsigned t, int part)
+{
+        return part < 0 ? t : 4 * (t / 2) + 2 * (unsigned)part + (t & 1);
+}
+
+/* Sizes, and in which row of b each term finds its factor */
+DS_IX_INLINE void prepare(const ds_ix_warp *w, const struct ds_ix_matrix *m, int part, struct product *p)
+{
+        unsigned stored = m->sparse ? m->k / 2u : m->k;
+        uint8_t columns[16][DS_IX_MATRIX_STORED];
+
+        p->m = m->m;
+        p->n = m->n;
+        p->k = part < 0 ? stored : stored / 2;
+        p->in_b = (unsigned)m->k * m->n;
+        p->row_stride = m->sparse ? p->k : 0;
+        if (m->sparse)
+                ds_ix_read_metadata(w, m, columns);
+        for (unsigned i = 0; i < (m->sparse ? 16 : 1); i++) {
+                for (unsigned t = 0; t < p->k; t++)
+                        p->row[i * p->k + t] =
+                                (uint16_t)((m->sparse ? columns[i][of_part(t, part)] : of_part(t, part)) * m->n);
+        }
+}
+
+DS_IX_INLINE void take_c(const ds_ix_warp *w, const struct ds_ix_matrix *m, int half, uint32_t *c)
+{
+        unsigned count = (unsigned)m->m * m->n;
+        uint16_t halves[DS_IX_ACCUMULATORS];
+
+        if (m->c.kind != DS_IX_MATRIX_F16) {
+                ds_ix_gather32(w, &m->c, m->n, c);
+                return;
+        }
+        ds_ix_gather16(w, &m->c, m->n, halves);
+        for (unsigned i = 0; i < count; i++)
+                c[i] = half ? halves[i] : ds_ix_bits32(ds_ix_from_half(halves[i]));
+}
+
+DS_IX_INLINE void give_d(const ds_ix_warp *w, const struct ds_ix_matrix *m, int half, const uint32_t *d)
+{
+        unsigned count = (unsigned)m->m * m->n;
+        uint16_t halves[DS_IX_ACCUMULATORS];
+
+        if (m->d.kind != DS_IX_MATRIX_F16) {
+                ds_ix_scatter32(w, &m->d, m->n, d);
+                return;
+        }
+        for (unsigned i = 0; i < count; i++)
+                halves[i] = half ? (uint16_t)d[i] : ds_ix_to_half(ds_ix_float(d[i]));
+        ds_ix_scatter16(w, &m->d, m->n, halves);
+}
+
+DS_IX_INLINE const ds_ix_op *fused(ds_ix_warp *w, const ds_ix_op *op, enum ds_ix_matrix_kind kind)
+{
+        const struct ds_ix_matrix *m = op->ext;
+        int half = m->c.kind == DS_IX_MATRIX_F16 && m->d.kind == DS_IX_MATRIX_F16;
+        const ds_ix_op *next;
+        struct ds_ix_dense a, b;
+        struct product p;
+
+        if (!ds_ix_whole_warp(w, op, &next))
+                return next;
+        w->cost.tensor_instructions += m->weight;
+        prepare(w, m, -1, &p);
+        p.group = DS_MIN(p.k, m->group);
+        ds_ix_gather(w, &m->a, &a);
+        ds_ix_gather(w, &m->b, &b);
+        for (unsigned i = 0; i < p.m; i++) {
+                for (unsigned t = 0; t < p.k; t++)
+                        p.a[i * p.k + t] = element(kind, a.row[i], t);
+        }
+        for (unsigned j = 0; j < p.n; j++) {
+                for (unsigned t = 0; t < m->k; t++)
+                        p.b[t * p.n + j] = element(kind, b.row[j], t);
+        }
+        take_c(w, m, half, p.c);
+        if (half)
+                multiply(&p, formats[kind], 1);
+        else
+                multiply(&p, formats[kind], 0);
+        give_d(w, m, half, p.c);
+        return op + 1;
+}
+
+DS_IX_INLINE const ds_ix_op *mma_f16_body(ds_ix_warp *w, const ds_ix_op *op)
+{
+        return fused(w, op, DS_IX_MATRIX_F16);
+}
+
+DS_IX_INLINE const ds_ix_op *mma_bf16_body(ds_ix_warp *w, const ds_ix_op *op)
+{
+        return fused(w, op, DS_IX_MATRIX_BF16);
+}
+
+DS_IX_INLINE const ds_ix_op *mma_tf32_body(ds_ix_warp *w, const ds_ix_op *op)
+{
+        return fused(w, op, DS_IX_MATRIX_TF32);
+}
+
+DS_IX_FLOW_VARIANTS(mma_f16)
+DS_IX_FLOW_VARIANTS(mma_bf16)
+DS_IX_FLOW_VARIANTS(mma_tf32)
+
+/* --- eight bits of floating point --- */
+DS_IX_INLINE void add_late(const uint32_t *c, unsigned n, int half, uint32_t *d)
+{
+        for (unsigned i = 0; i < n; i++) {
+                float x = ds_ix_from_half((uint16_t)c[i]), y = ds_ix_from_half((uint16_t)d[i]);
+
+                d[i] = half ? ds_ix_to_half(ds_ix_narrow_odd((double)x + y))
+                            : ds_ix_canonical(ds_ix_float(c[i]) + ds_ix_float(d[i]));
+        }
+}
+
+DS_IX_INLINE const ds_ix_op *mma_fp8_body(ds_ix_warp *w, const ds_ix_op *op)
+{
+        const struct ds_ix_matrix *m = op->ext;
+        int half = m->d.kind == DS_IX_MATRIX_F16;
+        uint32_t c[DS_IX_ACCUMULATORS];
+        const ds_ix_op *next;
+        struct ds_ix_dense a, b;
+        struct product p;
+
+        if (!ds_ix_whole_warp(w, op, &next))
+                return next;
+        w->cost.tensor_instructions += m->weight;
+        ds_ix_gather(w, &m->a, &a);
+        ds_ix_gather(w, &m->b, &b);
+        take_c(w, m, half, c);
+        memset(p.c, 0, sizeof(p.c));
+        for (unsigned j = 0; j < m->n; j++) {
+                for (unsigned t = 0; t < m->k; t++)
+                        p.b[t * m->n + j] = half_of((enum ds_ix_matrix_kind)m->b.kind, b.row[j][t]);
+        }
+        for (int part = 0; part < 2; part++) {
+                prepare(w, m, part, &p);
+                p.group = p.k;
+                for (unsigned i = 0; i < p.m; i++) {
+                        for (unsigned t = 0; t < p.k; t++)
+                                p.a[i * p.k + t] =
+                                        half_of((enum ds_ix_matrix_kind)m->a.kind, a.row[i][of_part(t, part)]);
+                }
+                multiply(&p, formats[DS_IX_MATRIX_F16], half);
+        }
+        add_late(c, p.m * p.n, half, p.c);
+        give_d(w, m, half, p.c);
+        return op + 1;
+}
+
+DS_IX_FLOW_VARIANTS(mma_fp8)
+
+const struct ds_ix_impl *ds_ix_find_mma(const struct ds_ix_matrix *m)
+{
+        switch (m->a.kind) {
+        case DS_IX_MATRIX_F16:
+                return &mma_f16;
+        case DS_IX_MATRIX_BF16:
+                return &mma_bf16;
+        case DS_IX_MATRIX_TF32:
+                return &mma_tf32;
+        case DS_IX_MATRIX_E4M3:
+        case DS_IX_MATRIX_E5M2:
+                return &mma_fp8;
+        default:
+                return ds_ix_find_mma_exact(m);
+        }
+}

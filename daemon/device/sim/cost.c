@@ -104,6 +104,7 @@ void sim_cost_static(const struct sim_model *model, const struct ds_device_kerne
                         .bytes = DS_MIN(kernel->hint_bytes, BYTES_MAX),
                         .n = 1,
                 };
+                ret->issue_ns = DS_MIN(kernel->hint_issue_ns, ret->latency_ns);
                 ret->stall_ns = hinted_stall(model, ret, warps * 32);
                 return;
         }

@@ -196,7 +196,7 @@ struct ds_device_kernel {
         struct ds_kernel_info info;
         uint64_t static_instructions, static_memory, static_special;
         uint64_t hint_block_ns, hint_bytes; /* "+timing" only, 0 = none; see module.c for these and the next */
-        uint64_t hint_written, hint_reuse;
+        uint64_t hint_issue_ns, hint_written, hint_reuse;
         uint32_t hint_channels[2];                /* first, one past the last */
         bool reads_clock;                         /* its effect depends on when it runs */
         const struct sim_profile_kernel *profile; /* NULL: it is PTX */

@@ -9,12 +9,12 @@
  *
  * A timing-only device never executes the code. What a block costs is then its kernel's instructions, once each, or
  * what a comment in the text says, so that a schedule can be studied with measured durations:
- *      // detshare-sim: KERNEL block_ns=20000 bytes=65536 written=16384 reuse=8388608 channels=0-14
- * block_ns: how long a block takes alone; bytes: what it moves through L2, of which it writes `written`; reuse: bytes
- * that all its blocks touch together, the same ones in every launch, so that L2 may have them (0: new ones each time);
- * channels: the only ones that it uses, evenly. All but block_ns may be left out.
- * Or the image is no code at all but a profile (profile.h), whose kernels have names, shapes and durations. A device
- * has modules of one kind: kernels of the other would not see them on the SMs.
+ *      // detshare-sim: KERNEL block_ns=20000 issue_ns=5000 bytes=65536 written=16384 reuse=8388608 channels=0-14
+ * block_ns: how long a block takes alone; issue_ns: how long of that it has the SM's issue slots; bytes: what it moves
+ * through L2, of which it writes `written`; reuse: bytes that all its blocks touch together, the same ones in every
+ * launch, so that L2 may have them (0: new ones each time); channels: the only ones that it uses, evenly. All but
+ * block_ns may be left out. Or the image is no code at all but a profile (profile.h), whose kernels have names, shapes
+ * and durations. A device has modules of one kind: kernels of the other would not see them on the SMs.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -120,6 +120,7 @@ static void hint_line(ds_device_module *module, const char *line)
         kernel = &module->kernels[found - module->kernels];
         kernel->hint_block_ns = hint_value(line, "block_ns=");
         kernel->hint_bytes = hint_value(line, "bytes=");
+        kernel->hint_issue_ns = hint_value(line, "issue_ns=");
         kernel->hint_written = hint_value(line, "written=");
         kernel->hint_reuse = hint_value(line, "reuse=");
         channels = strstr(line, "channels=");

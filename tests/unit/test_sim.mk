@@ -1,0 +1,11 @@
+# SPDX-License-Identifier: Apache-2.0
+#
+# How far the simulated H200 is from an H200: `make sim-fit` prints the table of docs/simulator.md, with
+# SIM_FIT=--fit it looks for better constants (minutes).
+$(BUILD)/bench/sim_fit: $(BUILD)/obj/tests/bench/sim_fit.o $(DAEMON_A) $(GATE_O)
+	@mkdir -p $(@D)
+	$(CC) $(LDFLAGS) -rdynamic -o $@ $^ $(DAEMON_LIBS)
+SIM_FIT ?=
+.PHONY: sim-fit
+sim-fit: $(BUILD)/bench/sim_fit
+	@$< $(SIM_FIT)

@@ -1,0 +1,265 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Beside each other: SMs, L2, VRAM and channels that are shared, and blocks that are held back
+ *
+ * Kernels of timing-only devices say themselves what they ask for (see module.c), so what is shared can be worked out
+ * by hand. Speeds of memory are rounded to 1/128, which is the slack here.
+ */
+#include "tests/gpu/device_common.h"
+
+#include "device/sim/model.h"
+#include "device/sim/sim.h"
+
+#define US DS_NS_PER_US
+#define MS DS_NS_PER_MS
+#define KERNEL(name) ".visible .entry " name "()\n{\n ret;\n}\n"
+#define HINT(name, what) "// detshare-sim: " name " " what "\n"
+
+/* VRAM of the h200 row gives 3,500 GB/s; 66 blocks of `half` ask for 1,742 of them, two of those for all. */
+#define PTX                                                                                                            \
+        DT_PTX_HEADER KERNEL("spin") KERNEL("busy") KERNEL("half") KERNEL("more") KERNEL("some") KERNEL("few") KERNEL( \
+                "other") KERNEL("reuse") HINT("spin", "block_ns=20000") HINT("busy", "block_ns=20000 issue_ns=20000")  \
+                HINT("half", "block_ns=100000 bytes=2640000") HINT("more", "block_ns=100000 bytes=7920000")            \
+                        HINT("some", "block_ns=100000 issue_ns=50000 bytes=100000")                                    \
+                                HINT("few", "block_ns=100000 bytes=2640000 channels=0-9")                              \
+                                        HINT("other", "block_ns=100000 bytes=264000 channels=20-29")                   \
+                                                HINT("reuse", "block_ns=10000 bytes=400000 reuse=26400000")
+
+struct ts {
+        struct dt *t;
+        ds_device_module *module;
+        uint32_t left, right, all; /* streams: of two rungs of 66 SMs, of all */
+};
+
+static struct ts ts_open(void)
+{
+        struct ts ts = {.t = dt_open(&ds_sim_ops, "h200+timing")};
+        struct ds_tpc_mask left = dt_mask(0, 33), right = dt_mask(33, 33);
+        uint32_t rung;
+
+        cr_assert_eq(ds_sim_ops.rung_create(ts.t->device, &left, &rung), 0);
+        ts.left = ds_device_stream(rung, 0, 0);
+        cr_assert_eq(ds_sim_ops.rung_create(ts.t->device, &right, &rung), 0);
+        ts.right = ds_device_stream(rung, 1, 0);
+        ts.all = ts.t->stream;
+        ts.module = dt_load(ts.t, PTX);
+        return ts;
+}
+
+static uint64_t submit(struct ts *ts, const char *name, uint32_t stream, uint32_t grid, uint32_t bound)
+{
+        struct ds_launch l = dt_launch_of(ts->t, ts->module, name, grid, 1024);
+
+        l.stream = stream;
+        l.max_resident_blocks = bound;
+        return dt_launch(ts->t, &l);
+}
+
+/* From first block to end. */
+static uint64_t lasted(struct ts *ts, uint64_t token)
+{
+        const struct ds_completion *c = dt_wait(ts->t, token);
+
+        cr_assert_eq(c->status, 0);
+        return c->end_ns - c->start_ns - sim_model_find("h200", 4)->timing.kernel_ns;
+}
+
+static void about(uint64_t got, uint64_t want, const char *what)
+{
+        uint64_t slack = want / 64 + 2 * US;
+
+        cr_assert(got + slack >= want && got <= want + slack, "%s: %llu ns instead of %llu", what,
+                (unsigned long long)got, (unsigned long long)want);
+}
+
+static void pass(struct ts *ts, uint64_t ns)
+{
+        uint64_t until = ds_sim_ops.now(ts->t->device) + ns;
+
+        do
+                while (dt_poll(ts->t))
+                        ;
+        while (ds_sim_ops.advance(ts->t->device, until) != -ETIME);
+}
+
+/* --- issue slots --- */
+
+Test(sim_share, two_on_one_sm_take_turns)
+{
+        struct ts ts = ts_open();
+        uint64_t first, second;
+
+        about(lasted(&ts, submit(&ts, "busy", ts.all, 132, 0)), 20 * US, "one on each SM");
+        about(lasted(&ts, submit(&ts, "busy", ts.all, 264, 0)), 40 * US, "two on each");
+        about(lasted(&ts, submit(&ts, "spin", ts.all, 264, 0)), 20 * US, "two that only wait");
+        /* the second comes in the middle of the first, which then goes at half its speed; so does what is left of it */
+        first = submit(&ts, "busy", ts.all, 132, 0);
+        pass(&ts, 10 * US);
+        second = submit(&ts, "busy", ds_device_stream(ts.t->rung, 1, 1), 132, 0);
+        about(lasted(&ts, first), 30 * US, "alone for 10 us, then at half speed for 20");
+        about(lasted(&ts, second), 30 * US, "at half speed for 20 us, then alone for 10");
+        dt_close(ts.t);
+}
+
+/* --- bandwidth --- */
+
+Test(sim_share, bandwidth_comes_back)
+{
+        struct ts ts = ts_open();
+        uint64_t long_, short_;
+
+        about(lasted(&ts, submit(&ts, "half", ts.left, 66, 0)), 100 * US, "half of the bandwidth");
+        /*
+         * Together they ask for 1.99 times what there is. A block of `half` asks for 26.4 of the 63.4 GB/s that half an
+         * SM can take, so it waits for 0.417 of its time, one of `more` all of it; the average is 0.854, so waiting
+         * takes 2.16 times as long: 1 + 0.417 * 1.16 and 2.16.
+         */
+        long_ = submit(&ts, "more", ts.left, 66, 0);
+        pass(&ts, 10 * US);
+        short_ = submit(&ts, "half", ts.right, 66, 0);
+        about(lasted(&ts, short_), 148 * US, "beside one that asks for three times as much");
+        /* 11 us alone at 1.493, 148 us at 2.16, what is left of 100 at 1.493 */
+        about(lasted(&ts, long_), 195 * US, "the other");
+        dt_close(ts.t);
+}
+
+/* Who computes most of the time is held up little, however full the memory is. */
+Test(sim_share, who_waits_little_is_held_up_little)
+{
+        struct ts ts = ts_open();
+        uint64_t busy, alone = lasted(&ts, submit(&ts, "some", ts.left, 66, 0)), beside;
+
+        about(alone, 100 * US, "alone");
+        busy = submit(&ts, "more", ts.right, 66 * 10, 0);
+        pass(&ts, 20 * US);
+        beside = lasted(&ts, submit(&ts, "some", ts.left, 66, 0));
+        cr_assert(beside > alone + 200 && beside < alone * 110 / 100, "%llu", (unsigned long long)beside);
+        dt_wait(ts.t, busy);
+        dt_close(ts.t);
+}
+
+/* --- channels --- */
+
+Test(sim_share, few_channels_are_soon_full)
+{
+        struct ts ts = ts_open();
+        uint64_t alone, beside, ten = lasted(&ts, submit(&ts, "few", ts.left, 66, 0)), be;
+
+        /* 1,742 GB/s of 10 channels that have 745 together */
+        about(ten, 100 * US * 1742 / 745, "ten channels");
+        /* others wait behind what waits for these, although they use none of them */
+        alone = lasted(&ts, submit(&ts, "other", ts.left, 66, 0));
+        be = submit(&ts, "few", ts.right, 132 * 8, 0);
+        pass(&ts, 20 * US);
+        beside = lasted(&ts, submit(&ts, "other", ts.left, 66, 0));
+        cr_assert(beside > alone * 105 / 100, "the backlog is felt: %llu, alone %llu", (unsigned long long)beside,
+                (unsigned long long)alone);
+        dt_wait(ts.t, be);
+        /* fewer of them at once: no backlog */
+        be = submit(&ts, "few", ts.right, 33 * 8, 16);
+        pass(&ts, 20 * US);
+        beside = lasted(&ts, submit(&ts, "other", ts.left, 66, 0));
+        about(beside, alone, "beside few blocks");
+        dt_wait(ts.t, be);
+        dt_close(ts.t);
+}
+
+/* --- L2 --- */
+
+/* 26 MB that are read again are there, unless others have read more than fits besides. */
+Test(sim_share, what_was_read_is_there_for_a_while)
+{
+        struct ts ts = ts_open();
+        uint64_t cold, warm, again;
+
+        cold = lasted(&ts, submit(&ts, "reuse", ts.left, 66, 0));
+        submit(&ts, "more", ts.right, 66, 0);
+        pass(&ts, 30 * US);
+        again = lasted(&ts, submit(&ts, "reuse", ts.left, 66, 0));
+        cr_assert(again > cold * 11 / 10, "%llu beside another, %llu alone", (unsigned long long)again,
+                (unsigned long long)cold);
+        dt_wait_all(ts.t);
+        for (int i = 0; i < 2; i++)
+                lasted(&ts, submit(&ts, "reuse", ts.left, 66, 0));
+        submit(&ts, "half", ts.right, 66, 0);
+        pass(&ts, 30 * US);
+        warm = lasted(&ts, submit(&ts, "reuse", ts.left, 66, 0));
+        about(warm, 10 * US, "all of it there: VRAM does not matter");
+        dt_wait_all(ts.t);
+        /* 174 MB went through L2 meanwhile: fetched again, and VRAM is shared */
+        submit(&ts, "half", ts.right, 66 * 2, 66);
+        pass(&ts, 130 * US);
+        again = lasted(&ts, submit(&ts, "reuse", ts.left, 66, 0));
+        cr_assert(again > warm * 11 / 10, "%llu after others, %llu before", (unsigned long long)again,
+                (unsigned long long)warm);
+        dt_close(ts.t);
+}
+
+/* --- blocks that are held back --- */
+
+static uint32_t bound(struct ts *ts, uint64_t token, uint32_t blocks)
+{
+        return (uint32_t)ds_sim_ops.bound(ts->t->device, token, blocks);
+}
+
+Test(sim_share, a_kernel_pauses_and_goes_on)
+{
+        const uint64_t late = sim_model_find("h200", 4)->timing.bound_ns;
+        struct ts ts = ts_open();
+        uint64_t be = submit(&ts, "spin", ts.all, 264 * 100, 0), ls, begin;
+
+        /* 100 waves of 20 us; in the middle of the 6th */
+        pass(&ts, 4000 + 1037 + 110 * US);
+        cr_assert_eq(bound(&ts, be, 0), 0);
+        begin = ds_sim_ops.now(ts.t->device);
+        pass(&ts, 11 * US);
+        ls = submit(&ts, "busy", ds_device_stream(ts.t->rung, 1, 3), 132, 0);
+        about(lasted(&ts, ls), 20 * US, "of the same priority, and has the SMs at once");
+        pass(&ts, MS);
+        cr_assert_eq(ts.t->came[be], 0, "paused");
+        begin = ds_sim_ops.now(ts.t->device) - begin;
+        cr_assert_eq(bound(&ts, be, UINT32_MAX), 0);
+        /* what was left: 94 waves, from when the word got there; the pause began with the end of the 6th */
+        about(lasted(&ts, be), 100 * 20 * US + begin - 10 * US + late, "all its blocks have run");
+        cr_assert_eq(bound(&ts, be, 5), DS_CUDA_NOT_FOUND);
+        dt_close(ts.t);
+}
+
+Test(sim_share, a_bound_changes_in_flight)
+{
+        struct ts ts = ts_open();
+        uint64_t token = submit(&ts, "spin", ts.all, 264 * 10, 0), queued = submit(&ts, "spin", ts.all, 20, 0), late;
+
+        cr_assert_eq(bound(&ts, queued, 10), 0, "also before it begins");
+        pass(&ts, 4000 + 1037 + 90 * US);
+        cr_assert_eq(bound(&ts, token, 7), 0);
+        cr_assert_eq(bound(&ts, token, 132), 0, "the last counts");
+        about(lasted(&ts, token), (5 + 10) * 20 * US, "5 waves of 264, 10 of 132");
+        about(lasted(&ts, queued), 40 * US, "two waves of 10");
+        token = submit(&ts, "spin", ts.all, 264 * 10, 1);
+        pass(&ts, 4000 + 1037 + 10 * US);
+        cr_assert_eq(bound(&ts, token, 264), 0);
+        late = lasted(&ts, token);
+        /* the first block goes on beside the others: the last wave is one block */
+        cr_assert(late > 200 * US && late < 225 * US, "a raised bound is used at once: %llu", (unsigned long long)late);
+        dt_close(ts.t);
+}
+
+Test(sim_share, what_is_paused_can_be_given_up)
+{
+        struct ts ts = ts_open();
+        uint64_t token = submit(&ts, "spin", ts.all, 264 * 10, 0);
+
+        pass(&ts, 50 * US);
+        cr_assert_eq(bound(&ts, token, 0), 0);
+        pass(&ts, 50 * US);
+        cr_assert_eq(ds_sim_ops.advance(ts.t->device, UINT64_MAX), -ETIME, "nothing can happen");
+        ds_sim_ops.abort(ts.t->device, DT_SPACE);
+        dt_expect_fault(ts.t, token, DS_CUDA_LAUNCH_FAILED, "given up");
+        token = submit(&ts, "spin", ts.all, 264, 0);
+        cr_assert_eq(bound(&ts, token, 0), 0, "on its way when the kernel begins");
+        ds_sim_ops.abort(ts.t->device, DT_SPACE);
+        dt_expect_fault(ts.t, token, DS_CUDA_LAUNCH_FAILED, "given up");
+        about(lasted(&ts, submit(&ts, "busy", ts.all, 132, 0)), 20 * US, "the SMs are free");
+        dt_close(ts.t);
+}

@@ -44,7 +44,7 @@ GATE_O := $(BUILD)/obj/tests/gate/coverage.o
 endif
 
 # --- layers, lowest first -------------------------------------------------------------------------------------------
-LAYERS := util image ptx ptx/pass ptx/interp device device/sim device/cuda sched worker helper supervisor
+LAYERS := util image ptx ptx/pass ptx/interp ptx/tool device device/sim device/cuda sched worker helper supervisor
 daemon_src := $(filter-out %main.c,$(foreach l,$(LAYERS),$(wildcard daemon/$(l)/*.c)) $(wildcard lut/*.c))
 core_src := $(wildcard client-lib/core/*.c)
 cudaface_src := $(wildcard client-lib/cuda/*.c)
@@ -120,7 +120,7 @@ $(BUILD)/libexec/detshare-worker: $(BUILD)/obj/daemon/worker/main.o $(DAEMON_A)
 $(BUILD)/libexec/detshare-helper: $(BUILD)/obj/daemon/helper/main.o $(DAEMON_A)
 	@mkdir -p $(@D)
 	$(CC) $(LDFLAGS) -o $@ $^ $(DAEMON_LIBS)
-$(BUILD)/detshare-ptx: $(BUILD)/obj/daemon/ptx/main.o $(DAEMON_A)
+$(BUILD)/detshare-ptx: $(BUILD)/obj/daemon/ptx/tool/main.o $(DAEMON_A)
 	$(CC) $(LDFLAGS) -o $@ $^ $(DAEMON_LIBS)
 
 $(BUILD)/libdetshare-client.so: $(core_obj) $(proto_obj) client-lib/core/libdetshare-client.sym

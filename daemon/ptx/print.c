@@ -221,7 +221,7 @@ static void print_prototype(FILE *out, const struct ds_ptx_prototype *prototype)
         fputs(prototype->noreturn ? " .noreturn;\n" : ";\n", out);
 }
 
-static void print_item(FILE *out, const struct ds_ptx_function *f, const struct ds_ptx_item *item)
+void ds_ptx_print_item(FILE *out, const struct ds_ptx_function *f, const struct ds_ptx_item *item)
 {
         switch (item->kind) {
         case DS_PTX_ITEM_OPEN:
@@ -262,7 +262,7 @@ static void print_body(FILE *out, const struct ds_ptx_function *f, const struct 
         for (uint32_t i = 0; i <= f->n_instrs; i++) {
                 for (; item < f->n_items && f->items[item].at == i; item++)
                         if (!hooks->item || !hooks->item(hooks->user, out, f, item))
-                                print_item(out, f, &f->items[item]);
+                                ds_ptx_print_item(out, f, &f->items[item]);
                 if ((!hooks->instr || !hooks->instr(hooks->user, out, f, i)) && i < f->n_instrs)
                         ds_ptx_print_instr(out, f, &f->instrs[i]);
         }
@@ -310,7 +310,8 @@ static void print_directive(FILE *out, const struct ds_ptx_directive *directive,
 
 int ds_ptx_print_with(const ds_ptx_module *module, const struct ds_ptx_print_hooks *hooks, FILE *out)
 {
-        fprintf(out, ".version %u.%u\n.target %s\n", module->version / 10, module->version % 10, module->target_text);
+        fprintf(out, ".version %u.%u\n.target %s\n", module->version / 10, module->version % 10,
+                hooks->target ? hooks->target : module->target_text);
         if (module->address_size_given)
                 fprintf(out, ".address_size %u\n", module->address_size);
         fputc('\n', out);

@@ -17,11 +17,14 @@ void ds_ptx_print_params(FILE *out, struct ds_ptx_var *const *params, uint32_t n
 void ds_ptx_print_params_and(FILE *out, struct ds_ptx_var *const *params, uint32_t n, const char *more);
 /* With its guard, semicolon and line break */
 void ds_ptx_print_instr(FILE *out, const struct ds_ptx_function *f, const struct ds_ptx_instr *instr);
+/* A declaration, a label, a brace, with its line break */
+void ds_ptx_print_item(FILE *out, const struct ds_ptx_function *f, const struct ds_ptx_item *item);
 void ds_ptx_print_operand(FILE *out, const struct ds_ptx_function *f, const struct ds_ptx_operand *operand);
 
 /* Who wants a module printed that differs from the IR; any may be NULL. Those that return bool: true = this is done. */
 struct ds_ptx_print_hooks {
         void *user;
+        const char *target; /* what stands behind .target, NULL: as it is */
         bool (*directive)(void *user, FILE *out, uint32_t index);
         const char *(*params)(void *user, const struct ds_ptx_function *f); /* one more parameter, or NULL */
         void (*top)(void *user, FILE *out, const struct ds_ptx_function *f);

@@ -44,18 +44,29 @@ static void expect(const char *arguments, int code, const char *text)
 
 Test(ptx_tool, usage)
 {
-        expect("--help", 0, "usage: detshare-ptx check FILE");
+        expect("--help", 0, "usage: detshare-ptx check [--sim] FILE");
         expect("--version", 0, "detshare-ptx ");
         expect("", 2, "a command is missing");
         expect("frob", 2, "unknown command");
-        expect("check", 2, "check takes one file");
+        expect("check", 2, "check takes files");
         expect("print a b", 2, "print takes one file");
-        expect("run " SAXPY, 2, "run takes a file and a kernel's name");
+        expect("run", 2, "run takes a file");
+        expect("run " SAXPY, 2, "the file has several kernels: name one");
+        expect("run " SAXPY " s32:1 f32:1 'f32[1]' 'f32[1]'", 2, "the file has several kernels: name one");
         expect("run --grid 0 " SAXPY " saxpy", 2, "--grid takes X[,Y[,Z]]");
         expect("run --block 1,2,3,4 " SAXPY " saxpy", 2, "--block takes X[,Y[,Z]]");
         expect("run --block 2048 " SAXPY " saxpy", 2, "at most 1024 threads");
         expect("run --shared 1000000 " SAXPY " saxpy", 2, "--shared takes");
         expect("run --frob " SAXPY " saxpy", 2, "unknown option");
+        expect("run --seed x " SAXPY " saxpy", 2, "--seed takes a number");
+        expect("run --jobs 0 " SAXPY " saxpy", 2, "--jobs takes a number");
+        expect("check --frob " SAXPY, 2, "check has the option --sim");
+        expect("print --frob " SAXPY, 2, "print has the option --strip-debug");
+        expect("stats --sm 76 " SAXPY, 2, "--sm takes a compute capability");
+        expect("stats --block 1025 " SAXPY, 2, "--block takes 1 to 1024 threads");
+        expect("pass rename", 2, "pass takes names of passes and a file");
+        expect("pass rename,frob " SAXPY, 2, "there is no such pass");
+        expect("--color=sometimes check " SAXPY, 2, "--color takes auto");
 }
 
 Test(ptx_tool, check_says_what_is_wrong)
@@ -67,6 +78,27 @@ Test(ptx_tool, check_says_what_is_wrong)
         expect("check - < " SAXPY, 0, "");
         expect("check - < /dev/null", 1, "-:1:1: error: the text has no .version");
         expect("check - < /bin/true", 1, "this character has no place in PTX");
+        expect("check " SAXPY " " TEST_GOLDEN_DIR "/err_calls.ptx " GEMM, 1, "3 files: 2 right, 1 wrong\n");
+        expect("check --sim " SAXPY " " TEST_PTX_DIR "/sm_75/rt_texture.ptx", 3,
+                "2 files: 1 right, 0 wrong, 1 not executed by the simulated device\n");
+        expect("check --sim " TEST_PTX_DIR "/sm_75/rt_texture.ptx", 3, "error: tex.1d.v4.f32.s32");
+}
+
+Test(ptx_tool, colors)
+{
+        cr_expect(!strstr(run("check " TEST_GOLDEN_DIR "/err_calls.ptx")->text, "\033"));
+        cr_expect(!strstr(run("--color=never check " TEST_GOLDEN_DIR "/err_calls.ptx")->text, "\033"));
+        expect("check --color=always " TEST_GOLDEN_DIR "/err_calls.ptx", 1,
+                "\033[1;31merror:\033[0m the call has 0 results");
+        expect("check " TEST_GOLDEN_DIR "/err_calls.ptx --color=always", 1, "\033[1;32m^\033[0m");
+        /* on a terminal, unless the user wants none */
+        cr_expect(strstr(
+                run("--version; script -qec '" PTX_TOOL " check " TEST_GOLDEN_DIR "/err_calls.ptx' /dev/null")->text,
+                "\033[1;31merror"));
+        cr_expect(!strstr(run("--version; NO_COLOR=1 script -qec '" PTX_TOOL " check " TEST_GOLDEN_DIR
+                              "/err_calls.ptx' /dev/null")
+                                  ->text,
+                "\033["));
 }
 
 Test(ptx_tool, print_can_be_checked_again)
@@ -80,6 +112,35 @@ Test(ptx_tool, stats_count)
 {
         expect("stats " SAXPY, 0, "entry saxpy\n  parameters 4 (24 bytes), registers ");
         expect("stats " TEST_PTX_DIR "/sm_75/rt_texture.ptx", 0, "not executed by the interpreter: ");
+        expect("stats " TEST_PTX_DIR "/sm_75/reduce.ptx", 0, "): changes memory that blocks share by atomics\n");
+        expect("stats " GEMM, 0, "live registers ");
+        expect("stats --sm 75 --block 1024 " SAXPY, 0, ", 1 blocks of 1024 threads on an SM\n");
+        expect("stats --sm 90 --block 1024 " SAXPY, 0, ", 2 blocks of 1024 threads on an SM\n");
+        expect("stats --json " SAXPY
+               " | python3 -c 'import json, sys; m = json.load(sys.stdin); f = m[\"functions\"][0];"
+               " print(m[\"target\"], f[\"name\"], f[\"parameters\"], sum(f[\"classes\"].values()) == "
+               "f[\"instructions\"])'",
+                0, "sm_75 saxpy 4 True\n");
+}
+
+Test(ptx_tool, print_without_debug)
+{
+        cr_expect(strstr(run("print " TEST_GOLDEN_DIR "/debug.ptx")->text, "\t.loc 1"));
+        cr_expect(!strstr(run("print --strip-debug " TEST_GOLDEN_DIR "/debug.ptx")->text, "\t.loc 1"));
+        expect("print --strip-debug " TEST_GOLDEN_DIR "/debug.ptx | " PTX_TOOL " check -", 0, "");
+}
+
+Test(ptx_tool, passes)
+{
+        expect("pass --list", 0, "\ndce ");
+        expect("pass dce,rename -v " SAXPY, 0, "rename: saxpy done\n");
+        expect("pass rename --only saxpy -v " SAXPY, 0, "rename: saxpy done\n");
+        cr_expect(!strstr(run("pass rename --only saxpy -v " SAXPY)->text, "rename: saxpy_stride"));
+        expect("pass rename " TEST_GOLDEN_DIR "/debug.ptx", 0, "debug sections name its labels: strip-debug first");
+        expect("pass --strict rename " TEST_GOLDEN_DIR "/debug.ptx", 3, "strip-debug first");
+        expect("pass --strict strip-debug,rename,count-blocks,block-order " TEST_GOLDEN_DIR "/debug.ptx | " PTX_TOOL
+               " check -",
+                0, "");
 }
 
 Test(ptx_tool, run_executes)
@@ -89,6 +150,30 @@ Test(ptx_tool, run_executes)
         expect("run " SAXPY " saxpy -g 1 -b 4 s32:3 f32:-0.5 'f32[4]=ramp' 'out:f32[4]'", 0, "arg 4: 0 -0.5 -1 0\n");
         expect("run " SAXPY " saxpy --cost -g 1 -b 32 s32:32 f32:1 'f32[32]=rand:7' 'f32[32]'", 0,
                 "warp instructions ");
+        expect("run --kernel saxpy " SAXPY " -b 2 s32:2 f32:2 'f32[2]=ramp' 'out:f32[2]=1'", 0, "arg 4: 1 3\n");
+        expect("run " SAXPY " saxpy -b 4 s32:4 f32:2 'f32[4]=ramp' 'f32[4]=1>/tmp/detshare-ptx-test.bin' && " PTX_TOOL
+               " run " SAXPY " saxpy -b 4 s32:4 f32:0 'f32[4]' 'out:f32[4]=@/tmp/detshare-ptx-test.bin';"
+               " rm -f /tmp/detshare-ptx-test.bin",
+                0, "arg 4: 1 3 5 7\n");
+}
+
+/* The first block of the launch that faults is told, whoever ran it. */
+Test(ptx_tool, run_in_other_orders)
+{
+        static const char *const orders[] = {"--seed 7", "--jobs 4", "--jobs 2 --seed 3"};
+        char arguments[400];
+
+        for (size_t i = 0; i < sizeof(orders) / sizeof(orders[0]); i++) {
+                snprintf(arguments, sizeof(arguments),
+                        "run %s " SAXPY " saxpy -g 100 -b 2 s32:200 f32:2 'f32[200]=ramp' 'out:f32[200]=1'", orders[i]);
+                expect(arguments, 0, " 389 391 393 395 397 399\n");
+        }
+        for (int i = 0; i < 20; i++)
+                expect("run --jobs 4 " SAXPY " saxpy -g 100 -b 2 s32:200 f32:2 'f32[60]=ramp' 'f32[200]=1'", 1,
+                        "fault in block (30, 0, 0), thread (0, 0, 0)");
+        cr_expect(
+                !strstr(run("run --seed 5 " SAXPY " saxpy -g 100 -b 2 s32:200 f32:2 'f32[60]=ramp' 'f32[200]=1'")->text,
+                        "block (30, 0, 0)"));
 }
 
 Test(ptx_tool, run_says_what_is_wrong)
@@ -103,5 +188,8 @@ Test(ptx_tool, run_says_what_is_wrong)
         expect("run " SAXPY " saxpy s32:1 f32:1 'f32[1]=frob' 'f32[1]'", 2, "the start value is zero, ramp");
         expect("run " SAXPY " saxpy s32:1 f32:1 'f33[1]' 'f32[1]'", 2, "not a TYPE:VALUE");
         expect("run " SAXPY " saxpy -g 4 -b 8 s32:32 f32:1 'f32[8]' 'f32[32]'", 1, "fault in block (1, 0, 0)");
+        expect("run " SAXPY " saxpy -g 4 -b 8 s32:32 f32:1 'f32[8]' 'f32[32]'", 1, "\tld.global.f32 \t");
+        expect("run " SAXPY " saxpy s32:1 f32:1 'f32[1]=@/does/not/exist' 'f32[1]'", 2, "the file cannot be read");
+        expect("run " SAXPY " saxpy s32:1 f32:1 'f32[1]=@" SAXPY "' 'f32[1]'", 2, "longer than the buffer");
         expect("run " TEST_PTX_DIR "/sm_75/rt_texture.ptx rt_tex", 3, "error: tex.1d.v4.f32.s32");
 }

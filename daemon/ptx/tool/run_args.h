@@ -24,8 +24,8 @@ struct ds_run_args *ds_run_args_free(struct ds_run_args *args);
 const void *ds_run_args_params(const struct ds_run_args *args);
 /* The buffers as ranges, sorted by address */
 const struct ds_interp_range *ds_run_args_ranges(const struct ds_run_args *args, size_t *ret_n);
-/* "arg 2: v v v ..." for every out: buffer, in the order of the words */
-void ds_run_args_print(const struct ds_run_args *args, FILE *out);
+/* "arg 2: v v v ..." for every out: buffer, in the order of the words, and files of those that name one; 0 or -EIO */
+int ds_run_args_print(const struct ds_run_args *args, FILE *out);
 
 static inline void ds_run_args_freep(struct ds_run_args **p)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "ptx/run_args.h"
+#include "ptx/tool/run_args.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -34,6 +34,7 @@ struct buffer {
         void *data;
         int index; /* of the word */
         bool print;
+        const char *file; /* that its bytes are written to, or NULL */
 };
 
 struct ds_run_args {
@@ -182,6 +183,21 @@ static void fill_random(struct buffer *buffer, uint64_t seed)
         }
 }
 
+/* As many bytes as the file has, and no more than the buffer */
+static int fill_from_file(const struct reader *reader, struct buffer *buffer, const char *path)
+{
+        size_t size = buffer->count * buffer->type->size;
+        FILE *in = fopen(path, "re");
+        bool fits;
+
+        if (!in)
+                return fail(reader, "the file cannot be read");
+        (void)!fread(buffer->data, 1, size, in);
+        fits = !ferror(in) && fgetc(in) == EOF && !ferror(in);
+        fclose(in);
+        return fits ? 0 : fail(reader, "the file cannot be read, or is longer than the buffer");
+}
+
 static int fill(const struct reader *reader, struct buffer *buffer, const char *init)
 {
         uint8_t value[8];
@@ -189,6 +205,8 @@ static int fill(const struct reader *reader, struct buffer *buffer, const char *
 
         if (!*init || strcmp(init, "zero") == 0)
                 return 0;
+        if (*init == '@')
+                return fill_from_file(reader, buffer, init + 1);
         if (strncmp(init, "rand:", 5) == 0) {
                 uint64_t seed = strtoull(init + 5, &end, 0);
 
@@ -203,21 +221,25 @@ static int fill(const struct reader *reader, struct buffer *buffer, const char *
                 return 0;
         }
         if (!parse_number(init, buffer->type, value))
-                return fail(reader, "the start value is zero, ramp, rand:SEED or a number of the type");
+                return fail(reader, "the start value is zero, ramp, rand:SEED, @FILE or a number of the type");
         for (uint64_t i = 0; i < buffer->count; i++)
                 memcpy((uint8_t *)buffer->data + i * buffer->type->size, value, buffer->type->size);
         return 0;
 }
 
-/* What stands behind `TYPE[` */
-static int parse_buffer(const struct reader *reader, const char *text, const struct type *type, struct buffer *buffer)
+/* What stands behind `TYPE[`; the word may be changed: a name of a file behind it is cut off. */
+static int parse_buffer(const struct reader *reader, char *text, const struct type *type, struct buffer *buffer)
 {
-        char *end;
+        char *end = strchr(text, '>');
 
+        if (end) {
+                *end = '\0';
+                buffer->file = end + 1;
+        }
         buffer->type = type;
         buffer->count = strtoull(text, &end, 0);
         if (end == text || *end != ']' || (end[1] && end[1] != '='))
-                return fail(reader, "a buffer is written TYPE[N] or TYPE[N]=INIT");
+                return fail(reader, "a buffer is written TYPE[N], TYPE[N]=INIT or TYPE[N]=INIT>FILE");
         if (!buffer->count || buffer->count > MAX_BUFFER / type->size)
                 return fail(reader, "a buffer has at least 1 element and at most 4 GiB");
         /* 256: what cuMemAlloc aligns to */
@@ -254,7 +276,7 @@ static int parse_word(
         buffer = &args->buffers[args->n++];
         buffer->index = index;
         buffer->print = print;
-        r = parse_buffer(reader, text + 1, type, buffer);
+        r = parse_buffer(reader, (char *)text + 1, type, buffer);
         memcpy(args->params + param->offset, &buffer->data, sizeof(buffer->data));
         return r;
 }
@@ -347,11 +369,28 @@ static void print_value(FILE *out, const struct type *type, const void *at)
         }
 }
 
-void ds_run_args_print(const struct ds_run_args *args, FILE *out)
+static int write_file(const struct buffer *buffer)
 {
+        size_t size = buffer->count * buffer->type->size;
+        FILE *out = fopen(buffer->file, "we");
+        bool ok = out && fwrite(buffer->data, 1, size, out) == size;
+
+        if ((out && fclose(out)) || !ok) {
+                fprintf(stderr, "detshare-ptx: %s: %s\n", buffer->file, strerror(errno));
+                return -EIO;
+        }
+        return 0;
+}
+
+int ds_run_args_print(const struct ds_run_args *args, FILE *out)
+{
+        int r = 0;
+
         for (size_t i = 0; i < args->n; i++) {
                 const struct buffer *buffer = &args->buffers[i];
 
+                if (buffer->file)
+                        r |= write_file(buffer);
                 if (!buffer->print)
                         continue;
                 fprintf(out, "arg %d:", buffer->index + 1);
@@ -359,4 +398,5 @@ void ds_run_args_print(const struct ds_run_args *args, FILE *out)
                         print_value(out, buffer->type, (const uint8_t *)buffer->data + j * buffer->type->size);
                 fputc('\n', out);
         }
+        return r;
 }

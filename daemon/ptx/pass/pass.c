@@ -1,0 +1,94 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "ptx/pass/pass.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "util/alloc.h"
+#include "util/error.h"
+#include "util/macro.h"
+
+const struct ds_ptx_pass ds_ptx_passes[] = {
+        {"strip-debug", "leave out line numbers, files and debug sections", ds_ptx_pass_strip_debug},
+        {"rename", "registers and labels numbered in the order of the text: small differences between versions",
+                ds_ptx_pass_rename},
+        {"dce", "leave out instructions whose results nobody uses", ds_ptx_pass_dce},
+        {"count-blocks", "each block that ends adds one to ds_blocks_ended[kernel], in the order of the text",
+                ds_ptx_pass_count_blocks},
+        {"block-order", "blocks take their index from the array of .b32 that ds_block_order points to, if it does",
+                ds_ptx_pass_block_order},
+        {NULL, NULL, NULL},
+};
+
+const struct ds_ptx_pass *ds_ptx_pass_find(const char *name, size_t length)
+{
+        for (const struct ds_ptx_pass *p = ds_ptx_passes; p->name; p++)
+                if (strlen(p->name) == length && memcmp(p->name, name, length) == 0)
+                        return p;
+        return NULL;
+}
+
+bool ds_ptx_pass_wants(const struct ds_ptx_pass_run *run, const struct ds_ptx_function *function)
+{
+        return function->has_body && (!run->only || (function->is_entry && strcmp(function->name, run->only) == 0));
+}
+
+void ds_ptx_pass_done(struct ds_ptx_pass_run *run, const struct ds_ptx_function *function)
+{
+        struct ds_ptx_outcome *outcome = &run->outcome[function->index];
+
+        if (outcome->verdict != DS_PTX_PASS_REFUSED)
+                outcome->verdict = DS_PTX_PASS_DONE;
+}
+
+void ds_ptx_pass_refuse(
+        struct ds_ptx_pass_run *run, const struct ds_ptx_function *function, uint32_t line, const char *fmt, ...)
+{
+        struct ds_ptx_outcome *outcome = &run->outcome[function->index];
+        va_list args;
+
+        if (outcome->verdict == DS_PTX_PASS_REFUSED)
+                return;
+        outcome->verdict = DS_PTX_PASS_REFUSED;
+        outcome->line = line;
+        va_start(args, fmt);
+        vsnprintf(outcome->reason, sizeof(outcome->reason), fmt, args);
+        va_end(args);
+}
+
+bool ds_ptx_pass_refuse_facts(struct ds_ptx_pass_run *run, const struct ds_ptx_function *function, uint32_t mask)
+{
+        const struct ds_ptx_facts *facts = &run->facts[function->index];
+        enum ds_ptx_fact fact;
+
+        mask &= facts->mask;
+        if (!mask)
+                return false;
+        fact = (enum ds_ptx_fact)__builtin_ctz(mask);
+        ds_ptx_pass_refuse(run, function, facts->line[fact], "%s", ds_ptx_fact_text(fact));
+        return true;
+}
+
+int ds_ptx_pass_apply(const struct ds_ptx_pass *pass, const struct ds_ptx_module *module, const char *only,
+        size_t limit, struct ds_ptx_outcome *ret_outcome, struct ds_ptx_diags *diags, struct ds_ptx_module **ret)
+{
+        ds_cleanup(ds_ptx_edit_freep) ds_ptx_edit *edit = ds_ptx_edit_new(module, limit);
+        ds_cleanup(ds_freep) struct ds_ptx_facts *facts = ds_alloc0(module->n_functions, sizeof(*facts));
+        struct ds_ptx_pass_run run = {
+                .module = module, .facts = facts, .edit = edit, .only = only, .outcome = ret_outcome};
+        int r;
+
+        if (!edit || !facts)
+                return ds_error_origin(-ENOMEM);
+        *diags = (struct ds_ptx_diags){0};
+        memset(ret_outcome, 0, module->n_functions * sizeof(*ret_outcome));
+        r = ds_ptx_facts_find(module, facts);
+        if (!r)
+                r = pass->run(&run);
+        if (r)
+                return ds_error_trace(r);
+        r = ds_ptx_edit_apply(edit, limit, diags, ret);
+        return r < 0 ? ds_error_trace(r) : r;
+}

@@ -1,0 +1,96 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * detshare-ptx: look at PTX, change it, and run it without a GPU
+ *
+ * For people who debug kernels, and for the tests. Each command is a file of its own; tool.h has what they share.
+ */
+#include <getopt.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "ptx/tool/tool.h"
+#include "util/log.h"
+#include "util/macro.h"
+
+static const char usage_text[] =
+        "usage: detshare-ptx check [--sim] FILE...\n"
+        "       detshare-ptx print [--strip-debug] FILE\n"
+        "       detshare-ptx stats [--json] [--sm NN] [--block N] FILE\n"
+        "       detshare-ptx run [OPTIONS] FILE [KERNEL] ARG...\n"
+        "       detshare-ptx pass [--only KERNEL] [--strict] [-v] NAME[,NAME...] FILE\n"
+        "       detshare-ptx pass --list\n"
+        "\n"
+        "FILE is PTX text; - is standard input.\n"
+        "  check   parse and validate, say nothing when all is well; --sim: also that the simulated device executes "
+        "it\n"
+        "  print   the module as this front end understands it, as PTX\n"
+        "  stats   functions, registers, memory, instructions per class, facts that schedulers and passes go by\n"
+        "  run     execute a kernel on the CPU, block after block\n"
+        "  pass    transform the module, print it as PTX\n"
+        "\n"
+        "Options of run:\n"
+        "  -g, --grid X[,Y[,Z]]    blocks (default 1)\n"
+        "  -b, --block X[,Y[,Z]]   threads per block (default 1)\n"
+        "  -s, --shared BYTES      dynamic shared memory (default 0)\n"
+        "  -k, --kernel NAME       the kernel, where its name is not the first word behind the file\n"
+        "      --seed N            blocks in the order of this seed (default 0: increasing)\n"
+        "  -j, --jobs N            blocks on N threads (default 1)\n"
+        "  -c, --cost              print what the launch executed to standard error\n"
+        "\n"
+        "One ARG per kernel parameter:\n"
+        "  TYPE:VALUE              a number, e.g. u32:5 f32:1.5 s64:-1\n"
+        "  bytes:HEX               a struct's bytes, e.g. bytes:0100000000000040\n"
+        "  [out:]TYPE[N][=INIT]    a pointer to N elements; out: prints them afterwards\n"
+        "                          INIT is zero (default), ramp (0, 1, 2, ...), a number, rand:SEED, or @FILE: its "
+        "bytes\n"
+        "  [out:]TYPE[N][=INIT]>FILE   the elements are written to FILE afterwards, as bytes\n"
+        "TYPE is u8 s8 u16 s16 u32 s32 u64 s64 f16 f32 f64 (f16 buffers print and take floats).\n"
+        "\n"
+        "      --color=WHEN  auto (default: on a terminal unless NO_COLOR is set), always, never\n"
+        "  -h, --help        this text\n"
+        "  -V, --version     the version\n";
+
+/* Takes --color=WHEN out of the words, wherever it stands before `--`. The new argc, -1 when WHEN is wrong. */
+static int take_color(int argc, char **argv)
+{
+        static const char option[] = "--color=";
+        int n = 1, i = 1;
+
+        if (!ds_ptx_tool_color("auto"))
+                return -1;
+        for (; i < argc && strcmp(argv[i], "--") != 0; i++) {
+                if (strncmp(argv[i], option, strlen(option)) != 0)
+                        argv[n++] = argv[i];
+                else if (!ds_ptx_tool_color(argv[i] + strlen(option)))
+                        return -1;
+        }
+        for (; i < argc; i++)
+                argv[n++] = argv[i];
+        argv[n] = NULL;
+        return n;
+}
+
+int main(int argc, char **argv)
+{
+        static const struct {
+                const char *name;
+                int (*run)(int argc, char **argv);
+        } commands[] = {{"check", ds_ptx_tool_check}, {"print", ds_ptx_tool_print}, {"stats", ds_ptx_tool_stats},
+                {"run", ds_ptx_tool_run}, {"pass", ds_ptx_tool_pass}};
+
+        ds_log_setup("detshare-ptx", DS_LOG_ERROR);
+        opterr = 0;
+        argc = take_color(argc, argv);
+        if (argc < 0)
+                return ds_ptx_tool_usage("--color takes auto, always or never");
+        if (argc < 2)
+                return ds_ptx_tool_usage("a command is missing");
+        if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0)
+                return fputs(usage_text, stdout) < 0 ? DS_PTX_TOOL_BAD : ds_ptx_tool_flush();
+        if (strcmp(argv[1], "--version") == 0 || strcmp(argv[1], "-V") == 0)
+                return printf("detshare-ptx %s\n", DETSHARE_VERSION) < 0 ? DS_PTX_TOOL_BAD : ds_ptx_tool_flush();
+        for (size_t i = 0; i < DS_ARRAY_SIZE(commands); i++)
+                if (strcmp(argv[1], commands[i].name) == 0)
+                        return commands[i].run(argc - 1, argv + 1);
+        return ds_ptx_tool_usage("unknown command");
+}

@@ -1,0 +1,130 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * detshare-ptx pass NAME[,NAME...] FILE: transformations, one after the other
+ *
+ * Each pass's output is parsed and validated before the next one. What is printed is PTX; what became of each kernel is
+ * said on standard error with -v, and always when it was refused.
+ */
+#include <errno.h>
+#include <getopt.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "ptx/ir.h"
+#include "ptx/pass/pass.h"
+#include "ptx/tool/tool.h"
+#include "util/alloc.h"
+#include "util/macro.h"
+
+struct options {
+        const char *only;
+        bool verbose, strict;
+};
+
+static int list_passes(void)
+{
+        for (const struct ds_ptx_pass *p = ds_ptx_passes; p->name; p++)
+                printf("%-14s %s\n", p->name, p->summary);
+        return ds_ptx_tool_flush();
+}
+
+/* Returns how many kernels were refused. */
+static int tell(const struct ds_ptx_pass *pass, const ds_ptx_module *before, const char *path,
+        const struct ds_ptx_outcome *outcome, const struct options *options)
+{
+        static const char *const words[] = {"unchanged", "done", "refused"};
+        int refused = 0;
+
+        for (uint32_t i = 0; i < before->n_functions; i++) {
+                const struct ds_ptx_function *f = before->functions[i];
+                const struct ds_ptx_outcome *o = &outcome[i];
+                char what[200];
+
+                if (!f->has_body || (options->only && strcmp(f->name, options->only) != 0))
+                        continue;
+                if (o->verdict == DS_PTX_PASS_REFUSED) {
+                        refused++;
+                        snprintf(what, sizeof(what), "%s leaves %.100s as it is", pass->name, f->name);
+                        ds_ptx_tool_point(before, path, o->line, what, o->reason);
+                } else if (options->verbose) {
+                        fprintf(stderr, "%s: %s %s\n", pass->name, f->name, words[o->verdict]);
+                }
+        }
+        return refused;
+}
+
+/* One pass: *module is replaced. Returns 0, the number of kernels refused, or a negative exit code. */
+static int apply(
+        const struct ds_ptx_pass *pass, const char *path, ds_ptx_module **module, const struct options *options)
+{
+        ds_cleanup(ds_freep) struct ds_ptx_outcome *outcome =
+                ds_alloc0((*module)->n_functions, sizeof(struct ds_ptx_outcome));
+        static struct ds_ptx_diags diags;
+        ds_ptx_module *after = NULL;
+        int r = outcome ? ds_ptx_pass_apply(pass, *module, options->only, 0, outcome, &diags, &after) : -ENOMEM;
+
+        if (r < 0) {
+                fprintf(stderr, "detshare-ptx: %s: %s\n", path, strerror(-r));
+                return -DS_PTX_TOOL_BAD;
+        }
+        if (r) {
+                fprintf(stderr, "detshare-ptx: %s made of %s what is no PTX, which is a defect:\n", pass->name, path);
+                ds_ptx_tool_diags(&diags, pass->name);
+                return -DS_PTX_TOOL_BAD;
+        }
+        r = tell(pass, *module, path, outcome, options);
+        ds_ptx_module_free(*module);
+        *module = after;
+        return r;
+}
+
+static int run_passes(const char *names, const char *path, const struct options *options)
+{
+        ds_cleanup(ds_ptx_module_freep) ds_ptx_module *module = NULL;
+        static struct ds_ptx_diags diags;
+        int r, refused = 0;
+
+        r = ds_ptx_tool_load(path, &diags, &module);
+        for (const char *p = names; !r && *p; p += strcspn(p, ","), p += *p == ',') {
+                r = apply(ds_ptx_pass_find(p, strcspn(p, ",")), path, &module, options);
+                refused += DS_MAX(r, 0);
+                r = r < 0 ? -r : 0;
+        }
+        if (r)
+                return r;
+        r = ds_ptx_tool_put(module);
+        return r ? r : refused && options->strict ? DS_PTX_TOOL_UNSUPPORTED : 0;
+}
+
+int ds_ptx_tool_pass(int argc, char **argv)
+{
+        static const struct option longs[] = {{"list", no_argument, NULL, 'l'}, {"only", required_argument, NULL, 'o'},
+                {"strict", no_argument, NULL, 's'}, {"verbose", no_argument, NULL, 'v'}, {NULL, 0, NULL, 0}};
+        struct options options = {0};
+        int c;
+
+        optind = 1;
+        while ((c = getopt_long(argc, argv, "lo:sv", longs, NULL)) != -1) {
+                switch (c) {
+                case 'l':
+                        return list_passes();
+                case 'o':
+                        options.only = optarg;
+                        break;
+                case 's':
+                        options.strict = true;
+                        break;
+                case 'v':
+                        options.verbose = true;
+                        break;
+                default:
+                        return ds_ptx_tool_usage("pass has the options --list, --only KERNEL, --strict and --verbose");
+                }
+        }
+        if (argc - optind != 2)
+                return ds_ptx_tool_usage("pass takes names of passes and a file");
+        for (const char *p = argv[optind]; *p; p += strcspn(p, ","), p += *p == ',')
+                if (!ds_ptx_pass_find(p, strcspn(p, ",")))
+                        return ds_ptx_tool_usage("there is no such pass; 'detshare-ptx pass --list' names them");
+        return run_passes(argv[optind], argv[optind + 1], &options);
+}

@@ -1,0 +1,319 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * detshare-ptx run: a kernel on the CPU, with arguments from words
+ *
+ * Blocks come in increasing order, in that of a seed, or on several threads, each with working memory of its own; the
+ * last is for kernels whose blocks tell each other nothing, or who look for those that do. Of several faults the one of
+ * the first block in order is told, with the line of PTX that did it.
+ */
+#include <errno.h>
+#include <getopt.h>
+#include <inttypes.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "ptx/interp/interp.h"
+#include "ptx/interp/order.h"
+#include "ptx/ir.h"
+#include "ptx/tool/run_args.h"
+#include "ptx/tool/tool.h"
+#include "util/alloc.h"
+#include "util/macro.h"
+
+#define MAX_THREADS 1024
+#define MAX_SHARED (227 * 1024)
+#define MAX_JOBS 256
+
+struct run_options {
+        uint32_t grid[3], block[3];
+        uint32_t shared, jobs;
+        uint64_t seed;
+        const char *kernel;
+        bool cost;
+};
+
+static bool parse_extent(const char *text, uint32_t extent[3])
+{
+        for (int i = 0; i < 3; i++)
+                extent[i] = 1;
+        for (int i = 0; i < 3; i++) {
+                char *end;
+                unsigned long value = strtoul(text, &end, 10);
+
+                if (end == text || !value || value > INT32_MAX)
+                        return false;
+                extent[i] = (uint32_t)value;
+                if (!*end)
+                        return true;
+                if (*end != ',')
+                        return false;
+                text = end + 1;
+        }
+        return false;
+}
+
+/* A number from min to max, the whole text */
+static bool parse_number(const char *text, uint64_t min, uint64_t max, uint64_t *ret)
+{
+        char *end;
+
+        errno = 0;
+        *ret = strtoull(text, &end, 0);
+        return *text >= '0' && *text <= '9' && !*end && !errno && *ret >= min && *ret <= max;
+}
+
+static int parse_option(int c, struct run_options *options)
+{
+        uint64_t number = 0;
+
+        switch (c) {
+        case 'g':
+                return parse_extent(optarg, options->grid) ? 0 : ds_ptx_tool_usage("--grid takes X[,Y[,Z]]");
+        case 'b':
+                return parse_extent(optarg, options->block) ? 0 : ds_ptx_tool_usage("--block takes X[,Y[,Z]]");
+        case 's':
+                if (!parse_number(optarg, 0, MAX_SHARED, &number))
+                        return ds_ptx_tool_usage("--shared takes a number of bytes, at most 232448");
+                options->shared = (uint32_t)number;
+                return 0;
+        case 'S':
+                return parse_number(optarg, 0, UINT64_MAX, &options->seed) ? 0
+                                                                           : ds_ptx_tool_usage("--seed takes a number");
+        case 'j':
+                if (!parse_number(optarg, 1, MAX_JOBS, &number))
+                        return ds_ptx_tool_usage("--jobs takes a number of threads, at most 256");
+                options->jobs = (uint32_t)number;
+                return 0;
+        case 'k':
+                options->kernel = optarg;
+                return 0;
+        case 'c':
+                options->cost = true;
+                return 0;
+        default:
+                return ds_ptx_tool_usage("unknown option");
+        }
+}
+
+static int parse_run_options(int argc, char **argv, struct run_options *options)
+{
+        static const struct option longs[] = {{"grid", required_argument, NULL, 'g'},
+                {"block", required_argument, NULL, 'b'}, {"shared", required_argument, NULL, 's'},
+                {"seed", required_argument, NULL, 'S'}, {"jobs", required_argument, NULL, 'j'},
+                {"kernel", required_argument, NULL, 'k'}, {"cost", no_argument, NULL, 'c'}, {NULL, 0, NULL, 0}};
+        int c, r;
+
+        *options = (struct run_options){.grid = {1, 1, 1}, .block = {1, 1, 1}, .jobs = 1};
+        optind = 1;
+        while ((c = getopt_long(argc, argv, "g:b:s:j:k:c", longs, NULL)) != -1) {
+                r = parse_option(c, options);
+                if (r)
+                        return r;
+        }
+        if ((uint64_t)options->block[0] * options->block[1] * options->block[2] > MAX_THREADS)
+                return ds_ptx_tool_usage("a block has at most 1024 threads");
+        return 0;
+}
+
+static void add_cost(struct ds_interp_cost *sum, const struct ds_interp_cost *cost)
+{
+        sum->instructions += cost->instructions;
+        sum->memory_instructions += cost->memory_instructions;
+        sum->sectors += cost->sectors;
+        sum->shared_instructions += cost->shared_instructions;
+        sum->special_instructions += cost->special_instructions;
+        sum->tensor_instructions += cost->tensor_instructions;
+        sum->barriers += cost->barriers;
+        sum->critical_path = DS_MAX(sum->critical_path, cost->critical_path);
+}
+
+static void print_cost(const struct ds_interp_cost *cost)
+{
+        fprintf(stderr,
+                "warp instructions %" PRIu64 ", global memory %" PRIu64 " (%" PRIu64 " sectors), shared %" PRIu64
+                ", special %" PRIu64 ", tensor %" PRIu64 ", barriers %" PRIu64 ", longest warp %" PRIu64 "\n",
+                cost->instructions, cost->memory_instructions, cost->sectors, cost->shared_instructions,
+                cost->special_instructions, cost->tensor_instructions, cost->barriers, cost->critical_path);
+}
+
+/* --- blocks --- */
+
+/* A launch, and what its threads share */
+struct work {
+        const struct ds_interp_launch *launch;
+        struct ds_interp_order order;
+        _Atomic uint64_t next; /* place in the order of the block that is to be run next */
+        _Atomic uint64_t stop; /* from this place on nobody is wanted: a block before it faulted */
+        pthread_mutex_t lock;
+        struct ds_interp_cost cost;
+        struct ds_interp_result fault; /* of the block at `stop` - 1 */
+        uint32_t block[3];
+        bool no_memory;
+};
+
+static void print_text(void *user, int to_stderr, const char *text, size_t size)
+{
+        fwrite(text, 1, size, to_stderr ? stderr : stdout);
+}
+
+static void keep_result(struct work *w, uint64_t place, const uint32_t block[3], const struct ds_interp_result *result)
+{
+        pthread_mutex_lock(&w->lock);
+        add_cost(&w->cost, &result->cost);
+        if (result->fault && place < atomic_load(&w->stop)) {
+                atomic_store(&w->stop, place + 1);
+                w->fault = *result;
+                memcpy(w->block, block, sizeof(w->block));
+        }
+        pthread_mutex_unlock(&w->lock);
+}
+
+static void *run_thread(void *arg)
+{
+        struct work *w = arg;
+        ds_cleanup(ds_interp_block_freep) ds_interp_block *memory = ds_interp_block_new();
+        const struct ds_interp_launch *l = w->launch;
+        uint64_t place;
+
+        while (memory && (place = atomic_fetch_add(&w->next, 1)) < atomic_load(&w->stop)) {
+                uint64_t i = ds_interp_order_at(&w->order, place);
+                uint32_t block[3] = {(uint32_t)(i % l->grid[0]), (uint32_t)(i / l->grid[0] % l->grid[1]),
+                        (uint32_t)(i / l->grid[0] / l->grid[1])};
+                struct ds_interp_result result = {0};
+
+                if (ds_interp_run_block(memory, l, block[0], block[1], block[2], &result))
+                        break;
+                keep_result(w, place, block, &result);
+        }
+        if (!memory || place < atomic_load(&w->stop)) {
+                pthread_mutex_lock(&w->lock);
+                w->no_memory = true;
+                pthread_mutex_unlock(&w->lock);
+        }
+        return NULL;
+}
+
+/* On `jobs` threads, this one among them */
+static void run_blocks(struct work *w, const struct run_options *options)
+{
+        pthread_t threads[MAX_JOBS];
+        uint32_t n = 0;
+
+        while (n + 1 < options->jobs && !pthread_create(&threads[n], NULL, run_thread, w))
+                n++;
+        run_thread(w);
+        while (n)
+                pthread_join(threads[--n], NULL);
+}
+
+static int report_fault(const struct work *w, const ds_ptx_module *module, const char *path)
+{
+        const struct ds_interp_result *f = &w->fault;
+        char message[400];
+
+        if (w->no_memory) {
+                fprintf(stderr, "detshare-ptx: out of memory\n");
+                return DS_PTX_TOOL_BAD;
+        }
+        if (!f->fault)
+                return 0;
+        snprintf(message, sizeof(message), "fault in block (%u, %u, %u), thread (%u, %u, %u): %s", w->block[0],
+                w->block[1], w->block[2], f->thread[0], f->thread[1], f->thread[2], f->message);
+        ds_ptx_tool_point(module, path, f->line, "error", message);
+        return DS_PTX_TOOL_BAD;
+}
+
+/* argv: the kernel's arguments */
+static int launch_kernel(const ds_ptx_module *module, const char *path, const ds_interp_kernel *kernel,
+        const struct run_options *options, int argc, char **argv)
+{
+        const struct ds_interp_kernel_info *info = ds_interp_kernel_info(kernel);
+        ds_cleanup(ds_run_args_freep) struct ds_run_args *args = NULL;
+        uint64_t n = (uint64_t)options->grid[0] * options->grid[1] * options->grid[2];
+        struct ds_interp_launch launch = {.kernel = kernel,
+                .dynamic_shared = options->shared,
+                .params_size = info->params_size,
+                .print = print_text,
+                .n_sms = 1};
+        struct work w = {.launch = &launch, .stop = n, .lock = PTHREAD_MUTEX_INITIALIZER};
+        char message[160];
+        int r;
+
+        if (info->static_shared + options->shared > MAX_SHARED)
+                return ds_ptx_tool_usage("the kernel's shared memory and --shared pass 232448 bytes");
+        if (ds_run_args_new(info, argc, argv, message, sizeof(message), &args))
+                return ds_ptx_tool_usage(message);
+        memcpy(launch.grid, options->grid, sizeof(launch.grid));
+        memcpy(launch.block, options->block, sizeof(launch.block));
+        launch.params = ds_run_args_params(args);
+        launch.ranges = ds_run_args_ranges(args, &launch.n_ranges);
+        ds_interp_order_init(&w.order, n, options->seed, 0);
+        run_blocks(&w, options);
+        r = report_fault(&w, module, path);
+        if (!r)
+                r = ds_run_args_print(args, stdout) ? DS_PTX_TOOL_BAD : 0;
+        if (options->cost)
+                print_cost(&w.cost);
+        return r ? r : ds_ptx_tool_flush();
+}
+
+/* --- the command --- */
+
+/* The kernel: named by an option, by the first word behind the file, or the only one. *ret_used: words that took. */
+static const ds_interp_kernel *choose_kernel(
+        const ds_interp *interp, const struct run_options *options, int argc, char **argv, int *ret_used)
+{
+        const ds_interp_kernel *kernel = NULL;
+
+        *ret_used = 0;
+        if (options->kernel)
+                return ds_interp_find_kernel(interp, options->kernel);
+        if (argc)
+                kernel = ds_interp_find_kernel(interp, argv[0]);
+        *ret_used = kernel != NULL;
+        /* arguments have a colon or a bracket, names have none */
+        if (!kernel && (!argc || strpbrk(argv[0], ":[")) && !ds_interp_kernel_at(interp, 1))
+                kernel = ds_interp_kernel_at(interp, 0);
+        return kernel;
+}
+
+static int no_kernel(const ds_interp *interp, const char *path, const char *name)
+{
+        if (!name || strpbrk(name, ":["))
+                return ds_ptx_tool_usage(ds_interp_kernel_at(interp, 0) ? "the file has several kernels: name one"
+                                                                        : "the file has no kernel");
+        fprintf(stderr, "detshare-ptx: %s has no kernel '%s'\n", path, name);
+        return DS_PTX_TOOL_BAD;
+}
+
+int ds_ptx_tool_run(int argc, char **argv)
+{
+        ds_cleanup(ds_ptx_module_freep) ds_ptx_module *module = NULL;
+        ds_cleanup(ds_interp_freep) ds_interp *interp = NULL;
+        static struct ds_ptx_diags diags;
+        const ds_interp_kernel *kernel;
+        struct run_options options;
+        const char *path;
+        int used, r = parse_run_options(argc, argv, &options);
+
+        if (r)
+                return r;
+        if (argc - optind < 1)
+                return ds_ptx_tool_usage("run takes a file, and a kernel's name where it has several");
+        path = argv[optind++];
+        r = ds_ptx_tool_load(path, &diags, &module);
+        if (r)
+                return r;
+        r = ds_interp_new(module, &diags, &interp);
+        if (r) {
+                ds_ptx_tool_diags(&diags, path);
+                return r > 0 ? DS_PTX_TOOL_UNSUPPORTED : DS_PTX_TOOL_BAD;
+        }
+        kernel = choose_kernel(interp, &options, argc - optind, argv + optind, &used);
+        if (!kernel)
+                return no_kernel(interp, path, options.kernel ? options.kernel : optind < argc ? argv[optind] : NULL);
+        return launch_kernel(module, path, kernel, &options, argc - optind - used, argv + optind + used);
+}

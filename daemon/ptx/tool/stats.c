@@ -1,0 +1,270 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * detshare-ptx stats: what a module's functions are made of
+ *
+ * Registers "live" and residency are what the simulated device goes by: estimates from the text, since the assembler
+ * that decides has not seen it. Residency is that of NVIDIA's public occupancy rules for the compute capability.
+ */
+#include <errno.h>
+#include <getopt.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "ptx/interp/interp.h"
+#include "ptx/ir.h"
+#include "ptx/pass/facts.h"
+#include "ptx/tool/tool.h"
+#include "util/alloc.h"
+#include "util/macro.h"
+
+struct options {
+        bool json;
+        uint32_t sm, block; /* 0: the module's target; what the kernel asks for */
+};
+
+/* Per SM: threads, blocks, bytes of shared memory; of the CUDA C++ Programming Guide, "Compute Capabilities" */
+struct sm {
+        uint32_t cc, threads, blocks, shared;
+};
+
+static const struct sm sms[] = {{60, 2048, 32, 65536}, {61, 2048, 32, 98304}, {62, 2048, 32, 65536},
+        {70, 2048, 32, 98304}, {72, 2048, 32, 98304}, {75, 1024, 16, 65536}, {80, 2048, 32, 167936},
+        {86, 1536, 16, 102400}, {87, 1536, 16, 167936}, {89, 1536, 24, 102400}, {90, 2048, 32, 233472},
+        {100, 2048, 32, 233472}, {103, 2048, 32, 233472}, {120, 1536, 32, 102400}, {121, 1536, 32, 102400}};
+
+static const struct sm *find_sm(uint32_t cc)
+{
+        for (size_t i = 0; i < DS_ARRAY_SIZE(sms); i++)
+                if (sms[i].cc == cc)
+                        return &sms[i];
+        return NULL;
+}
+
+/* Blocks of one SM, 0 when a block does not fit at all */
+static uint32_t residency(const struct sm *sm, uint32_t threads, uint32_t registers, uint32_t shared)
+{
+        uint32_t warps = DS_ALIGN_UP(DS_DIV_UP(threads, 32), 4u);
+        uint32_t per_block = DS_ALIGN_UP(registers * 32, 256u) * warps, n = sm->blocks;
+        uint32_t reserved = DS_ALIGN_UP(shared + (sm->cc >= 80 ? 1024 : 0), sm->cc >= 80 ? 128u : 256u);
+
+        n = DS_MIN(n, sm->threads / (DS_DIV_UP(threads, 32) * 32));
+        n = DS_MIN(n, 65536 / per_block);
+        return reserved ? DS_MIN(n, sm->shared / reserved) : n;
+}
+
+/* What is told of one function */
+struct stats {
+        const struct ds_ptx_function *function;
+        const struct ds_ptx_facts *facts;
+        uint32_t classes[_DS_PTX_CLASS_MAX], refused;
+        uint64_t shared, local;
+        uint32_t live, threads, blocks; /* 0: unknown */
+};
+
+static uint64_t bytes_in(struct ds_ptx_var *const *vars, uint32_t n, enum ds_ptx_space space)
+{
+        uint64_t bytes = 0;
+
+        for (uint32_t i = 0; i < n; i++)
+                if (vars[i]->space == space)
+                        bytes += vars[i]->size;
+        return bytes;
+}
+
+static uint32_t threads_of(const struct ds_ptx_limits *limits, const struct options *options)
+{
+        const uint32_t *given = limits->reqntid[0] ? limits->reqntid : limits->maxntid;
+        uint64_t product = (uint64_t)given[0] * given[1] * DS_MIN(given[2], 1024u);
+
+        if (options->block)
+                return options->block;
+        return given[0] && product && product <= 1024 ? (uint32_t)product : 256;
+}
+
+static void count(struct stats *s, const ds_ptx_module *module, const ds_interp *interp, const struct options *options)
+{
+        const struct ds_ptx_function *f = s->function;
+        const struct sm *sm = find_sm(options->sm ? options->sm : module->target);
+        const ds_interp_kernel *kernel = interp && f->is_entry ? ds_interp_find_kernel(interp, f->name) : NULL;
+
+        for (uint32_t i = 0; i < f->n_instrs; i++) {
+                const struct ds_ptx_op_info *info = ds_ptx_op_info((enum ds_ptx_op)f->instrs[i].op);
+
+                s->classes[info->class]++;
+                s->refused += !info->run;
+        }
+        s->shared = bytes_in(f->vars, f->n_vars, DS_PTX_IN_SHARED);
+        s->local = bytes_in(f->vars, f->n_vars, DS_PTX_IN_LOCAL);
+        if (!kernel)
+                return;
+        s->live = ds_interp_kernel_info(kernel)->registers;
+        s->shared = ds_interp_kernel_info(kernel)->static_shared;
+        s->threads = threads_of(&f->limits, options);
+        s->blocks = sm ? residency(sm, s->threads, s->live, (uint32_t)s->shared) : 0;
+}
+
+/* --- text --- */
+
+static void print_facts(const struct ds_ptx_facts *facts)
+{
+        for (int i = 0; i < _DS_PTX_FACT_MAX; i++)
+                if (ds_ptx_fact(facts, (enum ds_ptx_fact)i))
+                        printf("  %s (line %u): %s\n", ds_ptx_fact_word((enum ds_ptx_fact)i), facts->line[i],
+                                ds_ptx_fact_text((enum ds_ptx_fact)i));
+}
+
+static void print_text(const struct stats *s)
+{
+        const struct ds_ptx_function *f = s->function;
+
+        printf("%s %s\n", f->is_entry ? "entry" : "func", f->name);
+        printf("  parameters %u (%u bytes), registers %u, labels %u, shared %" PRIu64 " bytes, local %" PRIu64
+               " bytes\n",
+                f->n_params, f->params_size, f->n_regs, f->n_labels, s->shared, s->local);
+        printf("  instructions %u:", f->n_instrs);
+        for (uint32_t i = 0; i < _DS_PTX_CLASS_MAX; i++)
+                if (s->classes[i])
+                        printf(" %s %u", ds_ptx_class_name((enum ds_ptx_class)i), s->classes[i]);
+        printf("\n");
+        if (s->live)
+                printf("  live registers %u (estimate)", s->live);
+        if (s->blocks)
+                printf(", %u blocks of %u threads on an SM", s->blocks, s->threads);
+        if (s->live)
+                printf("\n");
+        print_facts(s->facts);
+        if (s->refused)
+                printf("  not executed by the interpreter: %u\n", s->refused);
+}
+
+/* --- JSON --- */
+
+static void put_string(const char *s)
+{
+        putchar('"');
+        for (; *s; s++) {
+                if (*s == '"' || *s == '\\')
+                        printf("\\%c", *s);
+                else if ((unsigned char)*s < ' ' || (unsigned char)*s > '~')
+                        printf("\\u%04x", (unsigned char)*s);
+                else
+                        putchar(*s);
+        }
+        putchar('"');
+}
+
+static void print_json(const struct stats *s, bool first)
+{
+        const struct ds_ptx_function *f = s->function;
+        bool comma = false;
+
+        printf("%s\n    {\"name\": ", first ? "" : ",");
+        put_string(f->name);
+        printf(", \"entry\": %s, \"parameters\": %u, \"parameter_bytes\": %u, \"registers\": %u, \"labels\": %u, "
+               "\"shared_bytes\": %" PRIu64 ", \"local_bytes\": %" PRIu64
+               ", \"instructions\": %u,\n     \"classes\": {",
+                f->is_entry ? "true" : "false", f->n_params, f->params_size, f->n_regs, f->n_labels, s->shared,
+                s->local, f->n_instrs);
+        for (uint32_t i = 0; i < _DS_PTX_CLASS_MAX; i++) {
+                if (!s->classes[i])
+                        continue;
+                printf("%s\"%s\": %u", comma ? ", " : "", ds_ptx_class_name((enum ds_ptx_class)i), s->classes[i]);
+                comma = true;
+        }
+        printf("}, \"not_executed\": %u", s->refused);
+        if (s->live)
+                printf(", \"live_registers\": %u", s->live);
+        if (s->blocks)
+                printf(", \"threads\": %u, \"blocks_per_sm\": %u", s->threads, s->blocks);
+        printf(",\n     \"facts\": {");
+        comma = false;
+        for (int i = 0; i < _DS_PTX_FACT_MAX; i++) {
+                if (!ds_ptx_fact(s->facts, (enum ds_ptx_fact)i))
+                        continue;
+                printf("%s\"%s\": %u", comma ? ", " : "", ds_ptx_fact_word((enum ds_ptx_fact)i), s->facts->line[i]);
+                comma = true;
+        }
+        printf("}}");
+}
+
+/* --- the command --- */
+
+static void print_module(const ds_ptx_module *module, const ds_interp *interp, const struct ds_ptx_facts *facts,
+        const struct options *options)
+{
+        bool first = true;
+
+        if (options->json)
+                printf("{\"version\": \"%u.%u\", \"target\": \"sm_%u%.1s\", \"variables\": %u, \"functions\": [",
+                        module->version / 10, module->version % 10, module->target, &module->target_suffix,
+                        module->n_vars);
+        else
+                printf("PTX %u.%u for sm_%u, %u variables, %u functions\n", module->version / 10, module->version % 10,
+                        module->target, module->n_vars, module->n_functions);
+        for (uint32_t i = 0; i < module->n_functions; i++) {
+                struct stats s = {.function = module->functions[i], .facts = &facts[i]};
+
+                if (!s.function->has_body)
+                        continue;
+                count(&s, module, interp, options);
+                if (options->json)
+                        print_json(&s, first);
+                else
+                        print_text(&s);
+                first = false;
+        }
+        if (options->json)
+                printf("\n]}\n");
+}
+
+static int stats_of(const char *path, const struct options *options)
+{
+        ds_cleanup(ds_ptx_module_freep) ds_ptx_module *module = NULL;
+        ds_cleanup(ds_interp_freep) ds_interp *interp = NULL;
+        ds_cleanup(ds_freep) struct ds_ptx_facts *facts = NULL;
+        static struct ds_ptx_diags diags;
+        int r = ds_ptx_tool_load(path, &diags, &module);
+
+        if (r)
+                return r;
+        facts = ds_alloc0(module->n_functions, sizeof(*facts));
+        r = facts ? ds_ptx_facts_find(module, facts) : -ENOMEM;
+        if (r) {
+                fprintf(stderr, "detshare-ptx: %s: %s\n", path, strerror(-r));
+                return DS_PTX_TOOL_BAD;
+        }
+        if (ds_interp_new(module, &diags, &interp)) /* then some figures are left out */
+                interp = NULL;
+        print_module(module, interp, facts, options);
+        return ds_ptx_tool_flush();
+}
+
+int ds_ptx_tool_stats(int argc, char **argv)
+{
+        static const struct option longs[] = {{"json", no_argument, NULL, 'j'}, {"sm", required_argument, NULL, 'm'},
+                {"block", required_argument, NULL, 'b'}, {NULL, 0, NULL, 0}};
+        struct options options = {0};
+        unsigned long number;
+        char *end;
+        int c;
+
+        optind = 1;
+        while ((c = getopt_long(argc, argv, "", longs, NULL)) != -1) {
+                if (c == 'j') {
+                        options.json = true;
+                        continue;
+                }
+                if (c == '?')
+                        return ds_ptx_tool_usage("stats has the options --json, --sm NN and --block THREADS");
+                number = strtoul(optarg, &end, 10);
+                if (*end || (c == 'm' ? number > 999 || !find_sm((uint32_t)number) : number < 1 || number > 1024))
+                        return ds_ptx_tool_usage(c == 'm' ? "--sm takes a compute capability that is known, as 90"
+                                                          : "--block takes 1 to 1024 threads");
+                *(c == 'm' ? &options.sm : &options.block) = (uint32_t)number;
+        }
+        if (argc - optind != 1)
+                return ds_ptx_tool_usage("stats takes one file");
+        return stats_of(argv[optind], &options);
+}

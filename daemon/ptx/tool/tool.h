@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * detshare-ptx from inside: one file per command, and what they share
+ *
+ * PTX and results go to standard output, diagnostics with the source line and a caret to standard error. Exit codes
+ * are in enum ds_ptx_tool_exit and in the manual page. A command is given its own words, argv[0] is its name.
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "ptx/ptx.h"
+
+enum ds_ptx_tool_exit {
+        DS_PTX_TOOL_OK = 0,
+        DS_PTX_TOOL_BAD = 1,         /* the input is wrong, or the kernel faulted */
+        DS_PTX_TOOL_USAGE = 2,       /* the command line is wrong */
+        DS_PTX_TOOL_UNSUPPORTED = 3, /* right, but not executed, or not to be transformed */
+};
+
+int ds_ptx_tool_check(int argc, char **argv);
+int ds_ptx_tool_print(int argc, char **argv);
+int ds_ptx_tool_stats(int argc, char **argv);
+int ds_ptx_tool_run(int argc, char **argv);
+int ds_ptx_tool_pass(int argc, char **argv);
+
+/* Colours on standard error from now on: "auto" (on a terminal, unless NO_COLOR is set), "always", "never" */
+bool ds_ptx_tool_color(const char *when);
+
+int ds_ptx_tool_usage(const char *message);
+/* Reads, parses and validates; - is standard input. 0, or an exit code after saying why. */
+int ds_ptx_tool_load(const char *path, struct ds_ptx_diags *diags, ds_ptx_module **ret);
+void ds_ptx_tool_diags(const struct ds_ptx_diags *diags, const char *path);
+/* "path:line: what: message" and the line of the module's text below it, with a caret under its first word */
+void ds_ptx_tool_point(
+        const ds_ptx_module *module, const char *path, unsigned line, const char *what, const char *message);
+/* The module as PTX to standard output; an exit code. */
+int ds_ptx_tool_put(const ds_ptx_module *module);
+/* What is in standard output's buffer is written: an exit code. */
+int ds_ptx_tool_flush(void);

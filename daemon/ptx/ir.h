@@ -227,7 +227,7 @@ enum ds_ptx_operand_kind {
         DS_PTX_OPERAND_FUNCTION,
         DS_PTX_OPERAND_LABEL,   /* label: index into the function's labels */
         DS_PTX_OPERAND_TARGETS, /* targets: index into the function's target lists (brx.idx) */
-        DS_PTX_OPERAND_VECTOR,  /* {element[0..n_elements)}: REG, SINK or constants */
+        DS_PTX_OPERAND_VECTOR,  /* {element[0..n_elements)}: REG, SINK or constants; in pair the p of {...}|p */
         DS_PTX_OPERAND_CALL,    /* call */
         _DS_PTX_OPERAND_MAX,
 };
@@ -241,7 +241,8 @@ enum ds_ptx_select {
         DS_PTX_SELECT_B3,
         DS_PTX_SELECT_H0,
         DS_PTX_SELECT_H1,
-        DS_PTX_SELECT_MASK, /* SIMD: .h10, .b3210 and their like; see select_text */
+        DS_PTX_SELECT_MASK,    /* SIMD: .h10, .b3210 and their like; see select_text */
+        DS_PTX_SELECT_UNIFIED, /* of ld's address: [x].unified, the same in all threads of the warp */
 };
 
 struct ds_ptx_var;

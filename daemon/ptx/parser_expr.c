@@ -42,6 +42,34 @@ static int parse_whole(struct ds_ptx_parser *p, uint32_t depth, bool minus_read,
         return r;
 }
 
+static int parse_unary(struct ds_ptx_parser *p, uint32_t depth, bool minus_read, struct ds_ptx_value *ret);
+
+/* (.s64)x or (.u64)x, the parenthesis passed */
+static int parse_cast(struct ds_ptx_parser *p, uint32_t depth, struct ds_ptx_value *ret)
+{
+        bool is_unsigned = ds_ptx_at_word(p, ".u64");
+        struct ds_ptx_token at = p->token;
+        double value;
+        int r;
+
+        ds_ptx_advance(p);
+        r = ds_ptx_expect(p, ')');
+        if (!r)
+                r = parse_unary(p, depth + 1, false, ret);
+        if (r)
+                return r;
+        if (ret->kind == DS_PTX_TOKEN_F64) {
+                memcpy(&value, &ret->bits, sizeof(value));
+                if (!(value > -9.2e18 && value < 9.2e18))
+                        return ds_ptx_error_at(p, &at, "this number does not fit 64 bits");
+                *ret = (struct ds_ptx_value){.kind = DS_PTX_TOKEN_INT, .bits = (uint64_t)(int64_t)value};
+        } else if (ret->kind != DS_PTX_TOKEN_INT) {
+                return ds_ptx_error_at(p, &at, "this constant cannot be converted");
+        }
+        ret->is_unsigned = is_unsigned;
+        return 0;
+}
+
 static int parse_primary(struct ds_ptx_parser *p, uint32_t depth, struct ds_ptx_value *ret)
 {
         int r;
@@ -64,6 +92,8 @@ static int parse_primary(struct ds_ptx_parser *p, uint32_t depth, struct ds_ptx_
         }
         if (!ds_ptx_accept(p, '('))
                 return ds_ptx_unexpected(p, "a constant");
+        if (ds_ptx_at_word(p, ".s64") || ds_ptx_at_word(p, ".u64"))
+                return parse_cast(p, depth, ret);
         r = parse_whole(p, depth + 1, false, ret);
         return r ? r : ds_ptx_expect(p, ')');
 }

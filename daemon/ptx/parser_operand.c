@@ -244,7 +244,13 @@ static int parse_address(struct ds_ptx_parser *p, struct ds_ptx_operand *ret)
         r = parse_base(p, ret);
         if (!r)
                 r = parse_coordinates(p, ret);
-        return r ? r : ds_ptx_expect(p, ']');
+        if (!r)
+                r = ds_ptx_expect(p, ']');
+        if (!r && ds_ptx_at_word(p, ".unified")) {
+                ret->select = DS_PTX_SELECT_UNIFIED;
+                ds_ptx_advance(p);
+        }
+        return r;
 }
 
 static int parse_element(struct ds_ptx_parser *p, struct ds_ptx_operand *ret)
@@ -299,6 +305,27 @@ static int parse_minus(struct ds_ptx_parser *p, struct ds_ptx_operand *ret)
         return parse_named(p, ret);
 }
 
+/* !p of a predicate, or of a constant */
+static int parse_not(struct ds_ptx_parser *p, struct ds_ptx_operand *ret)
+{
+        struct ds_ptx_token at = p->token;
+        int r;
+
+        ds_ptx_advance(p);
+        if (p->token.kind != DS_PTX_TOKEN_IDENT || ds_ptx_at_word(p, "WARP_SZ")) {
+                r = set_constant(p, false, ret);
+                if (!r && ret->kind != DS_PTX_OPERAND_INT)
+                        return ds_ptx_error_at(p, &at, "'!' takes a predicate or an integer");
+                ret->bits = !ret->bits;
+                return r;
+        }
+        ret->negated = true;
+        r = parse_named(p, ret);
+        if (!r && ret->kind != DS_PTX_OPERAND_REG)
+                return ds_ptx_error_at(p, &at, "'!' takes a predicate register");
+        return r;
+}
+
 int ds_ptx_parse_predicate(struct ds_ptx_parser *p, uint32_t *ret)
 {
         struct ds_ptx_token at = p->token;
@@ -317,8 +344,11 @@ int ds_ptx_parse_operand(struct ds_ptx_parser *p, struct ds_ptx_operand *ret)
                 .reg = DS_PTX_NO_REG, .pair = DS_PTX_NO_REG, .line = p->token.line, .column = p->token.column};
         if (ds_ptx_at(p, '['))
                 return parse_address(p, ret);
-        if (ds_ptx_at(p, '{'))
-                return parse_vector(p, ret);
+        if (ds_ptx_at(p, '{')) {
+                int r = parse_vector(p, ret);
+
+                return !r && ds_ptx_accept(p, '|') ? parse_pair_half(p, &ret->pair) : r;
+        }
         if (ds_ptx_at(p, '-'))
                 return parse_minus(p, ret);
         if (ds_ptx_at_word(p, "_")) {
@@ -326,19 +356,8 @@ int ds_ptx_parse_operand(struct ds_ptx_parser *p, struct ds_ptx_operand *ret)
                 ret->kind = DS_PTX_OPERAND_SINK;
                 return finish_pair(p, ret);
         }
-        if (ds_ptx_at(p, '!')) {
-                struct ds_ptx_token at = p->token;
-                int r;
-
-                ds_ptx_advance(p);
-                ret->negated = true;
-                if (p->token.kind != DS_PTX_TOKEN_IDENT)
-                        return ds_ptx_unexpected(p, "a predicate");
-                r = parse_named(p, ret);
-                if (!r && ret->kind != DS_PTX_OPERAND_REG)
-                        return ds_ptx_error_at(p, &at, "'!' takes a predicate register");
-                return r;
-        }
+        if (ds_ptx_at(p, '!'))
+                return parse_not(p, ret);
         if (p->token.kind == DS_PTX_TOKEN_IDENT && !ds_ptx_at_word(p, "WARP_SZ"))
                 return parse_named(p, ret);
         return set_constant(p, false, ret);

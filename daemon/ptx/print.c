@@ -81,7 +81,7 @@ static void print_address(FILE *out, const struct ds_ptx_function *f, const stru
                 fputs(", ", out);
                 print_list(out, f, operand->elements, operand->n_elements);
         }
-        fputc(']', out);
+        fputs(operand->select == DS_PTX_SELECT_UNIFIED ? "].unified" : "]", out);
 }
 
 static void print_call(FILE *out, const struct ds_ptx_function *f, const struct ds_ptx_call *call)
@@ -164,6 +164,10 @@ void ds_ptx_print_operand(FILE *out, const struct ds_ptx_function *f, const stru
                 fputc('{', out);
                 print_list(out, f, operand->elements, operand->n_elements);
                 fputc('}', out);
+                if (operand->pair != DS_PTX_NO_REG) {
+                        fputc('|', out);
+                        print_reg(out, f, operand->pair);
+                }
                 break;
         case DS_PTX_OPERAND_CALL:
                 print_call(out, f, operand->call);

@@ -45,8 +45,9 @@ static bool is_packed(enum ds_ptx_type type)
 }
 
 /*
- * May a register of type `reg` stand where the instruction has type `type`? Bits fit everything of their size, integers
- * fit integers of either sign, floats fit themselves. `wider`: of at least the size, for loads, stores and conversions.
+ * May a register of type `reg` stand where the instruction has type `type`? Bits fit everything of their size (and the
+ * assembler takes .f16x2 for bits), integers fit integers of either sign, floats fit themselves. `wider`: of at least
+ * the size, for loads, stores and conversions.
  */
 static bool compatible(enum ds_ptx_type type, enum ds_ptx_type reg, bool wider)
 {
@@ -56,9 +57,9 @@ static bool compatible(enum ds_ptx_type type, enum ds_ptx_type reg, bool wider)
                 return type == reg;
         if (wider ? have < want : have != want)
                 return false;
-        if (is_bits(reg) || (is_bits(type) && have == want))
+        if (is_bits(reg) || is_bits(type) || reg == DS_PTX_TYPE_F16X2)
                 return true;
-        if (is_bits(type) || is_int(type))
+        if (is_int(type))
                 return is_int(reg);
         if (is_packed(type))
                 return is_int(reg) || type == reg || (type == DS_PTX_TYPE_TF32 && reg == DS_PTX_TYPE_F32);
@@ -130,6 +131,21 @@ static void check_reg_type(struct ds_ptx_check *c, struct ds_ptx_operand *operan
                 shape->width == 'z' ? "" : ds_ptx_type_name(type));
 }
 
+/* 0f1.... where .f64 belongs: the same number */
+static void widen(struct ds_ptx_operand *operand)
+{
+        uint32_t bits = (uint32_t)operand->bits;
+        double wide;
+        float value;
+
+        if (operand->kind != DS_PTX_OPERAND_F32)
+                return;
+        memcpy(&value, &bits, sizeof(value));
+        wide = (double)value;
+        operand->kind = DS_PTX_OPERAND_F64;
+        memcpy(&operand->bits, &wide, sizeof(wide));
+}
+
 /* A decimal number where .f32 belongs: rounded to nearest, as the assembler does */
 static void narrow(struct ds_ptx_operand *operand)
 {
@@ -157,9 +173,9 @@ static void check_constant(
         else if (type == DS_PTX_TYPE_F32 || type == DS_PTX_TYPE_F64) {
                 if (!is_float)
                         wrong(c, operand, "an integer constant where a float belongs");
-                else if (type == DS_PTX_TYPE_F64 && operand->kind == DS_PTX_OPERAND_F32)
-                        wrong(c, operand, "a 32-bit float constant where a 64-bit one belongs");
-                else if (type == DS_PTX_TYPE_F32)
+                else if (type == DS_PTX_TYPE_F64)
+                        widen(operand);
+                else
                         narrow(operand);
         } else if (is_float && type != (operand->kind == DS_PTX_OPERAND_F32 ? DS_PTX_TYPE_B32 : DS_PTX_TYPE_B64)) {
                 wrong(c, operand, "a float constant where an integer belongs");
@@ -173,7 +189,8 @@ static void check_symbol(struct ds_ptx_check *c, struct ds_ptx_operand *operand,
 {
         uint32_t bits = ds_ptx_type_bits(type);
 
-        if (c->instr->op != DS_PTX_OP_MOV && c->instr->op != DS_PTX_OP_CVTA && c->instr->op != DS_PTX_OP_MAPA)
+        if (c->instr->op != DS_PTX_OP_MOV && c->instr->op != DS_PTX_OP_CVTA && c->instr->op != DS_PTX_OP_MAPA &&
+                c->instr->op != DS_PTX_OP_GETCTARANK)
                 wrong(c, operand, "an address must be moved to a register first");
         else if (type != DS_PTX_TYPE_NONE && ((bits != 32 && bits != 64) || !(is_bits(type) || is_int(type))))
                 wrong(c, operand, "an address does not fit this type");
@@ -199,8 +216,6 @@ static void check_source(
         switch (operand->kind) {
         case DS_PTX_OPERAND_REG:
                 check_select(c, operand);
-                if (operand->negated && shape->width != 'p' && type == DS_PTX_TYPE_PRED)
-                        wrong(c, operand, "this predicate cannot be negated");
                 check_reg_type(c, operand, operand->reg, shape, type);
                 break;
         case DS_PTX_OPERAND_INT:
@@ -336,6 +351,8 @@ static void check_address(struct ds_ptx_check *c, struct ds_ptx_operand *operand
                 wrong(c, operand, "an address without a base is for .local only");
         if (operand->n_elements && class != DS_PTX_CLASS_ASYNC && class != DS_PTX_CLASS_TEXTURE)
                 wrong(c, operand, "this address has coordinates");
+        if (operand->select && c->instr->op != DS_PTX_OP_LD)
+                wrong(c, operand, ".unified belongs to ld");
 }
 
 /* --- calls ------------------------------------------------------------------------------------------------------- */
@@ -425,6 +442,12 @@ static void check_operand(struct ds_ptx_check *c, uint32_t i, const struct shape
 {
         struct ds_ptx_operand *operand = &c->instr->operands[i];
 
+        if (operand->kind == DS_PTX_OPERAND_VECTOR && operand->pair != DS_PTX_NO_REG) {
+                if (!shape->pair)
+                        wrong(c, operand, "this instruction has one destination");
+                else if (c->function->regs[operand->pair].type != DS_PTX_TYPE_PRED)
+                        wrong(c, operand, "the second destination must be a predicate");
+        }
         switch (shape->role) {
         case 'd':
         case 's':

@@ -221,7 +221,7 @@ static void check_division(struct ds_ptx_check *c)
 
         if (!approx == !round || round == DS_PTX_ROUND_RNA)
                 wrong(c, "one of .approx and a rounding is needed");
-        else if (f64 && approx && c->instr->op == DS_PTX_OP_RCP ? !ftz : f64 && ftz)
+        else if (f64 && c->instr->op == DS_PTX_OP_RCP ? approx && !ftz : f64 && ftz)
                 wrong(c, approx ? ".approx.f64 needs .ftz" : ".ftz does not go with .f64");
 }
 

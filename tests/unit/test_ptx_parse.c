@@ -13,7 +13,7 @@
 #include "util/alloc.h"
 #include "util/macro.h"
 
-#define HEAD ".version 8.2\n.target sm_80\n.address_size 64\n"
+#define HEAD ".version 8.2\n.target sm_90\n.address_size 64\n"
 
 static ds_ptx_module *parse_ok(const char *text)
 {

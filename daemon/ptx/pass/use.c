@@ -45,6 +45,7 @@ static void visit_operand(const struct visit *v, struct ds_ptx_operand *o, unsig
         case DS_PTX_OPERAND_VECTOR:
                 for (uint32_t i = 0; i < o->n_elements; i++)
                         visit_operand(v, &o->elements[i], use);
+                visit_reg(v, &o->pair, use);
                 break;
         case DS_PTX_OPERAND_CALL:
                 visit_call(v, o->call);

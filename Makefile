@@ -44,7 +44,7 @@ GATE_O := $(BUILD)/obj/tests/gate/coverage.o
 endif
 
 # --- layers, lowest first -------------------------------------------------------------------------------------------
-LAYERS := util image ptx ptx/pass ptx/interp ptx/tool device device/sim device/cuda sched worker helper supervisor
+LAYERS := util image ptx ptx/pass ptx/interp ptx/tool device device/sim device/cuda sched replay worker helper supervisor
 daemon_src := $(filter-out %main.c,$(foreach l,$(LAYERS),$(wildcard daemon/$(l)/*.c)) $(wildcard lut/*.c))
 core_src := $(wildcard client-lib/core/*.c)
 cudaface_src := $(wildcard client-lib/cuda/*.c)
@@ -67,7 +67,7 @@ DAEMON_LIBS := -luv -lprotobuf-c -lzstd -llz4 -lxxhash -linih -ldl -lm
 SUPERVISOR_LIBS := -Wl,--as-needed -lsystemd
 
 PROGRAMS := $(BUILD)/detshared $(BUILD)/libexec/detshare-worker $(BUILD)/libexec/detshare-helper $(BUILD)/detsharectl \
-	$(BUILD)/detshare-ptx
+	$(BUILD)/detshare-ptx $(BUILD)/detshare-replay
 LIBRARIES := $(BUILD)/libdetshare-client.so $(BUILD)/cuda/libcuda.so.1
 POLICIES := $(policy_src:policies/%.c=$(BUILD)/policies/%.so)
 
@@ -122,6 +122,8 @@ $(BUILD)/libexec/detshare-helper: $(BUILD)/obj/daemon/helper/main.o $(DAEMON_A)
 	$(CC) $(LDFLAGS) -o $@ $^ $(DAEMON_LIBS)
 $(BUILD)/detshare-ptx: $(BUILD)/obj/daemon/ptx/tool/main.o $(DAEMON_A)
 	$(CC) $(LDFLAGS) -o $@ $^ $(DAEMON_LIBS)
+$(BUILD)/detshare-replay: $(BUILD)/obj/daemon/replay/main.o $(DAEMON_A)
+	$(CC) $(LDFLAGS) -rdynamic -o $@ $^ $(DAEMON_LIBS)
 
 $(BUILD)/libdetshare-client.so: $(core_obj) $(proto_obj) client-lib/core/libdetshare-client.sym
 	$(CC) $(LDFLAGS) -shared -Wl,-Bsymbolic -Wl,-soname,libdetshare-client.so.0 -Wl,--version-script=client-lib/core/libdetshare-client.sym \
@@ -168,7 +170,7 @@ install: all man
 	install -d $(DESTDIR)$(PREFIX)/sbin $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/libexec/detshare \
 		$(DESTDIR)$(LIBDIR)/detshare/policies $(DESTDIR)$(PREFIX)/include/detshare
 	install $(BUILD)/detshared $(DESTDIR)$(PREFIX)/sbin/
-	install $(BUILD)/detsharectl $(BUILD)/detshare-ptx $(DESTDIR)$(PREFIX)/bin/
+	install $(BUILD)/detsharectl $(BUILD)/detshare-ptx $(BUILD)/detshare-replay $(DESTDIR)$(PREFIX)/bin/
 	install $(BUILD)/libexec/detshare-worker $(BUILD)/libexec/detshare-helper $(DESTDIR)$(PREFIX)/libexec/detshare/
 	install -m 644 $(BUILD)/libdetshare-client.so $(DESTDIR)$(LIBDIR)/libdetshare-client.so.0.$(VERSION)
 	ln -sf libdetshare-client.so.0.$(VERSION) $(DESTDIR)$(LIBDIR)/libdetshare-client.so.0
@@ -193,7 +195,7 @@ install: all man
 uninstall:
 	rm -f $(addprefix $(UNIT_DIR)/,$(UNITS))
 	rm -f $(DESTDIR)$(PREFIX)/lib/sysusers.d/detshare.conf $(DESTDIR)$(PREFIX)/lib/tmpfiles.d/detshare.conf
-	rm -f $(DESTDIR)$(PREFIX)/sbin/detshared $(addprefix $(DESTDIR)$(PREFIX)/bin/,detsharectl detshare-ptx)
+	rm -f $(DESTDIR)$(PREFIX)/sbin/detshared $(addprefix $(DESTDIR)$(PREFIX)/bin/,detsharectl detshare-ptx detshare-replay)
 	rm -f $(DESTDIR)$(LIBDIR)/libdetshare-client.so*
 	rm -f $(foreach p,$(notdir $(MAN)),$(DESTDIR)$(PREFIX)/share/man/man$(lastword $(subst ., ,$(p)))/$(p))
 	rm -rf $(DESTDIR)$(PREFIX)/libexec/detshare $(DESTDIR)$(LIBDIR)/detshare $(DESTDIR)$(PREFIX)/include/detshare

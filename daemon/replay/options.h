@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What detshare-replay was asked for
+ *
+ * Reading options opens nothing but the workloads and traces that sessions name. What is wrong is said in one line.
+ */
+#pragma once
+
+#include <stdint.h>
+
+#include "replay/report.h"
+#include "replay/run.h"
+
+enum ds_replay_mode {
+        DS_REPLAY_MODE_RUN,
+        DS_REPLAY_MODE_LIST,
+        DS_REPLAY_MODE_WORKLOAD, /* print one */
+        DS_REPLAY_MODE_CONVERT,
+        DS_REPLAY_MODE_HELP,
+        DS_REPLAY_MODE_VERSION,
+};
+
+/* A policy with its parameters, cut out of "NAME,key=value" */
+struct ds_replay_policy {
+        char *text; /* as given */
+        char *name; /* and cut */
+        const char *params[DS_REPLAY_PARAMS_MAX];
+        uint32_t n_params;
+};
+
+struct ds_replay_options {
+        enum ds_replay_mode mode;
+        const char *argument; /* of the mode */
+        const char *device, *policy_dir, *trace;
+        int json, alone;
+        uint64_t seed, duration_ns;
+        struct ds_replay_policy policies[DS_REPLAY_POLICIES_MAX];
+        uint32_t n_policies;
+        char *policy_words; /* what they are cut from */
+        char **argv;
+        struct ds_replay_session sessions[DS_REPLAY_SESSIONS_MAX];
+        uint32_t n_sessions;
+        struct ds_replay_workload *workloads[2 * DS_REPLAY_SESSIONS_MAX];
+        const char *workload_names[2 * DS_REPLAY_SESSIONS_MAX];
+        uint32_t n_workloads;
+        uint32_t sms; /* of the device */
+};
+
+#define DS_REPLAY_E_USAGE 6
+
+/* Contract codes as of workload.h and run.h, and DS_REPLAY_E_USAGE, with a message. */
+int ds_replay_options_read(
+        struct ds_replay_options *options, int argc, char **argv, char *message, size_t message_size);
+void ds_replay_options_free(struct ds_replay_options *options);
+/* The usage text. */
+extern const char ds_replay_usage[];

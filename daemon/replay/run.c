@@ -1,0 +1,528 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The loop that is the simulation
+ */
+#include "replay/run.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "device/device.h"
+#include "replay/trace.h"
+#include "sched/sched.h"
+#include "util/alloc.h"
+#include "util/error.h"
+#include "util/macro.h"
+
+#define COMPLETIONS 64
+#define BUSY_MAX 4096 /* spans kept until nothing can change them any more */
+
+/* A workload on the device: what to submit for each of its kernels. */
+struct part {
+        ds_device_module *module;
+        struct ds_launch *launches;
+        uint32_t n, next;
+};
+
+struct slot {
+        struct ds_op op;
+        struct session *session;
+        int last; /* of a request or step */
+};
+
+struct session {
+        struct run *run;
+        const struct ds_replay_session *config;
+        struct ds_replay_session_result *result;
+        struct part parts[2];
+        ds_sched_session *sched;
+        ds_coroutine *coroutine;
+        struct slot *slots; /* a ring: operations end in their order */
+        uint32_t next_slot, n_free;
+        int closed;                       /* step after step, without waiting for any */
+        int serving;                      /* a request of which there is something to submit */
+        int waiting;                      /* for the arrival of the next request */
+        uint64_t todo[2], at[2];          /* kernels of each part that the request has, and that were submitted */
+        struct ds_replay_arrival arrival; /* the one that is served, or the next to come */
+        uint64_t *latencies;
+        size_t n_latencies, capacity;
+};
+
+/* Times at which something ran: disjoint spans, oldest first. Ends come in order, begins do not. */
+struct busy {
+        struct {
+                uint64_t begin, end;
+        } spans[BUSY_MAX];
+        size_t n;
+        uint64_t before_ns; /* sum of the spans that were dropped */
+};
+
+struct run {
+        const struct ds_replay_config *config;
+        const struct ds_device_ops *ops;
+        ds_device *device;
+        ds_sched *sched;
+        ds_replay_trace *trace;
+        struct session sessions[DS_REPLAY_SESSIONS_MAX];
+        const char *names[DS_REPLAY_SESSIONS_MAX];
+        uint32_t n_sessions;
+        uint64_t now, next_arrival_ns;
+        int stopping; /* the time is over */
+        int error;
+        struct busy busy;
+        struct ds_replay_result *result;
+};
+
+/* --- busy time --- */
+
+static void busy_add(struct busy *busy, uint64_t begin, uint64_t end)
+{
+        while (busy->n && busy->spans[busy->n - 1].end >= begin) {
+                busy->n--;
+                begin = DS_MIN(begin, busy->spans[busy->n].begin);
+        }
+        if (busy->n == BUSY_MAX) {
+                for (size_t i = 0; i < BUSY_MAX / 2; i++)
+                        busy->before_ns += busy->spans[i].end - busy->spans[i].begin;
+                memmove(busy->spans, busy->spans + BUSY_MAX / 2, BUSY_MAX / 2 * sizeof(busy->spans[0]));
+                busy->n = BUSY_MAX / 2;
+        }
+        busy->spans[busy->n].begin = begin;
+        busy->spans[busy->n++].end = end;
+}
+
+static uint64_t busy_sum(const struct busy *busy)
+{
+        uint64_t sum = busy->before_ns;
+
+        for (size_t i = 0; i < busy->n; i++)
+                sum += busy->spans[i].end - busy->spans[i].begin;
+        return sum;
+}
+
+/* --- requests --- */
+
+static uint64_t tokens_part(uint64_t tokens, const struct part *part, const struct ds_replay_workload *workload)
+{
+        uint64_t samples = workload->profile->samples;
+
+        return DS_MAX(1, DS_DIV_UP(tokens * part->n, samples));
+}
+
+/* What the request at hand consists of. */
+static void request_begin(struct session *session)
+{
+        const struct ds_replay_arrival *arrival = &session->arrival;
+
+        session->serving = 1;
+        session->waiting = 0;
+        session->at[0] = session->at[1] = 0;
+        session->parts[0].next = session->parts[1].next = 0;
+        session->todo[0] = session->parts[0].n;
+        session->todo[1] = session->parts[1].n;
+        if (!session->parts[1].n || (!arrival->context_tokens && !arrival->generated_tokens))
+                return;
+        session->todo[0] = tokens_part(arrival->context_tokens, &session->parts[0], session->config->workload[0]);
+        session->todo[1] = (uint64_t)arrival->generated_tokens * session->parts[1].n;
+}
+
+/* key: the same number for the same kernel in every run. */
+static const struct ds_launch *request_next(struct session *session, int *ret_last, uint64_t *ret_key)
+{
+        unsigned part = session->at[0] == session->todo[0];
+        uint32_t kernel = session->parts[part].next;
+
+        session->parts[part].next = kernel + 1 < session->parts[part].n ? kernel + 1 : 0;
+        session->at[part]++;
+        *ret_key = (uint64_t)(session->parts[0].launches[0].space * 2 + part) << 32 | kernel;
+        *ret_last = session->at[0] == session->todo[0] && session->at[1] == session->todo[1];
+        return &session->parts[part].launches[kernel];
+}
+
+static void submit(struct session *session)
+{
+        struct slot *slot;
+        uint64_t key;
+        int r;
+
+        while (session->serving && session->n_free && !session->run->stopping) {
+                slot = &session->slots[session->next_slot];
+                session->next_slot = (session->next_slot + 1) % session->config->queue;
+                session->n_free--;
+                slot->session = session;
+                slot->op.kind = DS_OP_LAUNCH;
+                slot->op.launch = *request_next(session, &slot->last, &key);
+                slot->op.kernel_key = key;
+                r = ds_sched_submit(session->coroutine, &slot->op, session->run->now);
+                if (r) {
+                        session->run->error = r < 0 ? r : -ENOTRECOVERABLE;
+                        return;
+                }
+                if (slot->last && session->closed)
+                        request_begin(session);
+                else if (slot->last)
+                        session->serving = 0; /* all of it is on its way */
+        }
+}
+
+/* The next request: now, or when it comes. */
+static void request_follow(struct session *session)
+{
+        struct run *run = session->run;
+
+        if (ds_replay_arrivals_closed(session->config->arrivals))
+                session->arrival.ns = run->now;
+        else
+                session->arrival = ds_replay_arrivals_next(session->config->arrivals);
+        session->waiting = session->arrival.ns > run->now;
+        if (!session->waiting)
+                request_begin(session);
+        else
+                run->next_arrival_ns = DS_MIN(run->next_arrival_ns, session->arrival.ns);
+}
+
+static void latency_add(struct session *session, uint64_t ns)
+{
+        size_t more = session->capacity ? session->capacity * 2 : 1024;
+        uint64_t *grown;
+
+        if (session->n_latencies == session->capacity) {
+                grown = ds_realloc(session->latencies, more, sizeof(*grown));
+                if (!grown) {
+                        session->run->error = ds_error_origin(-ENOMEM);
+                        return;
+                }
+                session->latencies = grown;
+                session->capacity = more;
+        }
+        session->latencies[session->n_latencies++] = ns;
+        session->result->in_slo += ns <= session->config->slo_ns;
+}
+
+static void request_end(struct session *session)
+{
+        uint64_t now = session->run->now;
+
+        session->result->ended++;
+        latency_add(session, now - session->arrival.ns);
+        if (session->closed)
+                session->arrival.ns = now; /* the next step's time counts from here */
+        else
+                request_follow(session);
+}
+
+static void run_done(void *user, struct ds_op *op, int status, uint64_t start_ns, uint64_t end_ns, const char *message)
+{
+        struct slot *slot = DS_CONTAINER_OF(op, struct slot, op);
+        struct session *session = slot->session;
+        struct run *run = user;
+
+        session->n_free++;
+        if (run->stopping)
+                return;
+        if (status) {
+                run->error = ds_error_origin(-ENOTRECOVERABLE);
+                return;
+        }
+        session->result->kernels++;
+        if (slot->last)
+                request_end(session);
+        submit(session);
+}
+
+/* --- setting up --- */
+
+static int part_open(struct run *run, const struct ds_replay_workload *workload, uint32_t space, struct part *part,
+        char *message, size_t message_size)
+{
+        const struct sim_profile_kernel *kernel;
+        char log[256] = "";
+        int r;
+
+        r = run->ops->module_load(run->device, space, workload->text, workload->size, log, sizeof(log), &part->module);
+        if (r > 0) {
+                snprintf(message, message_size, "%s: %s", workload->profile->name, log);
+                return DS_REPLAY_E_BAD_FILE;
+        }
+        if (r)
+                return ds_error_trace(r);
+        part->n = workload->profile->n_kernels;
+        part->launches = ds_alloc0(part->n, sizeof(*part->launches));
+        if (!part->launches)
+                return ds_error_origin(-ENOMEM);
+        for (uint32_t i = 0; i < part->n; i++) {
+                kernel = &workload->profile->kernels[i];
+                part->launches[i] =
+                        (struct ds_launch){.space = space, .kernel = run->ops->kernel_at(part->module, i), .timed = 1};
+                memcpy(part->launches[i].grid, kernel->grid, sizeof(kernel->grid));
+                memcpy(part->launches[i].block, kernel->block, sizeof(kernel->block));
+        }
+        return 0;
+}
+
+static int session_open(struct run *run, uint32_t i, char *message, size_t message_size)
+{
+        const struct ds_replay_session *config = &run->config->sessions[i];
+        struct session *session = &run->sessions[i];
+        struct ds_sched_session_config sched = {.id = i + 1,
+                .class_ = config->class_,
+                .slo_ns = config->slo_ns,
+                .sm_percent = config->sm_percent,
+                .space = i + 1};
+        int r = 0;
+
+        *session = (struct session){.run = run, .config = config, .result = &run->result->sessions[i]};
+        run->names[i] = config->name;
+        run->n_sessions = i + 1;
+        session->closed = config->class_ == DETSHARE_CLASS_BE && ds_replay_arrivals_closed(config->arrivals);
+        session->slots = ds_alloc0(config->queue, sizeof(*session->slots));
+        if (!session->slots)
+                return ds_error_origin(-ENOMEM);
+        session->n_free = config->queue;
+        r = run->ops->space_add(run->device, sched.space);
+        for (unsigned k = 0; !r && k < 2 && config->workload[k]; k++)
+                r = part_open(run, config->workload[k], sched.space, &session->parts[k], message, message_size);
+        if (!r)
+                r = ds_sched_session_new(run->sched, &sched, &session->sched);
+        if (!r)
+                r = ds_coroutine_new(session->sched, 0, 1, 0, &session->coroutine);
+        if (r)
+                return ds_error_trace(r);
+        ds_replay_arrivals_rewind(config->arrivals);
+        request_follow(session);
+        return 0;
+}
+
+static int device_open(struct run *run, char *message, size_t message_size)
+{
+        const char *rest = NULL;
+        char spec[64];
+        int r;
+
+        run->ops = ds_device_find(run->config->device, &rest);
+        if (!run->ops || strcmp(run->ops->name, "sim") != 0) {
+                snprintf(message, message_size, "'%.40s': not a simulated device, as sim:h200 is", run->config->device);
+                return DS_REPLAY_E_BAD_DEVICE;
+        }
+        snprintf(spec, sizeof(spec), "%.48s%s", rest, strstr(rest, "+timing") ? "" : "+timing");
+        r = run->ops->open(spec, &run->device);
+        if (r == -ENODEV) {
+                snprintf(message, message_size, "'%.40s': no such device", run->config->device);
+                return DS_REPLAY_E_BAD_DEVICE;
+        }
+        return ds_error_trace(r);
+}
+
+static int sched_open(struct run *run, char *message, size_t message_size)
+{
+        const struct ds_replay_config *config = run->config;
+        struct ds_sched_config sched = {.ops = run->ops,
+                .device = run->device,
+                .policy_dir = config->policy_dir,
+                .trust_any_owner = config->policy_any_owner,
+                .done = run_done,
+                .user = run};
+        int r;
+
+        if (config->trace) {
+                run->trace = ds_replay_trace_new(
+                        run->ops, run->device, run->names, config->n_sessions, config->trace, config->trace_json);
+                if (!run->trace)
+                        return ds_error_origin(-ENOMEM);
+                sched.ops = &ds_replay_trace_ops;
+                sched.device = ds_replay_trace_device(run->trace);
+        }
+        r = ds_sched_new(&sched, &run->sched);
+        if (!r)
+                r = ds_sched_set_policy(
+                        run->sched, config->policy, config->params, config->n_params, 0, message, message_size);
+        return r > 0 ? DS_REPLAY_E_BAD_POLICY : ds_error_trace(r);
+}
+
+/* --- the loop --- */
+
+static int take_ends(struct run *run)
+{
+        struct ds_completion completions[COMPLETIONS];
+        int any = 0;
+        size_t n;
+
+        run->now = run->ops->now(run->device);
+        while ((n = run->ops->poll(run->device, completions, COMPLETIONS))) {
+                if (run->trace && !run->stopping)
+                        ds_replay_trace_ended(run->trace, completions, n);
+                for (size_t i = 0; i < n && !run->stopping; i++)
+                        busy_add(&run->busy, completions[i].start_ns, completions[i].end_ns);
+                ds_sched_complete(run->sched, completions, n);
+                any = 1;
+        }
+        return any;
+}
+
+/* Requests whose time has come; and when the next one's will. */
+static void take_arrivals(struct run *run)
+{
+        struct session *session;
+
+        if (run->now < run->next_arrival_ns)
+                return;
+        run->next_arrival_ns = UINT64_MAX;
+        for (uint32_t i = 0; i < run->n_sessions; i++) {
+                session = &run->sessions[i];
+                if (!session->waiting)
+                        continue;
+                if (session->arrival.ns > run->now) {
+                        run->next_arrival_ns = DS_MIN(run->next_arrival_ns, session->arrival.ns);
+                        continue;
+                }
+                request_begin(session);
+                submit(session);
+        }
+}
+
+static int run_loop(struct run *run, uint64_t end_ns)
+{
+        uint64_t until;
+        int r = 0;
+
+        for (uint32_t i = 0; i < run->n_sessions; i++)
+                submit(&run->sessions[i]);
+        while (!r && !run->error && run->now < end_ns) {
+                take_ends(run);
+                take_arrivals(run);
+                r = ds_sched_step(run->sched, run->now);
+                until = DS_MIN(DS_MIN(ds_sched_next_timer(run->sched), run->next_arrival_ns), end_ns);
+                if (!r)
+                        r = run->ops->advance(run->device, until);
+                r = r == -ETIME ? 0 : r;
+                run->now = run->ops->now(run->device);
+        }
+        return ds_error_trace(r ? r : run->error);
+}
+
+/* What still waits or runs is dropped. */
+static void run_stop(struct run *run)
+{
+        run->stopping = 1;
+        for (uint32_t i = 0; i < run->n_sessions; i++)
+                if (run->sessions[i].sched)
+                        ds_sched_session_cancel(run->sessions[i].sched, DS_CUDA_LAUNCH_FAILED, run->now);
+        for (uint32_t i = 0; i < run->n_sessions; i++)
+                while (run->sessions[i].sched && !ds_sched_session_idle(run->sessions[i].sched))
+                        if (!take_ends(run))
+                                (void)run->ops->advance(run->device, UINT64_MAX);
+}
+
+/* --- results --- */
+
+static int by_value(const void *a, const void *b)
+{
+        uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+
+        return (x > y) - (x < y);
+}
+
+/* The smallest value that so many percent of all do not exceed. */
+static uint64_t percentile(const struct session *session, size_t percent)
+{
+        size_t n = session->n_latencies;
+
+        return n ? session->latencies[DS_MAX(DS_DIV_UP(n * percent, 100), 1) - 1] : 0;
+}
+
+static void session_result(struct session *session)
+{
+        struct ds_replay_session_result *result = session->result;
+        struct ds_sched_session_stats stats;
+        uint64_t end = session->run->config->duration_ns, whole = session->parts[0].n + session->parts[1].n;
+
+        ds_sched_session_stats(session->sched, &stats);
+        result->device_ns = stats.device_ns;
+        result->steps = (double)result->kernels / (double)whole;
+        qsort(session->latencies, session->n_latencies, sizeof(session->latencies[0]), by_value);
+        result->p50_ns = percentile(session, 50);
+        result->p99_ns = percentile(session, 99);
+        result->max_ns = percentile(session, 100);
+        result->arrived = result->ended;
+        if (ds_replay_arrivals_closed(session->config->arrivals))
+                return;
+        for (; session->arrival.ns < end; session->arrival = ds_replay_arrivals_next(session->config->arrivals))
+                result->arrived++;
+}
+
+static void run_result(struct run *run)
+{
+        struct ds_sched_stats stats;
+
+        ds_sched_stats(run->sched, &stats);
+        for (uint32_t i = 0; i < run->n_sessions; i++) {
+                session_result(&run->sessions[i]);
+                run->result->kernels += run->result->sessions[i].kernels;
+        }
+        run->result->decisions = stats.decisions;
+        run->result->migrations = stats.migrations;
+        run->result->fallbacks = stats.fallbacks;
+        run->result->busy_ns = busy_sum(&run->busy);
+        snprintf(run->result->policy, sizeof(run->result->policy), "%s", stats.policy);
+}
+
+static void run_close(struct run *run)
+{
+        ds_sched_free(run->sched);
+        for (uint32_t i = 0; i < run->n_sessions; i++) {
+                for (unsigned k = 0; k < 2; k++) {
+                        run->ops->module_unload(run->device, run->sessions[i].parts[k].module);
+                        ds_free(run->sessions[i].parts[k].launches);
+                }
+                ds_free(run->sessions[i].slots);
+                ds_free(run->sessions[i].latencies);
+        }
+        ds_replay_trace_free(run->trace);
+        if (run->device)
+                run->ops->close(run->device);
+        ds_free(run);
+}
+
+static double real_s(void)
+{
+        struct timespec t;
+
+        (void)clock_gettime(CLOCK_MONOTONIC, &t);
+        return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
+}
+
+int ds_replay_run(
+        const struct ds_replay_config *config, char *message, size_t message_size, struct ds_replay_result *ret)
+{
+        struct run *run = ds_alloc0(1, sizeof(*run));
+        double begin;
+        int r;
+
+        if (!run)
+                return ds_error_origin(-ENOMEM);
+        assert(config->n_sessions && config->n_sessions <= DS_REPLAY_SESSIONS_MAX);
+        memset(ret, 0, sizeof(*ret));
+        run->config = config;
+        run->result = ret;
+        run->next_arrival_ns = UINT64_MAX;
+        for (uint32_t i = 0; i < config->n_sessions; i++)
+                run->names[i] = config->sessions[i].name;
+        r = device_open(run, message, message_size);
+        if (!r)
+                r = sched_open(run, message, message_size);
+        for (uint32_t i = 0; !r && i < config->n_sessions; i++)
+                r = session_open(run, i, message, message_size);
+        begin = real_s();
+        if (!r)
+                r = run_loop(run, config->duration_ns);
+        ret->real_s = real_s() - begin;
+        if (!r)
+                run_result(run);
+        if (run->sched)
+                run_stop(run);
+        run_close(run);
+        return ds_error_trace(r);
+}

@@ -92,8 +92,8 @@ int ds_ptx_declare(struct ds_ptx_parser *p, const struct ds_ptx_token *token, co
 int ds_ptx_parse_module(struct ds_ptx_parser *p);
 
 /* parser_expr.c */
-/* minus_read: the expression's first unary minus has been passed already */
-int ds_ptx_parse_const(struct ds_ptx_parser *p, bool minus_read, struct ds_ptx_value *ret);
+/* op_read: the unary operator that the expression begins with, when it has been passed already, else 0 */
+int ds_ptx_parse_const(struct ds_ptx_parser *p, uint32_t op_read, struct ds_ptx_value *ret);
 int ds_ptx_parse_int(struct ds_ptx_parser *p, int64_t *ret);
 int ds_ptx_parse_uint(struct ds_ptx_parser *p, uint64_t max, uint64_t *ret);
 

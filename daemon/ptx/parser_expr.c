@@ -21,51 +21,44 @@ static const struct operator operators[] = {{'*', 10}, {'/', 10}, {'%', 10}, {'+
         {DS_PTX_PUNCT_NE, 6}, {'&', 5}, {'^', 4}, {'|', 3}, {DS_PTX_PUNCT_AND, 2}, {DS_PTX_PUNCT_OR, 1}};
 
 static int parse_binary(
-        struct ds_ptx_parser *p, uint32_t least, uint32_t depth, bool minus_read, struct ds_ptx_value *ret);
+        struct ds_ptx_parser *p, uint32_t least, uint32_t depth, uint32_t op_read, struct ds_ptx_value *ret);
 
-static int parse_whole(struct ds_ptx_parser *p, uint32_t depth, bool minus_read, struct ds_ptx_value *ret)
+static int parse_whole(struct ds_ptx_parser *p, uint32_t depth, uint32_t op_read, struct ds_ptx_value *ret)
 {
         struct ds_ptx_value yes = {0}, no = {0};
-        int r = parse_binary(p, 1, depth, minus_read, ret);
+        int r = parse_binary(p, 1, depth, op_read, ret);
 
         if (r || !ds_ptx_accept(p, '?'))
                 return r;
         if (depth >= DS_PTX_MAX_NESTING)
                 return ds_ptx_error_at(p, &p->token, "this expression nests too deeply");
-        r = parse_whole(p, depth + 1, false, &yes);
+        r = parse_whole(p, depth + 1, 0, &yes);
         if (!r)
                 r = ds_ptx_expect(p, ':');
         if (!r)
-                r = parse_whole(p, depth + 1, false, &no);
+                r = parse_whole(p, depth + 1, 0, &no);
         if (!r)
                 *ret = ret->bits ? yes : no;
         return r;
 }
 
-static int parse_unary(struct ds_ptx_parser *p, uint32_t depth, bool minus_read, struct ds_ptx_value *ret);
+static int parse_unary(struct ds_ptx_parser *p, uint32_t depth, uint32_t op_read, struct ds_ptx_value *ret);
 
 /* (.s64)x or (.u64)x, the parenthesis passed */
 static int parse_cast(struct ds_ptx_parser *p, uint32_t depth, struct ds_ptx_value *ret)
 {
         bool is_unsigned = ds_ptx_at_word(p, ".u64");
         struct ds_ptx_token at = p->token;
-        double value;
         int r;
 
         ds_ptx_advance(p);
         r = ds_ptx_expect(p, ')');
         if (!r)
-                r = parse_unary(p, depth + 1, false, ret);
+                r = parse_unary(p, depth + 1, 0, ret);
         if (r)
                 return r;
-        if (ret->kind == DS_PTX_TOKEN_F64) {
-                memcpy(&value, &ret->bits, sizeof(value));
-                if (!(value > -9.2e18 && value < 9.2e18))
-                        return ds_ptx_error_at(p, &at, "this number does not fit 64 bits");
-                *ret = (struct ds_ptx_value){.kind = DS_PTX_TOKEN_INT, .bits = (uint64_t)(int64_t)value};
-        } else if (ret->kind != DS_PTX_TOKEN_INT) {
-                return ds_ptx_error_at(p, &at, "this constant cannot be converted");
-        }
+        if (ret->kind != DS_PTX_TOKEN_INT)
+                return ds_ptx_error_at(p, &at, "only an integer can be converted");
         ret->is_unsigned = is_unsigned;
         return 0;
 }
@@ -94,7 +87,7 @@ static int parse_primary(struct ds_ptx_parser *p, uint32_t depth, struct ds_ptx_
                 return ds_ptx_unexpected(p, "a constant");
         if (ds_ptx_at_word(p, ".s64") || ds_ptx_at_word(p, ".u64"))
                 return parse_cast(p, depth, ret);
-        r = parse_whole(p, depth + 1, false, ret);
+        r = parse_whole(p, depth + 1, 0, ret);
         return r ? r : ds_ptx_expect(p, ')');
 }
 
@@ -106,19 +99,19 @@ static void negate(struct ds_ptx_value *value)
                 value->bits ^= UINT64_C(1) << 63;
 }
 
-static int parse_unary(struct ds_ptx_parser *p, uint32_t depth, bool minus_read, struct ds_ptx_value *ret)
+static int parse_unary(struct ds_ptx_parser *p, uint32_t depth, uint32_t op_read, struct ds_ptx_value *ret)
 {
         struct ds_ptx_token at = p->token;
-        uint32_t op = minus_read ? '-' : at.kind == DS_PTX_TOKEN_PUNCT ? at.punct : 0;
+        uint32_t op = op_read ? op_read : at.kind == DS_PTX_TOKEN_PUNCT ? at.punct : 0;
         int r;
 
         if (depth >= DS_PTX_MAX_NESTING)
                 return ds_ptx_error_at(p, &at, "this expression nests too deeply");
         if (op != '-' && op != '+' && op != '!' && op != '~')
                 return parse_primary(p, depth, ret);
-        if (!minus_read)
+        if (!op_read)
                 ds_ptx_advance(p);
-        r = parse_unary(p, depth + 1, false, ret);
+        r = parse_unary(p, depth + 1, 0, ret);
         if (r)
                 return r;
         if (op == '-' && ret->kind != DS_PTX_TOKEN_F32) {
@@ -249,36 +242,36 @@ static uint32_t precedence(const struct ds_ptx_parser *p)
 }
 
 static int parse_binary(
-        struct ds_ptx_parser *p, uint32_t least, uint32_t depth, bool minus_read, struct ds_ptx_value *ret)
+        struct ds_ptx_parser *p, uint32_t least, uint32_t depth, uint32_t op_read, struct ds_ptx_value *ret)
 {
         int r;
 
         if (depth >= DS_PTX_MAX_NESTING)
                 return ds_ptx_error_at(p, &p->token, "this expression nests too deeply");
-        r = parse_unary(p, depth, minus_read, ret);
+        r = parse_unary(p, depth, op_read, ret);
         while (!r && precedence(p) >= least) {
                 struct ds_ptx_token at = p->token;
                 struct ds_ptx_value right;
                 uint32_t level = precedence(p);
 
                 ds_ptx_advance(p);
-                r = parse_binary(p, level + 1, depth + 1, false, &right);
+                r = parse_binary(p, level + 1, depth + 1, 0, &right);
                 if (!r)
                         r = fold(p, &at, ret, &right);
         }
         return r;
 }
 
-int ds_ptx_parse_const(struct ds_ptx_parser *p, bool minus_read, struct ds_ptx_value *ret)
+int ds_ptx_parse_const(struct ds_ptx_parser *p, uint32_t op_read, struct ds_ptx_value *ret)
 {
-        return parse_whole(p, 0, minus_read, ret);
+        return parse_whole(p, 0, op_read, ret);
 }
 
 int ds_ptx_parse_int(struct ds_ptx_parser *p, int64_t *ret)
 {
         struct ds_ptx_token at = p->token;
         struct ds_ptx_value value;
-        int r = ds_ptx_parse_const(p, false, &value);
+        int r = ds_ptx_parse_const(p, 0, &value);
 
         if (r)
                 return r;

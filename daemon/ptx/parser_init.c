@@ -140,7 +140,7 @@ static int parse_value(struct ds_ptx_parser *p, struct filler *f, uint64_t index
                 r = parse_address(p, &reloc);
                 return r ? r : add_reloc(p, f, &at, index, &reloc);
         }
-        r = ds_ptx_parse_const(p, false, &value);
+        r = ds_ptx_parse_const(p, 0, &value);
         if (r)
                 return r;
         if (!ds_ptx_at(p, '('))

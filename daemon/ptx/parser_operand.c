@@ -11,10 +11,10 @@
 #include "ptx/parser.h"
 #include "util/macro.h"
 
-static int set_constant(struct ds_ptx_parser *p, bool minus_read, struct ds_ptx_operand *ret)
+static int set_constant(struct ds_ptx_parser *p, uint32_t op_read, struct ds_ptx_operand *ret)
 {
         struct ds_ptx_value value;
-        int r = ds_ptx_parse_const(p, minus_read, &value);
+        int r = ds_ptx_parse_const(p, op_read, &value);
 
         if (r)
                 return r;
@@ -300,7 +300,7 @@ static int parse_minus(struct ds_ptx_parser *p, struct ds_ptx_operand *ret)
 {
         ds_ptx_advance(p);
         if (p->token.kind != DS_PTX_TOKEN_IDENT || ds_ptx_at_word(p, "WARP_SZ"))
-                return set_constant(p, true, ret);
+                return set_constant(p, '-', ret);
         ret->negated = true;
         return parse_named(p, ret);
 }
@@ -312,13 +312,8 @@ static int parse_not(struct ds_ptx_parser *p, struct ds_ptx_operand *ret)
         int r;
 
         ds_ptx_advance(p);
-        if (p->token.kind != DS_PTX_TOKEN_IDENT || ds_ptx_at_word(p, "WARP_SZ")) {
-                r = set_constant(p, false, ret);
-                if (!r && ret->kind != DS_PTX_OPERAND_INT)
-                        return ds_ptx_error_at(p, &at, "'!' takes a predicate or an integer");
-                ret->bits = !ret->bits;
-                return r;
-        }
+        if (p->token.kind != DS_PTX_TOKEN_IDENT || ds_ptx_at_word(p, "WARP_SZ"))
+                return set_constant(p, '!', ret);
         ret->negated = true;
         r = parse_named(p, ret);
         if (!r && ret->kind != DS_PTX_OPERAND_REG)
@@ -360,5 +355,5 @@ int ds_ptx_parse_operand(struct ds_ptx_parser *p, struct ds_ptx_operand *ret)
                 return parse_not(p, ret);
         if (p->token.kind == DS_PTX_TOKEN_IDENT && !ds_ptx_at_word(p, "WARP_SZ"))
                 return parse_named(p, ret);
-        return set_constant(p, false, ret);
+        return set_constant(p, 0, ret);
 }

@@ -131,21 +131,6 @@ static void check_reg_type(struct ds_ptx_check *c, struct ds_ptx_operand *operan
                 shape->width == 'z' ? "" : ds_ptx_type_name(type));
 }
 
-/* 0f1.... where .f64 belongs: the same number */
-static void widen(struct ds_ptx_operand *operand)
-{
-        uint32_t bits = (uint32_t)operand->bits;
-        double wide;
-        float value;
-
-        if (operand->kind != DS_PTX_OPERAND_F32)
-                return;
-        memcpy(&value, &bits, sizeof(value));
-        wide = (double)value;
-        operand->kind = DS_PTX_OPERAND_F64;
-        memcpy(&operand->bits, &wide, sizeof(wide));
-}
-
 /* A decimal number where .f32 belongs: rounded to nearest, as the assembler does */
 static void narrow(struct ds_ptx_operand *operand)
 {
@@ -174,7 +159,7 @@ static void check_constant(
                 if (!is_float)
                         wrong(c, operand, "an integer constant where a float belongs");
                 else if (type == DS_PTX_TYPE_F64)
-                        widen(operand);
+                        operand->kind = DS_PTX_OPERAND_F64; /* 0f3F800000: these bits, as the assembler takes them */
                 else
                         narrow(operand);
         } else if (is_float && type != (operand->kind == DS_PTX_OPERAND_F32 ? DS_PTX_TYPE_B32 : DS_PTX_TYPE_B64)) {

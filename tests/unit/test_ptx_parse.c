@@ -155,6 +155,10 @@ Test(ptx_parse, constants_keep_their_bits)
                 {"mov.f32 %f1, 0f7FC00001;", DS_PTX_OPERAND_F32, 0x7FC00001},
                 {"mov.f32 %f1, 0.1;", DS_PTX_OPERAND_F32, 0x3DCCCCCD},
                 {"mov.f64 %d1, 0.1;", DS_PTX_OPERAND_F64, 0x3FB999999999999A},
+                {"mov.f64 %d1, 0f3F800000;", DS_PTX_OPERAND_F64, 0x3F800000}, /* as the assembler has it */
+                {"mov.f32 %f1, 0d3FF0000000000000;", DS_PTX_OPERAND_F32, 0x3F800000},
+                {"mov.u32 %r1, (.u64)-1 / 2;", DS_PTX_OPERAND_INT, INT64_MAX},
+                {"mov.u32 %r1, !1 + 4;", DS_PTX_OPERAND_INT, 4},
                 {"mov.f64 %d1, -0.0;", DS_PTX_OPERAND_F64, UINT64_C(1) << 63},
                 {"mov.b32 %r1, WARP_SZ;", DS_PTX_OPERAND_INT, 32},
         };

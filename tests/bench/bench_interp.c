@@ -2,9 +2,10 @@
 /*
  * How fast the interpreter is: lane instructions per second on one core, for kernels of the corpus
  *
- * bench_interp [DIRECTORY of PTX, default build/ptx/sm_75] [SECONDS per kernel]. A lane instruction is one instruction
- * executed by one thread; time is processor time. Warps of these launches are full, so it is 32 times the warp
- * instructions. One line per kernel.
+ * bench_interp [DIRECTORY of PTX, default build/ptx/sm_75] [SECONDS per kernel] [MODEL]. With a model of the simulated
+ * GPU, such as h200, the interpreter tells of memory accesses and the device's probe looks at them. A lane instruction
+ * is one instruction executed by one thread; time is processor time. Warps of these launches are full, so it is 32
+ * times the warp instructions. One line per kernel.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -12,6 +13,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "device/sim/internal.h"
 #include "ptx/interp/interp.h"
 #include "ptx/ptx.h"
 #include "util/macro.h"
@@ -39,6 +41,8 @@ static const struct bench benches[] = {
         {"transpose", "transpose_tiled", {8, 8, 1}, {32, 8, 1}, 0, "p p 256 256"},
         {"diverge", "diverge_collatz", {64, 1, 1}, {256, 1, 1}, 0, "p p 16384"},
 };
+
+static struct sim_probe *probe;
 
 static double now(void)
 {
@@ -127,6 +131,8 @@ static int run(const struct bench *b, const ds_interp *interp, ds_interp_block *
                 .params_size = sizeof(params),
                 .ranges = &range,
                 .n_ranges = 1,
+                .memory = probe ? sim_probe_memory : NULL,
+                .memory_user = probe,
         };
         uint64_t instructions = 0, once;
         double start;
@@ -138,6 +144,8 @@ static int run(const struct bench *b, const ds_interp *interp, ds_interp_block *
         pack(b, ds_interp_kernel_info(l.kernel), memory, params);
         start = now();
         do {
+                if (probe)
+                        sim_probe_begin(probe);
                 once = launch(work, &l);
                 instructions += once;
         } while (once && now() - start < seconds);
@@ -176,12 +184,15 @@ int main(int argc, char **argv)
         uint8_t *memory = aligned_alloc(4096, BYTES);
         int failed = 0;
 
-        if (!work || !memory)
+        if (argc > 3 && sim_model_find(argv[3], strlen(argv[3])))
+                probe = sim_probe_new(sim_model_find(argv[3], strlen(argv[3])));
+        if (!work || !memory || (argc > 3 && !probe))
                 return 1;
         for (size_t i = 0; i < BYTES; i += 4) /* small positive numbers as float and as int */
                 memcpy(memory + i, &(uint32_t){0x3f000000u + (uint32_t)(i * 2654435761u >> 12)}, 4);
         for (size_t k = 0; k < sizeof(benches) / sizeof(benches[0]); k++)
                 failed |= run_file(&benches[k], directory, work, memory, seconds);
         free(memory);
+        sim_probe_free(probe);
         return failed ? 1 : 0;
 }

@@ -77,6 +77,26 @@ void sim_probe_begin(struct sim_probe *probe)
         memcpy(probe, &fresh, sizeof(fresh));
 }
 
+static uint64_t line_hash(uint64_t line)
+{
+        uint64_t hash = line * UINT64_C(0xd6e8feb86659fd93);
+
+        return hash ^ hash >> 32;
+}
+
+static bool line_sampled(uint64_t hash)
+{
+        return !(hash & ((1u << SAMPLE_BITS) - 1));
+}
+
+/* From now on the sets stand for all: what they would not have seen goes. */
+static void ways_thin(struct sim_probe *probe)
+{
+        for (uint32_t i = 0; i < probe->n_sets * probe->n_ways; i++)
+                if (!line_sampled(line_hash(probe->ways[i] >> WAY_LINE_SHIFT)))
+                        probe->ways[i] = 0;
+}
+
 /* So many more sectors of this line came in or were written. */
 static void granule_add(struct sim_probe *probe, uint64_t line, uint32_t bytes)
 {
@@ -124,7 +144,6 @@ static void sector_look(struct sim_probe *probe, uint64_t sector, uint64_t hash,
 
 void sim_probe_memory(void *user, const uint64_t *sectors, uint32_t n, enum ds_interp_access kind)
 {
-        const uint64_t sampled = (UINT64_C(1) << SAMPLE_BITS) - 1;
         struct sim_probe *probe = user;
         bool exact = probe->seen < probe->exact;
         uint64_t hash, last = UINT64_MAX;
@@ -132,23 +151,22 @@ void sim_probe_memory(void *user, const uint64_t *sectors, uint32_t n, enum ds_i
         for (uint32_t i = 0; i < n; i++) {
                 if (!exact && sectors[i] >> LINE_SECTOR_BITS == last)
                         continue; /* of a line that is not looked at */
-                hash = (sectors[i] >> LINE_SECTOR_BITS) * UINT64_C(0xd6e8feb86659fd93);
-                hash ^= hash >> 32;
+                hash = line_hash(sectors[i] >> LINE_SECTOR_BITS);
                 last = sectors[i] >> LINE_SECTOR_BITS;
-                if (!exact && hash & sampled)
+                if (!exact && !line_sampled(hash))
                         continue;
                 last = UINT64_MAX;
                 sector_look(probe, sectors[i], hash * UINT64_C(0xd6e8feb86659fd93), exact ? 1 : 1u << SAMPLE_BITS,
                         kind != DS_INTERP_READ);
         }
-        if (exact || !(++probe->clock & sampled)) {
+        if (exact || !(++probe->clock % (1u << SAMPLE_BITS))) {
                 for (uint32_t i = 0; i < n; i++)
                         probe->channel[sim_channel_of(&probe->model->channels, sectors[i] << DS_INTERP_SECTOR_BITS)]++;
                 probe->n_channel += n;
         }
         probe->seen += n;
         if (exact && probe->seen >= probe->exact)
-                ways_clear(probe);
+                ways_thin(probe);
 }
 
 /* Whether the fullest channel has more than twice its part, by more than chance explains (four deviations). */

@@ -166,6 +166,7 @@ static inline void rig_add_cost(struct ds_interp_cost *to, const struct ds_inter
         to->sectors += from->sectors;
         to->shared_instructions += from->shared_instructions;
         to->special_instructions += from->special_instructions;
+        to->tensor_instructions += from->tensor_instructions;
         to->barriers += from->barriers;
         to->critical_path += from->critical_path;
 }

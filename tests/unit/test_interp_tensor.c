@@ -326,7 +326,13 @@ Test(interp_tensor, fragments_in_memory_are_checked)
         cr_assert(run_text(load, 32, 2).fault == DS_INTERP_FAULT_MISALIGNED);
         cr_assert(run_text(store, 32, 512).fault == DS_INTERP_OK);
         cr_assert(run_text(store, 32, 516).fault == DS_INTERP_FAULT_ADDRESS);
-        /* a stride that leads far away, and one that overflows */
+        /* of a variable, with and without an offset */
+        cr_assert(run_text("wmma.load.c.sync.aligned.row.m16n16k16.shared.f16 {%r0,%r1,%r2,%r3}, [tile], 16;\n", 32, 0)
+                          .fault == DS_INTERP_OK);
+        cr_assert(run_text("wmma.store.d.sync.aligned.row.m16n16k16.shared.f16 [tile+16], {%r0,%r1,%r2,%r3}, 16;\n", 32,
+                          0)
+                          .fault == DS_INTERP_FAULT_ADDRESS);
+        /* a stride that leads far away */
         cr_assert(
                 run_text("wmma.load.a.sync.aligned.col.m16n16k16.global.f16 {%r0,%r1,%r2,%r3,%r4,%r5,%r6,%r7}, [%x0], "
                          "%r10;\n",

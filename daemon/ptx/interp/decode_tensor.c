@@ -357,6 +357,26 @@ static int wmma_fragment(const struct ds_ptx_instr *in, int what, int columns, s
         return t->bits >= 8 || what == 'c' || !m->across;
 }
 
+/* The address of a matrix is always in a register: that of a variable is put into one. */
+static int matrix_address(ds_ix_decoder *d, const struct ds_ptx_instr *in, const struct ds_ptx_operand *o, ds_ix_op *at)
+{
+        struct ds_ptx_operand variable = *o;
+
+        if (!ds_ix_address(d, in, o, ds_ptx_instr_space(in), at))
+                return 0;
+        if (at->space != DS_IX_GLOBAL && at->space != DS_IX_SHARED && at->space != DS_IX_GENERIC)
+                return ds_ix_refuse(d, in, "matrices lie in global or shared memory");
+        if (at->a != DS_IX_NO_SLOT)
+                return 1;
+        if (!o->var)
+                return ds_ix_refuse(d, in, "a matrix at a constant address");
+        variable.kind = DS_PTX_OPERAND_VAR;
+        at->flags |= DS_IX_WIDE_ADDRESS;
+        at->f = DS_IX_SYM_NONE;
+        at->imm = 0;
+        return ds_ix_source(d, in, &variable, 8, &at->a);
+}
+
 static int decode_wmma_access(ds_ix_decoder *d, const struct ds_ptx_instr *in)
 {
         int store = in->op == DS_PTX_OP_WMMA_STORE, what = in->op == DS_PTX_OP_WMMA_LOAD_A   ? 'a'
@@ -371,11 +391,8 @@ static int decode_wmma_access(ds_ix_decoder *d, const struct ds_ptx_instr *in)
                 return refuse_form(d, in);
         skip = ds_ix_emit_skip(d, in);
         m.at.n = 1;
-        if (!ds_ix_address(d, in, &o[store ? 0 : 1], ds_ptx_instr_space(in), &m.at) ||
-                !fragment(d, in, &o[store ? 1 : 0], !store, &m.d))
+        if (!matrix_address(d, in, &o[store ? 0 : 1], &m.at) || !fragment(d, in, &o[store ? 1 : 0], !store, &m.d))
                 return 0;
-        if (m.at.space != DS_IX_GLOBAL && m.at.space != DS_IX_SHARED && m.at.space != DS_IX_GENERIC)
-                return ds_ix_refuse(d, in, "matrices lie in global or shared memory");
         if (in->n_operands < 3) /* they lie close */
                 m.stride = ds_ix_constant_slot(d,
                         in->shape[what == 'a'   ? (columns ? 0 : 2)

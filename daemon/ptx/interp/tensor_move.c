@@ -111,15 +111,17 @@ static uint64_t offset_of(const struct ds_ix_matrix *m, unsigned r, unsigned e, 
 static int reach(ds_ix_warp *w, const struct ds_ix_matrix *m, unsigned r, unsigned e, uint32_t bytes,
         enum ds_ix_intent intent, struct ds_ix_access *x)
 {
-        const uint32_t *strides = ds_ix_lanes(w, m->stride);
+        const uint32_t *strides = ds_ix_lanes(w, m->stride), *narrow = ds_ix_lanes(w, m->at.a);
+        const uint64_t *wide = ds_ix_lanes(w, m->at.a);
         uint64_t *places = (uint64_t *)(void *)w->scratch;
         ds_ix_op at = m->at;
 
-        ds_ix_addresses(w, &m->at, places);
-        for (uint32_t i = 0; i < DS_IX_LANES; i++)
-                places[i] += offset_of(m, r, e, i, strides[i]);
+        for (uint32_t i = 0; i < DS_IX_LANES; i++) {
+                uint64_t base = at.flags & DS_IX_WIDE_ADDRESS ? wide[i] : narrow[i];
+
+                places[i] = base + at.imm + offset_of(m, r, e, i, strides[i]);
+        }
         at.a = DS_IX_IN_SCRATCH;
-        at.f = DS_IX_SYM_NONE;
         at.imm = 0;
         at.flags |= DS_IX_WIDE_ADDRESS;
         at.size = (uint8_t)bytes;

@@ -4,8 +4,9 @@
  * between allocations (so that going beyond one is seen), launches in grid order or in a permuted order of blocks.
  *
  * With RIG_GPU the same kernels run on a GPU (interp_gpu.h); what asks for faults or costs leaves itself out then.
- * Everything asserts: a rig that cannot be built is a failed test. RIG_FOR_ALL runs a body for each target that the
- * corpus is compiled for and for both orders.
+ * Everything asserts: a rig that cannot be built is a failed test. rig_for_all runs a body for each target that the
+ * corpus is compiled for and for both orders, with the kernels as they are and with all passes over them: then the
+ * block index comes from an array as well, and blocks that ended are counted.
  */
 #pragma once
 
@@ -18,6 +19,8 @@
 #include <unistd.h>
 
 #include "ptx/interp/interp.h"
+#include "ptx/interp/order.h"
+#include "ptx/pass/pass.h"
 #include "ptx/ptx.h"
 
 #ifdef RIG_GPU
@@ -43,6 +46,7 @@ struct rig {
         uint64_t max_instructions;
         const _Atomic uint32_t *abort;
         struct ds_interp_cost cost; /* of the last launch */
+        uint32_t *order;            /* of blocks, for kernels that take their index from there */
 #ifdef RIG_GPU
         struct rig_gpu gpu;
 #endif
@@ -58,6 +62,29 @@ typedef struct {
 #define RIG_ARGS(...) ((const void *[]){__VA_ARGS__, NULL})
 #define RIG_NEAR(a, b, tolerance) (fabs((double)(a) - (double)(b)) <= (tolerance) * (1.0 + fabs((double)(b))))
 
+#define RIG_PASSES "strip-debug,dce,block-order,count-blocks,rename"
+#define RIG_ORDER 65536             /* blocks that have a place in r->order */
+static const char *rig_passes = ""; /* that modules go through when they are opened */
+
+static inline void rig_transform(struct rig *r, struct ds_ptx_diags *diags, char *said, size_t size)
+{
+        for (const char *p = rig_passes; *p; p += strcspn(p, ","), p += *p == ',') {
+                const struct ds_ptx_pass *pass = ds_ptx_pass_find(p, strcspn(p, ","));
+                struct ds_ptx_outcome *outcome = calloc(r->module->n_functions + 1, sizeof(*outcome));
+                ds_ptx_module *after = NULL;
+                int result;
+
+                cr_assert(pass && outcome);
+                result = ds_ptx_pass_apply(pass, r->module, NULL, 0, outcome, diags, &after);
+                if (result)
+                        (void)ds_ptx_diags_format(diags, pass->name, said, size);
+                cr_assert(result == 0, "%s: %s", pass->name, said);
+                ds_ptx_module_free(r->module);
+                r->module = after;
+                free(outcome);
+        }
+}
+
 static inline void rig_open(struct rig *r, const char *name, const char *text, size_t length)
 {
         static struct ds_ptx_diags diags;
@@ -69,6 +96,7 @@ static inline void rig_open(struct rig *r, const char *name, const char *text, s
         if (result)
                 (void)ds_ptx_diags_format(&diags, name, said, sizeof(said));
         cr_assert(result == 0, "%s does not parse: %s", name, said);
+        rig_transform(r, &diags, said, sizeof(said));
         result = ds_interp_new(r->module, &diags, &r->interp);
         if (result)
                 (void)ds_ptx_diags_format(&diags, name, said, sizeof(said));
@@ -206,6 +234,41 @@ static inline struct ds_interp_result rig_cluster(struct rig *r, const struct ds
         return results[n - 1];
 }
 
+/* Where the variable of a pass is, NULL when the module has none */
+static inline uint64_t *rig_pass_variable(struct rig *r, const char *name, uint64_t *ret_size)
+{
+        uint64_t va = 0;
+
+        return *rig_passes && ds_interp_find_global(r->interp, name, &va, ret_size) == 0 ? (uint64_t *)(uintptr_t)va
+                                                                                         : NULL;
+}
+
+/* Another order of blocks by the pass block-order: they come as they come and take their index from an array. */
+static inline void rig_set_order(struct rig *r, uint32_t n)
+{
+        uint64_t size, *variable = rig_pass_variable(r, "ds_block_order", &size);
+        struct ds_interp_order order;
+
+        if (!variable || RIG_ON_GPU)
+                return;
+        if (!r->order)
+                r->order = rig_alloc(r, RIG_ORDER * sizeof(*r->order));
+        *variable = n <= RIG_ORDER ? (uintptr_t)r->order : 0;
+        ds_interp_order_init(&order, n, 77, 0);
+        for (uint32_t i = 0; i < n && n <= RIG_ORDER; i++)
+                r->order[i] = (uint32_t)ds_interp_order_at(&order, i);
+}
+
+/* Blocks that the pass count-blocks has seen end, of all kernels; 0 when it is not there */
+static inline uint64_t rig_counted(struct rig *r)
+{
+        uint64_t size = 0, sum = 0, *counters = rig_pass_variable(r, "ds_blocks_ended", &size);
+
+        for (uint64_t i = 0; counters && i < size / sizeof(*counters); i++)
+                sum += counters[i];
+        return sum;
+}
+
 /* Runs all blocks until one faults; returns the last block's result. */
 static inline struct ds_interp_result rig_launch(
         struct rig *r, const char *kernel, rig_dim grid, rig_dim block, uint32_t dynamic_shared, const void **args)
@@ -228,12 +291,15 @@ static inline struct ds_interp_result rig_launch(
                 .n_sms = 10,
         };
         uint32_t n = grid.x * grid.y * grid.z / ds_interp_cluster_blocks(&launch), state = r->seed;
-        uint32_t *order = malloc(n * sizeof(*order));
+        uint32_t *order = malloc(n * sizeof(*order)), blocks = grid.x * grid.y * grid.z;
+        uint64_t counted = rig_counted(r), size;
 
         cr_assert(launch.kernel, "no kernel %s", kernel);
         launch.params_size = ds_interp_kernel_info(launch.kernel)->params_size;
         rig_pack(ds_interp_kernel_info(launch.kernel), args, params);
         memset(&r->cost, 0, sizeof(r->cost));
+        rig_set_order(r, blocks);
+        launch.n_ranges = r->n_ranges;
 #ifdef RIG_GPU
         rig_gpu_launch(&r->gpu, kernel, launch.grid, launch.block, dynamic_shared, params, launch.params_size,
                 r->memory, r->used);
@@ -250,6 +316,9 @@ static inline struct ds_interp_result rig_launch(
         for (uint32_t i = 0; i < n && !result.fault; i++)
                 result = rig_cluster(r, &launch, order[i]);
         free(order);
+        if (!result.fault && !RIG_ON_GPU && rig_pass_variable(r, "ds_blocks_ended", &size))
+                cr_assert(rig_counted(r) - counted == blocks, "%s: %u blocks, %u ended", kernel, blocks,
+                        (unsigned)(rig_counted(r) - counted));
         return result;
 }
 
@@ -280,14 +349,16 @@ static inline void rig_for_all(const char *name, void (*body)(struct rig *))
 {
         static const char *const archs[] = {"sm_75", "sm_90"};
 
-        for (int k = 0; k < 4; k++) {
+        for (int k = 0; k < 8; k++) {
                 struct rig r;
 
+                rig_passes = k & 4 ? RIG_PASSES : "";
                 rig_file(&r, archs[k & 1], name);
                 r.seed = k & 2 ? 12345 : 0;
                 body(&r);
                 rig_close(&r);
         }
+        rig_passes = "";
 }
 
 /* Test numbers: floats in [-scale, scale) */

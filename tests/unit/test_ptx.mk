@@ -12,3 +12,6 @@ CFLAGS_test_ptx_tool = $(CFLAGS_test_ptx_golden) -DTEST_PTX_DIR='"$(abspath $(BU
 	-DPTX_TOOL='"$(abspath $(BUILD))/detshare-ptx"'
 $(BUILD)/tests/unit/test_ptx_roundtrip: | $(corpus)
 $(BUILD)/tests/unit/test_ptx_tool: | $(kernel_ptx) $(BUILD)/detshare-ptx
+CFLAGS_test_ptx_pass = -DTEST_GOLDEN_DIR='"$(CURDIR)/tests/golden/pass"' -DTEST_PTX_DIR='"$(abspath $(BUILD))/ptx"' \
+	-DPTXAS='"$(CUDA_ROOT)/bin/ptxas"'
+$(BUILD)/tests/unit/test_ptx_pass: | $(kernel_ptx)

@@ -11,7 +11,7 @@
  * Rows that are not given are fit and held in turn, in the order of the reference; that was decided before any fitting.
  * What is printed is a function of this file and the model: the same every time. Every figure is a simulator's.
  *
- * sim_fit [--fit]: the table as docs/simulator.md has it, or the constants found from the present ones on.
+ * sim_fit [--fit]: the table as docs/simulator.md has it, or the constants that it finds.
  */
 #include <errno.h>
 #include <math.h>
@@ -485,7 +485,7 @@ struct row {
 static struct row rows[] = {
         {"launch and synchronise on a green stream", "us", 7.7, launch_sync},
         {"chain of kernels on one stream, each", "us", 2.72, chain, 1, 0, 1},
-        {"chain that changes green context at each", "us", 3.43, chain, 2},
+        {"chain that changes green context at each", "us", 3.43, chain, 2, 0, 1},
         {"LS of 16 blocks, alone", "us", 8.6, start_beside, ALONE, 20, 1},
         START("same priority", SAME_PRIORITY, 19847, 19667, 19650),
         {"LS start beside BE: priority, 20 us", "us", 14.7, start_beside, PRIORITY, 20},
@@ -516,7 +516,7 @@ static struct row rows[] = {
         {"null kernels over 4 streams", "k/s", 877, launch_rate, 4},
         {"null kernels over 8 streams", "k/s", 1064, launch_rate, 8, 0, 1},
         {"64 MiB to the device, registered memory", "GB/s", 55, copy_rate, 0, 0, 1},
-        {"a host's word to a kernel that polls, end seen", "us", 4.0, told},
+        {"a host's word to a kernel that polls, end seen", "us", 4.0, told, 0, 0, 1},
         {"a kernel that streams", "GB/s", 3500, streaming, 0, 0, 1},
 };
 
@@ -570,25 +570,125 @@ static void print_rows(void)
         print_summary(1);
 }
 
+/* --- the models' constants, and where they are from --- */
+
+static const struct {
+        const char *name, *unit;
+        size_t offset;
+        const char *source; /* of the h200 row's */
+} sources[] = {
+#define S(name, unit, source)                                          \
+        {                                                              \
+#name, unit, offsetof(struct sim_timing, name), source \
+        }
+        S(launch_ns, "ns", "estimated: of launch and synchronise, 7.3 to 7.7 us, what kernel_ns leaves"),
+        S(kernel_ns, "ns", "fit"),
+        S(block_ns, "ns", "estimated"),
+        S(notify_ns, "ns", "estimated, see launch_ns"),
+        S(gap_ns, "ns", "estimated"),
+        S(fence_ns, "ns", "the chain that changes green context"),
+        S(beside_ns, "ns", "fit"),
+        S(bound_ns, "ns", "the word that a kernel polls"),
+        S(issue_stream_ns, "ns", "a chain of kernels on one stream"),
+        S(issue_device_ns, "ns", "kernels over 8 streams"),
+        S(copy_ns, "ns", "estimated"),
+        S(h2d_mbps, "MB/s", "64 MiB from registered memory"),
+        S(d2h_mbps, "MB/s", "as h2d_mbps; not measured"),
+        S(d2d_mbps, "MB/s", "estimated: reads and writes VRAM"),
+        S(memset_mbps, "MB/s", "estimated"),
+        S(h2h_mbps, "MB/s", "copies of pageable memory"),
+        S(kernel_mbps, "MB/s", "a kernel that streams"),
+        S(l2_mbps, "MB/s", "fit"),
+        S(sm_mbps, "MB/s", "estimated: 64 bytes per cycle"),
+        S(write_cost, "/1024", "fit"),
+        S(backlog_cost, "/1024", "fit"),
+        S(issue_width, "", "vendor's architecture papers: schedulers per SM"),
+        S(alu_cycles, "cycles", "estimated"),
+        S(memory_stall, "cycles", "estimated: 600 ns shared by four requests of a warp"),
+        S(barrier_stall, "cycles", "estimated"),
+#undef S
+};
+
+static void print_constants(void)
+{
+        const struct sim_model *m;
+
+        printf("\n| constant | |");
+        for (size_t k = 0; (m = sim_model_at(k)); k++)
+                printf(" %s |", m->name);
+        printf(" the h200's is from |\n|---|---|---|---|---|---|---|\n");
+        for (size_t i = 0; i < DS_ARRAY_SIZE(sources); i++) {
+                printf("| `%s` | %s |", sources[i].name, sources[i].unit);
+                for (size_t k = 0; (m = sim_model_at(k)); k++)
+                        printf(" %u |",
+                                *(const uint32_t *)(const void *)((const char *)&m->timing + sources[i].offset));
+                printf(" %s |\n", sources[i].source);
+        }
+}
+
+/* --- what the SGDRC paper found out about two other parts --- */
+
+/* Bytes that follow each other in one channel, at least. */
+static uint32_t channel_granule(const struct sim_channels *channels)
+{
+        uint32_t least = UINT32_MAX, run = 0;
+
+        for (uint64_t at = PROBE_VA; at < PROBE_VA + (16 << 20); at += 64, run += 64) {
+                if (!run || sim_channel_of(channels, at) == sim_channel_of(channels, at - 64))
+                        continue;
+                least = DS_MIN(least, run);
+                run = 0;
+        }
+        return least;
+}
+
+static void print_others(void)
+{
+        static const struct {
+                const char *name;
+                uint32_t channels, granule, group;
+        } parts[] = {{"gtx1080", 8, 0, 0}, {"p40", 12, 1024, 4}, {"a2000", 6, 1024, 2}};
+        const struct sim_model *m;
+
+        printf("\n| model | found by the SGDRC paper | there | sim |\n|---|---|---|---|\n");
+        for (size_t i = 0; i < DS_ARRAY_SIZE(parts); i++) {
+                m = sim_model_find(parts[i].name, strlen(parts[i].name));
+                printf("| %s | VRAM channels | %u | %u |\n", m->name, parts[i].channels, m->channels.n);
+                if (!parts[i].granule)
+                        continue;
+                printf("| %s | bytes in one channel | %u | %u |\n", m->name, parts[i].granule,
+                        channel_granule(&m->channels));
+                printf("| %s | channels that follow each other | %u | %u |\n", m->name, parts[i].group,
+                        m->channels.group);
+                printf("| %s | cycles of two integer instructions | 8 | %u |\n", m->name, 2 * m->timing.alu_cycles);
+        }
+}
+
 /* --- choosing the constants, by the rows of the fit half alone --- */
 
-/* Those that no row is alone; of launch, kernel, block and notify only the sum shows, so one of them is here. */
+/*
+ * Those that no row is alone, and where the search begins: from each combination of these round numbers, not from what
+ * is in the model. Of launch, kernel, block and notify only the sum shows, so one of them is here.
+ */
+#define BEGINS 3
+
 static const struct {
         const char *name;
         size_t offset;
+        uint32_t begin[BEGINS];
 } constants[] = {
-#define C(name)                                          \
-        {                                                \
-#name, offsetof(struct sim_timing, name) \
+#define C(name, ...)                                      \
+        {                                                 \
+#name, offsetof(struct sim_timing, name), \
+                {                                         \
+                        __VA_ARGS__                       \
+                }                                         \
         }
-        C(kernel_ns),
-        C(gap_ns),
-        C(fence_ns),
-        C(beside_ns),
-        C(bound_ns),
-        C(l2_mbps),
-        C(write_cost),
-        C(backlog_cost),
+        C(kernel_ns, 500),
+        C(beside_ns, 500),
+        C(l2_mbps, 4000000, 6000000, 8000000),
+        C(write_cost, 1024, 2048, 3072),
+        C(backlog_cost, 512, 1024, 2048),
 #undef C
 };
 
@@ -620,28 +720,58 @@ static double fit_one(size_t i, double step, double best)
         for (int sign = -1; sign <= 1; sign += 2) {
                 *value = (uint32_t)lround(kept * (1 + sign * step));
                 error = fit_error();
-                if (error < best - 1e-6) {
-                        fprintf(stderr, "%s %u: %.5f\n", constants[i].name, *value, error);
+                if (error < best - 1e-6)
                         return error;
-                }
         }
         *value = kept;
         return best;
 }
 
-static void fit(void)
+/* From the n-th combination downhill; the error where that ends. */
+static double fit_from(uint32_t n)
 {
-        double best = fit_error(), before;
+        double best, before;
 
-        for (double step = 0.16; step > 0.015; step /= 2) {
+        for (size_t i = 0; i < DS_ARRAY_SIZE(constants); i++) {
+                if (!constants[i].begin[1]) {
+                        *constant(i) = constants[i].begin[0];
+                        continue;
+                }
+                *constant(i) = constants[i].begin[n % BEGINS];
+                n /= BEGINS;
+        }
+        best = fit_error();
+        for (double step = 0.32; step > 0.015; step /= 2) {
                 do {
                         before = best;
                         for (size_t i = 0; i < DS_ARRAY_SIZE(constants); i++)
                                 best = fit_one(i, step, best);
                 } while (best < before);
         }
-        for (size_t i = 0; i < DS_ARRAY_SIZE(constants); i++)
-                printf(".%s = %u,\n", constants[i].name, *constant(i));
+        return best;
+}
+
+static void fit(void)
+{
+        double best = INFINITY, error;
+
+        for (uint32_t n = 0; n < BEGINS * BEGINS * BEGINS; n++) {
+                error = fit_from(n);
+                if (error >= best)
+                        continue;
+                best = error;
+                printf("error %.4f", error);
+                for (size_t i = 0; i < DS_ARRAY_SIZE(constants); i++)
+                        printf(", .%s = %u", constants[i].name, *constant(i));
+                printf("\n");
+        }
+}
+
+static void print_all(void)
+{
+        print_rows();
+        print_constants();
+        print_others();
 }
 
 int main(int argc, char **argv)
@@ -651,6 +781,6 @@ int main(int argc, char **argv)
         if (argc > 1 && !strcmp(argv[1], "--fit"))
                 fit();
         else
-                print_rows();
+                print_all();
         return 0;
 }

@@ -209,7 +209,7 @@ Test(sim_share, a_kernel_pauses_and_goes_on)
         uint64_t be = submit(&ts, "spin", ts.all, 264 * 100, 0), ls, begin;
 
         /* 100 waves of 20 us; in the middle of the 6th */
-        pass(&ts, 4000 + 1037 + 110 * US);
+        pass(&ts, 4000 + 1150 + 110 * US);
         cr_assert_eq(bound(&ts, be, 0), 0);
         begin = ds_sim_ops.now(ts.t->device);
         pass(&ts, 11 * US);
@@ -231,13 +231,13 @@ Test(sim_share, a_bound_changes_in_flight)
         uint64_t token = submit(&ts, "spin", ts.all, 264 * 10, 0), queued = submit(&ts, "spin", ts.all, 20, 0), late;
 
         cr_assert_eq(bound(&ts, queued, 10), 0, "also before it begins");
-        pass(&ts, 4000 + 1037 + 90 * US);
+        pass(&ts, 4000 + 1150 + 90 * US);
         cr_assert_eq(bound(&ts, token, 7), 0);
         cr_assert_eq(bound(&ts, token, 132), 0, "the last counts");
         about(lasted(&ts, token), (5 + 10) * 20 * US, "5 waves of 264, 10 of 132");
         about(lasted(&ts, queued), 40 * US, "two waves of 10");
         token = submit(&ts, "spin", ts.all, 264 * 10, 1);
-        pass(&ts, 4000 + 1037 + 10 * US);
+        pass(&ts, 4000 + 1150 + 10 * US);
         cr_assert_eq(bound(&ts, token, 264), 0);
         late = lasted(&ts, token);
         /* the first block goes on beside the others: the last wave is one block */

@@ -13,7 +13,7 @@
 #include "device/sim/sim.h"
 
 #define US DS_NS_PER_US
-#define LEAD 1037 /* the h200 row: from a kernel's begin to its first block */
+#define LEAD 1150 /* the h200 row: from a kernel's begin to its first block */
 #define MS DS_NS_PER_MS
 
 #define KERNEL(name) ".visible .entry " name "()\n{\n ret;\n}\n"
@@ -79,7 +79,7 @@ Test(sim_timing, null_kernel)
 {
         struct tt tt = tt_open("h200+timing");
 
-        expect_about(latency(&tt, "null", tt.t->stream, 1, 32), 7500, 3,
+        expect_about(latency(&tt, "null", tt.t->stream, 1, 32), 7500, 4,
                 "7.3 us on a stream of the context, 7.7 on a green one");
         dt_close(tt.t);
 }
@@ -217,7 +217,7 @@ Test(sim_timing, deadline)
         token = dt_launch(tt.t, &l);
         dt_expect_fault(tt.t, token, DS_CUDA_LAUNCH_TIMEOUT, "b2000");
         expect_about(now(&tt) - begin, 100 * US + 7100, 1, "given up at its deadline");
-        expect_about(latency(&tt, "ls", tt.t->stream, 264, 1024), 8300, 2, "and off the SMs");
+        expect_about(latency(&tt, "ls", tt.t->stream, 264, 1024), 8550, 2, "and off the SMs");
         l = dt_launch_of(tt.t, tt.module, "b20", 1, 32);
         l.deadline_ns = 100 * US;
         dt_ok(tt.t, dt_launch(tt.t, &l));
@@ -253,7 +253,7 @@ Test(sim_timing, abort)
         }
         cr_assert_eq(tt.t->seen[tokens[4]].status, 0, "ended before");
         cr_assert_eq(tt.t->seen[tokens[5]].status, 0);
-        expect_about(latency(&tt, "ls", a, 264, 1024), 8300, 2, "the SMs are free");
+        expect_about(latency(&tt, "ls", a, 264, 1024), 8550, 2, "the SMs are free");
         dt_close(tt.t);
 }
 
@@ -377,7 +377,7 @@ Test(sim_timing, start_beside_best_effort)
         for (size_t i = 0; i < 3; i++) {
                 tt = tt_open("h200+timing");
                 alone = latency(&tt, "ls", ds_device_stream(tt.t->rung, 0, 1), 16, 256);
-                expect_about(alone, 8300, 5, "alone");
+                expect_about(alone, 8550, 5, "alone");
 
                 saturate(&tt, names[i], tt.t->rung, blocks[i]);
                 same = latency(&tt, "ls", ds_device_stream(tt.t->rung, 1, 1), 16, 256);

@@ -7,13 +7,11 @@
  *    tensor maps, multicast, compression, interprocess handles, RDMA;
  *  - a simulated part has no PCI identity;
  *  - compute capability 7.5 is the least: today's compilers know nothing older, so the Pascal rows say that.
- * The h200 row's properties and timing were read and measured on one H200 (132 SMs, driver 580, CUDA 13.0): null kernel
- * launch and synchronisation 7.4 us, a chain of null kernels 2.7 us each, 3.43 us each when every kernel waits for an
- * event of another stream, 1,064,000 launches per second over eight streams, host to device 55 GB/s from pinned memory,
- * kernels streaming at 3,500 GB/s. Estimated and not measured: how long a warp waits for memory (memory_stall: 600 ns
- * of latency shared by four requests in flight). The other rows take their properties from the vendor's tables; their
- * timing is scaled from the h200 row by clock, bandwidth and bus and has not been measured. Every figure that comes
- * out is a simulator's.
+ * The h200 row's properties were read on one H200 (132 SMs, driver 580, CUDA 13.0). Its timing is from measurements on
+ * it: some constants are one measurement each, some were fitted to half of the measurements, the other half says how
+ * good that is (make sim-fit), some are estimated; docs/simulator.md says of each which. The other rows take their
+ * properties from the vendor's tables; their timing is scaled from the h200 row by clock, bandwidth and bus and has not
+ * been measured. Every figure that comes out is a simulator's.
  */
 #include "device/sim/model.h"
 
@@ -51,12 +49,12 @@ static const struct sim_model models[] = {
                 .timing =
                         {
                                 .launch_ns = 4000,
-                                .kernel_ns = 1037,
+                                .kernel_ns = 1150,
                                 .block_ns = 300,
                                 .notify_ns = 2200,
                                 .gap_ns = 700,
-                                .fence_ns = 1530,
-                                .beside_ns = 1012,
+                                .fence_ns = 1279,
+                                .beside_ns = 849,
                                 .bound_ns = 1800,
                                 .issue_stream_ns = 2700,
                                 .issue_device_ns = 940,
@@ -67,10 +65,10 @@ static const struct sim_model models[] = {
                                 .memset_mbps = 3000000,
                                 .h2h_mbps = 12500,
                                 .kernel_mbps = 3500000,
-                                .l2_mbps = 5000000,
+                                .l2_mbps = 5588352,
                                 .sm_mbps = 126720,
-                                .write_cost = 2513,
-                                .backlog_cost = 1378,
+                                .write_cost = 2193,
+                                .backlog_cost = 2380,
                                 .issue_width = 4,
                                 .alu_cycles = 5,
                                 .memory_stall = 300,
@@ -123,7 +121,7 @@ static const struct sim_model models[] = {
                                 .l2_mbps = 598000,
                                 .sm_mbps = 76800,
                                 .write_cost = 1024,
-                                .backlog_cost = 1378,
+                                .backlog_cost = 2380,
                                 .issue_width = 4,
                                 .alu_cycles = 5,
                                 .memory_stall = 200,
@@ -176,7 +174,7 @@ static const struct sim_model models[] = {
                                 .l2_mbps = 880000,
                                 .sm_mbps = 97984,
                                 .write_cost = 1024,
-                                .backlog_cost = 1378,
+                                .backlog_cost = 2380,
                                 .issue_width = 4,
                                 .alu_cycles = 6,
                                 .memory_stall = 220,
@@ -229,7 +227,7 @@ static const struct sim_model models[] = {
                                 .l2_mbps = 664000,
                                 .sm_mbps = 110944,
                                 .write_cost = 1024,
-                                .backlog_cost = 1378,
+                                .backlog_cost = 2380,
                                 .issue_width = 4,
                                 .alu_cycles = 6,
                                 .memory_stall = 230,

@@ -304,7 +304,7 @@ static void check_value(struct ds_ptx_check *c, struct ds_ptx_operand *operand, 
                 check_packed(c, operand, shape, type);
         } else if (shape->any_vector) {
                 check_elements(c, operand, shape, type);
-        } else if (count != operand->n_elements) {
+        } else if (count == 1 || count != operand->n_elements) {
                 wrong(c, operand, count > 1 ? "the vector has another number of elements" : "a scalar belongs here");
         } else {
                 check_elements(c, operand, shape, type);
@@ -451,7 +451,8 @@ static void check_operand(struct ds_ptx_check *c, uint32_t i, const struct shape
 
 static void check_instr(struct ds_ptx_check *c)
 {
-        const char *operands = ds_ptx_op_info((enum ds_ptx_op)c->instr->op)->operands, *s;
+        const struct ds_ptx_op_info *info = ds_ptx_op_info((enum ds_ptx_op)c->instr->op);
+        const char *operands = info->operands, *s;
         uint32_t required = 0, optional = 0, given = c->instr->n_operands, at = 0, spare;
         struct shape shape;
 
@@ -477,6 +478,8 @@ static void check_instr(struct ds_ptx_check *c)
         }
         ds_ptx_check_modifiers(c);
         ds_ptx_check_target(c);
+        if (info->class == DS_PTX_CLASS_TENSOR)
+                ds_ptx_check_matrix(c);
 }
 
 void ds_ptx_validate(struct ds_ptx_module *module, struct ds_ptx_diags *diags)

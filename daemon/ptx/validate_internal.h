@@ -23,3 +23,6 @@ void ds_ptx_invalid(struct ds_ptx_check *c, uint32_t line, uint32_t column, cons
 void ds_ptx_check_modifiers(struct ds_ptx_check *c);
 void ds_ptx_index_needs(struct ds_ptx_check *c);
 void ds_ptx_check_target(struct ds_ptx_check *c);
+/* The instruction requires .target sm_<target> and .version <version>. */
+void ds_ptx_check_least(struct ds_ptx_check *c, uint32_t target, uint32_t version);
+void ds_ptx_check_matrix(struct ds_ptx_check *c);

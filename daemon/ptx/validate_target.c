@@ -298,6 +298,12 @@ static void check_special_registers(struct ds_ptx_check *c)
         }
 }
 
+void ds_ptx_check_least(struct ds_ptx_check *c, uint32_t target, uint32_t version)
+{
+        check_least(
+                c, c->instr->line, c->instr->column, c->instr->text, (struct since){(uint8_t)target, (uint8_t)version});
+}
+
 void ds_ptx_index_needs(struct ds_ptx_check *c)
 {
         for (size_t i = DS_ARRAY_SIZE(needs); i-- > 0;)

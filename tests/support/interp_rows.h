@@ -19,15 +19,16 @@
 #include "util/macro.h"
 
 #define ROWS_N 4096
-#define ROWS_MAX 1200
+#define ROWS_MAX 3000
 
 /* What an operand's test values are: integers, floats, half, bfloat16, pairs of them, shift amounts, predicates */
+enum { ROWS_APPROX = 1, ROWS_ODD = 2 };
 enum kind { NONE, I16, I32, I64, F32, F64, F16, BF16, F16X2, BF16X2, SMALL, PRED };
 
 struct row {
-        char text[160];
+        char text[512];
         enum kind d, a, b, c;
-        int approx;
+        int approx; /* 0: bits are compared; ROWS_APPROX: within an error; ROWS_ODD: hardware does not as PTX says */
 };
 
 static struct row rows[ROWS_MAX];
@@ -49,6 +50,10 @@ static inline void rows_add(enum kind d, enum kind a, enum kind b, enum kind c, 
         r->b = b;
         r->c = c;
         r->approx = approx;
+        for (int i = 0; i < n_rows; i++) {
+                if (strcmp(rows[i].text, r->text) == 0)
+                        return;
+        }
         if (strstr(r->text, rows_filter) && n_rows < ROWS_MAX - 1)
                 n_rows++;
 }
@@ -422,6 +427,193 @@ static inline void rows_atomic(void)
         rows_atomic_row("add.noftz", "bf16x2", BF16X2);
 }
 
+/* --- video --- */
+static const char *const video_types[] = {"u32.u32.u32", "u32.u32.s32", "u32.s32.u32", "u32.s32.s32", "s32.u32.u32",
+        "s32.u32.s32", "s32.s32.u32", "s32.s32.s32"};
+
+/*
+ * One scalar operation with each of its forms; the parts of registers differ from row to row.
+ *
+ * Where PTX works with 34 bits, ptxas 13 makes 32-bit code for sm_90, and the hardware gives something else than PTX
+ * says: .sat that goes beyond 32 bits unsigned, shifts left with .sat, .min and .max as second operations, .sat into a
+ * part of a register, and nothing at all goes into .h1. Such rows are ROWS_ODD: they are not compared.
+ */
+static inline void rows_video_scalar(const char *op, const char *types, const char *mode, unsigned turn)
+{
+        static const char *const parts[] = {"", ".b0", ".h1", ".b3", ".h0", ".b2", ".b1"};
+        static const char *const to[] = {".h0", ".b3", ".h1", ".b0", ".b2", ".b1"};
+        static const char *const second[] = {".add", ".min", ".max"};
+        const char *a = parts[turn % 7], *b = parts[turn / 7 % 7], *sat = turn & 1 ? ".sat" : "";
+        const char *sat_to = turn & 2 ? ".sat" : "";
+        int odd = strcmp(op, "vshl") == 0 || types[0] == 'u' ? ROWS_ODD : 0, odd_sat = *sat ? odd : 0;
+
+        rows_add(I32, I32, I32, NONE, 0, "%s.%s%s %%D, %%A, %%B;", op, types, mode);
+        rows_add(I32, I32, I32, NONE, odd, "%s.%s.sat%s %%D, %%A, %%B;", op, types, mode);
+        rows_add(I32, I32, I32, NONE, odd_sat, "%s.%s%s%s %%D, %%A%s, %%B%s;", op, types, sat, mode, a, b);
+        rows_add(I32, I32, I32, I32, turn % 3 ? ROWS_ODD : odd_sat, "%s.%s%s%s%s %%D, %%A%s, %%B%s, %%C;", op, types,
+                sat, mode, second[turn % 3], b, a);
+        rows_add(I32, I32, I32, I32, *sat_to || turn % 6 == 2 ? ROWS_ODD : 0, "%s.%s%s%s %%D%s, %%A%s, %%B%s, %%C;", op,
+                types, sat_to, mode, to[turn % 6], a, b);
+}
+
+static inline void rows_video_simd(const char *op, const char *types, unsigned turn)
+{
+        static const char *const halves[] = {".h10", ".h32", ".h01", ".h20", ".h31", ".h33"};
+        static const char *const bytes[] = {".b3210", ".b7654", ".b0123", ".b7531", ".b4444", ".b6240"};
+        static const char *const two[] = {"", ".h0", ".h1", ".h10"};
+        static const char *const four[] = {"", ".b0", ".b31", ".b210", ".b3", ".b3210"};
+        int is_four = op[strlen(op) - 1] == '4';
+        const char *a = is_four ? bytes[turn % 6] : halves[turn % 6];
+        const char *b = is_four ? bytes[turn / 2 % 6] : halves[turn / 2 % 6];
+        const char *to = is_four ? four[turn % 6] : two[turn % 4], *sat = op[1] == 's' && op[2] == 'e' ? "" : ".sat";
+
+        rows_add(I32, I32, I32, I32, 0, "%s.%s %%D, %%A, %%B, %%C;", op, types);
+        rows_add(I32, I32, I32, I32, 0, "%s.%s.add %%D%s, %%A, %%B, %%C;", op, types, to);
+        rows_add(I32, I32, I32, I32, 0, "%s.%s%s %%D%s, %%A%s, %%B%s, %%C;", op, types, sat, to, a, b);
+}
+
+/* The same with shifts and .sat: only all-signed products are as PTX says. */
+static inline void rows_vmad(void)
+{
+        static const char *const types[] = {"u32.u32.u32", "u32.u32.s32", "s32.s32.u32", "s32.s32.s32"};
+        static const char *const parts[][2] = {{"", ""}, {".h0", ".h1"}, {".b3", ""}};
+        static const char *const scales[] = {"", ".shr7", ".shr15"};
+
+        for (unsigned t = 0; t < 4; t++) {
+                for (unsigned p = 0; p < 3; p++) {
+                        const char *a = parts[p][0], *b = parts[p][1], *sat = (t + p) & 1 ? ".sat" : "";
+                        int odd = t < 3 ? ROWS_ODD : 0, sometimes = p > 0 || *sat ? odd : 0;
+
+                        rows_add(I32, I32, I32, I32, sometimes, "vmad.%s%s%s %%D, %%A%s, %%B%s, %%C;", types[t], sat,
+                                scales[p], a, b);
+                        rows_add(I32, I32, I32, I32, odd, "vmad.%s.sat%s %%D, %%A%s, %%B%s, -%%C;", types[t], scales[p],
+                                a, b);
+                        rows_add(I32, I32, I32, I32, sometimes, "vmad.%s%s%s %%D, -%%A%s, %%B%s, %%C;", types[t], sat,
+                                scales[p], a, b);
+                        rows_add(I32, I32, I32, I32, sometimes, "vmad.%s.po%s%s %%D, %%A%s, %%B%s, %%C;", types[t], sat,
+                                scales[p], a, b);
+                }
+        }
+}
+
+static inline void rows_video(void)
+{
+        static const char *const scalar[] = {"vadd", "vsub", "vabsdiff", "vmin", "vmax"};
+        static const char *const simd[] = {"vadd2", "vsub2", "vavrg2", "vabsdiff2", "vmin2", "vmax2", "vadd4", "vsub4",
+                "vavrg4", "vabsdiff4", "vmin4", "vmax4"};
+        static const char *const compare[] = {"eq", "ne", "lt", "le", "gt", "ge"};
+        static const char *const pairs[] = {"u32.u32", "u32.s32", "s32.u32", "s32.s32"};
+        unsigned turn = 0;
+        char types[32];
+
+        for (unsigned t = 0; t < 8; t++) {
+                for (size_t i = 0; i < DS_ARRAY_SIZE(scalar); i++)
+                        rows_video_scalar(scalar[i], video_types[t], "", turn++);
+                for (size_t i = 0; i < DS_ARRAY_SIZE(simd); i++)
+                        rows_video_simd(simd[i], video_types[t], turn++);
+                /* the amount of a shift has no sign */
+                for (int k = 0; k < 4 && !(t & 1); k++)
+                        rows_video_scalar(k & 1 ? "vshr" : "vshl", video_types[t], k & 2 ? ".clamp" : ".wrap", turn++);
+        }
+        for (unsigned t = 0; t < 4; t++) {
+                for (size_t i = 0; i < 6; i++) {
+                        rows_add(I32, I32, I32, NONE, 0, "vset.%s.%s %%D, %%A, %%B;", pairs[t], compare[i]);
+                        rows_add(I32, I32, I32, I32, 0, "vset.%s.%s.add %%D, %%A.b1, %%B.h0, %%C;", pairs[t],
+                                compare[i]);
+                        rows_add(I32, I32, I32, I32, ROWS_ODD, "vset.%s.%s %%D.h1, %%A.b1, %%B.b2, %%C;", pairs[t],
+                                compare[i]);
+                        (void)snprintf(types, sizeof(types), "%s.%s", pairs[t], compare[i]);
+                        rows_video_simd(i & 1 ? "vset2" : "vset4", types, turn++);
+                }
+        }
+        rows_vmad();
+}
+
+/* --- conversions to small formats, products with what is outside a tensor, rarer atomics --- */
+static inline void rows_small(void)
+{
+        static const char *const relu[] = {"", ".relu"}, *const small[] = {"e4m3x2", "e5m2x2"};
+        static const char *const pack[] = {"u4", "s4", "u2", "s2"}, *const how[] = {"rn", "rz"};
+
+        for (int r = 0; r < 2; r++) {
+                for (int t = 0; t < 2; t++) {
+                        rows_add(I16, F32, F32, NONE, 0, "cvt.rn.satfinite%s.%s.f32 %%D, %%A, %%B;", relu[r], small[t]);
+                        rows_add(I16, F16X2, NONE, NONE, 0, "cvt.rn.satfinite%s.%s.f16x2 %%D, %%A;", relu[r], small[t]);
+                        rows_add(F16X2, I16, NONE, NONE, 0, "cvt.rn%s.f16x2.%s %%D, %%A;", relu[r], small[t]);
+                        rows_add(F16, F32, NONE, NONE, 0, "cvt.%s.satfinite%s.f16.f32 %%D, %%A;", how[t], relu[r]);
+                        rows_add(BF16, F32, NONE, NONE, 0, "cvt.%s.satfinite%s.bf16.f32 %%D, %%A;", how[t], relu[r]);
+                        rows_add(F16X2, F32, F32, NONE, 0, "cvt.%s.satfinite%s.f16x2.f32 %%D, %%A, %%B;", how[t],
+                                relu[r]);
+                        rows_add(BF16X2, F32, F32, NONE, 0, "cvt.%s.satfinite%s.bf16x2.f32 %%D, %%A, %%B;", how[t],
+                                relu[r]);
+                }
+                rows_add(F16X2, F32, F32, NONE, 0, "cvt.rz%s.f16x2.f32 %%D, %%A, %%B;", relu[r]);
+                rows_add(BF16X2, F32, F32, NONE, 0, "cvt.rz%s.bf16x2.f32 %%D, %%A, %%B;", relu[r]);
+                rows_add(F16, F16, F16, F16, 0, "fma.rn.oob%s.f16 %%D, %%A, %%B, %%C;", relu[r]);
+                rows_add(F16, I16, I16, F16, 0,
+                        "or.b16 %%A, %%A, 0x7c00; or.b16 %%B, %%B, 0x6400; fma.rn.oob%s.f16 %%D, %%A, %%B, %%C;",
+                        relu[r]);
+                rows_add(BF16, BF16, BF16, BF16, 0, "fma.rn.oob%s.bf16 %%D, %%A, %%B, %%C;", relu[r]);
+                rows_add(BF16, I16, I16, BF16, 0,
+                        "or.b16 %%A, %%A, 0x4f80; or.b16 %%B, %%B, 0x7f80; fma.rn.oob%s.bf16 %%D, %%A, %%B, %%C;",
+                        relu[r]);
+        }
+        rows_add(F32, F32, NONE, NONE, 0, "cvt.rna.satfinite.tf32.f32 %%D, %%A;");
+        rows_add(F16X2, F16X2, F16X2, F16X2, 0, "fma.rn.oob.f16x2 %%D, %%A, %%B, %%C;");
+        rows_add(BF16X2, BF16X2, BF16X2, BF16X2, 0, "fma.rn.oob.bf16x2 %%D, %%A, %%B, %%C;");
+        for (int t = 0; t < 4; t++)
+                rows_add(I32, I32, I32, I32, 0, "cvt.pack.sat.%s.s32.b32 %%D, %%A, %%B, %%C;", pack[t]);
+}
+
+/* Vectors of halves: the old value, or what is there afterwards */
+static inline void rows_atomic_halves(void)
+{
+        static const char *const ops[] = {"add", "min", "max"}, *const types[] = {"f16", "bf16"};
+
+        for (int i = 0; i < 3; i++) {
+                for (int t = 0; t < 2; t++) {
+                        rows_add(I32, t ? BF16X2 : F16X2, t ? BF16X2 : F16X2, NONE, 0,
+                                "{ .reg .b16 %%a, %%b, %%c, %%d; st.global.b32 [%%P], %%B; mov.b32 {%%a, %%b}, %%A; "
+                                "atom.global.%s.noftz.v2.%s {%%c, %%d}, [%%P], {%%a, %%b}; ld.global.b32 %%D, [%%P]; }",
+                                ops[i], types[t]);
+                        rows_add(I32, t ? BF16X2 : F16X2, t ? BF16X2 : F16X2, NONE, 0,
+                                "{ .reg .b32 %%c; st.global.v2.b32 [%%P], {%%A, %%B}; "
+                                "red.global.%s.noftz.v2.%sx2 [%%P], {%%B, %%A}; ld.global.v2.b32 {%%D, %%c}, [%%P]; "
+                                "xor.b32 %%D, %%D, %%c; }",
+                                ops[i], types[t]);
+                }
+        }
+        rows_add(I16, I16, I16, I16, 0,
+                "st.global.b16 [%%P], %%A; atom.global.cas.b16 %%D, [%%P], %%B, %%C; ld.global.b16 %%D, [%%P];");
+        rows_add(I64, I64, I64, NONE, 0,
+                "{ .reg .b128 %%q, %%r; .reg .b64 %%e; .shared .align 16 .b8 wide[2048]; mad.lo.u32 %%S, %%j, 16, 0; "
+                "mov.u32 %%T, wide; add.u32 %%S, %%S, %%T; st.shared.v2.b64 [%%S], {%%A, %%B}; "
+                "mov.b128 %%q, {%%B, %%A}; atom.shared.exch.b128 %%r, [%%S], %%q; mov.b128 {%%D, %%e}, %%r; "
+                "ld.shared.b64 %%e, [%%S]; add.u64 %%D, %%D, %%e; }");
+}
+
+/* mbarriers, as far as they can be seen: counts, phases */
+static inline void rows_mbarrier(void)
+{
+        rows_add(I32, SMALL, SMALL, NONE, 0,
+                "add.u32 %%A, %%A, 2; mbarrier.init.shared.b64 [%%S], %%A; mbarrier.arrive.shared.b64 %%x, [%%S]; "
+                "mbarrier.arrive.shared.b64 %%TD, [%%S]; mbarrier.pending_count.b64 %%D, %%x; "
+                "mbarrier.pending_count.b64 %%T, %%TD; mad.lo.u32 %%D, %%D, 1000, %%T;");
+        rows_add(PRED, SMALL, NONE, NONE, 0,
+                "and.b32 %%A, %%A, 3; add.u32 %%A, %%A, 1; mbarrier.init.shared.b64 [%%S], %%A; "
+                "mbarrier.arrive.shared.b64 %%x, [%%S]; mbarrier.test_wait.shared.b64 %%D, [%%S], %%x; "
+                "mbarrier.test_wait.parity.shared.b64 %%Q, [%%S], 0;");
+        rows_add(PRED, SMALL, SMALL, NONE, 0,
+                "mbarrier.init.shared.b64 [%%S], 1; mbarrier.arrive.expect_tx.shared.b64 %%x, [%%S], %%A; "
+                "mbarrier.complete_tx.relaxed.cta.shared::cta.b64 [%%S], %%B; "
+                "mbarrier.test_wait.shared.b64 %%D, [%%S], %%x; mbarrier.try_wait.parity.shared.b64 %%Q, [%%S], 1;");
+        rows_add(I32, SMALL, NONE, NONE, 0,
+                "add.u32 %%A, %%A, 2; mbarrier.init.shared.b64 [%%S], %%A; sub.u32 %%T, %%A, 1; "
+                "mbarrier.arrive_drop.noComplete.shared.b64 %%x, [%%S], %%T; mbarrier.arrive.shared.b64 %%TD, [%%S]; "
+                "mbarrier.pending_count.b64 %%D, %%x; mbarrier.pending_count.b64 %%T, %%TD; "
+                "mad.lo.u32 %%D, %%D, 1000, %%T;");
+}
+
 /* --- kernels --- */
 static inline uint32_t rows_bytes_of(enum kind k)
 {
@@ -608,6 +800,10 @@ static inline void rows_make(const char *filter)
         rows_convert();
         rows_warp();
         rows_atomic();
+        rows_video();
+        rows_small();
+        rows_atomic_halves();
+        rows_mbarrier();
 }
 
 /* FNV-1a over 64-bit words */

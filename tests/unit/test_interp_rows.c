@@ -22,7 +22,7 @@ static uint64_t recorded[ROWS_MAX];
 static int read_recorded(void)
 {
         FILE *f = fopen(TEST_INTERP_GOLDEN, "r");
-        char line[256];
+        char line[640];
         int n = 0;
 
         cr_assert(f, "no %s", TEST_INTERP_GOLDEN);

@@ -596,6 +596,58 @@ Test(interp_text, kernel_information)
         rig_close(&r);
 }
 
+/* --- alloca --- */
+/* Every lane takes what it wants, gives it back by a restore or a return, and finds zeros. */
+#define ALLOCA                                                                                                         \
+        HEAD ".func (.param .b32 r) sum(.param .b32 n)\n{\n.reg .b32 %n, %k, %s, %v;\n.reg .b64 %a, %b, %z;\n"         \
+             ".reg .pred %p;\n.local .align 4 .b8 own[16];\nld.param.u32 %n, [n];\nadd.u32 %k, %n, 1;\n"               \
+             "mul.wide.u32 %z, %k, 4;\nalloca.u64 %a, %z, 16;\nst.local.u32 [own], %n;\nmov.u32 %k, 0;\n"              \
+             "L: mad.wide.u32 %b, %k, 4, %a;\nld.local.u32 %v, [%b];\nadd.u32 %v, %v, %k;\nst.local.u32 [%b], %v;\n"   \
+             "add.u32 %k, %k, 1;\nsetp.le.u32 %p, %k, %n;\n@%p bra L;\ncvta.local.u64 %a, %a;\nmov.u32 %s, 0;\n"       \
+             "mov.u32 %k, 0;\nM: mad.wide.u32 %b, %k, 4, %a;\nld.u32 %v, [%b];\nadd.u32 %s, %s, %v;\n"                 \
+             "add.u32 %k, %k, 1;\nsetp.le.u32 %p, %k, %n;\n@%p bra M;\nld.local.u32 %v, [own];\nadd.u32 %s, %s, %v;\n" \
+             "st.param.b32 [r], %s;\nret;\n}\n"
+
+Test(interp_text, alloca)
+{
+        struct rig r;
+        uint32_t *out;
+
+        GOOD(launch_text(&r,
+                ALLOCA ".visible .entry k(.param .u64 out)\n{\n.reg .b64 %o, %out, %s, %a, %t;\n.reg .b32 %i, %k, %v, "
+                       "%w;\n.reg .pred %p;\nmov.u32 %i, %tid.x;\nld.param.u64 %out, [out];\nmad.wide.u32 %o, %i, 4, "
+                       "%out;\nmov.u32 %k, 0;\nmov.u32 %w, 0;\nstacksave.u64 %t;\n"
+                       /* a thousand times 1000 bytes would not fit */
+                       "AGAIN: stacksave.u64 %s;\nalloca.u64 %a, 1000;\nld.local.u32 %v, [%a];\nadd.u32 %w, %w, %v;\n"
+                       "st.local.u32 [%a], 77;\n{ .param .b32 n; .param .b32 r; st.param.b32 [n], %i;\n"
+                       "call (r), sum, (n);\nld.param.b32 %v, [r]; }\nstackrestore.u64 %s;\nadd.u32 %w, %w, %v;\n"
+                       "add.u32 %k, %k, 1;\nsetp.lt.u32 %p, %k, 1000;\n@%p bra AGAIN;\nstacksave.u64 %s;\n"
+                       "setp.ne.u64 %p, %s, %t;\n@%p mov.u32 %w, 0;\nst.global.u32 [%o], %w;\nret;\n}\n",
+                40, &out));
+        for (uint32_t i = 0; i < 40; i++)
+                cr_assert(out[i] == 1000 * (i * (i + 1) / 2 + i), "lane %u: %u", i, out[i]);
+        rig_close(&r);
+}
+
+Test(interp_text, alloca_that_may_not_be)
+{
+        faults(KERNEL(".reg .b64 %a;\nL: alloca.u64 %a, 4096;\nbra L;"), 1, DS_INTERP_FAULT_STACK);
+        faults(KERNEL(".reg .b64 %a;\nalloca.u64 %a, -1;"), 1, DS_INTERP_FAULT_STACK);
+        faults(KERNEL(".reg .b64 %a;\n.local .align 4 .b8 x[16];\nalloca.u64 %a, 64, 0x800000;"), 1,
+                DS_INTERP_FAULT_STACK);
+        /* below what was given, which another block may have written */
+        faults(KERNEL(".reg .b64 %a;\n.reg .b32 %v;\nalloca.u64 %a, 64;\nld.local.u32 %v, [%a+-4];\nst.global.u32 "
+                      "[%o], %v;"),
+                1, DS_INTERP_FAULT_ADDRESS);
+        faults(KERNEL(".reg .b64 %a;\n.reg .b32 %v;\nalloca.u64 %a, 64;\ncvta.local.u64 %a, %a;\nld.u32 %v, "
+                      "[%a+64];\nst.global.u32 [%o], %v;"),
+                1, DS_INTERP_FAULT_ADDRESS);
+        faults(KERNEL(".reg .b64 %a;\nstacksave.u64 %a;\nsub.u64 %a, %a, 64;\nstackrestore.u64 %a;"), 1,
+                DS_INTERP_FAULT_ILLEGAL);
+        faults(KERNEL(".reg .b64 %a;\nstacksave.u64 %a;\nadd.u64 %a, %a, 64;\nstackrestore.u64 %a;"), 1,
+                DS_INTERP_FAULT_ILLEGAL);
+}
+
 /* --- refusals --- */
 static void refused(const char *text, const char *says)
 {

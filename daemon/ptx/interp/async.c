@@ -4,9 +4,11 @@
 
 #define COUNT_BITS 20
 #define COUNT_MAX ((1u << COUNT_BITS) - 1)
-#define TX_SHIFT (2 * COUNT_BITS)
+#define VALID UINT64_C(1)
+#define EXPECTED_SHIFT 1
+#define TX_SHIFT 21
 #define TX_BITS 21
-#define VALID (UINT64_C(1) << 62)
+#define MISSING_SHIFT 43
 #define PHASE_SHIFT 63
 #define IDLE_ROUNDS 1024 /* in which a block only waited, until waiting takes time */
 
@@ -37,8 +39,8 @@ static uint64_t *object(ds_ix_warp *w, const ds_ix_op *op, uint32_t lane, uint64
 static int unpack(ds_ix_warp *w, const ds_ix_op *op, uint32_t lane, uint64_t u, struct mbarrier *ret)
 {
         *ret = (struct mbarrier){
-                .missing = (uint32_t)u & COUNT_MAX,
-                .expected = (uint32_t)(u >> COUNT_BITS) & COUNT_MAX,
+                .missing = -(uint32_t)(u >> MISSING_SHIFT) & COUNT_MAX,
+                .expected = -(uint32_t)(u >> EXPECTED_SHIFT) & COUNT_MAX,
                 .phase = (uint32_t)(u >> PHASE_SHIFT),
                 .bytes = (int32_t)((int64_t)(u << (64 - TX_SHIFT - TX_BITS)) >> (64 - TX_BITS)),
         };
@@ -52,7 +54,8 @@ static uint64_t pack(const struct mbarrier *m)
 {
         uint64_t bytes = (uint64_t)m->bytes & ((UINT64_C(1) << TX_BITS) - 1);
 
-        return m->missing | (uint64_t)m->expected << COUNT_BITS | bytes << TX_SHIFT | VALID |
+        return (uint64_t)(-m->missing & COUNT_MAX) << MISSING_SHIFT |
+               (uint64_t)(-m->expected & COUNT_MAX) << EXPECTED_SHIFT | bytes << TX_SHIFT | VALID |
                (uint64_t)m->phase << PHASE_SHIFT;
 }
 
@@ -232,7 +235,7 @@ const ds_ix_op *ds_ix_mbarrier_pending(ds_ix_warp *w, const ds_ix_op *op)
         uint32_t *d = ds_ix_lanes(w, op->d);
 
         for (uint32_t i = 0; i < DS_IX_LANES; i++)
-                d[i] = w->mask >> i & 1 ? (uint32_t)state[i] & COUNT_MAX : d[i];
+                d[i] = w->mask >> i & 1 ? -(uint32_t)(state[i] >> MISSING_SHIFT) & COUNT_MAX : d[i];
         return op + 1;
 }
 

@@ -4,9 +4,10 @@
  *
  * An mbarrier is 64 bits of shared memory that count arrivals and bytes: a phase is over when all that were expected
  * have come. Everything about it is in these 64 bits, so that a program may keep it where it likes, copy it or
- * overwrite it: the worst that follows is that it counts wrong. The bits are ours (PTX calls them opaque):
+ * overwrite it: the worst that follows is that it counts wrong. PTX calls the bits opaque. Those of the phase and the
+ * arrivals, which count up to zero, are where an H200 has them, the others are ours:
  *
- *      63 phase   62 initialised   40..60 bytes still to come (signed)   20..39 arrivals of a phase   0..19 missing
+ *      63 phase   43..62 - missing arrivals   21..41 bytes still to come   1..20 - arrivals of a phase   0 initialised
  *
  * The state that an arrival returns is the object as it was before; its phase and its missing arrivals are read again.
  * What PTX leaves undefined is a fault here: more arrivals than are missing, counts out of range, an object that was

@@ -159,8 +159,10 @@ struct ds_ix_func {
         uint32_t registers; /* 32-bit registers live at once */
         ds_ix_func *alias;  /* the function that this name stands for, NULL: itself */
         uint8_t indirect;   /* makes indirect calls */
+        uint8_t stack;      /* moves the stack pointer (alloca) */
         uint8_t address_taken;
         uint8_t visit;
+        uint32_t stack_slot;  /* with stack: where a frame keeps its caller's stack pointers */
         uint32_t stack_local; /* local bytes of the deepest chain of calls, itself included */
 };
 
@@ -230,6 +232,7 @@ struct ds_ix_warp {
                                                        them, those whose barrier is complete */
         uint64_t local_limit;                       /* local memory that the frame and its callers have */
         uint8_t *local;                             /* of lane 0 */
+        uint32_t stack[DS_IX_LANES];                /* where what alloca gave begins; it grows down from the end */
         uint8_t spun;                               /* touched something that another thread may change */
         uint8_t idle;                               /* it only waits for an mbarrier since it was picked last */
         uint8_t patience;
@@ -307,6 +310,7 @@ struct ds_interp {
         void *globals_memory, *consts_memory;
         uint64_t globals_size, consts_size;
         uint64_t sregs_used; /* bit per slot of sregs.c */
+        uint8_t stack;       /* some function has its stack set */
         uint8_t prints;      /* calls vprintf or __assertfail somewhere */
         int isa;
 };
@@ -434,6 +438,16 @@ const uint8_t *ds_ix_readable(ds_ix_warp *w, uint64_t address, uint32_t lane);
 const struct ds_ix_impl *ds_ix_find_load(enum ds_ptx_type type, uint32_t register_bytes, ds_ix_op *op);
 const struct ds_ix_impl *ds_ix_find_store(enum ds_ptx_type type, uint32_t register_bytes, ds_ix_op *op);
 const struct ds_ix_impl *ds_ix_find_atomic(const struct ds_ptx_instr *instr, ds_ix_op *op); /* atom.c */
+
+/* stack.c. alloca: d, a: size, imm: alignment; n: bytes of the registers */
+const ds_ix_op *ds_ix_alloca(ds_ix_warp *w, const ds_ix_op *op);
+const ds_ix_op *ds_ix_stack_save(ds_ix_warp *w, const ds_ix_op *op);
+const ds_ix_op *ds_ix_stack_restore(ds_ix_warp *w, const ds_ix_op *op);
+/* The lowest stack pointer of the running lanes */
+uint32_t ds_ix_stack_least(const ds_ix_warp *w);
+/* Between a call and its return: keeps the stack pointers of the running lanes in the frame, and takes them back. */
+void ds_ix_stack_enter(const ds_ix_warp *w, const ds_ix_frame *frame);
+void ds_ix_stack_leave(ds_ix_warp *w, const ds_ix_frame *frame);
 
 /* print.c; ext: the call */
 const ds_ix_op *ds_ix_vprintf(ds_ix_warp *w, const ds_ix_op *op);

@@ -23,9 +23,7 @@ static const struct format formats[] = {
         [E5M2] = {2, 15, 0, 0x7b, 0x7c, 0x7f, 8},
         [TF32] = {10, 127, 13, 0, 0, 0, 19},
 };
-/* of tf32, which has more bits than the table's entries */
-#define TF32_MOST 0x3fbffu
-#define TF32_NAN 0x3ffffu
+#define TF32_MOST 0x3fbffu /* which is more than the table's entries hold */
 
 /* op->mode: the format; op->flags: .relu; op->size: what else there is to know */
 enum { FINITE = 1 << 0, PAIR = 1 << 1, HALVES = 1 << 2, TO_ZERO = 1 << 3, AWAY = 1 << 4 };
@@ -56,7 +54,7 @@ static uint32_t narrow(uint32_t u, const ds_ix_op *op)
         uint32_t most = op->mode == TF32 ? TF32_MOST : f->most, infinity = f->infinity;
 
         if (size > 0x7f800000u)
-                return op->mode == TF32 ? TF32_NAN << f->shift : f->nan;
+                return op->mode == TF32 ? (u & 0xffffe000u) - 0x2000u : f->nan; /* one unit less, as on hardware */
         if (op->flags & DS_IX_RELU && sign)
                 return 0;
         if (size == 0x7f800000u)

@@ -629,6 +629,21 @@ static int decode_instr(ds_ix_decoder *d, const struct ds_ptx_instr *in)
         }
 }
 
+/* A function that moves the stack pointer puts it back when it returns: a place in its frame remembers. */
+static void reserve_stack(ds_ix_decoder *d)
+{
+        uint32_t i = 0;
+
+        while (i < d->ir->n_instrs && d->ir->instrs[i].op != DS_PTX_OP_ALLOCA &&
+                d->ir->instrs[i].op != DS_PTX_OP_STACKRESTORE)
+                i++;
+        if (i == d->ir->n_instrs)
+                return;
+        d->func->stack = d->interp->stack = 1;
+        d->func->stack_slot = DS_ALIGN_UP(d->regs_bytes, 64u);
+        d->regs_bytes = d->func->stack_slot + DS_ALIGN_UP((uint32_t)sizeof(uint32_t) * DS_IX_LANES, 64u);
+}
+
 static void mark_leaders(ds_ix_decoder *d)
 {
         for (uint32_t i = 0; i < d->ir->n_labels; i++)
@@ -753,6 +768,7 @@ int ds_ix_decode(ds_interp *interp, ds_ix_func *func, struct ds_ptx_diags *diags
         d.leader = ds_alloc0((size_t)ir->n_instrs + 1, sizeof(*d.leader));
         if (d.start && d.leader) {
                 mark_leaders(&d);
+                reserve_stack(&d);
                 walk(&d);
         } else {
                 d.out_of_memory = 1;

@@ -456,7 +456,7 @@ const ds_ix_op *ds_ix_call_op(ds_ix_warp *w, const ds_ix_op *op)
         if (!func)
                 return NULL;
         local = w->frame->local_base + w->frame->func->local_bytes;
-        if (w->frame->depth >= DS_IX_MAX_DEPTH || local + func->local_bytes > w->block->local_stride)
+        if (w->frame->depth >= DS_IX_MAX_DEPTH || local + func->local_bytes > ds_ix_stack_least(w))
                 return ds_ix_fault(w, op, DS_INTERP_FAULT_STACK, (uint32_t)__builtin_ctz(w->mask), 0,
                         "stack exhausted %u calls deep", w->frame->depth);
         frame = ds_ix_frame_new(w->block, func);
@@ -473,6 +473,8 @@ const ds_ix_op *ds_ix_call_op(ds_ix_warp *w, const ds_ix_op *op)
                         memset(w->local + (size_t)i * w->block->local_stride + local, 0, func->local_bytes);
         }
         copy_arguments(w, call, frame);
+        if (func->stack)
+                ds_ix_stack_enter(w, frame);
         w->group[w->current].frame = frame;
         ds_ix_enter_frame(w, frame);
         return w->fuel < 0 ? ds_ix_expire(w, func->ops) : func->ops;
@@ -521,6 +523,8 @@ const ds_ix_op *ds_ix_ret(ds_ix_warp *w, const ds_ix_op *op)
         if (leaving != w->mask)
                 ds_ix_split(w, w->mask & ~leaving, op + 1);
         copy_results(w, frame, parent);
+        if (frame->func->stack)
+                ds_ix_stack_leave(w, frame);
         parent->refs++;
         const ds_ix_op *next = frame->ret;
         ds_ix_frame_release(w->block, frame);

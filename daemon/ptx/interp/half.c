@@ -61,12 +61,12 @@ DS_IX_INLINE uint16_t leave_bf16(float f, const ds_ix_op *op)
 ARITHMETIC(f16)
 ARITHMETIC(bf16)
 
-/* fma.oob: this NaN stands for elements outside a tensor; a product with it makes the result zero. */
-#define OUT_OF_BOUNDS 0xffffu
-#define OOB(t)                                                                                        \
-        DS_IX_INLINE uint16_t t##_fma_oob(uint16_t a, uint16_t b, uint16_t c, const ds_ix_op *op)     \
-        {                                                                                             \
-                return a == OUT_OF_BOUNDS || b == OUT_OF_BOUNDS ? 0 : (uint16_t)t##_fma(a, b, c, op); \
+/* fma.oob: this NaN, of either sign, stands for elements outside a tensor; a product with it makes the result zero. */
+#define OUT_OF_BOUNDS(h) (((h)&0x7fffu) == 0x7ff7u)
+#define OOB(t)                                                                                    \
+        DS_IX_INLINE uint16_t t##_fma_oob(uint16_t a, uint16_t b, uint16_t c, const ds_ix_op *op) \
+        {                                                                                         \
+                return OUT_OF_BOUNDS(a) || OUT_OF_BOUNDS(b) ? 0 : (uint16_t)t##_fma(a, b, c, op); \
         }
 OOB(f16)
 OOB(bf16)

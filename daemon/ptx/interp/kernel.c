@@ -3,8 +3,8 @@
  * Kernels of a module: what a launch needs to know about them
  *
  * A kernel has the shared variables of every function it may reach, its stack is the deepest chain of calls, its
- * registers the most of any of them. Recursion and calls through pointers have no deepest chain: they get a fixed
- * stack, and running out of it is a fault.
+ * registers the most of any of them. Recursion, calls through pointers and alloca have no deepest chain: they get a
+ * fixed stack, and running out of it is a fault.
  */
 #include <errno.h>
 
@@ -37,7 +37,7 @@ static int measure_stacks(ds_interp *interp)
                         if (k < f->n_callees)
                                 continue;
                         known[f->ir->index] = 1;
-                        f->stack_local = f->local_bytes + most;
+                        f->stack_local = f->local_bytes + most + (f->stack ? DS_IX_RECURSION_LOCAL : 0);
                         deepest = DS_MAX(deepest, f->stack_local);
                         done++;
                 }

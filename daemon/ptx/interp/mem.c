@@ -287,6 +287,27 @@ static int resolve_cluster(ds_ix_warp *w, const ds_ix_op *op, enum ds_ix_intent 
         return 1;
 }
 
+/* Local memory: what the frame and its callers have, and what alloca gave */
+static int in_local(const ds_ix_warp *w, uint64_t offset, uint64_t bytes, uint32_t lane)
+{
+        return within(offset, bytes, 0, w->local_limit) ||
+               (offset >= w->stack[lane] && within(offset, bytes, 0, w->block->local_stride));
+}
+
+/* Local memory of which some was given by alloca */
+static int resolve_stack(ds_ix_warp *w, const ds_ix_op *op, enum ds_ix_intent intent, struct ds_ix_access *x)
+{
+        uint64_t bytes = (uint64_t)op->size * op->n;
+
+        for (uint32_t i = 0; i < DS_IX_LANES; i++) {
+                if (w->mask & ds_ix_bit[i] && (!in_local(w, x->p[i], bytes, i) || x->p[i] & (bytes - 1)))
+                        return bad_access(w, op, i, x->p[i], intent);
+                x->p[i] += (uintptr_t)w->local + (uint64_t)i * w->block->local_stride;
+        }
+        x->contiguous = 0;
+        return 1;
+}
+
 /* One lane of a generic access; 0 when it is nowhere. */
 static uint64_t generic_lane(ds_ix_warp *w, uint64_t address, uint64_t bytes, enum ds_ix_intent intent, uint32_t lane)
 {
@@ -299,7 +320,7 @@ static uint64_t generic_lane(ds_ix_warp *w, uint64_t address, uint64_t bytes, en
         case 1:
                 return (uintptr_t)ds_ix_cluster_at(w, offset, bytes, NULL);
         case 2:
-                if (!within(offset, bytes, 0, w->local_limit))
+                if (!in_local(w, offset, bytes, lane))
                         return 0;
                 return (uintptr_t)w->local + (uint64_t)lane * block->local_stride + offset;
         case 3:
@@ -371,6 +392,8 @@ DS_IX_INLINE int resolve(ds_ix_warp *w, const ds_ix_op *op, enum ds_ix_intent in
         case DS_IX_CLUSTER:
                 return resolve_cluster(w, op, intent, x);
         case DS_IX_LOCAL:
+                if (interp->stack && !all_within(x->p, w->mask, (uint64_t)op->size * op->n, 0, w->local_limit))
+                        return resolve_stack(w, op, intent, x);
                 return resolve_offsets(w, op, intent, x, w->local, w->local_limit, block->local_stride);
         case DS_IX_PARAM:
                 return resolve_offsets(w, op, intent, x, block->params, block->params_size, 0);

@@ -218,6 +218,8 @@ static int start_warp(ds_ix_block *block, uint32_t index)
         ds_ix_sregs_fill(block, w);
         ds_ix_enter_frame(w, frame);
         zero_local(w);
+        for (uint32_t i = 0; i < DS_IX_LANES; i++)
+                w->stack[i] = block->local_stride;
         return 0;
 }
 

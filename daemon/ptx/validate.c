@@ -304,7 +304,7 @@ static void check_value(struct ds_ptx_check *c, struct ds_ptx_operand *operand, 
                 check_packed(c, operand, shape, type);
         } else if (shape->any_vector) {
                 check_elements(c, operand, shape, type);
-        } else if (count == 1 || count != operand->n_elements) {
+        } else if (!shape->vector || count != operand->n_elements) { /* ld and st take {x} for x */
                 wrong(c, operand, count > 1 ? "the vector has another number of elements" : "a scalar belongs here");
         } else {
                 check_elements(c, operand, shape, type);

@@ -7,7 +7,7 @@
  */
 #include "tests/gpu/device_common.h"
 
-#include "device/sim/model.h"
+#include "device/sim/internal.h"
 #include "device/sim/sim.h"
 
 #define US DS_NS_PER_US
@@ -262,4 +262,113 @@ Test(sim_share, what_is_paused_can_be_given_up)
         dt_expect_fault(ts.t, token, DS_CUDA_LAUNCH_FAILED, "given up");
         about(lasted(&ts, submit(&ts, "busy", ts.all, 132, 0)), 20 * US, "the SMs are free");
         dt_close(ts.t);
+}
+
+/* --- the books --- */
+
+static uint64_t next_random(uint64_t *state)
+{
+        *state ^= *state << 13;
+        *state ^= *state >> 7;
+        *state ^= *state << 17;
+        return *state;
+}
+
+/* Nothing runs: nobody asks for anything, all speeds are what they were. */
+static void expect_idle(const ds_device *device)
+{
+        const struct sim_memory *m = &device->memory;
+
+        cr_assert_eq(device->resident, 0);
+        cr_assert_eq(m->total_rate + m->stall_rate + m->rate + m->vram_rate + m->n_uneven, 0);
+        for (uint32_t c = 0; c < SIM_CHANNELS_MAX; c++)
+                cr_assert_eq(m->channel_rate[c] + m->channel_vram[c], 0);
+        for (uint32_t i = 0; i < device->n_sms; i++) {
+                cr_assert_eq(device->sm[i].load + device->sm[i].port + device->sm[i].resident, 0);
+                cr_assert_null(device->sm[i].head);
+        }
+        for (uint32_t i = 0; i < device->n_rungs; i++)
+                cr_assert_eq(device->rungs[i]->resident, 0);
+}
+
+/* The sum of all ends, of a few hundred launches that disturb each other in every way there is. */
+static uint64_t random_run(uint64_t seed)
+{
+        static const char *const names[] = {"spin", "busy", "half", "more", "some", "few", "other", "reuse"};
+        struct ts ts = ts_open();
+        const uint32_t streams[] = {ts.left, ts.right, ts.all, ts.left + 1, ts.right + 1, ts.all + 1};
+        uint64_t state = seed, sum = 0, token = 0;
+
+        for (int i = 0; i < 300; i++) {
+                token = submit(&ts, names[next_random(&state) % DS_ARRAY_SIZE(names)],
+                        streams[next_random(&state) % DS_ARRAY_SIZE(streams)],
+                        1 + (uint32_t)(next_random(&state) % 600), (uint32_t)(next_random(&state) % 4) * 50);
+                if (next_random(&state) % 4 == 0)
+                        bound(&ts, 1 + next_random(&state) % token, 1 + (uint32_t)(next_random(&state) % 200));
+                if (next_random(&state) % 50 == 0)
+                        ds_sim_ops.abort(ts.t->device, DT_SPACE);
+                pass(&ts, next_random(&state) % (100 * US));
+        }
+        dt_wait_all(ts.t);
+        pass(&ts, US);
+        expect_idle(ts.t->device);
+        for (uint64_t i = 1; i <= token; i++)
+                sum = sum * 31 + ts.t->seen[i].end_ns;
+        dt_close(ts.t);
+        return sum;
+}
+
+Test(sim_share, the_books_balance, .timeout = 120)
+{
+        for (uint64_t seed = 1; seed <= 8; seed++)
+                cr_assert_eq(
+                        random_run(seed * 0x9e3779b97f4a7c15), random_run(seed * 0x9e3779b97f4a7c15), "the same twice");
+}
+
+/* --- executed: the same times, whichever thread was faster --- */
+
+/* Each thread adds 32 words, 8 KiB apart, and writes the sum. */
+#define SUM_PTX                                                                                                      \
+        DT_PTX_HEADER ".visible .entry sum(.param .u64 a)\n{\n .reg .pred %p<2>;\n .reg .b32 %r<8>;\n"               \
+                      " .reg .b64 %d<4>;\n ld.param.u64 %d0, [a];\n mov.u32 %r0, %tid.x;\n mov.u32 %r1, %ctaid.x;\n" \
+                      " mad.lo.u32 %r0, %r1, 256, %r0;\n mul.wide.u32 %d1, %r0, 4;\n add.s64 %d1, %d0, %d1;\n"       \
+                      " mov.u64 %d2, %d1;\n mov.u32 %r2, 0;\n mov.u32 %r3, 0;\n"                                     \
+                      "loop:\n ld.global.u32 %r4, [%d2];\n add.u32 %r3, %r3, %r4;\n add.s64 %d2, %d2, 8192;\n"       \
+                      " add.u32 %r2, %r2, 1;\n setp.lt.u32 %p1, %r2, 32;\n @%p1 bra loop;\n"                         \
+                      " st.global.u32 [%d1], %r3;\n ret;\n}\n"
+
+static uint64_t executed_run(int slow)
+{
+        struct dt *t = dt_open(&ds_sim_ops, "h200");
+        ds_device_module *module = dt_load(t, SUM_PTX);
+        uint64_t at, sum = 0, tokens = 0;
+        struct ds_launch l;
+
+        for (uint32_t i = 0; i < 24; i++) {
+                at = DT_DEVICE_VA + DS_MIB(2) * (i % 5);
+                l = dt_launch_of(t, module, "sum", 4 + i * 37 % 300, 256);
+                l.stream = ds_device_stream(t->rung, 1, i % 3);
+                l.params = &at;
+                l.params_size = sizeof(at);
+                tokens = dt_launch(t, &l);
+                if (slow && i % 4 == 0)
+                        usleep(2000);
+        }
+        dt_wait_all(t);
+        for (uint64_t i = 1; i <= tokens; i++) {
+                cr_assert_eq(t->seen[i].status, 0, "%s", t->seen[i].message);
+                sum = sum * 31 + t->seen[i].end_ns;
+        }
+        expect_idle(t->device);
+        cr_assert_gt(t->device->l2.filled, 0, "VRAM was read");
+        dt_close(t);
+        return sum;
+}
+
+Test(sim_share, executed_kernels_have_the_same_times)
+{
+        uint64_t first = executed_run(0);
+
+        for (int i = 0; i < 4; i++)
+                cr_assert_eq(executed_run(i % 2), first);
 }

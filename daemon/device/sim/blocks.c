@@ -19,6 +19,8 @@
 #include "util/alloc.h"
 #include "util/error.h"
 
+#define BLOCK_RATE_MAX (UINT64_C(1) << 32) /* bytes per us: more than any device has, and sums stay below 64 bits */
+
 /* --- setting up --- */
 
 static int order_key(const struct sim_model *model, uint32_t sm)
@@ -154,7 +156,7 @@ static void group_release(ds_device *device, struct sim_group *group)
 /* n times what a block of this run asks for, in bytes per us. */
 static uint64_t run_rate(const struct sim_run *run, uint32_t n)
 {
-        return n * (run->bytes * 1000 / run->latency_ns);
+        return n * DS_MIN(run->bytes * 1000 / run->latency_ns, BLOCK_RATE_MAX);
 }
 
 static void group_add(ds_device *device, struct sim_job *job, uint32_t at, uint32_t n, const struct sim_run *run)

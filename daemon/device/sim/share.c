@@ -21,7 +21,7 @@
 
 #include "device/sim/internal.h"
 
-#define RATE_MAX (UINT64_C(1) << 40) /* bytes per us of a group: keeps every sum and product below 64 bits */
+#define RATE_MAX (UINT64_C(1) << 38) /* bytes per us of a group: keeps every sum and product below 64 bits */
 #define STRETCH_MAX (UINT64_C(1) << 30)
 
 /* --- sums --- */

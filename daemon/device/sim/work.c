@@ -615,6 +615,8 @@ int sim_bound(ds_device *device, uint64_t token, uint32_t max_resident_blocks)
 
         if (!job)
                 return DS_CUDA_NOT_FOUND;
+        if (job->kernel->profile)
+                return DS_CUDA_NOT_SUPPORTED; /* it has no blocks */
         if (job->state == SIM_JOB_ENDING)
                 return 0;
         job->bound_to = max_resident_blocks;

@@ -283,10 +283,16 @@ $(BUILD)/bench/bench: $(BUILD)/obj/tests/bench/bench.o $(BUILD)/obj/tests/e2e/ha
 	@mkdir -p $(@D)
 	$(CC) $(LDFLAGS) -Wl,-rpath,'$$ORIGIN/..' -o $@ $(filter %.o,$^) -L$(BUILD) -ldetshare-client -lprotobuf-c
 
+# how fast profiles are replayed
+$(BUILD)/bench/bench_sim: $(BUILD)/obj/tests/bench/bench_sim.o $(DAEMON_A) | $(POLICIES)
+	@mkdir -p $(@D)
+	$(CC) $(LDFLAGS) -rdynamic -o $@ $^ $(DAEMON_LIBS)
+
 .PHONY: bench
 bench: deps
-	@$(MAKE) --no-print-directory -s -j2 all $(BUILD)/bench/bench $(BUILD)/e2e/death.ptx
+	@$(MAKE) --no-print-directory -s -j2 all $(BUILD)/bench/bench $(BUILD)/bench/bench_sim $(BUILD)/e2e/death.ptx
 	@$(BUILD)/bench/bench $(BUILD)
+	@$(BUILD)/bench/bench_sim $(BUILD)
 
 # Driver API programs, natively and under DetShare; their kernels lie beside them
 GPU_BENCH := $(addprefix $(BUILD)/bench/gpu_,figures load kernels.fatbin kernels.cubin kernels.ptx globals.fatbin)

@@ -15,6 +15,7 @@
 #include "replay/options.h"
 #include "util/alloc.h"
 #include "util/error.h"
+#include "util/log.h"
 #include "util/macro.h"
 
 #define EXIT_BAD 1
@@ -26,7 +27,8 @@ static int complain(int r, const char *message)
 {
         if (r == -ENOMEM)
                 message = "out of memory";
-        fprintf(stderr, "detshare-replay: %s\n", message[0] ? message : strerror(-r));
+        if (message[0] || r < 0)
+                fprintf(stderr, "detshare-replay: %s\n", message[0] ? message : strerror(-r));
         return r == DS_REPLAY_E_USAGE || r == DS_REPLAY_E_NO_WORKLOAD || r == DS_REPLAY_E_BAD_RULE ||
                                r == DS_REPLAY_E_BAD_DEVICE || r == DS_REPLAY_E_BAD_POLICY
                        ? EXIT_USAGE
@@ -216,6 +218,7 @@ int main(int argc, char **argv)
         char message[512] = "";
         int r;
 
+        ds_log_setup("detshare-replay", DS_LOG_WARNING);
         r = ds_replay_options_read(&options, argc, argv, message, sizeof(message));
         if (!r)
                 r = act(&options, message, sizeof(message));

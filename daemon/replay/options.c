@@ -355,8 +355,10 @@ static int device_sms(struct ds_replay_options *o, char *message, size_t size)
         const struct ds_device_ops *ops = ds_device_find(o->device, &rest);
         ds_device *device = NULL;
 
-        if (!ops || strcmp(ops->name, "sim") != 0 || ops->open(rest, &device))
+        if (!ops || strcmp(ops->name, "sim") != 0)
                 return usage(message, size, "--device %.40s: not a simulated GPU, as sim:h200 is", o->device);
+        if (ops->open(rest, &device))
+                return DS_REPLAY_E_USAGE; /* it has said why */
         o->sms = ops->info(device)->n_sms;
         ops->close(device);
         return 0;

@@ -48,7 +48,7 @@ struct ds_replay_options {
 
 #define DS_REPLAY_E_USAGE 6
 
-/* Contract codes as of workload.h and run.h, and DS_REPLAY_E_USAGE, with a message. */
+/* Contract codes as of workload.h and run.h, and DS_REPLAY_E_USAGE, with a message ("": it was said). */
 int ds_replay_options_read(
         struct ds_replay_options *options, int argc, char **argv, char *message, size_t message_size);
 void ds_replay_options_free(struct ds_replay_options *options);

@@ -17,6 +17,10 @@ same "journal fields" "$(grep -oE '"(DETSHARE_[A-Z_]+)"' daemon/supervisor/journ
         "$(sed -n '/^# JOURNAL/,/^# ENVIRONMENT/p' $page | grep -oE 'DETSHARE_[A-Z_]+=\*' | tr -d '=*')"
 same "detsharectl's commands" "$(sed -n '/struct ctl_command commands/,/^};/s/^ *{"\([a-z-]*\)".*/\1/p' client-lib/ctl/main.c)" \
         "$(sed -n '/^# COMMANDS/,/^# ENVIRONMENT/p' docs/man/detsharectl.1.scd | sed -n 's/^\*\([a-z-]*\)\*.*/\1/p')"
+page=docs/man/detshare-replay.1.scd
+named() { sed -n '/^# OPTIONS/,/^# SESSIONS/p' $page | grep '^\*--' | grep -oE '\*--[a-z-]+' | tr -d '*'; }
+same "detshare-replay's options" "$(sed -n 's/^ *{"\([a-z-]*\)", \(required\|no\)_argument.*/--\1/p' daemon/replay/options.c)" "$(named)"
+same "detshare-replay --help" "$(sed -n '/ds_replay_usage\[\]/,/;$/p' daemon/replay/options.c | grep -oE '^ *"  --[a-z-]+|--version' | grep -oE -- '--[a-z-]+')" "$(named)"
 if command -v scdoc >/dev/null; then
         for page in docs/man/*.scd; do
                 scdoc <"$page" >/dev/null || { echo "$page cannot be built"; bad=1; }

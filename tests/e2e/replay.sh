@@ -1,0 +1,152 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+#
+# detshare-replay as a person uses it: tables, JSON, traces that are the same for the same seed, words and exit codes for what
+# is wrong.
+#
+# usage: tests/e2e/replay.sh BUILD
+set -u
+cd "$(dirname "$0")/../.." || exit
+build=$(cd "$1" && pwd)
+dir=$(mktemp -d /tmp/detshare-replay-XXXXXX)
+trap 'rm -rf "$dir"' EXIT
+replay=$build/detshare-replay
+passed=0
+failed=0
+
+check() {
+        # check TEXT COMMAND...: passes when the command succeeds
+        local text=$1
+        shift
+        if "$@" >/dev/null 2>&1; then
+                passed=$((passed + 1))
+        else
+                failed=$((failed + 1))
+                echo "FAIL $text"
+        fi
+}
+
+# run TEXT ARGUMENT...: it ends well and says nothing on stderr; its output is in $dir/out
+run() {
+        local text=$1
+        shift
+        timeout 100 "$replay" "$@" >"$dir/out" 2>"$dir/err"
+        check "$text: exit status $? $(head -n 2 "$dir/err")" test $? = 0
+        check "$text: $(head -n 2 "$dir/err")" test ! -s "$dir/err"
+}
+
+# refused CODE PATTERN ARGUMENT...: that code, nothing on stdout, one line on stderr that has PATTERN
+refused() {
+        local code=$1 pattern=$2 got
+        shift 2
+        timeout 100 "$replay" "$@" >"$dir/out" 2>"$dir/err"
+        got=$?
+        check "$*: exit status $got, not $code" test "$got" = "$code"
+        check "$*: $(wc -l <"$dir/err") lines: $(head -n 3 "$dir/err")" test "$(wc -l <"$dir/err")" = 1
+        check "$*: $(head -n 1 "$dir/err")" grep -q -- "$pattern" "$dir/err"
+        check "$*: words on stdout" test ! -s "$dir/out"
+}
+
+# holds EXPRESSION: $dir/out is JSON and the python expression holds for it (d)
+holds() {
+        check "$1" python3 -c "
+import json, sys
+d = json.load(open('$dir/out'))
+sys.exit(0 if ($1) else 1)"
+}
+
+disb=tests/data/disb_real.json
+load=(--ls "resnet34-b1@$disb,id=vgg19_rt,slo=10ms" --be resnet152-train --duration 2s)
+
+# --- a comparison ------------------------------------------------------------------------------------------------------
+run "compare" "${load[@]}" --compare fifo,multistream,be_depth=2,static,ls_percent=25
+check "it says that it is a simulator's" grep -q "every figure is a simulator's (sim)" "$dir/out"
+check "columns" grep -Eq '^policy +session +arrived +ended +p50 ms +p99 ms +max ms p99/alone +in SLO +steps/s of alone$' "$dir/out"
+check "columns of costs" grep -Eq '^policy +GPU busy +kernels +decisions +real s +kernels/s \(sim\)$' "$dir/out"
+for policy in fifo multistream,be_depth=2 static,ls_percent=25; do
+        check "$policy: a row per session, with numbers" test "$(awk -v p="$policy" \
+                '$1 == p && ($2 == "ls" || $2 == "be") && NF == 12 && $4 > 0 && $5 > 0 && $6 > 0 && $7 >= $6 && $8 >= $7 && $9 >= 0.9 {n++} END {print n}' \
+                "$dir/out")" = 2
+        check "$policy: a row of costs" test "$(awk -v p="$policy" '$1 == p && NF == 6 && $3 > 10000 && $4 > 10000 && $6 > 0 {n++} END {print n}' "$dir/out")" = 1
+done
+run "json" "${load[@]}" --compare fifo,multistream,static --json
+holds "d['simulated'] is True and d['device'] == 'sim:h200' and d['duration_s'] == 2.0 and d['seed'] == 1"
+holds "[r['policy'] for r in d['runs']] == ['fifo', 'multistream', 'static']"
+holds "all(r['fallbacks'] == 0 and r['kernels'] == sum(s['kernels'] for s in r['sessions']) for r in d['runs'])"
+holds "all(s['source'] == 'synthesised from quantiles measured on an H200' for r in d['runs'] for s in r['sessions'])"
+holds "d['runs'][2]['sessions'][0]['p99_ms'] < d['runs'][1]['sessions'][0]['p99_ms'] < d['runs'][0]['sessions'][0]['p99_ms']"
+holds "d['runs'][2]['sessions'][1]['steps_of_alone'] < 0.8 < d['runs'][1]['sessions'][1]['steps_of_alone'] <= 1"
+holds "all(0 < r['sessions'][0]['in_slo_percent'] <= 100 for r in d['runs'])"
+run "no alone" "${load[@]}" --no-alone --json
+holds "'p99_over_alone' not in d['runs'][0]['sessions'][0] and d['runs'][0]['policy'] == 'multistream'"
+
+# --- the same seed, the same trace ---------------------------------------------------------------------------------------
+random=(--ls resnet34-b1@poisson:300 --be llama-1b-decode --duration 300ms --no-alone)
+for end in txt json; do
+        run "trace" "${random[@]}" --seed 5 --trace "$dir/a.$end"
+        run "trace" "${random[@]}" --seed 5 --trace "$dir/b.$end"
+        run "trace" "${random[@]}" --seed 6 --trace "$dir/c.$end"
+        check "the same seed gives the same trace" cmp "$dir/a.$end" "$dir/b.$end"
+        check "another gives another" test "$(cmp -s "$dir/a.$end" "$dir/c.$end"; echo $?)" = 1
+done
+check "launches and ends" awk '$1 == "launch" && $5 ~ /^rung=/ {l++} $1 == "end" && $5 ~ /^start=/ {e++}
+        END {exit !(l + e == NR && e > 20000 && l >= e)}' "$dir/a.txt"
+cp "$dir/a.json" "$dir/out"
+holds "sum(e['ph'] == 'M' for e in d) == 2 and sum(e['ph'] == 'X' and e['dur'] > 0 for e in d) == len(d) - 2 > 20000"
+
+# --- workloads of every kind ------------------------------------------------------------------------------------------------
+run "list" --list
+check "eleven jobs" test "$(wc -l <"$dir/out")" = 11
+cut -d' ' -f1 "$dir/out" >"$dir/names"
+while read -r name; do
+        run "$name" --workload "$name"
+        cp "$dir/out" "$dir/$name.profile"
+        run "$name from its file" --be "$dir/$name.profile" --duration 100ms --no-alone --json
+        holds "d['runs'][0]['kernels'] > 100"
+done <"$dir/names"
+cat >"$dir/table.csv" <<'EOF'
+Start (ns),Duration (ns),GrdX,GrdY,GrdZ,BlkX,BlkY,BlkZ,Reg/Trd,Name
+0,2000,64,1,1,256,1,1,32,"void first<int, 2>(float *)"
+0,50000,,,,,,,,"[CUDA memcpy HtoD]"
+0,8000,528,1,1,128,1,1,40,second
+EOF
+run "a table" --ls "$dir/table.csv@uniform:1000,name=service" --duration 1s --no-alone --json
+holds "d['runs'][0]['kernels'] == 2 * 999 and d['runs'][0]['sessions'][0]['name'] == 'service'"
+run "converted" --convert "$dir/table.csv"
+check "it names its columns' values" grep -q '^kernel void_first<int,_2>(float_\*) grid=64x1x1 block=256x1x1 regs=32 shared=0 ns=2000$' "$dir/out"
+run "tokens" --ls llama-1b-prefill+llama-1b-decode@tests/data/azure_llm_2023_conv.csv,speed=0.3 --duration 20s --no-alone --json
+holds "d['runs'][0]['sessions'][0]['ended'] >= 5"
+run "gaps" --ls mobilenetv3-b1@tests/data/apollo_inter_arrival_s.json --duration 10s --no-alone --json
+holds "d['runs'][0]['sessions'][0]['arrived'] > 150"
+run "help" --help
+run "version" --version
+
+# --- what is wrong --------------------------------------------------------------------------------------------------------------
+refused 2 "no sessions"
+refused 2 "--frob: no such option" --frob
+refused 2 "--seed: an argument is missing" --seed
+refused 2 "'word': not an option" word
+refused 2 "not a simulated GPU" --device cuda:0 --ls resnet34-b1@closed
+refused 2 "no such model" --device sim:h300 --ls resnet34-b1@closed
+refused 2 "no such workload" --ls resnet35@closed
+refused 2 "not WORKLOAD@ARRIVALS" --ls resnet34-b1
+refused 2 "not a rate" --ls resnet34-b1@poisson:many
+refused 2 "slo=-3ms: not a value" --ls resnet34-b1@closed,slo=-3ms
+refused 2 "colour: unknown key" --ls resnet34-b1@closed,colour=red
+refused 2 "queue=5000: not a value" --be resnet34-b1,queue=5000
+refused 2 "--duration forever" --ls resnet34-b1@closed --duration forever
+refused 2 "one policy, --compare takes several" --ls resnet34-b1@closed --policy fifo,static
+refused 2 "not NAME" --ls resnet34-b1@closed --policy depth=3
+refused 2 "nosuch" --ls resnet34-b1@closed --policy nosuch --duration 1ms
+refused 2 "depth" --ls resnet34-b1@closed --policy fifo,depth=0 --duration 1ms
+refused 1 "No such file" --ls "$dir/none.profile@closed"
+refused 1 "name one of its tasks" --ls "resnet34-b1@$disb"
+refused 1 "closed loop" --ls "resnet34-b1@$disb,id=resnet152_be"
+refused 1 "No such file" --ls resnet34-b1@closed --trace "$dir/none/trace" --duration 1ms
+printf 'detshare-profile 1\nsms 132\n\nkernel k grid=1 block=32 ns=fast\n' >"$dir/bad.profile"
+refused 1 "bad.profile: line 4: ns=fast: not a number" --ls "$dir/bad.profile@closed"
+printf 'detshare-profile 1\nsms 26\nkernel k grid=1 block=32 ns=5\n' >"$dir/other.profile"
+refused 1 "26 SMs, h200 has 132" --ls "$dir/other.profile@closed" --duration 1ms
+
+echo "$passed passed, $failed failed"
+[ "$failed" = 0 ]

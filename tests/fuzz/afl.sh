@@ -27,10 +27,10 @@ export ASAN_OPTIONS=abort_on_error=1:symbolize=0:detect_leaks=0:allocator_may_re
 export UBSAN_OPTIONS=halt_on_error=1:abort_on_error=1:symbolize=0
 
 one() {
-        local dict=
-        [ -f "tests/fuzz/$1.dict" ] && dict="-x tests/fuzz/$1.dict"
+        local dict
+        dict=$(tests/fuzz/dict.sh "$1" "$out")
         # shellcheck disable=SC2086
-        nice -n 19 afl-fuzz -V "$seconds" -t 5000 -m none $dict -i "tests/fuzz/corpus/$1" -o "$out/$1" \
+        nice -n 19 afl-fuzz -V "$seconds" -t 5000 -m none ${dict:+-x $dict} -i "tests/fuzz/corpus/$1" -o "$out/$1" \
                 -- "$build/tests/fuzz/fuzz_$1" >"$out/$1.log" 2>&1
         echo $? >"$out/$1.status"
 }

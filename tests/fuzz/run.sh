@@ -20,13 +20,15 @@ export UBSAN_OPTIONS=print_stacktrace=1:halt_on_error=1
 
 # an input may take a second by itself; nice beside other work on the machine it is given many
 one() {
-        local name=$1 dict=
+        local name=$1 dict more=
         mkdir -p "$build/corpus/$name" "tests/fuzz/corpus/$name"
-        [ -f "tests/fuzz/$name.dict" ] && dict=-dict=tests/fuzz/$name.dict
+        dict=$(tests/fuzz/dict.sh "$name" "$logs")
+        # whatever else reads PTX has found some that is worth a pass
+        [ "$name" != pass ] || more="tests/fuzz/corpus/interp tests/fuzz/corpus/ptx"
         # shellcheck disable=SC2086
         nice -n 19 "$build/tests/fuzz/fuzz_$name" -max_total_time="$seconds" -max_len=65536 -timeout=60 -rss_limit_mb=512 \
-                -malloc_limit_mb=320 -print_final_stats=1 -close_fd_mask=1 $dict -artifact_prefix="$artifacts/$name-" \
-                "$build/corpus/$name" "tests/fuzz/corpus/$name" >"$logs/$name.log" 2>&1
+                -malloc_limit_mb=320 -print_final_stats=1 -close_fd_mask=1 ${dict:+-dict=$dict} -artifact_prefix="$artifacts/$name-" \
+                "$build/corpus/$name" "tests/fuzz/corpus/$name" $more >"$logs/$name.log" 2>&1
         echo $? >"$logs/$name.status"
 }
 

@@ -13,13 +13,11 @@
 
 #define VARIABLE "ds_blocks_ended"
 
-static const char count_text[] = "\t{\n"
-                                 "\t.reg .pred #p;\n\t.reg .b32 #a, #b;\n"
-                                 "\tmov.u32 #a, %tid.x;\n\tmov.u32 #b, %tid.y;\n\tor.b32 #a, #a, #b;\n"
+static const char top_text[] = "\t.reg .pred #p;\n\t.reg .b32 #a, #b;";
+static const char count_text[] = "\tmov.u32 #a, %tid.x;\n\tmov.u32 #b, %tid.y;\n\tor.b32 #a, #a, #b;\n"
                                  "\tmov.u32 #b, %tid.z;\n\tor.b32 #a, #a, #b;\n"
                                  "\tsetp.eq#and.u32 #p, #a, 0#comma#not#guard;\n"
-                                 "\t@#p red.global.add.u64 [#counter], 1;\n"
-                                 "\t}";
+                                 "\t@#p red.global.add.u64 [#counter], 1;";
 
 /* A function that is not the kernel and leaves the grid for good */
 static const struct ds_ptx_instr *exits_elsewhere(const struct ds_ptx_module *m)
@@ -58,6 +56,9 @@ static void count_at(struct ds_ptx_pass_run *run, const struct ds_ptx_function *
 static void count_kernel(
         struct ds_ptx_pass_run *run, const struct ds_ptx_function *f, char names[4][DS_PTX_NAME_MAX], uint32_t index)
 {
+        const struct ds_ptx_binding registers[] = {{"p", names[1]}, {"a", names[2]}, {"b", names[3]}};
+
+        ds_ptx_edit_top(run->edit, f, top_text, registers, DS_ARRAY_SIZE(registers));
         for (uint32_t i = 0; i < f->n_instrs; i++)
                 if (f->instrs[i].op == DS_PTX_OP_RET || f->instrs[i].op == DS_PTX_OP_EXIT)
                         count_at(run, f, i, names, index);

@@ -398,10 +398,11 @@ static const struct note *find_notes(const ds_ptx_edit *edit, uint32_t function,
 /* All texts of the place, each on a line of its own; false when there is no note. */
 static bool put_notes(const ds_ptx_edit *edit, FILE *out, uint32_t function, enum kind kind, uint32_t at)
 {
-        const struct note *n = find_notes(edit, function, kind, at), *end = edit->notes + edit->n_notes;
+        const struct note *n = find_notes(edit, function, kind, at), *end;
 
         if (!n)
                 return false;
+        end = edit->notes + edit->n_notes;
         for (; n < end && n->function == function && n->kind == kind && n->at == at; n++)
                 if (n->text)
                         fprintf(out, "%s\n", n->text);

@@ -83,7 +83,8 @@ int ds_ptx_pass_apply(const struct ds_ptx_pass *pass, const struct ds_ptx_module
         if (!edit || !facts)
                 return ds_error_origin(-ENOMEM);
         *diags = (struct ds_ptx_diags){0};
-        memset(ret_outcome, 0, module->n_functions * sizeof(*ret_outcome));
+        for (uint32_t i = 0; i < module->n_functions; i++)
+                ret_outcome[i] = (struct ds_ptx_outcome){0};
         r = ds_ptx_facts_find(module, facts);
         if (!r)
                 r = pass->run(&run);

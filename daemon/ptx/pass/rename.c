@@ -90,7 +90,8 @@ static int rename_registers(struct renamed *n, const struct ds_ptx_function *f)
         if (!n->copy.regs || !kept)
                 return -ENOMEM;
         mark_parameters(f, kept);
-        memcpy(n->copy.regs, f->regs, f->n_regs * sizeof(*f->regs));
+        if (f->n_regs)
+                memcpy(n->copy.regs, f->regs, f->n_regs * sizeof(*f->regs));
         for (uint32_t i = 0; i < f->n_regs; i++) {
                 struct ds_ptx_reg *reg = &n->copy.regs[i];
 

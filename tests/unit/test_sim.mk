@@ -9,3 +9,5 @@ SIM_FIT ?=
 .PHONY: sim-fit
 sim-fit: $(BUILD)/bench/sim_fit
 	@$< $(SIM_FIT)
+# the page is held against it
+$(BUILD)/tests/unit/test_sim_fit: | $(BUILD)/bench/sim_fit

@@ -10,9 +10,12 @@ extern "C" __global__ void atomic_scopes(int *a, unsigned *u, unsigned long long
         int i = threadIdx.x;
 
         a[32 + i] = atomicAdd_block(&a[0], i) + atomicAdd(&a[1], i) + atomicAdd_system(&a[2], i);
-        a[64 + i] = atomicSub_block(&a[3], i) + atomicExch_system(&a[4], i) + atomicMin_block(&a[5], i) + atomicMax_system(&a[6], i);
-        u[32 + i] = atomicInc_block(&u[0], 7) + atomicDec_system(&u[1], 9) + atomicAnd_block(&u[2], i) + atomicOr_system(&u[3], i) + atomicXor_block(&u[4], i);
-        w[32 + i] = atomicCAS_system(&w[0], 1ull, 2ull) + atomicCAS_block(&w[1], 3ull, 4ull) + atomicExch_block(&w[2], 5ull);
+        a[64 + i] = atomicSub_block(&a[3], i) + atomicExch_system(&a[4], i) + atomicMin_block(&a[5], i) +
+                    atomicMax_system(&a[6], i);
+        u[32 + i] = atomicInc_block(&u[0], 7) + atomicDec_system(&u[1], 9) + atomicAnd_block(&u[2], i) +
+                    atomicOr_system(&u[3], i) + atomicXor_block(&u[4], i);
+        w[32 + i] = atomicCAS_system(&w[0], 1ull, 2ull) + atomicCAS_block(&w[1], 3ull, 4ull) +
+                    atomicExch_block(&w[2], 5ull);
 }
 
 extern "C" __global__ void atomic_floats(float *f, double *d, float2 *pairs, float4 *quads)
@@ -85,14 +88,16 @@ extern "C" __global__ void atomic_assembly(unsigned *p, unsigned long long *q, u
         asm volatile("atom.acq_rel.gpu.global.cas.b64 %0, [%1], 1, 2;" : "=l"(c) : "l"(q) : "memory");
         asm volatile("red.release.gpu.global.max.s64 [%0], %1;" ::"l"(q), "l"(c) : "memory");
         asm volatile("red.relaxed.cluster.global.and.b32 [%0], %1;" ::"l"(p), "r"(b) : "memory");
-        asm volatile("{ .reg .b128 x, y; mov.b128 x, {%2, %2}; atom.global.b128.exch y, [%3], x; mov.b128 {%0, %1}, y; }"
-                     : "=l"(d), "=l"(e)
-                     : "l"(c), "l"(o)
-                     : "memory");
-        asm volatile("{ .reg .b128 x, y; mov.b128 x, {%2, %1}; atom.global.cas.b128 y, [%3], x, x; mov.b128 {%0, _}, y; }"
-                     : "=l"(f)
-                     : "l"(d), "l"(e), "l"(o)
-                     : "memory");
+        asm volatile(
+                "{ .reg .b128 x, y; mov.b128 x, {%2, %2}; atom.global.b128.exch y, [%3], x; mov.b128 {%0, %1}, y; }"
+                : "=l"(d), "=l"(e)
+                : "l"(c), "l"(o)
+                : "memory");
+        asm volatile(
+                "{ .reg .b128 x, y; mov.b128 x, {%2, %1}; atom.global.cas.b128 y, [%3], x, x; mov.b128 {%0, _}, y; }"
+                : "=l"(f)
+                : "l"(d), "l"(e), "l"(o)
+                : "memory");
         q[1] = f;
         asm volatile("fence.sc.sys; fence.acq_rel.cluster; fence.acquire.gpu; fence.release.cta; membar.sys;");
 }

@@ -93,7 +93,8 @@ extern "C" __global__ void __cluster_dims__(2, 1, 1) cluster_exchange(int *out)
 {
         __shared__ int value;
         __shared__ alignas(8) uint64_t bar;
-        uint32_t b = (uint32_t)__cvta_generic_to_shared(&bar), v = (uint32_t)__cvta_generic_to_shared(&value), rank, owner;
+        uint32_t b = (uint32_t)__cvta_generic_to_shared(&bar), v = (uint32_t)__cvta_generic_to_shared(&value), rank,
+                 owner;
         uint64_t far;
 
         asm volatile("mov.u32 %0, %%cluster_ctarank;" : "=r"(rank));
@@ -104,14 +105,18 @@ extern "C" __global__ void __cluster_dims__(2, 1, 1) cluster_exchange(int *out)
         }
         asm volatile("barrier.cluster.arrive.relaxed.aligned;\n\tbarrier.cluster.wait.aligned;");
         if (threadIdx.x == 0) {
-                asm volatile("{ .reg .b32 a, b; mapa.shared::cluster.u32 a, %0, %2; mapa.shared::cluster.u32 b, %1, %2;\n\t"
-                             "st.async.shared::cluster.mbarrier::complete_tx::bytes.s32 [a], %3, [b]; }" ::"r"(v),
+                asm volatile(
+                        "{ .reg .b32 a, b; mapa.shared::cluster.u32 a, %0, %2; mapa.shared::cluster.u32 b, %1, %2;\n\t"
+                        "st.async.shared::cluster.mbarrier::complete_tx::bytes.s32 [a], %3, [b]; }" ::"r"(v),
                         "r"(b), "r"(rank ^ 1), "r"((int)blockIdx.x));
         }
-        asm volatile("{ .reg .pred p; L: mbarrier.try_wait.parity.shared::cta.b64 p, [%0], 0; @!p bra L; }" ::"r"(b) : "memory");
+        asm volatile("{ .reg .pred p; L: mbarrier.try_wait.parity.shared::cta.b64 p, [%0], 0; @!p bra L; }" ::"r"(b)
+                     : "memory");
         asm volatile("mapa.u64 %0, %1, %2;" : "=l"(far) : "l"(&value), "r"(rank ^ 1));
         asm volatile("getctarank.u64 %0, %1;" : "=r"(owner) : "l"(far));
         out[blockIdx.x * blockDim.x + threadIdx.x] = value + (int)owner;
-        asm volatile("{ .reg .b32 a, b; mapa.shared::cluster.u32 a, %0, %1; getctarank.shared::cluster.u32 b, a; }" ::"r"(v), "r"(rank));
+        asm volatile(
+                "{ .reg .b32 a, b; mapa.shared::cluster.u32 a, %0, %1; getctarank.shared::cluster.u32 b, a; }" ::"r"(v),
+                "r"(rank));
         asm volatile("barrier.cluster.arrive.release;\n\tbarrier.cluster.wait.acquire;");
 }

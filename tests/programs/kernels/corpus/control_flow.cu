@@ -25,7 +25,8 @@ extern "C" __global__ void flow_structs(account *accounts, double years)
         accounts[threadIdx.x] = earn(earn(accounts[threadIdx.x], years), 1);
 }
 
-extern "C" __global__ void flow_struct_parameter(const account a, const int3 d, char c, short s, bool b, long long w, float2 f, int *out)
+extern "C" __global__ void flow_struct_parameter(
+        const account a, const int3 d, char c, short s, bool b, long long w, float2 f, int *out)
 {
         out[0] = (int)a.balance + d.y + c + s + b + (int)w + (int)f.y + a.name[threadIdx.x % 12];
 }

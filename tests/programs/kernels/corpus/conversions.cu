@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Corpus: conversions between all types, vectors of all widths, caches and volatile memory, integer and video intrinsics. */
+/* Corpus: conversions between all types, vectors of all widths, caches and volatile memory, integer and video
+ * intrinsics. */
 // targets: sm_80
 #include <cstdint>
 
@@ -8,12 +9,13 @@ template <class TO, class FROM> __device__ void convert(const FROM *in, TO *out)
         out[threadIdx.x] = (TO)in[threadIdx.x];
 }
 
-#define CONVERT(FROM)                                                                                                                    \
-        extern "C" __global__ void convert_##FROM(const FROM *in, int8_t *a, uint8_t *b, int16_t *c, uint16_t *d, int32_t *e, uint32_t *f, \
-                int64_t *g, uint64_t *h, float *i, double *j)                                                                            \
-        {                                                                                                                                \
-                convert(in, a), convert(in, b), convert(in, c), convert(in, d), convert(in, e), convert(in, f), convert(in, g);          \
-                convert(in, h), convert(in, i), convert(in, j);                                                                          \
+#define CONVERT(FROM)                                                                                             \
+        extern "C" __global__ void convert_##FROM(const FROM *in, int8_t *a, uint8_t *b, int16_t *c, uint16_t *d, \
+                int32_t *e, uint32_t *f, int64_t *g, uint64_t *h, float *i, double *j)                            \
+        {                                                                                                         \
+                convert(in, a), convert(in, b), convert(in, c), convert(in, d), convert(in, e), convert(in, f),   \
+                        convert(in, g);                                                                           \
+                convert(in, h), convert(in, i), convert(in, j);                                                   \
         }
 
 CONVERT(int8_t)
@@ -31,18 +33,23 @@ extern "C" __global__ void convert_rounded_float(const float *in, int *out, long
 {
         float x = in[threadIdx.x];
 
-        out[threadIdx.x] = __float2int_rn(x) + __float2int_rz(x) + __float2int_ru(x) + __float2int_rd(x) + __float2uint_rn(x) + __float2uint_ru(x);
+        out[threadIdx.x] = __float2int_rn(x) + __float2int_rz(x) + __float2int_ru(x) + __float2int_rd(x) +
+                           __float2uint_rn(x) + __float2uint_ru(x);
         wide[threadIdx.x] = __float2ll_rn(x) + __float2ll_rd(x) + __float2ull_rz(x) + __float2ull_ru(x);
-        back[threadIdx.x] = __int2float_rz(out[0]) + __int2float_ru(out[1]) + __uint2float_rd(out[2]) + __ll2float_rn(wide[0]) + __ull2float_rz(wide[1]);
+        back[threadIdx.x] = __int2float_rz(out[0]) + __int2float_ru(out[1]) + __uint2float_rd(out[2]) +
+                            __ll2float_rn(wide[0]) + __ull2float_rz(wide[1]);
 }
 
-extern "C" __global__ void convert_rounded_double(const double *in, int *out, long long *wide, double *back, float *narrow)
+extern "C" __global__ void convert_rounded_double(
+        const double *in, int *out, long long *wide, double *back, float *narrow)
 {
         double x = in[threadIdx.x];
 
-        out[threadIdx.x] = __double2int_rn(x) + __double2int_rz(x) + __double2uint_ru(x) + __double2uint_rd(x) + __double2hiint(x) + __double2loint(x);
+        out[threadIdx.x] = __double2int_rn(x) + __double2int_rz(x) + __double2uint_ru(x) + __double2uint_rd(x) +
+                           __double2hiint(x) + __double2loint(x);
         wide[threadIdx.x] = __double2ll_rn(x) + __double2ll_rz(x) + __double2ull_ru(x) + __double_as_longlong(x);
-        back[threadIdx.x] = __int2double_rn(out[0]) + __uint2double_rn(out[1]) + __ll2double_rz(wide[0]) + __ull2double_ru(wide[1]) + __hiloint2double(out[2], out[3]);
+        back[threadIdx.x] = __int2double_rn(out[0]) + __uint2double_rn(out[1]) + __ll2double_rz(wide[0]) +
+                            __ull2double_ru(wide[1]) + __hiloint2double(out[2], out[3]);
         narrow[threadIdx.x] = __double2float_rn(x) + __double2float_rz(x) + __double2float_ru(x) + __double2float_rd(x);
 }
 
@@ -55,10 +62,10 @@ template <class V> __device__ void swap_vectors(V *data)
         data[threadIdx.x ^ 1] = v;
 }
 
-#define SWAP(V)                                             \
-        extern "C" __global__ void vector_##V(V *data)      \
-        {                                                   \
-                swap_vectors(data);                         \
+#define SWAP(V)                                        \
+        extern "C" __global__ void vector_##V(V *data) \
+        {                                              \
+                swap_vectors(data);                    \
         }
 
 SWAP(char2)
@@ -73,7 +80,8 @@ SWAP(float3)
 SWAP(float4)
 SWAP(double2)
 
-extern "C" __global__ void memory_cached(const int4 *a, const double2 *b, const unsigned char *c, int4 *out, double2 *wide)
+extern "C" __global__ void memory_cached(
+        const int4 *a, const double2 *b, const unsigned char *c, int4 *out, double2 *wide)
 {
         int i = threadIdx.x;
 
@@ -103,10 +111,12 @@ extern "C" __global__ void integer_intrinsics(const int *a, const int *b, int *o
 {
         int i = threadIdx.x, x = a[i], y = b[i];
 
-        out[i] = __mul24(x, y) + __umul24(x, y) + __mulhi(x, y) + __umulhi(x, y) + __sad(x, y, 7) + __usad(x, y, 9) + __hadd(x, y) + __rhadd(x, y) +
-                 __uhadd(x, y) + __urhadd(x, y) + __clz(x) + __ffs(y) + __popc(x) + __brev(y) + __byte_perm(x, y, 0x2461) + __funnelshift_lc(x, y, x) +
-                 __funnelshift_rc(x, y, y) + __fns(x, 0, 3) + abs(x) + max(x, y) - min((unsigned)x, (unsigned)y);
-        wide[i] = __mul64hi(x, y) + __umul64hi(x, y) + __popcll(wide[i]) + __clzll(wide[i]) + __ffsll(wide[i]) + llabs(wide[i]) + __brevll(wide[i]);
+        out[i] = __mul24(x, y) + __umul24(x, y) + __mulhi(x, y) + __umulhi(x, y) + __sad(x, y, 7) + __usad(x, y, 9) +
+                 __hadd(x, y) + __rhadd(x, y) + __uhadd(x, y) + __urhadd(x, y) + __clz(x) + __ffs(y) + __popc(x) +
+                 __brev(y) + __byte_perm(x, y, 0x2461) + __funnelshift_lc(x, y, x) + __funnelshift_rc(x, y, y) +
+                 __fns(x, 0, 3) + abs(x) + max(x, y) - min((unsigned)x, (unsigned)y);
+        wide[i] = __mul64hi(x, y) + __umul64hi(x, y) + __popcll(wide[i]) + __clzll(wide[i]) + __ffsll(wide[i]) +
+                  llabs(wide[i]) + __brevll(wide[i]);
         out[i] += __dp4a(x, y, 1) + __dp4a((unsigned)x, (unsigned)y, 1u) + __dp2a_lo(x, y, 2) + __dp2a_hi(x, y, 3);
 }
 
@@ -114,8 +124,9 @@ extern "C" __global__ void video_pairs(const unsigned *a, const unsigned *b, uns
 {
         unsigned x = a[threadIdx.x], y = b[threadIdx.x];
 
-        out[threadIdx.x] = __vadd2(x, y) ^ __vaddss2(x, y) ^ __vaddus2(x, y) ^ __vsub2(x, y) ^ __vsubss2(x, y) ^ __vavgs2(x, y) ^ __vavgu2(x, y) ^ __vabs2(x) ^
-                           __vabsss2(x) ^ __vneg2(y) ^ __vabsdiffs2(x, y) ^ __vabsdiffu2(x, y) ^ __vmaxs2(x, y) ^ __vminu2(x, y) ^ __vsads2(x, y) ^
+        out[threadIdx.x] = __vadd2(x, y) ^ __vaddss2(x, y) ^ __vaddus2(x, y) ^ __vsub2(x, y) ^ __vsubss2(x, y) ^
+                           __vavgs2(x, y) ^ __vavgu2(x, y) ^ __vabs2(x) ^ __vabsss2(x) ^ __vneg2(y) ^
+                           __vabsdiffs2(x, y) ^ __vabsdiffu2(x, y) ^ __vmaxs2(x, y) ^ __vminu2(x, y) ^ __vsads2(x, y) ^
                            __vcmpeq2(x, y) ^ __vcmpgts2(x, y) ^ __vsetles2(x, y) ^ __vhaddu2(x, y);
 }
 
@@ -123,8 +134,9 @@ extern "C" __global__ void video_quads(const unsigned *a, const unsigned *b, uns
 {
         unsigned x = a[threadIdx.x], y = b[threadIdx.x];
 
-        out[threadIdx.x] = __vadd4(x, y) ^ __vaddss4(x, y) ^ __vaddus4(x, y) ^ __vsub4(x, y) ^ __vsubus4(x, y) ^ __vavgs4(x, y) ^ __vavgu4(x, y) ^ __vabs4(x) ^
-                           __vnegss4(y) ^ __vabsdiffs4(x, y) ^ __vabsdiffu4(x, y) ^ __vmaxu4(x, y) ^ __vmins4(x, y) ^ __vsadu4(x, y) ^ __vcmpne4(x, y) ^
+        out[threadIdx.x] = __vadd4(x, y) ^ __vaddss4(x, y) ^ __vaddus4(x, y) ^ __vsub4(x, y) ^ __vsubus4(x, y) ^
+                           __vavgs4(x, y) ^ __vavgu4(x, y) ^ __vabs4(x) ^ __vnegss4(y) ^ __vabsdiffs4(x, y) ^
+                           __vabsdiffu4(x, y) ^ __vmaxu4(x, y) ^ __vmins4(x, y) ^ __vsadu4(x, y) ^ __vcmpne4(x, y) ^
                            __vcmpltu4(x, y) ^ __vsetges4(x, y) ^ __vseteq4(x, y) ^ __vhaddu4(x, y);
 }
 
@@ -132,8 +144,9 @@ extern "C" __global__ void video_fused(const int *a, const int *b, const int *c,
 {
         int x = a[threadIdx.x], y = b[threadIdx.x], z = c[threadIdx.x];
 
-        out[threadIdx.x] = __viaddmax_s32(x, y, z) + __viaddmin_s16x2_relu(x, y, z) + __vimax3_s32(x, y, z) + __vimin3_u16x2(x, y, z) + __vimax_s32_relu(x, y) +
-                           __vimin3_s32_relu(x, y, z) + __vibmax_s32(x, y, &which[threadIdx.x]);
+        out[threadIdx.x] = __viaddmax_s32(x, y, z) + __viaddmin_s16x2_relu(x, y, z) + __vimax3_s32(x, y, z) +
+                           __vimin3_u16x2(x, y, z) + __vimax_s32_relu(x, y) + __vimin3_s32_relu(x, y, z) +
+                           __vibmax_s32(x, y, &which[threadIdx.x]);
 }
 
 extern "C" __global__ void clocks(long long *out, unsigned *small)

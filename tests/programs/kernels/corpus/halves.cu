@@ -16,8 +16,10 @@ template <class T, class T2> __device__ void functions(const T2 *in, T2 *out)
 {
         T2 x = in[threadIdx.x];
 
-        out[threadIdx.x] = __hadd2(__hadd2(h2exp(x), h2log(x)), __hadd2(__hadd2(h2sqrt(x), h2rsqrt(x)), __hadd2(h2sin(x), h2cos(x)))) +
-                           h2exp2(x) + h2log2(x) + h2rcp(x) + h2floor(x) + h2ceil(x) + h2rint(x) + h2trunc(x) + __habs2(x);
+        out[threadIdx.x] = __hadd2(__hadd2(h2exp(x), h2log(x)),
+                                   __hadd2(__hadd2(h2sqrt(x), h2rsqrt(x)), __hadd2(h2sin(x), h2cos(x)))) +
+                           h2exp2(x) + h2log2(x) + h2rcp(x) + h2floor(x) + h2ceil(x) + h2rint(x) + h2trunc(x) +
+                           __habs2(x);
 }
 
 template <class T, class T2> __device__ void comparisons(const T2 *a, const T2 *b, int *out, T2 *values)
@@ -67,7 +69,8 @@ extern "C" __global__ void half_scalar(const __half *a, const __half *b, __half 
         int i = threadIdx.x;
         __half x = a[i], y = b[i];
 
-        out[i] = x * y + x / y - y + hsqrt(x) + hrsqrt(y) + __hfma_sat(x, y, x) + __hadd_sat(x, y) + __hmul_sat(x, y) + hexp(x) + hlog(y) + hrcp(x);
+        out[i] = x * y + x / y - y + hsqrt(x) + hrsqrt(y) + __hfma_sat(x, y, x) + __hadd_sat(x, y) + __hmul_sat(x, y) +
+                 hexp(x) + hlog(y) + hrcp(x);
         if (x > y || __hisnan(x))
                 out[i] = __hmax(x, y) + __hmin(x, y) - __habs(x);
         out[i] += __hfma_relu(x, y, x);
@@ -79,12 +82,14 @@ extern "C" __global__ void half_conversions(const float *in, __half *out, int *i
         __half h[4] = {__float2half_rn(in[i]), __float2half_rz(in[i]), __float2half_ru(in[i]), __float2half_rd(in[i])};
 
         out[4 * i] = h[0] + h[1] + h[2] + h[3];
-        out[4 * i + 1] = __int2half_rn(i) + __uint2half_rz(i) + __short2half_rn((short)i) + __ll2half_rn(i) + __double2half(in[i]);
+        out[4 * i + 1] = __int2half_rn(i) + __uint2half_rz(i) + __short2half_rn((short)i) + __ll2half_rn(i) +
+                         __double2half(in[i]);
         integers[4 * i] = __half2int_rz(h[0]) + __half2int_ru(h[1]);
         integers[4 * i + 1] = (int)__half2uint_rn(h[0]) + __half2short_rd(h[2]);
         integers[4 * i + 2] = (int)(__half2ll_rn(h[0]) + (long long)__half2ull_rz(h[1]));
         integers[4 * i + 3] = __half_as_short(h[3]);
-        floats[i] = __half2float(h[0]) + __low2float(__floats2half2_rn(in[i], 1)) + __half22float2(__half2half2(h[1])).y;
+        floats[i] =
+                __half2float(h[0]) + __low2float(__floats2half2_rn(in[i], 1)) + __half22float2(__half2half2(h[1])).y;
 }
 
 extern "C" __global__ void half_shuffles(__half2 *data, __half *one)
@@ -107,7 +112,8 @@ extern "C" __global__ void bfloat_functions(const __nv_bfloat162 *in, __nv_bfloa
         functions<__nv_bfloat16>(in, out);
 }
 
-extern "C" __global__ void bfloat_comparisons(const __nv_bfloat162 *a, const __nv_bfloat162 *b, int *out, __nv_bfloat162 *values)
+extern "C" __global__ void bfloat_comparisons(
+        const __nv_bfloat162 *a, const __nv_bfloat162 *b, int *out, __nv_bfloat162 *values)
 {
         comparisons<__nv_bfloat16>(a, b, out, values);
 }
@@ -131,7 +137,8 @@ template <class E> __device__ void eight_bits(const float4 *in, const __half2 *h
 
         out[2 * i] = e.__x | __nv_cvt_float2_to_fp8x2(make_float2(in[i].y, in[i].z), __NV_SATFINITE, kind) << 8;
         out[2 * i + 1] = __nv_cvt_halfraw2_to_fp8x2((__half2_raw)halves[i], __NV_SATFINITE, kind);
-        back[i] = float(e) + __half2float(__low2half(__half2(__nv_cvt_fp8x2_to_halfraw2((__nv_fp8x2_storage_t)out[2 * i], kind))));
+        back[i] = float(e) +
+                  __half2float(__low2half(__half2(__nv_cvt_fp8x2_to_halfraw2((__nv_fp8x2_storage_t)out[2 * i], kind))));
 }
 
 extern "C" __global__ void eighth_e4m3(const float4 *in, const __half2 *halves, unsigned *out, float *back)

@@ -16,7 +16,8 @@ extern "C" __global__ void grid_jacobi(const float *a, float *b, const float *f,
 
 extern "C" __global__ void grid_red_black(double *a, int w, int h, int colour, double omega)
 {
-        int y = blockIdx.y * blockDim.y + threadIdx.y + 1, x = 2 * (blockIdx.x * blockDim.x + threadIdx.x) + 1 + ((y ^ colour) & 1);
+        int y = blockIdx.y * blockDim.y + threadIdx.y + 1,
+            x = 2 * (blockIdx.x * blockDim.x + threadIdx.x) + 1 + ((y ^ colour) & 1);
         double *p = a + (size_t)y * w + x;
 
         if (x < w - 1 && y < h - 1)
@@ -44,7 +45,8 @@ extern "C" __global__ void grid_heat3d(const float *a, float *b, int nx, int ny,
 extern "C" __global__ void grid_wave(const float *now, const float *before, float *next, int w, int h, float c2)
 {
         __shared__ float s[10][34];
-        int x = blockIdx.x * 32 + threadIdx.x, y = blockIdx.y * 8 + threadIdx.y, tx = threadIdx.x + 1, ty = threadIdx.y + 1;
+        int x = blockIdx.x * 32 + threadIdx.x, y = blockIdx.y * 8 + threadIdx.y, tx = threadIdx.x + 1,
+            ty = threadIdx.y + 1;
 
         s[ty][tx] = now[y * w + x];
         if (threadIdx.x == 0)
@@ -116,7 +118,8 @@ extern "C" __global__ void image_convolve5(const float *in, float *out, int w, i
 
         for (int dy = -2; dy <= 2; dy++)
                 for (int dx = -2; dx <= 2; dx++)
-                        sum += window[(dy + 2) * 5 + dx + 2] * in[min(max(y + dy, 0), h - 1) * w + min(max(x + dx, 0), w - 1)];
+                        sum += window[(dy + 2) * 5 + dx + 2] *
+                               in[min(max(y + dy, 0), h - 1) * w + min(max(x + dx, 0), w - 1)];
         out[y * w + x] = sum / 256;
 }
 
@@ -236,7 +239,8 @@ extern "C" __global__ void image_from_hsv(const float4 *hsv, uchar4 *rgb, int n)
         if (i >= n)
                 return;
         float4 p = hsv[i];
-        float sector = floorf(p.x * 6), f = p.x * 6 - sector, a = p.z * (1 - p.y), b = p.z * (1 - f * p.y), c = p.z * (1 - (1 - f) * p.y);
+        float sector = floorf(p.x * 6), f = p.x * 6 - sector, a = p.z * (1 - p.y), b = p.z * (1 - f * p.y),
+              c = p.z * (1 - (1 - f) * p.y);
         float r, g, bl;
 
         switch ((int)sector % 6) {
@@ -261,7 +265,8 @@ extern "C" __global__ void image_from_hsv(const float4 *hsv, uchar4 *rgb, int n)
         rgb[i] = make_uchar4(255 * __saturatef(r), 255 * __saturatef(g), 255 * __saturatef(bl), 255 * __saturatef(p.w));
 }
 
-extern "C" __global__ void image_equalize(const unsigned char *in, const unsigned *cumulative, unsigned char *out, int n)
+extern "C" __global__ void image_equalize(
+        const unsigned char *in, const unsigned *cumulative, unsigned char *out, int n)
 {
         __shared__ unsigned char table[256];
 
@@ -307,7 +312,10 @@ extern "C" __global__ void image_thin_edges(const float *gx, const float *gy, fl
 {
         int at = (blockIdx.y + 1) * w + blockIdx.x * blockDim.x + threadIdx.x + 1;
         float m = hypotf(gx[at], gy[at]), angle = atan2f(gy[at], gx[at]);
-        int sector = (int)roundf(angle * (4 / 3.14159265f)) & 3, step = sector == 0 ? 1 : sector == 1 ? w + 1 : sector == 2 ? w : w - 1;
+        int sector = (int)roundf(angle * (4 / 3.14159265f)) & 3, step = sector == 0   ? 1
+                                                                        : sector == 1 ? w + 1
+                                                                        : sector == 2 ? w
+                                                                                      : w - 1;
 
         out[at] = m >= hypotf(gx[at + step], gy[at + step]) && m >= hypotf(gx[at - step], gy[at - step]) ? m : 0;
 }

@@ -104,7 +104,8 @@ extern "C" __global__ void sync_pipeline(const int *in, int *out, int tiles)
         for (int t = 0; t < tiles + STAGES - 1; t++) {
                 if (t < tiles) {
                         pipe.producer_acquire();
-                        cuda::memcpy_async(&s[t % STAGES][threadIdx.x], &in[t * 128 + threadIdx.x], cuda::aligned_size_t<4>(4), pipe);
+                        cuda::memcpy_async(&s[t % STAGES][threadIdx.x], &in[t * 128 + threadIdx.x],
+                                cuda::aligned_size_t<4>(4), pipe);
                         pipe.producer_commit();
                 } else {
                         pipe.producer_acquire();

@@ -220,8 +220,8 @@ extern "C" __global__ void la_jacobi_rotation(const float *a, float *c, float *s
         s[threadIdx.x] = t * c[threadIdx.x];
 }
 
-extern "C" __global__ void la_thomas(const float *lower, const float *diagonal, const float *upper, float *x, float *scratch,
-        int n, int systems)
+extern "C" __global__ void la_thomas(
+        const float *lower, const float *diagonal, const float *upper, float *x, float *scratch, int n, int systems)
 {
         int s = blockIdx.x * blockDim.x + threadIdx.x;
 
@@ -277,7 +277,8 @@ extern "C" __global__ void la_cyclic_reduction(const float *a0, const float *b0,
         d0[i] = d[i] / b[i];
 }
 
-template <int TILE, int EACH> __device__ void gemm_double_tile(const double *a, const double *b, double *c, int m, int n, int k)
+template <int TILE, int EACH>
+__device__ void gemm_double_tile(const double *a, const double *b, double *c, int m, int n, int k)
 {
         __shared__ double as[TILE][TILE], bs[TILE][TILE + 1];
         double sums[EACH] = {};
@@ -301,7 +302,8 @@ template <int TILE, int EACH> __device__ void gemm_double_tile(const double *a, 
                         c[(blockIdx.y * TILE + threadIdx.y + e * (TILE / EACH)) * n + column] = sums[e];
 }
 
-extern "C" __global__ void __launch_bounds__(128) la_dgemm(const double *a, const double *b, double *c, int m, int n, int k)
+extern "C" __global__ void __launch_bounds__(128)
+        la_dgemm(const double *a, const double *b, double *c, int m, int n, int k)
 {
         gemm_double_tile<16, 2>(a, b, c, m, n, k);
 }
@@ -350,7 +352,8 @@ extern "C" __global__ void la_batched_inverse_3x3(const float *in, float *out, i
                 return;
         for (int k = 0; k < 9; k++)
                 m[k] = in[i * 9 + k];
-        det = m[0] * (m[4] * m[8] - m[5] * m[7]) - m[1] * (m[3] * m[8] - m[5] * m[6]) + m[2] * (m[3] * m[7] - m[4] * m[6]);
+        det = m[0] * (m[4] * m[8] - m[5] * m[7]) - m[1] * (m[3] * m[8] - m[5] * m[6]) +
+              m[2] * (m[3] * m[7] - m[4] * m[6]);
         for (int k = 0; k < 9; k++) {
                 int r = k % 3, c = k / 3, r1 = (r + 1) % 3, r2 = (r + 2) % 3, c1 = (c + 1) % 3, c2 = (c + 2) % 3;
 

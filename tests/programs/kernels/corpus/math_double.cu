@@ -3,14 +3,14 @@
 // targets: sm_80
 #include <cstdint>
 
-#define UNARY(NAME, EXPRESSION)                                                        \
-        extern "C" __global__ void mathd_##NAME(const double *in, double *out, int n)     \
-        {                                                                              \
-                int i = blockIdx.x * blockDim.x + threadIdx.x;                         \
-                if (i < n) {                                                           \
-                        double x = in[i];                                               \
-                        out[i] = (EXPRESSION);                                         \
-                }                                                                      \
+#define UNARY(NAME, EXPRESSION)                                                       \
+        extern "C" __global__ void mathd_##NAME(const double *in, double *out, int n) \
+        {                                                                             \
+                int i = blockIdx.x * blockDim.x + threadIdx.x;                        \
+                if (i < n) {                                                          \
+                        double x = in[i];                                             \
+                        out[i] = (EXPRESSION);                                        \
+                }                                                                     \
         }
 
 UNARY(trigonometric, sin(x) + cos(x) * tan(x))
@@ -33,8 +33,9 @@ extern "C" __global__ void mathd_pairs(const double *a, const double *b, double 
         int i = blockIdx.x * blockDim.x + threadIdx.x;
 
         if (i < n)
-                out[i] = pow(a[i], b[i]) + atan2(a[i], b[i]) + hypot(a[i], b[i]) + fmod(a[i], b[i]) + remainder(a[i], b[i]) +
-                         fdim(a[i], b[i]) + copysign(a[i], b[i]) + nextafter(a[i], b[i]) + fmax(a[i], b[i]) - fmin(b[i], a[i]) + a[i] / b[i];
+                out[i] = pow(a[i], b[i]) + atan2(a[i], b[i]) + hypot(a[i], b[i]) + fmod(a[i], b[i]) +
+                         remainder(a[i], b[i]) + fdim(a[i], b[i]) + copysign(a[i], b[i]) + nextafter(a[i], b[i]) +
+                         fmax(a[i], b[i]) - fmin(b[i], a[i]) + a[i] / b[i];
 }
 
 extern "C" __global__ void mathd_parts(const double *in, double *out, int *exponents, int n)
@@ -60,7 +61,8 @@ extern "C" __global__ void mathd_norms(const double4_16a *in, double *out, int n
         int i = blockIdx.x * blockDim.x + threadIdx.x;
 
         if (i < n)
-                out[i] = norm3d(in[i].x, in[i].y, in[i].z) + rnorm4d(in[i].x, in[i].y, in[i].z, in[i].w) + rhypot(in[i].x, in[i].w) + norm(4, &in[i].x);
+                out[i] = norm3d(in[i].x, in[i].y, in[i].z) + rnorm4d(in[i].x, in[i].y, in[i].z, in[i].w) +
+                         rhypot(in[i].x, in[i].w) + norm(4, &in[i].x);
 }
 
 extern "C" __global__ void mathd_series(const double *in, double *out, int n, int order)

@@ -3,14 +3,14 @@
 // targets: sm_75 sm_86+fast
 #include <cstdint>
 
-#define UNARY(NAME, EXPRESSION)                                                        \
-        extern "C" __global__ void math_##NAME(const float *in, float *out, int n)     \
-        {                                                                              \
-                int i = blockIdx.x * blockDim.x + threadIdx.x;                         \
-                if (i < n) {                                                           \
-                        float x = in[i];                                               \
-                        out[i] = (EXPRESSION);                                         \
-                }                                                                      \
+#define UNARY(NAME, EXPRESSION)                                                    \
+        extern "C" __global__ void math_##NAME(const float *in, float *out, int n) \
+        {                                                                          \
+                int i = blockIdx.x * blockDim.x + threadIdx.x;                     \
+                if (i < n) {                                                       \
+                        float x = in[i];                                           \
+                        out[i] = (EXPRESSION);                                     \
+                }                                                                  \
         }
 
 UNARY(trigonometric, sinf(x) + cosf(x) * tanf(x))
@@ -33,8 +33,9 @@ extern "C" __global__ void math_pairs(const float *a, const float *b, float *out
         int i = blockIdx.x * blockDim.x + threadIdx.x;
 
         if (i < n)
-                out[i] = powf(a[i], b[i]) + atan2f(a[i], b[i]) + hypotf(a[i], b[i]) + fmodf(a[i], b[i]) + remainderf(a[i], b[i]) +
-                         fdimf(a[i], b[i]) + copysignf(a[i], b[i]) + nextafterf(a[i], b[i]) + fmaxf(a[i], b[i]) - fminf(b[i], a[i]) + a[i] / b[i];
+                out[i] = powf(a[i], b[i]) + atan2f(a[i], b[i]) + hypotf(a[i], b[i]) + fmodf(a[i], b[i]) +
+                         remainderf(a[i], b[i]) + fdimf(a[i], b[i]) + copysignf(a[i], b[i]) + nextafterf(a[i], b[i]) +
+                         fmaxf(a[i], b[i]) - fminf(b[i], a[i]) + a[i] / b[i];
 }
 
 extern "C" __global__ void math_parts(const float *in, float *out, int *exponents, int n)
@@ -60,7 +61,8 @@ extern "C" __global__ void math_norms(const float4 *in, float *out, int n)
         int i = blockIdx.x * blockDim.x + threadIdx.x;
 
         if (i < n)
-                out[i] = norm3df(in[i].x, in[i].y, in[i].z) + rnorm4df(in[i].x, in[i].y, in[i].z, in[i].w) + rhypotf(in[i].x, in[i].w) + normf(4, &in[i].x);
+                out[i] = norm3df(in[i].x, in[i].y, in[i].z) + rnorm4df(in[i].x, in[i].y, in[i].z, in[i].w) +
+                         rhypotf(in[i].x, in[i].w) + normf(4, &in[i].x);
 }
 
 extern "C" __global__ void math_series(const float *in, float *out, int n, int order)
@@ -78,8 +80,8 @@ extern "C" __global__ void math_intrinsics(const float *a, const float *b, float
         if (i < n) {
                 float x = a[i], y = b[i];
 
-                out[i] = __sinf(x) + __cosf(x) + __tanf(x) + __expf(x) + __exp10f(x) + __logf(x) + __log2f(x) + __log10f(x) + __powf(x, y) +
-                         __fdividef(x, y) + __saturatef(x) + __frsqrt_rn(x);
+                out[i] = __sinf(x) + __cosf(x) + __tanf(x) + __expf(x) + __exp10f(x) + __logf(x) + __log2f(x) +
+                         __log10f(x) + __powf(x, y) + __fdividef(x, y) + __saturatef(x) + __frsqrt_rn(x);
         }
 }
 

@@ -28,7 +28,8 @@ __device__ long long counter = -9000000000;
 static __device__ volatile int hidden = 12;
 __device__ char32_t wide_text[] = U"\u00e9\u4e2d";
 __constant__ entry constant_entry = {9, "constant", 0.125, {0, 0, 1}, nullptr};
-namespace inner {
+namespace inner
+{
 __device__ int named[3] = {7, 8, 9};
 }
 
@@ -51,7 +52,8 @@ extern "C" __global__ void data_constants(float *out, int i)
 extern "C" __global__ void data_variables(int *out, int i)
 {
         values[threadIdx.x] += shorts[i % 7] + letters[i % 26];
-        out[threadIdx.x] = *pointer_into + (int)precise + (int)quad.z + flag + (int)counter + hidden + wide_text[i & 1] + inner::named[i % 3];
+        out[threadIdx.x] = *pointer_into + (int)precise + (int)quad.z + flag + (int)counter + hidden +
+                           wide_text[i & 1] + inner::named[i % 3];
         hidden = i;
         flag = !flag;
 }
@@ -109,8 +111,10 @@ extern "C" __global__ void data_addresses(const void *p, int *out)
 {
         int &s = shared_words[0], l;
 
-        out[0] = __isGlobal(p) + 2 * __isShared(p) + 4 * __isLocal(p) + 8 * __isConstant(p) + __isShared(&s) + __isLocal(&l);
-        out[1] = (int)__cvta_generic_to_shared(&s) + (int)__cvta_generic_to_global(p) + (int)__cvta_generic_to_constant(&weights[0][0]) + (int)__cvta_generic_to_local(&l);
+        out[0] = __isGlobal(p) + 2 * __isShared(p) + 4 * __isLocal(p) + 8 * __isConstant(p) + __isShared(&s) +
+                 __isLocal(&l);
+        out[1] = (int)__cvta_generic_to_shared(&s) + (int)__cvta_generic_to_global(p) +
+                 (int)__cvta_generic_to_constant(&weights[0][0]) + (int)__cvta_generic_to_local(&l);
         *(int *)__cvta_shared_to_generic(__cvta_generic_to_shared(&s)) = 5;
         out[2] = s;
 }

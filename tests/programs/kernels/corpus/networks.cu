@@ -52,7 +52,8 @@ extern "C" __global__ void nn_attention(const float *q, const float *k, const fl
 }
 
 /* One query per thread, keys and values by tiles, the maximum corrected as it grows */
-extern "C" __global__ void nn_attention_tiled(const float *q, const float *k, const float *v, float *out, int n, int causal)
+extern "C" __global__ void nn_attention_tiled(
+        const float *q, const float *k, const float *v, float *out, int n, int causal)
 {
         __shared__ float ks[32][32], vs[32][32];
         int at = blockIdx.x * 32 + threadIdx.x;
@@ -245,7 +246,8 @@ extern "C" __global__ void nn_embedding_backward(const int *tokens, const float 
                 atomicAdd(&table[(size_t)tokens[blockIdx.x] * width + i], dy[(size_t)blockIdx.x * width + i]);
 }
 
-extern "C" __global__ void nn_cross_entropy(const float *logits, const int *labels, float *loss, float *gradient, int classes)
+extern "C" __global__ void nn_cross_entropy(
+        const float *logits, const int *labels, float *loss, float *gradient, int classes)
 {
         const float *row = logits + (size_t)blockIdx.x * classes;
         float most = -FLT_MAX, sum = 0;
@@ -261,7 +263,8 @@ extern "C" __global__ void nn_cross_entropy(const float *logits, const int *labe
                 loss[blockIdx.x] = logf(sum) + most - row[labels[blockIdx.x]];
 }
 
-extern "C" __global__ void nn_adam(float *w, const float *g, float *m, float *v, float rate, float b1, float b2, int step, int n)
+extern "C" __global__ void nn_adam(
+        float *w, const float *g, float *m, float *v, float rate, float b1, float b2, int step, int n)
 {
         int i = blockIdx.x * blockDim.x + threadIdx.x;
 
@@ -272,7 +275,8 @@ extern "C" __global__ void nn_adam(float *w, const float *g, float *m, float *v,
         w[i] -= rate * (first / (1 - powf(b1, step)) / (sqrtf(second / (1 - powf(b2, step))) + 1e-8f) + 0.01f * w[i]);
 }
 
-extern "C" __global__ void nn_momentum(float *w, const float *g, float *speed, float rate, float keep, float clip, int n)
+extern "C" __global__ void nn_momentum(
+        float *w, const float *g, float *speed, float rate, float keep, float clip, int n)
 {
         for (int i = blockIdx.x * blockDim.x + threadIdx.x; i < n; i += gridDim.x * blockDim.x) {
                 speed[i] = keep * speed[i] - rate * fminf(fmaxf(g[i], -clip), clip);
@@ -285,7 +289,8 @@ extern "C" __global__ void nn_im2col(const float *in, float *out, int c, int h, 
         int oh = (h + 2 * pad - k) / step + 1, ow = (w + 2 * pad - k) / step + 1, n = c * k * k * oh * ow;
 
         for (int at = blockIdx.x * blockDim.x + threadIdx.x; at < n; at += gridDim.x * blockDim.x) {
-                int x = at % ow, y = at / ow % oh, kx = at / (ow * oh) % k, ky = at / (ow * oh * k) % k, ch = at / (ow * oh * k * k);
+                int x = at % ow, y = at / ow % oh, kx = at / (ow * oh) % k, ky = at / (ow * oh * k) % k,
+                    ch = at / (ow * oh * k * k);
                 int ix = x * step - pad + kx, iy = y * step - pad + ky;
 
                 out[at] = ix >= 0 && iy >= 0 && ix < w && iy < h ? in[(ch * h + iy) * w + ix] : 0.0f;
@@ -342,7 +347,8 @@ extern "C" __global__ void nn_depthwise_5(const float *in, const float *kernel, 
 extern "C" __global__ void nn_winograd_input(const float *in, float *out, int w)
 {
         const float *d = in + (blockIdx.y * 2) * w + (blockIdx.x * blockDim.x + threadIdx.x) * 2;
-        float t[4][4], *o = out + ((size_t)blockIdx.y * gridDim.x * blockDim.x + blockIdx.x * blockDim.x + threadIdx.x) * 16;
+        float t[4][4],
+                *o = out + ((size_t)blockIdx.y * gridDim.x * blockDim.x + blockIdx.x * blockDim.x + threadIdx.x) * 16;
 
         for (int j = 0; j < 4; j++) {
                 t[0][j] = d[j] - d[2 * w + j];
@@ -351,7 +357,8 @@ extern "C" __global__ void nn_winograd_input(const float *in, float *out, int w)
                 t[3][j] = d[w + j] - d[3 * w + j];
         }
         for (int i = 0; i < 4; i++)
-                *(float4 *)(o + 4 * i) = make_float4(t[i][0] - t[i][2], t[i][1] + t[i][2], t[i][2] - t[i][1], t[i][1] - t[i][3]);
+                *(float4 *)(o + 4 * i) =
+                        make_float4(t[i][0] - t[i][2], t[i][1] + t[i][2], t[i][2] - t[i][1], t[i][1] - t[i][3]);
 }
 
 extern "C" __global__ void nn_max_pool(const float *in, float *out, int *where, int w, int h)
@@ -391,12 +398,14 @@ extern "C" __global__ void nn_quantize(const float *in, signed char *out, float 
         most = __uint_as_float(__reduce_max_sync(~0u, __float_as_uint(most)));
         scale = most / 127;
         for (int i = threadIdx.x; i < n; i += 32)
-                out[blockIdx.x * n + i] = (signed char)max(-127, min(127, __float2int_rn(in[blockIdx.x * n + i] / scale)));
+                out[blockIdx.x * n + i] =
+                        (signed char)max(-127, min(127, __float2int_rn(in[blockIdx.x * n + i] / scale)));
         if (threadIdx.x == 0)
                 scales[blockIdx.x] = scale;
 }
 
-extern "C" __global__ void nn_matvec_int4(const uint32_t *weights, const float2 *scale_zero, const float *x, float *y, int n8)
+extern "C" __global__ void nn_matvec_int4(
+        const uint32_t *weights, const float2 *scale_zero, const float *x, float *y, int n8)
 {
         float sum = 0;
 
@@ -441,7 +450,8 @@ extern "C" __global__ void nn_lstm_cell(const float *gates, float *c, float *h, 
         int i = blockIdx.x * blockDim.x + threadIdx.x;
 
         if (i < n) {
-                float in = 1 / (1 + expf(-gates[i])), forget = 1 / (1 + expf(-gates[n + i])), out = 1 / (1 + expf(-gates[3 * n + i]));
+                float in = 1 / (1 + expf(-gates[i])), forget = 1 / (1 + expf(-gates[n + i])),
+                      out = 1 / (1 + expf(-gates[3 * n + i]));
 
                 c[i] = forget * c[i] + in * tanhf(gates[2 * n + i]);
                 h[i] = out * tanhf(c[i]);
@@ -463,7 +473,8 @@ extern "C" __global__ void nn_mixture_route(const float *scores, int *experts, f
                 }
         }
         *(int2 *)(experts + 2 * (blockIdx.x * blockDim.x + threadIdx.x)) = make_int2(i, j);
-        *(float2 *)(weights + 2 * (blockIdx.x * blockDim.x + threadIdx.x)) = make_float2(1 / (1 + expf(b - a)), 1 / (1 + expf(a - b)));
+        *(float2 *)(weights + 2 * (blockIdx.x * blockDim.x + threadIdx.x)) =
+                make_float2(1 / (1 + expf(b - a)), 1 / (1 + expf(a - b)));
         atomicAdd(&counts[i], 1);
         atomicAdd(&counts[j], 1);
 }

@@ -19,7 +19,8 @@ extern "C" __global__ void random_philox(uint32_t *out, uint32_t key0, uint32_t 
         uint4 c = make_uint4(i, 0, 0, 0);
 
         for (int round = 0; round < 10; round++) {
-                uint32_t h0 = __umulhi(0xD2511F53u, c.x), l0 = 0xD2511F53u * c.x, h1 = __umulhi(0xCD9E8D57u, c.z), l1 = 0xCD9E8D57u * c.z;
+                uint32_t h0 = __umulhi(0xD2511F53u, c.x), l0 = 0xD2511F53u * c.x, h1 = __umulhi(0xCD9E8D57u, c.z),
+                         l1 = 0xCD9E8D57u * c.z;
 
                 c = make_uint4(h1 ^ c.y ^ key0, l1, h0 ^ c.w ^ key1, l0);
                 key0 += 0x9E3779B9u;
@@ -66,7 +67,8 @@ extern "C" __global__ void random_mrg32k3a(double *state, double *out, int n)
         double *s = state + threadIdx.x * 6;
 
         for (int i = 0; i < n; i++) {
-                double p = fmod(1403580.0 * s[1] - 810728.0 * s[0], m1), q = fmod(527612.0 * s[5] - 1370589.0 * s[3], m2);
+                double p = fmod(1403580.0 * s[1] - 810728.0 * s[0], m1),
+                       q = fmod(527612.0 * s[5] - 1370589.0 * s[3], m2);
 
                 p += p < 0 ? m1 : 0;
                 q += q < 0 ? m2 : 0;
@@ -156,21 +158,24 @@ extern "C" __global__ void random_pi(unsigned long long *inside, uint32_t seed, 
         atomicAdd(inside, (unsigned long long)hits);
 }
 
-extern "C" __global__ void option_black_scholes(const float *spot, const float *strike, const float *years, float *call, float *put,
-        float rate, float volatility, int n)
+extern "C" __global__ void option_black_scholes(const float *spot, const float *strike, const float *years, float *call,
+        float *put, float rate, float volatility, int n)
 {
         int i = blockIdx.x * blockDim.x + threadIdx.x;
 
         if (i >= n)
                 return;
-        float root = sqrtf(years[i]), d1 = (logf(spot[i] / strike[i]) + (rate + 0.5f * volatility * volatility) * years[i]) / (volatility * root);
+        float root = sqrtf(years[i]),
+              d1 = (logf(spot[i] / strike[i]) + (rate + 0.5f * volatility * volatility) * years[i]) /
+                   (volatility * root);
         float c1 = normcdff(d1), c2 = normcdff(d1 - volatility * root), discount = expf(-rate * years[i]);
 
         call[i] = spot[i] * c1 - strike[i] * discount * c2;
         put[i] = strike[i] * discount * (1 - c2) - spot[i] * (1 - c1);
 }
 
-extern "C" __global__ void option_binomial(double *value, double up, double p, double discount, double strike, int steps)
+extern "C" __global__ void option_binomial(
+        double *value, double up, double p, double discount, double strike, int steps)
 {
         __shared__ double v[257];
         int i = threadIdx.x;
@@ -230,7 +235,8 @@ extern "C" __global__ void hash_xxh64_lanes(const uint64_t *data, uint64_t *out,
 
 extern "C" __global__ void hash_siphash(const uint64_t *messages, uint64_t k0, uint64_t k1, uint64_t *out, int words)
 {
-        uint64_t v0 = k0 ^ 0x736f6d6570736575u, v1 = k1 ^ 0x646f72616e646f6du, v2 = k0 ^ 0x6c7967656e657261u, v3 = k1 ^ 0x7465646279746573u;
+        uint64_t v0 = k0 ^ 0x736f6d6570736575u, v1 = k1 ^ 0x646f72616e646f6du, v2 = k0 ^ 0x6c7967656e657261u,
+                 v3 = k1 ^ 0x7465646279746573u;
 
         for (int i = 0; i < words + 2; i++) {
                 uint64_t m = i < words ? messages[blockIdx.x * words + i] : 0;
@@ -277,7 +283,14 @@ extern "C" __global__ void hash_adler32(const unsigned char *data, uint32_t *out
         out[blockIdx.x] = b << 16 | a;
 }
 
-__constant__ uint32_t sha_constants[64] = {0x428a2f98, 0x71374491, 0xb5c0fbcf, 0xe9b5dba5, 0x3956c25b, 0x59f111f1, 0x923f82a4, 0xab1c5ed5, 0xd807aa98, 0x12835b01, 0x243185be, 0x550c7dc3, 0x72be5d74, 0x80deb1fe, 0x9bdc06a7, 0xc19bf174, 0xe49b69c1, 0xefbe4786, 0x0fc19dc6, 0x240ca1cc, 0x2de92c6f, 0x4a7484aa, 0x5cb0a9dc, 0x76f988da, 0x983e5152, 0xa831c66d, 0xb00327c8, 0xbf597fc7, 0xc6e00bf3, 0xd5a79147, 0x06ca6351, 0x14292967, 0x27b70a85, 0x2e1b2138, 0x4d2c6dfc, 0x53380d13, 0x650a7354, 0x766a0abb, 0x81c2c92e, 0x92722c85, 0xa2bfe8a1, 0xa81a664b, 0xc24b8b70, 0xc76c51a3, 0xd192e819, 0xd6990624, 0xf40e3585, 0x106aa070, 0x19a4c116, 0x1e376c08, 0x2748774c, 0x34b0bcb5, 0x391c0cb3, 0x4ed8aa4a, 0x5b9cca4f, 0x682e6ff3, 0x748f82ee, 0x78a5636f, 0x84c87814, 0x8cc70208, 0x90befffa, 0xa4506ceb, 0xbef9a3f7, 0xc67178f2};
+__constant__ uint32_t sha_constants[64] = {0x428a2f98, 0x71374491, 0xb5c0fbcf, 0xe9b5dba5, 0x3956c25b, 0x59f111f1,
+        0x923f82a4, 0xab1c5ed5, 0xd807aa98, 0x12835b01, 0x243185be, 0x550c7dc3, 0x72be5d74, 0x80deb1fe, 0x9bdc06a7,
+        0xc19bf174, 0xe49b69c1, 0xefbe4786, 0x0fc19dc6, 0x240ca1cc, 0x2de92c6f, 0x4a7484aa, 0x5cb0a9dc, 0x76f988da,
+        0x983e5152, 0xa831c66d, 0xb00327c8, 0xbf597fc7, 0xc6e00bf3, 0xd5a79147, 0x06ca6351, 0x14292967, 0x27b70a85,
+        0x2e1b2138, 0x4d2c6dfc, 0x53380d13, 0x650a7354, 0x766a0abb, 0x81c2c92e, 0x92722c85, 0xa2bfe8a1, 0xa81a664b,
+        0xc24b8b70, 0xc76c51a3, 0xd192e819, 0xd6990624, 0xf40e3585, 0x106aa070, 0x19a4c116, 0x1e376c08, 0x2748774c,
+        0x34b0bcb5, 0x391c0cb3, 0x4ed8aa4a, 0x5b9cca4f, 0x682e6ff3, 0x748f82ee, 0x78a5636f, 0x84c87814, 0x8cc70208,
+        0x90befffa, 0xa4506ceb, 0xbef9a3f7, 0xc67178f2};
 
 extern "C" __global__ void hash_sha256_block(const uint32_t *messages, uint32_t *digests)
 {
@@ -292,8 +305,8 @@ extern "C" __global__ void hash_sha256_block(const uint32_t *messages, uint32_t 
         for (int i = 0; i < 64; i++) {
                 uint32_t t1, t2, x = w[i & 15];
 
-                t1 = s[7] + (rotate_left(s[4], 26) ^ rotate_left(s[4], 21) ^ rotate_left(s[4], 7)) + ((s[4] & s[5]) ^ (~s[4] & s[6])) +
-                     sha_constants[i] + x;
+                t1 = s[7] + (rotate_left(s[4], 26) ^ rotate_left(s[4], 21) ^ rotate_left(s[4], 7)) +
+                     ((s[4] & s[5]) ^ (~s[4] & s[6])) + sha_constants[i] + x;
                 t2 = (rotate_left(s[0], 30) ^ rotate_left(s[0], 19) ^ rotate_left(s[0], 10)) +
                      ((s[0] & s[1]) ^ (s[0] & s[2]) ^ (s[1] & s[2]));
                 for (int k = 7; k > 0; k--)
@@ -321,7 +334,8 @@ extern "C" __global__ void cipher_chacha20(const uint32_t *key, uint32_t *data, 
                 x[i] = in[i];
         for (int round = 0; round < 10; round++) {
                 for (int q = 0; q < 8; q++) {
-                        int d = q < 4 ? 0 : 1, a = q & 3, b = 4 + ((q + d) & 3), c = 8 + ((q + 2 * d) & 3), e = 12 + ((q + 3 * d) & 3);
+                        int d = q < 4 ? 0 : 1, a = q & 3, b = 4 + ((q + d) & 3), c = 8 + ((q + 2 * d) & 3),
+                            e = 12 + ((q + 3 * d) & 3);
 
                         x[a] += x[b], x[e] = rotate_left(x[e] ^ x[a], 16);
                         x[c] += x[e], x[b] = rotate_left(x[b] ^ x[c], 12);
@@ -360,7 +374,8 @@ extern "C" __global__ void text_base64(const unsigned char *in, char *out, int g
         ((char4 *)out)[i] = make_char4(digits[v >> 18], digits[v >> 12 & 63], digits[v >> 6 & 63], digits[v & 63]);
 }
 
-extern "C" __global__ void table_insert(unsigned long long *slots, const uint32_t *keys, const uint32_t *values, int n, uint32_t mask, int *lost)
+extern "C" __global__ void table_insert(
+        unsigned long long *slots, const uint32_t *keys, const uint32_t *values, int n, uint32_t mask, int *lost)
 {
         int i = blockIdx.x * blockDim.x + threadIdx.x;
 
@@ -377,7 +392,8 @@ extern "C" __global__ void table_insert(unsigned long long *slots, const uint32_
         atomicAdd(lost, 1);
 }
 
-extern "C" __global__ void table_cuckoo(unsigned long long *slots, const unsigned long long *entries, int n, uint32_t size)
+extern "C" __global__ void table_cuckoo(
+        unsigned long long *slots, const unsigned long long *entries, int n, uint32_t size)
 {
         int i = blockIdx.x * blockDim.x + threadIdx.x;
         unsigned long long entry = i < n ? entries[i] : ~0ull;

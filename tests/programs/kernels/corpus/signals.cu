@@ -101,8 +101,8 @@ extern "C" __global__ void filter_fir(const float *in, const float *taps, float 
 extern "C" __global__ void filter_biquad(const float *in, float *out, const float *coefficients, int n, int channels)
 {
         int c = threadIdx.x;
-        float b0 = coefficients[c * 5], b1 = coefficients[c * 5 + 1], b2 = coefficients[c * 5 + 2], a1 = coefficients[c * 5 + 3],
-              a2 = coefficients[c * 5 + 4], z1 = 0, z2 = 0;
+        float b0 = coefficients[c * 5], b1 = coefficients[c * 5 + 1], b2 = coefficients[c * 5 + 2],
+              a1 = coefficients[c * 5 + 3], a2 = coefficients[c * 5 + 4], z1 = 0, z2 = 0;
 
         for (int i = 0; i < n; i++) {
                 float x = in[i * channels + c], y = b0 * x + z1;
@@ -126,7 +126,8 @@ extern "C" __global__ void filter_goertzel(const float *in, float *power, const 
         power[threadIdx.x] = s1 * s1 + s2 * s2 - coefficient * s1 * s2;
 }
 
-extern "C" __global__ void filter_lms(const float *in, const float *wanted, float *weights, float *error, int n, float rate)
+extern "C" __global__ void filter_lms(
+        const float *in, const float *wanted, float *weights, float *error, int n, float rate)
 {
         unsigned k = threadIdx.x;
         float w = weights[k];

@@ -60,7 +60,8 @@ extern "C" __global__ void nbody_leapfrog(double3 *x, double3 *v, const double3 
         }
 }
 
-extern "C" __global__ void md_lennard_jones(const float4 *x, const int *neighbours, const int *count, float4 *f, int most, float cut, float side)
+extern "C" __global__ void md_lennard_jones(
+        const float4 *x, const int *neighbours, const int *count, float4 *f, int most, float cut, float side)
 {
         int i = blockIdx.x * blockDim.x + threadIdx.x;
         float4 me = x[i], sum = {};
@@ -101,16 +102,19 @@ extern "C" __global__ void fluid_density(const float4 *x, float *density, int n,
         float sum = 0;
 
         for (int j = 0; j < n; j++) {
-                float dx = x[i].x - x[j].x, dy = x[i].y - x[j].y, dz = x[i].z - x[j].z, q = h * h - dx * dx - dy * dy - dz * dz;
+                float dx = x[i].x - x[j].x, dy = x[i].y - x[j].y, dz = x[i].z - x[j].z,
+                      q = h * h - dx * dx - dy * dy - dz * dz;
 
                 sum += q > 0 ? q * q * q : 0;
         }
         density[i] = sum * 315 / (64 * 3.14159265f * powf(h, 9));
 }
 
-extern "C" __global__ void fluid_lattice_boltzmann(const float *in, float *out, const unsigned char *wall, int w, int h, float omega)
+extern "C" __global__ void fluid_lattice_boltzmann(
+        const float *in, float *out, const unsigned char *wall, int w, int h, float omega)
 {
-        const int cx[9] = {0, 1, 0, -1, 0, 1, -1, -1, 1}, cy[9] = {0, 0, 1, 0, -1, 1, 1, -1, -1}, back[9] = {0, 3, 4, 1, 2, 7, 8, 5, 6};
+        const int cx[9] = {0, 1, 0, -1, 0, 1, -1, -1, 1}, cy[9] = {0, 0, 1, 0, -1, 1, 1, -1, -1},
+                  back[9] = {0, 3, 4, 1, 2, 7, 8, 5, 6};
         int x = blockIdx.x * blockDim.x + threadIdx.x, y = blockIdx.y, n = w * h, at = y * w + x;
         float f[9], rho = 0, ux = 0, uy = 0;
 
@@ -133,12 +137,14 @@ extern "C" __global__ void fluid_lattice_boltzmann(const float *in, float *out, 
 extern "C" __global__ void fluid_advect(const float2 *velocity, const float *in, float *out, int w, int h, float dt)
 {
         int x = blockIdx.x * blockDim.x + threadIdx.x, y = blockIdx.y * blockDim.y + threadIdx.y;
-        float u = fminf(fmaxf(x - dt * velocity[y * w + x].x, 0), w - 1.001f), v = fminf(fmaxf(y - dt * velocity[y * w + x].y, 0), h - 1.001f);
+        float u = fminf(fmaxf(x - dt * velocity[y * w + x].x, 0), w - 1.001f),
+              v = fminf(fmaxf(y - dt * velocity[y * w + x].y, 0), h - 1.001f);
         int i = (int)u, j = (int)v;
 
         u -= i;
         v -= j;
-        out[y * w + x] = (1 - v) * ((1 - u) * in[j * w + i] + u * in[j * w + i + 1]) + v * ((1 - u) * in[(j + 1) * w + i] + u * in[(j + 1) * w + i + 1]);
+        out[y * w + x] = (1 - v) * ((1 - u) * in[j * w + i] + u * in[j * w + i + 1]) +
+                         v * ((1 - u) * in[(j + 1) * w + i] + u * in[(j + 1) * w + i + 1]);
 }
 
 extern "C" __global__ void plasma_deposit(const float2 *position, const float *charge, float *grid, int n, int w)
@@ -160,7 +166,8 @@ extern "C" __global__ void magnet_ising(signed char *spins, const float *random,
 {
         int y = blockIdx.y, x = 2 * (blockIdx.x * blockDim.x + threadIdx.x) + ((y + colour) & 1), at = y * w + x, sum;
 
-        sum = spins[(y + 1) % h * w + x] + spins[(y + h - 1) % h * w + x] + spins[y * w + (x + 1) % w] + spins[y * w + (x + w - 1) % w];
+        sum = spins[(y + 1) % h * w + x] + spins[(y + h - 1) % h * w + x] + spins[y * w + (x + 1) % w] +
+              spins[y * w + (x + w - 1) % w];
         if (random[at] < __expf(-2 * beta * sum * spins[at]))
                 spins[at] = -spins[at];
 }
@@ -185,14 +192,16 @@ extern "C" __global__ void ray_spheres(const float4 *spheres, int n, float *dept
         which[py * w + px] = hit;
 }
 
-extern "C" __global__ void ray_triangle(const vec *corners, const vec *origin, const vec *direction, float4 *hits, int triangles)
+extern "C" __global__ void ray_triangle(
+        const vec *corners, const vec *origin, const vec *direction, float4 *hits, int triangles)
 {
         int i = blockIdx.x * blockDim.x + threadIdx.x;
         vec o = origin[i], d = direction[i];
         float4 best = {FLT_MAX, 0, 0, __int_as_float(-1)};
 
         for (int t = 0; t < triangles; t++) {
-                vec a = corners[3 * t], e1 = corners[3 * t + 1] - a, e2 = corners[3 * t + 2] - a, p = cross(d, e2), s = o - a, q = cross(s, e1);
+                vec a = corners[3 * t], e1 = corners[3 * t + 1] - a, e2 = corners[3 * t + 2] - a, p = cross(d, e2),
+                    s = o - a, q = cross(s, e1);
                 float f = 1 / dot(e1, p), u = f * dot(s, p), v = f * dot(d, q), at = f * dot(e2, q);
 
                 if (u >= 0 && v >= 0 && u + v <= 1 && at > 1e-6f && at < best.x)
@@ -270,14 +279,17 @@ extern "C" __global__ void geometry_rotate(const float4 *quaternions, vec *point
         }
 }
 
-extern "C" __global__ void geometry_inside_polygon(const float2 *polygon, int corners, const float2 *points, unsigned *inside, int n)
+extern "C" __global__ void geometry_inside_polygon(
+        const float2 *polygon, int corners, const float2 *points, unsigned *inside, int n)
 {
         int i = blockIdx.x * blockDim.x + threadIdx.x;
         bool in = false;
 
         for (int a = 0, b = corners - 1; i < n && a < corners; b = a++) {
                 if ((polygon[a].y > points[i].y) != (polygon[b].y > points[i].y) &&
-                        points[i].x < (polygon[b].x - polygon[a].x) * (points[i].y - polygon[a].y) / (polygon[b].y - polygon[a].y) + polygon[a].x)
+                        points[i].x < (polygon[b].x - polygon[a].x) * (points[i].y - polygon[a].y) /
+                                                      (polygon[b].y - polygon[a].y) +
+                                              polygon[a].x)
                         in = !in;
         }
         unsigned mask = __ballot_sync(~0u, in);
@@ -291,13 +303,15 @@ extern "C" __global__ void geometry_haversine(const double2 *a, const double2 *b
         int i = blockIdx.x * blockDim.x + threadIdx.x;
 
         if (i < n) {
-                double s = sin((b[i].x - a[i].x) / 2), t = sin((b[i].y - a[i].y) / 2), h = s * s + cos(a[i].x) * cos(b[i].x) * t * t;
+                double s = sin((b[i].x - a[i].x) / 2), t = sin((b[i].y - a[i].y) / 2),
+                       h = s * s + cos(a[i].x) * cos(b[i].x) * t * t;
 
                 out[i] = 2 * 6371.0 * asin(sqrt(fmin(h, 1.0)));
         }
 }
 
-extern "C" __global__ void cluster_assign(const float *points, const float *centres, int *nearest, int *moved, int n, int k, int d)
+extern "C" __global__ void cluster_assign(
+        const float *points, const float *centres, int *nearest, int *moved, int n, int k, int d)
 {
         extern __shared__ float c[];
         int i = blockIdx.x * blockDim.x + threadIdx.x, at = 0;
@@ -323,7 +337,8 @@ extern "C" __global__ void cluster_assign(const float *points, const float *cent
         nearest[i] = at;
 }
 
-extern "C" __global__ void cluster_means(const float *points, const int *nearest, float *sums, int *counts, int n, int d)
+extern "C" __global__ void cluster_means(
+        const float *points, const int *nearest, float *sums, int *counts, int n, int d)
 {
         int i = blockIdx.x * blockDim.x + threadIdx.x;
 
@@ -346,7 +361,8 @@ extern "C" __global__ void cluster_nearest(const float4 *points, const float4 *q
                 for (int k = 0; k < 64; k++) {
                         float dx = tile[k].x - q.x, dy = tile[k].y - q.y, dz = tile[k].z - q.z;
 
-                        best = min(best, (unsigned long long)__float_as_uint(dx * dx + dy * dy + dz * dz) << 32 | (base + k));
+                        best = min(best,
+                                (unsigned long long)__float_as_uint(dx * dx + dy * dy + dz * dz) << 32 | (base + k));
                 }
                 __syncthreads();
         }

@@ -97,7 +97,8 @@ extern "C" __global__ void sort_radix_warp_rank(const unsigned *keys, unsigned *
 extern "C" __global__ void sort_radix_split(unsigned *keys, int bit)
 {
         __shared__ unsigned s[256], zeros[8];
-        unsigned i = threadIdx.x, key = keys[i], one = key >> bit & 1, ballot = __ballot_sync(~0u, !one), before, total = 0, mine = 0;
+        unsigned i = threadIdx.x, key = keys[i], one = key >> bit & 1, ballot = __ballot_sync(~0u, !one), before,
+                 total = 0, mine = 0;
 
         asm("mov.u32 %0, %%lanemask_lt;" : "=r"(before));
         if (i % 32 == 0)
@@ -115,7 +116,8 @@ extern "C" __global__ void sort_radix_split(unsigned *keys, int bit)
 
 extern "C" __global__ void sort_merge_path(const int *a, int m, const int *b, int n, int *out, int each)
 {
-        int diagonal = (blockIdx.x * blockDim.x + threadIdx.x) * each, low = max(0, diagonal - n), high = min(diagonal, m);
+        int diagonal = (blockIdx.x * blockDim.x + threadIdx.x) * each, low = max(0, diagonal - n),
+            high = min(diagonal, m);
 
         while (low < high) {
                 int middle = (low + high) / 2;
@@ -157,7 +159,8 @@ extern "C" __global__ void scan_segmented(const int *in, const unsigned char *he
         out[i] = v;
 }
 
-extern "C" __global__ void scan_look_back(const int *in, int *out, volatile int *state, volatile int *sums, unsigned *ticket)
+extern "C" __global__ void scan_look_back(
+        const int *in, int *out, volatile int *state, volatile int *sums, unsigned *ticket)
 {
         __shared__ int s[256], before, block;
         int i = threadIdx.x;

@@ -4,7 +4,8 @@
 #include <climits>
 #include <cstdint>
 
-extern "C" __global__ void sp_csr_scalar(const int *rows, const int *columns, const float *values, const float *x, float *y, int n)
+extern "C" __global__ void sp_csr_scalar(
+        const int *rows, const int *columns, const float *values, const float *x, float *y, int n)
 {
         int i = blockIdx.x * blockDim.x + threadIdx.x;
         float sum = 0;
@@ -16,7 +17,8 @@ extern "C" __global__ void sp_csr_scalar(const int *rows, const int *columns, co
         y[i] = sum;
 }
 
-extern "C" __global__ void sp_csr_vector(const int *rows, const int *columns, const float *values, const float *x, float *y, int n)
+extern "C" __global__ void sp_csr_vector(
+        const int *rows, const int *columns, const float *values, const float *x, float *y, int n)
 {
         int i = (blockIdx.x * blockDim.x + threadIdx.x) / 32, lane = threadIdx.x % 32;
         float sum = 0;
@@ -31,7 +33,8 @@ extern "C" __global__ void sp_csr_vector(const int *rows, const int *columns, co
                 y[i] = sum;
 }
 
-extern "C" __global__ void sp_ell(const int *columns, const double *values, const double *x, double *y, int n, int width)
+extern "C" __global__ void sp_ell(
+        const int *columns, const double *values, const double *x, double *y, int n, int width)
 {
         int i = blockIdx.x * blockDim.x + threadIdx.x;
         double sum = 0;
@@ -43,13 +46,15 @@ extern "C" __global__ void sp_ell(const int *columns, const double *values, cons
         y[i] = sum;
 }
 
-extern "C" __global__ void sp_coo_atomic(const int *row, const int *column, const float *value, const float *x, float *y, int n)
+extern "C" __global__ void sp_coo_atomic(
+        const int *row, const int *column, const float *value, const float *x, float *y, int n)
 {
         for (int k = blockIdx.x * blockDim.x + threadIdx.x; k < n; k += gridDim.x * blockDim.x)
                 atomicAdd(&y[row[k]], value[k] * x[column[k]]);
 }
 
-extern "C" __global__ void sp_dia(const int *offsets, const float *values, const float *x, float *y, int n, int diagonals)
+extern "C" __global__ void sp_dia(
+        const int *offsets, const float *values, const float *x, float *y, int n, int diagonals)
 {
         int i = blockIdx.x * blockDim.x + threadIdx.x;
         float sum = 0;
@@ -65,7 +70,8 @@ extern "C" __global__ void sp_dia(const int *offsets, const float *values, const
         y[i] = sum;
 }
 
-extern "C" __global__ void sp_bsr4(const int *rows, const int *columns, const float4 *blocks, const float4 *x, float4 *y)
+extern "C" __global__ void sp_bsr4(
+        const int *rows, const int *columns, const float4 *blocks, const float4 *x, float4 *y)
 {
         int i = blockIdx.x, r = threadIdx.x;
         float sum = 0;
@@ -78,7 +84,8 @@ extern "C" __global__ void sp_bsr4(const int *rows, const int *columns, const fl
         ((float *)&y[i])[r] = sum;
 }
 
-extern "C" __global__ void sp_to_dense(const int *rows, const int *columns, const float *values, float *dense, int width)
+extern "C" __global__ void sp_to_dense(
+        const int *rows, const int *columns, const float *values, float *dense, int width)
 {
         for (int k = rows[blockIdx.x] + threadIdx.x; k < rows[blockIdx.x + 1]; k += blockDim.x)
                 dense[(size_t)blockIdx.x * width + columns[k]] = values[k];
@@ -106,8 +113,8 @@ extern "C" __global__ void graph_bfs(const int *first, const int *next, int *lev
         }
 }
 
-extern "C" __global__ void graph_bfs_queue(const int *first, const int *next, unsigned *seen, const int *from, int n, int *to,
-        int *count)
+extern "C" __global__ void graph_bfs_queue(
+        const int *first, const int *next, unsigned *seen, const int *from, int n, int *to, int *count)
 {
         __shared__ int local[512], tail, base;
         int i = blockIdx.x * blockDim.x + threadIdx.x;
@@ -162,8 +169,8 @@ extern "C" __global__ void graph_floyd(int *d, int n, int k)
                 d[i * n + j] = min(d[i * n + j], through + d[k * n + j]);
 }
 
-extern "C" __global__ void graph_pagerank(const int *first, const int *from, const float *rank, const int *degree, float *out,
-        float damping, int n)
+extern "C" __global__ void graph_pagerank(
+        const int *first, const int *from, const float *rank, const int *degree, float *out, float damping, int n)
 {
         int v = blockIdx.x * blockDim.x + threadIdx.x;
         float sum = 0;
@@ -223,7 +230,8 @@ extern "C" __global__ void graph_triangles(const int *first, const int *next, un
                 atomicAdd(count, found);
 }
 
-extern "C" __global__ void graph_colour(const int *first, const int *next, const unsigned *random, int *colour, int current, int n)
+extern "C" __global__ void graph_colour(
+        const int *first, const int *next, const unsigned *random, int *colour, int current, int n)
 {
         int v = blockIdx.x * blockDim.x + threadIdx.x;
 
@@ -238,7 +246,8 @@ extern "C" __global__ void graph_colour(const int *first, const int *next, const
         colour[v] = current;
 }
 
-extern "C" __global__ void graph_core(const int *first, const int *next, int *degree, const unsigned char *alive, int k, int n)
+extern "C" __global__ void graph_core(
+        const int *first, const int *next, int *degree, const unsigned char *alive, int k, int n)
 {
         int v = blockIdx.x * blockDim.x + threadIdx.x;
 
@@ -247,8 +256,8 @@ extern "C" __global__ void graph_core(const int *first, const int *next, int *de
                         atomicDec((unsigned *)&degree[next[i]], 0x7fffffff);
 }
 
-extern "C" __global__ void graph_mst_lightest(const int2 *edges, const unsigned *weight, const int *component,
-        unsigned long long *best, int n)
+extern "C" __global__ void graph_mst_lightest(
+        const int2 *edges, const unsigned *weight, const int *component, unsigned long long *best, int n)
 {
         int k = blockIdx.x * blockDim.x + threadIdx.x;
 

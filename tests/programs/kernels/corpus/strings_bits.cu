@@ -15,7 +15,8 @@ extern "C" __global__ void text_find(const char *text, int n, const char *word, 
                 hits[atomicAdd(count, 1)] = i;
 }
 
-extern "C" __global__ void text_kmp(const char *text, const char *word, const int *failure, int length, int each, int *counts)
+extern "C" __global__ void text_kmp(
+        const char *text, const char *word, const int *failure, int length, int each, int *counts)
 {
         int state = 0, found = 0, from = (blockIdx.x * blockDim.x + threadIdx.x) * each;
 
@@ -31,7 +32,8 @@ extern "C" __global__ void text_kmp(const char *text, const char *word, const in
         counts[blockIdx.x * blockDim.x + threadIdx.x] = found;
 }
 
-extern "C" __global__ void text_horspool(const unsigned char *text, int n, const unsigned char *word, int length, int *first)
+extern "C" __global__ void text_horspool(
+        const unsigned char *text, int n, const unsigned char *word, int length, int *first)
 {
         __shared__ int skip[256];
 
@@ -40,7 +42,8 @@ extern "C" __global__ void text_horspool(const unsigned char *text, int n, const
         if (threadIdx.x < length - 1)
                 atomicMin(&skip[word[threadIdx.x]], length - 1 - threadIdx.x);
         __syncthreads();
-        for (int i = threadIdx.x * 1024; i + length <= n && i < (threadIdx.x + 1) * 1024; i += skip[text[i + length - 1]]) {
+        for (int i = threadIdx.x * 1024; i + length <= n && i < (threadIdx.x + 1) * 1024;
+                i += skip[text[i + length - 1]]) {
                 int k = length - 1;
 
                 while (k >= 0 && text[i + k] == word[k])
@@ -64,7 +67,8 @@ extern "C" __global__ void text_edit_distance(const char *a, const char *b, int 
                         if (i == 0)
                                 now[j + 1] = j + 1;
                         else
-                                now[j + 1] = min(min(before[j + 1], j ? before[j] : i) + 1, (j ? earlier[j] : i - 1) + (a[i - 1] != b[j]));
+                                now[j + 1] = min(min(before[j + 1], j ? before[j] : i) + 1,
+                                        (j ? earlier[j] : i - 1) + (a[i - 1] != b[j]));
                 }
                 __syncthreads();
         }
@@ -72,7 +76,8 @@ extern "C" __global__ void text_edit_distance(const char *a, const char *b, int 
                 *out = s[(m + n) % 3][n];
 }
 
-extern "C" __global__ void text_smith_waterman(const unsigned char *query, const unsigned char *subjects, const signed char *scores, int *best, int m, int n)
+extern "C" __global__ void text_smith_waterman(
+        const unsigned char *query, const unsigned char *subjects, const signed char *scores, int *best, int m, int n)
 {
         const unsigned char *subject = subjects + blockIdx.x * n;
         int above[64] = {}, gap[64] = {}, most = 0;
@@ -182,7 +187,8 @@ extern "C" __global__ void text_decimal(const uint32_t *in, char *out, int n)
         }
 }
 
-extern "C" __global__ void text_states(const unsigned char *in, const unsigned char *table, unsigned char *accepted, int n, int each)
+extern "C" __global__ void text_states(
+        const unsigned char *in, const unsigned char *table, unsigned char *accepted, int n, int each)
 {
         const uint4 *words = (const uint4 *)(in + (size_t)(blockIdx.x * blockDim.x + threadIdx.x) * each);
         unsigned state = 0;
@@ -205,12 +211,14 @@ extern "C" __global__ void code_run_lengths(const unsigned char *in, int *starts
                 starts[atomicAdd(count, 1)] = i;
 }
 
-extern "C" __global__ void code_huffman(const uint32_t *bits, const uint32_t *table, unsigned char *out, const int *first, int symbols)
+extern "C" __global__ void code_huffman(
+        const uint32_t *bits, const uint32_t *table, unsigned char *out, const int *first, int symbols)
 {
         int at = first[threadIdx.x];
 
         for (int i = 0; i < symbols; i++) {
-                uint32_t window = __funnelshift_l(bits[at / 32 + 1], bits[at / 32], at % 32), entry = table[window >> 20];
+                uint32_t window = __funnelshift_l(bits[at / 32 + 1], bits[at / 32], at % 32),
+                         entry = table[window >> 20];
 
                 out[threadIdx.x * symbols + i] = (unsigned char)entry;
                 at += entry >> 8;
@@ -265,7 +273,8 @@ extern "C" __global__ void code_lz_match(const unsigned char *in, int *length, i
         }
 }
 
-extern "C" __global__ void code_reed_solomon(const unsigned char *data, const unsigned char *logs, const unsigned char *powers, unsigned char *syndromes, int n)
+extern "C" __global__ void code_reed_solomon(const unsigned char *data, const unsigned char *logs,
+        const unsigned char *powers, unsigned char *syndromes, int n)
 {
         int k = threadIdx.x;
         unsigned s = 0;
@@ -284,7 +293,13 @@ extern "C" __global__ void code_hamming(const uint32_t *in, uint32_t *out, int n
                 return;
         w = in[i];
         for (int k = 0; k < 5; k++)
-                wrong |= (__popc(w & (k == 0 ? 0xAAAAAAAA : k == 1 ? 0xCCCCCCCC : k == 2 ? 0xF0F0F0F0 : k == 3 ? 0xFF00FF00 : 0xFFFF0000)) & 1) << k;
+                wrong |= (__popc(w & (k == 0          ? 0xAAAAAAAA
+                                             : k == 1 ? 0xCCCCCCCC
+                                             : k == 2 ? 0xF0F0F0F0
+                                             : k == 3 ? 0xFF00FF00
+                                                      : 0xFFFF0000)) &
+                                 1)
+                         << k;
         out[i] = wrong ? w ^ 1u << wrong : w;
 }
 
@@ -388,7 +403,8 @@ extern "C" __global__ void bits_queens(int n, unsigned *solutions)
 
 extern "C" __global__ void number_big_add(const uint32_t *a, const uint32_t *b, uint32_t *sum, int words)
 {
-        unsigned carry = 0, i = threadIdx.x, s = a[i] + b[i], makes = __ballot_sync(~0u, s < a[i]), passes = __ballot_sync(~0u, s == ~0u);
+        unsigned carry = 0, i = threadIdx.x, s = a[i] + b[i], makes = __ballot_sync(~0u, s < a[i]),
+                 passes = __ballot_sync(~0u, s == ~0u);
 
         carry = (((passes | makes) + makes) ^ passes) & ~makes;
         carry = ((makes << 1) + passes) ^ passes;
@@ -424,7 +440,8 @@ extern "C" __global__ void number_wide(const unsigned __int128 *a, const unsigne
         out[threadIdx.x] = (x * y + (x >> 3)) ^ (y << 5) ^ (x - y);
 }
 
-extern "C" __global__ void number_montgomery(const uint64_t *base, const uint64_t *power, uint64_t *out, uint64_t modulus, uint64_t inverse, uint64_t one, int n)
+extern "C" __global__ void number_montgomery(const uint64_t *base, const uint64_t *power, uint64_t *out,
+        uint64_t modulus, uint64_t inverse, uint64_t one, int n)
 {
         int i = blockIdx.x * blockDim.x + threadIdx.x;
         uint64_t r = one, b;
@@ -434,7 +451,8 @@ extern "C" __global__ void number_montgomery(const uint64_t *base, const uint64_
         b = base[i];
         for (uint64_t e = power[i]; e; e >>= 1) {
                 for (int k = !(e & 1); k < 2; k++) {
-                        uint64_t other = k ? b : r, t = (k ? b : b) * other, h = __umul64hi(b, other), m = __umul64hi(t * inverse, modulus);
+                        uint64_t other = k ? b : r, t = (k ? b : b) * other, h = __umul64hi(b, other),
+                                 m = __umul64hi(t * inverse, modulus);
 
                         t = h - m + (h < m ? modulus : 0);
                         if (k)

@@ -15,7 +15,8 @@ extern "C" __global__ void texture_lines(cudaTextureObject_t t, float *out, int4
 {
         float x = threadIdx.x / 32.0f;
 
-        out[threadIdx.x] = tex1D<float>(t, x) + tex1DLod<float>(t, x, 1) + tex1DGrad<float>(t, x, 0.1f, 0.2f) + tex1DLayered<float>(t, x, 2);
+        out[threadIdx.x] = tex1D<float>(t, x) + tex1DLod<float>(t, x, 1) + tex1DGrad<float>(t, x, 0.1f, 0.2f) +
+                           tex1DLayered<float>(t, x, 2);
         integers[threadIdx.x] = tex1Dfetch<int4>(t, threadIdx.x);
 }
 
@@ -23,7 +24,8 @@ extern "C" __global__ void texture_planes(cudaTextureObject_t t, float2 *out, ui
 {
         float x = threadIdx.x / 32.0f, y = blockIdx.x / 8.0f;
         float2 a = tex2D<float2>(t, x, y), b = tex2DLod<float2>(t, x, y, 2), c = tex2DLayered<float2>(t, x, y, 1);
-        float2 d = tex2DGrad<float2>(t, x, y, make_float2(x, y), make_float2(y, x)), e = tex2DLayeredLod<float2>(t, x, y, 1, 1);
+        float2 d = tex2DGrad<float2>(t, x, y, make_float2(x, y), make_float2(y, x)),
+               e = tex2DLayeredLod<float2>(t, x, y, 1, 1);
 
         out[threadIdx.x] = make_float2(a.x + b.x + c.x + d.x + e.x, a.y);
         integers[threadIdx.x] = tex2D<uint4>(t, x, y);
@@ -42,8 +44,9 @@ extern "C" __global__ void texture_volumes(cudaTextureObject_t t, cudaTextureObj
 {
         float x = threadIdx.x / 32.0f, y = blockIdx.x / 8.0f;
 
-        out[threadIdx.x] = tex3D<float>(t, x, y, x) + tex3DLod<float>(t, x, y, y, 1) + texCubemap<float>(cube, x, y, 1) +
-                           texCubemapLayered<float>(cube, x, y, 1, 2) + texCubemapLod<float>(cube, x, y, 1, 1);
+        out[threadIdx.x] = tex3D<float>(t, x, y, x) + tex3DLod<float>(t, x, y, y, 1) +
+                           texCubemap<float>(cube, x, y, 1) + texCubemapLayered<float>(cube, x, y, 1, 2) +
+                           texCubemapLod<float>(cube, x, y, 1, 1);
 }
 
 extern "C" __global__ void texture_sparse(cudaTextureObject_t t, float *out, int *resident)
@@ -91,6 +94,11 @@ extern "C" __global__ void surface_queries(cudaTextureObject_t t, cudaSurfaceObj
         asm volatile("suq.width.b32 %0, [%1];" : "=r"(c) : "l"(s));
         asm volatile("suq.channel_order.b32 %0, [%1];" : "=r"(d) : "l"(s));
         out[0] = a + b + c + d;
+        asm volatile("{ .reg .pred p, q; istypep.texref p, %1; istypep.surfref q, %2; @p xor.b32 %0, %0, 1; @q xor.b32 "
+                     "%0, %0, 2; }"
+                     : "+r"(a)
+                     : "l"(t), "l"(s));
+        out[1] = a;
         asm volatile("sust.p.2d.b32.trap [%0, {%1, %2}], {%3};" ::"l"(s), "r"(a), "r"(b), "r"(c));
         asm volatile("sured.b.add.2d.u32.trap [%0, {%1, %2}], %3;" ::"l"(s), "r"(a), "r"(b), "r"(c));
         asm volatile("sured.b.max.1d.s32.clamp [%0, {%1}], %2;" ::"l"(s), "r"(a), "r"(b));

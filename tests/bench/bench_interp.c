@@ -25,21 +25,26 @@ struct bench {
         const char *file, *kernel;
         uint32_t grid[3], block[3], shared;
         const char *args; /* p: the next megabyte of memory, digits: an int, f: a float of 1 */
+        double macs;      /* multiplications of a launch's matrix product, where that is what it is for */
 };
 
 static const struct bench benches[] = {
-        {"saxpy", "saxpy", {256, 1, 1}, {256, 1, 1}, 0, "65536 f p p"},
-        {"gemm", "gemm_naive", {8, 8, 1}, {16, 16, 1}, 0, "128 128 128 p p p"},
-        {"gemm", "gemm_tiled", {8, 8, 1}, {16, 16, 1}, 0, "128 128 128 p p p"},
-        {"gemm", "gemm_register", {2, 2, 1}, {16, 16, 1}, 0, "128 128 128 p p p"},
-        {"grid3d", "stencil7", {2, 16, 16}, {32, 4, 4}, 0, "p p 64 64 64"},
-        {"conv", "conv3x3", {4, 8, 8}, {16, 8, 1}, 0, "p p p p 8 64 64"},
-        {"reduce", "reduce_shuffle", {32, 1, 1}, {256, 1, 1}, 0, "p p 65536"},
-        {"softmax", "softmax_block", {64, 1, 1}, {256, 1, 1}, 0, "p p 1024"},
-        {"gelu", "gelu_tanh", {256, 1, 1}, {256, 1, 1}, 0, "p p 65536"},
-        {"histogram", "histogram_shared", {16, 1, 1}, {256, 1, 1}, 0, "p p 65536"},
-        {"transpose", "transpose_tiled", {8, 8, 1}, {32, 8, 1}, 0, "p p 256 256"},
-        {"diverge", "diverge_collatz", {64, 1, 1}, {256, 1, 1}, 0, "p p 16384"},
+        {"saxpy", "saxpy", {256, 1, 1}, {256, 1, 1}, 0, "65536 f p p", 0},
+        {"gemm", "gemm_naive", {8, 8, 1}, {16, 16, 1}, 0, "128 128 128 p p p", 0},
+        {"gemm", "gemm_tiled", {8, 8, 1}, {16, 16, 1}, 0, "128 128 128 p p p", 0},
+        {"gemm", "gemm_register", {2, 2, 1}, {16, 16, 1}, 0, "128 128 128 p p p", 0},
+        {"grid3d", "stencil7", {2, 16, 16}, {32, 4, 4}, 0, "p p 64 64 64", 0},
+        {"conv", "conv3x3", {4, 8, 8}, {16, 8, 1}, 0, "p p p p 8 64 64", 0},
+        {"reduce", "reduce_shuffle", {32, 1, 1}, {256, 1, 1}, 0, "p p 65536", 0},
+        {"softmax", "softmax_block", {64, 1, 1}, {256, 1, 1}, 0, "p p 1024", 0},
+        {"gelu", "gelu_tanh", {256, 1, 1}, {256, 1, 1}, 0, "p p 65536", 0},
+        {"histogram", "histogram_shared", {16, 1, 1}, {256, 1, 1}, 0, "p p 65536", 0},
+        {"transpose", "transpose_tiled", {8, 8, 1}, {32, 8, 1}, 0, "p p 256 256", 0},
+        {"../sm_90/mma_gemm", "mma_gemm_f16", {2, 2, 1}, {128, 1, 1}, 0, "p p p 128 128 512", 128.0 * 128 * 512},
+        {"../sm_90/mma_gemm", "mma_gemm_s8", {16, 8, 1}, {32, 1, 1}, 0, "p p p 128 512", 128.0 * 128 * 512},
+        {"../sm_90/mma_gemm", "mma_gemm_tf32", {16, 8, 1}, {32, 1, 1}, 0, "p p p 128 512", 128.0 * 128 * 512},
+        {"../sm_90/wmma_gemm", "wmma_gemm_s8", {8, 8, 1}, {32, 1, 1}, 0, "p p p 128 512", 128.0 * 128 * 512},
+        {"diverge", "diverge_collatz", {64, 1, 1}, {256, 1, 1}, 0, "p p 16384", 0},
 };
 
 static struct sim_probe *probe;
@@ -100,6 +105,16 @@ static void pack(const struct bench *b, const struct ds_interp_kernel_info *info
         }
 }
 
+/* Small positive numbers as floats, as ints and, at least every other one, as halves */
+static void fill(uint8_t *memory)
+{
+        for (size_t i = 0; i < BYTES; i += 4) {
+                uint32_t word = 0x3f000000u + ((uint32_t)i * 2654435761u >> 12);
+
+                memcpy(memory + i, &(uint32_t){word & ~0x4000u}, 4);
+        }
+}
+
 /* One launch; returns warp instructions, 0 after a fault. */
 static uint64_t launch(ds_interp_block *work, const struct ds_interp_launch *l)
 {
@@ -134,11 +149,12 @@ static int run(const struct bench *b, const ds_interp *interp, ds_interp_block *
                 .memory = probe ? sim_probe_memory : NULL,
                 .memory_user = probe,
         };
-        uint64_t instructions = 0, once;
+        uint64_t instructions = 0, once, launches = 0;
         double start;
 
         if (!l.kernel)
                 return 1;
+        fill(memory);
         memcpy(l.grid, b->grid, sizeof(l.grid));
         memcpy(l.block, b->block, sizeof(l.block));
         pack(b, ds_interp_kernel_info(l.kernel), memory, params);
@@ -148,11 +164,14 @@ static int run(const struct bench *b, const ds_interp *interp, ds_interp_block *
                         sim_probe_begin(probe);
                 once = launch(work, &l);
                 instructions += once;
+                launches++;
         } while (once && now() - start < seconds);
-        double rate = (double)instructions * 32 / (now() - start);
+        double took = now() - start, rate = (double)instructions * 32 / took;
 
-        printf("%-18s %8.0f M lane-instructions/s  %6.2f ns per warp instruction\n", b->kernel, rate / 1e6,
-                32e9 / rate);
+        printf("%-18s %8.0f M lane-instructions/s  %6.2f ns per warp instruction", b->kernel, rate / 1e6, 32e9 / rate);
+        if (b->macs > 0)
+                printf("  %8.0f M multiply-adds/s", b->macs * (double)launches / took / 1e6);
+        printf("\n");
         return once ? 0 : 1;
 }
 
@@ -188,8 +207,6 @@ int main(int argc, char **argv)
                 probe = sim_probe_new(sim_model_find(argv[3], strlen(argv[3])));
         if (!work || !memory || (argc > 3 && !probe))
                 return 1;
-        for (size_t i = 0; i < BYTES; i += 4) /* small positive numbers as float and as int */
-                memcpy(memory + i, &(uint32_t){0x3f000000u + (uint32_t)(i * 2654435761u >> 12)}, 4);
         for (size_t k = 0; k < sizeof(benches) / sizeof(benches[0]); k++)
                 failed |= run_file(&benches[k], directory, work, memory, seconds);
         free(memory);

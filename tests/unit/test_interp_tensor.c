@@ -182,7 +182,7 @@ static uint32_t add_up(const struct number *a, const struct number *b, int n, st
                             most + behind;
                 __int128 wide = size < 0 ? -size : size;
 
-                wide = shift >= 0 ? wide << shift : shift > -100 ? wide >> -shift : 0;
+                wide = !size ? 0 : shift >= 0 ? wide << shift : shift > -100 ? wide >> -shift : 0;
                 sum += size < 0 ? -wide : wide;
         }
         return round_to(sum, most, behind, half);

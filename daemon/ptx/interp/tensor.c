@@ -76,10 +76,21 @@ static double value_of(struct format f, uint32_t u)
  * Eight results of one row: terms a[at..] times the rows of b that `rows` names, columns `column`.., plus c. The
  * largest sum of 16 terms needs 32 bits and a sign, so it is kept in two halves.
  */
+#define TERM(sum, t)                                                                           \
+        do {                                                                                   \
+                const unsigned row = rows[t] + column;                                         \
+                v8 term = *(const v8 *)(b->size + row) * a->size[at + (t)], left;              \
+                                                                                               \
+                left = *(const v8 *)(b->exponent + row) + (a->exponent[at + (t)] + 31) - most; \
+                left &= ~(left >> 31);                                                         \
+                flip = *(const v8 *)(b->sign + row) ^ a->sign[at + (t)];                       \
+                sum += ((term >> (31 - left)) ^ flip) - flip;                                  \
+        } while (0)
+
 DS_IX_INLINE void fused_sum(const struct parts *a, unsigned at, unsigned terms, const struct parts *b,
         const uint16_t *rows, unsigned column, const struct parts *c, unsigned c_at, double *out)
 {
-        v8 most = *(const v8 *)(c->exponent + c_at), sum[2], shift, flip;
+        v8 most = *(const v8 *)(c->exponent + c_at), even, odd = most - most, shift, flip;
 
         for (unsigned t = 0; t < terms; t++) {
                 v8 e = *(const v8 *)(b->exponent + rows[t] + column) + a->exponent[at + t], more = e > most;
@@ -89,20 +100,15 @@ DS_IX_INLINE void fused_sum(const struct parts *a, unsigned at, unsigned terms, 
         shift = most - *(const v8 *)(c->exponent + c_at);
         shift = (shift & (shift < 31)) | (31 & (shift >= 31));
         flip = *(const v8 *)(c->sign + c_at);
-        sum[0] = ((*(const v8 *)(c->size + c_at) >> shift) ^ flip) - flip;
-        sum[1] = sum[0] - sum[0];
-        for (unsigned t = 0; t < terms; t++) {
-                v8 term = *(const v8 *)(b->size + rows[t] + column) * (a->size[at + t] << (BEHIND - 2 * POINT));
-
-                shift = most - (*(const v8 *)(b->exponent + rows[t] + column) + a->exponent[at + t]);
-                shift = (shift & (shift < 31)) | (31 & (shift >= 31));
-                flip = *(const v8 *)(b->sign + rows[t] + column) ^ a->sign[at + t];
-                sum[t & 1] += ((term >> shift) ^ flip) - flip;
+        even = ((*(const v8 *)(c->size + c_at) >> shift) ^ flip) - flip;
+        for (unsigned t = 0; t < terms; t += 2) {
+                TERM(even, t);
+                TERM(odd, t + 1);
         }
         for (unsigned v = 0; v < 8; v++) {
                 int64_t scale = most[v] < -900 ? 0 : 1023 + most[v] - BEHIND;
 
-                out[v] = ((double)sum[0][v] + sum[1][v]) * ds_ix_double((uint64_t)scale << 52);
+                out[v] = ((double)even[v] + odd[v]) * ds_ix_double((uint64_t)scale << 52);
         }
 }
 
@@ -138,15 +144,36 @@ static uint32_t special_result(
         const struct product *p, struct format f, unsigned i, unsigned j, unsigned from, int half, uint32_t otherwise)
 {
         const uint16_t *rows = p->row + (size_t)i * p->row_stride;
-        double sum = value_of(formats[half ? DS_IX_MATRIX_F16 : DS_IX_MATRIX_F32], p->c[i * p->n + j]);
+        struct format c = formats[half ? DS_IX_MATRIX_F16 : DS_IX_MATRIX_F32];
+        double sum = value_of(c, p->c[i * p->n + j]);
 
-        for (unsigned t = from; t < from + p->group; t++)
+        /* one that is NaN already stays so */
+        for (unsigned t = from; t < from + p->group && sum == sum; t++)
                 sum += value_of(f, p->a[i * p->k + t]) * value_of(f, p->b[rows[t] + j]);
         if (sum != sum)
                 return half ? DS_IX_NAN16 : DS_IX_NAN32;
         if (__builtin_isinf(sum))
                 return (half ? 0x7c00u : 0x7f800000u) | (sum < 0 ? (half ? 0x8000u : 0x80000000u) : 0);
         return otherwise;
+}
+
+/* Bits of the eight results in row i, columns j.. that infinities or NaN of these terms or of c may reach */
+static unsigned reached(const struct product *p, struct format f, unsigned i, unsigned j, unsigned from, int half)
+{
+        const uint16_t *rows = p->row + (size_t)i * p->row_stride;
+        const uint32_t top = ((1u << (f.bits - 1 - f.mantissa)) - 1) << f.mantissa,
+                       c_top = half ? 0x7c00u : 0x7f800000u;
+        unsigned bits = 0;
+
+        for (unsigned v = 0; v < 8; v++)
+                bits |= (p->c[i * p->n + j + v] & c_top) == c_top ? 1u << v : 0;
+        for (unsigned t = from; t < from + p->group; t++) {
+                if ((p->a[i * p->k + t] & top) == top)
+                        return 255;
+                for (unsigned v = 0; v < 8; v++)
+                        bits |= (p->b[rows[t] + j + v] & top) == top ? 1u << v : 0;
+        }
+        return bits;
 }
 
 /* Adds the products of one group to c. */
@@ -160,11 +187,18 @@ DS_IX_INLINE void add_group(struct product *p, struct format f, unsigned from, i
                 const uint16_t *rows = p->row + (size_t)i * p->row_stride + from;
 
                 for (unsigned j = 0; j < p->n; j += 8) {
+                        unsigned special = 0;
+
                         fused_sum(&p->pa, i * p->k + from, p->group, &p->pb, rows, j, &p->pc, i * p->n + j, sum);
                         for (unsigned v = 0; v < 8; v++)
                                 result[v] = half ? narrow_half(sum[v]) : narrow(sum[v]);
-                        for (unsigned v = 0; v < 8 && (p->pa.special | p->pb.special | p->pc.special); v++)
+                        if (p->pa.special | p->pb.special | p->pc.special)
+                                special = reached(p, f, i, j, from, half);
+                        for (; special; special &= special - 1) {
+                                unsigned v = (unsigned)__builtin_ctz(special);
+
                                 result[v] = special_result(p, f, i, j + v, from, half, result[v]);
+                        }
                         memcpy(p->c + i * p->n + j, result, sizeof(result));
                 }
         }
@@ -172,7 +206,7 @@ DS_IX_INLINE void add_group(struct product *p, struct format f, unsigned from, i
 
 DS_IX_INLINE void multiply(struct product *p, struct format f, int half)
 {
-        take_apart(f, POINT, p->a, p->m * p->k, &p->pa);
+        take_apart(f, BEHIND - POINT, p->a, p->m * p->k, &p->pa);
         take_apart(f, POINT, p->b, p->in_b, &p->pb);
         for (unsigned from = 0; from < p->k; from += p->group)
                 add_group(p, f, from, half);

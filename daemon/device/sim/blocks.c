@@ -48,6 +48,7 @@ int sim_blocks_init(ds_device *device)
                         .shared = model->sm_shared,
                         .stretch = SIM_LOAD_ONE,
                 };
+                device->sms_empty[id / 64] |= UINT64_C(1) << id % 64;
         }
         /* a group holds a block slot at least, so there cannot be more of them */
         device->groups = ds_alloc0(n_groups, sizeof(*device->groups));
@@ -140,6 +141,8 @@ static void group_release(ds_device *device, struct sim_group *group)
         sm->shared += group->n * job->need.shared;
         sm->blocks += group->n;
         sm->resident -= group->n;
+        if (!sm->resident)
+                device->sms_empty[group->sm / 64] |= UINT64_C(1) << group->sm % 64;
         sim_share_remove(device, group);
         device->sms_freed[group->sm / 64] |= UINT64_C(1) << group->sm % 64;
         device->round_due = true;
@@ -187,6 +190,7 @@ static void group_add(ds_device *device, struct sim_job *job, uint32_t at, uint3
         sm->shared -= n * job->need.shared;
         sm->blocks -= n;
         sm->resident += n;
+        device->sms_empty[at / 64] &= ~(UINT64_C(1) << at % 64);
         sim_share_add(device, group);
         device->resident += n;
         device->rungs[job->stream->rung]->resident += n;
@@ -283,12 +287,39 @@ static uint64_t job_allowance(const struct sim_job *job)
         return DS_MIN(job->unplaced, job->max_resident - job->resident);
 }
 
+static void job_placed_first(ds_device *device, struct sim_job *job)
+{
+        job->placed_any = true;
+        job->start_ns = device->now - DS_MIN(device->now, job->lead_ns);
+        if (job->deadline_ns && job->deadline_ns < UINT64_MAX - device->now)
+                sim_event_push(device, &job->deadline, SIM_EVENT_DEADLINE, device->now + job->deadline_ns);
+}
+
+/* One block each on SMs that have none, as dealing would do it, if there are enough; most kernels of a request. */
+static bool job_place_apart(ds_device *device, struct sim_job *job, const uint64_t *sms, uint64_t want)
+{
+        uint64_t empty[SIM_SM_WORDS], n = 0, left = want;
+
+        for (uint32_t i = 0; i < SIM_SM_WORDS; i++) {
+                empty[i] = sms[i] & device->sms_empty[i];
+                n += (uint64_t)__builtin_popcountll(empty[i]);
+        }
+        if (n < want)
+                return false;
+        if (!job->placed_any)
+                job_placed_first(device, job);
+        for (uint32_t i = 0; left; i++)
+                for (uint64_t word = empty[i]; word && left; word &= word - 1, left--)
+                        sm_take(device, job, i * 64 + (uint32_t)__builtin_ctzll(word), 1);
+        return true;
+}
+
 static void job_place(ds_device *device, struct sim_job *job, const uint64_t *sms)
 {
         uint64_t want = job_allowance(job);
         struct candidates c;
 
-        if (!want)
+        if (!want || job_place_apart(device, job, sms, want))
                 return;
         candidates_find(device, job, sms, want, &c);
         if (!c.n)
@@ -297,12 +328,8 @@ static void job_place(ds_device *device, struct sim_job *job, const uint64_t *sm
                 candidates_deal(device, &c, want);
         else
                 memcpy(c.taken, c.room, c.n * sizeof(*c.taken));
-        if (!job->placed_any) {
-                job->placed_any = true;
-                job->start_ns = device->now - DS_MIN(device->now, job->lead_ns);
-                if (job->deadline_ns && job->deadline_ns < UINT64_MAX - device->now)
-                        sim_event_push(device, &job->deadline, SIM_EVENT_DEADLINE, device->now + job->deadline_ns);
-        }
+        if (!job->placed_any)
+                job_placed_first(device, job);
         for (uint32_t i = 0; i < c.n; i++)
                 if (c.taken[i])
                         sm_take(device, job, c.sm[i], c.taken[i]);

@@ -474,7 +474,8 @@ struct ds_device {
 
         uint32_t n_sms;
         struct sim_sm sm[SIM_SMS_MAX];
-        uint64_t sms_freed[SIM_SM_WORDS];   /* that got room since the last round */
+        uint64_t sms_freed[SIM_SM_WORDS]; /* that got room since the last round */
+        uint64_t sms_empty[SIM_SM_WORDS];
         uint64_t sms_changed[SIM_SM_WORDS]; /* whose groups did, since the last round */
         struct sim_memory memory;
         struct sim_l2 l2;

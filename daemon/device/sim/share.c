@@ -140,8 +140,8 @@ static uint64_t waiting_rate(const ds_device *device)
 static bool memory_settle(ds_device *device)
 {
         const struct sim_timing *t = &device->model->timing;
-        struct sim_memory *m = &device->memory, old = *m;
-        uint32_t l2, vram, backlog;
+        struct sim_memory *m = &device->memory;
+        uint32_t l2, vram, backlog, old_l2 = m->l2, old_vram = m->vram, old_backlog = m->backlog, old_stall = m->stall;
         uint64_t waiting;
 
         if (!m->changed)
@@ -160,10 +160,10 @@ static bool memory_settle(ds_device *device)
         m->backlog = waiting ? rounded(DS_MIN(backlog, vram)) : SIM_LOAD_ONE;
         m->stall = m->total_rate ? (uint32_t)(m->stall_rate * SIM_LOAD_ONE / m->total_rate) : SIM_LOAD_ONE;
         m->stall = DS_MAX(m->stall & ~7u, 8u);
-        if (m->l2 == SIM_LOAD_ONE && m->vram == SIM_LOAD_ONE && old.l2 == SIM_LOAD_ONE && old.vram == SIM_LOAD_ONE)
+        if (m->l2 == SIM_LOAD_ONE && m->vram == SIM_LOAD_ONE && old_l2 == SIM_LOAD_ONE && old_vram == SIM_LOAD_ONE)
                 return false;
-        return m->n_uneven || m->l2 != old.l2 || m->vram != old.vram || m->backlog != old.backlog ||
-               m->stall != old.stall;
+        return m->n_uneven || m->l2 != old_l2 || m->vram != old_vram || m->backlog != old_backlog ||
+               m->stall != old_stall;
 }
 
 static uint64_t memory_stretch(const ds_device *device, const struct sim_group *group)

@@ -60,7 +60,7 @@ static void faults(const char *text, uint32_t threads, enum ds_interp_fault want
 Test(interp_async, arrivals_and_phases)
 {
         GIVES(KERNEL("mbarrier.init.shared.b64 [m], 4;\nmbarrier.arrive.shared.b64 %s1, [m];\n"
-                     "mbarrier.arrive.noComplete.release.cta.shared::cta.b64 %s2, [m], 2;\n"
+                     "mbarrier.arrive.noComplete.shared.b64 %s2, [m], 2;\n"
                      "mbarrier.pending_count.b64 %r1, %s1;\nmbarrier.pending_count.b64 %r2, %s2;\n" PUT(0, "%r1") PUT(
                              4, "%r2") "mbarrier.test_wait.shared.b64 %p1, [m], %s1;\n" PUT_PRED(8,
                              "%p1") "mbarrier.arrive.shared.b64 _, [m];\n"
@@ -227,14 +227,16 @@ Test(interp_async, bulk_copies_that_may_not_be)
                 "misaligned bulk read");
         faults(KERNEL("mbarrier.init.shared.b64 [m], 1;\n" COPY_IN("s+8", "%in", "16")), 1, DS_INTERP_FAULT_MISALIGNED,
                 "misaligned bulk write");
-        faults(KERNEL("mbarrier.init.shared.b64 [m], 1;\n" COPY_IN("s", "%in", "24")), 1, DS_INTERP_FAULT_MISALIGNED,
-                "multiple of 16");
+        faults(KERNEL("mbarrier.init.shared.b64 [m], 1;\n"
+                      "mov.u32 %r7, 24;\n" COPY_IN("s", "%in", "%r7")),
+                1, DS_INTERP_FAULT_MISALIGNED, "multiple of 16");
         faults(KERNEL("mbarrier.init.shared.b64 [m], 1;\n" COPY_IN("s", "%in+4080", "32")), 1, DS_INTERP_FAULT_ADDRESS,
                 "invalid bulk read of 32");
         faults(KERNEL("mbarrier.init.shared.b64 [m], 1;\n" COPY_IN("s", "%in", "2048")), 1, DS_INTERP_FAULT_ADDRESS,
                 "invalid bulk write of 2048");
-        faults(KERNEL("mbarrier.init.shared.b64 [m], 1;\n" COPY_IN("s", "%in", "0xfffffff0")), 1,
-                DS_INTERP_FAULT_ADDRESS, "invalid bulk read");
+        faults(KERNEL("mbarrier.init.shared.b64 [m], 1;\n"
+                      "mov.u32 %r7, 0xfffffff0;\n" COPY_IN("s", "%in", "%r7")),
+                1, DS_INTERP_FAULT_ADDRESS, "invalid bulk read");
         faults(KERNEL(COPY_IN("s", "%in", "16")), 1, DS_INTERP_FAULT_ILLEGAL, "not initialised");
         faults(KERNEL(COPY_OUT("%out+4096", "s", "16")), 1, DS_INTERP_FAULT_ADDRESS, "invalid bulk write of 16");
         faults(KERNEL(COPY_OUT("%out", "s+1024", "16")), 1, DS_INTERP_FAULT_ADDRESS, "invalid bulk read of 16");
@@ -274,6 +276,68 @@ Test(interp_async, remote_stores_and_reductions)
                      "[%r3];\nmbarrier.arrive.expect_tx.shared.b64 _, [m], 12;\n" WAIT(
                              "W", "m", "0") "ld.shared.u32 %r4, [s];\n" PUT(0, "%r4")),
                 1, 12);
+}
+
+/* One copy to both blocks of a cluster: the bytes and what counts them lie at the same place in each. */
+static struct ds_interp_result multicast(uint32_t mask, uint32_t **out, struct rig *r)
+{
+        char text[4096];
+        void *in;
+
+        (void)snprintf(text, sizeof(text), "%s",
+                KERNEL("mbarrier.init.shared.b64 [m], 1;\nmbarrier.arrive.expect_tx.shared.b64 _, [m], 32;\n"
+                       "barrier.cluster.arrive;\nbarrier.cluster.wait;\nmov.u32 %r1, %cluster_ctarank;\n"
+                       "setp.ne.u32 %p2, %r1, 1;\n@%p2 bra W;\n{ .reg .b16 %mask; mov.u16 %mask, MASK;\n"
+                       "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes.multicast::cluster [s+16], "
+                       "[%in], 32, [m], %mask; }\n" WAIT("W", "m",
+                               "0") "ld.shared.u32 %r2, [s+20];\nmad.lo.u32 %r2, %r1, 1000, %r2;\nmul.wide.u32 %s1, "
+                                    "%r1, 4;\n"
+                                    "add.u64 %s1, %s1, %out;\nst.global.u32 [%s1], %r2;\nbarrier.cluster.arrive;\n"
+                                    "barrier.cluster.wait;"));
+        memcpy(strstr(text, "MASK"), mask == 3 ? "3   " : "7   ", 4);
+        rig_text(r, text);
+        r->cluster[0] = 2;
+        r->max_instructions = 1 << 26;
+        *out = rig_alloc(r, 4096);
+        in = rig_alloc(r, 4096);
+        ((uint32_t *)in)[1] = 77;
+        return rig_launch(r, "k", RIG_DIM1(2), RIG_DIM1(1), 0, RIG_ARGS(out, &in));
+}
+
+Test(interp_async, multicast)
+{
+        struct ds_interp_result f;
+        uint32_t *out;
+        struct rig r;
+
+        f = multicast(3, &out, &r);
+        cr_assert(f.fault == DS_INTERP_OK, "fault %d at line %u: %s", f.fault, f.line, f.message);
+        cr_assert(out[0] == 77 && out[1] == 1077, "%u %u", out[0], out[1]);
+        rig_close(&r);
+        f = multicast(7, &out, &r);
+        cr_assert(f.fault == DS_INTERP_FAULT_ADDRESS, "fault %d: %s", f.fault, f.message);
+        rig_close(&r);
+}
+
+/* Of cp.async a part, or nothing: what is not copied is zero, and not read. */
+Test(interp_async, small_copies_of_less)
+{
+        GIVES(KERNEL("mov.u32 %r1, -1;\nst.shared.v4.u32 [s], {%r1, %r1, %r1, %r1};\nmov.u32 %r2, 5;\n"
+                     "cp.async.ca.shared.global [s], [%in+8], 8, %r2;\n"
+                     "ld.shared.v4.u32 {%r1, %r2, %r3, %r4}, [s];\n" PUT(0, "%r1") PUT(4, "%r2") PUT(8,
+                             "%r3") "mov.u64 %s1, 0;\nmov.u32 %r2, 0;\ncp.async.cg.shared.global [s], [%s1], 16, %r2;\n"
+                                    "ld.shared.v4.u32 {%r1, %r2, %r3, %r4}, [s];\n" PUT(12, "%r1") PUT(
+                                            16, "%r4") "setp.eq.u32 %p1, %i, 0;\nst.shared.u32 [s], %i;\n"
+                                                       "cp.async.ca.shared.global [s], [%in+4], 4, %p1;\nld.shared.u32 "
+                                                       "%r1, [s];\n" PUT(20,
+                                                               "%r1") "setp.ne.u32 %p1, %i, 0;\n"
+                                                                      "cp.async.ca.shared.global [s], [%in+4], 4, "
+                                                                      "%p1;\nld.shared.u32 %r1, [s];\n" PUT(24, "%r1")),
+                1, 0x02020202, 0x03, 0xffffffff, 0, 0, 0, 0x01010101);
+        faults(KERNEL("mov.u64 %s1, 0;\nmov.u32 %r2, 1;\ncp.async.ca.shared.global [s], [%s1], 4, %r2;"), 1,
+                DS_INTERP_FAULT_ADDRESS, "invalid copy of 4");
+        faults(KERNEL("mov.u32 %r2, 1;\ncp.async.ca.shared.global [s], [%in+2], 4, %r2;"), 1,
+                DS_INTERP_FAULT_MISALIGNED, "misaligned copy of 4");
 }
 
 /* cp.async is done at once: what arrives for it has nothing to wait for. */

@@ -323,34 +323,59 @@ static void move_bytes(const ds_ix_op *op, uint8_t *to, const uint8_t *from, uin
         }
 }
 
+/* One block's part of a copy: the bytes, and what is counted of them */
+static int deliver(ds_ix_warp *w, const ds_ix_op *op, uint32_t lane, uint64_t target, uint64_t mbarrier,
+        const uint8_t *from, uint32_t size, uint32_t mask)
+{
+        int to_shared = op->mode & DS_IX_BULK_TO_SHARED;
+        uint8_t *to = end_of(w, op, lane, target, size, to_shared, DS_IX_WRITE);
+
+        if (!to)
+                return 0;
+        move_bytes(op, to, from, size, mask);
+        if (!to_shared)
+                ds_ix_touch(w, target, size, op->ext ? DS_IX_ATOMIC : DS_IX_WRITE);
+        w->fuel -= size / BYTES_PER_INSTRUCTION;
+        return op->f == DS_IX_NO_SLOT || ds_ix_mbarrier_bytes(w, op, lane, mbarrier, size);
+}
+
+/* The same place in another block of the cluster */
+static uint64_t in_block(uint64_t address, uint32_t rank)
+{
+        return (address & ~(UINT64_C(255) << DS_IX_RANK_SHIFT)) | (uint64_t)rank << DS_IX_RANK_SHIFT;
+}
+
 static int copy_one(ds_ix_warp *w, const ds_ix_op *op, uint32_t lane)
 {
         uint64_t source = ((const uint64_t *)ds_ix_lanes(w, op->a))[lane];
-        uint64_t target = ((const uint64_t *)ds_ix_lanes(w, op->b))[lane];
+        uint64_t target = ((const uint64_t *)ds_ix_lanes(w, op->b))[lane], mbarrier = 0;
         uint32_t size = value32(w, op->c, lane, 0), mask = UINT16_MAX;
-        int from_shared = op->mode & DS_IX_BULK_FROM_SHARED, to_shared = op->mode & DS_IX_BULK_TO_SHARED;
+        int from_shared = op->mode & DS_IX_BULK_FROM_SHARED;
         const uint8_t *from;
-        uint8_t *to;
 
         if (op->e != DS_IX_NO_SLOT)
                 mask = ((const uint16_t *)ds_ix_lanes(w, op->e))[lane];
+        if (op->f != DS_IX_NO_SLOT)
+                mbarrier = ((const uint64_t *)ds_ix_lanes(w, op->f))[lane];
         if (size & 15) {
                 ds_ix_fault(w, op, DS_INTERP_FAULT_MISALIGNED, lane, target,
                         "a bulk copy of %u bytes, which is not a multiple of 16", size);
                 return 0;
         }
         from = end_of(w, op, lane, source, size, from_shared, DS_IX_READ);
-        to = from ? end_of(w, op, lane, target, size, to_shared, DS_IX_WRITE) : NULL;
-        if (!to)
+        if (!from)
                 return 0;
-        move_bytes(op, to, from, size, mask);
         if (!from_shared)
                 ds_ix_touch(w, source, size, DS_IX_READ);
-        if (!to_shared)
-                ds_ix_touch(w, target, size, op->ext ? DS_IX_ATOMIC : DS_IX_WRITE);
-        w->fuel -= size / BYTES_PER_INSTRUCTION;
-        return op->f == DS_IX_NO_SLOT ||
-               ds_ix_mbarrier_bytes(w, op, lane, ((const uint64_t *)ds_ix_lanes(w, op->f))[lane], size);
+        if (!(op->mode & DS_IX_BULK_MULTICAST))
+                return deliver(w, op, lane, target, mbarrier, from, size, mask);
+        for (; mask; mask &= mask - 1) {
+                uint32_t rank = (uint32_t)__builtin_ctz(mask);
+
+                if (!deliver(w, op, lane, in_block(target, rank), in_block(mbarrier, rank), from, size, UINT16_MAX))
+                        return 0;
+        }
+        return 1;
 }
 
 const ds_ix_op *ds_ix_bulk_copy(ds_ix_warp *w, const ds_ix_op *op)

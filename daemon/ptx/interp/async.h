@@ -51,6 +51,7 @@ const ds_ix_op *ds_ix_address_of(ds_ix_warp *w, const ds_ix_op *op);
 enum ds_ix_bulk {
         DS_IX_BULK_FROM_SHARED = 1 << 0,
         DS_IX_BULK_TO_SHARED = 1 << 1,
+        DS_IX_BULK_MULTICAST = 1 << 2, /* to the same place in every block whose bit is set in e */
 };
 /*
  * a: source, b: destination, f: mbarrier or NO_SLOT, all generic addresses; c: bytes; e: mask of the bytes of each 16,

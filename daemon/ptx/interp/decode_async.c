@@ -88,20 +88,21 @@ static int decode_end(ds_ix_decoder *d, const struct ds_ptx_instr *in, const str
         return 1;
 }
 
-/* [to], [from], size, then [mbarrier] or a mask of bytes; what is behind is a cache policy */
+/* [to], [from], size, then [mbarrier] and a mask of blocks, or a mask of bytes; the rest is a cache policy */
 static int decode_bulk(ds_ix_decoder *d, const struct ds_ptx_instr *in)
 {
         const struct ds_ptx_operand *o = in->operands;
         enum ds_ptx_modifier second = ds_ptx_mod(in, DS_PTX_SPACE2_GLOBAL);
         int to_shared = ds_ptx_instr_space(in) != DS_PTX_IN_GLOBAL, from_shared = second != DS_PTX_SPACE2_GLOBAL;
         int mbarrier = ds_ptx_has(in, DS_PTX_COMPLETION_MBARRIER), masked = ds_ptx_has(in, DS_PTX_BYTEMASK_CP_MASK);
+        int multicast = ds_ptx_has(in, DS_PTX_MULTICAST_CLUSTER);
         ds_ix_op op = ds_ix_blank(in);
 
-        if (ds_ptx_has(in, DS_PTX_MULTICAST_CLUSTER))
-                return ds_ix_refuse(d, in, "copies to several blocks are not supported by the simulated device");
-        if (in->n_operands < 3u + (uint32_t)mbarrier + (uint32_t)masked || mbarrier != to_shared)
+        if (in->n_operands < 3u + (uint32_t)mbarrier + (uint32_t)(masked || multicast) || mbarrier != to_shared ||
+                (masked && multicast))
                 return ds_ix_refuse(d, in, "there is no such copy");
-        op.mode = (uint8_t)((to_shared ? DS_IX_BULK_TO_SHARED : 0) | (from_shared ? DS_IX_BULK_FROM_SHARED : 0));
+        op.mode = (uint8_t)((to_shared ? DS_IX_BULK_TO_SHARED : 0) | (from_shared ? DS_IX_BULK_FROM_SHARED : 0) |
+                            (multicast ? DS_IX_BULK_MULTICAST : 0));
         if (in->op == DS_PTX_OP_CP_REDUCE_BULK) {
                 op.ext = ds_ix_find_reduction(ds_ptx_mod(in, DS_PTX_ATOM_ADD), (enum ds_ptx_type)in->types[0]);
                 if (!op.ext || !from_shared)
@@ -111,7 +112,8 @@ static int decode_bulk(ds_ix_decoder *d, const struct ds_ptx_instr *in)
                 !decode_end(d, in, &o[1], from_shared ? DS_PTX_IN_SHARED : DS_PTX_IN_GLOBAL, &op.a) ||
                 !ds_ix_source(d, in, &o[2], 4, &op.c) ||
                 (mbarrier && !decode_end(d, in, &o[3], DS_PTX_IN_SHARED, &op.f)) ||
-                (masked && !ds_ix_source(d, in, &o[in->n_operands - 1], 2, &op.e)))
+                (masked && !ds_ix_source(d, in, &o[in->n_operands - 1], 2, &op.e)) ||
+                (multicast && !ds_ix_source(d, in, &o[4], 2, &op.e)))
                 return 0;
         ds_ix_emit_fn(d, in, op, ds_ix_bulk_copy);
         return 1;

@@ -186,7 +186,7 @@ void ds_check_cubin(const void *bytes, size_t size, uint32_t cc, const char *ori
 
         check_begin(result);
         if (ds_cubin_read(bytes, size, &cubin))
-                ds_check_fail(result, DS_CHECK_INVALID_IMAGE, "%s is damaged: its ELF tables make no sense", origin);
+                ds_check_fail(result, DS_CHECK_INVALID_IMAGE, "%s is damaged: %s", origin, ds_cubin_why(bytes, size));
         else if (!ds_cubin_runs_on(&cubin, cc))
                 ds_check_fail(result, DS_CHECK_NO_BINARY, "%s is for sm_%u%s, which sm_%u does not run", origin,
                         cubin.cc, cubin.family ? "a" : "", cc);

@@ -25,7 +25,14 @@ struct elf {
         uint64_t n_sections;
         const char *section_names;
         uint64_t section_names_size;
+        const char *why; /* it is refused */
 };
+
+static int refuse(struct elf *elf, const char *why)
+{
+        elf->why = why;
+        return DS_CUBIN_E_NOT;
+}
 
 static int in_image(const struct elf *elf, uint64_t offset, uint64_t size)
 {
@@ -46,16 +53,17 @@ static int section_fits(const struct elf *elf, const Elf64_Shdr *section)
 }
 
 /* The section's bytes as strings, the last one ended; 0 or DS_CUBIN_E_NOT. */
-static int strings_of(const struct elf *elf, uint64_t index, const char **ret, uint64_t *ret_size)
+static int strings_of(struct elf *elf, uint64_t index, const char **ret, uint64_t *ret_size)
 {
         Elf64_Shdr section;
 
         if (index >= elf->n_sections)
-                return DS_CUBIN_E_NOT;
+                return refuse(elf, "a table of strings has a number that no section has");
         section = section_at(elf, index);
-        if (section.sh_type == SHT_NOBITS || !section.sh_size || !section_fits(elf, &section) ||
-                elf->bytes[section.sh_offset + section.sh_size - 1])
-                return DS_CUBIN_E_NOT;
+        if (section.sh_type == SHT_NOBITS || !section.sh_size || !section_fits(elf, &section))
+                return refuse(elf, "a table of strings is empty or lies outside of the file");
+        if (elf->bytes[section.sh_offset + section.sh_size - 1])
+                return refuse(elf, "a table of strings does not end with a NUL");
         *ret = (const char *)elf->bytes + section.sh_offset;
         *ret_size = section.sh_size;
         return 0;
@@ -79,43 +87,43 @@ int ds_cubin_is(const void *image, size_t size)
 }
 
 /* Finds the section table. A file of very many kernels has its counts in the first section. */
-static int elf_open(const void *image, size_t size, struct elf *ret)
+static int elf_open(struct elf *elf)
 {
-        struct elf elf = {.bytes = image, .size = size};
         uint64_t names;
 
-        if (!ds_cubin_is(image, size))
-                return DS_CUBIN_E_NOT;
-        memcpy(&elf.header, image, sizeof(elf.header));
-        if (elf.header.e_shentsize != sizeof(Elf64_Shdr) || !in_image(&elf, elf.header.e_shoff, sizeof(Elf64_Shdr)))
-                return DS_CUBIN_E_NOT;
-        elf.n_sections = elf.header.e_shnum ? elf.header.e_shnum : section_at(&elf, 0).sh_size;
-        if (elf.n_sections > (size - elf.header.e_shoff) / sizeof(Elf64_Shdr))
-                return DS_CUBIN_E_NOT;
-        if (!elf.n_sections)
-                return DS_CUBIN_E_NOT;
-        names = elf.header.e_shstrndx == SHN_XINDEX ? section_at(&elf, 0).sh_link : elf.header.e_shstrndx;
-        if (strings_of(&elf, names, &elf.section_names, &elf.section_names_size))
-                return DS_CUBIN_E_NOT;
-        *ret = elf;
-        return 0;
+        if (!ds_cubin_is(elf->bytes, elf->size))
+                return refuse(elf, "its header is not that of a 64-bit ELF file for CUDA");
+        memcpy(&elf->header, elf->bytes, sizeof(elf->header));
+        if (elf->header.e_shentsize != sizeof(Elf64_Shdr))
+                return refuse(elf, "its section headers have a size that is not ELF's");
+        if (!in_image(elf, elf->header.e_shoff, sizeof(Elf64_Shdr)))
+                return refuse(elf, "its section headers lie outside of the file");
+        elf->n_sections = elf->header.e_shnum ? elf->header.e_shnum : section_at(elf, 0).sh_size;
+        if (elf->n_sections > (elf->size - elf->header.e_shoff) / sizeof(Elf64_Shdr))
+                return refuse(elf, "it claims more section headers than it has room for");
+        if (!elf->n_sections)
+                return refuse(elf, "it has no sections");
+        names = elf->header.e_shstrndx == SHN_XINDEX ? section_at(elf, 0).sh_link : elf->header.e_shstrndx;
+        return strings_of(elf, names, &elf->section_names, &elf->section_names_size);
 }
 
 /* Where the last header, section or segment ends. */
-static int elf_end(const struct elf *elf, uint64_t *ret)
+static int elf_end(struct elf *elf, uint64_t *ret)
 {
         uint64_t end = elf->header.e_shoff + elf->n_sections * sizeof(Elf64_Shdr), segments;
         Elf64_Shdr section;
 
         segments = (uint64_t)elf->header.e_phnum * elf->header.e_phentsize;
         if (segments && !in_image(elf, elf->header.e_phoff, segments))
-                return DS_CUBIN_E_NOT;
+                return refuse(elf, "its program headers lie outside of the file");
         if (segments && elf->header.e_phoff + segments > end)
                 end = elf->header.e_phoff + segments;
         for (uint64_t i = 1; i < elf->n_sections; i++) {
                 section = section_at(elf, i);
-                if (!section_fits(elf, &section) || !section_name(elf, &section))
-                        return DS_CUBIN_E_NOT;
+                if (!section_fits(elf, &section))
+                        return refuse(elf, "a section lies outside of the file");
+                if (!section_name(elf, &section))
+                        return refuse(elf, "a section's name lies outside of the table of names");
                 if (section.sh_type != SHT_NOBITS && section.sh_offset + section.sh_size > end)
                         end = section.sh_offset + section.sh_size;
         }
@@ -158,7 +166,7 @@ static void undefined_read(const char *name, struct ds_cubin *cubin)
                 cubin->mallocs = 1;
 }
 
-static int symbol_read(const struct elf *elf, const Elf64_Sym *symbol, const char *name, struct ds_cubin *cubin)
+static int symbol_read(struct elf *elf, const Elf64_Sym *symbol, const char *name, struct ds_cubin *cubin)
 {
         unsigned type = ELF64_ST_TYPE(symbol->st_info), bind = ELF64_ST_BIND(symbol->st_info);
         Elf64_Shdr section;
@@ -177,30 +185,33 @@ static int symbol_read(const struct elf *elf, const Elf64_Sym *symbol, const cha
         if (symbol->st_shndx >= SHN_LORESERVE)
                 return 0;
         if (symbol->st_shndx >= elf->n_sections)
-                return DS_CUBIN_E_NOT;
+                return refuse(elf, "a variable is in a section that there is not");
         section = section_at(elf, symbol->st_shndx);
         if (!holds_variables(section_name(elf, &section)))
                 return 0;
         /* the driver believes the symbol, and a program may copy to all that it covers */
         if (symbol->st_value > section.sh_size || symbol->st_size > section.sh_size - symbol->st_value)
-                return DS_CUBIN_E_NOT;
+                return refuse(elf, "a variable is larger than its section");
         if (!is_compilers_own(name))
                 cubin->has_globals = 1;
         return 0;
 }
 
-static int symbols_read(const struct elf *elf, const Elf64_Shdr *table, struct ds_cubin *cubin)
+static int symbols_read(struct elf *elf, const Elf64_Shdr *table, struct ds_cubin *cubin)
 {
         uint64_t names_size;
         const char *names;
         Elf64_Sym symbol;
 
-        if (table->sh_entsize != sizeof(symbol) || table->sh_size % sizeof(symbol) ||
-                strings_of(elf, table->sh_link, &names, &names_size))
+        if (table->sh_entsize != sizeof(symbol) || table->sh_size % sizeof(symbol))
+                return refuse(elf, "its symbols have a size that is not ELF's");
+        if (strings_of(elf, table->sh_link, &names, &names_size))
                 return DS_CUBIN_E_NOT;
         for (uint64_t at = 0; at < table->sh_size; at += sizeof(symbol)) {
                 memcpy(&symbol, elf->bytes + table->sh_offset + at, sizeof(symbol));
-                if (symbol.st_name >= names_size || symbol_read(elf, &symbol, names + symbol.st_name, cubin))
+                if (symbol.st_name >= names_size)
+                        return refuse(elf, "a symbol's name lies outside of the table of names");
+                if (symbol_read(elf, &symbol, names + symbol.st_name, cubin))
                         return DS_CUBIN_E_NOT;
         }
         return 0;
@@ -241,7 +252,7 @@ static void memory_read(const Elf64_Shdr *section, const char *name, struct ds_c
 }
 
 /* One table of each kind: a file of a million references to one table would be read for ever. */
-static int sections_read(const struct elf *elf, struct ds_cubin *cubin)
+static int sections_read(struct elf *elf, struct ds_cubin *cubin)
 {
         int tables = 0, compats = 0;
         Elf64_Shdr section;
@@ -249,7 +260,9 @@ static int sections_read(const struct elf *elf, struct ds_cubin *cubin)
         for (uint64_t i = 1; i < elf->n_sections; i++) {
                 section = section_at(elf, i);
                 memory_read(&section, section_name(elf, &section), cubin);
-                if (section.sh_type == SHT_SYMTAB && (tables++ || symbols_read(elf, &section, cubin)))
+                if (section.sh_type == SHT_SYMTAB && tables++)
+                        return refuse(elf, "it has several tables of symbols");
+                if (section.sh_type == SHT_SYMTAB && symbols_read(elf, &section, cubin))
                         return DS_CUBIN_E_NOT;
                 if (section.sh_type != SHT_NOBITS && !strcmp(section_name(elf, &section), ".nv.compat") && !compats++)
                         compat_read(elf, &section, cubin);
@@ -257,23 +270,39 @@ static int sections_read(const struct elf *elf, struct ds_cubin *cubin)
         return 0;
 }
 
-int ds_cubin_read(const void *image, size_t size, struct ds_cubin *ret)
+static int cubin_read(struct elf *elf, struct ds_cubin *ret)
 {
         struct ds_cubin cubin = {};
-        struct elf elf;
         uint32_t flags;
         int old;
 
-        if (elf_open(image, size, &elf) || elf_end(&elf, &cubin.size))
+        if (elf_open(elf) || elf_end(elf, &cubin.size))
                 return DS_CUBIN_E_NOT;
-        flags = elf.header.e_flags;
-        old = elf.header.e_ident[EI_OSABI] == OSABI_OLD;
+        flags = elf->header.e_flags;
+        old = elf->header.e_ident[EI_OSABI] == OSABI_OLD;
         cubin.cc = old ? flags & 0xff : flags >> 8 & 0xff;
         cubin.family = !!(flags & (old ? FLAG_FAMILY_OLD : FLAG_FAMILY));
-        if (!cubin.cc || sections_read(&elf, &cubin))
+        if (!cubin.cc)
+                return refuse(elf, "it does not say which GPUs it is for");
+        if (sections_read(elf, &cubin))
                 return DS_CUBIN_E_NOT;
         *ret = cubin;
         return 0;
+}
+
+int ds_cubin_read(const void *image, size_t size, struct ds_cubin *ret)
+{
+        struct elf elf = {.bytes = image, .size = size};
+
+        return cubin_read(&elf, ret);
+}
+
+const char *ds_cubin_why(const void *image, size_t size)
+{
+        struct elf elf = {.bytes = image, .size = size};
+        struct ds_cubin cubin;
+
+        return cubin_read(&elf, &cubin) ? elf.why : NULL;
 }
 
 int ds_cubin_runs_on(const struct ds_cubin *cubin, uint32_t cc)

@@ -30,5 +30,7 @@ struct ds_cubin {
 int ds_cubin_is(const void *image, size_t size);
 /* 0 or DS_CUBIN_E_NOT. */
 int ds_cubin_read(const void *image, size_t size, struct ds_cubin *ret);
+/* Why ds_cubin_read refuses it, as half a sentence: "a section lies outside of the file"; NULL when it does not. */
+const char *ds_cubin_why(const void *image, size_t size);
 /* 1 when a GPU of this compute capability (90) can run it. */
 int ds_cubin_runs_on(const struct ds_cubin *cubin, uint32_t cc);

@@ -12,6 +12,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         int r = ds_cubin_read(image, size, &cubin);
 
         FUZZ_CHECK(r == 0 || r == DS_CUBIN_E_NOT);
+        FUZZ_CHECK((ds_cubin_why(image, size) != NULL) == (r != 0));
         if (r == 0) {
                 FUZZ_CHECK(ds_cubin_is(image, size));
                 FUZZ_CHECK(cubin.cc > 0 && cubin.size <= size && cubin.size >= 64);

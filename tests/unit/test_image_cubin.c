@@ -249,6 +249,111 @@ Test(cubin, one_table_many_times, .timeout = 10)
         free(file);
 }
 
+/* A copy of the file with one thing wrong: what it does to the tables */
+enum damage {
+        HEADERS_OUTSIDE,
+        HEADER_SIZE,
+        TOO_MANY,
+        NO_NAMES,
+        NAMES_OPEN,
+        NAMES_OUTSIDE,
+        PROGRAM_OUTSIDE,
+        SECTION_OUTSIDE,
+        NAME_OUTSIDE,
+        SYMBOL_SIZE,
+        SYMBOL_NAME,
+        NO_TARGET,
+        CLASS,
+        _DAMAGES,
+};
+
+static void do_damage(uint8_t *bytes, enum damage damage)
+{
+        Elf64_Ehdr *header = (Elf64_Ehdr *)bytes;
+        Elf64_Shdr *sections = (Elf64_Shdr *)(bytes + header->e_shoff), *names = &sections[header->e_shstrndx];
+        Elf64_Shdr *symbols = sections;
+
+        while (symbols->sh_type != SHT_SYMTAB)
+                symbols++;
+        switch (damage) {
+        case HEADERS_OUTSIDE:
+                header->e_shoff = UINT64_MAX - 8;
+                break;
+        case HEADER_SIZE:
+                header->e_shentsize--;
+                break;
+        case TOO_MANY:
+                header->e_shnum = 60000;
+                break;
+        case NO_NAMES:
+                header->e_shstrndx = header->e_shnum;
+                break;
+        case NAMES_OPEN:
+                bytes[names->sh_offset + names->sh_size - 1] = 'x';
+                break;
+        case NAMES_OUTSIDE:
+                names->sh_offset = UINT64_MAX;
+                break;
+        case PROGRAM_OUTSIDE:
+                header->e_phoff = UINT64_MAX - 4;
+                header->e_phnum = 2;
+                header->e_phentsize = 56;
+                break;
+        case SECTION_OUTSIDE:
+                symbols->sh_size = UINT64_MAX;
+                break;
+        case NAME_OUTSIDE:
+                symbols->sh_name = UINT32_MAX;
+                break;
+        case SYMBOL_SIZE:
+                symbols->sh_entsize = 23;
+                break;
+        case SYMBOL_NAME:
+                ((Elf64_Sym *)(bytes + symbols->sh_offset))[1].st_name = UINT32_MAX;
+                break;
+        case NO_TARGET:
+                header->e_flags = 0;
+                break;
+        default:
+                header->e_ident[EI_CLASS] = ELFCLASS32;
+        }
+}
+
+/* Whoever is refused hears what is wrong with the image. */
+Test(cubin, refusals_say_why)
+{
+        static const char *const words[_DAMAGES] = {
+                [HEADERS_OUTSIDE] = "section headers lie outside of the file",
+                [HEADER_SIZE] = "section headers have a size",
+                [TOO_MANY] = "more section headers than it has room for",
+                [NO_NAMES] = "a number that no section has",
+                [NAMES_OPEN] = "does not end with a NUL",
+                [NAMES_OUTSIDE] = "is empty or lies outside of the file",
+                [PROGRAM_OUTSIDE] = "program headers lie outside of the file",
+                [SECTION_OUTSIDE] = "a section lies outside of the file",
+                [NAME_OUTSIDE] = "a section's name lies outside",
+                [SYMBOL_SIZE] = "symbols have a size",
+                [SYMBOL_NAME] = "a symbol's name lies outside",
+                [NO_TARGET] = "does not say which GPUs",
+                [CLASS] = "not that of a 64-bit ELF file for CUDA",
+        };
+        size_t size;
+        uint8_t *bytes = load("sm_90.plain.cubin", &size), *copy = malloc(size);
+        struct ds_cubin cubin;
+        const char *why;
+
+        cr_assert_null(ds_cubin_why(bytes, size));
+        for (int i = 0; i < _DAMAGES; i++) {
+                memcpy(copy, bytes, size);
+                do_damage(copy, (enum damage)i);
+                cr_assert_eq(ds_cubin_read(copy, size, &cubin), DS_CUBIN_E_NOT, "%s", words[i]);
+                why = ds_cubin_why(copy, size);
+                cr_assert(why && strstr(why, words[i]), "'%s' does not say '%s'", why, words[i]);
+        }
+        free(copy);
+        free(bytes);
+}
+
 Test(cubin, others_are_none)
 {
         static const char text[] =

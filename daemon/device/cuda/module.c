@@ -359,7 +359,7 @@ static int image_check(
         uint32_t cc = device->info.cc_major * 10 + device->info.cc_minor;
 
         if (ds_cubin_read(bytes, size, ret)) {
-                snprintf(log, log_size, "not a cubin, or a damaged one");
+                snprintf(log, log_size, "not a cubin, or a damaged one: %s", ds_cubin_why(bytes, size));
                 return DS_CUDA_INVALID_IMAGE;
         }
         if (!ds_cubin_runs_on(ret, cc)) {

@@ -358,6 +358,25 @@ Test(replay, policies_differ_where_they_must)
         cr_assert_eq(p50[2], 4000 + 1600 + 2200, "nobody there");
 }
 
+Test(replay, nobody_starves_among_equals)
+{
+        static const char *const names[] = {"resnet152-train", "densenet161-b64", "bert-base-b64", "llama-1b-decode"};
+        struct ds_replay_workload *w[4] = {};
+        char message[256] = "";
+
+        rig_init("fifo", S);
+        for (int i = 0; i < 4; i++) {
+                cr_assert_eq(ds_replay_workload_open(names[i], 132, message, sizeof(message), &w[i]), 0);
+                session(w[i], DETSHARE_CLASS_BE, "closed", 0);
+        }
+        rig_run();
+        for (int i = 0; i < 4; i++)
+                cr_assert_gt(rig.result.sessions[i].ended, 5, "%s", names[i]);
+        rig_free();
+        for (int i = 0; i < 4; i++)
+                ds_replay_workload_free(w[i]);
+}
+
 static void traced(uint64_t seed, int json, char **ret_text, size_t *ret_size)
 {
         struct ds_replay_workload *small = NULL, *large = NULL;

@@ -348,6 +348,21 @@ Test(sim_profile, the_same_priority_waits_for_the_last_wave)
         rig_close();
 }
 
+Test(sim_profile, who_has_lost_all_its_room_goes_on_when_there_is_some)
+{
+        rig_open("h200+timing");
+        start("waves", 0, 1, 0, 1);
+        start("half", 0, 1, 1, 2); /* waits for the last wave of that, at 180 us */
+        until(50 * US);
+        start("persistent", 0, 0, 0, 3); /* takes everything, for longer than that */
+        until(UINT64_MAX);
+        cr_assert_eq(took(3), MS);
+        cr_assert_gt(ended(1)->end_ns, ended(3)->end_ns);
+        about(took(1), 200 * US + MS);
+        cr_assert_geq(ended(2)->start_ns, ended(3)->end_ns);
+        rig_close();
+}
+
 Test(sim_profile, what_is_taken_comes_back)
 {
         rig_open("h200+timing");
@@ -378,6 +393,80 @@ Test(sim_profile, memory_that_is_asked_for_twice_takes_twice_as_long)
         cr_assert_eq(took(1), 100 * US);
         cr_assert_eq(took(2), 20 * US, "who moves nothing does not wait for memory");
         rig_close();
+}
+
+/* --- a heap of everything ----------------------------------------------------------------------------------------- */
+
+#define RANDOM_LAUNCHES 3000
+
+struct random_launch {
+        const char *name;
+        uint64_t ns, stream;
+        struct ds_completion done;
+        int ended;
+};
+
+static struct random_launch random_launches[RANDOM_LAUNCHES];
+
+static size_t random_poll(void)
+{
+        struct ds_completion done[16];
+        size_t n = ds_sim_ops.poll(rig.device, done, DS_ARRAY_SIZE(done));
+
+        for (size_t i = 0; i < n; i++) {
+                cr_assert_eq(done[i].status, 0);
+                cr_assert_eq(random_launches[done[i].token].ended++, 0);
+                random_launches[done[i].token].done = done[i];
+        }
+        return n;
+}
+
+static void random_run(unsigned seed)
+{
+        static const char *const names[] = {"tiny", "small", "wave", "half", "waves", "partial", "stream", "trickle"};
+        static const uint64_t ns[] = {1501, 1600, 20000, 20000, 200000, 200000, 100000, 100000};
+        struct random_launch *l;
+        uint32_t rung, priority, index;
+
+        for (int i = 0; i < RANDOM_LAUNCHES; i++) {
+                l = &random_launches[i];
+                seed = seed * 1103515245 + 12345;
+                *l = (struct random_launch){.name = names[seed >> 16 & 7], .ns = ns[seed >> 16 & 7]};
+                rung = seed >> 19 & 3;
+                priority = seed >> 21 & 1;
+                index = seed >> 22 & 1;
+                l->stream = ds_device_stream(rung, priority, index);
+                start(l->name, rung, priority, index, (uint64_t)i);
+                if (!(seed >> 24 & 7)) {
+                        (void)ds_sim_ops.advance(rig.device, ds_sim_ops.now(rig.device) + (seed >> 27) * 20 * US);
+                        random_poll();
+                }
+        }
+        while (!ds_sim_ops.advance(rig.device, UINT64_MAX) || random_poll())
+                random_poll();
+}
+
+/* Whatever meets: all end, in their stream's order, none sooner than alone, and all room is free afterwards. */
+Test(sim_profile, whatever_meets_ends)
+{
+        for (unsigned seed = 1; seed < 6; seed++) {
+                uint64_t last[64] = {};
+
+                rig_open("h200+timing");
+                random_run(seed);
+                for (int i = 0; i < RANDOM_LAUNCHES; i++) {
+                        const struct random_launch *l = &random_launches[i];
+
+                        cr_assert_eq(l->ended, 1, "seed %u: %d, %s", seed, i, l->name);
+                        cr_assert_geq(l->done.start_ns, last[l->stream]);
+                        cr_assert_geq(
+                                l->done.end_ns - l->done.start_ns + 10, l->ns, "seed %u: %d, %s", seed, i, l->name);
+                        last[l->stream] = l->done.end_ns;
+                }
+                cr_assert_eq(alone("wave", 0), 20 * US);
+                cr_assert_eq(alone("stream", 0), 100 * US);
+                rig_close();
+        }
 }
 
 Test(sim_profile, a_session_that_goes_leaves_its_room)

@@ -238,6 +238,8 @@ static void set_demand(ds_device *device, struct sim_job *job, uint64_t demand)
                 aim_all(device, job);
 }
 
+static void expect_tail(ds_device *device, struct sim_job *holder);
+
 /* After any change of its room. */
 static void pace(ds_device *device, struct sim_job *job)
 {
@@ -249,6 +251,10 @@ static void pace(ds_device *device, struct sim_job *job)
         if (bytes)
                 set_demand(device, job, job->share.alone_ns ? bytes * 1000 / job->share.alone_ns : 0);
         aim(device, job);
+        if (job->tail.index) {
+                sim_event_remove(device, &job->tail);
+                expect_tail(device, job);
+        }
         if (job->placed_any || !job->share.alone_ns)
                 return;
         job->placed_any = true;
@@ -417,8 +423,8 @@ void sim_room_tail(ds_device *device, struct sim_job *job)
         uint64_t slots = slots_of(job), last = shape(job)->blocks % slots;
         uint32_t keeps = last ? (uint32_t)last * shape(job)->part : job->share.held;
 
-        /* its room changed meanwhile: whoever is still short looks again */
-        if (!has_more(device, job)) {
+        /* its room changed meanwhile, or it lost it all: whoever is still short looks again */
+        if (job->share.time_ns && !has_more(device, job)) {
                 job->share.last_wave = true;
                 set_want(device, job, job->share.held);
                 give_back(device, job, job->share.held - keeps);

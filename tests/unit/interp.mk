@@ -2,13 +2,14 @@
 # The interpreter's tests run the kernel corpus.
 $(patsubst tests/unit/%.c,$(BUILD)/tests/unit/%,$(wildcard tests/unit/test_interp_kernels_*.c tests/unit/test_interp_fuzz.c)): | $(kernel_ptx)
 
-# tests/bench/bench_interp: what the interpreter does per second
-$(BUILD)/bench/bench_interp: $(BUILD)/obj/tests/bench/bench_interp.o $(DAEMON_A) | $(kernel_ptx)
+# tests/bench/bench_interp: what the interpreter does per second; bench_cores: what a second core brings
+$(BUILD)/bench/bench_interp $(BUILD)/bench/bench_cores: $(BUILD)/bench/%: $(BUILD)/obj/tests/bench/%.o $(DAEMON_A) | $(kernel_ptx)
 	@mkdir -p $(@D)
 	$(CC) $(LDFLAGS) -o $@ $^ $(DAEMON_LIBS)
 .PHONY: bench-interp
-bench-interp: $(BUILD)/bench/bench_interp
+bench-interp: $(BUILD)/bench/bench_interp $(BUILD)/bench/bench_cores
 	$< $(BUILD)/ptx/sm_75
+	$(BUILD)/bench/bench_cores $(BUILD)/ptx/sm_75
 
 # On a GPU: every instruction there and in the interpreter; the corpus there against the interpreter's references.
 interp_gpu := $(patsubst tests/unit/%.c,$(BUILD)/gpu/interp/%,$(wildcard tests/unit/test_interp_kernels_*.c))

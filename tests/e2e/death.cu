@@ -15,6 +15,13 @@ extern "C" __global__ void spin(volatile unsigned *p, unsigned n, unsigned round
                 p[threadIdx.x] = i;
 }
 
+// Takes its time and nothing else: no memory, few issue slots.
+extern "C" __global__ void wait(unsigned *p, unsigned n, unsigned rounds)
+{
+        for (unsigned i = 0; i < rounds; i++)
+                __syncthreads();
+}
+
 extern "C" __global__ void bad_address(unsigned *p, unsigned n, unsigned value)
 {
         *(unsigned *)(0xdead0000ull + value) = n;

@@ -17,10 +17,10 @@
 
 #include "core/core.h"
 
-/* One warp each, which leaves the memory alone, and so much shared memory that four fill one of the 132 SMs */
+/* One warp each, which does nothing but wait for itself, and so much shared memory that four fill one of the 132 SMs */
 #define BLOCKS 528
 #define SHARED 49152
-#define ROUNDS 1000
+#define ROUNDS 20000
 
 static const char *build;
 static unsigned failures;
@@ -35,7 +35,7 @@ static int expect(int ok, const char *what)
         return ok;
 }
 
-static struct dsc_kernel spin_kernel(dsc_session *s)
+static struct dsc_kernel wait_kernel(dsc_session *s)
 {
         char path[300];
         struct dsc_kernel kernel = {.id = 0};
@@ -45,7 +45,7 @@ static struct dsc_kernel spin_kernel(dsc_session *s)
 
         snprintf(path, sizeof(path), "%s/e2e/death.ptx", build);
         ptx = h_read_file(path, &size);
-        expect(!dsc_module_load(s, ptx, size + 1, NULL, 0, &module) && !dsc_kernel_get(s, module, "spin", &kernel),
+        expect(!dsc_module_load(s, ptx, size + 1, NULL, 0, &module) && !dsc_kernel_get(s, module, "wait", &kernel),
                 "a kernel");
         free(ptx);
         return kernel;
@@ -135,7 +135,7 @@ static int child_measures(void)
         fd = h_hello(1, NULL, NULL); /* the list has this process twice; its first session is the older one */
         if (!expect(s && fd >= 0, "sessions"))
                 return 1;
-        kernel = spin_kernel(s);
+        kernel = wait_kernel(s);
         expect(!dsc_mem_alloc(s, 4096, &memory) && !dsc_event_create(s, &events[0]) && !dsc_event_create(s, &events[1]),
                 "memory and events");
         session = own_session(fd);

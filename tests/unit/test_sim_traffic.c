@@ -167,7 +167,7 @@ Test(sim_traffic, what_fits_is_fetched_once)
         cr_assert_eq(t.touched, 4096);
         sim_traffic_deinit(&t);
         for (int i = 0; i < 8; i++)
-                touch(probe, VA, DS_MIB(1), DS_INTERP_READ);
+                touch(probe, VA, DS_MIB(1), DS_INTERP_READ_L2);
         t = probed(probe);
         about(t.fill, 1024 / 8, "1 MiB eight times");
         sim_traffic_deinit(&t);
@@ -183,6 +183,37 @@ Test(sim_traffic, what_fits_is_fetched_once)
         about(t.fill, 1024, "200 MiB twice, of 60");
         cr_assert(!t.uneven);
         cr_assert_leq(t.n_granules, SIM_GRANULES_MAX);
+        sim_traffic_deinit(&t);
+        sim_probe_free(probe);
+}
+
+Test(sim_traffic, what_a_block_reads_again_is_in_l1)
+{
+        struct sim_probe *probe = sim_probe_new(model("h200"));
+        struct sim_traffic t;
+
+        sim_probe_begin(probe);
+        for (int block = 0; block < 4; block++) {
+                sim_probe_block(probe);
+                for (int i = 0; i < 8; i++)
+                        touch(probe, VA, 65536, DS_INTERP_READ);
+        }
+        t = probed(probe);
+        cr_assert_eq(t.pass, 1024 / 8, "each block reads it once: %u", t.pass);
+        about(t.fill, 1024 / 4, "one of four");
+        sim_traffic_deinit(&t);
+        for (int i = 0; i < 8; i++) {
+                touch(probe, VA, 65536, DS_INTERP_READ_L2);
+                touch(probe, VA, 65536, DS_INTERP_WRITE);
+                touch(probe, VA, 65536, DS_INTERP_ATOMIC);
+        }
+        t = probed(probe);
+        cr_assert_eq(t.pass, 1024, "these pass");
+        sim_traffic_deinit(&t);
+        for (int i = 0; i < 8; i++)
+                touch(probe, VA, DS_MIB(1), DS_INTERP_READ);
+        t = probed(probe);
+        cr_assert_eq(t.pass, 1024, "more than L1 has");
         sim_traffic_deinit(&t);
         sim_probe_free(probe);
 }
@@ -233,7 +264,7 @@ Test(sim_traffic, channels_that_are_used)
         /* one word, very often */
         sector = VA >> DS_INTERP_SECTOR_BITS;
         for (int i = 0; i < 100000; i++)
-                sim_probe_memory(probe, &sector, 1, DS_INTERP_READ);
+                sim_probe_memory(probe, &sector, 1, DS_INTERP_READ_L2);
         t = probed(probe);
         cr_assert(t.uneven);
         cr_assert_eq(t.shares[channel("h200", VA)], 1024);
@@ -253,11 +284,12 @@ static const char ptx[] = ".version 8.0\n.target sm_75\n.address_size 64\n"
                           " st.global.u32 [%d3+128], %r1;\n"                                    /* 32 */
                           " atom.global.add.u32 %r2, [%d0], 1;\n"                               /* 1 */
                           " mov.u64 %d4, s;\n cvta.shared.u64 %d4, %d4;\n ld.u32 %r3, [%d4];\n" /* none */
-                          " ld.u32 %r4, [%d2];\n" /* 4, by a generic address */
+                          " ld.u32 %r4, [%d2];\n"                 /* 4, by a generic address */
+                          " ld.volatile.global.u32 %r5, [%d2];\n" /* 4, past L1 */
                           " ret;\n}\n";
 
 struct told {
-        uint64_t n[3], low, high;
+        uint64_t n[4], low, high;
 };
 
 static void tell(void *user, const uint64_t *sectors, uint32_t n, enum ds_interp_access kind)
@@ -302,10 +334,11 @@ Test(sim_traffic, the_interpreter_tells_of_global_memory)
         cr_assert_eq(told.n[DS_INTERP_READ], 8);
         cr_assert_eq(told.n[DS_INTERP_WRITE], 32);
         cr_assert_eq(told.n[DS_INTERP_ATOMIC], 1);
+        cr_assert_eq(told.n[DS_INTERP_READ_L2], 4);
         cr_assert_eq(told.low, range.va >> DS_INTERP_SECTOR_BITS);
         cr_assert_eq(told.high, (range.va + 31 * 64 + 128) >> DS_INTERP_SECTOR_BITS);
-        cr_assert_eq(result.cost.sectors, 41);
+        cr_assert_eq(result.cost.sectors, 45);
         launch.memory = NULL;
         cr_assert_eq(ds_interp_run_block(work, &launch, 0, 0, 0, &result), 0);
-        cr_assert_eq(result.cost.sectors, 41, "nobody listens");
+        cr_assert_eq(result.cost.sectors, 45, "nobody listens");
 }

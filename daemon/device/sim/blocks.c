@@ -156,10 +156,10 @@ static void group_release(ds_device *device, struct sim_group *group)
         device->free_groups = group;
 }
 
-/* n times what a block of this run asks for, in bytes per us. */
-static uint64_t run_rate(const struct sim_run *run, uint32_t n)
+/* n times what a block of this run asks of L2, in bytes per us. */
+static uint64_t run_rate(const struct sim_run *run, uint32_t n, const struct sim_traffic *traffic)
 {
-        return n * DS_MIN(run->bytes * 1000 / run->latency_ns, BLOCK_RATE_MAX);
+        return n * DS_MIN(run->bytes * 1000 / run->latency_ns, BLOCK_RATE_MAX) * traffic->pass / SIM_LOAD_ONE;
 }
 
 static void group_add(ds_device *device, struct sim_job *job, uint32_t at, uint32_t n, const struct sim_run *run)
@@ -174,9 +174,9 @@ static void group_add(ds_device *device, struct sim_job *job, uint32_t at, uint3
                 .sm = at,
                 .n = n,
                 .sm_load = n * (run->issue_ns * SIM_LOAD_ONE / run->latency_ns),
-                .rate = run_rate(run, n),
-                .vram_rate = run_rate(run, n) / SIM_LOAD_ONE * job->traffic.vram,
-                .filled = n * (run->bytes / SIM_LOAD_ONE) * job->traffic.fill,
+                .rate = run_rate(run, n, &job->traffic),
+                .vram_rate = run_rate(run, n, &job->traffic) / SIM_LOAD_ONE * job->traffic.vram,
+                .filled = n * (run->bytes / SIM_LOAD_ONE * job->traffic.pass / SIM_LOAD_ONE) * job->traffic.fill,
                 .stall = (uint32_t)(run->stall_ns * SIM_LOAD_ONE / run->latency_ns),
                 .left_ns = run->latency_ns,
                 .job_next = job->groups,

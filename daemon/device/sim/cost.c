@@ -133,6 +133,7 @@ void sim_traffic_static(
         if (kernel->hint_bytes)
                 written = DS_MIN(kernel->hint_written, kernel->hint_bytes) * SIM_LOAD_ONE / kernel->hint_bytes;
         *ret = (struct sim_traffic){
+                .pass = SIM_LOAD_ONE,
                 .fill = SIM_LOAD_ONE,
                 .vram = (uint32_t)(SIM_LOAD_ONE - written + written * model->timing.write_cost / SIM_LOAD_ONE),
         };

@@ -176,6 +176,8 @@ static bool kernel_block(struct exec *x, ds_interp_block *work, struct ds_interp
         int r;
 
         launch->max_instructions = x->budget - x->executed;
+        if (launch->memory)
+                sim_probe_block(launch->memory_user);
         r = ds_interp_run_block(work, launch, block[0], block[1], block[2], &result);
         if (r < 0) {
                 sim_job_fail(job, DS_CUDA_OUT_OF_MEMORY, "kernel %.60s: no host memory to execute a block in",

@@ -166,11 +166,12 @@ struct sim_granule {
         uint64_t key, bytes;
 };
 
-/* What all blocks of a launch ask of memory behind L2, for each 1024 bytes that they move through it. */
+/* What all blocks of a launch ask of memory, for each 1024 bytes that they move through L2. */
 struct sim_traffic {
-        uint32_t fill;                     /* bytes that come from VRAM into L2, or stay there as written */
-        uint32_t vram;                     /* bytes that VRAM could be read in the time that it takes */
-        bool uneven;                       /* shares[] counts, else all channels alike */
+        uint32_t pass; /* bytes, of each 1024 that its instructions move, that L1 does not have; of these again: */
+        uint32_t fill; /* bytes that come from VRAM into L2, or stay there as written */
+        uint32_t vram; /* bytes that VRAM could be read in the time that it takes */
+        bool uneven;   /* shares[] counts, else all channels alike */
         uint16_t shares[SIM_CHANNELS_MAX]; /* adds up to SIM_LOAD_ONE */
         uint64_t touched;                  /* bytes, all blocks together, that an empty L2 had to bring in */
         uint32_t n_granules;
@@ -616,6 +617,8 @@ void sim_l2_fill(ds_device *device, const struct sim_job *job, uint64_t bytes);
 struct sim_probe *sim_probe_new(const struct sim_model *model);
 struct sim_probe *sim_probe_free(struct sim_probe *probe);
 void sim_probe_begin(struct sim_probe *probe);
+/* Another block: its L1 is empty. */
+void sim_probe_block(struct sim_probe *probe);
 /* A launch's `memory`. */
 void sim_probe_memory(void *probe, const uint64_t *sectors, uint32_t n, enum ds_interp_access kind);
 /* What was seen since begin. Short of memory it says less. */

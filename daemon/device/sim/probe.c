@@ -11,8 +11,9 @@
  * a launch before has left there.
  *
  * Blocks are executed one after another, but run side by side. A launch that reads everything many times finds less in
- * this cache than on a GPU, where blocks that read the same lines do it at the same time; L1 is not there at all. Each
- * launch has an L2 to itself: what runs beside it takes its share of the bandwidth (share.c) but no lines.
+ * this cache than on a GPU, where blocks that read the same lines do it at the same time. Before it comes an L1, one
+ * per block and empty when the block begins: each line has one place there; reads that may stop there do. Each launch
+ * has an L2 to itself: what runs beside it takes its share of the bandwidth (share.c) but no lines.
  */
 #include <string.h>
 
@@ -23,6 +24,7 @@
 #define LINE_SECTOR_BITS 2
 #define GRANULE_BITS 18 /* bytes of a piece of memory */
 #define GRANULE_SLOTS (SIM_GRANULES_MAX * 2)
+#define L1_LINES 1024      /* 128 KiB: what shared memory leaves of it depends on the kernel */
 #define UNEVEN_SECTORS 256 /* channels of fewer are taken for even */
 
 /* A way: the line's number above, four bits of sectors that are there, four of those that were written. */
@@ -34,11 +36,17 @@ struct sim_probe {
         const struct sim_model *model;
         uint32_t n_sets, n_ways, clock;
         uint32_t exact;           /* sectors: before, all lines are looked at; half of what the ways can hold */
+        uint64_t told;            /* sectors, since begin, before L1 */
         uint64_t seen, sampled;   /* sectors, since begin; those that went through the cache */
         uint64_t missed, dirtied; /* of the sampled: fetched, written for the first time */
         uint64_t channel[SIM_CHANNELS_MAX], n_channel;
         uint32_t n_granules, last;
         struct sim_granule granules[GRANULE_SLOTS];
+        struct {
+                uint64_t line;
+                uint32_t block, sectors; /* as of that block */
+        } l1[L1_LINES];
+        uint32_t block;
         uint64_t ways[];
 };
 
@@ -69,12 +77,40 @@ static void ways_clear(struct sim_probe *probe)
 
 void sim_probe_begin(struct sim_probe *probe)
 {
-        struct sim_probe fresh = {
-                .model = probe->model, .n_sets = probe->n_sets, .n_ways = probe->n_ways, .exact = probe->exact};
-
         if (probe->seen)
                 ways_clear(probe);
-        memcpy(probe, &fresh, sizeof(fresh));
+        probe->told = probe->seen = probe->sampled = probe->missed = probe->dirtied = probe->n_channel = 0;
+        probe->n_granules = probe->last = probe->clock = 0;
+        memset(probe->channel, 0, sizeof(probe->channel));
+        memset(probe->granules, 0, sizeof(probe->granules));
+        sim_probe_block(probe);
+}
+
+void sim_probe_block(struct sim_probe *probe)
+{
+        /* numbers come again after 2^32 blocks: then some line may be taken for one of this block's */
+        probe->block++;
+}
+
+/* Copies the sectors that L1 does not have. */
+static uint32_t l1_look(struct sim_probe *probe, const uint64_t *sectors, uint32_t n, uint64_t *to)
+{
+        uint32_t passed = 0, bit;
+        uint64_t line;
+
+        for (uint32_t i = 0; i < n; i++) {
+                line = sectors[i] >> LINE_SECTOR_BITS;
+                bit = 1u << (sectors[i] & 3);
+                if (probe->l1[line % L1_LINES].line != line || probe->l1[line % L1_LINES].block != probe->block) {
+                        probe->l1[line % L1_LINES].line = line;
+                        probe->l1[line % L1_LINES].block = probe->block;
+                        probe->l1[line % L1_LINES].sectors = 0;
+                }
+                if (!(probe->l1[line % L1_LINES].sectors & bit))
+                        to[passed++] = sectors[i];
+                probe->l1[line % L1_LINES].sectors |= bit;
+        }
+        return passed;
 }
 
 static uint64_t line_hash(uint64_t line)
@@ -142,10 +178,8 @@ static void sector_look(struct sim_probe *probe, uint64_t sector, uint64_t hash,
         ways[0] = way | bit * WAY_HAS | (written ? bit * WAY_DIRTY : 0);
 }
 
-void sim_probe_memory(void *user, const uint64_t *sectors, uint32_t n, enum ds_interp_access kind)
+static void l2_look(struct sim_probe *probe, const uint64_t *sectors, uint32_t n, bool exact, int written)
 {
-        struct sim_probe *probe = user;
-        bool exact = probe->seen < probe->exact;
         uint64_t hash, last = UINT64_MAX;
 
         for (uint32_t i = 0; i < n; i++) {
@@ -156,9 +190,23 @@ void sim_probe_memory(void *user, const uint64_t *sectors, uint32_t n, enum ds_i
                 if (!exact && !line_sampled(hash))
                         continue;
                 last = UINT64_MAX;
-                sector_look(probe, sectors[i], hash * UINT64_C(0xd6e8feb86659fd93), exact ? 1 : 1u << SAMPLE_BITS,
-                        kind != DS_INTERP_READ);
+                sector_look(
+                        probe, sectors[i], hash * UINT64_C(0xd6e8feb86659fd93), exact ? 1 : 1u << SAMPLE_BITS, written);
         }
+}
+
+void sim_probe_memory(void *user, const uint64_t *sectors, uint32_t n, enum ds_interp_access kind)
+{
+        uint64_t passed[DS_INTERP_SECTORS_MAX];
+        struct sim_probe *probe = user;
+        bool exact = probe->seen < probe->exact;
+
+        probe->told += n;
+        if (kind == DS_INTERP_READ) {
+                n = l1_look(probe, sectors, n, passed);
+                sectors = passed;
+        }
+        l2_look(probe, sectors, n, exact, kind == DS_INTERP_WRITE || kind == DS_INTERP_ATOMIC);
         if (exact || !(++probe->clock % (1u << SAMPLE_BITS))) {
                 for (uint32_t i = 0; i < n; i++)
                         probe->channel[sim_channel_of(&probe->model->channels, sectors[i] << DS_INTERP_SECTOR_BITS)]++;
@@ -194,6 +242,7 @@ void sim_probe_end(struct sim_probe *probe, struct sim_traffic *ret)
         uint64_t n = DS_MAX(probe->sampled, 1), cost = probe->model->timing.write_cost;
 
         *ret = (struct sim_traffic){
+                .pass = probe->told ? (uint32_t)(probe->seen * SIM_LOAD_ONE / probe->told) : SIM_LOAD_ONE,
                 .fill = (uint32_t)DS_MIN((probe->missed + probe->dirtied) * SIM_LOAD_ONE / n, SIM_LOAD_ONE),
                 .vram = (uint32_t)((probe->missed * SIM_LOAD_ONE + probe->dirtied * cost) / n),
                 .uneven = channels_uneven(probe),

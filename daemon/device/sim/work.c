@@ -138,7 +138,7 @@ static struct sim_job *job_new(ds_device *device, enum sim_job_kind kind, struct
         job->submit_ns = device->now;
         job->limit = job->wake = UINT64_MAX;
         sim_costs_init(&job->costs);
-        job->traffic.fill = job->traffic.vram = SIM_LOAD_ONE;
+        job->traffic.pass = job->traffic.fill = job->traffic.vram = SIM_LOAD_ONE;
         if (space)
                 space->in_flight++;
         return job;

@@ -421,7 +421,7 @@ struct ds_ix_access {
         uint64_t p[DS_IX_LANES];
         uint8_t contiguous; /* all lanes are active and each lies behind the one before */
 };
-enum ds_ix_intent { DS_IX_READ, DS_IX_WRITE, DS_IX_ATOMIC }; /* as enum ds_interp_access */
+enum ds_ix_intent { DS_IX_READ, DS_IX_WRITE, DS_IX_ATOMIC }; /* the first of enum ds_interp_access */
 int ds_ix_resolve(ds_ix_warp *w, const ds_ix_op *op, enum ds_ix_intent intent, struct ds_ix_access *access);
 /* Host pointer of [address, address + size) in global memory, NULL when that is not all in one range. */
 uint8_t *ds_ix_global(ds_ix_warp *w, uint64_t address, uint64_t size, enum ds_ix_intent intent);

@@ -62,6 +62,7 @@ enum ds_interp_access {
         DS_INTERP_READ,
         DS_INTERP_WRITE,
         DS_INTERP_ATOMIC,
+        DS_INTERP_READ_L2, /* past L1: volatile, relaxed, .cg, .cv */
 };
 
 #define DS_INTERP_CLUSTER_MAX 16 /* blocks of a cluster */
@@ -70,7 +71,7 @@ struct ds_interp_launch {
         const ds_interp_kernel *kernel;
         uint32_t grid[3];
         uint32_t block[3];
-        uint32_t cluster[3]; /* blocks; 0 = none was asked for, as 1. It divides the grid. */
+        uint32_t cluster[3];     /* blocks; 0 = none was asked for, as 1. It divides the grid. */
         uint32_t dynamic_shared; /* bytes behind the kernel's static shared memory */
         const void *params;      /* packed by the kernel's parameter layout */
         size_t params_size;
@@ -176,10 +177,10 @@ int ds_interp_run_block(ds_interp_block *work, const struct ds_interp_launch *la
         uint32_t z, struct ds_interp_result *result);
 
 /*
- * Run the cluster whose first block is (x, y, z), all its blocks in turns, until they have ended or one of them faulted.
- * results: one for each block, by its rank in the cluster (x counts first). Where one faulted the others ended early,
- * their results say no fault and what they did. Returns 0 or -ENOMEM, also when the blocks together need more memory
- * than one call may have.
+ * Run the cluster whose first block is (x, y, z), all its blocks in turns, until they have ended or one of them
+ * faulted. results: one for each block, by its rank in the cluster (x counts first). Where one faulted the others ended
+ * early, their results say no fault and what they did. Returns 0 or -ENOMEM, also when the blocks together need more
+ * memory than one call may have.
  */
 int ds_interp_run_cluster(ds_interp_block *work, const struct ds_interp_launch *launch, uint32_t x, uint32_t y,
         uint32_t z, struct ds_interp_result *results);

@@ -164,7 +164,14 @@ static uint32_t find_sectors(const uint64_t *p, uint32_t mask, uint64_t *to)
         return n;
 }
 
-static void touch_lanes(ds_ix_warp *w, const uint64_t *p, uint32_t mask, enum ds_ix_intent intent)
+static enum ds_interp_access access_kind(const ds_ix_op *op, enum ds_ix_intent intent)
+{
+        if (intent == DS_IX_READ && op->flags & DS_IX_VOLATILE)
+                return DS_INTERP_READ_L2;
+        return (enum ds_interp_access)intent;
+}
+
+static void touch_lanes(ds_ix_warp *w, const uint64_t *p, uint32_t mask, enum ds_interp_access kind)
 {
         const struct ds_interp_launch *launch = w->block->launch;
         uint64_t sectors[DS_IX_LANES];
@@ -172,24 +179,28 @@ static void touch_lanes(ds_ix_warp *w, const uint64_t *p, uint32_t mask, enum ds
 
         w->cost.sectors += n;
         if (launch->memory && n)
-                launch->memory(launch->memory_user, sectors, n, (enum ds_interp_access)intent);
+                launch->memory(launch->memory_user, sectors, n, kind);
 }
 
-void ds_ix_touch(ds_ix_warp *w, uint64_t address, uint64_t size, enum ds_ix_intent intent)
+static void touch_bytes(ds_ix_warp *w, uint64_t address, uint64_t size, enum ds_interp_access kind)
 {
         const struct ds_interp_launch *launch = w->block->launch;
         uint64_t next = address >> DS_INTERP_SECTOR_BITS, end, sectors[DS_INTERP_SECTORS_MAX];
         uint32_t n;
 
-        if (!size)
-                return;
         end = ((address + size - 1) >> DS_INTERP_SECTOR_BITS) + 1;
         w->cost.sectors += end - next;
         while (launch->memory && next < end) {
                 for (n = 0; n < DS_INTERP_SECTORS_MAX && next < end; n++)
                         sectors[n] = next++;
-                launch->memory(launch->memory_user, sectors, n, (enum ds_interp_access)intent);
+                launch->memory(launch->memory_user, sectors, n, kind);
         }
+}
+
+void ds_ix_touch(ds_ix_warp *w, uint64_t address, uint64_t size, enum ds_ix_intent intent)
+{
+        if (size)
+                touch_bytes(w, address, size, intent == DS_IX_READ ? DS_INTERP_READ_L2 : (enum ds_interp_access)intent);
 }
 
 static int global_slowly(ds_ix_warp *w, const ds_ix_op *op, enum ds_ix_intent intent, const uint64_t *p)
@@ -224,14 +235,14 @@ DS_IX_INLINE int resolve_global(ds_ix_warp *w, const ds_ix_op *op, enum ds_ix_in
         x->contiguous = (uint8_t)side_by_side(x->p, w->mask, bytes, w->lo, w->size);
         if (x->contiguous) {
                 if (w->block->launch->memory)
-                        ds_ix_touch(w, x->p[0], DS_IX_LANES * bytes, intent);
+                        touch_bytes(w, x->p[0], DS_IX_LANES * bytes, access_kind(op, intent));
                 else
                         w->cost.sectors += (uint32_t)(((x->p[31] + bytes - 1) >> 5) - (x->p[0] >> 5) + 1);
                 return 1;
         }
         if (!all_within(x->p, w->mask, bytes, w->lo, w->size) && !global_slowly(w, op, intent, x->p))
                 return 0;
-        touch_lanes(w, x->p, w->mask, intent);
+        touch_lanes(w, x->p, w->mask, access_kind(op, intent));
         return 1;
 }
 
@@ -373,7 +384,7 @@ static int resolve_generic(ds_ix_warp *w, const ds_ix_op *op, enum ds_ix_intent 
         }
         x->contiguous = 0;
         w->cost.memory_instructions++;
-        touch_lanes(w, x->p, global, intent);
+        touch_lanes(w, x->p, global, access_kind(op, intent));
         return 1;
 }
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Barriers, pipelines and bulk copies as nvcc compiles them from CUDA C++
+ * Barriers, pipelines, bulk copies and the heap of kernels as nvcc compiles them from CUDA C++
  */
 #include "tests/support/interp_harness.h"
 
@@ -112,4 +112,48 @@ static void bulk_reverse(struct rig *r)
 Test(interp_async_kernels, bulk_reverse)
 {
         on_hopper(bulk_reverse);
+}
+
+/* --- what kernels allocate --- */
+static void heap(struct rig *r)
+{
+        static const int length = 20;
+        const uint32_t n = 96;
+        uint64_t *list = rig_alloc(r, n * 8), *out = rig_alloc(r, n * 8);
+
+        for (int again = 0; again < 3; again++) {
+                rig_run(r, "heap_build", RIG_DIM1(3), RIG_DIM1(32), 0, RIG_ARGS(&list, &length));
+                rig_run(r, "heap_sum", RIG_DIM1(3), RIG_DIM1(32), 0, RIG_ARGS(&list, &out));
+                for (uint32_t i = 0; i < n; i++) {
+                        uint64_t want = 0;
+
+                        for (int k = length - 1; k >= 0; k--)
+                                want = want * 3 + (uint64_t)i * 1000 + (uint64_t)k;
+                        cr_assert(out[i] == want, "thread %u: %llu", i, (unsigned long long)out[i]);
+                }
+        }
+        rig_run(r, "heap_end", RIG_DIM1(1), RIG_DIM1(1), 0, RIG_ARGS(&out));
+        cr_assert(out[0] == 1 && out[1] == 1 && out[2] == 1);
+}
+
+Test(interp_async_kernels, heap)
+{
+        rig_for_all("async_heap", heap);
+}
+
+/* What was not given, or is given back twice, ends the kernel; the module counts as one that has variables. */
+Test(interp_async_kernels, heap_that_is_misused)
+{
+        struct ds_interp_result f;
+        struct rig r;
+        uint64_t *out;
+
+        if (RIG_ON_GPU)
+                return;
+        rig_file(&r, "sm_90", "async_heap");
+        out = rig_alloc(&r, 64);
+        f = rig_launch(&r, "heap_twice", RIG_DIM1(1), RIG_DIM1(1), 0, RIG_ARGS(&out));
+        cr_assert(f.fault == DS_INTERP_FAULT_ADDRESS && f.address == out[0], "fault %d: %s", f.fault, f.message);
+        cr_assert(ds_interp_has_globals(r.interp));
+        rig_close(&r);
 }

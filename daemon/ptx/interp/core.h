@@ -57,6 +57,7 @@ typedef struct ds_interp_block ds_ix_block;
 typedef struct ds_ix_call ds_ix_call;
 typedef struct ds_ix_frame ds_ix_frame;
 typedef struct ds_ix_func ds_ix_func;
+typedef struct ds_ix_heap ds_ix_heap;
 typedef struct ds_ix_op ds_ix_op;
 typedef struct ds_ix_warp ds_ix_warp;
 
@@ -311,6 +312,7 @@ struct ds_interp {
         uint64_t globals_size, consts_size;
         uint64_t sregs_used; /* bit per slot of sregs.c */
         uint8_t stack;       /* some function has its stack set */
+        ds_ix_heap *heap;    /* NULL: no function calls malloc or free */
         uint8_t prints;      /* calls vprintf or __assertfail somewhere */
         int isa;
 };
@@ -449,7 +451,13 @@ uint32_t ds_ix_stack_least(const ds_ix_warp *w);
 void ds_ix_stack_enter(const ds_ix_warp *w, const ds_ix_frame *frame);
 void ds_ix_stack_leave(ds_ix_warp *w, const ds_ix_frame *frame);
 
-/* print.c; ext: the call */
+/* heap.c: where what kernels allocate lies, 0 and a size of 0 before there is anything */
+uint64_t ds_ix_heap_base(ds_ix_heap *heap, uint64_t *ret_size);
+
+/* print.c: argument k of a call of the driver's function, and its result, for one lane; up to 8 bytes */
+uint64_t ds_ix_call_argument(const ds_ix_warp *w, const ds_ix_call *call, uint32_t k, uint32_t lane);
+void ds_ix_call_result(const ds_ix_warp *w, const ds_ix_call *call, uint32_t lane, uint64_t value);
+/* ext: the call */
 const ds_ix_op *ds_ix_vprintf(ds_ix_warp *w, const ds_ix_op *op);
 const ds_ix_op *ds_ix_assert(ds_ix_warp *w, const ds_ix_op *op);
 

@@ -3,6 +3,7 @@
  * Decoding jumps, calls, barriers, and what does nothing here
  */
 #include "ptx/interp/decode.h"
+#include "ptx/interp/heap.h"
 
 /* --- jumps --- */
 static ds_ix_op guarded_op(ds_ix_decoder *d, const struct ds_ptx_instr *in)
@@ -125,22 +126,47 @@ static int add_callee(ds_ix_decoder *d, ds_ix_func *callee)
         return 1;
 }
 
-/* Functions that nobody defines but the driver: NULL when it is none of them, called as they are declared by nvcc. */
-static ds_ix_fn driver_function(const char *name, const ds_ix_call *call)
-{
-        static const uint32_t print_sizes[] = {8, 8}, assert_sizes[] = {8, 8, 4, 8, 8};
-        int prints = strcmp(name, "vprintf") == 0;
-        const uint32_t *sizes = prints ? print_sizes : assert_sizes;
+/* Functions that nobody defines but the driver, with the sizes that nvcc declares them with */
+static const struct driver_function {
+        const char *name;
+        ds_ix_fn fn;
+        uint32_t n_args, args[5], ret; /* ret: 0 = there is none */
+        uint8_t prints, heap, needs_ret;
+} driver_functions[] = {
+        {"vprintf", ds_ix_vprintf, 2, {8, 8}, 4, 1, 0, 0},
+        {"__assertfail", ds_ix_assert, 5, {8, 8, 4, 8, 8}, 0, 1, 0, 0},
+        {"malloc", ds_ix_malloc, 1, {8}, 8, 0, 1, 1},
+        {"free", ds_ix_free, 1, {8}, 0, 0, 1, 0},
+};
 
-        if ((!prints && strcmp(name, "__assertfail") != 0) || call->n_args != (prints ? 2u : 5u))
+/* NULL when it is none of them, called as they are declared */
+static const struct driver_function *driver_function(const char *name, const ds_ix_call *call)
+{
+        const struct driver_function *f = driver_functions;
+        size_t n = DS_ARRAY_SIZE(driver_functions);
+
+        while (n && strcmp(name, f->name) != 0) {
+                f++;
+                n--;
+        }
+        if (!n || call->n_args != f->n_args || call->n_rets > (f->ret ? 1u : 0u) || call->n_rets < f->needs_ret)
                 return NULL;
         for (uint32_t k = 0; k < call->n_args; k++) {
-                if (call->args[k].size != sizes[k])
+                if (call->args[k].size != f->args[k])
                         return NULL;
         }
-        if (call->n_rets > (prints ? 1u : 0u) || (call->n_rets && call->rets[0].size != 4))
-                return NULL;
-        return prints ? ds_ix_vprintf : ds_ix_assert;
+        return call->n_rets && call->rets[0].size != f->ret ? NULL : f;
+}
+
+/* What the module needs for it. 0: no memory */
+static int use_driver_function(ds_ix_decoder *d, const struct driver_function *f)
+{
+        d->interp->prints |= f->prints;
+        if (f->heap && !d->interp->heap)
+                d->interp->heap = ds_ix_heap_new();
+        if (f->heap && !d->interp->heap)
+                d->out_of_memory = 1;
+        return !d->out_of_memory;
 }
 
 static int decode_call(ds_ix_decoder *d, const struct ds_ptx_instr *in)
@@ -161,10 +187,13 @@ static int decode_call(ds_ix_decoder *d, const struct ds_ptx_instr *in)
         op.ext = call;
         op.fn = ds_ix_call_op;
         if (f && !f->has_body) {
-                op.fn = driver_function(f->name, call);
-                if (!op.fn)
+                const struct driver_function *driver = driver_function(f->name, call);
+
+                if (!driver)
                         return ds_ix_refuse(d, in, "function %s is not defined", f->name);
-                d->interp->prints = 1;
+                if (!use_driver_function(d, driver))
+                        return 0;
+                op.fn = driver->fn;
         } else if (f) {
                 if (f->is_entry)
                         return ds_ix_refuse(d, in, "%s is a kernel", f->name);

@@ -9,6 +9,7 @@
 #include <stdlib.h>
 
 #include "ptx/interp/decode.h"
+#include "ptx/interp/heap.h"
 #include "ptx/interp/layout.h"
 #include "util/alloc.h"
 #include "util/error.h"
@@ -158,6 +159,7 @@ ds_interp *ds_interp_free(ds_interp *interp)
         if (!interp)
                 return NULL;
         ds_arena_free(interp->arena);
+        (void)ds_ix_heap_free(interp->heap);
         ds_free(interp->globals_memory);
         ds_free(interp->consts_memory);
         return ds_free(interp);
@@ -205,6 +207,8 @@ int ds_interp_has_globals(const ds_interp *interp)
 {
         const struct ds_ptx_module *m = interp->module;
 
+        if (interp->heap)
+                return 1;
         for (uint32_t i = 0; i < m->n_vars; i++) {
                 const struct ds_ptx_var *var = m->vars[i];
 

@@ -27,6 +27,7 @@ uint8_t *ds_ix_global(ds_ix_warp *w, uint64_t address, uint64_t size, enum ds_ix
         const struct ds_interp_launch *launch = w->block->launch;
         const ds_interp *interp = w->block->interp;
         size_t low = 0, high = launch->n_ranges;
+        uint64_t heap, heap_size;
 
         while (low < high) {
                 size_t middle = low + (high - low) / 2;
@@ -48,6 +49,12 @@ uint8_t *ds_ix_global(ds_ix_warp *w, uint64_t address, uint64_t size, enum ds_ix
         }
         if (intent == DS_IX_READ && within(address, size, (uintptr_t)interp->consts, interp->consts_size))
                 return (uint8_t *)(uintptr_t)address;
+        heap = interp->heap ? ds_ix_heap_base(interp->heap, &heap_size) : 0;
+        if (heap && within(address, size, heap, heap_size)) {
+                w->lo = heap;
+                w->size = heap_size;
+                return (uint8_t *)(uintptr_t)address;
+        }
         return NULL;
 }
 

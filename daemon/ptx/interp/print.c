@@ -35,8 +35,7 @@ static int read_byte(void *user, uint64_t address)
         return p ? *p : -1;
 }
 
-/* Argument k of a call, for one lane */
-static uint64_t call_argument(const ds_ix_warp *w, const ds_ix_call *call, uint32_t k, uint32_t lane)
+uint64_t ds_ix_call_argument(const ds_ix_warp *w, const ds_ix_call *call, uint32_t k, uint32_t lane)
 {
         const struct ds_ix_arg *a = &call->args[k];
         uint64_t value = 0;
@@ -48,7 +47,7 @@ static uint64_t call_argument(const ds_ix_warp *w, const ds_ix_call *call, uint3
         return value;
 }
 
-static void call_result(const ds_ix_warp *w, const ds_ix_call *call, uint32_t lane, int32_t value)
+void ds_ix_call_result(const ds_ix_warp *w, const ds_ix_call *call, uint32_t lane, uint64_t value)
 {
         const struct ds_ix_arg *a = &call->rets[0];
         uint8_t *to;
@@ -80,22 +79,22 @@ const ds_ix_op *ds_ix_vprintf(ds_ix_warp *w, const ds_ix_op *op)
                 w->block->text = ds_alloc(DS_IX_TEXT_MAX);
         f.text = w->block->text;
         for (uint32_t i = 0; i < DS_IX_LANES; i++) {
-                uint64_t format = call_argument(w, call, 0, i);
+                uint64_t format = ds_ix_call_argument(w, call, 0, i);
                 uint32_t used = 0;
 
                 if (!(w->mask >> i & 1))
                         continue;
                 if (!format || !f.text) {
-                        call_result(w, call, i, format ? -2 : -1); /* -2: CUDA's internal error */
+                        ds_ix_call_result(w, call, i, (uint64_t)(format ? -2 : -1)); /* -2: CUDA's internal error */
                         continue;
                 }
                 reader.lane = i;
-                f.arguments = call_argument(w, call, 1, i);
+                f.arguments = ds_ix_call_argument(w, call, 1, i);
                 if (ds_ix_format(&f, format, &used))
                         return ds_ix_fault(w, op, DS_INTERP_FAULT_ADDRESS, i, f.bad,
                                 "printf reads an invalid address, 0x%" PRIx64, f.bad);
                 say(w, 0, f.text, f.size);
-                call_result(w, call, i, (int32_t)used);
+                ds_ix_call_result(w, call, i, used);
         }
         w->fuel -= op->count;
         return w->fuel < 0 ? ds_ix_expire(w, op + 1) : op + 1;
@@ -145,7 +144,7 @@ const ds_ix_op *ds_ix_assert(ds_ix_warp *w, const ds_ix_op *op)
                 if (!(w->mask >> i & 1))
                         continue;
                 for (uint32_t k = 0; k < 4; k++)
-                        value[k] = call_argument(w, call, k, i);
+                        value[k] = ds_ix_call_argument(w, call, k, i);
                 say_failed(w, op, i, value);
         }
         w->block->cluster->left = DS_MIN(w->block->cluster->left, ASSERT_GRACE);

@@ -159,6 +159,7 @@ part_interp() {
                 [ -x "$test" ] && check 120 "$(basename "$test") against the GPU" "$test"
         done
         check 120 "every instruction against the GPU" "$build/gpu/interp/interp_diff"
+        check 120 "every matrix instruction against the GPU" "$build/gpu/interp/tensor_diff" -r 20
 }
 
 part_device() {

@@ -98,11 +98,11 @@ static enum ds_ptx_type type_of(const struct ds_ptx_instr *instr, char width)
         case 'p':
                 return DS_PTX_TYPE_PRED;
         case 'h':
-                return DS_PTX_TYPE_B16;
+                return DS_PTX_TYPE_U16;
         case 'i':
-                return DS_PTX_TYPE_B32;
+                return DS_PTX_TYPE_U32;
         case 'q':
-                return DS_PTX_TYPE_B64;
+                return DS_PTX_TYPE_U64;
         default:
                 return DS_PTX_TYPE_NONE;
         }
@@ -317,6 +317,21 @@ static bool var_in_space(const struct ds_ptx_var *var, enum ds_ptx_space space)
         return space == DS_PTX_SPACE_NONE || (enum ds_ptx_space)var->space == space;
 }
 
+/* The state space that a variable must be in, NONE for any */
+static enum ds_ptx_space space_of_address(const struct ds_ptx_check *c, enum ds_ptx_class class)
+{
+        const char *mnemonic = ds_ptx_op_info((enum ds_ptx_op)c->instr->op)->mnemonic;
+
+        if (strncmp(mnemonic, "mbarrier.", 9) == 0 || c->instr->op == DS_PTX_OP_CP_ASYNC_MBARRIER ||
+                c->instr->op == DS_PTX_OP_ST_ASYNC || c->instr->op == DS_PTX_OP_RED_ASYNC ||
+                c->instr->op == DS_PTX_OP_LDMATRIX || c->instr->op == DS_PTX_OP_STMATRIX)
+                return DS_PTX_IN_SHARED;
+        if (strncmp(mnemonic, "multimem.", 9) == 0)
+                return DS_PTX_IN_GLOBAL;
+        return class == DS_PTX_CLASS_MEMORY || class == DS_PTX_CLASS_ATOMIC ? ds_ptx_instr_space(c->instr)
+                                                                            : DS_PTX_SPACE_NONE;
+}
+
 static void check_address(struct ds_ptx_check *c, struct ds_ptx_operand *operand, bool first)
 {
         static const struct shape any = {.role = 's', .width = 'z'};
@@ -328,8 +343,7 @@ static void check_address(struct ds_ptx_check *c, struct ds_ptx_operand *operand
         }
         if (operand->reg != DS_PTX_NO_REG)
                 check_reg_type(c, operand, operand->reg, &any, DS_PTX_TYPE_NONE);
-        if (operand->var && first && (class == DS_PTX_CLASS_MEMORY || class == DS_PTX_CLASS_ATOMIC) &&
-                !var_in_space(operand->var, ds_ptx_instr_space(c->instr)))
+        if (operand->var && first && !var_in_space(operand->var, space_of_address(c, class)))
                 ds_ptx_invalid(c, operand->line, operand->column, "'%s': '%.80s' is in another state space",
                         c->instr->text, operand->var->name);
         if (!operand->var && operand->reg == DS_PTX_NO_REG && ds_ptx_instr_space(c->instr) != DS_PTX_IN_LOCAL)
@@ -480,6 +494,8 @@ static void check_instr(struct ds_ptx_check *c)
         ds_ptx_check_target(c);
         if (info->class == DS_PTX_CLASS_TENSOR)
                 ds_ptx_check_matrix(c);
+        if (info->class == DS_PTX_CLASS_ASYNC || info->class == DS_PTX_CLASS_ATOMIC)
+                ds_ptx_check_async(c);
 }
 
 void ds_ptx_validate(struct ds_ptx_module *module, struct ds_ptx_diags *diags)

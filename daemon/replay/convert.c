@@ -132,7 +132,7 @@ static double field(const struct table *t, char *fields[FIELDS_MAX], int n, enum
 /* Kernel names in C++ have blanks: a profile's have none. */
 static void name_print(FILE *out, const char *name)
 {
-        for (size_t i = 0; name[i] && i < NAME_MAX_; i++)
+        for (size_t i = 0; i < NAME_MAX_ && name[i]; i++)
                 fputc(isgraph((unsigned char)name[i]) ? name[i] : '_', out);
 }
 

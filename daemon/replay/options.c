@@ -218,10 +218,10 @@ static int session_words(
 /* Not as given by its user: the workload's last path element and a number. */
 static void session_name(struct ds_replay_options *o, struct ds_replay_session *session, const char *workload)
 {
-        const char *base = strrchr(workload, '/');
+        const char *slash = strrchr(workload, '/'), *base = slash ? slash + 1 : workload;
         size_t n = 0;
 
-        for (base = base ? base + 1 : workload; base[n] && n < sizeof(session->name) - 8; n++)
+        for (; n < sizeof(session->name) - 8 && base[n]; n++)
                 session->name[n] = isalnum((unsigned char)base[n]) || strchr("._-", base[n]) ? base[n] : '_';
         session->name[n] = 0;
         for (uint32_t i = 0; i < o->n_sessions; i++)

@@ -110,16 +110,19 @@ static void shuffle(uint64_t *values, unsigned n)
 static size_t job_print(const struct job *job, const uint64_t *ns, uint64_t sum, char *text)
 {
         char *at = text;
+        unsigned threads, registers;
 
         at += sprintf(at,
                 "%s %d\n# %s: %u kernels in a step, %.2f ms of them here, %.2f ms measured\n"
                 "name %s\nsource synthesised from quantiles measured on an H200\ngpu h200\nsms %d\nsamples %u\n",
                 SIM_PROFILE_MAGIC, SIM_PROFILE_VERSION, job->about, job->kernels, (double)sum / 1e6, job->busy_ms,
                 job->name, SMS, job->samples);
-        for (unsigned i = 0; i < job->kernels; i++)
-                at += sprintf(at, "kernel k%u grid=%u block=%u regs=%u ns=%llu\n", i, job_blocks(job, ns[i]),
-                        job_persistent(job, ns[i]) ? 384 : 256, job_persistent(job, ns[i]) ? 168 : 32,
-                        (unsigned long long)ns[i]);
+        for (unsigned i = 0; i < job->kernels; i++) {
+                threads = job_persistent(job, ns[i]) ? 384 : 256;
+                registers = job_persistent(job, ns[i]) ? 168 : 32;
+                at += sprintf(at, "kernel k%u grid=%u block=%u regs=%u ns=%llu\n", i, job_blocks(job, ns[i]), threads,
+                        registers, (unsigned long long)ns[i]);
+        }
         return (size_t)(at - text);
 }
 

@@ -6,6 +6,7 @@
  * what the tests of single sessions do.
  */
 #include <criterion/criterion.h>
+#include <errno.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,6 +14,7 @@
 #include <unistd.h>
 
 #include "replay/run.h"
+#include "util/alloc.h"
 #include "util/macro.h"
 
 #define US DS_NS_PER_US
@@ -411,6 +413,47 @@ Test(replay, the_same_seed_gives_the_same_trace_byte_for_byte)
                 for (int i = 0; i < 3; i++)
                         free(text[i]);
         }
+}
+
+/* The n-th allocation fails, for every n: it is said, nothing is lost (the sanitized run tells) and the next one works.
+ */
+Test(replay, short_of_memory_it_says_so)
+{
+        struct ds_replay_workload *w = NULL;
+        char message[256] = "", *text = NULL;
+        int r = -ENOMEM;
+
+        for (int n = 0; r; n++) {
+                ds_alloc_fail_after(n);
+                r = ds_replay_workload_open("resnet34-b1", 132, message, sizeof(message), &w);
+                if (!r) {
+                        ds_alloc_fail_after(-1);
+                        ds_replay_workload_free(w);
+                }
+                cr_assert(!r || r == -ENOMEM, "%d: %d %s", n, r, message);
+        }
+        r = -ENOMEM;
+        for (int n = 0; r; n++) {
+                ds_alloc_fail_after(n);
+                r = ds_replay_convert("t.csv", table, sizeof(table) - 1, 132, message, sizeof(message), &text);
+                cr_assert(!r || r == -ENOMEM, "%d: %d %s", n, r, message);
+        }
+        ds_alloc_fail_after(-1);
+        free(text);
+        rig_init("multistream", 10 * MS);
+        session(workload(0, TEN), DETSHARE_CLASS_LS, "uniform:10000", 0);
+        session(workload(1, TEN), DETSHARE_CLASS_BE, "closed", 0);
+        r = -ENOMEM;
+        for (int n = 0; r; n++) {
+                ds_alloc_fail_after(n);
+                r = ds_replay_run(&rig.config, message, sizeof(message), &rig.result);
+                cr_assert(!r || r < 0 || r == DS_REPLAY_E_BAD_FILE, "%d: %d %s", n, r, message);
+                cr_assert(n < 3000);
+        }
+        ds_alloc_fail_after(-1);
+        rig_run();
+        cr_assert_gt(rig.result.kernels, 1000);
+        rig_free();
 }
 
 Test(replay, what_cannot_be_simulated_is_said)

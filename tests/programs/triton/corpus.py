@@ -7,7 +7,8 @@ ALL = (75, 80, 86, 90)
 
 
 class Entry:
-    """A kernel, its targets, the types of its parameters in their order ("*fp32", "i32"), constants and options."""
+    """A kernel, its targets, the types of its parameters in their order ("*fp32", "i32"; "*fp16:16": divisible by 16,
+    which is what lets Triton copy whole vectors), constants and options."""
 
     def __init__(self, name, kernel, targets, types, constants, options):
         self.name, self.kernel, self.targets = name, kernel, targets
@@ -17,8 +18,13 @@ class Entry:
         names = [n for n in self.kernel.arg_names if n not in self.values]
         if len(names) != len(self.types):
             raise ValueError(f"{self.name}: {len(self.types)} types for {names}")
-        types = dict(zip(names, self.types))
+        types = dict(zip(names, (t.split(":")[0] for t in self.types)))
         return {n: types.get(n, "constexpr") for n in self.kernel.arg_names}
+
+    def attributes(self):
+        names = [n for n in self.kernel.arg_names if n not in self.values]
+        return {(self.kernel.arg_names.index(n),): [["tt.divisibility", int(t.split(":")[1])]]
+                for n, t in zip(names, self.types) if ":" in t}
 
     def constants(self):
         return dict(self.values)

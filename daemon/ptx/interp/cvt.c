@@ -340,6 +340,14 @@ static const struct quick plain[] = {
         {T(F32), T(F16), 4, 2, &f32_f16},
 };
 
+/* What is special keeps its bits. */
+#define TF32(rounded) ((((x)&0x7f800000u) == 0x7f800000u ? (x) : (rounded)) & 0xffffe000u)
+DS_IX_OP1(tf32_f32_rn, uint32_t, uint32_t, TF32(x + 0xfffu + (x >> 13 & 1)))
+DS_IX_OP1(tf32_f32_rz, uint32_t, uint32_t, TF32(x))
+DS_IX_OP1(tf32_f32_rna, uint32_t, uint32_t, TF32(x + 0x1000u))
+static const struct ds_ix_impl *const tf32_f32[] = {
+        [DS_IX_RN] = &tf32_f32_rn, [DS_IX_RZ] = &tf32_f32_rz, [DS_IX_RNA] = &tf32_f32_rna};
+
 /* .rn */
 static const struct quick nearest[] = {
         {T(F32), T(S32), 4, 4, &f32_s32},
@@ -396,7 +404,9 @@ static const struct ds_ix_impl *find_scalar(const struct ds_ptx_instr *in, ds_ix
         /* integral values by .rn and its kin: how older compilers write it for equal float types */
         if (!whole && round && ds_ptx_type_is_float(FROM(op)) && !ds_ptx_type_is_float(TO(op)))
                 op->space = (uint8_t)(op->mode + INTEGRAL_NEAREST);
-        if (!special && op->mode == DS_IX_RN && !op->space)
+        if (!special && TO(op) == T(TF32) && FROM(op) == T(F32) && op->n == 4 && op->size == 4)
+                impl = tf32_f32[op->mode];
+        else if (!special && op->mode == DS_IX_RN && !op->space)
                 impl = round ? find_quick(nearest, DS_ARRAY_SIZE(nearest), op)
                              : find_quick(plain, DS_ARRAY_SIZE(plain), op);
         else if (!special && FROM(op) == T(F32) && TO(op) == T(F32))

@@ -110,7 +110,7 @@ struct ds_interp_cost {
         uint64_t sectors;             /* 32-byte sectors of global memory touched by them */
         uint64_t shared_instructions;
         uint64_t special_instructions; /* sin, ex2, div, sqrt, 64-bit float... */
-        uint64_t tensor_instructions;
+        uint64_t tensor_instructions;  /* matrix products, in such of 16 x 8 x 16 halves; smaller ones count as one */
         uint64_t barriers;
         uint64_t critical_path; /* instructions of the warp that executed most */
 };

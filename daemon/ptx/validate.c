@@ -151,9 +151,13 @@ static void check_constant(
 {
         bool is_float = operand->kind != DS_PTX_OPERAND_INT;
 
+        if (shape->width == 'z' && is_float)
+                wrong(c, operand, "a float constant where an address belongs");
         if (type == DS_PTX_TYPE_NONE)
                 return;
-        if (ds_ptx_type_bits(type) > 64)
+        if (type == DS_PTX_TYPE_U16X2 || type == DS_PTX_TYPE_S16X2)
+                wrong(c, operand, "a constant cannot have this type");
+        else if (ds_ptx_type_bits(type) > 64)
                 wrong(c, operand, "a 128-bit operand cannot be a constant");
         else if (type == DS_PTX_TYPE_F32 || type == DS_PTX_TYPE_F64) {
                 if (!is_float)
@@ -174,6 +178,10 @@ static void check_symbol(struct ds_ptx_check *c, struct ds_ptx_operand *operand,
 {
         uint32_t bits = ds_ptx_type_bits(type);
 
+        if (c->instr->op == DS_PTX_OP_CVTA && operand->kind == DS_PTX_OPERAND_VAR &&
+                (ds_ptx_has(c->instr, DS_PTX_TO_TO) ||
+                        (enum ds_ptx_space)operand->var->space != ds_ptx_instr_space(c->instr)))
+                wrong(c, operand, "the variable is in another state space");
         if (c->instr->op != DS_PTX_OP_MOV && c->instr->op != DS_PTX_OP_CVTA && c->instr->op != DS_PTX_OP_MAPA &&
                 c->instr->op != DS_PTX_OP_GETCTARANK)
                 wrong(c, operand, "an address must be moved to a register first");
@@ -266,11 +274,21 @@ static void check_elements(
         struct ds_ptx_check *c, struct ds_ptx_operand *operand, const struct shape *shape, enum ds_ptx_type type)
 {
         struct shape element = *shape;
+        uint32_t bits = 0;
 
         element.sink = true;
         element.pair = false;
-        for (uint32_t i = 0; i < operand->n_elements; i++)
-                check_scalar(c, &operand->elements[i], &element, type);
+        for (uint32_t i = 0; i < operand->n_elements; i++) {
+                struct ds_ptx_operand *e = &operand->elements[i];
+                uint32_t have = e->kind == DS_PTX_OPERAND_REG
+                                        ? ds_ptx_type_bits((enum ds_ptx_type)c->function->regs[e->reg].type)
+                                        : 0;
+
+                if (have && bits && have != bits)
+                        wrong(c, e, "the registers of a vector must have the same size");
+                bits = have ? have : bits;
+                check_scalar(c, e, &element, type);
+        }
 }
 
 /* mov.b64 {a, b}, c: the elements' sizes add up to the type's */
@@ -301,6 +319,8 @@ static void check_value(struct ds_ptx_check *c, struct ds_ptx_operand *operand, 
                 else
                         check_scalar(c, operand, shape, type);
         } else if (c->instr->op == DS_PTX_OP_MOV) {
+                if (shape->role == 's' && c->instr->operands[0].kind == DS_PTX_OPERAND_VECTOR)
+                        wrong(c, operand, "a vector is moved to or from a register");
                 check_packed(c, operand, shape, type);
         } else if (shape->any_vector) {
                 check_elements(c, operand, shape, type);
@@ -496,6 +516,8 @@ static void check_instr(struct ds_ptx_check *c)
                 ds_ptx_check_matrix(c);
         if (info->class == DS_PTX_CLASS_ASYNC || info->class == DS_PTX_CLASS_ATOMIC)
                 ds_ptx_check_async(c);
+        if (info->class == DS_PTX_CLASS_VIDEO)
+                ds_ptx_check_video(c);
 }
 
 void ds_ptx_validate(struct ds_ptx_module *module, struct ds_ptx_diags *diags)

@@ -107,7 +107,8 @@ static void check_order(struct ds_ptx_check *c)
 static void check_arrive(struct ds_ptx_check *c)
 {
         bool remote = has(c, DS_PTX_SPACE_SHARED_CLUSTER), no_complete = has(c, DS_PTX_NOCOMPLETE_NOCOMPLETE);
-        bool expects = has(c, DS_PTX_EXPECT_EXPECT_TX), ordered = ds_ptx_mod(c->instr, DS_PTX_SEM_WEAK);
+        bool expects = has(c, DS_PTX_EXPECT_EXPECT_TX);
+        bool wide = has(c, DS_PTX_SEM_RELAXED) || has(c, DS_PTX_SCOPE_CLUSTER) || remote;
         const struct ds_ptx_operand *first = &c->instr->operands[0];
         bool result = first->kind != DS_PTX_OPERAND_ADDRESS;
         uint32_t at = result ? 1 : 0;
@@ -117,10 +118,8 @@ static void check_arrive(struct ds_ptx_check *c)
                 wrong(c, "with .shared::cluster the result must be '_'");
         if (!result && !remote)
                 wrong(c, "the result is missing");
-        if (no_complete && (ordered || expects || remote))
+        if (no_complete && (expects || wide))
                 wrong(c, ".noComplete does not go with the other words");
-        if (no_complete && first->kind == DS_PTX_OPERAND_SINK)
-                wrong(c, ".noComplete needs a result");
         if (!expect_address(c, &at, false))
                 return;
         if (no_complete || expects)
@@ -137,10 +136,9 @@ static void check_wait(struct ds_ptx_check *c)
         const struct ds_ptx_operand *phase = &c->instr->operands[2];
 
         check_order(c);
-        if (has(c, DS_PTX_PARITY_PARITY) ? !is_value(c, phase, 32)
-                                         : !is_value(c, phase, 64) || phase->kind == DS_PTX_OPERAND_INT)
+        if (!is_value(c, phase, has(c, DS_PTX_PARITY_PARITY) ? 32 : 64))
                 wrong(c, has(c, DS_PTX_PARITY_PARITY) ? "the parity must have 32 bits" : "the phase must have 64 bits");
-        else if (phase->kind == DS_PTX_OPERAND_INT && phase->bits > 1)
+        else if (has(c, DS_PTX_PARITY_PARITY) && phase->kind == DS_PTX_OPERAND_INT && phase->bits > 1)
                 wrong(c, "the parity must be 0 or 1");
 }
 
@@ -217,7 +215,9 @@ static void check_multimem(struct ds_ptx_check *c)
 /* --- copies ------------------------------------------------------------------------------------------------------ */
 static void check_cp_async(struct ds_ptx_check *c)
 {
-        const struct ds_ptx_operand *operands = c->instr->operands, *source = operand_at(c, 3);
+        bool policy = has(c, DS_PTX_HINT_CACHE_HINT);
+        const struct ds_ptx_operand *operands = c->instr->operands;
+        const struct ds_ptx_operand *source = c->instr->n_operands > 3u + policy ? &operands[3] : NULL;
         uint64_t size = operands[2].bits;
         uint32_t at = 3;
 
@@ -231,7 +231,7 @@ static void check_cp_async(struct ds_ptx_check *c)
         } else if (source && source->kind == DS_PTX_OPERAND_INT && (source->bits > size || source->negated)) {
                 wrong(c, "more bytes of the source than the copy has");
                 return;
-        } else {
+        } else if (source) {
                 accept_value(c, &at, 32);
         }
         expect_end(c, at);

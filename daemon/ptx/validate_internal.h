@@ -27,3 +27,4 @@ void ds_ptx_check_target(struct ds_ptx_check *c);
 void ds_ptx_check_least(struct ds_ptx_check *c, uint32_t target, uint32_t version);
 void ds_ptx_check_matrix(struct ds_ptx_check *c);
 void ds_ptx_check_async(struct ds_ptx_check *c);
+void ds_ptx_check_video(struct ds_ptx_check *c);

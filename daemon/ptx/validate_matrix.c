@@ -172,7 +172,8 @@ static void check_fragment(struct ds_ptx_check *c, uint32_t index, uint32_t n, u
 
                 if (have == DS_PTX_TYPE_NONE)
                         continue;
-                if (ds_ptx_type_bits((enum ds_ptx_type)have) != bits || (have_float && !is_float) ||
+                if (ds_ptx_type_bits((enum ds_ptx_type)have) != bits ||
+                        (have_float && !is_float && type != DS_PTX_TYPE_B32) ||
                         (is_float && have_float && have != type) ||
                         (is_float && have >= DS_PTX_TYPE_U8 && have <= DS_PTX_TYPE_S64))
                         ds_ptx_invalid(c, e->line, e->column, "'%.120s': a register of type .%s holds no .%s",
@@ -418,9 +419,9 @@ static void check_matrix_move(struct ds_ptx_check *c)
         if (space && space != DS_PTX_SPACE_SHARED && space != DS_PTX_SPACE_SHARED_CTA)
                 wrong(c, "the matrix must be in .shared");
         if (c->instr->op == DS_PTX_OP_LDMATRIX)
-                check_fragment(c, 0, n, DS_PTX_TYPE_F32);
+                check_fragment(c, 0, n, DS_PTX_TYPE_B32);
         else if (c->instr->op == DS_PTX_OP_STMATRIX)
-                check_fragment(c, 1, n, DS_PTX_TYPE_F32);
+                check_fragment(c, 1, n, DS_PTX_TYPE_B32);
 }
 
 void ds_ptx_check_matrix(struct ds_ptx_check *c)

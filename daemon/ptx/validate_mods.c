@@ -33,6 +33,11 @@ static bool type_in(const struct ds_ptx_check *c, uint32_t index, uint64_t set)
         return set >> c->instr->types[index] & 1;
 }
 
+static bool type_of_reg_is(const struct ds_ptx_check *c, uint32_t reg, uint64_t set)
+{
+        return set >> c->function->regs[reg].type & 1;
+}
+
 static void wrong(struct ds_ptx_check *c, const char *what)
 {
         ds_ptx_invalid(c, c->instr->line, c->instr->column, "'%s': %s", c->instr->text, what);
@@ -240,6 +245,8 @@ static void check_arithmetic(struct ds_ptx_check *c)
                 wrong(c, ".ftz does not go with the type");
         if (has(c, DS_PTX_XORSIGN_XORSIGN) != has(c, DS_PTX_ABS_ABS))
                 wrong(c, ".xorsign and .abs belong together");
+        if (has(c, DS_PTX_OOB_OOB) && (has(c, DS_PTX_FTZ_FTZ) || has(c, DS_PTX_SAT_SAT)))
+                wrong(c, ".oob does not go with .ftz and .sat");
         if (has(c, DS_PTX_RELU_RELU) && has(c, DS_PTX_SAT_SAT))
                 wrong(c, ".relu and .sat exclude each other");
 }
@@ -326,6 +333,8 @@ static void check_comparison(struct ds_ptx_check *c)
                 wrong(c, ".ftz does not go with the type");
         if (set && !type_in(c, 0, results_of_set((enum ds_ptx_type)c->instr->types[1])))
                 wrong(c, "these types do not go together");
+        if (!set && type_in(c, 0, TYPE(F16) | TYPE(BF16)) && c->instr->operands[0].kind == DS_PTX_OPERAND_PAIR)
+                wrong(c, "one comparison has one result");
         if (!ds_ptx_mod(c->instr, DS_PTX_BOOL_AND) != !c->n_optional)
                 wrong(c, c->n_optional ? "a predicate to combine with needs .and, .or or .xor"
                                        : "the predicate to combine with is missing");
@@ -486,6 +495,23 @@ static void check_order(struct ds_ptx_check *c)
                 wrong(c, ".mmio takes no vectors");
 }
 
+/* What belongs to global memory only, and what constants, parameters and local memory do not have */
+static void check_memory_words(struct ds_ptx_check *c)
+{
+        enum ds_ptx_modifier sem = ds_ptx_mod(c->instr, DS_PTX_SEM_WEAK);
+        enum ds_ptx_space space = ds_ptx_instr_space(c->instr);
+        bool global = space == DS_PTX_IN_GLOBAL || space == DS_PTX_SPACE_NONE;
+        bool fixed = space == DS_PTX_IN_CONST || space == DS_PTX_IN_PARAM;
+
+        if (!global && (has(c, DS_PTX_HINT_CACHE_HINT) || ds_ptx_mod(c->instr, DS_PTX_L1_EVICT_LAST) ||
+                               sem == DS_PTX_SEM_MMIO))
+                wrong(c, "cache hints and .mmio need global memory");
+        if (sem && sem != DS_PTX_SEM_WEAK && (fixed || (space == DS_PTX_IN_LOCAL && sem != DS_PTX_SEM_VOLATILE)))
+                wrong(c, "the order does not go with the state space");
+        if (ds_ptx_mod(c->instr, DS_PTX_L1_EVICT_LAST) && ds_ptx_mod(c->instr, DS_PTX_CACHE_CA))
+                wrong(c, "a cache operation and an eviction priority exclude each other");
+}
+
 static void check_load_store(struct ds_ptx_check *c)
 {
         uint32_t bits = ds_ptx_type_bits((enum ds_ptx_type)c->instr->types[0]) * ds_ptx_instr_vector(c->instr);
@@ -494,6 +520,7 @@ static void check_load_store(struct ds_ptx_check *c)
 
         check_cache_hint(c);
         check_order(c);
+        check_memory_words(c);
         if (bits > 256 || (bits > 128 && c->module->target < 100))
                 wrong(c, "the vector has more than 128 bits");
         if (ds_ptx_mod(c->instr, DS_PTX_L2_EVICT_LAST) && bits != 256)
@@ -517,6 +544,8 @@ static void check_atomic(struct ds_ptx_check *c)
         uint32_t vector = ds_ptx_instr_vector(c->instr);
 
         check_cache_hint(c);
+        if (has(c, DS_PTX_HINT_CACHE_HINT) && (space == DS_PTX_IN_SHARED || c->instr->op == DS_PTX_OP_ATOM_CAS))
+                wrong(c, ".L2::cache_hint does not go with the instruction");
         if (c->instr->op != DS_PTX_OP_ATOM && c->instr->op != DS_PTX_OP_RED)
                 return;
         if (has(c, DS_PTX_NOFTZ_NOFTZ) != type_in(c, 0, HALVES))
@@ -549,8 +578,64 @@ static void check_spaces(struct ds_ptx_check *c)
 
 static void check_pair_needed(struct ds_ptx_check *c)
 {
-        if (c->instr->operands[0].kind != DS_PTX_OPERAND_PAIR)
+        if (c->instr->operands[0].kind != DS_PTX_OPERAND_PAIR || c->instr->operands[0].pair == DS_PTX_NO_REG)
                 wrong(c, "the second destination, a predicate, is missing");
+}
+
+/* A constant operand must be from low to high, and a multiple of `step`. */
+static void check_range(struct ds_ptx_check *c, uint32_t index, uint64_t low, uint64_t high, uint32_t step)
+{
+        const struct ds_ptx_operand *operand = &c->instr->operands[index];
+
+        if (index >= c->instr->n_operands || operand->kind != DS_PTX_OPERAND_INT)
+                return;
+        if (operand->bits < low || operand->bits > high || operand->bits % step)
+                ds_ptx_invalid(c, operand->line, operand->column,
+                        "'%.120s': the number must be %s%.0u%sfrom %llu to %llu", c->instr->text,
+                        step > 1 ? "a multiple of " : "", step > 1 ? step : 0, step > 1 ? " " : "",
+                        (unsigned long long)low, (unsigned long long)high);
+}
+
+/* Barriers have numbers 0..15; whole warps take part. */
+static void check_barrier(struct ds_ptx_check *c, uint32_t number)
+{
+        check_range(c, number, 0, 15, 1);
+        if (c->instr->op != DS_PTX_OP_BAR_RED && c->instr->op != DS_PTX_OP_BARRIER_RED)
+                check_range(c, number + 1, number + 1 && c->n_optional ? 0 : 32, INT32_MAX & ~31, 32);
+        else if (c->n_optional)
+                check_range(c, number + 1, 0, INT32_MAX & ~31, 32);
+}
+
+static void check_match(struct ds_ptx_check *c)
+{
+        const struct ds_ptx_operand *first = &c->instr->operands[0];
+
+        if (has(c, DS_PTX_MATCH_ANY) && first->kind == DS_PTX_OPERAND_PAIR)
+                wrong(c, "only .all has a second destination");
+        if (has(c, DS_PTX_MATCH_ANY) && first->kind == DS_PTX_OPERAND_SINK)
+                wrong(c, "the destination cannot be left out");
+}
+
+static void check_fraction(struct ds_ptx_check *c)
+{
+        const struct ds_ptx_operand *operand = &c->instr->operands[1];
+        uint32_t bits = (uint32_t)operand->bits;
+        double value = 0;
+        float narrow;
+
+        if (!c->n_optional)
+                return;
+        if (operand->kind == DS_PTX_OPERAND_F64) {
+                memcpy(&value, &operand->bits, sizeof(value));
+        } else if (operand->kind == DS_PTX_OPERAND_F32) {
+                memcpy(&narrow, &bits, sizeof(narrow));
+                value = (double)narrow;
+        } else if (operand->kind == DS_PTX_OPERAND_REG && !operand->select &&
+                   type_of_reg_is(c, operand->reg, TYPE(F32) | TYPE(B32))) {
+                return;
+        }
+        if (!(value > 0 && value <= 1))
+                wrong(c, "the fraction must be a float greater than 0 and at most 1");
 }
 
 static void check_group(struct ds_ptx_check *c)
@@ -564,6 +649,45 @@ static void check_group(struct ds_ptx_check *c)
         case DS_PTX_OP_SLCT:
                 if (has(c, DS_PTX_FTZ_FTZ) && !type_in(c, 1, TYPE(F32)))
                         wrong(c, ".ftz goes with .f32 only");
+                break;
+        case DS_PTX_OP_BFE:
+                check_range(c, 2, 0, 255, 1);
+                check_range(c, 3, 0, 255, 1);
+                break;
+        case DS_PTX_OP_BFI:
+                check_range(c, 3, 0, 255, 1);
+                check_range(c, 4, 0, 255, 1);
+                break;
+        case DS_PTX_OP_PMEVENT:
+                check_range(c, 0, 0, has(c, DS_PTX_MASK_MASK) ? 0xffff : 15, 1);
+                break;
+        case DS_PTX_OP_WGMMA_WAIT:
+                check_range(c, 0, 0, INT32_MAX, 1);
+                break;
+        case DS_PTX_OP_ALLOCA:
+                if (c->n_optional &&
+                        (c->instr->operands[2].bits & (c->instr->operands[2].bits - 1) || !c->instr->operands[2].bits))
+                        wrong(c, "the alignment must be a power of two");
+                break;
+        case DS_PTX_OP_STACKRESTORE:
+                if (c->instr->operands[0].kind != DS_PTX_OPERAND_REG)
+                        wrong(c, "a register belongs here");
+                break;
+        case DS_PTX_OP_BAR_SYNC:
+        case DS_PTX_OP_BAR_ARRIVE:
+        case DS_PTX_OP_BARRIER_SYNC:
+        case DS_PTX_OP_BARRIER_ARRIVE:
+                check_barrier(c, 0);
+                break;
+        case DS_PTX_OP_BAR_RED:
+        case DS_PTX_OP_BARRIER_RED:
+                check_barrier(c, 1);
+                break;
+        case DS_PTX_OP_MATCH:
+                check_match(c);
+                break;
+        case DS_PTX_OP_POLICY_FRACTIONAL:
+                check_fraction(c);
                 break;
         case DS_PTX_OP_APPLYPRIORITY:
         case DS_PTX_OP_DISCARD:

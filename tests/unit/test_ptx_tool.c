@@ -176,6 +176,38 @@ Test(ptx_tool, run_in_other_orders)
                         "block (30, 0, 0)"));
 }
 
+/* One thread of the launch, an instruction a line; watching changes nothing. */
+Test(ptx_tool, run_watches_a_thread)
+{
+        static const char *const launches[] = {
+                "reduce.ptx reduce_shuffle -b 64 'f32[64]=ramp' 'out:f32[1]' s32:64",
+                "reduce.ptx reduce_shared -b 64 -s 256 'f32[64]=ramp' 'out:f32[1]' s32:64",
+                "votes.ptx votes_shuffle -b 32 'u32[64]=ramp' 'out:u32[1024]'",
+                "votes.ptx votes_partial -b 64 'out:u32[256]'",
+                "calls.ptx calls_recursive -b 7 'out:u32[64]' s32:7",
+                "calls.ptx calls_divergent -b 40 'u32[64]=ramp' 'out:u32[64]' s32:40",
+        };
+        static char plain[65536];
+        char arguments[600];
+
+        expect("run " SAXPY " saxpy -g 2 -b 4 s32:8 f32:2 'f32[8]=ramp' 'f32[8]=1' --watch 1,2", 0, "  %f4 = 13\n");
+        expect("run " SAXPY " saxpy -g 2 -b 4 s32:8 f32:2 'f32[8]=ramp' 'f32[8]=1' --watch 1,2", 0, "  skipped\n");
+        expect("run " SAXPY " saxpy -g 2 -b 4 s32:8 f32:2 'f32[8]=ramp' 'f32[8]=1' --watch 0,3", 0, "%r5 = 3\n");
+        expect("run " SAXPY " saxpy -b 4 --watch 1,2 s32:8 f32:2 'f32[8]' 'f32[8]'", 2,
+                "a thread that the launch does");
+        expect("run " SAXPY " saxpy -b 4 --watch 1 s32:8 f32:2 'f32[8]' 'f32[8]'", 2, "--watch takes BLOCK,THREAD");
+        for (size_t i = 0; i < sizeof(launches) / sizeof(launches[0]); i++) {
+                snprintf(arguments, sizeof(arguments), "run " TEST_PTX_DIR "/sm_75/%s 2>/dev/null | cat", launches[i]);
+                expect(arguments, 0, "arg ");
+                snprintf(plain, sizeof(plain), "%.65000s", run(arguments)->text);
+                for (int thread = 0; thread < 7; thread += 3) {
+                        snprintf(arguments, sizeof(arguments),
+                                "run " TEST_PTX_DIR "/sm_75/%s --watch 0,%d 2>/dev/null | cat", launches[i], thread);
+                        cr_expect_str_eq(run(arguments)->text, plain, "%s", launches[i]);
+                }
+        }
+}
+
 Test(ptx_tool, run_says_what_is_wrong)
 {
         expect("run " SAXPY " nobody", 1, "has no kernel 'nobody'");

@@ -315,6 +315,7 @@ struct ds_interp {
         ds_ix_heap *heap;    /* NULL: no function calls malloc or free */
         uint8_t prints;      /* calls vprintf or __assertfail somewhere */
         int isa;
+        struct ds_ix_watch *watch; /* watch.c; NULL: nobody looks */
 };
 
 /* --- operands --- */

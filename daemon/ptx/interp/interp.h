@@ -28,6 +28,7 @@
 typedef struct ds_interp ds_interp;
 typedef struct ds_interp_kernel ds_interp_kernel;
 typedef struct ds_interp_block ds_interp_block;
+struct ds_ptx_function;
 struct ds_ptx_module; /* ptx.h */
 struct ds_ptx_diags;
 
@@ -184,6 +185,25 @@ int ds_interp_run_block(ds_interp_block *work, const struct ds_interp_launch *la
  */
 int ds_interp_run_cluster(ds_interp_block *work, const struct ds_interp_launch *launch, uint32_t x, uint32_t y,
         uint32_t z, struct ds_interp_result *results);
+
+/* One instruction of the thread that is watched: where it stands, and the registers that it wrote */
+#define DS_INTERP_STEP_VALUES 16
+struct ds_interp_step {
+        const struct ds_ptx_function *function;
+        uint32_t line;    /* of the PTX text */
+        uint32_t skipped; /* its guard did not hold */
+        uint32_t n_values;
+        struct ds_interp_value {
+                uint32_t reg; /* of the function */
+                uint64_t bits[2];
+        } values[DS_INTERP_STEP_VALUES];
+};
+typedef void (*ds_interp_step_fn)(void *user, const struct ds_interp_step *step);
+/*
+ * Tell fn of every instruction that a thread executes, by its index in the block, in launches from now on: once per
+ * interpreter, before it runs. For people who debug kernels: everything becomes slower. Returns 0 or -ENOMEM.
+ */
+int ds_interp_watch(ds_interp *interp, const uint32_t block[3], uint32_t thread, ds_interp_step_fn fn, void *user);
 
 static inline uint32_t ds_interp_cluster_blocks(const struct ds_interp_launch *launch)
 {

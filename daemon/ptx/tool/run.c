@@ -26,10 +26,13 @@
 #define MAX_THREADS 1024
 #define MAX_SHARED (227 * 1024)
 #define MAX_JOBS 256
+#define MAX_CLUSTER 16
 
 struct run_options {
-        uint32_t grid[3], block[3];
+        uint32_t grid[3], block[3], cluster[3];
         uint32_t shared, jobs;
+        uint64_t watch[2]; /* block and thread, by their indices */
+        bool watches;
         uint64_t seed;
         const char *kernel;
         bool cost;
@@ -65,6 +68,18 @@ static bool parse_number(const char *text, uint64_t min, uint64_t max, uint64_t 
         return *text >= '0' && *text <= '9' && !*end && !errno && *ret >= min && *ret <= max;
 }
 
+/* BLOCK,THREAD: an index in the grid and one in the block */
+static bool parse_watch(const char *text, uint64_t ret[2])
+{
+        char block[32];
+        size_t n = strcspn(text, ",");
+
+        if (!text[n] || n >= sizeof(block))
+                return false;
+        snprintf(block, sizeof(block), "%.*s", (int)n, text);
+        return parse_number(block, 0, INT64_MAX, &ret[0]) && parse_number(text + n + 1, 0, MAX_THREADS - 1, &ret[1]);
+}
+
 static int parse_option(int c, struct run_options *options)
 {
         uint64_t number = 0;
@@ -90,6 +105,15 @@ static int parse_option(int c, struct run_options *options)
         case 'k':
                 options->kernel = optarg;
                 return 0;
+        case 'C':
+                return parse_extent(optarg, options->cluster) &&
+                                       (uint64_t)options->cluster[0] * options->cluster[1] * options->cluster[2] <=
+                                               MAX_CLUSTER
+                               ? 0
+                               : ds_ptx_tool_usage("--cluster takes X[,Y[,Z]], at most 16 blocks");
+        case 'w':
+                options->watches = true;
+                return parse_watch(optarg, options->watch) ? 0 : ds_ptx_tool_usage("--watch takes BLOCK,THREAD");
         case 'c':
                 options->cost = true;
                 return 0;
@@ -103,10 +127,11 @@ static int parse_run_options(int argc, char **argv, struct run_options *options)
         static const struct option longs[] = {{"grid", required_argument, NULL, 'g'},
                 {"block", required_argument, NULL, 'b'}, {"shared", required_argument, NULL, 's'},
                 {"seed", required_argument, NULL, 'S'}, {"jobs", required_argument, NULL, 'j'},
-                {"kernel", required_argument, NULL, 'k'}, {"cost", no_argument, NULL, 'c'}, {NULL, 0, NULL, 0}};
+                {"kernel", required_argument, NULL, 'k'}, {"cluster", required_argument, NULL, 'C'},
+                {"watch", required_argument, NULL, 'w'}, {"cost", no_argument, NULL, 'c'}, {NULL, 0, NULL, 0}};
         int c, r;
 
-        *options = (struct run_options){.grid = {1, 1, 1}, .block = {1, 1, 1}, .jobs = 1};
+        *options = (struct run_options){.grid = {1, 1, 1}, .block = {1, 1, 1}, .cluster = {1, 1, 1}, .jobs = 1};
         optind = 1;
         while ((c = getopt_long(argc, argv, "g:b:s:j:k:c", longs, NULL)) != -1) {
                 r = parse_option(c, options);
@@ -115,6 +140,9 @@ static int parse_run_options(int argc, char **argv, struct run_options *options)
         }
         if ((uint64_t)options->block[0] * options->block[1] * options->block[2] > MAX_THREADS)
                 return ds_ptx_tool_usage("a block has at most 1024 threads");
+        for (int i = 0; i < 3; i++)
+                if (options->grid[i] % options->cluster[i])
+                        return ds_ptx_tool_usage("--grid must be a multiple of --cluster");
         return 0;
 }
 
@@ -145,11 +173,11 @@ static void print_cost(const struct ds_interp_cost *cost)
 struct work {
         const struct ds_interp_launch *launch;
         struct ds_interp_order order;
-        _Atomic uint64_t next; /* place in the order of the block that is to be run next */
-        _Atomic uint64_t stop; /* from this place on nobody is wanted: a block before it faulted */
+        _Atomic uint64_t next; /* place in the order of the cluster (a block, mostly) that is to be run next */
+        _Atomic uint64_t stop; /* from this place on nobody is wanted: it faulted */
         pthread_mutex_t lock;
         struct ds_interp_cost cost;
-        struct ds_interp_result fault; /* of the block at `stop` - 1 */
+        struct ds_interp_result fault; /* of what is at `stop` */
         uint32_t block[3];
         bool no_memory;
 };
@@ -159,14 +187,23 @@ static void print_text(void *user, int to_stderr, const char *text, size_t size)
         fwrite(text, 1, size, to_stderr ? stderr : stdout);
 }
 
-static void keep_result(struct work *w, uint64_t place, const uint32_t block[3], const struct ds_interp_result *result)
+/* results: of the cluster's blocks, the first of which is `first` */
+static void keep_results(
+        struct work *w, uint64_t place, const uint32_t first[3], const struct ds_interp_result *results)
 {
+        const uint32_t *c = w->launch->cluster;
+        uint32_t n = ds_interp_cluster_blocks(w->launch);
+
         pthread_mutex_lock(&w->lock);
-        add_cost(&w->cost, &result->cost);
-        if (result->fault && place < atomic_load(&w->stop)) {
-                atomic_store(&w->stop, place + 1);
-                w->fault = *result;
-                memcpy(w->block, block, sizeof(w->block));
+        for (uint32_t i = 0; i < n; i++) {
+                add_cost(&w->cost, &results[i].cost);
+                if (!results[i].fault || place >= atomic_load(&w->stop))
+                        continue;
+                atomic_store(&w->stop, place);
+                w->fault = results[i];
+                w->block[0] = first[0] + i % c[0];
+                w->block[1] = first[1] + i / c[0] % c[1];
+                w->block[2] = first[2] + i / c[0] / c[1];
         }
         pthread_mutex_unlock(&w->lock);
 }
@@ -176,19 +213,21 @@ static void *run_thread(void *arg)
         struct work *w = arg;
         ds_cleanup(ds_interp_block_freep) ds_interp_block *memory = ds_interp_block_new();
         const struct ds_interp_launch *l = w->launch;
+        const uint32_t *c = l->cluster;
+        struct ds_interp_result results[MAX_CLUSTER] = {0};
+        bool failed = !memory;
         uint64_t place;
 
-        while (memory && (place = atomic_fetch_add(&w->next, 1)) < atomic_load(&w->stop)) {
-                uint64_t i = ds_interp_order_at(&w->order, place);
-                uint32_t block[3] = {(uint32_t)(i % l->grid[0]), (uint32_t)(i / l->grid[0] % l->grid[1]),
-                        (uint32_t)(i / l->grid[0] / l->grid[1])};
-                struct ds_interp_result result = {0};
+        while (!failed && (place = atomic_fetch_add(&w->next, 1)) < atomic_load(&w->stop)) {
+                uint64_t i = ds_interp_order_at(&w->order, place), nx = l->grid[0] / c[0], ny = l->grid[1] / c[1];
+                uint32_t first[3] = {
+                        (uint32_t)(i % nx * c[0]), (uint32_t)(i / nx % ny * c[1]), (uint32_t)(i / nx / ny * c[2])};
 
-                if (ds_interp_run_block(memory, l, block[0], block[1], block[2], &result))
-                        break;
-                keep_result(w, place, block, &result);
+                failed = ds_interp_run_cluster(memory, l, first[0], first[1], first[2], results) < 0;
+                if (!failed)
+                        keep_results(w, place, first, results);
         }
-        if (!memory || place < atomic_load(&w->stop)) {
+        if (failed) {
                 pthread_mutex_lock(&w->lock);
                 w->no_memory = true;
                 pthread_mutex_unlock(&w->lock);
@@ -232,7 +271,8 @@ static int launch_kernel(const ds_ptx_module *module, const char *path, const ds
 {
         const struct ds_interp_kernel_info *info = ds_interp_kernel_info(kernel);
         ds_cleanup(ds_run_args_freep) struct ds_run_args *args = NULL;
-        uint64_t n = (uint64_t)options->grid[0] * options->grid[1] * options->grid[2];
+        const uint32_t *c = options->cluster;
+        uint64_t n = (uint64_t)(options->grid[0] / c[0]) * (options->grid[1] / c[1]) * (options->grid[2] / c[2]);
         struct ds_interp_launch launch = {.kernel = kernel,
                 .dynamic_shared = options->shared,
                 .params_size = info->params_size,
@@ -248,6 +288,7 @@ static int launch_kernel(const ds_ptx_module *module, const char *path, const ds
                 return ds_ptx_tool_usage(message);
         memcpy(launch.grid, options->grid, sizeof(launch.grid));
         memcpy(launch.block, options->block, sizeof(launch.block));
+        memcpy(launch.cluster, options->cluster, sizeof(launch.cluster));
         launch.params = ds_run_args_params(args);
         launch.ranges = ds_run_args_ranges(args, &launch.n_ranges);
         ds_interp_order_init(&w.order, n, options->seed, 0);
@@ -258,6 +299,64 @@ static int launch_kernel(const ds_ptx_module *module, const char *path, const ds
         if (options->cost)
                 print_cost(&w.cost);
         return r ? r : ds_ptx_tool_flush();
+}
+
+/* --- watching --- */
+
+static void print_value(const struct ds_ptx_function *f, const struct ds_interp_value *v)
+{
+        enum ds_ptx_type type = (enum ds_ptx_type)f->regs[v->reg].type;
+        uint32_t bits = ds_ptx_type_bits(type);
+        char name[200];
+        float narrow;
+        double wide;
+
+        fprintf(stderr, "  %s = ", ds_ptx_reg_name(f, v->reg, name, sizeof(name)));
+        memcpy(&narrow, v->bits, sizeof(narrow));
+        memcpy(&wide, v->bits, sizeof(wide));
+        if (type == DS_PTX_TYPE_F32)
+                fprintf(stderr, "%.9g", (double)narrow);
+        else if (type == DS_PTX_TYPE_F64)
+                fprintf(stderr, "%.17g", wide);
+        else if (bits == 128)
+                fprintf(stderr, "0x%016" PRIx64 "%016" PRIx64, v->bits[1], v->bits[0]);
+        else if (v->bits[0] > 9)
+                fprintf(stderr, "%" PRIu64 " (0x%" PRIx64 ")", v->bits[0], v->bits[0]);
+        else
+                fprintf(stderr, "%" PRIu64, v->bits[0]);
+}
+
+static void print_step(void *user, const struct ds_interp_step *step)
+{
+        const ds_ptx_module *module = user;
+        size_t n;
+        const char *text = ds_ptx_tool_line(module, step->line, &n);
+        char line[100];
+
+        snprintf(line, sizeof(line), "%.*s", (int)DS_MIN(n, sizeof(line) - 1), text);
+        for (char *p = line; *p; p++) /* columns; and the text is anybody's */
+                *p = *p >= ' ' && *p <= '~' ? *p : *p == '\t' ? ' ' : '?';
+        fprintf(stderr, "%5u  %-48s", step->line, line);
+        if (step->skipped)
+                fputs("  skipped", stderr);
+        for (uint32_t i = 0; i < step->n_values; i++)
+                print_value(step->function, &step->values[i]);
+        fputc('\n', stderr);
+}
+
+static int watch(ds_interp *interp, const ds_ptx_module *module, const struct run_options *options)
+{
+        const uint32_t *grid = options->grid;
+        uint64_t b = options->watch[0], threads = (uint64_t)options->block[0] * options->block[1] * options->block[2];
+        const uint32_t block[3] = {
+                (uint32_t)(b % grid[0]), (uint32_t)(b / grid[0] % grid[1]), (uint32_t)(b / grid[0] / grid[1])};
+
+        if (b >= (uint64_t)grid[0] * grid[1] * grid[2] || options->watch[1] >= threads)
+                return ds_ptx_tool_usage("--watch names a thread that the launch does not have");
+        if (!ds_interp_watch(interp, block, (uint32_t)options->watch[1], print_step, (void *)module))
+                return 0;
+        fprintf(stderr, "detshare-ptx: out of memory\n");
+        return DS_PTX_TOOL_BAD;
 }
 
 /* --- the command --- */
@@ -315,5 +414,8 @@ int ds_ptx_tool_run(int argc, char **argv)
         kernel = choose_kernel(interp, &options, argc - optind, argv + optind, &used);
         if (!kernel)
                 return no_kernel(interp, path, options.kernel ? options.kernel : optind < argc ? argv[optind] : NULL);
+        r = options.watches ? watch(interp, module, &options) : 0;
+        if (r)
+                return r;
         return launch_kernel(module, path, kernel, &options, argc - optind - used, argv + optind + used);
 }

@@ -155,6 +155,30 @@ static const char *find_line(const ds_ptx_module *module, unsigned line)
         return line ? p : NULL;
 }
 
+const char *ds_ptx_tool_line(const ds_ptx_module *module, unsigned line, size_t *ret_length)
+{
+        static const ds_ptx_module *last_module; /* lines are asked for in loops that are close together */
+        static const char *last;
+        static unsigned last_line;
+        const char *end = module->text + module->length, *p = last_module == module && last_line <= line ? last : NULL;
+        unsigned at = p ? last_line : 1;
+
+        for (p = p ? p : module->text; at < line && p; at++) {
+                p = memchr(p, '\n', (size_t)(end - p));
+                p = p ? p + 1 : NULL;
+        }
+        *ret_length = 0;
+        if (!p || !line)
+                return "";
+        last_module = module;
+        last = p;
+        last_line = line;
+        p += strspn(p, " \t");
+        for (*ret_length = strcspn(p, "\r\n"); *ret_length && strchr(" \t", p[*ret_length - 1]);)
+                --*ret_length;
+        return p;
+}
+
 void ds_ptx_tool_point(
         const ds_ptx_module *module, const char *path, unsigned line, const char *what, const char *message)
 {

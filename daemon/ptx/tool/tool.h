@@ -35,6 +35,8 @@ void ds_ptx_tool_diags(const struct ds_ptx_diags *diags, const char *path);
 /* "path:line: what: message" and the line of the module's text below it, with a caret under its first word */
 void ds_ptx_tool_point(
         const ds_ptx_module *module, const char *path, unsigned line, const char *what, const char *message);
+/* A line of the module's text without blanks around it; "" when there is none */
+const char *ds_ptx_tool_line(const ds_ptx_module *module, unsigned line, size_t *ret_length);
 /* The module as PTX to standard output; an exit code. */
 int ds_ptx_tool_put(const ds_ptx_module *module);
 /* What is in standard output's buffer is written: an exit code. */

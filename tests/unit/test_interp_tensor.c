@@ -350,6 +350,9 @@ Test(interp_tensor, all_lanes_take_part)
         /* at different instructions: they never meet */
         r = run_text("setp.lt.u32 %p0, %r11, 8;\n@%p0 bra ONE;\n" MMA "bra DONE;\nONE:\n" MMA "DONE:\n", 32, 0);
         cr_assert(r.fault != DS_INTERP_OK, "met");
+        /* some at a barrier, the others here: nobody ever goes on */
+        r = run_text("setp.lt.u32 %p0, %r11, 8;\n@%p0 bra ONE;\n" MMA "bra DONE;\nONE:\nbar.sync 0;\nDONE:\n", 32, 0);
+        cr_assert(r.fault == DS_INTERP_FAULT_BARRIER, "%d: %s", r.fault, r.message);
         /* late, but at the same one; and where a predicate keeps all away nothing happens */
         r = run_text("setp.lt.u32 %p0, %r11, 8;\n@%p0 bra ONE;\nbra.uni TWO;\nONE:\nadd.u32 %r0, %r0, 1;\nTWO:\n" MMA
                      "setp.lt.u32 %p1, %r11, 0;\n@%p1 " MMA,
@@ -370,6 +373,10 @@ Test(interp_tensor, what_is_not_up_to_sm_90_is_refused)
                 "mma.sp.sync.aligned.m16n8k32.row.col.f32.f16.f16.f32 {%f0,%f1,%f2,%f3}, {%r0,%r1,%r2,%r3}, "
                 "{%r0,%r1,%r2,%r3}, {%f0,%f1,%f2,%f3}, %r4, 0x2;",
                 "ldmatrix.sync.aligned.m16n16.x1.trans.shared.b8 {%r0,%r1}, [%r12];",
+                "wmma.mma.sync.aligned.row.col.m16n16k16.f16.f16.satfinite {%r0,%r1,%r2,%r3}, "
+                "{%r4,%r5,%r6,%r7,%r8,%r9,%r10,%r11}, {%r4,%r5,%r6,%r7,%r8,%r9,%r10,%r11}, {%r0,%r1,%r2,%r3};",
+                "mma.sync.aligned.m8n8k128.row.col.s32.b1.b1.s32 {%r0,%r1}, {%r2}, {%r3}, {%r0,%r1};",
+                "mma.sync.aligned.m8n8k16.row.col.s32.s8.s8.s32.and.popc {%r0,%r1}, {%r2}, {%r3}, {%r0,%r1};",
         };
         static char text[8192];
 

@@ -174,13 +174,16 @@ static int mma_types(const struct ds_ptx_instr *in, struct ds_ix_matrix *m)
         return (accumulator_bit(kinds[0]) & t->accumulators) && (accumulator_bit(kinds[3]) & t->accumulators);
 }
 
-static void modifiers(const struct ds_ptx_instr *in, struct ds_ix_matrix *m)
+/* Words that belong to some types only; false when they stand at others */
+static int modifiers(const struct ds_ptx_instr *in, const struct types *t, struct ds_ix_matrix *m)
 {
-        enum ds_ptx_modifier round = ds_ptx_mod(in, DS_PTX_ROUND_RN);
+        enum ds_ptx_modifier round = ds_ptx_mod(in, DS_PTX_ROUND_RN), bits = ds_ptx_mod(in, DS_PTX_BITOP_XOR);
 
         m->round = (uint8_t)(round ? round - DS_PTX_ROUND_RN + DS_IX_RN : DS_IX_RN);
         m->saturate = ds_ptx_has(in, DS_PTX_SATFINITE_SATFINITE);
-        m->bit_and = ds_ptx_has(in, DS_PTX_BITOP_AND);
+        m->bit_and = bits == DS_PTX_BITOP_AND;
+        return (!round || t->kind == KIND(F64)) && (!m->saturate || t->bits == 8 || t->bits == 4) &&
+               (!m->saturate || t->accumulators == 4) && (bits != 0) == (t->kind == KIND(B1));
 }
 
 /* The shapes of mma.sync and mma.sp with these types */
@@ -256,10 +259,11 @@ static int decode_mma(ds_ix_decoder *d, const struct ds_ptx_instr *in)
         struct ds_ix_matrix m = {.sparse = in->op != DS_PTX_OP_MMA};
         const struct types *t;
 
-        modifiers(in, &m);
         if (in->n_operands < 4 || !mma_types(in, &m))
                 return refuse_form(d, in);
         t = types_of(m.a.kind);
+        if (!modifiers(in, t, &m))
+                return refuse_form(d, in);
         if (!m.sparse && m.a.kind == KIND(F16) && in->shape[0] == 8 && in->shape[1] == 8 && in->shape[2] == 4)
                 return decode_m8n8k4(d, in, &m);
         if (m.c.kind != m.d.kind || !mma_shape(in, t, &m))
@@ -313,11 +317,10 @@ static int decode_wmma_mma(ds_ix_decoder *d, const struct ds_ptx_instr *in)
                 full.types[3] = in->types[1];
                 full.types[1] = full.types[2] = T(F16);
         }
-        modifiers(in, &m);
         if (in->n_operands < 4 || !mma_types(&full, &m))
                 return refuse_form(d, in);
         t = types_of(m.a.kind);
-        if (!wmma_shape(in, t, &swapped, &m) || (m.a.kind != m.b.kind))
+        if (!modifiers(in, t, &m) || !wmma_shape(in, t, &swapped, &m) || m.a.kind != m.b.kind)
                 return refuse_form(d, in);
         m.a.n = wmma_registers(t, m.m, m.k);
         m.b.n = wmma_registers(t, m.n, m.k);

@@ -6,11 +6,12 @@
  * NVIDIA H200 gives this, bit by bit, which is what is computed here: the products of a group along k are exact; all of
  * them and the accumulator are cut, toward zero, to 25 bits behind the point of the largest one (the largest sum of
  * exponents, that is, before any product is normalised); the sum of that is exact; and it is rounded once, toward zero
- * for f32 and to nearest for f16. Subnormals count, zeros have no exponent, NaN is 0x7fffffff or 0x7fff. A group is all
- * of k: 16 halves or 8 numbers of tf32. e4m3 and e5m2 become halves, in two groups (of each four along k the first two,
- * the second two), the first beginning with zero, and the accumulator is added at the end, rounded to nearest.
- * This was found by others (Fasi, Higham, Mikaitis, Pranesh, "Numerical behavior of NVIDIA tensor cores", 2021; Xie et
- * al., "MMA-Sim", 2025) and checked on an H200 (tests/gpu/tensor_diff.c). Older GPUs keep fewer bits in smaller groups.
+ * for f32 and to nearest for f16. Subnormals count, zeros have no exponent and results no negative zero, NaN is
+ * 0x7fffffff or 0x7fff. A group is all of k: 16 halves (of a sparse product: those that are there), 8 numbers of tf32,
+ * 4 in wmma. e4m3 and e5m2 become halves, in two groups (of each four that are there the first two, the second two),
+ * the first beginning with zero, and the accumulator is added at the end, rounded to nearest. This was found by others
+ * (Fasi, Higham, Mikaitis, Pranesh, "Numerical behavior of NVIDIA tensor cores", 2021; Xie et al., "MMA-Sim", 2025) and
+ * checked on an H200 (tests/gpu/tensor_diff.c). Older GPUs keep fewer bits in smaller groups.
  *
  * The fused sum runs over the columns of a row at once: eight accumulators, significands and exponents as integers.
  */

@@ -89,13 +89,14 @@ Test(sim_profile, a_text_is_read)
         cr_assert_eq(profile->kernels[0].bytes, 77);
         cr_assert_eq(profile->kernels[0].block_ns, 9);
         cr_assert_eq(profile->kernels[0].n_stairs, 2);
-        /* 10 blocks on an SM: the lower point holds up to the next one, and waves below the lowest */
-        cr_assert_eq(sim_profile_time(profile, &profile->kernels[0], 10, 1320), 1500);
-        cr_assert_eq(sim_profile_time(profile, &profile->kernels[0], 10, 1319), 1700);
-        cr_assert_eq(sim_profile_time(profile, &profile->kernels[0], 10, 660), 1700);
-        cr_assert_eq(sim_profile_time(profile, &profile->kernels[0], 10, 659), 9000);
-        cr_assert_eq(sim_profile_time(profile, &profile->kernels[0], 10, 80), 9000);
-        cr_assert_eq(sim_profile_time(profile, &profile->kernels[0], 10, 40), 3 * 9000 / 2);
+        /* the lower point holds up to the next one; below the lowest it goes by the blocks of an SM, 15 of the 120 */
+        cr_assert_eq(sim_profile_time(profile, &profile->kernels[0], 132), 1500);
+        cr_assert_eq(sim_profile_time(profile, &profile->kernels[0], 131), 1700);
+        cr_assert_eq(sim_profile_time(profile, &profile->kernels[0], 66), 1700);
+        cr_assert_eq(sim_profile_time(profile, &profile->kernels[0], 65), 9000);
+        cr_assert_eq(sim_profile_time(profile, &profile->kernels[0], 8), 9000);
+        cr_assert_eq(sim_profile_time(profile, &profile->kernels[0], 4), 2 * 9000);
+        cr_assert_eq(sim_profile_time(profile, &profile->kernels[0], 0), 8 * 9000);
         sim_profile_free(profile);
 }
 
@@ -249,7 +250,8 @@ Test(sim_profile, fewer_sms_follow_the_stair)
         cr_assert_eq(alone("persistent", 1), 2 * MS, "132 blocks on 66 SMs are two waves");
         cr_assert_eq(alone("persistent", 3), 9 * MS, "and nine on 16");
         cr_assert_eq(alone("waves", 1), 400 * US);
-        cr_assert_eq(alone("partial", 1), 200 * US * 3 / 2, "three waves instead of two");
+        cr_assert_eq(alone("partial", 1), 400 * US, "six blocks on an SM instead of three");
+        cr_assert_eq(alone("half", 1), 40 * US, "two fit on an SM, and share it");
         cr_assert_eq(alone("gemm", 1), 2442 * US, "as measured");
         cr_assert_eq(alone("gemm", 3), 9810 * US);
         rig_close();

@@ -390,28 +390,31 @@ static uint64_t scaled(uint64_t ns, uint64_t by, uint64_t of)
         return value > SIM_PROFILE_NS_MAX * 100 ? SIM_PROFILE_NS_MAX * 100 : (uint64_t)value;
 }
 
-static uint64_t waves_time(const struct sim_profile_kernel *kernel, uint64_t ns, uint64_t slots, uint64_t ns_slots)
+/* From the time on some SMs to that on fewer: as the blocks that the busiest one has. */
+static uint64_t on_fewer(const struct sim_profile_kernel *kernel, uint64_t ns, uint32_t ns_sms, uint32_t sms)
 {
-        uint64_t blocks = sim_profile_blocks(kernel), waves = DS_DIV_UP(blocks, slots);
-        uint64_t ns_waves = DS_DIV_UP(blocks, ns_slots);
+        uint64_t blocks = sim_profile_blocks(kernel), most = DS_DIV_UP(blocks, sms),
+                 ns_most = DS_DIV_UP(blocks, ns_sms);
 
-        return waves == ns_waves ? ns : scaled(ns, waves, ns_waves);
+        return most == ns_most ? ns : scaled(ns, most, ns_most);
 }
 
-uint64_t sim_profile_time(
-        const struct sim_profile *profile, const struct sim_profile_kernel *kernel, uint32_t per_sm, uint64_t slots)
+uint64_t sim_profile_time(const struct sim_profile *profile, const struct sim_profile_kernel *kernel, uint32_t sms)
 {
         const struct sim_stair *stair = profile->stairs + kernel->stair;
-        uint64_t all = (uint64_t)per_sm * profile->sms;
         uint32_t i = kernel->n_stairs;
 
-        slots = DS_MAX(slots, 1);
-        if (slots >= all || (!i && slots >= sim_profile_blocks(kernel)))
+        sms = DS_MAX(sms, 1);
+        if (sms >= profile->sms)
                 return kernel->ns;
         if (!i)
-                return waves_time(kernel, kernel->ns, slots, all);
-        while (i && (uint64_t)stair[i - 1].sms * per_sm > slots)
+                return on_fewer(kernel, kernel->ns, profile->sms, sms);
+        while (i && stair[i - 1].sms > sms)
                 i--;
-        /* below the lowest point it goes by waves from there */
-        return i ? stair[i - 1].ns : waves_time(kernel, stair[0].ns, slots, (uint64_t)stair[0].sms * per_sm);
+        return i ? stair[i - 1].ns : on_fewer(kernel, stair[0].ns, stair[0].sms, sms);
+}
+
+uint64_t sim_profile_waves_time(const struct sim_profile_kernel *kernel, uint64_t ns, uint64_t slots)
+{
+        return scaled(ns, DS_DIV_UP(sim_profile_blocks(kernel), slots), 1);
 }

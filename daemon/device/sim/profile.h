@@ -15,7 +15,8 @@
  *
  * grid and block are X, XxY or XxYxZ; only grid, block and ns must be there. `ns` is the time from the kernel's begin
  * to its end alone on the whole GPU. `stair`: the same on fewer SMs, ascending; between two points the lower one holds
- * (stairs, not slopes). Without one, the time goes with the number of waves that the blocks make on the SMs there are.
+ * (stairs, not slopes). Without one, the time goes with the number of blocks that the busiest SM has: 132 blocks take
+ * twice as long on 131 SMs as on 132, and on 66 as well.
  * `bytes` is what the kernel moves to and from memory, `block_ns` how long one block takes when that is not the
  * kernel's time over its waves. A line that begins with # is a comment.
  *
@@ -62,10 +63,8 @@ int sim_profile_is(const void *text, size_t size);
 /* 0; 1: it is wrong, error says where ("line 7: regs=-1: not a number from 0 to 255"); -ENOMEM. */
 int sim_profile_parse(const char *text, size_t size, char *error, size_t error_size, struct sim_profile **ret);
 struct sim_profile *sim_profile_free(struct sim_profile *profile);
-/*
- * How long the kernel takes when `slots` of its blocks fit at once, of per_sm on each SM: its time on slots / per_sm
- * SMs (at least one), its `ns` when that is all of the profile's.
- */
-uint64_t sim_profile_time(
-        const struct sim_profile *profile, const struct sim_profile_kernel *kernel, uint32_t per_sm, uint64_t slots);
+/* How long the kernel takes on so many SMs that are its own, at least one: its `ns` when those are all of the GPU. */
+uint64_t sim_profile_time(const struct sim_profile *profile, const struct sim_profile_kernel *kernel, uint32_t sms);
+/* When only so many of its blocks, fewer than it has, can be there at once, and that takes ns for as many. */
+uint64_t sim_profile_waves_time(const struct sim_profile_kernel *kernel, uint64_t ns, uint64_t slots);
 uint64_t sim_profile_blocks(const struct sim_profile_kernel *kernel);

@@ -163,15 +163,21 @@ static uint64_t slots_of(const struct sim_job *job)
 
 static uint64_t alone_time(const ds_device *device, const struct sim_job *job)
 {
-        uint64_t slots = job->share.held / shape(job)->part;
+        const struct sim_profile *profile = job->kernel->module->profile;
+        const struct sim_profile_kernel *kernel = job->kernel->profile;
+        uint64_t slots = job->share.held / shape(job)->part, all;
+        uint32_t sms = rung_of(device, job)->info.n_sms;
 
         if (!slots)
                 return 0;
-        /* with all that it wants, it is not its room that confines it but its rung, or its own bound */
-        if (!is_short(job))
-                slots = (uint64_t)shape(job)->per_sm * rung_of(device, job)->info.n_sms;
-        slots = DS_MIN(slots, bound_of(job));
-        return sim_profile_time(job->kernel->module->profile, job->kernel->profile, shape(job)->per_sm, slots);
+        all = DS_MIN(shape(job)->blocks, (uint64_t)shape(job)->per_sm * sms);
+        if (slots >= all)
+                return sim_profile_time(profile, kernel, sms);
+        /* it would fill its rung: what it has is as good as a smaller one. Else its blocks are spread, but fewer at
+         * once */
+        if (all == (uint64_t)shape(job)->per_sm * sms)
+                return sim_profile_time(profile, kernel, (uint32_t)(slots / shape(job)->per_sm));
+        return sim_profile_waves_time(kernel, sim_profile_time(profile, kernel, sms), slots);
 }
 
 static uint64_t waves_of(const struct sim_job *job)

@@ -8,9 +8,10 @@
  *  - A block takes 1 / (blocks that fit) of an SM. A kernel wants room for all its blocks, or all of its rung.
  *  - Kernels stand in line by priority, then in the order in which they began. Whoever comes takes what is free in its
  *    rung; who gets less runs with that, if it is a block at least, and takes more when some is given back, in line.
- *  - The kernel's time follows from the room it has: sim_profile_time() of the blocks that fit in it. With all that it
- *    wants on the whole GPU, it is the profile's, to the nanosecond. When the room changes, what is left of the work
- *    goes on at the new pace.
+ *  - The kernel's time follows from the room it has. With all that it wants: the profile's for the SMs of its rung, on
+ *    the whole GPU to the nanosecond. With less: when it would fill its rung, the profile's for as many SMs as it has
+ *    room of; when it would not, as much longer as its blocks then make waves. When the room changes, what is left of
+ * the work goes on at the new pace.
  *  - Nothing is taken from a kernel whose blocks have all begun. One with blocks yet to begin gives way to those before
  *    it in line as its blocks end: what they lack changes hands at once, at the time when that much of it would have
  *    ended, blocks ending evenly, and no sooner than a quarter of a block's time. (On an H200 a kernel of 16 blocks

@@ -264,6 +264,47 @@ Test(sim_share, what_is_paused_can_be_given_up)
         dt_close(ts.t);
 }
 
+/* --- copies on the device --- */
+
+/* 34 MB at 1,700 GB/s: 20 us, and all that VRAM has. */
+static uint64_t move(struct ts *ts, uint32_t stream)
+{
+        return dt_copy(ts->t, stream, DS_COPY_DTOD, DT_DEVICE_VA, DT_DEVICE_VA + DS_MIB(33), DS_MIB(31));
+}
+
+Test(sim_share, copies_on_the_device_share_vram)
+{
+        const uint64_t alone = 1200 + DS_MIB(31) * 10 / 17000;
+        struct ts ts = ts_open();
+        uint64_t first, second, kernel, took;
+
+        first = move(&ts, ts.left);
+        second = move(&ts, ts.right);
+        dt_wait_all(ts.t);
+        about(ts.t->seen[first].end_ns - ts.t->seen[first].start_ns, alone, "a copy");
+        about(ts.t->seen[second].end_ns - ts.t->seen[second].start_ns, alone, "the next");
+        cr_assert_geq(ts.t->seen[second].start_ns, ts.t->seen[first].end_ns, "one at a time");
+        kernel = submit(&ts, "more", ts.left, 66, 0);
+        pass(&ts, 50 * US);
+        first = move(&ts, ts.right);
+        took = lasted(&ts, kernel);
+        dt_wait(ts.t, first);
+        cr_assert(took > 100 * US * 15 / 10 + 10 * US, "a kernel beside it: %llu", (unsigned long long)took);
+        took = ts.t->seen[first].end_ns - ts.t->seen[first].start_ns;
+        cr_assert(took > alone * 2, "the copy beside it: %llu", (unsigned long long)took);
+        /* those that are given up, under way and in line, leave nothing behind */
+        first = move(&ts, ts.left);
+        second = move(&ts, ts.right);
+        pass(&ts, 10 * US);
+        ds_sim_ops.abort(ts.t->device, DT_SPACE);
+        dt_expect_fault(ts.t, first, DS_CUDA_LAUNCH_FAILED, "given up");
+        dt_expect_fault(ts.t, second, DS_CUDA_LAUNCH_FAILED, "given up");
+        first = move(&ts, ts.left);
+        dt_wait_all(ts.t);
+        about(ts.t->seen[first].end_ns - ts.t->seen[first].start_ns, alone, "afterwards");
+        dt_close(ts.t);
+}
+
 /* --- the books --- */
 
 static uint64_t next_random(uint64_t *state)
@@ -280,6 +321,7 @@ static void expect_idle(const ds_device *device)
         const struct sim_memory *m = &device->memory;
 
         cr_assert_eq(device->resident, 0);
+        cr_assert(!device->copying && !device->copies.head && !device->sm[SIM_SM_APART].head);
         cr_assert_eq(m->total_rate + m->stall_rate + m->rate + m->vram_rate + m->n_uneven, 0);
         for (uint32_t c = 0; c < SIM_CHANNELS_MAX; c++)
                 cr_assert_eq(m->channel_rate[c] + m->channel_vram[c], 0);
@@ -305,6 +347,8 @@ static uint64_t random_run(uint64_t seed)
                         1 + (uint32_t)(next_random(&state) % 600), (uint32_t)(next_random(&state) % 4) * 50);
                 if (next_random(&state) % 4 == 0)
                         bound(&ts, 1 + next_random(&state) % token, 1 + (uint32_t)(next_random(&state) % 200));
+                if (next_random(&state) % 8 == 0)
+                        token = move(&ts, streams[next_random(&state) % DS_ARRAY_SIZE(streams)]);
                 if (next_random(&state) % 50 == 0)
                         ds_sim_ops.abort(ts.t->device, DT_SPACE);
                 pass(&ts, next_random(&state) % (100 * US));

@@ -34,8 +34,10 @@ static int order_key(const struct sim_model *model, uint32_t sm)
 int sim_blocks_init(ds_device *device)
 {
         const struct sim_model *model = device->model;
-        uint32_t n_groups = model->n_tpcs * model->sms_per_tpc * model->sm_blocks, at;
+        /* a group holds a block slot at least, so there cannot be more of them; and one copy */
+        uint32_t n_groups = model->n_tpcs * model->sms_per_tpc * model->sm_blocks + 1, at;
 
+        assert(model->n_tpcs * model->sms_per_tpc <= SIM_SM_APART);
         device->n_sms = model->n_tpcs * model->sms_per_tpc;
         for (uint32_t id = 0; id < device->n_sms; id++) {
                 for (at = id; at && order_key(model, device->sm[at - 1].id) > order_key(model, id); at--)
@@ -50,7 +52,6 @@ int sim_blocks_init(ds_device *device)
                 };
                 device->sms_empty[id / 64] |= UINT64_C(1) << id % 64;
         }
-        /* a group holds a block slot at least, so there cannot be more of them */
         device->groups = ds_alloc0(n_groups, sizeof(*device->groups));
         if (!device->groups)
                 return ds_error_origin(-ENOMEM);
@@ -147,8 +148,10 @@ static void group_release(ds_device *device, struct sim_group *group)
         device->sms_freed[group->sm / 64] |= UINT64_C(1) << group->sm % 64;
         device->round_due = true;
         job->resident -= group->n;
-        device->rungs[job->stream->rung]->resident -= group->n;
-        device->resident -= group->n;
+        if (job->kind == SIM_JOB_KERNEL) {
+                device->rungs[job->stream->rung]->resident -= group->n;
+                device->resident -= group->n;
+        }
         *(group->job_prev ? &group->job_prev->job_next : &job->groups) = group->job_next;
         if (group->job_next)
                 group->job_next->job_prev = group->job_prev;
@@ -192,8 +195,10 @@ static void group_add(ds_device *device, struct sim_job *job, uint32_t at, uint3
         sm->resident += n;
         device->sms_empty[at / 64] &= ~(UINT64_C(1) << at % 64);
         sim_share_add(device, group);
-        device->resident += n;
-        device->rungs[job->stream->rung]->resident += n;
+        if (job->kind == SIM_JOB_KERNEL) {
+                device->resident += n;
+                device->rungs[job->stream->rung]->resident += n;
+        }
         job->resident += n;
         job->unplaced -= n;
 }
@@ -407,6 +412,8 @@ void sim_blocks_end(ds_device *device, struct sim_event *event)
                 if (job->unplaced || job->resident)
                         continue;
                 sim_l2_end(device, job);
+                if (job->kind != SIM_JOB_KERNEL)
+                        sim_copy_done(device, job);
                 sim_job_end(device, job, false);
         }
 }
@@ -433,5 +440,12 @@ void sim_blocks_bound(ds_device *device, struct sim_job *job, uint32_t bound)
         job->fresh = true;
         if (job->claiming)
                 mask_or(device->sms_freed, job_mask(device, job));
+        device->round_due = true;
+}
+
+void sim_blocks_apart(ds_device *device, struct sim_job *job, const struct sim_run *run)
+{
+        job->unplaced = 1;
+        group_add(device, job, SIM_SM_APART, 1, run);
         device->round_due = true;
 }

@@ -87,35 +87,9 @@ void sim_event_remove(ds_device *device, struct sim_event *event)
 
 /* --- what happens at an instant --- */
 
-static uint64_t transfer_ns(const ds_device *device, const struct sim_job *job, enum ds_copy_kind *ret_engine)
-{
-        const struct sim_timing *t = &device->model->timing;
-        const uint32_t rates[_DS_COPY_MAX] = {
-                [DS_COPY_HTOD] = t->h2d_mbps,
-                [DS_COPY_DTOH] = t->d2h_mbps,
-                [DS_COPY_DTOD] = t->d2d_mbps,
-                [DS_COPY_HTOH] = t->h2h_mbps,
-        };
-        uint64_t bytes, rate;
-
-        if (job->kind == SIM_JOB_COPY) {
-                *ret_engine = job->copy.kind;
-                bytes = job->copy.width * job->copy.height;
-                rate = rates[job->copy.kind];
-        } else {
-                *ret_engine = DS_COPY_DTOD;
-                bytes = job->memset.width * job->memset.height * job->memset.element_size;
-                rate = t->memset_mbps;
-        }
-        return t->copy_ns + (uint64_t)((unsigned __int128)bytes * 1000 / rate);
-}
-
 /* The effect is there and the time has come. */
 static void job_run(ds_device *device, struct sim_job *job)
 {
-        enum ds_copy_kind engine;
-        uint64_t duration;
-
         job->state = SIM_JOB_RUNNING;
         /* given up: it has held up the others long enough */
         if (job->status == DS_CUDA_LAUNCH_TIMEOUT && atomic_load(&job->abort) == SIM_ABORT_TOO_LONG) {
@@ -130,10 +104,7 @@ static void job_run(ds_device *device, struct sim_job *job)
                         sim_blocks_ready(device, job);
                 return;
         }
-        duration = transfer_ns(device, job, &engine);
-        job->start_ns = DS_MAX(device->now, device->engine_ns[engine]);
-        device->engine_ns[engine] = job->start_ns + duration;
-        sim_event_push(device, &job->event, SIM_EVENT_END, job->start_ns + duration);
+        sim_copy_begin(device, job);
 }
 
 void sim_job_block(ds_device *device, struct sim_job *job)

@@ -14,6 +14,7 @@
  *   l2.c       what is in L2 when a kernel begins
  *   channel.c  the channel of an address
  *   profile.c, room.c  instead of those, durations from a profile
+ *   copy.c     copies and memsets
  *   clock.c    events, the virtual clock, poll
  *   output.c   what kernels print
  *
@@ -38,7 +39,7 @@
  *
  * What the device does not model:
  *  - L1, banks, and what a warp overlaps with itself: that is in one set of constants per model (see cost.c);
- *  - copies and memsets as users of L2 and VRAM; clocks that rise and fall, power, heat;
+ *  - what crosses the link to the host as a user of VRAM; clocks that rise and fall, power, heat;
  *  - time slices: blocks run to their end, as in one context of a GPU; what can be had at once is fewer of them
  * (bound);
  *  - clusters, blocks that wait for other blocks, kernels that launch kernels, textures and surfaces;
@@ -67,14 +68,15 @@
 #define SIM_THREADS 6 /* those counted as well */
 #define SIM_PARAMS_INLINE 256
 #define SIM_PARAMS_MAX 32764
-#define SIM_RUNS_MAX 4096           /* distinct block costs kept per launch */
-#define SIM_BLOCKS_EXACT (1u << 20) /* a launch of more blocks is timed in bundles of blocks */
-#define SIM_COPY_INLINE DS_KIB(64)  /* smaller copies are done by the owner thread itself */
-#define SIM_COPY_CHUNK DS_MIB(4)    /* between two looks at the abort flag */
-#define SIM_ADVANCE_STEPS 4096      /* instants per advance() */
-#define SIM_LOAD_ONE 1024           /* fixed point: one SM's issue slots, all of the memory's bandwidth */
-#define SIM_GRANULES_MAX 512        /* of a launch: pieces of memory in which it is remembered that L2 may have them */
-#define SIM_L2_ENTRIES 4096         /* of the device */
+#define SIM_RUNS_MAX 4096              /* distinct block costs kept per launch */
+#define SIM_BLOCKS_EXACT (1u << 20)    /* a launch of more blocks is timed in bundles of blocks */
+#define SIM_COPY_INLINE DS_KIB(64)     /* smaller copies are done by the owner thread itself */
+#define SIM_COPY_CHUNK DS_MIB(4)       /* between two looks at the abort flag */
+#define SIM_ADVANCE_STEPS 4096         /* instants per advance() */
+#define SIM_SM_APART (SIM_SMS_MAX - 1) /* an SM that no model has: of a copy on the device */
+#define SIM_LOAD_ONE 1024              /* fixed point: one SM's issue slots, all of the memory's bandwidth */
+#define SIM_GRANULES_MAX 512 /* of a launch: pieces of memory in which it is remembered that L2 may have them */
+#define SIM_L2_ENTRIES 4096  /* of the device */
 
 /*
  * Warp instructions that one launch may execute when it has no deadline; with a deadline, the lesser of this and what
@@ -471,7 +473,9 @@ struct ds_device {
         struct sim_fifo put_off; /* jobs PUT_OFF whose effect is not there, linked by ready_next */
         struct sim_fifo urgent, ended;
         uint64_t issue_ns;                /* earliest next kernel begin of the device */
-        uint64_t engine_ns[_DS_COPY_MAX]; /* when each copy engine is free */
+        uint64_t engine_ns[_DS_COPY_MAX]; /* when each copy engine is free, but for the next: */
+        struct sim_job *copying;          /* what stays on the device, one at a time */
+        struct sim_fifo copies;           /* those in line, linked by ready_next */
 
         uint32_t n_sms;
         struct sim_sm sm[SIM_SMS_MAX];
@@ -593,6 +597,15 @@ void sim_blocks_end(ds_device *device, struct sim_event *event);
 
 /* A kernel's bound on resident blocks changes, at once. */
 void sim_blocks_bound(ds_device *device, struct sim_job *job, uint32_t bound);
+
+/* The job is one block that nothing but share.c sees. */
+void sim_blocks_apart(ds_device *device, struct sim_job *job, const struct sim_run *run);
+
+/* --- copy.c --- */
+/* A copy or memset begins, ends with the event that sim_blocks_end got, or is taken off. */
+void sim_copy_begin(ds_device *device, struct sim_job *job);
+void sim_copy_done(ds_device *device, struct sim_job *job);
+void sim_copy_kill(ds_device *device, struct sim_job *job);
 
 /* --- share.c --- */
 /* The group counts among the resident ones, or not any more. */

@@ -223,6 +223,8 @@ void sim_job_withdraw(ds_device *device, struct sim_job *job, int32_t verdict)
                 sim_room_kill(device, job);
         else if (job->state == SIM_JOB_RUNNING && job->kind == SIM_JOB_KERNEL)
                 sim_blocks_kill(device, job);
+        else if (job->state == SIM_JOB_RUNNING)
+                sim_copy_kill(device, job);
         if (job->state != SIM_JOB_RUNNING || !job->start_ns || job->start_ns > device->now)
                 job->start_ns = device->now;
         job->verdict = verdict;

@@ -1,0 +1,101 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * How long copies and memsets take
+ *
+ * One at a time in each direction, in the order in which they come: to the device, from it, on it, on the host. What
+ * crosses the link to the host takes what the link takes; the few bytes per time that it asks of VRAM disturb nobody.
+ * What stays on the device asks as much of L2 and VRAM as a big kernel, so it is one block there, on an SM of its own:
+ * kernels beside it slow it, and it slows them (share.c). Alone it takes the time that the model says, and never asks
+ * for more than all of VRAM.
+ */
+#include <assert.h>
+
+#include "device/sim/internal.h"
+
+static uint64_t job_bytes(const struct sim_job *job)
+{
+        if (job->kind == SIM_JOB_COPY)
+                return job->copy.width * job->copy.height;
+        return job->memset.width * job->memset.height * job->memset.element_size;
+}
+
+static uint64_t transfer_ns(const ds_device *device, const struct sim_job *job, enum ds_copy_kind engine)
+{
+        const struct sim_timing *t = &device->model->timing;
+        const uint32_t rates[_DS_COPY_MAX] = {
+                [DS_COPY_HTOD] = t->h2d_mbps,
+                [DS_COPY_DTOH] = t->d2h_mbps,
+                [DS_COPY_DTOD] = job->kind == SIM_JOB_COPY ? t->d2d_mbps : t->memset_mbps,
+                [DS_COPY_HTOH] = t->h2h_mbps,
+        };
+
+        return t->copy_ns + (uint64_t)((unsigned __int128)job_bytes(job) * 1000 / rates[engine]);
+}
+
+/* The first in line for what stays on the device goes, if none is under way. */
+static void copy_next(ds_device *device)
+{
+        const struct sim_timing *t = &device->model->timing;
+        struct sim_job *job = device->copies.head;
+        struct sim_run run = {.n = 1};
+        bool writes_only;
+        uint64_t rate;
+
+        if (device->copying || !job)
+                return;
+        device->copies.head = job->ready_next;
+        if (!job->ready_next)
+                device->copies.tail = NULL;
+        job->ready_next = NULL;
+        device->copying = job;
+        job->start_ns = device->now;
+        run.latency_ns = run.stall_ns = transfer_ns(device, job, DS_COPY_DTOD);
+        writes_only = job->kind == SIM_JOB_MEMSET;
+        run.bytes = job_bytes(job) * (writes_only ? 1 : 2);
+        rate = DS_MAX(run.bytes * 1000 / run.latency_ns, 1);
+        job->traffic.vram = writes_only ? t->write_cost : (SIM_LOAD_ONE + t->write_cost) / 2;
+        job->traffic.vram = (uint32_t)DS_MIN(job->traffic.vram, t->kernel_mbps * UINT64_C(1024) / rate);
+        sim_blocks_apart(device, job, &run);
+}
+
+void sim_copy_begin(ds_device *device, struct sim_job *job)
+{
+        enum ds_copy_kind engine = job->kind == SIM_JOB_COPY ? job->copy.kind : DS_COPY_DTOD;
+        uint64_t duration;
+
+        if (engine == DS_COPY_DTOD) {
+                sim_line_push(&device->copies, job);
+                copy_next(device);
+                return;
+        }
+        duration = transfer_ns(device, job, engine);
+        job->start_ns = DS_MAX(device->now, device->engine_ns[engine]);
+        device->engine_ns[engine] = job->start_ns + duration;
+        sim_event_push(device, &job->event, SIM_EVENT_END, job->start_ns + duration);
+}
+
+void sim_copy_done(ds_device *device, struct sim_job *job)
+{
+        assert(device->copying == job);
+        device->copying = NULL;
+        copy_next(device);
+}
+
+void sim_copy_kill(ds_device *device, struct sim_job *job)
+{
+        struct sim_job **at = &device->copies.head, *before = NULL;
+
+        if (device->copying == job) {
+                sim_blocks_kill(device, job);
+                sim_copy_done(device, job);
+                return;
+        }
+        for (; *at && *at != job; at = &(*at)->ready_next)
+                before = *at;
+        if (!*at)
+                return; /* it crosses the link: its event has gone */
+        *at = job->ready_next;
+        if (device->copies.tail == job)
+                device->copies.tail = before;
+        job->ready_next = NULL;
+}

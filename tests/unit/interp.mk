@@ -23,3 +23,4 @@ $(BUILD)/gpu/interp/%_diff: tests/gpu/%_diff.c tests/gpu/driver.h $(wildcard tes
 interp-gpu: $(interp_gpu) $(BUILD)/gpu/interp/interp_diff $(BUILD)/gpu/interp/tensor_diff | $(kernel_ptx)
 CFLAGS_test_interp_rows := -DTEST_INTERP_GOLDEN='"$(CURDIR)/tests/golden/interp/h200.txt"'
 CFLAGS_test_interp_tensor := -DTEST_TENSOR_GOLDEN='"$(CURDIR)/tests/golden/interp/h200_tensor.txt"'
+$(BUILD)/tests/unit/test_interp_triton: | $(triton_stamp)

@@ -24,7 +24,7 @@
 #include <stdatomic.h>
 #include <stdint.h>
 
-#define DS_WIRE_VERSION 2u
+#define DS_WIRE_VERSION 3u
 
 #define DS_FRAME_MAX (64u * 1024) /* control frame payload, bytes; see proto/detshare.proto */
 #define DS_FRAME_FDS_MAX 4u       /* file descriptors beside one frame */
@@ -97,7 +97,8 @@ struct ds_record_launch {
         uint32_t block[3];
         uint32_t shared_bytes;
         uint32_t params_size;
-        uint64_t reserved;
+        uint16_t cluster[3]; /* blocks; all 0: none but what the kernel requires */
+        uint16_t reserved;
 };
 
 /* width x height bytes; kind as enum ds_copy_kind of the daemon: 0 HtoD, 1 DtoH, 2 DtoD, 3 HtoH. Host sides are pinned.

@@ -47,11 +47,14 @@ struct dsc_kernel {
         struct dsc_param *params;
         uint32_t params_size, max_threads, static_shared, local_bytes, const_bytes, registers, ptx_version,
                 binary_version;
+        uint32_t cluster[3]; /* blocks, that its code asks for; 0 = none */
+        uint32_t cluster_max, cluster_explicit, blocks_are_clusters;
 };
 
 struct dsc_launch {
         uint64_t kernel;
         uint32_t grid[3], block[3];
+        uint32_t cluster[3]; /* blocks; all 0: none but what the kernel asks for */
         uint32_t shared_bytes;
         const void *params; /* packed */
         uint32_t params_size;
@@ -119,6 +122,9 @@ int dsc_module_load(dsc_session *s, const void *image, size_t size, char *log, s
 int dsc_module_unload(dsc_session *s, uint64_t module);
 int dsc_kernel_get(dsc_session *s, uint64_t module, const char *name, struct dsc_kernel *ret);
 void dsc_kernel_clear(struct dsc_kernel *kernel);
+/* How many clusters of the kernel can be on the device at once, with blocks of so many threads. */
+int dsc_kernel_clusters(dsc_session *s, uint64_t kernel, const uint32_t cluster[3], uint32_t block_threads,
+        uint32_t shared_bytes, uint32_t *ret_clusters);
 int dsc_global_get(dsc_session *s, uint64_t module, const char *name, uint64_t *ret_address, uint64_t *ret_bytes);
 /* Names, each malloc'ed, in a malloc'ed array. */
 int dsc_kernel_names(dsc_session *s, uint64_t module, char ***ret_names, size_t *ret_n);

@@ -133,6 +133,10 @@ static int take_kernel(const Detshare__KernelReply *reply, struct dsc_kernel *re
                 .registers = reply->registers,
                 .ptx_version = reply->ptx_version,
                 .binary_version = reply->binary_version,
+                .cluster = {reply->cluster_x, reply->cluster_y, reply->cluster_z},
+                .cluster_max = reply->cluster_max,
+                .cluster_explicit = (uint32_t)reply->cluster_explicit,
+                .blocks_are_clusters = (uint32_t)reply->blocks_are_clusters,
         };
         if (!k.name || !k.params) {
                 dsc_kernel_clear(&k);
@@ -157,6 +161,26 @@ int dsc_kernel_get(dsc_session *s, uint64_t module, const char *name, struct dsc
         r = take_kernel(answer.reply->get_kernel, ret);
         dsc__answer_clear(&answer);
         return r;
+}
+
+int dsc_kernel_clusters(dsc_session *s, uint64_t kernel, const uint32_t cluster[3], uint32_t block_threads,
+        uint32_t shared_bytes, uint32_t *ret_clusters)
+{
+        Detshare__CountClusters count = DETSHARE__COUNT_CLUSTERS__INIT;
+        count.kernel = kernel;
+        count.cluster_x = cluster[0];
+        count.cluster_y = cluster[1];
+        count.cluster_z = cluster[2];
+        count.block_threads = block_threads;
+        count.shared_bytes = shared_bytes;
+        Detshare__Request request = DSC__REQUEST(COUNT_CLUSTERS, count_clusters, &count);
+        struct dsc__answer answer = DSC__ANSWER_NULL;
+        int r = dsc__call(s, &request, -1, DETSHARE__REPLY__RESULT_COUNT_CLUSTERS, &answer);
+        if (r)
+                return r;
+        *ret_clusters = answer.reply->count_clusters->clusters;
+        dsc__answer_clear(&answer);
+        return 0;
 }
 
 static int add_names(const Detshare__KernelList *list, char ***names, size_t *n)

@@ -143,6 +143,9 @@ static int launch_call(dsc_session *s, uint32_t stream, const struct dsc_launch 
         launch.block_y = l->block[1];
         launch.block_z = l->block[2];
         launch.shared_bytes = l->shared_bytes;
+        launch.cluster_x = l->cluster[0];
+        launch.cluster_y = l->cluster[1];
+        launch.cluster_z = l->cluster[2];
         launch.params = (ProtobufCBinaryData){.len = l->params_size, .data = (uint8_t *)l->params};
         Detshare__Request request = DSC__REQUEST(LAUNCH, launch, &launch);
         return dsc__submit_call(s, stream, &request, NULL);
@@ -150,7 +153,8 @@ static int launch_call(dsc_session *s, uint32_t stream, const struct dsc_launch 
 
 int dsc_launch(dsc_session *s, uint32_t stream, const struct dsc_launch *l)
 {
-        if (l->params_size > DS_RECORD_PARAMS_MAX || stream >= DS_STREAMS_MAX)
+        if (l->params_size > DS_RECORD_PARAMS_MAX || stream >= DS_STREAMS_MAX ||
+                (l->cluster[0] | l->cluster[1] | l->cluster[2]) > UINT16_MAX)
                 return DSC__INVALID_VALUE;
         if (s->socket_only)
                 return launch_call(s, stream, l);
@@ -163,6 +167,7 @@ int dsc_launch(dsc_session *s, uint32_t stream, const struct dsc_launch *l)
                 .block = {l->block[0], l->block[1], l->block[2]},
                 .shared_bytes = l->shared_bytes,
                 .params_size = l->params_size,
+                .cluster = {(uint16_t)l->cluster[0], (uint16_t)l->cluster[1], (uint16_t)l->cluster[2]},
         };
         return dsc__submit(s, &record.head, sizeof(record), l->params, l->params_size, NULL);
 }

@@ -47,11 +47,16 @@ static CUresult get_attribute(const struct dcu_entry *entry, CUfunction_attribut
         case CU_FUNC_ATTRIBUTE_CLUSTER_SCHEDULING_POLICY_PREFERENCE:
                 *ret = entry->cluster_policy;
                 return CUDA_SUCCESS;
-        case CU_FUNC_ATTRIBUTE_CACHE_MODE_CA:
         case CU_FUNC_ATTRIBUTE_CLUSTER_SIZE_MUST_BE_SET:
+                *ret = k->cluster_explicit || k->cluster[0];
+                return CUDA_SUCCESS;
         case CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_WIDTH:
         case CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_HEIGHT:
         case CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_DEPTH:
+                *ret = k->cluster[0] ? (int)k->cluster[attrib - CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_WIDTH]
+                                     : entry->cluster[attrib - CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_WIDTH];
+                return CUDA_SUCCESS;
+        case CU_FUNC_ATTRIBUTE_CACHE_MODE_CA:
                 *ret = 0;
                 return CUDA_SUCCESS;
         default:
@@ -66,6 +71,16 @@ static CUresult set_max_dynamic_shared(struct dcu_entry *entry, int value)
         if (value < 0 || (int64_t)value + entry->info.static_shared > optin)
                 return CUDA_ERROR_INVALID_VALUE;
         atomic_store(&entry->max_dynamic_shared, value);
+        return CUDA_SUCCESS;
+}
+
+/* What the code requires stays; anything else is looked at when the kernel is launched. */
+static CUresult set_cluster(struct dcu_entry *entry, unsigned int dimension, int value)
+{
+        if (value < 0 || (entry->info.cluster[0] && value != (int)entry->info.cluster[dimension]))
+                return CUDA_ERROR_INVALID_VALUE;
+        if (!entry->info.cluster[0])
+                entry->cluster[dimension] = value;
         return CUDA_SUCCESS;
 }
 
@@ -90,9 +105,7 @@ static CUresult set_attribute(struct dcu_entry *entry, CUfunction_attribute attr
         case CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_WIDTH:
         case CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_HEIGHT:
         case CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_DEPTH:
-                if (value < 0)
-                        return CUDA_ERROR_INVALID_VALUE;
-                return value > 1 ? CUDA_ERROR_NOT_SUPPORTED : CUDA_SUCCESS;
+                return set_cluster(entry, attrib - CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_WIDTH, value);
         default:
                 return CUDA_ERROR_INVALID_VALUE;
         }

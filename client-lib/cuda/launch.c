@@ -11,12 +11,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "cuda/cluster.h"
 #include "cuda/module.h"
 #include "cuda/occupancy.h"
 #include "cuda/stream.h"
 
 #define PARAMS_ON_STACK 4096u
-#define CLUSTER_MAX 8u
 
 struct launch {
         CUfunction function;
@@ -25,6 +25,7 @@ struct launch {
         CUstream stream;
         void **params, **extra;
         int cooperative;
+        unsigned int cluster[3], preferred[3]; /* of cuLaunchKernelEx; 0: not asked for */
 };
 
 static int dimensions_valid(const struct launch *l)
@@ -154,6 +155,7 @@ static CUresult send(const struct launch *l, const struct dcu_entry *entry, uint
                 .kernel = entry->info.id,
                 .grid = {l->grid[0], l->grid[1], l->grid[2]},
                 .block = {l->block[0], l->block[1], l->block[2]},
+                .cluster = {l->cluster[0], l->cluster[1], l->cluster[2]},
                 .shared_bytes = l->shared_bytes,
                 .params = packed,
                 .params_size = entry->info.params_size,
@@ -185,7 +187,7 @@ static CUresult pack_and_send(const struct launch *l, const struct dcu_entry *en
         return r;
 }
 
-static CUresult launch(const struct launch *l)
+static CUresult launch(struct launch *l)
 {
         struct dcu_context *context, *owner, *stream_owner;
         struct dcu_entry *entry;
@@ -198,6 +200,8 @@ static CUresult launch(const struct launch *l)
         if (!entry)
                 return CUDA_ERROR_INVALID_HANDLE;
         r = check_size(l, entry);
+        if (r == CUDA_SUCCESS)
+                r = dcu_cluster_check(entry, l->grid, l->cluster, l->preferred);
         if (r == CUDA_SUCCESS && l->cooperative)
                 r = check_cooperative(l, entry);
         if (r == CUDA_SUCCESS)
@@ -220,8 +224,8 @@ CUresult cuLaunchKernel(CUfunction f, unsigned int gridDimX, unsigned int gridDi
         unsigned int blockDimX, unsigned int blockDimY, unsigned int blockDimZ, unsigned int sharedMemBytes,
         CUstream hStream, void **kernelParams, void **extra)
 {
-        const struct launch l = {f, {gridDimX, gridDimY, gridDimZ}, {blockDimX, blockDimY, blockDimZ}, sharedMemBytes,
-                hStream, kernelParams, extra, 0};
+        struct launch l = {f, {gridDimX, gridDimY, gridDimZ}, {blockDimX, blockDimY, blockDimZ}, sharedMemBytes,
+                hStream, kernelParams, extra, 0, {0, 0, 0}, {0, 0, 0}};
 
         return launch(&l);
 }
@@ -230,24 +234,10 @@ CUresult cuLaunchCooperativeKernel(CUfunction f, unsigned int gridDimX, unsigned
         unsigned int blockDimX, unsigned int blockDimY, unsigned int blockDimZ, unsigned int sharedMemBytes,
         CUstream hStream, void **kernelParams)
 {
-        const struct launch l = {f, {gridDimX, gridDimY, gridDimZ}, {blockDimX, blockDimY, blockDimZ}, sharedMemBytes,
-                hStream, kernelParams, NULL, 1};
+        struct launch l = {f, {gridDimX, gridDimY, gridDimZ}, {blockDimX, blockDimY, blockDimZ}, sharedMemBytes,
+                hStream, kernelParams, NULL, 1, {0, 0, 0}, {0, 0, 0}};
 
         return launch(&l);
-}
-
-/* Clusters of one block are no clusters; larger ones have to divide the grid, and are not supported. */
-static CUresult check_cluster(const struct launch *l, const unsigned int size[3])
-{
-        uint64_t blocks = (uint64_t)size[0] * size[1] * size[2];
-
-        if (size[0] == 0 || size[1] == 0 || size[2] == 0 || blocks > CLUSTER_MAX)
-                return CUDA_ERROR_INVALID_CLUSTER_SIZE;
-        for (int i = 0; i < 3; i++) {
-                if (l->grid[i] % size[i] != 0)
-                        return CUDA_ERROR_INVALID_CLUSTER_SIZE;
-        }
-        return blocks > 1 ? CUDA_ERROR_NOT_SUPPORTED : CUDA_SUCCESS;
 }
 
 /*
@@ -272,11 +262,15 @@ static CUresult apply_attribute(struct launch *l, const CUlaunchAttribute *attri
                 l->cooperative = value->cooperative != 0;
                 return CUDA_SUCCESS;
         case CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION:
-        case CU_LAUNCH_ATTRIBUTE_PREFERRED_CLUSTER_DIMENSION: {
-                const unsigned int size[3] = {value->clusterDim.x, value->clusterDim.y, value->clusterDim.z};
-
-                return check_cluster(l, size);
-        }
+                l->cluster[0] = value->clusterDim.x;
+                l->cluster[1] = value->clusterDim.y;
+                l->cluster[2] = value->clusterDim.z;
+                return CUDA_SUCCESS;
+        case CU_LAUNCH_ATTRIBUTE_PREFERRED_CLUSTER_DIMENSION:
+                l->preferred[0] = value->preferredClusterDim.x;
+                l->preferred[1] = value->preferredClusterDim.y;
+                l->preferred[2] = value->preferredClusterDim.z;
+                return CUDA_SUCCESS;
         case CU_LAUNCH_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT:
                 return value->sharedMemCarveout > CU_SHAREDMEM_CARVEOUT_MAX_SHARED ||
                                        (int)value->sharedMemCarveout < CU_SHAREDMEM_CARVEOUT_DEFAULT
@@ -303,7 +297,7 @@ CUresult cuLaunchKernelEx(const CUlaunchConfig *config, CUfunction f, void **ker
                 return CUDA_ERROR_INVALID_VALUE;
         l = (struct launch){f, {config->gridDimX, config->gridDimY, config->gridDimZ},
                 {config->blockDimX, config->blockDimY, config->blockDimZ}, config->sharedMemBytes, config->hStream,
-                kernelParams, extra, 0};
+                kernelParams, extra, 0, {0, 0, 0}, {0, 0, 0}};
         for (unsigned int i = 0; i < config->numAttrs; i++) {
                 r = apply_attribute(&l, &config->attrs[i]);
                 if (r != CUDA_SUCCESS)

@@ -48,6 +48,7 @@ enum ds_cuda_error {
         DS_CUDA_MISALIGNED_ADDRESS = 716,
         DS_CUDA_LAUNCH_FAILED = 719,
         DS_CUDA_NOT_SUPPORTED = 801,
+        DS_CUDA_INVALID_CLUSTER_SIZE = 912,
         DS_CUDA_UNKNOWN = 999,
 };
 
@@ -58,6 +59,7 @@ enum ds_cuda_error {
 #define DS_DEVICE_PRIORITIES 2       /* 0 = high (LS), 1 = low (BE) */
 #define DS_DEVICE_MESSAGE_MAX 200
 #define DS_DEVICE_GPC_NONE 255u
+#define DS_DEVICE_CLUSTER_MAX 16u /* blocks */
 
 struct ds_tpc_mask {
         uint64_t word[DS_DEVICE_TPCS_MAX / 64];
@@ -82,6 +84,7 @@ struct ds_device_info {
 struct ds_rung_info {
         struct ds_tpc_mask mask;
         uint32_t n_tpcs, n_sms;
+        uint32_t cluster_max; /* blocks of the largest cluster that it may take; 1 = it knows no clusters */
 };
 
 struct ds_kernel_param {
@@ -98,6 +101,10 @@ struct ds_kernel_info {
         uint32_t ptx_version, binary_version; /* 90, 90 */
         uint32_t cooperative;                 /* needs all blocks resident */
         uint32_t prints;                      /* its module may print or assert */
+        uint32_t cluster[3];                  /* blocks of the clusters that its code asks for; 0 = none */
+        uint32_t cluster_max;                 /* blocks; 0 = no limit of its own */
+        uint32_t cluster_explicit;            /* it must be launched with clusters */
+        uint32_t blocks_are_clusters;         /* the grid of a launch counts clusters */
 };
 
 struct ds_launch {
@@ -105,6 +112,7 @@ struct ds_launch {
         uint32_t space;
         const ds_device_kernel *kernel;
         uint32_t grid[3], block[3];
+        uint32_t cluster[3];   /* blocks; all 0: none but what the kernel asks for */
         uint32_t shared_bytes; /* dynamic */
         const void *params;    /* copied before launch() returns */
         uint32_t params_size;
@@ -235,6 +243,9 @@ struct ds_device_ops {
 
         /* Work. Returns 0 (token will come back once), a CUDA error (nothing was queued), or a negative errno. */
         int (*launch)(ds_device *device, const struct ds_launch *launch, uint64_t token);
+        /* How many clusters of such a launch can be on the whole device at once; its stream, space, grid and parameters
+         * are not looked at. 0 or a CUDA error. */
+        int (*clusters)(ds_device *device, const struct ds_launch *launch, uint32_t *ret_clusters);
         int (*copy)(ds_device *device, const struct ds_copy *copy, uint64_t token);
         int (*memset)(ds_device *device, const struct ds_memset *memset, uint64_t token);
         /* Everything submitted to `to` from now on waits for everything submitted to `from` so far. */
@@ -274,7 +285,7 @@ struct ds_device_ops {
         int (*advance)(ds_device *device, uint64_t limit_ns);
 };
 
-#define DS_DEVICE_OPS_VERSION 3
+#define DS_DEVICE_OPS_VERSION 4
 
 /* stream ids are dense: rung, then priority, then index */
 static inline uint32_t ds_device_stream(uint32_t rung, uint32_t priority, uint32_t index)

@@ -10,6 +10,7 @@
 #include <assert.h>
 #include <string.h>
 
+#include "device/cluster.h"
 #include "sched/internal.h"
 #include "util/alloc.h"
 #include "util/error.h"
@@ -59,6 +60,8 @@ static uint64_t launch_key(const struct ds_launch *launch)
 
         for (int i = 0; i < 3; i++)
                 key = ds_kstat_mix(key, (uint64_t)launch->grid[i] << 32 | launch->block[i]);
+        for (int i = 0; i < 3 && launch->cluster[i]; i++)
+                key = ds_kstat_mix(key, launch->cluster[i]);
         return key;
 }
 
@@ -82,6 +85,8 @@ void ds_ahead_identify(ds_sched *sched, struct ds_op *op)
                 op->kernel_key = transfer_key(op);
         else if (!op->kernel_key)
                 op->kernel_key = launch_key(&op->launch);
+        if (op->kind == DS_OP_LAUNCH)
+                op->cluster_blocks = ds_device_cluster_blocks(sched->ops->kernel_info(op->launch.kernel), &op->launch);
         op->stat_row = ds_kstat_touch(sched->kstat, op->kernel_key);
         row = ds_kstat_at(sched->kstat, op->stat_row, op->kernel_key);
         assert(row);

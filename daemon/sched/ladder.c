@@ -40,6 +40,7 @@ static int ladder_add(
         for (size_t i = 0; i < DS_ARRAY_SIZE(view->tpcs); i++)
                 view->tpcs[i] = info->mask.word[i];
         ladder->upper[ladder->n] = begin != 0;
+        ladder->cluster_max[ladder->n] = info->cluster_max;
         ladder->device_rung[ladder->n++] = device_rung;
         return 0;
 }

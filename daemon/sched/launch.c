@@ -82,29 +82,33 @@ static uint32_t stream_choose(ds_sched *sched, ds_coroutine *coroutine, uint32_t
 /* --- launching -------------------------------------------------------------------------------------------------------
  */
 
-static int rung_holds(const ds_sched *sched, const struct detshare_op_view *view, uint32_t rung)
+static int rung_holds(const ds_sched *sched, const struct ds_op *op, const struct detshare_op_view *view, uint32_t rung)
 {
         uint64_t fits = (uint64_t)view->blocks_per_sm * sched->ladder.views[rung].n_sms;
 
+        if (op->kind == DS_OP_LAUNCH && op->cluster_blocks > sched->ladder.cluster_max[rung] && op->cluster_blocks > 1)
+                return 0;
         return !view->all_resident || view->blocks <= fits;
 }
 
 /*
  * Where the operation goes when the policy named `rung`: no further than the session's share of the SMs, unless all its
- * blocks must be resident and do not fit there. When they do not fit what the policy named either, the kernel borrows
- * the whole GPU. Copies and memsets go along with the session's kernels, which spares them the fences.
+ * blocks must be resident and do not fit there, or its clusters are too large. When they do not fit what the policy
+ * named either, the kernel borrows the whole GPU. Copies and memsets go along with the session's kernels, which spares
+ * them the fences.
  */
-static uint32_t rung_choose(ds_coroutine *coroutine, const struct detshare_op_view *view, uint32_t rung)
+static uint32_t rung_choose(
+        ds_coroutine *coroutine, const struct ds_op *op, const struct detshare_op_view *view, uint32_t rung)
 {
         const struct ds_sched_session_config *config = &coroutine->session->config;
         ds_sched *sched = coroutine->sched;
         uint32_t capped = ds_ladder_cap(&sched->ladder, rung, config->sm_percent, config->class_);
 
-        if (rung_holds(sched, view, capped)) {
+        if (rung_holds(sched, op, view, capped)) {
                 sched->stats.capped += capped != rung && view->kind == DETSHARE_OP_KERNEL;
                 return capped;
         }
-        if (!rung || rung_holds(sched, view, rung))
+        if (!rung || rung_holds(sched, op, view, rung))
                 return rung;
         sched->stats.loans++;
         return 0;
@@ -210,7 +214,7 @@ static int launch_one(ds_coroutine *coroutine, const struct ds_launch_target *ta
         int r;
 
         slot->view = ds_ahead_views(coroutine)[0];
-        slot->rung = rung_choose(coroutine, &slot->view, target->rung);
+        slot->rung = rung_choose(coroutine, op, &slot->view, target->rung);
         slot->stream = stream_choose(sched, coroutine, slot->rung, target->priority);
         if (sched->stream_load[slot->stream] >= DS_SCHED_STREAM_MAX) {
                 ds_slot_told(sched, slot);

@@ -79,6 +79,7 @@ struct ds_op {
         char *message; /* the device's words when status is an error */
         int32_t status;
         uint32_t stat_row;
+        uint32_t cluster_blocks; /* of a launch; 1 = no clusters */
         uint8_t finished; /* ended, but not told yet: something before it in the coroutine has not; see coroutine.h */
 };
 
@@ -113,7 +114,8 @@ struct ds_sched_session_config {
 
 struct ds_sched_stats {
         uint64_t decisions, actions, actions_ignored, overruns, fallbacks, launches, migrations;
-        uint64_t loans;             /* launches moved to the whole GPU because all their blocks must be resident */
+        uint64_t loans;             /* launches moved to the whole GPU because all their blocks must be resident, or for
+                                       their clusters */
         uint64_t capped;            /* launches moved to a smaller rung because of their session's sm_percent */
         uint64_t stray_completions; /* tokens that the device gave back and nobody waits for: always 0 */
         uint32_t in_flight, queued, coroutines, sessions, n_rungs;

@@ -54,6 +54,7 @@ static const struct ds_rpc table[] = {
         {CALL(GET_STATS),         "get_stats",      DS_RIGHT_ANY,     WORKER,              0, NULL},
         {CALL(RESET_SESSION),     "reset_session",  DS_RIGHT_ANY,     WORKER,              0, NULL},
         {CALL(SET_LIMIT),         "set_limit",      DS_RIGHT_ANY,     WORKER,              0, NULL},
+        {CALL(COUNT_CLUSTERS),    "count_clusters", DS_RIGHT_ANY,     WORKER,              0, NULL},
 };
 /* clang-format on */
 

@@ -42,6 +42,7 @@ static const struct dsw_call_row calls_rows[] = {
         ROW(GET_STATS,      get_stats,      0, 0),
         ROW(RESET_SESSION,  reset_session,  1, 0),
         ROW(SET_LIMIT,      set_limit,      0, 1),
+        ROW(COUNT_CLUSTERS, count_clusters, 0, 0),
 };
 /* clang-format on */
 

@@ -97,6 +97,12 @@ static enum dsw_outcome module_reply_kernel(struct dsw_call *call, const struct 
         result.registers = info->registers;
         result.ptx_version = info->ptx_version;
         result.binary_version = info->binary_version;
+        result.cluster_x = info->cluster[0];
+        result.cluster_y = info->cluster[1];
+        result.cluster_z = info->cluster[2];
+        result.cluster_max = info->cluster_max;
+        result.cluster_explicit = info->cluster_explicit;
+        result.blocks_are_clusters = info->blocks_are_clusters;
         reply.result_case = DETSHARE__REPLY__RESULT_GET_KERNEL;
         reply.get_kernel = &result;
         dsw_call_reply(call, &reply, NULL, NULL, 0, 0);
@@ -159,6 +165,35 @@ enum dsw_outcome dsw_calls_list_kernels(struct dsw_call *call, const Detshare__R
         result.more = i < module->n_kernels;
         reply.result_case = DETSHARE__REPLY__RESULT_LIST_KERNELS;
         reply.list_kernels = &result;
+        dsw_call_reply(call, &reply, NULL, NULL, 0, 0);
+        return DSW_ANSWERED;
+}
+
+enum dsw_outcome dsw_calls_count_clusters(struct dsw_call *call, const Detshare__Request *request)
+{
+        const Detshare__CountClusters *ask = request->count_clusters;
+        const ds_worker *worker = call->session->worker;
+        const struct dsw_kernel *kernel = dsw_module_kernel(call->session, ask->kernel);
+        struct ds_launch launch = {.grid = {ask->cluster_x, ask->cluster_y, ask->cluster_z},
+                .block = {ask->block_threads, 1, 1},
+                .cluster = {ask->cluster_x, ask->cluster_y, ask->cluster_z},
+                .shared_bytes = ask->shared_bytes};
+        Detshare__ClusterCount result = DETSHARE__CLUSTER_COUNT__INIT;
+        Detshare__Reply reply = DETSHARE__REPLY__INIT;
+        const char *why = "";
+        int r;
+
+        if (!kernel)
+                return dsw_call_fail(call, DS_CUDA_INVALID_HANDLE, "clusters of an unknown kernel");
+        launch.kernel = kernel->device;
+        launch.params_size = kernel->info->params_size;
+        r = dsw_check_launch(&worker->limits, kernel->info, &launch, &why);
+        if (!r)
+                r = worker->ops->clusters(worker->device, &launch, &result.clusters);
+        if (r)
+                return dsw_call_fail(call, r > 0 ? r : DS_CUDA_UNKNOWN, "%s", why);
+        reply.result_case = DETSHARE__REPLY__RESULT_COUNT_CLUSTERS;
+        reply.count_clusters = &result;
         dsw_call_reply(call, &reply, NULL, NULL, 0, 0);
         return DSW_ANSWERED;
 }

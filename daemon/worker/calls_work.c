@@ -55,6 +55,9 @@ enum dsw_outcome dsw_calls_launch(struct dsw_call *call, const Detshare__Request
         if (ask->params.len > DS_RECORD_PARAMS_MAX)
                 return dsw_call_fail(call, DS_CUDA_INVALID_VALUE, "%zu bytes of parameters", ask->params.len);
         launch.params_size = (uint32_t)ask->params.len;
+        launch.cluster[0] = (uint16_t)DS_MIN(ask->cluster_x, (uint32_t)UINT16_MAX);
+        launch.cluster[1] = (uint16_t)DS_MIN(ask->cluster_y, (uint32_t)UINT16_MAX);
+        launch.cluster[2] = (uint16_t)DS_MIN(ask->cluster_z, (uint32_t)UINT16_MAX);
         status = dsw_work_launch(stream, &launch, ask->params.data, &seq, &why);
         return work_answer(call, status, seq, why);
 }

@@ -414,6 +414,7 @@ enum dsw_outcome dsw_calls_module_unload(struct dsw_call *call, const Detshare__
 enum dsw_outcome dsw_calls_get_kernel(struct dsw_call *call, const Detshare__Request *request);
 enum dsw_outcome dsw_calls_get_global(struct dsw_call *call, const Detshare__Request *request);
 enum dsw_outcome dsw_calls_list_kernels(struct dsw_call *call, const Detshare__Request *request);
+enum dsw_outcome dsw_calls_count_clusters(struct dsw_call *call, const Detshare__Request *request);
 enum dsw_outcome dsw_calls_stream_create(struct dsw_call *call, const Detshare__Request *request);
 enum dsw_outcome dsw_calls_stream_destroy(struct dsw_call *call, const Detshare__Request *request);
 enum dsw_outcome dsw_calls_event_create(struct dsw_call *call, const Detshare__Request *request);

@@ -10,6 +10,7 @@
 #include <assert.h>
 #include <string.h>
 
+#include "device/cluster.h"
 #include "util/macro.h"
 
 /* CUdevice_attribute numbers */
@@ -19,6 +20,7 @@ enum {
         ATTR_GRID_X = 5,
         ATTR_SHARED = 8,
         ATTR_SHARED_OPTIN = 97,
+        ATTR_CLUSTERS = 120,
 };
 
 static uint32_t limits_attribute(const struct ds_device_info *info, uint32_t id, uint32_t otherwise)
@@ -38,6 +40,7 @@ void dsw_limits_init(struct dsw_limits *limits, const struct ds_device_info *inf
         }
         limits->shared_bytes = limits_attribute(info, ATTR_SHARED, 48 * 1024);
         limits->shared_bytes = DS_MAX(limits->shared_bytes, limits_attribute(info, ATTR_SHARED_OPTIN, 0));
+        limits->clusters = limits_attribute(info, ATTR_CLUSTERS, 0);
 }
 
 /* Exact size of a record type; a launch's is the least. 0 = unknown type. */
@@ -109,28 +112,45 @@ static int check_why(int status, const char **ret_why, const char *why)
         return status;
 }
 
-int dsw_check_launch(const struct dsw_limits *limits, const struct ds_kernel_info *kernel, const uint32_t *grid,
-        const uint32_t *block, uint32_t shared_bytes, uint32_t params_size, const char **ret_why)
+static int check_clusters(const struct dsw_limits *limits, const struct ds_kernel_info *kernel,
+        const struct ds_launch *launch, const char **ret_why)
 {
-        uint64_t threads = (uint64_t)block[0] * block[1];
+        uint32_t cluster[3];
+        uint64_t grid[3];
+
+        if (ds_device_cluster(kernel, launch->grid, launch->cluster, cluster, grid))
+                return check_why(DS_CUDA_INVALID_CLUSTER_SIZE, ret_why,
+                        "the clusters are not the kernel's, too large, or do not divide the grid");
+        if (!limits->clusters && (cluster[0] > 1 || cluster[1] > 1 || cluster[2] > 1))
+                return check_why(DS_CUDA_NOT_SUPPORTED, ret_why, "the device knows no clusters");
+        for (int i = 0; i < 3; i++)
+                if (grid[i] > limits->grid[i])
+                        return check_why(DS_CUDA_INVALID_VALUE, ret_why, "a grid dimension is out of range");
+        return 0;
+}
+
+int dsw_check_launch(const struct dsw_limits *limits, const struct ds_kernel_info *kernel,
+        const struct ds_launch *launch, const char **ret_why)
+{
+        uint64_t threads = (uint64_t)launch->block[0] * launch->block[1];
 
         for (int i = 0; i < 3; i++) {
-                if (!grid[i] || grid[i] > limits->grid[i])
+                if (!launch->grid[i] || launch->grid[i] > limits->grid[i])
                         return check_why(DS_CUDA_INVALID_VALUE, ret_why, "a grid dimension is out of range");
-                if (!block[i] || block[i] > limits->block[i])
+                if (!launch->block[i] || launch->block[i] > limits->block[i])
                         return check_why(DS_CUDA_INVALID_VALUE, ret_why, "a block dimension is out of range");
         }
         /* each factor is at most a few thousand: no overflow */
-        threads *= block[2];
+        threads *= launch->block[2];
         if (threads > limits->block_threads)
                 return check_why(DS_CUDA_INVALID_VALUE, ret_why, "too many threads per block for the device");
         if (kernel->max_threads && threads > kernel->max_threads)
                 return check_why(DS_CUDA_INVALID_VALUE, ret_why, "too many threads per block for the kernel");
-        if ((uint64_t)shared_bytes + kernel->static_shared > limits->shared_bytes)
+        if ((uint64_t)launch->shared_bytes + kernel->static_shared > limits->shared_bytes)
                 return check_why(DS_CUDA_INVALID_VALUE, ret_why, "too much shared memory");
-        if (params_size != kernel->params_size)
+        if (launch->params_size != kernel->params_size)
                 return check_why(DS_CUDA_INVALID_VALUE, ret_why, "parameters do not have the kernel's size");
-        return 0;
+        return check_clusters(limits, kernel, launch, ret_why);
 }
 
 uint64_t dsw_extent(uint64_t width, uint64_t height, uint64_t pitch)

@@ -21,6 +21,7 @@ struct dsw_limits {
         uint32_t block_threads;
         uint32_t block[3], grid[3];
         uint32_t shared_bytes; /* per block, static and dynamic, opted in */
+        uint32_t clusters;     /* 1: it knows them */
 };
 
 enum dsw_where {
@@ -47,9 +48,12 @@ const char *dsw_record_check_head(const struct ds_record *head, uint64_t positio
 /* A whole record whose header passed. NULL or the reason. */
 const char *dsw_record_check_body(const struct ds_record *record);
 
-/* CUDA error numbers, 0 = valid. *ret_why is set with an error. */
-int dsw_check_launch(const struct dsw_limits *limits, const struct ds_kernel_info *kernel, const uint32_t *grid,
-        const uint32_t *block, uint32_t shared_bytes, uint32_t params_size, const char **ret_why);
+/*
+ * CUDA error numbers, 0 = valid. *ret_why is set with an error. Parameters of the launch are not looked at, and it has
+ * params_size bytes of them.
+ */
+int dsw_check_launch(const struct dsw_limits *limits, const struct ds_kernel_info *kernel,
+        const struct ds_launch *launch, const char **ret_why);
 /*
  * Both extents must lie in live allocations. The kind is set to what the two addresses say. *ret_empty is 1 when there
  * is nothing to copy (the addresses are not looked at then).

@@ -34,13 +34,17 @@ int dsw_work_launch(struct dsw_stream *stream, const struct ds_record_launch *la
 {
         struct dsw_session *session = stream->session;
         const struct dsw_kernel *kernel = dsw_module_kernel(session, launch->kernel);
+        struct ds_launch l = {.shared_bytes = launch->shared_bytes, .params_size = launch->params_size};
         struct dsw_op *op;
         int status;
 
         if (!kernel)
                 return work_refuse(DS_CUDA_INVALID_HANDLE, ret_why, "launch of an unknown kernel");
-        status = dsw_check_launch(&session->worker->limits, kernel->info, launch->grid, launch->block,
-                launch->shared_bytes, launch->params_size, ret_why);
+        memcpy(l.grid, launch->grid, sizeof(l.grid));
+        memcpy(l.block, launch->block, sizeof(l.block));
+        for (int i = 0; i < 3; i++)
+                l.cluster[i] = launch->cluster[i];
+        status = dsw_check_launch(&session->worker->limits, kernel->info, &l, ret_why);
         if (status)
                 return status;
         if (!dsw_op_room(session, stream, launch->params_size))
@@ -49,8 +53,9 @@ int dsw_work_launch(struct dsw_stream *stream, const struct ds_record_launch *la
         if (!op)
                 return work_no_memory(ret_why);
         op->op.launch.kernel = kernel->device;
-        memcpy(op->op.launch.grid, launch->grid, sizeof(launch->grid));
-        memcpy(op->op.launch.block, launch->block, sizeof(launch->block));
+        memcpy(op->op.launch.grid, l.grid, sizeof(l.grid));
+        memcpy(op->op.launch.block, l.block, sizeof(l.block));
+        memcpy(op->op.launch.cluster, l.cluster, sizeof(l.cluster));
         op->op.launch.shared_bytes = launch->shared_bytes;
         op->op.launch.params_size = launch->params_size;
         if (launch->params_size)

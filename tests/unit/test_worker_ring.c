@@ -9,6 +9,7 @@
 #include <time.h>
 
 #include "tests/unit/worker_harness.h"
+#include "util/macro.h"
 #include "worker/record.h"
 
 static uint64_t random_state;
@@ -242,6 +243,20 @@ Test(worker_ring, memsets)
         cr_assert_neq(dsw_check_memset(&bad, where, NULL, &empty, &why), 0);
 }
 
+static int check_launch(const struct dsw_limits *limits, const struct ds_kernel_info *kernel, const uint32_t *grid,
+        const uint32_t *block, uint32_t shared_bytes, uint32_t params_size)
+{
+        struct ds_launch launch = {.grid = {grid[0], grid[1], grid[2]},
+                .block = {block[0], block[1], block[2]},
+                .shared_bytes = shared_bytes,
+                .params_size = params_size};
+        const char *why = NULL;
+        int r = dsw_check_launch(limits, kernel, &launch, &why);
+
+        cr_assert_eq(!r, !why);
+        return r;
+}
+
 Test(worker_ring, launches)
 {
         struct ds_device_info info = {.attributes = {0}};
@@ -249,25 +264,77 @@ Test(worker_ring, launches)
         uint32_t one[3] = {1, 1, 1}, many[3] = {128, 2, 1}, more[3] = {257, 1, 1},
                  huge[3] = {UINT32_MAX, UINT32_MAX, 64};
         struct dsw_limits limits;
-        const char *why;
 
         dsw_limits_init(&limits, &info);
         cr_assert_eq(limits.block_threads, 1024);
         cr_assert_eq(limits.shared_bytes, 49152);
-        cr_assert_eq(dsw_check_launch(&limits, &kernel, one, many, 49152 - 1024, 8, &why), 0);
-        cr_assert_eq(dsw_check_launch(&limits, &kernel, one, many, 49152 - 1023, 8, &why), DS_CUDA_INVALID_VALUE);
-        cr_assert_eq(dsw_check_launch(&limits, &kernel, one, many, UINT32_MAX, 8, &why), DS_CUDA_INVALID_VALUE);
-        cr_assert_eq(dsw_check_launch(&limits, &kernel, one, more, 0, 8, &why), DS_CUDA_INVALID_VALUE);
-        cr_assert_eq(dsw_check_launch(&limits, &kernel, one, huge, 0, 8, &why), DS_CUDA_INVALID_VALUE);
-        cr_assert_eq(dsw_check_launch(&limits, &kernel, huge, one, 0, 8, &why), DS_CUDA_INVALID_VALUE);
-        cr_assert_eq(dsw_check_launch(&limits, &kernel, one, one, 0, 4, &why), DS_CUDA_INVALID_VALUE);
-        cr_assert_eq(dsw_check_launch(&limits, &kernel, one, one, 0, 12, &why), DS_CUDA_INVALID_VALUE);
+        cr_assert_eq(limits.clusters, 0);
+        cr_assert_eq(check_launch(&limits, &kernel, one, many, 49152 - 1024, 8), 0);
+        cr_assert_eq(check_launch(&limits, &kernel, one, many, 49152 - 1023, 8), DS_CUDA_INVALID_VALUE);
+        cr_assert_eq(check_launch(&limits, &kernel, one, many, UINT32_MAX, 8), DS_CUDA_INVALID_VALUE);
+        cr_assert_eq(check_launch(&limits, &kernel, one, more, 0, 8), DS_CUDA_INVALID_VALUE);
+        cr_assert_eq(check_launch(&limits, &kernel, one, huge, 0, 8), DS_CUDA_INVALID_VALUE);
+        cr_assert_eq(check_launch(&limits, &kernel, huge, one, 0, 8), DS_CUDA_INVALID_VALUE);
+        cr_assert_eq(check_launch(&limits, &kernel, one, one, 0, 4), DS_CUDA_INVALID_VALUE);
+        cr_assert_eq(check_launch(&limits, &kernel, one, one, 0, 12), DS_CUDA_INVALID_VALUE);
         for (int i = 0; i < 3; i++) {
                 uint32_t zero[3] = {1, 1, 1};
 
                 zero[i] = 0;
-                cr_assert_eq(dsw_check_launch(&limits, &kernel, zero, one, 0, 8, &why), DS_CUDA_INVALID_VALUE);
-                cr_assert_eq(dsw_check_launch(&limits, &kernel, one, zero, 0, 8, &why), DS_CUDA_INVALID_VALUE);
+                cr_assert_eq(check_launch(&limits, &kernel, zero, one, 0, 8), DS_CUDA_INVALID_VALUE);
+                cr_assert_eq(check_launch(&limits, &kernel, one, zero, 0, 8), DS_CUDA_INVALID_VALUE);
+        }
+}
+
+/* What a client may have written as a cluster, for kernels that want none, one of 2 1 1, any, at most 4, their own grid
+ */
+Test(worker_ring, clusters)
+{
+        static const struct {
+                uint32_t grid[3], cluster[3];
+                struct ds_kernel_info kernel;
+                int old, want; /* on a device without clusters, and with them */
+        } rows[] = {
+                {{4, 1, 1}, {0}, {0}, 0, 0},
+                {{4, 1, 1}, {1, 1, 1}, {0}, 0, 0},
+                {{4, 2, 2}, {2, 2, 2}, {0}, DS_CUDA_NOT_SUPPORTED, 0},
+                {{16, 1, 1}, {16, 1, 1}, {0}, DS_CUDA_NOT_SUPPORTED, 0},
+                {{17, 1, 1}, {17, 1, 1}, {0}, 912, 912},
+                {{32, 1, 1}, {32, 1, 1}, {0}, 912, 912},
+                {{16, 16, 1}, {16, 2, 1}, {0}, 912, 912},
+                {{4, 1, 1}, {3, 1, 1}, {0}, 912, 912},
+                {{4, 1, 1}, {1, 2, 1}, {0}, 912, 912},
+                {{4, 1, 1}, {2, 0, 1}, {0}, 912, 912},
+                {{4, 1, 1}, {0, 1, 1}, {0}, 912, 912},
+                {{65535, 1, 1}, {65535, 65535, 65535}, {0}, 912, 912},
+                {{4, 1, 1}, {0}, {.cluster = {2, 1, 1}}, DS_CUDA_NOT_SUPPORTED, 0},
+                {{3, 1, 1}, {0}, {.cluster = {2, 1, 1}}, 912, 912},
+                {{4, 1, 1}, {2, 1, 1}, {.cluster = {2, 1, 1}}, DS_CUDA_NOT_SUPPORTED, 0},
+                {{4, 1, 1}, {4, 1, 1}, {.cluster = {2, 1, 1}}, 912, 912},
+                {{4, 1, 1}, {1, 1, 1}, {.cluster = {2, 1, 1}}, 912, 912},
+                {{4, 1, 1}, {0}, {.cluster_explicit = 1}, 912, 912},
+                {{4, 1, 1}, {1, 1, 1}, {.cluster_explicit = 1}, 0, 0},
+                {{8, 1, 1}, {4, 1, 1}, {.cluster_max = 4}, DS_CUDA_NOT_SUPPORTED, 0},
+                {{8, 1, 1}, {8, 1, 1}, {.cluster_max = 4}, 912, 912},
+                {{3, 5, 1}, {0}, {.cluster = {2, 2, 1}, .blocks_are_clusters = 1}, DS_CUDA_NOT_SUPPORTED, 0},
+                {{0x50000000, 1, 1}, {0}, {.cluster = {2, 1, 1}, .blocks_are_clusters = 1}, DS_CUDA_NOT_SUPPORTED,
+                        DS_CUDA_INVALID_VALUE},
+        };
+        struct ds_device_info info = {.attributes = {0}};
+        struct dsw_limits limits;
+        const char *why;
+
+        for (size_t i = 0; i < DS_ARRAY_SIZE(rows); i++) {
+                struct ds_launch launch = {.block = {32, 1, 1}};
+
+                memcpy(launch.grid, rows[i].grid, sizeof(launch.grid));
+                memcpy(launch.cluster, rows[i].cluster, sizeof(launch.cluster));
+                info.attributes[120] = 0;
+                dsw_limits_init(&limits, &info);
+                cr_assert_eq(dsw_check_launch(&limits, &rows[i].kernel, &launch, &why), rows[i].old, "row %zu", i);
+                info.attributes[120] = 1;
+                dsw_limits_init(&limits, &info);
+                cr_assert_eq(dsw_check_launch(&limits, &rows[i].kernel, &launch, &why), rows[i].want, "row %zu", i);
         }
 }
 

@@ -243,6 +243,7 @@ const struct ds_device_ops ds_cuda_ops = {
         .limit_raise = cuda_limit_raise,
         .limit_get = cuda_limit_get,
         .launch = cuda_launch,
+        .clusters = cuda_clusters,
         .copy = cuda_copy,
         .memset = cuda_memset,
         .fence = cuda_fence,

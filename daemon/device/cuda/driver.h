@@ -87,7 +87,8 @@
         X(cuFuncGetAttribute)             \
         X(cuFuncSetAttribute)             \
         X(cuLaunchKernel)                 \
-        X(cuLaunchKernelEx)
+        X(cuLaunchKernelEx)               \
+        X(cuOccupancyMaxActiveClusters)
 
 struct ds_cuda_driver {
         void *handle;

@@ -302,6 +302,7 @@ int cuda_modules_cover(ds_device *device, uint32_t space, uint64_t va, uint64_t 
 int cuda_work_init(ds_device *device); /* the pool of events, the clock's first event */
 void cuda_work_free(ds_device *device);
 int cuda_launch(ds_device *device, const struct ds_launch *launch, uint64_t token);
+int cuda_clusters(ds_device *device, const struct ds_launch *launch, uint32_t *ret_clusters);
 int cuda_copy(ds_device *device, const struct ds_copy *copy, uint64_t token);
 int cuda_memset(ds_device *device, const struct ds_memset *memset, uint64_t token);
 int cuda_fence(ds_device *device, uint32_t from, uint32_t to);

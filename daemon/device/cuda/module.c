@@ -124,6 +124,10 @@ static CUresult code_attributes(ds_device *device, struct cuda_code *code)
                 {CU_FUNC_ATTRIBUTE_NUM_REGS, &info->registers},
                 {CU_FUNC_ATTRIBUTE_PTX_VERSION, &info->ptx_version},
                 {CU_FUNC_ATTRIBUTE_BINARY_VERSION, &info->binary_version},
+                {CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_WIDTH, &info->cluster[0]},
+                {CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_HEIGHT, &info->cluster[1]},
+                {CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_DEPTH, &info->cluster[2]},
+                {CU_FUNC_ATTRIBUTE_CLUSTER_SIZE_MUST_BE_SET, &info->cluster_explicit},
         };
         CUresult result;
         int value;
@@ -151,6 +155,10 @@ static CUresult code_fill(ds_device *device, const struct cuda_image *image, str
         if (!result && shared > (int)code->info.static_shared)
                 result = CU(device, cuFuncSetAttribute)(code->function, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES,
                         shared - (int)code->info.static_shared);
+        /* who may have large clusters, the client's library says */
+        if (!result && device->info.attributes[CU_DEVICE_ATTRIBUTE_CLUSTER_LAUNCH])
+                result = CU(device, cuFuncSetAttribute)(
+                        code->function, CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED, 1);
         return result;
 }
 

@@ -3,8 +3,9 @@
  * Rungs: green contexts over sets of TPCs, each with its fixed streams
  *
  * Every rung is a green context, also the one over all TPCs: kernels of the primary context run on all SMs, those of
- * other rungs included. A set of all TPCs takes the SMs that belong to no TPC as well (some GPUs cannot be divided
- * evenly); no other rung has those.
+ * other rungs included. A set of all TPCs is made of the GPU's SMs as they are, undivided: so it has those that belong
+ * to no TPC as well (some GPUs cannot be divided evenly), and takes clusters of any size. Of the others, which are put
+ * together from TPCs, the driver refuses clusters that do not fit on one TPC, however many TPCs there are.
  *
  * Where the driver or the GPU knows no green contexts there is one TPC that is all of the GPU, and a rung is streams of
  * the primary context (topology.c has said so in the log).
@@ -83,8 +84,13 @@ static int rung_resources(
         }
         if (!info->n_tpcs)
                 return ds_error_origin(-EINVAL);
-        if (info->n_tpcs == device->info.n_tpcs)
+        info->cluster_max = device->tpc ? device->tpc[0].sm.smCount : 1;
+        if (info->n_tpcs == device->info.n_tpcs) {
                 info->n_sms = device->info.n_sms;
+                info->cluster_max = DS_DEVICE_CLUSTER_MAX;
+        }
+        if (!device->info.attributes[CU_DEVICE_ATTRIBUTE_CLUSTER_LAUNCH])
+                info->cluster_max = 1;
         return 0;
 }
 
@@ -93,7 +99,7 @@ static int rung_build(ds_device *device, struct cuda_rung *rung, CUdevResource *
         int all = rung->info.n_tpcs == device->info.n_tpcs, r = 0;
         struct cuda_stream *stream;
 
-        if (device->tpc && all && device->n_sms_outside)
+        if (device->tpc && all)
                 r = cuda_green_create(device, &device->all_sms, 1, &rung->green);
         else if (device->tpc)
                 r = cuda_green_create(device, resources, rung->info.n_tpcs, &rung->green);

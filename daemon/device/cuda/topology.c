@@ -118,8 +118,6 @@ int cuda_attribute_offered(int attribute)
                 CU_DEVICE_ATTRIBUTE_DMA_BUF_SUPPORTED,
                 CU_DEVICE_ATTRIBUTE_IPC_EVENT_SUPPORTED,
                 CU_DEVICE_ATTRIBUTE_MULTICAST_SUPPORTED,
-                /* rungs are made of groups that large clusters do not fit in */
-                CU_DEVICE_ATTRIBUTE_CLUSTER_LAUNCH,
         };
 
         for (size_t i = 0; i < DS_ARRAY_SIZE(not_offered); i++)

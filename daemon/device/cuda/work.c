@@ -14,6 +14,7 @@
  */
 #include <assert.h>
 
+#include "device/cluster.h"
 #include "device/cuda/internal.h"
 #include "device/cuda/staging.h"
 #include "util/error.h"
@@ -165,11 +166,12 @@ void cuda_issue_nothing(ds_device *device, struct cuda_stream *stream, struct cu
         cuda_stream_push(device, stream, job);
 }
 
-int cuda_issue_launch(
-        ds_device *device, struct cuda_stream *stream, struct cuda_job *job, const struct ds_launch *launch)
+/* What the driver is told of a launch; attribute: room for the one that it may have. */
+static CUlaunchConfig launch_config(const struct ds_launch *launch, CUstream stream, CUlaunchAttribute *attribute)
 {
-        size_t size = cuda_kernel_info(launch->kernel)->params_size; /* a longer buffer is the caller's padding */
-        CUlaunchConfig config = {
+        *attribute = (CUlaunchAttribute){.id = CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION,
+                .value.clusterDim = {launch->cluster[0], launch->cluster[1], launch->cluster[2]}};
+        return (CUlaunchConfig){
                 .gridDimX = launch->grid[0],
                 .gridDimY = launch->grid[1],
                 .gridDimZ = launch->grid[2],
@@ -177,8 +179,18 @@ int cuda_issue_launch(
                 .blockDimY = launch->block[1],
                 .blockDimZ = launch->block[2],
                 .sharedMemBytes = launch->shared_bytes,
-                .hStream = stream->stream,
+                .hStream = stream,
+                .attrs = attribute,
+                .numAttrs = launch->cluster[0] != 0,
         };
+}
+
+int cuda_issue_launch(
+        ds_device *device, struct cuda_stream *stream, struct cuda_job *job, const struct ds_launch *launch)
+{
+        size_t size = cuda_kernel_info(launch->kernel)->params_size; /* a longer buffer is the caller's padding */
+        CUlaunchAttribute attribute;
+        CUlaunchConfig config = launch_config(launch, stream->stream, &attribute);
         void *extra[] = {CU_LAUNCH_PARAM_BUFFER_POINTER, (void *)(uintptr_t)launch->params, CU_LAUNCH_PARAM_BUFFER_SIZE,
                 &size, CU_LAUNCH_PARAM_END};
         int r;
@@ -313,7 +325,7 @@ int cuda_issue_fence(ds_device *device, struct cuda_stream *from, uint64_t from_
 
 /* --- checks --- */
 
-static int launch_check(const ds_device *device, const struct ds_launch *l)
+static int launch_check(const ds_device *device, const struct ds_launch *l, const struct cuda_stream *stream)
 {
         const struct ds_kernel_info *info = cuda_kernel_info(l->kernel);
         uint64_t threads = (uint64_t)l->block[0] * l->block[1];
@@ -329,7 +341,14 @@ static int launch_check(const ds_device *device, const struct ds_launch *l)
                 return DS_CUDA_INVALID_VALUE;
         if (l->params_size < info->params_size || l->params_size > PARAMS_MAX || (l->params_size && !l->params))
                 return DS_CUDA_INVALID_VALUE;
-        return threads * l->block[2] > info->max_threads ? DS_CUDA_LAUNCH_OUT_OF_RESOURCES : 0;
+        if (threads * l->block[2] > info->max_threads)
+                return DS_CUDA_LAUNCH_OUT_OF_RESOURCES;
+        if (device->info.attributes[CU_DEVICE_ATTRIBUTE_CLUSTER_LAUNCH])
+                return ds_device_cluster_blocks(info, l) >
+                                       device->rungs[stream->id / CUDA_STREAMS_PER_RUNG]->info.cluster_max
+                               ? DS_CUDA_INVALID_CLUSTER_SIZE
+                               : 0;
+        return l->cluster[0] * l->cluster[1] * l->cluster[2] > 1 ? DS_CUDA_NOT_SUPPORTED : 0;
 }
 
 static const struct cuda_mapping *mapping_at(const struct cuda_space *space, uint64_t va)
@@ -401,7 +420,7 @@ int cuda_launch(ds_device *device, const struct ds_launch *launch, uint64_t toke
                 return ds_error_origin(-ENOENT);
         if (!launch->kernel || cuda_kernel_space(launch->kernel) != launch->space)
                 return DS_CUDA_INVALID_HANDLE;
-        r = device->lost ? DS_CUDA_LAUNCH_FAILED : launch_check(device, launch);
+        r = device->lost ? DS_CUDA_LAUNCH_FAILED : launch_check(device, launch, stream);
         if (r)
                 return r;
         job = cuda_job_new(device, CUDA_JOB_LAUNCH, space, token);
@@ -495,4 +514,24 @@ void cuda_abort(ds_device *device, uint32_t id)
 
         if (space && space->jobs)
                 cuda_hold_cancel(device, space, DS_CUDA_LAUNCH_FAILED);
+}
+
+int cuda_clusters(ds_device *device, const struct ds_launch *launch, uint32_t *ret_clusters)
+{
+        CUlaunchAttribute attribute;
+        CUlaunchConfig config = launch_config(launch, device->rungs[0]->streams[0].stream, &attribute);
+        CUresult result;
+        int n = 0;
+
+        *ret_clusters = 0;
+        if (!device->info.attributes[CU_DEVICE_ATTRIBUTE_CLUSTER_LAUNCH])
+                return DS_CUDA_NOT_SUPPORTED;
+        config.gridDimX = DS_MAX(launch->cluster[0], 1u);
+        config.gridDimY = DS_MAX(launch->cluster[1], 1u);
+        config.gridDimZ = DS_MAX(launch->cluster[2], 1u);
+        result = CU(device, cuOccupancyMaxActiveClusters)(&n, cuda_kernel_function(launch->kernel), &config);
+        *ret_clusters = (uint32_t)DS_MAX(n, 0);
+        if (result && cuda_fault_ends(result))
+                cuda_fault_note(device, result);
+        return (int)result;
 }

@@ -52,6 +52,7 @@ int sim_blocks_init(ds_device *device)
                 };
                 device->sms_empty[id / 64] |= UINT64_C(1) << id % 64;
         }
+        sim_clusters_init(device);
         device->groups = ds_alloc0(n_groups, sizeof(*device->groups));
         if (!device->groups)
                 return ds_error_origin(-ENOMEM);
@@ -222,7 +223,7 @@ static void sm_take(ds_device *device, struct sim_job *job, uint32_t at, uint64_
         }
 }
 
-static uint64_t sm_room(const struct sim_sm *sm, const struct sim_need *need, uint64_t want)
+uint64_t sim_sm_room(const struct sim_sm *sm, const struct sim_need *need, uint64_t want)
 {
         uint64_t room = DS_MIN(want, sm->blocks);
 
@@ -238,17 +239,8 @@ static uint64_t sm_room(const struct sim_sm *sm, const struct sim_need *need, ui
         return room;
 }
 
-struct candidates {
-        uint16_t sm[SIM_SMS_MAX];
-        uint16_t room[SIM_SMS_MAX];
-        uint16_t taken[SIM_SMS_MAX];
-        uint32_t n;
-        uint64_t room_total;
-        uint32_t level; /* resident blocks of the emptiest */
-};
-
-static void candidates_find(
-        const ds_device *device, const struct sim_job *job, const uint64_t *sms, uint64_t want, struct candidates *c)
+static void candidates_find(const ds_device *device, const struct sim_job *job, const uint64_t *sms, uint64_t want,
+        struct sim_candidates *c)
 {
         uint64_t room, word;
         uint32_t at;
@@ -259,7 +251,7 @@ static void candidates_find(
         for (uint32_t i = 0; i < SIM_SM_WORDS; i++) {
                 for (word = sms[i]; word; word &= word - 1) {
                         at = i * 64 + (uint32_t)__builtin_ctzll(word);
-                        room = sm_room(&device->sm[at], &job->need, want);
+                        room = sim_sm_room(&device->sm[at], &job->need, want);
                         if (!room)
                                 continue;
                         c->sm[c->n] = (uint16_t)at;
@@ -272,7 +264,7 @@ static void candidates_find(
 }
 
 /* Deals `want` blocks, fewer than there is room for, one by one to the emptiest SMs. */
-static void candidates_deal(const ds_device *device, struct candidates *c, uint64_t want)
+static void candidates_deal(const ds_device *device, struct sim_candidates *c, uint64_t want)
 {
         for (uint32_t level = c->level; want; level++) {
                 for (uint32_t i = 0; i < c->n && want; i++) {
@@ -284,12 +276,16 @@ static void candidates_deal(const ds_device *device, struct candidates *c, uint6
         }
 }
 
-/* How many more blocks the job may have resident, by its own bound. */
+/* How many more blocks the job may have resident, by its own bound: whole clusters, and one in any case. */
 static uint64_t job_allowance(const struct sim_job *job)
 {
-        if (job->resident >= job->max_resident)
+        uint32_t bound = DS_MAX(job->max_resident, job->cluster_blocks);
+
+        if (job->resident >= bound)
                 return 0;
-        return DS_MIN(job->unplaced, job->max_resident - job->resident);
+        if (job->unplaced <= bound - job->resident)
+                return job->unplaced;
+        return (bound - job->resident) / job->cluster_blocks * job->cluster_blocks;
 }
 
 static void job_placed_first(ds_device *device, struct sim_job *job)
@@ -322,17 +318,21 @@ static bool job_place_apart(ds_device *device, struct sim_job *job, const uint64
 static void job_place(ds_device *device, struct sim_job *job, const uint64_t *sms)
 {
         uint64_t want = job_allowance(job);
-        struct candidates c;
+        struct sim_candidates c;
 
-        if (!want || job_place_apart(device, job, sms, want))
+        if (!want || (job->cluster_blocks == 1 && job_place_apart(device, job, sms, want)))
                 return;
         candidates_find(device, job, sms, want, &c);
         if (!c.n)
                 return;
-        if (want < c.room_total)
+        if (job->cluster_blocks > 1)
+                want = sim_clusters_deal(device, job, &c, want);
+        else if (want < c.room_total)
                 candidates_deal(device, &c, want);
         else
                 memcpy(c.taken, c.room, c.n * sizeof(*c.taken));
+        if (!want)
+                return;
         if (!job->placed_any)
                 job_placed_first(device, job);
         for (uint32_t i = 0; i < c.n; i++)
@@ -355,12 +355,12 @@ static void round_job(ds_device *device, struct sim_job *job, uint64_t *claimed)
 {
         const uint64_t *mask = job_mask(device, job);
         uint64_t sms[SIM_SM_WORDS], any = 0;
-        bool bound;
+        bool bound, all = job->fresh || job->cluster_blocks > 1; /* a cluster's SMs need not get room at one time */
 
         if (mask_subset(mask, claimed))
                 return;
         for (size_t i = 0; i < SIM_SM_WORDS; i++) {
-                sms[i] = mask[i] & ~claimed[i] & (job->fresh ? UINT64_MAX : device->sms_freed[i]);
+                sms[i] = mask[i] & ~claimed[i] & (all ? UINT64_MAX : device->sms_freed[i]);
                 any |= sms[i];
         }
         if (any)

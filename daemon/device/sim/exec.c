@@ -167,34 +167,51 @@ static uint64_t kernel_budget(const struct sim_model *model, const struct sim_jo
                                                   : SIM_BUDGET_INSTRUCTIONS;
 }
 
-/* Runs one block; false when the launch is over with it. */
-static bool kernel_block(struct exec *x, ds_interp_block *work, struct ds_interp_launch *launch, const uint32_t *block)
+/* A block has run; false when the launch is over with it. */
+static bool kernel_result(struct exec *x, const struct ds_interp_result *result, const uint32_t *block)
 {
         struct sim_job *job = x->job;
-        struct ds_interp_result result;
         struct sim_run run;
+
+        exec_count(x, SIM_BUDGET_BLOCK + result->cost.instructions);
+        sim_cost_run(x->device->model, &result->cost, &run);
+        sim_costs_add(&job->costs, &run);
+        if (!result->fault)
+                return true;
+        if (result->fault != DS_INTERP_FAULT_ABORTED)
+                fault_report(job, result, block);
+        /* whoever else fails is heard as well, for a while */
+        x->budget = DS_MIN(x->budget, x->executed + SIM_PATIENCE);
+        return result->fault == DS_INTERP_FAULT_ASSERT;
+}
+
+/* Runs one cluster, or one block, that begins with `block`; false when the launch is over with it. */
+static bool kernel_blocks(struct exec *x, ds_interp_block *work, struct ds_interp_launch *launch, const uint32_t *block)
+{
+        struct ds_interp_result results[DS_INTERP_CLUSTER_MAX];
+        uint32_t n = ds_interp_cluster_blocks(launch), at[3], dx = DS_MAX(launch->cluster[0], 1u),
+                 dy = DS_MAX(launch->cluster[1], 1u);
+        struct sim_job *job = x->job;
+        bool good = true;
         int r;
 
         launch->max_instructions = x->budget - x->executed;
         if (launch->memory)
                 sim_probe_block(launch->memory_user);
-        r = ds_interp_run_block(work, launch, block[0], block[1], block[2], &result);
+        r = ds_interp_run_cluster(work, launch, block[0], block[1], block[2], results);
         if (r < 0) {
-                sim_job_fail(job, DS_CUDA_OUT_OF_MEMORY, "kernel %.60s: no host memory to execute a block in",
-                        job->kernel->info.name);
+                sim_job_fail(job, DS_CUDA_OUT_OF_MEMORY, "kernel %.60s: no host memory to execute %s in",
+                        job->kernel->info.name, n > 1 ? "a cluster" : "a block");
                 return false;
         }
-        exec_count(x, SIM_BUDGET_BLOCK + result.cost.instructions);
-        sim_cost_run(x->device->model, &result.cost, &run);
-        sim_costs_add(&job->costs, &run);
-        if (result.fault) {
-                if (result.fault != DS_INTERP_FAULT_ABORTED)
-                        fault_report(job, &result, block);
-                if (result.fault != DS_INTERP_FAULT_ASSERT)
-                        return false;
-                /* whoever else fails is heard as well, for a while */
-                x->budget = DS_MIN(x->budget, x->executed + SIM_PATIENCE);
+        for (uint32_t i = 0; i < n; i++) {
+                at[0] = block[0] + i % dx;
+                at[1] = block[1] + i / dx % dy;
+                at[2] = block[2] + i / dx / dy;
+                good &= kernel_result(x, &results[i], at);
         }
+        if (!good)
+                return false;
         if (x->executed >= x->budget) {
                 sim_job_fail(job, DS_CUDA_LAUNCH_TIMEOUT, "kernel %.60s executed more instructions than a launch may",
                         job->kernel->info.name);
@@ -248,6 +265,7 @@ static void exec_kernel(struct exec *x, const struct exec_tools *tools)
                 .kernel = job->kernel->code,
                 .grid = {job->grid[0], job->grid[1], job->grid[2]},
                 .block = {job->block[0], job->block[1], job->block[2]},
+                .cluster = {job->cluster[0], job->cluster[1], job->cluster[2]},
                 .dynamic_shared = job->shared_bytes,
                 .params = job->params,
                 .params_size = job->params_size,
@@ -264,20 +282,25 @@ static void exec_kernel(struct exec *x, const struct exec_tools *tools)
                 .n_sms = device->n_sms,
         };
         uint32_t block[3], ids[SIM_SMS_MAX], n_ids = rung_sm_ids(device, job->stream->rung, ids);
-        uint64_t n = (uint64_t)job->grid[0] * job->grid[1] * job->grid[2], index;
+        uint64_t n = (uint64_t)job->grid[0] * job->grid[1] * job->grid[2] / job->cluster_blocks, index;
+        uint32_t size[3], clusters[3];
         struct ds_interp_order order;
 
+        for (int i = 0; i < 3; i++) {
+                size[i] = DS_MAX(job->cluster[i], 1u);
+                clusters[i] = job->grid[i] / size[i];
+        }
         x->budget = kernel_budget(device->model, job);
         if (tools->probe)
                 sim_probe_begin(tools->probe);
         ds_interp_order_init(&order, n, device->order_seed, job->number);
         for (uint64_t i = 0; i < n; i++) {
                 index = ds_interp_order_at(&order, i);
-                block[0] = (uint32_t)(index % job->grid[0]);
-                block[1] = (uint32_t)(index / job->grid[0] % job->grid[1]);
-                block[2] = (uint32_t)(index / job->grid[0] / job->grid[1]);
+                block[0] = (uint32_t)(index % clusters[0]) * size[0];
+                block[1] = (uint32_t)(index / clusters[0] % clusters[1]) * size[1];
+                block[2] = (uint32_t)(index / clusters[0] / clusters[1]) * size[2];
                 launch.sm_id = ids[index % n_ids];
-                if (!kernel_block(x, tools->work, &launch, block))
+                if (!kernel_blocks(x, tools->work, &launch, block))
                         break;
         }
         if (tools->probe)

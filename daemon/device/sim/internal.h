@@ -9,6 +9,7 @@
  *   work.c     streams and jobs: submission, order, abort, ends
  *   exec.c     the threads that execute kernels and copies
  *   blocks.c   blocks on SMs
+ *   cluster.c  blocks that must be on the SMs of one GPC together
  *   share.c    how fast they go beside each other
  *   probe.c    what a kernel that is executed asks of L2 and VRAM
  *   l2.c       what is in L2 when a kernel begins
@@ -42,7 +43,7 @@
  *  - what crosses the link to the host as a user of VRAM; clocks that rise and fall, power, heat;
  *  - time slices: blocks run to their end, as in one context of a GPU; what can be had at once is fewer of them
  * (bound);
- *  - clusters, blocks that wait for other blocks, kernels that launch kernels, textures and surfaces;
+ *  - blocks that wait for other blocks than those of their cluster, kernels that launch kernels, textures and surfaces;
  *  - kernels that talk while they run: each is executed as a whole, at one moment of the clock, so one that waits for
  *    another, for the host, or for a time on %globaltimer ends with its budget;
  *  - faults of the hardware, several GPUs and what connects them;
@@ -312,7 +313,7 @@ struct sim_job {
         union {
                 struct {
                         const struct ds_device_kernel *kernel;
-                        uint32_t grid[3], block[3];
+                        uint32_t grid[3], block[3], cluster[3];
                         uint32_t shared_bytes, max_resident; /* UINT32_MAX: what fits */
                         uint64_t deadline_ns;
                         uint64_t number; /* of the launch in its space */
@@ -332,7 +333,8 @@ struct sim_job {
         struct sim_traffic traffic;
         struct sim_need need;
         uint64_t order, unplaced;
-        uint32_t run; /* of costs, next to place */
+        uint32_t cluster_blocks; /* 1: no clusters */
+        uint32_t run;            /* of costs, next to place */
         uint64_t run_used;
         uint32_t resident;
         bool placed_any, fresh, claiming;
@@ -392,6 +394,8 @@ struct sim_rung {
         struct sim_stream streams[DS_DEVICE_PRIORITIES * DS_DEVICE_STREAMS_PER_RUNG];
 };
 
+#define SIM_GPC_NONE UINT8_MAX
+
 struct sim_sm {
         uint32_t id;                                 /* %smid; the array is in the order in which blocks are dealt */
         uint32_t threads, blocks, registers, shared; /* free */
@@ -399,6 +403,7 @@ struct sim_sm {
         uint64_t load, port;    /* issue slots in SIM_LOAD_ONE, bytes per us */
         uint32_t stretch;       /* of its groups, by these two, as of the last round */
         struct sim_group *head; /* resident, linked by sm_next */
+        uint8_t gpc;            /* SIM_GPC_NONE: in none that clusters reach */
 };
 
 /* What the resident blocks ask of the memory, in bytes per us as if nothing disturbed them; see share.c. */
@@ -586,6 +591,8 @@ void sim_exec_transfer(ds_device *device, struct sim_job *job);
 /* --- blocks.c --- */
 int sim_blocks_init(ds_device *device);
 void sim_blocks_deinit(ds_device *device);
+/* How many such blocks, up to `want`, an SM has room for. */
+uint64_t sim_sm_room(const struct sim_sm *sm, const struct sim_need *need, uint64_t want);
 bool sim_blocks_fit(const ds_device *device, const struct sim_need *need);
 void sim_blocks_ready(ds_device *device, struct sim_job *job);
 /* Takes the job's blocks off the SMs and off the ready list. */
@@ -650,6 +657,30 @@ void sim_room_kill(ds_device *device, struct sim_job *job);
 void sim_room_end(ds_device *device, struct sim_job *job);
 void sim_room_tail(ds_device *device, struct sim_job *job);
 void sim_room_yield(ds_device *device, struct sim_job *job);
+
+/* --- cluster.c --- */
+
+/* SMs that have room for blocks of a job, and how many of them each is given. */
+struct sim_candidates {
+        uint16_t sm[SIM_SMS_MAX];
+        uint16_t room[SIM_SMS_MAX];
+        uint16_t taken[SIM_SMS_MAX];
+        uint32_t n;
+        uint64_t room_total;
+        uint32_t level; /* resident blocks of the emptiest */
+};
+
+/* The GPC and TPC of every SM are known from here on. */
+void sim_clusters_init(ds_device *device);
+/* Blocks of the largest cluster that a set of TPCs takes. */
+uint32_t sim_clusters_max(const ds_device *device, uint32_t n_tpcs);
+/* The clusters of a launch: 0 with the blocks of its grid and of a cluster, or a CUDA error. */
+int sim_clusters_check(const ds_device *device, const struct sim_rung *rung, const struct ds_launch *launch,
+        uint32_t *ret_grid, uint32_t *ret_cluster);
+/* Gives SMs of the candidates whole clusters, at most `want` blocks of them. Returns how many blocks. */
+uint64_t sim_clusters_deal(
+        const ds_device *device, const struct sim_job *job, struct sim_candidates *candidates, uint64_t want);
+int sim_clusters(ds_device *device, const struct ds_launch *launch, uint32_t *ret_clusters);
 
 /* --- clock.c --- */
 /* Makes room for n more events; the only step of the clock that can fail. */

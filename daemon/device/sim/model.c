@@ -3,7 +3,7 @@
  * The table of GPU models
  *
  * Properties are what CUDA reports for the model, with two rules on top:
- *  - what the simulated device cannot do is reported as absent, whatever the real part can: managed memory, clusters,
+ *  - what the simulated device cannot do is reported as absent, whatever the real part can: managed memory,
  *    tensor maps, multicast, compression, interprocess handles, RDMA;
  *  - a simulated part has no PCI identity;
  *  - compute capability 7.5 is the least: today's compilers know nothing older, so the Pascal rows say that.
@@ -30,6 +30,7 @@ static const struct sim_model models[] = {
                 .sms_per_tpc = 2,
                 /* found with clusters of 16, which never leave their GPC; the last four TPCs host no large cluster */
                 .gpc_tpcs = {4, 8, 8, 8, 8, 8, 9, 9, 4},
+                .gpc_alone = 9,
                 .memory_bytes = UINT64_C(150109880320),
                 .l2_bytes = 62914560,
                 .l2_ways = 16,
@@ -337,6 +338,7 @@ static void model_attributes(const struct sim_model *m, int32_t *a)
         a[97] = (int32_t)m->block_shared_optin;              /* MAX_SHARED_MEMORY_PER_BLOCK_OPTIN */
         a[106] = (int32_t)m->sm_blocks;                      /* MAX_BLOCKS_PER_MULTIPROCESSOR */
         a[111] = (int32_t)m->reserved_shared;                /* RESERVED_SHARED_MEMORY_PER_BLOCK */
+        a[120] = m->cc_major >= 9;                           /* CLUSTER_LAUNCH */
         if (m->cc_major >= 8) {
                 a[108] = m->cc_major >= 9 ? 39321600 : 2359296; /* MAX_PERSISTING_L2_CACHE_SIZE */
                 a[109] = 134217728;                             /* MAX_ACCESS_POLICY_WINDOW_SIZE */

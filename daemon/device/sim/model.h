@@ -47,6 +47,7 @@ struct sim_model {
         uint32_t cc_major, cc_minor;
         uint32_t n_tpcs, sms_per_tpc;
         uint8_t gpc_tpcs[SIM_GPCS_MAX]; /* TPCs of each GPC; TPC numbers are dealt to the GPCs in turn */
+        uint8_t gpc_alone;              /* TPCs of this one, counted from 1, are in no GPC that large clusters reach */
         uint64_t memory_bytes;
         uint32_t l2_bytes, l2_ways, bus_bits;
         struct sim_channels channels;

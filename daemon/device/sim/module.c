@@ -174,6 +174,10 @@ static int kernel_init(ds_device *device, ds_device_module *module, struct ds_de
                 .registers = info->registers,
                 .ptx_version = info->target,
                 .prints = info->prints,
+                .cluster = {info->cluster[0], info->cluster[1], info->cluster[2]},
+                .cluster_max = info->max_cluster,
+                .cluster_explicit = info->explicit_cluster,
+                .blocks_are_clusters = info->blocks_are_clusters,
                 .binary_version = device->info.cc_major * 10 + device->info.cc_minor,
         };
         kernel_count(kernel, module->ptx, at);

@@ -183,6 +183,7 @@ static int sim_rung_create(ds_device *device, const struct ds_tpc_mask *mask, ui
         if (!rung->info.n_tpcs)
                 return ds_error_origin(-EINVAL);
         rung->info.n_sms = rung->info.n_tpcs * model->sms_per_tpc;
+        rung->info.cluster_max = sim_clusters_max(device, rung->info.n_tpcs);
         for (uint32_t i = 0; i < device->n_sms; i++) {
                 tpc = device->sm[i].id / model->sms_per_tpc;
                 if (mask->word[tpc / 64] >> tpc % 64 & 1)
@@ -283,6 +284,7 @@ const struct ds_device_ops ds_sim_ops = {
         .limit_raise = sim_limit_raise,
         .limit_get = sim_limit_get,
         .launch = sim_launch,
+        .clusters = sim_clusters,
         .copy = sim_copy,
         .memset = sim_memset,
         .fence = sim_fence,

@@ -424,7 +424,13 @@ static void stream_submit(ds_device *device, struct sim_stream *stream, struct s
         sim_settle(device);
 }
 
-static int launch_check(const ds_device *device, const struct ds_launch *l, struct sim_need *ret_need)
+/* What of the launch the device has to know beside what it says itself */
+struct shape {
+        struct sim_need need;
+        uint32_t grid[3], cluster[3];
+};
+
+static int launch_check(const ds_device *device, const struct ds_launch *l, uint32_t rung, struct shape *ret)
 {
         const struct ds_kernel_info *info = &l->kernel->info;
         const struct sim_model *model = device->model;
@@ -443,8 +449,10 @@ static int launch_check(const ds_device *device, const struct ds_launch *l, stru
                 return DS_CUDA_INVALID_VALUE;
         if (threads * l->block[2] > info->max_threads)
                 return DS_CUDA_LAUNCH_OUT_OF_RESOURCES;
-        sim_need_of(model, l->kernel, l->block, l->shared_bytes, ret_need);
-        return sim_blocks_fit(device, ret_need) ? 0 : DS_CUDA_LAUNCH_OUT_OF_RESOURCES;
+        sim_need_of(model, l->kernel, l->block, l->shared_bytes, &ret->need);
+        if (!sim_blocks_fit(device, &ret->need))
+                return DS_CUDA_LAUNCH_OUT_OF_RESOURCES;
+        return sim_clusters_check(device, device->rungs[rung], l, ret->grid, ret->cluster);
 }
 
 /* A profile's durations are about one shape. */
@@ -483,7 +491,7 @@ int sim_launch(ds_device *device, const struct ds_launch *launch, uint64_t token
 {
         struct sim_space *space = sim_space_find(device, launch->space);
         struct sim_stream *stream = sim_stream_find(device, launch->stream);
-        struct sim_need need = {};
+        struct shape shape = {};
         struct sim_run run;
         struct sim_job *job;
         int r;
@@ -492,7 +500,7 @@ int sim_launch(ds_device *device, const struct ds_launch *launch, uint64_t token
                 return ds_error_origin(-ENOENT);
         if (!launch->kernel || launch->kernel->module->space != launch->space)
                 return DS_CUDA_INVALID_HANDLE;
-        r = launch->kernel->profile ? profile_check(launch) : launch_check(device, launch, &need);
+        r = launch->kernel->profile ? profile_check(launch) : launch_check(device, launch, stream->rung, &shape);
         if (r)
                 return r;
         job = job_new(device, SIM_JOB_KERNEL, space, token);
@@ -505,13 +513,15 @@ int sim_launch(ds_device *device, const struct ds_launch *launch, uint64_t token
         }
         job->kernel = launch->kernel;
         job->kernel->module->refs++;
-        memcpy(job->grid, launch->grid, sizeof(job->grid));
+        memcpy(job->grid, launch->kernel->profile ? launch->grid : shape.grid, sizeof(job->grid));
         memcpy(job->block, launch->block, sizeof(job->block));
+        memcpy(job->cluster, shape.cluster, sizeof(job->cluster));
+        job->cluster_blocks = DS_MAX(shape.cluster[0] * shape.cluster[1] * shape.cluster[2], 1u);
         job->shared_bytes = launch->shared_bytes;
         job->max_resident = launch->max_resident_blocks ? launch->max_resident_blocks : UINT32_MAX;
         job->deadline_ns = launch->deadline_ns;
         job->number = space->n_launches++;
-        job->need = need;
+        job->need = shape.need;
         if (device->timing_only && !job->kernel->profile) {
                 sim_cost_static(device->model, job->kernel, job->block, &run);
                 run.n = (uint64_t)job->grid[0] * job->grid[1] * job->grid[2];

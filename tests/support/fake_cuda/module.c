@@ -349,6 +349,10 @@ static CUresult attribute_get(int *value, CUfunction_attribute attribute, const 
                 [CU_FUNC_ATTRIBUTE_CACHE_MODE_CA] = 0,
                 [CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES] = (uint32_t)kernel->max_dynamic,
                 [CU_FUNC_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT] = (uint32_t)-1,
+                [CU_FUNC_ATTRIBUTE_CLUSTER_SIZE_MUST_BE_SET] = info->cluster_explicit || info->cluster[0],
+                [CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_WIDTH] = info->cluster[0],
+                [CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_HEIGHT] = info->cluster[1],
+                [CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_DEPTH] = info->cluster[2],
         };
 
         if (attribute < 0 || attribute >= CU_FUNC_ATTRIBUTE_MAX)
@@ -366,6 +370,8 @@ static CUresult attribute_set(CUfunction_attribute attribute, int value, const v
                 return CUDA_ERROR_INVALID_HANDLE;
         if (attribute == CU_FUNC_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT)
                 return value < -1 || value > 100 ? CUDA_ERROR_INVALID_VALUE : CUDA_SUCCESS;
+        if (attribute == CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED)
+                return CUDA_SUCCESS;
         if (attribute != CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES)
                 return CUDA_ERROR_INVALID_VALUE;
         most = (int)fake.device->model->block_shared_optin - (int)fake_sim->kernel_info(kernel->kernel)->static_shared;

@@ -87,11 +87,35 @@ FAKE_API cuLaunchKernelEx(const CUlaunchConfig *config, CUfunction f, void **par
         FAKE_ENTER(cuLaunchKernelEx, CONTEXT);
         for (unsigned int i = 0; i < config->numAttrs; i++) {
                 a = &config->attrs[i];
-                if (a->id == CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION &&
-                        (uint64_t)a->value.clusterDim.x * a->value.clusterDim.y * a->value.clusterDim.z > 1)
-                        return CUDA_ERROR_NOT_SUPPORTED;
+                if (a->id != CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION)
+                        continue;
+                l.cluster[0] = a->value.clusterDim.x;
+                l.cluster[1] = a->value.clusterDim.y;
+                l.cluster[2] = a->value.clusterDim.z;
         }
         return launch(fake_kernel(f), config->hStream, &l, params, extra);
+}
+
+FAKE_API cuOccupancyMaxActiveClusters(int *n, CUfunction f, const CUlaunchConfig *config)
+{
+        struct ds_launch l = {.block = {config->blockDimX, config->blockDimY, config->blockDimZ},
+                .cluster = {1, 1, 1},
+                .shared_bytes = config->sharedMemBytes};
+        uint32_t clusters = 0;
+        int r;
+
+        FAKE_ENTER(cuOccupancyMaxActiveClusters, CONTEXT);
+        l.kernel = fake_kernel(f)->kernel;
+        for (unsigned int i = 0; i < config->numAttrs; i++) {
+                if (config->attrs[i].id != CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION)
+                        continue;
+                l.cluster[0] = config->attrs[i].value.clusterDim.x;
+                l.cluster[1] = config->attrs[i].value.clusterDim.y;
+                l.cluster[2] = config->attrs[i].value.clusterDim.z;
+        }
+        r = fake_sim->clusters(fake.device, &l, &clusters);
+        *n = (int)clusters;
+        return (CUresult)r;
 }
 
 /* --- copies --- */

@@ -1,0 +1,165 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Clusters on SMs
+ *
+ * All blocks of a cluster are placed at one time, on SMs of one GPC; several of them may share an SM. As measured on an
+ * H200, where what it says of occupancy is this rule to the block: a cluster of n blocks goes to a GPC that has n SMs
+ * at least, and a GPC holds as many clusters as it has room for their blocks, wherever those are in it; an SM takes at
+ * most eight blocks of clusters for that count. SMs that belong to no GPC that large clusters reach take clusters of a
+ * TPC's size. A set of TPCs that is not the whole GPU takes no others.
+ *
+ * Clusters are for compute capability 9.0 and above; the largest have 16 blocks.
+ */
+#include <string.h>
+
+#include "device/cluster.h"
+#include "device/sim/internal.h"
+
+#define BLOCKS_PER_SM 8
+#define CC_CLUSTERS 9
+
+void sim_clusters_init(ds_device *device)
+{
+        const struct sim_model *model = device->model;
+        uint32_t gpc, rank;
+
+        for (uint32_t i = 0; i < device->n_sms; i++) {
+                sim_model_gpc(model, device->sm[i].id / model->sms_per_tpc, &gpc, &rank);
+                device->sm[i].gpc = gpc + 1 == model->gpc_alone ? SIM_GPC_NONE : (uint8_t)gpc;
+        }
+}
+
+uint32_t sim_clusters_max(const ds_device *device, uint32_t n_tpcs)
+{
+        if (device->model->cc_major < CC_CLUSTERS)
+                return 1;
+        return n_tpcs == device->model->n_tpcs ? DS_DEVICE_CLUSTER_MAX : device->model->sms_per_tpc;
+}
+
+int sim_clusters_check(const ds_device *device, const struct sim_rung *rung, const struct ds_launch *launch,
+        uint32_t *ret_grid, uint32_t *ret_cluster)
+{
+        uint64_t grid[3];
+        uint32_t blocks = 1;
+        int r;
+
+        r = ds_device_cluster(&launch->kernel->info, launch->grid, launch->cluster, ret_cluster, grid);
+        if (r)
+                return r;
+        for (int i = 0; i < 3; i++) {
+                if (grid[i] > (uint64_t)device->info.attributes[5 + i]) /* MAX_GRID_DIM_X, Y, Z */
+                        return DS_CUDA_INVALID_VALUE;
+                ret_grid[i] = (uint32_t)grid[i];
+                blocks *= ret_cluster[i];
+        }
+        if (blocks > 1 && device->model->cc_major < CC_CLUSTERS)
+                return DS_CUDA_NOT_SUPPORTED;
+        if (blocks > rung->info.cluster_max)
+                return DS_CUDA_INVALID_CLUSTER_SIZE;
+        /* %is_explicit_cluster: somebody asked, or the kernel does */
+        if (blocks == 1 && !launch->kernel->info.cluster[0] && !launch->cluster[0])
+                memset(ret_cluster, 0, 3 * sizeof(*ret_cluster));
+        return 0;
+}
+
+/* --- placing --- */
+
+struct gpcs {
+        uint32_t sms[SIM_GPCS_MAX];  /* that are candidates or full */
+        uint64_t room[SIM_GPCS_MAX]; /* blocks that the candidates have room for */
+};
+
+/* Which GPC a cluster of n blocks counts an SM to; SIM_GPCS_MAX: none */
+static uint32_t gpc_of(const ds_device *device, uint32_t sm, uint32_t n)
+{
+        uint32_t gpc = device->sm[sm].gpc;
+
+        if (gpc != SIM_GPC_NONE)
+                return gpc;
+        return n <= device->model->sms_per_tpc ? device->model->gpc_alone - 1u : SIM_GPCS_MAX;
+}
+
+static void gpcs_sms(const ds_device *device, uint32_t n, const uint64_t *mask, uint32_t *sms)
+{
+        for (uint32_t i = 0; i < device->n_sms; i++) {
+                uint32_t gpc = mask[i / 64] >> i % 64 & 1 ? gpc_of(device, i, n) : SIM_GPCS_MAX;
+
+                if (gpc < SIM_GPCS_MAX)
+                        sms[gpc]++;
+        }
+}
+
+/* One cluster into the GPC, a block at a time to its emptiest SM. */
+static void deal_one(const ds_device *device, struct sim_candidates *c, uint32_t gpc, uint32_t n)
+{
+        for (; n; n--) {
+                uint32_t best = UINT32_MAX, least = UINT32_MAX;
+
+                for (uint32_t i = 0; i < c->n; i++) {
+                        uint32_t resident = device->sm[c->sm[i]].resident + c->taken[i];
+
+                        if (c->taken[i] == c->room[i] || gpc_of(device, c->sm[i], 1) != gpc || resident >= least)
+                                continue;
+                        best = i;
+                        least = resident;
+                }
+                c->taken[best]++;
+        }
+}
+
+uint64_t sim_clusters_deal(const ds_device *device, const struct sim_job *job, struct sim_candidates *c, uint64_t want)
+{
+        uint32_t n = (uint32_t)DS_MIN(job->cluster_blocks, want); /* the last of a bundled launch may be smaller */
+        struct gpcs gpcs = {};
+        uint64_t dealt = 0;
+
+        gpcs_sms(device, n, device->rungs[job->stream->rung]->sms, gpcs.sms);
+        for (uint32_t i = 0; i < c->n; i++)
+                if (gpc_of(device, c->sm[i], n) < SIM_GPCS_MAX)
+                        gpcs.room[gpc_of(device, c->sm[i], n)] += c->room[i];
+        for (; dealt + n <= want; dealt += n) {
+                uint32_t best = SIM_GPCS_MAX;
+
+                for (uint32_t gpc = 0; gpc < SIM_GPCS_MAX; gpc++)
+                        if (gpcs.sms[gpc] >= n && gpcs.room[gpc] >= n &&
+                                (best == SIM_GPCS_MAX || gpcs.room[gpc] > gpcs.room[best]))
+                                best = gpc;
+                if (best == SIM_GPCS_MAX)
+                        break;
+                deal_one(device, c, best, n);
+                gpcs.room[best] -= n;
+        }
+        return dealt;
+}
+
+/* --- occupancy --- */
+
+int sim_clusters(ds_device *device, const struct ds_launch *launch, uint32_t *ret_clusters)
+{
+        const struct sim_model *model = device->model;
+        struct sim_sm empty = {.threads = model->sm_threads,
+                .blocks = model->sm_blocks,
+                .registers = model->sm_registers,
+                .shared = model->sm_shared};
+        uint64_t all[SIM_SM_WORDS], room;
+        uint32_t cluster[3], sms[SIM_GPCS_MAX] = {}, n;
+        struct sim_need need;
+        uint64_t grid[3];
+        int r;
+
+        *ret_clusters = 0;
+        r = ds_device_cluster(&launch->kernel->info, launch->cluster, launch->cluster, cluster, grid);
+        if (r)
+                return r;
+        n = cluster[0] * cluster[1] * cluster[2];
+        if (n > 1 && model->cc_major < CC_CLUSTERS)
+                return DS_CUDA_NOT_SUPPORTED;
+        sim_need_of(model, launch->kernel, launch->block, launch->shared_bytes, &need);
+        room = sim_sm_room(&empty, &need, BLOCKS_PER_SM);
+        memset(all, 0xff, sizeof(all));
+        gpcs_sms(device, n, all, sms);
+        for (uint32_t gpc = 0; gpc < SIM_GPCS_MAX; gpc++)
+                if (sms[gpc] >= n)
+                        *ret_clusters += (uint32_t)(sms[gpc] * room / n);
+        return 0;
+}

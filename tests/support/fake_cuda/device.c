@@ -86,7 +86,7 @@ FAKE_API cuDeviceTotalMem(size_t *bytes, CUdevice dev)
 
 FAKE_API cuDeviceGetAttribute(int *value, CUdevice_attribute attribute, CUdevice dev)
 {
-        const char *memops = getenv("FAKE_CUDA_MEMOPS");
+        const char *memops = getenv("FAKE_CUDA_MEMOPS"), *clusters = getenv("FAKE_CUDA_CLUSTERS");
 
         FAKE_ENTER(cuDeviceGetAttribute, INIT);
         if (dev)
@@ -96,6 +96,8 @@ FAKE_API cuDeviceGetAttribute(int *value, CUdevice_attribute attribute, CUdevice
         *value = attribute < DS_DEVICE_ATTRIBUTES ? device_info()->attributes[attribute] : 0;
         if (attribute == CU_DEVICE_ATTRIBUTE_CAN_USE_64_BIT_STREAM_MEM_OPS)
                 *value = !memops || strcmp(memops, "0");
+        if (attribute == CU_DEVICE_ATTRIBUTE_CLUSTER_LAUNCH && (!clusters || strcmp(clusters, "1")))
+                *value = 0;
         return CUDA_SUCCESS;
 }
 

@@ -21,11 +21,12 @@
  * Like a real context: one address space for everybody's kernels; the first fault ends it, and from then on every call
  * gives that error; calls that stop a real context wait here for all work too; new memory holds other people's bytes.
  *
- * Not like one: the legacy default stream, graphs, arrays, host functions, clusters; a wait for an event waits for
+ * Not like one: the legacy default stream, graphs, arrays, host functions; a wait for an event waits for
  * everything that was submitted to the event's stream up to the wait; memory that is only kept alive by an exported fd
  * is not counted.
  *
  * Environment, read by the first call:
+ *   FAKE_CUDA_CLUSTERS 1: it says that it knows clusters
  *   FAKE_CUDA_FAIL    "cuMemCreate:3:2[,...]": the third cuMemCreate gives CUresult 2; n = 0: every call
  *   FAKE_CUDA_LOG     a file: one line per call, "NAME idle" or "NAME busy" (work of clients was in flight), or
  *                     "NAME refused"; other calls that only ask whether something is done are left out

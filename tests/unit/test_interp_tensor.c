@@ -332,7 +332,13 @@ Test(interp_tensor, fragments_in_memory_are_checked)
         cr_assert(run_text("wmma.store.d.sync.aligned.row.m16n16k16.shared.f16 [tile+16], {%r0,%r1,%r2,%r3}, 16;\n", 32,
                           0)
                           .fault == DS_INTERP_FAULT_ADDRESS);
-        /* a stride that leads far away */
+        /* a stride that leads far away, in either space */
+        cr_assert(run_text("wmma.load.a.sync.aligned.row.m16n16k16.shared.bf16 {%r0,%r1,%r2,%r3}, [tile], %r10;\n", 32,
+                          0xfffffff0)
+                          .fault == DS_INTERP_FAULT_ADDRESS);
+        cr_assert(run_text("wmma.store.d.sync.aligned.col.m16n16k16.shared.f16 [%r12], {%r0,%r1,%r2,%r3}, %r10;\n", 32,
+                          0x80000000)
+                          .fault == DS_INTERP_FAULT_ADDRESS);
         cr_assert(
                 run_text("wmma.load.a.sync.aligned.col.m16n16k16.global.f16 {%r0,%r1,%r2,%r3,%r4,%r5,%r6,%r7}, [%x0], "
                          "%r10;\n",

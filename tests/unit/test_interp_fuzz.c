@@ -16,7 +16,7 @@
 
 static const char *const files[] = {"saxpy", "gemm", "reduce", "histogram", "scan", "atomics", "conv", "softmax",
         "layernorm", "math", "intops", "diverge", "calls", "memory", "half", "votes", "templates", "assertion",
-        "params", "grid3d", "mma_gemm", "wmma_gemm"};
+        "params", "grid3d", "mma_gemm", "wmma_gemm", "async_pipeline", "async_heap"};
 
 static uint32_t state = 2463534242u;
 

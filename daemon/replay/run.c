@@ -486,11 +486,11 @@ static void run_close(struct run *run)
         ds_free(run);
 }
 
-static double real_s(void)
+static double clock_s(clockid_t clock)
 {
         struct timespec t;
 
-        (void)clock_gettime(CLOCK_MONOTONIC, &t);
+        (void)clock_gettime(clock, &t);
         return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
 }
 
@@ -498,7 +498,7 @@ int ds_replay_run(
         const struct ds_replay_config *config, char *message, size_t message_size, struct ds_replay_result *ret)
 {
         struct run *run = ds_alloc0(1, sizeof(*run));
-        double begin;
+        double begin, cpu;
         int r;
 
         if (!run)
@@ -515,10 +515,12 @@ int ds_replay_run(
                 r = sched_open(run, message, message_size);
         for (uint32_t i = 0; !r && i < config->n_sessions; i++)
                 r = session_open(run, i, message, message_size);
-        begin = real_s();
+        begin = clock_s(CLOCK_MONOTONIC);
+        cpu = clock_s(CLOCK_PROCESS_CPUTIME_ID);
         if (!r)
                 r = run_loop(run, config->duration_ns);
-        ret->real_s = real_s() - begin;
+        ret->real_s = clock_s(CLOCK_MONOTONIC) - begin;
+        ret->cpu_s = clock_s(CLOCK_PROCESS_CPUTIME_ID) - cpu;
         if (!r)
                 run_result(run);
         if (run->sched)

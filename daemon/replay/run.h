@@ -64,9 +64,9 @@ struct ds_replay_session_result {
 struct ds_replay_result {
         struct ds_replay_session_result sessions[DS_REPLAY_SESSIONS_MAX];
         uint64_t kernels, decisions, migrations, fallbacks;
-        uint64_t busy_ns; /* at least one kernel ran */
-        double real_s;
-        char policy[32]; /* at the end: another one if it fell back */
+        uint64_t busy_ns;     /* at least one kernel ran */
+        double real_s, cpu_s; /* what it took: on the clock on the wall, of a processor */
+        char policy[32];      /* at the end: another one if it fell back */
 };
 
 #define DS_REPLAY_E_BAD_DEVICE 4

@@ -137,6 +137,8 @@ static bool take(ds_device *device, struct sim_job *job)
         const struct sim_rung *rung = rung_of(device, job);
         uint32_t amount = job->share.want - job->share.held, available = free_room(&device->room, rung);
 
+        if (!available)
+                return false;
         if (available < amount)
                 amount = available / shape(job)->part * shape(job)->part;
         if (!amount)
@@ -155,20 +157,14 @@ static void give_back(ds_device *device, struct sim_job *job, uint32_t amount)
 
 /* --- pace --- */
 
-/* Blocks that run at once with the room it has. */
-static uint64_t slots_of(const struct sim_job *job)
-{
-        return DS_MAX(job->share.held / shape(job)->part, 1);
-}
-
 static uint64_t alone_time(const ds_device *device, const struct sim_job *job)
 {
         const struct sim_profile *profile = job->kernel->module->profile;
         const struct sim_profile_kernel *kernel = job->kernel->profile;
-        uint64_t slots = job->share.held / shape(job)->part, all;
+        uint64_t slots = job->share.slots, all;
         uint32_t sms = rung_of(device, job)->info.n_sms;
 
-        if (!slots)
+        if (job->share.held < shape(job)->part)
                 return 0;
         all = DS_MIN(shape(job)->blocks, (uint64_t)shape(job)->per_sm * sms);
         if (slots >= all)
@@ -180,16 +176,11 @@ static uint64_t alone_time(const ds_device *device, const struct sim_job *job)
         return sim_profile_waves_time(kernel, sim_profile_time(profile, kernel, sms), slots);
 }
 
-static uint64_t waves_of(const struct sim_job *job)
-{
-        return DS_DIV_UP(shape(job)->blocks, slots_of(job));
-}
-
 static uint64_t block_time(const struct sim_job *job)
 {
         uint64_t ns = job->kernel->profile->block_ns;
 
-        return DS_MAX(ns ? ns : job->share.time_ns / waves_of(job), 1);
+        return DS_MAX(ns ? ns : job->share.time_ns / job->share.waves, 1);
 }
 
 static void progress(const ds_device *device, struct sim_job *job)
@@ -214,6 +205,10 @@ static void aim(ds_device *device, struct sim_job *job)
         if (device->room.demand > device->model->timing.kernel_mbps && share->demand)
                 ns = (uint64_t)((unsigned __int128)ns * device->room.demand / device->model->timing.kernel_mbps);
         share->time_ns = ns;
+        share->last_ns = device->now;
+        if (share->left > SIM_SHARE_ONE / share->waves)
+                share->last_ns += (uint64_t)DS_DIV_UP(
+                        (unsigned __int128)(share->left - SIM_SHARE_ONE / share->waves) * ns, SIM_SHARE_ONE);
         sim_event_remove(device, &job->event);
         if (!ns)
                 return;
@@ -252,8 +247,11 @@ static void pace(ds_device *device, struct sim_job *job)
         const uint64_t bytes = job->kernel->profile->bytes;
 
         progress(device, job);
-        if (!job->share.last_wave)
+        if (!job->share.last_wave) {
+                job->share.slots = DS_MAX(job->share.held / shape(job)->part, 1);
+                job->share.waves = DS_DIV_UP(shape(job)->blocks, job->share.slots);
                 job->share.alone_ns = alone_time(device, job);
+        }
         if (bytes)
                 set_demand(device, job, job->share.alone_ns ? bytes * 1000 / job->share.alone_ns : 0);
         aim(device, job);
@@ -272,14 +270,9 @@ static void pace(ds_device *device, struct sim_job *job)
 /* --- who is short --- */
 
 /* Blocks of it have not begun yet: it is before its last wave. */
-static bool has_more(ds_device *device, struct sim_job *job)
+static bool has_more(const ds_device *device, const struct sim_job *job)
 {
-        uint64_t waves = waves_of(job);
-
-        if (!job->share.time_ns || job->share.last_wave || waves == 1)
-                return false;
-        progress(device, job);
-        return job->share.left > SIM_SHARE_ONE / waves;
+        return job->share.time_ns && !job->share.last_wave && job->share.waves > 1 && device->now < job->share.last_ns;
 }
 
 static bool before(const struct sim_job *a, const struct sim_job *b)
@@ -302,13 +295,8 @@ static uint32_t overlap(const ds_device *device, const struct sim_job *job, cons
 /* The holder stands before the one that is short: it gives back what its last wave does not need, then. */
 static void expect_tail(ds_device *device, struct sim_job *holder)
 {
-        uint64_t left;
-
-        if (holder->tail.index || !has_more(device, holder))
-                return;
-        left = holder->share.left - SIM_SHARE_ONE / waves_of(holder);
-        sim_event_push(device, &holder->tail, SIM_EVENT_ROOM_TAIL,
-                device->now + (uint64_t)DS_DIV_UP((unsigned __int128)left * holder->share.time_ns, SIM_SHARE_ONE));
+        if (!holder->tail.index && has_more(device, holder))
+                sim_event_push(device, &holder->tail, SIM_EVENT_ROOM_TAIL, holder->share.last_ns);
 }
 
 /* When those behind it in line will have made the room that it lacks. */
@@ -426,7 +414,7 @@ void sim_room_kill(ds_device *device, struct sim_job *job)
 
 void sim_room_tail(ds_device *device, struct sim_job *job)
 {
-        uint64_t slots = slots_of(job), last = shape(job)->blocks % slots;
+        uint64_t last = shape(job)->blocks % job->share.slots;
         uint32_t keeps = last ? (uint32_t)last * shape(job)->part : job->share.held;
 
         /* its room changed meanwhile, or it lost it all: whoever is still short looks again */

@@ -53,6 +53,9 @@ struct sim_share {
         uint64_t since_ns; /* when room or pace changed last */
         uint64_t alone_ns; /* the whole kernel with this room; 0: it has none */
         uint64_t time_ns;  /* that, with the memory as it is */
+        uint64_t slots;    /* blocks that run at once, at least 1 */
+        uint64_t waves;    /* that its blocks make of that */
+        uint64_t last_ns;  /* when the last of them begins, at this pace */
         uint64_t demand;   /* bytes per us at that pace, memory willing */
         bool last_wave;    /* gave back what its last wave does not need */
 };

@@ -5,6 +5,7 @@
 # the socket alone, then what only several processes or the environment show. Ends with `N passed, N failed`.
 #
 # usage: tests/e2e/programs.sh BUILD [program ...]
+# DETSHARE_TEST_DEVICE=sim:h200+order=7 in the environment: another device, such as one whose blocks come in another order
 set -u
 cd "$(dirname "$0")/../.."
 build=$(realpath "$1")
@@ -39,7 +40,7 @@ run() {
                 timeout 120 "$build/tests/programs/$2" >"$tmp/out" 2>&1
 }
 
-"$build/detshared" --device sim:h200 --socket "$tmp/sock" >"$tmp/daemon.log" 2>&1 &
+"$build/detshared" --device "${DETSHARE_TEST_DEVICE:-sim:h200}" --socket "$tmp/sock" >"$tmp/daemon.log" 2>&1 &
 daemon=$!
 for _ in $(seq 100); do
         [ -S "$tmp/sock" ] && break

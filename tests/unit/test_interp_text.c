@@ -596,6 +596,28 @@ Test(interp_text, kernel_information)
         rig_close(&r);
 }
 
+/* A call through a pointer that lists its targets instead of a prototype */
+Test(interp_text, call_targets)
+{
+        struct rig r;
+        uint32_t *out;
+
+        GOOD(launch_text(&r,
+                HEAD ".func (.param .b32 r) twice(.param .b32 x)\n{\n.reg .b32 %v;\nld.param.u32 %v, [x];\n"
+                     "add.u32 %v, %v, %v;\nst.param.b32 [r], %v;\nret;\n}\n"
+                     ".func (.param .b32 r) next(.param .b32 x)\n{\n.reg .b32 %v;\nld.param.u32 %v, [x];\n"
+                     "add.u32 %v, %v, 1;\nst.param.b32 [r], %v;\nret;\n}\n"
+                     ".visible .entry k(.param .u64 out)\n{\n.reg .b64 %o, %f, %g;\n.reg .b32 %i, %v;\n.reg .pred %p;\n"
+                     "mov.u32 %i, %tid.x;\nld.param.u64 %o, [out];\nmad.wide.u32 %o, %i, 4, %o;\nmov.u64 %f, twice;\n"
+                     "mov.u64 %g, next;\nand.b32 %v, %i, 1;\nsetp.eq.u32 %p, %v, 0;\nselp.b64 %f, %f, %g, %p;\n"
+                     "{ .param .b32 x; .param .b32 y; st.param.b32 [x], %i;\nlist: .calltargets twice, next;\n"
+                     "call (y), %f, (x), list;\nld.param.b32 %v, [y]; }\nst.global.u32 [%o], %v;\nret;\n}\n",
+                32, &out));
+        for (uint32_t i = 0; i < 32; i++)
+                cr_assert(out[i] == (i & 1 ? i + 1 : 2 * i), "lane %u: %u", i, out[i]);
+        rig_close(&r);
+}
+
 /* --- alloca --- */
 /* Every lane takes what it wants, gives it back by a restore or a return, and finds zeros. */
 #define ALLOCA                                                                                                         \

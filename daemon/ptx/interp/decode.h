@@ -92,9 +92,9 @@ int ds_ix_decode_copy(ds_ix_decoder *d, const struct ds_ptx_instr *in);
 int ds_ix_decode_control(ds_ix_decoder *d, const struct ds_ptx_instr *in);
 int ds_ix_decode_barrier(ds_ix_decoder *d, const struct ds_ptx_instr *in);
 int ds_ix_decode_tensor(ds_ix_decoder *d, const struct ds_ptx_instr *in); /* decode_tensor.c */
-int ds_ix_decode_async(ds_ix_decoder *d, const struct ds_ptx_instr *in); /* decode_async.c */
-int ds_ix_decode_some(ds_ix_decoder *d, const struct ds_ptx_instr *in);  /* cp.async of less than its size */
-int ds_ix_decode_video(ds_ix_decoder *d, const struct ds_ptx_instr *in); /* video.c */
+int ds_ix_decode_async(ds_ix_decoder *d, const struct ds_ptx_instr *in);  /* decode_async.c */
+int ds_ix_decode_some(ds_ix_decoder *d, const struct ds_ptx_instr *in);   /* cp.async of less than its size */
+int ds_ix_decode_video(ds_ix_decoder *d, const struct ds_ptx_instr *in);  /* video.c */
 
 /* decode.c: fills func->ops and what belongs to it. Returns 0, -ENOMEM, or DS_INTERP_E_UNSUPPORTED. */
 int ds_ix_decode(ds_interp *interp, ds_ix_func *func, struct ds_ptx_diags *diags);

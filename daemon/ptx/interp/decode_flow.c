@@ -45,10 +45,19 @@ static int decode_brx(ds_ix_decoder *d, const struct ds_ptx_instr *in)
 }
 
 /* --- calls --- */
-/* Size of formal k: of the function called, or of the prototype of an indirect call */
+/* Of an indirect call that names its targets: the first; the others have the same parameters. NULL: it names none. */
+static const struct ds_ptx_function *first_target(const ds_ix_decoder *d, const struct ds_ptx_call *call)
+{
+        const struct ds_ptx_targets *list = call->targets != UINT32_MAX ? &d->ir->targets[call->targets] : NULL;
+
+        return list && list->functions && list->n ? list->functions[0] : NULL;
+}
+
+/* Size of formal k: of the function called, or of the prototype or the targets of an indirect call */
 static uint64_t formal_size(const ds_ix_decoder *d, const struct ds_ptx_call *call, uint32_t k, int ret)
 {
-        const struct ds_ptx_function *f = call->function ? ds_ix_behind(d->interp, call->function)->ir : NULL;
+        const struct ds_ptx_function *target = call->function ? call->function : first_target(d, call);
+        const struct ds_ptx_function *f = target ? ds_ix_behind(d->interp, target)->ir : NULL;
         const struct ds_ptx_prototype *p = call->prototype;
         struct ds_ptx_var *const *vars = f ? (ret ? f->rets : f->params) : p ? (ret ? p->rets : p->params) : NULL;
         uint32_t n = f ? (ret ? f->n_rets : f->n_params) : p ? (ret ? p->n_rets : p->n_params) : 0;
@@ -202,7 +211,7 @@ static int decode_call(ds_ix_decoder *d, const struct ds_ptx_instr *in)
                         return 0;
         } else {
                 d->func->indirect = 1;
-                if (!from->prototype && from->n_args + from->n_rets > 0)
+                if (!from->prototype && !first_target(d, from) && from->n_args + from->n_rets > 0)
                         return ds_ix_refuse(d, in, "an indirect call without a prototype");
                 if (from->reg == DS_PTX_NO_REG || ds_ix_register_bytes(d, from->reg) != 8)
                         return ds_ix_refuse(d, in, "a function's address has 64 bits");

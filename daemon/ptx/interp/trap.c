@@ -36,7 +36,8 @@ const ds_ix_op *ds_ix_symbol_address(ds_ix_warp *w, const ds_ix_op *op)
         uint64_t value = op->imm;
         uint8_t *d = ds_ix_lanes(w, op->d);
 
-        value += op->f == DS_IX_SYM_LOCAL ? w->frame->local_base : w->block->kernel->symbol[op->f] + w->block->shared_base;
+        value += op->f == DS_IX_SYM_LOCAL ? w->frame->local_base
+                                          : w->block->kernel->symbol[op->f] + w->block->shared_base;
         for (uint32_t i = 0; i < DS_IX_LANES; i++) {
                 if (w->mask >> i & 1)
                         memcpy(d + (size_t)i * op->n, &value, op->n);

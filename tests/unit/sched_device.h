@@ -75,6 +75,7 @@ static inline int sdev_rung_create(ds_device *device, const struct ds_tpc_mask *
         rung->mask = *mask;
         rung->n_tpcs = (uint32_t)(__builtin_popcountll(mask->word[0]) + __builtin_popcountll(mask->word[1]));
         rung->n_sms = rung->n_tpcs * (device->info.n_sms / device->info.n_tpcs);
+        rung->cluster_max = rung->n_tpcs == device->info.n_tpcs ? 16 : 2;
         *ret_rung = device->n_rungs++;
         return 0;
 }

@@ -519,6 +519,38 @@ Test(sched_policy, a_kernel_that_needs_all_its_blocks_borrows_the_gpu)
         cr_assert_eq(harness_stats(&h).loans, 1);
 }
 
+/* So does one whose clusters do not fit on the TPCs of the rung, whoever asked for them; one of another shape counts as
+ * another kernel. */
+Test(sched_policy, a_kernel_with_large_clusters_borrows_the_gpu)
+{
+        static const ds_device_kernel fours = {
+                .info = {.name = "fours", .max_threads = 1024, .registers = 16, .cluster = {4, 1, 1}}};
+        static const uint32_t asked[][2] = {{0, 1}, {1, 1}, {2, 1}, {4, 0}, {16, 0}};
+        ds_coroutine *c = stream_open(session_open(&h, 1, DETSHARE_CLASS_BE, 0), 0, 0);
+        struct top tops[DS_ARRAY_SIZE(asked) + 1];
+        size_t n = DS_ARRAY_SIZE(asked);
+
+        wanted_kind = DETSHARE_ACTION_LAUNCH;
+        wanted_count = 1;
+        wanted_rung = 1;
+        probe_start(do_what_is_wanted);
+        for (size_t i = 0; i <= n; i++) {
+                kernel_init(&tops[i], 1, 10 * US, 16, 0);
+                tops[i].op.launch.cluster[0] = i < n ? asked[i][0] : 0;
+                tops[i].op.launch.cluster[1] = tops[i].op.launch.cluster[2] = tops[i].op.launch.cluster[0] != 0;
+        }
+        tops[n].op.launch.kernel = &fours;
+        for (size_t i = 0; i <= n; i++)
+                submit(&h, c, &tops[i]);
+        harness_run(&h, UINT64_MAX);
+        for (size_t i = 0; i < n; i++)
+                cr_assert_eq(h.device->log[i].rung, asked[i][1], "clusters of %u", asked[i][0]);
+        cr_assert_eq(h.device->log[n].rung, 0, "the code's own");
+        cr_assert_eq(harness_stats(&h).loans, 3);
+        for (size_t i = 1; i <= n; i++)
+                cr_assert_neq(tops[i].op.kernel_key, tops[i - 1].op.kernel_key);
+}
+
 /* What a policy names is cut down to the session's share, from the class's side of the ladder. */
 Test(sched_policy, a_session_keeps_to_its_share_of_the_sms)
 {

@@ -29,9 +29,9 @@ have_cuda() {
         done
         return 1
 }
-# what runs Triton's compiler without a GPU: its own driver, tools and other vendors' parts are left out
+triton_version=3.9.0
 have_triton() {
-        [ -z "$triton" ] || [ -f build/triton/complete ]
+        [ -z "$triton" ] || [ "$(cat build/triton/complete 2>/dev/null)" = "$triton_version" ]
 }
 if ! { have_cuda && have_triton; } && ! python3 -m pip --version >/dev/null 2>&1; then
         missing="$missing python3-pip"
@@ -65,13 +65,14 @@ if ! have_triton; then
         echo "deps: fetching the Triton compiler (250 MB) into build/triton"
         rm -rf build/triton
         mkdir -p build
-        python3 -m pip install -q --no-deps --no-compile --target build/triton --root-user-action=ignore triton==3.9.0 || {
+        python3 -m pip install -q --no-deps --no-compile --target build/triton --root-user-action=ignore triton==$triton_version || {
                 echo "deps: the Triton wheel cannot be fetched: the tests' corpus of PTX needs it" >&2
                 exit 1
         }
+        # what compiles without a GPU stays: not its own assembler and profilers, not other vendors' parts
         cd build/triton/triton
-        rm -rf backends/amd backends/nvidia/bin backends/nvidia/lib/cupti backends/nvidia/include _C/libproton.so instrumentation \
+        rm -rf backends/amd backends/nvidia/bin backends/nvidia/lib/cupti* backends/nvidia/include _C/libproton.so instrumentation \
                 plugins profiler tools/ptx* FileCheck include
         cd ../../..
-        touch build/triton/complete
+        echo "$triton_version" >build/triton/complete
 fi

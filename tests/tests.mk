@@ -59,8 +59,14 @@ $(BUILD)/ptx/%.cubin: $(BUILD)/ptx/%.ptx
 	@cd $(@D) && $(abspath $(CUDA_ROOT))/bin/ptxas -arch=$(call target_arch,$(@D)) $(PTXAS_$(call target_variant,$(@D))) \
 		-o $(@F) $(<F) >$(@F).log 2>&1 || { cat $(@F).log >&2; rm -f $(@F); exit 1; }
 corpus := $(patsubst %.ptx,%.cubin,$(kernel_ptx) $(corpus_nvcc)) $(triton_stamp)
-.PHONY: corpus
+.PHONY: corpus corpus-load
 corpus: $(corpus)
+# what of it the simulated device loads, and what it refuses by instruction
+$(BUILD)/bench/corpus_load: $(BUILD)/obj/tests/bench/corpus_load.o $(DAEMON_A)
+	@mkdir -p $(@D)
+	$(CC) $(LDFLAGS) -o $@ $^ $(DAEMON_LIBS)
+corpus-load: $(BUILD)/bench/corpus_load $(corpus)
+	@find $(BUILD)/ptx/ -name '*.ptx' | sort | xargs $<
 
 # --- a libcuda.so.1 on the simulated device: a test tool, never installed -------------------------------------------------------
 FAKE_CUDA := $(BUILD)/fake_cuda/libcuda.so.1

@@ -15,9 +15,11 @@
  * The blocks of a cluster run together, on one thread, and may use each other's shared memory: ds_interp_run_cluster.
  *
  * One interpreter may run blocks on several threads at once, each with its own ds_interp_block. Results are a GPU's to
- * the bit, except that .approx functions have other last bits (within PTX's error) and clocks count instructions.
+ * the bit, with these exceptions: .approx functions have other last bits (within PTX's error); clocks count
+ * instructions; scalar video instructions do what PTX says also where ptxas's code for sm_90 does not (rows_video in
+ * tests/support/interp_rows.h); addresses differ, and which of them malloc gives.
  *
- * Not here: timing, scheduling of blocks, textures, matrix instructions; where text goes that a kernel prints.
+ * Not here: timing, scheduling of blocks, textures, tensor copies, wgmma; where text goes that a kernel prints.
  */
 #pragma once
 

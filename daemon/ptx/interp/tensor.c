@@ -23,8 +23,6 @@
 #define NOTHING -5000 /* the exponent of zero */
 #define MOST 512      /* elements of a matrix of floating point */
 
-typedef int32_t v8 __attribute__((__vector_size__(32), __aligned__(4), __may_alias__));
-
 /* --- numbers taken apart --- */
 struct parts {
         int32_t size[MOST], sign[MOST], exponent[MOST]; /* the sign is 0 or -1 */
@@ -73,43 +71,68 @@ static double value_of(struct format f, uint32_t u)
 }
 
 /* --- the fused sum --- */
-/*
- * Eight results of one row: terms a[at..] times the rows of b that `rows` names, columns `column`.., plus c. The
- * largest sum of 16 terms needs 32 bits and a sign, so it is kept in two halves.
- */
-#define TERM(sum, t)                                                                           \
-        do {                                                                                   \
-                const unsigned row = rows[t] + column;                                         \
-                v8 term = *(const v8 *)(b->size + row) * a->size[at + (t)], left;              \
-                                                                                               \
-                left = *(const v8 *)(b->exponent + row) + (a->exponent[at + (t)] + 31) - most; \
-                left &= ~(left >> 31);                                                         \
-                flip = *(const v8 *)(b->sign + row) ^ a->sign[at + (t)];                       \
-                sum += ((term >> (31 - left)) ^ flip) - flip;                                  \
-        } while (0)
+#if defined(__clang__)
+#define ALL_TERMS _Pragma("clang loop unroll(full)")
+#else
+#define ALL_TERMS _Pragma("GCC unroll 16")
+#endif
 
-DS_IX_INLINE void fused_sum(const struct parts *a, unsigned at, unsigned terms, const struct parts *b,
-        const uint16_t *rows, unsigned column, const struct parts *c, unsigned c_at, double *out)
+/* Factors of eight results: a's elements one by one, b's as they are for eight columns, and eight of c */
+struct factors {
+        const int32_t *size, *sign, *exponent;
+};
+
+DS_IX_INLINE struct factors part_of(const struct parts *p, unsigned at)
 {
-        v8 most = *(const v8 *)(c->exponent + c_at), even, odd = most - most, shift, flip;
+        return (struct factors){.size = p->size + at, .sign = p->sign + at, .exponent = p->exponent + at};
+}
 
-        for (unsigned t = 0; t < terms; t++) {
-                v8 e = *(const v8 *)(b->exponent + rows[t] + column) + a->exponent[at + t], more = e > most;
+/*
+ * Eight results of one row: `terms` products, plus c. The largest sum of 16 terms needs 32 bits and a sign, so it is
+ * kept in two halves. With a constant number of terms the compiler unrolls them, and eight lanes are a vector.
+ */
+DS_IX_INLINE void fused_sum(
+        struct factors a, struct factors b, struct factors c, const unsigned terms, double *restrict out)
+{
+        int32_t most[8], sum[2][8];
 
-                most = (e & more) | (most & ~more);
+        DS_IX_INDEPENDENT for (unsigned v = 0; v < 8; v++)
+        {
+                int32_t m = c.exponent[v];
+
+                ALL_TERMS for (unsigned t = 0; t < terms; t++)
+                {
+                        int32_t e = b.exponent[t * 8 + v] + a.exponent[t];
+
+                        m = e > m ? e : m;
+                }
+                most[v] = m;
         }
-        shift = most - *(const v8 *)(c->exponent + c_at);
-        shift = (shift & (shift < 31)) | (31 & (shift >= 31));
-        flip = *(const v8 *)(c->sign + c_at);
-        even = ((*(const v8 *)(c->size + c_at) >> shift) ^ flip) - flip;
-        for (unsigned t = 0; t < terms; t += 2) {
-                TERM(even, t);
-                TERM(odd, t + 1);
-        }
-        for (unsigned v = 0; v < 8; v++) {
-                int64_t scale = most[v] < -900 ? 0 : 1023 + most[v] - BEHIND;
+        DS_IX_INDEPENDENT for (unsigned v = 0; v < 8; v++)
+        {
+                int32_t m = most[v], shift = m - c.exponent[v], even, odd = 0;
 
-                out[v] = ((double)even[v] + odd[v]) * ds_ix_double((uint64_t)scale << 52);
+                shift = shift < 31 ? shift : 31;
+                even = ((c.size[v] >> shift) ^ c.sign[v]) - c.sign[v];
+                ALL_TERMS for (unsigned t = 0; t < terms; t++)
+                {
+                        int32_t by = m - (b.exponent[t * 8 + v] + a.exponent[t]), flip = b.sign[t * 8 + v] ^ a.sign[t];
+                        int32_t term = (b.size[t * 8 + v] * a.size[t]) >> (by < 31 ? by : 31);
+
+                        if (t & 1)
+                                odd += (term ^ flip) - flip;
+                        else
+                                even += (term ^ flip) - flip;
+                }
+                sum[0][v] = even;
+                sum[1][v] = odd;
+        }
+        DS_IX_INDEPENDENT for (unsigned v = 0; v < 8; v++)
+        {
+                int32_t scale = 1023 - BEHIND + most[v];
+
+                scale = scale > 0 ? scale : 0;
+                out[v] = ((double)sum[0][v] + sum[1][v]) * ds_ix_double((uint64_t)(uint32_t)scale << 52);
         }
 }
 
@@ -133,12 +156,19 @@ DS_IX_INLINE uint32_t narrow_half(double x)
 /* A product of matrices as it is computed */
 struct product {
         unsigned m, n, k, group, in_b;  /* in_b: elements of b */
-        uint32_t a[MOST], b[MOST];      /* [row][k], [k][column] */
+        uint32_t a[MOST], b[MOST];      /* [row][k]; [columns / 8][k][8] */
         uint32_t c[DS_IX_ACCUMULATORS]; /* bits of f32, or of halves; the results, too */
         uint16_t row[MOST];             /* where in b what belongs to a's elements begins; for each row when sparse */
         unsigned row_stride;
-        struct parts pa, pb, pc;
+        int listed; /* b is taken by `row`, else in order */
+        struct parts pa, pb, pc, picked;
 };
+
+/* Where eight columns of b begin */
+DS_IX_INLINE unsigned b_at(const struct product *p, unsigned j)
+{
+        return j / 8 * (p->in_b / p->n) * 8;
+}
 
 /* Where infinities or NaN take part: the result when it is such, else `otherwise` */
 static uint32_t special_result(
@@ -150,7 +180,7 @@ static uint32_t special_result(
 
         /* one that is NaN already stays so */
         for (unsigned t = from; t < from + p->group && sum == sum; t++)
-                sum += value_of(f, p->a[i * p->k + t]) * value_of(f, p->b[rows[t] + j]);
+                sum += value_of(f, p->a[i * p->k + t]) * value_of(f, p->b[b_at(p, j) + rows[t] + j % 8]);
         if (sum != sum)
                 return half ? DS_IX_NAN16 : DS_IX_NAN32;
         if (__builtin_isinf(sum))
@@ -172,25 +202,38 @@ static unsigned reached(const struct product *p, struct format f, unsigned i, un
                 if ((p->a[i * p->k + t] & top) == top)
                         return 255;
                 for (unsigned v = 0; v < 8; v++)
-                        bits |= (p->b[rows[t] + j + v] & top) == top ? 1u << v : 0;
+                        bits |= (p->b[b_at(p, j) + rows[t] + v] & top) == top ? 1u << v : 0;
         }
         return bits;
 }
 
+/* The factors of one row's terms where they are not one after the other */
+DS_IX_INLINE void pick(const struct parts *b, const uint16_t *rows, unsigned at, unsigned terms, struct parts *to)
+{
+        for (unsigned t = 0; t < terms; t++) {
+                memcpy(to->size + (size_t)8 * t, b->size + at + rows[t], 32);
+                memcpy(to->sign + (size_t)8 * t, b->sign + at + rows[t], 32);
+                memcpy(to->exponent + (size_t)8 * t, b->exponent + at + rows[t], 32);
+        }
+}
+
 /* Adds the products of one group to c. */
-DS_IX_INLINE void add_group(struct product *p, struct format f, unsigned from, int half)
+DS_IX_INLINE void add_group(struct product *p, struct format f, unsigned from, int half, const unsigned terms)
 {
         uint32_t result[8];
         double sum[8];
 
         take_apart(formats[half ? DS_IX_MATRIX_F16 : DS_IX_MATRIX_F32], BEHIND, p->c, p->m * p->n, &p->pc);
         for (unsigned i = 0; i < p->m; i++) {
-                const uint16_t *rows = p->row + (size_t)i * p->row_stride + from;
-
                 for (unsigned j = 0; j < p->n; j += 8) {
+                        struct factors b = part_of(&p->pb, b_at(p, j) + 8 * from);
                         unsigned special = 0;
 
-                        fused_sum(&p->pa, i * p->k + from, p->group, &p->pb, rows, j, &p->pc, i * p->n + j, sum);
+                        if (p->listed) {
+                                pick(&p->pb, p->row + (size_t)i * p->row_stride + from, b_at(p, j), terms, &p->picked);
+                                b = part_of(&p->picked, 0);
+                        }
+                        fused_sum(part_of(&p->pa, i * p->k + from), b, part_of(&p->pc, i * p->n + j), terms, sum);
                         for (unsigned v = 0; v < 8; v++)
                                 result[v] = half ? narrow_half(sum[v]) : narrow(sum[v]);
                         if (p->pa.special | p->pb.special | p->pc.special)
@@ -209,8 +252,14 @@ DS_IX_INLINE void multiply(struct product *p, struct format f, int half)
 {
         take_apart(f, BEHIND - POINT, p->a, p->m * p->k, &p->pa);
         take_apart(f, POINT, p->b, p->in_b, &p->pb);
-        for (unsigned from = 0; from < p->k; from += p->group)
-                add_group(p, f, from, half);
+        for (unsigned from = 0; from < p->k; from += p->group) {
+                if (p->group == 16)
+                        add_group(p, f, from, half, 16);
+                else if (p->group == 8)
+                        add_group(p, f, from, half, 8);
+                else
+                        add_group(p, f, from, half, 4);
+        }
 }
 
 /* --- operands --- */
@@ -302,12 +351,13 @@ DS_IX_INLINE void prepare(const ds_ix_warp *w, const struct ds_ix_matrix *m, int
         p->k = part < 0 ? stored : stored / 2;
         p->in_b = (unsigned)m->k * m->n;
         p->row_stride = m->sparse ? p->k : 0;
+        p->listed = m->sparse || part >= 0;
         if (m->sparse)
                 ds_ix_read_metadata(w, m, columns);
         for (unsigned i = 0; i < (m->sparse ? 16 : 1); i++) {
                 for (unsigned t = 0; t < p->k; t++)
                         p->row[i * p->k + t] =
-                                (uint16_t)((m->sparse ? columns[i][of_part(t, part)] : of_part(t, part)) * m->n);
+                                (uint16_t)((m->sparse ? columns[i][of_part(t, part)] : of_part(t, part)) * 8);
         }
 }
 
@@ -360,7 +410,7 @@ DS_IX_INLINE const ds_ix_op *fused(ds_ix_warp *w, const ds_ix_op *op, enum ds_ix
         }
         for (unsigned j = 0; j < p.n; j++) {
                 for (unsigned t = 0; t < m->k; t++)
-                        p.b[t * p.n + j] = element(kind, b.row[j], t);
+                        p.b[(j / 8 * m->k + t) * 8 + j % 8] = element(kind, b.row[j], t);
         }
         take_c(w, m, half, p.c);
         if (half)
@@ -419,7 +469,7 @@ DS_IX_INLINE const ds_ix_op *mma_fp8_body(ds_ix_warp *w, const ds_ix_op *op)
         memset(p.c, 0, sizeof(p.c));
         for (unsigned j = 0; j < m->n; j++) {
                 for (unsigned t = 0; t < m->k; t++)
-                        p.b[t * m->n + j] = half_of((enum ds_ix_matrix_kind)m->b.kind, b.row[j][t]);
+                        p.b[(j / 8 * m->k + t) * 8 + j % 8] = half_of((enum ds_ix_matrix_kind)m->b.kind, b.row[j][t]);
         }
         for (int part = 0; part < 2; part++) {
                 prepare(w, m, part, &p);

@@ -71,7 +71,7 @@ static CUresult enter(CUfunction func, const CUlaunchConfig *config, struct dcu_
 
         if (r != CUDA_SUCCESS)
                 return r;
-        if (!config || (config->numAttrs && !config->attrs))
+        if (!func || !config || (config->numAttrs && !config->attrs))
                 return CUDA_ERROR_INVALID_VALUE;
         *ret = dcu_entry_of(func, &owner);
         if (!*ret)

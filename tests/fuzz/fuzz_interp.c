@@ -61,7 +61,8 @@ static void count(void *user, int to_stderr, const char *text, size_t size)
         *printed += size;
 }
 
-static void run_kernel(const ds_interp_kernel *kernel, ds_interp_block *work, uint8_t *memory)
+/* cluster: blocks that run together */
+static void run_kernel(const ds_interp_kernel *kernel, ds_interp_block *work, uint8_t *memory, uint32_t cluster)
 {
         const struct ds_interp_kernel_info *info = ds_interp_kernel_info(kernel);
         const struct ds_interp_range range = {.va = (uintptr_t)memory, .size = MEMORY_BYTES};
@@ -70,6 +71,7 @@ static void run_kernel(const ds_interp_kernel *kernel, ds_interp_block *work, ui
                 .kernel = kernel,
                 .grid = {2, 1, 1},
                 .block = {DS_MIN(info->max_threads, 40u), 1, 1},
+                .cluster = {cluster, 1, 1},
                 .dynamic_shared = 512,
                 .params = make_params(info, memory),
                 .params_size = info->params_size,
@@ -80,14 +82,18 @@ static void run_kernel(const ds_interp_kernel *kernel, ds_interp_block *work, ui
                 .print_user = &printed,
                 .n_sms = 1,
         };
-        struct ds_interp_result result;
+        struct ds_interp_result results[2];
+        uint64_t instructions = 0;
 
         if (launch.block[0] && info->static_shared <= DS_KIB(227) &&
-                ds_interp_run_block(work, &launch, 1, 0, 0, &result) == 0) {
-                FUZZ_CHECK(result.fault >= 0 && result.fault < _DS_INTERP_FAULT_MAX);
-                FUZZ_CHECK(!result.fault || result.message[0]);
+                ds_interp_run_cluster(work, &launch, 2 - cluster, 0, 0, results) == 0) {
+                for (uint32_t i = 0; i < cluster; i++) {
+                        FUZZ_CHECK(results[i].fault >= 0 && results[i].fault < _DS_INTERP_FAULT_MAX);
+                        FUZZ_CHECK(!results[i].fault || results[i].message[0]);
+                        instructions += results[i].cost.instructions;
+                }
                 /* each warp takes its slice of what is left, and ends at the end of a straight piece of code */
-                FUZZ_CHECK(result.cost.instructions <= 4 * BUDGET + 65536);
+                FUZZ_CHECK(instructions <= cluster * (4 * BUDGET + 65536));
         }
         free((void *)launch.params);
 }
@@ -114,6 +120,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         work = ds_interp_block_new();
         FUZZ_CHECK(work);
         for (size_t i = 0; i < KERNELS_MAX && (kernel = ds_interp_kernel_at(interp, i)); i++)
-                run_kernel(kernel, work, memory);
+                run_kernel(kernel, work, memory, 1 + (size & 1));
         return 0;
 }

@@ -91,6 +91,8 @@ static void push_launch(struct fuzz_input *in, struct ring_player *p)
                 launch.block[i] = (uint32_t)some_size(in);
         }
         launch.shared_bytes = (uint32_t)some_size(in);
+        for (int i = 0; i < 3 && launch.shared_bytes & 1; i++)
+                launch.cluster[i] = (uint16_t)(fuzz_u8(in) & 0x80 ? some_size(in) : 1 + fuzz_below(in, 4));
         memcpy(params, &address, sizeof(address));
         memcpy(bytes, &launch, sizeof(launch));
         memcpy(bytes + sizeof(launch), params, sizeof(params));

@@ -145,7 +145,12 @@ static void ask_module(struct game *g, struct player *player)
 
 static void ask_code(struct game *g, struct player *player)
 {
-        switch (fuzz_below(&g->in, 6)) {
+        switch (fuzz_below(&g->in, 7)) {
+        case 6:
+                SEND(COUNT_CLUSTERS, count_clusters, CountClusters, COUNT_CLUSTERS, .kernel = known(g, player->kernels),
+                        .cluster_x = fuzz_u8(&g->in) % 20, .cluster_y = 1, .cluster_z = fuzz_u8(&g->in) % 3,
+                        .block_threads = (uint32_t)number(g), .shared_bytes = (uint32_t)number(g));
+                break;
         case 0:
                 ask_module(g, player);
                 break;
@@ -216,7 +221,8 @@ static void ask_work(struct game *g, struct player *player)
                 memcpy(data, &a, sizeof(a));
                 SEND(LAUNCH, launch, Launch, LAUNCH, .stream = stream, .kernel = known(g, player->kernels), .grid_x = n,
                         .grid_y = 1, .grid_z = 1, .block_x = 1 + fuzz_u8(&g->in), .block_y = 1, .block_z = 1,
-                        .shared_bytes = (uint32_t)number(g), .params = {fuzz_u8(&g->in) % sizeof(data), data});
+                        .shared_bytes = (uint32_t)number(g), .params = {fuzz_u8(&g->in) % sizeof(data), data},
+                        .cluster_x = n & 16 ? n % 18 : 0, .cluster_y = n & 48 ? 1 : 0, .cluster_z = n & 16 ? 1 : 0);
                 break;
         case 2:
                 SEND(COPY, copy, Copy, COPY, .stream = stream, .kind = fuzz_below(&g->in, 5), .dst = a, .src = b,

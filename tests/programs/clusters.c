@@ -358,7 +358,7 @@ static void check_occupancy(CUfunction where)
         a.value.clusterDim.x = 3;
         a.value.clusterDim.y = a.value.clusterDim.z = 1;
         EXPECT(CUDA_ERROR_INVALID_CLUSTER_SIZE, cuOccupancyMaxActiveClusters(&n, where, &config));
-        EXPECT(CUDA_ERROR_INVALID_HANDLE, cuOccupancyMaxActiveClusters(&n, NULL, &config));
+        EXPECT(CUDA_ERROR_INVALID_VALUE, cuOccupancyMaxActiveClusters(&n, NULL, &config));
         EXPECT(CUDA_ERROR_INVALID_VALUE, cuOccupancyMaxActiveClusters(NULL, where, &config));
         EXPECT(CUDA_ERROR_INVALID_VALUE, cuOccupancyMaxActiveClusters(&n, where, NULL));
         EXPECT(CUDA_ERROR_INVALID_VALUE, cuOccupancyMaxPotentialClusterSize(NULL, where, &config));

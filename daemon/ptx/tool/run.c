@@ -35,7 +35,7 @@ struct run_options {
         bool watches;
         uint64_t seed;
         const char *kernel;
-        bool cost;
+        bool cost, clusters; /* clusters: --cluster was given */
 };
 
 static bool parse_extent(const char *text, uint32_t extent[3])
@@ -106,6 +106,7 @@ static int parse_option(int c, struct run_options *options)
                 options->kernel = optarg;
                 return 0;
         case 'C':
+                options->clusters = true;
                 return parse_extent(optarg, options->cluster) &&
                                        (uint64_t)options->cluster[0] * options->cluster[1] * options->cluster[2] <=
                                                MAX_CLUSTER
@@ -140,9 +141,23 @@ static int parse_run_options(int argc, char **argv, struct run_options *options)
         }
         if ((uint64_t)options->block[0] * options->block[1] * options->block[2] > MAX_THREADS)
                 return ds_ptx_tool_usage("a block has at most 1024 threads");
+        return 0;
+}
+
+/* What the kernel's text requires holds where nothing was asked for, and must not be contradicted. */
+static int choose_cluster(const struct ds_interp_kernel_info *info, struct run_options *options)
+{
+        uint32_t *c = options->cluster;
+
+        if (info->cluster[0] && options->clusters && memcmp(c, info->cluster, sizeof(info->cluster)))
+                return ds_ptx_tool_usage("--cluster is not what the kernel requires");
+        if (info->cluster[0])
+                memcpy(c, info->cluster, sizeof(info->cluster));
+        if ((uint64_t)c[0] * c[1] * c[2] > MAX_CLUSTER)
+                return ds_ptx_tool_usage("a cluster has at most 16 blocks");
         for (int i = 0; i < 3; i++)
-                if (options->grid[i] % options->cluster[i])
-                        return ds_ptx_tool_usage("--grid must be a multiple of --cluster");
+                if (options->grid[i] % c[i])
+                        return ds_ptx_tool_usage("--grid must be a multiple of the clusters");
         return 0;
 }
 
@@ -414,7 +429,9 @@ int ds_ptx_tool_run(int argc, char **argv)
         kernel = choose_kernel(interp, &options, argc - optind, argv + optind, &used);
         if (!kernel)
                 return no_kernel(interp, path, options.kernel ? options.kernel : optind < argc ? argv[optind] : NULL);
-        r = options.watches ? watch(interp, module, &options) : 0;
+        r = choose_cluster(ds_interp_kernel_info(kernel), &options);
+        if (!r && options.watches)
+                r = watch(interp, module, &options);
         if (r)
                 return r;
         return launch_kernel(module, path, kernel, &options, argc - optind - used, argv + optind + used);

@@ -149,15 +149,13 @@ DS_IX_INLINE uint32_t multiply(const struct recipe *r, uint64_t pair, uint32_t c
 {
         __int128 product = (__int128)pick(pair, &r->a, 0) * pick(pair, &r->b, 0);
         __int128 with = r->sign ? (int32_t)c : (int64_t)c, sum;
-        int64_t t;
 
         if (r->negate_c)
                 with = -with;
-        sum = (r->negate ? -product : product) + with + r->plus_one;
-        t = (int64_t)(sum >> r->scale);
+        sum = ((r->negate ? -product : product) + with + r->plus_one) >> r->scale;
         if (r->sat)
-                t = t < r->low ? r->low : t > r->high ? r->high : t;
-        return (uint32_t)t;
+                sum = sum < r->low ? r->low : sum > r->high ? r->high : sum;
+        return (uint32_t)sum;
 }
 
 DS_IX_INLINE void vmad_body(ds_ix_warp *w, const ds_ix_op *op)

@@ -89,9 +89,18 @@ void ds_ptx_skip_statement(struct ds_ptx_parser *p)
 /* --- texts and names --------------------------------------------------------------------------------------------- */
 int ds_ptx_copy_text(struct ds_ptx_parser *p, const char *start, const char *end, const char **ret)
 {
+        size_t n = (size_t)(end - start);
+        char *copy;
+
         assert(end >= start);
-        *ret = ds_arena_strndup(p->arena, start, (size_t)(end - start));
-        return *ret ? 0 : -ENOMEM;
+        copy = ds_arena_strndup(p->arena, start, n);
+        if (!copy)
+                return -ENOMEM;
+        /* a comment inside of what is kept as it stands may have any byte, but the copy ends at its first NUL */
+        for (char *nul = copy; (nul = memchr(nul, '\0', n - (size_t)(nul - copy)));)
+                *nul = ' ';
+        *ret = copy;
+        return 0;
 }
 
 int ds_ptx_intern(struct ds_ptx_parser *p, const char *s, size_t n, const char **ret)

@@ -926,3 +926,49 @@ ds_unused static void dt_test_unmap_under_work(const struct ds_device_ops *ops, 
         cr_assert_eq(ops->mem_map(t->device, DT_SPACE, t->slab, DT_DEVICE_VA, DT_SLAB), 0);
         dt_close(t);
 }
+
+/* --- clusters
+ * --------------------------------------------------------------------------------------------------------- */
+
+#define DT_PTX_RANKS                                                                                              \
+        ".version 7.8\n.target sm_90\n.address_size 64\n.visible .entry ranks(.param .u64 p)\n{\n.reg .b64 %a;\n" \
+        ".reg .b32 %r;\nld.param.u64 %a, [p];\nmov.u32 %r, %cluster_ctarank;\nred.global.add.u32 [%a], %r;\nret;\n}\n"
+
+/* On the whole device clusters of every size, on a part of it those of a TPC. */
+ds_unused static void dt_test_clusters(const struct ds_device_ops *ops, const char *spec)
+{
+        struct dt *t = dt_open(ops, spec);
+        struct ds_tpc_mask part = dt_mask(0, DS_MIN(4u, ops->info(t->device)->n_tpcs));
+        int knows = ops->info(t->device)->attributes[120];
+        ds_device_module *module = dt_load(t, knows ? DT_PTX_RANKS : DT_PTX);
+        uint64_t va = DT_HOST_VA;
+        volatile uint32_t *sum = (volatile uint32_t *)DT_HOST_VA;
+        uint32_t rung, n = 0, most;
+        struct ds_launch l;
+
+        cr_assert_eq(ops->rung_create(t->device, &part, &rung), 0);
+        most = ops->rung_info(t->device, rung)->cluster_max;
+        l = dt_launch_of(t, module, knows ? "ranks" : "null", 16, 1);
+        l.cluster[1] = l.cluster[2] = 1;
+        l.params = knows ? &va : NULL;
+        l.params_size = knows ? 8 : 0;
+        cr_assert_eq(ops->rung_info(t->device, t->rung)->cluster_max, knows ? 16 : 1);
+        for (uint32_t size = 1; size <= 16; size *= 2) {
+                l.cluster[0] = size;
+                l.stream = t->stream;
+                if (size > 1 && !knows) {
+                        cr_assert_eq(ops->launch(t->device, &l, t->next_token), DS_CUDA_NOT_SUPPORTED);
+                        continue;
+                }
+                *sum = 0;
+                dt_ok(t, dt_launch(t, &l));
+                cr_assert_eq(*sum, knows ? 8 * (size - 1) : 0, "clusters of %u: %u", size, *sum);
+                cr_assert(!knows || (ops->clusters(t->device, &l, &n) == 0 && n > 0));
+                l.stream = ds_device_stream(rung, 0, 0);
+                if (size > most)
+                        cr_assert_eq(ops->launch(t->device, &l, t->next_token), DS_CUDA_INVALID_CLUSTER_SIZE);
+                else
+                        dt_ok(t, dt_launch(t, &l));
+        }
+        dt_close(t);
+}

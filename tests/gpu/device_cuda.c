@@ -101,6 +101,7 @@ static const struct {
         {"globals", dt_test_globals},
         {"clock", dt_test_clock},
         {"unmap_under_work", dt_test_unmap_under_work},
+        {"clusters", dt_test_clusters},
         {"lost", test_lost},
 };
 

@@ -41,6 +41,19 @@ SHARED(dt_test_fences, fences)
 SHARED(dt_test_globals, globals)
 SHARED(dt_test_clock, clock)
 SHARED(dt_test_unmap_under_work, unmap_under_work)
+SHARED(dt_test_clusters, no_clusters)
+
+static void setup_clusters(void)
+{
+        setup();
+        setenv("FAKE_CUDA_CLUSTERS", "1", 1);
+        setenv("DETSHARE_RESTARTED", "1", 1); /* the GPCs are not looked for, which takes long on the fake driver */
+}
+
+Test(cuda_device, clusters, .init = setup_clusters, .timeout = 60)
+{
+        dt_test_clusters(&ds_cuda_ops, "0");
+}
 
 /* --- a driver that says no while work is submitted --------------------------------------------------------------- */
 

@@ -61,6 +61,8 @@ static bool compatible(enum ds_ptx_type type, enum ds_ptx_type reg, bool wider)
                 return true;
         if (is_int(type))
                 return is_int(reg);
+        if (type == DS_PTX_TYPE_U16X2 || type == DS_PTX_TYPE_S16X2)
+                return type == reg;
         if (is_packed(type))
                 return is_int(reg) || type == reg || (type == DS_PTX_TYPE_TF32 && reg == DS_PTX_TYPE_F32);
         return type == reg;
@@ -179,8 +181,8 @@ static void check_symbol(struct ds_ptx_check *c, struct ds_ptx_operand *operand,
         uint32_t bits = ds_ptx_type_bits(type);
 
         if (c->instr->op == DS_PTX_OP_CVTA && operand->kind == DS_PTX_OPERAND_VAR &&
-                (ds_ptx_has(c->instr, DS_PTX_TO_TO) ||
-                        (enum ds_ptx_space)operand->var->space != ds_ptx_instr_space(c->instr)))
+                !ds_ptx_has(c->instr, DS_PTX_TO_TO) &&
+                (enum ds_ptx_space)operand->var->space != ds_ptx_instr_space(c->instr))
                 wrong(c, operand, "the variable is in another state space");
         if (c->instr->op != DS_PTX_OP_MOV && c->instr->op != DS_PTX_OP_CVTA && c->instr->op != DS_PTX_OP_MAPA &&
                 c->instr->op != DS_PTX_OP_GETCTARANK)
@@ -197,6 +199,16 @@ static void check_select(struct ds_ptx_check *c, struct ds_ptx_operand *operand)
                 wrong(c, operand, "only video instructions take parts of registers");
         if (operand->negated && !video && c->function->regs[operand->reg].type != DS_PTX_TYPE_PRED)
                 wrong(c, operand, "only predicates can be negated here");
+}
+
+/* Indices and extents may be read in 16 bits, and a grid's number in 32. */
+static bool sreg_size_fits(enum ds_ptx_sreg sreg, uint32_t bits)
+{
+        uint32_t have = ds_ptx_type_bits(ds_ptx_sreg_type(sreg));
+
+        if (bits == 16)
+                return ds_ptx_sreg_components(sreg) > 0;
+        return have == 1 || bits == have || (bits == 32 && sreg == DS_PTX_SREG_GRIDID);
 }
 
 static void check_source(
@@ -219,6 +231,8 @@ static void check_source(
         case DS_PTX_OPERAND_SREG:
                 if (c->instr->op != DS_PTX_OP_MOV)
                         wrong(c, operand, "a special register can only be moved");
+                else if (!sreg_size_fits((enum ds_ptx_sreg)operand->sreg, ds_ptx_type_bits(type)))
+                        wrong(c, operand, "the special register has another size");
                 else if (!is_bits(type) && !is_int(type) &&
                          !compatible(type, ds_ptx_sreg_type((enum ds_ptx_sreg)operand->sreg), false))
                         wrong(c, operand, "the special register has another type");
@@ -342,14 +356,12 @@ static enum ds_ptx_space space_of_address(const struct ds_ptx_check *c, enum ds_
 {
         const char *mnemonic = ds_ptx_op_info((enum ds_ptx_op)c->instr->op)->mnemonic;
 
-        if (strncmp(mnemonic, "mbarrier.", 9) == 0 || c->instr->op == DS_PTX_OP_CP_ASYNC_MBARRIER ||
-                c->instr->op == DS_PTX_OP_ST_ASYNC || c->instr->op == DS_PTX_OP_RED_ASYNC ||
-                c->instr->op == DS_PTX_OP_LDMATRIX || c->instr->op == DS_PTX_OP_STMATRIX)
+        if (strncmp(mnemonic, "mbarrier.", 9) == 0)
                 return DS_PTX_IN_SHARED;
-        if (strncmp(mnemonic, "multimem.", 9) == 0)
-                return DS_PTX_IN_GLOBAL;
-        return class == DS_PTX_CLASS_MEMORY || class == DS_PTX_CLASS_ATOMIC ? ds_ptx_instr_space(c->instr)
-                                                                            : DS_PTX_SPACE_NONE;
+        if (class == DS_PTX_CLASS_MEMORY || class == DS_PTX_CLASS_ATOMIC || class == DS_PTX_CLASS_TENSOR ||
+                c->instr->op == DS_PTX_OP_CP_ASYNC_MBARRIER || c->instr->op == DS_PTX_OP_ST_ASYNC)
+                return ds_ptx_instr_space(c->instr);
+        return DS_PTX_SPACE_NONE;
 }
 
 static void check_address(struct ds_ptx_check *c, struct ds_ptx_operand *operand, bool first)
@@ -368,6 +380,8 @@ static void check_address(struct ds_ptx_check *c, struct ds_ptx_operand *operand
                         c->instr->text, operand->var->name);
         if (!operand->var && operand->reg == DS_PTX_NO_REG && ds_ptx_instr_space(c->instr) != DS_PTX_IN_LOCAL)
                 wrong(c, operand, "an address without a base is for .local only");
+        if (operand->var && c->instr->op == DS_PTX_OP_PREFETCHU && operand->var->space != DS_PTX_IN_GLOBAL)
+                wrong(c, operand, "a generic address belongs here");
         if (operand->n_elements && class != DS_PTX_CLASS_ASYNC && class != DS_PTX_CLASS_TEXTURE)
                 wrong(c, operand, "this address has coordinates");
         if (operand->select && c->instr->op != DS_PTX_OP_LD)

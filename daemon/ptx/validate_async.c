@@ -207,7 +207,7 @@ static void check_multimem(struct ds_ptx_check *c)
         if (c->instr->op == DS_PTX_OP_MULTIMEM_ST)
                 return;
         check_reduction(c, ADD_TYPES | TYPE(F32) | TYPE(F64) | HALVES | PAIRS,
-                EXTREME_TYPES | LONGS | (load ? HALVES | PAIRS : 0), BIT_TYPES, 0);
+                EXTREME_TYPES | LONGS | (load || vector > 1 ? HALVES | PAIRS : 0), BIT_TYPES, 0);
         if (load && ds_ptx_mod(c->instr, DS_PTX_ACC_F32) && (extreme || !type_in(c, HALVES | PAIRS)))
                 wrong(c, ".acc::f32 goes with the addition of 16-bit floats");
 }

@@ -418,6 +418,8 @@ static void check_matrix_move(struct ds_ptx_check *c)
                 wrong(c, "the shape must be .m8n8");
         if (space && space != DS_PTX_SPACE_SHARED && space != DS_PTX_SPACE_SHARED_CTA)
                 wrong(c, "the matrix must be in .shared");
+        if (c->instr->op == DS_PTX_OP_MOVMATRIX && c->instr->operands[1].kind != DS_PTX_OPERAND_REG)
+                wrong(c, "the source must be a register");
         if (c->instr->op == DS_PTX_OP_LDMATRIX)
                 check_fragment(c, 0, n, DS_PTX_TYPE_B32);
         else if (c->instr->op == DS_PTX_OP_STMATRIX)

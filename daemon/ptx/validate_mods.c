@@ -38,6 +38,12 @@ static bool type_of_reg_is(const struct ds_ptx_check *c, uint32_t reg, uint64_t 
         return set >> c->function->regs[reg].type & 1;
 }
 
+/* Is a predicate the second destination? */
+static bool has_second(const struct ds_ptx_check *c)
+{
+        return c->instr->operands[0].kind == DS_PTX_OPERAND_PAIR && c->instr->operands[0].pair != DS_PTX_NO_REG;
+}
+
 static void wrong(struct ds_ptx_check *c, const char *what)
 {
         ds_ptx_invalid(c, c->instr->line, c->instr->column, "'%s': %s", c->instr->text, what);
@@ -245,8 +251,8 @@ static void check_arithmetic(struct ds_ptx_check *c)
                 wrong(c, ".ftz does not go with the type");
         if (has(c, DS_PTX_XORSIGN_XORSIGN) != has(c, DS_PTX_ABS_ABS))
                 wrong(c, ".xorsign and .abs belong together");
-        if (has(c, DS_PTX_OOB_OOB) && (has(c, DS_PTX_FTZ_FTZ) || has(c, DS_PTX_SAT_SAT)))
-                wrong(c, ".oob does not go with .ftz and .sat");
+        if (has(c, DS_PTX_OOB_OOB) && has(c, DS_PTX_FTZ_FTZ))
+                wrong(c, ".oob does not go with .ftz");
         if (has(c, DS_PTX_RELU_RELU) && has(c, DS_PTX_SAT_SAT))
                 wrong(c, ".relu and .sat exclude each other");
 }
@@ -333,7 +339,7 @@ static void check_comparison(struct ds_ptx_check *c)
                 wrong(c, ".ftz does not go with the type");
         if (set && !type_in(c, 0, results_of_set((enum ds_ptx_type)c->instr->types[1])))
                 wrong(c, "these types do not go together");
-        if (!set && type_in(c, 0, TYPE(F16) | TYPE(BF16)) && c->instr->operands[0].kind == DS_PTX_OPERAND_PAIR)
+        if (!set && type_in(c, 0, TYPE(F16) | TYPE(BF16)) && has_second(c))
                 wrong(c, "one comparison has one result");
         if (!ds_ptx_mod(c->instr, DS_PTX_BOOL_AND) != !c->n_optional)
                 wrong(c, c->n_optional ? "a predicate to combine with needs .and, .or or .xor"
@@ -504,7 +510,7 @@ static void check_memory_words(struct ds_ptx_check *c)
         bool fixed = space == DS_PTX_IN_CONST || space == DS_PTX_IN_PARAM;
 
         if (!global && (has(c, DS_PTX_HINT_CACHE_HINT) || ds_ptx_mod(c->instr, DS_PTX_L1_EVICT_LAST) ||
-                               sem == DS_PTX_SEM_MMIO))
+                               ds_ptx_mod(c->instr, DS_PTX_FETCH_B64) || sem == DS_PTX_SEM_MMIO))
                 wrong(c, "cache hints and .mmio need global memory");
         if (sem && sem != DS_PTX_SEM_WEAK && (fixed || (space == DS_PTX_IN_LOCAL && sem != DS_PTX_SEM_VOLATILE)))
                 wrong(c, "the order does not go with the state space");
@@ -610,10 +616,8 @@ static void check_match(struct ds_ptx_check *c)
 {
         const struct ds_ptx_operand *first = &c->instr->operands[0];
 
-        if (has(c, DS_PTX_MATCH_ANY) && first->kind == DS_PTX_OPERAND_PAIR)
-                wrong(c, "only .all has a second destination");
-        if (has(c, DS_PTX_MATCH_ANY) && first->kind == DS_PTX_OPERAND_SINK)
-                wrong(c, "the destination cannot be left out");
+        if (has(c, DS_PTX_MATCH_ANY) && (has_second(c) || first->kind == DS_PTX_OPERAND_SINK))
+                wrong(c, "there is one destination");
 }
 
 static void check_fraction(struct ds_ptx_check *c)

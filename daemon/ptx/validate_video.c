@@ -27,10 +27,8 @@ static void check_scalar_merge(struct ds_ptx_check *c)
 
         if (merges && part)
                 wrong(c, d, "a second operation does not go with a part of the destination");
-        else if ((merges || part) != (c->n_optional == 1))
-                wrong(c, d,
-                        c->n_optional ? "a third source needs a second operation or a part of the destination"
-                                      : "the third source is missing");
+        else if ((merges || part) && !c->n_optional)
+                wrong(c, d, "the third source is missing");
 }
 
 static void check_scalar(struct ds_ptx_check *c)

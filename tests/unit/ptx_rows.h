@@ -232,6 +232,7 @@ static const char *const ptx_rows[_DS_PTX_OP_MAX] = {
         [DS_PTX_OP_SUST_B] = "sust.b.2d.b32.trap [%rd1, {%r2,%r3}], %r1;",
         [DS_PTX_OP_SUST_P] = "sust.p.1d.v4.b32.trap [%rd1, {%r2}], {%r1,%r2,%r3,%r4};",
         [DS_PTX_OP_SURED] = "sured.b.add.2d.u32.trap [%rd1, {%r2,%r3}], %r1;",
+        [DS_PTX_OP_SURED_P] = "sured.p.min.1d.b32.clamp [%rd1, {%r2}], %r1;",
         [DS_PTX_OP_ISTYPEP] = "istypep.texref %p1, %rd1;",
         [DS_PTX_OP_SUQ] = "suq.width.b32 %r1, [%rd1];",
         [DS_PTX_OP_FADD] = "add.f32 %f1, %f2, 1.5;",

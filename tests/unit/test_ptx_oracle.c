@@ -1,0 +1,402 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The front end's verdict on instructions against that of NVIDIA's assembler
+ *
+ * Variants of every row of opcodes.def (ptx_variants.h) go to both. The assembler reads thousands in one text and names
+ * the line of each that it refuses; a last line that is no PTX keeps it from assembling the rest. What it accepts the
+ * front end must accept, what it refuses the front end must refuse, but for the exceptions listed here with a reason.
+ *
+ * PTX_ORACLE_N: variants per row (default DEFAULT_N). PTX_ORACLE_SEED: another sample. PTX_ORACLE_OUT: a file that
+ * receives every disagreement.
+ */
+#include <criterion/criterion.h>
+#include <fcntl.h>
+#include <spawn.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "ptx/ptx.h"
+#include "ptx_variants.h"
+
+#define DEFAULT_N 60
+#define FIRST_LINE 5 /* of the statements, behind PTX_VARIANTS_HEAD */
+#define MAX_SHOWN 40
+
+extern char **environ;
+
+/* What the assembler and the front end say of one statement */
+struct verdict {
+        char *statement;
+        bool refused;
+        bool unknown; /* the assembler crashed */
+        char why[200];
+};
+
+struct text {
+        const char *arch, *version;
+        struct verdict *verdicts;
+        size_t n;
+        size_t accepted, disagreed;
+};
+
+/* The first n statements, without those that are judged already, and something that is no statement */
+static void write_text(const struct text *text, size_t n, const char *path)
+{
+        FILE *out = fopen(path, "we");
+
+        cr_assert(out, "cannot write %s", path);
+        fprintf(out, ".version %s\n.target %s\n%s", text->version, text->arch, PTX_VARIANTS_HEAD);
+        for (size_t i = 0; i < n; i++)
+                fprintf(out, "%s\n", text->verdicts[i].refused ? "" : text->verdicts[i].statement);
+        fputs(".!\n", out);
+        cr_assert_eq(fclose(out), 0);
+}
+
+/* False when it crashed */
+static bool run_assembler(const char *arch, const char *path, const char *log)
+{
+        char option[32];
+        char *const argv[] = {(char *)PTXAS, option, (char *)path, (char *)"-o", (char *)"/dev/null", NULL};
+        posix_spawn_file_actions_t actions;
+        int status;
+        pid_t pid;
+
+        snprintf(option, sizeof(option), "-arch=%s", arch);
+        posix_spawn_file_actions_init(&actions);
+        posix_spawn_file_actions_addopen(&actions, STDERR_FILENO, log, O_WRONLY | O_CREAT | O_TRUNC, 0600);
+        cr_assert_eq(posix_spawn(&pid, PTXAS, &actions, NULL, argv, environ), 0, "cannot run " PTXAS);
+        posix_spawn_file_actions_destroy(&actions);
+        cr_assert_eq(waitpid(pid, &status, 0), pid);
+        cr_assert(!WIFEXITED(status) || WEXITSTATUS(status), PTXAS " accepted a text that is no PTX");
+        return WIFEXITED(status);
+}
+
+/* Marks what the log names; true when the assembler came to the text's end. */
+static bool read_log(struct text *text, const char *log)
+{
+        FILE *in = fopen(log, "re");
+        char line[1024], *at;
+        bool end = false;
+
+        cr_assert(in);
+        while (fgets(line, sizeof(line), in)) {
+                size_t number;
+                char *what;
+
+                at = strstr(line, ", line ");
+                if (!at || sscanf(at, ", line %zu", &number) != 1 || number < FIRST_LINE)
+                        continue;
+                what = strchr(at, ';');
+                if (!what || (!strstr(what, "error") && !strstr(what, "fatal")))
+                        continue;
+                if (number - FIRST_LINE >= text->n) {
+                        end = true;
+                        continue;
+                }
+                what = strchr(what, ':') + 2;
+                what[strcspn(what, "\n")] = '\0';
+                if (!text->verdicts[number - FIRST_LINE].refused)
+                        snprintf(text->verdicts[number - FIRST_LINE].why, sizeof(text->verdicts->why), "%s", what);
+                text->verdicts[number - FIRST_LINE].refused = true;
+        }
+        fclose(in);
+        return end;
+}
+
+/* Some statements crash the assembler (13.0 does at `atom` with a wrong cache policy): the first is set aside. */
+static void find_crash(struct text *text, const char *ptx, const char *log)
+{
+        size_t fine = 0, crashes = text->n;
+
+        while (crashes - fine > 1) {
+                size_t middle = (fine + crashes) / 2;
+
+                write_text(text, middle, ptx);
+                if (run_assembler(text->arch, ptx, log))
+                        fine = middle;
+                else
+                        crashes = middle;
+        }
+        text->verdicts[crashes - 1].refused = true;
+        text->verdicts[crashes - 1].unknown = true;
+}
+
+static void ask_assembler(struct text *text)
+{
+        char dir[] = "/tmp/ptx-oracle-XXXXXX", ptx[64], log[64];
+        bool done = false;
+
+        cr_assert_eq(access(PTXAS, X_OK), 0, "no assembler at " PTXAS);
+        cr_assert(mkdtemp(dir));
+        snprintf(ptx, sizeof(ptx), "%s/text.ptx", dir);
+        snprintf(log, sizeof(log), "%s/log", dir);
+        for (size_t round = 0; !done; round++) {
+                cr_assert_leq(round, text->n, "%s stops too often", PTXAS);
+                write_text(text, text->n, ptx);
+                if (run_assembler(text->arch, ptx, log))
+                        done = read_log(text, log);
+                else
+                        find_crash(text, ptx, log);
+        }
+        unlink(ptx);
+        unlink(log);
+        rmdir(dir);
+}
+
+/* --- exceptions -------------------------------------------------------------------------------------------------- */
+/* A statement that contains all of `words` may be judged differently. */
+struct exception {
+        bool we_accept;
+        const char *words[3];
+        const char *reason;
+};
+
+#define TEXTURE "textures are read and printed, and refused when a kernel is loaded; their operands are not checked"
+
+static const struct exception exceptions[] = {
+        {true, {"tex."}, TEXTURE},
+        {true, {"tld4."}, TEXTURE},
+        {true, {"txq."}, TEXTURE},
+        {true, {"suld."}, TEXTURE},
+        {true, {"sust."}, TEXTURE},
+        {true, {"sured."}, TEXTURE},
+        {true, {"suq."}, TEXTURE},
+        {true, {"%hx"}, "a register of .f16x2 is bits to some of the assembler's instructions, here to all"},
+        {false, {"%hx"}, "and even a predicate to some"},
+        {true, {"cvta.to."}, "a variable's address in place of a generic one: taken or not without a rule"},
+        {true, {"[pa]"}, "the address of a parameter as a generic address: the interpreter finds it in no range"},
+        {true, {"%d6", "mbarrier."}, "barriers are bits here, unsigned integers to the assembler"},
+        {true, {"redux.sync.", "0f"}, "a float constant as bits"},
+        {true, {"mbarrier.pending_count"}, "barriers are bits here, unsigned integers to the assembler"},
+        {true, {"bmsk.", "%f5"}, "a register of .f32 for bits"},
+        {true, {".volatile", "L2::cache_hint"}, "a hint that an access of this order has no use for"},
+        {true, {"createpolicy.range"}, "the primary size greater than the total"},
+        {true, {"mbarrier.arrive", "shared::cluster"}, "remote arrival without its result '_'"},
+        {true, {"f64", "0f"}, "a constant of 32 bits for a double: taken or not without a rule"},
+        {false, {"movmatrix.sync"}, "any register at all"},
+        {false, {"m16n8k16", "e4m3"}, "not documented: two registers of which one is used"},
+        {false, {"m16n8k16", "e5m2"}, "not documented: two registers of which one is used"},
+        {true, {"1e400"}, "decimal numbers too large become infinity"},
+        {true, {"prefetchu.L1", "[larr]"}, "a local address as a generic one"},
+        {true, {"st.volatile.cs"}, "documented: .volatile takes no cache operation"},
+        {true, {"{_,_}"}, "a load of nothing"},
+        {true, {"[%rd1-4]"}, "the assembler wants [%rd1+-4]"},
+        {true, {"cvt.", ".bf16", "%rd"}, "a register wider than .bf16"},
+        {true, {"setp.", "x2 ", ", 16"}, "an integer for a pair of floats"},
+        {false, {"mov.b128"}, "a constant of 128 bits"},
+        {false, {".b128", ", 1"}, "a constant of 128 bits"},
+        {false, {"mov.v"}, "not documented; no compiler writes it"},
+        {false, {"st.", ".f64", "{1,2}"}, "integers for floats, in some stores only"},
+        {false, {"cp.async.bulk.shared::cta.global", "bytes"}, "not documented: no barrier for the completion"},
+        {false, {"cp.reduce.async.bulk.shared::cluster"}, "not documented: no barrier for the completion"},
+        {false, {"st.async"}, "not documented: a vector for a scalar, an order without its instruction"},
+        {false, {"wgmma.mma_async.", "satfinite"}, "not documented: .satfinite elsewhere than behind the types"},
+        {false, {"mma.sync.sp."}, "not documented: .sp behind .sync"},
+        {false, {"wmma.load."}, "shapes that no wmma.mma has"},
+        {false, {"wmma.store."}, "shapes that no wmma.mma has"},
+        {false, {"v", ", -%r"}, "not documented: the negation of both sources of a video instruction"},
+        {false, {"fma.r", "bf16"}, "not documented: other roundings of .bf16 than .rn"},
+        {false, {"cvt.pack.sat."}, "sources wider than their type"},
+        {false, {"atom.", "exch"}, "not documented: a cache policy that is not used"},
+};
+
+static bool is_exception(const char *statement, bool we_accept)
+{
+        for (size_t i = 0; i < DS_ARRAY_SIZE(exceptions); i++) {
+                bool all = exceptions[i].we_accept == we_accept;
+
+                for (size_t j = 0; all && j < 3 && exceptions[i].words[j]; j++)
+                        all = strstr(statement, exceptions[i].words[j]);
+                if (all)
+                        return true;
+        }
+        return false;
+}
+
+/* --- comparing --------------------------------------------------------------------------------------------------- */
+static bool we_accept(const struct text *text, const char *statement, char *why, size_t size)
+{
+        ds_cleanup(ds_ptx_module_freep) ds_ptx_module *module = NULL;
+        struct ds_ptx_diags diags;
+        char all[8192];
+
+        snprintf(all, sizeof(all), ".version %s\n.target %s\n%s%s\n}\n", text->version, text->arch, PTX_VARIANTS_HEAD,
+                statement);
+        snprintf(why, size, "accepted");
+        if (ds_ptx_parse(all, strlen(all), 0, &diags, &module) == 0)
+                return true;
+        snprintf(why, size, "%s", diags.n ? diags.diag[0].message : "no memory");
+        return false;
+}
+
+static void compare(struct text *text, FILE *out)
+{
+        char why[200];
+
+        ask_assembler(text);
+        for (size_t i = 0; i < text->n; i++) {
+                const struct verdict *v = &text->verdicts[i];
+                bool ours = we_accept(text, v->statement, why, sizeof(why));
+
+                text->accepted += !v->refused;
+                if (v->unknown || ours != v->refused || is_exception(v->statement, ours))
+                        continue;
+                if (out)
+                        fprintf(out, "%s|%s|%s|%s|%s|%s\n", ours ? "LAX" : "STRICT", text->arch, text->version,
+                                v->statement, v->refused ? v->why : "accepted", why);
+                if (text->disagreed++ < MAX_SHOWN)
+                        cr_expect(false, "%s %s: %s\n  assembler: %s\n  front end: %s", text->arch, text->version,
+                                v->statement, v->refused ? v->why : "accepted", why);
+        }
+}
+
+static size_t from_environment(const char *name, size_t otherwise)
+{
+        const char *value = getenv(name);
+
+        return value ? strtoul(value, NULL, 10) : otherwise;
+}
+
+static bool has_variants(const struct ds_ptx_op_info *info)
+{
+        return !strpbrk(info->operands, "ltc");
+}
+
+/* A sample under way: texts of the statements that one source makes, for one target */
+struct sample {
+        struct text text;
+        size_t n, seed; /* statements per source */
+        size_t statements;
+        FILE *out;
+};
+
+static void begin(struct sample *sample, const char *arch, const char *version, size_t n_per_source)
+{
+        const char *path = getenv("PTX_ORACLE_OUT");
+
+        *sample = (struct sample){.text = {.arch = arch, .version = version},
+                .n = from_environment("PTX_ORACLE_N", n_per_source),
+                .seed = from_environment("PTX_ORACLE_SEED", 1)};
+        sample->out = path ? fopen(path, "ae") : NULL;
+        sample->text.verdicts = calloc(sample->n, sizeof(*sample->text.verdicts));
+        cr_assert(sample->text.verdicts);
+}
+
+static void add(struct sample *sample, const char *statement)
+{
+        for (size_t i = sample->text.n; i-- > 0;)
+                if (strcmp(sample->text.verdicts[i].statement, statement) == 0)
+                        return;
+        sample->text.verdicts[sample->text.n] = (struct verdict){.statement = strdup(statement)};
+        cr_assert(sample->text.verdicts[sample->text.n++].statement);
+}
+
+/* One text per source: one that the assembler stops in is short then. */
+static void flush(struct sample *sample)
+{
+        compare(&sample->text, sample->out);
+        sample->statements += sample->text.n;
+        for (; sample->text.n; sample->text.n--)
+                free(sample->text.verdicts[sample->text.n - 1].statement);
+}
+
+static void end(struct sample *sample, const char *what)
+{
+        fprintf(stderr, "%s, PTX %s: %zu %s, the assembler accepts %zu, %zu disagreements\n", sample->text.arch,
+                sample->text.version, sample->statements, what, sample->text.accepted, sample->text.disagreed);
+        cr_expect_eq(sample->text.disagreed, 0);
+        cr_expect_gt(sample->text.accepted, 0);
+        free(sample->text.verdicts);
+        if (sample->out)
+                fclose(sample->out);
+}
+
+static void compare_variants(const char *arch, const char *version, size_t n_per_row)
+{
+        struct ptx_variant *v = malloc(sizeof(*v));
+        struct sample sample;
+
+        cr_assert(v);
+        begin(&sample, arch, version, n_per_row);
+        for (uint32_t op = 0; op < _DS_PTX_OP_MAX; op++) {
+                if (!has_variants(ds_ptx_op_info((enum ds_ptx_op)op)))
+                        continue;
+                for (size_t i = 0; i < sample.n; i++) {
+                        ptx_variant_make(v, (enum ds_ptx_op)op, sample.seed * 1000000 + i);
+                        add(&sample, v->text);
+                }
+                flush(&sample);
+        }
+        end(&sample, "variants");
+        free(v);
+}
+
+/* --- patterns ---------------------------------------------------------------------------------------------------- */
+/* One text of the pattern: of <a/b/c> one is taken. */
+static void expand(const char *pattern, struct ptx_variant *v)
+{
+        v->length = 0;
+        while (*pattern && *pattern != '\n') {
+                const char *close = strchr(pattern, '>'), *at = pattern + 1;
+                uint32_t n = 1;
+
+                if (*pattern != '<' || pattern[1] == '<' || !close) {
+                        ptx_put(v, "%c", *pattern++);
+                        continue;
+                }
+                for (const char *p = at; p < close; p++)
+                        n += *p == '/';
+                for (n = ptx_below(v, n); n--; at++)
+                        at = strchr(at, '/');
+                ptx_put(v, "%.*s", (int)strcspn(at, "/>"), at);
+                pattern = close + 1;
+        }
+}
+
+static void compare_patterns(const char *arch, const char *version, size_t n_per_pattern)
+{
+        struct ptx_variant *v = calloc(1, sizeof(*v));
+        FILE *in = fopen(TEST_GOLDEN_DIR "/patterns.txt", "re");
+        struct sample sample;
+        char line[2048];
+
+        cr_assert(v && in);
+        begin(&sample, arch, version, n_per_pattern);
+        while (fgets(line, sizeof(line), in)) {
+                if (*line == '#')
+                        continue;
+                v->seed = sample.seed;
+                for (size_t i = 0; i < sample.n; i++) {
+                        expand(line, v);
+                        add(&sample, v->text);
+                }
+                flush(&sample);
+        }
+        end(&sample, "patterns");
+        fclose(in);
+        free(v);
+}
+
+Test(ptx_oracle, variants_sm_90a)
+{
+        compare_variants("sm_90a", "9.0", DEFAULT_N);
+}
+
+Test(ptx_oracle, variants_sm_75)
+{
+        compare_variants("sm_75", "9.0", DEFAULT_N / 4);
+}
+
+Test(ptx_oracle, patterns_sm_90a)
+{
+        compare_patterns("sm_90a", "9.0", DEFAULT_N);
+}
+
+Test(ptx_oracle, patterns_sm_75)
+{
+        compare_patterns("sm_75", "9.0", DEFAULT_N / 4);
+}

@@ -29,9 +29,9 @@ check daemon/image util/ image/
 check daemon/ptx util/ ptx/
 check daemon/device util/ image/ ptx/ device/ lut/ cuda_gpcs.h
 check daemon/replay util/ device/device.h device/sim/profile.h sched/sched.h replay/ policies/detshare_policy.h
-check daemon/sched util/ device/device.h sched/ policies/detshare_policy.h policies/fifo.c
+check daemon/sched util/ device/device.h device/cluster.h sched/ policies/detshare_policy.h policies/fifo.c
 # shellcheck disable=SC2086
-check daemon/worker util/ image/ ptx/ device/device.h sched/ worker/ proto/ policies/detshare_policy.h $pb
+check daemon/worker util/ image/ ptx/ device/device.h device/cluster.h sched/ worker/ proto/ policies/detshare_policy.h $pb
 # shellcheck disable=SC2086
 check daemon/helper util/ image/ ptx/ helper/ proto/ $pb
 # shellcheck disable=SC2086

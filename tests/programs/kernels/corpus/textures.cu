@@ -101,5 +101,6 @@ extern "C" __global__ void surface_queries(cudaTextureObject_t t, cudaSurfaceObj
         out[1] = a;
         asm volatile("sust.p.2d.b32.trap [%0, {%1, %2}], {%3};" ::"l"(s), "r"(a), "r"(b), "r"(c));
         asm volatile("sured.b.add.2d.u32.trap [%0, {%1, %2}], %3;" ::"l"(s), "r"(a), "r"(b), "r"(c));
+        asm volatile("sured.p.min.1d.b32.clamp [%0, {%1}], %2;" ::"l"(s), "r"(a), "r"(b));
         asm volatile("sured.b.max.1d.s32.clamp [%0, {%1}], %2;" ::"l"(s), "r"(a), "r"(b));
 }

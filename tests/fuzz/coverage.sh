@@ -23,6 +23,7 @@ sources() {
         case $1 in
         ptx) ls daemon/ptx/{lexer,parser*,validate*,print*,symtab,diag,module,tables}.c ;;
         interp) ls daemon/ptx/interp/*.c ;;
+        pass) ls daemon/ptx/pass/*.c ;;
         fatbin) ls daemon/image/{image,unpack}.c ;;
         cubin) ls daemon/image/cubin.c ;;
         frames) ls daemon/util/frame.c daemon/supervisor/unpack.c ;;

@@ -538,6 +538,7 @@ void ds_ptx_validate(struct ds_ptx_module *module, struct ds_ptx_diags *diags)
 {
         struct ds_ptx_check c = {.module = module, .diags = diags};
 
+        ds_ptx_index_modifiers(&c);
         ds_ptx_index_needs(&c);
         for (uint32_t i = 0; i < module->n_functions && diags->total < DS_PTX_VALIDATE_MAX; i++) {
                 c.function = module->functions[i];

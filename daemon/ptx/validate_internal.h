@@ -16,11 +16,13 @@ struct ds_ptx_check {
         const struct ds_ptx_instr *instr;
         uint32_t n_optional;                 /* optional operands that the instruction has */
         uint16_t first_need[_DS_PTX_OP_MAX]; /* by opcode: its rows in the tables, 1 for the first; 0 = none */
+        bool has_rows[_DS_PTX_OP_MAX];       /* by opcode: validate_mods.c has rows for it */
 };
 
 void ds_ptx_invalid(struct ds_ptx_check *c, uint32_t line, uint32_t column, const char *fmt, ...)
         __attribute__((__format__(__printf__, 4, 5)));
 void ds_ptx_check_modifiers(struct ds_ptx_check *c);
+void ds_ptx_index_modifiers(struct ds_ptx_check *c);
 void ds_ptx_index_needs(struct ds_ptx_check *c);
 void ds_ptx_check_target(struct ds_ptx_check *c);
 /* The instruction requires .target sm_<target> and .version <version>. */

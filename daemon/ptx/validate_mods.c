@@ -731,10 +731,20 @@ static void check_group(struct ds_ptx_check *c)
         }
 }
 
+void ds_ptx_index_modifiers(struct ds_ptx_check *c)
+{
+        for (size_t i = 0; i < DS_ARRAY_SIZE(only_table); i++)
+                c->has_rows[only_table[i].op] = true;
+        for (size_t i = 0; i < DS_ARRAY_SIZE(wants_table); i++)
+                c->has_rows[wants_table[i].op] = true;
+}
+
 void ds_ptx_check_modifiers(struct ds_ptx_check *c)
 {
-        check_only(c);
-        check_wants(c);
+        if (c->has_rows[c->instr->op]) {
+                check_only(c);
+                check_wants(c);
+        }
         check_group(c);
         switch (c->instr->op) {
         case DS_PTX_OP_FADD:

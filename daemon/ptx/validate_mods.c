@@ -642,18 +642,9 @@ static void check_fraction(struct ds_ptx_check *c)
                 wrong(c, "the fraction must be a float greater than 0 and at most 1");
 }
 
-static void check_group(struct ds_ptx_check *c)
+static void check_numbers(struct ds_ptx_check *c)
 {
         switch (c->instr->op) {
-        case DS_PTX_OP_MAD:
-        case DS_PTX_OP_MAD24:
-                if (has(c, DS_PTX_SAT_SAT) && !has(c, DS_PTX_MUL_HI) && !has(c, DS_PTX_HILO_HI))
-                        wrong(c, ".sat goes with .hi only");
-                break;
-        case DS_PTX_OP_SLCT:
-                if (has(c, DS_PTX_FTZ_FTZ) && !type_in(c, 1, TYPE(F32)))
-                        wrong(c, ".ftz goes with .f32 only");
-                break;
         case DS_PTX_OP_BFE:
                 check_range(c, 2, 0, 255, 1);
                 check_range(c, 3, 0, 255, 1);
@@ -668,15 +659,6 @@ static void check_group(struct ds_ptx_check *c)
         case DS_PTX_OP_WGMMA_WAIT:
                 check_range(c, 0, 0, INT32_MAX, 1);
                 break;
-        case DS_PTX_OP_ALLOCA:
-                if (c->n_optional &&
-                        (c->instr->operands[2].bits & (c->instr->operands[2].bits - 1) || !c->instr->operands[2].bits))
-                        wrong(c, "the alignment must be a power of two");
-                break;
-        case DS_PTX_OP_STACKRESTORE:
-                if (c->instr->operands[0].kind != DS_PTX_OPERAND_REG)
-                        wrong(c, "a register belongs here");
-                break;
         case DS_PTX_OP_BAR_SYNC:
         case DS_PTX_OP_BAR_ARRIVE:
         case DS_PTX_OP_BARRIER_SYNC:
@@ -686,6 +668,32 @@ static void check_group(struct ds_ptx_check *c)
         case DS_PTX_OP_BAR_RED:
         case DS_PTX_OP_BARRIER_RED:
                 check_barrier(c, 1);
+                break;
+        default:
+                break;
+        }
+}
+
+static void check_group(struct ds_ptx_check *c)
+{
+        switch (c->instr->op) {
+        case DS_PTX_OP_MAD:
+        case DS_PTX_OP_MAD24:
+                if (has(c, DS_PTX_SAT_SAT) && !has(c, DS_PTX_MUL_HI) && !has(c, DS_PTX_HILO_HI))
+                        wrong(c, ".sat goes with .hi only");
+                break;
+        case DS_PTX_OP_SLCT:
+                if (has(c, DS_PTX_FTZ_FTZ) && !type_in(c, 1, TYPE(F32)))
+                        wrong(c, ".ftz goes with .f32 only");
+                break;
+        case DS_PTX_OP_ALLOCA:
+                if (c->n_optional &&
+                        (c->instr->operands[2].bits & (c->instr->operands[2].bits - 1) || !c->instr->operands[2].bits))
+                        wrong(c, "the alignment must be a power of two");
+                break;
+        case DS_PTX_OP_STACKRESTORE:
+                if (c->instr->operands[0].kind != DS_PTX_OPERAND_REG)
+                        wrong(c, "a register belongs here");
                 break;
         case DS_PTX_OP_MATCH:
                 check_match(c);
@@ -745,6 +753,7 @@ void ds_ptx_check_modifiers(struct ds_ptx_check *c)
                 check_only(c);
                 check_wants(c);
         }
+        check_numbers(c);
         check_group(c);
         switch (c->instr->op) {
         case DS_PTX_OP_FADD:

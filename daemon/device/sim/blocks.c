@@ -279,7 +279,7 @@ static void candidates_deal(const ds_device *device, struct sim_candidates *c, u
 /* How many more blocks the job may have resident, by its own bound: whole clusters, and one in any case. */
 static uint64_t job_allowance(const struct sim_job *job)
 {
-        uint32_t bound = DS_MAX(job->max_resident, job->cluster_blocks);
+        uint32_t bound = job->max_resident ? DS_MAX(job->max_resident, job->cluster_blocks) : 0; /* 0: paused */
 
         if (job->resident >= bound)
                 return 0;

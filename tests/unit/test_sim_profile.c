@@ -100,6 +100,45 @@ Test(sim_profile, a_text_is_read)
         sim_profile_free(profile);
 }
 
+/* Texts with bytes changed, left out and repeated are read or refused, with a line; the sanitized run sees the rest. */
+Test(sim_profile, damaged_texts_are_refused_in_words)
+{
+        static const char text[] = "detshare-profile 1\nname n\nsource s\ngpu h200\nsms 132\nsamples 64\n"
+                                   "kernel a grid=4x5x6 block=8x4x2 regs=40 shared=1024 ns=1500 bytes=77 block_ns=9 "
+                                   "stair=8:9000,66:1700\n# c\nkernel b ns=1 block=1 grid=1\n";
+        struct sim_profile *profile = NULL;
+        char damaged[2 * sizeof(text)], error[256];
+        uint64_t seed = 1, n, at;
+        int read = 0, r;
+
+        for (int i = 0; i < 20000; i++) {
+                memcpy(damaged, text, sizeof(text));
+                n = sizeof(text) - 1;
+                for (int k = 0; k < 1 + i % 4; k++) {
+                        seed = seed * 6364136223846793005ULL + 1442695040888963407ULL;
+                        at = (seed >> 33) % n;
+                        if (seed >> 60 < 8) {
+                                damaged[at] = " \n=:,x#0129kgs"[(seed >> 20) % 15];
+                        } else if (seed >> 60 < 12) {
+                                memmove(damaged + at, damaged + at + 1, n - at - 1);
+                                n--;
+                        } else if (n < sizeof(damaged) - 1) {
+                                memmove(damaged + at + 1, damaged + at, n - at);
+                                n++;
+                        }
+                }
+                error[0] = 0;
+                r = sim_profile_parse(damaged, n, error, sizeof(error), &profile);
+                cr_assert(r == 0 || (r == 1 && !strncmp(error, "line ", 5)), "%d %s", r, error);
+                if (!r) {
+                        read++;
+                        cr_assert_gt(sim_profile_time(profile, &profile->kernels[0], 7), 0);
+                        profile = sim_profile_free(profile);
+                }
+        }
+        cr_assert(read > 1000 && read < 19000, "%d", read);
+}
+
 /* --- on the device --- */
 
 static struct {

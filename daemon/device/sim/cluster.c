@@ -12,6 +12,8 @@
  */
 #include <string.h>
 
+#include <assert.h>
+
 #include "device/cluster.h"
 #include "device/sim/internal.h"
 
@@ -103,6 +105,7 @@ static void deal_one(const ds_device *device, struct sim_candidates *c, uint32_t
                         best = i;
                         least = resident;
                 }
+                assert(best < c->n); /* the caller has counted the room */
                 c->taken[best]++;
         }
 }

@@ -29,7 +29,7 @@ struct dcu_entry {
         struct dsc_kernel info;
         _Atomic int max_dynamic_shared;
         int carveout, non_portable_cluster, cluster_policy;
-        int cluster[3]; /* that the program requires; its code's otherwise */
+        int cluster[3];                /* that the program requires; its code's otherwise */
         struct dcu_function *function; /* the handles given out; dcu.lock */
         struct dcu_kernel *kernel;
 };

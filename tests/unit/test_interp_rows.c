@@ -8,8 +8,8 @@
  */
 #include <criterion/criterion.h>
 
-#include "ptx/interp/interp.h"
 #include "ptx/interp/core.h"
+#include "ptx/interp/interp.h"
 #include "ptx/ptx.h"
 #include "tests/support/interp_rows.h"
 

@@ -10,9 +10,8 @@
  *
  * Clusters are for compute capability 9.0 and above; the largest have 16 blocks.
  */
-#include <string.h>
-
 #include <assert.h>
+#include <string.h>
 
 #include "device/cluster.h"
 #include "device/sim/internal.h"

@@ -713,6 +713,22 @@ Test(interp_text, alloca_that_may_not_be)
 }
 
 /* --- refusals --- */
+/* A kernel's own variables fit into its stack, also where nobody knows how deep its calls are. */
+Test(interp_text, large_variables_beside_calls_through_pointers)
+{
+        static const char *const text =
+                HEAD ".func f() { ret; }\n.visible .entry k(.param .u64 out)\n{\n.reg .b64 %p, %o;\n.reg .b32 %r;\n"
+                     ".local .align 16 .b8 a[400000];\nld.param.u64 %o, [out];\nmov.u32 %r, 7;\n"
+                     "st.local.u32 [a+399996], %r;\nmov.u64 %p, f;\ntype: .callprototype () _ ();\n"
+                     "call %p, (), type;\nld.local.u32 %r, [a+399996];\nst.global.u32 [%o], %r;\nret;\n}\n";
+        struct rig r;
+        uint32_t *out;
+
+        GOOD(launch_text(&r, text, 32, &out));
+        cr_assert(out[0] == 7);
+        rig_close(&r);
+}
+
 static void refused(const char *text, const char *says)
 {
         static struct ds_ptx_diags diags;
@@ -750,6 +766,24 @@ Test(interp_text, refusals_name_what_and_where)
         refused(HEAD ".visible .entry k()\n{\n.shared .b8 s[300000];\n.reg .b32 %v;\nmov.u32 %v, s;\nret;\n}\n",
                 "shared");
         refused(HEAD ".visible .entry k()\n{\n.local .b8 l[600000];\nret;\n}\n", "local");
+}
+
+/* Stacks of a chain of calls that add up to 2^32 bytes */
+Test(interp_text, no_stack_is_so_deep_that_it_is_small)
+{
+        enum { FUNCTIONS = 8191, EACH = 128 };
+        static char text[(FUNCTIONS + 4) * EACH];
+        size_t n = (size_t)snprintf(text, sizeof(text), HEAD);
+
+        for (int i = 0; i < FUNCTIONS; i++) {
+                n += (size_t)snprintf(text + n, sizeof(text) - n, ".func f%d() { .local .b8 a[524288]; ", i);
+                if (i)
+                        n += (size_t)snprintf(text + n, sizeof(text) - n, "call f%d, (); ", i - 1);
+                n += (size_t)snprintf(text + n, sizeof(text) - n, "ret; }\n");
+        }
+        (void)snprintf(text + n, sizeof(text) - n,
+                ".visible .entry k()\n{\n.local .b8 a[524288];\ncall f%d, ();\nret;\n}\n", FUNCTIONS - 1);
+        refused(text, "local");
 }
 
 /* --- memory that runs out --- */

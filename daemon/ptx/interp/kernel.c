@@ -15,7 +15,18 @@
 #define MAX_EFFORT 50000000u /* visits of functions for all kernels together */
 
 /* --- stacks --- */
-/* Bytes of every function's deepest chain: functions whose callees are all known, until there are no more. */
+/* More than a kernel may have is all the same, and no sum of it overflows. */
+static uint32_t chain_bytes(const ds_ix_func *f, uint32_t callees)
+{
+        uint64_t bytes = (uint64_t)f->local_bytes + callees + (f->stack ? DS_IX_RECURSION_LOCAL : 0);
+
+        return (uint32_t)DS_MIN(bytes, (uint64_t)DS_IX_MAX_LOCAL + 1);
+}
+
+/*
+ * Bytes of every function's deepest chain: functions whose callees are all known, until there are no more. The others
+ * have at least what the largest function has by itself: a kernel's own variables must always fit.
+ */
 static int measure_stacks(ds_interp *interp)
 {
         uint32_t n = interp->module->n_functions, done = 0, before;
@@ -37,11 +48,13 @@ static int measure_stacks(ds_interp *interp)
                         if (k < f->n_callees)
                                 continue;
                         known[f->ir->index] = 1;
-                        f->stack_local = f->local_bytes + most + (f->stack ? DS_IX_RECURSION_LOCAL : 0);
+                        f->stack_local = chain_bytes(f, most);
                         deepest = DS_MAX(deepest, f->stack_local);
                         done++;
                 }
         } while (done != before && ++rounds < 64);
+        for (uint32_t i = 0; i < n; i++)
+                deepest = DS_MAX(deepest, interp->funcs[i].local_bytes);
         for (uint32_t i = 0; i < n; i++) {
                 if (!known[i])
                         interp->funcs[i].stack_local = deepest + DS_IX_RECURSION_LOCAL;

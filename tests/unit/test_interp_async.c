@@ -7,11 +7,13 @@
 
 #define HEAD ".version 8.6\n.target sm_90\n.address_size 64\n"
 /* out: words; in: 4096 bytes; %i the thread's number, %o the address of its word, m and n mbarriers, s shared memory */
-#define KERNEL(body)                                                                                         \
+#define KERNEL_HEAD                                                                                          \
         HEAD ".visible .entry k(.param .u64 out, .param .u64 in)\n{\n.reg .b64 %o, %out, %in, %s<9>;\n"      \
              ".reg .b32 %i, %r<9>;\n.reg .pred %p<9>;\n.shared .align 8 .b64 m;\n.shared .align 8 .b64 n;\n" \
              ".shared .align 16 .b8 s[1024];\nmov.u32 %i, %tid.x;\nld.param.u64 %out, [out];\n"              \
-             "ld.param.u64 %in, [in];\nmad.wide.u32 %o, %i, 4, %out;\n" body "\nret;\n}\n"
+             "ld.param.u64 %in, [in];\nmad.wide.u32 %o, %i, 4, %out;\n"
+#define KERNEL_END "\nret;\n}\n"
+#define KERNEL(body) KERNEL_HEAD body KERNEL_END
 #define PUT(at, reg) "st.global.u32 [%out+" #at "], " reg ";\n"
 #define PUT_PRED(at, p) "selp.u32 %r8, 1, 0, " p ";\nst.global.u32 [%out+" #at "], %r8;\n"
 
@@ -370,4 +372,26 @@ Test(interp_async, copies_cost_by_their_size)
                 rig_close(&r);
         }
         cr_assert(sectors[0] == 1 && sectors[1] == 32);
+}
+
+/* A row of long copies is given up in its middle, without a jump. */
+Test(interp_async, copies_can_be_aborted)
+{
+        static char body[512 * 128], text[sizeof(body) + 1024];
+        _Atomic uint32_t abort = 1;
+        struct ds_interp_result f;
+        size_t n = 0;
+        void *in, *out;
+        struct rig r;
+
+        for (int i = 0; i < 512; i++)
+                n += (size_t)snprintf(body + n, sizeof(body) - n, COPY_OUT("%%out", "s", "1024"));
+        (void)snprintf(text, sizeof(text), "%s%s%s", KERNEL_HEAD, body, KERNEL_END);
+        rig_text(&r, text);
+        in = rig_alloc(&r, 4096);
+        out = rig_alloc(&r, 4096);
+        r.abort = &abort;
+        f = rig_launch(&r, "k", RIG_DIM1(1), RIG_DIM1(32), 0, RIG_ARGS(&out, &in));
+        cr_assert(f.fault == DS_INTERP_FAULT_ABORTED, "fault %d at line %u: %s", f.fault, f.line, f.message);
+        rig_close(&r);
 }

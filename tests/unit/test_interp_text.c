@@ -713,6 +713,25 @@ Test(interp_text, alloca_that_may_not_be)
 }
 
 /* --- refusals --- */
+#define TAKE "stacksave.u32 %s;\nalloca.u32 %a, 60000, 16;\nstackrestore.u32 %s;\n"
+
+/* Making memory zero takes time: it can be given up without a jump. */
+Test(interp_text, alloca_can_be_aborted)
+{
+        static const char *const text = KERNEL(
+                ".reg .b32 %a, %s;\n" TAKE TAKE TAKE TAKE TAKE TAKE TAKE TAKE TAKE TAKE "st.global.u32 [%o], %a;");
+        _Atomic uint32_t abort = 1;
+        struct ds_interp_result f;
+        uint32_t *out;
+        struct rig r;
+
+        rig_text(&r, text);
+        r.abort = &abort;
+        f = launch(&r, 32, &out);
+        cr_assert(f.fault == DS_INTERP_FAULT_ABORTED && out[0] == 0, "fault %d at line %u", f.fault, f.line);
+        rig_close(&r);
+}
+
 /* A kernel's own variables fit into its stack, also where nobody knows how deep its calls are. */
 Test(interp_text, large_variables_beside_calls_through_pointers)
 {

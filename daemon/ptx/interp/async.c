@@ -386,7 +386,8 @@ const ds_ix_op *ds_ix_bulk_copy(ds_ix_warp *w, const ds_ix_op *op)
                 if (!copy_one(w, op, (uint32_t)__builtin_ctz(left)))
                         return NULL;
         }
-        return op + 1;
+        w->fuel -= op->count;
+        return w->fuel < 0 ? ds_ix_expire(w, op + 1) : op + 1;
 }
 
 /* One lane of cp.async that copies `some` of op->n bytes. Sectors that the lane before read are not counted again. */

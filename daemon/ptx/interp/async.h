@@ -54,8 +54,8 @@ enum ds_ix_bulk {
         DS_IX_BULK_MULTICAST = 1 << 2, /* to the same place in every block whose bit is set in e */
 };
 /*
- * a: source, b: destination, f: mbarrier or NO_SLOT, all generic addresses; c: bytes; e: mask of the bytes of each 16,
- * or NO_SLOT; mode: enum ds_ix_bulk; ext: how elements are combined, or NULL
+ * A control operation. a: source, b: destination, f: mbarrier or NO_SLOT, all generic addresses; c: bytes; e: mask of
+ * the bytes of each 16, or NO_SLOT; mode: enum ds_ix_bulk; ext: how elements are combined, or NULL
  */
 const ds_ix_op *ds_ix_bulk_copy(ds_ix_warp *w, const ds_ix_op *op);
 

@@ -442,7 +442,7 @@ const struct ds_ix_impl *ds_ix_find_load(enum ds_ptx_type type, uint32_t registe
 const struct ds_ix_impl *ds_ix_find_store(enum ds_ptx_type type, uint32_t register_bytes, ds_ix_op *op);
 const struct ds_ix_impl *ds_ix_find_atomic(const struct ds_ptx_instr *instr, ds_ix_op *op); /* atom.c */
 
-/* stack.c. alloca: d, a: size, imm: alignment; n: bytes of the registers */
+/* stack.c. alloca, a control operation: d, a: size, imm: alignment; n: bytes of the registers */
 const ds_ix_op *ds_ix_alloca(ds_ix_warp *w, const ds_ix_op *op);
 const ds_ix_op *ds_ix_stack_save(ds_ix_warp *w, const ds_ix_op *op);
 const ds_ix_op *ds_ix_stack_restore(ds_ix_warp *w, const ds_ix_op *op);

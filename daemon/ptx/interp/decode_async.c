@@ -88,7 +88,10 @@ static int decode_end(ds_ix_decoder *d, const struct ds_ptx_instr *in, const str
         return 1;
 }
 
-/* [to], [from], size, then [mbarrier] and a mask of blocks, or a mask of bytes; the rest is a cache policy */
+/*
+ * [to], [from], size, then [mbarrier] and a mask of blocks, or a mask of bytes; the rest is a cache policy. A copy may
+ * take as long as thousands of instructions: the slice may be over behind it.
+ */
 static int decode_bulk(ds_ix_decoder *d, const struct ds_ptx_instr *in)
 {
         const struct ds_ptx_operand *o = in->operands;
@@ -97,6 +100,7 @@ static int decode_bulk(ds_ix_decoder *d, const struct ds_ptx_instr *in)
         int mbarrier = ds_ptx_has(in, DS_PTX_COMPLETION_MBARRIER), masked = ds_ptx_has(in, DS_PTX_BYTEMASK_CP_MASK);
         int multicast = ds_ptx_has(in, DS_PTX_MULTICAST_CLUSTER);
         ds_ix_op op = ds_ix_blank(in);
+        uint32_t skip;
 
         if (in->n_operands < 3u + (uint32_t)mbarrier + (uint32_t)(masked || multicast) || mbarrier != to_shared ||
                 (masked && multicast))
@@ -108,6 +112,7 @@ static int decode_bulk(ds_ix_decoder *d, const struct ds_ptx_instr *in)
                 if (!op.ext || !from_shared)
                         return ds_ix_refuse(d, in, "there is no such reduction");
         }
+        skip = ds_ix_emit_skip(d, in);
         if (!decode_end(d, in, &o[0], to_shared ? DS_PTX_IN_SHARED : DS_PTX_IN_GLOBAL, &op.b) ||
                 !decode_end(d, in, &o[1], from_shared ? DS_PTX_IN_SHARED : DS_PTX_IN_GLOBAL, &op.a) ||
                 !ds_ix_source(d, in, &o[2], 4, &op.c) ||
@@ -115,7 +120,9 @@ static int decode_bulk(ds_ix_decoder *d, const struct ds_ptx_instr *in)
                 (masked && !ds_ix_source(d, in, &o[in->n_operands - 1], 2, &op.e)) ||
                 (multicast && !ds_ix_source(d, in, &o[4], 2, &op.e)))
                 return 0;
-        ds_ix_emit_fn(d, in, op, ds_ix_bulk_copy);
+        op.fn = op.inner = ds_ix_bulk_copy;
+        (void)ds_ix_emit_control(d, op);
+        ds_ix_end_skip(d, skip);
         return 1;
 }
 

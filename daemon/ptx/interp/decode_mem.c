@@ -178,20 +178,26 @@ static int decode_stack(ds_ix_decoder *d, const struct ds_ptx_instr *in)
         ds_ix_op op = ds_ix_blank(in);
         uint32_t bytes = ds_ix_type_bytes((enum ds_ptx_type)in->types[0]);
         uint64_t align = in->n_operands > 2 ? in->operands[2].bits : 8;
+        uint32_t skip = UINT32_MAX;
 
         op.n = (uint8_t)bytes;
         op.imm = DS_MAX(align, UINT64_C(8));
         if (op.imm & (op.imm - 1) || op.imm > UINT64_C(1) << 23)
                 return ds_ix_refuse(d, in, "an alignment of %llu bytes", (unsigned long long)align);
+        if (in->op == DS_PTX_OP_ALLOCA)
+                skip = ds_ix_emit_skip(d, in);
         if (in->op != DS_PTX_OP_STACKRESTORE && !ds_ix_destination(d, in, &in->operands[0], bytes, &op.d))
                 return 0;
         if (in->op != DS_PTX_OP_STACKSAVE &&
                 !ds_ix_source(d, in, &in->operands[in->op == DS_PTX_OP_ALLOCA], bytes, &op.a))
                 return 0;
-        ds_ix_emit_fn(d, in, op,
-                in->op == DS_PTX_OP_ALLOCA      ? ds_ix_alloca
-                : in->op == DS_PTX_OP_STACKSAVE ? ds_ix_stack_save
-                                                : ds_ix_stack_restore);
+        if (in->op != DS_PTX_OP_ALLOCA) {
+                ds_ix_emit_fn(d, in, op, in->op == DS_PTX_OP_STACKSAVE ? ds_ix_stack_save : ds_ix_stack_restore);
+                return 1;
+        }
+        op.fn = op.inner = ds_ix_alloca; /* it may have much to make zero */
+        (void)ds_ix_emit_control(d, op);
+        ds_ix_end_skip(d, skip);
         return 1;
 }
 

@@ -43,7 +43,8 @@ const ds_ix_op *ds_ix_alloca(ds_ix_warp *w, const ds_ix_op *op)
                 w->stack[lane] = (uint32_t)to;
                 set(w, op, lane);
         }
-        return op + 1;
+        w->fuel -= op->count;
+        return w->fuel < 0 ? ds_ix_expire(w, op + 1) : op + 1;
 }
 
 const ds_ix_op *ds_ix_stack_save(ds_ix_warp *w, const ds_ix_op *op)

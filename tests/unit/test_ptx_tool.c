@@ -47,7 +47,9 @@ Test(ptx_tool, usage)
         expect("--help", 0, "usage: detshare-ptx check [--sim] FILE");
         expect("--version", 0, "detshare-ptx ");
         expect("", 2, "a command is missing");
-        expect("frob", 2, "unknown command");
+        expect("run --help", 0, "usage: detshare-ptx check [--sim] FILE");
+        expect("pass -h", 0, "Options of run:");
+        expect("frob", 2, "unknown command 'frob'");
         expect("check", 2, "check takes files");
         expect("print a b", 2, "print takes one file");
         expect("run", 2, "run takes a file");
@@ -138,6 +140,9 @@ Test(ptx_tool, passes)
         cr_expect(!strstr(run("pass rename --only saxpy -v " SAXPY)->text, "rename: saxpy_stride"));
         expect("pass rename " TEST_GOLDEN_DIR "/debug.ptx", 0, "debug sections name its labels: strip-debug first");
         expect("pass --strict rename " TEST_GOLDEN_DIR "/debug.ptx", 3, "strip-debug first");
+        /* lines are those of the text that the pass was given */
+        expect("pass dce,rename " TEST_GOLDEN_DIR "/debug.ptx", 0, "/debug.ptx after dce:");
+        cr_expect(!strstr(run("pass rename,dce " TEST_GOLDEN_DIR "/debug.ptx")->text, " after "));
         expect("pass --strict strip-debug,rename,count-blocks,block-order " TEST_GOLDEN_DIR "/debug.ptx | " PTX_TOOL
                " check -",
                 0, "");

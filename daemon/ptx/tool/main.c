@@ -5,6 +5,7 @@
  * For people who debug kernels, and for the tests. Each command is a file of its own; tool.h has what they share.
  */
 #include <getopt.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -72,8 +73,14 @@ static int take_color(int argc, char **argv)
         return n;
 }
 
+static bool is_option(const char *word, const char *name, const char *letter)
+{
+        return word && (strcmp(word, name) == 0 || strcmp(word, letter) == 0);
+}
+
 int main(int argc, char **argv)
 {
+        char message[80];
         static const struct {
                 const char *name;
                 int (*run)(int argc, char **argv);
@@ -87,12 +94,13 @@ int main(int argc, char **argv)
                 return ds_ptx_tool_usage("--color takes auto, always or never");
         if (argc < 2)
                 return ds_ptx_tool_usage("a command is missing");
-        if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0)
+        if (is_option(argv[1], "--help", "-h") || is_option(argv[2], "--help", "-h"))
                 return fputs(usage_text, stdout) < 0 ? DS_PTX_TOOL_BAD : ds_ptx_tool_flush();
-        if (strcmp(argv[1], "--version") == 0 || strcmp(argv[1], "-V") == 0)
+        if (is_option(argv[1], "--version", "-V"))
                 return printf("detshare-ptx %s\n", DETSHARE_VERSION) < 0 ? DS_PTX_TOOL_BAD : ds_ptx_tool_flush();
         for (size_t i = 0; i < DS_ARRAY_SIZE(commands); i++)
                 if (strcmp(argv[1], commands[i].name) == 0)
                         return commands[i].run(argc - 1, argv + 1);
-        return ds_ptx_tool_usage("unknown command");
+        snprintf(message, sizeof(message), "unknown command '%.40s'", argv[1]);
+        return ds_ptx_tool_usage(message);
 }

@@ -78,15 +78,21 @@ static int apply(
         return r;
 }
 
+/* A refusal's line is one of the text that the pass was given: behind the first pass that is no file's. */
 static int run_passes(const char *names, const char *path, const struct options *options)
 {
+        char name[300];
         ds_cleanup(ds_ptx_module_freep) ds_ptx_module *module = NULL;
         static struct ds_ptx_diags diags;
         int r, refused = 0;
 
         r = ds_ptx_tool_load(path, &diags, &module);
         for (const char *p = names; !r && *p; p += strcspn(p, ","), p += *p == ',') {
-                r = apply(ds_ptx_pass_find(p, strcspn(p, ",")), path, &module, options);
+                if (p == names)
+                        snprintf(name, sizeof(name), "%s", path);
+                else
+                        snprintf(name, sizeof(name), "%.200s after %.*s", path, (int)DS_MIN(p - names - 1, 80), names);
+                r = apply(ds_ptx_pass_find(p, strcspn(p, ",")), name, &module, options);
                 refused += DS_MAX(r, 0);
                 r = r < 0 ? -r : 0;
         }

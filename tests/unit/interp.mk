@@ -16,11 +16,11 @@ interp_gpu := $(patsubst tests/unit/%.c,$(BUILD)/gpu/interp/%,$(wildcard tests/u
 $(BUILD)/gpu/interp/test_interp_%: tests/unit/test_interp_%.c $(wildcard tests/support/interp_*.h) $(DAEMON_A)
 	@mkdir -p $(@D)
 	$(CC) $(CPPFLAGS) $(CFLAGS) -DRIG_GPU $(LDFLAGS) -rdynamic -o $@ $< $(DAEMON_A) -lm -ldl -lcriterion
-$(BUILD)/gpu/interp/%_diff: tests/gpu/%_diff.c tests/gpu/driver.h $(wildcard tests/support/interp_*.h) $(DAEMON_A)
+$(BUILD)/gpu/interp/%_diff: tests/gpu/%_diff.c tests/gpu/driver.h $(wildcard tests/support/interp_*.h tests/support/corpus_*.h) $(DAEMON_A)
 	@mkdir -p $(@D)
 	$(CC) $(CPPFLAGS) $(CFLAGS) $(LDFLAGS) -o $@ $< $(DAEMON_A) -lm -ldl
 .PHONY: interp-gpu
-interp-gpu: $(interp_gpu) $(BUILD)/gpu/interp/interp_diff $(BUILD)/gpu/interp/tensor_diff | $(kernel_ptx)
+interp-gpu: $(interp_gpu) $(patsubst %,$(BUILD)/gpu/interp/%_diff,interp tensor corpus) | $(kernel_ptx)
 CFLAGS_test_interp_rows := -DTEST_INTERP_GOLDEN='"$(CURDIR)/tests/golden/interp/h200.txt"'
 CFLAGS_test_interp_tensor := -DTEST_TENSOR_GOLDEN='"$(CURDIR)/tests/golden/interp/h200_tensor.txt"'
 $(BUILD)/tests/unit/test_interp_triton: | $(triton_stamp)

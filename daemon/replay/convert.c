@@ -55,6 +55,7 @@ struct table {
         int at[_COLUMN_MAX]; /* field of the column, -1: none */
         double ns_per_unit, bytes_per_unit;
         unsigned left_out, kernels;
+        unsigned line, bad_line; /* the first whose duration is no number, 0: none */
         FILE *out;
 };
 
@@ -159,8 +160,12 @@ static void row_convert(struct table *t, char *fields[FIELDS_MAX], int n)
         double ns = field(t, fields, n, DURATION, -1) * t->ns_per_unit, shared;
 
         if (n <= t->at[NAME] || n <= t->at[BLOCK_X] || n <= t->at[GRID_X] || !*fields[t->at[GRID_X]] ||
-                !strcmp(fields[t->at[GRID_X]], "-") || ns < 0) {
+                !strcmp(fields[t->at[GRID_X]], "-")) {
                 t->left_out += n > 1;
+                return;
+        }
+        if (!(ns >= 0)) {
+                t->bad_line = t->bad_line ? t->bad_line : t->line;
                 return;
         }
         shared = (field(t, fields, n, STATIC_SHARED, 0) + field(t, fields, n, DYNAMIC_SHARED, 0)) * t->bytes_per_unit;
@@ -173,13 +178,14 @@ static void row_convert(struct table *t, char *fields[FIELDS_MAX], int n)
         t->kernels++;
 }
 
-/* 0, or 1 when there is no line of heads. */
-static int table_convert(struct table *t, char *text)
+/* NULL, or what is wrong with the table */
+static const char *table_convert(struct table *t, char *text)
 {
         char *fields[FIELDS_MAX], *line;
         int n, heads = 0;
 
         while ((line = strsep(&text, "\n"))) {
+                t->line++;
                 line[strcspn(line, "\r")] = 0;
                 n = cut(line, fields);
                 if (heads)
@@ -187,7 +193,11 @@ static int table_convert(struct table *t, char *text)
                 else
                         heads = head_read(t, fields, n);
         }
-        return !heads;
+        if (!heads)
+                return "no line that names the columns (name, duration, grid and block at least)";
+        if (t->bad_line)
+                return "the duration is not a number";
+        return t->kernels ? NULL : "no rows that are kernels";
 }
 
 int ds_replay_convert(
@@ -197,8 +207,8 @@ int ds_replay_convert(
         struct table t = {};
         const char *base = strrchr(path, '/');
         char *text = NULL;
+        const char *bad;
         size_t length = 0;
-        int bad;
 
         copy = ds_strndup(csv, size);
         t.out = open_memstream(&text, &length);
@@ -217,12 +227,12 @@ int ds_replay_convert(
                 free(text);
                 return ds_error_origin(-ENOMEM);
         }
-        if (bad || !t.kernels)
-                snprintf(message, message_size, "%s: %s", path,
-                        bad ? "no line that names the columns (name, duration, grid and block at least)"
-                            : "no rows that are kernels");
+        if (bad && t.bad_line)
+                snprintf(message, message_size, "%s: line %u: %s", path, t.bad_line, bad);
+        else if (bad)
+                snprintf(message, message_size, "%s: %s", path, bad);
         else
                 *ret = ds_strdup(text);
         free(text);
-        return bad || !t.kernels ? DS_REPLAY_E_BAD_FILE : *ret ? 0 : ds_error_origin(-ENOMEM);
+        return bad ? DS_REPLAY_E_BAD_FILE : *ret ? 0 : ds_error_origin(-ENOMEM);
 }

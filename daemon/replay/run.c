@@ -235,16 +235,18 @@ static void run_done(void *user, struct ds_op *op, int status, uint64_t start_ns
 
 /* --- setting up --- */
 
-static int part_open(struct run *run, const struct ds_replay_workload *workload, uint32_t space, struct part *part,
-        char *message, size_t message_size)
+static int part_open(struct run *run, const struct ds_replay_session *config, unsigned k, uint32_t space,
+        struct part *part, char *message, size_t message_size)
 {
+        const struct ds_replay_workload *workload = config->workload[k];
         const struct sim_profile_kernel *kernel;
         char log[256] = "";
         int r;
 
         r = run->ops->module_load(run->device, space, workload->text, workload->size, log, sizeof(log), &part->module);
         if (r > 0) {
-                snprintf(message, message_size, "%s: %s", workload->profile->name, log);
+                snprintf(message, message_size, "%s: %s",
+                        *workload->profile->name ? workload->profile->name : config->name, log);
                 return DS_REPLAY_E_BAD_FILE;
         }
         if (r)
@@ -284,7 +286,7 @@ static int session_open(struct run *run, uint32_t i, char *message, size_t messa
         session->n_free = config->queue;
         r = run->ops->space_add(run->device, sched.space);
         for (unsigned k = 0; !r && k < 2 && config->workload[k]; k++)
-                r = part_open(run, config->workload[k], sched.space, &session->parts[k], message, message_size);
+                r = part_open(run, config, k, sched.space, &session->parts[k], message, message_size);
         if (!r)
                 r = ds_sched_session_new(run->sched, &sched, &session->sched);
         if (!r)

@@ -23,7 +23,7 @@ mkdir -p "$out/b" "$out/lib"
                 [ -e "$f" ] && echo "$f" && continue
                 echo "pack: $build/$f is missing: make gpu-build bench-gpu-build" >&2
                 exit 1
-        done | tar -c --exclude='*.json' -T -
+        done | tar -c --exclude='*.json' --exclude='ptx/*.cubin' -T -
 ) | tar -x -C "$out/b"
 
 elf() {

@@ -160,6 +160,8 @@ part_interp() {
         done
         check 120 "every instruction against the GPU" "$build/gpu/interp/interp_diff"
         check 120 "every matrix instruction against the GPU" "$build/gpu/interp/tensor_diff" -r 20
+        check 500 "every kernel of the corpus against the interpreter" "$build/gpu/interp/corpus_diff" -j 8 "$build/ptx/"
+        sed -n '/^[0-9]* files, /,$p' "$tmp/check.out"
 }
 
 part_device() {

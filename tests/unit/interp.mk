@@ -20,7 +20,7 @@ $(BUILD)/gpu/interp/%_diff: tests/gpu/%_diff.c tests/gpu/driver.h $(wildcard tes
 	@mkdir -p $(@D)
 	$(CC) $(CPPFLAGS) $(CFLAGS) $(LDFLAGS) -o $@ $< $(DAEMON_A) -lm -ldl
 .PHONY: interp-gpu
-interp-gpu: $(interp_gpu) $(patsubst %,$(BUILD)/gpu/interp/%_diff,interp tensor corpus) | $(kernel_ptx)
+interp-gpu: $(interp_gpu) $(patsubst %,$(BUILD)/gpu/interp/%_diff,interp tensor corpus) | $(kernel_ptx) $(corpus_nvcc)
 CFLAGS_test_interp_rows := -DTEST_INTERP_GOLDEN='"$(CURDIR)/tests/golden/interp/h200.txt"'
 CFLAGS_test_interp_tensor := -DTEST_TENSOR_GOLDEN='"$(CURDIR)/tests/golden/interp/h200_tensor.txt"'
 $(BUILD)/tests/unit/test_interp_triton: | $(triton_stamp)

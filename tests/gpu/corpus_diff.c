@@ -751,6 +751,7 @@ static const char *why_not(const struct kernel *k)
         return k->count[BREAKS]    ? "breaks"
                : k->count[ORDER]   ? "order"
                : k->count[TIMED]   ? "timed"
+               : k->count[SILENT]  ? "silent"
                : k->count[REFUSED] ? "driver"
                : k->count[LONG]    ? "long"
                                    : "faults";

@@ -342,3 +342,35 @@ Test(sim_traffic, the_interpreter_tells_of_global_memory)
         cr_assert_eq(ds_interp_run_block(work, &launch, 0, 0, 0, &result), 0);
         cr_assert_eq(result.cost.sectors, 45, "nobody listens");
 }
+
+/* What a module has itself is told as if it lay where the launch says, and not where this process has it. */
+Test(sim_traffic, a_modules_own_memory_lies_where_the_launch_says)
+{
+        static const char text[] = ".version 8.0\n.target sm_75\n.address_size 64\n.global .align 256 .b8 v[4096];\n"
+                                   ".extern .func (.param .b64 r) malloc(.param .b64 n);\n.visible .entry k()\n{\n"
+                                   " .reg .b32 %r<8>;\n .reg .b64 %d<8>;\n .param .b64 n, r;\n"
+                                   " mov.u32 %r0, %laneid;\n mul.wide.u32 %d1, %r0, 128;\n mov.u64 %d2, v;\n"
+                                   " add.s64 %d2, %d2, %d1;\n st.global.u32 [%d2], %r0;\n" /* 32 sectors */
+                                   " ld.global.u32 %r1, [v+64];\n"                         /* 1 */
+                                   " mov.u64 %d3, 64;\n st.param.b64 [n], %d3;\n call (r), malloc, (n);\n"
+                                   " ld.param.b64 %d4, [r];\n atom.global.add.u32 %r2, [%d4], 1;\n ret;\n}\n";
+        static struct ds_ptx_diags diags;
+        ds_cleanup(ds_ptx_module_freep) struct ds_ptx_module *module = NULL;
+        ds_cleanup(ds_interp_freep) ds_interp *interp = NULL;
+        ds_cleanup(ds_interp_block_freep) ds_interp_block *work = ds_interp_block_new();
+        struct told told = {.low = UINT64_MAX};
+        struct ds_interp_result result;
+        struct ds_interp_launch launch = {
+                .grid = {1, 1, 1}, .block = {32, 1, 1}, .memory = tell, .memory_user = &told, .memory_base = VA};
+
+        cr_assert_eq(ds_ptx_parse(text, sizeof(text) - 1, 0, &diags, &module), 0, "%s", diags.diag[0].message);
+        cr_assert_eq(ds_interp_new(module, &diags, &interp), 0);
+        launch.kernel = ds_interp_find_kernel(interp, "k");
+        cr_assert_eq(ds_interp_run_block(work, &launch, 0, 0, 0, &result), 0);
+        cr_assert_eq(result.fault, DS_INTERP_OK, "%s", result.message);
+        cr_assert_eq(told.n[DS_INTERP_WRITE], 32);
+        cr_assert_eq(told.n[DS_INTERP_READ], 1);
+        cr_assert_eq(told.n[DS_INTERP_ATOMIC], 32);
+        cr_assert_eq(told.low, VA >> DS_INTERP_SECTOR_BITS);
+        cr_assert_lt(told.high, (VA + DS_INTERP_OWN_BYTES) >> DS_INTERP_SECTOR_BITS);
+}

@@ -23,6 +23,10 @@
 #include "util/alloc.h"
 #include "util/error.h"
 
+/* Where variables of modules are taken to lie on the device: below all windows, so below 2^44 */
+#define OWN_BASE (UINT64_C(1) << 43)
+#define OWN_MODULES 256u
+
 /* One job under execution. */
 struct exec {
         ds_device *device;
@@ -278,6 +282,7 @@ static void exec_kernel(struct exec *x, const struct exec_tools *tools)
                 .print_user = x,
                 .memory = tools->probe ? sim_probe_memory : NULL,
                 .memory_user = tools->probe,
+                .memory_base = OWN_BASE + job->kernel->module->number % OWN_MODULES * DS_INTERP_OWN_BYTES,
                 .clock_ns = job->clock_ns,
                 .n_sms = device->n_sms,
         };

@@ -136,6 +136,7 @@ struct sim_space {
         uint32_t id;
         uint32_t in_flight;
         uint64_t n_launches;         /* so far */
+        uint32_t n_modules;          /* so far */
         _Atomic uint64_t text_bytes; /* printed, and not yet asked for */
         struct sim_region **regions; /* sorted by va */
         size_t n_regions;
@@ -210,9 +211,9 @@ struct ds_device_kernel {
 struct ds_device_module {
         ds_device *device;
         ds_device_module *next, *prev;
-        bool loaded;   /* not given back by the caller yet */
-        uint32_t refs; /* the caller, jobs, regions */
-        uint32_t space;
+        bool loaded;                 /* not given back by the caller yet */
+        uint32_t refs;               /* the caller, jobs, regions */
+        uint32_t space, number;      /* number: of those that the space had */
         struct sim_profile *profile; /* or ptx and interp */
         struct ds_ptx_module *ptx;
         ds_interp *interp;

@@ -404,6 +404,7 @@ int sim_module_load(ds_device *device, uint32_t space, const void *image, size_t
         module->refs = 1;
         module->loaded = true;
         module->space = space;
+        module->number = sim_space_find(device, space)->n_modules++;
         module->next = device->modules;
         if (module->next)
                 module->next->prev = module;

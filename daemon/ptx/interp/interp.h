@@ -69,6 +69,7 @@ enum ds_interp_access {
 };
 
 #define DS_INTERP_CLUSTER_MAX 16 /* blocks of a cluster */
+#define DS_INTERP_OWN_BYTES (UINT64_C(1) << 34)
 
 struct ds_interp_launch {
         const ds_interp_kernel *kernel;
@@ -102,6 +103,11 @@ struct ds_interp_launch {
          */
         void (*memory)(void *user, const uint64_t *sectors, uint32_t n, enum ds_interp_access kind);
         void *memory_user;
+        /*
+         * Where the module's own variables and its heap are told to lie, a multiple of 256: their real addresses are
+         * other ones in every process. They take less than DS_INTERP_OWN_BYTES from there.
+         */
+        uint64_t memory_base;
         uint64_t clock_ns;     /* what %globaltimer reads at block start */
         uint32_t sm_id, n_sms; /* %smid, %nsmid */
 };

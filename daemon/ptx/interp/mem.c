@@ -11,6 +11,7 @@
  * Lanes that store to the same place do so in their order: the last one wins, always.
  */
 #include "ptx/interp/lane.h"
+#include "ptx/interp/layout.h"
 
 typedef struct {
         uint64_t word[2];
@@ -178,6 +179,23 @@ static enum ds_interp_access access_kind(const ds_ix_op *op, enum ds_ix_intent i
         return (enum ds_interp_access)intent;
 }
 
+/* The address that is told for one that was accessed: variables and heap of the module lie where the launch says. */
+static uint64_t told(const ds_ix_warp *w, uint64_t address)
+{
+        const ds_interp *interp = w->block->interp;
+        uint64_t offset = address - (uintptr_t)interp->globals, heap, heap_size;
+
+        if (offset < interp->globals_size)
+                return w->block->launch->memory_base + offset;
+        offset = address - (uintptr_t)interp->consts;
+        if (offset < interp->consts_size)
+                return w->block->launch->memory_base + DS_INTERP_MAX_GLOBALS + offset;
+        heap = interp->heap ? ds_ix_heap_base(interp->heap, &heap_size) : 0;
+        if (heap && address - heap < heap_size)
+                return w->block->launch->memory_base + 2 * DS_INTERP_MAX_GLOBALS + (address - heap);
+        return address;
+}
+
 static void touch_lanes(ds_ix_warp *w, const uint64_t *p, uint32_t mask, enum ds_interp_access kind)
 {
         const struct ds_interp_launch *launch = w->block->launch;
@@ -185,16 +203,21 @@ static void touch_lanes(ds_ix_warp *w, const uint64_t *p, uint32_t mask, enum ds
         uint32_t n = find_sectors(p, mask, sectors);
 
         w->cost.sectors += n;
-        if (launch->memory && n)
-                launch->memory(launch->memory_user, sectors, n, kind);
+        if (!launch->memory || !n)
+                return;
+        for (uint32_t i = 0; i < n; i++)
+                sectors[i] = told(w, sectors[i] << DS_INTERP_SECTOR_BITS) >> DS_INTERP_SECTOR_BITS;
+        launch->memory(launch->memory_user, sectors, n, kind);
 }
 
 static void touch_bytes(ds_ix_warp *w, uint64_t address, uint64_t size, enum ds_interp_access kind)
 {
         const struct ds_interp_launch *launch = w->block->launch;
-        uint64_t next = address >> DS_INTERP_SECTOR_BITS, end, sectors[DS_INTERP_SECTORS_MAX];
+        uint64_t next, end, sectors[DS_INTERP_SECTORS_MAX];
         uint32_t n;
 
+        address = told(w, address);
+        next = address >> DS_INTERP_SECTOR_BITS;
         end = ((address + size - 1) >> DS_INTERP_SECTOR_BITS) + 1;
         w->cost.sectors += end - next;
         while (launch->memory && next < end) {

@@ -340,6 +340,9 @@ Test(interp_async, small_copies_of_less)
                 DS_INTERP_FAULT_ADDRESS, "invalid copy of 4");
         faults(KERNEL("mov.u32 %r2, 1;\ncp.async.ca.shared.global [s], [%in+2], 4, %r2;"), 1,
                 DS_INTERP_FAULT_MISALIGNED, "misaligned copy of 4");
+        /* the address of the two that is not aligned: shared memory's */
+        faults(KERNEL("mov.u32 %r2, 1;\ncp.async.ca.shared.global [s+2], [%in], 4, %r2;"), 1,
+                DS_INTERP_FAULT_MISALIGNED, "misaligned copy of 4 bytes at 0x1000000000000");
 }
 
 /* cp.async is done at once: what arrives for it has nothing to wait for. */

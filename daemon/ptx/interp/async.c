@@ -394,8 +394,9 @@ const ds_ix_op *ds_ix_bulk_copy(ds_ix_warp *w, const ds_ix_op *op)
 static int some_one(ds_ix_warp *w, const ds_ix_op *op, uint32_t lane, uint32_t some, uint64_t *last)
 {
         uint64_t source = ((const uint64_t *)ds_ix_lanes(w, op->a))[lane];
-        uint64_t target = ((const uint64_t *)ds_ix_lanes(w, op->b))[lane], bad = source;
+        uint64_t target = ((const uint64_t *)ds_ix_lanes(w, op->b))[lane];
         int misaligned = ((source | target) & (op->n - 1u)) != 0;
+        uint64_t bad = misaligned && !(source & (op->n - 1u)) ? target : source;
         const uint8_t *from = NULL;
         uint8_t *to = NULL;
 

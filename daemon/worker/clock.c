@@ -149,6 +149,7 @@ static struct dsw_session *clock_holder(ds_worker *worker)
         {
                 if (!clock_holds(session))
                         continue;
+                worker->clock_held_wall_ns = worker->wall_ns();
                 if (worker->wall_ns() - session->active_wall_ns < DSW_HOLD_MAX_NS) {
                         /* likely to be the one next time too */
                         DL_DELETE2(worker->declared, session, declared_prev, declared_next);

@@ -96,7 +96,7 @@ static void deadline_judge(struct dsw_session *session, uint64_t stuck, uint64_t
         const char *why;
 
         if (session->state == DSW_SESSION_CLOSING) {
-                closed = wall - session->close_wall_ns;
+                closed = wall - DS_MAX(session->close_wall_ns, session->worker->clock_held_wall_ns);
                 /* what others wait for too long is not waited for longer because its client was told and has gone */
                 if (closed < session->worker->orphan_ns &&
                         (closed < DEADLINE_ABORT_NS || stuck < deadline_limit(session, wall, &why)))

@@ -40,9 +40,11 @@
 #define N_KERNELS 16384
 #define N_SHARDS 64
 #define N_GLOBALS 256
-#define LINES 2        /* about one kernel and what became of it */
-#define GPU_SECONDS 30 /* a launch on the GPU that takes longer hangs */
+#define LINES 2               /* about one kernel and what became of it */
+#define GPU_STACK (32u << 10) /* per thread: some kernels recurse */
+#define GPU_SECONDS 30        /* a launch on the GPU that takes longer hangs */
 #define BLOCK_SEED 7
+#define SLICE 5 /* instructions until the next warp's turn, when order is tried */
 
 /* What became of one launch of a kernel */
 enum outcome {
@@ -97,11 +99,15 @@ static const struct exception {
         {"heap_build", "stores the addresses that malloc gave"},
         {"data_heap", "stores an address that malloc gave"},
         {"data_addresses", "stores addresses of variables"},
+        {"assembly_video_scalar", "ptxas's code for scalar video instructions on sm_90 is not what PTX says"},
+        {"mma_sparse", "what is in memory is no valid choice of elements"},
+        {"rt_simd", "all lanes write one byte with different values"},
 };
 
 static struct {
         int (*global)(uint64_t *, size_t *, void *, const char *);
         int (*attribute)(void *, int, int);
+        int (*limit)(int, size_t);
 } more;
 
 /* --- the interpreter --- */
@@ -223,10 +229,12 @@ static int gpu_more(void)
         void *library = dlopen("libcuda.so.1", RTLD_NOW);
         void *global = library ? dlsym(library, "cuModuleGetGlobal_v2") : NULL;
         void *attribute = library ? dlsym(library, "cuFuncSetAttribute") : NULL;
+        void *limit = library ? dlsym(library, "cuCtxSetLimit") : NULL;
 
         memcpy(&more.global, &global, sizeof(global));
         memcpy(&more.attribute, &attribute, sizeof(attribute));
-        return global && attribute;
+        memcpy(&more.limit, &limit, sizeof(limit));
+        return global && attribute && limit && !more.limit(0, GPU_STACK);
 }
 
 /* One launch there, what it left into `to`. Returns SAME, REFUSED or BREAKS. */
@@ -275,12 +283,49 @@ static enum outcome on_gpu(struct file *f, const struct drive *d, const struct d
         return SAME;
 }
 
+/*
+ * The text with .rn in every add, sub and mul of floats that names no rounding: without it PTX lets the assembler make
+ * one fma of a mul and an add, which has other bits; the interpreter never does.
+ */
+static char *without_contraction(const char *text)
+{
+        static const char *const types[] = {".f32", ".f64", ".f16", ".bf16", ".ftz.", ".sat.f"};
+        char *to = malloc(2 * strlen(text) + 1), *at = to;
+        int word = 0; /* inside of one */
+
+        while (to && *text) {
+                int is = 0;
+
+                if (word)
+                        ;
+                else if (strncmp(text, "add.", 4) == 0 || strncmp(text, "sub.", 4) == 0 ||
+                         strncmp(text, "mul.", 4) == 0)
+                        for (size_t i = 0; i < DS_ARRAY_SIZE(types); i++)
+                                is |= strncmp(text + 3, types[i], strlen(types[i])) == 0;
+                if (is) {
+                        memcpy(at, text, 3);
+                        memcpy(at + 3, ".rn", 3);
+                        at += 6;
+                        text += 3;
+                } else {
+                        word = *text > ' ' && *text != ';';
+                        *at++ = *text++;
+                }
+        }
+        if (to)
+                *at = 0;
+        return to;
+}
+
 static void gpu_load(struct file *f)
 {
+        char *exact = with_gpu ? without_contraction(f->text) : NULL;
+
         f->gpu = NULL;
         (void)alarm(4 * GPU_SECONDS);
-        if (with_gpu && cu.load(&f->gpu, f->text, 0, NULL, NULL))
+        if (exact && cu.load(&f->gpu, exact, 0, NULL, NULL))
                 f->gpu = NULL;
+        free(exact);
         (void)alarm(0);
         for (uint32_t i = 0; f->gpu && i < f->n_globals; i++) {
                 struct global *g = &f->global[i];
@@ -412,7 +457,9 @@ static enum outcome with_itself(struct file *f, const struct drive *d, const str
         if (o != SAME)
                 return o;
         keep(f, 0, first);
+        ds_ix_force_turns(SLICE, 1, 0x55);
         o = interpret(f, 1, d, l, params, filling, BLOCK_SEED);
+        ds_ix_force_turns(0, 0, 0);
         if (o == SAME)
                 keep(f, 1, other);
         if (o == SAME && memcmp(first, other, size) == 0)
@@ -521,7 +568,10 @@ static void one_kernel(struct file *f, const struct ds_ptx_function *function, s
                 struct drive_launch l;
 
                 drive_launch(&d, launch, &l);
-                for (int unseen = 0; unseen <= (d.unseen > 0); unseen++) {
+                uint32_t well = 0;
+
+                /* what is not known to be an address is a number, and an address where that faults */
+                for (int unseen = 0; unseen <= (d.unseen ? 1 : 0) && !well; unseen++) {
                         uint32_t faults = 0;
 
                         for (int filling = 0; filling < n_fillings && faults < 3; filling++) {
@@ -531,6 +581,7 @@ static void one_kernel(struct file *f, const struct ds_ptx_function *function, s
                                 if (o == FAULTS)
                                         (void)snprintf(k->refused, sizeof(k->refused), "%s", fault);
                                 faults += o == LONG ? 3 : o == FAULTS;
+                                well += o != LONG && o != FAULTS;
                                 if (o == BREAKS)
                                         _exit(7); /* the context is lost */
                         }
@@ -801,7 +852,7 @@ static int summary(void)
                 (unsigned long long)count[FAULTS], (unsigned long long)count[LONG], (unsigned long long)count[ORDER],
                 (unsigned long long)count[TIMED], (unsigned long long)count[SILENT],
                 (unsigned long long)count[REFUSED]);
-        return count[DIFFERS] || count[SETS] || count[BREAKS] || count[FARTHER] || all->n_refused_files || !n_driven;
+        return count[DIFFERS] || count[SETS] || count[BREAKS] || all->n_refused_files || !n_driven;
 }
 
 static int found(const char *path, const struct stat *st, int type, struct FTW *at)

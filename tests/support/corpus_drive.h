@@ -50,9 +50,11 @@ struct drive {
         const struct ds_ptx_function *function;
         const struct ds_interp_kernel_info *info;
         struct drive_field field[DRIVE_FIELDS];
-        uint32_t n_fields, unseen; /* of 64 bits */
-        uint32_t class;            /* enum drive_class */
-        int dynamic;               /* has shared memory of no size */
+        uint32_t n_fields, unseen;   /* of 64 bits */
+        uint32_t class;              /* enum drive_class */
+        int dynamic;                 /* has shared memory of no size */
+        uint8_t thread[3], block[3]; /* dimensions of %tid, %ctaid that it looks at */
+        int warps;                   /* it knows of lanes and warps */
 };
 
 struct drive_launch {
@@ -232,6 +234,30 @@ static inline uint32_t drive_classify(const struct ds_ptx_function *f, int *call
         return class;
 }
 
+/* Dimensions that the function looks at: threads and blocks that only differ in others do the same, at once. */
+static inline void drive_dimensions(struct drive *d, const struct ds_ptx_function *f)
+{
+        for (uint32_t i = 0; i < f->n_instrs; i++) {
+                const struct ds_ptx_instr *in = &f->instrs[i];
+                uint8_t class = ds_ptx_op_info((enum ds_ptx_op)in->op)->class;
+
+                d->warps |= class == DS_PTX_CLASS_WARP || class == DS_PTX_CLASS_TENSOR;
+                for (uint32_t k = 0; k < in->n_operands; k++) {
+                        const struct ds_ptx_operand *o = &in->operands[k];
+
+                        if (o->kind != DS_PTX_OPERAND_SREG)
+                                continue;
+                        if (o->sreg == DS_PTX_SREG_TID && o->component < 3)
+                                d->thread[o->component] = 1;
+                        if (o->sreg == DS_PTX_SREG_CTAID && o->component < 3)
+                                d->block[o->component] = 1;
+                        if (o->sreg == DS_PTX_SREG_CLUSTERID && o->component < 3)
+                                d->block[o->component] = 1;
+                        d->warps |= o->sreg == DS_PTX_SREG_LANEID;
+                }
+        }
+}
+
 /* Returns 0 when the kernel cannot be driven: its parameters are too large. */
 static inline int drive_open(struct drive *d, const struct ds_ptx_module *m, const struct ds_ptx_function *f,
         const struct ds_interp_kernel_info *info)
@@ -243,9 +269,12 @@ static inline int drive_open(struct drive *d, const struct ds_ptx_module *m, con
         d->function = f;
         d->info = info;
         d->class = drive_classify(f, &calls);
+        drive_dimensions(d, f);
         for (uint32_t i = 0; calls && i < m->n_functions; i++)
-                if (!m->functions[i]->is_entry)
+                if (!m->functions[i]->is_entry) {
                         d->class |= drive_classify(m->functions[i], &calls);
+                        drive_dimensions(d, m->functions[i]);
+                }
         for (uint32_t i = 0; i < m->n_vars; i++)
                 d->dynamic |= m->vars[i]->space == DS_PTX_IN_SHARED && m->vars[i]->unsized;
         if (!from || info->params_size > DRIVE_PARAMS) {
@@ -311,6 +340,10 @@ static inline void drive_launch(const struct drive *d, int which, struct drive_l
         const struct ds_ptx_limits *limits = &d->function->limits;
 
         *l = list[which];
+        for (int i = 0; i < 3; i++) {
+                l->grid[i] = d->block[i] ? l->grid[i] : 1;
+                l->block[i] = d->thread[i] ? l->block[i] : i == 0 && d->warps ? 32 : 1;
+        }
         if (limits->reqntid[0])
                 memcpy(l->block, limits->reqntid, sizeof(l->block));
         while (l->block[0] * l->block[1] * l->block[2] > d->info->max_threads)

@@ -346,6 +346,12 @@ static inline void ds_ix_set_pred(const ds_ix_warp *w, uint32_t slot, uint32_t v
 int ds_ix_isa(void);
 /* Test seam: interpreters made from now on use this one; -1 = the best that the processor has. */
 void ds_ix_force_isa(int isa);
+/*
+ * Test seam: from now on warps take turns after so many instructions (0: as always), the last one first if backwards,
+ * and shared and local memory begins as these bytes: what a kernel may not depend on.
+ */
+void ds_ix_force_turns(uint32_t slice, int backwards, uint8_t fill);
+uint64_t ds_ix_slice(void); /* DS_IX_SLICE, unless forced */
 
 /* sregs.c: special registers that do not change while a block runs are arrays like all others */
 #define DS_IX_SREGS_SLOT 128u

@@ -296,7 +296,7 @@ void ds_ix_account(ds_ix_warp *w)
                 cluster->told = cluster->executed;
                 block->launch->progress(block->launch->progress_user, cluster->executed);
         }
-        w->slice = DS_MIN(cluster->left, (uint64_t)DS_IX_SLICE);
+        w->slice = DS_MIN(cluster->left, ds_ix_slice());
         w->fuel = (int64_t)w->slice;
 }
 

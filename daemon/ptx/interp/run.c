@@ -25,6 +25,24 @@ void ds_ix_force_isa(int isa)
         forced_isa = isa;
 }
 
+static struct {
+        uint64_t slice;
+        int backwards;
+        uint8_t fill;
+} turns = {DS_IX_SLICE, 0, 0};
+
+void ds_ix_force_turns(uint32_t slice, int backwards, uint8_t fill)
+{
+        turns.slice = slice ? slice : DS_IX_SLICE;
+        turns.backwards = backwards;
+        turns.fill = fill;
+}
+
+uint64_t ds_ix_slice(void)
+{
+        return turns.slice;
+}
+
 int ds_ix_isa(void)
 {
         if (forced_isa >= 0)
@@ -170,7 +188,7 @@ static int prepare_memory(ds_ix_block *block)
                 return r;
         block->shared_size = (uint32_t)shared;
         block->shared_base = block->rank << DS_IX_RANK_SHIFT;
-        memset(block->shared, 0, shared);
+        memset(block->shared, turns.fill, shared);
         block->params_size = kernel->info.params_size;
         memset(block->params, 0, block->params_size);
         if (params)
@@ -184,7 +202,7 @@ static void zero_local(ds_ix_warp *w)
         uint32_t bytes = w->frame->func->local_bytes;
 
         for (uint32_t i = 0; bytes && i < DS_IX_LANES; i++)
-                memset(w->local + (size_t)i * w->block->local_stride, 0, bytes);
+                memset(w->local + (size_t)i * w->block->local_stride, turns.fill, bytes);
 }
 
 static int start_warp(ds_ix_block *block, uint32_t index)
@@ -204,7 +222,7 @@ static int start_warp(ds_ix_block *block, uint32_t index)
         w->base[DS_IX_IN_SREGS] = block->sregs + (size_t)index * DS_IX_SREGS_BYTES;
         w->base[DS_IX_IN_SCRATCH] = w->scratch;
         w->local = block->local + (size_t)index * DS_IX_LANES * block->local_stride;
-        w->slice = DS_MIN(block->cluster->left, (uint64_t)DS_IX_SLICE);
+        w->slice = DS_MIN(block->cluster->left, ds_ix_slice());
         w->fuel = (int64_t)w->slice;
         if (block->launch->n_ranges) {
                 w->lo = block->launch->ranges[0].va;
@@ -252,7 +270,7 @@ static int run_block(ds_ix_block *block, ds_ix_warp **stuck)
         int ran = 0;
 
         for (uint32_t k = 0; k < block->n_warps && !block->faulted; k++) {
-                ds_ix_warp *w = &block->warp[k];
+                ds_ix_warp *w = &block->warp[turns.backwards ? block->n_warps - 1 - k : k];
 
                 if (w->n_groups == 0)
                         continue;

@@ -122,7 +122,7 @@ int ds_ptx_parse_name(struct ds_ptx_parser *p, const char *what, struct ds_ptx_t
 {
         int r;
 
-        if (p->token.kind != DS_PTX_TOKEN_IDENT)
+        if (p->token.kind != DS_PTX_TOKEN_IDENT || ds_ptx_at_word(p, "$") || ds_ptx_at_word(p, "WARP_SZ"))
                 return ds_ptx_unexpected(p, what);
         *ret = p->token;
         r = ds_ptx_copy_text(p, ret->start, ret->start + ret->length, ret_name);
@@ -134,9 +134,11 @@ int ds_ptx_declare(struct ds_ptx_parser *p, const struct ds_ptx_token *token, co
         enum ds_ptx_symbol_kind kind, struct ds_ptx_symbol **ret)
 {
         size_t length = strlen(name);
-        struct ds_ptx_symbol *old = kind == DS_PTX_SYMBOL_RANGE ? ds_ptx_symtab_find_range(&p->symbols, name, length)
+        struct ds_ptx_symbol *old = kind == DS_PTX_SYMBOL_RANGE ? ds_ptx_symtab_find_range(&p->symbols, name, length, 0)
                                                                 : ds_ptx_symtab_find(&p->symbols, name, length);
 
+        if (strcmp(name, "_") == 0)
+                return ds_ptx_error_at(p, token, "'_' is no name");
         if (old && old->depth == p->symbols.depth)
                 return ds_ptx_error_at(p, token, "'%.100s' is already defined in this scope", name);
         *ret = ds_ptx_symtab_add(&p->symbols, name, length, kind, p->symbols.depth);
@@ -169,22 +171,56 @@ static int parse_text_line(struct ds_ptx_parser *p)
 {
         const char *start = p->token.start, *end;
 
+        if (ds_ptx_accept(p, '@')) {
+                if (!ds_ptx_at(p, '@'))
+                        return ds_ptx_unexpected(p, "'@'");
+        } else {
+                ds_ptx_advance(p);
+                if (p->token.kind != DS_PTX_TOKEN_INT)
+                        return ds_ptx_unexpected(p, "the number of a file");
+                ds_ptx_advance(p);
+                if (p->token.kind != DS_PTX_TOKEN_STRING)
+                        return ds_ptx_unexpected(p, "the name of a file");
+        }
         ds_ptx_lexer_rest_of_line(&p->lexer, start, &end);
         ds_ptx_advance(p);
         return add_text_directive(p, start, end);
 }
 
-/* .section name { ... } and .pragma "...";: as they stand */
-static int parse_text_until(struct ds_ptx_parser *p, uint32_t last)
+/* .section name { ... }: as it stands */
+static int parse_section(struct ds_ptx_parser *p)
 {
         const char *start = p->token.start;
 
-        while (p->token.kind != DS_PTX_TOKEN_END && !ds_ptx_at(p, last))
+        ds_ptx_advance(p);
+        if (p->token.kind != DS_PTX_TOKEN_DOT)
+                return ds_ptx_unexpected(p, "a section's name");
+        while (p->token.kind != DS_PTX_TOKEN_END && !ds_ptx_at(p, '}'))
                 ds_ptx_advance(p);
-        if (!ds_ptx_at(p, last))
-                return ds_ptx_unexpected(p, last == '}' ? "'}'" : "';'");
+        if (!ds_ptx_at(p, '}'))
+                return ds_ptx_unexpected(p, "'}'");
         ds_ptx_advance(p);
         return add_text_directive(p, start, p->last_end);
+}
+
+int ds_ptx_parse_pragma(struct ds_ptx_parser *p)
+{
+        do {
+                ds_ptx_advance(p);
+                if (p->token.kind != DS_PTX_TOKEN_STRING)
+                        return ds_ptx_unexpected(p, "a string");
+                ds_ptx_advance(p);
+        } while (ds_ptx_at(p, ','));
+        return ds_ptx_expect(p, ';');
+}
+
+/* .pragma "...";: as it stands */
+static int parse_pragma(struct ds_ptx_parser *p)
+{
+        const char *start = p->token.start;
+        int r = ds_ptx_parse_pragma(p);
+
+        return r ? r : add_text_directive(p, start, p->last_end);
 }
 
 static int parse_version(struct ds_ptx_parser *p)
@@ -206,13 +242,47 @@ static int parse_version(struct ds_ptx_parser *p)
         return 0;
 }
 
+/* The PTX version that a target came with, as NVIDIA's assembler has it; 0 for what it does not know. */
+static uint32_t version_of_target(uint32_t target, char suffix)
+{
+        static const struct {
+                uint8_t target, version, family; /* .target sm_100f came later than sm_100 */
+        } rows[] = {{72, 61, 0}, {75, 63, 0}, {80, 70, 0}, {86, 71, 0}, {87, 74, 0}, {88, 90, 0}, {89, 78, 0},
+                {90, 78, 0}, {100, 86, 88}, {103, 88, 88}, {110, 90, 90}, {120, 87, 88}, {121, 88, 88}};
+
+        if (target == 90 && suffix)
+                return 80;
+        for (size_t i = 0; i < DS_ARRAY_SIZE(rows); i++)
+                if (rows[i].target == target)
+                        return suffix == 'f' ? rows[i].family : rows[i].version;
+        return 0;
+}
+
+/* , texmode_unified, debug */
+static int parse_target_options(struct ds_ptx_parser *p)
+{
+        bool unified = false, independent = false;
+
+        while (ds_ptx_accept(p, ',')) {
+                unified |= ds_ptx_at_word(p, "texmode_unified");
+                independent |= ds_ptx_at_word(p, "texmode_independent");
+                if (unified && independent)
+                        return ds_ptx_error_at(p, &p->token, "a target has one texture mode");
+                if (!ds_ptx_at_word(p, "texmode_unified") && !ds_ptx_at_word(p, "texmode_independent") &&
+                        !ds_ptx_at_word(p, "debug"))
+                        return ds_ptx_unexpected(p, "a target option");
+                ds_ptx_advance(p);
+        }
+        return 0;
+}
+
 /* .target sm_90a, debug */
 static int parse_target(struct ds_ptx_parser *p)
 {
         struct ds_ptx_token first;
-        uint32_t number = 0;
+        uint32_t number = 0, since;
         char buffer[16] = "", suffix = '\0';
-        int n = 0;
+        int n = 0, r;
 
         ds_ptx_advance(p);
         first = p->token;
@@ -222,15 +292,16 @@ static int parse_target(struct ds_ptx_parser *p)
                 return ds_ptx_unexpected(p, "a target such as sm_75");
         if (p->module->target)
                 return ds_ptx_error_at(p, &first, ".target is given twice");
+        since = version_of_target(number, suffix);
+        if (p->module->version && p->module->version < since)
+                return ds_ptx_error_at(p, &first,
+                        "target %s requires PTX version %u.%u or higher, the module has %u.%u", buffer, since / 10,
+                        since % 10, p->module->version / 10, p->module->version % 10);
         p->module->target = number;
         p->module->target_suffix = suffix;
         ds_ptx_advance(p);
-        while (ds_ptx_accept(p, ',')) {
-                if (p->token.kind != DS_PTX_TOKEN_IDENT)
-                        return ds_ptx_unexpected(p, "a target option");
-                ds_ptx_advance(p);
-        }
-        return ds_ptx_copy_text(p, first.start, p->last_end, &p->module->target_text);
+        r = parse_target_options(p);
+        return r ? r : ds_ptx_copy_text(p, first.start, p->last_end, &p->module->target_text);
 }
 
 static int parse_address_size(struct ds_ptx_parser *p)
@@ -246,6 +317,8 @@ static int parse_address_size(struct ds_ptx_parser *p)
                 return r;
         if (size != 64)
                 return ds_ptx_error_at(p, &at, "only 64-bit addresses are supported");
+        if (p->module->address_size_given || p->module->n_vars || p->module->n_functions)
+                return ds_ptx_error_at(p, &at, ".address_size stands once, before functions and variables");
         p->module->address_size_given = true;
         return 0;
 }
@@ -287,6 +360,8 @@ static int parse_alias(struct ds_ptx_parser *p)
                 return r;
         if (alias->has_body || !aliasee->has_body || alias == aliasee)
                 return ds_ptx_error_at(p, &at, ".alias needs a declared function and a defined one");
+        if (!ds_ptx_same_prototype(alias, aliasee))
+                return ds_ptx_error_at(p, &at, "the two functions of .alias do not have the same parameters");
         alias->definition = aliasee;
         directive.alias = alias;
         directive.aliasee = aliasee;
@@ -302,6 +377,8 @@ static int parse_entity(struct ds_ptx_parser *p, enum ds_ptx_linkage linkage)
 
         if (!is_function && ds_ptx_space_of_word(&p->token) == DS_PTX_SPACE_NONE)
                 return ds_ptx_unexpected(p, "a directive");
+        if (linkage == DS_PTX_LINKAGE_COMMON && !ds_ptx_at_word(p, ".global"))
+                return ds_ptx_error_at(p, &p->token, ".common is for variables in .global space");
         r = is_function ? ds_ptx_parse_function(p, linkage) : ds_ptx_parse_variables(p, linkage);
         if (r < 0)
                 return r;
@@ -337,8 +414,6 @@ static int parse_directive(struct ds_ptx_parser *p)
 
         if (ds_ptx_at(p, '@') || ds_ptx_at_word(p, ".file"))
                 return parse_text_line(p);
-        if (ds_ptx_accept(p, ';'))
-                return 0;
         if (p->token.kind != DS_PTX_TOKEN_DOT)
                 return ds_ptx_unexpected(p, "a directive");
         if (ds_ptx_at_word(p, ".version"))
@@ -352,9 +427,9 @@ static int parse_directive(struct ds_ptx_parser *p)
         if (ds_ptx_at_word(p, ".address_size"))
                 return parse_address_size(p);
         if (ds_ptx_at_word(p, ".section"))
-                return parse_text_until(p, '}');
+                return parse_section(p);
         if (ds_ptx_at_word(p, ".pragma"))
-                return parse_text_until(p, ';');
+                return parse_pragma(p);
         if (ds_ptx_at_word(p, ".alias"))
                 return parse_alias(p);
         linkage = linkage_of_word(&p->token);

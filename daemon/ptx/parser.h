@@ -115,6 +115,9 @@ int ds_ptx_parse_initialiser(struct ds_ptx_parser *p, struct ds_ptx_var *var);
 
 /* parser_func.c */
 int ds_ptx_parse_function(struct ds_ptx_parser *p, enum ds_ptx_linkage linkage);
+bool ds_ptx_same_prototype(const struct ds_ptx_function *a, const struct ds_ptx_function *b);
+/* .pragma "...", "...";: behind it */
+int ds_ptx_parse_pragma(struct ds_ptx_parser *p);
 int ds_ptx_add_item(struct ds_ptx_parser *p, const struct ds_ptx_item *item);
 /* *slot receives the index of the label that the token names, when its scope ends. */
 int ds_ptx_refer_label(struct ds_ptx_parser *p, const struct ds_ptx_token *token, uint32_t *slot);

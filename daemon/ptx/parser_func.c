@@ -12,6 +12,8 @@
 #include "ptx/parser.h"
 #include "util/macro.h"
 
+#define OLD_PARAM_BYTES 4352 /* before PTX 8.1 */
+
 int ds_ptx_add_item(struct ds_ptx_parser *p, const struct ds_ptx_item *item)
 {
         struct ds_ptx_function *f = p->body->function;
@@ -178,6 +180,8 @@ static int parse_prototype(struct ds_ptx_parser *p, const struct ds_ptx_token *n
         if (ds_ptx_at(p, '('))
                 r = ds_ptx_parse_params(p, NULL, &prototype->params, &prototype->n_params);
         if (!r && ds_ptx_at_word(p, ".noreturn")) {
+                if (prototype->n_rets)
+                        return ds_ptx_error_at(p, &p->token, "a function with results returns");
                 prototype->noreturn = true;
                 ds_ptx_advance(p);
         }
@@ -212,15 +216,29 @@ static int parse_text(struct ds_ptx_parser *p, const char *start, bool whole_lin
                 ds_ptx_lexer_rest_of_line(&p->lexer, start, &end);
                 ds_ptx_advance(p);
         } else {
-                while (p->token.kind != DS_PTX_TOKEN_END && !ds_ptx_at(p, ';') && !ds_ptx_at(p, '}'))
-                        ds_ptx_advance(p);
-                r = ds_ptx_expect(p, ';');
+                r = ds_ptx_parse_pragma(p);
                 if (r)
                         return r;
                 end = p->last_end;
         }
         r = ds_ptx_copy_text(p, start, end, &item.text);
         return r ? r : ds_ptx_add_item(p, &item);
+}
+
+/* .loc file line column, and what else stands on the line */
+static int parse_loc(struct ds_ptx_parser *p)
+{
+        const char *start = p->token.start;
+
+        ds_ptx_advance(p);
+        for (int i = 0; i < 2; i++) {
+                if (p->token.kind != DS_PTX_TOKEN_INT)
+                        return ds_ptx_unexpected(p, "a place as three numbers");
+                ds_ptx_advance(p);
+        }
+        if (p->token.kind != DS_PTX_TOKEN_INT)
+                return ds_ptx_unexpected(p, "a place as three numbers");
+        return parse_text(p, start, true);
 }
 
 static int parse_body_directive(struct ds_ptx_parser *p)
@@ -230,7 +248,7 @@ static int parse_body_directive(struct ds_ptx_parser *p)
         if (ds_ptx_space_of_word(&p->token) != DS_PTX_SPACE_NONE)
                 return ds_ptx_parse_variables(p, DS_PTX_LINKAGE_NONE);
         if (ds_ptx_at_word(p, ".loc"))
-                return parse_text(p, p->token.start, true);
+                return parse_loc(p);
         if (ds_ptx_at_word(p, ".pragma"))
                 return parse_text(p, p->token.start, false);
         return ds_ptx_unexpected(p, "a statement");
@@ -267,8 +285,6 @@ static int parse_statement(struct ds_ptx_parser *p)
                 return parse_body_directive(p);
         if (ds_ptx_at(p, '@'))
                 return parse_guarded(p);
-        if (ds_ptx_accept(p, ';'))
-                return 0;
         if (first.kind != DS_PTX_TOKEN_IDENT)
                 return ds_ptx_unexpected(p, "a statement");
         ds_ptx_advance(p);
@@ -321,18 +337,26 @@ static int parse_body(struct ds_ptx_parser *p)
 }
 
 /* --- headers ----------------------------------------------------------------------------------------------------- */
+static int parse_number(struct ds_ptx_parser *p, bool positive, uint32_t *ret)
+{
+        struct ds_ptx_token at = p->token;
+        uint64_t value = 0;
+        int r = ds_ptx_parse_uint(p, UINT32_MAX, &value);
+
+        *ret = (uint32_t)value;
+        return r || value || !positive ? r : ds_ptx_error_at(p, &at, "this number must not be 0");
+}
+
 /* n or n, n, n; what is left out becomes 1 */
-static int parse_extent(struct ds_ptx_parser *p, uint32_t ret[3])
+static int parse_extent(struct ds_ptx_parser *p, bool positive, uint32_t ret[3])
 {
         for (int i = 0; i < 3; i++)
                 ret[i] = 1;
         for (int i = 0; i < 3; i++) {
-                uint64_t value = 0;
-                int r = ds_ptx_parse_uint(p, UINT32_MAX, &value);
+                int r = parse_number(p, positive, &ret[i]);
 
                 if (r)
                         return r;
-                ret[i] = (uint32_t)value;
                 if (i == 2 || !ds_ptx_accept(p, ','))
                         break;
         }
@@ -346,35 +370,62 @@ static int parse_limit(struct ds_ptx_parser *p, struct ds_ptx_limits *limits)
                 uint32_t *extent; /* up to three numbers */
                 uint32_t *number;
                 bool *flag;
+                bool positive;
         } rows[] = {
-                {".maxntid", limits->maxntid, NULL, NULL},
-                {".reqntid", limits->reqntid, NULL, NULL},
-                {".reqnctapercluster", limits->reqnctapercluster, NULL, NULL},
-                {".minnctapersm", NULL, &limits->minnctapersm, NULL},
-                {".maxnreg", NULL, &limits->maxnreg, NULL},
-                {".maxclusterrank", NULL, &limits->maxclusterrank, NULL},
-                {".explicitcluster", NULL, NULL, &limits->explicitcluster},
-                {".noreturn", NULL, NULL, &limits->noreturn},
-                {".blocksareclusters", NULL, NULL, &limits->blocksareclusters},
+                {".maxntid", limits->maxntid, NULL, NULL, true},
+                {".reqntid", limits->reqntid, NULL, NULL, true},
+                {".reqnctapercluster", limits->reqnctapercluster, NULL, NULL, false},
+                {".minnctapersm", NULL, &limits->minnctapersm, NULL, true},
+                {".maxnreg", NULL, &limits->maxnreg, NULL, true},
+                {".maxclusterrank", NULL, &limits->maxclusterrank, NULL, false},
+                {".explicitcluster", NULL, NULL, &limits->explicitcluster, false},
+                {".noreturn", NULL, NULL, &limits->noreturn, false},
+                {".blocksareclusters", NULL, NULL, &limits->blocksareclusters, false},
         };
-        uint64_t value = 0;
-        int r;
 
         for (size_t i = 0; i < DS_ARRAY_SIZE(rows); i++) {
                 if (!ds_ptx_at_word(p, rows[i].word))
                         continue;
                 ds_ptx_advance(p);
                 if (rows[i].extent)
-                        return parse_extent(p, rows[i].extent);
+                        return parse_extent(p, rows[i].positive, rows[i].extent);
                 if (rows[i].flag) {
                         *rows[i].flag = true;
                         return 0;
                 }
-                r = ds_ptx_parse_uint(p, UINT32_MAX, &value);
-                *rows[i].number = (uint32_t)value;
-                return r;
+                return parse_number(p, rows[i].positive, rows[i].number);
         }
         return ds_ptx_unexpected(p, "'{' or a performance directive");
+}
+
+/* What the newest directive, at `at`, does not go with */
+static int check_limits(struct ds_ptx_parser *p, const struct ds_ptx_token *at, const struct ds_ptx_function *f)
+{
+        const struct ds_ptx_limits *l = &f->limits;
+        bool clusters = l->reqnctapercluster[0] || l->maxclusterrank || l->explicitcluster || l->blocksareclusters;
+
+        if (l->maxntid[0] && l->reqntid[0])
+                return ds_ptx_error_at(p, at, ".maxntid and .reqntid exclude each other");
+        if (l->reqnctapercluster[0] && l->maxclusterrank)
+                return ds_ptx_error_at(p, at, ".reqnctapercluster and .maxclusterrank exclude each other");
+        if (clusters && p->module->target < 90)
+                return ds_ptx_error_at(p, at, "'%.*s' needs .target sm_90", (int)at->length, at->start);
+        if (clusters && p->module->version < 78)
+                return ds_ptx_error_at(p, at, "'%.*s' needs .version 7.8", (int)at->length, at->start);
+        return 0;
+}
+
+/* What a .func has of all these: .noreturn, and how many registers its callers find as they were, kept as it stands */
+static int parse_func_word(struct ds_ptx_parser *p, struct ds_ptx_limits *limits)
+{
+        uint32_t ignored;
+
+        if (ds_ptx_at_word(p, ".noreturn"))
+                return parse_limit(p, limits);
+        if (!ds_ptx_at_word(p, ".abi_preserve") && !ds_ptx_at_word(p, ".abi_preserve_control"))
+                return ds_ptx_unexpected(p, "'{' or .noreturn");
+        ds_ptx_advance(p);
+        return parse_number(p, false, &ignored);
 }
 
 static int parse_limits(struct ds_ptx_parser *p, struct ds_ptx_function *f)
@@ -383,26 +434,30 @@ static int parse_limits(struct ds_ptx_parser *p, struct ds_ptx_function *f)
         bool any = false;
 
         while (p->token.kind == DS_PTX_TOKEN_DOT) {
-                int r = 0;
+                struct ds_ptx_token at = p->token;
+                int r;
 
                 any = true;
-                if (ds_ptx_at_word(p, ".pragma")) {
-                        ds_ptx_advance(p);
-                        while (p->token.kind == DS_PTX_TOKEN_STRING || ds_ptx_at(p, ','))
-                                ds_ptx_advance(p);
-                        r = ds_ptx_expect(p, ';');
-                } else {
-                        r = parse_limit(p, &f->limits);
-                }
+                if (!f->is_entry)
+                        r = parse_func_word(p, &f->limits);
+                else if (ds_ptx_at_word(p, ".noreturn"))
+                        r = ds_ptx_unexpected(p, "'{' or a performance directive");
+                else
+                        r = ds_ptx_at_word(p, ".pragma") ? ds_ptx_parse_pragma(p) : parse_limit(p, &f->limits);
+                if (!r)
+                        r = check_limits(p, &at, f);
                 if (r)
                         return r;
         }
+        if (f->limits.blocksareclusters && (!f->limits.reqntid[0] || !f->limits.reqnctapercluster[0]))
+                return ds_ptx_error_at(p, &p->token, ".blocksareclusters needs .reqntid and .reqnctapercluster");
         return any ? ds_ptx_copy_text(p, start, p->last_end, &f->limits_text) : 0;
 }
 
 /* An entry's parameters stand in one block, each at its alignment. */
 static int lay_out_params(struct ds_ptx_parser *p, const struct ds_ptx_token *name, struct ds_ptx_function *f)
 {
+        uint32_t limit = p->module->version < 81 ? OLD_PARAM_BYTES : DS_PTX_MAX_PARAM_BYTES;
         uint64_t end = 0;
 
         for (uint32_t i = 0; i < f->n_params; i++) {
@@ -413,9 +468,8 @@ static int lay_out_params(struct ds_ptx_parser *p, const struct ds_ptx_token *na
                 end = DS_ALIGN_UP(end, (uint64_t)var->align);
                 var->offset = end;
                 end += var->size;
-                if (end > DS_PTX_MAX_PARAM_BYTES)
-                        return ds_ptx_error_at(
-                                p, name, "the parameters take more than %d bytes", DS_PTX_MAX_PARAM_BYTES);
+                if (end > limit)
+                        return ds_ptx_error_at(p, name, "the parameters take more than %u bytes", limit);
         }
         f->params_size = (uint32_t)end;
         return 0;
@@ -426,9 +480,23 @@ static bool same_params(struct ds_ptx_var *const *a, uint32_t n_a, struct ds_ptx
         if (n_a != n_b)
                 return false;
         for (uint32_t i = 0; i < n_a; i++)
-                if (a[i]->size != b[i]->size || a[i]->space != b[i]->space)
+                if (a[i]->size != b[i]->size || a[i]->space != b[i]->space || a[i]->type != b[i]->type)
                         return false;
         return true;
+}
+
+bool ds_ptx_same_prototype(const struct ds_ptx_function *a, const struct ds_ptx_function *b)
+{
+        return a->is_entry == b->is_entry && same_params(a->params, a->n_params, b->params, b->n_params) &&
+               same_params(a->rets, a->n_rets, b->rets, b->n_rets);
+}
+
+/* A declaration and what comes after it: the same linkage, or none where the first has one that others see */
+static bool same_linkage(const struct ds_ptx_function *old, const struct ds_ptx_function *f)
+{
+        bool kept = old->linkage == DS_PTX_LINKAGE_VISIBLE || old->linkage == DS_PTX_LINKAGE_WEAK;
+
+        return f->linkage == old->linkage || (f->linkage == DS_PTX_LINKAGE_NONE && kept);
 }
 
 /* The function's name at module level; an earlier declaration must look the same. */
@@ -447,13 +515,15 @@ static int declare_function(struct ds_ptx_parser *p, const struct ds_ptx_token *
         if (symbol->kind != DS_PTX_SYMBOL_FUNCTION)
                 return ds_ptx_error_at(p, token, "'%.100s' is already defined", f->name);
         old = symbol->function;
-        if (old->has_body && f->has_body)
+        if (old->has_body)
                 return ds_ptx_error_at(p, token, "function '%.100s' is already defined", f->name);
-        if (old->is_entry != f->is_entry || !same_params(old->params, old->n_params, f->params, f->n_params) ||
-                !same_params(old->rets, old->n_rets, f->rets, f->n_rets))
+        if (!ds_ptx_same_prototype(old, f))
                 return ds_ptx_error_at(p, token, "'%.100s' was declared with other parameters", f->name);
-        if (!old->has_body)
-                symbol->function = f;
+        if (old->limits.noreturn != f->limits.noreturn)
+                return ds_ptx_error_at(p, token, "one declaration of '%.100s' has .noreturn, another has not", f->name);
+        if (!same_linkage(old, f))
+                return ds_ptx_error_at(p, token, "'%.100s' was declared with another linkage", f->name);
+        symbol->function = f;
         return 0;
 }
 
@@ -470,6 +540,8 @@ static int parse_header(struct ds_ptx_parser *p, struct ds_ptx_function *f)
                 r = ds_ptx_parse_name(p, "a function's name", &name, &f->name);
         if (!r && ds_ptx_at(p, '('))
                 r = ds_ptx_parse_params(p, f, &f->params, &f->n_params);
+        if (!r && f->n_rets > 1 && f->rets[0]->space == DS_PTX_IN_PARAM)
+                r = ds_ptx_error_at(p, &name, "several results stand in .reg space");
         if (!r && f->is_entry)
                 r = lay_out_params(p, &name, f);
         if (!r)
@@ -479,6 +551,8 @@ static int parse_header(struct ds_ptx_parser *p, struct ds_ptx_function *f)
         f->has_body = ds_ptx_at(p, '{');
         if (!f->has_body)
                 r = ds_ptx_expect(p, ';');
+        else if (f->linkage == DS_PTX_LINKAGE_EXTERN)
+                r = ds_ptx_error_at(p, &name, "an .extern function has no body");
         return r ? r : declare_function(p, &name, f);
 }
 

@@ -86,8 +86,14 @@ static int add_reloc(struct ds_ptx_parser *p, struct filler *f, const struct ds_
 {
         struct ds_ptx_var *var = f->var;
 
-        if (reloc->mask ? var->type != DS_PTX_TYPE_U8 : f->element != 8 && f->element != 4)
+        if (reloc->mask ? var->type != DS_PTX_TYPE_U8 : var->type != DS_PTX_TYPE_U64 && var->type != DS_PTX_TYPE_U32)
                 return ds_ptx_error_at(p, at, "an address does not fit the type .%s", ds_ptx_type_name(var->type));
+        if (reloc->var && reloc->var->space != DS_PTX_IN_GLOBAL && reloc->var->space != DS_PTX_IN_CONST)
+                return ds_ptx_error_at(p, at, "the address of a variable in .global or .const belongs here");
+        if (reloc->function && (reloc->generic || reloc->addend))
+                return ds_ptx_error_at(p, at, "the address of a function stands alone");
+        if (reloc->var == var)
+                return ds_ptx_error_at(p, at, "a variable's value cannot be its own address");
         if (!reserve(p, f, index))
                 return -ENOMEM;
         var->relocs = ds_arena_grow(p->arena, var->relocs, var->n_relocs, &f->relocs_capacity, sizeof(*reloc));
@@ -125,6 +131,11 @@ static int store(struct ds_ptx_parser *p, struct filler *f, const struct ds_ptx_
         return 0;
 }
 
+static bool is_byte_mask(uint64_t bits)
+{
+        return bits && bits == UINT64_C(0xFF) << (__builtin_ctzll(bits) & 56);
+}
+
 static int parse_value(struct ds_ptx_parser *p, struct filler *f, uint64_t index)
 {
         struct ds_ptx_token at = p->token;
@@ -148,6 +159,8 @@ static int parse_value(struct ds_ptx_parser *p, struct filler *f, uint64_t index
         ds_ptx_advance(p);
         if (value.kind != DS_PTX_TOKEN_INT || !value.bits || p->token.kind != DS_PTX_TOKEN_IDENT)
                 return ds_ptx_error_at(p, &at, "a byte of an address is written 0xFF00(name)");
+        if (!is_byte_mask(value.bits))
+                return ds_ptx_error_at(p, &at, "a mask is 0xFF shifted by bytes");
         reloc.mask = value.bits;
         r = parse_address(p, &reloc);
         if (!r)

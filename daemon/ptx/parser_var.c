@@ -58,6 +58,8 @@ static int parse_ptr(struct ds_ptx_parser *p, struct specifiers *spec)
         ds_ptx_advance(p);
         spec->is_ptr = true;
         spec->ptr_space = ds_ptx_space_of_word(&p->token);
+        if (spec->ptr_space == DS_PTX_IN_PARAM || spec->ptr_space == DS_PTX_IN_REG)
+                return ds_ptx_unexpected(p, "the space that the pointer is for");
         if (spec->ptr_space != DS_PTX_SPACE_NONE)
                 ds_ptx_advance(p);
         return ds_ptx_at_word(p, ".align") ? parse_align(p, &spec->ptr_align) : 0;
@@ -84,15 +86,16 @@ static int parse_specifiers(struct ds_ptx_parser *p, struct specifiers *spec)
         *spec = (struct specifiers){.space = ds_ptx_space_of_word(&p->token)};
         ds_ptx_advance(p);
         while (p->token.kind == DS_PTX_TOKEN_DOT) {
+                bool before = spec->space == DS_PTX_IN_PARAM || (!spec->type && !spec->vector);
                 int r = 0;
 
-                if (ds_ptx_at_word(p, ".align")) {
+                if (ds_ptx_at_word(p, ".align") && before) {
                         r = parse_align(p, &spec->align);
-                } else if (ds_ptx_at_word(p, ".ptr")) {
+                } else if (ds_ptx_at_word(p, ".ptr") && spec->type) {
                         r = parse_ptr(p, spec);
                 } else if (ds_ptx_at_word(p, ".attribute")) {
                         r = parse_attribute(p, spec);
-                } else if (ds_ptx_at_word(p, ".v2") || ds_ptx_at_word(p, ".v4")) {
+                } else if (!spec->type && (ds_ptx_at_word(p, ".v2") || ds_ptx_at_word(p, ".v4"))) {
                         spec->vector = (uint8_t)(p->token.start[2] - '0');
                         ds_ptx_advance(p);
                 } else {
@@ -145,6 +148,8 @@ static int compute_size(struct ds_ptx_parser *p, const struct ds_ptx_token *at, 
         for (uint32_t i = 0; i < var->n_dims; i++)
                 if (__builtin_mul_overflow(size, var->dims[i], &size))
                         size = UINT64_MAX;
+        if (var->vector && element_size(var) > 16)
+                return ds_ptx_error_at(p, at, "a vector has at most 128 bits");
         if (size > DS_PTX_MAX_VAR_BYTES)
                 return ds_ptx_error_at(p, at, "'%.80s' is too large", var->name ? var->name : "_");
         var->size = size;
@@ -185,6 +190,10 @@ static int declare_variable(struct ds_ptx_parser *p, const struct ds_ptx_token *
                 bool new_extern = var->linkage == DS_PTX_LINKAGE_EXTERN;
 
                 if (old->space == var->space && (old->linkage == DS_PTX_LINKAGE_EXTERN || new_extern)) {
+                        if (!new_extern && var->linkage == DS_PTX_LINKAGE_NONE)
+                                return ds_ptx_error_at(p, token, "'%.100s' was declared .extern", var->name);
+                        if (old->type != var->type || old->vector != var->vector)
+                                return ds_ptx_error_at(p, token, "'%.100s' was declared with another type", var->name);
                         if (!new_extern)
                                 symbol->var = var;
                         return 0;
@@ -248,6 +257,14 @@ static int parse_declarator(struct ds_ptx_parser *p, const struct specifiers *sp
         return add_variable(p, var);
 }
 
+/* Types that memory is read and computed with, but that a variable does not have */
+static bool is_for_instructions(enum ds_ptx_type type)
+{
+        return type == DS_PTX_TYPE_PRED || type == DS_PTX_TYPE_BF16 || type == DS_PTX_TYPE_BF16X2 ||
+               type == DS_PTX_TYPE_TF32 || type == DS_PTX_TYPE_U16X2 || type == DS_PTX_TYPE_S16X2 ||
+               (type >= DS_PTX_TYPE_E4M3 && type <= DS_PTX_TYPE_E5M2X2);
+}
+
 int ds_ptx_parse_variables(struct ds_ptx_parser *p, enum ds_ptx_linkage linkage)
 {
         struct ds_ptx_token at = p->token;
@@ -256,9 +273,9 @@ int ds_ptx_parse_variables(struct ds_ptx_parser *p, enum ds_ptx_linkage linkage)
 
         if (r)
                 return r;
-        if (spec.type == DS_PTX_TYPE_PRED || ds_ptx_type_bits(spec.type) < 8)
+        if (is_for_instructions(spec.type) || ds_ptx_type_bits(spec.type) < 8)
                 return ds_ptx_error_at(p, &at, "a variable cannot have the type .%s", ds_ptx_type_name(spec.type));
-        if (!p->body && (spec.space == DS_PTX_IN_PARAM || spec.space == DS_PTX_IN_REG))
+        if (!p->body && (spec.space == DS_PTX_IN_PARAM || spec.space == DS_PTX_IN_REG || spec.space == DS_PTX_IN_LOCAL))
                 return ds_ptx_error_at(p, &at, "'%.*s' must stand inside a function", (int)at.length, at.start);
         do
                 r = parse_declarator(p, &spec, linkage);
@@ -304,7 +321,8 @@ static int parse_register(struct ds_ptx_parser *p, const struct specifiers *spec
 
 static int check_register_type(struct ds_ptx_parser *p, const struct ds_ptx_token *at, enum ds_ptx_type type)
 {
-        if (type == DS_PTX_TYPE_PRED || (ds_ptx_type_bits(type) >= 8 && type < DS_PTX_TYPE_E4M3))
+        if (type != DS_PTX_TYPE_TF32 && type != DS_PTX_TYPE_U16X2 && type != DS_PTX_TYPE_S16X2 &&
+                (type == DS_PTX_TYPE_PRED || (ds_ptx_type_bits(type) >= 8 && type < DS_PTX_TYPE_E4M3)))
                 return 0;
         return ds_ptx_error_at(p, at, "a register cannot have the type .%s", ds_ptx_type_name(type));
 }
@@ -345,7 +363,8 @@ int ds_ptx_use_register(struct ds_ptx_parser *p, struct ds_ptx_symbol *symbol, u
 }
 
 /* %r12 of %r<20>: the name ends in a number below the range's count, written without leading zeros. */
-static struct ds_ptx_symbol *lookup_range(struct ds_ptx_parser *p, const struct ds_ptx_token *token, int *ret_r)
+static struct ds_ptx_symbol *lookup_range(
+        struct ds_ptx_parser *p, const struct ds_ptx_token *token, const struct ds_ptx_symbol *outer, int *ret_r)
 {
         uint64_t number = 0, unit = 1;
 
@@ -358,8 +377,8 @@ static struct ds_ptx_symbol *lookup_range(struct ds_ptx_parser *p, const struct 
                 number += (uint64_t)(c - '0') * unit;
                 if (c == '0' && unit > 1)
                         continue; /* a leading zero unless the stem ends further left */
-                range = ds_ptx_symtab_find_range(&p->symbols, token->start, stem);
-                if (!range || number >= range->reg_decl->count)
+                range = ds_ptx_symtab_find_range(&p->symbols, token->start, stem, (uint32_t)number);
+                if (!range || (outer && range->depth <= outer->depth))
                         continue;
                 symbol = ds_ptx_symtab_add(&p->symbols, token->start, token->length, DS_PTX_SYMBOL_REG, range->depth);
                 if (!symbol) {
@@ -377,8 +396,14 @@ struct ds_ptx_symbol *ds_ptx_lookup(struct ds_ptx_parser *p, const struct ds_ptx
 {
         struct ds_ptx_symbol *symbol = ds_ptx_symtab_find(&p->symbols, token->start, token->length);
 
+        struct ds_ptx_symbol *inner;
+
         *ret_r = 0;
-        return symbol || !p->body ? symbol : lookup_range(p, token, ret_r);
+        if (!p->body || (symbol && symbol->depth == p->symbols.depth))
+                return symbol;
+        /* a range of an inner scope hides what has the name further out, also when it was found in a range itself */
+        inner = lookup_range(p, token, symbol, ret_r);
+        return inner || *ret_r ? inner : symbol;
 }
 
 /* --- parameters -------------------------------------------------------------------------------------------------- */
@@ -422,6 +447,10 @@ static int parse_param(struct ds_ptx_parser *p, struct ds_ptx_function *function
 
         if (!r)
                 r = parse_specifiers(p, &spec);
+        if (!r && spec.space == DS_PTX_IN_PARAM && spec.type != DS_PTX_TYPE_PRED && ds_ptx_type_bits(spec.type) < 8)
+                r = ds_ptx_error_at(p, &p->token, "a parameter cannot have the type .%s", ds_ptx_type_name(spec.type));
+        if (!r && spec.type == DS_PTX_TYPE_PRED && spec.space == DS_PTX_IN_PARAM)
+                r = ds_ptx_error_at(p, &p->token, "a predicate is no parameter in .param space");
         if (!r)
                 r = new_variable(p, &spec, &var);
         if (!r)
@@ -430,6 +459,8 @@ static int parse_param(struct ds_ptx_parser *p, struct ds_ptx_function *function
                 r = parse_dims(p, var);
         if (!r)
                 r = compute_size(p, &token, var);
+        if (!r && var->n_dims > 1)
+                r = ds_ptx_error_at(p, &token, "a parameter has one dimension");
         if (r)
                 return r;
         if (!function || strcmp(var->name, "_") == 0)
@@ -455,6 +486,8 @@ int ds_ptx_parse_params(
                 if (!params)
                         return -ENOMEM;
                 r = n ? ds_ptx_expect(p, ',') : 0;
+                if (!r && n && params[n - 1]->unsized)
+                        r = ds_ptx_error_at(p, &p->token, "only the last parameter is an array without a size");
                 if (!r)
                         r = parse_param(p, function, &params[n]);
                 if (r)

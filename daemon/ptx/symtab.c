@@ -48,14 +48,15 @@ void ds_ptx_symtab_close(struct ds_ptx_symtab *table)
         table->depth--;
 }
 
-static struct ds_ptx_symbol *find(const struct ds_ptx_symtab *table, const char *name, size_t length, bool range)
+static struct ds_ptx_symbol *find(
+        const struct ds_ptx_symtab *table, const char *name, size_t length, bool range, uint32_t number)
 {
         uint32_t hash = ds_ptx_hash(name, length);
         struct ds_ptx_symbol *best = NULL;
 
         for (struct ds_ptx_symbol *s = table->buckets[hash & (table->n_buckets - 1)]; s; s = s->bucket_next) {
                 if (s->hash != hash || s->length != length || (s->kind == DS_PTX_SYMBOL_RANGE) != range ||
-                        memcmp(s->name, name, length) != 0)
+                        memcmp(s->name, name, length) != 0 || (range && s->reg_decl && s->reg_decl->count <= number))
                         continue;
                 if (!best || s->depth > best->depth)
                         best = s;
@@ -65,12 +66,13 @@ static struct ds_ptx_symbol *find(const struct ds_ptx_symtab *table, const char 
 
 struct ds_ptx_symbol *ds_ptx_symtab_find(const struct ds_ptx_symtab *table, const char *name, size_t length)
 {
-        return find(table, name, length, false);
+        return find(table, name, length, false, 0);
 }
 
-struct ds_ptx_symbol *ds_ptx_symtab_find_range(const struct ds_ptx_symtab *table, const char *name, size_t length)
+struct ds_ptx_symbol *ds_ptx_symtab_find_range(
+        const struct ds_ptx_symtab *table, const char *name, size_t length, uint32_t number)
 {
-        return find(table, name, length, true);
+        return find(table, name, length, true, number);
 }
 
 static void rehash(struct ds_ptx_symtab *table)

@@ -59,7 +59,9 @@ int ds_ptx_symtab_init(struct ds_ptx_symtab *table, ds_arena *arena);
 bool ds_ptx_symtab_open(struct ds_ptx_symtab *table);
 void ds_ptx_symtab_close(struct ds_ptx_symtab *table);
 struct ds_ptx_symbol *ds_ptx_symtab_find(const struct ds_ptx_symtab *table, const char *name, size_t length);
-struct ds_ptx_symbol *ds_ptx_symtab_find_range(const struct ds_ptx_symtab *table, const char *name, size_t length);
+/* The innermost range of this stem that has the register `number` */
+struct ds_ptx_symbol *ds_ptx_symtab_find_range(
+        const struct ds_ptx_symtab *table, const char *name, size_t length, uint32_t number);
 /*
  * Add a name to the scope of `depth` (at most the current one); name must live as long as the table. The caller has
  * looked for duplicates. NULL when out of memory.

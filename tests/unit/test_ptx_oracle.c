@@ -6,8 +6,10 @@
  * the line of each that it refuses; a last line that is no PTX keeps it from assembling the rest. What it accepts the
  * front end must accept, what it refuses the front end must refuse, but for the exceptions listed here with a reason.
  *
- * PTX_ORACLE_N: variants per row (default DEFAULT_N). PTX_ORACLE_SEED: another sample. PTX_ORACLE_OUT: a file that
- * receives every disagreement.
+ * Directives are compared by whole modules (modules.txt), one run of the assembler for each.
+ *
+ * PTX_ORACLE_N: variants per row (default DEFAULT_N), modules per pattern (default 3). PTX_ORACLE_SEED: another sample.
+ * PTX_ORACLE_OUT: a file that receives every disagreement.
  */
 #include <criterion/criterion.h>
 #include <fcntl.h>
@@ -27,6 +29,13 @@
 #define MAX_SHOWN 40
 
 extern char **environ;
+
+static size_t from_environment(const char *name, size_t otherwise)
+{
+        const char *value = getenv(name);
+
+        return value ? strtoul(value, NULL, 10) : otherwise;
+}
 
 /* What the assembler and the front end say of one statement */
 struct verdict {
@@ -56,8 +65,8 @@ static void write_text(const struct text *text, size_t n, const char *path)
         cr_assert_eq(fclose(out), 0);
 }
 
-/* False when it crashed */
-static bool run_assembler(const char *arch, const char *path, const char *log)
+/* Its status as waitpid() has it */
+static int start_assembler(const char *arch, const char *path, const char *log)
 {
         char option[32];
         char *const argv[] = {(char *)PTXAS, option, (char *)path, (char *)"-o", (char *)"/dev/null", NULL};
@@ -71,6 +80,14 @@ static bool run_assembler(const char *arch, const char *path, const char *log)
         cr_assert_eq(posix_spawn(&pid, PTXAS, &actions, NULL, argv, environ), 0, "cannot run " PTXAS);
         posix_spawn_file_actions_destroy(&actions);
         cr_assert_eq(waitpid(pid, &status, 0), pid);
+        return status;
+}
+
+/* False when it crashed */
+static bool run_assembler(const char *arch, const char *path, const char *log)
+{
+        int status = start_assembler(arch, path, log);
+
         cr_assert(!WIFEXITED(status) || WEXITSTATUS(status), PTXAS " accepted a text that is no PTX");
         return WIFEXITED(status);
 }
@@ -254,13 +271,6 @@ static void compare(struct text *text, FILE *out)
         }
 }
 
-static size_t from_environment(const char *name, size_t otherwise)
-{
-        const char *value = getenv(name);
-
-        return value ? strtoul(value, NULL, 10) : otherwise;
-}
-
 static bool has_variants(const struct ds_ptx_op_info *info)
 {
         return !strpbrk(info->operands, "ltc");
@@ -399,4 +409,217 @@ Test(ptx_oracle, patterns_sm_90a)
 Test(ptx_oracle, patterns_sm_75)
 {
         compare_patterns("sm_75", "9.0", DEFAULT_N / 4);
+}
+
+/* --- modules ----------------------------------------------------------------------------------------------------- */
+#define MODULE_HEAD ".version 9.0\n.target sm_90a\n.address_size 64\n"
+#define UNDOCUMENTED "not documented; no compiler writes it"
+#define KEPT "debug information is kept as it stands, for the assembler to judge"
+#define DEVICE "what a device has room for is known when a module is loaded"
+
+/* A module that contains both may be judged differently. */
+static const struct exception module_exceptions[] = {
+        {true, {".const .attribute(.managed)"},
+                "refused when a module is loaded, as managed variables of all spaces are"},
+        {true, {".entry _ "}, "an entry of this name"},
+        {true, {"1e-400"}, "decimal numbers too small become 0"},
+        {true, {".u32 r<10>; .reg .u32 r1"}, "a register of a range declared again: it hides the range's"},
+        {true, {"r<10>; .reg .u64 r1"}, "a register of a range declared again: it hides the range's"},
+        {true, {"// */"}, "what stands behind a comment's end in the last line"},
+        {true, {".u64 .align 8 .ptr"}, "the alignment before .ptr"},
+        {true, {", h, (q), P"}, "a prototype beside the function's name is not looked at"},
+        {true, {" .noreturn { trap; }"}, "twice, or behind .abi_preserve"},
+        {true, {"st.param.u32 [a]"}, "a function that writes its parameter"},
+        {true, {".reg .b128 q; ret"}, "the version is looked at where an instruction has the type"},
+        {true, {".global .b128 a"}, "the version is looked at where an instruction has the type"},
+        {false, {".b8 a = -1.5"}, UNDOCUMENTED},
+        {false, {"0xFF(b+4)", NULL}, UNDOCUMENTED},
+        {true, {".target sm_1 "}, "targets that the assembler does not know are not looked up"},
+        {true, {".version 9.1"}, "versions up to 9.9 are read"},
+        {false, {"sm_90b"}, UNDOCUMENTED},
+        {false, {"compute_90"}, UNDOCUMENTED},
+        {false, {", sm_90"}, UNDOCUMENTED},
+        {false, {", sm_75"}, UNDOCUMENTED},
+        {false, {".target sm_90 .target"}, UNDOCUMENTED},
+        {true, {", debug"}, KEPT},
+        {true, {"@@DWARF"}, KEPT},
+        {true, {".file "}, KEPT},
+        {true, {".section"}, KEPT},
+        {true, {".pragma"}, "the words of a pragma are kept as they stand"},
+        {true, {".samplerref"}, TEXTURE},
+        {false, {".samplerref"}, TEXTURE},
+        {true, {".texref"}, TEXTURE},
+        {false, {".texref"}, TEXTURE},
+        {true, {".surfref"}, TEXTURE},
+        {false, {".surfref"}, TEXTURE},
+        {true, {".extern", " a"}, "the linker says what is not defined"},
+        {true, {".func k", ";\n"}, "the linker says what is not defined"},
+        {true, {".entry k", " ;\n"}, "the linker says what is not defined"},
+        {true, {".func f();", "= f;"}, "the linker says what is not defined"},
+        {true, {".u16x2 a"}, "the assembler crashes"},
+        {true, {"(4)"}, "constant expressions where the assembler takes numbers only"},
+        {true, {"2+2"}, "constant expressions where the assembler takes numbers only"},
+        {true, {"4+4"}, "constant expressions where the assembler takes numbers only"},
+        {true, {"r<", "r01"}, "a range has no r01 here: it is another name"},
+        {false, {"r<", "r01"}, "a range has no r01 here: it is another name"},
+        {true, {".u32 r1; .reg"}, "a register before a range that has it too: it hides the range's"},
+        {false, {".b128 a ="}, UNDOCUMENTED},
+        {false, {"0x", "(b)"}, UNDOCUMENTED},
+        {false, {"255(b)"}, UNDOCUMENTED},
+        {false, {"0xFF", "(k)"}, UNDOCUMENTED},
+        {false, {"= {{1},{3}}"}, UNDOCUMENTED},
+        {false, {".reg .u32;"}, UNDOCUMENTED},
+        {false, {"18446744073709551616"}, UNDOCUMENTED},
+        {false, {" .5;"}, UNDOCUMENTED},
+        {false, {"1.e5"}, UNDOCUMENTED},
+        {false, {"a<0>"}, UNDOCUMENTED},
+        {false, {".v2 .u32 a<4>"}, UNDOCUMENTED},
+        {false, {".v4 .u32 a<"}, UNDOCUMENTED},
+        {false, {"mov.v"}, UNDOCUMENTED},
+        {true, {"ld.u32 %r1, [a]"},
+                "the address of a parameter as a generic address: the interpreter finds it in no range"},
+        {true, {"// \303\251"}, "bytes of comments are not looked at"},
+        {true, {"1.0 ? "}, "a float as a condition"},
+        {true, {".const .u32 a["}, DEVICE},
+        {true, {".shared .b8 a["}, DEVICE},
+        {true, {".align", "_[16]"}, "an argument less aligned than its parameter: nothing here depends on it"},
+};
+
+/* \n and the like, and \x3c for a character that has a meaning in patterns; returns behind the sequence */
+static const char *unescape(const char *p, struct ptx_variant *v)
+{
+        static const char names[] = "nrtfv", values[] = "\n\r\t\f\v";
+        const char *name = p[1] ? strchr(names, p[1]) : NULL;
+        unsigned int code = 0;
+
+        if (name) {
+                ptx_put(v, "%c", values[name - names]);
+                return p + 2;
+        }
+        cr_assert_eq(sscanf(p, "\\x%2x", &code), 1, "what is %.10s?", p);
+        ptx_put(v, "%c", (char)code);
+        return p + 4;
+}
+
+/* Behind the alternative at p: its '/' or the '>' that closes the list */
+static const char *alternative_end(const char *p)
+{
+        for (int depth = 0; *p && (depth || (*p != '/' && *p != '>')); p++)
+                depth += (*p == '<') - (*p == '>');
+        return p;
+}
+
+/* As expand(), with lists inside of lists and %r<4> left alone */
+static void expand_module(const char *p, const char *end, struct ptx_variant *v)
+{
+        while (p < end) {
+                const char *close, *from;
+                uint32_t n = 1;
+
+                if (*p == '\\') {
+                        p = unescape(p, v);
+                        continue;
+                }
+                if (*p != '<' || p[1 + strspn(p + 1, "0123456789")] == '>') {
+                        ptx_put(v, "%c", *p++);
+                        continue;
+                }
+                for (close = alternative_end(p + 1); *close == '/'; n++)
+                        close = alternative_end(close + 1);
+                for (from = p + 1, n = ptx_below(v, n); n--;)
+                        from = alternative_end(from) + 1;
+                expand_module(from, alternative_end(from), v);
+                p = close + 1;
+        }
+}
+
+static bool assembler_accepts(const char *text, size_t length, char *why, size_t size)
+{
+        char dir[] = "/tmp/ptx-oracle-XXXXXX", ptx[64], log[64], arch[16] = "sm_90a", line[1024];
+        const char *target = strstr(text, ".target sm_");
+        FILE *file;
+        int status;
+
+        if (target)
+                sscanf(target, ".target %15[a-z0-9_]", arch);
+        cr_assert(mkdtemp(dir));
+        snprintf(ptx, sizeof(ptx), "%s/text.ptx", dir);
+        snprintf(log, sizeof(log), "%s/log", dir);
+        file = fopen(ptx, "we");
+        cr_assert(file && fwrite(text, 1, length, file) == length && fclose(file) == 0);
+        status = start_assembler(arch, ptx, log);
+        file = fopen(log, "re");
+        cr_assert(file);
+        snprintf(why, size, "status %d", status);
+        while (fgets(line, sizeof(line), file))
+                if (strncmp(why, "status", 6) == 0 && (strstr(line, "error") || strstr(line, "fatal")))
+                        snprintf(why, size, "%.*s", (int)strcspn(line, "\n"), line);
+        fclose(file);
+        unlink(ptx);
+        unlink(log);
+        rmdir(dir);
+        return status == 0;
+}
+
+static bool is_module_exception(const char *text, bool accepted)
+{
+        for (size_t i = 0; i < DS_ARRAY_SIZE(module_exceptions); i++) {
+                const struct exception *e = &module_exceptions[i];
+
+                if (e->we_accept == accepted && strstr(text, e->words[0]) &&
+                        (!e->words[1] || strstr(text, e->words[1])))
+                        return true;
+        }
+        return false;
+}
+
+/* Whether both accepted it; a disagreement without a reason is counted. */
+static bool compare_module(const struct ptx_variant *v, FILE *out, size_t *disagreed)
+{
+        ds_cleanup(ds_ptx_module_freep) ds_ptx_module *module = NULL;
+        struct ds_ptx_diags diags;
+        char why[300];
+        bool theirs = assembler_accepts(v->text, v->length, why, sizeof(why));
+        bool ours = ds_ptx_parse(v->text, v->length, 0, &diags, &module) == 0;
+
+        if (ours == theirs || is_module_exception(v->text, ours))
+                return ours && theirs;
+        if (out)
+                fprintf(out, "%s|%s|%s|%s\n", ours ? "LAX" : "STRICT", v->text, theirs ? "accepted" : why,
+                        ours ? "accepted" : diags.diag[0].message);
+        *disagreed += 1;
+        cr_expect(false, "%s\n  assembler: %s\n  front end: %s", v->text, theirs ? "accepted" : why,
+                ours ? "accepted" : diags.diag[0].message);
+        return false;
+}
+
+Test(ptx_oracle, modules)
+{
+        struct ptx_variant *v = calloc(1, sizeof(*v));
+        FILE *in = fopen(TEST_GOLDEN_DIR "/modules.txt", "re");
+        const char *path = getenv("PTX_ORACLE_OUT");
+        FILE *out = path ? fopen(path, "ae") : NULL;
+        size_t n = from_environment("PTX_ORACLE_N", 3), compared = 0, accepted = 0, disagreed = 0;
+        char line[2048];
+
+        cr_assert(v && in);
+        while (fgets(line, sizeof(line), in)) {
+                if (*line == '#')
+                        continue;
+                v->seed = from_environment("PTX_ORACLE_SEED", 1);
+                for (size_t i = 0; i < n; i++, compared++) {
+                        v->length = 0;
+                        if (strncmp(line, ".version", 8) != 0)
+                                ptx_put(v, "%s", MODULE_HEAD);
+                        expand_module(line, line + strcspn(line, "\n"), v);
+                        ptx_put(v, "\n");
+                        accepted += compare_module(v, out, &disagreed);
+                }
+        }
+        fprintf(stderr, "%zu modules, both accept %zu, %zu disagreements\n", compared, accepted, disagreed);
+        cr_expect_gt(accepted, 0);
+        fclose(in);
+        if (out)
+                fclose(out);
+        free(v);
 }

@@ -69,9 +69,9 @@ static const struct ds_ptx_instr *first(const ds_ptx_module *module)
 /* --- what the IR holds ------------------------------------------------------------------------------------------- */
 Test(ptx_parse, module_header)
 {
-        ds_cleanup(ds_ptx_module_freep) ds_ptx_module *m = parse_ok(".version 7.8\n.target sm_90a, debug\n");
+        ds_cleanup(ds_ptx_module_freep) ds_ptx_module *m = parse_ok(".version 8.0\n.target sm_90a, debug\n");
 
-        cr_expect_eq(m->version, 78);
+        cr_expect_eq(m->version, 80);
         cr_expect_eq(m->target, 90);
         cr_expect_eq(m->target_suffix, 'a');
         cr_expect_str_eq(m->target_text, "sm_90a, debug");
@@ -317,6 +317,23 @@ static char *repeated(const char *before, const char *unit, size_t n, const char
                 p = stpcpy(p, unit);
         strcpy(p, after);
         return text;
+}
+
+/* An inner range hides registers of its names, also those that were used before; what it does not have is the outer's.
+ */
+Test(ptx_parse, ranges_of_scopes)
+{
+        ds_cleanup(ds_ptx_module_freep) ds_ptx_module *m = parse_ok(
+                HEAD ".entry k()\n{\n.reg .b64 %x<10>;\nmov.b64 %x1, 1;\n{\n.reg .b32 %x<3>;\nmov.b32 %x1, 2;\n"
+                     "mov.b64 %x7, 3;\n}\nmov.b64 %x1, 4;\nret;\n}\n");
+        const struct ds_ptx_function *f = m->functions[0];
+
+        cr_expect_eq(f->instrs[0].operands[0].reg, f->instrs[3].operands[0].reg);
+        cr_expect_neq(f->instrs[0].operands[0].reg, f->instrs[1].operands[0].reg);
+        cr_expect_eq(f->regs[f->instrs[1].operands[0].reg].type, DS_PTX_TYPE_B32);
+        cr_expect_eq(f->regs[f->instrs[2].operands[0].reg].type, DS_PTX_TYPE_B64);
+        expect_error(HEAD ".entry k()\n{\n.reg .b64 %x<4>;\n{\n.reg .b32 %x<3>;\n}\nmov.b64 %x4, 1;\n}\n", 10, 9,
+                "'%x4' is not defined");
 }
 
 Test(ptx_parse, nesting_is_bounded)

@@ -7,7 +7,8 @@
  * the build made of the compiler's text with the same options. Files and kernels are counted, none is skipped in
  * silence. What quotes the PTX itself, its text and its line numbers, is suppressed in the cubins of files with line
  * tables; those that nvcc compiled with -G and -lineinfo are assembled once more with it, and all other sections
- * compared. Every row of opcodes.def is in the corpus, if need be by inline assembly.
+ * compared. With -c the assembler names shared variables of a kernel by the line that they stand in (x__LINE), so no
+ * file of the variant rdc declares one. Every row of opcodes.def is in the corpus, if need be by inline assembly.
  *
  * Under a sanitizer nothing is assembled: the texts are the plain build's, and it compares them.
  */

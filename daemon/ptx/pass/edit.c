@@ -496,13 +496,3 @@ int ds_ptx_edit_apply(ds_ptx_edit *edit, size_t limit, struct ds_ptx_diags *diag
         free(text);
         return r < 0 ? ds_error_trace(r) : r;
 }
-
-int ds_ptx_clone(const struct ds_ptx_module *module, size_t limit, struct ds_ptx_module **ret)
-{
-        ds_cleanup(ds_ptx_edit_freep) ds_ptx_edit *edit = ds_ptx_edit_new(module, 0);
-        ds_cleanup(ds_freep) struct ds_ptx_diags *diags = ds_alloc(sizeof(*diags));
-        int r = edit && diags ? ds_ptx_edit_apply(edit, limit, diags, ret) : ds_error_origin(-ENOMEM);
-
-        /* what was parsed prints as what can be parsed: only memory is missing */
-        return r > 0 ? ds_error_origin(-ENOMEM) : r;
-}

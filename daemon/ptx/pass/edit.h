@@ -88,9 +88,6 @@ bool ds_ptx_edit_is_empty(const ds_ptx_edit *edit);
  */
 int ds_ptx_edit_apply(ds_ptx_edit *edit, size_t limit, struct ds_ptx_diags *diags, struct ds_ptx_module **ret);
 
-/* A copy of the module, by printing and parsing. */
-int ds_ptx_clone(const struct ds_ptx_module *module, size_t limit, struct ds_ptx_module **ret);
-
 static inline void ds_ptx_edit_freep(ds_ptx_edit **p)
 {
         *p = ds_ptx_edit_free(*p);

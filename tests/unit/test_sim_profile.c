@@ -161,7 +161,9 @@ static const char kernels[] =
              "kernel gemm grid=132 block=384 regs=168 ns=1238000 stair=16:9810000,32:4963000,66:2442000,108:1615000\n"
              "kernel stream grid=132 block=1024 ns=100000 bytes=350000000\n"
              "kernel trickle grid=132 block=1024 ns=100000 bytes=1\n"
-             "kernel slowblocks grid=2640 block=1024 ns=200000 block_ns=100000\n";
+             "kernel slowblocks grid=2640 block=1024 ns=200000 block_ns=100000\n"
+             "kernel flood grid=132 block=1024 ns=1 bytes=1125899906842624\n"
+             "kernel long grid=132 block=1024 ns=91004928000 bytes=1000000000\n";
 
 static uint32_t add_rung(uint32_t first, uint32_t end)
 {
@@ -433,6 +435,21 @@ Test(sim_profile, memory_that_is_asked_for_twice_takes_twice_as_long)
         until(UINT64_MAX);
         cr_assert_eq(took(1), 100 * US);
         cr_assert_eq(took(2), 20 * US, "who moves nothing does not wait for memory");
+        rig_close();
+}
+
+/*
+ * As much memory as may be asked for, in the shortest time, beside a long kernel whose time is stretched by that to a
+ * little more than a multiple of 2^64: no time overflows.
+ */
+Test(sim_profile, the_largest_numbers_end_in_order)
+{
+        rig_open("h200+timing");
+        start("long", 0, 0, 0, 1);
+        start("flood", 0, 0, 1, 2);
+        until(UINT64_MAX);
+        cr_assert_gt(took(2), 100 * UINT64_C(1000000000), "it asks for so much more than there is");
+        cr_assert_gt(took(1), took(2) + 90 * UINT64_C(1000000000), "%llu", (unsigned long long)took(1));
         rig_close();
 }
 

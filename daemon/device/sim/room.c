@@ -13,6 +13,8 @@
 #include "device/sim/internal.h"
 #include "device/sim/profile.h"
 
+#define TIME_MAX (UINT64_C(1) << 60) /* 36 years: from any time that there is, it is still a time */
+
 /* --- setting up --- */
 
 void sim_room_rungs(ds_device *device)
@@ -200,10 +202,12 @@ static void aim(ds_device *device, struct sim_job *job)
 {
         struct sim_share *share = &job->share;
         uint64_t ns = share->alone_ns;
-        unsigned __int128 rest;
+        unsigned __int128 rest, stretched;
 
-        if (device->room.demand > device->model->timing.kernel_mbps && share->demand)
-                ns = (uint64_t)((unsigned __int128)ns * device->room.demand / device->model->timing.kernel_mbps);
+        if (device->room.demand > device->model->timing.kernel_mbps && share->demand) {
+                stretched = (unsigned __int128)ns * device->room.demand / device->model->timing.kernel_mbps;
+                ns = (uint64_t)DS_MIN(stretched, (unsigned __int128)TIME_MAX);
+        }
         share->time_ns = ns;
         share->last_ns = device->now;
         if (share->left > SIM_SHARE_ONE / share->waves)

@@ -295,11 +295,17 @@ $(BUILD)/bench/bench_sim: $(BUILD)/obj/tests/bench/bench_sim.o $(DAEMON_A) | $(P
 	@mkdir -p $(@D)
 	$(CC) $(LDFLAGS) -rdynamic -o $@ $^ $(DAEMON_LIBS)
 
+# how fast PTX is read and printed, and whether that is linear
+$(BUILD)/bench/bench_ptx: $(BUILD)/obj/tests/bench/bench_ptx.o $(DAEMON_A)
+	@mkdir -p $(@D)
+	$(CC) $(LDFLAGS) -o $@ $^ $(DAEMON_LIBS)
+
 .PHONY: bench
 bench: deps
-	@$(MAKE) --no-print-directory -s -j2 all $(BUILD)/bench/bench $(BUILD)/bench/bench_sim $(BUILD)/e2e/death.ptx
+	@$(MAKE) --no-print-directory -s -j2 all $(BUILD)/bench/bench $(BUILD)/bench/bench_sim $(BUILD)/bench/bench_ptx $(BUILD)/e2e/death.ptx
 	@$(BUILD)/bench/bench $(BUILD)
 	@$(BUILD)/bench/bench_sim $(BUILD)
+	@$(BUILD)/bench/bench_ptx $(BUILD)
 
 # Driver API programs, natively and under DetShare; their kernels lie beside them
 GPU_BENCH := $(addprefix $(BUILD)/bench/gpu_,figures load kernels.fatbin kernels.cubin kernels.ptx globals.fatbin)

@@ -92,8 +92,6 @@ static int add_reloc(struct ds_ptx_parser *p, struct filler *f, const struct ds_
                 return ds_ptx_error_at(p, at, "the address of a variable in .global or .const belongs here");
         if (reloc->function && (reloc->generic || reloc->addend))
                 return ds_ptx_error_at(p, at, "the address of a function stands alone");
-        if (reloc->var == var)
-                return ds_ptx_error_at(p, at, "a variable's value cannot be its own address");
         if (!reserve(p, f, index))
                 return -ENOMEM;
         var->relocs = ds_arena_grow(p->arena, var->relocs, var->n_relocs, &f->relocs_capacity, sizeof(*reloc));

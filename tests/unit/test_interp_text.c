@@ -246,7 +246,7 @@ Test(interp_text, constants_are_read_only)
         struct rig r;
         uint32_t *out;
         static const char text[] = HEAD
-                ".const .b32 c[2] = {7, 8};\n.global .b32 g = 5;\n.global .b64 pg = generic(g);\n"
+                ".const .b32 c[2] = {7, 8};\n.global .b32 g = 5;\n.global .u64 pg = generic(g);\n"
                 ".visible .entry k(.param .u64 out)\n{\n.reg .b64 %o, %a;\n.reg .b32 %v, %w;\nld.param.u64 %o, [out];\n"
                 "mov.u64 %a, c;\ncvta.const.u64 %a, %a;\nld.u32 %v, [%a+4];\nld.global.u64 %a, [pg];\nst.u32 [%a], 9;\n"
                 "ld.global.u32 %w, [g];\nst.global.v2.u32 [%o], {%v, %w};\n"

@@ -451,6 +451,9 @@ static int parse_param(struct ds_ptx_parser *p, struct ds_ptx_function *function
                 r = ds_ptx_error_at(p, &p->token, "a parameter cannot have the type .%s", ds_ptx_type_name(spec.type));
         if (!r && spec.type == DS_PTX_TYPE_PRED && spec.space == DS_PTX_IN_PARAM)
                 r = ds_ptx_error_at(p, &p->token, "a predicate is no parameter in .param space");
+        if (!r && spec.space == DS_PTX_IN_PARAM &&
+                (spec.vector || spec.type == DS_PTX_TYPE_F16X2 || is_for_instructions(spec.type)))
+                r = ds_ptx_error_at(p, &p->token, "a parameter in .param space does not have this type");
         if (!r)
                 r = new_variable(p, &spec, &var);
         if (!r)

@@ -204,7 +204,7 @@ Test(ptx_parse, parameters_are_laid_out)
 {
         ds_cleanup(ds_ptx_module_freep) ds_ptx_module *m =
                 parse_ok(HEAD ".visible .entry k(.param .u8 a, .param .u64 .ptr .global .align 16 b, .param .u16 c,\n"
-                              ".param .align 4 .b8 d[10], .param .v2 .f32 e) .maxntid 64, 2 .minnctapersm 3 { ret; }");
+                              ".param .align 4 .b8 d[10], .param .f64 e) .maxntid 64, 2 .minnctapersm 3 { ret; }");
         const struct ds_ptx_function *f = m->functions[0];
         const uint64_t offsets[] = {0, 8, 16, 20, 32};
 

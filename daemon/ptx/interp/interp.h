@@ -17,7 +17,8 @@
  * One interpreter may run blocks on several threads at once, each with its own ds_interp_block. Results are a GPU's to
  * the bit, with these exceptions: .approx functions have other last bits (within PTX's error); clocks count
  * instructions; scalar video instructions do what PTX says also where ptxas's code for sm_90 does not (rows_video in
- * tests/support/interp_rows.h); addresses differ, and which of them malloc gives.
+ * tests/support/interp_rows.h); a mul and an add without .rn stay two operations, which ptxas may make one fma; of two
+ * 64-bit NaNs another may be passed on; addresses differ, and which of them malloc gives.
  *
  * Not here: timing, scheduling of blocks, textures, tensor copies, wgmma; where text goes that a kernel prints.
  */

@@ -8,7 +8,8 @@
  * that was hit last is kept in the warp: programs walk through few of them.
  *
  * Constants are read-only here too: a module's instance may serve several launches at once.
- * Lanes that store to the same place do so in their order: the last one wins, always.
+ * Where lanes store to the same place the first of them wins, always: PTX leaves it open, an H200 does it so (measured:
+ * tests/gpu/corpus_diff.c).
  */
 #include "ptx/interp/lane.h"
 #include "ptx/interp/layout.h"
@@ -501,7 +502,7 @@ typedef void (*store_fn)(const void *from, const uint64_t *p, uint32_t mask, uin
         static void store_##name(const void *from, const uint64_t *p, uint32_t mask, uint32_t offset) \
         {                                                                                             \
                 const R *s = from;                                                                    \
-                for (unsigned i = 0; i < DS_IX_LANES; i++) {                                          \
+                for (unsigned i = DS_IX_LANES; i-- > 0;) {                                            \
                         if (mask & ds_ix_bit[i])                                                      \
                                 store_one_##M(&AT(M, i), s[i]);                                       \
                 }                                                                                     \

@@ -4,6 +4,8 @@
 
 CFLAGS_test_ptx_golden := -DTEST_GOLDEN_DIR='"$(CURDIR)/tests/golden/ptx"'
 CFLAGS_test_ptx_fuzz := $(CFLAGS_test_ptx_golden)
+CFLAGS_test_ptx_limits = -DTEST_PTX_DIR='"$(abspath $(BUILD))/ptx"'
+$(BUILD)/tests/unit/test_ptx_limits: | $(kernel_ptx)
 ptxas_variants := $(foreach v,debug lineinfo rdc fast ftz triton,$(v)=$(PTXAS_$(v));)
 CFLAGS_test_ptx_roundtrip = -DTEST_PTX_DIR='"$(abspath $(BUILD))/ptx"' -DPTXAS='"$(abspath $(CUDA_ROOT))/bin/ptxas"' \
 	-DPTXAS_VARIANTS='"$(subst ; ,;,$(ptxas_variants))"'

@@ -52,7 +52,7 @@ $(triton_stamp): $(wildcard tests/programs/triton/*.py)
 	@[ -f $(TRITON)/complete ] || { echo "no Triton compiler in $(TRITON): run .ci/deps.sh triton" >&2; exit 1; }
 	@mkdir -p $(@D)
 	PYTHONPATH=$(TRITON) PYTHONDONTWRITEBYTECODE=1 python3 tests/programs/triton/compile.py $(@D) \
-		$(CUDA_ROOT)/bin/ptxas $(PTXAS_triton)
+		$(abspath $(CUDA_ROOT))/bin/ptxas $(PTXAS_triton)
 	@touch $@
 
 $(BUILD)/ptx/%.cubin: $(BUILD)/ptx/%.ptx

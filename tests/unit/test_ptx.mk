@@ -9,11 +9,11 @@ $(BUILD)/tests/unit/test_ptx_limits: | $(kernel_ptx)
 ptxas_variants := $(foreach v,debug lineinfo rdc fast ftz triton,$(v)=$(PTXAS_$(v));)
 CFLAGS_test_ptx_roundtrip = -DTEST_PTX_DIR='"$(abspath $(BUILD))/ptx"' -DPTXAS='"$(abspath $(CUDA_ROOT))/bin/ptxas"' \
 	-DPTXAS_VARIANTS='"$(subst ; ,;,$(ptxas_variants))"'
-CFLAGS_test_ptx_oracle = $(CFLAGS_test_ptx_golden) -DPTXAS='"$(CUDA_ROOT)/bin/ptxas"'
+CFLAGS_test_ptx_oracle = $(CFLAGS_test_ptx_golden) -DPTXAS='"$(abspath $(CUDA_ROOT))/bin/ptxas"'
 CFLAGS_test_ptx_tool = $(CFLAGS_test_ptx_golden) -DTEST_PTX_DIR='"$(abspath $(BUILD))/ptx"' \
 	-DPTX_TOOL='"$(abspath $(BUILD))/detshare-ptx"'
 $(BUILD)/tests/unit/test_ptx_roundtrip: | $(corpus)
 $(BUILD)/tests/unit/test_ptx_tool: | $(kernel_ptx) $(BUILD)/detshare-ptx
 CFLAGS_test_ptx_pass = -DTEST_GOLDEN_DIR='"$(CURDIR)/tests/golden/pass"' -DTEST_PTX_DIR='"$(abspath $(BUILD))/ptx"' \
-	-DPTXAS='"$(CUDA_ROOT)/bin/ptxas"'
+	-DPTXAS='"$(abspath $(CUDA_ROOT))/bin/ptxas"'
 $(BUILD)/tests/unit/test_ptx_pass: | $(kernel_ptx)

@@ -440,7 +440,7 @@ static int check_param_space(struct ds_ptx_parser *p, const struct ds_ptx_functi
 
 static int parse_param(struct ds_ptx_parser *p, struct ds_ptx_function *function, struct ds_ptx_var **ret)
 {
-        struct specifiers spec;
+        struct specifiers spec = {};
         struct ds_ptx_token token;
         struct ds_ptx_var *var;
         int r = check_param_space(p, function);

@@ -35,9 +35,10 @@ uint64_t dsw_deadline_wait_ns(const ds_worker *worker)
 
 /*
  * How long nothing of a stream has ended although the device has some of it. By stream: what a session ends beside its
- * endless kernel, marks that need no device among it, must not make that look younger than what waits behind it.
+ * endless kernel, marks that need no device among it, must not make that look younger than what waits behind it. While
+ * a client holds the virtual clock nothing can end, so that time does not count.
  */
-static uint64_t deadline_stream_stuck(struct dsw_stream *stream, uint64_t wall)
+static uint64_t deadline_stream_stuck(struct dsw_stream *stream, uint64_t wall, uint64_t held)
 {
         int busy = stream->coroutine && ds_coroutine_in_flight(stream->coroutine) > 0;
 
@@ -45,7 +46,7 @@ static uint64_t deadline_stream_stuck(struct dsw_stream *stream, uint64_t wall)
                 stream->stuck_done = stream->done;
                 stream->stuck_wall_ns = busy ? wall : 0;
         }
-        return busy ? wall - stream->stuck_wall_ns : 0;
+        return busy ? wall - DS_MAX(stream->stuck_wall_ns, held) : 0;
 }
 
 /* Of its streams the one that has for longest; 0 = all is well. */
@@ -56,7 +57,9 @@ static uint64_t deadline_stuck(struct dsw_session *session, uint64_t wall)
         if (!session->sched)
                 return 0;
         for (uint32_t i = 0; i < session->n_streams; i++) {
-                stuck = session->streams[i] ? deadline_stream_stuck(session->streams[i], wall) : 0;
+                stuck = session->streams[i]
+                                ? deadline_stream_stuck(session->streams[i], wall, session->worker->clock_held_wall_ns)
+                                : 0;
                 most = DS_MAX(most, stuck);
         }
         /* what was to be aborted has ended: this has come since */

@@ -467,7 +467,7 @@ static enum outcome with_itself(struct file *f, const struct drive *d, const str
         if (o != SAME)
                 return o;
         keep(f, 0, first);
-        ds_ix_force_turns(SLICE, 1, 0x55);
+        ds_ix_force_turns(SLICE, 1, 0x7f);
         o = interpret(f, 1, d, l, params, filling, 1);
         ds_ix_force_turns(0, 0, 0);
         if (o == SAME)

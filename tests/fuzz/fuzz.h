@@ -16,6 +16,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include "util/log.h"
@@ -111,4 +112,26 @@ static inline void fuzz_quiet(void)
 {
         fuzz_note_files();
         ds_log_setup("fuzz", DS_LOG_ERROR - 1);
+}
+
+/*
+ * Memory for kernels to work on: `bytes` at the address `at`, the same in every run, with a pattern in it and nothing
+ * that may be touched for FUZZ_GUARD on either side. One such area per program.
+ */
+#define FUZZ_GUARD ((size_t)1 << 20)
+static inline uint8_t *fuzz_memory(uintptr_t at, size_t bytes)
+{
+        static uint8_t *memory;
+        uint8_t *area;
+
+        if (!memory) {
+                area = mmap((void *)(at - FUZZ_GUARD), bytes + 2 * FUZZ_GUARD, PROT_NONE,
+                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE, -1, 0);
+                FUZZ_CHECK(area != MAP_FAILED);
+                memory = area + FUZZ_GUARD;
+                FUZZ_CHECK(mprotect(memory, bytes, PROT_READ | PROT_WRITE) == 0);
+        }
+        for (size_t i = 0; i < bytes; i++)
+                memory[i] = (uint8_t)(i * 37);
+        return memory;
 }

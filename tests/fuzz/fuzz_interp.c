@@ -6,8 +6,6 @@
  * piece of memory at an address that is always the same, between two pages that nobody may touch: whatever else they
  * reach ends the process here.
  */
-#include <sys/mman.h>
-
 #include "ptx/interp/interp.h"
 #include "ptx/ptx.h"
 #include "tests/fuzz/fuzz.h"
@@ -16,26 +14,8 @@
 #define BUDGET 4000
 #define MEMORY_AT ((uintptr_t)0x2a0000000000)
 #define MEMORY_BYTES ((size_t)64 << 10)
-#define GUARD_BYTES ((size_t)1 << 20)
 #define ARENA_MAX DS_MIB(64)
 #define VARIABLES_MAX DS_MIB(64) /* who loads more pays for it: the helper counts them */
-
-static uint8_t *open_memory(void)
-{
-        static uint8_t *memory;
-        uint8_t *area;
-
-        if (!memory) {
-                area = mmap((void *)(MEMORY_AT - GUARD_BYTES), MEMORY_BYTES + 2 * GUARD_BYTES, PROT_NONE,
-                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE, -1, 0);
-                FUZZ_CHECK(area != MAP_FAILED);
-                memory = area + GUARD_BYTES;
-                FUZZ_CHECK(mprotect(memory, MEMORY_BYTES, PROT_READ | PROT_WRITE) == 0);
-        }
-        for (size_t i = 0; i < MEMORY_BYTES; i++)
-                memory[i] = (uint8_t)(i * 37);
-        return memory;
-}
 
 /* Pointers into the memory where they fit, else small numbers. */
 static void *make_params(const struct ds_interp_kernel_info *info, const uint8_t *memory)
@@ -116,7 +96,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
                 FUZZ_CHECK(diags.n > 0);
                 return 0;
         }
-        memory = open_memory();
+        memory = fuzz_memory(MEMORY_AT, MEMORY_BYTES);
         work = ds_interp_block_new();
         FUZZ_CHECK(work);
         for (size_t i = 0; i < KERNELS_MAX && (kernel = ds_interp_kernel_at(interp, i)); i++)

@@ -7,7 +7,6 @@
  * interpreter before and after, at one place.
  */
 #include <errno.h>
-#include <sys/mman.h>
 
 #include "ptx/interp/interp.h"
 #include "ptx/pass/pass.h"
@@ -17,27 +16,9 @@
 #define BUDGET 4000
 #define MEMORY_AT ((uintptr_t)0x2b0000000000)
 #define MEMORY_BYTES ((size_t)16 << 10)
-#define GUARD_BYTES ((size_t)1 << 20)
 #define UNEQUAL                                                                                                \
         (DS_PTX_FACTS_TALK | 1u << DS_PTX_FACT_CLOCK | 1u << DS_PTX_FACT_VARIABLES | 1u << DS_PTX_FACT_PLACE | \
                 1u << DS_PTX_FACT_REFUSED)
-
-static uint8_t *open_memory(void)
-{
-        static uint8_t *memory;
-        uint8_t *area;
-
-        if (!memory) {
-                area = mmap((void *)(MEMORY_AT - GUARD_BYTES), MEMORY_BYTES + 2 * GUARD_BYTES, PROT_NONE,
-                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE, -1, 0);
-                FUZZ_CHECK(area != MAP_FAILED);
-                memory = area + GUARD_BYTES;
-                FUZZ_CHECK(mprotect(memory, MEMORY_BYTES, PROT_READ | PROT_WRITE) == 0);
-        }
-        for (size_t i = 0; i < MEMORY_BYTES; i++)
-                memory[i] = (uint8_t)(i * 37);
-        return memory;
-}
 
 /* Runs the module's kernel of that name; true when it ended well. */
 static bool run(const ds_ptx_module *module, const char *name, ds_interp_block *work, uint8_t *memory)
@@ -87,11 +68,11 @@ static void same_results(
                 if (!work)
                         work = ds_interp_block_new();
                 FUZZ_CHECK(work);
-                memory = open_memory();
+                memory = fuzz_memory(MEMORY_AT, MEMORY_BYTES);
                 if (!run(before, f->name, work, memory))
                         continue;
                 memcpy(found, memory, sizeof(found));
-                memory = open_memory();
+                memory = fuzz_memory(MEMORY_AT, MEMORY_BYTES);
                 /* what was added may be what is too much */
                 if (run(after, f->name, work, memory) && memcmp(found, memory, sizeof(found)) != 0) {
                         fprintf(stderr, "%s changed what %s does\n", pass, f->name);

@@ -24,7 +24,7 @@
 #include <stdatomic.h>
 #include <stdint.h>
 
-#define DS_WIRE_VERSION 3u
+#define DS_WIRE_VERSION 4u
 
 #define DS_FRAME_MAX (64u * 1024) /* control frame payload, bytes; see proto/detshare.proto */
 #define DS_FRAME_FDS_MAX 4u       /* file descriptors beside one frame */
@@ -37,6 +37,7 @@
 #define DS_STREAMS_MAX 512u         /* stream slots per session; slot 0 is the legacy default stream */
 #define DS_EVENTS_MAX 8192u         /* timed events per session */
 #define DS_PAGE_BYTES 8192u
+#define DS_HOST_CALLS 64u          /* host functions that may be due at once; a power of two */
 #define DS_ARENA_BYTES (16u << 20) /* staging arena of a session (pinned memory, from PinnedAlloc) */
 
 /* First page of the ring file: constants that the daemon wrote at creation, and the two words that the client writes.
@@ -47,7 +48,9 @@ struct ds_ring_header {
         uint32_t slots;
         uint32_t slot_bytes;
         _Alignas(64) _Atomic uint64_t tail;
-        _Alignas(64) _Atomic uint32_t waiters; /* threads of the client that sleep on page.wake */
+        _Alignas(64) _Atomic uint32_t waiters;   /* threads of the client that sleep on page.wake */
+        _Alignas(64) _Atomic uint64_t host_done; /* host functions that have returned: of page.host_calls, in that
+                                                    order; the client writes the eventfd after it, as after tail */
 };
 
 struct ds_completion_page {
@@ -67,6 +70,8 @@ struct ds_completion_page {
         _Atomic uint64_t completed; /* of those, ended */
         _Atomic uint64_t output;    /* bytes that its kernels have printed so far, under earlier workers too: what
                                        OutputRead can be asked for */
+        _Alignas(64) _Atomic uint64_t host_calls; /* host functions that have become due so far */
+        _Atomic uint64_t host_ids[DS_HOST_CALLS]; /* the n-th one's id is in [n % DS_HOST_CALLS] */
         _Alignas(64) _Atomic uint64_t stream_done[DS_STREAMS_MAX];
 };
 
@@ -79,6 +84,8 @@ enum ds_record_type {
         DS_RECORD_MEMSET = 4,
         DS_RECORD_EVENT = 5,
         DS_RECORD_WAIT = 6,
+        DS_RECORD_HOST = 7,
+        DS_RECORD_GRAPH = 8,
         _DS_RECORD_MAX,
 };
 
@@ -131,5 +138,41 @@ struct ds_record_wait {
         uint32_t reserved;
         uint64_t seq;
 };
+
+/* A host function of the client: due when everything before it in the stream has ended; ends when the client says that
+ * it returned. The id is the client's own and means nothing to the worker. */
+struct ds_record_host {
+        struct ds_record head;
+        uint64_t id;
+};
+
+/* All nodes of a graph (GraphCreate), as one operation of the stream. */
+struct ds_record_graph {
+        struct ds_record head;
+        uint64_t graph;
+};
+
+/*
+ * What a graph consists of: the memory file beside GraphCreate and GraphUpdate. A header, then n_nodes nodes back to
+ * back, each a ds_graph_node, n_deps indices of earlier nodes (so the order in the file is one in which they can run),
+ * and at record_offset a record as the ring's (LAUNCH with its parameters, COPY, MEMSET, EVENT, HOST; PAD: an empty
+ * node), whose head.stream means nothing. Offsets count from the node's first byte; sizes are multiples of 8.
+ */
+struct ds_graph_file {
+        uint32_t version; /* DS_WIRE_VERSION */
+        uint32_t n_nodes; /* at most DS_GRAPH_NODES_MAX */
+        uint64_t bytes;   /* of the whole file, at most DS_GRAPH_BYTES_MAX */
+};
+
+struct ds_graph_node {
+        uint32_t size; /* bytes, this header included */
+        uint32_t n_deps;
+        uint32_t record_offset;
+        uint32_t flags; /* DS_GRAPH_NODE_* */
+};
+
+#define DS_GRAPH_NODES_MAX 65536u
+#define DS_GRAPH_BYTES_MAX (64u << 20)
+#define DS_GRAPH_NODE_DISABLED 1u /* does nothing, as an empty node */
 
 #endif

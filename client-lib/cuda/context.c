@@ -164,13 +164,13 @@ static CUresult create_locked(unsigned int flags, CUcontext *ret)
 
         if (!context)
                 return CUDA_ERROR_OUT_OF_MEMORY;
-        if (!dcu_thread_push(dcu_handle(context))) {
+        if (!dcu_thread_push(dcu_context_handle(context))) {
                 dcu_object_free(&context->head);
                 return CUDA_ERROR_OUT_OF_MEMORY;
         }
         context->references = 1;
         dcu_context_activate(context);
-        *ret = dcu_handle(context);
+        *ret = dcu_context_handle(context);
         return CUDA_SUCCESS;
 }
 
@@ -236,8 +236,23 @@ static CUresult drop(CUcontext handle, int all)
         dcu_context_deactivate(context);
         if (dcu_thread_current() == handle)
                 dcu_self.depth--;
+        dcu_cls_free(context);
         dcu_object_free(&context->head);
         return CUDA_SUCCESS;
+}
+
+/* What others keep with the context goes first, while it still works. */
+static void clear_kept(CUcontext ctx, int all)
+{
+        struct dcu_context *context;
+        int goes;
+
+        pthread_mutex_lock(&dcu.lock);
+        goes = dcu_context_check(ctx, &context) == CUDA_SUCCESS && !context->primary &&
+               (all || context->references == 1);
+        pthread_mutex_unlock(&dcu.lock);
+        if (goes)
+                dcu_cls_clear(context);
 }
 
 static CUresult destroy(CUcontext ctx, int all)
@@ -248,6 +263,7 @@ static CUresult destroy(CUcontext ctx, int all)
                 return r;
         if (!ctx)
                 return CUDA_ERROR_INVALID_VALUE;
+        clear_kept(ctx, all);
         pthread_mutex_lock(&dcu.lock);
         r = drop(ctx, all);
         pthread_mutex_unlock(&dcu.lock);
@@ -280,7 +296,7 @@ CUresult cuCtxAttach(CUcontext *pctx, unsigned int flags)
                 return CUDA_ERROR_INVALID_VALUE;
         pthread_mutex_lock(&dcu.lock);
         context->references++;
-        *pctx = dcu_handle(context);
+        *pctx = dcu_context_handle(context);
         pthread_mutex_unlock(&dcu.lock);
         return CUDA_SUCCESS;
 }

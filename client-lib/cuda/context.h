@@ -14,6 +14,7 @@
  */
 #pragma once
 
+#include "cuda/cls.h"
 #include "cuda/object.h"
 #include "cuda/state.h"
 #include "cuda/thread.h"
@@ -30,11 +31,27 @@ struct dcu_context {
         unsigned long long id;
         CUfunc_cache cache;
         size_t limits[DCU_N_LIMITS];
+        _Atomic(struct dcu_cls *) cls; /* what others keep with it (cls.h) */
 };
+
+/* The primary context's handle where NVIDIA's runtime has another one for it, and the object that it stands for. */
+extern _Atomic(CUcontext) dcu_context_token;
+extern _Atomic(struct dcu_context *) dcu_context_of_token;
+/* From now on the primary context has this handle; the one of before stays good. CUDA_ERROR_OUT_OF_MEMORY. */
+CUresult dcu_context_set_token(CUcontext token);
 
 static inline struct dcu_context *dcu_context_of(CUcontext handle)
 {
+        if (handle && handle == atomic_load_explicit(&dcu_context_token, memory_order_acquire))
+                return atomic_load_explicit(&dcu_context_of_token, memory_order_relaxed);
         return dcu_object_of(handle, DCU_CONTEXT);
+}
+
+static inline CUcontext dcu_context_handle(const struct dcu_context *context)
+{
+        CUcontext token = context->primary ? atomic_load_explicit(&dcu_context_token, memory_order_acquire) : NULL;
+
+        return token ? token : (CUcontext)dcu_handle(context);
 }
 
 /* An active context, else CUDA_ERROR_CONTEXT_IS_DESTROYED for one that was, CUDA_ERROR_INVALID_CONTEXT for garbage. */

@@ -39,7 +39,7 @@ static CUresult known_address(
 {
         switch (attribute) {
         case CU_POINTER_ATTRIBUTE_CONTEXT:
-                put_u64(data, range->owner ? (uintptr_t)dcu_handle(range->owner) : 0);
+                put_u64(data, range->owner ? (uintptr_t)dcu_context_handle(range->owner) : 0);
                 return CUDA_SUCCESS;
         case CU_POINTER_ATTRIBUTE_DEVICE_POINTER:
                 put_u64(data, device_reaches(range) ? address : 0);

@@ -9,6 +9,23 @@
 
 static struct dcu_context *primary;
 
+_Atomic(CUcontext) dcu_context_token;
+_Atomic(struct dcu_context *) dcu_context_of_token;
+
+CUresult dcu_context_set_token(CUcontext token)
+{
+        struct dcu_context *context;
+
+        pthread_mutex_lock(&dcu.lock);
+        context = dcu_context_primary();
+        if (context) {
+                atomic_store(&dcu_context_of_token, context);
+                atomic_store_explicit(&dcu_context_token, token, memory_order_release);
+        }
+        pthread_mutex_unlock(&dcu.lock);
+        return context ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
+}
+
 struct dcu_context *dcu_context_primary(void)
 {
         if (!primary) {
@@ -46,10 +63,22 @@ CUresult cuDevicePrimaryCtxRetain(CUcontext *pctx, CUdevice dev)
         }
         if (r == CUDA_SUCCESS) {
                 context->references++;
-                *pctx = dcu_handle(context);
+                *pctx = dcu_context_handle(context);
         }
         pthread_mutex_unlock(&dcu.lock);
         return r;
+}
+
+/* What others keep with it goes before it does: with the last retain, or (0) whatever the retains are. */
+static void clear_kept(uint32_t references)
+{
+        struct dcu_context *context;
+
+        pthread_mutex_lock(&dcu.lock);
+        context = primary && (!references || primary->references == references) ? primary : NULL;
+        pthread_mutex_unlock(&dcu.lock);
+        if (context)
+                dcu_cls_clear(context);
 }
 
 static CUresult release(CUdevice dev)
@@ -58,6 +87,7 @@ static CUresult release(CUdevice dev)
 
         if (r != CUDA_SUCCESS)
                 return r;
+        clear_kept(1);
         pthread_mutex_lock(&dcu.lock);
         if (!primary || primary->references == 0) {
                 r = CUDA_ERROR_INVALID_CONTEXT;
@@ -85,6 +115,7 @@ static CUresult reset(CUdevice dev)
 
         if (r != CUDA_SUCCESS)
                 return r;
+        clear_kept(0);
         pthread_mutex_lock(&dcu.lock);
         if (primary) {
                 dcu_context_deactivate(primary);

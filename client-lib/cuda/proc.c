@@ -59,7 +59,7 @@ static CUresult lookup(
         if (!symbol || !pfn || (flags & ~(cuuint64_t)KNOWN_FLAGS) || flags == KNOWN_FLAGS)
                 return CUDA_ERROR_INVALID_VALUE;
         *pfn = NULL;
-        if (version > DCU_DRIVER_VERSION) {
+        if (version > dcu_driver_version()) {
                 *ret = CU_GET_PROC_ADDRESS_VERSION_NOT_SUFFICIENT;
                 return CUDA_ERROR_INVALID_VALUE;
         }
@@ -91,13 +91,4 @@ CUresult cuGetProcAddress(const char *symbol, void **pfn, int cudaVersion, cuuin
         CUresult r = lookup(symbol, pfn, cudaVersion, flags, &status);
 
         return r == CUDA_SUCCESS && status != CU_GET_PROC_ADDRESS_SUCCESS ? CUDA_ERROR_NOT_FOUND : r;
-}
-
-/* Private tables of the driver: there are none here, and a caller must not be handed something else. */
-CUresult cuGetExportTable(const void **ppExportTable, const CUuuid *pExportTableId)
-{
-        if (!ppExportTable || !pExportTableId)
-                return CUDA_ERROR_INVALID_VALUE;
-        *ppExportTable = NULL;
-        return CUDA_ERROR_NOT_FOUND;
 }

@@ -15,6 +15,7 @@
 #include <strings.h>
 
 #include "cuda/context.h"
+#include "cuda/genuine.h"
 #include "cuda/object.h"
 #include "cuda/state.h"
 
@@ -151,11 +152,19 @@ CUresult cuInit(unsigned int Flags)
         return r;
 }
 
+/* What NVIDIA's runtime asks of the genuine driver it asks in the words of that one's version. */
+int dcu_driver_version(void)
+{
+        int genuine = dcu_genuine_version();
+
+        return genuine > DCU_DRIVER_VERSION ? genuine : DCU_DRIVER_VERSION;
+}
+
 CUresult cuDriverGetVersion(int *driverVersion)
 {
         if (!driverVersion)
                 return CUDA_ERROR_INVALID_VALUE;
-        *driverVersion = DCU_DRIVER_VERSION;
+        *driverVersion = dcu_driver_version();
         return CUDA_SUCCESS;
 }
 

@@ -46,6 +46,10 @@ static inline CUresult dcu_enter_process(void)
         return __builtin_expect(phase == DCU_READY, 1) ? CUDA_SUCCESS : dcu_phase_error(phase);
 }
 
+/* The version that cuDriverGetVersion reports: of the toolkit that this was built with, or a newer one that the
+ * machine's driver has. */
+int dcu_driver_version(void);
+
 /* A core return value as the CUresult a program gets. */
 static inline CUresult dcu_result(int r)
 {

@@ -371,7 +371,7 @@ CUresult cuStreamGetCtx(CUstream hStream, CUcontext *pctx)
                 return r;
         if (!pctx)
                 return CUDA_ERROR_INVALID_VALUE;
-        *pctx = dcu_handle(owner);
+        *pctx = dcu_context_handle(owner);
         return CUDA_SUCCESS;
 }
 

@@ -1,0 +1,265 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * cuGetExportTable: the tables that NVIDIA's runtime and libraries ask of the driver by number
+ *
+ * What they are was found by watching what the runtime asks for and what it does with it. Two of them are the genuine
+ * driver's own, handed out untouched where there is one: the runtime's interface, whose handle of the primary context
+ * becomes ours (dcu_context_token), and the check that the driver is NVIDIA's. Nothing of that check is made here: on a
+ * machine without NVIDIA's driver a program with NVIDIA's runtime in it gets the runtime's own error, and our
+ * libcudart.so.13 is for such machines.
+ *
+ * The others are served by this library: what a context is known by, what its users keep with it, and buffers for the
+ * callbacks of profilers, which are never called. Slots that nobody was seen to use say CUDA_ERROR_NOT_SUPPORTED;
+ * tables that are not here are CUDA_ERROR_NOT_FOUND, which those who ask take well.
+ */
+#include <string.h>
+
+#include "cuda/cls.h"
+#include "cuda/context.h"
+#include "cuda/genuine.h"
+
+typedef void (*slot)(void);
+
+#define SLOT(function) ((slot)(void (*)(void))(function))
+#define TABLE_WORDS 93
+
+static CUresult unused(void)
+{
+        return (CUresult)dcu_unsupported("a slot of an export table");
+}
+
+/* --- buffers of the runtime's callbacks: zero, and there for good ---------------------------------------------------
+ */
+
+#define RUNTIME_CALLBACKS 1024u
+#define OTHER_CALLBACKS 14u
+
+static void runtime_callbacks(void **buffer, size_t *n)
+{
+        static uint32_t entries[RUNTIME_CALLBACKS];
+
+        *buffer = entries;
+        *n = RUNTIME_CALLBACKS;
+}
+
+static void other_callbacks(void **buffer, size_t *n)
+{
+        static uint64_t entries[2 * OTHER_CALLBACKS];
+
+        *buffer = entries;
+        *n = OTHER_CALLBACKS;
+}
+
+/* --- the current context ---------------------------------------------------------------------------------------- */
+
+static CUresult thread_context(void **ret)
+{
+        CUresult r = dcu_enter_process();
+
+        *ret = NULL;
+        if (r == CUDA_SUCCESS)
+                *ret = dcu_thread_current();
+        return r == CUDA_SUCCESS && !*ret ? CUDA_ERROR_INVALID_CONTEXT : r;
+}
+
+/* A context by handle, NULL for the current one. It need not be active: the runtime begins before it retains it. */
+static CUresult context_of(CUcontext handle, struct dcu_context **ret)
+{
+        CUresult r = dcu_enter_process();
+
+        if (r != CUDA_SUCCESS)
+                return r;
+        *ret = dcu_context_of(handle ? handle : dcu_thread_current());
+        return *ret ? CUDA_SUCCESS : CUDA_ERROR_INVALID_CONTEXT;
+}
+
+static CUresult keep_put(CUcontext handle, void *key, void *value, dcu_cls_destructor destructor)
+{
+        struct dcu_context *context;
+        CUresult r = context_of(handle, &context);
+
+        return r == CUDA_SUCCESS ? dcu_cls_put(context, key, value, destructor) : r;
+}
+
+static CUresult keep_delete(CUcontext handle, void *key)
+{
+        struct dcu_context *context;
+        CUresult r = context_of(handle, &context);
+
+        return r == CUDA_SUCCESS ? dcu_cls_delete(context, key) : r;
+}
+
+static CUresult keep_get(void **value, CUcontext handle, void *key)
+{
+        struct dcu_context *context;
+        CUresult r = context_of(handle, &context);
+
+        if (r == CUDA_SUCCESS)
+                return dcu_cls_get(context, key, value);
+        *value = NULL;
+        return r;
+}
+
+/* Nothing is the matter with any context. */
+static CUresult check_context(CUcontext handle, uint32_t *flags, void **p)
+{
+        (void)handle;
+        (void)p;
+        *flags = 0;
+        return CUDA_SUCCESS;
+}
+
+static uint32_t check_nothing(void)
+{
+        return 0;
+}
+
+/* --- identities -------------------------------------------------------------------------------------------------- */
+
+static CUresult context_id(CUcontext handle, uint64_t *ret)
+{
+        struct dcu_context *context;
+        CUresult r = context_of(handle, &context);
+
+        if (r == CUDA_SUCCESS)
+                *ret = context->id;
+        return r;
+}
+
+/* The driver's private object of a stream: here the public handle stands for it, and a fixed place for stream 0. */
+static char legacy_stream, per_thread_stream;
+
+static CUresult stream_private(CUcontext handle, CUstream stream, void **ret, int per_thread)
+{
+        (void)handle;
+        if (stream == CU_STREAM_LEGACY || (!stream && !per_thread))
+                *ret = &legacy_stream;
+        else if (!stream || stream == CU_STREAM_PER_THREAD)
+                *ret = &per_thread_stream;
+        else
+                *ret = stream;
+        return CUDA_SUCCESS;
+}
+
+static CUresult stream_identity(CUcontext handle, void *private_stream, uint64_t *ret)
+{
+        CUstream stream = private_stream;
+        unsigned long long id = 0;
+        CUresult r;
+
+        (void)handle;
+        if (private_stream == &legacy_stream)
+                stream = CU_STREAM_LEGACY;
+        else if (private_stream == &per_thread_stream)
+                stream = CU_STREAM_PER_THREAD;
+        r = cuStreamGetId(stream, &id);
+        *ret = id;
+        return r;
+}
+
+/* --- the tables -----------------------------------------------------------------------------------------------------
+ */
+
+/* A table as the runtime sees it: in word 0 its bytes, then functions. */
+struct table {
+        uintptr_t bytes;
+        slot slots[TABLE_WORDS - 1];
+};
+
+static const struct table tools_hooks = {
+        .bytes = 56, .slots = {SLOT(unused), SLOT(runtime_callbacks), [2 ... 4] = SLOT(unused), SLOT(other_callbacks)}};
+static const struct table tools_tls = {.bytes = 24, .slots = {SLOT(unused), SLOT(thread_context)}};
+static const struct table context_checks = {
+        .bytes = 120, .slots = {SLOT(unused), SLOT(check_context), SLOT(check_nothing), [3 ... 13] = SLOT(unused)}};
+static const struct table tools_context = {.bytes = 744,
+        .slots = {[0 ... 2] = SLOT(unused),
+                SLOT(context_id),
+                [4 ... 37] = SLOT(unused),
+                SLOT(stream_identity),
+                [39 ... 49] = SLOT(unused),
+                SLOT(stream_private),
+                [51 ... 91] = SLOT(unused)}};
+/* this one has no size in front */
+static const slot context_storage[4] = {SLOT(keep_put), SLOT(keep_delete), SLOT(keep_get), SLOT(unused)};
+
+enum source { SERVED, GENUINE };
+
+static const struct export
+{
+        uint8_t id[16];
+        enum source source;
+        const void *table;
+}
+exports[] = {
+        {{0x6b, 0xd5, 0xfb, 0x6c, 0x5b, 0xf4, 0xe7, 0x4a, 0x89, 0x87, 0xd9, 0x39, 0x12, 0xfd, 0x9d, 0xf9}, GENUINE,
+                NULL},
+        {{0xd4, 0x08, 0x20, 0x55, 0xbd, 0xe6, 0x70, 0x4b, 0x8d, 0x34, 0xba, 0x12, 0x3c, 0x66, 0xe1, 0xf2}, GENUINE,
+                NULL},
+        {{0xa0, 0x94, 0x79, 0x8c, 0x2e, 0x74, 0x2e, 0x74, 0x93, 0xf2, 0x08, 0x00, 0x20, 0x0c, 0x0a, 0x66}, SERVED,
+                &tools_hooks},
+        {{0x42, 0xd8, 0x5a, 0x81, 0x23, 0xf6, 0xcb, 0x47, 0x82, 0x98, 0xf6, 0xe7, 0x8a, 0x3a, 0xec, 0xdc}, SERVED,
+                &tools_tls},
+        {{0xc6, 0x93, 0x33, 0x6e, 0x11, 0x21, 0xdf, 0x11, 0xa8, 0xc3, 0x68, 0xf3, 0x55, 0xd8, 0x95, 0x93}, SERVED,
+                context_storage},
+        {{0x26, 0x3e, 0x88, 0x60, 0x7c, 0xd2, 0x61, 0x43, 0x92, 0xf6, 0xbb, 0xd5, 0x00, 0x6d, 0xfa, 0x7e}, SERVED,
+                &context_checks},
+        {{0x21, 0x31, 0x8c, 0x60, 0x97, 0x14, 0x32, 0x48, 0x8c, 0xa6, 0x41, 0xff, 0x73, 0x24, 0xc8, 0xf2}, SERVED,
+                &tools_context},
+};
+
+/* The handle that the genuine driver has for its primary context, from its interface for the runtime. It stays a
+ * number. */
+static CUresult take_token(const void *genuine)
+{
+        CUresult (*primary)(CUcontext *, CUdevice);
+        CUcontext token = NULL;
+        CUresult r;
+
+        memcpy(&primary, (const char *)genuine + 2 * sizeof(void *), sizeof(primary));
+        r = primary(&token, 0);
+        if (r == CUDA_SUCCESS && token)
+                r = dcu_context_set_token(token);
+        return r;
+}
+
+static CUresult genuine_table(const struct export *wanted, const void **ret)
+{
+        CUresult (*get)(const void **, const CUuuid *);
+        void *symbol;
+        const void *table = NULL;
+        CUuuid id;
+        CUresult r = dcu_enter_process();
+
+        if (r != CUDA_SUCCESS)
+                return r;
+        if (atomic_load(&dcu.device)->simulated)
+                return CUDA_ERROR_NOT_FOUND;
+        r = dcu_genuine_start(atomic_load(&dcu.device)->uuid);
+        symbol = dcu_genuine_symbol("cuGetExportTable");
+        if (r != CUDA_SUCCESS || !symbol)
+                return CUDA_ERROR_NOT_FOUND;
+        memcpy(&get, &symbol, sizeof(get));
+        memcpy(id.bytes, wanted->id, sizeof(id.bytes));
+        r = get(&table, &id);
+        if (r == CUDA_SUCCESS && table && wanted == &exports[0])
+                r = take_token(table);
+        if (r == CUDA_SUCCESS)
+                *ret = table;
+        return r;
+}
+
+CUresult cuGetExportTable(const void **ppExportTable, const CUuuid *pExportTableId)
+{
+        if (!ppExportTable || !pExportTableId)
+                return CUDA_ERROR_INVALID_VALUE;
+        *ppExportTable = NULL;
+        for (size_t i = 0; i < sizeof(exports) / sizeof(exports[0]); i++) {
+                if (memcmp(exports[i].id, pExportTableId->bytes, sizeof(exports[i].id)) != 0)
+                        continue;
+                if (exports[i].source == GENUINE)
+                        return genuine_table(&exports[i], ppExportTable);
+                *ppExportTable = exports[i].table;
+                return CUDA_SUCCESS;
+        }
+        return CUDA_ERROR_NOT_FOUND;
+}

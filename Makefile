@@ -48,6 +48,8 @@ LAYERS := util image ptx ptx/pass ptx/interp ptx/tool device device/sim device/c
 daemon_src := $(filter-out %main.c,$(foreach l,$(LAYERS),$(wildcard daemon/$(l)/*.c)) $(wildcard lut/*.c))
 core_src := $(wildcard client-lib/core/*.c)
 cudaface_src := $(wildcard client-lib/cuda/*.c)
+cudart_src := $(wildcard client-lib/cudart/*.c)
+cudart_twice := $(wildcard client-lib/cudart/streamed/*.c)
 ctl_src := $(wildcard client-lib/ctl/*.c)
 policy_src := $(wildcard policies/*.c)
 proto_names := $(basename $(notdir $(wildcard proto/*.proto)))
@@ -59,6 +61,7 @@ daemon_obj := $(call obj,$(daemon_src))
 proto_obj := $(proto_names:%=$(BUILD)/obj/gen/%.pb-c.o)
 core_obj := $(call obj,$(core_src))
 cudaface_obj := $(call obj,$(cudaface_src))
+cudart_obj := $(call obj,$(cudart_src) $(cudart_twice)) $(cudart_twice:%.c=$(BUILD)/obj/%.perthread.o)
 ctl_obj := $(call obj,$(ctl_src))
 
 DAEMON_A := $(BUILD)/libdetshare-daemon.a
@@ -68,7 +71,7 @@ SUPERVISOR_LIBS := -Wl,--as-needed -lsystemd
 
 PROGRAMS := $(BUILD)/detshared $(BUILD)/libexec/detshare-worker $(BUILD)/libexec/detshare-helper $(BUILD)/detsharectl \
 	$(BUILD)/detshare-ptx $(BUILD)/detshare-replay
-LIBRARIES := $(BUILD)/libdetshare-client.so $(BUILD)/cuda/libcuda.so.1
+LIBRARIES := $(BUILD)/libdetshare-client.so $(BUILD)/cuda/libcuda.so.1 $(BUILD)/cuda/libcudart.so.13
 POLICIES := $(policy_src:policies/%.c=$(BUILD)/policies/%.so)
 
 .PHONY: all
@@ -94,6 +97,17 @@ cudaface_obj += $(patsubst $(BUILD)/gen/%.c,$(BUILD)/obj/gen/%.o,$(filter %.c,$(
 $(cudaface_gen) &: client-lib/cuda/gen/generate.py $(CUDA_INC)
 	python3 client-lib/cuda/gen/generate.py "$(CC)" $(CUDA_ROOT)/include $(BUILD)/gen/cuda
 $(cudaface_obj): CPPFLAGS += -I$(CUDA_ROOT)/include
+
+# names and error codes of libcudart.so.13, from the toolkit's own; what concerns the default stream is compiled for both of them
+CUDART := $(firstword $(wildcard $(addsuffix /libcudart.so.13,$(CUDA_ROOT)/lib64 $(CUDA_ROOT)/lib)))
+cudart_gen := $(addprefix $(BUILD)/gen/cudart/cudart_,stubs.c names.h)
+cudart_obj += $(BUILD)/obj/gen/cudart/cudart_stubs.o
+$(cudart_gen) &: client-lib/cudart/gen/generate.py $(CUDART) $(CUDA_INC)
+	python3 client-lib/cudart/gen/generate.py $(CUDART) $(CUDA_ROOT)/include $(BUILD)/gen/cudart
+$(BUILD)/obj/%.perthread.o: %.c | $(proto_hdr)
+	@mkdir -p $(@D)
+	$(CC) $(CPPFLAGS) $(CFLAGS) -DCUDA_API_PER_THREAD_DEFAULT_STREAM -MMD -MP -c -o $@ $<
+$(cudart_obj): CPPFLAGS += -I$(CUDA_ROOT)/include
 # the cuda device speaks to the driver by the toolkit's headers; it links nothing of it
 $(BUILD)/obj/daemon/device/cuda/%.o: CPPFLAGS += -I$(CUDA_ROOT)/include
 # its one kernel, as machine code where there is a compiler (compiling it would cost every start 80 ms), else as text
@@ -134,6 +148,11 @@ $(BUILD)/cuda/libcuda.so.1: $(cudaface_obj) client-lib/cuda/libcuda.sym $(BUILD)
 	$(CC) $(LDFLAGS) -shared -Wl,-Bsymbolic -Wl,-z,nodelete -Wl,-soname,libcuda.so.1 -Wl,--version-script=client-lib/cuda/libcuda.sym \
 		$(call rpath,$$ORIGIN/..) -o $@ $(cudaface_obj) -L$(BUILD) -ldetshare-client
 	ln -sf libcuda.so.1 $(@D)/libcuda.so
+$(BUILD)/cuda/libcudart.so.13: $(cudart_obj) client-lib/cudart/libcudart.sym $(BUILD)/cuda/libcuda.so.1
+	$(CC) $(LDFLAGS) -shared -Wl,-Bsymbolic -Wl,-z,nodelete -Wl,-soname,libcudart.so.13 \
+		-Wl,--version-script=client-lib/cudart/libcudart.sym $(call rpath,$$ORIGIN) -o $@ $(cudart_obj) \
+		-L$(@D) -lcuda -Wl,-rpath-link,$(BUILD)
+	ln -sf libcudart.so.13 $(@D)/libcudart.so
 $(BUILD)/detsharectl: $(ctl_obj) $(BUILD)/libdetshare-client.so
 	$(CC) $(LDFLAGS) $(call rpath,$$ORIGIN:$$ORIGIN/..$(LIBDIR:$(PREFIX)%=%)) -o $@ $(ctl_obj) $(GATE_O) -L$(BUILD) -ldetshare-client -lsmartcols
 # the daemon loads no policy that others may write, whatever the umask here is
@@ -177,6 +196,8 @@ install: all man
 	ln -sf libdetshare-client.so.0 $(DESTDIR)$(LIBDIR)/libdetshare-client.so
 	install -m 644 $(BUILD)/cuda/libcuda.so.1 $(DESTDIR)$(LIBDIR)/detshare/
 	ln -sf libcuda.so.1 $(DESTDIR)$(LIBDIR)/detshare/libcuda.so
+	install -m 644 $(BUILD)/cuda/libcudart.so.13 $(DESTDIR)$(LIBDIR)/detshare/
+	ln -sf libcudart.so.13 $(DESTDIR)$(LIBDIR)/detshare/libcudart.so
 	install -m 644 $(POLICIES) $(DESTDIR)$(LIBDIR)/detshare/policies/
 	install -m 644 client-lib/include/detshare/detshare.h policies/detshare_policy.h $(DESTDIR)$(PREFIX)/include/detshare/
 	install -d $(addprefix $(DESTDIR)$(PREFIX)/lib/,systemd/system sysusers.d tmpfiles.d) $(DESTDIR)$(SYSCONFDIR)/detshare/conf.d

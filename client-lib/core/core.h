@@ -106,6 +106,27 @@ int dsc_host_alloc(dsc_session *s, uint64_t bytes, void **ret);
 int dsc_host_free(dsc_session *s, void *p);
 /* What an address is: 0 unknown, 1 device, 2 pinned; fills base and size of its allocation. */
 int dsc_lookup(dsc_session *s, uint64_t address, uint64_t *ret_base, uint64_t *ret_size);
+/* Give device memory back without waiting for the work that may use it: its address is another's only after that. */
+int dsc_mem_free_later(dsc_session *s, uint64_t address);
+
+/*
+ * Memory and addresses apart. Reserved ranges are this session's own beside its window, a power of two of bytes, and
+ * reserved in this process too. What is created or imported has a handle; nothing may be mapped of it when it is
+ * released. A token lets another session of the same user import the memory: of an allocation its whole slab comes
+ * along, and offset and size say where in it the allocation is.
+ */
+#define DSC_TOKEN_BYTES 64
+struct dsc_imported {
+        uint64_t handle, bytes, offset, size;
+};
+int dsc_address_reserve(dsc_session *s, uint64_t bytes, uint64_t *ret_address, uint64_t *ret_bytes);
+int dsc_address_free(dsc_session *s, uint64_t address, uint64_t bytes);
+int dsc_mem_create(dsc_session *s, uint64_t bytes, uint64_t *ret_handle);
+int dsc_mem_release(dsc_session *s, uint64_t handle);
+int dsc_mem_map(dsc_session *s, uint64_t handle, uint64_t address, uint64_t bytes);
+int dsc_mem_unmap(dsc_session *s, uint64_t address); /* after the session's work submitted so far */
+int dsc_mem_export(dsc_session *s, uint64_t address, uint64_t handle, uint8_t ret_token[DSC_TOKEN_BYTES]);
+int dsc_mem_import(dsc_session *s, const uint8_t token[DSC_TOKEN_BYTES], struct dsc_imported *ret);
 
 /*
  * CUlimit 0 to 2 (stack size, printf FIFO size, malloc heap size): the device's default, 0 if it is not known; and
@@ -145,6 +166,17 @@ int dsc_write(dsc_session *s, uint32_t stream, uint64_t dst, uint64_t dst_pitch,
 /* Complete on return. */
 int dsc_read(dsc_session *s, uint32_t stream, void *dst, size_t dst_pitch, uint64_t src, uint64_t src_pitch,
         size_t width, size_t height);
+
+/*
+ * Graphs. file: struct ds_graph_file and its nodes (proto/wire.h), copied. A launch is one operation of its stream, and
+ * the same graph may be launched again before it has ended. An update has as many nodes, with the same dependencies, and
+ * holds for launches after it. destroy: launches that are under way go on. A graph lives until it is destroyed or the
+ * session is reset (then its id is 400), through deaths of the worker too.
+ */
+int dsc_graph_create(dsc_session *s, const void *file, size_t bytes, uint64_t *ret_graph);
+int dsc_graph_update(dsc_session *s, uint64_t graph, const void *file, size_t bytes);
+int dsc_graph_destroy(dsc_session *s, uint64_t graph);
+int dsc_graph_launch(dsc_session *s, uint32_t stream, uint64_t graph, uint64_t *ret_seq);
 
 int dsc_event_create(
         dsc_session *s, uint64_t *ret_event); /* timed events only; untimed ones need no object: use event 0 */

@@ -116,6 +116,8 @@ struct dsc__range {
 
 struct dsc__arena;
 
+#define DSC__RESERVED_MAX 64u /* ranges of addresses beside the window; the daemon gives no more */
+
 struct dsc__memory {
         pthread_rwlock_t use;      /* read: staging is in use; write: everything goes (reset) */
         pthread_rwlock_t table;    /* ranges */
@@ -123,6 +125,9 @@ struct dsc__memory {
         size_t n_ranges, n_space;
         pthread_mutex_t arena_lock;
         struct dsc__arena *arena;
+        struct {
+                uint64_t base, bytes; /* bytes 0: none */
+        } reserved[DSC__RESERVED_MAX]; /* with table */
 };
 
 struct dsc__output {
@@ -306,6 +311,10 @@ void dsc__pinned_unmap(dsc_session *s, uint64_t address, uint64_t bytes);
 int dsc__table_add(dsc_session *s, const struct dsc__range *range);
 void dsc__table_drop_module(dsc_session *s, uint64_t module);
 void dsc__table_clear(dsc_session *s); /* and unmap pinned ranges */
+
+/* --- vmm.c --- */
+
+void dsc__reserved_drop(dsc_session *s); /* with memory.use held for writing */
 
 /* --- copy.c --- */
 

@@ -188,6 +188,20 @@ int dsc_mem_free(dsc_session *s, uint64_t address)
         return r ? r : free_call(s, address, false);
 }
 
+int dsc_mem_free_later(dsc_session *s, uint64_t address)
+{
+        Detshare__MemFree mem_free = DETSHARE__MEM_FREE__INIT;
+        Detshare__Request request = DSC__REQUEST(MEM_FREE, mem_free, &mem_free);
+        struct dsc__range range;
+        int r = dsc__usable(s);
+        if (!r)
+                r = table_take(s, address, 1u << DSC__RANGE_DEVICE, &range);
+        mem_free.address = address;
+        if (!r)
+                dsc__call_forget(s, &request);
+        return r;
+}
+
 int dsc_mem_info(dsc_session *s, uint64_t *ret_free, uint64_t *ret_total)
 {
         Detshare__MemInfo info = DETSHARE__MEM_INFO__INIT;
@@ -342,6 +356,7 @@ static int reset_locked(dsc_session *s)
                         atomic_store(&s->submit.tails[i], atomic_load(&s->page->stream_done[i]));
         dsc__table_clear(s);
         dsc__arena_drop(s);
+        dsc__reserved_drop(s);
         /* a dead attachment shows its error for good: take the one of the worker that lives */
         return dsc__attached(s) ? dsc__attach_locked(s) : 0;
 }

@@ -95,6 +95,10 @@ static void free_objects(struct dcu_context *context, int in_daemon)
                 case DCU_LIBRARY:
                 case DCU_FUNCTION:
                 case DCU_KERNEL:
+                case DCU_GRAPH:
+                case DCU_NODE:
+                case DCU_GRAPH_EXEC:
+                case DCU_USER_OBJECT:
                         dcu_object_free(object);
                         break;
                 }

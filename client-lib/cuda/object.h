@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Handles: contexts, modules, libraries, functions, kernels, streams, events
+ * Handles: contexts, modules, libraries, functions, kernels, streams, events, graphs and what belongs to them
  *
  * A program may pass any pointer as a handle: a stale one, one of another kind (the runtime passes a CUkernel where the
  * prototype says CUfunction), garbage. So a handle is never followed before it is known. All objects are cells of one
@@ -26,6 +26,10 @@ enum dcu_kind {
         DCU_KERNEL,
         DCU_STREAM,
         DCU_EVENT,
+        DCU_GRAPH,
+        DCU_NODE, /* of a graph */
+        DCU_GRAPH_EXEC,
+        DCU_USER_OBJECT,
 };
 
 struct dcu_context;

@@ -86,6 +86,7 @@ enum ds_record_type {
         DS_RECORD_WAIT = 6,
         DS_RECORD_HOST = 7,
         DS_RECORD_GRAPH = 8,
+        DS_RECORD_VALUE = 9,
         _DS_RECORD_MAX,
 };
 
@@ -131,12 +132,30 @@ struct ds_record_event {
         uint64_t event;
 };
 
-/* Later operations of the stream wait for operation `seq` of stream `other` (already submitted). */
+/* Later operations of the stream wait for operation `seq` of stream `other` (already submitted); or, if `shared` is 1,
+ * for what the shared event `seq` was recorded behind last. */
 struct ds_record_wait {
         struct ds_record head;
         uint32_t other;
-        uint32_t reserved;
+        uint32_t shared;
         uint64_t seq;
+};
+
+enum ds_value_kind {
+        DS_VALUE_WRITE, /* store it, after everything before it in the stream */
+        DS_VALUE_GEQ,   /* wait until the difference to what is there is not negative */
+        DS_VALUE_EQ,
+        DS_VALUE_AND, /* until they have a bit in common */
+        DS_VALUE_NOR, /* until there is a bit that neither has */
+        _DS_VALUE_KIND_MAX,
+};
+
+/* A word of 4 or 8 bytes in memory of the device or in pinned memory. */
+struct ds_record_value {
+        struct ds_record head;
+        uint32_t kind; /* enum ds_value_kind */
+        uint32_t bytes;
+        uint64_t address, value;
 };
 
 /* A host function of the client: due when everything before it in the stream has ended; ends when the client says that

@@ -185,6 +185,30 @@ int dsc_event_record(dsc_session *s, uint32_t stream, uint64_t event, uint64_t *
 int dsc_event_elapsed(dsc_session *s, uint64_t start, uint64_t end, int64_t *ret_ns); /* 600 when not both have ended */
 int dsc_stream_wait(dsc_session *s, uint32_t stream, uint32_t other, uint64_t seq);
 
+/*
+ * Functions of the program that run when their turn in a stream has come, one after another, in a thread of this library's.
+ * id: what a call names, also from a graph's HOST nodes. once: it runs once, and then its id is gone. fn runs also when
+ * its call can never come any more (a sticky error, a daemon that is gone): it has to ask dsc_sticky_error() if that
+ * matters; but not when the session is reset. One that is not `once` runs only when called.
+ * fn must not call what waits for the device. unregister does not wait for one that runs.
+ */
+int dsc_host_register(dsc_session *s, void (*fn)(void *), void *arg, int once, uint64_t *ret_id);
+void dsc_host_unregister(dsc_session *s, uint64_t id);
+int dsc_host_call(dsc_session *s, uint32_t stream, uint64_t id, uint64_t *ret_seq); /* ret_seq may be NULL */
+
+/* A word of 4 or 8 bytes at a device or pinned address; kind: enum ds_value_kind (proto/wire.h). */
+int dsc_value(dsc_session *s, uint32_t stream, uint32_t kind, uint32_t bytes, uint64_t address, uint64_t value);
+
+/* Events that processes of one user share: made or opened by token, recorded behind an operation of a stream. */
+#define DSC_SHARED_TOKEN 32
+int dsc_shared_create(dsc_session *s, uint64_t *ret_event, uint8_t ret_token[DSC_SHARED_TOKEN]);
+int dsc_shared_open(dsc_session *s, const uint8_t token[DSC_SHARED_TOKEN], uint64_t *ret_event);
+int dsc_shared_close(dsc_session *s, uint64_t event);
+int dsc_shared_record(dsc_session *s, uint64_t event, uint32_t stream, uint64_t seq);
+int dsc_shared_query(dsc_session *s, uint64_t event); /* 0 or 600 */
+int dsc_shared_wait(dsc_session *s, uint64_t event);
+int dsc_shared_stream_wait(dsc_session *s, uint32_t stream, uint64_t event);
+
 int dsc_query(dsc_session *s, uint32_t stream, uint64_t seq); /* 0 ended, 600 not yet, or the sticky error */
 int dsc_wait(dsc_session *s, uint32_t stream, uint64_t seq);  /* 0 or the sticky error */
 int dsc_wait_all(dsc_session *s);

@@ -12,6 +12,7 @@
 #   sandbox    the daemon in what its systemd unit takes away
 #   e2e        clients killed, workers killed, hostile clients, against a daemon that has the GPU
 #   memory     what clients cost in device memory, and who has a context
+#   bringup    how far PyTorch comes under DetShare, stage by stage; not among the parts that run unasked
 #
 # Parts do not depend on each other, and each has its time limits. Ends with `N passed, N failed`; exit status 3 without
 # a GPU. Another device (DETSHARE_TEST_DEVICE), or a driver that is not NVIDIA's (DETSHARE_LIBCUDA), is taken as well; then
@@ -257,6 +258,23 @@ part_memory() {
         result "no client has opened /dev/nvidia*" $? "$tmp/opened"
         kill $i
         wait $i 2>/dev/null
+        daemon_stop
+}
+
+# PyTorch of this machine, or a line that says why not
+has_torch() {
+        python3 -c 'import torch' 2>"$tmp/torch.err" && return
+        echo "left out: python3 has no torch here: $(tail -n 1 "$tmp/torch.err")"
+        return 1
+}
+
+part_bringup() {
+        has_torch || return
+        daemon_start --policy multistream || return
+        LD_LIBRARY_PATH=$shared_path PYTHONDONTWRITEBYTECODE=1 timeout -k 5 240 \
+                python3 tests/torch/bring_up.py --keep-going >"$tmp/bringup.out" 2>&1 </dev/null
+        result "PyTorch under DetShare, stage by stage" $?
+        sed 's/^/     /' "$tmp/bringup.out"
         daemon_stop
 }
 

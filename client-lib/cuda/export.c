@@ -12,6 +12,7 @@
  * callbacks of profilers, which are never called. Slots that nobody was seen to use say CUDA_ERROR_NOT_SUPPORTED;
  * tables that are not here are CUDA_ERROR_NOT_FOUND, which those who ask take well.
  */
+#include <stdlib.h>
 #include <string.h>
 
 #include "cuda/cls.h"
@@ -21,7 +22,7 @@
 typedef void (*slot)(void);
 
 #define SLOT(function) ((slot)(void (*)(void))(function))
-#define TABLE_WORDS 93
+#define TABLE_WORDS 99
 
 static CUresult unused(void)
 {
@@ -157,6 +158,29 @@ static CUresult stream_identity(CUcontext handle, void *private_stream, uint64_t
         return r;
 }
 
+/* --- what a module holds ---------------------------------------------------------------------------------------- */
+
+/* cuFFT has the functions of a module that it loaded named one by one. It was seen to be told 1 for a module with one.
+ */
+static int module_functions(CUcontext handle, CUmodule module, void (*each)(void *, CUfunction), void *argument)
+{
+        CUfunction *functions;
+        unsigned int n = 0;
+        int told = 0;
+
+        (void)handle;
+        if (!each || cuModuleGetFunctionCount(&n, module) != CUDA_SUCCESS || n == 0)
+                return 0;
+        functions = calloc(n, sizeof(CUfunction));
+        if (functions && cuModuleEnumerateFunctions(functions, n, module) == CUDA_SUCCESS) {
+                for (unsigned int i = 0; i < n; i++)
+                        each(argument, functions[i]);
+                told = 1;
+        }
+        free(functions);
+        return told;
+}
+
 /* --- the tables -----------------------------------------------------------------------------------------------------
  */
 
@@ -179,6 +203,11 @@ static const struct table tools_context = {.bytes = 744,
                 [39 ... 49] = SLOT(unused),
                 SLOT(stream_private),
                 [51 ... 91] = SLOT(unused)}};
+static const struct table tools_module = {
+        .bytes = 792, .slots = {[0 ... 5] = SLOT(unused), SLOT(module_functions), [7 ... 97] = SLOT(unused)}};
+/* asked for a pair of values when cuBLASLt chooses a kernel: that there are none it takes well, that there is no table
+ * it does not */
+static const struct table lt_choice = {.bytes = 136, .slots = {[0 ... 15] = SLOT(unused)}};
 /* this one has no size in front */
 static const slot context_storage[4] = {SLOT(keep_put), SLOT(keep_delete), SLOT(keep_get), SLOT(unused)};
 
@@ -205,6 +234,10 @@ exports[] = {
                 &context_checks},
         {{0x21, 0x31, 0x8c, 0x60, 0x97, 0x14, 0x32, 0x48, 0x8c, 0xa6, 0x41, 0xff, 0x73, 0x24, 0xc8, 0xf2}, SERVED,
                 &tools_context},
+        {{0x17, 0x34, 0xdc, 0x26, 0x80, 0x0d, 0x47, 0x45, 0x87, 0x26, 0xc0, 0xf1, 0xe7, 0xdd, 0x8b, 0xca}, SERVED,
+                &lt_choice},
+        {{0x6e, 0x16, 0x3f, 0xbe, 0xb9, 0x58, 0x44, 0x4d, 0x83, 0x5c, 0xe1, 0x82, 0xaf, 0xf1, 0x99, 0x1e}, SERVED,
+                &tools_module},
 };
 
 /* The handle that the genuine driver has for its primary context, from its interface for the runtime. It stays a
@@ -261,5 +294,6 @@ CUresult cuGetExportTable(const void **ppExportTable, const CUuuid *pExportTable
                 *ppExportTable = exports[i].table;
                 return CUDA_SUCCESS;
         }
+        (void)dcu_unsupported("an export table");
         return CUDA_ERROR_NOT_FOUND;
 }

@@ -34,13 +34,16 @@ cudaError_t rt_fail(cudaError_t e)
         return e;
 }
 
+cudaError_t rt_code(CUresult r)
+{
+        if (r == CUDA_ERROR_CONTEXT_ALREADY_CURRENT || r == CUDA_ERROR_KEY_ROTATION)
+                return cudaErrorUnknown;
+        return (cudaError_t)r;
+}
+
 cudaError_t rt_error(CUresult r)
 {
-        if (r == CUDA_SUCCESS)
-                return cudaSuccess;
-        if (r == CUDA_ERROR_CONTEXT_ALREADY_CURRENT || r == CUDA_ERROR_KEY_ROTATION)
-                return rt_fail(cudaErrorUnknown);
-        return rt_fail((cudaError_t)r);
+        return r == CUDA_SUCCESS ? cudaSuccess : rt_fail(rt_code(r));
 }
 
 /* What every name without an implementation answers; only the generated file calls it, whatever the name's type. */

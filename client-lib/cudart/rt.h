@@ -42,8 +42,6 @@ struct rt_thread {
         uint64_t epoch;
         int device;       /* of cudaSetDevice */
         cudaError_t last; /* for cudaGetLastError */
-        struct rt_config *configs;
-        uint32_t n_configs, capacity;
 };
 
 extern __thread struct rt_thread rt_self;
@@ -59,6 +57,8 @@ void rt_contexts_changed(void);
 /* What a call returns: a driver's result or an error of the runtime, kept as the thread's last error. */
 cudaError_t rt_error(CUresult r);
 cudaError_t rt_fail(cudaError_t e);
+/* A driver's result in the runtime's numbers, for others than the caller. */
+cudaError_t rt_code(CUresult r);
 
 /* How many devices there are, after rt_enter_process. */
 int rt_device_count(void);

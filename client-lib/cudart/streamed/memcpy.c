@@ -1,12 +1,34 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * 1-D copies
+ * Copies
+ *
+ * From host to host the driver has only copies of two dimensions. Where the kind is cudaMemcpyDefault the addresses
+ * say what is copied.
  */
-#include "cudart/rt.h"
+#include "cudart/params.h"
+
+static CUDA_MEMCPY2D host_row(void *dst, const void *src, size_t count)
+{
+        return (CUDA_MEMCPY2D){
+                .srcMemoryType = CU_MEMORYTYPE_HOST,
+                .srcHost = src,
+                .srcPitch = count,
+                .dstMemoryType = CU_MEMORYTYPE_HOST,
+                .dstHost = dst,
+                .dstPitch = count,
+                .WidthInBytes = count,
+                .Height = 1,
+        };
+}
 
 static CUresult copy(void *dst, const void *src, size_t count, enum cudaMemcpyKind kind)
 {
+        CUDA_MEMCPY2D row;
+
         switch (kind) {
+        case cudaMemcpyHostToHost:
+                row = host_row(dst, src, count);
+                return cuMemcpy2DUnaligned(&row);
         case cudaMemcpyHostToDevice:
                 return cuMemcpyHtoD((CUdeviceptr)dst, src, count);
         case cudaMemcpyDeviceToHost:
@@ -18,13 +40,165 @@ static CUresult copy(void *dst, const void *src, size_t count, enum cudaMemcpyKi
         }
 }
 
+static CUresult copy_async(void *dst, const void *src, size_t count, enum cudaMemcpyKind kind, CUstream stream)
+{
+        CUDA_MEMCPY2D row;
+
+        switch (kind) {
+        case cudaMemcpyHostToHost:
+                row = host_row(dst, src, count);
+                return cuMemcpy2DAsync(&row, stream);
+        case cudaMemcpyHostToDevice:
+                return cuMemcpyHtoDAsync((CUdeviceptr)dst, src, count, stream);
+        case cudaMemcpyDeviceToHost:
+                return cuMemcpyDtoHAsync(dst, (CUdeviceptr)src, count, stream);
+        case cudaMemcpyDeviceToDevice:
+                return cuMemcpyDtoDAsync((CUdeviceptr)dst, (CUdeviceptr)src, count, stream);
+        default:
+                return cuMemcpyAsync((CUdeviceptr)dst, (CUdeviceptr)src, count, stream);
+        }
+}
+
 cudaError_t cudaMemcpy(void *dst, const void *src, size_t count, enum cudaMemcpyKind kind)
 {
         cudaError_t e = rt_enter();
 
-        if (e != cudaSuccess)
+        if (e != cudaSuccess || count == 0)
                 return e;
         if ((unsigned int)kind > cudaMemcpyDefault)
                 return rt_fail(cudaErrorInvalidMemcpyDirection);
         return rt_error(copy(dst, src, count, kind));
+}
+
+cudaError_t cudaMemcpyAsync(void *dst, const void *src, size_t count, enum cudaMemcpyKind kind, cudaStream_t stream)
+{
+        cudaError_t e = rt_enter();
+
+        if (e != cudaSuccess || count == 0)
+                return e;
+        if ((unsigned int)kind > cudaMemcpyDefault)
+                return rt_fail(cudaErrorInvalidMemcpyDirection);
+        return rt_error(copy_async(dst, src, count, kind, stream));
+}
+
+cudaError_t cudaMemcpy2D(
+        void *dst, size_t dpitch, const void *src, size_t spitch, size_t width, size_t height, enum cudaMemcpyKind kind)
+{
+        cudaError_t e = rt_enter();
+        CUDA_MEMCPY2D plane;
+
+        if (e != cudaSuccess || width == 0 || height == 0)
+                return e;
+        e = rt_copy_2d(dst, dpitch, src, spitch, width, height, kind, &plane);
+        return e ? e : rt_error(cuMemcpy2DUnaligned(&plane));
+}
+
+cudaError_t cudaMemcpy2DAsync(void *dst, size_t dpitch, const void *src, size_t spitch, size_t width, size_t height,
+        enum cudaMemcpyKind kind, cudaStream_t stream)
+{
+        cudaError_t e = rt_enter();
+        CUDA_MEMCPY2D plane;
+
+        if (e != cudaSuccess || width == 0 || height == 0)
+                return e;
+        e = rt_copy_2d(dst, dpitch, src, spitch, width, height, kind, &plane);
+        return e ? e : rt_error(cuMemcpy2DAsync(&plane, stream));
+}
+
+static int empty(const struct cudaExtent *extent)
+{
+        return extent->width == 0 || extent->height == 0 || extent->depth == 0;
+}
+
+cudaError_t cudaMemcpy3D(const struct cudaMemcpy3DParms *p)
+{
+        cudaError_t e = rt_enter();
+        CUDA_MEMCPY3D box;
+
+        if (e == cudaSuccess)
+                e = rt_copy_3d(p, &box);
+        if (e != cudaSuccess || empty(&p->extent))
+                return e;
+        return rt_error(cuMemcpy3D(&box));
+}
+
+cudaError_t cudaMemcpy3DAsync(const struct cudaMemcpy3DParms *p, cudaStream_t stream)
+{
+        cudaError_t e = rt_enter();
+        CUDA_MEMCPY3D box;
+
+        if (e == cudaSuccess)
+                e = rt_copy_3d(p, &box);
+        if (e != cudaSuccess || empty(&p->extent))
+                return e;
+        return rt_error(cuMemcpy3DAsync(&box, stream));
+}
+
+/* Between devices, of which this process sees one: what is left is a copy of the kind that the addresses say. */
+static cudaError_t between(const struct cudaMemcpy3DPeerParms *p, CUDA_MEMCPY3D *ret)
+{
+        struct cudaMemcpy3DParms same;
+
+        if (!p)
+                return rt_fail(cudaErrorInvalidValue);
+        if (p->srcDevice < 0 || p->srcDevice >= rt_device_count() || p->dstDevice < 0 ||
+                p->dstDevice >= rt_device_count())
+                return rt_fail(cudaErrorInvalidDevice);
+        same = (struct cudaMemcpy3DParms){
+                .srcArray = p->srcArray,
+                .srcPos = p->srcPos,
+                .srcPtr = p->srcPtr,
+                .dstArray = p->dstArray,
+                .dstPos = p->dstPos,
+                .dstPtr = p->dstPtr,
+                .extent = p->extent,
+                .kind = cudaMemcpyDefault,
+        };
+        return rt_copy_3d(&same, ret);
+}
+
+cudaError_t cudaMemcpy3DPeer(const struct cudaMemcpy3DPeerParms *p)
+{
+        cudaError_t e = rt_enter();
+        CUDA_MEMCPY3D box;
+
+        if (e == cudaSuccess)
+                e = between(p, &box);
+        if (e != cudaSuccess || empty(&p->extent))
+                return e;
+        return rt_error(cuMemcpy3D(&box));
+}
+
+cudaError_t cudaMemcpy3DPeerAsync(const struct cudaMemcpy3DPeerParms *p, cudaStream_t stream)
+{
+        cudaError_t e = rt_enter();
+        CUDA_MEMCPY3D box;
+
+        if (e == cudaSuccess)
+                e = between(p, &box);
+        if (e != cudaSuccess || empty(&p->extent))
+                return e;
+        return rt_error(cuMemcpy3DAsync(&box, stream));
+}
+
+_Static_assert(sizeof(struct cudaMemcpyAttributes) == sizeof(CUmemcpyAttributes), "the same members");
+_Static_assert(sizeof(struct cudaMemcpy3DBatchOp) == sizeof(CUDA_MEMCPY3D_BATCH_OP), "the same members");
+
+cudaError_t cudaMemcpyBatchAsync(void *const *dsts, const void *const *srcs, const size_t *sizes, size_t count,
+        struct cudaMemcpyAttributes *attrs, size_t *attrsIdxs, size_t numAttrs, cudaStream_t stream)
+{
+        cudaError_t e = rt_enter();
+
+        return e ? e
+                 : rt_error(cuMemcpyBatchAsync((CUdeviceptr *)(uintptr_t)dsts, (CUdeviceptr *)(uintptr_t)srcs,
+                           (size_t *)(uintptr_t)sizes, count, (CUmemcpyAttributes *)attrs, attrsIdxs, numAttrs,
+                           stream));
+}
+
+cudaError_t cudaMemcpy3DBatchAsync(
+        size_t numOps, struct cudaMemcpy3DBatchOp *opList, unsigned long long flags, cudaStream_t stream)
+{
+        cudaError_t e = rt_enter();
+
+        return e ? e : rt_error(cuMemcpy3DBatchAsync(numOps, (CUDA_MEMCPY3D_BATCH_OP *)opList, flags, stream));
 }

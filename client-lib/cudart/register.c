@@ -1,0 +1,252 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The table of registered names
+ */
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "cudart/crt.h"
+#include "cudart/register.h"
+
+#define BUCKETS 4096u
+
+struct rt_binary {
+        const void *wrapper;
+        CUlibrary library;   /* once loaded */
+        const char *managed; /* name of a managed variable, if it has any */
+};
+
+static struct rt_name *buckets[BUCKETS];
+static pthread_rwlock_t lock = PTHREAD_RWLOCK_INITIALIZER;
+
+static struct rt_name **bucket(const void *host)
+{
+        return &buckets[((uintptr_t)host * UINT64_C(0x9e3779b97f4a7c15)) >> 52];
+}
+
+void **__cudaRegisterFatBinary(void *fatCubin)
+{
+        struct rt_binary *binary = calloc(1, sizeof(*binary));
+
+        if (binary)
+                binary->wrapper = fatCubin;
+        return (void **)binary;
+}
+
+void __cudaRegisterFatBinaryEnd(void **fatCubinHandle)
+{
+}
+
+/* A record nobody uses any more, or a new one. With the lock. */
+static struct rt_name *take(const void *host)
+{
+        struct rt_name **head = bucket(host), *name;
+
+        for (name = *head; name; name = name->next) {
+                if (name->host == host && !atomic_load(&name->binary))
+                        return name;
+        }
+        name = calloc(1, sizeof(*name));
+        if (!name)
+                return NULL;
+        name->host = host;
+        name->next = *head;
+        *head = name;
+        return name;
+}
+
+static void add(void **handle, const void *host, const char *device, size_t bytes, void **managed)
+{
+        struct rt_binary *binary = (struct rt_binary *)handle;
+        struct rt_name *name;
+
+        if (!binary)
+                return;
+        pthread_rwlock_wrlock(&lock);
+        name = take(host);
+        if (name) {
+                name->device = device;
+                name->bytes = bytes;
+                name->managed = managed;
+                atomic_store(&name->kernel, NULL);
+                atomic_store(&name->binary, binary);
+        }
+        if (managed)
+                binary->managed = device;
+        pthread_rwlock_unlock(&lock);
+}
+
+void __cudaRegisterFunction(void **fatCubinHandle, const char *hostFun, char *deviceFun, const char *deviceName,
+        int thread_limit, uint3 *tid, uint3 *bid, dim3 *bDim, dim3 *gDim, int *wSize)
+{
+        add(fatCubinHandle, hostFun, deviceName, 0, NULL);
+}
+
+void __cudaRegisterVar(void **fatCubinHandle, char *hostVar, char *deviceAddress, const char *deviceName, int ext,
+        size_t size, int constant, int global)
+{
+        add(fatCubinHandle, hostVar, deviceName, size, NULL);
+}
+
+void __cudaRegisterManagedVar(void **fatCubinHandle, void **hostVarPtrAddress, char *deviceAddress,
+        const char *deviceName, int ext, size_t size, int constant, int global)
+{
+        add(fatCubinHandle, hostVarPtrAddress, deviceName, size, hostVarPtrAddress);
+}
+
+void __cudaUnregisterFatBinary(void **fatCubinHandle)
+{
+        struct rt_binary *binary = (struct rt_binary *)fatCubinHandle;
+        CUlibrary library;
+
+        if (!binary)
+                return;
+        pthread_rwlock_wrlock(&lock);
+        for (unsigned int i = 0; i < BUCKETS; i++) {
+                for (struct rt_name *name = buckets[i]; name; name = name->next) {
+                        if (atomic_load(&name->binary) == binary) {
+                                atomic_store(&name->kernel, NULL);
+                                atomic_store(&name->binary, NULL);
+                        }
+                }
+        }
+        library = binary->library;
+        free(binary);
+        pthread_rwlock_unlock(&lock);
+        if (library)
+                cuLibraryUnload(library);
+}
+
+/* The library of a binary. With the lock for writing. */
+static CUresult load(struct rt_binary *binary)
+{
+        CUlibraryOption option = CU_LIBRARY_BINARY_IS_PRESERVED;
+        void *value = (void *)1;
+
+        if (binary->managed)
+                return CUDA_ERROR_NOT_SUPPORTED;
+        if (binary->library)
+                return CUDA_SUCCESS;
+        return cuLibraryLoadData(&binary->library, binary->wrapper, NULL, NULL, 0, &option, &value, 1);
+}
+
+/* The latest live record of a host address. With the lock. */
+static struct rt_name *find(const void *host)
+{
+        for (struct rt_name *name = *bucket(host); name; name = name->next) {
+                if (name->host == host && atomic_load(&name->binary))
+                        return name;
+        }
+        return NULL;
+}
+
+CUresult rt_name_kernel(struct rt_name *name, CUkernel *ret)
+{
+        CUresult r = CUDA_ERROR_NOT_FOUND;
+        struct rt_binary *binary;
+
+        *ret = atomic_load_explicit(&name->kernel, memory_order_acquire);
+        if (*ret)
+                return CUDA_SUCCESS;
+        pthread_rwlock_wrlock(&lock);
+        if (!atomic_load(&name->binary))
+                name = find(name->host);
+        if (name) {
+                binary = atomic_load(&name->binary);
+                r = load(binary);
+                if (r == CUDA_SUCCESS)
+                        r = cuLibraryGetKernel(ret, binary->library, name->device);
+                if (r == CUDA_SUCCESS)
+                        atomic_store_explicit(&name->kernel, *ret, memory_order_release);
+        }
+        pthread_rwlock_unlock(&lock);
+        return r;
+}
+
+static struct rt_name *find_locked(const void *host)
+{
+        struct rt_name *name;
+
+        pthread_rwlock_rdlock(&lock);
+        name = find(host);
+        pthread_rwlock_unlock(&lock);
+        return name;
+}
+
+/* What is no registered name may be a handle: of a kernel of a library, or of a function. */
+static cudaError_t handle_kernel(const void *handle, CUkernel *ret)
+{
+        const char *text;
+
+        *ret = (CUkernel)handle;
+        if (handle && (cuKernelGetName(&text, *ret) == CUDA_SUCCESS ||
+                              cuFuncGetName(&text, (CUfunction)*ret) == CUDA_SUCCESS))
+                return cudaSuccess;
+        return rt_fail(cudaErrorInvalidDeviceFunction);
+}
+
+cudaError_t rt_kernel(const void *func, CUkernel *ret)
+{
+        struct rt_name *name = find_locked(func);
+        CUresult r;
+
+        if (!name)
+                return handle_kernel(func, ret);
+        r = name->bytes ? CUDA_ERROR_NOT_FOUND : rt_name_kernel(name, ret);
+        return r == CUDA_ERROR_NOT_FOUND ? rt_fail(cudaErrorInvalidDeviceFunction) : rt_error(r);
+}
+
+cudaError_t rt_symbol(const void *symbol, CUdeviceptr *ret, size_t *ret_bytes)
+{
+        struct rt_binary *binary;
+        struct rt_name *name;
+        CUresult r = CUDA_ERROR_NOT_FOUND;
+
+        pthread_rwlock_wrlock(&lock);
+        name = find(symbol);
+        if (name && name->bytes) {
+                binary = atomic_load(&name->binary);
+                r = load(binary);
+                if (r == CUDA_SUCCESS)
+                        r = cuLibraryGetGlobal(ret, ret_bytes, binary->library, name->device);
+        }
+        pthread_rwlock_unlock(&lock);
+        return r == CUDA_ERROR_NOT_FOUND ? rt_fail(cudaErrorInvalidSymbol) : rt_error(r);
+}
+
+/* The compiler's address of a kernel is what its launches use from then on; nothing is loaded yet. */
+cudaError_t __cudaGetKernel(cudaKernel_t *kernel, const void *func)
+{
+        struct rt_name *name = find_locked(func);
+
+        *kernel = (cudaKernel_t)name;
+        return name ? cudaSuccess : rt_fail(cudaErrorInvalidDeviceFunction);
+}
+
+/*
+ * Called before a program first touches a managed variable of this binary. They are not supported, and nothing of a
+ * binary that has any will load; the program still reaches its own checks, with memory of its own behind the variable.
+ */
+char __cudaInitModule(void **fatCubinHandle)
+{
+        struct rt_binary *binary = (struct rt_binary *)fatCubinHandle;
+        static atomic_flag said = ATOMIC_FLAG_INIT;
+
+        if (!binary || !binary->managed)
+                return 1;
+        if (!atomic_flag_test_and_set(&said))
+                fprintf(stderr,
+                        "detshare: this program has __managed__ variables (%s), which are not supported: use "
+                        "cudaMallocManaged\n",
+                        binary->managed);
+        pthread_rwlock_wrlock(&lock);
+        for (unsigned int i = 0; i < BUCKETS; i++) {
+                for (struct rt_name *name = buckets[i]; name; name = name->next) {
+                        if (atomic_load(&name->binary) == binary && name->managed && !*name->managed)
+                                *name->managed = calloc(1, name->bytes);
+                }
+        }
+        pthread_rwlock_unlock(&lock);
+        return 1;
+}

@@ -17,7 +17,7 @@
 struct row {
         TAILQ_ENTRY(row) link;
         uint64_t hash, compiler;
-        char arch[16];
+        char options[DS_CACHE_OPTIONS_MAX];
         size_t length, size;
         uint8_t bytes[]; /* the text, then what was made of it */
 };
@@ -75,7 +75,7 @@ static struct row *row_find(ds_cache *cache, const struct ds_cache_key *key, uin
 
         TAILQ_FOREACH(row, &cache->rows, link)
         if (row->hash == hash && row->length == key->length && row->compiler == key->compiler &&
-                !strcmp(row->arch, key->arch) && !memcmp(row->bytes, key->text, key->length))
+                !strcmp(row->options, key->options) && !memcmp(row->bytes, key->text, key->length))
                 return row;
         return NULL;
 }
@@ -99,7 +99,7 @@ void ds_cache_add(ds_cache *cache, const struct ds_cache_key *key, const void *b
         size_t all = row_bytes(key->length, size);
         struct row *row;
 
-        assert(strlen(key->arch) < sizeof(row->arch));
+        assert(strlen(key->options) < sizeof(row->options));
         if (all > cache->max_bytes / LARGE_PART || row_find(cache, key, hash))
                 return;
         while (cache->bytes > cache->max_bytes - all)
@@ -109,7 +109,7 @@ void ds_cache_add(ds_cache *cache, const struct ds_cache_key *key, const void *b
                 return;
         row->hash = hash;
         row->compiler = key->compiler;
-        snprintf(row->arch, sizeof(row->arch), "%s", key->arch);
+        snprintf(row->options, sizeof(row->options), "%s", key->options);
         row->length = key->length;
         row->size = size;
         memcpy(row->bytes, key->text, key->length);

@@ -13,10 +13,12 @@
 
 typedef struct ds_cache ds_cache;
 
+#define DS_CACHE_OPTIONS_MAX 64
+
 struct ds_cache_key {
         const char *text;
         size_t length;
-        const char *arch;
+        const char *options; /* of the compiler, shorter than DS_CACHE_OPTIONS_MAX */
         uint64_t compiler;
 };
 

@@ -38,13 +38,13 @@ void ds_check_fail(struct ds_check_result *result, int status, const char *fmt, 
 }
 
 /* The file's bytes, or NULL with the result filled. */
-static uint8_t *check_copy(int fd, uint64_t bytes, struct ds_check_result *result)
+static uint8_t *check_copy(const struct ds_check_source *source, struct ds_check_result *result)
 {
         ds_cleanup(ds_freep) uint8_t *copy = NULL;
-        uint64_t got = 0;
+        uint64_t bytes = source->bytes, got = 0;
         struct stat st;
 
-        if (fstat(fd, &st) < 0 || !S_ISREG(st.st_mode)) {
+        if (fstat(source->fd, &st) < 0 || !S_ISREG(st.st_mode)) {
                 ds_check_fail(
                         result, DS_CHECK_INVALID_VALUE, "the image's file descriptor is not a regular or memory file");
                 return NULL;
@@ -54,6 +54,11 @@ static uint8_t *check_copy(int fd, uint64_t bytes, struct ds_check_result *resul
                         (unsigned long long)bytes, (unsigned long long)DS_CHECK_IMAGE_MAX);
                 return NULL;
         }
+        if (source->offset > INT64_MAX - bytes) {
+                ds_check_fail(result, DS_CHECK_INVALID_VALUE, "an image at offset %llu, where no file reaches",
+                        (unsigned long long)source->offset);
+                return NULL;
+        }
         copy = ds_alloc(bytes);
         if (!copy) {
                 ds_check_fail(result, DS_CHECK_OUT_OF_MEMORY, "no memory for an image of %llu bytes",
@@ -61,14 +66,14 @@ static uint8_t *check_copy(int fd, uint64_t bytes, struct ds_check_result *resul
                 return NULL;
         }
         while (got < bytes) {
-                ssize_t n = pread(fd, copy + got, bytes - got, (off_t)got);
+                ssize_t n = pread(source->fd, copy + got, bytes - got, (off_t)(source->offset + got));
 
                 if (n < 0 && errno == EINTR)
                         continue;
                 if (n <= 0) {
                         ds_check_fail(result, DS_CHECK_INVALID_VALUE,
-                                "the image's file has %llu bytes, %llu were announced", (unsigned long long)got,
-                                (unsigned long long)bytes);
+                                "the image's file has %llu bytes from %llu on, %llu were announced",
+                                (unsigned long long)got, (unsigned long long)source->offset, (unsigned long long)bytes);
                         return NULL;
                 }
                 got += (uint64_t)n;
@@ -164,17 +169,17 @@ static void check_finish(const void *bytes, size_t size, struct ds_check_result 
         result->hash = XXH3_64bits(bytes, size);
 }
 
-void ds_check_image(int fd, uint64_t bytes, uint32_t cc, int any, struct ds_check_result *result)
+void ds_check_image(const struct ds_check_source *source, uint32_t cc, int any, struct ds_check_result *result)
 {
         ds_cleanup(ds_freep) uint8_t *copy = NULL;
         ds_cleanup(ds_freep) char *text = NULL;
         size_t length;
 
         check_begin(result);
-        copy = check_copy(fd, bytes, result);
+        copy = check_copy(source, result);
         if (!copy)
                 return;
-        text = check_unpack(copy, bytes, cc, any, result, &length);
+        text = check_unpack(copy, source->bytes, cc, any, result, &length);
         if (!text || check_parse(text, length, result) != 0)
                 return;
         check_finish(text, length, result);
@@ -222,8 +227,8 @@ static int machine_ptx(
         return 1;
 }
 
-int ds_check_machine(
-        int fd, uint64_t bytes, uint32_t cc, int force_ptx, struct ds_check_result *result, struct ds_check_text *ret)
+int ds_check_machine(const struct ds_check_source *source, uint32_t cc, int force_ptx, struct ds_check_result *result,
+        struct ds_check_text *ret)
 {
         ds_cleanup(ds_image_freep) ds_image *image = NULL;
         ds_cleanup(ds_freep) uint8_t *copy = NULL;
@@ -232,10 +237,10 @@ int ds_check_machine(
         int r;
 
         check_begin(result);
-        copy = check_copy(fd, bytes, result);
+        copy = check_copy(source, result);
         if (!copy)
                 return 0;
-        r = ds_image_open(copy, bytes, result->message, sizeof(result->message), &image);
+        r = ds_image_open(copy, source->bytes, result->message, sizeof(result->message), &image);
         if (r) {
                 check_unpack_failed(r, result);
                 return 0;

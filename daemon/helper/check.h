@@ -30,17 +30,24 @@ struct ds_check_result {
         char message[DS_CHECK_MESSAGE_MAX]; /* the compiler's words when status is not 0 */
 };
 
+/* Where an image lies: `bytes` bytes from `offset` on of a file, which stays the caller's. */
+struct ds_check_source {
+        int fd;
+        uint64_t offset, bytes;
+};
+
 /*
- * Check `bytes` bytes of the file fd (stays the caller's), for a GPU of compute capability cc (90). any: the device
+ * Check an image for a GPU of compute capability cc (90). any: the device
  * executes PTX of any target (simulated). Always fills *result; out of memory is a result too (CUDA's 2).
  */
-void ds_check_image(int fd, uint64_t bytes, uint32_t cc, int any, struct ds_check_result *result);
+void ds_check_image(const struct ds_check_source *source, uint32_t cc, int any, struct ds_check_result *result);
 
 /* PTX that must be compiled before a GPU can run it. Zero-initialised; the text is freed with ds_free. */
 struct ds_check_text {
         char *text;
         size_t length;
-        char arch[16]; /* what ptxas is to make of it: sm_90a */
+        char arch[16];                        /* what ptxas is to make of it: sm_90a */
+        uint32_t max_registers, optimization; /* what the client wants of it, as in ModuleLoad; 0: nothing */
 };
 
 /*
@@ -48,8 +55,8 @@ struct ds_check_text {
  * the compiler must make of it; 0: *result is filled. force_ptx: as if there were no machine
  * code, as CUDA_FORCE_PTX_JIT says.
  */
-int ds_check_machine(
-        int fd, uint64_t bytes, uint32_t cc, int force_ptx, struct ds_check_result *result, struct ds_check_text *ret);
+int ds_check_machine(const struct ds_check_source *source, uint32_t cc, int force_ptx, struct ds_check_result *result,
+        struct ds_check_text *ret);
 /* Machine code as a result, when this GPU runs it. origin: where it came from, for the message. */
 void ds_check_cubin(const void *bytes, size_t size, uint32_t cc, const char *origin, struct ds_check_result *result);
 void ds_check_fail(struct ds_check_result *result, int status, const char *fmt, ...) ds_printf(3, 4);

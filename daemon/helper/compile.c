@@ -30,8 +30,11 @@
 
 #define CODE_MAX DS_CHECK_IMAGE_MAX
 #define MEMORY_MAX DS_GIB(4)
-#define WORDS_MAX 12288                   /* what the client gets */
-#define WORDS_HEARD_MAX DS_MIB(16)        /* one that says more has said enough */
+#define WORDS_MAX 12288            /* what the client gets */
+#define WORDS_HEARD_MAX DS_MIB(16) /* one that says more has said enough */
+#define OPTIONS 3
+#define REGISTERS_MAX 255u
+#define OPTIMIZATION_MAX 4u
 #define TEXT_NAME "application ptx input" /* how NVIDIA's driver calls it in a log */
 
 struct ds_compile {
@@ -65,12 +68,24 @@ static void child_limit(int resource, uint64_t value)
                 _exit(CHILD_NO_EXEC);
 }
 
+void ds_compile_options(const struct ds_check_text *text, char ret[static DS_COMPILE_OPTIONS_MAX])
+{
+        int n = snprintf(ret, DS_COMPILE_OPTIONS_MAX, "-arch=%s", text->arch);
+
+        if (text->max_registers)
+                n += snprintf(ret + n, DS_COMPILE_OPTIONS_MAX - (size_t)n, " -maxrregcount=%u",
+                        DS_MIN(text->max_registers, REGISTERS_MAX));
+        if (text->optimization)
+                snprintf(ret + n, DS_COMPILE_OPTIONS_MAX - (size_t)n, " -O%u",
+                        DS_MIN(text->optimization - 1, OPTIMIZATION_MAX));
+}
+
 /* Between fork and exec: async-signal-safe calls only. The descriptors are all above FD_HIGH. */
 static void child_exec(
-        const char *ptxas, const char *arch, int text, int code, int words, pid_t parent, uint32_t time_ms)
+        const char *ptxas, char *const *options, int text, int code, int words, pid_t parent, uint32_t time_ms)
 {
-        char *argv[] = {
-                (char *)ptxas, (char *)arch, (char *)CHILD_TEXT_NAME, (char *)"-o", (char *)CHILD_CODE_NAME, NULL};
+        char *argv[] = {(char *)ptxas, options[0], (char *)CHILD_TEXT_NAME, (char *)"-o", (char *)CHILD_CODE_NAME,
+                options[1], options[2], NULL};
         char *environment[] = {NULL};
         int null = open("/dev/null", O_RDWR | O_CLOEXEC);
 
@@ -121,10 +136,12 @@ static int compile_spawn(ds_compile *compile, const char *ptxas, const struct ds
 {
         ds_cleanup(ds_closep) int theirs = -1;
         pid_t parent = getpid();
-        char arch[32];
+        char options[DS_COMPILE_OPTIONS_MAX], *words[OPTIONS] = {0}, *rest = options;
         int fds[2];
 
-        snprintf(arch, sizeof(arch), "-arch=%s", text->arch);
+        ds_compile_options(text, options);
+        for (size_t i = 0; i < OPTIONS; i++)
+                words[i] = strsep(&rest, " ");
         if (pipe2(fds, O_CLOEXEC | O_NONBLOCK) < 0)
                 return ds_error_origin(-errno);
         compile->words_fd = fds[0];
@@ -136,7 +153,7 @@ static int compile_spawn(ds_compile *compile, const char *ptxas, const struct ds
         if (compile->pid < 0)
                 return ds_error_origin(-errno);
         if (compile->pid == 0)
-                child_exec(ptxas, arch, text_fd, compile->code_fd, theirs, parent, compile->time_ms);
+                child_exec(ptxas, words, text_fd, compile->code_fd, theirs, parent, compile->time_ms);
         compile->process_fd = pidfd_open(compile->pid, 0);
         if (compile->process_fd < 0)
                 return ds_error_origin(-errno);

@@ -16,6 +16,10 @@
 typedef struct ds_compile ds_compile;
 
 #define DS_COMPILE_TIME_MS 30000u
+#define DS_COMPILE_OPTIONS_MAX 64
+
+/* What it is told beside the text: "-arch=sm_90a -maxrregcount=64 -O3". */
+void ds_compile_options(const struct ds_check_text *text, char ret[static DS_COMPILE_OPTIONS_MAX]);
 
 /* time_ms: 0 for DS_COMPILE_TIME_MS. Copies what it needs of the text. Negative errno. */
 int ds_compile_new(const char *ptxas, const struct ds_check_text *text, uint32_t time_ms, ds_compile **ret);

@@ -4,22 +4,33 @@
 #include <assert.h>
 #include <errno.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "helper/cache.h"
 #include "helper/compile.h"
+#include "helper/known.h"
 #include "util/alloc.h"
 #include "util/error.h"
 #include "util/macro.h"
 
 #define CACHE_BYTES DS_MIB(64)
+#define KNOWN_MAX DS_MIB(1024) /* bytes of images that are kept, but not more than a part of the memory */
+#define KNOWN_MIN DS_MIB(64)
+#define KNOWN_MEMORY_PART 32u
+#define KNOWN_FILES_MAX 4096u
+#define FILES_BESIDE 160u    /* open at once, beside those kept */
 #define STATUS_CANCELLED 999 /* nobody reads it */
 
 struct job {
         ds_compile *compile; /* NULL: the slot is free */
         struct ds_jobs_request request;
         struct ds_check_text text;
-        uint64_t compiler; /* its identity when it was started */
+        char options[DS_COMPILE_OPTIONS_MAX];
+        uint64_t compiler;                        /* its identity when it was started */
+        struct ds_known_origin origin;            /* of the image */
+        const struct ds_known_origin *remembered; /* the same, or NULL: where it came from says nothing */
 };
 
 struct ds_jobs {
@@ -27,6 +38,7 @@ struct ds_jobs {
         const struct ds_jobs_ops *ops;
         void *user;
         ds_cache *cache;
+        ds_known *known;
         struct job jobs[DS_JOBS_MAX];
         struct ds_check_result result; /* of the answer being made */
 };
@@ -37,6 +49,26 @@ static uint64_t now(void)
 
         clock_gettime(CLOCK_MONOTONIC, &t);
         return (uint64_t)t.tv_sec * DS_NS_PER_S + (uint64_t)t.tv_nsec;
+}
+
+static uint64_t real_now(void)
+{
+        struct timespec t;
+
+        clock_gettime(CLOCK_REALTIME, &t);
+        return (uint64_t)t.tv_sec * DS_NS_PER_S + (uint64_t)t.tv_nsec;
+}
+
+static int known_new(ds_known **ret)
+{
+        long pages = sysconf(_SC_PHYS_PAGES), size = sysconf(_SC_PAGESIZE);
+        uint64_t memory = pages > 0 && size > 0 ? (uint64_t)pages * (uint64_t)size : 0;
+        struct rlimit files = {.rlim_cur = 0};
+
+        (void)getrlimit(RLIMIT_NOFILE, &files);
+        files.rlim_cur = files.rlim_cur > FILES_BESIDE ? files.rlim_cur - FILES_BESIDE : 0;
+        return ds_known_new(DS_MIN(DS_MAX(memory / KNOWN_MEMORY_PART, KNOWN_MIN), KNOWN_MAX),
+                DS_MIN(files.rlim_cur, (rlim_t)KNOWN_FILES_MAX), ret);
 }
 
 int ds_jobs_new(const struct ds_ptxas *ptxas, const struct ds_jobs_ops *ops, void *user, ds_jobs **ret)
@@ -50,6 +82,8 @@ int ds_jobs_new(const struct ds_ptxas *ptxas, const struct ds_jobs_ops *ops, voi
         jobs->ops = ops;
         jobs->user = user;
         r = ds_cache_new(CACHE_BYTES, &jobs->cache);
+        if (!r)
+                r = known_new(&jobs->known);
         if (r)
                 return ds_error_trace(r);
         *ret = DS_TAKE_PTR(jobs);
@@ -69,6 +103,7 @@ ds_jobs *ds_jobs_free(ds_jobs *jobs)
         for (size_t i = 0; i < DS_JOBS_MAX; i++)
                 job_end(&jobs->jobs[i]);
         ds_cache_free(jobs->cache);
+        ds_known_free(jobs->known);
         return ds_free(jobs);
 }
 
@@ -96,7 +131,7 @@ static int jobs_answer(ds_jobs *jobs, uint64_t id)
 static struct ds_cache_key key_of(const struct job *job)
 {
         return (struct ds_cache_key){
-                .text = job->text.text, .length = job->text.length, .arch = job->text.arch, .compiler = job->compiler};
+                .text = job->text.text, .length = job->text.length, .options = job->options, .compiler = job->compiler};
 }
 
 /* 1: there is an answer, be it that there can be none; 0: the compiler runs. */
@@ -111,6 +146,7 @@ static int job_start(ds_jobs *jobs, struct job *job)
                 return 1;
         }
         job->compiler = ds_ptxas_identity(jobs->ptxas);
+        ds_compile_options(&job->text, job->options);
         key = key_of(job);
         if (ds_cache_find(jobs->cache, &key, &code, &size)) {
                 ds_check_cubin(code, size, job->request.cc, "what ptxas made of the PTX", &jobs->result);
@@ -122,21 +158,72 @@ static int job_start(ds_jobs *jobs, struct job *job)
         return 1;
 }
 
+/* Where the image lies, as far as that says which image it is. */
+static const struct ds_known_origin *job_origin(struct job *job, int fd)
+{
+        const struct ds_jobs_request *request = &job->request;
+
+        job->origin = (struct ds_known_origin){
+                .offset = request->offset,
+                .bytes = request->bytes,
+                .uid = request->uid,
+                .cc = request->cc,
+                .max_registers = request->max_registers,
+                .optimization = request->optimization,
+                .simulated = request->simulated != 0,
+                .force_ptx = request->force_ptx != 0,
+        };
+        return ds_known_identify(fd, real_now(), &job->origin) ? NULL : &job->origin;
+}
+
+/* It is read: did it stay what it was? */
+static void job_settle(struct job *job, int fd)
+{
+        struct ds_known_origin before = job->origin;
+
+        if (job->remembered && (!job_origin(job, fd) || memcmp(&before, &job->origin, sizeof(before))))
+                job->remembered = NULL;
+}
+
+/* 1: there is an answer; 0: the compiler runs. */
+static int job_check(ds_jobs *jobs, struct job *job, int fd)
+{
+        const struct ds_jobs_request *request = &job->request;
+        const struct ds_check_source source = {.fd = fd, .offset = request->offset, .bytes = request->bytes};
+        int compile = 0;
+
+        if (request->simulated)
+                ds_check_image(&source, request->cc, 1, &jobs->result);
+        else
+                compile = ds_check_machine(&source, request->cc, request->force_ptx, &jobs->result, &job->text);
+        job_settle(job, fd);
+        if (compile) {
+                job->text.max_registers = request->max_registers ? request->max_registers : job->text.max_registers;
+                job->text.optimization = request->optimization;
+        }
+        return !compile || job_start(jobs, job);
+}
+
+static int job_answer(ds_jobs *jobs, struct job *job)
+{
+        uint64_t id = job->request.id;
+
+        if (!jobs->result.status)
+                ds_known_add(jobs->known, job->remembered, &jobs->result);
+        job_end(job);
+        return jobs_answer(jobs, id);
+}
+
 int ds_jobs_take(ds_jobs *jobs, const struct ds_jobs_request *request, int fd)
 {
         struct job *job = job_free_slot(jobs);
 
         assert(job);
-        if (request->simulated) {
-                ds_check_image(fd, request->bytes, request->cc, 1, &jobs->result);
-                return jobs_answer(jobs, request->id);
-        }
         job->request = *request;
-        if (ds_check_machine(fd, request->bytes, request->cc, request->force_ptx, &jobs->result, &job->text) &&
-                !job_start(jobs, job))
-                return 0;
-        job_end(job);
-        return jobs_answer(jobs, request->id);
+        job->remembered = job_origin(job, fd);
+        if (job->remembered && ds_known_find(jobs->known, job->remembered, &jobs->result))
+                return jobs_answer(jobs, request->id);
+        return job_check(jobs, job, fd) ? job_answer(jobs, job) : 0;
 }
 
 int ds_jobs_cancel(ds_jobs *jobs, uint64_t id)
@@ -183,8 +270,7 @@ static int job_finish(ds_jobs *jobs, struct job *job)
         ds_compile_result(job->compile, job->request.cc, &jobs->result, &code, &size);
         if (!jobs->result.status && job->compiler == ds_ptxas_identity(jobs->ptxas))
                 ds_cache_add(jobs->cache, &key, code, size);
-        job_end(job);
-        return jobs_answer(jobs, job->request.id);
+        return job_answer(jobs, job);
 }
 
 int ds_jobs_step(ds_jobs *jobs)

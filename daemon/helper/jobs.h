@@ -20,8 +20,9 @@ typedef struct ds_jobs ds_jobs;
 #define DS_JOBS_POLLFDS (2 * DS_JOBS_MAX)
 
 struct ds_jobs_request {
-        uint64_t id, bytes;
-        uint32_t cc;
+        uint64_t id, offset, bytes;
+        uint32_t cc, uid;
+        uint32_t max_registers, optimization; /* as in ModuleLoad */
         int simulated, force_ptx;
         uint32_t time_ms; /* for the compiler; 0: DS_COMPILE_TIME_MS */
 };

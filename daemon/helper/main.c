@@ -31,7 +31,7 @@
 #define HELPER_FRAME_MAX ((size_t)256 << 10)
 #define HELPER_MEMORY_MAX DS_GIB(4) /* an image may ask for much; not for all of the machine */
 
-#define HELPER_FILES_MAX 256
+#define HELPER_FILES_MAX 4352
 #define HELPER_USER 65534u /* nobody */
 #define HELPER_E_ROOT 1    /* it has been said why */
 
@@ -112,7 +112,11 @@ static int helper_check(ds_conn *conn, ds_jobs *jobs, uint64_t id, const Detshar
 {
         struct ds_jobs_request request = {
                 .id = id,
+                .offset = check->offset,
                 .bytes = check->bytes,
+                .uid = check->uid,
+                .max_registers = check->max_registers,
+                .optimization = check->optimization,
                 .cc = check->cc,
                 .simulated = check->simulated,
                 .force_ptx = helper_force_ptx(),

@@ -296,6 +296,10 @@ static int send_job(ds_helper *helper, struct ds_helper_job *job, const struct d
         check.bytes = job->bytes;
         check.cc = compute_capability(info);
         check.simulated = info->simulated;
+        check.offset = job->offset;
+        check.uid = (uint32_t)ds_user_uid(job->user);
+        check.max_registers = job->max_registers;
+        check.optimization = job->optimization;
         message.id = ++helper->last_id;
         message.fds = 1;
         message.body_case = DETSHARE__INTERNAL__TO_HELPER__BODY_CHECK;

@@ -37,7 +37,9 @@ struct ds_helper_job {
         int suspect;   /* the helper died while it had this one and others */
         ds_user *user; /* whose turn it takes; outlives the job */
         uint64_t bytes;
-        int fd; /* the client's image; the job's */
+        int fd;                               /* the client's image; the job's */
+        uint64_t offset;                      /* of it in the file */
+        uint32_t max_registers, optimization; /* as in ModuleLoad */
         void (*done)(struct ds_helper_job *job, struct ds_helper_result *result);
 };
 
@@ -45,7 +47,7 @@ int ds_helper_new(struct ds_supervisor *supervisor, ds_helper **ret);
 /* No job may be queued; the process must have ended. NULL is fine; returns NULL. */
 ds_helper *ds_helper_free(ds_helper *helper);
 int ds_helper_start(ds_helper *helper);
-/* Takes fd over. done runs once, later, unless the job is cancelled. */
+/* Takes fd over; offset and options have been set. done runs once, later, unless the job is cancelled. */
 void ds_helper_check(ds_helper *helper, struct ds_helper_job *job, ds_user *user, int fd, uint64_t bytes,
         void (*done)(struct ds_helper_job *job, struct ds_helper_result *result));
 /* One that is not queued is fine. */

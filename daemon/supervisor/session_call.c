@@ -481,6 +481,9 @@ static void load_module(struct ds_session_call *call, const Detshare__Request *r
         if (charge(call, &call->objects, DS_CHARGE_MODULES, 1) ||
                 charge(call, &call->bytes, DS_CHARGE_HOST_BYTES, bytes))
                 return;
+        call->job.offset = request->module_load->offset;
+        call->job.max_registers = request->module_load->max_registers;
+        call->job.optimization = request->module_load->optimization;
         call->ring_tail = request->ring_tail;
         call->attachments = call->session->attachments;
         ds_helper_check(call->session->supervisor->helper, &call->job, call->session->user, DS_TAKE_FD(fds[0]), bytes,
@@ -511,5 +514,5 @@ void ds_session_forward(struct ds_session *session, const struct ds_rpc *rpc, De
         if (request->call_case == DETSHARE__REQUEST__CALL_MODULE_LOAD)
                 load_module(call, request, fds);
         else
-                send_request(call, request, NULL, 0);
+                send_request(call, request, fds, rpc->fds);
 }

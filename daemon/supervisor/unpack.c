@@ -16,6 +16,7 @@ static const struct ds_field_limit field_limits[] = {
         {"detshare.DeviceReply", "limits", 8},
         {"detshare.KernelReply", "params", 4096},
         {"detshare.KernelList", "names", 128},
+        {"detshare.ModuleReply", "entries", 64},
         {"detshare.internal.Ready", "attributes", 256},
         {"detshare.internal.Ready", "limits", 8},
         {"detshare.internal.DeviceLost", "suspects", 256},

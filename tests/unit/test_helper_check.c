@@ -24,7 +24,7 @@ static struct ds_check_result *check(int fd, uint64_t bytes)
 {
         static struct ds_check_result result;
 
-        ds_check_image(fd, bytes, 90, 1, &result);
+        ds_check_image(&(struct ds_check_source){.fd = fd, .bytes = bytes}, 90, 1, &result);
         return &result;
 }
 

@@ -492,7 +492,7 @@ Test(compile, the_cache_is_bounded_and_forgets_the_least_used)
 
         cr_assert_eq(ds_cache_new(2048, &cache), 0);
         for (int i = 0; i < 20; i++) {
-                struct ds_cache_key key = {.text = texts[i], .length = 60, .arch = "sm_90", .compiler = 1};
+                struct ds_cache_key key = {.text = texts[i], .length = 60, .options = "sm_90", .compiler = 1};
 
                 memset(texts[i], 'a' + i, 60);
                 ds_cache_add(cache, &key, texts[i], 60);
@@ -503,7 +503,7 @@ Test(compile, the_cache_is_bounded_and_forgets_the_least_used)
                 key.compiler = 2;
                 cr_assert(!ds_cache_find(cache, &key, &bytes, &size));
                 key.compiler = 1;
-                key.arch = "sm_90a";
+                key.options = "sm_90a";
                 cr_assert(!ds_cache_find(cache, &key, &bytes, &size));
         }
         cr_assert(!ds_cache_find(cache, &(struct ds_cache_key){texts[1], 60, "sm_90", 1}, &bytes, &size));

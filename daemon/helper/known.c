@@ -1,0 +1,282 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "helper/known.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/queue.h>
+#include <sys/random.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include <xxhash.h>
+
+#include "util/alloc.h"
+#include "util/error.h"
+
+_Static_assert(sizeof(struct ds_known_origin) == 7 * sizeof(uint64_t) + 6 * sizeof(uint32_t), "compared as bytes");
+
+#define BUCKETS 4096u
+#define ORIGINS_PER_FILE 16u /* one image in so many places */
+#define LARGE_PART 4         /* what takes more than this part would only push the rest out */
+#define SETTLED_NS (2 * DS_NS_PER_S)
+
+/* A place from which an image came. */
+struct origin {
+        SLIST_ENTRY(origin) hash_link, output_link;
+        uint64_t hash;
+        struct output *output;
+        struct ds_known_origin is;
+};
+
+SLIST_HEAD(origin_list, origin);
+
+/* What images became. */
+struct output {
+        TAILQ_ENTRY(output) link;
+        SLIST_ENTRY(output) hash_link;
+        struct origin_list origins;
+        unsigned n_origins;
+        uint64_t hash, bytes, variable_bytes;
+        int fd;
+};
+
+TAILQ_HEAD(output_list, output);
+SLIST_HEAD(output_bucket, output);
+
+struct ds_known {
+        struct output_list outputs; /* latest use first */
+        struct origin_list origins[BUCKETS];
+        struct output_bucket by_hash[BUCKETS];
+        uint64_t max_bytes, bytes, seed;
+        size_t max_files, n_files;
+};
+
+int ds_known_new(uint64_t max_bytes, size_t max_files, ds_known **ret)
+{
+        ds_known *known = ds_alloc0(1, sizeof(*known));
+
+        if (!known)
+                return ds_error_origin(-ENOMEM);
+        TAILQ_INIT(&known->outputs);
+        known->max_bytes = max_bytes;
+        known->max_files = max_files;
+        if (getrandom(&known->seed, sizeof(known->seed), GRND_NONBLOCK) != sizeof(known->seed))
+                known->seed = (uintptr_t)known;
+        *ret = known;
+        return 0;
+}
+
+static void origin_drop(ds_known *known, struct origin *origin)
+{
+        SLIST_REMOVE(&known->origins[origin->hash % BUCKETS], origin, origin, hash_link);
+        SLIST_REMOVE(&origin->output->origins, origin, origin, output_link);
+        origin->output->n_origins--;
+        ds_free(origin);
+}
+
+static void output_drop(ds_known *known, struct output *output)
+{
+        while (!SLIST_EMPTY(&output->origins))
+                origin_drop(known, SLIST_FIRST(&output->origins));
+        TAILQ_REMOVE(&known->outputs, output, link);
+        SLIST_REMOVE(&known->by_hash[output->hash % BUCKETS], output, output, hash_link);
+        assert(known->bytes >= output->bytes && known->n_files);
+        known->bytes -= output->bytes;
+        known->n_files--;
+        ds_close(output->fd);
+        ds_free(output);
+}
+
+ds_known *ds_known_free(ds_known *known)
+{
+        if (!known)
+                return NULL;
+        while (!TAILQ_EMPTY(&known->outputs))
+                output_drop(known, TAILQ_FIRST(&known->outputs));
+        assert(!known->bytes && !known->n_files);
+        return ds_free(known);
+}
+
+uint64_t ds_known_bytes(const ds_known *known)
+{
+        return known->bytes;
+}
+
+static void output_used(ds_known *known, struct output *output)
+{
+        TAILQ_REMOVE(&known->outputs, output, link);
+        TAILQ_INSERT_HEAD(&known->outputs, output, link);
+}
+
+/* --- by where they lie -------------------------------------------------------------------------------------------- */
+
+int ds_known_identify(int fd, uint64_t now_ns, struct ds_known_origin *origin)
+{
+        struct stat st;
+        int flags = fcntl(fd, F_GETFL);
+
+        /* who may not read the file is not given what it became */
+        if (flags < 0 || flags & O_PATH || (flags & O_ACCMODE) == O_WRONLY)
+                return 1;
+        if (fstat(fd, &st) < 0 || !S_ISREG(st.st_mode) || !st.st_ino)
+                return 1;
+        origin->dev = st.st_dev;
+        origin->ino = st.st_ino;
+        origin->file_bytes = (uint64_t)st.st_size;
+        origin->mtime_ns = (uint64_t)st.st_mtim.tv_sec * DS_NS_PER_S + (uint64_t)st.st_mtim.tv_nsec;
+        origin->ctime_ns = (uint64_t)st.st_ctim.tv_sec * DS_NS_PER_S + (uint64_t)st.st_ctim.tv_nsec;
+        /* a time that has not come yet says nothing */
+        return origin->ctime_ns > now_ns || now_ns - origin->ctime_ns < SETTLED_NS;
+}
+
+static uint64_t origin_hash(const ds_known *known, const struct ds_known_origin *origin)
+{
+        return XXH3_64bits_withSeed(origin, sizeof(*origin), known->seed);
+}
+
+static struct origin *origin_find(ds_known *known, const struct ds_known_origin *is)
+{
+        uint64_t hash = origin_hash(known, is);
+        struct origin *origin;
+
+        SLIST_FOREACH(origin, &known->origins[hash % BUCKETS], hash_link)
+        {
+                if (origin->hash == hash && !memcmp(&origin->is, is, sizeof(*is)))
+                        return origin;
+        }
+        return NULL;
+}
+
+int ds_known_find(ds_known *known, const struct ds_known_origin *is, struct ds_check_result *result)
+{
+        struct origin *origin = origin_find(known, is);
+        int fd = origin ? fcntl(origin->output->fd, F_DUPFD_CLOEXEC, 0) : -1;
+
+        if (fd < 0)
+                return 0;
+        output_used(known, origin->output);
+        *result = (struct ds_check_result){
+                .fd = fd,
+                .bytes = origin->output->bytes,
+                .variable_bytes = origin->output->variable_bytes,
+        };
+        return 1;
+}
+
+static void origin_add(ds_known *known, struct output *output, const struct ds_known_origin *is)
+{
+        struct origin *origin = origin_find(known, is);
+
+        if (origin)
+                origin_drop(known, origin);
+        if (output->n_origins >= ORIGINS_PER_FILE)
+                origin_drop(known, SLIST_FIRST(&output->origins));
+        origin = ds_alloc(sizeof(*origin));
+        if (!origin)
+                return;
+        *origin = (struct origin){.hash = origin_hash(known, is), .output = output, .is = *is};
+        SLIST_INSERT_HEAD(&known->origins[origin->hash % BUCKETS], origin, hash_link);
+        SLIST_INSERT_HEAD(&output->origins, origin, output_link);
+        output->n_origins++;
+}
+
+/* --- by what they became ------------------------------------------------------------------------------------------ */
+
+/* A sealed file: it can be mapped. NULL when there is no room. */
+static void *map(int fd, size_t size)
+{
+        void *p = mmap(NULL, size, PROT_READ, MAP_PRIVATE, fd, 0);
+
+        return p == MAP_FAILED ? NULL : p;
+}
+
+static int same_bytes(const struct output *output, const void *bytes)
+{
+        void *p = map(output->fd, output->bytes);
+        int same = p && !memcmp(p, bytes, output->bytes);
+
+        if (p)
+                munmap(p, output->bytes);
+        return same;
+}
+
+static struct output *output_find(ds_known *known, uint64_t hash, const void *bytes, size_t size)
+{
+        struct output *output;
+
+        SLIST_FOREACH(output, &known->by_hash[hash % BUCKETS], hash_link)
+        {
+                if (output->hash == hash && output->bytes == size && same_bytes(output, bytes))
+                        return output;
+        }
+        return NULL;
+}
+
+static struct output *output_add(ds_known *known, uint64_t hash, const struct ds_check_result *result)
+{
+        struct output *output;
+        int fd;
+
+        if (result->bytes > known->max_bytes / LARGE_PART || !known->max_files)
+                return NULL;
+        while (known->bytes > known->max_bytes - result->bytes || known->n_files >= known->max_files)
+                output_drop(known, TAILQ_LAST(&known->outputs, output_list));
+        fd = fcntl(result->fd, F_DUPFD_CLOEXEC, 0);
+        output = fd >= 0 ? ds_alloc0(1, sizeof(*output)) : NULL;
+        if (!output) {
+                ds_close(fd);
+                return NULL;
+        }
+        output->fd = fd;
+        output->hash = hash;
+        output->bytes = result->bytes;
+        output->variable_bytes = result->variable_bytes;
+        TAILQ_INSERT_HEAD(&known->outputs, output, link);
+        SLIST_INSERT_HEAD(&known->by_hash[output->hash % BUCKETS], output, hash_link);
+        known->bytes += output->bytes;
+        known->n_files++;
+        return output;
+}
+
+/* The same file for all to whom the same came of it. */
+static void result_share(const struct output *output, struct ds_check_result *result)
+{
+        int fd = fcntl(output->fd, F_DUPFD_CLOEXEC, 0);
+
+        if (fd < 0)
+                return;
+        ds_close(result->fd);
+        result->fd = fd;
+}
+
+static struct output *output_of(ds_known *known, struct ds_check_result *result)
+{
+        void *bytes = map(result->fd, result->bytes);
+        struct output *output;
+        uint64_t hash;
+
+        if (!bytes)
+                return NULL;
+        hash = XXH3_64bits_withSeed(bytes, result->bytes, known->seed);
+        output = output_find(known, hash, bytes, result->bytes);
+        munmap(bytes, result->bytes);
+        if (!output)
+                return output_add(known, hash, result);
+        result_share(output, result);
+        output_used(known, output);
+        return output;
+}
+
+void ds_known_add(ds_known *known, const struct ds_known_origin *origin, struct ds_check_result *result)
+{
+        struct output *output;
+
+        assert(!result->status);
+        if (result->fd < 0 || !result->bytes)
+                return;
+        output = output_of(known, result);
+        if (output && origin)
+                origin_add(known, output, origin);
+}

@@ -12,6 +12,8 @@
 #   sandbox    the daemon in what its systemd unit takes away
 #   e2e        clients killed, workers killed, hostile clients, against a daemon that has the GPU
 #   memory     what clients cost in device memory, and who has a context
+#   torch      PyTorch under DetShare: the bytes of each case of tests/torch, and the time of a step, beside native runs; the
+#              quick ones, or those whose names contain a word of TORCH_WORDS
 #   bringup    how far PyTorch comes under DetShare, stage by stage; not among the parts that run unasked
 #
 # Parts do not depend on each other, and each has its time limits. Ends with `N passed, N failed`; exit status 3 without
@@ -268,6 +270,20 @@ has_torch() {
         return 1
 }
 
+part_torch() {
+        local quick=--quick
+        has_torch || return
+        if [ -z "$native" ]; then
+                echo "left out: no GPU and driver of its own here, PyTorch has nothing to be compared with"
+                return
+        fi
+        [ -n "${TORCH_WORDS:-}" ] && quick=
+        # shellcheck disable=SC2086
+        counted 590 "PyTorch" python3 tests/torch/compare.py --build "$build" --daemon-device "$device" $quick \
+                ${TORCH_OPTIONS:-} ${TORCH_WORDS:-}
+        cat "$tmp/counted.out"
+}
+
 part_bringup() {
         has_torch || return
         daemon_start --policy multistream || return
@@ -278,7 +294,7 @@ part_bringup() {
         daemon_stop
 }
 
-[ $# = 0 ] && set -- programs interp device faults e2e memory restart sandbox
+[ $# = 0 ] && set -- programs interp device faults e2e memory restart sandbox torch
 for part; do
         begin=$SECONDS before=$failed
         echo "== $part"

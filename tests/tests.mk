@@ -237,6 +237,7 @@ $(BUILD)/ptx/%/prog_basic.lz4.fatbin: tests/programs/kernels/prog_basic.cu
 	$(NVCC) -fatbin -arch=$* --compress-mode=speed -o $@ $<
 .PHONY: programs
 programs: $(program_bin) $(program_fatbins) kernels
+include tests/programs/runtime/runtime.mk
 
 # --- the demo -------------------------------------------------------------------------------------------------------------
 DEMO_BIN := $(BUILD)/demo/ls_service $(BUILD)/demo/be_job $(BUILD)/demo/demo
@@ -264,7 +265,7 @@ demo-run: demo-build
 demo: deps
 	@$(MAKE) --no-print-directory -s -j2 demo-run
 
-test-build: demo-build kernels unit race programs e2e $(BUILD)/tests/gate/race_proof
+test-build: demo-build kernels unit race programs runtime e2e $(BUILD)/tests/gate/race_proof
 # deps first in a make of its own: what it installs decides what the next one finds
 test: deps
 	@.ci/deps.sh triton

@@ -1,0 +1,83 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+#
+# Unmodified Runtime API programs (nvcc -cudart shared) on our own libcudart.so.13, without a driver: a daemon with a
+# simulated H200, each program over the submission ring and at the same time, in another process, over the socket alone.
+# And what the library exports, beside NVIDIA's. Ends with `N passed, N failed`.
+#
+# usage: tests/e2e/runtime.sh BUILD [program ...]
+# DETSHARE_TEST_DEVICE=cuda:0 in the environment: another device; CUDART_DIR: another folder with a libcudart.so.13
+set -u
+cd "$(dirname "$0")/../.." || exit
+build=$(realpath "$1")
+shift
+tmp=$(mktemp -d /tmp/detshare-runtime.XXXXXX)
+passed=0
+failed=0
+daemon=
+
+# shellcheck disable=SC2317
+finish() {
+        [ -n "$daemon" ] && kill -KILL "$daemon" 2>/dev/null
+        rm -rf "$tmp"
+}
+trap finish EXIT
+
+# result NAME STATUS(0 = good) [LOG]
+result() {
+        if [ "$2" = 0 ]; then
+                passed=$((passed + 1))
+                echo "ok   $1"
+        else
+                failed=$((failed + 1))
+                echo "FAIL $1"
+                [ -n "${3:-}" ] && sed 's/^/     /' "$3" | head -n 20
+        fi
+}
+
+# run TRANSPORT PROGRAM: under our libraries, its output in $tmp/TRANSPORT.PROGRAM
+run() {
+        LD_LIBRARY_PATH=${CUDART_DIR:+$CUDART_DIR:}$build/cuda DETSHARE_SOCKET=$tmp/sock DETSHARE_TRANSPORT=$1 \
+                timeout 60 "$build/tests/runtime/$2" >"$tmp/$1.$2" 2>&1 </dev/null
+        echo $? >"$tmp/$1.$2.status"
+}
+
+names() {
+        readelf --dyn-syms -W "$1" | awk '$7 != "UND" && $4 == "FUNC" { print $8 }' | sort
+}
+for theirs in "${CUDA_HOME:-}"/lib64/libcudart.so.13 /usr/local/cuda/lib64/libcudart.so.13 build/cuda-toolkit/nvidia/cu13/lib/libcudart.so.13; do
+        [ -f "$theirs" ] && break
+done
+diff <(names "$theirs") <(names "$build/cuda/libcudart.so.13") >"$tmp/names"
+result "the library exports what NVIDIA's does, under the same version" $? "$tmp/names"
+
+"$build/detshared" --device "${DETSHARE_TEST_DEVICE:-sim:h200}" --socket "$tmp/sock" >"$tmp/daemon.log" 2>&1 &
+daemon=$!
+for _ in $(seq 100); do
+        [ -S "$tmp/sock" ] && break
+        sleep 0.1
+done
+
+programs=${*:-$(cd tests/programs/runtime && basename -s .cu ./*.cu)}
+for program in $programs; do run rpc "$program"; done &
+other=$!
+for program in $programs; do run ring "$program"; done
+wait $other
+for transport in ring rpc; do
+        for program in $programs; do
+                result "$program over $transport" "$(cat "$tmp/$transport.$program.status")" "$tmp/$transport.$program"
+        done
+done
+
+kill -TERM "$daemon"
+wait "$daemon"
+result "the daemon ends with 0" $? "$tmp/daemon.log"
+daemon=
+
+if [ $# = 0 ]; then
+        run ring vector_add
+        grep -q 'cudaErrorNoDevice' "$tmp/ring.vector_add" && [ "$(grep -c '^detshare' "$tmp/ring.vector_add")" = 1 ]
+        result "without a daemon: no device, and one line that says why" $? "$tmp/ring.vector_add"
+fi
+echo "$passed passed, $failed failed"
+[ "$failed" = 0 ]

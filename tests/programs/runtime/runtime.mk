@@ -1,0 +1,41 @@
+# SPDX-License-Identifier: Apache-2.0
+#
+# Programs of the Runtime API as users build them: every .cu here is one, compiled once and linked twice, with the shared
+# runtime (against our own library) and, for a GPU, with NVIDIA's static one. Options of one: NVCC_<name>, what else
+# it is linked from: PARTS_<name> (files of parts/), libraries that it opens: parts/lib*.cu.
+
+RUNTIME := $(BUILD)/tests/runtime
+runtime_names := $(basename $(notdir $(wildcard tests/programs/runtime/*.cu)))
+runtime_libs := $(patsubst tests/programs/runtime/parts/%.cu,$(RUNTIME)/%.so,$(wildcard tests/programs/runtime/parts/lib*.cu))
+runtime_bin := $(runtime_names:%=$(RUNTIME)/%) $(runtime_libs)
+runtime_static := $(runtime_names:%=$(RUNTIME)/static/%) $(runtime_libs:$(RUNTIME)/%=$(RUNTIME)/static/%)
+NVCC_RUNTIME := $(NVCC) -arch=sm_90 -Xcompiler -pthread
+
+NVCC_per_thread_stream := --default-stream per-thread
+NVCC_rdc := -rdc=true
+PARTS_units := units_other
+
+runtime_o = $(addprefix $(BUILD)/obj/tests/programs/runtime/,$(1).o $(PARTS_$(1):%=parts/%.o))
+.SECONDARY: $(foreach n,$(runtime_names),$(call runtime_o,$(n)))
+$(BUILD)/obj/tests/programs/runtime/%.o: tests/programs/runtime/%.cu $(wildcard tests/programs/runtime/*.h)
+	@mkdir -p $(@D)
+	$(NVCC_RUNTIME) $(NVCC_$(notdir $*)) -c -o $@ $<
+define runtime_rule
+$(RUNTIME)/$(1): $(call runtime_o,$(1)) | $(BUILD)/cuda/libcudart.so.13
+	@mkdir -p $$(@D)
+	$(NVCC_RUNTIME) $(NVCC_$(1)) -cudart shared -o $$@ $$^ -L$(BUILD)/cuda -Xlinker -rpath-link=$(BUILD)/cuda:$(BUILD) -ldl
+$(RUNTIME)/static/$(1): $(call runtime_o,$(1))
+	@mkdir -p $$(@D)
+	$(NVCC_RUNTIME) $(NVCC_$(1)) -cudart static -o $$@ $$^ -ldl
+endef
+$(foreach n,$(runtime_names),$(eval $(call runtime_rule,$(n))))
+$(RUNTIME)/lib%.so: tests/programs/runtime/parts/lib%.cu | $(BUILD)/cuda/libcudart.so.13
+	@mkdir -p $(@D)
+	$(NVCC_RUNTIME) -Xcompiler -fPIC -shared -cudart shared -o $@ $< -L$(BUILD)/cuda -Xlinker -rpath-link=$(BUILD)/cuda:$(BUILD)
+$(RUNTIME)/static/lib%.so: tests/programs/runtime/parts/lib%.cu
+	@mkdir -p $(@D)
+	$(NVCC_RUNTIME) -Xcompiler -fPIC -shared -cudart static -o $@ $<
+
+.PHONY: runtime runtime-static
+runtime: $(runtime_bin)
+runtime-static: $(runtime_static)

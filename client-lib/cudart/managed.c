@@ -11,8 +11,16 @@
 cudaError_t cudaMallocManaged(void **devPtr, size_t size, unsigned int flags)
 {
         cudaError_t e = rt_enter();
+        CUdeviceptr address = 0;
 
-        return e ? e : rt_error(cuMemAllocManaged((CUdeviceptr *)devPtr, size, flags));
+        if (e != cudaSuccess)
+                return e;
+        if (!devPtr)
+                return rt_fail(cudaErrorInvalidValue);
+        e = size ? rt_error(cuMemAllocManaged(&address, size, flags)) : cudaSuccess;
+        if (e == cudaSuccess)
+                *devPtr = (void *)address;
+        return e;
 }
 
 cudaError_t cudaMemAdvise(

@@ -62,6 +62,7 @@ cudaError_t cudaMalloc3D(struct cudaPitchedPtr *pitchedDevPtr, struct cudaExtent
         return e;
 }
 
+/* All memory of the host that the runtime gives is mapped, and says so when asked. */
 cudaError_t cudaHostAlloc(void **pHost, size_t size, unsigned int flags)
 {
         cudaError_t e = rt_enter();
@@ -71,7 +72,7 @@ cudaError_t cudaHostAlloc(void **pHost, size_t size, unsigned int flags)
                 return e;
         if (!pHost)
                 return rt_fail(cudaErrorInvalidValue);
-        e = size ? rt_error(cuMemHostAlloc(&address, size, flags)) : cudaSuccess;
+        e = size ? rt_error(cuMemHostAlloc(&address, size, flags | CU_MEMHOSTALLOC_DEVICEMAP)) : cudaSuccess;
         if (e == cudaSuccess)
                 *pHost = address;
         return e;
@@ -147,4 +148,32 @@ cudaError_t cudaIpcCloseMemHandle(void *devPtr)
         cudaError_t e = rt_enter();
 
         return e ? e : rt_error(cuIpcCloseMemHandle((CUdeviceptr)devPtr));
+}
+
+/* Both devices must be there; all contexts of a device see the same memory. */
+static cudaError_t check_devices(int a, int b)
+{
+        cudaError_t e = rt_enter();
+
+        if (e != cudaSuccess)
+                return e;
+        return a < 0 || b < 0 || a >= rt_device_count() || b >= rt_device_count() ? rt_fail(cudaErrorInvalidDevice)
+                                                                                  : cudaSuccess;
+}
+
+cudaError_t cudaMemcpyPeer(void *dst, int dstDevice, const void *src, int srcDevice, size_t count)
+{
+        cudaError_t e = check_devices(dstDevice, srcDevice);
+
+        return e || count == 0 ? e : rt_error(cuMemcpyPeer((CUdeviceptr)dst, NULL, (CUdeviceptr)src, NULL, count));
+}
+
+cudaError_t cudaMemcpyPeerAsync(
+        void *dst, int dstDevice, const void *src, int srcDevice, size_t count, cudaStream_t stream)
+{
+        cudaError_t e = check_devices(dstDevice, srcDevice);
+
+        return e || count == 0
+                       ? e
+                       : rt_error(cuMemcpyPeerAsync((CUdeviceptr)dst, NULL, (CUdeviceptr)src, NULL, count, stream));
 }

@@ -19,7 +19,7 @@ cudaError_t rt_copy_2d(void *dst, size_t dpitch, const void *src, size_t spitch,
 {
         if ((size_t)kind >= KINDS)
                 return rt_fail(cudaErrorInvalidMemcpyDirection);
-        if (width > dpitch || width > spitch)
+        if (height > 1 && (width > dpitch || width > spitch))
                 return rt_fail(cudaErrorInvalidPitchValue);
         memset(ret, 0, sizeof(*ret));
         ret->srcMemoryType = sides[kind][0];
@@ -35,6 +35,15 @@ cudaError_t rt_copy_2d(void *dst, size_t dpitch, const void *src, size_t spitch,
         return cudaSuccess;
 }
 
+/* Rows longer than their pitch, slices of more rows than there are from one to the next. */
+static int overlaps(const struct cudaPitchedPtr *p, const struct cudaExtent *extent)
+{
+        if (!p->ptr)
+                return 0;
+        return ((extent->height > 1 || extent->depth > 1) && extent->width > p->pitch) ||
+               (extent->depth > 1 && extent->height > p->ysize);
+}
+
 cudaError_t rt_copy_3d(const struct cudaMemcpy3DParms *p, CUDA_MEMCPY3D *ret)
 {
         if (!p)
@@ -43,6 +52,8 @@ cudaError_t rt_copy_3d(const struct cudaMemcpy3DParms *p, CUDA_MEMCPY3D *ret)
                 return rt_fail(cudaErrorNotSupported);
         if ((size_t)p->kind >= KINDS)
                 return rt_fail(cudaErrorInvalidMemcpyDirection);
+        if (overlaps(&p->srcPtr, &p->extent) || overlaps(&p->dstPtr, &p->extent))
+                return rt_fail(cudaErrorInvalidPitchValue);
         memset(ret, 0, sizeof(*ret));
         ret->srcXInBytes = p->srcPos.x;
         ret->srcY = p->srcPos.y;

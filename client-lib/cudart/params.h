@@ -4,7 +4,8 @@
  *
  * The runtime says the kind of a copy and the driver the kinds of both sides; cudaMemcpyDefault is the driver's
  * "unified": the addresses say it. Arrays are not offered, so a copy that names one is not supported. Shapes are judged
- * by the driver, but for a row that is longer than its pitch in two dimensions, for which only the runtime has a code.
+ * by the driver, but for rows that are longer than their pitch and slices that reach into the next: only the runtime
+ * has a code for these.
  */
 #pragma once
 

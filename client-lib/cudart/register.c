@@ -174,6 +174,24 @@ static struct rt_name *find_locked(const void *host)
         return name;
 }
 
+void *rt_function_host(CUfunction function)
+{
+        const void *host = function;
+        CUfunction its;
+        CUkernel kernel;
+
+        pthread_rwlock_rdlock(&lock);
+        for (unsigned int i = 0; i < BUCKETS && host == function; i++) {
+                for (struct rt_name *name = buckets[i]; name; name = name->next) {
+                        kernel = atomic_load(&name->kernel);
+                        if (kernel && cuKernelGetFunction(&its, kernel) == CUDA_SUCCESS && its == function)
+                                host = name->host;
+                }
+        }
+        pthread_rwlock_unlock(&lock);
+        return (void *)(uintptr_t)host;
+}
+
 /* What is no registered name may be a handle: of a kernel of a library, or of a function. */
 static cudaError_t handle_kernel(const void *handle, CUkernel *ret)
 {

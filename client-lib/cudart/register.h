@@ -30,3 +30,5 @@ struct rt_name {
 
 /* The kernel of a record, loading what is necessary. */
 CUresult rt_name_kernel(struct rt_name *name, CUkernel *ret);
+/* What a program calls a function: its host address, where it has one, else the function itself. */
+void *rt_function_host(CUfunction function);

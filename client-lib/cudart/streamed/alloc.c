@@ -7,22 +7,38 @@
 cudaError_t cudaMallocAsync(void **devPtr, size_t size, cudaStream_t hStream)
 {
         cudaError_t e = rt_enter();
+        CUdeviceptr address = 0;
 
-        return e ? e : rt_error(cuMemAllocAsync((CUdeviceptr *)devPtr, size, hStream));
+        if (e != cudaSuccess)
+                return e;
+        if (!devPtr)
+                return rt_fail(cudaErrorInvalidValue);
+        e = size ? rt_error(cuMemAllocAsync(&address, size, hStream)) : cudaSuccess;
+        if (e == cudaSuccess)
+                *devPtr = (void *)address;
+        return e;
 }
 
 cudaError_t cudaMallocFromPoolAsync(void **ptr, size_t size, cudaMemPool_t memPool, cudaStream_t stream)
 {
         cudaError_t e = rt_enter();
+        CUdeviceptr address = 0;
 
-        return e ? e : rt_error(cuMemAllocFromPoolAsync((CUdeviceptr *)ptr, size, memPool, stream));
+        if (e != cudaSuccess)
+                return e;
+        if (!ptr)
+                return rt_fail(cudaErrorInvalidValue);
+        e = size ? rt_error(cuMemAllocFromPoolAsync(&address, size, memPool, stream)) : cudaSuccess;
+        if (e == cudaSuccess)
+                *ptr = (void *)address;
+        return e;
 }
 
 cudaError_t cudaFreeAsync(void *devPtr, cudaStream_t hStream)
 {
         cudaError_t e = rt_enter();
 
-        return e ? e : rt_error(cuMemFreeAsync((CUdeviceptr)devPtr, hStream));
+        return e || !devPtr ? e : rt_error(cuMemFreeAsync((CUdeviceptr)devPtr, hStream));
 }
 
 cudaError_t cudaMemPrefetchAsync(

@@ -2,33 +2,14 @@
 /*
  * Copies
  *
- * From host to host the driver has only copies of two dimensions. Where the kind is cudaMemcpyDefault the addresses
- * say what is copied.
+ * Where the kind is cudaMemcpyDefault the addresses say what is copied, and so they do from host to host, for which the
+ * driver has no copy of its own. Nothing is copied from anywhere to anywhere without an error.
  */
 #include "cudart/params.h"
 
-static CUDA_MEMCPY2D host_row(void *dst, const void *src, size_t count)
-{
-        return (CUDA_MEMCPY2D){
-                .srcMemoryType = CU_MEMORYTYPE_HOST,
-                .srcHost = src,
-                .srcPitch = count,
-                .dstMemoryType = CU_MEMORYTYPE_HOST,
-                .dstHost = dst,
-                .dstPitch = count,
-                .WidthInBytes = count,
-                .Height = 1,
-        };
-}
-
 static CUresult copy(void *dst, const void *src, size_t count, enum cudaMemcpyKind kind)
 {
-        CUDA_MEMCPY2D row;
-
         switch (kind) {
-        case cudaMemcpyHostToHost:
-                row = host_row(dst, src, count);
-                return cuMemcpy2DUnaligned(&row);
         case cudaMemcpyHostToDevice:
                 return cuMemcpyHtoD((CUdeviceptr)dst, src, count);
         case cudaMemcpyDeviceToHost:
@@ -42,12 +23,7 @@ static CUresult copy(void *dst, const void *src, size_t count, enum cudaMemcpyKi
 
 static CUresult copy_async(void *dst, const void *src, size_t count, enum cudaMemcpyKind kind, CUstream stream)
 {
-        CUDA_MEMCPY2D row;
-
         switch (kind) {
-        case cudaMemcpyHostToHost:
-                row = host_row(dst, src, count);
-                return cuMemcpy2DAsync(&row, stream);
         case cudaMemcpyHostToDevice:
                 return cuMemcpyHtoDAsync((CUdeviceptr)dst, src, count, stream);
         case cudaMemcpyDeviceToHost:
@@ -107,7 +83,7 @@ cudaError_t cudaMemcpy2DAsync(void *dst, size_t dpitch, const void *src, size_t 
 
 static int empty(const struct cudaExtent *extent)
 {
-        return extent->width == 0 || extent->height == 0 || extent->depth == 0;
+        return extent && (extent->width == 0 || extent->height == 0 || extent->depth == 0);
 }
 
 cudaError_t cudaMemcpy3D(const struct cudaMemcpy3DParms *p)
@@ -115,9 +91,10 @@ cudaError_t cudaMemcpy3D(const struct cudaMemcpy3DParms *p)
         cudaError_t e = rt_enter();
         CUDA_MEMCPY3D box;
 
-        if (e == cudaSuccess)
-                e = rt_copy_3d(p, &box);
-        if (e != cudaSuccess || empty(&p->extent))
+        if (e != cudaSuccess || empty(p ? &p->extent : NULL))
+                return e;
+        e = rt_copy_3d(p, &box);
+        if (e != cudaSuccess)
                 return e;
         return rt_error(cuMemcpy3D(&box));
 }
@@ -127,9 +104,10 @@ cudaError_t cudaMemcpy3DAsync(const struct cudaMemcpy3DParms *p, cudaStream_t st
         cudaError_t e = rt_enter();
         CUDA_MEMCPY3D box;
 
-        if (e == cudaSuccess)
-                e = rt_copy_3d(p, &box);
-        if (e != cudaSuccess || empty(&p->extent))
+        if (e != cudaSuccess || empty(p ? &p->extent : NULL))
+                return e;
+        e = rt_copy_3d(p, &box);
+        if (e != cudaSuccess)
                 return e;
         return rt_error(cuMemcpy3DAsync(&box, stream));
 }
@@ -162,9 +140,10 @@ cudaError_t cudaMemcpy3DPeer(const struct cudaMemcpy3DPeerParms *p)
         cudaError_t e = rt_enter();
         CUDA_MEMCPY3D box;
 
-        if (e == cudaSuccess)
-                e = between(p, &box);
-        if (e != cudaSuccess || empty(&p->extent))
+        if (e != cudaSuccess || empty(p ? &p->extent : NULL))
+                return e;
+        e = between(p, &box);
+        if (e != cudaSuccess)
                 return e;
         return rt_error(cuMemcpy3D(&box));
 }
@@ -174,9 +153,10 @@ cudaError_t cudaMemcpy3DPeerAsync(const struct cudaMemcpy3DPeerParms *p, cudaStr
         cudaError_t e = rt_enter();
         CUDA_MEMCPY3D box;
 
-        if (e == cudaSuccess)
-                e = between(p, &box);
-        if (e != cudaSuccess || empty(&p->extent))
+        if (e != cudaSuccess || empty(p ? &p->extent : NULL))
+                return e;
+        e = between(p, &box);
+        if (e != cudaSuccess)
                 return e;
         return rt_error(cuMemcpy3DAsync(&box, stream));
 }

@@ -136,6 +136,7 @@ int dsc__attach_locked(dsc_session *s)
                 dsc__lose(s);
                 return r;
         }
+        dsc__graphs_renew(s);
         resynchronise(s);
         return dsc__clock_rejoin_locked(s);
 }

@@ -285,6 +285,7 @@ static void init_locks(dsc_session *s)
         pthread_mutex_init(&s->submit.lock, NULL);
         dsc__waiters_init(&s->waiters);
         dsc__output_init(&s->output);
+        dsc__graphs_init(&s->graphs);
         s->submit.ring.event_fd = -1;
         atomic_init(&s->clock.epoch, dsc__clock_epoch());
 }

@@ -138,7 +138,24 @@ int dsc_limit_set(dsc_session *s, uint32_t limit, uint64_t value);
  * returns. Launches, waits, copies from and to ordinary memory and modules' coming and going do this by themselves. */
 void dsc_output(dsc_session *s);
 
-/* log receives the compiler's words (NUL-terminated, may be NULL). */
+/*
+ * Code. log receives the compiler's words (NUL-terminated, may be NULL). The other two are for a compiler, if one has to
+ * work, and 0 otherwise: registers per thread at most, and 1 + the level of optimisation.
+ */
+struct dsc_load {
+        const void *image;
+        size_t size;
+        char *log;
+        size_t log_size;
+        uint32_t max_registers, optimization;
+};
+/* Of a module with few kernels all of them come at once, each for dsc_kernel_clear(), in a malloc'ed array. */
+struct dsc_loaded {
+        uint64_t module;
+        struct dsc_kernel *kernels;
+        size_t n_kernels;
+};
+int dsc_module_open(dsc_session *s, const struct dsc_load *load, struct dsc_loaded *ret);
 int dsc_module_load(dsc_session *s, const void *image, size_t size, char *log, size_t log_size, uint64_t *ret_module);
 int dsc_module_unload(dsc_session *s, uint64_t module);
 int dsc_kernel_get(dsc_session *s, uint64_t module, const char *name, struct dsc_kernel *ret);

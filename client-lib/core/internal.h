@@ -11,12 +11,12 @@
  *  - output.c: what kernels printed. limit.c: limits of the context.
  *  - session.c: which session is the process's. retire.c: one that is not any more; what belonged to it goes, the
  * object stays, because a thread may be on its way in.
- *  - memory.c: what is allocated. copy.c: staging of pageable memory. stream.c, event.c, module.c: one function per
- * call.
+ *  - memory.c: what is allocated. copy.c: staging of pageable memory. graph.c: graphs, kept for the next worker.
+ * stream.c, event.c, module.c: one function per call.
  *
  * Order of locks: session.c's, then memory.use, then submit.lock or output.lock, then rpc.*; memory.table,
  * memory.arena_lock and events.lock are taken last and never held across a request. No lock but submit.lock (attaching,
- * declaring, resetting), output.lock and memory.use is held while waiting for the daemon, and submit.lock never while
+ * declaring, resetting), graphs.lock, output.lock and memory.use is held while waiting for the daemon, and submit.lock never while
  * waiting for the device.
  *
  * After fork() the child must not touch any lock (another thread of the parent may have held it): every entry point
@@ -142,6 +142,13 @@ struct dsc__clock {
                 contact_ns; /* when the daemon last heard of the session, CLOCK_MONOTONIC; kept while n_declared */
 };
 
+struct dsc__graph;
+
+struct dsc__graphs {
+        pthread_mutex_t lock;
+        struct dsc__graph *first;
+};
+
 struct dsc_session {
         struct dsc__rpc rpc;
         _Atomic bool lost;
@@ -161,6 +168,7 @@ struct dsc_session {
         struct dsc__memory memory;
         struct dsc__clock clock;
         struct dsc__output output;
+        struct dsc__graphs graphs;
         dsc_session *next; /* of those that are retired */
 };
 
@@ -248,6 +256,14 @@ bool dsc__peer_gone(dsc_session *s); /* asks the socket; loses the session if so
 int dsc__answer_unpack(struct dsc__rpc *rpc, const uint8_t *bytes, size_t size, struct dsc__answer *ret);
 void dsc__answer_clear(struct dsc__answer *answer);
 
+/* --- mapped.c --- */
+
+/*
+ * The file in which these bytes of the process lie, and where: opened for reading, the caller's. -1: in none, or it is
+ * not sure. The bytes must be mapped.
+ */
+int dsc__mapped(const void *bytes, size_t size, uint64_t *ret_offset);
+
 /* --- attach.c --- */
 
 /* A memory file that has so many bytes for good: one that shrinks would end whoever looks at its mapping. */
@@ -319,6 +335,12 @@ void dsc__reserved_drop(dsc_session *s); /* with memory.use held for writing */
 /* --- copy.c --- */
 
 void dsc__arena_drop(dsc_session *s); /* with memory.use held for writing */
+
+/* --- graph.c --- */
+
+void dsc__graphs_init(struct dsc__graphs *graphs);
+void dsc__graphs_clear(dsc_session *s); /* nothing is told to the daemon */
+void dsc__graphs_renew(dsc_session *s); /* another worker is attached: it gets them, with submit.lock held */
 
 /* --- clock.c --- */
 

@@ -365,6 +365,7 @@ static bool is_slow(const Detshare__Request *request)
         case DETSHARE__REQUEST__CALL_MODULE_UNLOAD:
         case DETSHARE__REQUEST__CALL_STREAM_DESTROY:
         case DETSHARE__REQUEST__CALL_EVENT_ELAPSED:
+        case DETSHARE__REQUEST__CALL_GRAPH_CREATE:
         case DETSHARE__REQUEST__CALL_RESET_SESSION:
                 return true;
         default:

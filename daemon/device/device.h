@@ -26,6 +26,7 @@
 typedef struct ds_device ds_device;
 typedef struct ds_device_kernel ds_device_kernel;
 typedef struct ds_device_module ds_device_module;
+typedef struct ds_device_graph ds_device_graph;
 
 /* The CUresult values that the daemon itself speaks; numbers are CUDA's public ones. */
 enum ds_cuda_error {
@@ -151,6 +152,37 @@ struct ds_memset {
         uint32_t timed; /* as in ds_launch */
 };
 
+/* A node of a graph. Streams, spaces and deadlines of what it does mean nothing; addresses are those of the graph's
+ * space.
+ */
+enum ds_device_node_kind {
+        DS_NODE_NOTHING,
+        DS_NODE_LAUNCH,
+        DS_NODE_COPY,
+        DS_NODE_MEMSET,
+        _DS_DEVICE_NODE_KIND_MAX,
+};
+
+struct ds_device_node {
+        enum ds_device_node_kind kind;
+        uint32_t n_deps;
+        const uint32_t *deps; /* earlier nodes, each named once */
+        union {
+                struct ds_launch launch; /* params live as long as the node */
+                struct ds_copy copy;
+                struct ds_memset memset;
+        };
+};
+
+/* All nodes of a graph, as their dependencies have it. */
+struct ds_graph_launch {
+        uint32_t stream;
+        uint32_t space;
+        ds_device_graph *graph;
+        uint64_t deadline_ns; /* as in ds_launch, for all of it */
+        uint32_t timed;       /* as in ds_launch */
+};
+
 struct ds_completion {
         uint64_t token;
         int32_t status; /* enum ds_cuda_error */
@@ -248,6 +280,27 @@ struct ds_device_ops {
         int (*clusters)(ds_device *device, const struct ds_launch *launch, uint32_t *ret_clusters);
         int (*copy)(ds_device *device, const struct ds_copy *copy, uint64_t token);
         int (*memset)(ds_device *device, const struct ds_memset *memset, uint64_t token);
+
+        /*
+         * Graphs: all NULL where an implementation launches their nodes no faster than one by one.
+         * graph_new makes nothing on the device yet; the nodes live, unchanged, until graph_free. 0;
+         * DS_CUDA_NOT_SUPPORTED: these nodes must be launched one by one; another CUDA error, or a negative errno.
+         */
+        int (*graph_new)(ds_device *device, uint32_t space, const struct ds_device_node *nodes, uint32_t n,
+                ds_device_graph **ret);
+        /* What launching it on streams of a rung needs. [stops] 0, a CUDA error (it cannot be), or a negative errno. */
+        int (*graph_build)(ds_device *device, ds_device_graph *graph, uint32_t rung);
+        /* 1: it can be launched on streams of the rung. 0: not yet; that it was asked for is put off, see below. */
+        int (*graph_ready)(ds_device *device, ds_device_graph *graph, uint32_t rung);
+        int (*graph_launch)(ds_device *device, const struct ds_graph_launch *launch, uint64_t token); /* as launch */
+        /* What was built for `from`, a graph of as many nodes with the same kinds and dependencies, becomes what was
+         * built for `to` as far as that stops nothing; `from` is not ready any more where it was. Launches made are not
+         * touched.
+         */
+        void (*graph_take)(ds_device *device, ds_device_graph *from, ds_device_graph *to);
+        /* Never stops, and launches of it may be in flight: what would is put off. */
+        ds_device_graph *(*graph_free)(ds_device *device, ds_device_graph *graph);
+
         /* Everything submitted to `to` from now on waits for everything submitted to `from` so far. */
         int (*fence)(ds_device *device, uint32_t from, uint32_t to);
         /* Ask running and queued work of a space to end early; its tokens come back with an error. May do nothing. */
@@ -285,7 +338,7 @@ struct ds_device_ops {
         int (*advance)(ds_device *device, uint64_t limit_ns);
 };
 
-#define DS_DEVICE_OPS_VERSION 4
+#define DS_DEVICE_OPS_VERSION 5
 
 /* stream ids are dense: rung, then priority, then index */
 static inline uint32_t ds_device_stream(uint32_t rung, uint32_t priority, uint32_t index)

@@ -81,7 +81,11 @@ void ds_ahead_identify(ds_sched *sched, struct ds_op *op)
 {
         struct ds_kstat_row *row;
 
-        if (op->kind != DS_OP_LAUNCH)
+        op->cluster_blocks = 1;
+        if (op->kind == DS_OP_GRAPH) {
+                op->kernel_key = op->graph->key;
+                op->cluster_blocks = op->graph->cluster_blocks;
+        } else if (op->kind != DS_OP_LAUNCH)
                 op->kernel_key = transfer_key(op);
         else if (!op->kernel_key)
                 op->kernel_key = launch_key(&op->launch);
@@ -113,11 +117,28 @@ static void launch_view(ds_sched *sched, const struct ds_op *op, struct detshare
         view->all_resident = sched->ops->kernel_info(op->launch.kernel)->cooperative;
 }
 
+static void graph_view(const struct ds_op *op, struct detshare_op_view *view)
+{
+        const struct ds_sched_graph *graph = op->graph;
+
+        view->kind = DETSHARE_OP_KERNEL;
+        view->kernel = op->kernel_key;
+        view->blocks = graph->blocks;
+        view->threads = graph->threads;
+        view->blocks_per_sm = graph->blocks_per_sm;
+        view->sms_needed = graph->sms_needed;
+        view->all_resident = graph->all_resident;
+}
+
 static void write_view(ds_sched *sched, const struct ds_op *op, struct detshare_op_view *view)
 {
         *view = (struct detshare_op_view){.submitted_ns = op->submitted_ns};
         if (op->kind == DS_OP_LAUNCH) {
                 launch_view(sched, op, view);
+                return;
+        }
+        if (op->kind == DS_OP_GRAPH) {
+                graph_view(op, view);
                 return;
         }
         view->kind = op->kind == DS_OP_COPY ? DETSHARE_OP_COPY : DETSHARE_OP_MEMSET;

@@ -212,6 +212,9 @@ size_t ds_coroutine_room(const ds_coroutine *coroutine)
 
         if (!session || session->cancelled || coroutine->released)
                 return 0;
+        /* parts of graphs come on top */
+        if (coroutine->n_ops >= DS_SCHED_QUEUE_MAX || session->n_ops >= DS_SCHED_SESSION_QUEUE_MAX)
+                return 0;
         return DS_MIN(DS_SCHED_QUEUE_MAX - coroutine->n_ops, DS_SCHED_SESSION_QUEUE_MAX - session->n_ops);
 }
 
@@ -255,7 +258,7 @@ int ds_sched_submit(ds_coroutine *coroutine, struct ds_op *op, uint64_t now_ns)
         op->launched_ns = op->start_ns = op->end_ns = 0;
         op->message = NULL;
         op->status = 0;
-        op->finished = 0;
+        op->finished = op->part = 0;
         op->seq = coroutine->submitted + 1;
         op_bind_dependencies(coroutine, op);
         coroutine->submitted = op->seq;
@@ -270,6 +273,8 @@ int ds_sched_submit(ds_coroutine *coroutine, struct ds_op *op, uint64_t now_ns)
         session->n_ops++;
         sched->n_class_ops[session->config.class_]++;
         sched->n_ops++;
+        if (op->kind == DS_OP_GRAPH)
+                op->in_parts = op->unfolded_all = 0;
         if (ds_op_is_work(op)) {
                 coroutine->n_waiting_work++;
                 ds_ahead_identify(sched, op);
@@ -329,6 +334,7 @@ static void coroutine_leave_queue(ds_coroutine *coroutine)
         struct ds_op *op = coroutine->boundary;
 
         ds_ahead_pop(coroutine, op);
+        coroutine->before = op;
         coroutine->boundary = op->next;
         if (ds_op_is_work(op)) {
                 assert(coroutine->n_waiting_work);
@@ -370,6 +376,8 @@ static void coroutine_resolve_head(ds_coroutine *coroutine)
 
         coroutine_unpark(coroutine);
         while (coroutine->boundary && coroutine_head_is_free(coroutine)) {
+                if (coroutine->boundary->kind == DS_OP_GRAPH && ds_graph_unfold(coroutine))
+                        continue;
                 if (ds_op_is_work(coroutine->boundary)) {
                         runnable = 1;
                         break;
@@ -386,6 +394,18 @@ void ds_coroutine_pop(ds_coroutine *coroutine)
         coroutine_leave_queue(coroutine);
         coroutine->head_since_ns = coroutine->sched->now_ns;
         coroutine_resolve_head(coroutine);
+}
+
+void ds_coroutine_in_parts(ds_coroutine *coroutine)
+{
+        struct ds_op *op = coroutine->boundary;
+
+        assert(op->kind == DS_OP_GRAPH && !op->in_parts);
+        op->in_parts = 1;
+        coroutine->n_waiting_work--;
+        ds_ahead_clear(&coroutine->ahead);
+        coroutine_resolve_head(coroutine);
+        ds_coroutine_changed(coroutine);
 }
 
 void ds_coroutine_fault(ds_coroutine *coroutine, int status)
@@ -441,19 +461,19 @@ static void coroutine_count_done(ds_coroutine *coroutine, const struct ds_op *op
         ds_sched_session *session = coroutine->session;
 
         assert(coroutine->n_ops && session->n_ops && coroutine->sched->n_ops);
-        assert(op->seq == coroutine->done + 1);
         coroutine->n_ops--;
         session->n_ops--;
         coroutine->sched->n_class_ops[session->config.class_]--;
         coroutine->sched->n_ops--;
-        coroutine->done = op->seq;
-        if (coroutine->legacy)
-                session->legacy_done++;
-        if (coroutine->blocking)
-                session->blocking_done++;
+        if (!op->part) {
+                assert(op->seq == coroutine->done + 1);
+                coroutine->done = op->seq;
+                session->legacy_done += coroutine->legacy;
+                session->blocking_done += coroutine->blocking;
+        }
         if (!ds_op_is_work(op))
                 return;
-        session->completed++;
+        session->completed += op->kind == DS_OP_GRAPH ? op->graph->n_works : 1;
         if (op->status)
                 session->errors++;
 }

@@ -77,7 +77,8 @@ struct ds_coroutine {
         uint8_t dirty;    /* its view must be written anew */
 
         struct ds_op *first, *boundary, *last;
-        uint32_t n_ops;           /* all of them */
+        struct ds_op *before; /* what left the queue last; comes before boundary unless it was told: then first does */
+        uint32_t n_ops;       /* all of them */
         uint32_t n_waiting_work;  /* launches, copies, memsets from boundary on */
         uint32_t n_in_flight;     /* on the device */
         uint64_t submitted, done; /* sequence numbers */
@@ -105,7 +106,8 @@ const char *ds_coroutine_state_name(enum ds_coroutine_state state);
 
 static inline int ds_op_is_work(const struct ds_op *op)
 {
-        return op->kind == DS_OP_LAUNCH || op->kind == DS_OP_COPY || op->kind == DS_OP_MEMSET;
+        return op->kind == DS_OP_LAUNCH || op->kind == DS_OP_COPY || op->kind == DS_OP_MEMSET ||
+               (op->kind == DS_OP_GRAPH && !op->in_parts);
 }
 
 /* Look at it again at the next settle: a dependency ended, an operation ended, something was submitted. */

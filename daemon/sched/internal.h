@@ -5,6 +5,7 @@
 #pragma once
 
 #include "sched/coroutine.h"
+#include "sched/graph.h"
 #include "sched/host.h"
 #include "sched/kstat.h"
 #include "sched/ladder.h"
@@ -20,6 +21,7 @@ struct ds_sched {
         ds_device *device;
         const struct ds_device_info *info;
         ds_op_done_fn done;
+        ds_op_unfold_fn unfold;
         void *user;
 
         uint64_t now_ns; /* the latest time anybody told us */
@@ -27,6 +29,7 @@ struct ds_sched {
         ds_sched_session *sessions;
         uint32_t n_sessions, n_coroutines, n_ops, n_in_flight;
         uint32_t n_class_ops[_DS_SCHED_CLASSES], n_class_in_flight[_DS_SCHED_CLASSES];
+        uint32_t n_class_sessions[_DS_SCHED_CLASSES];
         uint32_t n_runnable; /* coroutines whose head could be launched */
         unsigned held;       /* classes, see ds_sched_hold */
         ds_coroutine *touched;

@@ -86,7 +86,7 @@ static int rung_holds(const ds_sched *sched, const struct ds_op *op, const struc
 {
         uint64_t fits = (uint64_t)view->blocks_per_sm * sched->ladder.views[rung].n_sms;
 
-        if (op->kind == DS_OP_LAUNCH && op->cluster_blocks > sched->ladder.cluster_max[rung] && op->cluster_blocks > 1)
+        if (op->cluster_blocks > sched->ladder.cluster_max[rung] && op->cluster_blocks > 1)
                 return 0;
         return !view->all_resident || view->blocks <= fits;
 }
@@ -129,6 +129,9 @@ static int device_submit(ds_sched *sched, struct ds_op *op, uint32_t stream, uin
         case DS_OP_MEMSET:
                 op->memset.stream = device_stream;
                 return sched->ops->memset(sched->device, &op->memset, token);
+        case DS_OP_GRAPH:
+                op->whole.stream = device_stream;
+                return sched->ops->graph_launch(sched->device, &op->whole, token);
         case DS_OP_MARK:
         case DS_OP_WAIT:
         case _DS_OP_KIND_MAX:
@@ -197,7 +200,7 @@ static void launch_done(ds_coroutine *coroutine, struct ds_op *op, struct ds_slo
         op->launched_ns = sched->now_ns;
         coroutine->rung = slot->rung;
         coroutine->stream = slot->stream;
-        coroutine->session->launches += op->kind == DS_OP_LAUNCH;
+        coroutine->session->launches += op->kind == DS_OP_GRAPH ? op->graph->n_kernels : op->kind == DS_OP_LAUNCH;
         sched->stats.launches++;
         launch_count(coroutine, slot);
         ds_coroutine_pop(coroutine);
@@ -205,8 +208,12 @@ static void launch_done(ds_coroutine *coroutine, struct ds_op *op, struct ds_slo
 }
 
 #define LAUNCH_FULL 1
+#define LAUNCH_UNFOLDED 2
 
-/* 0, LAUNCH_FULL (its stream has enough: some of that must end first), or a fatal errno. */
+/*
+ * 0, LAUNCH_FULL (its stream has enough: some of that must end first), LAUNCH_UNFOLDED (it was a graph, which cannot go
+ * there as a whole: its first part is the head now), or a fatal errno.
+ */
 static int launch_one(ds_coroutine *coroutine, const struct ds_launch_target *target, struct ds_slot *slot)
 {
         ds_sched *sched = coroutine->sched;
@@ -215,6 +222,11 @@ static int launch_one(ds_coroutine *coroutine, const struct ds_launch_target *ta
 
         slot->view = ds_ahead_views(coroutine)[0];
         slot->rung = rung_choose(coroutine, op, &slot->view, target->rung);
+        if (op->kind == DS_OP_GRAPH && !ds_graph_ready(sched, op, slot->rung)) {
+                ds_slot_told(sched, slot);
+                ds_coroutine_in_parts(coroutine);
+                return LAUNCH_UNFOLDED;
+        }
         slot->stream = stream_choose(sched, coroutine, slot->rung, target->priority);
         if (sched->stream_load[slot->stream] >= DS_SCHED_STREAM_MAX) {
                 ds_slot_told(sched, slot);
@@ -248,7 +260,7 @@ int ds_launch_head(ds_coroutine *coroutine, const struct ds_launch_target *targe
 
         assert(target->rung < sched->ladder.n && target->priority < DS_DEVICE_PRIORITIES);
         ds_sched_now(sched, now_ns);
-        for (n = 0; n < count && coroutine->runnable && !coroutine->session->suspended; n++) {
+        for (n = 0; n < count && coroutine->runnable && !coroutine->session->suspended; n += !r) {
                 slot = slot_take(sched);
                 if (!slot)
                         break;

@@ -47,6 +47,7 @@ int ds_sched_new(const struct ds_sched_config *config, ds_sched **ret)
         sched->device = config->device;
         sched->info = config->ops->info(config->device);
         sched->done = config->done;
+        sched->unfold = config->unfold;
         sched->user = config->user;
         sched->switch_event.kind = DETSHARE_EVENT_SWITCH;
         sched->timer_event.kind = DETSHARE_EVENT_TIMER;

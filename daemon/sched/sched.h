@@ -47,9 +47,23 @@ enum ds_op_kind {
         DS_OP_LAUNCH,
         DS_OP_COPY,
         DS_OP_MEMSET,
-        DS_OP_MARK, /* no work: ends when everything before it in the coroutine ended; its time is an event's time */
-        DS_OP_WAIT, /* no work: ends when `wait_for` has ended `wait_seq`, or all it had when this was submitted */
+        DS_OP_MARK,  /* no work: ends when everything before it in the coroutine ended; its time is an event's time */
+        DS_OP_WAIT,  /* no work: ends when `wait_for` has ended `wait_seq`, or all it had when this was submitted */
+        DS_OP_GRAPH, /* many kernels, copies and memsets: see graph.h */
         _DS_OP_KIND_MAX,
+};
+
+/*
+ * A graph: what the scheduler must know of it. The caller's; lives until the last operation that names it is done, and
+ * does not change meanwhile.
+ */
+struct ds_sched_graph {
+        ds_device_graph *device;     /* NULL: its parts are launched one by one, always */
+        uint64_t key;                /* identity for the statistics, not 0 */
+        uint32_t n_kernels, n_works; /* works: kernels, copies, memsets */
+        /* of its kernels, by ds_sched_graph_add; as a policy sees them while they are one operation */
+        uint32_t blocks, threads, blocks_per_sm, sms_needed, cluster_blocks;
+        uint32_t all_resident;
 };
 
 /*
@@ -64,6 +78,13 @@ struct ds_op {
                 struct ds_launch launch; /* params point to memory that lives until done */
                 struct ds_copy copy;
                 struct ds_memset memset;
+                struct {
+                        struct ds_graph_launch whole;
+                        const struct ds_sched_graph *graph;
+                        uint8_t parts_only;   /* the caller's: it never goes as a whole */
+                        uint8_t in_parts;     /* the scheduler's from here on: it goes in parts */
+                        uint8_t unfolded_all; /* there are no more */
+                };
                 struct {
                         ds_coroutine *wait_for; /* any session's; NULL = nothing to wait for; NULL again when done */
                         uint64_t wait_seq;
@@ -81,6 +102,7 @@ struct ds_op {
         uint32_t stat_row;
         uint32_t cluster_blocks; /* of a launch; 1 = no clusters */
         uint8_t finished; /* ended, but not told yet: something before it in the coroutine has not; see coroutine.h */
+        uint8_t part;     /* of a graph: made by unfold, has no sequence number; set by the scheduler */
 };
 
 /*
@@ -90,6 +112,12 @@ struct ds_op {
 typedef void (*ds_op_done_fn)(
         void *user, struct ds_op *op, int status, uint64_t start_ns, uint64_t end_ns, const char *message);
 
+/*
+ * The next part of a graph, a launch, copy, memset or mark in the caller's memory, told by the done callback as any
+ * operation. 1 and *ret; 0: there are no more; -ENOMEM: the graph ends with OUT_OF_MEMORY. Must not call the scheduler.
+ */
+typedef int (*ds_op_unfold_fn)(void *user, struct ds_op *graph, struct ds_op **ret);
+
 struct ds_sched_config {
         const struct ds_device_ops *ops;
         ds_device *device;      /* outlives the scheduler; rungs are created by ds_sched_new */
@@ -97,6 +125,7 @@ struct ds_sched_config {
         int policy_dir_fd;      /* of it, stays the caller's and open; 0 = it is opened by name */
         const char *policy;     /* name at start */
         ds_op_done_fn done;
+        ds_op_unfold_fn unfold; /* NULL: no graphs are submitted */
         void *user;
         uint64_t (*wall_ns)(void); /* real time, to measure the policy's own decisions; NULL = do not */
         uint64_t policy_budget_ns; /* a decision longer than this is an overrun; 0 = 5 ms */
@@ -183,6 +212,13 @@ uint64_t ds_coroutine_done(const ds_coroutine *coroutine);      /* all up to her
  */
 int ds_sched_submit(ds_coroutine *coroutine, struct ds_op *op, uint64_t now_ns);
 size_t ds_coroutine_room(const ds_coroutine *coroutine); /* operations that submit would still take */
+
+/* One more kernel of a graph whose operations are not submitted yet. */
+void ds_sched_graph_add(ds_sched *sched, struct ds_sched_graph *graph, const struct ds_launch *launch);
+/* Would the session's graphs go as a whole now? See graph.h. */
+int ds_sched_graph_whole(const ds_sched_session *session);
+/* [stops] Make the device ready for it on the whole GPU. As ds_device_ops.graph_build. */
+int ds_sched_graph_build(ds_sched *sched, const struct ds_sched_graph *graph);
 
 /* The device's completions, in the order poll gave them. */
 void ds_sched_complete(ds_sched *sched, const struct ds_completion *completions, size_t n);

@@ -30,6 +30,8 @@ int ds_sched_session_new(ds_sched *sched, const struct ds_sched_session_config *
         session->end_event = (struct ds_sched_event){.kind = DETSHARE_EVENT_REQUEST_END, .session = session};
         DL_APPEND(sched->sessions, session);
         sched->n_sessions++;
+        sched->n_class_sessions[config->class_]++;
+        ds_graph_class_changed(sched);
         ds_sched_event_post(sched, &session->changed_event);
         *ret = session;
         return 0;
@@ -73,6 +75,7 @@ ds_sched_session *ds_sched_session_free(ds_sched_session *session)
         ds_snapshot_forget_session(session);
         DL_DELETE(sched->sessions, session);
         sched->n_sessions--;
+        sched->n_class_sessions[session->config.class_]--;
         ds_sched_event_post(sched, &sched->gone_event);
         return ds_free(session);
 }
@@ -140,9 +143,12 @@ static void session_move_class(ds_sched_session *session, enum detshare_class cl
 
         sched->n_class_ops[session->config.class_] -= session->n_ops;
         sched->n_class_in_flight[session->config.class_] -= session->n_in_flight;
+        sched->n_class_sessions[session->config.class_]--;
         session->config.class_ = class_;
+        sched->n_class_sessions[class_]++;
         sched->n_class_ops[class_] += session->n_ops;
         sched->n_class_in_flight[class_] += session->n_in_flight;
+        ds_graph_class_changed(sched);
 }
 
 void ds_sched_session_set(

@@ -55,6 +55,10 @@ static const struct ds_rpc table[] = {
         {CALL(RESET_SESSION),     "reset_session",  DS_RIGHT_ANY,     WORKER,              0, NULL},
         {CALL(SET_LIMIT),         "set_limit",      DS_RIGHT_ANY,     WORKER,              0, NULL},
         {CALL(COUNT_CLUSTERS),    "count_clusters", DS_RIGHT_ANY,     WORKER,              0, NULL},
+        {CALL(GRAPH_CREATE),      "graph_create",   DS_RIGHT_ANY,     WORKER,              1, NULL},
+        {CALL(GRAPH_UPDATE),      "graph_update",   DS_RIGHT_ANY,     WORKER,              1, NULL},
+        {CALL(GRAPH_DESTROY),     "graph_destroy",  DS_RIGHT_ANY,     WORKER,              0, NULL},
+        {CALL(GRAPH_LAUNCH),      "graph_launch",   DS_RIGHT_ANY,     WORK,                0, NULL},
 };
 /* clang-format on */
 

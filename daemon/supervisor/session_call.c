@@ -341,6 +341,14 @@ static uint64_t true_tail(const struct ds_session *session, uint64_t said)
         return atomic_load(&session->ring.header->tail);
 }
 
+/* What an earlier worker had is made anew: records in the ring may wait for that, so it cannot wait for them. */
+static int brings_graphs(const Detshare__Request *request)
+{
+        if (request->call_case == DETSHARE__REQUEST__CALL_GRAPH_CREATE)
+                return request->graph_create->graph != 0;
+        return request->call_case == DETSHARE__REQUEST__CALL_GRAPH_DESTROY && !request->graph_destroy->graph;
+}
+
 /* The call to the worker, which is opened for the session if need be. */
 static void send_request(struct ds_session_call *call, Detshare__Request *request, const int *fds, size_t n_fds)
 {
@@ -362,7 +370,8 @@ static void send_request(struct ds_session_call *call, Detshare__Request *reques
                 return;
         r = ds_session_open(session);
         if (!r) {
-                request->ring_tail = true_tail(session, request->ring_tail);
+                if (!brings_graphs(request))
+                        request->ring_tail = true_tail(session, request->ring_tail);
                 request->fds = (uint32_t)n_fds;
                 body.session = session->id;
                 body.request = request;

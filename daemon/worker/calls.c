@@ -43,6 +43,10 @@ static const struct dsw_call_row calls_rows[] = {
         ROW(RESET_SESSION,  reset_session,  1, 0),
         ROW(SET_LIMIT,      set_limit,      0, 1),
         ROW(COUNT_CLUSTERS, count_clusters, 0, 0),
+        ROW(GRAPH_CREATE,   graph_create,   0, 1),
+        ROW(GRAPH_UPDATE,   graph_update,   0, 1),
+        ROW(GRAPH_DESTROY,  graph_destroy,  0, 0),
+        ROW(GRAPH_LAUNCH,   graph_launch,   0, 1),
 };
 /* clang-format on */
 

@@ -65,6 +65,7 @@ enum dsw_outcome dsw_calls_module_unload(struct dsw_call *call, const Detshare__
         if (!module)
                 return module_unknown(call, id);
         module->closing = 1;
+        dsw_graph_taken(call->session);
         call->address = id;
         call->target = call->session->op_index;
         return dsw_call_park(call, dsw_call_session_ended, module_finish_unload);

@@ -133,6 +133,7 @@ enum dsw_outcome dsw_calls_event_destroy(struct dsw_call *call, const Detshare__
         if (!event)
                 return event_unknown(call, request->event_destroy->event);
         dsw_event_destroy(call->session, event);
+        dsw_graph_taken(call->session);
         return dsw_call_ok(call);
 }
 

@@ -62,6 +62,17 @@ enum dsw_outcome dsw_calls_launch(struct dsw_call *call, const Detshare__Request
         return work_answer(call, status, seq, why);
 }
 
+enum dsw_outcome dsw_calls_graph_launch(struct dsw_call *call, const Detshare__Request *request)
+{
+        struct dsw_stream *stream = work_stream(call, request->graph_launch->stream);
+        const char *why = "";
+        uint64_t seq = 0;
+
+        if (!stream)
+                return DSW_ANSWERED;
+        return work_answer(call, dsw_work_graph(stream, request->graph_launch->graph, &seq, &why), seq, why);
+}
+
 enum dsw_outcome dsw_calls_copy(struct dsw_call *call, const Detshare__Request *request)
 {
         const Detshare__Copy *ask = request->copy;

@@ -12,7 +12,7 @@
  *   quiesce.c  when calls may be made that stop the device     lost.c    the end of the device's context
  *   deadline.c kernels that do not end                         output.c  what kernels print
  *   pages.c    pinned memory's pages, made and freed by a thread
- *   user.c     what all sessions of a user have in work
+ *   user.c     what all sessions of a user have in work   graph.c   graphs that clients instantiated
  *
  * How it fits together. Ring records and requests become struct dsw_op, which the scheduler owns until dsw_op_done.
  * dsw_op_done only notes what ended and puts the session on the worker's dirty list; dsw_settle() later does what
@@ -48,6 +48,9 @@
 #define DSW_SESSION_PARAM_BYTES DS_MIB(4) /* of parameters too large for the operation itself */
 #define DSW_USER_OPS_MAX 65536u           /* the same of all sessions of a user */
 #define DSW_USER_PARAM_BYTES DS_MIB(32)
+#define DSW_SESSION_GRAPHS_MAX 4096u
+#define DSW_SESSION_GRAPH_BYTES DS_MIB(128) /* all that is kept of its graphs */
+#define DSW_USER_GRAPH_BYTES DS_MIB(512)
 #define DSW_SESSION_CALLS_MAX 64u /* unanswered requests */
 #define DSW_SESSION_MODULES_MAX 4096u
 #define DSW_SESSION_ALLOCS_MAX 65536u
@@ -82,6 +85,7 @@ struct dsw_file;
 struct dsw_held;
 struct dsw_pages;
 struct dsw_call_row;
+struct dsw_graph;
 
 enum dsw_stream_state {
         DSW_STREAM_FREE,
@@ -117,7 +121,9 @@ struct dsw_op {
         uint64_t bounce;            /* Write: given back when it ends */
         void *large_params;
         uint32_t large_size;
-        int ls; /* counted in ls_live */
+        int ls;                  /* counted in ls_live */
+        struct dsw_graph *graph; /* GRAPH: holds a reference */
+        uint32_t graph_next;     /* GRAPH: its next node to become a part */
         uint8_t params[DSW_PARAMS_INLINE];
 };
 
@@ -161,7 +167,7 @@ struct dsw_handle {  /* of a pinned file that was given out, see pages.c */
 struct dsw_user {
         uint32_t uid, refs; /* of sessions */
         uint32_t n_live;
-        uint64_t param_bytes;
+        uint64_t param_bytes, graph_bytes;
         int waiting; /* a session of its found no room */
         UT_hash_handle hh;
 };
@@ -194,6 +200,11 @@ struct dsw_session {
         uint64_t module_generation;
         struct dsw_event *events; /* hash by id */
         uint64_t event_id;
+        struct dsw_graph *graphs; /* hash by id */
+        uint32_t n_graphs;
+        uint64_t graph_id, graph_bytes;
+        uint64_t n_taken;   /* times that memory, modules or events were given back: graphs are checked anew */
+        int graphs_awaited; /* an earlier worker's ring is read on: the client brings its graphs anew */
 
         struct dsw_op *live; /* with the scheduler, oldest first */
         uint32_t n_live;
@@ -430,6 +441,10 @@ enum dsw_outcome dsw_calls_read(struct dsw_call *call, const Detshare__Request *
 enum dsw_outcome dsw_calls_memset(struct dsw_call *call, const Detshare__Request *request);
 enum dsw_outcome dsw_calls_event_record(struct dsw_call *call, const Detshare__Request *request);
 enum dsw_outcome dsw_calls_stream_wait(struct dsw_call *call, const Detshare__Request *request);
+enum dsw_outcome dsw_calls_graph_create(struct dsw_call *call, const Detshare__Request *request);
+enum dsw_outcome dsw_calls_graph_update(struct dsw_call *call, const Detshare__Request *request);
+enum dsw_outcome dsw_calls_graph_destroy(struct dsw_call *call, const Detshare__Request *request);
+enum dsw_outcome dsw_calls_graph_launch(struct dsw_call *call, const Detshare__Request *request);
 enum dsw_outcome dsw_calls_clock_join(struct dsw_call *call, const Detshare__Request *request);
 enum dsw_outcome dsw_calls_clock_leave(struct dsw_call *call, const Detshare__Request *request);
 enum dsw_outcome dsw_calls_sleep_until(struct dsw_call *call, const Detshare__Request *request);
@@ -487,6 +502,7 @@ int dsw_op_room(const struct dsw_session *session, const struct dsw_stream *stre
 /* NULL when out of memory. */
 struct dsw_op *dsw_op_new(struct dsw_session *session, enum ds_op_kind kind, uint32_t params_size);
 void dsw_op_free(struct dsw_op *op);
+void dsw_op_set_session(struct dsw_op *op); /* what the device must know of its session */
 /* Takes the operation over. 0 and its number, or DS_SCHED_E_FULL: the operation is freed, nothing was counted. */
 int dsw_op_submit(struct dsw_stream *stream, struct dsw_op *op, uint64_t *ret_seq);
 void dsw_op_done(void *user, struct ds_op *op, int status, uint64_t start_ns, uint64_t end_ns, const char *message);
@@ -506,6 +522,31 @@ int dsw_work_memset(
         struct dsw_stream *stream, const struct ds_record_memset *memset, uint64_t *ret_seq, const char **ret_why);
 int dsw_work_event(struct dsw_stream *stream, uint64_t event, uint64_t *ret_seq, const char **ret_why);
 int dsw_work_wait(struct dsw_stream *stream, uint32_t other, uint64_t seq, uint64_t *ret_seq, const char **ret_why);
+
+int dsw_work_graph(struct dsw_stream *stream, uint64_t graph, uint64_t *ret_seq, const char **ret_why);
+
+/* graph.c */
+/*
+ * From a file of a client's, which is copied. id 0 = a new one. 0; a CUDA error or daemon status with *ret_why;
+ * DSW_WORK_E_STALLED (not before the next quiesce), or a negative errno.
+ */
+int dsw_graph_create(
+        struct dsw_session *session, uint64_t id, int fd, uint64_t bytes, uint64_t *ret_id, const char **ret_why);
+int dsw_graph_update(struct dsw_session *session, uint64_t id, int fd, uint64_t bytes, const char **ret_why);
+int dsw_graph_destroy(struct dsw_session *session, uint64_t id); /* 0 or -ENOENT */
+void dsw_graph_destroy_all(struct dsw_session *session);
+/* For a launch now: with a reference, and all that it names is there. 0 or an error with *ret_why. */
+int dsw_graph_get(struct dsw_session *session, uint64_t id, struct dsw_graph **ret, const char **ret_why);
+void dsw_graph_put(struct dsw_session *session, struct dsw_graph *graph); /* NULL is fine */
+void dsw_graph_prepare(struct dsw_graph *graph, struct ds_op *op);        /* what the scheduler must know */
+void dsw_graph_record_events(struct dsw_session *session, const struct dsw_graph *graph); /* its launch was submitted */
+int dsw_graph_unfold(void *user, struct ds_op *graph, struct ds_op **ret);                /* see ds_op_unfold_fn */
+int dsw_graph_is_known(const struct dsw_session *session, uint64_t id);
+/* Something that a graph may name was given back. */
+static inline void dsw_graph_taken(struct dsw_session *session)
+{
+        session->n_taken++;
+}
 
 /* quiesce.c */
 /*

@@ -94,6 +94,7 @@ static int loop_open_sched(ds_worker *worker, const struct ds_worker_config *con
                 .policy_dir_fd = config->policy_dir_fd,
                 .policy = config->policy,
                 .done = dsw_op_done,
+                .unfold = dsw_graph_unfold,
                 .user = worker,
                 .wall_ns = worker->wall_ns,
                 .trust_any_owner = config->trust_any_owner,

@@ -213,6 +213,7 @@ int dsw_memory_begin_free(struct dsw_session *session, uint64_t va, int pinned)
         if (!range || range->va != va || range->flags)
                 return -ENOENT;
         range->flags |= RANGE_FREEING;
+        dsw_graph_taken(session);
         return 0;
 }
 

@@ -62,6 +62,8 @@ void dsw_op_free(struct dsw_op *op)
         ds_worker *worker = op->session->worker;
 
         assert(op->session->param_bytes >= op->large_size);
+        dsw_graph_put(op->session, op->graph);
+        op->graph = NULL;
         op->session->param_bytes -= op->large_size;
         op->session->user->param_bytes -= op->large_size;
         op->large_params = ds_free(op->large_params);
@@ -80,7 +82,7 @@ void dsw_op_pool_free(ds_worker *worker)
 }
 
 /* Exact times cost a GPU something: only a session that has timed events can ask for them. */
-static void op_set_session(struct dsw_op *op)
+void dsw_op_set_session(struct dsw_op *op)
 {
         const uint32_t timed = op->session->events != NULL;
 
@@ -96,6 +98,10 @@ static void op_set_session(struct dsw_op *op)
         case DS_OP_MEMSET:
                 op->op.memset.space = op->session->space;
                 op->op.memset.timed = timed;
+                break;
+        case DS_OP_GRAPH:
+                op->op.whole.space = op->session->space;
+                op->op.whole.timed = timed;
                 break;
         case DS_OP_MARK:
         case DS_OP_WAIT:
@@ -113,13 +119,13 @@ int dsw_op_submit(struct dsw_stream *stream, struct dsw_op *op, uint64_t *ret_se
         op->stream = stream;
         op->seq = stream->submitted + 1;
         op->index = session->op_index + 1;
-        op_set_session(op);
+        dsw_op_set_session(op);
         if (ds_sched_submit(stream->coroutine, &op->op, worker->now_ns)) {
                 dsw_op_free(op);
                 return DS_SCHED_E_FULL;
         }
         assert(op->seq == stream->base + op->op.seq);
-        worker->totals.launches += op->op.kind == DS_OP_LAUNCH;
+        worker->totals.launches += op->op.kind == DS_OP_GRAPH ? op->op.graph->n_kernels : op->op.kind == DS_OP_LAUNCH;
         stream->submitted++;
         stream->live++;
         session->op_index++;
@@ -151,6 +157,46 @@ static void op_end_event(const struct dsw_op *op, uint64_t end_ns)
         event->ended = 1;
 }
 
+/* Kernels, copies and memsets that ended, as the scheduler counts a session's. */
+static uint32_t op_works(const struct ds_op *op)
+{
+        switch (op->kind) {
+        case DS_OP_LAUNCH:
+        case DS_OP_COPY:
+        case DS_OP_MEMSET:
+                return 1;
+        case DS_OP_GRAPH:
+                return op->in_parts ? 0 : op->graph->n_works;
+        default:
+                return 0;
+        }
+}
+
+static void op_status(struct dsw_op *op, int status, uint64_t end_ns, const char *message)
+{
+        struct dsw_session *session = op->session;
+
+        if (!status) {
+                op_end_event(op, end_ns);
+                return;
+        }
+        dsw_lost_op(session, status, message);
+        session->worker->totals.errors += session->state == DSW_SESSION_OPEN;
+        dsw_session_fail(session, status, message);
+}
+
+/* A part of a graph: only its own end, the graph's is still to come. */
+static void op_part_done(struct dsw_op *op, int status, uint64_t end_ns, const char *message)
+{
+        struct dsw_session *session = op->session;
+
+        session->worker->totals.completed += op_works(&op->op);
+        op_status(op, status, end_ns, message);
+        op->stream->stuck_wall_ns = 0; /* something of the stream has ended */
+        dsw_op_free(op);
+        dsw_session_dirty(session);
+}
+
 void dsw_op_done(
         void *user, struct ds_op *scheduled, int status, uint64_t start_ns, uint64_t end_ns, const char *message)
 {
@@ -158,6 +204,10 @@ void dsw_op_done(
         struct dsw_session *session = op->session;
         ds_worker *worker = user;
 
+        if (scheduled->part) {
+                op_part_done(op, status, end_ns, message);
+                return;
+        }
         assert(session->n_live > 0);
         DL_DELETE(session->live, op);
         session->n_live--;
@@ -167,15 +217,10 @@ void dsw_op_done(
                 worker->ls_live--;
                 worker->ls_end_ns = worker->now_ns;
         }
-        /* counted as the scheduler counts a session's: kernels, copies, memsets */
-        worker->totals.completed += scheduled->kind != DS_OP_MARK && scheduled->kind != DS_OP_WAIT;
-        if (status) {
-                dsw_lost_op(session, status, message);
-                worker->totals.errors += session->state == DSW_SESSION_OPEN;
-                dsw_session_fail(session, status, message);
-        } else {
-                op_end_event(op, end_ns);
-        }
+        worker->totals.completed += op_works(scheduled);
+        op_status(op, status, end_ns, message);
+        if (scheduled->kind == DS_OP_GRAPH)
+                dsw_quiesce_chore(worker); /* it may have been launched where the device was not ready for it */
         if (op->call) {
                 /* a Read: its reply takes the data from the bounce buffer */
                 op->call->op = NULL;

@@ -59,6 +59,8 @@ static uint32_t record_size(uint16_t type)
                 return sizeof(struct ds_record_event);
         case DS_RECORD_WAIT:
                 return sizeof(struct ds_record_wait);
+        case DS_RECORD_GRAPH:
+                return sizeof(struct ds_record_graph);
         default:
                 return 0;
         }
@@ -104,6 +106,19 @@ const char *dsw_record_check_body(const struct ds_record *record)
         default:
                 return NULL;
         }
+}
+
+const char *dsw_record_check_node(const struct ds_record *record, uint64_t available)
+{
+        uint32_t least = record_size(record->type);
+
+        if (!least || record->type == DS_RECORD_WAIT || record->type == DS_RECORD_GRAPH)
+                return "a graph's node cannot be a record of this type";
+        if (record->size < least || record->size > available)
+                return "the record of a graph's node is too short, or longer than the node";
+        if (record->type != DS_RECORD_LAUNCH && record->size != least)
+                return "the record of a graph's node is too long";
+        return dsw_record_check_body(record);
 }
 
 static int check_why(int status, const char **ret_why, const char *why)

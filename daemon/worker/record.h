@@ -47,6 +47,8 @@ static inline uint32_t dsw_record_slots(uint32_t size)
 const char *dsw_record_check_head(const struct ds_record *head, uint64_t position, uint64_t available);
 /* A whole record whose header passed. NULL or the reason. */
 const char *dsw_record_check_body(const struct ds_record *record);
+/* A record of a graph's node, of which `available` bytes are there. NULL or the reason. */
+const char *dsw_record_check_node(const struct ds_record *record, uint64_t available);
 
 /*
  * CUDA error numbers, 0 = valid. *ret_why is set with an error. Parameters of the launch are not looked at, and it has

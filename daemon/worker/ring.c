@@ -20,6 +20,7 @@ union ring_record {
         struct ds_record_memset memset;
         struct ds_record_event event;
         struct ds_record_wait wait;
+        struct ds_record_graph graph;
 };
 
 enum ring_outcome {
@@ -86,6 +87,8 @@ static int ring_dispatch(
                 return dsw_work_memset(stream, &record->memset, &seq, ret_why);
         case DS_RECORD_EVENT:
                 return dsw_work_event(stream, record->event.event, &seq, ret_why);
+        case DS_RECORD_GRAPH:
+                return dsw_work_graph(stream, record->graph.graph, &seq, ret_why);
         default:
                 assert(record->head.type == DS_RECORD_WAIT);
                 return dsw_work_wait(stream, record->wait.other, record->wait.seq, &seq, ret_why);

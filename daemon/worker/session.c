@@ -77,6 +77,7 @@ int dsw_session_attach(struct dsw_session *session, int ring_fd, int event_fd, u
         session->ring = ring;
         session->event_fd = DS_TAKE_FD(owned);
         session->head = session->tail_seen = head;
+        session->graphs_awaited = head != 0;
         atomic_store(&session->page->head, head);
         session->asleep = 0;
         dsw_page_sleeps(session, 1);
@@ -219,6 +220,7 @@ static void session_free(struct dsw_session *session)
         worker->sched_due = 1;
         dsw_stream_forget_all(session, 0);
         dsw_event_destroy_all(session);
+        dsw_graph_destroy_all(session);
         dsw_module_unload_all(session);
         dsw_memory_free_all(session);
         if (session->space)
@@ -240,7 +242,7 @@ static int session_build(struct dsw_session *session, const Detshare__Internal__
         session->slo_ns = open->slo_ns;
         session->sm_percent = open->sm_percent ? open->sm_percent : 100;
         session->event_fd = -1;
-        session->event_id = session->worker->id_base;
+        session->event_id = session->graph_id = session->worker->id_base;
         session->module_generation = session->worker->id_base >> DSW_ID_BASE_SHIFT;
         session->active_wall_ns = session->worker->wall_ns();
         dsw_memory_init(session, open->window_base, open->window_bytes, open->memory_limit);
@@ -354,6 +356,7 @@ static int session_may_empty(struct dsw_session *session)
         if (dsw_quiesce_runs(session->worker) || !dsw_memory_has_pinned(session))
                 return 1;
         session_tell_emptied(session);
+        dsw_graph_destroy_all(session);
         dsw_module_unload_all(session);
         dsw_memory_free_device(session);
         dsw_pages_forget(session);
@@ -385,6 +388,7 @@ static void session_finish_reset(struct dsw_session *session)
         session->sched = ds_sched_session_free(session->sched);
         dsw_stream_forget_all(session, 1);
         dsw_event_destroy_all(session);
+        dsw_graph_destroy_all(session);
         dsw_module_unload_all(session);
         dsw_memory_free_all(session);
         session->error = 0;

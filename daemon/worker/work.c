@@ -151,6 +151,33 @@ int dsw_work_event(struct dsw_stream *stream, uint64_t id, uint64_t *ret_seq, co
         return 0;
 }
 
+int dsw_work_graph(struct dsw_stream *stream, uint64_t id, uint64_t *ret_seq, const char **ret_why)
+{
+        struct dsw_session *session = stream->session;
+        struct dsw_graph *graph;
+        struct dsw_op *op;
+        int r;
+
+        if (session->graphs_awaited && !dsw_graph_is_known(session, id))
+                return DSW_WORK_E_STALLED;
+        r = dsw_graph_get(session, id, &graph, ret_why);
+        if (r)
+                return r;
+        op = dsw_op_room(session, stream, 0) ? dsw_op_new(session, DS_OP_GRAPH, 0) : NULL;
+        if (!op) {
+                dsw_graph_put(session, graph);
+                return dsw_op_room(session, stream, 0) ? work_no_memory(ret_why) : DSW_WORK_E_STALLED;
+        }
+        op->graph = graph;
+        dsw_graph_prepare(graph, &op->op);
+        /* the administrator's bound is for each kernel */
+        op->op.parts_only = session->worker->kernel_ns != 0;
+        r = work_submit(stream, op, ret_seq, ret_why);
+        if (!r)
+                dsw_graph_record_events(session, graph);
+        return r;
+}
+
 int dsw_work_wait(struct dsw_stream *stream, uint32_t slot, uint64_t seq, uint64_t *ret_seq, const char **ret_why)
 {
         struct dsw_session *session = stream->session;

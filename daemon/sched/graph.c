@@ -1,0 +1,150 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Unfolding graphs, and when they need not be
+ */
+#include "sched/graph.h"
+
+#include <assert.h>
+#include <errno.h>
+
+#include "device/cluster.h"
+#include "sched/internal.h"
+#include "util/macro.h"
+
+/* --- what a graph looks like as one operation --------------------------------------------------------------------- */
+
+void ds_sched_graph_add(ds_sched *sched, struct ds_sched_graph *graph, const struct ds_launch *launch)
+{
+        const struct ds_kernel_info *info = sched->ops->kernel_info(launch->kernel);
+        uint64_t blocks = (uint64_t)launch->grid[0] * launch->grid[1] * launch->grid[2];
+        uint32_t threads = launch->block[0] * launch->block[1] * launch->block[2];
+        uint32_t per_sm = ds_kstat_blocks_per_sm(sched->info, info, threads, launch->shared_bytes);
+        uint32_t sms = (uint32_t)DS_MIN(DS_DIV_UP(blocks, DS_MAX(per_sm, 1u)), sched->info->n_sms);
+
+        graph->n_kernels++;
+        graph->cluster_blocks = DS_MAX(graph->cluster_blocks, ds_device_cluster_blocks(info, launch));
+        if (sms >= graph->sms_needed) {
+                graph->sms_needed = sms;
+                graph->blocks = (uint32_t)DS_MIN(blocks, (uint64_t)UINT32_MAX);
+                graph->threads = threads;
+                graph->blocks_per_sm = DS_MAX(per_sm, 1u);
+        }
+        if (!info->cooperative)
+                return;
+        /* whatever else is in it, that one has all its blocks on the whole GPU only */
+        graph->all_resident = 1;
+        graph->sms_needed = sched->info->n_sms;
+        graph->blocks = UINT32_MAX;
+}
+
+/* --- whole or in parts -------------------------------------------------------------------------------------------- */
+
+int ds_sched_graph_whole(const ds_sched_session *session)
+{
+        return session->config.class_ == DETSHARE_CLASS_LS || !session->sched->n_class_sessions[DETSHARE_CLASS_LS];
+}
+
+int ds_sched_graph_build(ds_sched *sched, const struct ds_sched_graph *graph)
+{
+        return sched->ops->graph_build(sched->device, graph->device, sched->ladder.device_rung[0]);
+}
+
+static int graph_may_be_whole(const ds_coroutine *coroutine, const struct ds_op *op)
+{
+        if (op->in_parts || op->parts_only || !op->graph->device)
+                return 0;
+        return ds_sched_graph_whole(coroutine->session);
+}
+
+int ds_graph_ready(ds_sched *sched, const struct ds_op *op, uint32_t rung)
+{
+        return graph_may_be_whole(op->coroutine, op) &&
+               sched->ops->graph_ready(sched->device, op->graph->device, sched->ladder.device_rung[rung]);
+}
+
+void ds_graph_class_changed(ds_sched *sched)
+{
+        const ds_sched_session *session;
+        ds_coroutine *coroutine;
+
+        for (session = sched->sessions; session; session = session->next)
+                for (coroutine = session->coroutines; coroutine; coroutine = coroutine->next)
+                        if (coroutine->boundary && coroutine->boundary->kind == DS_OP_GRAPH)
+                                ds_coroutine_touch(coroutine);
+}
+
+/* --- in parts ----------------------------------------------------------------------------------------------------- */
+
+/* It is work no more: its parts are. */
+static void graph_begin_parts(ds_coroutine *coroutine, struct ds_op *op)
+{
+        assert(coroutine->n_waiting_work);
+        op->in_parts = 1;
+        coroutine->n_waiting_work--;
+        ds_ahead_clear(&coroutine->ahead);
+}
+
+/* Puts a part in before the head, which is the graph. */
+static void graph_insert(ds_coroutine *coroutine, struct ds_op *graph, struct ds_op *part, struct ds_op **before)
+{
+        ds_sched *sched = coroutine->sched;
+
+        part->part = 1;
+        part->seq = 0;
+        part->coroutine = coroutine;
+        part->submitted_ns = graph->submitted_ns;
+        part->launched_ns = part->start_ns = part->end_ns = 0;
+        part->join_seq = 0; /* the graph's own has been waited for */
+        part->message = NULL;
+        part->status = 0;
+        part->finished = DS_OP_UNFINISHED;
+        part->next = graph;
+        if (*before)
+                (*before)->next = part;
+        else
+                coroutine->first = part;
+        if (coroutine->boundary == graph)
+                coroutine->boundary = part;
+        *before = part;
+        coroutine->n_ops++;
+        coroutine->session->n_ops++;
+        sched->n_class_ops[coroutine->session->config.class_]++;
+        sched->n_ops++;
+        if (ds_op_is_work(part)) {
+                coroutine->n_waiting_work++;
+                ds_ahead_identify(sched, part);
+        }
+}
+
+/* The next parts. 0: there are none, or no memory for one, which is the graph's end. */
+static int graph_insert_parts(ds_coroutine *coroutine, struct ds_op *op)
+{
+        ds_sched *sched = coroutine->sched;
+        struct ds_op *before = coroutine->first == op ? NULL : coroutine->before, *part = NULL;
+        uint32_t n = 0;
+        int r = 1;
+
+        assert(coroutine->first == op || before->next == op);
+        while (n < DS_GRAPH_WINDOW && (r = sched->unfold(sched->user, op, &part)) > 0) {
+                graph_insert(coroutine, op, part, &before);
+                n++;
+        }
+        op->unfolded_all = r <= 0;
+        if (r < 0)
+                op->status = DS_CUDA_OUT_OF_MEMORY;
+        return n > 0;
+}
+
+int ds_graph_unfold(ds_coroutine *coroutine)
+{
+        struct ds_op *op = coroutine->boundary;
+
+        assert(op->kind == DS_OP_GRAPH);
+        if (op->unfolded_all || graph_may_be_whole(coroutine, op))
+                return 0;
+        if (!op->in_parts)
+                graph_begin_parts(coroutine, op);
+        /* what is known of the operations behind it is written anew, behind the parts */
+        ds_ahead_clear(&coroutine->ahead);
+        return graph_insert_parts(coroutine, op);
+}

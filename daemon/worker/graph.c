@@ -1,0 +1,641 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Graphs that clients instantiated
+ *
+ * A client writes a graph into a memory file (proto/wire.h). It is copied into memory of our own by pread, which a file
+ * that shrinks cannot hurt, and then checked: sizes, offsets, dependencies on earlier nodes only, and every record as a
+ * record of the ring. What may become wrong later, because memory, modules or events were given back, is checked anew
+ * at the first launch after that. A launch is one operation with a reference to the graph; its parts point into the
+ * copy, and nothing is copied again.
+ *
+ * An update makes another graph under the same id: launches that are under way keep the one they began with. What the
+ * device has built goes over to the new one where it can.
+ *
+ * A new worker does not know the graphs of the one before; ids tell whose they are. The client brings them anew under
+ * their ids.
+ */
+#include <assert.h>
+#include <errno.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "util/error.h"
+#include "worker/internal.h"
+
+struct graph_node {
+        uint32_t offset;                 /* in file, of its struct ds_graph_node */
+        uint8_t nothing;                 /* it is empty, disabled, or copies no bytes */
+        const struct dsw_kernel *kernel; /* LAUNCH: good as long as its module, which waits for launches */
+};
+
+struct dsw_graph {
+        uint64_t id;
+        UT_hash_handle hh;
+        uint32_t refs; /* the session's table, and every launch under way */
+        uint32_t n_nodes;
+        uint64_t bytes; /* of file */
+        uint64_t charge;
+        uint8_t *file;
+        struct graph_node *nodes;
+        struct ds_device_node *device_nodes; /* with sched.device only */
+        uint64_t checked;                    /* session->n_taken when all it names was there */
+        uint32_t n_odd;                      /* nodes that only go in parts */
+        uint32_t n_events;
+        struct ds_sched_graph sched;
+};
+
+static int graph_refuse(int status, const char **ret_why, const char *why)
+{
+        *ret_why = why;
+        return status;
+}
+
+static int graph_bad(const char **ret_why, const char *why)
+{
+        return graph_refuse(DS_CUDA_INVALID_VALUE, ret_why, why);
+}
+
+static const struct ds_graph_node *node_at(const struct dsw_graph *graph, uint32_t index)
+{
+        return (const void *)(graph->file + graph->nodes[index].offset);
+}
+
+static const uint32_t *node_deps(const struct ds_graph_node *node)
+{
+        return (const void *)(node + 1);
+}
+
+static struct ds_record *node_record(const struct dsw_graph *graph, uint32_t index)
+{
+        const struct ds_graph_node *node = node_at(graph, index);
+
+        return (void *)(graph->file + graph->nodes[index].offset + node->record_offset);
+}
+
+/* --- life --------------------------------------------------------------------------------------------------------- */
+
+static void graph_free(struct dsw_session *session, struct dsw_graph *graph)
+{
+        ds_worker *worker = session->worker;
+
+        if (graph->sched.device) {
+                graph->sched.device = worker->ops->graph_free(worker->device, graph->sched.device);
+                dsw_quiesce_chore(worker);
+        }
+        assert(session->graph_bytes >= graph->charge && session->user->graph_bytes >= graph->charge);
+        session->graph_bytes -= graph->charge;
+        session->user->graph_bytes -= graph->charge;
+        ds_free(graph->device_nodes);
+        ds_free(graph->nodes);
+        ds_free(graph->file);
+        ds_free(graph);
+}
+
+void dsw_graph_put(struct dsw_session *session, struct dsw_graph *graph)
+{
+        if (!graph)
+                return;
+        assert(graph->refs);
+        if (!--graph->refs)
+                graph_free(session, graph);
+}
+
+static struct dsw_graph *graph_find(const struct dsw_session *session, uint64_t id)
+{
+        struct dsw_graph *graph;
+
+        HASH_FIND(hh, session->graphs, &id, sizeof(id), graph);
+        return graph;
+}
+
+int dsw_graph_is_known(const struct dsw_session *session, uint64_t id)
+{
+        return graph_find(session, id) != NULL;
+}
+
+static void graph_drop(struct dsw_session *session, struct dsw_graph *graph)
+{
+        HASH_DEL(session->graphs, graph);
+        session->n_graphs--;
+        dsw_graph_put(session, graph);
+}
+
+int dsw_graph_destroy(struct dsw_session *session, uint64_t id)
+{
+        struct dsw_graph *graph = graph_find(session, id);
+
+        if (!graph)
+                return -ENOENT;
+        graph_drop(session, graph);
+        return 0;
+}
+
+void dsw_graph_destroy_all(struct dsw_session *session)
+{
+        while (session->graphs)
+                graph_drop(session, session->graphs);
+        assert(!session->n_graphs && !session->graph_bytes);
+}
+
+/* --- reading the file --------------------------------------------------------------------------------------------- */
+
+/* All of it, or -1: it is shorter, or cannot be read. */
+static int graph_read(int fd, uint8_t *at, uint64_t bytes)
+{
+        uint64_t done = 0;
+        ssize_t n;
+
+        while (done < bytes) {
+                n = pread(fd, at + done, bytes - done, (off_t)done);
+                if (n < 0 && errno == EINTR)
+                        continue;
+                if (n <= 0)
+                        return -1;
+                done += (uint64_t)n;
+        }
+        return 0;
+}
+
+static int graph_charge(struct dsw_session *session, struct dsw_graph *graph, uint64_t bytes, const char **ret_why)
+{
+        if (session->graph_bytes + bytes > DSW_SESSION_GRAPH_BYTES)
+                return graph_refuse(DETSHARE__STATUS__QUOTA, ret_why, "the session's graphs take too much memory");
+        if (session->user->graph_bytes + bytes > DSW_USER_GRAPH_BYTES)
+                return graph_refuse(DETSHARE__STATUS__QUOTA, ret_why, "the user's graphs take too much memory");
+        graph->charge += bytes;
+        session->graph_bytes += bytes;
+        session->user->graph_bytes += bytes;
+        return 0;
+}
+
+/* The header, and what one node costs us beside its bytes. */
+static int graph_load(
+        struct dsw_session *session, struct dsw_graph *graph, int fd, uint64_t bytes, const char **ret_why)
+{
+        const uint64_t per_node = sizeof(struct graph_node) + sizeof(struct ds_device_node);
+        struct ds_graph_file header;
+        int r;
+
+        if (fd < 0 || bytes < sizeof(header) || bytes > DS_GRAPH_BYTES_MAX ||
+                graph_read(fd, (void *)&header, sizeof(header)))
+                return graph_bad(ret_why, "the graph's file is too short or too long");
+        if (header.version != DS_WIRE_VERSION || header.bytes != bytes || header.n_nodes > DS_GRAPH_NODES_MAX ||
+                header.n_nodes > bytes / sizeof(struct ds_graph_node))
+                return graph_bad(ret_why, "the header of the graph's file makes no sense");
+        r = graph_charge(session, graph, sizeof(*graph) + bytes + header.n_nodes * per_node, ret_why);
+        if (r)
+                return r;
+        graph->file = ds_alloc(bytes);
+        graph->nodes = ds_alloc0(DS_MAX(header.n_nodes, 1u), sizeof(*graph->nodes));
+        if (!graph->file || !graph->nodes)
+                return graph_refuse(DS_CUDA_OUT_OF_MEMORY, ret_why, "the daemon is out of memory");
+        if (graph_read(fd, graph->file, bytes))
+                return graph_bad(ret_why, "the graph's file is too short");
+        graph->bytes = bytes;
+        graph->n_nodes = header.n_nodes; /* what the file says now does not matter */
+        return 0;
+}
+
+/* One node's own frame. The rest of the file from its offset on is `left` bytes, which are ours. */
+static int graph_frame(const struct dsw_graph *graph, uint32_t index, uint64_t left, const char **ret_why)
+{
+        const struct ds_graph_node *node = node_at(graph, index);
+        const uint32_t *deps = node_deps(node);
+        uint64_t deps_end;
+
+        if (left < sizeof(*node) || node->size > left || node->size < sizeof(*node) || node->size % 8)
+                return graph_bad(ret_why, "the size of a graph's node is wrong");
+        deps_end = sizeof(*node) + (uint64_t)node->n_deps * sizeof(*deps);
+        if (node->record_offset < deps_end || node->record_offset % 8 || node->record_offset > node->size ||
+                node->size - node->record_offset < sizeof(struct ds_record))
+                return graph_bad(ret_why, "the record of a graph's node is not in it");
+        for (uint32_t i = 0; i < node->n_deps; i++)
+                if (deps[i] >= index)
+                        return graph_bad(ret_why, "a graph's node depends on one that does not come before it");
+        if (node->flags & ~DS_GRAPH_NODE_DISABLED)
+                return graph_bad(ret_why, "an unknown flag of a graph's node");
+        *ret_why = dsw_record_check_node(node_record(graph, index), node->size - node->record_offset);
+        return *ret_why ? DS_CUDA_INVALID_VALUE : 0;
+}
+
+static int graph_frames(struct dsw_graph *graph, const char **ret_why)
+{
+        uint64_t at = sizeof(struct ds_graph_file);
+        int r = 0;
+
+        for (uint32_t i = 0; !r && i < graph->n_nodes; i++) {
+                graph->nodes[i].offset = (uint32_t)at;
+                r = graph_frame(graph, i, graph->bytes - at, ret_why);
+                if (!r)
+                        at += node_at(graph, i)->size;
+        }
+        if (!r && at != graph->bytes)
+                r = graph_bad(ret_why, "the nodes are not all of the graph's file");
+        return r;
+}
+
+/* --- what it names ------------------------------------------------------------------------------------------------ */
+
+static struct ds_launch node_launch(const struct graph_node *node, const struct ds_record_launch *record)
+{
+        struct ds_launch launch = {
+                .kernel = node->kernel->device,
+                .shared_bytes = record->shared_bytes,
+                .params = record + 1,
+                .params_size = record->params_size,
+        };
+
+        for (int i = 0; i < 3; i++) {
+                launch.grid[i] = record->grid[i];
+                launch.block[i] = record->block[i];
+                launch.cluster[i] = record->cluster[i];
+        }
+        return launch;
+}
+
+static struct ds_copy node_copy(const struct ds_record_copy *record)
+{
+        return (struct ds_copy){
+                .kind = (enum ds_copy_kind)record->kind,
+                .dst = record->dst,
+                .src = record->src,
+                .width = record->width,
+                .height = record->height,
+                .dst_pitch = record->dst_pitch,
+                .src_pitch = record->src_pitch,
+        };
+}
+
+static struct ds_memset node_memset(const struct ds_record_memset *record)
+{
+        return (struct ds_memset){
+                .dst = record->dst,
+                .value = record->value,
+                .element_size = record->element_size,
+                .width = record->width,
+                .height = record->height,
+                .pitch = record->pitch,
+        };
+}
+
+static int check_launch(struct dsw_session *session, struct graph_node *node, const struct ds_record_launch *record,
+        const char **ret_why)
+{
+        struct ds_launch launch;
+
+        node->kernel = dsw_module_kernel(session, record->kernel);
+        if (!node->kernel)
+                return graph_refuse(DS_CUDA_INVALID_HANDLE, ret_why, "a graph launches an unknown kernel");
+        launch = node_launch(node, record);
+        return dsw_check_launch(&session->worker->limits, node->kernel->info, &launch, ret_why);
+}
+
+static int check_copy(
+        struct dsw_session *session, struct graph_node *node, struct ds_record_copy *record, const char **ret_why)
+{
+        struct ds_copy copy = node_copy(record);
+        int empty, r = dsw_check_copy(&copy, dsw_memory_where, session, &empty, ret_why);
+
+        node->nothing = !r && empty;
+        record->kind = copy.kind; /* as the addresses say */
+        return r;
+}
+
+static int check_memset(struct dsw_session *session, struct graph_node *node, const struct ds_record_memset *record,
+        const char **ret_why)
+{
+        struct ds_memset set = node_memset(record);
+        int empty, r = dsw_check_memset(&set, dsw_memory_where, session, &empty, ret_why);
+
+        node->nothing = !r && empty;
+        return r;
+}
+
+/* What it names is there and its arguments are valid. */
+static int graph_check_node(struct dsw_session *session, struct dsw_graph *graph, uint32_t index, const char **ret_why)
+{
+        struct graph_node *node = &graph->nodes[index];
+        struct ds_record *record = node_record(graph, index);
+        uint64_t event;
+
+        if (node_at(graph, index)->flags & DS_GRAPH_NODE_DISABLED) {
+                node->nothing = 1;
+                return 0;
+        }
+        switch (record->type) {
+        case DS_RECORD_LAUNCH:
+                return check_launch(session, node, (void *)record, ret_why);
+        case DS_RECORD_COPY:
+                return check_copy(session, node, (void *)record, ret_why);
+        case DS_RECORD_MEMSET:
+                return check_memset(session, node, (void *)record, ret_why);
+        case DS_RECORD_EVENT:
+                event = ((struct ds_record_event *)record)->event;
+                node->nothing = !event;
+                return !event || dsw_event_find(session, event)
+                               ? 0
+                               : graph_refuse(DS_CUDA_INVALID_HANDLE, ret_why, "a graph records an unknown event");
+        default:
+                assert(record->type == DS_RECORD_PAD);
+                node->nothing = 1;
+                return 0;
+        }
+}
+
+static int graph_check(struct dsw_session *session, struct dsw_graph *graph, const char **ret_why)
+{
+        int r = 0;
+
+        for (uint32_t i = 0; !r && i < graph->n_nodes; i++)
+                r = graph_check_node(session, graph, i, ret_why);
+        graph->checked = session->n_taken;
+        return r;
+}
+
+/* --- for the device ----------------------------------------------------------------------------------------------- */
+
+static void device_node_fill(const struct dsw_graph *graph, uint32_t index, struct ds_device_node *ret)
+{
+        const struct ds_graph_node *node = node_at(graph, index);
+        const struct ds_record *record = node_record(graph, index);
+
+        *ret = (struct ds_device_node){.n_deps = node->n_deps, .deps = node_deps(node)};
+        if (graph->nodes[index].nothing)
+                return;
+        switch (record->type) {
+        case DS_RECORD_LAUNCH:
+                ret->kind = DS_NODE_LAUNCH;
+                ret->launch = node_launch(&graph->nodes[index], (const void *)record);
+                break;
+        case DS_RECORD_COPY:
+                ret->kind = DS_NODE_COPY;
+                ret->copy = node_copy((const void *)record);
+                break;
+        case DS_RECORD_MEMSET:
+                ret->kind = DS_NODE_MEMSET;
+                ret->memset = node_memset((const void *)record);
+                break;
+        default:
+                break;
+        }
+}
+
+/* Counts, and what a policy sees of it. */
+static void graph_describe(struct dsw_session *session, struct dsw_graph *graph)
+{
+        graph->sched.key = (graph->id ^ session->id << 40) * 0x9e3779b97f4a7c15ULL | 1;
+        for (uint32_t i = 0; i < graph->n_nodes; i++) {
+                const struct ds_record *record = node_record(graph, i);
+                struct ds_launch launch;
+
+                if (graph->nodes[i].nothing)
+                        continue;
+                switch (record->type) {
+                case DS_RECORD_LAUNCH:
+                        launch = node_launch(&graph->nodes[i], (const void *)record);
+                        ds_sched_graph_add(session->worker->sched, &graph->sched, &launch);
+                        graph->sched.n_works++;
+                        break;
+                case DS_RECORD_COPY:
+                case DS_RECORD_MEMSET:
+                        graph->sched.n_works++;
+                        break;
+                default:
+                        graph->n_odd++;
+                        graph->n_events += record->type == DS_RECORD_EVENT;
+                        break;
+                }
+        }
+}
+
+/* 0, also when it is to be launched in parts; or OUT_OF_MEMORY. */
+static int graph_offer(struct dsw_session *session, struct dsw_graph *graph, const char **ret_why)
+{
+        ds_worker *worker = session->worker;
+        int r;
+
+        if (!worker->ops->graph_new || graph->n_odd || !graph->sched.n_works)
+                return 0;
+        graph->device_nodes = ds_alloc0(graph->n_nodes, sizeof(*graph->device_nodes));
+        if (!graph->device_nodes)
+                return graph_refuse(DS_CUDA_OUT_OF_MEMORY, ret_why, "the daemon is out of memory");
+        for (uint32_t i = 0; i < graph->n_nodes; i++)
+                device_node_fill(graph, i, &graph->device_nodes[i]);
+        r = worker->ops->graph_new(
+                worker->device, session->space, graph->device_nodes, graph->n_nodes, &graph->sched.device);
+        if (!r)
+                return 0;
+        graph->sched.device = NULL;
+        graph->device_nodes = ds_free(graph->device_nodes);
+        return r == DS_CUDA_NOT_SUPPORTED ? 0
+                                          : graph_refuse(DS_CUDA_OUT_OF_MEMORY, ret_why, "the device is out of memory");
+}
+
+/* From its file to what can be launched; *ret with one reference. */
+static int graph_make(
+        struct dsw_session *session, uint64_t id, int fd, uint64_t bytes, struct dsw_graph **ret, const char **ret_why)
+{
+        struct dsw_graph *graph = ds_alloc0(1, sizeof(*graph));
+        int r;
+
+        if (!graph)
+                return graph_refuse(DS_CUDA_OUT_OF_MEMORY, ret_why, "the daemon is out of memory");
+        graph->id = id;
+        graph->refs = 1;
+        r = graph_load(session, graph, fd, bytes, ret_why);
+        if (!r)
+                r = graph_frames(graph, ret_why);
+        if (!r)
+                r = graph_check(session, graph, ret_why);
+        if (!r) {
+                graph_describe(session, graph);
+                r = graph_offer(session, graph, ret_why);
+        }
+        if (r) {
+                dsw_graph_put(session, graph);
+                return r;
+        }
+        *ret = graph;
+        return 0;
+}
+
+static int graph_add(struct dsw_session *session, struct dsw_graph *graph, const char **ret_why)
+{
+        HASH_ADD(hh, session->graphs, id, sizeof(graph->id), graph);
+        if (!graph->hh.tbl)
+                return graph_refuse(DS_CUDA_OUT_OF_MEMORY, ret_why, "the daemon is out of memory");
+        session->n_graphs++;
+        return 0;
+}
+
+/* Ready on the whole GPU from the first launch on, where it is going to be launched as a whole. 0: not now. */
+static int graph_build(struct dsw_session *session, const struct dsw_graph *graph)
+{
+        ds_worker *worker = session->worker;
+
+        if (!graph->sched.device || worker->kernel_ns || !ds_sched_graph_whole(session->sched))
+                return 1;
+        if (!dsw_quiesce_may(session))
+                return 0;
+        /* what cannot be built goes in parts */
+        (void)ds_sched_graph_build(worker->sched, &graph->sched);
+        return 1;
+}
+
+int dsw_graph_create(
+        struct dsw_session *session, uint64_t id, int fd, uint64_t bytes, uint64_t *ret_id, const char **ret_why)
+{
+        struct dsw_graph *graph;
+        int r;
+
+        if (id && (id > session->worker->id_base || graph_find(session, id)))
+                return graph_refuse(DS_CUDA_INVALID_HANDLE, ret_why, "not a graph of an earlier worker's");
+        if (session->n_graphs >= DSW_SESSION_GRAPHS_MAX)
+                return graph_refuse(DETSHARE__STATUS__QUOTA, ret_why, "the session has too many graphs");
+        r = graph_make(session, id ? id : session->graph_id + 1, fd, bytes, &graph, ret_why);
+        if (r)
+                return r;
+        r = id || graph_build(session, graph) ? graph_add(session, graph, ret_why) : DSW_WORK_E_STALLED;
+        if (r) {
+                dsw_graph_put(session, graph);
+                return r;
+        }
+        session->graph_id += !id;
+        *ret_id = graph->id;
+        dsw_session_dirty(session); /* its ring may have waited for it */
+        return 0;
+}
+
+/* The same nodes but for their parameters. */
+static int graph_is_alike(const struct dsw_graph *a, const struct dsw_graph *b)
+{
+        if (a->n_nodes != b->n_nodes)
+                return 0;
+        for (uint32_t i = 0; i < a->n_nodes; i++) {
+                const struct ds_graph_node *x = node_at(a, i), *y = node_at(b, i);
+
+                if (x->n_deps != y->n_deps || memcmp(node_deps(x), node_deps(y), x->n_deps * sizeof(uint32_t)) ||
+                        node_record(a, i)->type != node_record(b, i)->type)
+                        return 0;
+        }
+        return 1;
+}
+
+int dsw_graph_update(struct dsw_session *session, uint64_t id, int fd, uint64_t bytes, const char **ret_why)
+{
+        struct dsw_graph *old = graph_find(session, id), *graph;
+        ds_worker *worker = session->worker;
+        int r;
+
+        if (!old)
+                return graph_refuse(DS_CUDA_INVALID_HANDLE, ret_why, "update of an unknown graph");
+        r = graph_make(session, id, fd, bytes, &graph, ret_why);
+        if (!r && !graph_is_alike(old, graph))
+                r = graph_bad(ret_why, "an update has other nodes than its graph");
+        else if (r)
+                return r;
+        if (!r) {
+                HASH_DEL(session->graphs, old);
+                session->n_graphs--;
+                r = graph_add(session, graph, ret_why);
+                if (r && graph_add(session, old, ret_why))
+                        dsw_graph_put(session, old); /* neither fits into memory that held one: it is gone */
+        }
+        if (r) {
+                dsw_graph_put(session, graph);
+                return r;
+        }
+        if (old->sched.device && graph->sched.device)
+                worker->ops->graph_take(worker->device, old->sched.device, graph->sched.device);
+        dsw_graph_put(session, old);
+        return 0;
+}
+
+/* --- launches ----------------------------------------------------------------------------------------------------- */
+
+int dsw_graph_get(struct dsw_session *session, uint64_t id, struct dsw_graph **ret, const char **ret_why)
+{
+        struct dsw_graph *graph = graph_find(session, id);
+        int r = 0;
+
+        if (!graph)
+                return graph_refuse(DS_CUDA_INVALID_HANDLE, ret_why, "launch of an unknown graph");
+        if (graph->checked != session->n_taken)
+                r = graph_check(session, graph, ret_why);
+        if (r) {
+                graph->checked = session->n_taken - 1;
+                return r;
+        }
+        graph->refs++;
+        *ret = graph;
+        return 0;
+}
+
+void dsw_graph_prepare(struct dsw_graph *graph, struct ds_op *op)
+{
+        op->graph = &graph->sched;
+        op->whole.graph = graph->sched.device;
+}
+
+void dsw_graph_record_events(struct dsw_session *session, const struct dsw_graph *graph)
+{
+        for (uint32_t i = 0; graph->n_events && i < graph->n_nodes; i++) {
+                const struct ds_record *record = node_record(graph, i);
+                struct dsw_event *event;
+
+                if (record->type != DS_RECORD_EVENT || graph->nodes[i].nothing)
+                        continue;
+                event = dsw_event_find(session, ((const struct ds_record_event *)record)->event);
+                if (!event)
+                        continue;
+                event->index = session->op_index;
+                event->ended = 0;
+        }
+}
+
+static void part_fill(const struct dsw_graph *graph, uint32_t index, struct dsw_op *part)
+{
+        const struct ds_record *record = node_record(graph, index);
+
+        switch (part->op.kind) {
+        case DS_OP_LAUNCH:
+                part->op.launch = node_launch(&graph->nodes[index], (const void *)record);
+                break;
+        case DS_OP_COPY:
+                part->op.copy = node_copy((const void *)record);
+                break;
+        case DS_OP_MEMSET:
+                part->op.memset = node_memset((const void *)record);
+                break;
+        default:
+                part->event = ((const struct ds_record_event *)record)->event;
+                break;
+        }
+        dsw_op_set_session(part);
+}
+
+int dsw_graph_unfold(void *user, struct ds_op *op, struct ds_op **ret)
+{
+        static const enum ds_op_kind kinds[_DS_RECORD_MAX] = {
+                [DS_RECORD_LAUNCH] = DS_OP_LAUNCH,
+                [DS_RECORD_COPY] = DS_OP_COPY,
+                [DS_RECORD_MEMSET] = DS_OP_MEMSET,
+                [DS_RECORD_EVENT] = DS_OP_MARK,
+        };
+        struct dsw_op *whole = DS_CONTAINER_OF(op, struct dsw_op, op), *part;
+        const struct dsw_graph *graph = whole->graph;
+
+        while (whole->graph_next < graph->n_nodes && graph->nodes[whole->graph_next].nothing)
+                whole->graph_next++;
+        if (whole->graph_next == graph->n_nodes)
+                return 0;
+        part = dsw_op_new(whole->session, kinds[node_record(graph, whole->graph_next)->type], 0);
+        if (!part)
+                return -ENOMEM;
+        part->stream = whole->stream;
+        part->index = whole->index;
+        part_fill(graph, whole->graph_next++, part);
+        *ret = &part->op;
+        return 1;
+}

@@ -1,0 +1,430 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Graphs in the worker: made, launched in parts, updated, given up; and files that make no sense
+ */
+#include "tests/unit/graph_file.h"
+#include "tests/unit/worker_harness.h"
+#include "worker/internal.h"
+
+static struct gf file;
+
+struct side {
+        struct wt_client client;
+        uint64_t module, null, poke, step, traps, memory;
+};
+
+static struct side side_open(struct wt *t, uint64_t id, Detshare__Class class_)
+{
+        struct side side = {.client = wt_client(t, id, class_)};
+
+        wt_attach(t, &side.client);
+        cr_assert_eq(wt_module(t, &side.client, DT_PTX, &side.module), 0);
+        side.null = wt_kernel(t, &side.client, side.module, "null");
+        side.poke = wt_kernel(t, &side.client, side.module, "poke");
+        side.step = wt_kernel(t, &side.client, side.module, "step");
+        side.traps = wt_kernel(t, &side.client, side.module, "traps");
+        cr_assert_eq(wt_alloc(t, &side.client, 4096, &side.memory), 0);
+        return side;
+}
+
+static int create_as(struct wt *t, struct side *side, uint64_t id, uint64_t *ret)
+{
+        WT_REQUEST(request, GRAPH_CREATE, graph_create, GraphCreate, GRAPH_CREATE, .bytes = file.bytes, .graph = id);
+        int fd = gf_fd(&file), status;
+        wt_answer *answer = wt_wait(t, wt_send_call_fd(t, &side->client, &request, fd));
+
+        close(fd);
+        status = answer->status;
+        if (!status && ret)
+                *ret = answer->reply->graph_create->graph;
+        wt_free(answer);
+        return status;
+}
+
+static int create(struct wt *t, struct side *side, uint64_t *ret)
+{
+        return create_as(t, side, 0, ret);
+}
+
+static int update(struct wt *t, struct side *side, uint64_t graph)
+{
+        WT_REQUEST(request, GRAPH_UPDATE, graph_update, GraphUpdate, GRAPH_UPDATE, .bytes = file.bytes, .graph = graph);
+        int fd = gf_fd(&file), status;
+        wt_answer *answer = wt_wait(t, wt_send_call_fd(t, &side->client, &request, fd));
+
+        close(fd);
+        status = answer->status;
+        wt_free(answer);
+        return status;
+}
+
+static int destroy(struct wt *t, struct side *side, uint64_t graph)
+{
+        WT_REQUEST(request, GRAPH_DESTROY, graph_destroy, GraphDestroy, GRAPH_DESTROY, .graph = graph);
+
+        return wt_call_status(t, &side->client, &request);
+}
+
+static void launch(struct side *side, uint32_t stream, uint64_t graph)
+{
+        struct ds_record_graph record = {.head = {DS_RECORD_GRAPH, (uint16_t)stream, sizeof(record)}, .graph = graph};
+
+        wt_push(&side->client, &record, sizeof(record));
+}
+
+static uint32_t word(struct wt *t, struct side *side, uint64_t offset)
+{
+        uint32_t value = 0;
+
+        cr_assert_eq(wt_read(t, &side->client, &value, side->memory + offset, sizeof(value)), 0);
+        return value;
+}
+
+/* What n steps make of a start, each by the number of its node. */
+static uint32_t stepped(uint32_t value, uint32_t n)
+{
+        for (uint32_t i = 0; i < n; i++)
+                value = value * 3 + i;
+        return value;
+}
+
+static void steps(struct side *side, uint32_t n)
+{
+        gf_begin(&file);
+        for (uint32_t i = 0; i < n; i++)
+                gf_poke(&file, side->step, side->memory, i);
+        gf_end(&file);
+}
+
+Test(worker_graph, parts_run_in_order_and_count_one, .timeout = 60)
+{
+        struct wt *t = wt_open(FUNCTIONAL);
+        struct side side = side_open(t, 1, DETSHARE__CLASS__BE);
+        uint32_t expected = 0;
+        uint64_t graph;
+
+        steps(&side, 100); /* several windows */
+        cr_assert_eq(create(t, &side, &graph), 0);
+        for (int i = 0; i < 3; i++) {
+                launch(&side, 0, graph);
+                wt_push_poke(&side.client, 0, side.step, side.memory, 7);
+                expected = stepped(expected, 100) * 3 + 7;
+        }
+        cr_assert_eq(wt_sync_all(t, &side.client), 0);
+        cr_assert_eq(word(t, &side, 0), expected);
+        cr_assert_eq(atomic_load(&side.client.page->stream_done[0]), 7, "six operations and the read");
+        cr_assert_eq(wt_worker_stats(t).launches, 303);
+        cr_assert_eq(wt_worker_stats(t).completed, 304, "and the read");
+        cr_assert_eq(destroy(t, &side, graph), 0);
+        cr_assert_eq(destroy(t, &side, graph), DS_CUDA_INVALID_HANDLE);
+        wt_client_close(t, &side.client);
+        wt_close(t);
+}
+
+Test(worker_graph, every_kind_of_node, .timeout = 60)
+{
+        struct wt *t = wt_open(FUNCTIONAL);
+        struct side side = side_open(t, 1, DETSHARE__CLASS__LS);
+        struct ds_record nothing = {.type = DS_RECORD_PAD, .size = sizeof(nothing)};
+        uint64_t begin = wt_new_event(t, &side.client), end = wt_new_event(t, &side.client), graph;
+        WT_REQUEST(elapsed, EVENT_ELAPSED, event_elapsed, EventElapsed, EVENT_ELAPSED, .start = begin, .end = end);
+
+        gf_begin(&file);
+        gf_event(&file, begin);
+        gf_memset(&file, side.memory, 5, 16);
+        gf_add(&file, &nothing, sizeof(nothing), NULL, 0, 0);
+        gf_poke(&file, side.step, side.memory, 1);
+        gf_copy(&file, side.memory + 64, side.memory, 16);
+        gf_poke(&file, side.step, side.memory, 1);
+        gf_event(&file, end);
+        gf_end(&file);
+        cr_assert_eq(create(t, &side, &graph), 0);
+        launch(&side, 0, graph);
+        launch(&side, 0, graph);
+        cr_assert_eq(wt_sync_all(t, &side.client), 0);
+        cr_assert_eq(word(t, &side, 0), 49);
+        cr_assert_eq(word(t, &side, 64), 16);
+        cr_assert_eq(word(t, &side, 68), 5);
+        cr_assert_eq(wt_call_status(t, &side.client, &elapsed), 0);
+        cr_assert_eq(atomic_load(&side.client.page->stream_done[0]), 5);
+        wt_client_close(t, &side.client);
+        wt_close(t);
+}
+
+Test(worker_graph, launches_keep_what_they_began_with, .timeout = 60)
+{
+        struct wt *t = wt_open(FUNCTIONAL);
+        struct side side = side_open(t, 1, DETSHARE__CLASS__BE);
+        uint64_t graph;
+
+        steps(&side, 40);
+        cr_assert_eq(create(t, &side, &graph), 0);
+        launch(&side, 0, graph);
+        gf_begin(&file);
+        for (uint32_t i = 0; i < 40; i++)
+                gf_poke(&file, side.poke, side.memory + 4, i);
+        gf_end(&file);
+        cr_assert_eq(update(t, &side, graph), 0);
+        launch(&side, 0, graph);
+        cr_assert_eq(destroy(t, &side, graph), 0, "with launches under way");
+        cr_assert_eq(wt_sync_all(t, &side.client), 0);
+        cr_assert_eq(word(t, &side, 0), stepped(0, 40));
+        cr_assert_eq(word(t, &side, 4), 39);
+        cr_assert_eq(update(t, &side, graph), DS_CUDA_INVALID_HANDLE);
+        /* other nodes are no update */
+        steps(&side, 3);
+        cr_assert_eq(create(t, &side, &graph), 0);
+        steps(&side, 4);
+        cr_assert_eq(update(t, &side, graph), DS_CUDA_INVALID_VALUE);
+        gf_begin(&file);
+        gf_poke(&file, side.step, side.memory, 1);
+        gf_memset(&file, side.memory, 1, 1);
+        gf_poke(&file, side.step, side.memory, 1);
+        gf_end(&file);
+        cr_assert_eq(update(t, &side, graph), DS_CUDA_INVALID_VALUE);
+        launch(&side, 0, graph);
+        cr_assert_eq(wt_sync_all(t, &side.client), 0);
+        cr_assert_eq(word(t, &side, 0), stepped(stepped(0, 40), 3));
+        wt_client_close(t, &side.client);
+        wt_close(t);
+}
+
+/* Streams wait for a graph as for any operation, and it for them. */
+Test(worker_graph, other_streams_wait_for_all_of_it, .timeout = 60)
+{
+        struct wt *t = wt_open(FUNCTIONAL);
+        struct side side = side_open(t, 1, DETSHARE__CLASS__BE);
+        uint32_t stream;
+        uint64_t graph;
+
+        cr_assert_eq(wt_stream(t, &side.client, &stream), 0);
+        steps(&side, 50);
+        cr_assert_eq(create(t, &side, &graph), 0);
+        for (uint64_t i = 0; i < 4; i++) {
+                launch(&side, stream, graph);
+                wt_push_wait(&side.client, 0, stream, 2 * i + 1);
+                launch(&side, 0, graph);
+                wt_push_wait(&side.client, stream, 0, 2 * i + 2);
+        }
+        cr_assert_eq(wt_sync_all(t, &side.client), 0);
+        cr_assert_eq(word(t, &side, 0),
+                stepped(stepped(stepped(stepped(stepped(stepped(stepped(stepped(0, 50), 50), 50), 50), 50), 50), 50),
+                        50));
+        wt_client_close(t, &side.client);
+        wt_close(t);
+}
+
+Test(worker_graph, a_fault_in_a_part_is_the_sessions, .timeout = 60)
+{
+        struct wt *t = wt_open(FUNCTIONAL);
+        struct side side = side_open(t, 1, DETSHARE__CLASS__BE), other = side_open(t, 2, DETSHARE__CLASS__LS);
+        struct ds_record_launch trap = {.head = {DS_RECORD_LAUNCH, 0, sizeof(trap)},
+                .kernel = side.traps,
+                .grid = {1, 1, 1},
+                .block = {1, 1, 1}};
+        uint64_t graph, theirs;
+
+        steps(&other, 30);
+        cr_assert_eq(create(t, &other, &theirs), 0);
+        gf_begin(&file);
+        for (int i = 0; i < 20; i++)
+                gf_poke(&file, side.poke, side.memory, 1);
+        gf_add(&file, &trap, sizeof(trap), NULL, 0, 0);
+        for (int i = 0; i < 60; i++)
+                gf_poke(&file, side.poke, side.memory, 2);
+        gf_end(&file);
+        cr_assert_eq(create(t, &side, &graph), 0);
+        for (int i = 0; i < 5; i++)
+                launch(&side, 0, graph);
+        launch(&other, 0, theirs);
+        cr_assert_neq(wt_sync_all(t, &side.client), 0);
+        cr_assert_eq(wt_sync_all(t, &other.client), 0);
+        cr_assert_eq(wt_reset(t, &side.client), 0);
+        launch(&side, 0, graph);
+        cr_assert_eq(wt_sync_all(t, &side.client), DS_CUDA_INVALID_HANDLE, "a reset takes graphs along");
+        wt_client_close(t, &side.client);
+        wt_client_close(t, &other.client);
+        wt_close(t);
+}
+
+/* A client that goes while its graphs run, and one with many under way. */
+Test(worker_graph, a_client_goes_in_the_middle, .timeout = 60)
+{
+        struct wt *t = wt_open(TIMING);
+
+        for (uint64_t id = 1; id < 20; id++) {
+                struct side side = side_open(t, id, id % 2 ? DETSHARE__CLASS__BE : DETSHARE__CLASS__LS);
+                uint64_t graph;
+
+                steps(&side, (uint32_t)id * 7);
+                cr_assert_eq(create(t, &side, &graph), 0);
+                for (int i = 0; i < 200; i++)
+                        launch(&side, 0, graph);
+                for (uint64_t i = 0; i < id * 3; i++)
+                        wt_turn(t, 0);
+                wt_client_close(t, &side.client);
+        }
+        wt_close(t);
+}
+
+/* What it named is gone by the time of a launch; launches before that are not touched. */
+Test(worker_graph, names_are_looked_at_again, .timeout = 60)
+{
+        struct wt *t = wt_open(FUNCTIONAL);
+        struct side side = side_open(t, 1, DETSHARE__CLASS__BE);
+        WT_REQUEST(unload, MODULE_UNLOAD, module_unload, ModuleUnload, MODULE_UNLOAD, .module = side.module);
+        uint64_t graph, copies, spare, other;
+
+        cr_assert_eq(wt_alloc(t, &side.client, 4096, &spare), 0);
+        gf_begin(&file);
+        gf_copy(&file, spare, side.memory, 64);
+        gf_end(&file);
+        cr_assert_eq(create(t, &side, &copies), 0);
+        steps(&side, 64);
+        cr_assert_eq(create(t, &side, &graph), 0);
+        launch(&side, 0, copies);
+        launch(&side, 0, graph);
+        cr_assert_eq(wt_mem_free(t, &side.client, spare), 0);
+        launch(&side, 0, graph);
+        cr_assert_eq(wt_call_status(t, &side.client, &unload), 0, "waits for the launches");
+        cr_assert_eq(wt_sync_all(t, &side.client), 0);
+        cr_assert_eq(word(t, &side, 0), stepped(stepped(0, 64), 64));
+        cr_assert_eq(create(t, &side, &other), DS_CUDA_INVALID_HANDLE, "its kernel is gone");
+        launch(&side, 0, copies);
+        cr_assert_eq(wt_sync_all(t, &side.client), DS_CUDA_INVALID_VALUE, "its memory is gone");
+        cr_assert_eq(wt_reset(t, &side.client), 0);
+        wt_client_close(t, &side.client);
+        wt_close(t);
+}
+
+/* --- files -------------------------------------------------------------------------------------------------------- */
+
+static struct ds_graph_node *node(uint32_t index)
+{
+        uint8_t *at = file.at + sizeof(struct ds_graph_file);
+
+        while (index--)
+                at += ((struct ds_graph_node *)at)->size;
+        return (void *)at;
+}
+
+static struct ds_record *record(uint32_t index)
+{
+        return (void *)((uint8_t *)node(index) + node(index)->record_offset);
+}
+
+#define BAD(change)                                                                         \
+        do {                                                                                \
+                steps(&side, 3);                                                            \
+                change;                                                                     \
+                cr_expect_eq(create(t, &side, NULL), DS_CUDA_INVALID_VALUE, "%s", #change); \
+        } while (0)
+
+Test(worker_graph, files_that_make_no_sense, .timeout = 60)
+{
+        struct wt *t = wt_open(FUNCTIONAL);
+        struct side side = side_open(t, 1, DETSHARE__CLASS__BE);
+        struct ds_graph_file *header = (void *)file.at;
+        struct ds_record_launch *launched;
+
+        BAD(header->version++);
+        BAD(header->n_nodes++);
+        BAD(header->n_nodes--);
+        BAD(header->n_nodes = UINT32_MAX);
+        BAD(header->n_nodes = DS_GRAPH_NODES_MAX);
+        BAD(header->bytes++);
+        BAD(header->bytes = 0);
+        BAD(header->bytes = UINT64_MAX);
+        BAD(file.bytes = 8);
+        BAD(file.bytes = 0);
+        BAD(file.bytes -= 8);
+        BAD((file.bytes -= 8, header->bytes -= 8));
+        BAD(node(2)->size += 8);
+        BAD(node(1)->size -= 8);
+        BAD(node(1)->size = 0);
+        BAD(node(1)->size = 15);
+        BAD(node(1)->size |= 4);
+        BAD(node(1)->size = UINT32_MAX - 7);
+        BAD(node(1)->n_deps = 100);
+        BAD(node(1)->n_deps = UINT32_MAX);
+        BAD(node(1)->record_offset = 0);
+        BAD(node(1)->record_offset = 16);
+        BAD(node(1)->record_offset += 4);
+        BAD(node(1)->record_offset = node(1)->size);
+        BAD(node(1)->record_offset = UINT32_MAX - 7);
+        BAD(node(1)->flags = 2);
+        BAD(*(uint32_t *)(node(1) + 1) = 1);
+        BAD(*(uint32_t *)(node(2) + 1) = UINT32_MAX);
+        BAD(record(1)->type = 0);
+        BAD(record(1)->type = DS_RECORD_WAIT);
+        BAD(record(1)->type = DS_RECORD_GRAPH);
+        BAD(record(1)->type = DS_RECORD_COPY);
+        BAD(record(1)->type = UINT16_MAX);
+        BAD(record(1)->size += 16);
+        BAD(record(1)->size = UINT32_MAX);
+        BAD(record(1)->size = 8);
+        BAD((launched = (void *)record(1), launched->params_size += 4));
+        BAD((launched = (void *)record(1), launched->params_size = UINT32_MAX));
+        BAD((launched = (void *)record(1), launched->grid[0] = 0));
+        BAD((launched = (void *)record(1), launched->block[2] = 65));
+        steps(&side, 3);
+        ((struct ds_record_launch *)record(2))->kernel = 12345;
+        cr_expect_eq(create(t, &side, NULL), DS_CUDA_INVALID_HANDLE);
+        steps(&side, 0);
+        cr_expect_eq(create(t, &side, NULL), 0, "an empty graph is one");
+        /* without a file */
+        {
+                WT_REQUEST(request, GRAPH_CREATE, graph_create, GraphCreate, GRAPH_CREATE, .bytes = 64);
+                cr_expect_eq(wt_call_status(t, &side.client, &request), DS_CUDA_INVALID_VALUE);
+        }
+        cr_expect_eq(create_as(t, &side, UINT64_MAX, NULL), DS_CUDA_INVALID_HANDLE, "no earlier worker's id");
+        wt_client_close(t, &side.client);
+        wt_close(t);
+}
+
+Test(worker_graph, what_a_session_may_have, .timeout = 60)
+{
+        struct wt *t = wt_open(FUNCTIONAL);
+        struct side side = side_open(t, 1, DETSHARE__CLASS__BE);
+        uint64_t graph;
+        int n, r = 0;
+
+        steps(&side, 8000);
+        for (n = 0; n < 1000 && !r; n++)
+                r = create(t, &side, &graph);
+        cr_assert_eq(r, DETSHARE__STATUS__QUOTA);
+        cr_assert_gt(n, 20);
+        cr_assert_eq(destroy(t, &side, graph), 0);
+        cr_assert_eq(create(t, &side, &graph), 0);
+        cr_assert_eq(wt_reset(t, &side.client), 0);
+        cr_assert_eq(wt_module(t, &side.client, DT_PTX, &side.module), 0);
+        side.step = wt_kernel(t, &side.client, side.module, "step");
+        steps(&side, 1);
+        for (n = 0, r = 0; n < 5000 && !r; n++)
+                r = create(t, &side, &graph);
+        cr_assert_eq(r, DETSHARE__STATUS__QUOTA);
+        cr_assert_eq(n, DSW_SESSION_GRAPHS_MAX + 1);
+        wt_client_close(t, &side.client);
+        wt_close(t);
+}
+
+/* --- another worker ----------------------------------------------------------------------------------------------- */
+
+Test(worker_graph, an_earlier_workers_graph_comes_back_under_its_id, .timeout = 60)
+{
+        struct wt *t = wt_open(FUNCTIONAL);
+        struct side side = side_open(t, 1, DETSHARE__CLASS__BE);
+        uint64_t graph;
+
+        steps(&side, 20);
+        cr_assert_eq(create_as(t, &side, 77, &graph), 0, "below all that this worker gives");
+        cr_assert_eq(graph, 77);
+        cr_assert_eq(create_as(t, &side, 77, &graph), DS_CUDA_INVALID_HANDLE, "there already");
+        launch(&side, 0, 77);
+        cr_assert_eq(wt_sync_all(t, &side.client), 0);
+        cr_assert_eq(word(t, &side, 0), stepped(0, 20));
+        cr_assert_eq(create(t, &side, &graph), 0);
+        cr_assert_gt(graph, 77);
+        wt_client_close(t, &side.client);
+        wt_close(t);
+}

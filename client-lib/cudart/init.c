@@ -19,6 +19,7 @@ static int n_devices;
 static _Atomic uint64_t epoch = 1;
 static CUcontext primary[RT_DEVICES_MAX];
 static uint8_t retained[RT_DEVICES_MAX];
+static _Atomic int default_device;
 
 static void start(void)
 {
@@ -42,6 +43,11 @@ int rt_device_count(void)
         return n_devices;
 }
 
+static int chosen_device(void)
+{
+        return rt_self.chosen ? rt_self.device : atomic_load(&default_device);
+}
+
 CUresult rt_device(CUdevice *ret)
 {
         CUcontext current;
@@ -49,7 +55,7 @@ CUresult rt_device(CUdevice *ret)
 
         if (r != CUDA_SUCCESS)
                 return r;
-        *ret = rt_self.device;
+        *ret = chosen_device();
         return current ? cuCtxGetDevice(ret) : CUDA_SUCCESS;
 }
 
@@ -67,8 +73,22 @@ void rt_contexts_changed(void)
         atomic_fetch_add(&epoch, 1);
 }
 
-/* The primary context of a device, retained once for the process. */
-static CUresult retain(CUdevice device)
+void rt_set_default_device(int device)
+{
+        atomic_store(&default_device, device);
+}
+
+CUcontext rt_primary(CUdevice device)
+{
+        CUcontext context;
+
+        pthread_mutex_lock(&lock);
+        context = primary[device];
+        pthread_mutex_unlock(&lock);
+        return context;
+}
+
+CUresult rt_retain(CUdevice device)
 {
         CUresult r = CUDA_SUCCESS;
 
@@ -81,26 +101,43 @@ static CUresult retain(CUdevice device)
         return r;
 }
 
-/* A thread without a context gets the primary one; one that has a primary context keeps it alive with a retain. */
+CUresult rt_use_device(CUdevice device)
+{
+        CUresult r = rt_retain(device);
+
+        if (r != CUDA_SUCCESS)
+                return r;
+        rt_self.device = device;
+        rt_self.chosen = 1;
+        return cuCtxSetCurrent(rt_primary(device));
+}
+
+/* A context that the thread has: if it is a device's primary one, it is kept alive by a retain of our own. */
+static CUresult keep(CUcontext current)
+{
+        unsigned int flags;
+        CUdevice device;
+        CUresult r;
+        int active;
+
+        for (int i = 0; i < n_devices; i++) {
+                if (rt_primary(i) == current)
+                        return rt_retain(i);
+        }
+        r = cuCtxGetDevice(&device);
+        if (r == CUDA_SUCCESS)
+                r = cuDevicePrimaryCtxGetState(device, &flags, &active);
+        /* without a primary context this is one that the program made itself */
+        return r == CUDA_SUCCESS && active ? rt_retain(device) : r;
+}
+
 static CUresult bind(CUcontext current)
 {
-        CUdevice device = rt_self.device;
         uint64_t now = atomic_load(&epoch);
-        unsigned int flags;
-        int active = 1;
-        CUresult r = CUDA_SUCCESS;
+        CUresult r = current ? keep(current) : rt_use_device(chosen_device());
 
-        if (current)
-                r = cuCtxGetDevice(&device);
-        if (r == CUDA_SUCCESS && current && current != primary[device])
-                r = cuDevicePrimaryCtxGetState(device, &flags, &active);
-        /* what is current though there is no primary context was made by the program itself */
-        if (r == CUDA_SUCCESS && active)
-                r = retain(device);
-        if (r == CUDA_SUCCESS && !current) {
-                current = primary[device];
-                r = cuCtxSetCurrent(current);
-        }
+        if (r == CUDA_SUCCESS && !current)
+                r = cuCtxGetCurrent(&current);
         if (r != CUDA_SUCCESS)
                 return r;
         rt_self.context = current;

@@ -30,18 +30,18 @@
 #include <cuda_runtime_api.h>
 #pragma GCC visibility pop
 #include <cuda.h>
+#include <cudaProfiler.h>
 #include <stddef.h>
 #include <stdint.h>
 
-#define RT_VERSION 13000
 #define RT_DEVICES_MAX 64
 
 /* What each thread has. */
 struct rt_thread {
         CUcontext context; /* found good at `epoch` */
         uint64_t epoch;
-        int device;       /* of cudaSetDevice */
-        cudaError_t last; /* for cudaGetLastError */
+        int device, chosen; /* of cudaSetDevice */
+        cudaError_t last;   /* for cudaGetLastError */
 };
 
 extern __thread struct rt_thread rt_self;
@@ -64,6 +64,13 @@ cudaError_t rt_code(CUresult r);
 int rt_device_count(void);
 /* The device of the thread's current context, or the one that cudaSetDevice chose. */
 CUresult rt_device(CUdevice *ret);
+/* The thread works on that device from now on. */
+CUresult rt_use_device(CUdevice device);
+/* The device of threads that never chose one. */
+void rt_set_default_device(int device);
+/* One retain of a device's primary context, for the process; and its handle, after that. */
+CUresult rt_retain(CUdevice device);
+CUcontext rt_primary(CUdevice device);
 
 /*
  * What a pointer that a program uses as a name stands for (register.h has how it got there): the kernel of a function's

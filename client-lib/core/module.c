@@ -2,9 +2,9 @@
 /*
  * Modules, kernels and globals
  *
- * An image travels as a sealed memory file: the daemon may map it without fear that it changes or shrinks under it, and
- * it does not have to fit into a frame. The addresses of globals go into the table of allocations, so that a face finds
- * them like any other device memory.
+ * An image travels as the file that it lies in (mapped.c), or as a memory file with a copy of it. The daemon copies
+ * what it reads, so nothing depends on the file's staying as it is. The addresses of globals go into the table of
+ * allocations, so that a face finds them like any other device memory.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -50,33 +50,6 @@ static void put_log(char *log, size_t log_size, const char *words)
 {
         if (log && log_size)
                 snprintf(log, log_size, "%s", words);
-}
-
-int dsc_module_load(dsc_session *s, const void *image, size_t size, char *log, size_t log_size, uint64_t *ret_module)
-{
-        int fd = -1;
-        put_log(log, log_size, "");
-        int r = dsc__usable(s);
-        if (!r)
-                r = size ? sealed_image(image, size, &fd) : DSC__INVALID_VALUE;
-        if (r)
-                return r;
-        Detshare__ModuleLoad load = DETSHARE__MODULE_LOAD__INIT;
-        load.bytes = size;
-        Detshare__Request request = DSC__REQUEST(MODULE_LOAD, module_load, &load);
-        struct dsc__answer answer = DSC__ANSWER_NULL;
-        dsc_output(s);
-        dsc__message_clear();
-        r = dsc__call(s, &request, fd, DETSHARE__REPLY__RESULT_MODULE_LOAD, &answer);
-        close(fd);
-        if (r) {
-                put_log(log, log_size, dsc_message());
-                return r;
-        }
-        put_log(log, log_size, answer.reply->module_load->log);
-        *ret_module = answer.reply->module_load->module;
-        dsc__answer_clear(&answer);
-        return 0;
 }
 
 int dsc_module_unload(dsc_session *s, uint64_t module)
@@ -145,6 +118,76 @@ static int take_kernel(const Detshare__KernelReply *reply, struct dsc_kernel *re
         for (uint32_t i = 0; i < k.n_params; i++)
                 k.params[i] = (struct dsc_param){.offset = reply->params[i]->offset, .size = reply->params[i]->size};
         *ret = k;
+        return 0;
+}
+
+/* --- loading --- */
+
+static void kernels_free(struct dsc_kernel *kernels, size_t n)
+{
+        for (size_t i = 0; i < n; i++)
+                dsc_kernel_clear(&kernels[i]);
+        free(kernels);
+}
+
+/* They can be asked for one by one, so memory that is short costs nothing but that. */
+static void take_kernels(const Detshare__ModuleReply *reply, struct dsc_loaded *ret)
+{
+        struct dsc_kernel *kernels = reply->n_entries ? calloc(reply->n_entries, sizeof(*kernels)) : NULL;
+        size_t n = 0;
+        while (kernels && n < reply->n_entries && take_kernel(reply->entries[n], &kernels[n]) == 0)
+                n++;
+        if (!kernels || n < reply->n_entries) {
+                kernels_free(kernels, n);
+                return;
+        }
+        ret->kernels = kernels;
+        ret->n_kernels = n;
+}
+
+int dsc_module_open(dsc_session *s, const struct dsc_load *load, struct dsc_loaded *ret)
+{
+        int fd = -1;
+        Detshare__ModuleLoad message = DETSHARE__MODULE_LOAD__INIT;
+        put_log(load->log, load->log_size, "");
+        int r = dsc__usable(s);
+        if (!r && !load->size)
+                r = DSC__INVALID_VALUE;
+        if (!r) {
+                fd = dsc__mapped(load->image, load->size, &message.offset);
+                r = fd < 0 ? sealed_image(load->image, load->size, &fd) : 0;
+        }
+        if (r)
+                return r;
+        message.bytes = load->size;
+        message.max_registers = load->max_registers;
+        message.optimization = load->optimization;
+        Detshare__Request request = DSC__REQUEST(MODULE_LOAD, module_load, &message);
+        struct dsc__answer answer = DSC__ANSWER_NULL;
+        dsc_output(s);
+        dsc__message_clear();
+        r = dsc__call(s, &request, fd, DETSHARE__REPLY__RESULT_MODULE_LOAD, &answer);
+        close(fd);
+        if (r) {
+                put_log(load->log, load->log_size, dsc_message());
+                return r;
+        }
+        put_log(load->log, load->log_size, answer.reply->module_load->log);
+        *ret = (struct dsc_loaded){.module = answer.reply->module_load->module};
+        take_kernels(answer.reply->module_load, ret);
+        dsc__answer_clear(&answer);
+        return 0;
+}
+
+int dsc_module_load(dsc_session *s, const void *image, size_t size, char *log, size_t log_size, uint64_t *ret_module)
+{
+        const struct dsc_load load = {.image = image, .size = size, .log = log, .log_size = log_size};
+        struct dsc_loaded loaded;
+        const int r = dsc_module_open(s, &load, &loaded);
+        if (r)
+                return r;
+        kernels_free(loaded.kernels, loaded.n_kernels);
+        *ret_module = loaded.module;
         return 0;
 }
 

@@ -52,10 +52,66 @@ void dcu_image_free(struct dcu_image *image, int in_daemon)
         free(image);
 }
 
+/* An entry of the image's, which takes over *info; at the end, so that entries are in the order of their asking. */
+static struct dcu_entry *append_locked(struct dcu_image *image, struct dsc_kernel *info)
+{
+        struct dcu_entry *entry = calloc(1, sizeof(*entry)), **last = &image->entries;
+
+        if (!entry)
+                return NULL;
+        entry->info = *info;
+        *info = (struct dsc_kernel){.name = NULL};
+        entry->image = image;
+        atomic_store(&entry->epoch, image->epoch);
+        atomic_store(&entry->max_dynamic_shared, entry->info.static_shared < DEFAULT_SHARED_LIMIT
+                                                         ? DEFAULT_SHARED_LIMIT - (int)entry->info.static_shared
+                                                         : 0);
+        entry->carveout = -1;
+        while (*last)
+                last = &(*last)->next;
+        *last = entry;
+        return entry;
+}
+
+static struct dcu_entry *find_locked(const struct dcu_image *image, const char *name)
+{
+        struct dcu_entry *entry = image->entries;
+
+        while (entry && strcmp(entry->info.name, name) != 0)
+                entry = entry->next;
+        return entry;
+}
+
+/* Names and layouts come from the same bytes: only the number can differ. What the program has set stays. */
+static void renew_locked(struct dcu_entry *entry, const struct dsc_kernel *info)
+{
+        entry->info.id = info->id;
+        atomic_store_explicit(&entry->epoch, entry->image->epoch, memory_order_release);
+}
+
+/* Kernels that came with the module need not be asked for. */
+static void take_kernels_locked(struct dcu_image *image, struct dsc_loaded *loaded)
+{
+        for (size_t i = 0; i < loaded->n_kernels; i++) {
+                struct dcu_entry *entry = find_locked(image, loaded->kernels[i].name);
+
+                if (entry)
+                        renew_locked(entry, &loaded->kernels[i]);
+                else
+                        (void)append_locked(image, &loaded->kernels[i]);
+                dsc_kernel_clear(&loaded->kernels[i]);
+        }
+        free(loaded->kernels);
+}
+
 static CUresult load_locked(struct dcu_image *image, struct dcu_jit *jit)
 {
+        struct dsc_load load = {.image = image->bytes,
+                .size = image->size,
+                .max_registers = image->max_registers,
+                .optimization = image->optimization};
         uint32_t epoch = atomic_load(&dcu.epoch);
-        char *log = NULL;
+        struct dsc_loaded loaded;
         int r;
 
         if (image->epoch == epoch)
@@ -63,13 +119,17 @@ static CUresult load_locked(struct dcu_image *image, struct dcu_jit *jit)
         if (!image->bytes)
                 return CUDA_ERROR_INVALID_HANDLE;
         if (jit && dcu_jit_wants_log(jit))
-                log = calloc(1, DCU_JIT_LOG_BYTES);
-        r = dsc_module_load(dcu.session, image->bytes, image->size, log, log ? DCU_JIT_LOG_BYTES : 0, &image->module);
+                load.log = calloc(1, DCU_JIT_LOG_BYTES);
+        load.log_size = load.log ? DCU_JIT_LOG_BYTES : 0;
+        r = dsc_module_open(dcu.session, &load, &loaded);
         if (jit)
-                dcu_jit_finish(jit, r == 0, log);
-        free(log);
-        if (r == 0)
+                dcu_jit_finish(jit, r == 0, load.log);
+        free(load.log);
+        if (r == 0) {
+                image->module = loaded.module;
                 image->epoch = epoch;
+                take_kernels_locked(image, &loaded);
+        }
         return dcu_result(r);
 }
 
@@ -83,15 +143,6 @@ CUresult dcu_image_load(struct dcu_image *image, struct dcu_jit *jit)
         return r;
 }
 
-static struct dcu_entry *find_locked(const struct dcu_image *image, const char *name)
-{
-        struct dcu_entry *entry = image->entries;
-
-        while (entry && strcmp(entry->info.name, name) != 0)
-                entry = entry->next;
-        return entry;
-}
-
 /* Refresh id and layout; what the program has set stays. */
 static CUresult refresh_locked(struct dcu_entry *entry)
 {
@@ -100,10 +151,8 @@ static CUresult refresh_locked(struct dcu_entry *entry)
 
         if (r != 0)
                 return dcu_result(r);
-        /* names and layouts come from the same bytes: only the number can differ */
-        entry->info.id = info.id;
+        renew_locked(entry, &info);
         dsc_kernel_clear(&info);
-        atomic_store_explicit(&entry->epoch, entry->image->epoch, memory_order_release);
         return CUDA_SUCCESS;
 }
 
@@ -121,27 +170,14 @@ CUresult dcu_entry_reload(struct dcu_entry *entry)
 
 static CUresult add_locked(struct dcu_image *image, const char *name, struct dcu_entry **ret)
 {
-        struct dcu_entry *entry = calloc(1, sizeof(*entry)), **last = &image->entries;
-        int r;
+        struct dsc_kernel info = {0};
+        int r = dsc_kernel_get(dcu.session, image->module, name, &info);
 
-        if (!entry)
-                return CUDA_ERROR_OUT_OF_MEMORY;
-        r = dsc_kernel_get(dcu.session, image->module, name, &entry->info);
-        if (r != 0) {
-                free(entry);
+        if (r != 0)
                 return dcu_result(r);
-        }
-        entry->image = image;
-        atomic_store(&entry->epoch, image->epoch);
-        atomic_store(&entry->max_dynamic_shared, entry->info.static_shared < DEFAULT_SHARED_LIMIT
-                                                         ? DEFAULT_SHARED_LIMIT - (int)entry->info.static_shared
-                                                         : 0);
-        entry->carveout = -1;
-        while (*last)
-                last = &(*last)->next;
-        *last = entry;
-        *ret = entry;
-        return CUDA_SUCCESS;
+        *ret = append_locked(image, &info);
+        dsc_kernel_clear(&info);
+        return *ret ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
 }
 
 static CUresult entry_locked(struct dcu_image *image, const char *name, struct dcu_entry **ret)

@@ -39,7 +39,8 @@ struct dcu_image {
         void *copy;           /* malloc'ed bytes, NULL if the caller keeps them or nobody needs them again */
         const void *bytes;
         size_t size;
-        uint32_t epoch; /* in which `module` is valid; 0: never loaded */
+        uint32_t max_registers, optimization; /* for a compiler, as in struct dsc_load */
+        uint32_t epoch;                       /* in which `module` is valid; 0: never loaded */
         uint64_t module;
         struct dcu_entry *entries;
 };

@@ -18,6 +18,14 @@ static uint64_t now_ns(void)
         return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
 }
 
+#define OPTIMIZATION_MAX 4
+
+/* A number lies in the pointer's cell itself. */
+static uint32_t number_of(void *const *value)
+{
+        return (uint32_t)(uintptr_t)*value;
+}
+
 CUresult dcu_jit_begin(struct dcu_jit *jit, unsigned int count, const CUjit_option *options, void **values)
 {
         if (count && (!options || !values))
@@ -37,6 +45,14 @@ static void **value_of(const struct dcu_jit *jit, CUjit_option option)
                         return &jit->values[i];
         }
         return NULL;
+}
+
+void dcu_jit_tuning(const struct dcu_jit *jit, uint32_t *ret_max_registers, uint32_t *ret_optimization)
+{
+        void **registers = value_of(jit, CU_JIT_MAX_REGISTERS), **level = value_of(jit, CU_JIT_OPTIMIZATION_LEVEL);
+
+        *ret_max_registers = registers ? number_of(registers) : 0;
+        *ret_optimization = level && number_of(level) <= OPTIMIZATION_MAX ? 1 + number_of(level) : 0;
 }
 
 int dcu_jit_wants_log(const struct dcu_jit *jit)

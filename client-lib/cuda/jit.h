@@ -2,8 +2,9 @@
 /*
  * JIT options: which of them are read, and what is written back
  *
- * The daemon compiles with its own settings, so options that tune the compiler are accepted and have no effect. The log
- * buffers, their sizes and the wall time are written, as programs print them when their code does not compile.
+ * Of the options that tune the compiler the most registers per thread and the level of optimisation reach it; the
+ * others are accepted and have no effect. The log buffers, their sizes and the wall time are written, as programs print
+ * them when their code does not compile.
  */
 #pragma once
 
@@ -23,6 +24,8 @@ struct dcu_jit {
 
 /* CUDA_ERROR_INVALID_VALUE for options that CUDA does not know. */
 CUresult dcu_jit_begin(struct dcu_jit *jit, unsigned int count, const CUjit_option *options, void **values);
+/* What the compiler is to be told, as in struct dsc_load. */
+void dcu_jit_tuning(const struct dcu_jit *jit, uint32_t *ret_max_registers, uint32_t *ret_optimization);
 int dcu_jit_wants_log(const struct dcu_jit *jit);
 /* Write log (may be NULL) to the info buffer (ok) or the error buffer, and the sizes and times. */
 void dcu_jit_finish(struct dcu_jit *jit, int ok, const char *log);

@@ -28,6 +28,7 @@ static CUresult publish(struct dcu_image *image, struct dcu_jit *jit, CUlibrary 
         struct dcu_library *library;
         CUresult r = CUDA_SUCCESS;
 
+        dcu_jit_tuning(jit, &image->max_registers, &image->optimization);
         if (dcu.eager_loading || dcu_jit_wants_log(jit))
                 r = dcu_image_load(image, jit);
         if (r != CUDA_SUCCESS) {

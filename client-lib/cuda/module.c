@@ -44,6 +44,8 @@ static CUresult load_bytes(
         image = dcu_image_new(bytes, size, 0);
         if (!image)
                 return CUDA_ERROR_OUT_OF_MEMORY;
+        if (jit)
+                dcu_jit_tuning(jit, &image->max_registers, &image->optimization);
         r = dcu_image_load(image, jit);
         if (r != CUDA_SUCCESS) {
                 dcu_image_free(image, 1);

@@ -255,6 +255,13 @@ struct ds_device_ops {
         int (*module_cached)(ds_device *device, const void *image, size_t size); /* 1: loading it stops nothing */
         int (*module_load)(ds_device *device, uint32_t space, const void *image, size_t size, char *log,
                 size_t log_size, ds_device_module **ret);
+        /*
+         * An image in a sealed file, and whoever comes with the same file again: module_lies_in says that all of the
+         * module's image is that file's content, module_again makes a module over the image of such a file if it is
+         * still loaded, which stops nothing (else -ENOENT). The fd stays the caller's. NULL where nothing is shared.
+         */
+        int (*module_again)(ds_device *device, uint32_t space, int fd, size_t size, ds_device_module **ret);
+        void (*module_lies_in)(ds_device *device, ds_device_module *module, int fd);
         ds_device_module *(*module_unload)(ds_device *device, ds_device_module *module);
         const ds_device_kernel *(*kernel_find)(ds_device_module *module, const char *name);
         const ds_device_kernel *(*kernel_at)(ds_device_module *module, size_t index); /* NULL past the end */

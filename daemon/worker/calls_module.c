@@ -12,6 +12,77 @@
 #define MODULE_NAMES_MAX 128u             /* per page */
 #define MODULE_NAME_BYTES_MAX (48u << 10) /* of one page, so that it fits a client's frame */
 #define MODULE_PARAMS_MAX 4096u
+#define MODULE_ENTRIES_MAX 64u             /* kernels that come with their module */
+#define MODULE_ENTRY_PARAMS_MAX 1024u      /* of all of them together */
+#define MODULE_ENTRY_BYTES_MAX (24u << 10) /* of their names */
+
+/* A kernel as the client is told of it. params and pointers have room for its parameters; all stay the caller's. */
+static void module_describe(const struct dsw_module *module, uint32_t index, Detshare__KernelParam *params,
+        Detshare__KernelParam **pointers, Detshare__KernelReply *ret)
+{
+        const struct ds_kernel_info *info = module->kernels[index].info;
+
+        for (uint32_t i = 0; i < info->n_params; i++) {
+                params[i] = (Detshare__KernelParam)DETSHARE__KERNEL_PARAM__INIT;
+                params[i].offset = info->params[i].offset;
+                params[i].size = info->params[i].size;
+                pointers[i] = &params[i];
+        }
+        *ret = (Detshare__KernelReply)DETSHARE__KERNEL_REPLY__INIT;
+        ret->kernel = dsw_module_kernel_id(module, index);
+        ret->name = (char *)(uintptr_t)info->name;
+        ret->params = pointers;
+        ret->n_params = info->n_params;
+        ret->params_size = info->params_size;
+        ret->max_threads = info->max_threads;
+        ret->static_shared = info->static_shared;
+        ret->local_bytes = info->local_bytes;
+        ret->const_bytes = info->const_bytes;
+        ret->registers = info->registers;
+        ret->ptx_version = info->ptx_version;
+        ret->binary_version = info->binary_version;
+        ret->cluster_x = info->cluster[0];
+        ret->cluster_y = info->cluster[1];
+        ret->cluster_z = info->cluster[2];
+        ret->cluster_max = info->cluster_max;
+        ret->cluster_explicit = info->cluster_explicit;
+        ret->blocks_are_clusters = info->blocks_are_clusters;
+}
+
+/* All of a small module's kernels, so that nobody has to ask for them one by one. */
+struct module_entries {
+        Detshare__KernelReply kernels[MODULE_ENTRIES_MAX], *pointers[MODULE_ENTRIES_MAX];
+        Detshare__KernelParam params[MODULE_ENTRY_PARAMS_MAX], *param_pointers[MODULE_ENTRY_PARAMS_MAX];
+};
+
+static int module_is_small(const struct dsw_module *module)
+{
+        size_t params = 0, bytes = 0;
+
+        if (module->n_kernels > MODULE_ENTRIES_MAX)
+                return 0;
+        for (uint32_t i = 0; i < module->n_kernels; i++) {
+                params += module->kernels[i].info->n_params;
+                bytes += strlen(module->kernels[i].info->name);
+        }
+        return params <= MODULE_ENTRY_PARAMS_MAX && bytes <= MODULE_ENTRY_BYTES_MAX;
+}
+
+static void module_entries_fill(
+        const struct dsw_module *module, struct module_entries *entries, Detshare__ModuleReply *reply)
+{
+        size_t at = 0;
+
+        if (!module_is_small(module))
+                return;
+        for (uint32_t i = 0; i < module->n_kernels; i++) {
+                module_describe(module, i, entries->params + at, entries->param_pointers + at, &entries->kernels[i]);
+                entries->pointers[i] = &entries->kernels[i];
+                at += module->kernels[i].info->n_params;
+        }
+        reply->entries = entries->pointers;
+        reply->n_entries = module->n_kernels;
+}
 
 enum dsw_outcome dsw_calls_module_load(struct dsw_call *call, const Detshare__Request *request)
 {
@@ -20,6 +91,7 @@ enum dsw_outcome dsw_calls_module_load(struct dsw_call *call, const Detshare__Re
         Detshare__ModuleReply result = DETSHARE__MODULE_REPLY__INIT;
         Detshare__Reply reply = DETSHARE__REPLY__INIT;
         const ds_worker *worker = call->session->worker;
+        struct module_entries entries;
         char log[DSW_MESSAGE_MAX];
         struct dsw_module *module;
         int r;
@@ -33,6 +105,7 @@ enum dsw_outcome dsw_calls_module_load(struct dsw_call *call, const Detshare__Re
         result.kernels = module->n_kernels;
         result.writable_globals = note.writable_globals = worker->ops->module_has_globals(module->device) != 0;
         result.log = log;
+        module_entries_fill(module, &entries, &result);
         ledger.module_added = &note;
         reply.result_case = DETSHARE__REPLY__RESULT_MODULE_LOAD;
         reply.module_load = &result;
@@ -75,35 +148,12 @@ static enum dsw_outcome module_reply_kernel(struct dsw_call *call, const struct 
 {
         const struct ds_kernel_info *info = module->kernels[index].info;
         Detshare__KernelParam params[MODULE_PARAMS_MAX], *pointers[MODULE_PARAMS_MAX];
-        Detshare__KernelReply result = DETSHARE__KERNEL_REPLY__INIT;
+        Detshare__KernelReply result;
         Detshare__Reply reply = DETSHARE__REPLY__INIT;
 
         if (info->n_params > MODULE_PARAMS_MAX)
                 return dsw_call_fail(call, DS_CUDA_NOT_SUPPORTED, "the kernel has %u parameters", info->n_params);
-        for (uint32_t i = 0; i < info->n_params; i++) {
-                params[i] = (Detshare__KernelParam)DETSHARE__KERNEL_PARAM__INIT;
-                params[i].offset = info->params[i].offset;
-                params[i].size = info->params[i].size;
-                pointers[i] = &params[i];
-        }
-        result.kernel = dsw_module_kernel_id(module, index);
-        result.name = (char *)(uintptr_t)info->name;
-        result.params = pointers;
-        result.n_params = info->n_params;
-        result.params_size = info->params_size;
-        result.max_threads = info->max_threads;
-        result.static_shared = info->static_shared;
-        result.local_bytes = info->local_bytes;
-        result.const_bytes = info->const_bytes;
-        result.registers = info->registers;
-        result.ptx_version = info->ptx_version;
-        result.binary_version = info->binary_version;
-        result.cluster_x = info->cluster[0];
-        result.cluster_y = info->cluster[1];
-        result.cluster_z = info->cluster[2];
-        result.cluster_max = info->cluster_max;
-        result.cluster_explicit = info->cluster_explicit;
-        result.blocks_are_clusters = info->blocks_are_clusters;
+        module_describe(module, index, params, pointers, &result);
         reply.result_case = DETSHARE__REPLY__RESULT_GET_KERNEL;
         reply.get_kernel = &result;
         dsw_call_reply(call, &reply, NULL, NULL, 0, 0);

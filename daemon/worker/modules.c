@@ -167,40 +167,62 @@ static int module_may_load(struct dsw_session *session, const struct module_imag
         return dsw_quiesce_may(session);
 }
 
-int dsw_module_load(struct dsw_session *session, uint64_t id, int fd, uint64_t bytes, char *log, size_t log_size,
-        struct dsw_module **ret)
+/* From the image's bytes, which the device remembers the file of. 0, STALLED, a CUDA error, or a negative errno. */
+static int module_load_bytes(
+        struct dsw_session *session, int fd, uint64_t bytes, char *log, size_t log_size, ds_device_module **ret)
 {
         ds_worker *worker = session->worker;
         ds_cleanup(module_image_unmap) struct module_image image = {0};
-        struct dsw_module *module;
-        uint32_t slot = 0;
         int r;
 
-        log[0] = 0;
         r = module_image_map(fd, bytes, &image);
         if (r)
                 return ds_error_trace(r);
         if (!module_may_load(session, &image))
                 return DSW_WORK_E_STALLED;
-        r = module_place(session, &id, &slot);
-        if (r)
-                return ds_error_trace(r);
-        module = ds_alloc0(1, sizeof(*module));
+        r = worker->ops->module_load(worker->device, session->space, image.bytes, image.size, log, log_size, ret);
+        if (!r && worker->ops->module_lies_in)
+                worker->ops->module_lies_in(worker->device, *ret, fd);
+        return r;
+}
+
+static int module_load_device(
+        struct dsw_session *session, int fd, uint64_t bytes, char *log, size_t log_size, ds_device_module **ret)
+{
+        ds_worker *worker = session->worker;
+
+        if (worker->ops->module_again && worker->ops->module_again(worker->device, session->space, fd, bytes, ret) == 0)
+                return 0;
+        return module_load_bytes(session, fd, bytes, log, log_size, ret);
+}
+
+int dsw_module_load(struct dsw_session *session, uint64_t id, int fd, uint64_t bytes, char *log, size_t log_size,
+        struct dsw_module **ret)
+{
+        ds_worker *worker = session->worker;
+        ds_cleanup(ds_freep) struct dsw_module *module = ds_alloc0(1, sizeof(*module));
+        uint32_t slot = 0;
+        int r;
+
+        log[0] = 0;
         if (!module)
                 return ds_error_origin(-ENOMEM);
-        r = worker->ops->module_load(
-                worker->device, session->space, image.bytes, image.size, log, log_size, &module->device);
+        r = module_load_device(session, fd, bytes, log, log_size, &module->device);
+        if (r == DSW_WORK_E_STALLED)
+                return r;
+        if (!r)
+                r = module_place(session, &id, &slot);
         if (!r)
                 r = module_list_kernels(worker, module, log, log_size);
         if (r) {
-                module_free(session, module);
+                module_free(session, DS_TAKE_PTR(module));
                 return ds_error_trace(r);
         }
         module->id = id;
         session->modules[slot] = module;
         session->n_modules++;
         worker->n_modules++;
-        *ret = module;
+        *ret = DS_TAKE_PTR(module);
         return 0;
 }
 

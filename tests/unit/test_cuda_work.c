@@ -295,7 +295,7 @@ Test(cuda_work, so_many_images_are_kept)
 
         digits = memmem(image, size, "//0000", 6);
         cr_assert_not_null(digits);
-        for (int i = 0; i < 300; i++) {
+        for (int i = 0; i < 4100; i++) {
                 ds_device_module *module;
 
                 snprintf(text, sizeof(text), "%04d", i);
@@ -304,7 +304,7 @@ Test(cuda_work, so_many_images_are_kept)
                 t->ops->module_unload(t->device, module);
                 cr_assert(t->ops->put_off(t->device) <= 1);
         }
-        cr_assert_eq(t->ops->put_off(t->device), 1, "the 257th");
+        cr_assert_eq(t->ops->put_off(t->device), 1, "the 4097th");
         cr_assert_eq(t->ops->module_cached(t->device, image, size), 1);
         memcpy(digits + 2, "0000", 4);
         cr_assert_eq(t->ops->module_cached(t->device, image, size), 0, "the oldest went");

@@ -279,6 +279,8 @@ int cuda_limit_local(ds_device *device, uint64_t bytes_per_thread);
 int cuda_module_cached(ds_device *device, const void *image, size_t size);
 int cuda_module_load(ds_device *device, uint32_t space, const void *image, size_t size, char *log, size_t log_size,
         ds_device_module **ret);
+int cuda_module_again(ds_device *device, uint32_t space, int fd, size_t size, ds_device_module **ret);
+void cuda_module_lies_in(ds_device *device, ds_device_module *module, int fd);
 ds_device_module *cuda_module_unload(ds_device *device, ds_device_module *module);
 const ds_device_kernel *cuda_kernel_find(ds_device_module *module, const char *name);
 const ds_device_kernel *cuda_kernel_at(ds_device_module *module, size_t index);

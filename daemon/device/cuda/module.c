@@ -8,7 +8,9 @@
  *
  *   - An image without writable variables is the same for everybody: it is loaded once, shared by all spaces that load
  *     the same bytes, and kept when nobody uses it any more, up to a bound. Loading it again stops nothing. Equal means
- *     equal bytes: the hash only finds candidates, and clients could make two images of one hash.
+ *     equal bytes: the hash only finds candidates, and clients could make two images of one hash. An image that lies in
+ *     a sealed file is kept as a mapping of it, so that the file's inode is nobody else's as long as the image is
+ * known: who comes with that file again is not read.
  *   - An image with writable variables gets an instance per load. Whose memory the variables are is counted where the
  *     session's other memory is; here only that the GPU has it to give, before anything is loaded.
  *   - Nothing is unloaded by module_unload. What is to go, and the images that were unused the longest when too many
@@ -25,15 +27,20 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
 #include <xxhash.h>
 
 #include "device/cuda/internal.h"
 #include "image/cubin.h"
 #include "util/error.h"
 
-#define KEPT_IMAGES 256
-#define KEPT_BYTES DS_MIB(256)
-#define PARAMS_MAX 4096 /* per kernel: more parameters than bytes there cannot be */
+#define KEPT_IMAGES 4096 /* a process of a large framework loads hundreds */
+#define KEPT_BYTES_MIN DS_MIB(256)
+#define KEPT_BYTES_MAX DS_GIB(2)
+#define KEPT_MEMORY_PART 64 /* of the GPU's */
+#define PARAMS_MAX 4096     /* per kernel: more parameters than bytes there cannot be */
 
 /* A kernel of an image. */
 struct cuda_code {
@@ -46,6 +53,8 @@ struct cuda_image {
         XXH128_hash_t hash;
         void *bytes; /* NULL: an instance of its own, not found by its bytes */
         size_t size;
+        int mapped;        /* the bytes are a mapping of a sealed file */
+        uint64_t dev, ino; /* which */
         CUlibrary library;
         struct ds_cubin cubin;
         struct cuda_code *codes;
@@ -219,6 +228,16 @@ static struct cuda_images *images_of(ds_device *device)
         return device->images;
 }
 
+static void image_forget(struct cuda_image *image)
+{
+        if (image->mapped)
+                munmap(image->bytes, image->size);
+        else
+                ds_free(image->bytes);
+        image->bytes = NULL;
+        image->mapped = 0;
+}
+
 static struct cuda_image *image_free(ds_device *device, struct cuda_image *image)
 {
         CUresult result;
@@ -233,7 +252,7 @@ static struct cuda_image *image_free(ds_device *device, struct cuda_image *image
         for (size_t i = 0; i < image->n_codes; i++)
                 ds_free((void *)(uintptr_t)image->codes[i].info.params);
         ds_free(image->codes);
-        ds_free(image->bytes);
+        image_forget(image);
         return ds_free(image);
 }
 
@@ -273,13 +292,14 @@ static void image_get(struct cuda_images *images, struct cuda_image *image)
 }
 
 /* Too much is kept: what was unused the longest goes. */
-static void images_trim(struct cuda_images *images)
+static void images_trim(ds_device *device, struct cuda_images *images)
 {
+        uint64_t most = DS_MIN(DS_MAX(device->info.memory_bytes / KEPT_MEMORY_PART, KEPT_BYTES_MIN), KEPT_BYTES_MAX);
         struct cuda_image *image;
 
         DL_FOREACH(images->list, image)
         {
-                if (images->n_kept <= KEPT_IMAGES && images->kept_bytes <= KEPT_BYTES)
+                if (images->n_kept <= KEPT_IMAGES && images->kept_bytes <= most)
                         return;
                 if (image->refs || image->going)
                         continue;
@@ -298,7 +318,7 @@ static void image_put(ds_device *device, struct cuda_image *image)
         DL_DELETE(images->list, image);
         DL_APPEND(images->list, image);
         image_idle(images, image, !image->bytes);
-        images_trim(images);
+        images_trim(device, images);
 }
 
 static struct cuda_image *image_find(const struct cuda_images *images, const void *bytes, size_t size)
@@ -499,6 +519,50 @@ int cuda_module_load(ds_device *device, uint32_t space, const void *bytes, size_
                 return 0;
         image_put(device, image);
         return DS_CUDA_OUT_OF_MEMORY;
+}
+
+/* --- images in files --- */
+
+int cuda_module_again(ds_device *device, uint32_t space, int fd, size_t size, ds_device_module **ret)
+{
+        struct cuda_image *image;
+        struct stat st;
+
+        if (!device->images || device->lost || !cuda_space_find(device, space) || fstat(fd, &st) < 0)
+                return -ENOENT;
+        DL_FOREACH(device->images->list, image)
+        {
+                if (image->mapped && image->ino == st.st_ino && image->dev == st.st_dev && image->size == size)
+                        break;
+        }
+        if (!image)
+                return -ENOENT;
+        image_get(device->images, image);
+        *ret = module_new(device, space, image);
+        if (*ret)
+                return 0;
+        image_put(device, image);
+        return -ENOENT; /* there is no memory: let the long way say so */
+}
+
+void cuda_module_lies_in(ds_device *device, ds_device_module *module, int fd)
+{
+        struct cuda_image *image = module->image;
+        struct stat st;
+        void *bytes;
+
+        /* one that came by its bytes may be here from another file already: the newer one is the more likely to return
+         */
+        if (!image->bytes || fstat(fd, &st) < 0 || (uint64_t)st.st_size != image->size)
+                return;
+        bytes = mmap(NULL, image->size, PROT_READ, MAP_PRIVATE, fd, 0);
+        if (bytes == MAP_FAILED)
+                return;
+        image_forget(image);
+        image->bytes = bytes;
+        image->mapped = 1;
+        image->dev = st.st_dev;
+        image->ino = st.st_ino;
 }
 
 /* --- modules --- */

@@ -1,0 +1,183 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Images that lie in a file which the process has mapped
+ *
+ * Most code of a program is a part of its own file or of a library's, read-only where the dynamic linker has put it.
+ * Instead of copying it, the daemon is told where it lies in that file and given the file. What has to be sure is that
+ * the file holds the same bytes as the memory:
+ *
+ *   - only segments that nobody may write count, so that there are no relocations in them;
+ *   - the file at the object's path must be the one that is mapped: same device and inode as /proc/self/maps says.
+ *     File systems that say otherwise there than in stat() exist, and paths change while a program runs: then the bytes
+ *     themselves are compared, which costs no more than the copy that is saved.
+ *
+ * No descriptor is kept: a program may close what it did not open. What /proc/self/maps said is remembered per object
+ * for as long as nothing is unloaded.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <link.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
+#include <unistd.h>
+
+#include "core/internal.h"
+
+#define SMALLEST 16384u /* below, a memory file is made as soon */
+#define OBJECTS 64u     /* remembered */
+#define LINE_MAX_BYTES 512
+#define COMPARE_BYTES 65536u
+
+/* Where the bytes lie, as the dynamic linker has it. */
+struct place {
+        uintptr_t address;
+        size_t size;
+        uintptr_t object; /* its base address */
+        unsigned long long unloaded;
+        uint64_t offset;
+        bool found;
+        char path[PATH_MAX];
+};
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static struct {
+        uintptr_t object;
+        dev_t dev;
+        ino_t ino;
+} objects[OBJECTS];
+static size_t n_objects;
+static unsigned long long objects_unloaded; /* when they were remembered */
+
+static void look_at_segment(const struct dl_phdr_info *info, const ElfW(Phdr) * segment, struct place *place)
+{
+        const uintptr_t start = info->dlpi_addr + segment->p_vaddr;
+        if (segment->p_type != PT_LOAD || segment->p_flags & PF_W || !(segment->p_flags & PF_R))
+                return;
+        if (place->address < start || place->address - start > segment->p_filesz ||
+                place->size > segment->p_filesz - (place->address - start))
+                return;
+        const char *path = info->dlpi_name && info->dlpi_name[0] ? info->dlpi_name : "/proc/self/exe";
+        const int n = snprintf(place->path, sizeof(place->path), "%s", path);
+        place->found = n > 0 && (size_t)n < sizeof(place->path);
+        place->object = info->dlpi_addr;
+        place->unloaded = info->dlpi_subs;
+        place->offset = segment->p_offset + (place->address - start);
+}
+
+static int look_at_object(struct dl_phdr_info *info, size_t size, void *user)
+{
+        struct place *place = user;
+        (void)size;
+        for (size_t i = 0; i < info->dlpi_phnum && !place->found; i++)
+                look_at_segment(info, &info->dlpi_phdr[i], place);
+        return place->found;
+}
+
+/* The device and inode that are mapped at the address; false when it is no file. */
+static bool mapped_file(uintptr_t address, dev_t *ret_dev, ino_t *ret_ino)
+{
+        FILE *maps = fopen("/proc/self/maps", "re");
+        char line[LINE_MAX_BYTES];
+        bool found = false, whole = true;
+        while (maps && !found && fgets(line, sizeof(line), maps)) {
+                const bool begins = whole;
+                unsigned long start, end, ino;
+                unsigned dev_major, dev_minor;
+                whole = strchr(line, '\n') != NULL;
+                if (!begins ||
+                        sscanf(line, "%lx-%lx %*s %*x %x:%x %lu", &start, &end, &dev_major, &dev_minor, &ino) != 5)
+                        continue;
+                if (address < start || address >= end)
+                        continue;
+                *ret_dev = makedev(dev_major, dev_minor);
+                *ret_ino = ino;
+                found = ino != 0;
+                break;
+        }
+        if (maps)
+                fclose(maps);
+        return found;
+}
+
+static bool remembered(const struct place *place, dev_t *ret_dev, ino_t *ret_ino)
+{
+        bool found = false;
+        pthread_mutex_lock(&lock);
+        for (size_t i = 0; i < n_objects && !found && objects_unloaded == place->unloaded; i++) {
+                found = objects[i].object == place->object;
+                *ret_dev = objects[i].dev;
+                *ret_ino = objects[i].ino;
+        }
+        pthread_mutex_unlock(&lock);
+        return found;
+}
+
+static void remember(const struct place *place, dev_t dev, ino_t ino)
+{
+        pthread_mutex_lock(&lock);
+        if (objects_unloaded != place->unloaded || n_objects == OBJECTS)
+                n_objects = 0;
+        objects_unloaded = place->unloaded;
+        objects[n_objects].object = place->object;
+        objects[n_objects].dev = dev;
+        objects[n_objects++].ino = ino;
+        pthread_mutex_unlock(&lock);
+}
+
+static bool is_mapped(const struct place *place, const struct stat *st)
+{
+        dev_t dev;
+        ino_t ino;
+        if (!remembered(place, &dev, &ino)) {
+                if (!mapped_file(place->address, &dev, &ino))
+                        return false;
+                remember(place, dev, ino);
+        }
+        return dev == st->st_dev && ino == st->st_ino;
+}
+
+static bool holds_bytes(int fd, const struct place *place)
+{
+        uint8_t *chunk = malloc(COMPARE_BYTES);
+        size_t at = 0;
+        while (chunk && at < place->size) {
+                const size_t want = place->size - at < COMPARE_BYTES ? place->size - at : COMPARE_BYTES;
+                const ssize_t n = pread(fd, chunk, want, (off_t)(place->offset + at));
+                if (n < 0 && errno == EINTR)
+                        continue;
+                if (n <= 0 || memcmp(chunk, (const uint8_t *)place->address + at, (size_t)n) != 0)
+                        break;
+                at += (size_t)n;
+        }
+        free(chunk);
+        return at == place->size;
+}
+
+static int open_place(const struct place *place)
+{
+        const int fd = dsc__fd_above_standard(open(place->path, O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+        struct stat st;
+        if (fd < 0)
+                return -1;
+        if (fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && (uint64_t)st.st_size >= place->offset + place->size &&
+                (is_mapped(place, &st) || holds_bytes(fd, place)))
+                return fd;
+        close(fd);
+        return -1;
+}
+
+int dsc__mapped(const void *bytes, size_t size, uint64_t *ret_offset)
+{
+        struct place place = {.address = (uintptr_t)bytes, .size = size};
+        if (size < SMALLEST)
+                return -1;
+        dl_iterate_phdr(look_at_object, &place);
+        const int fd = place.found ? open_place(&place) : -1;
+        if (fd >= 0)
+                *ret_offset = place.offset;
+        return fd;
+}

@@ -5,6 +5,7 @@
 #include "cuda/context.h"
 #include "cuda/event.h"
 #include "cuda/module.h"
+#include "cuda/pool.h"
 #include "cuda/range.h"
 #include "cuda/stream.h"
 
@@ -99,6 +100,8 @@ static void free_objects(struct dcu_context *context, int in_daemon)
                 case DCU_NODE:
                 case DCU_GRAPH_EXEC:
                 case DCU_USER_OBJECT:
+                case DCU_POOL:
+                case DCU_PHYSICAL:
                         dcu_object_free(object);
                         break;
                 }
@@ -113,6 +116,7 @@ static CUresult reset_session(void)
 {
         (void)dsc_wait_all(dcu.session); /* an error ends here, too */
         dcu_stream_reset();
+        dcu_pool_reset();
         atomic_fetch_add(&dcu.epoch, 1);
         return dcu_result(dsc_reset(dcu.session));
 }
@@ -137,6 +141,7 @@ static CUresult revive_locked(void)
         if (active_contexts > 0 || !dsc_lost(dcu.session))
                 return CUDA_SUCCESS;
         dcu_stream_reset();
+        dcu_pool_reset();
         atomic_fetch_add(&dcu.epoch, 1);
         return dcu_session_renew();
 }

@@ -6,6 +6,7 @@
  * whose one context has the largest that anybody asked for; a program reads back what it set, rounded as CUDA rounds.
  */
 #include "cuda/context.h"
+#include "cuda/pool.h"
 
 #define CTX_API_VERSION 3020
 #define MAX_STACK_BYTES ((size_t)512 << 10)
@@ -244,6 +245,7 @@ static CUresult synchronize(void)
         CUresult r = dcu_result(dsc_wait_all(dcu.session));
         CUresult sticky = dcu_result(dsc_sticky_error(dcu.session));
 
+        dcu_pool_synchronized();
         return r != CUDA_SUCCESS ? r : sticky;
 }
 

@@ -95,16 +95,17 @@ static int adjusted(CUdevice_attribute attribute, int value)
         const char *transport;
 
         switch (attribute) {
+        case CU_DEVICE_ATTRIBUTE_MANAGED_MEMORY: /* it is pinned memory, whatever the device can do */
+                value = 1;
+                /* fall through */
         case CU_DEVICE_ATTRIBUTE_CAN_MAP_HOST_MEMORY:
                 transport = getenv("DETSHARE_TRANSPORT");
                 return transport && strcmp(transport, "rpc") == 0 ? 0 : value;
-        case CU_DEVICE_ATTRIBUTE_MANAGED_MEMORY:
         case CU_DEVICE_ATTRIBUTE_CONCURRENT_MANAGED_ACCESS:
         case CU_DEVICE_ATTRIBUTE_PAGEABLE_MEMORY_ACCESS:
         case CU_DEVICE_ATTRIBUTE_PAGEABLE_MEMORY_ACCESS_USES_HOST_PAGE_TABLES:
         case CU_DEVICE_ATTRIBUTE_CAN_USE_HOST_POINTER_FOR_REGISTERED_MEM:
         case CU_DEVICE_ATTRIBUTE_DIRECT_MANAGED_MEM_ACCESS_FROM_HOST:
-        case CU_DEVICE_ATTRIBUTE_MEMORY_POOLS_SUPPORTED:
         case CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED:
         case CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_SUPPORTED:
         case CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_FABRIC_SUPPORTED:
@@ -114,7 +115,6 @@ static int adjusted(CUdevice_attribute attribute, int value)
         case CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_WITH_CUDA_VMM_SUPPORTED:
         case CU_DEVICE_ATTRIBUTE_DMA_BUF_SUPPORTED:
         case CU_DEVICE_ATTRIBUTE_MULTICAST_SUPPORTED:
-        case CU_DEVICE_ATTRIBUTE_HOST_REGISTER_SUPPORTED:
         case CU_DEVICE_ATTRIBUTE_READ_ONLY_HOST_REGISTER_SUPPORTED:
         case CU_DEVICE_ATTRIBUTE_CAN_USE_64_BIT_STREAM_MEM_OPS:
         case CU_DEVICE_ATTRIBUTE_CAN_USE_STREAM_WAIT_VALUE_NOR:

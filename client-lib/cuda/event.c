@@ -3,6 +3,7 @@
  * Events: record, wait, query, elapsed time
  */
 #include "cuda/event.h"
+#include "cuda/pool.h"
 #include "cuda/stream.h"
 
 #define EVENT_FLAGS (CU_EVENT_BLOCKING_SYNC | CU_EVENT_DISABLE_TIMING | CU_EVENT_INTERPROCESS)
@@ -154,7 +155,9 @@ CUresult cuEventSynchronize(CUevent hEvent)
 
         if (r != CUDA_SUCCESS || !recorded.valid)
                 return r;
-        return dcu_result(dsc_wait(dcu.session, recorded.slot, recorded.seq));
+        r = dcu_result(dsc_wait(dcu.session, recorded.slot, recorded.seq));
+        dcu_pool_synchronized();
+        return r;
 }
 
 /* The daemon's object of an event whose time may be asked, else CUDA_ERROR_INVALID_HANDLE. */

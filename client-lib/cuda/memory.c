@@ -3,6 +3,7 @@
  * Device memory: allocate, free, ask
  */
 #include "cuda/context.h"
+#include "cuda/pool.h"
 #include "cuda/range.h"
 
 #define PITCH_ALIGN 512u
@@ -68,9 +69,11 @@ CUresult cuMemFree_v2(CUdeviceptr dptr)
 
         if (r != CUDA_SUCCESS || dptr == 0)
                 return r;
-        if (!dcu_range_remove(dptr, 1u << DCU_RANGE_DEVICE, &range))
-                return CUDA_ERROR_INVALID_VALUE;
-        return dcu_result(dsc_mem_free(dcu.session, dptr));
+        if (dcu_range_remove(dptr, 1u << DCU_RANGE_DEVICE, &range))
+                return dcu_result(dsc_mem_free(dcu.session, dptr));
+        if (dcu_range_remove(dptr, 1u << DCU_RANGE_MANAGED, &range))
+                return dcu_result(dsc_host_free(dcu.session, (void *)(uintptr_t)dptr));
+        return dcu_pool_free_now(dptr);
 }
 
 CUresult cuMemGetInfo_v2(size_t *free, size_t *total)

@@ -30,6 +30,8 @@ enum dcu_kind {
         DCU_NODE, /* of a graph */
         DCU_GRAPH_EXEC,
         DCU_USER_OBJECT,
+        DCU_POOL,
+        DCU_PHYSICAL, /* memory without an address */
 };
 
 struct dcu_context;

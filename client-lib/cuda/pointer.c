@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "cuda/context.h"
+#include "cuda/pool.h"
 #include "cuda/range.h"
 
 #define ORDINAL_UNKNOWN (-2)
@@ -26,12 +27,21 @@ static void put_u32(void *data, uint32_t value)
 
 static int is_device(const struct dcu_range *range)
 {
-        return range->kind == DCU_RANGE_DEVICE || range->kind == DCU_RANGE_GLOBAL;
+        switch (range->kind) {
+        case DCU_RANGE_DEVICE:
+        case DCU_RANGE_GLOBAL:
+        case DCU_RANGE_POOL:
+        case DCU_RANGE_MAPPED:
+        case DCU_RANGE_OPENED:
+                return 1;
+        default:
+                return 0;
+        }
 }
 
 static int device_reaches(const struct dcu_range *range)
 {
-        return is_device(range) || range->kind == DCU_RANGE_PINNED;
+        return is_device(range) || range->kind == DCU_RANGE_PINNED || range->kind == DCU_RANGE_MANAGED;
 }
 
 static CUresult known_address(
@@ -68,7 +78,9 @@ static CUresult known_small(const struct dcu_range *range, CUpointer_attribute a
 {
         switch (attribute) {
         case CU_POINTER_ATTRIBUTE_MEMORY_TYPE:
-                put_u32(data, is_device(range) ? CU_MEMORYTYPE_DEVICE : CU_MEMORYTYPE_HOST);
+                /* what is managed is the device's for CUDA, wherever it lies */
+                put_u32(data, is_device(range) || range->kind == DCU_RANGE_MANAGED ? CU_MEMORYTYPE_DEVICE
+                                                                                   : CU_MEMORYTYPE_HOST);
                 return CUDA_SUCCESS;
         case CU_POINTER_ATTRIBUTE_SYNC_MEMOPS:
                 put_u32(data, (uint32_t)range->sync_memops);
@@ -80,12 +92,18 @@ static CUresult known_small(const struct dcu_range *range, CUpointer_attribute a
                 put_u32(data, device_reaches(range) ? ACCESS_READ_WRITE : 0);
                 return CUDA_SUCCESS;
         case CU_POINTER_ATTRIBUTE_ALLOWED_HANDLE_TYPES:
+                put_u64(data, range->kind == DCU_RANGE_MAPPED ? CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR : 0);
+                return CUDA_SUCCESS;
         case CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE:
-                put_u64(data, 0);
+                put_u64(data, range->kind == DCU_RANGE_POOL ? (uintptr_t)dcu_pool_of_block(range->detail) : 0);
                 return CUDA_SUCCESS;
         case CU_POINTER_ATTRIBUTE_IS_MANAGED:
-        case CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL:
+                put_u32(data, range->kind == DCU_RANGE_MANAGED);
+                return CUDA_SUCCESS;
         case CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE:
+                put_u32(data, range->kind == DCU_RANGE_DEVICE);
+                return CUDA_SUCCESS;
+        case CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL:
         case CU_POINTER_ATTRIBUTE_IS_GPU_DIRECT_RDMA_CAPABLE:
         case CU_POINTER_ATTRIBUTE_IS_HW_DECOMPRESS_CAPABLE:
                 put_u32(data, 0);

@@ -135,6 +135,32 @@ void dcu_range_set_sync_memops(uint64_t address, int value)
         pthread_rwlock_unlock(&lock);
 }
 
+void dcu_range_advise(uint64_t address, enum dcu_advice advice, const CUmemLocation *location)
+{
+        static const CUmemLocation none;
+        struct dcu_range *found;
+
+        pthread_rwlock_wrlock(&lock);
+        found = holding(address);
+        if (found)
+                found->advice[advice] = location ? *location : none;
+        pthread_rwlock_unlock(&lock);
+}
+
+int dcu_range_set_flags(uint64_t base, enum dcu_range_kind kind, unsigned int flags)
+{
+        struct dcu_range *found;
+        int ok;
+
+        pthread_rwlock_wrlock(&lock);
+        found = holding(base);
+        ok = found && found->base == base && found->kind == kind;
+        if (ok)
+                found->flags = flags;
+        pthread_rwlock_unlock(&lock);
+        return ok;
+}
+
 CUresult dcu_range_global(struct dcu_image *image, struct dcu_context *owner, const char *name, uint64_t *ret_address,
         uint64_t *ret_bytes)
 {
@@ -196,9 +222,29 @@ void dcu_range_free_owned(struct dcu_context *owner, int in_daemon)
         while (take_owned(owner, &range)) {
                 if (range.kind == DCU_RANGE_DEVICE && in_daemon)
                         (void)dsc_mem_free(dcu.session, range.base);
-                else if (range.kind == DCU_RANGE_HOST || (range.kind == DCU_RANGE_PINNED && in_daemon))
+                else if (range.kind == DCU_RANGE_HOST ||
+                         ((range.kind == DCU_RANGE_PINNED || range.kind == DCU_RANGE_MANAGED) && in_daemon))
                         (void)dsc_host_free(dcu.session, (void *)(uintptr_t)range.base);
         }
+}
+
+/* Pieces of memory may have been placed side by side, which makes them one. Only what may be accessed counts. */
+static int all_mapped(uint64_t address, uint64_t extent)
+{
+        uint64_t end = address + (extent - 1);
+        int yes = 1;
+
+        pthread_rwlock_rdlock(&lock);
+        while (yes) {
+                const struct dcu_range *found = holding(address);
+
+                yes = found && found->kind == DCU_RANGE_MAPPED && found->flags != 0;
+                if (yes && end - found->base < found->size)
+                        break;
+                address = yes ? found->base + found->size : 0;
+        }
+        pthread_rwlock_unlock(&lock);
+        return yes;
 }
 
 enum dcu_place dcu_place_of(uint64_t address, uint64_t extent)
@@ -211,9 +257,11 @@ enum dcu_place dcu_place_of(uint64_t address, uint64_t extent)
                 return address >= DCU_WINDOWS_LOW && address < DCU_WINDOWS_HIGH ? DCU_PLACE_BAD : DCU_PLACE_HOST;
         if (range.kind == DCU_RANGE_REGISTERED)
                 return DCU_PLACE_HOST; /* a copy may well reach past what was registered */
+        if (range.kind == DCU_RANGE_MAPPED)
+                return all_mapped(address, extent) ? DCU_PLACE_DEVICE : DCU_PLACE_BAD;
         if (extent > range.size - (address - range.base))
                 return DCU_PLACE_BAD;
         if (range.kind == DCU_RANGE_HOST)
                 return DCU_PLACE_HOST;
-        return range.kind == DCU_RANGE_PINNED ? DCU_PLACE_PINNED : DCU_PLACE_DEVICE;
+        return range.kind == DCU_RANGE_PINNED || range.kind == DCU_RANGE_MANAGED ? DCU_PLACE_PINNED : DCU_PLACE_DEVICE;
 }

@@ -27,16 +27,31 @@ enum dcu_range_kind {
         DCU_RANGE_HOST,       /* cuMemHostAlloc's memory where the session has no shared memory: for the host only */
         DCU_RANGE_REGISTERED, /* cuMemHostRegister: bookkeeping, copied like any host memory */
         DCU_RANGE_GLOBAL,     /* a module's variable */
+        DCU_RANGE_POOL,       /* device memory of a pool */
+        DCU_RANGE_MANAGED,    /* cuMemAllocManaged: as PINNED */
+        DCU_RANGE_MAPPED,     /* device memory that the program placed */
+        DCU_RANGE_OPENED,     /* another process's device memory */
+};
+
+/* Of managed memory: the place that was said, type INVALID: none. */
+enum dcu_advice {
+        DCU_ADVICE_READ_MOSTLY,
+        DCU_ADVICE_PREFERRED,
+        DCU_ADVICE_ACCESSED,
+        DCU_ADVICE_PREFETCHED,
+        DCU_ADVICES,
 };
 
 struct dcu_range {
         uint64_t base, size;
         enum dcu_range_kind kind;
-        unsigned int flags; /* of cuMemHostAlloc or cuMemHostRegister */
+        unsigned int flags; /* of cuMemHostAlloc or cuMemHostRegister; MAPPED: CUmemAccess_flags */
         int sync_memops;
         unsigned long long id;
         struct dcu_context *owner;
         const struct dcu_image *image; /* of a global */
+        CUmemLocation advice[DCU_ADVICES];
+        void *detail; /* of a pool's: its block; of what is mapped or opened: the mapping */
 };
 
 /* How an address in a copy is reached. */
@@ -56,6 +71,9 @@ int dcu_range_overlaps(uint64_t address, uint64_t size);
 /* Take out the range that starts at base and is of one of the kinds of the mask (1 << kind). 1 if there was one. */
 int dcu_range_remove(uint64_t base, unsigned int kinds, struct dcu_range *ret);
 void dcu_range_set_sync_memops(uint64_t address, int value);
+void dcu_range_advise(uint64_t address, enum dcu_advice advice, const CUmemLocation *location); /* NULL: none */
+/* Another value for range->flags of what begins at base and is of that kind. 0: there is no such range. */
+int dcu_range_set_flags(uint64_t base, enum dcu_range_kind kind, unsigned int flags);
 /* Address and size of an image's global variable, which gets a range of its own. */
 CUresult dcu_range_global(struct dcu_image *image, struct dcu_context *owner, const char *name, uint64_t *ret_address,
         uint64_t *ret_bytes);

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "cuda/event.h"
+#include "cuda/pool.h"
 #include "cuda/stream.h"
 
 #define SLOTS 512u /* DS_STREAMS_MAX of the protocol */
@@ -273,7 +274,10 @@ CUresult cuStreamSynchronize(CUstream hStream)
         uint32_t slot;
         CUresult r = enter_stream(hStream, &slot, &owner);
 
-        return r == CUDA_SUCCESS ? dcu_stream_drain(slot) : r;
+        if (r == CUDA_SUCCESS)
+                r = dcu_stream_drain(slot);
+        dcu_pool_synchronized();
+        return r;
 }
 
 CUresult cuStreamQuery(CUstream hStream)

@@ -1,0 +1,524 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Chunks and blocks
+ *
+ * The blocks of a chunk tile it, in a list by address; those that are free are also in their pool's list of spare ones.
+ * A free block has at most one mark that must end before others than the mark's stream may have it. Neighbours melt
+ * together when they have no mark, or marks of one stream, of which the later counts.
+ */
+#include <stdlib.h>
+
+#include "cuda/pool.h"
+#include "cuda/range.h"
+
+#define ALIGN 512u
+#define CHUNK_BYTES (32ull << 20)
+#define LARGE_ALIGN (2ull << 20)
+#define NO_SLOT UINT32_MAX
+
+struct dcu_block {
+        struct dcu_chunk *chunk;
+        struct dcu_block *before, *after; /* in the chunk */
+        struct dcu_block *prev, *next;    /* spare */
+        uint64_t base, size;
+        int used;
+        uint32_t slot; /* of the mark; NO_SLOT: none */
+        uint64_t seq;
+};
+
+struct dcu_chunk {
+        struct dcu_pool *pool;
+        struct dcu_chunk *prev, *next;
+        struct dcu_block *first;
+        uint64_t base, size;
+};
+
+/* What a handle names; the pool may outlive it. */
+struct dcu_pool_face {
+        struct dcu_object head;
+        struct dcu_pool *pool;
+};
+
+/* Taken after dcu.lock. */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static struct dcu_pool *pools, *default_pool;
+_Atomic int dcu_pool_excess;
+
+/* --- lists --- */
+
+static void spare_add(struct dcu_pool *pool, struct dcu_block *block)
+{
+        block->prev = NULL;
+        block->next = pool->spare;
+        if (pool->spare)
+                pool->spare->prev = block;
+        pool->spare = block;
+}
+
+static void spare_take(struct dcu_pool *pool, struct dcu_block *block)
+{
+        if (block->prev)
+                block->prev->next = block->next;
+        else
+                pool->spare = block->next;
+        if (block->next)
+                block->next->prev = block->prev;
+        block->prev = block->next = NULL;
+}
+
+/* --- marks --- */
+
+static int ended(struct dcu_block *block)
+{
+        if (block->slot != NO_SLOT && dsc_query(dcu.session, block->slot, block->seq) != CUDA_ERROR_NOT_READY)
+                block->slot = NO_SLOT;
+        return block->slot == NO_SLOT;
+}
+
+static int joins(const struct dcu_block *a, const struct dcu_block *b)
+{
+        return a && b && !a->used && !b->used && a->slot == b->slot;
+}
+
+/* `right` becomes part of `left`. */
+static void join(struct dcu_pool *pool, struct dcu_block *left, struct dcu_block *right)
+{
+        left->size += right->size;
+        left->seq = right->seq > left->seq ? right->seq : left->seq;
+        left->after = right->after;
+        if (right->after)
+                right->after->before = left;
+        spare_take(pool, right);
+        free(right);
+}
+
+/* The block with the neighbours that it can have. */
+static struct dcu_block *join_around(struct dcu_pool *pool, struct dcu_block *block)
+{
+        if (joins(block, block->after))
+                join(pool, block, block->after);
+        if (joins(block->before, block)) {
+                block = block->before;
+                join(pool, block, block->after);
+        }
+        return block;
+}
+
+/* Forget marks that have ended, and join what that lets join. */
+static void settle_spare(struct dcu_pool *pool)
+{
+        struct dcu_block *block;
+
+        for (block = pool->spare; block; block = block->next)
+                (void)ended(block);
+        for (struct dcu_chunk *chunk = pool->chunks; chunk; chunk = chunk->next)
+                for (block = chunk->first; block; block = block->after)
+                        while (joins(block, block->after))
+                                join(pool, block, block->after);
+}
+
+/* --- chunks --- */
+
+static struct dcu_block *chunk_add(struct dcu_pool *pool, uint64_t base, uint64_t size)
+{
+        struct dcu_chunk *chunk = calloc(1, sizeof(*chunk));
+        struct dcu_block *block = calloc(1, sizeof(*block));
+
+        if (!chunk || !block) {
+                free(chunk);
+                free(block);
+                return NULL;
+        }
+        *chunk = (struct dcu_chunk){.pool = pool, .next = pool->chunks, .first = block, .base = base, .size = size};
+        if (pool->chunks)
+                pool->chunks->prev = chunk;
+        pool->chunks = chunk;
+        *block = (struct dcu_block){.chunk = chunk, .base = base, .size = size, .slot = NO_SLOT};
+        spare_add(pool, block);
+        pool->reserved += size;
+        if (pool->reserved > pool->reserved_high)
+                pool->reserved_high = pool->reserved;
+        return block;
+}
+
+/* Nothing of it is in use, and nothing that was freed may still be running. */
+static void chunk_drop(struct dcu_chunk *chunk, int in_daemon)
+{
+        struct dcu_pool *pool = chunk->pool;
+        struct dcu_block *block, *next;
+        struct dcu_range range;
+
+        for (block = chunk->first; block; block = next) {
+                next = block->after;
+                if (block->used)
+                        (void)dcu_range_remove(block->base, 1u << DCU_RANGE_POOL, &range);
+                else
+                        spare_take(pool, block);
+                free(block);
+        }
+        if (chunk->prev)
+                chunk->prev->next = chunk->next;
+        else
+                pool->chunks = chunk->next;
+        if (chunk->next)
+                chunk->next->prev = chunk->prev;
+        pool->reserved -= chunk->size;
+        if (in_daemon)
+                (void)dsc_mem_free_later(dcu.session, chunk->base);
+        free(chunk);
+}
+
+/* wait: also chunks that become empty when frees have ended. */
+static void trim(struct dcu_pool *pool, uint64_t keep, int wait)
+{
+        struct dcu_chunk *chunk, *next;
+
+        settle_spare(pool);
+        for (chunk = pool->chunks; chunk && pool->reserved > keep; chunk = next) {
+                const struct dcu_block *block = chunk->first;
+                int whole = 1;
+
+                next = chunk->next;
+                for (; block && whole; block = block->after) {
+                        if (!block->used && block->slot != NO_SLOT && wait)
+                                (void)dsc_wait(dcu.session, block->slot, block->seq);
+                        whole = !block->used && (block->slot == NO_SLOT || wait);
+                }
+                if (whole)
+                        chunk_drop(chunk, 1);
+        }
+}
+
+/* A block of a new chunk. NULL: the pool may not grow, or there is no memory. */
+static struct dcu_block *grow(struct dcu_pool *pool, uint64_t bytes)
+{
+        uint64_t most =
+                pool->limit ? pool->limit - (pool->reserved < pool->limit ? pool->reserved : pool->limit) : UINT64_MAX;
+        uint64_t least = bytes > UINT64_MAX - LARGE_ALIGN ? bytes : (bytes + LARGE_ALIGN - 1) & ~(LARGE_ALIGN - 1);
+        uint64_t size = least > CHUNK_BYTES ? least : CHUNK_BYTES, base;
+        struct dcu_block *block;
+
+        if (most < least)
+                return NULL;
+        size = size < most ? size : least;
+        if (dsc_mem_alloc(dcu.session, size, &base)) {
+                if (size == least || dsc_mem_alloc(dcu.session, least, &base))
+                        return NULL;
+                size = least;
+        }
+        block = chunk_add(pool, base, size);
+        if (!block)
+                (void)dsc_mem_free_later(dcu.session, base);
+        return block;
+}
+
+/* --- blocks --- */
+
+/* The smallest that is large enough; any: also one that others than this slot must wait for. */
+static struct dcu_block *fitting(const struct dcu_pool *pool, uint64_t bytes, uint32_t slot, int any)
+{
+        struct dcu_block *best = NULL;
+
+        for (struct dcu_block *block = pool->spare; block; block = block->next) {
+                if (block->size < bytes || (best && best->size <= block->size))
+                        continue;
+                if (any || block->slot == NO_SLOT || block->slot == slot)
+                        best = block;
+        }
+        return best;
+}
+
+/* What is not needed of a block stays spare. 0 when there is no memory for that: then all of it is given out. */
+static int split(struct dcu_pool *pool, struct dcu_block *block, uint64_t bytes)
+{
+        struct dcu_block *rest;
+
+        if (block->size == bytes)
+                return 1;
+        rest = calloc(1, sizeof(*rest));
+        if (!rest)
+                return 0;
+        *rest = (struct dcu_block){.chunk = block->chunk,
+                .before = block,
+                .after = block->after,
+                .base = block->base + bytes,
+                .size = block->size - bytes,
+                .slot = block->slot,
+                .seq = block->seq};
+        if (block->after)
+                block->after->before = rest;
+        block->after = rest;
+        block->size = bytes;
+        spare_add(pool, rest);
+        return 1;
+}
+
+static struct dcu_block *wait_for_one(struct dcu_pool *pool, uint64_t bytes, uint32_t slot)
+{
+        struct dcu_block *block = pool->reuse & DCU_REUSE_INTERNAL ? fitting(pool, bytes, slot, 1) : NULL;
+
+        if (block && dsc_stream_wait(dcu.session, slot, block->slot, block->seq))
+                return NULL;
+        return block;
+}
+
+/* Everything that frees of all pools will give back, goes back. */
+static void trim_all(void)
+{
+        for (struct dcu_pool *pool = pools; pool; pool = pool->next)
+                trim(pool, 0, 1);
+}
+
+static struct dcu_block *find(struct dcu_pool *pool, uint64_t bytes, uint32_t slot)
+{
+        struct dcu_block *block = fitting(pool, bytes, slot, 0);
+
+        if (!block && (pool->reuse & DCU_REUSE_OPPORTUNISTIC)) {
+                settle_spare(pool);
+                block = fitting(pool, bytes, slot, 0);
+        }
+        if (!block)
+                block = grow(pool, bytes);
+        if (!block)
+                block = wait_for_one(pool, bytes, slot);
+        if (!block) {
+                trim_all();
+                block = fitting(pool, bytes, slot, 0);
+        }
+        return block ? block : grow(pool, bytes);
+}
+
+static CUresult take(struct dcu_pool *pool, struct dcu_block *block, uint64_t bytes, uint64_t size)
+{
+        struct dcu_range range = {.base = block->base, .size = size, .kind = DCU_RANGE_POOL, .detail = block};
+        CUresult r = split(pool, block, bytes) ? dcu_range_add(&range) : CUDA_ERROR_OUT_OF_MEMORY;
+
+        if (r != CUDA_SUCCESS)
+                return r == CUDA_ERROR_INVALID_VALUE ? CUDA_ERROR_UNKNOWN : r;
+        spare_take(pool, block);
+        block->used = 1;
+        block->slot = NO_SLOT;
+        block->seq = 0;
+        pool->used += block->size;
+        if (pool->used > pool->used_high)
+                pool->used_high = pool->used;
+        return CUDA_SUCCESS;
+}
+
+CUresult dcu_pool_alloc(struct dcu_pool *pool, uint32_t slot, size_t bytes, CUdeviceptr *ret)
+{
+        uint64_t rounded = ((uint64_t)bytes + ALIGN - 1) & ~(uint64_t)(ALIGN - 1);
+        struct dcu_block *block;
+        CUresult r = CUDA_ERROR_OUT_OF_MEMORY;
+
+        if (rounded < bytes)
+                return r;
+        pthread_mutex_lock(&lock);
+        block = find(pool, rounded, slot);
+        if (block)
+                r = take(pool, block, rounded, bytes);
+        if (r == CUDA_SUCCESS)
+                *ret = block->base;
+        pthread_mutex_unlock(&lock);
+        return r;
+}
+
+static void pool_free(struct dcu_pool *pool)
+{
+        while (pool->chunks)
+                chunk_drop(pool->chunks, 1);
+        if (pool->prev)
+                pool->prev->next = pool->next;
+        else
+                pools = pool->next;
+        if (pool->next)
+                pool->next->prev = pool->prev;
+        free(pool);
+}
+
+static void give_back(struct dcu_block *block, uint32_t slot, uint64_t seq)
+{
+        struct dcu_pool *pool = block->chunk->pool;
+
+        pool->used -= block->size;
+        block->used = 0;
+        block->slot = slot;
+        block->seq = seq;
+        spare_add(pool, block);
+        join_around(pool, block);
+        if (pool->dying && !pool->used)
+                pool_free(pool);
+        else if (pool->reserved > pool->threshold)
+                atomic_store_explicit(&dcu_pool_excess, 1, memory_order_relaxed);
+}
+
+CUresult dcu_pool_free(CUdeviceptr address, uint32_t slot)
+{
+        struct dcu_range range;
+        uint64_t seq = 0;
+        CUresult r;
+
+        pthread_mutex_lock(&lock);
+        if (!dcu_range_remove(address, 1u << DCU_RANGE_POOL, &range)) {
+                pthread_mutex_unlock(&lock);
+                return CUDA_ERROR_INVALID_VALUE;
+        }
+        /* joined with whatever the slot joins with: its own last operation need not say that others have ended */
+        r = dcu_result(dsc_event_record(dcu.session, slot, 0, &seq));
+        give_back(range.detail, r == CUDA_SUCCESS ? slot : NO_SLOT, seq);
+        pthread_mutex_unlock(&lock);
+        return r;
+}
+
+CUresult dcu_pool_free_now(CUdeviceptr address)
+{
+        struct dcu_range range;
+        CUresult r;
+
+        if (!dcu_range_find(address, &range) || range.base != address || range.kind != DCU_RANGE_POOL)
+                return CUDA_ERROR_INVALID_VALUE;
+        r = dcu_result(dsc_wait_all(dcu.session));
+        pthread_mutex_lock(&lock);
+        if (dcu_range_remove(address, 1u << DCU_RANGE_POOL, &range))
+                give_back(range.detail, NO_SLOT, 0);
+        else
+                r = CUDA_ERROR_INVALID_VALUE;
+        pthread_mutex_unlock(&lock);
+        return r;
+}
+
+/* --- pools --- */
+
+struct dcu_pool *dcu_pool_new(uint64_t limit)
+{
+        struct dcu_pool *pool = calloc(1, sizeof(*pool));
+        struct dcu_pool_face *face = NULL;
+
+        if (!pool)
+                return NULL;
+        pthread_mutex_lock(&dcu.lock);
+        face = dcu_object_new(DCU_POOL, sizeof(*face), NULL);
+        if (face) {
+                face->pool = pool;
+                pool->face = face;
+                pool->handle = dcu_handle(face);
+        }
+        pthread_mutex_unlock(&dcu.lock);
+        if (!face) {
+                free(pool);
+                return NULL;
+        }
+        pool->limit = limit;
+        pool->reuse = DCU_REUSE_EVENTS | DCU_REUSE_OPPORTUNISTIC | DCU_REUSE_INTERNAL;
+        pthread_mutex_lock(&lock);
+        pool->next = pools;
+        if (pools)
+                pools->prev = pool;
+        pools = pool;
+        pthread_mutex_unlock(&lock);
+        return pool;
+}
+
+struct dcu_pool *dcu_pool_default(void)
+{
+        static pthread_mutex_t making = PTHREAD_MUTEX_INITIALIZER;
+
+        pthread_mutex_lock(&making);
+        if (!default_pool)
+                default_pool = dcu_pool_new(0);
+        pthread_mutex_unlock(&making);
+        return default_pool;
+}
+
+struct dcu_pool *dcu_pool_of(CUmemoryPool handle)
+{
+        const struct dcu_pool_face *face = dcu_object_of(handle, DCU_POOL);
+
+        return face ? face->pool : NULL;
+}
+
+void dcu_pool_destroy(struct dcu_pool *pool)
+{
+        pthread_mutex_lock(&dcu.lock);
+        dcu_object_free(&pool->face->head);
+        pool->face = NULL;
+        pthread_mutex_unlock(&dcu.lock);
+        pthread_mutex_lock(&lock);
+        pool->dying = 1;
+        if (!pool->used)
+                pool_free(pool);
+        pthread_mutex_unlock(&lock);
+}
+
+void dcu_pool_trim(struct dcu_pool *pool, uint64_t keep)
+{
+        pthread_mutex_lock(&lock);
+        trim(pool, keep, 0);
+        pthread_mutex_unlock(&lock);
+}
+
+CUmemoryPool dcu_pool_of_block(const void *block)
+{
+        return ((const struct dcu_block *)block)->chunk->pool->handle;
+}
+
+void dcu_pool_release_excess(void)
+{
+        int excess = 0;
+
+        pthread_mutex_lock(&lock);
+        for (struct dcu_pool *pool = pools; pool; pool = pool->next) {
+                uint64_t keep = pool->threshold;
+
+                if (pool->reserved > keep)
+                        trim(pool, keep, 0);
+                excess |= pool->reserved > keep && pool->spare;
+        }
+        atomic_store_explicit(&dcu_pool_excess, excess, memory_order_relaxed);
+        pthread_mutex_unlock(&lock);
+}
+
+void dcu_pool_reset(void)
+{
+        struct dcu_pool *pool, *next;
+
+        pthread_mutex_lock(&lock);
+        for (pool = pools; pool; pool = next) {
+                next = pool->next;
+                while (pool->chunks)
+                        chunk_drop(pool->chunks, 0);
+                pool->used = 0;
+                if (pool->dying)
+                        pool_free(pool);
+        }
+        pthread_mutex_unlock(&lock);
+}
+
+void dcu_pool_get(struct dcu_pool *pool, struct dcu_pool *ret)
+{
+        pthread_mutex_lock(&lock);
+        *ret = *pool;
+        pthread_mutex_unlock(&lock);
+}
+
+void dcu_pool_set(struct dcu_pool *pool, enum dcu_pool_setting setting, uint64_t value)
+{
+        pthread_mutex_lock(&lock);
+        switch (setting) {
+        case DCU_POOL_REUSE:
+                pool->reuse = (unsigned int)value;
+                break;
+        case DCU_POOL_THRESHOLD:
+                pool->threshold = value;
+                if (pool->reserved > value)
+                        atomic_store_explicit(&dcu_pool_excess, 1, memory_order_relaxed);
+                break;
+        case DCU_POOL_RESERVED_HIGH:
+                pool->reserved_high = pool->reserved;
+                break;
+        case DCU_POOL_USED_HIGH:
+                pool->used_high = pool->used;
+                break;
+        }
+        pthread_mutex_unlock(&lock);
+}

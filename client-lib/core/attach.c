@@ -93,6 +93,7 @@ static void resynchronise(dsc_session *s)
         dsc__waiters_publish(s);
         atomic_store(&s->rpc.ring_tail, submit->ring.tail);
         atomic_store_explicit(&submit->attached, true, memory_order_release);
+        dsc__host_attach_locked(s);
 }
 
 static void check_lost(dsc_session *s)
@@ -121,6 +122,7 @@ int dsc__attach_locked(dsc_session *s)
                 return DETSHARE__STATUS__BAD_REQUEST;
         }
         suspend_tail(s);
+        dsc__host_detach_locked(s);
         Detshare__Attach attach = DETSHARE__ATTACH__INIT;
         Detshare__Request request = DSC__REQUEST(ATTACH, attach, &attach);
         struct dsc__answer answer = DSC__ANSWER_NULL;

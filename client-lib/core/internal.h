@@ -8,6 +8,8 @@
  *  - attach.c: ring and completion page. They stay at one address for life; a new attachment is mapped over the old
  * one, so a thread that reads the page while another one re-attaches sees the old or the new page, never a hole.
  *  - wait.c: sleeping on the page. clock.c: threads that declared themselves to the device's clock.
+ *  - host.c: the program's functions in streams, and the one thread that this library makes. shared.c, value.c: events of
+ *    several processes, values in memory.
  *  - output.c: what kernels printed. limit.c: limits of the context.
  *  - session.c: which session is the process's. retire.c: one that is not any more; what belonged to it goes, the
  * object stays, because a thread may be on its way in.
@@ -15,8 +17,9 @@
  * stream.c, event.c, module.c: one function per call.
  *
  * Order of locks: session.c's, then memory.use, then submit.lock or output.lock, then rpc.*; memory.table,
- * memory.arena_lock and events.lock are taken last and never held across a request. No lock but submit.lock (attaching,
- * declaring, resetting), graphs.lock, output.lock and memory.use is held while waiting for the daemon, and submit.lock never while
+ * memory.arena_lock, host.lock and events.lock are taken last and never held across a request. No lock but submit.lock
+ * (attaching, declaring, resetting), graphs.lock, output.lock and memory.use is held while waiting for the daemon, and
+ * submit.lock never while
  * waiting for the device.
  *
  * After fork() the child must not touch any lock (another thread of the parent may have held it): every entry point
@@ -135,6 +138,23 @@ struct dsc__output {
         _Atomic uint64_t read; /* of page->output */
 };
 
+#define DSC__HOST_BUCKETS 256u
+
+struct dsc__function;
+
+struct dsc__host {
+        pthread_mutex_t lock; /* the table, the thread's life */
+        pthread_cond_t cond;
+        struct dsc__function *buckets[DSC__HOST_BUCKETS];
+        struct dsc__function *first, *last; /* by age */
+        uint64_t next_id;
+        bool started, ended;
+        _Atomic uint32_t n, n_armed;
+        _Atomic bool orphaned;      /* the session was reset: what was armed is not called any more */
+        _Atomic uint64_t returned;  /* as in the ring's header; changed with submit.lock held */
+        uint64_t generation;        /* of the attachment; with submit.lock held */
+};
+
 struct dsc__clock {
         _Atomic uint32_t n_declared; /* changed with submit.lock held */
         _Atomic uint32_t epoch;      /* another one when all declarations have become void; of no other session */
@@ -169,6 +189,7 @@ struct dsc_session {
         struct dsc__clock clock;
         struct dsc__output output;
         struct dsc__graphs graphs;
+        struct dsc__host host;
         dsc_session *next; /* of those that are retired */
 };
 
@@ -341,6 +362,13 @@ void dsc__arena_drop(dsc_session *s); /* with memory.use held for writing */
 void dsc__graphs_init(struct dsc__graphs *graphs);
 void dsc__graphs_clear(dsc_session *s); /* nothing is told to the daemon */
 void dsc__graphs_renew(dsc_session *s); /* another worker is attached: it gets them, with submit.lock held */
+/* --- host.c --- */
+
+void dsc__host_init(struct dsc__host *host);
+void dsc__host_detach_locked(dsc_session *s); /* an Attach is about to go out; with submit.lock held */
+void dsc__host_attach_locked(dsc_session *s); /* its ring is in place */
+/* Something has changed that its thread does not see by itself; orphaned: the session was reset. */
+void dsc__host_wake(dsc_session *s, bool orphaned);
 
 /* --- clock.c --- */
 

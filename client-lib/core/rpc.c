@@ -367,6 +367,8 @@ static bool is_slow(const Detshare__Request *request)
         case DETSHARE__REQUEST__CALL_EVENT_ELAPSED:
         case DETSHARE__REQUEST__CALL_GRAPH_CREATE:
         case DETSHARE__REQUEST__CALL_RESET_SESSION:
+        case DETSHARE__REQUEST__CALL_HOST_NEXT:
+        case DETSHARE__REQUEST__CALL_SHARED_EVENT:
                 return true;
         default:
                 return false;
@@ -478,6 +480,13 @@ static int judge(const struct dsc__answer *answer, Detshare__Reply__ResultCase e
         return DETSHARE__STATUS__INTERNAL;
 }
 
+/* Whoever asks this does so for somebody else, who is told. */
+static bool is_silent(const Detshare__Request *request)
+{
+        return request->call_case == DETSHARE__REQUEST__CALL_OUTPUT_READ ||
+               request->call_case == DETSHARE__REQUEST__CALL_HOST_NEXT;
+}
+
 int dsc__call(
         dsc_session *s, Detshare__Request *request, int fd, Detshare__Reply__ResultCase expect, struct dsc__answer *ret)
 {
@@ -502,7 +511,7 @@ int dsc__call(
                 }
                 dsc__answer_clear(&answer);
                 if (r != DETSHARE__STATUS__RESTARTING)
-                        return request->call_case == DETSHARE__REQUEST__CALL_OUTPUT_READ ? r : dsc__told(s, r);
+                        return is_silent(request) ? r : dsc__told(s, r);
                 const uint64_t now = dsc__now();
                 deadline = deadline ? deadline : now + RESTART_WAIT_NS;
                 if (now >= deadline)

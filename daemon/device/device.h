@@ -141,12 +141,13 @@ struct ds_copy {
         uint32_t timed; /* as in ds_launch */
 };
 
-/* height rows of width elements of element_size (1, 2, 4) bytes. */
+/* height rows of width elements of element_size (1, 2, 4) bytes; or one of 8, aligned, stored as one word. */
 struct ds_memset {
         uint32_t stream;
         uint32_t space;
         uint64_t dst;
-        uint32_t value, element_size;
+        uint64_t value;
+        uint32_t element_size;
         uint64_t width, height;
         uint64_t pitch; /* bytes */
         uint32_t timed; /* as in ds_launch */

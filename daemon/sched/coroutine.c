@@ -259,6 +259,8 @@ int ds_sched_submit(ds_coroutine *coroutine, struct ds_op *op, uint64_t now_ns)
         op->message = NULL;
         op->status = 0;
         op->finished = op->part = 0;
+        if (op->kind == DS_OP_OUTSIDE)
+                op->outside.due = op->outside.over = 0;
         op->seq = coroutine->submitted + 1;
         op_bind_dependencies(coroutine, op);
         coroutine->submitted = op->seq;
@@ -309,10 +311,22 @@ static void coroutine_park(ds_coroutine *coroutine, enum ds_coroutine_park park,
                 DL_APPEND2(coroutine->session->join_waiters, coroutine, park_prev, park_next);
 }
 
+static int coroutine_outside_is_over(ds_coroutine *coroutine, struct ds_op *op)
+{
+        ds_sched *sched = coroutine->sched;
+
+        if (!op->outside.due && coroutine->first == op) {
+                op->outside.due = 1;
+                op->outside.over = sched->due(sched->user, op) != 0;
+                op->outside.over_ns = 0;
+        }
+        return op->outside.over;
+}
+
 /* 1: the head's dependencies have ended. Otherwise the coroutine is where it will be found when they do. */
 static int coroutine_head_is_free(ds_coroutine *coroutine)
 {
-        const struct ds_op *op = coroutine->boundary;
+        struct ds_op *op = coroutine->boundary;
         ds_sched_session *session = coroutine->session;
 
         /* the legacy coroutine is looked at whenever a blocking one ends something, it needs no list */
@@ -326,7 +340,17 @@ static int coroutine_head_is_free(ds_coroutine *coroutine)
                 coroutine_park(coroutine, DS_PARK_WAIT, op->wait_for);
                 return 0;
         }
-        return 1;
+        return op->kind != DS_OP_OUTSIDE || coroutine_outside_is_over(coroutine, op);
+}
+
+void ds_sched_over(struct ds_op *op, uint64_t now_ns)
+{
+        assert(op->kind == DS_OP_OUTSIDE && op->outside.due);
+        if (op->finished || op->outside.over)
+                return;
+        op->outside.over = 1;
+        op->outside.over_ns = ds_sched_now(op->coroutine->sched, now_ns);
+        ds_coroutine_touch(op->coroutine);
 }
 
 static void coroutine_leave_queue(ds_coroutine *coroutine)
@@ -342,7 +366,7 @@ static void coroutine_leave_queue(ds_coroutine *coroutine)
         }
 }
 
-/* A mark, or a wait that is over: it ends when everything before it has. */
+/* A mark, or a wait of either kind that is over: it ends when everything before it has. */
 static void coroutine_pass_head(ds_coroutine *coroutine)
 {
         struct ds_op *op = coroutine->boundary;
@@ -351,6 +375,8 @@ static void coroutine_pass_head(ds_coroutine *coroutine)
         if (op->kind == DS_OP_WAIT)
                 op->wait_for = ds_coroutine_unref(op->wait_for);
         op->start_ns = coroutine->dependency_ns;
+        if (op->kind == DS_OP_OUTSIDE)
+                op->start_ns = DS_MAX(op->start_ns, op->outside.over_ns);
         op->finished = DS_OP_NEVER_RAN;
         coroutine_leave_queue(coroutine);
 }
@@ -509,10 +535,18 @@ static void coroutine_tell_first(ds_coroutine *coroutine)
 
 static void coroutine_settle(ds_coroutine *coroutine)
 {
-        if (!coroutine->session->cancelled)
-                coroutine_resolve_head(coroutine);
-        while (coroutine->first && coroutine->first != coroutine->boundary && coroutine->first->finished)
-                coroutine_tell_first(coroutine);
+        int told;
+
+        do {
+                if (!coroutine->session->cancelled)
+                        coroutine_resolve_head(coroutine);
+                told = 0;
+                while (coroutine->first && coroutine->first != coroutine->boundary && coroutine->first->finished) {
+                        coroutine_tell_first(coroutine);
+                        told = 1;
+                }
+                /* telling may have made it due */
+        } while (told && coroutine->boundary && coroutine->boundary->kind == DS_OP_OUTSIDE);
         ds_coroutine_changed(coroutine);
         coroutine_check_released(coroutine);
 }

@@ -98,6 +98,8 @@ static void graph_insert(ds_coroutine *coroutine, struct ds_op *graph, struct ds
         part->message = NULL;
         part->status = 0;
         part->finished = DS_OP_UNFINISHED;
+        if (part->kind == DS_OP_OUTSIDE)
+                part->outside.due = part->outside.over = 0;
         part->next = graph;
         if (*before)
                 (*before)->next = part;

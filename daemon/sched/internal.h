@@ -22,6 +22,7 @@ struct ds_sched {
         const struct ds_device_info *info;
         ds_op_done_fn done;
         ds_op_unfold_fn unfold;
+        ds_op_due_fn due;
         void *user;
 
         uint64_t now_ns; /* the latest time anybody told us */

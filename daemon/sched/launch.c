@@ -134,6 +134,7 @@ static int device_submit(ds_sched *sched, struct ds_op *op, uint32_t stream, uin
                 return sched->ops->graph_launch(sched->device, &op->whole, token);
         case DS_OP_MARK:
         case DS_OP_WAIT:
+        case DS_OP_OUTSIDE:
         case _DS_OP_KIND_MAX:
                 break;
         }

@@ -48,6 +48,7 @@ int ds_sched_new(const struct ds_sched_config *config, ds_sched **ret)
         sched->info = config->ops->info(config->device);
         sched->done = config->done;
         sched->unfold = config->unfold;
+        sched->due = config->due;
         sched->user = config->user;
         sched->switch_event.kind = DETSHARE_EVENT_SWITCH;
         sched->timer_event.kind = DETSHARE_EVENT_TIMER;

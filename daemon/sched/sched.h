@@ -50,6 +50,8 @@ enum ds_op_kind {
         DS_OP_MARK,  /* no work: ends when everything before it in the coroutine ended; its time is an event's time */
         DS_OP_WAIT,  /* no work: ends when `wait_for` has ended `wait_seq`, or all it had when this was submitted */
         DS_OP_GRAPH, /* many kernels, copies and memsets: see graph.h */
+        DS_OP_OUTSIDE, /* no work: when everything before it in the coroutine has ended it is due, and it ends when its owner
+                          says so (ds_sched_over) */
         _DS_OP_KIND_MAX,
 };
 
@@ -89,6 +91,10 @@ struct ds_op {
                         ds_coroutine *wait_for; /* any session's; NULL = nothing to wait for; NULL again when done */
                         uint64_t wait_seq;
                 };
+                struct { /* the scheduler's */
+                        uint8_t due, over;
+                        uint64_t over_ns;
+                } outside;
         };
         uint64_t kernel_key; /* launch: identity of kernel and shape for the statistics; 0 = hash it here */
         /* scheduler's own, set by submit */
@@ -117,6 +123,8 @@ typedef void (*ds_op_done_fn)(
  * operation. 1 and *ret; 0: there are no more; -ENOMEM: the graph ends with OUT_OF_MEMORY. Must not call the scheduler.
  */
 typedef int (*ds_op_unfold_fn)(void *user, struct ds_op *graph, struct ds_op **ret);
+/* An operation DS_OP_OUTSIDE is due. 1: it is over already. Must not call the scheduler. */
+typedef int (*ds_op_due_fn)(void *user, struct ds_op *op);
 
 struct ds_sched_config {
         const struct ds_device_ops *ops;
@@ -126,6 +134,7 @@ struct ds_sched_config {
         const char *policy;     /* name at start */
         ds_op_done_fn done;
         ds_op_unfold_fn unfold; /* NULL: no graphs are submitted */
+        ds_op_due_fn due; /* NULL: no DS_OP_OUTSIDE is submitted */
         void *user;
         uint64_t (*wall_ns)(void); /* real time, to measure the policy's own decisions; NULL = do not */
         uint64_t policy_budget_ns; /* a decision longer than this is an overrun; 0 = 5 ms */
@@ -211,6 +220,8 @@ uint64_t ds_coroutine_done(const ds_coroutine *coroutine);      /* all up to her
  * caller's). Nothing is launched and nobody is called back before ds_sched_step.
  */
 int ds_sched_submit(ds_coroutine *coroutine, struct ds_op *op, uint64_t now_ns);
+/* What an operation that is due waited for has come. It is told in the next step; nothing if it was dropped meanwhile. */
+void ds_sched_over(struct ds_op *op, uint64_t now_ns);
 size_t ds_coroutine_room(const ds_coroutine *coroutine); /* operations that submit would still take */
 
 /* One more kernel of a graph whose operations are not submitted yet. */

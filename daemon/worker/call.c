@@ -81,6 +81,7 @@ static void call_free(struct dsw_call *call)
                 session->n_clearing--;
                 session->worker->n_clearing--;
         }
+        session->worker->n_shared_syncs -= call->shared ? 1 : 0;
         if (session->reset_call == call)
                 session->reset_call = NULL;
         assert(session->n_calls > 0);

@@ -144,7 +144,44 @@ enum dsw_outcome dsw_calls_stream_wait(struct dsw_call *call, const Detshare__Re
 
         if (!stream)
                 return DSW_ANSWERED;
-        status = dsw_work_wait(stream, ask->other, ask->seq, &seq, &why);
+        if (ask->shared)
+                status = dsw_work_wait_shared(stream, ask->seq, &seq, &why);
+        else
+                status = dsw_work_wait(stream, ask->other, ask->seq, &seq, &why);
+        return work_answer(call, status, seq, why);
+}
+
+enum dsw_outcome dsw_calls_host_call(struct dsw_call *call, const Detshare__Request *request)
+{
+        const Detshare__HostCall *ask = request->host_call;
+        struct dsw_stream *stream = work_stream(call, ask->stream);
+        const char *why = "";
+        uint64_t seq = 0;
+        int status;
+
+        if (!stream)
+                return DSW_ANSWERED;
+        status = dsw_work_host(stream, ask->id, &seq, &why);
+        return work_answer(call, status, seq, why);
+}
+
+enum dsw_outcome dsw_calls_value(struct dsw_call *call, const Detshare__Request *request)
+{
+        const Detshare__Value *ask = request->value;
+        struct dsw_stream *stream = work_stream(call, ask->stream);
+        const struct ds_record_value value = {
+                .kind = ask->kind,
+                .bytes = ask->bytes,
+                .address = ask->address,
+                .value = ask->value,
+        };
+        const char *why = "";
+        uint64_t seq = 0;
+        int status;
+
+        if (!stream)
+                return DSW_ANSWERED;
+        status = dsw_work_value(stream, &value, &seq, &why);
         return work_answer(call, status, seq, why);
 }
 

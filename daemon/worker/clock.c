@@ -5,7 +5,8 @@
  * On a simulated device time stands still while any declared thread runs. A session's declared threads are all
  * waiting when at least as many of its requests are unanswered: those that wait by their nature, and those that
  * cannot even start because the session is at a limit. A thread that waits for room in a full ring has no request; the
- * ring that cannot be read further speaks for it. A session that holds the clock while somebody wants it to move, and
+ * ring that cannot be read further speaks for it. A host function that the client was told to run counts as one more
+ * declared thread, so what it takes in real time takes none here. A session that holds the clock while somebody wants it to move, and
  * gives no sign of life for 5 s, loses its declarations.
  *
  * On a GPU time passes by itself; only the sleepers are left to look after.
@@ -127,17 +128,24 @@ static uint32_t clock_ring_waiters(const struct dsw_session *session)
         if (!session->ring || !session->stalled)
                 return 0;
         waiters = atomic_load_explicit(&session->ring->waiters, memory_order_relaxed);
+        /* one of them may be the thread for host functions, which declares itself never */
+        waiters -= waiters && (session->host.due || dsw_host_running(session));
         /* the largest record must fit, or somebody may be waiting without having said so */
         if (session->tail_seen - session->head + dsw_record_slots(DSW_RECORD_MAX) > DS_RING_SLOTS)
                 waiters = DS_MAX(waiters, 1u);
         return waiters;
 }
 
+static uint64_t clock_waiting(const struct dsw_session *session)
+{
+        return (uint64_t)session->n_blocked + session->n_queued_plain + clock_ring_waiters(session);
+}
+
+/* A host function that runs is a declared thread that runs, in a session that has any. */
 static int clock_holds(const struct dsw_session *session)
 {
-        uint64_t waiting = (uint64_t)session->n_blocked + session->n_queued_plain + clock_ring_waiters(session);
-
-        return session->state == DSW_SESSION_OPEN && session->declared > waiting;
+        return session->state == DSW_SESSION_OPEN &&
+               (uint64_t)session->declared + dsw_host_running(session) > clock_waiting(session);
 }
 
 /* A session that holds the clock, NULL if none does; those that are silent for too long lose it. */
@@ -156,6 +164,9 @@ static struct dsw_session *clock_holder(ds_worker *worker)
                         DL_PREPEND2(worker->declared, session, declared_prev, declared_next);
                         return session;
                 }
+                /* a host function that takes so long is waited for no more; its client's threads have done nothing wrong */
+                if (session->declared <= clock_waiting(session))
+                        continue;
                 ds_log_limited(ds_log_budget_of(&worker->log, session->uid), worker->wall_ns(), DS_LOG_INFO,
                         "session %llu held the device clock in silence for 5 s; its %u declared threads are dropped",
                         (unsigned long long)session->id, session->declared);

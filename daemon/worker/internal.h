@@ -13,6 +13,8 @@
  *   deadline.c kernels that do not end                         output.c  what kernels print
  *   pages.c    pinned memory's pages, made and freed by a thread
  *   user.c     what all sessions of a user have in work   graph.c   graphs that clients instantiated
+ *   host.c     host functions of clients                       value.c   waiting for values in memory
+ *   shared.c   events that sessions share
  *
  * How it fits together. Ring records and requests become struct dsw_op, which the scheduler owns until dsw_op_done.
  * dsw_op_done only notes what ended and puts the session on the worker's dirty list; dsw_settle() later does what
@@ -84,6 +86,8 @@ struct dsw_call;
 struct dsw_file;
 struct dsw_held;
 struct dsw_pages;
+struct dsw_shared;
+struct dsw_opened;
 struct dsw_call_row;
 struct dsw_graph;
 
@@ -109,6 +113,15 @@ struct dsw_stream {
         uint64_t stuck_done, stuck_wall_ns; /* deadline.c */
 };
 
+/* What an operation DS_OP_OUTSIDE waits for, and how far it is. */
+enum dsw_outside { DSW_OUTSIDE_HOST, DSW_OUTSIDE_VALUE };
+enum dsw_due {
+        DSW_DUE_NOT,
+        DSW_DUE_WAITING, /* in host.due or in values */
+        DSW_DUE_CALLED,  /* in host.calls */
+        DSW_DUE_GIVEN,   /* in host.given */
+};
+
 struct dsw_op {
         struct ds_op op; /* what the scheduler sees */
         struct dsw_session *session;
@@ -124,6 +137,18 @@ struct dsw_op {
         int ls;                  /* counted in ls_live */
         struct dsw_graph *graph; /* GRAPH: holds a reference */
         uint32_t graph_next;     /* GRAPH: its next node to become a part */
+        enum dsw_outside outside;
+        enum dsw_due due;
+        struct dsw_op *due_prev, *due_next;
+        union {
+                struct {
+                        uint64_t host_id, host_number; /* the client's; by request: ours */
+                };
+                struct {
+                        uint64_t address, value;
+                        uint32_t value_kind, value_bytes;
+                };
+        };
         uint8_t params[DSW_PARAMS_INLINE];
 };
 
@@ -170,6 +195,23 @@ struct dsw_user {
         uint64_t param_bytes, graph_bytes;
         int waiting; /* a session of its found no room */
         UT_hash_handle hh;
+};
+
+/* See host.c. */
+struct dsw_host {
+        struct dsw_op *due;                  /* not called yet, in the order in which they became due */
+        struct dsw_op *calls[DS_HOST_CALLS]; /* called by the page; NULL: dropped meanwhile, or ended */
+        uint64_t called, ended;              /* as in page and header */
+        struct dsw_op *given;                /* by request */
+        uint64_t number;
+};
+
+/* See value.c. */
+struct dsw_probe {
+        ds_coroutine *coroutine; /* NULL: none yet */
+        struct dsw_op *op;       /* on its way to look */
+        struct dsw_op *target;   /* for it; NULL: dropped meanwhile */
+        uint64_t wall_ns, pause_ns, seen_completed;
 };
 
 enum dsw_session_state {
@@ -222,6 +264,11 @@ struct dsw_session {
         char error_text[DS_DEVICE_MESSAGE_MAX];
         int cancel_due, cancelled;
 
+        struct dsw_host host;
+        struct dsw_op *values; /* waits for a value that are due */
+        struct dsw_probe probe;
+        struct dsw_opened *opened; /* hash by id: shared events */
+
         struct dsw_call *queue;  /* not started */
         struct dsw_call *parked; /* started, to be answered */
         uint32_t n_calls, n_queued_plain, n_blocked;
@@ -273,6 +320,7 @@ struct dsw_call {
         size_t sleeper; /* place among the sleepers + 1, 0 = none */
         struct dsw_op *op;
         int status;
+        int shared; /* counted in n_shared_syncs */
 };
 
 enum dsw_outcome {
@@ -354,6 +402,11 @@ struct ds_worker {
         uint64_t clock_held_wall_ns; /* when a client was last seen to hold the virtual clock; nothing ends meanwhile */
         uint32_t n_closing, n_clearing; /* sessions; sum over sessions */
         uint64_t ls_live;               /* operations of LS sessions not yet ended */
+        uint32_t n_due;                 /* operations that wait for a client or a value, see host.c */
+        uint32_t n_values;              /* sum over sessions of those due */
+        uint32_t n_shared_syncs;        /* requests that wait for a shared event */
+        struct dsw_shared *shared;      /* hash by token */
+        uint64_t shared_id;
         struct dsw_lost lost;
         struct dsw_pages *pages; /* NULL where nothing stops the device */
         size_t n_gone;           /* sum over sessions */
@@ -445,6 +498,10 @@ enum dsw_outcome dsw_calls_graph_create(struct dsw_call *call, const Detshare__R
 enum dsw_outcome dsw_calls_graph_update(struct dsw_call *call, const Detshare__Request *request);
 enum dsw_outcome dsw_calls_graph_destroy(struct dsw_call *call, const Detshare__Request *request);
 enum dsw_outcome dsw_calls_graph_launch(struct dsw_call *call, const Detshare__Request *request);
+enum dsw_outcome dsw_calls_host_call(struct dsw_call *call, const Detshare__Request *request);
+enum dsw_outcome dsw_calls_host_next(struct dsw_call *call, const Detshare__Request *request);
+enum dsw_outcome dsw_calls_value(struct dsw_call *call, const Detshare__Request *request);
+enum dsw_outcome dsw_calls_shared_event(struct dsw_call *call, const Detshare__Request *request);
 enum dsw_outcome dsw_calls_clock_join(struct dsw_call *call, const Detshare__Request *request);
 enum dsw_outcome dsw_calls_clock_leave(struct dsw_call *call, const Detshare__Request *request);
 enum dsw_outcome dsw_calls_sleep_until(struct dsw_call *call, const Detshare__Request *request);
@@ -547,6 +604,36 @@ static inline void dsw_graph_taken(struct dsw_session *session)
 {
         session->n_taken++;
 }
+/* Later work waits for a coroutine's number; NULL: for nothing. */
+int dsw_work_wait_for(struct dsw_stream *stream, ds_coroutine *coroutine, uint64_t seq, uint64_t *ret_seq,
+        const char **ret_why);
+int dsw_work_host(struct dsw_stream *stream, uint64_t id, uint64_t *ret_seq, const char **ret_why);
+int dsw_work_value(
+        struct dsw_stream *stream, const struct ds_record_value *value, uint64_t *ret_seq, const char **ret_why);
+/* Later work of the stream waits for what a shared event stands behind. */
+int dsw_work_wait_shared(struct dsw_stream *stream, uint64_t event, uint64_t *ret_seq, const char **ret_why);
+
+/* host.c */
+int dsw_op_due(void *user, struct ds_op *scheduled); /* for the scheduler */
+void dsw_host_forget(struct dsw_op *op);             /* it is told, or dropped */
+void dsw_host_call(struct dsw_session *session);     /* what is due and has room; before the page is flushed */
+size_t dsw_host_poll(struct dsw_session *session);   /* how many have returned */
+int dsw_host_waits(const struct dsw_session *session); /* dsw_host_poll has something to do */
+void dsw_host_attach(struct dsw_session *session);   /* a ring is there */
+uint32_t dsw_host_running(const struct dsw_session *session); /* functions that the client has been told to run */
+
+/* value.c */
+int dsw_value_due(struct dsw_op *op); /* 1: the value is there */
+void dsw_value_forget(struct dsw_op *op);
+void dsw_value_probed(struct dsw_op *op, int status); /* an operation without a stream has ended */
+void dsw_value_reset(struct dsw_session *session);    /* its coroutines are going */
+void dsw_value_serve(struct dsw_session *session);    /* in a quiesce: what stops the device may be done */
+size_t dsw_value_step(ds_worker *worker);             /* look at what is waited for; how many have come */
+uint64_t dsw_value_wait_ns(const ds_worker *worker);
+
+/* shared.c */
+size_t dsw_shared_step(ds_worker *worker); /* how many requests were answered */
+void dsw_shared_close_all(struct dsw_session *session);
 
 /* quiesce.c */
 /*

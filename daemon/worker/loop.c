@@ -95,6 +95,7 @@ static int loop_open_sched(ds_worker *worker, const struct ds_worker_config *con
                 .policy = config->policy,
                 .done = dsw_op_done,
                 .unfold = dsw_graph_unfold,
+                .due = dsw_op_due,
                 .user = worker,
                 .wall_ns = worker->wall_ns,
                 .trust_any_owner = config->trust_any_owner,
@@ -180,7 +181,7 @@ int ds_worker_new(const struct ds_worker_config *config, ds_worker **ret)
 
 static size_t loop_pump_session(struct dsw_session *session)
 {
-        size_t n = dsw_call_start_queued(session);
+        size_t n = dsw_host_poll(session) + dsw_call_start_queued(session);
         uint64_t limit;
 
         if (session->state != DSW_SESSION_OPEN || session->worker->stopping)
@@ -269,6 +270,7 @@ static int loop_round(ds_worker *worker)
         if (r)
                 return ds_error_trace(r);
         moved += loop_pump_clearing(worker);
+        moved += dsw_value_step(worker) + dsw_shared_step(worker);
         moved += (size_t)dsw_settle(worker);
         dsw_deadline_step(worker);
         if (worker->lost.status)
@@ -378,15 +380,29 @@ static int loop_fall_asleep(ds_worker *worker)
         atomic_thread_fence(memory_order_seq_cst);
         DL_FOREACH_SAFE2(worker->active, session, next, active_next)
         {
+                if (dsw_host_waits(session))
+                        quiet = 0;
                 if (session->stalled || session->queue)
                         continue;
                 if (session->state == DSW_SESSION_OPEN && session->ring &&
                         atomic_load_explicit(&session->ring->tail, memory_order_relaxed) != session->head)
                         quiet = 0;
-                else
+                else if (!dsw_host_waits(session))
                         dsw_session_deactivate(session);
         }
         return quiet;
+}
+
+/* Something is on the device, or will be without anybody doing anything. */
+static int loop_device_works(const ds_worker *worker)
+{
+        uint32_t be, ls, all;
+
+        if (!worker->live_ops || !worker->n_due)
+                return worker->live_ops != 0;
+        ds_sched_load(worker->sched, DETSHARE_CLASS_BE, &be, &all);
+        ds_sched_load(worker->sched, DETSHARE_CLASS_LS, &ls, &all);
+        return be || ls;
 }
 
 /*
@@ -400,7 +416,8 @@ static int loop_spins(const ds_worker *worker, uint64_t now)
                 return 1;
         if (worker->device_fd >= 0 || worker->spin_ns < DSW_SPIN_NS)
                 return 0;
-        return worker->ls_live || now - worker->active_wall_ns < DS_MIN(worker->spin_ns, LOOP_SPIN_BE_NS);
+        return (worker->ls_live && loop_device_works(worker)) ||
+               now - worker->active_wall_ns < DS_MIN(worker->spin_ns, LOOP_SPIN_BE_NS);
 }
 
 /* While it spins beside a device that must be polled, the sockets are looked at now and then only: a system call takes
@@ -430,7 +447,8 @@ static uint64_t loop_wait_ns(ds_worker *worker, int timeout_ms)
         wait = DS_MIN(wait, dsw_clock_wait_ns(worker));
         wait = DS_MIN(wait, dsw_quiesce_wait_ns(worker));
         wait = DS_MIN(wait, dsw_deadline_wait_ns(worker));
-        if (worker->device_fd < 0 && (worker->live_ops || worker->n_clearing))
+        wait = DS_MIN(wait, dsw_value_wait_ns(worker));
+        if (worker->device_fd < 0 && (loop_device_works(worker) || worker->n_clearing))
                 wait = DS_MIN(wait, LOOP_POLL_NS);
         if (worker->stopping)
                 wait = DS_MIN(wait, worker->stop_wall_ns - DS_MIN(now, worker->stop_wall_ns));

@@ -105,6 +105,7 @@ void dsw_op_set_session(struct dsw_op *op)
                 break;
         case DS_OP_MARK:
         case DS_OP_WAIT:
+        case DS_OP_OUTSIDE:
         case _DS_OP_KIND_MAX:
                 break;
         }
@@ -144,6 +145,18 @@ int dsw_op_submit(struct dsw_stream *stream, struct dsw_op *op, uint64_t *ret_se
 int dsw_session_ended(const struct dsw_session *session, uint64_t index)
 {
         return !session->live || session->live->index > index;
+}
+
+/* Who it waits for need not tell any more. */
+static void op_end_outside(struct dsw_op *op)
+{
+        if (!op->op.outside.due)
+                return;
+        op->session->worker->n_due--;
+        if (op->outside == DSW_OUTSIDE_VALUE)
+                dsw_value_forget(op);
+        else
+                dsw_host_forget(op);
 }
 
 static void op_end_event(const struct dsw_op *op, uint64_t end_ns)
@@ -191,6 +204,8 @@ static void op_part_done(struct dsw_op *op, int status, uint64_t end_ns, const c
         struct dsw_session *session = op->session;
 
         session->worker->totals.completed += op_works(&op->op);
+        if (op->op.kind == DS_OP_OUTSIDE)
+                op_end_outside(op);
         op_status(op, status, end_ns, message);
         op->stream->stuck_wall_ns = 0; /* something of the stream has ended */
         dsw_op_free(op);
@@ -208,6 +223,12 @@ void dsw_op_done(
                 op_part_done(op, status, end_ns, message);
                 return;
         }
+        if (!op->stream) {
+                dsw_value_probed(op, status);
+                return;
+        }
+        if (scheduled->kind == DS_OP_OUTSIDE)
+                op_end_outside(op);
         assert(session->n_live > 0);
         DL_DELETE(session->live, op);
         session->n_live--;

@@ -222,6 +222,7 @@ static void quiesce_serve(struct dsw_session *session)
                 session->retry = 1;
                 dsw_call_start_queued(session);
         }
+        dsw_value_serve(session);
         dsw_session_dirty(session);
 }
 

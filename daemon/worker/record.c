@@ -61,6 +61,10 @@ static uint32_t record_size(uint16_t type)
                 return sizeof(struct ds_record_wait);
         case DS_RECORD_GRAPH:
                 return sizeof(struct ds_record_graph);
+        case DS_RECORD_HOST:
+                return sizeof(struct ds_record_host);
+        case DS_RECORD_VALUE:
+                return sizeof(struct ds_record_value);
         default:
                 return 0;
         }
@@ -93,6 +97,7 @@ const char *dsw_record_check_body(const struct ds_record *record)
         const struct ds_record_launch *launch = (const void *)record;
         const struct ds_record_copy *copy = (const void *)record;
         const struct ds_record_wait *wait = (const void *)record;
+        const struct ds_record_value *value = (const void *)record;
 
         switch (record->type) {
         case DS_RECORD_LAUNCH:
@@ -102,7 +107,9 @@ const char *dsw_record_check_body(const struct ds_record *record)
         case DS_RECORD_COPY:
                 return copy->kind < _DS_COPY_MAX ? NULL : "unknown kind of copy";
         case DS_RECORD_WAIT:
-                return wait->other < DS_STREAMS_MAX ? NULL : "stream out of range";
+                return wait->other < DS_STREAMS_MAX && wait->shared <= 1 ? NULL : "stream out of range";
+        case DS_RECORD_VALUE:
+                return value->kind < _DS_VALUE_KIND_MAX ? NULL : "unknown kind of value";
         default:
                 return NULL;
         }
@@ -216,7 +223,8 @@ int dsw_check_memset(
         uint32_t size = memset->element_size;
 
         *ret_empty = 0;
-        if (size != 1 && size != 2 && size != 4)
+        /* one word of 8 bytes is a value that is stored */
+        if (size != 1 && size != 2 && size != 4 && !(size == 8 && memset->width == 1 && memset->height == 1))
                 return check_why(DS_CUDA_INVALID_VALUE, ret_why, "a memset's element size is not 1, 2 or 4");
         *ret_empty = !memset->width || !memset->height;
         if (*ret_empty)

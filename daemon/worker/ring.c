@@ -21,6 +21,8 @@ union ring_record {
         struct ds_record_event event;
         struct ds_record_wait wait;
         struct ds_record_graph graph;
+        struct ds_record_host host;
+        struct ds_record_value value;
 };
 
 enum ring_outcome {
@@ -89,8 +91,14 @@ static int ring_dispatch(
                 return dsw_work_event(stream, record->event.event, &seq, ret_why);
         case DS_RECORD_GRAPH:
                 return dsw_work_graph(stream, record->graph.graph, &seq, ret_why);
+        case DS_RECORD_HOST:
+                return dsw_work_host(stream, record->host.id, &seq, ret_why);
+        case DS_RECORD_VALUE:
+                return dsw_work_value(stream, &record->value, &seq, ret_why);
         default:
                 assert(record->head.type == DS_RECORD_WAIT);
+                if (record->wait.shared)
+                        return dsw_work_wait_shared(stream, record->wait.seq, &seq, ret_why);
                 return dsw_work_wait(stream, record->wait.other, record->wait.seq, &seq, ret_why);
         }
 }

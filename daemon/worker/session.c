@@ -81,6 +81,7 @@ int dsw_session_attach(struct dsw_session *session, int ring_fd, int event_fd, u
         atomic_store(&session->page->head, head);
         session->asleep = 0;
         dsw_page_sleeps(session, 1);
+        dsw_host_attach(session);
         dsw_session_activate(session);
         return 0;
 }
@@ -215,6 +216,8 @@ static void session_free(struct dsw_session *session)
         dsw_quiesce_forget(session);
         dsw_control_forget(session);
         session_detach(session);
+        dsw_value_reset(session);
+        dsw_shared_close_all(session);
         if (session->sched)
                 session->sched = ds_sched_session_free(session->sched);
         worker->sched_due = 1;
@@ -385,6 +388,8 @@ static void session_finish_reset(struct dsw_session *session)
         struct dsw_call *call = session->reset_call;
 
         session_keep_stats(session);
+        dsw_value_reset(session);
+        dsw_shared_close_all(session);
         session->sched = ds_sched_session_free(session->sched);
         dsw_stream_forget_all(session, 1);
         dsw_event_destroy_all(session);
@@ -452,6 +457,7 @@ static void session_settle(struct dsw_session *session)
         }
         session->cancel_due = 0;
         dsw_stream_reap(session);
+        dsw_host_call(session);
         dsw_page_flush(session);
         if (session->state == DSW_SESSION_FAULTED)
                 dsw_call_fail_all(session, DETSHARE__STATUS__BAD_REQUEST, "the session broke the ring's rules");

@@ -178,25 +178,106 @@ int dsw_work_graph(struct dsw_stream *stream, uint64_t id, uint64_t *ret_seq, co
         return r;
 }
 
+int dsw_work_wait_for(
+        struct dsw_stream *stream, ds_coroutine *coroutine, uint64_t seq, uint64_t *ret_seq, const char **ret_why)
+{
+        struct dsw_op *op;
+
+        if (!coroutine || coroutine == stream->coroutine)
+                return work_mark(stream, 0, ret_seq, ret_why);
+        if (!dsw_op_room(stream->session, stream, 0))
+                return DSW_WORK_E_STALLED;
+        op = dsw_op_new(stream->session, DS_OP_WAIT, 0);
+        if (!op)
+                return work_no_memory(ret_why);
+        op->op.wait_for = coroutine;
+        op->op.wait_seq = seq;
+        return work_submit(stream, op, ret_seq, ret_why);
+}
+
 int dsw_work_wait(struct dsw_stream *stream, uint32_t slot, uint64_t seq, uint64_t *ret_seq, const char **ret_why)
 {
         struct dsw_session *session = stream->session;
         struct dsw_stream *other = slot < session->n_streams ? session->streams[slot] : NULL;
-        struct dsw_op *op;
 
         /* a destroyed stream may still be waited for: its numbers stay */
         if (!other || seq > other->submitted)
                 return work_refuse(DS_CUDA_INVALID_HANDLE, ret_why, "wait for work that was not submitted");
         if (other == stream || seq <= other->done)
                 return work_mark(stream, 0, ret_seq, ret_why);
-        if (!dsw_op_room(session, stream, 0))
-                return DSW_WORK_E_STALLED;
-        op = dsw_op_new(session, DS_OP_WAIT, 0);
-        if (!op)
-                return work_no_memory(ret_why);
         assert(other->coroutine);
         assert(seq > other->base);
-        op->op.wait_for = other->coroutine;
-        op->op.wait_seq = seq - other->base;
+        return dsw_work_wait_for(stream, other->coroutine, seq - other->base, ret_seq, ret_why);
+}
+
+static struct dsw_op *work_outside(struct dsw_stream *stream, enum dsw_outside outside, int *ret, const char **ret_why)
+{
+        struct dsw_op *op = NULL;
+
+        *ret = DSW_WORK_E_STALLED;
+        if (!dsw_op_room(stream->session, stream, 0))
+                return NULL;
+        op = dsw_op_new(stream->session, DS_OP_OUTSIDE, 0);
+        if (op)
+                op->outside = outside;
+        else
+                *ret = work_no_memory(ret_why);
+        return op;
+}
+
+int dsw_work_host(struct dsw_stream *stream, uint64_t id, uint64_t *ret_seq, const char **ret_why)
+{
+        struct dsw_op *op;
+        int r;
+
+        op = work_outside(stream, DSW_OUTSIDE_HOST, &r, ret_why);
+        if (!op)
+                return r;
+        op->host_id = id;
+        return work_submit(stream, op, ret_seq, ret_why);
+}
+
+/* A store of one word is a memset of one element. */
+static int work_store(
+        struct dsw_stream *stream, const struct ds_record_value *value, uint64_t *ret_seq, const char **ret_why)
+{
+        struct dsw_op *op;
+
+        if (!dsw_op_room(stream->session, stream, 0))
+                return DSW_WORK_E_STALLED;
+        op = dsw_op_new(stream->session, DS_OP_MEMSET, 0);
+        if (!op)
+                return work_no_memory(ret_why);
+        op->op.memset = (struct ds_memset){
+                .dst = value->address,
+                .value = value->value,
+                .element_size = value->bytes,
+                .width = 1,
+                .height = 1,
+                .pitch = value->bytes,
+        };
+        return work_submit(stream, op, ret_seq, ret_why);
+}
+
+int dsw_work_value(
+        struct dsw_stream *stream, const struct ds_record_value *value, uint64_t *ret_seq, const char **ret_why)
+{
+        struct dsw_op *op;
+        int r;
+
+        if ((value->bytes != 4 && value->bytes != 8) || value->address % value->bytes ||
+                value->kind >= _DS_VALUE_KIND_MAX)
+                return work_refuse(DS_CUDA_INVALID_VALUE, ret_why, "no word of 4 or 8 bytes");
+        if (dsw_memory_where(stream->session, value->address, value->bytes) == DSW_WHERE_NOWHERE)
+                return work_refuse(DS_CUDA_INVALID_VALUE, ret_why, "a value is not in an allocation");
+        if (value->kind == DS_VALUE_WRITE)
+                return work_store(stream, value, ret_seq, ret_why);
+        op = work_outside(stream, DSW_OUTSIDE_VALUE, &r, ret_why);
+        if (!op)
+                return r;
+        op->address = value->address;
+        op->value = value->value;
+        op->value_kind = value->kind;
+        op->value_bytes = value->bytes;
         return work_submit(stream, op, ret_seq, ret_why);
 }

@@ -269,6 +269,8 @@ static CUresult memset_call(ds_device *device, CUstream stream, const struct ds_
 {
         CUdeviceptr dst = m->dst;
 
+        if (m->element_size == 8)
+                return CU(device, cuStreamWriteValue64)(stream, dst, m->value, CU_STREAM_WRITE_VALUE_DEFAULT);
         if (m->height == 1 || m->pitch == m->width * m->element_size) {
                 uint64_t n = m->width * m->height;
 
@@ -276,7 +278,7 @@ static CUresult memset_call(ds_device *device, CUstream stream, const struct ds_
                         return CU(device, cuMemsetD8Async)(dst, (unsigned char)m->value, n, stream);
                 if (m->element_size == 2)
                         return CU(device, cuMemsetD16Async)(dst, (unsigned short)m->value, n, stream);
-                return CU(device, cuMemsetD32Async)(dst, m->value, n, stream);
+                return CU(device, cuMemsetD32Async)(dst, (unsigned int)m->value, n, stream);
         }
         if (m->element_size == 1)
                 return CU(device, cuMemsetD2D8Async)(
@@ -284,7 +286,7 @@ static CUresult memset_call(ds_device *device, CUstream stream, const struct ds_
         if (m->element_size == 2)
                 return CU(device, cuMemsetD2D16Async)(
                         dst, m->pitch, (unsigned short)m->value, m->width, m->height, stream);
-        return CU(device, cuMemsetD2D32Async)(dst, m->pitch, m->value, m->width, m->height, stream);
+        return CU(device, cuMemsetD2D32Async)(dst, m->pitch, (unsigned int)m->value, m->width, m->height, stream);
 }
 
 int cuda_issue_memset(
@@ -479,7 +481,8 @@ int cuda_memset(ds_device *device, const struct ds_memset *memset, uint64_t toke
 
         if (!space || !stream)
                 return ds_error_origin(-ENOENT);
-        if ((size != 1 && size != 2 && size != 4) || memset->dst % size || memset->pitch % size ||
+        if ((size != 1 && size != 2 && size != 4 && !(size == 8 && memset->width == 1 && memset->height == 1)) ||
+                memset->dst % size || memset->pitch % size ||
                 __builtin_mul_overflow(memset->width, size, &width))
                 return DS_CUDA_INVALID_VALUE;
         if (width && memset->height &&

@@ -333,7 +333,7 @@ static void exec_copy_row(struct exec *x, uint64_t dst, uint64_t src, uint64_t w
         exec_count(x, 1);
 }
 
-static void fill(void *p, uint32_t value, uint32_t size, uint64_t n)
+static void fill(void *p, uint64_t value, uint32_t size, uint64_t n)
 {
         switch (size) {
         case 1:
@@ -343,9 +343,13 @@ static void fill(void *p, uint32_t value, uint32_t size, uint64_t n)
                 for (uint64_t i = 0; i < n; i++)
                         ((uint16_t *)p)[i] = (uint16_t)value;
                 break;
+        case 4:
+                for (uint64_t i = 0; i < n; i++)
+                        ((uint32_t *)p)[i] = (uint32_t)value;
+                break;
         default:
                 for (uint64_t i = 0; i < n; i++)
-                        ((uint32_t *)p)[i] = value;
+                        __atomic_store_n((uint64_t *)p + i, value, __ATOMIC_RELEASE);
         }
 }
 

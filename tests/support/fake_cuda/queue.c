@@ -274,9 +274,13 @@ FAKE_API cuStreamWriteValue64(CUstream stream, CUdeviceptr at, cuuint64_t value,
         FAKE_ENTER(cuStreamWriteValue64, CONTEXT);
         if (!fake_stream_ok(stream))
                 return CUDA_ERROR_INVALID_HANDLE;
-        /* values go to host memory here; device memory is the sim's own */
-        if (flags || at % sizeof(value) || !fake_covers(at, sizeof(value)) || fake_is_device(at))
+        if (flags || at % sizeof(value) || !fake_covers(at, sizeof(value)))
                 return CUDA_ERROR_INVALID_VALUE;
+        if (fake_is_device(at)) { /* the sim's own: its work queue writes there */
+                CUresult r = cuMemsetD32Async(at, (unsigned int)value, 1, stream);
+
+                return r ? r : cuMemsetD32Async(at + 4, (unsigned int)(value >> 32), 1, stream);
+        }
         fake_pump();
         if (fake.lost)
                 return fake.lost;

@@ -5,6 +5,7 @@
 
 #define PORTABLE_MAX 8u
 #define CLUSTER_MAX 16u
+#define ASKED_MAX 1024u /* what may be counted, though it cannot be launched */
 
 static int any(const unsigned int size[3])
 {
@@ -33,11 +34,10 @@ static CUresult check_preferred(
         return divides(preferred, grid, most) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_CLUSTER_SIZE;
 }
 
-CUresult dcu_cluster_check(const struct dcu_entry *entry, const unsigned int grid[3], unsigned int cluster[3],
-        const unsigned int preferred[3])
+static CUresult check(const struct dcu_entry *entry, unsigned int most, const unsigned int grid[3],
+        unsigned int cluster[3], const unsigned int preferred[3])
 {
         const struct dsc_kernel *k = &entry->info;
-        unsigned int most = entry->non_portable_cluster ? CLUSTER_MAX : PORTABLE_MAX;
         unsigned int required[3], whole[3] = {grid[0], grid[1], grid[2]};
         int is_required, asked = any(cluster);
 
@@ -60,6 +60,12 @@ CUresult dcu_cluster_check(const struct dcu_entry *entry, const unsigned int gri
         if (cluster[0] * cluster[1] * cluster[2] > 1 && !dcu_attribute(CU_DEVICE_ATTRIBUTE_CLUSTER_LAUNCH))
                 return CUDA_ERROR_NOT_SUPPORTED;
         return check_preferred(whole, cluster, preferred, most);
+}
+
+CUresult dcu_cluster_check(const struct dcu_entry *entry, const unsigned int grid[3], unsigned int cluster[3],
+        const unsigned int preferred[3])
+{
+        return check(entry, entry->non_portable_cluster ? CLUSTER_MAX : PORTABLE_MAX, grid, cluster, preferred);
 }
 
 /* --- occupancy --- */
@@ -115,7 +121,7 @@ CUresult cuOccupancyMaxActiveClusters(int *numClusters, CUfunction func, const C
         grid[0] = config->gridDimX;
         grid[1] = config->gridDimY;
         grid[2] = config->gridDimZ;
-        r = dcu_cluster_check(entry, grid, cluster, none);
+        r = check(entry, entry->non_portable_cluster ? ASKED_MAX : PORTABLE_MAX, grid, cluster, none);
         /* a launch without clusters has none */
         if (r == CUDA_SUCCESS && any(cluster))
                 r = count(entry, config, cluster, &clusters);

@@ -61,6 +61,8 @@ enum ds_cuda_error {
 #define DS_DEVICE_MESSAGE_MAX 200
 #define DS_DEVICE_GPC_NONE 255u
 #define DS_DEVICE_CLUSTER_MAX 16u /* blocks */
+#define DS_DEVICE_CLUSTER_ASKED \
+        1024u /* blocks of a cluster that clusters() may be asked for; none that large can run */
 
 struct ds_tpc_mask {
         uint64_t word[DS_DEVICE_TPCS_MAX / 64];

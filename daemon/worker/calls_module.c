@@ -7,6 +7,7 @@
  */
 #include <string.h>
 
+#include "device/cluster.h"
 #include "worker/internal.h"
 
 #define MODULE_NAMES_MAX 128u             /* per page */
@@ -220,6 +221,27 @@ enum dsw_outcome dsw_calls_list_kernels(struct dsw_call *call, const Detshare__R
         return DSW_ANSWERED;
 }
 
+/* Libraries learn how large the GPU's clusters of SMs are by asking for clusters that are too large to run. */
+static int check_counted(const ds_worker *worker, const struct ds_kernel_info *kernel, const struct ds_launch *launch,
+        const char **ret_why)
+{
+        struct ds_launch without = *launch;
+        uint32_t cluster[3];
+        uint64_t grid[3];
+
+        if (!kernel->cluster[0] && !kernel->cluster_explicit && launch->cluster[0]) {
+                memset(without.grid, 0, sizeof(without.grid));
+                memset(without.cluster, 0, sizeof(without.cluster));
+                without.grid[0] = without.grid[1] = without.grid[2] = 1;
+                if (ds_device_cluster_within(
+                            kernel, DS_DEVICE_CLUSTER_ASKED, launch->cluster, launch->cluster, cluster, grid)) {
+                        *ret_why = "no such cluster can be asked for";
+                        return DS_CUDA_INVALID_CLUSTER_SIZE;
+                }
+        }
+        return dsw_check_launch(&worker->limits, kernel, &without, ret_why);
+}
+
 enum dsw_outcome dsw_calls_count_clusters(struct dsw_call *call, const Detshare__Request *request)
 {
         const Detshare__CountClusters *ask = request->count_clusters;
@@ -238,7 +260,7 @@ enum dsw_outcome dsw_calls_count_clusters(struct dsw_call *call, const Detshare_
                 return dsw_call_fail(call, DS_CUDA_INVALID_HANDLE, "clusters of an unknown kernel");
         launch.kernel = kernel->device;
         launch.params_size = kernel->info->params_size;
-        r = dsw_check_launch(&worker->limits, kernel->info, &launch, &why);
+        r = check_counted(worker, kernel->info, &launch, &why);
         if (!r)
                 r = worker->ops->clusters(worker->device, &launch, &result.clusters);
         if (r)

@@ -353,6 +353,13 @@ static void check_occupancy(CUfunction where)
                 CHECK(active(where, size, 1024, 0) >= n * 2);
                 last = n;
         }
+        /* larger ones than can run are counted too: libraries look for the sizes of the GPU's groups of SMs so */
+        for (unsigned int size = 17; size <= 32; size++) {
+                n = active(where, size, 64, 200 * 1024);
+                CHECK(n >= 0 && n <= last && n * (int)size <= sms);
+                last = n;
+        }
+        CHECK(n == 0);
         config.attrs = &a;
         config.numAttrs = 1;
         a.value.clusterDim.x = 3;

@@ -150,7 +150,8 @@ int sim_clusters(ds_device *device, const struct ds_launch *launch, uint32_t *re
         int r;
 
         *ret_clusters = 0;
-        r = ds_device_cluster(&launch->kernel->info, launch->cluster, launch->cluster, cluster, grid);
+        r = ds_device_cluster_within(
+                &launch->kernel->info, DS_DEVICE_CLUSTER_ASKED, launch->cluster, launch->cluster, cluster, grid);
         if (r)
                 return r;
         n = cluster[0] * cluster[1] * cluster[2];

@@ -209,9 +209,10 @@ def run_start(name, sides, options, tmp):
                     done = subprocess.run([sys.executable, str(HERE / "start.py"), name, side.device], env=side.environment({}), timeout=150,
                                           stdout=subprocess.PIPE, stderr=errors, check=True)
                     row[side.name] = dict(json.loads(done.stdout.splitlines()[-1]))
-                except (subprocess.SubprocessError, ValueError, IndexError) as error:
-                    row["error"] = f"{side.name}: {str(error).splitlines()[0][-80:]}"
-                    return row
+                except subprocess.CalledProcessError as error:
+                    return dict(row, error=f"{side.name}: exit status {error.returncode}")
+                except (subprocess.TimeoutExpired, ValueError, IndexError) as error:
+                    return dict(row, error=f"{side.name}: {type(error).__name__}")
             walls[side.name].append((time.monotonic() - begin) * 1000)
     for side in sides:
         row[side.name].update(first_ms=walls[side.name][0], step_ms_median=statistics.median(walls[side.name][1:]),
@@ -307,6 +308,13 @@ def work(options):
     return plan, starts
 
 
+def complain(program, row, sides):
+    """What the program at fault wrote last."""
+    for side in sides:
+        if row.get("error", "").startswith(side.name + ":"):
+            print("\n".join("     " + line[:200] for line in side.words(program)), flush=True)
+
+
 def run_all(plan, starts, sides, options, tmp):
     rows, begin = [], time.monotonic()
 
@@ -320,7 +328,9 @@ def run_all(plan, starts, sides, options, tmp):
             options.out.write_text(json.dumps(rows, indent=1))
     heading(sides)
     for name in starts:
-        keep({"case": f"start.{name}", "skip": "time is up"} if late() else run_start(name, sides, options, tmp))
+        row = {"case": f"start.{name}", "skip": "time is up"} if late() else run_start(name, sides, options, tmp)
+        keep(row)
+        complain("start", row, sides)
     for program, entry in plan:
         if late():
             keep({"case": entry["case"], "skip": "time is up"})
@@ -329,10 +339,7 @@ def run_all(plan, starts, sides, options, tmp):
         if row.get("identical") is False and "native" in row:
             row["native_varies"] = native_varies(program, entry, options, tmp, row["native"]["digest"])
         keep(row)
-        if "error" in row:
-            for side in sides:
-                if row["error"].startswith(side.name + ":"):
-                    print("\n".join("     " + line[:200] for line in side.words(program)), flush=True)
+        complain(program, row, sides)
     for side in sides:
         side.end()
     return rows
@@ -345,6 +352,7 @@ def main():
         print("\n".join([f"start.{name}" for name in starts] + [entry["case"] for _, entry in plan]))
         return 0
     tmp = pathlib.Path(tempfile.mkdtemp(prefix="detshare-torch."))
+    tmp.chmod(0o755)
     names, daemon = options.sides.split(","), None
     try:
         if "detshare" in names:

@@ -18,6 +18,7 @@
 
 #include "core/core.h"
 #include "cuda/api.h"
+#include "cuda/thread.h"
 
 enum dcu_phase { DCU_NEW, DCU_READY, DCU_FORKED, DCU_EXITED };
 
@@ -38,12 +39,14 @@ CUresult dcu_phase_error(int phase);
 /* The daemon is gone: another session. dcu.lock is held, no context is active. */
 CUresult dcu_session_renew(void);
 
-/* CUDA_SUCCESS once cuInit has succeeded in this process. */
+/* CUDA_SUCCESS once cuInit has succeeded in this process, and not in a host function of a stream. */
 static inline CUresult dcu_enter_process(void)
 {
         int phase = atomic_load_explicit(&dcu.phase, memory_order_acquire);
 
-        return __builtin_expect(phase == DCU_READY, 1) ? CUDA_SUCCESS : dcu_phase_error(phase);
+        if (__builtin_expect(phase != DCU_READY, 0))
+                return dcu_phase_error(phase);
+        return __builtin_expect(dcu_self.in_host_function, 0) ? CUDA_ERROR_NOT_PERMITTED : CUDA_SUCCESS;
 }
 
 /* The version that cuDriverGetVersion reports: of the toolkit that this was built with, or a newer one that the

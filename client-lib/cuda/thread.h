@@ -3,7 +3,8 @@
  * What each thread has of CUDA: its stack of contexts and its per-thread default stream
  *
  * The stack holds handles, not objects, so that a context destroyed by another thread is found dead when it is next
- * used. `per_thread` is set while a _ptds or _ptsz entry runs: stream 0 then means the per-thread stream.
+ * used. In a host function of a stream every call is refused. `per_thread` is set while a _ptds or _ptsz entry runs:
+ * stream 0 then means the per-thread stream.
  */
 #pragma once
 
@@ -15,7 +16,8 @@ struct dcu_thread {
         CUcontext *stack; /* malloc'ed; the last one is current */
         uint32_t depth, capacity;
         int per_thread;
-        uint32_t stream; /* slot of the per-thread stream, 0: none yet */
+        int in_host_function; /* one of a stream's: CUDA may not be called */
+        uint32_t stream;      /* slot of the per-thread stream, 0: none yet */
         uint32_t stream_epoch;
         uint32_t capture_mode;
         int registered; /* with the destructor that runs when the thread ends */

@@ -1,0 +1,88 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Host functions and stream callbacks
+ *
+ * Both run in a thread of the client core's, in the order in which they became due, and hold what comes behind them in
+ * their stream. A host function is not called after an error; a callback is, and told of it, once for each time that it
+ * was added. What stood in a stream when its context was reset or its daemon went is not forgotten: the callback hears
+ * that its context is no more.
+ *
+ * A CUDA call from inside of either is refused (thread.h): waiting there for a stream would never end.
+ */
+#include <stdlib.h>
+
+#include "cuda/stream.h"
+
+struct hosted {
+        CUhostFn function;
+        CUstreamCallback callback;
+        CUstream stream; /* as the callback is to see it */
+        void *argument;
+        dsc_session *session;
+        uint32_t epoch;
+};
+
+static void run(void *arg)
+{
+        struct hosted hosted = *(const struct hosted *)arg;
+        CUresult status = dcu_result(dsc_sticky_error(hosted.session));
+
+        free(arg);
+        if (hosted.epoch != atomic_load(&dcu.epoch))
+                status = CUDA_ERROR_CONTEXT_IS_DESTROYED;
+        dcu_self.in_host_function = 1;
+        if (hosted.callback)
+                hosted.callback(hosted.stream, status, hosted.argument);
+        else if (status == CUDA_SUCCESS)
+                hosted.function(hosted.argument);
+        dcu_self.in_host_function = 0;
+}
+
+static CUresult submit(uint32_t slot, const struct hosted *given)
+{
+        struct hosted *hosted = malloc(sizeof(*hosted));
+        uint64_t id;
+        CUresult r;
+
+        if (!hosted)
+                return CUDA_ERROR_OUT_OF_MEMORY;
+        *hosted = *given;
+        hosted->session = dcu.session;
+        hosted->epoch = atomic_load(&dcu.epoch);
+        r = dcu_result(dsc_host_register(hosted->session, run, hosted, 1, &id));
+        if (r != CUDA_SUCCESS) {
+                free(hosted);
+                return r;
+        }
+        r = dcu_result(dsc_host_call(hosted->session, slot, id, NULL));
+        if (r != CUDA_SUCCESS) {
+                /* it was not submitted, so nobody else takes it */
+                dsc_host_unregister(hosted->session, id);
+                free(hosted);
+        }
+        return r;
+}
+
+CUresult cuLaunchHostFunc(CUstream hStream, CUhostFn fn, void *userData)
+{
+        const struct hosted hosted = {.function = fn, .argument = userData};
+        struct dcu_context *context, *owner;
+        uint32_t slot;
+        CUresult r = dcu_enter(&context);
+
+        if (r == CUDA_SUCCESS)
+                r = fn ? dcu_stream_slot(hStream, context, &slot, &owner) : CUDA_ERROR_INVALID_VALUE;
+        return r == CUDA_SUCCESS ? submit(slot, &hosted) : r;
+}
+
+CUresult cuStreamAddCallback(CUstream hStream, CUstreamCallback callback, void *userData, unsigned int flags)
+{
+        const struct hosted hosted = {.callback = callback, .stream = hStream, .argument = userData};
+        struct dcu_context *context, *owner;
+        uint32_t slot;
+        CUresult r = dcu_enter(&context);
+
+        if (r == CUDA_SUCCESS)
+                r = callback && !flags ? dcu_stream_slot(hStream, context, &slot, &owner) : CUDA_ERROR_INVALID_VALUE;
+        return r == CUDA_SUCCESS ? submit(slot, &hosted) : r;
+}

@@ -169,7 +169,7 @@ enum ds_device_node_kind {
 struct ds_device_node {
         enum ds_device_node_kind kind;
         uint32_t n_deps;
-        const uint32_t *deps; /* earlier nodes, each named once */
+        const uint32_t *deps; /* earlier nodes */
         union {
                 struct ds_launch launch; /* params live as long as the node */
                 struct ds_copy copy;

@@ -53,6 +53,7 @@ static ds_device *device_close(ds_device *device)
                 device->lost = CUDA_ERROR_CONTEXT_IS_DESTROYED;
         if (device->primary) {
                 cuda_work_free(device);
+                cuda_graphs_free(device);
                 cuda_modules_free(device);
                 cuda_output_free(device);
                 cuda_spaces_free(device);
@@ -191,11 +192,12 @@ static const struct ds_device_info *device_info(ds_device *device)
 
 static size_t device_put_off(ds_device *device)
 {
-        return cuda_put_off(device) + cuda_memory_put_off(device);
+        return cuda_put_off(device) + cuda_memory_put_off(device) + cuda_graphs_put_off(device);
 }
 
 static void device_put_off_do(ds_device *device)
 {
+        cuda_graphs_put_off_do(device); /* they hold kernels */
         cuda_put_off_do(device);
         cuda_memory_put_off_do(device);
 }
@@ -248,6 +250,12 @@ const struct ds_device_ops ds_cuda_ops = {
         .clusters = cuda_clusters,
         .copy = cuda_copy,
         .memset = cuda_memset,
+        .graph_new = cuda_graph_new,
+        .graph_build = cuda_graph_build,
+        .graph_ready = cuda_graph_ready,
+        .graph_launch = cuda_graph_launch,
+        .graph_take = cuda_graph_take,
+        .graph_free = cuda_graph_free,
         .fence = cuda_fence,
         .abort = cuda_abort,
         .poll = device_poll,

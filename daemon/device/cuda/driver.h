@@ -88,7 +88,22 @@
         X(cuFuncSetAttribute)             \
         X(cuLaunchKernel)                 \
         X(cuLaunchKernelEx)               \
-        X(cuOccupancyMaxActiveClusters)
+        X(cuOccupancyMaxActiveClusters)   \
+        X(cuCtxFromGreenCtx)              \
+        X(cuGraphCreate)                  \
+        X(cuGraphDestroy)                 \
+        X(cuGraphAddEmptyNode)            \
+        X(cuGraphAddKernelNode)           \
+        X(cuGraphAddMemcpyNode)           \
+        X(cuGraphAddMemsetNode)           \
+        X(cuGraphKernelNodeSetAttribute)  \
+        X(cuGraphInstantiate)             \
+        X(cuGraphUpload)                  \
+        X(cuGraphLaunch)                  \
+        X(cuGraphExecDestroy)             \
+        X(cuGraphExecKernelNodeSetParams) \
+        X(cuGraphExecMemcpyNodeSetParams) \
+        X(cuGraphExecMemsetNodeSetParams)
 
 struct ds_cuda_driver {
         void *handle;

@@ -91,11 +91,12 @@ static int head_keeps(const struct cuda_stream *stream, const struct cuda_job *j
         case FAULT_ANY:
                 return !job->status;
         case FAULT_LAUNCH:
-                return job->kind == CUDA_JOB_LAUNCH;
+                return job->kind == CUDA_JOB_LAUNCH || job->kind == CUDA_JOB_GRAPH;
         case FAULT_BEGUN:
                 return start != UINT64_MAX;
         case FAULT_CAPABLE:
-                return result != CUDA_ERROR_ASSERT || (job->kernel && cuda_kernel_asserts(job->kernel));
+                return result != CUDA_ERROR_ASSERT || (job->kernel && cuda_kernel_asserts(job->kernel)) ||
+                       (job->graph && cuda_graph_asserts(job->graph));
         case FAULT_LONG_AGO:
                 return !fault_told_late(result) || (start < now_ns && now_ns - start > FAULT_TOLD_AFTER_NS);
         case _FAULT_RULE_MAX:
@@ -185,7 +186,9 @@ static void fault_log(const ds_device *device, CUresult result)
                 job = stream_suspect(stream);
                 if (job)
                         ds_log(DS_LOG_ERROR, "suspect: space %u, %s %.80s", job->space->id,
-                                job->kernel ? "kernel" : "a copy",
+                                job->kernel  ? "kernel"
+                                : job->graph ? "a graph"
+                                             : "a copy",
                                 job->kernel ? cuda_kernel_info(job->kernel)->name : "");
         }
 }
@@ -235,6 +238,8 @@ static void kernel_words(const struct cuda_job *job, char *ret, size_t size)
         if (job->kernel)
                 snprintf(ret, size, "kernel %.80s, grid %ux%ux%u, block %ux%ux%u", cuda_kernel_info(job->kernel)->name,
                         job->grid[0], job->grid[1], job->grid[2], job->block[0], job->block[1], job->block[2]);
+        else if (job->graph)
+                snprintf(ret, size, "a graph of %u kernels", cuda_graph_kernels(job->graph));
         else
                 snprintf(ret, size, "%s", job->kind == CUDA_JOB_COPY ? "a copy" : "a memset");
 }

@@ -25,6 +25,7 @@ enum held_kind {
         HELD_LAUNCH,
         HELD_COPY,
         HELD_MEMSET,
+        HELD_GRAPH,
         HELD_FENCE,
         HELD_NOTHING, /* cancelled */
 };
@@ -38,6 +39,7 @@ struct cuda_held {
                 struct ds_launch launch;
                 struct ds_copy copy;
                 struct ds_memset memset;
+                struct ds_graph_launch graph;
                 struct {
                         struct cuda_stream *from;
                         uint64_t from_seq;
@@ -103,6 +105,17 @@ int cuda_hold_memset(
         return 0;
 }
 
+int cuda_hold_graph(
+        ds_device *device, struct cuda_stream *stream, struct cuda_job *job, const struct ds_graph_launch *launch)
+{
+        struct cuda_held *held = held_new(device, stream, HELD_GRAPH, job, 0);
+
+        if (!held)
+                return ds_error_origin(-ENOMEM);
+        held->graph = *launch;
+        return 0;
+}
+
 int cuda_hold_fence(ds_device *device, struct cuda_stream *from, uint64_t from_seq, struct cuda_stream *to)
 {
         struct cuda_held *held = held_new(device, to, HELD_FENCE, NULL, 0);
@@ -139,6 +152,8 @@ static int held_go(ds_device *device, struct cuda_stream *stream, struct cuda_he
                 return cuda_issue_copy(device, stream, held->job, &held->copy);
         case HELD_MEMSET:
                 return cuda_issue_memset(device, stream, held->job, &held->memset);
+        case HELD_GRAPH:
+                return cuda_issue_graph(device, stream, held->job, &held->graph);
         case HELD_FENCE:
                 return cuda_issue_fence(device, held->fence.from, held->fence.from_seq, stream);
         case HELD_NOTHING:

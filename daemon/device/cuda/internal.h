@@ -8,6 +8,7 @@
  *   memory.c    slabs, pinned memory, spaces, clearing   address.c   the addresses they lie at
  *   module.c    libraries, kernels, the cache of images  work.c      launches, copies, memsets, fences
  *   hold.c      work that may not go to the GPU yet      poll.c      completions
+ *   graph.c     graphs: many jobs in one
  *   counter.c   how far the GPU is in each stream        clock.c     the GPU's times
  *   output.c    printf and assert                        flush.c     the thread that waits for text
  *   fault.c     a lost context and who did it            staging.c   copies between two host buffers
@@ -48,11 +49,13 @@ struct cuda_images;
 struct cuda_output;
 struct cuda_flush;
 struct cuda_staging;
+struct cuda_instance;
 
 enum cuda_job_kind {
         CUDA_JOB_LAUNCH,
         CUDA_JOB_COPY,
         CUDA_JOB_MEMSET,
+        CUDA_JOB_GRAPH,
         _CUDA_JOB_KIND_MAX,
 };
 
@@ -63,6 +66,7 @@ struct cuda_job {
         struct cuda_space *space;       /* counts it */
         const ds_device_kernel *kernel; /* of a launch; its module counts it */
         uint32_t grid[3], block[3];     /* for messages */
+        ds_device_graph *graph;         /* of a graph's launch; counts it */
         CUevent event;                  /* recorded behind it, where that is needed */
         uint64_t number;                /* in its stream, from 1 */
         uint64_t space_number;          /* in its space, from 1 */
@@ -108,6 +112,7 @@ struct cuda_events {
 struct cuda_rung {
         struct ds_rung_info info;
         CUgreenCtx green;
+        CUcontext context; /* of green, or the primary one */
         struct cuda_stream streams[CUDA_STREAMS_PER_RUNG];
 };
 
@@ -168,6 +173,12 @@ struct ds_device {
         /* module.c */
         struct cuda_images *images; /* what is loaded, in use or only kept */
         ds_device_module *modules;  /* one per load */
+
+        /* graph.c */
+        struct cuda_instance *instances_going; /* to be destroyed in a quiesce */
+        size_t n_instances_going, n_graphs_wanted;
+        ds_device_graph *graphs; /* all that there are */
+        uint32_t graph_nodes;    /* of what is built */
 
         /* limit.c */
         uint64_t limits[_DS_LIMIT_MAX];
@@ -293,6 +304,7 @@ void cuda_modules_free(ds_device *device);
 /* Its module stays until as many puts. */
 void cuda_kernel_get(const ds_device_kernel *kernel);
 void cuda_kernel_put(ds_device *device, const ds_device_kernel *kernel);
+CUkernel cuda_kernel_handle(const ds_device_kernel *kernel); /* of no context */
 CUfunction cuda_kernel_function(const ds_device_kernel *kernel);
 uint32_t cuda_kernel_space(const ds_device_kernel *kernel);
 int cuda_kernel_prints(const ds_device_kernel *kernel);  /* its module refers to printf */
@@ -320,6 +332,33 @@ int cuda_issue_fence(ds_device *device, struct cuda_stream *from, uint64_t from_
 void cuda_issue_nothing(ds_device *device, struct cuda_stream *stream, struct cuda_job *job, int32_t status);
 void cuda_staging_free(ds_device *device);
 
+int cuda_issue_graph(
+        ds_device *device, struct cuda_stream *stream, struct cuda_job *job, const struct ds_graph_launch *launch);
+/* 0: valid for a stream of this rung; else a CUDA error. */
+int cuda_launch_check(const ds_device *device, const struct ds_launch *launch, uint32_t rung);
+/* The addresses are the space's; sets the copy's kind. 0 or INVALID_VALUE. */
+int cuda_copy_check(ds_device *device, const struct cuda_space *space, struct ds_copy *copy);
+int cuda_memset_check(ds_device *device, const struct cuda_space *space, const struct ds_memset *memset);
+
+/* graph.c; the operations are those of device.h */
+int cuda_graph_new(
+        ds_device *device, uint32_t space, const struct ds_device_node *nodes, uint32_t n, ds_device_graph **ret);
+int cuda_graph_build(ds_device *device, ds_device_graph *graph, uint32_t rung);
+int cuda_graph_ready(ds_device *device, ds_device_graph *graph, uint32_t rung);
+int cuda_graph_launch(ds_device *device, const struct ds_graph_launch *launch, uint64_t token);
+void cuda_graph_take(ds_device *device, ds_device_graph *from, ds_device_graph *to);
+ds_device_graph *cuda_graph_free(ds_device *device, ds_device_graph *graph);
+void cuda_graph_get(ds_device_graph *graph, struct cuda_job *job);         /* the job is a launch of it */
+CUgraphExec cuda_graph_exec(const ds_device_graph *graph, uint32_t rung);  /* what was built, NULL: nothing */
+void cuda_graph_given(ds_device_graph *graph);                             /* a launch went to the GPU */
+void cuda_graph_put(ds_device *device, ds_device_graph *graph, int given); /* a launch has come back */
+int cuda_graph_asserts(const ds_device_graph *graph);
+uint32_t cuda_graph_kernels(const ds_device_graph *graph);
+/* What waits for a quiesce, and doing it all. */
+size_t cuda_graphs_put_off(const ds_device *device);
+void cuda_graphs_put_off_do(ds_device *device);
+void cuda_graphs_free(ds_device *device);
+
 /* hold.c: 1 when the stream must hold what comes next: something is held already, or its queue in hardware is full */
 int cuda_hold_must(const struct cuda_stream *stream);
 /* What is given is copied. 0, or -ENOMEM. */
@@ -328,6 +367,8 @@ int cuda_hold_launch(
 int cuda_hold_copy(ds_device *device, struct cuda_stream *stream, struct cuda_job *job, const struct ds_copy *copy);
 int cuda_hold_memset(
         ds_device *device, struct cuda_stream *stream, struct cuda_job *job, const struct ds_memset *memset);
+int cuda_hold_graph(
+        ds_device *device, struct cuda_stream *stream, struct cuda_job *job, const struct ds_graph_launch *launch);
 int cuda_hold_fence(ds_device *device, struct cuda_stream *from, uint64_t from_seq, struct cuda_stream *to);
 /* Let go what may go now. */
 void cuda_hold_pump(ds_device *device);

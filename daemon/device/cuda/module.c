@@ -648,6 +648,11 @@ void cuda_kernel_put(ds_device *device, const ds_device_kernel *kernel)
         module_put(device, kernel->module);
 }
 
+CUkernel cuda_kernel_handle(const ds_device_kernel *kernel)
+{
+        return kernel->code->kernel;
+}
+
 CUfunction cuda_kernel_function(const ds_device_kernel *kernel)
 {
         return kernel->code->function;

@@ -99,6 +99,8 @@ void cuda_job_free(ds_device *device, struct cuda_job *job)
                 cuda_event_give(device, job->timed, job->event);
         if (job->kernel)
                 cuda_kernel_put(device, job->kernel);
+        if (job->graph)
+                cuda_graph_put(device, job->graph, job->given);
         DL_DELETE2(job->space->jobs, job, space_prev, space_next);
         device->n_jobs--;
         job->next = device->free_jobs;

@@ -94,6 +94,18 @@ static int rung_resources(
         return 0;
 }
 
+/* What nodes of graphs name it by. */
+static int rung_context(ds_device *device, struct cuda_rung *rung)
+{
+        CUresult result;
+
+        rung->context = device->primary;
+        if (!rung->green)
+                return 0;
+        result = CU(device, cuCtxFromGreenCtx)(&rung->context, rung->green);
+        return result ? ds_cuda_failed(device, result, "cuCtxFromGreenCtx") : 0;
+}
+
 static int rung_build(ds_device *device, struct cuda_rung *rung, CUdevResource *resources)
 {
         int all = rung->info.n_tpcs == device->info.n_tpcs, r = 0;
@@ -103,6 +115,8 @@ static int rung_build(ds_device *device, struct cuda_rung *rung, CUdevResource *
                 r = cuda_green_create(device, &device->all_sms, 1, &rung->green);
         else if (device->tpc)
                 r = cuda_green_create(device, resources, rung->info.n_tpcs, &rung->green);
+        if (!r)
+                r = rung_context(device, rung);
         for (uint32_t i = 0; !r && i < CUDA_STREAMS_PER_RUNG; i++) {
                 stream = &rung->streams[i];
                 stream->id = ds_device_stream(device->n_rungs, 0, i);

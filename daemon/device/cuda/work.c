@@ -303,6 +303,21 @@ int cuda_issue_memset(
         return job_end(device, stream, job, result);
 }
 
+int cuda_issue_graph(
+        ds_device *device, struct cuda_stream *stream, struct cuda_job *job, const struct ds_graph_launch *launch)
+{
+        CUgraphExec exec = cuda_graph_exec(launch->graph, stream->id / CUDA_STREAMS_PER_RUNG);
+        int r;
+
+        assert(exec);
+        r = job_begin(device, stream, job, launch->timed);
+        if (!r)
+                r = job_end(device, stream, job, CU(device, cuGraphLaunch)(exec, stream->stream));
+        if (!r)
+                cuda_graph_given(launch->graph);
+        return r;
+}
+
 /* A wait is for what its event stands for now, so one event does for all fences; all that it waits for is submitted. */
 int cuda_issue_fence(ds_device *device, struct cuda_stream *from, uint64_t from_seq, struct cuda_stream *to)
 {
@@ -327,7 +342,7 @@ int cuda_issue_fence(ds_device *device, struct cuda_stream *from, uint64_t from_
 
 /* --- checks --- */
 
-static int launch_check(const ds_device *device, const struct ds_launch *l, const struct cuda_stream *stream)
+int cuda_launch_check(const ds_device *device, const struct ds_launch *l, uint32_t rung)
 {
         const struct ds_kernel_info *info = cuda_kernel_info(l->kernel);
         uint64_t threads = (uint64_t)l->block[0] * l->block[1];
@@ -346,8 +361,7 @@ static int launch_check(const ds_device *device, const struct ds_launch *l, cons
         if (threads * l->block[2] > info->max_threads)
                 return DS_CUDA_LAUNCH_OUT_OF_RESOURCES;
         if (device->info.attributes[CU_DEVICE_ATTRIBUTE_CLUSTER_LAUNCH])
-                return ds_device_cluster_blocks(info, l) >
-                                       device->rungs[stream->id / CUDA_STREAMS_PER_RUNG]->info.cluster_max
+                return ds_device_cluster_blocks(info, l) > device->rungs[rung]->info.cluster_max
                                ? DS_CUDA_INVALID_CLUSTER_SIZE
                                : 0;
         return l->cluster[0] * l->cluster[1] * l->cluster[2] > 1 ? DS_CUDA_NOT_SUPPORTED : 0;
@@ -399,6 +413,36 @@ static int rows_ok(ds_device *device, const struct cuda_space *space, uint64_t v
         return space_covers(device, space, va, extent, ret_host);
 }
 
+int cuda_copy_check(ds_device *device, const struct cuda_space *space, struct ds_copy *copy)
+{
+        int to_host, from_host;
+
+        if ((uint32_t)copy->kind >= _DS_COPY_MAX)
+                return DS_CUDA_INVALID_VALUE;
+        if (!copy->width || !copy->height)
+                return 0;
+        if (!rows_ok(device, space, copy->dst, copy->dst_pitch, copy->width, copy->height, &to_host) ||
+                !rows_ok(device, space, copy->src, copy->src_pitch, copy->width, copy->height, &from_host))
+                return DS_CUDA_INVALID_VALUE;
+        copy->kind = to_host ? (from_host ? DS_COPY_HTOH : DS_COPY_DTOH) : (from_host ? DS_COPY_HTOD : DS_COPY_DTOD);
+        return 0;
+}
+
+int cuda_memset_check(ds_device *device, const struct cuda_space *space, const struct ds_memset *memset)
+{
+        uint32_t size = memset->element_size;
+        uint64_t width;
+        int host;
+
+        if ((size != 1 && size != 2 && size != 4) || memset->dst % size || memset->pitch % size ||
+                __builtin_mul_overflow(memset->width, size, &width))
+                return DS_CUDA_INVALID_VALUE;
+        if (!width || !memset->height)
+                return 0;
+        return rows_ok(device, space, memset->dst, memset->pitch, width, memset->height, &host) ? 0
+                                                                                                : DS_CUDA_INVALID_VALUE;
+}
+
 /* --- submission --- */
 
 /* The end of every submission: r is what giving it to the GPU or holding it said. */
@@ -422,7 +466,8 @@ int cuda_launch(ds_device *device, const struct ds_launch *launch, uint64_t toke
                 return ds_error_origin(-ENOENT);
         if (!launch->kernel || cuda_kernel_space(launch->kernel) != launch->space)
                 return DS_CUDA_INVALID_HANDLE;
-        r = device->lost ? DS_CUDA_LAUNCH_FAILED : launch_check(device, launch, stream);
+        r = device->lost ? DS_CUDA_LAUNCH_FAILED
+                         : cuda_launch_check(device, launch, stream->id / CUDA_STREAMS_PER_RUNG);
         if (r)
                 return r;
         job = cuda_job_new(device, CUDA_JOB_LAUNCH, space, token);
@@ -447,21 +492,15 @@ int cuda_copy(ds_device *device, const struct ds_copy *copy, uint64_t token)
         struct cuda_stream *stream = cuda_stream_at(device, copy->stream);
         struct ds_copy known = *copy;
         struct cuda_job *job;
-        int r, hold, to_host, from_host;
+        int r, hold;
 
         if (!space || !stream)
                 return ds_error_origin(-ENOENT);
-        if ((uint32_t)copy->kind >= _DS_COPY_MAX)
-                return DS_CUDA_INVALID_VALUE;
         if (device->lost)
                 return DS_CUDA_LAUNCH_FAILED;
-        if (copy->width && copy->height) {
-                if (!rows_ok(device, space, copy->dst, copy->dst_pitch, copy->width, copy->height, &to_host) ||
-                        !rows_ok(device, space, copy->src, copy->src_pitch, copy->width, copy->height, &from_host))
-                        return DS_CUDA_INVALID_VALUE;
-                known.kind =
-                        to_host ? (from_host ? DS_COPY_HTOH : DS_COPY_DTOH) : (from_host ? DS_COPY_HTOD : DS_COPY_DTOD);
-        }
+        r = cuda_copy_check(device, space, &known);
+        if (r)
+                return r;
         job = cuda_job_new(device, CUDA_JOB_COPY, space, token);
         if (!job)
                 return ds_error_origin(-ENOMEM);
@@ -474,20 +513,14 @@ int cuda_memset(ds_device *device, const struct ds_memset *memset, uint64_t toke
 {
         struct cuda_space *space = cuda_space_find(device, memset->space);
         struct cuda_stream *stream = cuda_stream_at(device, memset->stream);
-        uint32_t size = memset->element_size;
         struct cuda_job *job;
-        uint64_t width;
-        int r, host;
+        int r;
 
         if (!space || !stream)
                 return ds_error_origin(-ENOENT);
-        if ((size != 1 && size != 2 && size != 4 && !(size == 8 && memset->width == 1 && memset->height == 1)) ||
-                memset->dst % size || memset->pitch % size ||
-                __builtin_mul_overflow(memset->width, size, &width))
-                return DS_CUDA_INVALID_VALUE;
-        if (width && memset->height &&
-                !rows_ok(device, space, memset->dst, memset->pitch, width, memset->height, &host))
-                return DS_CUDA_INVALID_VALUE;
+        r = cuda_memset_check(device, space, memset);
+        if (r)
+                return r;
         if (device->lost)
                 return DS_CUDA_LAUNCH_FAILED;
         job = cuda_job_new(device, CUDA_JOB_MEMSET, space, token);
@@ -495,6 +528,29 @@ int cuda_memset(ds_device *device, const struct ds_memset *memset, uint64_t toke
                 return ds_error_origin(-ENOMEM);
         r = cuda_hold_must(stream) ? cuda_hold_memset(device, stream, job, memset)
                                    : cuda_issue_memset(device, stream, job, memset);
+        return submitted(device, stream, job, r);
+}
+
+int cuda_graph_launch(ds_device *device, const struct ds_graph_launch *launch, uint64_t token)
+{
+        struct cuda_space *space = cuda_space_find(device, launch->space);
+        struct cuda_stream *stream = cuda_stream_at(device, launch->stream);
+        struct cuda_job *job;
+        int r;
+
+        if (!space || !stream)
+                return ds_error_origin(-ENOENT);
+        if (!launch->graph || !cuda_graph_exec(launch->graph, stream->id / CUDA_STREAMS_PER_RUNG))
+                return DS_CUDA_INVALID_HANDLE;
+        if (device->lost)
+                return DS_CUDA_LAUNCH_FAILED;
+        job = cuda_job_new(device, CUDA_JOB_GRAPH, space, token);
+        if (!job)
+                return ds_error_origin(-ENOMEM);
+        cuda_graph_get(launch->graph, job);
+        job->deadline_ns = launch->deadline_ns;
+        r = cuda_hold_must(stream) ? cuda_hold_graph(device, stream, job, launch)
+                                   : cuda_issue_graph(device, stream, job, launch);
         return submitted(device, stream, job, r);
 }
 

@@ -14,6 +14,7 @@
  *   memory.c   reservations, VMM memory, registered host memory
  *   module.c   libraries and kernels
  *   work.c     launches, copies, memsets
+ *   graph.c    graphs of these
  *
  * Time: the sim's virtual clock follows the real one. Every call that asks lets it run up to now; it stands where a
  * kernel is still being executed by the CPU.
@@ -21,7 +22,7 @@
  * Like a real context: one address space for everybody's kernels; the first fault ends it, and from then on every call
  * gives that error; calls that stop a real context wait here for all work too; new memory holds other people's bytes.
  *
- * Not like one: the legacy default stream, graphs, arrays, host functions; a wait for an event waits for
+ * Not like one: the legacy default stream, arrays, host functions; a wait for an event waits for
  * everything that was submitted to the event's stream up to the wait; memory that is only kept alive by an exported fd
  * is not counted.
  *
@@ -191,6 +192,13 @@ void fake_flush(void);               /* what kernels printed goes out */
 void fake_memory_reset(void); /* the context goes: nothing is mapped any more */
 bool fake_covers(uint64_t va, uint64_t size);
 bool fake_is_device(uint64_t va);
+
+/* --- work.c --- */
+CUresult fake_launch(struct CUkern_st *kernel, CUstream stream, struct ds_launch *launch, void **params, void **extra);
+/* host: which ends may be host memory that nobody registered */
+CUresult fake_copy(CUstream stream, struct ds_copy *copy, bool dst_host, bool src_host);
+CUresult fake_fill(CUstream stream, uint64_t dst, uint64_t pitch, uint32_t value, uint32_t element, uint64_t width,
+        uint64_t height);
 
 /* --- module.c --- */
 void fake_libraries_free(void);

@@ -36,7 +36,7 @@ static CUresult params_find(const struct ds_kernel_info *info, void **params, vo
         return CUDA_SUCCESS;
 }
 
-static CUresult launch(struct CUkern_st *kernel, CUstream stream, struct ds_launch *l, void **params, void **extra)
+CUresult fake_launch(struct CUkern_st *kernel, CUstream stream, struct ds_launch *l, void **params, void **extra)
 {
         static uint8_t packed[SIM_PARAMS_MAX];
         const struct ds_kernel_info *info;
@@ -72,7 +72,7 @@ FAKE_API cuLaunchKernel(CUfunction f, unsigned int gx, unsigned int gy, unsigned
         struct ds_launch l = {.grid = {gx, gy, gz}, .block = {bx, by, bz}, .shared_bytes = shared};
 
         FAKE_ENTER(cuLaunchKernel, CONTEXT);
-        return launch(fake_kernel(f), stream, &l, params, extra);
+        return fake_launch(fake_kernel(f), stream, &l, params, extra);
 }
 
 FAKE_API cuLaunchKernelEx(const CUlaunchConfig *config, CUfunction f, void **params, void **extra)
@@ -93,7 +93,7 @@ FAKE_API cuLaunchKernelEx(const CUlaunchConfig *config, CUfunction f, void **par
                 l.cluster[1] = a->value.clusterDim.y;
                 l.cluster[2] = a->value.clusterDim.z;
         }
-        return launch(fake_kernel(f), config->hStream, &l, params, extra);
+        return fake_launch(fake_kernel(f), config->hStream, &l, params, extra);
 }
 
 FAKE_API cuOccupancyMaxActiveClusters(int *n, CUfunction f, const CUlaunchConfig *config)
@@ -133,7 +133,7 @@ static void rows_copy(const struct ds_copy *c)
 }
 
 /* host: which ends may be host memory that nobody registered */
-static CUresult copy(CUstream stream, struct ds_copy *c, bool dst_host, bool src_host)
+CUresult fake_copy(CUstream stream, struct ds_copy *c, bool dst_host, bool src_host)
 {
         static const enum ds_copy_kind kinds[2][2] = {{DS_COPY_HTOH, DS_COPY_HTOD}, {DS_COPY_DTOH, DS_COPY_DTOD}};
         bool dst_known, src_known;
@@ -166,7 +166,7 @@ static CUresult copy_1d(CUstream stream, uint64_t dst, uint64_t src, size_t size
 {
         struct ds_copy c = {.dst = dst, .src = src, .width = size, .height = 1};
 
-        return copy(stream, &c, dst_host, src_host);
+        return fake_copy(stream, &c, dst_host, src_host);
 }
 
 FAKE_API cuMemcpyAsync(CUdeviceptr dst, CUdeviceptr src, size_t size, CUstream stream)
@@ -214,12 +214,13 @@ FAKE_API cuMemcpy2DAsync(const CUDA_MEMCPY2D *m, CUstream stream)
                 return CUDA_ERROR_INVALID_VALUE;
         c.dst = dst + m->dstY * c.dst_pitch + m->dstXInBytes;
         c.src = src + m->srcY * c.src_pitch + m->srcXInBytes;
-        return copy(stream, &c, m->dstMemoryType != CU_MEMORYTYPE_DEVICE, m->srcMemoryType != CU_MEMORYTYPE_DEVICE);
+        return fake_copy(
+                stream, &c, m->dstMemoryType != CU_MEMORYTYPE_DEVICE, m->srcMemoryType != CU_MEMORYTYPE_DEVICE);
 }
 
 /* --- memsets --- */
 
-static CUresult fill(CUstream stream, uint64_t dst, uint64_t pitch, uint32_t value, uint32_t element, uint64_t width,
+CUresult fake_fill(CUstream stream, uint64_t dst, uint64_t pitch, uint32_t value, uint32_t element, uint64_t width,
         uint64_t height)
 {
         struct ds_memset m = {
@@ -246,38 +247,38 @@ static CUresult fill(CUstream stream, uint64_t dst, uint64_t pitch, uint32_t val
 FAKE_API cuMemsetD8Async(CUdeviceptr dst, unsigned char value, size_t n, CUstream stream)
 {
         FAKE_ENTER(cuMemsetD8Async, CONTEXT);
-        return fill(stream, dst, 0, value, 1, n, 1);
+        return fake_fill(stream, dst, 0, value, 1, n, 1);
 }
 
 FAKE_API cuMemsetD16Async(CUdeviceptr dst, unsigned short value, size_t n, CUstream stream)
 {
         FAKE_ENTER(cuMemsetD16Async, CONTEXT);
-        return fill(stream, dst, 0, value, 2, n, 1);
+        return fake_fill(stream, dst, 0, value, 2, n, 1);
 }
 
 FAKE_API cuMemsetD32Async(CUdeviceptr dst, unsigned int value, size_t n, CUstream stream)
 {
         FAKE_ENTER(cuMemsetD32Async, CONTEXT);
-        return fill(stream, dst, 0, value, 4, n, 1);
+        return fake_fill(stream, dst, 0, value, 4, n, 1);
 }
 
 FAKE_API cuMemsetD2D8Async(
         CUdeviceptr dst, size_t pitch, unsigned char value, size_t width, size_t height, CUstream stream)
 {
         FAKE_ENTER(cuMemsetD2D8Async, CONTEXT);
-        return fill(stream, dst, pitch, value, 1, width, height);
+        return fake_fill(stream, dst, pitch, value, 1, width, height);
 }
 
 FAKE_API cuMemsetD2D16Async(
         CUdeviceptr dst, size_t pitch, unsigned short value, size_t width, size_t height, CUstream stream)
 {
         FAKE_ENTER(cuMemsetD2D16Async, CONTEXT);
-        return fill(stream, dst, pitch, value, 2, width, height);
+        return fake_fill(stream, dst, pitch, value, 2, width, height);
 }
 
 FAKE_API cuMemsetD2D32Async(
         CUdeviceptr dst, size_t pitch, unsigned int value, size_t width, size_t height, CUstream stream)
 {
         FAKE_ENTER(cuMemsetD2D32Async, CONTEXT);
-        return fill(stream, dst, pitch, value, 4, width, height);
+        return fake_fill(stream, dst, pitch, value, 4, width, height);
 }

@@ -352,8 +352,9 @@ $(BUILD)/tests/gpu/idle: $(BUILD)/obj/tests/gpu/idle.o | $(LIBRARIES)
 	@mkdir -p $(@D)
 	$(CC) $(LDFLAGS) -o $@ $^ $(CUDA_STUB) -Wl,-rpath-link,$(BUILD)
 
+include tests/gpu/libs/libs.mk
 .PHONY: gpu-build test-gpu-run
-gpu-build: all kernels programs e2e interp-gpu demo-build $(GPU_TESTS)
+gpu-build: all kernels programs e2e interp-gpu demo-build gpu-libs $(GPU_TESTS)
 test-gpu-run: gpu-build
 	@$(WITH_TOOLKIT) tests/gpu/run.sh $(BUILD)
 test-gpu: deps

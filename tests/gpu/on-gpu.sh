@@ -5,7 +5,7 @@
 #
 # Every part has a time limit and a log of its own; one line says how each ended. Parts:
 #   facts                                        what the GPU and its driver do
-#   programs interp device faults e2e memory restart sandbox torch bringup     of tests/gpu/run.sh
+#   programs interp device faults e2e memory restart sandbox libs torch bringup     of tests/gpu/run.sh
 #   figures delay loop nativeloop                           of tests/bench/gpu.sh
 #   demo                                         make demo's program
 #
@@ -58,6 +58,7 @@ for part; do
         restart) run restart 290 tests/gpu/run.sh "$b" restart ;;
         sandbox) run sandbox 200 tests/gpu/run.sh "$b" sandbox ;;
         memory) run memory 60 tests/gpu/run.sh "$b" memory ;;
+        libs) run libs 300 tests/gpu/run.sh "$b" libs ;;
         torch) run torch 590 tests/gpu/run.sh "$b" torch ;;
         bringup) run bringup 280 tests/gpu/run.sh "$b" bringup ;;
         figures | delay | loop | nativeloop) run "$part" 120 tests/bench/gpu.sh "$b" "$part" ;;

@@ -32,8 +32,9 @@ elf() {
 elf | while read -r f; do
         strip -g "$f"
 done
-# what is the system's everywhere, what is ours, what is the driver's
-not='linux-vdso|ld-linux|lib(c|m|dl|rt|pthread|resolv|util|gcc_s|stdc\+\+)\.so|libcuda\.so|libdetshare-client\.so'
+# what is the system's everywhere, what is ours, what is the driver's; NVIDIA's libraries are hundreds of MiB, and there as well
+nvidia='lib(cublas|cublasLt|cudnn|curand|cusparse|cusolver|cufft|nvrtc|nvJitLink|nccl|cudart)'
+not='linux-vdso|ld-linux|lib(c|m|dl|rt|pthread|resolv|util|gcc_s|stdc\+\+)\.so|libcuda\.so|libdetshare-client\.so|'"$nvidia"'\.so'
 elf | xargs ldd 2>/dev/null | sed -n 's/.* => \(\/[^ ]*\) .*/\1/p' | sort -u | grep -vE "/($not)" | while read -r f; do
         cp -L "$f" "$out/lib/"
 done

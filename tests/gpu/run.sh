@@ -12,6 +12,7 @@
 #   sandbox    the daemon in what its systemd unit takes away
 #   e2e        clients killed, workers killed, hostile clients, against a daemon that has the GPU
 #   memory     what clients cost in device memory, and who has a context
+#   libs       cuBLAS, cuDNN and others of NVIDIA's, with the static runtime: digests of what they compute, as natively
 #   torch      PyTorch under DetShare: the bytes of each case of tests/torch, and the time of a step, beside native runs; the
 #              quick ones, or those whose names contain a word of TORCH_WORDS
 #   bringup    how far PyTorch comes under DetShare, stage by stage; not among the parts that run unasked
@@ -263,6 +264,51 @@ part_memory() {
         daemon_stop
 }
 
+# where NVIDIA's libraries lie: in a toolkit, or in packages of Python
+library_path() {
+        local path
+        path=$(python3 -c 'import glob, nvidia
+for folder in nvidia.__path__: print(":".join(sorted(glob.glob(folder + "/*/lib"))))' 2>/dev/null | paste -sd:)
+        echo "${path:+$path:}${CUDA_HOME:-/usr/local/cuda}/lib64:${CUDA_HOME:-/usr/local/cuda}/lib"
+}
+
+# one_library WHERE PROGRAM PATH: its output in $tmp/libs.WHERE.PROGRAM
+one_library() {
+        local out=$tmp/libs.$1.$2
+        LD_LIBRARY_PATH=$3 timeout -k 5 120 "$build/gpu/libs/$2" >"$out" 2>"$out.err" </dev/null
+        echo "exit status $?" >>"$out"
+}
+
+part_libs() {
+        local program path begin took good=0
+        if ! compgen -G "$build/gpu/libs/*" >/dev/null; then
+                echo "left out: the toolkit that this was built with has no libraries"
+                return
+        fi
+        path=$(library_path)${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
+        daemon_start --policy multistream || return
+        for program in "$build"/gpu/libs/*; do
+                program=$(basename "$program")
+                # what is not there at all is left out, not failed
+                if LD_LIBRARY_PATH=$path ldd "$build/gpu/libs/$program" | grep 'not found'; then
+                        echo "left out: $program: the library is not on this machine"
+                        continue
+                fi
+                [ -n "$native" ] && one_library native "$program" "$path"
+                begin=$(date +%s%3N)
+                one_library shared "$program" "$build/cuda:$path"
+                took=$(($(date +%s%3N) - begin))
+                good=0
+                if [ -n "$native" ] && ! cmp -s "$tmp/libs.native.$program" "$tmp/libs.shared.$program"; then
+                        good=1
+                fi
+                grep -q '^exit status 0' "$tmp/libs.shared.$program" || good=1
+                { diff "$tmp/libs.native.$program" "$tmp/libs.shared.$program"; cat "$tmp/libs.shared.$program.err"; } >"$tmp/libs.diff" 2>&1
+                result "$program: $(grep -c -E ' [0-9a-f]{16}$' "$tmp/libs.shared.$program") digests in $took ms" $good "$tmp/libs.diff"
+        done
+        daemon_stop
+}
+
 # PyTorch of this machine, or a line that says why not
 has_torch() {
         python3 -c 'import torch' 2>"$tmp/torch.err" && return
@@ -294,7 +340,7 @@ part_bringup() {
         daemon_stop
 }
 
-[ $# = 0 ] && set -- programs interp device faults e2e memory restart sandbox torch
+[ $# = 0 ] && set -- programs interp device faults e2e memory restart sandbox libs torch
 for part; do
         begin=$SECONDS before=$failed
         echo "== $part"

@@ -19,8 +19,9 @@
 static CUresult allocate(void **ret, size_t bytes, unsigned int flags)
 {
         struct dcu_context *context;
-        struct dcu_range range = {
-                .size = bytes, .flags = CU_MEMHOSTALLOC_DEVICEMAP | (flags & CU_MEMHOSTALLOC_WRITECOMBINED)};
+        struct dcu_range range = {.size = bytes,
+                .flags = CU_MEMHOSTALLOC_DEVICEMAP |
+                         (flags & (CU_MEMHOSTALLOC_WRITECOMBINED | CU_MEMHOSTALLOC_PORTABLE))};
         uint64_t base, size;
         void *p;
         CUresult r = dcu_enter(&context);

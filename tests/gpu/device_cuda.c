@@ -11,6 +11,7 @@
  */
 #define DT_PLAIN
 #include "tests/gpu/device_common.h"
+#include "tests/gpu/device_graph.h"
 
 #include <signal.h>
 #include <sys/wait.h>
@@ -97,6 +98,11 @@ static const struct {
         {"saxpy", dt_test_saxpy},
         {"zero_copy", dt_test_zero_copy},
         {"stream_order", dt_test_stream_order},
+        {"graph", dt_test_graph},
+        {"graph_freed", dt_test_graph_freed},
+        {"graph_taken", dt_test_graph_taken},
+        {"graph_refused", dt_test_graph_refused},
+        {"graph_branches", dt_test_graph_branches},
         {"fences", dt_test_fences},
         {"globals", dt_test_globals},
         {"clock", dt_test_clock},

@@ -1,0 +1,173 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The cuda device's graphs on the fake driver
+ *
+ * The bodies run on a GPU too (tests/gpu/device_cuda.c). Here also: calls of the driver that fail, a context that is
+ * lost under a graph, and the worker above it all.
+ */
+#include "tests/gpu/device_common.h"
+#include "tests/gpu/device_graph.h"
+
+#include "device/cuda/internal.h"
+
+static void fake(const char *fail, const char *memops)
+{
+        setenv("DETSHARE_LIBCUDA", TEST_FAKE_CUDA, 1);
+        setenv("PTXAS", TEST_PTXAS, 1);
+        setenv("FAKE_CUDA_STRICT", "1", 1);
+        if (fail)
+                setenv("FAKE_CUDA_FAIL", fail, 1);
+        if (memops)
+                setenv("FAKE_CUDA_MEMOPS", memops, 1);
+}
+
+#define BODY(name)                                   \
+        Test(cuda_graph, name, .timeout = 60)        \
+        {                                            \
+                fake(NULL, NULL);                    \
+                dt_test_##name(&ds_cuda_ops, "0");   \
+        }                                            \
+        Test(cuda_graph_events, name, .timeout = 60) \
+        {                                            \
+                fake(NULL, "0");                     \
+                dt_test_##name(&ds_cuda_ops, "0");   \
+        }
+BODY(graph)
+BODY(graph_freed)
+BODY(graph_taken)
+BODY(graph_refused)
+BODY(graph_branches)
+
+/* Another rung: on demand, in a quiesce; its launches go to its own context (the fake driver insists on that). */
+Test(cuda_graph, each_rung_has_its_own, .timeout = 60)
+{
+        static struct dt_chain c;
+        ds_device_graph *graph;
+        ds_device_module *module;
+        struct ds_tpc_mask half = dt_mask(0, 20);
+        uint32_t rung;
+        struct dt *t;
+
+        fake(NULL, NULL);
+        t = dt_open(&ds_cuda_ops, "0");
+        cr_assert_eq(t->ops->rung_create(t->device, &half, &rung), 0);
+        module = dt_load(t, DT_PTX);
+        dt_chain_step(t, &c, module, "poke", DT_DEVICE_VA, 1);
+        graph = dt_graph(t, &c);
+        cr_assert_eq(t->ops->graph_build(t->device, graph, t->rung), 0);
+        cr_assert_eq(t->ops->graph_ready(t->device, graph, rung), 0);
+        cr_assert_eq(t->ops->graph_ready(t->device, graph, rung), 0);
+        cr_assert_eq(t->ops->put_off(t->device), 1);
+        t->ops->put_off_do(t->device);
+        cr_assert_eq(t->ops->graph_ready(t->device, graph, rung), 1);
+        dt_ok(t, dt_graph_launch(t, graph, t->stream));
+        dt_ok(t, dt_graph_launch(t, graph, ds_device_stream(rung, 0, 3)));
+        t->ops->graph_free(t->device, graph);
+        cr_assert_eq(t->ops->put_off(t->device), 2);
+        t->ops->put_off_do(t->device);
+        dt_close(t);
+}
+
+/* What the driver does not build is not asked for again; what it has built of it goes. */
+static void refuses(const char *call, int from)
+{
+        static struct dt_chain c;
+        ds_device_graph *graph;
+        ds_device_module *module;
+        char fail[100];
+        struct dt *t;
+
+        snprintf(fail, sizeof(fail), "%s:%d:2", call, from);
+        fake(fail, NULL);
+        t = dt_open(&ds_cuda_ops, "0");
+        module = dt_load(t, DT_PTX);
+        dt_chain_step(t, &c, module, "poke", DT_DEVICE_VA, 1);
+        dt_chain_add(&c, DS_NODE_NOTHING);
+        dt_chain_copy(&c, DS_COPY_DTOD, DT_DEVICE_VA, DT_DEVICE_VA + 64, 4);
+        dt_chain_add(&c, DS_NODE_MEMSET)->memset =
+                (struct ds_memset){.dst = DT_DEVICE_VA, .element_size = 4, .width = 4, .height = 1};
+        graph = dt_graph(t, &c);
+        cr_assert_eq(t->ops->graph_build(t->device, graph, t->rung), DS_CUDA_OUT_OF_MEMORY);
+        cr_assert_eq(t->ops->graph_ready(t->device, graph, t->rung), 0);
+        cr_assert_eq(t->ops->put_off(t->device), 0, "not asked for again");
+        dt_ok(t, dt_poke(t, module, "poke", t->stream, DT_DEVICE_VA, 1));
+        t->ops->graph_free(t->device, graph);
+        cr_assert_eq(t->ops->put_off(t->device), 0);
+        dt_close(t);
+}
+
+#define REFUSED(call)                               \
+        Test(cuda_graph_fails, call, .timeout = 60) \
+        {                                           \
+                refuses(#call, 1);                  \
+        }
+REFUSED(cuGraphCreate)
+REFUSED(cuGraphAddKernelNode)
+REFUSED(cuGraphAddEmptyNode)
+REFUSED(cuGraphAddMemcpyNode)
+REFUSED(cuGraphAddMemsetNode)
+REFUSED(cuGraphInstantiate)
+REFUSED(cuGraphUpload)
+
+/* New parameters that the driver does not take: what was built goes, and the new graph is built when asked for. */
+Test(cuda_graph_fails, new_parameters, .timeout = 60)
+{
+        static struct dt_chain a, b;
+        ds_device_graph *from, *to;
+        ds_device_module *module;
+        struct dt *t;
+
+        fake("cuGraphExecKernelNodeSetParams:1:999", NULL);
+        t = dt_open(&ds_cuda_ops, "0");
+        module = dt_load(t, DT_PTX);
+        dt_chain_step(t, &a, module, "poke", DT_DEVICE_VA, 1);
+        dt_chain_step(t, &b, module, "poke", DT_DEVICE_VA, 2);
+        from = dt_graph(t, &a);
+        to = dt_graph(t, &b);
+        cr_assert_eq(t->ops->graph_build(t->device, from, t->rung), 0);
+        t->ops->graph_take(t->device, from, to);
+        cr_assert_eq(t->ops->put_off(t->device), 1);
+        cr_assert_eq(t->ops->graph_ready(t->device, to, t->rung), 0);
+        t->ops->put_off_do(t->device);
+        cr_assert_eq(t->ops->graph_ready(t->device, to, t->rung), 1);
+        dt_ok(t, dt_graph_launch(t, to, t->stream));
+        t->ops->graph_free(t->device, from);
+        t->ops->graph_free(t->device, to);
+        t->ops->put_off_do(t->device);
+        dt_close(t);
+}
+
+/* A kernel of a graph ends the context: the graph is the suspect, and what was under way comes back. */
+Test(cuda_graph, a_fault, .timeout = 60)
+{
+        static struct dt_chain c;
+        ds_device_graph *graph;
+        ds_device_module *module;
+        struct ds_graph_launch launch = {.space = DT_SPACE};
+        uint64_t bad, behind;
+        struct dt *t;
+
+        fake(NULL, NULL);
+        t = dt_open(&ds_cuda_ops, "0");
+        module = dt_load(t, DT_PTX);
+        dt_chain_step(t, &c, module, "poke", DT_DEVICE_VA, 1);
+        dt_chain_step(t, &c, module, "poke", 0xdead0000, 1);
+        graph = dt_graph(t, &c);
+        cr_assert_eq(t->ops->graph_build(t->device, graph, t->rung), 0);
+        bad = dt_graph_launch(t, graph, t->stream);
+        /* as long as it is not known */
+        behind = dt_token(t);
+        launch.stream = t->stream;
+        launch.graph = graph;
+        if (t->ops->graph_launch(t->device, &launch, behind)) {
+                t->next_token--;
+                behind = bad;
+        }
+        dt_wait_all(t);
+        cr_assert_eq(t->seen[bad].status, DS_CUDA_ILLEGAL_ADDRESS);
+        cr_assert(strstr(t->seen[bad].message, "a graph of 2 kernels"), "%s", t->seen[bad].message);
+        cr_assert_neq(t->seen[behind].status, 0);
+        cr_assert_eq(t->ops->graph_ready(t->device, graph, t->rung), 0);
+        t->ops->graph_free(t->device, graph);
+        dt_close(t);
+}

@@ -80,6 +80,8 @@ cudaError_t cudaEventElapsedTime(float *ms, cudaEvent_t start, cudaEvent_t end)
 {
         cudaError_t e = rt_enter();
 
+        if (e == cudaSuccess && !ms)
+                e = rt_fail(cudaErrorInvalidValue);
         return e ? e : rt_error(cuEventElapsedTime(ms, start, end));
 }
 

@@ -18,8 +18,8 @@ CUresult cuEventCreate(CUevent *phEvent, unsigned int Flags)
                 return r;
         if (!phEvent || (Flags & ~(unsigned int)EVENT_FLAGS))
                 return CUDA_ERROR_INVALID_VALUE;
-        if (Flags & CU_EVENT_INTERPROCESS)
-                return Flags & CU_EVENT_DISABLE_TIMING ? CUDA_ERROR_NOT_SUPPORTED : CUDA_ERROR_INVALID_VALUE;
+        if ((Flags & CU_EVENT_INTERPROCESS) && !(Flags & CU_EVENT_DISABLE_TIMING))
+                return CUDA_ERROR_INVALID_VALUE;
         pthread_mutex_lock(&dcu.lock);
         event = dcu_object_new(DCU_EVENT, sizeof(*event), context);
         if (event) {
@@ -35,6 +35,8 @@ void dcu_event_free(struct dcu_event *event, int in_daemon)
 {
         if (event->id && in_daemon)
                 (void)dsc_event_destroy(dcu.session, event->id);
+        if (event->shared && in_daemon)
+                (void)dsc_shared_close(dcu.session, event->shared);
         pthread_mutex_destroy(&event->lock);
         dcu_object_free(&event->head);
 }
@@ -74,6 +76,8 @@ static CUresult record_locked(struct dcu_event *event, uint32_t slot)
                 r = dcu_result(dsc_event_create(dcu.session, &event->id));
         if (r == CUDA_SUCCESS)
                 r = dcu_result(dsc_event_record(dcu.session, slot, event->id, &seq));
+        if (r == CUDA_SUCCESS && event->shared)
+                r = dcu_result(dsc_shared_record(dcu.session, event->shared, slot, seq));
         if (r == CUDA_SUCCESS) {
                 event->recorded = 1;
                 event->slot = slot;
@@ -125,7 +129,7 @@ CUresult dcu_event_recorded(CUevent handle, struct dcu_event_record *ret)
         if (!event)
                 return CUDA_ERROR_INVALID_HANDLE;
         pthread_mutex_lock(&event->lock);
-        *ret = (struct dcu_event_record){event->recorded, event->slot, event->seq};
+        *ret = (struct dcu_event_record){event->recorded, event->slot, event->seq, event->shared};
         pthread_mutex_unlock(&event->lock);
         return CUDA_SUCCESS;
 }
@@ -143,6 +147,8 @@ CUresult cuEventQuery(CUevent hEvent)
         struct dcu_event_record recorded;
         CUresult r = enter_event(hEvent, &recorded);
 
+        if (r == CUDA_SUCCESS && recorded.shared)
+                return dcu_result(dsc_shared_query(dcu.session, recorded.shared));
         if (r != CUDA_SUCCESS || !recorded.valid)
                 return r;
         return dcu_result(dsc_query(dcu.session, recorded.slot, recorded.seq));
@@ -153,6 +159,8 @@ CUresult cuEventSynchronize(CUevent hEvent)
         struct dcu_event_record recorded;
         CUresult r = enter_event(hEvent, &recorded);
 
+        if (r == CUDA_SUCCESS && recorded.shared)
+                return dcu_result(dsc_shared_wait(dcu.session, recorded.shared));
         if (r != CUDA_SUCCESS || !recorded.valid)
                 return r;
         r = dcu_result(dsc_wait(dcu.session, recorded.slot, recorded.seq));

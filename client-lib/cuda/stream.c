@@ -315,6 +315,8 @@ CUresult cuStreamWaitEvent(CUstream hStream, CUevent hEvent, unsigned int Flags)
                 return r;
         if (Flags & CU_EVENT_WAIT_EXTERNAL)
                 return CUDA_ERROR_ILLEGAL_STATE; /* only a capture may */
+        if (recorded.shared)
+                return dcu_result(dsc_shared_stream_wait(dcu.session, slot, recorded.shared));
         if (!recorded.valid)
                 return CUDA_SUCCESS;
         return dcu_result(dsc_stream_wait(dcu.session, slot, recorded.slot, recorded.seq));

@@ -12,12 +12,22 @@
 
 #include "cuda/context.h"
 
+/* Kept and given back, see streamattr.c; all zero: as they are at first. */
+struct dcu_stream_attributes {
+        CUaccessPolicyWindow window;
+        CUsynchronizationPolicy policy;
+        CUlaunchMemSyncDomainMap map;
+        CUlaunchMemSyncDomain domain;
+        int map_set;
+};
+
 struct dcu_stream {
         struct dcu_object head;
         uint32_t slot;
         unsigned int flags;
         int priority;
         unsigned long long id;
+        struct dcu_stream_attributes attributes;
 };
 
 /* The slot of a stream handle in the calling thread; *ret_owner is the context it belongs to (current for 0, 1, 2). */

@@ -23,6 +23,9 @@ static void zero_copy(unsigned int flags)
 
         MUST(cudaHostAlloc(&in, n * sizeof(int), flags));
         MUST(cudaHostAlloc(&out, n * sizeof(int), flags | cudaHostAllocMapped));
+        OK(cudaMemset(in, 0x5a, n * sizeof(int)));
+        OK(cudaDeviceSynchronize());
+        CHECK(in[0] == 0x5a5a5a5a && in[n - 1] == 0x5a5a5a5a);
         OK(cudaHostGetDevicePointer(&device_in, in, 0));
         OK(cudaHostGetDevicePointer(&device_out, out, 0));
         CHECK(device_in == in && device_out == out);
@@ -33,6 +36,10 @@ static void zero_copy(unsigned int flags)
         for (int i = 0; i < n; i++)
                 good = good && out[i] == i * 6 + 1;
         CHECK(good);
+        /* with one address space a pinned address is as good as a device's */
+        OK(cudaMemcpy(in, out, n * sizeof(int), cudaMemcpyDeviceToDevice));
+        OK(cudaDeviceSynchronize());
+        CHECK(in[n - 1] == (n - 1) * 6 + 1);
         OK(cudaFreeHost(in));
         OK(cudaFreeHost(out));
 }

@@ -58,21 +58,22 @@ int main()
         unsigned int *counter;
         cudaStream_t common;
 
-        MUST(cudaMallocHost(&counter, sizeof(*counter)));
-        *counter = 0;
+        MUST(cudaMalloc(&counter, sizeof(*counter)));
+        OK(cudaMemset(counter, 0, sizeof(*counter)));
+        OK(cudaDeviceSynchronize());
         MUST(cudaStreamCreateWithFlags(&common, cudaStreamNonBlocking));
         for (int k = 0; k < threads; k++)
                 all.emplace_back(work, k, common, counter, &results[k]);
         for (auto &t : all)
                 t.join();
         OK(cudaStreamSynchronize(common));
-        CHECK(*counter == threads * 15);
+        CHECK(program_download(counter, 1)[0] == threads * 15);
         for (auto &r : results) {
                 CHECK(r.good);
                 CHECK(r.errors_apart);
         }
         OK(cudaGetLastError());
         OK(cudaStreamDestroy(common));
-        OK(cudaFreeHost(counter));
+        OK(cudaFree(counter));
         return program_end("thread_streams");
 }

@@ -93,6 +93,14 @@ static void take_status(const Detshare__StatusReply *r, struct dsc_status *ret)
                 .device_own = r->device_own_bytes,
                 .quiesces = r->quiesces,
                 .quiesce_ns = r->quiesce_ns,
+                .images = r->images,
+                .images_known = r->images_known,
+                .code_remembered = r->code_remembered,
+                .code_stored = r->code_stored,
+                .code_compiled = r->code_compiled,
+                .code_damaged = r->code_damaged,
+                .code_files = r->code_files,
+                .code_bytes = r->code_bytes,
         };
         TAKE_STRING(ret->version, r->version);
         TAKE_STRING(ret->device, r->device);

@@ -27,6 +27,26 @@ static int topology(const struct dsc_status *s, struct libscols_table *table)
         return row(table, "GPU", value);
 }
 
+/* What became of the images of code since the daemon was started. */
+static int code_figures(const struct dsc_status *s, struct libscols_table *table)
+{
+        char value[256], a[32];
+        int r = 0;
+        if (s->images) {
+                snprintf(value, sizeof(value), "%" PRIu64 " loaded, %" PRIu64 " of them known", s->images,
+                        s->images_known);
+                r = row(table, "images", value);
+        }
+        if (s->code_remembered + s->code_stored + s->code_compiled + s->code_files) {
+                snprintf(value, sizeof(value),
+                        "%" PRIu64 " times, %" PRIu64 " found in memory, %" PRIu64 " on disk (%" PRIu64 " files, %s%s)",
+                        s->code_compiled, s->code_remembered, s->code_stored, s->code_files,
+                        ctl_bytes(s->code_bytes, a), s->code_damaged ? ", some were damaged" : "");
+                r = r ? r : row(table, "compiled", value);
+        }
+        return r;
+}
+
 static int figures(const struct dsc_status *s, struct libscols_table *table)
 {
         const char *mark = s->worker_answers ? "" : " (last known)";
@@ -46,6 +66,7 @@ static int figures(const struct dsc_status *s, struct libscols_table *table)
                         (double)s->quiesce_ns / 1e6, since);
                 r = r ? r : row(table, "quiesces", value);
         }
+        r = r ? r : code_figures(s, table);
         snprintf(value, sizeof(value), "%" PRIu32 " in flight, %" PRIu32 " queued%s", s->in_flight, s->queued, mark);
         return r ? r : row(table, "now", value);
 }
@@ -127,6 +148,14 @@ static void json(const struct dsc_status *s, struct ctl_text *text)
         ctl_json_number(text, "device_own_bytes", s->device_own);
         ctl_json_number(text, "quiesces", s->quiesces);
         ctl_json_number(text, "quiesce_ns", s->quiesce_ns);
+        ctl_json_number(text, "images", s->images);
+        ctl_json_number(text, "images_known", s->images_known);
+        ctl_json_number(text, "code_remembered", s->code_remembered);
+        ctl_json_number(text, "code_stored", s->code_stored);
+        ctl_json_number(text, "code_compiled", s->code_compiled);
+        ctl_json_number(text, "code_damaged", s->code_damaged);
+        ctl_json_number(text, "code_files", s->code_files);
+        ctl_json_number(text, "code_bytes", s->code_bytes);
 }
 
 static int show(const struct dsc_status *s, const struct dsc_client *clients, size_t n, int as_json)

@@ -159,6 +159,8 @@ static void check_begin(struct ds_check_result *result)
         result->status = 0;
         result->fd = -1;
         result->bytes = result->hash = result->variable_bytes = 0;
+        result->origin = DS_CHECK_READ;
+        result->damaged = 0;
         result->message[0] = 0;
 }
 

@@ -8,6 +8,7 @@
 #include <stdint.h>
 
 #include "util/macro.h"
+#include "util/sha256.h"
 
 /* CUresult */
 #define DS_CHECK_INVALID_VALUE 1
@@ -21,12 +22,25 @@
 #define DS_CHECK_MESSAGE_MAX 16384
 #define DS_CHECK_IMAGE_MAX ((uint64_t)256 << 20)
 
+/* How it was come by. */
+enum ds_check_origin {
+        DS_CHECK_READ,       /* the image was read, nothing had to be compiled */
+        DS_CHECK_KNOWN,      /* the same file's image was read before */
+        DS_CHECK_REMEMBERED, /* it was compiled before, by this process */
+        DS_CHECK_STORED,     /* it was compiled before: a file has it */
+        DS_CHECK_COMPILED,   /* now */
+        _DS_CHECK_ORIGIN_MAX,
+};
+
 struct ds_check_result {
         int status; /* 0 or CUresult */
         int fd;     /* status 0: memory file with all seals, the caller's; else -1 */
         uint64_t bytes;
-        uint64_t hash;                      /* XXH3 of those bytes */
-        uint64_t variable_bytes;            /* device memory that it takes beside its code */
+        uint64_t hash;           /* XXH3 of those bytes */
+        uint64_t variable_bytes; /* device memory that it takes beside its code */
+        enum ds_check_origin origin;
+        int damaged;                        /* a file should have had it, but was damaged */
+        uint8_t key[DS_SHA256_BYTES];       /* STORED, COMPILED: the file's name */
         char message[DS_CHECK_MESSAGE_MAX]; /* the compiler's words when status is not 0 */
 };
 

@@ -12,6 +12,7 @@
 #include "helper/compile.h"
 #include "helper/known.h"
 #include "util/alloc.h"
+#include "util/code_file.h"
 #include "util/error.h"
 #include "util/macro.h"
 
@@ -28,6 +29,9 @@ struct job {
         struct ds_jobs_request request;
         struct ds_check_text text;
         char options[DS_COMPILE_OPTIONS_MAX];
+        enum ds_check_origin how;
+        int damaged;
+        uint8_t key[DS_SHA256_BYTES];             /* of what is compiled */
         uint64_t compiler;                        /* its identity when it was started */
         struct ds_known_origin origin;            /* of the image */
         const struct ds_known_origin *remembered; /* the same, or NULL: where it came from says nothing */
@@ -39,6 +43,8 @@ struct ds_jobs {
         void *user;
         ds_cache *cache;
         ds_known *known;
+        int directory; /* of compiled code; -1: none */
+        uint32_t directory_owner;
         struct job jobs[DS_JOBS_MAX];
         struct ds_check_result result; /* of the answer being made */
 };
@@ -78,6 +84,7 @@ int ds_jobs_new(const struct ds_ptxas *ptxas, const struct ds_jobs_ops *ops, voi
 
         if (!jobs)
                 return ds_error_origin(-ENOMEM);
+        jobs->directory = -1;
         jobs->ptxas = ptxas;
         jobs->ops = ops;
         jobs->user = user;
@@ -104,6 +111,7 @@ ds_jobs *ds_jobs_free(ds_jobs *jobs)
                 job_end(&jobs->jobs[i]);
         ds_cache_free(jobs->cache);
         ds_known_free(jobs->known);
+        ds_close(jobs->directory);
         return ds_free(jobs);
 }
 
@@ -134,24 +142,78 @@ static struct ds_cache_key key_of(const struct job *job)
                 .text = job->text.text, .length = job->text.length, .options = job->options, .compiler = job->compiler};
 }
 
-/* 1: there is an answer, be it that there can be none; 0: the compiler runs. */
-static int job_start(ds_jobs *jobs, struct job *job)
+void ds_jobs_set_directory(ds_jobs *jobs, int directory, uint32_t owner)
+{
+        ds_close(jobs->directory);
+        jobs->directory = directory;
+        jobs->directory_owner = owner;
+}
+
+/* The name of what the compiler will make: all that decides it. */
+static void job_name(struct job *job, uint64_t lasting)
+{
+        struct ds_sha256 sum;
+
+        ds_sha256_begin(&sum);
+        ds_sha256_add(&sum, &lasting, sizeof(lasting));
+        ds_sha256_add(&sum, job->options, sizeof(job->options));
+        ds_sha256_add(&sum, job->text.text, job->text.length);
+        ds_sha256_end(&sum, job->key);
+}
+
+/* Out of a file, then. 1: there is an answer. */
+static int job_stored(ds_jobs *jobs, struct job *job, const struct ds_cache_key *key)
+{
+        ds_cleanup(ds_freep) void *code = NULL;
+        size_t size;
+        int r;
+
+        if (jobs->directory < 0)
+                return 0;
+        r = ds_code_file_read(jobs->directory, job->key, jobs->directory_owner, DS_CHECK_IMAGE_MAX, &code, &size);
+        job->damaged = r == DS_CODE_FILE_E_DAMAGED;
+        if (r)
+                return 0;
+        ds_check_cubin(code, size, job->request.cc, "what ptxas made of the PTX", &jobs->result);
+        if (jobs->result.status) {
+                job->damaged = 1;
+                return 0;
+        }
+        job->how = DS_CHECK_STORED;
+        ds_cache_add(jobs->cache, key, code, size);
+        return 1;
+}
+
+/* Compiled before? 1: there is an answer. */
+static int job_compiled_before(ds_jobs *jobs, struct job *job)
 {
         struct ds_cache_key key;
+        uint64_t lasting;
         const void *code;
         size_t size;
 
-        if (!jobs->ptxas->path[0]) {
-                ds_check_fail(&jobs->result, DS_CHECK_NO_COMPILER, "%s", jobs->ptxas->missing);
-                return 1;
-        }
-        job->compiler = ds_ptxas_identity(jobs->ptxas);
+        job->compiler = ds_ptxas_identity(jobs->ptxas, &lasting);
         ds_compile_options(&job->text, job->options);
         key = key_of(job);
         if (ds_cache_find(jobs->cache, &key, &code, &size)) {
                 ds_check_cubin(code, size, job->request.cc, "what ptxas made of the PTX", &jobs->result);
+                job->how = DS_CHECK_REMEMBERED;
                 return 1;
         }
+        job_name(job, lasting);
+        return job_stored(jobs, job, &key);
+}
+
+/* 1: there is an answer, be it that there can be none; 0: the compiler runs. */
+static int job_start(ds_jobs *jobs, struct job *job)
+{
+        if (!jobs->ptxas->path[0]) {
+                ds_check_fail(&jobs->result, DS_CHECK_NO_COMPILER, "%s", jobs->ptxas->missing);
+                return 1;
+        }
+        if (job_compiled_before(jobs, job))
+                return 1;
+        job->how = DS_CHECK_COMPILED;
         if (ds_compile_new(jobs->ptxas->path, &job->text, job->request.time_ms, &job->compile) == 0)
                 return 0;
         ds_check_fail(&jobs->result, DS_CHECK_OUT_OF_MEMORY, "no memory or no process for the compiler");
@@ -210,6 +272,9 @@ static int job_answer(ds_jobs *jobs, struct job *job)
 
         if (!jobs->result.status)
                 ds_known_add(jobs->known, job->remembered, &jobs->result);
+        jobs->result.origin = job->how;
+        jobs->result.damaged = job->damaged;
+        memcpy(jobs->result.key, job->key, sizeof(job->key));
         job_end(job);
         return jobs_answer(jobs, id);
 }
@@ -220,6 +285,8 @@ int ds_jobs_take(ds_jobs *jobs, const struct ds_jobs_request *request, int fd)
 
         assert(job);
         job->request = *request;
+        job->how = DS_CHECK_READ;
+        job->damaged = 0;
         job->remembered = job_origin(job, fd);
         if (job->remembered && ds_known_find(jobs->known, job->remembered, &jobs->result))
                 return jobs_answer(jobs, request->id);
@@ -235,6 +302,8 @@ int ds_jobs_cancel(ds_jobs *jobs, uint64_t id)
                         continue;
                 job_end(job);
                 jobs->result.bytes = jobs->result.hash = 0;
+                jobs->result.origin = DS_CHECK_READ;
+                jobs->result.damaged = 0;
                 ds_check_fail(&jobs->result, STATUS_CANCELLED, "cancelled");
                 return jobs_answer(jobs, id);
         }
@@ -265,10 +334,14 @@ static int job_finish(ds_jobs *jobs, struct job *job)
 {
         ds_cleanup(ds_freep) void *code = NULL;
         struct ds_cache_key key = key_of(job);
+        uint64_t lasting;
         size_t size;
 
         ds_compile_result(job->compile, job->request.cc, &jobs->result, &code, &size);
-        if (!jobs->result.status && job->compiler == ds_ptxas_identity(jobs->ptxas))
+        /* another program may lie there by now: whose work this is nobody knows */
+        if (job->compiler != ds_ptxas_identity(jobs->ptxas, &lasting))
+                job->how = DS_CHECK_READ;
+        else if (!jobs->result.status)
                 ds_cache_add(jobs->cache, &key, code, size);
         return job_answer(jobs, job);
 }

@@ -35,6 +35,8 @@ struct ds_jobs_ops {
 /* ptxas must outlive the jobs. */
 int ds_jobs_new(const struct ds_ptxas *ptxas, const struct ds_jobs_ops *ops, void *user, ds_jobs **ret);
 ds_jobs *ds_jobs_free(ds_jobs *jobs);
+/* Where files of compiled code lie (util/code_file.h), for reading. Takes the descriptor over. */
+void ds_jobs_set_directory(ds_jobs *jobs, int directory, uint32_t owner);
 /* As many compilers run as may. */
 int ds_jobs_full(const ds_jobs *jobs);
 /* Answers at once or later. Not when full. fd stays the caller's. */

@@ -159,6 +159,7 @@ int ds_known_find(ds_known *known, const struct ds_known_origin *is, struct ds_c
         output_used(known, origin->output);
         *result = (struct ds_check_result){
                 .fd = fd,
+                .origin = DS_CHECK_KNOWN,
                 .bytes = origin->output->bytes,
                 .variable_bytes = origin->output->variable_bytes,
         };

@@ -71,6 +71,14 @@ static int helper_drop_privileges(void)
         return ds_error_trace(r);
 }
 
+static const Detshare__Internal__ImageOrigin origins[_DS_CHECK_ORIGIN_MAX] = {
+        [DS_CHECK_READ] = DETSHARE__INTERNAL__IMAGE_ORIGIN__READ,
+        [DS_CHECK_KNOWN] = DETSHARE__INTERNAL__IMAGE_ORIGIN__KNOWN,
+        [DS_CHECK_REMEMBERED] = DETSHARE__INTERNAL__IMAGE_ORIGIN__REMEMBERED,
+        [DS_CHECK_STORED] = DETSHARE__INTERNAL__IMAGE_ORIGIN__STORED,
+        [DS_CHECK_COMPILED] = DETSHARE__INTERNAL__IMAGE_ORIGIN__COMPILED,
+};
+
 /* 0, or a negative errno when the supervisor is gone. */
 static int helper_answer(ds_conn *conn, uint64_t id, const struct ds_check_result *result)
 {
@@ -85,6 +93,12 @@ static int helper_answer(ds_conn *conn, uint64_t id, const struct ds_check_resul
         answer.bytes = result->bytes;
         answer.hash = result->hash;
         answer.variable_bytes = result->variable_bytes;
+        answer.origin = origins[result->origin];
+        answer.damaged = result->damaged;
+        if (result->origin == DS_CHECK_STORED || result->origin == DS_CHECK_COMPILED) {
+                answer.key.data = (uint8_t *)(uintptr_t)result->key;
+                answer.key.len = sizeof(result->key);
+        }
         size = detshare__internal__from_helper__get_packed_size(&answer);
         payload = ds_alloc(size);
         if (!payload)
@@ -130,6 +144,16 @@ static int helper_check(ds_conn *conn, ds_jobs *jobs, uint64_t id, const Detshar
         return r;
 }
 
+static int helper_directory(ds_conn *conn, ds_jobs *jobs, const Detshare__Internal__CodeDirectory *directory)
+{
+        int fd;
+
+        if (ds_conn_take_fds(conn, &fd, 1) != 0)
+                return -EPROTO;
+        ds_jobs_set_directory(jobs, fd, directory->owner);
+        return 0;
+}
+
 static int helper_request(ds_conn *conn, ds_jobs *jobs, const uint8_t *payload, size_t size)
 {
         Detshare__Internal__ToHelper *request = detshare__internal__to_helper__unpack(NULL, size, payload);
@@ -139,6 +163,8 @@ static int helper_request(ds_conn *conn, ds_jobs *jobs, const uint8_t *payload, 
                 r = helper_check(conn, jobs, request->id, request->check);
         else if (request && request->body_case == DETSHARE__INTERNAL__TO_HELPER__BODY_CANCEL && request->fds == 0)
                 r = ds_jobs_cancel(jobs, request->cancel->image);
+        else if (request && request->body_case == DETSHARE__INTERNAL__TO_HELPER__BODY_DIRECTORY && request->fds == 1)
+                r = helper_directory(conn, jobs, request->directory);
         detshare__internal__to_helper__free_unpacked(request, NULL);
         return r;
 }

@@ -61,17 +61,20 @@ void ds_ptxas_find(const char *configured, struct ds_ptxas *ret)
         ret->path[0] = 0;
 }
 
-uint64_t ds_ptxas_identity(const struct ds_ptxas *ptxas)
+uint64_t ds_ptxas_identity(const struct ds_ptxas *ptxas, uint64_t *ret_lasting)
 {
         struct stat st = {};
         uint64_t facts[5];
 
+        *ret_lasting = 0;
         if (stat(ptxas->path, &st) < 0)
                 return 0;
-        facts[0] = st.st_dev;
-        facts[1] = st.st_ino;
-        facts[2] = (uint64_t)st.st_size;
-        facts[3] = (uint64_t)st.st_mtim.tv_sec;
-        facts[4] = (uint64_t)st.st_mtim.tv_nsec;
+        facts[0] = (uint64_t)st.st_size;
+        facts[1] = (uint64_t)st.st_mtim.tv_sec;
+        facts[2] = (uint64_t)st.st_mtim.tv_nsec;
+        facts[3] = st.st_dev;
+        facts[4] = st.st_ino;
+        /* the numbers of devices are given anew at every start */
+        *ret_lasting = XXH3_64bits(facts, 3 * sizeof(*facts)) ^ XXH3_64bits(ptxas->path, strlen(ptxas->path));
         return XXH3_64bits(facts, sizeof(facts));
 }

@@ -17,5 +17,5 @@ struct ds_ptxas {
 
 /* configured may be NULL. */
 void ds_ptxas_find(const char *configured, struct ds_ptxas *ret);
-/* Changes when another program lies there. */
-uint64_t ds_ptxas_identity(const struct ds_ptxas *ptxas);
+/* Changes when another program lies there. lasting: also the same after the machine was started again. */
+uint64_t ds_ptxas_identity(const struct ds_ptxas *ptxas, uint64_t *ret_lasting);

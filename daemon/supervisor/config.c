@@ -250,6 +250,7 @@ static const struct key keys[] = {
         {"daemon", "libcuda", set_string, offsetof(struct ds_config, libcuda)},
         {"daemon", "spin_us", set_duration, offsetof(struct ds_config, spin_us)},
         {"daemon", "ptxas", set_string, offsetof(struct ds_config, ptxas)},
+        {"daemon", "state", set_string, offsetof(struct ds_config, state)},
         {"limits", "connections", set_number, offsetof(struct ds_config, connections)},
         {"limits", "connections_per_uid", set_number, offsetof(struct ds_config, connections_per_uid)},
         {"limits", "sessions_per_uid", set_number, offsetof(struct ds_config, sessions_per_uid)},
@@ -261,6 +262,7 @@ static const struct key keys[] = {
         {"limits", "orphan_seconds", set_duration, offsetof(struct ds_config, orphan_seconds)},
         {"limits", "kernel_seconds", set_duration, offsetof(struct ds_config, kernel_seconds)},
         {"limits", "quiesce_seconds", set_duration, offsetof(struct ds_config, quiesce_seconds)},
+        {"limits", "compiled_code", set_mib, offsetof(struct ds_config, compiled_code)},
         {"class", "ls_uids", set_uids, 0},
         {"class", "ls_groups", set_gids, 0},
 };
@@ -589,6 +591,7 @@ void ds_config_deinit(struct ds_config *config)
         ds_free(config->device);
         ds_free(config->socket);
         ds_free(config->ptxas);
+        ds_free(config->state);
         ds_free(config->libcuda);
         *config = (struct ds_config){0};
 }

@@ -7,10 +7,11 @@
  * become part of a value, keys given twice. The first error ends the reading and is named with file, line and key. What
  * is not given keeps its value; a later file wins key by key.
  *
- *   [daemon]        policy=NAME  device=SPEC  socket=PATH  libcuda=PATH  ptxas=PATH  spin_us=N
+ *   [daemon]        policy=NAME  device=SPEC  socket=PATH  libcuda=PATH  ptxas=PATH  state=PATH
+ *                   spin_us=N
  *   [limits]        connections=N  connections_per_uid=N  sessions_per_uid=N  memory_per_uid=MIB  pinned_per_uid=MIB
  *                   sm_percent=N  calls_per_second=N  calls_burst=N  orphan_seconds=N  kernel_seconds=N
- *                   quiesce_seconds=N
+ *                   quiesce_seconds=N  compiled_code=MIB
  *   [class]         ls_uids=alice,1000  ls_groups=audio,wheel   (`*`: everybody)
  *   [user NAME]     classes=ls,be  sm_percent=N  memory=MIB  pinned=MIB  sessions=N  connections=N
  *   [group NAME]    calls_per_second=N  calls_burst=N   (numbers may be `none`)
@@ -42,12 +43,13 @@ struct ds_config_param {
 
 /* Strings are owned (NULL: not given); limits are 0 when not given. */
 struct ds_config {
-        char *policy, *device, *socket, *libcuda, *ptxas;
+        char *policy, *device, *socket, *libcuda, *ptxas, *state;
         char *policy_where; /* "FILE:LINE: KEY", where the policy is named */
         uint64_t connections, connections_per_uid, sessions_per_uid;
         uint64_t memory_per_uid, pinned_per_uid; /* bytes */
         uint64_t sm_percent, calls_per_second, calls_burst;
         uint64_t orphan_seconds, kernel_seconds, quiesce_seconds, spin_us;
+        uint64_t compiled_code; /* bytes on disk */
         struct ds_rules rules;
         struct ds_config_param *params;
         size_t n_params, params_capacity;

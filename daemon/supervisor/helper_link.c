@@ -9,6 +9,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "supervisor/code_store.h"
 #include "supervisor/message.h"
 #include "supervisor/process.h"
 #include "supervisor/supervisor.h"
@@ -50,6 +51,7 @@ struct ds_helper {
         int alone;  /* what is in flight is a suspect */
         int blamed; /* it is known which image the helper is dying of */
         uint64_t last_id, started_ns;
+        struct ds_helper_figures figures;
         uint32_t backoff_ms;
         struct ds_deadline start_deadline;
 };
@@ -343,6 +345,36 @@ static int check_image_fd(int fd, uint64_t bytes)
         return fstat(fd, &st) == 0 && bytes > 0 && (uint64_t)st.st_size == bytes && bytes <= DS_IMAGE_BYTES_MAX;
 }
 
+/* What was compiled is kept, if it can be checked that it is what it says. */
+static void count(ds_helper *helper, const Detshare__Internal__FromHelper *message, int fd)
+{
+        uint64_t *const by_origin[] = {
+                [DETSHARE__INTERNAL__IMAGE_ORIGIN__KNOWN] = &helper->figures.known,
+                [DETSHARE__INTERNAL__IMAGE_ORIGIN__REMEMBERED] = &helper->figures.remembered,
+                [DETSHARE__INTERNAL__IMAGE_ORIGIN__STORED] = &helper->figures.stored,
+                [DETSHARE__INTERNAL__IMAGE_ORIGIN__COMPILED] = &helper->figures.compiled,
+        };
+        struct ds_code_store *store = helper->supervisor->code_store;
+
+        helper->figures.damaged += message->damaged;
+        if (message->status)
+                return;
+        helper->figures.images++;
+        if ((size_t)message->origin < DS_ARRAY_SIZE(by_origin) && by_origin[message->origin])
+                ++*by_origin[message->origin];
+        if (!store || message->key.len != DS_SHA256_BYTES)
+                return;
+        if (message->origin == DETSHARE__INTERNAL__IMAGE_ORIGIN__STORED)
+                ds_code_store_used(store, message->key.data);
+        else if (message->origin == DETSHARE__INTERNAL__IMAGE_ORIGIN__COMPILED)
+                ds_code_store_put(store, message->key.data, fd, message->bytes);
+}
+
+const struct ds_helper_figures *ds_helper_figures(const ds_helper *helper)
+{
+        return &helper->figures;
+}
+
 static int on_frame(void *user, const uint8_t *payload, size_t size)
 {
         ds_cleanup(ds_unpack_freep) ProtobufCMessage *unpacked = NULL;
@@ -365,6 +397,7 @@ static int on_frame(void *user, const uint8_t *payload, size_t size)
                 return ds_error_origin(-EPROTO);
         if (message->fds && !check_image_fd(fd, message->bytes))
                 return ds_error_origin(-EPROTO);
+        count(helper, message, fd);
         result = (struct ds_helper_result){
                 .status = message->status,
                 .message = message->message,
@@ -409,6 +442,23 @@ static void on_ended(void *user, const char *how, int killed)
 
 static const struct ds_process_ops process_ops = {.frame = on_frame, .lost = on_lost, .ended = on_ended};
 
+/* A helper that cannot take it compiles more than it would have to. */
+static void send_directory(ds_helper *helper)
+{
+        Detshare__Internal__ToHelper message = DETSHARE__INTERNAL__TO_HELPER__INIT;
+        Detshare__Internal__CodeDirectory directory = DETSHARE__INTERNAL__CODE_DIRECTORY__INIT;
+        int fd = helper->supervisor->code_store ? ds_code_store_directory(helper->supervisor->code_store) : -1;
+        const uint8_t *bytes;
+        size_t size;
+
+        directory.owner = (uint32_t)geteuid();
+        message.body_case = DETSHARE__INTERNAL__TO_HELPER__BODY_DIRECTORY;
+        message.directory = &directory;
+        message.fds = 1;
+        if (fd >= 0 && !ds_error_fold(ds_message_pack(&message.base, DS_PROCESS_FRAME_MAX, &bytes, &size)))
+                (void)ds_process_send(helper->process, bytes, size, &fd, 1);
+}
+
 int ds_helper_start(ds_helper *helper)
 {
         const struct ds_options *options = helper->supervisor->options;
@@ -423,6 +473,7 @@ int ds_helper_start(ds_helper *helper)
         helper->usable = 1;
         helper->blamed = 0;
         helper->started_ns = uv_hrtime();
+        send_directory(helper);
         send_next(helper);
         return 0;
 }

@@ -43,6 +43,16 @@ struct ds_helper_job {
         void (*done)(struct ds_helper_job *job, struct ds_helper_result *result);
 };
 
+/* How images were come by since the daemon was started. */
+struct ds_helper_figures {
+        uint64_t images;     /* that were asked for, and were good */
+        uint64_t known;      /* of them, read before */
+        uint64_t remembered; /* compiled before: in memory */
+        uint64_t stored;     /* compiled before: on disk */
+        uint64_t compiled;   /* now */
+        uint64_t damaged;    /* files on disk that were not what was written */
+};
+
 int ds_helper_new(struct ds_supervisor *supervisor, ds_helper **ret);
 /* No job may be queued; the process must have ended. NULL is fine; returns NULL. */
 ds_helper *ds_helper_free(ds_helper *helper);
@@ -52,6 +62,7 @@ void ds_helper_check(ds_helper *helper, struct ds_helper_job *job, ds_user *user
         void (*done)(struct ds_helper_job *job, struct ds_helper_result *result));
 /* One that is not queued is fine. */
 void ds_helper_cancel(ds_helper *helper, struct ds_helper_job *job);
+const struct ds_helper_figures *ds_helper_figures(const ds_helper *helper);
 pid_t ds_helper_pid(const ds_helper *helper); /* 0 = none */
 /* End of file for it; no new one is started. */
 void ds_helper_stop(ds_helper *helper);

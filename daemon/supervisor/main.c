@@ -35,7 +35,7 @@
 #define DEFAULT_POLICY "multistream"
 #define EXIT_USAGE 2
 
-static const char *arg_device, *arg_socket, *arg_config, *arg_policy, *arg_libcuda, *arg_ptxas;
+static const char *arg_device, *arg_socket, *arg_config, *arg_policy, *arg_libcuda, *arg_ptxas, *arg_state;
 static const char *arg_transform = "auto";
 static int arg_debug;
 
@@ -51,6 +51,7 @@ static void help(void)
                "  --policy NAME      scheduling policy to start with\n"
                "  --libcuda PATH     NVIDIA's libcuda.so.1, if it is not found by itself\n"
                "  --ptxas PATH       the CUDA toolkit's assembler, if it is not found by itself\n"
+               "  --state DIR        where compiled code is kept (default: $STATE_DIRECTORY; else nowhere)\n"
                "  --transform WHEN   auto (default) or never: this version transforms no kernels\n"
                "  --foreground       stay in the foreground; it always does\n"
                "  --debug            log what happens inside\n"
@@ -73,6 +74,7 @@ enum {
         OPT_POLICY,
         OPT_LIBCUDA,
         OPT_PTXAS,
+        OPT_STATE,
         OPT_TRANSFORM,
         OPT_FOREGROUND,
         OPT_DEBUG,
@@ -99,6 +101,7 @@ static int parse_options(int argc, char **argv)
                 {"policy", required_argument, NULL, OPT_POLICY},
                 {"libcuda", required_argument, NULL, OPT_LIBCUDA},
                 {"ptxas", required_argument, NULL, OPT_PTXAS},
+                {"state", required_argument, NULL, OPT_STATE},
                 {"transform", required_argument, NULL, OPT_TRANSFORM},
                 {"foreground", no_argument, NULL, OPT_FOREGROUND},
                 {"debug", no_argument, NULL, OPT_DEBUG},
@@ -106,8 +109,8 @@ static int parse_options(int argc, char **argv)
                 {"help", no_argument, NULL, OPT_HELP},
                 {0},
         };
-        const char **strings[] = {
-                &arg_device, &arg_socket, &arg_config, &arg_policy, &arg_libcuda, &arg_ptxas, &arg_transform};
+        const char **strings[] = {&arg_device, &arg_socket, &arg_config, &arg_policy, &arg_libcuda, &arg_ptxas,
+                &arg_state, &arg_transform};
         int c;
 
         while ((c = getopt_long(argc, argv, "", options, NULL)) != -1) {
@@ -305,6 +308,18 @@ static int override(char **key, const char *option)
         return 0;
 }
 
+/* systemd may name several directories: the first is ours. */
+static int find_state(struct ds_config *config)
+{
+        const char *given = config->state ? NULL : getenv("STATE_DIRECTORY");
+        char first[PATH_MAX];
+
+        if (arg_state || !given || !given[0])
+                return override(&config->state, arg_state);
+        snprintf(first, sizeof(first), "%.*s", (int)strcspn(given, ":"), given);
+        return override(&config->state, first);
+}
+
 static const char *first_of(const char *a, const char *b, const char *c)
 {
         return a ? a : b ? b : c;
@@ -335,7 +350,7 @@ int main(int argc, char **argv)
         options.config_path = arg_config ? arg_config : DEFAULT_CONFIG;
         options.config_must_exist = arg_config != NULL;
         if (read_config(&config) == 0 && override(&config.libcuda, arg_libcuda) == 0 &&
-                override(&config.ptxas, arg_ptxas) == 0) {
+                override(&config.ptxas, arg_ptxas) == 0 && find_state(&config) == 0) {
                 options.device = first_of(arg_device, config.device, NULL);
                 if (!options.device)
                         options.device = default_device();

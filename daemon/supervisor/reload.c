@@ -43,6 +43,8 @@ static void name_restart_keys(const struct ds_config *started, const struct ds_c
                 {"socket", differ(started->socket, now->socket)},
                 {"libcuda", differ(started->libcuda, now->libcuda)},
                 {"ptxas", differ(started->ptxas, now->ptxas)},
+                {"state", differ(started->state, now->state)},
+                {"compiled_code", started->compiled_code != now->compiled_code},
         };
         size_t at = 0;
 

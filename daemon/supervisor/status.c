@@ -13,6 +13,7 @@
 #include <time.h>
 
 #include "supervisor/client.h"
+#include "supervisor/code_store.h"
 #include "supervisor/handlers.h"
 #include "supervisor/helper_link.h"
 #include "supervisor/policy.h"
@@ -136,6 +137,23 @@ static void add_worker_stats(const struct ds_supervisor *supervisor, Detshare__S
         status->quiesce_ns = last->quiesce_ns;
 }
 
+static void add_images(const struct ds_supervisor *supervisor, Detshare__StatusReply *status)
+{
+        const struct ds_helper_figures *figures = ds_helper_figures(supervisor->helper);
+        struct ds_code_figures files = {0};
+
+        if (supervisor->code_store)
+                ds_code_store_figures(supervisor->code_store, &files);
+        status->images = figures->images;
+        status->images_known = figures->known;
+        status->code_remembered = figures->remembered;
+        status->code_stored = figures->stored;
+        status->code_compiled = figures->compiled;
+        status->code_damaged = figures->damaged;
+        status->code_files = files.files;
+        status->code_bytes = files.bytes;
+}
+
 static void reply_status(struct ds_client *client, uint64_t id, int fresh)
 {
         struct ds_supervisor *supervisor = ds_client_supervisor(client);
@@ -165,6 +183,7 @@ static void reply_status(struct ds_client *client, uint64_t id, int fresh)
         status.worker_answers = fresh;
         add_sessions(supervisor, &status);
         add_worker_stats(supervisor, &status);
+        add_images(supervisor, &status);
         reply.result_case = DETSHARE__REPLY__RESULT_GET_STATUS;
         reply.get_status = &status;
         ds_client_reply(client, id, &reply, NULL, 0);

@@ -5,11 +5,13 @@
 #include <grp.h>
 #include <signal.h>
 #include <stdio.h>
+#include <string.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
 #include "supervisor/announce.h"
 #include "supervisor/client.h"
+#include "supervisor/code_store.h"
 #include "supervisor/handover.h"
 #include "supervisor/helper_link.h"
 #include "supervisor/listener.h"
@@ -109,6 +111,11 @@ static int supervisor_build(struct ds_supervisor *supervisor)
         r = ds_policy_start(supervisor);
         if (r)
                 return ds_error_fold(r);
+        if (supervisor->config->state && strncmp(supervisor->options->device, "sim:", strlen("sim:")))
+                r = ds_code_store_new(
+                        supervisor->config->state, supervisor->config->compiled_code, &supervisor->code_store);
+        if (r)
+                return ds_error_fold(r);
         r = ds_helper_new(supervisor, &supervisor->helper);
         if (r)
                 return ds_error_fold(r);
@@ -171,6 +178,7 @@ struct ds_supervisor *ds_supervisor_free(struct ds_supervisor *supervisor)
         assert(TAILQ_EMPTY(&supervisor->sessions));
         assert(!supervisor->session_by_id);
         supervisor->helper = ds_helper_free(supervisor->helper);
+        supervisor->code_store = ds_code_store_free(supervisor->code_store);
         supervisor->worker = ds_worker_link_free(supervisor->worker);
         r = uv_loop_close(&supervisor->loop);
         assert(r == 0);

@@ -118,6 +118,7 @@ struct ds_supervisor {
         ds_listener *listener;
         ds_worker_link *worker;
         ds_helper *helper;
+        struct ds_code_store *code_store; /* NULL: compiled code is not kept on disk */
         struct ds_client_list clients;
         struct ds_session_list sessions; /* ascending ids */
         struct ds_session *session_by_id;

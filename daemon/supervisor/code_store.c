@@ -1,0 +1,424 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "supervisor/code_store.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/queue.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "util/alloc.h"
+#include "util/code_file.h"
+#include "util/error.h"
+#include "util/log.h"
+#include "util/macro.h"
+
+#define DIRECTORY "code"
+#define LOCK "lock"
+#define NOTES_MAX 64u /* that wait; more are forgotten */
+#define LARGE_PART 4  /* what takes more than this part would only push the rest out */
+#define END_SECONDS 2
+
+/* A file. */
+struct row {
+        TAILQ_ENTRY(row) link;
+        uint8_t key[DS_SHA256_BYTES];
+        uint64_t bytes;
+        int64_t used_ns; /* as the file's time of modification says it */
+};
+
+TAILQ_HEAD(row_list, row);
+
+/* Something for the thread to do. fd -1: the file was used. */
+struct note {
+        uint8_t key[DS_SHA256_BYTES];
+        uint64_t bytes;
+        int fd;
+};
+
+struct ds_code_store {
+        int directory, lock_fd;
+        pthread_t thread;
+        int running;
+        uint64_t max_bytes;
+        /* the thread's */
+        struct row_list rows; /* latest use first */
+        uint64_t n_rows, bytes;
+        /* both's, under the lock */
+        pthread_mutex_t lock;
+        pthread_cond_t wake;
+        struct note notes[NOTES_MAX];
+        unsigned first, n_notes;
+        int stop;
+        struct ds_code_figures figures;
+};
+
+/* --- the directory ------------------------------------------------------------------------------------------------ */
+
+/* Nobody but the daemon's user and root may write there. */
+static int directory_is_ours(int fd, const char *path)
+{
+        struct stat st;
+
+        if (fstat(fd, &st) < 0) {
+                ds_log(DS_LOG_WARNING, "%s: %s; compiled code is not kept", path, strerror(errno));
+                return 0;
+        }
+        if ((st.st_uid == 0 || st.st_uid == geteuid()) && !(st.st_mode & (S_IWGRP | S_IWOTH)))
+                return 1;
+        ds_log(DS_LOG_WARNING, "%s belongs to uid %u and has mode %03o: others may write it; compiled code is not kept",
+                path, (unsigned)st.st_uid, (unsigned)st.st_mode & 0777);
+        return 0;
+}
+
+static int directory_open(int above, const char *path, mode_t mode)
+{
+        int fd;
+
+        if (mkdirat(above, path, mode) < 0 && errno != EEXIST)
+                return -1;
+        fd = openat(above, path, O_RDONLY | O_DIRECTORY | O_CLOEXEC | (above == AT_FDCWD ? 0 : O_NOFOLLOW));
+        return fd;
+}
+
+/* 0, or -1: there is none to use, and it was said why. */
+static int store_open(ds_code_store *store, const char *path)
+{
+        ds_cleanup(ds_closep) int above = directory_open(AT_FDCWD, path, 0700);
+
+        if (above < 0) {
+                ds_log(DS_LOG_WARNING, "%s: %s; compiled code is not kept", path, strerror(errno));
+                return -1;
+        }
+        if (!directory_is_ours(above, path))
+                return -1;
+        /* the helper is nobody and gets a descriptor: what is above is closed for everybody else */
+        store->directory = directory_open(above, DIRECTORY, 0711);
+        if (store->directory < 0) {
+                ds_log(DS_LOG_WARNING, "%s/" DIRECTORY ": %s; compiled code is not kept", path, strerror(errno));
+                return -1;
+        }
+        if (!directory_is_ours(store->directory, path))
+                return -1;
+        store->lock_fd = openat(above, LOCK, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+        if (store->lock_fd < 0 || flock(store->lock_fd, LOCK_EX | LOCK_NB) < 0) {
+                ds_log(DS_LOG_INFO, "%s is only read: %s", path,
+                        store->lock_fd < 0 ? strerror(errno) : "another daemon writes there");
+                store->lock_fd = ds_close(store->lock_fd);
+        }
+        return 0;
+}
+
+/* --- rows: the thread's ------------------------------------------------------------------------------------------- */
+
+static void row_insert(ds_code_store *store, struct row *row)
+{
+        struct row *other;
+
+        TAILQ_FOREACH(other, &store->rows, link)
+        {
+                if (other->used_ns <= row->used_ns)
+                        break;
+        }
+        if (other)
+                TAILQ_INSERT_BEFORE(other, row, link);
+        else
+                TAILQ_INSERT_TAIL(&store->rows, row, link);
+        store->n_rows++;
+        store->bytes += row->bytes;
+}
+
+static struct row *row_find(ds_code_store *store, const uint8_t *key)
+{
+        struct row *row;
+
+        TAILQ_FOREACH(row, &store->rows, link)
+        {
+                if (!memcmp(row->key, key, DS_SHA256_BYTES))
+                        return row;
+        }
+        return NULL;
+}
+
+static void row_drop(ds_code_store *store, struct row *row)
+{
+        TAILQ_REMOVE(&store->rows, row, link);
+        store->n_rows--;
+        store->bytes -= row->bytes;
+        free(row);
+}
+
+static void row_delete(ds_code_store *store, struct row *row)
+{
+        char name[DS_CODE_NAME_MAX];
+
+        ds_code_file_name(row->key, name);
+        (void)unlinkat(store->directory, name, 0);
+        row_drop(store, row);
+}
+
+static void rows_trim(ds_code_store *store)
+{
+        while (store->n_rows && (store->bytes > store->max_bytes || store->n_rows > DS_CODE_STORE_FILES))
+                row_delete(store, TAILQ_LAST(&store->rows, row_list));
+}
+
+static int64_t now_ns(void)
+{
+        struct timespec t;
+
+        clock_gettime(CLOCK_REALTIME, &t);
+        return (int64_t)t.tv_sec * (int64_t)DS_NS_PER_S + t.tv_nsec;
+}
+
+/* Memory comes from the C library here: the daemon's allocator is its loop's. */
+static void row_add(ds_code_store *store, const uint8_t *key, uint64_t bytes, int64_t used_ns)
+{
+        struct row *row = row_find(store, key);
+
+        if (row)
+                row_drop(store, row);
+        row = calloc(1, sizeof(*row));
+        if (!row)
+                return; /* it is found again when the daemon starts */
+        memcpy(row->key, key, DS_SHA256_BYTES);
+        row->bytes = bytes;
+        row->used_ns = used_ns;
+        row_insert(store, row);
+}
+
+static void name_key(const char *name, uint8_t key[static DS_SHA256_BYTES])
+{
+        for (size_t i = 0; i < DS_SHA256_BYTES; i++) {
+                const char digits[3] = {name[2 * i], name[2 * i + 1], 0};
+
+                key[i] = (uint8_t)strtoul(digits, NULL, 16);
+        }
+}
+
+static void scan_one(ds_code_store *store, const char *name)
+{
+        uint8_t key[DS_SHA256_BYTES];
+        struct stat st;
+
+        if (!strncmp(name, "new.", 4) && ds_code_file_is_name(name + 4)) {
+                (void)unlinkat(store->directory, name, 0); /* one that was not finished */
+                return;
+        }
+        if (!ds_code_file_is_name(name) || fstatat(store->directory, name, &st, AT_SYMLINK_NOFOLLOW) < 0)
+                return;
+        name_key(name, key);
+        row_add(store, key, (uint64_t)st.st_size,
+                (int64_t)st.st_mtim.tv_sec * (int64_t)DS_NS_PER_S + st.st_mtim.tv_nsec);
+}
+
+static void scan(ds_code_store *store)
+{
+        int fd = fcntl(store->directory, F_DUPFD_CLOEXEC, 0);
+        DIR *dir = fd >= 0 ? fdopendir(fd) : NULL;
+        struct dirent *entry;
+
+        if (!dir) {
+                ds_close(fd);
+                return;
+        }
+        while ((entry = readdir(dir)))
+                scan_one(store, entry->d_name);
+        closedir(dir);
+        rows_trim(store);
+}
+
+/* --- the thread --------------------------------------------------------------------------------------------------- */
+
+static int note_write(ds_code_store *store, const struct note *note)
+{
+        uint64_t bytes = 0;
+        int r = ds_code_file_write(store->directory, note->key, note->fd, note->bytes, &bytes);
+
+        if (r)
+                return r;
+        row_add(store, note->key, bytes, now_ns());
+        rows_trim(store);
+        return 0;
+}
+
+static void note_touch(ds_code_store *store, const struct note *note)
+{
+        struct row *row = row_find(store, note->key);
+        char name[DS_CODE_NAME_MAX];
+
+        ds_code_file_name(note->key, name);
+        (void)utimensat(store->directory, name, NULL, AT_SYMLINK_NOFOLLOW);
+        if (row)
+                row_add(store, note->key, row->bytes, now_ns());
+}
+
+static void note_do(ds_code_store *store, const struct note *note)
+{
+        int r = 0;
+
+        if (note->fd >= 0)
+                r = note_write(store, note);
+        else
+                note_touch(store, note);
+        ds_close(note->fd);
+        pthread_mutex_lock(&store->lock);
+        store->figures.failed += r != 0;
+        store->figures.written += note->fd >= 0 && !r;
+        store->figures.files = store->n_rows;
+        store->figures.bytes = store->bytes;
+        pthread_mutex_unlock(&store->lock);
+}
+
+static int note_next(ds_code_store *store, struct note *ret)
+{
+        int some;
+
+        pthread_mutex_lock(&store->lock);
+        while (!store->n_notes && !store->stop)
+                pthread_cond_wait(&store->wake, &store->lock);
+        some = store->n_notes > 0;
+        if (some) {
+                *ret = store->notes[store->first];
+                store->first = (store->first + 1) % NOTES_MAX;
+                store->n_notes--;
+        }
+        pthread_mutex_unlock(&store->lock);
+        return some;
+}
+
+static void *thread_main(void *user)
+{
+        ds_code_store *store = user;
+        struct note note;
+
+        scan(store);
+        pthread_mutex_lock(&store->lock);
+        store->figures.files = store->n_rows;
+        store->figures.bytes = store->bytes;
+        pthread_mutex_unlock(&store->lock);
+        while (note_next(store, &note))
+                note_do(store, &note);
+        return NULL;
+}
+
+static int thread_start(ds_code_store *store)
+{
+        sigset_t all, before;
+        int r;
+
+        sigfillset(&all);
+        pthread_sigmask(SIG_SETMASK, &all, &before);
+        r = pthread_create(&store->thread, NULL, thread_main, store);
+        pthread_sigmask(SIG_SETMASK, &before, NULL);
+        store->running = r == 0;
+        return r;
+}
+
+/* --- what others call --------------------------------------------------------------------------------------------- */
+
+int ds_code_store_new(const char *path, uint64_t max_bytes, ds_code_store **ret)
+{
+        ds_code_store *store = ds_alloc0(1, sizeof(*store));
+        int r = 0;
+
+        *ret = NULL;
+        if (!store)
+                return ds_error_origin(-ENOMEM);
+        store->directory = store->lock_fd = -1;
+        store->max_bytes = max_bytes ? max_bytes : DS_CODE_STORE_BYTES;
+        TAILQ_INIT(&store->rows);
+        pthread_mutex_init(&store->lock, NULL);
+        pthread_cond_init(&store->wake, NULL);
+        if (store_open(store, path) < 0) {
+                ds_code_store_free(store);
+                return 0;
+        }
+        if (store->lock_fd >= 0)
+                r = thread_start(store);
+        if (r)
+                ds_log(DS_LOG_WARNING, "%s is only read: %s", path, strerror(r));
+        *ret = store;
+        return 0;
+}
+
+static void store_end(ds_code_store *store)
+{
+        struct timespec until;
+
+        pthread_mutex_lock(&store->lock);
+        store->stop = 1;
+        pthread_cond_signal(&store->wake);
+        pthread_mutex_unlock(&store->lock);
+        clock_gettime(CLOCK_REALTIME, &until);
+        until.tv_sec += END_SECONDS;
+        store->running = pthread_timedjoin_np(store->thread, NULL, &until) != 0;
+}
+
+ds_code_store *ds_code_store_free(ds_code_store *store)
+{
+        if (!store)
+                return NULL;
+        if (store->running)
+                store_end(store);
+        if (store->running)
+                return NULL; /* a disk that does not answer: the process ends with it */
+        while (!TAILQ_EMPTY(&store->rows))
+                row_drop(store, TAILQ_FIRST(&store->rows));
+        ds_close(store->directory);
+        ds_close(store->lock_fd);
+        pthread_mutex_destroy(&store->lock);
+        pthread_cond_destroy(&store->wake);
+        return ds_free(store);
+}
+
+int ds_code_store_directory(const ds_code_store *store)
+{
+        return store->directory;
+}
+
+/* Takes fd over. */
+static void note_add(ds_code_store *store, const uint8_t *key, int fd, uint64_t bytes)
+{
+        struct note *note;
+
+        pthread_mutex_lock(&store->lock);
+        if (store->running && store->n_notes < NOTES_MAX) {
+                note = &store->notes[(store->first + store->n_notes++) % NOTES_MAX];
+                memcpy(note->key, key, DS_SHA256_BYTES);
+                note->bytes = bytes;
+                note->fd = DS_TAKE_FD(fd);
+                pthread_cond_signal(&store->wake);
+        }
+        pthread_mutex_unlock(&store->lock);
+        ds_close(fd);
+}
+
+void ds_code_store_put(ds_code_store *store, const uint8_t key[static DS_SHA256_BYTES], int fd, uint64_t bytes)
+{
+        if (bytes > store->max_bytes / LARGE_PART)
+                return;
+        fd = fcntl(fd, F_DUPFD_CLOEXEC, 0);
+        if (fd >= 0)
+                note_add(store, key, fd, bytes);
+}
+
+void ds_code_store_used(ds_code_store *store, const uint8_t key[static DS_SHA256_BYTES])
+{
+        note_add(store, key, -1, 0);
+}
+
+void ds_code_store_figures(ds_code_store *store, struct ds_code_figures *ret)
+{
+        pthread_mutex_lock(&store->lock);
+        *ret = store->figures;
+        pthread_mutex_unlock(&store->lock);
+}

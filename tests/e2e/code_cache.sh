@@ -1,0 +1,154 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+#
+# Compiled code on disk, on a GPU that is not there (the fake driver and the fake ptxas): what a daemon compiled the next
+# one finds; what was damaged, cut off or emptied is compiled again and written anew; a directory that others may write
+# is refused; of two daemons the second one reads. The program that loads the code must work each time.
+# Ends with `N passed, N failed`.
+#
+# usage: tests/e2e/code_cache.sh BUILD
+set -u
+cd "$(dirname "$0")/../.." || exit
+build=$(realpath "$1")
+tmp=$(mktemp -d /tmp/detshare-code-cache.XXXXXX)
+place=${DETSHARE_TEST_PLACE:-$build/fake_cuda}
+passed=0
+failed=0
+daemons=()
+
+# shellcheck disable=SC2317
+finish() {
+        for pid in "${daemons[@]}"; do
+                kill -KILL "$pid" 2>/dev/null
+        done
+        rm -rf "$tmp"
+}
+trap finish EXIT
+
+# result NAME STATUS(0 = good) [LOG]
+result() {
+        if [ "$2" = 0 ]; then
+                passed=$((passed + 1))
+                echo "ok   $1"
+        else
+                failed=$((failed + 1))
+                echo "FAIL $1"
+                [ -n "${3:-}" ] && sed 's/^/     /' "$3" | tail -n 20
+        fi
+}
+
+cat >"$tmp/detshared.conf" <<END
+[daemon]
+libcuda=$place/libcuda.so.1
+ptxas=$place/bin/ptxas
+END
+chmod 755 "$tmp"
+state=$tmp/state
+
+# start NAME DIR: a daemon at $tmp/NAME
+start() {
+        "$build/detshared" --device cuda:0 --policy static --config "$tmp/detshared.conf" --socket "$tmp/$1" --state "$2" \
+                >"$tmp/$1.log" 2>&1 &
+        daemons+=($!)
+        for _ in $(seq 300); do
+                grep -q serving "$tmp/$1.log" && return
+                sleep 0.1
+        done
+}
+
+stop() {
+        kill -TERM "${daemons[-1]}"
+        wait "${daemons[-1]}"
+        unset 'daemons[-1]'
+}
+
+program() {
+        LD_LIBRARY_PATH=$build/cuda DETSHARE_SOCKET=$tmp/$1 KERNELS_DIR=$build/ptx/sm_90 timeout 60 \
+                "$build/tests/programs/saxpy" >"$tmp/out" 2>&1
+        result "$2: the program works" $? "$tmp/out"
+}
+
+# figure NAME KEY: of detsharectl status
+figure() {
+        DETSHARE_SOCKET=$tmp/$1 "$build/detsharectl" status --json | python3 -c "import json, sys; print(json.load(sys.stdin)['$2'])"
+}
+
+# expect NAME TEXT COMPILED STORED DAMAGED
+expect() {
+        local found
+        found="$(figure "$1" code_compiled) $(figure "$1" code_stored) $(figure "$1" code_damaged)"
+        [ "$found" = "$3 $4 $5" ]
+        result "$2: compiled $3, from disk $4, damaged $5 (is: $found)" $?
+}
+
+# once NAME TEXT COMPILED STORED DAMAGED: a daemon, the program, the figures
+once() {
+        start "$1" "$state"
+        program "$1" "$2"
+        expect "$@"
+        stop
+}
+
+once first "nothing is there" 1 0 0
+files=("$state"/code/*.code)
+[ ${#files[@]} = 1 ] && [ -s "${files[0]}" ]
+result "one file of compiled code is there" $?
+[ "$(stat -c %a "$state") $(stat -c %a "$state/code") $(stat -c %a "${files[0]}")" = "700 711 644" ]
+result "the directory is closed" $?
+
+once second "the next daemon" 0 1 0
+
+start known "$state"
+program known "the first of two"
+program known "the second of two"
+expect known "the second finds it in memory" 0 1 0
+[ "$(figure known images)" -gt "$(figure known code_stored)" ]
+result "both are counted" $?
+stop
+
+size=$(stat -c %s "${files[0]}")
+python3 - "${files[0]}" $((size / 2)) <<END
+import sys
+with open(sys.argv[1], "r+b") as f:
+    f.seek(int(sys.argv[2]))
+    byte = f.read(1)[0]
+    f.seek(int(sys.argv[2]))
+    f.write(bytes([byte ^ 1]))
+END
+once damaged "a byte is damaged" 1 0 1
+truncate -s $((size - 1)) "${files[0]}"
+once cut "it is cut off" 1 0 1
+chmod 666 "${files[0]}"
+once writable "others may write it" 1 0 1
+once again "it was written anew" 0 1 0
+
+# leftovers of a daemon that was killed go, what is not ours stays
+touch "$state/code/new.$(basename "${files[0]}")" "$state/code/README"
+once leftovers "with other files beside" 0 1 0
+[ ! -e "$state/code/new.$(basename "${files[0]}")" ] && [ -e "$state/code/README" ]
+result "half a file is removed, a stranger's stays" $?
+
+start writer "$state"
+start reader "$state"
+program reader "a second daemon with the same directory"
+expect reader "it reads" 0 1 0
+grep -q "is only read: another daemon writes there" "$tmp/reader.log"
+result "and says so" $? "$tmp/reader.log"
+stop
+stop
+
+chmod 777 "$state"
+start open "$state"
+program open "a directory that everybody may write"
+expect open "it is not used" 1 0 0
+grep -q "others may write it; compiled code is not kept" "$tmp/open.log"
+result "and it is said why" $? "$tmp/open.log"
+stop
+: >"$tmp/file"
+start nowhere "$tmp/file"
+program nowhere "no directory at all"
+expect nowhere "compiled all the same" 1 0 0
+stop
+
+echo "$passed passed, $failed failed"
+[ "$failed" = 0 ]

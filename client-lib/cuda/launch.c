@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "cuda/cluster.h"
+#include "cuda/event.h"
 #include "cuda/module.h"
 #include "cuda/occupancy.h"
 #include "cuda/stream.h"
@@ -240,6 +241,34 @@ CUresult cuLaunchCooperativeKernel(CUfunction f, unsigned int gridDimX, unsigned
         return launch(&l);
 }
 
+/* An event that a kernel may trigger before its end: recorded behind it here, which is allowed and later than needed.
+ */
+static CUresult check_event(CUevent handle, int flags)
+{
+        const struct dcu_event *event = dcu_object_of(handle, DCU_EVENT);
+
+        if (!event)
+                return CUDA_ERROR_INVALID_HANDLE;
+        return flags || !(event->flags & CU_EVENT_DISABLE_TIMING) || (event->flags & CU_EVENT_INTERPROCESS)
+                       ? CUDA_ERROR_INVALID_VALUE
+                       : CUDA_SUCCESS;
+}
+
+static CUresult record_events(const CUlaunchConfig *config)
+{
+        CUresult r = CUDA_SUCCESS;
+
+        for (unsigned int i = 0; i < config->numAttrs && r == CUDA_SUCCESS; i++) {
+                const CUlaunchAttribute *attribute = &config->attrs[i];
+
+                if (attribute->id == CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_EVENT)
+                        r = cuEventRecord(attribute->value.programmaticEvent.event, config->hStream);
+                else if (attribute->id == CU_LAUNCH_ATTRIBUTE_LAUNCH_COMPLETION_EVENT)
+                        r = cuEventRecord(attribute->value.launchCompletionEvent.event, config->hStream);
+        }
+        return r;
+}
+
 /*
  * Hints are taken and have no effect: caching, priorities and the order of launches are the daemon's business, and a
  * kernel that may overlap its predecessor may as well not. What a program would wait for is refused.
@@ -277,7 +306,9 @@ static CUresult apply_attribute(struct launch *l, const CUlaunchAttribute *attri
                                ? CUDA_ERROR_INVALID_VALUE
                                : CUDA_SUCCESS;
         case CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_EVENT:
+                return check_event(value->programmaticEvent.event, value->programmaticEvent.flags);
         case CU_LAUNCH_ATTRIBUTE_LAUNCH_COMPLETION_EVENT:
+                return check_event(value->launchCompletionEvent.event, value->launchCompletionEvent.flags);
         case CU_LAUNCH_ATTRIBUTE_DEVICE_UPDATABLE_KERNEL_NODE:
                 return CUDA_ERROR_NOT_SUPPORTED;
         default:
@@ -303,7 +334,8 @@ CUresult cuLaunchKernelEx(const CUlaunchConfig *config, CUfunction f, void **ker
                 if (r != CUDA_SUCCESS)
                         return r;
         }
-        return launch(&l);
+        r = launch(&l);
+        return r == CUDA_SUCCESS ? record_events(config) : r;
 }
 
 /* Marks for a profiler, and there is none to see them. */

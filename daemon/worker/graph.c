@@ -312,12 +312,20 @@ static int check_memset(struct dsw_session *session, struct graph_node *node, co
         return r;
 }
 
+static int check_event(struct dsw_session *session, struct graph_node *node, const struct ds_record_event *record,
+        const char **ret_why)
+{
+        node->nothing = !record->event;
+        if (!record->event || dsw_event_find(session, record->event))
+                return 0;
+        return graph_refuse(DS_CUDA_INVALID_HANDLE, ret_why, "a graph records an unknown event");
+}
+
 /* What it names is there and its arguments are valid. */
 static int graph_check_node(struct dsw_session *session, struct dsw_graph *graph, uint32_t index, const char **ret_why)
 {
         struct graph_node *node = &graph->nodes[index];
         struct ds_record *record = node_record(graph, index);
-        uint64_t event;
 
         if (node_at(graph, index)->flags & DS_GRAPH_NODE_DISABLED) {
                 node->nothing = 1;
@@ -331,15 +339,14 @@ static int graph_check_node(struct dsw_session *session, struct dsw_graph *graph
         case DS_RECORD_MEMSET:
                 return check_memset(session, node, (void *)record, ret_why);
         case DS_RECORD_EVENT:
-                event = ((struct ds_record_event *)record)->event;
-                node->nothing = !event;
-                return !event || dsw_event_find(session, event)
-                               ? 0
-                               : graph_refuse(DS_CUDA_INVALID_HANDLE, ret_why, "a graph records an unknown event");
-        default:
-                assert(record->type == DS_RECORD_PAD);
-                node->nothing = 1;
+                return check_event(session, node, (void *)record, ret_why);
+        case DS_RECORD_HOST:
                 return 0;
+        case DS_RECORD_VALUE:
+                return dsw_check_value((void *)record, dsw_memory_where, session, ret_why);
+        default:
+                node->nothing = 1;
+                return record->type == DS_RECORD_PAD ? 0 : graph_bad(ret_why, "no record for a graph's node");
         }
 }
 
@@ -594,22 +601,47 @@ void dsw_graph_record_events(struct dsw_session *session, const struct dsw_graph
         }
 }
 
+static enum ds_op_kind part_kind(const struct ds_record *record)
+{
+        static const enum ds_op_kind kinds[_DS_RECORD_MAX] = {
+                [DS_RECORD_LAUNCH] = DS_OP_LAUNCH,
+                [DS_RECORD_COPY] = DS_OP_COPY,
+                [DS_RECORD_MEMSET] = DS_OP_MEMSET,
+                [DS_RECORD_EVENT] = DS_OP_MARK,
+                [DS_RECORD_HOST] = DS_OP_OUTSIDE,
+                [DS_RECORD_VALUE] = DS_OP_OUTSIDE,
+        };
+
+        if (record->type == DS_RECORD_VALUE && ((const struct ds_record_value *)record)->kind == DS_VALUE_WRITE)
+                return DS_OP_MEMSET;
+        return kinds[record->type];
+}
+
 static void part_fill(const struct dsw_graph *graph, uint32_t index, struct dsw_op *part)
 {
         const struct ds_record *record = node_record(graph, index);
 
-        switch (part->op.kind) {
-        case DS_OP_LAUNCH:
+        switch (record->type) {
+        case DS_RECORD_LAUNCH:
                 part->op.launch = node_launch(&graph->nodes[index], (const void *)record);
                 break;
-        case DS_OP_COPY:
+        case DS_RECORD_COPY:
                 part->op.copy = node_copy((const void *)record);
                 break;
-        case DS_OP_MEMSET:
+        case DS_RECORD_MEMSET:
                 part->op.memset = node_memset((const void *)record);
                 break;
-        default:
+        case DS_RECORD_EVENT:
                 part->event = ((const struct ds_record_event *)record)->event;
+                break;
+        case DS_RECORD_HOST:
+                part->outside = DSW_OUTSIDE_HOST;
+                part->host_id = ((const struct ds_record_host *)record)->id;
+                break;
+        case DS_RECORD_VALUE:
+                dsw_op_set_value(part, (const void *)record);
+                break;
+        default:
                 break;
         }
         dsw_op_set_session(part);
@@ -617,12 +649,6 @@ static void part_fill(const struct dsw_graph *graph, uint32_t index, struct dsw_
 
 int dsw_graph_unfold(void *user, struct ds_op *op, struct ds_op **ret)
 {
-        static const enum ds_op_kind kinds[_DS_RECORD_MAX] = {
-                [DS_RECORD_LAUNCH] = DS_OP_LAUNCH,
-                [DS_RECORD_COPY] = DS_OP_COPY,
-                [DS_RECORD_MEMSET] = DS_OP_MEMSET,
-                [DS_RECORD_EVENT] = DS_OP_MARK,
-        };
         struct dsw_op *whole = DS_CONTAINER_OF(op, struct dsw_op, op), *part;
         const struct dsw_graph *graph = whole->graph;
 
@@ -630,7 +656,7 @@ int dsw_graph_unfold(void *user, struct ds_op *op, struct ds_op **ret)
                 whole->graph_next++;
         if (whole->graph_next == graph->n_nodes)
                 return 0;
-        part = dsw_op_new(whole->session, kinds[node_record(graph, whole->graph_next)->type], 0);
+        part = dsw_op_new(whole->session, part_kind(node_record(graph, whole->graph_next)), 0);
         if (!part)
                 return -ENOMEM;
         part->stream = whole->stream;

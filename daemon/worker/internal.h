@@ -560,6 +560,7 @@ int dsw_op_room(const struct dsw_session *session, const struct dsw_stream *stre
 struct dsw_op *dsw_op_new(struct dsw_session *session, enum ds_op_kind kind, uint32_t params_size);
 void dsw_op_free(struct dsw_op *op);
 void dsw_op_set_session(struct dsw_op *op); /* what the device must know of its session */
+void dsw_op_set_value(struct dsw_op *op, const struct ds_record_value *value); /* work.c; a MEMSET or OUTSIDE */
 /* Takes the operation over. 0 and its number, or DS_SCHED_E_FULL: the operation is freed, nothing was counted. */
 int dsw_op_submit(struct dsw_stream *stream, struct dsw_op *op, uint64_t *ret_seq);
 void dsw_op_done(void *user, struct ds_op *op, int status, uint64_t start_ns, uint64_t end_ns, const char *message);

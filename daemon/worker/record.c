@@ -236,3 +236,13 @@ int dsw_check_memset(
                 return check_why(DS_CUDA_INVALID_VALUE, ret_why, "a memset's destination is not in an allocation");
         return 0;
 }
+
+int dsw_check_value(const struct ds_record_value *value, dsw_where_fn where, void *user, const char **ret_why)
+{
+        if ((value->bytes != 4 && value->bytes != 8) || value->address % value->bytes ||
+                value->kind >= _DS_VALUE_KIND_MAX)
+                return check_why(DS_CUDA_INVALID_VALUE, ret_why, "no word of 4 or 8 bytes");
+        if (where(user, value->address, value->bytes) == DSW_WHERE_NOWHERE)
+                return check_why(DS_CUDA_INVALID_VALUE, ret_why, "a value is not in an allocation");
+        return 0;
+}

@@ -63,5 +63,6 @@ int dsw_check_launch(const struct dsw_limits *limits, const struct ds_kernel_inf
 int dsw_check_copy(struct ds_copy *copy, dsw_where_fn where, void *user, int *ret_empty, const char **ret_why);
 int dsw_check_memset(
         const struct ds_memset *memset, dsw_where_fn where, void *user, int *ret_empty, const char **ret_why);
+int dsw_check_value(const struct ds_record_value *value, dsw_where_fn where, void *user, const char **ret_why);
 /* Bytes from the first to the last byte of height rows; 0 on overflow. width and height are not 0. */
 uint64_t dsw_extent(uint64_t width, uint64_t height, uint64_t pitch);

@@ -238,6 +238,26 @@ int dsw_work_host(struct dsw_stream *stream, uint64_t id, uint64_t *ret_seq, con
 }
 
 /* A store of one word is a memset of one element. */
+void dsw_op_set_value(struct dsw_op *op, const struct ds_record_value *value)
+{
+        if (value->kind == DS_VALUE_WRITE) {
+                op->op.memset = (struct ds_memset){
+                        .dst = value->address,
+                        .value = value->value,
+                        .element_size = value->bytes,
+                        .width = 1,
+                        .height = 1,
+                        .pitch = value->bytes,
+                };
+                return;
+        }
+        op->outside = DSW_OUTSIDE_VALUE;
+        op->address = value->address;
+        op->value = value->value;
+        op->value_kind = value->kind;
+        op->value_bytes = value->bytes;
+}
+
 static int work_store(
         struct dsw_stream *stream, const struct ds_record_value *value, uint64_t *ret_seq, const char **ret_why)
 {
@@ -248,14 +268,7 @@ static int work_store(
         op = dsw_op_new(stream->session, DS_OP_MEMSET, 0);
         if (!op)
                 return work_no_memory(ret_why);
-        op->op.memset = (struct ds_memset){
-                .dst = value->address,
-                .value = value->value,
-                .element_size = value->bytes,
-                .width = 1,
-                .height = 1,
-                .pitch = value->bytes,
-        };
+        dsw_op_set_value(op, value);
         return work_submit(stream, op, ret_seq, ret_why);
 }
 
@@ -265,19 +278,14 @@ int dsw_work_value(
         struct dsw_op *op;
         int r;
 
-        if ((value->bytes != 4 && value->bytes != 8) || value->address % value->bytes ||
-                value->kind >= _DS_VALUE_KIND_MAX)
-                return work_refuse(DS_CUDA_INVALID_VALUE, ret_why, "no word of 4 or 8 bytes");
-        if (dsw_memory_where(stream->session, value->address, value->bytes) == DSW_WHERE_NOWHERE)
-                return work_refuse(DS_CUDA_INVALID_VALUE, ret_why, "a value is not in an allocation");
+        r = dsw_check_value(value, dsw_memory_where, stream->session, ret_why);
+        if (r)
+                return r;
         if (value->kind == DS_VALUE_WRITE)
                 return work_store(stream, value, ret_seq, ret_why);
         op = work_outside(stream, DSW_OUTSIDE_VALUE, &r, ret_why);
         if (!op)
                 return r;
-        op->address = value->address;
-        op->value = value->value;
-        op->value_kind = value->kind;
-        op->value_bytes = value->bytes;
+        dsw_op_set_value(op, value);
         return work_submit(stream, op, ret_seq, ret_why);
 }

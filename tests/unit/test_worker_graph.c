@@ -151,6 +151,82 @@ Test(worker_graph, every_kind_of_node, .timeout = 60)
         wt_close(t);
 }
 
+/* Functions of the client, and words that it waits for, have their places in the order. */
+Test(worker_graph, host_functions_and_values, .timeout = 60)
+{
+        struct wt *t = wt_open(FUNCTIONAL);
+        struct side side = side_open(t, 1, DETSHARE__CLASS__BE);
+        struct ds_record_host host = {.head = {DS_RECORD_HOST, 0, sizeof(host)}, .id = 4711};
+        struct ds_record_value value = {.head = {DS_RECORD_VALUE, 0, sizeof(value)}, .bytes = 4};
+        struct ds_ring_header *header = (void *)side.client.ring;
+        struct ds_completion_page *page = side.client.page;
+        const uint64_t one = 1;
+        uint64_t graph;
+
+        gf_begin(&file);
+        gf_poke(&file, side.step, side.memory, 1);
+        gf_add(&file, &host, sizeof(host), NULL, 0, 0);
+        gf_poke(&file, side.step, side.memory, 2);
+        value.kind = DS_VALUE_WRITE;
+        value.address = side.memory + 8;
+        value.value = 99;
+        gf_add(&file, &value, sizeof(value), NULL, 0, 0);
+        value.kind = DS_VALUE_EQ;
+        gf_add(&file, &value, sizeof(value), NULL, 0, 0);
+        gf_poke(&file, side.step, side.memory, 3);
+        gf_end(&file);
+        cr_assert_eq(create(t, &side, &graph), 0);
+        for (uint32_t i = 1; i <= 3; i++) {
+                launch(&side, 0, graph);
+                for (int n = 0; n < WT_TURNS && atomic_load(&page->host_calls) < i; n++)
+                        wt_turn(t, 1);
+                cr_assert_eq(atomic_load(&page->host_calls), i);
+                cr_assert_eq(atomic_load(&page->host_ids[(i - 1) % DS_HOST_CALLS]), 4711);
+                cr_assert_eq(atomic_load(&page->stream_done[0]), 2 * i - 2);
+                atomic_store(&header->host_done, i);
+                cr_assert_eq(write(side.client.event_fd, &one, sizeof(one)), sizeof(one));
+                for (int n = 0; n < WT_TURNS && atomic_load(&page->stream_done[0]) < 2 * i - 1; n++) {
+                        wt_wall += 100 * DS_NS_PER_US;
+                        wt_turn(t, 1);
+                }
+                cr_assert_eq(word(t, &side, 8), 99);
+        }
+        cr_assert_eq(word(t, &side, 0), ((18 * 27 + 18) * 27 + 18));
+        /* a word that is nowhere */
+        gf_begin(&file);
+        value.address = 4096;
+        gf_add(&file, &value, sizeof(value), NULL, 0, 0);
+        gf_end(&file);
+        cr_assert_eq(create(t, &side, &graph), DS_CUDA_INVALID_VALUE);
+        wt_client_close(t, &side.client);
+        wt_close(t);
+}
+
+/* A client whose function does not return, and one that goes away while it runs. */
+Test(worker_graph, a_reset_while_a_function_runs, .timeout = 60)
+{
+        struct wt *t = wt_open(FUNCTIONAL);
+        struct side side = side_open(t, 1, DETSHARE__CLASS__BE);
+        struct ds_record_host host = {.head = {DS_RECORD_HOST, 0, sizeof(host)}, .id = 1};
+        uint64_t graph;
+
+        gf_begin(&file);
+        for (int i = 0; i < 50; i++)
+                gf_add(&file, &host, sizeof(host), NULL, 0, 0);
+        gf_end(&file);
+        for (int round = 0; round < 2; round++) {
+                cr_assert_eq(create(t, &side, &graph), 0);
+                for (int i = 0; i < 4; i++)
+                        launch(&side, 0, graph);
+                wt_settle(t);
+                cr_assert_gt(atomic_load(&side.client.page->host_calls), 0);
+                if (!round)
+                        cr_assert_eq(wt_reset(t, &side.client), 0);
+        }
+        wt_client_close(t, &side.client);
+        wt_close(t);
+}
+
 Test(worker_graph, launches_keep_what_they_began_with, .timeout = 60)
 {
         struct wt *t = wt_open(FUNCTIONAL);

@@ -3,13 +3,16 @@
  * Graphs: many jobs in one
  *
  * What is built of a graph is built for a rung: its nodes name the rung's green context, since what they run on is
- * theirs and not the stream's that they are launched on. Building instantiates and uploads it, which stops the context.
- * So it happens when the owner says that nothing is in flight, for the whole GPU when the graph is made, for another
- * rung when a launch there has asked for it. Until then, and for what cannot be built, nodes are launched one by one.
+ * theirs and not the stream's that they are launched on (those of the primary context run on all SMs, whatever the
+ * stream). Building instantiates and uploads it, which may stop the context: on an H200 it was seen to do so, and at
+ * other times to hold others up for 0.1 ms only. So it happens when the owner says that nothing is in flight, for the
+ * whole GPU when the graph is made, for another rung when a launch there has asked for it. Until then, and for what
+ * cannot be built, nodes are launched one by one.
  *
  * What a launch names stays until it has come back: the graph counts launches, and instances that nobody can launch any
- * more wait in a list for the next quiesce. New parameters are written into an instance in place. CUDA promises that
- * launches made before keep the old ones; launches that are only held here would not, and then the instance goes.
+ * more wait in a list for the next quiesce. New parameters are written into an instance in place, beside whatever runs:
+ * that stops nothing. CUDA promises that launches made before keep the old ones; those that are only held here would
+ * not, so while there are any the instance stays as it is, for them.
  *
  * Left to single launches: kernels that print, because whose text it is shows in the order of launches only, and copies
  * between two host buffers, which need staging.c.
@@ -21,7 +24,7 @@
 #include "util/error.h"
 
 #define GRAPH_NODES_BUILT (1u << 20)  /* of all graphs; the driver keeps memory of the device for each */
-#define GRAPH_ENTRIES 144             /* of the queue in hardware: two launches and a bit fit below what is held at */
+#define GRAPH_ENTRIES 8               /* of the queue in hardware; 400 launches behind a kernel made nobody wait */
 #define GRAPH_SHARED_SURE (48u << 10) /* what every kernel may have without being told */
 #define GRAPH_CLUSTER_SURE 8u         /* likewise, blocks */
 

@@ -177,10 +177,3 @@ cudaError_t cudaMemcpyPeerAsync(
                        ? e
                        : rt_error(cuMemcpyPeerAsync((CUdeviceptr)dst, NULL, (CUdeviceptr)src, NULL, count, stream));
 }
-
-cudaError_t cudaCtxResetPersistingL2Cache(void)
-{
-        cudaError_t e = rt_enter();
-
-        return e ? e : rt_error(cuCtxResetPersistingL2Cache());
-}

@@ -9,8 +9,7 @@
 #include "policies/depth.h"
 
 struct multistream {
-        uint32_t depth[2]; /* by class */
-        uint64_t ahead_ns[2];
+        struct depth depth;
 };
 
 static const struct detshare_policy_param params[] = {
@@ -21,9 +20,7 @@ static int multistream_init(void *state, const struct detshare_policy_config *co
 {
         struct multistream *multistream = state;
 
-        multistream->depth[DETSHARE_CLASS_LS] = (uint32_t)config->params[0];
-        multistream->depth[DETSHARE_CLASS_BE] = (uint32_t)config->params[1];
-        multistream->ahead_ns[DETSHARE_CLASS_BE] = (uint64_t)config->params[2] * 1000;
+        depth_init(&multistream->depth, config->params);
         return 0;
 }
 
@@ -37,7 +34,7 @@ static void launch_class(const struct multistream *multistream, const struct det
 
                 if (!coroutine->ready || coroutine->class_ != class_)
                         continue;
-                count = depth_count(coroutine, multistream->depth[class_], multistream->ahead_ns[class_]);
+                count = depth_count(&multistream->depth, snapshot, coroutine);
                 if (!count)
                         continue;
                 if (decision->n == decision->capacity) {
@@ -56,6 +53,9 @@ static void launch_class(const struct multistream *multistream, const struct det
 
 static int multistream_decide(void *state, const struct detshare_snapshot *snapshot, struct detshare_decision *decision)
 {
+        struct multistream *multistream = state;
+
+        depth_look(&multistream->depth, snapshot);
         launch_class(state, snapshot, decision, DETSHARE_CLASS_LS);
         launch_class(state, snapshot, decision, DETSHARE_CLASS_BE);
         return 0;

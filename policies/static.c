@@ -12,8 +12,7 @@
 
 struct split {
         uint32_t rung[2]; /* by class */
-        uint32_t depth[2];
-        uint64_t ahead_ns[2];
+        struct depth depth;
 };
 
 static const struct detshare_policy_param params[] = {
@@ -65,23 +64,21 @@ static int split_init(void *state, const struct detshare_policy_config *config)
                 return -ENOTSUP; /* a GPU of one TPC cannot be split */
         split->rung[DETSHARE_CLASS_LS] = best;
         split->rung[DETSHARE_CLASS_BE] = best_complement;
-        split->depth[DETSHARE_CLASS_LS] = (uint32_t)config->params[1];
-        split->depth[DETSHARE_CLASS_BE] = (uint32_t)config->params[2];
-        split->ahead_ns[DETSHARE_CLASS_BE] = (uint64_t)config->params[3] * 1000;
+        depth_init(&split->depth, &config->params[1]);
         return 0;
 }
 
 static int split_decide(void *state, const struct detshare_snapshot *snapshot, struct detshare_decision *decision)
 {
-        const struct split *split = state;
+        struct split *split = state;
 
+        depth_look(&split->depth, snapshot);
         for (uint32_t i = 0; i < snapshot->n_coroutines; i++) {
                 const struct detshare_coroutine_view *coroutine = &snapshot->coroutines[i];
                 uint32_t count = 0;
 
                 if (coroutine->ready)
-                        count = depth_count(
-                                coroutine, split->depth[coroutine->class_], split->ahead_ns[coroutine->class_]);
+                        count = depth_count(&split->depth, snapshot, coroutine);
                 if (!count)
                         continue;
                 if (decision->n == decision->capacity) {

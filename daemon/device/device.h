@@ -110,6 +110,14 @@ struct ds_kernel_info {
         uint32_t blocks_are_clusters;         /* the grid of a launch counts clusters */
 };
 
+/* When an implementation that pays for telling of an end may tell of it. */
+enum ds_tell {
+        DS_TELL_SOON,  /* as soon as it can */
+        DS_TELL_EXACT, /* and so that its times are its own */
+        DS_TELL_LATE,  /* with work that comes behind it in its stream: a little later than it ends, and with its times
+                        */
+};
+
 struct ds_launch {
         uint32_t stream;
         uint32_t space;
@@ -122,6 +130,7 @@ struct ds_launch {
         uint32_t max_resident_blocks; /* 0 = what fits; a bound on interference, optional for an implementation */
         uint64_t deadline_ns;         /* device time after start at which the kernel is given up; 0 = none */
         uint32_t timed; /* somebody may look at its end_ns: 0 lets a GPU say when it saw the end instead */
+        enum ds_tell tell;
 };
 
 enum ds_copy_kind {
@@ -190,6 +199,7 @@ struct ds_completion {
         uint64_t token;
         int32_t status; /* enum ds_cuda_error */
         uint64_t start_ns, end_ns;
+        uint32_t shared; /* 1: it was told of with others (DS_TELL_LATE), and the times are those of all */
         char message[DS_DEVICE_MESSAGE_MAX]; /* when status is an error: which kernel, address, line */
 };
 

@@ -114,6 +114,30 @@ static uint32_t rung_choose(
         return 0;
 }
 
+#define TELL_SAMPLES 4            /* a kernel of which less is known is timed alone */
+#define TELL_EVERY 64             /* and one launch of so many, to see whether it has changed */
+#define TELL_LATE_NS DS_NS_PER_MS /* of what takes longer it costs nothing to be told */
+
+/*
+ * Whether it matters when the device tells of an operation's end. Where more work of the coroutine stands right behind
+ * it nobody looks at its end alone: a client waits for the last operation, others for the mark behind it.
+ */
+static void launch_tell(ds_sched *sched, struct ds_op *op, const struct detshare_op_view *view)
+{
+        int followed = op->next && ds_op_is_work(op->next) && op->next->kind != DS_OP_GRAPH;
+
+        if (op->kind != DS_OP_LAUNCH)
+                return;
+        op->launch.tell = DS_TELL_SOON;
+        if (!followed)
+                return;
+        op->launch.timed = 0;
+        if (view->samples < TELL_SAMPLES || sched->stats.launches % TELL_EVERY == 0)
+                op->launch.tell = DS_TELL_EXACT;
+        else if (view->expected_ns < TELL_LATE_NS)
+                op->launch.tell = DS_TELL_LATE;
+}
+
 static int device_submit(ds_sched *sched, struct ds_op *op, uint32_t stream, uint32_t max_blocks, uint64_t token)
 {
         uint32_t device_stream = stream_of_device(sched, stream);
@@ -240,6 +264,7 @@ static int launch_one(ds_coroutine *coroutine, const struct ds_launch_target *ta
                         return ds_error_fold(r);
                 sched->stats.migrations++;
         }
+        launch_tell(sched, op, &slot->view);
         r = device_submit(sched, op, slot->stream, target->max_resident_blocks, slot_token(sched, slot));
         if (r < 0)
                 return ds_error_trace(r);
@@ -310,7 +335,8 @@ static void complete_one(ds_sched *sched, const struct ds_completion *completion
                 op->message = ds_strndup(completion->message, sizeof(completion->message));
         ds_sched_now(sched, op->end_ns);
         complete_count(coroutine, slot);
-        complete_sample(sched, op);
+        if (!completion->shared)
+                complete_sample(sched, op);
         session->device_ns += op->end_ns - op->start_ns;
         if (op->start_ns > op->submitted_ns)
                 session->wait_ns += op->start_ns - op->submitted_ns;

@@ -467,6 +467,38 @@ Test(cuda_work_events, times_run_with_the_hosts_clock)
         times_run(2);
 }
 
+/*
+ * Jobs that may be told of late: each comes back, in order, with no time before that of the one before it; the first,
+ * and those that are to be exact, with times of their own; and the last one although nothing comes behind it.
+ */
+Test(cuda_work, what_may_be_told_of_late_comes_back)
+{
+        struct dt *t = open_two();
+        ds_device_module *module = dt_load(t, DT_PTX);
+        struct dt_poke_params params = {.p = DT_DEVICE_VA, .value = 1};
+        struct ds_launch l = dt_launch_of(t, module, "poke", 1, 1);
+        uint64_t tokens[100], last = 0;
+        unsigned shared = 0;
+
+        l.params = &params;
+        l.params_size = 12;
+        for (size_t i = 0; i < DS_ARRAY_SIZE(tokens); i++) {
+                l.tell = i % 25 == 24 ? DS_TELL_EXACT : DS_TELL_LATE;
+                tokens[i] = dt_launch(t, &l);
+        }
+        for (size_t i = 0; i < DS_ARRAY_SIZE(tokens); i++) {
+                dt_ok(t, tokens[i]);
+                cr_assert(t->seen[tokens[i]].end_ns >= last);
+                last = t->seen[tokens[i]].end_ns;
+                shared += t->seen[tokens[i]].shared;
+                if (i == 0 || i % 25 == 24)
+                        cr_assert_not(t->seen[tokens[i]].shared, "%zu", i);
+        }
+        /* how many are told of together depends on how quick the device is */
+        cr_assert(shared <= 95);
+        dt_close(t);
+}
+
 /* A job that is timed ended when the GPU says, however late that is seen; another one when it is seen. */
 Test(cuda_work, only_what_is_timed_is_timed)
 {

@@ -310,15 +310,15 @@ Test(sched_rules, multistream_gives_priorities)
 }
 
 /* Short kernels run ahead of the depth, by time; what is long, or not known yet, does not. */
-static void check_ahead(const char *policy, uint64_t ns, uint32_t least, uint32_t most)
+static void check_ahead(const char *policy, const char *alone, uint64_t ns, uint32_t least, uint32_t most)
 {
-        static const char *const params[] = {"be_depth=2", "be_ahead_us=20"};
+        const char *const params[] = {"be_depth=2", "be_ahead_us=20", alone};
         ds_coroutine *coroutine;
         struct top ops[100];
         uint32_t largest = 0;
 
         open_with("policies");
-        set_policy(policy, params, 2);
+        set_policy(policy, params, 3);
         coroutine = stream_open(session_open(&h, 1, DETSHARE_CLASS_BE, 0), 0, 0);
         for (size_t i = 0; i < DS_ARRAY_SIZE(ops); i++)
                 submit(&h, coroutine, kernel_init(&ops[i], 1, ns, 1, 0));
@@ -334,11 +334,37 @@ static void check_ahead(const char *policy, uint64_t ns, uint32_t least, uint32_
 
 Test(sched_rules, short_kernels_run_ahead_by_time)
 {
-        check_ahead("multistream", US, 15, 20);
-        check_ahead("static", US, 15, 20);
-        check_ahead("multistream", 30 * US, 2, 2);
-        check_ahead("static", 100 * US, 2, 2);
-        check_ahead("multistream", 50, 60, 256);
+        check_ahead("multistream", "be_alone_us=0", US, 15, 20);
+        check_ahead("static", "be_alone_us=0", US, 15, 20);
+        check_ahead("multistream", "be_alone_us=0", 30 * US, 2, 2);
+        check_ahead("static", "be_alone_us=0", 100 * US, 2, 2);
+        check_ahead("multistream", "be_alone_us=0", 50, 60, 256);
+        check_ahead("multistream", "be_alone_us=600", 30 * US, 15, 20);
+        check_ahead("static", "be_alone_us=600", 30 * US, 15, 20);
+        open_with("policies"); /* for the end of every test */
+}
+
+/* Where there was latency-sensitive work a moment ago, the shorter time counts. */
+Test(sched_rules, what_runs_ahead_is_less_beside_latency_sensitive_work)
+{
+        static const char *const params[] = {"be_depth=2", "be_ahead_us=20", "be_alone_us=600"};
+        ds_coroutine *best, *latency;
+        struct top ops[60], other[2];
+        uint32_t largest = 0;
+
+        open_with("policies");
+        set_policy("multistream", params, 3);
+        best = stream_open(session_open(&h, 1, DETSHARE_CLASS_BE, 0), 0, 0);
+        latency = stream_open(session_open(&h, 2, DETSHARE_CLASS_LS, 0), 0, 0);
+        submit(&h, latency, kernel_init(&other[0], 2, US, 1, 0));
+        for (size_t i = 0; i < DS_ARRAY_SIZE(ops); i++)
+                submit(&h, best, kernel_init(&ops[i], 1, 30 * US, 1, 0));
+        for (uint64_t until = US; h.told < DS_ARRAY_SIZE(ops) + 1; until += 30 * US) {
+                harness_run(&h, until);
+                largest = DS_MAX(largest, best->n_in_flight);
+        }
+        cr_assert_eq(largest, 2, "%u", largest);
+        harness_close(&h);
         open_with("policies"); /* for the end of every test */
 }
 

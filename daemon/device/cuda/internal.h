@@ -75,6 +75,8 @@ struct cuda_job {
         uint32_t given : 1;             /* the GPU saw it */
         uint32_t suspect : 1;           /* it may have ended the context */
         uint32_t prints : 1;            /* counted by output.c */
+        uint32_t marked : 1;            /* the GPU tells of its end, not only of that of later ones */
+        uint32_t alone : 1;             /* so it did of the one before it, or there was none: its times are its own */
         uint32_t entries;               /* of the stream's queue in hardware */
         uint64_t submit_ns, deadline_ns;
         /* a fence before it: it cannot start before `after` has ended as many jobs */
@@ -94,6 +96,7 @@ struct cuda_stream {
         struct cuda_job *head, *tail;
         uint32_t n_entries;              /* of the queue in hardware */
         uint64_t entered, issued, ended; /* jobs: submitted by the owner, given to the GPU, come back */
+        uint64_t marked;                 /* the number of the last job that the GPU will tell of */
         uint64_t last_end_ns;            /* of the job before head */
         uint64_t clear_seen;             /* see ds_device.clear_seq */
         const struct cuda_stream *after; /* the last fence, for the next job */
@@ -381,6 +384,8 @@ void cuda_hold_free(ds_device *device);
 /* poll.c */
 size_t cuda_poll(ds_device *device, struct ds_completion *completions, size_t n);
 uint64_t cuda_now(ds_device *device);
+/* The GPU is to tell of all that the stream has, if it has told of all that it was to. */
+void cuda_stream_tell(ds_device *device, struct cuda_stream *stream);
 CUevent cuda_event_take(ds_device *device, int timed); /* NULL: no memory, or as ds_cuda_failed said */
 void cuda_event_give(ds_device *device, int timed, CUevent event);
 void cuda_events_free(ds_device *device);

@@ -174,6 +174,7 @@ static void completion_write(
         c->status = status;
         c->end_ns = end;
         c->start_ns = DS_MIN(DS_MAX(job->submit_ns, stream->last_end_ns), end);
+        c->shared = !job->marked || !job->alone;
         c->message[0] = 0;
         if (status)
                 cuda_fault_message(device, job, status, c->message, sizeof(c->message));
@@ -256,6 +257,7 @@ size_t cuda_poll(ds_device *device, struct ds_completion *completions, size_t n)
                 if (round.done == n)
                         break;
                 stream_poll(device, stream, &round);
+                cuda_stream_tell(device, stream);
         }
         if (device->holding)
                 cuda_hold_pump(device);

@@ -19,6 +19,7 @@
 #include "device/cuda/staging.h"
 #include "util/error.h"
 
+#define LATE_MAX 16      /* jobs of a stream that the GPU tells of together */
 #define WORK_EVENTS 1024 /* made before serving; a few more come when more is in flight */
 #define GRID_X_MAX 2147483647u
 #define GRID_YZ_MAX 65535u
@@ -121,22 +122,59 @@ static int job_begin(ds_device *device, struct cuda_stream *stream, struct cuda_
         return 0;
 }
 
+/*
+ * Having the GPU tell of an end costs it 1 to 2 us between two kernels. While it has told of something yet to come,
+ * what comes behind that need not be told of one by one: poll has the GPU tell of the rest when that has ended.
+ */
+static int job_may_be_late(ds_device *device, const struct cuda_stream *stream, const struct cuda_job *job, int tell)
+{
+        return tell == DS_TELL_LATE && device->counters && !job->event && stream->issued - stream->marked < LATE_MAX &&
+               cuda_counter(device, stream) < stream->marked;
+}
+
 /* Behind the job: what tells that it has ended, and when. */
-static CUresult job_mark(ds_device *device, struct cuda_stream *stream, struct cuda_job *job)
+static CUresult job_mark(ds_device *device, struct cuda_stream *stream, struct cuda_job *job, int tell)
 {
         CUresult result = CUDA_SUCCESS;
 
+        job->alone = stream->marked == stream->issued;
+        if (job_may_be_late(device, stream, job, tell))
+                return CUDA_SUCCESS;
         if (job->event)
                 result = CU(device, cuEventRecord)(job->event, stream->stream);
         if (!result && device->counters)
                 result = cuda_counter_submit(device, stream, stream->issued + 1);
+        job->marked = 1;
         return result;
 }
 
-/* After them. */
-static int job_end(ds_device *device, struct cuda_stream *stream, struct cuda_job *job, CUresult result)
+/* Before a job whose times are to be its own: the GPU tells of all before it. */
+static CUresult stream_mark(ds_device *device, struct cuda_stream *stream)
 {
-        CUresult marked = result ? result : job_mark(device, stream, job);
+        CUresult result = CUDA_SUCCESS;
+
+        if (stream->marked < stream->issued && device->counters)
+                result = cuda_counter_submit(device, stream, stream->issued);
+        if (!result)
+                stream->marked = stream->issued;
+        return result;
+}
+
+void cuda_stream_tell(ds_device *device, struct cuda_stream *stream)
+{
+        CUresult result;
+
+        if (stream->marked == stream->issued || device->lost || cuda_counter(device, stream) < stream->marked)
+                return;
+        result = stream_mark(device, stream);
+        if (result)
+                cuda_fault_note(device, result);
+}
+
+/* After them. */
+static int job_end(ds_device *device, struct cuda_stream *stream, struct cuda_job *job, CUresult result, int tell)
+{
+        CUresult marked = result ? result : job_mark(device, stream, job, tell);
 
         /* where the driver took it and lost the context since, it is among those that may have done that */
         if (!result && cuda_fault_ends(marked))
@@ -152,6 +190,8 @@ static int job_end(ds_device *device, struct cuda_stream *stream, struct cuda_jo
         job->entries += (job->event ? 1 : 0) + (device->counters ? 1 : 0);
         job->submit_ns = cuda_now(device);
         cuda_stream_push(device, stream, job);
+        if (job->marked)
+                stream->marked = job->number;
         if (marked)
                 cuda_fault_note(device, marked);
         return 0;
@@ -163,6 +203,7 @@ void cuda_issue_nothing(ds_device *device, struct cuda_stream *stream, struct cu
         job->status = status;
         job->entries = 0;
         job->submit_ns = cuda_now(device);
+        stream->marked += stream->marked == stream->issued; /* it need not be told of */
         cuda_stream_push(device, stream, job);
 }
 
@@ -193,13 +234,18 @@ int cuda_issue_launch(
         CUlaunchConfig config = launch_config(launch, stream->stream, &attribute);
         void *extra[] = {CU_LAUNCH_PARAM_BUFFER_POINTER, (void *)(uintptr_t)launch->params, CU_LAUNCH_PARAM_BUFFER_SIZE,
                 &size, CU_LAUNCH_PARAM_END};
+        CUresult result = CUDA_SUCCESS;
         int r;
 
         r = job_begin(device, stream, job, launch->timed);
         if (r)
                 return r;
-        r = job_end(device, stream, job,
-                CU(device, cuLaunchKernelEx)(&config, cuda_kernel_function(launch->kernel), NULL, size ? extra : NULL));
+        if (launch->tell == DS_TELL_EXACT)
+                result = stream_mark(device, stream);
+        if (!result)
+                result = CU(device, cuLaunchKernelEx)(
+                        &config, cuda_kernel_function(launch->kernel), NULL, size ? extra : NULL);
+        r = job_end(device, stream, job, result, (int)launch->tell);
         if (!r && cuda_kernel_prints(launch->kernel)) {
                 job->prints = 1;
                 cuda_output_launched(device, launch->space);
@@ -262,7 +308,7 @@ int cuda_issue_copy(ds_device *device, struct cuda_stream *stream, struct cuda_j
                 result = cuda_staging_copy(device, stream, copy, &job->entries);
         else if (copy->width && copy->height)
                 result = cuda_copy_call(device, stream->stream, copy);
-        return job_end(device, stream, job, result);
+        return job_end(device, stream, job, result, DS_TELL_SOON);
 }
 
 static CUresult memset_call(ds_device *device, CUstream stream, const struct ds_memset *m)
@@ -300,7 +346,7 @@ int cuda_issue_memset(
                 return r;
         if (memset->width && memset->height)
                 result = memset_call(device, stream->stream, memset);
-        return job_end(device, stream, job, result);
+        return job_end(device, stream, job, result, DS_TELL_SOON);
 }
 
 int cuda_issue_graph(
@@ -312,7 +358,7 @@ int cuda_issue_graph(
         assert(exec);
         r = job_begin(device, stream, job, launch->timed);
         if (!r)
-                r = job_end(device, stream, job, CU(device, cuGraphLaunch)(exec, stream->stream));
+                r = job_end(device, stream, job, CU(device, cuGraphLaunch)(exec, stream->stream), DS_TELL_SOON);
         if (!r)
                 cuda_graph_given(launch->graph);
         return r;

@@ -192,25 +192,18 @@ void *rt_function_host(CUfunction function)
         return (void *)(uintptr_t)host;
 }
 
-/* What is no registered name may be a handle: of a kernel of a library, or of a function. */
-static cudaError_t handle_kernel(const void *handle, CUkernel *ret)
-{
-        const char *text;
-
-        *ret = (CUkernel)handle;
-        if (handle && (cuKernelGetName(&text, *ret) == CUDA_SUCCESS ||
-                              cuFuncGetName(&text, (CUfunction)*ret) == CUDA_SUCCESS))
-                return cudaSuccess;
-        return rt_fail(cudaErrorInvalidDeviceFunction);
-}
-
 cudaError_t rt_kernel(const void *func, CUkernel *ret)
 {
         struct rt_name *name = find_locked(func);
         CUresult r;
 
+        if (!name && func) {
+                /* a handle of a kernel or a function, which the driver knows */
+                *ret = (CUkernel)func;
+                return cudaSuccess;
+        }
         if (!name)
-                return handle_kernel(func, ret);
+                return rt_fail(cudaErrorInvalidDeviceFunction);
         r = name->bytes ? CUDA_ERROR_NOT_FOUND : rt_name_kernel(name, ret);
         return r == CUDA_ERROR_NOT_FOUND ? rt_fail(cudaErrorInvalidDeviceFunction) : rt_error(r);
 }

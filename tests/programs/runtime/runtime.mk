@@ -12,7 +12,9 @@ runtime_static := $(runtime_names:%=$(RUNTIME)/static/%) $(runtime_libs:$(RUNTIM
 NVCC_RUNTIME := $(NVCC) -arch=sm_90 -Xcompiler -pthread
 
 NVCC_per_thread_stream := --default-stream per-thread
+NVCC_per_thread_copies := --default-stream per-thread
 NVCC_rdc := -rdc=true
+NVCC_templates := --extended-lambda
 PARTS_units := units_other
 
 runtime_o = $(addprefix $(BUILD)/obj/tests/programs/runtime/,$(1).o $(PARTS_$(1):%=parts/%.o))

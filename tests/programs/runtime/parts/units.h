@@ -1,0 +1,13 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What both units of `units` have. */
+#pragma once
+
+template <typename T>
+__global__ void scale(T *p, T by)
+{
+        p[threadIdx.x] *= by;
+}
+
+int units_here();
+int units_other();
+void units_scale(int *p, int n, int by);

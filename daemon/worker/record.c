@@ -223,8 +223,7 @@ int dsw_check_memset(
         uint32_t size = memset->element_size;
 
         *ret_empty = 0;
-        /* one word of 8 bytes is a value that is stored */
-        if (size != 1 && size != 2 && size != 4 && !(size == 8 && memset->width == 1 && memset->height == 1))
+        if (size != 1 && size != 2 && size != 4)
                 return check_why(DS_CUDA_INVALID_VALUE, ret_why, "a memset's element size is not 1, 2 or 4");
         *ret_empty = !memset->width || !memset->height;
         if (*ret_empty)

@@ -480,8 +480,8 @@ int cuda_memset_check(ds_device *device, const struct cuda_space *space, const s
         uint64_t width;
         int host;
 
-        if ((size != 1 && size != 2 && size != 4) || memset->dst % size || memset->pitch % size ||
-                __builtin_mul_overflow(memset->width, size, &width))
+        if ((size != 1 && size != 2 && size != 4 && !(size == 8 && memset->width == 1 && memset->height == 1)) ||
+                memset->dst % size || memset->pitch % size || __builtin_mul_overflow(memset->width, size, &width))
                 return DS_CUDA_INVALID_VALUE;
         if (!width || !memset->height)
                 return 0;

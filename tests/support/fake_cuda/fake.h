@@ -197,7 +197,7 @@ bool fake_is_device(uint64_t va);
 CUresult fake_launch(struct CUkern_st *kernel, CUstream stream, struct ds_launch *launch, void **params, void **extra);
 /* host: which ends may be host memory that nobody registered */
 CUresult fake_copy(CUstream stream, struct ds_copy *copy, bool dst_host, bool src_host);
-CUresult fake_fill(CUstream stream, uint64_t dst, uint64_t pitch, uint32_t value, uint32_t element, uint64_t width,
+CUresult fake_fill(CUstream stream, uint64_t dst, uint64_t pitch, uint64_t value, uint32_t element, uint64_t width,
         uint64_t height);
 
 /* --- module.c --- */

@@ -276,11 +276,8 @@ FAKE_API cuStreamWriteValue64(CUstream stream, CUdeviceptr at, cuuint64_t value,
                 return CUDA_ERROR_INVALID_HANDLE;
         if (flags || at % sizeof(value) || !fake_covers(at, sizeof(value)))
                 return CUDA_ERROR_INVALID_VALUE;
-        if (fake_is_device(at)) { /* the sim's own: its work queue writes there */
-                CUresult r = cuMemsetD32Async(at, (unsigned int)value, 1, stream);
-
-                return r ? r : cuMemsetD32Async(at + 4, (unsigned int)(value >> 32), 1, stream);
-        }
+        if (fake_is_device(at)) /* the sim's own: its work queue writes there */
+                return fake_fill(stream, at, 0, value, sizeof(value), 1, 1);
         fake_pump();
         if (fake.lost)
                 return fake.lost;

@@ -220,7 +220,7 @@ FAKE_API cuMemcpy2DAsync(const CUDA_MEMCPY2D *m, CUstream stream)
 
 /* --- memsets --- */
 
-CUresult fake_fill(CUstream stream, uint64_t dst, uint64_t pitch, uint32_t value, uint32_t element, uint64_t width,
+CUresult fake_fill(CUstream stream, uint64_t dst, uint64_t pitch, uint64_t value, uint32_t element, uint64_t width,
         uint64_t height)
 {
         struct ds_memset m = {

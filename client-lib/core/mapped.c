@@ -11,6 +11,9 @@
  *     File systems that say otherwise there than in stat() exist, and paths change while a program runs: then the bytes
  *     themselves are compared, which costs no more than the copy that is saved.
  *
+ * Only files of disks of this machine are handed over, the daemon takes no others (util/foreign.h): where programs lie
+ * on something else, such as a container's layers, a memory file travels.
+ *
  * No descriptor is kept: a program may close what it did not open. What /proc/self/maps said is remembered per object
  * for as long as nothing is unloaded.
  */
@@ -163,7 +166,8 @@ static int open_place(const struct place *place)
         struct stat st;
         if (fd < 0)
                 return -1;
-        if (fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && (uint64_t)st.st_size >= place->offset + place->size &&
+        if (fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && major(st.st_dev) != 0 &&
+                (uint64_t)st.st_size >= place->offset + place->size &&
                 (is_mapped(place, &st) || holds_bytes(fd, place)))
                 return fd;
         close(fd);

@@ -291,7 +291,7 @@ static void handle_request(struct ds_client *client, Detshare__Request *request,
                 return;
         }
         for (size_t i = 0; i < rpc->fds; i++)
-                if (!ds_foreign_is_memory(fds[i])) {
+                if (!ds_foreign_is_memory(fds[i]) && !(rpc->flags & DS_RPC_FILE && ds_foreign_is_disk_file(fds[i]))) {
                         ds_client_close(client, "a file descriptor that is not a memory file");
                         return;
                 }

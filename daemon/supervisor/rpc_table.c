@@ -29,7 +29,7 @@ static const struct ds_rpc table[] = {
         {CALL(MEM_INFO),          "mem_info",       DS_RIGHT_ANY,     WORKER,              0, NULL},
         {CALL(PINNED_ALLOC),      "pinned_alloc",   DS_RIGHT_ANY,     WORKER,              0, NULL},
         {CALL(PINNED_FREE),       "pinned_free",    DS_RIGHT_ANY,     WORKER,              0, NULL},
-        {CALL(MODULE_LOAD),       "module_load",    DS_RIGHT_ANY,     WORKER,              1, NULL},
+        {CALL(MODULE_LOAD),       "module_load",    DS_RIGHT_ANY,     WORKER | DS_RPC_FILE, 1, NULL},
         {CALL(MODULE_UNLOAD),     "module_unload",  DS_RIGHT_ANY,     WORKER,              0, NULL},
         {CALL(GET_KERNEL),        "get_kernel",     DS_RIGHT_ANY,     WORKER,              0, NULL},
         {CALL(GET_GLOBAL),        "get_global",     DS_RIGHT_ANY,     WORKER,              0, NULL},

@@ -22,6 +22,19 @@ int ds_foreign_is_memory(int fd)
         return fcntl(fd, F_GET_SEALS) >= 0; /* others do not know what a seal is */
 }
 
+int ds_foreign_is_disk_file(int fd)
+{
+        const int flags = fcntl(fd, F_GETFL);
+        struct statx st;
+
+        if (flags < 0 || (flags & (O_ACCMODE | O_PATH)) != O_RDONLY)
+                return 0;
+        /* what the kernel knows is enough: a user's file system must not be asked */
+        if (statx(fd, "", AT_EMPTY_PATH | AT_STATX_DONT_SYNC, STATX_TYPE, &st) < 0)
+                return 0;
+        return S_ISREG(st.stx_mode) && st.stx_dev_major != 0;
+}
+
 int ds_foreign_closes_at_once(int fd)
 {
         struct stat st;

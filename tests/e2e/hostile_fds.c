@@ -95,6 +95,18 @@ static void dropped(int image, const char *what)
         close(image);
 }
 
+/* Taken, as far as the disk is one of this machine; no module. */
+static void test_disk(void)
+{
+        int file = open("/etc/passwd", O_RDONLY);
+
+        say_step("a file of a disk");
+        h_check(load(file, 64) != 0, "/etc/passwd was loaded");
+        h_check(load(file, UINT64_C(1) << 30) != 0, "more than the file has was loaded");
+        close(file);
+        dropped(open("/etc/passwd", O_RDWR), "a file of a disk that can be written");
+}
+
 static void test_kinds(void)
 {
         int pipes[2], pair[2];
@@ -115,7 +127,7 @@ static void test_kinds(void)
         dropped(open("/proc/self/mem", O_RDWR), "/proc/self/mem");
         dropped(open("/proc/kmsg", O_RDONLY | O_NONBLOCK), "/proc/kmsg");
         dropped(open("/proc/self/status", O_RDONLY), "a proc file");
-        dropped(open("/etc/passwd", O_RDONLY), "a file of a disk");
+        dropped(open("/proc/version", O_RDONLY), "another proc file");
         dropped(open("/etc/passwd", O_PATH), "a file opened for nothing");
         dropped(epoll_create1(0), "epoll");
         dropped(eventfd(0, 0), "an eventfd");
@@ -384,6 +396,7 @@ static void hostile(void)
         if (other && setuid(FROM_USER))
                 _exit(1);
         test_kinds();
+        test_disk();
         say_step("memory files");
         test_memory_files();
         say_step("a file that changes");

@@ -4,6 +4,7 @@
  */
 #include "cuda/context.h"
 #include "cuda/event.h"
+#include "cuda/link.h"
 #include "cuda/module.h"
 #include "cuda/pool.h"
 #include "cuda/range.h"
@@ -91,6 +92,9 @@ static void free_objects(struct dcu_context *context, int in_daemon)
                         break;
                 case DCU_MODULE:
                         dcu_module_free((struct dcu_module *)object, in_daemon);
+                        break;
+                case DCU_LINK:
+                        dcu_link_free((struct dcu_link *)object);
                         break;
                 case DCU_CONTEXT:
                 case DCU_LIBRARY:

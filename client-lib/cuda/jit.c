@@ -26,6 +26,22 @@ static uint32_t number_of(void *const *value)
         return (uint32_t)(uintptr_t)*value;
 }
 
+static void **value_of(const struct dcu_jit *jit, CUjit_option option)
+{
+        for (unsigned int i = 0; i < jit->count; i++) {
+                if (jit->options[i] == option)
+                        return &jit->values[i];
+        }
+        return NULL;
+}
+
+static size_t room_of(const struct dcu_jit *jit, CUjit_option option)
+{
+        void *const *size = value_of(jit, option);
+
+        return size ? (size_t)*size : 0;
+}
+
 CUresult dcu_jit_begin(struct dcu_jit *jit, unsigned int count, const CUjit_option *options, void **values)
 {
         if (count && (!options || !values))
@@ -34,17 +50,10 @@ CUresult dcu_jit_begin(struct dcu_jit *jit, unsigned int count, const CUjit_opti
                 if ((unsigned int)options[i] >= CU_JIT_NUM_OPTIONS)
                         return CUDA_ERROR_INVALID_VALUE;
         }
-        *jit = (struct dcu_jit){count, options, values, now_ns()};
+        *jit = (struct dcu_jit){.count = count, .options = options, .values = values, .start_ns = now_ns()};
+        jit->info_room = room_of(jit, CU_JIT_INFO_LOG_BUFFER_SIZE_BYTES);
+        jit->error_room = room_of(jit, CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES);
         return CUDA_SUCCESS;
-}
-
-static void **value_of(const struct dcu_jit *jit, CUjit_option option)
-{
-        for (unsigned int i = 0; i < jit->count; i++) {
-                if (jit->options[i] == option)
-                        return &jit->values[i];
-        }
-        return NULL;
 }
 
 void dcu_jit_tuning(const struct dcu_jit *jit, uint32_t *ret_max_registers, uint32_t *ret_optimization)
@@ -60,10 +69,11 @@ int dcu_jit_wants_log(const struct dcu_jit *jit)
         return value_of(jit, CU_JIT_ERROR_LOG_BUFFER) || value_of(jit, CU_JIT_INFO_LOG_BUFFER);
 }
 
-static void put_log(struct dcu_jit *jit, CUjit_option buffer_option, CUjit_option size_option, const char *log)
+static void put_log(
+        struct dcu_jit *jit, CUjit_option buffer_option, CUjit_option size_option, size_t room, const char *log)
 {
         void **buffer = value_of(jit, buffer_option), **size = value_of(jit, size_option);
-        size_t room = size ? (size_t)*size : 0, length = strlen(log);
+        size_t length = strlen(log);
 
         if (!buffer || !*buffer || room == 0) {
                 if (size)
@@ -84,8 +94,8 @@ void dcu_jit_finish(struct dcu_jit *jit, int ok, const char *log)
 
         if (!log)
                 log = "";
-        put_log(jit, CU_JIT_INFO_LOG_BUFFER, CU_JIT_INFO_LOG_BUFFER_SIZE_BYTES, ok ? log : "");
-        put_log(jit, CU_JIT_ERROR_LOG_BUFFER, CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES, ok ? "" : log);
+        put_log(jit, CU_JIT_INFO_LOG_BUFFER, CU_JIT_INFO_LOG_BUFFER_SIZE_BYTES, jit->info_room, ok ? log : "");
+        put_log(jit, CU_JIT_ERROR_LOG_BUFFER, CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES, jit->error_room, ok ? "" : log);
         if (wall)
                 memcpy(wall, &ms, sizeof(ms)); /* the value itself, in the pointer's cell */
 }

@@ -20,6 +20,7 @@ struct dcu_jit {
         const CUjit_option *options;
         void **values;
         uint64_t start_ns;
+        size_t info_room, error_room; /* of the buffers; their sizes are written over */
 };
 
 /* CUDA_ERROR_INVALID_VALUE for options that CUDA does not know. */

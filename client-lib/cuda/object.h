@@ -32,6 +32,7 @@ enum dcu_kind {
         DCU_USER_OBJECT,
         DCU_POOL,
         DCU_PHYSICAL, /* memory without an address */
+        DCU_LINK,     /* state of the linker */
 };
 
 struct dcu_context;

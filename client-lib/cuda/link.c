@@ -1,0 +1,203 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The linker's face
+ *
+ * Programs link mostly one thing: PTX that they made while they run, to have it compiled before they load it. That is
+ * served: what is added is compiled when it is added, so that its errors come where CUDA's do, and what comes out is
+ * what went in, which the daemon remembers the machine code of. Linking several images into one is not done: it is
+ * refused when it is asked for, with words in the error log.
+ *
+ * A link state belongs to the context. Its outputs live as long as it does.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cuda/code.h"
+#include "cuda/file.h"
+#include "cuda/image.h"
+#include "cuda/jit.h"
+#include "cuda/link.h"
+#include "cuda/state.h"
+
+struct dcu_link {
+        struct dcu_object head;
+        struct dcu_jit jit; /* the program's arrays, which it keeps until it destroys the state */
+        char *bytes;        /* what was added; a NUL behind it */
+        size_t size;
+        unsigned int inputs;
+};
+
+static CUresult enter_link(CUlinkState state, struct dcu_link **ret)
+{
+        struct dcu_context *context;
+        CUresult r = dcu_enter(&context);
+
+        if (r != CUDA_SUCCESS)
+                return r;
+        *ret = dcu_object_of(state, DCU_LINK);
+        return *ret ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE;
+}
+
+CUresult cuLinkCreate_v2(unsigned int numOptions, CUjit_option *options, void **optionValues, CUlinkState *stateOut)
+{
+        struct dcu_context *context;
+        struct dcu_link *link;
+        struct dcu_jit jit;
+        CUresult r = dcu_enter(&context);
+
+        if (r != CUDA_SUCCESS)
+                return r;
+        if (!stateOut)
+                return CUDA_ERROR_INVALID_VALUE;
+        r = dcu_jit_begin(&jit, numOptions, options, optionValues);
+        if (r != CUDA_SUCCESS)
+                return r;
+        pthread_mutex_lock(&dcu.lock);
+        link = dcu_object_new(DCU_LINK, sizeof(*link), context);
+        if (link) {
+                link->jit = jit;
+                *stateOut = dcu_handle(link);
+        }
+        pthread_mutex_unlock(&dcu.lock);
+        return link ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
+}
+
+/* Compile it, and forget the module: the daemon keeps what became of the text. */
+static CUresult try_image(const struct dcu_link *link, const void *bytes, size_t size, struct dcu_jit *options)
+{
+        struct dcu_image *image = dcu_image_new(bytes, size, 0);
+        struct dcu_jit jit = link->jit;
+        CUresult r;
+
+        if (!image)
+                return CUDA_ERROR_OUT_OF_MEMORY;
+        dcu_jit_tuning(options->count ? options : &jit, &image->max_registers, &image->optimization);
+        r = dcu_image_load(image, &jit);
+        dcu_image_free(image, 1);
+        return r;
+}
+
+static CUresult refuse(struct dcu_link *link, const char *why)
+{
+        dcu_jit_finish(&link->jit, 0, why);
+        return CUDA_ERROR_NOT_SUPPORTED;
+}
+
+static CUresult add(struct dcu_link *link, CUjitInputType type, const void *data, size_t size, struct dcu_jit *options)
+{
+        CUresult r;
+
+        if (type > CU_JIT_INPUT_OBJECT)
+                return refuse(link, "the linker takes PTX, cubins and fatbins; not libraries of objects or NVVM code");
+        if (link->inputs)
+                return refuse(link, "linking several images into one is not supported: compile them as one");
+        if (!dcu_image_plausible(data, size))
+                return type == CU_JIT_INPUT_PTX ? CUDA_ERROR_INVALID_PTX : CUDA_ERROR_INVALID_IMAGE;
+        /* a text's size may count the NUL behind it */
+        if (type == CU_JIT_INPUT_PTX)
+                size = strnlen(data, size);
+        r = try_image(link, data, size, options);
+        if (r != CUDA_SUCCESS)
+                return r;
+        link->bytes = malloc(size + 1);
+        if (!link->bytes)
+                return CUDA_ERROR_OUT_OF_MEMORY;
+        memcpy(link->bytes, data, size);
+        link->bytes[size] = '\0';
+        link->size = size;
+        link->inputs = 1;
+        return CUDA_SUCCESS;
+}
+
+CUresult cuLinkAddData_v2(CUlinkState state, CUjitInputType type, void *data, size_t size, const char *name,
+        unsigned int numOptions, CUjit_option *options, void **optionValues)
+{
+        struct dcu_link *link;
+        struct dcu_jit jit;
+        CUresult r = enter_link(state, &link);
+
+        if (r != CUDA_SUCCESS)
+                return r;
+        if (!data || !size || (unsigned int)type >= CU_JIT_NUM_INPUT_TYPES)
+                return CUDA_ERROR_INVALID_VALUE;
+        r = dcu_jit_begin(&jit, numOptions, options, optionValues);
+        return r == CUDA_SUCCESS ? add(link, type, data, size, &jit) : r;
+}
+
+CUresult cuLinkAddFile_v2(CUlinkState state, CUjitInputType type, const char *path, unsigned int numOptions,
+        CUjit_option *options, void **optionValues)
+{
+        struct dcu_link *link;
+        struct dcu_jit jit;
+        void *bytes;
+        size_t size;
+        CUresult r = enter_link(state, &link);
+
+        if (r != CUDA_SUCCESS)
+                return r;
+        if (!path || (unsigned int)type >= CU_JIT_NUM_INPUT_TYPES)
+                return CUDA_ERROR_INVALID_VALUE;
+        r = dcu_jit_begin(&jit, numOptions, options, optionValues);
+        if (r == CUDA_SUCCESS)
+                r = dcu_file_read(path, &bytes, &size);
+        if (r != CUDA_SUCCESS)
+                return r;
+        r = add(link, type, bytes, size, &jit);
+        free(bytes);
+        return r;
+}
+
+CUresult cuLinkComplete(CUlinkState state, void **cubinOut, size_t *sizeOut)
+{
+        struct dcu_link *link;
+        CUresult r = enter_link(state, &link);
+
+        if (r != CUDA_SUCCESS)
+                return r;
+        if (!cubinOut || !link->inputs)
+                return CUDA_ERROR_INVALID_VALUE;
+        *cubinOut = link->bytes;
+        if (sizeOut)
+                *sizeOut = link->size;
+        return CUDA_SUCCESS;
+}
+
+/* The first ones took the same. */
+CUresult cuLinkCreate(unsigned int numOptions, CUjit_option *options, void **optionValues, CUlinkState *stateOut)
+{
+        return cuLinkCreate_v2(numOptions, options, optionValues, stateOut);
+}
+
+CUresult cuLinkAddData(CUlinkState state, CUjitInputType type, void *data, size_t size, const char *name,
+        unsigned int numOptions, CUjit_option *options, void **optionValues)
+{
+        return cuLinkAddData_v2(state, type, data, size, name, numOptions, options, optionValues);
+}
+
+CUresult cuLinkAddFile(CUlinkState state, CUjitInputType type, const char *path, unsigned int numOptions,
+        CUjit_option *options, void **optionValues)
+{
+        return cuLinkAddFile_v2(state, type, path, numOptions, options, optionValues);
+}
+
+void dcu_link_free(struct dcu_link *link)
+{
+        free(link->bytes);
+        dcu_object_free(&link->head);
+}
+
+CUresult cuLinkDestroy(CUlinkState state)
+{
+        struct dcu_link *link;
+        CUresult r = dcu_enter_process();
+
+        if (r != CUDA_SUCCESS)
+                return r;
+        pthread_mutex_lock(&dcu.lock);
+        link = dcu_object_of(state, DCU_LINK);
+        if (link)
+                dcu_link_free(link);
+        pthread_mutex_unlock(&dcu.lock);
+        return link ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE;
+}

@@ -4,6 +4,7 @@
  */
 #include <string.h>
 
+#include "cuda/capture.h"
 #include "cuda/copy.h"
 #include "cuda/stream.h"
 
@@ -31,16 +32,23 @@ static enum dcu_place place(const struct dcu_side *side, const struct dcu_box *b
         return found == DCU_PLACE_HOST && side->rule == DCU_SIDE_DEVICE ? DCU_PLACE_BAD : found;
 }
 
+CUresult dcu_copy_places(const struct dcu_box *box, enum dcu_place *ret_dst, enum dcu_place *ret_src)
+{
+        *ret_dst = place(&box->dst, box);
+        *ret_src = place(&box->src, box);
+        return *ret_dst == DCU_PLACE_BAD || *ret_src == DCU_PLACE_BAD ? CUDA_ERROR_INVALID_VALUE : CUDA_SUCCESS;
+}
+
 struct plan {
         uint32_t slot;
         enum dcu_place dst, src;
 };
 
-static enum dsc_copy_kind kind_of(const struct plan *plan)
+enum dsc_copy_kind dcu_copy_kind(enum dcu_place dst, enum dcu_place src)
 {
-        if (plan->src == DCU_PLACE_DEVICE)
-                return plan->dst == DCU_PLACE_DEVICE ? DSC_DTOD : DSC_DTOH;
-        return plan->dst == DCU_PLACE_DEVICE ? DSC_HTOD : DSC_HTOH;
+        if (src == DCU_PLACE_DEVICE)
+                return dst == DCU_PLACE_DEVICE ? DSC_DTOD : DSC_DTOH;
+        return dst == DCU_PLACE_DEVICE ? DSC_HTOD : DSC_HTOH;
 }
 
 static void copy_on_host(const struct dcu_box *box, uint64_t dst, uint64_t src)
@@ -53,7 +61,8 @@ static void copy_on_host(const struct dcu_box *box, uint64_t dst, uint64_t src)
 /* One slice. */
 static CUresult copy_rows(const struct plan *plan, const struct dcu_box *box, uint64_t dst, uint64_t src)
 {
-        const struct dsc_copy copy = {kind_of(plan), dst, src, box->width, box->height, box->dst.pitch, box->src.pitch};
+        const struct dsc_copy copy = {
+                dcu_copy_kind(plan->dst, plan->src), dst, src, box->width, box->height, box->dst.pitch, box->src.pitch};
 
         if (plan->dst != DCU_PLACE_HOST && plan->src != DCU_PLACE_HOST)
                 return dcu_result(dsc_copy(dcu.session, plan->slot, &copy));
@@ -87,6 +96,12 @@ static void join_rows(struct dcu_box *box)
         }
 }
 
+void dcu_copy_join(struct dcu_box *box)
+{
+        join_slices(box);
+        join_rows(box);
+}
+
 static CUresult finish(const struct plan *plan)
 {
         if (plan->dst == DCU_PLACE_DEVICE && plan->src == DCU_PLACE_DEVICE)
@@ -99,16 +114,19 @@ CUresult dcu_copy_box(struct dcu_context *context, CUstream stream, int sync, co
         struct dcu_box box = *given;
         struct dcu_context *owner;
         struct plan plan;
-        CUresult r = dcu_stream_slot(stream, context, &plan.slot, &owner);
+        int capturing = 0;
+        CUresult r = sync ? dcu_stream_slot(stream, context, &plan.slot, &owner)
+                          : dcu_stream_work(stream, context, &plan.slot, &owner, &capturing);
 
         if (r != CUDA_SUCCESS || box.width == 0 || box.height == 0 || box.depth == 0)
                 return r;
-        plan.dst = place(&box.dst, &box);
-        plan.src = place(&box.src, &box);
-        if (plan.dst == DCU_PLACE_BAD || plan.src == DCU_PLACE_BAD)
-                return CUDA_ERROR_INVALID_VALUE;
-        join_slices(&box);
-        join_rows(&box);
+        r = dcu_copy_places(&box, &plan.dst, &plan.src);
+        if (r != CUDA_SUCCESS)
+                return r;
+        if (__builtin_expect(capturing, 0))
+                return dcu_capture_copy(
+                        plan.slot, owner, &box, plan.dst != DCU_PLACE_DEVICE, plan.src != DCU_PLACE_DEVICE);
+        dcu_copy_join(&box);
         if (plan.dst != DCU_PLACE_DEVICE && plan.src != DCU_PLACE_DEVICE &&
                 (plan.dst == DCU_PLACE_HOST || plan.src == DCU_PLACE_HOST))
                 r = dcu_stream_drain(

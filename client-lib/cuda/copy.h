@@ -10,6 +10,7 @@
 
 #include <stdint.h>
 
+#include "core/core.h"
 #include "cuda/context.h"
 #include "cuda/range.h"
 
@@ -28,6 +29,14 @@ struct dcu_box {
         uint64_t width, height, depth; /* bytes, rows, slices */
 };
 
+/* How both sides are reached; CUDA_ERROR_INVALID_VALUE for addresses that are not the program's to use. */
+CUresult dcu_copy_places(const struct dcu_box *box, enum dcu_place *ret_dst, enum dcu_place *ret_src);
+/* As CUDA describes a copy: the box. CUDA_ERROR_INVALID_VALUE also for one without bytes. */
+CUresult dcu_copy_box_of(const CUDA_MEMCPY3D *params, struct dcu_box *ret);
+/* Slices, then rows, that follow each other without a gap on both sides become one. */
+void dcu_copy_join(struct dcu_box *box);
+/* What the daemon calls a copy between such places, neither of them HOST. */
+enum dsc_copy_kind dcu_copy_kind(enum dcu_place dst, enum dcu_place src);
 /*
  * Copy in the stream. sync: return when the copy has ended, as the calls without Async do. Copies to the program's own
  * memory have always ended on return. CUDA_ERROR_INVALID_VALUE for addresses that are not the program's to use.

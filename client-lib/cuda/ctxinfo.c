@@ -5,6 +5,7 @@
  * Cache preferences and flags are hints and stay here. The sizes of stack, printf FIFO and heap are set in the daemon,
  * whose one context has the largest that anybody asked for; a program reads back what it set, rounded as CUDA rounds.
  */
+#include "cuda/capture.h"
 #include "cuda/context.h"
 #include "cuda/pool.h"
 
@@ -167,6 +168,8 @@ CUresult cuCtxSetLimit(CUlimit limit, size_t value)
         size_t rounded;
 
         if (r == CUDA_SUCCESS)
+                r = dcu_capture_unsafe();
+        if (r == CUDA_SUCCESS)
                 r = limit_status(limit);
         if (r != CUDA_SUCCESS)
                 return r;
@@ -242,7 +245,11 @@ CUresult cuCtxResetPersistingL2Cache(void)
 
 static CUresult synchronize(void)
 {
-        CUresult r = dcu_result(dsc_wait_all(dcu.session));
+        CUresult r = dcu_capture_none();
+
+        if (r != CUDA_SUCCESS)
+                return r;
+        r = dcu_result(dsc_wait_all(dcu.session));
         CUresult sticky = dcu_result(dsc_sticky_error(dcu.session));
 
         dcu_pool_synchronized();

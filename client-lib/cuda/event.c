@@ -3,6 +3,7 @@
  * Events: record, wait, query, elapsed time
  */
 #include "cuda/event.h"
+#include "cuda/capture.h"
 #include "cuda/pool.h"
 #include "cuda/stream.h"
 
@@ -35,6 +36,7 @@ void dcu_event_free(struct dcu_event *event, int in_daemon)
 {
         if (event->id && in_daemon)
                 (void)dsc_event_destroy(dcu.session, event->id);
+        dcu_capture_mark_free(atomic_load(&event->mark));
         if (event->shared && in_daemon)
                 (void)dsc_shared_close(dcu.session, event->shared);
         pthread_mutex_destroy(&event->lock);
@@ -67,13 +69,42 @@ CUresult cuEventDestroy_v2(CUevent hEvent)
         return destroy(hEvent);
 }
 
+static CUresult make_object(struct dcu_event *event)
+{
+        if (event->id || (event->flags & CU_EVENT_DISABLE_TIMING))
+                return CUDA_SUCCESS;
+        return dcu_result(dsc_event_create(dcu.session, &event->id));
+}
+
+CUresult dcu_event_daemon_id(struct dcu_event *event, uint64_t *ret_id)
+{
+        CUresult r;
+
+        pthread_mutex_lock(&event->lock);
+        r = make_object(event);
+        *ret_id = event->id;
+        pthread_mutex_unlock(&event->lock);
+        return r;
+}
+
+void dcu_event_set(struct dcu_event *event, uint32_t slot, uint64_t seq)
+{
+        if (dcu_event_captured(event))
+                dcu_capture_unmark(event);
+        pthread_mutex_lock(&event->lock);
+        event->recorded = 1;
+        event->slot = slot;
+        event->seq = seq;
+        if (event->shared)
+                (void)dsc_shared_record(dcu.session, event->shared, slot, seq);
+        pthread_mutex_unlock(&event->lock);
+}
+
 static CUresult record_locked(struct dcu_event *event, uint32_t slot)
 {
-        CUresult r = CUDA_SUCCESS;
+        CUresult r = make_object(event);
         uint64_t seq;
 
-        if (!event->id && !(event->flags & CU_EVENT_DISABLE_TIMING))
-                r = dcu_result(dsc_event_create(dcu.session, &event->id));
         if (r == CUDA_SUCCESS)
                 r = dcu_result(dsc_event_record(dcu.session, slot, event->id, &seq));
         if (r == CUDA_SUCCESS && event->shared)
@@ -91,6 +122,7 @@ static CUresult record(CUevent hEvent, CUstream hStream, unsigned int flags)
         struct dcu_event *event = dcu_object_of(hEvent, DCU_EVENT);
         struct dcu_context *context, *owner;
         uint32_t slot;
+        int capturing;
         CUresult r = dcu_enter(&context);
 
         if (r != CUDA_SUCCESS)
@@ -99,13 +131,17 @@ static CUresult record(CUevent hEvent, CUstream hStream, unsigned int flags)
                 return CUDA_ERROR_INVALID_VALUE;
         if (!event)
                 return CUDA_ERROR_INVALID_HANDLE;
-        r = dcu_stream_slot(hStream, context, &slot, &owner);
+        r = dcu_stream_work(hStream, context, &slot, &owner, &capturing);
         if (r != CUDA_SUCCESS)
                 return r;
         if (owner != event->head.owner)
                 return CUDA_ERROR_INVALID_HANDLE;
+        if (capturing)
+                return dcu_capture_record(slot, event, flags);
         if (flags & CU_EVENT_RECORD_EXTERNAL)
                 return CUDA_ERROR_ILLEGAL_STATE; /* only a capture may */
+        if (dcu_event_captured(event))
+                dcu_capture_unmark(event);
         pthread_mutex_lock(&event->lock);
         r = record_locked(event, slot);
         pthread_mutex_unlock(&event->lock);
@@ -136,9 +172,14 @@ CUresult dcu_event_recorded(CUevent handle, struct dcu_event_record *ret)
 
 static CUresult enter_event(CUevent hEvent, struct dcu_event_record *ret)
 {
+        struct dcu_event *event = dcu_object_of(hEvent, DCU_EVENT);
         struct dcu_context *context;
         CUresult r = dcu_enter(&context);
 
+        if (r == CUDA_SUCCESS && event && dcu_event_captured(event))
+                return dcu_capture_event_used(event);
+        if (r == CUDA_SUCCESS)
+                r = dcu_capture_unsafe();
         return r == CUDA_SUCCESS ? dcu_event_recorded(hEvent, ret) : r;
 }
 

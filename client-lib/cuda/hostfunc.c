@@ -11,6 +11,7 @@
  */
 #include <stdlib.h>
 
+#include "cuda/capture.h"
 #include "cuda/stream.h"
 
 struct hosted {
@@ -68,10 +69,13 @@ CUresult cuLaunchHostFunc(CUstream hStream, CUhostFn fn, void *userData)
         const struct hosted hosted = {.function = fn, .argument = userData};
         struct dcu_context *context, *owner;
         uint32_t slot;
+        int capturing;
         CUresult r = dcu_enter(&context);
 
         if (r == CUDA_SUCCESS)
-                r = fn ? dcu_stream_slot(hStream, context, &slot, &owner) : CUDA_ERROR_INVALID_VALUE;
+                r = fn ? dcu_stream_work(hStream, context, &slot, &owner, &capturing) : CUDA_ERROR_INVALID_VALUE;
+        if (r == CUDA_SUCCESS && capturing)
+                return dcu_capture_host(slot, fn, userData);
         return r == CUDA_SUCCESS ? submit(slot, &hosted) : r;
 }
 

@@ -7,6 +7,7 @@
  * cannot be shared after the fact, so registering it is bookkeeping: copies work on it as before, and a device address
  * for it is refused instead of invented.
  */
+#include "cuda/capture.h"
 #include "cuda/context.h"
 #include "cuda/range.h"
 
@@ -26,6 +27,8 @@ static CUresult allocate(void **ret, size_t bytes, unsigned int flags)
         void *p;
         CUresult r = dcu_enter(&context);
 
+        if (r == CUDA_SUCCESS)
+                r = dcu_capture_unsafe();
         if (r != CUDA_SUCCESS)
                 return r;
         if (!ret || (flags & ~(unsigned int)ALLOC_FLAGS))
@@ -64,6 +67,8 @@ CUresult cuMemFreeHost(void *p)
         struct dcu_range range;
         CUresult r = dcu_enter_any(&context);
 
+        if (r == CUDA_SUCCESS)
+                r = dcu_capture_unsafe();
         if (r != CUDA_SUCCESS || !p)
                 return r;
         if (!dcu_range_remove((uintptr_t)p, ALLOCATED, &range))
@@ -113,6 +118,8 @@ static CUresult host_register(void *p, size_t bytes, unsigned int flags)
         struct dcu_range known;
         CUresult r = dcu_enter(&context);
 
+        if (r == CUDA_SUCCESS)
+                r = dcu_capture_unsafe();
         if (r != CUDA_SUCCESS)
                 return r;
         if (!p || bytes == 0 || bytes > UINTPTR_MAX - (uintptr_t)p || (flags & ~(unsigned int)REGISTER_FLAGS))
@@ -142,6 +149,8 @@ CUresult cuMemHostUnregister(void *p)
         struct dcu_range range;
         CUresult r = dcu_enter_any(&context);
 
+        if (r == CUDA_SUCCESS)
+                r = dcu_capture_unsafe();
         if (r != CUDA_SUCCESS)
                 return r;
         if (!p)

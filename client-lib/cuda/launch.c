@@ -11,25 +11,16 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "cuda/capture.h"
 #include "cuda/cluster.h"
 #include "cuda/event.h"
-#include "cuda/module.h"
+#include "cuda/launch.h"
 #include "cuda/occupancy.h"
 #include "cuda/stream.h"
 
 #define PARAMS_ON_STACK 4096u
 
-struct launch {
-        CUfunction function;
-        unsigned int grid[3], block[3];
-        unsigned int shared_bytes;
-        CUstream stream;
-        void **params, **extra;
-        int cooperative;
-        unsigned int cluster[3], preferred[3]; /* of cuLaunchKernelEx; 0: not asked for */
-};
-
-static int dimensions_valid(const struct launch *l)
+static int dimensions_valid(const struct dcu_launch *l)
 {
         static const CUdevice_attribute block_limit[3] = {CU_DEVICE_ATTRIBUTE_MAX_BLOCK_DIM_X,
                 CU_DEVICE_ATTRIBUTE_MAX_BLOCK_DIM_Y, CU_DEVICE_ATTRIBUTE_MAX_BLOCK_DIM_Z};
@@ -52,7 +43,7 @@ static int registers_short(unsigned int threads, unsigned int registers)
                (unsigned int)dcu_attribute(CU_DEVICE_ATTRIBUTE_MAX_REGISTERS_PER_BLOCK);
 }
 
-static CUresult check_size(const struct launch *l, const struct dcu_entry *entry)
+static CUresult check_size(const struct dcu_launch *l, const struct dcu_entry *entry)
 {
         unsigned int threads;
 
@@ -76,7 +67,7 @@ static CUresult check_size(const struct launch *l, const struct dcu_entry *entry
 }
 
 /* All blocks of a cooperative grid have to be resident at once. */
-static CUresult check_cooperative(const struct launch *l, const struct dcu_entry *entry)
+static CUresult check_cooperative(const struct dcu_launch *l, const struct dcu_entry *entry)
 {
         struct dcu_occupancy_device device;
         struct dcu_occupancy_kernel kernel;
@@ -139,8 +130,10 @@ static CUresult pack_params(const struct dsc_kernel *kernel, void **params, uint
         return CUDA_SUCCESS;
 }
 
-static CUresult pack(const struct launch *l, const struct dsc_kernel *kernel, uint8_t *packed)
+CUresult dcu_launch_pack(const struct dcu_launch *l, const struct dsc_kernel *kernel, uint8_t *packed)
 {
+        /* the gaps between parameters go to the device too: they must not carry what was there before */
+        memset(packed, 0, kernel->params_size);
         if (l->params && l->extra)
                 return CUDA_ERROR_INVALID_VALUE;
         if (l->extra)
@@ -150,7 +143,7 @@ static CUresult pack(const struct launch *l, const struct dsc_kernel *kernel, ui
         return l->params ? pack_params(kernel, l->params, packed) : CUDA_ERROR_INVALID_VALUE;
 }
 
-static CUresult send(const struct launch *l, const struct dcu_entry *entry, uint32_t slot, const uint8_t *packed)
+static CUresult send(const struct dcu_launch *l, const struct dcu_entry *entry, uint32_t slot, const uint8_t *packed)
 {
         const struct dsc_launch message = {
                 .kernel = entry->info.id,
@@ -168,7 +161,7 @@ static CUresult send(const struct launch *l, const struct dcu_entry *entry, uint
         return r;
 }
 
-static CUresult pack_and_send(const struct launch *l, const struct dcu_entry *entry, uint32_t slot)
+static CUresult pack_and_send(const struct dcu_launch *l, const struct dcu_entry *entry, uint32_t slot)
 {
         uint8_t on_stack[PARAMS_ON_STACK], *packed = on_stack;
         CUresult r;
@@ -178,9 +171,7 @@ static CUresult pack_and_send(const struct launch *l, const struct dcu_entry *en
                 if (!packed)
                         return CUDA_ERROR_OUT_OF_MEMORY;
         }
-        /* the gaps between parameters go to the device too: they must not carry the stack's old contents */
-        memset(packed, 0, entry->info.params_size);
-        r = pack(l, &entry->info, packed);
+        r = dcu_launch_pack(l, &entry->info, packed);
         if (r == CUDA_SUCCESS)
                 r = send(l, entry, slot, packed);
         if (packed != on_stack)
@@ -188,16 +179,11 @@ static CUresult pack_and_send(const struct launch *l, const struct dcu_entry *en
         return r;
 }
 
-static CUresult launch(struct launch *l)
+CUresult dcu_launch_check(struct dcu_launch *l, struct dcu_entry **ret_entry, struct dcu_context **ret_owner)
 {
-        struct dcu_context *context, *owner, *stream_owner;
-        struct dcu_entry *entry;
-        uint32_t slot;
-        CUresult r = dcu_enter(&context);
+        struct dcu_entry *entry = dcu_entry_of(l->function, ret_owner);
+        CUresult r;
 
-        if (r != CUDA_SUCCESS)
-                return r;
-        entry = dcu_entry_of(l->function, &owner);
         if (!entry)
                 return CUDA_ERROR_INVALID_HANDLE;
         r = check_size(l, entry);
@@ -205,12 +191,32 @@ static CUresult launch(struct launch *l)
                 r = dcu_cluster_check(entry, l->grid, l->cluster, l->preferred);
         if (r == CUDA_SUCCESS && l->cooperative)
                 r = check_cooperative(l, entry);
+        *ret_entry = entry;
+        return r;
+}
+
+static CUresult launch(struct dcu_launch *l)
+{
+        struct dcu_context *context, *owner, *stream_owner;
+        struct dcu_entry *entry;
+        uint32_t slot;
+        int capturing;
+        CUresult r = dcu_enter(&context);
+
         if (r == CUDA_SUCCESS)
-                r = dcu_stream_slot(l->stream, context, &slot, &stream_owner);
+                r = dcu_stream_work(l->stream, context, &slot, &stream_owner, &capturing);
         if (r != CUDA_SUCCESS)
                 return r;
+        r = dcu_launch_check(l, &entry, &owner);
+        if (r != CUDA_SUCCESS) {
+                if (capturing)
+                        dcu_capture_spoil(slot);
+                return r;
+        }
         if (owner && owner != stream_owner)
                 return CUDA_ERROR_INVALID_HANDLE;
+        if (__builtin_expect(capturing, 0))
+                return dcu_capture_launch(slot, stream_owner, l);
         if (__builtin_expect(atomic_load_explicit(&entry->epoch, memory_order_acquire) !=
                                      atomic_load_explicit(&dcu.epoch, memory_order_relaxed),
                     0)) {
@@ -225,8 +231,8 @@ CUresult cuLaunchKernel(CUfunction f, unsigned int gridDimX, unsigned int gridDi
         unsigned int blockDimX, unsigned int blockDimY, unsigned int blockDimZ, unsigned int sharedMemBytes,
         CUstream hStream, void **kernelParams, void **extra)
 {
-        struct launch l = {f, {gridDimX, gridDimY, gridDimZ}, {blockDimX, blockDimY, blockDimZ}, sharedMemBytes,
-                hStream, kernelParams, extra, 0, {0, 0, 0}, {0, 0, 0}};
+        struct dcu_launch l = {f, {gridDimX, gridDimY, gridDimZ}, {blockDimX, blockDimY, blockDimZ}, sharedMemBytes,
+                hStream, kernelParams, extra, 0, {0, 0, 0}, {0, 0, 0}, NULL, 0};
 
         return launch(&l);
 }
@@ -235,8 +241,9 @@ CUresult cuLaunchCooperativeKernel(CUfunction f, unsigned int gridDimX, unsigned
         unsigned int blockDimX, unsigned int blockDimY, unsigned int blockDimZ, unsigned int sharedMemBytes,
         CUstream hStream, void **kernelParams)
 {
-        struct launch l = {f, {gridDimX, gridDimY, gridDimZ}, {blockDimX, blockDimY, blockDimZ}, sharedMemBytes,
-                hStream, kernelParams, NULL, 1, {0, 0, 0}, {0, 0, 0}};
+        static const CUlaunchAttribute cooperative = {.id = CU_LAUNCH_ATTRIBUTE_COOPERATIVE, .value.cooperative = 1};
+        struct dcu_launch l = {f, {gridDimX, gridDimY, gridDimZ}, {blockDimX, blockDimY, blockDimZ}, sharedMemBytes,
+                hStream, kernelParams, NULL, 1, {0, 0, 0}, {0, 0, 0}, &cooperative, 1};
 
         return launch(&l);
 }
@@ -273,7 +280,7 @@ static CUresult record_events(const CUlaunchConfig *config)
  * Hints are taken and have no effect: caching, priorities and the order of launches are the daemon's business, and a
  * kernel that may overlap its predecessor may as well not. What a program would wait for is refused.
  */
-static CUresult apply_attribute(struct launch *l, const CUlaunchAttribute *attribute)
+CUresult dcu_launch_attribute(struct dcu_launch *l, const CUlaunchAttribute *attribute)
 {
         const CUlaunchAttributeValue *value = &attribute->value;
 
@@ -319,18 +326,18 @@ static CUresult apply_attribute(struct launch *l, const CUlaunchAttribute *attri
 CUresult cuLaunchKernelEx(const CUlaunchConfig *config, CUfunction f, void **kernelParams, void **extra)
 {
         struct dcu_context *context;
-        struct launch l;
+        struct dcu_launch l;
         CUresult r = dcu_enter(&context);
 
         if (r != CUDA_SUCCESS)
                 return r;
         if (!config || (config->numAttrs && !config->attrs))
                 return CUDA_ERROR_INVALID_VALUE;
-        l = (struct launch){f, {config->gridDimX, config->gridDimY, config->gridDimZ},
+        l = (struct dcu_launch){f, {config->gridDimX, config->gridDimY, config->gridDimZ},
                 {config->blockDimX, config->blockDimY, config->blockDimZ}, config->sharedMemBytes, config->hStream,
-                kernelParams, extra, 0, {0, 0, 0}, {0, 0, 0}};
+                kernelParams, extra, 0, {0, 0, 0}, {0, 0, 0}, config->attrs, config->numAttrs};
         for (unsigned int i = 0; i < config->numAttrs; i++) {
-                r = apply_attribute(&l, &config->attrs[i]);
+                r = dcu_launch_attribute(&l, &config->attrs[i]);
                 if (r != CUDA_SUCCESS)
                         return r;
         }

@@ -25,8 +25,10 @@ struct dcu_launch {
 
 /* Take one attribute; what the daemon decides by itself is a hint without effect. */
 CUresult dcu_launch_attribute(struct dcu_launch *launch, const CUlaunchAttribute *attribute);
-/* Handle, dimensions, shared memory, clusters. *ret_owner: the context that the function belongs to, NULL for none. */
-CUresult dcu_launch_check(
-        const struct dcu_launch *launch, struct dcu_entry **ret_entry, struct dcu_context **ret_owner);
+/*
+ * Handle, dimensions, shared memory, clusters (whose size is completed). *ret_owner: the context that the function
+ * belongs to, NULL for none.
+ */
+CUresult dcu_launch_check(struct dcu_launch *launch, struct dcu_entry **ret_entry, struct dcu_context **ret_owner);
 /* All of kernel->params_size bytes are written. */
 CUresult dcu_launch_pack(const struct dcu_launch *launch, const struct dsc_kernel *kernel, uint8_t *packed);

@@ -9,6 +9,7 @@
  */
 #include <string.h>
 
+#include "cuda/capture.h"
 #include "cuda/context.h"
 #include "cuda/range.h"
 #include "cuda/stream.h"
@@ -39,6 +40,8 @@ CUresult cuMemAllocManaged(CUdeviceptr *dptr, size_t bytesize, unsigned int flag
         struct dcu_context *context;
         CUresult r = dcu_enter(&context);
 
+        if (r == CUDA_SUCCESS)
+                r = dcu_capture_unsafe();
         if (r != CUDA_SUCCESS)
                 return r;
         if (!dptr || bytesize == 0 || (flags != CU_MEM_ATTACH_GLOBAL && flags != CU_MEM_ATTACH_HOST))

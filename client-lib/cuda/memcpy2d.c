@@ -140,6 +140,22 @@ CUresult cuMemcpy3DAsync_v2(const CUDA_MEMCPY3D *pCopy, CUstream hStream)
         return copy_3d(pCopy, hStream, 0);
 }
 
+CUresult dcu_copy_box_of(const CUDA_MEMCPY3D *c, struct dcu_box *ret)
+{
+        struct given dst, src;
+        CUresult r;
+
+        *ret = (struct dcu_box){.width = c->WidthInBytes, .height = c->Height, .depth = c->Depth};
+        if (ret->width == 0 || ret->height == 0 || ret->depth == 0)
+                return CUDA_ERROR_INVALID_VALUE;
+        dst = (struct given){c->dstMemoryType, c->dstHost, c->dstDevice, c->dstArray, c->dstXInBytes, c->dstY, c->dstZ,
+                c->dstPitch, c->dstHeight};
+        src = (struct given){c->srcMemoryType, c->srcHost, c->srcDevice, c->srcArray, c->srcXInBytes, c->srcY, c->srcZ,
+                c->srcPitch, c->srcHeight};
+        r = side_of(&dst, ret, &ret->dst);
+        return r == CUDA_SUCCESS ? side_of(&src, ret, &ret->src) : r;
+}
+
 static CUresult copy_3d_peer(const CUDA_MEMCPY3D_PEER *c, CUstream stream, int sync)
 {
         struct dcu_box box = {.depth = 0};

@@ -6,6 +6,8 @@
  * what is submitted later, by any stream, process or the host. Device memory and pinned memory can be waited for; a
  * barrier has nothing to add to the order of a stream, in which every operation ends before the next one begins.
  */
+#include "cuda/capture.h"
+#include "cuda/memop.h"
 #include "cuda/range.h"
 #include "cuda/stream.h"
 #include "proto/wire.h"
@@ -37,7 +39,7 @@ static CUresult check_write(CUdeviceptr address, uint32_t bytes, unsigned int fl
                                                                               : check_word(address, bytes);
 }
 
-static CUresult check_op(const CUstreamBatchMemOpParams *op)
+CUresult dcu_memop_check(const CUstreamBatchMemOpParams *op)
 {
         switch ((unsigned int)op->operation) {
         case CU_STREAM_MEM_OP_WAIT_VALUE_32:
@@ -86,15 +88,18 @@ static CUresult submit(CUstream stream, unsigned int count, const CUstreamBatchM
 {
         struct dcu_context *context, *owner;
         uint32_t slot;
+        int capturing;
         CUresult r = dcu_enter(&context);
 
         if (r != CUDA_SUCCESS)
                 return r;
         if (!count || count >= MEMOPS_MAX || !ops || flags)
                 return CUDA_ERROR_INVALID_VALUE;
-        r = dcu_stream_slot(stream, context, &slot, &owner);
+        r = dcu_stream_work(stream, context, &slot, &owner, &capturing);
+        if (r == CUDA_SUCCESS && capturing)
+                return dcu_capture_memops(slot, owner, count, ops, flags);
         for (unsigned int i = 0; i < count && r == CUDA_SUCCESS; i++)
-                r = check_op(&ops[i]);
+                r = dcu_memop_check(&ops[i]);
         for (unsigned int i = 0; i < count && r == CUDA_SUCCESS; i++)
                 r = submit_op(slot, &ops[i]);
         return r;

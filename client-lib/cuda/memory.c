@@ -2,6 +2,7 @@
 /*
  * Device memory: allocate, free, ask
  */
+#include "cuda/capture.h"
 #include "cuda/context.h"
 #include "cuda/pool.h"
 #include "cuda/range.h"
@@ -29,6 +30,8 @@ CUresult cuMemAlloc_v2(CUdeviceptr *dptr, size_t bytesize)
         struct dcu_context *context;
         CUresult r = dcu_enter(&context);
 
+        if (r == CUDA_SUCCESS)
+                r = dcu_capture_unsafe();
         if (r != CUDA_SUCCESS)
                 return r;
         if (!dptr)
@@ -44,6 +47,8 @@ CUresult cuMemAllocPitch_v2(
         size_t pitch, bytes;
         CUresult r = dcu_enter(&context);
 
+        if (r == CUDA_SUCCESS)
+                r = dcu_capture_unsafe();
         if (r != CUDA_SUCCESS)
                 return r;
         if (!dptr || !pPitch || WidthInBytes == 0 || Height == 0)
@@ -67,7 +72,11 @@ CUresult cuMemFree_v2(CUdeviceptr dptr)
         struct dcu_range range;
         CUresult r = dcu_enter_any(&context);
 
+        if (r == CUDA_SUCCESS)
+                r = dcu_capture_unsafe();
         if (r != CUDA_SUCCESS || dptr == 0)
+                return r;
+        if (dcu_graph_memory_freed(dptr, &r))
                 return r;
         if (dcu_range_remove(dptr, 1u << DCU_RANGE_DEVICE, &range))
                 return dcu_result(dsc_mem_free(dcu.session, dptr));

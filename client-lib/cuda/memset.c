@@ -2,6 +2,7 @@
 /*
  * Memsets
  */
+#include "cuda/capture.h"
 #include "cuda/context.h"
 #include "cuda/range.h"
 #include "cuda/stream.h"
@@ -24,6 +25,34 @@ static uint64_t extent(const struct fill *fill, uint64_t row)
         if (__builtin_mul_overflow(fill->height - 1, fill->pitch, &bytes) || __builtin_add_overflow(bytes, row, &bytes))
                 return 0;
         return bytes;
+}
+
+CUresult dcu_memset_check(uint64_t dst, uint64_t pitch, uint32_t element, uint64_t width, uint64_t height)
+{
+        const struct fill fill = {dst, pitch, 0, element, width, height};
+        enum dcu_place place;
+        uint64_t row, bytes;
+
+        if (__builtin_mul_overflow(width, element, &row))
+                return CUDA_ERROR_INVALID_VALUE;
+        bytes = extent(&fill, row);
+        place = bytes ? dcu_place_of(dst, bytes) : DCU_PLACE_BAD;
+        return place == DCU_PLACE_DEVICE || place == DCU_PLACE_PINNED ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+}
+
+static CUresult capture(const struct fill *fill, uint32_t slot, struct dcu_context *owner)
+{
+        const CUDA_MEMSET_NODE_PARAMS_v2 params = {
+                .dst = fill->dst,
+                .pitch = fill->pitch,
+                .value = fill->value,
+                .elementSize = fill->element,
+                .width = fill->width,
+                .height = fill->height,
+                .ctx = dcu_handle(owner),
+        };
+
+        return dcu_capture_memset(slot, &params);
 }
 
 static CUresult submit(const struct fill *fill, uint64_t row, uint32_t slot, int sync, enum dcu_place place)
@@ -51,12 +80,16 @@ static CUresult fill_memory(const struct fill *fill, CUstream stream, int sync)
         enum dcu_place place;
         uint64_t row, bytes;
         uint32_t slot;
+        int capturing = 0;
         CUresult r = dcu_enter(&context);
 
         if (r == CUDA_SUCCESS)
-                r = dcu_stream_slot(stream, context, &slot, &owner);
+                r = sync ? dcu_stream_slot(stream, context, &slot, &owner)
+                         : dcu_stream_work(stream, context, &slot, &owner, &capturing);
         if (r != CUDA_SUCCESS || fill->width == 0 || fill->height == 0)
                 return r;
+        if (__builtin_expect(capturing, 0))
+                return capture(fill, slot, owner);
         if (__builtin_mul_overflow(fill->width, fill->element, &row))
                 return CUDA_ERROR_INVALID_VALUE;
         bytes = extent(fill, row);

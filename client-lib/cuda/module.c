@@ -9,6 +9,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "cuda/capture.h"
 #include "cuda/file.h"
 #include "cuda/image.h"
 #include "cuda/jit.h"
@@ -136,6 +137,8 @@ CUresult cuModuleUnload(CUmodule hmod)
         struct dcu_module *module;
         CUresult r = dcu_enter_any(&context);
 
+        if (r == CUDA_SUCCESS)
+                r = dcu_capture_unsafe();
         if (r != CUDA_SUCCESS)
                 return r;
         pthread_mutex_lock(&dcu.lock);

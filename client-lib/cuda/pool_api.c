@@ -6,6 +6,7 @@
  */
 #include <string.h>
 
+#include "cuda/capture.h"
 #include "cuda/pool.h"
 #include "cuda/range.h"
 #include "cuda/stream.h"
@@ -310,15 +311,20 @@ static CUresult allocate(CUdeviceptr *dptr, size_t bytes, struct dcu_pool *pool,
 {
         struct dcu_context *context, *owner;
         uint32_t slot;
+        int capturing;
         CUresult r = dcu_enter(&context);
 
         if (r == CUDA_SUCCESS)
-                r = dcu_stream_slot(stream, context, &slot, &owner);
+                r = dcu_stream_work(stream, context, &slot, &owner, &capturing);
+        if (r == CUDA_SUCCESS && !capturing)
+                r = dcu_capture_unsafe();
         if (r != CUDA_SUCCESS)
                 return r;
         if (!dptr || bytes == 0)
                 return CUDA_ERROR_INVALID_VALUE;
         *dptr = 0;
+        if (capturing)
+                return dcu_capture_mem_alloc(slot, bytes, dptr);
         return pool ? dcu_pool_alloc(pool, slot, bytes, dptr) : CUDA_ERROR_OUT_OF_MEMORY;
 }
 
@@ -343,11 +349,18 @@ CUresult cuMemFreeAsync(CUdeviceptr dptr, CUstream hStream)
         struct dcu_context *context, *owner;
         struct dcu_range range;
         uint32_t slot;
+        int capturing;
         CUresult r = dcu_enter(&context);
 
         if (r == CUDA_SUCCESS)
-                r = dcu_stream_slot(hStream, context, &slot, &owner);
+                r = dcu_stream_work(hStream, context, &slot, &owner, &capturing);
+        if (r == CUDA_SUCCESS && capturing)
+                return dcu_capture_mem_free(slot, dptr);
+        if (r == CUDA_SUCCESS)
+                r = dcu_capture_unsafe();
         if (r != CUDA_SUCCESS)
+                return r;
+        if (dcu_graph_memory_freed(dptr, &r))
                 return r;
         if (!dcu_range_find(dptr, &range) || range.base != dptr)
                 return CUDA_ERROR_INVALID_VALUE;

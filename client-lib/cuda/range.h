@@ -84,3 +84,5 @@ void dcu_range_free_owned(struct dcu_context *owner, int in_daemon);
 
 /* Where [address, address + extent) lies. extent >= 1. */
 enum dcu_place dcu_place_of(uint64_t address, uint64_t extent);
+/* Memory that a memset may name: height rows of width elements. memset.c */
+CUresult dcu_memset_check(uint64_t dst, uint64_t pitch, uint32_t element, uint64_t width, uint64_t height);

@@ -4,6 +4,7 @@
  */
 #include <string.h>
 
+#include "cuda/capture.h"
 #include "cuda/event.h"
 #include "cuda/pool.h"
 #include "cuda/stream.h"
@@ -98,7 +99,7 @@ static CUresult per_thread_slot(uint32_t *ret_slot)
         return CUDA_SUCCESS;
 }
 
-CUresult dcu_stream_slot(
+CUresult dcu_stream_slot_any(
         CUstream stream, struct dcu_context *current, uint32_t *ret_slot, struct dcu_context **ret_owner)
 {
         const struct dcu_stream *object;
@@ -116,6 +117,28 @@ CUresult dcu_stream_slot(
         *ret_slot = object->slot;
         *ret_owner = object->head.owner;
         return CUDA_SUCCESS;
+}
+
+CUresult dcu_stream_slot(
+        CUstream stream, struct dcu_context *current, uint32_t *ret_slot, struct dcu_context **ret_owner)
+{
+        CUresult r = dcu_stream_slot_any(stream, current, ret_slot, ret_owner);
+
+        return r == CUDA_SUCCESS && dcu_captures_any() ? dcu_capture_check_slot(*ret_slot) : r;
+}
+
+CUresult dcu_stream_work(CUstream stream, struct dcu_context *current, uint32_t *ret_slot,
+        struct dcu_context **ret_owner, int *ret_capturing)
+{
+        CUresult r = dcu_stream_slot_any(stream, current, ret_slot, ret_owner);
+
+        *ret_capturing = 0;
+        return r == CUDA_SUCCESS && dcu_captures_any() ? dcu_capture_check_work(*ret_slot, ret_capturing) : r;
+}
+
+int dcu_stream_joins_legacy(uint32_t slot)
+{
+        return (int)(atomic_load(&blocking[slot / 64]) >> slot % 64 & 1);
 }
 
 CUresult dcu_stream_drain(uint32_t slot)
@@ -146,6 +169,7 @@ void dcu_stream_free(struct dcu_stream *stream, int in_daemon)
 
         if (stream->flags & CU_STREAM_NON_BLOCKING)
                 atomic_fetch_sub(&n_non_blocking, 1);
+        dcu_capture_slot_gone(slot);
         dcu_object_free(&stream->head);
         if (in_daemon)
                 release_slot(slot);
@@ -153,6 +177,7 @@ void dcu_stream_free(struct dcu_stream *stream, int in_daemon)
 
 void dcu_stream_reset(void)
 {
+        dcu_capture_reset();
         for (uint32_t word = 0; word < SLOTS / 64; word++) {
                 atomic_store(&blocking[word], 0);
                 atomic_store(&draining[word], 0);
@@ -164,8 +189,10 @@ void dcu_stream_reset(void)
 void dcu_stream_thread_end(struct dcu_thread *thread)
 {
         pthread_mutex_lock(&dcu.lock);
-        if (thread->stream && thread->stream_epoch == atomic_load(&dcu.epoch))
+        if (thread->stream && thread->stream_epoch == atomic_load(&dcu.epoch)) {
+                dcu_capture_slot_gone(thread->stream);
                 release_slot(thread->stream);
+        }
         thread->stream = 0;
         pthread_mutex_unlock(&dcu.lock);
 }
@@ -259,20 +286,31 @@ CUresult cuStreamDestroy_v2(CUstream hStream)
         return destroy(hStream);
 }
 
-/* The common beginning of calls on a stream. */
+/* The common beginning of questions about a stream. */
 static CUresult enter_stream(CUstream hStream, uint32_t *ret_slot, struct dcu_context **ret_owner)
 {
         struct dcu_context *context;
         CUresult r = dcu_enter(&context);
 
-        return r == CUDA_SUCCESS ? dcu_stream_slot(hStream, context, ret_slot, ret_owner) : r;
+        return r == CUDA_SUCCESS ? dcu_stream_slot_any(hStream, context, ret_slot, ret_owner) : r;
+}
+
+/* Of calls that wait or look whether they would have to: not while the stream captures, nor (by the thread's mode)
+ * others. */
+static CUresult enter_waiting(CUstream hStream, uint32_t *ret_slot)
+{
+        struct dcu_context *context, *owner;
+        CUresult r = dcu_enter(&context);
+
+        if (r == CUDA_SUCCESS)
+                r = dcu_stream_slot(hStream, context, ret_slot, &owner);
+        return r == CUDA_SUCCESS ? dcu_capture_unsafe() : r;
 }
 
 CUresult cuStreamSynchronize(CUstream hStream)
 {
-        struct dcu_context *owner;
         uint32_t slot;
-        CUresult r = enter_stream(hStream, &slot, &owner);
+        CUresult r = enter_waiting(hStream, &slot);
 
         if (r == CUDA_SUCCESS)
                 r = dcu_stream_drain(slot);
@@ -282,9 +320,8 @@ CUresult cuStreamSynchronize(CUstream hStream)
 
 CUresult cuStreamQuery(CUstream hStream)
 {
-        struct dcu_context *owner;
         uint32_t slot;
-        CUresult r = enter_stream(hStream, &slot, &owner);
+        CUresult r = enter_waiting(hStream, &slot);
 
         if (r == CUDA_SUCCESS)
                 r = dcu_result(dsc_query(dcu.session, slot, dsc_stream_tail(dcu.session, slot)));
@@ -301,20 +338,31 @@ CUresult cuStreamQuery(CUstream hStream)
 
 CUresult cuStreamWaitEvent(CUstream hStream, CUevent hEvent, unsigned int Flags)
 {
+        struct dcu_event *event = dcu_object_of(hEvent, DCU_EVENT);
         struct dcu_event_record recorded;
-        struct dcu_context *owner;
+        struct dcu_context *context, *owner;
         uint32_t slot;
-        CUresult r = enter_stream(hStream, &slot, &owner);
+        int capturing;
+        CUresult r = dcu_enter(&context);
 
         if (r != CUDA_SUCCESS)
                 return r;
         if (Flags & ~(unsigned int)CU_EVENT_WAIT_EXTERNAL)
                 return CUDA_ERROR_INVALID_VALUE;
+        if (!event)
+                return CUDA_ERROR_INVALID_HANDLE;
+        r = dcu_stream_work(hStream, context, &slot, &owner, &capturing);
+        if (r != CUDA_SUCCESS)
+                return r;
+        if (!capturing && (Flags & CU_EVENT_WAIT_EXTERNAL))
+                return CUDA_ERROR_ILLEGAL_STATE; /* only a capture may */
+        if (!(Flags & CU_EVENT_WAIT_EXTERNAL) && dcu_event_captured(event))
+                return dcu_capture_join(slot, event);
+        if (capturing)
+                return dcu_capture_wait_outside(slot, event, Flags);
         r = dcu_event_recorded(hEvent, &recorded);
         if (r != CUDA_SUCCESS)
                 return r;
-        if (Flags & CU_EVENT_WAIT_EXTERNAL)
-                return CUDA_ERROR_ILLEGAL_STATE; /* only a capture may */
         if (recorded.shared)
                 return dcu_result(dsc_shared_stream_wait(dcu.session, slot, recorded.shared));
         if (!recorded.valid)
@@ -399,52 +447,5 @@ CUresult cuStreamGetDevice(CUstream hStream, CUdevice *device)
         if (!device)
                 return CUDA_ERROR_INVALID_VALUE;
         *device = 0;
-        return CUDA_SUCCESS;
-}
-
-CUresult cuStreamIsCapturing(CUstream hStream, CUstreamCaptureStatus *captureStatus)
-{
-        struct dcu_context *owner;
-        uint32_t slot;
-        CUresult r = enter_stream(hStream, &slot, &owner);
-
-        if (r != CUDA_SUCCESS)
-                return r;
-        if (!captureStatus)
-                return CUDA_ERROR_INVALID_VALUE;
-        *captureStatus = CU_STREAM_CAPTURE_STATUS_NONE;
-        return CUDA_SUCCESS;
-}
-
-/* Nothing captures: the other results have a meaning only while something does. */
-CUresult cuStreamGetCaptureInfo_v2(CUstream hStream, CUstreamCaptureStatus *captureStatus_out, cuuint64_t *id_out,
-        CUgraph *graph_out, const CUgraphNode **dependencies_out, size_t *numDependencies_out)
-{
-        return cuStreamIsCapturing(hStream, captureStatus_out);
-}
-
-CUresult cuStreamGetCaptureInfo_v3(CUstream hStream, CUstreamCaptureStatus *captureStatus_out, cuuint64_t *id_out,
-        CUgraph *graph_out, const CUgraphNode **dependencies_out, const CUgraphEdgeData **edgeData_out,
-        size_t *numDependencies_out)
-{
-        return cuStreamIsCapturing(hStream, captureStatus_out);
-}
-
-CUresult cuStreamGetCaptureInfo(CUstream hStream, CUstreamCaptureStatus *captureStatus_out, cuuint64_t *id_out)
-{
-        return cuStreamIsCapturing(hStream, captureStatus_out);
-}
-
-CUresult cuThreadExchangeStreamCaptureMode(CUstreamCaptureMode *mode)
-{
-        CUstreamCaptureMode before = (CUstreamCaptureMode)dcu_self.capture_mode;
-        CUresult r = dcu_enter_process();
-
-        if (r != CUDA_SUCCESS)
-                return r;
-        if (!mode || (unsigned int)*mode > CU_STREAM_CAPTURE_MODE_RELAXED)
-                return CUDA_ERROR_INVALID_VALUE;
-        dcu_self.capture_mode = (uint32_t)*mode;
-        *mode = before;
         return CUDA_SUCCESS;
 }

@@ -30,9 +30,16 @@ struct dcu_stream {
         struct dcu_stream_attributes attributes;
 };
 
-/* The slot of a stream handle in the calling thread; *ret_owner is the context it belongs to (current for 0, 1, 2). */
+/*
+ * The slot of a stream handle in the calling thread; *ret_owner is the context it belongs to (current for 0, 1, 2). For
+ * what cannot be captured: work that can be asks dcu_stream_work() of capture.h.
+ */
 CUresult dcu_stream_slot(
         CUstream stream, struct dcu_context *current, uint32_t *ret_slot, struct dcu_context **ret_owner);
+/* The same for questions: also a stream that captures, and the legacy stream beside one. */
+CUresult dcu_stream_slot_any(
+        CUstream stream, struct dcu_context *current, uint32_t *ret_slot, struct dcu_context **ret_owner);
+int dcu_stream_joins_legacy(uint32_t slot);
 /* Wait for everything that has been submitted to the slot (and, for slot 0, to what it joins with). */
 CUresult dcu_stream_drain(uint32_t slot);
 /*

@@ -1,0 +1,492 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Instantiated graphs: made, changed, launched, destroyed
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "cuda/capture.h"
+#include "cuda/event.h"
+#include "cuda/exec.h"
+
+#define FLAGS                                                                                               \
+        ((cuuint64_t)CUDA_GRAPH_INSTANTIATE_FLAG_AUTO_FREE_ON_LAUNCH | CUDA_GRAPH_INSTANTIATE_FLAG_UPLOAD | \
+                CUDA_GRAPH_INSTANTIATE_FLAG_DEVICE_LAUNCH | CUDA_GRAPH_INSTANTIATE_FLAG_USE_NODE_PRIORITY)
+
+static struct dcu_exec_build *waiting; /* for the end of a launch; dcu.lock */
+
+static struct dcu_exec *exec_of(CUgraphExec handle)
+{
+        return dcu_object_of(handle, DCU_GRAPH_EXEC);
+}
+
+/* --- what is left of a launch --- */
+
+static int is_over(const struct dcu_exec_build *build)
+{
+        return !build->launch_epoch || build->launch_epoch != atomic_load(&dcu.epoch) ||
+               dsc_query(dcu.session, build->slot, build->seq) != CUDA_ERROR_NOT_READY;
+}
+
+/* Free what no launch needs any more. dcu.lock is held. */
+static void reap(void)
+{
+        struct dcu_exec_build **place = &waiting;
+
+        while (*place) {
+                struct dcu_exec_build *build = *place;
+
+                if (!is_over(build)) {
+                        place = &build->next;
+                        continue;
+                }
+                *place = build->next;
+                if (build->graph)
+                        dcu_graph_free(build->graph);
+                dcu_exec_build_free(build);
+        }
+}
+
+static void reap_later(void *argument)
+{
+        (void)argument;
+        pthread_mutex_lock(&dcu.lock);
+        reap();
+        dcu_graphs_unlock();
+}
+
+/* The exec stands on this build no longer. dcu.lock is held. */
+static void retire(struct dcu_exec *exec, struct dcu_exec_build *build)
+{
+        build->slot = exec->slot;
+        build->seq = exec->seq;
+        build->launch_epoch = exec->launched ? exec->launch_epoch : 0;
+        build->next = waiting;
+        waiting = build;
+        reap();
+}
+
+/* --- what the daemon has --- */
+
+/* The daemon's graph in the place of the one before, which it updates where it can. */
+static CUresult send(const struct dcu_exec_build *old, struct dcu_exec_build *build, const void *file, size_t bytes)
+{
+        if (old && old->id && old->epoch == build->epoch && old->n_nodes == build->n_nodes &&
+                dsc_graph_update(dcu.session, old->id, file, bytes) == 0) {
+                build->id = old->id;
+                return CUDA_SUCCESS;
+        }
+        return dcu_result(dsc_graph_create(dcu.session, file, bytes, &build->id));
+}
+
+/* exec->lock is held. */
+CUresult dcu_exec_refresh(struct dcu_exec *exec)
+{
+        struct dcu_exec_build *build, *old = exec->build;
+        size_t bytes;
+        void *file;
+        CUresult r;
+
+        if (old && !exec->stale && old->epoch == atomic_load(&dcu.epoch))
+                return CUDA_SUCCESS;
+        r = dcu_exec_file(exec->graph, &file, &bytes, &build);
+        if (r != CUDA_SUCCESS)
+                return r;
+        r = send(old, build, file, bytes);
+        free(file);
+        if (r != CUDA_SUCCESS) {
+                dcu_exec_build_free(build);
+                return r;
+        }
+        if (old && old->id != build->id && old->epoch == build->epoch)
+                (void)dsc_graph_destroy(dcu.session, old->id);
+        exec->build = build;
+        exec->stale = 0;
+        if (old) {
+                pthread_mutex_lock(&dcu.lock);
+                retire(exec, old);
+                dcu_graphs_unlock();
+        }
+        return CUDA_SUCCESS;
+}
+
+/* --- instantiate --- */
+
+/* Memory is allocated by one instantiated graph at a time. dcu.lock is held. */
+static CUresult claim_memory(const struct dcu_graph *graph, int sign)
+{
+        for (uint32_t i = 0; i < graph->n_nodes; i++) {
+                const struct dcu_work *work = graph->nodes[i]->work;
+
+                if (work->type != CU_GRAPH_NODE_TYPE_MEM_ALLOC)
+                        continue;
+                if (sign > 0 && work->memory.memory->instances)
+                        return CUDA_ERROR_NOT_SUPPORTED;
+                work->memory.memory->instances = sign > 0;
+        }
+        return CUDA_SUCCESS;
+}
+
+/* A node that can never run, for the program to look at. */
+static CUgraphNode stuck_node(const struct dcu_graph *graph)
+{
+        for (uint32_t i = graph->n_nodes; i-- > 0;) {
+                if (graph->nodes[i]->count)
+                        return dcu_handle(graph->nodes[i]);
+        }
+        return NULL;
+}
+
+static CUresult check_order(const struct dcu_graph *graph, CUDA_GRAPH_INSTANTIATE_PARAMS *params)
+{
+        struct dcu_node **order;
+        CUresult r = dcu_graph_order(graph, &order);
+
+        if (r == CUDA_SUCCESS)
+                free(order);
+        for (uint32_t i = 0; i < graph->n_nodes && r == CUDA_SUCCESS; i++) {
+                if (graph->nodes[i]->work->type == CU_GRAPH_NODE_TYPE_GRAPH)
+                        r = check_order(graph->nodes[i]->work->child, params);
+        }
+        if (r == CUDA_ERROR_INVALID_VALUE && !params->hErrNode_out) {
+                params->result_out = CUDA_GRAPH_INSTANTIATE_INVALID_STRUCTURE;
+                params->hErrNode_out = stuck_node(graph);
+        }
+        return r;
+}
+
+/* dcu.lock is held. */
+static CUresult make_exec(CUgraph handle, CUDA_GRAPH_INSTANTIATE_PARAMS *params, struct dcu_exec **ret)
+{
+        const struct dcu_graph *graph = dcu_graph_of(handle);
+        struct dcu_graph *clone;
+        struct dcu_exec *exec;
+        CUresult r;
+
+        if (!graph || graph->parent)
+                return CUDA_ERROR_INVALID_VALUE;
+        if (graph->capture)
+                return CUDA_ERROR_ILLEGAL_STATE;
+        r = check_order(graph, params);
+        if (r == CUDA_SUCCESS)
+                r = claim_memory(graph, 1);
+        if (r != CUDA_SUCCESS)
+                return r;
+        r = dcu_graph_clone(graph, &clone);
+        exec = r == CUDA_SUCCESS ? dcu_object_new(DCU_GRAPH_EXEC, sizeof(*exec), NULL) : NULL;
+        if (!exec) {
+                claim_memory(graph, -1);
+                if (r == CUDA_SUCCESS)
+                        dcu_graph_free(clone);
+                return CUDA_ERROR_OUT_OF_MEMORY;
+        }
+        pthread_mutex_init(&exec->lock, NULL);
+        exec->graph = clone;
+        exec->flags = params->flags;
+        *ret = exec;
+        return CUDA_SUCCESS;
+}
+
+/* dcu.lock is held. */
+static void free_exec(struct dcu_exec *exec)
+{
+        struct dcu_exec_build *build = exec->build;
+
+        claim_memory(exec->graph, -1);
+        if (build) {
+                if (build->epoch == atomic_load(&dcu.epoch))
+                        (void)dsc_graph_destroy(dcu.session, build->id);
+                build->graph = exec->graph;
+                retire(exec, build);
+        } else {
+                dcu_graph_free(exec->graph);
+        }
+        pthread_mutex_destroy(&exec->lock);
+        dcu_object_free(&exec->head);
+}
+
+static CUresult instantiate(CUgraphExec *ret, CUgraph graph, CUDA_GRAPH_INSTANTIATE_PARAMS *params)
+{
+        struct dcu_context *context;
+        struct dcu_exec *exec;
+        CUresult r = dcu_enter(&context);
+
+        params->hErrNode_out = NULL;
+        params->result_out = CUDA_GRAPH_INSTANTIATE_ERROR;
+        if (r == CUDA_SUCCESS && (!ret || (params->flags & ~FLAGS)))
+                r = CUDA_ERROR_INVALID_VALUE;
+        if (r == CUDA_SUCCESS && (params->flags & CUDA_GRAPH_INSTANTIATE_FLAG_DEVICE_LAUNCH)) {
+                params->result_out = CUDA_GRAPH_INSTANTIATE_NODE_OPERATION_NOT_SUPPORTED;
+                r = CUDA_ERROR_NOT_SUPPORTED;
+        }
+        if (r == CUDA_SUCCESS)
+                r = dcu_capture_unsafe();
+        if (r != CUDA_SUCCESS)
+                return r;
+        pthread_mutex_lock(&dcu.lock);
+        reap();
+        r = make_exec(graph, params, &exec);
+        dcu_graphs_unlock();
+        if (r != CUDA_SUCCESS)
+                return r;
+        r = dcu_exec_refresh(exec);
+        if (r != CUDA_SUCCESS) {
+                pthread_mutex_lock(&dcu.lock);
+                free_exec(exec);
+                dcu_graphs_unlock();
+                return r;
+        }
+        params->result_out = CUDA_GRAPH_INSTANTIATE_SUCCESS;
+        *ret = dcu_handle(exec);
+        return CUDA_SUCCESS;
+}
+
+CUresult cuGraphInstantiateWithFlags(CUgraphExec *phGraphExec, CUgraph hGraph, unsigned long long flags)
+{
+        CUDA_GRAPH_INSTANTIATE_PARAMS params = {.flags = flags};
+
+        /* to upload, a stream is needed */
+        if (flags & CUDA_GRAPH_INSTANTIATE_FLAG_UPLOAD)
+                return CUDA_ERROR_INVALID_VALUE;
+        return instantiate(phGraphExec, hGraph, &params);
+}
+
+CUresult cuGraphInstantiateWithParams(
+        CUgraphExec *phGraphExec, CUgraph hGraph, CUDA_GRAPH_INSTANTIATE_PARAMS *instantiateParams)
+{
+        CUresult r;
+
+        if (!instantiateParams)
+                return CUDA_ERROR_INVALID_VALUE;
+        r = instantiate(phGraphExec, hGraph, instantiateParams);
+        if (r == CUDA_SUCCESS && (instantiateParams->flags & CUDA_GRAPH_INSTANTIATE_FLAG_UPLOAD))
+                r = cuGraphUpload(*phGraphExec, instantiateParams->hUploadStream);
+        return r;
+}
+
+CUresult cuGraphInstantiate_v2(
+        CUgraphExec *phGraphExec, CUgraph hGraph, CUgraphNode *phErrorNode, char *logBuffer, size_t bufferSize)
+{
+        CUDA_GRAPH_INSTANTIATE_PARAMS params = {.flags = 0};
+        CUresult r = instantiate(phGraphExec, hGraph, &params);
+
+        if (phErrorNode)
+                *phErrorNode = params.hErrNode_out;
+        if (logBuffer && bufferSize)
+                logBuffer[0] = 0;
+        return r;
+}
+
+CUresult cuGraphInstantiate(
+        CUgraphExec *phGraphExec, CUgraph hGraph, CUgraphNode *phErrorNode, char *logBuffer, size_t bufferSize)
+{
+        return cuGraphInstantiate_v2(phGraphExec, hGraph, phErrorNode, logBuffer, bufferSize);
+}
+
+/* A graph with user objects: their destructors must not have to wait for another call. */
+static void reap_at_end(const struct dcu_exec *exec)
+{
+        uint64_t id;
+
+        if (!exec->launched || exec->launch_epoch != atomic_load(&dcu.epoch) || !waiting)
+                return;
+        if (dsc_host_register(dcu.session, reap_later, NULL, 1, &id) == 0)
+                (void)dsc_host_call(dcu.session, exec->slot, id, NULL);
+}
+
+CUresult cuGraphExecDestroy(CUgraphExec hGraphExec)
+{
+        struct dcu_exec *exec;
+        CUresult r = dcu_enter_process();
+
+        if (r == CUDA_SUCCESS)
+                r = dcu_capture_unsafe();
+        if (r != CUDA_SUCCESS)
+                return r;
+        pthread_mutex_lock(&dcu.lock);
+        exec = exec_of(hGraphExec);
+        if (exec) {
+                struct dcu_exec last = {.launched = exec->launched && exec->graph->n_users,
+                        .slot = exec->slot,
+                        .launch_epoch = exec->launch_epoch};
+
+                free_exec(exec);
+                reap_at_end(&last);
+        }
+        dcu_graphs_unlock();
+        return exec ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+}
+
+CUresult cuGraphExecGetFlags(CUgraphExec hGraphExec, cuuint64_t *flags)
+{
+        const struct dcu_exec *exec = exec_of(hGraphExec);
+        CUresult r = dcu_enter_process();
+
+        if (r != CUDA_SUCCESS)
+                return r;
+        if (!exec || !flags)
+                return CUDA_ERROR_INVALID_VALUE;
+        *flags = exec->flags & ~(cuuint64_t)CUDA_GRAPH_INSTANTIATE_FLAG_UPLOAD;
+        return CUDA_SUCCESS;
+}
+
+/* --- change --- */
+
+static struct dcu_node *search(const struct dcu_graph *clone, CUgraphNode original)
+{
+        for (uint32_t i = 0; i < clone->n_nodes; i++) {
+                if (clone->nodes[i]->original == original)
+                        return clone->nodes[i];
+        }
+        return NULL;
+}
+
+/* What the clone has in the place of a node, also of one in a child graph. dcu.lock is held. */
+static struct dcu_node *counterpart(const struct dcu_graph *clone, const struct dcu_node *node)
+{
+        const struct dcu_node *parent;
+        CUgraphNode handle = dcu_handle(node);
+
+        if (node->graph->parent) {
+                parent = counterpart(clone, node->graph->parent);
+                if (!parent || parent->work->type != CU_GRAPH_NODE_TYPE_GRAPH)
+                        return NULL;
+                clone = parent->work->child;
+        }
+        if (node->index < clone->n_nodes && clone->nodes[node->index]->original == handle)
+                return clone->nodes[node->index];
+        return search(clone, handle);
+}
+
+/* Both locks are held. */
+static CUresult set_locked(struct dcu_exec *exec, CUgraphNode handle, struct dcu_work **work)
+{
+        const struct dcu_node *node = dcu_node_of(handle);
+        struct dcu_node *own = node ? counterpart(exec->graph, node) : NULL;
+        CUgraphExecUpdateResultInfo info;
+        struct dcu_work *old;
+
+        if (!own || dcu_work_change(own->work, *work) != CU_GRAPH_EXEC_UPDATE_SUCCESS)
+                return CUDA_ERROR_INVALID_VALUE;
+        exec->stale = 1;
+        if (own->work->type == CU_GRAPH_NODE_TYPE_GRAPH)
+                return dcu_graph_compare(own->work->child, (*work)->child, &info) == CU_GRAPH_EXEC_UPDATE_SUCCESS
+                               ? dcu_graph_take_over(own->work->child, (*work)->child)
+                               : CUDA_ERROR_GRAPH_EXEC_UPDATE_FAILURE;
+        old = own->work;
+        own->work = *work;
+        *work = old;
+        return CUDA_SUCCESS;
+}
+
+CUresult dcu_exec_set(CUgraphExec handle, CUgraphNode node, CUresult r, struct dcu_work *work)
+{
+        struct dcu_exec *exec = exec_of(handle);
+
+        if (r != CUDA_SUCCESS)
+                return r;
+        if (!exec) {
+                dcu_work_drop_unlocked(work);
+                return CUDA_ERROR_INVALID_VALUE;
+        }
+        pthread_mutex_lock(&exec->lock);
+        pthread_mutex_lock(&dcu.lock);
+        r = set_locked(exec, node, &work);
+        dcu_work_drop(work);
+        dcu_graphs_unlock();
+        pthread_mutex_unlock(&exec->lock);
+        return r;
+}
+
+static CUresult update_locked(struct dcu_exec *exec, CUgraph handle, CUgraphExecUpdateResultInfo *info)
+{
+        const struct dcu_graph *graph = dcu_graph_of(handle);
+        CUresult r;
+
+        *info = (CUgraphExecUpdateResultInfo){.result = CU_GRAPH_EXEC_UPDATE_ERROR};
+        if (!graph || graph->parent)
+                return CUDA_ERROR_INVALID_VALUE;
+        info->result = dcu_graph_compare(exec->graph, graph, info);
+        if (info->result != CU_GRAPH_EXEC_UPDATE_SUCCESS)
+                return CUDA_ERROR_GRAPH_EXEC_UPDATE_FAILURE;
+        r = dcu_graph_take_over(exec->graph, graph);
+        exec->stale = 1;
+        if (r != CUDA_SUCCESS)
+                info->result = CU_GRAPH_EXEC_UPDATE_ERROR;
+        return r;
+}
+
+CUresult cuGraphExecUpdate_v2(CUgraphExec hGraphExec, CUgraph hGraph, CUgraphExecUpdateResultInfo *resultInfo)
+{
+        struct dcu_exec *exec = exec_of(hGraphExec);
+        CUresult r = dcu_enter_process();
+
+        if (r == CUDA_SUCCESS && (!exec || !resultInfo))
+                r = CUDA_ERROR_INVALID_VALUE;
+        if (r == CUDA_SUCCESS)
+                r = dcu_capture_unsafe();
+        if (r != CUDA_SUCCESS)
+                return r;
+        pthread_mutex_lock(&exec->lock);
+        pthread_mutex_lock(&dcu.lock);
+        r = update_locked(exec, hGraph, resultInfo);
+        dcu_graphs_unlock();
+        pthread_mutex_unlock(&exec->lock);
+        return r;
+}
+
+CUresult cuGraphExecUpdate(
+        CUgraphExec hGraphExec, CUgraph hGraph, CUgraphNode *hErrorNode_out, CUgraphExecUpdateResult *updateResult_out)
+{
+        CUgraphExecUpdateResultInfo info = {.result = CU_GRAPH_EXEC_UPDATE_ERROR};
+        CUresult r = cuGraphExecUpdate_v2(hGraphExec, hGraph, &info);
+
+        if (hErrorNode_out)
+                *hErrorNode_out = info.errorNode;
+        if (updateResult_out)
+                *updateResult_out = info.result;
+        return r;
+}
+
+static int can_be_disabled(const struct dcu_node *node)
+{
+        return node->work->type == CU_GRAPH_NODE_TYPE_KERNEL || node->work->type == CU_GRAPH_NODE_TYPE_MEMCPY ||
+               node->work->type == CU_GRAPH_NODE_TYPE_MEMSET;
+}
+
+/* Asks (set < 0) or sets. */
+static CUresult enabled(CUgraphExec handle, CUgraphNode node, int set, unsigned int *ret)
+{
+        struct dcu_exec *exec = exec_of(handle);
+        struct dcu_node *own;
+        CUresult r = dcu_enter_process();
+
+        if (r != CUDA_SUCCESS)
+                return r;
+        if (!exec)
+                return CUDA_ERROR_INVALID_VALUE;
+        pthread_mutex_lock(&exec->lock);
+        pthread_mutex_lock(&dcu.lock);
+        own = dcu_node_of(node) ? counterpart(exec->graph, dcu_node_of(node)) : NULL;
+        if (!own || !can_be_disabled(own)) {
+                r = CUDA_ERROR_INVALID_VALUE;
+        } else if (set < 0) {
+                *ret = !own->disabled;
+        } else if (own->disabled != !set) {
+                own->disabled = !set;
+                exec->stale = 1;
+        }
+        pthread_mutex_unlock(&dcu.lock);
+        pthread_mutex_unlock(&exec->lock);
+        return r;
+}
+
+CUresult cuGraphNodeSetEnabled(CUgraphExec hGraphExec, CUgraphNode hNode, unsigned int isEnabled)
+{
+        return enabled(hGraphExec, hNode, isEnabled != 0, NULL);
+}
+
+CUresult cuGraphNodeGetEnabled(CUgraphExec hGraphExec, CUgraphNode hNode, unsigned int *isEnabled)
+{
+        return isEnabled ? enabled(hGraphExec, hNode, -1, isEnabled) : CUDA_ERROR_INVALID_VALUE;
+}

@@ -31,6 +31,8 @@ int main()
         EXPECT(cudaErrorMemoryAllocation, cudaGetLastError());
         OK(cudaGetLastError());
         CHECK(pieces.size() >= 6 && pieces.size() <= 8);
+        if (pieces.empty())
+                return program_end("out_of_memory");
         for (size_t i = 0; i < pieces.size(); i++)
                 LAUNCHED(touch<<<1, 1>>>((uint32_t *)pieces[i], (uint32_t *)(pieces[i] + piece) - 1, i * 10));
         for (size_t i = 0; i < pieces.size(); i++) {

@@ -351,7 +351,7 @@ void dsc__table_clear(dsc_session *s); /* and unmap pinned ranges */
 
 /* --- vmm.c --- */
 
-void dsc__reserved_drop(dsc_session *s); /* with memory.use held for writing */
+void dsc__reserved_drop(dsc_session *s, bool in_daemon); /* with memory.use held for writing */
 
 /* --- copy.c --- */
 

@@ -357,7 +357,7 @@ static int reset_locked(dsc_session *s)
         dsc__graphs_clear(s);
         dsc__table_clear(s);
         dsc__arena_drop(s);
-        dsc__reserved_drop(s);
+        dsc__reserved_drop(s, true);
         /* a dead attachment shows its error for good: take the one of the worker that lives */
         return dsc__attached(s) ? dsc__attach_locked(s) : 0;
 }

@@ -32,7 +32,7 @@ void dsc__retire(dsc_session *s)
         pthread_mutex_lock(&s->submit.lock);
         dsc__table_clear(s);
         dsc__arena_drop(s);
-        dsc__reserved_drop(s);
+        dsc__reserved_drop(s, false);
         drop_ring_locked(s);
         if (s->window_bytes)
                 munmap((void *)(uintptr_t)s->window_base, s->window_bytes);

@@ -89,16 +89,17 @@ static bool forget(dsc_session *s, uint64_t base, uint64_t bytes)
         return known;
 }
 
-void dsc__reserved_drop(dsc_session *s)
+void dsc__reserved_drop(dsc_session *s, bool in_daemon)
 {
         struct dsc__memory *m = &s->memory;
-        pthread_rwlock_wrlock(&m->table);
         for (uint32_t i = 0; i < DSC__RESERVED_MAX; i++) {
-                if (m->reserved[i].bytes)
-                        munmap((void *)(uintptr_t)m->reserved[i].base, m->reserved[i].bytes);
-                m->reserved[i].bytes = 0;
+                const struct place place = {m->reserved[i].base, m->reserved[i].bytes};
+                if (!place.bytes)
+                        continue;
+                munmap((void *)(uintptr_t)place.base, place.bytes);
+                if (forget(s, place.base, place.bytes) && in_daemon)
+                        give_back(s, place.base);
         }
-        pthread_rwlock_unlock(&m->table);
 }
 
 static int reserve_locked(dsc_session *s, uint64_t bytes, struct place *ret)

@@ -9,6 +9,7 @@
 #include "cuda/pool.h"
 #include "cuda/range.h"
 #include "cuda/stream.h"
+#include "cuda/vmm.h"
 
 static unsigned int active_contexts; /* dcu.lock */
 static unsigned long long next_id = 1;
@@ -121,6 +122,8 @@ static CUresult reset_session(void)
         (void)dsc_wait_all(dcu.session); /* an error ends here, too */
         dcu_stream_reset();
         dcu_pool_reset();
+        dcu_ipc_reset();
+        dcu_vmm_reset();
         atomic_fetch_add(&dcu.epoch, 1);
         return dcu_result(dsc_reset(dcu.session));
 }
@@ -146,6 +149,8 @@ static CUresult revive_locked(void)
                 return CUDA_SUCCESS;
         dcu_stream_reset();
         dcu_pool_reset();
+        dcu_ipc_reset();
+        dcu_vmm_reset();
         atomic_fetch_add(&dcu.epoch, 1);
         return dcu_session_renew();
 }

@@ -11,6 +11,7 @@
 #include "cuda/context.h"
 #include "cuda/pool.h"
 #include "cuda/range.h"
+#include "cuda/vmm.h"
 
 #define ORDINAL_UNKNOWN (-2)
 #define ACCESS_READ_WRITE 3u
@@ -92,7 +93,9 @@ static CUresult known_small(const struct dcu_range *range, CUpointer_attribute a
                 put_u32(data, device_reaches(range) ? ACCESS_READ_WRITE : 0);
                 return CUDA_SUCCESS;
         case CU_POINTER_ATTRIBUTE_ALLOWED_HANDLE_TYPES:
-                put_u64(data, range->kind == DCU_RANGE_MAPPED ? CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR : 0);
+                put_u64(data, range->kind == DCU_RANGE_MAPPED
+                                      ? ((const struct dcu_physical *)range->detail)->prop.requestedHandleTypes
+                                      : 0);
                 return CUDA_SUCCESS;
         case CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE:
                 put_u64(data, range->kind == DCU_RANGE_POOL ? (uintptr_t)dcu_pool_of_block(range->detail) : 0);

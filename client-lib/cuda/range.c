@@ -8,6 +8,7 @@
 #include "cuda/code.h"
 #include "cuda/context.h"
 #include "cuda/range.h"
+#include "cuda/vmm.h"
 
 static pthread_rwlock_t lock = PTHREAD_RWLOCK_INITIALIZER;
 static struct dcu_range *table;
@@ -203,11 +204,11 @@ static int take_owned(struct dcu_context *owner, struct dcu_range *ret)
         return found;
 }
 
-static void remove_globals(void)
+void dcu_range_remove_kind(enum dcu_range_kind kind)
 {
         pthread_rwlock_wrlock(&lock);
         for (size_t i = count; i-- > 0;) {
-                if (table[i].kind == DCU_RANGE_GLOBAL)
+                if (table[i].kind == kind)
                         remove_at(i);
         }
         pthread_rwlock_unlock(&lock);
@@ -218,10 +219,12 @@ void dcu_range_free_owned(struct dcu_context *owner, int in_daemon)
         struct dcu_range range;
 
         if (!in_daemon)
-                remove_globals(); /* of libraries too: they will be loaded elsewhere */
+                dcu_range_remove_kind(DCU_RANGE_GLOBAL); /* of libraries too: they will be loaded elsewhere */
         while (take_owned(owner, &range)) {
                 if (range.kind == DCU_RANGE_DEVICE && in_daemon)
                         (void)dsc_mem_free(dcu.session, range.base);
+                else if (range.kind == DCU_RANGE_OPENED && in_daemon)
+                        dcu_ipc_free(range.detail);
                 else if (range.kind == DCU_RANGE_HOST ||
                          ((range.kind == DCU_RANGE_PINNED || range.kind == DCU_RANGE_MANAGED) && in_daemon))
                         (void)dsc_host_free(dcu.session, (void *)(uintptr_t)range.base);

@@ -79,6 +79,8 @@ CUresult dcu_range_global(struct dcu_image *image, struct dcu_context *owner, co
         uint64_t *ret_bytes);
 /* Take out all ranges of an image. */
 void dcu_range_remove_image(const struct dcu_image *image);
+/* Take out all ranges of a kind. */
+void dcu_range_remove_kind(enum dcu_range_kind kind);
 /* Free everything that a context owns; in_daemon = 0 when the session's reset does that. */
 void dcu_range_free_owned(struct dcu_context *owner, int in_daemon);
 

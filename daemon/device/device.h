@@ -256,6 +256,11 @@ struct ds_device_ops {
         int (*mem_map)(ds_device *device, uint32_t space, int fd, uint64_t va, uint64_t size);
         int (*mem_unmap)(ds_device *device, uint32_t space, uint64_t va, uint64_t size);
         int (*mem_cleared)(ds_device *device, uint32_t space, uint64_t va); /* 1: the slab mapped at va is clear */
+        /*
+         * Somebody else may map the slab that is mapped at va, or it may be mapped again: unmapping it does not give it
+         * up. -ENOENT.
+         */
+        int (*mem_keep)(ds_device *device, uint32_t space, uint64_t va);
         /* Host memory of a memfd, mapped at va in this process and made known to the GPU. Both [stops]. */
         int (*host_map)(ds_device *device, uint32_t space, int fd, uint64_t va, uint64_t size);
         int (*host_unmap)(ds_device *device, uint32_t space, uint64_t va, uint64_t size);

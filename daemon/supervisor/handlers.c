@@ -151,6 +151,35 @@ void ds_handle_output_read(struct ds_client *client, Detshare__Request *request,
         ds_output_read(ds_client_session(client), request->id, request->output_read->upto);
 }
 
+void ds_handle_address_reserve(struct ds_client *client, Detshare__Request *request, int *fds)
+{
+        Detshare__Address address = DETSHARE__ADDRESS__INIT;
+        Detshare__Reply reply = DETSHARE__REPLY__INIT;
+        struct ds_window range;
+        char message[128];
+        int r = ds_session_reserve(
+                ds_client_session(client), request->address_reserve->bytes, message, sizeof(message), &range);
+
+        if (r) {
+                ds_client_answer(client, request->id, r, "%s", message);
+                return;
+        }
+        address.address = range.base;
+        address.bytes = range.bytes;
+        reply.result_case = DETSHARE__REPLY__RESULT_ADDRESS_RESERVE;
+        reply.address_reserve = &address;
+        ds_client_reply(client, request->id, &reply, NULL, 0);
+}
+
+void ds_handle_address_free(struct ds_client *client, Detshare__Request *request, int *fds)
+{
+        char message[128] = "";
+        int r = ds_session_unreserve(
+                ds_client_session(client), request->address_free->address, message, sizeof(message));
+
+        ds_client_answer(client, request->id, r, "%s", message);
+}
+
 void ds_handle_ping(struct ds_client *client, Detshare__Request *request, int *fds)
 {
         ds_client_answer(client, request->id, 0, "%s", "");

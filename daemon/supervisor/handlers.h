@@ -14,6 +14,8 @@ void ds_handle_window_refused(struct ds_client *client, Detshare__Request *reque
 void ds_handle_attach(struct ds_client *client, Detshare__Request *request, int *fds);
 void ds_handle_set_session(struct ds_client *client, Detshare__Request *request, int *fds);
 void ds_handle_output_read(struct ds_client *client, Detshare__Request *request, int *fds);
+void ds_handle_address_reserve(struct ds_client *client, Detshare__Request *request, int *fds);
+void ds_handle_address_free(struct ds_client *client, Detshare__Request *request, int *fds);
 void ds_handle_ping(struct ds_client *client, Detshare__Request *request, int *fds);
 void ds_handle_kill(struct ds_client *client, Detshare__Request *request, int *fds);
 void ds_handle_get_device(struct ds_client *client, Detshare__Request *request, int *fds);

@@ -88,6 +88,14 @@ static int put_ledger(void *user, Detshare__Internal__ToWorker *message, int fd)
                 record.body_case = DETSHARE__INTERNAL__SAVED_RECORD__BODY_MODULE;
                 record.module = message->restore_module;
                 break;
+        case DETSHARE__INTERNAL__TO_WORKER__BODY_RESTORE_PHYSICAL:
+                record.body_case = DETSHARE__INTERNAL__SAVED_RECORD__BODY_PHYSICAL;
+                record.physical = message->restore_physical;
+                break;
+        case DETSHARE__INTERNAL__TO_WORKER__BODY_RESTORE_MAPPING:
+                record.body_case = DETSHARE__INTERNAL__SAVED_RECORD__BODY_MAPPING;
+                record.mapping = message->restore_mapping;
+                break;
         default:
                 assert(message->body_case == DETSHARE__INTERNAL__TO_WORKER__BODY_RESTORE_STREAM);
                 record.body_case = DETSHARE__INTERNAL__SAVED_RECORD__BODY_STREAM;
@@ -179,6 +187,7 @@ static void fill_session(Detshare__Internal__SavedSession *saved, struct ds_sess
 
 static int put_session(struct saving *saving)
 {
+        Detshare__Internal__Range reserved[DS_SESSION_RESERVED_MAX], *reserved_at[DS_SESSION_RESERVED_MAX];
         Detshare__Internal__Range window, refused[DS_SESSION_REFUSALS_MAX], *pointers[DS_SESSION_REFUSALS_MAX];
         Detshare__Internal__SavedSession saved = DETSHARE__INTERNAL__SAVED_SESSION__INIT;
         Detshare__Internal__SavedRecord record = RECORD(SESSION, session, &saved);
@@ -192,6 +201,14 @@ static int put_session(struct saving *saving)
         for (size_t i = 0; i < session->n_refused; i++) {
                 fill_range(&refused[i], &session->refused[i]);
                 pointers[i] = &refused[i];
+        }
+        saved.reserved = reserved_at;
+        for (size_t i = 0; i < DS_SESSION_RESERVED_MAX; i++) {
+                if (!session->reserved[i].bytes)
+                        continue;
+                fill_range(&reserved[saved.n_reserved], &session->reserved[i]);
+                reserved_at[saved.n_reserved] = &reserved[saved.n_reserved];
+                saved.n_reserved++;
         }
         saved.progress = (uint64_t *)(uintptr_t)ds_ledger_progress(session->ledger);
         saved.n_progress = saved.progress ? DS_STREAMS_MAX : 0;

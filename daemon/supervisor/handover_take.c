@@ -166,9 +166,31 @@ static int take_slab(struct taking *taking, const Detshare__Internal__RestoreSla
                 return refuse(taking, "memory is missing");
         if (file && !is_slab(taking, *fd, restore->slab))
                 return refuse(taking, "a file is not the memory that it should be");
-        return ds_ledger_restore_slab(taking->session->ledger, restore, fd)
+        return ds_ledger_restore_slab(taking->session->ledger, taking->supervisor->shares, restore, fd)
                        ? refuse(taking, "its memory is not possible")
                        : 0;
+}
+
+static int take_physical(struct taking *taking, const Detshare__Internal__RestorePhysical *restore, int *fd)
+{
+        Detshare__Internal__Slab slab = DETSHARE__INTERNAL__SLAB__INIT;
+
+        slab.bytes = restore->physical ? restore->physical->bytes : 0;
+        if (*fd < 0 || !slab.bytes || !is_slab(taking, *fd, &slab))
+                return refuse(taking, "a file is not the memory that it should be");
+        return ds_ledger_restore_physical(taking->session->ledger, taking->supervisor->shares, restore, fd)
+                       ? refuse(taking, "its memory is not possible")
+                       : 0;
+}
+
+static int take_mapping(struct taking *taking, const Detshare__Internal__RestoreMapping *restore)
+{
+        const Detshare__Internal__Mapping *mapping = restore->mapping;
+
+        if (!mapping || !ds_session_is_reserved(taking->session, mapping->va, mapping->bytes) ||
+                ds_ledger_restore_mapping(taking->session->ledger, restore))
+                return refuse(taking, "its mappings are not possible");
+        return 0;
 }
 
 static int take_module(struct taking *taking, const Detshare__Internal__RestoreModule *restore, int *fd)
@@ -233,6 +255,10 @@ static int take_part(struct taking *taking, const Detshare__Internal__SavedRecor
         switch (record->body_case) {
         case DETSHARE__INTERNAL__SAVED_RECORD__BODY_SLAB:
                 return take_slab(taking, record->slab, fd, record->file);
+        case DETSHARE__INTERNAL__SAVED_RECORD__BODY_PHYSICAL:
+                return take_physical(taking, record->physical, fd);
+        case DETSHARE__INTERNAL__SAVED_RECORD__BODY_MAPPING:
+                return take_mapping(taking, record->mapping);
         case DETSHARE__INTERNAL__SAVED_RECORD__BODY_MODULE:
                 return take_module(taking, record->module, fd);
         case DETSHARE__INTERNAL__SAVED_RECORD__BODY_STREAM:

@@ -2,6 +2,7 @@
 #include "supervisor/ledger.h"
 
 #include <assert.h>
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -14,7 +15,23 @@ struct slab {
         uint64_t va, bytes;
         int pinned, fd;
         uint32_t n_allocs; /* that lie in it */
+        ds_share *share;   /* once it was exported */
         struct ds_charge slab_charge, bytes_charge;
+        UT_hash_handle hh;
+};
+
+struct physical {
+        uint64_t id;
+        ds_share *share;
+        int imported;
+        uint32_t n_mappings;
+        struct ds_charge one, file; /* the worker's */
+        UT_hash_handle hh;
+};
+
+struct mapping {
+        uint64_t va, bytes;
+        struct physical *physical;
         UT_hash_handle hh;
 };
 
@@ -44,6 +61,9 @@ struct ds_ledger {
         ds_user *user;
         struct slab *slabs;
         struct alloc *allocs;
+        struct physical *physicals;
+        struct mapping *mappings;
+        uint64_t physical_bytes; /* of its own */
         struct module *modules;
         struct stream *streams;
         uint64_t slab_bytes, alloc_bytes; /* device memory */
@@ -68,6 +88,9 @@ static void slab_drop(ds_ledger *ledger, struct slab *slab)
         assert(slab->n_allocs == 0);
         HASH_DELETE(hh, ledger->slabs, slab);
         ledger->slab_bytes -= slab->pinned ? 0 : slab->bytes;
+        if (slab->share)
+                ds_share_left(slab->share);
+        ds_share_unref(slab->share);
         ds_charge_release(&slab->slab_charge);
         ds_charge_release(&slab->bytes_charge);
         ds_close(slab->fd);
@@ -102,8 +125,30 @@ static void stream_drop(ds_ledger *ledger, struct stream *stream)
         ds_free(stream);
 }
 
+static void mapping_drop(ds_ledger *ledger, struct mapping *mapping)
+{
+        HASH_DELETE(hh, ledger->mappings, mapping);
+        mapping->physical->n_mappings--;
+        ds_free(mapping);
+}
+
+static void physical_drop(ds_ledger *ledger, struct physical *physical)
+{
+        assert(physical->n_mappings == 0);
+        HASH_DELETE(hh, ledger->physicals, physical);
+        ledger->physical_bytes -= physical->imported ? 0 : ds_share_bytes(physical->share);
+        ds_share_unref(physical->share);
+        ds_charge_release(&physical->one);
+        ds_charge_release(&physical->file);
+        ds_free(physical);
+}
+
 void ds_ledger_reset(ds_ledger *ledger)
 {
+        while (ledger->mappings)
+                mapping_drop(ledger, ledger->mappings);
+        while (ledger->physicals)
+                physical_drop(ledger, ledger->physicals);
         while (ledger->allocs)
                 alloc_drop(ledger, ledger->allocs);
         while (ledger->slabs)
@@ -196,6 +241,127 @@ static int alloc_add(ds_ledger *ledger, const Detshare__Internal__Range *said)
         return 0;
 }
 
+static struct physical *physical_find(const ds_ledger *ledger, uint64_t id)
+{
+        struct physical *physical = NULL;
+
+        HASH_FIND(hh, ledger->physicals, &id, sizeof(id), physical);
+        return physical;
+}
+
+/* Takes the reference over. */
+static int physical_enlist(ds_ledger *ledger, uint64_t id, int imported, ds_share *share)
+{
+        struct physical *physical = ds_alloc0(1, sizeof(*physical));
+
+        if (!physical) {
+                ds_share_unref(share);
+                return ds_error_origin(-ENOMEM);
+        }
+        *physical = (struct physical){.id = id, .share = share, .imported = imported};
+        HASH_ADD(hh, ledger->physicals, id, sizeof(physical->id), physical);
+        if (!ds_hash_added(physical)) {
+                ds_share_unref(share);
+                ds_free(physical);
+                return ds_error_origin(-ENOMEM);
+        }
+        ledger->physical_bytes += imported ? 0 : ds_share_bytes(share);
+        ds_charge_force(&physical->one, ledger->user, DS_CHARGE_ALLOCS, 1);
+        ds_charge_force(&physical->file, ledger->user, DS_CHARGE_SLABS, 1);
+        return 0;
+}
+
+static int physical_add(
+        ds_ledger *ledger, const Detshare__Internal__Physical *said, const struct ds_ledger_beside *beside)
+{
+        ds_share *share = NULL;
+        int r = 0;
+
+        if (!said->handle || !said->bytes || said->bytes > UINT64_MAX / 4 || physical_find(ledger, said->handle) ||
+                HASH_COUNT(ledger->physicals) >= DS_LEDGER_PHYSICALS_MAX)
+                return DS_LEDGER_E_PROTOCOL;
+        if (said->imported)
+                share = beside->imported && ds_share_bytes(beside->imported) == said->bytes
+                                ? ds_share_ref(beside->imported)
+                                : NULL;
+        else if (*beside->slab_fd >= 0)
+                r = ds_share_new(beside->slab_fd, said->bytes, 1, ledger->user, &share);
+        if (r)
+                return ds_error_trace(r);
+        return share ? physical_enlist(ledger, said->handle, said->imported, share) : DS_LEDGER_E_PROTOCOL;
+}
+
+int ds_ledger_is_mapped(const ds_ledger *ledger, uint64_t va, uint64_t bytes)
+{
+        for (const struct mapping *mapping = ledger->mappings; mapping; mapping = mapping->hh.next)
+                if (va < mapping->va + mapping->bytes && mapping->va < va + bytes)
+                        return 1;
+        return 0;
+}
+
+static int mapping_add(ds_ledger *ledger, const Detshare__Internal__Mapping *said)
+{
+        struct physical *physical = physical_find(ledger, said->handle);
+        struct mapping *mapping;
+
+        if (!physical || !said->va || !said->bytes || said->bytes > ds_share_bytes(physical->share) ||
+                said->bytes > UINT64_MAX - said->va || ds_ledger_is_mapped(ledger, said->va, said->bytes) ||
+                HASH_COUNT(ledger->mappings) >= DS_LEDGER_PHYSICALS_MAX)
+                return DS_LEDGER_E_PROTOCOL;
+        mapping = ds_alloc0(1, sizeof(*mapping));
+        if (!mapping)
+                return ds_error_origin(-ENOMEM);
+        *mapping = (struct mapping){.va = said->va, .bytes = said->bytes, .physical = physical};
+        HASH_ADD(hh, ledger->mappings, va, sizeof(mapping->va), mapping);
+        if (!ds_hash_added(mapping)) {
+                ds_free(mapping);
+                return ds_error_origin(-ENOMEM);
+        }
+        physical->n_mappings++;
+        return 0;
+}
+
+/* A slab has one for its file and one for the worker's. */
+static int slab_share(ds_ledger *ledger, struct slab *slab)
+{
+        int fd, r;
+
+        if (slab->share)
+                return 0;
+        fd = fcntl(slab->fd, F_DUPFD_CLOEXEC, 0);
+        if (fd < 0)
+                return ds_error_origin(-errno);
+        r = ds_share_new(&fd, slab->bytes, 0, ledger->user, &slab->share);
+        ds_close(fd);
+        return ds_error_trace(r);
+}
+
+int ds_ledger_share(
+        ds_ledger *ledger, uint64_t va, uint64_t handle, ds_share **ret, uint64_t *ret_offset, uint64_t *ret_size)
+{
+        struct physical *physical = handle ? physical_find(ledger, handle) : NULL;
+        struct alloc *alloc = NULL;
+        int r;
+
+        if (physical) {
+                *ret = physical->share;
+                *ret_offset = 0;
+                *ret_size = ds_share_bytes(physical->share);
+                return 0;
+        }
+        if (!handle)
+                HASH_FIND(hh, ledger->allocs, &va, sizeof(va), alloc);
+        if (!alloc || alloc->slab->pinned)
+                return DS_LEDGER_E_UNKNOWN;
+        r = slab_share(ledger, alloc->slab);
+        if (r)
+                return ds_error_trace(r);
+        *ret = alloc->slab->share;
+        *ret_offset = alloc->va - alloc->slab->va;
+        *ret_size = alloc->bytes;
+        return 0;
+}
+
 static int module_add(ds_ledger *ledger, const Detshare__Internal__Module *said, const struct ds_ledger_beside *beside)
 {
         struct module *module = NULL;
@@ -265,6 +431,21 @@ static int apply_removals(ds_ledger *ledger, const Detshare__Internal__Ledger *e
                         return DS_LEDGER_E_PROTOCOL;
                 slab_drop(ledger, slab);
         }
+        if (entry->mapping_removed) {
+                struct mapping *mapping = NULL;
+
+                HASH_FIND(hh, ledger->mappings, &entry->mapping_removed, sizeof(entry->mapping_removed), mapping);
+                if (!mapping)
+                        return DS_LEDGER_E_PROTOCOL;
+                mapping_drop(ledger, mapping);
+        }
+        if (entry->physical_removed) {
+                struct physical *physical = physical_find(ledger, entry->physical_removed);
+
+                if (!physical || physical->n_mappings)
+                        return DS_LEDGER_E_PROTOCOL;
+                physical_drop(ledger, physical);
+        }
         if (entry->module_removed) {
                 struct module *module = NULL;
 
@@ -295,6 +476,10 @@ int ds_ledger_apply(ds_ledger *ledger, const Detshare__Internal__Ledger *entry, 
                 r = slab_add(ledger, entry->slab_added, beside);
         if (!r && entry->alloc_added)
                 r = alloc_add(ledger, entry->alloc_added);
+        if (!r && entry->physical_added)
+                r = physical_add(ledger, entry->physical_added, beside);
+        if (!r && entry->mapping_added)
+                r = mapping_add(ledger, entry->mapping_added);
         if (!r && entry->module_added)
                 r = module_add(ledger, entry->module_added, beside);
         if (!r && entry->stream_added)
@@ -345,6 +530,59 @@ static int slab_by_va(struct slab *a, struct slab *b)
         return a->va < b->va ? -1 : a->va > b->va;
 }
 
+static ProtobufCBinaryData share_secret(const ds_share *share)
+{
+        return (ProtobufCBinaryData){
+                .len = DS_SHARE_SECRET_BYTES, .data = (uint8_t *)(uintptr_t)ds_share_secret(share)};
+}
+
+static int replay_physical(const struct physical *physical, uint64_t session, ds_ledger_replay_fn fn, void *user)
+{
+        Detshare__Internal__ToWorker message = DETSHARE__INTERNAL__TO_WORKER__INIT;
+        Detshare__Internal__RestorePhysical restore = DETSHARE__INTERNAL__RESTORE_PHYSICAL__INIT;
+        Detshare__Internal__Physical said = DETSHARE__INTERNAL__PHYSICAL__INIT;
+
+        said.handle = physical->id;
+        said.bytes = ds_share_bytes(physical->share);
+        said.imported = physical->imported;
+        restore.session = session;
+        restore.physical = &said;
+        if (ds_share_id(physical->share)) {
+                restore.share = ds_share_id(physical->share);
+                restore.secret = share_secret(physical->share);
+        }
+        message.body_case = DETSHARE__INTERNAL__TO_WORKER__BODY_RESTORE_PHYSICAL;
+        message.restore_physical = &restore;
+        return fn(user, &message, ds_share_fd(physical->share));
+}
+
+static int replay_mapping(const struct mapping *mapping, uint64_t session, ds_ledger_replay_fn fn, void *user)
+{
+        Detshare__Internal__ToWorker message = DETSHARE__INTERNAL__TO_WORKER__INIT;
+        Detshare__Internal__RestoreMapping restore = DETSHARE__INTERNAL__RESTORE_MAPPING__INIT;
+        Detshare__Internal__Mapping said = DETSHARE__INTERNAL__MAPPING__INIT;
+
+        said.va = mapping->va;
+        said.bytes = mapping->bytes;
+        said.handle = mapping->physical->id;
+        restore.session = session;
+        restore.mapping = &said;
+        message.body_case = DETSHARE__INTERNAL__TO_WORKER__BODY_RESTORE_MAPPING;
+        message.restore_mapping = &restore;
+        return fn(user, &message, -1);
+}
+
+static int replay_placed(ds_ledger *ledger, uint64_t session, ds_ledger_replay_fn fn, void *user)
+{
+        int r = 0;
+
+        for (struct physical *physical = ledger->physicals; r >= 0 && physical; physical = physical->hh.next)
+                r = replay_physical(physical, session, fn, user);
+        for (struct mapping *mapping = ledger->mappings; r >= 0 && mapping; mapping = mapping->hh.next)
+                r = replay_mapping(mapping, session, fn, user);
+        return r;
+}
+
 /* One RestoreSlab with the allocations from *at on that lie in it; fd only with the slab's first. */
 static int replay_ranges(const struct slab *slab, struct alloc **sorted, size_t n, size_t *at, uint64_t session,
         ds_ledger_replay_fn fn, void *user, int fd)
@@ -372,6 +610,10 @@ static int replay_ranges(const struct slab *slab, struct alloc **sorted, size_t 
         said.pinned = slab->pinned;
         restore.session = session;
         restore.slab = &said;
+        if (slab->share && ds_share_id(slab->share)) {
+                restore.share = ds_share_id(slab->share);
+                restore.secret = share_secret(slab->share);
+        }
         restore.n_allocs = count;
         restore.allocs = pointers;
         message.body_case = DETSHARE__INTERNAL__TO_WORKER__BODY_RESTORE_SLAB;
@@ -444,6 +686,8 @@ int ds_ledger_replay(ds_ledger *ledger, uint64_t session, ds_ledger_replay_fn fn
         static const struct stream legacy = {.slot = 0};
         int r = replay_slabs(ledger, session, fn, user);
 
+        if (r >= 0)
+                r = replay_placed(ledger, session, fn, user);
         /* slot 0 always exists; only its progress needs saying */
         if (r >= 0 && ledger->progress)
                 r = replay_stream(ledger, &legacy, session, fn, user);
@@ -456,16 +700,82 @@ int ds_ledger_replay(ds_ledger *ledger, uint64_t session, ds_ledger_replay_fn fn
 
 /* --- restoring ---------------------------------------------------------------------------------------------------- */
 
-int ds_ledger_restore_slab(ds_ledger *ledger, const Detshare__Internal__RestoreSlab *restore, int *fd)
+/* That one of an earlier life, which may be here already because another session has it too; or NULL. */
+static ds_share *share_known(ds_shares *shares, uint64_t id, const ProtobufCBinaryData *secret)
+{
+        ds_share *share = secret->len == DS_SHARE_SECRET_BYTES ? ds_shares_at(shares, id) : NULL;
+
+        if (share && memcmp(ds_share_secret(share), secret->data, secret->len) != 0)
+                share = ds_share_unref(share);
+        return share;
+}
+
+static int share_name(ds_shares *shares, ds_share *share, uint64_t id, const ProtobufCBinaryData *secret)
+{
+        int r = 0;
+
+        if (id && secret->len == DS_SHARE_SECRET_BYTES)
+                r = ds_share_republish(shares, share, id, secret->data);
+        return r > 0 ? DS_LEDGER_E_PROTOCOL : ds_error_trace(r);
+}
+
+int ds_ledger_restore_physical(
+        ds_ledger *ledger, ds_shares *shares, const Detshare__Internal__RestorePhysical *restore, int *fd)
+{
+        const Detshare__Internal__Physical *said = restore->physical;
+        ds_share *share;
+        int r = 0;
+
+        if (!said || !said->handle || *fd < 0 || !said->bytes || said->bytes > UINT64_MAX / 4 ||
+                physical_find(ledger, said->handle) || HASH_COUNT(ledger->physicals) >= DS_LEDGER_PHYSICALS_MAX)
+                return DS_LEDGER_E_PROTOCOL;
+        share = share_known(shares, restore->share, &restore->secret);
+        if (!share) {
+                r = ds_share_new(fd, said->bytes, 1, ledger->user, &share);
+                if (!r)
+                        r = share_name(shares, share, restore->share, &restore->secret);
+        } else if (ds_share_bytes(share) != said->bytes) {
+                r = DS_LEDGER_E_PROTOCOL;
+        }
+        if (r) {
+                ds_share_unref(share);
+                return ds_error_trace(r);
+        }
+        return ds_error_trace(physical_enlist(ledger, said->handle, said->imported, share));
+}
+
+int ds_ledger_restore_mapping(ds_ledger *ledger, const Detshare__Internal__RestoreMapping *restore)
+{
+        return restore->mapping ? ds_error_trace(mapping_add(ledger, restore->mapping)) : DS_LEDGER_E_PROTOCOL;
+}
+
+static int restore_slab_share(ds_ledger *ledger, ds_shares *shares, const Detshare__Internal__RestoreSlab *restore)
+{
+        struct slab *slab = slab_around(ledger, restore->slab->va, restore->slab->bytes);
+        int r;
+
+        if (!restore->share || !slab)
+                return 0;
+        slab->share = share_known(shares, restore->share, &restore->secret);
+        if (slab->share)
+                return ds_share_bytes(slab->share) == slab->bytes ? 0 : DS_LEDGER_E_PROTOCOL;
+        r = slab_share(ledger, slab);
+        return r ? ds_error_trace(r) : share_name(shares, slab->share, restore->share, &restore->secret);
+}
+
+int ds_ledger_restore_slab(
+        ds_ledger *ledger, ds_shares *shares, const Detshare__Internal__RestoreSlab *restore, int *fd)
 {
         struct ds_ledger_beside beside = {.slab_fd = fd};
-        int r = 0;
+        int r = 0, had_fd = *fd >= 0;
 
         if (!restore->slab)
                 return DS_LEDGER_E_PROTOCOL;
         /* more allocations of a slab follow without its file */
         if (*fd >= 0)
                 r = slab_add(ledger, restore->slab, &beside);
+        if (!r && had_fd)
+                r = restore_slab_share(ledger, shares, restore);
         for (size_t i = 0; !r && i < restore->n_allocs; i++)
                 r = HASH_COUNT(ledger->allocs) < DS_LEDGER_ALLOCS_MAX ? alloc_add(ledger, restore->allocs[i])
                                                                       : DS_LEDGER_E_PROTOCOL;
@@ -514,8 +824,10 @@ void ds_ledger_sums(const ds_ledger *ledger, struct ds_ledger_sums *ret)
                 .allocs = HASH_COUNT(ledger->allocs),
                 .modules = HASH_COUNT(ledger->modules),
                 .streams = HASH_COUNT(ledger->streams),
-                .slab_bytes = ledger->slab_bytes,
-                .alloc_bytes = ledger->alloc_bytes,
+                .physicals = HASH_COUNT(ledger->physicals),
+                .mappings = HASH_COUNT(ledger->mappings),
+                .slab_bytes = ledger->slab_bytes + ledger->physical_bytes,
+                .alloc_bytes = ledger->alloc_bytes + ledger->physical_bytes,
                 .writable_globals = ledger->n_writable > 0,
         };
 }

@@ -19,6 +19,7 @@
 
 #include "internal.pb-c.h"
 #include "supervisor/charge.h"
+#include "supervisor/share.h"
 #include "supervisor/window.h"
 
 struct ds_completion_page;
@@ -27,17 +28,20 @@ typedef struct ds_ledger ds_ledger;
 
 /* Contract codes */
 #define DS_LEDGER_E_PROTOCOL 1 /* the worker said something that cannot be */
+#define DS_LEDGER_E_UNKNOWN 2  /* the session has no such thing */
 
 #define DS_LEDGER_MODULES_MAX 4096
 #define DS_LEDGER_ALLOCS_MAX 65536
-#define DS_LEDGER_RANGES_MAX 4096 /* of one RestoreSlab */
+#define DS_LEDGER_PHYSICALS_MAX 16384 /* and as many mappings */
+#define DS_LEDGER_RANGES_MAX 4096     /* of one RestoreSlab */
 
 /* What an answer's ledger entry comes with. Taken fds are set to -1, a taken charge is emptied. */
 struct ds_ledger_beside {
-        int *slab_fd;  /* for slab_added */
+        int *slab_fd;  /* for slab_added and physical_added */
         int *image_fd; /* for module_added */
         uint64_t image_bytes;
         struct ds_charge *module_charge, *image_charge, *variables_charge; /* may be NULL */
+        ds_share *imported; /* for physical_added; the ledger gets a reference of its own */
 };
 
 /*
@@ -47,7 +51,7 @@ typedef int (*ds_ledger_replay_fn)(void *user, Detshare__Internal__ToWorker *mes
 
 struct ds_ledger_sums {
         uint64_t slab_bytes, alloc_bytes; /* device memory only */
-        uint32_t slabs, allocs, modules, streams;
+        uint32_t slabs, allocs, modules, streams, physicals, mappings;
         int writable_globals; /* some module has them */
 };
 
@@ -71,9 +75,21 @@ int ds_ledger_replay(ds_ledger *ledger, uint64_t session, ds_ledger_replay_fn fn
  * One message of the replay of an earlier ledger with the same window: what it says is checked as a worker's words and
  * charged without a limit. A taken fd is set to -1. 0, PROTOCOL or -ENOMEM.
  */
-int ds_ledger_restore_slab(ds_ledger *ledger, const Detshare__Internal__RestoreSlab *restore, int *fd);
+int ds_ledger_restore_slab(
+        ds_ledger *ledger, ds_shares *shares, const Detshare__Internal__RestoreSlab *restore, int *fd);
+int ds_ledger_restore_physical(
+        ds_ledger *ledger, ds_shares *shares, const Detshare__Internal__RestorePhysical *restore, int *fd);
+int ds_ledger_restore_mapping(ds_ledger *ledger, const Detshare__Internal__RestoreMapping *restore);
 int ds_ledger_restore_module(ds_ledger *ledger, const Detshare__Internal__RestoreModule *restore, int *fd);
 int ds_ledger_restore_stream(ds_ledger *ledger, const Detshare__Internal__RestoreStream *restore);
+/*
+ * The memory of an allocation (handle 0) or a handle, for others: *ret stays the ledger's, *ret_offset and *ret_size
+ * say where in it the allocation lies. DS_LEDGER_E_UNKNOWN: there is no such memory of this session's own.
+ */
+int ds_ledger_share(
+        ds_ledger *ledger, uint64_t va, uint64_t handle, ds_share **ret, uint64_t *ret_offset, uint64_t *ret_size);
+/* Is something of it mapped there? */
+int ds_ledger_is_mapped(const ds_ledger *ledger, uint64_t va, uint64_t bytes);
 void ds_ledger_sums(const ds_ledger *ledger, struct ds_ledger_sums *ret);
 
 static inline void ds_ledger_freep(ds_ledger **p)

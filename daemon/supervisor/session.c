@@ -12,6 +12,8 @@
 #include "util/error.h"
 #include "util/macro.h"
 
+#define INVALID_VALUE 1 /* CUDA's */
+#define OUT_OF_MEMORY 2
 #define LAUNCH_FAILED 719 /* CUDA_ERROR_LAUNCH_FAILED: work was lost with the worker */
 
 static int take_window(struct ds_session *session, char *message, size_t message_size)
@@ -79,6 +81,8 @@ static void session_free(struct ds_session *session)
         ds_close(session->event_fd);
         ds_output_deinit(&session->output);
         ds_ledger_free(session->ledger);
+        for (size_t i = 0; i < DS_SESSION_RESERVED_MAX; i++)
+                ds_windows_release_extra(supervisor->windows, &session->reserved[i]);
         ds_windows_release(supervisor->windows, &session->window);
         ds_session_accept_window(session);
         ds_charge_release(&session->charge);
@@ -217,6 +221,17 @@ static int restore_window(struct ds_session *session, const Detshare__Internal__
         return 0;
 }
 
+static int restore_reserved(
+        struct ds_session *session, const Detshare__Internal__Range *range, struct ds_window *window)
+{
+        const struct ds_window wanted = {.base = range->va, .bytes = range->bytes};
+
+        if (ds_windows_take_extra_at(session->supervisor->windows, &wanted))
+                return DS_SESSION_E_REFUSED;
+        *window = wanted;
+        return 0;
+}
+
 static int restore_holdings(struct ds_session *session, const Detshare__Internal__SavedSession *saved)
 {
         int r = restore_window(session, saved->window, &session->window, &session->charge);
@@ -225,6 +240,8 @@ static int restore_holdings(struct ds_session *session, const Detshare__Internal
                 r = restore_window(session, saved->refused[i], &session->refused[i], &session->refused_charge[i]);
                 session->n_refused += r ? 0 : 1;
         }
+        for (size_t i = 0; !r && i < saved->n_reserved && i < DS_SESSION_RESERVED_MAX; i++)
+                r = restore_reserved(session, saved->reserved[i], &session->reserved[i]);
         if (!r)
                 r = ds_error_fold(ds_ledger_new(&session->window, session->user, &session->ledger));
         if (!r && saved->n_progress)
@@ -343,7 +360,8 @@ int ds_session_refuse_window(struct ds_session *session, char *message, size_t m
 
         assert(!session->control_only);
         ds_ledger_sums(session->ledger, &sums);
-        if (session->presence != DS_PRESENCE_ABSENT || session->n_calls || sums.slabs || sums.modules || sums.streams) {
+        if (session->presence != DS_PRESENCE_ABSENT || session->n_calls || sums.slabs || sums.modules || sums.streams ||
+                sums.physicals) {
                 snprintf(message, message_size, "the window is in use");
                 return DETSHARE__STATUS__BAD_REQUEST;
         }
@@ -375,6 +393,73 @@ void ds_session_accept_window(struct ds_session *session)
                 ds_windows_release(session->supervisor->windows, &session->refused[--session->n_refused]);
                 ds_charge_release(&session->refused_charge[session->n_refused]);
         }
+}
+
+/* --- addresses beside the window ---------------------------------------------------------------------------------- */
+
+int ds_session_is_reserved(const struct ds_session *session, uint64_t base, uint64_t bytes)
+{
+        for (size_t i = 0; bytes && i < DS_SESSION_RESERVED_MAX; i++) {
+                const struct ds_window *range = &session->reserved[i];
+
+                if (base >= range->base && base - range->base < range->bytes &&
+                        bytes <= range->bytes - (base - range->base))
+                        return 1;
+        }
+        return 0;
+}
+
+int ds_session_reserve(
+        struct ds_session *session, uint64_t bytes, char *message, size_t message_size, struct ds_window *ret)
+{
+        struct ds_window *free = NULL;
+        uint64_t sum = 0;
+
+        for (size_t i = DS_SESSION_RESERVED_MAX; i-- > 0;) {
+                sum += session->reserved[i].bytes;
+                free = session->reserved[i].bytes ? free : &session->reserved[i];
+        }
+        if (!free || bytes > DS_SESSION_RESERVED_BYTES || sum > DS_SESSION_RESERVED_BYTES - bytes) {
+                snprintf(message, message_size, "the session has reserved %d ranges or %llu bytes of addresses",
+                        DS_SESSION_RESERVED_MAX, (unsigned long long)DS_SESSION_RESERVED_BYTES);
+                return DETSHARE__STATUS__QUOTA;
+        }
+        if (ds_windows_take_extra(session->supervisor->windows, bytes, free)) {
+                snprintf(message, message_size, "%llu bytes of addresses are not free", (unsigned long long)bytes);
+                return OUT_OF_MEMORY;
+        }
+        *ret = *free;
+        return 0;
+}
+
+/* A request under way may come to map something there. */
+static int is_being_mapped(const struct ds_session *session, const struct ds_window *range)
+{
+        const struct ds_session_call *call;
+
+        TAILQ_FOREACH(call, &session->calls, link)
+        if (call->map_bytes && call->map_va < range->base + range->bytes &&
+                range->base < call->map_va + call->map_bytes)
+                return 1;
+        return 0;
+}
+
+int ds_session_unreserve(struct ds_session *session, uint64_t base, char *message, size_t message_size)
+{
+        for (size_t i = 0; i < DS_SESSION_RESERVED_MAX; i++) {
+                struct ds_window *range = &session->reserved[i];
+
+                if (!range->bytes || range->base != base)
+                        continue;
+                if (is_being_mapped(session, range) || ds_ledger_is_mapped(session->ledger, base, range->bytes)) {
+                        snprintf(message, message_size, "something is mapped there");
+                        return INVALID_VALUE;
+                }
+                ds_windows_release_extra(session->supervisor->windows, range);
+                return 0;
+        }
+        snprintf(message, message_size, "nothing is reserved at %#llx", (unsigned long long)base);
+        return INVALID_VALUE;
 }
 
 /* --- the worker's view -------------------------------------------------------------------------------------------- */
@@ -410,6 +495,9 @@ int ds_session_apply(
                 session->lost_work = session->lost_globals = 0;
                 memset(session->limits, 0, sizeof(session->limits));
         }
+        if (entry->mapping_added &&
+                !ds_session_is_reserved(session, entry->mapping_added->va, entry->mapping_added->bytes))
+                return DS_LEDGER_E_PROTOCOL;
         return ds_ledger_apply(session->ledger, entry, beside);
 }
 

@@ -38,6 +38,8 @@ struct ds_supervisor;
 
 #define DS_SESSION_NAME_MAX 63
 #define DS_SESSION_REFUSALS_MAX 8
+#define DS_SESSION_RESERVED_MAX 64 /* ranges beside the window; proto/internal.proto says so, too */
+#define DS_SESSION_RESERVED_BYTES (UINT64_C(8) << 40)
 #define DS_SESSION_FAULT_MAX 192
 #define DS_SESSION_LIMITS 3 /* CUlimit 0 to 2 */
 
@@ -68,7 +70,8 @@ struct ds_session {
         struct ds_window window, refused[DS_SESSION_REFUSALS_MAX];
         size_t n_refused;
         struct ds_charge charge, refused_charge[DS_SESSION_REFUSALS_MAX];
-        ds_ledger *ledger; /* NULL for control_only */
+        struct ds_window reserved[DS_SESSION_RESERVED_MAX]; /* beside the window; bytes 0: none */
+        ds_ledger *ledger;                                  /* NULL for control_only */
         enum ds_presence presence;
         struct ds_page page;
         struct ds_ring ring;
@@ -119,6 +122,13 @@ struct ds_session *ds_session_find(struct ds_supervisor *supervisor, uint64_t id
 int ds_session_refuse_window(struct ds_session *session, char *message, size_t message_size);
 /* The window was taken: those refused before may go to others. */
 void ds_session_accept_window(struct ds_session *session);
+
+/* Addresses for the client to map memory at: 0, or a Status with a message. */
+int ds_session_reserve(
+        struct ds_session *session, uint64_t bytes, char *message, size_t message_size, struct ds_window *ret);
+int ds_session_unreserve(struct ds_session *session, uint64_t base, char *message, size_t message_size);
+/* Does all of it lie in one range that the session has reserved? */
+int ds_session_is_reserved(const struct ds_session *session, uint64_t base, uint64_t bytes);
 
 /* Hand a client's request to the worker (a module through the helper). The client is answered, now or later. Taken fds
  * are set to -1. */

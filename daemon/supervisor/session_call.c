@@ -7,6 +7,7 @@
 
 #include "supervisor/client.h"
 #include "supervisor/rpc_table.h"
+#include "supervisor/session_memory.h"
 #include "supervisor/supervisor.h"
 #include "util/error.h"
 #include "util/macro.h"
@@ -40,6 +41,7 @@ struct ds_session_call *ds_session_call_free(struct ds_session_call *call)
         ds_worker_cancel(session->supervisor->worker, &call->base);
         ds_helper_cancel(session->supervisor->helper, &call->job);
         ds_close(call->base.image_fd);
+        ds_share_unref(call->base.imported);
         ds_charge_release(&call->objects);
         ds_charge_release(&call->bytes);
         ds_charge_release(&call->one);
@@ -306,6 +308,7 @@ static void forward_done(struct ds_worker_call *base, const struct ds_worker_ans
 {
         struct ds_session_call *call = DS_CONTAINER_OF(base, struct ds_session_call, base);
         struct ds_client *client = call->session->client;
+        struct ds_session_memory_words words;
         Detshare__Reply reply;
         uint64_t id = call->request_id;
 
@@ -323,6 +326,7 @@ static void forward_done(struct ds_worker_call *base, const struct ds_worker_ans
         reply.status = final_status(call->session, reply.status);
         explain(call->session, &reply);
         note_clock(call->session->supervisor, &reply);
+        ds_session_memory_reply(call, &reply, &words);
         if (call->limit_value && reply.status == 0)
                 call->session->limits[call->limit] = call->limit_value;
         ds_session_call_free(call);
@@ -418,13 +422,19 @@ static int check_memory(struct ds_session_call *call, enum ds_charge_slot slot, 
         return charge(call, &call->bytes, slot, bytes);
 }
 
-static int check_request(struct ds_session_call *call, const Detshare__Request *request)
+static int check_request(struct ds_session_call *call, Detshare__Request *request)
 {
+        if (ds_session_memory_check(call, request))
+                return -1;
         switch (request->call_case) {
         case DETSHARE__REQUEST__CALL_MEM_ALLOC:
                 return check_memory(call, DS_CHARGE_DEVICE_BYTES, request->mem_alloc->bytes);
         case DETSHARE__REQUEST__CALL_PINNED_ALLOC:
                 return check_memory(call, DS_CHARGE_HOST_BYTES, request->pinned_alloc->bytes);
+        case DETSHARE__REQUEST__CALL_MEM_CREATE:
+                return check_memory(call, DS_CHARGE_DEVICE_BYTES, request->mem_create->bytes);
+        case DETSHARE__REQUEST__CALL_MEM_IMPORT: /* its bytes are charged to whom they belong */
+                return check_memory(call, DS_CHARGE_DEVICE_BYTES, 0);
         default:
                 return 0;
         }
@@ -499,6 +509,13 @@ static void load_module(struct ds_session_call *call, const Detshare__Request *r
                 image_done);
 }
 
+static void send_import(struct ds_session_call *call, Detshare__Request *request)
+{
+        const int fd = ds_share_fd(call->base.imported);
+
+        send_request(call, request, &fd, 1);
+}
+
 void ds_session_forward(struct ds_session *session, const struct ds_rpc *rpc, Detshare__Request *request, int *fds)
 {
         struct ds_session_call *call;
@@ -522,6 +539,8 @@ void ds_session_forward(struct ds_session *session, const struct ds_rpc *rpc, De
         }
         if (request->call_case == DETSHARE__REQUEST__CALL_MODULE_LOAD)
                 load_module(call, request, fds);
+        else if (call->base.imported)
+                send_import(call, request);
         else
                 send_request(call, request, fds, rpc->fds);
 }

@@ -24,6 +24,9 @@ struct ds_session_call {
         struct ds_ring ring; /* Attach */
         uint32_t limit;      /* SetLimit */
         uint64_t limit_value;
+        uint64_t map_va, map_bytes;        /* MemMap */
+        uint64_t share_offset, share_size; /* MemImport: what its token says */
+        uint64_t share_va, share_handle;   /* MemExport */
         int event_fd;
 };
 

@@ -105,6 +105,9 @@ static int supervisor_build(struct ds_supervisor *supervisor)
         r = ds_windows_new(DS_WINDOW_AREA_BASE, DS_WINDOW_AREA_BYTES, DS_WINDOW_MIN, &supervisor->windows);
         if (r)
                 return ds_error_fold(r);
+        r = ds_shares_new(&supervisor->shares);
+        if (r)
+                return ds_error_fold(r);
         r = ds_worker_link_new(supervisor, &supervisor->worker);
         if (r)
                 return ds_error_fold(r);
@@ -184,6 +187,7 @@ struct ds_supervisor *ds_supervisor_free(struct ds_supervisor *supervisor)
         assert(r == 0);
         (void)r;
         ds_windows_free(supervisor->windows);
+        ds_shares_free(supervisor->shares);
         ds_users_free(supervisor->users);
         ds_reload_deinit(supervisor);
         return ds_free(supervisor);

@@ -34,6 +34,7 @@
 #include "supervisor/deadline.h"
 #include "supervisor/defaults.h"
 #include "supervisor/foreign.h"
+#include "supervisor/share.h"
 #include "supervisor/window.h"
 #include "util/log.h"
 
@@ -115,6 +116,7 @@ struct ds_supervisor {
         uv_signal_t sigterm, sigint, sighup;
         ds_users *users;
         ds_windows *windows;
+        ds_shares *shares;
         ds_listener *listener;
         ds_worker_link *worker;
         ds_helper *helper;

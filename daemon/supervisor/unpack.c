@@ -23,6 +23,7 @@ static const struct ds_field_limit field_limits[] = {
         {"detshare.internal.RestoreSlab", "allocs", 4096},
         {"detshare.internal.SessionListReply", "sessions", 256},
         {"detshare.internal.SavedSession", "refused", 8},
+        {"detshare.internal.SavedSession", "reserved", 64},
         {"detshare.internal.SavedSession", "limits", 8},
         {"detshare.internal.SavedSession", "progress", 512},
 };

@@ -12,7 +12,7 @@
  * than the order of the largest free block below n, 0 when nothing is free there (order 0 is the smallest block).
  */
 struct ds_windows {
-        uint64_t base, smallest, bytes, unused;
+        uint64_t base, smallest, bytes, unused, extra;
         unsigned orders; /* order of the root */
         uint32_t count;
         uint8_t best[];
@@ -71,10 +71,12 @@ static uint64_t full_window(uint64_t memory_bytes)
 
 uint64_t ds_windows_choose(const ds_windows *windows, uint64_t memory_bytes, unsigned refused)
 {
-        uint64_t full = full_window(memory_bytes), share = round_down(windows->unused / 256);
+        /* what sessions have beside their windows makes nobody's smaller */
+        uint64_t unused = windows->unused + windows->extra;
+        uint64_t full = full_window(memory_bytes), share = round_down(unused / 256);
         unsigned halvings = refused > 1 ? DS_MIN(refused - 1, 16u) : 0;
 
-        if (share < full && windows->unused >= windows->bytes / 16 * 13 + full)
+        if (share < full && unused >= windows->bytes / 16 * 13 + full)
                 share = full;
         return DS_MAX(DS_MIN(share, full) >> halvings, DS_WINDOW_MIN);
 }
@@ -134,6 +136,45 @@ static int is_window(const ds_windows *windows, const struct ds_window *window)
                 return 0;
         return window->base >= windows->base && (window->base - windows->base) % bytes == 0 &&
                window->base - windows->base <= windows->bytes - bytes;
+}
+
+static uint64_t round_up(uint64_t n)
+{
+        return n <= 1 ? 1 : UINT64_C(1) << (64 - __builtin_clzll(n - 1));
+}
+
+int ds_windows_take_extra(ds_windows *windows, uint64_t bytes, struct ds_window *ret)
+{
+        uint64_t exact = bytes && bytes <= DS_WINDOW_MAX ? DS_MAX(round_up(bytes), windows->smallest) : UINT64_MAX;
+        struct ds_window window;
+
+        if (exact > windows->bytes / 2 || windows->extra > windows->bytes / 2 - exact ||
+                ds_windows_take(windows, exact, &window))
+                return DS_WINDOWS_E_EXHAUSTED;
+        windows->extra += window.bytes;
+        *ret = window;
+        if (window.bytes == exact)
+                return 0;
+        ds_windows_release_extra(windows, ret);
+        return DS_WINDOWS_E_EXHAUSTED;
+}
+
+int ds_windows_take_extra_at(ds_windows *windows, const struct ds_window *wanted)
+{
+        int r = wanted->bytes > windows->bytes / 2 || windows->extra > windows->bytes / 2 - wanted->bytes
+                        ? DS_WINDOWS_E_REFUSED
+                        : ds_windows_take_at(windows, wanted);
+
+        if (!r)
+                windows->extra += wanted->bytes;
+        return r;
+}
+
+void ds_windows_release_extra(ds_windows *windows, struct ds_window *window)
+{
+        assert(windows->extra >= window->bytes);
+        windows->extra -= window->bytes;
+        ds_windows_release(windows, window);
 }
 
 int ds_windows_take_at(ds_windows *windows, const struct ds_window *wanted)

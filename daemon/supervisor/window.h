@@ -58,6 +58,13 @@ uint64_t ds_windows_choose(const ds_windows *windows, uint64_t memory_bytes, uns
 int ds_windows_take(ds_windows *windows, uint64_t bytes, struct ds_window *ret);
 /* Exactly this one: base and size as they were given out before, here or in an earlier life of the daemon. */
 int ds_windows_take_at(ds_windows *windows, const struct ds_window *wanted);
+/*
+ * Addresses beside a session's window, for what its client places itself: exactly the next power of two, at most
+ * DS_WINDOW_MAX. All of them together have half of the area at most, and those who come for a window do not notice.
+ */
+int ds_windows_take_extra(ds_windows *windows, uint64_t bytes, struct ds_window *ret);
+int ds_windows_take_extra_at(ds_windows *windows, const struct ds_window *wanted);
+void ds_windows_release_extra(ds_windows *windows, struct ds_window *window);
 /* Give it back and empty *window; an empty one is fine. */
 void ds_windows_release(ds_windows *windows, struct ds_window *window);
 /* Windows given out. */

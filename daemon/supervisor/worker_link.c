@@ -272,7 +272,7 @@ static int apply_ledger(ds_worker_link *link, const Detshare__Internal__Ledger *
         int *fds, size_t n_fds)
 {
         struct ds_session *session = ds_session_find(link->supervisor, entry->session);
-        int none = -1, needs = entry->slab_added ? 1 : 0, r;
+        int none = -1, needs = entry->slab_added || (entry->physical_added && !entry->physical_added->imported), r;
         struct ds_ledger_beside beside = {.slab_fd = needs && n_fds ? &fds[0] : &none};
 
         if (needs && n_fds < 1)
@@ -285,6 +285,7 @@ static int apply_ledger(ds_worker_link *link, const Detshare__Internal__Ledger *
                 beside.module_charge = call->module_charge;
                 beside.image_charge = call->image_charge;
                 beside.variables_charge = call->variables_charge;
+                beside.imported = call->imported;
         }
         r = ds_session_apply(session, entry, &beside);
         if (r == -ENOMEM) { /* what the session holds cannot be kept in mind: it ends, and with it what it holds */

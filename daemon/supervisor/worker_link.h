@@ -21,6 +21,7 @@
 
 #include "internal.pb-c.h"
 #include "supervisor/hash.h"
+#include "supervisor/share.h"
 
 struct ds_supervisor;
 struct ds_worker_call;
@@ -53,6 +54,7 @@ struct ds_worker_call {
         int image_fd;
         uint64_t image_bytes;
         struct ds_charge *module_charge, *image_charge, *variables_charge;
+        ds_share *imported; /* MemImport: the call's reference */
 };
 
 /* What the last READY said. */

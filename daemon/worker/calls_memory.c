@@ -116,7 +116,7 @@ enum dsw_outcome dsw_calls_mem_info(struct dsw_call *call, const Detshare__Reque
         Detshare__Reply reply = DETSHARE__REPLY__INIT;
 
         dsw_memory_info(call->session, &info.free, &info.total);
-        info.used = call->session->memory.device.used;
+        info.used = dsw_memory_used(call->session);
         reply.result_case = DETSHARE__REPLY__RESULT_MEM_INFO;
         reply.mem_info = &info;
         dsw_call_reply(call, &reply, NULL, NULL, 0, 0);

@@ -130,6 +130,35 @@ static void control_restore_slab(ds_worker *worker, struct control_message *mess
         control_answer(worker, message, r, "restoring memory");
 }
 
+static void control_restore_physical(ds_worker *worker, struct control_message *message)
+{
+        const Detshare__Internal__RestorePhysical *restore = message->body->restore_physical;
+        struct dsw_session *session = control_session(worker, message, restore->session);
+        const Detshare__Internal__Physical *physical = restore->physical;
+        int r = DETSHARE__STATUS__BAD_REQUEST;
+        uint64_t id;
+
+        if (!session)
+                return;
+        if (physical && physical->handle && message->n_fds == 1)
+                r = dsw_vmm_add(session, physical->handle, physical->bytes, &message->fds[0], !physical->imported, &id);
+        control_answer(worker, message, r, "restoring memory");
+}
+
+static void control_restore_mapping(ds_worker *worker, struct control_message *message)
+{
+        const Detshare__Internal__RestoreMapping *restore = message->body->restore_mapping;
+        struct dsw_session *session = control_session(worker, message, restore->session);
+        const Detshare__Internal__Mapping *mapping = restore->mapping;
+        int r = DETSHARE__STATUS__BAD_REQUEST;
+
+        if (!session)
+                return;
+        if (mapping)
+                r = dsw_vmm_map(session, mapping->handle, mapping->va, mapping->bytes);
+        control_answer(worker, message, r, "restoring a mapping");
+}
+
 static void control_restore_module(ds_worker *worker, struct control_message *message)
 {
         const Detshare__Internal__RestoreModule *restore = message->body->restore_module;
@@ -290,7 +319,7 @@ static void control_stats(ds_worker *worker, struct control_message *message)
         stats.fallbacks = sched.fallbacks;
         stats.memory_slabs = worker->slab_bytes;
         for (session = worker->sessions; session; session = session->hh.next)
-                stats.memory_used += session->memory.device.used;
+                stats.memory_used += dsw_memory_used(session);
         stats.modules = worker->n_modules;
         stats.sessions = HASH_COUNT(worker->sessions);
         stats.quiesces = worker->quiesce.count;
@@ -368,6 +397,8 @@ static const struct {
         {DETSHARE__INTERNAL__TO_WORKER__BODY_SET, control_set},
         {DETSHARE__INTERNAL__TO_WORKER__BODY_CLOSE, control_close},
         {DETSHARE__INTERNAL__TO_WORKER__BODY_RESTORE_SLAB, control_restore_slab},
+        {DETSHARE__INTERNAL__TO_WORKER__BODY_RESTORE_PHYSICAL, control_restore_physical},
+        {DETSHARE__INTERNAL__TO_WORKER__BODY_RESTORE_MAPPING, control_restore_mapping},
         {DETSHARE__INTERNAL__TO_WORKER__BODY_RESTORE_MODULE, control_restore_module},
         {DETSHARE__INTERNAL__TO_WORKER__BODY_RESTORE_STREAM, control_restore_stream},
         {DETSHARE__INTERNAL__TO_WORKER__BODY_SET_POLICY, control_set_policy},
@@ -412,6 +443,10 @@ static struct dsw_session *control_about(ds_worker *worker, const Detshare__Inte
                 return dsw_session_find(worker, body->close->session);
         case DETSHARE__INTERNAL__TO_WORKER__BODY_RESTORE_SLAB:
                 return dsw_session_find(worker, body->restore_slab->session);
+        case DETSHARE__INTERNAL__TO_WORKER__BODY_RESTORE_PHYSICAL:
+                return dsw_session_find(worker, body->restore_physical->session);
+        case DETSHARE__INTERNAL__TO_WORKER__BODY_RESTORE_MAPPING:
+                return dsw_session_find(worker, body->restore_mapping->session);
         case DETSHARE__INTERNAL__TO_WORKER__BODY_RESTORE_MODULE:
                 return dsw_session_find(worker, body->restore_module->session);
         case DETSHARE__INTERNAL__TO_WORKER__BODY_RESTORE_STREAM:

@@ -11,6 +11,7 @@
  *   clock.c    declared threads, sleepers, virtual time        message.c protobuf in and out
  *   quiesce.c  when calls may be made that stop the device     lost.c    the end of the device's context
  *   deadline.c kernels that do not end                         output.c  what kernels print
+ *   vmm.c      memory that the client maps itself
  *   pages.c    pinned memory's pages, made and freed by a thread
  *   user.c     what all sessions of a user have in work   graph.c   graphs that clients instantiated
  *   host.c     host functions of clients                       value.c   waiting for values in memory
@@ -56,7 +57,8 @@
 #define DSW_SESSION_CALLS_MAX 64u /* unanswered requests */
 #define DSW_SESSION_MODULES_MAX 4096u
 #define DSW_SESSION_ALLOCS_MAX 65536u
-#define DSW_SESSION_PINNED_MAX 4096u /* each is a mapping of this process */
+#define DSW_SESSION_PHYSICAL_MAX 16384u /* pieces of memory without an address, and mappings: each is a file here */
+#define DSW_SESSION_PINNED_MAX 4096u    /* each is a mapping of this process */
 #define DSW_MODULE_KERNELS_MAX 65536u
 #define DSW_KERNEL_NAME_MAX 16384u
 #define DSW_DECLARED_MAX 1024u     /* threads */
@@ -175,13 +177,31 @@ struct dsw_module {
         size_t n_globals, cap_globals;
 };
 
+struct dsw_physical { /* memory that the client maps where it likes */
+        uint64_t id, bytes;
+        int fd;
+        int owned; /* 0: another session's, which pays for it */
+        uint32_t n_mapped;
+        UT_hash_handle hh;
+};
+
+struct dsw_mapped {
+        uint64_t va, bytes;
+        struct dsw_physical *physical;
+        int going; /* its client gave it back */
+};
+
 struct dsw_memory {
         struct dsw_heap device, pinned, bounce;
         uint64_t bounce_va; /* 0 until the first Write or Read */
         uint64_t limit;     /* bytes of device memory, 0 = none */
         uint64_t peak;
-        size_t n_pinned; /* n_gone included */
-        size_t n_gone;   /* given back, still registered: unmapping waits for a quiesce */
+        struct dsw_physical *physical; /* hash by id */
+        struct dsw_mapped *mapped;     /* by address */
+        size_t n_mapped, cap_mapped;
+        uint64_t physical_id, physical_bytes; /* of what it owns */
+        size_t n_pinned;                      /* n_gone included */
+        size_t n_gone;                        /* given back, still registered: unmapping waits for a quiesce */
 };
 
 struct dsw_handle {  /* of a pinned file that was given out, see pages.c */
@@ -474,6 +494,12 @@ enum dsw_outcome dsw_calls_mem_free(struct dsw_call *call, const Detshare__Reque
 enum dsw_outcome dsw_calls_mem_info(struct dsw_call *call, const Detshare__Request *request);
 enum dsw_outcome dsw_calls_pinned_alloc(struct dsw_call *call, const Detshare__Request *request);
 enum dsw_outcome dsw_calls_pinned_free(struct dsw_call *call, const Detshare__Request *request);
+enum dsw_outcome dsw_calls_mem_create(struct dsw_call *call, const Detshare__Request *request);
+enum dsw_outcome dsw_calls_mem_release(struct dsw_call *call, const Detshare__Request *request);
+enum dsw_outcome dsw_calls_mem_map(struct dsw_call *call, const Detshare__Request *request);
+enum dsw_outcome dsw_calls_mem_unmap(struct dsw_call *call, const Detshare__Request *request);
+enum dsw_outcome dsw_calls_mem_export(struct dsw_call *call, const Detshare__Request *request);
+enum dsw_outcome dsw_calls_mem_import(struct dsw_call *call, const Detshare__Request *request);
 enum dsw_outcome dsw_calls_module_load(struct dsw_call *call, const Detshare__Request *request);
 enum dsw_outcome dsw_calls_module_unload(struct dsw_call *call, const Detshare__Request *request);
 enum dsw_outcome dsw_calls_get_kernel(struct dsw_call *call, const Detshare__Request *request);
@@ -606,8 +632,8 @@ static inline void dsw_graph_taken(struct dsw_session *session)
         session->n_taken++;
 }
 /* Later work waits for a coroutine's number; NULL: for nothing. */
-int dsw_work_wait_for(struct dsw_stream *stream, ds_coroutine *coroutine, uint64_t seq, uint64_t *ret_seq,
-        const char **ret_why);
+int dsw_work_wait_for(
+        struct dsw_stream *stream, ds_coroutine *coroutine, uint64_t seq, uint64_t *ret_seq, const char **ret_why);
 int dsw_work_host(struct dsw_stream *stream, uint64_t id, uint64_t *ret_seq, const char **ret_why);
 int dsw_work_value(
         struct dsw_stream *stream, const struct ds_record_value *value, uint64_t *ret_seq, const char **ret_why);
@@ -615,12 +641,12 @@ int dsw_work_value(
 int dsw_work_wait_shared(struct dsw_stream *stream, uint64_t event, uint64_t *ret_seq, const char **ret_why);
 
 /* host.c */
-int dsw_op_due(void *user, struct ds_op *scheduled); /* for the scheduler */
-void dsw_host_forget(struct dsw_op *op);             /* it is told, or dropped */
-void dsw_host_call(struct dsw_session *session);     /* what is due and has room; before the page is flushed */
-size_t dsw_host_poll(struct dsw_session *session);   /* how many have returned */
-int dsw_host_waits(const struct dsw_session *session); /* dsw_host_poll has something to do */
-void dsw_host_attach(struct dsw_session *session);   /* a ring is there */
+int dsw_op_due(void *user, struct ds_op *scheduled);          /* for the scheduler */
+void dsw_host_forget(struct dsw_op *op);                      /* it is told, or dropped */
+void dsw_host_call(struct dsw_session *session);              /* what is due and has room; before the page is flushed */
+size_t dsw_host_poll(struct dsw_session *session);            /* how many have returned */
+int dsw_host_waits(const struct dsw_session *session);        /* dsw_host_poll has something to do */
+void dsw_host_attach(struct dsw_session *session);            /* a ring is there */
 uint32_t dsw_host_running(const struct dsw_session *session); /* functions that the client has been told to run */
 
 /* value.c */
@@ -720,8 +746,24 @@ int dsw_memory_restore_alloc(struct dsw_session *session, uint64_t va, uint64_t 
 int dsw_memory_bounce_alloc(struct dsw_session *session, uint64_t bytes, uint64_t *ret_va);
 void dsw_memory_bounce_free(struct dsw_session *session, uint64_t va);
 void dsw_memory_info(const struct dsw_session *session, uint64_t *ret_free, uint64_t *ret_total);
+uint64_t dsw_memory_used(const struct dsw_session *session);   /* device memory that the session's limit counts */
+int dsw_memory_keep(struct dsw_session *session, uint64_t va); /* the slab of the allocation at va is another's, too */
+/* New memory at a place of the worker's own until it is clear, and then without one. fd: the file. */
+int dsw_memory_scrub_begin(struct dsw_session *session, uint64_t bytes, uint64_t *ret_va, int *ret_fd);
+void dsw_memory_scrub_end(struct dsw_session *session, uint64_t va);
 /* The record checker's view of a session's addresses; see record.h. */
 enum dsw_where dsw_memory_where(void *session, uint64_t va, uint64_t bytes);
+
+/* vmm.c: memory without an address and where the client has it. Codes as memory.c's. */
+struct dsw_physical *dsw_vmm_find(struct dsw_session *session, uint64_t id);
+/* Takes over the fd, and what it holds counts from here. id 0 = a new one. */
+int dsw_vmm_add(struct dsw_session *session, uint64_t id, uint64_t bytes, int *fd, int owned, uint64_t *ret_id);
+int dsw_vmm_release(struct dsw_session *session, uint64_t id);
+int dsw_vmm_map(struct dsw_session *session, uint64_t id, uint64_t va, uint64_t bytes);
+int dsw_vmm_begin_unmap(struct dsw_session *session, uint64_t va); /* 0 or -ENOENT */
+void dsw_vmm_unmap(struct dsw_session *session, uint64_t va);
+int dsw_vmm_covers(const struct dsw_session *session, uint64_t va, uint64_t bytes);
+void dsw_vmm_free_all(struct dsw_session *session);
 
 /* modules.c */
 struct dsw_module *dsw_module_find(struct dsw_session *session, uint64_t id);

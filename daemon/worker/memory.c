@@ -31,7 +31,7 @@ void dsw_memory_init(struct dsw_session *session, uint64_t base, uint64_t bytes,
 {
         struct dsw_memory *memory = &session->memory;
 
-        *memory = (struct dsw_memory){.limit = limit};
+        *memory = (struct dsw_memory){.limit = limit, .physical_id = session->worker->id_base};
         dsw_heap_init(&memory->device, base, base + bytes / 2, DSW_ALLOC_ALIGN);
         dsw_heap_init(&memory->pinned, base + bytes / 2, base + bytes, DSW_PAGE_ALIGN);
         dsw_heap_init(&memory->bounce, 0, 0, DSW_ALLOC_ALIGN);
@@ -43,6 +43,7 @@ void dsw_memory_free_device(struct dsw_session *session)
         ds_worker *worker = session->worker;
         uint64_t va, bytes;
 
+        dsw_vmm_free_all(session);
         for (size_t i = 0; dsw_heap_slab_at(&memory->device, i, &va, &bytes) == 0; i++)
                 (void)ds_error_trace(worker->ops->mem_unmap(worker->device, session->space, va, bytes));
         assert(worker->slab_bytes >= memory->device.slab_bytes);
@@ -149,6 +150,19 @@ static void memory_remove_slab(struct dsw_session *session, uint64_t va)
         worker->slab_bytes -= bytes;
 }
 
+uint64_t dsw_memory_used(const struct dsw_session *session)
+{
+        return session->memory.device.used + session->memory.physical_bytes;
+}
+
+/* So many bytes more within the session's limit? */
+static int memory_may(const struct dsw_session *session, uint64_t bytes)
+{
+        uint64_t limit = session->memory.limit, used = dsw_memory_used(session);
+
+        return !limit || (bytes <= limit && used <= limit - bytes);
+}
+
 int dsw_memory_alloc(struct dsw_session *session, uint64_t bytes, uint64_t *ret_va, struct dsw_slab_note *ret_slab)
 {
         struct dsw_memory *memory = &session->memory;
@@ -162,7 +176,7 @@ int dsw_memory_alloc(struct dsw_session *session, uint64_t bytes, uint64_t *ret_
         if (bytes > heap->end - heap->base)
                 return DS_CUDA_OUT_OF_MEMORY;
         rounded = DS_ALIGN_UP(bytes, DSW_ALLOC_ALIGN);
-        if (memory->limit && (rounded > memory->limit || heap->used > memory->limit - rounded))
+        if (!memory_may(session, rounded))
                 return DS_CUDA_OUT_OF_MEMORY;
         if (heap->n_ranges >= DSW_SESSION_ALLOCS_MAX)
                 return DETSHARE__STATUS__QUOTA;
@@ -183,7 +197,7 @@ int dsw_memory_alloc(struct dsw_session *session, uint64_t bytes, uint64_t *ret_
         if (r)
                 return ds_error_fold(r);
         dsw_heap_find(heap, *ret_va)->flags = RANGE_NEW;
-        memory->peak = DS_MAX(memory->peak, heap->used);
+        memory->peak = DS_MAX(memory->peak, dsw_memory_used(session));
         *ret_slab = slab;
         return 0;
 }
@@ -203,6 +217,61 @@ int dsw_memory_cleared(struct dsw_session *session, uint64_t address)
                         return worker->ops->mem_cleared(worker->device, session->space, va);
         }
         return 1;
+}
+
+int dsw_memory_keep(struct dsw_session *session, uint64_t address)
+{
+        const ds_worker *worker = session->worker;
+        const struct dsw_range *range = dsw_heap_find(&session->memory.device, address);
+        uint64_t va, bytes;
+
+        if (!range || range->va != address || range->flags)
+                return DS_CUDA_INVALID_VALUE;
+        for (size_t i = 0; dsw_heap_slab_at(&session->memory.device, i, &va, &bytes) == 0; i++) {
+                if (address >= va && address - va < bytes)
+                        return ds_error_trace(worker->ops->mem_keep(worker->device, session->space, va));
+        }
+        return DS_CUDA_INVALID_VALUE;
+}
+
+/*
+ * Clearing needs an address, and nobody may have the file before it is clear: so new memory passes through the
+ * session's own half of the window first, as a slab with one allocation that the client knows nothing of.
+ */
+int dsw_memory_scrub_begin(struct dsw_session *session, uint64_t bytes, uint64_t *ret_va, int *ret_fd)
+{
+        struct dsw_slab_note slab = {.fd = -1};
+        ds_worker *worker = session->worker;
+        int r;
+
+        if (!bytes || bytes % memory_slab_align(worker))
+                return DS_CUDA_INVALID_VALUE;
+        if (!memory_may(session, bytes))
+                return DS_CUDA_OUT_OF_MEMORY;
+        r = memory_add_slab(session, bytes, &slab);
+        if (r)
+                return ds_error_trace(r);
+        r = worker->ops->mem_keep(worker->device, session->space, slab.va);
+        if (!r)
+                r = dsw_heap_place(&session->memory.device, slab.va, bytes);
+        if (r) {
+                memory_remove_slab(session, slab.va);
+                ds_close(slab.fd);
+                return r < 0 ? ds_error_trace(r) : ds_error_origin(-EINVAL);
+        }
+        dsw_heap_find(&session->memory.device, slab.va)->flags = RANGE_INTERNAL;
+        session->memory.peak = DS_MAX(session->memory.peak, dsw_memory_used(session));
+        *ret_va = slab.va;
+        *ret_fd = slab.fd;
+        return 0;
+}
+
+void dsw_memory_scrub_end(struct dsw_session *session, uint64_t va)
+{
+        uint64_t removed;
+
+        dsw_memory_free(session, va, &removed);
+        assert(removed == va);
 }
 
 int dsw_memory_begin_free(struct dsw_session *session, uint64_t va, int pinned)
@@ -423,7 +492,7 @@ int dsw_memory_restore_alloc(struct dsw_session *session, uint64_t va, uint64_t 
         if (r)
                 return ds_error_fold(r);
         memory->n_pinned += pinned ? 1 : 0;
-        memory->peak = DS_MAX(memory->peak, memory->device.used);
+        memory->peak = DS_MAX(memory->peak, dsw_memory_used(session));
         return 0;
 }
 
@@ -486,7 +555,7 @@ void dsw_memory_info(const struct dsw_session *session, uint64_t *ret_free, uint
         available = total - DS_MIN(total, worker->slab_bytes) + (memory->device.slab_bytes - memory->device.used);
         if (memory->limit) {
                 total = DS_MIN(total, memory->limit);
-                available = DS_MIN(available, memory->limit - DS_MIN(memory->limit, memory->device.used));
+                available = DS_MIN(available, memory->limit - DS_MIN(memory->limit, dsw_memory_used(session)));
         }
         *ret_free = DS_MIN(available, total);
         *ret_total = total;
@@ -499,6 +568,8 @@ enum dsw_where dsw_memory_where(void *user, uint64_t va, uint64_t bytes)
         int pinned = va >= memory->pinned.base && va < memory->pinned.end;
         const struct dsw_range *range = dsw_heap_find(pinned ? &memory->pinned : &memory->device, va);
 
+        if (memory->n_mapped && dsw_vmm_covers(session, va, bytes))
+                return DSW_WHERE_DEVICE;
         if (range && !range->flags && bytes <= range->bytes - (va - range->va))
                 return pinned ? DSW_WHERE_PINNED : DSW_WHERE_DEVICE;
         return dsw_module_is_global(session, va, bytes) ? DSW_WHERE_DEVICE : DSW_WHERE_NOWHERE;

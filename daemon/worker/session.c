@@ -319,7 +319,7 @@ void dsw_session_stats(const struct dsw_session *session, Detshare__StatsReply *
         stats->wait_ns = session->past.wait_ns + now.wait_ns;
         stats->queued = now.queued;
         stats->in_flight = now.in_flight;
-        stats->memory_used = session->memory.device.used;
+        stats->memory_used = dsw_memory_used(session);
         stats->memory_limit = session->memory.limit;
         stats->memory_peak = session->memory.peak;
         stats->class_ = session->class_ == DETSHARE_CLASS_LS ? DETSHARE__CLASS__LS : DETSHARE__CLASS__BE;
@@ -343,7 +343,7 @@ static void session_tell_emptied(struct dsw_session *session)
         Detshare__Internal__FromWorker message = DETSHARE__INTERNAL__FROM_WORKER__INIT;
         Detshare__Internal__Ledger ledger = DETSHARE__INTERNAL__LEDGER__INIT;
 
-        if (session->state != DSW_SESSION_RESETTING || !session->memory.device.n_slabs)
+        if (session->state != DSW_SESSION_RESETTING || (!session->memory.device.n_slabs && !session->memory.physical))
                 return;
         ledger.session = session->id;
         ledger.reset = 1;

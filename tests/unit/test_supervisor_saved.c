@@ -93,7 +93,7 @@ static int on_replay(void *user, Detshare__Internal__ToWorker *message, int fd)
         replay->size += detshare__internal__to_worker__pack(message, replay->bytes + replay->size);
         cr_assert_lt(replay->size, sizeof(replay->bytes) - 1000);
         if (replay->to && message->body_case == DETSHARE__INTERNAL__TO_WORKER__BODY_RESTORE_SLAB)
-                r = ds_ledger_restore_slab(replay->to, message->restore_slab, &copy);
+                r = ds_ledger_restore_slab(replay->to, NULL, message->restore_slab, &copy);
         else if (replay->to && message->body_case == DETSHARE__INTERNAL__TO_WORKER__BODY_RESTORE_MODULE)
                 r = ds_ledger_restore_module(replay->to, message->restore_module, &copy);
         else if (replay->to)

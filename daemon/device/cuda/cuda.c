@@ -230,6 +230,7 @@ const struct ds_device_ops ds_cuda_ops = {
         .mem_map = cuda_mem_map,
         .mem_unmap = cuda_mem_unmap,
         .mem_cleared = cuda_mem_cleared,
+        .mem_keep = cuda_mem_keep,
         .host_map = cuda_host_map,
         .host_unmap = cuda_host_unmap,
         .module_cached = cuda_module_cached,

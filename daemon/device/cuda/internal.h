@@ -266,6 +266,7 @@ int cuda_mem_create(ds_device *device, uint64_t size, int *ret_fd);
 int cuda_mem_map(ds_device *device, uint32_t space, int fd, uint64_t va, uint64_t size);
 int cuda_mem_unmap(ds_device *device, uint32_t space, uint64_t va, uint64_t size);
 int cuda_mem_cleared(ds_device *device, uint32_t space, uint64_t va);
+int cuda_mem_keep(ds_device *device, uint32_t space, uint64_t va);
 int cuda_host_map(ds_device *device, uint32_t space, int fd, uint64_t va, uint64_t size);
 int cuda_host_unmap(ds_device *device, uint32_t space, uint64_t va, uint64_t size);
 /* Before the next job of a space on a stream: what was mapped for it must be clear. 0 or as ds_cuda_failed. */

@@ -515,6 +515,17 @@ int cuda_mem_cleared(ds_device *device, uint32_t id, uint64_t va)
         return !mapping || clear_ended(device, mapping->clear_seq);
 }
 
+int cuda_mem_keep(ds_device *device, uint32_t id, uint64_t va)
+{
+        struct cuda_space *space = cuda_space_find(device, id);
+        struct cuda_mapping *mapping = space ? mapping_find(space, va, 0) : NULL;
+
+        if (!mapping)
+                return ds_error_origin(-ENOENT);
+        mapping->fd = ds_close(mapping->fd); /* without it the slab is not used again */
+        return 0;
+}
+
 /* --- pinned host memory ----------------------------------------------------------------------------------------- */
 
 static int host_check(int fd, uint64_t va, uint64_t size)

@@ -226,6 +226,12 @@ static uint64_t sim_limit_get(ds_device *device, enum ds_device_limit limit)
 /* --- nothing here stops the device, see QUIESCE in device.h; memory files are born clear ---------------------------
  */
 
+/* A slab is its file: nothing is given out again. */
+static int sim_mem_keep(ds_device *device, uint32_t space, uint64_t va)
+{
+        return sim_space_find(device, space) ? 0 : -ENOENT;
+}
+
 static int sim_mem_cleared(ds_device *device, uint32_t space, uint64_t va)
 {
         return 1;
@@ -269,6 +275,7 @@ const struct ds_device_ops ds_sim_ops = {
         .mem_map = sim_mem_map,
         .mem_unmap = sim_mem_unmap,
         .mem_cleared = sim_mem_cleared,
+        .mem_keep = sim_mem_keep,
         .host_map = sim_host_map,
         .host_unmap = sim_host_unmap,
         .module_cached = sim_module_cached,

@@ -105,8 +105,8 @@ struct ds_record_launch {
         uint32_t block[3];
         uint32_t shared_bytes;
         uint32_t params_size;
-        uint16_t cluster[3]; /* blocks; all 0: none but what the kernel requires */
-        uint16_t reserved;
+        uint16_t cluster[3];  /* blocks; all 0: none but what the kernel requires */
+        uint16_t cooperative; /* 1: its blocks may wait for each other, so all must be on the device at once */
 };
 
 /* width x height bytes; kind as enum ds_copy_kind of the daemon: 0 HtoD, 1 DtoH, 2 DtoD, 3 HtoH. Host sides are pinned.

@@ -55,6 +55,7 @@ struct dsc_launch {
         uint64_t kernel;
         uint32_t grid[3], block[3];
         uint32_t cluster[3]; /* blocks; all 0: none but what the kernel asks for */
+        uint32_t cooperative;
         uint32_t shared_bytes;
         const void *params; /* packed */
         uint32_t params_size;

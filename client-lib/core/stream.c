@@ -146,6 +146,7 @@ static int launch_call(dsc_session *s, uint32_t stream, const struct dsc_launch 
         launch.cluster_x = l->cluster[0];
         launch.cluster_y = l->cluster[1];
         launch.cluster_z = l->cluster[2];
+        launch.cooperative = l->cooperative != 0;
         launch.params = (ProtobufCBinaryData){.len = l->params_size, .data = (uint8_t *)l->params};
         Detshare__Request request = DSC__REQUEST(LAUNCH, launch, &launch);
         return dsc__submit_call(s, stream, &request, NULL);
@@ -168,6 +169,7 @@ int dsc_launch(dsc_session *s, uint32_t stream, const struct dsc_launch *l)
                 .shared_bytes = l->shared_bytes,
                 .params_size = l->params_size,
                 .cluster = {(uint16_t)l->cluster[0], (uint16_t)l->cluster[1], (uint16_t)l->cluster[2]},
+                .cooperative = l->cooperative != 0,
         };
         return dsc__submit(s, &record.head, sizeof(record), l->params, l->params_size, NULL);
 }

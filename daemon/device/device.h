@@ -124,6 +124,7 @@ struct ds_launch {
         const ds_device_kernel *kernel;
         uint32_t grid[3], block[3];
         uint32_t cluster[3];   /* blocks; all 0: none but what the kernel asks for */
+        uint32_t cooperative;  /* its blocks may wait for each other */
         uint32_t shared_bytes; /* dynamic */
         const void *params;    /* copied before launch() returns */
         uint32_t params_size;

@@ -29,7 +29,7 @@ void ds_sched_graph_add(ds_sched *sched, struct ds_sched_graph *graph, const str
                 graph->threads = threads;
                 graph->blocks_per_sm = DS_MAX(per_sm, 1u);
         }
-        if (!info->cooperative)
+        if (!info->cooperative && !launch->cooperative)
                 return;
         /* whatever else is in it, that one has all its blocks on the whole GPU only */
         graph->all_resident = 1;

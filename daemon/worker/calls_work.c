@@ -45,6 +45,7 @@ enum dsw_outcome dsw_calls_launch(struct dsw_call *call, const Detshare__Request
                 .grid = {ask->grid_x, ask->grid_y, ask->grid_z},
                 .block = {ask->block_x, ask->block_y, ask->block_z},
                 .shared_bytes = ask->shared_bytes,
+                .cooperative = (uint16_t)ask->cooperative,
         };
         const char *why = "";
         uint64_t seq = 0;

@@ -244,6 +244,7 @@ static struct ds_launch node_launch(const struct graph_node *node, const struct 
                 .shared_bytes = record->shared_bytes,
                 .params = record + 1,
                 .params_size = record->params_size,
+                .cooperative = record->cooperative != 0,
         };
 
         for (int i = 0; i < 3; i++) {

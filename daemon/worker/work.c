@@ -56,6 +56,7 @@ int dsw_work_launch(struct dsw_stream *stream, const struct ds_record_launch *la
         memcpy(op->op.launch.grid, l.grid, sizeof(l.grid));
         memcpy(op->op.launch.block, l.block, sizeof(l.block));
         memcpy(op->op.launch.cluster, l.cluster, sizeof(l.cluster));
+        op->op.launch.cooperative = launch->cooperative != 0;
         op->op.launch.shared_bytes = launch->shared_bytes;
         op->op.launch.params_size = launch->params_size;
         if (launch->params_size)

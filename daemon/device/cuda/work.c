@@ -207,11 +207,16 @@ void cuda_issue_nothing(ds_device *device, struct cuda_stream *stream, struct cu
         cuda_stream_push(device, stream, job);
 }
 
-/* What the driver is told of a launch; attribute: room for the one that it may have. */
-static CUlaunchConfig launch_config(const struct ds_launch *launch, CUstream stream, CUlaunchAttribute *attribute)
+/* What the driver is told of a launch; attributes: room for the two that it may have. */
+static CUlaunchConfig launch_config(const struct ds_launch *launch, CUstream stream, CUlaunchAttribute attributes[2])
 {
-        *attribute = (CUlaunchAttribute){.id = CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION,
-                .value.clusterDim = {launch->cluster[0], launch->cluster[1], launch->cluster[2]}};
+        uint32_t n = 0;
+
+        if (launch->cluster[0])
+                attributes[n++] = (CUlaunchAttribute){.id = CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION,
+                        .value.clusterDim = {launch->cluster[0], launch->cluster[1], launch->cluster[2]}};
+        if (launch->cooperative)
+                attributes[n++] = (CUlaunchAttribute){.id = CU_LAUNCH_ATTRIBUTE_COOPERATIVE, .value.cooperative = 1};
         return (CUlaunchConfig){
                 .gridDimX = launch->grid[0],
                 .gridDimY = launch->grid[1],
@@ -221,8 +226,8 @@ static CUlaunchConfig launch_config(const struct ds_launch *launch, CUstream str
                 .blockDimZ = launch->block[2],
                 .sharedMemBytes = launch->shared_bytes,
                 .hStream = stream,
-                .attrs = attribute,
-                .numAttrs = launch->cluster[0] != 0,
+                .attrs = attributes,
+                .numAttrs = n,
         };
 }
 
@@ -230,8 +235,8 @@ int cuda_issue_launch(
         ds_device *device, struct cuda_stream *stream, struct cuda_job *job, const struct ds_launch *launch)
 {
         size_t size = cuda_kernel_info(launch->kernel)->params_size; /* a longer buffer is the caller's padding */
-        CUlaunchAttribute attribute;
-        CUlaunchConfig config = launch_config(launch, stream->stream, &attribute);
+        CUlaunchAttribute attributes[2];
+        CUlaunchConfig config = launch_config(launch, stream->stream, attributes);
         void *extra[] = {CU_LAUNCH_PARAM_BUFFER_POINTER, (void *)(uintptr_t)launch->params, CU_LAUNCH_PARAM_BUFFER_SIZE,
                 &size, CU_LAUNCH_PARAM_END};
         CUresult result = CUDA_SUCCESS;
@@ -623,8 +628,8 @@ void cuda_abort(ds_device *device, uint32_t id)
 
 int cuda_clusters(ds_device *device, const struct ds_launch *launch, uint32_t *ret_clusters)
 {
-        CUlaunchAttribute attribute;
-        CUlaunchConfig config = launch_config(launch, device->rungs[0]->streams[0].stream, &attribute);
+        CUlaunchAttribute attributes[2];
+        CUlaunchConfig config = launch_config(launch, device->rungs[0]->streams[0].stream, attributes);
         CUresult result;
         int n = 0;
 

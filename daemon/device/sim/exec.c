@@ -27,6 +27,19 @@
 #define OWN_BASE (UINT64_C(1) << 43)
 #define OWN_MODULES 256u
 
+/* Blocks (or clusters) of a cooperative launch: what is executed in turns is all in memory */
+#define GRID_MAX 4096u
+
+struct grid {
+        struct ds_interp_part *parts;
+        struct ds_interp_result *results;
+        struct ds_interp_range *ranges;
+        void *memory;
+        uint64_t workspace; /* in it */
+        struct sim_probe *probe;
+        uint32_t n;
+};
+
 /* One job under execution. */
 struct exec {
         ds_device *device;
@@ -189,14 +202,28 @@ static bool kernel_result(struct exec *x, const struct ds_interp_result *result,
         return result->fault == DS_INTERP_FAULT_ASSERT;
 }
 
+/* What each block of the cluster that begins with `block` did; false when the launch is over with it. */
+static bool kernel_results(struct exec *x, const struct ds_interp_launch *launch, const uint32_t *block,
+        const struct ds_interp_result *results)
+{
+        uint32_t n = ds_interp_cluster_blocks(launch), at[3], dx = DS_MAX(launch->cluster[0], 1u),
+                 dy = DS_MAX(launch->cluster[1], 1u);
+        bool good = true;
+
+        for (uint32_t i = 0; i < n; i++) {
+                at[0] = block[0] + i % dx;
+                at[1] = block[1] + i / dx % dy;
+                at[2] = block[2] + i / dx / dy;
+                good &= kernel_result(x, &results[i], at);
+        }
+        return good;
+}
+
 /* Runs one cluster, or one block, that begins with `block`; false when the launch is over with it. */
 static bool kernel_blocks(struct exec *x, ds_interp_block *work, struct ds_interp_launch *launch, const uint32_t *block)
 {
         struct ds_interp_result results[DS_INTERP_CLUSTER_MAX];
-        uint32_t n = ds_interp_cluster_blocks(launch), at[3], dx = DS_MAX(launch->cluster[0], 1u),
-                 dy = DS_MAX(launch->cluster[1], 1u);
         struct sim_job *job = x->job;
-        bool good = true;
         int r;
 
         launch->max_instructions = x->budget - x->executed;
@@ -205,16 +232,10 @@ static bool kernel_blocks(struct exec *x, ds_interp_block *work, struct ds_inter
         r = ds_interp_run_cluster(work, launch, block[0], block[1], block[2], results);
         if (r < 0) {
                 sim_job_fail(job, DS_CUDA_OUT_OF_MEMORY, "kernel %.60s: no host memory to execute %s in",
-                        job->kernel->info.name, n > 1 ? "a cluster" : "a block");
+                        job->kernel->info.name, ds_interp_cluster_blocks(launch) > 1 ? "a cluster" : "a block");
                 return false;
         }
-        for (uint32_t i = 0; i < n; i++) {
-                at[0] = block[0] + i % dx;
-                at[1] = block[1] + i / dx % dy;
-                at[2] = block[2] + i / dx / dy;
-                good &= kernel_result(x, &results[i], at);
-        }
-        if (!good)
+        if (!kernel_results(x, launch, block, results))
                 return false;
         if (x->executed >= x->budget) {
                 sim_job_fail(job, DS_CUDA_LAUNCH_TIMEOUT, "kernel %.60s executed more instructions than a launch may",
@@ -261,6 +282,120 @@ static void exec_probed(struct sim_job *job, struct sim_probe *probe)
                 job->traffic.granules[i].key |= (uint64_t)job->space->id << 32;
 }
 
+/* Which block a cluster begins with, and the SM that it says it is on. */
+static void place_cluster(const struct sim_job *job, uint64_t index, const uint32_t *ids, uint32_t n_ids,
+        struct ds_interp_launch *launch, uint32_t first[3])
+{
+        uint32_t size[3], clusters[3];
+
+        for (int i = 0; i < 3; i++) {
+                size[i] = DS_MAX(job->cluster[i], 1u);
+                clusters[i] = job->grid[i] / size[i];
+        }
+        first[0] = (uint32_t)(index % clusters[0]) * size[0];
+        first[1] = (uint32_t)(index / clusters[0] % clusters[1]) * size[1];
+        first[2] = (uint32_t)(index / clusters[0] / clusters[1]) * size[2];
+        launch->sm_id = ids[index % n_ids];
+}
+
+/* --- cooperative launches: all blocks in turns --- */
+/* The workspace lies in this process's heap; what is told of it is the same in every run. */
+static void grid_memory(void *user, const uint64_t *sectors, uint32_t n, enum ds_interp_access kind)
+{
+        const struct grid *grid = user;
+        uint64_t told[DS_INTERP_SECTORS_MAX];
+
+        for (uint32_t i = 0; i < n; i++)
+                told[i] = sectors[i] >> 1 == grid->workspace >> (DS_INTERP_SECTOR_BITS + 1)
+                                  ? (OWN_BASE - DS_INTERP_WORKSPACE) >> DS_INTERP_SECTOR_BITS
+                                  : sectors[i];
+        sim_probe_memory(grid->probe, told, n, kind);
+}
+
+/* The job's memory, and the workspace in its place by address. */
+static void grid_ranges(struct grid *grid, const struct sim_snapshot *snapshot, struct ds_interp_launch *launch)
+{
+        size_t n = 0;
+
+        for (size_t i = 0; i < snapshot->n_ranges; i++) {
+                if (n == i && snapshot->ranges[i].va > grid->workspace)
+                        grid->ranges[n++] = (struct ds_interp_range){grid->workspace, DS_INTERP_WORKSPACE};
+                grid->ranges[n++] = snapshot->ranges[i];
+        }
+        if (n == snapshot->n_ranges)
+                grid->ranges[n++] = (struct ds_interp_range){grid->workspace, DS_INTERP_WORKSPACE};
+        launch->ranges = grid->ranges;
+        launch->n_ranges = n;
+        launch->workspace = grid->workspace;
+        if (launch->memory) {
+                grid->probe = launch->memory_user;
+                launch->memory = grid_memory;
+                launch->memory_user = grid;
+        }
+}
+
+static struct grid *grid_free(struct grid *grid)
+{
+        for (uint32_t i = 0; grid->parts && i < grid->n; i++)
+                ds_interp_block_free(grid->parts[i].work);
+        ds_free(grid->parts);
+        ds_free(grid->results);
+        ds_free(grid->ranges);
+        ds_free(grid->memory);
+        return NULL;
+}
+
+static bool grid_make(struct grid *grid, const struct sim_job *job, uint64_t n)
+{
+        size_t bytes = 2 * DS_INTERP_WORKSPACE;
+
+        grid->n = (uint32_t)n;
+        grid->parts = ds_alloc0(n, sizeof(*grid->parts));
+        grid->results = ds_alloc0(n * job->cluster_blocks, sizeof(*grid->results));
+        grid->ranges = ds_alloc0(job->snapshot->n_ranges + 1, sizeof(*grid->ranges));
+        grid->memory = ds_alloc0(1, bytes);
+        if (!grid->parts || !grid->results || !grid->ranges || !grid->memory)
+                return false;
+        grid->workspace = DS_ALIGN_UP((uint64_t)(uintptr_t)grid->memory, (uint64_t)DS_INTERP_WORKSPACE);
+        ((uint32_t *)(uintptr_t)grid->workspace)[0] = DS_INTERP_WORKSPACE;
+        for (uint32_t i = 0; i < n; i++) {
+                grid->parts[i].work = ds_interp_block_new();
+                if (!grid->parts[i].work)
+                        return false;
+        }
+        return true;
+}
+
+static void exec_grid(struct exec *x, struct ds_interp_launch *launch, uint64_t n, const uint32_t *ids, uint32_t n_ids)
+{
+        struct sim_job *job = x->job;
+        struct grid grid = {};
+
+        if (n > GRID_MAX || !grid_make(&grid, job, n)) {
+                sim_job_fail(job, DS_CUDA_OUT_OF_MEMORY,
+                        "kernel %.60s: no host memory to execute all its blocks at once", job->kernel->info.name);
+                grid_free(&grid);
+                return;
+        }
+        launch->max_instructions = x->budget;
+        if (launch->memory)
+                sim_probe_block(launch->memory_user);
+        grid_ranges(&grid, job->snapshot, launch);
+        for (uint32_t i = 0; i < n; i++) {
+                place_cluster(job, i, ids, n_ids, launch, grid.parts[i].first);
+                grid.parts[i].launch = *launch;
+                grid.parts[i].results = &grid.results[(size_t)i * job->cluster_blocks];
+        }
+        if (ds_interp_run_grid(grid.parts, grid.n) < 0) {
+                sim_job_fail(job, DS_CUDA_OUT_OF_MEMORY,
+                        "kernel %.60s: no host memory to execute all its blocks at once", job->kernel->info.name);
+        } else {
+                for (uint32_t i = 0; i < n; i++)
+                        (void)kernel_results(x, launch, grid.parts[i].first, grid.parts[i].results);
+        }
+        grid_free(&grid);
+}
+
 static void exec_kernel(struct exec *x, const struct exec_tools *tools)
 {
         ds_device *device = x->device;
@@ -288,23 +423,17 @@ static void exec_kernel(struct exec *x, const struct exec_tools *tools)
         };
         uint32_t block[3], ids[SIM_SMS_MAX], n_ids = rung_sm_ids(device, job->stream->rung, ids);
         uint64_t n = (uint64_t)job->grid[0] * job->grid[1] * job->grid[2] / job->cluster_blocks, index;
-        uint32_t size[3], clusters[3];
         struct ds_interp_order order;
 
-        for (int i = 0; i < 3; i++) {
-                size[i] = DS_MAX(job->cluster[i], 1u);
-                clusters[i] = job->grid[i] / size[i];
-        }
         x->budget = kernel_budget(device->model, job);
         if (tools->probe)
                 sim_probe_begin(tools->probe);
         ds_interp_order_init(&order, n, device->order_seed, job->number);
-        for (uint64_t i = 0; i < n; i++) {
+        if (job->cooperative)
+                exec_grid(x, &launch, n, ids, n_ids);
+        for (uint64_t i = 0; i < n && !job->cooperative; i++) {
                 index = ds_interp_order_at(&order, i);
-                block[0] = (uint32_t)(index % clusters[0]) * size[0];
-                block[1] = (uint32_t)(index / clusters[0] % clusters[1]) * size[1];
-                block[2] = (uint32_t)(index / clusters[0] / clusters[1]) * size[2];
-                launch.sm_id = ids[index % n_ids];
+                place_cluster(job, index, ids, n_ids, &launch, block);
                 if (!kernel_blocks(x, tools->work, &launch, block))
                         break;
         }

@@ -316,6 +316,7 @@ struct sim_job {
                         const struct ds_device_kernel *kernel;
                         uint32_t grid[3], block[3], cluster[3];
                         uint32_t shared_bytes, max_resident; /* UINT32_MAX: what fits */
+                        uint32_t cooperative;
                         uint64_t deadline_ns;
                         uint64_t number; /* of the launch in its space */
                         void *params;

@@ -518,6 +518,7 @@ int sim_launch(ds_device *device, const struct ds_launch *launch, uint64_t token
         memcpy(job->cluster, shape.cluster, sizeof(job->cluster));
         job->cluster_blocks = DS_MAX(shape.cluster[0] * shape.cluster[1] * shape.cluster[2], 1u);
         job->shared_bytes = launch->shared_bytes;
+        job->cooperative = launch->cooperative;
         job->max_resident = launch->max_resident_blocks ? launch->max_resident_blocks : UINT32_MAX;
         job->deadline_ns = launch->deadline_ns;
         job->number = space->n_launches++;

@@ -209,6 +209,7 @@ struct ds_ix_cluster {
         ds_ix_block *block[DS_INTERP_CLUSTER_MAX];
         uint64_t left;           /* instructions left of the budget */
         uint64_t executed, told; /* told: what of it the caller's progress function knows */
+        uint64_t elsewhere;      /* executed by other clusters of a cooperative grid */
         uint64_t frames_bytes;   /* of all blocks */
         uint8_t faulted;         /* one of the blocks */
         uint8_t moved;           /* this round somebody did something else than to wait for an mbarrier in vain */

@@ -294,7 +294,7 @@ void ds_ix_account(ds_ix_warp *w)
         cluster->left -= DS_MIN(cluster->left, used);
         if (cluster->executed - cluster->told >= DS_IX_SLICE && block->launch->progress) {
                 cluster->told = cluster->executed;
-                block->launch->progress(block->launch->progress_user, cluster->executed);
+                block->launch->progress(block->launch->progress_user, cluster->elsewhere + cluster->executed);
         }
         w->slice = DS_MIN(cluster->left, ds_ix_slice());
         w->fuel = (int64_t)w->slice;

@@ -13,6 +13,7 @@
  * anything but its session's memory: a bad access ends the block with a fault that names the address and the PTX line.
  *
  * The blocks of a cluster run together, on one thread, and may use each other's shared memory: ds_interp_run_cluster.
+ * So do all blocks of a cooperative launch, which may wait for each other: ds_interp_run_grid.
  *
  * One interpreter may run blocks on several threads at once, each with its own ds_interp_block. Results are a GPU's to
  * the bit, with these exceptions: .approx functions have other last bits (within PTX's error); clocks count
@@ -71,6 +72,7 @@ enum ds_interp_access {
 
 #define DS_INTERP_CLUSTER_MAX 16 /* blocks of a cluster */
 #define DS_INTERP_OWN_BYTES (UINT64_C(1) << 34)
+#define DS_INTERP_WORKSPACE 64 /* bytes of a cooperative launch, aligned to as many */
 
 struct ds_interp_launch {
         const ds_interp_kernel *kernel;
@@ -109,6 +111,8 @@ struct ds_interp_launch {
          * other ones in every process. They take less than DS_INTERP_OWN_BYTES from there.
          */
         uint64_t memory_base;
+        /* 0, or of a cooperative launch: DS_INTERP_WORKSPACE zeroed bytes in its ranges, for the grid's barrier */
+        uint64_t workspace;
         uint64_t clock_ns;     /* what %globaltimer reads at block start */
         uint32_t sm_id, n_sms; /* %smid, %nsmid */
 };
@@ -194,6 +198,21 @@ int ds_interp_run_block(ds_interp_block *work, const struct ds_interp_launch *la
  */
 int ds_interp_run_cluster(ds_interp_block *work, const struct ds_interp_launch *launch, uint32_t x, uint32_t y,
         uint32_t z, struct ds_interp_result *results);
+
+/* A cluster (or block) of a grid whose blocks all run in turns. */
+struct ds_interp_part {
+        ds_interp_block *work;
+        struct ds_interp_launch launch;   /* equal but for sm_id */
+        uint32_t first[3];                /* its first block */
+        struct ds_interp_result *results; /* as of ds_interp_run_cluster */
+        int runs;                         /* the call's own */
+};
+
+/*
+ * Run all clusters of a grid until they have ended or a block faulted; n parts. What progress functions are told counts
+ * the whole grid. Returns 0 or -ENOMEM.
+ */
+int ds_interp_run_grid(struct ds_interp_part *parts, uint32_t n);
 
 /* One instruction of the thread that is watched: where it stands, and the registers that it wrote */
 #define DS_INTERP_STEP_VALUES 16

@@ -280,25 +280,25 @@ static int run_block(ds_ix_block *block, ds_ix_warp **stuck)
         return ran;
 }
 
-static void run_blocks(struct ds_ix_cluster *cluster)
+/* A turn for each block. Returns whether there is more to run. */
+static int run_round(struct ds_ix_cluster *cluster)
 {
-        while (!cluster->faulted) {
-                ds_ix_warp *stuck = NULL;
-                int ran = 0;
+        ds_ix_warp *stuck = NULL;
+        int ran = 0;
 
-                cluster->moved = 0;
-                for (uint32_t i = 0; i < cluster->n && !cluster->faulted; i++)
-                        ran |= run_block(cluster->block[i], &stuck);
-                if (!stuck || cluster->faulted)
-                        return;
-                cluster->idle_rounds = cluster->moved ? 0 : cluster->idle_rounds + 1;
-                if (aborted(stuck->block))
-                        ds_ix_fault(stuck, NULL, DS_INTERP_FAULT_ABORTED, 0, 0, "the launch was aborted");
-                else if (!ran)
-                        ds_ix_fault(stuck, stuck->group[0].pc, DS_INTERP_FAULT_BARRIER,
-                                (uint32_t)__builtin_ctz(stuck->group[0].mask), 0,
-                                "threads wait for others that will never come");
-        }
+        cluster->moved = 0;
+        for (uint32_t i = 0; i < cluster->n && !cluster->faulted; i++)
+                ran |= run_block(cluster->block[i], &stuck);
+        if (!stuck || cluster->faulted)
+                return 0;
+        cluster->idle_rounds = cluster->moved ? 0 : cluster->idle_rounds + 1;
+        if (aborted(stuck->block))
+                ds_ix_fault(stuck, NULL, DS_INTERP_FAULT_ABORTED, 0, 0, "the launch was aborted");
+        else if (!ran)
+                ds_ix_fault(stuck, stuck->group[0].pc, DS_INTERP_FAULT_BARRIER,
+                        (uint32_t)__builtin_ctz(stuck->group[0].mask), 0,
+                        "threads wait for others that will never come");
+        return !cluster->faulted;
 }
 
 /* --- starting and ending --- */
@@ -367,7 +367,7 @@ static int make_cluster(ds_ix_block *block, const struct ds_interp_launch *launc
         if (cluster->n == 1)
                 free_others(block); /* of an earlier launch; they may be large */
         cluster->left = launch->max_instructions ? launch->max_instructions : DS_IX_DEFAULT_BUDGET;
-        cluster->executed = cluster->told = 0;
+        cluster->executed = cluster->told = cluster->elsewhere = 0;
         cluster->live_threads = cluster->arrived = 0;
         cluster->faulted = 0;
         cluster->idle_rounds = 0;
@@ -384,24 +384,76 @@ static int make_cluster(ds_ix_block *block, const struct ds_interp_launch *launc
         return 0;
 }
 
-/* --- the public calls --- */
-int ds_interp_run_cluster(ds_interp_block *block, const struct ds_interp_launch *launch, uint32_t x, uint32_t y,
-        uint32_t z, struct ds_interp_result *results)
+/* Every block of a cluster at its first instruction. Also where that fails finish_cluster follows. */
+static int start_cluster(ds_ix_block *block, const struct ds_interp_launch *launch, const uint32_t *first,
+        struct ds_interp_result *results)
 {
-        const uint32_t first[3] = {x, y, z};
-        struct ds_ix_cluster *cluster = &block->own;
         int r;
 
         memset(results, 0, ds_interp_cluster_blocks(launch) * sizeof(*results));
         r = make_cluster(block, launch, results);
         if (r)
-                return r;
-        for (uint32_t i = 0; i < cluster->n && !r; i++)
-                r = start_block(cluster->block[i], launch, first, i);
-        if (!r)
-                run_blocks(cluster);
+                block->own.n = 0;
+        for (uint32_t i = 0; !r && i < block->own.n; i++)
+                r = start_block(block->own.block[i], launch, first, i);
+        return r;
+}
+
+static void finish_cluster(struct ds_ix_cluster *cluster)
+{
         for (uint32_t i = 0; i < cluster->n; i++)
                 finish(cluster->block[i]);
+}
+
+/* --- the public calls --- */
+int ds_interp_run_cluster(ds_interp_block *block, const struct ds_interp_launch *launch, uint32_t x, uint32_t y,
+        uint32_t z, struct ds_interp_result *results)
+{
+        const uint32_t first[3] = {x, y, z};
+        int r = start_cluster(block, launch, first, results);
+
+        while (!r && run_round(&block->own))
+                ;
+        finish_cluster(&block->own);
+        return r;
+}
+
+/* Each cluster has its turns until all have ended. */
+static void run_clusters(struct ds_interp_part *parts, uint32_t n)
+{
+        uint64_t executed = 0;
+        uint32_t left = n;
+
+        for (uint32_t i = 0; left > 0; i = (i + 1) % n) {
+                struct ds_ix_cluster *cluster = &parts[i].work->own;
+                uint64_t before = cluster->executed;
+
+                if (!parts[i].runs)
+                        continue;
+                cluster->elsewhere = executed - before;
+                parts[i].runs = run_round(cluster);
+                executed += cluster->executed - before;
+                left -= !parts[i].runs;
+                if (cluster->faulted)
+                        return;
+        }
+}
+
+int ds_interp_run_grid(struct ds_interp_part *parts, uint32_t n)
+{
+        uint32_t started = 0;
+        int r = 0;
+
+        for (; started < n && !r; started++) {
+                struct ds_interp_part *part = &parts[started];
+
+                r = start_cluster(part->work, &part->launch, part->first, part->results);
+                part->runs = 1;
+        }
+        if (!r)
+                run_clusters(parts, n);
+        for (uint32_t i = 0; i < started; i++)
+                finish_cluster(&parts[i].work->own);
         return r;
 }
 

@@ -47,8 +47,10 @@ enum slot {
         SLOT_CLUSTER_NCTAID_Z,
         SLOT_CLUSTER_CTARANK,
         SLOT_CLUSTER_NCTARANK,
-        SLOT_EXPLICIT, /* a predicate */
-        SLOT_ZERO,     /* the last ones: 64 bits of zeros */
+        SLOT_EXPLICIT,       /* a predicate */
+        SLOT_WORKSPACE_HIGH, /* %envreg1 and 2: of a cooperative launch */
+        SLOT_WORKSPACE_LOW,
+        SLOT_ZERO, /* the last ones: 64 bits of zeros */
         SLOT_ZERO_HIGH,
         _SLOT_MAX,
 };
@@ -110,7 +112,9 @@ static enum slot find_slot(enum ds_ptx_sreg sreg, uint32_t component)
                 return SLOT_TOTAL_SHARED;
         case DS_PTX_SREG_DYNAMIC_SMEM_SIZE:
                 return SLOT_DYNAMIC_SHARED;
-        default: /* performance counters, environment: zero, as on a machine without them */
+        case DS_PTX_SREG_ENVREG:
+                return component == 1 ? SLOT_WORKSPACE_HIGH : component == 2 ? SLOT_WORKSPACE_LOW : SLOT_ZERO;
+        default: /* performance counters, the rest of the environment: zero, as on a machine without them */
                 return SLOT_ZERO;
         }
 }
@@ -193,6 +197,10 @@ static uint32_t uniform_value(const ds_ix_block *block, const ds_ix_warp *w, enu
                 return block->shared_size;
         case SLOT_DYNAMIC_SHARED:
                 return launch->dynamic_shared;
+        case SLOT_WORKSPACE_HIGH:
+                return (uint32_t)(launch->workspace >> 32);
+        case SLOT_WORKSPACE_LOW:
+                return (uint32_t)launch->workspace;
         case SLOT_ZERO:
         case SLOT_ZERO_HIGH:
                 return 0;

@@ -1,0 +1,73 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Cooperative groups: a grid that waits for all of itself, tiles, and how large such a grid may be. */
+#include <cooperative_groups.h>
+#include <cooperative_groups/reduce.h>
+
+#include "runtime.h"
+
+namespace cg = cooperative_groups;
+
+/* Each round, every block reads what its neighbour wrote in the round before. */
+__global__ void relay(int *cells, int rounds)
+{
+        cg::grid_group grid = cg::this_grid();
+        int n = gridDim.x, mine = blockIdx.x, v;
+
+        for (int r = 0; r < rounds; r++) {
+                v = cells[(mine + 1) % n];
+                grid.sync();
+                if (threadIdx.x == 0)
+                        cells[mine] = v + 1;
+                grid.sync();
+        }
+}
+
+__global__ void tiles(int *out)
+{
+        cg::thread_block block = cg::this_thread_block();
+        cg::thread_block_tile<8> tile = cg::tiled_partition<8>(block);
+
+        out[block.thread_rank()] = cg::reduce(tile, int(block.thread_rank()), cg::plus<int>()) * 100 + int(tile.meta_group_rank());
+}
+
+static void relays(int blocks, int rounds)
+{
+        std::vector<int> cells(blocks), expected(blocks);
+        int *p;
+
+        for (int i = 0; i < blocks; i++)
+                cells[i] = i * 100;
+        for (int i = 0; i < blocks; i++)
+                expected[i] = (i + rounds) % blocks * 100 + rounds;
+        p = program_upload(cells);
+        void *args[] = {&p, &rounds};
+        OK(cudaLaunchCooperativeKernel((const void *)relay, blocks, 64, args, 0, 0));
+        CHECK(program_download(p, blocks) == expected);
+        OK(cudaFree(p));
+}
+
+int main()
+{
+        int rounds = 1, blocks = 0, can = 0, sms = 0, *p = nullptr;
+        void *args[] = {&p, &rounds};
+
+        OK(cudaDeviceGetAttribute(&can, cudaDevAttrCooperativeLaunch, 0));
+        CHECK(can == 1);
+        relays(2, 3);
+        relays(40, 5);
+        MUST(cudaMalloc(&p, 64 * sizeof(int)));
+        LAUNCHED(tiles<<<1, 64>>>(p));
+        std::vector<int> got = program_download(p, 64);
+        bool good = true;
+        for (int i = 0; i < 64; i++)
+                good = good && got[i] == (i / 8 * 64 + 28) * 100 + i / 8;
+        CHECK(good);
+        /* no more than fit at once */
+        MUST(cudaDeviceGetAttribute(&sms, cudaDevAttrMultiProcessorCount, 0));
+        MUST(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&blocks, relay, 1024, 0));
+        EXPECT(cudaErrorCooperativeLaunchTooLarge, cudaLaunchCooperativeKernel((const void *)relay, blocks * sms + 1, 1024, args, 0, 0));
+        EXPECT(cudaErrorCooperativeLaunchTooLarge, cudaGetLastError());
+        OK(cudaDeviceSynchronize());
+        OK(cudaFree(p));
+        return program_end("cooperative");
+}

@@ -68,10 +68,12 @@ enum dsw_outcome dsw_calls_graph_launch(struct dsw_call *call, const Detshare__R
         struct dsw_stream *stream = work_stream(call, request->graph_launch->stream);
         const char *why = "";
         uint64_t seq = 0;
+        int status;
 
         if (!stream)
                 return DSW_ANSWERED;
-        return work_answer(call, dsw_work_graph(stream, request->graph_launch->graph, &seq, &why), seq, why);
+        status = dsw_work_graph(stream, request->graph_launch->graph, &seq, &why);
+        return work_answer(call, status, seq, why);
 }
 
 enum dsw_outcome dsw_calls_copy(struct dsw_call *call, const Detshare__Request *request)

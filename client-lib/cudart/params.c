@@ -80,8 +80,8 @@ cudaError_t rt_copy_3d(const struct cudaMemcpy3DParms *p, CUDA_MEMCPY3D *ret)
 cudaError_t rt_copy_1d(void *dst, const void *src, size_t count, enum cudaMemcpyKind kind, CUDA_MEMCPY3D *ret)
 {
         const struct cudaMemcpy3DParms p = {
-                .srcPtr = {(void *)(uintptr_t)src, count, count, 1},
-                .dstPtr = {dst, count, count, 1},
+                .srcPtr = {.ptr = (void *)(uintptr_t)src},
+                .dstPtr = {.ptr = dst},
                 .extent = {count, 1, 1},
                 .kind = kind,
         };
@@ -106,9 +106,9 @@ void rt_copy_told(const CUDA_MEMCPY3D *copy, struct cudaMemcpy3DParms *ret)
 
         *ret = (struct cudaMemcpy3DParms){
                 .srcPos = {copy->srcXInBytes, copy->srcY, copy->srcZ},
-                .srcPtr = {src, copy->srcPitch, copy->WidthInBytes, copy->srcHeight},
+                .srcPtr = {src, copy->srcPitch, copy->srcPitch, copy->srcHeight},
                 .dstPos = {copy->dstXInBytes, copy->dstY, copy->dstZ},
-                .dstPtr = {dst, copy->dstPitch, copy->WidthInBytes, copy->dstHeight},
+                .dstPtr = {dst, copy->dstPitch, copy->dstPitch, copy->dstHeight},
                 .extent = {copy->WidthInBytes, copy->Height, copy->Depth},
                 .kind = kind_of(copy->srcMemoryType, copy->dstMemoryType),
         };

@@ -184,7 +184,8 @@ void *rt_function_host(CUfunction function)
         for (unsigned int i = 0; i < BUCKETS && host == function; i++) {
                 for (struct rt_name *name = buckets[i]; name; name = name->next) {
                         kernel = atomic_load(&name->kernel);
-                        if (kernel && cuKernelGetFunction(&its, kernel) == CUDA_SUCCESS && its == function)
+                        if (kernel && (function == (CUfunction)kernel ||
+                                              (cuKernelGetFunction(&its, kernel) == CUDA_SUCCESS && its == function)))
                                 host = name->host;
                 }
         }

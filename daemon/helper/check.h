@@ -48,7 +48,11 @@ struct ds_check_result {
 struct ds_check_source {
         int fd;
         uint64_t offset, bytes;
+        const void *mapped; /* those bytes if nobody can change them (ds_check_map), else NULL: they are copied first */
 };
+
+/* A memory file sealed against every change, with all of its pages: its bytes, for munmap; NULL for any other. */
+void *ds_check_map(int fd, uint64_t offset, uint64_t bytes);
 
 /*
  * Check an image for a GPU of compute capability cc (90). any: the device

@@ -3,7 +3,9 @@
 
 #include <assert.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/resource.h>
 #include <time.h>
 #include <unistd.h>
@@ -29,6 +31,7 @@ struct job {
         struct ds_jobs_request request;
         struct ds_check_text text;
         char options[DS_COMPILE_OPTIONS_MAX];
+        int sealed; /* the image's file, if its bytes say which it is; else -1 */
         enum ds_check_origin how;
         int damaged;
         uint8_t key[DS_SHA256_BYTES];             /* of what is compiled */
@@ -85,6 +88,8 @@ int ds_jobs_new(const struct ds_ptxas *ptxas, const struct ds_jobs_ops *ops, voi
         if (!jobs)
                 return ds_error_origin(-ENOMEM);
         jobs->directory = -1;
+        for (size_t i = 0; i < DS_JOBS_MAX; i++)
+                jobs->jobs[i].sealed = -1;
         jobs->ptxas = ptxas;
         jobs->ops = ops;
         jobs->user = user;
@@ -101,6 +106,7 @@ static void job_end(struct job *job)
 {
         job->compile = ds_compile_free(job->compile);
         job->text.text = ds_free(job->text.text);
+        job->sealed = ds_close(job->sealed);
 }
 
 ds_jobs *ds_jobs_free(ds_jobs *jobs)
@@ -243,15 +249,17 @@ static void job_settle(struct job *job, int fd)
 {
         struct ds_known_origin before = job->origin;
 
-        if (job->remembered && (!job_origin(job, fd) || memcmp(&before, &job->origin, sizeof(before))))
+        if (job->remembered && job->sealed < 0 &&
+                (!job_origin(job, fd) || memcmp(&before, &job->origin, sizeof(before))))
                 job->remembered = NULL;
 }
 
 /* 1: there is an answer; 0: the compiler runs. */
-static int job_check(ds_jobs *jobs, struct job *job, int fd)
+static int job_check(ds_jobs *jobs, struct job *job, int fd, const void *mapped)
 {
         const struct ds_jobs_request *request = &job->request;
-        const struct ds_check_source source = {.fd = fd, .offset = request->offset, .bytes = request->bytes};
+        const struct ds_check_source source = {
+                .fd = fd, .offset = request->offset, .bytes = request->bytes, .mapped = mapped};
         int compile = 0;
 
         if (request->simulated)
@@ -271,7 +279,7 @@ static int job_answer(ds_jobs *jobs, struct job *job)
         uint64_t id = job->request.id;
 
         if (!jobs->result.status)
-                ds_known_add(jobs->known, job->remembered, &jobs->result);
+                ds_known_add(jobs->known, job->remembered, job->sealed, &jobs->result);
         jobs->result.origin = job->how;
         jobs->result.damaged = job->damaged;
         memcpy(jobs->result.key, job->key, sizeof(job->key));
@@ -279,18 +287,44 @@ static int job_answer(ds_jobs *jobs, struct job *job)
         return jobs_answer(jobs, id);
 }
 
+/* An image that nobody can change: its bytes say which it is. */
+static void job_identify_bytes(ds_jobs *jobs, struct job *job, int fd, const void *mapped)
+{
+        job->sealed = fcntl(fd, F_DUPFD_CLOEXEC, 0);
+        if (job->sealed < 0)
+                return;
+        ds_known_identify_bytes(jobs->known, mapped, &job->origin);
+        job->remembered = &job->origin;
+}
+
+static int job_take(ds_jobs *jobs, struct job *job, int fd, const void *mapped)
+{
+        job->remembered = job_origin(job, fd);
+        if (mapped)
+                job_identify_bytes(jobs, job, fd, mapped);
+        if (!job->remembered ||
+                !ds_known_find(jobs->known, job->remembered, job->sealed < 0 ? NULL : mapped, &jobs->result))
+                return job_check(jobs, job, fd, mapped) ? job_answer(jobs, job) : 0;
+        job_end(job);
+        return jobs_answer(jobs, job->request.id);
+}
+
 int ds_jobs_take(ds_jobs *jobs, const struct ds_jobs_request *request, int fd)
 {
         struct job *job = job_free_slot(jobs);
+        void *mapped;
+        int r;
 
         assert(job);
         job->request = *request;
         job->how = DS_CHECK_READ;
         job->damaged = 0;
-        job->remembered = job_origin(job, fd);
-        if (job->remembered && ds_known_find(jobs->known, job->remembered, &jobs->result))
-                return jobs_answer(jobs, request->id);
-        return job_check(jobs, job, fd) ? job_answer(jobs, job) : 0;
+        job->sealed = -1;
+        mapped = ds_check_map(fd, request->offset, request->bytes);
+        r = job_take(jobs, job, fd, mapped);
+        if (mapped)
+                munmap(mapped, request->bytes);
+        return r;
 }
 
 int ds_jobs_cancel(ds_jobs *jobs, uint64_t id)

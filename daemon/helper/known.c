@@ -27,6 +27,7 @@ struct origin {
         SLIST_ENTRY(origin) hash_link, output_link;
         uint64_t hash;
         struct output *output;
+        int sealed; /* with the image's bytes, where they identify it; else -1 */
         struct ds_known_origin is;
 };
 
@@ -73,6 +74,11 @@ static void origin_drop(ds_known *known, struct origin *origin)
         SLIST_REMOVE(&known->origins[origin->hash % BUCKETS], origin, origin, hash_link);
         SLIST_REMOVE(&origin->output->origins, origin, origin, output_link);
         origin->output->n_origins--;
+        if (origin->sealed >= 0) {
+                known->bytes -= origin->is.bytes;
+                known->n_files--;
+                ds_close(origin->sealed);
+        }
         ds_free(origin);
 }
 
@@ -110,6 +116,24 @@ static void output_used(ds_known *known, struct output *output)
         TAILQ_INSERT_HEAD(&known->outputs, output, link);
 }
 
+/* A sealed file: it can be mapped. NULL when there is no room. */
+static void *map(int fd, size_t size)
+{
+        void *p = mmap(NULL, size, PROT_READ, MAP_PRIVATE | MAP_POPULATE, fd, 0);
+
+        return p == MAP_FAILED ? NULL : p;
+}
+
+static int same_bytes(int fd, const void *bytes, size_t size)
+{
+        void *p = map(fd, size);
+        int same = p && !memcmp(p, bytes, size);
+
+        if (p)
+                munmap(p, size);
+        return same;
+}
+
 /* --- by where they lie -------------------------------------------------------------------------------------------- */
 
 int ds_known_identify(int fd, uint64_t now_ns, struct ds_known_origin *origin)
@@ -131,6 +155,12 @@ int ds_known_identify(int fd, uint64_t now_ns, struct ds_known_origin *origin)
         return origin->ctime_ns > now_ns || now_ns - origin->ctime_ns < SETTLED_NS;
 }
 
+void ds_known_identify_bytes(const ds_known *known, const void *bytes, struct ds_known_origin *origin)
+{
+        origin->dev = origin->ino = origin->mtime_ns = origin->ctime_ns = origin->offset = origin->uid = 0;
+        origin->file_bytes = XXH3_64bits_withSeed(bytes, origin->bytes, known->seed);
+}
+
 static uint64_t origin_hash(const ds_known *known, const struct ds_known_origin *origin)
 {
         return XXH3_64bits_withSeed(origin, sizeof(*origin), known->seed);
@@ -149,11 +179,15 @@ static struct origin *origin_find(ds_known *known, const struct ds_known_origin 
         return NULL;
 }
 
-int ds_known_find(ds_known *known, const struct ds_known_origin *is, struct ds_check_result *result)
+int ds_known_find(ds_known *known, const struct ds_known_origin *is, const void *bytes, struct ds_check_result *result)
 {
         struct origin *origin = origin_find(known, is);
-        int fd = origin ? fcntl(origin->output->fd, F_DUPFD_CLOEXEC, 0) : -1;
+        int fd;
 
+        if (!origin || (origin->sealed >= 0) != (bytes != NULL) ||
+                (bytes && !same_bytes(origin->sealed, bytes, is->bytes)))
+                return 0;
+        fd = fcntl(origin->output->fd, F_DUPFD_CLOEXEC, 0);
         if (fd < 0)
                 return 0;
         output_used(known, origin->output);
@@ -166,7 +200,29 @@ int ds_known_find(ds_known *known, const struct ds_known_origin *is, struct ds_c
         return 1;
 }
 
-static void origin_add(ds_known *known, struct output *output, const struct ds_known_origin *is)
+/* The descriptor that an origin keeps. 0: none is needed, or it is there; counted where room was made for it. */
+static int origin_keep(ds_known *known, struct origin *origin, int sealed)
+{
+        if (sealed < 0)
+                return 0;
+        if (origin->is.bytes > known->max_bytes / LARGE_PART)
+                return -1;
+        while (known->bytes > known->max_bytes - origin->is.bytes || known->n_files >= known->max_files) {
+                struct output *last = TAILQ_LAST(&known->outputs, output_list);
+
+                if (last == origin->output)
+                        return -1;
+                output_drop(known, last);
+        }
+        origin->sealed = fcntl(sealed, F_DUPFD_CLOEXEC, 0);
+        if (origin->sealed < 0)
+                return -1;
+        known->bytes += origin->is.bytes;
+        known->n_files++;
+        return 0;
+}
+
+static void origin_add(ds_known *known, struct output *output, const struct ds_known_origin *is, int sealed)
 {
         struct origin *origin = origin_find(known, is);
 
@@ -177,7 +233,11 @@ static void origin_add(ds_known *known, struct output *output, const struct ds_k
         origin = ds_alloc(sizeof(*origin));
         if (!origin)
                 return;
-        *origin = (struct origin){.hash = origin_hash(known, is), .output = output, .is = *is};
+        *origin = (struct origin){.hash = origin_hash(known, is), .output = output, .sealed = -1, .is = *is};
+        if (origin_keep(known, origin, sealed)) {
+                ds_free(origin);
+                return;
+        }
         SLIST_INSERT_HEAD(&known->origins[origin->hash % BUCKETS], origin, hash_link);
         SLIST_INSERT_HEAD(&output->origins, origin, output_link);
         output->n_origins++;
@@ -185,31 +245,13 @@ static void origin_add(ds_known *known, struct output *output, const struct ds_k
 
 /* --- by what they became ------------------------------------------------------------------------------------------ */
 
-/* A sealed file: it can be mapped. NULL when there is no room. */
-static void *map(int fd, size_t size)
-{
-        void *p = mmap(NULL, size, PROT_READ, MAP_PRIVATE, fd, 0);
-
-        return p == MAP_FAILED ? NULL : p;
-}
-
-static int same_bytes(const struct output *output, const void *bytes)
-{
-        void *p = map(output->fd, output->bytes);
-        int same = p && !memcmp(p, bytes, output->bytes);
-
-        if (p)
-                munmap(p, output->bytes);
-        return same;
-}
-
 static struct output *output_find(ds_known *known, uint64_t hash, const void *bytes, size_t size)
 {
         struct output *output;
 
         SLIST_FOREACH(output, &known->by_hash[hash % BUCKETS], hash_link)
         {
-                if (output->hash == hash && output->bytes == size && same_bytes(output, bytes))
+                if (output->hash == hash && output->bytes == size && same_bytes(output->fd, bytes, size))
                         return output;
         }
         return NULL;
@@ -270,7 +312,7 @@ static struct output *output_of(ds_known *known, struct ds_check_result *result)
         return output;
 }
 
-void ds_known_add(ds_known *known, const struct ds_known_origin *origin, struct ds_check_result *result)
+void ds_known_add(ds_known *known, const struct ds_known_origin *origin, int sealed, struct ds_check_result *result)
 {
         struct output *output;
 
@@ -279,5 +321,5 @@ void ds_known_add(ds_known *known, const struct ds_known_origin *origin, struct 
                 return;
         output = output_of(known, result);
         if (output && origin)
-                origin_add(known, output, origin);
+                origin_add(known, output, origin, sealed);
 }

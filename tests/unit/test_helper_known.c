@@ -79,21 +79,21 @@ Test(known, the_same_file_is_not_read_again)
         ds_known *known;
 
         cr_assert_eq(ds_known_new(CODE * 100, 10, &known), 0);
-        cr_assert(!ds_known_find(known, &origin, &again));
-        ds_known_add(known, &origin, &result);
-        cr_assert(ds_known_find(known, &origin, &again));
+        cr_assert(!ds_known_find(known, &origin, NULL, &again));
+        ds_known_add(known, &origin, -1, &result);
+        cr_assert(ds_known_find(known, &origin, NULL, &again));
         cr_assert_eq(again.status, 0);
         cr_assert_eq(inode(again.fd), inode(result.fd));
         cr_assert(again.bytes == CODE && again.variable_bytes == 7);
         close(again.fd);
         other = origin_of(file, 1001);
-        cr_assert(!ds_known_find(known, &other, &again), "another user's word about it");
+        cr_assert(!ds_known_find(known, &other, NULL, &again), "another user's word about it");
         other = origin;
         other.offset = 1;
-        cr_assert(!ds_known_find(known, &other, &again));
+        cr_assert(!ds_known_find(known, &other, NULL, &again));
         other = origin;
         other.max_registers = 32;
-        cr_assert(!ds_known_find(known, &other, &again));
+        cr_assert(!ds_known_find(known, &other, NULL, &again));
         close(result.fd);
         ds_known_free(known);
 }
@@ -150,10 +150,10 @@ Test(known, the_same_bytes_are_the_same_file)
         ds_known *known;
 
         cr_assert_eq(ds_known_new(CODE * 100, 10, &known), 0);
-        ds_known_add(known, NULL, &a);
-        ds_known_add(known, NULL, &b);
-        ds_known_add(known, NULL, &c);
-        ds_known_add(known, NULL, &d);
+        ds_known_add(known, NULL, -1, &a);
+        ds_known_add(known, NULL, -1, &b);
+        ds_known_add(known, NULL, -1, &c);
+        ds_known_add(known, NULL, -1, &d);
         cr_assert_eq(inode(a.fd), inode(b.fd));
         cr_assert_neq(inode(a.fd), inode(c.fd));
         cr_assert_neq(inode(a.fd), inode(d.fd));
@@ -185,17 +185,17 @@ Test(known, bytes_and_files_are_bounded)
         for (int i = 0; i < 50; i++) {
                 result = made(i, CODE + (size_t)i);
                 origin.offset = (uint64_t)i;
-                ds_known_add(known, &origin, &result);
+                ds_known_add(known, &origin, -1, &result);
                 close(result.fd);
                 cr_assert_leq(ds_known_bytes(known), CODE * 10);
                 cr_assert_leq(open_files(), before + 5);
-                cr_assert(ds_known_find(known, &first, &again), "the one that is used stays");
+                cr_assert(ds_known_find(known, &first, NULL, &again), "the one that is used stays");
                 close(again.fd);
         }
         result = made(1, CODE * 9);
         origin.offset = 100;
-        ds_known_add(known, &origin, &result);
-        cr_assert(!ds_known_find(known, &origin, &again), "a large one is not kept");
+        ds_known_add(known, &origin, -1, &result);
+        cr_assert(!ds_known_find(known, &origin, NULL, &again), "a large one is not kept");
         close(result.fd);
         ds_known_free(known);
         cr_assert_eq(open_files(), before);
@@ -213,16 +213,55 @@ Test(known, places_are_bounded)
         for (int i = 0; i < 1000; i++) {
                 result = made(1, CODE);
                 origin.offset = (uint64_t)i;
-                ds_known_add(known, &origin, &result);
+                ds_known_add(known, &origin, -1, &result);
                 close(result.fd);
         }
         for (int i = 0; i < 1000; i++) {
                 origin.offset = (uint64_t)i;
-                if (ds_known_find(known, &origin, &again)) {
+                if (ds_known_find(known, &origin, NULL, &again)) {
                         n++;
                         close(again.fd);
                 }
         }
         cr_assert_eq(n, 16);
         ds_known_free(known);
+}
+
+/* An image that nobody can change is known by its bytes, whoever brings it, and not by their hash alone. */
+Test(known, sealed_files_are_compared)
+{
+        struct ds_known_origin a = {.bytes = CODE, .cc = 90, .uid = 1000}, b = a;
+        struct ds_check_result input = made(5, CODE), result = made(6, CODE), again;
+        uint8_t bytes[CODE], others[CODE];
+        ds_known *known;
+
+        memset(bytes, 5, sizeof(bytes));
+        memset(others, 4, sizeof(others));
+        cr_assert_eq(ds_known_new(CODE * 10, 4, &known), 0);
+        ds_known_identify_bytes(known, bytes, &a);
+        ds_known_add(known, &a, input.fd, &result);
+        cr_assert_eq(ds_known_bytes(known), 2 * CODE);
+        b.uid = 1001;
+        ds_known_identify_bytes(known, bytes, &b);
+        cr_assert(ds_known_find(known, &b, bytes, &again));
+        cr_assert_eq(inode(again.fd), inode(result.fd));
+        close(again.fd);
+        cr_assert(!ds_known_find(known, &b, others, &again), "as if they had the same hash");
+        cr_assert(!ds_known_find(known, &b, NULL, &again));
+        for (int i = 10; i < 20; i++) {
+                struct ds_check_result next = made(i, CODE), from = made(i + 100, CODE);
+
+                memset(bytes, i + 100, sizeof(bytes));
+                ds_known_identify_bytes(known, bytes, &b);
+                ds_known_add(known, &b, from.fd, &next);
+                cr_assert_leq(ds_known_bytes(known), 4 * CODE, "so many files");
+                cr_assert(ds_known_find(known, &b, bytes, &again));
+                close(again.fd);
+                close(next.fd);
+                close(from.fd);
+        }
+        close(input.fd);
+        close(result.fd);
+        ds_known_free(known);
+        cr_assert_eq(fcntl(file, F_GETFD) >= 0, 1);
 }

@@ -240,3 +240,36 @@ Test(window, take_at_refuses_what_is_none)
         cr_assert_eq(ds_windows_count(w), 0);
         ds_windows_free(w);
 }
+
+/* What sessions have beside their windows is exact, is half of the area at most, and makes nobody's window smaller. */
+Test(window, beside_windows)
+{
+        ds_windows *w = area(DS_WINDOW_AREA_BYTES);
+        uint64_t memory = DS_GIB(139), full = ds_windows_choose(w, memory, 0), sum = 0;
+        struct ds_window held[64], window, odd = {.base = DS_WINDOW_AREA_BASE + SMALLEST, .bytes = SMALLEST + 1};
+        size_t n = 0;
+
+        cr_assert_eq(ds_windows_take_extra(w, 0, &window), DS_WINDOWS_E_EXHAUSTED);
+        cr_assert_eq(ds_windows_take_extra(w, DS_WINDOW_MAX + 1, &window), DS_WINDOWS_E_EXHAUSTED);
+        cr_assert_eq(ds_windows_take_extra(w, 1, &window), 0);
+        cr_assert_eq(window.bytes, SMALLEST);
+        ds_windows_release_extra(w, &window);
+        while (n < 64 && ds_windows_take_extra(w, DS_GIB(700), &held[n]) == 0)
+                sum += held[n++].bytes;
+        cr_assert_eq(sum, DS_WINDOW_AREA_BYTES / 2);
+        check_disjoint(held, n, DS_WINDOW_AREA_BYTES);
+        cr_assert_eq(ds_windows_choose(w, memory, 0), full);
+        cr_assert_eq(ds_windows_take(w, full, &window), 0);
+        cr_assert_eq(window.bytes, full);
+        ds_windows_release(w, &window);
+        cr_assert_eq(ds_windows_take_extra(w, 1, &window), DS_WINDOWS_E_EXHAUSTED);
+        window = held[--n];
+        ds_windows_release_extra(w, &held[n]);
+        cr_assert_eq(ds_windows_take_extra_at(w, &odd), DS_WINDOWS_E_REFUSED);
+        cr_assert_eq(ds_windows_take_extra_at(w, &window), 0);
+        ds_windows_release_extra(w, &window);
+        while (n > 0)
+                ds_windows_release_extra(w, &held[--n]);
+        cr_assert_eq(ds_windows_unused(w), DS_WINDOW_AREA_BYTES);
+        ds_windows_free(w);
+}

@@ -1,0 +1,362 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Memory that clients map themselves, and memory that two of them have
+ *
+ * One client has memory without an address mapped in a range of its own, and an ordinary allocation; another imports
+ * both. Each sees what the other writes. The worker is killed: every byte is there again for both, at the same
+ * addresses. Then the owner gives all of it back and goes, and the other still has it; when that is gone, too, the
+ * daemon holds nothing.
+ *
+ * And requests that must fail, each without harm: memory mapped where nothing is reserved, over other memory, larger
+ * than it is, by a handle that is not there; addresses given back under a mapping; tokens that nobody was given; more
+ * ranges than a session may have.
+ *
+ * usage: memory_shared BUILD
+ */
+#include "tests/e2e/harness.h"
+
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "core/core.h"
+
+#define DEVICE "sim:h200"
+#define MIB (1ull << 20)
+#define PLACED (4 * MIB)
+#define WORDS 1024u
+
+struct tokens {
+        uint8_t placed[DSC_TOKEN_BYTES], plain[DSC_TOKEN_BYTES];
+};
+
+struct place {
+        uint64_t range, bytes, handle;
+};
+
+static int put(dsc_session *s, uint64_t at, uint32_t first)
+{
+        uint32_t words[WORDS];
+
+        for (uint32_t i = 0; i < WORDS; i++)
+                words[i] = first + i;
+        return dsc_write(s, 0, at, 0, words, 0, sizeof(words), 1) || dsc_wait_all(s);
+}
+
+static int has(dsc_session *s, uint64_t at, uint32_t first)
+{
+        uint32_t words[WORDS];
+
+        if (dsc_read(s, 0, words, 0, at, 0, sizeof(words), 1))
+                return 0;
+        for (uint32_t i = 0; i < WORDS; i++)
+                if (words[i] != first + i)
+                        return 0;
+        return 1;
+}
+
+static int say(int to, char c)
+{
+        return write(to, &c, 1) == 1;
+}
+
+static int hear(int from, char want)
+{
+        char c = 0;
+
+        return read(from, &c, 1) == 1 && c == want;
+}
+
+static int place_at(dsc_session *s, uint64_t handle, uint64_t bytes, struct place *place)
+{
+        place->handle = handle;
+        if (dsc_address_reserve(s, bytes, &place->range, &place->bytes))
+                return 1;
+        return dsc_mem_map(s, handle, place->range + 2 * MIB, bytes);
+}
+
+static int unplace(dsc_session *s, const struct place *place)
+{
+        return dsc_mem_unmap(s, place->range + 2 * MIB) || dsc_address_free(s, place->range, place->bytes) ||
+               dsc_mem_release(s, place->handle);
+}
+
+/* Exit 0 = everything as it must be. */
+static int owner(int in, int out)
+{
+        struct tokens tokens;
+        struct place place;
+        uint64_t handle, plain, at;
+        int error;
+        dsc_session *s = dsc_get(&error);
+
+        if (!s || dsc_mem_create(s, PLACED, &handle) || place_at(s, handle, PLACED, &place) ||
+                dsc_mem_alloc(s, 100000, &plain))
+                return 10;
+        at = place.range + 2 * MIB;
+        if (put(s, at, 1000) || put(s, plain, 5000))
+                return 12;
+        if (dsc_mem_export(s, 0, handle, tokens.placed) || dsc_mem_export(s, plain, 0, tokens.plain))
+                return 13;
+        if (dsc_mem_export(s, plain + 512, 0, tokens.plain) == 0 || dsc_mem_export(s, plain, 0, tokens.plain))
+                return 14;
+        if (write(out, &tokens, sizeof(tokens)) != sizeof(tokens) || !hear(in, 'w'))
+                return 15;
+        if (!has(s, at, 1000) || !has(s, at + MIB, 7000) || !has(s, plain, 9000))
+                return 16;
+        if (!say(out, 'r') || !hear(in, 'k')) /* the worker is killed */
+                return 17;
+        if (!has(s, at, 1000) || !has(s, at + MIB, 7000) || !has(s, plain, 9000))
+                return 18;
+        if (put(s, at, 1100) || !say(out, 'a') || !hear(in, 'f'))
+                return 19;
+        if (dsc_mem_release(s, handle) == 0) /* it is mapped */
+                return 20;
+        return unplace(s, &place) || dsc_mem_free(s, plain) ? 21 : 0;
+}
+
+static int other(int in, int out)
+{
+        struct dsc_imported placed, plain;
+        struct place at, beside;
+        struct tokens tokens, wrong;
+        uint64_t mapped, allocation;
+        int error;
+        dsc_session *s = dsc_get(&error);
+
+        if (!s || read(in, &tokens, sizeof(tokens)) != sizeof(tokens))
+                return 30;
+        wrong = tokens;
+        wrong.placed[40] ^= 1;
+        if (dsc_cuda(dsc_mem_import(s, wrong.placed, &placed)) != 400)
+                return 31;
+        if (dsc_mem_import(s, tokens.placed, &placed) || dsc_mem_import(s, tokens.plain, &plain))
+                return 32;
+        if (placed.bytes != PLACED || plain.offset + plain.size > plain.bytes || plain.size != 100000)
+                return 33;
+        if (place_at(s, placed.handle, PLACED, &at) || place_at(s, plain.handle, plain.bytes, &beside))
+                return 34;
+        mapped = at.range + 2 * MIB;
+        allocation = beside.range + 2 * MIB + plain.offset;
+        if (!has(s, mapped, 1000) || !has(s, allocation, 5000))
+                return 35;
+        if (put(s, mapped + MIB, 7000) || put(s, allocation, 9000) || !say(out, 'w') || !hear(in, 'k'))
+                return 36;
+        /* what the owner wrote after the worker's death, too */
+        if (!has(s, mapped, 1100) || !has(s, mapped + MIB, 7000) || !has(s, allocation, 9000))
+                return 37;
+        if (!say(out, 'f') || !hear(in, 'g')) /* the owner is gone */
+                return 40;
+        if (!has(s, mapped, 1100) || !has(s, allocation, 9000) || put(s, mapped, 1))
+                return 41;
+        return unplace(s, &at) || unplace(s, &beside) ? 42 : 0;
+}
+
+struct child {
+        pid_t pid;
+        int to, from;
+};
+
+static struct child spawn(int (*run)(int, int), const char *transport)
+{
+        int a[2], b[2];
+        struct child c;
+
+        fflush(stdout);
+        if (pipe(a) || pipe(b) || (c.pid = fork()) < 0)
+                exit(1);
+        if (c.pid == 0) {
+                close(a[1]);
+                close(b[0]);
+                setenv("DETSHARE_TRANSPORT", transport, 1);
+                _exit(run(a[0], b[1]));
+        }
+        close(a[0]);
+        close(b[1]);
+        c.to = a[1];
+        c.from = b[0];
+        return c;
+}
+
+static void end(struct child *c, const char *who)
+{
+        int status = 0;
+
+        close(c->to);
+        close(c->from);
+        waitpid(c->pid, &status, 0);
+        h_check(WIFEXITED(status) && WEXITSTATUS(status) == 0, "%s: step %d", who,
+                WIFEXITED(status) ? WEXITSTATUS(status) : 1000 + status);
+}
+
+static void test_two(const char *transport)
+{
+        struct child a = spawn(owner, transport), b = spawn(other, transport);
+        struct h_status before = {0}, after = {0};
+        struct tokens tokens;
+        int ok = read(a.from, &tokens, sizeof(tokens)) == sizeof(tokens) &&
+                 write(b.to, &tokens, sizeof(tokens)) == sizeof(tokens) && hear(b.from, 'w') && say(a.to, 'w') &&
+                 hear(a.from, 'r');
+
+        h_check(ok, "%s: two clients have one memory", transport);
+        h_check(h_status(&before) == 0 && before.memory_used >= PLACED + 100000, "it is counted once or more: %llu",
+                (unsigned long long)before.memory_used);
+        if (before.worker_pid)
+                kill((pid_t)before.worker_pid, SIGKILL);
+        for (int i = 0; i < 100 && (h_status(&after) || after.worker_restarts == before.worker_restarts); i++)
+                h_sleep_ms(50);
+        ok = say(a.to, 'k') && hear(a.from, 'a') && say(b.to, 'k') && hear(b.from, 'f') && say(a.to, 'f');
+        h_check(ok, "%s: after the worker's death every byte is there", transport);
+        end(&a, "the owner");
+        say(b.to, 'g');
+        end(&b, "the other");
+}
+
+/* --- requests that must fail --- */
+
+static int ask_map(int fd, uint64_t handle, uint64_t address, uint64_t bytes)
+{
+        H_REQUEST(MemMap, MEM_MAP, MEM_MAP, mem_map);
+        body.handle = handle;
+        body.address = address;
+        body.bytes = bytes;
+        return h_ask_status(fd, &request, NULL, 0, 10000);
+}
+
+static int ask_unmap(int fd, uint64_t address)
+{
+        H_REQUEST(MemUnmap, MEM_UNMAP, MEM_UNMAP, mem_unmap);
+        body.address = address;
+        return h_ask_status(fd, &request, NULL, 0, 10000);
+}
+
+static int ask_release(int fd, uint64_t handle)
+{
+        H_REQUEST(MemRelease, MEM_RELEASE, MEM_RELEASE, mem_release);
+        body.handle = handle;
+        return h_ask_status(fd, &request, NULL, 0, 10000);
+}
+
+static int ask_address_free(int fd, uint64_t address)
+{
+        H_REQUEST(AddressFree, ADDRESS_FREE, ADDRESS_FREE, address_free);
+        body.address = address;
+        return h_ask_status(fd, &request, NULL, 0, 10000);
+}
+
+static int ask_reserve(int fd, uint64_t bytes, uint64_t *ret_address, uint64_t *ret_bytes)
+{
+        H_REQUEST(AddressReserve, ADDRESS_RESERVE, ADDRESS_RESERVE, address_reserve);
+        body.bytes = bytes;
+        Detshare__Reply *reply = h_ask(fd, &request, NULL, 0, 10000);
+        int status = reply ? reply->status : -1;
+
+        if (reply && status == 0) {
+                *ret_address = reply->address_reserve->address;
+                *ret_bytes = reply->address_reserve->bytes;
+        }
+        if (reply)
+                detshare__reply__free_unpacked(reply, NULL);
+        return status;
+}
+
+static int ask_create(int fd, uint64_t bytes, uint64_t *ret_handle)
+{
+        H_REQUEST(MemCreate, MEM_CREATE, MEM_CREATE, mem_create);
+        body.bytes = bytes;
+        Detshare__Reply *reply = h_ask(fd, &request, NULL, 0, 10000);
+        int status = reply ? reply->status : -1;
+
+        if (reply && status == 0)
+                *ret_handle = reply->physical->handle;
+        if (reply)
+                detshare__reply__free_unpacked(reply, NULL);
+        return status;
+}
+
+static int ask_import(int fd, const uint8_t *token, size_t size)
+{
+        H_REQUEST(MemImport, MEM_IMPORT, MEM_IMPORT, mem_import);
+        body.token = (ProtobufCBinaryData){.len = size, .data = (uint8_t *)(uintptr_t)token};
+        body.bytes = 64 * MIB;
+        return h_ask_status(fd, &request, NULL, 0, 10000);
+}
+
+static void test_hostile(void)
+{
+        uint64_t window, theirs, own, bytes, handle = 0, scratch;
+        int a = h_hello(0, NULL, &window), b = h_hello(0, NULL, NULL), n;
+        uint8_t token[DSC_TOKEN_BYTES] = {0};
+
+        h_check(ask_reserve(a, 1, &own, &bytes) == 0 && own % bytes == 0, "one byte of addresses is some");
+        h_check(ask_reserve(b, 8 * MIB, &theirs, &bytes) == 0 && theirs != own, "another's are others");
+        h_check(ask_reserve(a, 0, &scratch, &bytes) != 0, "no addresses");
+        h_check(ask_reserve(a, 1ull << 62, &scratch, &bytes) != 0, "more addresses than there are");
+        h_check(ask_create(a, PLACED, &handle) == 0, "memory without an address");
+        h_check(ask_create(a, PLACED + 4096, &scratch) == 1, "part of a piece");
+        h_check(ask_create(a, 0, &scratch) == 1, "no memory");
+        h_check(ask_create(a, 1ull << 50, &scratch) == 2, "more than there is");
+        h_check(ask_map(a, handle, window, PLACED) == 1, "mapped into the window");
+        h_check(ask_map(a, handle, theirs, PLACED) == 1, "mapped at another's addresses");
+        h_check(ask_map(a, handle, own + 4096, PLACED) == 1, "mapped between two places");
+        h_check(ask_map(a, handle, own, 2 * PLACED) == 1, "more mapped than there is");
+        h_check(ask_map(a, handle + 1, own, PLACED) == 1, "a handle that is none");
+        h_check(ask_map(b, handle, theirs, PLACED) == 1, "another's handle");
+        h_check(ask_map(a, handle, UINT64_MAX - 2 * MIB + 1, 4 * MIB) == 1, "mapped around the end");
+        h_check(ask_map(a, handle, own, PLACED) == 0, "mapped");
+        h_check(ask_map(a, handle, own + 2 * MIB, PLACED) == 1, "mapped over itself");
+        h_check(ask_map(a, handle, own + PLACED, PLACED) == 0, "mapped twice");
+        h_check(ask_release(a, handle) == 1, "released while it is mapped");
+        h_check(ask_address_free(a, own) == 1, "addresses given back under a mapping");
+        h_check(ask_address_free(a, theirs) == 1, "another's addresses given back");
+        h_check(ask_unmap(b, own) == 1 && ask_unmap(a, own + 2 * MIB) == 1, "unmapped what is not mapped");
+        h_check(ask_unmap(a, own) == 0 && ask_unmap(a, own) == 1, "unmapped twice");
+        h_check(ask_unmap(a, own + PLACED) == 0 && ask_release(a, handle) == 0, "given back");
+        h_check(ask_release(a, handle) == 1 && ask_address_free(a, own) == 0, "given back twice");
+        h_check(ask_import(a, token, 0) == 400 && ask_import(a, token, 63) == 400 &&
+                        ask_import(a, token, sizeof(token)) == 400,
+                "tokens that are none");
+        for (n = 0; n < 100 && ask_reserve(a, MIB, &own, &bytes) == 0; n++)
+                ;
+        h_check(n == 64, "%d ranges of addresses", n);
+        close(a);
+        close(b);
+}
+
+static void all_of_it(const char *build, const char *const *extra)
+{
+        struct h_status before;
+
+        h_daemon_start(build, DEVICE, extra);
+        setenv("DETSHARE_SOCKET", h_socket(), 1);
+        before = h_quiet();
+        test_two("ring");
+        test_two("rpc");
+        test_hostile();
+        h_baseline(&before, 5000, "after all of it");
+        h_check(h_daemon_stop() >= 0, "the daemon ends");
+}
+
+int main(int argc, char **argv)
+{
+        const char *place = getenv("DETSHARE_TEST_PLACE");
+        char libcuda[4096], ptxas[4096];
+        const char *extra[] = {"--libcuda", libcuda, "--ptxas", ptxas, NULL};
+
+        if (argc < 2) {
+                fprintf(stderr, "usage: memory_shared BUILD\n");
+                return 2;
+        }
+        all_of_it(argv[1], NULL);
+        /* the cuda device on a driver that is none; nothing is compiled, but the helper wants to know by what */
+        snprintf(libcuda, sizeof(libcuda), "%s%s/libcuda.so.1", place ? place : argv[1], place ? "" : "/fake_cuda");
+        snprintf(ptxas, sizeof(ptxas), "%s%s/bin/ptxas", place ? place : argv[1], place ? "" : "/fake_cuda");
+        if (h_simulated(DEVICE) && access(libcuda, R_OK) == 0) {
+                setenv("DETSHARE_TEST_DEVICE", "cuda:0", 1);
+                all_of_it(argv[1], extra);
+        }
+        return h_finish();
+}

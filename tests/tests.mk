@@ -354,7 +354,7 @@ $(BUILD)/tests/gpu/idle: $(BUILD)/obj/tests/gpu/idle.o | $(LIBRARIES)
 
 include tests/gpu/libs/libs.mk
 .PHONY: gpu-build test-gpu-run
-gpu-build: all kernels programs e2e interp-gpu demo-build gpu-libs $(GPU_TESTS)
+gpu-build: all kernels programs runtime runtime-static e2e interp-gpu demo-build gpu-libs $(GPU_TESTS)
 test-gpu-run: gpu-build
 	@$(WITH_TOOLKIT) tests/gpu/run.sh $(BUILD)
 test-gpu: deps

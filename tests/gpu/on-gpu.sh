@@ -5,7 +5,7 @@
 #
 # Every part has a time limit and a log of its own; one line says how each ended. Parts:
 #   facts                                        what the GPU and its driver do
-#   programs interp device faults e2e memory restart sandbox libs torch bringup     of tests/gpu/run.sh
+#   programs runtime interp device faults e2e memory restart sandbox libs torch bringup     of tests/gpu/run.sh
 #   figures delay loop nativeloop                           of tests/bench/gpu.sh
 #   demo                                         make demo's program
 #
@@ -46,10 +46,11 @@ run() {
                 "$logs/$part.log" | cut -c 1-200 | head -n 90
 }
 
-[ $# = 0 ] && set -- programs device faults e2e memory restart sandbox figures delay loop demo interp
+[ $# = 0 ] && set -- programs runtime device faults e2e memory restart sandbox figures delay loop demo interp
 for part; do
         case $part in
         facts) run facts 240 "$packed/facts" "$packed/facts.cubin" ;;
+        runtime) run runtime 400 tests/gpu/run.sh "$b" runtime ;;
         programs) run programs 280 tests/gpu/run.sh "$b" programs ;;
         interp) run interp 200 tests/gpu/run.sh "$b" interp ;;
         device) run device 200 tests/gpu/run.sh "$b" device ;;

@@ -18,13 +18,20 @@ mkdir -p "$out/b" "$out/lib"
 (
         cd "$build"
         files="detshared detsharectl libdetshare-client.so libdetshare-client.so.0 libexec cuda policies demo ptx e2e gpu bench tests/programs tests/e2e
-                tests/gpu tests/examples tests/manager"
+                tests/gpu tests/examples tests/manager tests/runtime"
         for f in $files; do
                 [ -e "$f" ] && echo "$f" && continue
                 echo "pack: $build/$f is missing: make gpu-build bench-gpu-build" >&2
                 exit 1
-        done | tar -c --exclude='*.json' --exclude='ptx/*.cubin' -T -
+        done | tar -c --exclude='*.json' --exclude='ptx/*.cubin' --exclude='tests/runtime/static' -T -
 ) | tar -x -C "$out/b"
+
+# 40 MiB of one runtime in every program: packed together they are little
+static=$(mktemp -d)
+trap 'rm -rf "$static"' EXIT
+cp "$build"/tests/runtime/static/* "$static/"
+strip -s "$static"/*
+tar -cJf "$out/b/tests/runtime/static.tar.xz" -C "$static" .
 
 elf() {
         find "$out/b" -type f \( -perm -u+x -o -name '*.so*' \) -exec sh -c 'head -c 4 "$1" | grep -q ELF && echo "$1"' _ {} \;

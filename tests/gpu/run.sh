@@ -5,6 +5,8 @@
 #
 #   programs   every program of tests/programs natively and under DetShare, over the ring and over the socket alone, then
 #              many at once: standard output and exit status must be the same, byte by byte
+#   runtime    every program of tests/programs/runtime: natively with NVIDIA's static and shared runtimes, under DetShare with
+#              both and with our own
 #   interp     corpus kernels and every instruction of the interpreter against the GPU, bit by bit
 #   device     the cuda device through the device vtable
 #   faults     kernels that break the context, clients that die with a kernel running
@@ -148,6 +150,76 @@ part_programs() {
                 compare once1 sm_75 "$program" "$program among others, sm_75"
         done
         foreign_deaths
+        daemon_stop
+}
+
+# --- programs of the Runtime API -----------------------------------------------------------------------------------------------
+
+runtime_breaks=" faulty asserting "
+
+# NVIDIA's shared runtime on this machine, a folder
+their_cudart() {
+        local d
+        for d in "${CUDART_DIR:-}" "${CUDA_HOME:-}/lib64" /usr/local/cuda/lib64 /usr/local/cuda/targets/x86_64-linux/lib \
+                /usr/local/lib/python3*/*-packages/nvidia/cu13/lib /usr/lib/python3*/*-packages/nvidia/cu13/lib /opt/*/lib; do
+                [ -f "$d/libcudart.so.13" ] && echo "$d" && return
+        done
+}
+
+# runtime_one MODE PROGRAM
+runtime_one() {
+        local at=$tmp/runtime.$1/$2 program=$runtime/$2 path=
+        case $1 in
+        native-static) program=$runtime_static/$2 ;;
+        native-shared) path=$theirs ;;
+        static) program=$runtime_static/$2 path=$shared_path ;;
+        shared) path=$theirs:$shared_path ;;
+        ours | rpc) path=$shared_path ;;
+        esac
+        [ "$1" = rpc ] && export DETSHARE_TRANSPORT=rpc
+        LD_LIBRARY_PATH=$path${path:+:}${LD_LIBRARY_PATH:-} timeout -k 5 60 "$program" >"$at.out" 2>&1 </dev/null
+        echo $? >"$at.status"
+}
+export -f runtime_one
+
+# runtime_mode MODE TEXT: all programs, four at a time; those that break the context of everybody alone
+runtime_mode() {
+        local program
+        mkdir -p "$tmp/runtime.$1"
+        for program in $programs; do
+                has "$runtime_breaks" "$program" || echo "$1 $program"
+        done | timeout 200 xargs -P 4 -L 1 bash -c 'runtime_one "$@"' _
+        for program in $programs; do
+                has "$runtime_breaks" "$program" && runtime_one "$1" "$program"
+                result "$program $2" "$(cat "$tmp/runtime.$1/$program.status" 2>/dev/null || echo 1)" "$tmp/runtime.$1/$program.out"
+        done
+}
+
+part_runtime() {
+        local programs
+        export runtime=$build/tests/runtime runtime_static=$build/tests/runtime/static theirs
+        theirs=$(their_cudart)
+        programs=$(cd "$runtime" && find . -maxdepth 1 -type f -perm -u+x ! -name '*.so' | sed 's|^\./||' | sort)
+        if [ -f "$runtime/static.tar.xz" ]; then
+                runtime_static=$tmp/runtime-static
+                mkdir -p "$runtime_static"
+                tar -xJf "$runtime/static.tar.xz" -C "$runtime_static" ||
+                        python3 -m tarfile -e "$runtime/static.tar.xz" "$runtime_static"
+        fi
+        if [ -n "$native" ]; then
+                runtime_mode native-static "natively, static"
+                [ -n "$theirs" ] && runtime_mode native-shared "natively, shared"
+        else
+                echo "no GPU and driver of its own here: NVIDIA's runtimes are left out"
+        fi
+        [ -n "$theirs" ] || echo "no libcudart.so.13 of NVIDIA's here: CUDART_DIR says where"
+        daemon_start --policy multistream || return
+        if [ -n "$native" ]; then
+                runtime_mode static "with the static runtime"
+                [ -n "$theirs" ] && runtime_mode shared "with NVIDIA's shared runtime"
+        fi
+        runtime_mode ours "with our runtime"
+        runtime_mode rpc "with our runtime, over the socket"
         daemon_stop
 }
 
@@ -340,7 +412,7 @@ part_bringup() {
         daemon_stop
 }
 
-[ $# = 0 ] && set -- programs interp device faults e2e memory restart sandbox libs torch
+[ $# = 0 ] && set -- programs runtime interp device faults e2e memory restart sandbox libs torch
 for part; do
         begin=$SECONDS before=$failed
         echo "== $part"

@@ -17,7 +17,7 @@ static uint32_t run(cudaGraph_t g, uint32_t start)
         cudaGraphExec_t exec;
         uint32_t got = 0;
 
-        OK(cudaMemcpy(device, &start, 4, cudaMemcpyHostToDevice));
+        OK(cudaMemcpyAsync(device, &start, 4, cudaMemcpyHostToDevice, s));
         MUST(cudaGraphInstantiate(&exec, g, 0));
         OK(cudaGraphLaunch(exec, s));
         OK(cudaStreamSynchronize(s));

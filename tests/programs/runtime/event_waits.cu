@@ -22,6 +22,7 @@ static void ring(unsigned int flags)
 
         MUST(cudaMalloc(&device, 4));
         MUST(cudaMemcpy(device, &expected, 4, cudaMemcpyHostToDevice));
+        OK(cudaDeviceSynchronize());
         for (int i = 0; i < streams; i++) {
                 MUST(cudaStreamCreateWithFlags(&s[i], cudaStreamNonBlocking));
                 MUST(cudaEventCreateWithFlags(&e[i], flags));
@@ -55,6 +56,7 @@ static void snapshot()
 
         MUST(cudaMalloc(&device, 8));
         MUST(cudaMemset(device, 0, 8));
+        OK(cudaDeviceSynchronize());
         MUST(cudaStreamCreateWithFlags(&a, cudaStreamNonBlocking));
         MUST(cudaStreamCreateWithFlags(&b, cudaStreamNonBlocking));
         MUST(cudaEventCreateWithFlags(&e, cudaEventDisableTiming));

@@ -86,6 +86,7 @@ static void forks()
         out = program_upload(start);
         a = program_upload(zero);
         b = program_upload(zero);
+        OK(cudaDeviceSynchronize());
         capture(st, out, a, b, &graph);
         CHECK(program_download(out, n) == start);
         OK(cudaGraphGetNodes(graph, NULL, &nodes));

@@ -34,6 +34,7 @@ int main()
 
         MUST(cudaMalloc(&device, 4));
         MUST(cudaMemcpy(device, &expected, 4, cudaMemcpyHostToDevice));
+        OK(cudaDeviceSynchronize());
         MUST(cudaStreamCreateWithFlags(&a, cudaStreamNonBlocking));
         MUST(cudaStreamCreateWithFlags(&b, cudaStreamNonBlocking));
         MUST(cudaEventCreateWithFlags(&before, cudaEventDisableTiming));

@@ -62,7 +62,7 @@ programs=${*:-$(cd tests/programs/runtime && basename -s .cu ./*.cu)}
 # over the socket alone nothing of the host is shared with the device: these need that it reads and writes pinned memory
 shared=" pinned managed legacy_stream host_functions pointer_attributes per_thread_copies
         graph_capture graph_mixed graph_nodes graph_update "
-for program in $programs; do [[ $shared =~ [[:space:]]$program[[:space:]] ]] || run rpc "$program"; done &
+for program in $programs; do [[ $shared =~ [[:space:]]${program}[[:space:]] ]] || run rpc "$program"; done &
 other=$!
 for program in $programs; do run ring "$program"; done
 wait $other

@@ -11,7 +11,7 @@
  *     File systems that say otherwise there than in stat() exist, and paths change while a program runs: then the bytes
  *     themselves are compared, which costs no more than the copy that is saved.
  *
- * Only files of disks of this machine are handed over, the daemon takes no others (util/foreign.h): where programs lie
+ * Only files of disks of this machine that have a name are handed over (util/foreign.h says why): where programs lie
  * on something else, such as a container's layers, a memory file travels.
  *
  * No descriptor is kept: a program may close what it did not open. What /proc/self/maps said is remembered per object
@@ -30,8 +30,9 @@
 
 #include "core/internal.h"
 
-#define SMALLEST 16384u /* below, a memory file is made as soon */
-#define OBJECTS 64u     /* remembered */
+#define SMALLEST 16384u             /* below, a memory file is made as soon */
+#define LARGEST ((uint64_t)4 << 30) /* of a file: what the daemon is willing to close at once */
+#define OBJECTS 64u                 /* remembered */
 #define LINE_MAX_BYTES 512
 #define COMPARE_BYTES 65536u
 
@@ -166,8 +167,8 @@ static int open_place(const struct place *place)
         struct stat st;
         if (fd < 0)
                 return -1;
-        if (fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && major(st.st_dev) != 0 &&
-                (uint64_t)st.st_size >= place->offset + place->size &&
+        if (fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && major(st.st_dev) != 0 && st.st_nlink > 0 &&
+                (uint64_t)st.st_size < LARGEST && (uint64_t)st.st_size >= place->offset + place->size &&
                 (is_mapped(place, &st) || holds_bytes(fd, place)))
                 return fd;
         close(fd);

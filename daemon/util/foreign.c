@@ -14,7 +14,8 @@
 
 #include "util/macro.h"
 
-#define QUICK_BLOCKS (DS_MIB(64) / 512)       /* pages that are freed at once, in stat's unit */
+#define QUICK_BLOCKS (DS_MIB(64) / 512) /* pages that are freed at once, in stat's unit */
+#define NAMED_BLOCKS (DS_GIB(4) / 512)
 #define INTERRUPT_NS (2 * (long)DS_NS_PER_MS) /* what a closing may take */
 
 int ds_foreign_is_memory(int fd)
@@ -22,23 +23,34 @@ int ds_foreign_is_memory(int fd)
         return fcntl(fd, F_GET_SEALS) >= 0; /* others do not know what a seal is */
 }
 
-int ds_foreign_is_disk_file(int fd)
+static int disk_file(int fd, struct statx *ret)
 {
         const int flags = fcntl(fd, F_GETFL);
-        struct statx st;
 
         if (flags < 0 || (flags & (O_ACCMODE | O_PATH)) != O_RDONLY)
                 return 0;
         /* what the kernel knows is enough: a user's file system must not be asked */
-        if (statx(fd, "", AT_EMPTY_PATH | AT_STATX_DONT_SYNC, STATX_TYPE, &st) < 0)
+        if (statx(fd, "", AT_EMPTY_PATH | AT_STATX_DONT_SYNC, STATX_TYPE | STATX_NLINK | STATX_BLOCKS, ret) < 0)
                 return 0;
-        return S_ISREG(st.stx_mode) && st.stx_dev_major != 0;
+        return S_ISREG(ret->stx_mode) && ret->stx_dev_major != 0;
+}
+
+int ds_foreign_is_disk_file(int fd)
+{
+        struct statx st;
+
+        return disk_file(fd, &st);
 }
 
 int ds_foreign_closes_at_once(int fd)
 {
+        struct statx disk;
         struct stat st;
 
+        /* what has a name stays when it is closed; one that loses it just now is not so large that freeing it is long
+         */
+        if (disk_file(fd, &disk))
+                return disk.stx_nlink > 0 && disk.stx_blocks <= NAMED_BLOCKS;
         return ds_foreign_is_memory(fd) && fstat(fd, &st) == 0 && st.st_blocks <= (blkcnt_t)QUICK_BLOCKS;
 }
 

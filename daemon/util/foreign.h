@@ -20,7 +20,7 @@ int ds_foreign_is_memory(int fd);
  * nobody but the kernel. File systems without a device (those of users, of other machines, /proc) are not among them.
  */
 int ds_foreign_is_disk_file(int fd);
-/* 1: one with so few pages that freeing them takes no time worth a word. */
+/* 1: one with so few pages that freeing them takes no time worth a word, or a file of a disk that has a name. */
 int ds_foreign_closes_at_once(int fd);
 /* Shut a connection down and close it; takes a few ms at most. errno is preserved. Returns -1. */
 int ds_foreign_close_socket(int fd);

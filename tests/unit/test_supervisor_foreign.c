@@ -9,10 +9,12 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
+#include <stdlib.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "supervisor/foreign.h"
+#include "util/foreign.h"
 
 #define WAIT_S 30
 
@@ -103,4 +105,27 @@ Test(supervisor_foreign, what_never_found_a_thread_goes_with_the_process)
         cr_assert(is_open(fds[0]) && is_open(fds[1]));
         close(fds[0]);
         close(fds[1]);
+}
+
+/* Programs send the files that their code lies in by the hundred. */
+Test(foreign, files_of_disks_close_at_once_while_they_have_a_name)
+{
+        char path[] = "/var/tmp/detshare-foreign.XXXXXX";
+        int made = mkstemp(path), fd;
+
+        cr_assert_geq(made, 0);
+        cr_assert_eq(write(made, "x", 1), 1);
+        fd = open(path, O_RDONLY | O_CLOEXEC);
+        if (!ds_foreign_is_disk_file(fd)) {
+                close(fd);
+                close(made);
+                unlink(path);
+                cr_skip_test("no disk below /var/tmp");
+        }
+        cr_assert(ds_foreign_closes_at_once(fd));
+        cr_assert(!ds_foreign_closes_at_once(made), "it can be written");
+        cr_assert_eq(unlink(path), 0);
+        cr_assert(!ds_foreign_closes_at_once(fd), "closing it frees it");
+        close(fd);
+        close(made);
 }

@@ -10,16 +10,18 @@
 static cudaError_t function(const void *func, CUfunction *ret)
 {
         cudaError_t e = rt_enter();
+        const char *name;
         CUkernel kernel;
 
         if (e == cudaSuccess)
                 e = rt_kernel(func, &kernel);
         if (e != cudaSuccess)
                 return e;
-        /* what is no kernel of a library is a function already */
-        if (cuKernelGetFunction(ret, kernel) == CUDA_ERROR_INVALID_HANDLE)
-                *ret = (CUfunction)kernel;
-        return cudaSuccess;
+        if (cuKernelGetFunction(ret, kernel) == CUDA_SUCCESS)
+                return cudaSuccess;
+        /* what is no kernel of a library may be a function already */
+        *ret = (CUfunction)kernel;
+        return rt_error(cuFuncGetName(&name, *ret));
 }
 
 static const size_t places[] = {

@@ -174,9 +174,8 @@ runtime_one() {
         native-shared) path=$theirs ;;
         static) program=$runtime_static/$2 path=$shared_path ;;
         shared) path=$theirs:$shared_path ;;
-        ours | rpc) path=$shared_path ;;
+        ours) path=$shared_path ;;
         esac
-        [ "$1" = rpc ] && export DETSHARE_TRANSPORT=rpc
         LD_LIBRARY_PATH=$path${path:+:}${LD_LIBRARY_PATH:-} timeout -k 5 60 "$program" >"$at.out" 2>&1 </dev/null
         echo $? >"$at.status"
 }
@@ -219,7 +218,6 @@ part_runtime() {
                 [ -n "$theirs" ] && runtime_mode shared "with NVIDIA's shared runtime"
         fi
         runtime_mode ours "with our runtime"
-        runtime_mode rpc "with our runtime, over the socket"
         daemon_stop
 }
 

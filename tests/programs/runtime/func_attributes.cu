@@ -86,11 +86,12 @@ static void wrong()
         cudaFunction_t function;
         const char *name;
 
-        EXPECT(cudaErrorInvalidDeviceFunction, cudaFuncGetAttributes(&a, (const void *)wrong));
-        EXPECT(cudaErrorInvalidDeviceFunction, cudaFuncGetName(&name, (const void *)wrong));
-        EXPECT(cudaErrorInvalidDeviceFunction, cudaGetFuncBySymbol(&function, (const void *)wrong));
-        EXPECT(cudaErrorInvalidDeviceFunction, cudaFuncSetAttribute((const void *)wrong, cudaFuncAttributePreferredSharedMemoryCarveout, 5));
-        EXPECT(cudaErrorInvalidDeviceFunction, cudaGetLastError());
+        CHECK(cudaFuncGetAttributes(&a, (const void *)wrong) != cudaSuccess);
+        CHECK(cudaFuncGetName(&name, (const void *)wrong) != cudaSuccess);
+        CHECK(cudaGetFuncBySymbol(&function, (const void *)wrong) != cudaSuccess);
+        CHECK(cudaFuncSetAttribute((const void *)wrong, cudaFuncAttributePreferredSharedMemoryCarveout, 5) != cudaSuccess);
+        CHECK(cudaGetLastError() != cudaSuccess);
+        OK(cudaGetLastError());
 }
 
 int main()

@@ -185,6 +185,35 @@ Test(cuda_work, an_image_is_loaded_once_for_all)
         dt_close(t);
 }
 
+/* Whoever comes with the file that an image lies in is given it without its being read. */
+Test(cuda_work, an_image_is_known_by_its_file)
+{
+        struct dt *t = open_two();
+        ds_device_module *mine, *others = NULL;
+        int file = memfd_create("image", MFD_CLOEXEC), same = memfd_create("image", MFD_CLOEXEC);
+        size_t size;
+        void *image = dt_image(t, DT_PTX, &size);
+
+        cr_assert_eq(write(file, image, size), (ssize_t)size);
+        cr_assert_eq(write(same, image, size), (ssize_t)size);
+        mine = dt_load(t, DT_PTX);
+        cr_assert_eq(t->ops->module_again(t->device, OTHER_SPACE, file, size, &others), -ENOENT);
+        t->ops->module_lies_in(t->device, mine, file);
+        cr_assert_eq(t->ops->module_again(t->device, OTHER_SPACE, same, size, &others), -ENOENT, "another file");
+        cr_assert_eq(t->ops->module_again(t->device, OTHER_SPACE, file, size - 1, &others), -ENOENT);
+        cr_assert_eq(t->ops->module_again(t->device, OTHER_SPACE, -1, size, &others), -ENOENT);
+        cr_assert_eq(t->ops->module_again(t->device, 12345, file, size, &others), -ENOENT, "no such space");
+        mine = t->ops->module_unload(t->device, mine);
+        cr_assert_eq(t->ops->module_again(t->device, OTHER_SPACE, file, size, &others), 0, "it is kept");
+        dt_ok(t, poke_in(t, others, OTHER_SPACE, t->stream, OTHER_VA, 1));
+        cr_assert_eq(t->ops->module_cached(t->device, image, size), 1, "by its bytes, too");
+        t->ops->module_unload(t->device, others);
+        close(file);
+        close(same);
+        free(image);
+        dt_close(t);
+}
+
 static CUresult little_memory(size_t *available, size_t *total)
 {
         *available = *total = DS_GIB(1);

@@ -62,10 +62,21 @@ programs=${*:-$(cd tests/programs/runtime && basename -s .cu ./*.cu)}
 # over the socket alone nothing of the host is shared with the device: these need that it reads and writes pinned memory
 shared=" pinned managed legacy_stream host_functions pointer_attributes per_thread_copies
         graph_capture graph_mixed graph_nodes graph_update "
-for program in $programs; do [[ $shared =~ [[:space:]]${program}[[:space:]] ]] || run rpc "$program"; done &
+# these take or count all memory: nobody else is there
+alone=" out_of_memory memory_info "
+among() {
+        [[ $1 =~ [[:space:]]$2[[:space:]] ]]
+}
+for program in $programs; do among "$shared$alone" "$program" || run rpc "$program"; done &
 other=$!
-for program in $programs; do run ring "$program"; done
+for program in $programs; do among "$alone" "$program" || run ring "$program"; done
 wait $other
+for program in $programs; do
+        if among "$alone" "$program"; then
+                run ring "$program"
+                run rpc "$program"
+        fi
+done
 for transport in ring rpc; do
         for program in $programs; do
                 [ -f "$tmp/$transport.$program.status" ] || continue

@@ -5,11 +5,12 @@
  * Pinned memory is shared with the daemon at one address. Where the session has no shared memory it is ordinary memory
  * that CUDA's copies work on, and the device attribute says that the device cannot use it. The program's own memory
  * cannot be shared after the fact, so registering it is bookkeeping: copies work on it as before, and a device address
- * for it is refused instead of invented.
+ * for it is refused instead of invented. replace.h has what a program may ask for instead.
  */
 #include "cuda/capture.h"
 #include "cuda/context.h"
 #include "cuda/range.h"
+#include "cuda/replace.h"
 
 #define ALLOC_FLAGS (CU_MEMHOSTALLOC_PORTABLE | CU_MEMHOSTALLOC_DEVICEMAP | CU_MEMHOSTALLOC_WRITECOMBINED)
 #define REGISTER_FLAGS                                                                              \
@@ -91,9 +92,12 @@ CUresult cuMemHostGetDevicePointer_v2(CUdeviceptr *pdptr, void *p, unsigned int 
                 return r;
         if (!pdptr || Flags != 0 || !dcu_range_find((uintptr_t)p, &range) || !is_host_kind(range.kind))
                 return CUDA_ERROR_INVALID_VALUE;
-        if (range.kind != DCU_RANGE_PINNED)
+        if (range.kind == DCU_RANGE_PINNED)
+                *pdptr = (uintptr_t)p;
+        else if (range.detail)
+                *pdptr = dcu_replace_address(range.base, (uintptr_t)range.detail, (uintptr_t)p);
+        else
                 return CUDA_ERROR_NOT_SUPPORTED;
-        *pdptr = (uintptr_t)p;
         return CUDA_SUCCESS;
 }
 
@@ -111,6 +115,37 @@ CUresult cuMemHostGetFlags(unsigned int *pFlags, void *p)
         return CUDA_SUCCESS;
 }
 
+/* Known as pinned memory at the address that the device has for it, too. */
+static CUresult replace_pages(struct dcu_range *range, unsigned int flags)
+{
+        struct dcu_range pinned = {.kind = DCU_RANGE_REPLACED, .sync_memops = 1, .owner = range->owner};
+        uint64_t address;
+
+        if (!dcu_replace((void *)(uintptr_t)range->base, range->size, &address)) {
+                if (!(flags & CU_MEMHOSTREGISTER_DEVICEMAP))
+                        return CUDA_SUCCESS; /* copies are as right without */
+                (void)dcu_range_remove(range->base, 1u << DCU_RANGE_REGISTERED, range);
+                return CUDA_ERROR_NOT_SUPPORTED;
+        }
+        pinned.base = dcu_replace_address(range->base, address, range->base);
+        pinned.size = range->size;
+        (void)dcu_range_add(&pinned); /* without it only copies by the device's address are refused */
+        dcu_range_set_detail(range->base, (void *)(uintptr_t)address);
+        return CUDA_SUCCESS;
+}
+
+void dcu_hostmem_unregister(const struct dcu_range *range, int in_daemon)
+{
+        uint64_t address = (uintptr_t)range->detail;
+        struct dcu_range pinned;
+
+        if (!address)
+                return;
+        (void)dcu_range_remove(
+                dcu_replace_address(range->base, address, range->base), 1u << DCU_RANGE_REPLACED, &pinned);
+        dcu_replace_undo((void *)(uintptr_t)range->base, range->size, address, in_daemon);
+}
+
 static CUresult host_register(void *p, size_t bytes, unsigned int flags)
 {
         struct dcu_context *context;
@@ -124,12 +159,15 @@ static CUresult host_register(void *p, size_t bytes, unsigned int flags)
                 return r;
         if (!p || bytes == 0 || bytes > UINTPTR_MAX - (uintptr_t)p || (flags & ~(unsigned int)REGISTER_FLAGS))
                 return CUDA_ERROR_INVALID_VALUE;
-        if (flags & (CU_MEMHOSTREGISTER_DEVICEMAP | CU_MEMHOSTREGISTER_IOMEMORY))
+        if ((flags & CU_MEMHOSTREGISTER_IOMEMORY) || ((flags & CU_MEMHOSTREGISTER_DEVICEMAP) && !dcu_replace_wanted()))
                 return CUDA_ERROR_NOT_SUPPORTED;
         if (dcu_range_find(range.base, &known) && known.kind != DCU_RANGE_REGISTERED)
                 return CUDA_ERROR_INVALID_VALUE;
         range.owner = context;
+        range.flags = flags & CU_MEMHOSTREGISTER_PORTABLE;
         r = dcu_range_add(&range);
+        if (r == CUDA_SUCCESS && dcu_replace_wanted())
+                r = replace_pages(&range, flags);
         return r == CUDA_ERROR_INVALID_VALUE ? CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED : r;
 }
 
@@ -155,7 +193,12 @@ CUresult cuMemHostUnregister(void *p)
                 return r;
         if (!p)
                 return CUDA_ERROR_INVALID_VALUE;
-        if (dcu_range_remove((uintptr_t)p, 1u << DCU_RANGE_REGISTERED, &range))
-                return CUDA_SUCCESS;
+        if (dcu_range_remove((uintptr_t)p, 1u << DCU_RANGE_REGISTERED, &range)) {
+                if (range.detail) {
+                        r = dcu_result(dsc_wait_all(dcu.session)); /* kernels may still write there */
+                        dcu_hostmem_unregister(&range, 1);
+                }
+                return r;
+        }
         return dcu_range_find((uintptr_t)p, &range) ? CUDA_ERROR_INVALID_VALUE : CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED;
 }

@@ -11,6 +11,7 @@
 #include "cuda/context.h"
 #include "cuda/pool.h"
 #include "cuda/range.h"
+#include "cuda/replace.h"
 #include "cuda/vmm.h"
 
 #define ORDINAL_UNKNOWN (-2)
@@ -42,7 +43,16 @@ static int is_device(const struct dcu_range *range)
 
 static int device_reaches(const struct dcu_range *range)
 {
-        return is_device(range) || range->kind == DCU_RANGE_PINNED || range->kind == DCU_RANGE_MANAGED;
+        return is_device(range) || range->kind == DCU_RANGE_PINNED || range->kind == DCU_RANGE_MANAGED ||
+               range->kind == DCU_RANGE_REPLACED;
+}
+
+/* Where the device has it; 0: nowhere. */
+static uint64_t device_address(const struct dcu_range *range, uint64_t address)
+{
+        if (range->kind == DCU_RANGE_REGISTERED && range->detail)
+                return dcu_replace_address(range->base, (uintptr_t)range->detail, address);
+        return device_reaches(range) ? address : 0;
 }
 
 static CUresult known_address(
@@ -53,8 +63,8 @@ static CUresult known_address(
                 put_u64(data, range->owner ? (uintptr_t)dcu_context_handle(range->owner) : 0);
                 return CUDA_SUCCESS;
         case CU_POINTER_ATTRIBUTE_DEVICE_POINTER:
-                put_u64(data, device_reaches(range) ? address : 0);
-                return device_reaches(range) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+                put_u64(data, device_address(range, address));
+                return device_address(range, address) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
         case CU_POINTER_ATTRIBUTE_HOST_POINTER:
                 put_u64(data, is_device(range) ? 0 : address);
                 return is_device(range) ? CUDA_ERROR_INVALID_VALUE : CUDA_SUCCESS;

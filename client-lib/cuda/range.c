@@ -148,6 +148,17 @@ void dcu_range_advise(uint64_t address, enum dcu_advice advice, const CUmemLocat
         pthread_rwlock_unlock(&lock);
 }
 
+void dcu_range_set_detail(uint64_t base, void *detail)
+{
+        struct dcu_range *found;
+
+        pthread_rwlock_wrlock(&lock);
+        found = holding(base);
+        if (found && found->base == base)
+                found->detail = detail;
+        pthread_rwlock_unlock(&lock);
+}
+
 int dcu_range_set_flags(uint64_t base, enum dcu_range_kind kind, unsigned int flags)
 {
         struct dcu_range *found;
@@ -223,6 +234,8 @@ void dcu_range_free_owned(struct dcu_context *owner, int in_daemon)
         while (take_owned(owner, &range)) {
                 if (range.kind == DCU_RANGE_DEVICE && in_daemon)
                         (void)dsc_mem_free(dcu.session, range.base);
+                else if (range.kind == DCU_RANGE_REGISTERED)
+                        dcu_hostmem_unregister(&range, in_daemon);
                 else if (range.kind == DCU_RANGE_OPENED && in_daemon)
                         dcu_ipc_free(range.detail);
                 else if (range.kind == DCU_RANGE_HOST ||
@@ -250,6 +263,12 @@ static int all_mapped(uint64_t address, uint64_t extent)
         return yes;
 }
 
+/* Host memory that the device has, too. */
+static int is_shared(enum dcu_range_kind kind)
+{
+        return kind == DCU_RANGE_PINNED || kind == DCU_RANGE_MANAGED || kind == DCU_RANGE_REPLACED;
+}
+
 enum dcu_place dcu_place_of(uint64_t address, uint64_t extent)
 {
         struct dcu_range range;
@@ -266,5 +285,5 @@ enum dcu_place dcu_place_of(uint64_t address, uint64_t extent)
                 return DCU_PLACE_BAD;
         if (range.kind == DCU_RANGE_HOST)
                 return DCU_PLACE_HOST;
-        return range.kind == DCU_RANGE_PINNED || range.kind == DCU_RANGE_MANAGED ? DCU_PLACE_PINNED : DCU_PLACE_DEVICE;
+        return is_shared(range.kind) ? DCU_PLACE_PINNED : DCU_PLACE_DEVICE;
 }

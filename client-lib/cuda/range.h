@@ -31,6 +31,7 @@ enum dcu_range_kind {
         DCU_RANGE_MANAGED,    /* cuMemAllocManaged: as PINNED */
         DCU_RANGE_MAPPED,     /* device memory that the program placed */
         DCU_RANGE_OPENED,     /* another process's device memory */
+        DCU_RANGE_REPLACED,   /* registered memory where the device has it, see replace.h */
 };
 
 /* Of managed memory: the place that was said, type INVALID: none. */
@@ -51,7 +52,7 @@ struct dcu_range {
         struct dcu_context *owner;
         const struct dcu_image *image; /* of a global */
         CUmemLocation advice[DCU_ADVICES];
-        void *detail; /* of a pool's: its block; of what is mapped or opened: the mapping */
+        void *detail; /* a pool's: its block; mapped, opened: what; registered: the device's address if replaced */
 };
 
 /* How an address in a copy is reached. */
@@ -79,6 +80,9 @@ CUresult dcu_range_global(struct dcu_image *image, struct dcu_context *owner, co
         uint64_t *ret_bytes);
 /* Take out all ranges of an image. */
 void dcu_range_remove_image(const struct dcu_image *image);
+void dcu_range_set_detail(uint64_t base, void *detail);
+/* hostmem.c: what else there is of registered memory, whose range has been taken out. */
+void dcu_hostmem_unregister(const struct dcu_range *range, int in_daemon);
 /* Take out all ranges of a kind. */
 void dcu_range_remove_kind(enum dcu_range_kind kind);
 /* Free everything that a context owns; in_daemon = 0 when the session's reset does that. */

@@ -68,6 +68,15 @@ if [ $# = 0 ]; then
         CUDA_VISIBLE_DEVICES=0 run sm_90 saxpy
         result "saxpy with the one device visible" $? "$tmp/out"
 
+        DETSHARE_MEM_LIMIT=64M MEMORY_LIMIT_BYTES=$((64 << 20)) run sm_90 memory_limit
+        result "a limit of the session is what there is" $? "$tmp/out"
+        run sm_90 host_register
+        plain=$(sed -n 's/^PASS .*(\(.*\) checks)/\1/p' "$tmp/out")
+        DETSHARE_REGISTER=replace run sm_90 host_register
+        replaced=$(sed -n 's/^PASS .*(\(.*\) checks)/\1/p' "$tmp/out")
+        [ "${replaced:-0}" -gt "${plain:-0}" ]
+        result "kernels use registered memory whose pages are replaced" $? "$tmp/out"
+
         # one latency-sensitive and one best-effort program at once
         (DETSHARE_CLASS=be run sm_90 memory_all_copies; cp "$tmp/out" "$tmp/be"; exit "$(grep -c '^PASS' "$tmp/be")") &
         other=$!

@@ -138,7 +138,6 @@ int dsc__attach_locked(dsc_session *s)
                 dsc__lose(s);
                 return r;
         }
-        dsc__graphs_renew(s);
         resynchronise(s);
         return dsc__clock_rejoin_locked(s);
 }

@@ -285,7 +285,6 @@ static void init_locks(dsc_session *s)
         pthread_mutex_init(&s->submit.lock, NULL);
         dsc__waiters_init(&s->waiters);
         dsc__output_init(&s->output);
-        dsc__graphs_init(&s->graphs);
         dsc__host_init(&s->host);
         s->submit.ring.event_fd = -1;
         atomic_init(&s->clock.epoch, dsc__clock_epoch());

@@ -13,12 +13,12 @@
  *  - output.c: what kernels printed. limit.c: limits of the context.
  *  - session.c: which session is the process's. retire.c: one that is not any more; what belonged to it goes, the
  * object stays, because a thread may be on its way in.
- *  - memory.c: what is allocated. copy.c: staging of pageable memory. graph.c: graphs, kept for the next worker.
+ *  - memory.c: what is allocated. copy.c: staging of pageable memory. graph.c: graphs.
  * stream.c, event.c, module.c: one function per call.
  *
  * Order of locks: session.c's, then memory.use, then submit.lock or output.lock, then rpc.*; memory.table,
  * memory.arena_lock, host.lock and events.lock are taken last and never held across a request. No lock but submit.lock
- * (attaching, declaring, resetting), graphs.lock, output.lock and memory.use is held while waiting for the daemon, and
+ * (attaching, declaring, resetting), output.lock and memory.use is held while waiting for the daemon, and
  * submit.lock never while
  * waiting for the device.
  *
@@ -162,13 +162,6 @@ struct dsc__clock {
                 contact_ns; /* when the daemon last heard of the session, CLOCK_MONOTONIC; kept while n_declared */
 };
 
-struct dsc__graph;
-
-struct dsc__graphs {
-        pthread_mutex_t lock;
-        struct dsc__graph *first;
-};
-
 struct dsc_session {
         struct dsc__rpc rpc;
         _Atomic bool lost;
@@ -188,7 +181,6 @@ struct dsc_session {
         struct dsc__memory memory;
         struct dsc__clock clock;
         struct dsc__output output;
-        struct dsc__graphs graphs;
         struct dsc__host host;
         dsc_session *next; /* of those that are retired */
 };
@@ -357,11 +349,6 @@ void dsc__reserved_drop(dsc_session *s, bool in_daemon); /* with memory.use held
 
 void dsc__arena_drop(dsc_session *s); /* with memory.use held for writing */
 
-/* --- graph.c --- */
-
-void dsc__graphs_init(struct dsc__graphs *graphs);
-void dsc__graphs_clear(dsc_session *s); /* nothing is told to the daemon */
-void dsc__graphs_renew(dsc_session *s); /* another worker is attached: it gets them, with submit.lock held */
 /* --- host.c --- */
 
 void dsc__host_init(struct dsc__host *host);

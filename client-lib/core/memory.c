@@ -354,7 +354,6 @@ static int reset_locked(dsc_session *s)
         if (dsc__attached(s))
                 for (uint32_t i = 0; i < DS_STREAMS_MAX; i++)
                         atomic_store(&s->submit.tails[i], atomic_load(&s->page->stream_done[i]));
-        dsc__graphs_clear(s);
         dsc__table_clear(s);
         dsc__arena_drop(s);
         dsc__reserved_drop(s, true);

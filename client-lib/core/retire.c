@@ -39,7 +39,6 @@ void dsc__retire(dsc_session *s)
         s->window_bytes = 0;
         pthread_mutex_unlock(&s->submit.lock);
         pthread_rwlock_unlock(&s->memory.use);
-        dsc__graphs_clear(s);
         dsc__host_wake(s, false);
         dsc__rpc_retire(&s->rpc);
 }

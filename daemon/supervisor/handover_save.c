@@ -88,6 +88,10 @@ static int put_ledger(void *user, Detshare__Internal__ToWorker *message, int fd)
                 record.body_case = DETSHARE__INTERNAL__SAVED_RECORD__BODY_MODULE;
                 record.module = message->restore_module;
                 break;
+        case DETSHARE__INTERNAL__TO_WORKER__BODY_RESTORE_GRAPH:
+                record.body_case = DETSHARE__INTERNAL__SAVED_RECORD__BODY_GRAPH;
+                record.graph = message->restore_graph;
+                break;
         case DETSHARE__INTERNAL__TO_WORKER__BODY_RESTORE_PHYSICAL:
                 record.body_case = DETSHARE__INTERNAL__SAVED_RECORD__BODY_PHYSICAL;
                 record.physical = message->restore_physical;

@@ -204,6 +204,17 @@ static int take_module(struct taking *taking, const Detshare__Internal__RestoreM
                        : 0;
 }
 
+static int take_graph(struct taking *taking, const Detshare__Internal__RestoreGraph *restore, int *fd)
+{
+        if (*fd < 0)
+                return refuse(taking, "a graph is missing");
+        if (restore->bytes > DS_GRAPH_BYTES_MAX || !ds_page_file_has(*fd, restore->bytes, F_SEAL_WRITE))
+                return refuse(taking, "a file is not the graph that it should be");
+        return ds_ledger_restore_graph(taking->session->ledger, restore, fd)
+                       ? refuse(taking, "its graphs are not possible")
+                       : 0;
+}
+
 static int take_ring(struct taking *taking, const Detshare__Internal__SavedRing *ring, int *fd)
 {
         struct ds_session *session = taking->session;
@@ -261,6 +272,8 @@ static int take_part(struct taking *taking, const Detshare__Internal__SavedRecor
                 return take_mapping(taking, record->mapping);
         case DETSHARE__INTERNAL__SAVED_RECORD__BODY_MODULE:
                 return take_module(taking, record->module, fd);
+        case DETSHARE__INTERNAL__SAVED_RECORD__BODY_GRAPH:
+                return take_graph(taking, record->graph, fd);
         case DETSHARE__INTERNAL__SAVED_RECORD__BODY_STREAM:
                 return ds_ledger_restore_stream(taking->session->ledger, record->stream)
                                ? refuse(taking, "its streams are not possible")

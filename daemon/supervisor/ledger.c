@@ -42,6 +42,13 @@ struct alloc {
         UT_hash_handle hh;
 };
 
+struct graph {
+        uint64_t id, bytes;
+        int fd;
+        struct ds_charge object_charge, bytes_charge;
+        UT_hash_handle hh;
+};
+
 struct module {
         uint64_t id, bytes;
         int fd, writable;
@@ -65,6 +72,7 @@ struct ds_ledger {
         struct mapping *mappings;
         uint64_t physical_bytes; /* of its own */
         struct module *modules;
+        struct graph *graphs;
         struct stream *streams;
         uint64_t slab_bytes, alloc_bytes; /* device memory */
         uint32_t n_writable;              /* modules with writable globals */
@@ -119,6 +127,15 @@ static void module_drop(ds_ledger *ledger, struct module *module)
         ds_free(module);
 }
 
+static void graph_drop(ds_ledger *ledger, struct graph *graph)
+{
+        HASH_DELETE(hh, ledger->graphs, graph);
+        ds_charge_release(&graph->object_charge);
+        ds_charge_release(&graph->bytes_charge);
+        ds_close(graph->fd);
+        ds_free(graph);
+}
+
 static void stream_drop(ds_ledger *ledger, struct stream *stream)
 {
         HASH_DELETE(hh, ledger->streams, stream);
@@ -153,6 +170,8 @@ void ds_ledger_reset(ds_ledger *ledger)
                 alloc_drop(ledger, ledger->allocs);
         while (ledger->slabs)
                 slab_drop(ledger, ledger->slabs);
+        while (ledger->graphs)
+                graph_drop(ledger, ledger->graphs);
         while (ledger->modules)
                 module_drop(ledger, ledger->modules);
         while (ledger->streams)
@@ -391,6 +410,41 @@ static int module_add(ds_ledger *ledger, const Detshare__Internal__Module *said,
         return 0;
 }
 
+static struct graph *graph_find(ds_ledger *ledger, uint64_t id)
+{
+        struct graph *graph = NULL;
+
+        HASH_FIND(hh, ledger->graphs, &id, sizeof(id), graph);
+        return graph;
+}
+
+/* An updated one takes the place of the one before. */
+static int graph_add(ds_ledger *ledger, const Detshare__Internal__Graph *said, const struct ds_ledger_beside *beside)
+{
+        struct graph *graph, *before = graph_find(ledger, said->graph);
+
+        if (!said->graph || !beside->image_fd || *beside->image_fd < 0)
+                return DS_LEDGER_E_PROTOCOL;
+        graph = ds_alloc0(1, sizeof(*graph));
+        if (!graph)
+                return ds_error_origin(-ENOMEM);
+        if (before)
+                graph_drop(ledger, before);
+        graph->id = said->graph;
+        graph->bytes = beside->image_bytes;
+        HASH_ADD(hh, ledger->graphs, id, sizeof(graph->id), graph);
+        if (!ds_hash_added(graph)) {
+                ds_free(graph);
+                return ds_error_origin(-ENOMEM);
+        }
+        graph->fd = DS_TAKE_FD(*beside->image_fd);
+        if (beside->module_charge)
+                ds_charge_move(&graph->object_charge, beside->module_charge);
+        if (beside->image_charge)
+                ds_charge_move(&graph->bytes_charge, beside->image_charge);
+        return 0;
+}
+
 static int stream_add(ds_ledger *ledger, const Detshare__Internal__Stream *said)
 {
         struct stream *stream = NULL;
@@ -454,6 +508,13 @@ static int apply_removals(ds_ledger *ledger, const Detshare__Internal__Ledger *e
                         return DS_LEDGER_E_PROTOCOL;
                 module_drop(ledger, module);
         }
+        if (entry->graph_removed) {
+                struct graph *graph = graph_find(ledger, entry->graph_removed);
+
+                if (!graph)
+                        return DS_LEDGER_E_PROTOCOL;
+                graph_drop(ledger, graph);
+        }
         if (entry->stream_removed) {
                 struct stream *stream = NULL;
 
@@ -482,6 +543,8 @@ int ds_ledger_apply(ds_ledger *ledger, const Detshare__Internal__Ledger *entry, 
                 r = mapping_add(ledger, entry->mapping_added);
         if (!r && entry->module_added)
                 r = module_add(ledger, entry->module_added, beside);
+        if (!r && entry->graph_added)
+                r = graph_add(ledger, entry->graph_added, beside);
         if (!r && entry->stream_added)
                 r = stream_add(ledger, entry->stream_added);
         return ds_error_trace(r);
@@ -681,6 +744,19 @@ static int replay_module(const struct module *module, uint64_t session, ds_ledge
         return fn(user, &message, module->fd);
 }
 
+static int replay_graph(const struct graph *graph, uint64_t session, ds_ledger_replay_fn fn, void *user)
+{
+        Detshare__Internal__ToWorker message = DETSHARE__INTERNAL__TO_WORKER__INIT;
+        Detshare__Internal__RestoreGraph restore = DETSHARE__INTERNAL__RESTORE_GRAPH__INIT;
+
+        restore.session = session;
+        restore.graph = graph->id;
+        restore.bytes = graph->bytes;
+        message.body_case = DETSHARE__INTERNAL__TO_WORKER__BODY_RESTORE_GRAPH;
+        message.restore_graph = &restore;
+        return fn(user, &message, graph->fd);
+}
+
 int ds_ledger_replay(ds_ledger *ledger, uint64_t session, ds_ledger_replay_fn fn, void *user)
 {
         static const struct stream legacy = {.slot = 0};
@@ -695,6 +771,8 @@ int ds_ledger_replay(ds_ledger *ledger, uint64_t session, ds_ledger_replay_fn fn
                 r = replay_stream(ledger, stream, session, fn, user);
         for (struct module *module = ledger->modules; r >= 0 && module; module = module->hh.next)
                 r = replay_module(module, session, fn, user);
+        for (struct graph *graph = ledger->graphs; r >= 0 && graph; graph = graph->hh.next)
+                r = replay_graph(graph, session, fn, user);
         return r < 0 ? ds_error_trace(r) : 0;
 }
 
@@ -809,6 +887,25 @@ int ds_ledger_restore_module(ds_ledger *ledger, const Detshare__Internal__Restor
         return ds_error_trace(r);
 }
 
+int ds_ledger_restore_graph(ds_ledger *ledger, const Detshare__Internal__RestoreGraph *restore, int *fd)
+{
+        Detshare__Internal__Graph said = DETSHARE__INTERNAL__GRAPH__INIT;
+        struct ds_charge object = {0}, image = {0};
+        struct ds_ledger_beside beside = {
+                .image_fd = fd, .image_bytes = restore->bytes, .module_charge = &object, .image_charge = &image};
+        int r;
+
+        if (graph_find(ledger, restore->graph) || HASH_COUNT(ledger->graphs) >= DS_LEDGER_GRAPHS_MAX)
+                return DS_LEDGER_E_PROTOCOL;
+        said.graph = restore->graph;
+        ds_charge_force(&object, ledger->user, DS_CHARGE_SLABS, 1);
+        ds_charge_force(&image, ledger->user, DS_CHARGE_HOST_BYTES, restore->bytes);
+        r = graph_add(ledger, &said, &beside);
+        ds_charge_release(&object);
+        ds_charge_release(&image);
+        return ds_error_trace(r);
+}
+
 int ds_ledger_restore_stream(ds_ledger *ledger, const Detshare__Internal__RestoreStream *restore)
 {
         if (!restore->stream)
@@ -823,6 +920,7 @@ void ds_ledger_sums(const ds_ledger *ledger, struct ds_ledger_sums *ret)
                 .slabs = HASH_COUNT(ledger->slabs),
                 .allocs = HASH_COUNT(ledger->allocs),
                 .modules = HASH_COUNT(ledger->modules),
+                .graphs = HASH_COUNT(ledger->graphs),
                 .streams = HASH_COUNT(ledger->streams),
                 .physicals = HASH_COUNT(ledger->physicals),
                 .mappings = HASH_COUNT(ledger->mappings),

@@ -3,7 +3,7 @@
  * The ledger: what a session has in the worker, so that a new worker can be given it again
  *
  * One per session. It is filled from the worker's answers and holds what outlives a worker: the memory slabs' file
- * descriptors, which ranges of them are allocated, the checked module images, the streams and how far each has come. It
+ * descriptors, which ranges of them are allocated, the checked module images, the files of graphs, the streams and how far each has come. It
  * holds the charges for all of that, so dropping a ledger gives everything back.
  *
  * It also outlives the supervisor itself: the replay can be written to a file, and the next supervisor restores from
@@ -31,6 +31,7 @@ typedef struct ds_ledger ds_ledger;
 #define DS_LEDGER_E_UNKNOWN 2  /* the session has no such thing */
 
 #define DS_LEDGER_MODULES_MAX 4096
+#define DS_LEDGER_GRAPHS_MAX 4096
 #define DS_LEDGER_ALLOCS_MAX 65536
 #define DS_LEDGER_PHYSICALS_MAX 16384 /* and as many mappings */
 #define DS_LEDGER_RANGES_MAX 4096     /* of one RestoreSlab */
@@ -38,7 +39,7 @@ typedef struct ds_ledger ds_ledger;
 /* What an answer's ledger entry comes with. Taken fds are set to -1, a taken charge is emptied. */
 struct ds_ledger_beside {
         int *slab_fd;  /* for slab_added and physical_added */
-        int *image_fd; /* for module_added */
+        int *image_fd; /* for module_added and graph_added */
         uint64_t image_bytes;
         struct ds_charge *module_charge, *image_charge, *variables_charge; /* may be NULL */
         ds_share *imported; /* for physical_added; the ledger gets a reference of its own */
@@ -51,7 +52,7 @@ typedef int (*ds_ledger_replay_fn)(void *user, Detshare__Internal__ToWorker *mes
 
 struct ds_ledger_sums {
         uint64_t slab_bytes, alloc_bytes; /* device memory only */
-        uint32_t slabs, allocs, modules, streams, physicals, mappings;
+        uint32_t slabs, allocs, modules, graphs, streams, physicals, mappings;
         int writable_globals; /* some module has them */
 };
 
@@ -69,7 +70,7 @@ int ds_ledger_save_progress(ds_ledger *ledger, const struct ds_completion_page *
 /* The numbers remembered, DS_STREAMS_MAX of them, also of streams that are gone; NULL: no worker has died yet. */
 const uint64_t *ds_ledger_progress(const ds_ledger *ledger);
 int ds_ledger_set_progress(ds_ledger *ledger, const uint64_t *progress, size_t n);
-/* RestoreSlab*, RestoreStream*, RestoreModule* for this session; ids are the caller's to fill in. */
+/* RestoreSlab*, RestoreStream*, RestoreModule*, RestoreGraph* for this session; ids are the caller's to fill in. */
 int ds_ledger_replay(ds_ledger *ledger, uint64_t session, ds_ledger_replay_fn fn, void *user);
 /*
  * One message of the replay of an earlier ledger with the same window: what it says is checked as a worker's words and
@@ -81,6 +82,7 @@ int ds_ledger_restore_physical(
         ds_ledger *ledger, ds_shares *shares, const Detshare__Internal__RestorePhysical *restore, int *fd);
 int ds_ledger_restore_mapping(ds_ledger *ledger, const Detshare__Internal__RestoreMapping *restore);
 int ds_ledger_restore_module(ds_ledger *ledger, const Detshare__Internal__RestoreModule *restore, int *fd);
+int ds_ledger_restore_graph(ds_ledger *ledger, const Detshare__Internal__RestoreGraph *restore, int *fd);
 int ds_ledger_restore_stream(ds_ledger *ledger, const Detshare__Internal__RestoreStream *restore);
 /*
  * The memory of an allocation (handle 0) or a handle, for others: *ret stays the ledger's, *ret_offset and *ret_size

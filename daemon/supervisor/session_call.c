@@ -6,6 +6,7 @@
 #include <stdio.h>
 
 #include "supervisor/client.h"
+#include "supervisor/page.h"
 #include "supervisor/rpc_table.h"
 #include "supervisor/session_memory.h"
 #include "supervisor/supervisor.h"
@@ -345,14 +346,6 @@ static uint64_t true_tail(const struct ds_session *session, uint64_t said)
         return atomic_load(&session->ring.header->tail);
 }
 
-/* What an earlier worker had is made anew: records in the ring may wait for that, so it cannot wait for them. */
-static int brings_graphs(const Detshare__Request *request)
-{
-        if (request->call_case == DETSHARE__REQUEST__CALL_GRAPH_CREATE)
-                return request->graph_create->graph != 0;
-        return request->call_case == DETSHARE__REQUEST__CALL_GRAPH_DESTROY && !request->graph_destroy->graph;
-}
-
 /* The call to the worker, which is opened for the session if need be. */
 static void send_request(struct ds_session_call *call, Detshare__Request *request, const int *fds, size_t n_fds)
 {
@@ -374,8 +367,7 @@ static void send_request(struct ds_session_call *call, Detshare__Request *reques
                 return;
         r = ds_session_open(session);
         if (!r) {
-                if (!brings_graphs(request))
-                        request->ring_tail = true_tail(session, request->ring_tail);
+                request->ring_tail = true_tail(session, request->ring_tail);
                 request->fds = (uint32_t)n_fds;
                 body.session = session->id;
                 body.request = request;
@@ -516,6 +508,27 @@ static void send_import(struct ds_session_call *call, Detshare__Request *request
         send_request(call, request, &fd, 1);
 }
 
+/* The file of a graph is the ledger's when the worker has taken it; until then the call's. */
+static void take_graph(struct ds_session_call *call, Detshare__Request *request, int *fds)
+{
+        uint64_t bytes = request->call_case == DETSHARE__REQUEST__CALL_GRAPH_CREATE ? request->graph_create->bytes
+                                                                                    : request->graph_update->bytes;
+
+        if (bytes > DS_GRAPH_BYTES_MAX || !ds_page_file_has(fds[0], bytes, F_SEAL_WRITE)) {
+                ds_session_call_fail(call, DETSHARE__STATUS__BAD_PARAMETER,
+                        "not a sealed file of %llu bytes; a graph has at most %u", (unsigned long long)bytes,
+                        DS_GRAPH_BYTES_MAX);
+                return;
+        }
+        if (charge(call, &call->objects, DS_CHARGE_SLABS, 1) || charge(call, &call->bytes, DS_CHARGE_HOST_BYTES, bytes))
+                return;
+        call->base.image_fd = DS_TAKE_FD(fds[0]);
+        call->base.image_bytes = bytes;
+        call->base.module_charge = &call->objects;
+        call->base.image_charge = &call->bytes;
+        send_request(call, request, &call->base.image_fd, 1);
+}
+
 void ds_session_forward(struct ds_session *session, const struct ds_rpc *rpc, Detshare__Request *request, int *fds)
 {
         struct ds_session_call *call;
@@ -539,8 +552,10 @@ void ds_session_forward(struct ds_session *session, const struct ds_rpc *rpc, De
         }
         if (request->call_case == DETSHARE__REQUEST__CALL_MODULE_LOAD)
                 load_module(call, request, fds);
+        else if (rpc->fds == 1)
+                take_graph(call, request, fds);
         else if (call->base.imported)
                 send_import(call, request);
         else
-                send_request(call, request, fds, rpc->fds);
+                send_request(call, request, NULL, 0);
 }

@@ -196,8 +196,6 @@ static int call_ring_reached(struct dsw_call *call)
                 dsw_session_fault(session, "a request names a ring tail that the ring has not reached");
                 return 0;
         }
-        if (call->row->call == DETSHARE__REQUEST__CALL_RESET_SESSION)
-                session->graphs_awaited = 0; /* none is coming any more */
         dsw_session_activate(session);
         dsw_ring_consume(session, call->ring_tail, DS_RING_SLOTS);
         return session->head >= call->ring_tail;
@@ -274,15 +272,6 @@ static struct dsw_call *call_new(
         return call;
 }
 
-/* What the ring waits for, and requests behind it, comes before them. */
-static int call_overtakes(const struct dsw_call *call, const Detshare__Request *request)
-{
-        if (!call->session->graphs_awaited || call->ring_tail)
-                return 0;
-        return request->call_case == DETSHARE__REQUEST__CALL_GRAPH_CREATE ||
-               request->call_case == DETSHARE__REQUEST__CALL_GRAPH_DESTROY;
-}
-
 void dsw_call_arrive(
         ds_worker *worker, const Detshare__Internal__ToWorker *message, const uint8_t *payload, size_t size, int fd)
 {
@@ -312,6 +301,6 @@ void dsw_call_arrive(
                 return;
         }
         call->fd = DS_TAKE_FD(owned_fd);
-        if ((session->queue && !call_overtakes(call, request)) || call_start(call, request) == DSW_STALLED)
+        if (session->queue || call_start(call, request) == DSW_STALLED)
                 call_defer(call, payload, size);
 }

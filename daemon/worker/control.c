@@ -179,6 +179,23 @@ static void control_restore_module(ds_worker *worker, struct control_message *me
         control_answer(worker, message, r, "restoring a module");
 }
 
+static void control_restore_graph(ds_worker *worker, struct control_message *message)
+{
+        const Detshare__Internal__RestoreGraph *restore = message->body->restore_graph;
+        struct dsw_session *session = control_session(worker, message, restore->session);
+        int r = DETSHARE__STATUS__BAD_REQUEST;
+        const char *why;
+        uint64_t id;
+
+        if (!session)
+                return;
+        if (message->n_fds == 1 && restore->graph)
+                r = dsw_graph_create(session, restore->graph, message->fds[0], restore->bytes, &id, &why);
+        /* what it names may have gone before: then who launches it is told */
+        control_answer(worker, message, r == DS_CUDA_INVALID_HANDLE || r == DS_CUDA_INVALID_VALUE ? 0 : r,
+                "restoring a graph");
+}
+
 static int control_restore_slot(struct dsw_session *session, const Detshare__Internal__Stream *stream, uint64_t seq)
 {
         struct dsw_stream *restored;
@@ -400,6 +417,7 @@ static const struct {
         {DETSHARE__INTERNAL__TO_WORKER__BODY_RESTORE_PHYSICAL, control_restore_physical},
         {DETSHARE__INTERNAL__TO_WORKER__BODY_RESTORE_MAPPING, control_restore_mapping},
         {DETSHARE__INTERNAL__TO_WORKER__BODY_RESTORE_MODULE, control_restore_module},
+        {DETSHARE__INTERNAL__TO_WORKER__BODY_RESTORE_GRAPH, control_restore_graph},
         {DETSHARE__INTERNAL__TO_WORKER__BODY_RESTORE_STREAM, control_restore_stream},
         {DETSHARE__INTERNAL__TO_WORKER__BODY_SET_POLICY, control_set_policy},
         {DETSHARE__INTERNAL__TO_WORKER__BODY_LIST_POLICIES, control_list_policies},
@@ -449,6 +467,8 @@ static struct dsw_session *control_about(ds_worker *worker, const Detshare__Inte
                 return dsw_session_find(worker, body->restore_mapping->session);
         case DETSHARE__INTERNAL__TO_WORKER__BODY_RESTORE_MODULE:
                 return dsw_session_find(worker, body->restore_module->session);
+        case DETSHARE__INTERNAL__TO_WORKER__BODY_RESTORE_GRAPH:
+                return dsw_session_find(worker, body->restore_graph->session);
         case DETSHARE__INTERNAL__TO_WORKER__BODY_RESTORE_STREAM:
                 return dsw_session_find(worker, body->restore_stream->session);
         default:

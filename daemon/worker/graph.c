@@ -11,8 +11,8 @@
  * An update makes another graph under the same id: launches that are under way keep the one they began with. What the
  * device has built goes over to the new one where it can.
  *
- * A new worker does not know the graphs of the one before; ids tell whose they are. The client brings them anew under
- * their ids.
+ * The supervisor keeps the files and gives them to the next worker, after memory and modules. A graph that cannot be
+ * made anew, because a module that it names is gone, is an error only when it is launched.
  */
 #include <assert.h>
 #include <errno.h>
@@ -107,11 +107,6 @@ static struct dsw_graph *graph_find(const struct dsw_session *session, uint64_t 
 
         HASH_FIND(hh, session->graphs, &id, sizeof(id), graph);
         return graph;
-}
-
-int dsw_graph_is_known(const struct dsw_session *session, uint64_t id)
-{
-        return graph_find(session, id) != NULL;
 }
 
 static void graph_drop(struct dsw_session *session, struct dsw_graph *graph)
@@ -497,8 +492,8 @@ int dsw_graph_create(
         struct dsw_graph *graph;
         int r;
 
-        if (id && (id > session->worker->id_base || graph_find(session, id)))
-                return graph_refuse(DS_CUDA_INVALID_HANDLE, ret_why, "not a graph of an earlier worker's");
+        if (id && graph_find(session, id))
+                return graph_refuse(DETSHARE__STATUS__BAD_REQUEST, ret_why, "there is such a graph");
         if (session->n_graphs >= DSW_SESSION_GRAPHS_MAX)
                 return graph_refuse(DETSHARE__STATUS__QUOTA, ret_why, "the session has too many graphs");
         r = graph_make(session, id ? id : session->graph_id + 1, fd, bytes, &graph, ret_why);
@@ -509,9 +504,8 @@ int dsw_graph_create(
                 dsw_graph_put(session, graph);
                 return r;
         }
-        session->graph_id += !id;
+        session->graph_id = DS_MAX(session->graph_id, graph->id);
         *ret_id = graph->id;
-        dsw_session_dirty(session); /* its ring may have waited for it */
         return 0;
 }
 

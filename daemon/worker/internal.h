@@ -266,7 +266,6 @@ struct dsw_session {
         uint32_t n_graphs;
         uint64_t graph_id, graph_bytes;
         uint64_t n_taken;   /* times that memory, modules or events were given back: graphs are checked anew */
-        int graphs_awaited; /* an earlier worker's ring is read on: the client brings its graphs anew */
 
         struct dsw_op *live; /* with the scheduler, oldest first */
         uint32_t n_live;
@@ -625,7 +624,6 @@ void dsw_graph_put(struct dsw_session *session, struct dsw_graph *graph); /* NUL
 void dsw_graph_prepare(struct dsw_graph *graph, struct ds_op *op);        /* what the scheduler must know */
 void dsw_graph_record_events(struct dsw_session *session, const struct dsw_graph *graph); /* its launch was submitted */
 int dsw_graph_unfold(void *user, struct ds_op *graph, struct ds_op **ret);                /* see ds_op_unfold_fn */
-int dsw_graph_is_known(const struct dsw_session *session, uint64_t id);
 /* Something that a graph may name was given back. */
 static inline void dsw_graph_taken(struct dsw_session *session)
 {

@@ -77,7 +77,6 @@ int dsw_session_attach(struct dsw_session *session, int ring_fd, int event_fd, u
         session->ring = ring;
         session->event_fd = DS_TAKE_FD(owned);
         session->head = session->tail_seen = head;
-        session->graphs_awaited = head != 0;
         atomic_store(&session->page->head, head);
         session->asleep = 0;
         dsw_page_sleeps(session, 1);

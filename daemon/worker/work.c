@@ -159,8 +159,6 @@ int dsw_work_graph(struct dsw_stream *stream, uint64_t id, uint64_t *ret_seq, co
         struct dsw_op *op;
         int r;
 
-        if (session->graphs_awaited && !dsw_graph_is_known(session, id))
-                return DSW_WORK_E_STALLED;
         r = dsw_graph_get(session, id, &graph, ret_why);
         if (r)
                 return r;

@@ -92,9 +92,9 @@ static struct side side_open(struct wt *t, uint64_t id, Detshare__Class class_)
         return side;
 }
 
-static int create_as(struct wt *t, struct side *side, uint64_t id, uint64_t *ret)
+static int create(struct wt *t, struct side *side, uint64_t *ret)
 {
-        WT_REQUEST(request, GRAPH_CREATE, graph_create, GraphCreate, GRAPH_CREATE, .bytes = file.bytes, .graph = id);
+        WT_REQUEST(request, GRAPH_CREATE, graph_create, GraphCreate, GRAPH_CREATE, .bytes = file.bytes);
         int fd = gf_fd(&file), status;
         wt_answer *answer = wt_wait(t, wt_send_call_fd(t, &side->client, &request, fd));
 
@@ -104,11 +104,6 @@ static int create_as(struct wt *t, struct side *side, uint64_t id, uint64_t *ret
                 *ret = answer->reply->graph_create->graph;
         wt_free(answer);
         return status;
-}
-
-static int create(struct wt *t, struct side *side, uint64_t *ret)
-{
-        return create_as(t, side, 0, ret);
 }
 
 static int update(struct wt *t, struct side *side, uint64_t graph)
@@ -520,7 +515,6 @@ Test(worker_graph, files_that_make_no_sense, .timeout = 60)
                 WT_REQUEST(request, GRAPH_CREATE, graph_create, GraphCreate, GRAPH_CREATE, .bytes = 64);
                 cr_expect_eq(wt_call_status(t, &side.client, &request), DS_CUDA_INVALID_VALUE);
         }
-        cr_expect_eq(create_as(t, &side, UINT64_MAX, NULL), DS_CUDA_INVALID_HANDLE, "no earlier worker's id");
         wt_client_close(t, &side.client);
         wt_close(t);
 }
@@ -553,21 +547,42 @@ Test(worker_graph, what_a_session_may_have, .timeout = 60)
 
 /* --- another worker ----------------------------------------------------------------------------------------------- */
 
-Test(worker_graph, an_earlier_workers_graph_comes_back_under_its_id, .timeout = 60)
+static int restore(struct wt *t, struct side *side, uint64_t id)
+{
+        Detshare__Internal__RestoreGraph body = DETSHARE__INTERNAL__RESTORE_GRAPH__INIT;
+        wt_message message = DETSHARE__INTERNAL__TO_WORKER__INIT;
+        int fd = gf_fd(&file), status;
+
+        body.session = side->client.id;
+        body.graph = id;
+        body.bytes = file.bytes;
+        message.body_case = DETSHARE__INTERNAL__TO_WORKER__BODY_RESTORE_GRAPH;
+        message.restore_graph = &body;
+        status = wt_status(t, wt_send(t, &message, &fd, 1));
+        close(fd);
+        return status;
+}
+
+/* Under its id; and one whose kernel is not there any more is no fault of the session until it is launched. */
+Test(worker_graph, an_earlier_workers_graph_comes_back, .timeout = 60)
 {
         struct wt *t = wt_open(FUNCTIONAL);
         struct side side = side_open(t, 1, DETSHARE__CLASS__BE);
         uint64_t graph;
 
         steps(&side, 20);
-        cr_assert_eq(create_as(t, &side, 77, &graph), 0, "below all that this worker gives");
-        cr_assert_eq(graph, 77);
-        cr_assert_eq(create_as(t, &side, 77, &graph), DS_CUDA_INVALID_HANDLE, "there already");
+        cr_assert_eq(restore(t, &side, 77), 0);
+        cr_assert_neq(restore(t, &side, 77), 0, "there already");
         launch(&side, 0, 77);
         cr_assert_eq(wt_sync_all(t, &side.client), 0);
         cr_assert_eq(word(t, &side, 0), stepped(0, 20));
         cr_assert_eq(create(t, &side, &graph), 0);
         cr_assert_gt(graph, 77);
+        ((struct ds_record_launch *)record(2))->kernel = 12345;
+        cr_assert_eq(restore(t, &side, 78), 0);
+        cr_assert_eq(wt_sync_all(t, &side.client), 0);
+        launch(&side, 0, 78);
+        cr_assert_eq(wt_sync_all(t, &side.client), DS_CUDA_INVALID_HANDLE);
         wt_client_close(t, &side.client);
         wt_close(t);
 }

@@ -170,11 +170,11 @@ CUresult dcu_event_recorded(CUevent handle, struct dcu_event_record *ret)
         return CUDA_SUCCESS;
 }
 
-static CUresult enter_event(CUevent hEvent, struct dcu_event_record *ret)
+static CUresult enter_event(CUevent hEvent, CUresult (*enter)(struct dcu_context **ret), struct dcu_event_record *ret)
 {
         struct dcu_event *event = dcu_object_of(hEvent, DCU_EVENT);
         struct dcu_context *context;
-        CUresult r = dcu_enter(&context);
+        CUresult r = enter(&context);
 
         if (r == CUDA_SUCCESS && event && dcu_event_captured(event))
                 return dcu_capture_event_used(event);
@@ -183,10 +183,11 @@ static CUresult enter_event(CUevent hEvent, struct dcu_event_record *ret)
         return r == CUDA_SUCCESS ? dcu_event_recorded(hEvent, ret) : r;
 }
 
+/* The event is enough: threads without a context ask as well, as PyTorch's that pins memory does. */
 CUresult cuEventQuery(CUevent hEvent)
 {
         struct dcu_event_record recorded;
-        CUresult r = enter_event(hEvent, &recorded);
+        CUresult r = enter_event(hEvent, dcu_enter_any, &recorded);
 
         if (r == CUDA_SUCCESS && recorded.shared)
                 return dcu_result(dsc_shared_query(dcu.session, recorded.shared));
@@ -198,7 +199,7 @@ CUresult cuEventQuery(CUevent hEvent)
 CUresult cuEventSynchronize(CUevent hEvent)
 {
         struct dcu_event_record recorded;
-        CUresult r = enter_event(hEvent, &recorded);
+        CUresult r = enter_event(hEvent, dcu_enter, &recorded);
 
         if (r == CUDA_SUCCESS && recorded.shared)
                 return dcu_result(dsc_shared_wait(dcu.session, recorded.shared));

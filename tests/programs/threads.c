@@ -71,6 +71,30 @@ static void *start(void *argument)
         return NULL;
 }
 
+/* A thread that has no context asks for an event of another's. */
+static void *ask(void *event)
+{
+        CUcontext none = context;
+
+        OK(cuCtxGetCurrent(&none));
+        CHECK(!none);
+        OK(cuEventQuery(event));
+        return NULL;
+}
+
+static void without_context(void)
+{
+        pthread_t thread;
+        CUevent event;
+
+        MUST(cuEventCreate(&event, CU_EVENT_DISABLE_TIMING));
+        OK(cuEventRecord(event, NULL));
+        OK(cuEventSynchronize(event));
+        CHECK(pthread_create(&thread, NULL, ask, event) == 0);
+        pthread_join(thread, NULL);
+        OK(cuEventDestroy(event));
+}
+
 int main(int argc, char **argv)
 {
         pthread_t threads[THREADS];
@@ -88,6 +112,7 @@ int main(int argc, char **argv)
                         CHECK(results[i] == 0);
                 }
         }
+        without_context();
         OK(cuCtxSynchronize());
         OK(cuCtxDestroy(context));
         return program_end("threads");

@@ -119,7 +119,7 @@ def ipc(device):
     child.start()
     shared = torch.arange(100000.0, device=device)
     requests.put(shared)
-    said = answers.get(timeout=100)
+    said = answers.get(timeout=60)
     torch.cuda.synchronize()
     result = shared.clone()
     requests.put(None)

@@ -6,6 +6,7 @@
  * RECOVERY_FOREIGN set it waits, busy, for a fault that comes from outside: somebody ends the process that owns the
  * GPU.
  */
+#include <stdatomic.h>
 #include <time.h>
 
 #include "program.h"
@@ -41,13 +42,38 @@ static void work(void)
         OK(cuStreamDestroy(stream));
 }
 
+static _Atomic int told, called;
+static CUresult what;
+
+static void CUDA_CB tell(CUstream stream, CUresult status, void *arg)
+{
+        what = status;
+        atomic_fetch_add(&told, 1);
+}
+
+static void CUDA_CB call(void *arg)
+{
+        atomic_fetch_add(&called, 1);
+}
+
+/* Behind the fault a callback is told of it, and a host function is not called. */
 static CUresult own_fault(void)
 {
+        const struct timespec nap = {.tv_nsec = 1000000};
         CUdeviceptr nowhere = 0x10;
         void *params[] = {&nowhere};
+        int tellings = atomic_load(&told);
+        CUresult r, added;
 
         OK(cuLaunchKernel(wild, 1, 1, 1, 1, 1, 1, 0, NULL, params, NULL));
-        return cuCtxSynchronize();
+        (void)cuLaunchHostFunc(NULL, call, NULL);
+        added = cuStreamAddCallback(NULL, tell, NULL, 0);
+        r = cuCtxSynchronize();
+        for (int i = 0; i < 10000 && added == CUDA_SUCCESS && atomic_load(&told) == tellings; i++)
+                nanosleep(&nap, NULL);
+        CHECK(added != CUDA_SUCCESS || (atomic_load(&told) == tellings + 1 && what == r));
+        CHECK(atomic_load(&called) == 0);
+        return r;
 }
 
 static CUresult foreign_fault(void)

@@ -155,9 +155,26 @@ static void run_copy(struct fake *fake, const struct ds_record_copy *c)
                         c->width);
 }
 
+/* False when the worker ends meanwhile: the call is lost. */
+static bool run_host(struct fake *fake, const struct ds_record_host *host)
+{
+        const uint64_t n = atomic_load(&fake->page->host_calls);
+        atomic_store(&fake->page->host_ids[n % DS_HOST_CALLS], host->id);
+        atomic_store(&fake->page->host_calls, n + 1);
+        fake_flush(fake);
+        while (atomic_load(&fake->ring->host_done) == n) {
+                if (fake->worker_stop)
+                        return false;
+                nap_us(10);
+        }
+        CHECK(atomic_load(&fake->ring->host_done) == n + 1);
+        return true;
+}
+
 static void run_record(struct fake *fake, const struct ds_record *record)
 {
         CHECK(record->type < _DS_RECORD_MAX && record->stream < DS_STREAMS_MAX);
+        _Static_assert(_DS_RECORD_MAX <= sizeof(((struct fake *)0)->records) / sizeof(uint32_t), "types are counted");
         fake->records[record->type]++;
         if (fake->on_record)
                 fake->on_record(fake, record);
@@ -166,6 +183,8 @@ static void run_record(struct fake *fake, const struct ds_record *record)
         atomic_fetch_add(&fake->page->accepted, 1);
         if (record->type == DS_RECORD_COPY)
                 run_copy(fake, (const struct ds_record_copy *)record);
+        if (record->type == DS_RECORD_HOST && !run_host(fake, (const struct ds_record_host *)record))
+                return;
         fake->done[record->stream]++;
         atomic_store(&fake->page->stream_done[record->stream], fake->done[record->stream]);
         atomic_fetch_add(&fake->page->completed, 1);

@@ -3,8 +3,8 @@
  * A daemon inside the test: the other end of the client core's protocol, with knobs for everything that can go wrong
  *
  * It listens on a socket of its own and serves each connection in a thread; a further thread is the worker that
- * consumes the ring. It knows no GPU: a device address stands for a byte of a plain buffer, a launch only counts. What
- * it does by default is what the protocol asks of the real one. A hook may look at every request first and answer it,
+ * consumes the ring. It knows no GPU: a device address stands for a byte of a plain buffer, a launch only counts, and a
+ * host function is called and waited for before anything else is consumed. What it does by default is what the protocol asks of the real one. A hook may look at every request first and answer it,
  * drop it, or end the connection.
  *
  * One session at a time is kept; tests are one process each.
@@ -58,7 +58,7 @@ struct fake {
 
         /* what happened */
         _Atomic uint32_t requests[128]; /* by call case */
-        _Atomic uint32_t records[8];    /* by type */
+        _Atomic uint32_t records[16];   /* by type */
         _Atomic uint32_t connections, sleeps, declared;
         _Atomic uint64_t last_ring_tail;
         char hello_name[64];

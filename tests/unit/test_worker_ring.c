@@ -68,7 +68,7 @@ Test(worker_ring, random_headers_never_reach_outside)
         random_seed();
         for (int i = 0; i < 2000000; i++) {
                 uint64_t position = random_next() % DS_RING_SLOTS, available = 1 + random_next() % DS_RING_SLOTS;
-                struct ds_record head = {(uint16_t)(random_next() % 9), (uint16_t)random_next(),
+                struct ds_record head = {(uint16_t)(random_next() % (_DS_RECORD_MAX + 1)), (uint16_t)random_next(),
                         (uint32_t)(random_next() >> (random_next() % 64))};
 
                 if (dsw_record_check_head(&head, position, available))

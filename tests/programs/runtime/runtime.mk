@@ -22,13 +22,17 @@ runtime_o = $(addprefix $(BUILD)/obj/tests/programs/runtime/,$(1).o $(PARTS_$(1)
 $(BUILD)/obj/tests/programs/runtime/%.o: tests/programs/runtime/%.cu $(wildcard tests/programs/runtime/*.h)
 	@mkdir -p $(@D)
 	$(NVCC_RUNTIME) $(NVCC_$(notdir $*)) -c -o $@ $<
+# linked by the compiler where device code is linked too, and once to show it; else without it, which is five times as fast
+by_nvcc := vector_add $(patsubst NVCC_%,%,$(foreach v,$(filter NVCC_%,$(.VARIABLES)),$(if $(findstring -rdc,$($v)),$v)))
+runtime_link = $(if $(filter $(by_nvcc),$(1)),$(NVCC_RUNTIME) $(NVCC_$(1)) -cudart $(2) -Xlinker -rpath-link=$(BUILD)/cuda:$(BUILD),\
+	$(CXX) -pthread -Wl$(comma)-rpath-link$(comma)$(BUILD)/cuda:$(BUILD)) -o
 define runtime_rule
 $(RUNTIME)/$(1): $(call runtime_o,$(1)) | $(BUILD)/cuda/libcudart.so.13
 	@mkdir -p $$(@D)
-	$(NVCC_RUNTIME) $(NVCC_$(1)) -cudart shared -o $$@ $$^ -L$(BUILD)/cuda -Xlinker -rpath-link=$(BUILD)/cuda:$(BUILD) -ldl
+	$(call runtime_link,$(1),shared) $$@ $$^ -L$(BUILD)/cuda -lcudart -ldl
 $(RUNTIME)/static/$(1): $(call runtime_o,$(1))
 	@mkdir -p $$(@D)
-	$(NVCC_RUNTIME) $(NVCC_$(1)) -cudart static -o $$@ $$^ -ldl
+	$(call runtime_link,$(1),static) $$@ $$^ -L$(dir $(CUDART)) -lcudart_static -lrt -ldl
 endef
 $(foreach n,$(runtime_names),$(eval $(call runtime_rule,$(n))))
 $(RUNTIME)/lib%.so: tests/programs/runtime/parts/lib%.cu | $(BUILD)/cuda/libcudart.so.13

@@ -252,6 +252,7 @@ static int machine_ptx(
                 check_unpack_failed(r, result);
                 return 0;
         }
+        ret->max_registers = ds_image_entry(image, index)->max_registers;
         snprintf(ret->arch, sizeof(ret->arch), "sm_%u%s", cc, ds_image_entry(image, index)->arch_specific ? "a" : "");
         return 1;
 }

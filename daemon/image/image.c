@@ -83,6 +83,27 @@ static int image_add(ds_image *image, const struct image_entry *entry)
         return 0;
 }
 
+/* What nvcc was told and the compiler of PTX is to be told again: " -maxrregcount=40 ". */
+static uint32_t entry_max_registers(const uint8_t *p, uint64_t header)
+{
+        static const char option[] = "maxrregcount=";
+        uint64_t record = get32(p + 20), offset, length, value = 0;
+        const uint8_t *text, *end;
+
+        if (!record || record > header || header - record < 8)
+                return 0;
+        offset = get32(p + record);
+        length = get32(p + record + 4);
+        if (offset > header || length > header - offset)
+                return 0;
+        end = p + offset + length;
+        text = memmem(p + offset, length, option, strlen(option));
+        for (text = text ? text + strlen(option) : end; text < end && *text >= '0' && *text <= '9' && value < 1000;
+                text++)
+                value = value * 10 + (uint64_t)(*text - '0');
+        return value < 1000 ? (uint32_t)value : 0;
+}
+
 /* Reads one entry header at p (left bytes follow in the container); *ret_step is what it and its payload take. */
 static int entry_read(const uint8_t *p, uint64_t left, struct image_entry *ret, uint64_t *ret_step, char *message,
         size_t message_size)
@@ -119,6 +140,7 @@ static int entry_read(const uint8_t *p, uint64_t left, struct image_entry *ret, 
         e.public.version_major = get16(p + 26);
         e.public.sm = get32(p + 28);
         e.public.arch_specific = !!(e.flags & IMAGE_FLAG_ARCH_SPECIFIC);
+        e.public.max_registers = entry_max_registers(p, header);
         e.public.size = e.packed;
         e.public.unpacked_size = e.flags & (IMAGE_FLAG_LZ4 | IMAGE_FLAG_ZSTD) ? get64(p + 56) : e.packed;
         *ret = e;

@@ -34,6 +34,7 @@ struct ds_image_entry {
         uint32_t arch_specific; /* sm_90a */
         uint32_t version_major, version_minor;
         uint64_t size, unpacked_size; /* bytes */
+        uint32_t max_registers;       /* per thread, that its compiler was to use; 0: as many as it likes */
 };
 
 /* bytes stay the caller's and must outlive the image. message: one sentence when a contract code is returned. */

@@ -20,6 +20,7 @@
 #include <unistd.h>
 
 #include "helper/cache.h"
+#include "helper/compile.h"
 #include "helper/jobs.h"
 #include "image/cubin.h"
 #include "internal.pb-c.h"
@@ -479,6 +480,55 @@ Test(compile, one_that_is_no_program)
         close(fd);
         cr_assert_eq(one(path, "// x\n", 5, 0, 0)->status, 221, "%s", answers.of[0].message);
         unlink(path);
+}
+
+/* --- options ------------------------------------------------------------------------------------------------------ */
+
+Test(compile, what_the_compiler_is_told)
+{
+        struct ds_check_text text = {.arch = "sm_90a"};
+        char options[DS_COMPILE_OPTIONS_MAX];
+
+        ds_compile_options(&text, options);
+        cr_assert_str_eq(options, "-arch=sm_90a");
+        text.optimization = 1;
+        ds_compile_options(&text, options);
+        cr_assert_str_eq(options, "-arch=sm_90a -O0");
+        text.max_registers = 4000000000u;
+        text.optimization = 4000000000u;
+        ds_compile_options(&text, options);
+        cr_assert_str_eq(options, "-arch=sm_90a -maxrregcount=255 -O4");
+}
+
+/* Code that was compiled with other options is other code, also for the cache. */
+Test(compile, registers_and_level_change_the_code)
+{
+        static const uint32_t registers[] = {0, 24, 0, 24}, levels[] = {0, 0, 1, 0};
+        ds_jobs *jobs = jobs_with(TEST_PTXAS);
+        uint64_t hashes[4];
+        size_t size;
+        char *text = load(TEST_DIR "/plain.ptx", &size);
+
+        for (int i = 0; i < 4; i++) {
+                struct ds_jobs_request request = {.id = (uint64_t)i + 1,
+                        .bytes = size,
+                        .cc = 90,
+                        .max_registers = registers[i],
+                        .optimization = levels[i]};
+                int fd = memfd_create("test", MFD_CLOEXEC);
+
+                cr_assert_eq(write(fd, text, size), (ssize_t)size);
+                cr_assert_eq(ds_jobs_take(jobs, &request, fd), 0);
+                run_until(jobs, i + 1);
+                close(fd);
+                cr_assert_eq(answers.of[i + 1].status, 0, "%s", answers.of[i + 1].message);
+                cr_assert_eq(answers.of[i + 1].origin, i < 3 ? DS_CHECK_COMPILED : DS_CHECK_REMEMBERED);
+                hashes[i] = answers.of[i + 1].hash;
+        }
+        cr_assert_neq(hashes[0], hashes[2], "not optimised");
+        cr_assert_eq(hashes[1], hashes[3]);
+        free(text);
+        ds_jobs_free(jobs);
 }
 
 /* --- the cache ---------------------------------------------------------------------------------------------------- */

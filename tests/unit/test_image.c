@@ -561,3 +561,51 @@ Test(image, out_of_memory_is_said)
         ds_free(text);
         free(bytes);
 }
+
+/* --- options -------------------------------------------------------------------------------------------------------
+ */
+
+/* A container with one entry of stored PTX whose header of 96 bytes has this record of options. */
+static uint32_t max_registers_of(const char *options, uint32_t record, uint32_t offset, uint32_t length)
+{
+        const char text[16] = ".version 9.0\n";
+        struct {
+                uint32_t magic;
+                uint16_t version, header;
+                uint64_t size;
+                uint8_t entry[96];
+                char text[16];
+        } image = {.magic = 0xBA55ED50u, .version = 1, .header = 16, .size = 96 + sizeof(text)};
+        const uint32_t kind = 1, header = 96, sm = 90;
+        const uint64_t size = sizeof(text);
+        uint32_t value;
+        ds_image *opened;
+
+        memcpy(image.entry, &kind, 2);
+        memcpy(image.entry + 4, &header, 4);
+        memcpy(image.entry + 8, &size, 8);
+        memcpy(image.entry + 20, &record, 4);
+        memcpy(image.entry + 28, &sm, 4);
+        memcpy(image.entry + 64, &offset, 4);
+        memcpy(image.entry + 68, &length, 4);
+        memcpy(image.entry + 72, options, strnlen(options, 24));
+        memcpy(image.text, text, sizeof(text));
+        cr_assert_eq(ds_image_open(&image, sizeof(image), NULL, 0, &opened), 0);
+        value = ds_image_entry(opened, 0)->max_registers;
+        ds_image_free(opened);
+        return value;
+}
+
+Test(image, registers_that_nvcc_was_told)
+{
+        cr_assert_eq(max_registers_of(" -maxrregcount=40 ", 64, 72, 18), 40);
+        cr_assert_eq(max_registers_of(" -O1 --maxrregcount=32", 64, 72, 22), 32);
+        cr_assert_eq(max_registers_of(" -maxrregcount=40 ", 64, 72, 16), 4, "cut off where the record ends");
+        cr_assert_eq(max_registers_of(" -maxrregcount=40 ", 0, 72, 18), 0);
+        cr_assert_eq(max_registers_of(" -g --dont-merge", 64, 72, 16), 0);
+        cr_assert_eq(max_registers_of(" -maxrregcount=99999999", 64, 72, 23), 0);
+        cr_assert_eq(max_registers_of(" -maxrregcount=40 ", 64, 72, 25), 0, "past the header");
+        cr_assert_eq(max_registers_of(" -maxrregcount=40 ", 64, 4000000000u, 4000000000u), 0);
+        cr_assert_eq(max_registers_of(" -maxrregcount=40 ", 93, 72, 18), 0);
+        cr_assert_eq(max_registers_of(" -maxrregcount=40 ", 4000000000u, 72, 18), 0);
+}

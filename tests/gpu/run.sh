@@ -355,6 +355,10 @@ part_libs() {
                 echo "left out: the toolkit that this was built with has no libraries"
                 return
         fi
+        if [ -z "$native" ]; then
+                echo "left out: no GPU and driver of its own here, and NVIDIA's runtime takes no other"
+                return
+        fi
         path=$(library_path)${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
         daemon_start --policy multistream || return
         for program in "$build"/gpu/libs/*; do
@@ -364,14 +368,12 @@ part_libs() {
                         echo "left out: $program: the library is not on this machine"
                         continue
                 fi
-                [ -n "$native" ] && one_library native "$program" "$path"
+                one_library native "$program" "$path"
                 begin=$(date +%s%3N)
                 one_library shared "$program" "$build/cuda:$path"
                 took=$(($(date +%s%3N) - begin))
                 good=0
-                if [ -n "$native" ] && ! cmp -s "$tmp/libs.native.$program" "$tmp/libs.shared.$program"; then
-                        good=1
-                fi
+                cmp -s "$tmp/libs.native.$program" "$tmp/libs.shared.$program" || good=1
                 grep -q '^exit status 0' "$tmp/libs.shared.$program" || good=1
                 { diff "$tmp/libs.native.$program" "$tmp/libs.shared.$program"; cat "$tmp/libs.shared.$program.err"; } >"$tmp/libs.diff" 2>&1
                 result "$program: $(grep -c -E ' [0-9a-f]{16}$' "$tmp/libs.shared.$program") digests in $took ms" $good "$tmp/libs.diff"

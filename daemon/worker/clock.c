@@ -6,8 +6,8 @@
  * waiting when at least as many of its requests are unanswered: those that wait by their nature, and those that
  * cannot even start because the session is at a limit. A thread that waits for room in a full ring has no request; the
  * ring that cannot be read further speaks for it. A host function that the client was told to run counts as one more
- * declared thread, so what it takes in real time takes none here. A session that holds the clock while somebody wants it to move, and
- * gives no sign of life for 5 s, loses its declarations.
+ * declared thread, so what it takes in real time takes none here. A session that holds the clock while somebody wants
+ * it to move, and gives no sign of life for 5 s, loses its declarations.
  *
  * On a GPU time passes by itself; only the sleepers are left to look after.
  */
@@ -148,6 +148,12 @@ static int clock_holds(const struct dsw_session *session)
                (uint64_t)session->declared + dsw_host_running(session) > clock_waiting(session);
 }
 
+/* Real time of the last sign of life; of a host function that alone holds the clock: of its call. */
+static uint64_t clock_since_wall_ns(const struct dsw_session *session)
+{
+        return session->declared > clock_waiting(session) ? session->active_wall_ns : session->host.called_wall_ns;
+}
+
 /* A session that holds the clock, NULL if none does; those that are silent for too long lose it. */
 static struct dsw_session *clock_holder(ds_worker *worker)
 {
@@ -155,18 +161,18 @@ static struct dsw_session *clock_holder(ds_worker *worker)
 
         DL_FOREACH_SAFE2(worker->declared, session, next, declared_next)
         {
-                if (!clock_holds(session))
+                int silent = worker->wall_ns() - clock_since_wall_ns(session) >= DSW_HOLD_MAX_NS;
+
+                /* a host function that takes so long is not waited for; its client's threads have done nothing wrong */
+                if (!clock_holds(session) || (silent && session->declared <= clock_waiting(session)))
                         continue;
                 worker->clock_held_wall_ns = worker->wall_ns();
-                if (worker->wall_ns() - session->active_wall_ns < DSW_HOLD_MAX_NS) {
+                if (!silent) {
                         /* likely to be the one next time too */
                         DL_DELETE2(worker->declared, session, declared_prev, declared_next);
                         DL_PREPEND2(worker->declared, session, declared_prev, declared_next);
                         return session;
                 }
-                /* a host function that takes so long is waited for no more; its client's threads have done nothing wrong */
-                if (session->declared <= clock_waiting(session))
-                        continue;
                 ds_log_limited(ds_log_budget_of(&worker->log, session->uid), worker->wall_ns(), DS_LOG_INFO,
                         "session %llu held the device clock in silence for 5 s; its %u declared threads are dropped",
                         (unsigned long long)session->id, session->declared);
@@ -234,6 +240,6 @@ uint64_t dsw_clock_wait_ns(ds_worker *worker)
         holder = clock_holder(worker);
         if (!holder)
                 return UINT64_MAX;
-        silent = worker->wall_ns() - holder->active_wall_ns;
+        silent = worker->wall_ns() - clock_since_wall_ns(holder);
         return DSW_HOLD_MAX_NS - DS_MIN(silent, DSW_HOLD_MAX_NS);
 }

@@ -100,7 +100,7 @@ void dsw_host_call(struct dsw_session *session)
         if (host->called == before)
                 return;
         atomic_store(&page->host_calls, host->called);
-        session->active_wall_ns = session->worker->wall_ns(); /* from now on its function holds the virtual clock */
+        host->called_wall_ns = session->worker->wall_ns(); /* from now on its function holds the virtual clock */
 }
 
 int dsw_host_waits(const struct dsw_session *session)
@@ -156,6 +156,7 @@ static void host_next_finish(struct dsw_call *call)
         DL_DELETE2(host->due, op, due_prev, due_next);
         DL_APPEND2(host->given, op, due_prev, due_next);
         op->due = DSW_DUE_GIVEN;
+        host->called_wall_ns = session->worker->wall_ns();
         op->host_number = session->worker->id_base + ++host->number;
         result.number = op->host_number;
         result.id = op->host_id;

@@ -223,6 +223,7 @@ struct dsw_host {
         struct dsw_op *calls[DS_HOST_CALLS]; /* called by the page; NULL: dropped meanwhile, or ended */
         uint64_t called, ended;              /* as in page and header */
         struct dsw_op *given;                /* by request */
+        uint64_t called_wall_ns;             /* the last one, either way */
         uint64_t number;
 };
 

@@ -96,6 +96,7 @@ void dsc__options_from_environment(struct dsc__options *options)
 {
         const char *class_ = getenv("DETSHARE_CLASS"), *transport = getenv("DETSHARE_TRANSPORT");
         const char *name = getenv("DETSHARE_NAME"), *path = getenv("DETSHARE_SOCKET");
+        const char *registers = getenv("DETSHARE_REGISTER");
         *options = (struct dsc__options){
                 .path = path && path[0] ? path : DEFAULT_SOCKET,
                 .class_ = class_ && !strcasecmp(class_, "ls") ? DETSHARE__CLASS__LS : DETSHARE__CLASS__BE,
@@ -108,6 +109,8 @@ void dsc__options_from_environment(struct dsc__options *options)
                 options->bad_variable = "DETSHARE_CLASS";
         if (transport && transport[0] && strcmp(transport, "rpc") && strcmp(transport, "ring"))
                 options->bad_variable = "DETSHARE_TRANSPORT";
+        if (registers && registers[0] && strcmp(registers, "copy") && strcmp(registers, "replace"))
+                options->bad_variable = "DETSHARE_REGISTER";
         snprintf(options->name, sizeof(options->name), "%s", name && name[0] ? name : program_invocation_short_name);
 }
 

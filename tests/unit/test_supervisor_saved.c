@@ -83,6 +83,7 @@ struct replay {
         uint8_t bytes[4096];
         size_t size;
         ds_ledger *to; /* restored as it comes, NULL: only written down */
+        ds_shares *shares;
 };
 
 static int on_replay(void *user, Detshare__Internal__ToWorker *message, int fd)
@@ -93,7 +94,11 @@ static int on_replay(void *user, Detshare__Internal__ToWorker *message, int fd)
         replay->size += detshare__internal__to_worker__pack(message, replay->bytes + replay->size);
         cr_assert_lt(replay->size, sizeof(replay->bytes) - 1000);
         if (replay->to && message->body_case == DETSHARE__INTERNAL__TO_WORKER__BODY_RESTORE_SLAB)
-                r = ds_ledger_restore_slab(replay->to, NULL, message->restore_slab, &copy);
+                r = ds_ledger_restore_slab(replay->to, replay->shares, message->restore_slab, &copy);
+        else if (replay->to && message->body_case == DETSHARE__INTERNAL__TO_WORKER__BODY_RESTORE_PHYSICAL)
+                r = ds_ledger_restore_physical(replay->to, replay->shares, message->restore_physical, &copy);
+        else if (replay->to && message->body_case == DETSHARE__INTERNAL__TO_WORKER__BODY_RESTORE_MAPPING)
+                r = ds_ledger_restore_mapping(replay->to, message->restore_mapping);
         else if (replay->to && message->body_case == DETSHARE__INTERNAL__TO_WORKER__BODY_RESTORE_MODULE)
                 r = ds_ledger_restore_module(replay->to, message->restore_module, &copy);
         else if (replay->to)
@@ -135,6 +140,44 @@ static void fill(ds_ledger *ledger, ds_user *user)
         cr_assert_eq(ds_ledger_apply(ledger, &entry, &beside), 0);
 }
 
+/* Memory with a handle, mapped twice, and a slab that others may have. */
+static void fill_placed(ds_ledger *ledger, ds_shares *shares)
+{
+        Detshare__Internal__Physical physical = DETSHARE__INTERNAL__PHYSICAL__INIT;
+        Detshare__Internal__Mapping mapping = DETSHARE__INTERNAL__MAPPING__INIT;
+        Detshare__Internal__Ledger made = DETSHARE__INTERNAL__LEDGER__INIT, mapped = made;
+        int fd = memfd_create("memory", 0);
+        struct ds_ledger_beside beside = {.slab_fd = &fd};
+        uint64_t offset, size;
+        ds_share *share;
+
+        physical.handle = 9;
+        physical.bytes = DS_MIB(20);
+        made.physical_added = &physical;
+        cr_assert_eq(ds_ledger_apply(ledger, &made, &beside), 0);
+        cr_assert_eq(ds_ledger_apply(ledger, &made, &beside), DS_LEDGER_E_PROTOCOL, "no file, and the handle is taken");
+        mapping.handle = 9;
+        mapping.va = DS_TIB(50);
+        mapping.bytes = DS_MIB(20);
+        mapped.mapping_added = &mapping;
+        cr_assert_eq(ds_ledger_apply(ledger, &mapped, &beside), 0);
+        cr_assert_eq(ds_ledger_apply(ledger, &mapped, &beside), DS_LEDGER_E_PROTOCOL, "something is there");
+        mapping.va += DS_MIB(20);
+        cr_assert_eq(ds_ledger_apply(ledger, &mapped, &beside), 0);
+        mapping.va += DS_MIB(20);
+        mapping.bytes += DS_MIB(2);
+        cr_assert_eq(ds_ledger_apply(ledger, &mapped, &beside), DS_LEDGER_E_PROTOCOL, "more than there is");
+        cr_assert_eq(ds_ledger_is_mapped(ledger, DS_TIB(50) + DS_MIB(39), DS_MIB(100)), 1);
+        cr_assert_eq(ds_ledger_is_mapped(ledger, DS_TIB(50) + DS_MIB(40), DS_MIB(100)), 0);
+        cr_assert_eq(ds_ledger_share(ledger, 0, 8, &share, &offset, &size), DS_LEDGER_E_UNKNOWN);
+        cr_assert_eq(ds_ledger_share(ledger, window.base + 512, 0, &share, &offset, &size), DS_LEDGER_E_UNKNOWN);
+        cr_assert_eq(ds_ledger_share(ledger, 0, 9, &share, &offset, &size), 0);
+        cr_assert_eq(ds_share_publish(shares, share), 0);
+        cr_assert_eq(ds_ledger_share(ledger, window.base, 0, &share, &offset, &size), 0);
+        cr_assert(offset == 0 && size == 512 && ds_share_bytes(share) == DS_MIB(64));
+        cr_assert_eq(ds_share_publish(shares, share), 0);
+}
+
 Test(saved, a_ledger_goes_through_its_replay)
 {
         struct ds_charge_limits limits, none = {{0}, {0}, {0}};
@@ -143,6 +186,7 @@ Test(saved, a_ledger_goes_through_its_replay)
         ds_users *users = NULL, *later = NULL;
         ds_user *user = NULL, *same = NULL;
         ds_ledger *a = NULL, *b = NULL;
+        ds_shares *shares = NULL, *later_shares = NULL;
 
         memset(&limits, 0xff, sizeof(limits));
         cr_assert_eq(ds_users_new(&limits, &users), 0);
@@ -151,7 +195,11 @@ Test(saved, a_ledger_goes_through_its_replay)
         cr_assert_eq(ds_user_get(later, 7, &same), 0);
         cr_assert_eq(ds_ledger_new(&window, user, &a), 0);
         cr_assert_eq(ds_ledger_new(&window, same, &b), 0);
+        cr_assert_eq(ds_shares_new(&shares), 0);
+        cr_assert_eq(ds_shares_new(&later_shares), 0);
         fill(a, user);
+        fill_placed(a, shares);
+        first.shares = later_shares;
         cr_assert_eq(ds_ledger_set_progress(a, progress, DS_ARRAY_SIZE(progress)), 0);
         first.to = b;
         cr_assert_eq(ds_ledger_replay(a, 1, on_replay, &first), 0);
@@ -164,6 +212,8 @@ Test(saved, a_ledger_goes_through_its_replay)
         cr_assert_eq(ds_ledger_replay(a, 1, on_replay, &first), -1, "nothing can be there twice");
         ds_ledger_free(a);
         ds_ledger_free(b);
+        ds_shares_free(shares);
+        ds_shares_free(later_shares);
         ds_user_unref(user);
         ds_user_unref(same);
         ds_users_free(users);

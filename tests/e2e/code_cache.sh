@@ -51,7 +51,7 @@ start() {
                 >"$tmp/$1.log" 2>&1 &
         daemons+=($!)
         for _ in $(seq 300); do
-                grep -q serving "$tmp/$1.log" && return
+                grep -qs serving "$tmp/$1.log" && return
                 sleep 0.1
         done
 }
@@ -121,6 +121,15 @@ once cut "it is cut off" 1 0 1
 chmod 666 "${files[0]}"
 once writable "others may write it" 1 0 1
 once again "it was written anew" 0 1 0
+
+# twelve loads of one image, out of the program's file or out of memory: it is read a few times at most
+start embedded "$state"
+DETSHARE_SOCKET=$tmp/embedded LD_LIBRARY_PATH=$build/cuda timeout 60 "$build/tests/programs/embedded" >"$tmp/out" 2>&1
+result "code in the program's own file: the program works" $? "$tmp/out"
+found="$(figure embedded images) $(figure embedded images_known)"
+[ "${found% *}" = 12 ] && [ "${found#* }" -ge 5 ]
+result "images that were read before are known (is: $found)" $?
+stop
 
 # leftovers of a daemon that was killed go, what is not ours stays
 touch "$state/code/new.$(basename "${files[0]}")" "$state/code/README"

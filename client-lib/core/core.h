@@ -214,8 +214,10 @@ int dsc_host_register(dsc_session *s, void (*fn)(void *), void *arg, int once, u
 void dsc_host_unregister(dsc_session *s, uint64_t id);
 int dsc_host_call(dsc_session *s, uint32_t stream, uint64_t id, uint64_t *ret_seq); /* ret_seq may be NULL */
 
-/* A word of 4 or 8 bytes at a device or pinned address; kind: enum ds_value_kind (proto/wire.h). */
-int dsc_value(dsc_session *s, uint32_t stream, uint32_t kind, uint32_t bytes, uint64_t address, uint64_t value);
+/* A word of 4 or 8 bytes at a device or pinned address: stored, or waited for as CUDA's conditions of these names say. */
+enum dsc_value_kind { DSC_VALUE_WRITE, DSC_VALUE_GEQ, DSC_VALUE_EQ, DSC_VALUE_AND, DSC_VALUE_NOR };
+int dsc_value(dsc_session *s, uint32_t stream, enum dsc_value_kind kind, uint32_t bytes, uint64_t address,
+        uint64_t value);
 
 /* Events that processes of one user share: made or opened by token, recorded behind an operation of a stream. */
 #define DSC_SHARED_TOKEN 32

@@ -4,7 +4,13 @@
  */
 #include "core/internal.h"
 
-int dsc_value(dsc_session *s, uint32_t stream, uint32_t kind, uint32_t bytes, uint64_t address, uint64_t value)
+_Static_assert((int)DSC_VALUE_WRITE == DS_VALUE_WRITE && (int)DSC_VALUE_GEQ == DS_VALUE_GEQ &&
+                       (int)DSC_VALUE_EQ == DS_VALUE_EQ && (int)DSC_VALUE_AND == DS_VALUE_AND &&
+                       (int)DSC_VALUE_NOR == DS_VALUE_NOR,
+        "the wire has the same numbers");
+
+int dsc_value(
+        dsc_session *s, uint32_t stream, enum dsc_value_kind kind, uint32_t bytes, uint64_t address, uint64_t value)
 {
         if (stream >= DS_STREAMS_MAX)
                 return DSC__INVALID_VALUE;

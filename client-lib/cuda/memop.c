@@ -6,11 +6,10 @@
  * what is submitted later, by any stream, process or the host. Device memory and pinned memory can be waited for; a
  * barrier has nothing to add to the order of a stream, in which every operation ends before the next one begins.
  */
-#include "cuda/capture.h"
 #include "cuda/memop.h"
+#include "cuda/capture.h"
 #include "cuda/range.h"
 #include "cuda/stream.h"
-#include "proto/wire.h"
 
 #define MEMOPS_MAX 256u /* of a batch: fewer than that */
 
@@ -65,8 +64,8 @@ CUresult dcu_memop_check(const CUstreamBatchMemOpParams *op)
 
 static CUresult submit_op(uint32_t slot, const CUstreamBatchMemOpParams *op)
 {
-        static const enum ds_value_kind kinds[4] = {DS_VALUE_GEQ, DS_VALUE_EQ, DS_VALUE_AND, DS_VALUE_NOR};
-        const uint32_t kind = kinds[op->waitValue.flags & CU_STREAM_WAIT_VALUE_NOR];
+        static const enum dsc_value_kind kinds[4] = {DSC_VALUE_GEQ, DSC_VALUE_EQ, DSC_VALUE_AND, DSC_VALUE_NOR};
+        const enum dsc_value_kind kind = kinds[op->waitValue.flags & CU_STREAM_WAIT_VALUE_NOR];
 
         switch ((unsigned int)op->operation) {
         case CU_STREAM_MEM_OP_WAIT_VALUE_32:
@@ -75,10 +74,10 @@ static CUresult submit_op(uint32_t slot, const CUstreamBatchMemOpParams *op)
                 return dcu_result(dsc_value(dcu.session, slot, kind, 8, op->waitValue.address, op->waitValue.value64));
         case CU_STREAM_MEM_OP_WRITE_VALUE_32:
                 return dcu_result(
-                        dsc_value(dcu.session, slot, DS_VALUE_WRITE, 4, op->writeValue.address, op->writeValue.value));
+                        dsc_value(dcu.session, slot, DSC_VALUE_WRITE, 4, op->writeValue.address, op->writeValue.value));
         case CU_STREAM_MEM_OP_WRITE_VALUE_64:
                 return dcu_result(dsc_value(
-                        dcu.session, slot, DS_VALUE_WRITE, 8, op->writeValue.address, op->writeValue.value64));
+                        dcu.session, slot, DSC_VALUE_WRITE, 8, op->writeValue.address, op->writeValue.value64));
         default:
                 return CUDA_SUCCESS;
         }

@@ -98,12 +98,12 @@ $(cudaface_gen) &: client-lib/cuda/gen/generate.py $(CUDA_INC)
 	python3 client-lib/cuda/gen/generate.py "$(CC)" $(CUDA_ROOT)/include $(BUILD)/gen/cuda
 $(cudaface_obj): CPPFLAGS += -I$(CUDA_ROOT)/include
 
-# names and error codes of libcudart.so.13, from the toolkit's own; what concerns the default stream is compiled for both of them
+# the names of libcudart.so.13, from the toolkit's own; what concerns the default stream is compiled for both of them
 CUDART := $(firstword $(wildcard $(addsuffix /libcudart.so.13,$(CUDA_ROOT)/lib64 $(CUDA_ROOT)/lib)))
-cudart_gen := $(addprefix $(BUILD)/gen/cudart/cudart_,stubs.c names.h)
+cudart_gen := $(BUILD)/gen/cudart/cudart_stubs.c
 cudart_obj += $(BUILD)/obj/gen/cudart/cudart_stubs.o
-$(cudart_gen) &: client-lib/cudart/gen/generate.py $(CUDART) $(CUDA_INC)
-	python3 client-lib/cudart/gen/generate.py $(CUDART) $(CUDA_ROOT)/include $(BUILD)/gen/cudart
+$(cudart_gen): client-lib/cudart/gen/generate.py $(CUDART)
+	python3 client-lib/cudart/gen/generate.py $(CUDART) $(BUILD)/gen/cudart
 $(BUILD)/obj/%.perthread.o: %.c | $(proto_hdr)
 	@mkdir -p $(@D)
 	$(CC) $(CPPFLAGS) $(CFLAGS) -DCUDA_API_PER_THREAD_DEFAULT_STREAM -MMD -MP -c -o $@ $<

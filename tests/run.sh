@@ -38,6 +38,7 @@ asan-test_replay e2e-replay"
 sanitized="core
 ctl
 programs
+runtime
 handover
 hostile_limits
 hostile_ring

@@ -282,7 +282,7 @@ coverage-build:
 	@$(MAKE) --no-print-directory -s BUILD=$(COV) COVERAGE=1 OPT=-O0 all unit e2e programs
 coverage:
 	@.ci/deps.sh triton gcovr
-	@$(MAKE) --no-print-directory -s -j$(JOBS) kernels programs e2e demo-build
+	@$(MAKE) --no-print-directory -s -j$(JOBS) kernels programs runtime e2e demo-build
 	@$(MAKE) --no-print-directory -s -j$(JOBS) coverage-build
 	@tests/coverage.sh $(BUILD) $(FLOOR)
 

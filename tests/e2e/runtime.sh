@@ -35,10 +35,17 @@ result() {
         fi
 }
 
+# a sanitized build, or one that counts, lies in the plain one and has its programs; nvcc's know nothing of sanitizers
+at=$build/tests/runtime
+[ -d "$at" ] || at=$(dirname "$build")/tests/runtime
+preload=
+readelf -d "$build/cuda/libcudart.so.13" | grep -q 'libasan' &&
+        preload="$(gcc -print-file-name=libasan.so) $(gcc -print-file-name=libubsan.so)"
+
 # run TRANSPORT PROGRAM: under our libraries, its output in $tmp/TRANSPORT.PROGRAM
 run() {
         LD_LIBRARY_PATH=${CUDART_DIR:+$CUDART_DIR:}$build/cuda DETSHARE_SOCKET=$tmp/sock DETSHARE_TRANSPORT=$1 \
-                timeout 60 "$build/tests/runtime/$2" >"$tmp/$1.$2" 2>&1 </dev/null
+                timeout 60 env LD_PRELOAD="$preload" "$at/$2" >"$tmp/$1.$2" 2>&1 </dev/null
         echo $? >"$tmp/$1.$2.status"
 }
 
@@ -50,6 +57,10 @@ for theirs in "${CUDA_HOME:-}"/lib64/libcudart.so.13 /usr/local/cuda/lib64/libcu
 done
 diff <(names "$theirs") <(names "$build/cuda/libcudart.so.13") >"$tmp/names"
 result "the library exports what NVIDIA's does, under the same version" $? "$tmp/names"
+
+diff <(grep -oE '^ *(cudaSuccess|cudaError[A-Za-z0-9]+) *= *[0-9]+' "$(dirname "$theirs")/../include/driver_types.h" | sed 's/^ *//; s/ *=.*//' | sort) \
+        <(sed -n 's/^X(\(cuda[A-Za-z0-9]*\), ".*/\1/p' client-lib/cudart/errors.def | sort) >"$tmp/codes"
+result "it has a name and a text for every error of the toolkit's header" $? "$tmp/codes"
 
 "$build/detshared" --device "${DETSHARE_TEST_DEVICE:-sim:h200}" --socket "$tmp/sock" >"$tmp/daemon.log" 2>&1 &
 daemon=$!

@@ -2,13 +2,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """The surface of the CUDA runtime, as the toolkit's own library has it.
 
-    generate.py LIBCUDART INCLUDE_DIR OUT_DIR
+    generate.py LIBCUDART OUT_DIR
 
-Reads the names (never the code) that the toolkit's libcudart exports, and the error codes of driver_types.h, and writes
+Reads the names (never the code) that the toolkit's libcudart exports, and writes
 
     cudart_stubs.c   one weak definition per exported name, so that a name without an implementation answers
                      cudaErrorNotSupported and every program links
-    cudart_names.h   CUDART_NAMES(X): every exported name;  CUDART_CODES(X): every cudaError constant
 
 Nothing of NVIDIA's is kept in the source tree.
 """
@@ -40,25 +39,21 @@ def exported(path):
 
 def write(directory, name, text):
     path = os.path.join(directory, name)
-    head = "/* Generated from the CUDA toolkit's library and headers by client-lib/cudart/gen/generate.py: do not edit. */\n"
+    head = "/* Generated from the names in the CUDA toolkit's library by client-lib/cudart/gen/generate.py: do not edit. */\n"
     with open(path + ".new", "w", encoding="ascii") as out:
         out.write(head + text)
     os.replace(path + ".new", path)
 
 
 def main():
-    library, include, out = sys.argv[1:4]
+    library, out = sys.argv[1:3]
     names = exported(library)
     if len(names) < 300:
         raise SystemExit(f"generate.py: {library} has only {len(names)} names of the runtime")
-    with open(os.path.join(include, "driver_types.h"), encoding="utf-8") as f:
-        codes = re.findall(r"^\s*(cudaSuccess|cudaError\w+)\s*=\s*\d+", f.read(), re.M)
     os.makedirs(out, exist_ok=True)
     write(out, "cudart_stubs.c", "int rt_unsupported(const char *name);\n" + "".join(
         f'int {n}(void);\n__attribute__((weak, visibility("default"))) int {n}(void)\n{{\n        return rt_unsupported("{n}");\n}}\n'
         for n in names))
-    write(out, "cudart_names.h", "#define CUDART_NAMES(X) \\\n" + "".join(f"        X({n}) \\\n" for n in names) + "\n"
-          "#define CUDART_CODES(X) \\\n" + "".join(f"        X({c}) \\\n" for c in codes) + "\n")
 
 
 if __name__ == "__main__":

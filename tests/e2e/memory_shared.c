@@ -285,6 +285,80 @@ static int ask_import(int fd, const uint8_t *token, size_t size)
         return h_ask_status(fd, &request, NULL, 0, 10000);
 }
 
+static void push(int fd, Detshare__Request *request)
+{
+        uint8_t bytes[512];
+
+        h_check(h_send(fd, bytes, detshare__request__pack(request, bytes), NULL, 0) == 0, "sent");
+}
+
+static void push_map(int fd, uint64_t handle, uint64_t address, uint64_t bytes)
+{
+        H_REQUEST(MemMap, MEM_MAP, MEM_MAP, mem_map);
+        body.handle = handle;
+        body.address = address;
+        body.bytes = bytes;
+        push(fd, &request);
+}
+
+static void push_address_free(int fd, uint64_t address)
+{
+        H_REQUEST(AddressFree, ADDRESS_FREE, ADDRESS_FREE, address_free);
+        body.address = address;
+        push(fd, &request);
+}
+
+static void push_reset(int fd)
+{
+        H_REQUEST(ResetSession, RESET_SESSION, RESET_SESSION, reset_session);
+        push(fd, &request);
+}
+
+static int next_status(int fd)
+{
+        size_t size = 0;
+        uint8_t *bytes = h_receive(fd, 10000, &size, NULL);
+        Detshare__Reply *reply = bytes ? detshare__reply__unpack(NULL, size, bytes) : NULL;
+        int status = reply ? reply->status : -1;
+
+        if (reply)
+                detshare__reply__free_unpacked(reply, NULL);
+        free(bytes);
+        return status;
+}
+
+/* Requests that come before the answer to those that they go against. */
+static void test_haste(void)
+{
+        struct h_status before = {0}, after = {0};
+        uint64_t handle = 0, own = 0, bytes = 0;
+        int fd = h_hello(0, NULL, NULL), first, second;
+
+        h_check(h_status(&before) == 0, "status");
+        for (int i = 0; i < 20; i++) {
+                h_check(ask_create(fd, PLACED, &handle) == 0 && ask_reserve(fd, PLACED, &own, &bytes) == 0, "made");
+                push_map(fd, handle, own, PLACED);
+                push_address_free(fd, own);
+                first = next_status(fd);
+                second = next_status(fd);
+                h_check(first + second == 1, "addresses given back while something comes to be mapped there: %d, %d",
+                        first, second);
+                h_check(ask_unmap(fd, own) == 0 && ask_address_free(fd, own) == 0, "it is mapped");
+                h_check(ask_reserve(fd, PLACED, &own, &bytes) == 0, "reserved again");
+                push_reset(fd);
+                push_map(fd, handle, own, PLACED);
+                push_address_free(fd, own);
+                first = next_status(fd);
+                second = next_status(fd);
+                h_check(first >= 0 && second >= 0 && next_status(fd) >= 0, "mapped into a reset: %d, %d", first,
+                        second);
+                h_check(ask_release(fd, handle) == 1, "its memory is gone");
+                (void)ask_address_free(fd, own);
+        }
+        h_check(h_status(&after) == 0 && after.worker_restarts == before.worker_restarts, "the worker lives");
+        close(fd);
+}
+
 static void test_hostile(void)
 {
         uint64_t window, theirs, own, bytes, handle = 0, scratch;
@@ -336,6 +410,7 @@ static void all_of_it(const char *build, const char *const *extra)
         test_two("ring");
         test_two("rpc");
         test_hostile();
+        test_haste();
         h_baseline(&before, 5000, "after all of it");
         h_check(h_daemon_stop() >= 0, "the daemon ends");
 }

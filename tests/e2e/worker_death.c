@@ -13,6 +13,7 @@
  *
  * usage: worker_death BUILD
  */
+#include "tests/e2e/graph.h"
 #include "tests/e2e/harness.h"
 
 #include <pthread.h>
@@ -64,6 +65,22 @@ static int launch(dsc_session *s, const struct dsc_kernel *kernel, uint64_t p, u
         return dsc_launch(s, 0, &l);
 }
 
+/* A graph of 30 launches, of which the last one shows; made when *graph is 0, else given another value. */
+static int graph(dsc_session *s, const struct dsc_kernel *kernel, uint64_t p, uint32_t value, uint64_t *id)
+{
+        struct {
+                uint64_t p;
+                uint32_t n, value;
+        } params[30];
+
+        for (uint32_t i = 0; i < 30; i++) {
+                params[i].p = p;
+                params[i].n = 1024;
+                params[i].value = value + i;
+        }
+        return graph_make(s, kernel, 4, 256, 30, params, sizeof(params[0]), id);
+}
+
 /* Child process: writes 'r' when ready, waits for a byte, then proves its memory. Exit 0 = everything as it must be. */
 static int idle_client(int in, int out)
 {
@@ -71,7 +88,7 @@ static int idle_client(int in, int out)
         dsc_session *s = dsc_get(&error);
         uint32_t *host = malloc(WORDS * 4), *back = malloc(WORDS * 4);
         struct dsc_kernel fill;
-        uint64_t p, q;
+        uint64_t p, q, id = 0;
         char c;
 
         if (!s || !host || !back || dsc_mem_alloc(s, WORDS * 4, &p) || dsc_mem_alloc(s, 4096, &q))
@@ -79,7 +96,8 @@ static int idle_client(int in, int out)
         must_kernel(s, "fill", &fill);
         for (uint32_t i = 0; i < WORDS; i++)
                 host[i] = i * 2654435761u;
-        if (dsc_write(s, 0, p, 0, host, 0, WORDS * 4, 1) || launch(s, &fill, q, 1024, 7) || dsc_wait_all(s))
+        if (dsc_write(s, 0, p, 0, host, 0, WORDS * 4, 1) || launch(s, &fill, q, 1024, 7) ||
+                graph(s, &fill, q, 100, &id) || dsc_graph_launch(s, 0, id, NULL) || dsc_wait_all(s))
                 return 11;
         if (write(out, "r", 1) != 1 || read(in, &c, 1) != 1)
                 return 12;
@@ -92,7 +110,13 @@ static int idle_client(int in, int out)
         for (int i = 0; i < 1024; i++)
                 if (back[i] != 9)
                         return 16;
-        if (dsc_mem_free(s, p) || dsc_mem_free(s, q))
+        /* a graph is there as before, and can be changed */
+        if (dsc_graph_launch(s, 0, id, NULL) || dsc_read(s, 0, back, 0, q, 0, 4096, 1) || back[77] != 129)
+                return 18;
+        if (graph(s, &fill, q, 200, &id) || dsc_graph_launch(s, 0, id, NULL) ||
+                dsc_read(s, 0, back, 0, q, 0, 4096, 1) || back[77] != 229)
+                return 19;
+        if (dsc_graph_destroy(s, id) || dsc_mem_free(s, p) || dsc_mem_free(s, q))
                 return 17;
         free(host);
         free(back);

@@ -3,8 +3,8 @@
  * The Driver API face under ThreadSanitizer
  *
  * Six threads use one context at once against the daemon inside the test: streams and events made, used and destroyed,
- * memory allocated, copied, asked about and freed, one module's kernel launched, libraries and contexts coming and
- * going. Exit status 0, or 1 with a sentence, or ThreadSanitizer's 66.
+ * memory allocated, copied, asked about and freed, one module's kernel launched, graphs captured, copied, launched and
+ * destroyed, libraries and contexts coming and going. Exit status 0, or 1 with a sentence, or ThreadSanitizer's 66.
  */
 #include <pthread.h>
 #include <stdatomic.h>
@@ -75,6 +75,7 @@ static enum fake_verdict hook(struct fake *f, const Detshare__Request *request, 
         static Detshare__EventReply event = DETSHARE__EVENT_REPLY__INIT;
         static Detshare__ModuleReply module = DETSHARE__MODULE_REPLY__INIT;
         static Detshare__ElapsedReply elapsed = DETSHARE__ELAPSED_REPLY__INIT;
+        static Detshare__GraphReply graph = DETSHARE__GRAPH_REPLY__INIT;
 
         switch (request->call_case) {
         case DETSHARE__REQUEST__CALL_GET_DEVICE:
@@ -99,6 +100,11 @@ static enum fake_verdict hook(struct fake *f, const Detshare__Request *request, 
                 module.module++;
                 reply->result_case = DETSHARE__REPLY__RESULT_MODULE_LOAD;
                 reply->module_load = &module;
+                return FAKE_ANSWERED;
+        case DETSHARE__REQUEST__CALL_GRAPH_CREATE:
+                graph.graph++;
+                reply->result_case = DETSHARE__REPLY__RESULT_GRAPH_CREATE;
+                reply->graph_create = &graph;
                 return FAKE_ANSWERED;
         case DETSHARE__REQUEST__CALL_GET_KERNEL:
                 describe_kernel(reply);
@@ -156,6 +162,43 @@ static void memory(int id, int round)
         expect(cuMemFree_v2(p), CUDA_ERROR_INVALID_VALUE, "freed twice", __LINE__);
 }
 
+/* While other threads capture, instantiate, launch: captures of one thread are its own. */
+static void captures_and_graphs(CUdeviceptr p)
+{
+        CUstream stream, side;
+        CUevent event;
+        CUgraph graph = NULL, clone;
+        CUgraphExec exec;
+        size_t n = 0;
+        void *params[] = {&p};
+
+        OK(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
+        OK(cuStreamCreate(&side, CU_STREAM_NON_BLOCKING));
+        OK(cuEventCreate(&event, CU_EVENT_DISABLE_TIMING));
+        OK(cuStreamBeginCapture_v2(stream, CU_STREAM_CAPTURE_MODE_RELAXED));
+        OK(cuLaunchKernel(kernel, 1, 1, 1, 32, 1, 1, 0, stream, params, NULL));
+        OK(cuEventRecord(event, stream));
+        OK(cuStreamWaitEvent(side, event, 0));
+        OK(cuMemsetD8Async(p, 1, 64, side));
+        OK(cuEventRecord(event, side));
+        OK(cuStreamWaitEvent(stream, event, 0));
+        OK(cuStreamEndCapture(stream, &graph));
+        OK(cuGraphGetNodes(graph, NULL, &n));
+        if (n != 2)
+                expect(CUDA_ERROR_UNKNOWN, CUDA_SUCCESS, "two nodes were captured", __LINE__);
+        OK(cuGraphClone(&clone, graph));
+        OK(cuGraphInstantiateWithFlags(&exec, clone, 0));
+        OK(cuGraphDestroy(clone));
+        OK(cuGraphLaunch(exec, stream));
+        OK(cuGraphLaunch(exec, side));
+        OK(cuGraphExecDestroy(exec));
+        OK(cuGraphDestroy(graph));
+        OK(cuStreamSynchronize(side));
+        OK(cuEventDestroy_v2(event));
+        OK(cuStreamDestroy_v2(stream));
+        OK(cuStreamDestroy_v2(side));
+}
+
 static void contexts_and_libraries(void)
 {
         CUcontext other;
@@ -182,6 +225,13 @@ static void *user(void *argument)
         OK(cuCtxSetCurrent(context));
         for (int round = 0; round < ROUNDS; round++) {
                 memory(id, round);
+                if (round % 3 == 0) {
+                        CUdeviceptr p;
+
+                        OK(cuMemAlloc_v2(&p, 256));
+                        captures_and_graphs(p);
+                        OK(cuMemFree_v2(p));
+                }
                 if (round % 10 == 0)
                         contexts_and_libraries();
         }

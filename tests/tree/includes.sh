@@ -38,7 +38,7 @@ check daemon/helper util/ image/ ptx/ helper/ proto/ $pb
 check daemon/supervisor util/ supervisor/ proto/ lut/ $pb
 # shellcheck disable=SC2086
 check client-lib/core core/ proto/ detshare/ $pb
-check client-lib/cuda core/ cuda/ detshare/ gen/
+check client-lib/cuda core/ cuda/ detshare/ gen/ proto/wire.h
 check client-lib/cudart cudart/
 # shellcheck disable=SC2086
 check client-lib/ctl core/ ctl/ detshare/ proto/ lut/ $pb

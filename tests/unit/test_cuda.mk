@@ -6,7 +6,8 @@ LIBCUDA := $(BUILD)/cuda/libcuda.so.1
 CFLAGS_test_cuda_exports := -DLIBCUDA='"$(abspath $(LIBCUDA))"' -DDATA='"$(abspath tests/data/cuda)"' -I$(CUDA_ROOT)/include
 CFLAGS_test_cuda_parts := -DDATA='"$(abspath tests/data/cuda)"' -I$(CUDA_ROOT)/include
 CFLAGS_test_cuda_occupancy := $(CFLAGS_test_cuda_parts)
+CFLAGS_test_cuda_graphs := $(CFLAGS_test_cuda_parts)
 $(BUILD)/obj/tests/unit/test_cuda_exports.o: | $(BUILD)/gen/cuda/cuda_names.h
 $(BUILD)/tests/unit/test_cuda_exports: | $(LIBCUDA)
-$(BUILD)/tests/unit/test_cuda_parts $(BUILD)/tests/unit/test_cuda_occupancy: $(cudaface_obj) $(BUILD)/libdetshare-client.so
-$(BUILD)/tests/unit/test_cuda_parts $(BUILD)/tests/unit/test_cuda_occupancy: LDFLAGS += -Wl,-rpath,'$$ORIGIN/../..'
+$(addprefix $(BUILD)/tests/unit/test_cuda_,parts occupancy graphs): $(cudaface_obj) $(BUILD)/libdetshare-client.so
+$(addprefix $(BUILD)/tests/unit/test_cuda_,parts occupancy graphs): LDFLAGS += -Wl,-rpath,'$$ORIGIN/../..'

@@ -148,9 +148,10 @@ $(BUILD)/cuda/libcuda.so.1: $(cudaface_obj) client-lib/cuda/libcuda.sym $(BUILD)
 	$(CC) $(LDFLAGS) -shared -Wl,-Bsymbolic -Wl,-z,nodelete -Wl,-soname,libcuda.so.1 -Wl,--version-script=client-lib/cuda/libcuda.sym \
 		$(call rpath,$$ORIGIN/..) -o $@ $(cudaface_obj) -L$(BUILD) -ldetshare-client
 	ln -sf libcuda.so.1 $(@D)/libcuda.so
+# lies beside libcuda.so.1 wherever that is, and is often found without LD_LIBRARY_PATH
 $(BUILD)/cuda/libcudart.so.13: $(cudart_obj) client-lib/cudart/libcudart.sym $(BUILD)/cuda/libcuda.so.1
 	$(CC) $(LDFLAGS) -shared -Wl,-Bsymbolic -Wl,-z,nodelete -Wl,-soname,libcudart.so.13 \
-		-Wl,--version-script=client-lib/cudart/libcudart.sym $(call rpath,$$ORIGIN) -o $@ $(cudart_obj) \
+		-Wl,--version-script=client-lib/cudart/libcudart.sym -Wl,-rpath,'$$ORIGIN' -o $@ $(cudart_obj) \
 		-L$(@D) -lcuda -Wl,-rpath-link,$(BUILD)
 	ln -sf libcudart.so.13 $(@D)/libcudart.so
 $(BUILD)/detsharectl: $(ctl_obj) $(BUILD)/libdetshare-client.so

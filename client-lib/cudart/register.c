@@ -11,8 +11,21 @@
 
 #define BUCKETS 4096u
 
+/* As nvcc writes it. Of version 2, `data` was linked from the containers at `parts`. */
+struct wrapper {
+        uint32_t magic, version;
+        const void *data;
+        const void *const *parts;
+};
+
+struct container {
+        uint32_t magic;
+        uint16_t version, header_bytes;
+        uint64_t bytes; /* behind the header */
+};
+
 struct rt_binary {
-        const void *wrapper;
+        const struct wrapper *wrapper;
         CUlibrary library;   /* once loaded */
         const char *managed; /* name of a managed variable, if it has any */
 };
@@ -118,17 +131,70 @@ void __cudaUnregisterFatBinary(void **fatCubinHandle)
                 cuLibraryUnload(library);
 }
 
-/* The library of a binary. With the lock for writing. */
-static CUresult load(struct rt_binary *binary)
+static CUresult load_image(CUlibrary *ret, const void *image)
 {
         CUlibraryOption option = CU_LIBRARY_BINARY_IS_PRESERVED;
         void *value = (void *)1;
+
+        return cuLibraryLoadData(ret, image, NULL, NULL, 0, &option, &value, 1);
+}
+
+/* What was compiled apart and must be linked: the driver does it. The result is its own copy. */
+static CUresult link_parts(CUlibrary *ret, const void *const *parts)
+{
+        CUlinkState state;
+        void *linked;
+        size_t size;
+        CUresult r = cuLinkCreate(0, NULL, NULL, &state);
+
+        if (r != CUDA_SUCCESS)
+                return r;
+        for (; *parts && r == CUDA_SUCCESS; parts++) {
+                const struct container *part = *parts;
+
+                size = part->header_bytes + (size_t)part->bytes;
+                r = cuLinkAddData(state, CU_JIT_INPUT_FATBINARY, *(void *const *)parts, size, "", 0, NULL, NULL);
+        }
+        if (r == CUDA_SUCCESS)
+                r = cuLinkComplete(state, &linked, &size);
+        if (r == CUDA_SUCCESS)
+                r = cuLibraryLoadData(ret, linked, NULL, NULL, 0, NULL, NULL, 0);
+        cuLinkDestroy(state);
+        return r;
+}
+
+/*
+ * A program of relocatable device code carries what nvcc linked, which is machine code alone, and the parts it was
+ * linked from, with their text. Where the machine code is not the device's, the parts are taken.
+ */
+static CUresult load_linked(struct rt_binary *binary, const struct wrapper *wrapper)
+{
+        unsigned int count;
+        CUlibrary library;
+        CUresult r = cuLibraryGetKernelCount(&count, binary->library);
+
+        if (r != CUDA_ERROR_NO_BINARY_FOR_GPU || !wrapper->parts || !wrapper->parts[0])
+                return CUDA_SUCCESS;
+        r = wrapper->parts[1] ? link_parts(&library, wrapper->parts) : load_image(&library, wrapper->parts[0]);
+        if (r == CUDA_SUCCESS) {
+                cuLibraryUnload(binary->library);
+                binary->library = library;
+        }
+        return CUDA_SUCCESS;
+}
+
+/* The library of a binary. With the lock for writing. */
+static CUresult load(struct rt_binary *binary)
+{
+        const struct wrapper *wrapper = binary->wrapper;
+        CUresult r;
 
         if (binary->managed)
                 return CUDA_ERROR_NOT_SUPPORTED;
         if (binary->library)
                 return CUDA_SUCCESS;
-        return cuLibraryLoadData(&binary->library, binary->wrapper, NULL, NULL, 0, &option, &value, 1);
+        r = load_image(&binary->library, wrapper);
+        return r == CUDA_SUCCESS && wrapper->version == 2 ? load_linked(binary, wrapper) : r;
 }
 
 /* The latest live record of a host address. With the lock. */

@@ -18,6 +18,7 @@
  *
  * usage: handover BUILD [RESTARTS]
  */
+#include "tests/e2e/graph.h"
 #include "tests/e2e/harness.h"
 
 #include <errno.h>
@@ -333,9 +334,27 @@ static int idle_client(int in, int out)
 struct busy {
         dsc_session *s;
         uint32_t streams[2], n[2];
-        uint64_t memory[2];
+        uint64_t memory[2], graphs[2];
         struct dsc_kernel kernel;
 };
+
+/* The next three launches of a stream as a graph: made the first time, given other parameters later. */
+static int busy_graph(struct busy *b, int i)
+{
+        struct {
+                uint64_t p;
+                uint32_t n, value;
+        } params[3];
+        int r;
+
+        for (uint32_t k = 0; k < 3; k++) {
+                params[k].p = b->memory[i];
+                params[k].n = WORDS;
+                params[k].value = ++b->n[i];
+        }
+        r = graph_make(b->s, &b->kernel, (WORDS + 255) / 256, 256, 3, params, sizeof(params[0]), &b->graphs[i]);
+        return r ? r : dsc_graph_launch(b->s, b->streams[i], b->graphs[i], NULL);
+}
 
 static int busy_start(struct busy *b)
 {
@@ -386,6 +405,8 @@ static int busy_client(int in, int out)
                 int i = (int)(turn % 2);
 
                 if ((r = launch(b.s, b.streams[i], &b.kernel, b.memory[i], WORDS, ++b.n[i])))
+                        return fail(31, b.s, r);
+                if (turn % 5 == 0 && (r = busy_graph(&b, i)))
                         return fail(31, b.s, r);
                 if (turn % 7 == 0 && (r = dsc_wait(b.s, b.streams[i], dsc_stream_tail(b.s, b.streams[i]))))
                         return fail(32, b.s, r);

@@ -24,7 +24,7 @@
 
 #include "core/internal.h"
 
-#define SPIN_NS 400000u
+#define SPIN_NS 2000000u
 #define SPINS 32u            /* between two looks at the clock */
 #define ROOM_NAP_NS 1000000u /* consuming alone wakes nobody */
 
@@ -193,9 +193,13 @@ static int wait_all(dsc_session *s)
                 return sync_call(s, 0, 0, true);
         if (!dsc__attached(s))
                 return dsc__look(s);
-        for (uint32_t i = 0; i < DS_STREAMS_MAX && !r; i++)
-                r = wait_attached(s, i, atomic_load(&s->submit.tails[i]));
-        return r;
+        /* nearly all streams have nothing to wait for, and looking closely at each would take longer than a kernel */
+        for (uint32_t i = 0; i < DS_STREAMS_MAX && !r; i++) {
+                const uint64_t tail = atomic_load(&s->submit.tails[i]);
+                if (!dsc__ended(s, i, tail))
+                        r = wait_attached(s, i, tail);
+        }
+        return r ? r : wait_attached(s, 0, 0);
 }
 
 int dsc_wait_all(dsc_session *s)

@@ -27,7 +27,7 @@
 #define LOOP_EVENTS 64                       /* per wait */
 #define LOOP_POLL_NS (20 * DS_NS_PER_US)     /* a device that cannot wake us is asked this often while we sleep */
 #define LOOP_LOOK_NS (10 * DS_NS_PER_US)     /* and the sockets this often while we watch it */
-#define LOOP_SPIN_BE_NS (400 * DS_NS_PER_US) /* watching it after a sign of life of anybody */
+#define LOOP_SPIN_BE_NS (2 * DS_NS_PER_MS) /* watching it after a sign of life of anybody */
 #define LOOP_SPIN_GPU_NS \
         (20 * DS_NS_PER_MS) /* and of LS, with CPUs to spare: waking up costs a request more than it lasts */
 #define LOOP_SPIN_CPUS 4

@@ -9,6 +9,11 @@
 
 /* --- for the calls that add and change --- */
 
+static int is_memory(const struct dcu_work *work)
+{
+        return work->type == CU_GRAPH_NODE_TYPE_MEM_ALLOC || work->type == CU_GRAPH_NODE_TYPE_MEM_FREE;
+}
+
 static CUresult add_locked(CUgraphNode *ret, CUgraph graph, const CUgraphNode *deps, const CUgraphEdgeData *data,
         size_t n_deps, struct dcu_work *work)
 {
@@ -19,6 +24,8 @@ static CUresult add_locked(CUgraphNode *ret, CUgraph graph, const CUgraphNode *d
 
         if (!g)
                 return CUDA_ERROR_INVALID_VALUE;
+        if (g->parent && is_memory(work)) /* a child graph may be run more than once */
+                return CUDA_ERROR_NOT_SUPPORTED;
         r = dcu_edges_of(g, deps, data, n_deps, &edges);
         if (r == CUDA_SUCCESS)
                 r = dcu_node_add(g, work, edges, n_deps, &node);

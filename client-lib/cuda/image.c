@@ -9,6 +9,7 @@
 #include "cuda/image.h"
 
 #define WRAPPER_MAGIC 0x466243b1u
+#define WRAPPER_OF_PARTS 2
 #define CONTAINER_MAGIC 0xba55ed50u
 
 struct wrapper {
@@ -71,7 +72,23 @@ static size_t container_size(const uint8_t *bytes)
         return header.header_bytes + (size_t)header.entries_bytes;
 }
 
-int dcu_image_measure(const void *p, const void **ret_bytes, size_t *ret_size)
+/*
+ * What a wrapper points to. Where code was compiled to be linked (nvcc -rdc=true) that is the linked machine code,
+ * which a simulated device has no use for; a program of one part has all its PTX in that part.
+ */
+static const void *wrapped(const void *p, int prefer_part)
+{
+        const void *const *parts;
+        struct wrapper wrapper;
+
+        memcpy(&wrapper, p, sizeof(wrapper));
+        parts = wrapper.more;
+        if (prefer_part && wrapper.version == WRAPPER_OF_PARTS && parts && parts[0] && !parts[1])
+                return parts[0];
+        return wrapper.data;
+}
+
+int dcu_image_measure(const void *p, int prefer_part, const void **ret_bytes, size_t *ret_size)
 {
         const char *text = p;
         uint32_t magic = 0;
@@ -81,10 +98,7 @@ int dcu_image_measure(const void *p, const void **ret_bytes, size_t *ret_size)
         for (size_t i = 0; i < sizeof(magic) && (i == 0 || text[i - 1] != '\0'); i++)
                 magic |= (uint32_t)(uint8_t)text[i] << 8 * i;
         if (magic == WRAPPER_MAGIC) {
-                struct wrapper wrapper;
-
-                memcpy(&wrapper, p, sizeof(wrapper));
-                p = wrapper.data;
+                p = wrapped(p, prefer_part);
                 if (!p)
                         return 0;
                 memcpy(&magic, p, sizeof(magic));

@@ -14,8 +14,9 @@
 
 /*
  * The bytes to send for an image at p: of a wrapper, those of the container that it points to. *ret_size does not count
- * the NUL that ends PTX text. 0 when it is no image.
+ * the NUL that ends PTX text. prefer_part: of code that was linked from one part take the part, which has its PTX. 0
+ * when it is no image.
  */
-int dcu_image_measure(const void *p, const void **ret_bytes, size_t *ret_size);
+int dcu_image_measure(const void *p, int prefer_part, const void **ret_bytes, size_t *ret_size);
 /* 1 if `size` bytes begin like something that CUDA loads: a cubin, a fatbin container, or PTX text's .version. */
 int dcu_image_plausible(const void *bytes, size_t size);

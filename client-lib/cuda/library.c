@@ -64,7 +64,7 @@ CUresult cuLibraryLoadData(CUlibrary *library, const void *code, CUjit_option *j
         r = dcu_jit_begin(&jit, numJitOptions, jitOptions, jitOptionsValues);
         if (r != CUDA_SUCCESS)
                 return r;
-        if (!dcu_image_measure(code, &bytes, &size))
+        if (!dcu_image_measure(code, atomic_load(&dcu.device)->simulated, &bytes, &size))
                 return CUDA_ERROR_INVALID_IMAGE;
         image = dcu_image_new(
                 bytes, size, is_preserved(numLibraryOptions, libraryOptions, libraryOptionValues) ? 2 : 1);

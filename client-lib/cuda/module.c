@@ -70,7 +70,7 @@ static CUresult load(CUmodule *module, const void *image, unsigned int count, CU
         r = dcu_jit_begin(&jit, count, options, values);
         if (r != CUDA_SUCCESS)
                 return r;
-        if (!dcu_image_measure(image, &bytes, &size))
+        if (!dcu_image_measure(image, atomic_load(&dcu.device)->simulated, &bytes, &size))
                 return CUDA_ERROR_INVALID_IMAGE;
         return load_bytes(context, bytes, size, &jit, module);
 }

@@ -21,7 +21,7 @@ static size_t measured(const void *image, const void **ret_bytes)
         const void *bytes = NULL;
         size_t size = 0;
 
-        if (!dcu_image_measure(image, &bytes, &size))
+        if (!dcu_image_measure(image, 0, &bytes, &size))
                 return 0;
         if (ret_bytes)
                 *ret_bytes = bytes;
@@ -69,6 +69,28 @@ Test(image, a_container_says_its_length)
         c.entries_bytes = 48;
         c.header_bytes = 4;
         cr_expect_eq(measured(&c, NULL), 0);
+}
+
+/* What was compiled to be linked: a simulated device is better served with the one part than with the linked code. */
+Test(image, a_wrapper_of_parts)
+{
+        struct container linked = {0xba55ed50, 1, 16, 48, {0}}, part = {0xba55ed50, 1, 16, 32, {0}};
+        const void *one[] = {&part, NULL}, *two[] = {&part, &part, NULL}, *none[] = {NULL};
+        struct wrapper w = {0x466243b1, 2, &linked, one};
+        const void *bytes = NULL;
+        size_t size = 0;
+
+        cr_expect(dcu_image_measure(&w, 1, &bytes, &size) && bytes == &part && size == 48);
+        cr_expect(dcu_image_measure(&w, 0, &bytes, &size) && bytes == &linked && size == 64);
+        w.more = two;
+        cr_expect(dcu_image_measure(&w, 1, &bytes, &size) && bytes == &linked, "they would have to be linked");
+        w.more = none;
+        cr_expect(dcu_image_measure(&w, 1, &bytes, &size) && bytes == &linked);
+        w.more = NULL;
+        cr_expect(dcu_image_measure(&w, 1, &bytes, &size) && bytes == &linked);
+        w.version = 1;
+        w.more = "a file's name";
+        cr_expect(dcu_image_measure(&w, 1, &bytes, &size) && bytes == &linked);
 }
 
 Test(image, a_cubin_ends_with_its_last_part)

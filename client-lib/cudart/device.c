@@ -259,8 +259,10 @@ static cudaError_t peer_context(int peer, CUcontext *ret)
         r = cuCtxGetDevice(&device);
         if (r != CUDA_SUCCESS)
                 return rt_error(r);
-        if (!known(peer) || peer == device)
+        if (!known(peer))
                 return rt_fail(cudaErrorInvalidDevice);
+        if (peer == device)
+                return rt_fail(cudaErrorPeerAccessUnsupported);
         r = rt_retain(peer);
         *ret = rt_primary(peer);
         return rt_error(r);

@@ -191,6 +191,61 @@ static void launch(struct life *l, uint32_t stream, uint32_t shared)
                 submitted(l, ds_cuda_ops.launch(l->device, &launch, l->submitted + 1));
 }
 
+static void graph_launch(struct life *l, ds_device_graph *graph, uint32_t rung)
+{
+        struct ds_graph_launch launch = {.stream = ds_device_stream(rung, 0, 2), .space = DT_SPACE, .graph = graph};
+
+        if (ds_cuda_ops.graph_ready(l->device, graph, rung))
+                submitted(l, ds_cuda_ops.graph_launch(l->device, &launch, l->submitted + 1));
+}
+
+/* Of every kind of node; built for both rungs, launched, given other parameters, launched, and given up. */
+static void graphs(struct life *l)
+{
+        static const struct dt_poke_params params[2] = {
+                {.p = DT_DEVICE_VA, .value = 1}, {.p = DT_DEVICE_VA, .value = 2}};
+        struct ds_device_node nodes[2][4] = {};
+        ds_device_graph *graph[2] = {};
+
+        for (int i = 0; i < 2; i++) {
+                nodes[i][0].kind = DS_NODE_LAUNCH;
+                nodes[i][0].launch = (struct ds_launch){.kernel = ds_cuda_ops.kernel_find(l->module, "poke"),
+                        .grid = {1, 1, 1},
+                        .block = {32, 1, 1},
+                        .cooperative = 1,
+                        .shared_bytes = 60 << 10,
+                        .params = &params[i],
+                        .params_size = 12};
+                nodes[i][2].kind = DS_NODE_COPY;
+                nodes[i][2].copy = (struct ds_copy){.kind = DS_COPY_DTOD,
+                        .dst = DT_DEVICE_VA,
+                        .src = DT_DEVICE_VA + 4096 + 64 * (uint64_t)i,
+                        .width = 64,
+                        .height = 1};
+                nodes[i][3].kind = DS_NODE_MEMSET;
+                nodes[i][3].memset = (struct ds_memset){
+                        .dst = DT_DEVICE_VA, .value = (uint32_t)i, .element_size = 4, .width = 4, .height = 1};
+                if (!nodes[i][0].launch.kernel || ds_cuda_ops.graph_new(l->device, DT_SPACE, nodes[i], 4, &graph[i]))
+                        graph[i] = NULL;
+        }
+        for (int i = 0; i < LATER && graph[0] && graph[1]; i++) {
+                (void)ds_cuda_ops.graph_build(l->device, graph[0], l->rungs[i % 2]);
+                graph_launch(l, graph[0], l->rungs[0]);
+                graph_launch(l, graph[0], l->rungs[1]);
+                drain(l);
+                ds_cuda_ops.graph_take(l->device, graph[0], graph[1]);
+                graph_launch(l, graph[1], l->rungs[0]);
+                drain(l);
+                ds_cuda_ops.graph_take(l->device, graph[1], graph[0]);
+        }
+        for (int i = 0; i < 2; i++)
+                if (graph[i])
+                        ds_cuda_ops.graph_free(l->device, graph[i]);
+        drain(l);
+        if (ds_cuda_ops.put_off(l->device))
+                ds_cuda_ops.put_off_do(l->device);
+}
+
 static void work(struct life *l)
 {
         uint32_t a = ds_device_stream(l->rungs[0], 0, 0), b = ds_device_stream(l->rungs[1], 1, 1);
@@ -212,6 +267,7 @@ static void work(struct life *l)
                 take(l);
         }
         drain(l);
+        graphs(l);
 }
 
 static void give_back(struct life *l)

@@ -206,7 +206,7 @@ static int try_all(struct fixture *f, const struct person *who)
                         return line;
                 }
         }
-        CHECK(n == 43);
+        CHECK(n == 59);
         return try_row(f, who, ds_rpc_find(DETSHARE__REQUEST__CALL_COPY));
 }
 

@@ -151,28 +151,38 @@ static void graph_want(ds_device *device, ds_device_graph *graph, uint64_t rungs
 
 /* --- building ----------------------------------------------------------------------------------------------------- */
 
+/* What its function in the primary context has been told, and those in others have not. */
+static CUresult build_allow(ds_device *device, const struct ds_launch *launch, CUkernel kernel)
+{
+        uint32_t used = DS_MIN(cuda_kernel_info(launch->kernel)->static_shared, GRAPH_SHARED_SURE);
+        CUresult result = CUDA_SUCCESS;
+
+        if (launch->shared_bytes > GRAPH_SHARED_SURE - used)
+                result = CU(device, cuKernelSetAttribute)(CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES,
+                        (int)launch->shared_bytes, kernel, device->ordinal);
+        if (!result && launch->cluster[0] * launch->cluster[1] * launch->cluster[2] > GRAPH_CLUSTER_SURE)
+                result = CU(device, cuKernelSetAttribute)(
+                        CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED, 1, kernel, device->ordinal);
+        return result;
+}
+
 static CUresult build_launch(ds_device *device, CUgraph graph, const struct ds_launch *launch, CUcontext context,
         const CUgraphNode *deps, size_t n_deps, CUgraphNode *ret)
 {
         struct kernel_extra extra;
         CUDA_KERNEL_NODE_PARAMS params = kernel_params(launch, context, &extra);
-        CUkernelNodeAttrValue value = {
-                .clusterDim = {launch->cluster[0], launch->cluster[1], launch->cluster[2]},
-        };
-        CUresult result = CUDA_SUCCESS;
+        const CUkernelNodeAttrValue clusters = {
+                .clusterDim = {launch->cluster[0], launch->cluster[1], launch->cluster[2]}};
+        const CUkernelNodeAttrValue cooperative = {.cooperative = 1};
+        CUresult result = build_allow(device, launch, params.kern);
 
-        /* its function in the primary context has been told, not those in others */
-        if (launch->shared_bytes >
-                GRAPH_SHARED_SURE - DS_MIN(cuda_kernel_info(launch->kernel)->static_shared, GRAPH_SHARED_SURE))
-                result = CU(device, cuKernelSetAttribute)(CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES,
-                        (int)launch->shared_bytes, params.kern, device->ordinal);
-        if (!result && launch->cluster[0] * launch->cluster[1] * launch->cluster[2] > GRAPH_CLUSTER_SURE)
-                result = CU(device, cuKernelSetAttribute)(
-                        CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED, 1, params.kern, device->ordinal);
         if (!result)
                 result = CU(device, cuGraphAddKernelNode)(ret, graph, deps, n_deps, &params);
         if (!result && launch->cluster[0])
-                result = CU(device, cuGraphKernelNodeSetAttribute)(*ret, CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION, &value);
+                result = CU(device, cuGraphKernelNodeSetAttribute)(
+                        *ret, CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION, &clusters);
+        if (!result && launch->cooperative)
+                result = CU(device, cuGraphKernelNodeSetAttribute)(*ret, CU_LAUNCH_ATTRIBUTE_COOPERATIVE, &cooperative);
         return result;
 }
 
@@ -446,6 +456,7 @@ static int node_can_become(const struct ds_device_node *a, const struct ds_devic
                 return 0;
         if (a->kind == DS_NODE_LAUNCH) /* shared memory and clusters are set up when it is built */
                 return a->launch.kernel == b->launch.kernel && b->launch.shared_bytes <= a->launch.shared_bytes &&
+                       a->launch.cooperative == b->launch.cooperative &&
                        !memcmp(a->launch.cluster, b->launch.cluster, sizeof(a->launch.cluster));
         if (a->kind == DS_NODE_COPY)
                 return a->copy.kind == b->copy.kind && a->copy.height == b->copy.height;

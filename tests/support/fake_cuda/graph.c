@@ -160,6 +160,10 @@ FAKE_API cuGraphKernelNodeSetAttribute(CUgraphNode node, CUkernelNodeAttrID id, 
 
         FAKE_ENTER(cuGraphKernelNodeSetAttribute, CONTEXT);
         work = &node->graph->works[node->index];
+        if (id == CU_LAUNCH_ATTRIBUTE_COOPERATIVE && work->kind == WORK_LAUNCH) {
+                work->launch.cooperative = (uint32_t)value->cooperative;
+                return CUDA_SUCCESS;
+        }
         if (id != CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION || work->kind != WORK_LAUNCH)
                 return CUDA_ERROR_INVALID_VALUE;
         work->launch.cluster[0] = value->clusterDim.x;
@@ -323,6 +327,7 @@ static CUresult change(CUgraphExec exec, CUgraphNode node, struct work *work)
                 return CUDA_ERROR_INVALID_VALUE;
         }
         memcpy(work->launch.cluster, old->launch.cluster, sizeof(old->launch.cluster));
+        work->launch.cooperative = old->launch.cooperative;
         ds_free(old->params);
         *old = *work;
         return CUDA_SUCCESS;

@@ -25,6 +25,8 @@
 #define SESSIONS 1000
 #define IDLE_MS 5000
 #define TREE_MAX 16
+#define IMAGES 200
+#define IMAGE_PADDING 65536
 
 struct figure {
         const char *name, *unit, *target;
@@ -210,6 +212,40 @@ static void bench_ring(const char *build)
         dsc_kernel_clear(&fill);
 }
 
+/* So many different images of 64 KiB, and all of them again. */
+static void bench_modules(const char *build)
+{
+        static const char *const names[] = {
+                "load of a module, its image is new", "load of a module, its image is known"};
+        char path[300], *text;
+        size_t size;
+        int error;
+        dsc_session *s = dsc_get(&error);
+
+        snprintf(path, sizeof(path), "%s/e2e/death.ptx", build);
+        text = h_read_file(path, &size);
+        text = realloc(text, size + IMAGE_PADDING + 1);
+        if (!s || !text)
+                exit(1);
+        memset(text + size, ' ', IMAGE_PADDING);
+        text[size + IMAGE_PADDING] = 0;
+        for (int round = 0; round < 2; round++) {
+                double begin = now_us();
+
+                for (int i = 0; i < IMAGES; i++) {
+                        uint64_t module;
+
+                        snprintf(text + size, 32, "// %08d\n", i);
+                        text[size + strlen(text + size)] = ' ';
+                        if (dsc_module_load(s, text, size + IMAGE_PADDING, NULL, 0, &module) ||
+                                dsc_module_unload(s, module))
+                                exit(1);
+                }
+                figure(names[round], "us", "-", (now_us() - begin) / IMAGES);
+        }
+        free(text);
+}
+
 static void write_json(const char *build)
 {
         char path[300];
@@ -246,6 +282,7 @@ int main(int argc, char **argv)
         bench_idle();
         bench_sessions();
         bench_ring(argv[1]);
+        bench_modules(argv[1]);
         write_json(argv[1]);
         return h_finish();
 }

@@ -3,8 +3,8 @@
  * The ledger: what a session has in the worker, so that a new worker can be given it again
  *
  * One per session. It is filled from the worker's answers and holds what outlives a worker: the memory slabs' file
- * descriptors, which ranges of them are allocated, the checked module images, the files of graphs, the streams and how far each has come. It
- * holds the charges for all of that, so dropping a ledger gives everything back.
+ * descriptors, which ranges of them are allocated, the checked module images, the files of graphs, the streams and how
+ * far each has come. It holds the charges for all of that, so dropping a ledger gives everything back.
  *
  * It also outlives the supervisor itself: the replay can be written to a file, and the next supervisor restores from
  * it.

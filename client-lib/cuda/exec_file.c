@@ -119,6 +119,7 @@ static CUresult emit_kernel(struct writer *w, const struct dcu_node *node, struc
         record.kernel = entry->info.id;
         record.shared_bytes = work->shared_bytes;
         record.params_size = work->params_size;
+        record.cooperative = launch.cooperative != 0;
         for (int i = 0; i < 3; i++) {
                 record.grid[i] = work->grid[i];
                 record.block[i] = work->block[i];

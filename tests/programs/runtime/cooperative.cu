@@ -46,6 +46,31 @@ static void relays(int blocks, int rounds)
         OK(cudaFree(p));
 }
 
+/* The same from a graph, whose node still is a cooperative launch. */
+static void relays_in_a_graph(int blocks, int rounds)
+{
+        std::vector<int> cells(blocks, 0), expected(blocks, 2 * rounds);
+        cudaGraphExec_t exec;
+        cudaStream_t stream;
+        cudaGraph_t graph;
+        int *p = program_upload(cells);
+        void *args[] = {&p, &rounds};
+
+        OK(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
+        OK(cudaStreamBeginCapture(stream, cudaStreamCaptureModeGlobal));
+        OK(cudaLaunchCooperativeKernel((const void *)relay, blocks, 64, args, 0, stream));
+        OK(cudaStreamEndCapture(stream, &graph));
+        OK(cudaGraphInstantiate(&exec, graph, 0));
+        OK(cudaGraphLaunch(exec, stream));
+        OK(cudaGraphLaunch(exec, stream));
+        OK(cudaStreamSynchronize(stream));
+        CHECK(program_download(p, blocks) == expected);
+        OK(cudaGraphExecDestroy(exec));
+        OK(cudaGraphDestroy(graph));
+        OK(cudaStreamDestroy(stream));
+        OK(cudaFree(p));
+}
+
 int main()
 {
         int rounds = 1, blocks = 0, can = 0, sms = 0, *p = nullptr;
@@ -55,6 +80,7 @@ int main()
         CHECK(can == 1);
         relays(2, 3);
         relays(40, 5);
+        relays_in_a_graph(40, 3);
         MUST(cudaMalloc(&p, 64 * sizeof(int)));
         LAUNCHED(tiles<<<1, 64>>>(p));
         std::vector<int> got = program_download(p, 64);

@@ -435,6 +435,94 @@ Test(worker_graph, names_are_looked_at_again, .timeout = 60)
         wt_close(t);
 }
 
+/* A client with several streams, each with a word that its steps change; graphs, launches, marks and waits by chance.
+ */
+#define CHANCE_STREAMS 4
+
+struct chance {
+        struct side side;
+        uint32_t streams[CHANCE_STREAMS], words[CHANCE_STREAMS];
+        uint64_t submitted[CHANCE_STREAMS], graphs[CHANCE_STREAMS][3];
+};
+
+static const uint32_t chance_sizes[3] = {1, 17, 90};
+static uint64_t chance_state = 88172645463325252ull;
+
+static uint32_t chance(uint32_t n)
+{
+        chance_state ^= chance_state << 13;
+        chance_state ^= chance_state >> 7;
+        chance_state ^= chance_state << 17;
+        return (uint32_t)(chance_state % n);
+}
+
+static void chance_open(struct wt *t, struct chance *c, uint64_t id, Detshare__Class class_)
+{
+        c->side = side_open(t, id, class_);
+        for (uint32_t i = 0; i < CHANCE_STREAMS; i++) {
+                if (i)
+                        cr_assert_eq(wt_stream(t, &c->side.client, &c->streams[i]), 0);
+                for (int k = 0; k < 3; k++) {
+                        gf_begin(&file);
+                        for (uint32_t n = 0; n < chance_sizes[k]; n++)
+                                gf_poke(&file, c->side.step, c->side.memory + i * 4, n);
+                        gf_end(&file);
+                        cr_assert_eq(create(t, &c->side, &c->graphs[i][k]), 0);
+                }
+        }
+}
+
+static void chance_act(struct chance *c)
+{
+        uint32_t i = chance(CHANCE_STREAMS), other = chance(CHANCE_STREAMS), k;
+
+        switch (chance(6)) {
+        case 0:
+                wt_push_poke(&c->side.client, c->streams[i], c->side.step, c->side.memory + i * 4, 5);
+                c->words[i] = c->words[i] * 3 + 5;
+                break;
+        case 1:
+                wt_push_event(&c->side.client, c->streams[i], 0);
+                break;
+        case 2:
+                wt_push_wait(&c->side.client, c->streams[i], c->streams[other], i == other ? 0 : c->submitted[other]);
+                break;
+        default:
+                k = chance(3);
+                launch(&c->side, c->streams[i], c->graphs[i][k]);
+                c->words[i] = stepped(c->words[i], chance_sizes[k]);
+        }
+        c->submitted[i]++;
+}
+
+Test(worker_graph, by_chance, .timeout = 60)
+{
+        static struct chance clients[2];
+        struct wt *t = wt_open(FUNCTIONAL);
+
+        chance_open(t, &clients[0], 1, DETSHARE__CLASS__BE);
+        for (int n = 0; n < 300; n++) {
+                if (n == 150)
+                        chance_open(t, &clients[1], 2, DETSHARE__CLASS__LS);
+                chance_act(&clients[n > 150 && chance(2)]);
+                if (!chance(10))
+                        wt_turn(t, 0);
+        }
+        for (int j = 0; j < 2; j++) {
+                struct chance *c = &clients[j];
+
+                cr_assert_eq(wt_sync_all(t, &c->side.client), 0);
+                for (uint32_t i = 0; i < CHANCE_STREAMS; i++) {
+                        cr_assert_eq(atomic_load(&c->side.client.page->stream_done[c->streams[i]]), c->submitted[i]);
+                }
+                for (uint32_t i = 0; i < CHANCE_STREAMS; i++)
+                        cr_assert_eq(word(t, &c->side, i * 4), c->words[i], "client %d, stream %u", j, i);
+        }
+        wt_client_close(t, &clients[1].side.client);
+        wt_client_close(t, &clients[0].side.client);
+        wt_close(t);
+}
+
 /* --- files -------------------------------------------------------------------------------------------------------- */
 
 static struct ds_graph_node *node(uint32_t index)

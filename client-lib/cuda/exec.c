@@ -47,12 +47,29 @@ static void reap(void)
         }
 }
 
-static void reap_later(void *argument)
+static void *reap_in_turn(void *argument)
 {
-        (void)argument;
         pthread_mutex_lock(&dcu.lock);
         reap();
         dcu_graphs_unlock();
+        return argument;
+}
+
+/*
+ * A host function behind a last launch. Whoever has the lock may be waiting for all work to end, this function too: the
+ * lock is awaited elsewhere then.
+ */
+static void reap_later(void *argument)
+{
+        pthread_t thread;
+
+        (void)argument;
+        if (pthread_mutex_trylock(&dcu.lock) == 0) {
+                reap();
+                dcu_graphs_unlock();
+        } else if (pthread_create(&thread, NULL, reap_in_turn, NULL) == 0) {
+                pthread_detach(thread);
+        }
 }
 
 /* The exec stands on this build no longer. dcu.lock is held. */

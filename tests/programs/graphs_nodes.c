@@ -382,6 +382,29 @@ static void check_user_objects(void)
         free(destroyed);
 }
 
+/* The context goes while a graph runs that was destroyed, with an object to destroy after it. */
+static void check_end_of_context(CUfunction busy)
+{
+        static int destroyed;
+        unsigned int steps = 3000000, seed = 1;
+        void *params[] = {&b, &steps, &seed};
+        CUDA_KERNEL_NODE_PARAMS k = {busy, 1, 1, 1, 1, 1, 1, 0, params, NULL, NULL, NULL};
+        CUuserObject object;
+        CUgraphNode node;
+        CUgraph graph;
+        CUgraphExec exec;
+
+        OK(cuUserObjectCreate(&object, &destroyed, count_call, 1, CU_USER_OBJECT_NO_DESTRUCTOR_SYNC));
+        OK(cuGraphCreate(&graph, 0));
+        OK(cuGraphRetainUserObject(graph, object, 1, CU_GRAPH_USER_OBJECT_MOVE));
+        OK(cuGraphAddKernelNode(&node, graph, NULL, 0, &k));
+        OK(cuGraphInstantiate(&exec, graph, 0));
+        OK(cuGraphDestroy(graph));
+        OK(cuGraphLaunch(exec, s));
+        OK(cuGraphExecDestroy(exec));
+        OK(cuCtxDestroy(context));
+}
+
 static void check_dot(void)
 {
         char path[64], text[8192];
@@ -429,6 +452,6 @@ int main(int argc, char **argv)
         check_attributes();
         check_user_objects();
         check_dot();
-        OK(cuCtxDestroy(context));
+        check_end_of_context(program_function(module, "prog_busy"));
         return program_end("graphs_nodes");
 }

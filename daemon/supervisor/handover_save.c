@@ -3,7 +3,10 @@
  * Storing: see handover.h
  */
 #include <assert.h>
+#include <fcntl.h>
+#include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "supervisor/client.h"
 #include "supervisor/handover.h"
@@ -41,18 +44,38 @@ static int give_up(struct saving *saving, int r, const char *why)
         return r;
 }
 
+/*
+ * The manager keeps one of two handles of the same open file, and sessions may have the same image or the same memory:
+ * a memory file is opened once more, so that each has one of its own. -1: it is no such file (or cannot be opened):
+ * what a GPU's driver made is found again by what it is shared as (handover_take.c).
+ */
+static int open_again(int fd)
+{
+        struct stat st;
+        char path[64];
+        int again;
+
+        if (fstat(fd, &st) < 0 || !S_ISREG(st.st_mode))
+                return -1;
+        snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+        again = open(path, O_RDWR | O_CLOEXEC);
+        return again >= 0 ? again : open(path, O_RDONLY | O_CLOEXEC);
+}
+
 /* 0 and the file's number, or a negative errno. */
 static int store(struct saving *saving, int fd, uint32_t *ret_file)
 {
         char name[DS_HANDOVER_NAME_MAX];
         size_t length = ds_handover_name(name, saving->session->id, saving->n_files + 1);
+        ds_cleanup(ds_closep) int own = -1;
         int r;
 
         if (saving->deaf || uv_hrtime() > saving->until_ns)
                 return give_up(saving, -ETIMEDOUT, "the service manager does not take files any more");
         if (saving->names_bytes + length + 1 > DS_HANDOVER_NAMES_MAX)
                 return give_up(saving, -EMFILE, "there are more files than can be handed over");
-        r = ds_notify_store(saving->supervisor->notify, name, fd);
+        own = open_again(fd);
+        r = ds_notify_store(saving->supervisor->notify, name, own >= 0 ? own : fd);
         if (r) {
                 saving->deaf = 1;
                 return give_up(saving, r < 0 ? r : -ENOTSUP, "the service manager did not take a file");

@@ -160,8 +160,20 @@ static int take_client(struct taking *taking, const Detshare__Internal__SavedSes
         return 0;
 }
 
+/* The manager may have kept it under the name of another session that has it, too. */
+static int take_shared(const struct taking *taking, uint64_t id)
+{
+        ds_share *share = ds_shares_at(taking->supervisor->shares, id);
+        int fd = share ? fcntl(ds_share_fd(share), F_DUPFD_CLOEXEC, 0) : -1;
+
+        ds_share_unref(share);
+        return fd;
+}
+
 static int take_slab(struct taking *taking, const Detshare__Internal__RestoreSlab *restore, int *fd, uint32_t file)
 {
+        if (file && *fd < 0 && restore->share)
+                *fd = take_shared(taking, restore->share);
         if (!restore->slab || (file && *fd < 0))
                 return refuse(taking, "memory is missing");
         if (file && !is_slab(taking, *fd, restore->slab))
@@ -175,6 +187,8 @@ static int take_physical(struct taking *taking, const Detshare__Internal__Restor
 {
         Detshare__Internal__Slab slab = DETSHARE__INTERNAL__SLAB__INIT;
 
+        if (*fd < 0 && restore->share)
+                *fd = take_shared(taking, restore->share);
         slab.bytes = restore->physical ? restore->physical->bytes : 0;
         if (*fd < 0 || !slab.bytes || !is_slab(taking, *fd, &slab))
                 return refuse(taking, "a file is not the memory that it should be");

@@ -20,6 +20,13 @@ static void add_to(CUdeviceptr p, int n, int v, CUstream stream)
         OK(cuLaunchKernel(add, 1, 1, 1, (unsigned int)n, 1, 1, 0, stream, params, NULL));
 }
 
+/* Done when it returns: the streams here do not wait for the legacy stream. */
+static void fill(CUdeviceptr p, unsigned int v)
+{
+        OK(cuMemsetD32(p, v, N));
+        OK(cuStreamSynchronize(NULL));
+}
+
 static CUgraph end(CUstream stream)
 {
         CUgraph graph = NULL;
@@ -51,8 +58,8 @@ static void check_chain(void)
         CUgraph graph;
         CUgraphExec exec;
 
-        OK(cuMemsetD32(a, 7, N));
-        OK(cuMemsetD32(b, 0, N));
+        fill(a, 7);
+        fill(b, 0);
         OK(cuStreamBeginCapture(s, CU_STREAM_CAPTURE_MODE_GLOBAL));
         OK(cuMemsetD32Async(a, 5, N, s));
         add_to(a, N, 10, s);
@@ -86,7 +93,7 @@ static void check_copies_of_parameters(void)
         CUdeviceptr p = a;
         void *params[] = {&p, &n, &v};
 
-        OK(cuMemsetD32(a, 1, N));
+        fill(a, 1);
         OK(cuStreamBeginCapture(s, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL));
         OK(cuLaunchKernel(add, 1, 1, 1, N, 1, 1, 0, s, params, NULL));
         v = 1000;
@@ -120,8 +127,8 @@ static void check_fork(void)
         CUgraphExec exec;
         size_t n = 8;
 
-        OK(cuMemsetD32(a, 0, N));
-        OK(cuMemsetD32(b, 0, N));
+        fill(a, 0);
+        fill(b, 0);
         OK(cuStreamBeginCapture(s, CU_STREAM_CAPTURE_MODE_RELAXED));
         add_to(a, N, 10, s);
         fork_and_join();
@@ -162,7 +169,7 @@ static void check_host_function(void)
         CUgraphExec exec;
 
         called = 0;
-        OK(cuMemsetD32(a, 0, N));
+        fill(a, 0);
         OK(cuStreamBeginCapture(s, CU_STREAM_CAPTURE_MODE_GLOBAL));
         add_to(a, N, 1, s);
         OK(cuLaunchHostFunc(s, count_call, &called));

@@ -140,6 +140,7 @@ static void check_copies(void)
         memset(out, 0, sizeof(out));
         OK(cuMemcpyHtoD(a, in, sizeof(in)));
         OK(cuMemsetD8(b, 0, sizeof(in)));
+        OK(cuStreamSynchronize(NULL));
         OK(cuGraphCreate(&graph, 0));
         OK(cuGraphAddMemcpyNode(&node, graph, NULL, 0, &across, context));
         OK(cuGraphMemcpyNodeGetParams(node, &got));

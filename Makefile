@@ -92,7 +92,7 @@ $(BUILD)/obj/%.o: %.c | $(proto_hdr)
 	$(CC) $(CPPFLAGS) $(CFLAGS) $(CFLAGS_$(notdir $(basename $<))) -MMD -MP -c -o $@ $<
 
 # names, lookup table and per-thread entries of libcuda.so.1, from the toolkit's own headers
-cudaface_gen := $(addprefix $(BUILD)/gen/cuda/cuda_,stubs.c perthread.c procs.c names.h)
+cudaface_gen := $(addprefix $(BUILD)/gen/cuda/cuda_,stubs.c perthread.c procs.c jumps.S rename.txt names.h)
 cudaface_obj += $(patsubst $(BUILD)/gen/%.c,$(BUILD)/obj/gen/%.o,$(filter %.c,$(cudaface_gen)))
 $(cudaface_gen) &: client-lib/cuda/gen/generate.py $(CUDA_INC)
 	python3 client-lib/cuda/gen/generate.py "$(CC)" $(CUDA_ROOT)/include $(BUILD)/gen/cuda
@@ -143,10 +143,18 @@ $(BUILD)/libdetshare-client.so: $(core_obj) $(proto_obj) client-lib/core/libdets
 	$(CC) $(LDFLAGS) -shared -Wl,-Bsymbolic -Wl,-soname,libdetshare-client.so.0 -Wl,--version-script=client-lib/core/libdetshare-client.sym \
 		-Wl,-z,nodelete -Wl,--exclude-libs,ALL -o $@ $(core_obj) $(proto_obj) -Wl,-Bstatic -lprotobuf-c -Wl,-Bdynamic
 	ln -sf libdetshare-client.so $@.0
-$(BUILD)/cuda/libcuda.so.1: $(cudaface_obj) client-lib/cuda/libcuda.sym $(BUILD)/libdetshare-client.so
+# what it exports are jumps to its own functions, which get names of their own for that
+cudaface_procs := $(BUILD)/obj/gen/cuda/cuda_procs.o
+$(BUILD)/obj/gen/cuda/face.o: $(filter-out $(cudaface_procs),$(cudaface_obj)) | $(cudaface_gen)
+	$(CC) -nostdlib -r -o $@.all $(filter-out $(cudaface_procs),$(cudaface_obj))
+	objcopy --redefine-syms=$(BUILD)/gen/cuda/cuda_rename.txt $@.all $@
+	@rm -f $@.all
+$(BUILD)/obj/gen/cuda/jumps.o: | $(cudaface_gen)
+	$(CC) -c -fPIC -o $@ $(BUILD)/gen/cuda/cuda_jumps.S
+$(BUILD)/cuda/libcuda.so.1: $(addprefix $(BUILD)/obj/gen/cuda/,face.o jumps.o) $(cudaface_procs) client-lib/cuda/libcuda.sym $(BUILD)/libdetshare-client.so
 	@mkdir -p $(@D)
 	$(CC) $(LDFLAGS) -shared -Wl,-Bsymbolic -Wl,-z,nodelete -Wl,-soname,libcuda.so.1 -Wl,--version-script=client-lib/cuda/libcuda.sym \
-		$(call rpath,$$ORIGIN/..) -o $@ $(cudaface_obj) -L$(BUILD) -ldetshare-client
+		$(call rpath,$$ORIGIN/..) -o $@ $(filter %.o,$^) -L$(BUILD) -ldetshare-client
 	ln -sf libcuda.so.1 $(@D)/libcuda.so
 # lies beside libcuda.so.1 wherever that is, and is often found without LD_LIBRARY_PATH
 $(BUILD)/cuda/libcudart.so.13: $(cudart_obj) client-lib/cudart/libcudart.sym $(BUILD)/cuda/libcuda.so.1

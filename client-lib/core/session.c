@@ -75,12 +75,18 @@ int dsc__usable(dsc_session *s)
         return 0;
 }
 
-static void complain(void)
+static void complain(int error)
 {
+        static const char hint[] = " (systemctl start detshared; DETSHARE_SOCKET names another socket; "
+                                   "DETSHARE_FALLBACK=native does without)";
+
         if (complained)
                 return;
         complained = true;
-        fprintf(stderr, "detshare: %s\n", dsc_message());
+        const char *fallback = getenv("DETSHARE_FALLBACK");
+        if (fallback && strcmp(fallback, "native") == 0)
+                return; /* the face says it, with what it does instead */
+        fprintf(stderr, "detshare: %s%s\n", dsc_message(), error == DSC__NO_DEVICE ? hint : "");
 }
 
 static dsc_session *connect_locked(const char *path, int *ret_error)
@@ -96,7 +102,7 @@ static dsc_session *connect_locked(const char *path, int *ret_error)
         else
                 dsc__message("no memory for a session");
         if (r) {
-                complain();
+                complain(r);
                 *ret_error = r;
                 return NULL;
         }

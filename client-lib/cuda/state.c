@@ -15,6 +15,7 @@
 #include <strings.h>
 
 #include "cuda/context.h"
+#include "cuda/fallback.h"
 #include "cuda/genuine.h"
 #include "cuda/object.h"
 #include "cuda/state.h"
@@ -120,6 +121,8 @@ static CUresult initialise(void)
 
         if (session && dsc_lost(session)) /* detshare.h had made it */
                 session = dsc_renew(NULL, &r);
+        if (!session && dcu_fallback_wanted())
+                return dcu_fallback_init(0, r ? dcu_result(r) : CUDA_ERROR_NO_DEVICE);
         result = take_session(session, r);
         if (result != CUDA_SUCCESS)
                 return result;

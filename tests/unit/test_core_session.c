@@ -149,7 +149,9 @@ Test(core_session, an_absent_daemon_is_one_line_and_no_device)
         const ssize_t n = read(ends[0], words, sizeof(words) - 1);
         cr_assert_gt(n, 0);
         words[n] = '\0';
-        cr_assert_str_eq(words, "detshare: cannot reach the daemon at /nonexistent/sock: No such file or directory\n");
+        cr_assert_str_eq(words,
+                "detshare: cannot reach the daemon at /nonexistent/sock: No such file or directory (systemctl start "
+                "detshared; DETSHARE_SOCKET names another socket; DETSHARE_FALLBACK=native does without)\n");
         cr_assert_eq(error, 100);
         cr_assert_eq(detshare_connect(NULL), DETSHARE_E_UNREACHABLE);
         cr_assert_eq(detshare_connected(), 0);

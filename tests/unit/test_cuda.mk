@@ -11,3 +11,11 @@ $(BUILD)/obj/tests/unit/test_cuda_exports.o: | $(BUILD)/gen/cuda/cuda_names.h
 $(BUILD)/tests/unit/test_cuda_exports: | $(LIBCUDA)
 $(addprefix $(BUILD)/tests/unit/test_cuda_,parts occupancy graphs): $(cudaface_obj) $(BUILD)/libdetshare-client.so
 $(addprefix $(BUILD)/tests/unit/test_cuda_,parts occupancy graphs): LDFLAGS += -Wl,-rpath,'$$ORIGIN/../..'
+
+# a library in the place of NVIDIA's driver
+STANDIN := $(BUILD)/tests/standin/libcuda.so.1
+$(STANDIN): tests/support/standin/standin.c
+	@mkdir -p $(@D)
+	$(CC) -std=gnu11 -O1 -Wall -Wextra -Werror -shared -fPIC -Wl,-soname,libcuda.so.1 -o $@ $<
+CFLAGS_test_cuda_fallback := -DLIBCUDA='"$(abspath $(LIBCUDA))"' -DSTANDIN='"$(abspath $(STANDIN))"' -I$(CUDA_ROOT)/include
+$(BUILD)/tests/unit/test_cuda_fallback: | $(LIBCUDA) $(STANDIN)

@@ -303,7 +303,41 @@ Test(errors, every_code_has_its_name_and_a_text)
         cr_expect_eq(text(CUDA_SUCCESS, NULL), CUDA_ERROR_INVALID_VALUE);
 }
 
-Test(errors, there_are_no_private_tables)
+/*
+ * What NVIDIA's runtime is given: its tools' hooks, the thread's context, values kept with contexts, checks. What only
+ * the genuine driver has is not there without one.
+ */
+Test(errors, the_runtimes_tables_are_there)
+{
+        static const uint8_t served[][16] = {
+                {0xa0, 0x94, 0x79, 0x8c, 0x2e, 0x74, 0x2e, 0x74, 0x93, 0xf2, 0x08, 0x00, 0x20, 0x0c, 0x0a, 0x66},
+                {0x42, 0xd8, 0x5a, 0x81, 0x23, 0xf6, 0xcb, 0x47, 0x82, 0x98, 0xf6, 0xe7, 0x8a, 0x3a, 0xec, 0xdc},
+                {0x26, 0x3e, 0x88, 0x60, 0x7c, 0xd2, 0x61, 0x43, 0x92, 0xf6, 0xbb, 0xd5, 0x00, 0x6d, 0xfa, 0x7e},
+                {0x21, 0x31, 0x8c, 0x60, 0x97, 0x14, 0x32, 0x48, 0x8c, 0xa6, 0x41, 0xff, 0x73, 0x24, 0xc8, 0xf2},
+                {0x6e, 0x16, 0x3f, 0xbe, 0xb9, 0x58, 0x44, 0x4d, 0x83, 0x5c, 0xe1, 0x82, 0xaf, 0xf1, 0x99, 0x1e},
+        };
+        static const uint8_t genuine[16] = {
+                0x6b, 0xd5, 0xfb, 0x6c, 0x5b, 0xf4, 0xe7, 0x4a, 0x89, 0x87, 0xd9, 0x39, 0x12, 0xfd, 0x9d, 0xf9};
+        CUresult (*table)(const void **, const CUuuid *) =
+                (CUresult(*)(const void **, const CUuuid *))dlsym(library(), "cuGetExportTable");
+        CUuuid id;
+        const void *p;
+
+        for (size_t i = 0; i < sizeof(served) / sizeof(served[0]); i++) {
+                const uintptr_t *words;
+
+                memcpy(id.bytes, served[i], sizeof(id.bytes));
+                cr_assert_eq(table(&p, &id), CUDA_SUCCESS, "%zu", i);
+                words = p;
+                for (size_t k = 1; k < words[0] / sizeof(words[0]); k++)
+                        cr_expect(words[k], "table %zu has no function at %zu", i, k);
+        }
+        memcpy(id.bytes, genuine, sizeof(id.bytes));
+        cr_expect_neq(table(&p, &id), CUDA_SUCCESS);
+        cr_expect_null(p);
+}
+
+Test(errors, there_are_no_other_tables)
 {
         CUresult (*table)(const void **, const CUuuid *) =
                 (CUresult(*)(const void **, const CUuuid *))dlsym(library(), "cuGetExportTable");

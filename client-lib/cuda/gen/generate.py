@@ -10,6 +10,9 @@ Reads cuda.h (with every ABI version visible), cudaProfiler.h and their typedef 
                      CUDA_ERROR_NOT_SUPPORTED and the link is always complete
     cuda_perthread.c the _ptds and _ptsz entries: the same call with stream 0 meaning the per-thread stream
     cuda_procs.c     the table of cuGetProcAddress: (base name, introduction version, per-thread) -> function
+    cuda_jumps.S     every exported name: a jump through a table in the order of cuda_procs.c, which begins with this
+                     library's own functions and can be set to those of another library (fallback.c)
+    cuda_rename.txt  what this library's own functions are called once they are linked together, for objcopy
     cuda_names.h     CUDA_NAMES(X): every exported name;  CUDA_CODES(X): every CUresult constant
 
 Nothing of NVIDIA's headers is kept in the source tree. The pairing rule: cudaTypedefs.h names every ABI as
@@ -76,7 +79,9 @@ def write(directory, name, text):
 
 
 def stubs(protos):
-    lines = ["int dcu_unsupported(const char *name);\n"]
+    lines = ["int dcu_unsupported(const char *name);\n",
+             "/* where the library is not linked as a whole there are no jumps to set */\n"
+             f'extern void *dcu_jumps[];\n__attribute__((weak, visibility("hidden"))) void *dcu_jumps[{len(protos)}];\n']
     for name in sorted(protos):
         if not split(name)[2]:
             lines.append(f'int {name}(void);\n__attribute__((weak, visibility("default"))) int {name}(void)\n'
@@ -106,6 +111,28 @@ def procs(table):
     return "".join(lines)
 
 
+JUMPS = """#if defined(__x86_64__)
+#define JUMP(name, n) .globl name; .type name, @function; .balign 16; name: endbr64; jmp *dcu_jumps + 8 * n(%rip); .size name, . - name
+#elif defined(__aarch64__)
+#define JUMP(name, n) .globl name; .type name, %function; .balign 16; name: hint 34; adrp x16, dcu_jumps + 8 * n; \\
+        ldr x16, [x16, :lo12:dcu_jumps + 8 * n]; br x16; .size name, . - name
+#else
+#error "no jumps for this processor"
+#endif
+        .section .note.GNU-stack, "", %progbits
+        .text
+"""
+
+
+def jumps(table):
+    lines = [JUMPS] + [f"JUMP({name}, {n})\n" for n, (_, _, _, name) in enumerate(table)]
+    lines += ["        .data\n        .balign 8\n        .globl dcu_jumps\n        .hidden dcu_jumps\n"
+              "        .type dcu_jumps, %object\ndcu_jumps:\n"]
+    lines += [f"        .quad dcu_own_{name}\n" for _, _, _, name in table]
+    lines.append("        .size dcu_jumps, . - dcu_jumps\n")
+    return "".join(lines)
+
+
 def names(protos, codes):
     return ("#define CUDA_NAMES(X) \\\n" + "".join(f"        X({n}) \\\n" for n in sorted(protos)) + "\n"
             "#define CUDA_CODES(X) \\\n" + "".join(f"        X({c}) \\\n" for c in codes) + "\n")
@@ -121,7 +148,11 @@ def main():
     os.makedirs(out, exist_ok=True)
     write(out, "cuda_stubs.c", stubs(protos))
     write(out, "cuda_perthread.c", per_thread(protos))
-    write(out, "cuda_procs.c", procs(pair(protos, types)))
+    table = pair(protos, types)
+    write(out, "cuda_procs.c", procs(table))
+    write(out, "cuda_jumps.S", jumps(table))
+    with open(os.path.join(out, "cuda_rename.txt"), "w", encoding="ascii") as file:
+        file.write("".join(f"{name} dcu_own_{name}\n" for _, _, _, name in table))
     write(out, "cuda_names.h", names(protos, codes))
 
 

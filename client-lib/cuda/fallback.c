@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "cuda/fallback.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/core.h"
+#include "cuda/genuine.h"
+#include "cuda/proc.h"
+
+/* In the order of dcu_procs. Written by one thread under cuInit's lock; others see the old or the new function. */
+extern void *dcu_jumps[];
+
+int dcu_fallback_wanted(void)
+{
+        const char *value = getenv("DETSHARE_FALLBACK");
+
+        return value && strcmp(value, "native") == 0;
+}
+
+static void turn_jumps(void)
+{
+        for (size_t i = 0; i < dcu_n_procs; i++) {
+                void *genuine = dcu_genuine_symbol(dcu_procs[i].symbol);
+
+                /* what an older driver does not have stays ours and says that nothing was initialised */
+                if (genuine)
+                        __atomic_store_n(&dcu_jumps[i], genuine, __ATOMIC_RELEASE);
+        }
+}
+
+CUresult dcu_fallback_init(unsigned int flags, CUresult why)
+{
+        void *symbol = dcu_genuine_symbol("cuInit");
+        CUresult (*init)(unsigned int);
+        static int complained;
+
+        if (!symbol) {
+                if (!complained)
+                        fprintf(stderr,
+                                "detshare: %s; DETSHARE_FALLBACK=native: this machine has no driver of its own\n",
+                                dsc_message());
+                complained = 1;
+                return why;
+        }
+        fprintf(stderr, "detshare: %s; the program runs on the machine's own driver (DETSHARE_FALLBACK=native)\n",
+                dsc_message());
+        turn_jumps();
+        memcpy(&init, &symbol, sizeof(init));
+        return init(flags);
+}

@@ -1,0 +1,163 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Where no daemon serves: an error and one line that says what to do, or with DETSHARE_FALLBACK=native the machine's
+ * own driver, for which a library stands that answers as nobody else does
+ */
+#include <criterion/criterion.h>
+#include <dlfcn.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "cuda/api.h"
+
+typedef CUresult (*init_function)(unsigned int);
+typedef CUresult (*count_function)(int *);
+typedef CUresult (*info_function)(size_t *, size_t *);
+typedef CUresult (*query_function)(CUstream);
+typedef CUresult (*proc_function)(const char *, void **, int, cuuint64_t, CUdriverProcAddressQueryResult *);
+
+static void *handle;
+
+static void *function(const char *name)
+{
+        void *p;
+
+        if (!handle)
+                handle = dlopen(LIBCUDA, RTLD_NOW | RTLD_LOCAL);
+        cr_assert(handle, "%s", dlerror());
+        p = dlsym(handle, name);
+        cr_assert(p, "%s", name);
+        return p;
+}
+
+static void *looked_up(const char *name, int version, cuuint64_t flags)
+{
+        void *p = NULL;
+
+        cr_assert_eq(((proc_function)function("cuGetProcAddress_v2"))(name, &p, version, flags, NULL), CUDA_SUCCESS);
+        cr_assert(p, "%s", name);
+        return p;
+}
+
+/* cuInit, and what it says on stderr: words must hold 1,000 bytes. */
+static CUresult init_listening(char *words)
+{
+        char path[] = "/tmp/detshare-fallback-XXXXXX";
+        int file = mkstemp(path), before = dup(STDERR_FILENO);
+        ssize_t n;
+        CUresult r;
+
+        cr_assert(file >= 0 && before >= 0);
+        unlink(path);
+        dup2(file, STDERR_FILENO);
+        r = ((init_function)function("cuInit"))(0);
+        ((init_function)function("cuInit"))(0);
+        dup2(before, STDERR_FILENO);
+        n = pread(file, words, 999, 0);
+        words[n > 0 ? n : 0] = '\0';
+        close(file);
+        close(before);
+        return r;
+}
+
+static void surroundings(const char *fallback, const char *driver)
+{
+        setenv("DETSHARE_SOCKET", "/nonexistent/detshared.sock", 1);
+        setenv("DETSHARE_LIBCUDA", driver, 1);
+        if (fallback)
+                setenv("DETSHARE_FALLBACK", fallback, 1);
+        else
+                unsetenv("DETSHARE_FALLBACK");
+}
+
+static void one_line_with(const char *words, const char *part)
+{
+        cr_expect(strstr(words, part), "\"%s\" does not say \"%s\"", words, part);
+        cr_expect(strchr(words, '\n') && strchr(words, '\n')[1] == '\0', "\"%s\" is not one line", words);
+}
+
+Test(fallback, without_it_there_is_no_device_and_one_line)
+{
+        char words[1000];
+        int n = -1;
+
+        surroundings(NULL, STANDIN);
+        cr_expect_eq(init_listening(words), CUDA_ERROR_NO_DEVICE);
+        one_line_with(words, "systemctl start detshared");
+        cr_expect_eq(((count_function)function("cuDeviceGetCount"))(&n), CUDA_ERROR_NOT_INITIALIZED);
+}
+
+/* What was looked up before cuInit, by name and by version, is the other library's afterwards. */
+Test(fallback, all_functions_are_the_drivers)
+{
+        query_function legacy, per_thread, by_name;
+        size_t free_bytes = 0, total = 0;
+        info_function info;
+        char words[1000];
+        int n = -1;
+
+        surroundings("native", STANDIN);
+        info = (info_function)looked_up("cuMemGetInfo", 3020, 0);
+        legacy = (query_function)looked_up("cuStreamQuery", 2000, 0);
+        per_thread = (query_function)looked_up("cuStreamQuery", 7000, 2);
+        by_name = (query_function)function("cuStreamQuery");
+        cr_expect_eq(info(&free_bytes, &total), CUDA_ERROR_NOT_INITIALIZED);
+        cr_expect_eq(init_listening(words), CUDA_SUCCESS);
+        one_line_with(words, "machine's own driver");
+        cr_expect_eq(info(&free_bytes, &total), CUDA_SUCCESS);
+        cr_expect(free_bytes == 123 && total == 456);
+        cr_expect_eq(legacy((CUstream)&n), 600);
+        cr_expect_eq(by_name((CUstream)&n), 600);
+        cr_expect_eq(per_thread((CUstream)&n), 601);
+        cr_expect_eq(((count_function)function("cuDeviceGetCount"))(&n), CUDA_SUCCESS);
+        cr_expect_eq(n, 7);
+        /* what the driver does not have stays an error */
+        cr_expect_eq(((count_function)function("cuCtxGetDevice"))(&n), CUDA_ERROR_NOT_INITIALIZED);
+}
+
+Test(fallback, the_environment_may_be_what_is_refused)
+{
+        char words[1000];
+
+        surroundings("native", STANDIN);
+        setenv("DETSHARE_SM_PERCENT", "nonsense", 1);
+        cr_expect_eq(init_listening(words), CUDA_SUCCESS);
+        one_line_with(words, "DETSHARE_SM_PERCENT=nonsense");
+}
+
+Test(fallback, without_a_driver_it_is_an_error_and_one_line)
+{
+        char words[1000];
+
+        surroundings("native", "/nonexistent/libcuda.so.1");
+        cr_expect_eq(init_listening(words), CUDA_ERROR_NO_DEVICE);
+        one_line_with(words, "no driver of its own");
+}
+
+Test(fallback, the_drop_in_is_no_driver)
+{
+        char words[1000];
+
+        surroundings("native", LIBCUDA);
+        cr_expect_eq(init_listening(words), CUDA_ERROR_NO_DEVICE);
+        one_line_with(words, "no driver of its own");
+}
+
+/* The version is the driver's where that is newer, so that NVIDIA's runtime and its tables are of one kind. */
+Test(fallback, the_version_is_that_of_the_newer)
+{
+        void *p = &handle;
+        int version = 0;
+
+        surroundings(NULL, STANDIN);
+        cr_expect_eq(((count_function)function("cuDriverGetVersion"))(&version), CUDA_SUCCESS);
+        cr_expect_eq(version, 13050);
+        cr_expect_eq(((proc_function)function("cuGetProcAddress_v2"))("cuInit", &p, 13050, 0, NULL), CUDA_SUCCESS);
+        cr_expect_eq(p, function("cuInit"));
+        cr_expect_eq(
+                ((proc_function)function("cuGetProcAddress_v2"))("cuOfTheFuture", &p, 13050, 0, NULL), CUDA_SUCCESS);
+        cr_expect_null(p);
+}

@@ -7,6 +7,7 @@
 #include "cuda/exec.h"
 #include "cuda/graph.h"
 #include "cuda/launch.h"
+#include "cuda/module.h"
 
 static CUDA_KERNEL_NODE_PARAMS upgrade(const CUDA_KERNEL_NODE_PARAMS_v1 *old)
 {
@@ -42,16 +43,46 @@ CUresult cuGraphAddKernelNode(CUgraphNode *phGraphNode, CUgraph hGraph, const CU
         return cuGraphAddKernelNode_v2(phGraphNode, hGraph, dependencies, numDependencies, &params);
 }
 
+/*
+ * A node is told by its function, and by its kernel too where it has one: programs that launched a kernel look for the
+ * function of it, and NVIDIA's runtime for the kernel that it knows.
+ */
+static CUresult name_kernel(const struct dcu_kernel_work *work, CUfunction *ret_function, CUkernel *ret_kernel)
+{
+        CUfunction given = work->function ? work->function : (CUfunction)work->kernel;
+        struct dcu_context *owner;
+        struct dcu_entry *entry = dcu_entry_of(given, &owner);
+
+        *ret_function = work->function;
+        *ret_kernel = work->kernel;
+        if (!entry)
+                return CUDA_SUCCESS; /* its code is gone: what the program said */
+        if (dcu_object_of(given, DCU_KERNEL)) {
+                *ret_kernel = (CUkernel)given;
+                return cuKernelGetFunction(ret_function, *ret_kernel);
+        }
+        pthread_mutex_lock(&dcu.lock);
+        if (entry->kernel)
+                *ret_kernel = dcu_handle(entry->kernel);
+        pthread_mutex_unlock(&dcu.lock);
+        return CUDA_SUCCESS;
+}
+
 CUresult cuGraphKernelNodeGetParams_v2(CUgraphNode hNode, CUDA_KERNEL_NODE_PARAMS *nodeParams)
 {
         const struct dcu_work *work;
+        CUfunction function;
+        CUkernel kernel;
         CUresult r = dcu_node_work(hNode, CU_GRAPH_NODE_TYPE_KERNEL, &work);
 
         if (r != CUDA_SUCCESS)
                 return r;
         if (!nodeParams)
                 return CUDA_ERROR_INVALID_VALUE;
-        *nodeParams = (CUDA_KERNEL_NODE_PARAMS){.func = work->kernel.function,
+        r = name_kernel(&work->kernel, &function, &kernel);
+        if (r != CUDA_SUCCESS)
+                return r;
+        *nodeParams = (CUDA_KERNEL_NODE_PARAMS){.func = function,
                 .gridDimX = work->kernel.grid[0],
                 .gridDimY = work->kernel.grid[1],
                 .gridDimZ = work->kernel.grid[2],
@@ -60,7 +91,7 @@ CUresult cuGraphKernelNodeGetParams_v2(CUgraphNode hNode, CUDA_KERNEL_NODE_PARAM
                 .blockDimZ = work->kernel.block[2],
                 .sharedMemBytes = work->kernel.shared_bytes,
                 .kernelParams = work->kernel.n_params ? work->kernel.pointers : NULL,
-                .kern = work->kernel.kernel,
+                .kern = kernel,
                 .ctx = work->context};
         return CUDA_SUCCESS;
 }

@@ -320,9 +320,11 @@ static CUresult allocate(CUdeviceptr *dptr, size_t bytes, struct dcu_pool *pool,
                 r = dcu_capture_unsafe();
         if (r != CUDA_SUCCESS)
                 return r;
-        if (!dptr || bytes == 0)
+        if (!dptr)
                 return CUDA_ERROR_INVALID_VALUE;
         *dptr = 0;
+        if (bytes == 0) /* nothing, which is no error here, as NVIDIA's driver has it */
+                return CUDA_SUCCESS;
         if (capturing)
                 return dcu_capture_mem_alloc(slot, bytes, dptr);
         return pool ? dcu_pool_alloc(pool, slot, bytes, dptr) : CUDA_ERROR_OUT_OF_MEMORY;
@@ -354,10 +356,11 @@ CUresult cuMemFreeAsync(CUdeviceptr dptr, CUstream hStream)
 
         if (r == CUDA_SUCCESS)
                 r = dcu_stream_work(hStream, context, &slot, &owner, &capturing);
-        if (r == CUDA_SUCCESS && capturing)
+        if (r != CUDA_SUCCESS || dptr == 0)
+                return r;
+        if (capturing)
                 return dcu_capture_mem_free(slot, dptr);
-        if (r == CUDA_SUCCESS)
-                r = dcu_capture_unsafe();
+        r = dcu_capture_unsafe();
         if (r != CUDA_SUCCESS)
                 return r;
         if (dcu_graph_memory_freed(dptr, &r))

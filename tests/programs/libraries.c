@@ -50,6 +50,30 @@ static void launch(CUfunction f, CUdeviceptr p, int v)
         OK(cuLaunchKernel(f, 1, 1, 1, 8, 1, 1, 0, NULL, params, NULL));
 }
 
+/* What was launched is a kernel; the node that becomes of it names the function, as programs that edit nodes expect. */
+static void check_node(CUkernel kernel, CUfunction function, CUdeviceptr p)
+{
+        CUDA_KERNEL_NODE_PARAMS node_params;
+        CUgraphNode node;
+        CUstream stream;
+        CUgraph graph;
+        size_t nodes = 1;
+        int n = 8, v = 1;
+        void *params[] = {&p, &n, &v};
+
+        OK(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
+        OK(cuStreamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_GLOBAL));
+        OK(cuLaunchKernel((CUfunction)kernel, 1, 1, 1, 8, 1, 1, 0, stream, params, NULL));
+        OK(cuStreamEndCapture(stream, &graph));
+        OK(cuGraphGetNodes(graph, &node, &nodes));
+        CHECK(nodes == 1);
+        OK(cuGraphKernelNodeGetParams(node, &node_params));
+        CHECK(node_params.func == function && node_params.blockDimX == 8);
+        OK(cuGraphKernelNodeSetParams(node, &node_params));
+        OK(cuGraphDestroy(graph));
+        OK(cuStreamDestroy(stream));
+}
+
 static void check_in_context(CUlibrary library, CUkernel kernel)
 {
         CUcontext context;
@@ -65,6 +89,7 @@ static void check_in_context(CUlibrary library, CUkernel kernel)
         launch((CUfunction)kernel, p, 1); /* a kernel where a function is asked */
         OK(cuKernelGetFunction(&function, kernel));
         launch(function, p, 2);
+        check_node(kernel, function, p);
         OK(cuLibraryGetModule(&module, library));
         OK(cuLibraryGetModule(&same, library));
         CHECK(module == same);

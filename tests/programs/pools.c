@@ -161,6 +161,10 @@ static void check_errors(void)
 
         OK(cuDeviceGetDefaultMemPool(&standard, 0));
         EXPECT(CUDA_ERROR_INVALID_VALUE, cuMemAllocAsync(NULL, 100, NULL));
+        p = 1;
+        OK(cuMemAllocAsync(&p, 0, NULL));
+        CHECK(p == 0);
+        OK(cuMemFreeAsync(0, NULL));
         MUST(cuMemAllocAsync(&p, 100, NULL));
         EXPECT(CUDA_ERROR_INVALID_VALUE, cuMemFreeAsync(p + 8, NULL));
         OK(cuMemFreeAsync(p, NULL));

@@ -51,6 +51,7 @@ int main()
         for (char *q : pieces)
                 OK(cudaFree(q));
         OK(cudaMemGetInfo(&now, &total));
-        CHECK(now + (64 << 20) >= before);
+        /* a runtime keeps some for itself once it has worked */
+        CHECK(now + piece / 2 >= before);
         return program_end("out_of_memory");
 }

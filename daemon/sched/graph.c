@@ -44,9 +44,25 @@ int ds_sched_graph_whole(const ds_sched_session *session)
         return session->config.class_ == DETSHARE_CLASS_LS || !session->sched->n_class_sessions[DETSHARE_CLASS_LS];
 }
 
-int ds_sched_graph_build(ds_sched *sched, const struct ds_sched_graph *graph)
+/* Where its last work went, which is where a policy is likely to send more; the whole GPU if there was none. */
+static uint32_t graph_rung(const ds_sched_session *session, const struct ds_sched_graph *graph)
 {
-        return sched->ops->graph_build(sched->device, graph->device, sched->ladder.device_rung[0]);
+        const ds_coroutine *coroutine, *last = NULL;
+
+        for (coroutine = session->coroutines; coroutine; coroutine = coroutine->next)
+                if (coroutine->rung != DETSHARE_RUNG_NONE && (!last || coroutine->last_end_ns > last->last_end_ns))
+                        last = coroutine;
+        if (!last || graph->all_resident || graph->cluster_blocks > session->sched->ladder.cluster_max[last->rung])
+                return 0;
+        return last->rung;
+}
+
+int ds_sched_graph_build(ds_sched_session *session, const struct ds_sched_graph *graph)
+{
+        ds_sched *sched = session->sched;
+
+        return sched->ops->graph_build(
+                sched->device, graph->device, sched->ladder.device_rung[graph_rung(session, graph)]);
 }
 
 static int graph_may_be_whole(const ds_coroutine *coroutine, const struct ds_op *op)

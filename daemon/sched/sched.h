@@ -228,8 +228,8 @@ size_t ds_coroutine_room(const ds_coroutine *coroutine); /* operations that subm
 void ds_sched_graph_add(ds_sched *sched, struct ds_sched_graph *graph, const struct ds_launch *launch);
 /* Would the session's graphs go as a whole now? See graph.h. */
 int ds_sched_graph_whole(const ds_sched_session *session);
-/* [stops] Make the device ready for it on the whole GPU. As ds_device_ops.graph_build. */
-int ds_sched_graph_build(ds_sched *sched, const struct ds_sched_graph *graph);
+/* [stops] Make the device ready for it where the session's work goes. As ds_device_ops.graph_build. */
+int ds_sched_graph_build(ds_sched_session *session, const struct ds_sched_graph *graph);
 
 /* The device's completions, in the order poll gave them. */
 void ds_sched_complete(ds_sched *sched, const struct ds_completion *completions, size_t n);

@@ -472,7 +472,8 @@ static int graph_add(struct dsw_session *session, struct dsw_graph *graph, const
         return 0;
 }
 
-/* Ready on the whole GPU from the first launch on, where it is going to be launched as a whole. 0: not now. */
+/* Ready where the session's work goes from the first launch on, where it is going to be launched as a whole. 0: not
+ * now. */
 static int graph_build(struct dsw_session *session, const struct dsw_graph *graph)
 {
         ds_worker *worker = session->worker;
@@ -482,7 +483,7 @@ static int graph_build(struct dsw_session *session, const struct dsw_graph *grap
         if (!dsw_quiesce_may(session))
                 return 0;
         /* what cannot be built goes in parts */
-        (void)ds_sched_graph_build(worker->sched, &graph->sched);
+        (void)ds_sched_graph_build(session->sched, &graph->sched);
         return 1;
 }
 

@@ -5,8 +5,8 @@
  * What is built of a graph is built for a rung: its nodes name the rung's green context, since what they run on is
  * theirs and not the stream's that they are launched on (those of the primary context run on all SMs, whatever the
  * stream). Building instantiates and uploads it, which may stop the context: on an H200 it was seen to do so, and at
- * other times to hold others up for 0.1 ms only. So it happens when the owner says that nothing is in flight, for the
- * whole GPU when the graph is made, for another rung when a launch there has asked for it. Until then, and for what
+ * other times to hold others up for 0.1 ms only. So it happens when the owner says that nothing is in flight, for one
+ * rung when the graph is made, for another one when a launch there has asked for it. Until then, and for what
  * cannot be built, nodes are launched one by one.
  *
  * What a launch names stays until it has come back: the graph counts launches, and instances that nobody can launch any

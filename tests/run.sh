@@ -42,6 +42,7 @@ runtime
 handover
 hostile_limits
 hostile_ring
+memory_shared
 sm_percent
 client_kills 40
 daemon_kills 2

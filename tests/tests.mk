@@ -139,6 +139,10 @@ race_src := $(wildcard tests/race/*.c)
 race_bin := $(race_src:tests/race/%.c=$(BUILD)/tests/race/%)
 $(BUILD)/tests/race/libcuda_race: race_extra := $(cudaface_src) $(filter %.c,$(cudaface_gen)) -I$(CUDA_ROOT)/include
 $(BUILD)/tests/race/libcuda_race: $(cudaface_src) $(wildcard client-lib/cuda/*.h) $(cudaface_gen)
+# the runtime's table of names, over a driver of the test's own
+cudart_race_src := $(addprefix client-lib/cudart/,register.c init.c error.c)
+$(BUILD)/tests/race/cudart_race: race_extra := $(cudart_race_src) -I$(CUDA_ROOT)/include
+$(BUILD)/tests/race/cudart_race: $(cudart_race_src) $(wildcard client-lib/cudart/*.h)
 $(BUILD)/tests/race/%: tests/race/%.c $(core_src) $(wildcard client-lib/core/*.h) $(wildcard tests/support/*.[ch]) $(proto_obj)
 	@mkdir -p $(@D)
 	$(CC) $(CPPFLAGS) $(CFLAGS) -O1 -fsanitize=thread -o $@ $< $(race_extra) $(core_src) $(wildcard tests/support/*.c) $(proto_obj) -lprotobuf-c

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "cuda/genuine.h"
 #include "cuda/state.h"
 
 static CUresult enter_device(CUdevice dev)
@@ -95,6 +96,8 @@ static int adjusted(CUdevice_attribute attribute, int value)
         const char *transport;
 
         switch (attribute) {
+        case CU_DEVICE_ATTRIBUTE_TENSOR_MAP_ACCESS_SUPPORTED: /* the machine's driver makes them */
+                return !atomic_load(&dcu.device)->simulated && dcu_genuine_symbol("cuTensorMapEncodeTiled") ? value : 0;
         case CU_DEVICE_ATTRIBUTE_MANAGED_MEMORY: /* it is pinned memory, whatever the device can do */
                 value = 1;
                 /* fall through */
@@ -126,7 +129,6 @@ static int adjusted(CUdevice_attribute attribute, int value)
         case CU_DEVICE_ATTRIBUTE_CAN_USE_STREAM_WAIT_VALUE_NOR_V1:
         case CU_DEVICE_ATTRIBUTE_SPARSE_CUDA_ARRAY_SUPPORTED:
         case CU_DEVICE_ATTRIBUTE_DEFERRED_MAPPING_CUDA_ARRAY_SUPPORTED:
-        case CU_DEVICE_ATTRIBUTE_TENSOR_MAP_ACCESS_SUPPORTED:
         case CU_DEVICE_ATTRIBUTE_COOPERATIVE_MULTI_DEVICE_LAUNCH:
         case CU_DEVICE_ATTRIBUTE_CAN_FLUSH_REMOTE_WRITES:
         case CU_DEVICE_ATTRIBUTE_GENERIC_COMPRESSION_SUPPORTED:

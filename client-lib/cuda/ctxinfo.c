@@ -294,3 +294,15 @@ CUresult cuCtxDisablePeerAccess(CUcontext peerContext)
                 r = dcu_context_check(peerContext, &peer);
         return r == CUDA_SUCCESS ? CUDA_ERROR_PEER_ACCESS_NOT_ENABLED : r;
 }
+
+/* Contexts over a part of the SMs are not offered (cuDeviceGetExecAffinitySupport). */
+CUresult cuCtxGetExecAffinity(CUexecAffinityParam *pExecAffinity, CUexecAffinityType type)
+{
+        struct dcu_context *context;
+        CUresult r = dcu_enter(&context);
+
+        if (r != CUDA_SUCCESS)
+                return r;
+        return !pExecAffinity || (unsigned int)type >= CU_EXEC_AFFINITY_TYPE_MAX ? CUDA_ERROR_INVALID_VALUE
+                                                                                 : CUDA_ERROR_UNSUPPORTED_EXEC_AFFINITY;
+}

@@ -7,7 +7,7 @@ int main(int argc, char **argv)
         const cuuint64_t dims[2] = {256, 128}, strides[1] = {512};
         const cuuint32_t box[2] = {64, 32}, steps[2] = {1, 1};
         unsigned long long sum = 0, word[16];
-        _Alignas(64) CUtensorMap map;
+        CUtensorMap map;
         CUdeviceptr p;
         CUcontext context;
         int has = 0;

@@ -133,6 +133,67 @@ Test(exports, answer_an_error_to_zeros)
         cr_expect_lt(unsupported, N_NAMES * 2 / 3, "%u of them are not supported", unsupported);
 }
 
+static const struct reason {
+        const char *pattern, *words;
+} reasons[] = {
+#define UNSUPPORTED(pattern, words) {pattern, words},
+#include "cuda/unsupported.def"
+#undef UNSUPPORTED
+};
+#define N_REASONS (sizeof(reasons) / sizeof(reasons[0]))
+
+static int matches(const char *pattern, const char *name)
+{
+        size_t length = strcspn(pattern, "*");
+
+        return pattern[length] ? strncmp(name, pattern, length) == 0 : strcmp(name, pattern) == 0;
+}
+
+/* 1 if the library's function is the one that stands for those without an implementation: it says its own name. */
+static int is_unsupported(const char *name)
+{
+        char path[] = "/tmp/detshare-exports-XXXXXX", words[200], expected[200];
+        int file = mkstemp(path), before = dup(STDERR_FILENO);
+        ssize_t n;
+
+        cr_assert(file >= 0 && before >= 0);
+        unlink(path);
+        dup2(file, STDERR_FILENO);
+        ((any_function)dlsym(library(), name))(NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL);
+        fflush(stderr);
+        dup2(before, STDERR_FILENO);
+        n = pread(file, words, sizeof(words) - 1, 0);
+        words[n > 0 ? n : 0] = '\0';
+        close(file);
+        close(before);
+        snprintf(expected, sizeof(expected), "detshare: %s is not supported\n", name);
+        return strcmp(words, expected) == 0;
+}
+
+/* Whatever is not served has its reason, and no reason is left over. */
+Test(exports, what_is_not_supported_has_its_reason)
+{
+        int used[N_REASONS] = {0};
+        unsigned n = 0;
+
+        setenv("DETSHARE_DEBUG", "1", 1);
+        for (size_t i = 0; i < N_NAMES; i++) {
+                int found = 0;
+
+                if (strcmp(names[i], "cuInit") == 0 || strstr(names[i], "_pt") || !is_unsupported(names[i]))
+                        continue;
+                n++;
+                for (size_t k = 0; k < N_REASONS; k++) {
+                        if (matches(reasons[k].pattern, names[i]))
+                                found = used[k] = 1;
+                }
+                cr_expect(found, "%s has no reason in unsupported.def", names[i]);
+        }
+        for (size_t k = 0; k < N_REASONS; k++)
+                cr_expect(used[k], "%s: no such function is unsupported", reasons[k].pattern);
+        cr_expect(n > 0);
+}
+
 Test(exports, implement_what_driver_programs_use)
 {
         static const char *const needed[] = {"cuDriverGetVersion", "cuDeviceGetCount", "cuDeviceGetUuid_v2",

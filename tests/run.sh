@@ -31,8 +31,8 @@ slots=${TEST_JOBS:-$(($(nproc) < 9 ? $(nproc) + 1 : 9))}
 slow="test_supervisor_life e2e-endless_kernel asan-test_cuda_work asan-test_supervisor_life e2e-fake_gpu e2e-worker_death
 test_cuda_work e2e-ctl asan-test_cuda_device test_ptx_roundtrip asan-test_worker_random_quiesce asan-test_worker_random
 asan-e2e-programs asan-e2e-ctl asan-e2e-worker_death race-device_race asan-test_sim_long asan-test_core_memory e2e-programs
-asan-test_ptx_roundtrip asan-test_ptx_fuzz asan-test_cuda_driver test_cuda_device e2e-hostile_frames test_core_memory
-asan-test_replay e2e-replay"
+asan-e2e-runtime asan-test_ptx_roundtrip asan-test_ptx_fuzz asan-test_cuda_driver test_cuda_device e2e-hostile_frames test_core_memory
+e2e-runtime asan-test_replay e2e-replay"
 
 # what runs sanitized of tests/e2e, and with how many rounds
 sanitized="core

@@ -309,8 +309,8 @@ static CUresult emit_record(struct writer *w, const struct dcu_node *node, struc
         struct dcu_exec_build *build = w->build;
         CUresult r;
 
-        if (!event)
-                return CUDA_ERROR_INVALID_VALUE;
+        if (!event) /* it is gone: nobody can ask for it */
+                return emit_nothing(w, after);
         if (!dcu_array_grow(&build->records, &build->records_space, build->n_records, sizeof(CUevent)))
                 return CUDA_ERROR_OUT_OF_MEMORY;
         build->records[build->n_records++] = node->work->event;

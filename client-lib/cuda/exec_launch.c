@@ -103,11 +103,24 @@ static void set_events(const struct dcu_exec *exec)
         }
 }
 
+/* An event may be destroyed while graphs record it; the daemon must not be told to then. */
+static void look_at_events(struct dcu_exec *exec)
+{
+        const struct dcu_exec_build *build = exec->build;
+
+        for (uint32_t i = 0; build && i < build->n_records; i++) {
+                if (!dcu_object_of(build->records[i], DCU_EVENT))
+                        exec->stale = 1;
+        }
+}
+
 static CUresult launch_locked(struct dcu_exec *exec, uint32_t slot)
 {
-        CUresult r = dcu_exec_refresh(exec);
         uint64_t seq;
+        CUresult r;
 
+        look_at_events(exec);
+        r = dcu_exec_refresh(exec);
         if (r == CUDA_SUCCESS)
                 r = take_memory(exec);
         if (r == CUDA_SUCCESS)

@@ -32,12 +32,18 @@ struct CUgraph_st {
         struct work *works;
         CUgraphNode *nodes;
         uint32_t n;
+        CUgraph prev, next;
 };
 
 struct CUgraphExec_st {
         struct work *works;
         uint32_t n;
+        CUgraphExec prev, next;
 };
+
+/* All that there are: of a lost context nobody destroys them. */
+static CUgraph graphs;
+static CUgraphExec execs;
 
 FAKE_API cuCtxFromGreenCtx(CUcontext *context, CUgreenCtx green)
 {
@@ -52,7 +58,10 @@ FAKE_API cuGraphCreate(CUgraph *graph, unsigned int flags)
         *graph = flags ? NULL : ds_alloc0(1, sizeof(**graph));
         if (flags)
                 return CUDA_ERROR_INVALID_VALUE;
-        return *graph ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
+        if (!*graph)
+                return CUDA_ERROR_OUT_OF_MEMORY;
+        DL_APPEND(graphs, *graph);
+        return CUDA_SUCCESS;
 }
 
 static void works_free(struct work *works, uint32_t n)
@@ -69,6 +78,7 @@ FAKE_API cuGraphDestroy(CUgraph graph)
         for (uint32_t i = 0; i < graph->n; i++)
                 ds_free(graph->nodes[i]);
         ds_free(graph->nodes);
+        DL_DELETE(graphs, graph);
         ds_free(graph);
         return CUDA_SUCCESS;
 }
@@ -260,6 +270,7 @@ FAKE_API cuGraphInstantiate(CUgraphExec *exec, CUgraph graph, unsigned long long
                 ds_free(made);
                 return CUDA_ERROR_OUT_OF_MEMORY;
         }
+        DL_APPEND(execs, made);
         *exec = made;
         return CUDA_SUCCESS;
 }
@@ -274,6 +285,7 @@ FAKE_API cuGraphExecDestroy(CUgraphExec exec)
 {
         FAKE_ENTER(cuGraphExecDestroy, STOPS);
         works_free(exec->works, exec->n);
+        DL_DELETE(execs, exec);
         ds_free(exec);
         return CUDA_SUCCESS;
 }

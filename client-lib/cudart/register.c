@@ -264,14 +264,14 @@ cudaError_t rt_kernel(const void *func, CUkernel *ret)
         struct rt_name *name = find_locked(func);
         CUresult r;
 
-        if (!name && func) {
-                /* a handle of a kernel or a function, which the driver knows */
+        if (!func)
+                return rt_fail(cudaErrorInvalidDeviceFunction);
+        if (!name || name->bytes) {
+                /* a handle of a kernel or a function, or none: the driver knows */
                 *ret = (CUkernel)func;
                 return cudaSuccess;
         }
-        if (!name)
-                return rt_fail(cudaErrorInvalidDeviceFunction);
-        r = name->bytes ? CUDA_ERROR_NOT_FOUND : rt_name_kernel(name, ret);
+        r = rt_name_kernel(name, ret);
         return r == CUDA_ERROR_NOT_FOUND ? rt_fail(cudaErrorInvalidDeviceFunction) : rt_error(r);
 }
 

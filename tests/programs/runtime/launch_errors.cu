@@ -21,6 +21,8 @@ __global__ void shared_static(int *p)
         p[threadIdx.x] = s[31 - threadIdx.x];
 }
 
+__device__ int variable;
+
 static void no_kernel(int *, int)
 {
 }
@@ -55,6 +57,8 @@ static void functions(int *p)
         void *args[] = {&p, &v};
 
         EXPECT(cudaErrorInvalidResourceHandle, cudaLaunchKernel((const void *)no_kernel, 1, 1, args, 0, 0));
+        EXPECT(cudaErrorInvalidResourceHandle, cudaGetLastError());
+        EXPECT(cudaErrorInvalidResourceHandle, cudaLaunchKernel((const void *)&variable, 1, 1, args, 0, 0));
         EXPECT(cudaErrorInvalidResourceHandle, cudaGetLastError());
         EXPECT(cudaErrorInvalidDeviceFunction, cudaLaunchKernel((const void *)nullptr, 1, 1, args, 0, 0));
         EXPECT(cudaErrorInvalidDeviceFunction, cudaGetLastError());

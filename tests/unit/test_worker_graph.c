@@ -607,6 +607,41 @@ Test(worker_graph, files_that_make_no_sense, .timeout = 60)
         wt_close(t);
 }
 
+/* Bytes of a good file changed by chance: it is refused, or it is a graph and can be launched in whatever order. */
+Test(worker_graph, files_changed_by_chance, .timeout = 60)
+{
+        struct wt *t = wt_open(FUNCTIONAL);
+        struct side side = side_open(t, 1, DETSHARE__CLASS__BE);
+        struct ds_record_host host = {.head = {DS_RECORD_HOST, 0, sizeof(host)}, .id = 1};
+        unsigned made = 0, refused = 0;
+
+        for (int n = 0; n < 1500; n++) {
+                uint64_t graph;
+                int r;
+
+                steps(&side, 2);
+                gf_copy(&file, side.memory + 64, side.memory, 16);
+                gf_memset(&file, side.memory + 128, 5, 4);
+                gf_event(&file, 0);
+                gf_add(&file, &host, sizeof(host), NULL, 0, 0);
+                gf_end(&file);
+                for (uint32_t k = 1 + chance(3); k > 0; k--)
+                        file.at[chance((uint32_t)file.bytes)] ^= (uint8_t)(1u << chance(8));
+                r = create(t, &side, &graph);
+                cr_assert(!r || r == DS_CUDA_INVALID_VALUE || r == DS_CUDA_INVALID_HANDLE ||
+                                  r == DS_CUDA_INVALID_CLUSTER_SIZE,
+                        "status %d", r);
+                made += !r;
+                refused += r != 0;
+                if (!r)
+                        cr_assert_eq(destroy(t, &side, graph), 0);
+        }
+        cr_assert_gt(made, 100);
+        cr_assert_gt(refused, 100);
+        wt_client_close(t, &side.client);
+        wt_close(t);
+}
+
 #ifndef GRAPH_CUDA /* it is the worker's business, and the fake driver is slow with very large graphs */
 Test(worker_graph, what_a_session_may_have, .timeout = 60)
 {

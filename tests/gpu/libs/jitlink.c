@@ -29,7 +29,8 @@ static void *compile(const char *source, const char *architecture, int lto, size
         CHECK(nvrtcCreateProgram(&program, source, "piece.cu", 0, NULL, NULL));
         CHECK(nvrtcCompileProgram(program, 2, options));
         CHECK(lto ? nvrtcGetLTOIRSize(program, bytes) : nvrtcGetPTXSize(program, bytes));
-        CHECK(*bytes == 0 || !(image = malloc(*bytes)));
+        image = malloc(*bytes);
+        CHECK(!image);
         CHECK(lto ? nvrtcGetLTOIR(program, image) : nvrtcGetPTX(program, image));
         CHECK(nvrtcDestroyProgram(&program));
         return image;
@@ -51,7 +52,8 @@ static void *linked(const char *compute, const char *sm, int lto, size_t *bytes)
         }
         CHECK(nvJitLinkComplete(link));
         CHECK(nvJitLinkGetLinkedCubinSize(link, bytes));
-        CHECK(*bytes == 0 || !(image = malloc(*bytes)));
+        image = malloc(*bytes);
+        CHECK(!image);
         CHECK(nvJitLinkGetLinkedCubin(link, image));
         CHECK(nvJitLinkDestroy(&link));
         return image;

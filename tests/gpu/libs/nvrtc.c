@@ -34,7 +34,8 @@ static char *compile(const char *architecture, int machine_code, size_t *bytes, 
         CHECK(nvrtcGetLoweredName(program, "raise<5>", &lowered));
         snprintf(name, name_bytes, "%s", lowered);
         CHECK(machine_code ? nvrtcGetCUBINSize(program, bytes) : nvrtcGetPTXSize(program, bytes));
-        CHECK(*bytes == 0 || !(image = malloc(*bytes)));
+        image = malloc(*bytes);
+        CHECK(!image);
         CHECK(machine_code ? nvrtcGetCUBIN(program, image) : nvrtcGetPTX(program, image));
         CHECK(nvrtcDestroyProgram(&program));
         return image;

@@ -3,7 +3,7 @@
 # Tests of the drop-in libcuda.so.1: one opens the library as a program would, one links its parts.
 
 LIBCUDA := $(BUILD)/cuda/libcuda.so.1
-CFLAGS_test_cuda_exports := -DLIBCUDA='"$(abspath $(LIBCUDA))"' -DDATA='"$(abspath tests/data/cuda)"' -I$(CUDA_ROOT)/include
+CFLAGS_test_cuda_exports := -DDOCUMENT='"$(abspath docs/compatibility.md)"' -DLIBCUDA='"$(abspath $(LIBCUDA))"' -DDATA='"$(abspath tests/data/cuda)"' -I$(CUDA_ROOT)/include
 CFLAGS_test_cuda_parts := -DDATA='"$(abspath tests/data/cuda)"' -I$(CUDA_ROOT)/include
 CFLAGS_test_cuda_occupancy := $(CFLAGS_test_cuda_parts)
 CFLAGS_test_cuda_graphs := $(CFLAGS_test_cuda_parts)

@@ -170,6 +170,22 @@ static int is_unsupported(const char *name)
         return strcmp(words, expected) == 0;
 }
 
+/* Each row is in the document that users read. */
+Test(exports, what_is_not_supported_is_in_the_documentation)
+{
+        static char text[1 << 18];
+        FILE *file = fopen(DOCUMENT, "r");
+        char pattern[128];
+
+        cr_assert(file, "%s", DOCUMENT);
+        text[fread(text, 1, sizeof(text) - 1, file)] = '\0';
+        fclose(file);
+        for (size_t k = 0; k < N_REASONS; k++) {
+                snprintf(pattern, sizeof(pattern), "`%s`", reasons[k].pattern);
+                cr_expect(strstr(text, pattern), "%s is not in %s", reasons[k].pattern, DOCUMENT);
+        }
+}
+
 /* Whatever is not served has its reason, and no reason is left over. */
 Test(exports, what_is_not_supported_has_its_reason)
 {

@@ -28,6 +28,9 @@
 #define GROUPS_MAX 64u
 #define MESSAGE_TEXT_MAX 4096u
 
+#define DEAF_LOOK_MS 5u
+#define DEAF_LOOKS 200u
+
 enum client_state {
         CLIENT_NEW, /* no hello yet */
         CLIENT_READY,
@@ -54,6 +57,8 @@ struct ds_client {
         struct ds_session *session;
         int paused;                  /* what it asks is for another life of the daemon */
         int elsewhere;               /* others hold its connection, which outlives us */
+        unsigned deaf;               /* looks since its user sent more files than were closed; 0: it is listened to */
+        struct ds_deadline hearing;  /* the next look */
         struct ds_deadline deadline; /* hello, then the rest of a frame */
         struct client_op_list ops;
         uint32_t n_ops;
@@ -229,6 +234,7 @@ void ds_client_close(struct ds_client *client, const char *why)
                 log_close(client, why);
         set_state(client, CLIENT_CLOSED);
         ds_deadline_disarm(&supervisor->deadlines, &client->deadline);
+        ds_deadline_disarm(&supervisor->deadlines, &client->hearing);
         ds_rate_forget(ds_user_rate(client->user), &client->waiter);
         TAILQ_REMOVE(&supervisor->clients, client, link);
         while ((op = TAILQ_FIRST(&client->ops)))
@@ -387,12 +393,32 @@ static void turn_has_come(struct ds_rate_waiter *waiter)
                 update_poll(client);
 }
 
-static void client_read(struct ds_client *client)
+/*
+ * Files that a user sent are closed by threads, which takes a moment on a busy machine. So long nobody of that user is
+ * listened to; where they do not close at all, who has something to say goes.
+ */
+static void hear_again(struct ds_deadline *deadline)
 {
-        if (ds_foreign_too_many(&client->supervisor->foreign, client->user))
+        struct ds_client *client = DS_CONTAINER_OF(deadline, struct ds_client, hearing);
+
+        if (!ds_foreign_too_many(&client->supervisor->foreign, client->user))
+                client->deaf = 0;
+        else if (++client->deaf > DEAF_LOOKS)
                 ds_client_close(client, "its user has sent too many file descriptors that do not close");
         else
+                ds_deadline_arm(&client->supervisor->deadlines, &client->hearing, DEAF_LOOK_MS, hear_again);
+        if (client->state != CLIENT_CLOSED)
+                update_poll(client);
+}
+
+static void client_read(struct ds_client *client)
+{
+        if (ds_foreign_too_many(&client->supervisor->foreign, client->user)) {
+                client->deaf = 1;
+                ds_deadline_arm(&client->supervisor->deadlines, &client->hearing, DEAF_LOOK_MS, hear_again);
+        } else {
                 handle_frames(client, ds_conn_read(client->conn));
+        }
 }
 
 void ds_client_pause(struct ds_client *client)
@@ -416,7 +442,7 @@ void ds_client_resume(struct ds_client *client)
 /* Nothing is read from it for now. */
 static int is_silent(const struct ds_client *client)
 {
-        return client->waiter.waiting || client->paused;
+        return client->waiter.waiting || client->paused || client->deaf;
 }
 
 static void poll_cb(uv_poll_t *poll, int status, int events)

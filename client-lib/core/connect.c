@@ -92,25 +92,29 @@ static uint64_t number(struct dsc__options *o, const char *name, uint64_t (*pars
         return n;
 }
 
+/* Is it this word? The same rule: one that is neither the other nor nothing is remembered. */
+static bool word(struct dsc__options *o, const char *name, const char *wanted, const char *other)
+{
+        const char *text = getenv(name);
+        if (!text || !text[0] || !strcmp(text, "0"))
+                return false;
+        if (strcasecmp(text, wanted) && strcasecmp(text, other))
+                o->bad_variable = name;
+        return !strcasecmp(text, wanted);
+}
+
 void dsc__options_from_environment(struct dsc__options *options)
 {
-        const char *class_ = getenv("DETSHARE_CLASS"), *transport = getenv("DETSHARE_TRANSPORT");
         const char *name = getenv("DETSHARE_NAME"), *path = getenv("DETSHARE_SOCKET");
-        const char *registers = getenv("DETSHARE_REGISTER");
-        *options = (struct dsc__options){
-                .path = path && path[0] ? path : DEFAULT_SOCKET,
-                .class_ = class_ && !strcasecmp(class_, "ls") ? DETSHARE__CLASS__LS : DETSHARE__CLASS__BE,
-                .socket_only = transport && !strcmp(transport, "rpc"),
-        };
+        *options = (struct dsc__options){.path = path && path[0] ? path : DEFAULT_SOCKET};
         options->slo_ns = number(options, "DETSHARE_SLO_MS", milliseconds);
         options->memory_limit = number(options, "DETSHARE_MEM_LIMIT", scaled);
         options->sm_percent = (uint32_t)number(options, "DETSHARE_SM_PERCENT", whole);
-        if (class_ && class_[0] && strcasecmp(class_, "ls") && strcasecmp(class_, "be"))
-                options->bad_variable = "DETSHARE_CLASS";
-        if (transport && transport[0] && strcmp(transport, "rpc") && strcmp(transport, "ring"))
-                options->bad_variable = "DETSHARE_TRANSPORT";
-        if (registers && registers[0] && strcmp(registers, "copy") && strcmp(registers, "replace"))
-                options->bad_variable = "DETSHARE_REGISTER";
+        options->class_ = word(options, "DETSHARE_CLASS", "ls", "be") ? DETSHARE__CLASS__LS : DETSHARE__CLASS__BE;
+        options->socket_only = word(options, "DETSHARE_TRANSPORT", "rpc", "ring");
+        /* the CUDA face's; both say no more here than whether they can be understood */
+        word(options, "DETSHARE_REGISTER", "replace", "copy");
+        word(options, "DETSHARE_FALLBACK", "native", "native");
         snprintf(options->name, sizeof(options->name), "%s", name && name[0] ? name : program_invocation_short_name);
 }
 

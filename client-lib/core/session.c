@@ -84,7 +84,7 @@ static void complain(int error)
                 return;
         complained = true;
         const char *fallback = getenv("DETSHARE_FALLBACK");
-        if (fallback && strcmp(fallback, "native") == 0)
+        if (fallback && strcasecmp(fallback, "native") == 0)
                 return; /* the face says it, with what it does instead */
         fprintf(stderr, "detshare: %s%s\n", dsc_message(), error == DSC__NO_DEVICE ? hint : "");
 }

@@ -12,6 +12,7 @@
  * callbacks of profilers, which are never called. Slots that nobody was seen to use say CUDA_ERROR_NOT_SUPPORTED;
  * tables that are not here are CUDA_ERROR_NOT_FOUND, which those who ask take well.
  */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -255,6 +256,19 @@ static CUresult take_token(const void *genuine)
         return r;
 }
 
+/* What the runtime makes of this is "symbol not found", which helps nobody. */
+static CUresult no_driver(void)
+{
+        static atomic_flag said = ATOMIC_FLAG_INIT;
+
+        if (!atomic_flag_test_and_set(&said))
+                fputs("detshare: NVIDIA's CUDA runtime, in this program or in a library of it, needs NVIDIA's driver, "
+                      "which "
+                      "is not here: link with nvcc -cudart shared\n",
+                        stderr);
+        return CUDA_ERROR_NOT_FOUND;
+}
+
 static CUresult genuine_table(const struct export *wanted, const void **ret)
 {
         CUresult (*get)(const void **, const CUuuid *);
@@ -266,11 +280,11 @@ static CUresult genuine_table(const struct export *wanted, const void **ret)
         if (r != CUDA_SUCCESS)
                 return r;
         if (atomic_load(&dcu.device)->simulated)
-                return CUDA_ERROR_NOT_FOUND;
+                return no_driver();
         r = dcu_genuine_start(atomic_load(&dcu.device)->uuid);
         symbol = dcu_genuine_symbol("cuGetExportTable");
         if (r != CUDA_SUCCESS || !symbol)
-                return CUDA_ERROR_NOT_FOUND;
+                return no_driver();
         memcpy(&get, &symbol, sizeof(get));
         memcpy(id.bytes, wanted->id, sizeof(id.bytes));
         r = get(&table, &id);

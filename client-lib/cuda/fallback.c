@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 #include "core/core.h"
 #include "cuda/genuine.h"
@@ -16,7 +17,7 @@ int dcu_fallback_wanted(void)
 {
         const char *value = getenv("DETSHARE_FALLBACK");
 
-        return value && strcmp(value, "native") == 0;
+        return value && strcasecmp(value, "native") == 0;
 }
 
 static void turn_jumps(void)

@@ -3,6 +3,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include <sys/mman.h>
 
 #include "cuda/state.h"
@@ -13,7 +14,7 @@ int dcu_replace_wanted(void)
 {
         const char *value = getenv("DETSHARE_REGISTER");
 
-        return value && strcmp(value, "replace") == 0;
+        return value && strcasecmp(value, "replace") == 0;
 }
 
 struct pages {

@@ -96,6 +96,7 @@ exits 9 "$absent" set-policy fifo
 exits 9 "$absent" set-class 1 ls
 exits 9 "$absent" kill 1
 exits 9 "$absent" run -- true
+DETSHARE_FALLBACK=native exits 42 "" run -- sh -c 'echo >&2; exit 42'
 exits 9 "the daemon at /elsewhere: No such file" --socket /elsewhere status
 exits 9 "longer than 107 bytes" --socket "/$(printf 'x%.0s' $(seq 200))" status
 exits 0 "^detsharectl [0-9]" version

@@ -12,6 +12,7 @@ cd "$(dirname "$0")/../.." || exit
 build=$(realpath "$1")
 shift
 tmp=$(mktemp -d /tmp/detshare-runtime.XXXXXX)
+mkdir "$tmp/ring.static"
 passed=0
 failed=0
 daemon=
@@ -94,6 +95,13 @@ for transport in ring rpc; do
                 result "$program over $transport" "$(cat "$tmp/$transport.$program.status")" "$tmp/$transport.$program"
         done
 done
+
+if [ $# = 0 ]; then
+        run ring static/vector_add
+        [ "$(cat "$tmp/ring.static/vector_add.status")" != 0 ] && [ "$(grep -c '^detshare' "$tmp/ring.static/vector_add")" = 1 ] &&
+                grep -q "^detshare: NVIDIA's CUDA runtime.*-cudart shared" "$tmp/ring.static/vector_add"
+        result "NVIDIA's static runtime, which needs NVIDIA's driver: an error, and one line that says so" $? "$tmp/ring.static/vector_add"
+fi
 
 kill -TERM "$daemon"
 wait "$daemon"

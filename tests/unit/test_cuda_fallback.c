@@ -128,6 +128,25 @@ Test(fallback, the_environment_may_be_what_is_refused)
         one_line_with(words, "DETSHARE_SM_PERCENT=nonsense");
 }
 
+Test(fallback, another_word_is_not_guessed_at)
+{
+        char words[1000];
+
+        surroundings("natively", STANDIN);
+        cr_expect_eq(init_listening(words), CUDA_ERROR_INVALID_VALUE);
+        one_line_with(words, "DETSHARE_FALLBACK=natively is not understood");
+}
+
+Test(fallback, zero_is_no_word)
+{
+        char words[1000];
+
+        surroundings("0", STANDIN);
+        setenv("DETSHARE_REGISTER", "0", 1);
+        cr_expect_eq(init_listening(words), CUDA_ERROR_NO_DEVICE);
+        one_line_with(words, "systemctl start detshared");
+}
+
 Test(fallback, without_a_driver_it_is_an_error_and_one_line)
 {
         char words[1000];

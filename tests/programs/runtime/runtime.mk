@@ -43,5 +43,6 @@ $(RUNTIME)/static/lib%.so: tests/programs/runtime/parts/lib%.cu
 	$(NVCC_RUNTIME) -Xcompiler -fPIC -shared -cudart static -o $@ $<
 
 .PHONY: runtime runtime-static
-runtime: $(runtime_bin)
+# one with the static runtime, which says what it lacks here
+runtime: $(runtime_bin) $(RUNTIME)/static/vector_add
 runtime-static: $(runtime_static)

@@ -8,8 +8,8 @@
  *  - attach.c: ring and completion page. They stay at one address for life; a new attachment is mapped over the old
  * one, so a thread that reads the page while another one re-attaches sees the old or the new page, never a hole.
  *  - wait.c: sleeping on the page. clock.c: threads that declared themselves to the device's clock.
- *  - host.c: the program's functions in streams, and the one thread that this library makes. shared.c, value.c: events of
- *    several processes, values in memory.
+ *  - host.c: the program's functions in streams, and the one thread that this library makes. shared.c, value.c: events
+ * of several processes, values in memory.
  *  - output.c: what kernels printed. limit.c: limits of the context.
  *  - session.c: which session is the process's. retire.c: one that is not any more; what belonged to it goes, the
  * object stays, because a thread may be on its way in.
@@ -129,7 +129,7 @@ struct dsc__memory {
         pthread_mutex_t arena_lock;
         struct dsc__arena *arena;
         struct {
-                uint64_t base, bytes; /* bytes 0: none */
+                uint64_t base, bytes;  /* bytes 0: none */
         } reserved[DSC__RESERVED_MAX]; /* with table */
 };
 
@@ -150,9 +150,9 @@ struct dsc__host {
         uint64_t next_id;
         bool started, ended;
         _Atomic uint32_t n, n_armed;
-        _Atomic bool orphaned;      /* the session was reset: what was armed is not called any more */
-        _Atomic uint64_t returned;  /* as in the ring's header; changed with submit.lock held */
-        uint64_t generation;        /* of the attachment; with submit.lock held */
+        _Atomic bool orphaned;     /* the session was reset: what was armed is not called any more */
+        _Atomic uint64_t returned; /* as in the ring's header; changed with submit.lock held */
+        uint64_t generation;       /* of the attachment; with submit.lock held */
 };
 
 struct dsc__clock {

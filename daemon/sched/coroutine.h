@@ -7,8 +7,8 @@
  *
  * What the head of the waiting part may depend on:
  *  - DS_OP_WAIT: a sequence number of a coroutine;
- *  - DS_OP_OUTSIDE: everything before it in its own coroutine, which must have been told; then its owner is told that it
- *    is due and says when it is over. Nothing on the device ever waits for that, and a policy sees no runnable head;
+ *  - DS_OP_OUTSIDE: everything before it in its own coroutine, which must have been told; then its owner is told that
+ * it is due and says when it is over. Nothing on the device ever waits for that, and a policy sees no runnable head;
  *  - the joins of the legacy default stream, as two counters per session. An operation of the legacy coroutine needs
  *    all operations that blocking coroutines had submitted before it (blocking_done >= its join_seq); an operation of a
  *    blocking coroutine needs all that the legacy one had submitted before it (legacy_done >= its join_seq). Comparing

@@ -47,11 +47,11 @@ enum ds_op_kind {
         DS_OP_LAUNCH,
         DS_OP_COPY,
         DS_OP_MEMSET,
-        DS_OP_MARK,  /* no work: ends when everything before it in the coroutine ended; its time is an event's time */
-        DS_OP_WAIT,  /* no work: ends when `wait_for` has ended `wait_seq`, or all it had when this was submitted */
-        DS_OP_GRAPH, /* many kernels, copies and memsets: see graph.h */
-        DS_OP_OUTSIDE, /* no work: when everything before it in the coroutine has ended it is due, and it ends when its owner
-                          says so (ds_sched_over) */
+        DS_OP_MARK,    /* no work: ends when everything before it in the coroutine ended; its time is an event's time */
+        DS_OP_WAIT,    /* no work: ends when `wait_for` has ended `wait_seq`, or all it had when this was submitted */
+        DS_OP_GRAPH,   /* many kernels, copies and memsets: see graph.h */
+        DS_OP_OUTSIDE, /* no work: when everything before it in the coroutine has ended it is due, and it ends when its
+                          owner says so (ds_sched_over) */
         _DS_OP_KIND_MAX,
 };
 
@@ -134,7 +134,7 @@ struct ds_sched_config {
         const char *policy;     /* name at start */
         ds_op_done_fn done;
         ds_op_unfold_fn unfold; /* NULL: no graphs are submitted */
-        ds_op_due_fn due; /* NULL: no DS_OP_OUTSIDE is submitted */
+        ds_op_due_fn due;       /* NULL: no DS_OP_OUTSIDE is submitted */
         void *user;
         uint64_t (*wall_ns)(void); /* real time, to measure the policy's own decisions; NULL = do not */
         uint64_t policy_budget_ns; /* a decision longer than this is an overrun; 0 = 5 ms */
@@ -220,7 +220,8 @@ uint64_t ds_coroutine_done(const ds_coroutine *coroutine);      /* all up to her
  * caller's). Nothing is launched and nobody is called back before ds_sched_step.
  */
 int ds_sched_submit(ds_coroutine *coroutine, struct ds_op *op, uint64_t now_ns);
-/* What an operation that is due waited for has come. It is told in the next step; nothing if it was dropped meanwhile. */
+/* What an operation that is due waited for has come. It is told in the next step; nothing if it was dropped meanwhile.
+ */
 void ds_sched_over(struct ds_op *op, uint64_t now_ns);
 size_t ds_coroutine_room(const ds_coroutine *coroutine); /* operations that submit would still take */
 

@@ -4,8 +4,8 @@
  *
  * It listens on a socket of its own and serves each connection in a thread; a further thread is the worker that
  * consumes the ring. It knows no GPU: a device address stands for a byte of a plain buffer, a launch only counts, and a
- * host function is called and waited for before anything else is consumed. What it does by default is what the protocol asks of the real one. A hook may look at every request first and answer it,
- * drop it, or end the connection.
+ * host function is called and waited for before anything else is consumed. What it does by default is what the protocol
+ * asks of the real one. A hook may look at every request first and answer it, drop it, or end the connection.
  *
  * One session at a time is kept; tests are one process each.
  */

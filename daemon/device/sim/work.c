@@ -579,8 +579,7 @@ int sim_memset(ds_device *device, const struct ds_memset *memset, uint64_t token
         if (!space || !stream)
                 return ds_error_origin(-ENOENT);
         if ((size != 1 && size != 2 && size != 4 && !(size == 8 && memset->width == 1 && memset->height == 1)) ||
-                memset->dst % size || memset->pitch % size ||
-                __builtin_mul_overflow(memset->width, size, &width))
+                memset->dst % size || memset->pitch % size || __builtin_mul_overflow(memset->width, size, &width))
                 return DS_CUDA_INVALID_VALUE;
         if (width && memset->height && !rows_ok(space, memset->dst, memset->pitch, width, memset->height))
                 return DS_CUDA_INVALID_VALUE;

@@ -2,9 +2,9 @@
 /*
  * What the programs of the Runtime API share: checks that count
  *
- * A program prints each check that does not hold and ends with PASS or FAIL and its name; its exit status says the same.
- * The programs use nothing but the public CUDA Runtime API: they run unchanged on a GPU with NVIDIA's driver and either
- * of NVIDIA's runtimes, which is how their expectations were confirmed.
+ * A program prints each check that does not hold and ends with PASS or FAIL and its name; its exit status says the
+ * same. The programs use nothing but the public CUDA Runtime API: they run unchanged on a GPU with NVIDIA's driver and
+ * either of NVIDIA's runtimes, which is how their expectations were confirmed.
  */
 #pragma once
 
@@ -28,36 +28,36 @@ static int program_failures, program_checks;
                 }                                                                             \
         } while (0)
 
-#define EXPECT(code, ...)                                                                                        \
-        do {                                                                                                     \
-                cudaError_t program_r = (__VA_ARGS__);                                                           \
-                program_checks++;                                                                                \
-                if (program_r != (code)) {                                                                       \
-                        program_failures++;                                                                      \
+#define EXPECT(code, ...)                                                                                         \
+        do {                                                                                                      \
+                cudaError_t program_r = (__VA_ARGS__);                                                            \
+                program_checks++;                                                                                 \
+                if (program_r != (code)) {                                                                        \
+                        program_failures++;                                                                       \
                         printf("%s:%d: %s = %d (%s), not %d\n", __FILE__, __LINE__, #__VA_ARGS__, (int)program_r, \
-                                cudaGetErrorName(program_r), (int)(code));                                       \
-                }                                                                                                \
+                                cudaGetErrorName(program_r), (int)(code));                                        \
+                }                                                                                                 \
         } while (0)
 
 #define OK(...) EXPECT(cudaSuccess, __VA_ARGS__)
 
 /* For what the rest of the program stands on. */
-#define MUST(...)                                                                                         \
-        do {                                                                                              \
-                cudaError_t program_r = (__VA_ARGS__);                                                    \
-                program_checks++;                                                                         \
-                if (program_r != cudaSuccess) {                                                           \
+#define MUST(...)                                                                                               \
+        do {                                                                                                    \
+                cudaError_t program_r = (__VA_ARGS__);                                                          \
+                program_checks++;                                                                               \
+                if (program_r != cudaSuccess) {                                                                 \
                         printf("%s:%d: %s = %d (%s)\nFAIL\n", __FILE__, __LINE__, #__VA_ARGS__, (int)program_r, \
-                                cudaGetErrorName(program_r));                                             \
-                        exit(1);                                                                          \
-                }                                                                                         \
+                                cudaGetErrorName(program_r));                                                   \
+                        exit(1);                                                                                \
+                }                                                                                               \
         } while (0)
 
 /* A launch that must be taken: LAUNCHED(kernel<<<1, 32>>>(p)); */
-#define LAUNCHED(...)                     \
-        do {                              \
-                __VA_ARGS__;              \
-                OK(cudaGetLastError());   \
+#define LAUNCHED(...)                   \
+        do {                            \
+                __VA_ARGS__;            \
+                OK(cudaGetLastError()); \
         } while (0)
 
 #define SAME(a, b, bytes) CHECK(memcmp((a), (b), (bytes)) == 0)
@@ -76,8 +76,7 @@ static inline uint32_t program_random(uint32_t *state)
 }
 
 /* A copy of host memory on the device; and back. */
-template <typename T>
-static inline T *program_upload(const std::vector<T> &v)
+template <typename T> static inline T *program_upload(const std::vector<T> &v)
 {
         T *p;
 
@@ -86,8 +85,7 @@ static inline T *program_upload(const std::vector<T> &v)
         return p;
 }
 
-template <typename T>
-static inline std::vector<T> program_download(const T *p, size_t n)
+template <typename T> static inline std::vector<T> program_download(const T *p, size_t n)
 {
         std::vector<T> v(n);
 

@@ -2,8 +2,7 @@
 /* What both units of `units` have. */
 #pragma once
 
-template <typename T>
-__global__ void scale(T *p, T by)
+template <typename T> __global__ void scale(T *p, T by)
 {
         p[threadIdx.x] *= by;
 }

@@ -133,6 +133,8 @@ suite_unit() {
 suite_sanitize() {
         queue script sanitizer-proof tests/sanitize.sh "$build" --proof
         for t in "$build"/asan/tests/unit/test_*; do
+                # 20,000 runs of the assembler; what it compares is read under sanitizers by test_ptx_rows and others
+                [ "$(basename "$t")" = test_ptx_oracle ] && continue
                 queue plain "asan-$(basename "$t")" tests/sanitize.sh "$build" "$(basename "$t")" "$t" --jobs 1 --timeout 200
         done
         while read -r name rounds; do

@@ -278,11 +278,13 @@ static struct ds_memset node_memset(const struct ds_record_memset *record)
 static int check_launch(struct dsw_session *session, struct graph_node *node, const struct ds_record_launch *record,
         const char **ret_why)
 {
+        const struct dsw_kernel *kernel = dsw_module_kernel(session, record->kernel);
         struct ds_launch launch;
 
-        node->kernel = dsw_module_kernel(session, record->kernel);
-        if (!node->kernel)
+        /* launches under way keep theirs: a module that is going waits for them */
+        if (!kernel)
                 return graph_refuse(DS_CUDA_INVALID_HANDLE, ret_why, "a graph launches an unknown kernel");
+        node->kernel = kernel;
         launch = node_launch(node, record);
         return dsw_check_launch(&session->worker->limits, node->kernel->info, &launch, ret_why);
 }

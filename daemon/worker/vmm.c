@@ -157,6 +157,7 @@ int dsw_vmm_begin_unmap(struct dsw_session *session, uint64_t va)
         if (!mapped || mapped->going)
                 return -ENOENT;
         mapped->going = 1;
+        dsw_graph_taken(session);
         return 0;
 }
 

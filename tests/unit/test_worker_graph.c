@@ -435,6 +435,74 @@ Test(worker_graph, names_are_looked_at_again, .timeout = 60)
         wt_close(t);
 }
 
+/* A launch that is refused because a module is going leaves those alone that the module waits for. */
+Test(worker_graph, a_refused_launch_spoils_none_before_it, .timeout = 60)
+{
+        struct wt *t = wt_open(FUNCTIONAL);
+        struct side side = side_open(t, 1, DETSHARE__CLASS__BE);
+        WT_REQUEST(unload, MODULE_UNLOAD, module_unload, ModuleUnload, MODULE_UNLOAD, .module = side.module);
+        struct ds_record_host host = {.head = {DS_RECORD_HOST, 0, sizeof(host)}, .id = 1};
+        const uint64_t one = 1;
+        uint64_t graph, going;
+        wt_answer *answer;
+
+        steps(&side, 3);
+        cr_assert_eq(create(t, &side, &graph), 0);
+        wt_push(&side.client, &host, sizeof(host));
+        launch(&side, 0, graph);
+        wt_settle(t);
+        going = wt_send_call(t, &side.client, &unload);
+        wt_settle(t);
+        {
+                WT_REQUEST(again, GRAPH_LAUNCH, graph_launch, GraphLaunch, GRAPH_LAUNCH, .graph = graph);
+
+                cr_assert_eq(wt_call_status(t, &side.client, &again), DS_CUDA_INVALID_HANDLE, "its kernel is going");
+        }
+        atomic_store(&((struct ds_ring_header *)side.client.ring)->host_done, 1);
+        cr_assert_eq(write(side.client.event_fd, &one, sizeof(one)), sizeof(one));
+        answer = wt_wait(t, going);
+        cr_assert_eq(answer->status, 0);
+        wt_free(answer);
+        cr_assert_eq(word(t, &side, 0), stepped(0, 3));
+        wt_client_close(t, &side.client);
+        wt_close(t);
+}
+
+/* Memory that the client mapped itself, and unmapped: it may be anybody's by now. */
+Test(worker_graph, unmapped_memory_is_looked_at_again, .timeout = 60)
+{
+        struct wt *t = wt_open(FUNCTIONAL);
+        struct side side = side_open(t, 1, DETSHARE__CLASS__BE);
+        const uint64_t va = UINT64_C(0x700000000000), bytes = DS_MIB(2);
+        WT_REQUEST(make, MEM_CREATE, mem_create, MemCreate, MEM_CREATE, .bytes = bytes);
+        wt_answer *answer = wt_wait(t, wt_send_call(t, &side.client, &make));
+        uint64_t graph, handle;
+
+        cr_assert_eq(answer->status, 0);
+        handle = answer->reply->physical->handle;
+        wt_free(answer);
+        {
+                WT_REQUEST(map, MEM_MAP, mem_map, MemMap, MEM_MAP, .handle = handle, .address = va, .bytes = bytes);
+                WT_REQUEST(unmap, MEM_UNMAP, mem_unmap, MemUnmap, MEM_UNMAP, .address = va);
+
+                cr_assert_eq(wt_call_status(t, &side.client, &map), 0);
+                gf_begin(&file);
+                gf_memset(&file, va, 7, 16);
+                gf_end(&file);
+                cr_assert_eq(create(t, &side, &graph), 0);
+                launch(&side, 0, graph);
+                cr_assert_eq(wt_sync_all(t, &side.client), 0);
+                cr_assert_eq(wt_call_status(t, &side.client, &unmap), 0);
+        }
+        {
+                WT_REQUEST(again, GRAPH_LAUNCH, graph_launch, GraphLaunch, GRAPH_LAUNCH, .graph = graph);
+
+                cr_assert_eq(wt_call_status(t, &side.client, &again), DS_CUDA_INVALID_VALUE, "its memory is gone");
+        }
+        wt_client_close(t, &side.client);
+        wt_close(t);
+}
+
 /* A client with several streams, each with a word that its steps change; graphs, launches, marks and waits by chance.
  */
 #define CHANCE_STREAMS 4

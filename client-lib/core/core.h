@@ -196,6 +196,31 @@ int dsc_graph_update(dsc_session *s, uint64_t graph, const void *file, size_t by
 int dsc_graph_destroy(dsc_session *s, uint64_t graph);
 int dsc_graph_launch(dsc_session *s, uint32_t stream, uint64_t graph, uint64_t *ret_seq);
 
+/*
+ * Tensor maps (cuTensorMapEncodeTiled and others of cuda.h), made by the daemon's driver from these arguments alone;
+ * enums are CUDA's numbers. Of dims, box and steps `rank` elements are read, of strides one fewer, of lower and upper
+ * two fewer (WIDE: one of each); with a rank that there cannot be, none. map: the old one of REPLACE, else what it
+ * becomes.
+ */
+#define DSC_TENSOR_RANK_MAX 5u
+#define DSC_TENSOR_MAP_BYTES 128u
+enum dsc_tensor_map_kind {
+        DSC_TENSOR_MAP_TILED,
+        DSC_TENSOR_MAP_IM2COL,
+        DSC_TENSOR_MAP_IM2COL_WIDE,
+        DSC_TENSOR_MAP_REPLACE, /* only the address is looked at */
+};
+struct dsc_tensor_map {
+        enum dsc_tensor_map_kind kind;
+        uint32_t data_type, rank;
+        uint64_t address;
+        const uint64_t *dims, *strides;
+        const uint32_t *box, *steps;
+        const int32_t *lower, *upper;
+        uint32_t channels, pixels, interleave, mode, swizzle, promotion, fill;
+};
+int dsc_tensor_map(dsc_session *s, const struct dsc_tensor_map *ask, uint8_t map[DSC_TENSOR_MAP_BYTES]);
+
 int dsc_event_create(
         dsc_session *s, uint64_t *ret_event); /* timed events only; untimed ones need no object: use event 0 */
 int dsc_event_destroy(dsc_session *s, uint64_t event);

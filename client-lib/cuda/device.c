@@ -8,7 +8,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cuda/genuine.h"
 #include "cuda/state.h"
 
 static CUresult enter_device(CUdevice dev)
@@ -96,8 +95,8 @@ static int adjusted(CUdevice_attribute attribute, int value)
         const char *transport;
 
         switch (attribute) {
-        case CU_DEVICE_ATTRIBUTE_TENSOR_MAP_ACCESS_SUPPORTED: /* the machine's driver makes them */
-                return !atomic_load(&dcu.device)->simulated && dcu_genuine_symbol("cuTensorMapEncodeTiled") ? value : 0;
+        case CU_DEVICE_ATTRIBUTE_TENSOR_MAP_ACCESS_SUPPORTED: /* the daemon's driver makes them */
+                return atomic_load(&dcu.device)->simulated ? 0 : value;
         case CU_DEVICE_ATTRIBUTE_MANAGED_MEMORY: /* it is pinned memory, whatever the device can do */
                 value = 1;
                 /* fall through */

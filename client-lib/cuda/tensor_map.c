@@ -2,32 +2,34 @@
 /*
  * Tensor maps: descriptions of tensors that the GPU's bulk copies read
  *
- * A map is 128 opaque bytes, made from its arguments alone: no context is asked, and the address in it is the same here
- * and in the daemon. What the bytes mean is the driver's secret, so the machine's own driver makes them. A simulated
- * device executes no tensor copies and has no maps.
+ * A map is 128 opaque bytes, made from its arguments alone; the address in it is the same here and in the daemon. What
+ * the bytes mean is the driver's secret, and the driver makes them only in a context, so the daemon's is asked, every
+ * time. A simulated device executes no tensor copies and has no maps.
  */
 #include <string.h>
 
-#include "cuda/genuine.h"
+#include "cuda/context.h"
 #include "cuda/state.h"
 
-/* The driver's function into *ret, where there is one. */
-static CUresult driver_function(const char *name, void *ret)
+#define MAP_ALIGNMENT 64u
+
+static CUresult make(const char *name, CUtensorMap *map, const struct dsc_tensor_map *ask)
 {
-        const struct dsc_device *device;
-        CUresult r = dcu_enter_process();
-        void *symbol;
+        struct dcu_context *context;
+        uint8_t bytes[DSC_TENSOR_MAP_BYTES];
+        CUresult r = dcu_enter(&context);
 
         if (r != CUDA_SUCCESS)
                 return r;
-        device = atomic_load(&dcu.device);
-        if (device->simulated || dcu_genuine_start(device->uuid) != CUDA_SUCCESS)
+        if (atomic_load(&dcu.device)->simulated)
                 return (CUresult)dcu_unsupported(name);
-        symbol = dcu_genuine_symbol(name);
-        if (!symbol)
-                return CUDA_ERROR_NOT_SUPPORTED;
-        memcpy(ret, &symbol, sizeof(symbol));
-        return CUDA_SUCCESS;
+        if (!map || (uintptr_t)map % MAP_ALIGNMENT)
+                return CUDA_ERROR_INVALID_VALUE;
+        memcpy(bytes, map, sizeof(bytes));
+        r = dcu_result(dsc_tensor_map(dcu.session, ask, bytes));
+        if (r == CUDA_SUCCESS)
+                memcpy(map, bytes, sizeof(bytes));
+        return r;
 }
 
 CUresult cuTensorMapEncodeTiled(CUtensorMap *tensorMap, CUtensorMapDataType tensorDataType, cuuint32_t tensorRank,
@@ -35,13 +37,20 @@ CUresult cuTensorMapEncodeTiled(CUtensorMap *tensorMap, CUtensorMapDataType tens
         const cuuint32_t *elementStrides, CUtensorMapInterleave interleave, CUtensorMapSwizzle swizzle,
         CUtensorMapL2promotion l2Promotion, CUtensorMapFloatOOBfill oobFill)
 {
-        typeof(cuTensorMapEncodeTiled) *function;
-        CUresult r = driver_function("cuTensorMapEncodeTiled", &function);
+        const struct dsc_tensor_map ask = {.kind = DSC_TENSOR_MAP_TILED,
+                .data_type = (uint32_t)tensorDataType,
+                .rank = tensorRank,
+                .address = (uintptr_t)globalAddress,
+                .dims = globalDim,
+                .strides = globalStrides,
+                .box = boxDim,
+                .steps = elementStrides,
+                .interleave = (uint32_t)interleave,
+                .swizzle = (uint32_t)swizzle,
+                .promotion = (uint32_t)l2Promotion,
+                .fill = (uint32_t)oobFill};
 
-        return r == CUDA_SUCCESS
-                       ? function(tensorMap, tensorDataType, tensorRank, globalAddress, globalDim, globalStrides,
-                                 boxDim, elementStrides, interleave, swizzle, l2Promotion, oobFill)
-                       : r;
+        return make("cuTensorMapEncodeTiled", tensorMap, &ask);
 }
 
 CUresult cuTensorMapEncodeIm2col(CUtensorMap *tensorMap, CUtensorMapDataType tensorDataType, cuuint32_t tensorRank,
@@ -50,13 +59,23 @@ CUresult cuTensorMapEncodeIm2col(CUtensorMap *tensorMap, CUtensorMapDataType ten
         cuuint32_t pixelsPerColumn, const cuuint32_t *elementStrides, CUtensorMapInterleave interleave,
         CUtensorMapSwizzle swizzle, CUtensorMapL2promotion l2Promotion, CUtensorMapFloatOOBfill oobFill)
 {
-        typeof(cuTensorMapEncodeIm2col) *function;
-        CUresult r = driver_function("cuTensorMapEncodeIm2col", &function);
+        const struct dsc_tensor_map ask = {.kind = DSC_TENSOR_MAP_IM2COL,
+                .data_type = (uint32_t)tensorDataType,
+                .rank = tensorRank,
+                .address = (uintptr_t)globalAddress,
+                .dims = globalDim,
+                .strides = globalStrides,
+                .steps = elementStrides,
+                .lower = pixelBoxLowerCorner,
+                .upper = pixelBoxUpperCorner,
+                .channels = channelsPerPixel,
+                .pixels = pixelsPerColumn,
+                .interleave = (uint32_t)interleave,
+                .swizzle = (uint32_t)swizzle,
+                .promotion = (uint32_t)l2Promotion,
+                .fill = (uint32_t)oobFill};
 
-        return r == CUDA_SUCCESS ? function(tensorMap, tensorDataType, tensorRank, globalAddress, globalDim,
-                                           globalStrides, pixelBoxLowerCorner, pixelBoxUpperCorner, channelsPerPixel,
-                                           pixelsPerColumn, elementStrides, interleave, swizzle, l2Promotion, oobFill)
-                                 : r;
+        return make("cuTensorMapEncodeIm2col", tensorMap, &ask);
 }
 
 CUresult cuTensorMapEncodeIm2colWide(CUtensorMap *tensorMap, CUtensorMapDataType tensorDataType, cuuint32_t tensorRank,
@@ -65,20 +84,29 @@ CUresult cuTensorMapEncodeIm2colWide(CUtensorMap *tensorMap, CUtensorMapDataType
         const cuuint32_t *elementStrides, CUtensorMapInterleave interleave, CUtensorMapIm2ColWideMode mode,
         CUtensorMapSwizzle swizzle, CUtensorMapL2promotion l2Promotion, CUtensorMapFloatOOBfill oobFill)
 {
-        typeof(cuTensorMapEncodeIm2colWide) *function;
-        CUresult r = driver_function("cuTensorMapEncodeIm2colWide", &function);
+        const struct dsc_tensor_map ask = {.kind = DSC_TENSOR_MAP_IM2COL_WIDE,
+                .data_type = (uint32_t)tensorDataType,
+                .rank = tensorRank,
+                .address = (uintptr_t)globalAddress,
+                .dims = globalDim,
+                .strides = globalStrides,
+                .steps = elementStrides,
+                .lower = &pixelBoxLowerCornerWidth,
+                .upper = &pixelBoxUpperCornerWidth,
+                .channels = channelsPerPixel,
+                .pixels = pixelsPerColumn,
+                .interleave = (uint32_t)interleave,
+                .mode = (uint32_t)mode,
+                .swizzle = (uint32_t)swizzle,
+                .promotion = (uint32_t)l2Promotion,
+                .fill = (uint32_t)oobFill};
 
-        return r == CUDA_SUCCESS
-                       ? function(tensorMap, tensorDataType, tensorRank, globalAddress, globalDim, globalStrides,
-                                 pixelBoxLowerCornerWidth, pixelBoxUpperCornerWidth, channelsPerPixel, pixelsPerColumn,
-                                 elementStrides, interleave, mode, swizzle, l2Promotion, oobFill)
-                       : r;
+        return make("cuTensorMapEncodeIm2colWide", tensorMap, &ask);
 }
 
 CUresult cuTensorMapReplaceAddress(CUtensorMap *tensorMap, void *globalAddress)
 {
-        typeof(cuTensorMapReplaceAddress) *function;
-        CUresult r = driver_function("cuTensorMapReplaceAddress", &function);
+        const struct dsc_tensor_map ask = {.kind = DSC_TENSOR_MAP_REPLACE, .address = (uintptr_t)globalAddress};
 
-        return r == CUDA_SUCCESS ? function(tensorMap, globalAddress) : r;
+        return make("cuTensorMapReplaceAddress", tensorMap, &ask);
 }

@@ -165,6 +165,42 @@ struct ds_memset {
         uint32_t timed; /* as in ds_launch */
 };
 
+/*
+ * What a tensor map is made from: cuTensorMapEncodeTiled, Im2col and Im2colWide, and another address in an old map;
+ * enums are CUDA's numbers. IM2COL_WIDE looks at lower[0] and upper[0], REPLACE at the address only.
+ */
+enum ds_tensor_map_kind {
+        DS_TENSOR_MAP_TILED,
+        DS_TENSOR_MAP_IM2COL,
+        DS_TENSOR_MAP_IM2COL_WIDE,
+        DS_TENSOR_MAP_REPLACE,
+        _DS_TENSOR_MAP_KIND_MAX,
+};
+
+enum ds_tensor_array {
+        DS_TENSOR_DIMS = 1,
+        DS_TENSOR_STRIDES = 2,
+        DS_TENSOR_BOX = 4,
+        DS_TENSOR_STEPS = 8,
+        DS_TENSOR_LOWER = 16,
+        DS_TENSOR_UPPER = 32,
+};
+
+#define DS_TENSOR_RANK_MAX 5u
+#define DS_TENSOR_MAP_BYTES 128u
+
+struct ds_tensor_map {
+        enum ds_tensor_map_kind kind;
+        uint32_t data_type, rank;
+        uint64_t address;
+        uint32_t given; /* enum ds_tensor_array: those that are not NULL */
+        uint64_t dims[DS_TENSOR_RANK_MAX], strides[DS_TENSOR_RANK_MAX];
+        uint32_t box[DS_TENSOR_RANK_MAX], steps[DS_TENSOR_RANK_MAX];
+        int32_t lower[DS_TENSOR_RANK_MAX], upper[DS_TENSOR_RANK_MAX];
+        uint32_t channels, pixels;
+        uint32_t interleave, mode, swizzle, promotion, fill;
+};
+
 /* A node of a graph. Streams, spaces and deadlines of what it does mean nothing; addresses are those of the graph's
  * space.
  */
@@ -304,6 +340,9 @@ struct ds_device_ops {
         /* How many clusters of such a launch can be on the whole device at once; its stream, space, grid and parameters
          * are not looked at. 0 or a CUDA error. */
         int (*clusters)(ds_device *device, const struct ds_launch *launch, uint32_t *ret_clusters);
+        /* A tensor map, from the arguments alone; map is the old one of REPLACE, and the new one when this is 0. Stops
+         * nothing. 0 or a CUDA error: INVALID_VALUE, NOT_SUPPORTED. */
+        int (*tensor_map)(ds_device *device, const struct ds_tensor_map *ask, uint8_t map[DS_TENSOR_MAP_BYTES]);
         int (*copy)(ds_device *device, const struct ds_copy *copy, uint64_t token);
         int (*memset)(ds_device *device, const struct ds_memset *memset, uint64_t token);
 
@@ -364,7 +403,7 @@ struct ds_device_ops {
         int (*advance)(ds_device *device, uint64_t limit_ns);
 };
 
-#define DS_DEVICE_OPS_VERSION 5
+#define DS_DEVICE_OPS_VERSION 6
 
 /* stream ids are dense: rung, then priority, then index */
 static inline uint32_t ds_device_stream(uint32_t rung, uint32_t priority, uint32_t index)

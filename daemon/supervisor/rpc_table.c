@@ -70,6 +70,7 @@ static const struct ds_rpc table[] = {
         {CALL(GRAPH_CREATE),      "graph_create",   DS_RIGHT_ANY,     WORKER,              1, NULL},
         {CALL(GRAPH_UPDATE),      "graph_update",   DS_RIGHT_ANY,     WORKER,              1, NULL},
         {CALL(GRAPH_DESTROY),     "graph_destroy",  DS_RIGHT_ANY,     WORKER,              0, NULL},
+        {CALL(ENCODE_TENSOR_MAP), "encode_tensor_map", DS_RIGHT_ANY,  WORKER,              0, NULL},
         {CALL(GRAPH_LAUNCH),      "graph_launch",   DS_RIGHT_ANY,     WORK,                0, NULL},
 };
 /* clang-format on */

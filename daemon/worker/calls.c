@@ -57,6 +57,7 @@ static const struct dsw_call_row calls_rows[] = {
         ROW(GRAPH_UPDATE,   graph_update,   0, 1),
         ROW(GRAPH_DESTROY,  graph_destroy,  0, 0),
         ROW(GRAPH_LAUNCH,   graph_launch,   0, 1),
+        ROW(ENCODE_TENSOR_MAP, encode_tensor_map, 0, 0),
 };
 /* clang-format on */
 

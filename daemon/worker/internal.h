@@ -506,6 +506,7 @@ enum dsw_outcome dsw_calls_get_kernel(struct dsw_call *call, const Detshare__Req
 enum dsw_outcome dsw_calls_get_global(struct dsw_call *call, const Detshare__Request *request);
 enum dsw_outcome dsw_calls_list_kernels(struct dsw_call *call, const Detshare__Request *request);
 enum dsw_outcome dsw_calls_count_clusters(struct dsw_call *call, const Detshare__Request *request);
+enum dsw_outcome dsw_calls_encode_tensor_map(struct dsw_call *call, const Detshare__Request *request);
 enum dsw_outcome dsw_calls_stream_create(struct dsw_call *call, const Detshare__Request *request);
 enum dsw_outcome dsw_calls_stream_destroy(struct dsw_call *call, const Detshare__Request *request);
 enum dsw_outcome dsw_calls_event_create(struct dsw_call *call, const Detshare__Request *request);

@@ -21,7 +21,7 @@
 
 #define MUTATIONS 3000
 #define CALL_FIRST 10
-#define CALL_LAST 68
+#define CALL_LAST 106
 
 static int good_fd;
 static uint64_t good_id = 100;

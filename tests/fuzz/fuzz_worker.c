@@ -143,9 +143,25 @@ static void ask_module(struct game *g, struct player *player)
         close(fd);
 }
 
+static void ask_tensor_map(struct game *g, struct player *player)
+{
+        uint8_t map[140] = {0};
+        uint64_t sizes[6] = {number(g), number(g), 64, 128, 256, 512};
+        uint32_t box[6] = {fuzz_u8(&g->in), 1, 1, 1, 1, 1};
+
+        SEND(ENCODE_TENSOR_MAP, encode_tensor_map, EncodeTensorMap, ENCODE_TENSOR_MAP,
+                .kind = (Detshare__TensorMapKind)(int)fuzz_below(&g->in, 6) - 1, .rank = fuzz_below(&g->in, 8),
+                .address = number(g), .given = fuzz_u8(&g->in), .dims = sizes, .n_dims = fuzz_below(&g->in, 6),
+                .strides = sizes, .n_strides = fuzz_below(&g->in, 6), .box = box, .n_box = fuzz_below(&g->in, 6),
+                .map = {fuzz_u8(&g->in) % sizeof(map), map});
+}
+
 static void ask_code(struct game *g, struct player *player)
 {
-        switch (fuzz_below(&g->in, 7)) {
+        switch (fuzz_below(&g->in, 8)) {
+        case 7:
+                ask_tensor_map(g, player);
+                break;
         case 6:
                 SEND(COUNT_CLUSTERS, count_clusters, CountClusters, COUNT_CLUSTERS, .kernel = known(g, player->kernels),
                         .cluster_x = fuzz_u8(&g->in) % 20, .cluster_y = 1, .cluster_z = fuzz_u8(&g->in) % 3,

@@ -927,6 +927,57 @@ ds_unused static void dt_test_unmap_under_work(const struct ds_device_ops *ops, 
         dt_close(t);
 }
 
+/* --- tensor maps
+ * ------------------------------------------------------------------------------------------------------- */
+
+/* Made at any time and beside any work; what is wrong with the arguments is INVALID_VALUE and leaves the map alone. */
+ds_unused static void dt_test_tensor_maps(const struct ds_device_ops *ops, const char *spec)
+{
+        struct dt *t = dt_open(ops, spec);
+        struct ds_tensor_map good = {.kind = DS_TENSOR_MAP_TILED,
+                .data_type = 6, /* halves */
+                .rank = 3,
+                .address = DT_DEVICE_VA,
+                .given = DS_TENSOR_DIMS | DS_TENSOR_STRIDES | DS_TENSOR_BOX | DS_TENSOR_STEPS,
+                .dims = {64, 32, 4},
+                .strides = {128, 4096},
+                .box = {32, 8, 2},
+                .steps = {1, 1, 1}};
+        struct ds_tensor_map bad[8];
+        uint8_t map[DS_TENSOR_MAP_BYTES] = {0}, made[DS_TENSOR_MAP_BYTES] = {0};
+        int has = ops->tensor_map(t->device, &good, made) == 0;
+
+        cr_assert_eq(has, !ops->info(t->device)->simulated && ops->info(t->device)->attributes[127]);
+        for (size_t i = 0; i < DS_ARRAY_SIZE(bad); i++)
+                bad[i] = good;
+        bad[0].rank = 0;
+        bad[1].rank = DS_TENSOR_RANK_MAX + 1;
+        bad[2].rank = UINT32_MAX;
+        bad[3].given &= ~(uint32_t)DS_TENSOR_DIMS;
+        bad[4].given = 0;
+        bad[5].kind = (enum ds_tensor_map_kind)77;
+        bad[6].address++;
+        bad[7].dims[1] = 0;
+        for (size_t i = 0; has && i < DS_ARRAY_SIZE(bad); i++) {
+                memset(map, 0x5a, sizeof(map));
+                cr_assert_eq(ops->tensor_map(t->device, &bad[i], map), DS_CUDA_INVALID_VALUE, "%zu", i);
+                for (size_t j = 0; j < sizeof(map); j++)
+                        cr_assert_eq(map[j], 0x5a);
+        }
+        if (has) {
+                good.address += 4096;
+                cr_assert_eq(ops->tensor_map(t->device, &good, map), 0);
+                cr_assert_neq(memcmp(map, made, sizeof(map)), 0);
+                good.kind = DS_TENSOR_MAP_REPLACE;
+                good.address -= 4096;
+                cr_assert_eq(ops->tensor_map(t->device, &good, map), 0);
+                cr_assert_eq(memcmp(map, made, sizeof(map)), 0);
+        } else {
+                cr_assert_eq(ops->tensor_map(t->device, &good, map), DS_CUDA_NOT_SUPPORTED);
+        }
+        dt_close(t);
+}
+
 /* --- clusters
  * --------------------------------------------------------------------------------------------------------- */
 

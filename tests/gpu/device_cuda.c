@@ -108,6 +108,7 @@ static const struct {
         {"clock", dt_test_clock},
         {"unmap_under_work", dt_test_unmap_under_work},
         {"clusters", dt_test_clusters},
+        {"tensor_maps", dt_test_tensor_maps},
         {"lost", test_lost},
 };
 

@@ -42,6 +42,7 @@ SHARED(dt_test_globals, globals)
 SHARED(dt_test_clock, clock)
 SHARED(dt_test_unmap_under_work, unmap_under_work)
 SHARED(dt_test_clusters, no_clusters)
+SHARED(dt_test_tensor_maps, tensor_maps)
 
 static void setup_clusters(void)
 {

@@ -246,6 +246,27 @@ static void graphs(struct life *l)
                 ds_cuda_ops.put_off_do(l->device);
 }
 
+/* Nothing is known of what a driver makes of a map that it refuses. */
+static void tensor_maps(struct life *l)
+{
+        struct ds_tensor_map ask = {.data_type = 6,
+                .rank = 3,
+                .address = DT_DEVICE_VA,
+                .given = 63,
+                .dims = {64, 32, 4},
+                .strides = {128, 4096},
+                .box = {32, 8, 2},
+                .steps = {1, 1, 1},
+                .channels = 32,
+                .pixels = 8};
+        uint8_t map[DS_TENSOR_MAP_BYTES] = {0};
+
+        for (int i = 0; i < LATER; i++) {
+                for (ask.kind = DS_TENSOR_MAP_TILED; ask.kind < _DS_TENSOR_MAP_KIND_MAX; ask.kind++)
+                        (void)ds_cuda_ops.tensor_map(l->device, &ask, map);
+        }
+}
+
 static void work(struct life *l)
 {
         uint32_t a = ds_device_stream(l->rungs[0], 0, 0), b = ds_device_stream(l->rungs[1], 1, 1);
@@ -267,6 +288,7 @@ static void work(struct life *l)
                 take(l);
         }
         drain(l);
+        tensor_maps(l);
         graphs(l);
 }
 

@@ -39,6 +39,7 @@ SHARED(dt_test_abort, abort)
 SHARED(dt_test_close_busy, close_busy)
 SHARED(dt_test_unmap_under_work, unmap_under_work)
 SHARED(dt_test_clusters, clusters)
+SHARED(dt_test_tensor_maps, tensor_maps)
 
 /* --- the simulator's own --- */
 

@@ -249,6 +249,7 @@ const struct ds_device_ops ds_cuda_ops = {
         .limit_get = cuda_limit_get,
         .launch = cuda_launch,
         .clusters = cuda_clusters,
+        .tensor_map = cuda_tensor_map,
         .copy = cuda_copy,
         .memset = cuda_memset,
         .graph_new = cuda_graph_new,

@@ -103,7 +103,11 @@
         X(cuGraphExecDestroy)             \
         X(cuGraphExecKernelNodeSetParams) \
         X(cuGraphExecMemcpyNodeSetParams) \
-        X(cuGraphExecMemsetNodeSetParams)
+        X(cuGraphExecMemsetNodeSetParams) \
+        X(cuTensorMapEncodeTiled)         \
+        X(cuTensorMapEncodeIm2col)        \
+        X(cuTensorMapEncodeIm2colWide)    \
+        X(cuTensorMapReplaceAddress)
 
 struct ds_cuda_driver {
         void *handle;

@@ -344,6 +344,9 @@ int cuda_launch_check(const ds_device *device, const struct ds_launch *launch, u
 int cuda_copy_check(ds_device *device, const struct cuda_space *space, struct ds_copy *copy);
 int cuda_memset_check(ds_device *device, const struct cuda_space *space, const struct ds_memset *memset);
 
+/* tensor.c */
+int cuda_tensor_map(ds_device *device, const struct ds_tensor_map *ask, uint8_t map[DS_TENSOR_MAP_BYTES]);
+
 /* graph.c; the operations are those of device.h */
 int cuda_graph_new(
         ds_device *device, uint32_t space, const struct ds_device_node *nodes, uint32_t n, ds_device_graph **ret);

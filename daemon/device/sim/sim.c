@@ -261,6 +261,12 @@ static int sim_event_fd(ds_device *device)
         return device->event_fd;
 }
 
+/* No tensor copies are executed. */
+static int sim_tensor_map(ds_device *device, const struct ds_tensor_map *ask, uint8_t map[DS_TENSOR_MAP_BYTES])
+{
+        return DS_CUDA_NOT_SUPPORTED;
+}
+
 const struct ds_device_ops ds_sim_ops = {
         .version = DS_DEVICE_OPS_VERSION,
         .name = "sim",
@@ -292,6 +298,7 @@ const struct ds_device_ops ds_sim_ops = {
         .limit_get = sim_limit_get,
         .launch = sim_launch,
         .clusters = sim_clusters,
+        .tensor_map = sim_tensor_map,
         .copy = sim_copy,
         .memset = sim_memset,
         .fence = sim_fence,

@@ -96,6 +96,8 @@ FAKE_API cuDeviceGetAttribute(int *value, CUdevice_attribute attribute, CUdevice
         *value = attribute < DS_DEVICE_ATTRIBUTES ? device_info()->attributes[attribute] : 0;
         if (attribute == CU_DEVICE_ATTRIBUTE_CAN_USE_64_BIT_STREAM_MEM_OPS)
                 *value = !memops || strcmp(memops, "0");
+        if (attribute == CU_DEVICE_ATTRIBUTE_TENSOR_MAP_ACCESS_SUPPORTED)
+                *value = 1; /* there are maps, and no copies that read them */
         if (attribute == CU_DEVICE_ATTRIBUTE_CLUSTER_LAUNCH && (!clusters || strcmp(clusters, "1")))
                 *value = 0;
         return CUDA_SUCCESS;

@@ -15,6 +15,7 @@
  *   module.c   libraries and kernels
  *   work.c     launches, copies, memsets
  *   graph.c    graphs of these
+ *   tensor.c   tensor maps: checked arguments, written down as they came
  *
  * Time: the sim's virtual clock follows the real one. Every call that asks lets it run up to now; it stands where a
  * kernel is still being executed by the CPU.

@@ -57,7 +57,7 @@ static CUresult copy_batch(const struct batch *b, size_t *ret_failed, CUstream s
 {
         struct dcu_context *context;
         int during_call;
-        CUresult r = dcu_enter(&context);
+        CUresult r = dcu_enter_any(&context);
 
         if (ret_failed)
                 *ret_failed = SIZE_MAX; /* none in particular */
@@ -129,7 +129,7 @@ static CUresult copy_boxes(
         struct dcu_context *context;
         struct dcu_box box;
         int during_call = 0;
-        CUresult r = dcu_enter(&context);
+        CUresult r = dcu_enter_any(&context);
 
         if (ret_failed)
                 *ret_failed = SIZE_MAX;

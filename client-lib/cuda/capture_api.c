@@ -7,7 +7,7 @@
 static CUresult enter(CUstream stream, uint32_t *ret_slot)
 {
         struct dcu_context *context, *owner;
-        CUresult r = dcu_enter(&context);
+        CUresult r = dcu_enter_any(&context);
 
         return r == CUDA_SUCCESS ? dcu_stream_slot_any(stream, context, ret_slot, &owner) : r;
 }

@@ -28,18 +28,6 @@ CUresult dcu_context_check(CUcontext handle, struct dcu_context **ret)
         return CUDA_SUCCESS;
 }
 
-CUresult dcu_enter_any(struct dcu_context **ret)
-{
-        CUresult r = dcu_enter_process();
-
-        *ret = NULL;
-        if (r == CUDA_SUCCESS && dcu_thread_current())
-                r = dcu_context_current(ret);
-        if (r == CUDA_SUCCESS)
-                r = dcu_result(dsc_sticky_error(dcu.session));
-        return r;
-}
-
 int dcu_context_flags_valid(unsigned int flags)
 {
         unsigned int schedule = flags & CU_CTX_SCHED_MASK;

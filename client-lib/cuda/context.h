@@ -81,8 +81,18 @@ static inline CUresult dcu_enter(struct dcu_context **ret)
         return r;
 }
 
-/* As dcu_enter, but without a current context *ret is NULL: for calls that find their context by address. */
-CUresult dcu_enter_any(struct dcu_context **ret);
+/* As dcu_enter, but without a current context *ret is NULL: for calls whose handle or address says which one it is. */
+static inline CUresult dcu_enter_any(struct dcu_context **ret)
+{
+        CUresult r = dcu_enter_process();
+
+        *ret = NULL;
+        if (r == CUDA_SUCCESS && dcu_thread_current())
+                r = dcu_context_current(ret);
+        if (r == CUDA_SUCCESS)
+                r = dcu_result(dsc_sticky_error(dcu.session));
+        return r;
+}
 
 /* A new context object with its defaults, inactive. NULL when out of memory. dcu.lock must be held. */
 struct dcu_context *dcu_context_new(unsigned int flags);

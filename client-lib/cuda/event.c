@@ -123,7 +123,7 @@ static CUresult record(CUevent hEvent, CUstream hStream, unsigned int flags)
         struct dcu_context *context, *owner;
         uint32_t slot;
         int capturing;
-        CUresult r = dcu_enter(&context);
+        CUresult r = dcu_enter_any(&context);
 
         if (r != CUDA_SUCCESS)
                 return r;
@@ -170,11 +170,12 @@ CUresult dcu_event_recorded(CUevent handle, struct dcu_event_record *ret)
         return CUDA_SUCCESS;
 }
 
-static CUresult enter_event(CUevent hEvent, CUresult (*enter)(struct dcu_context **ret), struct dcu_event_record *ret)
+/* The event is enough: threads without a context ask as well, as PyTorch's that pins memory does. */
+static CUresult enter_event(CUevent hEvent, struct dcu_event_record *ret)
 {
         struct dcu_event *event = dcu_object_of(hEvent, DCU_EVENT);
         struct dcu_context *context;
-        CUresult r = enter(&context);
+        CUresult r = dcu_enter_any(&context);
 
         if (r == CUDA_SUCCESS && event && dcu_event_captured(event))
                 return dcu_capture_event_used(event);
@@ -183,11 +184,10 @@ static CUresult enter_event(CUevent hEvent, CUresult (*enter)(struct dcu_context
         return r == CUDA_SUCCESS ? dcu_event_recorded(hEvent, ret) : r;
 }
 
-/* The event is enough: threads without a context ask as well, as PyTorch's that pins memory does. */
 CUresult cuEventQuery(CUevent hEvent)
 {
         struct dcu_event_record recorded;
-        CUresult r = enter_event(hEvent, dcu_enter_any, &recorded);
+        CUresult r = enter_event(hEvent, &recorded);
 
         if (r == CUDA_SUCCESS && recorded.shared)
                 return dcu_result(dsc_shared_query(dcu.session, recorded.shared));
@@ -199,7 +199,7 @@ CUresult cuEventQuery(CUevent hEvent)
 CUresult cuEventSynchronize(CUevent hEvent)
 {
         struct dcu_event_record recorded;
-        CUresult r = enter_event(hEvent, dcu_enter, &recorded);
+        CUresult r = enter_event(hEvent, &recorded);
 
         if (r == CUDA_SUCCESS && recorded.shared)
                 return dcu_result(dsc_shared_wait(dcu.session, recorded.shared));
@@ -232,7 +232,7 @@ static CUresult elapsed(float *pMilliseconds, CUevent hStart, CUevent hEnd)
         struct dcu_context *context;
         uint64_t start, end;
         int64_t ns;
-        CUresult r = dcu_enter(&context);
+        CUresult r = dcu_enter_any(&context);
 
         if (r == CUDA_SUCCESS)
                 r = timed(hStart, &start);

@@ -9,7 +9,7 @@
 static CUresult enter(CUgraphExec handle, CUstream stream, struct dcu_exec **ret, uint32_t *ret_slot)
 {
         struct dcu_context *context, *owner;
-        CUresult r = dcu_enter(&context);
+        CUresult r = dcu_enter_any(&context);
 
         if (r != CUDA_SUCCESS)
                 return r;

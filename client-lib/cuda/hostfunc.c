@@ -70,7 +70,7 @@ CUresult cuLaunchHostFunc(CUstream hStream, CUhostFn fn, void *userData)
         struct dcu_context *context, *owner;
         uint32_t slot;
         int capturing;
-        CUresult r = dcu_enter(&context);
+        CUresult r = dcu_enter_any(&context);
 
         if (r == CUDA_SUCCESS)
                 r = fn ? dcu_stream_work(hStream, context, &slot, &owner, &capturing) : CUDA_ERROR_INVALID_VALUE;
@@ -84,7 +84,7 @@ CUresult cuStreamAddCallback(CUstream hStream, CUstreamCallback callback, void *
         const struct hosted hosted = {.callback = callback, .stream = hStream, .argument = userData};
         struct dcu_context *context, *owner;
         uint32_t slot;
-        CUresult r = dcu_enter(&context);
+        CUresult r = dcu_enter_any(&context);
 
         if (r == CUDA_SUCCESS)
                 r = callback && !flags ? dcu_stream_slot(hStream, context, &slot, &owner) : CUDA_ERROR_INVALID_VALUE;

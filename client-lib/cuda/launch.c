@@ -202,7 +202,7 @@ static CUresult launch(struct dcu_launch *l)
         struct dcu_entry *entry;
         uint32_t slot;
         int capturing;
-        CUresult r = dcu_enter(&context);
+        CUresult r = dcu_enter_any(&context);
 
         if (r == CUDA_SUCCESS)
                 r = dcu_stream_work(l->stream, context, &slot, &stream_owner, &capturing);
@@ -328,7 +328,7 @@ CUresult cuLaunchKernelEx(const CUlaunchConfig *config, CUfunction f, void **ker
 {
         struct dcu_context *context;
         struct dcu_launch l;
-        CUresult r = dcu_enter(&context);
+        CUresult r = dcu_enter_any(&context);
 
         if (r != CUDA_SUCCESS)
                 return r;

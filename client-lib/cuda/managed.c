@@ -102,7 +102,7 @@ static CUresult enter_stream(CUstream stream)
 {
         struct dcu_context *context, *owner;
         uint32_t slot;
-        CUresult r = dcu_enter(&context);
+        CUresult r = dcu_enter_any(&context);
 
         return r == CUDA_SUCCESS ? dcu_stream_slot(stream, context, &slot, &owner) : r;
 }

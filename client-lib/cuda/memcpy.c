@@ -18,7 +18,7 @@ static CUresult copy(CUdeviceptr dst, enum dcu_side_rule dst_rule, CUdeviceptr s
                 .depth = 1,
         };
         struct dcu_context *context;
-        CUresult r = dcu_enter(&context);
+        CUresult r = dcu_enter_any(&context);
 
         return r == CUDA_SUCCESS ? dcu_copy_box(context, stream, sync, &box) : r;
 }

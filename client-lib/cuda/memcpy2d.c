@@ -66,7 +66,7 @@ static CUresult side_of(const struct given *g, const struct dcu_box *box, struct
 static CUresult copy(const struct given *dst, const struct given *src, struct dcu_box *box, CUstream stream, int sync)
 {
         struct dcu_context *context;
-        CUresult r = dcu_enter(&context);
+        CUresult r = sync ? dcu_enter(&context) : dcu_enter_any(&context);
 
         if (r != CUDA_SUCCESS || box->width == 0 || box->height == 0 || box->depth == 0)
                 return r;

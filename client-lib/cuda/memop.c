@@ -12,6 +12,8 @@
 #include "cuda/stream.h"
 
 #define MEMOPS_MAX 256u /* of a batch: fewer than that */
+/* A write without a barrier before it may be asked for of the old calls only. */
+#define V1_FLAGS ((unsigned int)CU_STREAM_WRITE_VALUE_NO_MEMORY_BARRIER)
 
 static CUresult check_word(CUdeviceptr address, uint32_t bytes)
 {
@@ -34,8 +36,7 @@ static CUresult check_wait(CUdeviceptr address, uint32_t bytes, unsigned int fla
 
 static CUresult check_write(CUdeviceptr address, uint32_t bytes, unsigned int flags)
 {
-        return flags & ~(unsigned int)CU_STREAM_WRITE_VALUE_NO_MEMORY_BARRIER ? CUDA_ERROR_INVALID_VALUE
-                                                                              : check_word(address, bytes);
+        return flags ? CUDA_ERROR_INVALID_VALUE : check_word(address, bytes);
 }
 
 CUresult dcu_memop_check(const CUstreamBatchMemOpParams *op)
@@ -88,7 +89,7 @@ static CUresult submit(CUstream stream, unsigned int count, const CUstreamBatchM
         struct dcu_context *context, *owner;
         uint32_t slot;
         int capturing;
-        CUresult r = dcu_enter(&context);
+        CUresult r = dcu_enter_any(&context);
 
         if (r != CUDA_SUCCESS)
                 return r;
@@ -152,7 +153,7 @@ CUresult cuStreamWaitValue64_v2(CUstream stream, CUdeviceptr addr, cuuint64_t va
 
 CUresult cuStreamWriteValue32(CUstream stream, CUdeviceptr addr, cuuint32_t value, unsigned int flags)
 {
-        return write_value(stream, addr, value, flags, 0);
+        return write_value(stream, addr, value, flags & ~V1_FLAGS, 0);
 }
 
 CUresult cuStreamWriteValue32_v2(CUstream stream, CUdeviceptr addr, cuuint32_t value, unsigned int flags)
@@ -162,7 +163,7 @@ CUresult cuStreamWriteValue32_v2(CUstream stream, CUdeviceptr addr, cuuint32_t v
 
 CUresult cuStreamWriteValue64(CUstream stream, CUdeviceptr addr, cuuint64_t value, unsigned int flags)
 {
-        return write_value(stream, addr, value, flags, 1);
+        return write_value(stream, addr, value, flags & ~V1_FLAGS, 1);
 }
 
 CUresult cuStreamWriteValue64_v2(CUstream stream, CUdeviceptr addr, cuuint64_t value, unsigned int flags)

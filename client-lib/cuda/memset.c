@@ -81,7 +81,7 @@ static CUresult fill_memory(const struct fill *fill, CUstream stream, int sync)
         uint64_t row, bytes;
         uint32_t slot;
         int capturing = 0;
-        CUresult r = dcu_enter(&context);
+        CUresult r = dcu_enter_any(&context);
 
         if (r == CUDA_SUCCESS)
                 r = sync ? dcu_stream_slot(stream, context, &slot, &owner)

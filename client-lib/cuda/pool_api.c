@@ -312,7 +312,7 @@ static CUresult allocate(CUdeviceptr *dptr, size_t bytes, struct dcu_pool *pool,
         struct dcu_context *context, *owner;
         uint32_t slot;
         int capturing;
-        CUresult r = dcu_enter(&context);
+        CUresult r = dcu_enter_any(&context);
 
         if (r == CUDA_SUCCESS)
                 r = dcu_stream_work(stream, context, &slot, &owner, &capturing);
@@ -352,7 +352,7 @@ CUresult cuMemFreeAsync(CUdeviceptr dptr, CUstream hStream)
         struct dcu_range range;
         uint32_t slot;
         int capturing;
-        CUresult r = dcu_enter(&context);
+        CUresult r = dcu_enter_any(&context);
 
         if (r == CUDA_SUCCESS)
                 r = dcu_stream_work(hStream, context, &slot, &owner, &capturing);

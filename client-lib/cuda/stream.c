@@ -107,13 +107,13 @@ CUresult dcu_stream_slot_any(
         *ret_owner = current;
         if (stream == CU_STREAM_LEGACY || (!stream && !dcu_self.per_thread)) {
                 *ret_slot = 0;
-                return CUDA_SUCCESS;
+                return current ? CUDA_SUCCESS : CUDA_ERROR_INVALID_CONTEXT;
         }
         if (!stream || stream == CU_STREAM_PER_THREAD)
-                return per_thread_slot(ret_slot);
+                return current ? per_thread_slot(ret_slot) : CUDA_ERROR_INVALID_CONTEXT;
         object = dcu_object_of(stream, DCU_STREAM);
         if (!object)
-                return CUDA_ERROR_INVALID_HANDLE;
+                return current ? CUDA_ERROR_INVALID_HANDLE : CUDA_ERROR_INVALID_CONTEXT;
         *ret_slot = object->slot;
         *ret_owner = object->head.owner;
         return CUDA_SUCCESS;
@@ -264,7 +264,7 @@ static CUresult destroy(CUstream hStream)
 {
         struct dcu_context *context;
         struct dcu_stream *stream;
-        CUresult r = dcu_enter(&context);
+        CUresult r = dcu_enter_any(&context);
 
         if (r != CUDA_SUCCESS)
                 return r;
@@ -290,7 +290,7 @@ CUresult cuStreamDestroy_v2(CUstream hStream)
 static CUresult enter_stream(CUstream hStream, uint32_t *ret_slot, struct dcu_context **ret_owner)
 {
         struct dcu_context *context;
-        CUresult r = dcu_enter(&context);
+        CUresult r = dcu_enter_any(&context);
 
         return r == CUDA_SUCCESS ? dcu_stream_slot_any(hStream, context, ret_slot, ret_owner) : r;
 }
@@ -300,7 +300,7 @@ static CUresult enter_stream(CUstream hStream, uint32_t *ret_slot, struct dcu_co
 static CUresult enter_waiting(CUstream hStream, uint32_t *ret_slot)
 {
         struct dcu_context *context, *owner;
-        CUresult r = dcu_enter(&context);
+        CUresult r = dcu_enter_any(&context);
 
         if (r == CUDA_SUCCESS)
                 r = dcu_stream_slot(hStream, context, ret_slot, &owner);
@@ -343,7 +343,7 @@ CUresult cuStreamWaitEvent(CUstream hStream, CUevent hEvent, unsigned int Flags)
         struct dcu_context *context, *owner;
         uint32_t slot;
         int capturing;
-        CUresult r = dcu_enter(&context);
+        CUresult r = dcu_enter_any(&context);
 
         if (r != CUDA_SUCCESS)
                 return r;

@@ -31,8 +31,9 @@ struct dcu_stream {
 };
 
 /*
- * The slot of a stream handle in the calling thread; *ret_owner is the context it belongs to (current for 0, 1, 2). For
- * what cannot be captured: work that can be asks dcu_stream_work() of capture.h.
+ * The slot of a stream handle in the calling thread; *ret_owner is the context it belongs to (current for 0, 1, 2).
+ * Without a current context (NULL) a stream is enough, as NVIDIA's driver has it; 0, 1 and 2 then are
+ * CUDA_ERROR_INVALID_CONTEXT. For what cannot be captured: work that can be asks dcu_stream_work() of capture.h.
  */
 CUresult dcu_stream_slot(
         CUstream stream, struct dcu_context *current, uint32_t *ret_slot, struct dcu_context **ret_owner);

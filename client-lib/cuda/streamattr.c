@@ -13,18 +13,22 @@
 static struct dcu_stream_attributes defaults[2]; /* legacy, per-thread */
 
 /* The stream's, or those of a default stream; NULL with *ret_error. dcu.lock is held. */
-static struct dcu_stream_attributes *attributes_of(CUstream stream, CUresult *ret_error)
+static struct dcu_stream_attributes *attributes_of(
+        CUstream stream, const struct dcu_context *current, CUresult *ret_error)
 {
-        struct dcu_stream *object;
+        struct dcu_stream *object = dcu_object_of(stream, DCU_STREAM);
 
-        if (stream == CU_STREAM_LEGACY || (!stream && !dcu_self.per_thread))
+        if (object)
+                return &object->attributes;
+        if (!current)
+                *ret_error = CUDA_ERROR_INVALID_CONTEXT;
+        else if (stream == CU_STREAM_LEGACY || (!stream && !dcu_self.per_thread))
                 return &defaults[0];
-        if (!stream || stream == CU_STREAM_PER_THREAD)
+        else if (!stream || stream == CU_STREAM_PER_THREAD)
                 return &defaults[1];
-        object = dcu_object_of(stream, DCU_STREAM);
-        if (!object)
+        else
                 *ret_error = CUDA_ERROR_INVALID_HANDLE;
-        return object ? &object->attributes : NULL;
+        return NULL;
 }
 
 static int window_valid(const CUaccessPolicyWindow *window)
@@ -103,14 +107,14 @@ static CUresult access(CUstream stream, CUstreamAttrID attr, const CUstreamAttrV
 {
         struct dcu_stream_attributes *a;
         struct dcu_context *context;
-        CUresult r = dcu_enter(&context);
+        CUresult r = dcu_enter_any(&context);
 
         if (r != CUDA_SUCCESS)
                 return r;
         if (!value && !ret)
                 return CUDA_ERROR_INVALID_VALUE;
         pthread_mutex_lock(&dcu.lock);
-        a = attributes_of(stream, &r);
+        a = attributes_of(stream, context, &r);
         if (a && value)
                 r = set(a, dcu_object_of(stream, DCU_STREAM), attr, value);
         else if (a)
@@ -133,13 +137,13 @@ CUresult cuStreamCopyAttributes(CUstream dst, CUstream src)
 {
         struct dcu_stream_attributes *to, *from;
         struct dcu_context *context;
-        CUresult r = dcu_enter(&context);
+        CUresult r = dcu_enter_any(&context);
 
         if (r != CUDA_SUCCESS)
                 return r;
         pthread_mutex_lock(&dcu.lock);
-        to = attributes_of(dst, &r);
-        from = attributes_of(src, &r);
+        to = attributes_of(dst, context, &r);
+        from = attributes_of(src, context, &r);
         if (to && from)
                 *to = *from;
         pthread_mutex_unlock(&dcu.lock);

@@ -71,28 +71,110 @@ static void *start(void *argument)
         return NULL;
 }
 
-/* A thread that has no context asks for an event of another's. */
-static void *ask(void *event)
+/* What threads without a context use of another's. */
+struct shared {
+        CUstream stream;
+        CUevent event, times[2];
+        CUdeviceptr memory;
+        int *pinned;
+};
+
+static void ask_events(const struct shared *s)
+{
+        float ms = -1;
+
+        OK(cuEventQuery(s->event));
+        OK(cuEventSynchronize(s->event));
+        OK(cuEventElapsedTime(&ms, s->times[0], s->times[1]));
+        CHECK(ms >= 0);
+        OK(cuEventRecord(s->event, s->stream));
+        EXPECT(CUDA_ERROR_INVALID_CONTEXT, cuEventRecord(s->event, NULL));
+        OK(cuStreamWaitEvent(s->stream, s->event, 0));
+}
+
+static void ask_stream(const struct shared *s)
+{
+        CUstreamCaptureStatus status;
+        CUcontext owner = NULL;
+        unsigned long long id;
+        unsigned int flags = 0;
+        int priority;
+        CUresult r = cuStreamQuery(s->stream);
+
+        CHECK(r == CUDA_SUCCESS || r == CUDA_ERROR_NOT_READY);
+        EXPECT(CUDA_ERROR_INVALID_CONTEXT, cuStreamQuery(NULL));
+        EXPECT(CUDA_ERROR_INVALID_CONTEXT, cuStreamQuery(CU_STREAM_PER_THREAD));
+        OK(cuStreamSynchronize(s->stream));
+        EXPECT(CUDA_ERROR_INVALID_CONTEXT, cuStreamSynchronize(NULL));
+        OK(cuStreamGetFlags(s->stream, &flags));
+        CHECK(flags == CU_STREAM_NON_BLOCKING);
+        OK(cuStreamGetPriority(s->stream, &priority));
+        OK(cuStreamGetId(s->stream, &id));
+        OK(cuStreamIsCapturing(s->stream, &status));
+        EXPECT(CUDA_ERROR_INVALID_CONTEXT, cuStreamIsCapturing(NULL, &status));
+        OK(cuStreamGetCtx(s->stream, &owner));
+        CHECK(owner == context);
+}
+
+static void work_there(const struct shared *s)
+{
+        CUdeviceptr p;
+
+        OK(cuMemsetD32Async(s->memory, 41, 4, s->stream));
+        OK(cuMemcpyDtoHAsync(s->pinned, s->memory, 16, s->stream));
+        OK(cuMemcpyHtoDAsync(s->memory, s->pinned, 16, s->stream));
+        OK(cuMemcpyAsync(s->memory, (CUdeviceptr)(uintptr_t)s->pinned, 16, s->stream));
+        OK(cuStreamSynchronize(s->stream));
+        CHECK(s->pinned[0] == 41 && s->pinned[3] == 41);
+        EXPECT(CUDA_ERROR_INVALID_CONTEXT, cuMemsetD32(s->memory, 1, 4));
+        EXPECT(CUDA_ERROR_INVALID_CONTEXT, cuMemcpyHtoD(s->memory, s->pinned, 16));
+        EXPECT(CUDA_ERROR_INVALID_CONTEXT, cuMemcpyDtoH(s->pinned, s->memory, 16));
+        EXPECT(CUDA_ERROR_INVALID_CONTEXT, cuMemAlloc(&p, 16));
+        OK(cuMemAllocAsync(&p, 16, s->stream));
+        OK(cuMemFreeAsync(p, s->stream));
+}
+
+static void end_all(const struct shared *s)
+{
+        OK(cuStreamDestroy(s->stream));
+        OK(cuEventDestroy(s->event));
+        OK(cuMemFreeHost(s->pinned));
+        OK(cuMemFree(s->memory));
+}
+
+static void *ask(void *shared)
 {
         CUcontext none = context;
 
         OK(cuCtxGetCurrent(&none));
         CHECK(!none);
-        OK(cuEventQuery(event));
+        ask_events(shared);
+        ask_stream(shared);
+        work_there(shared);
+        end_all(shared);
         return NULL;
 }
 
+/* A stream, an event or an address says which context it is of: the thread needs none. */
 static void without_context(void)
 {
+        struct shared s;
         pthread_t thread;
-        CUevent event;
 
-        MUST(cuEventCreate(&event, CU_EVENT_DISABLE_TIMING));
-        OK(cuEventRecord(event, NULL));
-        OK(cuEventSynchronize(event));
-        CHECK(pthread_create(&thread, NULL, ask, event) == 0);
+        MUST(cuStreamCreate(&s.stream, CU_STREAM_NON_BLOCKING));
+        MUST(cuEventCreate(&s.event, CU_EVENT_DISABLE_TIMING));
+        MUST(cuMemAlloc(&s.memory, 64));
+        MUST(cuMemAllocHost((void **)&s.pinned, 64));
+        for (int i = 0; i < 2; i++) {
+                MUST(cuEventCreate(&s.times[i], CU_EVENT_DEFAULT));
+                OK(cuEventRecord(s.times[i], s.stream));
+        }
+        OK(cuEventRecord(s.event, s.stream));
+        OK(cuEventSynchronize(s.event));
+        CHECK(pthread_create(&thread, NULL, ask, &s) == 0);
         pthread_join(thread, NULL);
-        OK(cuEventDestroy(event));
+        OK(cuEventDestroy(s.times[0]));
+        OK(cuEventDestroy(s.times[1]));
 }
 
 int main(int argc, char **argv)

@@ -7,7 +7,8 @@
  * what went in, which the daemon remembers the machine code of. Linking several images into one is not done: it is
  * refused when it is asked for, with words in the error log.
  *
- * A link state belongs to the context. Its outputs live as long as it does.
+ * A link state belongs to the context. Its outputs live as long as it does. It is completed once: after that nothing is
+ * added and nothing comes out again. Completed without an input it gives a module with nothing in it.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -20,12 +21,15 @@
 #include "cuda/link.h"
 #include "cuda/state.h"
 
+static const char nothing[] = ".version 7.0\n.target sm_70\n.address_size 64\n";
+
 struct dcu_link {
         struct dcu_object head;
         struct dcu_jit jit; /* the program's arrays, which it keeps until it destroys the state */
         char *bytes;        /* what was added; a NUL behind it */
         size_t size;
         unsigned int inputs;
+        int complete; /* nothing is added any more */
 };
 
 static CUresult enter_link(CUlinkState state, struct dcu_link **ret)
@@ -84,6 +88,17 @@ static CUresult refuse(struct dcu_link *link, const char *why)
         return CUDA_ERROR_NOT_SUPPORTED;
 }
 
+static CUresult keep(struct dcu_link *link, const void *data, size_t size)
+{
+        link->bytes = malloc(size + 1);
+        if (!link->bytes)
+                return CUDA_ERROR_OUT_OF_MEMORY;
+        memcpy(link->bytes, data, size);
+        link->bytes[size] = '\0';
+        link->size = size;
+        return CUDA_SUCCESS;
+}
+
 static CUresult add(struct dcu_link *link, CUjitInputType type, const void *data, size_t size, struct dcu_jit *options)
 {
         CUresult r;
@@ -100,14 +115,9 @@ static CUresult add(struct dcu_link *link, CUjitInputType type, const void *data
         r = try_image(link, data, size, options);
         if (r != CUDA_SUCCESS)
                 return r;
-        link->bytes = malloc(size + 1);
-        if (!link->bytes)
-                return CUDA_ERROR_OUT_OF_MEMORY;
-        memcpy(link->bytes, data, size);
-        link->bytes[size] = '\0';
-        link->size = size;
-        link->inputs = 1;
-        return CUDA_SUCCESS;
+        r = keep(link, data, size);
+        link->inputs = r == CUDA_SUCCESS;
+        return r;
 }
 
 CUresult cuLinkAddData_v2(CUlinkState state, CUjitInputType type, void *data, size_t size, const char *name,
@@ -119,7 +129,7 @@ CUresult cuLinkAddData_v2(CUlinkState state, CUjitInputType type, void *data, si
 
         if (r != CUDA_SUCCESS)
                 return r;
-        if (!data || !size || (unsigned int)type >= CU_JIT_NUM_INPUT_TYPES)
+        if (!data || !size || (unsigned int)type >= CU_JIT_NUM_INPUT_TYPES || link->complete)
                 return CUDA_ERROR_INVALID_VALUE;
         r = dcu_jit_begin(&jit, numOptions, options, optionValues);
         return r == CUDA_SUCCESS ? add(link, type, data, size, &jit) : r;
@@ -136,7 +146,7 @@ CUresult cuLinkAddFile_v2(CUlinkState state, CUjitInputType type, const char *pa
 
         if (r != CUDA_SUCCESS)
                 return r;
-        if (!path || (unsigned int)type >= CU_JIT_NUM_INPUT_TYPES)
+        if (!path || (unsigned int)type >= CU_JIT_NUM_INPUT_TYPES || link->complete)
                 return CUDA_ERROR_INVALID_VALUE;
         r = dcu_jit_begin(&jit, numOptions, options, optionValues);
         if (r == CUDA_SUCCESS)
@@ -155,8 +165,14 @@ CUresult cuLinkComplete(CUlinkState state, void **cubinOut, size_t *sizeOut)
 
         if (r != CUDA_SUCCESS)
                 return r;
-        if (!cubinOut || !link->inputs)
+        if (!cubinOut)
                 return CUDA_ERROR_INVALID_VALUE;
+        if (link->complete)
+                return CUDA_ERROR_INVALID_HANDLE;
+        r = link->bytes ? CUDA_SUCCESS : keep(link, nothing, strlen(nothing));
+        if (r != CUDA_SUCCESS)
+                return r;
+        link->complete = 1;
         *cubinOut = link->bytes;
         if (sizeOut)
                 *sizeOut = link->size;

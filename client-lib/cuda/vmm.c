@@ -248,7 +248,10 @@ CUresult cuMemMap(
         pthread_mutex_lock(&lock);
         physical = physical_of(handle);
         range.detail = physical;
-        r = physical && size <= physical->bytes ? dcu_range_add(&range) : CUDA_ERROR_INVALID_VALUE;
+        if (physical && size > physical->bytes)
+                r = CUDA_ERROR_NOT_SUPPORTED; /* more than there is: no invalid value, NVIDIA's driver says so */
+        else
+                r = physical ? dcu_range_add(&range) : CUDA_ERROR_INVALID_VALUE;
         if (r == CUDA_SUCCESS)
                 physical->n_mapped++;
         pthread_mutex_unlock(&lock);
@@ -257,17 +260,30 @@ CUresult cuMemMap(
 
 typedef CUresult (*each_fn)(const struct dcu_range *range, unsigned int flags);
 
-/* Mappings without a hole, from the first that begins at ptr to the last, which ends with the range. */
-static CUresult check_mapped(CUdeviceptr ptr, size_t size)
+/* The mapping at an address; 0: there is none, and *ret is as much as is certainly without one. */
+static int mapping_at(uint64_t at, struct dcu_range *ret)
+{
+        if (dcu_range_find(at, ret) && ret->kind == DCU_RANGE_MAPPED)
+                return 1;
+        *ret = (struct dcu_range){.base = at, .size = GRANULARITY};
+        return 0;
+}
+
+/* Whole mappings, from the first that begins at ptr to the last, which ends with the range; holes: also addresses
+ * that are reserved and no more. */
+static CUresult check_mapped(CUdeviceptr ptr, size_t size, int holes)
 {
         uint64_t at = ptr, end = ptr + size;
         struct dcu_range range;
 
-        if (size == 0 || end < ptr)
+        if (size == 0 || end < ptr || !aligned(ptr) || !aligned(size))
                 return CUDA_ERROR_INVALID_VALUE;
-        for (; at < end; at = range.base + range.size)
-                if (!dcu_range_find(at, &range) || range.kind != DCU_RANGE_MAPPED || range.base != at)
+        for (; at < end; at = range.base + range.size) {
+                if (!mapping_at(at, &range) && !(holes && dcu_address_is_reserved(at, range.size)))
                         return CUDA_ERROR_INVALID_VALUE;
+                if (range.base != at)
+                        return CUDA_ERROR_INVALID_VALUE;
+        }
         return at == end ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
 
@@ -277,10 +293,9 @@ static CUresult each(CUdeviceptr ptr, size_t size, each_fn fn, unsigned int flag
         struct dcu_range range;
         CUresult r = CUDA_SUCCESS;
 
-        while (r == CUDA_SUCCESS && at < end && dcu_range_find(at, &range)) {
-                r = fn(&range, flags);
-                at = range.base + range.size;
-        }
+        for (; r == CUDA_SUCCESS && at < end; at = range.base + range.size)
+                if (mapping_at(at, &range))
+                        r = fn(&range, flags);
         return r;
 }
 
@@ -320,7 +335,7 @@ CUresult cuMemUnmap(CUdeviceptr ptr, size_t size)
         if (r != CUDA_SUCCESS)
                 return r;
         pthread_mutex_lock(&lock);
-        r = check_mapped(ptr, size);
+        r = check_mapped(ptr, size, 1); /* nothing is nothing to unmap: NVIDIA's driver has it so */
         if (r == CUDA_SUCCESS)
                 r = each(ptr, size, unmap, 0);
         pthread_mutex_unlock(&lock);
@@ -353,7 +368,7 @@ CUresult cuMemSetAccess(CUdeviceptr ptr, size_t size, const CUmemAccessDesc *des
         if (r != CUDA_SUCCESS)
                 return r;
         pthread_mutex_lock(&lock);
-        r = check_mapped(ptr, size);
+        r = check_mapped(ptr, size, 0);
         if (r == CUDA_SUCCESS)
                 r = each(ptr, size, set_access, flags);
         pthread_mutex_unlock(&lock);

@@ -60,6 +60,16 @@ static void count_call(void *p)
         __atomic_add_fetch((int *)p, 1, __ATOMIC_SEQ_CST);
 }
 
+/* Roots come in no order that is promised. */
+static int among(CUgraphNode node, const CUgraphNode *list, size_t count)
+{
+        size_t i = 0;
+
+        while (i < count && list[i] != node)
+                i++;
+        return i < count;
+}
+
 static void check_all_kinds(void)
 {
         CUDA_HOST_NODE_PARAMS h = {count_call, &called}, got_host;
@@ -89,7 +99,7 @@ static void check_all_kinds(void)
         CHECK(count == 6 && memcmp(list, n, sizeof(n)) == 0 && list[6] == NULL);
         count = 2;
         OK(cuGraphGetRootNodes(graph, list, &count));
-        CHECK(count == 2 && list[0] == n[0] && list[1] == n[1]);
+        CHECK(count == 2 && among(n[0], list, 2) && among(n[1], list, 2));
         OK(cuGraphNodeGetType(n[3], &type));
         CHECK(type == CU_GRAPH_NODE_TYPE_GRAPH);
         OK(cuGraphKernelNodeGetParams(n[5], &got));
@@ -103,7 +113,7 @@ static void check_all_kinds(void)
         OK(cuGraphDestroyNode(n[4])); /* with its edges: what came after it comes first */
         count = 8;
         OK(cuGraphGetRootNodes(graph, list, &count));
-        CHECK(count == 3 && list[2] == n[5]);
+        CHECK(count == 3 && among(n[0], list, 3) && among(n[1], list, 3) && among(n[5], list, 3));
         EXPECT(CUDA_ERROR_INVALID_VALUE, cuGraphKernelNodeGetParams(n[0], &got));
         OK(cuGraphDestroy(graph));
 }

@@ -39,21 +39,53 @@ static void one_text(void)
         CUlinkState state;
         size_t size = 0;
         void *image;
-        CUresult r;
 
         EXPECT(CUDA_SUCCESS, cuLinkCreate(3, options, values, &state));
-        EXPECT(CUDA_ERROR_INVALID_VALUE, cuLinkComplete(state, &image, &size));
         EXPECT(CUDA_SUCCESS,
                 cuLinkAddData(state, CU_JIT_INPUT_PTX, (void *)(uintptr_t)good, sizeof(good), "good", 0, NULL, NULL));
         EXPECT(CUDA_SUCCESS, cuLinkComplete(state, &image, &size));
         CHECK(image && size > 0);
         runs(image);
+        /* it is complete */
+        EXPECT(CUDA_ERROR_INVALID_VALUE,
+                cuLinkAddData(state, CU_JIT_INPUT_PTX, (void *)(uintptr_t)good, sizeof(good), "more", 0, NULL, NULL));
+        EXPECT(CUDA_ERROR_INVALID_HANDLE, cuLinkComplete(state, &image, &size));
+        EXPECT(CUDA_SUCCESS, cuLinkDestroy(state));
+}
+
+static void two_texts(void)
+{
+        char errors[1000] = "x";
+        CUjit_option options[] = {CU_JIT_ERROR_LOG_BUFFER, CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES};
+        void *values[] = {errors, (void *)(uintptr_t)sizeof(errors)};
+        CUlinkState state;
+        CUresult r;
+
+        EXPECT(CUDA_SUCCESS, cuLinkCreate(2, options, values, &state));
+        EXPECT(CUDA_SUCCESS,
+                cuLinkAddData(state, CU_JIT_INPUT_PTX, (void *)(uintptr_t)good, sizeof(good), "good", 0, NULL, NULL));
         /* here that is not done, elsewhere the name is there twice */
         r = cuLinkAddData(state, CU_JIT_INPUT_PTX, (void *)(uintptr_t)good, sizeof(good), "more", 0, NULL, NULL);
         CHECK(r != CUDA_ERROR_NOT_SUPPORTED || strstr(errors, "linking several images"));
         EXPECT(CUDA_SUCCESS, cuLinkDestroy(state));
-        EXPECT(CUDA_ERROR_INVALID_HANDLE, cuLinkDestroy(state));
-        EXPECT(CUDA_ERROR_INVALID_HANDLE, cuLinkComplete(state, &image, &size));
+}
+
+/* A module without anything in it. */
+static void no_text(void)
+{
+        CUfunction function;
+        CUlinkState state;
+        CUmodule module;
+        size_t size = 0;
+        void *image;
+
+        EXPECT(CUDA_SUCCESS, cuLinkCreate(0, NULL, NULL, &state));
+        EXPECT(CUDA_SUCCESS, cuLinkComplete(state, &image, &size));
+        CHECK(image && size > 0);
+        EXPECT(CUDA_SUCCESS, cuModuleLoadData(&module, image));
+        EXPECT(CUDA_ERROR_NOT_FOUND, cuModuleGetFunction(&function, module, "seven"));
+        EXPECT(CUDA_SUCCESS, cuModuleUnload(module));
+        EXPECT(CUDA_SUCCESS, cuLinkDestroy(state));
 }
 
 static void bad_text(void)
@@ -100,6 +132,8 @@ int main(int argc, char **argv)
         context = program_context();
 
         one_text();
+        two_texts();
+        no_text();
         bad_text();
         options();
         EXPECT(CUDA_SUCCESS, cuCtxDestroy(context));

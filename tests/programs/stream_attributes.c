@@ -14,7 +14,8 @@ static void check_attributes(void)
         OK(cuStreamCreateWithPriority(&b, CU_STREAM_NON_BLOCKING, -2));
         memset(&back, 0xff, sizeof(back));
         OK(cuStreamGetAttribute(a, CU_STREAM_ATTRIBUTE_SYNCHRONIZATION_POLICY, &back));
-        CHECK(back.syncPolicy == CU_SYNC_POLICY_AUTO);
+        CHECK((unsigned int)back.syncPolicy <=
+                CU_SYNC_POLICY_BLOCKING_SYNC); /* what is not set: whatever the driver says */
         OK(cuStreamGetAttribute(b, CU_STREAM_ATTRIBUTE_PRIORITY, &back));
         CHECK(back.priority == -2);
         OK(cuDeviceGetAttribute(&most, CU_DEVICE_ATTRIBUTE_MAX_ACCESS_POLICY_WINDOW_SIZE, 0));

@@ -138,8 +138,10 @@ void ds_coroutine_detach(ds_coroutine *coroutine)
         for (struct ds_op *op = coroutine->boundary; op; op = op->next)
                 if (op->kind == DS_OP_WAIT && op->wait_for)
                         op->wait_for = ds_coroutine_unref(op->wait_for);
-        if (coroutine->touched)
+        if (coroutine->touched == 1)
                 DL_DELETE2(sched->touched, coroutine, touched_prev, touched_next);
+        else if (coroutine->touched)
+                DL_DELETE2(sched->later, coroutine, touched_prev, touched_next);
         ds_sched_event_cancel(sched, &coroutine->submit_event);
         ds_snapshot_forget_coroutine(coroutine);
         if (coroutine->runnable)
@@ -400,9 +402,15 @@ static void coroutine_resolve_head(ds_coroutine *coroutine)
 {
         int runnable = 0;
 
+        coroutine->full = 0;
         coroutine_unpark(coroutine);
         while (coroutine->boundary && coroutine_head_is_free(coroutine)) {
-                if (coroutine->boundary->kind == DS_OP_GRAPH && ds_graph_unfold(coroutine))
+                int unfolded = coroutine->boundary->kind == DS_OP_GRAPH ? ds_graph_unfold(coroutine) : 0;
+
+                coroutine->full = unfolded < 0;
+                if (coroutine->full)
+                        break;
+                if (unfolded)
                         continue;
                 if (ds_op_is_work(coroutine->boundary)) {
                         runnable = 1;
@@ -432,6 +440,7 @@ void ds_coroutine_in_parts(ds_coroutine *coroutine)
         ds_ahead_clear(&coroutine->ahead);
         coroutine_resolve_head(coroutine);
         ds_coroutine_changed(coroutine);
+        ds_coroutine_touch(coroutine); /* there may be no memory for its first part: then it has ended */
 }
 
 void ds_coroutine_fault(ds_coroutine *coroutine, int status)
@@ -447,6 +456,7 @@ void ds_coroutine_fault(ds_coroutine *coroutine, int status)
                 op->finished = DS_OP_NEVER_RAN;
         }
         coroutine->boundary = NULL;
+        coroutine->full = 0;
         coroutine->n_waiting_work = 0;
         ds_ahead_clear(&coroutine->ahead);
         ds_coroutine_touch(coroutine);
@@ -497,6 +507,7 @@ static void coroutine_count_done(ds_coroutine *coroutine, const struct ds_op *op
                 session->legacy_done += coroutine->legacy;
                 session->blocking_done += coroutine->blocking;
         }
+        coroutine->n_marks -= op->part && !ds_op_is_work(op);
         if (!ds_op_is_work(op))
                 return;
         session->completed += op->kind == DS_OP_GRAPH ? op->graph->n_works : 1;
@@ -533,6 +544,15 @@ static void coroutine_tell_first(ds_coroutine *coroutine)
         ds_free(message);
 }
 
+/* More of a graph can be unfolded, but others have their turn first. */
+static void coroutine_put_off(ds_coroutine *coroutine)
+{
+        if (coroutine->touched)
+                return;
+        coroutine->touched = 2;
+        DL_APPEND2(coroutine->sched->later, coroutine, touched_prev, touched_next);
+}
+
 static void coroutine_settle(ds_coroutine *coroutine)
 {
         int told;
@@ -547,6 +567,8 @@ static void coroutine_settle(ds_coroutine *coroutine)
                 }
                 /* telling may have made it due */
         } while (told && coroutine->boundary && coroutine->boundary->kind == DS_OP_OUTSIDE);
+        if (coroutine->full && coroutine->n_marks < DS_GRAPH_MARKS)
+                coroutine_put_off(coroutine);
         ds_coroutine_changed(coroutine);
         coroutine_check_released(coroutine);
 }
@@ -555,6 +577,11 @@ void ds_sched_settle(ds_sched *sched)
 {
         ds_coroutine *coroutine;
 
+        while ((coroutine = sched->later)) {
+                DL_DELETE2(sched->later, coroutine, touched_prev, touched_next);
+                coroutine->touched = 0;
+                ds_coroutine_touch(coroutine);
+        }
         while ((coroutine = sched->touched)) {
                 DL_DELETE2(sched->touched, coroutine, touched_prev, touched_next);
                 coroutine->touched = 0;

@@ -75,14 +75,16 @@ struct ds_coroutine {
         uint8_t blocking, legacy, released;
         uint8_t runnable; /* the head is work and all it depends on has ended */
         uint8_t active;   /* work waits or is on the device */
-        uint8_t touched;  /* in the list to settle */
+        uint8_t touched;  /* in the list to settle; 2: in the one of the next time */
         uint8_t dirty;    /* its view must be written anew */
+        uint8_t full;     /* the head is a graph that waits for marks to be told, see graph.h */
 
         struct ds_op *first, *boundary, *last;
         struct ds_op *before; /* what left the queue last; comes before boundary unless it was told: then first does */
         uint32_t n_ops;       /* all of them */
         uint32_t n_waiting_work;  /* launches, copies, memsets from boundary on */
         uint32_t n_in_flight;     /* on the device */
+        uint32_t n_marks;         /* parts of graphs that are no work, not told yet */
         uint64_t submitted, done; /* sequence numbers */
         uint64_t last_end_ns;     /* end of what was told last */
         uint64_t dependency_ns;   /* end of what the head waited for last */

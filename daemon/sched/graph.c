@@ -131,6 +131,8 @@ static void graph_insert(ds_coroutine *coroutine, struct ds_op *graph, struct ds
         if (ds_op_is_work(part)) {
                 coroutine->n_waiting_work++;
                 ds_ahead_identify(sched, part);
+        } else {
+                coroutine->n_marks++;
         }
 }
 
@@ -160,6 +162,8 @@ int ds_graph_unfold(ds_coroutine *coroutine)
         assert(op->kind == DS_OP_GRAPH);
         if (op->unfolded_all || graph_may_be_whole(coroutine, op))
                 return 0;
+        if (coroutine->n_marks >= DS_GRAPH_MARKS)
+                return -1;
         if (!op->in_parts)
                 graph_begin_parts(coroutine, op);
         /* what is known of the operations behind it is written anew, behind the parts */

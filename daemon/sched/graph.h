@@ -24,10 +24,12 @@
 #include "sched/sched.h"
 
 #define DS_GRAPH_WINDOW 16u /* parts unfolded at a time: what a policy can see of a queue */
+#define DS_GRAPH_MARKS 64u  /* parts that cost the device nothing, before they are told */
 
 /*
  * The head is a graph. 1: the head is another operation now (its first part that is left, if it goes in parts), 0: the
- * graph itself has its turn, as a whole or because all its parts have left the queue.
+ * graph itself has its turn, as a whole or because all its parts have left the queue, -1: not before some of the marks
+ * in front of it have been told; how much one look at a coroutine makes and does is bounded by that.
  */
 int ds_graph_unfold(ds_coroutine *coroutine);
 /* The head, a graph that is about to be launched, goes in parts: look at the head anew. In coroutine.c. */

@@ -34,6 +34,7 @@ struct ds_sched {
         uint32_t n_runnable; /* coroutines whose head could be launched */
         unsigned held;       /* classes, see ds_sched_hold */
         ds_coroutine *touched;
+        ds_coroutine *later; /* to settle the next time */
 
         struct ds_ladder ladder;
         uint32_t *stream_load; /* operations in flight per stream of every rung */

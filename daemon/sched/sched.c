@@ -79,7 +79,7 @@ ds_sched *ds_sched_free(ds_sched *sched)
         assert(!sched->n_in_flight);
         while (sched->sessions)
                 ds_sched_session_free(sched->sessions);
-        assert(!sched->n_sessions && !sched->n_coroutines && !sched->touched);
+        assert(!sched->n_sessions && !sched->n_coroutines && !sched->touched && !sched->later);
         ds_host_deinit(sched);
         ds_snapshot_deinit(&sched->snapshot);
         ds_free(sched->slots);
@@ -97,7 +97,7 @@ int ds_sched_step(ds_sched *sched, uint64_t now_ns)
 
 uint64_t ds_sched_next_timer(const ds_sched *sched)
 {
-        if (sched->events || sched->touched)
+        if (sched->events || sched->touched || sched->later)
                 return sched->now_ns;
         return DS_MIN(sched->host.timer_ns, sched->host.stall_ns);
 }

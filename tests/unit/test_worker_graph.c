@@ -503,6 +503,37 @@ Test(worker_graph, unmapped_memory_is_looked_at_again, .timeout = 60)
         wt_close(t);
 }
 
+/* Events cost the device nothing: they are told and forgotten before many more are made. */
+Test(worker_graph, events_are_unfolded_a_few_at_a_time, .timeout = 60)
+{
+        enum { EVENTS = 2000, LAUNCHES = 24 };
+        struct wt *t = wt_open(FUNCTIONAL);
+        struct side side = side_open(t, 1, DETSHARE__CLASS__BE);
+        struct ds_record_event event = {.head = {DS_RECORD_EVENT, 0, sizeof(event)}};
+        struct ds_sched_stats stats;
+        uint64_t graph, most = 0;
+        uint32_t value = 0;
+
+        event.event = wt_new_event(t, &side.client);
+        gf_begin(&file);
+        for (uint32_t i = 0; i < EVENTS; i++)
+                gf_add(&file, &event, sizeof(event), NULL, 0, 0);
+        gf_poke(&file, side.step, side.memory, 1);
+        gf_end(&file);
+        cr_assert_eq(create(t, &side, &graph), 0);
+        for (uint32_t i = 0; i < LAUNCHES; i++, value = value * 3 + 1)
+                launch(&side, 0, graph);
+        for (int i = 0; i < WT_TURNS && atomic_load(&side.client.page->stream_done[0]) < LAUNCHES; i++) {
+                wt_turn(t, 1);
+                ds_sched_stats(t->worker->sched, &stats);
+                most = DS_MAX(most, (uint64_t)stats.queued);
+        }
+        cr_assert_eq(word(t, &side, 0), value);
+        cr_assert_lt(most, EVENTS, "%llu operations at once", (unsigned long long)most);
+        wt_client_close(t, &side.client);
+        wt_close(t);
+}
+
 /* A client with several streams, each with a word that its steps change; graphs, launches, marks and waits by chance.
  */
 #define CHANCE_STREAMS 4

@@ -308,6 +308,14 @@ struct ds_device_ops {
          * module_cached said that it does not. Unloading never stops: what would is put off.
          */
         int (*module_cached)(ds_device *device, const void *image, size_t size); /* 1: loading it stops nothing */
+        /*
+         * What of loading the image in this sealed file stops nothing, where that is some of it (NULL: none), happens
+         * beside everything else: 0: it is under way, ask again when module_prepared, the number of those that have
+         * ended, has changed. 1: it is done, or there is nothing to do: module_load is the rest. The fd stays the
+         * caller's. What nobody loads in the end is kept, or goes, as images that nobody uses.
+         */
+        int (*module_prepare)(ds_device *device, int fd, size_t size);
+        uint64_t (*module_prepared)(ds_device *device);
         int (*module_load)(ds_device *device, uint32_t space, const void *image, size_t size, char *log,
                 size_t log_size, ds_device_module **ret);
         /*
@@ -321,6 +329,13 @@ struct ds_device_ops {
         const ds_device_kernel *(*kernel_find)(ds_device_module *module, const char *name);
         const ds_device_kernel *(*kernel_at)(ds_device_module *module, size_t index); /* NULL past the end */
         const struct ds_kernel_info *(*kernel_info)(const ds_device_kernel *kernel);
+        /*
+         * Kernels of large modules are loaded one by one (both NULL: all are loaded with their module). Of one that is
+         * not nothing but its name is known, and it cannot be launched. Once loaded it stays so as long as its module.
+         * kernel_load: [stops]; 0, a CUDA error, or a negative errno.
+         */
+        int (*kernel_loaded)(const ds_device_kernel *kernel);
+        int (*kernel_load)(ds_device *device, const ds_device_kernel *kernel);
         int (*global_find)(
                 ds_device_module *module, const char *name, uint64_t *ret_va, uint64_t *ret_size); /* -ENOENT */
         int (*module_has_globals)(ds_device_module *module); /* writable state that dies with this process */

@@ -4,6 +4,8 @@
  *
  * The image that comes with a ModuleLoad has been checked by the helper; the device parses it again. A module's kernels
  * are refused as soon as its unloading was asked for, and it goes when the session's work submitted by then has ended.
+ * Kernels of a large module are loaded when they are asked for by name, in a stop where that is needed; one that was
+ * not is no kernel to a launch.
  */
 #include <string.h>
 
@@ -56,25 +58,27 @@ struct module_entries {
         Detshare__KernelParam params[MODULE_ENTRY_PARAMS_MAX], *param_pointers[MODULE_ENTRY_PARAMS_MAX];
 };
 
-static int module_is_small(const struct dsw_module *module)
+static int module_is_small(const ds_worker *worker, const struct dsw_module *module)
 {
         size_t params = 0, bytes = 0;
 
         if (module->n_kernels > MODULE_ENTRIES_MAX)
                 return 0;
         for (uint32_t i = 0; i < module->n_kernels; i++) {
+                if (!dsw_module_kernel_loaded(worker, &module->kernels[i]))
+                        return 0;
                 params += module->kernels[i].info->n_params;
                 bytes += strlen(module->kernels[i].info->name);
         }
         return params <= MODULE_ENTRY_PARAMS_MAX && bytes <= MODULE_ENTRY_BYTES_MAX;
 }
 
-static void module_entries_fill(
-        const struct dsw_module *module, struct module_entries *entries, Detshare__ModuleReply *reply)
+static void module_entries_fill(const ds_worker *worker, const struct dsw_module *module,
+        struct module_entries *entries, Detshare__ModuleReply *reply)
 {
         size_t at = 0;
 
-        if (!module_is_small(module))
+        if (!module_is_small(worker, module))
                 return;
         for (uint32_t i = 0; i < module->n_kernels; i++) {
                 module_describe(module, i, entries->params + at, entries->param_pointers + at, &entries->kernels[i]);
@@ -106,7 +110,7 @@ enum dsw_outcome dsw_calls_module_load(struct dsw_call *call, const Detshare__Re
         result.kernels = module->n_kernels;
         result.writable_globals = note.writable_globals = worker->ops->module_has_globals(module->device) != 0;
         result.log = log;
-        module_entries_fill(module, &entries, &result);
+        module_entries_fill(worker, module, &entries, &result);
         ledger.module_added = &note;
         reply.result_case = DETSHARE__REPLY__RESULT_MODULE_LOAD;
         reply.module_load = &result;
@@ -151,7 +155,12 @@ static enum dsw_outcome module_reply_kernel(struct dsw_call *call, const struct 
         Detshare__KernelParam params[MODULE_PARAMS_MAX], *pointers[MODULE_PARAMS_MAX];
         Detshare__KernelReply result;
         Detshare__Reply reply = DETSHARE__REPLY__INIT;
+        int r = dsw_module_kernel_load(call->session, &module->kernels[index]);
 
+        if (r == DSW_WORK_E_STALLED)
+                return DSW_STALLED;
+        if (r)
+                return dsw_call_fail(call, r, "the kernel cannot be loaded");
         if (info->n_params > MODULE_PARAMS_MAX)
                 return dsw_call_fail(call, DS_CUDA_NOT_SUPPORTED, "the kernel has %u parameters", info->n_params);
         module_describe(module, index, params, pointers, &result);

@@ -266,7 +266,7 @@ struct dsw_session {
         struct dsw_graph *graphs; /* hash by id */
         uint32_t n_graphs;
         uint64_t graph_id, graph_bytes;
-        uint64_t n_taken;   /* times that memory, modules or events were given back: graphs are checked anew */
+        uint64_t n_taken; /* times that memory, modules or events were given back: graphs are checked anew */
 
         struct dsw_op *live; /* with the scheduler, oldest first */
         uint32_t n_live;
@@ -305,6 +305,7 @@ struct dsw_session {
         struct dsw_handle handles[DSW_SESSION_HANDLES_MAX];
 
         int is_active, is_dirty, is_declared; /* on the worker's lists */
+        int load_waits, load_prepared;        /* see modules.c */
         int waits_stop;                       /* likewise: the next quiesce is for it too */
         struct dsw_session *active_prev, *active_next;
         struct dsw_session *dirty_next;
@@ -430,6 +431,8 @@ struct ds_worker {
         struct dsw_lost lost;
         struct dsw_pages *pages; /* NULL where nothing stops the device */
         size_t n_gone;           /* sum over sessions */
+        size_t n_preparing;      /* sessions whose loads are being prepared */
+        uint64_t n_prepared;     /* what the device said last of how many have been */
         uint64_t ls_end_ns;      /* device time when an operation of LS ended last */
         struct dsw_quiesce quiesce;
         struct dsw_call **sleepers; /* heap by wake_ns */
@@ -768,7 +771,13 @@ void dsw_vmm_free_all(struct dsw_session *session);
 /* modules.c */
 struct dsw_module *dsw_module_find(struct dsw_session *session, uint64_t id);
 struct dsw_module *dsw_module_find_closing(struct dsw_session *session, uint64_t id);
+/* NULL: no such, or not loaded. */
 const struct dsw_kernel *dsw_module_kernel(struct dsw_session *session, uint64_t kernel_id);
+int dsw_module_kernel_loaded(const ds_worker *worker, const struct dsw_kernel *kernel);
+/* 0, STALLED, a CUDA error, or a negative errno. */
+int dsw_module_kernel_load(struct dsw_session *session, const struct dsw_kernel *kernel);
+size_t dsw_module_step(ds_worker *worker);           /* how many sessions go on whose loads were being prepared */
+void dsw_module_forget(struct dsw_session *session); /* it waits for no load */
 uint64_t dsw_module_kernel_id(const struct dsw_module *module, uint32_t index);
 /*
  * id 0 = a new one. A CUDA error or daemon status with words in log, DSW_WORK_E_STALLED (a new one, not before the next

@@ -21,13 +21,14 @@
 #include "util/error.h"
 #include "worker/internal.h"
 
-#define LOOP_ROUNDS 64                       /* of pumping before the sockets are looked at again */
-#define LOOP_COMPLETIONS 128                 /* per poll of the device */
-#define LOOP_FRAMES 64                       /* of the supervisor per turn */
-#define LOOP_EVENTS 64                       /* per wait */
-#define LOOP_POLL_NS (20 * DS_NS_PER_US)     /* a device that cannot wake us is asked this often while we sleep */
-#define LOOP_LOOK_NS (10 * DS_NS_PER_US)     /* and the sockets this often while we watch it */
-#define LOOP_SPIN_BE_NS (2 * DS_NS_PER_MS) /* watching it after a sign of life of anybody */
+#define LOOP_ROUNDS 64                      /* of pumping before the sockets are looked at again */
+#define LOOP_COMPLETIONS 128                /* per poll of the device */
+#define LOOP_FRAMES 64                      /* of the supervisor per turn */
+#define LOOP_EVENTS 64                      /* per wait */
+#define LOOP_POLL_NS (20 * DS_NS_PER_US)    /* a device that cannot wake us is asked this often while we sleep */
+#define LOOP_PREPARE_NS (50 * DS_NS_PER_US) /* and a load that it prepares */
+#define LOOP_LOOK_NS (10 * DS_NS_PER_US)    /* and the sockets this often while we watch it */
+#define LOOP_SPIN_BE_NS (2 * DS_NS_PER_MS)  /* watching it after a sign of life of anybody */
 #define LOOP_SPIN_GPU_NS \
         (20 * DS_NS_PER_MS) /* and of LS, with CPUs to spare: waking up costs a request more than it lasts */
 #define LOOP_SPIN_CPUS 4
@@ -261,7 +262,7 @@ static int loop_round(ds_worker *worker)
         int r;
 
         worker->now_ns = worker->ops->now(worker->device);
-        moved = dsw_pages_step(worker);
+        moved = dsw_pages_step(worker) + dsw_module_step(worker);
         taken = loop_pump_sessions(worker);
         moved += taken + loop_pump_device(worker);
         if (worker->lost.status)
@@ -281,7 +282,7 @@ static int loop_round(ds_worker *worker)
         /* time passes only when nothing is left to be taken in, and nothing was just answered */
         if (moved)
                 return 1;
-        if (dsw_pages_awaited(worker) && !worker->stopping)
+        if ((dsw_pages_awaited(worker) || worker->n_preparing) && !worker->stopping)
                 return 0;
         return ds_error_trace(dsw_clock_advance(worker));
 }
@@ -450,6 +451,8 @@ static uint64_t loop_wait_ns(ds_worker *worker, int timeout_ms)
         wait = DS_MIN(wait, dsw_value_wait_ns(worker));
         if (worker->device_fd < 0 && (loop_device_works(worker) || worker->n_clearing))
                 wait = DS_MIN(wait, LOOP_POLL_NS);
+        if (worker->n_preparing)
+                wait = DS_MIN(wait, LOOP_PREPARE_NS);
         if (worker->stopping)
                 wait = DS_MIN(wait, worker->stop_wall_ns - DS_MIN(now, worker->stop_wall_ns));
         if (wait && !worker->stopping && !loop_fall_asleep(worker))

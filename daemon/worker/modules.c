@@ -82,7 +82,26 @@ const struct dsw_kernel *dsw_module_kernel(struct dsw_session *session, uint64_t
         const struct dsw_module *module = dsw_module_find(session, kernel_id >> MODULE_KERNEL_BITS);
         uint32_t index = (uint32_t)(kernel_id & (DSW_MODULE_KERNELS_MAX - 1));
 
-        return module && index < module->n_kernels ? &module->kernels[index] : NULL;
+        if (!module || index >= module->n_kernels ||
+                !dsw_module_kernel_loaded(session->worker, &module->kernels[index]))
+                return NULL;
+        return &module->kernels[index];
+}
+
+int dsw_module_kernel_loaded(const ds_worker *worker, const struct dsw_kernel *kernel)
+{
+        return !worker->ops->kernel_loaded || worker->ops->kernel_loaded(kernel->device);
+}
+
+int dsw_module_kernel_load(struct dsw_session *session, const struct dsw_kernel *kernel)
+{
+        ds_worker *worker = session->worker;
+
+        if (dsw_module_kernel_loaded(worker, kernel))
+                return 0;
+        if (!dsw_quiesce_may(session))
+                return DSW_WORK_E_STALLED;
+        return worker->ops->kernel_load(worker->device, kernel->device);
 }
 
 uint64_t dsw_module_kernel_id(const struct dsw_module *module, uint32_t index)
@@ -157,19 +176,71 @@ static void module_free(struct dsw_session *session, struct dsw_module *module)
         ds_free(module);
 }
 
-/* A device that nothing stops is not asked. */
-static int module_may_load(struct dsw_session *session, const struct module_image *image)
+/* --- beforehand --------------------------------------------------------------------------------------------------- */
+
+/*
+ * What of a load stops nothing happens beside everything else, before its session asks for a stop. 1: it has happened.
+ * Once is enough: one that failed comes with the rest, and is told there.
+ */
+static int module_is_prepared(struct dsw_session *session, int fd, size_t size)
 {
         ds_worker *worker = session->worker;
 
-        if (dsw_quiesce_runs(worker) || worker->ops->module_cached(worker->device, image->bytes, image->size))
+        if (session->load_prepared || !worker->ops->module_prepare)
                 return 1;
+        if (worker->ops->module_prepare(worker->device, fd, size)) {
+                session->load_prepared = 1;
+                return 1;
+        }
+        worker->n_preparing += session->load_waits ? 0 : 1;
+        session->load_waits = 1;
+        return 0;
+}
+
+void dsw_module_forget(struct dsw_session *session)
+{
+        session->worker->n_preparing -= session->load_waits ? 1 : 0;
+        session->load_waits = session->load_prepared = 0;
+}
+
+size_t dsw_module_step(ds_worker *worker)
+{
+        struct dsw_session *session;
+        uint64_t n;
+
+        if (!worker->n_preparing)
+                return 0;
+        n = worker->ops->module_prepared(worker->device);
+        if (n == worker->n_prepared)
+                return 0;
+        worker->n_prepared = n;
+        n = worker->n_preparing;
+        for (session = worker->sessions; session; session = session->hh.next) {
+                if (!session->load_waits)
+                        continue;
+                session->load_waits = 0;
+                session->retry = 1;
+                dsw_session_activate(session);
+        }
+        worker->n_preparing = 0;
+        return n;
+}
+
+/* A device that nothing stops is not asked. A session that is being restored waits for its stop in any case. */
+static int module_may_load(struct dsw_session *session, uint64_t id, int fd, const struct module_image *image)
+{
+        ds_worker *worker = session->worker;
+
+        if (!worker->info->stops || worker->ops->module_cached(worker->device, image->bytes, image->size))
+                return 1;
+        if (!id && !module_is_prepared(session, fd, image->size))
+                return 0;
         return dsw_quiesce_may(session);
 }
 
 /* From the image's bytes, which the device remembers the file of. 0, STALLED, a CUDA error, or a negative errno. */
-static int module_load_bytes(
-        struct dsw_session *session, int fd, uint64_t bytes, char *log, size_t log_size, ds_device_module **ret)
+static int module_load_bytes(struct dsw_session *session, uint64_t id, int fd, uint64_t bytes, char *log,
+        size_t log_size, ds_device_module **ret)
 {
         ds_worker *worker = session->worker;
         ds_cleanup(module_image_unmap) struct module_image image = {0};
@@ -178,22 +249,33 @@ static int module_load_bytes(
         r = module_image_map(fd, bytes, &image);
         if (r)
                 return ds_error_trace(r);
-        if (!module_may_load(session, &image))
+        if (!module_may_load(session, id, fd, &image))
                 return DSW_WORK_E_STALLED;
+        session->load_prepared = 0;
         r = worker->ops->module_load(worker->device, session->space, image.bytes, image.size, log, log_size, ret);
         if (!r && worker->ops->module_lies_in)
                 worker->ops->module_lies_in(worker->device, *ret, fd);
         return r;
 }
 
-static int module_load_device(
-        struct dsw_session *session, int fd, uint64_t bytes, char *log, size_t log_size, ds_device_module **ret)
+static int module_load_device(struct dsw_session *session, uint64_t id, int fd, uint64_t bytes, char *log,
+        size_t log_size, ds_device_module **ret)
 {
         ds_worker *worker = session->worker;
 
         if (worker->ops->module_again && worker->ops->module_again(worker->device, session->space, fd, bytes, ret) == 0)
                 return 0;
-        return module_load_bytes(session, fd, bytes, log, log_size, ret);
+        return module_load_bytes(session, id, fd, bytes, log, log_size, ret);
+}
+
+/* Who is restored knows kernels from before and launches them: all must be there. 0, STALLED, or what loading says. */
+static int module_restore_kernels(struct dsw_session *session, const struct dsw_module *module)
+{
+        int r = 0;
+
+        for (uint32_t i = 0; i < module->n_kernels && !r; i++)
+                r = dsw_module_kernel_load(session, &module->kernels[i]);
+        return r;
 }
 
 int dsw_module_load(struct dsw_session *session, uint64_t id, int fd, uint64_t bytes, char *log, size_t log_size,
@@ -207,13 +289,19 @@ int dsw_module_load(struct dsw_session *session, uint64_t id, int fd, uint64_t b
         log[0] = 0;
         if (!module)
                 return ds_error_origin(-ENOMEM);
-        r = module_load_device(session, fd, bytes, log, log_size, &module->device);
+        r = module_load_device(session, id, fd, bytes, log, log_size, &module->device);
         if (r == DSW_WORK_E_STALLED)
                 return r;
         if (!r)
-                r = module_place(session, &id, &slot);
-        if (!r)
                 r = module_list_kernels(worker, module, log, log_size);
+        if (!r && id)
+                r = module_restore_kernels(session, module);
+        if (!r)
+                r = module_place(session, &id, &slot);
+        if (r == DSW_WORK_E_STALLED) {
+                module_free(session, DS_TAKE_PTR(module));
+                return r;
+        }
         if (r) {
                 module_free(session, DS_TAKE_PTR(module));
                 return ds_error_trace(r);

@@ -213,6 +213,7 @@ static void session_free(struct dsw_session *session)
         worker->n_closing -= session->state == DSW_SESSION_CLOSING;
         dsw_session_deactivate(session);
         dsw_quiesce_forget(session);
+        dsw_module_forget(session);
         dsw_control_forget(session);
         session_detach(session);
         dsw_value_reset(session);

@@ -5,10 +5,10 @@
  * A specification is the GPU's number as CUDA counts, "0". CUDA_VISIBLE_DEVICES of the daemon's own environment is
  * honoured: it renumbers GPUs and hides some, as for every CUDA program.
  *
- * There is one context, the primary one. What would stop it later is done here, before the first client: all kernels of
- * a module are loaded with it (CUDA_MODULE_LOADING), rungs follow in rung_create, and memory for local variables once
- * given to the context stays (CU_CTX_LMEM_RESIZE_TO_MAX). As many hardware queues as there can be are asked for, so
- * that streams do not wait for each other by sharing one.
+ * There is one context, the primary one. What would stop it later is done here, before the first client: rungs follow
+ * in rung_create, and memory for local variables once given to the context stays (CU_CTX_LMEM_RESIZE_TO_MAX). Modules
+ * are loaded lazily, step by step (module.c), unless CUDA_MODULE_LOADING=EAGER is in the daemon's environment. As many
+ * hardware queues as there can be are asked for, so that streams do not wait for each other by sharing one.
  *
  * Closing takes back in reverse order what opening made. Where kernels are still running, or the context is lost, the
  * driver is not called again (it would wait, or fail): memory of this process is freed, and what the driver has goes
@@ -102,8 +102,9 @@ static int open_ordinal(ds_device *device, const char *spec, unsigned ordinal)
         int count = 0;
 
         /* both are read at cuInit */
-        if (setenv("CUDA_MODULE_LOADING", "EAGER", 1) < 0 || setenv("CUDA_DEVICE_MAX_CONNECTIONS", "32", 1) < 0)
+        if (setenv("CUDA_MODULE_LOADING", "LAZY", 0) < 0 || setenv("CUDA_DEVICE_MAX_CONNECTIONS", "32", 1) < 0)
                 return ds_error_origin(-errno);
+        device->lazy = strcmp(getenv("CUDA_MODULE_LOADING"), "EAGER") != 0;
         result = CU(device, cuInit)(0);
         if (result)
                 return open_failed(device, spec, "no GPU can be used: cuInit", result);
@@ -234,6 +235,8 @@ const struct ds_device_ops ds_cuda_ops = {
         .host_map = cuda_host_map,
         .host_unmap = cuda_host_unmap,
         .module_cached = cuda_module_cached,
+        .module_prepare = cuda_module_prepare,
+        .module_prepared = cuda_module_prepared,
         .module_load = cuda_module_load,
         .module_again = cuda_module_again,
         .module_lies_in = cuda_module_lies_in,
@@ -241,6 +244,8 @@ const struct ds_device_ops ds_cuda_ops = {
         .kernel_find = cuda_kernel_find,
         .kernel_at = cuda_kernel_at,
         .kernel_info = cuda_kernel_info,
+        .kernel_loaded = cuda_kernel_loaded,
+        .kernel_load = cuda_kernel_load,
         .global_find = cuda_global_find,
         .module_has_globals = cuda_module_has_globals,
         .put_off = device_put_off,

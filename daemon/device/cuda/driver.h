@@ -79,6 +79,7 @@
         X(cuLibraryGetKernelCount)        \
         X(cuLibraryEnumerateKernels)      \
         X(cuLibraryGetGlobal)             \
+        X(cuLibraryGetModule)             \
         X(cuKernelGetName)                \
         X(cuKernelGetParamInfo)           \
         X(cuKernelGetAttribute)           \

@@ -12,10 +12,11 @@
  *   counter.c   how far the GPU is in each stream        clock.c     the GPU's times
  *   output.c    printf and assert                        flush.c     the thread that waits for text
  *   fault.c     a lost context and who did it            staging.c   copies between two host buffers
+ *   loader.c    the thread that loads libraries
  *
- * One thread, but for flush.c. Nothing here blocks except the calls marked [stops] in device.h, and what open does
- * before serving. The laws of the shared context (docs/ARCHITECTURE.md): nothing is submitted that waits for something
- * not yet submitted; rungs, their streams and the pool of events exist before serving; memory is VMM only.
+ * One thread, but for flush.c and loader.c. Nothing here blocks except the calls marked [stops] in device.h, and what
+ * open does before serving. The laws of the shared context (docs/ARCHITECTURE.md): nothing is submitted that waits for
+ * something not yet submitted; rungs, their streams and the pool of events exist before serving; memory is VMM only.
  *
  * Isolation: all spaces share the one context, so a kernel that computes a wrong address can reach another session's
  * memory; what the worker checks are the addresses in arguments of copies and memsets.
@@ -48,6 +49,7 @@ struct cuda_clock;
 struct cuda_images;
 struct cuda_output;
 struct cuda_flush;
+struct cuda_loader;
 struct cuda_staging;
 struct cuda_instance;
 
@@ -175,6 +177,8 @@ struct ds_device {
 
         /* module.c */
         struct cuda_images *images; /* what is loaded, in use or only kept */
+        int lazy;                   /* loading a library puts nothing on the GPU yet */
+        struct cuda_loader *loader; /* NULL: nothing was prepared yet */
         ds_device_module *modules;  /* one per load */
 
         /* graph.c */
@@ -292,6 +296,8 @@ int cuda_limit_local(ds_device *device, uint64_t bytes_per_thread);
 
 /* module.c; the operations are those of device.h */
 int cuda_module_cached(ds_device *device, const void *image, size_t size);
+int cuda_module_prepare(ds_device *device, int fd, size_t size);
+uint64_t cuda_module_prepared(ds_device *device);
 int cuda_module_load(ds_device *device, uint32_t space, const void *image, size_t size, char *log, size_t log_size,
         ds_device_module **ret);
 int cuda_module_again(ds_device *device, uint32_t space, int fd, size_t size, ds_device_module **ret);
@@ -300,6 +306,8 @@ ds_device_module *cuda_module_unload(ds_device *device, ds_device_module *module
 const ds_device_kernel *cuda_kernel_find(ds_device_module *module, const char *name);
 const ds_device_kernel *cuda_kernel_at(ds_device_module *module, size_t index);
 const struct ds_kernel_info *cuda_kernel_info(const ds_device_kernel *kernel);
+int cuda_kernel_loaded(const ds_device_kernel *kernel);
+int cuda_kernel_load(ds_device *device, const ds_device_kernel *kernel);
 int cuda_global_find(ds_device_module *module, const char *name, uint64_t *ret_va, uint64_t *ret_size);
 int cuda_module_has_globals(ds_device_module *module);
 size_t cuda_put_off(ds_device *device);
@@ -433,6 +441,19 @@ int cuda_flush_new(ds_device *device, CUstream idle, struct cuda_flush **ret);
 struct cuda_flush *cuda_flush_free(struct cuda_flush *flush);
 void cuda_flush_ask(struct cuda_flush *flush);                 /* one at a time */
 int cuda_flush_ended(struct cuda_flush *flush, CUresult *ret); /* 1, once: what was asked for has ended, with *ret */
+
+/*
+ * loader.c: tasks on a thread of their own, one after the other. Nobody looks at a task between ask and ended, but for
+ * who made it; it comes back once, from ended, or from free, which ends the thread (as a list; one that a lost context
+ * keeps in the driver is nobody's any more). 0 or a negative errno: then it was not taken.
+ */
+struct cuda_task {
+        void (*work)(const struct ds_cuda_driver *driver, struct cuda_task *task);
+        struct cuda_task *prev, *next;
+};
+int cuda_loader_ask(ds_device *device, struct cuda_task *task);
+struct cuda_task *cuda_loader_ended(ds_device *device); /* NULL: none has */
+struct cuda_task *cuda_loader_free(ds_device *device);
 
 /* fault.c */
 int cuda_lost(ds_device *device);

@@ -2,9 +2,18 @@
 /*
  * Modules: one per load, over images that may be shared
  *
- * Loading a library into the context, and unloading it, stop all of the context's work (43 ms measured: until the
- * longest kernel had ended); what follows a load does not, because the driver is told to load all kernels at once
- * (CUDA_MODULE_LOADING=EAGER, cuda.c). So:
+ * Putting a library's code on the GPU, and unloading it, stop all of the context's work (43 ms measured: until the
+ * longest kernel had ended). The driver loads lazily (cuda.c), in three steps, measured on an H200 with libraries of 38
+ * KB to 7 MB:
+ *
+ *   reading it    cuLibraryLoadData, 0.04 to 13 ms. Waits for nobody, and on a thread of its own (loader.c) keeps
+ *                 nobody from launching. So it happens beforehand, see prepare.
+ *   its code      the first call that needs it in the context, 0.03 to 2.6 ms: stops.
+ *   its kernels   0.01 to 0.02 ms each; most wait for nobody, but some need more memory of the context and do (one of
+ *                 510 waited 28 ms): stops. Those of small libraries come with the code, those of large ones when they
+ *                 are asked for; what is launched is always there.
+ *
+ * A daemon that was started with CUDA_MODULE_LOADING=EAGER does all of that in one call, which stops. Besides:
  *
  *   - An image without writable variables is the same for everybody: it is loaded once, shared by all spaces that load
  *     the same bytes, and kept when nobody uses it any more, up to a bound. Loading it again stops nothing. Equal means
@@ -41,12 +50,14 @@
 #define KEPT_BYTES_MAX DS_GIB(2)
 #define KEPT_MEMORY_PART 64 /* of the GPU's */
 #define PARAMS_MAX 4096     /* per kernel: more parameters than bytes there cannot be */
+#define KERNELS_AT_ONCE 32u /* a library with more of them loads them one by one */
+#define READINGS_MAX 64u    /* on their way to the thread, or failed there */
 
 /* A kernel of an image. */
 struct cuda_code {
         struct ds_kernel_info info;
         CUkernel kernel;
-        CUfunction function; /* in the primary context */
+        CUfunction function; /* in the primary context; NULL: not loaded */
 };
 
 struct cuda_image {
@@ -56,6 +67,11 @@ struct cuda_image {
         int mapped;        /* the bytes are a mapping of a sealed file */
         uint64_t dev, ino; /* which */
         CUlibrary library;
+        int there; /* its code is on the GPU */
+        struct cuda_task task;
+        CUresult result; /* of reading it */
+        const char *what;
+        int read; /* what is to be prepared has been, or has failed */
         struct ds_cubin cubin;
         struct cuda_code *codes;
         size_t n_codes;
@@ -67,13 +83,16 @@ struct cuda_image {
 /* In the order of their last use, the oldest first. */
 struct cuda_images {
         struct cuda_image *list;
+        struct cuda_image *readings; /* what the thread has, and what failed there */
+        size_t n_readings;
+        uint64_t n_read;
         size_t n_kept, n_going; /* of those without refs */
         uint64_t kept_bytes;
 };
 
 struct ds_device_kernel {
         ds_device_module *module;
-        const struct cuda_code *code;
+        struct cuda_code *code;
 };
 
 /* A variable whose address was given out. */
@@ -113,6 +132,7 @@ static CUresult code_params(ds_device *device, struct cuda_code *code)
         copy = ds_alloc0(n, sizeof(*copy));
         if (!copy)
                 return CUDA_ERROR_OUT_OF_MEMORY;
+        ds_free((void *)(uintptr_t)code->info.params); /* of an attempt that failed later */
         memcpy(copy, params, n * sizeof(*copy));
         code->info.params = copy;
         code->info.n_params = n;
@@ -150,9 +170,11 @@ static CUresult code_attributes(ds_device *device, struct cuda_code *code)
         return CUDA_SUCCESS;
 }
 
+/* All that its first launch needs, so that it stops nothing. */
 static CUresult code_fill(ds_device *device, const struct cuda_image *image, struct cuda_code *code)
 {
         int shared = device->info.attributes[CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN];
+        CUfunction function = NULL;
         CUresult result;
 
         code->info.prints = image->cubin.prints || image->cubin.asserts;
@@ -160,14 +182,16 @@ static CUresult code_fill(ds_device *device, const struct cuda_image *image, str
         if (!result)
                 result = code_params(device, code);
         if (!result)
-                result = CU(device, cuKernelGetFunction)(&code->function, code->kernel);
+                result = CU(device, cuKernelGetFunction)(&function, code->kernel);
         if (!result && shared > (int)code->info.static_shared)
-                result = CU(device, cuFuncSetAttribute)(code->function, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES,
+                result = CU(device, cuFuncSetAttribute)(function, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES,
                         shared - (int)code->info.static_shared);
         /* who may have large clusters, the client's library says */
         if (!result && device->info.attributes[CU_DEVICE_ATTRIBUTE_CLUSTER_LAUNCH])
                 result = CU(device, cuFuncSetAttribute)(
-                        code->function, CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED, 1);
+                        function, CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED, 1);
+        if (!result)
+                code->function = function;
         return result;
 }
 
@@ -176,27 +200,28 @@ static int code_compare(const void *a, const void *b)
         return strcmp(((const struct cuda_code *)a)->info.name, ((const struct cuda_code *)b)->info.name);
 }
 
-static CUresult image_name_codes(ds_device *device, struct cuda_image *image, CUkernel *kernels, unsigned n)
+static CUresult image_name_codes(
+        const struct ds_cuda_driver *driver, struct cuda_image *image, CUkernel *kernels, unsigned n)
 {
         CUresult result;
 
-        result = CU(device, cuLibraryEnumerateKernels)(kernels, n, image->library);
+        result = driver->cuLibraryEnumerateKernels_fn(kernels, n, image->library);
         for (unsigned i = 0; i < n && !result; i++) {
                 image->codes[i].kernel = kernels[i];
-                result = CU(device, cuKernelGetName)(&image->codes[i].info.name, kernels[i]);
+                result = driver->cuKernelGetName_fn(&image->codes[i].info.name, kernels[i]);
         }
         if (!result)
                 qsort(image->codes, n, sizeof(*image->codes), code_compare);
         return result;
 }
 
-static CUresult image_codes(ds_device *device, struct cuda_image *image)
+static CUresult image_codes(const struct ds_cuda_driver *driver, struct cuda_image *image)
 {
         ds_cleanup(ds_freep) CUkernel *kernels = NULL;
         unsigned n = 0;
         CUresult result;
 
-        result = CU(device, cuLibraryGetKernelCount)(&n, image->library);
+        result = driver->cuLibraryGetKernelCount_fn(&n, image->library);
         if (result)
                 return result;
         kernels = ds_alloc0(n, sizeof(CUkernel));
@@ -204,9 +229,36 @@ static CUresult image_codes(ds_device *device, struct cuda_image *image)
         if (!kernels || !image->codes)
                 return CUDA_ERROR_OUT_OF_MEMORY;
         image->n_codes = n;
-        result = image_name_codes(device, image, kernels, n);
-        for (unsigned i = 0; i < n && !result; i++)
-                result = code_fill(device, image, &image->codes[i]);
+        return image_name_codes(driver, image, kernels, n);
+}
+
+/* The first step, which puts nothing on the GPU where loading is lazy. On the owner's thread or on the other one. */
+static CUresult image_read(const struct ds_cuda_driver *driver, struct cuda_image *image, const void *bytes)
+{
+        CUresult result;
+
+        image->what = "the driver does not load the image";
+        result = driver->cuLibraryLoadData_fn(&image->library, bytes, NULL, NULL, 0, NULL, NULL, 0);
+        if (result)
+                return result;
+        image->what = "the driver does not tell of the image's kernels";
+        return image_codes(driver, image);
+}
+
+/* The others: code, and kernels if they are few. Not twice. */
+static CUresult image_put_there(ds_device *device, struct cuda_image *image)
+{
+        CUresult result = CUDA_SUCCESS;
+        CUmodule module;
+
+        image->what = "the driver does not load the image's code";
+        if (!image->there)
+                result = CU(device, cuLibraryGetModule)(&module, image->library);
+        for (size_t i = 0; i < image->n_codes && image->n_codes <= KERNELS_AT_ONCE && !result; i++) {
+                if (!image->codes[i].function)
+                        result = code_fill(device, image, &image->codes[i]);
+        }
+        image->there = !result;
         return result;
 }
 
@@ -360,7 +412,9 @@ static void images_drop_going(ds_device *device)
 
 int cuda_module_cached(ds_device *device, const void *image, size_t size)
 {
-        return image_find(device->images, image, size) != NULL;
+        const struct cuda_image *found = image_find(device->images, image, size);
+
+        return found && found->there;
 }
 
 size_t cuda_put_off(ds_device *device)
@@ -411,8 +465,29 @@ static int image_room(ds_device *device, const struct ds_cubin *cubin, char *log
         return DS_CUDA_OUT_OF_MEMORY;
 }
 
-/* Into the context. The image is freed by the caller when it fails. */
-static int image_load(
+/* Into the context: all that is left. [stops] */
+static int image_load(ds_device *device, struct cuda_image *image, char *log, size_t log_size)
+{
+        CUresult result;
+        int r;
+
+        r = cuda_output_catch(device, image->cubin.prints != 0, image->cubin.asserts != 0);
+        if (r)
+                return ds_error_trace(r);
+        result = image_put_there(device, image);
+        if (result)
+                return load_failed(device, result, image->what, log, log_size);
+        r = cuda_limit_local(device, image_local_bytes(image));
+        if (!r)
+                return 0;
+        image->there = 0; /* the next one is told, too */
+        snprintf(log, log_size, "a kernel needs %llu bytes of local memory per thread",
+                (unsigned long long)image_local_bytes(image));
+        return r;
+}
+
+/* One that nobody prepared. The image is freed by the caller when it fails. */
+static int image_load_new(
         ds_device *device, struct cuda_image *image, const void *bytes, size_t size, char *log, size_t log_size)
 {
         CUresult result;
@@ -421,16 +496,10 @@ static int image_load(
         r = cuda_output_catch(device, image->cubin.prints != 0, image->cubin.asserts != 0);
         if (r)
                 return ds_error_trace(r);
-        result = CU(device, cuLibraryLoadData)(&image->library, bytes, NULL, NULL, 0, NULL, NULL, 0);
+        result = image_read(&device->driver, image, bytes);
         if (result)
-                return load_failed(device, result, "the driver does not load the image", log, log_size);
-        result = image_codes(device, image);
-        if (result)
-                return load_failed(device, result, "the driver does not tell of the image's kernels", log, log_size);
-        r = cuda_limit_local(device, image_local_bytes(image));
-        if (r)
-                snprintf(log, log_size, "a kernel needs %llu bytes of local memory per thread",
-                        (unsigned long long)image_local_bytes(image));
+                return load_failed(device, result, image->what, log, log_size);
+        r = image_load(device, image, log, log_size);
         if (r || image->cubin.has_globals)
                 return r;
         image->bytes = ds_alloc(size);
@@ -462,7 +531,7 @@ static int image_new(
         image->cubin = cubin;
         image->size = size;
         image->refs = 1;
-        r = image_load(device, image, bytes, size, log, log_size);
+        r = image_load_new(device, image, bytes, size, log, log_size);
         if (r) {
                 image_free(device, image);
                 return ds_error_trace(r);
@@ -470,6 +539,16 @@ static int image_new(
         DL_APPEND(device->images->list, image);
         *ret = image;
         return 0;
+}
+
+/* One that is known, with one reference more. */
+static int image_take(ds_device *device, struct cuda_image *image, char *log, size_t log_size)
+{
+        int r = image->there ? 0 : image_load(device, image, log, log_size);
+
+        if (!r)
+                image_get(device->images, image);
+        return ds_error_trace(r);
 }
 
 static ds_device_module *module_new(ds_device *device, uint32_t space, struct cuda_image *image)
@@ -507,7 +586,7 @@ int cuda_module_load(ds_device *device, uint32_t space, const void *bytes, size_
                 return ds_error_origin(-ENOMEM);
         image = image_find(device->images, bytes, size);
         if (image)
-                image_get(device->images, image);
+                r = image_take(device, image, log, log_size);
         else
                 r = image_new(device, bytes, size, log, log_size, &image);
         if (r == -ENOMEM)
@@ -523,6 +602,18 @@ int cuda_module_load(ds_device *device, uint32_t space, const void *bytes, size_
 
 /* --- images in files --- */
 
+static struct cuda_image *image_in_file(struct cuda_image *list, const struct stat *st, size_t size)
+{
+        struct cuda_image *image;
+
+        DL_FOREACH(list, image)
+        {
+                if (image->mapped && image->ino == st->st_ino && image->dev == st->st_dev && image->size == size)
+                        break;
+        }
+        return image;
+}
+
 int cuda_module_again(ds_device *device, uint32_t space, int fd, size_t size, ds_device_module **ret)
 {
         struct cuda_image *image;
@@ -530,12 +621,8 @@ int cuda_module_again(ds_device *device, uint32_t space, int fd, size_t size, ds
 
         if (!device->images || device->lost || !cuda_space_find(device, space) || fstat(fd, &st) < 0)
                 return -ENOENT;
-        DL_FOREACH(device->images->list, image)
-        {
-                if (image->mapped && image->ino == st.st_ino && image->dev == st.st_dev && image->size == size)
-                        break;
-        }
-        if (!image)
+        image = image_in_file(device->images->list, &st, size);
+        if (!image || !image->there)
                 return -ENOENT;
         image_get(device->images, image);
         *ret = module_new(device, space, image);
@@ -545,24 +632,147 @@ int cuda_module_again(ds_device *device, uint32_t space, int fd, size_t size, ds
         return -ENOENT; /* there is no memory: let the long way say so */
 }
 
+static int image_map(struct cuda_image *image, int fd, const struct stat *st)
+{
+        void *bytes = mmap(NULL, image->size, PROT_READ, MAP_PRIVATE, fd, 0);
+
+        if (bytes == MAP_FAILED)
+                return -errno;
+        image_forget(image);
+        image->bytes = bytes;
+        image->mapped = 1;
+        image->dev = st->st_dev;
+        image->ino = st->st_ino;
+        return 0;
+}
+
 void cuda_module_lies_in(ds_device *device, ds_device_module *module, int fd)
 {
         struct cuda_image *image = module->image;
         struct stat st;
-        void *bytes;
 
         /* one that came by its bytes may be here from another file already: the newer one is the more likely to return
          */
-        if (!image->bytes || fstat(fd, &st) < 0 || (uint64_t)st.st_size != image->size)
-                return;
-        bytes = mmap(NULL, image->size, PROT_READ, MAP_PRIVATE, fd, 0);
-        if (bytes == MAP_FAILED)
-                return;
+        if (image->bytes && fstat(fd, &st) == 0 && (uint64_t)st.st_size == image->size)
+                (void)image_map(image, fd, &st); /* without, it has the bytes that it has */
+}
+
+/* --- beforehand --- */
+
+static void reading_work(const struct ds_cuda_driver *driver, struct cuda_task *task)
+{
+        struct cuda_image *image = (struct cuda_image *)((char *)task - offsetof(struct cuda_image, task));
+
+        image->hash = XXH3_128bits(image->bytes, image->size);
+        image->result = image_read(driver, image, image->bytes);
+}
+
+/* What the thread is done with: an image that nobody uses yet, or one whose failure its loader has yet to see. */
+static void readings_collect(ds_device *device)
+{
+        struct cuda_images *images = device->images;
+        struct cuda_image *image;
+        struct cuda_task *task;
+
+        while ((task = cuda_loader_ended(device))) {
+                image = (struct cuda_image *)((char *)task - offsetof(struct cuda_image, task));
+                image->read = 1;
+                images->n_read++;
+                if (image->result)
+                        continue;
+                DL_DELETE(images->readings, image);
+                images->n_readings--;
+                DL_APPEND(images->list, image);
+                image_idle(images, image, 0);
+                images_trim(device, images);
+        }
+}
+
+/* Its library, if it got that far, goes when something stops. */
+static void reading_drop(struct cuda_images *images, struct cuda_image *image)
+{
+        DL_DELETE(images->readings, image);
+        images->n_readings--;
+        DL_APPEND(images->list, image);
+        image_idle(images, image, 1);
         image_forget(image);
-        image->bytes = bytes;
-        image->mapped = 1;
-        image->dev = st.st_dev;
-        image->ino = st.st_ino;
+}
+
+/* Room for one more: the oldest failure that nobody came to see goes. */
+static int readings_room(struct cuda_images *images)
+{
+        struct cuda_image *image;
+
+        if (images->n_readings < READINGS_MAX)
+                return 1;
+        DL_FOREACH(images->readings, image)
+        {
+                if (!image->read)
+                        continue;
+                reading_drop(images, image);
+                return 1;
+        }
+        return 0;
+}
+
+/*
+ * Only what module_load would share, and has no doubts about: an image of its own is not found by its file.
+ * 0, or another number when it is not to be.
+ */
+static int reading_new(ds_device *device, int fd, const struct stat *st, size_t size)
+{
+        struct cuda_image *image = ds_alloc0(1, sizeof(*image));
+        char log[1];
+        int r;
+
+        if (!image)
+                return ds_error_origin(-ENOMEM);
+        image->size = size;
+        image->task.work = reading_work;
+        r = image_map(image, fd, st);
+        if (!r)
+                r = image_check(device, image->bytes, size, &image->cubin, log, sizeof(log));
+        if (!r)
+                r = image_room(device, &image->cubin, log, sizeof(log));
+        if (!r && (image->cubin.has_globals || image_find(device->images, image->bytes, size)))
+                r = -EEXIST;
+        if (!r)
+                r = cuda_loader_ask(device, &image->task);
+        if (r) {
+                image_free(device, image);
+                return r;
+        }
+        DL_APPEND(device->images->readings, image);
+        device->images->n_readings++;
+        return 0;
+}
+
+int cuda_module_prepare(ds_device *device, int fd, size_t size)
+{
+        struct cuda_image *image;
+        struct stat st;
+
+        if (!device->lazy || device->lost || !images_of(device) || fstat(fd, &st) < 0 || (uint64_t)st.st_size < size)
+                return 1;
+        readings_collect(device);
+        if (image_in_file(device->images->list, &st, size))
+                return 1;
+        image = image_in_file(device->images->readings, &st, size);
+        if (!image)
+                return !readings_room(device->images) || reading_new(device, fd, &st, size);
+        if (!image->read)
+                return 0;
+        /* once more with the rest, and whoever loads it is told what the driver says */
+        reading_drop(device->images, image);
+        return 1;
+}
+
+uint64_t cuda_module_prepared(ds_device *device)
+{
+        if (!device->images)
+                return 0;
+        readings_collect(device);
+        return device->images->n_read;
 }
 
 /* --- modules --- */
@@ -595,6 +805,7 @@ void cuda_modules_free(ds_device *device)
 {
         ds_device_module *module, *next_module;
         struct cuda_image *image, *next;
+        struct cuda_task *task, *next_task;
 
         DL_FOREACH_SAFE(device->modules, module, next_module)
         {
@@ -603,6 +814,17 @@ void cuda_modules_free(ds_device *device)
         }
         if (!device->images)
                 return;
+        task = cuda_loader_free(device);
+        for (; task; task = next_task) {
+                next_task = task->next;
+                image = (struct cuda_image *)((char *)task - offsetof(struct cuda_image, task));
+                image->read = 1;
+        }
+        DL_FOREACH_SAFE(device->images->readings, image, next)
+        {
+                if (image->read) /* else the thread has it, for good */
+                        image_free(device, image);
+        }
         DL_FOREACH_SAFE(device->images->list, image, next)
         {
                 image_free(device, image);
@@ -636,6 +858,30 @@ const ds_device_kernel *cuda_kernel_at(ds_device_module *module, size_t index)
 const struct ds_kernel_info *cuda_kernel_info(const ds_device_kernel *kernel)
 {
         return &kernel->code->info;
+}
+
+int cuda_kernel_loaded(const ds_device_kernel *kernel)
+{
+        return kernel->code->function != NULL;
+}
+
+int cuda_kernel_load(ds_device *device, const ds_device_kernel *kernel)
+{
+        struct cuda_code *code = kernel->code;
+        CUresult result;
+        int r;
+
+        if (device->lost)
+                return DS_CUDA_LAUNCH_FAILED;
+        if (code->function)
+                return 0;
+        result = code_fill(device, kernel->module->image, code);
+        if (result)
+                return ds_cuda_failed(device, result, "the driver does not load a kernel");
+        r = cuda_limit_local(device, code->info.local_bytes);
+        if (r)
+                code->function = NULL; /* its launches would stop */
+        return ds_error_trace(r);
 }
 
 void cuda_kernel_get(const ds_device_kernel *kernel)

@@ -399,6 +399,8 @@ int cuda_launch_check(const ds_device *device, const struct ds_launch *l, uint32
         uint64_t threads = (uint64_t)l->block[0] * l->block[1];
         uint32_t shared_max = (uint32_t)device->info.attributes[CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN];
 
+        if (!cuda_kernel_loaded(l->kernel))
+                return DS_CUDA_INVALID_HANDLE;
         if (!l->grid[0] || !l->grid[1] || !l->grid[2] || l->grid[0] > GRID_X_MAX || l->grid[1] > GRID_YZ_MAX ||
                 l->grid[2] > GRID_YZ_MAX)
                 return DS_CUDA_INVALID_VALUE;

@@ -114,6 +114,7 @@ struct CUkern_st {
 
 struct CUlib_st {
         ds_device_module *module;
+        bool there; /* its code is in the context */
         struct CUkern_st *kernels;
         size_t n_kernels;
         CUlibrary prev, next;

@@ -9,6 +9,9 @@
  * byte, which is one of the length's. Machine code without a text is code for another GPU, as far as we are concerned.
  *
  * PTX text alone and fatbins with PTX are taken as well.
+ *
+ * Lazy loading is as it was measured on an H200: reading a library stops nothing; the first call that needs its code in
+ * the context does, and so may every kernel's first.
  */
 #include <elf.h>
 #include <stdio.h>
@@ -194,6 +197,7 @@ static CUresult library_kernels(CUlibrary library)
                         .loaded = fake.eager,
                 };
         }
+        library->there = fake.eager;
         return CUDA_SUCCESS;
 }
 
@@ -223,7 +227,12 @@ FAKE_API cuLibraryLoadData(CUlibrary *ret, const void *code, CUjit_option *optio
         size_t size = 0;
         CUresult r;
 
-        FAKE_ENTER(cuLibraryLoadData, STOPS);
+        FAKE_ENTER(cuLibraryLoadData, CONTEXT);
+        if (fake.eager) {
+                r = fake_stop("cuLibraryLoadData");
+                if (r)
+                        return r;
+        }
         r = image_find(code, &image, &size, &owned);
         if (r)
                 return r;
@@ -243,6 +252,27 @@ FAKE_API cuLibraryLoadData(CUlibrary *ret, const void *code, CUjit_option *optio
         DL_APPEND(fake.libraries, library);
         *ret = DS_TAKE_PTR(library);
         return CUDA_SUCCESS;
+}
+
+/* The library's code comes into the context at the latest here. */
+static CUresult library_touch(CUlibrary library, const char *name)
+{
+        CUresult r;
+
+        if (library->there)
+                return CUDA_SUCCESS;
+        r = fake_stop(name);
+        library->there = !r;
+        return r;
+}
+
+FAKE_API cuLibraryGetModule(CUmodule *module, CUlibrary library)
+{
+        FAKE_ENTER(cuLibraryGetModule, CONTEXT);
+        if (!library_ok(library))
+                return CUDA_ERROR_INVALID_HANDLE;
+        *module = (CUmodule)(void *)library;
+        return library_touch(library, "cuLibraryGetModule");
 }
 
 FAKE_API cuLibraryUnload(CUlibrary library)
@@ -282,6 +312,9 @@ FAKE_API cuLibraryGetGlobal(CUdeviceptr *ptr, size_t *size, CUlibrary library, c
         FAKE_ENTER(cuLibraryGetGlobal, CONTEXT);
         if (!library_ok(library) || !name)
                 return name ? CUDA_ERROR_INVALID_HANDLE : CUDA_ERROR_INVALID_VALUE;
+        r = library_touch(library, "cuLibraryGetGlobal");
+        if (r)
+                return r;
         r = fake_result(fake_sim->global_find(library->module, name, &va, &bytes));
         if (r)
                 return r;
@@ -310,11 +343,15 @@ FAKE_API cuKernelGetParamInfo(CUkernel handle, size_t index, size_t *offset, siz
 {
         const struct ds_kernel_info *info;
         struct CUkern_st *kernel;
+        CUresult r;
 
         FAKE_ENTER(cuKernelGetParamInfo, CONTEXT);
         kernel = fake_kernel(handle);
         if (!kernel)
                 return CUDA_ERROR_INVALID_HANDLE;
+        r = library_touch(kernel->library, "cuKernelGetParamInfo");
+        if (r)
+                return r;
         info = fake_sim->kernel_info(kernel->kernel);
         if (index >= info->n_params)
                 return CUDA_ERROR_INVALID_VALUE;
@@ -334,9 +371,13 @@ static CUresult attribute_get(int *value, CUfunction_attribute attribute, const 
 {
         const struct CUkern_st *kernel = fake_kernel(handle);
         const struct ds_kernel_info *info;
+        CUresult r;
 
         if (!kernel)
                 return CUDA_ERROR_INVALID_HANDLE;
+        r = library_touch(kernel->library, "an attribute of a kernel");
+        if (r)
+                return r;
         info = fake_sim->kernel_info(kernel->kernel);
         const uint32_t values[] = {
                 [CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK] = info->max_threads,
@@ -410,12 +451,18 @@ FAKE_API cuFuncSetAttribute(CUfunction function, CUfunction_attribute attribute,
 FAKE_API cuKernelGetFunction(CUfunction *function, CUkernel handle)
 {
         struct CUkern_st *kernel;
+        CUresult r;
 
         FAKE_ENTER(cuKernelGetFunction, CONTEXT);
         kernel = fake_kernel(handle);
         if (!kernel)
                 return CUDA_ERROR_INVALID_HANDLE;
-        kernel->loaded = true;
+        if (!kernel->loaded) {
+                r = fake_stop("cuKernelGetFunction");
+                if (r)
+                        return r;
+        }
+        kernel->loaded = kernel->library->there = true;
         *function = (CUfunction)(void *)kernel;
         return CUDA_SUCCESS;
 }

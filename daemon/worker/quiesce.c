@@ -12,10 +12,16 @@
  *
  * What BE sessions need must not be seen in the 99th percentile of LS's requests, whoever loads modules in a loop: less
  * than one of a hundred requests may meet a stop. Of requests that come at any time those meet it that come while LS is
- * held, d long, or are under way when that begins. So after such a stop the next one waits for 400 d while LS is active
- * (between 0.1 and 2 s), which leaves 0.25 % for the first kind; and a stop begins when LS has had nothing to do for a
- * moment, between requests and not between the kernels of one. All that wait go in the same stop, one after the other
- * until it has lasted 1.5 ms; the others go in the next. An LS session never waits for this rate.
+ * held, d long, or are under way when that begins; and a stop begins when LS has had nothing to do for a moment,
+ * between requests and not between the kernels of one. So after a stop the next one waits while LS is active:
+ *
+ *   d <= 0.5 ms   100 d, at least 20 ms. LS is held for 1 % of the time at most, so about one request of a hundred
+ * comes then, and it waits for 0.5 ms at most: that is all by which the 99th percentile can grow. A program that starts
+ * needs hundreds of such stops, one for the code of each library, most of 0.1 ms. longer        400 d, between 0.1 and
+ * 2 s, which leaves 0.25 % of the requests: far from the 99th percentile.
+ *
+ * All that wait go in the same stop, one after the other until it has lasted 1.5 ms; the others go in the next. An LS
+ * session never waits for this rate.
  *
  * What nobody waits for (chores: unregistering pinned memory that was given back or whose session is gone, what the
  * device put off) goes along with a stop that has been short so far, or when all is idle, or when there is too much of
@@ -31,12 +37,14 @@
 
 #define QUIESCE_PAUSE 400 /* times as long as LS was held, before the next for BE's sake */
 #define QUIESCE_PAUSE_MIN_NS (100 * DS_NS_PER_MS)
+#define QUIESCE_PAUSE_SHORT 100 /* the same, after a short one */
+#define QUIESCE_PAUSE_SHORT_MIN_NS (20 * DS_NS_PER_MS)
 #define QUIESCE_PAUSE_MAX_NS (2 * DS_NS_PER_S)
 #define QUIESCE_QUIET_NS (100 * DS_NS_PER_US) /* without LS work: the next kernel of a request comes sooner */
 #define QUIESCE_GAP_NS (20 * DS_NS_PER_MS)    /* that LS work may keep a quiesce waiting once BE has drained */
 #define QUIESCE_LS_NS (50 * DS_NS_PER_MS)     /* LS is active this long after its last sign of life */
 #define QUIESCE_RUN_NS (1500 * DS_NS_PER_US)  /* no BE session's call begins later than this in a stop, beside LS */
-#define QUIESCE_SHORT_NS (500 * DS_NS_PER_US) /* and no chore later than this */
+#define QUIESCE_SHORT_NS (500 * DS_NS_PER_US) /* and no chore later than this: so long is a short one */
 #define QUIESCE_CHORES_MAX 64u                /* pieces; more are worth a quiesce of their own */
 #define QUIESCE_CHORES_MANY 512u              /* more than these are done whatever it costs */
 #define QUIESCE_CHORES_NS (5 * DS_NS_PER_S)   /* real time; older ones are worth one too */
@@ -285,7 +293,9 @@ static uint64_t quiesce_pause_ns(const ds_worker *worker)
         uint64_t held = quiesce->run_ns - quiesce->empty_ns + (worker->wall_ns() - quiesce->run_wall_ns);
 
         if (!quiesce->beside_ls)
-                return QUIESCE_PAUSE_MIN_NS;
+                return QUIESCE_PAUSE_SHORT_MIN_NS;
+        if (held <= QUIESCE_SHORT_NS)
+                return DS_MAX(QUIESCE_PAUSE_SHORT * held, QUIESCE_PAUSE_SHORT_MIN_NS);
         held = DS_MIN(held, QUIESCE_PAUSE_MAX_NS);
         return DS_MIN(DS_MAX(QUIESCE_PAUSE * held, QUIESCE_PAUSE_MIN_NS), QUIESCE_PAUSE_MAX_NS);
 }

@@ -58,8 +58,9 @@ static int open_again(int fd)
         if (fstat(fd, &st) < 0 || !S_ISREG(st.st_mode))
                 return -1;
         snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
-        again = open(path, O_RDWR | O_CLOEXEC);
-        return again >= 0 ? again : open(path, O_RDONLY | O_CLOEXEC);
+        /* a client's file may have a lease on it: opening would wait for the client, 45 s for each */
+        again = open(path, O_RDWR | O_NONBLOCK | O_CLOEXEC);
+        return again >= 0 ? again : open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
 }
 
 /* 0 and the file's number, or a negative errno. */

@@ -10,6 +10,7 @@
 #include "cuda/event.h"
 #include "cuda/graph.h"
 #include "cuda/launch.h"
+#include "cuda/stream.h"
 
 #define SLOTS 512u /* DS_STREAMS_MAX of the protocol */
 
@@ -270,6 +271,20 @@ static CUresult add(uint32_t slot, CUresult r, struct dcu_work *work)
         return r;
 }
 
+/* The node has the priority of its stream, unless the launch has one. A hint: without memory there is none. */
+static void note_priority(const struct dcu_launch *launch, struct dcu_work *work)
+{
+        const struct dcu_stream *stream = dcu_object_of(launch->stream, DCU_STREAM);
+        CUlaunchAttributeValue value = {.priority = stream ? stream->priority : 0};
+
+        for (uint32_t i = 0; i < launch->n_attributes; i++) {
+                if (launch->attributes[i].id == CU_LAUNCH_ATTRIBUTE_PRIORITY)
+                        return;
+        }
+        if (value.priority)
+                (void)dcu_work_kernel_attribute(&work->kernel, CU_LAUNCH_ATTRIBUTE_PRIORITY, &value);
+}
+
 CUresult dcu_capture_launch(uint32_t slot, struct dcu_context *owner, const struct dcu_launch *launch)
 {
         struct dcu_work *work = NULL;
@@ -277,6 +292,8 @@ CUresult dcu_capture_launch(uint32_t slot, struct dcu_context *owner, const stru
 
         if (r != CUDA_SUCCESS)
                 dcu_capture_spoil(slot);
+        else
+                note_priority(launch, work);
         return add(slot, r, work);
 }
 

@@ -210,7 +210,8 @@ CUresult cuEventSynchronize(CUevent hEvent)
         return r;
 }
 
-/* The daemon's object of an event whose time may be asked, else CUDA_ERROR_INVALID_HANDLE. */
+/* The daemon's object of an event whose time may be asked, else CUDA_ERROR_INVALID_HANDLE, or CUDA_ERROR_INVALID_VALUE
+ * for one that was last recorded in a capture. */
 static CUresult timed(CUevent hEvent, uint64_t *ret_id)
 {
         struct dcu_event *event = dcu_object_of(hEvent, DCU_EVENT);
@@ -218,6 +219,8 @@ static CUresult timed(CUevent hEvent, uint64_t *ret_id)
 
         if (!event)
                 return r;
+        if (dcu_event_captured(event))
+                return CUDA_ERROR_INVALID_VALUE;
         pthread_mutex_lock(&event->lock);
         if (event->recorded && event->id) {
                 *ret_id = event->id;

@@ -440,8 +440,6 @@ CUresult cuGraphExecUpdate_v2(CUgraphExec hGraphExec, CUgraph hGraph, CUgraphExe
 
         if (r == CUDA_SUCCESS && (!exec || !resultInfo))
                 r = CUDA_ERROR_INVALID_VALUE;
-        if (r == CUDA_SUCCESS)
-                r = dcu_capture_unsafe();
         if (r != CUDA_SUCCESS)
                 return r;
         pthread_mutex_lock(&exec->lock);

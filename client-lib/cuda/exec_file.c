@@ -257,7 +257,7 @@ static CUresult emit_memset(struct writer *w, const struct dcu_node *node, struc
         const CUDA_MEMSET_NODE_PARAMS_v2 *m = &node->work->memset;
         struct ds_record_memset record = {
                 .head = {.type = DS_RECORD_MEMSET},
-                .value = m->value,
+                .value = m->elementSize < 4 ? m->value & ((1u << 8 * m->elementSize) - 1) : m->value,
                 .element_size = m->elementSize,
                 .dst = m->dst,
                 .width = m->width,

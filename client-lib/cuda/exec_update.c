@@ -34,8 +34,6 @@ static CUgraphExecUpdateResult memset_change(
         int same_shape = from->width == to->width && from->height == to->height &&
                          from->elementSize == to->elementSize && (from->height == 1 || from->pitch == to->pitch);
 
-        if (dcu_place_of(from->dst, 1) != dcu_place_of(to->dst, 1))
-                return CU_GRAPH_EXEC_UPDATE_ERROR_PARAMETERS_CHANGED;
         return same_shape || (from->height == 1 && to->height == 1) ? CU_GRAPH_EXEC_UPDATE_SUCCESS
                                                                     : CU_GRAPH_EXEC_UPDATE_ERROR_PARAMETERS_CHANGED;
 }

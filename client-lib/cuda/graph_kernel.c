@@ -168,6 +168,7 @@ static CUresult default_attribute(CUkernelNodeAttrID attr, CUkernelNodeAttrValue
         case CU_LAUNCH_ATTRIBUTE_PRIORITY:
         case CU_LAUNCH_ATTRIBUTE_MEM_SYNC_DOMAIN:
         case CU_LAUNCH_ATTRIBUTE_PREFERRED_CLUSTER_DIMENSION:
+        case CU_LAUNCH_ATTRIBUTE_DEVICE_UPDATABLE_KERNEL_NODE:
         case CU_LAUNCH_ATTRIBUTE_NVLINK_UTIL_CENTRIC_SCHEDULING:
                 memset(ret, 0, sizeof(*ret));
                 return CUDA_SUCCESS;

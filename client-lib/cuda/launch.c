@@ -318,7 +318,7 @@ CUresult dcu_launch_attribute(struct dcu_launch *l, const CUlaunchAttribute *att
         case CU_LAUNCH_ATTRIBUTE_LAUNCH_COMPLETION_EVENT:
                 return check_event(value->launchCompletionEvent.event, value->launchCompletionEvent.flags);
         case CU_LAUNCH_ATTRIBUTE_DEVICE_UPDATABLE_KERNEL_NODE:
-                return CUDA_ERROR_NOT_SUPPORTED;
+                return value->deviceUpdatableKernelNode.deviceUpdatable ? CUDA_ERROR_NOT_SUPPORTED : CUDA_SUCCESS;
         default:
                 return CUDA_ERROR_INVALID_VALUE;
         }

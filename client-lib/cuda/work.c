@@ -99,8 +99,7 @@ CUresult dcu_work_memset(const CUDA_MEMSET_NODE_PARAMS_v2 *params, struct dcu_wo
 
         if (r != CUDA_SUCCESS)
                 return r;
-        if ((element != 1 && element != 2 && element != 4) || params->width == 0 || params->height == 0 ||
-                (element < 4 && params->value >> (8 * element)))
+        if ((element != 1 && element != 2 && element != 4) || params->width == 0 || params->height == 0)
                 return CUDA_ERROR_INVALID_VALUE;
         r = dcu_memset_check(params->dst, params->pitch, element, params->width, params->height);
         if (r != CUDA_SUCCESS)

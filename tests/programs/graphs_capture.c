@@ -357,6 +357,45 @@ static void check_external_events(void)
         OK(cuEventDestroy(after));
 }
 
+/* Kernels have the priority of their stream; a captured event has no time; a graph beside the capture may be updated.
+ */
+static void check_details(void)
+{
+        CUDA_MEMSET_NODE_PARAMS low = {.dst = a, .value = 0x12c, .elementSize = 1, .width = 4, .height = 1};
+        CUgraphExecUpdateResultInfo info;
+        CUkernelNodeAttrValue value;
+        CUgraphNode node;
+        CUgraphExec exec;
+        CUgraph graph, set;
+        size_t count = 1;
+        CUstream first;
+        float ms;
+
+        OK(cuGraphCreate(&set, 0));
+        OK(cuGraphAddMemsetNode(&node, set, NULL, 0, &low, context)); /* the low byte counts */
+        OK(cuGraphInstantiate(&exec, set, 0));
+        OK(cuStreamCreateWithPriority(&first, CU_STREAM_NON_BLOCKING, -3));
+        OK(cuStreamBeginCapture(first, CU_STREAM_CAPTURE_MODE_GLOBAL));
+        add_to(a, N, 1, first);
+        OK(cuEventRecord(fork_event, first));
+        OK(cuGraphExecUpdate(exec, set, &info));
+        CHECK(info.result == CU_GRAPH_EXEC_UPDATE_SUCCESS);
+        graph = end(first);
+        EXPECT(CUDA_ERROR_INVALID_VALUE, cuEventElapsedTime(&ms, fork_event, fork_event));
+        OK(cuGraphGetNodes(graph, &node, &count));
+        OK(cuGraphKernelNodeGetAttribute(node, CU_LAUNCH_ATTRIBUTE_PRIORITY, &value));
+        CHECK(value.priority == -3);
+        OK(cuGraphKernelNodeGetAttribute(node, CU_LAUNCH_ATTRIBUTE_DEVICE_UPDATABLE_KERNEL_NODE, &value));
+        CHECK(value.deviceUpdatableKernelNode.deviceUpdatable == 0);
+        OK(cuGraphLaunch(exec, first));
+        OK(cuStreamSynchronize(first));
+        CHECK(value_at(a) == 0x2c2c2c2c);
+        OK(cuGraphExecDestroy(exec));
+        OK(cuGraphDestroy(graph));
+        OK(cuGraphDestroy(set));
+        OK(cuStreamDestroy(first));
+}
+
 int main(int argc, char **argv)
 {
         CUmodule module;
@@ -382,6 +421,7 @@ int main(int argc, char **argv)
         check_info();
         check_into_graph();
         check_external_events();
+        check_details();
         OK(cuCtxDestroy(context));
         return program_end("graphs_capture");
 }

@@ -140,8 +140,8 @@ int dsc_limit_set(dsc_session *s, uint32_t limit, uint64_t value);
 void dsc_output(dsc_session *s);
 
 /*
- * Code. log receives the compiler's words (NUL-terminated, may be NULL). The other two are for a compiler, if one has to
- * work, and 0 otherwise: registers per thread at most, and 1 + the level of optimisation.
+ * Code. log receives the compiler's words (NUL-terminated, may be NULL). The other two are for a compiler, if one has
+ * to work, and 0 otherwise: registers per thread at most, and 1 + the level of optimisation.
  */
 struct dsc_load {
         const void *image;
@@ -187,9 +187,9 @@ int dsc_read(dsc_session *s, uint32_t stream, void *dst, size_t dst_pitch, uint6
 
 /*
  * Graphs. file: struct ds_graph_file and its nodes (proto/wire.h), copied. A launch is one operation of its stream, and
- * the same graph may be launched again before it has ended. An update has as many nodes, with the same dependencies, and
- * holds for launches after it. destroy: launches that are under way go on. A graph lives until it is destroyed or the
- * session is reset (then its id is 400), through deaths of the worker too.
+ * the same graph may be launched again before it has ended. An update has as many nodes, with the same dependencies,
+ * and holds for launches after it. destroy: launches that are under way go on. A graph lives until it is destroyed or
+ * the session is reset (then its id is 400), through deaths of the worker too.
  */
 int dsc_graph_create(dsc_session *s, const void *file, size_t bytes, uint64_t *ret_graph);
 int dsc_graph_update(dsc_session *s, uint64_t graph, const void *file, size_t bytes);
@@ -229,20 +229,21 @@ int dsc_event_elapsed(dsc_session *s, uint64_t start, uint64_t end, int64_t *ret
 int dsc_stream_wait(dsc_session *s, uint32_t stream, uint32_t other, uint64_t seq);
 
 /*
- * Functions of the program that run when their turn in a stream has come, one after another, in a thread of this library's.
- * id: what a call names, also from a graph's HOST nodes. once: it runs once, and then its id is gone. fn runs also when
- * its call can never come any more (a sticky error, a daemon that is gone): it has to ask dsc_sticky_error() if that
- * matters; but not when the session is reset. One that is not `once` runs only when called.
+ * Functions of the program that run when their turn in a stream has come, one after another, in a thread of this
+ * library's. id: what a call names, also from a graph's HOST nodes. once: it runs once, and then its id is gone. fn
+ * runs also when its call can never come any more (a sticky error, a daemon that is gone): it has to ask
+ * dsc_sticky_error() if that matters; but not when the session is reset. One that is not `once` runs only when called.
  * fn must not call what waits for the device. unregister does not wait for one that runs.
  */
 int dsc_host_register(dsc_session *s, void (*fn)(void *), void *arg, int once, uint64_t *ret_id);
 void dsc_host_unregister(dsc_session *s, uint64_t id);
 int dsc_host_call(dsc_session *s, uint32_t stream, uint64_t id, uint64_t *ret_seq); /* ret_seq may be NULL */
 
-/* A word of 4 or 8 bytes at a device or pinned address: stored, or waited for as CUDA's conditions of these names say. */
+/* A word of 4 or 8 bytes at a device or pinned address: stored, or waited for as CUDA's conditions of these names say.
+ */
 enum dsc_value_kind { DSC_VALUE_WRITE, DSC_VALUE_GEQ, DSC_VALUE_EQ, DSC_VALUE_AND, DSC_VALUE_NOR };
-int dsc_value(dsc_session *s, uint32_t stream, enum dsc_value_kind kind, uint32_t bytes, uint64_t address,
-        uint64_t value);
+int dsc_value(
+        dsc_session *s, uint32_t stream, enum dsc_value_kind kind, uint32_t bytes, uint64_t address, uint64_t value);
 
 /* Events that processes of one user share: made or opened by token, recorded behind an operation of a stream. */
 #define DSC_SHARED_TOKEN 32

@@ -23,6 +23,10 @@
 #include "util/error.h"
 #include "worker/internal.h"
 
+/* A record of the ring takes the worker about as long as so many nodes. */
+#define GRAPH_CHECKED_PER_RECORD 4u
+#define GRAPH_SEEN_PER_RECORD 32u
+
 struct graph_node {
         uint32_t offset;                 /* in file, of its struct ds_graph_node */
         uint8_t nothing;                 /* it is empty, disabled, or copies no bytes */
@@ -352,6 +356,7 @@ static int graph_check(struct dsw_session *session, struct dsw_graph *graph, con
 {
         int r = 0;
 
+        session->graph_cost += graph->n_nodes / GRAPH_CHECKED_PER_RECORD;
         for (uint32_t i = 0; !r && i < graph->n_nodes; i++)
                 r = graph_check_node(session, graph, i, ret_why);
         graph->checked = session->n_taken;
@@ -585,6 +590,7 @@ void dsw_graph_prepare(struct dsw_graph *graph, struct ds_op *op)
 
 void dsw_graph_record_events(struct dsw_session *session, const struct dsw_graph *graph)
 {
+        session->graph_cost += graph->n_events ? graph->n_nodes / GRAPH_SEEN_PER_RECORD : 0;
         for (uint32_t i = 0; graph->n_events && i < graph->n_nodes; i++) {
                 const struct ds_record *record = node_record(graph, i);
                 struct dsw_event *event;

@@ -266,7 +266,8 @@ struct dsw_session {
         struct dsw_graph *graphs; /* hash by id */
         uint32_t n_graphs;
         uint64_t graph_id, graph_bytes;
-        uint64_t n_taken; /* times that memory, modules or events were given back: graphs are checked anew */
+        size_t graph_cost; /* what launches of graphs took of the worker's time, in records of the ring */
+        uint64_t n_taken;  /* times that memory, modules or events were given back: graphs are checked anew */
 
         struct dsw_op *live; /* with the scheduler, oldest first */
         uint32_t n_live;

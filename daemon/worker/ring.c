@@ -145,7 +145,8 @@ size_t dsw_ring_consume(struct dsw_session *session, uint64_t limit, size_t budg
         size_t n = 0;
 
         session->stalled = 0;
-        while (session->ring && session->head < limit && n < budget) {
+        session->graph_cost = 0;
+        while (session->ring && session->head < limit && n + session->graph_cost < budget) {
                 const uint8_t *slot = ring_slot(session, session->head);
                 struct ds_record head = ring_read_head(slot);
                 const char *reason = dsw_record_check_head(

@@ -534,6 +534,31 @@ Test(worker_graph, events_are_unfolded_a_few_at_a_time, .timeout = 60)
         wt_close(t);
 }
 
+/* One that launches large graphs again and again does not keep the worker to itself. */
+Test(worker_graph, large_graphs_are_more_than_a_record, .timeout = 60)
+{
+        enum { EVENTS = 16000, LAUNCHES = 16 };
+        struct wt *t = wt_open(FUNCTIONAL);
+        struct side side = side_open(t, 1, DETSHARE__CLASS__BE);
+        struct ds_record_event event = {.head = {DS_RECORD_EVENT, 0, sizeof(event)}};
+        struct dsw_session *session = dsw_session_find(t->worker, 1);
+        uint64_t graph;
+
+        event.event = wt_new_event(t, &side.client);
+        gf_begin(&file);
+        for (uint32_t i = 0; i < EVENTS; i++)
+                gf_add(&file, &event, sizeof(event), NULL, 0, 0);
+        gf_end(&file);
+        cr_assert_eq(create(t, &side, &graph), 0);
+        for (uint32_t i = 0; i < LAUNCHES; i++)
+                launch(&side, 0, graph);
+        cr_assert_eq(dsw_ring_consume(session, dsw_ring_tail(session), DSW_RING_BATCH), 1);
+        cr_assert_eq(wt_sync_all(t, &side.client), 0);
+        cr_assert_eq(atomic_load(&side.client.page->stream_done[0]), LAUNCHES);
+        wt_client_close(t, &side.client);
+        wt_close(t);
+}
+
 /* A client with several streams, each with a word that its steps change; graphs, launches, marks and waits by chance.
  */
 #define CHANCE_STREAMS 4

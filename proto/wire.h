@@ -24,7 +24,7 @@
 #include <stdatomic.h>
 #include <stdint.h>
 
-#define DS_WIRE_VERSION 4u
+#define DS_WIRE_VERSION 5u
 
 #define DS_FRAME_MAX (64u * 1024) /* control frame payload, bytes; see proto/detshare.proto */
 #define DS_FRAME_FDS_MAX 4u       /* file descriptors beside one frame */
@@ -36,7 +36,8 @@
 #define DS_RECORD_PARAMS_MAX 32764u /* CUDA's limit on kernel parameters */
 #define DS_STREAMS_MAX 512u         /* stream slots per session; slot 0 is the legacy default stream */
 #define DS_EVENTS_MAX 8192u         /* timed events per session */
-#define DS_PAGE_BYTES 8192u
+#define DS_PAGE_BYTES 16384u
+#define DS_EVENT_TIMES 256u        /* timed events whose times the page has; a power of two */
 #define DS_HOST_CALLS 64u          /* host functions that may be due at once; a power of two */
 #define DS_ARENA_BYTES (16u << 20) /* staging arena of a session (pinned memory, from PinnedAlloc) */
 
@@ -51,6 +52,14 @@ struct ds_ring_header {
         _Alignas(64) _Atomic uint32_t waiters;   /* threads of the client that sleep on page.wake */
         _Alignas(64) _Atomic uint64_t host_done; /* host functions that have returned: of page.host_calls, in that
                                                     order; the client writes the eventfd after it, as after tail */
+};
+
+/* When a timed event was reached that was recorded as operation `seq` of `stream`; `turn` is odd while it is written.
+ */
+struct ds_event_time {
+        _Atomic uint32_t turn;
+        _Atomic uint32_t stream;
+        _Atomic uint64_t event, seq, ns;
 };
 
 struct ds_completion_page {
@@ -73,6 +82,7 @@ struct ds_completion_page {
         _Alignas(64) _Atomic uint64_t host_calls; /* host functions that have become due so far */
         _Atomic uint64_t host_ids[DS_HOST_CALLS]; /* the n-th one's id is in [n % DS_HOST_CALLS] */
         _Alignas(64) _Atomic uint64_t stream_done[DS_STREAMS_MAX];
+        struct ds_event_time times[DS_EVENT_TIMES]; /* of event n in [n % DS_EVENT_TIMES], until another takes it */
 };
 
 _Static_assert(sizeof(struct ds_completion_page) <= DS_PAGE_BYTES, "the completion page has grown out of its file");

@@ -225,6 +225,9 @@ int dsc_event_create(
         dsc_session *s, uint64_t *ret_event); /* timed events only; untimed ones need no object: use event 0 */
 int dsc_event_destroy(dsc_session *s, uint64_t event);
 int dsc_event_record(dsc_session *s, uint32_t stream, uint64_t event, uint64_t *ret_seq);
+/* 1: when it was reached, recorded as this operation, by the device's clock. 0: not known here, ask
+ * dsc_event_elapsed(). */
+int dsc_event_time(dsc_session *s, uint64_t event, uint32_t stream, uint64_t seq, uint64_t *ret_ns);
 int dsc_event_elapsed(dsc_session *s, uint64_t start, uint64_t end, int64_t *ret_ns); /* 600 when not both have ended */
 int dsc_stream_wait(dsc_session *s, uint32_t stream, uint32_t other, uint64_t seq);
 

@@ -3,7 +3,8 @@
  * Timed events
  *
  * The worker keeps them. One that dies takes the recorded times with it, but not the events: its successor takes an id
- * from before its own life for an event that has not been recorded yet.
+ * from before its own life for an event that has not been recorded yet. The times of events that were reached stand in
+ * the completion page as well, each until another event takes its place: they are had without a request.
  */
 #include "core/internal.h"
 
@@ -44,6 +45,20 @@ int dsc_event_record(dsc_session *s, uint32_t stream, uint64_t event, uint64_t *
                 .event = event,
         };
         return dsc__submit(s, &record.head, sizeof(record), NULL, 0, ret_seq);
+}
+
+int dsc_event_time(dsc_session *s, uint64_t event, uint32_t stream, uint64_t seq, uint64_t *ret_ns)
+{
+        if (s->socket_only)
+                return 0;
+        const struct ds_event_time *time = &s->page->times[event % DS_EVENT_TIMES];
+        const uint32_t turn = atomic_load_explicit(&time->turn, memory_order_acquire);
+        const bool same = atomic_load_explicit(&time->event, memory_order_acquire) == event &&
+                          atomic_load_explicit(&time->stream, memory_order_acquire) == stream &&
+                          atomic_load_explicit(&time->seq, memory_order_acquire) == seq;
+        *ret_ns = atomic_load_explicit(&time->ns, memory_order_acquire);
+        /* acquire, all of them: the second look comes after what it is to prove */
+        return same && turn % 2 == 0 && atomic_load_explicit(&time->turn, memory_order_relaxed) == turn;
 }
 
 int dsc_event_elapsed(dsc_session *s, uint64_t start, uint64_t end, int64_t *ret_ns)

@@ -210,9 +210,14 @@ CUresult cuEventSynchronize(CUevent hEvent)
         return r;
 }
 
+struct timed {
+        uint64_t id, seq;
+        uint32_t slot;
+};
+
 /* The daemon's object of an event whose time may be asked, else CUDA_ERROR_INVALID_HANDLE, or CUDA_ERROR_INVALID_VALUE
  * for one that was last recorded in a capture. */
-static CUresult timed(CUevent hEvent, uint64_t *ret_id)
+static CUresult timed(CUevent hEvent, struct timed *ret)
 {
         struct dcu_event *event = dcu_object_of(hEvent, DCU_EVENT);
         CUresult r = CUDA_ERROR_INVALID_HANDLE;
@@ -223,17 +228,30 @@ static CUresult timed(CUevent hEvent, uint64_t *ret_id)
                 return CUDA_ERROR_INVALID_VALUE;
         pthread_mutex_lock(&event->lock);
         if (event->recorded && event->id) {
-                *ret_id = event->id;
+                *ret = (struct timed){event->id, event->seq, event->slot};
                 r = CUDA_SUCCESS;
         }
         pthread_mutex_unlock(&event->lock);
         return r;
 }
 
+/* Times that the page has need no request. */
+static CUresult between(const struct timed *start, const struct timed *end, int64_t *ret_ns)
+{
+        uint64_t from, to;
+
+        if (dsc_event_time(dcu.session, start->id, start->slot, start->seq, &from) &&
+                dsc_event_time(dcu.session, end->id, end->slot, end->seq, &to)) {
+                *ret_ns = (int64_t)(to - from);
+                return CUDA_SUCCESS;
+        }
+        return dcu_result(dsc_event_elapsed(dcu.session, start->id, end->id, ret_ns));
+}
+
 static CUresult elapsed(float *pMilliseconds, CUevent hStart, CUevent hEnd)
 {
         struct dcu_context *context;
-        uint64_t start, end;
+        struct timed start, end;
         int64_t ns;
         CUresult r = dcu_enter_any(&context);
 
@@ -244,7 +262,7 @@ static CUresult elapsed(float *pMilliseconds, CUevent hStart, CUevent hEnd)
         if (r == CUDA_SUCCESS && !pMilliseconds)
                 r = CUDA_ERROR_INVALID_HANDLE; /* not an invalid value: NVIDIA's driver says so */
         if (r == CUDA_SUCCESS)
-                r = dcu_result(dsc_event_elapsed(dcu.session, start, end, &ns));
+                r = between(&start, &end, &ns);
         if (r == CUDA_SUCCESS)
                 *pMilliseconds = (float)((double)ns * 1e-6);
         return r;

@@ -793,6 +793,8 @@ int dsw_module_is_global(const struct dsw_session *session, uint64_t va, uint64_
 
 /* page.c */
 void dsw_page_flush(struct dsw_session *session); /* time, and wake who waits */
+/* An event was reached that operation seq of the stream records. */
+void dsw_page_time(struct dsw_session *session, uint64_t event, uint32_t stream, uint64_t seq, uint64_t ns);
 void dsw_page_sleeps(struct dsw_session *session, int asleep);
 
 /* clock.c */

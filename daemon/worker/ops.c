@@ -168,6 +168,7 @@ static void op_end_event(const struct dsw_op *op, uint64_t end_ns)
                 return;
         event->ns = end_ns;
         event->ended = 1;
+        dsw_page_time(op->session, event->id, op->stream->slot, op->seq, end_ns);
 }
 
 /* Kernels, copies and memsets that ended, as the scheduler counts a session's. */

@@ -27,6 +27,23 @@ void dsw_page_flush(struct dsw_session *session)
         syscall(SYS_futex, &page->wake, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
 }
 
+/*
+ * The client looks at `turn` before and after: two of the same, and even, make a time that belongs together. Each store
+ * is a release so that none is seen before the odd `turn`.
+ */
+void dsw_page_time(struct dsw_session *session, uint64_t event, uint32_t stream, uint64_t seq, uint64_t ns)
+{
+        struct ds_event_time *time = &session->page->times[event % DS_EVENT_TIMES];
+        uint32_t turn = atomic_load_explicit(&time->turn, memory_order_relaxed);
+
+        atomic_store_explicit(&time->turn, turn | 1, memory_order_relaxed);
+        atomic_store_explicit(&time->event, event, memory_order_release);
+        atomic_store_explicit(&time->stream, stream, memory_order_release);
+        atomic_store_explicit(&time->seq, seq, memory_order_release);
+        atomic_store_explicit(&time->ns, ns, memory_order_release);
+        atomic_store_explicit(&time->turn, (turn | 1) + 1, memory_order_release);
+}
+
 void dsw_page_sleeps(struct dsw_session *session, int asleep)
 {
         if (session->asleep == asleep)

@@ -167,6 +167,44 @@ static void check_times(void)
         OK(cuStreamDestroy(stream));
 }
 
+#define MANY 300 /* events: more than the client sees the times of without asking */
+
+/* Recorded one after another: none is before the one before it, and the times between add up. */
+static void check_many_times(void)
+{
+        CUevent events[MANY];
+        CUstream stream;
+        float whole, part, before = 0;
+
+        OK(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
+        for (int i = 0; i < MANY; i++) {
+                OK(cuEventCreate(&events[i], CU_EVENT_DEFAULT));
+                OK(cuEventRecord(events[i], stream));
+                if (i % 50 == 0)
+                        keep_busy(stream, STEPS);
+        }
+        OK(cuStreamSynchronize(stream));
+        OK(cuEventElapsedTime(&whole, events[0], events[MANY - 1]));
+        CHECK(whole > 0);
+        for (int i = 0; i < MANY; i++) {
+                float rest = -1;
+
+                OK(cuEventElapsedTime(&part, events[0], events[i]));
+                OK(cuEventElapsedTime(&rest, events[i], events[MANY - 1]));
+                CHECK(part >= before && rest >= 0);
+                CHECK(part + rest > whole * 0.999f - 0.01f && part + rest < whole * 1.001f + 0.01f);
+                before = part;
+        }
+        /* recorded anew, it has another time */
+        OK(cuEventRecord(events[0], stream));
+        OK(cuEventSynchronize(events[0]));
+        OK(cuEventElapsedTime(&part, events[0], events[MANY - 1]));
+        CHECK(part <= 0);
+        for (int i = 0; i < MANY; i++)
+                OK(cuEventDestroy(events[i]));
+        OK(cuStreamDestroy(stream));
+}
+
 /* A stream may be destroyed while it works: its work goes on, and an event in it still ends. */
 static void check_early_destroy(void)
 {
@@ -205,6 +243,7 @@ int main(int argc, char **argv)
         check_legacy();
         check_attributes();
         check_times();
+        check_many_times();
         check_early_destroy();
         for (int i = 0; i < 700; i++) { /* more than a session can have at once */
                 CUstream stream;

@@ -302,6 +302,16 @@ Test(worker_waits, a_silent_holder_is_dropped, .timeout = 60)
         wt_close(t);
 }
 
+/* As the page has it: the event's, recorded as that operation, and nobody is writing there. */
+static uint64_t time_of(const struct wt_client *client, uint64_t event, uint32_t stream, uint64_t seq)
+{
+        const struct ds_event_time *time = &client->page->times[event % DS_EVENT_TIMES];
+
+        cr_assert(time->event == event && time->stream == stream && time->seq == seq);
+        cr_assert(time->turn && time->turn % 2 == 0);
+        return time->ns;
+}
+
 Test(worker_waits, events_have_times, .timeout = 60)
 {
         struct wt *t = wt_open(TIMING);
@@ -329,6 +339,8 @@ Test(worker_waits, events_have_times, .timeout = 60)
                 cr_assert_eq(answer->status, 0);
                 cr_assert_gt(answer->reply->event_elapsed->ns, 1000);
                 cr_assert_lt(answer->reply->event_elapsed->ns, 1000000);
+                cr_assert_eq(answer->reply->event_elapsed->ns,
+                        (int64_t)(time_of(&client, end, 0, 12) - time_of(&client, start, 0, 1)));
                 wt_free(answer);
                 cr_assert_eq(wt_call_status(t, &client, &destroy), 0);
                 cr_assert_eq(wt_call_status(t, &client, &destroy), DS_CUDA_INVALID_HANDLE);
@@ -350,8 +362,10 @@ Test(worker_waits, events_have_times, .timeout = 60)
                 wt_settle(t);
                 cr_assert_eq(atomic_load(&client.page->stream_done[0]), 13);
                 cr_assert_eq(wt_call_status(t, &client, &elapsed), DS_CUDA_NOT_READY);
+                cr_assert_eq(client.page->times[start % DS_EVENT_TIMES].seq, 1, "still the first time");
                 cr_assert_eq(wt_call_status(t, &client, &leave), 0);
                 cr_assert_eq(wt_sync(t, &client, 0, 15), 0);
+                (void)time_of(&client, start, 0, 15);
                 cr_assert_eq(wt_call_status(t, &client, &elapsed), 0);
         }
         /* over the socket */

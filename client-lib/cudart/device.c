@@ -49,8 +49,6 @@ cudaError_t cudaInitDevice(int device, unsigned int deviceFlags, unsigned int fl
                 return e;
         if (!known(device))
                 return rt_fail(cudaErrorInvalidDevice);
-        if (flags & ~(unsigned int)cudaInitDeviceFlagsAreValid)
-                return rt_fail(cudaErrorInvalidValue);
         if (flags & cudaInitDeviceFlagsAreValid)
                 r = cuDevicePrimaryCtxSetFlags(device, deviceFlags & ~(unsigned int)cudaDeviceMapHost);
         return rt_error(r == CUDA_SUCCESS ? rt_retain(device) : r);
@@ -183,6 +181,8 @@ cudaError_t cudaDeviceGetPCIBusId(char *pciBusId, int len, int device)
 {
         cudaError_t e = rt_enter_process();
 
+        if (e == cudaSuccess && len < (int)sizeof("0000:00:00.0"))
+                return rt_fail(cudaErrorInvalidValue);
         return e ? e : rt_error(cuDeviceGetPCIBusId(pciBusId, len, device));
 }
 
@@ -247,8 +247,8 @@ cudaError_t cudaDeviceCanAccessPeer(int *canAccessPeer, int device, int peerDevi
         return e ? e : rt_error(cuDeviceCanAccessPeer(canAccessPeer, device, peerDevice));
 }
 
-/* The primary context of a peer of the current device. */
-static cudaError_t peer_context(int peer, CUcontext *ret)
+/* The primary context of a peer of the current device; itself: the error where that is the device. */
+static cudaError_t peer_context(int peer, cudaError_t itself, CUcontext *ret)
 {
         cudaError_t e = rt_enter();
         CUdevice device;
@@ -262,7 +262,7 @@ static cudaError_t peer_context(int peer, CUcontext *ret)
         if (!known(peer))
                 return rt_fail(cudaErrorInvalidDevice);
         if (peer == device)
-                return rt_fail(cudaErrorPeerAccessUnsupported);
+                return rt_fail(itself);
         r = rt_retain(peer);
         *ret = rt_primary(peer);
         return rt_error(r);
@@ -271,7 +271,7 @@ static cudaError_t peer_context(int peer, CUcontext *ret)
 cudaError_t cudaDeviceEnablePeerAccess(int peerDevice, unsigned int flags)
 {
         CUcontext peer;
-        cudaError_t e = peer_context(peerDevice, &peer);
+        cudaError_t e = peer_context(peerDevice, cudaErrorPeerAccessUnsupported, &peer);
 
         return e ? e : rt_error(cuCtxEnablePeerAccess(peer, flags));
 }
@@ -279,7 +279,7 @@ cudaError_t cudaDeviceEnablePeerAccess(int peerDevice, unsigned int flags)
 cudaError_t cudaDeviceDisablePeerAccess(int peerDevice)
 {
         CUcontext peer;
-        cudaError_t e = peer_context(peerDevice, &peer);
+        cudaError_t e = peer_context(peerDevice, cudaErrorPeerAccessNotEnabled, &peer);
 
         return e ? e : rt_error(cuCtxDisablePeerAccess(peer));
 }

@@ -115,14 +115,30 @@ cudaError_t cudaFuncGetParamInfo(const void *func, size_t paramIndex, size_t *pa
         return e ? e : rt_error(cuFuncGetParamInfo(f, paramIndex, paramOffset, paramSize));
 }
 
+/* Of what has a kernel only: its name, or its handle. */
+static cudaError_t kernel_of(const void *symbol, CUkernel *ret)
+{
+        cudaError_t e = rt_enter();
+        const char *name;
+
+        if (e == cudaSuccess)
+                e = rt_kernel(symbol, ret);
+        if (e == cudaSuccess && cuKernelGetName(&name, *ret) != CUDA_SUCCESS)
+                return rt_fail(cudaErrorInvalidDeviceFunction);
+        return e;
+}
+
 cudaError_t cudaGetFuncBySymbol(cudaFunction_t *functionPtr, const void *symbolPtr)
 {
+        CUkernel kernel;
         CUfunction f;
         cudaError_t e;
 
         if (!functionPtr)
                 return rt_fail(cudaErrorInvalidValue);
-        e = function(symbolPtr, &f);
+        e = kernel_of(symbolPtr, &kernel);
+        if (e == cudaSuccess)
+                e = function(symbolPtr, &f);
         if (e == cudaSuccess)
                 *functionPtr = f;
         return e;
@@ -137,7 +153,7 @@ cudaError_t cudaGetKernel(cudaKernel_t *kernelPtr, const void *entryFuncAddr)
                 return e;
         if (!kernelPtr)
                 return rt_fail(cudaErrorInvalidValue);
-        e = rt_kernel(entryFuncAddr, &kernel);
+        e = kernel_of(entryFuncAddr, &kernel);
         if (e == cudaSuccess)
                 *kernelPtr = kernel;
         return e;

@@ -44,6 +44,7 @@ static void names()
 
         OK(cudaDeviceGetPCIBusId(id, sizeof(id), 0));
         CHECK(strlen(id) == 12 && id[4] == ':' && id[7] == ':' && id[10] == '.');
+        EXPECT(cudaErrorInvalidValue, cudaDeviceGetPCIBusId(id, 12, 0)); /* no room for the end */
         OK(cudaDeviceGetByPCIBusId(&device, id));
         CHECK(device == 0);
         OK(cudaGetDevice(&device));
@@ -71,6 +72,7 @@ static void limits()
         OK(cudaDeviceCanAccessPeer(&can, 0, 0));
         CHECK(can == 0);
         EXPECT(cudaErrorPeerAccessUnsupported, cudaDeviceEnablePeerAccess(0, 0));
+        EXPECT(cudaErrorPeerAccessNotEnabled, cudaDeviceDisablePeerAccess(0));
         cudaGetLastError();
 }
 

@@ -84,11 +84,13 @@ static void wrong()
 {
         cudaFuncAttributes a;
         cudaFunction_t function;
+        cudaKernel_t kernel;
         const char *name;
 
         CHECK(cudaFuncGetAttributes(&a, (const void *)wrong) != cudaSuccess);
         CHECK(cudaFuncGetName(&name, (const void *)wrong) != cudaSuccess);
-        CHECK(cudaGetFuncBySymbol(&function, (const void *)wrong) != cudaSuccess);
+        EXPECT(cudaErrorInvalidDeviceFunction, cudaGetFuncBySymbol(&function, (const void *)wrong));
+        EXPECT(cudaErrorInvalidDeviceFunction, cudaGetKernel(&kernel, (const void *)wrong));
         CHECK(cudaFuncSetAttribute((const void *)wrong, cudaFuncAttributePreferredSharedMemoryCarveout, 5) != cudaSuccess);
         CHECK(cudaGetLastError() != cudaSuccess);
         OK(cudaGetLastError());

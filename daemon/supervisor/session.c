@@ -409,6 +409,17 @@ int ds_session_is_reserved(const struct ds_session *session, uint64_t base, uint
         return 0;
 }
 
+static uint64_t user_reserved(const struct ds_session *asking)
+{
+        const struct ds_session *session;
+        uint64_t sum = 0;
+
+        TAILQ_FOREACH(session, &asking->supervisor->sessions, link)
+        for (size_t i = 0; session->user == asking->user && i < DS_SESSION_RESERVED_MAX; i++)
+                sum += session->reserved[i].bytes;
+        return sum;
+}
+
 int ds_session_reserve(
         struct ds_session *session, uint64_t bytes, char *message, size_t message_size, struct ds_window *ret)
 {
@@ -427,6 +438,12 @@ int ds_session_reserve(
         if (ds_windows_take_extra(session->supervisor->windows, bytes, free)) {
                 snprintf(message, message_size, "%llu bytes of addresses are not free", (unsigned long long)bytes);
                 return OUT_OF_MEMORY;
+        }
+        /* nobody has more than is left for others */
+        if (user_reserved(session) > ds_windows_extra_left(session->supervisor->windows)) {
+                ds_windows_release_extra(session->supervisor->windows, free);
+                snprintf(message, message_size, "the user's sessions have reserved too many addresses");
+                return DETSHARE__STATUS__QUOTA;
         }
         *ret = *free;
         return 0;

@@ -170,6 +170,11 @@ int ds_windows_take_extra_at(ds_windows *windows, const struct ds_window *wanted
         return r;
 }
 
+uint64_t ds_windows_extra_left(const ds_windows *windows)
+{
+        return windows->bytes / 2 - windows->extra;
+}
+
 void ds_windows_release_extra(ds_windows *windows, struct ds_window *window)
 {
         assert(windows->extra >= window->bytes);

@@ -64,6 +64,7 @@ int ds_windows_take_at(ds_windows *windows, const struct ds_window *wanted);
  */
 int ds_windows_take_extra(ds_windows *windows, uint64_t bytes, struct ds_window *ret);
 int ds_windows_take_extra_at(ds_windows *windows, const struct ds_window *wanted);
+uint64_t ds_windows_extra_left(const ds_windows *windows);
 void ds_windows_release_extra(ds_windows *windows, struct ds_window *window);
 /* Give it back and empty *window; an empty one is fine. */
 void ds_windows_release(ds_windows *windows, struct ds_window *window);

@@ -7,6 +7,7 @@
 #include <grp.h>
 
 #include "supervisor/rpc_table.h"
+#include "supervisor/session.h"
 #include "tests/unit/supervisor_fixture.h"
 
 #define ADMIN_GID 4242
@@ -206,7 +207,7 @@ static int try_all(struct fixture *f, const struct person *who)
                         return line;
                 }
         }
-        CHECK(n == 59);
+        CHECK(n == 60);
         return try_row(f, who, ds_rpc_find(DETSHARE__REQUEST__CALL_COPY));
 }
 
@@ -559,4 +560,31 @@ Test(reload, rates_of_those_who_wait, .timeout = 60)
         fx_baseline(&f);
         fx_stop(&f);
         ds_rules_deinit(&f.config.rules);
+}
+
+/* --- addresses ---------------------------------------------------------------------------------------------------- */
+
+/* One user's sessions together leave as much as they have. */
+Test(rights, addresses_are_left_for_others, .timeout = 60)
+{
+        FX_REQUEST(address_reserve, ADDRESS_RESERVE, AddressReserve, ADDRESS_RESERVE);
+        ds_conn *conns[6];
+        struct fixture f;
+        uint64_t sum = 0;
+
+        fx_init(&f);
+        fx_start(&f);
+        address_reserve.bytes = DS_WINDOW_MAX;
+        for (size_t i = 0; i < DS_ARRAY_SIZE(conns); i++) {
+                conns[i] = fx_session(&f);
+                for (uint64_t n = 0; n < DS_SESSION_RESERVED_BYTES / DS_WINDOW_MAX; n++) {
+                        fx_ask(conns[i], &address_reserve_r, NULL);
+                        sum += fx_status(conns[i]) == 0 ? DS_WINDOW_MAX : 0;
+                }
+        }
+        cr_assert_eq(sum, DS_WINDOW_AREA_BYTES / 4, "%llu bytes", (unsigned long long)sum);
+        for (size_t i = 0; i < DS_ARRAY_SIZE(conns); i++)
+                ds_conn_free(conns[i]);
+        fx_baseline(&f);
+        fx_stop(&f);
 }

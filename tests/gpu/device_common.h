@@ -943,7 +943,7 @@ ds_unused static void dt_test_tensor_maps(const struct ds_device_ops *ops, const
                 .strides = {128, 4096},
                 .box = {32, 8, 2},
                 .steps = {1, 1, 1}};
-        struct ds_tensor_map bad[8];
+        struct ds_tensor_map bad[13];
         uint8_t map[DS_TENSOR_MAP_BYTES] = {0}, made[DS_TENSOR_MAP_BYTES] = {0};
         int has = ops->tensor_map(t->device, &good, made) == 0;
 
@@ -958,6 +958,11 @@ ds_unused static void dt_test_tensor_maps(const struct ds_device_ops *ops, const
         bad[5].kind = (enum ds_tensor_map_kind)77;
         bad[6].address++;
         bad[7].dims[1] = 0;
+        bad[8].given &= ~(uint32_t)DS_TENSOR_STRIDES;
+        bad[9].given &= ~(uint32_t)DS_TENSOR_STEPS;
+        bad[10].data_type = 77;
+        bad[11].swizzle = UINT32_MAX;
+        bad[12].fill = 1u << 31;
         for (size_t i = 0; has && i < DS_ARRAY_SIZE(bad); i++) {
                 memset(map, 0x5a, sizeof(map));
                 cr_assert_eq(ops->tensor_map(t->device, &bad[i], map), DS_CUDA_INVALID_VALUE, "%zu", i);

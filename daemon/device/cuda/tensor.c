@@ -3,7 +3,9 @@
  * Tensor maps
  *
  * The driver writes them, from the arguments alone; it wants a current context and takes and stops nothing. It is given
- * arrays of ours with as many elements as a tensor can have dimensions, so a rank beyond that is refused here.
+ * arrays of ours with as many elements as a tensor can have dimensions, so a rank beyond that is refused here. So is
+ * what no program could say in C without a wrong pointer or a value that is not in the enumeration: how a driver takes
+ * that is the program's own risk elsewhere, but this driver is everybody's.
  */
 #include <string.h>
 
@@ -39,6 +41,32 @@ static CUresult tensor_wide(ds_device *device, const struct ds_tensor_map *ask, 
                 (CUtensorMapFloatOOBfill)ask->fill);
 }
 
+/* The arrays that it cannot be without; the strides are one less than the dimensions. */
+static uint32_t tensor_needs(const struct ds_tensor_map *ask)
+{
+        uint32_t needs = DS_TENSOR_DIMS | DS_TENSOR_STEPS;
+
+        if (ask->rank > 1)
+                needs |= DS_TENSOR_STRIDES;
+        if (ask->kind == DS_TENSOR_MAP_TILED)
+                needs |= DS_TENSOR_BOX;
+        if (ask->kind == DS_TENSOR_MAP_IM2COL)
+                needs |= DS_TENSOR_LOWER | DS_TENSOR_UPPER;
+        return needs;
+}
+
+static int tensor_is_whole(const struct ds_tensor_map *ask)
+{
+        if (ask->kind == DS_TENSOR_MAP_REPLACE)
+                return 1;
+        return (ask->given & tensor_needs(ask)) == tensor_needs(ask) &&
+               ask->data_type <= CU_TENSOR_MAP_DATA_TYPE_16U6_ALIGN16B &&
+               ask->interleave <= CU_TENSOR_MAP_INTERLEAVE_32B && ask->mode <= CU_TENSOR_MAP_IM2COL_WIDE_MODE_W128 &&
+               ask->swizzle <= CU_TENSOR_MAP_SWIZZLE_128B_ATOM_64B &&
+               ask->promotion <= CU_TENSOR_MAP_L2_PROMOTION_L2_256B &&
+               ask->fill <= CU_TENSOR_MAP_FLOAT_OOB_FILL_NAN_REQUEST_ZERO_FMA;
+}
+
 static CUresult tensor_make(ds_device *device, const struct ds_tensor_map *ask, CUtensorMap *map)
 {
         switch (ask->kind) {
@@ -63,7 +91,7 @@ int cuda_tensor_map(ds_device *device, const struct ds_tensor_map *ask, uint8_t 
         _Static_assert(sizeof(copy) == DS_TENSOR_MAP_BYTES, "the size of a tensor map");
         if (device->lost)
                 return (int)device->lost;
-        if (ask->rank > DS_TENSOR_RANK_MAX)
+        if (ask->rank > DS_TENSOR_RANK_MAX || !tensor_is_whole(ask))
                 return DS_CUDA_INVALID_VALUE;
         memcpy(&copy, map, sizeof(copy));
         result = tensor_make(device, ask, &copy);

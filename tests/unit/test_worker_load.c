@@ -1,0 +1,138 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Modules whose kernels are loaded one by one: what a session may launch, and what one that is restored may
+ *
+ * On the fake driver, which aborts when something that stops a GPU is called beside work.
+ */
+#include "device/cuda/cuda.h"
+#include "tests/unit/worker_harness.h"
+#include "worker/internal.h"
+
+#define MANY 40 /* kernels: more than the cuda device loads with their module */
+
+static struct wt *load_open(void)
+{
+        setenv("DETSHARE_LIBCUDA", TEST_FAKE_CUDA, 1);
+        setenv("PTXAS", TEST_PTXAS, 1);
+        setenv("FAKE_CUDA_STRICT", "1", 1);
+        wt_ops = &ds_cuda_ops;
+        wt_tick = 200 * DS_NS_PER_US;
+        return wt_open("0");
+}
+
+static const struct ds_device_info *cubin_info(ds_device *device)
+{
+        static const struct ds_device_info info = {.cc_major = 9};
+
+        return &info;
+}
+
+/* A sealed file of MANY kernels: k07 writes 107 to *p. */
+static int many_kernels(size_t *ret_size)
+{
+        static const struct ds_device_ops ops = {.info = cubin_info};
+        struct dt t = {.ops = &ops};
+        char text[sizeof(DT_PTX_HEADER) + MANY * 200];
+        size_t used = (size_t)snprintf(text, sizeof(text), "%s", DT_PTX_HEADER);
+        int fd = memfd_create("image", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+        void *image;
+
+        for (int i = 0; i < MANY; i++)
+                used += (size_t)snprintf(text + used, sizeof(text) - used,
+                        ".visible .entry k%02d(.param .u64 p)\n{\n .reg .b64 %%rd; .reg .b32 %%r;\n"
+                        " ld.param.u64 %%rd, [p]; mov.u32 %%r, %d; st.u32 [%%rd], %%r; ret;\n}\n",
+                        i, i + 100);
+        cr_assert_lt(used, sizeof(text));
+        image = dt_image(&t, text, ret_size);
+        cr_assert_eq(write(fd, image, *ret_size), (ssize_t)*ret_size);
+        cr_assert_eq(fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE | F_SEAL_SEAL), 0);
+        free(image);
+        return fd;
+}
+
+static uint64_t load(struct wt *t, struct wt_client *client, int fd, size_t size)
+{
+        WT_REQUEST(request, MODULE_LOAD, module_load, ModuleLoad, MODULE_LOAD, .bytes = size);
+        wt_answer *answer = wt_wait(t, wt_send_call_fd(t, client, &request, fd));
+        uint64_t module;
+
+        cr_assert_eq(answer->status, 0);
+        cr_assert_eq(answer->reply->module_load->kernels, MANY);
+        cr_assert_eq(answer->reply->module_load->n_entries, 0, "none of them is loaded");
+        module = answer->reply->module_load->module;
+        wt_free(answer);
+        return module;
+}
+
+static int launch(struct wt *t, struct wt_client *client, uint64_t kernel, uint64_t p)
+{
+        wt_push_launch(client, 0, kernel, 1, 1, &p, sizeof(p));
+        return wt_sync_all(t, client);
+}
+
+/* Beside another session that is at work all the while. */
+Test(worker_load, kernels_are_asked_for, .timeout = 60)
+{
+        struct wt *t = load_open();
+        struct wt_client busy = wt_client(t, 1, DETSHARE__CLASS__LS), client = wt_client(t, 2, DETSHARE__CLASS__BE),
+                         other = wt_client(t, 3, DETSHARE__CLASS__BE);
+        uint64_t module, kernel, p, theirs;
+        size_t size;
+        int fd = many_kernels(&size);
+
+        wt_attach(t, &busy);
+        wt_attach(t, &client);
+        wt_attach(t, &other);
+        module = load(t, &busy, fd, size);
+        kernel = wt_kernel(t, &busy, module, "k00");
+        cr_assert_eq(wt_alloc(t, &busy, 4096, &theirs), 0);
+        cr_assert_eq(wt_alloc(t, &client, 4096, &p), 0);
+        for (int i = 0; i < 200; i++)
+                wt_push_launch(&busy, 0, kernel, 1, 1, &theirs, sizeof(theirs));
+        module = load(t, &client, fd, size);
+        for (int i = 0; i < 200; i++)
+                wt_push_launch(&busy, 0, kernel, 1, 1, &theirs, sizeof(theirs));
+        kernel = wt_kernel(t, &client, module, "k07");
+        cr_assert_neq(kernel, 0);
+        cr_assert_eq(wt_kernel(t, &client, module, "k40"), 0, "there is none");
+        cr_assert_eq(launch(t, &client, kernel, p), 0);
+        cr_assert_eq(launch(t, &client, kernel + 1, p), DS_CUDA_INVALID_HANDLE, "nobody asked for it");
+        /* what one session asked for is there for all that share the image */
+        cr_assert_eq(wt_alloc(t, &other, 4096, &p), 0);
+        module = load(t, &other, fd, size);
+        cr_assert_eq(launch(t, &other, module << 16 | (kernel & 0xffff), p), 0);
+        cr_assert_eq(wt_sync_all(t, &busy), 0);
+        close(fd);
+        wt_client_close(t, &other);
+        wt_client_close(t, &client);
+        wt_client_close(t, &busy);
+        wt_close(t);
+}
+
+/* A session that lives on in another worker knows its kernels from before, and asks for none. */
+Test(worker_load, restored, .timeout = 60)
+{
+        struct wt *t = load_open();
+        struct wt_client client = wt_client(t, 2, DETSHARE__CLASS__BE);
+        Detshare__Internal__RestoreModule restore = DETSHARE__INTERNAL__RESTORE_MODULE__INIT;
+        wt_message message = DETSHARE__INTERNAL__TO_WORKER__INIT;
+        const uint64_t module = UINT64_C(7) << 12;
+        uint64_t p;
+        size_t size;
+        int fd = many_kernels(&size);
+
+        restore.session = client.id;
+        restore.module = module;
+        restore.bytes = size;
+        message.body_case = DETSHARE__INTERNAL__TO_WORKER__BODY_RESTORE_MODULE;
+        message.restore_module = &restore;
+        cr_assert_eq(wt_status(t, wt_send(t, &message, &fd, 1)), 0);
+        wt_attach(t, &client);
+        cr_assert_eq(wt_alloc(t, &client, 4096, &p), 0);
+        for (uint64_t i = 0; i < MANY; i++)
+                cr_assert_eq(launch(t, &client, module << 16 | i, p), 0);
+        cr_assert_eq(launch(t, &client, module << 16 | MANY, p), DS_CUDA_INVALID_HANDLE);
+        close(fd);
+        wt_client_close(t, &client);
+        wt_close(t);
+}

@@ -12,6 +12,7 @@
 #define DT_PLAIN
 #include "tests/gpu/device_common.h"
 #include "tests/gpu/device_graph.h"
+#include "tests/gpu/device_hopper.h"
 
 #include <signal.h>
 #include <sys/wait.h>

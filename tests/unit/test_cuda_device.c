@@ -6,6 +6,7 @@
  * to fail shows. The fake driver aborts when something that stops the context is called while work is in flight.
  */
 #include "tests/gpu/device_common.h"
+#include "tests/gpu/device_hopper.h"
 
 #include <sys/wait.h>
 

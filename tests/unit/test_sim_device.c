@@ -5,6 +5,7 @@
  * The bodies are those that run on a real GPU too (tests/gpu/device_common.h).
  */
 #include "tests/gpu/device_common.h"
+#include "tests/gpu/device_hopper.h"
 
 #include "device/sim/sim.h"
 #include "util/alloc.h"

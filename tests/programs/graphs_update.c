@@ -131,6 +131,33 @@ static void check_whole_update(void)
         OK(cuGraphExecDestroy(exec));
 }
 
+/* What a node sets may lie somewhere else from then on, in pinned memory too. */
+static void check_other_memory(void)
+{
+        CUDA_MEMSET_NODE_PARAMS m = {.value = 6, .elementSize = 4, .width = 4, .height = 1};
+        CUgraphNode node;
+        CUgraphExec exec;
+        CUgraph graph;
+        int *pinned;
+
+        MUST(cuMemAllocHost((void **)&pinned, 64));
+        memset(pinned, 0, 64);
+        OK(cuGraphCreate(&graph, 0));
+        node = add_memset(graph, NULL, 0, a, 5);
+        OK(cuGraphInstantiate(&exec, graph, 0));
+        OK(cuGraphLaunch(exec, s));
+        if (!cuMemHostGetDevicePointer(&m.dst, pinned, 0)) { /* not over the socket alone */
+                OK(cuGraphExecMemsetNodeSetParams(exec, node, &m, context));
+                OK(cuGraphLaunch(exec, s));
+                OK(cuStreamSynchronize(s));
+                CHECK(pinned[0] == 6 && pinned[3] == 6 && pinned[4] == 0);
+        }
+        CHECK(value_at(a) == 5);
+        OK(cuGraphExecDestroy(exec));
+        OK(cuGraphDestroy(graph));
+        OK(cuMemFreeHost(pinned));
+}
+
 static void check_flags(void)
 {
         CUDA_GRAPH_INSTANTIATE_PARAMS params = {0};
@@ -277,6 +304,7 @@ int main(int argc, char **argv)
         check_set_params();
         check_enabled();
         check_whole_update();
+        check_other_memory();
         check_flags();
         check_memory_within();
         check_memory_beyond();

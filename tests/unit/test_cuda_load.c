@@ -199,15 +199,45 @@ Test(cuda_load, the_rest_fails, .timeout = 60)
         file_close(&file);
 }
 
-/* What has variables, or is no image, is not prepared; nor is anything where the driver loads eagerly. */
+/* One with variables is its loader's alone; what nobody comes for gives way. */
+Test(cuda_load, variables, .timeout = 60)
+{
+        struct dt *t = open_strict(NULL);
+        struct file file = file_of(t, DT_PTX_HEADER DT_PTX_COUNT);
+        ds_device_module *a, *b;
+        uint64_t va, vb, size;
+
+        prepare(t, &file);
+        a = load(t, &file);
+        prepare(t, &file); /* the second needs another */
+        b = load(t, &file);
+        cr_assert_eq(t->ops->module_cached(t->device, file.image, file.size), 0);
+        cr_assert_eq(t->ops->global_find(a, "counter", &va, &size), 0);
+        cr_assert_eq(t->ops->global_find(b, "counter", &vb, &size), 0);
+        cr_assert_neq(va, vb);
+        t->ops->module_unload(t->device, a);
+        cr_assert_eq(t->ops->put_off(t->device), 1);
+        file_close(&file);
+        for (int i = 0; i < 70; i++) {
+                char ptx[4096];
+
+                snprintf(ptx, sizeof(ptx), "%s//%d\n", DT_PTX_HEADER DT_PTX_COUNT, i);
+                file = file_of(t, ptx);
+                prepare(t, &file);
+                file_close(&file);
+        }
+        cr_assert_eq(t->ops->put_off(t->device), 1 + 70 - 64);
+        dt_close(t);
+}
+
+/* What is no image is not prepared; nor is anything where the driver loads eagerly. */
 Test(cuda_load, nothing_to_prepare, .timeout = 60)
 {
         struct dt *t = open_strict(NULL);
-        struct file variables = file_of(t, DT_PTX_HEADER DT_PTX_COUNT), file = file_of(t, DT_PTX);
+        struct file file = file_of(t, DT_PTX);
         int text = memfd_create("text", MFD_CLOEXEC);
 
         cr_assert_eq(write(text, "text", 4), 4);
-        cr_assert_eq(t->ops->module_prepare(t->device, variables.fd, variables.size), 1);
         cr_assert_eq(t->ops->module_prepare(t->device, text, 4), 1);
         cr_assert_eq(t->ops->module_prepare(t->device, text, 4096), 1, "a shorter file");
         cr_assert_eq(t->ops->module_prepare(t->device, -1, 4096), 1);
@@ -219,7 +249,6 @@ Test(cuda_load, nothing_to_prepare, .timeout = 60)
         load(t, &file);
         dt_close(t);
         close(text);
-        file_close(&variables);
         file_close(&file);
 }
 

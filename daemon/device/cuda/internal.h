@@ -12,7 +12,7 @@
  *   counter.c   how far the GPU is in each stream        clock.c     the GPU's times
  *   output.c    printf and assert                        flush.c     the thread that waits for text
  *   fault.c     a lost context and who did it            staging.c   copies between two host buffers
- *   loader.c    the thread that loads libraries
+ *   loader.c    the thread that reads libraries          kernel.c    their kernels
  *
  * One thread, but for flush.c and loader.c. Nothing here blocks except the calls marked [stops] in device.h, and what
  * open does before serving. The laws of the shared context (docs/ARCHITECTURE.md): nothing is submitted that waits for

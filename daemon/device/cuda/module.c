@@ -42,43 +42,15 @@
 #include <xxhash.h>
 
 #include "device/cuda/internal.h"
-#include "image/cubin.h"
+#include "device/cuda/module.h"
 #include "util/error.h"
 
 #define KEPT_IMAGES 4096 /* a process of a large framework loads hundreds */
 #define KEPT_BYTES_MIN DS_MIB(256)
 #define KEPT_BYTES_MAX DS_GIB(2)
 #define KEPT_MEMORY_PART 64 /* of the GPU's */
-#define PARAMS_MAX 4096     /* per kernel: more parameters than bytes there cannot be */
 #define KERNELS_AT_ONCE 32u /* a library with more of them loads them one by one */
-#define READINGS_MAX 64u    /* on their way to the thread, or failed there */
-
-/* A kernel of an image. */
-struct cuda_code {
-        struct ds_kernel_info info;
-        CUkernel kernel;
-        CUfunction function; /* in the primary context; NULL: not loaded */
-};
-
-struct cuda_image {
-        XXH128_hash_t hash;
-        void *bytes; /* NULL: an instance of its own, not found by its bytes */
-        size_t size;
-        int mapped;        /* the bytes are a mapping of a sealed file */
-        uint64_t dev, ino; /* which */
-        CUlibrary library;
-        int there; /* its code is on the GPU */
-        struct cuda_task task;
-        CUresult result; /* of reading it */
-        const char *what;
-        int read; /* what is to be prepared has been, or has failed */
-        struct ds_cubin cubin;
-        struct cuda_code *codes;
-        size_t n_codes;
-        uint32_t refs; /* modules */
-        int going;     /* to be unloaded by put_off_do */
-        struct cuda_image *prev, *next;
-};
+#define READINGS_MAX 64u    /* on their way to the thread, or there and nobody came */
 
 /* In the order of their last use, the oldest first. */
 struct cuda_images {
@@ -90,110 +62,7 @@ struct cuda_images {
         uint64_t kept_bytes;
 };
 
-struct ds_device_kernel {
-        ds_device_module *module;
-        struct cuda_code *code;
-};
-
-/* A variable whose address was given out. */
-struct cuda_global {
-        uint64_t va, size;
-        struct cuda_global *next;
-};
-
-struct ds_device_module {
-        ds_device *device;
-        uint32_t space;
-        uint32_t refs; /* its loader, and jobs */
-        struct cuda_image *image;
-        struct ds_device_kernel *kernels; /* image->n_codes of them */
-        struct cuda_global *globals;
-        struct ds_device_module *prev, *next;
-};
-
 /* --- kernels of an image --- */
-
-static CUresult code_params(ds_device *device, struct cuda_code *code)
-{
-        struct ds_kernel_param params[PARAMS_MAX], *copy;
-        CUresult result = CUDA_SUCCESS;
-        size_t offset, size;
-        uint32_t n;
-
-        for (n = 0; n < PARAMS_MAX; n++) {
-                result = CU(device, cuKernelGetParamInfo)(code->kernel, n, &offset, &size);
-                if (result)
-                        break;
-                params[n] = (struct ds_kernel_param){.offset = (uint32_t)offset, .size = (uint32_t)size};
-                code->info.params_size = DS_MAX(code->info.params_size, (uint32_t)(offset + size));
-        }
-        if (result != CUDA_ERROR_INVALID_VALUE) /* what it says past the last */
-                return result ? result : CUDA_ERROR_INVALID_IMAGE;
-        copy = ds_alloc0(n, sizeof(*copy));
-        if (!copy)
-                return CUDA_ERROR_OUT_OF_MEMORY;
-        ds_free((void *)(uintptr_t)code->info.params); /* of an attempt that failed later */
-        memcpy(copy, params, n * sizeof(*copy));
-        code->info.params = copy;
-        code->info.n_params = n;
-        return CUDA_SUCCESS;
-}
-
-static CUresult code_attributes(ds_device *device, struct cuda_code *code)
-{
-        struct ds_kernel_info *info = &code->info;
-        const struct {
-                CUfunction_attribute attribute;
-                uint32_t *ret;
-        } wanted[] = {
-                {CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK, &info->max_threads},
-                {CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES, &info->static_shared},
-                {CU_FUNC_ATTRIBUTE_CONST_SIZE_BYTES, &info->const_bytes},
-                {CU_FUNC_ATTRIBUTE_LOCAL_SIZE_BYTES, &info->local_bytes},
-                {CU_FUNC_ATTRIBUTE_NUM_REGS, &info->registers},
-                {CU_FUNC_ATTRIBUTE_PTX_VERSION, &info->ptx_version},
-                {CU_FUNC_ATTRIBUTE_BINARY_VERSION, &info->binary_version},
-                {CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_WIDTH, &info->cluster[0]},
-                {CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_HEIGHT, &info->cluster[1]},
-                {CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_DEPTH, &info->cluster[2]},
-                {CU_FUNC_ATTRIBUTE_CLUSTER_SIZE_MUST_BE_SET, &info->cluster_explicit},
-        };
-        CUresult result;
-        int value;
-
-        for (size_t i = 0; i < DS_ARRAY_SIZE(wanted); i++) {
-                result = CU(device, cuKernelGetAttribute)(&value, wanted[i].attribute, code->kernel, device->ordinal);
-                if (result)
-                        return result;
-                *wanted[i].ret = (uint32_t)DS_MAX(value, 0);
-        }
-        return CUDA_SUCCESS;
-}
-
-/* All that its first launch needs, so that it stops nothing. */
-static CUresult code_fill(ds_device *device, const struct cuda_image *image, struct cuda_code *code)
-{
-        int shared = device->info.attributes[CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN];
-        CUfunction function = NULL;
-        CUresult result;
-
-        code->info.prints = image->cubin.prints || image->cubin.asserts;
-        result = code_attributes(device, code);
-        if (!result)
-                result = code_params(device, code);
-        if (!result)
-                result = CU(device, cuKernelGetFunction)(&function, code->kernel);
-        if (!result && shared > (int)code->info.static_shared)
-                result = CU(device, cuFuncSetAttribute)(function, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES,
-                        shared - (int)code->info.static_shared);
-        /* who may have large clusters, the client's library says */
-        if (!result && device->info.attributes[CU_DEVICE_ATTRIBUTE_CLUSTER_LAUNCH])
-                result = CU(device, cuFuncSetAttribute)(
-                        function, CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED, 1);
-        if (!result)
-                code->function = function;
-        return result;
-}
 
 static int code_compare(const void *a, const void *b)
 {
@@ -254,9 +123,11 @@ static CUresult image_put_there(ds_device *device, struct cuda_image *image)
         image->what = "the driver does not load the image's code";
         if (!image->there)
                 result = CU(device, cuLibraryGetModule)(&module, image->library);
-        for (size_t i = 0; i < image->n_codes && image->n_codes <= KERNELS_AT_ONCE && !result; i++) {
+        for (size_t i = 0; i < image->n_codes && !result; i++) {
+                if (device->lazy && image->n_codes > KERNELS_AT_ONCE)
+                        break;
                 if (!image->codes[i].function)
-                        result = code_fill(device, image, &image->codes[i]);
+                        result = cuda_code_fill(device, image, &image->codes[i]);
         }
         image->there = !result;
         return result;
@@ -541,11 +412,35 @@ static int image_new(
         return 0;
 }
 
+/* One with variables that was prepared: from here on nobody finds it by its bytes. It has no reference yet. */
+static struct cuda_image *image_claim(struct cuda_images *images, const void *bytes, size_t size)
+{
+        struct cuda_image *image;
+
+        DL_FOREACH(images->readings, image)
+        {
+                if (image->read && !image->result && image->size == size && !memcmp(image->bytes, bytes, size))
+                        break;
+        }
+        if (!image)
+                return NULL;
+        DL_DELETE(images->readings, image);
+        images->n_readings--;
+        image_forget(image);
+        DL_APPEND(images->list, image);
+        image_idle(images, image, 1); /* it goes if it cannot be loaded */
+        return image;
+}
+
 /* One that is known, with one reference more. */
 static int image_take(ds_device *device, struct cuda_image *image, char *log, size_t log_size)
 {
-        int r = image->there ? 0 : image_load(device, image, log, log_size);
+        int r = 0;
 
+        if (!image->there)
+                r = image_room(device, &image->cubin, log, log_size);
+        if (!r && !image->there)
+                r = image_load(device, image, log, log_size);
         if (!r)
                 image_get(device->images, image);
         return ds_error_trace(r);
@@ -585,6 +480,8 @@ int cuda_module_load(ds_device *device, uint32_t space, const void *bytes, size_
         if (!images_of(device))
                 return ds_error_origin(-ENOMEM);
         image = image_find(device->images, bytes, size);
+        if (!image)
+                image = image_claim(device->images, bytes, size);
         if (image)
                 r = image_take(device, image, log, log_size);
         else
@@ -667,7 +564,8 @@ static void reading_work(const struct ds_cuda_driver *driver, struct cuda_task *
         image->result = image_read(driver, image, image->bytes);
 }
 
-/* What the thread is done with: an image that nobody uses yet, or one whose failure its loader has yet to see. */
+/* What the thread is done with: an image that nobody uses yet; or what stays where it is until its loader comes: one
+ * with variables, which is his alone, or one whose failure he has yet to see. */
 static void readings_collect(ds_device *device)
 {
         struct cuda_images *images = device->images;
@@ -678,7 +576,7 @@ static void readings_collect(ds_device *device)
                 image = (struct cuda_image *)((char *)task - offsetof(struct cuda_image, task));
                 image->read = 1;
                 images->n_read++;
-                if (image->result)
+                if (image->result || image->cubin.has_globals)
                         continue;
                 DL_DELETE(images->readings, image);
                 images->n_readings--;
@@ -698,7 +596,7 @@ static void reading_drop(struct cuda_images *images, struct cuda_image *image)
         image_forget(image);
 }
 
-/* Room for one more: the oldest failure that nobody came to see goes. */
+/* Room for one more: the oldest for which nobody came goes. */
 static int readings_room(struct cuda_images *images)
 {
         struct cuda_image *image;
@@ -715,10 +613,7 @@ static int readings_room(struct cuda_images *images)
         return 0;
 }
 
-/*
- * Only what module_load would share, and has no doubts about: an image of its own is not found by its file.
- * 0, or another number when it is not to be.
- */
+/* Only what module_load would have no doubts about. 0, or another number when it is not to be. */
 static int reading_new(ds_device *device, int fd, const struct stat *st, size_t size)
 {
         struct cuda_image *image = ds_alloc0(1, sizeof(*image));
@@ -734,7 +629,7 @@ static int reading_new(ds_device *device, int fd, const struct stat *st, size_t 
                 r = image_check(device, image->bytes, size, &image->cubin, log, sizeof(log));
         if (!r)
                 r = image_room(device, &image->cubin, log, sizeof(log));
-        if (!r && (image->cubin.has_globals || image_find(device->images, image->bytes, size)))
+        if (!r && image_find(device->images, image->bytes, size))
                 r = -EEXIST;
         if (!r)
                 r = cuda_loader_ask(device, &image->task);
@@ -762,6 +657,8 @@ int cuda_module_prepare(ds_device *device, int fd, size_t size)
                 return !readings_room(device->images) || reading_new(device, fd, &st, size);
         if (!image->read)
                 return 0;
+        if (!image->result)
+                return 1;
         /* once more with the rest, and whoever loads it is told what the driver says */
         reading_drop(device->images, image);
         return 1;
@@ -875,7 +772,7 @@ int cuda_kernel_load(ds_device *device, const ds_device_kernel *kernel)
                 return DS_CUDA_LAUNCH_FAILED;
         if (code->function)
                 return 0;
-        result = code_fill(device, kernel->module->image, code);
+        result = cuda_code_fill(device, kernel->module->image, code);
         if (result)
                 return ds_cuda_failed(device, result, "the driver does not load a kernel");
         r = cuda_limit_local(device, code->info.local_bytes);
@@ -892,31 +789,6 @@ void cuda_kernel_get(const ds_device_kernel *kernel)
 void cuda_kernel_put(ds_device *device, const ds_device_kernel *kernel)
 {
         module_put(device, kernel->module);
-}
-
-CUkernel cuda_kernel_handle(const ds_device_kernel *kernel)
-{
-        return kernel->code->kernel;
-}
-
-CUfunction cuda_kernel_function(const ds_device_kernel *kernel)
-{
-        return kernel->code->function;
-}
-
-uint32_t cuda_kernel_space(const ds_device_kernel *kernel)
-{
-        return kernel->module->space;
-}
-
-int cuda_kernel_prints(const ds_device_kernel *kernel)
-{
-        return kernel->module->image->cubin.prints != 0;
-}
-
-int cuda_kernel_asserts(const ds_device_kernel *kernel)
-{
-        return kernel->module->image->cubin.asserts != 0;
 }
 
 /* --- variables --- */

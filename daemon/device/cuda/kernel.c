@@ -1,0 +1,118 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Kernels of modules: what the driver tells of them, and what is set before their first launch
+ *
+ * Which are loaded when is module.c's.
+ */
+#include <string.h>
+
+#include "device/cuda/module.h"
+
+#define PARAMS_MAX 4096 /* per kernel: more parameters than bytes there cannot be */
+
+static CUresult code_params(ds_device *device, struct cuda_code *code)
+{
+        struct ds_kernel_param params[PARAMS_MAX], *copy;
+        CUresult result = CUDA_SUCCESS;
+        size_t offset, size;
+        uint32_t n;
+
+        for (n = 0; n < PARAMS_MAX; n++) {
+                result = CU(device, cuKernelGetParamInfo)(code->kernel, n, &offset, &size);
+                if (result)
+                        break;
+                params[n] = (struct ds_kernel_param){.offset = (uint32_t)offset, .size = (uint32_t)size};
+                code->info.params_size = DS_MAX(code->info.params_size, (uint32_t)(offset + size));
+        }
+        if (result != CUDA_ERROR_INVALID_VALUE) /* what it says past the last */
+                return result ? result : CUDA_ERROR_INVALID_IMAGE;
+        copy = ds_alloc0(n, sizeof(*copy));
+        if (!copy)
+                return CUDA_ERROR_OUT_OF_MEMORY;
+        ds_free((void *)(uintptr_t)code->info.params); /* of an attempt that failed later */
+        memcpy(copy, params, n * sizeof(*copy));
+        code->info.params = copy;
+        code->info.n_params = n;
+        return CUDA_SUCCESS;
+}
+
+static CUresult code_attributes(ds_device *device, struct cuda_code *code)
+{
+        struct ds_kernel_info *info = &code->info;
+        const struct {
+                CUfunction_attribute attribute;
+                uint32_t *ret;
+        } wanted[] = {
+                {CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK, &info->max_threads},
+                {CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES, &info->static_shared},
+                {CU_FUNC_ATTRIBUTE_CONST_SIZE_BYTES, &info->const_bytes},
+                {CU_FUNC_ATTRIBUTE_LOCAL_SIZE_BYTES, &info->local_bytes},
+                {CU_FUNC_ATTRIBUTE_NUM_REGS, &info->registers},
+                {CU_FUNC_ATTRIBUTE_PTX_VERSION, &info->ptx_version},
+                {CU_FUNC_ATTRIBUTE_BINARY_VERSION, &info->binary_version},
+                {CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_WIDTH, &info->cluster[0]},
+                {CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_HEIGHT, &info->cluster[1]},
+                {CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_DEPTH, &info->cluster[2]},
+                {CU_FUNC_ATTRIBUTE_CLUSTER_SIZE_MUST_BE_SET, &info->cluster_explicit},
+        };
+        CUresult result;
+        int value;
+
+        for (size_t i = 0; i < DS_ARRAY_SIZE(wanted); i++) {
+                result = CU(device, cuKernelGetAttribute)(&value, wanted[i].attribute, code->kernel, device->ordinal);
+                if (result)
+                        return result;
+                *wanted[i].ret = (uint32_t)DS_MAX(value, 0);
+        }
+        return CUDA_SUCCESS;
+}
+
+/* All that its first launch needs, so that it stops nothing. */
+CUresult cuda_code_fill(ds_device *device, const struct cuda_image *image, struct cuda_code *code)
+{
+        int shared = device->info.attributes[CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN];
+        CUfunction function = NULL;
+        CUresult result;
+
+        code->info.prints = image->cubin.prints || image->cubin.asserts;
+        result = code_attributes(device, code);
+        if (!result)
+                result = code_params(device, code);
+        if (!result)
+                result = CU(device, cuKernelGetFunction)(&function, code->kernel);
+        if (!result && shared > (int)code->info.static_shared)
+                result = CU(device, cuFuncSetAttribute)(function, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES,
+                        shared - (int)code->info.static_shared);
+        /* who may have large clusters, the client's library says */
+        if (!result && device->info.attributes[CU_DEVICE_ATTRIBUTE_CLUSTER_LAUNCH])
+                result = CU(device, cuFuncSetAttribute)(
+                        function, CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED, 1);
+        if (!result)
+                code->function = function;
+        return result;
+}
+
+CUkernel cuda_kernel_handle(const ds_device_kernel *kernel)
+{
+        return kernel->code->kernel;
+}
+
+CUfunction cuda_kernel_function(const ds_device_kernel *kernel)
+{
+        return kernel->code->function;
+}
+
+uint32_t cuda_kernel_space(const ds_device_kernel *kernel)
+{
+        return kernel->module->space;
+}
+
+int cuda_kernel_prints(const ds_device_kernel *kernel)
+{
+        return kernel->module->image->cubin.prints != 0;
+}
+
+int cuda_kernel_asserts(const ds_device_kernel *kernel)
+{
+        return kernel->module->image->cubin.asserts != 0;
+}

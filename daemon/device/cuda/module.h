@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What module.c and kernel.c know of images and their kernels
+ */
+#pragma once
+
+#include <xxhash.h>
+
+#include "device/cuda/internal.h"
+#include "image/cubin.h"
+
+/* A kernel of an image. */
+struct cuda_code {
+        struct ds_kernel_info info;
+        CUkernel kernel;
+        CUfunction function; /* in the primary context; NULL: not loaded */
+};
+
+struct cuda_image {
+        XXH128_hash_t hash;
+        void *bytes; /* NULL: an instance of its own, not found by its bytes */
+        size_t size;
+        int mapped;        /* the bytes are a mapping of a sealed file */
+        uint64_t dev, ino; /* which */
+        CUlibrary library;
+        int there; /* its code is on the GPU */
+        struct cuda_task task;
+        CUresult result; /* of reading it */
+        const char *what;
+        int read; /* what is to be prepared has been, or has failed */
+        struct ds_cubin cubin;
+        struct cuda_code *codes;
+        size_t n_codes;
+        uint32_t refs; /* modules */
+        int going;     /* to be unloaded by put_off_do */
+        struct cuda_image *prev, *next;
+};
+
+struct ds_device_kernel {
+        ds_device_module *module;
+        struct cuda_code *code;
+};
+
+/* A variable whose address was given out. */
+struct cuda_global {
+        uint64_t va, size;
+        struct cuda_global *next;
+};
+
+struct ds_device_module {
+        ds_device *device;
+        uint32_t space;
+        uint32_t refs; /* its loader, and jobs */
+        struct cuda_image *image;
+        struct ds_device_kernel *kernels; /* image->n_codes of them */
+        struct cuda_global *globals;
+        struct ds_device_module *prev, *next;
+};
+
+/* kernel.c: the kernel comes into the context, with all that its first launch needs. [stops] */
+CUresult cuda_code_fill(ds_device *device, const struct cuda_image *image, struct cuda_code *code);

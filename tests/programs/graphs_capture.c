@@ -348,7 +348,7 @@ static void check_external_events(void)
         OK(cuMemcpyDtoDAsync(a, b, 4, other));
         OK(cuEventSynchronize(after));
         OK(cuEventElapsedTime(&ms, before, after));
-        CHECK(ms > 0);
+        CHECK(ms >= 0); /* what is seen to have ended at one time has no time between */
         OK(cuStreamSynchronize(other));
         CHECK(value_at(a) == value_at(b));
         OK(cuGraphExecDestroy(exec));

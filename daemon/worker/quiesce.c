@@ -15,10 +15,10 @@
  * held, d long, or are under way when that begins; and a stop begins when LS has had nothing to do for a moment,
  * between requests and not between the kernels of one. So after a stop the next one waits while LS is active:
  *
- *   d <= 0.5 ms   100 d, at least 20 ms. LS is held for 1 % of the time at most, so about one request of a hundred
- * comes then, and it waits for 0.5 ms at most: that is all by which the 99th percentile can grow. A program that starts
- * needs hundreds of such stops, one for the code of each library, most of 0.1 ms. longer        400 d, between 0.1 and
- * 2 s, which leaves 0.25 % of the requests: far from the 99th percentile.
+ *  - of at most 0.5 ms, 100 d, at least 20 ms: LS is held for 1 % of the time at most, so about one request of a
+ * hundred comes then, and it waits for 0.5 ms at most: that is all by which the 99th percentile can grow. A program
+ * that starts needs hundreds of such stops, one for the code of each library, most of 0.1 ms;
+ *  - of a longer one 200 d, between 0.1 and 2 s: that meets one request of two hundred.
  *
  * All that wait go in the same stop, one after the other until it has lasted 1.5 ms; the others go in the next. An LS
  * session never waits for this rate.
@@ -35,7 +35,7 @@
 
 #include "worker/internal.h"
 
-#define QUIESCE_PAUSE 400 /* times as long as LS was held, before the next for BE's sake */
+#define QUIESCE_PAUSE 200 /* times as long as LS was held, before the next for BE's sake */
 #define QUIESCE_PAUSE_MIN_NS (100 * DS_NS_PER_MS)
 #define QUIESCE_PAUSE_SHORT 100 /* the same, after a short one */
 #define QUIESCE_PAUSE_SHORT_MIN_NS (20 * DS_NS_PER_MS)

@@ -389,6 +389,9 @@ static void check_end_of_context(CUfunction busy)
         OK(cuGraphLaunch(exec, s));
         OK(cuGraphExecDestroy(exec));
         OK(cuCtxDestroy(context));
+        /* what is left is freed by a thread: it may need a moment, and the process ends here */
+        for (int i = 0; i < 200 && !__atomic_load_n(&destroyed, __ATOMIC_SEQ_CST); i++)
+                usleep(10000);
 }
 
 static void check_dot(void)

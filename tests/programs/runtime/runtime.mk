@@ -13,8 +13,11 @@ NVCC_RUNTIME := $(NVCC) -arch=sm_90 -Xcompiler -pthread
 
 NVCC_per_thread_stream := --default-stream per-thread
 NVCC_per_thread_copies := --default-stream per-thread
-NVCC_rdc := -rdc=true
+# nothing here launches from the device, and the wheels have no libcudadevrt
+NVCC_rdc := -rdc=true -cudadevrt none
 NVCC_templates := --extended-lambda
+# functions of the host that templates of the toolkit call
+NVCC_occupancy := -diag-suppress 20013,20014,20015
 PARTS_units := units_other
 
 runtime_o = $(addprefix $(BUILD)/obj/tests/programs/runtime/,$(1).o $(PARTS_$(1):%=parts/%.o))

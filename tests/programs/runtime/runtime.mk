@@ -9,12 +9,12 @@ runtime_names := $(basename $(notdir $(wildcard tests/programs/runtime/*.cu)))
 runtime_libs := $(patsubst tests/programs/runtime/parts/%.cu,$(RUNTIME)/%.so,$(wildcard tests/programs/runtime/parts/lib*.cu))
 runtime_bin := $(runtime_names:%=$(RUNTIME)/%) $(runtime_libs)
 runtime_static := $(runtime_names:%=$(RUNTIME)/static/%) $(runtime_libs:$(RUNTIME)/%=$(RUNTIME)/static/%)
-NVCC_RUNTIME := $(NVCC) -arch=sm_90 -Xcompiler -pthread
+# nothing here launches from the device; of a toolkit that came as wheels nvcc does not find the folder of libraries
+NVCC_RUNTIME := $(NVCC) -arch=sm_90 -Xcompiler -pthread -cudadevrt none -L$(dir $(CUDART))
 
 NVCC_per_thread_stream := --default-stream per-thread
 NVCC_per_thread_copies := --default-stream per-thread
-# nothing here launches from the device, and the wheels have no libcudadevrt
-NVCC_rdc := -rdc=true -cudadevrt none
+NVCC_rdc := -rdc=true
 NVCC_templates := --extended-lambda
 # functions of the host that templates of the toolkit call
 NVCC_occupancy := -diag-suppress 20013,20014,20015

@@ -20,11 +20,11 @@ struct rt_binary;
 
 struct rt_name {
         const void *host;
-        const char *device;               /* the binary's own string */
+        const char *_Atomic device;       /* the binary's own string */
         struct rt_binary *_Atomic binary; /* NULL: it is gone */
         _Atomic(CUkernel) kernel;         /* once found */
-        size_t bytes;                     /* of a variable; 0: a function */
-        void **managed;                   /* the variable that shall point to it */
+        _Atomic size_t bytes;             /* of a variable; 0: a function */
+        void **_Atomic managed;           /* the variable that shall point to it */
         struct rt_name *next;             /* with the same hash, latest first */
 };
 

@@ -103,6 +103,13 @@ static bool word(struct dsc__options *o, const char *name, const char *wanted, c
         return !strcasecmp(text, wanted);
 }
 
+int dsc_fallback_native(void)
+{
+        const char *value = getenv("DETSHARE_FALLBACK");
+
+        return value && strcasecmp(value, "native") == 0;
+}
+
 void dsc__options_from_environment(struct dsc__options *options)
 {
         const char *name = getenv("DETSHARE_NAME"), *path = getenv("DETSHARE_SOCKET");

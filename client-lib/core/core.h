@@ -91,6 +91,8 @@ int dsc_lost(dsc_session *s);
  * environment's. NULL and *ret_error as dsc_get().
  */
 dsc_session *dsc_renew(const char *path, int *ret_error);
+/* 1 if the environment asks for DETSHARE_FALLBACK=native: a program that is not served runs natively. */
+int dsc_fallback_native(void);
 int dsc_cuda(int error);       /* any return value as a CUDA error number */
 const char *dsc_message(void); /* the daemon's words on the calling thread's last error, "" if none */
 int dsc_sticky_error(

@@ -83,8 +83,7 @@ static void complain(int error)
         if (complained)
                 return;
         complained = true;
-        const char *fallback = getenv("DETSHARE_FALLBACK");
-        if (fallback && strcasecmp(fallback, "native") == 0)
+        if (dsc_fallback_native())
                 return; /* the face says it, with what it does instead */
         fprintf(stderr, "detshare: %s%s\n", dsc_message(), error == DSC__NO_DEVICE ? hint : "");
 }

@@ -197,10 +197,9 @@ static int set_environment(const struct run_options *o)
 /* 0, or an exit code after the words. */
 static int ask_daemon(const struct run_options *o)
 {
-        const char *fallback = getenv("DETSHARE_FALLBACK");
         dsc_session *s = NULL;
         /* such a program goes on without a daemon, and says so itself */
-        if (fallback && !strcasecmp(fallback, "native") && dsc_control_open(arg_socket, o->is_ls, &s))
+        if (dsc_fallback_native() && dsc_control_open(arg_socket, o->is_ls, &s))
                 return 0;
         const int code = s ? 0 : ctl_open_as(o->is_ls, &s);
         if (code)

@@ -2,7 +2,6 @@
 #include "cuda/fallback.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 
@@ -12,13 +11,6 @@
 
 /* In the order of dcu_procs. Written by one thread under cuInit's lock; others see the old or the new function. */
 extern void *dcu_jumps[];
-
-int dcu_fallback_wanted(void)
-{
-        const char *value = getenv("DETSHARE_FALLBACK");
-
-        return value && strcasecmp(value, "native") == 0;
-}
 
 static void turn_jumps(void)
 {

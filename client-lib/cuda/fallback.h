@@ -11,7 +11,5 @@
 
 #include "cuda/api.h"
 
-/* 1 if the environment asks for it. */
-int dcu_fallback_wanted(void);
 /* cuInit of the genuine driver, to which all calls go from now on; why: what cuInit says where there is none. */
 CUresult dcu_fallback_init(unsigned int flags, CUresult why);

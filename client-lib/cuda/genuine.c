@@ -146,25 +146,25 @@ static size_t count_gpus(void)
         return n;
 }
 
-static void uuid_text(const uint8_t uuid[16], char text[48])
+void dcu_uuid_text(const uint8_t uuid[16], char text[DCU_UUID_TEXT])
 {
-        size_t n = (size_t)snprintf(text, 48, "GPU-");
+        size_t n = (size_t)snprintf(text, DCU_UUID_TEXT, "GPU-");
 
         for (int i = 0; i < 16; i++)
-                n += (size_t)snprintf(
-                        text + n, 48 - n, "%s%02x", i == 4 || i == 6 || i == 8 || i == 10 ? "-" : "", uuid[i]);
+                n += (size_t)snprintf(text + n, DCU_UUID_TEXT - n, "%s%02x",
+                        i == 4 || i == 6 || i == 8 || i == 10 ? "-" : "", uuid[i]);
 }
 
 /* Beside other GPUs the genuine driver must see the daemon's as its first: it reads the variable in cuInit only. */
 static CUresult start_seeing(CUresult (*init)(unsigned int), const uint8_t uuid[16])
 {
         const char *set = getenv("CUDA_VISIBLE_DEVICES");
-        char *before = set ? strdup(set) : NULL, text[48];
+        char *before = set ? strdup(set) : NULL, text[DCU_UUID_TEXT];
         CUresult r;
 
         if (set && !before)
                 return CUDA_ERROR_OUT_OF_MEMORY;
-        uuid_text(uuid, text);
+        dcu_uuid_text(uuid, text);
         if (setenv("CUDA_VISIBLE_DEVICES", text, 1) != 0) {
                 free(before);
                 return CUDA_ERROR_OUT_OF_MEMORY;

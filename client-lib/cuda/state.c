@@ -44,14 +44,11 @@ __attribute__((destructor)) static void library_exit(void)
 /* One entry of CUDA_VISIBLE_DEVICES names the device: its ordinal 0, or a prefix of its UUID after "GPU-". */
 static int entry_names_device(const char *entry, size_t length, const uint8_t uuid[16])
 {
-        char text[41], *end;
-        size_t n = 0;
+        char text[DCU_UUID_TEXT], *end;
 
         if (length > 4 && strncasecmp(entry, "GPU-", 4) == 0) {
-                for (int i = 0; i < 16; i++)
-                        n += (size_t)snprintf(text + n, sizeof(text) - n, "%s%02x",
-                                i == 4 || i == 6 || i == 8 || i == 10 ? "-" : "", uuid[i]);
-                return length - 4 <= n && strncasecmp(entry + 4, text, length - 4) == 0;
+                dcu_uuid_text(uuid, text);
+                return length <= strlen(text) && strncasecmp(entry, text, length) == 0;
         }
         if (length == 0 || !isdigit((unsigned char)entry[0]))
                 return 0;
@@ -121,7 +118,7 @@ static CUresult initialise(void)
 
         if (session && dsc_lost(session)) /* detshare.h had made it */
                 session = dsc_renew(NULL, &r);
-        if (!session && dcu_fallback_wanted())
+        if (!session && dsc_fallback_native())
                 return dcu_fallback_init(0, r ? dcu_result(r) : CUDA_ERROR_NO_DEVICE);
         result = take_session(session, r);
         if (result != CUDA_SUCCESS)

@@ -532,3 +532,24 @@ unsigned h_failures(void)
 {
         return h_failed;
 }
+
+struct h_child h_spawn(int (*run)(int, int), const char *transport)
+{
+        int a[2], b[2];
+        struct h_child c;
+
+        fflush(stdout);
+        if (pipe(a) || pipe(b) || (c.pid = fork()) < 0)
+                exit(1);
+        if (c.pid == 0) {
+                close(a[1]);
+                close(b[0]);
+                setenv("DETSHARE_TRANSPORT", transport, 1);
+                _exit(run(a[0], b[1]));
+        }
+        close(a[0]);
+        close(b[1]);
+        c.to = a[1];
+        c.from = b[0];
+        return c;
+}

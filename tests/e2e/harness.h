@@ -95,3 +95,12 @@ int h_by_value(const void *a, const void *b);
 void h_open_socket_directory(void);
 /* xorshift64* with a printed seed: argv or time */
 uint64_t h_random(uint64_t *state);
+
+/* A process of its own that runs `run` with the ends of two pipes to read and to write; its status is what that
+ * returns. */
+struct h_child {
+        pid_t pid;
+        int to, from; /* our ends */
+};
+/* transport: its DETSHARE_TRANSPORT. Ends the test when there can be none. */
+struct h_child h_spawn(int (*run)(int in, int out), const char *transport);

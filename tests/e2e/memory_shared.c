@@ -155,33 +155,7 @@ static int other(int in, int out)
         return unplace(s, &at) || unplace(s, &beside) ? 42 : 0;
 }
 
-struct child {
-        pid_t pid;
-        int to, from;
-};
-
-static struct child spawn(int (*run)(int, int), const char *transport)
-{
-        int a[2], b[2];
-        struct child c;
-
-        fflush(stdout);
-        if (pipe(a) || pipe(b) || (c.pid = fork()) < 0)
-                exit(1);
-        if (c.pid == 0) {
-                close(a[1]);
-                close(b[0]);
-                setenv("DETSHARE_TRANSPORT", transport, 1);
-                _exit(run(a[0], b[1]));
-        }
-        close(a[0]);
-        close(b[1]);
-        c.to = a[1];
-        c.from = b[0];
-        return c;
-}
-
-static void end(struct child *c, const char *who)
+static void end(struct h_child *c, const char *who)
 {
         int status = 0;
 
@@ -194,7 +168,7 @@ static void end(struct child *c, const char *who)
 
 static void test_two(const char *transport)
 {
-        struct child a = spawn(owner, transport), b = spawn(other, transport);
+        struct h_child a = h_spawn(owner, transport), b = h_spawn(other, transport);
         struct h_status before = {0}, after = {0};
         struct tokens tokens;
         int ok = read(a.from, &tokens, sizeof(tokens)) == sizeof(tokens) &&

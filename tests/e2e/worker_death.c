@@ -194,40 +194,14 @@ static int faulty_client(int in, int out)
         return 0;
 }
 
-struct child {
-        pid_t pid;
-        int to, from;
-};
-
-static struct child spawn(int (*run)(int, int), const char *transport)
-{
-        int a[2], b[2];
-        struct child c;
-
-        fflush(stdout);
-        if (pipe(a) || pipe(b) || (c.pid = fork()) < 0)
-                exit(1);
-        if (c.pid == 0) {
-                close(a[1]);
-                close(b[0]);
-                setenv("DETSHARE_TRANSPORT", transport, 1);
-                _exit(run(a[0], b[1]));
-        }
-        close(a[0]);
-        close(b[1]);
-        c.to = a[1];
-        c.from = b[0];
-        return c;
-}
-
-static int wait_byte(struct child *c, char want)
+static int wait_byte(struct h_child *c, char want)
 {
         char got = 0;
 
         return read(c->from, &got, 1) == 1 && got == want;
 }
 
-static int reap(struct child *c)
+static int reap(struct h_child *c)
 {
         int status;
 
@@ -239,13 +213,13 @@ static int reap(struct child *c)
 
 static void round_of(const char *transport, int n)
 {
-        struct child idle = spawn(idle_client, transport), busy, fresh;
+        struct h_child idle = h_spawn(idle_client, transport), busy, fresh;
         struct h_status status = {0}, after = {0};
         uint64_t begin;
         int r;
 
         h_check(wait_byte(&idle, 'r'), "%s %d: idle client got ready", transport, n);
-        busy = spawn(busy_client, transport);
+        busy = h_spawn(busy_client, transport);
         h_check(wait_byte(&busy, 'r'), "%s %d: busy client got ready", transport, n);
         h_check(h_status(&status) == 0 && status.worker_pid > 0, "%s %d: status before", transport, n);
         begin = h_now_ms();
@@ -259,7 +233,7 @@ static void round_of(const char *transport, int n)
         h_check(r == 0, "%s %d: idle client: step %d", transport, n, r);
         r = reap(&busy);
         h_check(r == 0, "%s %d: busy client: step %d", transport, n, r);
-        fresh = spawn(idle_client, transport);
+        fresh = h_spawn(idle_client, transport);
         h_check(wait_byte(&fresh, 'r') && write(fresh.to, "g", 1) == 1, "%s %d: fresh client", transport, n);
         r = reap(&fresh);
         h_check(r == 0, "%s %d: fresh client: step %d", transport, n, r);
@@ -281,16 +255,16 @@ static int new_worker(uint32_t pid, uint64_t begin)
 
 static void fault_round(const char *transport, int n)
 {
-        struct child idle[2], faulty;
+        struct h_child idle[2], faulty;
         struct h_status status = {0}, after = {0};
         uint64_t begin;
         int r;
 
         for (int i = 0; i < 2; i++) {
-                idle[i] = spawn(idle_client, transport);
+                idle[i] = h_spawn(idle_client, transport);
                 h_check(wait_byte(&idle[i], 'r'), "fault, %s %d: idle client %d got ready", transport, n, i);
         }
-        faulty = spawn(faulty_client, transport);
+        faulty = h_spawn(faulty_client, transport);
         h_check(wait_byte(&faulty, 'r'), "fault, %s %d: the offender got ready", transport, n);
         h_check(h_status(&status) == 0, "fault, %s %d: status before", transport, n);
         h_check(write(faulty.to, "g", 1) == 1, "fault, %s %d: go", transport, n);

@@ -14,8 +14,9 @@
  * DETSHARE_POLICY_ABI. All times are nanoseconds of the device clock.
  *
  * The host keeps the GPU alive whatever a policy does: an action that makes no sense is ignored and counted; a policy
- * that returns an error, overruns its time again and again, or leaves ready work with nothing in flight and no timer
- * for a second is replaced by the built-in `fifo`. Sessions it had suspended are resumed when it goes.
+ * that returns an error, overruns its time again and again, answers nonsense again and again, or leaves ready work with
+ * nothing in flight and no timer for a second is replaced by the built-in `fifo`. Sessions it had suspended are resumed
+ * when it goes.
  */
 #ifndef DETSHARE_POLICY_H
 #define DETSHARE_POLICY_H
@@ -23,9 +24,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define DETSHARE_POLICY_ABI 1u
+#define DETSHARE_POLICY_ABI 2u
 #define DETSHARE_POLICY_PARAMS_MAX 32u
-#define DETSHARE_AHEAD_MAX 16u /* most entries of a coroutine's ahead[] */
+#define DETSHARE_AHEAD_MAX 16u  /* most entries of a coroutine's ahead[] */
+#define DETSHARE_POINTS_MAX 24u /* most points of a kernel's profile */
 #define DETSHARE_RUNG_NONE UINT32_MAX
 #define DETSHARE_PRIORITY_HIGH 0u
 #define DETSHARE_PRIORITY_LOW 1u
@@ -44,6 +46,7 @@ enum detshare_event {
         DETSHARE_EVENT_REQUEST_END = 5,   /* its queues are empty and nothing of it is in flight */
         DETSHARE_EVENT_SESSION = 6,       /* a session came, went or changed */
         DETSHARE_EVENT_AGAIN = 7,         /* the last decision asked for another call; the event was told then */
+        DETSHARE_EVENT_SYNCHRONISED = 8,  /* a client has waited for all that its session had submitted */
 };
 
 enum detshare_op_kind {
@@ -56,6 +59,30 @@ enum detshare_kernel_bound {
         DETSHARE_BOUND_UNKNOWN = 0,
         DETSHARE_BOUND_COMPUTE = 1,
         DETSHARE_BOUND_MEMORY = 2,
+};
+
+/* What an LLM server is about, as its client said, or as the launch pattern looks to a policy. */
+enum detshare_phase {
+        DETSHARE_PHASE_NONE = 0,
+        DETSHARE_PHASE_PREFILL = 1,
+        DETSHARE_PHASE_DECODE = 2,
+};
+
+/* A coroutine's state, from where its work is; see daemon/sched/coroutine.h for how it changes. */
+enum detshare_coroutine_state {
+        DETSHARE_COROUTINE_IDLE = 0,
+        DETSHARE_COROUTINE_READY = 1,
+        DETSHARE_COROUTINE_RUNNING = 2,
+        DETSHARE_COROUTINE_YIELDING = 3,
+        DETSHARE_COROUTINE_SUSPENDED = 4,
+        DETSHARE_COROUTINE_FAULTED = 5,
+};
+
+/* How long a kernel took on rungs of so many SMs, when nothing else was on the GPU. */
+struct detshare_profile_point {
+        uint32_t n_sms;
+        uint32_t samples; /* that the mean rests on; those of a stored profile count, too */
+        uint64_t mean_ns;
 };
 
 /* One queued operation. For copies and memsets only kind, expected_ns and bytes mean something. */
@@ -72,6 +99,10 @@ struct detshare_op_view {
         uint64_t expected_ns;   /* running mean of its duration, any rung */
         uint64_t bytes;
         uint64_t submitted_ns; /* when its client submitted it */
+        uint32_t phase;        /* enum detshare_phase: what its client had said when it submitted it */
+        uint32_t idempotent;   /* 1: running it twice, or a part of it and then all of it, is proven to do no harm */
+        uint32_t n_points;     /* entries of points[]; a profile holds time against SMs because kernels cost stairs */
+        const struct detshare_profile_point *points; /* by n_sms, ascending; good during the call */
 };
 
 /* A coroutine with work queued or in flight. */
@@ -88,6 +119,7 @@ struct detshare_coroutine_view {
         uint64_t in_flight_expected_ns; /* sum of their expected_ns */
         uint64_t in_flight_since_ns;    /* launch of the oldest of them, 0 when none */
         uint64_t head_since_ns;         /* when the head became the head and ready */
+        uint32_t state;                 /* enum detshare_coroutine_state */
         uint32_t n_ahead;               /* entries of ahead[] */
         const struct detshare_op_view *ahead; /* the first operations of the queue; ahead[0] is the head */
 };
@@ -105,6 +137,23 @@ struct detshare_session_view {
         uint64_t device_ns;   /* device time of its operations so far, summed */
         uint32_t sm_percent;  /* the cap its user set, 100 = none; the host keeps to it, see LAUNCH */
         uint32_t in_flight;
+        uint32_t synchronised; /* 1: its client has waited for all that it had submitted: it has the results */
+        uint32_t phase;        /* enum detshare_phase: what its client said last */
+        uint32_t gpu_request;  /* share of the GPU's time that it is to get at least, and ... */
+        uint32_t gpu_limit;    /* ... at most, in thousandths; 0 = nothing was said */
+        uint64_t memory_used, memory_limit; /* bytes of device memory; limit 0 = none of its own */
+};
+
+/* Where a rung lies: see the ladder in the documentation. */
+enum detshare_rung_side {
+        DETSHARE_SIDE_ALL = 0,   /* the whole GPU */
+        DETSHARE_SIDE_LOWER = 1, /* from the first TPC on: where LS is */
+        DETSHARE_SIDE_UPPER = 2, /* up to the last TPC: where BE is */
+};
+
+enum detshare_rung_family {
+        DETSHARE_FAMILY_FINE = 0,   /* made of single TPCs: clusters of two blocks at most */
+        DETSHARE_FAMILY_COARSE = 1, /* made of groups of TPCs that share a GPC: takes larger clusters */
 };
 
 struct detshare_rung_view {
@@ -112,8 +161,10 @@ struct detshare_rung_view {
         uint32_t n_sms;
         uint32_t n_tpcs;
         uint32_t in_flight_ls, in_flight_be;
-        uint32_t overlaps_be; /* reserved for ladders of later versions, 0 */
-        uint64_t tpcs[2];     /* bit i = TPC i */
+        uint32_t side;        /* enum detshare_rung_side */
+        uint32_t family;      /* enum detshare_rung_family */
+        uint32_t cluster_max; /* blocks of the largest cluster that runs there */
+        uint64_t tpcs[2];     /* bit i = TPC i; those of a coarse rung as far as they are known */
 };
 
 struct detshare_snapshot {
@@ -129,6 +180,9 @@ struct detshare_snapshot {
         const struct detshare_coroutine_view *coroutines; /* by id, ascending */
         const struct detshare_session_view *sessions;
         const struct detshare_rung_view *rungs; /* rung 0 is the whole GPU; see DETSHARE ladder in the documentation */
+        uint32_t can_kill;                      /* 1: the device can end a running kernel, see KILL */
+        uint32_t reserved;
+        uint64_t memory_total, memory_free; /* bytes of device memory */
 };
 
 enum detshare_action_kind {
@@ -140,6 +194,13 @@ enum detshare_action_kind {
         DETSHARE_ACTION_LAUNCH = 0,
         DETSHARE_ACTION_SUSPEND = 1, /* stop launching anything of the coroutine's session until RESUME */
         DETSHARE_ACTION_RESUME = 2,
+        /*
+         * End what the coroutine has in flight, now, and put it back at the head of its queue, to be launched anew.
+         * Makes sense where the device can (can_kill) and everything of it in flight is idempotent kernels.
+         */
+        DETSHARE_ACTION_KILL = 3,
+        /* From now on the coroutine's session gets no new device memory beyond `bytes`; UINT64_MAX = its own limit. */
+        DETSHARE_ACTION_MEMORY_CAP = 4,
 };
 
 struct detshare_action {
@@ -150,6 +211,7 @@ struct detshare_action {
         uint32_t count;               /* launches only; the host stops earlier at an operation that is not ready */
         uint32_t max_resident_blocks; /* 0 = no bound */
         uint32_t reserved;
+        uint64_t bytes; /* MEMORY_CAP */
 };
 
 struct detshare_decision {
@@ -167,13 +229,35 @@ struct detshare_policy_param {
         int64_t def, min, max;
 };
 
+/* What a kernel of either kind does: the classes of the calibration. */
+enum detshare_load {
+        DETSHARE_LOAD_COMPUTE = 0,
+        DETSHARE_LOAD_READ = 1,
+        DETSHARE_LOAD_WRITE = 2,
+        DETSHARE_LOADS = 3,
+};
+
+/*
+ * One cell of the interference matrix that `detsharectl calibrate` measured on this GPU: an LS kernel of one kind on
+ * the other SMs beside a BE kernel of one kind that may use `be_sms` SMs and have `be_blocks` blocks resident (0 = no
+ * bound).
+ */
+struct detshare_interference {
+        uint32_t ls_load, be_load; /* enum detshare_load */
+        uint32_t be_sms, be_blocks;
+        uint32_t ls_permille; /* LS time, alone = 1000 */
+        uint32_t be_permille; /* BE rate, alone on the whole GPU = 1000 */
+};
+
 struct detshare_policy_config {
         uint32_t size;
         uint32_t n_sms, n_tpcs, n_rungs;
         const struct detshare_rung_view *rungs;
         uint32_t n_params;
         uint32_t reserved;
-        const int64_t *params; /* one per row of the policy's params, checked against min and max */
+        const int64_t *params;   /* one per row of the policy's params, checked against min and max */
+        uint32_t n_interference; /* 0: this GPU was not calibrated */
+        const struct detshare_interference *interference;
 };
 
 struct detshare_policy {

@@ -52,7 +52,8 @@ static uint32_t graph_rung(const ds_sched_session *session, const struct ds_sche
         for (coroutine = session->coroutines; coroutine; coroutine = coroutine->next)
                 if (coroutine->rung != DETSHARE_RUNG_NONE && (!last || coroutine->last_end_ns > last->last_end_ns))
                         last = coroutine;
-        if (!last || graph->all_resident || graph->cluster_blocks > session->sched->ladder.cluster_max[last->rung])
+        if (!last || graph->all_resident ||
+                graph->cluster_blocks > session->sched->ladder.views[last->rung].cluster_max)
                 return 0;
         return last->rung;
 }

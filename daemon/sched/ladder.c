@@ -23,6 +23,7 @@ static int ladder_add(
         struct ds_ladder *ladder, const struct ds_device_ops *ops, ds_device *device, uint32_t begin, uint32_t end)
 {
         struct ds_tpc_mask mask = ladder_range(begin, end);
+        uint32_t n_tpcs = ops->info(device)->n_tpcs;
         const struct ds_rung_info *info;
         struct detshare_rung_view *view;
         uint32_t device_rung;
@@ -39,8 +40,9 @@ static int ladder_add(
         *view = (struct detshare_rung_view){.id = ladder->n, .n_sms = info->n_sms, .n_tpcs = info->n_tpcs};
         for (size_t i = 0; i < DS_ARRAY_SIZE(view->tpcs); i++)
                 view->tpcs[i] = info->mask.word[i];
-        ladder->upper[ladder->n] = begin != 0;
-        ladder->cluster_max[ladder->n] = info->cluster_max;
+        view->cluster_max = info->cluster_max;
+        if (view->n_tpcs < n_tpcs)
+                view->side = begin ? DETSHARE_SIDE_UPPER : DETSHARE_SIDE_LOWER;
         ladder->device_rung[ladder->n++] = device_rung;
         return 0;
 }
@@ -75,15 +77,17 @@ static int ladder_within(const struct ds_ladder *ladder, uint32_t rung, uint32_t
 
 uint32_t ds_ladder_cap(const struct ds_ladder *ladder, uint32_t rung, uint32_t percent, enum detshare_class class_)
 {
-        unsigned side = rung ? ladder->upper[rung] : class_ != DETSHARE_CLASS_LS;
+        uint32_t side = class_ == DETSHARE_CLASS_LS ? DETSHARE_SIDE_LOWER : DETSHARE_SIDE_UPPER;
         uint32_t best = rung;
 
         if (ladder_within(ladder, rung, percent))
                 return rung;
+        if (rung)
+                side = ladder->views[rung].side;
         for (uint32_t i = 1; i < ladder->n; i++) {
                 int larger = ladder->views[i].n_tpcs > ladder->views[best].n_tpcs;
 
-                if (ladder->upper[i] != side)
+                if (ladder->views[i].side != side)
                         continue;
                 /* smaller and smaller until one is within, then larger and larger while they are */
                 if (ladder_within(ladder, best, percent) ? larger && ladder_within(ladder, i, percent) : !larger)

@@ -24,8 +24,6 @@
 struct ds_ladder {
         uint32_t n;
         uint32_t device_rung[DS_LADDER_MAX];            /* the device's number of each */
-        uint8_t upper[DS_LADDER_MAX];                   /* asked for up to the last TPC: the side of BE */
-        uint32_t cluster_max[DS_LADDER_MAX];            /* blocks of the largest cluster that each takes */
         struct detshare_rung_view views[DS_LADDER_MAX]; /* as policies see them, by our number */
 };
 

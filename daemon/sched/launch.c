@@ -86,7 +86,7 @@ static int rung_holds(const ds_sched *sched, const struct ds_op *op, const struc
 {
         uint64_t fits = (uint64_t)view->blocks_per_sm * sched->ladder.views[rung].n_sms;
 
-        if (op->cluster_blocks > sched->ladder.cluster_max[rung] && op->cluster_blocks > 1)
+        if (op->cluster_blocks > sched->ladder.views[rung].cluster_max && op->cluster_blocks > 1)
                 return 0;
         return !view->all_resident || view->blocks <= fits;
 }

@@ -139,6 +139,10 @@ static void coroutine_unlist(struct ds_snapshot *snapshot, ds_coroutine *corouti
         coroutine->view = DS_SNAPSHOT_NONE;
 }
 
+_Static_assert((uint32_t)DS_COROUTINE_FAULTED == (uint32_t)DETSHARE_COROUTINE_FAULTED &&
+                       _DS_COROUTINE_STATE_MAX == DETSHARE_COROUTINE_FAULTED + 1,
+        "policies see the states under the same numbers");
+
 static void coroutine_write(ds_sched *sched, ds_coroutine *coroutine)
 {
         struct detshare_coroutine_view *view = &sched->snapshot.coroutine_views[coroutine->view];
@@ -157,6 +161,7 @@ static void coroutine_write(ds_sched *sched, ds_coroutine *coroutine)
                 .in_flight_expected_ns = coroutine->in_flight_expected_ns,
                 .in_flight_since_ns = coroutine->n_in_flight ? coroutine->first->launched_ns : 0,
                 .head_since_ns = coroutine->head_since_ns,
+                .state = (uint32_t)coroutine->state,
                 .n_ahead = coroutine->ahead.n,
                 .ahead = ds_ahead_views(coroutine),
         };

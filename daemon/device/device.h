@@ -108,6 +108,9 @@ struct ds_kernel_info {
         uint32_t cluster_max;                 /* blocks; 0 = no limit of its own */
         uint32_t cluster_explicit;            /* it must be launched with clusters */
         uint32_t blocks_are_clusters;         /* the grid of a launch counts clusters */
+        uint32_t waits;       /* its blocks may wait for other blocks (image/sass.h, ptx/pass/facts.h) */
+        uint32_t idempotent;  /* proven: run in part and then again in full it leaves what it leaves when run once */
+        uint32_t sees_shared; /* it may look at the size of its shared memory: padding it could show */
 };
 
 /* When an implementation that pays for telling of an end may tell of it. */

@@ -96,6 +96,7 @@ struct ds_kernel_param {
 
 struct ds_kernel_info {
         const char *name; /* lives as long as the module */
+        uint64_t hash;    /* of image and name: the same in every process; 0 = not known */
         uint32_t n_params;
         const struct ds_kernel_param *params;
         uint32_t params_size;

@@ -54,9 +54,10 @@ static uint64_t transfer_key(const struct ds_op *op)
         return ds_kstat_mix(0x7472616e73666572ULL + kind, size_class);
 }
 
-static uint64_t launch_key(const struct ds_launch *launch)
+uint64_t ds_launch_key(const ds_sched *sched, const struct ds_launch *launch)
 {
-        uint64_t key = ds_kstat_mix((uint64_t)(uintptr_t)launch->kernel, launch->shared_bytes);
+        uint64_t hash = sched->ops->kernel_info(launch->kernel)->hash;
+        uint64_t key = ds_kstat_mix(hash ? hash : (uint64_t)(uintptr_t)launch->kernel, launch->shared_bytes);
 
         for (int i = 0; i < 3; i++)
                 key = ds_kstat_mix(key, (uint64_t)launch->grid[i] << 32 | launch->block[i]);
@@ -88,7 +89,7 @@ void ds_ahead_identify(ds_sched *sched, struct ds_op *op)
         } else if (op->kind != DS_OP_LAUNCH)
                 op->kernel_key = transfer_key(op);
         else if (!op->kernel_key)
-                op->kernel_key = launch_key(&op->launch);
+                op->kernel_key = ds_launch_key(sched, &op->launch);
         if (op->kind == DS_OP_LAUNCH)
                 op->cluster_blocks = ds_device_cluster_blocks(sched->ops->kernel_info(op->launch.kernel), &op->launch);
         op->stat_row = ds_kstat_touch(sched->kstat, op->kernel_key);

@@ -25,6 +25,8 @@ int ds_ahead_reserve(struct ds_ahead *ahead);
 void ds_ahead_deinit(struct ds_ahead *ahead);
 /* Looks up (or makes) the statistics row of an operation; fills kernel_key if it is 0. */
 void ds_ahead_identify(ds_sched *sched, struct ds_op *op);
+/* Of a kernel and how it is launched: the same in every process and for every client. Not the streams, not the data. */
+uint64_t ds_launch_key(const ds_sched *sched, const struct ds_launch *launch);
 /* Write views of operations that came into reach. */
 void ds_ahead_fill(ds_coroutine *coroutine);
 /* `op`, the first waiting operation, leaves the queue. */

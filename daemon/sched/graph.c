@@ -22,6 +22,7 @@ void ds_sched_graph_add(ds_sched *sched, struct ds_sched_graph *graph, const str
         uint32_t sms = (uint32_t)DS_MIN(DS_DIV_UP(blocks, DS_MAX(per_sm, 1u)), sched->info->n_sms);
 
         graph->n_kernels++;
+        graph->key = ds_kstat_mix(graph->key, ds_launch_key(sched, launch));
         graph->cluster_blocks = DS_MAX(graph->cluster_blocks, ds_device_cluster_blocks(info, launch));
         if (sms >= graph->sms_needed) {
                 graph->sms_needed = sms;

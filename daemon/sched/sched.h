@@ -60,8 +60,8 @@ enum ds_op_kind {
  * does not change meanwhile.
  */
 struct ds_sched_graph {
-        ds_device_graph *device;     /* NULL: its parts are launched one by one, always */
-        uint64_t key;                /* identity for the statistics, not 0 */
+        ds_device_graph *device; /* NULL: its parts are launched one by one, always */
+        uint64_t key; /* identity for the statistics, not 0; ds_sched_graph_add mixes each kernel's into it */
         uint32_t n_kernels, n_works; /* works: kernels, copies, memsets */
         /* of its kernels, by ds_sched_graph_add; as a policy sees them while they are one operation */
         uint32_t blocks, threads, blocks_per_sm, sms_needed, cluster_blocks;

@@ -20,6 +20,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "sched/kstat.h"
 #include "util/error.h"
 #include "worker/internal.h"
 
@@ -394,7 +395,8 @@ static void device_node_fill(const struct dsw_graph *graph, uint32_t index, stru
 /* Counts, and what a policy sees of it. */
 static void graph_describe(struct dsw_session *session, struct dsw_graph *graph)
 {
-        graph->sched.key = (graph->id ^ session->id << 40) * 0x9e3779b97f4a7c15ULL | 1;
+        /* the same graph of another session is the same to the statistics */
+        graph->sched.key = 1;
         for (uint32_t i = 0; i < graph->n_nodes; i++) {
                 const struct ds_record *record = node_record(graph, i);
                 struct ds_launch launch;
@@ -409,6 +411,7 @@ static void graph_describe(struct dsw_session *session, struct dsw_graph *graph)
                         break;
                 case DS_RECORD_COPY:
                 case DS_RECORD_MEMSET:
+                        graph->sched.key = ds_kstat_mix(graph->sched.key, record->type);
                         graph->sched.n_works++;
                         break;
                 default:

@@ -571,6 +571,27 @@ ds_unused static void dt_test_module(const struct ds_device_ops *ops, const char
         dt_close(t);
 }
 
+/* A kernel's hash is that of its image and its name: the same in another life of the device. */
+ds_unused static void dt_test_kernel_hash(const struct ds_device_ops *ops, const char *spec)
+{
+        uint64_t saxpy[2], null[2], other;
+
+        for (int i = 0; i < 2; i++) {
+                struct dt *t = dt_open(ops, spec);
+                ds_device_module *module = dt_load(t, DT_PTX), *different = dt_load(t, DT_PTX_HEADER DT_PTX_NULL);
+
+                saxpy[i] = ops->kernel_info(ops->kernel_find(module, "saxpy"))->hash;
+                null[i] = ops->kernel_info(ops->kernel_find(module, "null"))->hash;
+                other = ops->kernel_info(ops->kernel_find(different, "null"))->hash;
+                dt_close(t);
+                cr_assert(saxpy[i] && null[i] && other);
+                cr_assert_neq(saxpy[i], null[i]);
+                cr_assert_neq(other, null[i], "another image's");
+        }
+        cr_assert_eq(saxpy[0], saxpy[1]);
+        cr_assert_eq(null[0], null[1]);
+}
+
 ds_unused static void dt_test_module_errors(const struct ds_device_ops *ops, const char *spec)
 {
         const char bad[] = DT_PTX_HEADER "\n.visible .entry k()\n{\n frobnicate.u32 %r1, %r2;\n ret;\n}\n";

@@ -78,6 +78,9 @@ static CUresult image_name_codes(
         for (unsigned i = 0; i < n && !result; i++) {
                 image->codes[i].kernel = kernels[i];
                 result = driver->cuKernelGetName_fn(&image->codes[i].info.name, kernels[i]);
+                if (!result)
+                        image->codes[i].info.hash = XXH3_64bits_withSeed(
+                                image->codes[i].info.name, strlen(image->codes[i].info.name), image->hash.low64);
         }
         if (!result)
                 qsort(image->codes, n, sizeof(*image->codes), code_compare);
@@ -367,6 +370,7 @@ static int image_load_new(
         r = cuda_output_catch(device, image->cubin.prints != 0, image->cubin.asserts != 0);
         if (r)
                 return ds_error_trace(r);
+        image->hash = XXH3_128bits(bytes, size);
         result = image_read(&device->driver, image, bytes);
         if (result)
                 return load_failed(device, result, image->what, log, log_size);
@@ -377,7 +381,6 @@ static int image_load_new(
         if (!image->bytes)
                 return ds_error_origin(-ENOMEM);
         memcpy(image->bytes, bytes, size);
-        image->hash = XXH3_128bits(bytes, size);
         return 0;
 }
 

@@ -20,6 +20,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <xxhash.h>
 
 #include "device/sim/internal.h"
 #include "image/image.h"
@@ -377,6 +378,17 @@ static int code_build(
         return r;
 }
 
+static void module_hash(ds_device_module *module, const void *image, size_t size)
+{
+        const uint64_t hash = XXH3_64bits(image, size);
+
+        for (size_t i = 0; i < module->n_kernels; i++) {
+                struct ds_kernel_info *info = &module->kernels[i].info;
+
+                info->hash = XXH3_64bits_withSeed(info->name, strlen(info->name), hash);
+        }
+}
+
 int sim_module_load(ds_device *device, uint32_t space, const void *image, size_t size, char *log, size_t log_size,
         ds_device_module **ret)
 {
@@ -400,6 +412,7 @@ int sim_module_load(ds_device *device, uint32_t space, const void *image, size_t
         }
         if (r)
                 return r;
+        module_hash(module, image, size);
         module->device = device;
         module->refs = 1;
         module->loaded = true;

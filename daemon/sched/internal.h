@@ -11,6 +11,7 @@
 #include "sched/ladder.h"
 #include "sched/launch.h"
 #include "sched/sched.h"
+#include "sched/seen.h"
 #include "sched/session.h"
 #include "sched/snapshot.h"
 
@@ -39,6 +40,7 @@ struct ds_sched {
         struct ds_ladder ladder;
         uint32_t *stream_load; /* operations in flight per stream of every rung */
         ds_kstat *kstat;
+        struct ds_seen seen;
         struct ds_slot *slots;
         uint32_t free_slot;
 

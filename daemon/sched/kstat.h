@@ -24,6 +24,7 @@ struct ds_kstat_row {
         uint32_t samples;       /* saturating */
         uint32_t blocks_per_sm; /* 0 = not computed yet */
         uint32_t bound;         /* enum detshare_kernel_bound */
+        uint32_t seen;          /* 1: who keeps profiles is told of it, see seen.h */
         uint32_t chain;         /* next row of the same hash bucket */
         uint32_t newer, older;  /* order of use */
 };

@@ -84,6 +84,7 @@ ds_sched *ds_sched_free(ds_sched *sched)
         ds_snapshot_deinit(&sched->snapshot);
         ds_free(sched->slots);
         ds_kstat_free(sched->kstat);
+        ds_seen_deinit(&sched->seen);
         ds_free(sched->stream_load);
         return ds_free(sched);
 }

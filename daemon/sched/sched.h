@@ -251,5 +251,17 @@ struct ds_policy_listing {
 };
 size_t ds_sched_list_policies(ds_sched *sched, struct ds_policy_listing *list, size_t n);
 void ds_sched_stats(const ds_sched *sched, struct ds_sched_stats *stats);
+/*
+ * What was launched for the first time, or again after the statistics forgot it: for who keeps profiles. Up to n of
+ * them, the oldest first; what finds no room while nobody asks is told of when it is launched again.
+ */
+#define DS_SCHED_SEEN_NAME 256
+struct ds_sched_seen {
+        uint64_t key; /* ds_op.kernel_key */
+        uint32_t grid[3], block[3], shared_bytes;
+        uint32_t n_kernels;            /* of a graph; 0: it is a kernel */
+        char name[DS_SCHED_SEEN_NAME]; /* of the kernel, cut; as its image has it */
+};
+size_t ds_sched_seen(ds_sched *sched, struct ds_sched_seen *ret, size_t n);
 /* What a profile says about the kernels of a key (see ds_op.kernel_key): the policy sees it. */
 void ds_sched_set_bound(ds_sched *sched, uint64_t kernel_key, enum detshare_kernel_bound bound);

@@ -396,3 +396,29 @@ Test(sched_coroutine, names_of_states)
         cr_assert_str_eq(ds_coroutine_state_name(DS_COROUTINE_YIELDING), "yielding");
         cr_assert_str_eq(ds_coroutine_state_name(_DS_COROUTINE_STATE_INVALID), "invalid");
 }
+
+/* Told of once; a note that finds no room is made later. */
+Test(sched_coroutine, kernels_seen_for_the_first_time)
+{
+        ds_coroutine *a = stream_open(session_open(&h, 1, DETSHARE_CLASS_BE, 0), 0, 0);
+        struct ds_sched_seen seen[DS_SEEN_MAX + 1];
+        struct top k[DS_SEEN_MAX + 3];
+
+        for (uint32_t i = 0; i < DS_ARRAY_SIZE(k); i++)
+                submit(&h, a, kernel_init(&k[i], 1, US, i < 2 ? 7 : i + 7, 0));
+        cr_assert_eq(ds_sched_seen(h.sched, seen, 1), 1);
+        cr_assert_eq(seen[0].key, k[0].op.kernel_key);
+        cr_assert_eq(k[1].op.kernel_key, k[0].op.kernel_key);
+        cr_assert_eq(seen[0].grid[0], 7);
+        cr_assert_eq(seen[0].block[0], 256);
+        cr_assert_eq(seen[0].n_kernels, 0);
+        cr_assert_str_eq(seen[0].name, "scripted");
+        cr_assert_eq(ds_sched_seen(h.sched, seen, DS_SEEN_MAX + 1), DS_SEEN_MAX - 1, "128 in all");
+        cr_assert_eq(ds_sched_seen(h.sched, seen, 1), 0);
+        harness_run(&h, UINT64_MAX);
+        submit(&h, a, kernel_init(&k[0], 1, US, 7, 0));
+        submit(&h, a, kernel_init(&k[DS_ARRAY_SIZE(k) - 1], 1, US, DS_ARRAY_SIZE(k) + 6, 0));
+        cr_assert_eq(ds_sched_seen(h.sched, seen, 2), 1, "for which there was no room");
+        cr_assert_eq(seen[0].key, k[DS_ARRAY_SIZE(k) - 1].op.kernel_key);
+        harness_run(&h, UINT64_MAX);
+}

@@ -107,6 +107,8 @@ struct ds_op {
         int32_t status;
         uint32_t stat_row;
         uint32_t cluster_blocks; /* of a launch; 1 = no clusters */
+        uint32_t phase;          /* enum detshare_phase */
+        uint32_t slot;           /* on the device: see launch.h */
         uint8_t finished; /* ended, but not told yet: something before it in the coroutine has not; see coroutine.h */
         uint8_t part;     /* of a graph: made by unfold, has no sequence number; set by the scheduler */
 };
@@ -135,6 +137,11 @@ struct ds_sched_config {
         ds_op_done_fn done;
         ds_op_unfold_fn unfold; /* NULL: no graphs are submitted */
         ds_op_due_fn due;       /* NULL: no DS_OP_OUTSIDE is submitted */
+        /*
+         * The session is to get no device memory beyond so many bytes from now on; UINT64_MAX: its own limit alone.
+         * Called from step and set_policy; must not call the scheduler. NULL: a policy cannot cap memory.
+         */
+        void (*memory_cap)(void *user, uint64_t session, uint64_t bytes);
         void *user;
         uint64_t (*wall_ns)(void); /* real time, to measure the policy's own decisions; NULL = do not */
         uint64_t policy_budget_ns; /* a decision longer than this is an overrun; 0 = 5 ms */
@@ -148,6 +155,8 @@ struct ds_sched_session_config {
         uint64_t slo_ns;
         uint32_t sm_percent; /* 1..100; 100 = no bound, and more counts as that */
         uint32_t space;
+        uint32_t gpu_request, gpu_limit; /* shares of the GPU's time, thousandths; 0 = not said. For the policy */
+        uint64_t memory_limit;           /* bytes, 0 = none; for the policy: others keep to it */
 };
 
 struct ds_sched_stats {
@@ -155,6 +164,8 @@ struct ds_sched_stats {
         uint64_t loans;             /* launches moved to the whole GPU because all their blocks must be resident, or for
                                        their clusters */
         uint64_t capped;            /* launches moved to a smaller rung because of their session's sm_percent */
+        uint64_t nonsense;          /* decisions with an action that makes no sense: of actions_ignored */
+        uint64_t kills;             /* kernels that a policy had ended, to be launched anew */
         uint64_t stray_completions; /* tokens that the device gave back and nobody waits for: always 0 */
         uint32_t in_flight, queued, coroutines, sessions, n_rungs;
         char policy[32];
@@ -165,6 +176,7 @@ struct ds_sched_session_stats {
         uint64_t completed, errors, requests; /* errors: of the completed kernels, copies and memsets */
         uint64_t device_ns;                   /* sum of operations' device time */
         uint64_t wait_ns;                     /* sum over operations of submit to start */
+        uint64_t kills;                       /* kernels ended by the policy; launched anew, so counted again */
         uint32_t queued, in_flight, coroutines;
         uint32_t request_active;
 };
@@ -177,6 +189,19 @@ ds_sched *ds_sched_free(ds_sched *sched);
 int ds_sched_session_new(ds_sched *sched, const struct ds_sched_session_config *config, ds_sched_session **ret);
 void ds_sched_session_set(
         ds_sched_session *session, enum detshare_class class_, uint64_t slo_ns, uint32_t sm_percent, uint64_t now_ns);
+/* Its shares of the GPU's time, as in ds_sched_session_config. */
+void ds_sched_session_share(ds_sched_session *session, uint32_t gpu_request, uint32_t gpu_limit, uint64_t now_ns);
+/* enum detshare_phase: holds for what is submitted from then on. */
+void ds_sched_session_phase(ds_sched_session *session, uint32_t phase, uint64_t now_ns);
+/*
+ * Its client has waited for all that it had submitted. The policy hears of it, and sees it until the next submit; when
+ * something of the session is left after all, nothing happens.
+ */
+void ds_sched_session_synchronised(ds_sched_session *session, uint64_t now_ns);
+/* Bytes of device memory that it has. */
+void ds_sched_session_memory(ds_sched_session *session, uint64_t used, uint64_t now_ns);
+/* Bytes of device memory that there are, and that nobody has. */
+void ds_sched_memory(ds_sched *sched, uint64_t total, uint64_t free);
 /*
  * Drop everything queued (done is called with `status`, a CUDA error, after what is still in flight before it) and ask
  * the device to abort what runs. Nothing can be submitted any more. The session and its coroutines are gone when
@@ -263,5 +288,28 @@ struct ds_sched_seen {
         char name[DS_SCHED_SEEN_NAME]; /* of the kernel, cut; as its image has it */
 };
 size_t ds_sched_seen(ds_sched *sched, struct ds_sched_seen *ret, size_t n);
+
+/*
+ * What is known about the kernels of a key: from a file when it is put, and better from what ran when it changed. A
+ * point that rests on more samples stays. Points by n_sms, ascending; what is not well formed is left out.
+ */
+struct ds_sched_profile {
+        uint64_t key;      /* ds_op.kernel_key */
+        uint32_t bound;    /* enum detshare_kernel_bound */
+        uint32_t n_points; /* up to DETSHARE_POINTS_MAX */
+        struct detshare_profile_point points[DETSHARE_POINTS_MAX];
+};
+void ds_sched_profile_put(ds_sched *sched, const struct ds_sched_profile *profile);
+/*
+ * Up to n of those that have been refined since they were last given out here, returns how many. What is refined again
+ * and again is so after 1, 2, 4, ... 64 samples of a point, then after 64 more each.
+ */
+size_t ds_sched_profiles_changed(ds_sched *sched, struct ds_sched_profile *ret, size_t n);
+/*
+ * The interference matrix that this GPU was calibrated to; copied. The policy in charge begins anew with it, with the
+ * parameters that it has; work in flight goes on. -ENOMEM; DS_SCHED_E_REFUSED: it would not, and the built-in took
+ * over.
+ */
+int ds_sched_set_interference(ds_sched *sched, const struct detshare_interference *matrix, uint32_t n, uint64_t now_ns);
 /* What a profile says about the kernels of a key (see ds_op.kernel_key): the policy sees it. */
 void ds_sched_set_bound(ds_sched *sched, uint64_t kernel_key, enum detshare_kernel_bound bound);

@@ -1,0 +1,309 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * reef: best-effort kernels are killed for real-time ones, and pad them
+ *
+ * The rule of REEF (Han, Zhang, Chen, Chen, OSDI'22) as its public code has it (SJTU-IPADS/reef, scheduler.cpp), with
+ * LS as its real-time and BE as its best-effort tasks:
+ *  - Real-time mode, while there is LS work: nothing of the best-effort queues is launched. When LS work arrives, what
+ *    best effort has on the device is reset: kernels that are proven idempotent are killed and go back to the head of
+ *    their queue, where the device can do that; the others are waited for. Best effort has never more than two
+ *    operations of a queue on the device (the device queue cap), so that there is little to reset.
+ *  - Best-effort mode, while there is none: every best-effort queue launches, up to the cap.
+ *  - Dynamic kernel padding: beside an LS kernel the first best-effort kernel goes that does not delay it. With
+ *    layers = ceil(blocks / SMs) the LS kernel keeps ceil(blocks / layers) SMs. On the others a best-effort kernel may
+ *    run for as long as the LS kernel does: SMs left x (LS time / time of one layer of its blocks, rounded down) x
+ *    blocks resident on an SM is how many blocks that is. Both times must be known.
+ *
+ * What differs: REEF runs models compiled for it on AMD GPUs, whose command processor it can reset; NVIDIA GPUs end no
+ * single kernel, so there can_kill is 0 and everything is waited for, as in the authors' REEF-N. LS is launched at once
+ * at high priority and not only when the last best-effort kernel has gone. REEF merges the two kernels of a padding to
+ * one and may run a part of the best-effort kernel's blocks; here they are two launches on complementary rungs, so a
+ * best-effort kernel pads only if all its blocks fit. Padding is per kernel: an LS kernel that can be padded is
+ * launched when the one before it has ended, the others as far ahead as their queue allows. With several LS queues at
+ * work nothing is padded; REEF serves one real-time task after the other.
+ *
+ * Best effort waits for as long as LS work follows LS work, but for what pads: that is the rule. What was killed has
+ * lost its time and may be killed again.
+ */
+#include "policies/round.h"
+
+#define FLIGHTS 64u /* best-effort coroutines whose kernels in flight are known; others are never killed */
+#define ALL_IDEMPOTENT UINT32_MAX
+
+/* What a best-effort coroutine has on the device. */
+struct flight {
+        uint64_t coroutine;
+        uint32_t idempotent; /* the last so many launches are idempotent kernels */
+        uint32_t killed;
+};
+
+struct reef {
+        uint32_t cap, padding, ls_depth;
+        uint32_t real_time; /* there was LS work */
+        uint32_t padded;    /* the LS kernel in flight has a best-effort one beside it */
+        uint32_t n;
+        struct flight flights[FLIGHTS]; /* by coroutine, ascending */
+};
+
+static const struct detshare_policy_param params[] = {
+        {.name = "queue_cap", .help = "operations of a BE queue on the device", .def = 2, .min = 1, .max = 8},
+        {.name = "padding", .help = "0: no kernel joins an LS kernel", .def = 1, .min = 0, .max = 1},
+        ROUND_LS_DEPTH_PARAM,
+};
+
+static int reef_init(void *state, const struct detshare_policy_config *config)
+{
+        struct reef *reef = state;
+
+        reef->cap = (uint32_t)config->params[0];
+        reef->padding = (uint32_t)config->params[1];
+        reef->ls_depth = (uint32_t)config->params[2];
+        return 0;
+}
+
+/* --- what is in flight
+ * ----------------------------------------------------------------------------------------------- */
+
+static struct flight *flight_find(struct reef *reef, uint64_t coroutine)
+{
+        for (uint32_t i = 0; i < reef->n; i++)
+                if (reef->flights[i].coroutine == coroutine)
+                        return &reef->flights[i];
+        return NULL;
+}
+
+/* Forgets whoever has nothing on the device any more. */
+static void flights_look(struct reef *reef, const struct detshare_snapshot *snapshot)
+{
+        uint32_t n = 0, i = 0;
+
+        for (uint32_t k = 0; k < reef->n; k++) {
+                while (i < snapshot->n_coroutines && snapshot->coroutines[i].id < reef->flights[k].coroutine)
+                        i++;
+                if (i < snapshot->n_coroutines && snapshot->coroutines[i].id == reef->flights[k].coroutine &&
+                        snapshot->coroutines[i].in_flight)
+                        reef->flights[n++] = reef->flights[k];
+        }
+        reef->n = n;
+}
+
+/* The coroutine gets one operation more. Whoever has something on the device that is not known here is not killed. */
+static void flight_add(
+        struct reef *reef, const struct detshare_coroutine_view *coroutine, const struct detshare_op_view *op)
+{
+        struct flight *flight = flight_find(reef, coroutine->id);
+        uint32_t at = reef->n;
+
+        if (!flight) {
+                if (coroutine->in_flight || reef->n == FLIGHTS)
+                        return;
+                for (; at && reef->flights[at - 1].coroutine > coroutine->id; at--)
+                        reef->flights[at] = reef->flights[at - 1];
+                flight = &reef->flights[at];
+                *flight = (struct flight){.coroutine = coroutine->id};
+                reef->n++;
+        }
+        if (op->kind != DETSHARE_OP_KERNEL || !op->idempotent)
+                flight->idempotent = 0;
+        else if (flight->idempotent < ALL_IDEMPOTENT)
+                flight->idempotent++;
+}
+
+static void kill_idempotent(
+        struct reef *reef, const struct detshare_snapshot *snapshot, struct detshare_decision *decision)
+{
+        for (uint32_t i = 0; i < snapshot->n_coroutines && snapshot->can_kill; i++) {
+                const struct detshare_coroutine_view *coroutine = &snapshot->coroutines[i];
+                struct flight *flight = flight_find(reef, coroutine->id);
+
+                if (!flight || flight->killed || coroutine->class_ != DETSHARE_CLASS_BE || !coroutine->in_flight ||
+                        flight->idempotent < coroutine->in_flight)
+                        continue;
+                if (!round_launch(decision, coroutine, 0, 0))
+                        return;
+                decision->actions[decision->n - 1].kind = DETSHARE_ACTION_KILL;
+                flight->killed = 1;
+        }
+}
+
+/* --- padding
+ * --------------------------------------------------------------------------------------------------------- */
+
+struct padding {
+        const struct detshare_coroutine_view *be;
+        uint32_t ls_rung, be_rung;
+};
+
+static uint32_t divide_up(uint32_t a, uint32_t b)
+{
+        return (uint32_t)(((uint64_t)a + b - 1) / b);
+}
+
+static uint32_t ls_sms(const struct detshare_snapshot *snapshot, const struct detshare_op_view *op)
+{
+        uint32_t layers = divide_up(op->blocks, snapshot->n_sms);
+
+        return layers ? divide_up(op->blocks, layers) : 1;
+}
+
+static int is_known_kernel(const struct detshare_op_view *op)
+{
+        return op->kind == DETSHARE_OP_KERNEL && op->samples && op->expected_ns && op->blocks && op->blocks_per_sm &&
+               !op->all_resident;
+}
+
+/* Blocks of a best-effort kernel that run on so many SMs in the LS kernel's time. */
+static uint64_t be_blocks(const struct detshare_snapshot *snapshot, const struct detshare_op_view *ls,
+        const struct detshare_op_view *be, uint32_t sms)
+{
+        uint64_t resident = (uint64_t)be->blocks_per_sm * snapshot->n_sms;
+        uint64_t layers = (be->blocks + resident - 1) / resident;
+
+        return sms * (ls->expected_ns * layers / be->expected_ns) * be->blocks_per_sm;
+}
+
+static int overlap(const struct detshare_rung_view *a, const struct detshare_rung_view *b)
+{
+        return (a->tpcs[0] & b->tpcs[0]) || (a->tpcs[1] & b->tpcs[1]);
+}
+
+/* The largest rung of a side with at most so many SMs that has no TPC in common with `not`; 0: none. */
+static uint32_t largest(
+        const struct detshare_snapshot *snapshot, uint32_t side, uint32_t sms, const struct detshare_rung_view * not )
+{
+        uint32_t best = 0;
+
+        for (uint32_t i = 1; i < snapshot->n_rungs; i++) {
+                const struct detshare_rung_view *rung = &snapshot->rungs[i];
+
+                if (rung->side != side || rung->family != DETSHARE_FAMILY_FINE || rung->n_sms > sms ||
+                        (not &&overlap(rung, not )))
+                        continue;
+                if (!best || rung->n_sms > snapshot->rungs[best].n_sms)
+                        best = i;
+        }
+        return best;
+}
+
+/* The best-effort kernel that may join this LS operation, and where both go. 0: none. */
+static int pad(const struct detshare_snapshot *snapshot, const struct detshare_op_view *op, struct padding *padding)
+{
+        uint32_t needed;
+
+        if (!is_known_kernel(op))
+                return 0;
+        needed = ls_sms(snapshot, op);
+        padding->be_rung = largest(snapshot, DETSHARE_SIDE_UPPER, snapshot->n_sms - needed, NULL);
+        if (!padding->be_rung)
+                return 0;
+        padding->ls_rung = largest(snapshot, DETSHARE_SIDE_LOWER, snapshot->n_sms, &snapshot->rungs[padding->be_rung]);
+        if (!padding->ls_rung || snapshot->rungs[padding->ls_rung].n_sms < needed)
+                return 0;
+        for (uint32_t i = 0; i < snapshot->n_coroutines; i++) {
+                padding->be = &snapshot->coroutines[i];
+                if (padding->be->class_ == DETSHARE_CLASS_BE && padding->be->ready && !padding->be->in_flight &&
+                        is_known_kernel(&padding->be->ahead[0]) &&
+                        padding->be->ahead[0].blocks <= be_blocks(snapshot, op, &padding->be->ahead[0],
+                                                                snapshot->rungs[padding->be_rung].n_sms))
+                        return 1;
+        }
+        return 0;
+}
+
+/* One LS coroutine: what cannot be padded goes ahead, what can goes alone with what pads it. */
+static void launch_padded(struct reef *reef, const struct detshare_snapshot *snapshot,
+        struct detshare_decision *decision, const struct detshare_coroutine_view *ls)
+{
+        struct padding padding = {0};
+        int found = 0;
+        uint32_t n;
+
+        for (n = 0; n < ls->n_ahead && ls->in_flight + n < reef->ls_depth; n++) {
+                found = pad(snapshot, &ls->ahead[n], &padding);
+                if (found)
+                        break;
+        }
+        if (n) {
+                round_launch(decision, ls, 0, n);
+        } else if (found && !ls->in_flight && round_launch(decision, ls, padding.ls_rung, 1) &&
+                   round_launch(decision, padding.be, padding.be_rung, 1)) {
+                flight_add(reef, padding.be, &padding.be->ahead[0]);
+                reef->padded = 1;
+        }
+}
+
+/* --- the two modes
+ * --------------------------------------------------------------------------------------------------- */
+
+/* The only LS coroutine with work; NULL: there are several. */
+static const struct detshare_coroutine_view *only_ls(const struct detshare_snapshot *snapshot)
+{
+        const struct detshare_coroutine_view *only = NULL;
+
+        for (uint32_t i = 0; i < snapshot->n_coroutines; i++) {
+                if (snapshot->coroutines[i].class_ != DETSHARE_CLASS_LS)
+                        continue;
+                if (only)
+                        return NULL;
+                only = &snapshot->coroutines[i];
+        }
+        return only;
+}
+
+static void real_time(struct reef *reef, const struct detshare_snapshot *snapshot, struct detshare_decision *decision)
+{
+        const struct detshare_coroutine_view *ls = reef->padding ? only_ls(snapshot) : NULL;
+        uint32_t be_in_flight = round_in_flight(snapshot, DETSHARE_CLASS_BE);
+
+        if (!reef->real_time)
+                kill_idempotent(reef, snapshot, decision);
+        reef->real_time = 1;
+        if (ls && ls->in_flight && reef->padded)
+                return;
+        reef->padded = 0;
+        if (!ls || be_in_flight)
+                round_launch_class(snapshot, decision, DETSHARE_CLASS_LS, reef->ls_depth);
+        else if (ls->ready && ls->in_flight < reef->ls_depth)
+                launch_padded(reef, snapshot, decision, ls);
+}
+
+/* One operation of each queue that is below the cap; one at a time, so that what is in flight stays known. */
+static void best_effort(struct reef *reef, const struct detshare_snapshot *snapshot, struct detshare_decision *decision)
+{
+        reef->real_time = 0;
+        for (uint32_t i = 0; i < snapshot->n_coroutines; i++) {
+                const struct detshare_coroutine_view *coroutine = &snapshot->coroutines[i];
+
+                if (!coroutine->ready || coroutine->in_flight >= reef->cap)
+                        continue;
+                if (!round_launch(decision, coroutine, 0, 1))
+                        return;
+                flight_add(reef, coroutine, &coroutine->ahead[0]);
+                if (coroutine->in_flight + 1 < reef->cap && coroutine->n_ahead > 1)
+                        decision->again = 1;
+        }
+}
+
+static int reef_decide(void *state, const struct detshare_snapshot *snapshot, struct detshare_decision *decision)
+{
+        struct reef *reef = state;
+
+        flights_look(reef, snapshot);
+        if (round_is_busy(snapshot, DETSHARE_CLASS_LS))
+                real_time(reef, snapshot, decision);
+        else
+                best_effort(reef, snapshot, decision);
+        return 0;
+}
+
+const struct detshare_policy DETSHARE_POLICY_SYMBOL = {
+        .abi = DETSHARE_POLICY_ABI,
+        .size = sizeof(struct detshare_policy),
+        .name = "reef",
+        .description = "LS kills idempotent BE kernels and is padded with BE kernels that fit beside it (REEF)",
+        .params = params,
+        .n_params = sizeof(params) / sizeof(params[0]),
+        .state_size = sizeof(struct reef),
+        .init = reef_init,
+        .decide = reef_decide,
+};

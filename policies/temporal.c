@@ -1,0 +1,157 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * temporal: round robin by time slice
+ *
+ * One session has the whole GPU at a time. Sessions with work take turns, in the order of their ids, each for a slice
+ * of time; who runs out of work gives up the rest of its slice. A kernel cannot be stopped, so a switch waits until all
+ * that is in flight has ended; of what is queued only as much is sent ahead as is expected to begin within the slice.
+ * Classes and priorities mean nothing.
+ *
+ * This is time slicing as every system has it that shares a GPU by turns: XSched's processes in turn (OSDI'25, policy
+ * PUP, whose slice of 5 ms is the default here, without its saved slices), nvshare's lock, the driver's own time slices
+ * without preemption inside a kernel. Nobody starves: a turn ends with the first operation that ends after the slice.
+ */
+#include "policies/round.h"
+
+struct temporal {
+        uint64_t slice_ns, end_ns;
+        uint64_t holder; /* session that has or had the GPU */
+        uint32_t held;
+        uint32_t depth;
+};
+
+static const struct detshare_policy_param params[] = {
+        {.name = "slice_ms", .help = "length of a turn", .def = 5, .min = 1, .max = 10000},
+        {.name = "depth",
+                .help = "operations of one coroutine on the device at once",
+                .def = ROUND_DEPTH,
+                .min = 1,
+                .max = 1024},
+};
+
+/* What there is to know of the sessions' work in one snapshot. */
+struct work {
+        int in_flight;    /* anybody's */
+        int holder;       /* the holder has something ready or in flight */
+        int others_ready; /* somebody else has something ready */
+};
+
+static int temporal_init(void *state, const struct detshare_policy_config *config)
+{
+        struct temporal *temporal = state;
+
+        temporal->slice_ns = (uint64_t)config->params[0] * 1000000;
+        temporal->depth = (uint32_t)config->params[1];
+        return 0;
+}
+
+static uint64_t owner(const struct detshare_snapshot *snapshot, const struct detshare_coroutine_view *coroutine)
+{
+        return snapshot->sessions[coroutine->session].id;
+}
+
+static struct work look(const struct temporal *temporal, const struct detshare_snapshot *snapshot)
+{
+        struct work work = {0};
+
+        for (uint32_t i = 0; i < snapshot->n_coroutines; i++) {
+                const struct detshare_coroutine_view *coroutine = &snapshot->coroutines[i];
+                int is_holder = temporal->held && owner(snapshot, coroutine) == temporal->holder;
+
+                work.in_flight |= coroutine->in_flight != 0;
+                work.holder |= is_holder && (coroutine->ready || coroutine->in_flight);
+                work.others_ready |= !is_holder && coroutine->ready;
+        }
+        return work;
+}
+
+/* The next session with something ready takes the GPU: the smallest id behind the last holder's, else the smallest. */
+static void take(struct temporal *temporal, const struct detshare_snapshot *snapshot)
+{
+        uint64_t next = UINT64_MAX, smallest = UINT64_MAX;
+
+        for (uint32_t i = 0; i < snapshot->n_coroutines; i++) {
+                uint64_t id = owner(snapshot, &snapshot->coroutines[i]);
+
+                if (!snapshot->coroutines[i].ready)
+                        continue;
+                if (id > temporal->holder && id < next)
+                        next = id;
+                if (id < smallest)
+                        smallest = id;
+        }
+        if (smallest == UINT64_MAX)
+                return;
+        temporal->holder = next == UINT64_MAX ? smallest : next;
+        temporal->held = 1;
+        temporal->end_ns = snapshot->now_ns + temporal->slice_ns;
+}
+
+/*
+ * Operations to send now: one if nothing of the coroutine is on the device, and those whose predecessors are expected
+ * to end within the slice. What is not known goes alone.
+ */
+static uint32_t how_many(const struct temporal *temporal, const struct detshare_snapshot *snapshot,
+        const struct detshare_coroutine_view *coroutine)
+{
+        uint64_t left_ns = temporal->end_ns - snapshot->now_ns, expected_ns = coroutine->in_flight_expected_ns;
+        uint32_t n = 0;
+
+        for (; n < coroutine->n_ahead && coroutine->in_flight + n < temporal->depth; n++) {
+                if (coroutine->in_flight + n && (!coroutine->ahead[n].samples || expected_ns >= left_ns))
+                        break;
+                expected_ns += coroutine->ahead[n].expected_ns;
+        }
+        return n;
+}
+
+static void launch_holder(
+        const struct temporal *temporal, const struct detshare_snapshot *snapshot, struct detshare_decision *decision)
+{
+        for (uint32_t i = 0; i < snapshot->n_coroutines; i++) {
+                const struct detshare_coroutine_view *coroutine = &snapshot->coroutines[i];
+                uint32_t n = 0;
+
+                if (coroutine->ready && owner(snapshot, coroutine) == temporal->holder)
+                        n = how_many(temporal, snapshot, coroutine);
+                if (n && !round_launch(decision, coroutine, 0, n))
+                        return;
+        }
+}
+
+static int temporal_decide(void *state, const struct detshare_snapshot *snapshot, struct detshare_decision *decision)
+{
+        struct temporal *temporal = state;
+        struct work work = look(temporal, snapshot);
+
+        if (temporal->held && !work.holder)
+                temporal->held = 0;
+        if (temporal->held && snapshot->now_ns >= temporal->end_ns) {
+                if (!work.others_ready)
+                        temporal->end_ns = snapshot->now_ns + temporal->slice_ns;
+                else if (work.in_flight)
+                        return 0;
+                else
+                        temporal->held = 0;
+        }
+        if (!temporal->held && !work.in_flight)
+                take(temporal, snapshot);
+        if (!temporal->held)
+                return 0;
+        launch_holder(temporal, snapshot, decision);
+        if (look(temporal, snapshot).others_ready)
+                decision->next_timer_ns = temporal->end_ns;
+        return 0;
+}
+
+const struct detshare_policy DETSHARE_POLICY_SYMBOL = {
+        .abi = DETSHARE_POLICY_ABI,
+        .size = sizeof(struct detshare_policy),
+        .name = "temporal",
+        .description = "the whole GPU for one session at a time, round robin by time slice",
+        .params = params,
+        .n_params = sizeof(params) / sizeof(params[0]),
+        .state_size = sizeof(struct temporal),
+        .init = temporal_init,
+        .decide = temporal_decide,
+};

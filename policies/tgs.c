@@ -1,0 +1,323 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * tgs: best-effort work at a rate at which latency-sensitive work does not lose progress
+ *
+ * The closed loop of TGS (Wu, Zhang, Bai, Liu, Jin, NSDI'23) as its public code has it (pkusys/TGS,
+ * low_priority_hijack_call.c). The unit is the thread block. Every control interval the blocks that LS ran are one
+ * sample of its rate, and best-effort work may launch kernels as long as the blocks it launched in the present window
+ * (50 ms) do not exceed a limit, which grows while LS keeps the highest rate it was seen to have and shrinks when it
+ * does not. With delta = |rate - highest| / highest:
+ *  - slow start: delta <= 3%: limit = 1.5 limit + 1; else limit /= 1.5, and on to congestion avoidance;
+ *  - congestion avoidance: delta <= 3%: limit += max(0.025% of the highest rate, 1000); else limit -= max(8%, 1000);
+ *    delta >= 9%: limit /= 10 and back to slow start;
+ *  - delta >= 12% for 20 samples: the highest rate is taken for too high: it becomes 80%, limit /= 2, slow start;
+ *  - no limit grows beyond the larger of three times what best effort launched in the last window and 2^40 (slow
+ *    start) or 2^32;
+ *  - three of the last five samples below 1000 blocks, after 15 samples: LS is idle, no limit; exactly two of them: LS
+ *    comes back, the limit is 20000 again, which is also the first limit.
+ * The highest rate is the largest mean of two adjacent samples of the five before this one. While it is profiled (the
+ * first five samples, and until it holds within 5%) best effort gets next to nothing: one kernel per window, the limit
+ * being 0. Later a change within 10% can only raise it, one of more than 20% sets it anew (2.5% below or above what was
+ * seen) and starts another profile, during which the limit stays as it is.
+ *
+ * What differs: samples are taken every `interval_ms` and not every 5 s, which is too slow for inference; rates are per
+ * 5 s all the same, so that the constants are the published ones. Blocks of LS are counted when they end. The code's
+ * profile does not end while the rate does not change at all; here five samples are enough. The LS side is taken to be
+ * gone when it had no work for `gone_ms`: then nothing is limited. Memory moves by quotas here, not by the policy.
+ *
+ * Nobody starves: with the limit at 0 one kernel still goes in every window.
+ */
+#include "policies/round.h"
+
+#define MS 1000000ull
+#define RATE_NS (5000 * MS) /* what the constants are per */
+#define WINDOW 5
+#define PROFILE_SAMPLES 5u
+#define LIMIT_FIRST 20000.0
+#define RATE_MIN 1000.0
+#define LIMIT_MOST 1e14
+#define LIMIT_SLOW_START 1099511627776.0 /* 2^40 */
+#define LIMIT_AVOIDANCE 4294967296.0     /* 2^32 */
+#define DELTA 0.03
+#define SAMPLES_BEFORE_IDLE 15u
+#define CATCH_UP 64u /* samples taken at once, after a time without any event */
+
+enum tgs_state { TGS_SLOW_START, TGS_AVOIDANCE };
+
+struct tgs {
+        uint64_t interval_ns, window_ns, gone_ns;
+        uint32_t ls_depth;
+
+        uint32_t controlled; /* LS is there */
+        uint64_t ls_seen_ns, next_sample_ns, next_window_ns;
+        double ls_blocks;        /* since the last sample */
+        double window[WINDOW];   /* samples, the newest first */
+        double highest;          /* rate of LS */
+        uint32_t profiling;      /* samples of the profile so far + 1; 0: none is being made */
+        uint32_t samples, worse; /* since control began; one after the other with delta >= 12% */
+        enum tgs_state state;
+        double limit;             /* blocks of BE per window */
+        double launched, current; /* blocks of BE in this window, in the last one */
+        uint64_t last_be;
+};
+
+static const struct detshare_policy_param params[] = {
+        {.name = "interval_ms", .help = "between two samples of the LS rate", .def = 100, .min = 1, .max = 60000},
+        {.name = "window_ms", .help = "that the BE limit is counted over", .def = 50, .min = 1, .max = 60000},
+        {.name = "gone_ms", .help = "without LS work until nothing is limited", .def = 5000, .min = 1, .max = 1000000},
+        ROUND_LS_DEPTH_PARAM,
+};
+
+static int tgs_init(void *state, const struct detshare_policy_config *config)
+{
+        struct tgs *tgs = state;
+
+        tgs->interval_ns = (uint64_t)config->params[0] * MS;
+        tgs->window_ns = (uint64_t)config->params[1] * MS;
+        tgs->gone_ns = (uint64_t)config->params[2] * MS;
+        tgs->ls_depth = (uint32_t)config->params[3];
+        return 0;
+}
+
+static double larger(double a, double b)
+{
+        return a > b ? a : b;
+}
+
+static double smaller(double a, double b)
+{
+        return a < b ? a : b;
+}
+
+/* --- the highest rate
+ * ------------------------------------------------------------------------------------------------ */
+
+/* The largest mean of two adjacent samples, before the new one joins them. */
+static double shift(struct tgs *tgs, double rate)
+{
+        double highest = 0;
+
+        for (int i = WINDOW - 1; i > 0; i--) {
+                highest = larger(highest, (tgs->window[i] + tgs->window[i - 1]) / 2);
+                tgs->window[i] = tgs->window[i - 1];
+        }
+        tgs->window[0] = rate;
+        return highest;
+}
+
+static double relative(double value, double to)
+{
+        return (value - to) / larger(to, 1);
+}
+
+/* The highest rate follows what was seen, from 2.5% below or above. */
+static void follow(struct tgs *tgs, double seen)
+{
+        if (seen > tgs->highest)
+                tgs->highest = larger(tgs->highest, seen * 0.975);
+        else
+                tgs->highest = smaller(tgs->highest, seen * 1.025);
+}
+
+static void profile(struct tgs *tgs, double seen)
+{
+        double change = relative(seen, tgs->highest);
+        int holds = change >= -0.05 && change <= 0.05;
+
+        if (holds)
+                tgs->highest = larger(tgs->highest, seen);
+        else
+                follow(tgs, seen);
+        tgs->profiling++;
+        if (holds && tgs->profiling > PROFILE_SAMPLES)
+                tgs->profiling = 0;
+}
+
+/* 1: the highest rate is to be profiled anew. */
+static int watch(struct tgs *tgs, double seen)
+{
+        double change = relative(seen, tgs->highest);
+
+        if (change >= -0.1 && change <= 0.1) {
+                tgs->highest = larger(tgs->highest, seen);
+        } else if (change > 0.2 || change < -0.2) {
+                follow(tgs, seen);
+                tgs->profiling = 1;
+                return 1;
+        }
+        return 0;
+}
+
+/* --- the limit
+ * ------------------------------------------------------------------------------------------------------- */
+
+static void restart(struct tgs *tgs, double limit)
+{
+        tgs->limit = limit;
+        tgs->state = TGS_SLOW_START;
+}
+
+static double most(const struct tgs *tgs, double floor)
+{
+        return smaller(LIMIT_MOST, larger(3 * tgs->current, floor));
+}
+
+static void avoid(struct tgs *tgs, double delta)
+{
+        if (delta <= DELTA)
+                tgs->limit += larger(tgs->highest * 0.00025, RATE_MIN);
+        else
+                tgs->limit -= larger(tgs->limit * 0.08, RATE_MIN);
+        tgs->limit = smaller(tgs->limit, most(tgs, LIMIT_AVOIDANCE));
+        if (delta >= 3 * DELTA)
+                restart(tgs, tgs->limit / 10);
+}
+
+static void adjust(struct tgs *tgs, double rate)
+{
+        double delta = relative(rate, tgs->highest);
+
+        delta = larger(delta, -delta);
+        if (tgs->state == TGS_AVOIDANCE) {
+                avoid(tgs, delta);
+        } else if (delta <= DELTA) {
+                tgs->limit = smaller(tgs->limit * 1.5 + 1, most(tgs, LIMIT_SLOW_START));
+        } else {
+                tgs->limit /= 1.5;
+                tgs->state = TGS_AVOIDANCE;
+        }
+        tgs->worse = delta >= 0.12 ? tgs->worse + 1 : 0;
+        if (tgs->worse == 20) {
+                tgs->worse = 0;
+                tgs->highest *= 0.8;
+                restart(tgs, tgs->limit / 2);
+        }
+        tgs->limit = larger(tgs->limit, 0);
+}
+
+static uint32_t idle_samples(const struct tgs *tgs)
+{
+        uint32_t n = 0;
+
+        for (int i = 0; i < WINDOW; i++)
+                n += tgs->window[i] < RATE_MIN;
+        return n;
+}
+
+static void sample(struct tgs *tgs)
+{
+        double rate = larger(tgs->ls_blocks * (double)RATE_NS / (double)tgs->interval_ns, 1);
+        double seen = shift(tgs, rate);
+        uint32_t idle = idle_samples(tgs);
+
+        tgs->ls_blocks = 0;
+        if (tgs->profiling) {
+                profile(tgs, seen);
+                return;
+        }
+        if (watch(tgs, seen))
+                return;
+        if (tgs->samples < UINT32_MAX)
+                tgs->samples++;
+        if (tgs->samples == 1)
+                restart(tgs, LIMIT_FIRST);
+        else if (idle > 2 && tgs->samples >= SAMPLES_BEFORE_IDLE)
+                restart(tgs, most(tgs, LIMIT_AVOIDANCE));
+        else if (idle == 2 && tgs->samples > SAMPLES_BEFORE_IDLE)
+                restart(tgs, LIMIT_FIRST);
+        else
+                adjust(tgs, rate);
+}
+
+/* --- time
+ * ------------------------------------------------------------------------------------------------------------ */
+
+static void control_begin(struct tgs *tgs, uint64_t now_ns)
+{
+        tgs->controlled = 1;
+        tgs->next_sample_ns = now_ns + tgs->interval_ns;
+        tgs->next_window_ns = now_ns + tgs->window_ns;
+        tgs->ls_blocks = tgs->launched = tgs->current = tgs->highest = tgs->limit = 0;
+        tgs->profiling = 1;
+        tgs->samples = tgs->worse = 0;
+        tgs->state = TGS_SLOW_START;
+        for (int i = 0; i < WINDOW; i++)
+                tgs->window[i] = 0;
+}
+
+static void observe(struct tgs *tgs, const struct detshare_snapshot *snapshot)
+{
+        uint32_t session = snapshot->event_session;
+        int ls_event = session != UINT32_MAX && snapshot->sessions[session].class_ == DETSHARE_CLASS_LS;
+
+        if (round_is_busy(snapshot, DETSHARE_CLASS_LS) || round_request_active(snapshot) ||
+                (ls_event && snapshot->event == DETSHARE_EVENT_COMPLETE)) {
+                if (!tgs->controlled)
+                        control_begin(tgs, snapshot->now_ns);
+                tgs->ls_seen_ns = snapshot->now_ns;
+        }
+        if (tgs->controlled && snapshot->now_ns - tgs->ls_seen_ns > tgs->gone_ns)
+                tgs->controlled = 0;
+}
+
+static void pass_time(struct tgs *tgs, uint64_t now_ns)
+{
+        for (uint32_t i = 0; i < CATCH_UP && now_ns >= tgs->next_sample_ns; i++) {
+                sample(tgs);
+                tgs->next_sample_ns += tgs->interval_ns;
+        }
+        if (now_ns >= tgs->next_sample_ns)
+                tgs->next_sample_ns = now_ns + tgs->interval_ns;
+        if (now_ns < tgs->next_window_ns)
+                return;
+        tgs->current = now_ns - tgs->next_window_ns < tgs->window_ns ? tgs->launched : 0;
+        tgs->launched = 0;
+        tgs->next_window_ns += ((now_ns - tgs->next_window_ns) / tgs->window_ns + 1) * tgs->window_ns;
+}
+
+static int may(
+        void *state, uint32_t pass, const struct detshare_coroutine_view *coroutine, const struct detshare_op_view *op)
+{
+        struct tgs *tgs = state;
+
+        (void)pass;
+        (void)coroutine;
+        if (op->kind != DETSHARE_OP_KERNEL)
+                return 1;
+        if (tgs->controlled && tgs->launched > tgs->limit)
+                return 0;
+        tgs->launched += op->blocks;
+        return 1;
+}
+
+static int tgs_decide(void *state, const struct detshare_snapshot *snapshot, struct detshare_decision *decision)
+{
+        struct tgs *tgs = state;
+        uint32_t session = snapshot->event_session;
+
+        observe(tgs, snapshot);
+        if (tgs->controlled)
+                pass_time(tgs, snapshot->now_ns);
+        if (snapshot->event == DETSHARE_EVENT_COMPLETE && session != UINT32_MAX &&
+                snapshot->sessions[session].class_ == DETSHARE_CLASS_LS &&
+                snapshot->event_op.kind == DETSHARE_OP_KERNEL)
+                tgs->ls_blocks += snapshot->event_op.blocks;
+        round_launch_class(snapshot, decision, DETSHARE_CLASS_LS, tgs->ls_depth);
+        round_robin(snapshot, decision, DETSHARE_CLASS_BE, ROUND_DEPTH, may, tgs, &tgs->last_be);
+        if (tgs->controlled && snapshot->n_coroutines)
+                decision->next_timer_ns =
+                        tgs->next_sample_ns < tgs->next_window_ns ? tgs->next_sample_ns : tgs->next_window_ns;
+        return 0;
+}
+
+const struct detshare_policy DETSHARE_POLICY_SYMBOL = {
+        .abi = DETSHARE_POLICY_ABI,
+        .size = sizeof(struct detshare_policy),
+        .name = "tgs",
+        .description = "BE at a rate at which LS keeps its progress, by feedback (TGS)",
+        .params = params,
+        .n_params = sizeof(params) / sizeof(params[0]),
+        .state_size = sizeof(struct tgs),
+        .init = tgs_init,
+        .decide = tgs_decide,
+};

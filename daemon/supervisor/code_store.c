@@ -15,6 +15,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "supervisor/state_dir.h"
 #include "util/alloc.h"
 #include "util/code_file.h"
 #include "util/error.h"
@@ -23,6 +24,7 @@
 
 #define DIRECTORY "code"
 #define LOCK "lock"
+#define WHAT "compiled code is"
 #define NOTES_MAX 64u /* that wait; more are forgotten */
 #define LARGE_PART 4  /* what takes more than this part would only push the rest out */
 #define END_SECONDS 2
@@ -63,50 +65,16 @@ struct ds_code_store {
 
 /* --- the directory ------------------------------------------------------------------------------------------------ */
 
-/* Nobody but the daemon's user and root may write there. */
-static int directory_is_ours(int fd, const char *path)
-{
-        struct stat st;
-
-        if (fstat(fd, &st) < 0) {
-                ds_log(DS_LOG_WARNING, "%s: %s; compiled code is not kept", path, strerror(errno));
-                return 0;
-        }
-        if ((st.st_uid == 0 || st.st_uid == geteuid()) && !(st.st_mode & (S_IWGRP | S_IWOTH)))
-                return 1;
-        ds_log(DS_LOG_WARNING, "%s belongs to uid %u and has mode %03o: others may write it; compiled code is not kept",
-                path, (unsigned)st.st_uid, (unsigned)st.st_mode & 0777);
-        return 0;
-}
-
-static int directory_open(int above, const char *path, mode_t mode)
-{
-        int fd;
-
-        if (mkdirat(above, path, mode) < 0 && errno != EEXIST)
-                return -1;
-        fd = openat(above, path, O_RDONLY | O_DIRECTORY | O_CLOEXEC | (above == AT_FDCWD ? 0 : O_NOFOLLOW));
-        return fd;
-}
-
 /* 0, or -1: there is none to use, and it was said why. */
 static int store_open(ds_code_store *store, const char *path)
 {
-        ds_cleanup(ds_closep) int above = directory_open(AT_FDCWD, path, 0700);
+        ds_cleanup(ds_closep) int above = ds_state_directory(path, WHAT);
 
-        if (above < 0) {
-                ds_log(DS_LOG_WARNING, "%s: %s; compiled code is not kept", path, strerror(errno));
-                return -1;
-        }
-        if (!directory_is_ours(above, path))
+        if (above < 0)
                 return -1;
         /* the helper is nobody and gets a descriptor: what is above is closed for everybody else */
-        store->directory = directory_open(above, DIRECTORY, 0711);
-        if (store->directory < 0) {
-                ds_log(DS_LOG_WARNING, "%s/" DIRECTORY ": %s; compiled code is not kept", path, strerror(errno));
-                return -1;
-        }
-        if (!directory_is_ours(store->directory, path))
+        store->directory = ds_state_directory_below(above, path, DIRECTORY, 0711, WHAT);
+        if (store->directory < 0)
                 return -1;
         store->lock_fd = openat(above, LOCK, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
         if (store->lock_fd < 0 || flock(store->lock_fd, LOCK_EX | LOCK_NB) < 0) {

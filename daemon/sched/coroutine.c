@@ -283,6 +283,7 @@ int ds_sched_submit(ds_coroutine *coroutine, struct ds_op *op, uint64_t now_ns)
                 coroutine->n_waiting_work++;
                 ds_ahead_identify(sched, op);
                 ds_sched_session_begin(session, op->submitted_ns);
+                ds_history_submit(session, op->submitted_ns);
         }
         ds_ahead_fill(coroutine);
         ds_coroutine_changed(coroutine);
@@ -538,6 +539,8 @@ static void coroutine_tell_first(ds_coroutine *coroutine)
         coroutine_wake_waiters(coroutine);
         ds_coroutine_changed(coroutine);
         ds_sched_session_check_end(session);
+        if (!session->n_ops)
+                ds_history_idle(session, end_ns);
         op->message = NULL;
         op->next = NULL;
         sched->done(sched->user, op, op->status, start_ns, end_ns, message);

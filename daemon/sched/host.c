@@ -117,6 +117,7 @@ int ds_sched_set_policy(ds_sched *sched, const char *name, const char *const *pa
         ds_plugin_close(host->fallback);
         host->fallback = fallback;
         host_install(sched, plugin);
+        ds_trace_policy(sched, 0);
         return 0;
 }
 
@@ -128,6 +129,7 @@ static void host_fall_back(ds_sched *sched, const char *why)
         ds_log(DS_LOG_WARNING, "policy %s %s: the built-in policy takes over", host->plugin->policy->name, why);
         sched->stats.fallbacks++;
         host_install(sched, DS_TAKE_PTR(host->fallback));
+        ds_trace_policy(sched, 1);
 }
 
 size_t ds_sched_list_policies(ds_sched *sched, struct ds_policy_listing *list, size_t n)

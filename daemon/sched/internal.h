@@ -6,6 +6,7 @@
 
 #include "sched/coroutine.h"
 #include "sched/graph.h"
+#include "sched/history.h"
 #include "sched/host.h"
 #include "sched/kstat.h"
 #include "sched/ladder.h"
@@ -14,6 +15,7 @@
 #include "sched/seen.h"
 #include "sched/session.h"
 #include "sched/snapshot.h"
+#include "sched/trace.h"
 
 #define _DS_SCHED_CLASSES 2 /* DETSHARE_CLASS_LS, DETSHARE_CLASS_BE */
 
@@ -48,6 +50,8 @@ struct ds_sched {
         struct ds_sched_event *events;
         struct ds_sched_event switch_event, timer_event, gone_event;
         struct ds_host host;
+        struct ds_history history;
+        struct ds_trace *trace; /* NULL: nobody wants one */
         struct ds_sched_stats stats; /* counters only; the rest is filled when asked */
 };
 

@@ -214,10 +214,12 @@ static void launch_refused(ds_coroutine *coroutine, struct ds_op *op, int status
         ds_coroutine_changed(coroutine);
 }
 
-static void launch_done(ds_coroutine *coroutine, struct ds_op *op, struct ds_slot *slot)
+static void launch_done(
+        ds_coroutine *coroutine, struct ds_op *op, struct ds_slot *slot, const struct ds_launch_target *target)
 {
         ds_sched *sched = coroutine->sched;
 
+        ds_history_launch(coroutine, op, slot, target);
         slot->op = op;
         slot->coroutine = coroutine->id;
         slot->class_ = coroutine->session->config.class_;
@@ -273,7 +275,7 @@ static int launch_one(ds_coroutine *coroutine, const struct ds_launch_target *ta
                 ds_slot_told(sched, slot);
                 return 0;
         }
-        launch_done(coroutine, op, slot);
+        launch_done(coroutine, op, slot, target);
         return 0;
 }
 
@@ -335,6 +337,8 @@ static void complete_one(ds_sched *sched, const struct ds_completion *completion
                 op->message = ds_strndup(completion->message, sizeof(completion->message));
         ds_sched_now(sched, op->end_ns);
         complete_count(coroutine, slot);
+        slot->flags |= completion->shared ? DS_TRACE_SHARED : 0;
+        ds_history_complete(coroutine, op, slot);
         if (!completion->shared)
                 complete_sample(sched, op);
         session->device_ns += op->end_ns - op->start_ns;

@@ -25,6 +25,7 @@ struct ds_slot {
         uint32_t generation;
         uint32_t next_free;
         uint32_t rung, stream, class_;
+        uint32_t priority, flags; /* enum ds_trace_flag; for the history */
 };
 
 struct ds_launch_target {

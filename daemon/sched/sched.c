@@ -86,6 +86,7 @@ ds_sched *ds_sched_free(ds_sched *sched)
         ds_kstat_free(sched->kstat);
         ds_seen_deinit(&sched->seen);
         ds_free(sched->stream_load);
+        ds_free(sched->trace);
         return ds_free(sched);
 }
 

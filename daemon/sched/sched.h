@@ -101,6 +101,7 @@ struct ds_op {
         struct ds_op *next;
         ds_coroutine *coroutine;
         uint64_t submitted_ns, launched_ns;
+        uint64_t ready_ns; /* set by the launch: since when it could have been launched */
         uint64_t join_seq; /* what of the legacy default stream, or of those it joins, must have ended before */
         uint64_t start_ns, end_ns;
         char *message; /* the device's words when status is an error */
@@ -151,6 +152,7 @@ struct ds_sched_config {
 struct ds_sched_session_config {
         uint64_t id;
         uint32_t uid;
+        char name[64]; /* for people */
         enum detshare_class class_;
         uint64_t slo_ns;
         uint32_t sm_percent; /* 1..100; 100 = no bound, and more counts as that */

@@ -32,6 +32,7 @@ int ds_sched_session_new(ds_sched *sched, const struct ds_sched_session_config *
         sched->n_sessions++;
         sched->n_class_sessions[config->class_]++;
         ds_graph_class_changed(sched);
+        ds_trace_session(session);
         ds_sched_event_post(sched, &session->changed_event);
         *ret = session;
         return 0;
@@ -73,6 +74,7 @@ ds_sched_session *ds_sched_session_free(ds_sched_session *session)
         assert(!session->n_coroutines && !session->coroutines && !session->join_waiters);
         session_cancel_events(session);
         ds_snapshot_forget_session(session);
+        ds_history_forget(session);
         DL_DELETE(sched->sessions, session);
         sched->n_sessions--;
         sched->n_class_sessions[session->config.class_]--;
@@ -165,6 +167,7 @@ void ds_sched_session_set(
                 request_end(session);
         session_coroutines_changed(session);
         ds_snapshot_session_changed(session);
+        ds_trace_session(session);
         ds_sched_event_post(session->sched, &session->changed_event);
 }
 
@@ -189,7 +192,7 @@ void ds_sched_hold(ds_sched *sched, unsigned classes, uint64_t now_ns)
         ds_sched_session *session;
         unsigned before = sched->held;
 
-        ds_sched_now(sched, now_ns);
+        ds_history_held(sched, classes, ds_sched_now(sched, now_ns));
         sched->held = classes;
         if (before != classes)
                 sched->host.stall_ns = UINT64_MAX; /* what stands still while held is not the policy's doing */

@@ -18,6 +18,7 @@ struct ds_sched_session {
         ds_sched *sched;
         ds_sched_session *prev, *next;
         struct ds_sched_session_config config;
+        struct ds_history_session *history; /* NULL until it has had work */
         ds_coroutine *coroutines;
         uint32_t n_coroutines;
         ds_coroutine *legacy;

@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Histogram of durations with a bounded relative error
+ *
+ * Sixteen buckets per power of two: a quantile is off by at most 1/16 of its value, whatever that is. Below
+ * 1 us and above 34 s everything falls into the first and the last bucket. The idea is G. Tene's HdrHistogram.
+ */
+#pragma once
+
+#include <stdint.h>
+
+#define DS_HISTOGRAM_SUB_BITS 4u
+#define DS_HISTOGRAM_LOW_BITS 10u  /* 1.024 us */
+#define DS_HISTOGRAM_HIGH_BITS 35u /* 34.4 s */
+#define DS_HISTOGRAM_BUCKETS ((DS_HISTOGRAM_HIGH_BITS - DS_HISTOGRAM_LOW_BITS) << DS_HISTOGRAM_SUB_BITS)
+
+struct ds_histogram {
+        uint64_t n, max_ns;
+        uint32_t count[DS_HISTOGRAM_BUCKETS];
+};
+
+void ds_histogram_add(struct ds_histogram *histogram, uint64_t ns);
+/* The smallest value that at least `permille` of those in both do not exceed, as far as the buckets tell; 0 when there
+ * are none. */
+uint64_t ds_histogram_quantile(const struct ds_histogram *a, const struct ds_histogram *b, uint32_t permille);

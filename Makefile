@@ -67,7 +67,7 @@ ctl_obj := $(call obj,$(ctl_src))
 DAEMON_A := $(BUILD)/libdetshare-daemon.a
 DAEMON_LIBS := -luv -lprotobuf-c -lzstd -llz4 -lxxhash -linih -ldl -lm
 # the supervisor's alone
-SUPERVISOR_LIBS := -Wl,--as-needed -lsystemd
+SUPERVISOR_LIBS := -Wl,--as-needed -lsystemd -lsqlite3
 
 PROGRAMS := $(BUILD)/detshared $(BUILD)/libexec/detshare-worker $(BUILD)/libexec/detshare-helper $(BUILD)/detsharectl \
 	$(BUILD)/detshare-ptx $(BUILD)/detshare-replay

@@ -16,7 +16,7 @@ if [ "${1:-}" = triton ]; then
 fi
 
 packages="gcc g++ clang make pkg-config libuv1-dev libprotobuf-c-dev protobuf-c-compiler libinih-dev
-libsmartcols-dev uthash-dev liblz4-dev libzstd-dev libxxhash-dev libcriterion-dev libsystemd-dev scdoc libclang-rt-14-dev cppcheck
+libsmartcols-dev uthash-dev liblz4-dev libzstd-dev libxxhash-dev libcriterion-dev libsystemd-dev libsqlite3-dev scdoc libclang-rt-14-dev cppcheck
 clang-format python3 jq procps $*"
 
 missing=

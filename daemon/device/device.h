@@ -53,6 +53,7 @@ enum ds_cuda_error {
         DS_CUDA_UNKNOWN = 999,
 };
 
+#define DS_DEVICE_KILLED 100000  /* status of a completion: the kernel was ended by kill(); no CUDA error */
 #define DS_DEVICE_ATTRIBUTES 160 /* attributes[id] for CUdevice_attribute id; 0 = unknown */
 #define DS_DEVICE_TPCS_MAX 128
 #define DS_DEVICE_RUNGS_MAX 64
@@ -389,6 +390,13 @@ struct ds_device_ops {
         int (*fence)(ds_device *device, uint32_t from, uint32_t to);
         /* Ask running and queued work of a space to end early; its tokens come back with an error. May do nothing. */
         void (*abort)(ds_device *device, uint32_t space);
+        /*
+         * NULL where an implementation cannot. End a kernel at once, whether it runs or waits in its stream; one that
+         * waits never begins. What it has written stays written. Its completion comes back with the status
+         * DS_DEVICE_KILLED, unless it had ended before. 0; DS_CUDA_NOT_FOUND: no kernel with this token is in flight;
+         * or a negative errno.
+         */
+        int (*kill)(ds_device *device, uint64_t token);
 
         /*
          * NULL where an implementation cannot. Another bound on how many blocks of a kernel in flight are resident (0:
@@ -422,7 +430,7 @@ struct ds_device_ops {
         int (*advance)(ds_device *device, uint64_t limit_ns);
 };
 
-#define DS_DEVICE_OPS_VERSION 6
+#define DS_DEVICE_OPS_VERSION 7
 
 /* stream ids are dense: rung, then priority, then index */
 static inline uint32_t ds_device_stream(uint32_t rung, uint32_t priority, uint32_t index)

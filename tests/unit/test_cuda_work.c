@@ -816,6 +816,9 @@ Test(cuda_work, a_session_that_is_never_idle_gives_memory_back)
         spin(t, module, DT_SPACE, ds_device_stream(t->rung, 1, 1), 0);
         dt_ok(t, early);
         cr_assert_null(t->device->going);
+        /* where the test's runner lies in this TiB itself, giving an address back waits for all work */
+        if (t->device->blocks[va / DS_TIB(1)] == CUDA_BLOCK_REFUSED)
+                goto end;
         /* the fake driver may know a moment longer of work that ended */
         for (int i = 0; (r = t->ops->mem_map(t->device, DT_SPACE, slab, va, DT_SLAB)) != 0 && i < 5000; i++) {
                 dt_poll(t);
@@ -825,6 +828,7 @@ Test(cuda_work, a_session_that_is_never_idle_gives_memory_back)
         cr_assert_eq(t->ops->mem_unmap(t->device, DT_SPACE, va, DT_SLAB), 0);
         dt_poll(t);
         cr_assert_not_null(t->device->going, "what spins was there before");
+end:
         cuda_fault_note(t->device, CUDA_ERROR_ILLEGAL_ADDRESS);
         dt_wait_all(t);
         close(slab);

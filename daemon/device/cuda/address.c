@@ -19,12 +19,6 @@
 
 #define BLOCK DS_TIB(1)
 
-enum block_state {
-        BLOCK_UNKNOWN,
-        BLOCK_OURS,
-        BLOCK_REFUSED,
-};
-
 /* Exactly there or not at all. */
 static int va_reserve(ds_device *device, uint64_t va, uint64_t size)
 {
@@ -47,13 +41,13 @@ static int va_in_block(ds_device *device, uint64_t va, uint64_t size)
 
         if (block >= CUDA_BLOCKS || (va + size - 1) / BLOCK != block)
                 return 0;
-        if (device->blocks[block] == BLOCK_UNKNOWN) {
-                device->blocks[block] = va_reserve(device, block * BLOCK, BLOCK) ? BLOCK_REFUSED : BLOCK_OURS;
-                if (device->blocks[block] == BLOCK_REFUSED)
+        if (device->blocks[block] == CUDA_BLOCK_UNKNOWN) {
+                device->blocks[block] = va_reserve(device, block * BLOCK, BLOCK) ? CUDA_BLOCK_REFUSED : CUDA_BLOCK_OURS;
+                if (device->blocks[block] == CUDA_BLOCK_REFUSED)
                         ds_log(DS_LOG_WARNING, "the TiB of addresses at %#llx is not free as a whole",
                                 (unsigned long long)(block * BLOCK));
         }
-        return device->blocks[block] == BLOCK_OURS;
+        return device->blocks[block] == CUDA_BLOCK_OURS;
 }
 
 int cuda_va_claim(ds_device *device, uint64_t va, uint64_t size, int *ret_own)
@@ -101,8 +95,8 @@ void cuda_va_host_unmap(uint64_t va, uint64_t size, int own)
 void cuda_va_free(ds_device *device)
 {
         for (uint64_t i = 0; i < CUDA_BLOCKS; i++) {
-                if (device->blocks[i] == BLOCK_OURS && cuda_usable(device))
+                if (device->blocks[i] == CUDA_BLOCK_OURS && cuda_usable(device))
                         CU(device, cuMemAddressFree)(i * BLOCK, BLOCK);
-                device->blocks[i] = BLOCK_UNKNOWN;
+                device->blocks[i] = CUDA_BLOCK_UNKNOWN;
         }
 }

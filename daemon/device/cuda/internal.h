@@ -142,6 +142,13 @@ struct cuda_space {
         uint64_t n_submitted;
 };
 
+/* A TiB of addresses: not asked for, reserved as a whole, or somebody else's in part. */
+enum cuda_block {
+        CUDA_BLOCK_UNKNOWN,
+        CUDA_BLOCK_OURS,
+        CUDA_BLOCK_REFUSED,
+};
+
 struct ds_device {
         struct ds_cuda_driver driver;
         CUdevice ordinal;
@@ -166,7 +173,7 @@ struct ds_device {
         struct cuda_mapping *going; /* unmapped, but something may still use them */
         int pool[CUDA_POOL_MAX];    /* slabs for reuse, mapped nowhere */
         size_t n_pool;
-        uint8_t blocks[CUDA_BLOCKS]; /* address.c */
+        uint8_t blocks[CUDA_BLOCKS]; /* enum cuda_block; address.c */
         /*
          * Clearings are numbered and run in order on own_stream; the event of number n is clear_events[n % ...], so it
          * says of n or a later one. A stream waits for it before its next job of a space when its clear_seen is behind

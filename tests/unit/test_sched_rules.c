@@ -2,7 +2,8 @@
 /*
  * The ABI is wide enough: published rules as plug-ins, held to what they publish, on the virtual clock
  *
- * Orion's gate, Gemini's token window and a deadline order (tests/policies), and our own fifo, multistream and static.
+ * Gemini's token window and a deadline order (tests/policies), and our own fifo, multistream and static. Those of
+ * policies/ that peers published have tests of their own (test_policy_peers.c and its neighbours).
  */
 #include "tests/unit/sched_device.h"
 
@@ -31,110 +32,6 @@ static void set_policy(const char *name, const char *const *params, size_t n)
         int r = ds_sched_set_policy(h.sched, name, params, n, harness_now(&h), message, sizeof(message));
 
         cr_assert_eq(r, 0, "%s", message);
-}
-
-/* --- Orion
- * --------------------------------------------------------------------------------------------------------------- */
-
-enum { KEY_LS = 1, KEY_COMPUTE, KEY_MEMORY, KEY_WIDE, KEY_UNKNOWN, KEY_SHORT };
-
-static ds_coroutine *ls, *be, *be2;
-
-/* 16 SMs of 8 blocks each; every kernel has run once, and a profile knows the bounds. */
-static void orion_open(const char *const *params, size_t n_params)
-{
-        static const struct {
-                uint64_t key, duration;
-                uint32_t blocks, bound;
-        } known[] = {
-                {KEY_LS, 200 * US, 16, DETSHARE_BOUND_COMPUTE},
-                {KEY_COMPUTE, 30 * US, 16, DETSHARE_BOUND_COMPUTE},
-                {KEY_MEMORY, 30 * US, 16, DETSHARE_BOUND_MEMORY},
-                {KEY_WIDE, 30 * US, 1000, DETSHARE_BOUND_MEMORY},
-                {KEY_UNKNOWN, 30 * US, 16, DETSHARE_BOUND_UNKNOWN},
-                {KEY_SHORT, 40 * US, 1, DETSHARE_BOUND_MEMORY},
-        };
-        static struct top tops[DS_ARRAY_SIZE(known)];
-
-        open_with("tests/policies");
-        ls = stream_open(session_open(&h, 1, DETSHARE_CLASS_LS, 0), 0, 0);
-        be = stream_open(session_open(&h, 2, DETSHARE_CLASS_BE, 0), 0, 0);
-        be2 = stream_open(session_open(&h, 3, DETSHARE_CLASS_BE, 0), 0, 0);
-        for (size_t i = 0; i < DS_ARRAY_SIZE(known); i++) {
-                ds_sched_set_bound(h.sched, known[i].key, known[i].bound);
-                submit(&h, be, kernel_init(&tops[i], 2, known[i].duration, known[i].blocks, known[i].key));
-        }
-        harness_run(&h, UINT64_MAX);
-        h.device->now_ns = MS;
-        set_policy("orion", params, n_params);
-}
-
-/* Submits an LS kernel of 200 us and, a little later, this one; returns how long after the LS kernel's start it began.
- */
-static uint64_t beside_ls(uint64_t key, uint64_t duration, uint32_t blocks)
-{
-        static struct top a, b;
-        uint64_t begin = harness_now(&h);
-
-        submit(&h, ls, kernel_init(&a, 1, 200 * US, 16, KEY_LS));
-        harness_run(&h, begin + 10 * US);
-        submit(&h, be, kernel_init(&b, 2, duration, blocks, key));
-        harness_run(&h, UINT64_MAX);
-        cr_assert_eq(a.start_ns, begin, "LS never waits");
-        cr_assert_eq(b.done, 1);
-        return b.start_ns - begin;
-}
-
-Test(sched_rules, orion_lets_only_complementary_kernels_join)
-{
-        static const char *const params[] = {"sm_threshold=8"};
-
-        orion_open(params, 1);
-        cr_assert_eq(beside_ls(KEY_COMPUTE, 30 * US, 16), 200 * US, "the same bottleneck waits for the request to end");
-        cr_assert_eq(beside_ls(KEY_MEMORY, 30 * US, 16), 10 * US, "another one joins");
-        cr_assert_eq(beside_ls(KEY_UNKNOWN, 30 * US, 16), 10 * US, "an unknown one joins");
-        cr_assert_eq(beside_ls(KEY_WIDE, 30 * US, 1000), 200 * US, "one that needs too many SMs does not");
-}
-
-Test(sched_rules, orion_bounds_the_sms_of_be_together)
-{
-        static const char *const params[] = {"sm_threshold=3", "dur_threshold_us=100000"};
-        struct top a, b, c;
-
-        orion_open(params, 2);
-        submit(&h, ls, kernel_init(&a, 1, 200 * US, 16, KEY_LS));
-        harness_run(&h, MS + 10 * US);
-        submit(&h, be, kernel_init(&b, 2, 30 * US, 16, KEY_MEMORY));  /* 2 SMs */
-        submit(&h, be2, kernel_init(&c, 3, 30 * US, 16, KEY_MEMORY)); /* 2 more */
-        harness_run(&h, UINT64_MAX);
-        cr_assert_eq(b.start_ns, MS + 10 * US);
-        cr_assert_eq(c.start_ns, MS + 40 * US);
-}
-
-Test(sched_rules, orion_is_free_without_ls)
-{
-        struct top b, c;
-
-        orion_open(NULL, 0);
-        submit(&h, be, kernel_init(&b, 2, 30 * US, 1000, KEY_WIDE));
-        submit(&h, be2, kernel_init(&c, 3, 30 * US, 1000, KEY_WIDE));
-        harness_run(&h, UINT64_MAX);
-        cr_assert_eq(b.start_ns, MS);
-        cr_assert_eq(c.start_ns, MS);
-}
-
-Test(sched_rules, orion_drains_after_its_duration_threshold)
-{
-        static const char *const params[] = {"dur_threshold_us=100"};
-        struct top tops[9];
-
-        orion_open(params, 1);
-        for (int i = 0; i < 9; i++)
-                submit(&h, be, kernel_init(&tops[i], 2, 40 * US, 1, KEY_SHORT));
-        harness_run(&h, UINT64_MAX);
-        /* 40, 80, 120 > 100: three at a time, the next three only when they have ended */
-        for (int i = 0; i < 9; i++)
-                cr_assert_eq(tops[i].op.launched_ns, MS + (uint64_t)(i / 3) * 120 * US, "kernel %d", i);
 }
 
 /* --- Gemini

@@ -57,6 +57,7 @@ enum ds_cuda_error {
 #define DS_DEVICE_ATTRIBUTES 160 /* attributes[id] for CUdevice_attribute id; 0 = unknown */
 #define DS_DEVICE_TPCS_MAX 128
 #define DS_DEVICE_RUNGS_MAX 64
+#define DS_DEVICE_GROUPS_MAX 32      /* a bit each in a word */
 #define DS_DEVICE_STREAMS_PER_RUNG 8 /* per priority level */
 #define DS_DEVICE_PRIORITIES 2       /* 0 = high (LS), 1 = low (BE) */
 #define DS_DEVICE_MESSAGE_MAX 200
@@ -82,13 +83,23 @@ struct ds_device_info {
         uint32_t n_gpcs;                        /* 0 = unknown */
         uint8_t gpc_of_tpc[DS_DEVICE_TPCS_MAX]; /* DS_DEVICE_GPC_NONE: not known, or in none that clusters reach */
         uint64_t own_bytes; /* device memory that context and rungs take, as of the last rung_create */
+        /*
+         * Groups of TPCs, each inside one GPC, for rungs that take large clusters (rung_create_coarse); the last one
+         * may be what is left over, of no GPC. 0 = there are none. group: their TPCs, empty where they are not known.
+         */
+        uint32_t n_groups;
+        uint32_t group_sms[DS_DEVICE_GROUPS_MAX];
+        struct ds_tpc_mask group[DS_DEVICE_GROUPS_MAX];
+        /* 1: a bound on resident blocks is kept per SM, to a whole number of blocks and at least one; 0: exactly */
+        uint32_t bound_per_sm;
         int32_t attributes[DS_DEVICE_ATTRIBUTES];
 };
 
 struct ds_rung_info {
-        struct ds_tpc_mask mask;
+        struct ds_tpc_mask mask; /* of a coarse rung: as far as it is known */
         uint32_t n_tpcs, n_sms;
         uint32_t cluster_max; /* blocks of the largest cluster that it may take; 1 = it knows no clusters */
+        uint32_t coarse;      /* 1: it is made of groups */
 };
 
 struct ds_kernel_param {
@@ -133,7 +144,7 @@ struct ds_launch {
         uint32_t shared_bytes; /* dynamic */
         const void *params;    /* copied before launch() returns */
         uint32_t params_size;
-        uint32_t max_resident_blocks; /* 0 = what fits; a bound on interference, optional for an implementation */
+        uint32_t max_resident_blocks; /* 0 = what fits; a bound on interference, kept as info.bound_per_sm says */
         uint64_t deadline_ns;         /* device time after start at which the kernel is given up; 0 = none */
         uint32_t timed; /* somebody may look at its end_ns: 0 lets a GPU say when it saw the end instead */
         enum ds_tell tell;
@@ -276,6 +287,8 @@ struct ds_device_ops {
 
         /* Rungs, before serving only. The id is dense from 0; its streams are rung_stream(id, priority, 0..7). */
         int (*rung_create)(ds_device *device, const struct ds_tpc_mask *mask, uint32_t *ret_rung);
+        /* A rung over groups (bit i = group i of info). */
+        int (*rung_create_coarse)(ds_device *device, uint32_t groups, uint32_t *ret_rung);
         const struct ds_rung_info *(*rung_info)(ds_device *device, uint32_t rung);
 
         /* Spaces: -EEXIST, -ENOENT. Removing one unmaps what it maps; no work of it may be in flight. */

@@ -52,6 +52,11 @@ static int trace_rung_create(ds_device *device, const struct ds_tpc_mask *mask, 
         return trace_of(device)->ops->rung_create(trace_of(device)->device, mask, ret_rung);
 }
 
+static int trace_rung_create_coarse(ds_device *device, uint32_t groups, uint32_t *ret_rung)
+{
+        return trace_of(device)->ops->rung_create_coarse(trace_of(device)->device, groups, ret_rung);
+}
+
 static const struct ds_rung_info *trace_rung_info(ds_device *device, uint32_t rung)
 {
         return trace_of(device)->ops->rung_info(trace_of(device)->device, rung);
@@ -109,6 +114,7 @@ const struct ds_device_ops ds_replay_trace_ops = {
         .name = "trace",
         .info = trace_info,
         .rung_create = trace_rung_create,
+        .rung_create_coarse = trace_rung_create_coarse,
         .rung_info = trace_rung_info,
         .kernel_info = trace_kernel_info,
         .launch = trace_launch,

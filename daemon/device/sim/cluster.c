@@ -6,7 +6,9 @@
  * H200, where what it says of occupancy is this rule to the block: a cluster of n blocks goes to a GPC that has n SMs
  * at least, and a GPC holds as many clusters as it has room for their blocks, wherever those are in it; an SM takes at
  * most eight blocks of clusters for that count. SMs that belong to no GPC that large clusters reach take clusters of a
- * TPC's size. A set of TPCs that is not the whole GPU takes no others.
+ * TPC's size. A set of TPCs that is not the whole GPU takes no others, but for sets of groups: a group is eight SMs of
+ * one GPC, dealt over the GPCs in turn, the last one what is left over (15 and 12 SMs on an H200, as its driver has
+ * it), and a set of them takes clusters of 8, or of 16 where it has so many SMs of one GPC.
  *
  * Clusters are for compute capability 9.0 and above; the largest have 16 blocks.
  */
@@ -18,6 +20,7 @@
 
 #define BLOCKS_PER_SM 8
 #define CC_CLUSTERS 9
+#define GROUP_SMS 8
 
 void sim_clusters_init(ds_device *device)
 {
@@ -30,11 +33,81 @@ void sim_clusters_init(ds_device *device)
         }
 }
 
-uint32_t sim_clusters_max(const ds_device *device, uint32_t n_tpcs)
+static void mask_set(struct ds_tpc_mask *mask, uint32_t tpc)
+{
+        mask->word[tpc / 64] |= UINT64_C(1) << tpc % 64;
+}
+
+/* TPCs of the GPC with these ranks, if it has all of them. */
+static bool group_of(const struct sim_model *model, uint32_t of, uint32_t first, uint32_t n, struct ds_tpc_mask *ret)
+{
+        uint32_t gpc, rank;
+
+        if (model->gpc_tpcs[of] < first + n || of + 1 == model->gpc_alone)
+                return false;
+        *ret = (struct ds_tpc_mask){};
+        for (uint32_t tpc = 0; tpc < model->n_tpcs; tpc++) {
+                sim_model_gpc(model, tpc, &gpc, &rank);
+                if (gpc == of && rank >= first && rank < first + n)
+                        mask_set(ret, tpc);
+        }
+        return true;
+}
+
+static void groups_add(struct ds_device_info *info, const struct ds_tpc_mask *mask, uint32_t n_sms)
+{
+        assert(info->n_groups < DS_DEVICE_GROUPS_MAX);
+        info->group[info->n_groups] = *mask;
+        info->group_sms[info->n_groups++] = n_sms;
+}
+
+void sim_model_groups(const struct sim_model *model, struct ds_device_info *info)
+{
+        const uint32_t n = GROUP_SMS / model->sms_per_tpc;
+        struct ds_tpc_mask group, left = {};
+        uint32_t n_left = 0;
+
+        if (model->cc_major < CC_CLUSTERS)
+                return;
+        for (uint32_t i = 0; i < model->n_tpcs; i++)
+                mask_set(&left, i);
+        for (uint32_t first = 0; first < model->n_tpcs; first += n)
+                for (uint32_t gpc = 0; gpc < SIM_GPCS_MAX; gpc++) {
+                        if (!group_of(model, gpc, first, n, &group))
+                                continue;
+                        groups_add(info, &group, GROUP_SMS);
+                        for (size_t i = 0; i < DS_ARRAY_SIZE(left.word); i++)
+                                left.word[i] &= ~group.word[i];
+                }
+        for (size_t i = 0; i < DS_ARRAY_SIZE(left.word); i++)
+                n_left += (uint32_t)__builtin_popcountll(left.word[i]);
+        if (n_left && info->n_groups)
+                groups_add(info, &left, n_left * model->sms_per_tpc);
+}
+
+/* Of a set of groups: what the fullest GPC takes. */
+static uint32_t coarse_max(const ds_device *device, const struct ds_tpc_mask *mask)
+{
+        uint32_t sms[SIM_GPCS_MAX] = {}, most = 0;
+
+        for (uint32_t i = 0; i < device->n_sms; i++) {
+                uint32_t tpc = device->sm[i].id / device->model->sms_per_tpc;
+
+                if (mask->word[tpc / 64] >> tpc % 64 & 1 && device->sm[i].gpc != SIM_GPC_NONE)
+                        most = DS_MAX(most, ++sms[device->sm[i].gpc]);
+        }
+        if (most >= DS_DEVICE_CLUSTER_MAX)
+                return DS_DEVICE_CLUSTER_MAX;
+        return most >= GROUP_SMS ? GROUP_SMS : device->model->sms_per_tpc;
+}
+
+uint32_t sim_clusters_max(const ds_device *device, const struct ds_rung_info *rung)
 {
         if (device->model->cc_major < CC_CLUSTERS)
                 return 1;
-        return n_tpcs == device->model->n_tpcs ? DS_DEVICE_CLUSTER_MAX : device->model->sms_per_tpc;
+        if (rung->n_tpcs == device->model->n_tpcs)
+                return DS_DEVICE_CLUSTER_MAX;
+        return rung->coarse ? coarse_max(device, &rung->mask) : device->model->sms_per_tpc;
 }
 
 int sim_clusters_check(const ds_device *device, const struct sim_rung *rung, const struct ds_launch *launch,

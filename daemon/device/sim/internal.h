@@ -674,8 +674,10 @@ struct sim_candidates {
 
 /* The GPC and TPC of every SM are known from here on. */
 void sim_clusters_init(ds_device *device);
-/* Blocks of the largest cluster that a set of TPCs takes. */
-uint32_t sim_clusters_max(const ds_device *device, uint32_t n_tpcs);
+/* The model's groups of TPCs for large clusters, into info. */
+void sim_model_groups(const struct sim_model *model, struct ds_device_info *info);
+/* Blocks of the largest cluster that a rung takes. */
+uint32_t sim_clusters_max(const ds_device *device, const struct ds_rung_info *rung);
 /* The clusters of a launch: 0 with the blocks of its grid and of a cluster, or a CUDA error. */
 int sim_clusters_check(const ds_device *device, const struct sim_rung *rung, const struct ds_launch *launch,
         uint32_t *ret_grid, uint32_t *ret_cluster);

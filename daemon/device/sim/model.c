@@ -376,6 +376,20 @@ void sim_model_gpc(const struct sim_model *model, uint32_t tpc, uint32_t *ret_gp
         *ret_gpc = *ret_rank = 0;
 }
 
+static void model_gpcs(const struct sim_model *model, struct ds_device_info *info)
+{
+        uint32_t gpc, rank;
+
+        memset(info->gpc_of_tpc, DS_DEVICE_GPC_NONE, sizeof(info->gpc_of_tpc));
+        for (uint32_t tpc = 0; tpc < model->n_tpcs; tpc++) {
+                sim_model_gpc(model, tpc, &gpc, &rank);
+                if (gpc + 1 == model->gpc_alone)
+                        continue;
+                info->gpc_of_tpc[tpc] = (uint8_t)gpc;
+                info->n_gpcs = DS_MAX(info->n_gpcs, gpc + 1);
+        }
+}
+
 void sim_model_info(const struct sim_model *model, struct ds_device_info *info)
 {
         *info = (struct ds_device_info){
@@ -392,4 +406,5 @@ void sim_model_info(const struct sim_model *model, struct ds_device_info *info)
         for (size_t i = 0; i < 7 && model->name[i]; i++)
                 info->uuid[9 + i] = (uint8_t)model->name[i];
         model_attributes(model, info->attributes);
+        model_gpcs(model, info);
 }

@@ -135,6 +135,7 @@ static int sim_open(const char *spec, ds_device **ret)
         device->model = model;
         device->now = clock_before();
         sim_model_info(model, &device->info);
+        sim_model_groups(model, &device->info);
         if (spec_suffixes(spec, spec + strcspn(spec, "+"), device))
                 return -ENODEV;
         device->info.slab_granularity = SIM_GRANULARITY;
@@ -160,7 +161,8 @@ static const struct ds_device_info *sim_info(ds_device *device)
         return &device->info;
 }
 
-static int sim_rung_create(ds_device *device, const struct ds_tpc_mask *mask, uint32_t *ret_rung)
+/* info says where it lies; the rest of it follows from that. */
+static int rung_make(ds_device *device, const struct ds_rung_info *info, uint32_t *ret_rung)
 {
         const struct sim_model *model = device->model;
         ds_cleanup(ds_freep) struct sim_rung *rung = NULL;
@@ -172,9 +174,9 @@ static int sim_rung_create(ds_device *device, const struct ds_tpc_mask *mask, ui
         rung = ds_alloc0(1, sizeof(*rung));
         if (!rung)
                 return ds_error_origin(-ENOMEM);
-        rung->info.mask = *mask;
+        rung->info = *info;
         for (tpc = 0; tpc < DS_DEVICE_TPCS_MAX; tpc++) {
-                if (!(mask->word[tpc / 64] >> tpc % 64 & 1))
+                if (!(info->mask.word[tpc / 64] >> tpc % 64 & 1))
                         continue;
                 if (tpc >= model->n_tpcs)
                         return ds_error_origin(-EINVAL);
@@ -183,10 +185,10 @@ static int sim_rung_create(ds_device *device, const struct ds_tpc_mask *mask, ui
         if (!rung->info.n_tpcs)
                 return ds_error_origin(-EINVAL);
         rung->info.n_sms = rung->info.n_tpcs * model->sms_per_tpc;
-        rung->info.cluster_max = sim_clusters_max(device, rung->info.n_tpcs);
+        rung->info.cluster_max = sim_clusters_max(device, &rung->info);
         for (uint32_t i = 0; i < device->n_sms; i++) {
                 tpc = device->sm[i].id / model->sms_per_tpc;
-                if (mask->word[tpc / 64] >> tpc % 64 & 1)
+                if (info->mask.word[tpc / 64] >> tpc % 64 & 1)
                         rung->sms[i / 64] |= UINT64_C(1) << i % 64;
         }
         /* a stream's head has an event of its own, a deadline, a bound, and two that concern a profile's kernel */
@@ -198,6 +200,28 @@ static int sim_rung_create(ds_device *device, const struct ds_tpc_mask *mask, ui
         device->rungs[device->n_rungs++] = DS_TAKE_PTR(rung);
         sim_room_rungs(device);
         return 0;
+}
+
+static int sim_rung_create(ds_device *device, const struct ds_tpc_mask *mask, uint32_t *ret_rung)
+{
+        const struct ds_rung_info info = {.mask = *mask};
+
+        return ds_error_trace(rung_make(device, &info, ret_rung));
+}
+
+static int sim_rung_create_coarse(ds_device *device, uint32_t groups, uint32_t *ret_rung)
+{
+        struct ds_rung_info info = {.coarse = 1};
+
+        for (uint32_t i = 0; i < DS_DEVICE_GROUPS_MAX; i++) {
+                if (!(groups >> i & 1))
+                        continue;
+                if (i >= device->info.n_groups)
+                        return ds_error_origin(-EINVAL);
+                for (size_t word = 0; word < DS_ARRAY_SIZE(info.mask.word); word++)
+                        info.mask.word[word] |= device->info.group[i].word[word];
+        }
+        return ds_error_trace(rung_make(device, &info, ret_rung));
 }
 
 static const struct ds_rung_info *sim_rung_info(ds_device *device, uint32_t rung)
@@ -274,6 +298,7 @@ const struct ds_device_ops ds_sim_ops = {
         .close = sim_close,
         .info = sim_info,
         .rung_create = sim_rung_create,
+        .rung_create_coarse = sim_rung_create_coarse,
         .rung_info = sim_rung_info,
         .space_add = sim_space_add,
         .space_remove = sim_space_remove,

@@ -1,0 +1,374 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "image/sass_code.h"
+
+#include <string.h>
+
+#include "util/macro.h"
+
+#define INFO_SIZED 4         /* form of an attribute that is followed by its size and that many bytes */
+#define INFO_JUMPS 0x34      /* attribute: tables of jumps */
+#define BANK_0_DYNAMIC 0x2cu /* byte offset of the size of dynamic shared memory up to sm_90 */
+#define BANK_0_PARAMS_100 0x380u
+#define SPECIAL_SHARED 0x32u /* special register: bytes of shared memory */
+#define GUARD_NONE 7u
+
+/* Bits 0..8 */
+enum op {
+        OP_MOV = 0x002,
+        OP_SEL = 0x007,
+        OP_IADD3 = 0x010,
+        OP_LEA = 0x011,
+        OP_LOP3 = 0x012,
+        OP_PRMT = 0x016,
+        OP_SHF = 0x019,
+        OP_FADD = 0x021,
+        OP_IMAD = 0x024,
+        OP_IMAD_WIDE = 0x025,
+        OP_ULDC = 0x0b9,
+        OP_S2R = 0x119,
+        OP_BSYNC = 0x141,
+        OP_CALL_ABS = 0x143,
+        OP_CALL_REL = 0x144,
+        OP_BSSY = 0x145,
+        OP_BRA = 0x147,
+        OP_WARPSYNC = 0x148,
+        OP_BRX = 0x149,
+        OP_JMP = 0x14a,
+        OP_JMX = 0x14c,
+        OP_EXIT = 0x14d,
+        OP_RET = 0x150,
+        OP_BRXU = 0x158,
+        OP_JMXU = 0x159,
+        OP_KILL = 0x15b,
+        OP_BPT = 0x15c,
+        OP_LD = 0x180,
+        OP_LDG = 0x181,
+        OP_LDC = 0x182,
+        OP_LDL = 0x183,
+        OP_LDS = 0x184,
+        OP_SHFL = 0x189,
+        OP_ATOM = 0x18a,
+        OP_ATOM_CAS = 0x18b,
+        OP_ATOMS = 0x18c,
+        OP_ATOMS_CAS = 0x18d,
+        OP_ATOMG = 0x1a8,
+        OP_ATOMG_CAS = 0x1a9,
+        OP_ATOMG_FLOAT = 0x1a3,
+        OP_S2UR = 0x1c3,
+};
+
+enum form {
+        FORM_REGISTERS = 1,
+        FORM_CONSTANT_LAST = 3,
+        FORM_NUMBER = 4,
+        FORM_CONSTANT = 5,
+};
+
+static uint32_t bits(uint64_t word, unsigned from, unsigned n)
+{
+        return (uint32_t)(word >> from & ((UINT64_C(1) << n) - 1));
+}
+
+static uint32_t op_of(struct sass_instr instr)
+{
+        return bits(instr.lo, 0, 9);
+}
+
+static uint32_t form_of(struct sass_instr instr)
+{
+        return bits(instr.lo, 9, 3);
+}
+
+static uint32_t word_at(const uint8_t *p)
+{
+        uint32_t word;
+
+        memcpy(&word, p, sizeof(word));
+        return word;
+}
+
+struct sass_instr sass_at(const struct sass_code *code, uint32_t at)
+{
+        struct sass_instr instr;
+
+        memcpy(&instr, code->text + (size_t)at * SASS_BYTES, sizeof(instr));
+        return instr;
+}
+
+bool sass_guarded(struct sass_instr instr)
+{
+        return bits(instr.lo, 12, 4) != GUARD_NONE;
+}
+
+uint32_t sass_barrier(struct sass_instr instr)
+{
+        return bits(instr.lo, 16, 4);
+}
+
+/* --- where it goes on --- */
+
+/* Signed, in words of four bytes: 48 bits from 34 on */
+static int64_t distance(struct sass_instr instr, bool low_apart)
+{
+        uint64_t far = instr.lo >> 34 | (instr.hi & 0x3ffff) << 30;
+        int64_t words = (int64_t)(far << 16) >> 16;
+
+        return low_apart ? words * 256 + bits(instr.lo, 16, 8) : words;
+}
+
+static bool target_of(const struct sass_code *code, uint32_t at, struct sass_instr instr, uint32_t *ret)
+{
+        int64_t words = distance(instr, code->cc >= 90 && op_of(instr) != OP_BSSY);
+        int64_t to = (int64_t)at + 1 + words / 4;
+
+        if (words % 4 || to < 0 || to >= code->n)
+                return false;
+        *ret = (uint32_t)to;
+        return true;
+}
+
+/* Apart from its guard a jump may have a predicate, or hang on what the warp's threads do. */
+static bool jumps_always(struct sass_instr instr)
+{
+        return !sass_guarded(instr) && bits(instr.hi, 18, 9) == 0xe0;
+}
+
+static enum sass_flow flow_of_target(
+        const struct sass_code *code, uint32_t at, struct sass_instr instr, enum sass_flow flow, uint32_t *ret_target)
+{
+        if (target_of(code, at, instr, ret_target))
+                return flow;
+        return flow == SASS_CALL ? SASS_CALL_ELSEWHERE : SASS_ASTRAY;
+}
+
+enum sass_flow sass_flow(const struct sass_code *code, uint32_t at, uint32_t *ret_target)
+{
+        struct sass_instr instr = sass_at(code, at);
+
+        switch (op_of(instr)) {
+        case OP_BRA:
+                return flow_of_target(code, at, instr, jumps_always(instr) ? SASS_JUMP : SASS_FORK, ret_target);
+        case OP_WARPSYNC: /* with a target: where those that are there go together */
+                return form_of(instr) == FORM_REGISTERS ? flow_of_target(code, at, instr, SASS_FORK, ret_target)
+                                                        : SASS_ON;
+        case OP_CALL_REL:
+                if (form_of(instr) != FORM_NUMBER)
+                        return SASS_CALL_ELSEWHERE;
+                return flow_of_target(code, at, instr, SASS_CALL, ret_target);
+        case OP_CALL_ABS:
+                return SASS_CALL_ELSEWHERE;
+        case OP_BSSY:
+                return flow_of_target(code, at, instr, SASS_BARRIER_SET, ret_target);
+        case OP_BSYNC:
+                return SASS_BARRIER_SYNC;
+        case OP_BRX:
+        case OP_BRXU:
+                return SASS_TABLE;
+        case OP_JMP:
+        case OP_JMX:
+        case OP_JMXU:
+                return SASS_ASTRAY;
+        case OP_EXIT:
+        case OP_RET:
+        case OP_KILL:
+                return SASS_END;
+        default:
+                return SASS_ON;
+        }
+}
+
+/* Records of (form, attribute, 16 bits); what has a size is followed by that many bytes. */
+bool sass_table(const struct sass_code *code, uint32_t at, const uint8_t **ret_words, uint32_t *ret_n)
+{
+        size_t left = code->info_size, step;
+
+        for (const uint8_t *p = code->info; left >= 4; p += step, left -= step) {
+                size_t size = p[0] == INFO_SIZED ? (size_t)p[2] | (size_t)p[3] << 8 : 0;
+                const uint8_t *record = p + 4;
+
+                step = 4 + size;
+                if (step > left)
+                        return false;
+                for (uint32_t n; p[0] == INFO_SIZED && p[1] == INFO_JUMPS && size >= 12;
+                        record += n * 4, size -= n * 4) {
+                        n = word_at(record + 8);
+                        record += 12;
+                        size -= 12;
+                        if (n > size / 4)
+                                return false;
+                        if (word_at(record - 12) != (uint64_t)at * SASS_BYTES)
+                                continue;
+                        *ret_words = record;
+                        *ret_n = n;
+                        return true;
+                }
+        }
+        return false;
+}
+
+/* --- what it asks --- */
+
+static bool load_asks(const struct sass_code *code, struct sass_instr instr)
+{
+        uint32_t strong = bits(instr.hi, 13, 4);
+
+        if (code->cc < 80)
+                return strong >= 10; /* 8, 9: strong for the block or its SM */
+        return strong != 0 && strong != 4 && strong != 5;
+}
+
+enum sass_ask sass_ask(const struct sass_code *code, struct sass_instr instr)
+{
+        switch (op_of(instr)) {
+        case OP_LD:
+        case OP_LDG:
+                return load_asks(code, instr) ? SASS_ASKS : SASS_ASKS_NOT;
+        case OP_ATOM_CAS:
+        case OP_ATOMG_CAS:
+                return SASS_ASKS_BY_SWAP;
+        case OP_ATOM:
+        case OP_ATOMG:
+                /* neither what it brings nor its predicate is looked at */
+                if (bits(instr.lo, 16, 8) == SASS_REG_ZERO && bits(instr.hi, 17, 3) == GUARD_NONE)
+                        return SASS_ASKS_NOT;
+                return bits(instr.hi, 23, 4) == 0 || bits(instr.hi, 23, 4) == 3 ? SASS_ASKS_BY_ADD : SASS_ASKS;
+        default:
+                return SASS_ASKS_NOT;
+        }
+}
+
+/* A load from constants may be wide, and its place may depend on a register. */
+static bool reads_size(const struct sass_code *code, struct sass_instr instr)
+{
+        static const uint32_t bytes[8] = {1, 1, 2, 2, 4, 8, 16, 16};
+        uint32_t bank = bits(instr.lo, 54, 5), offset = bits(instr.lo, 38, 16), wide = 4, op = op_of(instr);
+        bool load = op == OP_LDC || op == OP_ULDC;
+
+        if (form_of(instr) != FORM_CONSTANT && form_of(instr) != FORM_CONSTANT_LAST)
+                return false;
+        if (load)
+                wide = bytes[bits(instr.hi, 9, 3)];
+        if (bank != 0)
+                return false;
+        if (code->cc >= 100)
+                return offset < BANK_0_PARAMS_100 && bits(instr.lo, 24, 8) != SASS_REG_ZERO;
+        return offset <= BANK_0_DYNAMIC && BANK_0_DYNAMIC < offset + wide;
+}
+
+static bool sees_shared(const struct sass_code *code, struct sass_instr instr)
+{
+        uint32_t op = op_of(instr);
+
+        if (op == OP_S2R || op == OP_S2UR)
+                return bits(instr.hi, 8, 8) == SPECIAL_SHARED;
+        return reads_size(code, instr);
+}
+
+struct sass_summary sass_summary(const struct sass_code *code)
+{
+        struct sass_summary s = {0};
+
+        for (uint32_t i = 0; i < code->n; i++) {
+                struct sass_instr instr = sass_at(code, i);
+                uint32_t target;
+
+                s.sees_shared |= sees_shared(code, instr);
+                if ((op_of(instr) & 0x180) != 0x100) {
+                        s.asks |= sass_ask(code, instr) != SASS_ASKS_NOT;
+                        continue;
+                }
+                switch (sass_flow(code, i, &target)) {
+                case SASS_ASTRAY:
+                        s.astray = true;
+                        break;
+                case SASS_TABLE:
+                        s.tables = true;
+                        break;
+                case SASS_CALL:
+                        s.calls = true;
+                        break;
+                case SASS_CALL_ELSEWHERE:
+                        s.calls_elsewhere = true;
+                        break;
+                default:
+                        break;
+                }
+        }
+        return s;
+}
+
+/* --- where what a register holds is from --- */
+
+/* How many registers the instruction fills from memory; 0: it does not. */
+static uint32_t from_memory(struct sass_instr instr)
+{
+        static const uint32_t load[8] = {1, 1, 1, 1, 1, 2, 4, 4}; /* bits 73..75 */
+        static const uint32_t atomic[8] = {1, 1, 2, 2, 4, 4, 4, 4};
+
+        switch (op_of(instr)) {
+        case OP_LD:
+        case OP_LDG:
+        case OP_LDL:
+        case OP_LDS:
+                return load[bits(instr.hi, 9, 3)];
+        case OP_SHFL:
+                return 1;
+        case OP_ATOM:
+        case OP_ATOM_CAS:
+        case OP_ATOMS:
+        case OP_ATOMS_CAS:
+        case OP_ATOMG:
+        case OP_ATOMG_CAS:
+        case OP_ATOMG_FLOAT:
+                return atomic[bits(instr.hi, 9, 3)];
+        default:
+                return 0;
+        }
+}
+
+static uint32_t add_reg(uint32_t *from, uint32_t n, uint32_t reg)
+{
+        if (reg != SASS_REG_ZERO)
+                from[n++] = reg;
+        return n;
+}
+
+enum sass_def sass_def(struct sass_instr instr, uint32_t reg, uint32_t from[3], uint32_t *ret_n)
+{
+        uint32_t op = op_of(instr), form = form_of(instr), result = bits(instr.lo, 16, 8), n = 0;
+        uint32_t wide = from_memory(instr);
+
+        *ret_n = 0;
+        if (reg < result || reg - result >= DS_MAX(wide, 1u))
+                return SASS_DEF_NOT;
+        if (wide)
+                return SASS_DEF_FOUND;
+        switch (op) {
+        case OP_LDC:
+                return SASS_DEF_FROM;
+        case OP_MOV:
+                if (form == FORM_NUMBER && !bits(instr.lo, 32, 32))
+                        return SASS_DEF_ZERO;
+                if (form == FORM_REGISTERS)
+                        n = add_reg(from, n, bits(instr.lo, 32, 8));
+                *ret_n = n;
+                return form == FORM_REGISTERS && !n ? SASS_DEF_ZERO : SASS_DEF_FROM;
+        case OP_SEL:
+        case OP_IADD3:
+        case OP_LEA:
+        case OP_LOP3:
+        case OP_PRMT:
+        case OP_SHF:
+        case OP_FADD:
+        case OP_IMAD:
+                n = add_reg(from, n, bits(instr.lo, 24, 8));
+                if (form == FORM_REGISTERS)
+                        n = add_reg(from, n, bits(instr.lo, 32, 8));
+                if (op != OP_SEL && op != OP_FADD)
+                        n = add_reg(from, n, bits(instr.hi, 0, 8));
+                *ret_n = n;
+                return form == FORM_REGISTERS && !n ? SASS_DEF_ZERO : SASS_DEF_FROM;
+        default:
+                return SASS_DEF_UNKNOWN;
+        }
+}

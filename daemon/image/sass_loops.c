@@ -1,0 +1,573 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Loops of machine code, and whether they ask others
+ *
+ * Blocks and where they go on; BSYNC goes where the BSSY led that was last on the way, so what every barrier stands for
+ * is handed along the edges until nothing changes. A walk in depth gives the strongly connected components (Tarjan,
+ * "Depth-first search and linear graph algorithms", 1972) and the edges that go back to where the walk came from. Every
+ * way round has such an edge in it, so the loops are, for each of them, what reaches its source without its target.
+ */
+#include <errno.h>
+#include <string.h>
+
+#include "image/sass_code.h"
+#include "util/alloc.h"
+#include "util/error.h"
+#include "util/macro.h"
+
+#define INSTRS_MAX (DS_MIB(4) / SASS_BYTES)
+#define EFFORT_PER_INSTR 64 /* steps of looking at loops until any that asks counts as one */
+#define EFFORT_MORE 65536
+#define NOWHERE UINT32_MAX       /* of a barrier: not set */
+#define SEVERAL (UINT32_MAX - 1) /* more than one */
+#define SOURCES 64u              /* of a value that are followed */
+
+struct block {
+        uint32_t first, end;     /* instructions */
+        uint32_t succs, n_succs; /* of all.succs */
+        uint32_t preds, n_preds;
+        uint32_t order, low; /* of the walk, from 1 */
+        uint32_t component;  /* from 1; 0: not known yet */
+        uint32_t next;       /* successor to look at */
+        uint32_t loop;       /* the last loop that it is in, from 1 */
+        uint32_t called;     /* the last call that it is reached by, from 1 */
+        bool asks;           /* may ask */
+        bool pending, on_path;
+};
+
+struct loops {
+        const struct sass_code *code;
+        struct block *blocks;
+        uint32_t n_blocks;
+        uint32_t *block_of; /* by instruction; in the beginning 1 where a block begins */
+        uint32_t (*barriers)[SASS_BARRIERS];
+        uint32_t *succs, *preds;
+        size_t n_succs, room_succs;
+        uint32_t *stack, *path, *back; /* blocks; pairs of source and target */
+        uint32_t n_back;
+        uint64_t effort, effort_max;
+        uint32_t n_loops, n_calls;
+        int error;
+        bool astray; /* an edge is not known: any asking counts */
+};
+
+static void effort(struct loops *l, uint64_t more)
+{
+        l->effort += more;
+        if (l->effort > l->effort_max)
+                l->astray = true;
+}
+
+/* --- blocks --- */
+
+static void mark_table(struct loops *l, uint32_t at)
+{
+        const uint8_t *words;
+        uint32_t n, place;
+
+        if (!sass_table(l->code, at, &words, &n)) {
+                l->astray = true;
+                return;
+        }
+        for (uint32_t i = 0; i < n; i++) {
+                memcpy(&place, words + (size_t)i * 4, sizeof(place));
+                if (place % SASS_BYTES || place / SASS_BYTES >= l->code->n)
+                        l->astray = true;
+                else
+                        l->block_of[place / SASS_BYTES] = 1;
+        }
+        effort(l, n + l->code->info_size / SASS_BYTES);
+}
+
+static void mark_blocks(struct loops *l)
+{
+        const struct sass_code *code = l->code;
+        uint32_t target;
+
+        l->block_of[0] = 1;
+        for (uint32_t i = 0; i < code->n && !l->astray; i++) {
+                enum sass_flow flow = sass_flow(code, i, &target);
+
+                if (flow == SASS_ON || flow == SASS_CALL_ELSEWHERE)
+                        continue;
+                if (flow == SASS_JUMP || flow == SASS_FORK || flow == SASS_CALL || flow == SASS_BARRIER_SET)
+                        l->block_of[target] = 1;
+                if (flow == SASS_TABLE)
+                        mark_table(l, i);
+                if (flow != SASS_CALL && flow != SASS_BARRIER_SET && i + 1 < code->n)
+                        l->block_of[i + 1] = 1;
+                l->astray |= flow == SASS_ASTRAY;
+        }
+}
+
+static int make_blocks(struct loops *l)
+{
+        uint32_t n = 0;
+
+        for (uint32_t i = 0; i < l->code->n; i++)
+                n += l->block_of[i];
+        l->blocks = ds_alloc0(n, sizeof(*l->blocks));
+        l->barriers = ds_alloc0(n, sizeof(*l->barriers));
+        l->stack = ds_alloc0(n, sizeof(*l->stack));
+        l->path = ds_alloc0(n, sizeof(*l->path));
+        if (!l->blocks || !l->barriers || !l->stack || !l->path)
+                return ds_error_origin(-ENOMEM);
+        for (uint32_t i = 0; i < l->code->n; i++) {
+                if (l->block_of[i])
+                        l->blocks[l->n_blocks++].first = i;
+                l->block_of[i] = l->n_blocks - 1;
+                l->blocks[l->n_blocks - 1].end = i + 1;
+        }
+        memset(l->barriers, 0xff, (size_t)n * sizeof(*l->barriers));
+        return 0;
+}
+
+/* --- edges --- */
+
+typedef void (*edge_fn)(struct loops *l, uint32_t from, uint32_t to, const uint32_t *barriers);
+
+static void each_of_table(struct loops *l, uint32_t block, const uint32_t *barriers, edge_fn edge)
+{
+        const uint8_t *words;
+        uint32_t n = 0, place;
+
+        if (!sass_table(l->code, l->blocks[block].end - 1, &words, &n))
+                return;
+        effort(l, n + l->code->info_size / SASS_BYTES);
+        for (uint32_t i = 0; i < n && !l->astray; i++) {
+                memcpy(&place, words + (size_t)i * 4, sizeof(place));
+                edge(l, block, l->block_of[place / SASS_BYTES], barriers);
+        }
+}
+
+/* Where the block goes on, with what the barriers stand for there. */
+static void each_edge(struct loops *l, uint32_t block, edge_fn edge)
+{
+        const struct block *b = &l->blocks[block];
+        uint32_t barriers[SASS_BARRIERS], target = 0, last = b->end - 1;
+        enum sass_flow flow = SASS_ON;
+        bool on, guarded = sass_guarded(sass_at(l->code, last));
+
+        memcpy(barriers, l->barriers[block], sizeof(barriers));
+        for (uint32_t i = b->first; i < b->end; i++) {
+                flow = sass_flow(l->code, i, &target);
+                if (flow == SASS_BARRIER_SET)
+                        barriers[sass_barrier(sass_at(l->code, i))] = l->block_of[target];
+        }
+        effort(l, b->end - b->first);
+        on = guarded || flow == SASS_ON || flow == SASS_FORK || flow == SASS_CALL || flow == SASS_CALL_ELSEWHERE ||
+             flow == SASS_BARRIER_SET;
+        if (flow == SASS_JUMP || flow == SASS_FORK)
+                edge(l, block, l->block_of[target], barriers);
+        if (flow == SASS_TABLE)
+                each_of_table(l, block, barriers, edge);
+        if (flow == SASS_BARRIER_SYNC) {
+                uint32_t leads = barriers[sass_barrier(sass_at(l->code, last))];
+
+                if (leads < l->n_blocks)
+                        edge(l, block, leads, barriers);
+                else
+                        on = true;
+                if (leads == SEVERAL)
+                        l->astray = true;
+        }
+        if (on && block + 1 < l->n_blocks)
+                edge(l, block, block + 1, barriers);
+}
+
+static void hand_barriers(struct loops *l, uint32_t from, uint32_t to, const uint32_t *barriers)
+{
+        struct block *b = &l->blocks[to];
+        bool changed = !b->order;
+
+        (void)from;
+        for (unsigned i = 0; i < SASS_BARRIERS; i++) {
+                uint32_t *has = &l->barriers[to][i], met = barriers[i];
+
+                if (*has == met || met == NOWHERE || *has == SEVERAL)
+                        continue;
+                *has = *has == NOWHERE ? met : SEVERAL;
+                changed = true;
+        }
+        b->order = 1;
+        if (!changed || b->pending)
+                return;
+        b->pending = true;
+        l->stack[l->back[0]++] = to;
+}
+
+/* Every block is one to begin with: nobody knows where addresses are called. back[0] counts the stack. */
+static void find_barriers(struct loops *l)
+{
+        for (uint32_t i = 0; i < l->n_blocks && !l->astray; i++) {
+                if (l->blocks[i].order)
+                        continue;
+                l->blocks[i].order = 1;
+                l->stack[0] = i;
+                l->back[0] = 1;
+                while (l->back[0] && !l->astray) {
+                        uint32_t at = l->stack[--l->back[0]];
+
+                        l->blocks[at].pending = false;
+                        each_edge(l, at, hand_barriers);
+                }
+        }
+        for (uint32_t i = 0; i < l->n_blocks; i++)
+                l->blocks[i].order = 0;
+}
+
+static void note_edge(struct loops *l, uint32_t from, uint32_t to, const uint32_t *barriers)
+{
+        uint32_t *succs;
+
+        (void)barriers;
+        if (l->n_succs == l->room_succs) {
+                succs = ds_realloc(l->succs, l->room_succs * 2 + 64, sizeof(*succs));
+                if (!succs) {
+                        l->error = -ENOMEM;
+                        return;
+                }
+                l->succs = succs;
+                l->room_succs = l->room_succs * 2 + 64;
+        }
+        l->succs[l->n_succs++] = to;
+        l->blocks[from].n_succs++;
+        l->blocks[to].n_preds++;
+}
+
+static int find_edges(struct loops *l)
+{
+        uint32_t preds = 0;
+
+        for (uint32_t i = 0; i < l->n_blocks && !l->error; i++) {
+                l->blocks[i].succs = (uint32_t)l->n_succs;
+                each_edge(l, i, note_edge);
+        }
+        l->preds = ds_alloc0(l->n_succs + 1, sizeof(*l->preds));
+        ds_free(l->back);
+        l->back = ds_alloc0(l->n_succs + 1, 2 * sizeof(*l->back));
+        if (l->error || !l->preds || !l->back)
+                return ds_error_origin(-ENOMEM);
+        for (uint32_t i = 0; i < l->n_blocks; i++) {
+                l->blocks[i].preds = preds;
+                preds += l->blocks[i].n_preds;
+                l->blocks[i].n_preds = 0;
+        }
+        for (uint32_t i = 0; i < l->n_blocks; i++)
+                for (uint32_t k = 0; k < l->blocks[i].n_succs; k++) {
+                        struct block *to = &l->blocks[l->succs[l->blocks[i].succs + k]];
+
+                        l->preds[to->preds + to->n_preds++] = i;
+                }
+        return 0;
+}
+
+/* --- what asks --- */
+
+/* Whether what is called may ask: what is reached from there without returning. */
+static bool call_asks(struct loops *l, uint32_t target)
+{
+        uint32_t n = 0, to;
+
+        l->n_calls++;
+        l->stack[n++] = l->block_of[target];
+        l->blocks[l->block_of[target]].called = l->n_calls;
+        while (n && !l->astray) {
+                struct block *b = &l->blocks[l->stack[--n]];
+
+                effort(l, b->n_succs + 1);
+                if (b->asks)
+                        return true;
+                for (uint32_t k = 0; k < b->n_succs; k++) {
+                        to = l->succs[b->succs + k];
+                        if (l->blocks[to].called == l->n_calls)
+                                continue;
+                        l->blocks[to].called = l->n_calls;
+                        l->stack[n++] = to;
+                }
+        }
+        return false;
+}
+
+/* Blocks that call who asks ask; once more when that made one ask. */
+static void find_asks(struct loops *l, bool calls)
+{
+        bool changed = calls;
+        uint32_t target;
+
+        for (uint32_t i = 0; i < l->code->n; i++) {
+                enum sass_flow flow = sass_flow(l->code, i, &target);
+
+                if (sass_ask(l->code, sass_at(l->code, i)) || (flow == SASS_CALL_ELSEWHERE && l->code->others_ask))
+                        l->blocks[l->block_of[i]].asks = true;
+        }
+        while (changed && !l->astray) {
+                changed = false;
+                effort(l, l->code->n);
+                for (uint32_t i = 0; i < l->code->n && !l->astray; i++) {
+                        struct block *b = &l->blocks[l->block_of[i]];
+
+                        if (b->asks || sass_flow(l->code, i, &target) != SASS_CALL || !call_asks(l, target))
+                                continue;
+                        b->asks = changed = true;
+                }
+        }
+}
+
+/* A register as it is before an instruction */
+struct source {
+        uint32_t block, at, reg;
+};
+
+struct sources {
+        struct source list[SOURCES];
+        uint32_t n;
+        bool full;
+};
+
+static void source_add(struct sources *s, uint32_t block, uint32_t at, uint32_t reg)
+{
+        for (uint32_t i = 0; i < s->n; i++)
+                if (s->list[i].block == block && s->list[i].at == at && s->list[i].reg == reg)
+                        return;
+        if (s->n == SOURCES)
+                s->full = true;
+        else
+                s->list[s->n++] = (struct source){block, at, reg};
+}
+
+/*
+ * Looks backwards in the block for how the register came about: true when it is what is looked for. What is to be
+ * looked at further is added: what it was made from, and blocks that come before this one in the loop (0: in any).
+ */
+static bool source_is(
+        struct loops *l, struct sources *s, const struct source *source, enum sass_def wanted, uint32_t loop)
+{
+        const struct block *b = &l->blocks[source->block];
+        uint32_t from[3], n;
+
+        effort(l, source->at - b->first + b->n_preds);
+        for (uint32_t i = source->at; i-- > b->first;) {
+                struct sass_instr instr = sass_at(l->code, i);
+                enum sass_def def = sass_def(instr, source->reg, from, &n);
+
+                if (def == wanted)
+                        return true;
+                for (uint32_t k = 0; k < n; k++)
+                        source_add(s, source->block, i, from[k]);
+                if (def != SASS_DEF_NOT && def != SASS_DEF_UNKNOWN && !sass_guarded(instr))
+                        return false;
+        }
+        for (uint32_t k = 0; k < b->n_preds; k++) {
+                uint32_t pred = l->preds[b->preds + k];
+
+                if (!loop || l->blocks[pred].loop == loop)
+                        source_add(s, pred, l->blocks[pred].end, source->reg);
+        }
+        return false;
+}
+
+/* Where that is too much to follow: `else_`. */
+static bool comes_from(struct loops *l, struct source source, enum sass_def wanted, uint32_t loop, bool else_)
+{
+        struct sources s = {.list = {source}, .n = 1};
+
+        if (source.reg == SASS_REG_ZERO)
+                return wanted == SASS_DEF_ZERO;
+        for (uint32_t i = 0; i < s.n; i++) {
+                struct source next = s.list[i];
+
+                if (s.full || l->astray)
+                        return else_;
+                if (source_is(l, &s, &next, wanted, loop))
+                        return true;
+        }
+        return false;
+}
+
+static bool instr_asks(struct loops *l, uint32_t block, uint32_t at, uint32_t loop)
+{
+        struct sass_instr instr = sass_at(l->code, at);
+        struct source compared = {block, at, instr.lo >> 32 & 0xff}; /* or added */
+        uint32_t target;
+
+        switch (sass_ask(l->code, instr)) {
+        case SASS_ASKS:
+                return true;
+        case SASS_ASKS_BY_SWAP:
+                return !comes_from(l, compared, SASS_DEF_FOUND, loop, false);
+        case SASS_ASKS_BY_ADD:
+                return comes_from(l, compared, SASS_DEF_ZERO, 0, true);
+        default:
+                break;
+        }
+        switch (sass_flow(l->code, at, &target)) {
+        case SASS_CALL:
+                return l->blocks[l->block_of[target]].asks || call_asks(l, target);
+        case SASS_CALL_ELSEWHERE:
+                return l->code->others_ask;
+        default:
+                return false;
+        }
+}
+
+/* --- loops --- */
+
+static void walk_enter(struct loops *l, uint32_t block, uint32_t *order, uint32_t *depth, uint32_t *n)
+{
+        struct block *b = &l->blocks[block];
+
+        b->order = b->low = ++*order;
+        b->on_path = true;
+        l->path[(*depth)++] = block;
+        l->stack[(*n)++] = block;
+}
+
+/* All of it is behind the block: the component that it is the root of, and back to where it was come from. */
+static void walk_leave(struct loops *l, uint32_t block, uint32_t *depth, uint32_t *n)
+{
+        struct block *b = &l->blocks[block], *parent;
+        uint32_t member;
+
+        b->on_path = false;
+        --*depth;
+        if (*depth) {
+                parent = &l->blocks[l->path[*depth - 1]];
+                parent->low = DS_MIN(parent->low, b->low);
+        }
+        if (b->low != b->order)
+                return;
+        do {
+                member = l->stack[--*n];
+                l->blocks[member].component = b->order;
+        } while (member != block);
+}
+
+static void walk(struct loops *l, uint32_t root, uint32_t *order)
+{
+        uint32_t depth = 0, n = 0;
+
+        walk_enter(l, root, order, &depth, &n);
+        while (depth) {
+                uint32_t at = l->path[depth - 1], to;
+                struct block *b = &l->blocks[at], *next;
+
+                if (b->next == b->n_succs) {
+                        walk_leave(l, at, &depth, &n);
+                        continue;
+                }
+                to = l->succs[b->succs + b->next++];
+                next = &l->blocks[to];
+                if (!next->order) {
+                        walk_enter(l, to, order, &depth, &n);
+                        continue;
+                }
+                if (!next->component)
+                        b->low = DS_MIN(b->low, next->order);
+                if (next->on_path) {
+                        l->back[2 * l->n_back] = at;
+                        l->back[2 * l->n_back++ + 1] = to;
+                }
+        }
+}
+
+static bool block_asks(struct loops *l, uint32_t block, uint32_t loop)
+{
+        if (!l->blocks[block].asks)
+                return false;
+        effort(l, l->blocks[block].end - l->blocks[block].first);
+        for (uint32_t i = l->blocks[block].first; i < l->blocks[block].end; i++)
+                if (instr_asks(l, block, i, loop))
+                        return true;
+        return false;
+}
+
+/* What comes again by the edge from `last` to `first`: what reaches the one without the other. The stack has it all. */
+static bool loop_asks(struct loops *l, uint32_t last, uint32_t first)
+{
+        uint32_t loop = ++l->n_loops, n = 0, component = l->blocks[first].component;
+
+        l->blocks[first].loop = loop;
+        l->stack[n++] = first;
+        if (l->blocks[last].loop != loop) {
+                l->blocks[last].loop = loop;
+                l->stack[n++] = last;
+        }
+        for (uint32_t i = 1; i < n; i++) {
+                const struct block *b = &l->blocks[l->stack[i]];
+
+                effort(l, b->n_preds + 1);
+                for (uint32_t k = 0; k < b->n_preds; k++) {
+                        struct block *pred = &l->blocks[l->preds[b->preds + k]];
+
+                        if (pred->loop == loop || pred->component != component)
+                                continue;
+                        pred->loop = loop;
+                        l->stack[n++] = l->preds[b->preds + k];
+                }
+        }
+        for (uint32_t i = 0; i < n && !l->astray; i++)
+                if (block_asks(l, l->stack[i], loop))
+                        return true;
+        return l->astray;
+}
+
+static int loops_ask(struct loops *l, bool calls)
+{
+        uint32_t order = 0;
+        int r;
+
+        if (!l->astray)
+                find_barriers(l);
+        if (l->astray)
+                return 1;
+        r = find_edges(l);
+        if (r)
+                return ds_error_trace(r);
+        find_asks(l, calls);
+        for (uint32_t i = 0; i < l->n_blocks; i++)
+                if (!l->blocks[i].order)
+                        walk(l, i, &order);
+        for (uint32_t i = 0; i < l->n_back && !l->astray; i++)
+                if (loop_asks(l, l->back[2 * i], l->back[2 * i + 1]))
+                        return 1;
+        return l->astray;
+}
+
+static int loops_new(struct loops *l)
+{
+        int r;
+
+        l->block_of = ds_alloc0(l->code->n, sizeof(*l->block_of));
+        l->back = ds_alloc0(1, sizeof(*l->back));
+        if (!l->block_of || !l->back)
+                return ds_error_origin(-ENOMEM);
+        mark_blocks(l);
+        r = l->astray ? 0 : make_blocks(l);
+        return ds_error_trace(r);
+}
+
+int sass_loops_wait(const struct sass_code *code)
+{
+        struct sass_summary summary = sass_summary(code);
+        struct loops l = {.code = code};
+        int r;
+
+        if (!summary.asks && !(summary.calls_elsewhere && code->others_ask))
+                return 0;
+        if (code->cc >= 100 || code->n > INSTRS_MAX || summary.astray)
+                return 1;
+        l.effort_max = (uint64_t)EFFORT_PER_INSTR * code->n + EFFORT_MORE;
+        r = loops_new(&l);
+        if (!r)
+                r = loops_ask(&l, summary.calls);
+        ds_free(l.blocks);
+        ds_free(l.block_of);
+        ds_free(l.barriers);
+        ds_free(l.succs);
+        ds_free(l.preds);
+        ds_free(l.stack);
+        ds_free(l.path);
+        ds_free(l.back);
+        return r;
+}

@@ -96,7 +96,7 @@ void ds_ahead_identify(ds_sched *sched, struct ds_op *op)
         row = ds_kstat_at(sched->kstat, op->stat_row, op->kernel_key);
         assert(row);
         if (!row->seen && (op->kind == DS_OP_LAUNCH || op->kind == DS_OP_GRAPH))
-                row->seen = (uint32_t)ds_seen_note(sched, op);
+                row->seen = (uint8_t)ds_seen_note(sched, op);
         if (op->kind == DS_OP_LAUNCH && !row->blocks_per_sm) {
                 uint32_t blocks = ds_kstat_blocks_per_sm(sched->info, sched->ops->kernel_info(op->launch.kernel),
                         product3(op->launch.block), op->launch.shared_bytes);
@@ -135,7 +135,7 @@ static void graph_view(const struct ds_op *op, struct detshare_op_view *view)
 
 static void write_view(ds_sched *sched, const struct ds_op *op, struct detshare_op_view *view)
 {
-        *view = (struct detshare_op_view){.submitted_ns = op->submitted_ns};
+        *view = (struct detshare_op_view){.submitted_ns = op->submitted_ns, .phase = op->phase};
         if (op->kind == DS_OP_LAUNCH) {
                 launch_view(sched, op, view);
                 return;
@@ -199,22 +199,32 @@ void ds_ahead_clear(struct ds_ahead *ahead)
         ahead->scanned = NULL;
 }
 
+void ds_ahead_statistics(const ds_sched *sched, uint32_t stat_row, struct detshare_op_view *view)
+{
+        const struct ds_kstat_row *row = ds_kstat_at(sched->kstat, stat_row, view->kernel);
+        const struct ds_kstat_points *points;
+
+        view->n_points = 0;
+        view->points = NULL;
+        if (!row)
+                return;
+        view->samples = row->samples;
+        view->expected_ns = row->mean_ns;
+        view->bound = row->bound;
+        points = ds_kstat_points(sched->kstat, row);
+        if (!points || !points->n)
+                return;
+        view->n_points = points->n;
+        view->points = points->at;
+}
+
 const struct detshare_op_view *ds_ahead_views(ds_coroutine *coroutine)
 {
         struct ds_ahead *ahead = &coroutine->ahead;
 
         if (!ahead->n)
                 return NULL;
-        for (uint32_t i = ahead->start; i < ahead->start + ahead->n; i++) {
-                struct detshare_op_view *view = &ahead->slots->views[i];
-                const struct ds_kstat_row *row =
-                        ds_kstat_at(coroutine->sched->kstat, ahead->slots->rows[i], view->kernel);
-
-                if (!row)
-                        continue;
-                view->samples = row->samples;
-                view->expected_ns = row->mean_ns;
-                view->bound = row->bound;
-        }
+        for (uint32_t i = ahead->start; i < ahead->start + ahead->n; i++)
+                ds_ahead_statistics(coroutine->sched, ahead->slots->rows[i], &ahead->slots->views[i]);
         return ahead->slots->views + ahead->start;
 }

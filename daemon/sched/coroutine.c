@@ -260,7 +260,7 @@ int ds_sched_submit(ds_coroutine *coroutine, struct ds_op *op, uint64_t now_ns)
         op->launched_ns = op->start_ns = op->end_ns = 0;
         op->message = NULL;
         op->status = 0;
-        op->finished = op->part = 0;
+        op->finished = op->killed = op->part = 0;
         if (op->kind == DS_OP_OUTSIDE)
                 op->outside.due = op->outside.over = 0;
         op->seq = coroutine->submitted + 1;
@@ -279,6 +279,8 @@ int ds_sched_submit(ds_coroutine *coroutine, struct ds_op *op, uint64_t now_ns)
         sched->n_ops++;
         if (op->kind == DS_OP_GRAPH)
                 op->in_parts = op->unfolded_all = 0;
+        op->phase = session->phase;
+        session->synchronised = 0;
         if (ds_op_is_work(op)) {
                 coroutine->n_waiting_work++;
                 ds_ahead_identify(sched, op);
@@ -405,7 +407,7 @@ static void coroutine_resolve_head(ds_coroutine *coroutine)
 
         coroutine->full = 0;
         coroutine_unpark(coroutine);
-        while (coroutine->boundary && coroutine_head_is_free(coroutine)) {
+        while (!coroutine->killing && coroutine->boundary && coroutine_head_is_free(coroutine)) {
                 int unfolded = coroutine->boundary->kind == DS_OP_GRAPH ? ds_graph_unfold(coroutine) : 0;
 
                 coroutine->full = unfolded < 0;
@@ -449,6 +451,12 @@ void ds_coroutine_fault(ds_coroutine *coroutine, int status)
         coroutine_unpark(coroutine);
         coroutine_set_runnable(coroutine, 0);
         ds_sched_event_cancel(coroutine->sched, &coroutine->submit_event);
+        for (struct ds_op *op = coroutine->first; op != coroutine->boundary; op = op->next) {
+                if (!op->killed)
+                        continue;
+                op->status = status;
+                op->finished = DS_OP_RAN;
+        }
         for (struct ds_op *op = coroutine->boundary; op; op = op->next) {
                 if (op->kind == DS_OP_WAIT)
                         op->wait_for = ds_coroutine_unref(op->wait_for);
@@ -461,6 +469,44 @@ void ds_coroutine_fault(ds_coroutine *coroutine, int status)
         coroutine->n_waiting_work = 0;
         ds_ahead_clear(&coroutine->ahead);
         ds_coroutine_touch(coroutine);
+}
+
+void ds_coroutine_killing(ds_coroutine *coroutine)
+{
+        coroutine->killing = 1;
+        coroutine_unpark(coroutine);
+        coroutine_set_runnable(coroutine, 0);
+        ds_sched_event_cancel(coroutine->sched, &coroutine->submit_event);
+}
+
+/* As if it had not had its turn yet. What a mark or a wait waited for is over and stays so. */
+static void op_return(ds_coroutine *coroutine, struct ds_op *op)
+{
+        op->finished = DS_OP_UNFINISHED;
+        op->killed = 0;
+        if (!ds_op_is_work(op))
+                return;
+        op->status = 0;
+        op->message = ds_free(op->message);
+        coroutine->n_waiting_work++;
+}
+
+void ds_coroutine_return(ds_coroutine *coroutine)
+{
+        struct ds_op *before = NULL, *op = coroutine->first;
+
+        assert(coroutine->killing && !coroutine->n_in_flight);
+        coroutine->killing = 0;
+        for (; op != coroutine->boundary && !(op->killed && !op->finished); op = op->next)
+                before = op;
+        if (op == coroutine->boundary)
+                return;
+        coroutine_unpark(coroutine);
+        for (struct ds_op *back = op; back != coroutine->boundary; back = back->next)
+                op_return(coroutine, back);
+        coroutine->boundary = op;
+        coroutine->before = before;
+        ds_ahead_clear(&coroutine->ahead);
 }
 
 /* --- telling what ended ----------------------------------------------------------------------------------------------

@@ -77,6 +77,7 @@ struct ds_coroutine {
         uint8_t active;   /* work waits or is on the device */
         uint8_t touched;  /* in the list to settle; 2: in the one of the next time */
         uint8_t dirty;    /* its view must be written anew */
+        uint8_t killing;  /* the policy ended what is on the device: nothing is launched before all of it is back */
         uint8_t full;     /* the head is a graph that waits for marks to be told, see graph.h */
 
         struct ds_op *first, *boundary, *last;
@@ -120,6 +121,10 @@ void ds_coroutine_touch(ds_coroutine *coroutine);
 void ds_coroutine_changed(ds_coroutine *coroutine);
 /* Takes the head, which must be runnable, out of the waiting part because it was launched (or refused). */
 void ds_coroutine_pop(ds_coroutine *coroutine);
+/* Nothing of it is on the device any more: from the first operation that was killed on all wait again. */
+void ds_coroutine_return(ds_coroutine *coroutine);
+/* The policy ended what is in flight: nothing goes before it. */
+void ds_coroutine_killing(ds_coroutine *coroutine);
 /* Everything still waiting ends with this error, told after what is in flight before it. */
 void ds_coroutine_fault(ds_coroutine *coroutine, int status);
 /* Cuts it loose from a session that goes; the last reference frees it. */

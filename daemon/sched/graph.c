@@ -111,11 +111,13 @@ static void graph_insert(ds_coroutine *coroutine, struct ds_op *graph, struct ds
         part->seq = 0;
         part->coroutine = coroutine;
         part->submitted_ns = graph->submitted_ns;
+        part->phase = graph->phase;
         part->launched_ns = part->start_ns = part->end_ns = 0;
         part->join_seq = 0; /* the graph's own has been waited for */
         part->message = NULL;
         part->status = 0;
         part->finished = DS_OP_UNFINISHED;
+        part->killed = 0;
         if (part->kind == DS_OP_OUTSIDE)
                 part->outside.due = part->outside.over = 0;
         part->next = graph;

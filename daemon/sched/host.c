@@ -29,9 +29,19 @@ static int host_is_builtin(const ds_plugin *plugin)
         return plugin->policy == &ds_plugin_fifo;
 }
 
+static struct ds_plugin_world host_world(const ds_sched *sched)
+{
+        return (struct ds_plugin_world){
+                .ladder = &sched->ladder,
+                .interference = sched->host.interference,
+                .n_interference = sched->host.n_interference,
+        };
+}
+
 /* The built-in policy, ready to run. */
 static int host_new_builtin(ds_sched *sched, ds_plugin **ret)
 {
+        struct ds_plugin_world world = host_world(sched);
         char message[256] = "";
         ds_plugin *plugin;
         int r;
@@ -39,7 +49,7 @@ static int host_new_builtin(ds_sched *sched, ds_plugin **ret)
         r = ds_plugin_open(&sched->host.place, DS_PLUGIN_BUILTIN, message, sizeof(message), &plugin);
         if (r)
                 return ds_error_fold(r);
-        r = ds_plugin_init(plugin, &sched->ladder, NULL, 0, message, sizeof(message));
+        r = ds_plugin_init(plugin, &world, NULL, 0, message, sizeof(message));
         if (r) {
                 ds_plugin_close(plugin);
                 return ds_error_fold(r);
@@ -48,19 +58,27 @@ static int host_new_builtin(ds_sched *sched, ds_plugin **ret)
         return 0;
 }
 
-/* Puts a policy in charge. Whatever its predecessor had suspended or planned is over. */
-static void host_install(ds_sched *sched, ds_plugin *plugin)
+/* A policy begins. Whatever the one before it had suspended, capped or planned is over. */
+static void host_begin(ds_sched *sched)
 {
         struct ds_host *host = &sched->host;
 
-        ds_plugin_close(host->plugin);
-        host->plugin = plugin;
         host->timer_ns = host->stall_ns = UINT64_MAX;
-        host->overrun_score = 0;
-        for (ds_sched_session *session = sched->sessions; session; session = session->next)
+        host->overrun_score = host->nonsense_score = 0;
+        for (ds_sched_session *session = sched->sessions; session; session = session->next) {
                 if (session->suspended)
                         ds_sched_session_suspend(session, 0);
+                ds_sched_session_cap(session, UINT64_MAX);
+        }
         ds_sched_event_post(sched, &sched->switch_event);
+}
+
+/* Puts a policy in charge. */
+static void host_install(ds_sched *sched, ds_plugin *plugin)
+{
+        ds_plugin_close(sched->host.plugin);
+        sched->host.plugin = plugin;
+        host_begin(sched);
 }
 
 int ds_host_init(ds_sched *sched, const struct ds_sched_config *config, char *message, size_t message_size)
@@ -73,6 +91,7 @@ int ds_host_init(ds_sched *sched, const struct ds_sched_config *config, char *me
         host->place.trust_any_owner = config->trust_any_owner;
         host->wall_ns = config->wall_ns;
         host->budget_ns = config->policy_budget_ns ? config->policy_budget_ns : DS_HOST_BUDGET_NS;
+        host->nonsense_limit = config->nonsense_limit ? config->nonsense_limit : DS_HOST_NONSENSE_LIMIT;
         host->actions = ds_alloc0(DS_HOST_ACTIONS_MAX, sizeof(*host->actions));
         host->timer_ns = host->stall_ns = UINT64_MAX;
         if (!host->place.dir || !host->actions)
@@ -93,6 +112,7 @@ void ds_host_deinit(ds_sched *sched)
         host->plugin = ds_plugin_close(host->plugin);
         host->fallback = ds_plugin_close(host->fallback);
         host->actions = ds_free(host->actions);
+        host->interference = ds_free(host->interference);
         host->place.dir = ds_free((char *)host->place.dir);
 }
 
@@ -100,6 +120,7 @@ int ds_sched_set_policy(ds_sched *sched, const char *name, const char *const *pa
         char *message, size_t message_size)
 {
         struct ds_host *host = &sched->host;
+        struct ds_plugin_world world = host_world(sched);
         ds_plugin *plugin, *fallback = NULL;
         int r;
 
@@ -107,7 +128,7 @@ int ds_sched_set_policy(ds_sched *sched, const char *name, const char *const *pa
         r = ds_plugin_open(&host->place, name, message, message_size, &plugin);
         if (r)
                 return ds_error_trace(r);
-        r = ds_plugin_init(plugin, &sched->ladder, params, n_params, message, message_size);
+        r = ds_plugin_init(plugin, &world, params, n_params, message, message_size);
         if (!r && !host_is_builtin(plugin))
                 r = host_new_builtin(sched, &fallback);
         if (r) {
@@ -132,6 +153,52 @@ static void host_fall_back(ds_sched *sched, const char *why)
         ds_trace_policy(sched, 1);
 }
 
+/* The policy in charge begins anew with the new world, or, where it will not, goes. The built-in one reads nothing of
+ * it. */
+static int host_begin_anew(ds_sched *sched)
+{
+        struct ds_plugin_world world = host_world(sched);
+        struct ds_host *host = &sched->host;
+        char message[256] = "";
+        int r;
+
+        r = ds_plugin_begin(host->plugin, &world, message, sizeof(message));
+        if (!r)
+                host_begin(sched);
+        if (r <= 0 || !host->fallback)
+                return ds_error_fold(r);
+        host_fall_back(sched, "cannot work with this calibration");
+        return r;
+}
+
+int ds_sched_set_interference(ds_sched *sched, const struct detshare_interference *matrix, uint32_t n, uint64_t now_ns)
+{
+        struct ds_host *host = &sched->host;
+        struct detshare_interference *old = host->interference, *copy = NULL;
+        uint32_t n_old = host->n_interference;
+        int r;
+
+        ds_sched_now(sched, now_ns);
+        if (n) {
+                copy = ds_alloc(n * sizeof(*copy));
+                if (!copy)
+                        return ds_error_origin(-ENOMEM);
+                memcpy(copy, matrix, n * sizeof(*copy));
+        }
+        host->interference = copy;
+        host->n_interference = n;
+        r = host_begin_anew(sched);
+        if (r >= 0) {
+                ds_free(old);
+                return ds_error_trace(r);
+        }
+        /* the policy goes on with what it was told before */
+        host->interference = old;
+        host->n_interference = n_old;
+        ds_free(copy);
+        return ds_error_trace(r);
+}
+
 size_t ds_sched_list_policies(ds_sched *sched, struct ds_policy_listing *list, size_t n)
 {
         size_t count = ds_plugin_list(&sched->host.place, list, n);
@@ -144,9 +211,14 @@ size_t ds_sched_list_policies(ds_sched *sched, struct ds_policy_listing *list, s
 /* --- actions
  * --------------------------------------------------------------------------------------------------------------- */
 
-#define ACTION_HELD 2
+/* What became of an action; negative: fatal. */
+enum action_result {
+        ACTION_NONSENSE, /* by the snapshot that the policy was given it makes no sense */
+        ACTION_DONE,
+        ACTION_NOT_NOW,  /* held, or the device is full: not the policy's mistake */
+        ACTION_TOO_LATE, /* what was done before it in the same decision has changed things; or the session is ending */
+};
 
-/* 1: carried out, 0: makes no sense, ACTION_HELD: not now, and not the policy's mistake; negative: fatal */
 static int action_launch(ds_sched *sched, ds_coroutine *coroutine, const struct detshare_action *action)
 {
         struct ds_launch_target target = {
@@ -157,46 +229,71 @@ static int action_launch(ds_sched *sched, ds_coroutine *coroutine, const struct 
         int r;
 
         if (action->rung >= sched->ladder.n || action->priority >= DS_DEVICE_PRIORITIES || !action->count)
-                return 0;
-        if (!coroutine->runnable || coroutine->session->suspended)
-                return 0;
+                return ACTION_NONSENSE;
         if (ds_sched_session_held(coroutine->session))
-                return ACTION_HELD;
+                return ACTION_NOT_NOW;
+        if (!coroutine->runnable || coroutine->session->suspended)
+                return sched->snapshot.coroutine_views[coroutine->view].ready ? ACTION_TOO_LATE : ACTION_NONSENSE;
         r = ds_launch_head(coroutine, &target, action->count, sched->now_ns);
-        /* no room on the device is no mistake either */
-        return r > 0 ? 1 : r < 0 ? r : ACTION_HELD;
+        return r > 0 ? ACTION_DONE : r < 0 ? r : ACTION_NOT_NOW;
+}
+
+static int action_kill(ds_coroutine *coroutine)
+{
+        int r = ds_launch_kill(coroutine);
+
+        if (r == DS_KILL_ALREADY)
+                return ACTION_NOT_NOW;
+        return r > 0 ? ACTION_DONE : r < 0 ? r : ACTION_NONSENSE;
+}
+
+static int action_memory_cap(ds_sched_session *session, uint64_t bytes)
+{
+        if (!session->sched->memory_cap)
+                return ACTION_NONSENSE;
+        ds_sched_session_cap(session, bytes);
+        return ACTION_DONE;
 }
 
 static int action_apply(ds_sched *sched, const struct detshare_action *action)
 {
         ds_coroutine *coroutine = ds_snapshot_find(&sched->snapshot, action->coroutine);
 
-        if (!coroutine || coroutine->session->cancelled)
-                return 0;
+        if (!coroutine)
+                return ACTION_NONSENSE;
+        if (coroutine->session->cancelled)
+                return ACTION_TOO_LATE;
         switch (action->kind) {
         case DETSHARE_ACTION_LAUNCH:
                 return action_launch(sched, coroutine, action);
         case DETSHARE_ACTION_SUSPEND:
         case DETSHARE_ACTION_RESUME:
                 ds_sched_session_suspend(coroutine->session, action->kind == DETSHARE_ACTION_SUSPEND);
-                return 1;
+                return ACTION_DONE;
+        case DETSHARE_ACTION_KILL:
+                return action_kill(coroutine);
+        case DETSHARE_ACTION_MEMORY_CAP:
+                return action_memory_cap(coroutine->session, action->bytes);
         default:
-                return 0;
+                return ACTION_NONSENSE;
         }
 }
 
-static int host_apply(ds_sched *sched, const struct detshare_decision *decision)
+/* *ret_nonsense: something of it made no sense. */
+static int host_apply(ds_sched *sched, const struct detshare_decision *decision, int *ret_nonsense)
 {
         uint32_t n = DS_MIN(decision->n, DS_HOST_ACTIONS_MAX);
         int r;
 
+        *ret_nonsense = decision->n > n;
         sched->stats.actions_ignored += decision->n - n;
         for (uint32_t i = 0; i < n; i++) {
                 r = action_apply(sched, &sched->host.actions[i]);
                 if (r < 0)
                         return ds_error_trace(r);
-                sched->stats.actions += r == 1;
-                sched->stats.actions_ignored += !r;
+                sched->stats.actions += r == ACTION_DONE;
+                sched->stats.actions_ignored += r == ACTION_NONSENSE || r == ACTION_TOO_LATE;
+                *ret_nonsense |= r == ACTION_NONSENSE;
         }
         /* refused launches are told now; the snapshot's arrays have not moved before */
         ds_sched_settle(sched);
@@ -228,6 +325,9 @@ static void host_snapshot(ds_sched *sched, const struct telling *telling, struct
                 .coroutines = sched->snapshot.coroutine_views,
                 .sessions = sched->snapshot.session_views,
                 .rungs = sched->ladder.views,
+                .can_kill = sched->ops->kill != NULL,
+                .memory_total = sched->snapshot.memory_total,
+                .memory_free = sched->snapshot.memory_free,
         };
 }
 
@@ -247,6 +347,21 @@ static const char *host_watch(ds_sched *sched, uint64_t spent_ns, int result)
         return host->overrun_score > DS_HOST_OVERRUN_LIMIT ? "overran its time too often" : NULL;
 }
 
+static const char *host_watch_answers(ds_sched *sched, int nonsense)
+{
+        struct ds_host *host = &sched->host;
+
+        if (nonsense) {
+                sched->stats.nonsense++;
+                host->nonsense_score += DS_HOST_NONSENSE_SCORE;
+        } else if (host->nonsense_score) {
+                host->nonsense_score--;
+        }
+        if (host->nonsense_limit == UINT32_MAX || host->nonsense_score <= host->nonsense_limit)
+                return NULL;
+        return "answered nonsense too often";
+}
+
 /* One call of the policy and what follows from it. *ret_again: it wants another one. */
 static int host_decide(ds_sched *sched, const struct telling *telling, int *ret_again)
 {
@@ -260,7 +375,7 @@ static int host_decide(ds_sched *sched, const struct telling *telling, int *ret_
         };
         uint64_t start_ns, spent_ns = 0;
         const char *why;
-        int r;
+        int r, nonsense;
 
         host_snapshot(sched, telling, &snapshot);
         start_ns = host->wall_ns ? host->wall_ns() : 0;
@@ -278,7 +393,13 @@ static int host_decide(ds_sched *sched, const struct telling *telling, int *ret_
         if (host->timer_ns != UINT64_MAX)
                 host->timer_ns = DS_MAX(host->timer_ns, sched->now_ns + DS_HOST_TIMER_MIN_NS);
         *ret_again = decision.again != 0;
-        return ds_error_trace(host_apply(sched, &decision));
+        r = host_apply(sched, &decision, &nonsense);
+        why = r ? NULL : host_watch_answers(sched, nonsense);
+        if (why && host->fallback) {
+                host_fall_back(sched, why);
+                *ret_again = 0;
+        }
+        return ds_error_trace(r);
 }
 
 static void telling_take(ds_sched *sched, struct ds_sched_event *event, struct telling *telling)
@@ -293,6 +414,7 @@ static void telling_take(ds_sched *sched, struct ds_sched_event *event, struct t
                 telling->start_ns = slot->start_ns;
                 telling->end_ns = slot->end_ns;
                 telling->op = slot->view;
+                ds_ahead_statistics(sched, slot->stat_row, &telling->op);
                 ds_slot_told(sched, slot);
         }
 }

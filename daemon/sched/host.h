@@ -3,8 +3,9 @@
  * The policy host: asks the policy, checks what it answers, carries it out
  *
  * The policy is untrusted in what it answers (every action is checked) and watched in how it behaves: an error, too
- * many overruns in a short time, or a stall (ready work, nothing in flight, no timer, for a second) replace it by the
- * built-in policy, with one log line. It is trusted not to write wild: it runs in this process.
+ * many overruns or too much nonsense in a short time, or a stall (ready work, nothing in flight, no timer, for a
+ * second) replace it by the built-in policy, with one log line. It is trusted not to write wild: it runs in this
+ * process.
  */
 #pragma once
 
@@ -23,15 +24,20 @@
 #define DS_HOST_OVERRUN_SCORE 64u  /* an overrun adds this, a decision in time takes 1 off ... */
 #define DS_HOST_OVERRUN_LIMIT 128u /* ... and past this the policy goes: the third overrun in short order */
 
+#define DS_HOST_NONSENSE_SCORE 16u  /* so does a decision with nonsense in it, whether much or little, ... */
+#define DS_HOST_NONSENSE_LIMIT 128u /* ... and the ninth in short order is its last */
+
 struct ds_host {
         struct ds_plugin_place place;
+        struct detshare_interference *interference; /* what policies were told of this GPU's calibration */
+        uint32_t n_interference;
         uint64_t (*wall_ns)(void);
         uint64_t budget_ns;
         ds_plugin *plugin;   /* in charge */
         ds_plugin *fallback; /* the built-in one, ready to take over; NULL while it is in charge */
         uint64_t timer_ns;   /* UINT64_MAX = none */
         uint64_t stall_ns;   /* when the policy is given up if nothing changes; UINT64_MAX = all is well */
-        uint32_t overrun_score;
+        uint32_t overrun_score, nonsense_score, nonsense_limit;
         struct detshare_action *actions;
 };
 

@@ -26,6 +26,7 @@ struct ds_sched {
         ds_op_done_fn done;
         ds_op_unfold_fn unfold;
         ds_op_due_fn due;
+        void (*memory_cap)(void *user, uint64_t session, uint64_t bytes);
         void *user;
 
         uint64_t now_ns; /* the latest time anybody told us */
@@ -45,13 +46,14 @@ struct ds_sched {
         struct ds_seen seen;
         struct ds_slot *slots;
         uint32_t free_slot;
+        uint64_t mixed_launch; /* number of the last launch that found others' work on the device */
 
         struct ds_snapshot snapshot;
         struct ds_sched_event *events;
         struct ds_sched_event switch_event, timer_event, gone_event;
         struct ds_host host;
         struct ds_history history;
-        struct ds_trace *trace; /* NULL: nobody wants one */
+        struct ds_trace *trace;      /* NULL: nobody wants one */
         struct ds_sched_stats stats; /* counters only; the rest is filled when asked */
 };
 

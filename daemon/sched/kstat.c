@@ -3,7 +3,8 @@
  * Kernel statistics: a chained hash table over an array of rows, and the occupancy rule
  *
  * Rows are an array that doubles, buckets an array of row numbers that doubles with it. Order of use is a list through
- * the rows, so that finding the row to give up costs nothing.
+ * the rows, so that finding the row to give up costs nothing. Points stand in chunks that are made one after the other;
+ * which to take where there is no room is found by going round: those that had a sample since are passed once.
  */
 #include "sched/kstat.h"
 
@@ -15,6 +16,9 @@
 
 #define KSTAT_ROWS_FIRST 256u
 #define KSTAT_MEAN_WEIGHT 32u
+#define KSTAT_CHUNK 64u
+#define KSTAT_CHUNKS (DS_KSTAT_POINTS_MAX / KSTAT_CHUNK)
+#define KSTAT_CHANGED_EVERY 64u
 
 /* CUdevice_attribute numbers */
 #define ATTR_THREADS_PER_SM 39
@@ -28,11 +32,18 @@
 #define WARP_SLOTS_UNIT 4u       /* one per sub-partition of an SM */
 #define SHARED_UNIT 128u
 
+_Static_assert(sizeof(struct ds_kstat_row) == 40, "there may be 65,536 of them");
+_Static_assert(DS_KSTAT_POINTS_MAX < UINT16_MAX, "a row holds the number of its points");
+
 struct ds_kstat {
         struct ds_kstat_row *rows;
         uint32_t *buckets; /* n_rows of them */
         uint32_t n_rows, n_used, max_rows;
         uint32_t newest, oldest;
+        struct ds_kstat_points *chunks[KSTAT_CHUNKS];
+        uint32_t n_points, points_hand; /* made so far; where looking for room goes on */
+        uint32_t n_changed, changed_hand;
+        uint64_t taken;
 };
 
 uint64_t ds_kstat_mix(uint64_t a, uint64_t b)
@@ -99,6 +110,8 @@ ds_kstat *ds_kstat_free(ds_kstat *table)
                 return NULL;
         ds_free(table->rows);
         ds_free(table->buckets);
+        for (uint32_t i = 0; i < KSTAT_CHUNKS; i++)
+                ds_free(table->chunks[i]);
         return ds_free(table);
 }
 
@@ -134,6 +147,25 @@ static void kstat_link_newest(ds_kstat *table, uint32_t i)
         table->newest = i;
 }
 
+static struct ds_kstat_points *points_at(const ds_kstat *table, uint32_t i)
+{
+        return &table->chunks[i / KSTAT_CHUNK][i % KSTAT_CHUNK];
+}
+
+/* Its points are nobody's. */
+static void points_release(ds_kstat *table, struct ds_kstat_row *row)
+{
+        struct ds_kstat_points *points;
+
+        if (!row->points)
+                return;
+        points = points_at(table, row->points - 1u);
+        table->n_changed -= points->changed;
+        *points = (struct ds_kstat_points){.row = DS_KSTAT_NONE};
+        row->points = 0;
+        table->taken++;
+}
+
 /* Takes the row out of its bucket and out of the order of use. */
 static uint32_t kstat_evict_oldest(ds_kstat *table)
 {
@@ -146,6 +178,7 @@ static uint32_t kstat_evict_oldest(ds_kstat *table)
         }
         *link = table->rows[i].chain;
         kstat_unlink_use(table, i);
+        points_release(table, &table->rows[i]);
         return i;
 }
 
@@ -190,16 +223,178 @@ struct ds_kstat_row *ds_kstat_at(ds_kstat *table, uint32_t row, uint64_t key)
         return &table->rows[row];
 }
 
+static void mean_add(uint32_t *samples, uint64_t *mean_ns, uint64_t duration_ns)
+{
+        int64_t difference = (int64_t)(duration_ns - *mean_ns);
+
+        if (*samples < UINT32_MAX)
+                ++*samples;
+        *mean_ns += (uint64_t)(difference / (int64_t)DS_MIN(*samples, KSTAT_MEAN_WEIGHT));
+}
+
 void ds_kstat_sample(struct ds_kstat_row *row, uint64_t duration_ns)
 {
-        uint32_t weight;
-        int64_t difference = (int64_t)(duration_ns - row->mean_ns);
-
-        if (row->samples < UINT32_MAX)
-                row->samples++;
-        weight = DS_MIN(row->samples, KSTAT_MEAN_WEIGHT);
-        row->mean_ns += (uint64_t)(difference / (int64_t)weight);
+        mean_add(&row->samples, &row->mean_ns, duration_ns);
 }
+
+/* --- points ------------------------------------------------------------------------------------------------------- */
+
+/* A number that is nobody's, or DS_KSTAT_NONE. */
+static uint32_t points_take(ds_kstat *table)
+{
+        uint32_t chunk = table->n_points / KSTAT_CHUNK;
+
+        if (table->n_points < DS_KSTAT_POINTS_MAX && !table->chunks[chunk])
+                table->chunks[chunk] = ds_alloc0(KSTAT_CHUNK, sizeof(*table->chunks[chunk]));
+        if (table->n_points < DS_KSTAT_POINTS_MAX && table->chunks[chunk])
+                return table->n_points++;
+        /* twice round: the second time none is passed */
+        for (uint32_t i = 0; i < 2 * table->n_points; i++) {
+                uint32_t at = table->points_hand++ % table->n_points;
+                struct ds_kstat_points *points = points_at(table, at);
+
+                if (points->row != DS_KSTAT_NONE && points->used) {
+                        points->used = 0;
+                        continue;
+                }
+                if (points->row != DS_KSTAT_NONE)
+                        points_release(table, &table->rows[points->row]);
+                return at;
+        }
+        return DS_KSTAT_NONE;
+}
+
+/* The row's, made if need be; NULL without memory. */
+static struct ds_kstat_points *points_of(ds_kstat *table, struct ds_kstat_row *row)
+{
+        struct ds_kstat_points *points;
+        uint32_t i;
+
+        if (row->points)
+                return points_at(table, row->points - 1u);
+        i = points_take(table);
+        if (i == DS_KSTAT_NONE)
+                return NULL;
+        points = points_at(table, i);
+        *points = (struct ds_kstat_points){.row = (uint32_t)(row - table->rows), .used = 1};
+        row->points = (uint16_t)(i + 1);
+        return points;
+}
+
+const struct ds_kstat_points *ds_kstat_points(const ds_kstat *table, const struct ds_kstat_row *row)
+{
+        return row->points ? points_at(table, row->points - 1u) : NULL;
+}
+
+static uint32_t points_position(const struct ds_kstat_points *points, uint32_t n_sms)
+{
+        uint32_t i = 0;
+
+        while (i < points->n && points->at[i].n_sms < n_sms)
+                i++;
+        return i;
+}
+
+/* Room for one more: the weakest goes, but never the last. */
+static void points_make_room(struct ds_kstat_points *points)
+{
+        uint32_t weakest = 0;
+
+        for (uint32_t i = 1; i + 1 < points->n; i++)
+                if (points->at[i].samples < points->at[weakest].samples)
+                        weakest = i;
+        points->n--;
+        for (uint32_t i = weakest; i < points->n; i++)
+                points->at[i] = points->at[i + 1];
+}
+
+/* The point for so many SMs; one without samples if it is new. */
+static struct detshare_profile_point *points_point(struct ds_kstat_points *points, uint32_t n_sms)
+{
+        uint32_t at = points_position(points, n_sms);
+
+        if (at < points->n && points->at[at].n_sms == n_sms)
+                return &points->at[at];
+        if (points->n == DETSHARE_POINTS_MAX) {
+                points_make_room(points);
+                at = points_position(points, n_sms);
+        }
+        for (uint32_t i = points->n++; i > at; i--)
+                points->at[i] = points->at[i - 1];
+        points->at[at] = (struct detshare_profile_point){.n_sms = n_sms};
+        return &points->at[at];
+}
+
+int ds_kstat_point_wanted(ds_kstat *table, struct ds_kstat_row *row, uint32_t n_sms, uint32_t samples)
+{
+        struct ds_kstat_points *points = points_of(table, row);
+        uint32_t at;
+
+        if (!points)
+                return 0;
+        at = points_position(points, n_sms);
+        if (at < points->n && points->at[at].n_sms == n_sms && points->at[at].samples >= samples)
+                return 0;
+        if (points->tries >= DS_KSTAT_TRIES_MAX)
+                return 0;
+        points->tries++;
+        return 1;
+}
+
+static void points_mark_changed(ds_kstat *table, struct ds_kstat_points *points)
+{
+        table->n_changed += !points->changed;
+        points->changed = 1;
+}
+
+void ds_kstat_point_sample(ds_kstat *table, struct ds_kstat_row *row, uint32_t n_sms, uint64_t duration_ns)
+{
+        struct ds_kstat_points *points = points_of(table, row);
+        struct detshare_profile_point *point;
+
+        if (!points)
+                return;
+        points->used = 1;
+        points->tries = 0;
+        point = points_point(points, n_sms);
+        mean_add(&point->samples, &point->mean_ns, duration_ns);
+        if (!(point->samples & (point->samples - 1)) || !(point->samples % KSTAT_CHANGED_EVERY))
+                points_mark_changed(table, points);
+}
+
+void ds_kstat_point_put(ds_kstat *table, struct ds_kstat_row *row, const struct detshare_profile_point *put)
+{
+        struct ds_kstat_points *points = points_of(table, row);
+        struct detshare_profile_point *point;
+
+        if (!points)
+                return;
+        points->used = 1;
+        point = points_point(points, put->n_sms);
+        if (point->samples < put->samples)
+                *point = *put;
+}
+
+const struct ds_kstat_row *ds_kstat_changed(ds_kstat *table)
+{
+        for (uint32_t i = 0; i < table->n_points && table->n_changed; i++) {
+                struct ds_kstat_points *points = points_at(table, table->changed_hand++ % table->n_points);
+
+                if (!points->changed)
+                        continue;
+                points->changed = 0;
+                table->n_changed--;
+                return &table->rows[points->row];
+        }
+        return NULL;
+}
+
+uint64_t ds_kstat_taken(const ds_kstat *table)
+{
+        return table->taken;
+}
+
+/* --- occupancy ---------------------------------------------------------------------------------------------------- */
 
 static uint64_t kstat_attribute(const struct ds_device_info *device, int attribute)
 {

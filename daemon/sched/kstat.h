@@ -6,27 +6,45 @@
  * said about the kernel's bound. Rows are found by a 64-bit key; two shapes that collide would share a row, which costs
  * a wrong guess and nothing else. The table is bounded: when it is full the row not looked up for longest makes room.
  * A row's number stays valid memory for ever, but may come to belong to another key; ds_kstat_at() tells.
+ *
+ * Time against SMs: kernels that were timed while nothing else was on the GPU get points, one for every number of SMs
+ * that they ran on. Points are kept beside the rows, for few of them (DS_KSTAT_POINTS_MAX), and are made when they are
+ * needed; where there are too many, those of a kernel without new samples make room. Their memory stays where it is,
+ * so that policies are given pointers; ds_kstat_taken() tells when some have come to belong to another kernel.
  */
 #pragma once
 
 #include <stdint.h>
 
 #include "device/device.h"
+#include "policies/detshare_policy.h"
 
 typedef struct ds_kstat ds_kstat;
 
 #define DS_KSTAT_ROWS_MAX 65536u
 #define DS_KSTAT_NONE UINT32_MAX
+#define DS_KSTAT_POINTS_MAX 8192u /* kernels with points, 3 MiB */
+#define DS_KSTAT_TRIES_MAX 16u
 
 struct ds_kstat_row {
         uint64_t key;
         uint64_t mean_ns;
         uint32_t samples;       /* saturating */
         uint32_t blocks_per_sm; /* 0 = not computed yet */
-        uint32_t bound;         /* enum detshare_kernel_bound */
-        uint32_t seen;          /* 1: who keeps profiles is told of it, see seen.h */
+        uint8_t bound;          /* enum detshare_kernel_bound */
+        uint8_t seen;           /* 1: who keeps profiles is told of it, see seen.h */
+        uint16_t points;        /* 1 + the number of its points; 0 = it has none */
         uint32_t chain;         /* next row of the same hash bucket */
         uint32_t newer, older;  /* order of use */
+};
+
+struct ds_kstat_points {
+        uint32_t row; /* whose they are, DS_KSTAT_NONE = nobody's */
+        uint32_t n;
+        uint16_t tries;                                        /* since the last sample */
+        uint8_t used;                                          /* since they were last looked at for room */
+        uint8_t changed;                                       /* since they were last given out by ds_kstat_changed */
+        struct detshare_profile_point at[DETSHARE_POINTS_MAX]; /* by n_sms, ascending */
 };
 
 /* max_rows: a power of two, at most DS_KSTAT_ROWS_MAX. -ENOMEM. */
@@ -39,6 +57,25 @@ struct ds_kstat_row *ds_kstat_at(ds_kstat *table, uint32_t row, uint64_t key);
 uint32_t ds_kstat_count(const ds_kstat *table);
 /* One more duration. The mean forgets: a sample weighs 1/32 at least, so it follows a kernel whose data change. */
 void ds_kstat_sample(struct ds_kstat_row *row, uint64_t duration_ns);
+
+/* NULL: it has none. */
+const struct ds_kstat_points *ds_kstat_points(const ds_kstat *table, const struct ds_kstat_row *row);
+/*
+ * Is a sample on so many SMs worth having the device measure it? Until there are `samples` of them; when none that was
+ * asked for came about DS_KSTAT_TRIES_MAX times, no longer. Asking for one that is counts as a try.
+ */
+int ds_kstat_point_wanted(ds_kstat *table, struct ds_kstat_row *row, uint32_t n_sms, uint32_t samples);
+/*
+ * One more duration on so many SMs. Past DETSHARE_POINTS_MAX the point with the fewest samples makes room, except for
+ * the one with the most SMs.
+ */
+void ds_kstat_point_sample(ds_kstat *table, struct ds_kstat_row *row, uint32_t n_sms, uint64_t duration_ns);
+/* A point that is known from elsewhere; one that rests on more samples stays. */
+void ds_kstat_point_put(ds_kstat *table, struct ds_kstat_row *row, const struct detshare_profile_point *point);
+/* A row whose points have changed since it was last given out, or NULL. */
+const struct ds_kstat_row *ds_kstat_changed(ds_kstat *table);
+/* Grows whenever points that a kernel had are taken from it. */
+uint64_t ds_kstat_taken(const ds_kstat *table);
 
 /*
  * Blocks of this shape that one SM holds at once, from the device's attributes and the kernel's registers and shared

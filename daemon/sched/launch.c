@@ -118,24 +118,42 @@ static uint32_t rung_choose(
 #define TELL_EVERY 64             /* and one launch of so many, to see whether it has changed */
 #define TELL_LATE_NS DS_NS_PER_MS /* of what takes longer it costs nothing to be told */
 
+/* Would its time say what the kernel takes on so many SMs, and is that worth a measurement? */
+static int launch_wanted(ds_sched *sched, const struct ds_op *op, const struct ds_slot *slot)
+{
+        struct ds_kstat_row *row = ds_kstat_at(sched->kstat, op->stat_row, op->kernel_key);
+
+        if (!slot->clean || !row || (op->kind != DS_OP_LAUNCH && op->kind != DS_OP_GRAPH))
+                return 0;
+        if (sched->stats.launches % TELL_EVERY == 0)
+                return 1;
+        return ds_kstat_point_wanted(sched->kstat, row, sched->ladder.views[slot->rung].n_sms, TELL_SAMPLES);
+}
+
 /*
  * Whether it matters when the device tells of an operation's end. Where more work of the coroutine stands right behind
  * it nobody looks at its end alone: a client waits for the last operation, others for the mark behind it.
  */
-static void launch_tell(ds_sched *sched, struct ds_op *op, const struct detshare_op_view *view)
+static void launch_tell(ds_sched *sched, struct ds_op *op, const struct ds_slot *slot)
 {
         int followed = op->next && ds_op_is_work(op->next) && op->next->kind != DS_OP_GRAPH;
+        int wanted = launch_wanted(sched, op, slot);
 
+        if (op->kind == DS_OP_GRAPH)
+                op->whole.timed |= (uint32_t)wanted;
         if (op->kind != DS_OP_LAUNCH)
                 return;
         op->launch.tell = DS_TELL_SOON;
-        if (!followed)
-                return;
-        op->launch.timed = 0;
-        if (view->samples < TELL_SAMPLES || sched->stats.launches % TELL_EVERY == 0)
+        if (followed)
+                op->launch.timed = 0;
+        if (wanted) {
+                op->launch.timed = 1;
                 op->launch.tell = DS_TELL_EXACT;
-        else if (view->expected_ns < TELL_LATE_NS)
+        } else if (followed && slot->view.samples < TELL_SAMPLES) {
+                op->launch.tell = DS_TELL_EXACT;
+        } else if (followed && slot->view.expected_ns < TELL_LATE_NS) {
                 op->launch.tell = DS_TELL_LATE;
+        }
 }
 
 static int device_submit(ds_sched *sched, struct ds_op *op, uint32_t stream, uint32_t max_blocks, uint64_t token)
@@ -225,13 +243,26 @@ static void launch_done(
         slot->class_ = coroutine->session->config.class_;
         slot->event.session = coroutine->session;
         op->launched_ns = sched->now_ns;
+        op->slot = (uint32_t)(slot - sched->slots);
         coroutine->rung = slot->rung;
         coroutine->stream = slot->stream;
         coroutine->session->launches += op->kind == DS_OP_GRAPH ? op->graph->n_kernels : op->kind == DS_OP_LAUNCH;
-        sched->stats.launches++;
+        slot->number = ++sched->stats.launches;
+        if (sched->n_in_flight != coroutine->n_in_flight)
+                sched->mixed_launch = slot->number;
         launch_count(coroutine, slot);
         ds_coroutine_pop(coroutine);
         ds_coroutine_changed(coroutine);
+}
+
+static uint8_t launch_is_clean(const ds_coroutine *coroutine, const struct detshare_op_view *view, uint32_t rung,
+        const struct ds_launch_target *target)
+{
+        const ds_sched *sched = coroutine->sched;
+        uint64_t resident = DS_MIN(view->blocks, (uint64_t)view->blocks_per_sm * sched->ladder.views[rung].n_sms);
+        int bounded = target->max_resident_blocks && target->max_resident_blocks < resident;
+
+        return sched->n_in_flight == coroutine->n_in_flight && !bounded;
 }
 
 #define LAUNCH_FULL 1
@@ -254,6 +285,8 @@ static int launch_one(ds_coroutine *coroutine, const struct ds_launch_target *ta
                 ds_coroutine_in_parts(coroutine);
                 return LAUNCH_UNFOLDED;
         }
+        slot->stat_row = op->stat_row;
+        slot->clean = launch_is_clean(coroutine, &slot->view, slot->rung, target);
         slot->stream = stream_choose(sched, coroutine, slot->rung, target->priority);
         if (sched->stream_load[slot->stream] >= DS_SCHED_STREAM_MAX) {
                 ds_slot_told(sched, slot);
@@ -266,7 +299,7 @@ static int launch_one(ds_coroutine *coroutine, const struct ds_launch_target *ta
                         return ds_error_fold(r);
                 sched->stats.migrations++;
         }
-        launch_tell(sched, op, &slot->view);
+        launch_tell(sched, op, slot);
         r = device_submit(sched, op, slot->stream, target->max_resident_blocks, slot_token(sched, slot));
         if (r < 0)
                 return ds_error_trace(r);
@@ -301,18 +334,97 @@ int ds_launch_head(ds_coroutine *coroutine, const struct ds_launch_target *targe
         return (int)DS_MIN(n, (uint32_t)INT32_MAX);
 }
 
+/* --- killing ------------------------------------------------------------------------------------------------------ */
+
+static int op_may_be_killed(const ds_sched *sched, const struct ds_op *op)
+{
+        return op->kind == DS_OP_LAUNCH && sched->ops->kernel_info(op->launch.kernel)->idempotent;
+}
+
+/* The slots of what is in flight, the youngest first, linked as free ones are; DS_SLOT_NONE when one may not be. */
+static uint32_t kill_list(const ds_coroutine *coroutine)
+{
+        ds_sched *sched = coroutine->sched;
+        uint32_t youngest = DS_SLOT_NONE;
+
+        for (const struct ds_op *op = coroutine->first; op != coroutine->boundary; op = op->next) {
+                if (op->finished)
+                        continue;
+                if (!op_may_be_killed(sched, op))
+                        return DS_SLOT_NONE;
+                sched->slots[op->slot].next_free = youngest;
+                youngest = op->slot;
+        }
+        return youngest;
+}
+
+int ds_launch_kill(ds_coroutine *coroutine)
+{
+        ds_sched *sched = coroutine->sched;
+        uint32_t i;
+        int r = 0;
+
+        if (coroutine->killing)
+                return DS_KILL_ALREADY;
+        i = sched->ops->kill && coroutine->n_in_flight ? kill_list(coroutine) : DS_SLOT_NONE;
+        if (i == DS_SLOT_NONE)
+                return 0;
+        for (; i != DS_SLOT_NONE && r >= 0; i = sched->slots[i].next_free)
+                r = sched->ops->kill(sched->device, slot_token(sched, &sched->slots[i]));
+        if (r < 0)
+                return ds_error_fold(r);
+        ds_coroutine_killing(coroutine);
+        ds_coroutine_changed(coroutine);
+        return 1;
+}
+
 /* --- completions -----------------------------------------------------------------------------------------------------
  */
 
-static void complete_sample(ds_sched *sched, const struct ds_op *op)
+static void complete_sample(ds_sched *sched, const struct ds_op *op, const struct ds_slot *slot)
 {
+        uint64_t duration = op->end_ns - op->start_ns;
         struct ds_kstat_row *row;
+        uint32_t timed = 0;
 
         if (op->status)
                 return;
         row = ds_kstat_at(sched->kstat, op->stat_row, op->kernel_key);
-        if (row)
-                ds_kstat_sample(row, op->end_ns - op->start_ns);
+        if (!row)
+                return;
+        ds_kstat_sample(row, duration);
+        if (op->kind == DS_OP_LAUNCH)
+                timed = op->launch.timed;
+        else if (op->kind == DS_OP_GRAPH)
+                timed = op->whole.timed;
+        if (timed && slot->clean && sched->mixed_launch < slot->number)
+                ds_kstat_point_sample(sched->kstat, row, sched->ladder.views[slot->rung].n_sms, duration);
+}
+
+/* It was ended by the policy and is to be launched anew; what it used of the device it has used. */
+static void complete_killed(ds_coroutine *coroutine, struct ds_op *op, struct ds_slot *slot)
+{
+        ds_sched *sched = coroutine->sched;
+        ds_sched_session *session = coroutine->session;
+
+        session->device_ns += op->end_ns - op->start_ns;
+        session->kills++;
+        sched->stats.kills++;
+        op->finished = DS_OP_UNFINISHED;
+        op->killed = 1;
+        if (session->cancelled) {
+                op->finished = DS_OP_RAN;
+                op->status = session->cancel_status;
+        }
+        ds_slot_told(sched, slot);
+}
+
+static void complete_settle(ds_coroutine *coroutine)
+{
+        if (coroutine->killing && !coroutine->n_in_flight)
+                ds_coroutine_return(coroutine);
+        ds_coroutine_changed(coroutine);
+        ds_coroutine_touch(coroutine);
 }
 
 static void complete_one(ds_sched *sched, const struct ds_completion *completion)
@@ -339,16 +451,20 @@ static void complete_one(ds_sched *sched, const struct ds_completion *completion
         complete_count(coroutine, slot);
         slot->flags |= completion->shared ? DS_TRACE_SHARED : 0;
         ds_history_complete(coroutine, op, slot);
+        if (op->status == DS_DEVICE_KILLED && coroutine->killing) {
+                complete_killed(coroutine, op, slot);
+                complete_settle(coroutine);
+                return;
+        }
         if (!completion->shared)
-                complete_sample(sched, op);
+                complete_sample(sched, op, slot);
         session->device_ns += op->end_ns - op->start_ns;
         if (op->start_ns > op->submitted_ns)
                 session->wait_ns += op->start_ns - op->submitted_ns;
         slot->start_ns = op->start_ns;
         slot->end_ns = op->end_ns;
         ds_sched_event_post(sched, &slot->event);
-        ds_coroutine_changed(coroutine);
-        ds_coroutine_touch(coroutine);
+        complete_settle(coroutine);
 }
 
 void ds_sched_complete(ds_sched *sched, const struct ds_completion *completions, size_t n)

@@ -262,10 +262,10 @@ static int param_read(ds_plugin *plugin, const char *text, char *message, size_t
         return 0;
 }
 
-int ds_plugin_init(ds_plugin *plugin, const struct ds_ladder *ladder, const char *const *params, size_t n_params,
-        char *message, size_t message_size)
+int ds_plugin_begin(ds_plugin *plugin, const struct ds_plugin_world *world, char *message, size_t message_size)
 {
         const struct detshare_policy *policy = plugin->policy;
+        const struct ds_ladder *ladder = world->ladder;
         struct detshare_policy_config config = {
                 .size = sizeof(config),
                 .n_sms = ladder->views[0].n_sms,
@@ -274,7 +274,30 @@ int ds_plugin_init(ds_plugin *plugin, const struct ds_ladder *ladder, const char
                 .rungs = ladder->views,
                 .n_params = policy->n_params,
                 .params = plugin->params,
+                .n_interference = world->n_interference,
+                .interference = world->interference,
         };
+        void *state = ds_alloc0(1, policy->state_size);
+        int r;
+
+        if (!state)
+                return ds_error_origin(-ENOMEM);
+        r = policy->init(state, &config);
+        if (!r) {
+                ds_free(plugin->state);
+                plugin->state = state;
+                return 0;
+        }
+        ds_free(state);
+        snprintf(message, message_size, "policy %s cannot work here: %s", policy->name,
+                r < 0 && r > -4096 ? strerror(-r) : "its init failed");
+        return DS_SCHED_E_REFUSED;
+}
+
+int ds_plugin_init(ds_plugin *plugin, const struct ds_plugin_world *world, const char *const *params, size_t n_params,
+        char *message, size_t message_size)
+{
+        const struct detshare_policy *policy = plugin->policy;
         int r;
 
         for (uint32_t i = 0; i < policy->n_params; i++)
@@ -284,16 +307,7 @@ int ds_plugin_init(ds_plugin *plugin, const struct ds_ladder *ladder, const char
                 if (r)
                         return r;
         }
-        plugin->state = ds_free(plugin->state);
-        plugin->state = ds_alloc0(1, policy->state_size);
-        if (!plugin->state)
-                return ds_error_origin(-ENOMEM);
-        r = policy->init(plugin->state, &config);
-        if (!r)
-                return 0;
-        snprintf(message, message_size, "policy %s cannot work here: %s", policy->name,
-                r < 0 && r > -4096 ? strerror(-r) : "its init failed");
-        return DS_SCHED_E_REFUSED;
+        return ds_error_trace(ds_plugin_begin(plugin, world, message, message_size));
 }
 
 /* --- listing

@@ -43,8 +43,17 @@ extern const struct detshare_policy ds_plugin_fifo;
 int ds_plugin_open(
         const struct ds_plugin_place *place, const char *name, char *message, size_t message_size, ds_plugin **ret);
 ds_plugin *ds_plugin_close(ds_plugin *plugin);
+/* What a policy is told about where it is. */
+struct ds_plugin_world {
+        const struct ds_ladder *ladder;
+        const struct detshare_interference *interference; /* lives as long as policies that were told of it */
+        uint32_t n_interference;
+};
+
+/* Call init with the parameters that it has, on state that is all zero. Its old state stays if that fails. */
+int ds_plugin_begin(ds_plugin *plugin, const struct ds_plugin_world *world, char *message, size_t message_size);
 /* Read parameters and call init. DS_SCHED_E_BAD_PARAM, DS_SCHED_E_REFUSED with a message; -ENOMEM. */
-int ds_plugin_init(ds_plugin *plugin, const struct ds_ladder *ladder, const char *const *params, size_t n_params,
+int ds_plugin_init(ds_plugin *plugin, const struct ds_plugin_world *world, const char *const *params, size_t n_params,
         char *message, size_t message_size);
 /* Whether the policy table is one this host can call; NULL or what is wrong with it. */
 const char *ds_plugin_check(const struct detshare_policy *policy, const char *name);

@@ -49,6 +49,7 @@ int ds_sched_new(const struct ds_sched_config *config, ds_sched **ret)
         sched->done = config->done;
         sched->unfold = config->unfold;
         sched->due = config->due;
+        sched->memory_cap = config->memory_cap;
         sched->user = config->user;
         sched->switch_event.kind = DETSHARE_EVENT_SWITCH;
         sched->timer_event.kind = DETSHARE_EVENT_TIMER;
@@ -113,11 +114,4 @@ void ds_sched_stats(const ds_sched *sched, struct ds_sched_stats *stats)
         stats->sessions = sched->n_sessions;
         stats->n_rungs = sched->ladder.n;
         snprintf(stats->policy, sizeof(stats->policy), "%s", sched->host.plugin->policy->name);
-}
-
-void ds_sched_set_bound(ds_sched *sched, uint64_t kernel_key, enum detshare_kernel_bound bound)
-{
-        uint32_t row = ds_kstat_touch(sched->kstat, kernel_key);
-
-        ds_kstat_at(sched->kstat, row, kernel_key)->bound = bound;
 }

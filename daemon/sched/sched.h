@@ -111,6 +111,7 @@ struct ds_op {
         uint32_t phase;          /* enum detshare_phase */
         uint32_t slot;           /* on the device: see launch.h */
         uint8_t finished; /* ended, but not told yet: something before it in the coroutine has not; see coroutine.h */
+        uint8_t killed;   /* it came back unfinished, to be launched anew; see launch.h */
         uint8_t part;     /* of a graph: made by unfold, has no sequence number; set by the scheduler */
 };
 
@@ -147,6 +148,7 @@ struct ds_sched_config {
         uint64_t (*wall_ns)(void); /* real time, to measure the policy's own decisions; NULL = do not */
         uint64_t policy_budget_ns; /* a decision longer than this is an overrun; 0 = 5 ms */
         int trust_any_owner;       /* tests: do not insist on a root-owned (or own) policy directory */
+        uint32_t nonsense_limit;   /* 0 = DS_HOST_NONSENSE_LIMIT; UINT32_MAX (tests): a policy may answer anything */
 };
 
 struct ds_sched_session_config {

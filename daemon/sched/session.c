@@ -28,6 +28,8 @@ int ds_sched_session_new(ds_sched *sched, const struct ds_sched_session_config *
         session->changed_event = (struct ds_sched_event){.kind = DETSHARE_EVENT_SESSION, .session = session};
         session->begin_event = (struct ds_sched_event){.kind = DETSHARE_EVENT_REQUEST_BEGIN, .session = session};
         session->end_event = (struct ds_sched_event){.kind = DETSHARE_EVENT_REQUEST_END, .session = session};
+        session->synchronised_event = (struct ds_sched_event){.kind = DETSHARE_EVENT_SYNCHRONISED, .session = session};
+        session->memory_cap = UINT64_MAX;
         DL_APPEND(sched->sessions, session);
         sched->n_sessions++;
         sched->n_class_sessions[config->class_]++;
@@ -47,6 +49,7 @@ static void session_cancel_events(ds_sched_session *session)
         ds_sched_event_cancel(sched, &session->changed_event);
         ds_sched_event_cancel(sched, &session->begin_event);
         ds_sched_event_cancel(sched, &session->end_event);
+        ds_sched_event_cancel(sched, &session->synchronised_event);
         for (event = sched->events; event; event = event->next) {
                 if (event->session != session)
                         continue;
@@ -171,6 +174,56 @@ void ds_sched_session_set(
         ds_sched_event_post(session->sched, &session->changed_event);
 }
 
+void ds_sched_session_share(ds_sched_session *session, uint32_t gpu_request, uint32_t gpu_limit, uint64_t now_ns)
+{
+        ds_sched_now(session->sched, now_ns);
+        session->config.gpu_request = gpu_request;
+        session->config.gpu_limit = gpu_limit;
+        ds_sched_event_post(session->sched, &session->changed_event);
+}
+
+void ds_sched_session_phase(ds_sched_session *session, uint32_t phase, uint64_t now_ns)
+{
+        ds_sched_now(session->sched, now_ns);
+        if (phase == session->phase)
+                return;
+        session->phase = phase;
+        ds_sched_event_post(session->sched, &session->changed_event);
+}
+
+void ds_sched_session_synchronised(ds_sched_session *session, uint64_t now_ns)
+{
+        ds_sched_now(session->sched, now_ns);
+        if (session->n_ops || session->cancelled || session->synchronised)
+                return;
+        session->synchronised = 1;
+        ds_history_synchronised(session);
+        ds_sched_event_post(session->sched, &session->synchronised_event);
+}
+
+void ds_sched_session_memory(ds_sched_session *session, uint64_t used, uint64_t now_ns)
+{
+        ds_sched_now(session->sched, now_ns);
+        session->memory_used = used;
+        ds_snapshot_session_changed(session);
+}
+
+void ds_sched_memory(ds_sched *sched, uint64_t total, uint64_t free)
+{
+        sched->snapshot.memory_total = total;
+        sched->snapshot.memory_free = free;
+}
+
+void ds_sched_session_cap(ds_sched_session *session, uint64_t bytes)
+{
+        ds_sched *sched = session->sched;
+
+        if (session->memory_cap == bytes)
+                return;
+        session->memory_cap = bytes;
+        sched->memory_cap(sched->user, session->config.id, bytes);
+}
+
 /* The policy hears of what could be launched, as if it had just become possible. */
 static void session_offer(ds_sched_session *session)
 {
@@ -238,6 +291,7 @@ void ds_sched_session_cancel(ds_sched_session *session, int status, uint64_t now
         if (session->cancelled)
                 return;
         session->cancelled = 1;
+        session->cancel_status = status;
         session->suspended = 0;
         for (coroutine = session->coroutines; coroutine; coroutine = coroutine->next) {
                 ds_coroutine_fault(coroutine, status);
@@ -258,6 +312,7 @@ void ds_sched_session_stats(const ds_sched_session *session, struct ds_sched_ses
                 .requests = session->requests,
                 .device_ns = session->device_ns,
                 .wait_ns = session->wait_ns,
+                .kills = session->kills,
                 .queued = session->n_ops - session->n_in_flight,
                 .in_flight = session->n_in_flight,
                 .coroutines = session->n_coroutines,

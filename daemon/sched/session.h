@@ -28,10 +28,14 @@ struct ds_sched_session {
         uint32_t n_ops, n_in_flight;
         uint32_t n_active; /* coroutines with work */
         uint8_t request_active, suspended, cancelled, dirty;
+        uint8_t synchronised; /* its client has waited for all that it had submitted */
+        int32_t cancel_status;
+        uint32_t phase; /* enum detshare_phase */
+        uint64_t memory_used, memory_cap;
         uint64_t request_begin_ns;
-        uint64_t launches, completed, errors, requests, device_ns, wait_ns;
+        uint64_t launches, completed, errors, requests, device_ns, wait_ns, kills;
 
-        struct ds_sched_event changed_event, begin_event, end_event;
+        struct ds_sched_event changed_event, begin_event, end_event, synchronised_event;
         uint32_t events_pending;
         ds_sched_session *dirty_prev, *dirty_next;
         uint32_t view; /* index in the snapshot, DS_SNAPSHOT_NONE */
@@ -43,5 +47,7 @@ void ds_sched_session_begin(ds_sched_session *session, uint64_t now_ns);
 void ds_sched_session_check_end(ds_sched_session *session);
 /* Its class is held (ds_sched_hold). */
 int ds_sched_session_held(const ds_sched_session *session);
+/* The policy caps its memory; UINT64_MAX: not any more. */
+void ds_sched_session_cap(ds_sched_session *session, uint64_t bytes);
 /* Stop launching (1) or go on (0). */
 void ds_sched_session_suspend(ds_sched_session *session, int suspend);

@@ -221,6 +221,12 @@ static void session_write(struct ds_snapshot *snapshot, const ds_sched_session *
                 .device_ns = session->device_ns,
                 .sm_percent = config->sm_percent,
                 .in_flight = session->n_in_flight,
+                .synchronised = session->synchronised,
+                .phase = session->phase,
+                .gpu_request = config->gpu_request,
+                .gpu_limit = config->gpu_limit,
+                .memory_used = session->memory_used,
+                .memory_limit = config->memory_limit,
         };
 }
 
@@ -268,12 +274,26 @@ void ds_snapshot_forget_session(ds_sched_session *session)
         session->dirty = 0;
 }
 
+/* Views point at what kernels took on so many SMs; where that is another kernel's now they are written anew. */
+static void snapshot_points_taken(ds_sched *sched)
+{
+        struct ds_snapshot *snapshot = &sched->snapshot;
+        uint64_t taken = ds_kstat_taken(sched->kstat);
+
+        if (taken == snapshot->points_taken)
+                return;
+        snapshot->points_taken = taken;
+        for (uint32_t i = 0; i < snapshot->n_coroutines; i++)
+                ds_snapshot_coroutine_changed(snapshot->coroutines[i]);
+}
+
 void ds_snapshot_refresh(ds_sched *sched)
 {
         struct ds_snapshot *snapshot = &sched->snapshot;
         ds_sched_session *session;
         ds_coroutine *coroutine;
 
+        snapshot_points_taken(sched);
         /* sessions first: they may move, which makes coroutines write their index again */
         while ((session = snapshot->dirty_sessions)) {
                 DL_DELETE2(snapshot->dirty_sessions, session, dirty_prev, dirty_next);

@@ -20,6 +20,8 @@ struct ds_snapshot {
         struct detshare_coroutine_view *coroutine_views;
         ds_coroutine **coroutines; /* beside the views */
         uint32_t n_coroutines, coroutines_reserved;
+        uint64_t points_taken; /* ds_kstat_taken() when the views were written */
+        uint64_t memory_total, memory_free;
         struct detshare_session_view *session_views;
         ds_sched_session **sessions;
         uint32_t n_sessions, sessions_reserved;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A policy that throws dice: sensible launches, migrations, suspensions, timers, and nonsense of every kind
+ * A policy that throws dice: sensible launches, migrations, suspensions, kills, memory caps, timers, and nonsense of
+ * every kind
  *
  * Everything comes from the seed it is given, so a failing run can be repeated.
  */
@@ -35,12 +36,13 @@ static int chaos_init(void *state, const struct detshare_policy_config *config)
 static struct detshare_action nonsense(struct chaos *chaos)
 {
         return (struct detshare_action){
-                .kind = (uint32_t)dice(chaos, 5),
+                .kind = (uint32_t)dice(chaos, 7),
                 .rung = (uint32_t)dice(chaos, UINT32_MAX),
                 .coroutine = dice(chaos, 3) ? dice(chaos, 20) : dice(chaos, UINT64_MAX),
                 .priority = (uint32_t)dice(chaos, 4),
                 .count = (uint32_t)dice(chaos, 3),
                 .max_resident_blocks = (uint32_t)dice(chaos, 100),
+                .bytes = dice(chaos, 3) ? dice(chaos, 1 << 30) : UINT64_MAX,
         };
 }
 
@@ -59,8 +61,9 @@ static int chaos_decide(void *state, const struct detshare_snapshot *snapshot, s
                 action->rung = (uint32_t)dice(chaos, chaos->n_rungs);
                 action->priority = (uint32_t)dice(chaos, 2);
                 action->count = 1 + (uint32_t)dice(chaos, 5);
-                action->kind =
-                        dice(chaos, 8) ? DETSHARE_ACTION_LAUNCH : DETSHARE_ACTION_SUSPEND + (uint32_t)dice(chaos, 2);
+                action->kind = DETSHARE_ACTION_LAUNCH;
+                if (!dice(chaos, 8))
+                        action->kind = DETSHARE_ACTION_SUSPEND + (uint32_t)dice(chaos, 4);
         }
         decision->again = dice(chaos, 3) == 0;
         if (dice(chaos, 2))

@@ -35,7 +35,7 @@ struct sdev_script {
 
 struct sdev_pending {
         uint64_t token, start_ns, end_ns, order;
-        uint32_t space;
+        uint32_t space, stream;
         int32_t status;
 };
 
@@ -54,7 +54,7 @@ struct ds_device {
         size_t n_pending;
         struct sdev_record log[SDEV_LOG];
         size_t n_log;
-        uint64_t fences;
+        uint64_t fences, kills;
         int abort_works; /* 0: a kernel that was started runs to its end, as on a GPU */
         int fail_launch; /* negative errno of the next launch */
         int fail_rung;   /* rung_create of this number fails with -EIO; 0 = never */
@@ -97,7 +97,7 @@ static inline void sdev_start(ds_device *device, uint32_t stream, uint32_t space
         uint64_t start = DS_MAX(device->now_ns, device->free_at[stream]);
 
         cr_assert_lt(device->n_pending, SDEV_PENDING);
-        *pending = (struct sdev_pending){token, start, start + duration, device->order++, space, status};
+        *pending = (struct sdev_pending){token, start, start + duration, device->order++, space, stream, status};
         device->free_at[stream] = pending->end_ns;
         device->log[device->n_log++ % SDEV_LOG] =
                 (struct sdev_record){device->now_ns, start, pending->end_ns, stream / DS_LADDER_STREAMS,
@@ -149,6 +149,28 @@ static inline void sdev_abort(ds_device *device, uint32_t space)
                 pending->start_ns = DS_MIN(pending->start_ns, device->now_ns);
                 pending->status = DS_CUDA_LAUNCH_FAILED;
         }
+}
+
+/* Ends it now, and lets its stream go on where nothing else is in it. */
+static inline int sdev_kill(ds_device *device, uint64_t token)
+{
+        struct sdev_pending *found = NULL;
+
+        for (size_t i = 0; i < device->n_pending; i++)
+                if (device->pending[i].token == token)
+                        found = &device->pending[i];
+        if (!found || found->end_ns <= device->now_ns)
+                return DS_CUDA_NOT_FOUND;
+        found->end_ns = device->now_ns;
+        found->start_ns = DS_MIN(found->start_ns, device->now_ns);
+        found->status = DS_DEVICE_KILLED;
+        device->kills++;
+        device->free_at[found->stream] = device->now_ns;
+        for (size_t i = 0; i < device->n_pending; i++)
+                if (device->pending[i].stream == found->stream)
+                        device->free_at[found->stream] =
+                                DS_MAX(device->free_at[found->stream], device->pending[i].end_ns);
+        return 0;
 }
 
 static inline size_t sdev_oldest(const ds_device *device)
@@ -215,6 +237,7 @@ static const struct ds_device_ops sdev_ops = {
         .memset = sdev_memset,
         .fence = sdev_fence,
         .abort = sdev_abort,
+        .kill = sdev_kill,
         .poll = sdev_poll,
         .now = sdev_now,
         .advance = sdev_advance,
@@ -295,6 +318,7 @@ static inline int harness_open(struct harness *harness, uint32_t n_tpcs, const c
                 .ops = &sdev_ops,
                 .policy_dir = dir ? build_path(dir) : "",
                 .policy = policy,
+                .nonsense_limit = UINT32_MAX, /* some throw it on purpose */
                 .done = harness_done,
                 .user = harness,
         };

@@ -78,8 +78,11 @@ static const char *build_path(const char *what)
 
 static void rig_open(const char *dir, const char *policy)
 {
-        struct ds_sched_config config = {
-                .ops = &ds_sim_ops, .policy_dir = build_path(dir), .policy = policy, .done = rig_done};
+        struct ds_sched_config config = {.ops = &ds_sim_ops,
+                .policy_dir = build_path(dir),
+                .policy = policy,
+                .nonsense_limit = UINT32_MAX,
+                .done = rig_done};
         struct ds_sched_session_config ls = {.id = 1, .class_ = DETSHARE_CLASS_LS, .sm_percent = 100, .space = 1};
         struct ds_sched_session_config be = {.id = 2, .class_ = DETSHARE_CLASS_BE, .sm_percent = 100, .space = 1};
         char log[512] = "";

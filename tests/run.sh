@@ -6,14 +6,16 @@
 # last `N passed, N failed`; exit status 1 if any failed. A test that prints no count, crashes or hangs is one failure.
 #
 # usage: tests/run.sh BUILD [suite ...]   (suites: tree unit sanitize race e2e; all without arguments)
-#        TEST_JOBS=N: how many tests run at a time (default: one more than there are processors, at most 9)
+#        TEST_JOBS=N: how many tests run at a time (default: one more than there are processors, at most 9), besides the
+#        same number of those that do little but wait
 #
 # How a test is found: every tests/unit/*.c, tests/race/*.c, tests/e2e/*.c and executable tests/e2e/*.sh is one, and
 # needs no line here. Those of tests/e2e are called with BUILD and end with `N passed, N failed`. Those named in
 # `sanitized` below run a second time, on BUILD/asan, with fewer rounds where their second argument says how many.
 # How long one may take: all run beside others, so nothing may depend on being alone, on the machine's speed, or on
 # a path or port that others could use too. A test of more than 5 seconds is named in `slow` below, longest first, and begins
-# early; one of more than 60 is too long, its long form belongs into `make soak`.
+# early; one of more than 60 is too long, its long form belongs into `make soak`. One that needs a processor for less than
+# half of its time is named in `waiting` instead.
 set -u
 cd "$(dirname "$0")/.." || exit
 build=$1
@@ -28,10 +30,11 @@ export DETSHARE_TEST_PLACE=$place
 # bounded: what one machine's temporary folder, memory and process table bear
 slots=${TEST_JOBS:-$(($(nproc) < 9 ? $(nproc) + 1 : 9))}
 
-slow="test_supervisor_life e2e-endless_kernel asan-test_cuda_work asan-test_supervisor_life e2e-fake_gpu e2e-worker_death
-test_cuda_work e2e-ctl asan-test_cuda_device test_ptx_roundtrip asan-test_worker_random_quiesce asan-test_worker_random
-asan-e2e-programs asan-e2e-ctl asan-e2e-worker_death race-device_race asan-test_sim_long asan-test_core_memory e2e-programs
-asan-e2e-runtime asan-test_ptx_roundtrip asan-test_ptx_fuzz asan-test_cuda_driver test_cuda_device e2e-hostile_frames test_core_memory
+waiting="asan-test_supervisor_life test_supervisor_life asan-test_oom_supervisor e2e-worker_death e2e-ctl asan-e2e-ctl
+asan-test_supervisor_rights e2e-hostile_frames"
+slow="e2e-endless_kernel asan-test_cuda_work e2e-fake_gpu test_cuda_work asan-test_cuda_device test_ptx_roundtrip asan-test_worker_random_quiesce asan-test_worker_random
+asan-e2e-programs race-device_race asan-test_sim_long asan-test_core_memory e2e-programs
+asan-e2e-runtime asan-test_ptx_roundtrip asan-test_ptx_fuzz asan-test_cuda_driver test_cuda_device test_core_memory
 e2e-runtime asan-test_replay e2e-replay"
 
 # what runs sanitized of tests/e2e, and with how many rounds
@@ -164,20 +167,27 @@ for suite in $suites; do
         [ ${#names[@]} -gt "$before" ] || queue plain "$suite" false
 done
 
-# longest first, so that none is left over at the end
-ordered=()
-for name in $slow; do
-        [ -z "${commands[$name]:-}" ] || ordered+=("$name")
-done
-for name in "${names[@]}"; do
-        [[ " ${ordered[*]} " == *" $name "* ]] || ordered+=("$name")
-done
-for name in "${ordered[@]}"; do
-        while [ "$(jobs -rp | wc -l)" -ge "$slots" ]; do
-                wait -n
+# lane NAME...: so many at a time, in this order, those that there are
+lane() {
+        for name; do
+                [ -n "${commands[$name]:-}" ] || continue
+                while [ "$(jobs -rp | wc -l)" -ge "$slots" ]; do
+                        wait -n
+                done
+                { started=${EPOCHREALTIME/[.,]/} && eval "${commands[$name]}"; } &
         done
-        { started=${EPOCHREALTIME/[.,]/} && eval "${commands[$name]}"; } &
+        wait
+}
+
+# longest first, so that none is left over at the end
+read -r -d '' -a first <<<"$slow"
+read -r -d '' -a beside <<<"$waiting"
+rest=()
+for name in "${names[@]}"; do
+        [[ " ${first[*]} ${beside[*]} " == *" $name "* ]] || rest+=("$name")
 done
+lane "${beside[@]}" &
+lane "${first[@]}" "${rest[@]}" &
 wait
 
 passed=0

@@ -26,6 +26,7 @@
  * lost its time and may be killed again.
  */
 #include "policies/round.h"
+#include "policies/size.h"
 
 #define FLIGHTS 64u /* best-effort coroutines whose kernels in flight are known; others are never killed */
 #define ALL_IDEMPOTENT UINT32_MAX
@@ -156,33 +157,7 @@ static int is_known_kernel(const struct detshare_op_view *op)
 static uint64_t be_blocks(const struct detshare_snapshot *snapshot, const struct detshare_op_view *ls,
         const struct detshare_op_view *be, uint32_t sms)
 {
-        uint64_t resident = (uint64_t)be->blocks_per_sm * snapshot->n_sms;
-        uint64_t layers = (be->blocks + resident - 1) / resident;
-
-        return sms * (ls->expected_ns * layers / be->expected_ns) * be->blocks_per_sm;
-}
-
-static int overlap(const struct detshare_rung_view *a, const struct detshare_rung_view *b)
-{
-        return (a->tpcs[0] & b->tpcs[0]) || (a->tpcs[1] & b->tpcs[1]);
-}
-
-/* The largest rung of a side with at most so many SMs that has no TPC in common with `not`; 0: none. */
-static uint32_t largest(
-        const struct detshare_snapshot *snapshot, uint32_t side, uint32_t sms, const struct detshare_rung_view * not )
-{
-        uint32_t best = 0;
-
-        for (uint32_t i = 1; i < snapshot->n_rungs; i++) {
-                const struct detshare_rung_view *rung = &snapshot->rungs[i];
-
-                if (rung->side != side || rung->family != DETSHARE_FAMILY_FINE || rung->n_sms > sms ||
-                        (not &&overlap(rung, not )))
-                        continue;
-                if (!best || rung->n_sms > snapshot->rungs[best].n_sms)
-                        best = i;
-        }
-        return best;
+        return sms * (ls->expected_ns * size_waves(be, snapshot->n_sms) / be->expected_ns) * be->blocks_per_sm;
 }
 
 /* The best-effort kernel that may join this LS operation, and where both go. 0: none. */
@@ -193,10 +168,11 @@ static int pad(const struct detshare_snapshot *snapshot, const struct detshare_o
         if (!is_known_kernel(op))
                 return 0;
         needed = ls_sms(snapshot, op);
-        padding->be_rung = largest(snapshot, DETSHARE_SIDE_UPPER, snapshot->n_sms - needed, NULL);
+        padding->be_rung = size_rung(snapshot, DETSHARE_SIDE_UPPER, snapshot->n_sms - needed, NULL);
         if (!padding->be_rung)
                 return 0;
-        padding->ls_rung = largest(snapshot, DETSHARE_SIDE_LOWER, snapshot->n_sms, &snapshot->rungs[padding->be_rung]);
+        padding->ls_rung =
+                size_rung(snapshot, DETSHARE_SIDE_LOWER, snapshot->n_sms, &snapshot->rungs[padding->be_rung]);
         if (!padding->ls_rung || snapshot->rungs[padding->ls_rung].n_sms < needed)
                 return 0;
         for (uint32_t i = 0; i < snapshot->n_coroutines; i++) {

@@ -22,16 +22,18 @@
  *
  * What differs: samples are taken every `interval_ms` and not every 5 s, which is too slow for inference; rates are per
  * 5 s all the same, so that the constants are the published ones. Blocks of LS are counted when they end. The code's
- * profile does not end while the rate does not change at all; here five samples are enough. The LS side is taken to be
- * gone when it had no work for `gone_ms`: then nothing is limited. Memory moves by quotas here, not by the policy.
+ * profile does not end while the rate does not change at all; here five samples are enough. A side is taken to be gone
+ * when it had no work for `gone_ms`: then nothing is limited. While there is only LS its highest rate is followed as
+ * the code's LS side does it; with the first best-effort work control begins. Memory moves by quotas here, not by the
+ * policy.
  *
  * Nobody starves: with the limit at 0 one kernel still goes in every window.
  */
 #include "policies/round.h"
 
-#define MS 1000000ull
-#define RATE_NS (5000 * MS) /* what the constants are per */
-#define WINDOW 5
+#define TGS_MS 1000000ull
+#define TGS_RATE_NS (5000 * TGS_MS) /* what the constants are per */
+#define TGS_WINDOW 5
 #define PROFILE_SAMPLES 5u
 #define LIMIT_FIRST 20000.0
 #define RATE_MIN 1000.0
@@ -48,20 +50,21 @@ struct tgs {
         uint64_t interval_ns, window_ns, gone_ns;
         uint32_t ls_depth;
 
-        uint32_t controlled; /* LS is there */
-        uint64_t ls_seen_ns, next_sample_ns, next_window_ns;
-        double ls_blocks;        /* since the last sample */
-        double window[WINDOW];   /* samples, the newest first */
-        double highest;          /* rate of LS */
-        uint32_t profiling;      /* samples of the profile so far + 1; 0: none is being made */
-        uint32_t samples, worse; /* since control began; one after the other with delta >= 12% */
+        uint32_t sampled;    /* LS is there */
+        uint32_t controlled; /* both are */
+        uint64_t ls_seen_ns, be_seen_ns, next_sample_ns, next_window_ns;
+        double ls_blocks;          /* since the last sample */
+        double window[TGS_WINDOW]; /* samples, the newest first */
+        double highest;            /* rate of LS */
+        uint32_t profiling;        /* samples of the profile so far + 1; 0: none is being made */
+        uint32_t samples, worse;   /* since control began; one after the other with delta >= 12% */
         enum tgs_state state;
         double limit;             /* blocks of BE per window */
         double launched, current; /* blocks of BE in this window, in the last one */
         uint64_t last_be;
 };
 
-static const struct detshare_policy_param params[] = {
+static const struct detshare_policy_param tgs_params[] = {
         {.name = "interval_ms", .help = "between two samples of the LS rate", .def = 100, .min = 1, .max = 60000},
         {.name = "window_ms", .help = "that the BE limit is counted over", .def = 50, .min = 1, .max = 60000},
         {.name = "gone_ms", .help = "without LS work until nothing is limited", .def = 5000, .min = 1, .max = 1000000},
@@ -72,9 +75,9 @@ static int tgs_init(void *state, const struct detshare_policy_config *config)
 {
         struct tgs *tgs = state;
 
-        tgs->interval_ns = (uint64_t)config->params[0] * MS;
-        tgs->window_ns = (uint64_t)config->params[1] * MS;
-        tgs->gone_ns = (uint64_t)config->params[2] * MS;
+        tgs->interval_ns = (uint64_t)config->params[0] * TGS_MS;
+        tgs->window_ns = (uint64_t)config->params[1] * TGS_MS;
+        tgs->gone_ns = (uint64_t)config->params[2] * TGS_MS;
         tgs->ls_depth = (uint32_t)config->params[3];
         return 0;
 }
@@ -97,7 +100,7 @@ static double shift(struct tgs *tgs, double rate)
 {
         double highest = 0;
 
-        for (int i = WINDOW - 1; i > 0; i--) {
+        for (int i = TGS_WINDOW - 1; i > 0; i--) {
                 highest = larger(highest, (tgs->window[i] + tgs->window[i - 1]) / 2);
                 tgs->window[i] = tgs->window[i - 1];
         }
@@ -199,18 +202,26 @@ static uint32_t idle_samples(const struct tgs *tgs)
 {
         uint32_t n = 0;
 
-        for (int i = 0; i < WINDOW; i++)
+        for (int i = 0; i < TGS_WINDOW; i++)
                 n += tgs->window[i] < RATE_MIN;
         return n;
 }
 
-static void sample(struct tgs *tgs)
+/* Without best-effort work the highest rate is what is seen, or a little more if it was that before. */
+static void sample_alone(struct tgs *tgs, double seen)
 {
-        double rate = larger(tgs->ls_blocks * (double)RATE_NS / (double)tgs->interval_ns, 1);
-        double seen = shift(tgs, rate);
+        double change = relative(seen, tgs->highest);
+
+        if (change >= -0.2 && change <= 0.2)
+                tgs->highest = larger(tgs->highest, seen);
+        else
+                tgs->highest = seen;
+}
+
+static void sample_controlled(struct tgs *tgs, double rate, double seen)
+{
         uint32_t idle = idle_samples(tgs);
 
-        tgs->ls_blocks = 0;
         if (tgs->profiling) {
                 profile(tgs, seen);
                 return;
@@ -229,35 +240,70 @@ static void sample(struct tgs *tgs)
                 adjust(tgs, rate);
 }
 
+static void sample(struct tgs *tgs)
+{
+        double rate = larger(tgs->ls_blocks * (double)TGS_RATE_NS / (double)tgs->interval_ns, 1);
+        double seen = shift(tgs, rate);
+
+        tgs->ls_blocks = 0;
+        if (tgs->controlled)
+                sample_controlled(tgs, rate, seen);
+        else
+                sample_alone(tgs, seen);
+}
+
 /* --- time
  * ------------------------------------------------------------------------------------------------------------ */
+
+static void sampling_begin(struct tgs *tgs, uint64_t now_ns)
+{
+        tgs->sampled = 1;
+        tgs->next_sample_ns = now_ns + tgs->interval_ns;
+        tgs->ls_blocks = tgs->highest = 0;
+        for (int i = 0; i < TGS_WINDOW; i++)
+                tgs->window[i] = 0;
+}
 
 static void control_begin(struct tgs *tgs, uint64_t now_ns)
 {
         tgs->controlled = 1;
-        tgs->next_sample_ns = now_ns + tgs->interval_ns;
         tgs->next_window_ns = now_ns + tgs->window_ns;
-        tgs->ls_blocks = tgs->launched = tgs->current = tgs->highest = tgs->limit = 0;
+        tgs->launched = tgs->current = tgs->limit = 0;
         tgs->profiling = 1;
         tgs->samples = tgs->worse = 0;
         tgs->state = TGS_SLOW_START;
-        for (int i = 0; i < WINDOW; i++)
-                tgs->window[i] = 0;
+}
+
+static void control_end(struct tgs *tgs)
+{
+        tgs->controlled = 0;
+        tgs->highest *= 0.8;
+}
+
+static int is_ls_end(const struct detshare_snapshot *snapshot)
+{
+        return snapshot->event == DETSHARE_EVENT_COMPLETE && snapshot->event_session != UINT32_MAX &&
+               snapshot->sessions[snapshot->event_session].class_ == DETSHARE_CLASS_LS;
 }
 
 static void observe(struct tgs *tgs, const struct detshare_snapshot *snapshot)
 {
-        uint32_t session = snapshot->event_session;
-        int ls_event = session != UINT32_MAX && snapshot->sessions[session].class_ == DETSHARE_CLASS_LS;
+        uint64_t now_ns = snapshot->now_ns;
+        int is_be = round_is_busy(snapshot, DETSHARE_CLASS_BE);
 
-        if (round_is_busy(snapshot, DETSHARE_CLASS_LS) || round_request_active(snapshot) ||
-                (ls_event && snapshot->event == DETSHARE_EVENT_COMPLETE)) {
-                if (!tgs->controlled)
-                        control_begin(tgs, snapshot->now_ns);
-                tgs->ls_seen_ns = snapshot->now_ns;
+        if (round_is_busy(snapshot, DETSHARE_CLASS_LS) || round_request_active(snapshot) || is_ls_end(snapshot)) {
+                if (!tgs->sampled)
+                        sampling_begin(tgs, now_ns);
+                tgs->ls_seen_ns = now_ns;
         }
-        if (tgs->controlled && snapshot->now_ns - tgs->ls_seen_ns > tgs->gone_ns)
-                tgs->controlled = 0;
+        if (is_be)
+                tgs->be_seen_ns = now_ns;
+        if (tgs->sampled && now_ns - tgs->ls_seen_ns > tgs->gone_ns)
+                tgs->sampled = tgs->controlled = 0;
+        if (tgs->sampled && !tgs->controlled && is_be)
+                control_begin(tgs, now_ns);
+        if (tgs->controlled && now_ns - tgs->be_seen_ns > tgs->gone_ns)
+                control_end(tgs);
 }
 
 static void pass_time(struct tgs *tgs, uint64_t now_ns)
@@ -268,7 +314,7 @@ static void pass_time(struct tgs *tgs, uint64_t now_ns)
         }
         if (now_ns >= tgs->next_sample_ns)
                 tgs->next_sample_ns = now_ns + tgs->interval_ns;
-        if (now_ns < tgs->next_window_ns)
+        if (!tgs->controlled || now_ns < tgs->next_window_ns)
                 return;
         tgs->current = now_ns - tgs->next_window_ns < tgs->window_ns ? tgs->launched : 0;
         tgs->launched = 0;
@@ -290,23 +336,26 @@ static int may(
         return 1;
 }
 
+static uint64_t next_timer(const struct tgs *tgs)
+{
+        if (tgs->controlled && tgs->next_window_ns < tgs->next_sample_ns)
+                return tgs->next_window_ns;
+        return tgs->next_sample_ns;
+}
+
 static int tgs_decide(void *state, const struct detshare_snapshot *snapshot, struct detshare_decision *decision)
 {
         struct tgs *tgs = state;
-        uint32_t session = snapshot->event_session;
 
         observe(tgs, snapshot);
-        if (tgs->controlled)
+        if (tgs->sampled)
                 pass_time(tgs, snapshot->now_ns);
-        if (snapshot->event == DETSHARE_EVENT_COMPLETE && session != UINT32_MAX &&
-                snapshot->sessions[session].class_ == DETSHARE_CLASS_LS &&
-                snapshot->event_op.kind == DETSHARE_OP_KERNEL)
+        if (is_ls_end(snapshot) && snapshot->event_op.kind == DETSHARE_OP_KERNEL)
                 tgs->ls_blocks += snapshot->event_op.blocks;
         round_launch_class(snapshot, decision, DETSHARE_CLASS_LS, tgs->ls_depth);
         round_robin(snapshot, decision, DETSHARE_CLASS_BE, ROUND_DEPTH, may, tgs, &tgs->last_be);
-        if (tgs->controlled && snapshot->n_coroutines)
-                decision->next_timer_ns =
-                        tgs->next_sample_ns < tgs->next_window_ns ? tgs->next_sample_ns : tgs->next_window_ns;
+        if (tgs->sampled && snapshot->n_coroutines)
+                decision->next_timer_ns = next_timer(tgs);
         return 0;
 }
 
@@ -315,8 +364,8 @@ const struct detshare_policy DETSHARE_POLICY_SYMBOL = {
         .size = sizeof(struct detshare_policy),
         .name = "tgs",
         .description = "BE at a rate at which LS keeps its progress, by feedback (TGS)",
-        .params = params,
-        .n_params = sizeof(params) / sizeof(params[0]),
+        .params = tgs_params,
+        .n_params = sizeof(tgs_params) / sizeof(tgs_params[0]),
         .state_size = sizeof(struct tgs),
         .init = tgs_init,
         .decide = tgs_decide,

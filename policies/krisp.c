@@ -1,0 +1,207 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * krisp: every kernel on a partition of its own size
+ *
+ * The rule of KRISP (Chow, Jahanshahi, Wong, HPCA'23): a kernel's right size is the least number of compute units at
+ * which it takes no longer than on all of them, known from a profile. A partition is made for each kernel of that size
+ * and not for each model; kernels that run at one time get partitions that do not overlap, as far as they fit. There
+ * are no classes: clients are equals.
+ *
+ * Written from the paper's abstract; we know of no public code to compare with. What is ours: "no longer" is within
+ * `tolerance_permille`. Partitions are rungs of the ladder, which lie at its two ends, so at most two kernels have
+ * partitions apart from each other; AMD's masks allow more. A kernel that finds no rung of its size that is free takes
+ * a smaller one that is, if that has at least `shrink_percent` of its size; up to `overlap_percent` of a partition's
+ * TPCs may be others' at the same time. Else it waits for an end. Kernels are served in the order in which they came to
+ * the head of their queues, and when one has waited for `patience_ms` nobody overtakes it any more, so nobody starves.
+ * Kernels of one coroutine that have the same size follow each other without a gap, up to `depth`. Copies and memsets
+ * take no SMs and go at once.
+ */
+#include "policies/round.h"
+#include "policies/size.h"
+
+#define MS 1000000ull
+#define TRIES 64u /* coroutines looked at for a partition in one decision, those that waited longest */
+
+struct krisp {
+        uint32_t tolerance, overlap, shrink, depth;
+        uint64_t patience_ns;
+};
+
+/* TPCs by which somebody's kernels run. */
+struct taken {
+        uint64_t tpcs[2];
+};
+
+static const struct detshare_policy_param params[] = {
+        {.name = "tolerance_permille",
+                .help = "how much longer than on all SMs still counts as the same",
+                .def = 20,
+                .min = 0,
+                .max = 1000},
+        {.name = "overlap_percent",
+                .help = "of a partition that others may have at the same time",
+                .def = 0,
+                .min = 0,
+                .max = 100},
+        {.name = "shrink_percent",
+                .help = "smallest partition to take instead, of a kernel's size; 100 = none",
+                .def = 50,
+                .min = 1,
+                .max = 100},
+        {.name = "patience_ms",
+                .help = "after so long at the head of its queue nobody overtakes a kernel",
+                .def = 10,
+                .min = 0,
+                .max = 1000000},
+        {.name = "depth", .help = "kernels of one coroutine on the device", .def = 16, .min = 1, .max = 1024},
+};
+
+static int krisp_init(void *state, const struct detshare_policy_config *config)
+{
+        struct krisp *krisp = state;
+
+        krisp->tolerance = (uint32_t)config->params[0];
+        krisp->overlap = (uint32_t)config->params[1];
+        krisp->shrink = (uint32_t)config->params[2];
+        krisp->patience_ns = (uint64_t)config->params[3] * MS;
+        krisp->depth = (uint32_t)config->params[4];
+        return 0;
+}
+
+static void take(struct taken *taken, const struct detshare_rung_view *rung)
+{
+        taken->tpcs[0] |= rung->tpcs[0];
+        taken->tpcs[1] |= rung->tpcs[1];
+}
+
+static uint32_t shared_tpcs(const struct taken *taken, const struct detshare_rung_view *rung)
+{
+        return (uint32_t)(__builtin_popcountll(taken->tpcs[0] & rung->tpcs[0]) +
+                          __builtin_popcountll(taken->tpcs[1] & rung->tpcs[1]));
+}
+
+static int is_running(const struct detshare_coroutine_view *coroutine)
+{
+        return coroutine->in_flight && coroutine->in_flight_sms && coroutine->rung != DETSHARE_RUNG_NONE;
+}
+
+/* What all others run on, and what this decision gave away. */
+static struct taken taken_by_others(const struct detshare_snapshot *snapshot, const struct detshare_decision *decision,
+        const struct detshare_coroutine_view *self)
+{
+        struct taken taken = {0};
+
+        for (uint32_t i = 0; i < snapshot->n_coroutines; i++)
+                if (&snapshot->coroutines[i] != self && is_running(&snapshot->coroutines[i]))
+                        take(&taken, &snapshot->rungs[snapshot->coroutines[i].rung]);
+        for (uint32_t i = 0; i < decision->n; i++)
+                if (decision->actions[i].reserved)
+                        take(&taken, &snapshot->rungs[decision->actions[i].rung]);
+        return taken;
+}
+
+/* Whether `a` serves a kernel of this size better than `b`: enough with least to spare, else as many as there are. */
+static int is_better(const struct detshare_rung_view *a, const struct detshare_rung_view *b, uint32_t size)
+{
+        if (a->n_sms >= size && b->n_sms >= size)
+                return a->n_sms < b->n_sms;
+        return a->n_sms > b->n_sms;
+}
+
+/* The partition for a kernel; DETSHARE_RUNG_NONE: it waits. Copies go along with their coroutine. */
+static uint32_t partition(const struct krisp *krisp, const struct detshare_snapshot *snapshot,
+        const struct taken *taken, const struct detshare_op_view *op)
+{
+        uint32_t size = size_least(op, snapshot->n_sms, krisp->tolerance), best = DETSHARE_RUNG_NONE;
+        uint32_t least = op->all_resident ? size : (size * krisp->shrink + 99) / 100;
+
+        for (uint32_t i = 0; i < snapshot->n_rungs; i++) {
+                const struct detshare_rung_view *rung = &snapshot->rungs[i];
+
+                if (rung->family != DETSHARE_FAMILY_FINE || rung->n_sms < least ||
+                        shared_tpcs(taken, rung) * 100 > krisp->overlap * rung->n_tpcs)
+                        continue;
+                if (best == DETSHARE_RUNG_NONE || is_better(rung, &snapshot->rungs[best], size))
+                        best = i;
+        }
+        return best;
+}
+
+/* Operations behind the head that go to the same partition: kernels of its size, and what takes no SMs. */
+static uint32_t same_size(
+        const struct krisp *krisp, const struct detshare_snapshot *snapshot, const struct detshare_coroutine_view *self)
+{
+        uint32_t size = size_least(&self->ahead[0], snapshot->n_sms, krisp->tolerance), n = 1;
+
+        while (n < self->n_ahead && self->in_flight + n < krisp->depth &&
+                (self->ahead[n].kind != DETSHARE_OP_KERNEL ||
+                        size_least(&self->ahead[n], snapshot->n_sms, krisp->tolerance) == size))
+                n++;
+        return n;
+}
+
+/* 0: it waits, and if it has waited for long, everybody behind it does. */
+static int serve(const struct krisp *krisp, const struct detshare_snapshot *snapshot,
+        struct detshare_decision *decision, const struct detshare_coroutine_view *self)
+{
+        struct taken taken = taken_by_others(snapshot, decision, self);
+        uint32_t rung;
+
+        if (self->ahead[0].kind != DETSHARE_OP_KERNEL)
+                return round_launch(decision, self, self->in_flight ? self->rung : 0, 1);
+        rung = partition(krisp, snapshot, &taken, &self->ahead[0]);
+        /* a partition is the kernel's: what runs on another one ends first */
+        if (rung == DETSHARE_RUNG_NONE || (is_running(self) && rung != self->rung))
+                return 0;
+        if (!round_launch(decision, self, rung, same_size(krisp, snapshot, self)))
+                return 0;
+        decision->actions[decision->n - 1].reserved = 1;
+        return 1;
+}
+
+/* The ready coroutine whose head has waited longest behind `after`; NULL: none. Equal times go by id. */
+static const struct detshare_coroutine_view *next_oldest(const struct krisp *krisp,
+        const struct detshare_snapshot *snapshot, const struct detshare_coroutine_view *after)
+{
+        const struct detshare_coroutine_view *best = NULL;
+
+        for (uint32_t i = 0; i < snapshot->n_coroutines; i++) {
+                const struct detshare_coroutine_view *self = &snapshot->coroutines[i];
+
+                if (!self->ready || self->in_flight >= krisp->depth)
+                        continue;
+                if (after && (self->head_since_ns < after->head_since_ns ||
+                                     (self->head_since_ns == after->head_since_ns && self->id <= after->id)))
+                        continue;
+                if (!best || self->head_since_ns < best->head_since_ns)
+                        best = self;
+        }
+        return best;
+}
+
+static int krisp_decide(void *state, const struct detshare_snapshot *snapshot, struct detshare_decision *decision)
+{
+        const struct krisp *krisp = state;
+        const struct detshare_coroutine_view *self = NULL;
+
+        for (uint32_t i = 0; i < TRIES && (self = next_oldest(krisp, snapshot, self)); i++) {
+                if (!serve(krisp, snapshot, decision, self) &&
+                        snapshot->now_ns - self->head_since_ns >= krisp->patience_ns)
+                        break;
+        }
+        for (uint32_t i = 0; i < decision->n; i++)
+                decision->actions[i].reserved = 0;
+        return 0;
+}
+
+const struct detshare_policy DETSHARE_POLICY_SYMBOL = {
+        .abi = DETSHARE_POLICY_ABI,
+        .size = sizeof(struct detshare_policy),
+        .name = "krisp",
+        .description = "every kernel on a partition of the least SMs at its best latency (KRISP)",
+        .params = params,
+        .n_params = sizeof(params) / sizeof(params[0]),
+        .state_size = sizeof(struct krisp),
+        .init = krisp_init,
+        .decide = krisp_decide,
+};

@@ -1,0 +1,199 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * tally: best-effort work in the gaps, one kernel at a time, in a form that latency-sensitive work need not wait for
+ *
+ * The priority rule of Tally (Zhao, Jayarajan, Pekhimenko, ASPLOS'25) as its public code has it (tally-project/tally,
+ * scheduler/priority.cpp):
+ *  - LS (high-priority) work is launched at once, at high priority.
+ *  - Best effort has at most one kernel in flight, and only where LS has nothing queued, nothing on the device, and has
+ *    been idle for 0.1 ms.
+ *  - Each best-effort kernel runs in the fastest form whose turnaround (how long LS would wait for it) is expected to
+ *    be at most 0.1 ms: the original, or one that gives way.
+ *  - After 100 ms without LS work kernels run as originals.
+ *
+ * What differs: Tally's forms that give way are kernels it rewrote: slices, and persistent blocks that look at a flag.
+ * Without such a pass the forms are these:
+ *  - the original, on all SMs: LS waits for all of it, as Tally has it, so its turnaround is its expected time;
+ *  - confined to a rung of the upper side, from the largest to the smallest: LS starts on the SMs that are left. If as
+ *    many are left as the kernels of LS needed lately (the largest need of the last one to two seconds), it does not
+ *    wait; if fewer, for half a wave of the kernel's blocks on average, as Tally has it for persistent blocks;
+ *  - not at all, where even the smallest rung is too slow (below a tenth of the original's speed, Tally's lowest step)
+ *    or LS would wait too long: until LS has been idle for 100 ms, or the kernel has waited for `patience_ms`.
+ * A kernel of unknown duration runs as the original, which is how Tally profiles it. A kernel whose blocks must all be
+ * resident has no confined form where they do not fit. Copies and memsets count as one kernel that is original.
+ *
+ * Nobody starves except beside LS work that leaves no gap of 0.1 ms: that is the rule.
+ */
+#include "policies/round.h"
+#include "policies/size.h"
+
+#define MS 1000000ull
+#define NEED_NS (1000 * MS)
+
+struct tally {
+        uint64_t wait_ns, bound_ns, original_ns, patience_ns;
+        uint32_t slowest, ls_depth; /* percent of the original's speed */
+
+        uint64_t idle_ns; /* since when LS is idle; 0: always was */
+        uint32_t busy;    /* it was, the last time */
+        uint32_t need, need_before;
+        uint64_t need_until_ns;
+        uint64_t last_be;
+};
+
+static const struct detshare_policy_param params[] = {
+        {.name = "wait_us", .help = "LS must be idle for, before BE goes", .def = 100, .min = 0, .max = 1000000},
+        {.name = "bound_us", .help = "longest turnaround of a BE kernel", .def = 100, .min = 1, .max = 1000000},
+        {.name = "original_ms",
+                .help = "after so long without LS, kernels run as originals",
+                .def = 100,
+                .min = 0,
+                .max = 1000000},
+        {.name = "patience_ms",
+                .help = "after so long at the head of its queue, a kernel runs as the original",
+                .def = 1000,
+                .min = 0,
+                .max = 1000000},
+        {.name = "slowest_percent",
+                .help = "slowest form to choose, of the original's speed",
+                .def = 10,
+                .min = 1,
+                .max = 100},
+        ROUND_LS_DEPTH_PARAM,
+};
+
+static int tally_init(void *state, const struct detshare_policy_config *config)
+{
+        struct tally *tally = state;
+
+        tally->wait_ns = (uint64_t)config->params[0] * 1000;
+        tally->bound_ns = (uint64_t)config->params[1] * 1000;
+        tally->original_ns = (uint64_t)config->params[2] * MS;
+        tally->patience_ns = (uint64_t)config->params[3] * MS;
+        tally->slowest = (uint32_t)config->params[4];
+        tally->ls_depth = (uint32_t)config->params[5];
+        return 0;
+}
+
+/* The largest need of an LS kernel, over the present second and the one before. */
+static void look_at_need(struct tally *tally, const struct detshare_snapshot *snapshot)
+{
+        if (snapshot->now_ns >= tally->need_until_ns) {
+                tally->need_before = snapshot->now_ns - tally->need_until_ns < NEED_NS ? tally->need : 0;
+                tally->need = 0;
+                tally->need_until_ns = snapshot->now_ns + NEED_NS;
+        }
+        for (uint32_t i = 0; i < snapshot->n_coroutines; i++) {
+                const struct detshare_coroutine_view *coroutine = &snapshot->coroutines[i];
+
+                for (uint32_t k = 0; coroutine->class_ == DETSHARE_CLASS_LS && k < coroutine->n_ahead; k++)
+                        if (coroutine->ahead[k].sms_needed > tally->need)
+                                tally->need = coroutine->ahead[k].sms_needed;
+        }
+}
+
+/* How long LS would wait for a kernel on this rung. */
+static uint64_t turnaround(const struct tally *tally, const struct detshare_snapshot *snapshot,
+        const struct detshare_op_view *op, uint32_t rung)
+{
+        uint32_t need = tally->need > tally->need_before ? tally->need : tally->need_before;
+        uint32_t sms = snapshot->rungs[rung].n_sms;
+
+        if (!rung)
+                return op->expected_ns;
+        if (snapshot->n_sms - sms >= need)
+                return 0;
+        return size_time(op, sms, snapshot->n_sms) / size_waves(op, sms) / 2;
+}
+
+/* Whether the kernel can be confined to this rung, and is fast enough there. */
+static int is_form(const struct tally *tally, const struct detshare_snapshot *snapshot,
+        const struct detshare_op_view *op, uint32_t rung)
+{
+        uint32_t sms = snapshot->rungs[rung].n_sms;
+
+        if (op->all_resident && size_waves(op, sms) > 1)
+                return 0;
+        return size_time(op, sms, snapshot->n_sms) * tally->slowest <= op->expected_ns * 100;
+}
+
+/* The fastest form that LS need not wait for; DETSHARE_RUNG_NONE: none. */
+static uint32_t choose(
+        const struct tally *tally, const struct detshare_snapshot *snapshot, const struct detshare_op_view *op)
+{
+        uint32_t sms = snapshot->n_sms - 1, rung;
+
+        if (op->kind != DETSHARE_OP_KERNEL || !op->samples || turnaround(tally, snapshot, op, 0) <= tally->bound_ns)
+                return 0;
+        while ((rung = size_rung(snapshot, DETSHARE_SIDE_UPPER, sms, NULL))) {
+                if (is_form(tally, snapshot, op, rung) && turnaround(tally, snapshot, op, rung) <= tally->bound_ns)
+                        return rung;
+                sms = snapshot->rungs[rung].n_sms - 1;
+        }
+        return DETSHARE_RUNG_NONE;
+}
+
+static void wake_at(struct detshare_decision *decision, uint64_t at_ns)
+{
+        if (at_ns < decision->next_timer_ns)
+                decision->next_timer_ns = at_ns;
+}
+
+/* The next best-effort coroutine in turn whose kernel may go now. */
+static void launch_be(struct tally *tally, const struct detshare_snapshot *snapshot, struct detshare_decision *decision)
+{
+        uint32_t first = round_first(snapshot, tally->last_be);
+        int original = !tally->idle_ns || snapshot->now_ns - tally->idle_ns >= tally->original_ns;
+
+        for (uint32_t i = 0; i < snapshot->n_coroutines; i++) {
+                const struct detshare_coroutine_view *be = round_at(snapshot, first, i);
+                uint64_t until_ns = be->head_since_ns + tally->patience_ns;
+                uint32_t rung;
+
+                if (be->class_ != DETSHARE_CLASS_BE || !be->ready)
+                        continue;
+                rung = original || snapshot->now_ns >= until_ns ? 0 : choose(tally, snapshot, &be->ahead[0]);
+                if (rung != DETSHARE_RUNG_NONE) {
+                        tally->last_be = be->id;
+                        round_launch(decision, be, rung, 1);
+                        return;
+                }
+                wake_at(decision, until_ns);
+                wake_at(decision, tally->idle_ns + tally->original_ns);
+        }
+}
+
+static int tally_decide(void *state, const struct detshare_snapshot *snapshot, struct detshare_decision *decision)
+{
+        struct tally *tally = state;
+
+        look_at_need(tally, snapshot);
+        round_launch_class(snapshot, decision, DETSHARE_CLASS_LS, tally->ls_depth);
+        if (round_is_busy(snapshot, DETSHARE_CLASS_LS)) {
+                tally->busy = 1;
+                return 0;
+        }
+        if (tally->busy)
+                tally->idle_ns = snapshot->now_ns;
+        tally->busy = 0;
+        if (round_in_flight(snapshot, DETSHARE_CLASS_BE) || !round_is_busy(snapshot, DETSHARE_CLASS_BE))
+                return 0;
+        if (tally->idle_ns && snapshot->now_ns - tally->idle_ns < tally->wait_ns) {
+                decision->next_timer_ns = tally->idle_ns + tally->wait_ns;
+                return 0;
+        }
+        launch_be(tally, snapshot, decision);
+        return 0;
+}
+
+const struct detshare_policy DETSHARE_POLICY_SYMBOL = {
+        .abi = DETSHARE_POLICY_ABI,
+        .size = sizeof(struct detshare_policy),
+        .name = "tally",
+        .description = "BE in the gaps of LS, one kernel at a time, in a form that LS need not wait for (Tally)",
+        .params = params,
+        .n_params = sizeof(params) / sizeof(params[0]),
+        .state_size = sizeof(struct tally),
+        .init = tally_init,
+        .decide = tally_decide,
+};

@@ -1,0 +1,712 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Policies that decide kernel by kernel, held to their published rules: REEF, Tally, KRISP
+ *
+ * On the virtual clock where it is about what goes where and when; before a desk with a snapshot made by hand where
+ * the scheduler of a test has nothing to show: kernels that can be killed, profiles.
+ */
+#include "tests/unit/policy_harness.h"
+
+static struct ph_client *ls, *be, *be2;
+
+static void open_policy(const char *name, const char *param)
+{
+        ph_open(8, name, param, NULL); /* 16 SMs */
+        ls = ph_ls(0);
+        be = ph_be();
+        be2 = ph_be();
+}
+
+/* Each once, so that its time is known; then long enough nothing that nobody remembers it. */
+static void know(struct ph_client *client, const struct ph_kernel *const *kernels, size_t n)
+{
+        for (size_t i = 0; i < n; i++)
+                ph_submit(client, 0, kernels[i], 0);
+        ph_run(UINT64_MAX);
+}
+#define KNOW(client, ...)                                              \
+        do {                                                           \
+                const struct ph_kernel *list_[] = {__VA_ARGS__};       \
+                know(client, list_, sizeof(list_) / sizeof(list_[0])); \
+        } while (0)
+
+/* --- a desk
+ * ---------------------------------------------------------------------------------------------------------- */
+
+#define DESK 4
+static struct {
+        struct detshare_session_view sessions[DESK];
+        struct detshare_coroutine_view coroutines[DESK];
+        struct detshare_op_view ahead[DESK][DETSHARE_AHEAD_MAX];
+        struct detshare_action actions[64];
+        struct detshare_snapshot snapshot;
+        struct detshare_decision decision;
+} desk;
+
+/* Clients of these classes, each with one coroutine that has nothing yet; ids from 1. */
+static void desk_open(const char *name, const char *param, const uint32_t *classes, uint32_t n)
+{
+        open_policy(name, param);
+        memset(&desk, 0, sizeof(desk));
+        for (uint32_t i = 0; i < n; i++) {
+                desk.sessions[i] = (struct detshare_session_view){.id = i + 1, .class_ = classes[i]};
+                desk.coroutines[i] = (struct detshare_coroutine_view){.id = i + 1,
+                        .session = i,
+                        .class_ = classes[i],
+                        .rung = DETSHARE_RUNG_NONE,
+                        .ahead = desk.ahead[i]};
+        }
+        desk.snapshot = (struct detshare_snapshot){.size = sizeof(desk.snapshot),
+                .event_session = UINT32_MAX,
+                .now_ns = MS,
+                .n_sms = 16,
+                .n_tpcs = 8,
+                .n_coroutines = n,
+                .n_sessions = n,
+                .n_rungs = ph.sched->ladder.n,
+                .coroutines = desk.coroutines,
+                .sessions = desk.sessions,
+                .rungs = ph.sched->ladder.views,
+                .can_kill = 1};
+}
+
+static void desk_queue(uint32_t i, const struct detshare_op_view *op)
+{
+        desk.ahead[i][desk.coroutines[i].n_ahead++] = *op;
+        desk.coroutines[i].queued++;
+        desk.coroutines[i].ready = 1;
+}
+
+static void desk_pop(struct detshare_coroutine_view *coroutine, uint32_t index)
+{
+        memmove(desk.ahead[index], desk.ahead[index] + 1, sizeof(desk.ahead[0]) - sizeof(desk.ahead[0][0]));
+        coroutine->n_ahead--;
+        coroutine->queued--;
+        coroutine->ready = coroutine->n_ahead != 0;
+        coroutine->in_flight++;
+}
+
+/* Asks the policy, and launches what it says until it asks no more. */
+static void desk_decide(void)
+{
+        ds_plugin *plugin = ph.sched->host.plugin;
+
+        for (int again = 1, i = 0; again && i < 8; i++) {
+                uint32_t n = i ? desk.decision.n : 0;
+
+                desk.decision = (struct detshare_decision){.size = sizeof(desk.decision),
+                        .capacity = DS_ARRAY_SIZE(desk.actions) - n,
+                        .next_timer_ns = UINT64_MAX,
+                        .actions = desk.actions + n};
+                cr_assert_eq(plugin->policy->decide(plugin->state, &desk.snapshot, &desk.decision), 0);
+                again = (int)desk.decision.again;
+                desk.decision.n += n;
+                for (uint32_t k = n; k < desk.decision.n; k++) {
+                        uint32_t at = (uint32_t)desk.actions[k].coroutine - 1;
+
+                        cr_assert_lt(at, DESK);
+                        for (uint32_t c = 0; c < desk.actions[k].count && desk.coroutines[at].n_ahead; c++)
+                                desk_pop(&desk.coroutines[at], at);
+                }
+        }
+}
+
+/* How many actions of this kind there were for the coroutine. */
+static uint32_t desk_actions(uint32_t kind, uint64_t coroutine)
+{
+        uint32_t n = 0;
+
+        for (uint32_t i = 0; i < desk.decision.n; i++)
+                n += desk.actions[i].kind == kind && desk.actions[i].coroutine == coroutine;
+        return n;
+}
+
+static const struct detshare_op_view
+        idempotent = {.kind = DETSHARE_OP_KERNEL, .blocks = 8, .blocks_per_sm = 1, .sms_needed = 8, .idempotent = 1},
+        lasting = {.kind = DETSHARE_OP_KERNEL, .blocks = 8, .blocks_per_sm = 1, .sms_needed = 8},
+        copy = {.kind = DETSHARE_OP_COPY, .bytes = 4096};
+
+static const uint32_t be_and_ls[] = {DETSHARE_CLASS_BE, DETSHARE_CLASS_LS};
+
+/* --- reef
+ * ------------------------------------------------------------------------------------------------------------ */
+
+static struct ph_kernel rt = {.name = "rt", .blocks = 4, .block_ns = US * 100};
+static struct ph_kernel rt_wide = {.name = "rt_wide", .blocks = 12, .block_ns = US * 100};
+static struct ph_kernel rt_full = {.name = "rt_full", .blocks = 16, .block_ns = US * 100};
+static struct ph_kernel fits = {.name = "fits", .blocks = 12, .block_ns = US * 50};
+static struct ph_kernel slow = {.name = "slow", .blocks = 12, .block_ns = US * 150};
+static struct ph_kernel wide = {.name = "wide", .blocks = 16, .block_ns = US * 50};
+
+static void reef_open(const char *param)
+{
+        open_policy("reef", param);
+        PH_KERNELS_ARE(&rt, &rt_wide, &rt_full, &fits, &slow, &wide);
+        KNOW(ls, &rt, &rt_wide, &rt_full);
+        KNOW(be, &fits, &slow, &wide);
+}
+
+Test(policy_reef, best_effort_waits_while_there_is_ls_work)
+{
+        uint64_t begin;
+
+        reef_open("padding=0");
+        ph_loop(be, &fits, 8);
+        ph_run_for(MS);
+        begin = ph_now();
+        ph_request(ls, &rt, 10);
+        ph_run_for(2 * MS);
+        cr_assert_eq(ph_latency(ls, 1000), MS, "LS does not wait");
+        cr_assert_eq(ph_launches(be, begin + 1, begin + MS), 0);
+        cr_assert_geq(ph_launches(be, begin + MS, begin + 2 * MS), 19);
+        ph_close();
+}
+
+Test(policy_reef, a_queue_has_two_operations_on_the_device)
+{
+        reef_open(NULL);
+        ph_loop(be, &fits, 8);
+        ph_loop(be2, &fits, 8);
+        for (int i = 0; i < 20; i++) {
+                ph_run_for(20 * US);
+                cr_assert_eq(ph_in_flight(be), 2);
+                cr_assert_eq(ph_in_flight(be2), 2);
+        }
+        ph_close();
+}
+
+Test(policy_reef, what_cannot_be_killed_is_waited_for)
+{
+        reef_open("padding=0");
+        ph_loop(be, &slow, 2);
+        ph_run_for(10 * US);
+        ph_request(ls, &rt, 1);
+        ph_run_for(MS);
+        cr_assert_eq(ph_stats().actions_ignored, 0);
+        ph_close();
+}
+
+/* A request of five kernels beside a queue of best-effort ones: how many of these ran beside them. */
+static uint32_t padded(const struct ph_kernel *real_time, const struct ph_kernel *best_effort)
+{
+        uint64_t begin;
+
+        ph_request(ls, real_time, 5);
+        for (int i = 0; i < 9; i++)
+                ph_submit(be, 0, best_effort, 0);
+        begin = ph_now();
+        ph_run(begin + 500 * US - 1);
+        cr_assert_eq(ph_launches(ls, begin, begin + 500 * US), 5, "LS is not delayed");
+        cr_assert_eq(ph_last(ls)->launch_ns, begin + (ph_before(ls, 1)->launch_ns == begin ? 0 : 400 * US));
+        return ph_launches(be, begin, begin + 500 * US);
+}
+
+Test(policy_reef, a_kernel_that_fits_pads_each_ls_kernel)
+{
+        reef_open(NULL);
+        cr_assert_eq(padded(&rt, &fits), 5);
+        for (uint32_t i = 0; i < 5; i++) {
+                const struct ph_log *a = ph_before(ls, i), *b = ph_before(be, i);
+
+                cr_assert_eq(a->launch_ns, b->launch_ns);
+                cr_assert_eq(a->side, DETSHARE_SIDE_LOWER);
+                cr_assert_eq(b->side, DETSHARE_SIDE_UPPER);
+                cr_assert_geq(a->n_sms, 4);
+                cr_assert_geq(b->n_sms, 12 - 1);
+                cr_assert_leq(a->n_sms + b->n_sms, 16);
+                cr_assert_eq(a->priority, DETSHARE_PRIORITY_HIGH);
+        }
+        ph_run_for(MS);
+        cr_assert_eq(ph_latency(ls, 1000), 500 * US);
+        ph_close();
+}
+
+Test(policy_reef, a_kernel_that_takes_longer_does_not)
+{
+        reef_open(NULL);
+        cr_assert_eq(padded(&rt, &slow), 0);
+        ph_close();
+}
+
+Test(policy_reef, a_kernel_with_too_many_blocks_for_what_is_left_does_not)
+{
+        reef_open(NULL);
+        cr_assert_eq(padded(&rt_wide, &wide), 0, "four SMs for two layers: eight blocks of sixteen");
+        ph_close();
+}
+
+Test(policy_reef, an_ls_kernel_that_fills_the_gpu_is_not_padded)
+{
+        reef_open(NULL);
+        cr_assert_eq(padded(&rt_full, &fits), 0);
+        ph_close();
+}
+
+Test(policy_reef, the_first_that_fits_pads)
+{
+        struct ph_client *third;
+
+        reef_open(NULL);
+        third = ph_be();
+        ph_submit(be, 0, &slow, 0);
+        ph_submit(be2, 0, &fits, 0);
+        ph_submit(third, 0, &fits, 0);
+        ph_request(ls, &rt, 1);
+        ph_run(UINT64_MAX);
+        cr_assert_eq(ph_last(be2)->side, DETSHARE_SIDE_UPPER);
+        cr_assert_eq(ph_last(be2)->launch_ns, ph_last(ls)->launch_ns);
+        cr_assert_eq(ph_last(third)->side, DETSHARE_SIDE_ALL, "after the request");
+        cr_assert_eq(ph_last(be)->launch_ns, ph_last(ls)->end_ns);
+        ph_close();
+}
+
+Test(policy_reef, nothing_pads_where_several_ls_queues_work)
+{
+        struct ph_client *other;
+
+        reef_open(NULL);
+        other = ph_ls(0);
+        ph_request(other, &rt, 5);
+        cr_assert_eq(padded(&rt, &fits), 0);
+        ph_run(UINT64_MAX);
+        ph_close();
+}
+
+Test(policy_reef, idempotent_kernels_are_killed_when_ls_comes)
+{
+        desk_open("reef", NULL, be_and_ls, 2);
+        for (int i = 0; i < 3; i++)
+                desk_queue(0, &idempotent);
+        desk_decide();
+        cr_assert_eq(desk.coroutines[0].in_flight, 2);
+        desk_queue(1, &lasting);
+        desk_decide();
+        cr_assert_eq(desk_actions(DETSHARE_ACTION_KILL, 1), 1);
+        cr_assert_eq(desk_actions(DETSHARE_ACTION_LAUNCH, 2), 1, "and LS goes at once");
+        cr_assert_eq(desk.actions[0].kind, DETSHARE_ACTION_KILL);
+        desk_decide();
+        cr_assert_eq(desk_actions(DETSHARE_ACTION_KILL, 1), 0, "once");
+        ph_close();
+}
+
+Test(policy_reef, what_was_killed_is_launched_anew)
+{
+        desk_open("reef", NULL, be_and_ls, 2);
+        desk_queue(0, &idempotent);
+        desk_decide();
+        desk_queue(1, &lasting);
+        desk_decide();
+        cr_assert_eq(desk_actions(DETSHARE_ACTION_KILL, 1), 1);
+        desk.coroutines[0].in_flight = desk.coroutines[1].in_flight = 0;
+        desk_queue(0, &idempotent);
+        desk_decide();
+        cr_assert_eq(desk.coroutines[0].in_flight, 1);
+        desk_queue(1, &lasting);
+        desk_decide();
+        cr_assert_eq(desk_actions(DETSHARE_ACTION_KILL, 1), 1, "and may be killed again");
+        ph_close();
+}
+
+Test(policy_reef, others_are_waited_for)
+{
+        const struct detshare_op_view *const first[] = {&lasting, &idempotent, &copy, &idempotent};
+        const struct detshare_op_view *const second[] = {&idempotent, &lasting, &idempotent, &copy};
+
+        for (int i = 0; i < 4; i++) {
+                desk_open("reef", NULL, be_and_ls, 2);
+                desk_queue(0, first[i]);
+                desk_queue(0, second[i]);
+                desk_decide();
+                desk_queue(1, &lasting);
+                desk_decide();
+                cr_assert_eq(desk_actions(DETSHARE_ACTION_KILL, 1), 0, "%d", i);
+                cr_assert_eq(desk_actions(DETSHARE_ACTION_LAUNCH, 2), 1);
+                ph_close();
+        }
+}
+
+Test(policy_reef, what_ended_no_longer_counts)
+{
+        desk_open("reef", NULL, be_and_ls, 2);
+        desk_queue(0, &lasting);
+        desk_queue(0, &idempotent);
+        desk_decide();
+        desk.coroutines[0].in_flight = 1; /* the first has ended */
+        desk_queue(1, &lasting);
+        desk_decide();
+        cr_assert_eq(desk_actions(DETSHARE_ACTION_KILL, 1), 1);
+        ph_close();
+}
+
+Test(policy_reef, what_another_policy_launched_is_not_killed)
+{
+        desk_open("reef", NULL, be_and_ls, 2);
+        desk.coroutines[0].in_flight = 1;
+        desk_queue(0, &idempotent);
+        desk_decide();
+        cr_assert_eq(desk.coroutines[0].in_flight, 2);
+        desk_queue(1, &lasting);
+        desk_decide();
+        cr_assert_eq(desk_actions(DETSHARE_ACTION_KILL, 1), 0);
+        ph_close();
+}
+
+Test(policy_reef, nothing_is_killed_where_the_device_cannot)
+{
+        desk_open("reef", NULL, be_and_ls, 2);
+        desk.snapshot.can_kill = 0;
+        desk_queue(0, &idempotent);
+        desk_decide();
+        desk_queue(1, &lasting);
+        desk_decide();
+        cr_assert_eq(desk_actions(DETSHARE_ACTION_KILL, 1), 0);
+        ph_close();
+}
+
+Test(policy_reef, what_pads_is_not_killed)
+{
+        struct detshare_op_view long_ = lasting, short_ = idempotent;
+
+        desk_open("reef", NULL, be_and_ls, 2);
+        long_.samples = short_.samples = 1;
+        long_.blocks = 4;
+        long_.expected_ns = 100 * US;
+        short_.expected_ns = 50 * US;
+        desk_queue(0, &short_);
+        desk_queue(1, &long_);
+        desk_queue(1, &long_);
+        desk_decide();
+        cr_assert_eq(desk.coroutines[0].in_flight, 1, "pads");
+        cr_assert_eq(desk.coroutines[1].in_flight, 1);
+        desk.coroutines[1].in_flight = 0;
+        desk_decide();
+        cr_assert_eq(desk_actions(DETSHARE_ACTION_KILL, 1), 0);
+        cr_assert_eq(desk.coroutines[1].in_flight, 1, "the next one does not wait for it");
+        ph_close();
+}
+
+/* --- tally
+ * ----------------------------------------------------------------------------------------------------------- */
+
+static struct ph_kernel brief = {.name = "brief", .blocks = 16, .block_ns = US * 90};
+static struct ph_kernel longer = {.name = "longer", .blocks = 16, .block_ns = US * 2000};
+static struct ph_kernel fine = {.name = "fine", .blocks = 1600, .block_ns = US * 20};
+static struct ph_kernel together = {.name = "together", .blocks = 16, .block_ns = US * 2000, .all_resident = 1};
+
+static void tally_open(void)
+{
+        open_policy("tally", NULL);
+        PH_KERNELS_ARE(&rt, &rt_full, &brief, &longer, &fine, &together);
+        KNOW(be, &brief, &longer, &fine, &together);
+}
+
+/* Where a best-effort kernel goes that was there when LS became idle, and how long after that. */
+static const struct ph_log *after_ls(
+        const struct ph_kernel *ls_kernel, const struct ph_kernel *be_kernel, uint64_t *ret_wait_ns)
+{
+        uint64_t end;
+
+        ph_request(ls, ls_kernel, 3);
+        ph_submit(be, 0, be_kernel, 0);
+        ph_run_for(300 * US);
+        end = ph_now();
+        cr_assert_eq(ls->running, 0);
+        ph_run(UINT64_MAX);
+        *ret_wait_ns = ph_last(be)->launch_ns - end;
+        return ph_last(be);
+}
+
+Test(policy_tally, best_effort_goes_when_ls_was_idle_for_100_us)
+{
+        uint64_t wait_ns;
+
+        tally_open();
+        after_ls(&rt, &brief, &wait_ns);
+        cr_assert_eq(wait_ns, 100 * US);
+        ph_close();
+}
+
+Test(policy_tally, ls_is_launched_at_once)
+{
+        tally_open();
+        ph_loop(be, &longer, 1);
+        ph_run_for(500 * US);
+        ph_request(ls, &rt, 3);
+        ph_run_for(MS);
+        cr_assert_eq(ph_latency(ls, 1000), 300 * US);
+        cr_assert_eq(ph_last(ls)->priority, DETSHARE_PRIORITY_HIGH);
+        ph_close();
+}
+
+Test(policy_tally, one_best_effort_kernel_is_in_flight)
+{
+        uint64_t busy;
+
+        tally_open();
+        ph_loop(be, &brief, 4);
+        ph_loop(be2, &brief, 4);
+        for (int i = 0; i < 50; i++) {
+                ph_run_for(33 * US);
+                cr_assert_eq(ph_in_flight(be) + ph_in_flight(be2), 1);
+        }
+        busy = ph_busy(be, ph_now() - MS, ph_now());
+        cr_assert(busy > 400 && busy < 600, "in turn: %lu", (unsigned long)busy);
+        ph_close();
+}
+
+Test(policy_tally, short_kernels_run_as_originals)
+{
+        uint64_t wait_ns;
+
+        tally_open();
+        cr_assert_eq(after_ls(&rt, &brief, &wait_ns)->n_sms, 16);
+        ph_close();
+}
+
+Test(policy_tally, long_kernels_leave_what_ls_needs)
+{
+        uint64_t wait_ns;
+        const struct ph_log *log;
+
+        tally_open();
+        log = after_ls(&rt, &longer, &wait_ns);
+        cr_assert_eq(wait_ns, 100 * US);
+        cr_assert_eq(log->side, DETSHARE_SIDE_UPPER);
+        cr_assert_eq(log->n_sms, 12, "the largest that leaves four");
+        ph_close();
+}
+
+Test(policy_tally, many_short_blocks_give_way_by_themselves)
+{
+        uint64_t wait_ns;
+        const struct ph_log *log;
+
+        tally_open();
+        log = after_ls(&rt_full, &fine, &wait_ns);
+        cr_assert_eq(wait_ns, 100 * US);
+        cr_assert_eq(log->side, DETSHARE_SIDE_UPPER);
+        cr_assert_geq(log->n_sms, 14, "half a wave is 10 us: the fastest");
+        ph_close();
+}
+
+Test(policy_tally, long_blocks_that_ls_would_wait_for_do_not_run_before_100_ms)
+{
+        uint64_t wait_ns;
+
+        tally_open();
+        cr_assert_eq(after_ls(&rt_full, &longer, &wait_ns)->n_sms, 16);
+        cr_assert_eq(wait_ns, 100 * MS);
+        ph_close();
+}
+
+Test(policy_tally, blocks_that_must_be_resident_are_not_confined)
+{
+        uint64_t wait_ns;
+
+        tally_open();
+        cr_assert_eq(after_ls(&rt, &together, &wait_ns)->n_sms, 16);
+        cr_assert_eq(wait_ns, 100 * MS);
+        ph_close();
+}
+
+Test(policy_tally, originals_after_100_ms_without_ls)
+{
+        tally_open();
+        ph_loop(be, &longer, 1);
+        ph_request(ls, &rt, 1);
+        ph_run_for(50 * MS);
+        cr_assert_eq(ph_last(be)->n_sms, 12);
+        ph_run_for(60 * MS);
+        cr_assert_eq(ph_last(be)->n_sms, 16);
+        ph_close();
+}
+
+Test(policy_tally, unknown_kernels_run_as_originals)
+{
+        struct ph_kernel unknown = longer;
+        uint64_t wait_ns;
+
+        unknown.name = "unknown";
+        tally_open();
+        PH_KERNELS_ARE(&unknown);
+        cr_assert_eq(after_ls(&rt_full, &unknown, &wait_ns)->n_sms, 16);
+        cr_assert_eq(wait_ns, 100 * US);
+        ph_close();
+}
+
+Test(policy_tally, nobody_waits_longer_than_the_patience)
+{
+        uint64_t begin;
+
+        tally_open();
+        begin = ph_now();
+        ph_every(ls, &rt_full, 1, 10 * MS, 200);
+        ph_submit(be, 0, &longer, 0);
+        ph_run_for(1500 * MS);
+        cr_assert_geq(ph_last(be)->launch_ns, begin + 1000 * MS);
+        cr_assert_leq(ph_last(be)->launch_ns, begin + 1010 * MS);
+        ph_close();
+}
+
+/* --- krisp
+ * ----------------------------------------------------------------------------------------------------------- */
+
+static struct ph_kernel small = {.name = "small", .blocks = 4, .block_ns = US * 100};
+static struct ph_kernel half = {.name = "half", .blocks = 8, .block_ns = US * 100};
+static struct ph_kernel two_waves = {.name = "two_waves", .blocks = 24, .block_ns = US * 100};
+static struct ph_kernel large = {.name = "large", .blocks = 12, .block_ns = US * 100};
+static struct ph_kernel all = {.name = "all", .blocks = 16, .block_ns = US * 100};
+
+static void krisp_open(const char *param)
+{
+        open_policy("krisp", param);
+        PH_KERNELS_ARE(&small, &half, &two_waves, &large, &all);
+}
+
+Test(policy_krisp, a_kernel_gets_the_fewest_sms_that_cost_no_wave)
+{
+        const struct {
+                const struct ph_kernel *kernel;
+                uint32_t n_sms;
+        } rows[] = {{&small, 4}, {&half, 8}, {&two_waves, 12}, {&large, 12}, {&all, 16}};
+
+        krisp_open(NULL);
+        for (size_t i = 0; i < DS_ARRAY_SIZE(rows); i++) {
+                ph_submit(be, 0, rows[i].kernel, 0);
+                ph_run(UINT64_MAX);
+                cr_assert_eq(ph_last(be)->n_sms, rows[i].n_sms, "%s: %u", rows[i].kernel->name, ph_last(be)->n_sms);
+        }
+        ph_close();
+}
+
+Test(policy_krisp, each_kernel_of_a_model_gets_its_own)
+{
+        krisp_open(NULL);
+        for (int i = 0; i < 3; i++) {
+                ph_submit(ls, 0, &small, 0);
+                ph_submit(ls, 0, &all, 0);
+        }
+        ph_run(UINT64_MAX);
+        for (uint32_t i = 0; i < 6; i++)
+                cr_assert_eq(ph_nth(ls, i)->n_sms, i % 2 ? 16 : 4);
+        ph_close();
+}
+
+static void assert_apart(const struct ph_log *a, const struct ph_log *b)
+{
+        const struct detshare_rung_view *rungs = ph.sched->ladder.views;
+
+        cr_assert_eq(rungs[a->rung].tpcs[0] & rungs[b->rung].tpcs[0], 0);
+        cr_assert_eq(a->launch_ns, b->launch_ns);
+}
+
+Test(policy_krisp, kernels_that_run_at_one_time_are_apart)
+{
+        krisp_open(NULL);
+        ph_submit(be, 0, &small, 0);
+        ph_submit(ls, 0, &large, 0);
+        ph_run(UINT64_MAX);
+        assert_apart(ph_last(be), ph_last(ls));
+        cr_assert_eq(ph_last(be)->n_sms, 4);
+        cr_assert_eq(ph_last(ls)->n_sms, 12);
+        ph_close();
+}
+
+Test(policy_krisp, who_does_not_fit_takes_what_is_free)
+{
+        krisp_open(NULL);
+        ph_submit(be, 0, &half, 0);
+        ph_submit(be2, 0, &large, 0);
+        ph_run(UINT64_MAX);
+        assert_apart(ph_last(be), ph_last(be2));
+        cr_assert_eq(ph_last(be2)->n_sms, 8);
+        ph_close();
+}
+
+Test(policy_krisp, or_waits_where_that_is_too_little)
+{
+        uint64_t begin;
+
+        krisp_open("shrink_percent=80");
+        begin = ph_now();
+        ph_submit(be, 0, &half, 0);
+        ph_submit(be2, 0, &large, 0);
+        ph_run(UINT64_MAX);
+        cr_assert_eq(ph_last(be2)->n_sms, 12);
+        cr_assert_eq(ph_last(be2)->launch_ns, begin + 100 * US);
+        ph_close();
+}
+
+Test(policy_krisp, a_third_waits_for_a_partition)
+{
+        struct ph_client *third;
+        uint64_t begin;
+
+        krisp_open(NULL);
+        third = ph_be();
+        begin = ph_now();
+        ph_submit(be, 0, &small, 0);
+        ph_submit(be2, 0, &large, 0);
+        ph_submit(third, 0, &small, 0);
+        ph_run(UINT64_MAX);
+        cr_assert_eq(ph_last(third)->launch_ns, begin + 100 * US);
+        ph_close();
+        krisp_open("overlap_percent=100");
+        third = ph_be();
+        begin = ph_now();
+        ph_submit(be, 0, &small, 0);
+        ph_submit(be2, 0, &large, 0);
+        ph_submit(third, 0, &small, 0);
+        ph_run(UINT64_MAX);
+        cr_assert_eq(ph_last(third)->launch_ns, begin);
+        ph_close();
+}
+
+Test(policy_krisp, nobody_is_overtaken_for_longer_than_the_patience)
+{
+        uint64_t begin;
+
+        krisp_open("shrink_percent=100");
+        ph_loop(be, &small, 1);
+        ph_run_for(50 * US);
+        ph_loop(be2, &small, 1);
+        ph_run_for(US);
+        begin = ph_now();
+        ph_submit(ls, 0, &all, 0);
+        ph_run_for(30 * MS);
+        cr_assert_geq(ph_last(ls)->launch_ns, begin + 10 * MS - 100 * US);
+        cr_assert_leq(ph_last(ls)->launch_ns, begin + 10 * MS + 200 * US);
+        cr_assert_gt(ph_last(be)->launch_ns, ph_last(ls)->launch_ns);
+        ph_close();
+}
+
+static uint32_t krisp_size(const struct detshare_profile_point *points, uint32_t n, uint32_t tolerance)
+{
+        struct detshare_op_view op = lasting;
+        char param[64];
+
+        snprintf(param, sizeof(param), "tolerance_permille=%u", tolerance);
+        desk_open("krisp", param, be_and_ls, 1);
+        op.blocks = 16;
+        op.points = points;
+        op.n_points = n;
+        desk_queue(0, &op);
+        desk_decide();
+        cr_assert_eq(desk.decision.n, 1);
+        n = ph.sched->ladder.views[desk.actions[0].rung].n_sms;
+        ph_close();
+        return n;
+}
+
+Test(policy_krisp, a_profile_says_which_size_is_right)
+{
+        const struct detshare_profile_point stairs[] = {
+                {4, 1, 200 * US}, {8, 1, 103 * US}, {10, 1, 101 * US}, {16, 1, 100 * US}};
+
+        cr_assert_eq(krisp_size(stairs, 4, 0), 16);
+        cr_assert_eq(krisp_size(stairs, 4, 10), 10);
+        cr_assert_eq(krisp_size(stairs, 4, 20), 10);
+        cr_assert_eq(krisp_size(stairs, 4, 30), 8);
+        cr_assert_eq(krisp_size(stairs, 4, 1000), 4);
+        cr_assert_eq(krisp_size(stairs + 3, 1, 1000), 16, "one point says nothing about fewer");
+}

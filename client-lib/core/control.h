@@ -54,6 +54,39 @@ struct dsc_policy {
         int active;
 };
 
+struct dsc_activity {
+        uint64_t session;
+        int is_ls, request_active;
+        uint32_t queued, in_flight, streams;
+        uint32_t rung, rung_sms; /* rung UINT32_MAX: nothing is in flight */
+        uint32_t share_permille;
+        uint64_t requests, recent_requests, recent_met, p50_ns, p99_ns, max_ns, memory_used, slo_ns;
+};
+
+struct dsc_activity_all {
+        uint64_t now_ns, migrations, loans;
+        uint32_t ls_active;
+};
+
+#define DSC_REQUEST_LISTS 4
+
+struct dsc_request {
+        uint64_t begin_ns, end_ns;
+        uint64_t running_ns, behind_ns, device_ns, policy_ns, held_ns, depends_ns, host_ns, own_ns;
+        uint32_t operations, migrations, loans;
+        int active;
+        uint32_t n_behind, n_rungs;
+        struct {
+                uint64_t session, ns; /* session 0: one that the caller may not see */
+                uint32_t rung;
+                char name[64];
+        } behind[DSC_REQUEST_LISTS];
+        struct {
+                uint32_t rung, n_sms;
+                uint64_t run_ns, wait_ns;
+        } rungs[DSC_REQUEST_LISTS];
+};
+
 /* path NULL: DETSHARE_SOCKET, else the default. ls: ask for that class (granted or not, see dsc_control_is_ls). */
 int dsc_control_open(const char *path, int ls, dsc_session **ret);
 dsc_session *dsc_control_close(dsc_session *s);
@@ -70,5 +103,13 @@ int dsc_control_policies(dsc_session *s, struct dsc_policy **ret, size_t *ret_n)
 int dsc_control_set_policy(dsc_session *s, const char *name, char *const *params, size_t n_params);
 int dsc_control_set_class(dsc_session *s, uint64_t session, int ls);
 int dsc_control_kill(dsc_session *s, uint64_t session);
+/* What sessions are about, in a malloc'ed array, by session ascending. */
+int dsc_control_activity(dsc_session *s, struct dsc_activity **ret, size_t *ret_n, struct dsc_activity_all *ret_all);
+/* A session's last requests, oldest first, in a malloc'ed array. */
+int dsc_control_explain(dsc_session *s, uint64_t session, struct dsc_request **ret, size_t *ret_n);
+/* bytes 0: the daemon's default; duration_ns 0: until it is stopped. */
+int dsc_control_trace_start(dsc_session *s, uint64_t bytes, uint64_t duration_ns);
+/* The trace's file, see proto/trace.h. */
+int dsc_control_trace_stop(dsc_session *s, int *ret_fd);
 
 #pragma GCC visibility pop

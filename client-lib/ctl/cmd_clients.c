@@ -5,6 +5,7 @@
 #include <inttypes.h>
 #include <pwd.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "ctl/ctl.h"
 
@@ -46,6 +47,41 @@ static int add_client(const struct dsc_client *c, struct libscols_table *table)
         return ctl_table_row(table, (const char *const[]){id, pid, user ? user->pw_name : uid, class_name(c), c->name,
                                             ctl_bytes(c->memory_used, memory), launches, errors, queued, device,
                                             ctl_duration(c->connected_ns, connected)});
+}
+
+static int is_number(const char *text)
+{
+        return text[0] && strspn(text, "0123456789") == strlen(text);
+}
+
+int ctl_find_client(dsc_session *s, const char *text, struct dsc_client *ret)
+{
+        struct dsc_client *clients = NULL;
+        size_t n = 0, found = 0;
+        uint64_t id = 0;
+        const int by_number = is_number(text);
+        if (by_number && ctl_parse_id(text, &id))
+                return CTL_USAGE;
+        const int r = dsc_control_clients(s, &clients, &n);
+        if (r)
+                return ctl_fail(r, "cannot list the clients");
+        for (size_t i = 0; i < n; i++) {
+                if (by_number ? clients[i].session != id : strcmp(clients[i].name, text) != 0)
+                        continue;
+                /* what only asks is nobody's client */
+                if (!by_number && clients[i].control_only)
+                        continue;
+                *ret = clients[i];
+                found++;
+        }
+        free(clients);
+        if (found == 1)
+                return 0;
+        if (found)
+                ctl_complain("%zu clients are called %s: say which by its number", found, text);
+        else
+                ctl_complain("there is no client %s that you may see", text);
+        return found ? CTL_FAILED : CTL_NO_SUCH;
 }
 
 int ctl_clients_table(const struct dsc_client *clients, size_t n, struct ctl_text *text)

@@ -40,15 +40,8 @@ static int parse_slo(const char *text, struct run_options *o)
 
 static int parse_limit(const char *text, struct run_options *o)
 {
-        static const char suffixes[] = "kmgt";
-        char *end;
-        errno = 0;
-        const unsigned long long n = strtoull(text, &end, 10);
-        const char *suffix = *end ? strchr(suffixes, *end | 0x20) : NULL;
-        const unsigned shift = suffix ? 10 * (unsigned)(suffix - suffixes + 1) : 0;
-        if (text[0] < '0' || text[0] > '9' || errno || (*end && (!suffix || end[1])) || n > UINT64_MAX >> shift)
+        if (ctl_parse_bytes(text, &o->memory_limit))
                 return ctl_usage("run: %s is not a number of bytes", text);
-        o->memory_limit = (uint64_t)n << shift;
         o->has_limit = 1;
         return 0;
 }

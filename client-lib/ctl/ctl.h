@@ -72,6 +72,7 @@ int ctl_text_open(struct ctl_text *text); /* 0, or CTL_FAILED after the words */
  * the words when it could not be written. */
 int ctl_text_close(struct ctl_text *text, int r);
 
+void ctl_json_quote(FILE *file, const char *value); /* a string with its quotes */
 void ctl_json_begin(
         struct ctl_text *text, const char *key, char bracket); /* '{' or '['; key NULL in arrays and at the top */
 void ctl_json_end(struct ctl_text *text, char bracket);        /* '}' or ']' */
@@ -99,11 +100,21 @@ int ctl_table_draw(struct libscols_table *table, struct ctl_text *text);
 int ctl_clients_table(const struct dsc_client *clients, size_t n, struct ctl_text *text);
 void ctl_clients_json(const struct dsc_client *clients, size_t n, struct ctl_text *text);
 
+/* A client by number or name among those that the caller sees. 0, or an exit code after the words. */
+int ctl_find_client(dsc_session *s, const char *text, struct dsc_client *ret);
+/* "312 us", "2.31 ms" */
+const char *ctl_time(uint64_t ns, char buffer[static 32]);
+/* "12K" in bytes. 0, or -1. */
+int ctl_parse_bytes(const char *text, uint64_t *ret);
+
 int cmd_clients(const struct ctl_command *self, int argc, char **argv);
+int cmd_explain(const struct ctl_command *self, int argc, char **argv);
 int cmd_kill(const struct ctl_command *self, int argc, char **argv);
 int cmd_policies(const struct ctl_command *self, int argc, char **argv);
 int cmd_run(const struct ctl_command *self, int argc, char **argv);
 int cmd_set_class(const struct ctl_command *self, int argc, char **argv);
 int cmd_set_policy(const struct ctl_command *self, int argc, char **argv);
 int cmd_status(const struct ctl_command *self, int argc, char **argv);
+int cmd_top(const struct ctl_command *self, int argc, char **argv);
+int cmd_trace(const struct ctl_command *self, int argc, char **argv);
 int cmd_version(const struct ctl_command *self, int argc, char **argv);

@@ -16,6 +16,15 @@ const char *arg_socket;
 
 static const struct ctl_command commands[] = {
         {"status", "[--json]", "the daemon, its device and its clients", NULL, cmd_status},
+        {"top", "[--once] [--json] [--delay SECONDS]", "who uses the device, live",
+                "Keys: q ends it. Where the output is no terminal, and with --once or --json, it is printed once.\n",
+                cmd_top},
+        {"explain", "[--json] CLIENT", "where the time of a client's last requests went",
+                "CLIENT is a number or a name, as clients shows them.\n", cmd_explain},
+        {"trace", "start [--seconds N] [--size BYTES] | stop FILE", "record all that happens, as a timeline",
+                "FILE becomes a timeline for ui.perfetto.dev or chrome://tracing. BYTES may end in K, M or G; what\n"
+                "does not fit makes room, the oldest first. N are seconds of the device's clock.\n",
+                cmd_trace},
         {"run", "[--class ls|be] [--slo-ms N] [--name NAME] [--mem-limit BYTES] -- COMMAND [ARGUMENT...]",
                 "run a program under DetShare",
                 "The program needs no change: it is given DETSHARE_ variables and the drop-in libcuda.so.1.\n"

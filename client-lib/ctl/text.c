@@ -54,7 +54,7 @@ static int utf8_length(const unsigned char *s)
         return n;
 }
 
-static void put_string(FILE *file, const char *value)
+void ctl_json_quote(FILE *file, const char *value)
 {
         fputc('"', file);
         for (const unsigned char *s = (const unsigned char *)value; *s;) {
@@ -79,7 +79,7 @@ static void put_key(struct ctl_text *text, const char *key)
         text->first = 0;
         if (!key)
                 return;
-        put_string(text->file, key);
+        ctl_json_quote(text->file, key);
         fputs(": ", text->file);
 }
 
@@ -105,7 +105,7 @@ void ctl_json_end(struct ctl_text *text, char bracket)
 void ctl_json_string(struct ctl_text *text, const char *key, const char *value)
 {
         put_key(text, key);
-        put_string(text->file, value);
+        ctl_json_quote(text->file, value);
 }
 
 void ctl_json_number(struct ctl_text *text, const char *key, uint64_t value)
@@ -132,6 +132,31 @@ const char *ctl_bytes(uint64_t bytes, char buffer[static 32])
                 unit++;
         }
         snprintf(buffer, 32, unit && value < 100 ? "%.1f %s" : "%.0f %s", value, units[unit]);
+        return buffer;
+}
+
+int ctl_parse_bytes(const char *text, uint64_t *ret)
+{
+        static const char suffixes[] = "kmgt";
+        char *end;
+        errno = 0;
+        const unsigned long long n = strtoull(text, &end, 10);
+        const char *suffix = *end ? strchr(suffixes, *end | 0x20) : NULL;
+        const unsigned shift = suffix ? 10 * (unsigned)(suffix - suffixes + 1) : 0;
+        if (text[0] < '0' || text[0] > '9' || errno || (*end && (!suffix || end[1])) || n > UINT64_MAX >> shift)
+                return -1;
+        *ret = (uint64_t)n << shift;
+        return 0;
+}
+
+const char *ctl_time(uint64_t ns, char buffer[static 32])
+{
+        if (ns < 1000000)
+                snprintf(buffer, 32, ns < 10000 ? "%.1f us" : "%.0f us", (double)ns / 1e3);
+        else if (ns < 1000000000)
+                snprintf(buffer, 32, ns < 10000000 ? "%.2f ms" : "%.1f ms", (double)ns / 1e6);
+        else
+                snprintf(buffer, 32, "%.2f s", (double)ns / 1e9);
         return buffer;
 }
 

@@ -19,6 +19,12 @@ void ds_handle_address_free(struct ds_client *client, Detshare__Request *request
 void ds_handle_ping(struct ds_client *client, Detshare__Request *request, int *fds);
 void ds_handle_kill(struct ds_client *client, Detshare__Request *request, int *fds);
 void ds_handle_get_device(struct ds_client *client, Detshare__Request *request, int *fds);
+/* observe.c */
+void ds_handle_list_activity(struct ds_client *client, Detshare__Request *request, int *fds);
+void ds_handle_explain(struct ds_client *client, Detshare__Request *request, int *fds);
+void ds_handle_trace_start(struct ds_client *client, Detshare__Request *request, int *fds);
+void ds_handle_trace_stop(struct ds_client *client, Detshare__Request *request, int *fds);
+
 /* status.c */
 void ds_handle_get_status(struct ds_client *client, Detshare__Request *request, int *fds);
 void ds_handle_list_clients(struct ds_client *client, Detshare__Request *request, int *fds);

@@ -71,6 +71,10 @@ static const struct ds_rpc table[] = {
         {CALL(GRAPH_UPDATE),      "graph_update",   DS_RIGHT_ANY,     WORKER,              1, NULL},
         {CALL(GRAPH_DESTROY),     "graph_destroy",  DS_RIGHT_ANY,     WORKER,              0, NULL},
         {CALL(ENCODE_TENSOR_MAP), "encode_tensor_map", DS_RIGHT_ANY,  WORKER,              0, NULL},
+        {CALL(LIST_ACTIVITY),     "list_activity",  DS_RIGHT_HANDLER, 0,                   0, ds_handle_list_activity},
+        {CALL(EXPLAIN),           "explain",        DS_RIGHT_HANDLER, 0,                   0, ds_handle_explain},
+        {CALL(TRACE_START),       "trace_start",    DS_RIGHT_ADMIN,   0,                   0, ds_handle_trace_start},
+        {CALL(TRACE_STOP),        "trace_stop",     DS_RIGHT_ADMIN,   0,                   0, ds_handle_trace_stop},
         {CALL(GRAPH_LAUNCH),      "graph_launch",   DS_RIGHT_ANY,     WORK,                0, NULL},
 };
 /* clang-format on */

@@ -384,6 +384,26 @@ static void control_session_list(ds_worker *worker, struct control_message *mess
         dsw_message_send(worker, &answer, NULL, 0);
 }
 
+static void control_activity(ds_worker *worker, struct control_message *message)
+{
+        dsw_observe_activity(worker, message->body->id, message->body->session_activity);
+}
+
+static void control_explain(ds_worker *worker, struct control_message *message)
+{
+        dsw_observe_explain(worker, message->body->id, message->body->explain);
+}
+
+static void control_trace_start(ds_worker *worker, struct control_message *message)
+{
+        dsw_observe_trace_start(worker, message->body->id, message->body->trace_start);
+}
+
+static void control_trace_stop(ds_worker *worker, struct control_message *message)
+{
+        dsw_observe_trace_stop(worker, message->body->id);
+}
+
 static void control_stop(ds_worker *worker, struct control_message *message)
 {
         worker->stop_id = message->body->id;
@@ -423,6 +443,10 @@ static const struct {
         {DETSHARE__INTERNAL__TO_WORKER__BODY_LIST_POLICIES, control_list_policies},
         {DETSHARE__INTERNAL__TO_WORKER__BODY_STATS, control_stats},
         {DETSHARE__INTERNAL__TO_WORKER__BODY_SESSION_LIST, control_session_list},
+        {DETSHARE__INTERNAL__TO_WORKER__BODY_SESSION_ACTIVITY, control_activity},
+        {DETSHARE__INTERNAL__TO_WORKER__BODY_EXPLAIN, control_explain},
+        {DETSHARE__INTERNAL__TO_WORKER__BODY_TRACE_START, control_trace_start},
+        {DETSHARE__INTERNAL__TO_WORKER__BODY_TRACE_STOP, control_trace_stop},
         {DETSHARE__INTERNAL__TO_WORKER__BODY_STOP, control_stop},
         {DETSHARE__INTERNAL__TO_WORKER__BODY_PING, control_ping},
         {DETSHARE__INTERNAL__TO_WORKER__BODY_LIMITS, control_limits},

@@ -15,7 +15,7 @@
  *   pages.c    pinned memory's pages, made and freed by a thread
  *   user.c     what all sessions of a user have in work   graph.c   graphs that clients instantiated
  *   host.c     host functions of clients                       value.c   waiting for values in memory
- *   shared.c   events that sessions share
+ *   shared.c   events that sessions share                      observe.c what happens and happened, for people
  *
  * How it fits together. Ring records and requests become struct dsw_op, which the scheduler owns until dsw_op_done.
  * dsw_op_done only notes what ended and puts the session on the worker's dirty list; dsw_settle() later does what
@@ -31,7 +31,9 @@
 #include "device/device.h"
 #include "internal.pb-c.h"
 #include "proto/wire.h"
+#include "sched/history.h"
 #include "sched/sched.h"
+#include "sched/trace.h"
 #include "util/frame.h"
 #include "util/log.h"
 #include "util/macro.h"
@@ -249,6 +251,7 @@ struct dsw_session {
         UT_hash_handle hh;
         enum dsw_session_state state;
         uint32_t space, uid, sm_percent;
+        char name[64]; /* for people */
         struct dsw_user *user;
         enum detshare_class class_;
         uint64_t slo_ns;
@@ -388,6 +391,12 @@ struct dsw_lost {
         char message[DS_DEVICE_MESSAGE_MAX];
 };
 
+struct dsw_trace {
+        int fd; /* of memory; both as long as a trace goes on */
+        void *memory;
+        size_t bytes;
+};
+
 struct dsw_totals {
         uint64_t launches, completed, errors;
 };
@@ -439,6 +448,7 @@ struct ds_worker {
         struct dsw_call **sleepers; /* heap by wake_ns */
         size_t n_sleepers, cap_sleepers;
         struct dsw_totals totals;
+        struct dsw_trace trace;
         struct dsw_op *free_ops;
 
         struct ds_log_budgets log;
@@ -690,6 +700,13 @@ void dsw_lost_say(ds_worker *worker); /* the last words; worker->lost.status is 
 /* deadline.c */
 void dsw_deadline_step(ds_worker *worker);
 uint64_t dsw_deadline_wait_ns(const ds_worker *worker);
+
+/* observe.c: answers to the supervisor's questions; id: of the ToWorker */
+void dsw_observe_activity(ds_worker *worker, uint64_t id, const Detshare__Internal__SessionActivity *ask);
+void dsw_observe_explain(ds_worker *worker, uint64_t id, const Detshare__Explain *ask);
+void dsw_observe_trace_start(ds_worker *worker, uint64_t id, const Detshare__TraceStart *ask);
+void dsw_observe_trace_stop(ds_worker *worker, uint64_t id);
+void dsw_observe_free(ds_worker *worker); /* the scheduler is gone */
 
 /* output.c: send what was printed; before completions are told */
 void dsw_output_drain(ds_worker *worker);

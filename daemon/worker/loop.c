@@ -632,6 +632,7 @@ ds_worker *ds_worker_free(ds_worker *worker)
         if (!worker)
                 return NULL;
         loop_free_device(worker);
+        dsw_observe_free(worker);
         dsw_pages_free(worker);
         worker->conn = ds_conn_free(worker->conn);
         worker->epoll_fd = ds_close(worker->epoll_fd);

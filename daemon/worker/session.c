@@ -181,6 +181,7 @@ static int session_sched_new(struct dsw_session *session)
         struct dsw_stream *stream;
         int r;
 
+        memcpy(config.name, session->name, sizeof(config.name));
         r = ds_sched_session_new(session->worker->sched, &config, &session->sched);
         if (r)
                 return ds_error_fold(r);
@@ -241,6 +242,7 @@ static int session_build(struct dsw_session *session, const Detshare__Internal__
 
         session->id = open->session;
         session->uid = open->uid;
+        snprintf(session->name, sizeof(session->name), "%s", open->name);
         session->class_ = open->class_ == DETSHARE__CLASS__LS ? DETSHARE_CLASS_LS : DETSHARE_CLASS_BE;
         session->slo_ns = open->slo_ns;
         session->sm_percent = open->sm_percent ? open->sm_percent : 100;

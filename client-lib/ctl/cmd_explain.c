@@ -1,0 +1,310 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * detsharectl explain
+ *
+ * Where the time of a client's last requests went: what the daemon charged, part by part, which adds up to each
+ * request's time; then the last one in words.
+ */
+#include <getopt.h>
+#include <inttypes.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "ctl/ctl.h"
+
+#define SHOWN 10 /* requests in the table; --json has all */
+
+static const struct {
+        const char *key, *heading, *words;
+        size_t at;
+} parts[] = {
+        {"running_ns", "RUNNING", "ran", offsetof(struct dsc_request, running_ns)},
+        {"behind_ns", "BEHIND OTHERS", "behind others' work", offsetof(struct dsc_request, behind_ns)},
+        {"device_ns", "DEVICE", "launched and not begun, with nobody known in the way",
+                offsetof(struct dsc_request, device_ns)},
+        {"policy_ns", "POLICY", "ready and not launched, with nobody known in the way",
+                offsetof(struct dsc_request, policy_ns)},
+        {"held_ns", "QUIESCE", "held by a quiesce", offsetof(struct dsc_request, held_ns)},
+        {"depends_ns", "DEPENDS", "waiting for a host function, a value or an event",
+                offsetof(struct dsc_request, depends_ns)},
+        {"host_ns", "HOST", "with nothing submitted by the client", offsetof(struct dsc_request, host_ns)},
+};
+
+#define N_PARTS (sizeof(parts) / sizeof(parts[0]))
+
+static uint64_t part_of(const struct dsc_request *request, size_t part)
+{
+        uint64_t ns;
+        memcpy(&ns, (const char *)request + parts[part].at, sizeof(ns));
+        return ns;
+}
+
+static uint64_t total_of(const struct dsc_request *request)
+{
+        return request->end_ns - request->begin_ns;
+}
+
+static void part_cell(const struct dsc_request *request, size_t part, char cell[static 64])
+{
+        const uint64_t ns = part_of(request, part), total = total_of(request);
+        char time[32];
+        if (!ns)
+                snprintf(cell, 64, "-");
+        else
+                snprintf(cell, 64, "%s %.0f %%", ctl_time(ns, time), 100.0 * (double)ns / (double)(total ? total : 1));
+}
+
+/* --- for people --- */
+
+static int add_row(const struct dsc_request *request, const char *what, struct libscols_table *table)
+{
+        char total[32], operations[32], cell[N_PARTS][64];
+        const char *cells[N_PARTS + 3] = {what, operations, total};
+        snprintf(operations, sizeof(operations), "%" PRIu32, request->operations);
+        ctl_time(total_of(request), total);
+        for (size_t i = 0; i < N_PARTS; i++) {
+                part_cell(request, i, cell[i]);
+                cells[3 + i] = cell[i];
+        }
+        return ctl_table_row(table, cells);
+}
+
+/* All of them as one. */
+static struct dsc_request sum_of(const struct dsc_request *requests, size_t n)
+{
+        struct dsc_request sum = {0};
+        for (size_t i = 0; i < n; i++) {
+                sum.end_ns += total_of(&requests[i]);
+                sum.operations += requests[i].operations;
+                for (size_t k = 0; k < N_PARTS; k++) {
+                        uint64_t ns = part_of(&sum, k) + part_of(&requests[i], k);
+                        memcpy((char *)&sum + parts[k].at, &ns, sizeof(ns));
+                }
+        }
+        return sum;
+}
+
+static int fill_table(const struct dsc_request *requests, size_t n, struct libscols_table *table)
+{
+        const struct dsc_request all = sum_of(requests, n);
+        char what[64], ago[32];
+        int r = 0;
+        for (size_t i = n > SHOWN ? n - SHOWN : 0; i < n && !r; i++) {
+                if (requests[i].active)
+                        snprintf(what, sizeof(what), "goes on");
+                else
+                        snprintf(what, sizeof(what), "%s before",
+                                ctl_time(requests[n - 1].end_ns - requests[i].end_ns, ago));
+                r = add_row(&requests[i], i + 1 == n && !requests[i].active ? "the last" : what, table);
+        }
+        snprintf(what, sizeof(what), "all %zu", n);
+        return r || n == 1 ? r : add_row(&all, what, table);
+}
+
+static int draw_table(const struct dsc_request *requests, size_t n, struct ctl_text *text)
+{
+        struct libscols_table *table = ctl_table_new(1);
+        if (!table) {
+                ctl_complain("out of memory");
+                return CTL_FAILED;
+        }
+        ctl_table_column(table, "REQUEST", 0);
+        ctl_table_column(table, "OPERATIONS", 1);
+        ctl_table_column(table, "TIME", 1);
+        for (size_t i = 0; i < N_PARTS; i++)
+                ctl_table_column(table, parts[i].heading, 1);
+        int r = fill_table(requests, n, table);
+        if (!r)
+                r = ctl_table_draw(table, text);
+        ctl_table_free(table);
+        return r;
+}
+
+static void say_rungs(const struct dsc_request *request, FILE *f)
+{
+        char time[32];
+        uint64_t listed = 0;
+        for (uint32_t i = 0; i < request->n_rungs; i++) {
+                listed += request->rungs[i].run_ns;
+                if (request->rungs[i].run_ns)
+                        fprintf(f, ", %s ran on rung %" PRIu32 " (%" PRIu32 " SMs)",
+                                ctl_time(request->rungs[i].run_ns, time), request->rungs[i].rung,
+                                request->rungs[i].n_sms);
+        }
+        if (listed < request->running_ns)
+                fprintf(f, ", %s ran on other rungs", ctl_time(request->running_ns - listed, time));
+}
+
+static void say_who(const struct dsc_request *request, uint32_t i, FILE *f)
+{
+        if (!request->behind[i].session)
+                fputs("another client", f);
+        else if (request->behind[i].name[0])
+                fprintf(f, "client %" PRIu64 " (%s)", request->behind[i].session, request->behind[i].name);
+        else
+                fprintf(f, "client %" PRIu64 " (gone)", request->behind[i].session);
+        fprintf(f, " on rung %" PRIu32, request->behind[i].rung);
+}
+
+static void say_behind(const struct dsc_request *request, FILE *f)
+{
+        char time[32];
+        uint64_t listed = 0;
+        for (uint32_t i = 0; i < request->n_behind; i++) {
+                if (!request->behind[i].ns)
+                        continue;
+                listed += request->behind[i].ns;
+                fprintf(f, ", %s behind ", ctl_time(request->behind[i].ns, time));
+                say_who(request, i, f);
+        }
+        if (listed < request->behind_ns)
+                fprintf(f, ", %s behind others' work", ctl_time(request->behind_ns - listed, time));
+}
+
+static void say_waits(const struct dsc_request *request, FILE *f)
+{
+        char time[32], own[32];
+        for (uint32_t i = 0; i < request->n_rungs; i++)
+                if (request->rungs[i].wait_ns)
+                        fprintf(f, " It waited %s for rung %" PRIu32 " (%" PRIu32 " SMs).",
+                                ctl_time(request->rungs[i].wait_ns, time), request->rungs[i].rung,
+                                request->rungs[i].n_sms);
+        if (request->operations > 1)
+                fprintf(f, " Its %" PRIu32 " operations stood %s on average behind earlier ones of their stream.",
+                        request->operations, ctl_time(request->own_ns / request->operations, own));
+        if (request->migrations)
+                fprintf(f, " It migrated %" PRIu32 " times.", request->migrations);
+        if (request->loans)
+                fprintf(f, " It borrowed the whole GPU %" PRIu32 " times.", request->loans);
+}
+
+/* The last request that ended, or else the one that goes on, in words. */
+static void say(const struct dsc_request *requests, size_t n, FILE *f)
+{
+        const struct dsc_request *request = &requests[n > 1 && requests[n - 1].active ? n - 2 : n - 1];
+        char *bytes = NULL, time[32];
+        size_t size = 0;
+        FILE *words = open_memstream(&bytes, &size);
+        if (!words)
+                return;
+        say_rungs(request, words);
+        say_behind(request, words);
+        for (size_t i = 2; i < N_PARTS; i++)
+                if (part_of(request, i))
+                        fprintf(words, ", %s %s", ctl_time(part_of(request, i), time), parts[i].words);
+        fclose(words);
+        fprintf(f, "%s %s: %s.", request->active ? "So far, of" : "Of the last request's",
+                ctl_time(total_of(request), time), size > 2 ? bytes + 2 : "nothing is known");
+        free(bytes);
+        say_waits(request, f);
+        fputc('\n', f);
+}
+
+/* --- for scripts --- */
+
+static void json_lists(const struct dsc_request *request, struct ctl_text *text)
+{
+        ctl_json_begin(text, "behind", '[');
+        for (uint32_t i = 0; i < request->n_behind; i++) {
+                ctl_json_begin(text, NULL, '{');
+                if (request->behind[i].session) {
+                        ctl_json_number(text, "id", request->behind[i].session);
+                        ctl_json_string(text, "name", request->behind[i].name);
+                }
+                ctl_json_number(text, "rung", request->behind[i].rung);
+                ctl_json_number(text, "ns", request->behind[i].ns);
+                ctl_json_end(text, '}');
+        }
+        ctl_json_end(text, ']');
+        ctl_json_begin(text, "rungs", '[');
+        for (uint32_t i = 0; i < request->n_rungs; i++) {
+                ctl_json_begin(text, NULL, '{');
+                ctl_json_number(text, "rung", request->rungs[i].rung);
+                ctl_json_number(text, "sms", request->rungs[i].n_sms);
+                ctl_json_number(text, "run_ns", request->rungs[i].run_ns);
+                ctl_json_number(text, "wait_ns", request->rungs[i].wait_ns);
+                ctl_json_end(text, '}');
+        }
+        ctl_json_end(text, ']');
+}
+
+static void json_request(const struct dsc_request *request, struct ctl_text *text)
+{
+        ctl_json_begin(text, NULL, '{');
+        ctl_json_number(text, "begin_ns", request->begin_ns);
+        ctl_json_number(text, "end_ns", request->end_ns);
+        ctl_json_number(text, "total_ns", total_of(request));
+        ctl_json_bool(text, "active", request->active);
+        for (size_t i = 0; i < N_PARTS; i++)
+                ctl_json_number(text, parts[i].key, part_of(request, i));
+        ctl_json_number(text, "own_ns", request->own_ns);
+        ctl_json_number(text, "operations", request->operations);
+        ctl_json_number(text, "migrations", request->migrations);
+        ctl_json_number(text, "loans", request->loans);
+        json_lists(request, text);
+        ctl_json_end(text, '}');
+}
+
+static void json(const struct dsc_client *client, const struct dsc_request *requests, size_t n, struct ctl_text *text)
+{
+        ctl_json_begin(text, NULL, '{');
+        ctl_json_number(text, "id", client->session);
+        ctl_json_string(text, "name", client->name);
+        ctl_json_string(text, "class", client->is_ls ? "ls" : "be");
+        ctl_json_begin(text, "requests", '[');
+        for (size_t i = 0; i < n; i++)
+                json_request(&requests[i], text);
+        ctl_json_end(text, ']');
+        ctl_json_end(text, '}');
+}
+
+static int show(
+        const struct dsc_client *client, const struct dsc_request *requests, size_t n, int simulated, int as_json)
+{
+        struct ctl_text text;
+        int r = ctl_text_open(&text);
+        if (r)
+                return r;
+        if (as_json) {
+                json(client, requests, n, &text);
+                return ctl_text_close(&text, r);
+        }
+        fprintf(text.file, "client %" PRIu64 " (%s), class %s%s\n", client->session, client->name,
+                client->is_ls ? "ls" : "be", simulated ? ", on a simulated device (sim)" : "");
+        if (n) {
+                r = draw_table(requests, n, &text);
+                say(requests, n, text.file);
+        } else {
+                fprintf(text.file, "it has made no requests\n");
+        }
+        return ctl_text_close(&text, r);
+}
+
+int cmd_explain(const struct ctl_command *self, int argc, char **argv)
+{
+        struct dsc_request *requests = NULL;
+        struct dsc_client client;
+        struct dsc_status status;
+        dsc_session *s = NULL;
+        size_t n = 0;
+        int as_json = 0;
+        int code = ctl_options(self, argc, argv, &as_json, 1, 1);
+        if (code >= 0)
+                return code;
+        const char *which = argv[optind];
+        code = ctl_open(&s);
+        if (code)
+                return code;
+        code = ctl_find_client(s, which, &client);
+        if (!code) {
+                int r = dsc_control_status(s, &status);
+                if (!r)
+                        r = dsc_control_explain(s, client.session, &requests, &n);
+                code = r ? ctl_fail(r, "cannot explain client %s", which)
+                         : show(&client, requests, n, status.simulated, as_json);
+        }
+        free(requests);
+        dsc_control_close(s);
+        return code;
+}

@@ -1,0 +1,364 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * detsharectl top
+ *
+ * On a terminal a picture that is drawn anew every second until q is pressed, on the terminal's other screen; nothing
+ * but ANSI's moves and clears. Elsewhere, and with --once or --json, it is printed once.
+ */
+#include <errno.h>
+#include <getopt.h>
+#include <inttypes.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <termios.h>
+#include <unistd.h>
+
+#include "ctl/ctl.h"
+
+struct top {
+        int once, json;
+        double delay;
+        struct dsc_status status;
+        struct dsc_activity_all all;
+        struct dsc_client *clients;
+        struct dsc_activity *activities;
+        size_t n_clients, n_activities;
+        struct entry *entries; /* clients that may have work */
+        size_t n_entries;
+};
+
+struct entry {
+        const struct dsc_client *client;
+        struct dsc_activity now; /* zeros where the worker does not know it yet */
+};
+
+static volatile sig_atomic_t ended;
+
+static void end_signal(int number)
+{
+        ended = number;
+}
+
+/* --- what is shown --- */
+
+static int by_session(const void *a, const void *b)
+{
+        const struct dsc_activity *x = a, *y = b;
+        return (x->session > y->session) - (x->session < y->session);
+}
+
+/* The busiest first. */
+static int by_share(const void *a, const void *b)
+{
+        const struct entry *x = a, *y = b;
+        if (x->now.share_permille != y->now.share_permille)
+                return x->now.share_permille < y->now.share_permille ? 1 : -1;
+        return (x->client->session > y->client->session) - (x->client->session < y->client->session);
+}
+
+static void forget(struct top *top)
+{
+        free(top->clients);
+        free(top->activities);
+        free(top->entries);
+        top->clients = NULL;
+        top->activities = NULL;
+        top->entries = NULL;
+        top->n_entries = 0;
+}
+
+static int join(struct top *top)
+{
+        top->entries = calloc(top->n_clients + 1, sizeof(*top->entries));
+        if (!top->entries)
+                return CTL_FAILED;
+        for (size_t i = 0; i < top->n_clients; i++) {
+                const struct dsc_activity key = {.session = top->clients[i].session};
+                const struct dsc_activity *now =
+                        bsearch(&key, top->activities, top->n_activities, sizeof(*top->activities), by_session);
+                struct entry *entry = &top->entries[top->n_entries];
+                if (top->clients[i].control_only)
+                        continue;
+                entry->client = &top->clients[i];
+                if (now)
+                        entry->now = *now;
+                else
+                        entry->now.rung = UINT32_MAX;
+                top->n_entries++;
+        }
+        qsort(top->entries, top->n_entries, sizeof(*top->entries), by_share);
+        return 0;
+}
+
+/* 0, or an exit code after the words. */
+static int look(dsc_session *s, struct top *top)
+{
+        forget(top);
+        int r = dsc_control_status(s, &top->status);
+        if (!r)
+                r = dsc_control_clients(s, &top->clients, &top->n_clients);
+        if (!r)
+                r = dsc_control_activity(s, &top->activities, &top->n_activities, &top->all);
+        if (r)
+                return ctl_fail(r, "cannot see what the clients do");
+        r = join(top);
+        if (r)
+                ctl_complain("out of memory");
+        return r;
+}
+
+/* --- for people --- */
+
+static void head(const struct top *top, struct ctl_text *text)
+{
+        const struct dsc_status *s = &top->status;
+        char a[32], b[32];
+        fprintf(text->file, "%s%s   policy %s   %s of %s used\n", s->device[0] ? s->device : "N/A",
+                s->simulated ? " (sim)" : "", s->policy[0] ? s->policy : "N/A", ctl_bytes(s->memory_used, a),
+                ctl_bytes(s->memory_total, b));
+        fprintf(text->file,
+                "%" PRIu32 " sessions, %" PRIu32 " latency-sensitive, %" PRIu32
+                " of them with a request   loans %" PRIu64 "   migrations %" PRIu64 "   quiesces %" PRIu64 "\n",
+                s->sessions, s->sessions_ls, top->all.ls_active, top->all.loans, top->all.migrations, s->quiesces);
+}
+
+static void slo_cell(const struct dsc_activity *now, char cell[static 32])
+{
+        if (!now->slo_ns || !now->recent_requests)
+                snprintf(cell, 32, "-");
+        else
+                snprintf(cell, 32, "%.1f %%", 100.0 * (double)now->recent_met / (double)now->recent_requests);
+}
+
+static int add_row(const struct entry *entry, struct libscols_table *table)
+{
+        const struct dsc_activity *now = &entry->now;
+        char id[32], queued[32], flight[32], rung[32] = "-", sms[32] = "-", share[32], p50[32] = "-", p99[32] = "-";
+        char slo[32], memory[32];
+        snprintf(id, sizeof(id), "%" PRIu64, entry->client->session);
+        snprintf(queued, sizeof(queued), "%" PRIu32, now->queued);
+        snprintf(flight, sizeof(flight), "%" PRIu32, now->in_flight);
+        if (now->rung != UINT32_MAX) {
+                snprintf(rung, sizeof(rung), "%" PRIu32, now->rung);
+                snprintf(sms, sizeof(sms), "%" PRIu32, now->rung_sms);
+        }
+        snprintf(share, sizeof(share), "%.1f %%", now->share_permille / 10.0);
+        if (now->recent_requests) {
+                ctl_time(now->p50_ns, p50);
+                ctl_time(now->p99_ns, p99);
+        }
+        slo_cell(now, slo);
+        return ctl_table_row(
+                table, (const char *const[]){id, entry->client->name, entry->client->is_ls ? "ls" : "be", queued,
+                               flight, rung, sms, share, p50, p99, slo, ctl_bytes(entry->client->memory_used, memory)});
+}
+
+static int rows(const struct top *top, struct ctl_text *text)
+{
+        static const char *const names[] = {"ID", "NAME", "CLASS", "QUEUED", "IN FLIGHT", "RUNG", "SMS", "GPU TIME",
+                "P50", "P99", "IN SLO", "MEMORY"};
+        struct libscols_table *table = ctl_table_new(1);
+        int r = 0;
+        if (!table) {
+                ctl_complain("out of memory");
+                return CTL_FAILED;
+        }
+        for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
+                ctl_table_column(table, names[i], i != 1 && i != 2);
+        for (size_t i = 0; i < top->n_entries && !r; i++)
+                r = add_row(&top->entries[i], table);
+        if (!r && top->n_entries)
+                r = ctl_table_draw(table, text);
+        else if (!r)
+                fprintf(text->file, "no clients\n");
+        ctl_table_free(table);
+        return r;
+}
+
+/* --- for scripts --- */
+
+static void json_entry(const struct entry *entry, struct ctl_text *text)
+{
+        const struct dsc_activity *now = &entry->now;
+        ctl_json_begin(text, NULL, '{');
+        ctl_json_number(text, "id", entry->client->session);
+        ctl_json_string(text, "name", entry->client->name);
+        ctl_json_string(text, "class", entry->client->is_ls ? "ls" : "be");
+        ctl_json_number(text, "slo_ns", entry->client->slo_ns);
+        ctl_json_number(text, "queued", now->queued);
+        ctl_json_number(text, "in_flight", now->in_flight);
+        ctl_json_number(text, "streams", now->streams);
+        if (now->rung != UINT32_MAX)
+                ctl_json_number(text, "rung", now->rung);
+        ctl_json_number(text, "sms", now->rung_sms);
+        ctl_json_number(text, "gpu_permille", now->share_permille);
+        ctl_json_bool(text, "request_active", now->request_active);
+        ctl_json_number(text, "requests", now->requests);
+        ctl_json_number(text, "recent_requests", now->recent_requests);
+        ctl_json_number(text, "recent_within_slo", now->recent_met);
+        ctl_json_number(text, "p50_ns", now->p50_ns);
+        ctl_json_number(text, "p99_ns", now->p99_ns);
+        ctl_json_number(text, "max_ns", now->max_ns);
+        ctl_json_number(text, "memory_used_bytes", entry->client->memory_used);
+        ctl_json_end(text, '}');
+}
+
+static void json(const struct top *top, struct ctl_text *text)
+{
+        ctl_json_begin(text, NULL, '{');
+        ctl_json_string(text, "device", top->status.device);
+        ctl_json_bool(text, "simulated", top->status.simulated);
+        ctl_json_string(text, "policy", top->status.policy);
+        ctl_json_number(text, "device_now_ns", top->all.now_ns);
+        ctl_json_number(text, "sessions", top->status.sessions);
+        ctl_json_number(text, "sessions_ls", top->status.sessions_ls);
+        ctl_json_number(text, "ls_active", top->all.ls_active);
+        ctl_json_number(text, "loans", top->all.loans);
+        ctl_json_number(text, "migrations", top->all.migrations);
+        ctl_json_number(text, "quiesces", top->status.quiesces);
+        ctl_json_begin(text, "clients", '[');
+        for (size_t i = 0; i < top->n_entries; i++)
+                json_entry(&top->entries[i], text);
+        ctl_json_end(text, ']');
+        ctl_json_end(text, '}');
+}
+
+static int show_once(const struct top *top)
+{
+        struct ctl_text text;
+        int r = ctl_text_open(&text);
+        if (r)
+                return r;
+        if (top->json) {
+                json(top, &text);
+        } else {
+                head(top, &text);
+                r = rows(top, &text);
+        }
+        return ctl_text_close(&text, r);
+}
+
+/* --- live --- */
+
+/* As many lines as the terminal has, each cleared behind its end, and all below. */
+static void draw(const char *bytes, size_t size)
+{
+        struct winsize window = {.ws_row = 24};
+        const char *end = bytes + size;
+        (void)ioctl(STDOUT_FILENO, TIOCGWINSZ, &window);
+        printf("\033[H");
+        for (int line = 1; bytes < end && line < window.ws_row; line++) {
+                const size_t n = strcspn(bytes, "\n");
+                printf("%.*s\033[K\r\n", (int)n, bytes);
+                bytes += n + (bytes[n] == '\n');
+        }
+        printf("\033[J");
+        fflush(stdout);
+}
+
+static int show_live(const struct top *top)
+{
+        struct ctl_text text;
+        int r = ctl_text_open(&text);
+        if (r)
+                return r;
+        head(top, &text);
+        r = rows(top, &text);
+        if (!r && !fflush(text.file))
+                draw(text.bytes, text.size);
+        (void)ctl_text_close(&text, -1);
+        return r;
+}
+
+/* 1: it is time to go. */
+static int pause_for_keys(double seconds)
+{
+        struct pollfd input = {.fd = STDIN_FILENO, .events = POLLIN};
+        char key;
+        const int n = poll(&input, 1, (int)(seconds * 1000));
+        if (ended || (n < 0 && errno != EINTR))
+                return 1;
+        if (n <= 0)
+                return 0;
+        return read(STDIN_FILENO, &key, 1) != 1 || key == 'q' || key == 'Q';
+}
+
+static int live(dsc_session *s, struct top *top)
+{
+        const struct sigaction on_end = {.sa_handler = end_signal};
+        struct termios before, raw;
+        int code;
+        if (tcgetattr(STDIN_FILENO, &before) < 0)
+                return show_once(top);
+        sigaction(SIGINT, &on_end, NULL);
+        sigaction(SIGTERM, &on_end, NULL);
+        sigaction(SIGHUP, &on_end, NULL);
+        raw = before;
+        raw.c_lflag &= ~(tcflag_t)(ICANON | ECHO);
+        tcsetattr(STDIN_FILENO, TCSANOW, &raw);
+        printf("\033[?1049h\033[?25l");
+        do
+                code = show_live(top);
+        while (!code && !pause_for_keys(top->delay) && !(code = look(s, top)));
+        printf("\033[?25h\033[?1049l");
+        fflush(stdout);
+        tcsetattr(STDIN_FILENO, TCSANOW, &before);
+        return code;
+}
+
+static int parse(const struct ctl_command *self, int argc, char **argv, struct top *top)
+{
+        static const struct option options[] = {
+                {"once", no_argument, NULL, 'o'},
+                {"json", no_argument, NULL, 'j'},
+                {"delay", required_argument, NULL, 'd'},
+                {"help", no_argument, NULL, 'h'},
+                {NULL, 0, NULL, 0},
+        };
+        char *end;
+        int c;
+        optind = 0;
+        while ((c = getopt_long(argc, argv, "+:h", options, NULL)) >= 0) {
+                switch (c) {
+                case 'o':
+                        top->once = 1;
+                        break;
+                case 'j':
+                        top->once = top->json = 1;
+                        break;
+                case 'd':
+                        top->delay = strtod(optarg, &end);
+                        if (end == optarg || *end || !(top->delay >= 0.1 && top->delay <= 3600))
+                                return ctl_usage("top: %s is not 0.1 to 3600 seconds", optarg);
+                        break;
+                case 'h':
+                        return ctl_help(self);
+                case ':':
+                        return ctl_usage("top: option %s needs a value", argv[optind - 1]);
+                default:
+                        return ctl_usage("top: unknown option %s", argv[optind - 1]);
+                }
+        }
+        return optind < argc ? ctl_usage("top: too many arguments: %s", argv[optind]) : -1;
+}
+
+int cmd_top(const struct ctl_command *self, int argc, char **argv)
+{
+        struct top top = {.delay = 1};
+        dsc_session *s = NULL;
+        int code = parse(self, argc, argv, &top);
+        if (code >= 0)
+                return code;
+        code = ctl_open(&s);
+        if (code)
+                return code;
+        code = look(s, &top);
+        if (!code)
+                code = top.once || !isatty(STDIN_FILENO) || !isatty(STDOUT_FILENO) ? show_once(&top) : live(s, &top);
+        forget(&top);
+        dsc_control_close(s);
+        return code;
+}

@@ -1,0 +1,133 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * detsharectl trace
+ *
+ * The daemon records into a file of its own, which comes to who stops the trace; timeline.h makes of it what people
+ * look at. The file for that is opened first, so that a trace is not lost to a path that cannot be written.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <getopt.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "ctl/ctl.h"
+#include "ctl/timeline.h"
+
+static int start(int argc, char **argv)
+{
+        static const struct option options[] = {
+                {"seconds", required_argument, NULL, 's'},
+                {"size", required_argument, NULL, 'b'},
+                {NULL, 0, NULL, 0},
+        };
+        double seconds = 0;
+        uint64_t bytes = 0;
+        dsc_session *s = NULL;
+        char *end;
+        int c, code;
+        optind = 0;
+        while ((c = getopt_long(argc, argv, "+:", options, NULL)) >= 0) {
+                if (c == 's') {
+                        seconds = strtod(optarg, &end);
+                        if (end == optarg || *end || !(seconds > 0 && seconds <= 1e6))
+                                return ctl_usage("trace: %s is not a number of seconds", optarg);
+                } else if (c == 'b') {
+                        if (ctl_parse_bytes(optarg, &bytes) || !bytes)
+                                return ctl_usage("trace: %s is not a number of bytes", optarg);
+                } else if (c == ':') {
+                        return ctl_usage("trace: option %s needs a value", argv[optind - 1]);
+                } else {
+                        return ctl_usage("trace: unknown option %s", argv[optind - 1]);
+                }
+        }
+        if (optind < argc)
+                return ctl_usage("trace: too many arguments: %s", argv[optind]);
+        code = ctl_open(&s);
+        if (code)
+                return code;
+        const int r = dsc_control_trace_start(s, bytes, (uint64_t)(seconds * 1e9));
+        if (r)
+                code = ctl_fail(r, "cannot start a trace");
+        dsc_control_close(s);
+        return code;
+}
+
+/* The trace in fd as a timeline in file. 0, or CTL_FAILED after the words. */
+static int convert(int fd, const char *path, FILE *file)
+{
+        struct ctl_timeline_figures figures;
+        struct stat st;
+        void *memory;
+        int r;
+        if (fstat(fd, &st) < 0 || st.st_size <= 0) {
+                ctl_complain("the trace is empty");
+                return CTL_FAILED;
+        }
+        memory = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_SHARED, fd, 0);
+        if (memory == MAP_FAILED) {
+                ctl_complain("cannot read the trace: %s", strerror(errno));
+                return CTL_FAILED;
+        }
+        r = ctl_timeline_write(memory, (size_t)st.st_size, file, &figures);
+        munmap(memory, (size_t)st.st_size);
+        if (r < 0)
+                ctl_complain("%s", r == -ENOMEM ? "out of memory" : "the daemon's trace makes no sense");
+        else if (fflush(file) || ferror(file)) {
+                ctl_complain("cannot write %s: %s", path, strerror(errno));
+                r = -EIO;
+        }
+        if (r < 0)
+                return CTL_FAILED;
+        printf("%s: %" PRIu64 " operations, %" PRIu64 " requests of %" PRIu64 " clients", path, figures.operations,
+                figures.requests, figures.sessions);
+        if (figures.lost)
+                printf("; %" PRIu64 " older records were lost", figures.lost);
+        printf("%s\n", figures.simulated ? " (sim)" : "");
+        return fflush(stdout) ? CTL_FAILED : CTL_OK;
+}
+
+static int stop(int argc, char **argv)
+{
+        dsc_session *s = NULL;
+        int fd = -1, code;
+        if (argc < 2)
+                return ctl_usage("trace: an argument is missing: stop FILE");
+        if (argc > 2)
+                return ctl_usage("trace: too many arguments: %s", argv[2]);
+        code = ctl_open(&s);
+        if (code)
+                return code;
+        FILE *file = fopen(argv[1], "we");
+        if (!file) {
+                ctl_complain("cannot write %s: %s", argv[1], strerror(errno));
+                dsc_control_close(s);
+                return CTL_FAILED;
+        }
+        const int r = dsc_control_trace_stop(s, &fd);
+        code = r ? ctl_fail(r, "cannot stop the trace") : convert(fd, argv[1], file);
+        if (fd >= 0)
+                close(fd);
+        fclose(file);
+        if (code)
+                unlink(argv[1]);
+        dsc_control_close(s);
+        return code;
+}
+
+int cmd_trace(const struct ctl_command *self, int argc, char **argv)
+{
+        const int code = ctl_options(self, argc, argv, NULL, 1, -1);
+        if (code >= 0)
+                return code;
+        const int at = optind;
+        if (!strcmp(argv[at], "start"))
+                return start(argc - at, argv + at);
+        if (!strcmp(argv[at], "stop"))
+                return stop(argc - at, argv + at);
+        return ctl_usage("trace: %s is not start or stop", argv[at]);
+}

@@ -10,6 +10,7 @@
 #include "proto/wire.h"
 #include "supervisor/message.h"
 #include "supervisor/poll.h"
+#include "supervisor/profiles.h"
 #include "supervisor/rate.h"
 #include "supervisor/rpc_table.h"
 #include "supervisor/session.h"
@@ -239,6 +240,7 @@ void ds_client_close(struct ds_client *client, const char *why)
         TAILQ_REMOVE(&supervisor->clients, client, link);
         while ((op = TAILQ_FIRST(&client->ops)))
                 ds_client_op_end(op);
+        ds_profiles_client_gone(client);
         if (client->session) {
                 struct ds_session *session = DS_TAKE_PTR(client->session);
 

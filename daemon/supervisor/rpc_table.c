@@ -2,6 +2,7 @@
 #include "supervisor/rpc_table.h"
 
 #include "supervisor/handlers.h"
+#include "supervisor/profiles.h"
 #include "util/macro.h"
 
 #define CALL(name) DETSHARE__REQUEST__CALL_##name
@@ -76,6 +77,10 @@ static const struct ds_rpc table[] = {
         {CALL(TRACE_START),       "trace_start",    DS_RIGHT_ADMIN,   0,                   0, ds_handle_trace_start},
         {CALL(TRACE_STOP),        "trace_stop",     DS_RIGHT_ADMIN,   0,                   0, ds_handle_trace_stop},
         {CALL(GRAPH_LAUNCH),      "graph_launch",   DS_RIGHT_ANY,     WORK,                0, NULL},
+        {CALL(LIST_PROFILES),     "list_profiles",  DS_RIGHT_ADMIN,   0,                   0, ds_handle_list_profiles},
+        {CALL(FORGET_PROFILES),   "forget_profiles", DS_RIGHT_ADMIN,  0,                   0, ds_handle_forget_profiles},
+        {CALL(PUT_PROFILES),      "put_profiles",   DS_RIGHT_ADMIN,   0,                   0, ds_handle_put_profiles},
+        {CALL(PROFILE_RUN),       "profile_run",    DS_RIGHT_ADMIN,   0,                   0, ds_handle_profile_run},
 };
 /* clang-format on */
 

@@ -18,6 +18,8 @@
 #include "supervisor/notify.h"
 #include "supervisor/policy.h"
 #include "supervisor/poll.h"
+#include "supervisor/profile_store.h"
+#include "supervisor/profiles.h"
 #include "supervisor/reload.h"
 #include "supervisor/session.h"
 #include "supervisor/worker_link.h"
@@ -119,6 +121,9 @@ static int supervisor_build(struct ds_supervisor *supervisor)
                         supervisor->config->state, supervisor->config->compiled_code, &supervisor->code_store);
         if (r)
                 return ds_error_fold(r);
+        r = ds_profiles_start(supervisor);
+        if (r)
+                return ds_error_fold(r);
         r = ds_helper_new(supervisor, &supervisor->helper);
         if (r)
                 return ds_error_fold(r);
@@ -182,6 +187,7 @@ struct ds_supervisor *ds_supervisor_free(struct ds_supervisor *supervisor)
         assert(!supervisor->session_by_id);
         supervisor->helper = ds_helper_free(supervisor->helper);
         supervisor->code_store = ds_code_store_free(supervisor->code_store);
+        supervisor->profiles = ds_profile_store_free(supervisor->profiles);
         supervisor->worker = ds_worker_link_free(supervisor->worker);
         r = uv_loop_close(&supervisor->loop);
         assert(r == 0);
@@ -211,6 +217,7 @@ void ds_supervisor_worker_ready(struct ds_supervisor *supervisor)
         if (supervisor->state == DS_DAEMON_STOPPING)
                 return;
         set_state(supervisor, DS_DAEMON_SERVING);
+        ds_profiles_worker_ready(supervisor);
 }
 
 void ds_supervisor_worker_failed(struct ds_supervisor *supervisor, const char *reason)
@@ -282,6 +289,8 @@ void ds_supervisor_check_stop(struct ds_supervisor *supervisor)
         ds_announce_end(supervisor);
         ds_deadline_disarm(&supervisor->deadlines, &supervisor->stop_deadline);
         ds_foreign_deinit(&supervisor->foreign);
+        if (supervisor->profiles)
+                ds_profile_store_stop(supervisor->profiles);
         ds_deadlines_deinit(&supervisor->deadlines);
         block_signals();
         close_signal(&supervisor->sigterm);

@@ -16,6 +16,7 @@
  *   announce.c    what it is told    reload.c       the configuration anew
  *   config.c, config_files.c, rules.c: what is configured; defaults.c: and what is not; policy.c: the policy of it
  *   handover.c, handover_save.c, handover_take.c: a restart under the clients; saved.c: the file that it leaves
+ *   profiles.c    profiles of kernels      profile_store.c, profile_db.c: and their file
  *   rate.c        how fast users may ask            foreign.c     what clients sent and nobody wants
  *   window.c, charge.c, deadline.c, unpack.c, message.c: as named
  */
@@ -121,6 +122,8 @@ struct ds_supervisor {
         ds_worker_link *worker;
         ds_helper *helper;
         struct ds_code_store *code_store; /* NULL: compiled code is not kept on disk */
+        struct ds_profile_store *profiles;
+        uint64_t profiling; /* the session whose profiling run it is, 0 = none */
         struct ds_client_list clients;
         struct ds_session_list sessions; /* ascending ids */
         struct ds_session *session_by_id;

@@ -11,6 +11,7 @@
 #include "supervisor/message.h"
 #include "supervisor/policy.h"
 #include "supervisor/process.h"
+#include "supervisor/profiles.h"
 #include "supervisor/session.h"
 #include "supervisor/supervisor.h"
 #include "supervisor/unpack.h"
@@ -335,6 +336,14 @@ static int handle_message(ds_worker_link *link, const Detshare__Internal__FromWo
                 return take_output(link, message->output);
         if (message->body_case == DETSHARE__INTERNAL__FROM_WORKER__BODY_LOST)
                 return take_device_lost(link, message->lost);
+        if (message->id == 0 && message->body_case == DETSHARE__INTERNAL__FROM_WORKER__BODY_PROFILE_SEEN) {
+                ds_profiles_seen(link->supervisor, message->profile_seen);
+                return 0;
+        }
+        if (message->id == 0 && message->body_case == DETSHARE__INTERNAL__FROM_WORKER__BODY_PROFILE_REFINED) {
+                ds_profiles_refined(link->supervisor, message->profile_refined);
+                return 0;
+        }
         if (message->id > link->next_id)
                 return ds_error_origin(-EPROTO);
         call = find_call(link, message->id);
@@ -720,6 +729,21 @@ void ds_worker_take_policy(ds_worker_link *link, const char *name, char **params
         link->n_params = n_params;
         snprintf(link->policy, sizeof(link->policy), "%s", name);
         ds_worker_note_policy(link, name);
+}
+
+void ds_worker_policy_again(ds_worker_link *link)
+{
+        Detshare__Internal__ToWorker message = DETSHARE__INTERNAL__TO_WORKER__INIT;
+        Detshare__SetPolicy set = DETSHARE__SET_POLICY__INIT;
+
+        set.name = link->policy;
+        set.n_params = link->n_params;
+        set.params = link->params;
+        message.body_case = DETSHARE__INTERNAL__TO_WORKER__BODY_SET_POLICY;
+        message.set_policy = &set;
+        /* one that is not there comes up with it */
+        (void)ds_worker_send(link, &message, NULL, 0, NULL);
+        ds_worker_note_policy(link, link->policy);
 }
 
 const char *ds_worker_policy(const ds_worker_link *link)

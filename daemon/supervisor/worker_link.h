@@ -104,6 +104,8 @@ void ds_worker_cancel(ds_worker_link *link, struct ds_worker_call *call);
 int ds_worker_set_policy(ds_worker_link *link, const char *name, char *const *params, size_t n_params);
 /* The same with parameters that become the link's. */
 void ds_worker_take_policy(ds_worker_link *link, const char *name, char **params, size_t n_params);
+/* The worker has another for the time being: it gets this one again. */
+void ds_worker_policy_again(ds_worker_link *link);
 /* Active as far as known. */
 const char *ds_worker_policy(const ds_worker_link *link);
 void ds_worker_note_policy(ds_worker_link *link, const char *name);

@@ -404,6 +404,22 @@ static void control_trace_stop(ds_worker *worker, struct control_message *messag
         dsw_observe_trace_stop(worker, message->body->id);
 }
 
+static void control_profile_put(ds_worker *worker, struct control_message *message)
+{
+        dsw_profile_put(worker, message->body->profile_put);
+}
+
+static void control_profile_flush(ds_worker *worker, struct control_message *message)
+{
+        dsw_profile_flush(worker);
+        control_answer(worker, message, 0, "");
+}
+
+static void control_calibration(ds_worker *worker, struct control_message *message)
+{
+        control_answer(worker, message, dsw_profile_calibration(worker, message->body->calibration), "calibration");
+}
+
 static void control_stop(ds_worker *worker, struct control_message *message)
 {
         worker->stop_id = message->body->id;
@@ -447,6 +463,9 @@ static const struct {
         {DETSHARE__INTERNAL__TO_WORKER__BODY_EXPLAIN, control_explain},
         {DETSHARE__INTERNAL__TO_WORKER__BODY_TRACE_START, control_trace_start},
         {DETSHARE__INTERNAL__TO_WORKER__BODY_TRACE_STOP, control_trace_stop},
+        {DETSHARE__INTERNAL__TO_WORKER__BODY_PROFILE_PUT, control_profile_put},
+        {DETSHARE__INTERNAL__TO_WORKER__BODY_PROFILE_FLUSH, control_profile_flush},
+        {DETSHARE__INTERNAL__TO_WORKER__BODY_CALIBRATION, control_calibration},
         {DETSHARE__INTERNAL__TO_WORKER__BODY_STOP, control_stop},
         {DETSHARE__INTERNAL__TO_WORKER__BODY_PING, control_ping},
         {DETSHARE__INTERNAL__TO_WORKER__BODY_LIMITS, control_limits},

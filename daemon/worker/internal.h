@@ -397,6 +397,10 @@ struct dsw_trace {
         size_t bytes;
 };
 
+struct dsw_profile {
+        uint64_t asked_wall_ns, said_wall_ns;
+};
+
 struct dsw_totals {
         uint64_t launches, completed, errors;
 };
@@ -448,6 +452,7 @@ struct ds_worker {
         struct dsw_call **sleepers; /* heap by wake_ns */
         size_t n_sleepers, cap_sleepers;
         struct dsw_totals totals;
+        struct dsw_profile profile;
         struct dsw_trace trace;
         struct dsw_op *free_ops;
 
@@ -707,6 +712,13 @@ void dsw_observe_explain(ds_worker *worker, uint64_t id, const Detshare__Explain
 void dsw_observe_trace_start(ds_worker *worker, uint64_t id, const Detshare__TraceStart *ask);
 void dsw_observe_trace_stop(ds_worker *worker, uint64_t id);
 void dsw_observe_free(ds_worker *worker); /* the scheduler is gone */
+
+/* profile.c: what the supervisor is told of kernels, and tells */
+void dsw_profile_step(ds_worker *worker);
+void dsw_profile_flush(ds_worker *worker); /* all at once */
+uint64_t dsw_profile_wait_ns(const ds_worker *worker);
+void dsw_profile_put(ds_worker *worker, const Detshare__Internal__ProfilePut *put);
+int dsw_profile_calibration(ds_worker *worker, const Detshare__Internal__Calibration *calibration);
 
 /* output.c: send what was printed; before completions are told */
 void dsw_output_drain(ds_worker *worker);

@@ -361,6 +361,7 @@ static int loop_stop_step(ds_worker *worker)
         }
         for (session = worker->sessions; session; session = session->hh.next)
                 dsw_call_fail_all(session, DETSHARE__STATUS__SHUTTING_DOWN, "the daemon is stopping");
+        dsw_profile_flush(worker);
         dsw_message_answer(worker, worker->stop_id, 0, "%s", "");
         loop_flush(worker);
         return DS_WORKER_E_DONE;
@@ -449,6 +450,7 @@ static uint64_t loop_wait_ns(ds_worker *worker, int timeout_ms)
         wait = DS_MIN(wait, dsw_quiesce_wait_ns(worker));
         wait = DS_MIN(wait, dsw_deadline_wait_ns(worker));
         wait = DS_MIN(wait, dsw_value_wait_ns(worker));
+        wait = DS_MIN(wait, dsw_profile_wait_ns(worker));
         if (worker->device_fd < 0 && (loop_device_works(worker) || worker->n_clearing))
                 wait = DS_MIN(wait, LOOP_POLL_NS);
         if (worker->n_preparing)
@@ -580,6 +582,7 @@ int ds_worker_turn(ds_worker *worker, int timeout_ms)
                 return ds_error_trace(r);
         if (worker->gone)
                 return DS_WORKER_E_DONE;
+        dsw_profile_step(worker);
         r = loop_stop_step(worker);
         if (r)
                 return r;

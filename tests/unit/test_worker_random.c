@@ -321,12 +321,15 @@ static void expect_empty(struct wt *t)
         wt_free(answer);
 }
 
-/* A random request may break the ring's rules; a reset that has to wait is told of; nothing else is unasked here. */
+/* A random request may break the ring's rules; a reset that has to wait is told of; so are kernels; nothing
+ * else is unasked here. */
 static void drop_unasked(struct wt *t)
 {
         for (wt_answer *answer; (answer = wt_take(t, 0));) {
                 cr_assert(answer->body_case == DETSHARE__INTERNAL__FROM_WORKER__BODY_FAULT ||
                           answer->body_case == DETSHARE__INTERNAL__FROM_WORKER__BODY_READY ||
+                          answer->body_case == DETSHARE__INTERNAL__FROM_WORKER__BODY_PROFILE_SEEN ||
+                          answer->body_case == DETSHARE__INTERNAL__FROM_WORKER__BODY_PROFILE_REFINED ||
                           (answer->ledger && answer->ledger->reset));
                 wt_free(answer);
         }

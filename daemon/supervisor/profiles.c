@@ -1,0 +1,500 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "supervisor/profiles.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "supervisor/client.h"
+#include "supervisor/profile_store.h"
+#include "supervisor/session.h"
+#include "supervisor/supervisor.h"
+#include "supervisor/worker_link.h"
+#include "util/alloc.h"
+#include "util/error.h"
+#include "util/macro.h"
+
+#define WORKER_MAX_MS 1000u
+#define POINTS_MAX DS_PROFILE_POINTS_MAX
+
+/* A list that waits for the worker to say what it has refined. */
+struct list_op {
+        struct ds_client_op op;
+        uint64_t after, since_ms;
+        char filter[DS_PROFILE_NAME_MAX + 1];
+};
+
+/* Rows as messages. */
+struct packed {
+        Detshare__Profile profiles[DS_PROFILE_JOB_ROWS], *pointers[DS_PROFILE_JOB_ROWS];
+        Detshare__ProfilePoint points[DS_PROFILE_JOB_ROWS][POINTS_MAX],
+                *point_pointers[DS_PROFILE_JOB_ROWS][POINTS_MAX];
+        size_t n;
+};
+
+/* One message is made and sent at a time. */
+static struct packed packed;
+
+/* --- rows and messages -------------------------------------------------------------------------------------------- */
+
+static void pack_row(struct ds_profile_row *row)
+{
+        Detshare__Profile *to = &packed.profiles[packed.n];
+
+        assert(packed.n < DS_PROFILE_JOB_ROWS && row->n_points <= POINTS_MAX);
+        detshare__profile__init(to);
+        to->id = row->id;
+        to->key = row->key;
+        to->kernel = row->name;
+        to->grid_x = row->grid[0];
+        to->grid_y = row->grid[1];
+        to->grid_z = row->grid[2];
+        to->block_x = row->block[0];
+        to->block_y = row->block[1];
+        to->block_z = row->block[2];
+        to->shared_bytes = row->shared_bytes;
+        to->bound = row->bound;
+        to->changed_ms = row->changed_ms;
+        to->used_ms = row->used_ms;
+        for (uint32_t i = 0; i < row->n_points; i++) {
+                Detshare__ProfilePoint *point = &packed.points[packed.n][i];
+
+                detshare__profile_point__init(point);
+                point->n_sms = row->points[i].n_sms;
+                point->samples = row->points[i].samples;
+                point->mean_ns = row->points[i].mean_ns;
+                packed.point_pointers[packed.n][i] = point;
+        }
+        to->points = packed.point_pointers[packed.n];
+        to->n_points = row->n_points;
+        packed.pointers[packed.n++] = to;
+}
+
+/* NULL, or what is wrong with it. */
+static const char *unpack_row(const Detshare__Profile *from, struct ds_profile_row *row)
+{
+        *row = (struct ds_profile_row){
+                .key = from->key,
+                .grid = {from->grid_x, from->grid_y, from->grid_z},
+                .block = {from->block_x, from->block_y, from->block_z},
+                .shared_bytes = from->shared_bytes,
+                .bound = from->bound,
+        };
+        ds_profile_set_name(row, from->kernel[0] ? from->kernel : "?");
+        for (size_t i = 0; i < from->n_points && i < POINTS_MAX; i++)
+                row->points[row->n_points++] = (struct ds_profile_point){.n_sms = from->points[i]->n_sms,
+                        .samples = from->points[i]->samples,
+                        .mean_ns = from->points[i]->mean_ns};
+        return ds_profile_row_wrong(row);
+}
+
+/* A job of the GPU's that this daemon has. */
+static struct ds_profile_job *job_new(
+        struct ds_supervisor *supervisor, enum ds_profile_what what, size_t n, void (*done)(struct ds_profile_job *job))
+{
+        const struct ds_worker_info *info = ds_worker_info(supervisor->worker);
+        struct ds_profile_job *job = ds_profile_job_new(what, n);
+
+        if (!job)
+                return NULL;
+        snprintf(job->model, sizeof(job->model), "%s/%u", info->name, info->n_sms);
+        job->done = done;
+        job->user = supervisor;
+        return job;
+}
+
+static void job_end(struct ds_profile_job *job)
+{
+        ds_profile_job_free(job);
+}
+
+/* One that nobody waits for: without room for it, it is as if nothing had been said. */
+static void job_start(struct ds_supervisor *supervisor, struct ds_profile_job *job)
+{
+        if (ds_profile_store_do(supervisor->profiles, job))
+                ds_profile_job_free(job);
+}
+
+/* --- the worker --------------------------------------------------------------------------------------------------- */
+
+static void seen_done(struct ds_profile_job *job)
+{
+        Detshare__Internal__ToWorker message = DETSHARE__INTERNAL__TO_WORKER__INIT;
+        Detshare__Internal__ProfilePut put = DETSHARE__INTERNAL__PROFILE_PUT__INIT;
+        struct ds_supervisor *supervisor = job->user;
+
+        packed.n = 0;
+        for (size_t i = 0; i < job->n && !job->r; i++)
+                if (job->rows[i].n_points || job->rows[i].bound)
+                        pack_row(&job->rows[i]);
+        put.profiles = packed.pointers;
+        put.n_profiles = packed.n;
+        message.body_case = DETSHARE__INTERNAL__TO_WORKER__BODY_PROFILE_PUT;
+        message.profile_put = &put;
+        if (packed.n)
+                (void)ds_worker_send(supervisor->worker, &message, NULL, 0, NULL);
+        ds_profile_job_free(job);
+}
+
+void ds_profiles_seen(struct ds_supervisor *supervisor, const Detshare__Internal__ProfileSeen *seen)
+{
+        struct ds_profile_job *job = job_new(supervisor, DS_PROFILE_SEE, seen->n_profiles, seen_done);
+
+        if (!job)
+                return;
+        assert(seen->n_profiles <= DS_PROFILE_JOB_ROWS); /* the row in unpack.c */
+        for (size_t i = 0; i < seen->n_profiles; i++)
+                (void)unpack_row(seen->profiles[i], &job->rows[i]);
+        job_start(supervisor, job);
+}
+
+void ds_profiles_refined(struct ds_supervisor *supervisor, const Detshare__Internal__ProfileRefined *refined)
+{
+        struct ds_profile_job *job = job_new(supervisor, DS_PROFILE_REFINE, refined->n_profiles, job_end);
+
+        if (!job)
+                return;
+        job->n = 0;
+        for (size_t i = 0; i < refined->n_profiles; i++)
+                if (!unpack_row(refined->profiles[i], &job->rows[job->n]))
+                        job->n++;
+        job_start(supervisor, job);
+}
+
+static void calibration_done(struct ds_profile_job *job)
+{
+        Detshare__Internal__Interference cells[DS_PROFILE_INTERFERENCE_MAX], *pointers[DS_PROFILE_INTERFERENCE_MAX];
+        Detshare__Internal__ToWorker message = DETSHARE__INTERNAL__TO_WORKER__INIT;
+        Detshare__Internal__Calibration calibration = DETSHARE__INTERNAL__CALIBRATION__INIT;
+        struct ds_supervisor *supervisor = job->user;
+
+        for (size_t i = 0; i < job->n; i++) {
+                detshare__internal__interference__init(&cells[i]);
+                cells[i].ls_load = job->cells[i].ls_load;
+                cells[i].be_load = job->cells[i].be_load;
+                cells[i].be_sms = job->cells[i].be_sms;
+                cells[i].be_blocks = job->cells[i].be_blocks;
+                cells[i].ls_permille = job->cells[i].ls_permille;
+                cells[i].be_permille = job->cells[i].be_permille;
+                pointers[i] = &cells[i];
+        }
+        calibration.cells = pointers;
+        calibration.n_cells = job->n;
+        message.body_case = DETSHARE__INTERNAL__TO_WORKER__BODY_CALIBRATION;
+        message.calibration = &calibration;
+        if (!job->r && job->n)
+                (void)ds_worker_send(supervisor->worker, &message, NULL, 0, NULL);
+        ds_profile_job_free(job);
+}
+
+void ds_profiles_worker_ready(struct ds_supervisor *supervisor)
+{
+        struct ds_profile_job *job =
+                job_new(supervisor, DS_PROFILE_CALIBRATION, DS_PROFILE_INTERFERENCE_MAX, calibration_done);
+
+        if (job)
+                job_start(supervisor, job);
+}
+
+int ds_profiles_calibrated(struct ds_supervisor *supervisor, const struct ds_profile_interference *cells, size_t n)
+{
+        struct ds_profile_job *job;
+        int r;
+
+        assert(n <= DS_PROFILE_INTERFERENCE_MAX);
+        job = job_new(supervisor, DS_PROFILE_CALIBRATE, n, calibration_done);
+        if (!job)
+                return ds_error_origin(-ENOMEM);
+        if (n)
+                memcpy(job->cells, cells, n * sizeof(*cells));
+        r = ds_profile_store_do(supervisor->profiles, job);
+        if (r)
+                ds_profile_job_free(job);
+        return r;
+}
+
+int ds_profiles_start(struct ds_supervisor *supervisor)
+{
+        return ds_error_trace(
+                ds_profile_store_new(&supervisor->loop, supervisor->config->state, 0, &supervisor->profiles));
+}
+
+/* --- administrators ----------------------------------------------------------------------------------------------- */
+
+static void answer_busy(struct ds_client *client, uint64_t id)
+{
+        ds_client_answer(client, id, DETSHARE__STATUS__RESTARTING, "too much is to be read and written: ask again");
+}
+
+/* Who asked, if it is still there. */
+static struct ds_client *asker(const struct ds_profile_job *job)
+{
+        struct ds_session *session = ds_session_find(job->user, job->session);
+
+        return session ? session->client : NULL;
+}
+
+/* Takes the job; it is answered when that is done. */
+static void job_ask(struct ds_client *client, uint64_t id, struct ds_profile_job *job)
+{
+        struct ds_supervisor *supervisor = ds_client_supervisor(client);
+
+        job->session = ds_client_session(client)->id;
+        job->request_id = id;
+        if (!ds_profile_store_do(supervisor->profiles, job))
+                return;
+        ds_profile_job_free(job);
+        answer_busy(client, id);
+}
+
+static void reply_list(struct ds_client *client, struct ds_profile_job *job)
+{
+        struct ds_supervisor *supervisor = job->user;
+        Detshare__ProfileList list = DETSHARE__PROFILE_LIST__INIT;
+        Detshare__Reply reply = DETSHARE__REPLY__INIT;
+        struct ds_profile_figures figures;
+
+        packed.n = 0;
+        for (size_t i = 0; i < job->n; i++)
+                pack_row(&job->rows[i]);
+        ds_profile_store_figures(supervisor->profiles, &figures);
+        list.profiles = packed.pointers;
+        list.n_profiles = packed.n;
+        list.more = job->more;
+        list.gpu = job->model;
+        list.kept = figures.rows;
+        list.bytes = figures.bytes;
+        list.refused = figures.refused;
+        list.failed = figures.failed;
+        list.in_memory = figures.in_memory;
+        reply.result_case = DETSHARE__REPLY__RESULT_LIST_PROFILES;
+        reply.list_profiles = &list;
+        ds_client_reply(client, job->request_id, &reply, NULL, 0);
+}
+
+static void reply_forgotten(struct ds_client *client, const struct ds_profile_job *job)
+{
+        Detshare__ForgetReply forget = DETSHARE__FORGET_REPLY__INIT;
+        Detshare__Reply reply = DETSHARE__REPLY__INIT;
+
+        forget.count = job->count;
+        reply.result_case = DETSHARE__REPLY__RESULT_FORGET_PROFILES;
+        reply.forget_profiles = &forget;
+        ds_client_reply(client, job->request_id, &reply, NULL, 0);
+}
+
+static void job_answer(struct ds_profile_job *job)
+{
+        struct ds_client *client = asker(job);
+
+        if (client && job->r)
+                ds_client_answer(client, job->request_id, DETSHARE__STATUS__INTERNAL,
+                        "the file of profiles could not be read or written");
+        else if (client && job->what == DS_PROFILE_LIST)
+                reply_list(client, job);
+        else if (client && job->what == DS_PROFILE_FORGET)
+                reply_forgotten(client, job);
+        else if (client)
+                ds_client_answer(client, job->request_id, 0, "%s", "");
+        ds_profile_job_free(job);
+}
+
+/* A part of a name; 0, or it was answered. */
+static int check_filter(struct ds_client *client, uint64_t id, const char *filter)
+{
+        if (strlen(filter) <= DS_PROFILE_NAME_MAX)
+                return 0;
+        ds_client_answer(client, id, DETSHARE__STATUS__BAD_PARAMETER, "a part of a name has at most %u bytes",
+                DS_PROFILE_NAME_MAX);
+        return -1;
+}
+
+static void finish_list(struct ds_client_op *op)
+{
+        const struct list_op *list = DS_CONTAINER_OF(op, struct list_op, op);
+        struct ds_client *client = op->client;
+        uint64_t id = op->request_id;
+        struct ds_profile_job *job =
+                job_new(ds_client_supervisor(client), DS_PROFILE_LIST, DS_PROFILE_JOB_ROWS, job_answer);
+
+        if (job) {
+                job->after = list->after;
+                job->since_ms = list->since_ms;
+                snprintf(job->filter, sizeof(job->filter), "%s", list->filter);
+        }
+        ds_client_op_end(op);
+        if (job)
+                job_ask(client, id, job);
+        else
+                answer_busy(client, id);
+}
+
+static void flush_done(struct ds_worker_call *call, const struct ds_worker_answer *answer)
+{
+        finish_list(DS_CONTAINER_OF(call, struct ds_client_op, call));
+}
+
+static void flush_deadline(struct ds_deadline *deadline)
+{
+        finish_list(DS_CONTAINER_OF(deadline, struct ds_client_op, deadline));
+}
+
+/* The worker says first what it has refined. */
+void ds_handle_list_profiles(struct ds_client *client, Detshare__Request *request, int *fds)
+{
+        Detshare__Internal__ToWorker message = DETSHARE__INTERNAL__TO_WORKER__INIT;
+        Detshare__Internal__ProfileFlush flush = DETSHARE__INTERNAL__PROFILE_FLUSH__INIT;
+        struct ds_supervisor *supervisor = ds_client_supervisor(client);
+        const Detshare__ListProfiles *list = request->list_profiles;
+        struct list_op *op;
+
+        if (check_filter(client, request->id, list->filter))
+                return;
+        op = ds_client_op_new(client, request->id, sizeof(*op), flush_done);
+        if (!op)
+                return;
+        op->after = list->after;
+        op->since_ms = list->since_ms;
+        snprintf(op->filter, sizeof(op->filter), "%s", list->filter);
+        message.body_case = DETSHARE__INTERNAL__TO_WORKER__BODY_PROFILE_FLUSH;
+        message.profile_flush = &flush;
+        /* with the first page the worker's words were heard */
+        if (list->after || ds_worker_send(supervisor->worker, &message, NULL, 0, &op->op.call))
+                finish_list(&op->op);
+        else
+                ds_deadline_arm(&supervisor->deadlines, &op->op.deadline, WORKER_MAX_MS, flush_deadline);
+}
+
+void ds_handle_forget_profiles(struct ds_client *client, Detshare__Request *request, int *fds)
+{
+        struct ds_profile_job *job;
+
+        if (check_filter(client, request->id, request->forget_profiles->filter))
+                return;
+        job = job_new(ds_client_supervisor(client), DS_PROFILE_FORGET, 0, job_answer);
+        if (!job) {
+                answer_busy(client, request->id);
+                return;
+        }
+        snprintf(job->filter, sizeof(job->filter), "%s", request->forget_profiles->filter);
+        job_ask(client, request->id, job);
+}
+
+/* The worker knows them at once; it keeps what it has measured better itself. */
+static void tell_worker(struct ds_supervisor *supervisor, struct ds_profile_job *job)
+{
+        Detshare__Internal__ToWorker message = DETSHARE__INTERNAL__TO_WORKER__INIT;
+        Detshare__Internal__ProfilePut put = DETSHARE__INTERNAL__PROFILE_PUT__INIT;
+
+        packed.n = 0;
+        for (size_t i = 0; i < job->n; i++)
+                pack_row(&job->rows[i]);
+        put.profiles = packed.pointers;
+        put.n_profiles = packed.n;
+        message.body_case = DETSHARE__INTERNAL__TO_WORKER__BODY_PROFILE_PUT;
+        message.profile_put = &put;
+        (void)ds_worker_send(supervisor->worker, &message, NULL, 0, NULL);
+}
+
+void ds_handle_put_profiles(struct ds_client *client, Detshare__Request *request, int *fds)
+{
+        const Detshare__PutProfiles *put = request->put_profiles;
+        struct ds_profile_job *job = job_new(ds_client_supervisor(client), DS_PROFILE_PUT, put->n_profiles, job_answer);
+
+        if (!job) {
+                answer_busy(client, request->id);
+                return;
+        }
+        for (size_t i = 0; i < put->n_profiles; i++) {
+                const char *wrong = unpack_row(put->profiles[i], &job->rows[i]);
+
+                if (!wrong)
+                        continue;
+                ds_client_answer(client, request->id, DETSHARE__STATUS__BAD_PARAMETER, "profile %zu (%.64s): %s", i + 1,
+                        job->rows[i].name, wrong);
+                ds_profile_job_free(job);
+                return;
+        }
+        tell_worker(ds_client_supervisor(client), job);
+        job_ask(client, request->id, job);
+}
+
+/* --- profiling runs ----------------------------------------------------------------------------------------------- */
+
+static void put_back(struct ds_supervisor *supervisor)
+{
+        supervisor->profiling = 0;
+        ds_worker_policy_again(supervisor->worker);
+        ds_log(DS_LOG_INFO, "a profiling run is over: policy %s", ds_worker_policy(supervisor->worker));
+}
+
+void ds_profiles_client_gone(struct ds_client *client)
+{
+        struct ds_supervisor *supervisor = ds_client_supervisor(client);
+        const struct ds_session *session = ds_client_session(client);
+
+        if (session && supervisor->profiling == session->id)
+                put_back(supervisor);
+}
+
+static void run_done(struct ds_worker_call *call, const struct ds_worker_answer *answer)
+{
+        struct ds_client_op *op = DS_CONTAINER_OF(call, struct ds_client_op, call);
+        struct ds_client *client = op->client;
+        struct ds_supervisor *supervisor = ds_client_supervisor(client);
+        uint64_t id = op->request_id;
+        int status = answer ? answer->message->status : DETSHARE__STATUS__RESTARTING;
+
+        if (!status) {
+                ds_worker_note_policy(supervisor->worker, DS_PROFILE_POLICY);
+                ds_log(DS_LOG_INFO, "policy " DS_PROFILE_POLICY " for a profiling run (by uid %u)",
+                        (unsigned)ds_user_uid(ds_client_user(client)));
+        } else if (supervisor->profiling == ds_client_session(client)->id)
+                supervisor->profiling = 0;
+        ds_client_op_end(op);
+        ds_client_answer(client, id, status, "%s",
+                !answer  ? "the device's process is being restarted"
+                : status ? answer->message->message
+                         : "");
+}
+
+static void run_begin(struct ds_client *client, const Detshare__Request *request)
+{
+        Detshare__Internal__ToWorker message = DETSHARE__INTERNAL__TO_WORKER__INIT;
+        Detshare__SetPolicy set = DETSHARE__SET_POLICY__INIT;
+        struct ds_supervisor *supervisor = ds_client_supervisor(client);
+        struct ds_client_op *op = ds_client_op_new(client, request->id, sizeof(*op), run_done);
+
+        if (!op)
+                return;
+        set.name = (char *)DS_PROFILE_POLICY;
+        set.params = request->profile_run->params;
+        set.n_params = request->profile_run->n_params;
+        message.body_case = DETSHARE__INTERNAL__TO_WORKER__BODY_SET_POLICY;
+        message.set_policy = &set;
+        /* from now on: it may go before the answer comes */
+        supervisor->profiling = ds_client_session(client)->id;
+        if (!ds_worker_send(supervisor->worker, &message, NULL, 0, &op->call))
+                return;
+        supervisor->profiling = 0;
+        ds_client_op_end(op);
+        ds_client_answer(client, request->id, DETSHARE__STATUS__RESTARTING, "the device's process is being restarted");
+}
+
+void ds_handle_profile_run(struct ds_client *client, Detshare__Request *request, int *fds)
+{
+        struct ds_supervisor *supervisor = ds_client_supervisor(client);
+        int own = supervisor->profiling == ds_client_session(client)->id;
+
+        if (request->profile_run->end) {
+                if (own)
+                        put_back(supervisor);
+                ds_client_answer(client, request->id, own ? 0 : DETSHARE__STATUS__BAD_REQUEST, "%s",
+                        own ? "" : "this connection has no profiling run");
+        } else if (supervisor->profiling)
+                ds_client_answer(client, request->id, DETSHARE__STATUS__BAD_REQUEST, "session %llu has a profiling run",
+                        (unsigned long long)supervisor->profiling);
+        else
+                run_begin(client, request);
+}

@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Profiles of kernels: between the worker, who measures, the store, which keeps, and administrators, who look
+ *
+ * The worker says which kernels it sees for the first time and hears what is stored of them, whoever measured it; what
+ * it refines from the times of what runs it says every few seconds. A worker that is started anew asks for all again.
+ * Kernels of one image are the same for all users and share their rows; what a list says about them is for
+ * administrators alone.
+ *
+ * A profiling run (`detsharectl profile run`) sets the policy "profile" for as long as the connection that asked for it
+ * lives: however it ends, the policy in charge is put back, with the parameters that it had.
+ */
+#pragma once
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "internal.pb-c.h"
+
+struct ds_client;
+struct ds_supervisor;
+struct ds_profile_interference;
+
+#define DS_PROFILE_POLICY "profile"
+
+/* The store begins to work. 0 or -errno. */
+int ds_profiles_start(struct ds_supervisor *supervisor);
+/* A worker that has just become ready hears what its GPU was calibrated to. */
+void ds_profiles_worker_ready(struct ds_supervisor *supervisor);
+/* What the worker says unasked. */
+void ds_profiles_seen(struct ds_supervisor *supervisor, const Detshare__Internal__ProfileSeen *seen);
+void ds_profiles_refined(struct ds_supervisor *supervisor, const Detshare__Internal__ProfileRefined *refined);
+/* A client goes: if it was profiling, the policy is put back. */
+void ds_profiles_client_gone(struct ds_client *client);
+/* Keep a calibration of the GPU, and let the worker know. 0, or -errno: it is not kept. */
+int ds_profiles_calibrated(struct ds_supervisor *supervisor, const struct ds_profile_interference *cells, size_t n);
+
+void ds_handle_list_profiles(struct ds_client *client, Detshare__Request *request, int *fds);
+void ds_handle_forget_profiles(struct ds_client *client, Detshare__Request *request, int *fds);
+void ds_handle_put_profiles(struct ds_client *client, Detshare__Request *request, int *fds);
+void ds_handle_profile_run(struct ds_client *client, Detshare__Request *request, int *fds);

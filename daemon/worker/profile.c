@@ -1,0 +1,170 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Profiles: which kernels there are, and what is known of them
+ *
+ * The scheduler notes the kernels that it sees for the first time and refines what it knows of each with every clean
+ * sample. The supervisor has what was stored, by whatever worker of this GPU. So the worker says what it sees, soon but
+ * not one by one, hears what is known of it, and says now and then what has become better: every two seconds in which
+ * something ended, when it is asked, and when it ends. Nobody waits for any of this: a kernel of which nothing is known
+ * yet runs as one of which nothing is known.
+ */
+#include <string.h>
+
+#include "util/error.h"
+#include "worker/internal.h"
+
+#define PROFILE_ROWS 64u                  /* per message */
+#define PROFILE_ASK_NS (5 * DS_NS_PER_MS) /* between two messages */
+#define PROFILE_SAY_NS (2 * DS_NS_PER_S)  /* between two times that all is said which was refined */
+#define PROFILE_FLUSH 64u                 /* messages at once when it is asked for */
+
+/* One message, made and sent at once. */
+static struct {
+        Detshare__Profile profiles[PROFILE_ROWS], *pointers[PROFILE_ROWS];
+        Detshare__ProfilePoint points[PROFILE_ROWS][DETSHARE_POINTS_MAX],
+                *point_pointers[PROFILE_ROWS][DETSHARE_POINTS_MAX];
+} profile_out;
+
+static size_t profile_say_seen(ds_worker *worker)
+{
+        Detshare__Internal__FromWorker message = DETSHARE__INTERNAL__FROM_WORKER__INIT;
+        Detshare__Internal__ProfileSeen list = DETSHARE__INTERNAL__PROFILE_SEEN__INIT;
+        struct ds_sched_seen seen[PROFILE_ROWS];
+        const size_t n = ds_sched_seen(worker->sched, seen, PROFILE_ROWS);
+
+        for (size_t i = 0; i < n; i++) {
+                Detshare__Profile *profile = &profile_out.profiles[i];
+
+                detshare__profile__init(profile);
+                profile->key = seen[i].key;
+                profile->kernel = seen[i].name;
+                profile->grid_x = seen[i].grid[0];
+                profile->grid_y = seen[i].grid[1];
+                profile->grid_z = seen[i].grid[2];
+                profile->block_x = seen[i].block[0];
+                profile->block_y = seen[i].block[1];
+                profile->block_z = seen[i].block[2];
+                profile->shared_bytes = seen[i].shared_bytes;
+                profile_out.pointers[i] = profile;
+        }
+        if (!n)
+                return 0;
+        list.profiles = profile_out.pointers;
+        list.n_profiles = n;
+        message.body_case = DETSHARE__INTERNAL__FROM_WORKER__BODY_PROFILE_SEEN;
+        message.profile_seen = &list;
+        dsw_message_send(worker, &message, NULL, 0);
+        return n;
+}
+
+static void profile_fill(size_t i, const struct ds_sched_profile *from)
+{
+        Detshare__Profile *profile = &profile_out.profiles[i];
+
+        detshare__profile__init(profile);
+        profile->key = from->key;
+        profile->bound = from->bound;
+        for (uint32_t k = 0; k < from->n_points; k++) {
+                Detshare__ProfilePoint *point = &profile_out.points[i][k];
+
+                detshare__profile_point__init(point);
+                point->n_sms = from->points[k].n_sms;
+                point->samples = from->points[k].samples;
+                point->mean_ns = from->points[k].mean_ns;
+                profile_out.point_pointers[i][k] = point;
+        }
+        profile->points = profile_out.point_pointers[i];
+        profile->n_points = from->n_points;
+        profile_out.pointers[i] = profile;
+}
+
+static size_t profile_say_refined(ds_worker *worker)
+{
+        Detshare__Internal__FromWorker message = DETSHARE__INTERNAL__FROM_WORKER__INIT;
+        Detshare__Internal__ProfileRefined list = DETSHARE__INTERNAL__PROFILE_REFINED__INIT;
+        struct ds_sched_profile refined[PROFILE_ROWS];
+        const size_t n = ds_sched_profiles_changed(worker->sched, refined, PROFILE_ROWS);
+
+        for (size_t i = 0; i < n; i++)
+                profile_fill(i, &refined[i]);
+        if (!n)
+                return 0;
+        list.profiles = profile_out.pointers;
+        list.n_profiles = n;
+        message.body_case = DETSHARE__INTERNAL__FROM_WORKER__BODY_PROFILE_REFINED;
+        message.profile_refined = &list;
+        dsw_message_send(worker, &message, NULL, 0);
+        return n;
+}
+
+void dsw_profile_flush(ds_worker *worker)
+{
+        for (unsigned i = 0; i < PROFILE_FLUSH && profile_say_seen(worker); i++)
+                continue;
+        for (unsigned i = 0; i < PROFILE_FLUSH && profile_say_refined(worker); i++)
+                continue;
+        worker->profile.said_wall_ns = worker->wall_ns();
+}
+
+void dsw_profile_step(ds_worker *worker)
+{
+        const uint64_t now = worker->wall_ns();
+
+        if (now - worker->profile.asked_wall_ns < PROFILE_ASK_NS)
+                return;
+        worker->profile.asked_wall_ns = now;
+        profile_say_seen(worker);
+        if (now - worker->profile.said_wall_ns < PROFILE_SAY_NS ||
+                worker->active_wall_ns < worker->profile.said_wall_ns)
+                return;
+        /* the rest in the next message's time */
+        if (profile_say_refined(worker) < PROFILE_ROWS)
+                worker->profile.said_wall_ns = now;
+}
+
+uint64_t dsw_profile_wait_ns(const ds_worker *worker)
+{
+        uint64_t now, due;
+
+        if (worker->active_wall_ns < worker->profile.said_wall_ns)
+                return UINT64_MAX;
+        now = worker->wall_ns();
+        due = worker->profile.said_wall_ns + PROFILE_SAY_NS;
+        if (worker->profile.asked_wall_ns < worker->active_wall_ns)
+                due = DS_MIN(due, worker->profile.asked_wall_ns + PROFILE_ASK_NS);
+        return due > now ? due - now : 0;
+}
+
+void dsw_profile_put(ds_worker *worker, const Detshare__Internal__ProfilePut *put)
+{
+        for (size_t i = 0; i < put->n_profiles; i++) {
+                const Detshare__Profile *from = put->profiles[i];
+                struct ds_sched_profile profile = {.key = from->key, .bound = from->bound};
+
+                for (size_t k = 0; k < from->n_points && k < DETSHARE_POINTS_MAX; k++)
+                        profile.points[profile.n_points++] =
+                                (struct detshare_profile_point){.n_sms = from->points[k]->n_sms,
+                                        .samples = from->points[k]->samples,
+                                        .mean_ns = from->points[k]->mean_ns};
+                ds_sched_profile_put(worker->sched, &profile);
+        }
+}
+
+int dsw_profile_calibration(ds_worker *worker, const Detshare__Internal__Calibration *calibration)
+{
+        struct detshare_interference cells[256];
+        uint32_t n = 0;
+
+        for (size_t i = 0; i < calibration->n_cells && n < DS_ARRAY_SIZE(cells); i++) {
+                const Detshare__Internal__Interference *from = calibration->cells[i];
+
+                cells[n++] = (struct detshare_interference){.ls_load = from->ls_load,
+                        .be_load = from->be_load,
+                        .be_sms = from->be_sms,
+                        .be_blocks = from->be_blocks,
+                        .ls_permille = from->ls_permille,
+                        .be_permille = from->be_permille};
+        }
+        worker->sched_due = 1;
+        return ds_sched_set_interference(worker->sched, cells, n, worker->now_ns);
+}

@@ -148,6 +148,7 @@ struct ds_launch {
         uint64_t deadline_ns;         /* device time after start at which the kernel is given up; 0 = none */
         uint32_t timed; /* somebody may look at its end_ns: 0 lets a GPU say when it saw the end instead */
         enum ds_tell tell;
+        uint64_t replays; /* 1 + the token of the kernel that was killed and is launched anew; 0: none */
 };
 
 enum ds_copy_kind {
@@ -406,8 +407,10 @@ struct ds_device_ops {
         /*
          * NULL where an implementation cannot. End a kernel at once, whether it runs or waits in its stream; one that
          * waits never begins. What it has written stays written. Its completion comes back with the status
-         * DS_DEVICE_KILLED, unless it had ended before. 0; DS_CUDA_NOT_FOUND: no kernel with this token is in flight;
-         * or a negative errno.
+         * DS_DEVICE_KILLED, unless it had ended before. What stands behind it in its stream goes on, unless it is
+         * killed as well before any other call. Launched anew (launch.replays says of which) it has its effect as if
+         * it had not been launched before, if it is idempotent. 0; DS_CUDA_NOT_FOUND: no kernel with this token is in
+         * flight, or another CUDA error: it goes on; or a negative errno.
          */
         int (*kill)(ds_device *device, uint64_t token);
 

@@ -109,6 +109,11 @@ static void trace_abort(ds_device *device, uint32_t space)
         trace_of(device)->ops->abort(trace_of(device)->device, space);
 }
 
+static int trace_kill(ds_device *device, uint64_t token)
+{
+        return trace_of(device)->ops->kill(trace_of(device)->device, token);
+}
+
 const struct ds_device_ops ds_replay_trace_ops = {
         .version = DS_DEVICE_OPS_VERSION,
         .name = "trace",
@@ -122,6 +127,7 @@ const struct ds_device_ops ds_replay_trace_ops = {
         .memset = trace_memset,
         .fence = trace_fence,
         .abort = trace_abort,
+        .kill = trace_kill,
 };
 
 /* --- its own --- */

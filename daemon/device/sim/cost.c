@@ -158,6 +158,16 @@ void sim_traffic_deinit(struct sim_traffic *traffic)
         traffic->n_granules = 0;
 }
 
+void sim_traffic_move(struct sim_traffic *to, struct sim_traffic *from)
+{
+        sim_traffic_deinit(to);
+        *to = *from;
+        if (from->granules == &from->one)
+                to->granules = &to->one;
+        from->granules = NULL;
+        from->n_granules = 0;
+}
+
 void sim_costs_init(struct sim_costs *costs)
 {
         *costs = (struct sim_costs){.runs = &costs->one, .capacity = 1};
@@ -168,6 +178,15 @@ void sim_costs_deinit(struct sim_costs *costs)
         if (costs->runs != &costs->one)
                 ds_free(costs->runs);
         sim_costs_init(costs);
+}
+
+void sim_costs_move(struct sim_costs *to, struct sim_costs *from)
+{
+        sim_costs_deinit(to);
+        *to = *from;
+        if (from->runs == &from->one)
+                to->runs = &to->one;
+        sim_costs_init(from);
 }
 
 /* The average of all blocks of both, in *run. */

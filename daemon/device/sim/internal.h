@@ -7,6 +7,7 @@
  *   module.c   images to kernels
  *   cost.c     what a block did, turned into time
  *   work.c     streams and jobs: submission, order, abort, ends
+ *   kill.c     kernels that are killed and launched anew
  *   exec.c     the threads that execute kernels and copies
  *   blocks.c   blocks on SMs
  *   cluster.c  blocks that must be on the SMs of one GPC together
@@ -142,6 +143,8 @@ struct sim_space {
         size_t n_regions;
         struct sim_region *going;
         struct sim_snapshot *snapshot; /* of the regions now, NULL when they changed */
+        struct sim_kept *kept;         /* see sim_kill */
+        uint32_t n_kept;
 };
 
 /* A slab counts against the device's memory from mem_create, or its first mem_map, to its last mem_unmap. */
@@ -188,6 +191,14 @@ struct sim_costs {
         struct sim_run one;
         uint32_t n_runs, capacity;
         uint64_t n_blocks;
+};
+
+/* What was executed of a kernel that was killed, until it is launched anew. */
+struct sim_kept {
+        struct sim_kept *next;
+        uint64_t token, executed;
+        struct sim_costs costs;
+        struct sim_traffic traffic;
 };
 
 /* What a block takes of an SM */
@@ -300,7 +311,9 @@ struct sim_job {
         enum sim_job_state state;
         enum sim_effect effect;
         bool blocking;  /* counted in n_blockers */
-        bool cancelled; /* the session was aborted while it was queued */
+        bool cancelled; /* the session was aborted, or it was killed, while it was queued */
+        bool killed;
+        bool executed_before; /* it was killed, and its effect is there */
         bool was_put_off;
         int32_t verdict; /* why it was given up; overrides what its execution says */
         uint64_t token, seq;
@@ -541,8 +554,10 @@ void sim_cost_static(const struct sim_model *model, const struct ds_device_kerne
 void sim_traffic_static(
         const struct sim_model *model, const struct ds_device_kernel *kernel, uint64_t bytes, struct sim_traffic *ret);
 void sim_traffic_deinit(struct sim_traffic *traffic);
+void sim_traffic_move(struct sim_traffic *to, struct sim_traffic *from);
 void sim_costs_init(struct sim_costs *costs);
 void sim_costs_deinit(struct sim_costs *costs);
+void sim_costs_move(struct sim_costs *to, struct sim_costs *from);
 /* Never fails: when memory is short, what it adds is averaged into what is there. */
 void sim_costs_add(struct sim_costs *costs, const struct sim_run *run);
 /* Bundles blocks so that at most `limit` (and at least one) are left to place. */
@@ -559,6 +574,10 @@ int sim_memset(ds_device *device, const struct ds_memset *memset, uint64_t token
 int sim_fence(ds_device *device, uint32_t from, uint32_t to);
 int sim_bound(ds_device *device, uint64_t token, uint32_t max_resident_blocks);
 void sim_abort(ds_device *device, uint32_t space);
+/* NULL: no kernel with this token is in flight. */
+struct sim_job *sim_kernel_in_flight(ds_device *device, uint64_t token);
+/* The head ends now, before its end, as soon as no thread executes it. */
+void sim_job_give_up(ds_device *device, struct sim_job *job, int32_t verdict);
 /* Stops the pool and frees every job, finished or not. */
 void sim_jobs_free(ds_device *device);
 void sim_job_free(ds_device *device, struct sim_job *job);
@@ -574,6 +593,14 @@ void sim_job_end(ds_device *device, struct sim_job *job, bool urgent);
 void sim_job_withdraw(ds_device *device, struct sim_job *job, int32_t verdict);
 /* The job's status and words; the first one stays. */
 void sim_job_fail(struct sim_job *job, int32_t status, const char *fmt, ...) ds_printf(3, 4);
+
+/* --- kill.c --- */
+int sim_kill(ds_device *device, uint64_t token);
+/* The job is the kernel that was killed under this token: whether it has its effect, and costs, from there. */
+bool sim_kept_take(struct sim_space *space, uint64_t token, struct sim_job *job);
+/* What was kept of kernels that were killed is not wanted any more. */
+void sim_kept_drop(struct sim_space *space);
+
 /* --- exec.c --- */
 int sim_pool_start(ds_device *device);
 void sim_pool_stop(ds_device *device);

@@ -328,6 +328,7 @@ const struct ds_device_ops ds_sim_ops = {
         .memset = sim_memset,
         .fence = sim_fence,
         .abort = sim_abort,
+        .kill = sim_kill,
         .bound = sim_bound,
         .poll = sim_poll,
         .output = sim_output,

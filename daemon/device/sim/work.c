@@ -181,7 +181,7 @@ static void job_sentence(struct sim_job *job)
                 sim_job_fail(job, job->verdict, "kernel %.60s ran past its deadline of %llu ns", job->kernel->info.name,
                         (unsigned long long)job->deadline_ns);
         else
-                sim_job_fail(job, job->verdict, "given up before its end");
+                sim_job_fail(job, job->verdict, job->killed ? "killed" : "given up before its end");
 }
 
 void sim_job_end(ds_device *device, struct sim_job *job, bool urgent)
@@ -234,11 +234,13 @@ void sim_job_withdraw(ds_device *device, struct sim_job *job, int32_t verdict)
  * Jobs given up at one instant end together, when no thread executes any of them any more, and in the order in which
  * they were given up: what follows must not depend on which thread let go first.
  */
-static void job_give_up(ds_device *device, struct sim_job *job)
+void sim_job_give_up(ds_device *device, struct sim_job *job, int32_t verdict)
 {
-        if (job->state == SIM_JOB_ENDING)
+        if (job->state == SIM_JOB_ENDING) {
+                job->killed = job->killed && verdict == DS_DEVICE_KILLED;
                 return;
-        sim_job_withdraw(device, job, DS_CUDA_LAUNCH_FAILED);
+        }
+        sim_job_withdraw(device, job, verdict);
         job->state = SIM_JOB_ENDING;
         job->cancelled = true;
         sim_line_push(&device->ending, job);
@@ -262,7 +264,7 @@ static void ending_end(ds_device *device)
         for (; job; job = next) {
                 next = job->ready_next;
                 job->ready_next = NULL;
-                sim_job_end(device, job, true);
+                sim_job_end(device, job, !job->killed); /* who aborts a session does not wait for the clock */
         }
 }
 
@@ -274,7 +276,7 @@ static void job_effect(ds_device *device, struct sim_job *job)
         struct sim_stream *stream = job->stream;
         uint64_t bytes;
 
-        if (job->cancelled || (job->kind == SIM_JOB_KERNEL && device->timing_only)) {
+        if (job->cancelled || job->executed_before || (job->kind == SIM_JOB_KERNEL && device->timing_only)) {
                 job->effect = SIM_EFFECT_DONE;
                 return;
         }
@@ -384,7 +386,7 @@ static void stream_arm(ds_device *device, struct sim_stream *stream)
                         if (!job->cancelled)
                                 job_arm(device, job);
                         else
-                                job_give_up(device, job);
+                                sim_job_give_up(device, job, job->killed ? DS_DEVICE_KILLED : DS_CUDA_LAUNCH_FAILED);
                         continue;
                 }
                 /* ends come after effects, so that the effect cursor is never behind the head */
@@ -523,6 +525,8 @@ int sim_launch(ds_device *device, const struct ds_launch *launch, uint64_t token
         job->deadline_ns = launch->deadline_ns;
         job->number = space->n_launches++;
         job->need = shape.need;
+        if (launch->replays)
+                job->executed_before = sim_kept_take(space, launch->replays - 1, job);
         if (device->timing_only && !job->kernel->profile) {
                 sim_cost_static(device->model, job->kernel, job->block, &run);
                 run.n = (uint64_t)job->grid[0] * job->grid[1] * job->grid[2];
@@ -611,7 +615,7 @@ int sim_fence(ds_device *device, uint32_t from_id, uint32_t to_id)
 
 /* --- fewer blocks at once --- */
 
-static struct sim_job *kernel_find(ds_device *device, uint64_t token)
+struct sim_job *sim_kernel_in_flight(ds_device *device, uint64_t token)
 {
         const uint32_t per_rung = DS_DEVICE_PRIORITIES * DS_DEVICE_STREAMS_PER_RUNG;
 
@@ -624,7 +628,7 @@ static struct sim_job *kernel_find(ds_device *device, uint64_t token)
 
 int sim_bound(ds_device *device, uint64_t token, uint32_t max_resident_blocks)
 {
-        struct sim_job *job = kernel_find(device, token);
+        struct sim_job *job = sim_kernel_in_flight(device, token);
 
         if (!job)
                 return DS_CUDA_NOT_FOUND;
@@ -654,10 +658,11 @@ static void stream_abort(ds_device *device, struct sim_stream *stream, const str
                 if (job->space != space || job->kind == SIM_JOB_FENCE)
                         continue;
                 job->cancelled = true;
+                job->killed = false;
                 atomic_store(&job->abort, SIM_ABORT_UNWANTED);
         }
         if (head && head->space == space && head->kind != SIM_JOB_FENCE)
-                job_give_up(device, head);
+                sim_job_give_up(device, head, DS_CUDA_LAUNCH_FAILED);
 }
 
 void sim_abort(ds_device *device, uint32_t id)
@@ -665,6 +670,8 @@ void sim_abort(ds_device *device, uint32_t id)
         const uint32_t per_rung = DS_DEVICE_PRIORITIES * DS_DEVICE_STREAMS_PER_RUNG;
         struct sim_space *space = sim_space_find(device, id);
 
+        if (space)
+                sim_kept_drop(space);
         if (!space || !space->in_flight)
                 return;
         for (uint32_t i = 0; i < device->n_rungs * per_rung; i++)

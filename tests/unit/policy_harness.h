@@ -93,6 +93,8 @@ struct ph_client {
         uint32_t n_latency;
         uint64_t ended, device_ns; /* operations; their device time */
         int running;               /* a request is being submitted or runs */
+        int synchronises;          /* set by the test: it waits for each of its requests before the next */
+        int synchronise;           /* it does so now */
 };
 
 struct ph_op {
@@ -242,7 +244,7 @@ static inline void ph_request_now(struct ph_client *client, const struct ph_kern
 /* A request of n kernels arrives now; it waits behind those of the client that are not done. */
 static inline void ph_request(struct ph_client *client, const struct ph_kernel *kernel, uint32_t n)
 {
-        if (!client->running) {
+        if (!client->running && !client->synchronise) {
                 ph_request_now(client, kernel, n, ph_now());
                 return;
         }
@@ -271,11 +273,9 @@ static inline void ph_loop(struct ph_client *client, const struct ph_kernel *ker
                 ph_submit(client, 0, kernel, 0);
 }
 
-static inline void ph_request_done(struct ph_client *client, uint64_t end_ns)
+/* The oldest request that waits. */
+static inline void ph_backlog(struct ph_client *client)
 {
-        cr_assert_lt(client->n_latency, PH_LATENCIES);
-        client->latency[client->n_latency++] = end_ns - client->request_begin_ns;
-        client->running = 0;
         if (!client->backlog)
                 return;
         client->backlog--;
@@ -285,6 +285,27 @@ static inline void ph_request_done(struct ph_client *client, uint64_t end_ns)
                 client->backlog_n[i] = client->backlog_n[i + 1];
                 client->backlog_ns[i] = client->backlog_ns[i + 1];
         }
+}
+
+static inline void ph_request_done(struct ph_client *client, uint64_t end_ns)
+{
+        cr_assert_lt(client->n_latency, PH_LATENCIES);
+        client->latency[client->n_latency++] = end_ns - client->request_begin_ns;
+        client->running = 0;
+        client->synchronise = client->synchronises;
+        if (!client->synchronise)
+                ph_backlog(client);
+}
+
+/* Who has waited for a request says so, and goes on. */
+static inline int ph_synchronise(struct ph_client *client)
+{
+        if (!client->synchronise || !ds_sched_session_idle(client->session))
+                return 0;
+        client->synchronise = 0;
+        ds_sched_session_synchronised(client->session, ph_now());
+        ph_backlog(client);
+        return 1;
 }
 
 static inline void ph_done(
@@ -385,6 +406,9 @@ static inline void ph_step(void)
         while ((n = ph.real->poll(ph.device, completions, 64)))
                 ds_sched_complete(ph.sched, completions, n);
         cr_assert_eq(ds_sched_step(ph.sched, ph_now()), 0);
+        for (uint32_t i = 0; i < ph.n_clients; i++)
+                if (ph_synchronise(&ph.clients[i]))
+                        cr_assert_eq(ds_sched_step(ph.sched, ph_now()), 0);
 }
 
 /* Until then; UINT64_MAX: until nothing happens any more (no loop may be left). */
@@ -497,6 +521,18 @@ static inline void ph_open_sim(struct ph_kernel *const *kernels, size_t n, const
         cr_assert_eq(ds_sim_ops.module_load(ph.device, 1, text, at, log, sizeof(log), &ph.module), 0, "%s", log);
         ph_start(&ds_sim_ops, policy, params);
         va_end(params);
+}
+
+/* The scheduler knows the kernel's time on each of the ladder's SM counts, as from a file of profiles. */
+static inline void ph_know(const struct ph_kernel *kernel, enum detshare_kernel_bound bound)
+{
+        struct ds_sched_profile profile = {.key = ph_key(kernel), .bound = bound};
+        uint32_t n_all = ph.device ? ph.real->info(ph.device)->n_sms : 0, step = (n_all + 15) / 16;
+
+        for (uint32_t n_sms = n_all % step ? n_all % step : step; n_sms <= n_all; n_sms += step)
+                profile.points[profile.n_points++] = (struct detshare_profile_point){
+                        .n_sms = n_sms, .samples = 100, .mean_ns = ph_time(kernel, n_sms)};
+        ds_sched_profile_put(ph.sched, &profile);
 }
 
 static inline struct ds_sched_stats ph_stats(void)

@@ -1,0 +1,172 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Stairs: how long a kernel takes on fewer SMs, and which rung that makes
+ *
+ * Kernels of libraries have a grid made for the SM count of the GPU, so their time over the number of SMs is a stair:
+ * twice as long as soon as one SM is missing, and then the same down to half of them. What is known are points (SMs,
+ * mean time); what lies between them is estimated so that a kernel looks rather slower on fewer SMs than it is:
+ *  - a time is never better than the busiest SM: it goes with ceil(blocks / SMs), from the next point above;
+ *  - it is never worse than that of the next point below, since fewer SMs never help;
+ *  - below the lowest and above the highest point only the busiest SM is left to go by;
+ *  - without a point the mean over all rungs stands for the whole GPU, and without that only ratios mean something.
+ * Times that differ by no more than a tolerance are the same step of the stair.
+ *
+ * The source of "the least SMs at the best latency" is the SGDRC paper (PPoPP'25), section 7.1, which searches for it
+ * offline in the same way; that BE belongs on the lowest SM count of its step was measured on an H200.
+ */
+#pragma once
+
+#include "policies/detshare_policy.h"
+
+#define STAIR_RUNGS_MAX 128u
+#define STAIR_NS 1000u /* of a block, where nothing is known: a unit */
+
+/* Blocks of the SM that has most of them. */
+static inline uint64_t stair_busiest(const struct detshare_op_view *op, uint32_t n_sms)
+{
+        uint64_t blocks = op->blocks ? op->blocks : 1;
+
+        return (blocks + n_sms - 1) / n_sms;
+}
+
+/* What takes `ns` on `from` SMs, on `to` of them. */
+static inline uint64_t stair_scale(const struct detshare_op_view *op, uint64_t ns, uint32_t from, uint32_t to)
+{
+        uint64_t a = stair_busiest(op, from), b = stair_busiest(op, to);
+
+        return ns >> 31 ? ns / a * b : ns * b / a;
+}
+
+/* Whether its time is known and not only its shape. */
+static inline int stair_known(const struct detshare_op_view *op)
+{
+        return op->n_points || op->samples;
+}
+
+/* Time on n_sms of a GPU's n_all SMs. */
+static inline uint64_t stair_time(const struct detshare_op_view *op, uint32_t n_sms, uint32_t n_all)
+{
+        const struct detshare_profile_point *above, *below;
+        uint32_t i = 0;
+        uint64_t ns;
+
+        if (!n_sms)
+                return UINT64_MAX;
+        if (!op->n_points)
+                return stair_scale(
+                        op, op->samples ? op->expected_ns : stair_busiest(op, n_all) * STAIR_NS, n_all, n_sms);
+        while (i < op->n_points && op->points[i].n_sms < n_sms)
+                i++;
+        above = i < op->n_points ? &op->points[i] : NULL;
+        below = i ? &op->points[i - 1] : NULL;
+        if (!above)
+                return stair_scale(op, below->mean_ns, below->n_sms, n_sms);
+        ns = stair_scale(op, above->mean_ns, above->n_sms, n_sms);
+        return below && below->mean_ns < ns ? below->mean_ns : ns;
+}
+
+/* Whether `a` is the same step as `b`, or a better one. */
+static inline int stair_same(uint64_t a, uint64_t b, uint32_t permille)
+{
+        return a <= b + b / 1000 * permille + b % 1000 * permille / 1000;
+}
+
+/* The least SMs on which it takes no longer than on n_sms. */
+static inline uint32_t stair_lowest(
+        const struct detshare_op_view *op, uint32_t n_sms, uint32_t n_all, uint32_t permille)
+{
+        uint64_t ns = stair_time(op, n_sms, n_all);
+        uint32_t low = 1, high = n_sms;
+
+        while (low < high) {
+                uint32_t middle = low + (high - low) / 2;
+
+                if (stair_same(stair_time(op, middle, n_all), ns, permille))
+                        high = middle;
+                else
+                        low = middle + 1;
+        }
+        return high;
+}
+
+/* The least SMs at the best latency: what it is to have when it must not wait. */
+static inline uint32_t stair_need(const struct detshare_op_view *op, uint32_t n_all, uint32_t permille)
+{
+        return stair_lowest(op, n_all, n_all, permille);
+}
+
+/* Thousandths that it takes longer on n_sms than on all, up to 1000000. */
+static inline uint64_t stair_loss(const struct detshare_op_view *op, uint32_t n_sms, uint32_t n_all)
+{
+        uint64_t all = stair_time(op, n_all, n_all), ns = stair_time(op, n_sms, n_all);
+
+        if (!all || ns <= all)
+                return 0;
+        ns = (ns - all) / (all / 1000 + 1);
+        return ns > 1000000 ? 1000000 : ns;
+}
+
+/* Whether its blocks leave no room for another one of them on any SM. */
+static inline int stair_fills(const struct detshare_op_view *op, uint32_t n_sms)
+{
+        return (uint64_t)op->blocks >= (uint64_t)op->blocks_per_sm * n_sms;
+}
+
+/* How long a block lasts on the whole GPU, from its time and its waves. */
+static inline uint64_t stair_block(const struct detshare_op_view *op, uint32_t n_all)
+{
+        uint64_t slots = (uint64_t)op->blocks_per_sm * n_all;
+        uint64_t waves = slots ? (op->blocks + slots - 1) / slots : 1;
+
+        return stair_time(op, n_all, n_all) / (waves ? waves : 1);
+}
+
+/* The rungs of one side in one family, ascending; kernels that these do not take the host moves by itself. */
+struct stair_side {
+        uint32_t n;
+        uint32_t rung[STAIR_RUNGS_MAX], n_sms[STAIR_RUNGS_MAX];
+};
+
+static inline void stair_side_init(
+        struct stair_side *side, const struct detshare_policy_config *config, uint32_t which, uint32_t family)
+{
+        side->n = 0;
+        for (uint32_t i = 0; i < config->n_rungs && side->n < STAIR_RUNGS_MAX; i++) {
+                const struct detshare_rung_view *rung = &config->rungs[i];
+                uint32_t at = side->n;
+
+                if (rung->side != which || rung->family != family)
+                        continue;
+                for (; at && side->n_sms[at - 1] > rung->n_sms; at--) {
+                        side->rung[at] = side->rung[at - 1];
+                        side->n_sms[at] = side->n_sms[at - 1];
+                }
+                side->rung[at] = i;
+                side->n_sms[at] = rung->n_sms;
+                side->n++;
+        }
+}
+
+/* Index of the smallest with at least n_sms, side->n when none has so many. */
+static inline uint32_t stair_at_least(const struct stair_side *side, uint32_t n_sms)
+{
+        uint32_t i = 0;
+
+        while (i < side->n && side->n_sms[i] < n_sms)
+                i++;
+        return i;
+}
+
+/*
+ * Index of the rung for a kernel that may have n_sms at most: the smallest that is on the same step of its stair as
+ * the largest it may have. side->n when even the smallest is too large.
+ */
+static inline uint32_t stair_choose(const struct stair_side *side, const struct detshare_op_view *op, uint32_t n_sms,
+        uint32_t n_all, uint32_t permille)
+{
+        uint32_t most = stair_at_least(side, n_sms + 1);
+
+        if (!most)
+                return side->n;
+        return stair_at_least(side, stair_lowest(op, side->n_sms[most - 1], n_all, permille));
+}

@@ -1,0 +1,643 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * detshare's rule, sentence by sentence, and what it does for latencies on the simulated timing model
+ *
+ * The scripted GPU has 66 TPCs of two SMs. LS kernels are small ones of 16 blocks; BE kernels are either persistent
+ * (132 blocks of one per SM: all SMs or a step of two) or have many blocks (time goes with the SMs).
+ */
+#include "tests/unit/policy_harness.h"
+
+#define SMS 132
+
+static struct ph_kernel small = {.name = "small", .blocks = 16, .block_ns = 2 * US};
+static struct ph_kernel medium = {.name = "medium", .blocks = 16, .block_ns = 20 * US};
+static struct ph_kernel wide = {.name = "wide", .blocks = 60, .block_ns = 2 * US};
+static struct ph_kernel persistent = {.name = "persistent", .blocks = SMS, .threads = 1024, .block_ns = 200 * US};
+static struct ph_kernel slope = {.name = "slope", .blocks = 40 * SMS, .threads = 1024, .block_ns = 10 * US};
+static struct ph_kernel shorts = {.name = "shorts", .blocks = 8 * SMS, .block_ns = 4 * US};
+static struct ph_kernel block30 = {.name = "block30", .blocks = 4 * SMS, .block_ns = 30 * US};
+static struct ph_kernel block2000 = {.name = "block2000", .blocks = 40 * SMS, .block_ns = 2 * MS};
+static struct ph_kernel huge = {.name = "huge", .blocks = SMS, .threads = 1024, .block_ns = 3 * MS};
+static struct ph_kernel together = {
+        .name = "together", .blocks = SMS, .threads = 1024, .block_ns = 500 * US, .all_resident = 1};
+static struct ph_kernel sloped2000 = {.name = "sloped2000", .blocks = 400 * SMS, .per_sm = 1, .block_ns = 2 * MS};
+
+#define OPEN(...)                                                                                                 \
+        do {                                                                                                      \
+                PH_KERNELS_ARE(&small, &medium, &wide, &persistent, &slope, &shorts, &block30, &block2000, &huge, \
+                        &together, &sloped2000);                                                                  \
+                ph_open(SMS / 2, "detshare", __VA_ARGS__ __VA_OPT__(, ) NULL);                                    \
+        } while (0)
+
+/* A session that has had this many requests, so that the policy knows their length and gaps. */
+static struct ph_client *taught(uint64_t slo_ns, const struct ph_kernel *kernel, uint32_t n, uint32_t gap_us)
+{
+        struct ph_client *ls = ph_ls(slo_ns);
+
+        ls->gap_us = gap_us;
+        ls->synchronises = 1;
+        ph_every(ls, kernel, n, 5 * MS, 20);
+        ph_run_for(100 * MS);
+        cr_assert_eq(ls->n_latency, 20);
+        return ls;
+}
+
+/* --- ebb and flow ----------------------------------------------------------------------------------------------------
+ */
+
+Test(policy_detshare, best_effort_has_the_whole_gpu_while_no_request_is_under_way)
+{
+        struct ph_client *be;
+
+        OPEN("explore_permille=0");
+        be = ph_be();
+        ph_know(&persistent, 0);
+        ph_loop(be, &persistent, 4);
+        ph_run(10 * MS);
+        cr_assert_eq(ph_moves(be), 0);
+        cr_assert_eq(ph_last(be)->n_sms, SMS);
+        cr_assert_eq(ph_last(be)->priority, DETSHARE_PRIORITY_LOW);
+        cr_assert_geq(ph_busy(be, 0, 10 * MS), 999);
+        ph_close();
+}
+
+/* From the first launch of a request on; 66 SMs cost a persistent kernel no more than 116. */
+Test(policy_detshare, when_a_request_begins_best_effort_goes_to_the_lowest_sm_count_of_its_step)
+{
+        struct ph_client *ls, *be;
+
+        OPEN("explore_permille=0");
+        be = ph_be();
+        ls = ph_ls(0);
+        ph_know(&persistent, 0);
+        ph_know(&small, 0);
+        ph_loop(be, &persistent, 4);
+        ph_run(5 * MS);
+        ph_request(ls, &small, 1000);
+        ph_run(7 * MS);
+        cr_assert_eq(ph_last(be)->side, DETSHARE_SIDE_UPPER);
+        cr_assert_eq(ph_last(be)->n_sms, 66);
+        cr_assert_eq(ph_last(ls)->n_sms, SMS);
+        cr_assert_eq(ph_last(ls)->priority, DETSHARE_PRIORITY_HIGH);
+        ph_close();
+}
+
+/* Where time goes with the SMs it keeps all but the reserve; the reserve is what the LS queue needs. */
+Test(policy_detshare, what_it_leaves_is_what_the_ls_queue_needs)
+{
+        struct ph_client *ls, *be;
+
+        OPEN("explore_permille=0");
+        be = ph_be();
+        ls = ph_ls(0);
+        ph_know(&slope, 0);
+        ph_know(&small, 0);
+        ph_know(&wide, 0);
+        ph_loop(be, &slope, 4);
+        ph_run(5 * MS);
+        ph_request(ls, &small, 1500);
+        ph_run(7 * MS);
+        cr_assert_eq(ph_last(be)->side, DETSHARE_SIDE_UPPER);
+        cr_assert_leq(ph_last(be)->n_sms, SMS - 16);
+        cr_assert_geq(ph_last(be)->n_sms, SMS - 32);
+        ph_run(20 * MS);
+        ph_request(ls, &wide, 1500);
+        ph_run(22 * MS);
+        cr_assert_leq(ph_last(be)->n_sms, SMS - 60);
+        ph_close();
+}
+
+/* A session whose time went to wide kernels gets room for them before its queue shows one. */
+Test(policy_detshare, and_what_the_session_needed_lately)
+{
+        struct ph_client *ls, *be;
+
+        OPEN("explore_permille=0");
+        ph_know(&slope, 0);
+        ph_know(&small, 0);
+        ph_know(&wide, 0);
+        ls = taught(0, &wide, 50, 0);
+        be = ph_be();
+        ph_loop(be, &slope, 4);
+        ph_run_for(1 * MS);
+        ph_request(ls, &small, 1000);
+        ph_run_for(1 * MS);
+        cr_assert_leq(ph_last(be)->n_sms, SMS - 60);
+        cr_assert_geq(ph_last(be)->n_sms, SMS - 82);
+        ph_close();
+}
+
+Test(policy_detshare, it_flows_back_at_once_when_the_client_has_waited_for_its_request)
+{
+        struct ph_client *ls, *be;
+        uint64_t end;
+
+        OPEN("explore_permille=0", "hold_first_us=100000", "hold_most_us=100000");
+        be = ph_be();
+        ls = ph_ls(0);
+        ls->synchronises = 1;
+        ph_know(&persistent, 0);
+        ph_loop(be, &persistent, 4);
+        ph_run(5 * MS);
+        ph_request(ls, &small, 300);
+        while (!ls->n_latency)
+                ph_run_for(10 * US);
+        end = ph_now();
+        cr_assert_eq(ph_last(be)->side, DETSHARE_SIDE_UPPER);
+        ph_run(end + 2 * MS);
+        cr_assert_eq(ph_last(be)->n_sms, SMS);
+        ph_close();
+}
+
+Test(policy_detshare, or_when_the_queue_was_empty_for_the_hold_off)
+{
+        struct ph_client *ls, *be;
+        uint64_t end;
+
+        OPEN("explore_permille=0", "hold_first_us=3000", "hold_most_us=3000");
+        be = ph_be();
+        ls = ph_ls(0);
+        ph_know(&persistent, 0);
+        ph_loop(be, &persistent, 4);
+        ph_run(5 * MS);
+        ph_request(ls, &small, 300);
+        while (!ls->n_latency)
+                ph_run_for(10 * US);
+        end = ph_now();
+        ph_run(end + 2 * MS);
+        cr_assert_eq(ph_last(be)->side, DETSHARE_SIDE_UPPER);
+        ph_run(end + 4 * MS);
+        cr_assert_eq(ph_last(be)->n_sms, SMS);
+        ph_close();
+}
+
+/* A client that is bound by its host has a gap between any two kernels: one request all the same, once that is learnt.
+ */
+Test(policy_detshare, the_hold_off_is_learnt_from_the_gaps_inside_requests)
+{
+        struct ph_client *ls, *be;
+        uint32_t before;
+
+        /* 40 us between kernels, which is more than the first hold-off; the slack is nothing, so BE must move */
+        OPEN("explore_permille=0", "hold_first_us=15", "slack_permille=0", "standing_permille=0");
+        ls = ph_ls(0);
+        ls->gap_us = 40;
+        ph_every(ls, &small, 50, 10 * MS, 20);
+        ph_run(100 * MS);
+        be = ph_be();
+        ph_know(&persistent, 0);
+        ph_loop(be, &persistent, 4);
+        before = ls->n_latency;
+        cr_assert_eq(before, 10);
+        ph_run(200 * MS);
+        cr_assert_eq(ls->n_latency, 20);
+        /* to and fro once per request */
+        cr_assert_leq(ph_moves(be), 20);
+        cr_assert_geq(ph_moves(be), 18);
+        ph_close();
+}
+
+Test(policy_detshare, requests_back_to_back_do_not_move_best_effort_to_and_fro)
+{
+        struct ph_client *ls, *be;
+        uint32_t moves;
+
+        OPEN("explore_permille=0", "slack_permille=0");
+        ls = ph_ls(0);
+        ls->synchronises = 1;
+        be = ph_be();
+        ph_know(&persistent, 0);
+        ph_loop(be, &persistent, 4);
+        /* 620 us of work every 640 us */
+        ph_every(ls, &small, 310, 640 * US, 200);
+        ph_run(20 * MS);
+        moves = ph_moves(be);
+        ph_run(120 * MS);
+        cr_assert_gt(ls->n_latency, 180);
+        cr_assert_leq(ph_moves(be), moves + 2);
+        cr_assert_eq(ph_last(be)->side, DETSHARE_SIDE_UPPER);
+        ph_close();
+}
+
+/* --- the two prices --------------------------------------------------------------------------------------------------
+ */
+
+Test(policy_detshare, beside_short_blocks_priority_alone_is_enough)
+{
+        struct ph_client *ls, *be;
+
+        OPEN("explore_permille=0");
+        ls = ph_ls(0);
+        be = ph_be();
+        ph_know(&shorts, 0);
+        ph_loop(be, &shorts, 4);
+        ph_request(ls, &small, 1000);
+        ph_run(2 * MS);
+        cr_assert_gt(ph_launches(be, 0, 2 * MS), 20);
+        cr_assert_eq(ph_moves(be), 0);
+        cr_assert_eq(ph_last(be)->n_sms, SMS);
+        ph_close();
+}
+
+/* 30 us blocks let LS wait for 15 us in the mean: nothing where it has gaps of 20 us, much where it has none. */
+Test(policy_detshare, what_a_wait_costs_depends_on_the_gaps_that_are_there_anyway)
+{
+        struct ph_client *ls, *be;
+
+        OPEN("explore_permille=0");
+        ph_know(&block30, 0);
+        ls = taught(0, &small, 50, 24);
+        be = ph_be();
+        ph_loop(be, &block30, 4);
+        ls->gap_us = 24;
+        ph_request(ls, &small, 200);
+        ph_run_for(4 * MS);
+        cr_assert_eq(ph_moves(be), 0);
+        ph_close();
+
+        OPEN("explore_permille=0");
+        ph_know(&block30, 0);
+        ls = taught(0, &small, 50, 0);
+        be = ph_be();
+        ph_loop(be, &block30, 4);
+        ph_run_for(1 * MS);
+        ph_request(ls, &small, 2000);
+        ph_run_for(2 * MS);
+        cr_assert_eq(ph_last(be)->side, DETSHARE_SIDE_UPPER);
+        ph_close();
+}
+
+/* Requests of 100 us that are due after 50 ms can wait for blocks of 30 us at each of their kernels. */
+Test(policy_detshare, an_slo_that_leaves_time_lets_best_effort_keep_its_sms)
+{
+        struct ph_client *ls, *be;
+
+        OPEN("explore_permille=0");
+        ph_know(&block30, 0);
+        ls = taught(50 * MS, &small, 50, 0);
+        be = ph_be();
+        ph_loop(be, &block30, 4);
+        ph_run_for(1 * MS);
+        ph_request(ls, &small, 2000);
+        ph_run_for(2 * MS);
+        cr_assert_eq(ph_moves(be), 0);
+        cr_assert_eq(ph_last(be)->n_sms, SMS);
+        ph_close();
+}
+
+Test(policy_detshare, without_overlap_ls_stays_on_the_lower_rung_of_its_need)
+{
+        struct ph_client *ls;
+
+        OPEN("ls_overlap=0");
+        ls = ph_ls(0);
+        ph_know(&small, 0);
+        ph_request(ls, &small, 20);
+        ph_run(MS);
+        cr_assert_eq(ph_last(ls)->side, DETSHARE_SIDE_LOWER);
+        cr_assert_geq(ph_last(ls)->n_sms, 16);
+        cr_assert_leq(ph_last(ls)->n_sms, 32);
+        ph_close();
+}
+
+/* A first kernel would wait for 1 ms: where a reserve costs 1% it is left standing, where it costs a step it is not. */
+Test(policy_detshare, long_blocks_leave_a_standing_reserve_if_it_is_cheap)
+{
+        struct ph_client *be;
+
+        OPEN("explore_permille=0", "standing_permille=150");
+        ph_know(&sloped2000, 0);
+        ph_know(&huge, 0);
+        (void)taught(0, &small, 50, 0);
+        be = ph_be();
+        ph_loop(be, &sloped2000, 1);
+        ph_run_for(1 * MS);
+        cr_assert_eq(ph_last(be)->side, DETSHARE_SIDE_UPPER);
+        cr_assert_geq(ph_last(be)->n_sms, 114);
+        be = ph_be();
+        ph_submit(be, 0, &huge, 0);
+        ph_run_for(1 * MS);
+        cr_assert_eq(ph_last(be)->n_sms, SMS);
+        ph_close();
+}
+
+Test(policy_detshare, but_not_when_no_ls_session_was_active_lately)
+{
+        struct ph_client *be;
+
+        OPEN("explore_permille=0", "standing_permille=150", "recent_ms=100");
+        ph_know(&sloped2000, 0);
+        (void)taught(0, &small, 50, 0);
+        ph_run_for(200 * MS);
+        be = ph_be();
+        ph_loop(be, &sloped2000, 1);
+        ph_run_for(1 * MS);
+        cr_assert_eq(ph_last(be)->n_sms, SMS);
+        ph_close();
+}
+
+/* --- bounds ----------------------------------------------------------------------------------------------------------
+ */
+
+/* The next one is launched 100 us before the last ends: never two of 3 ms wait on the device. */
+Test(policy_detshare, best_effort_work_is_given_to_the_device_just_in_time)
+{
+        struct ph_client *be;
+        uint64_t from, to;
+
+        OPEN("explore_permille=0", "standing_permille=0");
+        ph_know(&huge, 0);
+        (void)taught(0, &small, 50, 0);
+        be = ph_be();
+        ph_loop(be, &huge, 8);
+        from = ph_now() + 3 * MS;
+        ph_run_for(60 * MS);
+        to = ph_now();
+        for (uint32_t i = 1; ph_nth(be, i)->end_ns && ph_nth(be, i + 1)->end_ns; i++) {
+                cr_assert_geq(ph_nth(be, i)->launch_ns + 101 * US, ph_nth(be, i - 1)->end_ns);
+                cr_assert_leq(ph_nth(be, i)->launch_ns, ph_nth(be, i - 1)->end_ns - 50 * US);
+        }
+        cr_assert_geq(ph_busy(be, from, to - 3 * MS), 999);
+        ph_close();
+}
+
+/* While all is well known the device has 1 ms of work ahead when there is no LS at all. */
+Test(policy_detshare, alone_it_has_more_ahead)
+{
+        struct ph_client *be;
+
+        OPEN("explore_permille=0");
+        ph_know(&slope, 0);
+        be = ph_be();
+        ph_loop(be, &slope, 16);
+        ph_run(10 * MS);
+        cr_assert_geq(ph_in_flight(be), 1);
+        cr_assert_leq(ph_before(be, 0)->launch_ns + 1300 * US, ph_now() + 2 * MS);
+        cr_assert_geq(ph_in_flight(be), 2);
+        ph_close();
+}
+
+static const struct detshare_interference matrix[] = {
+        {.ls_load = DETSHARE_LOAD_READ,
+                .be_load = DETSHARE_LOAD_READ,
+                .be_sms = 66,
+                .be_blocks = 0,
+                .ls_permille = 1900},
+        {.ls_load = DETSHARE_LOAD_READ,
+                .be_load = DETSHARE_LOAD_READ,
+                .be_sms = 66,
+                .be_blocks = 66,
+                .ls_permille = 1250},
+        {.ls_load = DETSHARE_LOAD_READ,
+                .be_load = DETSHARE_LOAD_READ,
+                .be_sms = 66,
+                .be_blocks = 33,
+                .ls_permille = 1090},
+        {.ls_load = DETSHARE_LOAD_READ,
+                .be_load = DETSHARE_LOAD_WRITE,
+                .be_sms = 66,
+                .be_blocks = 33,
+                .ls_permille = 1080},
+        {.ls_load = DETSHARE_LOAD_READ, .be_load = DETSHARE_LOAD_COMPUTE, .be_sms = 66, .ls_permille = 1010},
+};
+
+static uint32_t bound_beside_ls(enum detshare_kernel_bound bound, int with_ls)
+{
+        struct ph_client *ls, *be;
+        uint32_t blocks;
+
+        OPEN("explore_permille=0");
+        cr_assert_eq(ds_sched_set_interference(ph.sched, matrix, DS_ARRAY_SIZE(matrix), ph_now()), 0);
+        ph_know(&persistent, bound);
+        ls = ph_ls(0);
+        be = ph_be();
+        if (with_ls)
+                ph_request(ls, &small, 1000);
+        ph_run(10 * US);
+        ph_loop(be, &persistent, 4);
+        ph_run(MS);
+        blocks = ph_last(be)->max_resident_blocks;
+        cr_assert_eq(ph_last(be)->n_sms, with_ls ? 66 : SMS);
+        ph_close();
+        return blocks;
+}
+
+Test(policy_detshare, beside_ls_its_resident_blocks_are_what_the_calibration_found_to_be_harmless)
+{
+        cr_assert_eq(bound_beside_ls(DETSHARE_BOUND_MEMORY, 1), 33);
+        cr_assert_eq(bound_beside_ls(DETSHARE_BOUND_COMPUTE, 1), 0);
+        cr_assert_eq(bound_beside_ls(DETSHARE_BOUND_UNKNOWN, 1), 0);
+        cr_assert_eq(bound_beside_ls(DETSHARE_BOUND_MEMORY, 0), 0);
+}
+
+Test(policy_detshare, a_kernel_that_needs_the_whole_gpu_borrows_it_only_while_no_deadline_breaks)
+{
+        struct ph_client *ls, *be;
+
+        OPEN("starve_ms=20");
+        ph_know(&together, 0);
+        ls = taught(400 * US, &small, 50, 0);
+        be = ph_be();
+        ph_request(ls, &medium, 2000); /* 40 ms */
+        ph_run_for(10 * US);
+        ph_submit(be, 0, &together, 0);
+        ph_run_for(15 * MS);
+        cr_assert_null(ph_before(be, 0));
+        /* never for ever */
+        ph_run_for(10 * MS);
+        cr_assert_eq(ph_last(be)->n_sms, SMS);
+        ph_close();
+
+        OPEN("starve_ms=20");
+        ph_know(&together, 0);
+        ls = taught(400 * MS, &small, 50, 0);
+        be = ph_be();
+        ph_request(ls, &medium, 2000);
+        ph_run_for(10 * US);
+        ph_submit(be, 0, &together, 0);
+        ph_run_for(10 * US);
+        cr_assert_eq(ph_last(be)->n_sms, SMS);
+        ph_close();
+}
+
+Test(policy_detshare, best_effort_sessions_get_equal_device_time)
+{
+        struct ph_client *a, *b;
+        uint64_t at;
+
+        OPEN("explore_permille=0", "fair_us=1000");
+        ph_know(&persistent, 0);
+        ph_know(&huge, 0);
+        a = ph_be();
+        b = ph_be();
+        ph_loop(a, &persistent, 8);
+        ph_loop(b, &huge, 8);
+        at = 300 * MS;
+        ph_run(at);
+        cr_assert_geq(a->device_ns + 10 * MS, b->device_ns);
+        cr_assert_geq(b->device_ns + 10 * MS, a->device_ns);
+        cr_assert_gt(a->ended, 500);
+        ph_close();
+}
+
+/* --- profiles and deadlines ------------------------------------------------------------------------------------------
+ */
+
+Test(policy_detshare, a_kernel_known_on_few_sm_counts_is_tried_on_others_for_a_small_part_of_the_time)
+{
+        struct ph_client *be;
+        uint64_t elsewhere = 0, all = 0;
+        uint32_t rungs = 0;
+
+        OPEN("explore_permille=20");
+        be = ph_be();
+        ph_loop(be, &persistent, 4);
+        ph_run(1000 * MS);
+        for (uint32_t i = 0; i < ph.n_log; i++) {
+                uint64_t ns = ph.log[i].end_ns - ph.log[i].start_ns;
+
+                if (!ph.log[i].end_ns)
+                        continue;
+                all += ns;
+                elsewhere += ph.log[i].n_sms != SMS ? ns : 0;
+                rungs |= ph.log[i].n_sms != SMS ? 1u << ph.log[i].rung % 32 : 0;
+        }
+        cr_assert_gt(elsewhere, 0);
+        cr_assert_leq(elsewhere, all * 25 / 1000);
+        cr_assert_geq(__builtin_popcount(rungs), 4);
+        cr_assert_leq(__builtin_popcount(rungs), 6);
+        ph_close();
+}
+
+Test(policy_detshare, nothing_is_tried_while_a_request_is_under_way)
+{
+        struct ph_client *ls, *be;
+
+        OPEN("explore_permille=1000", "explore_samples=1");
+        ls = ph_ls(50 * MS);
+        be = ph_be();
+        ph_know(&shorts, 0);
+        ph_request(ls, &medium, 2000);
+        ph_run(10 * US);
+        ph_loop(be, &shorts, 4);
+        ph_run(20 * MS);
+        cr_assert_eq(ph_moves(be), 0);
+        ph_close();
+}
+
+Test(policy_detshare, the_ls_session_that_is_due_first_may_have_more_on_the_device)
+{
+        struct ph_client *soon, *later;
+
+        OPEN("ls_depth=32", "ls_late_depth=4");
+        later = ph_ls(100 * MS);
+        soon = ph_ls(10 * MS);
+        ph_request(later, &small, 1000);
+        ph_request(soon, &small, 1000);
+        ph_run(100 * US);
+        cr_assert_eq(ph_in_flight(soon), 32);
+        cr_assert_leq(ph_in_flight(later), 4);
+        ph_run(3 * MS);
+        cr_assert_eq(ph_in_flight(later), 0);
+        ph_close();
+}
+
+/* More sessions than it remembers come, work and go. */
+Test(policy_detshare, its_memory_is_bounded_and_goes_on_working)
+{
+        struct ph_client *be;
+
+        OPEN("explore_permille=0");
+        ph_know(&persistent, 0);
+        be = ph_be();
+        ph_loop(be, &persistent, 4);
+        for (int i = 0; i < 60; i++) {
+                struct ph_client *ls = ph_ls(0);
+
+                ph_request(ls, &small, 20);
+                ph_run_for(MS);
+                cr_assert_eq(ls->n_latency, 1);
+                ph_leave(ls);
+        }
+        ph_run_for(10 * MS);
+        cr_assert_eq(ph_last(be)->n_sms, SMS);
+        ph_close();
+}
+
+/* --- latencies on the simulated timing model (sim) -------------------------------------------------------------------
+ */
+
+static struct ph_kernel *const sim_kernels[] = {&small, &shorts, &persistent, &block2000};
+
+struct sim_result {
+        uint64_t p50_ns, p99_ns, be_ended, moves;
+};
+
+/* Requests of 100 small kernels with gaps of 4 us every 5 ms beside a closed loop of BE kernels (NULL: alone). */
+static struct sim_result sim_beside(const char *policy, const struct ph_kernel *beside, int with_ls)
+{
+        struct sim_result result;
+        struct ph_client *ls, *be;
+
+        ph_open_sim(sim_kernels, DS_ARRAY_SIZE(sim_kernels), policy, NULL);
+        be = ph_be();
+        ls = ph_ls(0);
+        ls->gap_us = 4;
+        ls->synchronises = 1;
+        if (beside)
+                ph_loop(be, beside, 16);
+        ph_run(20 * MS);
+        if (with_ls)
+                ph_every(ls, &small, 100, 5137 * US, 60);
+        ph_run(400 * MS);
+        result = (struct sim_result){.be_ended = be->ended, .moves = ph_moves(be)};
+        if (with_ls) {
+                cr_assert_gt(ls->n_latency, 0);
+                result.p50_ns = ph_latency(ls, 500);
+                result.p99_ns = ph_latency(ls, 990);
+        }
+        ph_close();
+        return result;
+}
+
+/* A kernel of 132 blocks that fill their SMs: under multistream each LS kernel may wait for one, here the first may. */
+Test(policy_detshare, sim_latency_beside_kernels_that_hold_every_sm)
+{
+        struct sim_result alone = sim_beside("detshare", NULL, 1), ours = sim_beside("detshare", &persistent, 1),
+                          streams = sim_beside("multistream", &persistent, 1);
+
+        cr_assert_lt(ours.p99_ns, streams.p99_ns / 2, "%llu against %llu us", (unsigned long long)(ours.p99_ns / US),
+                (unsigned long long)(streams.p99_ns / US));
+        cr_assert_lt(ours.p50_ns, streams.p50_ns / 2);
+        cr_assert_leq(ours.p99_ns, alone.p99_ns + 2 * persistent.block_ns);
+}
+
+Test(policy_detshare, sim_latency_beside_blocks_of_2_ms)
+{
+        struct sim_result alone = sim_beside("detshare", NULL, 1), ours = sim_beside("detshare", &block2000, 1),
+                          streams = sim_beside("multistream", &block2000, 1);
+
+        cr_assert_lt(ours.p99_ns, streams.p99_ns / 2, "%llu against %llu us", (unsigned long long)(ours.p99_ns / US),
+                (unsigned long long)(streams.p99_ns / US));
+        cr_assert_leq(ours.p50_ns, alone.p50_ns * 11 / 10, "%llu against %llu us alone",
+                (unsigned long long)(ours.p50_ns / US), (unsigned long long)(alone.p50_ns / US));
+}
+
+/* With no LS work there is no difference to multistream, which never holds anything back. */
+Test(policy_detshare, sim_best_effort_alone_loses_nothing)
+{
+        struct sim_result ours = sim_beside("detshare", &persistent, 0),
+                          streams = sim_beside("multistream", &persistent, 0);
+
+        cr_assert_geq(ours.be_ended * 100, streams.be_ended * 98, "%llu against %llu",
+                (unsigned long long)ours.be_ended, (unsigned long long)streams.be_ended);
+}
+
+/* Short blocks never give way, so best effort does as well as under multistream, and LS no worse. */
+Test(policy_detshare, sim_beside_short_blocks_it_is_multistream)
+{
+        struct sim_result ours = sim_beside("detshare", &shorts, 1), streams = sim_beside("multistream", &shorts, 1);
+
+        cr_assert_geq(ours.be_ended * 100, streams.be_ended * 95);
+        cr_assert_leq(ours.p99_ns * 100, streams.p99_ns * 110);
+}

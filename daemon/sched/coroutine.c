@@ -40,12 +40,17 @@ const char *ds_coroutine_state_name(enum ds_coroutine_state state)
         return state >= 0 && state < _DS_COROUTINE_STATE_MAX ? names[state] : "invalid";
 }
 
+int ds_coroutine_may_become(enum ds_coroutine_state from, enum ds_coroutine_state to)
+{
+        return (state_transitions[from] >> to & 1) != 0;
+}
+
 static void coroutine_set_state(ds_coroutine *coroutine, enum ds_coroutine_state state)
 {
         assert(coroutine->state >= 0 && coroutine->state < _DS_COROUTINE_STATE_MAX);
         if (coroutine->state == state)
                 return;
-        assert(state_transitions[coroutine->state] & (1u << state));
+        assert(ds_coroutine_may_become(coroutine->state, state));
         coroutine->state = state;
 }
 

@@ -29,7 +29,9 @@
  *      IDLE, READY <----------- resume -------------------------SUSPENDED
  *      any of these ----------- the session is cancelled -----> FAULTED, for good
  *
- * READY says that work waits and nothing is on the device; whether its head may go is `runnable`.
+ * READY says that work waits and nothing is on the device; whether its head may go is `runnable`. A kill changes no
+ * state by itself: what was ended comes back to the queue when all of it has drained, and READY or SUSPENDED is next.
+ * A coroutine yields where a kernel ends: what is on the device runs to its end, or was killed.
  */
 #pragma once
 
@@ -107,6 +109,8 @@ struct ds_coroutine {
         uint32_t view; /* index in the snapshot, DS_SNAPSHOT_NONE */
 };
 
+/* The drawing. */
+int ds_coroutine_may_become(enum ds_coroutine_state from, enum ds_coroutine_state to);
 const char *ds_coroutine_state_name(enum ds_coroutine_state state);
 
 static inline int ds_op_is_work(const struct ds_op *op)

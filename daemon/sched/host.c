@@ -5,6 +5,7 @@
 #include "sched/host.h"
 
 #include <assert.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "sched/internal.h"
@@ -219,6 +220,20 @@ enum action_result {
         ACTION_TOO_LATE, /* what was done before it in the same decision has changed things; or the session is ending */
 };
 
+static int action_nonsense(ds_sched *sched, const char *what)
+{
+        sched->host.nonsense = what;
+        return ACTION_NONSENSE;
+}
+
+/* Not runnable. It may have been when the policy was asked, before what else it decided was done. */
+static int action_not_ready(ds_sched *sched, const ds_coroutine *coroutine)
+{
+        if (sched->snapshot.coroutine_views[coroutine->view].ready)
+                return ACTION_TOO_LATE;
+        return action_nonsense(sched, "a launch of what was not ready");
+}
+
 static int action_launch(ds_sched *sched, ds_coroutine *coroutine, const struct detshare_action *action)
 {
         struct ds_launch_target target = {
@@ -229,11 +244,11 @@ static int action_launch(ds_sched *sched, ds_coroutine *coroutine, const struct 
         int r;
 
         if (action->rung >= sched->ladder.n || action->priority >= DS_DEVICE_PRIORITIES || !action->count)
-                return ACTION_NONSENSE;
+                return action_nonsense(sched, "a launch to no rung, with no priority, or of no operations");
         if (ds_sched_session_held(coroutine->session))
                 return ACTION_NOT_NOW;
         if (!coroutine->runnable || coroutine->session->suspended)
-                return sched->snapshot.coroutine_views[coroutine->view].ready ? ACTION_TOO_LATE : ACTION_NONSENSE;
+                return action_not_ready(sched, coroutine);
         r = ds_launch_head(coroutine, &target, action->count, sched->now_ns);
         return r > 0 ? ACTION_DONE : r < 0 ? r : ACTION_NOT_NOW;
 }
@@ -244,13 +259,15 @@ static int action_kill(ds_coroutine *coroutine)
 
         if (r == DS_KILL_ALREADY)
                 return ACTION_NOT_NOW;
-        return r > 0 ? ACTION_DONE : r < 0 ? r : ACTION_NONSENSE;
+        if (!r)
+                return action_nonsense(coroutine->sched, "a kill of what is no idempotent kernel or not in flight");
+        return r > 0 ? ACTION_DONE : r;
 }
 
 static int action_memory_cap(ds_sched_session *session, uint64_t bytes)
 {
         if (!session->sched->memory_cap)
-                return ACTION_NONSENSE;
+                return action_nonsense(session->sched, "a memory cap where there are none");
         ds_sched_session_cap(session, bytes);
         return ACTION_DONE;
 }
@@ -260,7 +277,7 @@ static int action_apply(ds_sched *sched, const struct detshare_action *action)
         ds_coroutine *coroutine = ds_snapshot_find(&sched->snapshot, action->coroutine);
 
         if (!coroutine)
-                return ACTION_NONSENSE;
+                return action_nonsense(sched, "an unknown coroutine");
         if (coroutine->session->cancelled)
                 return ACTION_TOO_LATE;
         switch (action->kind) {
@@ -275,7 +292,7 @@ static int action_apply(ds_sched *sched, const struct detshare_action *action)
         case DETSHARE_ACTION_MEMORY_CAP:
                 return action_memory_cap(coroutine->session, action->bytes);
         default:
-                return ACTION_NONSENSE;
+                return action_nonsense(sched, "an unknown kind of action");
         }
 }
 
@@ -286,6 +303,8 @@ static int host_apply(ds_sched *sched, const struct detshare_decision *decision,
         int r;
 
         *ret_nonsense = decision->n > n;
+        if (*ret_nonsense)
+                sched->host.nonsense = "more actions than there is room for";
         sched->stats.actions_ignored += decision->n - n;
         for (uint32_t i = 0; i < n; i++) {
                 r = action_apply(sched, &sched->host.actions[i]);
@@ -347,7 +366,8 @@ static const char *host_watch(ds_sched *sched, uint64_t spent_ns, int result)
         return host->overrun_score > DS_HOST_OVERRUN_LIMIT ? "overran its time too often" : NULL;
 }
 
-static const char *host_watch_answers(ds_sched *sched, int nonsense)
+/* 1: it must go. */
+static int host_watch_answers(ds_sched *sched, int nonsense)
 {
         struct ds_host *host = &sched->host;
 
@@ -357,9 +377,7 @@ static const char *host_watch_answers(ds_sched *sched, int nonsense)
         } else if (host->nonsense_score) {
                 host->nonsense_score--;
         }
-        if (host->nonsense_limit == UINT32_MAX || host->nonsense_score <= host->nonsense_limit)
-                return NULL;
-        return "answered nonsense too often";
+        return host->nonsense_limit != UINT32_MAX && host->nonsense_score > host->nonsense_limit;
 }
 
 /* One call of the policy and what follows from it. *ret_again: it wants another one. */
@@ -374,6 +392,7 @@ static int host_decide(ds_sched *sched, const struct telling *telling, int *ret_
                 .actions = host->actions,
         };
         uint64_t start_ns, spent_ns = 0;
+        char why_nonsense[128];
         const char *why;
         int r, nonsense;
 
@@ -394,9 +413,10 @@ static int host_decide(ds_sched *sched, const struct telling *telling, int *ret_
                 host->timer_ns = DS_MAX(host->timer_ns, sched->now_ns + DS_HOST_TIMER_MIN_NS);
         *ret_again = decision.again != 0;
         r = host_apply(sched, &decision, &nonsense);
-        why = r ? NULL : host_watch_answers(sched, nonsense);
-        if (why && host->fallback) {
-                host_fall_back(sched, why);
+        if (!r && host_watch_answers(sched, nonsense) && host->fallback) {
+                snprintf(why_nonsense, sizeof(why_nonsense), "answered nonsense too often (the last: %s)",
+                        host->nonsense);
+                host_fall_back(sched, why_nonsense);
                 *ret_again = 0;
         }
         return ds_error_trace(r);

@@ -38,6 +38,7 @@ struct ds_host {
         uint64_t timer_ns;   /* UINT64_MAX = none */
         uint64_t stall_ns;   /* when the policy is given up if nothing changes; UINT64_MAX = all is well */
         uint32_t overrun_score, nonsense_score, nonsense_limit;
+        const char *nonsense; /* what the last of it was */
         struct detshare_action *actions;
 };
 

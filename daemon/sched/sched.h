@@ -202,8 +202,8 @@ void ds_sched_session_phase(ds_sched_session *session, uint32_t phase, uint64_t 
  * something of the session is left after all, nothing happens.
  */
 void ds_sched_session_synchronised(ds_sched_session *session, uint64_t now_ns);
-/* Bytes of device memory that it has. */
-void ds_sched_session_memory(ds_sched_session *session, uint64_t used, uint64_t now_ns);
+/* Bytes of device memory that it has, and may have (0 = no limit of its own). */
+void ds_sched_session_memory(ds_sched_session *session, uint64_t used, uint64_t limit, uint64_t now_ns);
 /* Bytes of device memory that there are, and that nobody has. */
 void ds_sched_memory(ds_sched *sched, uint64_t total, uint64_t free);
 /*

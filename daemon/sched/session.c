@@ -201,9 +201,10 @@ void ds_sched_session_synchronised(ds_sched_session *session, uint64_t now_ns)
         ds_sched_event_post(session->sched, &session->synchronised_event);
 }
 
-void ds_sched_session_memory(ds_sched_session *session, uint64_t used, uint64_t now_ns)
+void ds_sched_session_memory(ds_sched_session *session, uint64_t used, uint64_t limit, uint64_t now_ns)
 {
         ds_sched_now(session->sched, now_ns);
+        session->config.memory_limit = limit;
         session->memory_used = used;
         ds_snapshot_session_changed(session);
 }

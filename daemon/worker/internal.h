@@ -197,6 +197,7 @@ struct dsw_memory {
         struct dsw_heap device, pinned, bounce;
         uint64_t bounce_va; /* 0 until the first Write or Read */
         uint64_t limit;     /* bytes of device memory, 0 = none */
+        uint64_t cap;       /* the policy's, for what is still to come; UINT64_MAX = none */
         uint64_t peak;
         struct dsw_physical *physical; /* hash by id */
         struct dsw_mapped *mapped;     /* by address */
@@ -779,7 +780,9 @@ int dsw_memory_restore_alloc(struct dsw_session *session, uint64_t va, uint64_t 
 int dsw_memory_bounce_alloc(struct dsw_session *session, uint64_t bytes, uint64_t *ret_va);
 void dsw_memory_bounce_free(struct dsw_session *session, uint64_t va);
 void dsw_memory_info(const struct dsw_session *session, uint64_t *ret_free, uint64_t *ret_total);
-uint64_t dsw_memory_used(const struct dsw_session *session);   /* device memory that the session's limit counts */
+void dsw_memory_tell(const struct dsw_session *session);           /* the scheduler */
+void dsw_memory_cap(void *user, uint64_t session, uint64_t bytes); /* ds_sched_config.memory_cap; user: the worker */
+uint64_t dsw_memory_used(const struct dsw_session *session);       /* device memory that the session's limit counts */
 int dsw_memory_keep(struct dsw_session *session, uint64_t va); /* the slab of the allocation at va is another's, too */
 /* New memory at a place of the worker's own until it is clear, and then without one. fd: the file. */
 int dsw_memory_scrub_begin(struct dsw_session *session, uint64_t bytes, uint64_t *ret_va, int *ret_fd);

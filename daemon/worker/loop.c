@@ -97,6 +97,7 @@ static int loop_open_sched(ds_worker *worker, const struct ds_worker_config *con
                 .done = dsw_op_done,
                 .unfold = dsw_graph_unfold,
                 .due = dsw_op_due,
+                .memory_cap = dsw_memory_cap,
                 .user = worker,
                 .wall_ns = worker->wall_ns,
                 .trust_any_owner = config->trust_any_owner,

@@ -31,7 +31,7 @@ void dsw_memory_init(struct dsw_session *session, uint64_t base, uint64_t bytes,
 {
         struct dsw_memory *memory = &session->memory;
 
-        *memory = (struct dsw_memory){.limit = limit, .physical_id = session->worker->id_base};
+        *memory = (struct dsw_memory){.limit = limit, .cap = UINT64_MAX, .physical_id = session->worker->id_base};
         dsw_heap_init(&memory->device, base, base + bytes / 2, DSW_ALLOC_ALIGN);
         dsw_heap_init(&memory->pinned, base + bytes / 2, base + bytes, DSW_PAGE_ALIGN);
         dsw_heap_init(&memory->bounce, 0, 0, DSW_ALLOC_ALIGN);
@@ -155,12 +155,45 @@ uint64_t dsw_memory_used(const struct dsw_session *session)
         return session->memory.device.used + session->memory.physical_bytes;
 }
 
-/* So many bytes more within the session's limit? */
+void dsw_memory_tell(const struct dsw_session *session)
+{
+        const ds_worker *worker = session->worker;
+        uint64_t total = worker->info->memory_bytes;
+
+        if (!worker->sched)
+                return;
+        if (session->sched)
+                ds_sched_session_memory(
+                        session->sched, dsw_memory_used(session), session->memory.limit, worker->now_ns);
+        ds_sched_memory(worker->sched, total, total - DS_MIN(total, worker->slab_bytes));
+}
+
+static void memory_used_changed(struct dsw_session *session)
+{
+        session->memory.peak = DS_MAX(session->memory.peak, dsw_memory_used(session));
+        dsw_memory_tell(session);
+}
+
+/* The session's limit, or the policy's if that is less; UINT64_MAX = none. */
+static uint64_t memory_limit(const struct dsw_memory *memory)
+{
+        return DS_MIN(memory->limit ? memory->limit : UINT64_MAX, memory->cap);
+}
+
+/* So many bytes more within the limit? */
 static int memory_may(const struct dsw_session *session, uint64_t bytes)
 {
-        uint64_t limit = session->memory.limit, used = dsw_memory_used(session);
+        uint64_t limit = memory_limit(&session->memory), used = dsw_memory_used(session);
 
-        return !limit || (bytes <= limit && used <= limit - bytes);
+        return bytes <= limit && used <= limit - bytes;
+}
+
+void dsw_memory_cap(void *user, uint64_t session_id, uint64_t bytes)
+{
+        struct dsw_session *session = dsw_session_find(user, session_id);
+
+        if (session)
+                session->memory.cap = bytes;
 }
 
 int dsw_memory_alloc(struct dsw_session *session, uint64_t bytes, uint64_t *ret_va, struct dsw_slab_note *ret_slab)
@@ -197,7 +230,7 @@ int dsw_memory_alloc(struct dsw_session *session, uint64_t bytes, uint64_t *ret_
         if (r)
                 return ds_error_fold(r);
         dsw_heap_find(heap, *ret_va)->flags = RANGE_NEW;
-        memory->peak = DS_MAX(memory->peak, dsw_memory_used(session));
+        memory_used_changed(session);
         *ret_slab = slab;
         return 0;
 }
@@ -260,7 +293,7 @@ int dsw_memory_scrub_begin(struct dsw_session *session, uint64_t bytes, uint64_t
                 return r < 0 ? ds_error_trace(r) : ds_error_origin(-EINVAL);
         }
         dsw_heap_find(&session->memory.device, slab.va)->flags = RANGE_INTERNAL;
-        session->memory.peak = DS_MAX(session->memory.peak, dsw_memory_used(session));
+        memory_used_changed(session);
         *ret_va = slab.va;
         *ret_fd = slab.fd;
         return 0;
@@ -295,6 +328,7 @@ void dsw_memory_free(struct dsw_session *session, uint64_t va, uint64_t *ret_sla
         (void)r;
         if (empty)
                 memory_remove_slab(session, empty);
+        memory_used_changed(session);
         *ret_slab_removed = empty;
 }
 
@@ -492,7 +526,7 @@ int dsw_memory_restore_alloc(struct dsw_session *session, uint64_t va, uint64_t 
         if (r)
                 return ds_error_fold(r);
         memory->n_pinned += pinned ? 1 : 0;
-        memory->peak = DS_MAX(memory->peak, dsw_memory_used(session));
+        memory_used_changed(session);
         return 0;
 }
 
@@ -549,14 +583,14 @@ void dsw_memory_info(const struct dsw_session *session, uint64_t *ret_free, uint
 {
         const struct dsw_memory *memory = &session->memory;
         const ds_worker *worker = session->worker;
-        uint64_t total = worker->info->memory_bytes, available;
+        uint64_t total = worker->info->memory_bytes, limit = memory_limit(memory), available;
 
         /* what others hold as slabs is gone; of its own slabs a session can use the rest */
         available = total - DS_MIN(total, worker->slab_bytes) + (memory->device.slab_bytes - memory->device.used);
-        if (memory->limit) {
+        if (memory->limit)
                 total = DS_MIN(total, memory->limit);
-                available = DS_MIN(available, memory->limit - DS_MIN(memory->limit, dsw_memory_used(session)));
-        }
+        /* a cap comes and goes: it is less to be had, not a smaller device */
+        available = DS_MIN(available, limit - DS_MIN(limit, dsw_memory_used(session)));
         *ret_free = DS_MIN(available, total);
         *ret_total = total;
 }

@@ -185,6 +185,8 @@ static int session_sched_new(struct dsw_session *session)
         r = ds_sched_session_new(session->worker->sched, &config, &session->sched);
         if (r)
                 return ds_error_fold(r);
+        session->memory.cap = UINT64_MAX;
+        dsw_memory_tell(session);
         session->worker->sched_due = 1;
         r = dsw_stream_open(session, 0, 0, 0, &stream);
         return r ? ds_error_fold(r) : 0;
@@ -304,6 +306,7 @@ void dsw_session_set(struct dsw_session *session, const Detshare__Internal__Sess
         if (session->sched)
                 ds_sched_session_set(
                         session->sched, session->class_, session->slo_ns, session->sm_percent, session->worker->now_ns);
+        dsw_memory_tell(session);
         session->worker->sched_due = 1;
 }
 

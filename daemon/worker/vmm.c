@@ -46,6 +46,7 @@ int dsw_vmm_add(struct dsw_session *session, uint64_t id, uint64_t bytes, int *f
         memory->physical_bytes += owned ? bytes : 0;
         session->worker->slab_bytes += owned ? bytes : 0;
         memory->peak = DS_MAX(memory->peak, dsw_memory_used(session));
+        dsw_memory_tell(session);
         *ret_id = physical->id;
         return 0;
 }
@@ -61,6 +62,7 @@ static void vmm_drop(struct dsw_session *session, struct dsw_physical *physical)
         HASH_DELETE(hh, session->memory.physical, physical);
         ds_close(physical->fd);
         ds_free(physical);
+        dsw_memory_tell(session);
 }
 
 int dsw_vmm_release(struct dsw_session *session, uint64_t id)

@@ -270,16 +270,30 @@ struct top {
         char message[64];
 };
 
+#define HARNESS_CAPS 4096
+
 struct harness {
         ds_device *device;
         ds_sched *sched;
         uint64_t told;
         void (*on_done)(struct harness *harness, struct top *top);
         void *user;
+        uint64_t caps[HARNESS_CAPS]; /* of sessions by id; 0: never told of */
 };
 
 /* 16 registers, nothing shared: 8 blocks of 256 threads per SM */
 static const ds_device_kernel sdev_kernel = {.info = {.name = "scripted", .max_threads = 1024, .registers = 16}};
+/* One that a policy may have ended and launched anew. */
+static const ds_device_kernel sdev_idempotent __attribute__((__unused__)) = {
+        .info = {.name = "again", .max_threads = 1024, .registers = 16, .idempotent = 1}};
+
+static inline void harness_memory_cap(void *user, uint64_t session, uint64_t bytes)
+{
+        struct harness *harness = user;
+
+        cr_assert_lt(session, HARNESS_CAPS);
+        harness->caps[session] = bytes;
+}
 
 static inline void harness_done(
         void *user, struct ds_op *op, int status, uint64_t start_ns, uint64_t end_ns, const char *message)
@@ -320,6 +334,7 @@ static inline int harness_open(struct harness *harness, uint32_t n_tpcs, const c
                 .policy = policy,
                 .nonsense_limit = UINT32_MAX, /* some throw it on purpose */
                 .done = harness_done,
+                .memory_cap = harness_memory_cap,
                 .user = harness,
         };
 

@@ -4,8 +4,9 @@
  *
  * A model keeps what CUDA promises: operations of a stream run one after the other; a wait holds back what follows it;
  * the legacy default stream and the blocking streams of a session wait for each other. Every operation is told exactly
- * once and in order, whatever policy is in charge and however often it changes, and in the end nothing is left.
- * The seed is printed; DETSHARE_TEST_SEED repeats a run, DETSHARE_TEST_ROUNDS makes it longer.
+ * once and in order, whatever policy is in charge and however often it changes (all that there are take turns),
+ * whatever it has killed, and in the end nothing is left. The seed is printed; DETSHARE_TEST_SEED repeats a run,
+ * DETSHARE_TEST_ROUNDS makes it longer.
  */
 #include "tests/unit/sched_device.h"
 
@@ -40,7 +41,9 @@ static uint64_t session_ids;
 static struct model_stream streams[SESSIONS * STREAMS];
 static uint64_t lives[SESSIONS * STREAMS];
 static struct model_op ops[SESSIONS * STREAMS][STREAM_OPS];
-static uint64_t submitted, told;
+static uint64_t submitted, told, kills, nonsense, fallbacks;
+static size_t n_policies;
+static char policy[32];
 
 static uint64_t dice(uint64_t sides)
 {
@@ -167,6 +170,8 @@ static void make_op(struct model_op *op, int s)
                         (struct ds_memset){.space = (uint32_t)s, .width = dice(9 * US), .height = 1, .element_size = 4};
         } else {
                 kernel_init(&op->top, (uint32_t)s, dice(50 * US), 1 + (uint32_t)dice(500), dice(2) * (1 + dice(9)));
+                if (s & 1)
+                        op->top.op.launch.kernel = &sdev_idempotent;
                 if (dice(40) == 0)
                         op->top.script.refuse = DS_CUDA_LAUNCH_OUT_OF_RESOURCES;
                 if (dice(40) == 0)
@@ -225,14 +230,45 @@ static void try_free_session(int s)
 {
         if (!ds_sched_session_idle(sessions[s]))
                 return;
+        h.caps[sessions[s]->config.id] = 0;
         sessions[s] = ds_sched_session_free(sessions[s]);
         close_streams(s);
 }
 
+/* Of whoever is there, without those that are made to fail. */
+static const char *pick_policy(void)
+{
+        static struct ds_policy_listing list[128];
+        const char *name;
+
+        if (dice(3) == 0)
+                return "chaos";
+        cr_assert_gt(n_policies = DS_MIN(ds_sched_list_policies(h.sched, list, 128), 128), 6);
+        do
+                name = list[dice(n_policies)].name;
+        while (!strncmp(name, "bad-", 4) || !strcmp(name, "slow") || !strcmp(name, "probe"));
+        return name;
+}
+
+/* Only dice may answer nonsense, or be given up. */
+static void check_policy(void)
+{
+        struct ds_sched_stats stats = harness_stats(&h);
+
+        if (strcmp(policy, "chaos")) {
+                cr_assert_eq(stats.nonsense, nonsense, "seed %llu: nonsense of %s: %s", (unsigned long long)rounds_seed,
+                        policy);
+                cr_assert_eq(stats.fallbacks, fallbacks, "seed %llu: %s was given up", (unsigned long long)rounds_seed,
+                        policy, h.sched->host.nonsense);
+        }
+        nonsense = stats.nonsense;
+        fallbacks = stats.fallbacks;
+        snprintf(policy, sizeof(policy), "%s", stats.policy);
+}
+
 static void change_policy(void)
 {
-        static const char *const names[] = {"fifo", "chaos", "edf", "orion", "gemini", "chaos", "fifo"};
-        const char *name = names[dice(DS_ARRAY_SIZE(names))];
+        const char *name = pick_policy();
         char param[40], message[128];
         const char *params[] = {param};
 
@@ -240,6 +276,29 @@ static void change_policy(void)
         cr_assert_eq(ds_sched_set_policy(
                              h.sched, name, params, !strcmp(name, "chaos"), harness_now(&h), message, sizeof(message)),
                 0, "%s", message);
+        snprintf(policy, sizeof(policy), "%s", name);
+        for (uint64_t i = 0; i <= session_ids; i++)
+                cr_assert(!h.caps[i] || h.caps[i] == UINT64_MAX,
+                        "seed %llu: a cap of session %llu goes with who made it", (unsigned long long)rounds_seed,
+                        (unsigned long long)i);
+}
+
+/* What a client says of itself; none of it may be believed. */
+static void say_something(int s)
+{
+        switch (dice(4)) {
+        case 0:
+                ds_sched_session_phase(sessions[s], (uint32_t)dice(3), harness_now(&h));
+                break;
+        case 1:
+                ds_sched_session_share(sessions[s], (uint32_t)dice(1001), (uint32_t)dice(1001), harness_now(&h));
+                break;
+        case 2:
+                ds_sched_session_memory(sessions[s], dice(1 << 30), dice(2) << 30, harness_now(&h));
+                break;
+        default:
+                ds_sched_session_synchronised(sessions[s], harness_now(&h));
+        }
 }
 
 static void something_happens(void)
@@ -260,20 +319,24 @@ static void something_happens(void)
         } else if (what < 14) {
                 ds_sched_session_set(sessions[s], dice(2) ? DETSHARE_CLASS_LS : DETSHARE_CLASS_BE, dice(3) * 100 * US,
                         100, harness_now(&h));
+        } else if (what < 20) {
+                say_something(s);
         } else if (!stream->coroutine) {
                 open_stream(s, at % STREAMS);
-        } else if (what < 17 && !stream->referenced && stream->n) {
+        } else if (what < 23 && !stream->referenced && stream->n) {
                 /* released, but its numbers can still be waited for; nothing more is submitted to it */
                 ds_coroutine_ref(stream->coroutine);
                 ds_coroutine_release(stream->coroutine);
                 stream->referenced = 1;
-        } else if (what < 120) {
+        } else if (what < 125) {
                 if (!stream->referenced)
                         submit_some(at);
         } else {
                 uint64_t limit = harness_now(&h) + dice(60 * US);
 
+                check_policy();
                 harness_step(&h);
+                check_policy();
                 sdev_advance(h.device, DS_MIN(limit, ds_sched_next_timer(h.sched)));
         }
 }
@@ -286,8 +349,10 @@ static void one_round(uint64_t seed)
         random_state = seed * 0x9e3779b97f4a7c15ULL | 1;
         memset(sessions, 0, sizeof(sessions));
         memset(streams, 0, sizeof(streams));
-        submitted = told = 0;
+        submitted = told = session_ids = 0;
         cr_assert_eq(harness_open(&h, 8, "tests/policies", "fifo"), 0);
+        strcpy(policy, "fifo");
+        nonsense = fallbacks = 0;
         h.on_done = on_done;
         h.device->abort_works = (int)dice(2);
         for (int i = 0; i < STEPS; i++)
@@ -302,6 +367,7 @@ static void one_round(uint64_t seed)
                         cr_assert(ds_sched_session_idle(sessions[s]));
                         try_free_session(s);
                 }
+        kills += harness_stats(&h).kills;
         cr_assert_eq(harness_stats(&h).coroutines, 0);
         cr_assert_eq(harness_stats(&h).sessions, 0);
         harness_run(&h, UINT64_MAX);
@@ -318,6 +384,8 @@ Test(sched_random, histories)
         fflush(stdout);
         for (int i = 0; i < rounds; i++)
                 one_round(seed + (uint64_t)i);
+        printf("%llu kernels were killed, %zu policies\n", (unsigned long long)kills, n_policies);
+        cr_assert_gt(kills, 0);
 }
 
 /* The same history twice is the same to the nanosecond: nothing depends on addresses or on the clock on the wall. */

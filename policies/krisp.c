@@ -9,15 +9,15 @@
  *
  * Written from the paper's abstract; we know of no public code to compare with. What is ours: "no longer" is within
  * `tolerance_permille`. Partitions are rungs of the ladder, which lie at its two ends, so at most two kernels have
- * partitions apart from each other; AMD's masks allow more. A kernel that finds no rung of its size that is free takes
- * a smaller one that is, if that has at least `shrink_percent` of its size; up to `overlap_percent` of a partition's
- * TPCs may be others' at the same time. Else it waits for an end. Kernels are served in the order in which they came to
- * the head of their queues, and when one has waited for `patience_ms` nobody overtakes it any more, so nobody starves.
- * Kernels of one coroutine that have the same size follow each other without a gap, up to `depth`. Copies and memsets
- * take no SMs and go at once.
+ * partitions apart from each other; AMD's masks allow more. A kernel for which no rung of its size is free takes a
+ * smaller free one that has at least `shrink_percent` of its size, else the one of its size that has fewest TPCs in
+ * common with others, if these are no more than `overlap_percent` of it. Else it waits for an end; where the parameters
+ * make kernels wait, they are served in the order in which they came to the head of their queues, and when one has
+ * waited for `patience_ms` nobody overtakes it any more, so nobody starves. Kernels of one coroutine that have the same
+ * size follow each other without a gap, up to `depth`. Copies and memsets take no SMs and go at once.
  */
 #include "policies/round.h"
-#include "policies/size.h"
+#include "policies/stair.h"
 
 #define MS 1000000ull
 #define TRIES 64u /* coroutines looked at for a partition in one decision, those that waited longest */
@@ -39,8 +39,8 @@ static const struct detshare_policy_param params[] = {
                 .min = 0,
                 .max = 1000},
         {.name = "overlap_percent",
-                .help = "of a partition that others may have at the same time",
-                .def = 0,
+                .help = "of a partition that others may have at the same time, where nothing is free",
+                .def = 100,
                 .min = 0,
                 .max = 100},
         {.name = "shrink_percent",
@@ -100,42 +100,66 @@ static struct taken taken_by_others(const struct detshare_snapshot *snapshot, co
         return taken;
 }
 
-/* Whether `a` serves a kernel of this size better than `b`: enough with least to spare, else as many as there are. */
-static int is_better(const struct detshare_rung_view *a, const struct detshare_rung_view *b, uint32_t size)
+/* The free rung for a kernel of this size: the smallest that is large enough, else the largest. */
+static uint32_t free_rung(
+        const struct detshare_snapshot *snapshot, const struct taken *taken, uint32_t size, uint32_t least)
 {
-        if (a->n_sms >= size && b->n_sms >= size)
-                return a->n_sms < b->n_sms;
-        return a->n_sms > b->n_sms;
-}
-
-/* The partition for a kernel; DETSHARE_RUNG_NONE: it waits. Copies go along with their coroutine. */
-static uint32_t partition(const struct krisp *krisp, const struct detshare_snapshot *snapshot,
-        const struct taken *taken, const struct detshare_op_view *op)
-{
-        uint32_t size = size_least(op, snapshot->n_sms, krisp->tolerance), best = DETSHARE_RUNG_NONE;
-        uint32_t least = op->all_resident ? size : (size * krisp->shrink + 99) / 100;
+        uint32_t best = DETSHARE_RUNG_NONE;
 
         for (uint32_t i = 0; i < snapshot->n_rungs; i++) {
                 const struct detshare_rung_view *rung = &snapshot->rungs[i];
+                uint32_t best_sms = best == DETSHARE_RUNG_NONE ? 0 : snapshot->rungs[best].n_sms;
 
-                if (rung->family != DETSHARE_FAMILY_FINE || rung->n_sms < least ||
-                        shared_tpcs(taken, rung) * 100 > krisp->overlap * rung->n_tpcs)
+                if (rung->family != DETSHARE_FAMILY_FINE || rung->n_sms < least || shared_tpcs(taken, rung))
                         continue;
-                if (best == DETSHARE_RUNG_NONE || is_better(rung, &snapshot->rungs[best], size))
+                if (best_sms < size ? rung->n_sms > best_sms : rung->n_sms >= size && rung->n_sms < best_sms)
                         best = i;
         }
         return best;
+}
+
+/* The rung of this size that has least in common with others; of two that have the same, the smaller one. */
+static uint32_t shared_rung(
+        const struct krisp *krisp, const struct detshare_snapshot *snapshot, const struct taken *taken, uint32_t size)
+{
+        uint32_t best = DETSHARE_RUNG_NONE, best_shared = 0;
+
+        for (uint32_t i = 0; i < snapshot->n_rungs; i++) {
+                const struct detshare_rung_view *rung = &snapshot->rungs[i];
+                uint32_t shared = shared_tpcs(taken, rung);
+
+                if (rung->family != DETSHARE_FAMILY_FINE || rung->n_sms < size ||
+                        shared * 100 > krisp->overlap * rung->n_tpcs)
+                        continue;
+                if (best != DETSHARE_RUNG_NONE &&
+                        (shared > best_shared || (shared == best_shared && rung->n_sms >= snapshot->rungs[best].n_sms)))
+                        continue;
+                best = i;
+                best_shared = shared;
+        }
+        return best;
+}
+
+/* The partition for a kernel; DETSHARE_RUNG_NONE: it waits. */
+static uint32_t partition(const struct krisp *krisp, const struct detshare_snapshot *snapshot,
+        const struct taken *taken, const struct detshare_op_view *op)
+{
+        uint32_t size = stair_need(op, snapshot->n_sms, krisp->tolerance);
+        uint32_t least = op->all_resident ? size : (size * krisp->shrink + 99) / 100;
+        uint32_t rung = free_rung(snapshot, taken, size, least);
+
+        return rung != DETSHARE_RUNG_NONE ? rung : shared_rung(krisp, snapshot, taken, size);
 }
 
 /* Operations behind the head that go to the same partition: kernels of its size, and what takes no SMs. */
 static uint32_t same_size(
         const struct krisp *krisp, const struct detshare_snapshot *snapshot, const struct detshare_coroutine_view *self)
 {
-        uint32_t size = size_least(&self->ahead[0], snapshot->n_sms, krisp->tolerance), n = 1;
+        uint32_t size = stair_need(&self->ahead[0], snapshot->n_sms, krisp->tolerance), n = 1;
 
         while (n < self->n_ahead && self->in_flight + n < krisp->depth &&
                 (self->ahead[n].kind != DETSHARE_OP_KERNEL ||
-                        size_least(&self->ahead[n], snapshot->n_sms, krisp->tolerance) == size))
+                        stair_need(&self->ahead[n], snapshot->n_sms, krisp->tolerance) == size))
                 n++;
         return n;
 }
@@ -156,6 +180,7 @@ static int serve(const struct krisp *krisp, const struct detshare_snapshot *snap
         if (!round_launch(decision, self, rung, same_size(krisp, snapshot, self)))
                 return 0;
         decision->actions[decision->n - 1].reserved = 1;
+        decision->actions[decision->n - 1].priority = DETSHARE_PRIORITY_HIGH;
         return 1;
 }
 

@@ -27,6 +27,7 @@
  */
 #include "policies/round.h"
 #include "policies/size.h"
+#include "policies/stair.h"
 
 #define FLIGHTS 64u /* best-effort coroutines whose kernels in flight are known; others are never killed */
 #define ALL_IDEMPOTENT UINT32_MAX
@@ -149,7 +150,7 @@ static uint32_t ls_sms(const struct detshare_snapshot *snapshot, const struct de
 
 static int is_known_kernel(const struct detshare_op_view *op)
 {
-        return op->kind == DETSHARE_OP_KERNEL && op->samples && op->expected_ns && op->blocks && op->blocks_per_sm &&
+        return op->kind == DETSHARE_OP_KERNEL && stair_known(op) && op->blocks && op->blocks_per_sm &&
                !op->all_resident;
 }
 
@@ -157,7 +158,10 @@ static int is_known_kernel(const struct detshare_op_view *op)
 static uint64_t be_blocks(const struct detshare_snapshot *snapshot, const struct detshare_op_view *ls,
         const struct detshare_op_view *be, uint32_t sms)
 {
-        return sms * (ls->expected_ns * size_waves(be, snapshot->n_sms) / be->expected_ns) * be->blocks_per_sm;
+        uint64_t ls_ns = stair_time(ls, snapshot->n_sms, snapshot->n_sms);
+        uint64_t be_ns = stair_time(be, snapshot->n_sms, snapshot->n_sms);
+
+        return be_ns ? sms * (ls_ns * size_waves(be, snapshot->n_sms) / be_ns) * be->blocks_per_sm : 0;
 }
 
 /* The best-effort kernel that may join this LS operation, and where both go. 0: none. */

@@ -26,6 +26,7 @@
  */
 #include "policies/round.h"
 #include "policies/size.h"
+#include "policies/stair.h"
 
 #define MS 1000000ull
 #define NEED_NS (1000 * MS)
@@ -100,10 +101,10 @@ static uint64_t turnaround(const struct tally *tally, const struct detshare_snap
         uint32_t sms = snapshot->rungs[rung].n_sms;
 
         if (!rung)
-                return op->expected_ns;
+                return stair_time(op, sms, sms);
         if (snapshot->n_sms - sms >= need)
                 return 0;
-        return size_time(op, sms, snapshot->n_sms) / size_waves(op, sms) / 2;
+        return stair_time(op, sms, snapshot->n_sms) / size_waves(op, sms) / 2;
 }
 
 /* Whether the kernel can be confined to this rung, and is fast enough there. */
@@ -114,7 +115,8 @@ static int is_form(const struct tally *tally, const struct detshare_snapshot *sn
 
         if (op->all_resident && size_waves(op, sms) > 1)
                 return 0;
-        return size_time(op, sms, snapshot->n_sms) * tally->slowest <= op->expected_ns * 100;
+        return stair_time(op, sms, snapshot->n_sms) * tally->slowest <=
+               stair_time(op, snapshot->n_sms, snapshot->n_sms) * 100;
 }
 
 /* The fastest form that LS need not wait for; DETSHARE_RUNG_NONE: none. */
@@ -123,7 +125,7 @@ static uint32_t choose(
 {
         uint32_t sms = snapshot->n_sms - 1, rung;
 
-        if (op->kind != DETSHARE_OP_KERNEL || !op->samples || turnaround(tally, snapshot, op, 0) <= tally->bound_ns)
+        if (op->kind != DETSHARE_OP_KERNEL || !stair_known(op) || turnaround(tally, snapshot, op, 0) <= tally->bound_ns)
                 return 0;
         while ((rung = size_rung(snapshot, DETSHARE_SIDE_UPPER, sms, NULL))) {
                 if (is_form(tally, snapshot, op, rung) && turnaround(tally, snapshot, op, rung) <= tally->bound_ns)

@@ -174,6 +174,33 @@ Test(policy_peers, temporal_sends_ahead_what_begins_within_the_slice)
         cr_assert_eq(a[39].end_ns, 42 * MS, "nothing but the two");
 }
 
+Test(policy_peers, temporal_sends_what_is_unknown_alone)
+{
+        struct top a[3];
+
+        open_with("temporal", NULL, 0);
+        streams[0] = stream_open(session_open(&h, 1, DETSHARE_CLASS_BE, 0), 0, 0);
+        for (int i = 0; i < 3; i++)
+                submit(&h, streams[0], kernel_init(&a[i], 1, MS, 1, (uint64_t)i + 1));
+        harness_step(&h);
+        cr_assert_eq(streams[0]->n_in_flight, 1);
+        run_to_the_end();
+        cr_assert_eq(a[2].end_ns, 3 * MS);
+}
+
+Test(policy_peers, temporal_waits_for_what_its_predecessor_launched)
+{
+        struct top a, b;
+
+        open_with("fifo", NULL, 0);
+        submit(&h, stream_open(session_open(&h, 1, DETSHARE_CLASS_BE, 0), 0, 0), kernel_init(&a, 1, 8 * MS, 1, 1));
+        harness_step(&h);
+        cr_assert_eq(ds_sched_set_policy(h.sched, "temporal", NULL, 0, 0, message, sizeof(message)), 0);
+        submit(&h, stream_open(session_open(&h, 2, DETSHARE_CLASS_BE, 0), 0, 0), kernel_init(&b, 2, MS, 1, 2));
+        run_to_the_end();
+        cr_assert_eq(b.start_ns, 8 * MS);
+}
+
 Test(policy_peers, temporal_runs_all_streams_of_a_session)
 {
         struct top a[2], b;

@@ -24,7 +24,7 @@
 #include <stdatomic.h>
 #include <stdint.h>
 
-#define DS_WIRE_VERSION 5u
+#define DS_WIRE_VERSION 6u
 
 #define DS_FRAME_MAX (64u * 1024) /* control frame payload, bytes; see proto/detshare.proto */
 #define DS_FRAME_FDS_MAX 4u       /* file descriptors beside one frame */
@@ -41,8 +41,7 @@
 #define DS_HOST_CALLS 64u          /* host functions that may be due at once; a power of two */
 #define DS_ARENA_BYTES (16u << 20) /* staging arena of a session (pinned memory, from PinnedAlloc) */
 
-/* First page of the ring file: constants that the daemon wrote at creation, and the two words that the client writes.
- */
+/* First page of the ring file: constants that the daemon wrote at creation, and the words that the client writes. */
 struct ds_ring_header {
         uint32_t version; /* written by the daemon at creation */
         uint32_t bytes;
@@ -52,7 +51,18 @@ struct ds_ring_header {
         _Alignas(64) _Atomic uint32_t waiters;   /* threads of the client that sleep on page.wake */
         _Alignas(64) _Atomic uint64_t host_done; /* host functions that have returned: of page.host_calls, in that
                                                     order; the client writes the eventfd after it, as after tail */
+        /*
+         * page.accepted, as a thread of the client saw it when a wait, or a question that was answered with success,
+         * had ended and nothing was left: head had reached tail, and page.completed was as much. So the client has the
+         * results of all that it submitted. It means something while page.accepted still is this number; another one
+         * than at the attachment's beginning. A hint: nothing is believed of it but that the client says so. The worker
+         * looks at it when it looks at tail, also once more before it sleeps; a latency-sensitive client writes the
+         * eventfd after it if the worker is asleep, others do not.
+         */
+        _Alignas(64) _Atomic uint64_t synchronised;
 };
+
+_Static_assert(sizeof(struct ds_ring_header) <= DS_RING_HEADER, "the ring's header has grown into its slots");
 
 /* When a timed event was reached that was recorded as operation `seq` of `stream`; `turn` is odd while it is written.
  */

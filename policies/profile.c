@@ -1,0 +1,222 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * profile: measures time against SMs
+ *
+ * Not for serving: `detsharectl profile run` sets it while one program runs. Everything goes to the GPU one by one, so
+ * that what a kernel takes is its own; and a kernel of which more is to be known goes to the rung on which it is to be
+ * known. Library kernels cost stairs, not slopes: times change where the number of waves of blocks does. So for each
+ * kernel it measures all SMs and the fewest, and then halves every part of the ladder over whose ends the times differ
+ * by more than `tolerance_permille`, the largest difference first, until each stair lies between two neighbours on the
+ * ladder. That is a binary search per stair: about 6 rungs of 60 for a kernel with one.
+ *
+ * Measured is what the host has `samples` clean samples of: its profile (detshare_op_view.points) is the memory, so
+ * what was known before is not measured again. Of its own the policy remembers only how often it has asked for a point:
+ * one that does not come (the host had to lend the whole GPU, the kernel failed) is given up, and so are kernels with
+ * so many stairs that a profile could not hold them.
+ */
+#include "policies/detshare_policy.h"
+
+#include <errno.h>
+#include <string.h>
+
+#define STEPS_MAX 64u
+#define TRIES_MAX 4096u                          /* a power of two */
+#define TRIES_SPARE 6u                           /* launches that may fail to give a sample */
+#define POINTS_ENOUGH (DETSHARE_POINTS_MAX - 2u) /* of a kernel: the host would have to forget others for more */
+#define AHEAD_KNOWN 16u                          /* operations at once of which nothing more is to be known */
+
+struct tries {
+        uint64_t kernel;
+        uint32_t n_sms;
+        uint32_t n;
+};
+
+struct explorer {
+        uint32_t n_steps;
+        uint32_t sms[STEPS_MAX], rung[STEPS_MAX]; /* ascending; the last is the whole GPU */
+        uint32_t samples;
+        uint64_t tolerance_permille;
+        struct tries tries[TRIES_MAX];
+};
+
+static const struct detshare_policy_param params[] = {
+        {.name = "samples", .help = "clean samples of a point", .def = 3, .min = 1, .max = 4},
+        {.name = "tolerance_permille",
+                .help = "times that differ by more are not of one stair",
+                .def = 30,
+                .min = 1,
+                .max = 1000},
+};
+
+/* --- the ladder --------------------------------------------------------------------------------------------------- */
+
+static void add_step(struct explorer *e, const struct detshare_rung_view *rung)
+{
+        uint32_t at = 0;
+
+        while (at < e->n_steps && e->sms[at] < rung->n_sms)
+                at++;
+        if (e->n_steps == STEPS_MAX || (at < e->n_steps && e->sms[at] == rung->n_sms))
+                return;
+        memmove(&e->sms[at + 1], &e->sms[at], (e->n_steps - at) * sizeof(e->sms[0]));
+        memmove(&e->rung[at + 1], &e->rung[at], (e->n_steps - at) * sizeof(e->rung[0]));
+        e->sms[at] = rung->n_sms;
+        e->rung[at] = rung->id;
+        e->n_steps++;
+}
+
+static int explorer_init(void *state, const struct detshare_policy_config *config)
+{
+        struct explorer *e = state;
+
+        e->samples = (uint32_t)config->params[0];
+        e->tolerance_permille = (uint64_t)config->params[1];
+        add_step(e, &config->rungs[0]);
+        /* where LS would run; those that take large clusters only for sizes that the others do not have */
+        for (uint32_t i = 1; i < config->n_rungs; i++)
+                if (config->rungs[i].side == DETSHARE_SIDE_LOWER && config->rungs[i].family == DETSHARE_FAMILY_FINE)
+                        add_step(e, &config->rungs[i]);
+        for (uint32_t i = 1; i < config->n_rungs; i++)
+                add_step(e, &config->rungs[i]);
+        return e->n_steps > 1 ? 0 : -ENOTSUP; /* a GPU with one rung has no stairs */
+}
+
+/* --- what is known, and what was asked for ------------------------------------------------------------------------ */
+
+/* The mean, or 0: too little is known. */
+static uint64_t known(const struct explorer *e, const struct detshare_op_view *op, uint32_t step)
+{
+        for (uint32_t i = 0; i < op->n_points; i++)
+                if (op->points[i].n_sms == e->sms[step] && op->points[i].samples >= e->samples)
+                        return op->points[i].mean_ns;
+        return 0;
+}
+
+static struct tries *tries_of(struct explorer *e, uint64_t kernel, uint32_t n_sms)
+{
+        uint64_t hash = (kernel ^ n_sms * 0x9e3779b97f4a7c15ULL) * 0xd6e8feb86659fd93ULL;
+
+        return &e->tries[(hash >> 40) % TRIES_MAX];
+}
+
+static int given_up(struct explorer *e, const struct detshare_op_view *op, uint32_t step)
+{
+        const struct tries *tries = tries_of(e, op->kernel, e->sms[step]);
+
+        if (op->all_resident && (uint64_t)op->blocks_per_sm * e->sms[step] < op->blocks)
+                return 1; /* it would go elsewhere */
+        return tries->kernel == op->kernel && tries->n_sms == e->sms[step] && tries->n >= e->samples + TRIES_SPARE;
+}
+
+static void note_try(struct explorer *e, const struct detshare_op_view *op, uint32_t step)
+{
+        struct tries *tries = tries_of(e, op->kernel, e->sms[step]);
+
+        if (tries->kernel != op->kernel || tries->n_sms != e->sms[step])
+                *tries = (struct tries){.kernel = op->kernel, .n_sms = e->sms[step]};
+        tries->n++;
+}
+
+/* --- the search --------------------------------------------------------------------------------------------------- */
+
+/* Between two steps, the nearest to their middle that can be measured; `high` when none is left. */
+static uint32_t middle(struct explorer *e, const struct detshare_op_view *op, uint32_t low, uint32_t high)
+{
+        uint32_t mid = low + (high - low) / 2;
+
+        for (uint32_t off = 0; off < high - low; off++) {
+                if (mid + off < high && !given_up(e, op, mid + off))
+                        return mid + off;
+                if (mid - low > off && !given_up(e, op, mid - off))
+                        return mid - off;
+        }
+        return high;
+}
+
+/* The step on which the kernel is to be measured next; n_steps: all is known that can be. */
+static uint32_t next_step(struct explorer *e, const struct detshare_op_view *op)
+{
+        const uint32_t full = e->n_steps - 1;
+        uint32_t low = 0, best = e->n_steps;
+        uint64_t worst = 0, last, time;
+
+        if (op->kind != DETSHARE_OP_KERNEL || op->n_points >= POINTS_ENOUGH)
+                return e->n_steps;
+        if (!known(e, op, full))
+                return given_up(e, op, full) ? e->n_steps : full;
+        while (low < full && given_up(e, op, low) && !known(e, op, low))
+                low++;
+        last = known(e, op, low);
+        if (!last)
+                return low;
+        for (uint32_t step = low + 1; step <= full; step++) {
+                time = known(e, op, step);
+                if (!time)
+                        continue;
+                if (last > time && (last - time) * 1000 / time > e->tolerance_permille &&
+                        (last - time) * 1000 / time > worst && middle(e, op, low, step) < step) {
+                        worst = (last - time) * 1000 / time;
+                        best = middle(e, op, low, step);
+                }
+                low = step;
+                last = time;
+        }
+        return best;
+}
+
+/* --- one by one --------------------------------------------------------------------------------------------------- */
+
+/* The coroutine whose head waits for the longest; NULL: something is in flight, or nothing is ready. */
+static const struct detshare_coroutine_view *next_coroutine(const struct detshare_snapshot *snapshot)
+{
+        const struct detshare_coroutine_view *best = NULL;
+
+        for (uint32_t i = 0; i < snapshot->n_coroutines; i++) {
+                const struct detshare_coroutine_view *coroutine = &snapshot->coroutines[i];
+
+                if (coroutine->in_flight)
+                        return NULL;
+                if (coroutine->ready && (!best || coroutine->head_since_ns < best->head_since_ns))
+                        best = coroutine;
+        }
+        return best;
+}
+
+static int explorer_decide(void *state, const struct detshare_snapshot *snapshot, struct detshare_decision *decision)
+{
+        const struct detshare_coroutine_view *coroutine = next_coroutine(snapshot);
+        struct explorer *e = state;
+        uint32_t step, count = 1;
+
+        if (!coroutine || !coroutine->n_ahead)
+                return 0;
+        step = next_step(e, &coroutine->ahead[0]);
+        if (step < e->n_steps) {
+                note_try(e, &coroutine->ahead[0], step);
+        } else {
+                step = e->n_steps - 1;
+                while (count < coroutine->n_ahead && count < AHEAD_KNOWN &&
+                        next_step(e, &coroutine->ahead[count]) == e->n_steps)
+                        count++;
+        }
+        decision->actions[decision->n++] = (struct detshare_action){
+                .kind = DETSHARE_ACTION_LAUNCH,
+                .rung = e->rung[step],
+                .coroutine = coroutine->id,
+                .priority = DETSHARE_PRIORITY_HIGH,
+                .count = count,
+        };
+        return 0;
+}
+
+const struct detshare_policy DETSHARE_POLICY_SYMBOL = {
+        .abi = DETSHARE_POLICY_ABI,
+        .size = sizeof(struct detshare_policy),
+        .name = "profile",
+        .description = "measures time against SMs, one kernel at a time (for detsharectl profile run)",
+        .params = params,
+        .n_params = sizeof(params) / sizeof(params[0]),
+        .state_size = sizeof(struct explorer),
+        .init = explorer_init,
+        .decide = explorer_decide,
+};

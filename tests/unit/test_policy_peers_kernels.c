@@ -746,3 +746,63 @@ Test(policy_krisp, a_profile_says_which_size_is_right)
         cr_assert_eq(krisp_size(stairs, 4, 1000), 4);
         cr_assert_eq(krisp_size(stairs + 3, 1, 900), 16, "one point says nothing about fewer");
 }
+
+/* --- all of them
+ * ----------------------------------------------------------------------------------------------------- */
+
+static uint64_t dice_state;
+
+static uint32_t dice(uint32_t n)
+{
+        dice_state = dice_state * 6364136223846793005ull + 1442695040888963407ull;
+        return (uint32_t)(dice_state >> 33) % n;
+}
+
+#define DICE_KERNELS 8
+
+/* Kernels of all sorts, from clients of both classes, at once and with gaps, on several streams. */
+static void throw_dice(const char *policy, uint64_t seed)
+{
+        struct ph_kernel kernels[DICE_KERNELS] = {{0}};
+        struct ph_client *clients[5];
+        char names[DICE_KERNELS][8];
+
+        dice_state = seed;
+        ph_open(8, policy, NULL);
+        for (uint32_t i = 0; i < DICE_KERNELS; i++) {
+                struct ph_kernel *kernel = &kernels[i], *const list[] = {kernel};
+
+                snprintf(names[i], sizeof(names[i]), "k%u", i);
+                *kernel = (struct ph_kernel){.name = names[i],
+                        .blocks = 1 + dice(40),
+                        .per_sm = 1 + dice(4),
+                        .block_ns = US * (1 + dice(i < 6 ? 50 : 3000)),
+                        .all_resident = !dice(8)};
+                ph_kernels(list, 1);
+                kernel->device.info.idempotent = dice(2);
+        }
+        for (uint32_t i = 0; i < 5; i++) {
+                clients[i] = i < 2 ? ph_ls(i * MS) : ph_be();
+                clients[i]->gap_us = dice(2) * 10;
+        }
+        for (uint32_t i = 0; i < 400; i++) {
+                struct ph_client *client = clients[dice(5)];
+
+                if (dice(2))
+                        ph_submit(client, dice(PH_STREAMS), &kernels[dice(DICE_KERNELS)], 0);
+                else
+                        ph_request(client, &kernels[dice(6)], 1 + dice(20));
+                if (!dice(3))
+                        ph_run_for(US * dice(dice(10) ? 300 : 30000));
+        }
+        ph_close(); /* all has ended, nothing senseless was said, and nobody had to be replaced */
+}
+
+Test(policy_dice, nothing_is_lost_and_nobody_stands_still)
+{
+        static const char *const policies[] = {"temporal", "orion", "tgs", "reef", "tally", "krisp"};
+
+        for (size_t i = 0; i < DS_ARRAY_SIZE(policies); i++)
+                for (uint64_t seed = 1; seed <= 20; seed++)
+                        throw_dice(policies[i], seed);
+}

@@ -73,6 +73,7 @@ static int convert(int fd, const char *path, FILE *file)
                 ctl_complain("cannot read the trace: %s", strerror(errno));
                 return CTL_FAILED;
         }
+        (void)!ftruncate(fileno(file), 0); /* where it is a file of a length */
         r = ctl_timeline_write(memory, (size_t)st.st_size, file, &figures);
         munmap(memory, (size_t)st.st_size);
         if (r < 0)
@@ -91,10 +92,26 @@ static int convert(int fd, const char *path, FILE *file)
         return fflush(stdout) ? CTL_FAILED : CTL_OK;
 }
 
+/* What is there stays as it is until there is something to write. */
+static FILE *open_file(const char *path, int *ret_made)
+{
+        int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+        *ret_made = fd >= 0;
+        if (fd < 0 && errno == EEXIST)
+                fd = open(path, O_WRONLY | O_CLOEXEC);
+        FILE *file = fd < 0 ? NULL : fdopen(fd, "w");
+        if (file)
+                return file;
+        ctl_complain("cannot write %s: %s", path, strerror(errno));
+        if (fd >= 0)
+                close(fd);
+        return NULL;
+}
+
 static int stop(int argc, char **argv)
 {
         dsc_session *s = NULL;
-        int fd = -1, code;
+        int fd = -1, code, made;
         if (argc < 2)
                 return ctl_usage("trace: an argument is missing: stop FILE");
         if (argc > 2)
@@ -102,9 +119,8 @@ static int stop(int argc, char **argv)
         code = ctl_open(&s);
         if (code)
                 return code;
-        FILE *file = fopen(argv[1], "we");
+        FILE *file = open_file(argv[1], &made);
         if (!file) {
-                ctl_complain("cannot write %s: %s", argv[1], strerror(errno));
                 dsc_control_close(s);
                 return CTL_FAILED;
         }
@@ -113,7 +129,7 @@ static int stop(int argc, char **argv)
         if (fd >= 0)
                 close(fd);
         fclose(file);
-        if (code)
+        if (code && made)
                 unlink(argv[1]);
         dsc_control_close(s);
         return code;

@@ -290,10 +290,10 @@ static void player_close(struct wt *t, struct player *player)
         for (int i = 0; i < 1000 * CLIENTS && !(answer = wt_take(t, id)); i++) {
                 wt_settle(t);
                 wt_turn(t, 1); /* time stands still, too, while pinned memory of others is filled */
-                /* threads prepare files and execute: they have no part in the time that is made here */
+                /* threads prepare files and execute: the time that is made here must not run away from them */
                 if (i)
-                        usleep(500);
-                if (!dsw_pages_awaited(t->worker))
+                        usleep(1000);
+                if (i % 20 == 0 && !dsw_pages_awaited(t->worker))
                         wt_wall += 6 * DS_NS_PER_S;
         }
         cr_assert_not_null(answer);

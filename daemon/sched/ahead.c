@@ -117,7 +117,8 @@ static void launch_view(ds_sched *sched, const struct ds_op *op, struct detshare
         /* the row may have gone to another kernel while this one waited in a long queue */
         view->blocks_per_sm = row ? row->blocks_per_sm : 1;
         view->sms_needed = DS_MIN(DS_DIV_UP((uint64_t)view->blocks, view->blocks_per_sm), sched->info->n_sms);
-        view->all_resident = op->launch.cooperative || sched->ops->kernel_info(op->launch.kernel)->cooperative;
+        view->all_resident = ds_launch_all_resident(sched, &op->launch, view->blocks, view->blocks_per_sm);
+        view->idempotent = sched->ops->kernel_info(op->launch.kernel)->idempotent;
 }
 
 static void graph_view(const struct ds_op *op, struct detshare_op_view *view)

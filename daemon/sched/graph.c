@@ -30,7 +30,7 @@ void ds_sched_graph_add(ds_sched *sched, struct ds_sched_graph *graph, const str
                 graph->threads = threads;
                 graph->blocks_per_sm = DS_MAX(per_sm, 1u);
         }
-        if (!info->cooperative && !launch->cooperative)
+        if (!ds_launch_all_resident(sched, launch, blocks, DS_MAX(per_sm, 1u)))
                 return;
         /* whatever else is in it, that one has all its blocks on the whole GPU only */
         graph->all_resident = 1;

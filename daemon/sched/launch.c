@@ -11,6 +11,16 @@
 #include "util/error.h"
 #include "util/macro.h"
 
+int ds_launch_all_resident(
+        const ds_sched *sched, const struct ds_launch *launch, uint64_t blocks, uint32_t blocks_per_sm)
+{
+        const struct ds_kernel_info *info = sched->ops->kernel_info(launch->kernel);
+
+        if (launch->cooperative || info->cooperative)
+                return 1;
+        return info->waits && blocks <= (uint64_t)blocks_per_sm * sched->info->n_sms;
+}
+
 /* --- slots -----------------------------------------------------------------------------------------------------------
  */
 
@@ -300,7 +310,9 @@ static int launch_one(ds_coroutine *coroutine, const struct ds_launch_target *ta
                 sched->stats.migrations++;
         }
         launch_tell(sched, op, slot);
-        r = device_submit(sched, op, slot->stream, target->max_resident_blocks, slot_token(sched, slot));
+        /* what waits for its own blocks is not bounded: they would never come */
+        r = device_submit(sched, op, slot->stream, slot->view.all_resident ? 0 : target->max_resident_blocks,
+                slot_token(sched, slot));
         if (r < 0)
                 return ds_error_trace(r);
         if (r > 0) {

@@ -61,3 +61,11 @@ int ds_launch_head(ds_coroutine *coroutine, const struct ds_launch_target *targe
 int ds_launch_kill(ds_coroutine *coroutine);
 /* Give back the slot of an event that was told. */
 void ds_slot_told(ds_sched *sched, struct ds_slot *slot);
+
+/*
+ * Whether the launch runs only where all its blocks are resident at once: a cooperative one, or of a kernel that may
+ * wait for other blocks, if the whole GPU holds them. A grid that not even that holds cannot rely on it: its blocks
+ * wait for earlier ones at most (decoupled look-back), which are there whatever the rung.
+ */
+int ds_launch_all_resident(
+        const ds_sched *sched, const struct ds_launch *launch, uint64_t blocks, uint32_t blocks_per_sm);

@@ -37,10 +37,14 @@ static struct ds_ptx_facts facts_of(const char *text, const char *name)
         return found;
 }
 
+/* But for what once_or_twice looks at */
 static void expect(const char *text, uint32_t mask)
 {
         struct ds_ptx_facts facts = facts_of(text, "k");
         char names[400] = "";
+
+        facts.mask &= ~W(ONCE);
+        facts.line[DS_PTX_FACT_ONCE] = 0;
 
         for (int i = 0; i < _DS_PTX_FACT_MAX; i++)
                 if (facts.mask >> i & 1)
@@ -108,6 +112,8 @@ Test(ptx_facts, what_else_there_is)
 {
         expect(KERNEL(" mov.u32 %r1, %clock;\n"), W(CLOCK));
         expect(KERNEL(" mov.u32 %r1, %smid;\n"), W(PLACE));
+        expect(KERNEL(" mov.u32 %r1, %dynamic_smem_size;\n"), W(SIZES));
+        expect(KERNEL(" mov.u32 %r1, %total_smem_size;\n"), W(SIZES));
         expect(KERNEL(" mov.u32 %r1, %envreg2;\n"), W(COOPERATIVE));
         expect(KERNEL(" mov.u32 %r1, %envreg3;\n"), 0);
         expect(KERNEL(" mov.u32 %r1, %cluster_ctarank;\n"), W(CLUSTERS));
@@ -124,6 +130,93 @@ Test(ptx_facts, what_else_there_is)
                     ".visible .entry k()\n{\n .param .b64 f; .param .b64 a; .param .b32 r;\n"
                     " call.uni (r), vprintf, (f, a);\n call.uni (a), malloc, (f);\n call.uni other;\n ret;\n}\n",
                 W(PRINTS) | W(ALLOCATES) | W(UNKNOWN));
+}
+
+/* A kernel that is proven to leave the same when it is run in part and then again, and everything that such a proof
+ * stops at, one at a time. */
+Test(ptx_facts, once_or_twice)
+{
+        static const char *const harmless[] = {
+                "",
+                " ld.global.nc.u32 %r1, [%rd1+64];\n add.u32 %r1, %r1, 7;\n st.global.u32 [%rd1], %r1;\n",
+                " ld.global.nc.v2.u32 {%r1, %r2}, [%rd1+64];\n st.u32 [%rd1], %r2;\n",
+                " .shared .b32 s[32];\n mov.u32 %r1, %tid.x;\n st.shared.u32 [s], %r1;\n bar.sync 0;\n"
+                " ld.shared.u32 %r2, [s+4];\n st.global.u32 [%rd1], %r2;\n",
+                " .local .b32 x;\n st.local.u32 [x], 3;\n ld.local.u32 %r2, [x];\n st.global.u32 [%rd1], %r2;\n",
+                " mov.u32 %r2, 0;\nL:\n st.global.u32 [%rd1], %r2;\n add.u32 %r2, %r2, 1;\n setp.lt.u32 %p1, %r2, 9;\n"
+                " @%p1 bra L;\n",
+                " mov.u32 %r1, %ctaid.x;\n mov.u32 %r2, %laneid;\n shfl.sync.idx.b32 %r3, %r1, 0, 31, -1;\n"
+                " vote.sync.any.pred %p1, %p2, -1;\n st.global.u32 [%rd1], %r3;\n membar.gl;\n trap;\n",
+                " mov.u32 %r1, %dynamic_smem_size;\n st.global.u32 [%rd1], %r1;\n",
+        };
+        static const char *const not_known[] = {
+                " ld.global.u32 %r1, [%rd1];\n", /* may be what it writes */
+                " ld.u32 %r1, [%rd1];\n",
+                " ldu.global.u32 %r1, [%rd1];\n",
+                " ld.volatile.global.u32 %r1, [%rd1];\n",
+                " .shared .b32 s;\n ld.volatile.shared.u32 %r1, [s];\n",
+                " st.volatile.global.u32 [%rd1], 1;\n",
+                " st.release.gpu.global.u32 [%rd1], 1;\n",
+                " atom.global.add.u32 %r1, [%rd1], 1;\n",
+                " red.global.add.u32 [%rd1], 1;\n",
+                " .shared .b32 s;\n atom.shared.add.u32 %r1, [s], 1;\n", /* in an order of its own each time */
+                " .shared .b32 s;\n red.shared.add.u32 [s], 1;\n",
+                " .shared .align 16 .b32 s[4];\n cp.async.ca.shared.global [s], [%rd1], 16;\n",
+                " .shared .b64 s;\n mbarrier.init.shared.b64 [s], 1;\n",
+                " mov.u32 %r1, %clock;\n",
+                " mov.u64 %rd2, %globaltimer;\n",
+                " mov.u32 %r1, %smid;\n",
+                " mov.u32 %r1, %warpid;\n",
+                " mov.u64 %rd2, %gridid;\n",
+                " mov.u32 %r1, %nsmid;\n",
+                " mov.u32 %r1, %pm0;\n",
+                " mov.b32 %r1, %envreg3;\n",
+                " activemask.b32 %r1;\n",
+                " griddepcontrol.wait;\n",
+                " brkpt;\n",
+                " discard.global.L2 [%rd1], 128;\n",
+                " barrier.cluster.arrive;\n barrier.cluster.wait;\n",
+                " .shared .b32 s;\n mapa.shared::cluster.u32 %r1, s, 1;\n st.shared::cluster.u32 [%r1], 1;\n",
+                " wmma.load.a.sync.aligned.row.m16n16k16.global.f16 {%r1, %r2, %r3, %r4, %r5, %r6, %r7, %r8}, "
+                "[%rd1];\n",
+                " call.uni vprintf;\n",
+                " call.uni __assertfail;\n",
+                " call.uni malloc;\n",
+                " call.uni other;\n",
+                " P: .callprototype _ ();\n call %rd1, (), P;\n",
+        };
+        char text[2000];
+
+        for (size_t i = 0; i < DS_ARRAY_SIZE(harmless) + DS_ARRAY_SIZE(not_known); i++) {
+                bool known = i < DS_ARRAY_SIZE(harmless);
+                struct ds_ptx_facts facts;
+
+                snprintf(text, sizeof(text), "%s%sDONE:\n ret;\n}\n",
+                        HEAD ".extern .func vprintf();\n.extern .func __assertfail();\n.extern .func malloc();\n"
+                             ".extern .func other();\n.visible .entry k(.param .u64 p)\n{\n" REGS
+                             " ld.param.u64 %rd1, [p];\n",
+                        known ? harmless[i] : not_known[i - DS_ARRAY_SIZE(harmless)]);
+                facts = facts_of(text, "k");
+                cr_expect_eq(facts.mask >> DS_PTX_FACT_ONCE & 1, !known, "%s", text);
+        }
+}
+
+/* What a called function does is done by its caller. */
+Test(ptx_facts, once_by_a_call)
+{
+        static const char text[] =
+                HEAD ".func f(.param .b64 p)\n{\n" REGS " ld.param.u64 %rd1, [p];\n ld.global.u32 %r1, [%rd1];\n"
+                     " ret;\n}\n.func g(.param .b64 p)\n{\n" REGS " ld.param.u64 %rd1, [p];\n"
+                     " st.global.u32 [%rd1], 3;\n ret;\n}\n"
+                     ".visible .entry k(.param .u64 p)\n{\n" REGS
+                     " ld.param.u64 %rd1, [p];\n {\n .param .b64 a;\n st.param.b64 [a], %rd1;\n call.uni f, (a);\n }\n"
+                     " ret;\n}\n"
+                     ".visible .entry twice(.param .u64 p)\n{\n" REGS
+                     " ld.param.u64 %rd1, [p];\n {\n .param .b64 a;\n st.param.b64 [a], %rd1;\n call.uni g, (a);\n }\n"
+                     " ret;\n}\n";
+
+        cr_expect(facts_of(text, "k").mask & W(ONCE));
+        cr_expect_not(facts_of(text, "twice").mask & W(ONCE));
 }
 
 /* Facts go to callers, over any number of calls, and through addresses to whoever calls by address. */
@@ -143,7 +236,7 @@ Test(ptx_facts, calls_hand_them_on)
         facts = facts_of(text, "other");
         cr_expect_eq(facts.mask, 0);
         facts = facts_of(text, "by_address");
-        cr_expect_eq(facts.mask, W(FENCES) | W(INDIRECT));
+        cr_expect_eq(facts.mask, W(FENCES) | W(INDIRECT) | W(ONCE));
 }
 
 /* Loops in loops in a hostile text end in time, and count as waiting. */

@@ -67,15 +67,54 @@ static CUresult code_attributes(ds_device *device, struct cuda_code *code)
         return CUDA_SUCCESS;
 }
 
+/* --- what its machine code shows --- */
+
+/* Where that cannot be read, it may do anything. */
+static CUresult code_scan(ds_sass *sass, struct cuda_code *code)
+{
+        struct ds_sass_kernel facts = {.waits = 1, .sees_shared = 1};
+
+        if (sass && ds_sass_kernel(sass, code->info.name, &facts) < 0)
+                return CUDA_ERROR_OUT_OF_MEMORY;
+        code->info.waits = facts.waits;
+        code->info.sees_shared = facts.sees_shared;
+        code->scanned = 1;
+        return CUDA_SUCCESS;
+}
+
+CUresult cuda_codes_scan(struct cuda_image *image, const void *bytes)
+{
+        ds_cleanup(ds_sass_freep) ds_sass *sass = NULL;
+        CUresult result = CUDA_SUCCESS;
+
+        if (ds_sass_open(bytes, image->size, &sass) < 0)
+                return CUDA_ERROR_OUT_OF_MEMORY;
+        for (size_t i = 0; i < image->n_codes && !result; i++)
+                result = code_scan(sass, &image->codes[i]);
+        return result;
+}
+
+/* One by one, when they are loaded: libraries have thousands of kernels, and programs use few. */
+static CUresult code_scan_kept(struct cuda_image *image, struct cuda_code *code)
+{
+        if (code->scanned)
+                return CUDA_SUCCESS;
+        if (!image->sass && image->bytes && ds_sass_open(image->bytes, image->size, &image->sass) < 0)
+                return CUDA_ERROR_OUT_OF_MEMORY;
+        return code_scan(image->sass, code);
+}
+
 /* All that its first launch needs, so that it stops nothing. */
-CUresult cuda_code_fill(ds_device *device, const struct cuda_image *image, struct cuda_code *code)
+CUresult cuda_code_fill(ds_device *device, struct cuda_image *image, struct cuda_code *code)
 {
         int shared = device->info.attributes[CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN];
         CUfunction function = NULL;
         CUresult result;
 
         code->info.prints = image->cubin.prints || image->cubin.asserts;
-        result = code_attributes(device, code);
+        result = code_scan_kept(image, code);
+        if (!result)
+                result = code_attributes(device, code);
         if (!result)
                 result = code_params(device, code);
         if (!result)

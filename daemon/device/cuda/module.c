@@ -114,7 +114,10 @@ static CUresult image_read(const struct ds_cuda_driver *driver, struct cuda_imag
         if (result)
                 return result;
         image->what = "the driver does not tell of the image's kernels";
-        return image_codes(driver, image);
+        result = image_codes(driver, image);
+        if (!result && image->cubin.has_globals)
+                result = cuda_codes_scan(image, bytes);
+        return result;
 }
 
 /* The others: code, and kernels if they are few. Not twice. */
@@ -156,6 +159,7 @@ static struct cuda_images *images_of(ds_device *device)
 
 static void image_forget(struct cuda_image *image)
 {
+        image->sass = ds_sass_free(image->sass);
         if (image->mapped)
                 munmap(image->bytes, image->size);
         else
@@ -371,17 +375,16 @@ static int image_load_new(
         if (r)
                 return ds_error_trace(r);
         image->hash = XXH3_128bits(bytes, size);
+        if (!image->cubin.has_globals) {
+                image->bytes = ds_alloc(size);
+                if (!image->bytes)
+                        return ds_error_origin(-ENOMEM);
+                memcpy(image->bytes, bytes, size);
+        }
         result = image_read(&device->driver, image, bytes);
         if (result)
                 return load_failed(device, result, image->what, log, log_size);
-        r = image_load(device, image, log, log_size);
-        if (r || image->cubin.has_globals)
-                return r;
-        image->bytes = ds_alloc(size);
-        if (!image->bytes)
-                return ds_error_origin(-ENOMEM);
-        memcpy(image->bytes, bytes, size);
-        return 0;
+        return image_load(device, image, log, log_size);
 }
 
 /* A new one, with one reference. */

@@ -8,12 +8,14 @@
 
 #include "device/cuda/internal.h"
 #include "image/cubin.h"
+#include "image/sass.h"
 
 /* A kernel of an image. */
 struct cuda_code {
         struct ds_kernel_info info;
         CUkernel kernel;
         CUfunction function; /* in the primary context; NULL: not loaded */
+        int scanned;         /* what its machine code shows is in info */
 };
 
 struct cuda_image {
@@ -29,6 +31,8 @@ struct cuda_image {
         const char *what;
         int read; /* what is to be prepared has been, or has failed */
         struct ds_cubin cubin;
+        ds_sass *sass; /* over its bytes, from the first kernel that is looked at; NULL: none yet, or it cannot be read
+                        */
         struct cuda_code *codes;
         size_t n_codes;
         uint32_t refs; /* modules */
@@ -58,4 +62,6 @@ struct ds_device_module {
 };
 
 /* kernel.c: the kernel comes into the context, with all that its first launch needs. [stops] */
-CUresult cuda_code_fill(ds_device *device, const struct cuda_image *image, struct cuda_code *code);
+CUresult cuda_code_fill(ds_device *device, struct cuda_image *image, struct cuda_code *code);
+/* What the machine code shows of every kernel, for images whose bytes are not kept. */
+CUresult cuda_codes_scan(struct cuda_image *image, const void *bytes);

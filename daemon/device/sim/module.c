@@ -25,6 +25,7 @@
 #include "device/sim/internal.h"
 #include "image/image.h"
 #include "ptx/ir.h"
+#include "ptx/pass/facts.h"
 #include "util/alloc.h"
 #include "util/error.h"
 
@@ -185,6 +186,26 @@ static int kernel_init(ds_device *device, ds_device_module *module, struct ds_de
         return 0;
 }
 
+/* What the text shows of its kernels, for schedulers. */
+static int module_facts(ds_device_module *module)
+{
+        ds_cleanup(ds_freep) struct ds_ptx_facts *facts = ds_alloc0(module->ptx->n_functions, sizeof(*facts));
+        int r = facts ? ds_ptx_facts_find(module->ptx, facts) : ds_error_origin(-ENOMEM);
+
+        for (uint32_t i = 0, n = 0; i < module->ptx->n_functions && !r; i++) {
+                const struct ds_ptx_function *function = module->ptx->functions[i];
+                struct ds_kernel_info *info;
+
+                if (!function->is_entry || !function->has_body)
+                        continue;
+                info = &module->kernels[n++].info; /* the interpreter has them in this order */
+                info->waits = ds_ptx_fact(&facts[i], DS_PTX_FACT_WAITS);
+                info->idempotent = !ds_ptx_fact(&facts[i], DS_PTX_FACT_ONCE);
+                info->sees_shared = ds_ptx_fact(&facts[i], DS_PTX_FACT_SIZES);
+        }
+        return ds_error_trace(r);
+}
+
 static int module_kernels(ds_device *device, ds_device_module *module)
 {
         const ds_interp_kernel *code;
@@ -204,7 +225,7 @@ static int module_kernels(ds_device *device, ds_device_module *module)
                         return ds_error_trace(r);
                 module->kernels[module->n_kernels].reads_clock = reads_clock;
         }
-        return 0;
+        return module_facts(module);
 }
 
 /* --- modules --- */

@@ -89,6 +89,47 @@ static uint32_t facts_of_memory(const struct ds_ptx_instr *instr)
         }
 }
 
+/* Whether what it reads can have been written by this run of the kernel, or by one before */
+static bool reads_anew(const struct ds_ptx_instr *instr)
+{
+        enum ds_ptx_space space = ds_ptx_instr_space(instr);
+
+        if (instr->op == DS_PTX_OP_LD && ds_ptx_has(instr, DS_PTX_NC_NC))
+                return false;
+        return space == DS_PTX_IN_GLOBAL || space == DS_PTX_SPACE_NONE;
+}
+
+/* Only what is known to do no harm has not the bit; what calls and special registers add is elsewhere. */
+static uint32_t once_of(const struct ds_ptx_instr *instr)
+{
+        const struct ds_ptx_op_info *info = ds_ptx_op_info((enum ds_ptx_op)instr->op);
+
+        switch (info->class) {
+        case DS_PTX_CLASS_ATOMIC:
+        case DS_PTX_CLASS_ASYNC:
+        case DS_PTX_CLASS_TEXTURE:
+                return BIT(ONCE);
+        default:
+                break;
+        }
+        switch (instr->op) {
+        case DS_PTX_OP_LDU:
+        case DS_PTX_OP_DISCARD:
+        case DS_PTX_OP_BRKPT:
+        case DS_PTX_OP_ACTIVEMASK:
+        case DS_PTX_OP_GRIDDEP_LAUNCH:
+        case DS_PTX_OP_GRIDDEP_WAIT:
+                return BIT(ONCE);
+        default:
+                break;
+        }
+        if ((info->flags & DS_PTX_CLUSTER) || ds_ptx_has(instr, DS_PTX_SPACE_SHARED_CLUSTER) || !info->run)
+                return BIT(ONCE);
+        if ((info->flags & (DS_PTX_READS | DS_PTX_WRITES)) && is_ordered(instr))
+                return BIT(ONCE);
+        return (info->flags & DS_PTX_READS) && reads_anew(instr) ? BIT(ONCE) : 0;
+}
+
 static uint32_t facts_of_row(const struct ds_ptx_instr *instr)
 {
         const struct ds_ptx_op_info *info = ds_ptx_op_info((enum ds_ptx_op)instr->op);
@@ -113,12 +154,12 @@ static uint32_t facts_of_sreg(const struct ds_ptx_operand *o)
         case DS_PTX_SREG_GLOBALTIMER:
         case DS_PTX_SREG_GLOBALTIMER_LO:
         case DS_PTX_SREG_GLOBALTIMER_HI:
-                return BIT(CLOCK);
+                return BIT(CLOCK) | BIT(ONCE);
         case DS_PTX_SREG_SMID:
         case DS_PTX_SREG_WARPID:
-                return BIT(PLACE);
+                return BIT(PLACE) | BIT(ONCE);
         case DS_PTX_SREG_ENVREG: /* 1 and 2 are the halves of the workspace's address */
-                return o->component == 1 || o->component == 2 ? BIT(COOPERATIVE) : 0;
+                return (o->component == 1 || o->component == 2 ? BIT(COOPERATIVE) : 0) | BIT(ONCE);
         case DS_PTX_SREG_CLUSTERID:
         case DS_PTX_SREG_NCLUSTERID:
         case DS_PTX_SREG_CLUSTER_CTAID:
@@ -126,8 +167,24 @@ static uint32_t facts_of_sreg(const struct ds_ptx_operand *o)
         case DS_PTX_SREG_CLUSTER_CTARANK:
         case DS_PTX_SREG_CLUSTER_NCTARANK:
                 return BIT(CLUSTERS);
-        default:
+        case DS_PTX_SREG_TOTAL_SMEM_SIZE:
+        case DS_PTX_SREG_AGGR_SMEM_SIZE:
+        case DS_PTX_SREG_DYNAMIC_SMEM_SIZE:
+                return BIT(SIZES);
+        case DS_PTX_SREG_TID:
+        case DS_PTX_SREG_NTID:
+        case DS_PTX_SREG_CTAID:
+        case DS_PTX_SREG_NCTAID:
+        case DS_PTX_SREG_LANEID:
+        case DS_PTX_SREG_NWARPID:
+        case DS_PTX_SREG_LANEMASK_EQ:
+        case DS_PTX_SREG_LANEMASK_LE:
+        case DS_PTX_SREG_LANEMASK_LT:
+        case DS_PTX_SREG_LANEMASK_GE:
+        case DS_PTX_SREG_LANEMASK_GT:
                 return 0;
+        default: /* numbers of the grid and of the GPU, counters */
+                return BIT(ONCE);
         }
 }
 
@@ -138,19 +195,19 @@ static uint32_t facts_of_name(const char *name)
                 const char *prefix;
                 uint32_t mask;
         } known[] = {
-                {"vprintf", BIT(PRINTS)},
-                {"__assertfail", BIT(PRINTS)},
-                {"__assert_fail", BIT(PRINTS)},
-                {"malloc", BIT(ALLOCATES)},
-                {"free", BIT(ALLOCATES)},
-                {"cuda", BIT(LAUNCHES)},
-                {"__cudaCDP2", BIT(LAUNCHES)},
+                {"vprintf", BIT(PRINTS) | BIT(ONCE)},
+                {"__assertfail", BIT(PRINTS) | BIT(ONCE)},
+                {"__assert_fail", BIT(PRINTS) | BIT(ONCE)},
+                {"malloc", BIT(ALLOCATES) | BIT(ONCE)},
+                {"free", BIT(ALLOCATES) | BIT(ONCE)},
+                {"cuda", BIT(LAUNCHES) | BIT(ONCE)},
+                {"__cudaCDP2", BIT(LAUNCHES) | BIT(ONCE)},
         };
 
         for (size_t i = 0; i < DS_ARRAY_SIZE(known); i++)
                 if (strncmp(name, known[i].prefix, strlen(known[i].prefix)) == 0)
                         return known[i].mask;
-        return BIT(UNKNOWN);
+        return BIT(UNKNOWN) | BIT(ONCE);
 }
 
 static const struct ds_ptx_function *code_of(const struct ds_ptx_function *function)
@@ -166,7 +223,7 @@ static uint32_t facts_of_operand(const struct ds_ptx_operand *o)
                 return facts_of_sreg(o);
         if (o->kind == DS_PTX_OPERAND_CALL) {
                 if (!o->call->function)
-                        return BIT(INDIRECT);
+                        return BIT(INDIRECT) | BIT(ONCE);
                 return code_of(o->call->function)->has_body ? 0 : facts_of_name(o->call->function->name);
         }
         if ((o->kind == DS_PTX_OPERAND_ADDRESS || o->kind == DS_PTX_OPERAND_VAR) && o->var &&
@@ -187,7 +244,7 @@ static void facts_of_function(const struct ds_ptx_function *function, struct ds_
                 learn(facts, BIT(CLUSTERS), function->line);
         for (uint32_t i = 0; i < function->n_instrs; i++) {
                 const struct ds_ptx_instr *instr = &function->instrs[i];
-                uint32_t mask = facts_of_row(instr) | facts_of_memory(instr);
+                uint32_t mask = facts_of_row(instr) | facts_of_memory(instr) | once_of(instr);
 
                 for (uint32_t k = 0; k < instr->n_operands; k++)
                         mask |= facts_of_operand(&instr->operands[k]);

@@ -7,6 +7,12 @@
  * with the bit may do it. So "waits" is a loop left when memory says so that other blocks or the host write: a kernel
  * that has it may need all its blocks resident. A loop that tries an atomic again until it worked is none: somebody has
  * got ahead each time.
+ *
+ * A kernel without "once" is proven idempotent: run in part, and then again in full, it leaves what it leaves when it
+ * is run once. For what it does depends on its parameters, on constants and on memory that it reads as constant (.nc)
+ * and so may not write; it reads nothing that it, or what was there before, can have written, has no order among its
+ * threads but barriers, and does not know when, where or for the how manyth time it runs. So the second run writes the
+ * same values to the same places. Two parameters are never known to point to different memory.
  */
 #pragma once
 
@@ -35,7 +41,9 @@
         X(BARRIERS, "barriers", "has barriers within the block")                                          \
         X(TRAPS, "traps", "may trap")                                                                     \
         X(VARIABLES, "variables", "uses variables of the module that can be written")                     \
-        X(REFUSED, "refused", "has instructions that the simulated device does not execute")
+        X(REFUSED, "refused", "has instructions that the simulated device does not execute")              \
+        X(SIZES, "sizes", "reads the size of its shared memory")                                          \
+        X(ONCE, "once", "is not proven to leave the same when it is run in part and then again")
 
 enum ds_ptx_fact {
 #define X(name, word, text) DS_PTX_FACT_##name,

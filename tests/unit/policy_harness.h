@@ -49,6 +49,7 @@ struct ph_kernel {
         /* scripted: what of it others cost that run when it is launched; NULL: nothing */
         uint64_t (*beside)(const struct ph_kernel *kernel, uint64_t alone_ns, uint32_t n_others);
         int all_resident; /* cooperative: its blocks wait for each other */
+        int idempotent;   /* proven to be */
         ds_device_kernel device;
 };
 
@@ -494,7 +495,8 @@ static inline void ph_kernels(struct ph_kernel *const *kernels, size_t n)
                 kernels[i]->device.info = (struct ds_kernel_info){.name = kernels[i]->name,
                         .max_threads = 1024,
                         .static_shared = ph_shared(kernels[i]),
-                        .cooperative = kernels[i]->all_resident != 0};
+                        .cooperative = kernels[i]->all_resident != 0,
+                        .idempotent = kernels[i]->idempotent != 0};
 }
 #define PH_KERNELS_ARE(...)                                      \
         do {                                                     \

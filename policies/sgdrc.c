@@ -1,0 +1,169 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * sgdrc: tidal SM masking, kernel by kernel
+ *
+ * The rule of SGDRC (PPoPP'25, sections 4 and 7.1), as the paper has it:
+ *  - one latency-sensitive and one best-effort kernel at once, tasks of a class round robin (sgdrc.h);
+ *  - monopolisation: while the LS queue is empty, a BE kernel has all SMs;
+ *  - colocation: an LS kernel is given the least SMs at which it has its best latency. What is reserved for the next LS
+ *    kernel is the most that one in a sliding window over the LS queue needs; BE kernels get the other SMs;
+ *  - an LS kernel that meets a BE kernel on all SMs evicts it; that one begins again beside LS.
+ *
+ * What the paper leaves open, and what is done here. How long the window is: `window` operations of each LS stream, its
+ * kernel that runs included. How needs are found: from profiles of time against SMs, within `tolerance_permille`;
+ * what has none is guessed from its blocks (stair.h). Whether an LS kernel has SMs beyond its own need: it runs on what
+ * is reserved, as far as the BE kernel that runs leaves that; with no BE work anywhere on all SMs. What if an LS
+ * kernel needs all: BE waits until the LS queue is empty. Eviction in the paper is a flag that its transformed kernels
+ * read; here a BE kernel is ended and launched anew where the device can do that and the kernel is proven idempotent,
+ * else the LS kernel waits on its SMs for blocks to end. The paper also turns kernels with many blocks into persistent
+ * ones and divides VRAM channels (bimodal tensors): both change kernels and memory and are other mechanisms than a
+ * policy.
+ */
+#include "policies/sgdrc.h"
+
+struct sgdrc {
+        uint32_t n_sms, window, tolerance;
+        struct stair_side lower, upper;
+        struct sgdrc_turn ls, be;
+        uint32_t ls_sms;        /* reserved for the LS kernel that runs */
+        uint32_t be_rung;       /* where the BE kernels are that run */
+        uint32_t be_idempotent; /* all of them are */
+};
+
+static const struct detshare_policy_param params[] = {
+        {.name = "window",
+                .help = "operations of each LS stream that are looked at for the reserve",
+                .def = 8,
+                .min = 1,
+                .max = DETSHARE_AHEAD_MAX},
+        {.name = "tolerance_permille",
+                .help = "latencies this close count as the best one",
+                .def = 20,
+                .min = 0,
+                .max = 1000},
+        SGDRC_DEPTH_PARAMS,
+};
+
+static int sgdrc_init(void *state, const struct detshare_policy_config *config)
+{
+        struct sgdrc *sgdrc = state;
+
+        sgdrc->n_sms = config->n_sms;
+        sgdrc->window = (uint32_t)config->params[0];
+        sgdrc->tolerance = (uint32_t)config->params[1];
+        sgdrc->ls.depth = (uint32_t)config->params[2];
+        sgdrc->be.depth = (uint32_t)config->params[3];
+        stair_side_init(&sgdrc->lower, config, DETSHARE_SIDE_LOWER, DETSHARE_FAMILY_FINE);
+        stair_side_init(&sgdrc->upper, config, DETSHARE_SIDE_UPPER, DETSHARE_FAMILY_FINE);
+        return 0;
+}
+
+static int has_work(const struct detshare_snapshot *snapshot, uint32_t class_)
+{
+        for (uint32_t i = 0; i < snapshot->n_coroutines; i++)
+                if (snapshot->coroutines[i].class_ == class_ &&
+                        (snapshot->coroutines[i].queued || snapshot->coroutines[i].in_flight))
+                        return 1;
+        return 0;
+}
+
+/* The most SMs that an LS kernel of the window needs. */
+static uint32_t reserve(const struct sgdrc *sgdrc, const struct detshare_snapshot *snapshot)
+{
+        uint32_t most = sgdrc->ls.owner ? sgdrc->ls_sms : 0;
+
+        for (uint32_t i = 0; i < snapshot->n_coroutines; i++) {
+                const struct detshare_coroutine_view *coroutine = &snapshot->coroutines[i];
+                uint32_t n = coroutine->class_ == DETSHARE_CLASS_LS ? coroutine->n_ahead : 0;
+
+                for (uint32_t k = 0; k < n && k < sgdrc->window; k++) {
+                        uint32_t need = 0;
+
+                        if (coroutine->ahead[k].kind == DETSHARE_OP_KERNEL)
+                                need = stair_need(&coroutine->ahead[k], sgdrc->n_sms, sgdrc->tolerance);
+                        most = need > most ? need : most;
+                }
+        }
+        return most;
+}
+
+/* The lower rung for what is reserved, as far as the BE kernel leaves it; the whole GPU where nothing is to be left. */
+static uint32_t ls_rung(const struct sgdrc *sgdrc, const struct detshare_snapshot *snapshot, uint32_t reserved)
+{
+        uint32_t at = stair_at_least(&sgdrc->lower, reserved), most = sgdrc->lower.n;
+
+        if (!has_work(snapshot, DETSHARE_CLASS_BE))
+                return 0;
+        if (sgdrc->be.owner && sgdrc->be_rung)
+                most = stair_at_least(&sgdrc->lower, sgdrc->n_sms - snapshot->rungs[sgdrc->be_rung].n_sms + 1);
+        if (at >= most && most && most < sgdrc->lower.n)
+                return sgdrc->lower.rung[most - 1];
+        return at < sgdrc->lower.n ? sgdrc->lower.rung[at] : 0;
+}
+
+static void ls_launch(struct sgdrc *sgdrc, const struct detshare_snapshot *snapshot, struct detshare_decision *decision,
+        uint32_t reserved)
+{
+        const struct detshare_coroutine_view *next = sgdrc_next(&sgdrc->ls, snapshot, DETSHARE_CLASS_LS);
+        const struct detshare_coroutine_view *be = sgdrc_coroutine(snapshot, sgdrc->be.owner);
+
+        if (!next)
+                return;
+        if (be && !sgdrc->be_rung && sgdrc->be_idempotent && snapshot->can_kill &&
+                sgdrc_push(decision, be, DETSHARE_ACTION_KILL, 0))
+                sgdrc->be_idempotent = 0; /* once; its turn is over when it has ended */
+        sgdrc->ls_sms = stair_need(&next->ahead[0], sgdrc->n_sms, sgdrc->tolerance);
+        sgdrc_launch(&sgdrc->ls, decision, next, ls_rung(sgdrc, snapshot, reserved));
+}
+
+static void be_launch(struct sgdrc *sgdrc, const struct detshare_snapshot *snapshot, struct detshare_decision *decision,
+        uint32_t reserved)
+{
+        const struct detshare_coroutine_view *next = sgdrc_next(&sgdrc->be, snapshot, DETSHARE_CLASS_BE);
+        uint32_t rung = 0, at;
+
+        if (!next)
+                return;
+        if (has_work(snapshot, DETSHARE_CLASS_LS)) {
+                at = reserved < sgdrc->n_sms ? stair_at_least(&sgdrc->upper, sgdrc->n_sms - reserved + 1) : 0;
+                if (!at)
+                        return;
+                rung = sgdrc->upper.rung[at - 1];
+        }
+        sgdrc->be_idempotent = next->ahead[0].idempotent &&
+                               (!next->in_flight || (sgdrc->be.owner == next->id && sgdrc->be_idempotent));
+        sgdrc->be_rung = rung;
+        sgdrc_launch(&sgdrc->be, decision, next, rung);
+}
+
+static int sgdrc_decide(void *state, const struct detshare_snapshot *snapshot, struct detshare_decision *decision)
+{
+        const struct detshare_coroutine_view *owner;
+        struct sgdrc *sgdrc = state;
+        uint32_t reserved;
+
+        sgdrc_look(&sgdrc->ls, snapshot, DETSHARE_CLASS_LS);
+        sgdrc_look(&sgdrc->be, snapshot, DETSHARE_CLASS_BE);
+        if (snapshot->event == DETSHARE_EVENT_SWITCH)
+                sgdrc->be_rung = sgdrc->be_idempotent = 0;
+        reserved = reserve(sgdrc, snapshot);
+        owner = sgdrc_coroutine(snapshot, sgdrc->be.owner);
+        if (owner && sgdrc_other_ready(owner))
+                sgdrc->be_idempotent = 0; /* something goes with its kernels that cannot be ended */
+        sgdrc_launch_others(snapshot, decision);
+        ls_launch(sgdrc, snapshot, decision, reserved);
+        be_launch(sgdrc, snapshot, decision, reserved);
+        return 0;
+}
+
+const struct detshare_policy DETSHARE_POLICY_SYMBOL = {
+        .abi = DETSHARE_POLICY_ABI,
+        .size = sizeof(struct detshare_policy),
+        .name = "sgdrc",
+        .description = "the SGDRC paper's tidal SM masking: one LS and one BE kernel at once, SMs by the LS queue",
+        .params = params,
+        .n_params = sizeof(params) / sizeof(params[0]),
+        .state_size = sizeof(struct sgdrc),
+        .init = sgdrc_init,
+        .decide = sgdrc_decide,
+};

@@ -1,0 +1,127 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * SGDRC's queues: what sgdrc and sgdrc-static share
+ *
+ * From Zhang et al., "SGDRC: Software-Defined Dynamic Resource Control for Concurrent DNN Inference on NVIDIA GPUs"
+ * (PPoPP'25), section 4: latency-sensitive and best-effort kernels have a queue each, to which the tasks of the class
+ * give their kernels round robin, and at any time one kernel of each class runs.
+ *
+ * A queue here is a turn that goes round the coroutines of a class. Whose turn it is owns the class's part of the GPU
+ * until what it launched has ended; then comes the next one with a kernel ready. While no other coroutine of the class
+ * has one, the owner may give a few kernels to the device ahead (`ls_depth`, `be_depth`): its stream runs them one by
+ * one, so one of the class runs all the same, and the time that a launch takes is not lost in between. Copies and
+ * memsets are no kernels and go at once.
+ */
+#pragma once
+
+#include "policies/stair.h"
+
+#define SGDRC_DEPTH_PARAMS                                                                                           \
+        {.name = "ls_depth", .help = "LS kernels on the device, of which one runs", .def = 4, .min = 1, .max = 256}, \
+        {                                                                                                            \
+                .name = "be_depth", .help = "BE kernels on the device, of which one runs", .def = 2, .min = 1,       \
+                .max = 256                                                                                           \
+        }
+
+struct sgdrc_turn {
+        uint64_t owner; /* coroutine, 0: nobody */
+        uint64_t last;  /* whose turn it was */
+        uint32_t depth;
+};
+
+static inline const struct detshare_coroutine_view *sgdrc_coroutine(
+        const struct detshare_snapshot *snapshot, uint64_t id)
+{
+        for (uint32_t i = 0; id && i < snapshot->n_coroutines; i++)
+                if (snapshot->coroutines[i].id == id)
+                        return &snapshot->coroutines[i];
+        return NULL;
+}
+
+static inline int sgdrc_kernel_ready(const struct detshare_coroutine_view *coroutine, uint32_t class_)
+{
+        return coroutine->class_ == class_ && coroutine->ready && coroutine->n_ahead &&
+               coroutine->ahead[0].kind == DETSHARE_OP_KERNEL;
+}
+
+static inline int sgdrc_other_ready(const struct detshare_coroutine_view *coroutine)
+{
+        return coroutine->ready && coroutine->n_ahead && coroutine->ahead[0].kind != DETSHARE_OP_KERNEL;
+}
+
+/* Whether the owner's turn is over. What an earlier policy has left on the device is somebody's turn, too. */
+static inline void sgdrc_look(struct sgdrc_turn *turn, const struct detshare_snapshot *snapshot, uint32_t class_)
+{
+        const struct detshare_coroutine_view *owner = sgdrc_coroutine(snapshot, turn->owner);
+
+        if (!owner || !owner->in_flight)
+                turn->owner = 0;
+        for (uint32_t i = 0; snapshot->event == DETSHARE_EVENT_SWITCH && i < snapshot->n_coroutines; i++)
+                if (snapshot->coroutines[i].class_ == class_ && snapshot->coroutines[i].in_flight)
+                        turn->owner = snapshot->coroutines[i].id;
+}
+
+/* The coroutine whose kernel is the next of the class, NULL: none may go now. */
+static inline const struct detshare_coroutine_view *sgdrc_next(
+        const struct sgdrc_turn *turn, const struct detshare_snapshot *snapshot, uint32_t class_)
+{
+        const struct detshare_coroutine_view *first = NULL, *behind = NULL;
+        uint32_t n = 0;
+
+        for (uint32_t i = 0; i < snapshot->n_coroutines; i++) {
+                const struct detshare_coroutine_view *coroutine = &snapshot->coroutines[i];
+
+                if (!sgdrc_kernel_ready(coroutine, class_))
+                        continue;
+                n++;
+                if (!first)
+                        first = coroutine;
+                if (!behind && coroutine->id > turn->last)
+                        behind = coroutine;
+        }
+        if (turn->owner) /* it alone may go on */
+                return n == 1 && first->id == turn->owner && first->in_flight < turn->depth ? first : NULL;
+        return behind ? behind : first;
+}
+
+/* 0: the decision is full. */
+static inline int sgdrc_push(struct detshare_decision *decision, const struct detshare_coroutine_view *coroutine,
+        uint32_t kind, uint32_t rung)
+{
+        if (decision->n == decision->capacity) {
+                decision->again = 1;
+                return 0;
+        }
+        decision->actions[decision->n++] = (struct detshare_action){
+                .kind = kind,
+                .rung = rung,
+                .coroutine = coroutine->id,
+                .priority = coroutine->class_ == DETSHARE_CLASS_LS ? DETSHARE_PRIORITY_HIGH : DETSHARE_PRIORITY_LOW,
+                .count = 1,
+        };
+        return 1;
+}
+
+static inline void sgdrc_launch(struct sgdrc_turn *turn, struct detshare_decision *decision,
+        const struct detshare_coroutine_view *coroutine, uint32_t rung)
+{
+        if (!sgdrc_push(decision, coroutine, DETSHARE_ACTION_LAUNCH, rung))
+                return;
+        turn->owner = turn->last = coroutine->id;
+        decision->again = 1; /* there may be a next one */
+}
+
+/* Copies and memsets. */
+static inline void sgdrc_launch_others(const struct detshare_snapshot *snapshot, struct detshare_decision *decision)
+{
+        for (uint32_t i = 0; i < snapshot->n_coroutines; i++) {
+                const struct detshare_coroutine_view *coroutine = &snapshot->coroutines[i];
+
+                if (!sgdrc_other_ready(coroutine))
+                        continue;
+                if (!sgdrc_push(
+                            decision, coroutine, DETSHARE_ACTION_LAUNCH, coroutine->in_flight ? coroutine->rung : 0))
+                        return;
+                decision->again = 1;
+        }
+}

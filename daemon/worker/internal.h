@@ -282,6 +282,7 @@ struct dsw_session {
         const struct ds_ring_header *ring; /* NULL until attached */
         int event_fd;
         uint64_t head, tail_seen;
+        uint64_t synchronised_seen; /* ring.synchronised */
         int stalled; /* the ring's next record has no room */
         int asleep;  /* what page->asleep says */
 
@@ -751,6 +752,7 @@ void dsw_event_destroy_all(struct dsw_session *session);
 /* ring.c: returns the number of records taken over */
 size_t dsw_ring_consume(struct dsw_session *session, uint64_t limit, size_t budget);
 uint64_t dsw_ring_tail(struct dsw_session *session); /* checked; faults the session when it makes no sense */
+int dsw_ring_is_synchronised(struct dsw_session *session); /* its client says so now and did not before */
 
 /* memory.c: CUDA error numbers as positive codes; DSW_WORK_E_STALLED: not before the next quiesce */
 struct dsw_slab_note { /* for the ledger; fd -1 = no new slab */

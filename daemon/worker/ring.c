@@ -50,6 +50,23 @@ uint64_t dsw_ring_tail(struct dsw_session *session)
         return tail;
 }
 
+/*
+ * Only the number that we gave out last counts: an older one says nothing about what came since. Whether all of it has
+ * ended the scheduler knows.
+ */
+int dsw_ring_is_synchronised(struct dsw_session *session)
+{
+        uint64_t synchronised;
+
+        if (!session->ring)
+                return 0;
+        synchronised = atomic_load_explicit(&session->ring->synchronised, memory_order_relaxed);
+        if (synchronised == session->synchronised_seen)
+                return 0;
+        session->synchronised_seen = synchronised;
+        return synchronised == atomic_load_explicit(&session->page->accepted, memory_order_relaxed);
+}
+
 static const uint8_t *ring_slot(const struct dsw_session *session, uint64_t count)
 {
         return (const uint8_t *)session->ring + DS_RING_HEADER + (count & (DS_RING_SLOTS - 1)) * DS_RING_SLOT;

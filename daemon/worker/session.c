@@ -77,6 +77,7 @@ int dsw_session_attach(struct dsw_session *session, int ring_fd, int event_fd, u
         session->ring = ring;
         session->event_fd = DS_TAKE_FD(owned);
         session->head = session->tail_seen = head;
+        session->synchronised_seen = atomic_load(&session->ring->synchronised);
         atomic_store(&session->page->head, head);
         session->asleep = 0;
         dsw_page_sleeps(session, 1);

@@ -1,0 +1,186 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What a policy hears of clients and does to them, through the worker: results that a client has, memory caps
+ */
+#include "tests/unit/worker_harness.h"
+
+#include "policies/detshare_policy.h"
+
+static uint32_t events[16];
+static struct detshare_session_view seen; /* of the session that the last event was about */
+static uint64_t seen_free, seen_total, total_memory, cap;
+
+__attribute__((__visibility__("default"))) int probe_decide(
+        void *state, const struct detshare_snapshot *snapshot, struct detshare_decision *decision);
+
+int probe_decide(void *state, const struct detshare_snapshot *snapshot, struct detshare_decision *decision)
+{
+        (void)state;
+        events[snapshot->event % 16]++;
+        if (snapshot->event_session < snapshot->n_sessions)
+                seen = snapshot->sessions[snapshot->event_session];
+        seen_free = snapshot->memory_free;
+        seen_total = snapshot->memory_total;
+        for (uint32_t i = 0; i < snapshot->n_coroutines; i++) {
+                const struct detshare_coroutine_view *coroutine = &snapshot->coroutines[i];
+
+                if (cap)
+                        decision->actions[decision->n++] = (struct detshare_action){
+                                .kind = DETSHARE_ACTION_MEMORY_CAP, .coroutine = coroutine->id, .bytes = cap};
+                if (coroutine->ready)
+                        decision->actions[decision->n++] = (struct detshare_action){
+                                .kind = DETSHARE_ACTION_LAUNCH, .coroutine = coroutine->id, .count = 1};
+        }
+        return 0;
+}
+
+/* build/tests/unit/x -> build/tests/policies */
+static const char *policies(void)
+{
+        static char path[PATH_MAX];
+        ssize_t n = readlink("/proc/self/exe", path, sizeof(path) - 16);
+
+        cr_assert_gt(n, 0);
+        path[n] = 0;
+        *strrchr(path, '/') = 0;
+        strcpy(strrchr(path, '/'), "/policies");
+        return path;
+}
+
+static void set_policy(struct wt *t, char *name)
+{
+        Detshare__SetPolicy set = DETSHARE__SET_POLICY__INIT;
+        wt_message message = DETSHARE__INTERNAL__TO_WORKER__INIT;
+
+        set.name = name;
+        message.body_case = DETSHARE__INTERNAL__TO_WORKER__BODY_SET_POLICY;
+        message.set_policy = &set;
+        cr_assert_eq(wt_status(t, wt_send(t, &message, NULL, 0)), 0);
+}
+
+static void say_synchronised(struct wt_client *client, uint64_t number)
+{
+        uint64_t one = 1;
+
+        atomic_store(&((struct ds_ring_header *)(void *)client->ring)->synchronised, number);
+        if (atomic_load(&client->page->asleep))
+                cr_assert_eq(write(client->event_fd, &one, sizeof(one)), sizeof(one));
+}
+
+static uint64_t accepted(const struct wt_client *client)
+{
+        return atomic_load(&client->page->accepted);
+}
+
+static void write_something(struct wt *t, struct wt_client *client, uint64_t address)
+{
+        uint64_t value = 1;
+
+        cr_assert_eq(wt_write(t, client, address, &value, sizeof(value)), 0);
+        cr_assert_eq(wt_sync_all(t, client), 0);
+        wt_settle(t);
+}
+
+Test(worker_policy, a_client_has_its_results)
+{
+        struct wt *t = wt_open_policy("sim:h200", "probe", policies());
+        struct wt_client client = wt_client(t, 7, DETSHARE__CLASS__LS);
+        uint64_t address;
+
+        wt_attach(t, &client);
+        cr_assert_eq(wt_alloc(t, &client, 4096, &address), 0);
+        write_something(t, &client, address);
+        cr_assert_gt(accepted(&client), 0);
+        cr_assert_eq(events[DETSHARE_EVENT_SYNCHRONISED], 0, "it has not said so");
+        cr_assert_eq(events[DETSHARE_EVENT_REQUEST_END], 1);
+        say_synchronised(&client, accepted(&client));
+        wt_settle(t);
+        cr_assert_eq(events[DETSHARE_EVENT_SYNCHRONISED], 1);
+        cr_assert_eq(seen.id, 7);
+        cr_assert_eq(seen.synchronised, 1);
+        cr_assert_eq(seen.request_active, 0);
+        wt_settle(t);
+        cr_assert_eq(events[DETSHARE_EVENT_SYNCHRONISED], 1, "once");
+        /* an old number, one of the future, and the same again after more work say nothing */
+        write_something(t, &client, address);
+        cr_assert_eq(seen.synchronised, 0);
+        say_synchronised(&client, accepted(&client) - 1);
+        wt_settle(t);
+        say_synchronised(&client, accepted(&client) + 1000);
+        wt_settle(t);
+        cr_assert_eq(events[DETSHARE_EVENT_SYNCHRONISED], 1);
+        say_synchronised(&client, accepted(&client));
+        wt_settle(t);
+        cr_assert_eq(events[DETSHARE_EVENT_SYNCHRONISED], 2);
+        wt_client_close(t, &client);
+        wt_close(t);
+}
+
+static uint64_t free_memory(struct wt *t, struct wt_client *client)
+{
+        wt_request request = DETSHARE__REQUEST__INIT;
+        Detshare__MemInfo ask = DETSHARE__MEM_INFO__INIT;
+        wt_answer *answer;
+        uint64_t free;
+
+        request.call_case = DETSHARE__REQUEST__CALL_MEM_INFO;
+        request.mem_info = &ask;
+        answer = wt_call(t, client, &request);
+        free = answer->reply->mem_info->free;
+        total_memory = answer->reply->mem_info->total;
+        wt_free(answer);
+        return free;
+}
+
+Test(worker_policy, memory_is_capped_as_long_as_the_policy_is_there)
+{
+        struct wt *t = wt_open_policy("sim:h200", "probe", policies());
+        struct wt_client client = wt_client(t, 7, DETSHARE__CLASS__BE), other = wt_client(t, 8, DETSHARE__CLASS__BE);
+        uint64_t address, more;
+
+        wt_attach(t, &client);
+        wt_attach(t, &other);
+        cr_assert_eq(wt_alloc(t, &client, DS_MIB(1), &address), 0);
+        cap = DS_MIB(3);
+        write_something(t, &client, address);
+        cr_assert_eq(seen.memory_used, DS_MIB(1));
+        cr_assert_eq(seen.memory_limit, 0);
+        cr_assert_eq(free_memory(t, &client), DS_MIB(2));
+        cr_assert_eq(seen_total, total_memory, "a cap makes no smaller device");
+        cr_assert(seen_free < seen_total && seen_free >= seen_total / 2);
+        cr_assert_eq(wt_alloc(t, &client, DS_MIB(2) + 1, &more), DS_CUDA_OUT_OF_MEMORY);
+        cr_assert_eq(wt_alloc(t, &client, DS_MIB(2), &more), 0);
+        cr_assert_eq(free_memory(t, &client), 0);
+        cr_assert_eq(wt_alloc(t, &client, 1, &more), DS_CUDA_OUT_OF_MEMORY);
+        cr_assert_eq(wt_alloc(t, &other, DS_MIB(8), &more), 0, "nobody else's");
+        /* less than it has takes nothing away */
+        cap = DS_MIB(1);
+        write_something(t, &client, address);
+        cr_assert_eq(free_memory(t, &client), 0);
+        cap = 0;
+        set_policy(t, (char *)"fifo");
+        cr_assert_eq(wt_alloc(t, &client, DS_MIB(64), &more), 0, "with the policy goes its cap");
+        cr_assert_gt(free_memory(t, &client), DS_MIB(64));
+        wt_client_close(t, &client);
+        wt_client_close(t, &other);
+        wt_close(t);
+}
+
+/* A session begins anew: what was capped before is not, until the policy says so again. */
+Test(worker_policy, a_reset_takes_a_cap_away)
+{
+        struct wt *t = wt_open_policy("sim:h200", "probe", policies());
+        struct wt_client client = wt_client(t, 7, DETSHARE__CLASS__BE);
+        uint64_t address;
+
+        wt_attach(t, &client);
+        cr_assert_eq(wt_alloc(t, &client, DS_MIB(1), &address), 0);
+        cap = DS_MIB(1);
+        write_something(t, &client, address);
+        cr_assert_eq(wt_alloc(t, &client, DS_MIB(1), &address), DS_CUDA_OUT_OF_MEMORY);
+        cap = 0;
+        cr_assert_eq(wt_reset(t, &client), 0);
+        cr_assert_eq(wt_alloc(t, &client, DS_MIB(64), &address), 0);
+        wt_client_close(t, &client);
+        wt_close(t);
+}

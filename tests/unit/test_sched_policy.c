@@ -404,13 +404,18 @@ Test(sched_policy, timers)
 /* --- suspension, migration, loans
  * ------------------------------------------------------------------------------------------ */
 
-static uint32_t wanted_kind, wanted_rung, wanted_count;
+static uint32_t wanted_kind, wanted_rung, wanted_count, wanted_bound;
 
 static int do_what_is_wanted(const struct detshare_snapshot *snapshot, struct detshare_decision *decision)
 {
         for (uint32_t i = 0; i < snapshot->n_coroutines; i++)
-                if (wanted_kind != DETSHARE_ACTION_LAUNCH || snapshot->coroutines[i].ready)
-                        push(decision, wanted_kind, snapshot->coroutines[i].id, wanted_rung)->count = wanted_count;
+                if (wanted_kind != DETSHARE_ACTION_LAUNCH || snapshot->coroutines[i].ready) {
+                        struct detshare_action *action =
+                                push(decision, wanted_kind, snapshot->coroutines[i].id, wanted_rung);
+
+                        action->count = wanted_count;
+                        action->max_resident_blocks = wanted_bound;
+                }
         return 0;
 }
 
@@ -517,6 +522,38 @@ Test(sched_policy, a_kernel_that_needs_all_its_blocks_borrows_the_gpu)
         cr_assert_eq(h.device->log[0].rung, 1);
         cr_assert_eq(h.device->log[1].rung, 0);
         cr_assert_eq(harness_stats(&h).loans, 1);
+}
+
+/*
+ * So does one that may wait for other blocks, as its code shows, and nothing bounds how many of them are resident; if
+ * not even the whole GPU holds them all, it can at most wait for earlier ones, and goes where it is sent.
+ */
+Test(sched_policy, a_kernel_that_waits_for_other_blocks_borrows_the_gpu)
+{
+        static const ds_device_kernel waits = {
+                .info = {.name = "look_back", .max_threads = 1024, .registers = 16, .waits = 1, .idempotent = 1}};
+        static const struct {
+                uint32_t blocks, lent;
+        } rows[] = {{16, 0}, {17, 1}, {128, 1}, {129, 0}}; /* 8 on an SM, 16 SMs */
+        ds_coroutine *c = stream_open(session_open(&h, 1, DETSHARE_CLASS_BE, 0), 0, 0);
+        struct top tops[DS_ARRAY_SIZE(rows)];
+
+        wanted_kind = DETSHARE_ACTION_LAUNCH;
+        wanted_count = 1;
+        wanted_rung = 1; /* 2 SMs, 16 blocks */
+        wanted_bound = 3;
+        probe_start(do_what_is_wanted);
+        for (size_t i = 0; i < DS_ARRAY_SIZE(rows); i++) {
+                struct sdev_record *record = &h.device->log[i];
+                bool resident = rows[i].blocks <= 128;
+
+                kernel_init(&tops[i], 1, 10 * US, rows[i].blocks, 0)->op.launch.kernel = &waits;
+                submit(&h, c, &tops[i]);
+                harness_run(&h, UINT64_MAX);
+                cr_expect_eq(record->rung, rows[i].lent ? 0 : 1, "%u blocks on %u", rows[i].blocks, record->rung);
+                cr_expect_eq(record->max_resident_blocks, resident ? 0 : 3, "%u blocks", rows[i].blocks);
+        }
+        cr_assert_eq(harness_stats(&h).loans, 2);
 }
 
 /* So does one whose clusters do not fit on the TPCs of the rung, whoever asked for them; one of another shape counts as

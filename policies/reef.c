@@ -89,7 +89,7 @@ static void flights_look(struct reef *reef, const struct detshare_snapshot *snap
         reef->n = n;
 }
 
-/* The coroutine gets one operation more. Whoever has something on the device that is not known here is not killed. */
+/* The coroutine gets one operation more. What it had before, if that is not known here, was not idempotent. */
 static void flight_add(
         struct reef *reef, const struct detshare_coroutine_view *coroutine, const struct detshare_op_view *op)
 {
@@ -97,7 +97,7 @@ static void flight_add(
         uint32_t at = reef->n;
 
         if (!flight) {
-                if (coroutine->in_flight || reef->n == FLIGHTS)
+                if (reef->n == FLIGHTS)
                         return;
                 for (; at && reef->flights[at - 1].coroutine > coroutine->id; at--)
                         reef->flights[at] = reef->flights[at - 1];

@@ -310,20 +310,26 @@ Test(policy_peers, orion_lets_copies_join)
         cr_assert_eq(b.start_ns, MS + 10 * US);
 }
 
-/* Two that need two SMs each, where three are allowed: one in each round, of which there are as many as are needed. */
+/*
+ * Two that need two SMs each, where three are allowed: one in each round, and the next round follows at once. Both wait
+ * for the end of one whose time is not known, so that there is one event only.
+ */
 Test(policy_peers, orion_bounds_the_sms_of_a_round)
 {
         static const char *const params[] = {"sm_threshold=3", "dur_threshold_us=100000", "first_iterations=0"};
-        struct top a, b, c;
+        struct top a, unknown, b, c, d;
 
         orion_open(params, 3);
         submit(&h, ls, kernel_init(&a, 1, 200 * US, 16, KEY_LS));
+        submit(&h, be, kernel_init(&unknown, 2, 50 * US, 16, 1000));
         harness_run(&h, MS + 10 * US);
         submit(&h, be, kernel_init(&b, 2, 30 * US, 16, KEY_MEMORY));
         submit(&h, be2, kernel_init(&c, 3, 30 * US, 16, KEY_MEMORY));
+        submit(&h, be2, kernel_init(&d, 3, 30 * US, 1000, KEY_WIDE));
         harness_run(&h, UINT64_MAX);
-        cr_assert_eq(b.start_ns, MS + 10 * US);
-        cr_assert_eq(c.start_ns, MS + 10 * US);
+        cr_assert_eq(b.start_ns, MS + 50 * US);
+        cr_assert_eq(c.start_ns, MS + 50 * US);
+        cr_assert_eq(d.start_ns, MS + 200 * US, "too many for any round");
 }
 
 Test(policy_peers, orion_bounds_the_sms_of_be_together)
@@ -390,6 +396,42 @@ Test(policy_peers, orion_learns_the_threshold_from_the_latency_of_a_request)
         harness_run(&h, UINT64_MAX);
         for (int i = 0; i < 6; i++)
                 cr_assert_eq(tops[i].op.launched_ns, begin + (uint64_t)(i / 3) * 120 * US, "%d", i);
+}
+
+Test(policy_peers, orion_follows_requests_that_become_longer)
+{
+        static const char *const params[] = {"dur_permille=500"};
+        struct top a, tops[6];
+        uint64_t begin;
+
+        orion_open(params, 1);
+        submit(&h, ls, kernel_init(&a, 1, 70 * US, 16, KEY_LS)); /* 35 us: a drain after each */
+        harness_run(&h, UINT64_MAX);
+        for (int i = 0; i < 200; i++) {
+                submit(&h, ls, kernel_init(&a, 1, 200 * US, 16, KEY_LS));
+                harness_run(&h, UINT64_MAX);
+        }
+        begin = harness_now(&h);
+        submit_short(tops, 6); /* nearly 100 us: after three */
+        harness_run(&h, UINT64_MAX);
+        for (int i = 0; i < 6; i++)
+                cr_assert_eq(tops[i].op.launched_ns, begin + (uint64_t)(i / 3) * 120 * US, "%d", i);
+}
+
+Test(policy_peers, orion_drains_after_what_is_unknown)
+{
+        static const char *const params[] = {"dur_threshold_us=100000"};
+        struct top tops[3];
+        uint64_t begin;
+
+        orion_open(params, 1);
+        beside_ls(KEY_MEMORY, 30 * US);
+        begin = harness_now(&h);
+        for (int i = 0; i < 3; i++)
+                submit(&h, be, kernel_init(&tops[i], 2, 40 * US, 1, 1000 + (uint64_t)i));
+        harness_run(&h, UINT64_MAX);
+        for (int i = 0; i < 3; i++)
+                cr_assert_eq(tops[i].op.launched_ns, begin + (uint64_t)i * 40 * US);
 }
 
 Test(policy_peers, orion_does_not_drain_once_the_ls_client_has_finished)

@@ -385,6 +385,35 @@ Test(policy_reef, what_pads_is_not_killed)
         ph_close();
 }
 
+Test(policy_reef, a_killed_kernel_runs_again_after_ls)
+{
+        struct ph_kernel victim = {.name = "victim", .blocks = 16, .block_ns = US * 2000};
+        uint64_t begin;
+
+        reef_open("padding=0");
+        PH_KERNELS_ARE(&victim);
+        victim.device.info.idempotent = 1;
+        begin = ph_now();
+        ph_submit(be, 0, &victim, 0);
+        ph_submit(be, 0, &slow, 0);
+        ph_run_for(MS);
+        ph_submit(be2, 0, &victim, 0);
+        ph_request(ls, &rt, 3);
+        ph_run(UINT64_MAX);
+        cr_assert_eq(ph_latency(ls, 1000), 300 * US);
+        cr_assert_eq(ph_last(be2)->launch_ns, begin + MS + 300 * US);
+        cr_assert_eq(ph_last(be)->kernel, &slow, "what was not idempotent was in flight, too: waited for");
+        cr_assert_eq(ph_last(be)->launch_ns, begin);
+        ph_submit(be2, 0, &victim, 0);
+        ph_run_for(MS);
+        ph_request(ls, &rt, 3);
+        ph_run(UINT64_MAX);
+        cr_assert_eq(ph_last(be2)->launch_ns, ph_last(ls)->end_ns, "it begins anew");
+        cr_assert_eq(ph_last(be2)->end_ns - ph_last(be2)->start_ns, 2 * MS);
+        cr_assert_eq(ph_stats().kills, 1);
+        ph_close();
+}
+
 /* --- tally
  * ----------------------------------------------------------------------------------------------------------- */
 
@@ -396,7 +425,7 @@ static struct ph_kernel together = {.name = "together", .blocks = 16, .block_ns 
 static void tally_open(void)
 {
         open_policy("tally", NULL);
-        PH_KERNELS_ARE(&rt, &rt_full, &brief, &longer, &fine, &together);
+        PH_KERNELS_ARE(&rt, &rt_wide, &rt_full, &brief, &longer, &fine, &together);
         KNOW(be, &brief, &longer, &fine, &together);
 }
 
@@ -531,6 +560,35 @@ Test(policy_tally, unknown_kernels_run_as_originals)
         PH_KERNELS_ARE(&unknown);
         cr_assert_eq(after_ls(&rt_full, &unknown, &wait_ns)->n_sms, 16);
         cr_assert_eq(wait_ns, 100 * US);
+        ph_close();
+}
+
+Test(policy_tally, a_form_that_is_too_slow_is_not_taken)
+{
+        uint64_t wait_ns;
+
+        tally_open();
+        ph_set_policy("tally", "slowest_percent=60", NULL); /* on 12 SMs it has half its speed */
+        cr_assert_eq(after_ls(&rt, &longer, &wait_ns)->n_sms, 16);
+        cr_assert_eq(wait_ns, 100 * MS);
+        ph_close();
+}
+
+Test(policy_tally, what_ls_needed_is_known_for_a_second)
+{
+        static const uint32_t at_ms[] = {900, 600, 1100}, n_sms[] = {4, 4, 12};
+
+        tally_open();
+        ph_set_policy("tally", "bound_us=60", NULL); /* half a wave is longer: what is left must be enough */
+        ph_run_for(MS);
+        ph_every(ls, &rt, 1, 10 * MS, 300);
+        ph_request(ls, &rt_wide, 1);
+        for (int i = 0; i < 3; i++) {
+                ph_run_for(at_ms[i] * MS);
+                ph_submit(be, 0, &fine, 0);
+                ph_run_for(50 * MS);
+                cr_assert_eq(ph_last(be)->n_sms, n_sms[i], "%d: %u", i, ph_last(be)->n_sms);
+        }
         ph_close();
 }
 
@@ -713,6 +771,26 @@ Test(policy_krisp, clients_are_equals)
         ph_submit(ls, 0, &small, 0);
         ph_run(UINT64_MAX);
         cr_assert_eq(ph_last(be)->priority, ph_last(ls)->priority);
+        ph_close();
+}
+
+Test(policy_krisp, copies_take_no_sms)
+{
+        struct detshare_op_view kernel = lasting;
+
+        desk_open("krisp", "overlap_percent=0", be_and_ls, 2);
+        kernel.blocks = 16;
+        desk_queue(0, &kernel);
+        desk_decide();
+        desk.coroutines[0].rung = 0;
+        desk.coroutines[0].in_flight_sms = 16;
+        desk_queue(1, &copy);
+        desk_decide();
+        cr_assert_eq(desk_actions(DETSHARE_ACTION_LAUNCH, 2), 1);
+        desk.coroutines[1].in_flight = 0;
+        desk_queue(1, &kernel);
+        desk_decide();
+        cr_assert_eq(desk_actions(DETSHARE_ACTION_LAUNCH, 2), 0);
         ph_close();
 }
 

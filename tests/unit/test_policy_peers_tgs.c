@@ -303,3 +303,23 @@ Test(policy_tgs, nothing_is_limited_when_ls_is_gone)
         cr_assert_geq(ph_busy(be, 5200 * MS, 6000 * MS), 990);
         ph_close();
 }
+
+Test(policy_tgs, best_effort_that_comes_back_is_profiled_again)
+{
+        open_tgs();
+        ph_loop(ls, &work, 2);
+        ph_loop(be, &batch, 2);
+        ph_run(2000 * MS);
+        cr_assert_geq(ph_busy(be, 1900 * MS, 2000 * MS), 990);
+        ph_loop(be, NULL, 0);
+        ph_run(4000 * MS);
+        ph_loop(be, &batch, 2);
+        ph_run(4100 * MS);
+        cr_assert_geq(ph_busy(be, 4000 * MS, 4100 * MS), 990, "it was not gone for long");
+        ph_loop(be, NULL, 0);
+        ph_run(9500 * MS);
+        ph_loop(be, &batch, 2);
+        ph_run(10000 * MS);
+        cr_assert_leq(ph_launches(be, 9500 * MS, 10000 * MS), 11);
+        ph_close();
+}

@@ -53,6 +53,7 @@ enum ds_trace_flag {
         DS_TRACE_FENCED = 2,   /* it came from another rung, behind work that was in flight there */
         DS_TRACE_SHARED = 4,   /* told of with others: the times are those of all */
         DS_TRACE_FALLBACK = 8, /* see DS_TRACE_POLICY */
+        DS_TRACE_KILLED = 32,  /* it did not come to its end and is launched anew */
         DS_TRACE_CAPPED = 16,  /* a smaller rung because of its session's share */
 };
 

@@ -246,9 +246,10 @@ static int show_once(const struct top *top)
 /* As many lines as the terminal has, each cleared behind its end, and all below. */
 static void draw(const char *bytes, size_t size)
 {
-        struct winsize window = {.ws_row = 24};
+        struct winsize window = {0};
         const char *end = bytes + size;
-        (void)ioctl(STDOUT_FILENO, TIOCGWINSZ, &window);
+        if (ioctl(STDOUT_FILENO, TIOCGWINSZ, &window) < 0 || !window.ws_row)
+                window.ws_row = 24; /* it does not say */
         printf("\033[H");
         for (int line = 1; bytes < end && line < window.ws_row; line++) {
                 const size_t n = strcspn(bytes, "\n");

@@ -227,7 +227,9 @@ static void operation_args(struct timeline *t, const struct ds_trace_record *rec
                 fputs(",\"client\":", t->file);
                 ctl_json_quote(t->file, client);
         }
-        if (record->status)
+        if (record->flags & DS_TRACE_KILLED)
+                fputs(",\"killed\":true", t->file);
+        else if (record->status)
                 fprintf(t->file, ",\"error\":%" PRId32, record->status);
         fprintf(t->file, "%s%s%s%s}}", record->flags & DS_TRACE_LOAN ? ",\"loan\":true" : "",
                 record->flags & DS_TRACE_FENCED ? ",\"migrated\":true" : "",

@@ -503,7 +503,7 @@ void ds_history_complete(ds_coroutine *coroutine, const struct ds_op *op, const 
         uint64_t before;
 
         busy_add(&session->sched->history, &busy);
-        if (!history || !history->active) {
+        if (!history || !history->active) { /* one that began when memory was short */
                 ds_trace_operation(coroutine, op, slot, 0, 0);
                 return;
         }

@@ -149,6 +149,42 @@ static int ctl(unsigned uid, const char *format, ...)
         return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
 }
 
+/* On a terminal: it draws on the other screen, again and again, until q is pressed, and gives the screen back. */
+static const char check_live[] =
+        "import os, pty, select, sys\n"
+        "pid, fd = pty.fork()\n"
+        "if pid == 0: os.execv(sys.argv[1], [\"detsharectl\", \"top\", \"--delay\", \"0.1\"])\n"
+        "seen, frames, asked = b\"\", 0, False\n"
+        "while select.select([fd], [], [], 20)[0]:\n"
+        "    try: more = os.read(fd, 65536)\n"
+        "    except OSError: break\n"
+        "    if not more: break\n"
+        "    seen += more\n"
+        "    if seen.count(b\"\\x1b[H\") >= 3 and not asked:\n"
+        "        asked = True\n"
+        "        os.write(fd, b\"q\")\n"
+        "status = os.waitpid(pid, 0)[1]\n"
+        "assert status == 0 and asked, (status, seen)\n"
+        "assert seen.startswith(b\"\\x1b[?1049h\") and seen.rstrip().endswith(b\"\\x1b[?1049l\")\n"
+        "assert b\"(sim)\" in seen and b\"victim\" in seen\n";
+
+/* Runs a Python program with one argument. */
+static int python(const char *program, const char *argument)
+{
+        char path[96], line[512];
+        FILE *file;
+
+        snprintf(path, sizeof(path), "%s/check.py", scratch);
+        file = fopen(path, "w");
+        if (!file)
+                return -1;
+        fputs(program, file);
+        fclose(file);
+        snprintf(line, sizeof(line), "LD_LIBRARY_PATH=%s DETSHARE_SOCKET=%s python3 %s %s", scratch, h_socket(), path,
+                argument);
+        return system(line);
+}
+
 /* What was printed last is JSON, and the Python expression holds for it (d). */
 static void json(const char *expression, const char *what)
 {
@@ -185,6 +221,8 @@ static int install(void)
 
 static void see_top(void)
 {
+        char path[128];
+
         h_check(ctl(0, "top --json") == 0, "top --json");
         json("d[\"simulated\"] and d[\"policy\"] == \"static\" and d[\"ls_active\"] == 0", "the head");
         json("sorted(c[\"name\"] for c in d[\"clients\"]) == [\"hog\", \"victim\"]", "the clients");
@@ -205,6 +243,8 @@ static void see_top(void)
         prints("policy static", "the head");
         prints(" victim ", "a row");
         h_check(ctl(0, "top --delay 0") == 2, "a delay of nothing");
+        snprintf(path, sizeof(path), "%s/detsharectl", scratch);
+        h_check(python(check_live, path) == 0, "top on a terminal");
 }
 
 static void see_explain(uint64_t hog_id, uint64_t victim_id)
@@ -275,21 +315,14 @@ static const char check_timeline[] =
 
 static void see_trace(void)
 {
-        char line[PATH_MAX * 4], path[PATH_MAX + 16];
-        FILE *program;
+        char path[128];
 
         h_check(ctl(0, "trace start") == 1, "one trace at a time");
         h_check(ctl(0, "trace stop /nonexistent/file") == 1, "a file that cannot be written");
         h_check(ctl(0, "trace stop %s/timeline.json", scratch) == 0, "trace stop");
         prints("21 operations, .* of 2 clients (sim)", "what was traced");
-        snprintf(path, sizeof(path), "%s/check.py", scratch);
-        program = fopen(path, "w");
-        if (!h_check(program != NULL, "a place for a program"))
-                return;
-        fputs(check_timeline, program);
-        fclose(program);
-        snprintf(line, sizeof(line), "python3 %s %s/timeline.json", path, scratch);
-        h_check(system(line) == 0, "the timeline");
+        snprintf(path, sizeof(path), "%s/timeline.json", scratch);
+        h_check(python(check_timeline, path) == 0, "the timeline");
         h_check(ctl(0, "trace stop %s/timeline.json", scratch) == 6, "there is no trace any more");
         h_check(ctl(0, "trace start --size 1K") == 1, "too small");
         h_check(ctl(0, "trace start --seconds 0") == 2, "no time");

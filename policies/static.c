@@ -52,7 +52,7 @@ static int split_init(void *state, const struct detshare_policy_config *config)
         uint32_t best = 0, best_complement = 0;
 
         for (uint32_t i = 1; i < config->n_rungs; i++) {
-                uint32_t rest = complement(config, i);
+                uint32_t rest = config->rungs[i].family == DETSHARE_FAMILY_FINE ? complement(config, i) : 0;
 
                 if (!rest ||
                         (best && distance(config, i, config->params[0]) >= distance(config, best, config->params[0])))

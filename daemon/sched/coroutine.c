@@ -268,6 +268,8 @@ int ds_sched_submit(ds_coroutine *coroutine, struct ds_op *op, uint64_t now_ns)
         op->finished = op->killed = op->part = 0;
         if (op->kind == DS_OP_OUTSIDE)
                 op->outside.due = op->outside.over = 0;
+        if (op->kind == DS_OP_LAUNCH)
+                op->launch.replays = 0;
         op->seq = coroutine->submitted + 1;
         op_bind_dependencies(coroutine, op);
         coroutine->submitted = op->seq;

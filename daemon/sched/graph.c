@@ -48,15 +48,21 @@ int ds_sched_graph_whole(const ds_sched_session *session)
 /* Where its last work went, which is where a policy is likely to send more; the whole GPU if there was none. */
 static uint32_t graph_rung(const ds_sched_session *session, const struct ds_sched_graph *graph)
 {
+        struct ds_ladder_ask ask = {.class_ = session->config.class_,
+                .percent = 100,
+                .n_sms = UINT32_MAX,
+                .cluster_blocks = graph->cluster_blocks};
         const ds_coroutine *coroutine, *last = NULL;
+        uint32_t rung;
 
         for (coroutine = session->coroutines; coroutine; coroutine = coroutine->next)
                 if (coroutine->rung != DETSHARE_RUNG_NONE && (!last || coroutine->last_end_ns > last->last_end_ns))
                         last = coroutine;
-        if (!last || graph->all_resident ||
-                graph->cluster_blocks > session->sched->ladder.views[last->rung].cluster_max)
+        if (!last || graph->all_resident)
                 return 0;
-        return last->rung;
+        ask.rung = last->rung;
+        rung = ds_ladder_find(&session->sched->ladder, &ask);
+        return rung == DETSHARE_RUNG_NONE ? 0 : rung;
 }
 
 int ds_sched_graph_build(ds_sched_session *session, const struct ds_sched_graph *graph)
@@ -120,6 +126,8 @@ static void graph_insert(ds_coroutine *coroutine, struct ds_op *graph, struct ds
         part->killed = 0;
         if (part->kind == DS_OP_OUTSIDE)
                 part->outside.due = part->outside.over = 0;
+        if (part->kind == DS_OP_LAUNCH)
+                part->launch.replays = 0;
         part->next = graph;
         if (*before)
                 (*before)->next = part;

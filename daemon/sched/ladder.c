@@ -1,97 +1,230 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Building the ladder on a device
+ * Building the ladder on a device, and finding rungs on it
  */
 #include "sched/ladder.h"
 
 #include <assert.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "util/error.h"
 #include "util/macro.h"
 
-static struct ds_tpc_mask ladder_range(uint32_t begin, uint32_t end)
-{
-        struct ds_tpc_mask mask = {0};
+/* --- the order of what rungs are made of -------------------------------------------------------------------------- */
 
-        for (uint32_t i = begin; i < end; i++)
-                mask.word[i / 64] |= 1ULL << (i % 64);
-        return mask;
+/* A TPC or a group, and what it is sorted by. */
+struct ladder_item {
+        uint32_t key, number;
+};
+
+struct ladder_build {
+        struct ds_ladder *ladder;
+        const struct ds_device_ops *ops;
+        ds_device *device;
+        const struct ds_device_info *info;
+        struct ladder_item items[DS_DEVICE_TPCS_MAX];
+        uint32_t n_items;
+};
+
+static int item_compare(const void *a, const void *b)
+{
+        const struct ladder_item *x = a, *y = b;
+
+        if (x->key != y->key)
+                return x->key < y->key ? -1 : 1;
+        return x->number < y->number ? -1 : x->number > y->number;
 }
 
-static int ladder_add(
-        struct ds_ladder *ladder, const struct ds_device_ops *ops, ds_device *device, uint32_t begin, uint32_t end)
+/* By GPC, or by how many TPCs of its GPC come before it. Those of no GPC are together. */
+static void order_tpcs(struct ladder_build *b, uint32_t by_gpc)
 {
-        struct ds_tpc_mask mask = ladder_range(begin, end);
-        uint32_t n_tpcs = ops->info(device)->n_tpcs;
+        uint32_t seen[UINT8_MAX + 1] = {0};
+
+        b->n_items = b->info->n_tpcs;
+        for (uint32_t i = 0; i < b->n_items; i++) {
+                uint8_t gpc = b->info->gpc_of_tpc[i];
+
+                b->items[i] = (struct ladder_item){.key = by_gpc ? gpc : seen[gpc]++, .number = i};
+                if (!b->info->n_gpcs)
+                        b->items[i].key = 0;
+        }
+        qsort(b->items, b->n_items, sizeof(b->items[0]), item_compare);
+}
+
+/* The GPC that all its TPCs are in. */
+static uint32_t gpc_of_group(const struct ds_device_info *info, uint32_t group)
+{
+        uint32_t gpc = DS_DEVICE_GPC_NONE, n = 0;
+
+        for (uint32_t i = 0; i < info->n_tpcs; i++) {
+                if (!(info->group[group].word[i / 64] >> i % 64 & 1))
+                        continue;
+                if (n++ && info->gpc_of_tpc[i] != gpc)
+                        return DS_DEVICE_GPC_NONE;
+                gpc = info->gpc_of_tpc[i];
+        }
+        return gpc;
+}
+
+/* The device's own order deals them over the GPCs. */
+static void order_groups(struct ladder_build *b, uint32_t by_gpc)
+{
+        b->n_items = b->info->n_groups;
+        for (uint32_t i = 0; i < b->n_items; i++)
+                b->items[i] = (struct ladder_item){.key = by_gpc ? gpc_of_group(b->info, i) : 0, .number = i};
+        qsort(b->items, b->n_items, sizeof(b->items[0]), item_compare);
+}
+
+/* --- building ----------------------------------------------------------------------------------------------------- */
+
+static int ladder_create(struct ladder_build *b, uint32_t family, uint32_t begin, uint32_t end, uint32_t *ret_rung)
+{
+        struct ds_tpc_mask mask = {0};
+        uint32_t groups = 0;
+
+        for (uint32_t i = begin; i < end; i++) {
+                mask.word[b->items[i].number / 64] |= 1ULL << b->items[i].number % 64;
+                groups |= family == DETSHARE_FAMILY_COARSE ? 1u << b->items[i].number : 0;
+        }
+        if (family == DETSHARE_FAMILY_COARSE)
+                return b->ops->rung_create_coarse(b->device, groups, ret_rung);
+        return b->ops->rung_create(b->device, &mask, ret_rung);
+}
+
+/* A rung over some of the items. */
+static int ladder_add(struct ladder_build *b, uint32_t family, uint32_t begin, uint32_t end)
+{
+        struct ds_ladder *ladder = b->ladder;
         const struct ds_rung_info *info;
         struct detshare_rung_view *view;
         uint32_t device_rung;
         int r;
 
         assert(ladder->n < DS_LADDER_MAX);
-        r = ops->rung_create(device, &mask, &device_rung);
+        r = ladder_create(b, family, begin, end, &device_rung);
         if (r)
                 return ds_error_fold(r);
-        info = ops->rung_info(device, device_rung);
+        info = b->ops->rung_info(b->device, device_rung);
         if (!info)
                 return ds_error_origin(-ENOTRECOVERABLE);
         view = &ladder->views[ladder->n];
-        *view = (struct detshare_rung_view){.id = ladder->n, .n_sms = info->n_sms, .n_tpcs = info->n_tpcs};
+        *view = (struct detshare_rung_view){
+                .id = ladder->n,
+                .n_sms = info->n_sms,
+                .n_tpcs = info->n_tpcs,
+                .side = end < b->n_items ? DETSHARE_SIDE_LOWER
+                        : begin          ? DETSHARE_SIDE_UPPER
+                                         : DETSHARE_SIDE_ALL,
+                .family = family,
+                .cluster_max = info->cluster_max,
+        };
         for (size_t i = 0; i < DS_ARRAY_SIZE(view->tpcs); i++)
                 view->tpcs[i] = info->mask.word[i];
-        view->cluster_max = info->cluster_max;
-        if (view->n_tpcs < n_tpcs)
-                view->side = begin ? DETSHARE_SIDE_UPPER : DETSHARE_SIDE_LOWER;
         ladder->device_rung[ladder->n++] = device_rung;
+        ladder->n_coarse += family == DETSHARE_FAMILY_COARSE;
         return 0;
 }
 
-int ds_ladder_build(struct ds_ladder *ladder, const struct ds_device_ops *ops, ds_device *device)
+/* The pairs at each k/steps of the items. */
+static int ladder_pairs(struct ladder_build *b, uint32_t family, uint32_t steps)
 {
-        uint32_t n_tpcs = ops->info(device)->n_tpcs;
         uint32_t previous = 0;
-        int r;
+        int r = 0;
 
-        if (!n_tpcs || n_tpcs > DS_DEVICE_TPCS_MAX)
-                return ds_error_origin(-ENODEV);
-        memset(ladder, 0, sizeof(*ladder));
-        r = ladder_add(ladder, ops, device, 0, n_tpcs);
-        for (uint32_t k = 1; !r && k < DS_LADDER_STEPS; k++) {
-                uint32_t border = (k * n_tpcs + DS_LADDER_STEPS / 2) / DS_LADDER_STEPS;
+        for (uint32_t k = 1; !r && k < steps; k++) {
+                uint32_t border = (k * b->n_items + steps / 2) / steps;
 
-                if (border == previous || border == n_tpcs)
+                if (border == previous || border >= b->n_items)
                         continue;
                 previous = border;
-                r = ladder_add(ladder, ops, device, 0, border);
+                r = ladder_add(b, family, 0, border);
                 if (!r)
-                        r = ladder_add(ladder, ops, device, border, n_tpcs);
+                        r = ladder_add(b, family, border, b->n_items);
         }
+        return r;
+}
+
+int ds_ladder_build(struct ds_ladder *ladder, const struct ds_device_ops *ops, ds_device *device,
+        const struct ds_ladder_options *options)
+{
+        struct ladder_build b = {.ladder = ladder, .ops = ops, .device = device, .info = ops->info(device)};
+        uint32_t steps = options && options->steps ? options->steps : DS_LADDER_STEPS;
+        uint32_t by_gpc = options ? options->by_gpc : 0;
+        uint64_t before = b.info->own_bytes;
+        int r;
+
+        if (!b.info->n_tpcs || b.info->n_tpcs > DS_DEVICE_TPCS_MAX || b.info->n_groups > DS_DEVICE_GROUPS_MAX)
+                return ds_error_origin(-ENODEV);
+        if (steps < 2 || steps > DS_LADDER_STEPS_MAX)
+                return ds_error_origin(-EINVAL);
+        memset(ladder, 0, sizeof(*ladder));
+        order_tpcs(&b, by_gpc);
+        r = ladder_add(&b, DETSHARE_FAMILY_FINE, 0, b.n_items);
+        if (!r)
+                r = ladder_pairs(&b, DETSHARE_FAMILY_FINE, steps);
+        if (!r && b.info->n_groups) {
+                order_groups(&b, by_gpc);
+                r = ladder_pairs(&b, DETSHARE_FAMILY_COARSE, DS_LADDER_COARSE_STEPS);
+        }
+        ladder->bytes = b.info->own_bytes > before ? b.info->own_bytes - before : 0;
         return ds_error_trace(r);
 }
 
-static int ladder_within(const struct ds_ladder *ladder, uint32_t rung, uint32_t percent)
+/* --- finding ------------------------------------------------------------------------------------------------------ */
+
+static int ladder_within(const struct ds_ladder *ladder, uint32_t rung, const struct ds_ladder_ask *ask)
 {
-        return (uint64_t)ladder->views[rung].n_tpcs * 100 <= (uint64_t)percent * ladder->views[0].n_tpcs;
+        const struct detshare_rung_view *view = &ladder->views[rung];
+
+        return (uint64_t)view->n_tpcs * 100 <= (uint64_t)ask->percent * ladder->views[0].n_tpcs &&
+               view->n_sms <= ask->n_sms;
+}
+
+static int ladder_takes(const struct detshare_rung_view *view, const struct ds_ladder_ask *ask)
+{
+        return ask->cluster_blocks <= 1 || ask->cluster_blocks <= view->cluster_max;
+}
+
+/* The family that rungs inside the named one are of. */
+static uint32_t ladder_family(const struct ds_ladder *ladder, const struct ds_ladder_ask *ask)
+{
+        const struct detshare_rung_view *fine = &ladder->views[ask->rung ? ask->rung : DS_MIN(1u, ladder->n - 1)];
+
+        return ladder_takes(fine, ask) ? fine->family : (uint32_t)DETSHARE_FAMILY_COARSE;
+}
+
+uint32_t ds_ladder_find(const struct ds_ladder *ladder, const struct ds_ladder_ask *ask)
+{
+        const struct detshare_rung_view *views = ladder->views, *named = &views[ask->rung];
+        uint32_t side = ask->class_ == DETSHARE_CLASS_LS ? DETSHARE_SIDE_LOWER : DETSHARE_SIDE_UPPER;
+        uint32_t best = DETSHARE_RUNG_NONE, family;
+
+        if (ladder_takes(named, ask)) {
+                if (ladder_within(ladder, ask->rung, ask))
+                        return ask->rung;
+                best = ask->rung;
+        }
+        if (ask->rung)
+                side = named->side;
+        family = ladder_family(ladder, ask);
+        for (uint32_t i = 1; i < ladder->n; i++) {
+                int larger = best != DETSHARE_RUNG_NONE && views[i].n_sms > views[best].n_sms;
+
+                if (views[i].side != side || views[i].family != family || views[i].n_sms > named->n_sms ||
+                        !ladder_takes(&views[i], ask))
+                        continue;
+                /* smaller and smaller until one is within, then larger and larger while they are */
+                if (best == DETSHARE_RUNG_NONE ||
+                        (ladder_within(ladder, best, ask) ? larger && ladder_within(ladder, i, ask) : !larger))
+                        best = i;
+        }
+        return best;
 }
 
 uint32_t ds_ladder_cap(const struct ds_ladder *ladder, uint32_t rung, uint32_t percent, enum detshare_class class_)
 {
-        uint32_t side = class_ == DETSHARE_CLASS_LS ? DETSHARE_SIDE_LOWER : DETSHARE_SIDE_UPPER;
-        uint32_t best = rung;
+        const struct ds_ladder_ask ask = {.rung = rung, .class_ = class_, .percent = percent, .n_sms = UINT32_MAX};
 
-        if (ladder_within(ladder, rung, percent))
-                return rung;
-        if (rung)
-                side = ladder->views[rung].side;
-        for (uint32_t i = 1; i < ladder->n; i++) {
-                int larger = ladder->views[i].n_tpcs > ladder->views[best].n_tpcs;
-
-                if (ladder->views[i].side != side)
-                        continue;
-                /* smaller and smaller until one is within, then larger and larger while they are */
-                if (ladder_within(ladder, best, percent) ? larger && ladder_within(ladder, i, percent) : !larger)
-                        best = i;
-        }
-        return best;
+        return ds_ladder_find(ladder, &ask);
 }

@@ -7,6 +7,7 @@
 #include <assert.h>
 
 #include "sched/internal.h"
+#include "sched/place.h"
 #include "util/alloc.h"
 #include "util/error.h"
 #include "util/macro.h"
@@ -91,38 +92,6 @@ static uint32_t stream_choose(ds_sched *sched, ds_coroutine *coroutine, uint32_t
 
 /* --- launching -------------------------------------------------------------------------------------------------------
  */
-
-static int rung_holds(const ds_sched *sched, const struct ds_op *op, const struct detshare_op_view *view, uint32_t rung)
-{
-        uint64_t fits = (uint64_t)view->blocks_per_sm * sched->ladder.views[rung].n_sms;
-
-        if (op->cluster_blocks > sched->ladder.views[rung].cluster_max && op->cluster_blocks > 1)
-                return 0;
-        return !view->all_resident || view->blocks <= fits;
-}
-
-/*
- * Where the operation goes when the policy named `rung`: no further than the session's share of the SMs, unless all its
- * blocks must be resident and do not fit there, or its clusters are too large. When they do not fit what the policy
- * named either, the kernel borrows the whole GPU. Copies and memsets go along with the session's kernels, which spares
- * them the fences.
- */
-static uint32_t rung_choose(
-        ds_coroutine *coroutine, const struct ds_op *op, const struct detshare_op_view *view, uint32_t rung)
-{
-        const struct ds_sched_session_config *config = &coroutine->session->config;
-        ds_sched *sched = coroutine->sched;
-        uint32_t capped = ds_ladder_cap(&sched->ladder, rung, config->sm_percent, config->class_);
-
-        if (rung_holds(sched, op, view, capped)) {
-                sched->stats.capped += capped != rung && view->kind == DETSHARE_OP_KERNEL;
-                return capped;
-        }
-        if (!rung || rung_holds(sched, op, view, rung))
-                return rung;
-        sched->stats.loans++;
-        return 0;
-}
 
 #define TELL_SAMPLES 4            /* a kernel of which less is known is timed alone */
 #define TELL_EVERY 64             /* and one launch of so many, to see whether it has changed */
@@ -265,16 +234,6 @@ static void launch_done(
         ds_coroutine_changed(coroutine);
 }
 
-static uint8_t launch_is_clean(const ds_coroutine *coroutine, const struct detshare_op_view *view, uint32_t rung,
-        const struct ds_launch_target *target)
-{
-        const ds_sched *sched = coroutine->sched;
-        uint64_t resident = DS_MIN(view->blocks, (uint64_t)view->blocks_per_sm * sched->ladder.views[rung].n_sms);
-        int bounded = target->max_resident_blocks && target->max_resident_blocks < resident;
-
-        return sched->n_in_flight == coroutine->n_in_flight && !bounded;
-}
-
 #define LAUNCH_FULL 1
 #define LAUNCH_UNFOLDED 2
 
@@ -286,17 +245,20 @@ static int launch_one(ds_coroutine *coroutine, const struct ds_launch_target *ta
 {
         ds_sched *sched = coroutine->sched;
         struct ds_op *op = coroutine->boundary;
+        struct ds_place place;
         int r;
 
         slot->view = ds_ahead_views(coroutine)[0];
-        slot->rung = rung_choose(coroutine, op, &slot->view, target->rung);
-        if (op->kind == DS_OP_GRAPH && !ds_graph_ready(sched, op, slot->rung)) {
+        ds_place_choose(coroutine, op, &slot->view, target, &place);
+        slot->rung = place.rung;
+        /* of a graph as a whole no kernel can be bounded */
+        if (op->kind == DS_OP_GRAPH && (place.bounded || !ds_graph_ready(sched, op, slot->rung))) {
                 ds_slot_told(sched, slot);
                 ds_coroutine_in_parts(coroutine);
                 return LAUNCH_UNFOLDED;
         }
         slot->stat_row = op->stat_row;
-        slot->clean = launch_is_clean(coroutine, &slot->view, slot->rung, target);
+        slot->clean = sched->n_in_flight == coroutine->n_in_flight && !place.bounded;
         slot->stream = stream_choose(sched, coroutine, slot->rung, target->priority);
         if (sched->stream_load[slot->stream] >= DS_SCHED_STREAM_MAX) {
                 ds_slot_told(sched, slot);
@@ -310,9 +272,7 @@ static int launch_one(ds_coroutine *coroutine, const struct ds_launch_target *ta
                 sched->stats.migrations++;
         }
         launch_tell(sched, op, slot);
-        /* what waits for its own blocks is not bounded: they would never come */
-        r = device_submit(sched, op, slot->stream, slot->view.all_resident ? 0 : target->max_resident_blocks,
-                slot_token(sched, slot));
+        r = device_submit(sched, op, slot->stream, place.max_resident_blocks, slot_token(sched, slot));
         if (r < 0)
                 return ds_error_trace(r);
         if (r > 0) {
@@ -381,7 +341,8 @@ int ds_launch_kill(ds_coroutine *coroutine)
         i = sched->ops->kill && coroutine->n_in_flight ? kill_list(coroutine) : DS_SLOT_NONE;
         if (i == DS_SLOT_NONE)
                 return 0;
-        for (; i != DS_SLOT_NONE && r >= 0; i = sched->slots[i].next_free)
+        /* one that has ended, or cannot be ended, has those before it end as well */
+        for (; i != DS_SLOT_NONE && !r; i = sched->slots[i].next_free)
                 r = sched->ops->kill(sched->device, slot_token(sched, &sched->slots[i]));
         if (r < 0)
                 return ds_error_fold(r);
@@ -424,6 +385,7 @@ static void complete_killed(ds_coroutine *coroutine, struct ds_op *op, struct ds
         sched->stats.kills++;
         op->finished = DS_OP_UNFINISHED;
         op->killed = 1;
+        op->launch.replays = 1 + slot_token(sched, slot);
         if (session->cancelled) {
                 op->finished = DS_OP_RAN;
                 op->status = session->cancel_status;

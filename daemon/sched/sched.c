@@ -33,6 +33,22 @@ static int sched_init_slots(ds_sched *sched)
         return 0;
 }
 
+static int sched_init_ladder(ds_sched *sched, const struct ds_sched_config *config)
+{
+        struct ds_ladder *ladder = &sched->ladder;
+        uint64_t begin_ns = config->wall_ns ? config->wall_ns() : 0;
+        int r;
+
+        r = ds_ladder_build(ladder, sched->ops, sched->device, &config->ladder);
+        if (r || !config->wall_ns)
+                return ds_error_trace(r);
+        ladder->build_ns = DS_MAX(config->wall_ns() - begin_ns, (uint64_t)1);
+        ds_log(DS_LOG_INFO, "%u rungs, %u of them for large clusters: %.1f ms, %llu MiB of the device's memory",
+                ladder->n, ladder->n_coarse, (double)ladder->build_ns / 1e6,
+                (unsigned long long)(ladder->bytes / DS_MIB(1)));
+        return 0;
+}
+
 int ds_sched_new(const struct ds_sched_config *config, ds_sched **ret)
 {
         ds_cleanup(sched_freep) ds_sched *sched = NULL;
@@ -54,7 +70,7 @@ int ds_sched_new(const struct ds_sched_config *config, ds_sched **ret)
         sched->switch_event.kind = DETSHARE_EVENT_SWITCH;
         sched->timer_event.kind = DETSHARE_EVENT_TIMER;
         sched->gone_event.kind = DETSHARE_EVENT_SESSION;
-        r = ds_ladder_build(&sched->ladder, sched->ops, sched->device);
+        r = sched_init_ladder(sched, config);
         if (r)
                 return ds_error_trace(r);
         sched->stream_load = ds_alloc0(sched->ladder.n * DS_LADDER_STREAMS, sizeof(*sched->stream_load));
@@ -113,5 +129,8 @@ void ds_sched_stats(const ds_sched *sched, struct ds_sched_stats *stats)
         stats->coroutines = sched->n_coroutines;
         stats->sessions = sched->n_sessions;
         stats->n_rungs = sched->ladder.n;
+        stats->n_coarse_rungs = sched->ladder.n_coarse;
+        stats->ladder_bytes = sched->ladder.bytes;
+        stats->ladder_ns = sched->ladder.build_ns;
         snprintf(stats->policy, sizeof(stats->policy), "%s", sched->host.plugin->policy->name);
 }

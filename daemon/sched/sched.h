@@ -25,6 +25,7 @@
 
 #include "device/device.h"
 #include "policies/detshare_policy.h"
+#include "sched/ladder.h"
 
 typedef struct ds_coroutine ds_coroutine;
 typedef struct ds_sched ds_sched;
@@ -136,6 +137,7 @@ struct ds_sched_config {
         const char *policy_dir; /* "" = only built-in policies */
         int policy_dir_fd;      /* of it, stays the caller's and open; 0 = it is opened by name */
         const char *policy;     /* name at start */
+        struct ds_ladder_options ladder;
         ds_op_done_fn done;
         ds_op_unfold_fn unfold; /* NULL: no graphs are submitted */
         ds_op_due_fn due;       /* NULL: no DS_OP_OUTSIDE is submitted */
@@ -172,6 +174,8 @@ struct ds_sched_stats {
         uint64_t kills;             /* kernels that a policy had ended, to be launched anew */
         uint64_t stray_completions; /* tokens that the device gave back and nobody waits for: always 0 */
         uint32_t in_flight, queued, coroutines, sessions, n_rungs;
+        uint32_t n_coarse_rungs;          /* of n_rungs: made of groups of TPCs */
+        uint64_t ladder_bytes, ladder_ns; /* what the rungs take of the device's memory, and took to build */
         char policy[32];
 };
 

@@ -17,7 +17,7 @@
 #include "sched/internal.h"
 #include "util/macro.h"
 
-#define SDEV_RUNGS 32
+#define SDEV_RUNGS 128
 #define SDEV_STREAMS (SDEV_RUNGS * DS_LADDER_STREAMS)
 #define SDEV_PENDING 8192
 #define SDEV_LOG 65536

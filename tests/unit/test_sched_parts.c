@@ -134,8 +134,8 @@ Test(sched_parts, ladder_has_complementary_pairs)
                 ds_device *device = sdev_new(sizes[s]);
                 struct ds_ladder ladder;
 
-                cr_assert_eq(ds_ladder_build(&ladder, &sdev_ops, device), 0);
-                cr_assert_eq(ladder.n, 1 + 2 * (sizes[s] > 8 ? 7 : sizes[s] - 1));
+                cr_assert_eq(ds_ladder_build(&ladder, &sdev_ops, device, NULL), 0);
+                cr_assert_eq(ladder.n, 1 + 2 * (sizes[s] > 16 ? 15 : sizes[s] - 1));
                 cr_assert_eq(ladder.views[0].n_tpcs, sizes[s]);
                 for (uint32_t i = 1; i < ladder.n; i += 2) {
                         const struct detshare_rung_view *a = &ladder.views[i], *b = &ladder.views[i + 1];
@@ -161,7 +161,7 @@ Test(sched_parts, a_share_of_the_sms_is_a_rung_inside_the_one_named)
                 ds_device *device = sdev_new(sizes[s]);
                 struct ds_ladder ladder;
 
-                cr_assert_eq(ds_ladder_build(&ladder, &sdev_ops, device), 0);
+                cr_assert_eq(ds_ladder_build(&ladder, &sdev_ops, device, NULL), 0);
                 for (uint32_t rung = 0; rung < ladder.n; rung++)
                         for (uint32_t percent = 1; percent <= 100; percent++)
                                 for (int class_ = 0; class_ < 2; class_++)

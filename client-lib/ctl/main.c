@@ -34,6 +34,8 @@ static const struct ctl_command commands[] = {
         {"clients", "[--json]", "who is connected", NULL, cmd_clients},
         {"policies", "[--json]", "the policies that can be set", NULL, cmd_policies},
         {"set-policy", "NAME [KEY=VALUE...]", "change the policy, at once", NULL, cmd_set_policy},
+        {"profile", "list|show|forget|export|import|run [ARGUMENT...]", "what is known of kernels, and measuring it",
+                NULL, cmd_profile},
         {"set-class", "ID ls|be", "change a client's class", NULL, cmd_set_class},
         {"kill", "ID", "end a client's session", NULL, cmd_kill},
         {"version", "", "the versions of this program and of the daemon", NULL, cmd_version},

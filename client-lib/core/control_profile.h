@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Asking the daemon for profiles of kernels: as control.h, which has the rules
+ */
+#pragma once
+
+#include "core/control.h"
+
+#pragma GCC visibility push(default)
+
+#define DSC_PROFILE_POINTS 24
+#define DSC_PROFILE_NAME 256
+
+struct dsc_profile_point {
+        uint32_t n_sms, samples;
+        uint64_t mean_ns;
+};
+
+struct dsc_profile {
+        uint64_t key;
+        char kernel[DSC_PROFILE_NAME];
+        uint32_t grid[3], block[3], shared_bytes;
+        uint32_t bound; /* 0 not known, 1 compute, 2 memory */
+        uint32_t n_points;
+        struct dsc_profile_point points[DSC_PROFILE_POINTS]; /* by n_sms, ascending */
+        uint64_t changed_ms, used_ms;
+};
+
+struct dsc_profiles {
+        char gpu[128]; /* name and number of SMs */
+        uint64_t kept, bytes, refused, failed;
+        int in_memory;
+        struct dsc_profile *rows; /* malloc'ed */
+        size_t n;
+};
+
+/* filter: a part of the kernel's name, "" = all; since_ms: changed then or later. */
+int dsc_control_profiles(dsc_session *s, const char *filter, uint64_t since_ms, struct dsc_profiles *ret);
+int dsc_control_profiles_forget(dsc_session *s, const char *filter, uint64_t *ret_count);
+int dsc_control_profiles_put(dsc_session *s, const struct dsc_profile *rows, size_t n);
+/* The daemon explores until this session ends, or until the end is asked for. params: of the policy "profile". */
+int dsc_control_profile_run(dsc_session *s, char *const *params, size_t n_params);
+int dsc_control_profile_end(dsc_session *s);
+
+#pragma GCC visibility pop

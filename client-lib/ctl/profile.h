@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * detsharectl profile: what its files share
+ *
+ *   cmd_profile.c   the subcommands   profile_show.c   tables, JSON, stairs
+ *   profile_file.c  export, import    profile_run.c    a program that is measured
+ */
+#pragma once
+
+#include "core/control_profile.h"
+#include "ctl/ctl.h"
+
+#define PROFILE_TOLERANCE 30 /* permille: times that differ by no more are the same */
+
+/* Time at the best, and the fewest SMs with it. 0 when nothing was measured. */
+uint64_t profile_best(const struct dsc_profile *row, uint32_t *ret_least);
+/* "132: 10.0 us, 66: 20.1 us": of each stair the fewest SMs that were measured on it. */
+const char *profile_stairs(const struct dsc_profile *row, char *buffer, size_t size);
+
+/* Sorted by name. A table of what was measured, or of all. 0, or CTL_FAILED after the words. */
+int profile_list(struct dsc_profiles *profiles, int as_json, int measured, struct ctl_text *text);
+int profile_details(const struct dsc_profiles *profiles, struct ctl_text *text);
+
+/* To a file, "-" = standard output. */
+int profile_export(const struct dsc_profiles *profiles, const char *path);
+/* From a file, "-" = standard input. gpu: that of the daemon. Rows are malloc'ed. */
+int profile_import(const char *path, const char *gpu, struct dsc_profile **ret, size_t *ret_n);
+
+int profile_run(const struct ctl_command *self, int argc, char **argv);

@@ -1,0 +1,206 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Profiles for people and scripts
+ */
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "ctl/profile.h"
+
+#define NAME_MAX_SHOWN 56
+
+static const char *const bounds[] = {"", "compute", "memory"};
+
+static const char *bound_name(uint32_t bound)
+{
+        return bound < sizeof(bounds) / sizeof(bounds[0]) ? bounds[bound] : "?";
+}
+
+static const char *time_text(uint64_t ns, char buffer[static 32])
+{
+        if (ns < 1000000)
+                snprintf(buffer, 32, "%.2f us", (double)ns / 1e3);
+        else
+                snprintf(buffer, 32, "%.2f ms", (double)ns / 1e6);
+        return buffer;
+}
+
+static const char *shape_text(const uint32_t n[3], char buffer[static 40])
+{
+        if (!n[0])
+                buffer[0] = '\0';
+        else if (n[1] == 1 && n[2] == 1)
+                snprintf(buffer, 40, "%" PRIu32, n[0]);
+        else
+                snprintf(buffer, 40, "%" PRIu32 "x%" PRIu32 "x%" PRIu32, n[0], n[1], n[2]);
+        return buffer;
+}
+
+static int same(uint64_t a, uint64_t b)
+{
+        return a <= b + b * PROFILE_TOLERANCE / 1000;
+}
+
+uint64_t profile_best(const struct dsc_profile *row, uint32_t *ret_least)
+{
+        uint64_t best = UINT64_MAX;
+        *ret_least = 0;
+        for (uint32_t i = 0; i < row->n_points; i++)
+                if (row->points[i].mean_ns < best)
+                        best = row->points[i].mean_ns;
+        for (uint32_t i = 0; i < row->n_points && !*ret_least; i++)
+                if (same(row->points[i].mean_ns, best))
+                        *ret_least = row->points[i].n_sms;
+        return row->n_points ? best : 0;
+}
+
+const char *profile_stairs(const struct dsc_profile *row, char *buffer, size_t size)
+{
+        size_t at = 0;
+        uint32_t i = row->n_points;
+        buffer[0] = '\0';
+        while (i > 0 && at < size) {
+                const uint64_t first = row->points[i - 1].mean_ns;
+                char time[32];
+                while (i > 1 && same(row->points[i - 2].mean_ns, first))
+                        i--;
+                at += (size_t)snprintf(buffer + at, size - at, "%s%" PRIu32 ": %s", at ? ", " : "",
+                        row->points[i - 1].n_sms, time_text(row->points[i - 1].mean_ns, time));
+                i--;
+        }
+        return buffer;
+}
+
+static int by_name(const void *a, const void *b)
+{
+        const struct dsc_profile *x = a, *y = b;
+        const int order = strcmp(x->kernel, y->kernel);
+        return order ? order : x->key < y->key ? -1 : x->key > y->key;
+}
+
+/* --- lists --- */
+
+static int add_row(const struct dsc_profile *row, struct libscols_table *t)
+{
+        char grid[40], block[40], all[32], least[16], stairs[1024], name[NAME_MAX_SHOWN + 4];
+        uint32_t n_least;
+        const uint64_t best = profile_best(row, &n_least);
+        const struct dsc_profile_point *last = row->n_points ? &row->points[row->n_points - 1] : NULL;
+        snprintf(name, sizeof(name), "%.*s%s", NAME_MAX_SHOWN, row->kernel,
+                strlen(row->kernel) > NAME_MAX_SHOWN ? "..." : "");
+        snprintf(least, sizeof(least), "%" PRIu32, n_least);
+        const char *cells[] = {name, shape_text(row->grid, grid), shape_text(row->block, block),
+                last ? time_text(last->mean_ns, all) : "", best ? least : "", bound_name(row->bound),
+                profile_stairs(row, stairs, sizeof(stairs))};
+        return ctl_table_row(t, cells);
+}
+
+static int draw(const struct dsc_profiles *profiles, int measured, struct ctl_text *text)
+{
+        struct libscols_table *t = ctl_table_new(1);
+        size_t shown = 0;
+        int r = 0;
+        if (!t) {
+                ctl_complain("out of memory");
+                return CTL_FAILED;
+        }
+        ctl_table_column(t, "KERNEL", 0);
+        ctl_table_column(t, "BLOCKS", 1);
+        ctl_table_column(t, "THREADS", 1);
+        ctl_table_column(t, "ALL SMS", 1);
+        ctl_table_column(t, "LEAST SMS", 1);
+        ctl_table_column(t, "BOUND", 0);
+        ctl_table_column(t, "STAIRS", 0);
+        for (size_t i = 0; i < profiles->n && !r; i++) {
+                if (measured && !profiles->rows[i].n_points)
+                        continue;
+                shown++;
+                r = add_row(&profiles->rows[i], t);
+        }
+        if (!r && shown)
+                r = ctl_table_draw(t, text);
+        ctl_table_free(t);
+        return r;
+}
+
+static void json_row(const struct dsc_profile *row, struct ctl_text *text)
+{
+        char buffer[40];
+        uint32_t least;
+        const uint64_t best = profile_best(row, &least);
+        ctl_json_begin(text, NULL, '{');
+        ctl_json_string(text, "kernel", row->kernel);
+        snprintf(buffer, sizeof(buffer), "%016" PRIx64, row->key);
+        ctl_json_string(text, "key", buffer);
+        ctl_json_string(text, "grid", shape_text(row->grid, buffer));
+        ctl_json_string(text, "block", shape_text(row->block, buffer));
+        ctl_json_number(text, "shared_bytes", row->shared_bytes);
+        ctl_json_string(text, "bound", bound_name(row->bound));
+        ctl_json_number(text, "best_ns", best);
+        ctl_json_number(text, "least_sms", least);
+        ctl_json_number(text, "changed_ms", row->changed_ms);
+        ctl_json_number(text, "used_ms", row->used_ms);
+        ctl_json_begin(text, "points", '[');
+        for (uint32_t i = 0; i < row->n_points; i++) {
+                ctl_json_begin(text, NULL, '{');
+                ctl_json_number(text, "sms", row->points[i].n_sms);
+                ctl_json_number(text, "mean_ns", row->points[i].mean_ns);
+                ctl_json_number(text, "samples", row->points[i].samples);
+                ctl_json_end(text, '}');
+        }
+        ctl_json_end(text, ']');
+        ctl_json_end(text, '}');
+}
+
+static void json(const struct dsc_profiles *profiles, int measured, struct ctl_text *text)
+{
+        ctl_json_begin(text, NULL, '{');
+        ctl_json_string(text, "gpu", profiles->gpu);
+        ctl_json_number(text, "kept", profiles->kept);
+        ctl_json_number(text, "bytes", profiles->bytes);
+        ctl_json_number(text, "refused", profiles->refused);
+        ctl_json_number(text, "failed", profiles->failed);
+        ctl_json_bool(text, "in_memory", profiles->in_memory);
+        ctl_json_begin(text, "profiles", '[');
+        for (size_t i = 0; i < profiles->n; i++)
+                if (!measured || profiles->rows[i].n_points)
+                        json_row(&profiles->rows[i], text);
+        ctl_json_end(text, ']');
+        ctl_json_end(text, '}');
+}
+
+int profile_list(struct dsc_profiles *profiles, int as_json, int measured, struct ctl_text *text)
+{
+        qsort(profiles->rows, profiles->n, sizeof(*profiles->rows), by_name);
+        if (!as_json)
+                return draw(profiles, measured, text);
+        json(profiles, measured, text);
+        return 0;
+}
+
+/* --- one by one --- */
+
+static void details(const struct dsc_profile *row, struct ctl_text *text)
+{
+        char grid[40], block[40], time[32];
+        uint32_t least;
+        profile_best(row, &least);
+        fprintf(text->file, "%s\n  grid %s, block %s, %" PRIu32 " bytes of dynamic shared memory, key %016" PRIx64 "\n",
+                row->kernel, shape_text(row->grid, grid), shape_text(row->block, block), row->shared_bytes, row->key);
+        if (row->bound)
+                fprintf(text->file, "  bound by %s\n", bound_name(row->bound));
+        if (!row->n_points)
+                fprintf(text->file, "  not measured yet\n");
+        for (uint32_t i = row->n_points; i-- > 0;)
+                fprintf(text->file, "  %4" PRIu32 " SMs  %12s  (%" PRIu32 " samples)%s\n", row->points[i].n_sms,
+                        time_text(row->points[i].mean_ns, time), row->points[i].samples,
+                        row->points[i].n_sms == least ? "  the fewest at the best time" : "");
+}
+
+int profile_details(const struct dsc_profiles *profiles, struct ctl_text *text)
+{
+        for (size_t i = 0; i < profiles->n; i++)
+                details(&profiles->rows[i], text);
+        return 0;
+}

@@ -77,6 +77,26 @@ static uint64_t whole(const char *text)
         return errno || *end || text[0] < '0' || text[0] > '9' ? 0 : n > UINT32_MAX ? UINT32_MAX : n;
 }
 
+/* "0.5" is 500 thousandths; what comes behind the third digit is cut off. 0 when it is no such number, or above 1. */
+static uint64_t thousandths(const char *text)
+{
+        uint64_t n = 0;
+        unsigned unit = 1000;
+        bool point = false;
+        for (const char *c = text; *c; c++) {
+                if (*c == '.' && !point) {
+                        point = true;
+                        continue;
+                }
+                if (*c < '0' || *c > '9' || n > DSC__SHARE_ALL)
+                        return 0;
+                const unsigned digit = (unsigned)(*c - '0');
+                unit /= point ? 10 : 1;
+                n = point ? n + digit * unit : n * 10 + digit * unit;
+        }
+        return n > DSC__SHARE_ALL ? 0 : n;
+}
+
 /*
  * A number out of the environment; 0 when it is not given, empty or zero. What cannot be understood is remembered: a
  * bound that was asked for and does not hold is worse than a program that does not start.
@@ -103,6 +123,19 @@ static bool word(struct dsc__options *o, const char *name, const char *wanted, c
         return !strcasecmp(text, wanted);
 }
 
+static uint32_t phase(struct dsc__options *o, const char *name)
+{
+        static const char *const words[] = {"none", "prefill", "decode"};
+        const char *text = getenv(name);
+        if (!text || !text[0])
+                return 0;
+        for (uint32_t i = 0; i < sizeof(words) / sizeof(words[0]); i++)
+                if (!strcasecmp(text, words[i]))
+                        return i;
+        o->bad_variable = name;
+        return 0;
+}
+
 int dsc_fallback_native(void)
 {
         const char *value = getenv("DETSHARE_FALLBACK");
@@ -117,6 +150,9 @@ void dsc__options_from_environment(struct dsc__options *options)
         options->slo_ns = number(options, "DETSHARE_SLO_MS", milliseconds);
         options->memory_limit = number(options, "DETSHARE_MEM_LIMIT", scaled);
         options->sm_percent = (uint32_t)number(options, "DETSHARE_SM_PERCENT", whole);
+        options->gpu_request = (uint32_t)number(options, "DETSHARE_GPU_REQUEST", thousandths);
+        options->gpu_limit = (uint32_t)number(options, "DETSHARE_GPU_LIMIT", thousandths);
+        options->phase = phase(options, "DETSHARE_PHASE");
         options->class_ = word(options, "DETSHARE_CLASS", "ls", "be") ? DETSHARE__CLASS__LS : DETSHARE__CLASS__BE;
         options->socket_only = word(options, "DETSHARE_TRANSPORT", "rpc", "ring");
         /* the CUDA face's; both say no more here than whether they can be understood */
@@ -191,6 +227,8 @@ static int say_hello(dsc_session *s, const struct dsc__options *options)
         hello.slo_ns = options->slo_ns;
         hello.memory_limit = options->memory_limit;
         hello.sm_percent = options->sm_percent;
+        hello.gpu_request = options->gpu_request;
+        hello.gpu_limit = options->gpu_limit;
         hello.control_only = options->control_only;
         Detshare__Request request = DSC__REQUEST(HELLO, hello, &hello);
         struct dsc__answer answer = DSC__ANSWER_NULL;
@@ -314,6 +352,7 @@ static int session_new(int fd, const struct dsc__options *options, dsc_session *
         }
         init_locks(s);
         s->socket_only = options->socket_only;
+        s->phase = options->phase;
         s->control_only = options->control_only;
         int r = dsc__rpc_init(&s->rpc, fd);
         if (!r)
@@ -367,6 +406,9 @@ int dsc__connect(const struct dsc__options *options, dsc_session **ret)
                 r = settle_window(s);
                 if (!r)
                         r = ask_device(s);
+                /* with a ring it is told to every worker at its attachment */
+                if (!r && s->socket_only)
+                        dsc__phase_tell_locked(s);
         }
         if (r && s->lost) {
                 dsc__message(

@@ -41,7 +41,7 @@ int dsc_control_open(const char *path, int ls, dsc_session **ret)
         options.control_only = true;
         options.class_ = ls ? DETSHARE__CLASS__LS : DETSHARE__CLASS__BE;
         options.slo_ns = options.memory_limit = 0;
-        options.sm_percent = 0;
+        options.sm_percent = options.gpu_request = options.gpu_limit = options.phase = 0;
         options.bad_variable = NULL;
         return dsc__connect(&options, ret);
 }

@@ -78,7 +78,8 @@ struct dsc_memset {
 
 /*
  * The process's session, connecting on first use (environment: DETSHARE_SOCKET, DETSHARE_CLASS, DETSHARE_SLO_MS,
- * DETSHARE_MEM_LIMIT, DETSHARE_SM_PERCENT, DETSHARE_NAME). NULL and *ret_error when that fails, with one line on
+ * DETSHARE_MEM_LIMIT, DETSHARE_SM_PERCENT, DETSHARE_GPU_REQUEST, DETSHARE_GPU_LIMIT, DETSHARE_PHASE,
+ * DETSHARE_NAME). NULL and *ret_error when that fails, with one line on
  * stderr the first time; it is tried again by the next call. DETSHARE_TRANSPORT=rpc makes a session that uses the
  * socket only (no ring, no shared arena).
  */
@@ -260,8 +261,10 @@ int dsc_shared_query(dsc_session *s, uint64_t event); /* 0 or 600 */
 int dsc_shared_wait(dsc_session *s, uint64_t event);
 int dsc_shared_stream_wait(dsc_session *s, uint32_t stream, uint64_t event);
 
-int dsc_query(dsc_session *s, uint32_t stream, uint64_t seq); /* 0 ended, 600 not yet, or the sticky error */
-int dsc_wait(dsc_session *s, uint32_t stream, uint64_t seq);  /* 0 or the sticky error */
+/* 0 ended, 600 not yet, or the sticky error. query: the program asked, and is told; peek: for our own ends. */
+int dsc_query(dsc_session *s, uint32_t stream, uint64_t seq);
+int dsc_peek(dsc_session *s, uint32_t stream, uint64_t seq);
+int dsc_wait(dsc_session *s, uint32_t stream, uint64_t seq); /* 0 or the sticky error */
 int dsc_wait_all(dsc_session *s);
 
 #pragma GCC visibility pop

@@ -16,11 +16,9 @@
  * counted when it returns: `generation` changes before the daemon is asked to attach, so that the number in the ring's
  * header stands still from then on.
  */
-#include <errno.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <time.h>
-#include <unistd.h>
 
 #include "core/internal.h"
 
@@ -143,13 +141,11 @@ static bool take_call(dsc_session *s, uint64_t *ret_id, uint64_t *ret_generation
 static void say_returned(dsc_session *s, uint64_t generation)
 {
         struct dsc__host *host = &s->host;
-        const uint64_t one = 1;
         pthread_mutex_lock(&s->submit.lock);
         if (generation == host->generation && !s->lost) {
                 atomic_store(&s->ring_header->host_done, atomic_fetch_add(&host->returned, 1) + 1);
                 if (atomic_load(&s->page->asleep))
-                        while (write(s->submit.ring.event_fd, &one, sizeof(one)) < 0 && errno == EINTR)
-                                ;
+                        dsc__ring_kick(&s->submit.ring);
         }
         pthread_mutex_unlock(&s->submit.lock);
 }

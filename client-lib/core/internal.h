@@ -14,7 +14,7 @@
  *  - session.c: which session is the process's. retire.c: one that is not any more; what belonged to it goes, the
  * object stays, because a thread may be on its way in.
  *  - memory.c: what is allocated. copy.c: staging of pageable memory. graph.c: graphs.
- * stream.c, event.c, module.c: one function per call.
+ * stream.c, event.c, module.c: one function per call. phase.c: what the work is about.
  *
  * Order of locks: session.c's, then memory.use, then submit.lock or output.lock, then rpc.*; memory.table,
  * memory.arena_lock, host.lock and events.lock are taken last and never held across a request. No lock but submit.lock
@@ -47,6 +47,9 @@
 #define DSC__NOT_READY 600
 #define DSC__LAUNCH_FAILED 719
 #define DSC__UNKNOWN 999
+
+#define DSC__SHARE_ALL 1000u /* of the GPU's time, in thousandths */
+#define DSC__PHASES 3u       /* detshare.h's */
 
 #define DSC__ALIVE_NS                                                                                            \
         50000000u          /* how often a thread that waits without the socket looks whether the daemon is there \
@@ -171,7 +174,8 @@ struct dsc_session {
         uint64_t id;
         uint64_t window_base, window_bytes;
         bool simulated;
-        uint32_t granted_class;
+        _Atomic uint32_t granted_class;
+        uint32_t phase; /* that the daemon is told of; changed with submit.lock held */
         char daemon_version[32];
         struct dsc_device device;
         struct ds_ring_header *ring_header; /* reserved at connect, mapped when attached */
@@ -218,7 +222,7 @@ void dsc__retire(dsc_session *s);
 struct dsc__options {
         const char *path;
         bool control_only, socket_only;
-        uint32_t class_, sm_percent;
+        uint32_t class_, sm_percent, gpu_request, gpu_limit, phase;
         uint64_t slo_ns, memory_limit;
         const char *bad_variable; /* of the environment: its value was not understood; connecting says so and fails */
         char name[64];
@@ -303,6 +307,8 @@ bool dsc__ended(dsc_session *s, uint32_t stream, uint64_t seq);
  * or that it was. */
 int dsc__look(dsc_session *s);
 int dsc__await_room(dsc_session *s, uint64_t slots);
+/* Something was waited for, or found to have ended: if nothing of the session's is left, the daemon may know that. */
+void dsc__synchronised(dsc_session *s);
 void dsc__waiters_publish(dsc_session *s); /* after a new ring was mapped */
 
 /* --- output.c --- */
@@ -328,6 +334,12 @@ int dsc__submit(dsc_session *s, const struct ds_record *record, size_t size, con
         uint64_t *ret_seq);
 /* A request that counts one in its stream. ret_seq may be NULL. */
 int dsc__submit_call(dsc_session *s, uint32_t stream, Detshare__Request *request, uint64_t *ret_seq);
+
+/* --- phase.c --- */
+
+int dsc__phase_set(dsc_session *s, uint32_t phase);
+/* Once more, to a worker that does not know. */
+void dsc__phase_tell_locked(dsc_session *s);
 
 /* --- memory.c --- */
 

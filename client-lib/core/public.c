@@ -117,7 +117,11 @@ int detshare_set_class(enum detshare_client_class class_)
         Detshare__SetSession set = DETSHARE__SET_SESSION__INIT;
         set.set_class = true;
         set.class_ = class_ == DETSHARE_LS ? DETSHARE__CLASS__LS : DETSHARE__CLASS__BE;
-        return set_session(&set);
+        const int r = set_session(&set);
+        dsc_session *s = dsc__session_peek();
+        if (!r && s)
+                atomic_store(&s->granted_class, set.class_);
+        return r;
 }
 
 int detshare_set_slo_ns(uint64_t slo_ns)
@@ -144,6 +148,26 @@ int detshare_set_memory_limit(uint64_t bytes)
         set.set_memory_limit = true;
         set.memory_limit = bytes;
         return set_session(&set);
+}
+
+int detshare_set_gpu_share(uint32_t request, uint32_t limit)
+{
+        if (request > DSC__SHARE_ALL || limit > DSC__SHARE_ALL || (limit && request > limit))
+                return invalid("a share is 0 to 1000 thousandths, and the request no more than the limit");
+        Detshare__SetSession set = DETSHARE__SET_SESSION__INIT;
+        set.set_share = true;
+        set.gpu_request = request;
+        set.gpu_limit = limit;
+        return set_session(&set);
+}
+
+int detshare_hint_phase(enum detshare_client_phase phase)
+{
+        int r = 0;
+        if ((uint32_t)phase >= DSC__PHASES)
+                return invalid("there is no such phase");
+        dsc_session *s = dsc__session(NULL, &r);
+        return fold(s ? dsc__phase_set(s, (uint32_t)phase) : r);
 }
 
 /* Programs built against an older, shorter structure get the part that they know; those against a newer one learn how

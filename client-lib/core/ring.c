@@ -44,10 +44,10 @@ static int has_room(struct dsc__ring *ring, uint64_t slots)
         return ring->tail + slots - ring->head <= ring->n_slots;
 }
 
-static void kick(int event_fd)
+void dsc__ring_kick(const struct dsc__ring *ring)
 {
         const uint64_t one = 1;
-        while (write(event_fd, &one, sizeof(one)) < 0 && errno == EINTR)
+        while (write(ring->event_fd, &one, sizeof(one)) < 0 && errno == EINTR)
                 ;
 }
 
@@ -86,6 +86,6 @@ int dsc__ring_put(
 
         atomic_store(&ring->header->tail, ring->tail);
         if (atomic_load(&ring->page->asleep))
-                kick(ring->event_fd);
+                dsc__ring_kick(ring);
         return 0;
 }

@@ -37,5 +37,7 @@ void dsc__ring_init(
  */
 int dsc__ring_put(
         struct dsc__ring *ring, const struct ds_record *record, size_t size, const void *payload, size_t payload_size);
+/* Wake the worker: after a store that it looks at, if `asleep` says so. With the producer's lock. */
+void dsc__ring_kick(const struct dsc__ring *ring);
 /* Slots that must be free for a record of that many bytes, at the worst place. */
 uint64_t dsc__ring_need(size_t bytes);

@@ -13,6 +13,11 @@
  *
  * Nobody wakes anybody when the whole daemon is killed, so a sleeper looks at its socket every 50 ms.
  *
+ * When a wait has ended and nothing that was submitted is left, the client has all its results, and says so in the
+ * ring's header: one store, which tells policies that a request is over (proto/wire.h). Only a latency-sensitive client
+ * wakes a worker that sleeps for it: the worker looks for a while after each sign of life of such a client, so that is
+ * rare, and nobody waits for a best-effort client to be done.
+ *
  * Threads that declared themselves to the device's clock wait by a request instead: the daemon must know that they
  * wait, because a simulated device's time stands still while they run.
  */
@@ -122,6 +127,34 @@ int dsc__await_room(dsc_session *s, uint64_t slots)
 
 /* --- operations --- */
 
+/*
+ * In this order: what is in the ring up to `head` has been counted in `accepted`, and `completed` does not go back, so
+ * both the same means that nothing was left when `accepted` was read.
+ */
+static bool nothing_left(dsc_session *s, uint64_t *ret_accepted)
+{
+        if (atomic_load(&s->rpc.ring_tail) != atomic_load(&s->page->head))
+                return false;
+        const uint64_t completed = atomic_load(&s->page->completed);
+        *ret_accepted = atomic_load(&s->page->accepted);
+        return completed == *ret_accepted;
+}
+
+void dsc__synchronised(dsc_session *s)
+{
+        uint64_t accepted;
+        if (s->socket_only || !dsc__attached(s) || !nothing_left(s, &accepted) ||
+                atomic_load_explicit(&s->ring_header->synchronised, memory_order_relaxed) == accepted)
+                return;
+        atomic_store(&s->ring_header->synchronised, accepted);
+        if (!atomic_load(&s->page->asleep) || atomic_load(&s->granted_class) != DETSHARE__CLASS__LS)
+                return;
+        pthread_mutex_lock(&s->submit.lock);
+        if (!dsc__usable(s))
+                dsc__ring_kick(&s->submit.ring);
+        pthread_mutex_unlock(&s->submit.lock);
+}
+
 static int sync_call(dsc_session *s, uint32_t stream, uint64_t seq, bool all)
 {
         Detshare__Sync sync = DETSHARE__SYNC__INIT;
@@ -182,6 +215,8 @@ int dsc_wait(dsc_session *s, uint32_t stream, uint64_t seq)
                 r = seq ? sync_call(s, stream, seq, false) : dsc_sticky_error(s);
         else
                 r = dsc__attached(s) ? wait_attached(s, stream, seq) : dsc__look(s);
+        if (!r)
+                dsc__synchronised(s);
         dsc_output(s);
         return r;
 }
@@ -208,6 +243,8 @@ int dsc_wait_all(dsc_session *s)
         if (r)
                 return r;
         r = wait_all(s);
+        if (!r)
+                dsc__synchronised(s);
         dsc_output(s);
         return r;
 }
@@ -265,7 +302,7 @@ static int query(dsc_session *s, uint32_t stream, uint64_t seq)
 }
 
 /* Polling costs a declared thread a microsecond of the device's time, or that time would never come to its end. */
-int dsc_query(dsc_session *s, uint32_t stream, uint64_t seq)
+int dsc_peek(dsc_session *s, uint32_t stream, uint64_t seq)
 {
         uint64_t now;
         int r = dsc__usable(s);
@@ -278,6 +315,14 @@ int dsc_query(dsc_session *s, uint32_t stream, uint64_t seq)
         if (!r)
                 r = dsc__clock_sleep(s, now + 1000);
         return r ? r : query(s, stream, seq);
+}
+
+int dsc_query(dsc_session *s, uint32_t stream, uint64_t seq)
+{
+        int r = dsc_peek(s, stream, seq);
+        if (!r)
+                dsc__synchronised(s);
+        return r;
 }
 
 int dsc_sticky_error(dsc_session *s)

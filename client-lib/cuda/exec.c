@@ -25,7 +25,7 @@ static struct dcu_exec *exec_of(CUgraphExec handle)
 static int is_over(const struct dcu_exec_build *build)
 {
         return !build->launch_epoch || build->launch_epoch != atomic_load(&dcu.epoch) ||
-               dsc_query(dcu.session, build->slot, build->seq) != CUDA_ERROR_NOT_READY;
+               dsc_peek(dcu.session, build->slot, build->seq) != CUDA_ERROR_NOT_READY;
 }
 
 /* Free what no launch needs any more. dcu.lock is held. */

@@ -70,7 +70,7 @@ static void spare_take(struct dcu_pool *pool, struct dcu_block *block)
 
 static int ended(struct dcu_block *block)
 {
-        if (block->slot != NO_SLOT && dsc_query(dcu.session, block->slot, block->seq) != CUDA_ERROR_NOT_READY)
+        if (block->slot != NO_SLOT && dsc_peek(dcu.session, block->slot, block->seq) != CUDA_ERROR_NOT_READY)
                 block->slot = NO_SLOT;
         return block->slot == NO_SLOT;
 }

@@ -33,7 +33,7 @@ static int clear_bit(_Atomic uint64_t *bits, uint32_t slot)
 
 static int slot_busy(uint32_t slot)
 {
-        return dsc_query(dcu.session, slot, dsc_stream_tail(dcu.session, slot)) == CUDA_ERROR_NOT_READY;
+        return dsc_peek(dcu.session, slot, dsc_stream_tail(dcu.session, slot)) == CUDA_ERROR_NOT_READY;
 }
 
 /* Give back the slots of destroyed streams that have drained. */

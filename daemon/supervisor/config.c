@@ -257,6 +257,8 @@ static const struct key keys[] = {
         {"limits", "memory_per_uid", set_mib, offsetof(struct ds_config, memory_per_uid)},
         {"limits", "pinned_per_uid", set_mib, offsetof(struct ds_config, pinned_per_uid)},
         {"limits", "sm_percent", set_percent, offsetof(struct ds_config, sm_percent)},
+        {"limits", "gpu_request_percent", set_percent, offsetof(struct ds_config, gpu_request_percent)},
+        {"limits", "gpu_limit_percent", set_percent, offsetof(struct ds_config, gpu_limit_percent)},
         {"limits", "calls_per_second", set_calls, offsetof(struct ds_config, calls_per_second)},
         {"limits", "calls_burst", set_calls, offsetof(struct ds_config, calls_burst)},
         {"limits", "orphan_seconds", set_duration, offsetof(struct ds_config, orphan_seconds)},
@@ -278,6 +280,8 @@ static const struct rule_key {
 } rule_keys[] = {
         {"classes", DS_RULE_CLASSES, 0, 0, 0},
         {"sm_percent", DS_RULE_SM_PERCENT, 1, 100, 0},
+        {"gpu_request_percent", DS_RULE_GPU_REQUEST, 10, 100, 0},
+        {"gpu_limit_percent", DS_RULE_GPU_LIMIT, 10, 100, 0},
         {"memory", DS_RULE_MEMORY, DS_MIB(1), LIMIT_MIB_MAX, 1},
         {"pinned", DS_RULE_PINNED, DS_MIB(1), LIMIT_MIB_MAX, 1},
         {"sessions", DS_RULE_SESSIONS, 1, UINT32_MAX, 1},

@@ -10,10 +10,12 @@
  *   [daemon]        policy=NAME  device=SPEC  socket=PATH  libcuda=PATH  ptxas=PATH  state=PATH
  *                   spin_us=N
  *   [limits]        connections=N  connections_per_uid=N  sessions_per_uid=N  memory_per_uid=MIB  pinned_per_uid=MIB
- *                   sm_percent=N  calls_per_second=N  calls_burst=N  orphan_seconds=N  kernel_seconds=N
+ *                   sm_percent=N  gpu_request_percent=N  gpu_limit_percent=N  calls_per_second=N  calls_burst=N
+ *                   orphan_seconds=N  kernel_seconds=N
  *                   quiesce_seconds=N  compiled_code=MIB
  *   [class]         ls_uids=alice,1000  ls_groups=audio,wheel   (`*`: everybody)
- *   [user NAME]     classes=ls,be  sm_percent=N  memory=MIB  pinned=MIB  sessions=N  connections=N
+ *   [user NAME]     classes=ls,be  sm_percent=N  gpu_request_percent=N  gpu_limit_percent=N  memory=MIB  pinned=MIB
+ *                   sessions=N  connections=N
  *   [group NAME]    calls_per_second=N  calls_burst=N   (numbers may be `none`)
  *   [policy NAME]   KEY=VALUE, as the policy knows them
  *
@@ -47,7 +49,7 @@ struct ds_config {
         char *policy_where; /* "FILE:LINE: KEY", where the policy is named */
         uint64_t connections, connections_per_uid, sessions_per_uid;
         uint64_t memory_per_uid, pinned_per_uid; /* bytes */
-        uint64_t sm_percent, calls_per_second, calls_burst;
+        uint64_t sm_percent, gpu_request_percent, gpu_limit_percent, calls_per_second, calls_burst;
         uint64_t orphan_seconds, kernel_seconds, quiesce_seconds, spin_us;
         uint64_t compiled_code; /* bytes on disk */
         struct ds_rules rules;

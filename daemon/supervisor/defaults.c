@@ -106,6 +106,8 @@ static void set_rights(
                 .of = {
                         [DS_RULE_CLASSES] = {.value = DS_CLASS_BIT_BE},
                         [DS_RULE_SM_PERCENT] = right(config->sm_percent, 100),
+                        [DS_RULE_GPU_REQUEST] = right(config->gpu_request_percent * 10, 1000),
+                        [DS_RULE_GPU_LIMIT] = right(config->gpu_limit_percent * 10, 1000),
                         [DS_RULE_MEMORY] = right(config->memory_per_uid, limits[DS_CHARGE_DEVICE_BYTES]),
                         [DS_RULE_PINNED] = right(config->pinned_per_uid, limits[DS_CHARGE_HOST_BYTES]),
                         [DS_RULE_SESSIONS] = right(config->sessions_per_uid, limits[DS_CHARGE_WINDOWS]),

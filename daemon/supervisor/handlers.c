@@ -60,6 +60,21 @@ static int check_percent(struct ds_client *client, uint64_t id, uint32_t percent
         return -1;
 }
 
+static int check_share(struct ds_client *client, uint64_t id, struct ds_gpu_share share)
+{
+        if (share.request > DS_GPU_SHARE_ALL || share.limit > DS_GPU_SHARE_ALL) {
+                ds_client_answer(client, id, DETSHARE__STATUS__BAD_PARAMETER,
+                        "a share of %u thousandths of the GPU's time is asked for; %u are all",
+                        DS_MAX(share.request, share.limit), DS_GPU_SHARE_ALL);
+                return -1;
+        }
+        if (!share.limit || share.request <= share.limit)
+                return 0;
+        ds_client_answer(client, id, DETSHARE__STATUS__BAD_PARAMETER,
+                "%u thousandths of the GPU's time at least, and %u at most", share.request, share.limit);
+        return -1;
+}
+
 /* 0, or the request was answered: a user without any class is not served. */
 static int check_user(struct ds_client *client, uint64_t id)
 {
@@ -79,6 +94,16 @@ static uint32_t percent_limit(const struct ds_client *client, const struct ds_se
         return session->client == client ? (uint32_t)ds_client_rights(client)->of[DS_RULE_SM_PERCENT].value : 100;
 }
 
+static struct ds_gpu_share share_limit(const struct ds_client *client, const struct ds_session *session)
+{
+        const struct ds_granted *rights = ds_client_rights(client)->of;
+
+        if (session->client != client)
+                return (struct ds_gpu_share){DS_GPU_SHARE_ALL, DS_GPU_SHARE_ALL};
+        return (struct ds_gpu_share){
+                (uint32_t)rights[DS_RULE_GPU_REQUEST].value, (uint32_t)rights[DS_RULE_GPU_LIMIT].value};
+}
+
 /* A program that may not be what it asks for runs all the same; the reply says what it is. */
 static Detshare__Class grant_class(const struct ds_client *client, Detshare__Class class_)
 {
@@ -90,6 +115,7 @@ static Detshare__Class grant_class(const struct ds_client *client, Detshare__Cla
 void ds_handle_hello(struct ds_client *client, Detshare__Request *request, int *fds)
 {
         const Detshare__Hello *hello = request->hello;
+        const struct ds_gpu_share share = {hello->gpu_request, hello->gpu_limit};
         struct ds_session_config config = {
                 .pid = ds_client_pid(client),
                 .name = hello->name,
@@ -116,7 +142,8 @@ void ds_handle_hello(struct ds_client *client, Detshare__Request *request, int *
         if (!hello->control_only && ds_client_must_wait(client, request->id))
                 return;
         if (check_name(client, request->id, hello->name) || check_class(client, request->id, hello->class_) ||
-                check_percent(client, request->id, hello->sm_percent) || check_user(client, request->id))
+                check_percent(client, request->id, hello->sm_percent) || check_share(client, request->id, share) ||
+                check_user(client, request->id))
                 return;
         config.class_ = grant_class(client, config.class_);
         r = ds_session_new(ds_client_supervisor(client), client, ds_client_user(client), &config, message,
@@ -127,6 +154,7 @@ void ds_handle_hello(struct ds_client *client, Detshare__Request *request, int *
         }
         ds_client_set_session(client, session);
         ds_session_ask_percent(session, hello->sm_percent, percent_limit(client, session));
+        ds_session_ask_share(session, share, share_limit(client, session));
         reply_hello(client, request->id);
 }
 
@@ -208,6 +236,29 @@ static struct ds_session *set_session_target(struct ds_client *client, const Det
         return session;
 }
 
+static struct ds_gpu_share share_of(const Detshare__SetSession *set)
+{
+        return (struct ds_gpu_share){set->gpu_request, set->gpu_limit};
+}
+
+static int check_share_rights(
+        struct ds_client *client, uint64_t id, struct ds_gpu_share share, const struct ds_session *session)
+{
+        const struct ds_gpu_share most = share_limit(client, session);
+        const int request = share.request > most.request;
+        char name[DS_RULE_NAME_MAX];
+
+        /* asking for no limit is asking for what there may be */
+        if (!request && share.limit <= most.limit && share.request <= most.limit)
+                return 0;
+        ds_client_answer(client, id, DETSHARE__STATUS__DENIED,
+                "%u thousandths of the GPU's time are asked for; uid %u may have %u (%s)",
+                request ? share.request : DS_MAX(share.request, share.limit),
+                (unsigned)ds_user_uid(ds_client_user(client)), request ? most.request : most.limit,
+                ds_right_name(ds_client_rights(client), request ? DS_RULE_GPU_REQUEST : DS_RULE_GPU_LIMIT, name));
+        return -1;
+}
+
 static int check_set_rights(
         struct ds_client *client, uint64_t id, const Detshare__SetSession *set, const struct ds_session *session)
 {
@@ -227,7 +278,7 @@ static int check_set_rights(
                         ds_right_name(rights, DS_RULE_SM_PERCENT, name));
                 return -1;
         }
-        return 0;
+        return set->set_share ? check_share_rights(client, id, share_of(set), session) : 0;
 }
 
 static int check_set(
@@ -238,6 +289,8 @@ static int check_set(
         if (set->set_class && check_class(client, id, set->class_))
                 return -1;
         if (set->set_sm_percent && check_percent(client, id, set->sm_percent))
+                return -1;
+        if (set->set_share && check_share(client, id, share_of(set)))
                 return -1;
         return check_set_rights(client, id, set, session);
 }
@@ -266,6 +319,8 @@ void ds_handle_set_session(struct ds_client *client, Detshare__Request *request,
                 session->memory_limit = set->memory_limit;
         if (set->set_sm_percent)
                 ds_session_ask_percent(session, set->sm_percent, percent_limit(client, session));
+        if (set->set_share)
+                ds_session_ask_share(session, share_of(set), share_limit(client, session));
         ds_session_changed(session);
         ds_client_answer(client, request->id, 0, "%s", "");
 }

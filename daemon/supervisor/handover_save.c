@@ -199,6 +199,10 @@ static void fill_session(Detshare__Internal__SavedSession *saved, struct ds_sess
         saved->memory_limit = session->memory_limit;
         saved->sm_percent = session->sm_percent;
         saved->sm_asked = session->sm_asked;
+        saved->gpu_request = session->share.request;
+        saved->gpu_limit = session->share.limit;
+        saved->gpu_request_asked = session->share_asked.request;
+        saved->gpu_limit_asked = session->share_asked.limit;
         saved->connected_ns = session->connected_ns;
         saved->lost_work = session->lost_work;
         saved->lost_globals = session->lost_globals;
@@ -211,6 +215,8 @@ static void fill_session(Detshare__Internal__SavedSession *saved, struct ds_sess
         saved->output_unread = session->output.unread;
         saved->may_classes = (uint32_t)rights->of[DS_RULE_CLASSES].value;
         saved->may_sm_percent = (uint32_t)rights->of[DS_RULE_SM_PERCENT].value;
+        saved->may_gpu_request = (uint32_t)rights->of[DS_RULE_GPU_REQUEST].value;
+        saved->may_gpu_limit = (uint32_t)rights->of[DS_RULE_GPU_LIMIT].value;
 }
 
 static int put_session(struct saving *saving)

@@ -116,6 +116,8 @@ static void adapt(struct ds_session *session, const Detshare__Internal__SavedSes
         const struct ds_rights was = {.of = {
                                               [DS_RULE_CLASSES] = {.value = saved->may_classes},
                                               [DS_RULE_SM_PERCENT] = {.value = saved->may_sm_percent},
+                                              [DS_RULE_GPU_REQUEST] = {.value = saved->may_gpu_request},
+                                              [DS_RULE_GPU_LIMIT] = {.value = saved->may_gpu_limit},
                                       }};
 
         ds_reload_adapt(session, &was);

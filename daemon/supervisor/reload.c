@@ -72,16 +72,31 @@ static void adapt_class(struct ds_session *session, const struct ds_rights *was)
                 other == DETSHARE__CLASS__LS ? "ls" : "be");
 }
 
+/* Nonzero when the session has another share now. */
+static int adapt_share(struct ds_session *session, const struct ds_rights *was)
+{
+        const struct ds_granted *now = ds_client_rights(session->client)->of;
+        const struct ds_gpu_share most = {
+                (uint32_t)now[DS_RULE_GPU_REQUEST].value, (uint32_t)now[DS_RULE_GPU_LIMIT].value};
+        const struct ds_gpu_share share = session->share;
+
+        if (most.request == was->of[DS_RULE_GPU_REQUEST].value && most.limit == was->of[DS_RULE_GPU_LIMIT].value)
+                return 0;
+        ds_session_ask_share(session, session->share_asked, most);
+        return session->share.request != share.request || session->share.limit != share.limit;
+}
+
 void ds_reload_adapt(struct ds_session *session, const struct ds_rights *was)
 {
         const uint64_t cap = ds_client_rights(session->client)->of[DS_RULE_SM_PERCENT].value;
         const Detshare__Class class_ = session->class_;
         const uint32_t percent = session->sm_percent;
+        int changed = adapt_share(session, was);
 
         adapt_class(session, was);
         if (cap != was->of[DS_RULE_SM_PERCENT].value)
                 ds_session_ask_percent(session, session->sm_asked, (uint32_t)cap);
-        if (session->class_ != class_ || session->sm_percent != percent)
+        if (changed || session->class_ != class_ || session->sm_percent != percent)
                 ds_session_changed(session);
 }
 

@@ -76,6 +76,7 @@ static const struct ds_rpc table[] = {
         {CALL(EXPLAIN),           "explain",        DS_RIGHT_HANDLER, 0,                   0, ds_handle_explain},
         {CALL(TRACE_START),       "trace_start",    DS_RIGHT_ADMIN,   0,                   0, ds_handle_trace_start},
         {CALL(TRACE_STOP),        "trace_stop",     DS_RIGHT_ADMIN,   0,                   0, ds_handle_trace_stop},
+        {CALL(HINT_PHASE),        "hint_phase",     DS_RIGHT_ANY,     WORKER,              0, NULL},
         {CALL(GRAPH_LAUNCH),      "graph_launch",   DS_RIGHT_ANY,     WORK,                0, NULL},
         {CALL(LIST_PROFILES),     "list_profiles",  DS_RIGHT_ADMIN,   0,                   0, ds_handle_list_profiles},
         {CALL(FORGET_PROFILES),   "forget_profiles", DS_RIGHT_ADMIN,  0,                   0, ds_handle_forget_profiles},

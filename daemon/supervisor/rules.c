@@ -13,6 +13,8 @@ static const struct {
 } key_names[_DS_RULE_MAX] = {
         [DS_RULE_CLASSES] = {"classes", "classes"},
         [DS_RULE_SM_PERCENT] = {"sm_percent", "sm_percent"},
+        [DS_RULE_GPU_REQUEST] = {"gpu_request_percent", "gpu_request_percent"},
+        [DS_RULE_GPU_LIMIT] = {"gpu_limit_percent", "gpu_limit_percent"},
         [DS_RULE_MEMORY] = {"memory", "memory_per_uid"},
         [DS_RULE_PINNED] = {"pinned", "pinned_per_uid"},
         [DS_RULE_SESSIONS] = {"sessions", "sessions_per_uid"},

@@ -33,11 +33,13 @@
 #define DS_CLASS_BIT_LS 2u
 
 enum ds_rule_key {
-        DS_RULE_CLASSES,    /* DS_CLASS_BIT_ */
-        DS_RULE_SM_PERCENT, /* of one session */
-        DS_RULE_MEMORY,     /* bytes, of all sessions of the uid; so are the rest */
-        DS_RULE_PINNED,     /* bytes */
-        DS_RULE_SESSIONS,   /* that do GPU work */
+        DS_RULE_CLASSES,     /* DS_CLASS_BIT_ */
+        DS_RULE_SM_PERCENT,  /* of one session */
+        DS_RULE_GPU_REQUEST, /* thousandths of the GPU's time, of one session; so is the next */
+        DS_RULE_GPU_LIMIT,
+        DS_RULE_MEMORY,   /* bytes, of all sessions of the uid; so are the rest */
+        DS_RULE_PINNED,   /* bytes */
+        DS_RULE_SESSIONS, /* that do GPU work */
         DS_RULE_CONNECTIONS,
         DS_RULE_CALLS, /* requests on the socket, per second */
         DS_RULE_BURST, /* of them, at once */

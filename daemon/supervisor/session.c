@@ -128,6 +128,15 @@ void ds_session_ask_percent(struct ds_session *session, uint32_t percent, uint32
         session->sm_percent = percent ? DS_MIN(percent, most) : most;
 }
 
+void ds_session_ask_share(struct ds_session *session, struct ds_gpu_share asked, struct ds_gpu_share most)
+{
+        const uint32_t limit = asked.limit ? DS_MIN(asked.limit, most.limit) : most.limit;
+
+        session->share_asked = asked;
+        session->share.limit = limit < DS_GPU_SHARE_ALL || asked.limit ? limit : 0;
+        session->share.request = DS_MIN(asked.request, DS_MIN(most.request, limit));
+}
+
 /* Without an id, in no list. NULL: out of memory. */
 static struct ds_session *session_alloc(struct ds_supervisor *supervisor, ds_user *user)
 {
@@ -199,6 +208,8 @@ static void restore_fields(struct ds_session *session, const Detshare__Internal_
         session->memory_limit = saved->memory_limit;
         session->sm_percent = saved->sm_percent;
         session->sm_asked = saved->sm_asked;
+        session->share = (struct ds_gpu_share){saved->gpu_request, saved->gpu_limit};
+        session->share_asked = (struct ds_gpu_share){saved->gpu_request_asked, saved->gpu_limit_asked};
         session->lost_work = saved->lost_work;
         session->lost_globals = saved->lost_globals;
         session->sticky = saved->sticky;
@@ -256,7 +267,8 @@ static int is_possible(const struct ds_supervisor *supervisor, const Detshare__I
         return saved->window && saved->session > 0 && saved->session <= supervisor->next_session &&
                (!last || last->id < saved->session) && strlen(saved->name) <= DS_SESSION_NAME_MAX &&
                (saved->class_ == DETSHARE__CLASS__BE || saved->class_ == DETSHARE__CLASS__LS) &&
-               saved->sm_percent > 0 && saved->sm_percent <= 100 && saved->sticky >= 0;
+               saved->sm_percent > 0 && saved->sm_percent <= 100 && saved->gpu_request <= DS_GPU_SHARE_ALL &&
+               saved->gpu_limit <= DS_GPU_SHARE_ALL && saved->sticky >= 0;
 }
 
 int ds_session_restore(struct ds_supervisor *supervisor, struct ds_client *client,
@@ -488,6 +500,8 @@ void ds_session_make_set(const struct ds_session *session, Detshare__Internal__S
         set->slo_ns = session->slo_ns;
         set->memory_limit = session->memory_limit;
         set->sm_percent = session->sm_percent;
+        set->gpu_request = session->share.request;
+        set->gpu_limit = session->share.limit;
 }
 
 void ds_session_changed(struct ds_session *session)

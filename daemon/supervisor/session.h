@@ -38,6 +38,7 @@ struct ds_supervisor;
 
 #define DS_SESSION_NAME_MAX 63
 #define DS_SESSION_REFUSALS_MAX 8
+#define DS_GPU_SHARE_ALL 1000u     /* thousandths */
 #define DS_SESSION_RESERVED_MAX 64 /* ranges beside the window; proto/internal.proto says so, too */
 #define DS_SESSION_RESERVED_BYTES (UINT64_C(8) << 40)
 #define DS_SESSION_FAULT_MAX 192
@@ -50,6 +51,12 @@ enum ds_presence {
         DS_PRESENCE_CLOSING, /* SessionClose was sent */
         _DS_PRESENCE_MAX,
         _DS_PRESENCE_INVALID = -EINVAL,
+};
+
+/* Shares of the GPU's time in thousandths: at least, and at most; 0 = nothing is said. What becomes of them is the
+ * policy's. */
+struct ds_gpu_share {
+        uint32_t request, limit;
 };
 
 TAILQ_HEAD(ds_session_call_list, ds_session_call);
@@ -66,6 +73,7 @@ struct ds_session {
         Detshare__Class class_;
         uint64_t slo_ns, memory_limit;
         uint32_t sm_percent, sm_asked; /* granted; asked for, 0 = as many as there may be */
+        struct ds_gpu_share share, share_asked;
         int control_only;
         struct ds_window window, refused[DS_SESSION_REFUSALS_MAX];
         size_t n_refused;
@@ -106,6 +114,8 @@ int ds_session_new(struct ds_supervisor *supervisor, struct ds_client *client, d
         const struct ds_session_config *config, char *message, size_t message_size, struct ds_session **ret);
 /* It asks for so many SMs (0: all) and gets no more than `most` per cent; tell the worker with ds_session_changed. */
 void ds_session_ask_percent(struct ds_session *session, uint32_t percent, uint32_t most);
+/* The same for shares of time. A limit is also given to who asks for none where not all may be had. */
+void ds_session_ask_share(struct ds_session *session, struct ds_gpu_share asked, struct ds_gpu_share most);
 /*
  * One of an earlier life of the daemon, as it was but for what its ledger, ring and output hold. 0,
  * DS_SESSION_E_REFUSED (it cannot have been) or -errno.

@@ -186,6 +186,8 @@ static int send_open(struct ds_session *session)
         open.slo_ns = session->slo_ns;
         open.memory_limit = session->memory_limit;
         open.sm_percent = session->sm_percent;
+        open.gpu_request = session->share.request;
+        open.gpu_limit = session->share.limit;
         open.name = session->name;
         message.body_case = DETSHARE__INTERNAL__TO_WORKER__BODY_OPEN;
         message.open = &open;

@@ -273,6 +273,9 @@ static void fill_entry(
         entry->slo_ns = session->slo_ns;
         entry->memory_used = sums.alloc_bytes;
         entry->memory_limit = session->memory_limit;
+        entry->gpu_request = session->share.request;
+        entry->gpu_limit = session->share.limit;
+        entry->sm_percent = session->sm_percent;
         entry->control_only = session->control_only;
         entry->connected_ns = uv_hrtime() - session->connected_ns;
         if (!stats)

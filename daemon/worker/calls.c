@@ -49,6 +49,7 @@ static const struct dsw_call_row calls_rows[] = {
         ROW(CLOCK_JOIN,     clock_join,     0, 0),
         ROW(CLOCK_LEAVE,    clock_leave,    0, 0),
         ROW(SLEEP_UNTIL,    sleep_until,    1, 0),
+        ROW(HINT_PHASE,     hint_phase,     0, 0),
         ROW(GET_STATS,      get_stats,      0, 0),
         ROW(RESET_SESSION,  reset_session,  1, 0),
         ROW(SET_LIMIT,      set_limit,      0, 1),

@@ -63,6 +63,21 @@ enum dsw_outcome dsw_calls_sleep_until(struct dsw_call *call, const Detshare__Re
         return dsw_call_park(call, session_slept, session_finish_sleep);
 }
 
+/* The ring was consumed up to the request, and its client puts nothing in before it has the answer. */
+enum dsw_outcome dsw_calls_hint_phase(struct dsw_call *call, const Detshare__Request *request)
+{
+        struct dsw_session *session = call->session;
+        uint32_t phase = request->hint_phase->phase;
+
+        if (phase > DETSHARE_PHASE_DECODE)
+                return dsw_call_fail(call, DETSHARE__STATUS__BAD_PARAMETER, "there is no phase %u", phase);
+        session->phase = phase;
+        if (session->sched)
+                ds_sched_session_phase(session->sched, phase, session->worker->now_ns);
+        session->worker->sched_due = 1;
+        return dsw_call_ok(call);
+}
+
 enum dsw_outcome dsw_calls_get_stats(struct dsw_call *call, const Detshare__Request *request)
 {
         Detshare__StatsReply result = DETSHARE__STATS_REPLY__INIT;

@@ -59,8 +59,18 @@ enum dsw_outcome dsw_calls_stream_destroy(struct dsw_call *call, const Detshare_
         return dsw_call_park(call, stream_drained, stream_finish_destroy);
 }
 
+/* Clients with a ring say there that they have all their results; the others ask for it, and are told here. */
+static void stream_synchronised(struct dsw_session *session)
+{
+        if (session->ring || !session->sched)
+                return;
+        ds_sched_session_synchronised(session->sched, session->worker->now_ns);
+        session->worker->sched_due = 1;
+}
+
 static void stream_finish_sync(struct dsw_call *call)
 {
+        stream_synchronised(call->session);
         if (dsw_session_error(call->session))
                 dsw_call_sticky(call);
         else

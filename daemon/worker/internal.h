@@ -252,7 +252,9 @@ struct dsw_session {
         UT_hash_handle hh;
         enum dsw_session_state state;
         uint32_t space, uid, sm_percent;
-        char name[64]; /* for people */
+        uint32_t gpu_request, gpu_limit; /* thousandths, 0 = not said */
+        uint32_t phase;                  /* enum detshare_phase, as its client said last */
+        char name[64];                   /* for people */
         struct dsw_user *user;
         enum detshare_class class_;
         uint64_t slo_ns;
@@ -283,8 +285,8 @@ struct dsw_session {
         int event_fd;
         uint64_t head, tail_seen;
         uint64_t synchronised_seen; /* ring.synchronised */
-        int stalled; /* the ring's next record has no room */
-        int asleep;  /* what page->asleep says */
+        int stalled;                /* the ring's next record has no room */
+        int asleep;                 /* what page->asleep says */
 
         int error; /* sticky */
         char error_text[DS_DEVICE_MESSAGE_MAX];
@@ -553,6 +555,7 @@ enum dsw_outcome dsw_calls_shared_event(struct dsw_call *call, const Detshare__R
 enum dsw_outcome dsw_calls_clock_join(struct dsw_call *call, const Detshare__Request *request);
 enum dsw_outcome dsw_calls_clock_leave(struct dsw_call *call, const Detshare__Request *request);
 enum dsw_outcome dsw_calls_sleep_until(struct dsw_call *call, const Detshare__Request *request);
+enum dsw_outcome dsw_calls_hint_phase(struct dsw_call *call, const Detshare__Request *request);
 enum dsw_outcome dsw_calls_get_stats(struct dsw_call *call, const Detshare__Request *request);
 enum dsw_outcome dsw_calls_set_limit(struct dsw_call *call, const Detshare__Request *request);
 enum dsw_outcome dsw_calls_reset_session(struct dsw_call *call, const Detshare__Request *request);
@@ -751,7 +754,7 @@ void dsw_event_destroy_all(struct dsw_session *session);
 
 /* ring.c: returns the number of records taken over */
 size_t dsw_ring_consume(struct dsw_session *session, uint64_t limit, size_t budget);
-uint64_t dsw_ring_tail(struct dsw_session *session); /* checked; faults the session when it makes no sense */
+uint64_t dsw_ring_tail(struct dsw_session *session);       /* checked; faults the session when it makes no sense */
 int dsw_ring_is_synchronised(struct dsw_session *session); /* its client says so now and did not before */
 
 /* memory.c: CUDA error numbers as positive codes; DSW_WORK_E_STALLED: not before the next quiesce */

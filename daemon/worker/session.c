@@ -178,6 +178,8 @@ static int session_sched_new(struct dsw_session *session)
                 .slo_ns = session->slo_ns,
                 .sm_percent = session->sm_percent,
                 .space = session->space,
+                .gpu_request = session->gpu_request,
+                .gpu_limit = session->gpu_limit,
         };
         struct dsw_stream *stream;
         int r;
@@ -188,6 +190,7 @@ static int session_sched_new(struct dsw_session *session)
                 return ds_error_fold(r);
         session->memory.cap = UINT64_MAX;
         dsw_memory_tell(session);
+        ds_sched_session_phase(session->sched, session->phase, session->worker->now_ns);
         session->worker->sched_due = 1;
         r = dsw_stream_open(session, 0, 0, 0, &stream);
         return r ? ds_error_fold(r) : 0;
@@ -249,6 +252,8 @@ static int session_build(struct dsw_session *session, const Detshare__Internal__
         session->class_ = open->class_ == DETSHARE__CLASS__LS ? DETSHARE_CLASS_LS : DETSHARE_CLASS_BE;
         session->slo_ns = open->slo_ns;
         session->sm_percent = open->sm_percent ? open->sm_percent : 100;
+        session->gpu_request = open->gpu_request;
+        session->gpu_limit = open->gpu_limit;
         session->event_fd = -1;
         session->event_id = session->graph_id = session->worker->id_base;
         session->module_generation = session->worker->id_base >> DSW_ID_BASE_SHIFT;
@@ -298,6 +303,16 @@ int dsw_session_open(ds_worker *worker, const Detshare__Internal__SessionOpen *o
         return 0;
 }
 
+static void session_set_share(struct dsw_session *session, uint32_t request, uint32_t limit)
+{
+        if (session->gpu_request == request && session->gpu_limit == limit)
+                return;
+        session->gpu_request = request;
+        session->gpu_limit = limit;
+        if (session->sched)
+                ds_sched_session_share(session->sched, request, limit, session->worker->now_ns);
+}
+
 void dsw_session_set(struct dsw_session *session, const Detshare__Internal__SessionSet *set)
 {
         session->class_ = set->class_ == DETSHARE__CLASS__LS ? DETSHARE_CLASS_LS : DETSHARE_CLASS_BE;
@@ -307,6 +322,7 @@ void dsw_session_set(struct dsw_session *session, const Detshare__Internal__Sess
         if (session->sched)
                 ds_sched_session_set(
                         session->sched, session->class_, session->slo_ns, session->sm_percent, session->worker->now_ns);
+        session_set_share(session, set->gpu_request, set->gpu_limit);
         dsw_memory_tell(session);
         session->worker->sched_due = 1;
 }

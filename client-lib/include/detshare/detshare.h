@@ -57,6 +57,13 @@ enum detshare_client_class {
         DETSHARE_LS = 1, /* latency sensitive: keeps the latency it has alone */
 };
 
+/* What a language model's server is about. */
+enum detshare_client_phase {
+        DETSHARE_NO_PHASE = 0,
+        DETSHARE_PREFILL = 1, /* a prompt at once: much computing, no token is late yet */
+        DETSHARE_DECODE = 2,  /* the next token of each request: short kernels, and a time per token to be kept */
+};
+
 struct detshare_stats {
         uint32_t size;   /* in: sizeof(struct detshare_stats); out: how much of it was filled */
         uint32_t class_; /* enum detshare_client_class */
@@ -96,7 +103,17 @@ int detshare_set_class(enum detshare_client_class class_);
 int detshare_set_slo_ns(uint64_t slo_ns);
 int detshare_set_name(const char *name);
 int detshare_set_memory_limit(uint64_t bytes);
+/*
+ * Shares of the GPU's time, in thousandths: at least, and at most; 0 = nothing is said. They are for policies that know
+ * them. A limit of 0 is the user's.
+ */
+int detshare_set_gpu_share(uint32_t request, uint32_t limit);
 int detshare_get_stats(struct detshare_stats *stats);
+/*
+ * What is submitted from now on, by any thread of the process, is of this phase. It needs no answer: a program that
+ * says nothing is looked at by the policy. Costs a request to the daemon when the phase changes, nothing when not.
+ */
+int detshare_hint_phase(enum detshare_client_phase phase);
 
 /*
  * The device clock, nanoseconds: real time (CLOCK_MONOTONIC) on a GPU, virtual time on a simulated device. The first

@@ -92,6 +92,9 @@ exits 9 "$absent" status
 exits 9 "$absent" status --json
 exits 9 "$absent" clients
 exits 9 "$absent" policies
+exits 9 "$absent" top
+exits 9 "$absent" explain 1
+exits 9 "$absent" trace start
 exits 9 "$absent" set-policy fifo
 exits 9 "$absent" set-class 1 ls
 exits 9 "$absent" kill 1
@@ -102,7 +105,7 @@ exits 9 "longer than 107 bytes" --socket "/$(printf 'x%.0s' $(seq 200))" status
 exits 0 "^detsharectl [0-9]" version
 exits 0 "^detsharectl [0-9]" --version
 exits 0 "usage: detsharectl" --help
-for command in status run clients policies set-policy set-class kill version; do
+for command in status top explain trace run clients policies set-policy set-class kill version; do
         exits 0 "usage: detsharectl .* $command" "$command" --help
 done
 

@@ -100,6 +100,8 @@ static int ask_for(ds_conn *conn, const struct ds_rpc *rpc, uint64_t session)
                 ((Detshare__SetSession *)&body)->session = session;
         if (rpc->call == DETSHARE__REQUEST__CALL_KILL)
                 ((Detshare__Kill *)&body)->session = session;
+        if (rpc->call == DETSHARE__REQUEST__CALL_EXPLAIN)
+                ((Detshare__Explain *)&body)->session = session;
         if (rpc->call == DETSHARE__REQUEST__CALL_MODULE_LOAD)
                 ((Detshare__ModuleLoad *)&body)->bytes = 1;
         request.call_case = rpc->call;
@@ -116,9 +118,15 @@ static int is_of_profiles(const struct ds_rpc *rpc)
                rpc->call == DETSHARE__REQUEST__CALL_PUT_PROFILES || rpc->call == DETSHARE__REQUEST__CALL_PROFILE_RUN;
 }
 
+static int is_of_observation(const struct ds_rpc *rpc)
+{
+        return rpc->call == DETSHARE__REQUEST__CALL_EXPLAIN || rpc->call == DETSHARE__REQUEST__CALL_TRACE_START ||
+               rpc->call == DETSHARE__REQUEST__CALL_TRACE_STOP;
+}
+
 static int is_for_admins(const struct ds_rpc *rpc)
 {
-        if (is_of_profiles(rpc))
+        if (is_of_profiles(rpc) || is_of_observation(rpc))
                 return 1;
         return rpc->call == DETSHARE__REQUEST__CALL_SET_POLICY || rpc->call == DETSHARE__REQUEST__CALL_KILL;
 }
@@ -163,14 +171,15 @@ static int try_row(struct fixture *f, const struct person *who, const struct ds_
                 CHECK(status >= 0);
                 CHECK(status != DETSHARE__STATUS__DENIED);
         }
-        if (rpc->call != DETSHARE__REQUEST__CALL_KILL && rpc->call != DETSHARE__REQUEST__CALL_SET_SESSION)
+        if (rpc->call != DETSHARE__REQUEST__CALL_KILL && rpc->call != DETSHARE__REQUEST__CALL_EXPLAIN &&
+                rpc->call != DETSHARE__REQUEST__CALL_SET_SESSION)
                 return 0;
         /* a session that is not there, and the first, which is another's connection (and of this user or not) */
         status = status_of(f, rpc, 999999, message, sizeof(message));
         CHECK(status == (who->admin ? DETSHARE__STATUS__NO_SUCH : DETSHARE__STATUS__DENIED));
         if (who->admin)
                 return 0;
-        if (rpc->call == DETSHARE__REQUEST__CALL_KILL && who->uid == UID_OWN)
+        if (rpc->call != DETSHARE__REQUEST__CALL_SET_SESSION && who->uid == UID_OWN)
                 return 0; /* it may: later */
         CHECK(status_of(f, rpc, 1, there, sizeof(there)) == DETSHARE__STATUS__DENIED);
         CHECK(!strcmp(message, there));

@@ -20,10 +20,12 @@ enum op {
         OP_LEA = 0x011,
         OP_LOP3 = 0x012,
         OP_PRMT = 0x016,
+        OP_IMNMX = 0x017, /* up to sm_89 */
         OP_SHF = 0x019,
         OP_FADD = 0x021,
         OP_IMAD = 0x024,
-        OP_IMAD_WIDE = 0x025,
+        OP_VIADD = 0x036,
+        OP_VIMNMX = 0x048,
         OP_ULDC = 0x0b9,
         OP_S2R = 0x119,
         OP_BSYNC = 0x141,
@@ -361,10 +363,13 @@ enum sass_def sass_def(struct sass_instr instr, uint32_t reg, uint32_t from[3], 
         case OP_SHF:
         case OP_FADD:
         case OP_IMAD:
+        case OP_IMNMX:
+        case OP_VIADD:
+        case OP_VIMNMX:
                 n = add_reg(from, n, bits(instr.lo, 24, 8));
                 if (form == FORM_REGISTERS)
                         n = add_reg(from, n, bits(instr.lo, 32, 8));
-                if (op != OP_SEL && op != OP_FADD)
+                if (op == OP_IADD3 || op == OP_LEA || op == OP_LOP3 || op == OP_PRMT || op == OP_SHF || op == OP_IMAD)
                         n = add_reg(from, n, bits(instr.hi, 0, 8));
                 *ret_n = n;
                 return form == FORM_REGISTERS && !n ? SASS_DEF_ZERO : SASS_DEF_FROM;

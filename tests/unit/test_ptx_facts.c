@@ -65,6 +65,12 @@ Test(ptx_facts, loops_that_wait)
         /* somebody else's lock, a flag polled by an atomic that changes nothing, one that is taken */
         expect(KERNEL("L:\n atom.global.cas.b32 %r1, [%rd1], 0, 1;\n setp.ne.u32 %p1, %r1, 0;\n @%p1 bra L;\n"),
                 W(WAITS) | W(ATOMICS));
+        expect(KERNEL("L:\n mov.u32 %r2, 0;\n mov.u32 %r4, 1;\n atom.global.cas.b32 %r1, [%rd1], %r2, %r4;\n"
+                      " setp.ne.u32 %p1, %r1, 0;\n @%p1 bra L;\n"),
+                W(WAITS) | W(ATOMICS));
+        expect(KERNEL("L:\n ld.param.u32 %r2, [p];\n add.u32 %r4, %r2, 1;\n"
+                      " atom.global.cas.b32 %r1, [%rd1], %r2, %r4;\n setp.ne.u32 %p1, %r1, %r2;\n @%p1 bra L;\n"),
+                W(WAITS) | W(ATOMICS));
         expect(KERNEL("L:\n atom.global.add.u32 %r1, [%rd1], 0;\n setp.lt.u32 %p1, %r1, 8;\n @%p1 bra L;\n"),
                 W(WAITS) | W(ATOMICS));
         expect(KERNEL("L:\n atom.exch.b32 %r1, [%rd1], 1;\n setp.ne.u32 %p1, %r1, 0;\n @%p1 nanosleep.u32 20;\n"

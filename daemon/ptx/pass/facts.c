@@ -258,7 +258,7 @@ struct loops {
         const struct ds_ptx_function *function;
         const struct ds_ptx_facts *facts; /* of all functions */
         uint32_t *asks;                   /* per instruction: how many before it may say what others did */
-        uint32_t *written;                /* per register: stamp of the loop that writes it */
+        uint32_t *found;                  /* per register: stamp of the loop in which it depends on what memory had */
         uint32_t *told;                   /* per register: stamp of the loop in which it depends on what others did */
         uint32_t stamp;
         bool memory_told; /* a value of that kind was stored where this thread may load it again */
@@ -300,7 +300,7 @@ static bool asks(const struct loops *l, const struct ds_ptx_instr *instr)
                 const struct ds_ptx_operand *compare = &instr->operands[2];
 
                 /* compared with what it found the last time: tried again until nobody came between */
-                return compare->kind != DS_PTX_OPERAND_REG || l->written[compare->reg] != l->stamp;
+                return compare->kind != DS_PTX_OPERAND_REG || l->found[compare->reg] != l->stamp;
         }
         if (instr->op == DS_PTX_OP_ATOM && (ds_ptx_has(instr, DS_PTX_ATOM_ADD) || ds_ptx_has(instr, DS_PTX_ATOM_INC)))
                 return is_constant(&instr->operands[2], 0);
@@ -330,12 +330,61 @@ static void write_told(void *user, uint32_t *reg, unsigned use)
         f->changed = true;
 }
 
-static void note_written(void *user, uint32_t *reg, unsigned use)
+static void read_found(void *user, uint32_t *reg, unsigned use)
 {
-        struct loops *l = user;
+        struct flow *f = user;
 
-        if (use & DS_PTX_USE_WRITE)
-                l->written[*reg] = l->stamp;
+        if (use & DS_PTX_USE_READ)
+                f->told |= f->loops->found[*reg] == f->loops->stamp;
+}
+
+static void write_found(void *user, uint32_t *reg, unsigned use)
+{
+        struct flow *f = user;
+
+        if (!(use & DS_PTX_USE_WRITE) || f->loops->found[*reg] == f->loops->stamp)
+                return;
+        f->loops->found[*reg] = f->loops->stamp;
+        f->changed = true;
+}
+
+/* What a call returned; the function's own parameters stay the same. */
+static bool is_returned(const struct ds_ptx_operand *address)
+{
+        const struct ds_ptx_var *var = address->var;
+        const struct ds_ptx_function *f = var ? var->function : NULL;
+
+        return f && !(var->index < f->n_params && f->params[var->index] == var);
+}
+
+/* Brings something from memory that may be different the next time */
+static bool finds(const struct ds_ptx_instr *instr)
+{
+        enum ds_ptx_space space = ds_ptx_instr_space(instr);
+
+        if (instr->op == DS_PTX_OP_CALL)
+                return true;
+        if (!(ds_ptx_op_info((enum ds_ptx_op)instr->op)->flags & DS_PTX_READS) || space == DS_PTX_IN_CONST)
+                return false;
+        return space != DS_PTX_IN_PARAM || is_returned(&instr->operands[1]);
+}
+
+/* One pass over the loop; true when something more depends on what memory had. */
+static bool pass_found(struct loops *l, uint32_t first, uint32_t last)
+{
+        bool changed = false;
+
+        for (uint32_t i = first; i <= last; i++) {
+                struct ds_ptx_instr *instr = &l->function->instrs[i];
+                struct flow f = {.loops = l, .told = finds(instr)};
+
+                l->effort += 1 + instr->n_operands;
+                ds_ptx_each_register(instr, read_found, &f);
+                if (f.told)
+                        ds_ptx_each_register(instr, write_found, &f);
+                changed |= f.changed;
+        }
+        return changed;
 }
 
 static bool loads_own(const struct ds_ptx_instr *instr)
@@ -406,8 +455,9 @@ static bool loop_waits(struct loops *l, uint32_t first, uint32_t last)
                 return true;
         l->stamp++;
         l->memory_told = false;
-        for (uint32_t i = first; i <= last; i++)
-                ds_ptx_each_register(&l->function->instrs[i], note_written, l);
+        while (pass_found(l, first, last))
+                if (too_much(l))
+                        return true;
         while (pass(l, first, last))
                 if (too_much(l))
                         return true;
@@ -424,9 +474,9 @@ static int function_waits(struct loops *l, const struct ds_ptx_function *functio
         *l = (struct loops){.function = function, .facts = l->facts};
         *ret_line = 0;
         l->asks = ds_alloc0((size_t)function->n_instrs + 1, sizeof(*l->asks));
-        l->written = ds_alloc0((size_t)function->n_regs + 1, sizeof(*l->written));
+        l->found = ds_alloc0((size_t)function->n_regs + 1, sizeof(*l->found));
         l->told = ds_alloc0((size_t)function->n_regs + 1, sizeof(*l->told));
-        if (!l->asks || !l->written || !l->told)
+        if (!l->asks || !l->found || !l->told)
                 return ds_error_origin(-ENOMEM);
         for (uint32_t i = 0; i < function->n_instrs; i++)
                 l->asks[i + 1] = l->asks[i] + may_ask(l, &function->instrs[i]);
@@ -454,7 +504,7 @@ static int find_waits(const struct ds_ptx_module *module, struct ds_ptx_facts *f
                 if (!r && line)
                         learn(&facts[i], BIT(WAITS), line);
                 ds_free(l.asks);
-                ds_free(l.written);
+                ds_free(l.found);
                 ds_free(l.told);
         }
         return r;

@@ -571,6 +571,44 @@ ds_unused static void dt_test_module(const struct ds_device_ops *ops, const char
         dt_close(t);
 }
 
+/* One that waits, one that is idempotent, one that sees how much shared memory it has, and one that is nothing of it */
+#define DT_PTX_FACTS                                                                                 \
+        ".visible .entry waits(.param .u64 p)\n{\n .reg .b64 %rd1; .reg .b32 %r1; .reg .pred %p1;\n" \
+        " ld.param.u64 %rd1, [p];\nL:\n ld.volatile.global.u32 %r1, [%rd1];\n"                       \
+        " setp.eq.u32 %p1, %r1, 0;\n @%p1 bra L;\n ret;\n}\n"                                        \
+        ".visible .entry again(.param .u64 p)\n{\n .reg .b64 %rd1;\n ld.param.u64 %rd1, [p];\n"      \
+        " st.global.u32 [%rd1], 7;\n ret;\n}\n"                                                      \
+        ".visible .entry sees(.param .u64 p)\n{\n .reg .b64 %rd1; .reg .b32 %r<3>;\n"                \
+        " ld.param.u64 %rd1, [p];\n mov.u32 %r1, %dynamic_smem_size;\n ld.global.u32 %r2, [%rd1];\n" \
+        " add.u32 %r1, %r1, %r2;\n st.global.u32 [%rd1], %r1;\n ret;\n}\n"                           \
+        ".visible .entry plain(.param .u64 p)\n{\n .reg .b64 %rd1; .reg .b32 %r1;\n"                 \
+        " ld.param.u64 %rd1, [p];\n ld.global.u32 %r1, [%rd1];\n add.u32 %r1, %r1, 1;\n"             \
+        " st.global.u32 [%rd1], %r1;\n ret;\n}\n"
+
+/* What code shows of kernels; that they are idempotent is not looked for in machine code. */
+ds_unused static void dt_test_kernel_facts(const struct ds_device_ops *ops, const char *spec)
+{
+        static const struct {
+                const char *name;
+                uint32_t waits, idempotent, sees;
+        } rows[] = {{"waits", 1, 0, 0}, {"again", 0, 1, 0}, {"sees", 0, 0, 1}, {"plain", 0, 0, 0}};
+        struct dt *t = dt_open(ops, spec);
+        ds_device_module *modules[] = {
+                dt_load(t, DT_PTX_HEADER DT_PTX_FACTS), dt_load(t, DT_PTX_HEADER ".global .u32 kept;\n" DT_PTX_FACTS)};
+
+        for (size_t i = 0; i < 2 * DS_ARRAY_SIZE(rows); i++) {
+                ds_device_module *module = modules[i / DS_ARRAY_SIZE(rows)];
+                size_t n = i % DS_ARRAY_SIZE(rows);
+                const struct ds_kernel_info *info = ops->kernel_info(ops->kernel_find(module, rows[n].name));
+
+                cr_expect_eq(info->waits, rows[n].waits, "%s", rows[n].name);
+                cr_expect_eq(
+                        info->idempotent, ops->info(t->device)->simulated && rows[n].idempotent, "%s", rows[n].name);
+                cr_expect_eq(info->sees_shared, rows[n].sees, "%s", rows[n].name);
+        }
+        dt_close(t);
+}
+
 /* A kernel's hash is that of its image and its name: the same in another life of the device. */
 ds_unused static void dt_test_kernel_hash(const struct ds_device_ops *ops, const char *spec)
 {

@@ -93,6 +93,7 @@ static const struct {
         {"memory_errors", dt_test_memory_errors},
         {"slab_survives", dt_test_slab_survives},
         {"module", dt_test_module},
+        {"kernel_facts", dt_test_kernel_facts},
         {"kernel_hash", dt_test_kernel_hash},
         {"cached", test_cached},
         {"bad_image", test_bad_image},

@@ -90,6 +90,7 @@ struct ds_device_info {
         uint32_t n_groups;
         uint32_t group_sms[DS_DEVICE_GROUPS_MAX];
         struct ds_tpc_mask group[DS_DEVICE_GROUPS_MAX];
+        uint32_t group_clusters; /* blocks of the largest cluster that groups of one GPC take together */
         /* 1: a bound on resident blocks is kept per SM, to a whole number of blocks and at least one; 0: exactly */
         uint32_t bound_per_sm;
         int32_t attributes[DS_DEVICE_ATTRIBUTES];

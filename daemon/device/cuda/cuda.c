@@ -224,6 +224,7 @@ const struct ds_device_ops ds_cuda_ops = {
         .close = device_close,
         .info = device_info,
         .rung_create = cuda_rung_create,
+        .rung_create_coarse = cuda_rung_create_coarse,
         .rung_info = cuda_rung_info,
         .space_add = cuda_space_add,
         .space_remove = cuda_space_remove,

@@ -5,7 +5,8 @@
  * The driver does not say. But the blocks of a cluster never leave their GPC, so kernels with large clusters, whose
  * blocks write down where they run, show which SMs are together. Which SMs a TPC has is found by kernels in green
  * contexts as well: one over all TPCs whose number has bit k and one over the others, for every k; an SM that was seen
- * in exactly one of each pair has told its TPC's number (14 contexts on an H200 instead of 66).
+ * in exactly one of each pair has told its TPC's number (14 contexts on an H200 instead of 66). The groups of SMs that
+ * the driver makes for large clusters are told apart in the same way (8 more).
  *
  * What no large cluster reaches stays unknown. Anything that fails leaves what is not known unknown, with a line in the
  * log: nothing else depends on it. All of it is before serving, has one deadline, and takes some 30 ms. When the
@@ -46,8 +47,6 @@ struct gpcs {
         uint64_t deadline_ns;
         bool stuck;             /* the deadline passed while something ran */
         uint16_t root[SMS_MAX]; /* union-find: SMs known to be together */
-        uint8_t tpc_of_sm[SMS_MAX];
-        bool tpc_known[SMS_MAX];
 };
 
 /* --- one kernel ------------------------------------------------------------------------------------------------- */
@@ -94,11 +93,20 @@ static int gpcs_launch(struct gpcs *g, CUstream stream, uint32_t n, uint32_t clu
         return gpcs_wait(g, stream);
 }
 
-/* --- which SMs a TPC has
- * ---------------------------------------------------------------------------------------------- */
+/* --- which SMs a TPC, or a group, has ------------------------------------------------------------------------------
+ */
 
-/* A kernel on the TPCs whose number has (or has not) the bit: where it ran gets the flag. */
-static int gpcs_see(struct gpcs *g, uint32_t bit, bool with, uint8_t flag, uint8_t *seen)
+/* Parts that the SMs are divided into, all of one split; which part an SM is of. */
+struct gpcs_parts {
+        const CUdevResource *resources;
+        uint32_t n;
+        uint8_t of_sm[SMS_MAX];
+        bool known[SMS_MAX];
+};
+
+/* A kernel on the parts whose number has (or has not) the bit: where it ran gets the flag. */
+static int gpcs_see(
+        struct gpcs *g, const struct gpcs_parts *parts, uint32_t bit, bool with, uint8_t flag, uint8_t *seen)
 {
         CUdevResource resources[DS_DEVICE_TPCS_MAX];
         ds_device *device = g->device;
@@ -107,11 +115,11 @@ static int gpcs_see(struct gpcs *g, uint32_t bit, bool with, uint8_t flag, uint8
         uint32_t n = 0, sms = 0;
         int r;
 
-        for (uint32_t i = 0; i < device->info.n_tpcs; i++) {
+        for (uint32_t i = 0; i < parts->n; i++) {
                 if ((i >> bit & 1) != with)
                         continue;
-                resources[n++] = device->tpc[i];
-                sms += device->tpc[i].sm.smCount;
+                resources[n++] = parts->resources[i];
+                sms += parts->resources[i].sm.smCount;
         }
         if (!n)
                 return 0;
@@ -133,22 +141,22 @@ static int gpcs_see(struct gpcs *g, uint32_t bit, bool with, uint8_t flag, uint8
         return r;
 }
 
-static int gpcs_tpcs(struct gpcs *g)
+static int gpcs_divide(struct gpcs *g, struct gpcs_parts *parts)
 {
         uint8_t seen[SMS_MAX];
         int r;
 
-        memset(g->tpc_known, 1, sizeof(g->tpc_known));
-        for (uint32_t bit = 0; (g->device->info.n_tpcs - 1) >> bit; bit++) {
+        memset(parts->known, 1, sizeof(parts->known));
+        for (uint32_t bit = 0; (parts->n - 1) >> bit; bit++) {
                 memset(seen, 0, sizeof(seen));
-                r = gpcs_see(g, bit, true, 1, seen);
+                r = gpcs_see(g, parts, bit, true, 1, seen);
                 if (!r)
-                        r = gpcs_see(g, bit, false, 2, seen);
+                        r = gpcs_see(g, parts, bit, false, 2, seen);
                 if (r)
                         return r;
                 for (uint32_t sm = 0; sm < SMS_MAX; sm++) {
-                        g->tpc_known[sm] &= seen[sm] == 1 || seen[sm] == 2;
-                        g->tpc_of_sm[sm] |= (uint8_t)((seen[sm] & 1) << bit);
+                        parts->known[sm] &= seen[sm] == 1 || seen[sm] == 2;
+                        parts->of_sm[sm] |= (uint8_t)((seen[sm] & 1) << bit);
                 }
         }
         return 0;
@@ -198,7 +206,7 @@ static int gpcs_clusters(struct gpcs *g)
 /* --- the answer
  * ------------------------------------------------------------------------------------------------------- */
 
-static void gpcs_tell(struct gpcs *g)
+static void gpcs_tell(struct gpcs *g, const struct gpcs_parts *tpcs)
 {
         struct ds_device_info *info = &g->device->info;
         uint16_t root_of_tpc[DS_DEVICE_TPCS_MAX], n_of_root[SMS_MAX] = {0};
@@ -208,10 +216,9 @@ static void gpcs_tell(struct gpcs *g)
         memset(root_of_tpc, 0xff, sizeof(root_of_tpc));
         memset(gpc_of_root, DS_DEVICE_GPC_NONE, sizeof(gpc_of_root));
         for (sm = 0; sm < SMS_MAX; sm++) {
-                if (!g->tpc_known[sm] || g->tpc_of_sm[sm] >= info->n_tpcs ||
-                        root_of_tpc[g->tpc_of_sm[sm]] != UINT16_MAX)
+                if (!tpcs->known[sm] || tpcs->of_sm[sm] >= info->n_tpcs || root_of_tpc[tpcs->of_sm[sm]] != UINT16_MAX)
                         continue;
-                root_of_tpc[g->tpc_of_sm[sm]] = gpcs_root(g, sm);
+                root_of_tpc[tpcs->of_sm[sm]] = gpcs_root(g, sm);
                 n_of_root[gpcs_root(g, sm)]++;
         }
         for (tpc = 0; tpc < info->n_tpcs; tpc++) {
@@ -223,6 +230,82 @@ static void gpcs_tell(struct gpcs *g)
                         gpc_of_root[root] = (uint8_t)info->n_gpcs++;
                 info->gpc_of_tpc[tpc] = gpc_of_root[root];
         }
+}
+
+/* Two groups of one GPC: a bit each, 0 when no GPC has two. */
+static uint32_t gpcs_pair(const struct ds_device_info *info)
+{
+        uint32_t last[UINT8_MAX + 1] = {0};
+
+        for (uint32_t i = 0; i + 1 < info->n_groups; i++) {
+                for (uint32_t tpc = 0; tpc < info->n_tpcs; tpc++) {
+                        uint8_t gpc = info->gpc_of_tpc[tpc];
+
+                        if (!(info->group[i].word[tpc / 64] >> tpc % 64 & 1) || gpc == DS_DEVICE_GPC_NONE)
+                                continue;
+                        if (last[gpc] && last[gpc] != i + 1)
+                                return 1u << i | 1u << (last[gpc] - 1);
+                        last[gpc] = i + 1;
+                }
+        }
+        return 0;
+}
+
+/* Does the driver let groups of one GPC take a cluster that is larger than each? It is asked, not tried. */
+static int gpcs_ask(struct gpcs *g, uint32_t pair)
+{
+        CUlaunchAttribute attribute = {
+                .id = CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION, .value.clusterDim = {DS_DEVICE_CLUSTER_MAX, 1, 1}};
+        CUlaunchConfig config = {.gridDimX = DS_DEVICE_CLUSTER_MAX,
+                .gridDimY = 1,
+                .gridDimZ = 1,
+                .blockDimX = 1,
+                .blockDimY = 1,
+                .blockDimZ = 1,
+                .sharedMemBytes = g->shared_bytes,
+                .attrs = &attribute,
+                .numAttrs = 1};
+        CUdevResource resources[2];
+        ds_device *device = g->device;
+        CUgreenCtx green = NULL;
+        uint32_t n = 0;
+        int clusters = 0, r;
+
+        for (uint32_t i = 0; i < device->info.n_groups && n < 2; i++)
+                if (pair >> i & 1)
+                        resources[n++] = device->groups[i];
+        r = cuda_green_create(device, resources, n, &green);
+        if (r)
+                return r;
+        r = cuda_stream_create(device, green, 0, &config.hStream);
+        if (!r && !CU(device, cuOccupancyMaxActiveClusters)(&clusters, g->where, &config) && clusters > 0)
+                device->info.group_clusters = DS_DEVICE_CLUSTER_MAX;
+        if (config.hStream)
+                CU(device, cuStreamDestroy)(config.hStream);
+        CU(device, cuGreenCtxDestroy)(green);
+        return r;
+}
+
+/* Which TPCs are in which group. That nothing of it is known harms nobody: rungs say less of where they are. */
+static void gpcs_groups(struct gpcs *g, const struct gpcs_parts *tpcs, struct gpcs_parts *groups)
+{
+        struct ds_device_info *info = &g->device->info;
+        uint32_t pair;
+        int r = 0;
+
+        if (!groups->n)
+                return;
+        r = gpcs_divide(g, groups);
+        for (uint32_t sm = 0; !r && sm < SMS_MAX; sm++)
+                if (tpcs->known[sm] && groups->known[sm] && tpcs->of_sm[sm] < info->n_tpcs &&
+                        groups->of_sm[sm] < info->n_groups)
+                        info->group[groups->of_sm[sm]].word[tpcs->of_sm[sm] / 64] |= UINT64_C(1)
+                                                                                     << tpcs->of_sm[sm] % 64;
+        pair = r ? 0 : gpcs_pair(info);
+        if (pair)
+                r = gpcs_ask(g, pair);
+        if (r)
+                ds_log(DS_LOG_WARNING, "which TPCs the groups for large clusters have is not known");
 }
 
 /* --- before and after
@@ -286,9 +369,27 @@ static void gpcs_end(struct gpcs *g)
         }
 }
 
+/* Everything, in the order in which it depends on each other. */
+static int gpcs_find(struct gpcs *g, struct gpcs_parts *tpcs, struct gpcs_parts *groups)
+{
+        int r = gpcs_begin(g);
+
+        if (!r)
+                r = gpcs_divide(g, tpcs);
+        if (!r)
+                r = gpcs_clusters(g);
+        if (r)
+                return r;
+        gpcs_tell(g, tpcs);
+        gpcs_groups(g, tpcs, groups);
+        return 0;
+}
+
 void cuda_gpcs_discover(ds_device *device)
 {
         struct ds_device_info *info = &device->info;
+        struct gpcs_parts tpcs = {.resources = device->tpc, .n = info->n_tpcs};
+        struct gpcs_parts groups = {.resources = device->groups, .n = info->n_groups};
         int clusters = 0, r;
         struct gpcs *g;
 
@@ -299,13 +400,7 @@ void cuda_gpcs_discover(ds_device *device)
         if (!g)
                 return;
         g->device = device;
-        r = gpcs_begin(g);
-        if (!r)
-                r = gpcs_tpcs(g);
-        if (!r)
-                r = gpcs_clusters(g);
-        if (!r)
-                gpcs_tell(g);
+        r = gpcs_find(g, &tpcs, &groups);
         gpcs_end(g);
         if (r)
                 ds_log(DS_LOG_WARNING, "which TPCs share a GPC is not known: %s",

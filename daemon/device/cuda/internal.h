@@ -158,9 +158,10 @@ struct ds_device {
 
         /* topology.c: one resource per TPC, all from one split of the device's SMs */
         uint64_t memory_total;
-        CUdevResource *tpc;     /* info.n_tpcs of them; NULL: this GPU cannot be divided, all of it is one TPC */
-        CUdevResource all_sms;  /* with those that are in no TPC */
-        uint32_t n_sms_outside; /* how many those are */
+        CUdevResource *tpc;    /* info.n_tpcs of them; NULL: this GPU cannot be divided, all of it is one TPC */
+        CUdevResource all_sms; /* with those that are in no TPC */
+        CUdevResource groups[DS_DEVICE_GROUPS_MAX]; /* info.n_groups of them, all from another split */
+        uint32_t n_sms_outside;                     /* how many those are */
 
         /* rung.c */
         struct cuda_rung *rungs[DS_DEVICE_RUNGS_MAX];
@@ -251,6 +252,7 @@ void cuda_gpcs_discover(ds_device *device);
 /* rung.c */
 int cuda_rungs_init(ds_device *device); /* priorities, own_stream */
 int cuda_rung_create(ds_device *device, const struct ds_tpc_mask *mask, uint32_t *ret_rung);
+int cuda_rung_create_coarse(ds_device *device, uint32_t groups, uint32_t *ret_rung);
 const struct ds_rung_info *cuda_rung_info(ds_device *device, uint32_t rung);
 /* A green context over these SMs, and streams of it (of the whole GPU when green is NULL). As ds_cuda_failed. */
 int cuda_green_create(ds_device *device, CUdevResource *resources, unsigned n, CUgreenCtx *ret);

@@ -5,7 +5,9 @@
  * Every rung is a green context, also the one over all TPCs: kernels of the primary context run on all SMs, those of
  * other rungs included. A set of all TPCs is made of the GPU's SMs as they are, undivided: so it has those that belong
  * to no TPC as well (some GPUs cannot be divided evenly), and takes clusters of any size. Of the others, which are put
- * together from TPCs, the driver refuses clusters that do not fit on one TPC, however many TPCs there are.
+ * together from TPCs, the driver refuses clusters that do not fit on one TPC, however many TPCs there are. Larger ones
+ * run on sets of groups, which the driver makes of SMs of one GPC each when it is not told to ignore that (8 SMs on an
+ * H200, and one group of the 12 that are left over).
  *
  * Where the driver or the GPU knows no green contexts there is one TPC that is all of the GPU, and a rung is streams of
  * the primary context (topology.c has said so in the log).
@@ -106,15 +108,54 @@ static int rung_context(ds_device *device, struct cuda_rung *rung)
         return result ? ds_cuda_failed(device, result, "cuCtxFromGreenCtx") : 0;
 }
 
-static int rung_build(ds_device *device, struct cuda_rung *rung, CUdevResource *resources)
+/* The largest cluster of groups: as many blocks as one GPC of theirs has SMs. */
+static uint32_t coarse_clusters(const ds_device *device, const struct ds_rung_info *rung, uint32_t groups)
 {
-        int all = rung->info.n_tpcs == device->info.n_tpcs, r = 0;
-        struct cuda_stream *stream;
+        const struct ds_device_info *info = &device->info;
+        uint32_t sms[UINT8_MAX + 1] = {0}, per_tpc = device->tpc[0].sm.smCount, most = 0, full = info->group_sms[0];
 
-        if (device->tpc && all)
+        for (uint32_t i = 0; i < info->n_tpcs; i++)
+                if (rung->mask.word[i / 64] >> i % 64 & 1 && info->gpc_of_tpc[i] != DS_DEVICE_GPC_NONE)
+                        most = DS_MAX(most, sms[info->gpc_of_tpc[i]] += per_tpc);
+        if (most >= DS_DEVICE_CLUSTER_MAX && info->group_clusters >= DS_DEVICE_CLUSTER_MAX)
+                return DS_DEVICE_CLUSTER_MAX;
+        /* what is left over is the last group, and of no GPC */
+        return groups & ((1u << (info->n_groups - 1)) - 1) ? DS_MIN(full, DS_DEVICE_CLUSTER_MAX / 2) : per_tpc;
+}
+
+/* The same for groups. */
+static int coarse_resources(ds_device *device, uint32_t groups, struct ds_rung_info *info, CUdevResource *resources)
+{
+        uint32_t n = 0;
+
+        info->coarse = 1;
+        for (uint32_t i = 0; i < DS_DEVICE_GROUPS_MAX; i++) {
+                if (!(groups >> i & 1))
+                        continue;
+                if (i >= device->info.n_groups)
+                        return ds_error_origin(-EINVAL);
+                resources[n++] = device->groups[i];
+                info->n_sms += device->info.group_sms[i];
+                for (size_t word = 0; word < DS_ARRAY_SIZE(info->mask.word); word++)
+                        info->mask.word[word] |= device->info.group[i].word[word];
+        }
+        if (!n)
+                return ds_error_origin(-EINVAL);
+        info->n_tpcs = info->n_sms / device->tpc[0].sm.smCount;
+        info->cluster_max = coarse_clusters(device, info, groups);
+        return (int)n;
+}
+
+/* n: of the resources; 0 = all that the device has. */
+static int rung_build(ds_device *device, struct cuda_rung *rung, CUdevResource *resources, uint32_t n)
+{
+        struct cuda_stream *stream;
+        int r = 0;
+
+        if (device->tpc && !n)
                 r = cuda_green_create(device, &device->all_sms, 1, &rung->green);
         else if (device->tpc)
-                r = cuda_green_create(device, resources, rung->info.n_tpcs, &rung->green);
+                r = cuda_green_create(device, resources, n, &rung->green);
         if (!r)
                 r = rung_context(device, rung);
         for (uint32_t i = 0; !r && i < CUDA_STREAMS_PER_RUNG; i++) {
@@ -126,22 +167,12 @@ static int rung_build(ds_device *device, struct cuda_rung *rung, CUdevResource *
         return r;
 }
 
-int cuda_rung_create(ds_device *device, const struct ds_tpc_mask *mask, uint32_t *ret_rung)
+/* Takes the rung, or frees it. */
+static int rung_add(ds_device *device, struct cuda_rung *rung, CUdevResource *resources, uint32_t n, uint32_t *ret_rung)
 {
-        CUdevResource resources[DS_DEVICE_TPCS_MAX];
-        uint64_t before, after;
-        struct cuda_rung *rung;
-        int r;
+        uint64_t before = cuda_memory_free(device), after;
+        int r = rung_build(device, rung, resources, n);
 
-        if (device->n_rungs == DS_DEVICE_RUNGS_MAX)
-                return ds_error_origin(-ENOSPC);
-        rung = ds_alloc0(1, sizeof(*rung));
-        if (!rung)
-                return ds_error_origin(-ENOMEM);
-        r = rung_resources(device, mask, &rung->info, resources);
-        before = cuda_memory_free(device);
-        if (!r)
-                r = rung_build(device, rung, resources);
         if (r) {
                 rung_free(device, rung);
                 return ds_error_trace(r);
@@ -151,6 +182,46 @@ int cuda_rung_create(ds_device *device, const struct ds_tpc_mask *mask, uint32_t
         *ret_rung = device->n_rungs;
         device->rungs[device->n_rungs++] = rung;
         return 0;
+}
+
+int cuda_rung_create(ds_device *device, const struct ds_tpc_mask *mask, uint32_t *ret_rung)
+{
+        CUdevResource resources[DS_DEVICE_TPCS_MAX];
+        struct cuda_rung *rung;
+        uint32_t n;
+        int r;
+
+        if (device->n_rungs == DS_DEVICE_RUNGS_MAX)
+                return ds_error_origin(-ENOSPC);
+        rung = ds_alloc0(1, sizeof(*rung));
+        if (!rung)
+                return ds_error_origin(-ENOMEM);
+        r = rung_resources(device, mask, &rung->info, resources);
+        if (r) {
+                ds_free(rung);
+                return ds_error_trace(r);
+        }
+        n = rung->info.n_tpcs == device->info.n_tpcs ? 0 : rung->info.n_tpcs;
+        return ds_error_trace(rung_add(device, rung, resources, n, ret_rung));
+}
+
+int cuda_rung_create_coarse(ds_device *device, uint32_t groups, uint32_t *ret_rung)
+{
+        CUdevResource resources[DS_DEVICE_GROUPS_MAX];
+        struct cuda_rung *rung;
+        int r;
+
+        if (device->n_rungs == DS_DEVICE_RUNGS_MAX)
+                return ds_error_origin(-ENOSPC);
+        rung = ds_alloc0(1, sizeof(*rung));
+        if (!rung)
+                return ds_error_origin(-ENOMEM);
+        r = coarse_resources(device, groups, &rung->info, resources);
+        if (r < 0) {
+                ds_free(rung);
+                return ds_error_trace(r);
+        }
+        return ds_error_trace(rung_add(device, rung, resources, (uint32_t)r, ret_rung));
 }
 
 /* --- all of them ------------------------------------------------------------------------------------------------ */

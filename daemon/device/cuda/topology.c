@@ -16,6 +16,7 @@
  * libraries choose another way.
  */
 #include <ctype.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -25,6 +26,7 @@
 #define CONTEXT_MAX DS_GIB(1)
 #define RUNG_MAX DS_MIB(256)
 #define RESERVE DS_MIB(512)
+#define GROUP_SMS 8u
 #define RESERVE_SHARE 16 /* at most this part of all memory, on small GPUs */
 
 /* --- the name --------------------------------------------------------------------------------------------------- */
@@ -215,7 +217,7 @@ static CUresult tpcs_split(ds_device *device, CUdevResource *ret, unsigned *ret_
         return CUDA_ERROR_NOT_SUPPORTED;
 }
 
-/* An earlier worker has found out what takes time, and clients are waiting: the supervisor remembers the GPCs. */
+/* An earlier worker has found out what takes time, and clients are waiting. */
 static int topology_again(void)
 {
         const char *value = getenv("DETSHARE_RESTARTED");
@@ -264,6 +266,62 @@ static int topology_tpcs(ds_device *device)
         return 0;
 }
 
+/*
+ * Groups of SMs that share a GPC, for rungs that take large clusters, and what is left over as the last of them. They
+ * come from another split than the TPCs, so the two cannot be combined; but they may overlap.
+ */
+static void topology_groups(ds_device *device)
+{
+        const uint32_t clusters = (uint32_t)device->info.attributes[CU_DEVICE_ATTRIBUTE_CLUSTER_LAUNCH];
+        CUdevResource rest = {0};
+        unsigned n = DS_DEVICE_GROUPS_MAX - 1;
+        CUresult result;
+
+        if (!device->tpc || !clusters)
+                return;
+        result = CU(device, cuDevSmResourceSplitByCount)(device->groups, &n, &device->all_sms, &rest, 0, GROUP_SMS);
+        if (result || !n || n >= DS_DEVICE_GROUPS_MAX) {
+                ds_log(DS_LOG_WARNING, "this GPU has no groups of SMs for large clusters (%s): they borrow all of it",
+                        ds_cuda_driver_error(&device->driver, result));
+                return;
+        }
+        if (rest.type == CU_DEV_RESOURCE_TYPE_SM && rest.sm.smCount)
+                device->groups[n++] = rest;
+        device->info.n_groups = n;
+        for (unsigned i = 0; i < n; i++)
+                device->info.group_sms[i] = device->groups[i].sm.smCount;
+        device->info.group_clusters = DS_MIN(device->info.group_sms[0], DS_DEVICE_CLUSTER_MAX);
+}
+
+/*
+ * What an earlier worker has found out: two hexadecimal digits for each TPC's GPC, for each one's group (ff: none), and
+ * for the largest cluster of groups, in the environment. Anything else than that is as if nothing were known.
+ */
+static void topology_told(ds_device *device)
+{
+        const char *text = getenv("DETSHARE_TOPOLOGY");
+        struct ds_device_info *info = &device->info;
+        uint32_t n = info->n_tpcs;
+        uint8_t byte[2 * DS_DEVICE_TPCS_MAX + 1];
+        unsigned value;
+
+        if (!text || strlen(text) != 2 * (2 * (size_t)n + 1))
+                return;
+        for (uint32_t i = 0; i < 2 * n + 1; i++) {
+                if (sscanf(text + 2 * (size_t)i, "%2x", &value) != 1)
+                        return;
+                byte[i] = (uint8_t)value;
+        }
+        for (uint32_t i = 0; i < n; i++) {
+                info->gpc_of_tpc[i] = byte[i];
+                if (byte[i] != DS_DEVICE_GPC_NONE)
+                        info->n_gpcs = DS_MAX(info->n_gpcs, byte[i] + 1u);
+                if (byte[n + i] < info->n_groups)
+                        info->group[byte[n + i]].word[i / 64] |= UINT64_C(1) << i % 64;
+        }
+        info->group_clusters = DS_MIN(byte[2 * n], DS_DEVICE_CLUSTER_MAX);
+}
+
 /* --- all of it -------------------------------------------------------------------------------------------------- */
 
 static int topology_identity(ds_device *device)
@@ -284,6 +342,7 @@ static int topology_identity(ds_device *device)
         info->cc_minor = (uint32_t)info->attributes[CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR];
         info->n_sms = (uint32_t)info->attributes[CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT];
         info->stops = 1;
+        info->bound_per_sm = 1;
         memset(info->gpc_of_tpc, DS_DEVICE_GPC_NONE, sizeof(info->gpc_of_tpc));
         return info->n_sms && info->cc_major ? 0 : ds_error_origin(-EIO);
 }
@@ -298,7 +357,10 @@ int cuda_topology_discover(ds_device *device)
                 r = topology_tpcs(device);
         if (r)
                 return ds_error_trace(r);
-        if (!topology_again())
+        topology_groups(device);
+        if (topology_again())
+                topology_told(device);
+        else
                 cuda_gpcs_discover(device);
         return 0;
 }

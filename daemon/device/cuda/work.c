@@ -10,10 +10,12 @@
  * call); from host to host it would wait, so those go through memory of the device (staging.c). Whether an address is
  * the host's or the device's is looked up in the space's mappings, not taken from the caller.
  *
- * Not done: a bound on resident blocks is left to the masks of the rungs, and running work cannot be aborted.
+ * A bound on resident blocks is kept by shared memory that the kernel does not need (device/bound.h). Not done: running
+ * work cannot be aborted or killed, and the bound of what runs cannot be changed.
  */
 #include <assert.h>
 
+#include "device/bound.h"
 #include "device/cluster.h"
 #include "device/cuda/internal.h"
 #include "device/cuda/staging.h"
@@ -207,6 +209,19 @@ void cuda_issue_nothing(ds_device *device, struct cuda_stream *stream, struct cu
         cuda_stream_push(device, stream, job);
 }
 
+/* Dynamic shared memory of a launch: what it asks for, and with a bound on its blocks so much that no more fit. */
+static uint32_t launch_shared(const ds_device *device, uint32_t rung, const struct ds_launch *launch)
+{
+        const struct ds_kernel_info *info = cuda_kernel_info(launch->kernel);
+        uint32_t bound = launch->max_resident_blocks;
+
+        if (!bound || launch->cooperative || info->cooperative ||
+                !ds_bound_may_pad(&device->info, info, ds_device_cluster_blocks(info, launch)))
+                return launch->shared_bytes;
+        return ds_bound_shared(
+                &device->info, info, launch->shared_bytes, ds_bound_share(bound, device->rungs[rung]->info.n_sms));
+}
+
 /* What the driver is told of a launch; attributes: room for the two that it may have. */
 static CUlaunchConfig launch_config(const struct ds_launch *launch, CUstream stream, CUlaunchAttribute attributes[2])
 {
@@ -242,6 +257,7 @@ int cuda_issue_launch(
         CUresult result = CUDA_SUCCESS;
         int r;
 
+        config.sharedMemBytes = launch_shared(device, stream->id / CUDA_STREAMS_PER_RUNG, launch);
         r = job_begin(device, stream, job, launch->timed);
         if (r)
                 return r;

@@ -81,6 +81,7 @@ void sim_model_groups(const struct sim_model *model, struct ds_device_info *info
                 }
         for (size_t i = 0; i < DS_ARRAY_SIZE(left.word); i++)
                 n_left += (uint32_t)__builtin_popcountll(left.word[i]);
+        info->group_clusters = DS_DEVICE_CLUSTER_MAX;
         if (n_left && info->n_groups)
                 groups_add(info, &left, n_left * model->sms_per_tpc);
 }

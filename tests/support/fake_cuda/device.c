@@ -120,7 +120,7 @@ static CUresult primary_open(void)
                 all.word[i / 64] |= UINT64_C(1) << i % 64;
         r = fake_result(fake_sim->space_add(fake.device, FAKE_SPACE));
         if (!r)
-                r = fake_rung_take(&all, FAKE_RUNG_PRIMARY, &rung);
+                r = fake_rung_take(&all, false, FAKE_RUNG_PRIMARY, &rung);
         if (r) {
                 fake.device = fake_sim->close(fake.device);
                 return r;

@@ -176,7 +176,7 @@ extern __thread CUcontext fake_current;
 uint64_t fake_memory(void);
 
 /* --- green.c --- */
-CUresult fake_rung_take(const struct ds_tpc_mask *mask, enum fake_rung_owner owner, CUgreenCtx *ret);
+CUresult fake_rung_take(const struct ds_tpc_mask *mask, bool coarse, enum fake_rung_owner owner, CUgreenCtx *ret);
 void fake_rungs_free(void);
 CUresult fake_stream_take(CUgreenCtx rung, int priority, CUstream *ret);
 bool fake_stream_ok(CUstream stream);

@@ -3,7 +3,8 @@
  * The fake driver: SM resources, green contexts, streams
  *
  * A resource carries its TPCs in the padding that the headers leave to the driver. Splitting gives groups as the H200
- * does: pairs when co-scheduling is to be ignored, else eights out of one GPC each and what is left over.
+ * does: pairs when co-scheduling is to be ignored, else eights out of one GPC each and what is left over. Clusters of
+ * more than two blocks run on what is made of the latter alone, and on all of the device.
  *
  * A green context is a rung of the sim. The sim never takes a rung back, so one that is destroyed is kept, and gets a
  * new mask when it is used again.
@@ -19,13 +20,15 @@
 struct CUdevResourceDesc_st {
         struct ds_tpc_mask mask;
         uint32_t n_tpcs;
+        bool coarse; /* all of it is of a split that keeps SMs of one GPC together: large clusters run there */
         struct CUdevResourceDesc_st *next;
 };
 
 /* What is in a resource's padding. */
 struct share {
         struct ds_tpc_mask mask;
-        uint32_t whole; /* the device's own, which may be split */
+        bool whole;  /* the device's own, which may be split */
+        bool coarse; /* see above */
 };
 _Static_assert(sizeof(struct share) <= sizeof(((CUdevResource *)NULL)->_internal_padding), "no room");
 
@@ -52,7 +55,7 @@ static bool mask_has(const struct ds_tpc_mask *mask, uint32_t tpc)
 
 static void resource_make(CUdevResource *resource, const struct ds_tpc_mask *mask, bool whole, uint32_t alignment)
 {
-        struct share share = {.mask = *mask, .whole = whole};
+        struct share share = {.mask = *mask, .whole = whole, .coarse = alignment == COSCHEDULED};
 
         memset(resource, 0, sizeof(*resource));
         resource->type = CU_DEV_RESOURCE_TYPE_SM;
@@ -94,7 +97,7 @@ static bool group_take(struct ds_tpc_mask *left, uint32_t n, bool one_gpc, struc
                 taken = 0;
                 for (uint32_t i = 0; i < n_tpcs && taken < n; i++) {
                         sim_model_gpc(model, i, &gpc, &rank);
-                        if (!mask_has(left, i) || (one_gpc && gpc != from))
+                        if (!mask_has(left, i) || (one_gpc && (gpc != from || gpc + 1 == model->gpc_alone)))
                                 continue;
                         mask_set(ret, i);
                         taken++;
@@ -133,7 +136,7 @@ FAKE_API cuDevSmResourceSplitByCount(CUdevResource *result, unsigned int *n_grou
                         resource_make(&result[n], &group, false, one_gpc ? COSCHEDULED : SMS_PER_TPC);
         *n_groups = n;
         if (remaining)
-                resource_make(remaining, &share.mask, false, SMS_PER_TPC);
+                resource_make(remaining, &share.mask, false, one_gpc ? COSCHEDULED : SMS_PER_TPC);
         return CUDA_SUCCESS;
 }
 
@@ -149,12 +152,14 @@ FAKE_API cuDevResourceGenerateDesc(CUdevResourceDesc *desc, CUdevResource *resou
         if (!made)
                 return CUDA_ERROR_OUT_OF_MEMORY;
         made->next = descriptions;
+        made->coarse = true;
         descriptions = made;
         for (unsigned int i = 0; i < n; i++) {
                 share = resource_share(&resources[i]);
                 if (resources[i].type != CU_DEV_RESOURCE_TYPE_SM)
                         return CUDA_ERROR_INVALID_RESOURCE_TYPE;
                 made->n_tpcs += mask_count(&share.mask);
+                made->coarse &= share.coarse;
                 for (size_t k = 0; k < DS_ARRAY_SIZE(share.mask.word); k++)
                         made->mask.word[k] |= share.mask.word[k];
         }
@@ -175,7 +180,7 @@ static bool rung_idle(const struct CUgreenCtx_st *rung)
 }
 
 /* A rung of the sim that nobody uses, with another mask than the one it was made with. */
-static void rung_mask(uint32_t id, const struct ds_tpc_mask *mask)
+static void rung_mask(uint32_t id, const struct ds_tpc_mask *mask, bool coarse)
 {
         struct sim_rung *rung = fake.device->rungs[id];
         uint32_t per_tpc = fake.device->model->sms_per_tpc;
@@ -183,13 +188,15 @@ static void rung_mask(uint32_t id, const struct ds_tpc_mask *mask)
         rung->info.mask = *mask;
         rung->info.n_tpcs = mask_count(mask);
         rung->info.n_sms = rung->info.n_tpcs * per_tpc;
+        rung->info.coarse = coarse;
+        rung->info.cluster_max = sim_clusters_max(fake.device, &rung->info);
         memset(rung->sms, 0, sizeof(rung->sms));
         for (uint32_t i = 0; i < fake.device->n_sms; i++)
                 if (mask_has(mask, fake.device->sm[i].id / per_tpc))
                         rung->sms[i / 64] |= UINT64_C(1) << i % 64;
 }
 
-CUresult fake_rung_take(const struct ds_tpc_mask *mask, enum fake_rung_owner owner, CUgreenCtx *ret)
+CUresult fake_rung_take(const struct ds_tpc_mask *mask, bool coarse, enum fake_rung_owner owner, CUgreenCtx *ret)
 {
         struct CUgreenCtx_st *rung;
         uint32_t id;
@@ -199,7 +206,7 @@ CUresult fake_rung_take(const struct ds_tpc_mask *mask, enum fake_rung_owner own
                 rung = fake.rungs[id];
                 if (rung->owner != FAKE_RUNG_FREE || !rung_idle(rung))
                         continue;
-                rung_mask(id, mask);
+                rung_mask(id, mask, coarse);
                 rung->owner = owner;
                 *ret = rung;
                 return CUDA_SUCCESS;
@@ -212,6 +219,7 @@ CUresult fake_rung_take(const struct ds_tpc_mask *mask, enum fake_rung_owner own
                 ds_free(rung);
                 return fake_result(r);
         }
+        rung_mask(id, mask, coarse);
         for (uint32_t i = 0; i < FAKE_SLOTS; i++)
                 rung->streams[i].id = id * FAKE_SLOTS + i;
         rung->owner = owner;
@@ -251,7 +259,7 @@ FAKE_API cuGreenCtxCreate(CUgreenCtx *green, CUdevResourceDesc desc, CUdevice de
                 return CUDA_ERROR_INVALID_DEVICE;
         if (!desc || flags != CU_GREEN_CTX_DEFAULT_STREAM)
                 return CUDA_ERROR_INVALID_VALUE;
-        r = fake_rung_take(&desc->mask, FAKE_RUNG_GREEN, green);
+        r = fake_rung_take(&desc->mask, desc->coarse, FAKE_RUNG_GREEN, green);
         if (!r)
                 fake.n_greens++;
         return r;
@@ -322,7 +330,7 @@ FAKE_API cuStreamCreateWithPriority(CUstream *stream, unsigned int flags, int pr
                         return CUDA_SUCCESS;
         }
         /* the primary context has as many streams as are wanted: a rung more of all SMs */
-        r = fake_rung_take(&all, FAKE_RUNG_PRIMARY, &rung);
+        r = fake_rung_take(&all, false, FAKE_RUNG_PRIMARY, &rung);
         return r ? r : fake_stream_take(rung, priority, stream);
 }
 

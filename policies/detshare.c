@@ -10,9 +10,7 @@
  *
  * Beginning and end. A request begins with its first launch. It ends when its queue is empty and the client has waited
  * for it, or when the queue stayed empty for a hold-off: the quantile `hold_percent` of the gaps that this session had
- * inside its requests (a program bound by its host has one between any two kernels). After an end that the client
- * waited for the tide stays low where the session usually comes back within `flap_us`, so that requests back to back
- * do not move BE to and fro.
+ * inside its requests (a program bound by its host has one between any two kernels).
  *
  * Two prices. A BE kernel beside LS need not give way: where its blocks are short, priority alone lets LS in within
  * microseconds. Its harm is the mean rest of a block that LS finds on full SMs, less the gap that LS makes anyway,
@@ -30,7 +28,8 @@
  * kernel for a BE block. Where that is more than the slack, BE leaves a standing reserve, as large as the need if its
  * kernel loses no more than `standing_permille` by that, else smaller, else none: a kernel that would fall off its
  * stair keeps all SMs. A kernel that takes longer than a session usually is idle will run beside the next request
- * anyway, so it is placed as if that had begun.
+ * anyway, so it is placed as if that had begun;
+ * requests back to back do not move it to and fro.
  *
  * Bounds. A BE coroutine is given the next operation when what it has on the device is expected to end within
  * `be_ahead_us` (with no LS for a second `be_alone_us`), not earlier. Beside LS, kernels known to be bound by compute
@@ -84,7 +83,6 @@ enum param {
         P_HOLD_FIRST,
         P_HOLD_LEAST,
         P_HOLD_MOST,
-        P_FLAP,
         P_AHEAD,
         P_ALONE,
         P_UNKNOWN,
@@ -116,7 +114,6 @@ static const struct detshare_policy_param params[PARAMS] = {
         {"hold_first_us", "hold-off while nothing is learnt", 100, 0, 1000000},
         {"hold_least_us", "least hold-off", 10, 0, 1000000},
         {"hold_most_us", "most; longer gaps lie between requests", 1000, 1, 1000000},
-        {"flap_us", "next requests that usually come within this are waited for", 100, 0, 1000000},
         {"be_ahead_us", "time before its end at which BE work is followed by the next", 100, 0, 1000000},
         {"be_alone_us", "the same while there has been no LS work for a second", 1000, 0, 1000000},
         {"be_unknown", "operations of unknown duration of a BE coroutine on the device", 2, 1, 256},
@@ -139,13 +136,12 @@ struct ls {
         uint64_t seen;                /* number of the decision that saw it last; 0: nobody */
         uint64_t active_ns;           /* when it had work last */
         uint64_t begin_ns, empty_ns;  /* of the request that goes on, or the last one; 0: none yet */
-        uint64_t hold_ns;             /* the tide stays low until then */
         uint64_t slo_ns, deadline_ns; /* UINT64_MAX: none */
         uint8_t open;                 /* a request goes on */
         uint8_t busy;                 /* it has work queued or on the device */
         uint8_t synchronised;         /* while it has none: its client has waited for all */
         uint8_t gapped;               /* this request had gaps */
-        struct gaps inside, after;
+        struct gaps inside;
         uint32_t delays, idle_ns;       /* of this request: kernels, and time without work */
         uint32_t need;                  /* of the window, now */
         uint32_t needs[NEEDS];          /* time of kernels by what they need, in us */
@@ -333,10 +329,7 @@ static uint64_t ls_hold(const struct detshare *d, const struct ls *ls)
 
 static void ls_close(struct detshare *d, struct ls *ls)
 {
-        uint64_t after = gaps_quantile(&ls->after, number(d, P_HOLD));
-
         ls->open = 0;
-        ls->hold_ns = ls->synchronised && after <= us(d, P_FLAP) ? ls->empty_ns + after : 0;
         if (!ls->gapped)
                 gaps_learn(&ls->inside, 0);
         learn_low(&ls->length_ns, max_u64(ls->empty_ns - ls->begin_ns, 1));
@@ -349,9 +342,7 @@ static void ls_wake(struct detshare *d, struct ls *ls)
 {
         uint64_t gap = d->now_ns - ls->empty_ns;
 
-        if (ls->begin_ns && ls->synchronised)
-                gaps_learn(&ls->after, gap);
-        else if (ls->begin_ns && gap <= us(d, P_HOLD_MOST))
+        if (ls->begin_ns && !ls->synchronised && gap <= us(d, P_HOLD_MOST))
                 gaps_learn(&ls->inside, gap);
         if (ls->open) {
                 ls->gapped = 1;
@@ -366,7 +357,6 @@ static void ls_wake(struct detshare *d, struct ls *ls)
         }
         ls->busy = 1;
         ls->synchronised = 0;
-        ls->hold_ns = 0;
 }
 
 /* view: NULL when it has none, which means that it has no work. */
@@ -394,13 +384,6 @@ static void ls_look(struct detshare *d, struct ls *ls, const struct detshare_ses
                 ls_close(d, ls);
         if (!busy && ls->open)
                 wake_at(d, ls->empty_ns + ls_hold(d, ls));
-        if (ls->hold_ns > d->now_ns)
-                wake_at(d, ls->hold_ns);
-}
-
-static int ls_wet(const struct detshare *d, const struct ls *ls)
-{
-        return ls->seen && (ls->open || ls->hold_ns > d->now_ns);
 }
 
 /* What BE may cost one of its requests. */
@@ -443,7 +426,7 @@ static void tide_session(struct detshare *d, const struct ls *ls)
         uint64_t slack = ls_slack(d, ls), gap = ls->mean_gap, delays = ls->mean_delays ? ls->mean_delays : 1;
         uint32_t need = needs_quantile(d, ls);
 
-        if (ls_wet(d, ls)) {
+        if (ls->open) {
                 d->wet = 1;
                 d->harmless_ns = min_u64(d->harmless_ns, ls->length_ns ? gap + slack / delays : 0);
                 d->reserve = (uint32_t)max_u64(d->reserve, max_u64(need, ls->need));
@@ -597,7 +580,7 @@ static uint32_t be_blocks(const struct detshare *d, const struct detshare_op_vie
 {
         uint32_t best = BLOCKS_MAX;
 
-        if (!d->wet || op->bound == DETSHARE_BOUND_UNKNOWN || op->bound > DETSHARE_BOUND_MEMORY || op->all_resident)
+        if (op->bound == DETSHARE_BOUND_UNKNOWN || op->bound > DETSHARE_BOUND_MEMORY || op->all_resident)
                 return 0;
         for (uint32_t i = 0; i < d->n_bounds; i++)
                 if (d->bounds[i].n_sms >= n_sms && (best == BLOCKS_MAX || d->bounds[i].n_sms < d->bounds[best].n_sms))
@@ -624,7 +607,7 @@ static int be_may_borrow(const struct detshare *d, uint64_t ns)
                 const struct ls *ls = &d->ls[i];
                 uint64_t rest, since = d->now_ns - ls->begin_ns;
 
-                if (!ls_wet(d, ls))
+                if (!ls->open)
                         continue;
                 rest = ls->length_ns > since ? ls->length_ns - since : 0;
                 if (ls->slo_ns ? d->now_ns + rest + ns > ls->deadline_ns : ns > ls_slack(d, ls))

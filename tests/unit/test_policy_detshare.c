@@ -16,17 +16,18 @@ static struct ph_kernel persistent = {.name = "persistent", .blocks = SMS, .thre
 static struct ph_kernel slope = {.name = "slope", .blocks = 40 * SMS, .threads = 1024, .block_ns = 10 * US};
 static struct ph_kernel shorts = {.name = "shorts", .blocks = 8 * SMS, .block_ns = 4 * US};
 static struct ph_kernel block30 = {.name = "block30", .blocks = 4 * SMS, .block_ns = 30 * US};
+static struct ph_kernel single30 = {.name = "single30", .blocks = SMS, .threads = 1024, .block_ns = 30 * US};
 static struct ph_kernel block2000 = {.name = "block2000", .blocks = 40 * SMS, .block_ns = 2 * MS};
 static struct ph_kernel huge = {.name = "huge", .blocks = SMS, .threads = 1024, .block_ns = 3 * MS};
 static struct ph_kernel together = {
         .name = "together", .blocks = SMS, .threads = 1024, .block_ns = 500 * US, .all_resident = 1};
 static struct ph_kernel sloped2000 = {.name = "sloped2000", .blocks = 400 * SMS, .per_sm = 1, .block_ns = 2 * MS};
 
-#define OPEN(...)                                                                                                 \
-        do {                                                                                                      \
-                PH_KERNELS_ARE(&small, &medium, &wide, &persistent, &slope, &shorts, &block30, &block2000, &huge, \
-                        &together, &sloped2000);                                                                  \
-                ph_open(SMS / 2, "detshare", __VA_ARGS__ __VA_OPT__(, ) NULL);                                    \
+#define OPEN(...)                                                                                                     \
+        do {                                                                                                          \
+                PH_KERNELS_ARE(&small, &medium, &wide, &persistent, &slope, &shorts, &block30, &single30, &block2000, \
+                        &huge, &together, &sloped2000);                                                               \
+                ph_open(SMS / 2, "detshare", __VA_ARGS__ __VA_OPT__(, ) NULL);                                        \
         } while (0)
 
 /* A session that has had this many requests, so that the policy knows their length and gaps. */
@@ -197,18 +198,18 @@ Test(policy_detshare, the_hold_off_is_learnt_from_the_gaps_inside_requests)
         ph_close();
 }
 
+/* 620 us of work every 640 us; best-effort kernels of 60 us beside it, one of which is launched in many of the gaps. */
 Test(policy_detshare, requests_back_to_back_do_not_move_best_effort_to_and_fro)
 {
         struct ph_client *ls, *be;
         uint32_t moves;
 
-        OPEN("explore_permille=0", "slack_permille=0");
+        OPEN("explore_permille=0", "slack_permille=0", "be_ahead_us=0");
         ls = ph_ls(0);
         ls->synchronises = 1;
         be = ph_be();
-        ph_know(&persistent, 0);
-        ph_loop(be, &persistent, 4);
-        /* 620 us of work every 640 us */
+        ph_know(&single30, 0);
+        ph_loop(be, &single30, 4);
         ph_every(ls, &small, 310, 640 * US, 200);
         ph_run(20 * MS);
         moves = ph_moves(be);
@@ -216,6 +217,26 @@ Test(policy_detshare, requests_back_to_back_do_not_move_best_effort_to_and_fro)
         cr_assert_gt(ls->n_latency, 180);
         cr_assert_leq(ph_moves(be), moves + 2);
         cr_assert_eq(ph_last(be)->side, DETSHARE_SIDE_UPPER);
+        ph_close();
+}
+
+/* The same kernels fit into gaps of 500 us several times: they use them. */
+Test(policy_detshare, but_gaps_that_are_long_for_a_kernel_are_used)
+{
+        struct ph_client *ls, *be;
+        uint32_t moves;
+
+        OPEN("explore_permille=0", "slack_permille=0", "be_ahead_us=0", "standing_permille=0");
+        ls = ph_ls(0);
+        ls->synchronises = 1;
+        be = ph_be();
+        ph_know(&single30, 0);
+        ph_loop(be, &single30, 4);
+        ph_every(ls, &small, 250, 1000 * US, 100);
+        ph_run(20 * MS);
+        moves = ph_moves(be);
+        ph_run(100 * MS);
+        cr_assert_geq(ph_moves(be), moves + 150);
         ph_close();
 }
 
@@ -249,10 +270,11 @@ Test(policy_detshare, what_a_wait_costs_depends_on_the_gaps_that_are_there_anywa
         ls = taught(0, &small, 50, 24);
         be = ph_be();
         ph_loop(be, &block30, 4);
-        ls->gap_us = 24;
+        ph_run_for(1 * MS);
         ph_request(ls, &small, 200);
         ph_run_for(4 * MS);
         cr_assert_eq(ph_moves(be), 0);
+        cr_assert_eq(ph_last(be)->n_sms, SMS);
         ph_close();
 
         OPEN("explore_permille=0");
@@ -460,23 +482,45 @@ Test(policy_detshare, a_kernel_that_needs_the_whole_gpu_borrows_it_only_while_no
         ph_close();
 }
 
+/* One with three streams has no more of the device than one with one, which has not less than alone. */
 Test(policy_detshare, best_effort_sessions_get_equal_device_time)
 {
-        struct ph_client *a, *b;
-        uint64_t at;
+        struct ph_client *many, *one;
 
         OPEN("explore_permille=0", "fair_us=1000");
         ph_know(&persistent, 0);
-        ph_know(&huge, 0);
-        a = ph_be();
-        b = ph_be();
-        ph_loop(a, &persistent, 8);
-        ph_loop(b, &huge, 8);
-        at = 300 * MS;
-        ph_run(at);
-        cr_assert_geq(a->device_ns + 10 * MS, b->device_ns);
-        cr_assert_geq(b->device_ns + 10 * MS, a->device_ns);
-        cr_assert_gt(a->ended, 500);
+        many = ph_be();
+        one = ph_be();
+        for (uint32_t i = 0; i < 600; i++)
+                ph_submit(many, i % 3, &persistent, 0);
+        ph_loop(one, &persistent, 8);
+        ph_run(30 * MS);
+        cr_assert_geq(ph_busy(one, 0, 30 * MS), 990);
+        cr_assert_leq(many->device_ns, one->device_ns + 4 * MS, "%llu and %llu us",
+                (unsigned long long)(many->device_ns / US), (unsigned long long)(one->device_ns / US));
+        cr_assert_geq(many->device_ns + 4 * MS, one->device_ns);
+        ph_loop(one, NULL, 0);
+        ph_close();
+}
+
+/* What a kernel on a low step of its stair could have less of does not make it move away from its neighbours. */
+Test(policy_detshare, kernels_with_different_stairs_stay_on_one_rung_that_is_good_for_all)
+{
+        struct ph_client *ls, *be;
+
+        OPEN("explore_permille=0");
+        ls = ph_ls(0);
+        be = ph_be();
+        ph_know(&persistent, 0);
+        ph_know(&slope, 0);
+        ph_know(&small, 0);
+        ph_request(ls, &small, 4000);
+        ph_run(10 * US);
+        for (int i = 0; i < 12; i++)
+                ph_submit(be, 0, i % 2 ? &persistent : &slope, 0);
+        ph_run(7 * MS);
+        cr_assert_gt(ph_launches(be, 0, 7 * MS), 8);
+        cr_assert_leq(ph_moves(be), 1);
         ph_close();
 }
 

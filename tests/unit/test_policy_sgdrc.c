@@ -157,6 +157,31 @@ Test(policy_sgdrc, what_is_reserved_is_the_most_that_a_kernel_of_the_window_need
         ph_close();
 }
 
+/* A wide kernel behind three small ones: a window of four sees it, one of two does not. */
+static uint32_t sms_beside(const char *window)
+{
+        struct ph_client *ls, *be;
+        uint32_t n_sms;
+
+        OPEN("sgdrc", window, "ls_depth=1");
+        ls = ph_ls(0);
+        be = ph_be();
+        for (int i = 0; i < 10; i++)
+                ph_submit(ls, 0, i < 4 ? &small : &wide, 0);
+        ph_run(10 * US);
+        ph_submit(be, 0, &big, 0);
+        ph_run(15 * US);
+        n_sms = ph_last(be)->n_sms;
+        ph_close();
+        return n_sms;
+}
+
+Test(policy_sgdrc, the_window_is_as_long_as_its_parameter_says)
+{
+        cr_assert_eq(sms_beside("window=4"), 66);
+        cr_assert_eq(sms_beside("window=3"), SMS - 16);
+}
+
 /* An LS kernel has no more than the BE kernel that runs leaves: their SMs are disjoint. */
 Test(policy_sgdrc, ls_and_be_never_share_an_sm_while_both_run)
 {

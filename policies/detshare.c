@@ -28,8 +28,7 @@
  * kernel for a BE block. Where that is more than the slack, BE leaves a standing reserve, as large as the need if its
  * kernel loses no more than `standing_permille` by that, else smaller, else none: a kernel that would fall off its
  * stair keeps all SMs. A kernel that takes longer than a session usually is idle will run beside the next request
- * anyway, so it is placed as if that had begun;
- * requests back to back do not move it to and fro.
+ * anyway, so it is placed as if that had begun; requests back to back do not move it to and fro.
  *
  * Bounds. A BE coroutine is given the next operation when what it has on the device is expected to end within
  * `be_ahead_us` (with no LS for a second `be_alone_us`), not earlier. Beside LS, kernels known to be bound by compute

@@ -24,6 +24,7 @@ static void teardown(void)
 }
 
 TestSuite(sched_history, .init = setup, .fini = teardown);
+TestSuite(sched_history_policies, .fini = teardown); /* they open their own */
 
 static void assert_adds_up(const struct ds_history_request *request)
 {
@@ -170,7 +171,7 @@ Test(sched_history, launched_and_not_begun_is_behind_who_shares_the_rung)
         cr_assert_eq(request_of(ls)->blockers[0].session, 2);
 }
 
-Test(sched_history, disjoint_rungs_are_not_in_each_others_way, .init = NULL)
+Test(sched_history_policies, disjoint_rungs_are_not_in_each_others_way)
 {
         static const char *const params[] = {"ls_percent=50"};
         ds_sched_session *ls, *be;
@@ -281,7 +282,7 @@ Test(sched_history, streams_beside_each_other_run_once)
 }
 
 /* Whatever happens: each nanosecond once, and never more blame than waiting. */
-Test(sched_history, random_histories_add_up, .init = NULL)
+Test(sched_history_policies, random_histories_add_up)
 {
         static struct top tops[4000];
         ds_coroutine *streams[8];
@@ -487,7 +488,7 @@ Test(sched_history, a_trace_has_what_happened)
         cr_assert_eq(record_at(header->written - 1)->detail, DETSHARE_CLASS_LS);
 }
 
-Test(sched_history, a_trace_has_moves_holds_and_policies, .init = NULL)
+Test(sched_history_policies, a_trace_has_moves_holds_and_policies)
 {
         static const char *const params[] = {"ls_percent=50"};
         const struct ds_trace_record *record;

@@ -3,15 +3,31 @@
  * Tensor maps: descriptions of tensors that the GPU's bulk copies read
  *
  * A map is 128 opaque bytes, made from its arguments alone; the address in it is the same here and in the daemon. What
- * the bytes mean is the driver's secret, and the driver makes them only in a context, so the daemon's is asked, every
- * time. A simulated device executes no tensor copies and has no maps.
+ * the bytes mean is the driver's secret, and the driver makes them only in a context, so the daemon's is asked, once
+ * for each map as long as it is remembered (tensor_cache.h). A simulated device executes no tensor copies and has no
+ * maps.
  */
 #include <string.h>
 
 #include "cuda/context.h"
 #include "cuda/state.h"
+#include "cuda/tensor_cache.h"
 
 #define MAP_ALIGNMENT 64u
+
+static int ask_once(dsc_session *session, const struct dsc_tensor_map *ask, uint8_t bytes[DSC_TENSOR_MAP_BYTES])
+{
+        struct dcu_tensor_key key;
+        const int known = dcu_tensor_key(session, ask, bytes, &key);
+        int r;
+
+        if (known && !dsc_lost(session) && dcu_tensor_cache_find(&key, bytes))
+                return 0;
+        r = dsc_tensor_map(session, ask, bytes);
+        if (known && !r)
+                dcu_tensor_cache_put(&key, bytes);
+        return r;
+}
 
 static CUresult make(const char *name, CUtensorMap *map, const struct dsc_tensor_map *ask)
 {
@@ -26,7 +42,7 @@ static CUresult make(const char *name, CUtensorMap *map, const struct dsc_tensor
         if (!map || (uintptr_t)map % MAP_ALIGNMENT)
                 return CUDA_ERROR_INVALID_VALUE;
         memcpy(bytes, map, sizeof(bytes));
-        r = dcu_result(dsc_tensor_map(dcu.session, ask, bytes));
+        r = dcu_result(ask_once(dcu.session, ask, bytes));
         if (r == CUDA_SUCCESS)
                 memcpy(map, bytes, sizeof(bytes));
         return r;

@@ -186,8 +186,8 @@ static void run_record(struct fake *fake, const struct ds_record *record)
         if (record->type == DS_RECORD_HOST && !run_host(fake, (const struct ds_record_host *)record))
                 return;
         fake->done[record->stream]++;
-        atomic_store(&fake->page->stream_done[record->stream], fake->done[record->stream]);
         atomic_fetch_add(&fake->page->completed, 1);
+        atomic_store(&fake->page->stream_done[record->stream], fake->done[record->stream]);
 }
 
 static bool consume(struct fake *fake)
@@ -213,7 +213,8 @@ static void doze(struct fake *fake)
 {
         uint64_t value;
         atomic_store(&fake->page->asleep, 1);
-        if (atomic_load(&fake->ring->tail) == fake->head) {
+        if (atomic_load(&fake->ring->tail) == fake->head &&
+                atomic_load(&fake->ring->synchronised) == fake->synchronised) {
                 struct pollfd p = {.fd = fake->event_fd, .events = POLLIN};
                 fake->sleeps++;
                 while (poll(&p, 1, 20) == 0 && !fake->worker_stop && !fake->paused)
@@ -221,6 +222,7 @@ static void doze(struct fake *fake)
                 if (p.revents & POLLIN)
                         CHECK(read(fake->event_fd, &value, sizeof(value)) == sizeof(value));
         }
+        fake->synchronised = atomic_load(&fake->ring->synchronised);
         atomic_store(&fake->page->asleep, 0);
 }
 
@@ -413,6 +415,8 @@ static void remember_hello(struct fake *fake, const Detshare__Hello *h)
         fake->hello_slo_ns = h->slo_ns;
         fake->hello_limit = h->memory_limit;
         fake->hello_percent = h->sm_percent;
+        fake->hello_request = h->gpu_request;
+        fake->hello_share_limit = h->gpu_limit;
 }
 
 /* The ring is consumed up to the request's tail first. */

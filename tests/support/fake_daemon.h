@@ -57,20 +57,21 @@ struct fake {
         void (*on_record)(struct fake *fake, const struct ds_record *record);
 
         /* what happened */
-        _Atomic uint32_t requests[128]; /* by call case */
+        _Atomic uint32_t requests[256]; /* by call case */
         _Atomic uint32_t records[16];   /* by type */
         _Atomic uint32_t connections, sleeps, declared;
         _Atomic uint64_t last_ring_tail;
         char hello_name[64];
         uint32_t hello_class;
         uint64_t hello_slo_ns, hello_limit;
-        uint32_t hello_percent;
+        uint32_t hello_percent, hello_request, hello_share_limit;
 
         /* the session */
         struct ds_ring_header *ring;
         struct ds_completion_page *page;
         int event_fd;
         uint64_t head;
+        _Atomic uint64_t synchronised; /* of the ring's header, when the worker woke last */
         _Atomic bool worker_runs, worker_stop;
         uint64_t done[DS_STREAMS_MAX]; /* survives the worker */
         int sticky;

@@ -37,6 +37,8 @@ Test(core_session, hello_says_what_the_environment_says)
         setenv("DETSHARE_SLO_MS", "2.5", 1);
         setenv("DETSHARE_MEM_LIMIT", "1G", 1);
         setenv("DETSHARE_SM_PERCENT", "40", 1);
+        setenv("DETSHARE_GPU_REQUEST", ".25", 1);
+        setenv("DETSHARE_GPU_LIMIT", "0.3339", 1);
         setenv("DETSHARE_NAME", "alexnet", 1);
         fake_start(&fake);
         const struct dsc_device *device = dsc_device(get());
@@ -45,6 +47,8 @@ Test(core_session, hello_says_what_the_environment_says)
         cr_assert_eq(fake.hello_slo_ns, 2500000);
         cr_assert_eq(fake.hello_limit, 1ull << 30);
         cr_assert_eq(fake.hello_percent, 40);
+        cr_assert_eq(fake.hello_request, 250);
+        cr_assert_eq(fake.hello_share_limit, 333);
         cr_assert_str_eq(device->name, "Fake");
         cr_assert_eq(device->attributes[1], 1024);
         cr_assert_eq(device->n_sms, 4);
@@ -59,7 +63,10 @@ Test(core_session, nonsense_in_the_environment_is_refused)
                 {"DETSHARE_SLO_MS", "1e3"}, {"DETSHARE_MEM_LIMIT", "-1"}, {"DETSHARE_MEM_LIMIT", "1.5G"},
                 {"DETSHARE_MEM_LIMIT", "5x"}, {"DETSHARE_MEM_LIMIT", "5GB"}, {"DETSHARE_MEM_LIMIT", "99999999999T"},
                 {"DETSHARE_SM_PERCENT", "half"}, {"DETSHARE_SM_PERCENT", "50%"}, {"DETSHARE_SM_PERCENT", "-5"},
-                {"DETSHARE_TRANSPORT", "pigeon"}};
+                {"DETSHARE_GPU_REQUEST", "1.001"}, {"DETSHARE_GPU_REQUEST", "50"}, {"DETSHARE_GPU_REQUEST", "0.0001"},
+                {"DETSHARE_GPU_REQUEST", "50%"}, {"DETSHARE_GPU_LIMIT", "-0.5"}, {"DETSHARE_GPU_LIMIT", "0.5.5"},
+                {"DETSHARE_GPU_LIMIT", "1e-1"}, {"DETSHARE_GPU_LIMIT", "99999999999999999999"},
+                {"DETSHARE_PHASE", "reading"}, {"DETSHARE_TRANSPORT", "pigeon"}};
         fake_start(&fake);
         for (size_t i = 0; i < sizeof(nonsense) / sizeof(nonsense[0]); i++) {
                 char words[64];
@@ -81,14 +88,29 @@ Test(core_session, what_is_empty_or_zero_counts_as_not_given)
         setenv("DETSHARE_SLO_MS", "0", 1);
         setenv("DETSHARE_MEM_LIMIT", "", 1);
         setenv("DETSHARE_SM_PERCENT", "00", 1);
+        setenv("DETSHARE_GPU_REQUEST", "0", 1);
+        setenv("DETSHARE_GPU_LIMIT", "", 1);
+        setenv("DETSHARE_PHASE", "", 1);
         setenv("DETSHARE_NAME", "", 1);
         fake_start(&fake);
         get();
+        cr_assert_eq(fake.hello_request, 0);
+        cr_assert_eq(fake.hello_share_limit, 0);
         cr_assert_eq(fake.hello_class, DETSHARE__CLASS__BE);
         cr_assert_eq(fake.hello_slo_ns, 0);
         cr_assert_eq(fake.hello_limit, 0);
         cr_assert_eq(fake.hello_percent, 0);
         cr_assert_neq(fake.hello_name[0], '\0');
+}
+
+Test(core_session, the_whole_is_a_share)
+{
+        setenv("DETSHARE_GPU_REQUEST", "1", 1);
+        setenv("DETSHARE_GPU_LIMIT", "1.000", 1);
+        fake_start(&fake);
+        get();
+        cr_assert_eq(fake.hello_request, 1000);
+        cr_assert_eq(fake.hello_share_limit, 1000);
 }
 
 Test(core_session, a_limit_may_have_a_suffix)
@@ -647,4 +669,160 @@ Test(core_session, a_control_session_has_no_window)
         cr_assert_null(dsc_control_close(s));
         cr_assert_eq(msync(ours, 4096, MS_ASYNC), 0);
         cr_assert_eq(dsc_control_open("/nonexistent", 0, &s), DSC_CONTROL_UNREACHABLE);
+}
+
+/* --- phases --- */
+
+static uint32_t hinted;
+
+static enum fake_verdict note_phase(struct fake *f, const Detshare__Request *request, Detshare__Reply *reply)
+{
+        if (request->call_case == DETSHARE__REQUEST__CALL_HINT_PHASE) {
+                hinted = request->hint_phase->phase;
+                cr_assert_eq(request->ring_tail, f->ring ? atomic_load(&f->ring->tail) : 0);
+        }
+        return FAKE_DEFAULT;
+}
+
+static uint32_t hints(void)
+{
+        return fake.requests[DETSHARE__REQUEST__CALL_HINT_PHASE];
+}
+
+static void work(dsc_session *s)
+{
+        cr_assert_eq(dsc_launch(s, 0, &(struct dsc_launch){.kernel = 7, .grid = {1, 1, 1}, .block = {1, 1, 1}}), 0);
+        cr_assert_eq(dsc_wait(s, 0, dsc_stream_tail(s, 0)), 0);
+}
+
+Test(core_session, a_phase_is_told_when_it_changes, .timeout = 20)
+{
+        fake_start(&fake);
+        fake.hook = note_phase;
+        dsc_session *s = get();
+        cr_assert_eq(detshare_hint_phase((enum detshare_client_phase)3), DETSHARE_E_INVALID);
+        cr_assert_eq(detshare_hint_phase(DETSHARE_NO_PHASE), 0);
+        cr_assert_eq(detshare_hint_phase(DETSHARE_PREFILL), 0);
+        cr_assert_eq(hints(), 0, "nothing was submitted yet");
+        work(s);
+        cr_assert(hints() == 1 && hinted == 1, "%u hints, %u", hints(), hinted);
+        for (int i = 0; i < 3; i++)
+                cr_assert_eq(detshare_hint_phase(DETSHARE_DECODE), 0);
+        cr_assert(hints() == 2 && hinted == 2);
+        work(s);
+        fake_worker_dies(&fake, 0);
+        work(s);
+        cr_assert(hints() == 3 && hinted == 2, "the next worker is told");
+        cr_assert_eq(detshare_hint_phase(DETSHARE_NO_PHASE), 0);
+        cr_assert(hints() == 4 && hinted == 0);
+        fake_worker_dies(&fake, 0);
+        work(s);
+        cr_assert_eq(hints(), 4, "that there is none is no news to it");
+}
+
+Test(core_session, a_phase_of_the_environment, .timeout = 20)
+{
+        setenv("DETSHARE_PHASE", "Decode", 1);
+        fake_start(&fake);
+        fake.hook = note_phase;
+        work(get());
+        cr_assert(hints() == 1 && hinted == 2);
+}
+
+Test(core_session, a_phase_without_a_ring, .timeout = 20)
+{
+        setenv("DETSHARE_PHASE", "prefill", 1);
+        setenv("DETSHARE_TRANSPORT", "rpc", 1);
+        fake_start(&fake);
+        fake.hook = note_phase;
+        get();
+        cr_assert(hints() == 1 && hinted == 1);
+        cr_assert_eq(detshare_hint_phase(DETSHARE_NO_PHASE), 0);
+        cr_assert(hints() == 2 && hinted == 0);
+}
+
+static enum fake_verdict refuse_phase(struct fake *f, const Detshare__Request *request, Detshare__Reply *reply)
+{
+        if (request->call_case != DETSHARE__REQUEST__CALL_HINT_PHASE)
+                return FAKE_DEFAULT;
+        reply->status = DETSHARE__STATUS__UNSUPPORTED;
+        return FAKE_ANSWERED;
+}
+
+Test(core_session, a_phase_that_was_refused_is_not_the_phase, .timeout = 20)
+{
+        fake_start(&fake);
+        work(get());
+        fake.hook = refuse_phase;
+        for (int i = 0; i < 2; i++)
+                cr_assert_eq(detshare_hint_phase(DETSHARE_DECODE), DETSHARE_E_UNSUPPORTED);
+        cr_assert_eq(hints(), 2);
+}
+
+/* --- having all results --- */
+
+static uint64_t told(void)
+{
+        return atomic_load(&fake.ring->synchronised);
+}
+
+Test(core_session, whoever_waited_for_everything_says_so, .timeout = 20)
+{
+        fake_start(&fake);
+        dsc_session *s = get();
+        for (uint64_t i = 1; i <= 3; i++) {
+                work(s);
+                /* the fake moves head after the operation has ended */
+                for (int ms = 0; told() != i && ms < SOON_MS; ms++) {
+                        usleep(1000);
+                        cr_assert_eq(i == 2 ? dsc_query(s, 0, i) : dsc_wait_all(s), 0);
+                }
+                cr_assert_eq(told(), i);
+        }
+        fake.paused = true;
+        cr_assert_eq(dsc_launch(s, 0, &(struct dsc_launch){.kernel = 7, .grid = {1, 1, 1}, .block = {1, 1, 1}}), 0);
+        cr_assert_eq(dsc_wait(s, 0, 3), 0);
+        cr_assert_eq(dsc_query(s, 0, 4), 600);
+        cr_assert_eq(told(), 3, "something is left");
+        fake.paused = false;
+        for (int ms = 0; dsc_peek(s, 0, 4) && ms < SOON_MS; ms++)
+                usleep(1000);
+        usleep(20000);
+        cr_assert_eq(dsc_peek(s, 0, 4), 0);
+        cr_assert_eq(told(), 3, "nobody has asked for the program");
+        for (int ms = 0; told() != 4 && ms < SOON_MS; ms++) {
+                cr_assert_eq(dsc_query(s, 0, 4), 0);
+                usleep(1000);
+        }
+        cr_assert_eq(told(), 4);
+}
+
+/* Whether a worker that sleeps hears of it. */
+static bool heard(const char *class_)
+{
+        setenv("DETSHARE_CLASS", class_, 1);
+        fake_start(&fake);
+        dsc_session *s = get();
+        work(s);
+        fake.naps = true;
+        /* behind the last look that it takes after saying so */
+        for (int ms = 0; !atomic_load(&fake.sleeps) && ms < SOON_MS; ms++)
+                usleep(1000);
+        atomic_store(&fake.synchronised, 0);
+        atomic_store(&fake.ring->synchronised, 0);
+        cr_assert_eq(dsc_wait_all(s), 0);
+        cr_assert_eq(told(), 1);
+        for (int ms = 0; atomic_load(&fake.synchronised) != 1 && ms < 300; ms++)
+                usleep(1000);
+        return atomic_load(&fake.synchronised) == 1;
+}
+
+Test(core_session, a_sleeping_worker_is_woken_for_latency_sensitive_results, .timeout = 20)
+{
+        cr_assert(heard("ls"));
+}
+
+Test(core_session, a_sleeping_worker_is_not_woken_for_others, .timeout = 20)
+{
+        cr_assert(!heard("be"));
 }

@@ -13,6 +13,7 @@
 #include "cuda/object.h"
 #include "cuda/range.h"
 #include "cuda/state.h"
+#include "cuda/tensor_cache.h"
 
 /* --- images ------------------------------------------------------------------------------------------------------- */
 
@@ -324,4 +325,165 @@ Test(state, phases_decide_before_anything_else)
         cr_expect_eq(cuDeviceGet(&device, 0), CUDA_ERROR_DEINITIALIZED);
         cr_expect_eq(cuInit(0), CUDA_ERROR_DEINITIALIZED);
         cr_expect_eq(cuMemFree_v2(0x1000), CUDA_ERROR_DEINITIALIZED);
+}
+
+/* --- tensor maps that were made before ------------------------------------------------------------------------------
+ */
+
+static const uint64_t dims[5] = {64, 128, 96, 8, 4}, strides[4] = {128, 16384, 1572864, 12582912};
+static const uint32_t box[5] = {64, 32, 2, 1, 1}, steps[5] = {1, 1, 2, 1, 1};
+static const int32_t lower[3] = {-1, -2, 0}, upper[3] = {1, -3, 5};
+
+static struct dsc_tensor_map tensor(enum dsc_tensor_map_kind kind, uint32_t rank)
+{
+        return (struct dsc_tensor_map){.kind = kind,
+                .data_type = 6,
+                .rank = rank,
+                .address = 0x7000000000,
+                .dims = dims,
+                .strides = strides,
+                .box = kind == DSC_TENSOR_MAP_TILED ? box : NULL,
+                .steps = steps,
+                .lower = kind == DSC_TENSOR_MAP_TILED ? NULL : lower,
+                .upper = kind == DSC_TENSOR_MAP_TILED ? NULL : upper,
+                .swizzle = 3};
+}
+
+static const dsc_session *session_at(int i)
+{
+        static int sessions[3];
+
+        return (const dsc_session *)&sessions[i];
+}
+
+/* What is in the cache for the question; a question that is new leaves `mark` there. */
+static int known(int session, const struct dsc_tensor_map *ask, const uint8_t *old, uint8_t mark)
+{
+        uint8_t map[DSC_TENSOR_MAP_BYTES] = {0};
+        struct dcu_tensor_key key;
+
+        cr_assert_eq(dcu_tensor_key(session_at(session), ask, old ? old : map, &key), 1);
+        if (dcu_tensor_cache_find(&key, map))
+                return map[DSC_TENSOR_MAP_BYTES - 1];
+        map[DSC_TENSOR_MAP_BYTES - 1] = mark;
+        dcu_tensor_cache_put(&key, map);
+        dcu_tensor_cache_put(&key, map);
+        return 0;
+}
+
+static void differs_by(const struct dsc_tensor_map *ask, int *mark)
+{
+        cr_assert_eq(known(0, ask, NULL, (uint8_t)++ * mark), 0, "question %d was taken for another", *mark);
+        cr_assert_eq(known(0, ask, NULL, 0), *mark);
+}
+
+Test(tensor_cache, every_argument_is_compared)
+{
+        struct dsc_tensor_map ask = tensor(DSC_TENSOR_MAP_IM2COL, 5), other;
+        int mark = 0;
+
+        differs_by(&ask, &mark);
+        for (size_t field = 0; field < 10; field++) {
+                uint32_t *const at[] = {&other.data_type, &other.rank, &other.channels, &other.pixels,
+                        &other.interleave, &other.mode, &other.swizzle, &other.promotion, &other.fill};
+
+                other = ask;
+                if (field < 9)
+                        --*at[field];
+                else
+                        other.address += 16;
+                if (other.rank <= DSC_TENSOR_RANK_MAX)
+                        differs_by(&other, &mark);
+        }
+        for (size_t i = 0; i < 5 + 4 + 5 + 3 + 3; i++) {
+                uint64_t d[5], s[4];
+                uint32_t t[5];
+                int32_t l[3], u[3];
+
+                memcpy(d, dims, sizeof(d));
+                memcpy(s, strides, sizeof(s));
+                memcpy(t, steps, sizeof(t));
+                memcpy(l, lower, sizeof(l));
+                memcpy(u, upper, sizeof(u));
+                other = ask;
+                other.dims = d;
+                other.strides = s;
+                other.steps = t;
+                other.lower = l;
+                other.upper = u;
+                cr_assert_eq(known(0, &other, NULL, 0), 1, "what counts is what is in the arrays");
+                if (i < 5)
+                        d[i]++;
+                else if (i < 9)
+                        s[i - 5]++;
+                else if (i < 14)
+                        t[i - 9]++;
+                else if (i < 17)
+                        l[i - 14]++;
+                else
+                        u[i - 17]++;
+                differs_by(&other, &mark);
+        }
+        other = ask;
+        other.upper = NULL;
+        differs_by(&other, &mark);
+        other = tensor(DSC_TENSOR_MAP_TILED, 5);
+        differs_by(&other, &mark);
+        other = tensor(DSC_TENSOR_MAP_IM2COL_WIDE, 5);
+        differs_by(&other, &mark);
+        other.lower = other.upper = (const int32_t[]){-1, 1};
+        other.upper++;
+        cr_assert_eq(known(0, &other, NULL, 0), mark, "a wide one has one corner");
+}
+
+Test(tensor_cache, sessions_and_old_maps_are_apart)
+{
+        struct dsc_tensor_map ask = tensor(DSC_TENSOR_MAP_TILED, 3), replace = {.kind = DSC_TENSOR_MAP_REPLACE};
+        uint8_t old[DSC_TENSOR_MAP_BYTES] = {1};
+
+        cr_assert_eq(known(0, &ask, NULL, 1), 0);
+        cr_assert_eq(known(1, &ask, NULL, 2), 0);
+        cr_assert_eq(known(0, &ask, NULL, 0), 1);
+        cr_assert_eq(known(1, &ask, NULL, 0), 2);
+        cr_assert_eq(known(0, &ask, old, 0), 1, "only one that replaces has an old map");
+        cr_assert_eq(known(0, &replace, old, 3), 0);
+        cr_assert_eq(known(0, &replace, old, 0), 3);
+        old[DSC_TENSOR_MAP_BYTES - 1]++;
+        cr_assert_eq(known(0, &replace, old, 4), 0);
+}
+
+Test(tensor_cache, what_cannot_be_is_not_looked_for)
+{
+        struct dsc_tensor_map ask = tensor(DSC_TENSOR_MAP_TILED, 6);
+        uint8_t map[DSC_TENSOR_MAP_BYTES] = {0};
+        struct dcu_tensor_key key;
+
+        cr_assert_eq(dcu_tensor_key(NULL, &ask, map, &key), 0);
+        ask.rank = UINT32_MAX;
+        cr_assert_eq(dcu_tensor_key(NULL, &ask, map, &key), 0);
+        ask.rank = 0;
+        cr_assert_eq(dcu_tensor_key(NULL, &ask, map, &key), 1);
+}
+
+Test(tensor_cache, the_oldest_makes_room)
+{
+        struct dsc_tensor_map ask = tensor(DSC_TENSOR_MAP_TILED, 2), first = ask;
+        unsigned kept = 0;
+
+        cr_assert_eq(known(0, &first, NULL, 1), 0);
+        for (unsigned i = 1; i <= 16 * DCU_TENSOR_CACHE_SETS * DCU_TENSOR_CACHE_WAYS; i++) {
+                ask.address = first.address + 64 * i;
+                cr_assert_eq(known(0, &ask, NULL, 2), 0);
+                cr_assert_eq(known(0, &first, NULL, 0), 1, "it was asked for all the time");
+        }
+        for (unsigned i = 1; i <= 16 * DCU_TENSOR_CACHE_SETS * DCU_TENSOR_CACHE_WAYS; i++) {
+                struct dcu_tensor_key key;
+                uint8_t map[DSC_TENSOR_MAP_BYTES];
+
+                ask.address = first.address + 64 * i;
+                cr_assert_eq(dcu_tensor_key(session_at(0), &ask, map, &key), 1);
+                kept += (unsigned)dcu_tensor_cache_find(&key, map);
+        }
+        cr_assert_lt(kept, DCU_TENSOR_CACHE_SETS * DCU_TENSOR_CACHE_WAYS, "it is bounded");
+        cr_assert_gt(kept, DCU_TENSOR_CACHE_SETS, "%u", kept);
 }

@@ -204,11 +204,13 @@ static const struct ds_rule *rule_of(const struct ds_config *config, enum ds_rul
 
 Test(config, rules_and_parameters)
 {
-        const char *text = "[limits]\nsessions_per_uid=8\nsm_percent=90\ncalls_per_second=100\ncalls_burst=9\n"
-                           "[user root]\nclasses = ls, be\nsm_percent=30\nmemory=5\npinned=none\nsessions=2\n"
-                           "connections=3\ncalls_per_second=4\ncalls_burst=6\n"
-                           "[group 1234]\nclasses=\n"
-                           "[policy multistream]\ndepth=4\nwindow=7\n[policy static]\ndepth=9\n";
+        const char *text =
+                "[limits]\nsessions_per_uid=8\nsm_percent=90\ncalls_per_second=100\ncalls_burst=9\n"
+                "gpu_request_percent=25\ngpu_limit_percent=75\n"
+                "[user root]\nclasses = ls, be\nsm_percent=30\nmemory=5\npinned=none\nsessions=2\n"
+                "connections=3\ncalls_per_second=4\ncalls_burst=6\ngpu_request_percent=2\ngpu_limit_percent=60\n"
+                "[group 1234]\nclasses=\n"
+                "[policy multistream]\ndepth=4\nwindow=7\n[policy static]\ndepth=9\n";
         const struct ds_config_param *params[DS_CONFIG_PARAMS_MAX];
         const struct ds_rule *rule;
         struct ds_config config;
@@ -217,12 +219,16 @@ Test(config, rules_and_parameters)
         cr_assert_eq(read_text(text, strlen(text), &config, message, sizeof(message)), 0, "%s", message);
         cr_assert_eq(config.sessions_per_uid, 8);
         cr_assert_eq(config.sm_percent, 90);
+        cr_assert_eq(config.gpu_request_percent, 25);
+        cr_assert_eq(config.gpu_limit_percent, 75);
         cr_assert_eq(config.calls_per_second, 100);
         cr_assert_eq(config.calls_burst, 9);
         rule = rule_of(&config, DS_FROM_USER, 0);
         cr_assert_eq(rule->given, (1u << _DS_RULE_MAX) - 1);
         cr_assert_eq(rule->value[DS_RULE_CLASSES], DS_CLASS_BIT_LS | DS_CLASS_BIT_BE);
         cr_assert_eq(rule->value[DS_RULE_SM_PERCENT], 30);
+        cr_assert_eq(rule->value[DS_RULE_GPU_REQUEST], 20, "thousandths");
+        cr_assert_eq(rule->value[DS_RULE_GPU_LIMIT], 600);
         cr_assert_eq(rule->value[DS_RULE_MEMORY], 5 << 20);
         cr_assert_eq(rule->value[DS_RULE_PINNED], DS_RIGHT_NONE);
         cr_assert_eq(rule->value[DS_RULE_SESSIONS], 2);
@@ -234,7 +240,7 @@ Test(config, rules_and_parameters)
         cr_assert_eq(rule->value[DS_RULE_CLASSES], 0);
         cr_assert_eq(ds_config_params(&config, "multistream", params), 2);
         cr_assert_str_eq(params[1]->text, "window=7");
-        cr_assert_str_eq(params[1]->where, "test.conf:19");
+        cr_assert_str_eq(params[1]->where, "test.conf:23");
         cr_assert_eq(ds_config_params(&config, "static", params), 1);
         cr_assert_eq(ds_config_params(&config, "fifo", params), 0);
         ds_config_deinit(&config);
@@ -252,6 +258,8 @@ Test(config, errors_of_rules_and_parameters)
         refuses("[user 5]\nsession=1\n", "test.conf:2: there is no key [user 5] session");
         refuses("[user 5]\nsessions=0\n",
                 "test.conf:2: [user 5] sessions: '0' is not a number from 1 to 4294967295 or 'none'");
+        refuses("[user 5]\ngpu_limit_percent=101\n",
+                "test.conf:2: [user 5] gpu_limit_percent: '101' is not a number from 1 to 100");
         refuses("[user 5]\nsm_percent=101\n", "test.conf:2: [user 5] sm_percent: '101' is not a number from 1 to 100");
         refuses("[user 5]\nclasses=ls,vip\n", "test.conf:2: [user 5] classes: there is no class 'vip', only ls and be");
         /* the same user by name and by number */

@@ -300,6 +300,15 @@ $(BUILD)/bench/bench_sim: $(BUILD)/obj/tests/bench/bench_sim.o $(DAEMON_A) | $(P
 	@mkdir -p $(@D)
 	$(CC) $(LDFLAGS) -rdynamic -o $@ $^ $(DAEMON_LIBS)
 
+# which kernels of libraries wait for other blocks: make sass-scan SM=90 FILES=/usr/local/cuda/lib64/libcublas.so
+SM ?= 90
+$(BUILD)/bench/sass_scan: $(BUILD)/obj/tests/bench/sass_scan.o $(DAEMON_A)
+	@mkdir -p $(@D)
+	$(CC) $(LDFLAGS) -o $@ $^ $(DAEMON_LIBS)
+.PHONY: sass-scan
+sass-scan: $(BUILD)/bench/sass_scan
+	@$< $(SM) $(FILES)
+
 # how fast PTX is read and printed, and whether that is linear
 $(BUILD)/bench/bench_ptx: $(BUILD)/obj/tests/bench/bench_ptx.o $(DAEMON_A)
 	@mkdir -p $(@D)

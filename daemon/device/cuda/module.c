@@ -104,7 +104,11 @@ static CUresult image_codes(const struct ds_cuda_driver *driver, struct cuda_ima
         return image_name_codes(driver, image, kernels, n);
 }
 
-/* The first step, which puts nothing on the GPU where loading is lazy. On the owner's thread or on the other one. */
+/*
+ * The first step, which puts nothing on the GPU where loading is lazy. On the owner's thread or on the other one. Here
+ * the machine code is looked at, too (image/sass.h: 0.05 ms a kernel), where all kernels will be loaded at once; those
+ * of a large library one by one, later.
+ */
 static CUresult image_read(const struct ds_cuda_driver *driver, struct cuda_image *image, const void *bytes)
 {
         CUresult result;
@@ -115,7 +119,7 @@ static CUresult image_read(const struct ds_cuda_driver *driver, struct cuda_imag
                 return result;
         image->what = "the driver does not tell of the image's kernels";
         result = image_codes(driver, image);
-        if (!result && image->cubin.has_globals)
+        if (!result && (image->cubin.has_globals || image->n_codes <= KERNELS_AT_ONCE))
                 result = cuda_codes_scan(image, bytes);
         return result;
 }

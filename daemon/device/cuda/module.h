@@ -63,5 +63,5 @@ struct ds_device_module {
 
 /* kernel.c: the kernel comes into the context, with all that its first launch needs. [stops] */
 CUresult cuda_code_fill(ds_device *device, struct cuda_image *image, struct cuda_code *code);
-/* What the machine code shows of every kernel, for images whose bytes are not kept. */
+/* What the machine code shows of every kernel: for images whose bytes are not kept, and before anything stops. */
 CUresult cuda_codes_scan(struct cuda_image *image, const void *bytes);

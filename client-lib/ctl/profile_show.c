@@ -118,8 +118,10 @@ static int draw(const struct dsc_profiles *profiles, int measured, struct ctl_te
                 shown++;
                 r = add_row(&profiles->rows[i], t);
         }
-        if (!r && shown)
+        if (!r && shown) {
+                fprintf(text->file, "%s SMs\n", profiles->gpu);
                 r = ctl_table_draw(t, text);
+        }
         ctl_table_free(t);
         return r;
 }
@@ -200,6 +202,7 @@ static void details(const struct dsc_profile *row, struct ctl_text *text)
 
 int profile_details(const struct dsc_profiles *profiles, struct ctl_text *text)
 {
+        fprintf(text->file, "%s SMs\n", profiles->gpu);
         for (size_t i = 0; i < profiles->n; i++)
                 details(&profiles->rows[i], text);
         return 0;

@@ -389,6 +389,14 @@ const struct ds_kstat_row *ds_kstat_changed(ds_kstat *table)
         return NULL;
 }
 
+void ds_kstat_forget(ds_kstat *table)
+{
+        for (uint32_t i = 0; i < table->n_used; i++) {
+                points_release(table, &table->rows[i]);
+                table->rows[i].seen = 0;
+        }
+}
+
 uint64_t ds_kstat_taken(const ds_kstat *table)
 {
         return table->taken;

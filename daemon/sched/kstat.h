@@ -74,6 +74,8 @@ void ds_kstat_point_sample(ds_kstat *table, struct ds_kstat_row *row, uint32_t n
 void ds_kstat_point_put(ds_kstat *table, struct ds_kstat_row *row, const struct detshare_profile_point *point);
 /* A row whose points have changed since it was last given out, or NULL. */
 const struct ds_kstat_row *ds_kstat_changed(ds_kstat *table);
+/* No row has points or was seen. */
+void ds_kstat_forget(ds_kstat *table);
 /* Grows whenever points that a kernel had are taken from it. */
 uint64_t ds_kstat_taken(const ds_kstat *table);
 

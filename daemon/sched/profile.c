@@ -50,6 +50,11 @@ size_t ds_sched_profiles_changed(ds_sched *sched, struct ds_sched_profile *ret, 
         return i;
 }
 
+void ds_sched_profiles_forget(ds_sched *sched)
+{
+        ds_kstat_forget(sched->kstat);
+}
+
 void ds_sched_set_bound(ds_sched *sched, uint64_t kernel_key, enum detshare_kernel_bound bound)
 {
         uint32_t row = ds_kstat_touch(sched->kstat, kernel_key);

@@ -313,6 +313,8 @@ void ds_sched_profile_put(ds_sched *sched, const struct ds_sched_profile *profil
  * and again is so after 1, 2, 4, ... 64 samples of a point, then after 64 more each.
  */
 size_t ds_sched_profiles_changed(ds_sched *sched, struct ds_sched_profile *ret, size_t n);
+/* All profiles; what is launched from then on is seen for the first time. */
+void ds_sched_profiles_forget(ds_sched *sched);
 /*
  * The interference matrix that this GPU was calibrated to; copied. The policy in charge begins anew with it, with the
  * parameters that it has; work in flight goes on. -ENOMEM; DS_SCHED_E_REFUSED: it would not, and the built-in took

@@ -636,6 +636,39 @@ static int do_see(ds_profile_db *db, struct task *task)
         return r ? r : trim(db);
 }
 
+static uint32_t point_position(const struct ds_profile_row *row, uint32_t n_sms)
+{
+        uint32_t at = 0;
+
+        while (at < row->n_points && row->points[at].n_sms < n_sms)
+                at++;
+        return at;
+}
+
+/*
+ * What the row had stays where nothing better came: the worker may have spoken before it heard of it. Those that came
+ * have the room.
+ */
+static void merge_points(struct ds_profile_row *row, const struct ds_profile_row *came)
+{
+        struct ds_profile_row had = *row;
+
+        row->n_points = came->n_points;
+        memcpy(row->points, came->points, sizeof(row->points));
+        for (uint32_t i = 0; i < had.n_points; i++) {
+                uint32_t at = point_position(row, had.points[i].n_sms);
+                int there = at < row->n_points && row->points[at].n_sms == had.points[i].n_sms;
+
+                if (there && row->points[at].samples < had.points[i].samples)
+                        row->points[at] = had.points[i];
+                if (there || row->n_points == DS_PROFILE_POINTS_MAX)
+                        continue;
+                memmove(&row->points[at + 1], &row->points[at], (row->n_points - at) * sizeof(row->points[0]));
+                row->points[at] = had.points[i];
+                row->n_points++;
+        }
+}
+
 static int do_refine(ds_profile_db *db, struct task *task)
 {
         struct ds_profile_row stored;
@@ -648,12 +681,12 @@ static int do_refine(ds_profile_db *db, struct task *task)
                 if (r)
                         break;
                 db->figures.unknown += !found;
-                stored.bound = row->bound;
-                stored.n_points = row->n_points;
-                memcpy(stored.points, row->points, sizeof(stored.points));
+                if (!found)
+                        continue;
+                stored.bound = row->bound ? row->bound : stored.bound;
+                merge_points(&stored, row);
                 stored.used_ms = 0;
-                if (found)
-                        r = write_row(db, task->model, &stored);
+                r = write_row(db, task->model, &stored);
         }
         return r;
 }

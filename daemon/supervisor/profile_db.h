@@ -79,7 +79,9 @@ void ds_profile_set_name(struct ds_profile_row *row, const char *name);
  * others what is stored of bound and points comes back.
  */
 int ds_profile_db_see(ds_profile_db *db, const char *model, struct ds_profile_row *rows, size_t n);
-/* Bound and points of rows that are there; the others are counted as unknown. */
+/*
+ * Bound and points of rows that are there; the others are counted as unknown. A point that rests on more samples stays.
+ */
 int ds_profile_db_refine(ds_profile_db *db, const char *model, const struct ds_profile_row *rows, size_t n);
 /* Whole rows, in place of what is there. */
 int ds_profile_db_put(ds_profile_db *db, const char *model, const struct ds_profile_row *rows, size_t n);

@@ -284,10 +284,23 @@ static void reply_forgotten(struct ds_client *client, const struct ds_profile_jo
         ds_client_reply(client, job->request_id, &reply, NULL, 0);
 }
 
+/* It asks again, also for those of other names: it does not know how they are called. */
+static void worker_forgets(struct ds_supervisor *supervisor)
+{
+        Detshare__Internal__ToWorker message = DETSHARE__INTERNAL__TO_WORKER__INIT;
+        Detshare__Internal__ProfileForget forget = DETSHARE__INTERNAL__PROFILE_FORGET__INIT;
+
+        message.body_case = DETSHARE__INTERNAL__TO_WORKER__BODY_PROFILE_FORGET;
+        message.profile_forget = &forget;
+        (void)ds_worker_send(supervisor->worker, &message, NULL, 0, NULL);
+}
+
 static void job_answer(struct ds_profile_job *job)
 {
         struct ds_client *client = asker(job);
 
+        if (job->what == DS_PROFILE_FORGET && !job->r)
+                worker_forgets(job->user);
         if (client && job->r)
                 ds_client_answer(client, job->request_id, DETSHARE__STATUS__INTERNAL,
                         "the file of profiles could not be read or written");

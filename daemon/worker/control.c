@@ -415,6 +415,11 @@ static void control_profile_flush(ds_worker *worker, struct control_message *mes
         control_answer(worker, message, 0, "");
 }
 
+static void control_profile_forget(ds_worker *worker, struct control_message *message)
+{
+        ds_sched_profiles_forget(worker->sched);
+}
+
 static void control_calibration(ds_worker *worker, struct control_message *message)
 {
         control_answer(worker, message, dsw_profile_calibration(worker, message->body->calibration), "calibration");
@@ -466,6 +471,7 @@ static const struct {
         {DETSHARE__INTERNAL__TO_WORKER__BODY_PROFILE_PUT, control_profile_put},
         {DETSHARE__INTERNAL__TO_WORKER__BODY_PROFILE_FLUSH, control_profile_flush},
         {DETSHARE__INTERNAL__TO_WORKER__BODY_CALIBRATION, control_calibration},
+        {DETSHARE__INTERNAL__TO_WORKER__BODY_PROFILE_FORGET, control_profile_forget},
         {DETSHARE__INTERNAL__TO_WORKER__BODY_STOP, control_stop},
         {DETSHARE__INTERNAL__TO_WORKER__BODY_PING, control_ping},
         {DETSHARE__INTERNAL__TO_WORKER__BODY_LIMITS, control_limits},

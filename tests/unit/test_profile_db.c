@@ -159,6 +159,33 @@ Test(profile_db, what_is_seen_is_named_and_what_is_refined_comes_back)
         cr_assert_eq(lines(""), 0);
 }
 
+/* A worker that was just started speaks of one point before it has heard of the others. */
+Test(profile_db, what_is_known_better_stays)
+{
+        struct ds_profile_row row = row_of(1), all = row_of(1);
+        ds_profile_db *db;
+
+        make(1);
+        db = ds_profile_db_open(path, 0);
+        row.n_points = 2;
+        row.points[0] = (struct ds_profile_point){.n_sms = 32, .samples = 9, .mean_ns = 5};
+        row.points[1] = (struct ds_profile_point){.n_sms = 48, .samples = 1, .mean_ns = 6};
+        cr_assert_eq(ds_profile_db_refine(db, MODEL, &row, 1), 0);
+        cr_assert_eq(ds_profile_db_see(db, MODEL, &row, 1), 0);
+        cr_assert_eq(row.bound, 2, "nothing else was said of it");
+        cr_assert_eq(row.n_points, 3);
+        cr_assert_eq(row.points[0].mean_ns, 900);
+        cr_assert_eq(row.points[1].mean_ns, 5, "more samples came");
+        cr_assert_eq(row.points[2].mean_ns, 898, "more were there");
+        for (uint32_t i = 0; i < DS_PROFILE_POINTS_MAX; i++)
+                all.points[all.n_points++] = (struct ds_profile_point){100 + i, 1, 1};
+        cr_assert_eq(ds_profile_db_refine(db, MODEL, &all, 1), 0);
+        cr_assert_eq(ds_profile_db_see(db, MODEL, &row, 1), 0);
+        cr_assert_eq(row.n_points, DS_PROFILE_POINTS_MAX);
+        cr_assert_eq(row.points[0].n_sms, 100, "what came has the room");
+        ds_profile_db_close(db);
+}
+
 Test(profile_db, another_gpu_knows_nothing_of_it)
 {
         const char *others[] = {"DetShare sim:h200/130", "DetShare sim:a2000/26", ""};

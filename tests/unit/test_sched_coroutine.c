@@ -421,4 +421,8 @@ Test(sched_coroutine, kernels_seen_for_the_first_time)
         cr_assert_eq(ds_sched_seen(h.sched, seen, 2), 1, "for which there was no room");
         cr_assert_eq(seen[0].key, k[DS_ARRAY_SIZE(k) - 1].op.kernel_key);
         harness_run(&h, UINT64_MAX);
+        ds_sched_profiles_forget(h.sched);
+        submit(&h, a, kernel_init(&k[0], 1, US, 7, 0));
+        cr_assert_eq(ds_sched_seen(h.sched, seen, 2), 1, "it was forgotten");
+        harness_run(&h, UINT64_MAX);
 }

@@ -200,32 +200,13 @@ void ds_ahead_clear(struct ds_ahead *ahead)
         ahead->scanned = NULL;
 }
 
-void ds_ahead_statistics(const ds_sched *sched, uint32_t stat_row, struct detshare_op_view *view)
-{
-        const struct ds_kstat_row *row = ds_kstat_at(sched->kstat, stat_row, view->kernel);
-        const struct ds_kstat_points *points;
-
-        view->n_points = 0;
-        view->points = NULL;
-        if (!row)
-                return;
-        view->samples = row->samples;
-        view->expected_ns = row->mean_ns;
-        view->bound = row->bound;
-        points = ds_kstat_points(sched->kstat, row);
-        if (!points || !points->n)
-                return;
-        view->n_points = points->n;
-        view->points = points->at;
-}
-
 const struct detshare_op_view *ds_ahead_views(ds_coroutine *coroutine)
 {
         struct ds_ahead *ahead = &coroutine->ahead;
 
         if (!ahead->n)
                 return NULL;
-        for (uint32_t i = ahead->start; i < ahead->start + ahead->n; i++)
-                ds_ahead_statistics(coroutine->sched, ahead->slots->rows[i], &ahead->slots->views[i]);
+        ds_kstat_show(coroutine->sched->kstat, ahead->slots->rows + ahead->start, ahead->slots->views + ahead->start,
+                ahead->n);
         return ahead->slots->views + ahead->start;
 }

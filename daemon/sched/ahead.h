@@ -32,7 +32,5 @@ void ds_ahead_fill(ds_coroutine *coroutine);
 /* `op`, the first waiting operation, leaves the queue. */
 void ds_ahead_pop(ds_coroutine *coroutine, const struct ds_op *op);
 void ds_ahead_clear(struct ds_ahead *ahead);
-/* What is known of its kernel now. */
-void ds_ahead_statistics(const ds_sched *sched, uint32_t stat_row, struct detshare_op_view *view);
 /* The views, with today's statistics; n_ahead of them. */
 const struct detshare_op_view *ds_ahead_views(ds_coroutine *coroutine);

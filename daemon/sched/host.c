@@ -434,7 +434,7 @@ static void telling_take(ds_sched *sched, struct ds_sched_event *event, struct t
                 telling->start_ns = slot->start_ns;
                 telling->end_ns = slot->end_ns;
                 telling->op = slot->view;
-                ds_ahead_statistics(sched, slot->stat_row, &telling->op);
+                ds_kstat_show(sched->kstat, &slot->stat_row, &telling->op, 1);
                 ds_slot_told(sched, slot);
         }
 }

@@ -286,6 +286,27 @@ const struct ds_kstat_points *ds_kstat_points(const ds_kstat *table, const struc
         return row->points ? points_at(table, row->points - 1u) : NULL;
 }
 
+void ds_kstat_show(const ds_kstat *table, const uint32_t *rows, struct detshare_op_view *views, uint32_t n)
+{
+        for (uint32_t i = 0; i < n; i++) {
+                const struct ds_kstat_row *row = &table->rows[rows[i]];
+                const struct ds_kstat_points *points;
+
+                views[i].n_points = 0;
+                views[i].points = NULL;
+                if (row->key != views[i].kernel)
+                        continue;
+                views[i].samples = row->samples;
+                views[i].expected_ns = row->mean_ns;
+                views[i].bound = row->bound;
+                if (!row->points)
+                        continue;
+                points = points_at(table, row->points - 1u);
+                views[i].n_points = points->n;
+                views[i].points = points->n ? points->at : NULL;
+        }
+}
+
 static uint32_t points_position(const struct ds_kstat_points *points, uint32_t n_sms)
 {
         uint32_t i = 0;

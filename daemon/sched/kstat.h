@@ -58,6 +58,9 @@ uint32_t ds_kstat_count(const ds_kstat *table);
 /* One more duration. The mean forgets: a sample weighs 1/32 at least, so it follows a kernel whose data change. */
 void ds_kstat_sample(struct ds_kstat_row *row, uint64_t duration_ns);
 
+/* What is known now of the kernels of operations, each with its row. Where a row is another key's, what was
+ * known before stays, but points. */
+void ds_kstat_show(const ds_kstat *table, const uint32_t *rows, struct detshare_op_view *views, uint32_t n);
 /* NULL: it has none. */
 const struct ds_kstat_points *ds_kstat_points(const ds_kstat *table, const struct ds_kstat_row *row);
 /*

@@ -35,7 +35,7 @@ struct sdev_script {
 
 struct sdev_pending {
         uint64_t token, start_ns, end_ns, order;
-        uint32_t space, stream;
+        uint16_t space, stream; /* small: looking for the oldest is most of what a launch costs here */
         int32_t status;
 };
 

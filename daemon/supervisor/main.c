@@ -51,7 +51,7 @@ static void help(void)
                "  --policy NAME      scheduling policy to start with\n"
                "  --libcuda PATH     NVIDIA's libcuda.so.1, if it is not found by itself\n"
                "  --ptxas PATH       the CUDA toolkit's assembler, if it is not found by itself\n"
-               "  --state DIR        where compiled code is kept (default: $STATE_DIRECTORY; else nowhere)\n"
+               "  --state DIR        where compiled code and profiles are kept (default: $STATE_DIRECTORY; else nowhere)\n"
                "  --transform WHEN   auto (default) or never: this version transforms no kernels\n"
                "  --foreground       stay in the foreground; it always does\n"
                "  --debug            log what happens inside\n"

@@ -10,7 +10,6 @@
 
 #include "util/alloc.h"
 #include "util/error.h"
-#include "util/log.h"
 #include "util/macro.h"
 
 #define END_SECONDS 2
@@ -190,8 +189,6 @@ int ds_profile_store_new(uv_loop_t *loop, const char *path, uint64_t max_rows, d
                 return ds_error_origin(r);
         }
         *ret = store; /* the loop has its handle from here on */
-        if (!path)
-                ds_log(DS_LOG_DEBUG, "there is no state directory: profiles of kernels are in memory only");
         return ds_error_fold(thread_start(store));
 }
 

@@ -51,7 +51,7 @@ struct ds_profile_job {
 struct ds_profile_job *ds_profile_job_new(enum ds_profile_what what, size_t n);
 struct ds_profile_job *ds_profile_job_free(struct ds_profile_job *job);
 
-/* path: the state directory, copied; NULL: profiles are in memory only, which is said. 0 or -errno. */
+/* path: the state directory, copied; NULL: profiles are in memory only. 0 or -errno. */
 int ds_profile_store_new(uv_loop_t *loop, const char *path, uint64_t max_rows, ds_profile_store **ret);
 /*
  * What waits is done first, for two seconds at most; then every job is over. No more jobs after that. The loop has to

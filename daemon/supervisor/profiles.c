@@ -193,6 +193,8 @@ void ds_profiles_worker_ready(struct ds_supervisor *supervisor)
         struct ds_profile_job *job =
                 job_new(supervisor, DS_PROFILE_CALIBRATION, DS_PROFILE_INTERFERENCE_MAX, calibration_done);
 
+        if (!supervisor->config->state && !ds_worker_restarts(supervisor->worker))
+                ds_log(DS_LOG_INFO, "there is no state directory: profiles of kernels go when the daemon ends");
         if (job)
                 job_start(supervisor, job);
 }

@@ -128,6 +128,11 @@ exits 2 "which command" run --class ls
 exits 2 "not a class" run --class royal -- true
 exits 2 "not a number of milliseconds" run --slo-ms soon -- true
 exits 2 "not a number of bytes" run --mem-limit 5x -- true
+exits 2 "1.5 is not a share" run --gpu-request 1.5 -- true
+exits 2 "half is not a share" run --gpu-limit half -- true
+exits 2 "0.0001 is not a share" run --gpu-limit 0.0001 -- true
+exits 2 "more than its limit" run --gpu-limit 0.25 --gpu-request 0.5 -- true
+exits 2 "101 is not a percentage" run --sm-percent 101 -- true
 exits 2 "at most 63 bytes" run --name "$(printf 'x%.0s' $(seq 64))" -- true
 exits 2 "unknown option --json" kill --json 5
 
@@ -171,11 +176,12 @@ hold() {
         until_true 10 test -s "$dir/held$fd"
 }
 
-check "a client runs" hold 7 --class ls --slo-ms 2.5 --name 'he said "hi"' --mem-limit 1G
+check "a client runs" hold 7 --class ls --slo-ms 2.5 --name 'he said "hi"' --mem-limit 1G --gpu-request .25 --gpu-limit 0.5 --sm-percent 40
 read -r id class slo limit <"$dir/held7"
 check "run passes class, SLO and limit on: $class $slo $limit" test "$class $slo $limit" = "ls 2500000 1073741824"
 json '[c["name"] for c in d["clients"] if c["id"] == '"$id"'] == ["he said \"hi\""]' clients --json
 json '[(c["class"], c["slo_ns"], c["memory_limit_bytes"]) for c in d["clients"] if c["id"] == '"$id"'] == [("ls", 2500000, 1 << 30)]' clients --json
+json '[(c["gpu_request_permille"], c["gpu_limit_permille"], c["sm_percent"]) for c in d["clients"] if c["id"] == '"$id"'] == [(250, 500, 40)]' clients --json
 json 'd["sessions_ls"] >= 1 and any(c["id"] == '"$id"' for c in d["clients"])' status --json
 exits 0 "he said" clients
 exits 0 "" set-class "$id" be

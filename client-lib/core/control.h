@@ -46,11 +46,12 @@ struct dsc_client {
         char name[64];
         int is_ls, control_only;
         uint64_t slo_ns, memory_used, memory_limit, launches, completed, errors, device_ns, connected_ns;
+        uint32_t sm_percent, gpu_request, gpu_limit; /* shares of time in thousandths, 0 = none */
         uint32_t queued, in_flight;
 };
 
 struct dsc_policy {
-        char name[64], description[256], params[512];
+        char name[64], description[256], params[4096];
         int active;
 };
 

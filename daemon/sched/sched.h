@@ -279,7 +279,7 @@ int ds_sched_set_policy(ds_sched *sched, const char *name, const char *const *pa
 struct ds_policy_listing {
         char name[32];
         char description[128];
-        char params[512]; /* "ls_percent=50 [10..90]: ..." joined by newlines */
+        char params[4096]; /* "ls_percent=50 [10..90]: ..." joined by newlines */
         int active;
 };
 size_t ds_sched_list_policies(ds_sched *sched, struct ds_policy_listing *list, size_t n);

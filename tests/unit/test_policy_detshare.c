@@ -43,6 +43,22 @@ static struct ph_client *taught(uint64_t slo_ns, const struct ph_kernel *kernel,
         return ls;
 }
 
+/* The listing has room for the parameters of all policies. */
+Test(policy_detshare, all_parameters_are_listed)
+{
+        static struct ds_policy_listing list[64];
+        size_t n;
+
+        OPEN();
+        n = ds_sched_list_policies(ph.sched, list, DS_ARRAY_SIZE(list));
+        cr_assert_gt(n, 5);
+        for (size_t i = 0; i < n; i++) {
+                cr_assert_lt(strlen(list[i].params), sizeof(list[i].params) - 1, "%s", list[i].name);
+                cr_assert_lt(strlen(list[i].description), sizeof(list[i].description) - 1, "%s", list[i].name);
+        }
+        ph_close();
+}
+
 /* --- ebb and flow ----------------------------------------------------------------------------------------------------
  */
 

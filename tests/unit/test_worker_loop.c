@@ -694,6 +694,45 @@ Test(worker_loop, policies_are_looked_at_once_in_a_second, .timeout = 60)
         cr_assert(unlink(to) == 0 && rmdir(directory) == 0);
 }
 
+/* All there are, with all of their parameters, in pages that a client's frame holds. */
+Test(worker_loop, long_lists_of_policies_come_in_pages, .timeout = 60)
+{
+        Detshare__ListPolicies policies = DETSHARE__LIST_POLICIES__INIT;
+        wt_message message = DETSHARE__INTERNAL__TO_WORKER__INIT;
+        char directory[PATH_MAX];
+        ssize_t length = readlink("/proc/self/exe", directory, sizeof(directory) - 64);
+        struct wt *t;
+        bool more = true;
+        int pages = 0;
+
+        cr_assert_gt(length, 0);
+        directory[length] = 0;
+        snprintf(strrchr(directory, '/'), 64, "/../../policies");
+        t = wt_open_policy(TIMING, "detshare", directory);
+        message.body_case = DETSHARE__INTERNAL__TO_WORKER__BODY_LIST_POLICIES;
+        message.list_policies = &policies;
+        for (; more; pages++) {
+                wt_answer *answer = wt_wait(t, wt_send(t, &message, NULL, 0));
+
+                cr_assert_lt(detshare__policy_list__get_packed_size(answer->policies), 65000);
+                for (size_t i = 0; i < answer->policies->n_policies; i++) {
+                        const Detshare__PolicyEntry *entry = answer->policies->policies[i];
+
+                        if (strcmp(entry->name, "detshare"))
+                                continue;
+                        cr_assert(entry->active);
+                        cr_assert(strstr(entry->params, "explore_points="), "%s", entry->params);
+                }
+                more = answer->policies->more;
+                policies.after += (uint32_t)answer->policies->n_policies;
+                cr_assert_gt(answer->policies->n_policies, 0);
+                wt_free(answer);
+        }
+        cr_assert_geq(pages, 2);
+        cr_assert_gt(policies.after, 12);
+        wt_close(t);
+}
+
 Test(worker_loop, policies_and_sessions_are_listed, .timeout = 60)
 {
         struct wt *t = wt_open(TIMING);

@@ -450,8 +450,9 @@ static void parse(int argc, char **argv)
 int main(int argc, char **argv)
 {
         struct row rows[] = {{.name = "LS alone"}, {.name = "BE alone"}, {.name = "together, multistream"},
-                {.name = "together, static"}};
-        size_t n = sizeof(rows) / sizeof(rows[0]), same = 0;
+                {.name = "together, static"}, {.name = "together, detshare"}};
+        static const char *const policies[] = {"multistream", "static", "detshare"};
+        size_t n = sizeof(rows) / sizeof(rows[0]), same = 0, most = 0;
         pid_t daemon_pid;
         double slo;
 
@@ -460,9 +461,11 @@ int main(int argc, char **argv)
         daemon_pid = start_daemon();
         choose_load();
         printf("demo: one LS service and one BE job share %s through detshared\n", device);
-        run_together(&rows[2], "multistream");
-        run_together(&rows[3], "static");
-        run_alone(&rows[0], &rows[1], rows[2].be.n > rows[3].be.n ? rows[2].be.n : rows[3].be.n);
+        for (size_t i = 2; i < n; i++) {
+                run_together(&rows[i], policies[i - 2]);
+                most = rows[i].be.n > most ? rows[i].be.n : most;
+        }
+        run_alone(&rows[0], &rows[1], most);
         kill(daemon_pid, SIGTERM);
         finish(daemon_pid, "detshared");
         remove_outputs();

@@ -93,6 +93,10 @@ static void take_status(const Detshare__StatusReply *r, struct dsc_status *ret)
                 .device_own = r->device_own_bytes,
                 .quiesces = r->quiesces,
                 .quiesce_ns = r->quiesce_ns,
+                .migrations = r->migrations,
+                .loans = r->loans,
+                .kills = r->kills,
+                .policy_nonsense = r->policy_nonsense,
                 .images = r->images,
                 .images_known = r->images_known,
                 .code_remembered = r->code_remembered,
@@ -152,6 +156,9 @@ static void take_client(const Detshare__ClientEntry *e, struct dsc_client *ret)
                 .connected_ns = e->connected_ns,
                 .queued = e->queued,
                 .in_flight = e->in_flight,
+                .sm_percent = e->sm_percent,
+                .gpu_request = e->gpu_request,
+                .gpu_limit = e->gpu_limit,
         };
         TAKE_STRING(ret->name, e->name);
 }

@@ -36,6 +36,7 @@ struct dsc_status {
         uint32_t in_flight, queued;
         uint32_t n_sms, n_tpcs, n_gpcs, n_rungs; /* n_gpcs 0: not known */
         uint64_t device_own, quiesces, quiesce_ns;
+        uint64_t migrations, loans, kills, policy_nonsense;
         uint64_t images, images_known, code_remembered, code_stored, code_compiled, code_damaged, code_files,
                 code_bytes;
 };

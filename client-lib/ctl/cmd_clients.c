@@ -119,6 +119,9 @@ void ctl_clients_json(const struct dsc_client *clients, size_t n, struct ctl_tex
                 ctl_json_number(text, "slo_ns", c->slo_ns);
                 ctl_json_number(text, "memory_used_bytes", c->memory_used);
                 ctl_json_number(text, "memory_limit_bytes", c->memory_limit);
+                ctl_json_number(text, "sm_percent", c->sm_percent);
+                ctl_json_number(text, "gpu_request_permille", c->gpu_request);
+                ctl_json_number(text, "gpu_limit_permille", c->gpu_limit);
                 ctl_json_number(text, "launches", c->launches);
                 ctl_json_number(text, "completed", c->completed);
                 ctl_json_number(text, "errors", c->errors);

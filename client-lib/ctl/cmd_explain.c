@@ -281,6 +281,28 @@ static int show(
         return ctl_text_close(&text, r);
 }
 
+/* --json may also stand behind the client. -1 to go on, else the exit code. */
+static int parse(const struct ctl_command *self, int argc, char **argv, int *ret_json)
+{
+        static const struct option options[] = {
+                {"json", no_argument, NULL, 'j'},
+                {"help", no_argument, NULL, 'h'},
+                {NULL, 0, NULL, 0},
+        };
+        int c;
+        optind = 0;
+        while ((c = getopt_long(argc, argv, ":h", options, NULL)) >= 0) {
+                if (c == 'h')
+                        return ctl_help(self);
+                if (c != 'j')
+                        return ctl_usage("explain: unknown option %s", argv[optind - 1]);
+                *ret_json = 1;
+        }
+        if (argc - optind < 1)
+                return ctl_usage("explain: an argument is missing: CLIENT");
+        return argc - optind > 1 ? ctl_usage("explain: too many arguments: %s", argv[optind + 1]) : -1;
+}
+
 int cmd_explain(const struct ctl_command *self, int argc, char **argv)
 {
         struct dsc_request *requests = NULL;
@@ -289,7 +311,7 @@ int cmd_explain(const struct ctl_command *self, int argc, char **argv)
         dsc_session *s = NULL;
         size_t n = 0;
         int as_json = 0;
-        int code = ctl_options(self, argc, argv, &as_json, 1, 1);
+        int code = parse(self, argc, argv, &as_json);
         if (code >= 0)
                 return code;
         const char *which = argv[optind];

@@ -21,8 +21,9 @@
 
 struct run_options {
         int is_ls, has_class, has_slo, has_limit;
-        double slo_ms;
+        double slo_ms, gpu_request, gpu_limit; /* shares below 0: not given */
         uint64_t memory_limit;
+        uint32_t sm_percent; /* 0: not given */
         const char *name;
 };
 
@@ -46,6 +47,25 @@ static int parse_limit(const char *text, struct run_options *o)
         return 0;
 }
 
+static int parse_share(const char *text, double *ret)
+{
+        char *end;
+        *ret = strtod(text, &end);
+        if (end == text || *end || !(*ret == 0 || *ret >= 0.001) || *ret > 1)
+                return ctl_usage("run: %s is not a share: 0.001 to 1, or 0 for none", text);
+        return 0;
+}
+
+static int parse_percent(const char *text, struct run_options *o)
+{
+        char *end;
+        const long n = strtol(text, &end, 10);
+        if (end == text || *end || n < 1 || n > 100)
+                return ctl_usage("run: %s is not a percentage: 1 to 100", text);
+        o->sm_percent = (uint32_t)n;
+        return 0;
+}
+
 static int parse_option(const struct ctl_command *self, int c, char **argv, struct run_options *o)
 {
         switch (c) {
@@ -56,6 +76,12 @@ static int parse_option(const struct ctl_command *self, int c, char **argv, stru
                 return parse_slo(optarg, o);
         case 'm':
                 return parse_limit(optarg, o);
+        case 'p':
+                return parse_percent(optarg, o);
+        case 'r':
+                return parse_share(optarg, &o->gpu_request);
+        case 'l':
+                return parse_share(optarg, &o->gpu_limit);
         case 'n':
                 o->name = optarg;
                 return strlen(optarg) > 63 ? ctl_usage("run: a name has at most 63 bytes") : 0;
@@ -74,6 +100,9 @@ static int parse(const struct ctl_command *self, int argc, char **argv, struct r
                 {"slo-ms", required_argument, NULL, 's'},
                 {"name", required_argument, NULL, 'n'},
                 {"mem-limit", required_argument, NULL, 'm'},
+                {"sm-percent", required_argument, NULL, 'p'},
+                {"gpu-request", required_argument, NULL, 'r'},
+                {"gpu-limit", required_argument, NULL, 'l'},
                 {"help", no_argument, NULL, 'h'},
                 {NULL, 0, NULL, 0},
         };
@@ -86,6 +115,8 @@ static int parse(const struct ctl_command *self, int argc, char **argv, struct r
                 if (code)
                         return code;
         }
+        if (o->gpu_limit > 0 && o->gpu_request > o->gpu_limit)
+                return ctl_usage("run: the share asked for is more than its limit");
         return optind < argc ? -1 : ctl_usage("run: which command?");
 }
 
@@ -168,6 +199,26 @@ static int set_socket(void)
         return set("DETSHARE_SOCKET", given[0] != '/' && realpath(given, path) ? path : given);
 }
 
+/* The library reads no exponents, and a point whatever the locale says: no locale is set here. */
+static int set_share(const char *name, double share)
+{
+        char number[64];
+        if (share < 0)
+                return 0;
+        snprintf(number, sizeof(number), "%.3f", share);
+        return set(name, share > 0 ? number : "0");
+}
+
+static int set_shares(const struct run_options *o)
+{
+        char number[16];
+        int r = set_share("DETSHARE_GPU_REQUEST", o->gpu_request);
+        if (!r)
+                r = set_share("DETSHARE_GPU_LIMIT", o->gpu_limit);
+        snprintf(number, sizeof(number), "%" PRIu32, o->sm_percent);
+        return r || !o->sm_percent ? r : set("DETSHARE_SM_PERCENT", number);
+}
+
 static int set_environment(const struct run_options *o)
 {
         char number[64];
@@ -184,7 +235,7 @@ static int set_environment(const struct run_options *o)
                 r = set("DETSHARE_MEM_LIMIT", number);
         if (!r && o->name)
                 r = set("DETSHARE_NAME", o->name);
-        return r;
+        return r ? r : set_shares(o);
 }
 
 /* 0, or an exit code after the words. */
@@ -206,7 +257,7 @@ static int ask_daemon(const struct run_options *o)
 int cmd_run(const struct ctl_command *self, int argc, char **argv)
 {
         const char *class_ = getenv("DETSHARE_CLASS");
-        struct run_options o = {.is_ls = class_ && !strcasecmp(class_, "ls")};
+        struct run_options o = {.is_ls = class_ && !strcasecmp(class_, "ls"), .gpu_request = -1, .gpu_limit = -1};
         int code = parse(self, argc, argv, &o);
         if (code >= 0)
                 return code;

@@ -148,6 +148,10 @@ static void json(const struct dsc_status *s, struct ctl_text *text)
         ctl_json_number(text, "device_own_bytes", s->device_own);
         ctl_json_number(text, "quiesces", s->quiesces);
         ctl_json_number(text, "quiesce_ns", s->quiesce_ns);
+        ctl_json_number(text, "migrations", s->migrations);
+        ctl_json_number(text, "loans", s->loans);
+        ctl_json_number(text, "kills", s->kills);
+        ctl_json_number(text, "policy_nonsense", s->policy_nonsense);
         ctl_json_number(text, "images", s->images);
         ctl_json_number(text, "images_known", s->images_known);
         ctl_json_number(text, "code_remembered", s->code_remembered);

@@ -25,10 +25,13 @@ static const struct ctl_command commands[] = {
                 "FILE becomes a timeline for ui.perfetto.dev or chrome://tracing. BYTES may end in K, M or G; what\n"
                 "does not fit makes room, the oldest first. N are seconds of the device's clock.\n",
                 cmd_trace},
-        {"run", "[--class ls|be] [--slo-ms N] [--name NAME] [--mem-limit BYTES] -- COMMAND [ARGUMENT...]",
+        {"run",
+                "[--class ls|be] [--slo-ms N] [--name NAME] [--mem-limit BYTES] [--sm-percent N]\n"
+                "           [--gpu-request SHARE] [--gpu-limit SHARE] -- COMMAND [ARGUMENT...]",
                 "run a program under DetShare",
                 "The program needs no change: it is given DETSHARE_ variables and the drop-in libcuda.so.1.\n"
-                "BYTES may end in K, M, G or T. Exits like the program; 127 when it is not found, 126 when it\n"
+                "SHARE is of the GPU's time, 0 to 1. BYTES may end in K, M, G or T. Exits like the program; 127 when "
+                "it is not found, 126 when it\n"
                 "cannot be executed.\n",
                 cmd_run},
         {"clients", "[--json]", "who is connected", NULL, cmd_clients},

@@ -199,6 +199,8 @@ static struct child spawn(const struct kind *kind)
                 setenv("DETSHARE_NAME", kind->name, 1);
                 setenv("DETSHARE_MEM_LIMIT", kind->memory, 1);
                 setenv("DETSHARE_SLO_MS", kind->slo, 1);
+                setenv("DETSHARE_GPU_REQUEST", "0.125", 1);
+                setenv("DETSHARE_GPU_LIMIT", "0.75", 1);
                 close(a[1]);
                 close(b[0]);
                 alarm(300);
@@ -499,10 +501,13 @@ static void same_list(const struct dsc_client *a, size_t n_a, const char *when)
         size_t n_b = list(&b);
 
         h_check(n_a == n_b, "%s: %zu sessions, and %zu before", when, n_b, n_a);
+        if (n_a)
+                h_check(a[0].gpu_request == 125 && a[0].gpu_limit == 750, "shares were asked for, and granted");
         for (size_t i = 0; i < n_a && i < n_b; i++)
                 h_check(a[i].session == b[i].session && a[i].pid == b[i].pid && a[i].uid == b[i].uid &&
                                 a[i].is_ls == b[i].is_ls && a[i].slo_ns == b[i].slo_ns &&
-                                a[i].memory_limit == b[i].memory_limit && !strcmp(a[i].name, b[i].name),
+                                a[i].memory_limit == b[i].memory_limit && a[i].gpu_request == b[i].gpu_request &&
+                                a[i].gpu_limit == b[i].gpu_limit && !strcmp(a[i].name, b[i].name),
                         "%s: session %llu '%s' is another", when, (unsigned long long)a[i].session, a[i].name);
         free(b);
 }

@@ -324,6 +324,57 @@ static int set_percent(ds_conn *conn, uint32_t percent, char *message, size_t si
         return status;
 }
 
+static int set_share(ds_conn *conn, uint32_t request, uint32_t limit, char *message, size_t size)
+{
+        Detshare__Reply *reply;
+        int status;
+        FX_REQUEST(set_session, SET_SESSION, SetSession, SET_SESSION);
+
+        set_session.set_share = 1;
+        set_session.gpu_request = request;
+        set_session.gpu_limit = limit;
+        fx_ask(conn, &set_session_r, NULL);
+        reply = fx_answer(conn);
+        CHECK(reply);
+        status = reply->status;
+        snprintf(message, size, "%s", reply->message);
+        detshare__reply__free_unpacked(reply, NULL);
+        return status;
+}
+
+/* Of the user's last session, as the list shows it: 10000 * request + limit. */
+static uint32_t share_of(ds_conn *conn)
+{
+        Detshare__Reply *reply;
+        uint32_t share = UINT32_MAX;
+        FX_REQUEST(list_clients, LIST_CLIENTS, ListClients, LIST_CLIENTS);
+
+        fx_ask(conn, &list_clients_r, NULL);
+        reply = fx_answer(conn);
+        for (size_t i = 0; reply && reply->list_clients && i < reply->list_clients->n_clients; i++)
+                share = 10000 * reply->list_clients->clients[i]->gpu_request +
+                        reply->list_clients->clients[i]->gpu_limit;
+        if (reply)
+                detshare__reply__free_unpacked(reply, NULL);
+        return share;
+}
+
+static int hello_share(struct fixture *f, uint32_t request, uint32_t limit, uint32_t *ret_granted)
+{
+        ds_conn *conn = fx_conn(fx_connect(f));
+        int status;
+        FX_REQUEST(hello, HELLO, Hello, HELLO);
+
+        hello.version = 1;
+        hello.gpu_request = request;
+        hello.gpu_limit = limit;
+        fx_ask(conn, &hello_r, NULL);
+        status = fx_status(conn);
+        *ret_granted = status ? 0 : share_of(conn);
+        ds_conn_free(conn);
+        return status;
+}
+
 /* The words of a refused hello; "" when it was not. */
 static const char *refusal(struct fixture *f, int control_only)
 {
@@ -364,6 +415,47 @@ static int held(struct fixture *f, const struct person *who)
         return 0;
 }
 
+/* At most 300 for sure and 600 at all. A hello gets what there is; a change that asks for more is refused as a whole.
+ */
+static int shares(struct fixture *f, const struct person *who)
+{
+        static const struct {
+                uint32_t request, limit, granted;
+        } hellos[] = {{0, 0, 600}, {100, 0, 1000600}, {1000, 0, 3000600}, {100, 200, 1000200}, {700, 900, 3000600}};
+        uint32_t granted;
+        char message[256];
+        ds_conn *conn;
+
+        for (size_t i = 0; i < DS_ARRAY_SIZE(hellos); i++)
+                CHECK(hello_share(f, hellos[i].request, hellos[i].limit, &granted) == 0 &&
+                        granted == hellos[i].granted);
+        CHECK(hello_share(f, 1001, 0, &granted) == DETSHARE__STATUS__BAD_PARAMETER);
+        CHECK(hello_share(f, 0, 1001, &granted) == DETSHARE__STATUS__BAD_PARAMETER);
+        CHECK(hello_share(f, 300, 299, &granted) == DETSHARE__STATUS__BAD_PARAMETER);
+        conn = fx_hello(f, 0, DETSHARE__CLASS__BE, NULL, NULL);
+        CHECK(conn && set_share(conn, 300, 600, message, sizeof(message)) == 0 && share_of(conn) == 3000600);
+        CHECK(set_share(conn, 301, 600, message, sizeof(message)) == DETSHARE__STATUS__DENIED);
+        CHECK(!strcmp(message, "301 thousandths of the GPU's time are asked for; uid 4001 may have 300 ([user 4001] "
+                               "gpu_request_percent)"));
+        CHECK(set_share(conn, 1, 601, message, sizeof(message)) == DETSHARE__STATUS__DENIED);
+        CHECK(!strcmp(message, "601 thousandths of the GPU's time are asked for; uid 4001 may have 600 ([user 4001] "
+                               "gpu_limit_percent)"));
+        CHECK(set_share(conn, 2, 1, message, sizeof(message)) == DETSHARE__STATUS__BAD_PARAMETER);
+        CHECK(share_of(conn) == 3000600);
+        CHECK(set_share(conn, 0, 0, message, sizeof(message)) == 0 && share_of(conn) == 600);
+        ds_conn_free(conn);
+        return 0;
+}
+
+static int no_cap(struct fixture *f, const struct person *who)
+{
+        uint32_t granted;
+
+        CHECK(hello_share(f, 0, 0, &granted) == 0 && granted == 0);
+        CHECK(hello_share(f, 1000, 1000, &granted) == 0 && granted == 10001000);
+        return 0;
+}
+
 static int refused(struct fixture *f, const struct person *who)
 {
         CHECK(!strcmp(refusal(f, 0), "uid 4002 may have no session ([user 4002] classes)"));
@@ -390,11 +482,16 @@ Test(rights, users_are_held_to_their_rules, .timeout = 30)
                 cr_skip_test("only root can be somebody else");
         init(&f);
         rule(&f, UID_OWN, DS_RULE_SM_PERCENT, 50);
+        rule(&f, UID_OWN, DS_RULE_GPU_REQUEST, 300);
+        rule(&f, UID_OWN, DS_RULE_GPU_LIMIT, 600);
         rule(&f, UID_OWN, DS_RULE_SESSIONS, 2);
         rule(&f, UID_OTHER, DS_RULE_CLASSES, 0);
         rule(&f, UID_ADMIN, DS_RULE_CLASSES, DS_CLASS_BIT_LS);
         fx_start(&f);
         went_well(as(&own, held, &f));
+        fx_baseline(&f);
+        went_well(as(&own, shares, &f));
+        went_well(as(&third, no_cap, &f));
         went_well(as(&other, refused, &f));
         went_well(as(&third, only_ls, &f));
         fx_baseline(&f);

@@ -466,11 +466,12 @@ static void tide_look(struct detshare *d, const struct detshare_snapshot *snapsh
         d->standing_sms = (uint32_t)min_u64(max_u64(d->standing_sms, number(d, P_RESERVE_LEAST)), most);
 }
 
-/* An operation ended. */
+/* An operation ended. Of what a device tells of together only the sum is right, so the mean counts. */
 static void tide_complete(struct detshare *d, const struct detshare_snapshot *snapshot)
 {
         const struct detshare_session_view *view;
-        uint64_t ns = snapshot->event_end_ns - snapshot->event_start_ns;
+        const struct detshare_op_view *op = &snapshot->event_op;
+        uint64_t ns = op->samples ? op->expected_ns : snapshot->event_end_ns - snapshot->event_start_ns;
         struct ls *ls;
 
         if (snapshot->event != DETSHARE_EVENT_COMPLETE || snapshot->event_session >= snapshot->n_sessions)
@@ -483,10 +484,10 @@ static void tide_complete(struct detshare *d, const struct detshare_snapshot *sn
                 return;
         }
         ls = ls_find(d, view->id, 0);
-        if (!ls || snapshot->event_op.kind != DETSHARE_OP_KERNEL)
+        if (!ls || op->kind != DETSHARE_OP_KERNEL)
                 return;
         ls->delays += 1 + (uint32_t)min_u64(ns / DELAY_NS, 1000000);
-        needs_learn(d, ls, stair_need(&snapshot->event_op, d->n_sms, number(d, P_LS_TOLERANCE)), ns);
+        needs_learn(d, ls, stair_need(op, d->n_sms, number(d, P_LS_TOLERANCE)), ns);
 }
 
 /* --- launching -------------------------------------------------------------------------------------------------------
@@ -739,58 +740,69 @@ static uint32_t place_sms(const struct detshare_snapshot *snapshot, const struct
 
 /* What a BE coroutine has on the device. */
 struct pipeline {
-        uint64_t rest_ns;  /* that it will still take */
-        uint64_t until_ns; /* when the first of it ends, and another look at the clock tells nothing new until it has */
+        uint32_t n;
         int known;
+        uint64_t all_ns;  /* of the operations */
+        uint64_t rest_ns; /* that is still to come */
 };
 
-/*
- * The operation that runs began when the one before it ended. It is taken for the mean of all, and never to be over
- * before the device says so.
- */
+/* The operation that runs began when the one before it ended. */
 static struct pipeline be_pipeline(const struct detshare *d, const struct detshare_coroutine_view *coroutine)
 {
         const struct ended *ended = &d->ended[coroutine->id % ENDED];
-        uint64_t all = coroutine->in_flight_expected_ns, begin = coroutine->in_flight_since_ns, first;
+        uint64_t all = coroutine->in_flight_expected_ns, begin = coroutine->in_flight_since_ns;
 
         if (!coroutine->in_flight)
                 return (struct pipeline){.known = 1};
         if (ended->coroutine == coroutine->id)
                 begin = max_u64(begin, ended->ns);
-        first = all / coroutine->in_flight;
         return (struct pipeline){
-                .rest_ns = all - min_u64(d->now_ns > begin ? d->now_ns - begin : 0, first),
-                .until_ns = begin + first,
+                .n = coroutine->in_flight,
                 .known = all != 0,
+                .all_ns = all,
+                .rest_ns = all - min_u64(d->now_ns > begin ? d->now_ns - begin : 0, all),
         };
+}
+
+/*
+ * Whether the next operation is to follow now. An end is told of late where others follow, so what should have ended
+ * counts as ended, but only so far: of kernels that take longer than they did there must not be more and more.
+ */
+static int be_follows(struct detshare *d, const struct pipeline *pipeline, const struct detshare_op_view *op)
+{
+        uint64_t ahead = us(d, d->alone ? P_ALONE : P_AHEAD);
+
+        if (pipeline->n >= number(d, P_UNKNOWN) && (!pipeline->known || !op->samples))
+                return 0;
+        if (!pipeline->n || !pipeline->all_ns)
+                return 1;
+        if (pipeline->n >= 2 && pipeline->all_ns > 2 * ahead)
+                return 0;
+        if (pipeline->rest_ns > ahead)
+                wake_at(d, d->now_ns + pipeline->rest_ns - ahead);
+        return pipeline->rest_ns <= ahead;
 }
 
 /* The next operations of a coroutine, just in time. 0: the decision is full. */
 static int be_launch(struct detshare *d, const struct detshare_snapshot *snapshot, struct detshare_decision *decision,
         const struct detshare_coroutine_view *coroutine)
 {
-        uint64_t ahead = us(d, d->alone ? P_ALONE : P_AHEAD);
         struct pipeline pipeline = be_pipeline(d, coroutine);
         struct place place = {0};
+        uint64_t ns;
 
-        for (uint32_t i = 0; i < coroutine->n_ahead && coroutine->in_flight + i < DEPTH; i++) {
+        for (uint32_t i = 0; i < coroutine->n_ahead && pipeline.n < DEPTH; i++) {
                 const struct detshare_op_view *op = &coroutine->ahead[i];
 
-                if (coroutine->in_flight + i >= number(d, P_UNKNOWN) && (!pipeline.known || !op->samples))
-                        break;
-                if (coroutine->in_flight + i && pipeline.rest_ns > ahead) {
-                        if (d->now_ns + pipeline.rest_ns - ahead <= pipeline.until_ns)
-                                wake_at(d, d->now_ns + pipeline.rest_ns - ahead);
-                        break;
-                }
-                if (!be_place(d, snapshot, coroutine, op, &place))
+                if (!be_follows(d, &pipeline, op) || !be_place(d, snapshot, coroutine, op, &place))
                         break;
                 if (!launch(decision, coroutine, &place, 1))
                         return 0;
+                ns = op->samples ? stair_time(op, place_sms(snapshot, &place), d->n_sms) : 0;
+                pipeline.n++;
                 pipeline.known = pipeline.known && op->samples;
-                pipeline.rest_ns += stair_time(op, place_sms(snapshot, &place), d->n_sms);
-                if (!pipeline.until_ns)
-                        pipeline.until_ns = d->now_ns + pipeline.rest_ns;
+                pipeline.all_ns += ns;
+                pipeline.rest_ns += ns;
         }
         return 1;
 }

@@ -399,6 +399,35 @@ Test(policy_detshare, best_effort_work_is_given_to_the_device_just_in_time)
         ph_close();
 }
 
+static uint64_t drifting_ns;
+
+static uint64_t drifting_time(const struct ph_kernel *kernel, uint32_t n_sms)
+{
+        return drifting_ns;
+}
+
+static struct ph_kernel drifting = {.name = "drifting", .blocks = SMS, .time = drifting_time};
+
+/* A kernel that takes fifty times as long as it did: what should have ended counts as ended, but only so far. */
+Test(policy_detshare, kernels_slower_than_expected_do_not_pile_up_on_the_device)
+{
+        struct ph_client *be;
+
+        OPEN("explore_permille=0", "be_alone_us=100");
+        PH_KERNELS_ARE(&drifting);
+        drifting_ns = 40 * US;
+        ph_know(&drifting, 0);
+        be = ph_be();
+        drifting_ns = 2 * MS;
+        ph_loop(be, &drifting, 64);
+        for (int i = 0; i < 100; i++) {
+                ph_run_for(300 * US);
+                cr_assert_leq(ph_in_flight(be), 6);
+        }
+        cr_assert_geq(ph_busy(be, 0, 24 * MS), 990);
+        ph_close();
+}
+
 /* While all is well known the device has 1 ms of work ahead when there is no LS at all. */
 Test(policy_detshare, alone_it_has_more_ahead)
 {

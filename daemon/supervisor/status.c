@@ -135,6 +135,10 @@ static void add_worker_stats(const struct ds_supervisor *supervisor, Detshare__S
         status->policy_fallbacks = last->fallbacks;
         status->quiesces = last->quiesces;
         status->quiesce_ns = last->quiesce_ns;
+        status->migrations = last->migrations;
+        status->loans = last->loans;
+        status->kills = last->kills;
+        status->policy_nonsense = last->nonsense;
 }
 
 static void add_images(const struct ds_supervisor *supervisor, Detshare__StatusReply *status)
@@ -210,6 +214,10 @@ static void note_stats(struct ds_supervisor *supervisor, const Detshare__Interna
                 .fallbacks = stats->fallbacks,
                 .quiesces = stats->quiesces,
                 .quiesce_ns = stats->quiesce_ns,
+                .migrations = stats->migrations,
+                .loans = stats->loans,
+                .kills = stats->kills,
+                .nonsense = stats->nonsense,
         };
         ds_worker_note_policy(supervisor->worker, stats->policy);
 }

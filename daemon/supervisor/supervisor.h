@@ -85,6 +85,7 @@ struct ds_options {
 /* What the worker last said of itself. */
 struct ds_worker_figures {
         uint64_t launches, completed, errors, device_now_ns, fallbacks, quiesces, quiesce_ns;
+        uint64_t migrations, loans, kills, nonsense;
         uint32_t in_flight, queued;
 };
 

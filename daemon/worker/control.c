@@ -335,6 +335,10 @@ static void control_stats(ds_worker *worker, struct control_message *message)
         stats.device_now_ns = worker->now_ns;
         stats.policy = sched.policy;
         stats.fallbacks = sched.fallbacks;
+        stats.migrations = sched.migrations;
+        stats.loans = sched.loans;
+        stats.kills = sched.kills;
+        stats.nonsense = sched.nonsense;
         stats.memory_slabs = worker->slab_bytes;
         for (session = worker->sessions; session; session = session->hh.next)
                 stats.memory_used += dsw_memory_used(session);

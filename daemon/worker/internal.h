@@ -754,8 +754,9 @@ void dsw_event_destroy_all(struct dsw_session *session);
 
 /* ring.c: returns the number of records taken over */
 size_t dsw_ring_consume(struct dsw_session *session, uint64_t limit, size_t budget);
-uint64_t dsw_ring_tail(struct dsw_session *session);       /* checked; faults the session when it makes no sense */
-int dsw_ring_is_synchronised(struct dsw_session *session); /* its client says so now and did not before */
+uint64_t dsw_ring_tail(struct dsw_session *session); /* checked; faults the session when it makes no sense */
+/* Its client says that it has the results of all, and did not before: 1, and the policy hears of it. */
+int dsw_ring_synchronised(struct dsw_session *session);
 
 /* memory.c: CUDA error numbers as positive codes; DSW_WORK_E_STALLED: not before the next quiesce */
 struct dsw_slab_note { /* for the ledger; fd -1 = no new slab */

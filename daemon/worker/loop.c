@@ -181,16 +181,6 @@ int ds_worker_new(const struct ds_worker_config *config, ds_worker **ret)
 
 /* --- pumping ------------------------------------------------------------------------------------------------------ */
 
-/* Before more is taken from the ring: what came before it was waited for. 1: the policy hears of it. */
-static int loop_pump_synchronised(struct dsw_session *session)
-{
-        if (!dsw_ring_is_synchronised(session) || !session->sched)
-                return 0;
-        ds_sched_session_synchronised(session->sched, session->worker->now_ns);
-        session->worker->sched_due = 1;
-        return 1;
-}
-
 static size_t loop_pump_session(struct dsw_session *session)
 {
         size_t n = dsw_host_poll(session) + dsw_call_start_queued(session);
@@ -199,7 +189,6 @@ static size_t loop_pump_session(struct dsw_session *session)
         if (session->state != DSW_SESSION_OPEN || session->worker->stopping)
                 return n;
         limit = dsw_ring_tail(session);
-        (void)loop_pump_synchronised(session);
         /* what was asked before must come before */
         if (session->queue)
                 limit = DS_MIN(limit, DS_MAX(session->queue->ring_tail, session->head));
@@ -401,7 +390,7 @@ static int loop_fall_asleep(ds_worker *worker)
                 if (session->state == DSW_SESSION_OPEN && session->ring &&
                         atomic_load_explicit(&session->ring->tail, memory_order_relaxed) != session->head)
                         quiet = 0;
-                else if (loop_pump_synchronised(session))
+                else if (dsw_ring_synchronised(session))
                         quiet = 0;
                 else if (!dsw_host_waits(session))
                         dsw_session_deactivate(session);

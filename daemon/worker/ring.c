@@ -54,17 +54,21 @@ uint64_t dsw_ring_tail(struct dsw_session *session)
  * Only the number that we gave out last counts: an older one says nothing about what came since. Whether all of it has
  * ended the scheduler knows.
  */
-int dsw_ring_is_synchronised(struct dsw_session *session)
+int dsw_ring_synchronised(struct dsw_session *session)
 {
         uint64_t synchronised;
 
-        if (!session->ring)
+        if (!session->ring || !session->sched)
                 return 0;
         synchronised = atomic_load_explicit(&session->ring->synchronised, memory_order_relaxed);
         if (synchronised == session->synchronised_seen)
                 return 0;
         session->synchronised_seen = synchronised;
-        return synchronised == atomic_load_explicit(&session->page->accepted, memory_order_relaxed);
+        if (synchronised != atomic_load_explicit(&session->page->accepted, memory_order_relaxed))
+                return 0;
+        ds_sched_session_synchronised(session->sched, session->worker->now_ns);
+        session->worker->sched_due = 1;
+        return 1;
 }
 
 static const uint8_t *ring_slot(const struct dsw_session *session, uint64_t count)
@@ -161,6 +165,7 @@ size_t dsw_ring_consume(struct dsw_session *session, uint64_t limit, size_t budg
         uint64_t before = session->head;
         size_t n = 0;
 
+        (void)dsw_ring_synchronised(session); /* whoever asks: what came before was waited for before */
         session->stalled = 0;
         session->graph_cost = 0;
         while (session->ring && session->head < limit && n + session->graph_cost < budget) {

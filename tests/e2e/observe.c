@@ -28,6 +28,7 @@
 #define ROUNDS 2000
 #define HOG_KERNELS 6
 #define TURNS 3
+#define BACK_TO_BACK 3 /* requests with no time between them: the client has waited, so they are three */
 
 static const char *build;
 static char scratch[64];
@@ -119,8 +120,9 @@ static int victim(int in, int out)
         s = begin("victim", &kernel);
         r |= detshare_now(&now); /* from here on time stands while this thread is elsewhere */
         say(out, 'r');
-        for (char c; read(in, &c, 1) == 1 && c == 'g';) {
-                r |= launch(s, &kernel) || dsc_wait_all(s) || detshare_now(&now);
+        for (char c; read(in, &c, 1) == 1 && (c == 'g' || c == 'b');) {
+                for (int i = 0; i < (c == 'b' ? BACK_TO_BACK : 1); i++)
+                        r |= launch(s, &kernel) || dsc_wait_all(s) || detshare_now(&now);
                 r |= detshare_sleep_until(now + 20000000);
                 say(out, 'd');
         }
@@ -439,6 +441,10 @@ int main(int argc, char **argv)
         see_top();
         see_explain(hog_id, session_of(a.pid));
         see_trace();
+        h_check(say(a.to, 'b') && hear(a.from, 'd') && ctl(0, "explain victim --json") == 0, "one after the other");
+        json("len(d[\"requests\"]) == 6 and all(r[\"operations\"] == 1 and not r[\"host_ns\"] for r in "
+             "d[\"requests\"][3:])",
+                "each is a request of its own");
         if (as_root) {
                 c = h_spawn(stranger, "ring");
                 h_check(write(c.to, &hog_id, sizeof(hog_id)) == sizeof(hog_id) && hear(c.from, 'd'), "a stranger");

@@ -8,6 +8,7 @@
 
 static uint32_t events[16];
 static struct detshare_session_view seen; /* of the session that the last event was about */
+static uint32_t op_phase;                 /* of the oldest coroutine's head, when there was one */
 static uint64_t seen_free, seen_total, total_memory, cap;
 
 __attribute__((__visibility__("default"))) int probe_decide(
@@ -19,6 +20,8 @@ int probe_decide(void *state, const struct detshare_snapshot *snapshot, struct d
         events[snapshot->event % 16]++;
         if (snapshot->event_session < snapshot->n_sessions)
                 seen = snapshot->sessions[snapshot->event_session];
+        if (snapshot->n_coroutines && snapshot->coroutines[0].n_ahead)
+                op_phase = snapshot->coroutines[0].ahead[0].phase;
         seen_free = snapshot->memory_free;
         seen_total = snapshot->memory_total;
         for (uint32_t i = 0; i < snapshot->n_coroutines; i++) {
@@ -181,6 +184,108 @@ Test(worker_policy, a_reset_takes_a_cap_away)
         cap = 0;
         cr_assert_eq(wt_reset(t, &client), 0);
         cr_assert_eq(wt_alloc(t, &client, DS_MIB(64), &address), 0);
+        wt_client_close(t, &client);
+        wt_close(t);
+}
+
+/* --- what clients say of themselves ------------------------------------------------------------------------------- */
+
+static int hint(struct wt *t, struct wt_client *client, uint32_t phase)
+{
+        WT_REQUEST(request, HINT_PHASE, hint_phase, HintPhase, HINT_PHASE, .phase = phase);
+        int status;
+
+        request.ring_tail = client->tail;
+        status = wt_call_status(t, client, &request);
+        wt_settle(t);
+        return status;
+}
+
+static void push_fill(struct wt_client *client, uint64_t address)
+{
+        const struct ds_record_memset record = {.head = {DS_RECORD_MEMSET, 0, sizeof(record)},
+                .element_size = 4,
+                .dst = address,
+                .width = 1024,
+                .height = 1,
+                .pitch = 4096};
+
+        wt_push(client, &record, sizeof(record));
+}
+
+Test(worker_policy, work_is_of_the_phase_that_its_client_named)
+{
+        struct wt *t = wt_open_policy("sim:h200", "probe", policies());
+        struct wt_client client = wt_client(t, 7, DETSHARE__CLASS__LS);
+        WT_REQUEST(reset, RESET_SESSION, reset_session, ResetSession, RESET_SESSION, .base = {0});
+        uint64_t address;
+
+        wt_attach(t, &client);
+        cr_assert_eq(wt_alloc(t, &client, 4096, &address), 0);
+        cr_assert_eq(hint(t, &client, 3), DETSHARE__STATUS__BAD_PARAMETER);
+        for (uint32_t phase = 0; phase < 3; phase++) {
+                cr_assert_eq(hint(t, &client, phase), 0);
+                op_phase = 77;
+                push_fill(&client, address);
+                cr_assert_eq(wt_sync_all(t, &client), 0);
+                cr_assert_eq(op_phase, phase, "%u", op_phase);
+                cr_assert_eq(seen.phase, phase);
+        }
+        cr_assert_eq(wt_call_status(t, &client, &reset), 0);
+        cr_assert_eq(wt_alloc(t, &client, 4096, &address), 0);
+        write_something(t, &client, address);
+        cr_assert(op_phase == DETSHARE_PHASE_DECODE && seen.phase == DETSHARE_PHASE_DECODE, "a reset is no news");
+        wt_client_close(t, &client);
+        wt_close(t);
+}
+
+static void set_share(struct wt *t, const struct wt_client *client, uint32_t request, uint32_t limit)
+{
+        Detshare__Internal__SessionSet set = DETSHARE__INTERNAL__SESSION_SET__INIT;
+        wt_message message = DETSHARE__INTERNAL__TO_WORKER__INIT;
+
+        set.session = client->id;
+        set.gpu_request = request;
+        set.gpu_limit = limit;
+        message.body_case = DETSHARE__INTERNAL__TO_WORKER__BODY_SET;
+        message.set = &set;
+        wt_send(t, &message, NULL, 0);
+        wt_settle(t);
+}
+
+Test(worker_policy, shares_of_time_reach_the_policy)
+{
+        struct wt *t = wt_open_policy("sim:h200", "probe", policies());
+        struct wt_client client = wt_client(t, 7, DETSHARE__CLASS__BE);
+        WT_REQUEST(reset, RESET_SESSION, reset_session, ResetSession, RESET_SESSION, .base = {0});
+        uint64_t address;
+
+        cr_assert_eq(wt_alloc(t, &client, 4096, &address), 0);
+        write_something(t, &client, address);
+        cr_assert(seen.gpu_request == 0 && seen.gpu_limit == 0);
+        set_share(t, &client, 250, 500);
+        cr_assert(seen.gpu_request == 250 && seen.gpu_limit == 500, "%u %u", seen.gpu_request, seen.gpu_limit);
+        cr_assert_eq(wt_call_status(t, &client, &reset), 0);
+        cr_assert_eq(wt_alloc(t, &client, 4096, &address), 0);
+        write_something(t, &client, address);
+        cr_assert(seen.gpu_request == 250 && seen.gpu_limit == 500, "a reset is no news");
+        set_share(t, &client, 0, 0);
+        cr_assert(seen.gpu_request == 0 && seen.gpu_limit == 0);
+        wt_client_close(t, &client);
+        wt_close(t);
+}
+
+Test(worker_policy, who_has_no_ring_is_told_by_the_answer)
+{
+        struct wt *t = wt_open_policy("sim:h200", "probe", policies());
+        struct wt_client client = wt_client(t, 7, DETSHARE__CLASS__LS);
+        uint64_t address;
+
+        cr_assert_eq(wt_alloc(t, &client, 4096, &address), 0);
+        cr_assert_eq(events[DETSHARE_EVENT_SYNCHRONISED], 0);
+        write_something(t, &client, address);
+        cr_assert_eq(events[DETSHARE_EVENT_SYNCHRONISED], 1);
+        cr_assert_eq(seen.synchronised, 1);
         wt_client_close(t, &client);
         wt_close(t);
 }

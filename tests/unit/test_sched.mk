@@ -11,5 +11,6 @@ real_policies := $(filter-out $(test_policies),$(patsubst $(BUILD)/policies/%,$(
 $(real_policies): $(BUILD)/tests/policies/%.so: $(BUILD)/policies/%.so
 	@mkdir -p $(@D)
 	cp $< $@
-$(patsubst tests/unit/%.c,$(BUILD)/tests/unit/%,$(wildcard tests/unit/test_sched*.c)): | $(POLICIES) $(test_policies) \
+$(patsubst tests/unit/%.c,$(BUILD)/tests/unit/%,$(wildcard tests/unit/test_sched*.c tests/unit/test_worker_policy.c \
+	tests/unit/test_worker_random*.c)): | $(POLICIES) $(test_policies) \
 	$(real_policies)

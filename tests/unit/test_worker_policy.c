@@ -37,30 +37,6 @@ int probe_decide(void *state, const struct detshare_snapshot *snapshot, struct d
         return 0;
 }
 
-/* build/tests/unit/x -> build/tests/policies */
-static const char *policies(void)
-{
-        static char path[PATH_MAX];
-        ssize_t n = readlink("/proc/self/exe", path, sizeof(path) - 16);
-
-        cr_assert_gt(n, 0);
-        path[n] = 0;
-        *strrchr(path, '/') = 0;
-        strcpy(strrchr(path, '/'), "/policies");
-        return path;
-}
-
-static void set_policy(struct wt *t, char *name)
-{
-        Detshare__SetPolicy set = DETSHARE__SET_POLICY__INIT;
-        wt_message message = DETSHARE__INTERNAL__TO_WORKER__INIT;
-
-        set.name = name;
-        message.body_case = DETSHARE__INTERNAL__TO_WORKER__BODY_SET_POLICY;
-        message.set_policy = &set;
-        cr_assert_eq(wt_status(t, wt_send(t, &message, NULL, 0)), 0);
-}
-
 static void say_synchronised(struct wt_client *client, uint64_t number)
 {
         uint64_t one = 1;
@@ -86,7 +62,7 @@ static void write_something(struct wt *t, struct wt_client *client, uint64_t add
 
 Test(worker_policy, a_client_has_its_results)
 {
-        struct wt *t = wt_open_policy("sim:h200", "probe", policies());
+        struct wt *t = wt_open_policy("sim:h200", "probe", wt_policies());
         struct wt_client client = wt_client(t, 7, DETSHARE__CLASS__LS);
         uint64_t address;
 
@@ -137,7 +113,7 @@ static uint64_t free_memory(struct wt *t, struct wt_client *client)
 
 Test(worker_policy, memory_is_capped_as_long_as_the_policy_is_there)
 {
-        struct wt *t = wt_open_policy("sim:h200", "probe", policies());
+        struct wt *t = wt_open_policy("sim:h200", "probe", wt_policies());
         struct wt_client client = wt_client(t, 7, DETSHARE__CLASS__BE), other = wt_client(t, 8, DETSHARE__CLASS__BE);
         uint64_t address, more;
 
@@ -161,7 +137,7 @@ Test(worker_policy, memory_is_capped_as_long_as_the_policy_is_there)
         write_something(t, &client, address);
         cr_assert_eq(free_memory(t, &client), 0);
         cap = 0;
-        set_policy(t, (char *)"fifo");
+        wt_set_policy(t, (char *)"fifo");
         cr_assert_eq(wt_alloc(t, &client, DS_MIB(64), &more), 0, "with the policy goes its cap");
         cr_assert_gt(free_memory(t, &client), DS_MIB(64));
         wt_client_close(t, &client);
@@ -172,7 +148,7 @@ Test(worker_policy, memory_is_capped_as_long_as_the_policy_is_there)
 /* A session begins anew: what was capped before is not, until the policy says so again. */
 Test(worker_policy, a_reset_takes_a_cap_away)
 {
-        struct wt *t = wt_open_policy("sim:h200", "probe", policies());
+        struct wt *t = wt_open_policy("sim:h200", "probe", wt_policies());
         struct wt_client client = wt_client(t, 7, DETSHARE__CLASS__BE);
         uint64_t address;
 
@@ -215,7 +191,7 @@ static void push_fill(struct wt_client *client, uint64_t address)
 
 Test(worker_policy, work_is_of_the_phase_that_its_client_named)
 {
-        struct wt *t = wt_open_policy("sim:h200", "probe", policies());
+        struct wt *t = wt_open_policy("sim:h200", "probe", wt_policies());
         struct wt_client client = wt_client(t, 7, DETSHARE__CLASS__LS);
         WT_REQUEST(reset, RESET_SESSION, reset_session, ResetSession, RESET_SESSION, .base = {0});
         uint64_t address;
@@ -255,7 +231,7 @@ static void set_share(struct wt *t, const struct wt_client *client, uint32_t req
 
 Test(worker_policy, shares_of_time_reach_the_policy)
 {
-        struct wt *t = wt_open_policy("sim:h200", "probe", policies());
+        struct wt *t = wt_open_policy("sim:h200", "probe", wt_policies());
         struct wt_client client = wt_client(t, 7, DETSHARE__CLASS__BE);
         WT_REQUEST(reset, RESET_SESSION, reset_session, ResetSession, RESET_SESSION, .base = {0});
         uint64_t address;
@@ -277,7 +253,7 @@ Test(worker_policy, shares_of_time_reach_the_policy)
 
 Test(worker_policy, who_has_no_ring_is_told_by_the_answer)
 {
-        struct wt *t = wt_open_policy("sim:h200", "probe", policies());
+        struct wt *t = wt_open_policy("sim:h200", "probe", wt_policies());
         struct wt_client client = wt_client(t, 7, DETSHARE__CLASS__LS);
         uint64_t address;
 

@@ -3,8 +3,9 @@
  * Random histories: requests that make sense and requests that do not, sessions that come and go, memory that runs out
  *
  * Held throughout: every message is answered exactly once, nothing crashes, and when all sessions are closed the worker
- * holds nothing. The seed is printed; DETSHARE_TEST_SEED repeats a run.
+ * holds nothing. All policies that there are take turns. The seed is printed; DETSHARE_TEST_SEED repeats a run.
  */
+#include <dirent.h>
 #include <inttypes.h>
 #include <time.h>
 
@@ -335,10 +336,32 @@ static void drop_unasked(struct wt *t)
         }
 }
 
-static void history(void)
+/* Any that there is, without those that are made to fail; dice among them, which answer nonsense until they must go. */
+static void switch_policy(struct wt *t)
+{
+        static char names[64][64];
+        static size_t n_names;
+        DIR *dir = n_names ? NULL : opendir(wt_policies());
+        struct dirent *entry;
+
+        while (dir && (entry = readdir(dir)) && n_names < DS_ARRAY_SIZE(names)) {
+                char *end = strstr(entry->d_name, ".so");
+
+                if (!end || !strncmp(entry->d_name, "bad-", 4) || !strcmp(entry->d_name, "probe.so") ||
+                        !strcmp(entry->d_name, "slow.so"))
+                        continue;
+                snprintf(names[n_names++], sizeof(names[0]), "%.*s", (int)(end - entry->d_name), entry->d_name);
+        }
+        if (dir)
+                closedir(dir);
+        cr_assert_gt(n_names, 8);
+        wt_set_policy(t, names[random_next() % n_names]);
+}
+
+static void history(int switches)
 {
         static struct player players[CLIENTS];
-        struct wt *t = wt_open(TIMING);
+        struct wt *t = switches ? wt_open_policy(TIMING, "fifo", wt_policies()) : wt_open(TIMING);
         uint64_t next = 1;
 
         ds_log_setup("test", DS_LOG_ERROR);
@@ -357,6 +380,8 @@ static void history(void)
                         /* addresses of a window come again */
                         player_open(t, player, random_next() % 2 ? player->client.id : next++ % 64 + 100);
                 }
+                if (switches && random_next() % 400 == 0)
+                        switch_policy(t);
                 drop_unasked(t);
         }
         for (size_t i = 0; i < CLIENTS; i++)
@@ -370,7 +395,7 @@ static void history(void)
 Test(worker_random, histories, .timeout = 300)
 {
         random_seed();
-        history();
+        history(1);
 }
 
 /* In these one client held the clock after another for as long as an orphan's kernel may take. */
@@ -380,7 +405,7 @@ Test(worker_random, histories_that_failed, .timeout = 300)
 
         for (size_t i = 0; i < DS_ARRAY_SIZE(seeds); i++) {
                 random_state = seeds[i];
-                history();
+                history(0);
         }
 }
 

@@ -101,6 +101,19 @@ ds_unused static struct wt *wt_open_policy(const char *device, const char *polic
         return t;
 }
 
+/* build/tests/unit/x -> build/tests/policies: those of tests, and all the real ones */
+ds_unused static const char *wt_policies(void)
+{
+        static char path[PATH_MAX];
+        ssize_t n = readlink("/proc/self/exe", path, sizeof(path) - 16);
+
+        cr_assert_gt(n, 0);
+        path[n] = 0;
+        *strrchr(path, '/') = 0;
+        strcpy(strrchr(path, '/'), "/policies");
+        return path;
+}
+
 ds_unused static struct wt *wt_open(const char *device)
 {
         return wt_open_policy(device, "fifo", "");
@@ -222,6 +235,17 @@ ds_unused static int wt_status(struct wt *t, uint64_t id)
                         answer->reply && answer->reply->message ? answer->reply->message : answer->message);
         wt_free(answer);
         return status;
+}
+
+ds_unused static void wt_set_policy(struct wt *t, char *name)
+{
+        Detshare__SetPolicy set = DETSHARE__SET_POLICY__INIT;
+        wt_message message = DETSHARE__INTERNAL__TO_WORKER__INIT;
+
+        set.name = name;
+        message.body_case = DETSHARE__INTERNAL__TO_WORKER__BODY_SET_POLICY;
+        message.set_policy = &set;
+        cr_assert_eq(wt_status(t, wt_send(t, &message, NULL, 0)), 0, "%s", name);
 }
 
 ds_unused static void wt_close(struct wt *t)

@@ -1,2 +1,0 @@
-# SPDX-License-Identifier: Apache-2.0
-$(BUILD)/tests/unit/test_worker_policy: | $(BUILD)/tests/policies/probe.so

@@ -246,12 +246,14 @@ static void json_request(const struct dsc_request *request, struct ctl_text *tex
         ctl_json_end(text, '}');
 }
 
-static void json(const struct dsc_client *client, const struct dsc_request *requests, size_t n, struct ctl_text *text)
+static void json(const struct dsc_client *client, const struct dsc_request *requests, size_t n, int simulated,
+        struct ctl_text *text)
 {
         ctl_json_begin(text, NULL, '{');
         ctl_json_number(text, "id", client->session);
         ctl_json_string(text, "name", client->name);
         ctl_json_string(text, "class", client->is_ls ? "ls" : "be");
+        ctl_json_bool(text, "simulated", simulated);
         ctl_json_begin(text, "requests", '[');
         for (size_t i = 0; i < n; i++)
                 json_request(&requests[i], text);
@@ -267,7 +269,7 @@ static int show(
         if (r)
                 return r;
         if (as_json) {
-                json(client, requests, n, &text);
+                json(client, requests, n, simulated, &text);
                 return ctl_text_close(&text, r);
         }
         fprintf(text.file, "client %" PRIu64 " (%s), class %s%s\n", client->session, client->name,

@@ -567,6 +567,11 @@ void ds_history_forget(ds_sched_session *session)
 /* --- looking
  * ------------------------------------------------------------------------------------------------------------ */
 
+int ds_history_is_active(const ds_sched_session *session)
+{
+        return session->history && session->history->active && !session->history->idle;
+}
+
 static void activity_requests(ds_sched_session *session, uint64_t now_ns, struct ds_history_activity *ret)
 {
         struct ds_history_session *history = session->history;
@@ -574,7 +579,7 @@ static void activity_requests(ds_sched_session *session, uint64_t now_ns, struct
 
         request_settle(session, now_ns);
         window_turn(history, now_ns);
-        ret->request_active = (uint32_t)(history->active && !history->idle);
+        ret->request_active = (uint32_t)ds_history_is_active(session);
         ret->share_permille = share_permille(session, now_ns);
         ret->requests = history->n_requests;
         ret->window_requests = a->n + b->n;

@@ -19,7 +19,7 @@
  * than DS_HISTORY_LOOK_NS are not looked into: they are what launching costs.
  *
  * What this costs when nobody looks: some additions per operation; a search through those few stretches once per wait
- * of at least DS_HISTORY_LOOK_NS. Memory: 25 KiB per session that has had work, nothing for others. What is not
+ * of at least DS_HISTORY_LOOK_NS. Memory: 24 KiB per session that has had work, nothing for others. What is not
  * promised: that a wait is charged to the right one when more than DS_HISTORY_BUSY stretches ended during it.
  */
 #pragma once
@@ -82,6 +82,8 @@ struct ds_history_activity {
 
 /* A session's activity. */
 void ds_history_activity(ds_sched_session *session, uint64_t now_ns, struct ds_history_activity *ret);
+/* Has it a request now, other than one that may only still go on? */
+int ds_history_is_active(const ds_sched_session *session);
 /* Its last requests, oldest first, the active one last. Returns how many were written. */
 size_t ds_history_requests(ds_sched_session *session, uint64_t now_ns, struct ds_history_request *out, size_t n);
 

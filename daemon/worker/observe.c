@@ -55,15 +55,11 @@ static int by_id(const struct dsw_session *a, const struct dsw_session *b)
 static uint32_t count_ls_active(const ds_worker *worker)
 {
         const struct dsw_session *session;
-        struct ds_history_activity now;
         uint32_t n = 0;
 
-        for (session = worker->sessions; session; session = session->hh.next) {
-                if (session->class_ != DETSHARE_CLASS_LS || !session->sched)
-                        continue;
-                ds_history_activity(session->sched, worker->now_ns, &now);
-                n += now.request_active;
-        }
+        for (session = worker->sessions; session; session = session->hh.next)
+                if (session->class_ == DETSHARE_CLASS_LS && session->sched)
+                        n += (uint32_t)ds_history_is_active(session->sched);
         return n;
 }
 

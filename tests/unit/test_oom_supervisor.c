@@ -159,6 +159,28 @@ static void lists(struct fixture *f)
         ds_conn_free(conn);
 }
 
+static void profiles(struct fixture *f)
+{
+        Detshare__Profile profile = DETSHARE__PROFILE__INIT, *pointers[] = {&profile};
+        Detshare__ProfilePoint point = DETSHARE__PROFILE_POINT__INIT, *points[] = {&point};
+        FX_REQUEST(put_profiles, PUT_PROFILES, PutProfiles, PUT_PROFILES);
+        ds_conn *conn = session(f);
+
+        point.n_sms = point.samples = 1;
+        point.mean_ns = 1000;
+        profile.kernel = (char *)"kernel";
+        profile.n_points = 1;
+        profile.points = points;
+        put_profiles.n_profiles = 1;
+        put_profiles.profiles = pointers;
+        if (conn)
+                fx_ask(conn, &put_profiles_r, NULL);
+        if (conn && answered(conn) >= 0 && ASK(conn, list_profiles, LIST_PROFILES, ListProfiles, LIST_PROFILES) >= 0 &&
+                ASK(conn, profile_run, PROFILE_RUN, ProfileRun, PROFILE_RUN) >= 0)
+                ASK(conn, forget_profiles, FORGET_PROFILES, ForgetProfiles, FORGET_PROFILES);
+        ds_conn_free(conn);
+}
+
 static void set_policy(struct fixture *f)
 {
         char *params[] = {(char *)"a=1", (char *)"b=2"};
@@ -329,6 +351,7 @@ SWEEP(pinned)
 SWEEP(module_load)
 SWEEP(launch_and_sync)
 SWEEP(lists)
+SWEEP(profiles)
 SWEEP(set_policy)
 SWEEP(printed)
 SWEEP(replay)

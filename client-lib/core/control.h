@@ -60,7 +60,7 @@ struct dsc_activity {
         uint64_t session;
         int is_ls, request_active;
         uint32_t queued, in_flight, streams;
-        uint32_t rung, rung_sms; /* rung UINT32_MAX: nothing is in flight */
+        uint32_t rung, rung_sms; /* rung UINT32_MAX: nothing is in flight, nor was in the last second */
         uint32_t share_permille;
         uint64_t requests, recent_requests, recent_met, p50_ns, p99_ns, max_ns, memory_used, slo_ns;
 };

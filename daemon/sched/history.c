@@ -40,6 +40,7 @@ struct ds_history_session {
         struct ds_history_request last[DS_HISTORY_REQUESTS];
         uint64_t n_requests;
         uint64_t shares[DS_HISTORY_SHARES], share_bucket;
+        uint32_t rung;            /* that something ran on last */
         struct window windows[2]; /* [0] is filling */
         uint64_t window_ns;       /* when it began */
 };
@@ -253,6 +254,7 @@ static void charge_run(ds_sched_session *session, uint64_t begin_ns, uint64_t en
         struct ds_history_rung *ran = request_rung(session, rung);
 
         session->history->current.ns[DS_HISTORY_RUNNING] += end_ns - begin_ns;
+        session->history->rung = rung;
         if (ran)
                 ran->run_ns += end_ns - begin_ns;
         share_add(session->history, begin_ns, end_ns);
@@ -581,6 +583,10 @@ static void activity_requests(ds_sched_session *session, uint64_t now_ns, struct
         window_turn(history, now_ns);
         ret->request_active = (uint32_t)ds_history_is_active(session);
         ret->share_permille = share_permille(session, now_ns);
+        if (ret->rung == DETSHARE_RUNG_NONE && ret->share_permille) {
+                ret->rung = history->rung;
+                ret->rung_sms = session->sched->ladder.views[history->rung].n_sms;
+        }
         ret->requests = history->n_requests;
         ret->window_requests = a->n + b->n;
         ret->window_met = history->windows[0].met + history->windows[1].met;

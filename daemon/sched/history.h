@@ -72,7 +72,7 @@ struct ds_history_activity {
         uint32_t uid, class_;
         uint64_t slo_ns;
         uint32_t queued, in_flight, coroutines;
-        uint32_t rung, rung_sms; /* of what was launched last; DETSHARE_RUNG_NONE when nothing is in flight */
+        uint32_t rung, rung_sms; /* the largest of what is in flight, else the last of the last second, else NONE */
         uint32_t request_active;
         uint32_t share_permille;              /* of the last second that something of it ran */
         uint64_t requests;                    /* that have ended */

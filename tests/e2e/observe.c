@@ -234,7 +234,7 @@ static void see_top(void)
         json("all(c[\"recent_within_slo\"] == c[\"recent_requests\"] and c[\"slo_ns\"] == 10**9 for c in "
              "d[\"clients\"])",
                 "the SLO");
-        json("all(0 < c[\"gpu_permille\"] <= 1000 and c[\"in_flight\"] == 0 and \"rung\" not in c for c in "
+        json("all(0 < c[\"gpu_permille\"] <= 1000 and c[\"in_flight\"] == 0 and c[\"sms\"] > 0 for c in "
              "d[\"clients\"])",
                 "shares");
         json("{c[\"name\"]: c for c in d[\"clients\"]}[\"hog\"][\"gpu_permille\"] > {c[\"name\"]: c for c in "

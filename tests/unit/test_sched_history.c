@@ -386,7 +386,10 @@ Test(sched_history, what_runs_now_has_its_share)
         harness_run(&h, UINT64_MAX);
         ds_history_activity(session, harness_now(&h), &activity);
         cr_assert_geq(activity.share_permille, 990);
+        cr_assert_eq(activity.rung, 0);
+        ds_history_activity(session, harness_now(&h) + 2000 * MS, &activity);
         cr_assert_eq(activity.rung, DETSHARE_RUNG_NONE);
+        cr_assert_eq(activity.rung_sms, 0);
 }
 
 Test(sched_history, a_session_that_is_cancelled_ends_its_request)

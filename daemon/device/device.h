@@ -457,3 +457,12 @@ static inline uint32_t ds_device_stream(uint32_t rung, uint32_t priority, uint32
 
 /* "sim:h200" -> the sim's table and "h200"; NULL when no implementation has that name. */
 const struct ds_device_ops *ds_device_find(const char *spec, const char **ret_rest);
+
+/*
+ * What of info takes time to find out (GPCs and groups), as a line of hexadecimal digits for the next process that has
+ * the device: two for each TPC's GPC, for each one's group (ff: none), for the largest cluster of groups.
+ */
+#define DS_DEVICE_TOPOLOGY_MAX (2 * (2 * DS_DEVICE_TPCS_MAX + 1) + 1)
+void ds_device_topology_write(const struct ds_device_info *info, char ret[DS_DEVICE_TOPOLOGY_MAX]);
+/* Into info, whose TPCs and groups are counted already. -EINVAL: it is of no such device; info is as it was. */
+int ds_device_topology_read(struct ds_device_info *info, const char *text);

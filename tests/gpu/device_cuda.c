@@ -13,6 +13,7 @@
 #include "tests/gpu/device_common.h"
 #include "tests/gpu/device_graph.h"
 #include "tests/gpu/device_hopper.h"
+#include "tests/gpu/device_rungs.h"
 
 #include <signal.h>
 #include <sys/wait.h>
@@ -80,6 +81,47 @@ static void test_bad_image(const struct ds_device_ops *ops, const char *spec)
         dt_close(t);
 }
 
+#define PTX_PRESENT                                                                                         \
+        ".version 7.0\n.target sm_60\n.address_size 64\n.visible .entry present(.param .u64 p)\n{\n"        \
+        " .reg .pred %q; .reg .b32 %r<5>; .reg .b64 %rd<5>;\n ld.param.u64 %rd1, [p];\n"                    \
+        " atom.global.add.u32 %r1, [%rd1], 1;\n add.u32 %r2, %r1, 1;\n red.global.max.u32 [%rd1+4], %r2;\n" \
+        " mov.u64 %rd2, %globaltimer;\nAGAIN:\n mov.u64 %rd3, %globaltimer;\n sub.u64 %rd4, %rd3, %rd2;\n"  \
+        " setp.lt.u64 %q, %rd4, 200000;\n @%q bra AGAIN;\n red.global.add.u32 [%rd1], -1;\n ret;\n}\n"
+
+/* How many blocks of a kernel are there at once, as they count themselves, on 32 SMs and on all, under bounds. */
+static void test_bound_counted(const struct ds_device_ops *ops, const char *spec)
+{
+        struct dt *t = dt_open(ops, spec);
+        ds_device_module *module = dt_load(t, PTX_PRESENT);
+        struct ds_tpc_mask part = dt_mask(0, DS_MIN(16u, ops->info(t->device)->n_tpcs));
+        volatile uint32_t *there = (volatile uint32_t *)DT_HOST_VA;
+        uint64_t counters = DT_DEVICE_VA;
+        uint32_t rung, sms;
+
+        cr_assert_eq(ops->rung_create(t->device, &part, &rung), 0);
+        for (int all = 0; all < 2; all++) {
+                const uint32_t on = all ? t->rung : rung;
+
+                sms = ops->rung_info(t->device, on)->n_sms;
+                for (uint32_t bound = sms == 32 ? 33 : sms; bound <= 8 * sms; bound *= 2) {
+                        struct ds_launch l = dt_launch_of(t, module, "present", 16 * sms, 32);
+
+                        dt_poke(t, dt_load(t, DT_PTX), "poke", t->stream, DT_DEVICE_VA, 0);
+                        dt_poke(t, dt_load(t, DT_PTX), "poke", t->stream, DT_DEVICE_VA + 4, 0);
+                        dt_wait_all(t);
+                        l.stream = ds_device_stream(on, 1, 0);
+                        l.params = &counters;
+                        l.params_size = 8;
+                        l.max_resident_blocks = bound;
+                        dt_ok(t, dt_launch(t, &l));
+                        dt_ok(t, dt_copy(t, l.stream, DS_COPY_DTOH, DT_HOST_VA, DT_DEVICE_VA, 8));
+                        printf("%u SMs, at most %u blocks: got %u\n", sms, bound, there[1]);
+                        cr_assert(there[1] <= bound && there[1] >= bound / sms * sms);
+                }
+        }
+        dt_close(t);
+}
+
 static const struct {
         const char *name;
         void (*run)(const struct ds_device_ops *ops, const char *spec);
@@ -111,6 +153,10 @@ static const struct {
         {"clock", dt_test_clock},
         {"unmap_under_work", dt_test_unmap_under_work},
         {"clusters", dt_test_clusters},
+        {"groups", dt_test_groups},
+        {"ladder", dt_test_ladder},
+        {"bound", dt_test_bound},
+        {"bound_counted", test_bound_counted},
         {"tensor_maps", dt_test_tensor_maps},
         {"lost", test_lost},
 };

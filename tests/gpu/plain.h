@@ -35,6 +35,8 @@ __attribute__((__format__(__printf__, 4, 5), __noreturn__)) static void plain_fa
 #define cr_assert(condition, ...) PLAIN_CHECK(condition, #condition, __VA_ARGS__)
 #define cr_assert_eq(a, b, ...) PLAIN_CHECK((a) == (b), #a " == " #b, __VA_ARGS__)
 #define cr_assert_neq(a, b, ...) PLAIN_CHECK((a) != (b), #a " != " #b, __VA_ARGS__)
+#define cr_assert_leq(a, b, ...) PLAIN_CHECK((a) <= (b), #a " <= " #b, __VA_ARGS__)
+#define cr_expect_eq cr_assert_eq
 #define cr_assert_null(p, ...) PLAIN_CHECK(!(p), #p " is NULL", __VA_ARGS__)
 #define cr_assert_not_null(p, ...) PLAIN_CHECK((p), #p " is not NULL", __VA_ARGS__)
 #define cr_assert_str_eq(a, b, ...) PLAIN_CHECK(!strcmp((a), (b)), #a " is " #b, __VA_ARGS__)

@@ -7,6 +7,7 @@
  */
 #include "tests/gpu/device_common.h"
 #include "tests/gpu/device_hopper.h"
+#include "tests/gpu/device_rungs.h"
 
 #include <sys/wait.h>
 
@@ -46,6 +47,7 @@ SHARED(dt_test_clock, clock)
 SHARED(dt_test_unmap_under_work, unmap_under_work)
 SHARED(dt_test_clusters, no_clusters)
 SHARED(dt_test_tensor_maps, tensor_maps)
+SHARED(dt_test_groups, no_groups)
 
 static void setup_clusters(void)
 {
@@ -57,6 +59,53 @@ static void setup_clusters(void)
 Test(cuda_device, clusters, .init = setup_clusters, .timeout = 60)
 {
         dt_test_clusters(&ds_cuda_ops, "0");
+}
+
+Test(cuda_device, groups, .init = setup_clusters, .timeout = 60)
+{
+        dt_test_groups(&ds_cuda_ops, "0");
+}
+
+Test(cuda_device, ladder, .init = setup_clusters, .timeout = 60)
+{
+        dt_test_ladder(&ds_cuda_ops, "0");
+}
+
+/* What one worker has found out the next one is told; the fake driver's kernels do not see where they run. */
+Test(cuda_device, what_an_earlier_worker_tells, .init = setup_clusters, .timeout = 60)
+{
+        char told[DS_DEVICE_TOPOLOGY_MAX], again[DS_DEVICE_TOPOLOGY_MAX];
+        const char *rest;
+        const struct ds_device_ops *sim = ds_device_find("sim:h200", &rest);
+        const struct ds_device_info *is, *found;
+        ds_device *model, *device;
+
+        cr_assert_eq(sim->open(rest, &model), 0);
+        is = sim->info(model);
+        ds_device_topology_write(is, told);
+        setenv("DETSHARE_TOPOLOGY", told, 1);
+        cr_assert_eq(ds_cuda_ops.open("0", &device), 0);
+        found = ds_cuda_ops.info(device);
+        cr_assert(found->n_gpcs == 8 && found->n_groups == 16 && found->group_clusters == 16);
+        cr_assert_arr_eq(found->gpc_of_tpc, is->gpc_of_tpc, is->n_tpcs);
+        cr_assert_arr_eq(found->group, is->group, sizeof(is->group));
+        cr_assert_arr_eq(found->group_sms, is->group_sms, sizeof(is->group_sms));
+        ds_device_topology_write(found, again);
+        cr_assert_str_eq(again, told);
+        ds_cuda_ops.close(device);
+        dt_test_groups(&ds_cuda_ops, "0");
+        dt_test_ladder(&ds_cuda_ops, "0");
+        /* of another GPU, or nonsense */
+        for (int i = 0; i < 3; i++) {
+                static const char *const last[] = {"", "0g", "0000"};
+
+                strcpy(again + strlen(told) - 2, last[i]);
+                setenv("DETSHARE_TOPOLOGY", again, 1);
+                cr_assert_eq(ds_cuda_ops.open("0", &device), 0);
+                cr_assert_eq(ds_cuda_ops.info(device)->n_gpcs, 0);
+                ds_cuda_ops.close(device);
+        }
+        sim->close(model);
 }
 
 /* --- a driver that says no while work is submitted --------------------------------------------------------------- */

@@ -918,3 +918,53 @@ Test(cuda_work, every_allocation_may_fail)
         free(image);
         dt_close(t);
 }
+
+/* --- a bound on resident blocks is shared memory that the kernel does not need --- */
+
+static __typeof__(cuLaunchKernelEx) *driver_launch;
+static uint32_t asked_shared;
+
+static CUresult note_launch(const CUlaunchConfig *config, CUfunction f, void **params, void **extra)
+{
+        asked_shared = config->sharedMemBytes;
+        return driver_launch(config, f, params, extra);
+}
+
+Test(cuda_work, a_bound_on_blocks)
+{
+        static const struct {
+                uint32_t bound, shared, cooperative, sees, per_sm; /* per_sm 0: what is asked for is what it says */
+        } rows[] = {
+                {0, 0, 0, 0, 0},
+                {1, 0, 0, 0, 1},
+                {33, 0, 0, 0, 1},
+                {132, 100, 0, 0, 1},
+                {264, 0, 0, 0, 2},
+                {1000, 0, 0, 0, 7},
+                {132 * 16, 0, 0, 0, 16},
+                {132, 120000, 0, 0, 0},
+                {264, 100000, 0, 0, 0},
+                {132, 0, 1, 0, 0},
+                {132, 0, 0, 1, 0},
+        };
+        struct ds_launch l;
+        struct dt *t;
+
+        fake();
+        t = dt_open(&ds_cuda_ops, "0");
+        driver_launch = t->device->driver.cuLaunchKernelEx_fn;
+        t->device->driver.cuLaunchKernelEx_fn = note_launch;
+        l = dt_launch_of(t, dt_load(t, DT_PTX), "null", 1, 32);
+        for (size_t i = 0; i < DS_ARRAY_SIZE(rows); i++) {
+                ((struct ds_kernel_info *)(uintptr_t)cuda_kernel_info(l.kernel))->sees_shared = rows[i].sees;
+                l.max_resident_blocks = rows[i].bound;
+                l.shared_bytes = rows[i].shared;
+                l.cooperative = rows[i].cooperative;
+                dt_ok(t, dt_launch(t, &l));
+                if (rows[i].per_sm)
+                        cr_assert_eq(233472 / (asked_shared + 1024), rows[i].per_sm, "row %zu: %u", i, asked_shared);
+                else
+                        cr_assert_eq(asked_shared, rows[i].shared, "row %zu: %u", i, asked_shared);
+        }
+        dt_close(t);
+}

@@ -3,6 +3,7 @@
  * Clusters on the simulated device: how many fit, where their blocks go, what is refused
  */
 #include "tests/gpu/device_common.h"
+#include "tests/gpu/device_rungs.h"
 
 #include "device/sim/sim.h"
 
@@ -141,6 +142,67 @@ Test(sim_cluster, refusals)
         cr_assert_eq(try_launch(t, &l), DS_CUDA_INVALID_CLUSTER_SIZE);
         dt_wait_all(t);
         dt_close(t);
+}
+
+/* Groups as an H200's driver makes them, and clusters on them. */
+Test(sim_cluster, groups)
+{
+        struct dt *t = dt_open(&ds_sim_ops, "h200");
+        const struct ds_device_info *info = ds_sim_ops.info(t->device);
+        uint32_t rung;
+
+        cr_assert_eq(info->n_groups, 16);
+        for (uint32_t i = 0; i < 16; i++)
+                cr_assert_eq(info->group_sms[i], i < 15 ? 8 : 12);
+        cr_assert_eq(info->n_gpcs, 8);
+        cr_assert_eq(ds_sim_ops.rung_create_coarse(t->device, 1u << 15, &rung), 0);
+        cr_assert_eq(ds_sim_ops.rung_info(t->device, rung)->cluster_max, 2, "what is left over is of no GPC");
+        cr_assert_eq(ds_sim_ops.rung_create_coarse(t->device, 1u << 1 | 1u << 8, &rung), 0);
+        cr_assert_eq(ds_sim_ops.rung_info(t->device, rung)->cluster_max, 16, "two of one GPC");
+        cr_assert_eq(ds_sim_ops.rung_create_coarse(t->device, 1u << 1 | 1u << 9, &rung), 0);
+        cr_assert_eq(ds_sim_ops.rung_info(t->device, rung)->cluster_max, 8, "of two GPCs");
+        dt_close(t);
+        dt_test_groups(&ds_sim_ops, "h200");
+}
+
+/* Every model's: sizes, pairs, families, sides, what is inside what. */
+Test(sim_cluster, ladders)
+{
+        static const char *const specs[] = {"h200", "a2000", "p40", "gtx1080"};
+
+        for (size_t i = 0; i < DS_ARRAY_SIZE(specs); i++)
+                dt_test_ladder(&ds_sim_ops, specs[i]);
+}
+
+Test(sim_cluster, bound)
+{
+        dt_test_bound(&ds_sim_ops, "h200");
+}
+
+/* Spread, the smallest rung has TPCs of as many GPCs as it has TPCs; GPC by GPC, of one, and both sides share one. */
+Test(sim_cluster, the_order_of_the_ladder)
+{
+        for (uint32_t by_gpc = 0; by_gpc < 2; by_gpc++) {
+                struct dt *t = dt_open(&ds_sim_ops, "h200");
+                const struct ds_device_info *info = ds_sim_ops.info(t->device);
+                struct ds_ladder_options options = {.by_gpc = by_gpc};
+                struct ds_ladder ladder;
+
+                cr_assert_eq(ds_ladder_build(&ladder, &ds_sim_ops, t->device, &options), 0);
+                for (uint32_t i = 1; i < ladder.n - ladder.n_coarse; i += 2) {
+                        uint64_t gpcs[2] = {0, 0};
+
+                        for (uint32_t tpc = 0; tpc < info->n_tpcs; tpc++)
+                                for (int side = 0; side < 2; side++)
+                                        if (ladder.views[i + (uint32_t)side].tpcs[tpc / 64] >> tpc % 64 & 1)
+                                                gpcs[side] |= UINT64_C(1) << info->gpc_of_tpc[tpc] % 64;
+                        if (by_gpc)
+                                cr_assert_leq(__builtin_popcountll(gpcs[0] & gpcs[1]), 1, "rungs %u", i);
+                        else if (ladder.views[i].n_tpcs <= 8)
+                                cr_assert_eq(__builtin_popcountll(gpcs[0]), (int)ladder.views[i].n_tpcs);
+                }
+                dt_close(t);
+        }
 }
 
 Test(sim_cluster, an_older_device_knows_none)

@@ -114,9 +114,12 @@ static uint32_t coarse_clusters(const ds_device *device, const struct ds_rung_in
         const struct ds_device_info *info = &device->info;
         uint32_t sms[UINT8_MAX + 1] = {0}, per_tpc = device->tpc[0].sm.smCount, most = 0, full = info->group_sms[0];
 
-        for (uint32_t i = 0; i < info->n_tpcs; i++)
-                if (rung->mask.word[i / 64] >> i % 64 & 1 && info->gpc_of_tpc[i] != DS_DEVICE_GPC_NONE)
-                        most = DS_MAX(most, sms[info->gpc_of_tpc[i]] += per_tpc);
+        for (uint32_t i = 0; i < info->n_tpcs; i++) {
+                if (!(rung->mask.word[i / 64] >> i % 64 & 1) || info->gpc_of_tpc[i] == DS_DEVICE_GPC_NONE)
+                        continue;
+                sms[info->gpc_of_tpc[i]] += per_tpc;
+                most = DS_MAX(most, sms[info->gpc_of_tpc[i]]);
+        }
         if (most >= DS_DEVICE_CLUSTER_MAX && info->group_clusters >= DS_DEVICE_CLUSTER_MAX)
                 return DS_DEVICE_CLUSTER_MAX;
         /* what is left over is the last group, and of no GPC */

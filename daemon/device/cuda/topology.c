@@ -16,7 +16,6 @@
  * libraries choose another way.
  */
 #include <ctype.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -293,33 +292,13 @@ static void topology_groups(ds_device *device)
         device->info.group_clusters = DS_MIN(device->info.group_sms[0], DS_DEVICE_CLUSTER_MAX);
 }
 
-/*
- * What an earlier worker has found out: two hexadecimal digits for each TPC's GPC, for each one's group (ff: none), and
- * for the largest cluster of groups, in the environment. Anything else than that is as if nothing were known.
- */
+/* What an earlier worker has found out; anything else than that is as if nothing were known. */
 static void topology_told(ds_device *device)
 {
         const char *text = getenv("DETSHARE_TOPOLOGY");
-        struct ds_device_info *info = &device->info;
-        uint32_t n = info->n_tpcs;
-        uint8_t byte[2 * DS_DEVICE_TPCS_MAX + 1];
-        unsigned value;
 
-        if (!text || strlen(text) != 2 * (2 * (size_t)n + 1))
-                return;
-        for (uint32_t i = 0; i < 2 * n + 1; i++) {
-                if (sscanf(text + 2 * (size_t)i, "%2x", &value) != 1)
-                        return;
-                byte[i] = (uint8_t)value;
-        }
-        for (uint32_t i = 0; i < n; i++) {
-                info->gpc_of_tpc[i] = byte[i];
-                if (byte[i] != DS_DEVICE_GPC_NONE)
-                        info->n_gpcs = DS_MAX(info->n_gpcs, byte[i] + 1u);
-                if (byte[n + i] < info->n_groups)
-                        info->group[byte[n + i]].word[i / 64] |= UINT64_C(1) << i % 64;
-        }
-        info->group_clusters = DS_MIN(byte[2 * n], DS_DEVICE_CLUSTER_MAX);
+        if (text && ds_device_topology_read(&device->info, text))
+                ds_log(DS_LOG_WARNING, "what an earlier worker found out is not of this GPU");
 }
 
 /* --- all of it -------------------------------------------------------------------------------------------------- */

@@ -94,8 +94,10 @@ static uint32_t coarse_max(const ds_device *device, const struct ds_tpc_mask *ma
         for (uint32_t i = 0; i < device->n_sms; i++) {
                 uint32_t tpc = device->sm[i].id / device->model->sms_per_tpc;
 
-                if (mask->word[tpc / 64] >> tpc % 64 & 1 && device->sm[i].gpc != SIM_GPC_NONE)
-                        most = DS_MAX(most, ++sms[device->sm[i].gpc]);
+                if (!(mask->word[tpc / 64] >> tpc % 64 & 1) || device->sm[i].gpc == SIM_GPC_NONE)
+                        continue;
+                sms[device->sm[i].gpc]++;
+                most = DS_MAX(most, sms[device->sm[i].gpc]);
         }
         if (most >= DS_DEVICE_CLUSTER_MAX)
                 return DS_DEVICE_CLUSTER_MAX;

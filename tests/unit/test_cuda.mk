@@ -10,6 +10,7 @@ CFLAGS_test_cuda_graphs := $(CFLAGS_test_cuda_parts)
 $(BUILD)/obj/tests/unit/test_cuda_exports.o: | $(BUILD)/gen/cuda/cuda_names.h
 $(BUILD)/tests/unit/test_cuda_exports: | $(LIBCUDA)
 $(addprefix $(BUILD)/tests/unit/test_cuda_,parts occupancy graphs): $(cudaface_obj) $(BUILD)/libdetshare-client.so
+$(BUILD)/tests/unit/test_cuda_parts: $(BUILD)/obj/tests/support/fake_daemon.o
 $(addprefix $(BUILD)/tests/unit/test_cuda_,parts occupancy graphs): LDFLAGS += -Wl,-rpath,'$$ORIGIN/../..'
 
 # a library in the place of NVIDIA's driver

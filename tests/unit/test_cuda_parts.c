@@ -6,6 +6,7 @@
 #include <elf.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "cuda/context.h"
 #include "cuda/image.h"
@@ -14,6 +15,7 @@
 #include "cuda/range.h"
 #include "cuda/state.h"
 #include "cuda/tensor_cache.h"
+#include "tests/support/fake_daemon.h"
 
 /* --- images ------------------------------------------------------------------------------------------------------- */
 
@@ -486,4 +488,60 @@ Test(tensor_cache, the_oldest_makes_room)
         }
         cr_assert_lt(kept, DCU_TENSOR_CACHE_SETS * DCU_TENSOR_CACHE_WAYS, "it is bounded");
         cr_assert_gt(kept, DCU_TENSOR_CACHE_SETS, "%u", kept);
+}
+
+/* A map that says how many were asked for before it. */
+static enum fake_verdict make_map(struct fake *fake, const Detshare__Request *request, Detshare__Reply *reply)
+{
+        static uint8_t map[DSC_TENSOR_MAP_BYTES];
+        static Detshare__TensorMapReply made;
+
+        if (request->call_case != DETSHARE__REQUEST__CALL_ENCODE_TENSOR_MAP)
+                return FAKE_DEFAULT;
+        made = (Detshare__TensorMapReply)DETSHARE__TENSOR_MAP_REPLY__INIT;
+        map[0]++;
+        made.map = (ProtobufCBinaryData){sizeof(map), map};
+        reply->result_case = DETSHARE__REPLY__RESULT_ENCODE_TENSOR_MAP;
+        reply->encode_tensor_map = &made;
+        if (request->encode_tensor_map->rank != 1)
+                return FAKE_ANSWERED;
+        reply->result_case = DETSHARE__REPLY__RESULT__NOT_SET;
+        reply->status = CUDA_ERROR_INVALID_VALUE;
+        return FAKE_ANSWERED;
+}
+
+static CUresult encode(CUtensorMap *map, unsigned rank, uint64_t address)
+{
+        return cuTensorMapEncodeTiled(map, CU_TENSOR_MAP_DATA_TYPE_FLOAT16, rank, (void *)(uintptr_t)address, dims,
+                strides, box, steps, CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_NONE,
+                CU_TENSOR_MAP_L2_PROMOTION_NONE, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
+}
+
+Test(tensor_cache, a_map_is_asked_for_once, .timeout = 20)
+{
+        static struct fake fake;
+        const _Atomic uint32_t *asked = &fake.requests[DETSHARE__REQUEST__CALL_ENCODE_TENSOR_MAP];
+        CUcontext context;
+        CUtensorMap map;
+
+        fake.hook = make_map;
+        fake_start(&fake);
+        cr_assert_eq(cuInit(0), CUDA_SUCCESS);
+        cr_assert_eq(cuDevicePrimaryCtxRetain(&context, 0), CUDA_SUCCESS);
+        cr_assert_eq(cuCtxSetCurrent(context), CUDA_SUCCESS);
+        for (int step = 0; step < 5; step++) {
+                for (unsigned i = 1; i <= 3; i++) {
+                        memset(&map, 0, sizeof(map));
+                        cr_assert_eq(encode(&map, 2, 0x7000000000 + 64 * i), CUDA_SUCCESS);
+                        cr_assert_eq(((const uint8_t *)&map)[0], i);
+                }
+                cr_assert_eq(*asked, 3, "%u requests", *asked);
+        }
+        for (unsigned i = 1; i <= 3; i++) {
+                cr_assert_eq(encode(&map, 1, 0x7000000000), CUDA_ERROR_INVALID_VALUE);
+                cr_assert_eq(*asked, 3 + i, "a refusal is not kept");
+        }
+        fake_stop(&fake);
+        usleep(200000); /* calls fail within 100 ms */
+        cr_assert_neq(encode(&map, 2, 0x7000000000 + 64), CUDA_SUCCESS, "there is nobody any more");
 }

@@ -23,14 +23,17 @@
  *   The size of dynamic shared memory is in constant bank 0 at 0x2c; that of all shared memory is special register
  *   0x32 (72..79).
  *
- * A kernel waits when a loop of it asks memory what others did: by a load that is strong for the GPU or the system, by
- * an atomic, or by calling a function that does. Two ways of asking get ahead by themselves and are none: a
- * compare-and-swap with what the last one found or a load brought, and an addition of something. A loop is what can
- * come again by the jumps, whatever decides about it: that reads on in order (a sum over volatile memory) counts as
- * waiting, too. So it errs to one side: a kernel without the bit does not wait, as far as its code shows; plain loads,
- * textures and surfaces are not taken for asking, for a compiler may keep what they brought. Code that is not
- * understood (of sm_100 and later, jumps to unknown places, more than 4 MiB, loops in loops without end) counts as
- * waiting when it has any instruction that asks.
+ * A kernel waits when a loop of it asks memory what others did, and goes by it: by a load that is strong for the GPU or
+ * the system and whose value comes to a predicate, to other threads or to where it is not followed (a sum over volatile
+ * memory does not); by an atomic; or by calling a function that may ask. Two ways of asking get ahead by themselves and
+ * are none: a compare-and-swap with what the last one found or a load brought, and an addition of something. A loop is
+ * what can come again by the jumps, whatever decides about it. So it errs to one side: a kernel without the bit does
+ * not wait, as far as its code shows; plain loads, textures and surfaces are not taken for asking, for a compiler may
+ * keep what they brought, and what goes through the GPU's memory is not followed. Among those that have the bit are
+ * kernels that wait for earlier blocks only (look-back, serial split-K), and some that wait for nobody: that claim
+ * places of a table by compare-and-swap, or take a maximum of volatile memory. Code that is not understood (of sm_100
+ * and later, jumps to unknown places, more than 4 MiB, loops in loops without end) counts as waiting when it has any
+ * instruction that asks.
  *
  * The bytes may come from a client: everything is checked, and time and memory are bounded by the size of the code.
  * Nothing is read before a kernel is asked for but the table of symbols.

@@ -11,27 +11,53 @@
 #define BANK_0_PARAMS_100 0x380u
 #define SPECIAL_SHARED 0x32u /* special register: bytes of shared memory */
 #define GUARD_NONE 7u
+#define UNKNOWN_WIDE 8u /* most registers of an operand of an instruction that is not known */
 
 /* Bits 0..8 */
 enum op {
         OP_MOV = 0x002,
+        OP_CS2R = 0x005,
         OP_SEL = 0x007,
+        OP_FSEL = 0x008,
+        OP_FMNMX = 0x009,
+        OP_FSETP = 0x00b,
+        OP_ISETP = 0x00c,
         OP_IADD3 = 0x010,
         OP_LEA = 0x011,
         OP_LOP3 = 0x012,
+        OP_IABS = 0x013,
         OP_PRMT = 0x016,
         OP_IMNMX = 0x017, /* up to sm_89 */
         OP_SHF = 0x019,
+        OP_PLOP3 = 0x01c,
+        OP_FMUL = 0x020,
         OP_FADD = 0x021,
+        OP_FFMA = 0x023,
         OP_IMAD = 0x024,
+        OP_IMAD_WIDE = 0x025,
+        OP_IMAD_HI = 0x027,
+        OP_DMUL = 0x028,
+        OP_DADD = 0x029,
+        OP_DSETP = 0x02a,
+        OP_DFMA = 0x02b,
+        OP_HADD2 = 0x030,
+        OP_HFMA2 = 0x031,
+        OP_HMUL2 = 0x032,
+        OP_HFMA2_MMA = 0x035,
         OP_VIADD = 0x036,
+        OP_F2FP = 0x03e,
         OP_VIMNMX = 0x048,
         OP_ULDC = 0x0b9,
+        OP_R2UR = 0x0ca,
+        OP_NOP = 0x118,
         OP_S2R = 0x119,
+        OP_DEPBAR = 0x11a,
+        OP_BAR = 0x11d,
         OP_BSYNC = 0x141,
         OP_CALL_ABS = 0x143,
         OP_CALL_REL = 0x144,
         OP_BSSY = 0x145,
+        OP_YIELD = 0x146,
         OP_BRA = 0x147,
         OP_WARPSYNC = 0x148,
         OP_BRX = 0x149,
@@ -48,11 +74,19 @@ enum op {
         OP_LDC = 0x182,
         OP_LDL = 0x183,
         OP_LDS = 0x184,
+        OP_ST = 0x185,
+        OP_STG = 0x186,
+        OP_STL = 0x187,
+        OP_STS = 0x188,
         OP_SHFL = 0x189,
+        OP_RED = 0x18e,
         OP_ATOM = 0x18a,
         OP_ATOM_CAS = 0x18b,
         OP_ATOMS = 0x18c,
         OP_ATOMS_CAS = 0x18d,
+        OP_CCTL = 0x18f,
+        OP_MEMBAR = 0x192,
+        OP_REDG_FLOAT = 0x1a6,
         OP_ATOMG = 0x1a8,
         OP_ATOMG_CAS = 0x1a9,
         OP_ATOMG_FLOAT = 0x1a3,
@@ -328,6 +362,11 @@ static uint32_t from_memory(struct sass_instr instr)
         }
 }
 
+uint32_t sass_loaded(struct sass_instr instr)
+{
+        return op_of(instr) == OP_LD || op_of(instr) == OP_LDG ? from_memory(instr) : 0;
+}
+
 static uint32_t add_reg(uint32_t *from, uint32_t n, uint32_t reg)
 {
         if (reg != SASS_REG_ZERO)
@@ -376,4 +415,166 @@ enum sass_def sass_def(struct sass_instr instr, uint32_t reg, uint32_t from[3], 
         default:
                 return SASS_DEF_UNKNOWN;
         }
+}
+
+/* --- where what a register holds goes --- */
+
+static bool within(uint32_t reg, uint32_t first, uint32_t n)
+{
+        return first != SASS_REG_ZERO && reg >= first && reg - first < n;
+}
+
+/* Registers of one operand of arithmetic that has no result but one register, or pair; 0: nothing is known of it. */
+static uint32_t arithmetic(struct sass_instr instr)
+{
+        switch (op_of(instr)) {
+        case OP_MOV:
+        case OP_SEL:
+        case OP_FSEL:
+        case OP_FMNMX:
+        case OP_F2FP:
+        case OP_HFMA2_MMA:
+        case OP_PRMT:
+        case OP_SHF:
+        case OP_FMUL:
+        case OP_FADD:
+        case OP_FFMA:
+        case OP_IMAD:
+        case OP_HADD2:
+        case OP_HFMA2:
+        case OP_HMUL2:
+                return 1;
+        case OP_IADD3: /* carries */
+                return bits(instr.hi, 17, 6) == 0x3f;
+        case OP_LOP3: /* whether it is zero */
+        case OP_LEA:
+                return bits(instr.hi, 17, 3) == GUARD_NONE;
+        case OP_DMUL:
+        case OP_DADD:
+        case OP_DFMA:
+                return 2;
+        default:
+                return 0;
+        }
+}
+
+/* Registers of one operand of what may decide something; 0: not known. */
+static uint32_t deciding(struct sass_instr instr)
+{
+        switch (op_of(instr)) {
+        case OP_FSETP:
+        case OP_ISETP:
+        case OP_IABS:
+        case OP_IADD3:
+        case OP_LOP3:
+        case OP_LEA:
+        case OP_IMNMX:
+        case OP_VIADD:
+        case OP_VIMNMX:
+        case OP_R2UR:
+        case OP_SHFL:
+                return 1;
+        case OP_IMAD_WIDE:
+        case OP_IMAD_HI:
+        case OP_DSETP:
+                return 2;
+        case OP_ST:
+        case OP_STS:
+        case OP_STL:
+                return 4;
+        default:
+                return 0;
+        }
+}
+
+/* Instructions without operands in registers, or with operands in uniform ones only */
+static bool reads_none(struct sass_instr instr)
+{
+        uint32_t op = op_of(instr);
+
+        switch (op) {
+        case OP_NOP:
+        case OP_PLOP3:
+        case OP_CS2R:
+        case OP_CCTL: /* but for an address */
+        case OP_S2R:
+        case OP_S2UR:
+        case OP_DEPBAR:
+        case OP_BSYNC:
+        case OP_BSSY:
+        case OP_BRA:
+        case OP_YIELD:
+        case OP_EXIT:
+        case OP_MEMBAR:
+                return true;
+        case OP_BAR:
+                return form_of(instr) == FORM_CONSTANT;
+        default:
+                return op >= 0x080 && op <= 0x0bf;
+        }
+}
+
+static bool reads(struct sass_instr instr, uint32_t reg, uint32_t wide)
+{
+        uint32_t form = form_of(instr);
+
+        if (within(reg, bits(instr.hi, 0, 8), wide) ||
+                (op_of(instr) != OP_MOV && within(reg, bits(instr.lo, 24, 8), wide)))
+                return true;
+        return form == FORM_REGISTERS && within(reg, bits(instr.lo, 32, 8), wide);
+}
+
+enum sass_use sass_use(struct sass_instr instr, uint32_t reg, uint32_t *ret_first, uint32_t *ret_n)
+{
+        uint32_t op = op_of(instr), wide = arithmetic(instr), loaded = from_memory(instr);
+
+        *ret_first = bits(instr.lo, 16, 8);
+        *ret_n = wide;
+        if (reads_none(instr))
+                return SASS_USE_NOT;
+        if (wide)
+                return reads(instr, reg, wide) ? SASS_USE_PASSES : SASS_USE_NOT;
+        if (op == OP_STG || op == OP_RED || op == OP_REDG_FLOAT)
+                return SASS_USE_NOT;
+        if (op == OP_LDG || op == OP_LDL || op == OP_LDS || op == OP_LDC) {
+                *ret_n = op == OP_LDC ? 2 : loaded;
+                return within(reg, bits(instr.lo, 24, 8), 2) ? SASS_USE_PASSES : SASS_USE_NOT;
+        }
+        wide = deciding(instr);
+        if (wide)
+                return reads(instr, reg, wide) ? SASS_USE_DECIDES : SASS_USE_NOT;
+        /* how wide its operands are is not known, and which fields they are in neither */
+        if (within(reg, bits(instr.lo, 24, 8), UNKNOWN_WIDE) || within(reg, bits(instr.lo, 32, 8), UNKNOWN_WIDE) ||
+                within(reg, bits(instr.hi, 0, 8), UNKNOWN_WIDE) || within(reg, bits(instr.lo, 16, 8), UNKNOWN_WIDE))
+                return SASS_USE_DECIDES;
+        return SASS_USE_NOT;
+}
+
+bool sass_overwrites(struct sass_instr instr, uint32_t reg)
+{
+        uint32_t wide = DS_MAX(arithmetic(instr), from_memory(instr));
+
+        if (sass_guarded(instr))
+                return false;
+        switch (op_of(instr)) {
+        case OP_CS2R:
+        case OP_S2R:
+        case OP_LDC:
+        case OP_IADD3:
+        case OP_LOP3:
+        case OP_LEA:
+        case OP_IABS:
+        case OP_IMNMX:
+        case OP_VIADD:
+        case OP_VIMNMX:
+        case OP_IMAD_HI:
+                wide = 1;
+                break;
+        case OP_IMAD_WIDE:
+                wide = 2;
+                break;
+        default:
+                break;
+        }
+        return within(reg, bits(instr.lo, 16, 8), wide);
 }

@@ -73,5 +73,19 @@ enum sass_def {
 /* How the instruction writes the register; SASS_DEF_FROM: from up to three others. */
 enum sass_def sass_def(struct sass_instr instr, uint32_t reg, uint32_t from[3], uint32_t *ret_n);
 
+/* How many registers a load fills; 0: it is none. */
+uint32_t sass_loaded(struct sass_instr instr);
+
+/* What an instruction does with what a register holds. */
+enum sass_use {
+        SASS_USE_NOT,
+        SASS_USE_PASSES,  /* into other registers */
+        SASS_USE_DECIDES, /* into a predicate, to other threads, or nobody knows */
+};
+/* PASSES: into *ret_n registers from *ret_first on. A value that is written to the GPU's memory is not followed. */
+enum sass_use sass_use(struct sass_instr instr, uint32_t reg, uint32_t *ret_first, uint32_t *ret_n);
+/* Whether the instruction, not guarded, gives the register another value. */
+bool sass_overwrites(struct sass_instr instr, uint32_t reg);
+
 /* 1 when a loop of the code asks others, 0 when none does; -ENOMEM. */
 int sass_loops_wait(const struct sass_code *code);

@@ -20,7 +20,7 @@
 #define EFFORT_MORE 65536
 #define NOWHERE UINT32_MAX       /* of a barrier: not set */
 #define SEVERAL (UINT32_MAX - 1) /* more than one */
-#define SOURCES 64u              /* of a value that are followed */
+#define SOURCES 256u              /* of a value that are followed */
 
 struct block {
         uint32_t first, end;     /* instructions */
@@ -385,6 +385,55 @@ static bool comes_from(struct loops *l, struct source source, enum sass_def want
         return false;
 }
 
+/* Goes forward from where the register has the value; true when that decides something. */
+static bool source_decides(struct loops *l, struct sources *s, const struct source *source, uint32_t loop)
+{
+        const struct block *b = &l->blocks[source->block];
+        uint32_t first, n, target;
+
+        effort(l, b->end - source->at + b->n_succs);
+        for (uint32_t i = source->at; i < b->end; i++) {
+                struct sass_instr instr = sass_at(l->code, i);
+                enum sass_flow flow = sass_flow(l->code, i, &target);
+                enum sass_use use = sass_use(instr, source->reg, &first, &n);
+
+                if (use == SASS_USE_DECIDES || flow == SASS_CALL || flow == SASS_CALL_ELSEWHERE)
+                        return true;
+                for (uint32_t k = 0; use == SASS_USE_PASSES && k < n; k++)
+                        if (first + k != source->reg)
+                                source_add(s, source->block, i + 1, first + k);
+                if (use == SASS_USE_PASSES && source->reg >= first && source->reg - first < n)
+                        continue;
+                if (sass_overwrites(instr, source->reg))
+                        return false;
+        }
+        for (uint32_t k = 0; k < b->n_succs; k++) {
+                uint32_t to = l->succs[b->succs + k];
+
+                if (l->blocks[to].loop == loop)
+                        source_add(s, to, l->blocks[to].first, source->reg);
+        }
+        return false;
+}
+
+/* Does what the load at `at` brings say whether the loop goes on? Where that is too much to follow, it may. */
+static bool load_decides(struct loops *l, uint32_t block, uint32_t at, uint32_t loop)
+{
+        struct sass_instr instr = sass_at(l->code, at);
+        uint32_t result = instr.lo >> 16 & 0xff;
+        struct sources s = {0};
+
+        for (uint32_t k = 0; k < sass_loaded(instr) && result != SASS_REG_ZERO; k++)
+                source_add(&s, block, at + 1, result + k);
+        for (uint32_t i = 0; i < s.n; i++) {
+                struct source next = s.list[i];
+
+                if (s.full || l->astray || source_decides(l, &s, &next, loop))
+                        return true;
+        }
+        return s.full;
+}
+
 static bool instr_asks(struct loops *l, uint32_t block, uint32_t at, uint32_t loop)
 {
         struct sass_instr instr = sass_at(l->code, at);
@@ -393,7 +442,7 @@ static bool instr_asks(struct loops *l, uint32_t block, uint32_t at, uint32_t lo
 
         switch (sass_ask(l->code, instr)) {
         case SASS_ASKS:
-                return true;
+                return sass_loaded(instr) == 0 || load_decides(l, block, at, loop);
         case SASS_ASKS_BY_SWAP:
                 return !comes_from(l, compared, SASS_DEF_FOUND, loop, false);
         case SASS_ASKS_BY_ADD:

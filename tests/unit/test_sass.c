@@ -54,7 +54,7 @@ Test(sass, real_code_of_every_architecture)
                 "sm_89.waits.cubin", "sm_90.waits.cubin", "sm_90a.waits.cubin", "sm_90.slow.cubin"};
 
         for (size_t i = 0; i < DS_ARRAY_SIZE(files); i++)
-                expect_as_named(files[i], 31);
+                expect_as_named(files[i], 34);
         expect_as_named("sm_90.linked.cubin", 2);
 }
 
@@ -92,6 +92,9 @@ static const struct sass_instr nothing = {0x918 | ALWAYS, 0x000fc00000000000};
 static const struct sass_instr leave = {0x94d | ALWAYS, 0x000fea0003800000};
 static const struct sass_instr load_plain = {0x0000000402007981, 0x000ea2000c1e1900};
 static const struct sass_instr load_gpu = {0x0000000402007981, 0x000ea2000c1ef900};
+static const struct sass_instr compare = {0x000000ff0000720c, 0x004fda0003f05270};   /* R0 with zero, into P0 */
+static const struct sass_instr add = {0x0000000003037221, 0x004fc80000000000};       /* R3 += R0 */
+static const struct sass_instr overwrite = {0x000000ffff007224, 0x000fe200078e00ff}; /* R0 = 0 */
 static const struct sass_instr by_table = {0xfffffffc04d07949, 0x000fea000383ffff};
 
 static struct sass_instr jump(uint32_t from, uint32_t to, unsigned guard)
@@ -125,18 +128,25 @@ static int waits(const struct sass_instr *code, size_t n)
 
 Test(sass, loops_made_by_hand)
 {
-        struct sass_instr poll[] = {load_gpu, jump(1, 0, 0), leave};
-        struct sass_instr plain[] = {load_plain, jump(1, 0, 0), leave};
-        struct sass_instr once[] = {load_gpu, jump(1, 3, 0), nothing, leave};
+        struct sass_instr poll[] = {load_gpu, compare, jump(2, 0, 0), leave};
+        struct sass_instr plain[] = {load_plain, compare, jump(2, 0, 0), leave};
+        struct sass_instr once[] = {load_gpu, compare, jump(2, 4, 0), nothing, leave};
         /* out of line: the way back is at the end, the loop goes through three places */
         struct sass_instr apart[] = {
-                nothing, jump(1, 4, 0), leave, nothing, load_gpu, jump(5, 7, 0), leave, jump(7, 0, 7)};
+                nothing, jump(1, 4, 0), leave, nothing, load_gpu, compare, jump(6, 8, 0), leave, jump(8, 0, 7)};
         /* asked before the loop only: what leads into it is no part of it */
-        struct sass_instr before[] = {load_gpu, nothing, jump(2, 1, 0), leave};
+        struct sass_instr before[] = {load_gpu, compare, jump(2, 1, 0), leave};
         /* in the loop around it, and the inner one has another entry */
-        struct sass_instr around[] = {jump(0, 3, 0), nothing, load_gpu, nothing, jump(4, 1, 0), jump(5, 0, 0), leave};
+        struct sass_instr around[] = {jump(0, 3, 0), nothing, load_gpu, compare, jump(4, 1, 0), jump(5, 0, 0), leave};
         struct sass_instr self[] = {leave, jump(1, 1, 7)};
+        /* what is asked is added up; and looked at in another round; and given up before anybody looks */
+        struct sass_instr sum[] = {load_gpu, add, jump(2, 0, 0), leave};
+        struct sass_instr later[] = {compare, nothing, load_gpu, jump(3, 0, 0), leave};
+        struct sass_instr given_up[] = {load_gpu, overwrite, compare, jump(3, 0, 0), leave};
 
+        cr_expect_eq(waits(sum, DS_ARRAY_SIZE(sum)), 0);
+        cr_expect_eq(waits(later, DS_ARRAY_SIZE(later)), 1);
+        cr_expect_eq(waits(given_up, DS_ARRAY_SIZE(given_up)), 0);
         cr_expect_eq(waits(poll, DS_ARRAY_SIZE(poll)), 1);
         cr_expect_eq(waits(plain, DS_ARRAY_SIZE(plain)), 0);
         cr_expect_eq(waits(once, DS_ARRAY_SIZE(once)), 0);
@@ -167,17 +177,17 @@ Test(sass, swaps_made_by_hand)
 /* A jump by a table goes where the table says; without one it may go anywhere. */
 Test(sass, jumps_by_tables)
 {
-        struct sass_instr code[] = {by_table, load_gpu, leave, nothing, jump(4, 0, 7), leave};
-        uint32_t info[] = {4 | 0x34 << 8 | 20 << 16, 0, 0, 2, 3 * SASS_BYTES, SASS_BYTES};
+        struct sass_instr code[] = {by_table, load_gpu, compare, leave, nothing, jump(5, 0, 7), leave};
+        uint32_t info[] = {4 | 0x34 << 8 | 20 << 16, 0, 0, 2, 4 * SASS_BYTES, SASS_BYTES};
         struct sass_code c = {.text = (const uint8_t *)code, .n = DS_ARRAY_SIZE(code), .cc = 90};
 
         cr_expect_eq(sass_loops_wait(&c), 1);
         c.info = (const uint8_t *)info;
         c.info_size = sizeof(info);
         cr_expect_eq(sass_loops_wait(&c), 0); /* the load is on the way out */
-        code[2] = jump(2, 0, 7);
+        code[3] = jump(3, 0, 7);
         cr_expect_eq(sass_loops_wait(&c), 1);
-        code[2] = leave;
+        code[3] = leave;
         info[5] = 99 * SASS_BYTES;
         cr_expect_eq(sass_loops_wait(&c), 1);
         info[5] = SASS_BYTES;

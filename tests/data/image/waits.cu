@@ -217,14 +217,40 @@ KERNEL wait_look_back(unsigned *tile, unsigned long long *status, unsigned *in, 
         out[id * blockDim.x + threadIdx.x] = before + sum;
 }
 
-// found, and said so in the documentation: the order of reading is kept, nobody is waited for
-KERNEL wait_not_really(volatile float *f, int n)
+// one thread asks, and tells the others through shared memory
+KERNEL wait_by_one(volatile unsigned *p)
 {
-        float s = 0;
+        __shared__ volatile unsigned told;
 
-        for (int i = 0; i < n; i++)
-                s += f[i];
-        f[n] = s;
+        do {
+                __syncthreads();
+                if (threadIdx.x == 0)
+                        told = *p;
+                __syncthreads();
+        } while (!told);
+}
+
+// what is asked is added up before it is looked at
+KERNEL wait_for_all(volatile float *p, int n)
+{
+        float s;
+
+        do {
+                s = 0;
+                for (int i = 0; i < n; i++)
+                        s += p[i] * 0.5f;
+        } while (s < n);
+}
+
+// through a function of the values that come from one lane to the others
+KERNEL wait_by_lane(volatile unsigned *p)
+{
+        unsigned v;
+
+        do {
+                v = threadIdx.x % 32 == 0 ? *p : 0;
+                v = __shfl_sync(~0u, v, 0);
+        } while (!v);
 }
 
 // --- loops that do not ---
@@ -292,6 +318,16 @@ KERNEL run_list(int **p)
         while (*p)
                 p = (int **)*p;
         p[1] = 0;
+}
+
+// reads in order, and goes by nothing of it
+KERNEL run_volatile_sum(volatile float *f, const float *x, int n)
+{
+        float s = 0;
+
+        for (int i = 0; i < n; i++)
+                s += f[i] * x[i];
+        *(float *)&f[n] = s;
 }
 
 // asks, but once

@@ -378,6 +378,12 @@ void ds_kstat_point_sample(ds_kstat *table, struct ds_kstat_row *row, uint32_t n
         points->used = 1;
         points->tries = 0;
         point = points_point(points, n_sms);
+        /* a kernel's first launch brings its code and data in: where the second takes less than half, only that counts
+         */
+        if (point->samples == 1 && duration_ns < point->mean_ns / 2)
+                point->samples = 0;
+        if (!point->samples)
+                point->mean_ns = 0;
         mean_add(&point->samples, &point->mean_ns, duration_ns);
         if (!(point->samples & (point->samples - 1)) || !(point->samples % KSTAT_CHANGED_EVERY))
                 points_mark_changed(table, points);

@@ -278,6 +278,23 @@ Test(sched_mechanisms, points_are_bounded_and_the_weakest_goes, .init = NULL, .f
         table = ds_kstat_free(table);
 }
 
+Test(sched_mechanisms, a_cold_first_launch_does_not_count, .init = NULL, .fini = NULL)
+{
+        struct ds_kstat_row *row;
+        ds_kstat *table;
+
+        cr_assert_eq(ds_kstat_new(256, &table), 0);
+        row = ds_kstat_at(table, ds_kstat_touch(table, 1), 1);
+        ds_kstat_point_sample(table, row, 132, 9000000);
+        ds_kstat_point_sample(table, row, 132, 3000);
+        ds_kstat_point_sample(table, row, 132, 5000);
+        cr_assert_eq(ds_kstat_points(table, row)->at[0].samples, 2);
+        cr_assert_eq(ds_kstat_points(table, row)->at[0].mean_ns, 4000);
+        ds_kstat_point_sample(table, row, 132, 1);
+        cr_assert_eq(ds_kstat_points(table, row)->at[0].samples, 3, "a later one does");
+        ds_kstat_free(table);
+}
+
 Test(sched_mechanisms, points_of_few_kernels_are_kept, .init = NULL, .fini = NULL)
 {
         ds_kstat *table;

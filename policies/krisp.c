@@ -13,8 +13,9 @@
  * smaller free one that has at least `shrink_percent` of its size, else the one of its size that has fewest TPCs in
  * common with others, if these are no more than `overlap_percent` of it. Else it waits for an end; where the parameters
  * make kernels wait, they are served in the order in which they came to the head of their queues, and when one has
- * waited for `patience_ms` nobody overtakes it any more, so nobody starves. Kernels of one coroutine that have the same
- * size follow each other without a gap, up to `depth`. Copies and memsets take no SMs and go at once.
+ * waited for `patience_ms` nobody overtakes it any more, so nobody starves. Kernels of a coroutine that have the same
+ * partition follow each other without a gap, up to `depth`, and the next one on another partition is sent behind them;
+ * the one after that only when the first partition is empty. Copies and memsets take no SMs and go at once.
  */
 #include "policies/round.h"
 #include "policies/stair.h"
@@ -22,9 +23,20 @@
 #define MS 1000000ull
 #define TRIES 64u /* coroutines looked at for a partition in one decision, those that waited longest */
 
+#define MOVES 64u /* coroutines that change their partition at one time; others wait until theirs is empty */
+
+/* A coroutine with kernels on two partitions. */
+struct move {
+        uint64_t coroutine;
+        uint32_t from;  /* the older one */
+        uint32_t since; /* operations sent to the other; what is in flight beyond these is on the older one */
+};
+
 struct krisp {
         uint32_t tolerance, overlap, shrink, depth;
         uint64_t patience_ns;
+        uint32_t n;
+        struct move moves[MOVES];
 };
 
 /* TPCs by which somebody's kernels run. */
@@ -85,15 +97,48 @@ static int is_running(const struct detshare_coroutine_view *coroutine)
         return coroutine->in_flight && coroutine->in_flight_sms && coroutine->rung != DETSHARE_RUNG_NONE;
 }
 
+static const struct detshare_coroutine_view *find(const struct detshare_snapshot *snapshot, uint64_t id)
+{
+        for (uint32_t i = 0; i < snapshot->n_coroutines; i++)
+                if (snapshot->coroutines[i].id == id)
+                        return &snapshot->coroutines[i];
+        return NULL;
+}
+
+/* Forgets those whose older partition is empty. */
+static void moves_look(struct krisp *krisp, const struct detshare_snapshot *snapshot)
+{
+        uint32_t n = 0;
+
+        for (uint32_t i = 0; i < krisp->n; i++) {
+                const struct detshare_coroutine_view *self = find(snapshot, krisp->moves[i].coroutine);
+
+                if (self && self->in_flight > krisp->moves[i].since)
+                        krisp->moves[n++] = krisp->moves[i];
+        }
+        krisp->n = n;
+}
+
+static struct move *move_find(struct krisp *krisp, uint64_t coroutine)
+{
+        for (uint32_t i = 0; i < krisp->n; i++)
+                if (krisp->moves[i].coroutine == coroutine)
+                        return &krisp->moves[i];
+        return NULL;
+}
+
 /* What all others run on, and what this decision gave away. */
-static struct taken taken_by_others(const struct detshare_snapshot *snapshot, const struct detshare_decision *decision,
-        const struct detshare_coroutine_view *self)
+static struct taken taken_by_others(const struct krisp *krisp, const struct detshare_snapshot *snapshot,
+        const struct detshare_decision *decision, const struct detshare_coroutine_view *self)
 {
         struct taken taken = {0};
 
         for (uint32_t i = 0; i < snapshot->n_coroutines; i++)
                 if (&snapshot->coroutines[i] != self && is_running(&snapshot->coroutines[i]))
                         take(&taken, &snapshot->rungs[snapshot->coroutines[i].rung]);
+        for (uint32_t i = 0; i < krisp->n; i++)
+                if (krisp->moves[i].coroutine != self->id)
+                        take(&taken, &snapshot->rungs[krisp->moves[i].from]);
         for (uint32_t i = 0; i < decision->n; i++)
                 if (decision->actions[i].reserved)
                         take(&taken, &snapshot->rungs[decision->actions[i].rung]);
@@ -151,36 +196,58 @@ static uint32_t partition(const struct krisp *krisp, const struct detshare_snaps
         return rung != DETSHARE_RUNG_NONE ? rung : shared_rung(krisp, snapshot, taken, size);
 }
 
-/* Operations behind the head that go to the same partition: kernels of its size, and what takes no SMs. */
-static uint32_t same_size(
-        const struct krisp *krisp, const struct detshare_snapshot *snapshot, const struct detshare_coroutine_view *self)
+/* Operations from the head on that go to the same partition, and copies between them. */
+static uint32_t run_of(const struct krisp *krisp, const struct detshare_snapshot *snapshot, const struct taken *taken,
+        const struct detshare_coroutine_view *self, uint32_t rung)
 {
-        uint32_t size = stair_need(&self->ahead[0], snapshot->n_sms, krisp->tolerance), n = 1;
+        uint32_t n = 1;
 
         while (n < self->n_ahead && self->in_flight + n < krisp->depth &&
                 (self->ahead[n].kind != DETSHARE_OP_KERNEL ||
-                        stair_need(&self->ahead[n], snapshot->n_sms, krisp->tolerance) == size))
+                        partition(krisp, snapshot, taken, &self->ahead[n]) == rung))
                 n++;
         return n;
 }
 
-/* 0: it waits, and if it has waited for long, everybody behind it does. */
-static int serve(const struct krisp *krisp, const struct detshare_snapshot *snapshot,
-        struct detshare_decision *decision, const struct detshare_coroutine_view *self)
+/* Notes that n operations go to this rung. 0: the coroutine is on two partitions as it is. */
+static int move_to(struct krisp *krisp, const struct detshare_coroutine_view *self, uint32_t rung, uint32_t n)
 {
-        struct taken taken = taken_by_others(snapshot, decision, self);
-        uint32_t rung;
+        struct move *move = move_find(krisp, self->id);
+
+        if (is_running(self) && rung != self->rung) {
+                if (move || krisp->n == MOVES)
+                        return 0;
+                krisp->moves[krisp->n++] = (struct move){.coroutine = self->id, .from = self->rung, .since = n};
+        } else if (move) {
+                move->since += n;
+        }
+        return 1;
+}
+
+/* 0: it waits, and if it has waited for long, everybody behind it does. */
+static int serve(struct krisp *krisp, const struct detshare_snapshot *snapshot, struct detshare_decision *decision,
+        const struct detshare_coroutine_view *self)
+{
+        struct taken taken = taken_by_others(krisp, snapshot, decision, self);
+        struct detshare_action *action = &decision->actions[decision->n];
+        uint32_t rung, n;
 
         if (self->ahead[0].kind != DETSHARE_OP_KERNEL)
                 return round_launch(decision, self, self->in_flight ? self->rung : 0, 1);
         rung = partition(krisp, snapshot, &taken, &self->ahead[0]);
-        /* a partition is the kernel's: what runs on another one ends first */
-        if (rung == DETSHARE_RUNG_NONE || (is_running(self) && rung != self->rung))
+        if (rung == DETSHARE_RUNG_NONE)
                 return 0;
-        if (!round_launch(decision, self, rung, same_size(krisp, snapshot, self)))
+        n = run_of(krisp, snapshot, &taken, self, rung);
+        if (!round_launch(decision, self, rung, n))
                 return 0;
-        decision->actions[decision->n - 1].reserved = 1;
-        decision->actions[decision->n - 1].priority = DETSHARE_PRIORITY_HIGH;
+        if (!move_to(krisp, self, rung, n)) {
+                decision->n--;
+                return 0;
+        }
+        action->reserved = 1;
+        action->priority = DETSHARE_PRIORITY_HIGH;
+        if (n < self->n_ahead && self->in_flight + n < krisp->depth)
+                decision->again = 1;
         return 1;
 }
 
@@ -206,9 +273,10 @@ static const struct detshare_coroutine_view *next_oldest(const struct krisp *kri
 
 static int krisp_decide(void *state, const struct detshare_snapshot *snapshot, struct detshare_decision *decision)
 {
-        const struct krisp *krisp = state;
+        struct krisp *krisp = state;
         const struct detshare_coroutine_view *self = NULL;
 
+        moves_look(krisp, snapshot);
         for (uint32_t i = 0; i < TRIES && (self = next_oldest(krisp, snapshot, self)); i++) {
                 if (!serve(krisp, snapshot, decision, self) &&
                         snapshot->now_ns - self->head_since_ns >= krisp->patience_ns)

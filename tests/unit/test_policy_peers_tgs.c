@@ -23,7 +23,7 @@ static void feed(double rate)
 /* At the first limit, the highest rate being known. */
 static void setup(void)
 {
-        const int64_t values[] = {100, 50, 5000, 64};
+        const int64_t values[] = {100, 50, 5000, 64, 0};
         const struct detshare_policy_config config = {.params = values};
 
         tgs = (struct tgs){0};
@@ -214,6 +214,14 @@ Test(policy_tgs_loop, a_change_by_more_than_a_fifth_is_profiled)
         for (int i = 0; i < 8; i++)
                 feed(RATE);
         cr_assert(tgs.highest >= RATE && tgs.highest <= RATE * 1.025, "%f", tgs.highest);
+}
+
+Test(policy_tgs_loop, a_rate_can_be_smoothed)
+{
+        tgs.smooth = 0.98;
+        feed(RATE * 0.5);
+        assert_limit(30001); /* 1% */
+        cr_assert(tgs.rate > RATE * 0.989 && tgs.rate < RATE * 0.991);
 }
 
 /* --- two clients

@@ -468,6 +468,32 @@ Test(sched_mechanisms, what_ended_before_the_kill_has_ended)
         cr_assert_eq(harness_stats(&h).kills, 1);
 }
 
+/* The device's answers may take a while: nothing overtakes what is on its way back. */
+Test(sched_mechanisms, nothing_is_launched_before_all_is_back)
+{
+        ds_coroutine *c = stream_open(session_open(&h, 1, DETSHARE_CLASS_BE, 0), 0, 0);
+        struct top k[3];
+
+        probe_start(0, 2);
+        submit(&h, c, idempotent_init(&k[0], 100 * US));
+        submit(&h, c, idempotent_init(&k[1], 100 * US));
+        harness_step(&h);
+        cr_assert_eq(h.device->n_log, 2);
+        h.device->now_ns = 30 * US;
+        cr_assert_eq(ds_launch_kill(c), 1);
+        depth = 8;
+        submit(&h, c, idempotent_init(&k[2], 100 * US));
+        ds_coroutine_touch(c);
+        ds_sched_session_share(c->session, 1, 1, harness_now(&h));
+        cr_assert_eq(ds_sched_step(h.sched, harness_now(&h)), 0);
+        cr_assert_eq(seen_ready, 0);
+        cr_assert_eq(h.device->n_log, 2);
+        harness_run(&h, UINT64_MAX);
+        cr_assert_eq(h.device->n_log, 5);
+        for (int i = 0; i < 3; i++)
+                cr_assert_eq(k[i].start_ns, (30 + 100 * (uint64_t)i) * US);
+}
+
 Test(sched_mechanisms, killing_makes_sense_for_idempotent_kernels_only)
 {
         ds_coroutine *c = stream_open(session_open(&h, 1, DETSHARE_CLASS_BE, 0), 0, 0);

@@ -20,7 +20,7 @@
 #define EFFORT_MORE 65536
 #define NOWHERE UINT32_MAX       /* of a barrier: not set */
 #define SEVERAL (UINT32_MAX - 1) /* more than one */
-#define SOURCES 256u              /* of a value that are followed */
+#define SOURCES 256u             /* of a value that are followed */
 
 struct block {
         uint32_t first, end;     /* instructions */

@@ -5,6 +5,7 @@
  * The scripted GPU has 66 TPCs of two SMs. LS kernels are small ones of 16 blocks; BE kernels are either persistent
  * (132 blocks of one per SM: all SMs or a step of two) or have many blocks (time goes with the SMs).
  */
+#include "policies/stair.h"
 #include "tests/unit/policy_harness.h"
 
 #define SMS 132
@@ -41,6 +42,59 @@ static struct ph_client *taught(uint64_t slo_ns, const struct ph_kernel *kernel,
         ph_run_for(100 * MS);
         cr_assert_eq(ls->n_latency, 20);
         return ls;
+}
+
+/* --- stairs ----------------------------------------------------------------------------------------------------------
+ */
+
+/* What an H200 gave for a GEMM of 132 blocks, one per SM: a cliff behind 132, then flat down to half. */
+static const struct detshare_profile_point gemm_points[] = {{16, 9, 174000}, {32, 9, 92200}, {66, 9, 50500},
+        {84, 9, 50400}, {108, 9, 50100}, {124, 9, 49600}, {132, 9, 29700}};
+
+Test(policy_detshare, stairs_lowest_sm_count_of_a_step)
+{
+        struct detshare_op_view gemm = {.blocks = 132,
+                .blocks_per_sm = 1,
+                .samples = 9,
+                .expected_ns = 40000,
+                .n_points = DS_ARRAY_SIZE(gemm_points),
+                .points = gemm_points};
+
+        cr_assert_eq(stair_time(&gemm, 132, 132), 29700);
+        cr_assert_eq(stair_lowest(&gemm, 132, 132, 50), 132);
+        cr_assert_eq(stair_lowest(&gemm, 131, 132, 50), 66);
+        cr_assert_eq(stair_lowest(&gemm, 66, 132, 50), 66);
+        cr_assert_eq(stair_need(&gemm, 132, 50), 132);
+        /* a step of two blocks on the busiest SM begins at 66; 65 have three on one, no more than 32 have */
+        cr_assert_eq(stair_time(&gemm, 70, 132), 50400);
+        cr_assert_geq(stair_time(&gemm, 65, 132), 75600);
+        cr_assert_leq(stair_time(&gemm, 65, 132), 92200);
+        cr_assert_geq(stair_loss(&gemm, 124, 132), 600);
+        cr_assert_eq(stair_loss(&gemm, 132, 132), 0);
+}
+
+/* Between points it looks rather slower than it is; beyond them and without any it goes by the busiest SM. */
+Test(policy_detshare, stairs_where_little_is_known)
+{
+        struct detshare_profile_point point = {.n_sms = 66, .samples = 3, .mean_ns = 200000};
+        struct detshare_op_view op = {.blocks = 1320, .blocks_per_sm = 2, .n_points = 1, .points = &point};
+
+        cr_assert_eq(stair_time(&op, 66, 132), 200000);
+        cr_assert_eq(stair_time(&op, 132, 132), 100000);
+        cr_assert_eq(stair_time(&op, 33, 132), 400000);
+        op = (struct detshare_op_view){.blocks = 132, .blocks_per_sm = 1, .samples = 5, .expected_ns = 1000};
+        cr_assert_eq(stair_time(&op, 131, 132), 2000);
+        cr_assert(stair_known(&op));
+        op.samples = 0;
+        cr_assert(!stair_known(&op));
+        cr_assert_eq(stair_time(&op, 131, 132), 2 * stair_time(&op, 132, 132));
+        op = (struct detshare_op_view){.blocks = 16, .blocks_per_sm = 2};
+        cr_assert_eq(stair_need(&op, 132, 50), 16);
+        op.blocks = UINT32_MAX;
+        op.samples = 1;
+        op.expected_ns = UINT64_MAX / 2;
+        cr_assert_gt(stair_time(&op, 1, 132), 0);
+        cr_assert_eq(stair_need(&op, 132, 0), 132);
 }
 
 /* The listing has room for the parameters of all policies. */

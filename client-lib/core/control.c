@@ -91,6 +91,9 @@ static void take_status(const Detshare__StatusReply *r, struct dsc_status *ret)
                 .n_gpcs = r->n_gpcs,
                 .n_rungs = r->n_rungs,
                 .device_own = r->device_own_bytes,
+                .n_coarse_rungs = r->n_coarse_rungs,
+                .ladder_bytes = r->ladder_bytes,
+                .ladder_ns = r->ladder_ns,
                 .quiesces = r->quiesces,
                 .quiesce_ns = r->quiesce_ns,
                 .migrations = r->migrations,
@@ -110,6 +113,7 @@ static void take_status(const Detshare__StatusReply *r, struct dsc_status *ret)
         TAKE_STRING(ret->device, r->device);
         TAKE_STRING(ret->worker_state, r->worker_state);
         TAKE_STRING(ret->policy, r->policy);
+        TAKE_STRING(ret->topology, r->topology);
 }
 
 int dsc_control_status(dsc_session *s, struct dsc_status *ret)

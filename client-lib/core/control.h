@@ -35,7 +35,9 @@ struct dsc_status {
         uint64_t launches, completed, errors, policy_fallbacks, device_now_ns;
         uint32_t in_flight, queued;
         uint32_t n_sms, n_tpcs, n_gpcs, n_rungs; /* n_gpcs 0: not known */
-        uint64_t device_own, quiesces, quiesce_ns;
+        uint32_t n_coarse_rungs;
+        uint64_t device_own, ladder_bytes, ladder_ns, quiesces, quiesce_ns;
+        char topology[520]; /* see StatusReply */
         uint64_t migrations, loans, kills, policy_nonsense;
         uint64_t images, images_known, code_remembered, code_stored, code_compiled, code_damaged, code_files,
                 code_bytes;

@@ -6,6 +6,7 @@
  */
 #include <inttypes.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "ctl/ctl.h"
 
@@ -25,6 +26,30 @@ static int topology(const struct dsc_status *s, struct libscols_table *table)
         snprintf(value, sizeof(value), "%" PRIu32 " SMs, %" PRIu32 " TPCs%s, %" PRIu32 " rungs, own memory %s",
                 s->n_sms, s->n_tpcs, gpcs, s->n_rungs, ctl_bytes(s->device_own, own));
         return row(table, "GPU", value);
+}
+
+/* A byte of the topology, as the daemon writes it. */
+static unsigned topology_byte(const struct dsc_status *s, size_t i)
+{
+        char digits[3] = "ff";
+
+        if (2 * i + 1 < strlen(s->topology))
+                memcpy(digits, s->topology + 2 * i, 2);
+        return (unsigned)strtoul(digits, NULL, 16);
+}
+
+/* The TPCs of each GPC. */
+static void gpcs_json(const struct dsc_status *s, struct ctl_text *text)
+{
+        ctl_json_begin(text, "gpc_tpcs", '[');
+        for (uint32_t gpc = 0; gpc < s->n_gpcs && gpc < 255; gpc++) {
+                ctl_json_begin(text, NULL, '[');
+                for (uint32_t i = 0; i < s->n_tpcs; i++)
+                        if (topology_byte(s, i) == gpc)
+                                ctl_json_number(text, NULL, i);
+                ctl_json_end(text, ']');
+        }
+        ctl_json_end(text, ']');
 }
 
 /* What became of the images of code since the daemon was started. */
@@ -145,7 +170,11 @@ static void json(const struct dsc_status *s, struct ctl_text *text)
         ctl_json_number(text, "tpcs", s->n_tpcs);
         ctl_json_number(text, "gpcs", s->n_gpcs);
         ctl_json_number(text, "rungs", s->n_rungs);
+        ctl_json_number(text, "coarse_rungs", s->n_coarse_rungs);
         ctl_json_number(text, "device_own_bytes", s->device_own);
+        ctl_json_number(text, "ladder_bytes", s->ladder_bytes);
+        ctl_json_number(text, "ladder_ns", s->ladder_ns);
+        gpcs_json(s, text);
         ctl_json_number(text, "quiesces", s->quiesces);
         ctl_json_number(text, "quiesce_ns", s->quiesce_ns);
         ctl_json_number(text, "migrations", s->migrations);

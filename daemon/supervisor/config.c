@@ -16,6 +16,8 @@
 #include "util/macro.h"
 
 #define DURATION_MAX 1000000u
+#define STEPS_MIN 2 /* of the ladder, as daemon/sched/ladder.h has them */
+#define STEPS_MAX 24
 #define CALLS_MAX 1000000u
 #define LIMIT_MIB_MAX (UINT64_C(1) << 40) /* so that bytes do not overflow */
 #define PARAMS_TOTAL_MAX 1024u
@@ -153,6 +155,27 @@ static int set_percent(struct reading *r, const char *key, const char *value, si
         return set_in_range(r, key, value, offset, 100);
 }
 
+/* As many as the scheduler has rungs for. */
+static int set_steps(struct reading *r, const char *key, const char *value, size_t offset)
+{
+        uint64_t n;
+
+        if (parse_number(value, STEPS_MAX, &n) < 0 || n < STEPS_MIN)
+                return fail(r, "%s: '%s' is not a number from %d to %d", key, value, STEPS_MIN, STEPS_MAX);
+        *(uint64_t *)((char *)r->config + offset) = n;
+        return 0;
+}
+
+static int set_order(struct reading *r, const char *key, const char *value, size_t offset)
+{
+        int by_gpc = !strcmp(value, "gpc");
+
+        if (!by_gpc && strcmp(value, "spread") != 0)
+                return fail(r, "%s: '%s' is neither spread nor gpc", key, value);
+        *(uint64_t *)((char *)r->config + offset) = (uint64_t)by_gpc;
+        return 0;
+}
+
 static int set_calls(struct reading *r, const char *key, const char *value, size_t offset)
 {
         return set_in_range(r, key, value, offset, CALLS_MAX);
@@ -265,6 +288,8 @@ static const struct key keys[] = {
         {"limits", "kernel_seconds", set_duration, offsetof(struct ds_config, kernel_seconds)},
         {"limits", "quiesce_seconds", set_duration, offsetof(struct ds_config, quiesce_seconds)},
         {"limits", "compiled_code", set_mib, offsetof(struct ds_config, compiled_code)},
+        {"gpu", "ladder_steps", set_steps, offsetof(struct ds_config, ladder_steps)},
+        {"gpu", "ladder_order", set_order, offsetof(struct ds_config, ladder_by_gpc)},
         {"class", "ls_uids", set_uids, 0},
         {"class", "ls_groups", set_gids, 0},
 };

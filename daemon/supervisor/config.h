@@ -13,6 +13,7 @@
  *                   sm_percent=N  gpu_request_percent=N  gpu_limit_percent=N  calls_per_second=N  calls_burst=N
  *                   orphan_seconds=N  kernel_seconds=N
  *                   quiesce_seconds=N  compiled_code=MIB
+ *   [gpu]           ladder_steps=N  ladder_order=spread|gpc
  *   [class]         ls_uids=alice,1000  ls_groups=audio,wheel   (`*`: everybody)
  *   [user NAME]     classes=ls,be  sm_percent=N  gpu_request_percent=N  gpu_limit_percent=N  memory=MIB  pinned=MIB
  *                   sessions=N  connections=N
@@ -52,6 +53,7 @@ struct ds_config {
         uint64_t sm_percent, gpu_request_percent, gpu_limit_percent, calls_per_second, calls_burst;
         uint64_t orphan_seconds, kernel_seconds, quiesce_seconds, spin_us;
         uint64_t compiled_code; /* bytes on disk */
+        uint64_t ladder_steps, ladder_by_gpc;
         struct ds_rules rules;
         struct ds_config_param *params;
         size_t n_params, params_capacity;

@@ -45,6 +45,8 @@ static void name_restart_keys(const struct ds_config *started, const struct ds_c
                 {"ptxas", differ(started->ptxas, now->ptxas)},
                 {"state", differ(started->state, now->state)},
                 {"compiled_code", started->compiled_code != now->compiled_code},
+                {"ladder_steps", started->ladder_steps != now->ladder_steps},
+                {"ladder_order", started->ladder_by_gpc != now->ladder_by_gpc},
         };
         size_t at = 0;
 
@@ -121,7 +123,7 @@ static void adapt_clients(struct ds_supervisor *supervisor)
 static void apply(struct ds_supervisor *supervisor, struct ds_config *config, char *message, size_t message_size)
 {
         struct ds_config *last = supervisor->reloaded;
-        char restart[64];
+        char restart[128];
 
         supervisor->config = supervisor->reloaded = config;
         ds_defaults_init(&supervisor->defaults, config);
@@ -132,7 +134,7 @@ static void apply(struct ds_supervisor *supervisor, struct ds_config *config, ch
         name_restart_keys(supervisor->options->config, config, restart, sizeof(restart));
         if (!restart[0])
                 return;
-        ds_log(DS_LOG_WARNING, "these keys of [daemon] have changed and count after a restart: %s", restart);
+        ds_log(DS_LOG_WARNING, "these keys have changed and count after a restart: %s", restart);
         snprintf(message, message_size, "the configuration was read; after a restart: %s", restart);
 }
 

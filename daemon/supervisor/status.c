@@ -180,6 +180,10 @@ static void reply_status(struct ds_client *client, uint64_t id, int fresh)
         status.n_gpcs = info->n_gpcs;
         status.n_rungs = info->n_rungs;
         status.device_own_bytes = info->own_bytes;
+        status.n_coarse_rungs = info->n_coarse_rungs;
+        status.ladder_bytes = info->ladder_bytes;
+        status.ladder_ns = info->ladder_ns;
+        status.topology = (char *)info->topology;
         status.open_fds = open_fds(supervisor);
         status.windows = ds_windows_count(supervisor->windows);
         /* connections that only ask do not count: with nobody there it is 0 */

@@ -29,7 +29,7 @@
 #define EARLY_DEATHS_MAX 3u /* then the policy is suspected */
 #define BUILTIN_POLICY "fifo"
 #define PARAMS_MAX 32
-#define ARGUMENTS_MAX 24
+#define ARGUMENTS_MAX 32
 #define OLD_MAX 3u /* workers that are lost and not yet reaped; with more the next one waits */
 
 /* A worker whose successor has been started already: it has only to be buried. */
@@ -196,6 +196,15 @@ static void fail_calls(ds_worker_link *link)
 
 /* --- what the worker says ----------------------------------------------------------------------------------------- */
 
+/* The worker's own words, for its successor and for who asks. */
+static void take_topology(struct ds_worker_info *info, const char *topology)
+{
+        size_t length = strspn(topology, "0123456789abcdef");
+
+        if (length < sizeof(info->topology) && !topology[length])
+                memcpy(info->topology, topology, length + 1);
+}
+
 static void take_ready(ds_worker_link *link, const Detshare__Internal__Ready *ready)
 {
         struct ds_worker_info *info = &link->info;
@@ -210,8 +219,12 @@ static void take_ready(ds_worker_link *link, const Detshare__Internal__Ready *re
                 .n_gpcs = ready->n_gpcs ? ready->n_gpcs : info->n_gpcs,
                 .n_rungs = ready->n_rungs,
                 .own_bytes = ready->own_bytes,
+                .n_coarse_rungs = ready->n_coarse_rungs,
+                .ladder_bytes = ready->ladder_bytes,
+                .ladder_ns = ready->ladder_ns,
                 .n_limits = DS_MIN(ready->n_limits, DS_ARRAY_SIZE(info->limits)),
         };
+        take_topology(info, ready->topology);
         snprintf(info->name, sizeof(info->name), "%s", ready->name);
         snprintf(info->model, sizeof(info->model), "%s", ready->model);
         memcpy(info->uuid, ready->uuid.data ? ready->uuid.data : info->uuid,
@@ -509,7 +522,7 @@ static const struct ds_process_ops process_ops = {.frame = on_frame, .lost = on_
 struct arguments {
         const char *argv[ARGUMENTS_MAX];
         size_t n;
-        char clock[24], orphan[24], kernel[24], quiesce[24], spin[24];
+        char clock[24], orphan[24], kernel[24], quiesce[24], spin[24], steps[24];
 };
 
 static void add_option(struct arguments *args, const char *name, const char *value)
@@ -545,8 +558,12 @@ static void make_arguments(const ds_worker_link *link, struct arguments *args)
         add_option(args, "--kernel-s", number_of(args->kernel, config->kernel_seconds));
         add_option(args, "--quiesce-s", number_of(args->quiesce, config->quiesce_seconds));
         add_option(args, "--spin-us", number_of(args->spin, config->spin_us));
-        if (link->was_ready)
+        add_option(args, "--ladder-steps", number_of(args->steps, options->config->ladder_steps));
+        add_option(args, "--ladder-order", options->config->ladder_by_gpc ? "gpc" : NULL);
+        if (link->was_ready) {
                 args->argv[args->n++] = "--restarted";
+                add_option(args, "--topology", link->info.topology[0] ? link->info.topology : NULL);
+        }
         assert(args->n < ARGUMENTS_MAX);
 }
 

@@ -67,6 +67,9 @@ struct ds_worker_info {
         int simulated;
         uint32_t n_sms, n_tpcs, n_gpcs, n_rungs;
         uint64_t own_bytes;
+        uint32_t n_coarse_rungs;
+        uint64_t ladder_bytes, ladder_ns;
+        char topology[520]; /* hexadecimal digits, "" = not known */
         size_t n_limits;
         uint64_t limits[8]; /* by CUlimit */
 };

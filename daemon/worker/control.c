@@ -620,6 +620,7 @@ void dsw_control_ready(ds_worker *worker)
         Detshare__Internal__Ready ready = DETSHARE__INTERNAL__READY__INIT;
         const struct ds_device_info *info = worker->info;
         struct ds_sched_stats sched = {0};
+        char topology[DS_DEVICE_TOPOLOGY_MAX];
         uint64_t limits[_DS_LIMIT_MAX];
 
         ds_sched_stats(worker->sched, &sched);
@@ -638,6 +639,11 @@ void dsw_control_ready(ds_worker *worker)
         ready.n_gpcs = info->n_gpcs;
         ready.n_rungs = sched.n_rungs;
         ready.own_bytes = info->own_bytes;
+        ready.n_coarse_rungs = sched.n_coarse_rungs;
+        ready.ladder_bytes = sched.ladder_bytes;
+        ready.ladder_ns = sched.ladder_ns;
+        ds_device_topology_write(info, topology);
+        ready.topology = topology;
         for (int i = 0; i < _DS_LIMIT_MAX; i++)
                 limits[i] = worker->ops->limit_get(worker->device, (enum ds_device_limit)i);
         ready.limits = limits;

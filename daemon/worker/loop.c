@@ -94,6 +94,7 @@ static int loop_open_sched(ds_worker *worker, const struct ds_worker_config *con
                 .policy_dir = config->policy_dir,
                 .policy_dir_fd = config->policy_dir_fd,
                 .policy = config->policy,
+                .ladder = {.steps = config->ladder_steps, .by_gpc = config->ladder_by_gpc},
                 .done = dsw_op_done,
                 .unfold = dsw_graph_unfold,
                 .due = dsw_op_due,

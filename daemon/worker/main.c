@@ -19,6 +19,7 @@
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/signalfd.h>
@@ -40,15 +41,26 @@
 #define WORKER_GROUPS_MAX 64
 #define WORKER_SECONDS_MAX 1000000u
 
-/* A number of units in ns; 0 or -EINVAL. */
-static int main_duration(const char *text, uint64_t unit_ns, uint64_t *ret)
+/* 0 or -EINVAL. */
+static int main_number(const char *text, uint32_t max, uint32_t *ret)
 {
         char *end;
         uintmax_t n;
 
         errno = 0;
         n = strtoumax(text, &end, 10);
-        if (errno || end == text || *end || *text == '-' || n > WORKER_SECONDS_MAX)
+        if (errno || end == text || *end || *text == '-' || n > max)
+                return -EINVAL;
+        *ret = (uint32_t)n;
+        return 0;
+}
+
+/* A number of units in ns; 0 or -EINVAL. */
+static int main_duration(const char *text, uint64_t unit_ns, uint64_t *ret)
+{
+        uint32_t n;
+
+        if (main_number(text, WORKER_SECONDS_MAX, &n))
                 return -EINVAL;
         *ret = n * unit_ns;
         return 0;
@@ -64,6 +76,13 @@ static int main_option(int c, const char *arg, struct ds_worker_config *config)
                 return setenv("DETSHARE_RESTARTED", "1", 1) < 0 ? -errno : 0;
         case 'c':
                 return setenv("DETSHARE_CLOCK_NS", arg, 1) < 0 ? -errno : 0;
+        case 't':
+                return setenv("DETSHARE_TOPOLOGY", arg, 1) < 0 ? -errno : 0;
+        case 'L':
+                return main_number(arg, UINT32_MAX, &config->ladder_steps);
+        case 'O':
+                config->ladder_by_gpc = !strcmp(arg, "gpc");
+                return config->ladder_by_gpc || !strcmp(arg, "spread") ? 0 : -EINVAL;
         case 'o':
                 return main_duration(arg, DS_NS_PER_S, &config->orphan_ns);
         case 'k':
@@ -90,6 +109,9 @@ static int main_options(int argc, char **argv, struct ds_worker_config *config)
                 {"kernel-s", required_argument, NULL, 'k'},
                 {"quiesce-s", required_argument, NULL, 'q'},
                 {"spin-us", required_argument, NULL, 's'},
+                {"topology", required_argument, NULL, 't'},
+                {"ladder-steps", required_argument, NULL, 'L'},
+                {"ladder-order", required_argument, NULL, 'O'},
                 {NULL, 0, NULL, 0},
         };
         int c;

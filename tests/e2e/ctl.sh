@@ -149,6 +149,7 @@ exits 0 "(sim)" status
 exits 0 "DetShare sim:h200" status
 exits 0 "serving" status
 # a worker that says nothing of its topology has at least SMs
+json 'len(d["gpc_tpcs"]) == d["gpcs"] == 8 and sorted(sum(d["gpc_tpcs"], [])) == list(range(8)) + list(range(9, 17)) + list(range(18, 26)) + list(range(27, 35)) + list(range(36, 66)) and d["rungs"] == 45 and d["coarse_rungs"] == 14 and d["ladder_ns"] > 0' status --json
 exits 0 "GPU .*132 SMs, .* TPCs.* rungs, own memory" status
 json 'd["sms"] == 132 and all(type(d[k]) is int for k in ("tpcs", "gpcs", "rungs", "device_own_bytes", "quiesces", "quiesce_ns", "migrations", "loans", "kills", "policy_nonsense"))' status --json
 json 'd["simulated"] is True and d["worker_answers"] is True and d["policy"] == "fifo"' status --json

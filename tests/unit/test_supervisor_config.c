@@ -55,6 +55,9 @@ Test(config, every_key)
                            "orphan_seconds=4\n"
                            "kernel_seconds=5\n"
                            "quiesce_seconds=7\n"
+                           "[gpu]\n"
+                           "ladder_steps=24\n"
+                           "ladder_order=gpc\n"
                            "[class]\n"
                            "ls_uids=0, 1000,root\n"
                            "ls_groups=root\n";
@@ -69,6 +72,8 @@ Test(config, every_key)
         cr_assert_str_eq(config.ptxas, "/opt/ptxas");
         cr_assert_eq(config.spin_us, 6);
         cr_assert_eq(config.quiesce_seconds, 7);
+        cr_assert_eq(config.ladder_steps, 24);
+        cr_assert_eq(config.ladder_by_gpc, 1);
         cr_assert_eq(config.orphan_seconds, 4);
         cr_assert_eq(config.kernel_seconds, 5);
         cr_assert_eq(config.connections, 100);

@@ -6,8 +6,8 @@
  * that what a kernel takes is its own; and a kernel of which more is to be known goes to the rung on which it is to be
  * known. Library kernels cost stairs, not slopes: times change where the number of waves of blocks does. So for each
  * kernel it measures all SMs and the fewest, and then halves every part of the ladder over whose ends the times differ
- * by more than `tolerance_permille`, the largest difference first, until each stair lies between two neighbours on the
- * ladder. That is a binary search per stair: about 6 rungs of 60 for a kernel with one.
+ * by more than `tolerance_permille` and `noise_ns`, the largest difference first, until each stair lies between two
+ * neighbours on the ladder. That is a binary search per stair: about 6 rungs of 60 for a kernel with one.
  *
  * Measured is what the host has `samples` clean samples of: its profile (detshare_op_view.points) is the memory, so
  * what was known before is not measured again. Of its own the policy remembers only how often it has asked for a point:
@@ -23,7 +23,6 @@
 #define TRIES_MAX 4096u                          /* a power of two */
 #define TRIES_SPARE 6u                           /* launches that may fail to give a sample */
 #define POINTS_ENOUGH (DETSHARE_POINTS_MAX - 2u) /* of a kernel: the host would have to forget others for more */
-#define AHEAD_KNOWN 16u                          /* operations at once of which nothing more is to be known */
 
 struct tries {
         uint64_t kernel;
@@ -35,7 +34,7 @@ struct explorer {
         uint32_t n_steps;
         uint32_t sms[STEPS_MAX], rung[STEPS_MAX]; /* ascending; the last is the whole GPU */
         uint32_t samples;
-        uint64_t tolerance_permille;
+        uint64_t tolerance_permille, noise_ns;
         struct tries tries[TRIES_MAX];
 };
 
@@ -46,6 +45,7 @@ static const struct detshare_policy_param params[] = {
                 .def = 30,
                 .min = 1,
                 .max = 1000},
+        {.name = "noise_ns", .help = "nor are those that differ by less", .def = 300, .min = 0, .max = 1000000},
 };
 
 /* --- the ladder --------------------------------------------------------------------------------------------------- */
@@ -71,6 +71,7 @@ static int explorer_init(void *state, const struct detshare_policy_config *confi
 
         e->samples = (uint32_t)config->params[0];
         e->tolerance_permille = (uint64_t)config->params[1];
+        e->noise_ns = (uint64_t)config->params[2];
         add_step(e, &config->rungs[0]);
         /* where LS would run; those that take large clusters only for sizes that the others do not have */
         for (uint32_t i = 1; i < config->n_rungs; i++)
@@ -133,12 +134,23 @@ static uint32_t middle(struct explorer *e, const struct detshare_op_view *op, ui
         return high;
 }
 
+/* Permille by which `low`, a time on fewer SMs, is longer than `high`; 0: they are of one stair. */
+static uint64_t rise(const struct explorer *e, uint64_t low, uint64_t high)
+{
+        uint64_t permille;
+
+        if (low <= high + e->noise_ns)
+                return 0;
+        permille = (low - high) * 1000 / high;
+        return permille > e->tolerance_permille ? permille : 0;
+}
+
 /* The step on which the kernel is to be measured next; n_steps: all is known that can be. */
 static uint32_t next_step(struct explorer *e, const struct detshare_op_view *op)
 {
         const uint32_t full = e->n_steps - 1;
         uint32_t low = 0, best = e->n_steps;
-        uint64_t worst = 0, last, time;
+        uint64_t worst = 0, last, time, gap;
 
         if (op->kind != DETSHARE_OP_KERNEL || op->n_points >= POINTS_ENOUGH)
                 return e->n_steps;
@@ -153,9 +165,9 @@ static uint32_t next_step(struct explorer *e, const struct detshare_op_view *op)
                 time = known(e, op, step);
                 if (!time)
                         continue;
-                if (last > time && (last - time) * 1000 / time > e->tolerance_permille &&
-                        (last - time) * 1000 / time > worst && middle(e, op, low, step) < step) {
-                        worst = (last - time) * 1000 / time;
+                gap = rise(e, last, time);
+                if (gap > worst && middle(e, op, low, step) < step) {
+                        worst = gap;
                         best = middle(e, op, low, step);
                 }
                 low = step;
@@ -186,25 +198,21 @@ static int explorer_decide(void *state, const struct detshare_snapshot *snapshot
 {
         const struct detshare_coroutine_view *coroutine = next_coroutine(snapshot);
         struct explorer *e = state;
-        uint32_t step, count = 1;
+        uint32_t step;
 
         if (!coroutine || !coroutine->n_ahead)
                 return 0;
         step = next_step(e, &coroutine->ahead[0]);
-        if (step < e->n_steps) {
+        if (step < e->n_steps)
                 note_try(e, &coroutine->ahead[0], step);
-        } else {
+        else
                 step = e->n_steps - 1;
-                while (count < coroutine->n_ahead && count < AHEAD_KNOWN &&
-                        next_step(e, &coroutine->ahead[count]) == e->n_steps)
-                        count++;
-        }
         decision->actions[decision->n++] = (struct detshare_action){
                 .kind = DETSHARE_ACTION_LAUNCH,
                 .rung = e->rung[step],
                 .coroutine = coroutine->id,
                 .priority = DETSHARE_PRIORITY_HIGH,
-                .count = count,
+                .count = 1,
         };
         return 0;
 }

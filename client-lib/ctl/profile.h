@@ -10,9 +10,10 @@
 #include "core/control_profile.h"
 #include "ctl/ctl.h"
 
-#define PROFILE_TOLERANCE 30 /* permille: times that differ by no more are the same */
+#define PROFILE_TOLERANCE 30 /* permille: times that differ by no more are the same, */
+#define PROFILE_NOISE_NS 300 /* nor by so little */
 
-/* Time at the best, and the fewest SMs with it. 0 when nothing was measured. */
+/* Time on the most SMs, and the fewest with the same. 0 when nothing was measured. */
 uint64_t profile_best(const struct dsc_profile *row, uint32_t *ret_least);
 /* "132: 10.0 us, 66: 20.1 us": of each stair the fewest SMs that were measured on it. */
 const char *profile_stairs(const struct dsc_profile *row, char *buffer, size_t size);

@@ -37,22 +37,22 @@ static const char *shape_text(const uint32_t n[3], char buffer[static 40])
         return buffer;
 }
 
+/* Is a, the time on fewer SMs, of the same stair as b? */
 static int same(uint64_t a, uint64_t b)
 {
-        return a <= b + b * PROFILE_TOLERANCE / 1000;
+        const uint64_t more = b * PROFILE_TOLERANCE / 1000;
+        return a <= b + (more > PROFILE_NOISE_NS ? more : PROFILE_NOISE_NS);
 }
 
 uint64_t profile_best(const struct dsc_profile *row, uint32_t *ret_least)
 {
-        uint64_t best = UINT64_MAX;
+        /* fewer SMs are never faster */
+        const uint64_t best = row->n_points ? row->points[row->n_points - 1].mean_ns : 0;
         *ret_least = 0;
-        for (uint32_t i = 0; i < row->n_points; i++)
-                if (row->points[i].mean_ns < best)
-                        best = row->points[i].mean_ns;
         for (uint32_t i = 0; i < row->n_points && !*ret_least; i++)
                 if (same(row->points[i].mean_ns, best))
                         *ret_least = row->points[i].n_sms;
-        return row->n_points ? best : 0;
+        return best;
 }
 
 const char *profile_stairs(const struct dsc_profile *row, char *buffer, size_t size)

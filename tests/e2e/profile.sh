@@ -44,6 +44,7 @@ check() {
 }
 
 start() {
+        : >"$tmp/out" # of the one before
         "$build/detshared" --device "${1:-sim:h200}" --socket "$tmp/sock" --state "$tmp/state" --policy fifo --foreground \
                 >"$tmp/out" 2>"$tmp/log" &
         daemon=$!

@@ -196,7 +196,8 @@ enum detshare_action_kind {
         DETSHARE_ACTION_RESUME = 2,
         /*
          * End what the coroutine has in flight, now, and put it back at the head of its queue, to be launched anew.
-         * Makes sense where the device can (can_kill) and everything of it in flight is idempotent kernels.
+         * Makes sense where the device can (can_kill) and everything of it in flight is idempotent kernels. Until all
+         * of it is back the coroutine is not ready; then comes SUBMIT. No COMPLETE comes of what was ended.
          */
         DETSHARE_ACTION_KILL = 3,
         /* From now on the coroutine's session gets no new device memory beyond `bytes`; UINT64_MAX = its own limit. */

@@ -72,7 +72,7 @@ void ds_profile_set_name(struct ds_profile_row *row, const char *name)
 {
         size_t i;
 
-        for (i = 0; name[i] && i < DS_PROFILE_NAME_MAX; i++)
+        for (i = 0; i < DS_PROFILE_NAME_MAX && name[i]; i++)
                 row->name[i] = name[i] < ' ' || name[i] > '~' ? '?' : name[i];
         row->name[i] = 0;
 }

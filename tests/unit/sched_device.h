@@ -80,6 +80,25 @@ static inline int sdev_rung_create(ds_device *device, const struct ds_tpc_mask *
         return 0;
 }
 
+/* Groups of four TPCs each; two that are neighbours share a GPC. */
+static inline int sdev_rung_create_coarse(ds_device *device, uint32_t groups, uint32_t *ret_rung)
+{
+        struct ds_tpc_mask mask = {{0}};
+        struct ds_rung_info *rung;
+        int r;
+
+        for (uint32_t i = 0; i < device->info.n_groups; i++)
+                if (groups >> i & 1)
+                        mask.word[i * 4 / 64] |= 15ULL << i * 4 % 64;
+        r = sdev_rung_create(device, &mask, ret_rung);
+        if (r)
+                return r;
+        rung = &device->rungs[*ret_rung];
+        rung->coarse = 1;
+        rung->cluster_max = groups & groups >> 1 & 0x55555555 ? 16 : 8;
+        return 0;
+}
+
 static inline const struct ds_rung_info *sdev_rung_info(ds_device *device, uint32_t rung)
 {
         return &device->rungs[rung];
@@ -230,6 +249,7 @@ static const struct ds_device_ops sdev_ops = {
         .name = "scripted",
         .info = sdev_info,
         .rung_create = sdev_rung_create,
+        .rung_create_coarse = sdev_rung_create_coarse,
         .rung_info = sdev_rung_info,
         .kernel_info = sdev_kernel_info,
         .launch = sdev_launch,

@@ -5,6 +5,8 @@
 #include <time.h>
 
 #include "tests/unit/sched_device.h"
+
+#include "sched/place.h"
 #include "util/alloc.h"
 
 #define US 1000ULL
@@ -168,6 +170,155 @@ Test(sched_parts, a_share_of_the_sms_is_a_rung_inside_the_one_named)
                                         check_cap(&ladder, rung, percent, class_);
                 free(device);
         }
+}
+
+/* --- placing ------------------------------------------------------------------------------------------------------ */
+
+/* A device of 32 TPCs in 8 groups under a scheduler, and a coroutine of a session with this class and share. */
+static ds_coroutine *place_open(struct harness *h, struct ds_device *device, int class_, uint32_t percent)
+{
+        struct ds_sched_config config = {.ops = &sdev_ops,
+                .device = device,
+                .policy_dir = "",
+                .policy = "fifo",
+                .done = harness_done,
+                .user = h};
+        ds_sched_session *session;
+
+        device->info.n_groups = 8;
+        *h = (struct harness){.device = device};
+        cr_assert_eq(ds_sched_new(&config, &h->sched), 0);
+        cr_assert_eq(h->sched->ladder.n, 1 + 2 * 15 + 2 * 7);
+        session = session_open(h, 1, (enum detshare_class)class_, 0);
+        ds_sched_session_set(session, (enum detshare_class)class_, 0, percent, 0);
+        return stream_open(session, 0, 0);
+}
+
+struct place_row {
+        uint32_t side, n_sms; /* of the fine rung that the policy names; SIDE_ALL: the whole GPU */
+        uint32_t cluster, bound, all_resident, blocks, per_sm;
+        uint32_t to_side, to_sms, to_family; /* where it goes */
+        uint32_t to_bound, loans;
+};
+
+static uint32_t rung_named(const struct ds_ladder *ladder, uint32_t side, uint32_t n_sms)
+{
+        for (uint32_t i = 0; i < ladder->n; i++)
+                if (ladder->views[i].side == side && ladder->views[i].family == DETSHARE_FAMILY_FINE &&
+                        (!side || ladder->views[i].n_sms == n_sms))
+                        return i;
+        cr_assert_fail("no rung of %u SMs", n_sms);
+        return 0;
+}
+
+static void place_check(ds_coroutine *coroutine, const ds_device_kernel *kernel, const struct place_row *row)
+{
+        ds_sched *sched = coroutine->sched;
+        struct ds_launch_target target = {
+                .rung = rung_named(&sched->ladder, row->side, row->n_sms), .max_resident_blocks = row->bound};
+        struct detshare_op_view view = {.kind = DETSHARE_OP_KERNEL,
+                .blocks = row->blocks ? row->blocks : 1000,
+                .blocks_per_sm = row->per_sm ? row->per_sm : 8,
+                .all_resident = row->all_resident};
+        struct ds_op op = {.kind = DS_OP_LAUNCH, .launch.kernel = kernel, .cluster_blocks = DS_MAX(row->cluster, 1u)};
+        uint64_t loans = sched->stats.loans;
+        const struct detshare_rung_view *to;
+        struct ds_place place;
+
+        ds_place_choose(coroutine, &op, &view, &target, &place);
+        to = &sched->ladder.views[place.rung];
+        cr_assert(to->side == row->to_side && to->n_sms == row->to_sms && to->family == row->to_family,
+                "%u of side %u, clusters of %u, bound %u: side %u, %u SMs, family %u", row->n_sms, row->side,
+                row->cluster, row->bound, to->side, to->n_sms, to->family);
+        cr_assert_eq(place.max_resident_blocks, row->to_bound, "%u SMs, bound %u: %u", row->n_sms, row->bound,
+                place.max_resident_blocks);
+        cr_assert_eq(sched->stats.loans - loans, row->loans);
+}
+
+#define ALL DETSHARE_SIDE_ALL
+#define LOWER DETSHARE_SIDE_LOWER
+#define UPPER DETSHARE_SIDE_UPPER
+#define COARSE DETSHARE_FAMILY_COARSE
+
+static void place_rows(int class_, uint32_t percent, uint32_t per_sm, const struct place_row *rows, size_t n)
+{
+        ds_device_kernel kernel = sdev_kernel;
+        ds_device *device = sdev_new(32);
+        ds_coroutine *coroutine;
+        struct harness h;
+
+        device->info.bound_per_sm = per_sm;
+        device->info.attributes[97] = 232448;
+        coroutine = place_open(&h, device, class_, percent);
+        for (size_t i = 0; i < n; i++)
+                place_check(coroutine, &kernel, &rows[i]);
+        ds_coroutine_release(coroutine);
+        harness_close(&h);
+}
+
+/* Large clusters go to groups of the same side and no more SMs; to the whole GPU where there are none, as a loan. */
+Test(sched_parts, clusters_find_groups)
+{
+        static const struct place_row rows[] = {
+                {.side = LOWER, .n_sms = 32, .cluster = 2, .to_side = LOWER, .to_sms = 32},
+                {.side = LOWER, .n_sms = 32, .cluster = 4, .to_side = LOWER, .to_sms = 32, .to_family = COARSE},
+                {.side = LOWER, .n_sms = 28, .cluster = 8, .to_side = LOWER, .to_sms = 24, .to_family = COARSE},
+                {.side = UPPER, .n_sms = 60, .cluster = 8, .to_side = UPPER, .to_sms = 56, .to_family = COARSE},
+                {.side = LOWER, .n_sms = 28, .cluster = 16, .to_side = LOWER, .to_sms = 24, .to_family = COARSE},
+                {.side = LOWER, .n_sms = 12, .cluster = 16, .to_side = ALL, .to_sms = 64, .loans = 1},
+                {.side = UPPER, .n_sms = 4, .cluster = 4, .to_side = ALL, .to_sms = 64, .loans = 1},
+                {.side = ALL, .cluster = 16, .to_side = ALL, .to_sms = 64},
+                {.side = LOWER, .n_sms = 32, .cluster = 8, .all_resident = 1, .blocks = 257, .to_sms = 64, .loans = 1},
+                {.side = LOWER,
+                        .n_sms = 32,
+                        .cluster = 8,
+                        .all_resident = 1,
+                        .blocks = 256,
+                        .to_side = LOWER,
+                        .to_sms = 32,
+                        .to_family = COARSE},
+        };
+        /* half of it, for BE */
+        static const struct place_row shared[] = {
+                {.side = ALL, .to_side = UPPER, .to_sms = 32},
+                {.side = ALL, .cluster = 4, .to_side = UPPER, .to_sms = 32, .to_family = COARSE},
+                {.side = LOWER, .n_sms = 60, .cluster = 8, .to_side = LOWER, .to_sms = 32, .to_family = COARSE},
+                {.side = LOWER,
+                        .n_sms = 60,
+                        .cluster = 8,
+                        .all_resident = 1,
+                        .blocks = 400,
+                        .to_side = LOWER,
+                        .to_sms = 56,
+                        .to_family = COARSE},
+        };
+
+        place_rows(DETSHARE_CLASS_LS, 100, 0, rows, DS_ARRAY_SIZE(rows));
+        place_rows(DETSHARE_CLASS_BE, 50, 0, shared, DS_ARRAY_SIZE(shared));
+}
+
+/* Where a bound is kept per SM, no more SMs than it has blocks; and none for what must all be resident. */
+Test(sched_parts, bounds_find_smaller_rungs)
+{
+        static const struct place_row per_sm[] = {
+                {.side = UPPER, .n_sms = 60, .bound = 33, .to_side = UPPER, .to_sms = 32, .to_bound = 33},
+                {.side = UPPER, .n_sms = 60, .bound = 60, .to_side = UPPER, .to_sms = 60, .to_bound = 60},
+                {.side = UPPER, .n_sms = 60, .bound = 500, .to_side = UPPER, .to_sms = 60},
+                {.side = ALL, .bound = 33, .to_side = UPPER, .to_sms = 32, .to_bound = 33},
+                {.side = ALL, .bound = 1, .to_side = UPPER, .to_sms = 4, .to_bound = 1},
+                {.side = ALL, .bound = 33, .blocks = 33, .to_side = ALL, .to_sms = 64},
+                {.side = ALL, .bound = 33, .per_sm = 1, .to_side = UPPER, .to_sms = 32},
+                {.side = ALL, .bound = 33, .all_resident = 1, .blocks = 400, .to_side = ALL, .to_sms = 64},
+                /* clusters that are not padded: as many SMs as hold the bound at eight blocks each */
+                {.side = ALL, .bound = 130, .cluster = 8, .to_side = UPPER, .to_sms = 16, .to_family = COARSE},
+        };
+        static const struct place_row exact[] = {
+                {.side = UPPER, .n_sms = 60, .bound = 33, .to_side = UPPER, .to_sms = 60, .to_bound = 33},
+                {.side = ALL, .bound = 33, .all_resident = 1, .blocks = 400, .to_side = ALL, .to_sms = 64},
+        };
+
+        place_rows(DETSHARE_CLASS_BE, 100, 1, per_sm, DS_ARRAY_SIZE(per_sm));
+        place_rows(DETSHARE_CLASS_BE, 100, 0, exact, DS_ARRAY_SIZE(exact));
 }
 
 Test(sched_parts, ladder_on_a_device_that_has_rungs_already)

@@ -47,8 +47,7 @@ static int static_init(void *state, const struct detshare_policy_config *config)
         }
         if (best == INT64_MAX)
                 return -ENOTSUP; /* a GPU of one TPC cannot be split */
-        split->turn[DETSHARE_CLASS_LS].depth = (uint32_t)config->params[1];
-        split->turn[DETSHARE_CLASS_BE].depth = (uint32_t)config->params[2];
+        sgdrc_init_turns(&split->turn[DETSHARE_CLASS_LS], &split->turn[DETSHARE_CLASS_BE], &config->params[1]);
         return 0;
 }
 

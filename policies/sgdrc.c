@@ -21,11 +21,14 @@
  */
 #include "policies/sgdrc.h"
 
+#define NEEDS 256u /* as many as there may be on the device */
+
 struct sgdrc {
         uint32_t n_sms, window, tolerance;
         struct stair_side lower, upper;
         struct sgdrc_turn ls, be;
-        uint32_t ls_sms;        /* reserved for the LS kernel that runs */
+        uint32_t ls_sms[NEEDS]; /* that the LS kernels launched last need, a ring */
+        uint32_t ls_launched;
         uint32_t be_rung;       /* where the BE kernels are that run */
         uint32_t be_idempotent; /* all of them are */
 };
@@ -51,8 +54,7 @@ static int sgdrc_init(void *state, const struct detshare_policy_config *config)
         sgdrc->n_sms = config->n_sms;
         sgdrc->window = (uint32_t)config->params[0];
         sgdrc->tolerance = (uint32_t)config->params[1];
-        sgdrc->ls.depth = (uint32_t)config->params[2];
-        sgdrc->be.depth = (uint32_t)config->params[3];
+        sgdrc_init_turns(&sgdrc->ls, &sgdrc->be, &config->params[2]);
         stair_side_init(&sgdrc->lower, config, DETSHARE_SIDE_LOWER, DETSHARE_FAMILY_FINE);
         stair_side_init(&sgdrc->upper, config, DETSHARE_SIDE_UPPER, DETSHARE_FAMILY_FINE);
         return 0;
@@ -70,8 +72,14 @@ static int has_work(const struct detshare_snapshot *snapshot, uint32_t class_)
 /* The most SMs that an LS kernel of the window needs. */
 static uint32_t reserve(const struct sgdrc *sgdrc, const struct detshare_snapshot *snapshot)
 {
-        uint32_t most = sgdrc->ls.owner ? sgdrc->ls_sms : 0;
+        const struct detshare_coroutine_view *owner = sgdrc_coroutine(snapshot, sgdrc->ls.owner);
+        uint32_t most = 0;
 
+        for (uint32_t i = 0; owner && i < owner->in_flight && i < NEEDS; i++) {
+                uint32_t need = sgdrc->ls_sms[(sgdrc->ls_launched - 1 - i) % NEEDS];
+
+                most = need > most ? need : most;
+        }
         for (uint32_t i = 0; i < snapshot->n_coroutines; i++) {
                 const struct detshare_coroutine_view *coroutine = &snapshot->coroutines[i];
                 uint32_t n = coroutine->class_ == DETSHARE_CLASS_LS ? coroutine->n_ahead : 0;
@@ -112,7 +120,7 @@ static void ls_launch(struct sgdrc *sgdrc, const struct detshare_snapshot *snaps
         if (be && !sgdrc->be_rung && sgdrc->be_idempotent && snapshot->can_kill &&
                 sgdrc_push(decision, be, DETSHARE_ACTION_KILL, 0))
                 sgdrc->be_idempotent = 0; /* once; its turn is over when it has ended */
-        sgdrc->ls_sms = stair_need(&next->ahead[0], sgdrc->n_sms, sgdrc->tolerance);
+        sgdrc->ls_sms[sgdrc->ls_launched++ % NEEDS] = stair_need(&next->ahead[0], sgdrc->n_sms, sgdrc->tolerance);
         sgdrc_launch(&sgdrc->ls, decision, next, ls_rung(sgdrc, snapshot, reserved));
 }
 

@@ -7,27 +7,38 @@
  * give their kernels round robin, and at any time one kernel of each class runs.
  *
  * A queue here is a turn that goes round the coroutines of a class. Whose turn it is owns the class's part of the GPU
- * until what it launched has ended; then comes the next one with a kernel ready. While no other coroutine of the class
- * has one, the owner may give a few kernels to the device ahead (`ls_depth`, `be_depth`): its stream runs them one by
- * one, so one of the class runs all the same, and the time that a launch takes is not lost in between. Copies and
- * memsets are no kernels and go at once.
+ * until what it launched has ended; then comes the next one with a kernel ready. An owner may give a few kernels to the
+ * device ahead (`ls_depth`, `be_depth`): its stream runs them one by one, so one of the class runs all the same, and
+ * the time that a launch takes is not lost in between. While others wait its turn is over after `turn` kernels: in the
+ * paper's queue, which is one stream, the next kernel may be another task's at no cost; here the turn passes when the
+ * end of the last kernel has been seen, which costs more than most LS kernels take, so it does not pass at each of
+ * them. With `turn` 1 it does. Copies and memsets are no kernels and go at once.
  */
 #pragma once
 
 #include "policies/stair.h"
 
-#define SGDRC_DEPTH_PARAMS                                                                                           \
-        {.name = "ls_depth", .help = "LS kernels on the device, of which one runs", .def = 4, .min = 1, .max = 256}, \
-        {                                                                                                            \
-                .name = "be_depth", .help = "BE kernels on the device, of which one runs", .def = 2, .min = 1,       \
-                .max = 256                                                                                           \
+#define SGDRC_DEPTH_PARAMS                                                              \
+        {"ls_depth", "LS kernels on the device, of which one runs", 8, 1, 256},         \
+                {"be_depth", "BE kernels on the device, of which one runs", 2, 1, 256}, \
+        {                                                                               \
+                "turn", "kernels after which it is another client's turn", 8, 1, 65536  \
         }
 
 struct sgdrc_turn {
-        uint64_t owner; /* coroutine, 0: nobody */
-        uint64_t last;  /* whose turn it was */
-        uint32_t depth;
+        uint64_t owner;       /* coroutine, 0: nobody */
+        uint64_t last;        /* whose turn it was */
+        uint32_t depth, most; /* kernels on the device, and in a turn */
+        uint32_t n;           /* of this turn */
 };
+
+/* params: the values of SGDRC_DEPTH_PARAMS. */
+static inline void sgdrc_init_turns(struct sgdrc_turn *ls, struct sgdrc_turn *be, const int64_t *params)
+{
+        ls->depth = (uint32_t)params[0];
+        be->depth = (uint32_t)params[1];
+        ls->most = be->most = (uint32_t)params[2];
+}
 
 static inline const struct detshare_coroutine_view *sgdrc_coroutine(
         const struct detshare_snapshot *snapshot, uint64_t id)
@@ -65,7 +76,7 @@ static inline void sgdrc_look(struct sgdrc_turn *turn, const struct detshare_sna
 static inline const struct detshare_coroutine_view *sgdrc_next(
         const struct sgdrc_turn *turn, const struct detshare_snapshot *snapshot, uint32_t class_)
 {
-        const struct detshare_coroutine_view *first = NULL, *behind = NULL;
+        const struct detshare_coroutine_view *first = NULL, *behind = NULL, *owner = NULL;
         uint32_t n = 0;
 
         for (uint32_t i = 0; i < snapshot->n_coroutines; i++) {
@@ -74,14 +85,17 @@ static inline const struct detshare_coroutine_view *sgdrc_next(
                 if (!sgdrc_kernel_ready(coroutine, class_))
                         continue;
                 n++;
+                if (coroutine->id == turn->owner)
+                        owner = coroutine;
                 if (!first)
                         first = coroutine;
                 if (!behind && coroutine->id > turn->last)
                         behind = coroutine;
         }
-        if (turn->owner) /* it alone may go on */
-                return n == 1 && first->id == turn->owner && first->in_flight < turn->depth ? first : NULL;
-        return behind ? behind : first;
+        if (!turn->owner)
+                return behind ? behind : first;
+        /* it alone may go on, and while others wait not for ever */
+        return owner && owner->in_flight < turn->depth && (n == 1 || turn->n < turn->most) ? owner : NULL;
 }
 
 /* 0: the decision is full. */
@@ -107,6 +121,7 @@ static inline void sgdrc_launch(struct sgdrc_turn *turn, struct detshare_decisio
 {
         if (!sgdrc_push(decision, coroutine, DETSHARE_ACTION_LAUNCH, rung))
                 return;
+        turn->n = turn->owner ? turn->n + 1 : 1;
         turn->owner = turn->last = coroutine->id;
         decision->again = 1; /* there may be a next one */
 }

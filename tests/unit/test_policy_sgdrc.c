@@ -71,30 +71,35 @@ Test(policy_sgdrc, static_one_ls_and_one_be_kernel_at_a_time)
         check_one_of_each("sgdrc-static");
 }
 
-/* "... are launched to the LS (or BE) kernel queue in a round-robin manner" */
-static void check_round_robin(const char *policy)
+/* "... are launched to the LS (or BE) kernel queue in a round-robin manner": so many kernels each. */
+static void check_round_robin(const char *policy, const char *turn, uint32_t n)
 {
         struct ph_client *ls[3];
 
-        OPEN(policy);
+        OPEN(policy, turn);
         for (int i = 0; i < 3; i++)
                 ls[i] = ph_ls(0);
         for (int i = 0; i < 3; i++)
-                ph_request(ls[i], &small, 5);
+                ph_request(ls[i], &small, 6);
         ph_run(5 * MS);
-        cr_assert_eq(ph.n_log, 15);
-        for (uint32_t i = 3; i < 15; i++)
-                cr_assert_eq(ph.log[i].client, ph.log[i - 3].client, "%u", i);
-        cr_assert_neq(ph.log[0].client, ph.log[1].client);
-        cr_assert_neq(ph.log[1].client, ph.log[2].client);
-        cr_assert_neq(ph.log[2].client, ph.log[0].client);
+        cr_assert_eq(ph.n_log, 18);
+        for (uint32_t i = 0; i < 18; i++) {
+                if (i % n)
+                        cr_assert_eq(ph.log[i].client, ph.log[i - 1].client, "%u", i);
+                else if (i)
+                        cr_assert_neq(ph.log[i].client, ph.log[i - 1].client, "%u", i);
+                if (i >= 3 * n)
+                        cr_assert_eq(ph.log[i].client, ph.log[i - 3 * n].client, "%u", i);
+        }
+        one_of_each_runs();
         ph_close();
 }
 
 Test(policy_sgdrc, tasks_of_a_class_take_turns)
 {
-        check_round_robin("sgdrc");
-        check_round_robin("sgdrc-static");
+        check_round_robin("sgdrc", "turn=1", 1);
+        check_round_robin("sgdrc-static", "turn=1", 1);
+        check_round_robin("sgdrc", "turn=3", 3);
 }
 
 /* A client that is alone in its class has its launches hidden, and its kernels run one by one all the same. */
@@ -102,7 +107,7 @@ Test(policy_sgdrc, a_client_alone_in_its_class_is_a_few_kernels_ahead)
 {
         struct ph_client *ls;
 
-        OPEN("sgdrc", "ls_depth=3");
+        OPEN("sgdrc", "ls_depth=3", "turn=1");
         ls = ph_ls(0);
         ph_request(ls, &small, 10);
         ph_run(10 * US);

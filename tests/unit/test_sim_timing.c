@@ -422,6 +422,34 @@ Test(sim_timing, best_effort_flows_back)
         dt_close(tt.t);
 }
 
+/*
+ * LS on the whole GPU, BE on all but a reserve: LS begins in the reserve at once, and has all SMs once the blocks that
+ * BE has there have ended; BE goes on when LS has no more to place.
+ */
+Test(sim_timing, latency_sensitive_spreads_from_the_reserve)
+{
+        struct tt tt = tt_open("h200+timing");
+        uint64_t alone = latency(&tt, "ls", ds_device_stream(tt.t->rung, 0, 1), 16, 256), begin, be, ls;
+        const struct ds_completion *c;
+
+        begin = now(&tt);
+        ls = run(&tt, "b20", ds_device_stream(tt.t->rung, 0, 1), 264 * 4, 1024);
+        dt_wait_all(tt.t);
+        cr_assert(now(&tt) - begin < 4 * 20 * US + alone, "four waves on all SMs");
+        be = run(&tt, "b200", ds_device_stream(tt.rest, 1, 0), 232 * 10, 1024);
+        while (ds_sim_ops.advance(tt.t->device, now(&tt) + 250 * US) != -ETIME)
+                ;
+        begin = now(&tt);
+        ls = run(&tt, "b20", ds_device_stream(tt.t->rung, 0, 1), 264 * 4, 1024);
+        dt_wait_all(tt.t);
+        c = &tt.t->seen[ls];
+        cr_assert_lt(c->start_ns - begin, alone + 2 * US, "it begins at once");
+        cr_assert_gt(c->end_ns - begin, 150 * US, "in the reserve");
+        cr_assert_lt(c->end_ns - begin, 150 * US + 5 * 20 * US, "the reserve alone would take 660 us");
+        cr_assert_gt(tt.t->seen[be].end_ns, c->end_ns);
+        dt_close(tt.t);
+}
+
 /* A bound on resident blocks leaves room to others of the same priority. */
 Test(sim_timing, bounded_kernels_do_not_hold_others)
 {

@@ -685,6 +685,28 @@ Test(policy_detshare, the_ls_session_that_is_due_first_may_have_more_on_the_devi
         ph_close();
 }
 
+/* A GPU of one TPC cannot be divided: all of them go on working there. */
+Test(policy_detshare, a_gpu_without_a_ladder)
+{
+        static const char *const names[] = {"detshare", "sgdrc"};
+
+        for (size_t i = 0; i < DS_ARRAY_SIZE(names); i++) {
+                struct ph_client *ls, *be;
+
+                PH_KERNELS_ARE(&small, &persistent, &together);
+                ph_open(1, names[i], NULL);
+                ls = ph_ls(0);
+                be = ph_be();
+                ph_loop(be, &persistent, 3);
+                ph_every(ls, &small, 20, 30 * MS, 10);
+                ph_run(400 * MS);
+                cr_assert_eq(ls->n_latency, 10);
+                cr_assert_gt(be->ended, 5);
+                cr_assert_eq(ph_moves(be), 0);
+                ph_close();
+        }
+}
+
 /* More sessions than it remembers come, work and go. */
 Test(policy_detshare, its_memory_is_bounded_and_goes_on_working)
 {

@@ -326,7 +326,7 @@ static uint64_t ls_hold(const struct detshare *d, const struct ls *ls)
         return min_u64(max_u64(hold, us(d, P_HOLD_LEAST)), us(d, P_HOLD_MOST));
 }
 
-static void ls_close(struct detshare *d, struct ls *ls)
+static void ls_close(struct ls *ls)
 {
         ls->open = 0;
         if (!ls->gapped)
@@ -380,7 +380,7 @@ static void ls_look(struct detshare *d, struct ls *ls, const struct detshare_ses
         if (!busy && view && view->synchronised)
                 ls->synchronised = 1;
         if (!busy && ls->open && (ls->synchronised || d->now_ns >= ls->empty_ns + ls_hold(d, ls)))
-                ls_close(d, ls);
+                ls_close(ls);
         if (!busy && ls->open)
                 wake_at(d, ls->empty_ns + ls_hold(d, ls));
 }

@@ -33,6 +33,7 @@ const char ds_replay_usage[] =
         "  --be SESSION             a best-effort session; may be repeated\n"
         "  --duration TIME          virtual time, e.g. 3600s, 90min, 1h (default 60s)\n"
         "  --seed N                 of random arrivals (default 1)\n"
+        "  --profiled               kernels are known to the policy from the start, as after detsharectl profile\n"
         "  --trace FILE             write what was launched and when it ran (.json: Chrome trace events)\n"
         "  --json                   results as JSON\n"
         "  --no-alone               do not run each session alone for comparison\n"
@@ -270,6 +271,7 @@ enum {
         OPT_BE,
         OPT_DURATION,
         OPT_SEED,
+        OPT_PROFILED,
         OPT_TRACE,
         OPT_JSON,
         OPT_NO_ALONE,
@@ -289,6 +291,7 @@ static const struct option long_options[] = {
         {"be", required_argument, NULL, OPT_BE},
         {"duration", required_argument, NULL, OPT_DURATION},
         {"seed", required_argument, NULL, OPT_SEED},
+        {"profiled", no_argument, NULL, OPT_PROFILED},
         {"trace", required_argument, NULL, OPT_TRACE},
         {"json", no_argument, NULL, OPT_JSON},
         {"no-alone", no_argument, NULL, OPT_NO_ALONE},
@@ -321,6 +324,9 @@ static int read_option(struct ds_replay_options *o, int opt, char *message, size
                 return read_count(optarg, 0, UINT64_MAX - 1, &o->seed)
                                ? 0
                                : usage(message, size, "--seed %.40s: not a number", optarg);
+        case OPT_PROFILED:
+                o->profiled = 1;
+                return 0;
         case OPT_TRACE:
                 o->trace = optarg;
                 return 0;

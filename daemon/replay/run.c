@@ -18,7 +18,11 @@
 #include "util/macro.h"
 
 #define COMPLETIONS 64
-#define BUSY_MAX 4096 /* spans kept until nothing can change them any more */
+#define ATTRIBUTE_MEMORY_CLOCK_KHZ 36 /* CUDA's numbers */
+#define ATTRIBUTE_MEMORY_BITS 37
+#define MEMORY_BOUND 0.6     /* of the bandwidth: what Orion takes for bound by memory */
+#define PROFILED_SAMPLES 100 /* that a stored profile is said to rest on */
+#define BUSY_MAX 4096        /* spans kept until nothing can change them any more */
 
 /* A workload on the device: what to submit for each of its kernels. */
 struct part {
@@ -45,6 +49,7 @@ struct session {
         int closed;                       /* step after step, without waiting for any */
         int serving;                      /* a request of which there is something to submit */
         int waiting;                      /* for the arrival of the next request */
+        int has_result;                   /* of a request, and nobody has heard of that yet */
         uint64_t todo[2], at[2];          /* kernels of each part that the request has, and that were submitted */
         struct ds_replay_arrival arrival; /* the one that is served, or the next to come */
         uint64_t *latencies;
@@ -129,7 +134,12 @@ static void request_begin(struct session *session)
         session->todo[1] = (uint64_t)arrival->generated_tokens * session->parts[1].n;
 }
 
-/* key: the same number for the same kernel in every run. */
+/* The same number for the same kernel in every run. */
+static uint64_t kernel_key(uint32_t space, unsigned part, uint32_t kernel)
+{
+        return (uint64_t)(space * 2 + part) << 32 | kernel;
+}
+
 static const struct ds_launch *request_next(struct session *session, int *ret_last, uint64_t *ret_key)
 {
         unsigned part = session->at[0] == session->todo[0];
@@ -137,7 +147,7 @@ static const struct ds_launch *request_next(struct session *session, int *ret_la
 
         session->parts[part].next = kernel + 1 < session->parts[part].n ? kernel + 1 : 0;
         session->at[part]++;
-        *ret_key = (uint64_t)(session->parts[0].launches[0].space * 2 + part) << 32 | kernel;
+        *ret_key = kernel_key(session->parts[0].launches[0].space, part, kernel);
         *ret_last = session->at[0] == session->todo[0] && session->at[1] == session->todo[1];
         return &session->parts[part].launches[kernel];
 }
@@ -208,10 +218,21 @@ static void request_end(struct session *session)
 
         session->result->ended++;
         latency_add(session, now - session->arrival.ns);
+        session->has_result = !session->closed;
         if (session->closed)
                 session->arrival.ns = now; /* the next step's time counts from here */
         else
                 request_follow(session);
+}
+
+/* Servers that wait for work; one that has the next request at once never stood still. */
+static void tell_results(struct run *run)
+{
+        for (uint32_t i = 0; i < run->n_sessions; i++) {
+                if (run->sessions[i].has_result && !run->sessions[i].serving)
+                        ds_sched_session_synchronised(run->sessions[i].sched, run->now);
+                run->sessions[i].has_result = 0;
+        }
 }
 
 static void run_done(void *user, struct ds_op *op, int status, uint64_t start_ns, uint64_t end_ns, const char *message)
@@ -265,6 +286,48 @@ static int part_open(struct run *run, const struct ds_replay_session *config, un
         return 0;
 }
 
+/* Bytes per second by the data sheet: two transfers per clock. */
+static double data_sheet_bandwidth(const struct run *run)
+{
+        const int32_t *attributes = run->ops->info(run->device)->attributes;
+
+        return 2e3 * attributes[ATTRIBUTE_MEMORY_CLOCK_KHZ] * attributes[ATTRIBUTE_MEMORY_BITS] / 8;
+}
+
+/* What is known of one kernel. Nothing says what bounds the kernels of a profile without bytes. */
+static void kernel_profile(
+        const struct run *run, const struct sim_profile *of, const struct sim_profile_kernel *kernel, uint64_t key)
+{
+        struct ds_sched_profile profile = {.key = key};
+        uint32_t n_tpcs = run->ops->info(run->device)->n_tpcs, sms, last = 0;
+
+        for (uint32_t i = 1; i <= DS_LADDER_STEPS && profile.n_points < DETSHARE_POINTS_MAX; i++) {
+                sms = n_tpcs * i / DS_LADDER_STEPS * (of->sms / n_tpcs);
+                if (sms == last)
+                        continue;
+                last = sms;
+                profile.points[profile.n_points++] = (struct detshare_profile_point){
+                        .n_sms = sms, .samples = PROFILED_SAMPLES, .mean_ns = sim_profile_time(of, kernel, sms)};
+        }
+        if (kernel->bytes)
+                profile.bound =
+                        (double)kernel->bytes * 1e9 / (double)kernel->ns >= MEMORY_BOUND * data_sheet_bandwidth(run)
+                                ? DETSHARE_BOUND_MEMORY
+                                : DETSHARE_BOUND_COMPUTE;
+        ds_sched_profile_put(run->sched, &profile);
+}
+
+static void session_profile(const struct run *run, const struct ds_replay_session *config, uint32_t space)
+{
+        const struct sim_profile *profile;
+
+        for (unsigned k = 0; k < 2 && config->workload[k]; k++) {
+                profile = config->workload[k]->profile;
+                for (uint32_t i = 0; i < profile->n_kernels; i++)
+                        kernel_profile(run, profile, &profile->kernels[i], kernel_key(space, k, i));
+        }
+}
+
 static int session_open(struct run *run, uint32_t i, char *message, size_t message_size)
 {
         const struct ds_replay_session *config = &run->config->sessions[i];
@@ -293,6 +356,8 @@ static int session_open(struct run *run, uint32_t i, char *message, size_t messa
                 r = ds_coroutine_new(session->sched, 0, 1, 0, &session->coroutine);
         if (r)
                 return ds_error_trace(r);
+        if (run->config->profiled)
+                session_profile(run, config, sched.space);
         ds_replay_arrivals_rewind(config->arrivals);
         request_follow(session);
         return 0;
@@ -394,6 +459,7 @@ static int run_loop(struct run *run, uint64_t end_ns)
                 submit(&run->sessions[i]);
         while (!r && !run->error && run->now < end_ns) {
                 take_ends(run);
+                tell_results(run);
                 take_arrivals(run);
                 r = ds_sched_step(run->sched, run->now);
                 until = DS_MIN(DS_MIN(ds_sched_next_timer(run->sched), run->next_arrival_ns), end_ns);

@@ -11,7 +11,11 @@
  *  - A session that is closed submits step after step, as much as its queue holds: what a training loop does.
  *  - A request that names tokens (an LLM's) is a part of the first workload (its context, in `samples` of that) and
  *    then the second workload once for each token it generates: no batch over requests.
+ *  - A server has its result when a request has ended, and the policy hears of that as of a client that waits for it.
  *  - At the end of the time everything stops: what had not ended does not count.
+ *
+ * `profiled`: the scheduler has what `detsharectl profile` would have found of every kernel, its time on each number of
+ * SMs and whether memory bounds it. Without it policies begin with what they see.
  *
  * Deterministic: the same configuration gives the same results, and the same trace byte for byte. Real time is measured
  * and decides nothing.
@@ -49,6 +53,7 @@ struct ds_replay_config {
         const struct ds_replay_session *sessions;
         uint32_t n_sessions;
         uint64_t duration_ns;
+        int profiled;
         FILE *trace; /* NULL: none; else see trace.h */
         int trace_json;
 };

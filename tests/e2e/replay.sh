@@ -80,6 +80,13 @@ holds "all(0 < r['sessions'][0]['in_slo_percent'] <= 100 for r in d['runs'])"
 run "no alone" "${load[@]}" --no-alone --json
 holds "'p99_over_alone' not in d['runs'][0]['sessions'][0] and d['runs'][0]['policy'] == 'multistream'"
 
+# --- what is known from the start -------------------------------------------------------------------------------------------
+run "learning" "${load[@]}" --policy detshare --no-alone --json
+cp "$dir/out" "$dir/learning"
+run "profiled" "${load[@]}" --policy detshare --no-alone --json --profiled
+check "it decides otherwise" test "$(grep -v real_s "$dir/out" | cksum)" != "$(grep -v real_s "$dir/learning" | cksum)"
+holds "d['runs'][0]['fallbacks'] == 0 and d['runs'][0]['sessions'][1]['steps_per_s'] > 1"
+
 # --- the same seed, the same trace ---------------------------------------------------------------------------------------
 random=(--ls resnet34-b1@poisson:300 --be llama-1b-decode --duration 300ms --no-alone)
 for end in txt json; do

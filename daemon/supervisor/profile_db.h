@@ -27,6 +27,7 @@ typedef struct ds_profile_db ds_profile_db;
 #define DS_PROFILE_POINTS_MAX 24u
 #define DS_PROFILE_ROWS_MAX 32768u
 #define DS_PROFILE_INTERFERENCE_MAX 256u /* rows of a GPU's calibration */
+#define DS_PROFILE_LOADS 3u              /* kinds of kernels that a calibration tells apart: compute, read, write */
 #define DS_PROFILE_FILE "profiles.db"
 
 /* How long a kernel took on so many SMs. */

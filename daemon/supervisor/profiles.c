@@ -17,6 +17,8 @@
 
 #define WORKER_MAX_MS 1000u
 #define POINTS_MAX DS_PROFILE_POINTS_MAX
+#define CELL_BLOCKS_MAX 65536u
+#define CELL_PERMILLE_MAX 1000000u
 
 /* A list that waits for the worker to say what it has refined. */
 struct list_op {
@@ -162,7 +164,7 @@ void ds_profiles_refined(struct ds_supervisor *supervisor, const Detshare__Inter
         job_start(supervisor, job);
 }
 
-static void calibration_done(struct ds_profile_job *job)
+static void tell_calibration(struct ds_profile_job *job)
 {
         Detshare__Internal__Interference cells[DS_PROFILE_INTERFERENCE_MAX], *pointers[DS_PROFILE_INTERFERENCE_MAX];
         Detshare__Internal__ToWorker message = DETSHARE__INTERNAL__TO_WORKER__INIT;
@@ -183,8 +185,13 @@ static void calibration_done(struct ds_profile_job *job)
         calibration.n_cells = job->n;
         message.body_case = DETSHARE__INTERNAL__TO_WORKER__BODY_CALIBRATION;
         message.calibration = &calibration;
+        (void)ds_worker_send(supervisor->worker, &message, NULL, 0, NULL);
+}
+
+static void calibration_done(struct ds_profile_job *job)
+{
         if (!job->r && job->n)
-                (void)ds_worker_send(supervisor->worker, &message, NULL, 0, NULL);
+                tell_calibration(job);
         ds_profile_job_free(job);
 }
 
@@ -197,23 +204,6 @@ void ds_profiles_worker_ready(struct ds_supervisor *supervisor)
                 ds_log(DS_LOG_INFO, "there is no state directory: profiles of kernels go when the daemon ends");
         if (job)
                 job_start(supervisor, job);
-}
-
-int ds_profiles_calibrated(struct ds_supervisor *supervisor, const struct ds_profile_interference *cells, size_t n)
-{
-        struct ds_profile_job *job;
-        int r;
-
-        assert(n <= DS_PROFILE_INTERFERENCE_MAX);
-        job = job_new(supervisor, DS_PROFILE_CALIBRATE, n, calibration_done);
-        if (!job)
-                return ds_error_origin(-ENOMEM);
-        if (n)
-                memcpy(job->cells, cells, n * sizeof(*cells));
-        r = ds_profile_store_do(supervisor->profiles, job);
-        if (r)
-                ds_profile_job_free(job);
-        return r;
 }
 
 int ds_profiles_start(struct ds_supervisor *supervisor)
@@ -435,13 +425,13 @@ void ds_handle_put_profiles(struct ds_client *client, Detshare__Request *request
         job_ask(client, request->id, job);
 }
 
-/* --- profiling runs ----------------------------------------------------------------------------------------------- */
+/* --- profiling runs and calibrations ------------------------------------------------------------------------------ */
 
 static void put_back(struct ds_supervisor *supervisor)
 {
         supervisor->profiling = 0;
         ds_worker_policy_again(supervisor->worker);
-        ds_log(DS_LOG_INFO, "a profiling run is over: policy %s", ds_worker_policy(supervisor->worker));
+        ds_log(DS_LOG_INFO, "a run that measures is over: policy %s", ds_worker_policy(supervisor->worker));
 }
 
 void ds_profiles_client_gone(struct ds_client *client)
@@ -453,20 +443,40 @@ void ds_profiles_client_gone(struct ds_client *client)
                 put_back(supervisor);
 }
 
+/* What the owner of the run asked for; its call ends before it goes. */
+struct run_op {
+        struct ds_client_op op;
+        const char *policy;
+};
+
+/* It has not become the policy; with other parameters it may have been before. */
+static void run_refused(struct ds_client *client, const char *policy)
+{
+        struct ds_supervisor *supervisor = ds_client_supervisor(client);
+
+        if (supervisor->profiling != ds_client_session(client)->id)
+                return;
+        supervisor->profiling = 0;
+        if (!strcmp(ds_worker_policy(supervisor->worker), policy))
+                put_back(supervisor);
+}
+
 static void run_done(struct ds_worker_call *call, const struct ds_worker_answer *answer)
 {
         struct ds_client_op *op = DS_CONTAINER_OF(call, struct ds_client_op, call);
+        const char *policy = DS_CONTAINER_OF(op, struct run_op, op)->policy;
         struct ds_client *client = op->client;
         struct ds_supervisor *supervisor = ds_client_supervisor(client);
         uint64_t id = op->request_id;
         int status = answer ? answer->message->status : DETSHARE__STATUS__RESTARTING;
 
-        if (!status) {
-                ds_worker_note_policy(supervisor->worker, DS_PROFILE_POLICY);
-                ds_log(DS_LOG_INFO, "policy " DS_PROFILE_POLICY " for a profiling run (by uid %u)",
+        if (!status && strcmp(ds_worker_policy(supervisor->worker), policy))
+                ds_log(DS_LOG_INFO, "policy %s for a run that measures (by uid %u)", policy,
                         (unsigned)ds_user_uid(ds_client_user(client)));
-        } else if (supervisor->profiling == ds_client_session(client)->id)
-                supervisor->profiling = 0;
+        if (!status)
+                ds_worker_note_policy(supervisor->worker, policy);
+        else
+                run_refused(client, policy);
         ds_client_op_end(op);
         ds_client_answer(client, id, status, "%s",
                 !answer  ? "the device's process is being restarted"
@@ -479,21 +489,22 @@ static void run_begin(struct ds_client *client, const Detshare__Request *request
         Detshare__Internal__ToWorker message = DETSHARE__INTERNAL__TO_WORKER__INIT;
         Detshare__SetPolicy set = DETSHARE__SET_POLICY__INIT;
         struct ds_supervisor *supervisor = ds_client_supervisor(client);
-        struct ds_client_op *op = ds_client_op_new(client, request->id, sizeof(*op), run_done);
+        struct run_op *run = ds_client_op_new(client, request->id, sizeof(*run), run_done);
 
-        if (!op)
+        if (!run)
                 return;
-        set.name = (char *)DS_PROFILE_POLICY;
+        run->policy = request->profile_run->calibrate ? DS_CALIBRATE_POLICY : DS_PROFILE_POLICY;
+        set.name = (char *)run->policy;
         set.params = request->profile_run->params;
         set.n_params = request->profile_run->n_params;
         message.body_case = DETSHARE__INTERNAL__TO_WORKER__BODY_SET_POLICY;
         message.set_policy = &set;
         /* from now on: it may go before the answer comes */
         supervisor->profiling = ds_client_session(client)->id;
-        if (!ds_worker_send(supervisor->worker, &message, NULL, 0, &op->call))
+        if (!ds_worker_send(supervisor->worker, &message, NULL, 0, &run->op.call))
                 return;
-        supervisor->profiling = 0;
-        ds_client_op_end(op);
+        run_refused(client, run->policy);
+        ds_client_op_end(&run->op);
         ds_client_answer(client, request->id, DETSHARE__STATUS__RESTARTING, "the device's process is being restarted");
 }
 
@@ -506,10 +517,147 @@ void ds_handle_profile_run(struct ds_client *client, Detshare__Request *request,
                 if (own)
                         put_back(supervisor);
                 ds_client_answer(client, request->id, own ? 0 : DETSHARE__STATUS__BAD_REQUEST, "%s",
-                        own ? "" : "this connection has no profiling run");
-        } else if (supervisor->profiling)
-                ds_client_answer(client, request->id, DETSHARE__STATUS__BAD_REQUEST, "session %llu has a profiling run",
-                        (unsigned long long)supervisor->profiling);
+                        own ? "" : "this connection has no run that measures");
+        } else if (supervisor->profiling && !(own && request->profile_run->calibrate))
+                ds_client_answer(client, request->id, DETSHARE__STATUS__BAD_REQUEST,
+                        "session %llu has a run that measures", (unsigned long long)supervisor->profiling);
         else
                 run_begin(client, request);
+}
+
+/* --- calibration -------------------------------------------------------------------------------------------------- */
+
+static void reply_calibration(struct ds_client *client, const struct ds_profile_job *job)
+{
+        Detshare__CalibrationCell cells[DS_PROFILE_INTERFERENCE_MAX], *pointers[DS_PROFILE_INTERFERENCE_MAX];
+        Detshare__CalibrationReply calibration = DETSHARE__CALIBRATION_REPLY__INIT;
+        Detshare__Reply reply = DETSHARE__REPLY__INIT;
+        struct ds_supervisor *supervisor = job->user;
+        struct ds_profile_figures figures;
+
+        for (size_t i = 0; i < job->n; i++) {
+                detshare__calibration_cell__init(&cells[i]);
+                cells[i].ls_load = job->cells[i].ls_load;
+                cells[i].be_load = job->cells[i].be_load;
+                cells[i].be_sms = job->cells[i].be_sms;
+                cells[i].be_blocks = job->cells[i].be_blocks;
+                cells[i].ls_permille = job->cells[i].ls_permille;
+                cells[i].be_permille = job->cells[i].be_permille;
+                pointers[i] = &cells[i];
+        }
+        ds_profile_store_figures(supervisor->profiles, &figures);
+        calibration.cells = pointers;
+        calibration.n_cells = job->n;
+        calibration.gpu = (char *)job->model;
+        calibration.simulated = ds_worker_info(supervisor->worker)->simulated;
+        calibration.in_memory = figures.in_memory;
+        reply.result_case = DETSHARE__REPLY__RESULT_GET_CALIBRATION;
+        reply.get_calibration = &calibration;
+        ds_client_reply(client, job->request_id, &reply, NULL, 0);
+}
+
+static void calibration_answer(struct ds_profile_job *job)
+{
+        struct ds_client *client = asker(job);
+
+        if (job->what == DS_PROFILE_CALIBRATE && !job->r)
+                tell_calibration(job);
+        if (client && job->r)
+                ds_client_answer(client, job->request_id, DETSHARE__STATUS__INTERNAL,
+                        "the file of profiles could not be read or written");
+        else if (client && job->what == DS_PROFILE_CALIBRATION)
+                reply_calibration(client, job);
+        else if (client)
+                ds_client_answer(client, job->request_id, 0, "%s", "");
+        ds_profile_job_free(job);
+}
+
+static int same_combination(const Detshare__CalibrationCell *a, const Detshare__CalibrationCell *b)
+{
+        return a->ls_load == b->ls_load && a->be_load == b->be_load && a->be_sms == b->be_sms &&
+               a->be_blocks == b->be_blocks;
+}
+
+/* NULL, or what is wrong with cell `at`. */
+static const char *cell_wrong(const Detshare__PutCalibration *put, size_t at, uint32_t n_sms)
+{
+        const Detshare__CalibrationCell *cell = put->cells[at];
+
+        if (cell->ls_load >= DS_PROFILE_LOADS || cell->be_load >= DS_PROFILE_LOADS)
+                return "there is no such load";
+        if (!cell->be_sms || cell->be_sms > n_sms)
+                return "the GPU does not have so many SMs";
+        if (cell->be_blocks > CELL_BLOCKS_MAX)
+                return "so many blocks are no bound";
+        if (!cell->ls_permille || cell->ls_permille > CELL_PERMILLE_MAX || cell->be_permille > CELL_PERMILLE_MAX)
+                return "that was not measured";
+        for (size_t i = 0; i < at; i++)
+                if (same_combination(cell, put->cells[i]))
+                        return "it is there twice";
+        return NULL;
+}
+
+/* -1: it was answered. */
+static int check_cells(struct ds_client *client, const Detshare__Request *request)
+{
+        const struct ds_worker_info *info = ds_worker_info(ds_client_supervisor(client)->worker);
+        const Detshare__PutCalibration *put = request->put_calibration;
+
+        for (size_t i = 0; i < put->n_cells; i++) {
+                const char *wrong = cell_wrong(put, i, info->n_sms);
+
+                if (!wrong)
+                        continue;
+                ds_client_answer(client, request->id, DETSHARE__STATUS__BAD_PARAMETER, "cell %zu: %s", i + 1, wrong);
+                return -1;
+        }
+        if (put->n_cells)
+                return 0;
+        ds_client_answer(client, request->id, DETSHARE__STATUS__BAD_PARAMETER, "there is no cell in it");
+        return -1;
+}
+
+/* NULL: it was answered. */
+static struct ds_profile_job *calibration_job(
+        struct ds_client *client, uint64_t id, enum ds_profile_what what, size_t n)
+{
+        struct ds_profile_job *job = job_new(ds_client_supervisor(client), what, n, calibration_answer);
+
+        if (!job)
+                answer_busy(client, id);
+        return job;
+}
+
+void ds_handle_put_calibration(struct ds_client *client, Detshare__Request *request, int *fds)
+{
+        const Detshare__PutCalibration *put = request->put_calibration;
+        struct ds_profile_job *job;
+
+        if (check_cells(client, request))
+                return;
+        job = calibration_job(client, request->id, DS_PROFILE_CALIBRATE, put->n_cells);
+        if (!job)
+                return;
+        for (size_t i = 0; i < put->n_cells; i++)
+                job->cells[i] = (struct ds_profile_interference){put->cells[i]->ls_load, put->cells[i]->be_load,
+                        put->cells[i]->be_sms, put->cells[i]->be_blocks, put->cells[i]->ls_permille,
+                        put->cells[i]->be_permille};
+        job_ask(client, request->id, job);
+}
+
+void ds_handle_forget_calibration(struct ds_client *client, Detshare__Request *request, int *fds)
+{
+        struct ds_profile_job *job = calibration_job(client, request->id, DS_PROFILE_CALIBRATE, 0);
+
+        if (job)
+                job_ask(client, request->id, job);
+}
+
+void ds_handle_get_calibration(struct ds_client *client, Detshare__Request *request, int *fds)
+{
+        struct ds_profile_job *job =
+                calibration_job(client, request->id, DS_PROFILE_CALIBRATION, DS_PROFILE_INTERFERENCE_MAX);
+
+        if (job)
+                job_ask(client, request->id, job);
 }

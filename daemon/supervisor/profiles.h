@@ -8,7 +8,8 @@
  * administrators alone.
  *
  * A profiling run (`detsharectl profile run`) sets the policy "profile" for as long as the connection that asked for it
- * lives: however it ends, the policy in charge is put back, with the parameters that it had.
+ * lives: however it ends, the policy in charge is put back, with the parameters that it had. Calibrations (`detsharectl
+ * calibrate`) do the same with the policy "calibrate", and what they find out is kept with the profiles, for each GPU.
  */
 #pragma once
 
@@ -19,9 +20,9 @@
 
 struct ds_client;
 struct ds_supervisor;
-struct ds_profile_interference;
 
 #define DS_PROFILE_POLICY "profile"
+#define DS_CALIBRATE_POLICY "calibrate"
 
 /* The store begins to work. 0 or -errno. */
 int ds_profiles_start(struct ds_supervisor *supervisor);
@@ -32,10 +33,11 @@ void ds_profiles_seen(struct ds_supervisor *supervisor, const Detshare__Internal
 void ds_profiles_refined(struct ds_supervisor *supervisor, const Detshare__Internal__ProfileRefined *refined);
 /* A client goes: if it was profiling, the policy is put back. */
 void ds_profiles_client_gone(struct ds_client *client);
-/* Keep a calibration of the GPU, and let the worker know. 0, or -errno: it is not kept. */
-int ds_profiles_calibrated(struct ds_supervisor *supervisor, const struct ds_profile_interference *cells, size_t n);
 
 void ds_handle_list_profiles(struct ds_client *client, Detshare__Request *request, int *fds);
 void ds_handle_forget_profiles(struct ds_client *client, Detshare__Request *request, int *fds);
 void ds_handle_put_profiles(struct ds_client *client, Detshare__Request *request, int *fds);
 void ds_handle_profile_run(struct ds_client *client, Detshare__Request *request, int *fds);
+void ds_handle_put_calibration(struct ds_client *client, Detshare__Request *request, int *fds);
+void ds_handle_get_calibration(struct ds_client *client, Detshare__Request *request, int *fds);
+void ds_handle_forget_calibration(struct ds_client *client, Detshare__Request *request, int *fds);

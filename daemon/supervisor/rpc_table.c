@@ -82,6 +82,9 @@ static const struct ds_rpc table[] = {
         {CALL(FORGET_PROFILES),   "forget_profiles", DS_RIGHT_ADMIN,  0,                   0, ds_handle_forget_profiles},
         {CALL(PUT_PROFILES),      "put_profiles",   DS_RIGHT_ADMIN,   0,                   0, ds_handle_put_profiles},
         {CALL(PROFILE_RUN),       "profile_run",    DS_RIGHT_ADMIN,   0,                   0, ds_handle_profile_run},
+        {CALL(PUT_CALIBRATION),   "put_calibration", DS_RIGHT_ADMIN,  0,                   0, ds_handle_put_calibration},
+        {CALL(GET_CALIBRATION),   "get_calibration", DS_RIGHT_ANY,    0,                   0, ds_handle_get_calibration},
+        {CALL(FORGET_CALIBRATION), "forget_calibration", DS_RIGHT_ADMIN, 0,                0, ds_handle_forget_calibration},
 };
 /* clang-format on */
 

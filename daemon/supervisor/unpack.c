@@ -27,6 +27,8 @@ static const struct ds_field_limit field_limits[] = {
         {"detshare.ProfileList", "profiles", 64},
         {"detshare.PutProfiles", "profiles", 32},
         {"detshare.ProfileRun", "params", 32},
+        {"detshare.PutCalibration", "cells", 256},
+        {"detshare.CalibrationReply", "cells", 256},
         {"detshare.internal.ProfilePut", "profiles", 64},
         {"detshare.internal.ProfileSeen", "profiles", 64},
         {"detshare.internal.ProfileRefined", "profiles", 64},

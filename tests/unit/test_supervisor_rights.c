@@ -115,7 +115,9 @@ static int is_of_profiles(const struct ds_rpc *rpc)
 {
         return rpc->call == DETSHARE__REQUEST__CALL_LIST_PROFILES ||
                rpc->call == DETSHARE__REQUEST__CALL_FORGET_PROFILES ||
-               rpc->call == DETSHARE__REQUEST__CALL_PUT_PROFILES || rpc->call == DETSHARE__REQUEST__CALL_PROFILE_RUN;
+               rpc->call == DETSHARE__REQUEST__CALL_PUT_PROFILES || rpc->call == DETSHARE__REQUEST__CALL_PROFILE_RUN ||
+               rpc->call == DETSHARE__REQUEST__CALL_PUT_CALIBRATION ||
+               rpc->call == DETSHARE__REQUEST__CALL_FORGET_CALIBRATION;
 }
 
 static int is_of_observation(const struct ds_rpc *rpc)

@@ -417,8 +417,9 @@ static void complete_one(ds_sched *sched, const struct ds_completion *completion
         session = coroutine->session;
         op->finished = DS_OP_RAN;
         op->status = completion->status;
-        op->start_ns = completion->start_ns;
-        op->end_ns = DS_MAX(completion->end_ns, completion->start_ns);
+        /* the device's clock and ours may differ by a hair */
+        op->start_ns = DS_MAX(completion->start_ns, op->launched_ns);
+        op->end_ns = DS_MAX(completion->end_ns, op->start_ns);
         if (op->status && completion->message[0])
                 op->message = ds_strndup(completion->message, sizeof(completion->message));
         ds_sched_now(sched, op->end_ns);

@@ -553,6 +553,31 @@ Test(cuda_work, only_what_is_timed_is_timed)
         dt_close(t);
 }
 
+/* What is timed and exact began when the GPU says, too, although the end of the one before it was seen long after. */
+Test(cuda_work, what_is_exact_has_a_beginning)
+{
+        struct dt *t = open_two();
+        ds_device_module *module = dt_load(t, DT_PTX);
+        struct ds_launch l = dt_launch_of(t, module, "null", 1, 1);
+        uint64_t before, exact, took = 0;
+
+        /* one may be too short for the clock */
+        for (int i = 0; i < 10; i++) {
+                l.timed = 0;
+                l.tell = DS_TELL_SOON;
+                before = dt_launch(t, &l);
+                l.timed = 1;
+                l.tell = DS_TELL_EXACT;
+                exact = dt_launch(t, &l);
+                usleep(10000);
+                dt_ok(t, before);
+                dt_ok(t, exact);
+                took += t->seen[exact].end_ns - t->seen[exact].start_ns;
+        }
+        cr_assert(took > 0 && took < 10 * 10 * DS_NS_PER_MS, "%lu", (unsigned long)took);
+        dt_close(t);
+}
+
 /* --- lost contexts --- */
 
 static void expect(struct dt *t, uint64_t token, int32_t status, const char *word)

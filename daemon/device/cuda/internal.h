@@ -70,6 +70,7 @@ struct cuda_job {
         uint32_t grid[3], block[3];     /* for messages */
         ds_device_graph *graph;         /* of a graph's launch; counts it */
         CUevent event;                  /* recorded behind it, where that is needed */
+        CUevent begun;                  /* recorded before it, with a time; NULL: none was */
         uint64_t number;                /* in its stream, from 1 */
         uint64_t space_number;          /* in its space, from 1 */
         int32_t status;                 /* 0: the GPU has it; else it ends with this */

@@ -162,6 +162,14 @@ static CUresult stream_mark(ds_device *device, struct cuda_stream *stream)
         return result;
 }
 
+/* Before a job whose times are to be exact: when it begins. Without an event, for want of memory, it has no such time.
+ */
+static CUresult job_begins(ds_device *device, const struct cuda_stream *stream, struct cuda_job *job)
+{
+        job->begun = cuda_event_take(device, 1);
+        return job->begun ? CU(device, cuEventRecord)(job->begun, stream->stream) : CUDA_SUCCESS;
+}
+
 void cuda_stream_tell(ds_device *device, struct cuda_stream *stream)
 {
         CUresult result;
@@ -186,10 +194,12 @@ static int job_end(ds_device *device, struct cuda_stream *stream, struct cuda_jo
         if (result) {
                 if (job->event)
                         cuda_event_give(device, job->timed, DS_TAKE_PTR(job->event));
+                if (job->begun)
+                        cuda_event_give(device, 1, DS_TAKE_PTR(job->begun));
                 return work_result(device, result);
         }
         job->given = 1;
-        job->entries += (job->event ? 1 : 0) + (device->counters ? 1 : 0);
+        job->entries += (job->event ? 1 : 0) + (job->begun ? 1 : 0) + (device->counters ? 1 : 0);
         job->submit_ns = cuda_now(device);
         cuda_stream_push(device, stream, job);
         if (job->marked)
@@ -263,6 +273,8 @@ int cuda_issue_launch(
                 return r;
         if (launch->tell == DS_TELL_EXACT)
                 result = stream_mark(device, stream);
+        if (!result && launch->tell == DS_TELL_EXACT && launch->timed)
+                result = job_begins(device, stream, job);
         if (!result)
                 result = CU(device, cuLaunchKernelEx)(
                         &config, cuda_kernel_function(launch->kernel), NULL, size ? extra : NULL);

@@ -83,7 +83,7 @@ static void check_words(void)
                 "constant|global words|local|sh\n[    mapped] [mapped    ] [map] [       map]\nxyz [  x] [x  ]\n"
                 "100% of 120, 0x1234567890\nno newline until here\n");
         for (int i = 1; i <= 32; i++)
-                snprintf(want + strlen(want), 8, "%d%c", i, i < 32 ? ' ' : '\n');
+                snprintf(want + strlen(want), 16, "%d%c", i, i < 32 ? ' ' : '\n');
         same(run("print_many", 1, 1, NULL), want);
 }
 

@@ -107,6 +107,7 @@ const char *ctl_time(uint64_t ns, char buffer[static 32]);
 /* "12K" in bytes. 0, or -1. */
 int ctl_parse_bytes(const char *text, uint64_t *ret);
 
+int cmd_calibrate(const struct ctl_command *self, int argc, char **argv);
 int cmd_clients(const struct ctl_command *self, int argc, char **argv);
 int cmd_explain(const struct ctl_command *self, int argc, char **argv);
 int cmd_kill(const struct ctl_command *self, int argc, char **argv);

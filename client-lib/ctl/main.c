@@ -39,6 +39,11 @@ static const struct ctl_command commands[] = {
         {"set-policy", "NAME [KEY=VALUE...]", "change the policy, at once", NULL, cmd_set_policy},
         {"profile", "list|show|forget|export|import|run [ARGUMENT...]", "what is known of kernels, and measuring it",
                 NULL, cmd_profile},
+        {"calibrate", "[--quick | --seconds N] [--force] [--json] | --show [--json] | --forget",
+                "measure what kernels do to each other on this GPU",
+                "Policies bound BE by it. The policy that was set comes back afterwards. Takes about N seconds (40;\n"
+                "--quick: 10), and a GPU on which nobody else works: --force goes on beside others.\n",
+                cmd_calibrate},
         {"set-class", "ID ls|be", "change a client's class", NULL, cmd_set_class},
         {"kill", "ID", "end a client's session", NULL, cmd_kill},
         {"version", "", "the versions of this program and of the daemon", NULL, cmd_version},

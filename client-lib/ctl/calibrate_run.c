@@ -1,0 +1,441 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Measuring the interference matrix: see calibrate.h
+ *
+ * Each cell is the policy "calibrate" with its parameters, and then LS alone, LS beside one BE kernel, and LS alone
+ * again, one launch after the other, so that a clock that drifts does so in both. What counts is the median of the
+ * launches that began and ended while BE ran, over the median of those alone. BE's rate is its blocks over its time.
+ *
+ * The daemon holds the policy for our connection only: whatever ends us, ^C too, the one that was set comes back.
+ */
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "core/control_profile.h"
+#include "ctl/calibrate.h"
+#include "detshare/detshare.h"
+
+#define BOUNDS 5 /* none, and as many blocks as the GPU has SMs, half of that, ... */
+#define CELLS (DSC_LOADS * DSC_LOADS * 2 * BOUNDS)
+#define SAMPLES_MIN 9u
+#define SAMPLES_MAX 1000u
+#define SAMPLES_WARM 4u /* that are not counted */
+#define WARM_NS 20000u  /* of BE: until its blocks are all there */
+#define RATE_NS 500000u /* a rate is taken over that time or more */
+#define GRID_MAX (1u << 24)
+#define LAUNCHES_PER_SAMPLE 5 /* what a cell takes, in launches of LS alone: they are alone, beside, and BE ends */
+#define TRIES 5
+
+struct run {
+        const struct calibrate_options *o;
+        struct calibrate_rows *rows;
+        dsc_session *control;
+        struct calibrate_load ls;
+        struct calibrate_be be;
+        uint32_t n_sms, half;
+        uint32_t samples, restarts;
+        struct dsc_client *before; /* who was there */
+        size_t n_before;
+        uint64_t cadence_ns; /* of the device: from one launch of LS to the next */
+};
+
+/* What is measured of one cell. */
+struct times {
+        struct calibrate_span *spans;
+        size_t n;
+};
+
+/* --- who else is there --- */
+
+static int is_own(const struct run *run, const struct dsc_client *client)
+{
+        return client->control_only || client->pid == (uint32_t)getpid() || client->pid == (uint32_t)run->be.pid;
+}
+
+static uint64_t launches_before(const struct run *run, uint64_t session)
+{
+        for (size_t i = 0; i < run->n_before; i++)
+                if (run->before[i].session == session)
+                        return run->before[i].launches;
+        return 0;
+}
+
+/* 0, or an exit code after the words. */
+static int check_alone(struct run *run, int after)
+{
+        struct dsc_client *clients;
+        size_t n;
+        int code = 0;
+        int r = dsc_control_clients(run->control, &clients, &n);
+        if (r)
+                return ctl_fail(r, "cannot list the clients");
+        for (size_t i = 0; i < n && !code && !run->o->force; i++) {
+                const struct dsc_client *c = &clients[i];
+                const int works = after ? c->launches > launches_before(run, c->session) : c->queued || c->in_flight;
+                if (is_own(run, c) || !works)
+                        continue;
+                ctl_complain("%s: client %" PRIu64 " (%s) %s work on the GPU; --force measures all the same",
+                        after ? "nothing is kept" : "cannot calibrate", c->session, c->name, after ? "had" : "has");
+                code = CTL_FAILED;
+        }
+        if (after) {
+                free(clients);
+                return code;
+        }
+        run->before = clients;
+        run->n_before = n;
+        return code;
+}
+
+/* The GPU's process was not replaced and nobody has set another policy: then all was measured as it should be. */
+static int check_undisturbed(struct run *run)
+{
+        struct dsc_status status;
+        const int r = dsc_control_status(run->control, &status);
+        if (r)
+                return ctl_fail(r, "cannot calibrate");
+        if (status.worker_restarts == run->restarts && !strcmp(status.policy, "calibrate"))
+                return check_alone(run, 1);
+        ctl_complain("nothing is kept: %s meanwhile",
+                status.worker_restarts == run->restarts ? "another policy was set" : "the device's process ended");
+        return CTL_FAILED;
+}
+
+/* --- launches --- */
+
+static int set_policy(struct run *run, uint32_t be_sms, uint32_t be_blocks)
+{
+        char text[3][32], *params[3] = {text[0], text[1], text[2]};
+        snprintf(text[0], sizeof(text[0]), "ls_sms=%" PRIu32, run->half);
+        snprintf(text[1], sizeof(text[1]), "be_sms=%" PRIu32, be_sms);
+        snprintf(text[2], sizeof(text[2]), "be_blocks=%" PRIu32, be_blocks);
+        const int r = dsc_control_calibration_begin(run->control, params, 3);
+        return r ? ctl_fail(r, "cannot calibrate") : 0;
+}
+
+/* A simulated clock stands still from here on while we do anything but wait for the device. */
+static int hold_clock(void)
+{
+        uint64_t now;
+        if (!detshare_now(&now))
+                return 0;
+        ctl_complain("cannot calibrate: %s", detshare_last_error());
+        return CTL_FAILED;
+}
+
+/* LS's launches, one after the other; beside: until BE has ended, *ret_be is when it ran then. */
+static int collect(struct run *run, unsigned kind, size_t n, int beside, struct times *t, struct calibrate_span *ret_be)
+{
+        int code = hold_clock();
+        for (size_t i = 0; i < n && !code; i++) {
+                code = calibrate_load_submit(&run->ls, kind, 2 * run->half);
+                if (!code)
+                        code = calibrate_load_wait(&run->ls, &t->spans[t->n]);
+                if (code)
+                        break;
+                t->n += i >= SAMPLES_WARM || beside;
+                if (!beside)
+                        continue;
+                code = calibrate_be_ended(&run->be, 0, ret_be);
+                if (code >= 0) /* has ended, or failed */
+                        return code;
+                code = 0;
+        }
+        return code;
+}
+
+/* --- figures --- */
+
+static int by_value(const void *a, const void *b)
+{
+        const uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+        return x < y ? -1 : x > y;
+}
+
+struct median {
+        uint64_t low, mid, high; /* 95 % lie between: order statistics, which ask nothing of the distribution */
+        size_t n;
+};
+
+/* Of those that lie in a span. */
+static struct median median_of(const struct times *t, uint64_t from, uint64_t until)
+{
+        uint64_t *ns = calloc(t->n + 1, sizeof(*ns));
+        struct median m = {.n = 0};
+        size_t off = 0;
+        if (!ns)
+                return m;
+        for (size_t i = 0; i < t->n; i++)
+                if (t->spans[i].start_ns >= from && t->spans[i].end_ns <= until)
+                        ns[m.n++] = t->spans[i].end_ns - t->spans[i].start_ns;
+        qsort(ns, m.n, sizeof(*ns), by_value);
+        /* 1.96 * sqrt(n) / 2 from the middle */
+        while (10000 * off * off < 9604 * m.n)
+                off++;
+        if (m.n) {
+                const size_t mid = m.n / 2;
+                m.mid = ns[mid];
+                m.low = ns[mid > off ? mid - off : 0];
+                m.high = ns[mid + off < m.n ? mid + off : m.n - 1];
+        }
+        free(ns);
+        return m;
+}
+
+static uint32_t permille(uint64_t a, uint64_t b)
+{
+        const uint64_t r = b ? (a * 1000 + b / 2) / b : 0;
+        return r < 1 ? 1 : r > 1000000 ? 1000000 : (uint32_t)r;
+}
+
+/* Blocks that can be resident. */
+static uint32_t resident(uint32_t be_sms, uint32_t be_blocks)
+{
+        return be_blocks && be_blocks < 2 * be_sms ? be_blocks : 2 * be_sms;
+}
+
+/* --- cells --- */
+
+/* How many blocks BE needs to last for so long: its rate is no more than three times what its share of blocks says. */
+static uint32_t be_grid(const struct run *run, const struct dsc_calibration_cell *cell, double ns)
+{
+        const double share = 3.0 * resident(cell->be_sms, cell->be_blocks) / resident(run->n_sms, 0);
+        const double grid = run->rows->rate[cell->be_load] / 1e9 * ns * (share < 1 ? share : 1);
+        return grid < 1 ? 1 : grid > GRID_MAX ? GRID_MAX : (uint32_t)grid;
+}
+
+/* LS beside one BE kernel. */
+static int beside(struct run *run, const struct dsc_calibration_cell *cell, uint32_t grid, struct times *t,
+        struct calibrate_span *ret_be)
+{
+        int code = hold_clock();
+        t->n = 0;
+        *ret_be = (struct calibrate_span){0};
+        if (!code)
+                code = calibrate_be_launch(&run->be, cell->be_load, grid);
+        if (!code)
+                code = collect(run, cell->ls_load, run->samples + SAMPLES_WARM, 1, t, ret_be);
+        /* a clock that we hold would keep BE from its end */
+        detshare_clock_leave();
+        if (!code && !ret_be->end_ns)
+                code = calibrate_be_ended(&run->be, 1, ret_be);
+        return code;
+}
+
+static void take_cell(struct run *run, const struct dsc_calibration_cell *cell, const struct median *alone,
+        const struct median *with, double rate)
+{
+        struct calibrate_row *row = &run->rows->rows[run->rows->n++];
+        const double alone_rate = run->rows->rate[cell->be_load];
+        row->cell = *cell;
+        row->cell.ls_permille = permille(with->mid, alone->mid);
+        row->cell.be_permille = (uint32_t)(rate / alone_rate * 1000 + 0.5);
+        row->low = permille(with->low, alone->high);
+        row->high = permille(with->high, alone->low);
+        row->samples = (uint32_t)with->n;
+        run->rows->alone_ns[cell->ls_load] = alone->mid;
+}
+
+static int measure_cell(struct run *run, const struct dsc_calibration_cell *cell, struct times *alone, struct times *t)
+{
+        double ns = 2.0 * (double)run->samples * (double)run->cadence_ns + 2 * WARM_NS, rate = 0;
+        struct median with = {.n = 0};
+        int code = set_policy(run, cell->be_sms, cell->be_blocks);
+        alone->n = 0;
+        if (!code)
+                code = collect(run, cell->ls_load, run->samples / 2 + SAMPLES_WARM, 0, alone, NULL);
+        for (int i = 0; i < TRIES && !code && with.n < run->samples / 2; i++, ns *= 3) {
+                struct calibrate_span be;
+                const uint32_t grid = be_grid(run, cell, ns);
+                code = beside(run, cell, grid, t, &be);
+                if (code)
+                        break;
+                with = median_of(t, be.start_ns + WARM_NS, be.end_ns);
+                rate = (double)grid * 1e9 / (double)(be.end_ns - be.start_ns);
+        }
+        if (!code)
+                code = collect(run, cell->ls_load, run->samples / 2 + SAMPLES_WARM, 0, alone, NULL);
+        detshare_clock_leave();
+        if (code)
+                return code;
+        const struct median all = median_of(alone, 0, UINT64_MAX);
+        if (with.n >= SAMPLES_MIN / 2 && all.mid) {
+                take_cell(run, cell, &all, &with, rate);
+                return 0;
+        }
+        ctl_complain("cannot calibrate: no LS kernel ended beside a BE kernel that should have lasted for %.1f ms",
+                ns / 3e6);
+        return CTL_FAILED;
+}
+
+/* --- before the cells --- */
+
+/* BE's blocks per second, alone on the whole GPU. */
+static int measure_rates(struct run *run)
+{
+        int code = set_policy(run, run->n_sms, 0);
+        for (unsigned kind = 0; kind < DSC_LOADS && !code; kind++) {
+                struct calibrate_span span = {0};
+                /* the first launch is not counted: code may have to be brought to the GPU */
+                for (uint32_t grid = 8 * run->n_sms, i = 0; !code && grid <= GRID_MAX; grid *= 2, i++) {
+                        code = calibrate_be_launch(&run->be, kind, grid);
+                        if (!code)
+                                code = calibrate_be_ended(&run->be, 1, &span);
+                        const uint64_t ns = span.end_ns - span.start_ns;
+                        if (!code && ns)
+                                run->rows->rate[kind] = (double)grid * 1e9 / (double)ns;
+                        if (i && ns >= RATE_NS)
+                                break;
+                }
+        }
+        if (!code && run->rows->rate[0] > 0 && run->rows->rate[1] > 0 && run->rows->rate[2] > 0)
+                return 0;
+        if (!code)
+                ctl_complain("cannot calibrate: the device has no clock to measure with");
+        return code ? code : CTL_FAILED;
+}
+
+static uint64_t now_ns(void)
+{
+        struct timespec t;
+        clock_gettime(CLOCK_MONOTONIC, &t);
+        return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+}
+
+/* From how long a launch takes, here and on the device: how many each cell can have. */
+static int choose_samples(struct run *run)
+{
+        struct calibrate_span spans[32 + SAMPLES_WARM];
+        struct times t = {.spans = spans};
+        const uint64_t since = now_ns();
+        const int code = collect(run, DSC_LOAD_READ, 32, 0, &t, NULL);
+        detshare_clock_leave();
+        if (code)
+                return code;
+        const uint64_t real_ns = (now_ns() - since) / 32 + 1,
+                       n = run->o->seconds * 1000000000ull / (real_ns * LAUNCHES_PER_SAMPLE * CELLS);
+        run->cadence_ns = (spans[t.n - 1].end_ns - spans[0].start_ns) / t.n + 1;
+        run->samples = n < SAMPLES_MIN ? SAMPLES_MIN : n > SAMPLES_MAX ? SAMPLES_MAX : (uint32_t)n;
+        return 0;
+}
+
+static void progress(const struct run *run)
+{
+        if (isatty(STDERR_FILENO))
+                fprintf(stderr, "\rcalibrating: %zu of %d%s", run->rows->n, CELLS,
+                        run->rows->n == CELLS ? "\r\033[K" : "");
+}
+
+static int measure_load(struct run *run, unsigned ls_load, unsigned be_load, struct times *alone, struct times *t)
+{
+        int code = 0;
+        for (uint32_t i = 0; i < 2 * BOUNDS && !code; i++) {
+                const uint32_t bound = i % BOUNDS, blocks = bound ? run->n_sms >> (bound - 1) : 0;
+                const struct dsc_calibration_cell cell = {
+                        .ls_load = ls_load,
+                        .be_load = be_load,
+                        .be_sms = i < BOUNDS ? run->half : run->n_sms,
+                        .be_blocks = blocks,
+                };
+                if (bound && !blocks) /* a GPU of few SMs */
+                        continue;
+                code = measure_cell(run, &cell, alone, t);
+                progress(run);
+        }
+        return code;
+}
+
+static int measure_all(struct run *run)
+{
+        struct times alone = {.spans = calloc(SAMPLES_MAX + 3 * SAMPLES_WARM, sizeof(*alone.spans))};
+        struct times t = {.spans = calloc(SAMPLES_MAX + 3 * SAMPLES_WARM, sizeof(*t.spans))};
+        int code = 0;
+        if (!alone.spans || !t.spans) {
+                ctl_complain("out of memory");
+                code = CTL_FAILED;
+        }
+        for (unsigned i = 0; i < DSC_LOADS * DSC_LOADS && !code; i++)
+                code = measure_load(run, i % DSC_LOADS, i / DSC_LOADS, &alone, &t);
+        free(alone.spans);
+        free(t.spans);
+        return code;
+}
+
+static int learn_device(struct run *run)
+{
+        struct dsc_status status;
+        const int r = dsc_control_status(run->control, &status);
+        if (r)
+                return ctl_fail(r, "cannot calibrate");
+        run->n_sms = status.n_sms;
+        run->restarts = status.worker_restarts;
+        /* whole TPCs: half of them, and the rest is no smaller */
+        run->half = status.n_tpcs ? status.n_tpcs / 2 * (status.n_sms / status.n_tpcs) : 0;
+        if (run->half)
+                return 0;
+        ctl_complain("cannot calibrate: the device cannot be divided");
+        return CTL_FAILED;
+}
+
+static int measure(struct run *run)
+{
+        int code = learn_device(run);
+        if (!code)
+                code = check_alone(run, 0);
+        if (!code)
+                code = set_policy(run, run->n_sms, 0); /* may we, and is nobody else at it? */
+        if (!code)
+                code = calibrate_be_ready(&run->be, run->n_sms);
+        if (!code)
+                code = calibrate_load_open(&run->ls, 1, run->half);
+        if (!code)
+                code = measure_rates(run);
+        if (!code)
+                code = choose_samples(run);
+        if (!code)
+                code = measure_all(run);
+        if (!code)
+                code = check_undisturbed(run);
+        return code;
+}
+
+/* The policy that was set is back before its successor hears of the calibration. */
+static int keep(struct run *run)
+{
+        struct dsc_calibration_cell cells[DSC_CALIBRATION_CELLS];
+        struct dsc_calibration kept;
+        for (size_t i = 0; i < run->rows->n; i++)
+                cells[i] = run->rows->rows[i].cell;
+        int r = dsc_control_calibration_put(run->control, cells, run->rows->n);
+        if (!r)
+                r = dsc_control_calibration(run->control, &kept);
+        if (r)
+                return ctl_fail(r, "cannot keep the calibration");
+        snprintf(run->rows->gpu, sizeof(run->rows->gpu), "%s", kept.gpu);
+        run->rows->simulated = kept.simulated;
+        run->rows->in_memory = kept.in_memory;
+        return 0;
+}
+
+int calibrate_run(const struct calibrate_options *o, struct calibrate_rows *ret)
+{
+        struct run run = {.o = o, .rows = ret};
+        *ret = (struct calibrate_rows){.n = 0};
+        int code = calibrate_be_start(&run.be);
+        if (code)
+                return code;
+        code = ctl_open(&run.control);
+        if (!code) {
+                code = measure(&run);
+                (void)dsc_control_profile_end(run.control);
+                if (!code)
+                        code = keep(&run);
+                dsc_control_close(run.control);
+        }
+        calibrate_be_stop(&run.be);
+        free(run.before);
+        return code;
+}

@@ -1,0 +1,239 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The interference matrix for people and scripts, and the bounds on BE that follow from it
+ *
+ * A bound is the most blocks with which no kind of LS kernel takes longer than it may beside any kind of BE kernel that
+ * the bound is for: those that compute, or those that read or write. The policies' limit may be another; this is the
+ * usual one.
+ */
+#include <inttypes.h>
+#include <string.h>
+
+#include "ctl/calibrate.h"
+
+struct bound {
+        uint32_t be_sms, blocks, ls_permille; /* blocks 0: none is needed */
+        int memory, good;
+};
+
+/* --- bounds --- */
+
+static uint32_t worst(const struct calibrate_rows *rows, uint32_t be_sms, uint32_t be_blocks, int memory)
+{
+        uint32_t most = 0;
+        for (size_t i = 0; i < rows->n; i++) {
+                const struct dsc_calibration_cell *cell = &rows->rows[i].cell;
+                if (cell->be_sms == be_sms && cell->be_blocks == be_blocks &&
+                        (cell->be_load != DSC_LOAD_COMPUTE) == memory && cell->ls_permille > most)
+                        most = cell->ls_permille;
+        }
+        return most;
+}
+
+/* More blocks are better, and none at all are most. */
+static int better(const struct bound *a, const struct bound *b)
+{
+        if (a->good != b->good)
+                return a->good;
+        if (!a->good)
+                return b->blocks == 0 || (a->blocks && a->blocks < b->blocks);
+        return b->blocks != 0 && (a->blocks == 0 || a->blocks > b->blocks);
+}
+
+/* 0: nothing was measured of it. */
+static int find_bound(const struct calibrate_rows *rows, uint32_t be_sms, int memory, struct bound *ret)
+{
+        int found = 0;
+        for (size_t i = 0; i < rows->n; i++) {
+                const struct dsc_calibration_cell *cell = &rows->rows[i].cell;
+                if (cell->be_sms != be_sms || (cell->be_load != DSC_LOAD_COMPUTE) != memory)
+                        continue;
+                struct bound bound = {.be_sms = be_sms, .blocks = cell->be_blocks, .memory = memory};
+                bound.ls_permille = worst(rows, be_sms, cell->be_blocks, memory);
+                bound.good = bound.ls_permille <= CALIBRATE_LIMIT;
+                if (!found || better(&bound, ret))
+                        *ret = bound;
+                found = 1;
+        }
+        return found;
+}
+
+/* Of the i-th SM count and kind. 0: there are no more. */
+static int bound_at(const struct calibrate_rows *rows, size_t i, struct bound *ret)
+{
+        uint32_t sms = 0;
+        for (size_t at = 0; at <= i / 2; at++) {
+                uint32_t next = UINT32_MAX;
+                for (size_t k = 0; k < rows->n; k++)
+                        if (rows->rows[k].cell.be_sms > sms && rows->rows[k].cell.be_sms < next)
+                                next = rows->rows[k].cell.be_sms;
+                sms = next;
+        }
+        return sms != UINT32_MAX && find_bound(rows, sms, i % 2, ret);
+}
+
+static void bound_text(const struct bound *b, FILE *file)
+{
+        const double times = b->ls_permille / 1000.0;
+        fprintf(file, "  %s on %" PRIu32 " SMs: ", b->memory ? "BE that reads or writes," : "BE that computes,",
+                b->be_sms);
+        if (b->good && !b->blocks)
+                fprintf(file, "no bound is needed, LS takes %.2fx\n", times);
+        else if (b->good)
+                fprintf(file, "at most %" PRIu32 " blocks resident, LS takes %.2fx\n", b->blocks, times);
+        else
+                fprintf(file, "no bound is enough, LS takes %.2fx beside %" PRIu32 " blocks\n", times, b->blocks);
+}
+
+/* --- for people --- */
+
+/* The row for such an LS kernel beside the BE of `of`; NULL: it was not measured. */
+static const struct calibrate_row *row_of(
+        const struct calibrate_rows *rows, const struct dsc_calibration_cell *of, unsigned ls_load)
+{
+        for (size_t i = 0; i < rows->n; i++) {
+                const struct dsc_calibration_cell *cell = &rows->rows[i].cell;
+                if (cell->ls_load == ls_load && cell->be_load == of->be_load && cell->be_sms == of->be_sms &&
+                        cell->be_blocks == of->be_blocks)
+                        return &rows->rows[i];
+        }
+        return NULL;
+}
+
+static void ls_text(const struct calibrate_row *row, char cell[static 64])
+{
+        const double times = row->cell.ls_permille / 1000.0;
+        if (row->samples)
+                snprintf(cell, 64, "%.2fx (%.2f-%.2f)", times, row->low / 1000.0, row->high / 1000.0);
+        else
+                snprintf(cell, 64, "%.2fx", times);
+}
+
+static int add_be(const struct calibrate_rows *rows, const struct dsc_calibration_cell *be, struct libscols_table *t)
+{
+        char sms[16], blocks[16] = "any", ls[DSC_LOADS][64], rate[32];
+        const char *cells[] = {calibrate_loads[be->be_load], sms, blocks, ls[0], ls[1], ls[2], rate};
+        uint64_t sum = 0, n = 0;
+        snprintf(sms, sizeof(sms), "%" PRIu32, be->be_sms);
+        if (be->be_blocks)
+                snprintf(blocks, sizeof(blocks), "%" PRIu32, be->be_blocks);
+        for (unsigned i = 0; i < DSC_LOADS; i++) {
+                const struct calibrate_row *row = row_of(rows, be, i);
+                snprintf(ls[i], sizeof(ls[i]), "-");
+                if (!row)
+                        continue;
+                ls_text(row, ls[i]);
+                sum += row->cell.be_permille;
+                n++;
+        }
+        snprintf(rate, sizeof(rate), "%.2f", n ? (double)sum / (double)n / 1000.0 : 0);
+        return ctl_table_row(t, cells);
+}
+
+/* Its BE was not in a row before. */
+static int is_first(const struct calibrate_rows *rows, size_t i)
+{
+        for (unsigned ls = 0; ls < DSC_LOADS; ls++) {
+                const struct calibrate_row *row = row_of(rows, &rows->rows[i].cell, ls);
+                if (row && row < &rows->rows[i])
+                        return 0;
+        }
+        return 1;
+}
+
+static int table(const struct calibrate_rows *rows, struct ctl_text *text)
+{
+        static const char *const names[] = {"BE", "SMS", "BLOCKS", "LS COMPUTES", "LS READS", "LS WRITES", "BE RATE"};
+        struct libscols_table *t = ctl_table_new(1);
+        struct bound bound;
+        int r = t ? 0 : CTL_FAILED;
+        for (size_t i = 0; i < sizeof(names) / sizeof(names[0]) && t; i++)
+                ctl_table_column(t, names[i], i > 0);
+        for (size_t i = 0; i < rows->n && !r; i++)
+                if (is_first(rows, i))
+                        r = add_be(rows, &rows->rows[i].cell, t);
+        fprintf(text->file, "Calibration of %s%s%s\n", rows->gpu, rows->simulated ? " (sim)" : "",
+                rows->in_memory ? ", which goes with the daemon: it has no state directory" : "");
+        if (!r)
+                r = ctl_table_draw(t, text);
+        ctl_table_free(t);
+        fprintf(text->file,
+                "LS: time beside such BE, alone = 1; BE: rate beside LS, alone on the whole GPU = 1.\n\n"
+                "For LS at most %.2fx%s:\n",
+                CALIBRATE_LIMIT / 1000.0, rows->simulated ? " (sim)" : "");
+        for (size_t i = 0; bound_at(rows, i, &bound); i++)
+                bound_text(&bound, text->file);
+        return r;
+}
+
+/* --- for scripts --- */
+
+static void cell_json(const struct calibrate_row *row, struct ctl_text *text)
+{
+        ctl_json_begin(text, NULL, '{');
+        ctl_json_string(text, "ls", calibrate_loads[row->cell.ls_load]);
+        ctl_json_string(text, "be", calibrate_loads[row->cell.be_load]);
+        ctl_json_number(text, "be_sms", row->cell.be_sms);
+        ctl_json_number(text, "be_blocks", row->cell.be_blocks);
+        ctl_json_number(text, "ls_permille", row->cell.ls_permille);
+        if (row->samples) {
+                ctl_json_number(text, "ls_permille_low", row->low);
+                ctl_json_number(text, "ls_permille_high", row->high);
+                ctl_json_number(text, "samples", row->samples);
+        }
+        ctl_json_number(text, "be_permille", row->cell.be_permille);
+        ctl_json_end(text, '}');
+}
+
+static void alone_json(const struct calibrate_rows *rows, struct ctl_text *text)
+{
+        ctl_json_begin(text, "alone", '{');
+        for (unsigned i = 0; i < DSC_LOADS; i++) {
+                char key[64];
+                snprintf(key, sizeof(key), "ls_%s_ns", calibrate_loads[i]);
+                ctl_json_number(text, key, rows->alone_ns[i]);
+                snprintf(key, sizeof(key), "be_%s_blocks_per_s", calibrate_loads[i]);
+                ctl_json_number(text, key, (uint64_t)rows->rate[i]);
+        }
+        ctl_json_end(text, '}');
+}
+
+static void json(const struct calibrate_rows *rows, struct ctl_text *text)
+{
+        struct bound bound;
+        ctl_json_begin(text, NULL, '{');
+        ctl_json_string(text, "gpu", rows->gpu);
+        ctl_json_bool(text, "simulated", rows->simulated);
+        ctl_json_bool(text, "in_memory", rows->in_memory);
+        if (rows->alone_ns[0])
+                alone_json(rows, text);
+        ctl_json_begin(text, "cells", '[');
+        for (size_t i = 0; i < rows->n; i++)
+                cell_json(&rows->rows[i], text);
+        ctl_json_end(text, ']');
+        ctl_json_begin(text, "bounds", '[');
+        for (size_t i = 0; bound_at(rows, i, &bound); i++) {
+                ctl_json_begin(text, NULL, '{');
+                ctl_json_string(text, "be", bound.memory ? "memory" : "compute");
+                ctl_json_number(text, "be_sms", bound.be_sms);
+                ctl_json_number(text, "be_blocks", bound.blocks);
+                ctl_json_number(text, "ls_permille", bound.ls_permille);
+                ctl_json_bool(text, "enough", bound.good);
+                ctl_json_end(text, '}');
+        }
+        ctl_json_end(text, ']');
+        ctl_json_end(text, '}');
+}
+
+int calibrate_show(const struct calibrate_rows *rows, int as_json)
+{
+        struct ctl_text text;
+        int r = ctl_text_open(&text);
+        if (r)
+                return r;
+        if (as_json)
+                json(rows, &text);
+        else
+                r = table(rows, &text);
+        return ctl_text_close(&text, r);
+}

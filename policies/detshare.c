@@ -188,6 +188,7 @@ struct detshare {
         uint64_t soon_ns;      /* while it is idle: how long it usually is; UINT64_MAX: who knows */
         uint64_t soon_harmless_ns;
         uint64_t fair_ns; /* virtual time of the BE session with ready work that has least */
+        int fair_runs;    /* what it has on the device counts as it runs: with time it has more */
 };
 
 static uint64_t us(const struct detshare *d, enum param param)
@@ -369,7 +370,8 @@ static void ls_look(struct detshare *d, struct ls *ls, const struct detshare_ses
         }
         if (busy && !ls->busy)
                 ls_wake(d, ls);
-        ls->deadline_ns = ls->slo_ns ? ls->begin_ns + ls->slo_ns : UINT64_MAX;
+        /* an SLO is what a client says: it may be any number */
+        ls->deadline_ns = ls->slo_ns && ls->slo_ns < UINT64_MAX - ls->begin_ns ? ls->begin_ns + ls->slo_ns : UINT64_MAX;
         if (busy)
                 ls->active_ns = d->now_ns;
         if (!busy && ls->busy) {
@@ -746,21 +748,28 @@ struct pipeline {
         uint64_t rest_ns; /* that is still to come */
 };
 
-/* The operation that runs began when the one before it ended. */
-static struct pipeline be_pipeline(const struct detshare *d, const struct detshare_coroutine_view *coroutine)
+/* How long what runs of the coroutine has been running: it began when the one before it ended. */
+static uint64_t be_runs_for(const struct detshare *d, const struct detshare_coroutine_view *coroutine)
 {
         const struct ended *ended = &d->ended[coroutine->id % ENDED];
-        uint64_t all = coroutine->in_flight_expected_ns, begin = coroutine->in_flight_since_ns;
+        uint64_t begin = coroutine->in_flight_since_ns;
+
+        if (ended->coroutine == coroutine->id)
+                begin = max_u64(begin, ended->ns);
+        return coroutine->in_flight && d->now_ns > begin ? d->now_ns - begin : 0;
+}
+
+static struct pipeline be_pipeline(const struct detshare *d, const struct detshare_coroutine_view *coroutine)
+{
+        uint64_t all = coroutine->in_flight_expected_ns;
 
         if (!coroutine->in_flight)
                 return (struct pipeline){.known = 1};
-        if (ended->coroutine == coroutine->id)
-                begin = max_u64(begin, ended->ns);
         return (struct pipeline){
                 .n = coroutine->in_flight,
                 .known = all != 0,
                 .all_ns = all,
-                .rest_ns = all - min_u64(d->now_ns > begin ? d->now_ns - begin : 0, all),
+                .rest_ns = all - min_u64(be_runs_for(d, coroutine), all),
         };
 }
 
@@ -821,10 +830,13 @@ static struct be *be_find(struct detshare *d, const struct detshare_session_view
         return oldest;
 }
 
-/* Virtual times; who has had nothing to do lately begins where the others are. */
+/*
+ * Virtual times; who has had nothing to do lately begins where the others are. What runs counts already: others do not
+ * wait for the end of a long kernel.
+ */
 static void be_look(struct detshare *d, const struct detshare_snapshot *snapshot)
 {
-        uint64_t least = UINT64_MAX;
+        uint64_t least = UINT64_MAX, runs_for;
 
         for (uint32_t i = 0; i < snapshot->n_coroutines; i++) {
                 const struct detshare_coroutine_view *coroutine = &snapshot->coroutines[i];
@@ -839,8 +851,11 @@ static void be_look(struct detshare *d, const struct detshare_snapshot *snapshot
                 be->virtual_ns += view->device_ns - be->device_ns;
                 be->device_ns = view->device_ns;
                 be->seen = d->decision;
-                if (coroutine->ready)
-                        least = min_u64(least, be->virtual_ns);
+                runs_for = be_runs_for(d, coroutine);
+                if (!coroutine->ready || be->virtual_ns + runs_for >= least)
+                        continue;
+                least = be->virtual_ns + runs_for;
+                d->fair_runs = coroutine->in_flight != 0;
         }
         if (least != UINT64_MAX)
                 d->fair_ns = least;
@@ -851,10 +866,14 @@ static void be_launch_all(
 {
         for (uint32_t i = 0; i < snapshot->n_coroutines; i++) {
                 const struct detshare_coroutine_view *coroutine = &snapshot->coroutines[i];
+                uint64_t may = d->fair_ns + us(d, P_FAIR), is;
 
                 if (coroutine->class_ == DETSHARE_CLASS_LS || !coroutine->ready)
                         continue;
-                if (be_find(d, &snapshot->sessions[coroutine->session])->virtual_ns > d->fair_ns + us(d, P_FAIR))
+                is = be_find(d, &snapshot->sessions[coroutine->session])->virtual_ns;
+                if (is > may && d->fair_runs)
+                        wake_at(d, d->now_ns + is - may);
+                if (is > may)
                         continue;
                 if (!be_launch(d, snapshot, decision, coroutine))
                         return;

@@ -60,11 +60,12 @@ static int sgdrc_init(void *state, const struct detshare_policy_config *config)
         return 0;
 }
 
+/* What waits for something else, a host function for example, is not in the class's queue yet. */
 static int has_work(const struct detshare_snapshot *snapshot, uint32_t class_)
 {
         for (uint32_t i = 0; i < snapshot->n_coroutines; i++)
                 if (snapshot->coroutines[i].class_ == class_ &&
-                        (snapshot->coroutines[i].queued || snapshot->coroutines[i].in_flight))
+                        (snapshot->coroutines[i].ready || snapshot->coroutines[i].in_flight))
                         return 1;
         return 0;
 }

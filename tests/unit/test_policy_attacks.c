@@ -1,0 +1,127 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What a client can do to a policy and to the others under it
+ *
+ * Clients say what they like of themselves, queue what they like and let it wait for what they like. None of it may
+ * have a good policy replaced, or keep others from the GPU beyond what the policy's own essay says.
+ */
+#include "tests/unit/policy_harness.h"
+
+#define SMS 132
+
+static struct ph_kernel brief = {.name = "brief", .blocks = 4 * SMS, .block_ns = 25 * US};
+static struct ph_kernel small = {.name = "small", .blocks = 16, .block_ns = 20 * US};
+static struct ph_kernel all = {.name = "all", .blocks = SMS, .threads = 1024, .block_ns = 20 * US};
+static struct ph_kernel endless = {.name = "endless", .blocks = SMS, .block_ns = 3000 * MS};
+
+static const char *const policies[] = {"fifo", "multistream", "static", "temporal", "orion", "tgs", "reef", "tally",
+        "krisp", "sgdrc", "sgdrc-static", "detshare"};
+
+static void attack_open(const char *policy)
+{
+        PH_KERNELS_ARE(&brief, &small, &all, &endless);
+        ph_open(SMS / 2, policy, NULL);
+        ph_know(&brief, 0);
+        ph_know(&small, 0);
+        ph_know(&all, 0);
+}
+
+/* A program on the host that does not return as long as the test says so. */
+static int host_is_done;
+
+static int host_due(void *user, struct ds_op *op)
+{
+        (void)user;
+        (void)op;
+        return host_is_done;
+}
+
+static struct ph_op *host_call(struct ph_client *client)
+{
+        struct ph_op *op = calloc(1, sizeof(*op));
+
+        ph.sched->due = host_due;
+        op->kernel = &small;
+        op->client = client;
+        op->op.kind = DS_OP_OUTSIDE;
+        cr_assert_eq(ds_sched_submit(client->stream[0], &op->op, ph_now()), 0);
+        return op;
+}
+
+/* A latency-sensitive client has a kernel for all SMs behind a function of its own that does not return. */
+Test(policy_attacks, a_queue_that_waits_for_the_host_keeps_nobody_waiting)
+{
+        for (size_t i = 0; i < DS_ARRAY_SIZE(policies); i++) {
+                struct ph_client *ls, *be;
+                struct ph_op *host;
+                uint64_t begin;
+
+                attack_open(policies[i]);
+                ls = ph_ls(0);
+                be = ph_be();
+                ph_request(ls, &all, 2);
+                ph_run_for(1 * MS);
+                host_is_done = 0;
+                host = host_call(ls);
+                ph_submit(ls, 0, &all, 0);
+                ph_run_for(1 * MS);
+                begin = ph_now();
+                ph_loop(be, &brief, 2);
+                ph_run_for(3000 * MS);
+                cr_expect_eq(ph_stats().fallbacks, 0, "%s was replaced", policies[i]);
+                cr_expect_gt(ph_launches(be, begin, ph_now()), 1000, "%s: %u", policies[i],
+                        ph_launches(be, begin, ph_now()));
+                host_is_done = 1;
+                ds_sched_over(&host->op, ph_now());
+                ph_loop(be, NULL, 0);
+                if (ph_stats().fallbacks)
+                        return;
+                ph_close();
+        }
+}
+
+/* Best effort with a kernel of seconds and more behind it: others' turn comes all the same. */
+Test(policy_attacks, a_long_kernel_of_one_client_does_not_stop_the_others)
+{
+        static const char *const together[] = {"fifo", "multistream", "static", "reef", "krisp", "detshare"};
+
+        for (size_t i = 0; i < DS_ARRAY_SIZE(together); i++) {
+                struct ph_client *a, *b;
+                uint64_t begin;
+
+                attack_open(together[i]);
+                a = ph_be();
+                b = ph_be();
+                for (int k = 0; k < 80; k++)
+                        ph_submit(a, 0, &endless, 0);
+                ph_run_for(1 * MS);
+                begin = ph_now();
+                ph_loop(b, &brief, 2);
+                ph_run_for(1000 * MS);
+                cr_expect_gt(
+                        ph_launches(b, begin, ph_now()), 4000, "%s: %u", together[i], ph_launches(b, begin, ph_now()));
+                ph_loop(b, NULL, 0);
+                ph_run_for(1000 * MS);
+                ph_close();
+        }
+}
+
+/* Who asks for a latency beyond all bounds is not the first to be due. */
+Test(policy_attacks, a_very_long_slo_is_no_early_deadline)
+{
+        struct ph_client *liar, *ls;
+
+        attack_open("detshare");
+        ph_set_policy("detshare", "ls_depth=8", "ls_late_depth=1", NULL);
+        ph_run_for(1 * MS);
+        liar = ph_ls(UINT64_MAX - 1000);
+        ls = ph_ls(100 * MS);
+        for (int i = 0; i < 8; i++) {
+                ph_submit(liar, 0, &small, 0);
+                ph_submit(ls, 0, &small, 0);
+        }
+        ph_run_for(1 * US);
+        cr_expect_eq(ph_in_flight(ls), 8, "%u", ph_in_flight(ls));
+        cr_expect_eq(ph_in_flight(liar), 1, "%u", ph_in_flight(liar));
+        ph_close();
+}

@@ -17,12 +17,15 @@
  * moves by binary search, up if an iteration took no longer than `hp_limit_us` on average, else down.
  *
  * What differs: the code has one high-priority client, here are all LS sessions, and a request of theirs is an
- * iteration. Sessions have no known end: the client counts as finished when no LS work was seen for `finished_ms`. The
- * code knows each client's iterations, so its (b) counts those of the best-effort client; here LS requests count. Where
- * DUR_THRESHOLD is not given it is taken from the shortest request latency seen, which drifts up slowly when requests
- * become longer; before the first request it is 100 us, theirs for MobileNetV2. A kernel of unknown duration counts as
- * the whole threshold (Orion has none: it profiles before). Rounds follow each other at once, so (d) bounds what goes
- * in a round and not what is on the device, unless sm_in_flight says so.
+ * iteration. The code knows how many kernels an iteration has; here one is from the first launch until nothing is
+ * queued or running, so a client that leaves its queue empty inside a request makes several short ones of it: best
+ * effort goes in between, and what is learnt from their lengths is too small. Sessions have no known end: the client
+ * counts as finished when no LS work was seen for `finished_ms`. The code knows each client's iterations, so its (b)
+ * counts those of the best-effort client; here LS requests count. Where DUR_THRESHOLD is not given it is taken from the
+ * shortest request latency seen, which drifts up slowly when requests become longer; before the first request it is 100
+ * us, theirs for MobileNetV2. A kernel of unknown duration counts as the whole threshold (Orion has none: it profiles
+ * before). Rounds follow each other at once, so (d) bounds what goes in a round and not what is on the device, unless
+ * sm_in_flight says so.
  *
  * A best-effort kernel with the bottleneck of the latency-sensitive ones, or that needs more SMs, waits for ever beside
  * a client whose requests follow each other without a gap: that is the rule.

@@ -18,9 +18,10 @@
  * single kernel, so there can_kill is 0 and everything is waited for, as in the authors' REEF-N. LS is launched at once
  * at high priority and not only when the last best-effort kernel has gone. REEF merges the two kernels of a padding to
  * one and may run a part of the best-effort kernel's blocks; here they are two launches on complementary rungs, so a
- * best-effort kernel pads only if all its blocks fit. Padding is per kernel: an LS kernel that can be padded is
- * launched when the one before it has ended, the others as far ahead as their queue allows. With several LS queues at
- * work nothing is padded; REEF serves one real-time task after the other.
+ * best-effort kernel pads only if all its blocks fit, and REEF's test that the merged kernel still has the LS kernel's
+ * occupancy means nothing. Padding is per kernel: an LS kernel that can be padded is launched when the one before it
+ * has ended, the others as far ahead as their queue allows. With several LS queues at work nothing is padded; REEF
+ * serves one real-time task after the other.
  *
  * Best effort waits for as long as LS work follows LS work, but for what pads: that is the rule. What was killed has
  * lost its time and may be killed again.

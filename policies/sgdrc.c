@@ -9,15 +9,15 @@
  *    kernel is the most that one in a sliding window over the LS queue needs; BE kernels get the other SMs;
  *  - an LS kernel that meets a BE kernel on all SMs evicts it; that one begins again beside LS.
  *
- * What the paper leaves open, and what is done here. How long the window is: `window` operations of each LS stream, its
- * kernel that runs included. How needs are found: from profiles of time against SMs, within `tolerance_permille`;
- * what has none is guessed from its blocks (stair.h). Whether an LS kernel has SMs beyond its own need: it runs on what
- * is reserved, as far as the BE kernel that runs leaves that; with no BE work anywhere on all SMs. What if an LS
- * kernel needs all: BE waits until the LS queue is empty. Eviction in the paper is a flag that its transformed kernels
- * read; here a BE kernel is ended and launched anew where the device can do that and the kernel is proven idempotent,
- * else the LS kernel waits on its SMs for blocks to end. The paper also turns kernels with many blocks into persistent
- * ones and divides VRAM channels (bimodal tensors): both change kernels and memory and are other mechanisms than a
- * policy.
+ * What the paper leaves open, and what is done here. How long the window is: what LS has on the device and the next
+ * `window` operations of each LS stream. How needs are found: from profiles of time against SMs, within
+ * `tolerance_permille`; what has none is guessed from its blocks (stair.h). Whether an LS kernel has SMs beyond its own
+ * need: it runs on what is reserved, as far as the BE kernel that runs leaves that; with no BE work anywhere on all
+ * SMs. What if an LS kernel needs all: BE waits until it has left the window. Eviction in the paper is a flag that its
+ * transformed kernels read; here a BE kernel is ended and launched anew where the device can do that and the kernel is
+ * proven idempotent, else the LS kernel waits on its SMs for blocks to end. The paper also turns kernels with many
+ * blocks into persistent ones and divides VRAM channels (bimodal tensors): both change kernels and memory and are other
+ * mechanisms than a policy.
  */
 #include "policies/sgdrc.h"
 

@@ -11,8 +11,9 @@
  *    be at most 0.1 ms: the original, or one that gives way.
  *  - After 100 ms without LS work kernels run as originals.
  *
- * What differs: Tally's forms that give way are kernels it rewrote: slices, and persistent blocks that look at a flag.
- * Without such a pass the forms are these:
+ * What differs: Tally's forms that give way are kernels it rewrote: slices, and persistent blocks that look at a flag,
+ * which LS work sets when it arrives; where none of them is good enough it takes fewer blocks or more slices, as many
+ * as should keep the bound, or the original. Here nothing that runs is stopped, and the forms are these:
  *  - the original, on all SMs: LS waits for all of it, as Tally has it, so its turnaround is its expected time;
  *  - confined to a rung of the upper side, from the largest to the smallest: LS starts on the SMs that are left. If as
  *    many are left as the kernels of LS needed lately (the largest need of the last one to two seconds), it does not

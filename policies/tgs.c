@@ -20,12 +20,13 @@
  * being 0. Later a change within 10% can only raise it, one of more than 20% sets it anew (2.5% below or above what was
  * seen) and starts another profile, during which the limit stays as it is.
  *
- * What differs: samples are taken every `interval_ms` and not every 5 s, which is too slow for inference; rates are per
- * 5 s all the same, so that the constants are the published ones. Blocks of LS are counted when they end. The code's
- * profile does not end while the rate does not change at all; here five samples are enough. A side is taken to be gone
- * when it had no work for `gone_ms`: then nothing is limited. While there is only LS its highest rate is followed as
- * the code's LS side does it; with the first best-effort work control begins. Memory moves by quotas here, not by the
- * policy.
+ * What differs: the code has one job of each kind; here all LS work together is one, and best-effort clients take turns
+ * within the limit. Samples are taken every `interval_ms` and not every 5 s, which is too slow for inference; rates are
+ * per 5 s all the same, so that the constants are the published ones. Blocks of LS are counted when they end. The
+ * code's profile does not end while the rate does not change at all; here five samples are enough. A side is taken to
+ * be gone when it had no work for `gone_ms`: then nothing is limited. While there is only LS its highest rate is
+ * followed as the code's LS side does it; with the first best-effort work control begins. Memory moves by quotas here,
+ * not by the policy.
  *
  * The rule is made for training, whose rate is steady. Requests that arrive at random vary more than 3% from one
  * sample to the next by themselves, which looks like harm: best effort then gets next to nothing. `smooth_permille`

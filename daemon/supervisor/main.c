@@ -32,7 +32,7 @@
 #define DEFAULT_SIMULATED "sim:h200"
 #define DEFAULT_SOCKET "/run/detshare/detshared.sock"
 #define DEFAULT_CONFIG "/etc/detshare/detshared.conf"
-#define DEFAULT_POLICY "multistream"
+#define DEFAULT_POLICY "detshare"
 #define EXIT_USAGE 2
 
 static const char *arg_device, *arg_socket, *arg_config, *arg_policy, *arg_libcuda, *arg_ptxas, *arg_state;

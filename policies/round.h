@@ -53,6 +53,23 @@ static inline void round_launch_class(
         }
 }
 
+/*
+ * Operations of a coroutine to send now: one if nothing of it is on the device, and those whose predecessors are
+ * expected to end within left_ns. What is not known goes alone.
+ */
+static inline uint32_t round_within(const struct detshare_coroutine_view *coroutine, uint64_t left_ns, uint32_t depth)
+{
+        uint64_t expected_ns = coroutine->in_flight_expected_ns;
+        uint32_t n = 0;
+
+        for (; n < coroutine->n_ahead && coroutine->in_flight + n < depth; n++) {
+                if (coroutine->in_flight + n && (!coroutine->ahead[n].samples || expected_ns >= left_ns))
+                        break;
+                expected_ns += coroutine->ahead[n].expected_ns;
+        }
+        return n;
+}
+
 /* Operations of a class on the device. */
 static inline uint32_t round_in_flight(const struct detshare_snapshot *snapshot, uint32_t class_)
 {

@@ -87,24 +87,6 @@ static void take(struct temporal *temporal, const struct detshare_snapshot *snap
         temporal->end_ns = snapshot->now_ns + temporal->slice_ns;
 }
 
-/*
- * Operations to send now: one if nothing of the coroutine is on the device, and those whose predecessors are expected
- * to end within the slice. What is not known goes alone.
- */
-static uint32_t how_many(const struct temporal *temporal, const struct detshare_snapshot *snapshot,
-        const struct detshare_coroutine_view *coroutine)
-{
-        uint64_t left_ns = temporal->end_ns - snapshot->now_ns, expected_ns = coroutine->in_flight_expected_ns;
-        uint32_t n = 0;
-
-        for (; n < coroutine->n_ahead && coroutine->in_flight + n < temporal->depth; n++) {
-                if (coroutine->in_flight + n && (!coroutine->ahead[n].samples || expected_ns >= left_ns))
-                        break;
-                expected_ns += coroutine->ahead[n].expected_ns;
-        }
-        return n;
-}
-
 static void launch_holder(
         const struct temporal *temporal, const struct detshare_snapshot *snapshot, struct detshare_decision *decision)
 {
@@ -113,7 +95,7 @@ static void launch_holder(
                 uint32_t n = 0;
 
                 if (coroutine->ready && owner(snapshot, coroutine) == temporal->holder)
-                        n = how_many(temporal, snapshot, coroutine);
+                        n = round_within(coroutine, temporal->end_ns - snapshot->now_ns, temporal->depth);
                 if (n && !round_launch(decision, coroutine, 0, n))
                         return;
         }

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 #
-# Policies that only tests load: rules of published systems in miniature, dice, and ones that the host must refuse; and
-# all the real ones, so that a test finds all that it switches between in one folder.
+# Policies that only tests load: dice, and ones that the host must refuse; and all the real ones, so that a test finds
+# all that it switches between in one folder.
 
 test_policies := $(patsubst tests/policies/%.c,$(BUILD)/tests/policies/%.so,$(wildcard tests/policies/*.c))
 $(test_policies): $(BUILD)/tests/policies/%.so: $(BUILD)/obj/tests/policies/%.o

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The ABI is wide enough: published rules as plug-ins, held to what they publish, on the virtual clock
+ * Our own simple policies, fifo, multistream and static, held to their rules on the virtual clock
  *
- * Gemini's token window and a deadline order (tests/policies), and our own fifo, multistream and static. Those of
- * policies/ that peers published have tests of their own (test_policy_peers.c and its neighbours).
+ * Those that peers published have tests of their own (test_policy_peers.c and its neighbours).
  */
 #include "tests/unit/sched_device.h"
 
@@ -32,120 +31,6 @@ static void set_policy(const char *name, const char *const *params, size_t n)
         int r = ds_sched_set_policy(h.sched, name, params, n, harness_now(&h), message, sizeof(message));
 
         cr_assert_eq(r, 0, "%s", message);
-}
-
-/* --- Gemini
- * -------------------------------------------------------------------------------------------------------------- */
-
-#define CLIENTS 2
-static struct top client_tops[CLIENTS];
-static ds_coroutine *clients[CLIENTS];
-static uint64_t client_kernel_ns, client_used_ns[CLIENTS];
-
-static void resubmit(struct harness *harness, struct top *top)
-{
-        int i = (int)(top - client_tops);
-
-        client_used_ns[i] += top->end_ns - top->start_ns;
-        if (harness_now(harness) < 60000 * MS)
-                submit(harness, clients[i], kernel_init(top, (uint32_t)i + 1, client_kernel_ns, 1, 0));
-}
-
-/* Two clients that always have a next kernel, for a minute; their device time in the last 40 s, in percent. */
-static void gemini_run(const char *const *params, size_t n_params, uint64_t kernel_ns, double percent[CLIENTS])
-{
-        uint64_t before[CLIENTS];
-
-        open_with("tests/policies");
-        set_policy("gemini", params, n_params);
-        h.on_done = resubmit;
-        client_kernel_ns = kernel_ns;
-        for (int i = 0; i < CLIENTS; i++) {
-                client_used_ns[i] = 0;
-                clients[i] = stream_open(session_open(&h, (uint64_t)i + 1, DETSHARE_CLASS_BE, 0), 0, 0);
-                submit(&h, clients[i], kernel_init(&client_tops[i], (uint32_t)i + 1, kernel_ns, 1, 0));
-        }
-        harness_run(&h, 20000 * MS);
-        memcpy(before, client_used_ns, sizeof(before));
-        harness_run(&h, 60000 * MS);
-        for (int i = 0; i < CLIENTS; i++)
-                percent[i] = (double)(client_used_ns[i] - before[i]) * 100 / (40000.0 * MS);
-        harness_run(&h, UINT64_MAX);
-        cr_assert_eq(harness_stats(&h).fallbacks, 0);
-}
-
-Test(sched_rules, gemini_limits_hold_and_the_rest_stays_idle)
-{
-        static const char *const params[] = {"limit_1=30", "limit_2=50"};
-        double percent[CLIENTS];
-
-        gemini_run(params, 2, 10 * MS, percent);
-        cr_assert(percent[0] > 28 && percent[0] < 31, "%f", percent[0]);
-        cr_assert(percent[1] > 48 && percent[1] < 51, "%f", percent[1]);
-}
-
-Test(sched_rules, gemini_requests_are_met_and_the_rest_is_shared)
-{
-        static const char *const params[] = {"request_1=60", "request_2=20"};
-        double percent[CLIENTS];
-
-        gemini_run(params, 2, 10 * MS, percent);
-        cr_assert(percent[0] > 58 && percent[0] < 68, "%f", percent[0]);
-        cr_assert(percent[1] > 30, "%f", percent[1]);
-        cr_assert(percent[0] + percent[1] > 97, "work conserving below the limits");
-}
-
-Test(sched_rules, gemini_never_runs_two_clients_at_once)
-{
-        double percent[CLIENTS];
-
-        gemini_run(NULL, 0, 30 * MS, percent);
-        cr_assert(percent[0] > 45 && percent[1] > 45);
-        for (size_t i = 1; i < h.device->n_log; i++)
-                cr_assert_geq(h.device->log[i].start_ns, h.device->log[i - 1].end_ns);
-}
-
-/* --- deadlines
- * ------------------------------------------------------------------------------------------------------------- */
-
-Test(sched_rules, edf_serves_the_request_that_is_due_first)
-{
-        struct top tops[4][5];
-        static const uint64_t slo[4] = {9 * MS, 3 * MS, 0, 6 * MS};
-
-        open_with("tests/policies");
-        set_policy("edf", NULL, 0);
-        for (uint64_t i = 0; i < 4; i++) {
-                ds_coroutine *c = stream_open(
-                        session_open(&h, i + 1, i == 2 ? DETSHARE_CLASS_BE : DETSHARE_CLASS_LS, slo[i]), 0, 0);
-
-                for (int k = 0; k < 5; k++)
-                        submit(&h, c, kernel_init(&tops[i][k], (uint32_t)i + 1, 100 * US, 1, 0));
-        }
-        harness_run(&h, UINT64_MAX);
-        cr_assert(tops[1][4].order < tops[3][0].order);
-        cr_assert(tops[3][4].order < tops[0][0].order);
-        cr_assert(tops[0][4].order < tops[2][0].order, "who has no deadline comes last");
-        for (size_t i = 1; i < 20; i++)
-                cr_assert_eq(h.device->log[i].start_ns, h.device->log[i - 1].end_ns, "one at a time, no gap");
-}
-
-Test(sched_rules, edf_prefers_a_later_request_with_an_earlier_deadline)
-{
-        ds_coroutine *slow, *fast;
-        struct top a[10], b;
-
-        open_with("tests/policies");
-        set_policy("edf", NULL, 0);
-        slow = stream_open(session_open(&h, 1, DETSHARE_CLASS_LS, 50 * MS), 0, 0);
-        fast = stream_open(session_open(&h, 2, DETSHARE_CLASS_LS, 2 * MS), 0, 0);
-        for (int i = 0; i < 10; i++)
-                submit(&h, slow, kernel_init(&a[i], 1, MS, 1, 0));
-        harness_run(&h, 2 * MS + 500 * US);
-        submit(&h, fast, kernel_init(&b, 2, 100 * US, 1, 0));
-        harness_run(&h, UINT64_MAX);
-        cr_assert_eq(b.start_ns, 3 * MS);
-        cr_assert_eq(a[9].end_ns, 10 * MS + 100 * US);
 }
 
 /* --- ours

@@ -1,0 +1,339 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * antman: opportunistic jobs slowed down until guaranteed ones recover
+ *
+ * The mechanisms of AntMan (Xiao et al., OSDI'20), as its public code has them. LS sessions are resource-guarantee
+ * jobs, BE sessions opportunistic ones.
+ *  - An opportunistic job runs at a perfControl of p percent: after what ran for t it sleeps until t * 100 / p have
+ *    passed. 100: no sleep; 0: it is suspended.
+ *  - Where guaranteed jobs lose more than `harm_permille`, p is lowered at the end of each `interval_ms` until they
+ *    recover; then it is raised again, little by little. The coordinator that does so is in the paper (section 4.2) and
+ *    not in the code; halving and adding `step_percent` are ours.
+ *  - Memory is elastic: an opportunistic job may grow into what is free beyond what guaranteed jobs are entitled to and
+ *    do not use yet (their memory limits), or `reserve_mib`; opportunistic ones that have work share it evenly. What
+ *    it has it keeps: the code moves memory to the host then, a plain allocation cannot move.
+ *
+ * What guaranteed jobs lose: AntMan's are trainings and tell it the time of a mini-batch. Here it is the shortest known
+ * time of each of their kernels against the time in which they had work there or ready for it, over the intervals'
+ * ends; the best such efficiency is that without harm. It is forgotten by `forget_permille` per interval, so that a mix
+ * of jobs that is slower by itself does not keep opportunistic ones down for ever. When guaranteed work comes after
+ * none for `gone_ms`, opportunistic jobs are suspended for one interval, in which that is measured. The code's wait is
+ * 50 us shorter, for the lateness of its own timer; here there is none.
+ *
+ * Nobody starves: p = 0 lasts for one interval, then there is no harm to see, and p is raised.
+ */
+#include "policies/round.h"
+#include "policies/table.h"
+
+#define ANTMAN_MS 1000000ull
+#define LEAST_NS (100 * 1000ull) /* of guaranteed work in an interval, to say anything */
+#define CAP_STEP (16ull << 20)   /* bytes: a cap is told anew when it changes by so much */
+#define MIB (1ull << 20)
+
+struct job {
+        struct table_row row;
+        uint64_t wake_ns;         /* opportunistic: nothing before */
+        uint64_t cap;             /* told; 0: nothing was */
+        uint64_t need, needed_ns; /* guaranteed: bytes it may yet ask for; when it was seen last */
+        uint64_t counted;         /* the last decision that it was seen at work in */
+};
+
+struct kernel {
+        struct table_row row;
+        uint64_t best_ns;
+};
+
+struct antman {
+        uint64_t interval_ns, gone_ns, reserve;
+        double harm, forget;
+        int64_t step, percent;
+        uint32_t depth;
+        uint32_t is_watched; /* there is guaranteed work */
+        uint64_t seen_ns, last_ns, next_ns;
+        uint64_t decision;
+        uint32_t n_active;          /* guaranteed jobs at work, at the last decision */
+        uint64_t best_ns, spent_ns; /* of this interval */
+        double efficiency;          /* the best one */
+        struct job jobs[TABLE_SESSIONS];
+        struct kernel kernels[TABLE_KERNELS];
+};
+
+static const struct detshare_policy_param antman_params[] = {
+        {.name = "interval_ms", .help = "between two changes of perfControl", .def = 100, .min = 1, .max = 60000},
+        {.name = "harm_permille", .help = "that guaranteed jobs may lose", .def = 50, .min = 0, .max = 1000},
+        {.name = "step_percent", .help = "that perfControl is raised by", .def = 10, .min = 1, .max = 100},
+        {.name = "gone_ms", .help = "without LS work until BE is free", .def = 5000, .min = 1, .max = 1000000},
+        {.name = "forget_permille", .help = "of the best efficiency per interval", .def = 2, .min = 0, .max = 1000},
+        {.name = "reserve_mib",
+                .help = "memory kept free for LS sessions without a limit",
+                .def = 1024,
+                .min = 0,
+                .max = 1 << 20},
+        {.name = "depth",
+                .help = "operations of a coroutine on the device at once",
+                .def = ROUND_DEPTH,
+                .min = 1,
+                .max = 1024},
+};
+
+static int antman_init(void *state, const struct detshare_policy_config *config)
+{
+        struct antman *antman = state;
+
+        antman->interval_ns = (uint64_t)config->params[0] * ANTMAN_MS;
+        antman->harm = (double)config->params[1] / 1000;
+        antman->step = config->params[2];
+        antman->gone_ns = (uint64_t)config->params[3] * ANTMAN_MS;
+        antman->forget = (double)config->params[4] / 1000;
+        antman->reserve = (uint64_t)config->params[5] * MIB;
+        antman->depth = (uint32_t)config->params[6];
+        antman->percent = 100;
+        return 0;
+}
+
+static struct job *job_of(struct antman *antman, const struct detshare_snapshot *snapshot, uint32_t session)
+{
+        return TABLE_TAKE(antman->jobs, snapshot->sessions[session].id, snapshot->now_ns);
+}
+
+/* --- guaranteed jobs ------------------------------------------------------------------------------------------------
+ */
+
+static int is_guaranteed(const struct detshare_snapshot *snapshot, uint32_t session)
+{
+        return snapshot->sessions[session].class_ == DETSHARE_CLASS_LS;
+}
+
+static void guaranteed_end(struct antman *antman, const struct detshare_snapshot *snapshot)
+{
+        const struct detshare_op_view *op = &snapshot->event_op;
+        uint64_t ns = snapshot->event_end_ns - snapshot->event_start_ns;
+        struct kernel *kernel;
+
+        if (op->kind != DETSHARE_OP_KERNEL)
+                return;
+        kernel = TABLE_TAKE(antman->kernels, op->kernel, snapshot->now_ns);
+        if (!kernel->best_ns || ns < kernel->best_ns)
+                kernel->best_ns = ns;
+        antman->best_ns += kernel->best_ns;
+}
+
+static void watch_begin(struct antman *antman, uint64_t now_ns)
+{
+        antman->is_watched = 1;
+        antman->percent = 0;
+        antman->efficiency = 0;
+        antman->best_ns = antman->spent_ns = 0;
+        antman->next_ns = now_ns + antman->interval_ns;
+}
+
+static void watch_end(struct antman *antman)
+{
+        antman->is_watched = 0;
+        antman->percent = 100;
+}
+
+/* Guaranteed jobs that have work on the device or ready for it. What waits for its own host is nobody's harm. */
+static uint32_t count_active(struct antman *antman, const struct detshare_snapshot *snapshot)
+{
+        uint32_t n = 0;
+
+        antman->decision++;
+        for (uint32_t i = 0; i < snapshot->n_coroutines; i++) {
+                const struct detshare_coroutine_view *coroutine = &snapshot->coroutines[i];
+                struct job *job;
+
+                if (!is_guaranteed(snapshot, coroutine->session) || (!coroutine->ready && !coroutine->in_flight))
+                        continue;
+                job = job_of(antman, snapshot, coroutine->session);
+                n += job->counted != antman->decision;
+                job->counted = antman->decision;
+        }
+        return n;
+}
+
+/* Time in which guaranteed jobs were at work, since the last decision; and whether there are any. */
+static void watch(struct antman *antman, const struct detshare_snapshot *snapshot)
+{
+        uint32_t n = count_active(antman, snapshot);
+
+        antman->spent_ns += antman->n_active * (snapshot->now_ns - antman->last_ns);
+        antman->last_ns = snapshot->now_ns;
+        antman->n_active = n;
+        if (n) {
+                antman->seen_ns = snapshot->now_ns;
+                if (!antman->is_watched)
+                        watch_begin(antman, snapshot->now_ns);
+        }
+        if (antman->is_watched && snapshot->now_ns - antman->seen_ns >= antman->gone_ns)
+                watch_end(antman);
+}
+
+static void interval_end(struct antman *antman)
+{
+        double efficiency = (double)antman->best_ns / (double)antman->spent_ns;
+
+        antman->best_ns = antman->spent_ns = 0;
+        antman->efficiency *= 1 - antman->forget;
+        if (efficiency >= antman->efficiency)
+                antman->efficiency = efficiency;
+        if (efficiency < antman->efficiency * (1 - antman->harm))
+                antman->percent /= 2;
+        else
+                antman->percent += antman->step;
+        if (antman->percent > 100)
+                antman->percent = 100;
+}
+
+/* An interval with next to no guaranteed work says nothing against opportunistic work. */
+static void pass_time(struct antman *antman, uint64_t now_ns)
+{
+        if (!antman->is_watched || now_ns < antman->next_ns)
+                return;
+        antman->next_ns = now_ns + antman->interval_ns;
+        if (antman->spent_ns >= LEAST_NS)
+                interval_end(antman);
+        else
+                antman->percent = antman->percent + antman->step < 100 ? antman->percent + antman->step : 100;
+}
+
+/* --- opportunistic jobs ---------------------------------------------------------------------------------------------
+ */
+
+/* It sleeps for what it ran, times what p leaves; what its streams ran adds up. */
+static void opportunistic_end(struct antman *antman, const struct detshare_snapshot *snapshot)
+{
+        struct job *job = job_of(antman, snapshot, snapshot->event_session);
+        uint64_t ns = snapshot->event_end_ns - snapshot->event_start_ns, p = (uint64_t)antman->percent;
+
+        if (!p || p >= 100)
+                return;
+        if (job->wake_ns < snapshot->event_end_ns)
+                job->wake_ns = snapshot->event_end_ns;
+        job->wake_ns += ns * 100 / p - ns;
+}
+
+static void observe(struct antman *antman, const struct detshare_snapshot *snapshot)
+{
+        watch(antman, snapshot);
+        pass_time(antman, snapshot->now_ns);
+        if (snapshot->event != DETSHARE_EVENT_COMPLETE || snapshot->event_session == UINT32_MAX)
+                return;
+        if (is_guaranteed(snapshot, snapshot->event_session))
+                guaranteed_end(antman, snapshot);
+        else
+                opportunistic_end(antman, snapshot);
+}
+
+/* Earlier of the two. */
+static void timer(struct detshare_decision *decision, uint64_t at_ns)
+{
+        if (at_ns < decision->next_timer_ns)
+                decision->next_timer_ns = at_ns;
+}
+
+static void launch_opportunistic(
+        struct antman *antman, const struct detshare_snapshot *snapshot, struct detshare_decision *decision)
+{
+        uint32_t depth = antman->percent >= 100 ? antman->depth : 1;
+
+        for (uint32_t i = 0; i < snapshot->n_coroutines && antman->percent; i++) {
+                const struct detshare_coroutine_view *coroutine = &snapshot->coroutines[i];
+                struct job *job;
+
+                if (coroutine->class_ != DETSHARE_CLASS_BE || !coroutine->ready || coroutine->in_flight >= depth)
+                        continue;
+                job = job_of(antman, snapshot, coroutine->session);
+                if (antman->percent < 100 && job->wake_ns > snapshot->now_ns)
+                        timer(decision, job->wake_ns);
+                else if (!round_launch(decision, coroutine, 0, depth - coroutine->in_flight))
+                        return;
+        }
+}
+
+/* --- memory
+ * ---------------------------------------------------------------------------------------------------------- */
+
+/* What is free and nobody guaranteed is entitled to. */
+static uint64_t memory_left(struct antman *antman, const struct detshare_snapshot *snapshot)
+{
+        uint64_t needed = 0;
+
+        for (uint32_t i = 0; i < snapshot->n_sessions; i++) {
+                const struct detshare_session_view *session = &snapshot->sessions[i];
+                struct job *job;
+
+                if (!is_guaranteed(snapshot, i))
+                        continue;
+                job = job_of(antman, snapshot, i);
+                job->needed_ns = snapshot->now_ns + 1;
+                job->need = antman->reserve;
+                if (session->memory_limit)
+                        job->need = session->memory_limit > session->memory_used
+                                            ? session->memory_limit - session->memory_used
+                                            : 0;
+        }
+        for (uint32_t i = 0; i < TABLE_SESSIONS; i++)
+                if (antman->jobs[i].needed_ns && snapshot->now_ns - antman->jobs[i].needed_ns < antman->gone_ns)
+                        needed += antman->jobs[i].need;
+        return snapshot->memory_free > needed ? snapshot->memory_free - needed : 0;
+}
+
+static void cap(struct job *job, const struct detshare_coroutine_view *coroutine, uint64_t bytes,
+        struct detshare_decision *decision)
+{
+        uint64_t change = bytes > job->cap ? bytes - job->cap : job->cap - bytes;
+
+        if (change < CAP_STEP || (!job->cap && bytes == UINT64_MAX))
+                return;
+        if (!round_launch(decision, coroutine, 0, 0))
+                return;
+        job->cap = bytes;
+        decision->actions[decision->n - 1].kind = DETSHARE_ACTION_MEMORY_CAP;
+        decision->actions[decision->n - 1].bytes = bytes;
+}
+
+static void cap_opportunistic(
+        struct antman *antman, const struct detshare_snapshot *snapshot, struct detshare_decision *decision)
+{
+        uint64_t left = memory_left(antman, snapshot);
+        uint32_t n = 0;
+
+        for (uint32_t i = 0; i < snapshot->n_sessions; i++)
+                n += !is_guaranteed(snapshot, i);
+        for (uint32_t i = 0; i < snapshot->n_coroutines; i++) {
+                const struct detshare_coroutine_view *coroutine = &snapshot->coroutines[i];
+                const struct detshare_session_view *session = &snapshot->sessions[coroutine->session];
+                uint64_t bytes = UINT64_MAX; /* also of who was opportunistic */
+
+                if (antman->is_watched && !is_guaranteed(snapshot, coroutine->session))
+                        bytes = session->memory_used + left / (n ? n : 1);
+                cap(job_of(antman, snapshot, coroutine->session), coroutine, bytes, decision);
+        }
+}
+
+static int antman_decide(void *state, const struct detshare_snapshot *snapshot, struct detshare_decision *decision)
+{
+        struct antman *antman = state;
+
+        observe(antman, snapshot);
+        if (snapshot->memory_total)
+                cap_opportunistic(antman, snapshot, decision);
+        round_launch_class(snapshot, decision, DETSHARE_CLASS_LS, antman->depth);
+        launch_opportunistic(antman, snapshot, decision);
+        if (antman->is_watched && snapshot->n_coroutines)
+                timer(decision, antman->next_ns);
+        return 0;
+}
+
+const struct detshare_policy DETSHARE_POLICY_SYMBOL = {
+        .abi = DETSHARE_POLICY_ABI,
+        .size = sizeof(struct detshare_policy),
+        .name = "antman",
+        .description = "BE slowed down until LS recovers, and its memory with it (AntMan)",
+        .params = antman_params,
+        .n_params = sizeof(antman_params) / sizeof(antman_params[0]),
+        .state_size = sizeof(struct antman),
+        .init = antman_init,
+        .decide = antman_decide,
+};

@@ -1,0 +1,344 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * paella: the job with the least left to do, as much at once as fits
+ *
+ * The rule of Paella (Ng, Demoulin, Liu, SOSP'23), as its public code has it. A job is a request of a session, a stage
+ * one operation of it.
+ *  - Shortest remaining first: what is left of a job is the sum over its stages of length x share of the GPU, and the
+ *    job with the least goes first. A stage's length is learnt: (old + new) / 2 at each end.
+ *  - A stage is dispatched when the ones before it have ended and its blocks fit beside those that are on the GPU, so
+ *    that what comes later can still go first. What does not fit goes, too, as long as no more than `extra_kernels` (2)
+ *    of these wait on the device: it hides the way there.
+ *  - Fairness: with each dispatch every session that has work gets 1/n of a credit, and the one that was served gives
+ *    one back. Who has `unfair` credits is served first. The published default is a million, that is never: long jobs
+ *    wait as long as shorter ones come, and may starve.
+ *
+ * What differs: Paella's kernels report the begin and the end of their blocks, ours are not changed: a kernel holds the
+ * SMs that all its blocks need (sms_needed) from its launch to its end. The code's jobs are compiled models whose
+ * stages are known; here what is left of a job is what is queued, or what the session's last jobs had in all less what
+ * has been done, if that is more: (old + new) / 2 again. A job ends when the client has waited for it, or an LS
+ * session's queues are empty. `ahead` (1) operations behind one that runs are on the device when nothing else waits to
+ * be dispatched, since the way there is longer than Paella's. Classes mean nothing.
+ */
+#include "policies/round.h"
+#include "policies/table.h"
+
+#define PAELLA_SORT 256u /* coroutines with something on the device that are looked at */
+#define PAELLA_POPS 32u  /* operations per decision */
+
+struct job {
+        struct table_row row;
+        uint64_t done, total; /* of the one under way; learnt of a whole one */
+        uint64_t queued;      /* in this snapshot */
+        int64_t credit;       /* millionths */
+        uint64_t counted;     /* the last pop that it was given credit for */
+};
+
+struct stage {
+        struct table_row row;
+        uint64_t ns;
+};
+
+struct paella {
+        uint32_t extra, ahead;
+        int64_t unfair; /* millionths */
+        uint64_t pops;
+        struct job jobs[TABLE_SESSIONS];
+        struct stage stages[TABLE_KERNELS];
+};
+
+static const struct detshare_policy_param paella_params[] = {
+        {.name = "extra_kernels", .help = "on the device that do not fit", .def = 2, .min = 0, .max = 64},
+        {.name = "unfair",
+                .help = "credits with which a session is served first",
+                .def = 1000000,
+                .min = 1,
+                .max = 1000000000},
+        {.name = "ahead", .help = "operations on the device behind one that runs", .def = 1, .min = 0, .max = 64},
+};
+
+static int paella_init(void *state, const struct detshare_policy_config *config)
+{
+        struct paella *paella = state;
+
+        paella->extra = (uint32_t)config->params[0];
+        paella->unfair = config->params[1] * 1000000;
+        paella->ahead = (uint32_t)config->params[2];
+        return 0;
+}
+
+static struct job *job_of(struct paella *paella, const struct detshare_snapshot *snapshot,
+        const struct detshare_coroutine_view *coroutine)
+{
+        return TABLE_TAKE(paella->jobs, snapshot->sessions[coroutine->session].id, snapshot->now_ns);
+}
+
+/* --- what is left ---------------------------------------------------------------------------------------------------
+ */
+
+static uint64_t work_of(const struct detshare_op_view *op, uint64_t ns, uint32_t n_sms)
+{
+        uint64_t share = op->kind == DETSHARE_OP_KERNEL ? (uint64_t)op->sms_needed * 1024 / n_sms : 0;
+
+        return ns / 1024 * (share ? share : 1) + 1;
+}
+
+static uint64_t stage_work(
+        struct paella *paella, const struct detshare_snapshot *snapshot, const struct detshare_op_view *op)
+{
+        uint64_t ns = op->expected_ns;
+
+        if (op->kind == DETSHARE_OP_KERNEL && op->samples) {
+                struct stage *stage = TABLE_TAKE(paella->stages, op->kernel, snapshot->now_ns);
+
+                if (!stage->ns)
+                        stage->ns = ns;
+                ns = stage->ns;
+        }
+        return work_of(op, ns, snapshot->n_sms);
+}
+
+/* A stage has ended: its length, and what it was of its job. */
+static void stage_end(struct paella *paella, const struct detshare_snapshot *snapshot, struct job *job)
+{
+        const struct detshare_op_view *op = &snapshot->event_op;
+        uint64_t ns = snapshot->event_end_ns - snapshot->event_start_ns;
+
+        if (op->kind == DETSHARE_OP_KERNEL) {
+                struct stage *stage = TABLE_TAKE(paella->stages, op->kernel, snapshot->now_ns);
+
+                stage->ns = stage->ns ? (stage->ns + ns) / 2 : ns;
+        }
+        job->done += work_of(op, ns, snapshot->n_sms);
+}
+
+static void observe(struct paella *paella, const struct detshare_snapshot *snapshot)
+{
+        struct job *job;
+
+        if (snapshot->event_session == UINT32_MAX)
+                return;
+        job = TABLE_TAKE(paella->jobs, snapshot->sessions[snapshot->event_session].id, snapshot->now_ns);
+        if (snapshot->event == DETSHARE_EVENT_COMPLETE)
+                stage_end(paella, snapshot, job);
+        if (!job->done ||
+                (snapshot->event != DETSHARE_EVENT_REQUEST_END && snapshot->event != DETSHARE_EVENT_SYNCHRONISED))
+                return;
+        job->total = job->total ? (job->total + job->done) / 2 : job->done;
+        job->done = 0;
+}
+
+/* Operations beyond those that are shown count as the mean of these. */
+static uint64_t queued_work(struct paella *paella, const struct detshare_snapshot *snapshot,
+        const struct detshare_coroutine_view *coroutine)
+{
+        uint64_t sum = 0;
+
+        for (uint32_t i = 0; i < coroutine->n_ahead; i++)
+                sum += stage_work(paella, snapshot, &coroutine->ahead[i]);
+        if (coroutine->n_ahead && coroutine->queued > coroutine->n_ahead)
+                sum += sum / coroutine->n_ahead * (coroutine->queued - coroutine->n_ahead);
+        return sum;
+}
+
+static void count_queued(struct paella *paella, const struct detshare_snapshot *snapshot)
+{
+        for (uint32_t i = 0; i < snapshot->n_coroutines; i++)
+                job_of(paella, snapshot, &snapshot->coroutines[i])->queued = 0;
+        for (uint32_t i = 0; i < snapshot->n_coroutines; i++)
+                job_of(paella, snapshot, &snapshot->coroutines[i])->queued +=
+                        queued_work(paella, snapshot, &snapshot->coroutines[i]);
+}
+
+static uint64_t remaining(const struct job *job)
+{
+        uint64_t learnt = job->total > job->done ? job->total - job->done : 0;
+
+        return learnt > job->queued ? learnt : job->queued;
+}
+
+/* --- what is on the device ------------------------------------------------------------------------------------------
+ */
+
+struct residency {
+        uint32_t n_sms, used_sms;
+        uint32_t unfit;
+};
+
+static void residency_add(struct residency *residency, uint32_t sms)
+{
+        if (residency->used_sms + sms <= residency->n_sms)
+                residency->used_sms += sms;
+        else
+                residency->unfit++;
+}
+
+/* In the order in which they were launched those that fit hold SMs, one of each coroutine; others wait for room. */
+static struct residency look(const struct detshare_snapshot *snapshot)
+{
+        const struct detshare_coroutine_view *order[PAELLA_SORT];
+        struct residency residency = {.n_sms = snapshot->n_sms};
+        uint32_t n = 0;
+
+        for (uint32_t i = 0; i < snapshot->n_coroutines && n < PAELLA_SORT; i++) {
+                const struct detshare_coroutine_view *coroutine = &snapshot->coroutines[i];
+                uint32_t at = n;
+
+                if (!coroutine->in_flight)
+                        continue;
+                for (; at && order[at - 1]->in_flight_since_ns > coroutine->in_flight_since_ns; at--)
+                        order[at] = order[at - 1];
+                order[at] = coroutine;
+                n++;
+        }
+        for (uint32_t i = 0; i < n; i++)
+                residency_add(&residency, (order[i]->in_flight_sms + order[i]->in_flight - 1) / order[i]->in_flight);
+        return residency;
+}
+
+/* --- dispatching ----------------------------------------------------------------------------------------------------
+ */
+
+/* Operations of the coroutine that this decision launches, to be added to. NULL: none yet. */
+static struct detshare_action *action_of(
+        struct detshare_decision *decision, const struct detshare_coroutine_view *coroutine)
+{
+        for (uint32_t i = 0; i < decision->n; i++)
+                if (decision->actions[i].coroutine == coroutine->id)
+                        return &decision->actions[i];
+        return NULL;
+}
+
+static uint32_t launched(struct detshare_decision *decision, const struct detshare_coroutine_view *coroutine)
+{
+        const struct detshare_action *action = action_of(decision, coroutine);
+
+        return action ? action->count : 0;
+}
+
+static int is_before(const struct paella *paella, const struct job *a, const struct job *b)
+{
+        int64_t credit_a = a->credit >= paella->unfair ? a->credit : 0;
+        int64_t credit_b = b->credit >= paella->unfair ? b->credit : 0;
+
+        if (credit_a != credit_b)
+                return credit_a > credit_b;
+        return remaining(a) < remaining(b);
+}
+
+/* The job that goes first, of those that have a stage whose predecessors have ended; NULL: there is none. */
+static const struct detshare_coroutine_view *choose(struct paella *paella, const struct detshare_snapshot *snapshot,
+        struct detshare_decision *decision, struct job **ret_job)
+{
+        const struct detshare_coroutine_view *best = NULL;
+
+        for (uint32_t i = 0; i < snapshot->n_coroutines; i++) {
+                const struct detshare_coroutine_view *coroutine = &snapshot->coroutines[i];
+                struct job *job;
+
+                if (!coroutine->ready || coroutine->in_flight || !coroutine->n_ahead || launched(decision, coroutine))
+                        continue;
+                job = job_of(paella, snapshot, coroutine);
+                if (best && !is_before(paella, job, *ret_job))
+                        continue;
+                best = coroutine;
+                *ret_job = job;
+        }
+        return best;
+}
+
+/* One pop: 1/n for each session that has work, 1 from the one that is served. */
+static void give_credit(struct paella *paella, const struct detshare_snapshot *snapshot, struct job *served)
+{
+        uint32_t n = 0;
+
+        for (int pass = 0; pass < 2; pass++) {
+                paella->pops++;
+                for (uint32_t i = 0; i < snapshot->n_coroutines; i++) {
+                        struct job *job = job_of(paella, snapshot, &snapshot->coroutines[i]);
+
+                        if (!snapshot->coroutines[i].ready || job->counted == paella->pops)
+                                continue;
+                        job->counted = paella->pops;
+                        if (pass)
+                                job->credit += 1000000 / (n ? n : 1);
+                        else
+                                n++;
+                }
+        }
+        served->credit -= 1000000;
+}
+
+static int push(struct detshare_decision *decision, const struct detshare_coroutine_view *coroutine)
+{
+        if (!round_launch(decision, coroutine, 0, 1))
+                return 0;
+        decision->actions[decision->n - 1].priority = DETSHARE_PRIORITY_LOW;
+        return 1;
+}
+
+/* 1: nothing waits to be dispatched. */
+static int dispatch(struct paella *paella, const struct detshare_snapshot *snapshot, struct detshare_decision *decision)
+{
+        struct residency residency = look(snapshot);
+
+        for (uint32_t i = 0; i < PAELLA_POPS; i++) {
+                struct job *job = NULL;
+                const struct detshare_coroutine_view *best = choose(paella, snapshot, decision, &job);
+                uint32_t sms;
+
+                if (!best)
+                        return 1;
+                sms = best->ahead[0].kind == DETSHARE_OP_KERNEL ? best->ahead[0].sms_needed : 0;
+                if (residency.used_sms + sms > residency.n_sms && residency.unfit >= paella->extra)
+                        return 0;
+                if (!push(decision, best))
+                        return 0;
+                residency_add(&residency, sms);
+                give_credit(paella, snapshot, job);
+        }
+        decision->again = 1;
+        return 0;
+}
+
+/* What comes next in streams that run goes after them. */
+static void dispatch_ahead(
+        struct paella *paella, const struct detshare_snapshot *snapshot, struct detshare_decision *decision)
+{
+        for (uint32_t i = 0; i < snapshot->n_coroutines; i++) {
+                const struct detshare_coroutine_view *coroutine = &snapshot->coroutines[i];
+                struct detshare_action *action = action_of(decision, coroutine);
+                uint32_t more = coroutine->in_flight;
+
+                if (!coroutine->ready || (!more && !action))
+                        continue;
+                more = paella->ahead + 1 > more ? paella->ahead + 1 - more : 0;
+                if (action && more)
+                        action->count = more;
+                else if (more && push(decision, coroutine))
+                        decision->actions[decision->n - 1].count = more;
+        }
+}
+
+static int paella_decide(void *state, const struct detshare_snapshot *snapshot, struct detshare_decision *decision)
+{
+        struct paella *paella = state;
+
+        observe(paella, snapshot);
+        count_queued(paella, snapshot);
+        if (dispatch(paella, snapshot, decision))
+                dispatch_ahead(paella, snapshot, decision);
+        return 0;
+}
+
+const struct detshare_policy DETSHARE_POLICY_SYMBOL = {
+        .abi = DETSHARE_POLICY_ABI,
+        .size = sizeof(struct detshare_policy),
+        .name = "paella",
+        .description = "the job with the least left to do, as much at once as fits (Paella)",
+        .params = paella_params,
+        .n_params = sizeof(paella_params) / sizeof(paella_params[0]),
+        .state_size = sizeof(struct paella),
+        .init = paella_init,
+        .decide = paella_decide,
+};

@@ -1,0 +1,598 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * tpot-first: the next token of those who are being answered comes before anybody's first one
+ *
+ * For servers of language models. DetShare's paper (arXiv 2603.15042) names a policy TPOT-First: where time to first
+ * token and time per output token (TPOT) cannot both be kept, decode steps of admitted requests are protected. The rule
+ * here is ours. An LS session is a server, its SLO the time per output token (`tpot_ms` if it has none).
+ *  - A decode step begins when the last one ended, or with its first operation if that is more than the SLO later. Its
+ *    slack is what the SLO leaves after the time since then and what the step, as it was lately, yet needs. A server
+ *    whose last step was a decode step is in the middle of an answer: its slack counts also while it queues nothing,
+ *    until the SLO is over.
+ *  - Decode steps go at once, on the whole GPU at high priority, those with the least slack first, of
+ *    `decode_streams` streams at once.
+ *  - Prefill comes next, at low priority. Of servers that have begun a prompt the first; before one that begins, unless
+ *    the latter's TTFT slack (`ttft_ms` from its first operation) is running out: positive, below `late_percent` of
+ *    `ttft_ms`, and less than that of the other.
+ *  - Beside an answer prefill is bounded: `prefill_depth` operations on the device. One on the whole GPU delays the
+ *    kernels of the decode step: half of one of its blocks each, in the mean, and all of it the next step. If the least
+ *    slack of all covers that, it may go there; else to `prefill_percent` of the SMs with `prefill_blocks` resident
+ *    blocks per SM; and where there is no slack left, it waits.
+ *  - Best effort has what is left: nothing while prefill waits or there is no slack, `be_percent` of the SMs and
+ *    `be_depth` operations beside servers at work, and the whole GPU otherwise.
+ *  - Nobody starves: what has been at the head of its queue for `starve_ms` goes, one at a time, to the SMs it has.
+ *
+ * Which work is what: as the client says (phase hints). Where it says nothing the launch pattern does: what is launched
+ * between two synchronisations (of a client that never synchronises, two times without work) is a sequence, and so is
+ * what a client says to be one phase. One with the kernels of the last one, give or take a few, that takes no longer
+ * than the SLO is a decode step; its kernels are known from then on, as bits of a sketch. A kernel that is not among
+ * them and whose grid fills the GPU makes the rest of its sequence prefill. Anything else is taken for decode: what is
+ * not known is protected. A step that does prefill and decode at once is what its client says, or prefill the first
+ * time and a decode step when it repeats in time.
+ *
+ * A server that queues its next step before the last has ended shows no ends of steps; then a new one is taken to begin
+ * after twice the SLO.
+ */
+#include "policies/round.h"
+#include "policies/size.h"
+#include "policies/stair.h"
+#include "policies/table.h"
+
+#define TPOT_MS 1000000ll
+#define TPOT_SERVERS 64u
+#define SKETCH_WORDS 8u
+
+/* Kernels of a sequence, as bits. */
+struct sketch {
+        uint64_t word[SKETCH_WORDS];
+        uint32_t n;
+        uint32_t unused; /* zero */
+        uint64_t ns;     /* device time */
+};
+
+struct server {
+        struct table_row row;
+        uint32_t synchronises;
+        uint32_t phase;          /* of the sequence under way, as far as it is known */
+        uint32_t answers;        /* the last step was a decode step */
+        uint32_t launched;       /* of the sequence */
+        uint64_t slo_ns;         /* of a token */
+        uint64_t begin_ns;       /* + 1, of the sequence; 0: nothing has come yet */
+        uint64_t end_ns;         /* of the last one */
+        struct sketch now, last; /* sequences */
+        struct sketch decode;    /* the last one that was a decode step; ns: (old + new) / 2 */
+};
+
+struct tpot {
+        int64_t slo_ns, ttft_ns, late_ns, starve_ns;
+        uint32_t decode_streams, ls_depth, prefill_depth, prefill_percent, prefill_blocks, be_depth, be_percent;
+        struct server servers[TPOT_SERVERS];
+};
+
+static const struct detshare_policy_param tpot_params[] = {
+        {.name = "tpot_ms", .help = "per output token, of a session without an SLO", .def = 30, .min = 1, .max = 10000},
+        {.name = "ttft_ms", .help = "to the first token", .def = 500, .min = 1, .max = 100000},
+        {.name = "late_percent",
+                .help = "of ttft_ms: with less slack a new prompt overtakes",
+                .def = 25,
+                .min = 0,
+                .max = 100},
+        {.name = "starve_ms",
+                .help = "at the head of a queue until it goes all the same",
+                .def = 2000,
+                .min = 1,
+                .max = 100000},
+        {.name = "decode_streams",
+                .help = "streams with decode operations on the device at once",
+                .def = 4,
+                .min = 1,
+                .max = 64},
+        ROUND_LS_DEPTH_PARAM,
+        {.name = "prefill_depth",
+                .help = "prefill operations on the device beside an answer",
+                .def = 2,
+                .min = 1,
+                .max = 64},
+        {.name = "prefill_percent",
+                .help = "of the SMs for prefill when slack is short",
+                .def = 50,
+                .min = 1,
+                .max = 100},
+        {.name = "prefill_blocks", .help = "of prefill on an SM when slack is short", .def = 1, .min = 1, .max = 32},
+        {.name = "be_depth",
+                .help = "operations of a BE coroutine on the device beside servers",
+                .def = 2,
+                .min = 1,
+                .max = 64},
+        {.name = "be_percent", .help = "of the SMs for BE beside servers", .def = 25, .min = 1, .max = 100},
+};
+
+static int tpot_init(void *state, const struct detshare_policy_config *config)
+{
+        struct tpot *tpot = state;
+
+        tpot->slo_ns = config->params[0] * TPOT_MS;
+        tpot->ttft_ns = config->params[1] * TPOT_MS;
+        tpot->late_ns = tpot->ttft_ns / 100 * config->params[2];
+        tpot->starve_ns = config->params[3] * TPOT_MS;
+        tpot->decode_streams = (uint32_t)config->params[4];
+        tpot->ls_depth = (uint32_t)config->params[5];
+        tpot->prefill_depth = (uint32_t)config->params[6];
+        tpot->prefill_percent = (uint32_t)config->params[7];
+        tpot->prefill_blocks = (uint32_t)config->params[8];
+        tpot->be_depth = (uint32_t)config->params[9];
+        tpot->be_percent = (uint32_t)config->params[10];
+        return 0;
+}
+
+static struct server *server_of(struct tpot *tpot, const struct detshare_snapshot *snapshot, uint32_t session)
+{
+        struct server *server = TABLE_TAKE(tpot->servers, snapshot->sessions[session].id, snapshot->now_ns);
+        uint64_t slo_ns = snapshot->sessions[session].slo_ns;
+
+        server->slo_ns = slo_ns ? slo_ns : (uint64_t)tpot->slo_ns;
+        return server;
+}
+
+/* --- sequences ------------------------------------------------------------------------------------------------------
+ */
+
+static uint64_t *sketch_word(struct sketch *sketch, uint64_t kernel, uint64_t *ret_bit)
+{
+        uint64_t hash = kernel * 0x9e3779b97f4a7c15ull;
+
+        *ret_bit = 1ull << (hash >> 58);
+        return &sketch->word[(hash >> 40) % SKETCH_WORDS];
+}
+
+static int sketch_has(struct sketch *sketch, uint64_t kernel)
+{
+        uint64_t bit, *word = sketch_word(sketch, kernel, &bit);
+
+        return (*word & bit) != 0;
+}
+
+static void sketch_add(struct sketch *sketch, uint64_t kernel, uint64_t ns)
+{
+        uint64_t bit, *word = sketch_word(sketch, kernel, &bit);
+
+        *word |= bit;
+        sketch->n++;
+        sketch->ns += ns;
+}
+
+/* A tenth more or fewer operations, a quarter of other kernels: an answer that grows changes some grids. */
+static int is_like(const struct sketch *a, const struct sketch *b)
+{
+        uint32_t n = a->n > b->n ? a->n - b->n : b->n - a->n, other = 0, all = 0;
+
+        for (uint32_t i = 0; i < SKETCH_WORDS; i++) {
+                other += (uint32_t)__builtin_popcountll(a->word[i] ^ b->word[i]);
+                all += (uint32_t)__builtin_popcountll(a->word[i] | b->word[i]);
+        }
+        return a->n && b->n && n <= a->n / 10 && other <= all / 4;
+}
+
+static uint32_t phase_of(
+        struct server *server, const struct detshare_snapshot *snapshot, const struct detshare_op_view *op)
+{
+        if (op->phase != DETSHARE_PHASE_NONE)
+                return op->phase;
+        if (op->kind != DETSHARE_OP_KERNEL)
+                return server->phase == DETSHARE_PHASE_NONE ? DETSHARE_PHASE_DECODE : server->phase;
+        if (server->phase == DETSHARE_PHASE_PREFILL)
+                return DETSHARE_PHASE_PREFILL;
+        if (!sketch_has(&server->decode, op->kernel) && stair_fills(op, snapshot->n_sms))
+                return DETSHARE_PHASE_PREFILL;
+        return DETSHARE_PHASE_DECODE;
+}
+
+static void learn(struct server *server, int is_decode)
+{
+        uint64_t ns = server->decode.ns;
+
+        if (!is_decode)
+                return;
+        server->decode = server->now;
+        if (ns)
+                server->decode.ns = (ns + server->now.ns) / 2;
+}
+
+static void sequence_end(struct server *server, uint64_t now_ns)
+{
+        static const struct sketch none;
+        int repeats = is_like(&server->now, &server->last) || is_like(&server->now, &server->decode);
+        int is_decode = server->phase == DETSHARE_PHASE_DECODE;
+
+        if (!server->now.n)
+                return;
+        is_decode |= repeats && server->now.ns <= server->slo_ns;
+        learn(server, is_decode && (repeats || !server->decode.n));
+        server->answers = (uint32_t)is_decode;
+        server->last = server->now;
+        server->now = none;
+        server->phase = DETSHARE_PHASE_NONE;
+        server->launched = 0;
+        server->begin_ns = 0;
+        server->end_ns = now_ns;
+}
+
+static void observe(struct tpot *tpot, const struct detshare_snapshot *snapshot)
+{
+        const struct detshare_op_view *op = &snapshot->event_op;
+        struct server *server;
+
+        if (snapshot->event_session == UINT32_MAX ||
+                snapshot->sessions[snapshot->event_session].class_ != DETSHARE_CLASS_LS)
+                return;
+        server = server_of(tpot, snapshot, snapshot->event_session);
+        if (snapshot->event == DETSHARE_EVENT_COMPLETE && op->kind == DETSHARE_OP_KERNEL) {
+                if (op->phase != DETSHARE_PHASE_NONE && server->phase != DETSHARE_PHASE_NONE &&
+                        op->phase != server->phase)
+                        sequence_end(server, snapshot->event_start_ns);
+                server->phase = phase_of(server, snapshot, op);
+                sketch_add(&server->now, op->kernel, snapshot->event_end_ns - snapshot->event_start_ns);
+        } else if (snapshot->event == DETSHARE_EVENT_SYNCHRONISED) {
+                server->synchronises = 1;
+                sequence_end(server, snapshot->now_ns);
+        } else if (snapshot->event == DETSHARE_EVENT_REQUEST_END && !server->synchronises) {
+                sequence_end(server, snapshot->now_ns);
+        }
+}
+
+/* Work of a server begins a sequence; one that goes on for twice the SLO is taken for the next. */
+static void observe_begin(struct tpot *tpot, const struct detshare_snapshot *snapshot)
+{
+        uint64_t now_ns = snapshot->now_ns;
+
+        for (uint32_t i = 0; i < snapshot->n_coroutines; i++) {
+                const struct detshare_coroutine_view *coroutine = &snapshot->coroutines[i];
+                struct server *server;
+
+                if (coroutine->class_ != DETSHARE_CLASS_LS)
+                        continue;
+                server = server_of(tpot, snapshot, coroutine->session);
+                if (coroutine->in_flight)
+                        server->launched = 1;
+                if (!server->begin_ns)
+                        server->begin_ns = server->answers && now_ns - server->end_ns < server->slo_ns
+                                                   ? server->end_ns + 1
+                                                   : now_ns + 1;
+                else if (server->phase == DETSHARE_PHASE_DECODE && now_ns + 1 - server->begin_ns > 2 * server->slo_ns)
+                        server->begin_ns = now_ns + 1;
+        }
+}
+
+/* --- slack
+ * ----------------------------------------------------------------------------------------------------------- */
+
+static int64_t decode_slack(const struct server *server, uint64_t now_ns)
+{
+        uint64_t begin_ns = server->begin_ns ? server->begin_ns - 1 : server->end_ns;
+        uint64_t needs_ns = server->decode.ns > server->now.ns ? server->decode.ns - server->now.ns : 0;
+
+        return (int64_t)(begin_ns + server->slo_ns) - (int64_t)(now_ns + needs_ns);
+}
+
+/* What this decision goes by. */
+struct look {
+        int is_answering;    /* a decode step is under way, or due */
+        int64_t slack_ns;    /* the least of all */
+        uint32_t kernels;    /* most that a decode step has yet to run */
+        uint32_t decoding;   /* streams with decode operations on the device */
+        uint32_t prefilling; /* prefill operations there */
+        uint64_t prefill_ns; /* how long these take */
+        uint32_t wants;      /* prefill is ready, or there */
+        uint64_t end_ns;     /* when what is due is no longer: a timer */
+};
+
+static void look_server(struct look *look, const struct server *server, uint64_t now_ns)
+{
+        int64_t slack_ns = decode_slack(server, now_ns);
+        uint32_t left = server->decode.n > server->now.n ? server->decode.n - server->now.n : 1;
+
+        if (!look->is_answering || slack_ns < look->slack_ns)
+                look->slack_ns = slack_ns;
+        look->is_answering = 1;
+        if (left > look->kernels)
+                look->kernels = left;
+}
+
+/* The kind of work at its head; of one with nothing queued, what its sequence is. */
+static uint32_t kind_of(
+        struct tpot *tpot, const struct detshare_snapshot *snapshot, const struct detshare_coroutine_view *coroutine)
+{
+        struct server *server = server_of(tpot, snapshot, coroutine->session);
+
+        return coroutine->n_ahead ? phase_of(server, snapshot, &coroutine->ahead[0]) : server->phase;
+}
+
+static void look_coroutine(struct tpot *tpot, const struct detshare_snapshot *snapshot,
+        const struct detshare_coroutine_view *coroutine, struct look *look)
+{
+        if (kind_of(tpot, snapshot, coroutine) == DETSHARE_PHASE_PREFILL) {
+                look->wants |= coroutine->ready || coroutine->in_flight;
+                look->prefilling += coroutine->in_flight;
+                look->prefill_ns += coroutine->in_flight_expected_ns;
+        } else if (coroutine->ready || coroutine->in_flight) {
+                look->decoding += coroutine->in_flight != 0;
+                look_server(look, server_of(tpot, snapshot, coroutine->session), snapshot->now_ns);
+        }
+}
+
+/*
+ * Until when a server is taken to be in the middle of an answer, also while it queues nothing: between two steps for as
+ * long as the SLO is, inside of one for twice that. 0: it is not.
+ */
+static uint64_t due_until(const struct server *server)
+{
+        if (server->begin_ns)
+                return server->phase == DETSHARE_PHASE_DECODE ? server->begin_ns + 2 * server->slo_ns : 0;
+        return server->answers ? server->end_ns + server->slo_ns : 0;
+}
+
+static struct look look(struct tpot *tpot, const struct detshare_snapshot *snapshot)
+{
+        struct look look = {.end_ns = UINT64_MAX};
+
+        for (uint32_t i = 0; i < snapshot->n_coroutines; i++)
+                if (snapshot->coroutines[i].class_ == DETSHARE_CLASS_LS)
+                        look_coroutine(tpot, snapshot, &snapshot->coroutines[i], &look);
+        for (uint32_t i = 0; i < TPOT_SERVERS; i++) {
+                const struct server *server = &tpot->servers[i];
+                uint64_t end_ns = due_until(server);
+
+                if (snapshot->now_ns >= end_ns)
+                        continue;
+                look_server(&look, server, snapshot->now_ns);
+                if (end_ns < look.end_ns)
+                        look.end_ns = end_ns;
+        }
+        return look;
+}
+
+/* --- decode
+ * ---------------------------------------------------------------------------------------------------------- */
+
+/* How many of the first operations are of the head's kind. */
+static uint32_t same_kind(
+        struct tpot *tpot, const struct detshare_snapshot *snapshot, const struct detshare_coroutine_view *coroutine)
+{
+        struct server *server = server_of(tpot, snapshot, coroutine->session);
+        uint32_t n = 0;
+
+        while (n < coroutine->n_ahead &&
+                phase_of(server, snapshot, &coroutine->ahead[n]) == phase_of(server, snapshot, &coroutine->ahead[0]))
+                n++;
+        return n;
+}
+
+/* The server with the least slack of those that have decode operations ready and nothing sent in this decision. */
+static const struct detshare_coroutine_view *next_decode(struct tpot *tpot, const struct detshare_snapshot *snapshot,
+        const struct detshare_decision *decision, int is_new)
+{
+        const struct detshare_coroutine_view *best = NULL;
+        int64_t least_ns = INT64_MAX;
+
+        for (uint32_t i = 0; i < snapshot->n_coroutines; i++) {
+                const struct detshare_coroutine_view *coroutine = &snapshot->coroutines[i];
+                int64_t slack_ns;
+                uint32_t k = 0;
+
+                if (coroutine->class_ != DETSHARE_CLASS_LS || !coroutine->ready ||
+                        (coroutine->in_flight == 0) != is_new || coroutine->in_flight >= tpot->ls_depth ||
+                        kind_of(tpot, snapshot, coroutine) == DETSHARE_PHASE_PREFILL)
+                        continue;
+                while (k < decision->n && decision->actions[k].coroutine != coroutine->id)
+                        k++;
+                slack_ns = decode_slack(server_of(tpot, snapshot, coroutine->session), snapshot->now_ns);
+                if (k == decision->n && slack_ns < least_ns) {
+                        best = coroutine;
+                        least_ns = slack_ns;
+                }
+        }
+        return best;
+}
+
+static void launch_decode(struct tpot *tpot, const struct detshare_snapshot *snapshot,
+        struct detshare_decision *decision, struct look *look)
+{
+        for (int is_new = 0; is_new < 2; is_new++) {
+                const struct detshare_coroutine_view *next;
+
+                while ((!is_new || look->decoding < tpot->decode_streams) &&
+                        (next = next_decode(tpot, snapshot, decision, is_new))) {
+                        uint32_t n = same_kind(tpot, snapshot, next), most = tpot->ls_depth - next->in_flight;
+
+                        if (!round_launch(decision, next, 0, n < most ? n : most))
+                                return;
+                        look->decoding += (uint32_t)is_new;
+                }
+        }
+}
+
+/* --- prefill
+ * --------------------------------------------------------------------------------------------------------- */
+
+static int64_t ttft_slack(const struct tpot *tpot, const struct server *server, uint64_t now_ns)
+{
+        return tpot->ttft_ns - (int64_t)(now_ns + 1 - server->begin_ns);
+}
+
+/* Whether prompt a goes before prompt b. */
+static int is_before(const struct tpot *tpot, const struct server *a, const struct server *b, uint64_t now_ns)
+{
+        int64_t slack_a = ttft_slack(tpot, a, now_ns), slack_b = ttft_slack(tpot, b, now_ns);
+
+        if (a->launched && !b->launched)
+                return slack_b <= 0 || slack_b >= tpot->late_ns || slack_b >= slack_a;
+        if (b->launched && !a->launched)
+                return slack_a > 0 && slack_a < tpot->late_ns && slack_a < slack_b;
+        return slack_a < slack_b;
+}
+
+static const struct detshare_coroutine_view *next_prefill(struct tpot *tpot, const struct detshare_snapshot *snapshot)
+{
+        const struct detshare_coroutine_view *best = NULL;
+        const struct server *best_server = NULL;
+
+        for (uint32_t i = 0; i < snapshot->n_coroutines; i++) {
+                const struct detshare_coroutine_view *coroutine = &snapshot->coroutines[i];
+                const struct server *server;
+
+                if (coroutine->class_ != DETSHARE_CLASS_LS || !coroutine->ready || !coroutine->n_ahead ||
+                        kind_of(tpot, snapshot, coroutine) != DETSHARE_PHASE_PREFILL)
+                        continue;
+                server = server_of(tpot, snapshot, coroutine->session);
+                if (!best || is_before(tpot, server, best_server, snapshot->now_ns)) {
+                        best = coroutine;
+                        best_server = server;
+                }
+        }
+        return best;
+}
+
+static int is_starved(const struct tpot *tpot, const struct detshare_snapshot *snapshot,
+        const struct detshare_coroutine_view *coroutine)
+{
+        return !coroutine->in_flight && snapshot->now_ns >= coroutine->head_since_ns + (uint64_t)tpot->starve_ns;
+}
+
+/* Whether the least slack covers this operation on the whole GPU, after those that are there. */
+static int is_covered(
+        const struct look *look, const struct detshare_snapshot *snapshot, const struct detshare_op_view *op)
+{
+        uint64_t harm_ns;
+
+        if (!op->samples)
+                return 0;
+        harm_ns = look->prefill_ns + op->expected_ns;
+        if (op->kind == DETSHARE_OP_KERNEL)
+                harm_ns += stair_block(op, snapshot->n_sms) / 2 * look->kernels;
+        return look->slack_ns > 0 && harm_ns <= (uint64_t)look->slack_ns;
+}
+
+static uint32_t upper(const struct detshare_snapshot *snapshot, uint32_t percent)
+{
+        uint32_t sms = snapshot->n_sms * percent / 100;
+
+        return size_rung(snapshot, DETSHARE_SIDE_UPPER, sms > 2 ? sms : 2, NULL);
+}
+
+/* One operation to few SMs, with few of its blocks on each. */
+static int launch_bounded(const struct detshare_snapshot *snapshot, struct detshare_decision *decision,
+        const struct detshare_coroutine_view *coroutine, uint32_t percent, uint32_t blocks)
+{
+        uint32_t rung = upper(snapshot, percent);
+        struct detshare_action *action;
+
+        if (!round_launch(decision, coroutine, rung, 1))
+                return 0;
+        action = &decision->actions[decision->n - 1];
+        action->priority = DETSHARE_PRIORITY_LOW;
+        if (coroutine->ahead[0].kind == DETSHARE_OP_KERNEL && coroutine->ahead[0].blocks_per_sm > blocks)
+                action->max_resident_blocks = blocks * snapshot->rungs[rung].n_sms;
+        return 1;
+}
+
+static void launch_prefill_free(
+        struct tpot *tpot, const struct detshare_snapshot *snapshot, struct detshare_decision *decision)
+{
+        const struct detshare_coroutine_view *next = next_prefill(tpot, snapshot);
+        uint32_t n;
+
+        if (!next || next->in_flight >= tpot->ls_depth)
+                return;
+        n = same_kind(tpot, snapshot, next);
+        n = n < tpot->ls_depth - next->in_flight ? n : tpot->ls_depth - next->in_flight;
+        if (round_launch(decision, next, 0, n))
+                decision->actions[decision->n - 1].priority = DETSHARE_PRIORITY_LOW;
+}
+
+static void launch_prefill(struct tpot *tpot, const struct detshare_snapshot *snapshot,
+        struct detshare_decision *decision, struct look *look)
+{
+        const struct detshare_coroutine_view *next = next_prefill(tpot, snapshot);
+        int is_covered_now;
+
+        if (!next || look->prefilling >= tpot->prefill_depth)
+                return;
+        is_covered_now = is_covered(look, snapshot, &next->ahead[0]);
+        if (is_covered_now && round_launch(decision, next, 0, 1))
+                decision->actions[decision->n - 1].priority = DETSHARE_PRIORITY_LOW;
+        else if (!is_covered_now && (look->slack_ns > 0 || is_starved(tpot, snapshot, next)))
+                launch_bounded(snapshot, decision, next, tpot->prefill_percent, tpot->prefill_blocks);
+        else
+                return;
+        decision->again = look->prefilling + 1 < tpot->prefill_depth;
+}
+
+/* --- best effort ----------------------------------------------------------------------------------------------------
+ */
+
+static void launch_be(struct tpot *tpot, const struct detshare_snapshot *snapshot, struct detshare_decision *decision,
+        const struct look *look)
+{
+        int is_alone = !look->is_answering && !look->wants;
+        int may = is_alone || (!look->wants && look->slack_ns > 0);
+
+        for (uint32_t i = 0; i < snapshot->n_coroutines; i++) {
+                const struct detshare_coroutine_view *coroutine = &snapshot->coroutines[i];
+
+                if (coroutine->class_ != DETSHARE_CLASS_BE || !coroutine->ready || !coroutine->n_ahead)
+                        continue;
+                if (is_alone) {
+                        uint32_t n = round_within(coroutine, TPOT_MS, ROUND_DEPTH);
+
+                        if (n && !round_launch(decision, coroutine, 0, n))
+                                return;
+                } else if ((may && coroutine->in_flight < tpot->be_depth) || is_starved(tpot, snapshot, coroutine)) {
+                        if (!launch_bounded(snapshot, decision, coroutine, tpot->be_percent, UINT32_MAX))
+                                return;
+                }
+        }
+}
+
+/* When something that waits will have waited long enough, or a server is no longer due. */
+static void set_timer(const struct tpot *tpot, const struct detshare_snapshot *snapshot,
+        struct detshare_decision *decision, const struct look *look)
+{
+        decision->next_timer_ns = look->end_ns;
+        for (uint32_t i = 0; i < snapshot->n_coroutines; i++) {
+                const struct detshare_coroutine_view *coroutine = &snapshot->coroutines[i];
+                uint64_t at_ns = coroutine->head_since_ns + (uint64_t)tpot->starve_ns;
+
+                if (coroutine->ready && at_ns > snapshot->now_ns && at_ns < decision->next_timer_ns)
+                        decision->next_timer_ns = at_ns;
+        }
+}
+
+static int tpot_decide(void *state, const struct detshare_snapshot *snapshot, struct detshare_decision *decision)
+{
+        struct tpot *tpot = state;
+        struct look now;
+
+        observe(tpot, snapshot);
+        observe_begin(tpot, snapshot);
+        now = look(tpot, snapshot);
+        launch_decode(tpot, snapshot, decision, &now);
+        if (now.is_answering)
+                launch_prefill(tpot, snapshot, decision, &now);
+        else
+                launch_prefill_free(tpot, snapshot, decision);
+        launch_be(tpot, snapshot, decision, &now);
+        set_timer(tpot, snapshot, decision, &now);
+        return 0;
+}
+
+const struct detshare_policy DETSHARE_POLICY_SYMBOL = {
+        .abi = DETSHARE_POLICY_ABI,
+        .size = sizeof(struct detshare_policy),
+        .name = "tpot-first",
+        .description = "decode steps of language models, then their prefill, then BE (TPOT-First)",
+        .params = tpot_params,
+        .n_params = sizeof(tpot_params) / sizeof(tpot_params[0]),
+        .state_size = sizeof(struct tpot),
+        .init = tpot_init,
+        .decide = tpot_decide,
+};

@@ -35,7 +35,7 @@ asan-test_supervisor_rights e2e-hostile_frames"
 slow="e2e-endless_kernel asan-test_cuda_work e2e-fake_gpu test_cuda_work asan-test_cuda_device test_ptx_roundtrip asan-test_worker_random_quiesce asan-test_worker_random
 asan-e2e-programs race-device_race asan-test_sim_long asan-test_core_memory e2e-programs
 asan-e2e-runtime asan-test_ptx_roundtrip asan-test_ptx_fuzz asan-test_cuda_driver test_cuda_device test_core_memory
-e2e-runtime asan-test_replay e2e-replay"
+e2e-runtime asan-test_replay e2e-replay e2e-calibrate"
 
 # what runs sanitized of tests/e2e, and with how many rounds
 sanitized="core

@@ -222,7 +222,7 @@ $(BUILD)/tests/examples/%: tests/examples/%.c $(BUILD)/libdetshare-client.so cli
 
 .PHONY: e2e
 e2e: man $(example_bin) $(e2e_bin) $(TEST_MANAGER) $(BUILD)/tests/gpu/sandbox $(BUILD)/e2e/death.ptx fake-cuda $(FAKE_CUDA) \
-	$(BUILD)/gpu/interp/corpus_diff | $(corpus_nvcc)
+	$(BUILD)/gpu/interp/corpus_diff $(BUILD)/tests/policies/cells.so | $(corpus_nvcc)
 
 # --- driver-API programs: linked as users link them, against the toolkit's stub library where it has one ----------------------
 program_bin := $(patsubst tests/programs/%.c,$(BUILD)/tests/programs/%,$(wildcard tests/programs/*.c))
@@ -299,6 +299,25 @@ $(BUILD)/bench/bench: $(BUILD)/obj/tests/bench/bench.o $(BUILD)/obj/tests/e2e/ha
 $(BUILD)/bench/bench_sim: $(BUILD)/obj/tests/bench/bench_sim.o $(DAEMON_A) | $(POLICIES)
 	@mkdir -p $(@D)
 	$(CC) $(LDFLAGS) -rdynamic -o $@ $^ $(DAEMON_LIBS)
+
+# all policies over the scenarios of tests/eval on simulated GPUs: docs/evaluation.md and a CSV file; ten minutes
+.PHONY: replay-policies
+replay-policies: $(BUILD)/detshare-replay $(POLICIES)
+	@mkdir -p $(BUILD)/eval
+	@tests/eval/replay.py --build $(BUILD) --jobs $(JOBS) --out $(BUILD)/eval/simulated.csv --doc docs/evaluation.md
+
+# the evaluation's program without PyTorch
+EVAL_JOB := $(BUILD)/eval/job $(BUILD)/eval/job.ptx
+$(BUILD)/eval/job.ptx: tests/eval/job.cu
+	@mkdir -p $(@D)
+	$(NVCC) -arch=sm_75 -ptx -o $@ $<
+$(BUILD)/obj/tests/eval/%.o: CPPFLAGS += -I$(CUDA_ROOT)/include
+$(BUILD)/eval/job: $(BUILD)/obj/tests/eval/job.o | $(LIBRARIES)
+	@mkdir -p $(@D)
+	$(CC) $(LDFLAGS) -o $@ $^ $(CUDA_STUB) -Wl,-rpath-link,$(BUILD)
+e2e: $(EVAL_JOB)
+.PHONY: eval-build
+eval-build: all $(EVAL_JOB)
 
 # which kernels of libraries wait for other blocks: make sass-scan SM=90 FILES=/usr/local/cuda/lib64/libcublas.so
 SM ?= 90

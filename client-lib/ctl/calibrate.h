@@ -55,6 +55,9 @@ int calibrate_load_open(struct calibrate_load *load, int is_ls, uint32_t n_sms);
 int calibrate_load_submit(struct calibrate_load *load, unsigned kind, uint32_t grid);
 int calibrate_load_wait(struct calibrate_load *load, struct calibrate_span *ret);
 
+/* Do kernels do what they say, or does a simulated device only say how long they take? */
+int calibrate_load_executes(struct calibrate_load *load, int *ret);
+
 /* The process with BE's load. pid -1: there is none. */
 struct calibrate_be {
         pid_t pid;

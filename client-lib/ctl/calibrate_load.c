@@ -201,6 +201,20 @@ int calibrate_load_wait(struct calibrate_load *load, struct calibrate_span *ret)
         return CTL_FAILED;
 }
 
+int calibrate_load_executes(struct calibrate_load *load, int *ret)
+{
+        uint32_t words[4] = {0};
+        struct calibrate_span span;
+        int code = calibrate_load_submit(load, DSC_LOAD_WRITE, 1);
+        if (!code)
+                code = calibrate_load_wait(load, &span);
+        if (code)
+                return code;
+        const int r = dsc_read(load->session, 0, words, sizeof(words), load->memory, sizeof(words), sizeof(words), 1);
+        *ret = words[2] != 0; /* turns that were left, never 0 */
+        return r ? complain(r, "no device memory") : 0;
+}
+
 /* --- the other process --- */
 
 struct be_order {

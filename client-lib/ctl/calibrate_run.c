@@ -308,7 +308,7 @@ static uint64_t now_ns(void)
 /* From how long a launch takes, here and on the device: how many each cell can have. */
 static int choose_samples(struct run *run)
 {
-        struct calibrate_span spans[32 + SAMPLES_WARM];
+        struct calibrate_span spans[32 + SAMPLES_WARM] = {{0}};
         struct times t = {.spans = spans};
         const uint64_t since = now_ns();
         const int code = collect(run, DSC_LOAD_READ, 32, 0, &t, NULL);
@@ -380,6 +380,21 @@ static int learn_device(struct run *run)
         return CTL_FAILED;
 }
 
+/* A simulated device that executes takes minutes for what a GPU does in a second. */
+static int check_device(struct run *run)
+{
+        int executes = 0;
+        if (!dsc_device(run->ls.session)->simulated || run->o->force)
+                return 0;
+        const int code = calibrate_load_executes(&run->ls, &executes);
+        if (code || !executes)
+                return code;
+        ctl_complain(
+                "cannot calibrate: this simulated device executes kernels, which takes too long; one that times them "
+                "only is detshared --device sim:MODEL+timing");
+        return CTL_UNSUPPORTED;
+}
+
 static int measure(struct run *run)
 {
         int code = learn_device(run);
@@ -391,6 +406,8 @@ static int measure(struct run *run)
                 code = calibrate_be_ready(&run->be, run->n_sms);
         if (!code)
                 code = calibrate_load_open(&run->ls, 1, run->half);
+        if (!code)
+                code = check_device(run);
         if (!code)
                 code = measure_rates(run);
         if (!code)

@@ -27,7 +27,8 @@
 
 #define ANTMAN_MS 1000000ull
 #define LEAST_NS (100 * 1000ull) /* of guaranteed work in an interval, to say anything */
-#define CAP_STEP (16ull << 20)   /* bytes: a cap is told anew when it changes by so much */
+#define LATE_NS (50 * 1000ull)
+#define CAP_STEP (16ull << 20) /* bytes: a cap is told anew when it changes by so much */
 #define MIB (1ull << 20)
 
 struct job {
@@ -200,7 +201,10 @@ static void pass_time(struct antman *antman, uint64_t now_ns)
 /* --- opportunistic jobs ---------------------------------------------------------------------------------------------
  */
 
-/* It sleeps for what it ran, times what p leaves; what its streams ran adds up. */
+/*
+ * It sleeps for what it ran, times what p leaves; what its streams ran adds up. What it overslept is taken off the next
+ * sleep, as far as timers are late.
+ */
 static void opportunistic_end(struct antman *antman, const struct detshare_snapshot *snapshot)
 {
         struct job *job = job_of(antman, snapshot, snapshot->event_session);
@@ -208,9 +212,9 @@ static void opportunistic_end(struct antman *antman, const struct detshare_snaps
 
         if (!p || p >= 100)
                 return;
-        if (job->wake_ns < snapshot->event_end_ns)
-                job->wake_ns = snapshot->event_end_ns;
-        job->wake_ns += ns * 100 / p - ns;
+        if (job->wake_ns + LATE_NS < snapshot->event_start_ns)
+                job->wake_ns = snapshot->event_start_ns - LATE_NS;
+        job->wake_ns += ns * 100 / p;
 }
 
 static void observe(struct antman *antman, const struct detshare_snapshot *snapshot)
@@ -274,7 +278,7 @@ static uint64_t memory_left(struct antman *antman, const struct detshare_snapsho
                                             : 0;
         }
         for (uint32_t i = 0; i < TABLE_SESSIONS; i++)
-                if (antman->jobs[i].needed_ns && snapshot->now_ns - antman->jobs[i].needed_ns < antman->gone_ns)
+                if (antman->jobs[i].needed_ns && snapshot->now_ns + 1 - antman->jobs[i].needed_ns < antman->gone_ns)
                         needed += antman->jobs[i].need;
         return snapshot->memory_free > needed ? snapshot->memory_free - needed : 0;
 }

@@ -1,0 +1,680 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Deadlines, Gemini's token, Paella's order of jobs and AntMan's sleeps, held to their rules on the virtual clock
+ */
+#include "tests/unit/policy_harness.h"
+
+#define SMS 16u
+
+static struct ph_kernel full = {.name = "full", .blocks = SMS, .block_ns = MS};
+static struct ph_kernel full2 = {.name = "full2", .blocks = SMS, .block_ns = 3 * MS};
+static struct ph_kernel quarter = {.name = "quarter", .blocks = SMS / 4, .block_ns = MS};
+static struct ph_kernel ten = {.name = "ten", .blocks = SMS, .block_ns = 10 * MS};
+static struct ph_kernel short_ = {.name = "short", .blocks = SMS, .block_ns = 10 * US};
+static struct ph_kernel medium = {.name = "medium", .blocks = SMS, .block_ns = 100 * US};
+static struct ph_kernel long_ = {.name = "long", .blocks = SMS, .block_ns = 600 * MS};
+static struct ph_kernel longest = {.name = "longest", .blocks = SMS, .block_ns = 2000 * MS};
+
+static uint64_t varying_ns;
+
+static uint64_t varying_time(const struct ph_kernel *kernel, uint32_t n_sms)
+{
+        (void)kernel;
+        (void)n_sms;
+        return varying_ns;
+}
+
+static struct ph_kernel varying = {.name = "varying", .blocks = SMS, .block_ns = MS, .time = varying_time};
+
+/* Who has the GPU beside something else takes so much longer; NULL: nobody minds. */
+static const struct ph_client *disturbing;
+static uint64_t disturbed_percent;
+
+static uint64_t beside(const struct ph_kernel *kernel, uint64_t alone_ns, uint32_t n_others)
+{
+        (void)kernel;
+        (void)n_others;
+        return disturbing && ph_in_flight(disturbing) ? alone_ns * disturbed_percent / 100 : alone_ns;
+}
+
+static struct ph_kernel sensitive = {.name = "sensitive", .blocks = SMS / 2, .block_ns = MS, .beside = beside};
+
+#define KERNELS_ARE_TOLD() \
+        PH_KERNELS_ARE(&full, &full2, &quarter, &ten, &short_, &medium, &long_, &longest, &varying, &sensitive)
+
+/* One kernel of each after the other, so that the scheduler knows how long they take. */
+static void warm_up(struct ph_client *client, const struct ph_kernel *kernel)
+{
+        ph_submit(client, 1, kernel, 0);
+        ph_run(UINT64_MAX);
+}
+
+/* No two clients' operations at one time. */
+static void check_exclusive(void)
+{
+        for (uint32_t i = 1; i < ph.n_log; i++)
+                if (ph.log[i].client != ph.log[i - 1].client && ph.log[i].start_ns)
+                        cr_assert_geq(ph.log[i].start_ns, ph.log[i - 1].end_ns);
+}
+
+/* --- edf
+ * -------------------------------------------------------------------------------------------------------------- */
+
+Test(policy_peers_time, edf_serves_the_request_that_is_due_first)
+{
+        static const uint64_t slo[4] = {9 * MS, 3 * MS, 0, 6 * MS};
+        struct ph_client *clients[4];
+
+        ph_open(SMS / 2, "edf", NULL);
+        KERNELS_ARE_TOLD();
+        for (int i = 0; i < 4; i++)
+                clients[i] = i == 2 ? ph_be() : ph_ls(slo[i]);
+        for (int i = 0; i < 4; i++)
+                ph_request(clients[i], &short_, 5);
+        ph_run(UINT64_MAX);
+        cr_assert_leq(ph_before(clients[1], 0)->end_ns, ph_nth(clients[3], 0)->start_ns);
+        cr_assert_leq(ph_before(clients[3], 0)->end_ns, ph_nth(clients[0], 0)->start_ns);
+        cr_assert_leq(ph_before(clients[0], 0)->end_ns, ph_nth(clients[2], 0)->start_ns, "no deadline comes last");
+        cr_assert_eq(ph_last(clients[2])->end_ns, 20 * 10 * US, "one at a time, no gap");
+        check_exclusive();
+        ph_close();
+}
+
+Test(policy_peers_time, edf_prefers_a_later_request_with_an_earlier_deadline)
+{
+        struct ph_client *slow, *fast;
+
+        ph_open(SMS / 2, "edf", NULL);
+        KERNELS_ARE_TOLD();
+        slow = ph_ls(50 * MS);
+        fast = ph_ls(2 * MS);
+        ph_request(slow, &full, 10);
+        ph_run(2 * MS + 500 * US);
+        ph_request(fast, &short_, 1);
+        ph_run(UINT64_MAX);
+        cr_assert_eq(ph_last(fast)->start_ns, 3 * MS, "when what is in flight has ended");
+        cr_assert_eq(ph_last(slow)->end_ns, 10 * MS + 10 * US);
+        ph_close();
+}
+
+Test(policy_peers_time, edf_a_late_request_is_still_first)
+{
+        struct ph_client *late, *other;
+
+        ph_open(SMS / 2, "edf", NULL);
+        KERNELS_ARE_TOLD();
+        late = ph_ls(2 * MS);
+        other = ph_ls(8 * MS);
+        ph_request(late, &full, 5);
+        ph_request(other, &full, 1);
+        ph_run(UINT64_MAX);
+        cr_assert_eq(ph_last(other)->start_ns, 5 * MS);
+        ph_close();
+}
+
+/* LS asks for all of the GPU for ever. */
+static uint32_t edf_starve(const char *due)
+{
+        struct ph_client *ls, *be;
+        uint32_t n;
+
+        ph_open(SMS / 2, "edf", due, NULL);
+        KERNELS_ARE_TOLD();
+        ls = ph_ls(500 * MS);
+        be = ph_be();
+        ph_every(ls, &full, 4, 4 * MS, 1000);
+        ph_loop(be, &full, 2);
+        ph_run(3900 * MS);
+        n = ph_launches(be, 0, ph_now());
+        ph_close();
+        return n;
+}
+
+Test(policy_peers_time, edf_what_has_no_deadline_is_due_some_time)
+{
+        uint32_t n = edf_starve("due_ms=1000");
+
+        cr_assert(n >= 3 && n <= 20, "%u", n);
+        cr_assert_eq(edf_starve("due_ms=0"), 0);
+}
+
+Test(policy_peers_time, edf_sends_short_operations_ahead)
+{
+        struct ph_client *client;
+
+        ph_open(SMS / 2, "edf", "ahead_us=100", NULL);
+        KERNELS_ARE_TOLD();
+        client = ph_be();
+        warm_up(client, &short_);
+        for (int i = 0; i < 40; i++)
+                ph_submit(client, 0, &short_, 0);
+        ph_step();
+        cr_assert_eq(ph_in_flight(client), 10);
+        ph_close();
+}
+
+/* --- gemini
+ * ----------------------------------------------------------------------------------------------------------- */
+
+static struct ph_client *gemini_client(uint32_t request, uint32_t limit)
+{
+        return ph_client(&(struct ds_sched_session_config){
+                .class_ = DETSHARE_CLASS_BE, .gpu_request = request, .gpu_limit = limit});
+}
+
+/* Two that always have a next kernel, for a minute; their shares of the last 40 s, in thousandths. */
+static void gemini_run(const uint32_t share[2][2], uint64_t busy[2])
+{
+        struct ph_client *clients[2];
+
+        ph_open(SMS / 2, "gemini", NULL);
+        KERNELS_ARE_TOLD();
+        for (int i = 0; i < 2; i++) {
+                clients[i] = gemini_client(share[i][0], share[i][1]);
+                ph_loop(clients[i], &ten, 1);
+        }
+        ph_run(60000 * MS);
+        for (int i = 0; i < 2; i++)
+                busy[i] = ph_busy(clients[i], 20000 * MS, 60000 * MS);
+        check_exclusive();
+        ph_close();
+}
+
+Test(policy_peers_time, gemini_limits_hold_and_the_rest_stays_idle)
+{
+        uint64_t busy[2];
+
+        gemini_run((const uint32_t[2][2]){{0, 300}, {0, 500}}, busy);
+        cr_assert(busy[0] > 280 && busy[0] <= 305, "%lu", (unsigned long)busy[0]);
+        cr_assert(busy[1] > 480 && busy[1] <= 505, "%lu", (unsigned long)busy[1]);
+}
+
+Test(policy_peers_time, gemini_requests_are_met_and_the_rest_is_shared)
+{
+        uint64_t busy[2];
+
+        gemini_run((const uint32_t[2][2]){{600, 0}, {200, 0}}, busy);
+        cr_assert(busy[0] > 580 && busy[0] < 680, "%lu", (unsigned long)busy[0]);
+        cr_assert(busy[1] > 300, "%lu", (unsigned long)busy[1]);
+        cr_assert(busy[0] + busy[1] > 970, "work conserving below the limits");
+}
+
+Test(policy_peers_time, gemini_without_shares_all_get_the_same)
+{
+        uint64_t busy[2];
+
+        gemini_run((const uint32_t[2][2]){{0, 0}, {0, 0}}, busy);
+        cr_assert(busy[0] > 450 && busy[1] > 450);
+}
+
+Test(policy_peers_time, gemini_requests_that_add_up_to_more_are_missed_alike)
+{
+        uint64_t busy[2];
+
+        gemini_run((const uint32_t[2][2]){{800, 0}, {800, 0}}, busy);
+        cr_assert(busy[0] > 450 && busy[1] > 450);
+}
+
+/* The clients that had the n first turns, as digits from 1 on. */
+static uint64_t turns(uint32_t n)
+{
+        uint64_t digits = 0;
+
+        for (uint32_t i = 0; i < ph.n_log && n; i++) {
+                if (i && ph.log[i].client == ph.log[i - 1].client && ph.log[i].start_ns % (250 * MS))
+                        continue;
+                digits = digits * 10 + ph.log[i].client->id;
+                n--;
+        }
+        return digits;
+}
+
+Test(policy_peers_time, gemini_turns_go_to_new_ones_then_by_missing_then_by_use)
+{
+        struct ph_client *clients[3];
+
+        ph_open(SMS / 2, "gemini", NULL);
+        KERNELS_ARE_TOLD();
+        clients[0] = gemini_client(0, 0);
+        clients[1] = gemini_client(200, 0);
+        clients[2] = gemini_client(500, 0);
+        for (int i = 0; i < 3; i++)
+                ph_loop(clients[i], &ten, 1);
+        ph_run(2500 * MS);
+        /* all once; then 95% of a half is missing against 87.5% of a fifth, 90%, 85%, 75%; and so on */
+        cr_assert_eq(turns(7), 2313323, "%lu", (unsigned long)turns(7));
+        ph_close();
+}
+
+Test(policy_peers_time, gemini_who_comes_new_is_next)
+{
+        struct ph_client *first, *second, *late;
+
+        ph_open(SMS / 2, "gemini", NULL);
+        KERNELS_ARE_TOLD();
+        first = gemini_client(900, 0);
+        second = gemini_client(0, 0);
+        ph_loop(first, &ten, 1);
+        ph_loop(second, &ten, 1);
+        ph_run(1600 * MS);
+        late = gemini_client(0, 0);
+        ph_loop(late, &ten, 1);
+        ph_run(2500 * MS);
+        cr_assert_eq(ph_nth(late, 0)->start_ns, 1750 * MS, "%lu", (unsigned long)ph_nth(late, 0)->start_ns);
+        ph_close();
+}
+
+/* How long the client's first turn at or after from_ns lasts. */
+static uint64_t turn_ns(const struct ph_client *client, uint64_t from_ns)
+{
+        uint64_t begin_ns = 0;
+
+        for (uint32_t i = 0; i < ph.n_log; i++) {
+                if (ph.log[i].client == client && ph.log[i].start_ns >= from_ns && !begin_ns)
+                        begin_ns = ph.log[i].start_ns;
+                else if (ph.log[i].client != client && begin_ns)
+                        return ph.log[i].start_ns - begin_ns;
+        }
+        return 0;
+}
+
+Test(policy_peers_time, gemini_the_quota_follows_the_bursts)
+{
+        struct ph_client *bursty, *other;
+
+        ph_open(SMS / 2, "gemini", NULL);
+        KERNELS_ARE_TOLD();
+        bursty = gemini_client(0, 0);
+        ph_every(bursty, &ten, 3, 100 * MS, 3);
+        ph_run(1000 * MS);
+        other = gemini_client(0, 0);
+        ph_loop(bursty, &full, 1);
+        ph_loop(other, &full, 1);
+        ph_run(3000 * MS);
+        /* it had 3 x 32 ms, then 100 twice, as the other had 250; with the first quota it would have been 250 */
+        cr_assert_eq(turn_ns(bursty, 1100 * MS), 200 * MS, "%lu", (unsigned long)turn_ns(bursty, 1100 * MS));
+        ph_close();
+}
+
+Test(policy_peers_time, gemini_half_of_the_quota_is_the_longest_burst)
+{
+        struct ph_client *client, *other;
+        uint64_t ns;
+
+        ph_open(SMS / 2, "gemini", NULL);
+        KERNELS_ARE_TOLD();
+        client = gemini_client(0, 0);
+        other = gemini_client(0, 0);
+        ph_submit(client, 0, &long_, 0);
+        ph_run(100 * MS);
+        ph_loop(other, &full, 1);
+        ph_loop(client, &full, 1);
+        ph_run(3000 * MS);
+        ns = turn_ns(client, 800 * MS);
+        cr_assert(ns >= 424 * MS && ns <= 427 * MS, "(250 + 600) / 2: %lu", (unsigned long)ns);
+        ph_close();
+}
+
+/* How often it lost the token; two kernels of 10 us with a gap in between, while somebody waits. */
+static int gemini_gap(uint32_t gap_us)
+{
+        struct ph_client *client, *other;
+        int others = 0;
+
+        ph_open(SMS / 2, "gemini", NULL);
+        KERNELS_ARE_TOLD();
+        client = gemini_client(0, 0);
+        other = gemini_client(0, 0);
+        client->gap_us = gap_us;
+        ph_request(client, &short_, 20);
+        ph_run(10 * US);
+        ph_loop(other, &full, 1);
+        ph_run(15 * MS);
+        others = (int)ph_launches(other, 0, 15 * MS);
+        ph_close();
+        return others;
+}
+
+Test(policy_peers_time, gemini_who_pauses_longer_than_a_burst_gives_up_its_turn)
+{
+        cr_assert_eq(gemini_gap(1900), 0);
+        cr_assert_gt(gemini_gap(2500), 0);
+}
+
+Test(policy_peers_time, gemini_overuse_counts)
+{
+        struct ph_client *client;
+
+        ph_open(SMS / 2, "gemini", NULL);
+        KERNELS_ARE_TOLD();
+        client = gemini_client(0, 100);
+        ph_submit(client, 0, &longest, 0);
+        ph_submit(client, 0, &full, 0);
+        ph_run(UINT64_MAX);
+        cr_assert(ph_last(client)->start_ns >= 11000 * MS && ph_last(client)->start_ns < 11300 * MS, "%lu",
+                (unsigned long)ph_last(client)->start_ns);
+        ph_close();
+}
+
+/* --- paella
+ * ----------------------------------------------------------------------------------------------------------- */
+
+/* Something holds the GPU until 2 ms from now, so that what is submitted meanwhile is put in order. */
+static struct ph_client *paella_open(const char *a, const char *b, const char *c)
+{
+        struct ph_client *blocker;
+
+        ph_open(SMS / 2, "paella", a, b, c, NULL);
+        KERNELS_ARE_TOLD();
+        blocker = ph_be();
+        warm_up(blocker, &full);
+        warm_up(blocker, &full2);
+        warm_up(blocker, &quarter);
+        return blocker;
+}
+
+static void block(struct ph_client *blocker)
+{
+        ph_submit(blocker, 0, &full2, 0);
+        ph_step();
+}
+
+Test(policy_peers_time, paella_the_least_left_goes_first)
+{
+        struct ph_client *blocker = paella_open("extra_kernels=0", "ahead=0", NULL), *a = ph_be(), *b = ph_be();
+
+        block(blocker);
+        ph_request(a, &full, 10);
+        ph_request(b, &full, 2);
+        ph_run(UINT64_MAX);
+        cr_assert_eq(ph_last(b)->end_ns, ph_nth(a, 0)->start_ns);
+        ph_close();
+}
+
+Test(policy_peers_time, paella_a_later_job_with_less_left_goes_first)
+{
+        struct ph_client *blocker = paella_open("extra_kernels=0", "ahead=0", NULL), *a = ph_be(), *b = ph_be();
+
+        (void)blocker;
+        ph_request(a, &full, 10);
+        ph_run_for(2500 * US);
+        ph_request(b, &full, 2);
+        ph_run(UINT64_MAX);
+        cr_assert_eq(ph_nth(b, 0)->start_ns, ph_nth(a, 2)->end_ns);
+        cr_assert_eq(ph_nth(a, 3)->start_ns, ph_last(b)->end_ns);
+        ph_close();
+}
+
+Test(policy_peers_time, paella_what_is_left_is_length_times_share)
+{
+        struct ph_client *blocker = paella_open("extra_kernels=0", "ahead=0", NULL), *a, *b;
+
+        a = ph_be();
+        b = ph_be();
+        block(blocker);
+        ph_request(a, &full, 2);
+        ph_request(b, &quarter, 4);
+        ph_run(UINT64_MAX);
+        cr_assert_lt(ph_nth(b, 0)->start_ns, ph_nth(a, 0)->start_ns, "4 x 1 ms x a quarter is less than 2 ms");
+        ph_close();
+}
+
+Test(policy_peers_time, paella_lengths_are_half_old_and_half_new)
+{
+        static const uint64_t times[] = {10 * MS, MS, MS};
+        struct ph_client *blocker = paella_open("extra_kernels=0", "ahead=0", NULL), *a, *b;
+
+        for (size_t i = 0; i < DS_ARRAY_SIZE(times); i++) {
+                varying_ns = times[i];
+                warm_up(blocker, &varying);
+        }
+        a = ph_be();
+        b = ph_be();
+        block(blocker);
+        ph_request(a, &full, 3);
+        ph_request(b, &varying, 1);
+        ph_run(UINT64_MAX);
+        /* ((10 + 1) / 2 + 1) / 2 = 3.25 is more than 3 */
+        cr_assert_lt(ph_nth(a, 0)->start_ns, ph_nth(b, 0)->start_ns);
+        warm_up(blocker, &varying); /* 2.1 after the one of b and this one, where the mean is 2.8 */
+        block(blocker);
+        ph_request(a, &full2, 1);
+        ph_request(b, &varying, 1);
+        ph_run(UINT64_MAX);
+        cr_assert_lt(ph_last(b)->start_ns, ph_last(a)->start_ns);
+        ph_close();
+}
+
+Test(policy_peers_time, paella_what_fits_goes_at_once)
+{
+        struct ph_client *blocker = paella_open("extra_kernels=0", "ahead=0", NULL), *clients[5];
+        uint64_t begin_ns = ph_now();
+
+        (void)blocker;
+        for (int i = 0; i < 5; i++) {
+                clients[i] = ph_be();
+                ph_request(clients[i], &quarter, 1);
+        }
+        ph_run(UINT64_MAX);
+        for (int i = 0; i < 4; i++)
+                cr_assert_eq(ph_last(clients[i])->launch_ns, begin_ns);
+        cr_assert_eq(ph_last(clients[4])->launch_ns, begin_ns + MS, "no room for a fifth");
+        ph_close();
+}
+
+static uint32_t paella_extra(const char *extra)
+{
+        struct ph_client *blocker = paella_open(extra, "ahead=0", NULL), *clients[6];
+        uint32_t n = 0;
+
+        block(blocker);
+        for (int i = 0; i < 6; i++) {
+                clients[i] = ph_be();
+                ph_request(clients[i], &full, 1);
+        }
+        ph_step();
+        for (int i = 0; i < 6; i++)
+                n += ph_in_flight(clients[i]);
+        ph_close();
+        return n;
+}
+
+Test(policy_peers_time, paella_a_few_that_do_not_fit_wait_on_the_device)
+{
+        cr_assert_eq(paella_extra("extra_kernels=0"), 0);
+        cr_assert_eq(paella_extra("extra_kernels=2"), 2);
+}
+
+/* Long jobs beside an endless row of short ones. */
+static uint32_t paella_fair(const char *unfair)
+{
+        struct ph_client *blocker = paella_open("extra_kernels=0", "ahead=0", unfair), *a = ph_be(), *b = ph_be();
+        uint64_t begin_ns = ph_now();
+        uint32_t n;
+
+        (void)blocker;
+        ph_loop(b, &full, 2);
+        ph_request(a, &full, 100);
+        ph_run_for(90 * MS);
+        n = ph_launches(a, begin_ns, ph_now());
+        ph_close();
+        return n;
+}
+
+Test(policy_peers_time, paella_who_has_enough_credit_is_served)
+{
+        uint32_t n = paella_fair("unfair=3");
+
+        cr_assert_eq(paella_fair(NULL), 0, "a million: long jobs wait");
+        /* 3 credits at half of one per kernel of the others, then one of each */
+        cr_assert(n >= 35 && n <= 45, "%u", n);
+}
+
+Test(policy_peers_time, paella_what_is_left_of_a_job_is_learnt)
+{
+        struct ph_client *blocker = paella_open("extra_kernels=0", "ahead=0", NULL), *ls = ph_ls(0), *b = ph_be();
+
+        ls->synchronises = 1;
+        ph_request(ls, &full, 10);
+        ph_run(UINT64_MAX);
+        block(blocker);
+        ph_request(ls, &full, 1); /* as its last job had 10, this is taken for its first */
+        ph_request(b, &full, 3);
+        ph_run(UINT64_MAX);
+        cr_assert_lt(ph_last(b)->start_ns, ph_last(ls)->start_ns);
+        ph_close();
+}
+
+Test(policy_peers_time, paella_goes_ahead_where_nothing_else_waits)
+{
+        struct ph_client *blocker = paella_open("extra_kernels=0", "ahead=1", NULL), *a = ph_be(), *b = ph_be();
+
+        (void)blocker;
+        ph_request(a, &full, 10);
+        ph_step();
+        cr_assert_eq(ph_in_flight(a), 2);
+        ph_run_for(1500 * US);
+        ph_request(b, &full, 1);
+        ph_run_for(MS);
+        cr_assert_eq(ph_in_flight(a), 1, "b waits to be dispatched");
+        ph_run(UINT64_MAX);
+        cr_assert_eq(ph_last(b)->start_ns, ph_nth(a, 2)->end_ns);
+        ph_close();
+}
+
+/* --- antman
+ * ----------------------------------------------------------------------------------------------------------- */
+
+static struct ph_client *guaranteed, *opportunistic;
+
+/* LS always has a request of 1 ms under way; BE kernels take 10 us. */
+static void antman_open(const char *param, uint64_t percent)
+{
+        ph_open(SMS / 2, "antman", param, NULL);
+        KERNELS_ARE_TOLD();
+        guaranteed = ph_ls(0);
+        opportunistic = ph_be();
+        disturbed_percent = percent;
+        disturbing = percent > 100 ? opportunistic : NULL;
+}
+
+Test(policy_peers_time, antman_opportunistic_jobs_are_free_alone)
+{
+        antman_open(NULL, 100);
+        ph_loop(opportunistic, &short_, 4);
+        ph_run(100 * MS);
+        cr_assert_geq(ph_busy(opportunistic, 0, 99 * MS), 990);
+        ph_close();
+}
+
+Test(policy_peers_time, antman_sleeps_so_that_a_share_is_left_and_raises_it)
+{
+        antman_open(NULL, 100);
+        ph_loop(guaranteed, &sensitive, 2);
+        ph_loop(opportunistic, &short_, 4);
+        ph_run(1300 * MS);
+        for (uint64_t i = 0; i < 10; i++) {
+                uint64_t busy = ph_busy(opportunistic, (100 * i + 1) * MS, (100 * i + 99) * MS);
+
+                cr_assert(
+                        busy + 5 >= 100 * i && busy <= 100 * i + 5, "%lu: %lu", (unsigned long)i, (unsigned long)busy);
+        }
+        cr_assert_geq(ph_busy(opportunistic, 1101 * MS, 1199 * MS), 995);
+        ph_close();
+}
+
+Test(policy_peers_time, antman_lowers_what_does_harm_until_guaranteed_jobs_recover)
+{
+        uint64_t harmless, busy;
+
+        antman_open(NULL, 150);
+        ph_loop(guaranteed, &sensitive, 2);
+        ph_loop(opportunistic, &medium, 4);
+        ph_run(4000 * MS);
+        busy = ph_busy(opportunistic, 2000 * MS, 4000 * MS);
+        cr_assert(busy > 10 && busy < 300, "%lu", (unsigned long)busy);
+        disturbing = NULL;
+        ph_run(8000 * MS);
+        harmless = ph_busy(opportunistic, 6000 * MS, 8000 * MS);
+        cr_assert_geq(harmless, 990, "%lu", (unsigned long)harmless);
+        ph_close();
+}
+
+Test(policy_peers_time, antman_opportunistic_jobs_are_free_when_guaranteed_ones_are_gone)
+{
+        antman_open("gone_ms=50", 200);
+        ph_loop(guaranteed, &sensitive, 2);
+        ph_loop(opportunistic, &short_, 4);
+        ph_run(500 * MS);
+        ph_loop(guaranteed, NULL, 0);
+        ph_run(700 * MS);
+        cr_assert_geq(ph_busy(opportunistic, 560 * MS, 699 * MS), 990);
+        ph_loop(guaranteed, &sensitive, 2);
+        ph_run(790 * MS);
+        cr_assert_eq(ph_launches(opportunistic, 701 * MS, 790 * MS), 0, "the first interval measures");
+        ph_close();
+}
+
+#define CAPS 8
+static struct {
+        uint64_t session, bytes;
+} caps[CAPS];
+static uint32_t n_caps;
+
+static void memory_cap(void *user, uint64_t session, uint64_t bytes)
+{
+        (void)user;
+        caps[n_caps % CAPS].session = session;
+        caps[n_caps++ % CAPS].bytes = bytes;
+}
+
+static uint64_t last_cap(const struct ph_client *client)
+{
+        for (uint32_t i = n_caps; i-- > 0;)
+                if (caps[i % CAPS].session == client->id)
+                        return caps[i % CAPS].bytes;
+        return 0;
+}
+
+#define GIB (1ull << 30)
+
+Test(policy_peers_time, antman_memory_is_what_guaranteed_jobs_leave)
+{
+        struct ph_client *other;
+
+        antman_open("reserve_mib=0", 100);
+        ph.sched->memory_cap = memory_cap;
+        ds_sched_memory(ph.sched, 100 * GIB, 60 * GIB);
+        guaranteed =
+                ph_client(&(struct ds_sched_session_config){.class_ = DETSHARE_CLASS_LS, .memory_limit = 40 * GIB});
+        other = ph_be();
+        ds_sched_session_memory(guaranteed->session, 10 * GIB, 40 * GIB, ph_now());
+        ds_sched_session_memory(opportunistic->session, 5 * GIB, 0, ph_now());
+        ph_loop(opportunistic, &full, 2);
+        ph_run(5 * MS);
+        cr_assert_eq(n_caps, 0, "nobody to keep memory for");
+        ph_loop(guaranteed, &sensitive, 2);
+        ph_run(10 * MS);
+        cr_assert_eq(last_cap(opportunistic), 35 * GIB, "%lu: 5 it has, 60 free less 30 that the other may ask for",
+                (unsigned long)(last_cap(opportunistic) / GIB));
+        ph_loop(other, &full, 2);
+        ph_run(20 * MS);
+        cr_assert_eq(last_cap(opportunistic), 20 * GIB);
+        cr_assert_eq(last_cap(other), 15 * GIB);
+        ds_sched_memory(ph.sched, 100 * GIB, 20 * GIB);
+        ph_run(30 * MS);
+        cr_assert_eq(last_cap(opportunistic), 5 * GIB, "what it has it keeps");
+        ph_loop(guaranteed, NULL, 0);
+        ph_run(5200 * MS);
+        cr_assert_eq(last_cap(opportunistic), UINT64_MAX);
+        ph_close();
+}
+
+Test(policy_peers_time, antman_says_nothing_of_memory_that_it_does_not_know)
+{
+        antman_open(NULL, 100);
+        ph_loop(guaranteed, &sensitive, 2);
+        ph_loop(opportunistic, &short_, 2);
+        ph_run(5 * MS);
+        ph_close();
+}

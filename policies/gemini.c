@@ -15,8 +15,9 @@
  * met, and all miss the same part. The third word of the code's lines, memory, is the session's memory limit here.
  *
  * What differs: a session that has nothing to do for 2 ms (`gap_ms`) gives up the token, where the code lets its quota
- * run out; and no turn is longer than what is left below the limit, so that the limit is one. What is queued goes ahead
- * as far as it is expected to begin within the turn. The window slides in steps of a hundredth, the oldest weighed.
+ * run out; and no turn is longer than what is left below the limit, so that the limit is one; who has less left than
+ * the shortest quota waits until it is that. What is queued goes ahead as far as it is expected to begin within the
+ * turn. The window slides in steps of a hundredth, the oldest weighed.
  *
  * Nobody below its limit starves: all that have work come to the end of the line by having had the token.
  */

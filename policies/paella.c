@@ -17,8 +17,9 @@
  * SMs that all its blocks need (sms_needed) from its launch to its end. The code's jobs are compiled models whose
  * stages are known; here what is left of a job is what is queued, or what the session's last jobs had in all less what
  * has been done, if that is more: (old + new) / 2 again. A job ends when the client has waited for it, or an LS
- * session's queues are empty. `ahead` (1) operations behind one that runs are on the device when nothing else waits to
- * be dispatched, since the way there is longer than Paella's. Classes mean nothing.
+ * session's queues are empty. The code gives credit to types of jobs; here each session is one. `ahead` (1) operations
+ * behind one that runs are on the device when nothing else waits to be dispatched, since the way there is longer than
+ * Paella's. Classes mean nothing.
  */
 #include "policies/round.h"
 #include "policies/table.h"

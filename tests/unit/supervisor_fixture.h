@@ -330,6 +330,8 @@ static inline void fw_message(ds_conn *conn, const Detshare__Internal__ToWorker 
                         _exit(0);
         } else if (to->body_case == DETSHARE__INTERNAL__TO_WORKER__BODY_SET_POLICY) {
                 fw_log("policy %s params=%zu\n", to->set_policy->name, to->set_policy->n_params);
+        } else if (to->body_case == DETSHARE__INTERNAL__TO_WORKER__BODY_CALIBRATION) {
+                fw_log("calibration of %zu\n", to->calibration->n_cells);
         } else if (to->body_case == DETSHARE__INTERNAL__TO_WORKER__BODY_LIMITS) {
                 fw_log("limits %d %d %d %d\n", (int)(to->limits->orphan_ns / DS_NS_PER_MS),
                         (int)(to->limits->kernel_ns / DS_NS_PER_MS), (int)(to->limits->quiesce_ns / DS_NS_PER_MS),

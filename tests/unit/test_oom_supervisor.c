@@ -181,6 +181,29 @@ static void profiles(struct fixture *f)
         ds_conn_free(conn);
 }
 
+static void calibration(struct fixture *f)
+{
+        Detshare__CalibrationCell cell = DETSHARE__CALIBRATION_CELL__INIT, *pointers[] = {&cell};
+        FX_REQUEST(put_calibration, PUT_CALIBRATION, PutCalibration, PUT_CALIBRATION);
+        FX_REQUEST(profile_run, PROFILE_RUN, ProfileRun, PROFILE_RUN);
+        ds_conn *conn = session(f);
+
+        cell.be_sms = 66;
+        cell.ls_permille = 1000;
+        put_calibration.n_cells = 1;
+        put_calibration.cells = pointers;
+        profile_run.calibrate = 1;
+        if (conn)
+                fx_ask(conn, &profile_run_r, NULL);
+        if (conn && answered(conn) >= 0) {
+                fx_ask(conn, &put_calibration_r, NULL);
+                if (answered(conn) >= 0 &&
+                        ASK(conn, get_calibration, GET_CALIBRATION, GetCalibration, GET_CALIBRATION) >= 0)
+                        ASK(conn, forget_calibration, FORGET_CALIBRATION, ForgetCalibration, FORGET_CALIBRATION);
+        }
+        ds_conn_free(conn);
+}
+
 static void set_policy(struct fixture *f)
 {
         char *params[] = {(char *)"a=1", (char *)"b=2"};
@@ -352,6 +375,7 @@ SWEEP(module_load)
 SWEEP(launch_and_sync)
 SWEEP(lists)
 SWEEP(profiles)
+SWEEP(calibration)
 SWEEP(set_policy)
 SWEEP(printed)
 SWEEP(replay)

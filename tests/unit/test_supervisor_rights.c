@@ -715,3 +715,89 @@ Test(rights, addresses_are_left_for_others, .timeout = 60)
         fx_baseline(&f);
         fx_stop(&f);
 }
+
+/* --- the calibration ---------------------------------------------------------------------------------------------- */
+
+/* How many cells there are; the connection's next answer. */
+static size_t cells_there(ds_conn *conn)
+{
+        FX_REQUEST(get_calibration, GET_CALIBRATION, GetCalibration, GET_CALIBRATION);
+        Detshare__Reply *reply;
+        size_t n;
+
+        fx_ask(conn, &get_calibration_r, NULL);
+        reply = fx_answer(conn);
+        cr_assert(reply && reply->get_calibration);
+        cr_assert_str_eq(reply->get_calibration->gpu, "DetShare fake/132");
+        cr_assert(reply->get_calibration->simulated && reply->get_calibration->in_memory);
+        n = reply->get_calibration->n_cells;
+        if (n)
+                cr_assert(reply->get_calibration->cells[0]->be_blocks == 33 &&
+                          reply->get_calibration->cells[0]->ls_permille == 1086 &&
+                          reply->get_calibration->cells[0]->be_permille == 420);
+        detshare__reply__free_unpacked(reply, NULL);
+        return n;
+}
+
+/* What it may say; what was there stays when it may not; workers are told. */
+Test(rights, a_calibration_makes_sense_or_is_refused)
+{
+        static const Detshare__CalibrationCell good = {
+                .base = PROTOBUF_C_MESSAGE_INIT(&detshare__calibration_cell__descriptor),
+                .ls_load = 1,
+                .be_load = 2,
+                .be_sms = 66,
+                .be_blocks = 33,
+                .ls_permille = 1086,
+                .be_permille = 420};
+        FX_REQUEST(put_calibration, PUT_CALIBRATION, PutCalibration, PUT_CALIBRATION);
+        FX_REQUEST(forget_calibration, FORGET_CALIBRATION, ForgetCalibration, FORGET_CALIBRATION);
+        Detshare__CalibrationCell cells[2], *pointers[257];
+        struct fixture f;
+        ds_conn *conn;
+
+        fx_init(&f);
+        fx_start(&f);
+        fx_wait_serving(&f, 0);
+        conn = fx_session(&f);
+        put_calibration.cells = pointers;
+        put_calibration.n_cells = 1;
+        pointers[0] = &cells[0];
+        pointers[1] = &cells[1];
+        cells[0] = good;
+        fx_ask(conn, &put_calibration_r, NULL);
+        cr_assert_eq(fx_status(conn), 0);
+        fx_await_log(&f, "calibration of 1\n", 1);
+        for (int i = 0; i < 10; i++) {
+                cells[0] = cells[1] = good;
+                put_calibration.n_cells = i == 0 ? 0 : i == 1 ? 2 : 1;
+                cells[0].ls_load = i == 2 ? 3 : 1;
+                cells[0].be_load = i == 3 ? UINT32_MAX : 2;
+                cells[0].be_sms = i == 4 ? 133 : i == 5 ? 0 : 66;
+                cells[0].be_blocks = i == 6 ? 65537 : 33;
+                cells[0].ls_permille = i == 7 ? 0 : i == 8 ? 1000001 : 1086;
+                cells[0].be_permille = i == 9 ? 1000001 : 420;
+                fx_ask(conn, &put_calibration_r, NULL);
+                cr_assert_eq(fx_status(conn), DETSHARE__STATUS__BAD_PARAMETER, "case %d", i);
+        }
+        cr_assert_eq(cells_there(conn), 1);
+        cells[0] = cells[1] = good;
+        cells[1].be_blocks = 34;
+        put_calibration.n_cells = 2;
+        fx_ask(conn, &put_calibration_r, NULL);
+        cr_assert_eq(fx_status(conn), 0);
+        fx_await_log(&f, "calibration of 2\n", 1);
+        cr_assert_eq(cells_there(conn), 2);
+        fx_ask(conn, &forget_calibration_r, NULL);
+        cr_assert_eq(fx_status(conn), 0);
+        fx_await_log(&f, "calibration of 0\n", 1);
+        cr_assert_eq(cells_there(conn), 0);
+        /* more than there may be is no request at all */
+        for (size_t i = 0; i < DS_ARRAY_SIZE(pointers); i++)
+                pointers[i] = &cells[0];
+        put_calibration.n_cells = DS_ARRAY_SIZE(pointers);
+        fx_ask(conn, &put_calibration_r, NULL);
+        cr_assert_neq(fx_status(conn), 0);
+        ds_conn_free(conn);
+        fx_stop(&f);
+}

@@ -11,9 +11,9 @@
  *    until the SLO is over.
  *  - Decode steps go at once, on the whole GPU at high priority, those with the least slack first, of
  *    `decode_streams` streams at once.
- *  - Prefill comes next, at low priority. Of servers that have begun a prompt the first; before one that begins, unless
- *    the latter's TTFT slack (`ttft_ms` from its first operation) is running out: positive, below `late_percent` of
- *    `ttft_ms`, and less than that of the other.
+ *  - Prefill comes next, at low priority. A server that has begun its prompt goes before one that has not, and among
+ *    them the older prompt. But a new one whose TTFT slack (of `ttft_ms` from its first operation) has come below
+ *    `late_percent` goes before a begun one that has more of it, or none any more.
  *  - Beside an answer prefill is bounded: `prefill_depth` operations on the device. One on the whole GPU delays the
  *    kernels of the decode step: half of one of its blocks each, in the mean, and all of it the next step. If the least
  *    slack of all covers that, it may go there; else to `prefill_percent` of the SMs with `prefill_blocks` resident
@@ -56,6 +56,8 @@ struct server {
         uint32_t phase;          /* of the sequence under way, as far as it is known */
         uint32_t answers;        /* the last step was a decode step */
         uint32_t launched;       /* of the sequence */
+        uint32_t sent;           /* enum detshare_phase: the last operation that was launched */
+        uint32_t unused;         /* zero */
         uint64_t slo_ns;         /* of a token */
         uint64_t begin_ns;       /* + 1, of the sequence; 0: nothing has come yet */
         uint64_t end_ns;         /* of the last one */
@@ -298,13 +300,13 @@ static void look_server(struct look *look, const struct server *server, uint64_t
                 look->kernels = left;
 }
 
-/* The kind of work at its head; of one with nothing queued, what its sequence is. */
+/* The kind of work at its head; of one with nothing queued, of what its server sent last. */
 static uint32_t kind_of(
         struct tpot *tpot, const struct detshare_snapshot *snapshot, const struct detshare_coroutine_view *coroutine)
 {
         struct server *server = server_of(tpot, snapshot, coroutine->session);
 
-        return coroutine->n_ahead ? phase_of(server, snapshot, &coroutine->ahead[0]) : server->phase;
+        return coroutine->n_ahead ? phase_of(server, snapshot, &coroutine->ahead[0]) : server->sent;
 }
 
 static void look_coroutine(struct tpot *tpot, const struct detshare_snapshot *snapshot,
@@ -406,6 +408,7 @@ static void launch_decode(struct tpot *tpot, const struct detshare_snapshot *sna
 
                         if (!round_launch(decision, next, 0, n < most ? n : most))
                                 return;
+                        server_of(tpot, snapshot, next->session)->sent = DETSHARE_PHASE_DECODE;
                         look->decoding += (uint32_t)is_new;
                 }
         }
@@ -419,15 +422,22 @@ static int64_t ttft_slack(const struct tpot *tpot, const struct server *server, 
         return tpot->ttft_ns - (int64_t)(now_ns + 1 - server->begin_ns);
 }
 
+/* Whether a new prompt can be answered in time only if it goes before one that has begun. */
+static int overtakes(const struct tpot *tpot, int64_t slack_new_ns, int64_t slack_begun_ns)
+{
+        return slack_new_ns > 0 && slack_new_ns < tpot->late_ns &&
+               (slack_begun_ns <= 0 || slack_begun_ns > slack_new_ns);
+}
+
 /* Whether prompt a goes before prompt b. */
 static int is_before(const struct tpot *tpot, const struct server *a, const struct server *b, uint64_t now_ns)
 {
         int64_t slack_a = ttft_slack(tpot, a, now_ns), slack_b = ttft_slack(tpot, b, now_ns);
 
         if (a->launched && !b->launched)
-                return slack_b <= 0 || slack_b >= tpot->late_ns || slack_b >= slack_a;
+                return !overtakes(tpot, slack_b, slack_a);
         if (b->launched && !a->launched)
-                return slack_a > 0 && slack_a < tpot->late_ns && slack_a < slack_b;
+                return overtakes(tpot, slack_a, slack_b);
         return slack_a < slack_b;
 }
 
@@ -479,14 +489,14 @@ static uint32_t upper(const struct detshare_snapshot *snapshot, uint32_t percent
         return size_rung(snapshot, DETSHARE_SIDE_UPPER, sms > 2 ? sms : 2, NULL);
 }
 
-/* One operation to few SMs, with few of its blocks on each. */
+/* To few SMs, with few blocks on each. */
 static int launch_bounded(const struct detshare_snapshot *snapshot, struct detshare_decision *decision,
-        const struct detshare_coroutine_view *coroutine, uint32_t percent, uint32_t blocks)
+        const struct detshare_coroutine_view *coroutine, uint32_t count, uint32_t percent, uint32_t blocks)
 {
         uint32_t rung = upper(snapshot, percent);
         struct detshare_action *action;
 
-        if (!round_launch(decision, coroutine, rung, 1))
+        if (!round_launch(decision, coroutine, rung, count))
                 return 0;
         action = &decision->actions[decision->n - 1];
         action->priority = DETSHARE_PRIORITY_LOW;
@@ -505,6 +515,7 @@ static void launch_prefill_free(
                 return;
         n = same_kind(tpot, snapshot, next);
         n = n < tpot->ls_depth - next->in_flight ? n : tpot->ls_depth - next->in_flight;
+        server_of(tpot, snapshot, next->session)->sent = DETSHARE_PHASE_PREFILL;
         if (round_launch(decision, next, 0, n))
                 decision->actions[decision->n - 1].priority = DETSHARE_PRIORITY_LOW;
 }
@@ -521,9 +532,10 @@ static void launch_prefill(struct tpot *tpot, const struct detshare_snapshot *sn
         if (is_covered_now && round_launch(decision, next, 0, 1))
                 decision->actions[decision->n - 1].priority = DETSHARE_PRIORITY_LOW;
         else if (!is_covered_now && (look->slack_ns > 0 || is_starved(tpot, snapshot, next)))
-                launch_bounded(snapshot, decision, next, tpot->prefill_percent, tpot->prefill_blocks);
+                launch_bounded(snapshot, decision, next, 1, tpot->prefill_percent, tpot->prefill_blocks);
         else
                 return;
+        server_of(tpot, snapshot, next->session)->sent = DETSHARE_PHASE_PREFILL;
         decision->again = look->prefilling + 1 < tpot->prefill_depth;
 }
 
@@ -547,7 +559,9 @@ static void launch_be(struct tpot *tpot, const struct detshare_snapshot *snapsho
                         if (n && !round_launch(decision, coroutine, 0, n))
                                 return;
                 } else if ((may && coroutine->in_flight < tpot->be_depth) || is_starved(tpot, snapshot, coroutine)) {
-                        if (!launch_bounded(snapshot, decision, coroutine, tpot->be_percent, UINT32_MAX))
+                        uint32_t n = may ? tpot->be_depth - coroutine->in_flight : 1;
+
+                        if (!launch_bounded(snapshot, decision, coroutine, n, tpot->be_percent, UINT32_MAX))
                                 return;
                 }
         }

@@ -62,6 +62,10 @@
 #define ENDED 128u     /* coroutines by id; of two with one place the last counts */
 #define DEPTH 256u     /* most operations of a BE coroutine on the device */
 #define BLOCKS_MAX 32u /* SM counts of the calibration */
+/* However many streams clients open, a decision must not take long, and there must be room on the device for LS. */
+#define LS_LOOK 256u  /* operations that are looked at for the window, of all queues */
+#define BE_MANY 512u  /* BE operations on the device: of each coroutine no more than one then ... */
+#define BE_MOST 3072u /* ... and more go only when some have ended */
 
 enum param {
         P_LS_DEPTH,
@@ -187,8 +191,9 @@ struct detshare {
         uint32_t standing_sms; /* needed then */
         uint64_t soon_ns;      /* while it is idle: how long it usually is; UINT64_MAX: who knows */
         uint64_t soon_harmless_ns;
-        uint64_t fair_ns; /* virtual time of the BE session with ready work that has least */
-        int fair_runs;    /* what it has on the device counts as it runs: with time it has more */
+        uint64_t fair_ns;           /* virtual time of the BE session with ready work that has least */
+        int fair_runs;              /* what it has on the device counts as it runs: with time it has more */
+        uint32_t be_flying, flying; /* BE operations on the device; coroutines that have anything there */
 };
 
 static uint64_t us(const struct detshare *d, enum param param)
@@ -400,6 +405,8 @@ static uint64_t ls_slack(const struct detshare *d, const struct ls *ls)
 /* What the first of its queues need. */
 static void ls_window(struct detshare *d, const struct detshare_snapshot *snapshot)
 {
+        uint32_t left = LS_LOOK;
+
         for (uint32_t i = 0; i < snapshot->n_coroutines; i++) {
                 const struct detshare_coroutine_view *coroutine = &snapshot->coroutines[i];
                 struct ls *ls;
@@ -407,7 +414,7 @@ static void ls_window(struct detshare *d, const struct detshare_snapshot *snapsh
                 if (coroutine->class_ != DETSHARE_CLASS_LS)
                         continue;
                 ls = ls_find(d, snapshot->sessions[coroutine->session].id, 0);
-                for (uint32_t k = 0; ls && k < coroutine->n_ahead && k < number(d, P_WINDOW); k++) {
+                for (uint32_t k = 0; ls && k < coroutine->n_ahead && k < number(d, P_WINDOW) && left; k++, left--) {
                         const struct detshare_op_view *op = &coroutine->ahead[k];
                         uint32_t need = 0;
 
@@ -659,13 +666,17 @@ static int be_beside(struct detshare *d, const struct detshare_coroutine_view *c
 static uint32_t be_standing(
         const struct detshare *d, const struct detshare_coroutine_view *coroutine, const struct detshare_op_view *op)
 {
-        uint64_t rest = be_rest(d, op);
-        uint32_t at = be_masked(d, coroutine, op, d->standing_sms);
+        uint64_t rest;
+        uint32_t at;
 
+        if (d->standing_ns == UINT64_MAX)
+                return 0; /* there was no LS lately */
+        rest = be_rest(d, op);
+        at = be_masked(d, coroutine, op, d->standing_sms);
         if (stair_known(op) && rest > d->soon_harmless_ns && stair_time(op, d->n_sms, d->n_sms) > d->soon_ns &&
                 at < d->upper.n)
                 return d->upper.rung[at];
-        if (!d->p[P_STANDING] || d->standing_ns == UINT64_MAX || rest <= d->standing_ns || !stair_known(op))
+        if (!d->p[P_STANDING] || rest <= d->standing_ns || !stair_known(op))
                 return 0;
         for (uint32_t i = stair_at_least(&d->upper, d->n_sms - d->standing_sms); i < d->upper.n; i++)
                 if (stair_loss(op, d->upper.n_sms[i], d->n_sms) <= (uint64_t)d->p[P_STANDING])
@@ -695,17 +706,16 @@ static uint32_t be_unexplored(const struct detshare *d, const struct detshare_op
 }
 
 /* A rung to learn on, 0: none. Nothing else is on the GPU, or what is seen would mean nothing. */
-static uint32_t be_explore(struct detshare *d, const struct detshare_snapshot *snapshot,
-        const struct detshare_coroutine_view *coroutine, const struct detshare_op_view *op)
+static uint32_t be_explore(
+        struct detshare *d, const struct detshare_coroutine_view *coroutine, const struct detshare_op_view *op)
 {
         uint64_t ns;
         uint32_t at;
 
         if (op->samples < number(d, P_EXPLORE_SAMPLES) || !op->n_points || op->n_points >= number(d, P_EXPLORE_POINTS))
                 return 0;
-        for (uint32_t i = 0; i < snapshot->n_coroutines; i++)
-                if (snapshot->coroutines[i].in_flight && &snapshot->coroutines[i] != coroutine)
-                        return 0;
+        if (d->flying > (coroutine->in_flight != 0))
+                return 0;
         at = be_unexplored(d, op);
         if (at == d->upper.n)
                 return 0;
@@ -716,8 +726,8 @@ static uint32_t be_explore(struct detshare *d, const struct detshare_snapshot *s
         return d->upper.rung[at];
 }
 
-static int be_place(struct detshare *d, const struct detshare_snapshot *snapshot,
-        const struct detshare_coroutine_view *coroutine, const struct detshare_op_view *op, struct place *place)
+static int be_place(struct detshare *d, const struct detshare_coroutine_view *coroutine,
+        const struct detshare_op_view *op, struct place *place)
 {
         if (op->kind != DETSHARE_OP_KERNEL) {
                 if (coroutine->in_flight)
@@ -731,13 +741,8 @@ static int be_place(struct detshare *d, const struct detshare_snapshot *snapshot
                 return 1;
         place->rung = be_standing(d, coroutine, op);
         if (!place->rung && d->p[P_EXPLORE])
-                place->rung = be_explore(d, snapshot, coroutine, op);
+                place->rung = be_explore(d, coroutine, op);
         return 1;
-}
-
-static uint32_t place_sms(const struct detshare_snapshot *snapshot, const struct place *place)
-{
-        return snapshot->rungs[place->rung].n_sms;
 }
 
 /* What a BE coroutine has on the device. */
@@ -803,12 +808,15 @@ static int be_launch(struct detshare *d, const struct detshare_snapshot *snapsho
         for (uint32_t i = 0; i < coroutine->n_ahead && pipeline.n < DEPTH; i++) {
                 const struct detshare_op_view *op = &coroutine->ahead[i];
 
-                if (!be_follows(d, &pipeline, op) || !be_place(d, snapshot, coroutine, op, &place))
+                if (d->be_flying >= (pipeline.n ? BE_MANY : BE_MOST))
+                        break;
+                if (!be_follows(d, &pipeline, op) || !be_place(d, coroutine, op, &place))
                         break;
                 if (!launch(decision, coroutine, &place, 1))
                         return 0;
-                ns = op->samples ? stair_time(op, place_sms(snapshot, &place), d->n_sms) : 0;
+                ns = op->samples ? stair_time(op, snapshot->rungs[place.rung].n_sms, d->n_sms) : 0;
                 pipeline.n++;
+                d->be_flying++;
                 pipeline.known = pipeline.known && op->samples;
                 pipeline.all_ns += ns;
                 pipeline.rest_ns += ns;
@@ -838,13 +846,16 @@ static void be_look(struct detshare *d, const struct detshare_snapshot *snapshot
 {
         uint64_t least = UINT64_MAX, runs_for;
 
+        d->be_flying = d->flying = 0;
         for (uint32_t i = 0; i < snapshot->n_coroutines; i++) {
                 const struct detshare_coroutine_view *coroutine = &snapshot->coroutines[i];
                 const struct detshare_session_view *view = &snapshot->sessions[coroutine->session];
                 struct be *be;
 
+                d->flying += coroutine->in_flight != 0;
                 if (coroutine->class_ == DETSHARE_CLASS_LS)
                         continue;
+                d->be_flying += coroutine->in_flight;
                 be = be_find(d, view);
                 if (be->seen + 1 < d->decision)
                         be->virtual_ns = max_u64(be->virtual_ns, d->fair_ns);

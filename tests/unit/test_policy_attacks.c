@@ -15,7 +15,7 @@ static struct ph_kernel all = {.name = "all", .blocks = SMS, .threads = 1024, .b
 static struct ph_kernel endless = {.name = "endless", .blocks = SMS, .block_ns = 3000 * MS};
 
 static const char *const policies[] = {"fifo", "multistream", "static", "temporal", "orion", "tgs", "reef", "tally",
-        "krisp", "sgdrc", "sgdrc-static", "detshare"};
+        "krisp", "sgdrc", "sgdrc-static", "paella", "gemini", "antman", "edf", "detshare"};
 
 static void attack_open(const char *policy)
 {
@@ -65,9 +65,10 @@ Test(policy_attacks, a_queue_that_waits_for_the_host_keeps_nobody_waiting)
                 host = host_call(ls);
                 ph_submit(ls, 0, &all, 0);
                 ph_run_for(1 * MS);
-                begin = ph_now();
                 ph_loop(be, &brief, 2);
                 ph_run_for(3000 * MS);
+                begin = ph_now();
+                ph_run_for(1000 * MS);
                 cr_expect_eq(ph_stats().fallbacks, 0, "%s was replaced", policies[i]);
                 cr_expect_gt(ph_launches(be, begin, ph_now()), 1000, "%s: %u", policies[i],
                         ph_launches(be, begin, ph_now()));
@@ -123,5 +124,30 @@ Test(policy_attacks, a_very_long_slo_is_no_early_deadline)
         ph_run_for(1 * US);
         cr_expect_eq(ph_in_flight(ls), 8, "%u", ph_in_flight(ls));
         cr_expect_eq(ph_in_flight(liar), 1, "%u", ph_in_flight(liar));
+        ph_close();
+}
+
+/* Best effort with as many streams as it can have: what is given to the device ahead is bounded, and LS finds room. */
+Test(policy_attacks, many_streams_do_not_fill_the_device)
+{
+        struct ph_client *be[PH_CLIENTS - 1], *ls;
+        uint32_t at_once;
+
+        attack_open("detshare");
+        for (size_t i = 0; i < DS_ARRAY_SIZE(be); i++) {
+                be[i] = ph_be();
+                for (int k = 0; k < 40 * PH_STREAMS; k++)
+                        ph_submit(be[i], (uint32_t)k % PH_STREAMS, &small, 0);
+        }
+        ph_run_for(1 * US);
+        for (size_t i = 0; i < DS_ARRAY_SIZE(be); i++)
+                for (int k = 0; k < PH_STREAMS; k++)
+                        cr_expect_geq(ds_coroutine_in_flight(be[i]->stream[k]), 1);
+        at_once = ph_stats().in_flight;
+        cr_expect_leq(at_once, 512 + PH_STREAMS * PH_CLIENTS, "%u", at_once);
+        ls = ph_ls(0);
+        ph_submit(ls, 0, &small, 0);
+        ph_run_for(1 * US);
+        cr_expect_eq(ph_in_flight(ls), 1);
         ph_close();
 }

@@ -590,8 +590,12 @@ Test(policy_peers_time, antman_lowers_what_does_harm_until_guaranteed_jobs_recov
         antman_open(NULL, 150);
         ph_loop(guaranteed, &sensitive, 2);
         ph_loop(opportunistic, &medium, 4);
+        disturbing = NULL;
+        ph_run(2000 * MS);
+        cr_assert_geq(ph_busy(opportunistic, 1500 * MS, 1999 * MS), 990);
+        disturbing = opportunistic;
         ph_run(4000 * MS);
-        busy = ph_busy(opportunistic, 2000 * MS, 4000 * MS);
+        busy = ph_busy(opportunistic, 2500 * MS, 4000 * MS);
         cr_assert(busy > 10 && busy < 300, "%lu", (unsigned long)busy);
         disturbing = NULL;
         ph_run(8000 * MS);

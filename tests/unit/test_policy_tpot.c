@@ -80,8 +80,8 @@ Test(policy_tpot, decode_with_the_least_slack_goes_first)
 
         tpot_open("decode_streams=1", NULL);
         a = server(90 * MS);
-        b = server(60 * MS);
         c = server(30 * MS);
+        b = server(60 * MS);
         decode(a, 2);
         ph_step();
         decode(b, 2);

@@ -62,6 +62,7 @@
 #define ENDED 128u     /* coroutines by id; of two with one place the last counts */
 #define DEPTH 256u     /* most operations of a BE coroutine on the device */
 #define BLOCKS_MAX 32u /* SM counts of the calibration */
+#define BOUND_SAME 30u /* permille: LS times beside BE that differ by no more are as good */
 /* However many streams clients open, a decision must not take long, and there must be room on the device for LS. */
 #define LS_LOOK 256u  /* operations that are looked at for the window, of all queues */
 #define BE_MANY 512u  /* BE operations on the device: of each coroutine no more than one then ... */
@@ -932,25 +933,34 @@ static uint32_t bound_worst(
         return worst;
 }
 
-/* The most blocks under the limit, no bound before all; when nothing is under it, the fewest that were measured. */
+/*
+ * The most blocks under the limit, no bound before all. When nothing is under it, the most that are as good as the best
+ * there is: a launch beside anything takes longer than one alone, and fewer blocks do not change that.
+ */
 static uint32_t bound_find(
         const struct detshare_policy_config *config, uint32_t n_sms, uint32_t bound, uint32_t permille)
 {
-        uint32_t most = 0, fewest = 0, worst = bound_worst(config, n_sms, 0, bound);
+        uint32_t best = UINT32_MAX, most = 0;
 
-        if (worst && worst <= permille)
-                return 0;
-        for (uint32_t i = 0; i < config->n_interference; i++) {
-                const struct detshare_interference *cell = &config->interference[i];
+        for (int pass = 0; pass < 2; pass++) {
+                for (uint32_t i = 0; i < config->n_interference; i++) {
+                        const struct detshare_interference *cell = &config->interference[i];
+                        uint32_t worst;
 
-                if (cell->be_sms != n_sms || !cell->be_blocks || !bound_is_about(cell->be_load, bound))
-                        continue;
-                if (!fewest || cell->be_blocks < fewest)
-                        fewest = cell->be_blocks;
-                if (cell->be_blocks > most && bound_worst(config, n_sms, cell->be_blocks, bound) <= permille)
-                        most = cell->be_blocks;
+                        if (cell->be_sms != n_sms || !bound_is_about(cell->be_load, bound))
+                                continue;
+                        worst = bound_worst(config, n_sms, cell->be_blocks, bound);
+                        if (!pass)
+                                best = worst < best ? worst : best;
+                        else if (worst > permille && (best <= permille || !stair_same(worst, best, BOUND_SAME)))
+                                continue;
+                        else if (!cell->be_blocks)
+                                return 0;
+                        else
+                                most = cell->be_blocks > most ? cell->be_blocks : most;
+                }
         }
-        return most ? most : fewest;
+        return most;
 }
 
 static void bounds_init(struct detshare *d, const struct detshare_policy_config *config)

@@ -18,6 +18,7 @@
 #include "ctl/ctl.h"
 
 #define CALIBRATE_LIMIT 1100 /* permille of its time alone that LS may take for a bound to be good */
+#define CALIBRATE_SAME 30    /* permille: times that differ by no more are as good */
 
 /* A cell as it was measured; low and high: 95 % of the median, 0 = not known (it comes from the daemon). */
 struct calibrate_row {

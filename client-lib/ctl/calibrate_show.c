@@ -3,8 +3,8 @@
  * The interference matrix for people and scripts, and the bounds on BE that follow from it
  *
  * A bound is the most blocks with which no kind of LS kernel takes longer than it may beside any kind of BE kernel that
- * the bound is for: those that compute, or those that read or write. The policies' limit may be another; this is the
- * usual one.
+ * the bound is for: those that compute, or those that read or write; or, where none is enough, no longer than beside
+ * any other, as `detshare` has it. The policies' limit may be another; this is the usual one.
  */
 #include <inttypes.h>
 #include <string.h>
@@ -30,32 +30,36 @@ static uint32_t worst(const struct calibrate_rows *rows, uint32_t be_sms, uint32
         return most;
 }
 
-/* More blocks are better, and none at all are most. */
-static int better(const struct bound *a, const struct bound *b)
+static int is_about(const struct dsc_calibration_cell *cell, uint32_t be_sms, int memory)
 {
-        if (a->good != b->good)
-                return a->good;
-        if (!a->good)
-                return b->blocks == 0 || (a->blocks && a->blocks < b->blocks);
-        return b->blocks != 0 && (a->blocks == 0 || a->blocks > b->blocks);
+        return cell->be_sms == be_sms && (cell->be_load != DSC_LOAD_COMPUTE) == memory;
 }
 
-/* 0: nothing was measured of it. */
+/* Of the blocks that are good enough, or else as good as any, the most; no bound is more than all. 0: not measured. */
 static int find_bound(const struct calibrate_rows *rows, uint32_t be_sms, int memory, struct bound *ret)
 {
-        int found = 0;
+        uint32_t best = UINT32_MAX, limit;
         for (size_t i = 0; i < rows->n; i++) {
                 const struct dsc_calibration_cell *cell = &rows->rows[i].cell;
-                if (cell->be_sms != be_sms || (cell->be_load != DSC_LOAD_COMPUTE) != memory)
-                        continue;
-                struct bound bound = {.be_sms = be_sms, .blocks = cell->be_blocks, .memory = memory};
-                bound.ls_permille = worst(rows, be_sms, cell->be_blocks, memory);
-                bound.good = bound.ls_permille <= CALIBRATE_LIMIT;
-                if (!found || better(&bound, ret))
-                        *ret = bound;
-                found = 1;
+                const uint32_t ls =
+                        is_about(cell, be_sms, memory) ? worst(rows, be_sms, cell->be_blocks, memory) : best;
+                best = ls < best ? ls : best;
         }
-        return found;
+        if (best == UINT32_MAX)
+                return 0;
+        limit = best <= CALIBRATE_LIMIT ? CALIBRATE_LIMIT : best + best * CALIBRATE_SAME / 1000;
+        *ret = (struct bound){.be_sms = be_sms, .memory = memory, .good = best <= CALIBRATE_LIMIT};
+        for (size_t i = 0; i < rows->n; i++) {
+                const struct dsc_calibration_cell *cell = &rows->rows[i].cell;
+                const uint32_t ls = worst(rows, be_sms, cell->be_blocks, memory);
+                if (!is_about(cell, be_sms, memory) || ls > limit)
+                        continue;
+                if (ret->ls_permille && (!ret->blocks || (cell->be_blocks && cell->be_blocks <= ret->blocks)))
+                        continue;
+                ret->blocks = cell->be_blocks;
+                ret->ls_permille = ls;
+        }
+        return 1;
 }
 
 /* Of the i-th SM count and kind. 0: there are no more. */
@@ -81,8 +85,11 @@ static void bound_text(const struct bound *b, FILE *file)
                 fprintf(file, "no bound is needed, LS takes %.2fx\n", times);
         else if (b->good)
                 fprintf(file, "at most %" PRIu32 " blocks resident, LS takes %.2fx\n", b->blocks, times);
+        else if (b->blocks)
+                fprintf(file, "no bound is enough, best are %" PRIu32 " blocks resident, LS takes %.2fx\n", b->blocks,
+                        times);
         else
-                fprintf(file, "no bound is enough, LS takes %.2fx beside %" PRIu32 " blocks\n", times, b->blocks);
+                fprintf(file, "no bound helps, LS takes %.2fx\n", times);
 }
 
 /* --- for people --- */

@@ -522,13 +522,32 @@ static const struct detshare_interference matrix[] = {
         {.ls_load = DETSHARE_LOAD_READ, .be_load = DETSHARE_LOAD_COMPUTE, .be_sms = 66, .ls_permille = 1010},
 };
 
-static uint32_t bound_beside_ls(enum detshare_kernel_bound bound, int with_ls)
+/* Computing: blocks do not matter. Reading: 66 are nearly as good as 16. Neither is good. */
+static const struct detshare_interference beyond[] = {
+        {.be_load = DETSHARE_LOAD_COMPUTE, .be_sms = 66, .be_blocks = 0, .ls_permille = 1250},
+        {.be_load = DETSHARE_LOAD_COMPUTE, .be_sms = 66, .be_blocks = 66, .ls_permille = 1320},
+        {.be_load = DETSHARE_LOAD_COMPUTE, .be_sms = 66, .be_blocks = 16, .ls_permille = 1270},
+        {.be_load = DETSHARE_LOAD_READ, .be_sms = 66, .be_blocks = 0, .ls_permille = 1900},
+        {.be_load = DETSHARE_LOAD_READ, .be_sms = 66, .be_blocks = 132, .ls_permille = 1700},
+        {.be_load = DETSHARE_LOAD_READ, .be_sms = 66, .be_blocks = 66, .ls_permille = 1610},
+        {.be_load = DETSHARE_LOAD_READ, .be_sms = 66, .be_blocks = 16, .ls_permille = 1590},
+};
+
+/* Good, and nearly as good, which is not good enough. */
+static const struct detshare_interference nearly[] = {
+        {.be_load = DETSHARE_LOAD_READ, .be_sms = 66, .be_blocks = 0, .ls_permille = 1110},
+        {.be_load = DETSHARE_LOAD_READ, .be_sms = 66, .be_blocks = 66, .ls_permille = 1099},
+        {.be_load = DETSHARE_LOAD_READ, .be_sms = 66, .be_blocks = 16, .ls_permille = 1090},
+};
+
+static uint32_t bound_by(
+        const struct detshare_interference *cells, uint32_t n, enum detshare_kernel_bound bound, int with_ls)
 {
         struct ph_client *ls, *be;
         uint32_t blocks;
 
         OPEN("explore_permille=0");
-        cr_assert_eq(ds_sched_set_interference(ph.sched, matrix, DS_ARRAY_SIZE(matrix), ph_now()), 0);
+        cr_assert_eq(ds_sched_set_interference(ph.sched, cells, n, ph_now()), 0);
         ph_know(&persistent, bound);
         ls = ph_ls(0);
         be = ph_be();
@@ -543,12 +562,24 @@ static uint32_t bound_beside_ls(enum detshare_kernel_bound bound, int with_ls)
         return blocks;
 }
 
+static uint32_t bound_beside_ls(enum detshare_kernel_bound bound, int with_ls)
+{
+        return bound_by(matrix, DS_ARRAY_SIZE(matrix), bound, with_ls);
+}
+
 Test(policy_detshare, beside_ls_its_resident_blocks_are_what_the_calibration_found_to_be_harmless)
 {
         cr_assert_eq(bound_beside_ls(DETSHARE_BOUND_MEMORY, 1), 33);
         cr_assert_eq(bound_beside_ls(DETSHARE_BOUND_COMPUTE, 1), 0);
         cr_assert_eq(bound_beside_ls(DETSHARE_BOUND_UNKNOWN, 1), 0);
         cr_assert_eq(bound_beside_ls(DETSHARE_BOUND_MEMORY, 0), 0);
+}
+
+Test(policy_detshare, where_no_bound_is_enough_it_is_the_weakest_that_is_as_good_as_any)
+{
+        cr_assert_eq(bound_by(beyond, DS_ARRAY_SIZE(beyond), DETSHARE_BOUND_COMPUTE, 1), 0);
+        cr_assert_eq(bound_by(beyond, DS_ARRAY_SIZE(beyond), DETSHARE_BOUND_MEMORY, 1), 66);
+        cr_assert_eq(bound_by(nearly, DS_ARRAY_SIZE(nearly), DETSHARE_BOUND_MEMORY, 1), 66);
 }
 
 Test(policy_detshare, a_kernel_that_needs_the_whole_gpu_borrows_it_only_while_no_deadline_breaks)

@@ -12,7 +12,8 @@
 #include "util/error.h"
 #include "util/macro.h"
 
-#define OTHER_ENTRY 0x10 /* st_other of a kernel */
+#define OTHER_ENTRY 0x10     /* st_other of a kernel */
+#define NAME_MAX_BYTES 16384 /* of a kernel that is found again; sorting compares whole names */
 
 struct function {
         const char *name;
@@ -39,6 +40,7 @@ struct ds_sass {
         size_t n_functions, n_kernels;
         struct text *texts; /* by section */
         uint32_t *info_of;  /* by section: its .nv.info, 0 none */
+        bool overlaps;      /* bytes are in several sections: a small file could be read for ever */
         bool others_known, others_ask;
         struct ds_sass_kernel others; /* of all functions that are not kernels' own */
 };
@@ -73,6 +75,11 @@ static int compare_names(const void *a, const void *b, void *sass)
 static bool is_code(const Elf64_Shdr *section)
 {
         return section->sh_type == SHT_PROGBITS && section->sh_flags & SHF_EXECINSTR && section->sh_size >= SASS_BYTES;
+}
+
+static bool is_info(const Elf64_Shdr *section, const char *name)
+{
+        return section->sh_type != SHT_NOBITS && !strncmp(name, ".nv.info.", strlen(".nv.info."));
 }
 
 static void function_add(ds_sass *sass, const Elf64_Sym *symbol, const char *name)
@@ -114,6 +121,8 @@ static int functions_read(ds_sass *sass, const Elf64_Shdr *table)
                 if (!sass->functions[i].entry)
                         continue;
                 sass->texts[sass->functions[i].section].entry = true;
+                if (strnlen(sass->functions[i].name, NAME_MAX_BYTES + 1) > NAME_MAX_BYTES)
+                        continue;
                 sass->by_name[sass->n_kernels++] = i;
         }
         qsort_r(sass->by_name, sass->n_kernels, sizeof(*sass->by_name), compare_names, sass);
@@ -124,6 +133,7 @@ static int sections_read(ds_sass *sass)
 {
         Elf64_Shdr names = section_at(
                 sass, sass->header.e_shstrndx == SHN_XINDEX ? section_at(sass, 0).sh_link : sass->header.e_shstrndx);
+        uint64_t looked_at = 0;
         int r = 0;
 
         sass->texts = ds_alloc0(sass->n_sections, sizeof(*sass->texts));
@@ -136,9 +146,11 @@ static int sections_read(ds_sass *sass)
 
                 if (section.sh_type == SHT_SYMTAB)
                         r = functions_read(sass, &section);
-                else if (section.sh_type != SHT_NOBITS && section.sh_info < sass->n_sections &&
-                         !strncmp(name, ".nv.info.", strlen(".nv.info.")))
+                else if (is_info(&section, name) && section.sh_info < sass->n_sections)
                         sass->info_of[section.sh_info] = (uint32_t)i;
+                if (is_code(&section) || is_info(&section, name))
+                        looked_at += section.sh_size;
+                sass->overlaps |= looked_at > sass->size;
         }
         return ds_error_trace(r);
 }
@@ -280,6 +292,8 @@ int ds_sass_kernel(ds_sass *sass, const char *name, struct ds_sass_kernel *ret)
         int order, r;
 
         *ret = (struct ds_sass_kernel){.waits = 1, .sees_shared = 1};
+        if (sass->overlaps)
+                return 0;
         while (low < high) {
                 size_t middle = low + (high - low) / 2;
                 const struct function *f = &sass->functions[sass->by_name[middle]];

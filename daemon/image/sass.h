@@ -33,7 +33,8 @@
  * kernels that wait for earlier blocks only (look-back, serial split-K), and some that wait for nobody: that claim
  * places of a table by compare-and-swap, or take a maximum of volatile memory. Code that is not understood (of sm_100
  * and later, jumps to unknown places, more than 4 MiB, loops in loops without end) counts as waiting when it has any
- * instruction that asks.
+ * instruction that asks. Images whose sections of code share bytes, and names of more than 16 KiB, no compiler makes:
+ * they are not looked into.
  *
  * The bytes may come from a client: everything is checked, and time and memory are bounded by the size of the code.
  * Nothing is read before a kernel is asked for but the table of symbols.

@@ -5,6 +5,7 @@
  * The damaged ones are copies of exactly their size, so that the address sanitizer sees one byte too many.
  */
 #include <criterion/criterion.h>
+#include <elf.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -80,6 +81,34 @@ Test(sass, what_is_not_known_may_do_anything)
         sass = ds_sass_free(sass);
         cr_expect_eq(ds_sass_open(bytes, 100, &sass), DS_SASS_E_NOT);
         cr_expect_eq(ds_sass_open("text", 4, &sass), DS_SASS_E_NOT);
+        free(bytes);
+}
+
+/* Every section of code is all of the file: to look at each would take the square of its size. */
+Test(sass, sections_that_share_bytes_are_not_looked_into)
+{
+        ds_cleanup(ds_sass_freep) ds_sass *sass = NULL;
+        struct ds_sass_kernel facts;
+        size_t size;
+        uint8_t *bytes = load("sm_90.waits.cubin", &size);
+        Elf64_Ehdr header;
+        Elf64_Shdr section;
+
+        memcpy(&header, bytes, sizeof(header));
+        for (unsigned i = 1; i < header.e_shnum; i++) {
+                memcpy(&section, bytes + header.e_shoff + i * sizeof(section), sizeof(section));
+                if (section.sh_type != SHT_PROGBITS || !(section.sh_flags & SHF_EXECINSTR))
+                        continue;
+                section.sh_offset = 0;
+                section.sh_size = size / SASS_BYTES * SASS_BYTES;
+                memcpy(bytes + header.e_shoff + i * sizeof(section), &section, sizeof(section));
+        }
+        cr_assert_eq(ds_sass_open(bytes, size, &sass), 0);
+        for (size_t i = 0; ds_sass_kernel_name(sass, i); i++) {
+                cr_assert_eq(ds_sass_kernel(sass, ds_sass_kernel_name(sass, i), &facts), 0);
+                cr_expect(facts.waits && facts.sees_shared);
+        }
+        sass = ds_sass_free(sass);
         free(bytes);
 }
 

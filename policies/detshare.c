@@ -47,6 +47,7 @@
  * State is bounded: the LS and BE sessions seen last, so many of each; of more the one not seen for longest is learnt
  * anew.
  */
+#include "policies/interference.h"
 #include "policies/stair.h"
 
 #define US 1000ull
@@ -62,7 +63,6 @@
 #define ENDED 128u     /* coroutines by id; of two with one place the last counts */
 #define DEPTH 256u     /* most operations of a BE coroutine on the device */
 #define BLOCKS_MAX 32u /* SM counts of the calibration */
-#define BOUND_SAME 30u /* permille: LS times beside BE that differ by no more are as good */
 /* However many streams clients open, a decision must not take long, and there must be room on the device for LS. */
 #define LS_LOOK 256u  /* operations that are looked at for the window, of all queues */
 #define BE_MANY 512u  /* BE operations on the device: of each coroutine no more than one then ... */
@@ -912,57 +912,6 @@ static int detshare_decide(void *state, const struct detshare_snapshot *snapshot
 /* --- the calibration -------------------------------------------------------------------------------------------------
  */
 
-static int bound_is_about(uint32_t be_load, uint32_t bound)
-{
-        return (be_load == DETSHARE_LOAD_COMPUTE) == (bound == DETSHARE_BOUND_COMPUTE);
-}
-
-/* The worst that BE of this kind does to LS with so many blocks on so many SMs; 0: not measured. */
-static uint32_t bound_worst(
-        const struct detshare_policy_config *config, uint32_t n_sms, uint32_t blocks, uint32_t bound)
-{
-        uint32_t worst = 0;
-
-        for (uint32_t i = 0; i < config->n_interference; i++) {
-                const struct detshare_interference *cell = &config->interference[i];
-
-                if (cell->be_sms == n_sms && cell->be_blocks == blocks && bound_is_about(cell->be_load, bound) &&
-                        cell->ls_permille > worst)
-                        worst = cell->ls_permille;
-        }
-        return worst;
-}
-
-/*
- * The most blocks under the limit, no bound before all. When nothing is under it, the most that are as good as the best
- * there is: a launch beside anything takes longer than one alone, and fewer blocks do not change that.
- */
-static uint32_t bound_find(
-        const struct detshare_policy_config *config, uint32_t n_sms, uint32_t bound, uint32_t permille)
-{
-        uint32_t best = UINT32_MAX, most = 0;
-
-        for (int pass = 0; pass < 2; pass++) {
-                for (uint32_t i = 0; i < config->n_interference; i++) {
-                        const struct detshare_interference *cell = &config->interference[i];
-                        uint32_t worst;
-
-                        if (cell->be_sms != n_sms || !bound_is_about(cell->be_load, bound))
-                                continue;
-                        worst = bound_worst(config, n_sms, cell->be_blocks, bound);
-                        if (!pass)
-                                best = worst < best ? worst : best;
-                        else if (worst > permille && (best <= permille || !stair_same(worst, best, BOUND_SAME)))
-                                continue;
-                        else if (!cell->be_blocks)
-                                return 0;
-                        else
-                                most = cell->be_blocks > most ? cell->be_blocks : most;
-                }
-        }
-        return most;
-}
-
 static void bounds_init(struct detshare *d, const struct detshare_policy_config *config)
 {
         for (uint32_t i = 0; i < config->n_interference && d->n_bounds < BLOCKS_MAX; i++) {
@@ -974,7 +923,8 @@ static void bounds_init(struct detshare *d, const struct detshare_policy_config 
                         continue;
                 d->bounds[k].n_sms = n_sms;
                 for (uint32_t bound = DETSHARE_BOUND_COMPUTE; bound <= DETSHARE_BOUND_MEMORY; bound++)
-                        d->bounds[k].blocks[bound] = bound_find(config, n_sms, bound, number(d, P_INTERFERENCE));
+                        d->bounds[k].blocks[bound] =
+                                interference_bound(config, n_sms, bound, number(d, P_INTERFERENCE));
                 d->n_bounds++;
         }
 }

@@ -452,13 +452,14 @@ static int count_rows(ds_profile_db *db)
         return r;
 }
 
-/* At least `n` of those used the longest ago. */
+/* At least `n`: those of which nothing was measured go first, whoever has many; then those used the longest ago. */
 static int evict(ds_profile_db *db, uint64_t n)
 {
         char text[160];
 
         snprintf(text, sizeof(text),
-                "DELETE FROM profiles WHERE id IN (SELECT id FROM profiles ORDER BY used, id LIMIT %" PRIu64 ")",
+                "DELETE FROM profiles WHERE id IN (SELECT id FROM profiles ORDER BY points<>'', used, id LIMIT %" PRIu64
+                ")",
                 DS_MAX(n, db->max_rows / EVICT_PART));
         return run(db, text);
 }

@@ -244,13 +244,14 @@ ds_profile_store *ds_profile_store_free(ds_profile_store *store)
 
 int ds_profile_store_do(ds_profile_store *store, struct ds_profile_job *job)
 {
+        const unsigned most = job->session ? DS_PROFILE_ASKED_MAX : DS_PROFILE_JOBS_MAX;
         int r = 0;
 
         assert(job->done);
         pthread_mutex_lock(&store->lock);
         if (store->stop || !store->running)
                 r = -ECANCELED;
-        else if (store->n_jobs >= DS_PROFILE_JOBS_MAX)
+        else if (store->n_jobs >= most)
                 r = -EBUSY;
         if (!r) {
                 store->n_jobs++;

@@ -16,6 +16,7 @@
 typedef struct ds_profile_store ds_profile_store;
 
 #define DS_PROFILE_JOBS_MAX 256u
+#define DS_PROFILE_ASKED_MAX 64u /* with those that clients ask for; the rest is the worker's room */
 #define DS_PROFILE_JOB_ROWS 64u
 
 enum ds_profile_what {
@@ -43,7 +44,7 @@ struct ds_profile_job {
         /* On the loop. The job is the caller's again, to be freed. */
         void (*done)(struct ds_profile_job *job);
         void *user;
-        uint64_t session, request_id; /* the caller's: who asked */
+        uint64_t session, request_id; /* the caller's: who asked; session 0: no client did */
         TAILQ_ENTRY(ds_profile_job) link;
 };
 

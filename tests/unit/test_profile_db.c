@@ -263,6 +263,29 @@ Test(profile_db, the_least_used_goes)
         ds_profile_db_close(db);
 }
 
+/* Who launches a kernel in very many shapes has none of what was measured of others' thrown away. */
+Test(profile_db, what_nothing_was_measured_of_goes_first)
+{
+        ds_profile_db *db = ds_profile_db_open(path, 64);
+        struct ds_profile_row row;
+
+        for (uint64_t key = 1; key <= 16; key++) {
+                row = with_points(key);
+                cr_assert_eq(ds_profile_db_put(db, MODEL, &row, 1), 0);
+        }
+        for (uint64_t key = 100; key < 400; key++) {
+                row = row_of(key);
+                cr_assert_eq(ds_profile_db_see(db, MODEL, &row, 1), 0);
+        }
+        cr_assert_leq(figures_of(db).rows, 64);
+        for (uint64_t key = 1; key <= 16; key++) {
+                row = row_of(key);
+                cr_assert_eq(ds_profile_db_see(db, MODEL, &row, 1), 0);
+                cr_expect_gt(row.n_points, 0, "%llu", (unsigned long long)key);
+        }
+        ds_profile_db_close(db);
+}
+
 Test(profile_db, rows_that_cannot_be)
 {
         struct ds_profile_row row = with_points(1);

@@ -141,6 +141,29 @@ Test(profile_store, few_wait)
         cr_assert_eq(n_done, n + 1);
 }
 
+/* Clients that ask without end take no room from what the worker has to say. */
+Test(profile_store, who_asks_leaves_room)
+{
+        struct ds_profile_job *j;
+        unsigned asked = 0, said = 0;
+        int r = 0;
+
+        open_store();
+        while (!r && asked < DS_PROFILE_JOBS_MAX) {
+                j = job(DS_PROFILE_LIST, asked, 0);
+                j->session = 7;
+                r = ds_profile_store_do(store, j);
+                asked += !r;
+        }
+        cr_assert_eq(r, -EBUSY);
+        ds_profile_job_free(j);
+        cr_assert_eq(asked, DS_PROFILE_ASKED_MAX);
+        for (; said < DS_PROFILE_JOBS_MAX - DS_PROFILE_ASKED_MAX; said++)
+                cr_assert_eq(ds_profile_store_do(store, job(DS_PROFILE_SEE, 1000 + said, said)), 0);
+        run_until(asked + said);
+        close_store();
+}
+
 Test(profile_store, after_the_end_there_is_nothing)
 {
         struct ds_profile_job *j = job(DS_PROFILE_PUT, 1, 1);

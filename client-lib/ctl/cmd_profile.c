@@ -66,10 +66,11 @@ static int cmd_forget(const struct ctl_command *self, int argc, char **argv)
 {
         dsc_session *s = NULL;
         uint64_t count = 0;
-        int code = ctl_options(self, argc, argv, NULL, 1, 1);
+        const int all = argc == 2 && !strcmp(argv[1], "--all");
+        int code = all ? -1 : ctl_options(self, argc, argv, NULL, 1, 1);
         if (code >= 0)
                 return code;
-        const char *filter = strcmp(argv[optind], "--all") ? argv[optind] : "";
+        const char *filter = all ? "" : argv[optind];
         code = ctl_open(&s);
         if (code)
                 return code;
@@ -130,7 +131,7 @@ static const struct ctl_command commands[] = {
         {"profile list", "[--json] [NAME]", "the kernels that were seen, or those whose names contain NAME", NULL,
                 cmd_list},
         {"profile show", "NAME", "all that was measured of the kernels whose names contain NAME", NULL, cmd_show},
-        {"profile forget", "NAME | -- --all", "measure them anew", NULL, cmd_forget},
+        {"profile forget", "NAME | --all", "measure them anew", NULL, cmd_forget},
         {"profile export", "FILE", "write all profiles of this GPU to FILE (- is standard output)", NULL, cmd_export},
         {"profile import", "FILE", "take those of FILE (- is standard input)", NULL, cmd_import},
         {"profile run", "[--samples N] [--tolerance PERMILLE] [--seconds N] [--json] -- COMMAND [ARGUMENT...]",

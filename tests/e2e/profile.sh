@@ -131,6 +131,8 @@ check "and are gone" sh -c "! '$ctl' profile show wide"
 measure 20
 result "what was forgotten is measured anew" $?
 check "from the first on" of wide '.points[-1].sms == 132'
+check "all are forgotten" "$ctl" profile forget --all
+check "and none is left" sh -c "! '$ctl' profile show wide && ! '$ctl' profile show narrow"
 check "imported" "$ctl" profile import "$tmp/file"
 check "and are there" of wide '.least_sms == 132 and (.points | length) > 5'
 sed 's/sim:h200/sim:p40/' "$tmp/file" >"$tmp/other"

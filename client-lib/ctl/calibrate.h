@@ -17,6 +17,8 @@
 #include "core/control_calibrate.h"
 #include "ctl/ctl.h"
 
+#define CALIBRATE_LS "calibrate-ls" /* what the sessions are called */
+#define CALIBRATE_BE "calibrate-be"
 #define CALIBRATE_LIMIT 1100 /* permille of its time alone that LS may take for a bound to be good */
 #define CALIBRATE_SAME 30    /* permille: times that differ by no more are as good */
 

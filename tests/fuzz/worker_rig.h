@@ -18,6 +18,8 @@ static inline void rig_drop_unasked(struct wt *t)
         for (wt_answer *answer; (answer = wt_take(t, 0));) {
                 FUZZ_CHECK(answer->body_case == DETSHARE__INTERNAL__FROM_WORKER__BODY_FAULT ||
                            answer->body_case == DETSHARE__INTERNAL__FROM_WORKER__BODY_READY ||
+                           answer->body_case == DETSHARE__INTERNAL__FROM_WORKER__BODY_PROFILE_SEEN ||
+                           answer->body_case == DETSHARE__INTERNAL__FROM_WORKER__BODY_PROFILE_REFINED ||
                            (answer->ledger && answer->ledger->reset));
                 wt_free(answer);
         }

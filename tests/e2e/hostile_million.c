@@ -122,6 +122,10 @@ static void make_body(const ProtobufCMessageDescriptor *message, struct bytes *b
                         put_varint(body, 4);
                         put_bytes(body, "seed", 4);
                         break;
+                case PROTOBUF_C_TYPE_MESSAGE: /* an empty one */
+                        put_field(body, field->id, 2);
+                        put_varint(body, 0);
+                        break;
                 default:
                         put_field(body, field->id, 0);
                         put_varint(body, field_value(field->name));

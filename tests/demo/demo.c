@@ -2,7 +2,7 @@
 /*
  * make demo: two programs that know nothing of each other share one device through detshared
  *
- * Starts a daemon of its own on a private socket, runs the service and the job, together under two policies and each
+ * Starts a daemon of its own on a private socket, runs the service and the job, together under three policies and each
  * alone, checks that every answer has the same bits as alone, and prints and writes (BUILD/demo.json) what it saw. The
  * device is the daemon's own choice: the GPU where there is one, else a simulated one. On a simulated device all times
  * are the model's, and table and file say `sim`. A GPU is faster than its simulation: there the requests are more and

@@ -43,10 +43,15 @@ static int sched_init_ladder(ds_sched *sched, const struct ds_sched_config *conf
         if (r || !config->wall_ns)
                 return ds_error_trace(r);
         ladder->build_ns = DS_MAX(config->wall_ns() - begin_ns, (uint64_t)1);
-        ds_log(DS_LOG_INFO, "%u rungs, %u of them for large clusters: %.1f ms, %llu MiB of the device's memory",
-                ladder->n, ladder->n_coarse, (double)ladder->build_ns / 1e6,
-                (unsigned long long)(ladder->bytes / DS_MIB(1)));
         return 0;
+}
+
+static void sched_say_ladder(const struct ds_ladder *ladder)
+{
+        if (ladder->build_ns)
+                ds_log(DS_LOG_INFO, "%u rungs, %u of them for large clusters: %.1f ms, %llu MiB of the device's memory",
+                        ladder->n, ladder->n_coarse, (double)ladder->build_ns / 1e6,
+                        (unsigned long long)(ladder->bytes / DS_MIB(1)));
 }
 
 int ds_sched_new(const struct ds_sched_config *config, ds_sched **ret)
@@ -85,6 +90,7 @@ int ds_sched_new(const struct ds_sched_config *config, ds_sched **ret)
                 ds_log(DS_LOG_ERROR, "%s", message);
         if (r)
                 return ds_error_trace(r);
+        sched_say_ladder(&sched->ladder);
         *ret = DS_TAKE_PTR(sched);
         return 0;
 }

@@ -158,7 +158,7 @@ if serve --config "$dir/config"; then
         says "$dir/config:2: \[policy mutlistream\]: there is no such policy"
         printf '[daemon]\npolicy=frob\n' >"$dir/config"
         kill -HUP "$daemon"
-        says "the policy stays multistream: $dir/config:2: \[daemon\] policy: there is no policy 'frob'"
+        says "the policy stays detshare: $dir/config:2: \[daemon\] policy: there is no policy 'frob'"
         ends TERM 0 "SIGTERM"
 fi
 
@@ -211,9 +211,9 @@ fi
 mkdir -m 700 "$dir/private"
 cp -r "$build/detshared" "$build/libexec" "$build/policies" "$dir"
 cp -r "$build/detshared" "$build/libexec" "$build/policies" "$dir/private"
-chmod g+w "$dir/policies/multistream.so"
+chmod g+w "$dir/policies/detshare.so"
 "$dir/detshared" --socket "$socket" >"$dir/out" 2>"$dir/err" </dev/null
-if grep -q "multistream.so is writable by others" "$dir/err"; then ok; else bad "a writable policy: $(head -n 2 "$dir/err")"; fi
+if grep -q "detshare.so is writable by others" "$dir/err"; then ok; else bad "a writable policy: $(head -n 2 "$dir/err")"; fi
 if [ -z "$(find "$build/policies" -perm /022)" ]; then ok; else bad "the build's policies are writable by others"; fi
 
 # --- what runs clients' code has no rights, and finds its policies all the same ----------------------------------------------------

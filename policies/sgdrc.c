@@ -22,6 +22,7 @@
 #include "policies/sgdrc.h"
 
 #define NEEDS 256u /* as many as there may be on the device */
+#define LOOK 512u  /* operations of the windows of all streams that are looked at: a decision must not take long */
 
 struct sgdrc {
         uint32_t n_sms, window, tolerance;
@@ -74,7 +75,7 @@ static int has_work(const struct detshare_snapshot *snapshot, uint32_t class_)
 static uint32_t reserve(const struct sgdrc *sgdrc, const struct detshare_snapshot *snapshot)
 {
         const struct detshare_coroutine_view *owner = sgdrc_coroutine(snapshot, sgdrc->ls.owner);
-        uint32_t most = 0;
+        uint32_t most = 0, left = LOOK;
 
         for (uint32_t i = 0; owner && i < owner->in_flight && i < NEEDS; i++) {
                 uint32_t need = sgdrc->ls_sms[(sgdrc->ls_launched - 1 - i) % NEEDS];
@@ -85,7 +86,7 @@ static uint32_t reserve(const struct sgdrc *sgdrc, const struct detshare_snapsho
                 const struct detshare_coroutine_view *coroutine = &snapshot->coroutines[i];
                 uint32_t n = coroutine->class_ == DETSHARE_CLASS_LS ? coroutine->n_ahead : 0;
 
-                for (uint32_t k = 0; k < n && k < sgdrc->window; k++) {
+                for (uint32_t k = 0; k < n && k < sgdrc->window && left; k++, left--) {
                         uint32_t need = 0;
 
                         if (coroutine->ahead[k].kind == DETSHARE_OP_KERNEL)

@@ -39,6 +39,7 @@
 #include "policies/table.h"
 
 #define TPOT_MS 1000000ll
+#define TPOT_SLO_MOST_NS (10000ull * TPOT_MS) /* as the parameter's most */
 #define TPOT_SERVERS 64u
 #define SKETCH_WORDS 8u
 
@@ -132,7 +133,9 @@ static struct server *server_of(struct tpot *tpot, const struct detshare_snapsho
         struct server *server = TABLE_TAKE(tpot->servers, snapshot->sessions[session].id, snapshot->now_ns);
         uint64_t slo_ns = snapshot->sessions[session].slo_ns;
 
+        /* a client may say any number, and what is due may be so for as long after it has gone */
         server->slo_ns = slo_ns ? slo_ns : (uint64_t)tpot->slo_ns;
+        server->slo_ns = server->slo_ns < TPOT_SLO_MOST_NS ? server->slo_ns : TPOT_SLO_MOST_NS;
         return server;
 }
 

@@ -15,7 +15,7 @@ static struct ph_kernel all = {.name = "all", .blocks = SMS, .threads = 1024, .b
 static struct ph_kernel endless = {.name = "endless", .blocks = SMS, .block_ns = 3000 * MS};
 
 static const char *const policies[] = {"fifo", "multistream", "static", "temporal", "orion", "tgs", "reef", "tally",
-        "krisp", "sgdrc", "sgdrc-static", "paella", "gemini", "antman", "edf", "detshare"};
+        "krisp", "sgdrc", "sgdrc-static", "paella", "gemini", "antman", "edf", "tpot-first", "detshare"};
 
 static void attack_open(const char *policy)
 {
@@ -124,6 +124,32 @@ Test(policy_attacks, a_very_long_slo_is_no_early_deadline)
         ph_run_for(1 * US);
         cr_expect_eq(ph_in_flight(ls), 8, "%u", ph_in_flight(ls));
         cr_expect_eq(ph_in_flight(liar), 1, "%u", ph_in_flight(liar));
+        ph_close();
+}
+
+/* Who asks for a latency of years and goes leaves nothing behind: an answer is not due for as long. */
+Test(policy_attacks, a_server_that_is_gone_is_not_due_for_ever)
+{
+        struct ph_client *liar, *be;
+        uint64_t begin;
+
+        attack_open("tpot-first");
+        liar = ph_ls(UINT64_MAX / 2);
+        be = ph_be();
+        for (int i = 0; i < 4; i++) {
+                ds_sched_session_phase(liar->session, DETSHARE_PHASE_DECODE, ph_now());
+                ph_submit(liar, 0, &small, 0);
+                ph_run_for(1 * MS);
+                ds_sched_session_synchronised(liar->session, ph_now());
+                ph_run_for(1 * MS);
+        }
+        ph_leave(liar);
+        ph_run_for(30000 * MS);
+        begin = ph_now();
+        ph_loop(be, &brief, 2);
+        ph_run_for(100 * MS);
+        cr_expect_eq(ph_last(be)->n_sms, SMS, "%u", ph_last(be)->n_sms);
+        cr_expect_gt(ph_launches(be, begin, ph_now()), 900, "%u", ph_launches(be, begin, ph_now()));
         ph_close();
 }
 

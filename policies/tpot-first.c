@@ -2,9 +2,10 @@
 /*
  * tpot-first: the next token of those who are being answered comes before anybody's first one
  *
- * For servers of language models. DetShare's paper (arXiv 2603.15042) names a policy TPOT-First: where time to first
- * token and time per output token (TPOT) cannot both be kept, decode steps of admitted requests are protected. The rule
- * here is ours. An LS session is a server, its SLO the time per output token (`tpot_ms` if it has none).
+ * For servers of language models. The abstract of DetShare's paper (arXiv 2603.15042) names a policy TPOT-First, under
+ * which fewer tokens take longer than their objective; its rule is not there, and the one here is ours: where the time
+ * to first token (TTFT) and the time per output token (TPOT) cannot both be kept, it is TPOT. An LS session is a
+ * server, its SLO the time per output token (`tpot_ms` if it has none).
  *  - A decode step begins when the last one ended, or with its first operation if that is more than the SLO later. Its
  *    slack is what the SLO leaves after the time since then and what the step, as it was lately, yet needs. A server
  *    whose last step was a decode step is in the middle of an answer: its slack counts also while it queues nothing,

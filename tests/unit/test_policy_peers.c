@@ -220,13 +220,13 @@ Test(policy_peers, temporal_runs_all_streams_of_a_session)
 /* --- orion
  * ----------------------------------------------------------------------------------------------------------- */
 
-enum { KEY_LS = 1, KEY_COMPUTE, KEY_MEMORY, KEY_WIDE, KEY_UNKNOWN, KEY_SHORT };
+enum { KEY_LS = 1, KEY_COMPUTE, KEY_MEMORY, KEY_WIDE, KEY_UNKNOWN, KEY_MIDDLE, KEY_SHORT };
 
 static ds_coroutine *ls, *be, *be2;
 
 static uint32_t blocks_of(uint64_t key)
 {
-        return key == KEY_WIDE ? 1000 : key == KEY_SHORT ? 1 : 16;
+        return key == KEY_WIDE ? 1000 : key == KEY_MIDDLE ? 80 : key == KEY_SHORT ? 1 : 16;
 }
 
 /* 16 SMs of 8 blocks each; every kernel has run once, and a profile knows the bounds. */
@@ -238,6 +238,7 @@ static void orion_open(const char *const *params, size_t n_params)
                 [KEY_MEMORY] = DETSHARE_BOUND_MEMORY,
                 [KEY_WIDE] = DETSHARE_BOUND_MEMORY,
                 [KEY_UNKNOWN] = DETSHARE_BOUND_UNKNOWN,
+                [KEY_MIDDLE] = DETSHARE_BOUND_MEMORY,
                 [KEY_SHORT] = DETSHARE_BOUND_MEMORY,
         };
         static struct top tops[DS_ARRAY_SIZE(bounds)];
@@ -449,7 +450,7 @@ Test(policy_peers, orion_does_not_drain_once_the_ls_client_has_finished)
 }
 
 /* Iterations of 200 us against a limit: after each ten the threshold halves the rest, in one direction or the other. */
-static void train(const char *limit, uint32_t iterations)
+static void train(uint32_t iterations)
 {
         static struct top a;
 
@@ -457,7 +458,6 @@ static void train(const char *limit, uint32_t iterations)
                 submit(&h, ls, kernel_init(&a, 1, 200 * US, 16, KEY_LS));
                 harness_run(&h, UINT64_MAX);
         }
-        (void)limit;
 }
 
 Test(policy_peers, orion_searches_the_threshold_for_training)
@@ -467,14 +467,16 @@ Test(policy_peers, orion_searches_the_threshold_for_training)
 
         orion_open(slow, 3); /* 8 of 16 SMs; iterations take longer than they may: 4, 2, 1, 0 */
         cr_assert_eq(beside_ls(KEY_MEMORY, 30 * US), 10 * US);
-        train("100", 19);
+        train(19);
         cr_assert_eq(beside_ls(KEY_MEMORY, 30 * US), 10 * US, "2 SMs");
-        train("100", 9);
+        train(9);
         cr_assert_eq(beside_ls(KEY_MEMORY, 30 * US), 200 * US, "1 SM");
         teardown();
         orion_open(fast, 3); /* 12, 14, 15 */
         cr_assert_eq(beside_ls(KEY_WIDE, 30 * US), 200 * US);
-        train("300", 40);
+        cr_assert_eq(beside_ls(KEY_MIDDLE, 30 * US), 200 * US, "10 SMs");
+        train(39);
+        cr_assert_eq(beside_ls(KEY_MIDDLE, 30 * US), 10 * US);
         cr_assert_eq(beside_ls(KEY_WIDE, 30 * US), 200 * US, "all SMs are never reached");
         cr_assert_eq(beside_ls(KEY_MEMORY, 30 * US), 10 * US);
 }

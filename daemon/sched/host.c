@@ -448,6 +448,9 @@ static int host_tell(ds_sched *sched, struct ds_sched_event *event)
         r = host_decide(sched, &telling, &again);
         for (uint32_t i = 0; !r && again && i < DS_HOST_AGAIN_MAX; i++) {
                 telling.kind = DETSHARE_EVENT_AGAIN;
+                /* what was launched meanwhile may have taken the kernel's points for another one's */
+                telling.op.n_points = 0;
+                telling.op.points = NULL;
                 r = host_decide(sched, &telling, &again);
         }
         ds_sched_event_told(telling.session);

@@ -29,7 +29,7 @@ TestSuite(sched_mechanisms, .init = setup, .fini = teardown);
 /* --- a policy that launches everything to `rung` and does once what it is told --------------------------------------
  */
 
-static uint32_t rung, max_blocks, depth, seen_events[16];
+static uint32_t rung, max_blocks, depth, again, seen_events[16];
 static struct detshare_action once;
 static struct detshare_op_view seen_head, seen_event;
 static struct detshare_profile_point seen_points[DETSHARE_POINTS_MAX];
@@ -73,6 +73,7 @@ static void look(const struct detshare_snapshot *snapshot)
 int probe_decide(void *state, const struct detshare_snapshot *snapshot, struct detshare_decision *decision)
 {
         look(snapshot);
+        decision->again = again && snapshot->event == DETSHARE_EVENT_COMPLETE;
         for (uint32_t i = 0; i < snapshot->n_coroutines; i++) {
                 const struct detshare_coroutine_view *view = &snapshot->coroutines[i];
 
@@ -93,7 +94,7 @@ static void probe_start(uint32_t on_rung, uint32_t how_deep)
 {
         rung = on_rung;
         depth = how_deep;
-        max_blocks = 0;
+        max_blocks = again = 0;
         once = (struct detshare_action){0};
         configured_result = 0;
         memset(seen_events, 0, sizeof(seen_events));
@@ -148,6 +149,21 @@ static void run_one(ds_coroutine *coroutine, uint32_t on_rung, uint64_t duration
         submit(&h, coroutine, kernel_init(&k, 1, duration, 4, KEY));
         harness_run(&h, UINT64_MAX);
         cr_assert_eq(k.done, 1);
+}
+
+/* Points are good during one call: what is launched after it may have them taken away. */
+Test(sched_mechanisms, asked_again_a_policy_sees_no_points_of_before)
+{
+        ds_coroutine *c = stream_open(session_open(&h, 1, DETSHARE_CLASS_BE, 0), 0, 0);
+
+        probe_start(0, 4);
+        run_one(c, 0, 10 * US);
+        cr_assert_eq(seen_event.n_points, 1);
+        again = 1;
+        run_one(c, 0, 10 * US);
+        cr_assert_geq(seen_events[DETSHARE_EVENT_AGAIN], 1);
+        cr_assert_eq(seen_event.n_points, 0);
+        cr_assert_null(seen_event.points);
 }
 
 Test(sched_mechanisms, a_kernel_alone_gives_points_by_sms)

@@ -218,6 +218,49 @@ Test(sched_history, held_by_a_quiesce)
         assert_part(request_of(ls), DS_HISTORY_RUNNING, 20 * US);
 }
 
+/* LS may be launched while BE is held: what it waits for is not the quiesce. */
+Test(sched_history, a_quiesce_of_the_other_class_holds_nobody)
+{
+        ds_sched_session *ls = session_open(&h, 1, DETSHARE_CLASS_LS, 0);
+        ds_coroutine *stream = stream_open(ls, 0, 0);
+        struct top top;
+
+        go_to(10 * US);
+        ds_sched_hold(h.sched, 1u << DETSHARE_CLASS_BE, 10 * US);
+        submit(&h, stream, kernel_init(&top, 1, 20 * US, 16, 0));
+        ds_sched_settle(h.sched); /* it is ready, and nobody asks the policy */
+        h.device->now_ns = 40 * US;
+        ds_sched_hold(h.sched, 0, 40 * US);
+        harness_run(&h, UINT64_MAX);
+        assert_part(request_of(ls), DS_HISTORY_HELD, 0);
+        assert_part(request_of(ls), DS_HISTORY_POLICY, 30 * US);
+        assert_part(request_of(ls), DS_HISTORY_RUNNING, 20 * US);
+}
+
+Test(sched_history_policies, loans_are_counted)
+{
+        static const ds_device_kernel cooperative = {
+                .info = {.name = "grid_sync", .max_threads = 1024, .registers = 16, .cooperative = 1}};
+        static const char *const params[] = {"ls_percent=50"};
+        ds_coroutine *stream;
+        ds_sched_session *ls;
+        char message[128];
+        struct top small, large;
+
+        cr_assert_eq(harness_open(&h, 8, "policies", "fifo"), 0);
+        cr_assert_eq(ds_sched_set_policy(h.sched, "static", params, 1, 0, message, sizeof(message)), 0, "%s", message);
+        ls = session_open(&h, 1, DETSHARE_CLASS_LS, 0);
+        stream = stream_open(ls, 0, 0);
+        kernel_init(&small, 1, 10 * US, 64, 0); /* half of 16 SMs hold 64 blocks */
+        kernel_init(&large, 1, 10 * US, 65, 0);
+        small.op.launch.kernel = large.op.launch.kernel = &cooperative;
+        submit(&h, stream, &small);
+        submit(&h, stream, &large);
+        harness_run(&h, UINT64_MAX);
+        cr_assert_eq(request_of(ls)->operations, 2);
+        cr_assert_eq(request_of(ls)->loans, 1);
+}
+
 Test(sched_history, waiting_for_an_event_of_another_session_depends)
 {
         ds_sched_session *one = session_open(&h, 1, DETSHARE_CLASS_LS, 0),

@@ -57,6 +57,7 @@ Test(sass, real_code_of_every_architecture)
         for (size_t i = 0; i < DS_ARRAY_SIZE(files); i++)
                 expect_as_named(files[i], 34);
         expect_as_named("sm_90.linked.cubin", 2);
+        expect_as_named("sm_90.asked.cubin", 2);
 }
 
 /* Who is not there, and code of an architecture that is not looked into */

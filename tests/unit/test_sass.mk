@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 #
-# Machine code of every architecture that is looked into, at two levels of optimisation, and one that was linked from parts.
+# Machine code of every architecture that is looked into, at two levels of optimisation, and two that are to be linked.
 
 SASS_DIR := $(BUILD)/cubin/sass
 sass_files := $(foreach a,sm_75 sm_80 sm_86 sm_89 sm_90 sm_90a,$(SASS_DIR)/$(a).waits.cubin) \
-	$(SASS_DIR)/sm_90.slow.cubin $(SASS_DIR)/sm_90.linked.cubin $(SASS_DIR)/sm_100.waits.cubin
+	$(SASS_DIR)/sm_90.slow.cubin $(SASS_DIR)/sm_90.linked.cubin $(SASS_DIR)/sm_90.asked.cubin $(SASS_DIR)/sm_100.waits.cubin
 $(SASS_DIR)/%.waits.cubin: tests/data/image/waits.cu
 	@mkdir -p $(@D)
 	$(NVCC) -cubin -arch=$* -o $@ $<
@@ -12,6 +12,9 @@ $(SASS_DIR)/%.slow.cubin: tests/data/image/waits.cu
 	@mkdir -p $(@D)
 	$(NVCC) -cubin -arch=$* -Xptxas -O0 -o $@ $<
 $(SASS_DIR)/%.linked.cubin: tests/data/image/linked.cu
+	@mkdir -p $(@D)
+	$(NVCC) -cubin -rdc=true -arch=$* -o $@ $<
+$(SASS_DIR)/%.asked.cubin: tests/data/image/asked.cu
 	@mkdir -p $(@D)
 	$(NVCC) -cubin -rdc=true -arch=$* -o $@ $<
 

@@ -38,6 +38,7 @@ struct flight {
         uint64_t coroutine;
         uint32_t idempotent; /* the last so many launches are idempotent kernels */
         uint32_t killed;
+        uint32_t is_new, before; /* one more was sent than there were before: it is not known yet whether it went */
 };
 
 struct reef {
@@ -75,6 +76,17 @@ static struct flight *flight_find(struct reef *reef, uint64_t coroutine)
         return NULL;
 }
 
+/* Where the device took nothing more it is not known which operations are there. */
+static struct flight flight_settled(const struct flight *flight, const struct detshare_coroutine_view *coroutine)
+{
+        struct flight settled = *flight;
+
+        if (settled.is_new && coroutine->in_flight != settled.before + 1)
+                settled.idempotent = 0;
+        settled.is_new = 0;
+        return settled;
+}
+
 /* Forgets whoever has nothing on the device any more. */
 static void flights_look(struct reef *reef, const struct detshare_snapshot *snapshot)
 {
@@ -85,15 +97,19 @@ static void flights_look(struct reef *reef, const struct detshare_snapshot *snap
                         i++;
                 if (i < snapshot->n_coroutines && snapshot->coroutines[i].id == reef->flights[k].coroutine &&
                         snapshot->coroutines[i].in_flight)
-                        reef->flights[n++] = reef->flights[k];
+                        reef->flights[n++] = flight_settled(&reef->flights[k], &snapshot->coroutines[i]);
         }
         reef->n = n;
 }
 
-/* The coroutine gets one operation more. What it had before, if that is not known here, was not idempotent. */
-static void flight_add(
-        struct reef *reef, const struct detshare_coroutine_view *coroutine, const struct detshare_op_view *op)
+/*
+ * The coroutine gets one operation more. What it had before, if that is not known here, was not idempotent. Whether it
+ * went is seen in the next call, which must come before anything ends.
+ */
+static void flight_add(struct reef *reef, const struct detshare_snapshot *snapshot, struct detshare_decision *decision,
+        const struct detshare_coroutine_view *coroutine)
 {
+        const struct detshare_op_view *op = &coroutine->ahead[0];
         struct flight *flight = flight_find(reef, coroutine->id);
         uint32_t at = reef->n;
 
@@ -106,6 +122,9 @@ static void flight_add(
                 *flight = (struct flight){.coroutine = coroutine->id};
                 reef->n++;
         }
+        flight->is_new = 1;
+        flight->before = coroutine->in_flight;
+        decision->again |= snapshot->can_kill;
         if (op->kind != DETSHARE_OP_KERNEL || !op->idempotent)
                 flight->idempotent = 0;
         else if (flight->idempotent < ALL_IDEMPOTENT)
@@ -208,7 +227,7 @@ static void launch_padded(struct reef *reef, const struct detshare_snapshot *sna
                 round_launch(decision, ls, 0, n);
         } else if (found && !ls->in_flight && round_launch(decision, ls, padding.ls_rung, 1) &&
                    round_launch(decision, padding.be, padding.be_rung, 1)) {
-                flight_add(reef, padding.be, &padding.be->ahead[0]);
+                flight_add(reef, snapshot, decision, padding.be);
                 reef->padded = 1;
         }
 }
@@ -259,7 +278,7 @@ static void best_effort(struct reef *reef, const struct detshare_snapshot *snaps
                         continue;
                 if (!round_launch(decision, coroutine, 0, 1))
                         return;
-                flight_add(reef, coroutine, &coroutine->ahead[0]);
+                flight_add(reef, snapshot, decision, coroutine);
                 if (coroutine->in_flight + 1 < reef->cap && coroutine->n_ahead > 1)
                         decision->again = 1;
         }

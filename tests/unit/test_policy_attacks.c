@@ -12,6 +12,7 @@
 static struct ph_kernel brief = {.name = "brief", .blocks = 4 * SMS, .block_ns = 25 * US};
 static struct ph_kernel small = {.name = "small", .blocks = 16, .block_ns = 20 * US};
 static struct ph_kernel all = {.name = "all", .blocks = SMS, .threads = 1024, .block_ns = 20 * US};
+static struct ph_kernel again = {.name = "again", .blocks = 4 * SMS, .block_ns = 25 * US, .idempotent = 1};
 static struct ph_kernel endless = {.name = "endless", .blocks = SMS, .block_ns = 3000 * MS};
 
 static const char *const policies[] = {"fifo", "multistream", "static", "temporal", "orion", "tgs", "reef", "tally",
@@ -19,7 +20,7 @@ static const char *const policies[] = {"fifo", "multistream", "static", "tempora
 
 static void attack_open(const char *policy)
 {
-        PH_KERNELS_ARE(&brief, &small, &all, &endless);
+        PH_KERNELS_ARE(&brief, &small, &all, &again, &endless);
         ph_open(SMS / 2, policy, NULL);
         ph_know(&brief, 0);
         ph_know(&small, 0);
@@ -150,6 +151,27 @@ Test(policy_attacks, a_server_that_is_gone_is_not_due_for_ever)
         ph_run_for(100 * MS);
         cr_expect_eq(ph_last(be)->n_sms, SMS, "%u", ph_last(be)->n_sms);
         cr_expect_gt(ph_launches(be, begin, ph_now()), 900, "%u", ph_launches(be, begin, ph_now()));
+        ph_close();
+}
+
+/* Where the device takes no more, what did not go there is not taken for what is to be killed. */
+Test(policy_attacks, a_full_device_makes_no_nonsense_of_kills)
+{
+        struct ph_client *be, *ls;
+
+        attack_open("reef");
+        ph_set_policy("reef", "queue_cap=8", NULL);
+        be = ph_be();
+        for (int i = 0; i < 300; i++) {
+                cr_assert_eq(ds_coroutine_new(be->session, 0, 0, 0, &be->stream[0]), 0);
+                for (int k = 0; k < 10; k++)
+                        ph_submit(be, 0, k ? &again : &brief, 0);
+        }
+        ph_run_for(1 * US);
+        ls = ph_ls(0);
+        ph_submit(ls, 0, &small, 0);
+        ph_run_for(1 * US);
+        cr_expect_eq(ph_stats().nonsense, 0);
         ph_close();
 }
 

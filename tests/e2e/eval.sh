@@ -1,0 +1,122 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+#
+# The evaluation's tools: what must hold of every policy in a few simulated cells, that the document says what the command says, the
+# analysis of measurements with data whose answer is known, and the measuring script itself on a simulated device.
+#
+# usage: tests/e2e/eval.sh BUILD
+set -u
+cd "$(dirname "$0")/../.." || exit
+build=$(cd "$1" && pwd)
+dir=$(mktemp -d /tmp/detshare-eval-XXXXXX)
+trap 'rm -rf "$dir"' EXIT
+export PYTHONDONTWRITEBYTECODE=1
+passed=0
+failed=0
+
+check() {
+        # check TEXT COMMAND...: passes when the command succeeds
+        local text=$1
+        shift
+        if "$@" >"$dir/said" 2>&1; then
+                passed=$((passed + 1))
+        else
+                failed=$((failed + 1))
+                echo "FAIL $text"
+                tail -n 15 "$dir/said"
+        fi
+}
+
+holds() {
+        # holds FILE EXPRESSION: of the rows (d) of a CSV file, or of JSON
+        check "$2" python3 -c "
+import csv, json, sys
+text = open('$1')
+d = json.load(text) if '$1'.endswith('.json') else list(csv.DictReader(text))
+sys.exit(0 if ($2) else 1)"
+}
+
+replay() {
+        python3 tests/eval/replay.py --build "$build" --jobs 1 "$@"
+}
+
+# --- simulated: what holds under every policy -------------------------------------------------------------------------------------
+mapfile -t policies < <(find "$build/policies" -name '*.so' -printf '%f\n' | sed 's/[.]so$//' | grep -vx -e profile -e calibrate | sort)
+check "policies" test ${#policies[@]} -ge 10
+printf '%s\n' 0 0.001 0.002 0.02 0.021 0.05 0.06 0.061 0.07 0.1 1000 >"$dir/ten"
+for part in "${policies[*]:0:9}" "${policies[*]:9}"; do
+        [ -n "$part" ] || continue
+        timeout 100 "$build/detshare-replay" --ls "mobilenetv3-b1@$dir/ten" --be bert-base-b64 --be resnet152-b64 --duration 900ms --no-alone \
+                --compare "${part// /,}" --json >"$dir/ten.json"
+        holds "$dir/ten.json" "all(r['sessions'][0]['ended'] == 10 for r in d['runs'])"
+        holds "$dir/ten.json" "all(s['steps_per_s'] > 0 for r in d['runs'] for s in r['sessions'][1:])"
+        holds "$dir/ten.json" "all(r['fallbacks'] == 0 for r in d['runs']) and len(d['runs']) == len('$part'.split())"
+done
+small=(--requests 60 --policies 'detshare,multistream' core:mobilenetv3+blocks-2ms@50)
+check "replay.py" replay "${small[@]}" --out "$dir/a.csv"
+check "again" replay "${small[@]}" --out "$dir/b.csv"
+check "the same figures for the same seed" cmp "$dir/a.csv" "$dir/b.csv"
+holds "$dir/a.csv" "len(d) == 9 and {r['device'] for r in d} == {'sim:h200', 'sim:a2000', 'sim:p40'}"
+for device in h200 a2000 p40; do
+        holds "$dir/a.csv" "(lambda p99: p99['detshare'] < 2 and p99['detshare'] <= p99['multistream'])({r['policy']: float(r['p99_over_alone']) for r in d if r['device'] == 'sim:$device'})"
+done
+holds "$dir/a.csv" "all(float(r['be_share']) > 0.1 and r['fallbacks'] == '0' for r in d if r['policy'] != '(no job)')"
+for policy in detshare sgdrc; do
+        for end in a b; do
+                "$build/detshare-replay" --ls resnet34-b1@poisson:400 --be bert-base-b64 --policy $policy --duration 200ms --no-alone --trace "$dir/$end.trace" >"$dir/said"
+        done
+        check "$policy: the same trace for the same seed" cmp "$dir/a.trace" "$dir/b.trace"
+        check "$policy: a trace" test "$(wc -l <"$dir/a.trace")" -gt 10000
+done
+# the document is what the command prints, in one cell; policies whose rule is fixed, so that work on others does not make it old
+check "the sample cell" replay --devices p40 --policies multistream,sgdrc-static core:bert+blocks-2ms@75 --out "$dir/sample.csv"
+check "docs/evaluation.md says what make replay-policies prints" python3 -c "
+import csv, sys
+sys.path.insert(0, 'tests/eval')
+import document, replay
+rows = {r['policy']: replay.cell_text(r) for r in csv.DictReader(open('$dir/sample.csv'))}
+text = document.section('docs/evaluation.md', replay.SECTION).split('Cell by cell on sim:p40', 1)[1]
+head = [c.strip(' \`') for c in text.splitlines()[2].split('|')]
+line = [c.strip() for c in next(l for l in text.splitlines() if l.startswith('| \`bert+blocks-2ms@75\` |')).split('|')]
+for policy, said in rows.items():
+    if policy != replay.ALONE:
+        assert line[head.index(policy)] == said, (policy, line[head.index(policy)], said)"
+
+# --- measured: the analysis with known answers, and the whole way on a simulated device ----------------------------------------------
+check "the analysis" python3 tests/eval/check.py
+"$build/detshared" --foreground --device sim:h200 --socket "$dir/native.sock" >"$dir/native.log" 2>&1 &
+native=$!
+trap 'kill "$native" 2>/dev/null; rm -rf "$dir"' EXIT
+for _ in $(seq 100); do
+        grep -q serving "$dir/native.log" && break
+        sleep 0.1
+done
+# an MPS that only writes down that it was called
+mkdir "$dir/bin"
+# shellcheck disable=SC2016
+printf '#!/bin/sh\necho "$1 $(cat)" >>%s/mps.calls\n' "$dir" >"$dir/bin/nvidia-cuda-mps-control"
+chmod 755 "$dir/bin/nvidia-cuda-mps-control"
+systems='native;mps;mps-priority;detshare:multistream;detshare:detshare;detshare:nosuch'
+measure() {
+        PATH=$dir/bin:$PATH timeout 100 python3 tests/eval/measure.py --build "$build" --state "$dir/state.csv" --native-socket "$dir/native.sock" --daemon-device sim:h200 \
+                --c-program ls:4:4:2:64 --c-program be:6:20:4:64 --cell ls/be@30 --seconds 0.25 --rounds 1 --systems "$systems" "$@"
+}
+check "measure.py: the time is over before it begins" measure --limit 0.01
+check "nothing is measured then" test "$(wc -l <"$dir/state.csv")" = 1
+check "measure.py" measure --limit 0
+holds "$dir/state.csv" "{r['system'] for r in d if r['phase'] == 'end'} == {'native', 'mps', 'mps-priority', 'detshare:multistream', 'detshare:detshare'}"
+holds "$dir/state.csv" "[r['phase'] for r in d if r['system'] == 'mps'] == ['ls1', 'be1', 'together', 'together', 'ls2', 'be2', 'end']"
+holds "$dir/state.csv" "len({r['at_s'] for r in d if r['phase'] == 'together' and r['program'] == 'ls0:ls'}) == 1"
+holds "$dir/state.csv" "all('nosuch' in r['error'] for r in d if r['system'] == 'detshare:nosuch')"
+check "MPS was started and ended" test "$(grep -c '^-d' "$dir/mps.calls") $(grep -c quit "$dir/mps.calls")" = "2 2"
+cp "$dir/state.csv" "$dir/before.csv"
+check "again" measure --limit 0
+check "what is there is not measured again" cmp "$dir/before.csv" "$dir/state.csv"
+check "analyse.py" python3 tests/eval/analyse.py "$dir/state.csv" --out "$dir/figures.csv" --doc "$dir/e.md"
+holds "$dir/figures.csv" "{r['system']: float(r['p99_ms'] or 0) > 0 and float(r['be_share'] or 0) > 0 for r in d} == {s: s != 'detshare:nosuch' for s in '$systems'.split(';')}"
+check "the section and its plot" grep -q 'evaluation/core.svg' "$dir/e.md"
+check "the plot" python3 -c "import xml.dom.minidom; xml.dom.minidom.parse('$dir/evaluation/core.svg')"
+check "no measurements, no section" bash -c "! python3 tests/eval/analyse.py tests/data/azure_llm_2023_conv.csv --doc $dir/none.md && test ! -e $dir/none.md"
+
+echo "$passed passed, $failed failed"
+[ "$failed" = 0 ]

@@ -1,0 +1,305 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""What measure.py measured, as figures: a table of cells (CSV), plots (SVG), and the section "measured" of docs/evaluation.md.
+
+A service's latencies beside the job are compared with those of the same arrivals alone, natively: that is what its user has today. Behind every
+ratio stands its 95% interval (stats.py) and the A/A noise: how far repeated measurements of the same thing alone lie apart in that cell, all rounds, before
+and after. A ratio that its interval or the noise cannot tell from 1 is marked with a tilde and nothing is claimed from it. The SLO is n times the
+99th percentile of the service alone in a closed loop, without queueing.
+
+usage: analyse.py STATE.csv... [--out FIGURES.csv] [--doc docs/evaluation.md] [--plots FOLDER] [--device TEXT]
+"""
+import argparse
+import csv
+import math
+import pathlib
+import statistics
+import sys
+
+import document
+import plot
+import stats
+
+SLO = (1.2, 1.5, 2)
+SECTION = "measured"
+ALONE = "native"  # the system whose phases alone are "alone"
+COLUMNS = ("group", "cell", "load", "system", "rounds", "requests", "p50_ms", "p99_ms", "p99_low_ms", "p99_high_ms", "p99_over_alone", "p99_over_alone_low",
+           "p99_over_alone_high", "p99_noise", "p99_verdict", "in_slo_1.2", "in_slo_1.5", "in_slo_2", "in_slo_n", "be_share", "be_share_low", "be_share_high", "be_noise",
+           "be_verdict", "sum", "error")
+
+
+def numbers(text):
+    return [float(value) for value in text.split(";")] if text else []
+
+
+def steady_latencies(row):
+    """Of requests that arrived after the warm-up."""
+    skip = float(row["skip_s"] or 0)
+    return [latency for latency, at in zip(numbers(row["latencies_ms"]), numbers(row["at_s"])) if at >= skip]
+
+
+def steady_bins(row, width_s=0.25):
+    """Steps per second in slices of the phase without its warm-up; a step counts to each slice by its part of it."""
+    begin, end, last = float(row["skip_s"] or 0), float(row["seconds"]), 0.0
+    n = max(1, int((end - begin) / width_s))
+    width, counts = (end - begin) / n, [0.0] * n
+    for latency in numbers(row["latencies_ms"]):
+        now = last + latency / 1000
+        for i in range(max(0, int((last - begin) / width)), min(n - 1, int((now - begin) / width) if now > begin else -1) + 1):
+            shared = min(now, begin + (i + 1) * width) - max(last, begin + i * width)
+            counts[i] += max(0.0, shared) / (now - last) if now > last else 0
+        last = now
+    return [count / width for count in counts]
+
+
+class Measured:
+    """The rows, by what they are of."""
+
+    def __init__(self, rows):
+        self.rows, self.by = rows, {}
+        for row in rows:
+            self.by.setdefault((row["group"], row["cell"], row["system"], row["phase"].rstrip("12")), []).append(row)
+
+    def cells(self):
+        return list(dict.fromkeys((row["group"], row["cell"]) for row in self.rows if row["cell"]))
+
+    def systems(self, cell):
+        return list(dict.fromkeys(row["system"] for row in self.rows if (row["group"], row["cell"]) == cell))
+
+    def of(self, cell, system, phase, kind=""):
+        return [row for row in self.by.get((*cell, system, phase), []) if not row["error"] and row["program"].startswith(kind)]
+
+    def error(self, cell, system):
+        return next((row["error"] for row in self.by.get((*cell, system, "failed"), [])), "")
+
+    def isolated_p99(self, program):
+        """Of a service in a closed loop; NaN where nobody looked."""
+        rows = [row for row in self.rows if row["phase"] == "capacity" and row["program"] == program and not row["error"]]
+        return stats.percentile([v for row in rows for v in numbers(row["latencies_ms"])[5:]], 0.99)
+
+
+def program_of(row):
+    return row["program"].split(":", 1)[1]
+
+
+def p99(values):
+    return stats.percentile(values, 0.99)
+
+
+def in_slo(measured, rows, times):
+    """Percent of requests of all services within so many times their 99th percentile alone."""
+    met = total = 0
+    for row in rows:
+        bound, values = times * measured.isolated_p99(program_of(row)), steady_latencies(row)
+        if math.isnan(bound):
+            return math.nan
+        met, total = met + sum(value <= bound for value in values), total + len(values)
+    return 100 * met / total if total else math.nan
+
+
+def services(measured, cell, system):
+    """The figures of a cell's services under one system; of several the geometric mean of ratios, the pooled latencies."""
+    together = measured.of(cell, system, "together", "ls")
+    if not together:
+        return {}
+    ratios, above, below, noises = [], [], [], []
+    for program in dict.fromkeys(row["program"] for row in together):
+        beside = [steady_latencies(row) for row in together if row["program"] == program]
+        alone = [steady_latencies(row) for row in measured.of(cell, ALONE, "ls", program)]
+        flat = [v for series in alone for v in series]
+        if not flat:
+            continue
+        ratios.append(p99([v for series in beside for v in series]) / p99(flat))
+        above.append(stats.draws(beside, p99, seed=1))
+        below.append(stats.draws(alone, p99, seed=2))
+        noises.append(stats.spread([p99(series) for series in alone if series]))
+    pooled = [steady_latencies(row) for row in together]
+    flat = [v for series in pooled for v in series]
+    low, high = stats.interval(stats.draws(pooled, p99, seed=3))
+    figures = {"requests": len(flat), "p50_ms": stats.percentile(flat, 0.5), "p99_ms": p99(flat), "p99_low_ms": low, "p99_high_ms": high}
+    if ratios:
+        drawn = [statistics.geometric_mean([a[i] / b[i] for a, b in zip(above, below)]) for i in range(min(map(len, above + below)))]
+        figures["p99_over_alone"] = statistics.geometric_mean(ratios)
+        figures["p99_over_alone_low"], figures["p99_over_alone_high"] = stats.interval(drawn)
+        figures["p99_noise"] = max((n for n in noises if not math.isnan(n)), default=math.nan)
+        figures["p99_verdict"] = stats.against(figures["p99_over_alone"], (figures["p99_over_alone_low"], figures["p99_over_alone_high"]), figures["p99_noise"])
+    n = len({row["program"] for row in measured.of(cell, system, "together")})
+    for name, times in [(f"in_slo_{t}", t) for t in SLO] + [("in_slo_n", n)]:
+        figures[name] = in_slo(measured, together, times)
+    return figures
+
+
+def jobs(measured, cell, system):
+    """The job's throughput against alone; of several, added up, each against itself alone, natively."""
+    together = measured.of(cell, system, "together", "be")
+    alone = {}
+    for row in measured.of(cell, ALONE, "be", "be"):
+        alone.setdefault(program_of(row), []).append(steady_bins(row))
+    if not together or not alone:
+        return {}
+    shares, above, below, noises = 0.0, [], [], []
+    for program in dict.fromkeys(row["program"] for row in together):
+        beside = [steady_bins(row) for row in together if row["program"] == program]
+        # of two jobs the first alone was measured: the second one's capacity stands for it
+        own = alone.get(program.split(":", 1)[1]) or [[float(r["rate"])] for r in measured.rows if r["phase"] == "capacity" and r["program"] == program.split(":", 1)[1]]
+        shares += statistics.fmean(v for s in beside for v in s) / statistics.fmean(v for s in own for v in s)
+        above.append(stats.draws(beside, statistics.fmean, seed=4))
+        below.append(stats.draws(own, statistics.fmean, seed=5))
+        noises.append(stats.spread([statistics.fmean(series) for series in own]))
+    low, high = stats.interval([sum(a[i] / b[i] for a, b in zip(above, below)) for i in range(stats.DRAWS)])
+    noise_ = max((n for n in noises if not math.isnan(n)), default=math.nan)
+    return {"be_share": shares, "be_share_low": low, "be_share_high": high, "be_noise": noise_, "be_verdict": stats.against(shares, (low, high), noise_)}
+
+
+def figures_of(measured):
+    """A dictionary per cell and system."""
+    result = []
+    for cell in measured.cells():
+        for system in measured.systems(cell):
+            own = measured.of(cell, system, "end")
+            load = next(float(r["load"]) for r in measured.rows if (r["group"], r["cell"]) == cell)
+            row = {"group": cell[0], "cell": cell[1], "load": load, "system": system, "rounds": len(own), "error": "" if own else measured.error(cell, system)}
+            row.update(services(measured, cell, system), **jobs(measured, cell, system))
+            if "be_share" in row:
+                row["sum"] = row["be_share"] + (row["in_slo_n"] / 100 * load / 100 if "in_slo_n" in row else 0)
+            if own or row["error"]:
+                result.append(row)
+    return result
+
+
+# --- what is written ------------------------------------------------------------------------------------------------------------
+
+def short(value, digits=2):
+    return "-" if value is None or math.isnan(value) else f"{value:.{digits}f}"
+
+
+def with_interval(row, key, digits=2):
+    if key not in row:
+        return "-"
+    mark = "~" if row["p99_verdict" if key == "p99_over_alone" else "be_verdict"] == "noise" else ""
+    return f"{mark}{short(row[key], digits)} [{short(row[key + '_low'], digits)}, {short(row[key + '_high'], digits)}]"
+
+
+def noise(row, key):
+    return f"±{100 * row[key]:.1f}%" if not math.isnan(row.get(key, math.nan)) else "-"
+
+
+def slo_text(row):
+    return " / ".join(short(row[f"in_slo_{t}"], 1) for t in (*SLO, "n")) if "in_slo_n" in row else "-"
+
+
+def cell_tables(rows):
+    lines = []
+    for cell in dict.fromkeys((row["group"], row["cell"]) for row in rows):
+        own = [row for row in rows if (row["group"], row["cell"]) == cell]
+        lines += ["", f"#### `{cell[1]}`", ""] + document.table(
+            ["system", "p50 ms", "p99 ms", "p99 over alone", "A/A", "in SLO (1.2 / 1.5 / 2 / n times), %", "BE of alone", "A/A", "sum"],
+            [[f"`{r['system']}`", r["error"], "", "", "", "", "", "", ""] if r["error"] else
+             [f"`{r['system']}`", short(r.get("p50_ms")), short(r.get("p99_ms")), with_interval(r, "p99_over_alone"), noise(r, "p99_noise"), slo_text(r),
+              with_interval(r, "be_share", 3), noise(r, "be_noise"), short(r.get("sum"), 3)] for r in own])
+    return lines
+
+
+def judged(ours, other, key, factor=1.0, less=False):
+    """yes, no, or ~ when intervals overlap, of ours against factor times the other's."""
+    if other is None or key not in ours or key not in other:
+        return "-"
+    low, high = ours[key + "_low"], ours[key + "_high"]
+    bound = (factor * other[key + "_low"], factor * other[key + "_high"])
+    if less:
+        return "yes" if high < bound[0] else "**no**" if low > bound[1] else "~"
+    return "yes" if low > bound[1] else "**no**" if high < bound[0] else "~"
+
+
+def below(row, key, bound):
+    if key not in row:
+        return "-"
+    noise_ = row["p99_noise"] if not math.isnan(row["p99_noise"]) else 0
+    low, high = min(row[key + "_low"], row[key] * (1 - noise_)), max(row[key + "_high"], row[key] * (1 + noise_))
+    return "yes" if high <= bound else "**no**" if low > bound else "~"
+
+
+def goals(rows):
+    """detshare's cells against what it is to reach, as far as a measurement decides it."""
+    lines = []
+    for row in (r for r in rows if r["system"] == "detshare:detshare" and not r["error"] and "p99_over_alone" in r):
+        peer = {r["system"]: r for r in rows if r["cell"] == row["cell"] and r["group"] == row["group"] and not r["error"]}
+        lines.append([f"`{row['cell']}`", below(row, "p99_over_alone", 1.05), short(row["in_slo_n"], 1),
+                      judged(row, peer.get("mps-priority"), "p99_over_alone", less=True), judged(row, peer.get("mps-priority"), "be_share"),
+                      judged(row, peer.get("detshare:orion"), "be_share", 1.5)])
+    return document.table(["cell", "p99 at most 1.05 of alone", "in SLO (n), %", "p99 below MPS with priority", "BE above MPS with priority", "BE 1.5 times `orion`"], lines) if lines else []
+
+
+def section(rows, device, plots):
+    rounds = max((row["rounds"] for row in rows), default=0)
+    lines = ["## Measured on a GPU", "",
+             f"{device + '. ' if device else ''}Written by `tests/eval/analyse.py` from what `tests/eval/measure.py` measured, up to {rounds} rounds per cell. In brackets 95% bootstrap "
+             "intervals; *A/A*: how far repeated measurements of the same thing alone lie apart. *Alone* is native, with the same arrivals, seconds before and after. `~` is a ratio that "
+             "interval or noise cannot tell from 1: nothing is claimed from it. *Sum*: BE of alone plus the load served within its SLO (n times alone, n programs)."]
+    if any(row["system"] == "detshare:detshare" for row in rows):
+        lines += ["", "### The goals", "", "`~`: inside intervals or noise."] + goals(rows)
+    for group in dict.fromkeys(row["group"] for row in rows):
+        lines += ["", f"### `{group}`"]
+        if group in plots:
+            lines += ["", f"![tail against throughput]({plots[group]})"]
+        lines += cell_tables([row for row in rows if row["group"] == group])
+    return lines
+
+
+def draw(rows, folder, relative):
+    """One SVG per group that has services; their names, as the document says them."""
+    names = {}
+    for group in dict.fromkeys(row["group"] for row in rows):
+        panels = {}
+        for row in rows:
+            if row["group"] == group and "p99_over_alone" in row and "be_share" in row:
+                ls, be = row["cell"].split("@")[0].split("+", 1)
+                point = (row["p99_over_alone"], (row["p99_over_alone_low"], row["p99_over_alone_high"]), row["be_share"], row["load"])
+                panels.setdefault((ls, be), {}).setdefault(row["system"].removeprefix("detshare:"), []).append(point)
+        if panels:
+            folder.mkdir(parents=True, exist_ok=True)
+            (folder / f"{group}.svg").write_text(plot.grid(panels), encoding="utf8")
+            names[group] = f"{relative}{group}.svg"
+    return names
+
+
+def read(paths):
+    csv.field_size_limit(1 << 26)
+    rows = []
+    for path in paths:
+        with open(path, newline="", encoding="utf8") as file:
+            rows += [row for row in csv.DictReader(file) if row.get("when")]
+    return rows
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("state", type=pathlib.Path, nargs="+")
+    parser.add_argument("--out", type=pathlib.Path)
+    parser.add_argument("--doc", type=pathlib.Path)
+    parser.add_argument("--plots", type=pathlib.Path, help="default: a folder evaluation beside the document")
+    parser.add_argument("--device", default="", help="a sentence about the machine")
+    options = parser.parse_args()
+    rows = figures_of(Measured(read(options.state)))
+    if not rows:
+        print("analyse: no cell has been measured", file=sys.stderr)
+        return 1
+    if options.out:
+        with open(options.out, "w", newline="", encoding="utf8") as file:
+            writer = csv.DictWriter(file, COLUMNS, lineterminator="\n")
+            writer.writeheader()
+            writer.writerows({key: f"{value:.6g}" if isinstance(value, float) else value for key, value in row.items()} for row in rows)
+    plots = {}
+    if options.plots or options.doc:
+        folder = options.plots or options.doc.parent / "evaluation"
+        plots = draw(rows, folder, f"{folder.name}/")
+    lines = section(rows, options.device, plots)
+    if options.doc:
+        document.write(options.doc, SECTION, lines)
+    else:
+        print("\n".join(lines))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,164 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Tests of the analysis with data whose answer is known; ends with `N passed, N failed` by unittest's own words."""
+import csv
+import io
+import math
+import pathlib
+import random
+import tempfile
+import unittest
+import xml.dom.minidom
+
+import analyse
+import document
+import plot
+import replay
+import scenarios
+import stats
+
+
+def row(**values):
+    return {key: str(values.get(key, "")) for key in ("round", "group", "cell", "system", "phase", "load", "program", "rate", "seconds", "items", "skip_s",
+                                                      "latencies_ms", "at_s", "error", "when")} | {"when": "1"}
+
+
+def phase(system, name, program, latencies, at=None, round_=1):
+    return row(round=round_, group="core", cell="a+b@50", system=system, phase=name, load=50, program=program, seconds=4, skip_s=0.4,
+               latencies_ms=";".join(f"{v:.3f}" for v in latencies), at_s=";".join(f"{v:.3f}" for v in at) if at else "")
+
+
+def measured(slower, job_slower, ls2=1.0):
+    """A cell: requests of 1.00 to 1.99 ms alone, `slower` times that beside the job; steps of 10 ms, `job_slower` times that."""
+    at = [i * 0.01 for i in range(400)]
+    alone = [1 + (i * 37 % 100) / 100 for i in range(400)]
+    rows = [row(phase="capacity", system="native", program=name, rate=rate, latencies_ms=text) for name, rate, text in
+            (("a", 1000, ";".join(["1.000"] * 500)), ("b", 100, "10.000"))]
+    for system in ("native", "detshare:detshare"):
+        times, job = (slower, job_slower) if system != "native" else (1, 1)
+        rows += [phase(system, "ls1", "ls0:a", alone, at), phase(system, "be1", "be1:b", [10.0] * 410),
+                 phase(system, "together", "ls0:a", [v * times for v in alone], at), phase(system, "together", "be1:b", [10.0 * job] * 520),
+                 phase(system, "ls2", "ls0:a", [v * ls2 for v in alone], at), phase(system, "be2", "be1:b", [10.0] * 410),
+                 row(round=1, group="core", cell="a+b@50", system=system, phase="end", load=50)]
+    rows.append(row(round=1, group="core", cell="a+b@50", system="mps", phase="failed", load=50, error="MPS cannot start: no"))
+    return {r["system"]: r for r in analyse.figures_of(analyse.Measured(rows))}
+
+
+class Stats(unittest.TestCase):
+    def test_percentile(self):
+        values = list(range(100, 0, -1))
+        self.assertEqual([stats.percentile(values, p) for p in (0.5, 0.99, 1)], [50, 99, 100])
+        self.assertTrue(math.isnan(stats.percentile([], 0.5)))
+
+    def test_interval_of_independent_values(self):
+        random_ = random.Random(3)
+        values = [random_.gauss(5, 1) for _ in range(400)]
+        low, high = stats.interval(stats.draws([values], lambda v: sum(v) / len(v)))
+        mean = sum(values) / len(values)
+        self.assertLess(low, mean)
+        self.assertGreater(high, mean)
+        self.assertAlmostEqual(high - low, 2 * 1.96 / 20, delta=0.06)
+
+    def test_interval_covers(self):
+        random_, hits = random.Random(4), 0
+        for seed in range(60):
+            values = [random_.expovariate(1) for _ in range(100)]
+            low, high = stats.interval(stats.draws([values], lambda v: sum(v) / len(v), 120, seed))
+            hits += low <= 1 <= high
+        self.assertGreaterEqual(hits, 48)  # 57 of 60 in the mean where the theory's conditions held
+
+    def test_neighbours_that_depend_on_each_other_make_it_wide(self):
+        random_, value, values = random.Random(5), 0.0, []
+        for _ in range(900):
+            value = 0.9 * value + random_.gauss(0, 1)
+            values.append(value)
+        wide = stats.interval(stats.draws([values], lambda v: sum(v) / len(v)))
+        random_.shuffle(values)
+        narrow = stats.interval(stats.draws([values], lambda v: sum(v) / len(v)))
+        self.assertGreater(wide[1] - wide[0], 2 * (narrow[1] - narrow[0]))
+
+    def test_spread_and_verdict(self):
+        self.assertAlmostEqual(stats.spread([9, 11, 10]), 0.1)
+        self.assertTrue(math.isnan(stats.spread([9])))
+        self.assertEqual(stats.against(1.2, (1.1, 1.3), 0.05), "more")
+        self.assertEqual(stats.against(1.2, (1.1, 1.3), 0.25), "noise")
+        self.assertEqual(stats.against(1.2, (0.9, 1.3), 0.0), "noise")
+        self.assertEqual(stats.against(0.8, (0.7, 0.9), math.nan), "less")
+
+
+class Analysis(unittest.TestCase):
+    def test_twice_as_slow_is_twice(self):
+        rows = measured(2, 2)
+        ours = rows["detshare:detshare"]
+        self.assertAlmostEqual(ours["p99_over_alone"], 2, places=2)
+        self.assertEqual(ours["p99_verdict"], "more")
+        self.assertAlmostEqual(ours["be_share"], 0.5, places=2)
+        self.assertLessEqual(ours["p99_over_alone_low"], ours["p99_over_alone"])
+        self.assertLessEqual(ours["p99_over_alone"], ours["p99_over_alone_high"])
+        self.assertEqual(ours["requests"], 360)  # a tenth is warm-up
+        self.assertAlmostEqual(ours["in_slo_n"], 1, delta=0.3)  # percent: of 2.00, 2.02, ... 3.98 ms one is within 2 x 1 ms
+        self.assertAlmostEqual(ours["sum"], ours["be_share"] + 0.5 * ours["in_slo_n"] / 100)
+        self.assertEqual(rows["mps"]["error"], "MPS cannot start: no")
+
+    def test_the_same_is_noise(self):
+        ours = measured(1, 1)["detshare:detshare"]
+        self.assertEqual(ours["p99_verdict"], "noise")
+        self.assertAlmostEqual(ours["be_share"], 1, places=2)
+        self.assertEqual(ours["be_verdict"], "noise")
+
+    def test_noise_of_the_machine_takes_a_claim_back(self):
+        self.assertEqual(measured(1.3, 1)["detshare:detshare"]["p99_verdict"], "more")
+        noisy = measured(1.3, 1, ls2=1.5)["detshare:detshare"]
+        self.assertAlmostEqual(noisy["p99_noise"], 0.2, places=2)
+        self.assertEqual(noisy["p99_verdict"], "noise")
+
+    def test_the_section_says_it(self):
+        rows = list(measured(2, 2).values())
+        text = "\n".join(analyse.section(rows, "A machine", {}))
+        self.assertIn("| `mps` | MPS cannot start: no |", text)
+        self.assertIn("| `a+b@50` | **no** |", text)
+        self.assertRegex(text, r"`detshare:detshare` \| [0-9.]+ \| [0-9.]+ \| 2\.00 \[")
+        self.assertRegex("\n".join(analyse.section(list(measured(1, 1).values()), "", {})), r"`detshare:detshare` \| [0-9.]+ \| [0-9.]+ \| ~1\.00 \[")
+
+    def test_slices_count_parts_of_steps(self):
+        one = phase("native", "be1", "be0:b", [1000.0] * 4)
+        self.assertTrue(all(abs(value - 1) < 1e-9 for value in analyse.steady_bins(one)))
+
+
+class Writing(unittest.TestCase):
+    def test_a_section_is_replaced_and_the_rest_stays(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = pathlib.Path(folder) / "e.md"
+            path.write_text("# Title\n\nwords\n")
+            self.assertIsNone(document.section(path, "x"))
+            document.write(path, "x", ["one"])
+            document.write(path, "y", ["two"])
+            document.write(path, "x", ["three"])
+            self.assertEqual([document.section(path, name) for name in "xy"], ["three", "two"])
+            self.assertTrue(path.read_text().startswith("# Title\n\nwords\n"))
+            self.assertNotIn("one", path.read_text())
+
+    def test_plots_are_well_formed(self):
+        svg = plot.grid({("a<", "b"): {"x": [(1.5, (1.2, 2.0), 0.7, 25), (math.inf, (math.nan, math.nan), 0.5, 50)], "y&": []}})
+        self.assertEqual(xml.dom.minidom.parse(io.StringIO(svg)).documentElement.tagName, "svg")
+
+    def test_every_scenario_can_be_simulated_and_measured(self):
+        cells = scenarios.cells()
+        self.assertEqual(sum(cell.group == "core" for cell in cells), 27)
+        self.assertEqual(len({(cell.group, cell.name) for cell in cells}), len(cells))
+        known = set(replay.profiles.WORKLOADS) | {"blocks-2ms"}
+        self.assertTrue(all(name in known for cell in cells for name in cell.ls + cell.be))
+
+    def test_a_file_written_later_counts(self):
+        with tempfile.TemporaryDirectory() as folder:
+            paths = [pathlib.Path(folder) / name for name in "ab"]
+            for path, share in zip(paths, ("1", "2")):
+                with open(path, "w", encoding="utf8") as out:
+                    writer = csv.DictWriter(out, ("device", "group", "cell", "policy", "be_share"))
+                    writer.writeheader()
+                    writer.writerow({"device": "d", "group": "g", "cell": "c", "policy": "p", "be_share": share})
+            self.assertEqual([r["be_share"] for r in replay.merged(paths)], ["2"])
+
+
+if __name__ == "__main__":
+    unittest.main()

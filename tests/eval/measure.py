@@ -1,0 +1,491 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""The evaluation on a GPU: services beside jobs under each way of sharing it. Runs as long as it is told, and goes on where it stopped.
+
+A *world* is how programs reach the GPU: natively (the driver gives it to processes in turns), through MPS, through MPS with the job at the
+lower client priority, or through DetShare. Programs of one cell's services and jobs are started once in each world and stay, for all its loads and, under
+DetShare, all policies (set-policy between them). For each of these
+
+    services alone, job alone, all together, services alone, job alone
+
+follow each other, so that what a figure is compared with was measured seconds before and after it, and how far two measurements of the same
+thing lie apart (A/A) is known. The first part of each phase is left out. The order of worlds, policies and loads is another one in each round.
+Arrivals are the same for all systems of a cell and round.
+
+Everything is in one CSV file, a row per phase, with all latencies. A cell, round and system that has its rows is not run again: pass the file
+of the last run and this one goes on. A world or program that fails has a row that says so, and is tried again in the next round only.
+
+What a service can do alone (its capacity, of which loads are parts) is measured natively, once, and kept in the file, too.
+
+usage: measure.py --state FILE.csv [--build BUILD] [--limit SECONDS] [--rounds N] [--seconds S] [--systems LIST] [--list] [WORD...]
+       systems: native, mps, mps-priority, detshare:POLICY[,KEY=VALUE...] separated by semicolons; words choose cells by group:name
+"""
+import argparse
+import csv
+import hashlib
+import itertools
+import json
+import os
+import pathlib
+import random
+import selectors
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+
+import scenarios
+
+HERE = pathlib.Path(__file__).resolve().parent
+SYSTEMS = "native;mps;mps-priority;detshare:multistream;detshare:orion;detshare:sgdrc;detshare:detshare"
+COLUMNS = ("round", "group", "cell", "system", "phase", "load", "program", "rate", "seconds", "items", "skip_s", "latencies_ms", "at_s", "error", "when")
+CAPACITY_S = 3  # of one program in a closed loop
+SKIPPED = 0.1  # part of each phase that is left out
+LONGER = 1.25  # times a phase that jobs run beside services; what they do after the phase is not counted
+START_S, ANSWER_S = 240, 60
+C_JOBS = {"blocks-2ms": ("4", "2000")}  # kernels of a step, us of a block
+
+
+class Failed(Exception):
+    """A program, a daemon or MPS that is not there."""
+
+
+class Program:
+    """A service or a job that waits for words on its standard input."""
+
+    def __init__(self, words, env, errors):
+        self.errors, self.rest = open(errors, "ab"), b""
+        self.child = subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self.errors, env=env, start_new_session=True)
+        self.selector = selectors.DefaultSelector()
+        self.selector.register(self.child.stdout, selectors.EVENT_READ)
+
+    def tell(self, words):
+        try:
+            self.child.stdin.write((words + "\n").encode())
+            self.child.stdin.flush()
+        except OSError as error:
+            raise Failed(f"{self.name()} is gone") from error
+
+    def answer(self, seconds):
+        end = time.monotonic() + seconds
+        while b"\n" not in self.rest:
+            if not self.selector.select(max(0, end - time.monotonic())):
+                raise Failed(f"{self.name()}: no answer in {seconds:.0f} s")
+            data = os.read(self.child.stdout.fileno(), 1 << 16)
+            if not data:
+                raise Failed(f"{self.name()} ended: {self.last_words()}")
+            self.rest += data
+        line, self.rest = self.rest.split(b"\n", 1)
+        return json.loads(line)
+
+    def name(self):
+        return pathlib.Path(self.errors.name).stem
+
+    def last_words(self):
+        lines = pathlib.Path(self.errors.name).read_text(errors="replace").split("\n")
+        return next((line.strip()[:150] for line in reversed(lines) if line.strip()), "no words")
+
+    def end(self):
+        self.child.stdin.close()
+        try:
+            self.child.wait(10)
+        except subprocess.TimeoutExpired:
+            self.child.kill()
+            self.child.wait()
+        self.child.stdout.close()
+        self.errors.close()
+
+
+# --- worlds -------------------------------------------------------------------------------------------------------------------------
+
+class Native:
+    """Processes with contexts of their own."""
+
+    def __init__(self, options, folder):
+        self.options, self.folder = options, folder
+
+    def environment(self, class_):
+        env = dict(os.environ, PYTHONDONTWRITEBYTECODE="1", HF_HUB_OFFLINE="1")
+        env.pop("DETSHARE_SOCKET", None)
+        if self.options.native_socket:  # tests: where there is no GPU, another daemon stands for the driver
+            env.update(LD_LIBRARY_PATH=str(self.options.build / "cuda"), DETSHARE_SOCKET=str(self.options.native_socket), DETSHARE_CLASS="be")
+        return env
+
+    def policy(self, system):
+        """Nothing to set."""
+
+    def end(self):
+        """Nothing of its own runs."""
+
+
+class Mps(Native):
+    """A control daemon of our own, with its pipes and logs in the folder."""
+
+    def __init__(self, options, folder, priority):
+        super().__init__(options, folder)
+        self.priority = priority
+        for name in ("pipe", "log"):
+            (folder / name).mkdir()
+        control = shutil.which("nvidia-cuda-mps-control")
+        if not control:
+            raise Failed("MPS cannot start: there is no nvidia-cuda-mps-control")
+        done = subprocess.run([control, "-d"], env=self.environment("ls"), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                              stderr=subprocess.STDOUT, timeout=30)
+        if done.returncode:
+            raise Failed(f"MPS cannot start: {done.stdout.decode(errors='replace').strip()[:120]}")
+        self.control = control
+
+    def environment(self, class_):
+        env = dict(super().environment(class_), CUDA_MPS_PIPE_DIRECTORY=str(self.folder / "pipe"), CUDA_MPS_LOG_DIRECTORY=str(self.folder / "log"))
+        if self.priority:
+            env["CUDA_MPS_CLIENT_PRIORITY"] = "0" if class_ == "ls" else "1"
+        return env
+
+    def end(self):
+        try:
+            subprocess.run([self.control], input=b"quit\n", env=self.environment("ls"), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, timeout=30)
+        except subprocess.TimeoutExpired:
+            print("measure: MPS does not end", file=sys.stderr)
+
+
+class Detshare(Native):
+    """A detshared that serves until the run ends; programs reach it through the drop-in library."""
+
+    def __init__(self, options, folder):
+        super().__init__(options, folder)
+        self.socket, log = folder / "sock", folder / "detshared.log"
+        with open(log, "ab") as out:
+            self.child = subprocess.Popen([str(options.build / "detshared"), "--foreground", "--device", options.daemon_device, "--socket",
+                                           str(self.socket)], stdout=out, stderr=out)
+        end = time.monotonic() + 60
+        while b"serving" not in log.read_bytes():
+            if self.child.poll() is not None or time.monotonic() > end:
+                self.child.kill()
+                raise Failed(f"detshared does not serve: {log.read_text(errors='replace').strip()[-150:]}")
+            time.sleep(0.05)
+
+    def environment(self, class_):
+        env = super().environment(class_)
+        paths = [str(self.options.build / "cuda")] + ([env["LD_LIBRARY_PATH"]] if env.get("LD_LIBRARY_PATH") else [])
+        return dict(env, LD_LIBRARY_PATH=":".join(paths), DETSHARE_SOCKET=str(self.socket), DETSHARE_CLASS=class_)
+
+    def policy(self, system):
+        words = system.split(":", 1)[1].split(",")
+        done = subprocess.run([str(self.options.build / "detsharectl"), "--socket", str(self.socket), "set-policy"] + words, stdout=subprocess.PIPE,
+                              stderr=subprocess.STDOUT, timeout=60)
+        if done.returncode:
+            raise Failed(f"set-policy {' '.join(words)}: {done.stdout.decode(errors='replace').strip()[:120]}")
+
+    def end(self):
+        self.child.terminate()
+        try:
+            self.child.wait(20)
+        except subprocess.TimeoutExpired:
+            self.child.kill()
+            self.child.wait()
+
+
+def world_of(system):
+    return system.split(":")[0]
+
+
+def world_open(name, options, folder):
+    folder.mkdir()
+    folder.chmod(0o755)
+    if name == "native":
+        return Native(options, folder)
+    if name in ("mps", "mps-priority"):
+        return Mps(options, folder, name == "mps-priority")
+    if name == "detshare":
+        return Detshare(options, folder)
+    raise SystemExit(f"measure: {name}: no such system")
+
+
+# --- the file -----------------------------------------------------------------------------------------------------------------------
+
+class State:
+    """What has been measured; every row is on disk before the next phase begins."""
+
+    def __init__(self, path):
+        self.path, self.rows = path, []
+        csv.field_size_limit(1 << 26)
+        if path.exists():
+            with open(path, newline="", encoding="utf8") as file:
+                self.rows = [row for row in csv.DictReader(file) if row.get("when")]  # a row that was cut off is none
+        with open(path.with_suffix(".new"), "w", newline="", encoding="utf8") as file:
+            writer = csv.DictWriter(file, COLUMNS, lineterminator="\n")
+            writer.writeheader()
+            writer.writerows(self.rows)
+        os.replace(path.with_suffix(".new"), path)
+
+    def add(self, **row):
+        row = {key: row.get(key, "") for key in COLUMNS} | {"when": f"{time.time():.0f}"}
+        self.rows.append({key: str(value) for key, value in row.items()})
+        with open(self.path, "a", newline="", encoding="utf8") as file:
+            csv.DictWriter(file, COLUMNS, lineterminator="\n").writerow(row)
+            file.flush()
+            os.fsync(file.fileno())
+
+    def done(self, round_, cell, system):
+        """Its last phase is there, or why there will be none."""
+        return any(row["cell"] == cell.name and row["group"] == cell.group and row["system"] == system and row["round"] == str(round_)
+                   and (row["phase"] == "end" or row["error"]) for row in self.rows)
+
+    def capacity(self, program):
+        return next((float(row["rate"]) for row in self.rows if row["phase"] == "capacity" and row["program"] == program and not row["error"]), None)
+
+
+def packed(values):
+    return ";".join(f"{value:.3f}" for value in values)
+
+
+# --- one cell -----------------------------------------------------------------------------------------------------------------------
+
+def words_of(name, options):
+    if name in options.c_programs:
+        return [str(options.build / "eval/job"), str(options.build / "eval/job.ptx"), *options.c_programs[name]]
+    return [sys.executable, str(HERE / "workload.py"), name, "--device", options.torch_device]
+
+
+def arrivals(cell, index, rate, seconds, round_):
+    """Times of a service's requests: the same for every system."""
+    text = f"{cell.group}:{cell.name}:{index}:{round_}"
+    seed = random.Random(int.from_bytes(hashlib.sha256(text.encode()).digest()[:8], "little"))
+    if cell.arrivals == "apollo":
+        gaps = json.loads(scenarios.APOLLO.read_text(encoding="utf8"))
+        speed, first = rate / (len(gaps) / sum(gaps)), seed.randrange(len(gaps))
+        gaps = itertools.cycle(gap / speed for gap in gaps[first:] + gaps[:first])
+    else:
+        gaps = iter(lambda: seed.expovariate(rate), None)
+    times, at = [], 0.0
+    while (at := at + next(gaps)) < seconds:
+        times.append(at)
+    return times
+
+
+class Company:
+    """The programs of one cell's services and jobs in one world."""
+
+    def __init__(self, cell, world, options, folder):
+        self.names, self.programs = [], []
+        try:
+            for class_, names in (("ls", cell.ls), ("be", cell.be)):
+                for name in names:
+                    self.names.append(name)
+                    self.programs.append(Program(words_of(name, options), world.environment(class_), folder / f"{name}.err"))
+            for program in self.programs:
+                program.answer(START_S)
+        except (Failed, OSError, ValueError):
+            self.end()
+            raise
+        self.n_ls = len(cell.ls)
+
+    def phase(self, who, orders):
+        """Each of `who` (numbers of programs) gets its order at once; their answers."""
+        for number in who:
+            self.programs[number].tell(orders[number])
+        return [self.programs[number].answer(ANSWER_S + 20 * float(orders[number].split()[-1] if orders[number].startswith("loop") else 10)) for number in who]
+
+    def end(self):
+        for program in self.programs:
+            program.end()
+
+
+def run_system(cell, system, round_, company, state, options, folder):
+    """The five phases of one system in one cell."""
+    rates = [state.capacity(name) * cell.load / 100 / len(cell.ls) for name in cell.ls]
+    orders = []
+    for index, rate in enumerate(rates):
+        path = folder / f"arrivals.{index}"
+        path.write_text("\n".join(f"{at:.6f}" for at in arrivals(cell, index, rate, options.seconds, round_)) + "\n", encoding="utf8")
+        orders.append(f"serve {path}")
+    orders += [f"loop {options.seconds}"] * len(cell.be)
+    ls, be = list(range(company.n_ls)), list(range(company.n_ls, len(orders)))
+    # requests that wait for longer than the arrivals last still have the job beside them
+    longer = orders[:company.n_ls] + [f"loop {LONGER * options.seconds}"] * len(cell.be)
+    plan = [("ls1", ls), ("be1", be[:1]), ("together", ls + be), ("ls2", ls), ("be2", be[:1])]
+    for phase, who in plan:
+        for number, answer in zip(who, company.phase(who, longer if phase == "together" else orders) if who else []):
+            state.add(round=round_, group=cell.group, cell=cell.name, system=system, phase=phase, load=cell.load,
+                      program=f"{'ls' if number in ls else 'be'}{number}:{company.names[number]}", rate=f"{rates[number]:.4f}" if number in ls else "",
+                      seconds=f"{options.seconds:.6f}", items=answer.get("items", len(answer["latencies_ms"])),
+                      skip_s=f"{SKIPPED * options.seconds:.3f}", latencies_ms=packed(answer["latencies_ms"]),
+                      at_s=packed(answer["at_s"]) if "at_s" in answer else "")
+    state.add(round=round_, group=cell.group, cell=cell.name, system=system, phase="end", load=cell.load)
+
+
+def same_programs(cells):
+    """Cells that differ in their load only, together."""
+    lots = {}
+    for cell in cells:
+        lots.setdefault((cell.group, cell.ls, cell.be), []).append(cell)
+    return list(lots.values())
+
+
+def run_world(lot, name, round_, state, options, folder, clock):
+    """All loads and systems of one world that have no rows yet. False: the time is over."""
+    todo = [(cell, system) for cell in lot for system in options.systems if world_of(system) == name and not state.done(round_, cell, system)]
+    if not todo:
+        return True
+    random.Random(f"{round_}{name}{lot[0].name}").shuffle(todo)
+    if not clock.fits(1, options):
+        return False
+    world = company = None
+    try:
+        if name not in clock.worlds:
+            clock.worlds[name] = world_open(name, options, folder / name)
+        world = clock.worlds[name]
+        own = pathlib.Path(tempfile.mkdtemp(dir=folder))
+        company = clock.started(lambda: Company(lot[0], world, options, own))
+        while todo:
+            if not clock.fits(0, options):
+                return False
+            cell, system = todo[0]
+            try:
+                world.policy(system)
+            except Failed as error:  # of this system alone
+                state.add(round=round_, group=cell.group, cell=cell.name, system=system, load=cell.load, phase="failed", error=str(error)[:200])
+                todo.pop(0)
+                continue
+            run_system(cell, system, round_, company, state, options, own)
+            todo.pop(0)
+            print(f"{clock.passed():6.0f} s  round {round_}  {cell.name:40} {system}", flush=True)
+    except (Failed, OSError, ValueError, subprocess.SubprocessError) as error:
+        for cell, system in todo:
+            state.add(round=round_, group=cell.group, cell=cell.name, system=system, load=cell.load, phase="failed", error=str(error)[:200])
+        print(f"{clock.passed():6.0f} s  round {round_}  {lot[0].name:40} {name}: {error}", flush=True)
+    finally:
+        if company:
+            company.end()
+    return True
+
+
+class Clock:
+    """What is left of the run, by what its parts took so far; and the worlds that are open."""
+
+    def __init__(self, limit):
+        self.begin, self.limit, self.start_s, self.worlds = time.monotonic(), limit, 30.0, {}
+
+    def passed(self):
+        return time.monotonic() - self.begin
+
+    def fits(self, starts, options):
+        """So many starts of programs, and one system's phases."""
+        return not self.limit or self.passed() + starts * self.start_s + 6 * options.seconds < self.limit
+
+    def started(self, start):
+        begin = time.monotonic()
+        result = start()
+        self.start_s = max(5.0, time.monotonic() - begin)
+        return result
+
+
+def measure_capacities(cells, state, options, folder, clock):
+    """Of every service and job natively, in a closed loop. False: the time is over."""
+    world = Native(options, folder)
+    for name in sorted({name for cell in cells for name in cell.ls + cell.be}):
+        if state.capacity(name):
+            continue
+        if not clock.fits(1, options):
+            return False
+        program = None
+        try:
+            program = Program(words_of(name, options), world.environment("ls"), folder / f"{name}.capacity.err")
+            clock.started(lambda: program.answer(START_S))
+            program.tell(f"loop {min(CAPACITY_S, 3 * options.seconds)}")
+            answer = program.answer(ANSWER_S)
+        except (Failed, OSError, ValueError) as error:
+            print(f"measure: {name}: {error}", file=sys.stderr)
+            state.add(phase="capacity", program=name, error=str(error)[:200])
+            continue
+        finally:
+            if program:
+                program.end()
+        rate = answer["items"] / answer["seconds"]
+        state.add(phase="capacity", system="native", program=name, rate=f"{rate:.6f}", seconds=f"{answer['seconds']:.6f}", items=answer["items"],
+                  latencies_ms=packed(answer["latencies_ms"]))
+        print(f"{clock.passed():6.0f} s  {name}: {rate:.1f} a second alone", flush=True)
+    return True
+
+
+def run(options, state, folder):
+    clock = Clock(options.limit)
+    cells = scenarios.cells(options.words) + options.more_cells
+    try:
+        if not measure_capacities(cells, state, options, folder, clock):
+            return False
+        lacking = {name for cell in cells for name in cell.ls + cell.be if not state.capacity(name)}
+        if lacking:
+            print(f"left out, they do not run natively: {', '.join(sorted(lacking))}", flush=True)
+        cells = [cell for cell in cells if not lacking & set(cell.ls + cell.be)]
+        for round_ in range(1, options.rounds + 1):
+            lots = same_programs(cells)
+            names = list(dict.fromkeys(map(world_of, options.systems)))
+            random.Random(round_).shuffle(lots)
+            for number, lot in enumerate(lots):
+                for name in names[number % len(names):] + names[:number % len(names)]:
+                    if not run_world(lot, name, round_, state, options, folder, clock):
+                        return False
+                    if name != "detshare" and name in clock.worlds:  # MPS takes the GPU from everybody else
+                        clock.worlds.pop(name).end()
+                        shutil.rmtree(folder / name, ignore_errors=True)
+    finally:
+        for world in clock.worlds.values():
+            world.end()
+    return True
+
+
+def arguments():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--build", type=pathlib.Path, default=pathlib.Path("build"))
+    parser.add_argument("--state", type=pathlib.Path, required=True)
+    parser.add_argument("--systems", default=SYSTEMS)
+    parser.add_argument("--rounds", type=int, default=2)
+    parser.add_argument("--seconds", type=float, default=4, help="of each phase")
+    parser.add_argument("--limit", type=float, default=450, help="nothing begins that would end after so many seconds; 0: no limit")
+    parser.add_argument("--daemon-device", default=os.environ.get("DETSHARE_TEST_DEVICE", "cuda:0"))
+    parser.add_argument("--torch-device", default="cuda")
+    parser.add_argument("--native-socket", type=pathlib.Path, help="tests: of a daemon that stands for the driver where there is no GPU")
+    parser.add_argument("--c-program", action="append", default=[], help="tests: NAME:KERNELS:BLOCK_US:BLOCKS:THREADS, NAME is then job.c")
+    parser.add_argument("--cell", action="append", default=[], help="another cell: LS[+LS]/BE[+BE]@LOAD, instead of the scenarios")
+    parser.add_argument("--list", action="store_true")
+    parser.add_argument("words", nargs="*")
+    options = parser.parse_args()
+    options.build, options.systems = options.build.resolve(), [s.strip() for s in options.systems.split(";") if s.strip()]
+    options.c_programs = dict(C_JOBS, **{text.split(":")[0]: tuple(text.split(":")[1:]) for text in options.c_program})
+    options.more_cells = [cell_of(text) for text in options.cell]
+    if options.cell and not options.words:
+        options.words = ["(none of the scenarios)"]
+    return options
+
+
+def cell_of(text):
+    programs, load = text.split("@")
+    ls, be = programs.split("/")
+    return scenarios.Cell("core", tuple(filter(None, ls.split("+"))), tuple(filter(None, be.split("+"))), int(load), "poisson")
+
+
+def main():
+    options = arguments()
+    state = State(options.state)
+    cells = scenarios.cells(options.words) + options.more_cells
+    if not cells:
+        raise SystemExit("measure: no such cell")
+    left = sum(not state.done(r, cell, s) for r in range(1, options.rounds + 1) for cell in cells for s in options.systems)
+    if options.list or not left:
+        print(f"{left} of {options.rounds * len(cells) * len(options.systems)} to be measured")
+        return 0
+    folder = pathlib.Path(tempfile.mkdtemp(prefix="detshare-measure."))
+    folder.chmod(0o755)
+    try:
+        done = run(options, state, folder)
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+    left = sum(not state.done(r, cell, s) for r in range(1, options.rounds + 1) for cell in cells for s in options.systems)
+    print("everything is measured" if not left else f"{left} cells could not be measured" if done else f"the time is over: run it again with --state {options.state}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,131 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""A PyTorch program of the evaluation: a service that answers requests at given times, or a job that runs step after step.
+
+Models, inputs and half precision are those of tests/torch (random weights, nothing is downloaded). Its words on standard input and its
+lines of JSON are those of job.c. A request is one picture, or one text of 128 tokens, and has ended when its output is in host memory. A
+job's step is a batch of 64; training waits for the step before the last one, as a loop that reads its losses late does.
+
+usage: workload.py NAME [--device cuda]
+"""
+import argparse
+import json
+import os
+import pathlib
+import sys
+import time
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "torch"))
+AHEAD_S = 0.0003
+VISION = {"resnet34": "resnet34", "mobilenetv3": "mobilenet_v3_large", "efficientnet": "efficientnet_b0"}
+TIMM = {"mobilevit": "mobilevit_s", "efficientformer": "efficientformer_l1"}
+WARM = 30
+
+
+def network(name, batch, half):
+    """What tests/torch prepares for inference, of any name that the scenarios have."""
+    import infer
+    if name == "bert":
+        return infer.language("bert", batch, half)
+    if name in TIMM:
+        import timm
+        infer.vision_model = lambda model: timm.create_model(model, pretrained=False)
+    return infer.vision(TIMM.get(name) or VISION.get(name, name), batch, half)
+
+
+class Inference:
+    """Requests or steps of inference."""
+
+    def __init__(self, name, device):
+        batch = 64 if name.endswith("-b64") else 1
+        self.prepared = network(name.removesuffix("-b64"), batch, "fp16" if device != "cpu" else "fp32")(device)
+
+    def step(self):
+        self.prepared.step()
+        output = self.prepared.output()
+        (output[0] if isinstance(output, tuple) else output).cpu()
+
+    def end(self):
+        """Every step has ended when it returns."""
+
+
+class Training:
+    """Steps of ResNet-152 with autocast; one is launched while the one before runs."""
+
+    def __init__(self, device):
+        import torch
+        import torchvision
+        import train
+        torch.backends.cudnn.benchmark = False
+        size = 224 if device != "cpu" else 32
+        batches = [(torch.randn(64, 3, size, size).to(device), torch.randint(0, 1000, (64,)).to(device)) for _ in range(2)]
+        model = torchvision.models.resnet152(weights=None)
+        self.trainer = train.Trainer(device, model, batches, lambda m, x, y: torch.nn.functional.cross_entropy(m(x), y), torch.float16)
+        self.losses = []
+
+    def step(self):
+        self.losses.append(self.trainer.step())
+        if len(self.losses) == 2:
+            float(self.losses.pop(0))
+
+    def end(self):
+        for loss in self.losses:
+            float(loss)
+        self.losses.clear()
+
+
+def sleep_until(at):
+    left = at - time.perf_counter()
+    if left > AHEAD_S:
+        time.sleep(left - AHEAD_S)
+    while time.perf_counter() < at:
+        pass
+
+
+def serve(program, path):
+    arrivals = [float(line) for line in pathlib.Path(path).read_text(encoding="utf8").split()]
+    latencies, begin = [], time.perf_counter()
+    for at in arrivals:
+        sleep_until(begin + at)
+        program.step()
+        latencies.append(round((time.perf_counter() - begin - at) * 1000, 4))
+    return {"latencies_ms": latencies, "at_s": arrivals}
+
+
+def loop(program, seconds):
+    latencies, begin = [], time.perf_counter()
+    last = begin
+    while last < begin + seconds:
+        program.step()
+        now = time.perf_counter()
+        latencies.append(round((now - last) * 1000, 4))
+        last = now
+    program.end()
+    return {"items": len(latencies), "seconds": time.perf_counter() - begin, "latencies_ms": latencies}
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("name")
+    parser.add_argument("--device", default="cuda")
+    options = parser.parse_args()
+    answers = os.fdopen(os.dup(1), "w")
+    os.dup2(2, 1)  # standard output belongs to the answers
+
+    def say(answer):
+        print(json.dumps(answer), file=answers, flush=True)
+    import torch
+    torch.manual_seed(1)
+    program = Training(options.device) if options.name.endswith("-train") else Inference(options.name, options.device)
+    for _ in range(WARM if options.device != "cpu" else 1):
+        program.step()
+    program.end()
+    say({"ready": {"name": options.name, "torch": torch.__version__}})
+    for line in sys.stdin:
+        word, argument = line.split()
+        say(serve(program, argument) if word == "serve" else loop(program, float(argument)))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

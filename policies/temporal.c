@@ -8,8 +8,9 @@
  * Classes and priorities mean nothing.
  *
  * This is time slicing as every system has it that shares a GPU by turns: XSched's processes in turn (OSDI'25, policy
- * PUP, whose slice of 5 ms is the default here, without its saved slices), nvshare's lock, the driver's own time slices
- * without preemption inside a kernel. Nobody starves: a turn ends with the first operation that ends after the slice.
+ * PUP, whose slice of 5 ms is the default here, without its weights and saved slices), nvshare's lock, the driver's own
+ * time slices without preemption inside a kernel. Nobody starves: a turn ends with the first operation that ends after
+ * the slice.
  */
 #include "policies/round.h"
 

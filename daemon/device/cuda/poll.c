@@ -10,7 +10,7 @@
  * What a completion tells: end_ns of a job that is timed is the GPU's time of an event recorded behind it, else the
  * moment at which its end was seen. start_ns is the end of the job before it in the stream, or, where the stream was
  * empty, the moment at which the driver had taken the launch: the GPU may have begun a little later, never earlier. A
- * launch that is timed and told of exactly has the GPU's time of an event recorded before it.
+ * launch that is timed and told of exactly took as long as lies between two events of the GPU.
  * A job behind a fence comes back after what the fence is for.
  */
 #include <assert.h>
@@ -158,27 +158,22 @@ struct poll_round {
         size_t n, done;
         uint64_t now_ns;  /* when it began */
         uint64_t seen_ns; /* after something was first seen to have ended in it; 0: nothing yet */
-        uint64_t next_ns; /* when the next job of the stream with such a time began, if that has ended: those before it
-                             had */
 };
 
-/* UINT64_MAX: there is none, or it has not ended. */
-static uint64_t stream_next_begun(ds_device *device, const struct cuda_stream *stream)
+/*
+ * With an event before it and one behind it the time between them is exact, and said so: when the end of what was
+ * before it was seen late, both of its times are as late.
+ */
+static uint64_t completion_start(
+        ds_device *device, const struct cuda_stream *stream, const struct cuda_job *job, uint64_t end)
 {
-        if (!device->counters)
-                return UINT64_MAX;
-        for (const struct cuda_job *job = stream->head; job && cuda_counter(device, stream) >= job->number;
-                job = job->next)
-                if (job->begun && !job->status)
-                        return cuda_clock_of(device, job->begun, cuda_now(device));
-        return UINT64_MAX;
-}
+        uint64_t now = cuda_now(device), begun, ended;
 
-static uint64_t completion_start(ds_device *device, const struct cuda_stream *stream, const struct cuda_job *job)
-{
-        if (job->begun && !job->status)
-                return cuda_clock_of(device, job->begun, cuda_now(device));
-        return DS_MAX(job->submit_ns, stream->last_end_ns);
+        if (!job->begun || job->status)
+                return DS_MIN(DS_MAX(job->submit_ns, stream->last_end_ns), end);
+        begun = cuda_clock_of(device, job->begun, now);
+        ended = cuda_clock_of(device, job->event, now);
+        return end - DS_MIN(end, ended > begun ? ended - begun : 0);
 }
 
 static void completion_write(
@@ -190,14 +185,14 @@ static void completion_write(
 
         if (!round->seen_ns)
                 round->seen_ns = cuda_now(device);
-        end = DS_MAX(DS_MIN(round->seen_ns, round->next_ns), stream->last_end_ns);
+        end = DS_MAX(round->seen_ns, stream->last_end_ns);
         /* it may have ended after what was seen first */
         if (!status && job->timed)
                 end = DS_MAX(cuda_clock_of(device, job->event, cuda_now(device)), stream->last_end_ns);
         c->token = job->token;
         c->status = status;
         c->end_ns = end;
-        c->start_ns = DS_MIN(completion_start(device, stream, job), end);
+        c->start_ns = completion_start(device, stream, job, end);
         c->shared = !job->marked || !job->alone;
         c->message[0] = 0;
         if (status)
@@ -241,14 +236,10 @@ static int head_ended(ds_device *device, struct cuda_stream *stream, uint64_t no
 static void stream_poll(ds_device *device, struct cuda_stream *stream, struct poll_round *round)
 {
         struct cuda_job *job;
-        int look = 1;
 
         while (round->done < round->n && stream->head && head_ended(device, stream, round->now_ns)) {
                 if (stream->head->prints && !cuda_output_collect(device, stream->head, round->now_ns))
                         return;
-                if (look)
-                        round->next_ns = stream_next_begun(device, stream);
-                look = stream->head->begun != NULL;
                 job = stream_pop(device, stream);
                 completion_write(device, stream, job, round);
                 cuda_job_free(device, job);

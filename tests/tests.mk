@@ -118,7 +118,8 @@ $(BUILD)/obj/tests/unit/%.o $(BUILD)/obj/tests/e2e/%.o: override OPT := -O0
 
 # --- the sanitizer gate and its proof -----------------------------------------------------------------------------------
 # What the toolkit compiles and what is generated is the same for every variant: a link to the plain build's.
-JOBS := $(or $(shell nproc 2>/dev/null),2)
+# one more than processors: compilers wait for files now and then
+JOBS := $(or $(shell echo $$(($$(nproc) + 1))),3)
 shared := gen ptx e2e fatbin cubin compile
 share = @mkdir -p $(1) $(shared:%=$(BUILD)/%); \
 	for d in $(shared); do [ -L $(1)/$$d ] || rm -rf $(1)/$$d; ln -sfn ../$$d $(1)/$$d; done

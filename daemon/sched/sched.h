@@ -229,7 +229,6 @@ void ds_sched_session_stats(const ds_sched_session *session, struct ds_sched_ses
 void ds_sched_hold(ds_sched *sched, unsigned classes, uint64_t now_ns);
 /* Operations of a class's sessions: on the device, and all that have not ended. */
 void ds_sched_load(const ds_sched *sched, enum detshare_class class_, uint32_t *ret_in_flight, uint32_t *ret_all);
-uint32_t ds_sched_session_in_flight(const ds_sched_session *session);
 
 /*
  * blocking: takes part in the legacy default stream's joins. legacy: is that default stream (one per session, -EEXIST).

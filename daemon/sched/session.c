@@ -265,11 +265,6 @@ void ds_sched_load(const ds_sched *sched, enum detshare_class class_, uint32_t *
         *ret_all = sched->n_class_ops[class_];
 }
 
-uint32_t ds_sched_session_in_flight(const ds_sched_session *session)
-{
-        return session->n_in_flight;
-}
-
 void ds_sched_session_suspend(ds_sched_session *session, int suspend)
 {
         assert(!session->cancelled);

@@ -12,8 +12,7 @@ tmp=$(mktemp -d /tmp/detshare-calibrate.XXXXXX)
 chmod 755 "$tmp"
 export DETSHARE_SOCKET=$tmp/sock LD_LIBRARY_PATH=$tmp/root
 ctl=$tmp/root/detsharectl
-passed=0
-failed=0
+. tests/support/counted.sh
 daemon=
 
 # a daemon that has the tests' policies, too
@@ -28,20 +27,6 @@ finish() {
         rm -rf "$tmp"
 }
 trap finish EXIT
-
-check() {
-        # check NAME COMMAND...: it succeeds
-        local name=$1
-        shift
-        if "$@" >"$tmp/check" 2>&1; then
-                passed=$((passed + 1))
-                echo "ok   $name"
-        else
-                failed=$((failed + 1))
-                echo "FAIL $name"
-                head -n 10 "$tmp/check" | sed 's/^/     /'
-        fi
-}
 
 ends() {
         # ends CODE PATTERN COMMAND...: with that exit code, saying so on stderr, and nothing else

@@ -12,8 +12,7 @@ cd "$(dirname "$0")/../.." || exit
 build=$(realpath "$1")
 tmp=$(mktemp -d /tmp/detshare-code-cache.XXXXXX)
 place=${DETSHARE_TEST_PLACE:-$build/fake_cuda}
-passed=0
-failed=0
+. tests/support/counted.sh
 daemons=()
 
 # shellcheck disable=SC2317
@@ -24,18 +23,6 @@ finish() {
         rm -rf "$tmp"
 }
 trap finish EXIT
-
-# result NAME STATUS(0 = good) [LOG]
-result() {
-        if [ "$2" = 0 ]; then
-                passed=$((passed + 1))
-                echo "ok   $1"
-        else
-                failed=$((failed + 1))
-                echo "FAIL $1"
-                [ -n "${3:-}" ] && sed 's/^/     /' "$3" | tail -n 20
-        fi
-}
 
 cat >"$tmp/detshared.conf" <<END
 [daemon]

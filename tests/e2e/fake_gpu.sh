@@ -13,8 +13,7 @@ set -u
 cd "$(dirname "$0")/../.." || exit
 build=$(realpath "$1")
 tmp=$(mktemp -d /tmp/detshare-fake-gpu.XXXXXX)
-passed=0
-failed=0
+. tests/support/counted.sh
 daemon=
 breaks=" asserts faults recovery limits "
 export FAKE_CUDA_STRICT=1
@@ -25,18 +24,6 @@ finish() {
         rm -rf "$tmp"
 }
 trap finish EXIT
-
-# result NAME STATUS(0 = good) [LOG]
-result() {
-        if [ "$2" = 0 ]; then
-                passed=$((passed + 1))
-                echo "ok   $1"
-        else
-                failed=$((failed + 1))
-                echo "FAIL $1"
-                [ -n "${3:-}" ] && sed 's/^/     /' "$3" | tail -n 20
-        fi
-}
 
 # run CLASS TRANSPORT ARCH PROGRAM: its output and status in $tmp/CLASS.PROGRAM.*
 run() {

@@ -11,8 +11,7 @@ build=$(realpath "$1")
 tmp=$(mktemp -d /tmp/detshare-profile.XXXXXX)
 export DETSHARE_SOCKET=$tmp/sock
 ctl=$build/detsharectl
-passed=0
-failed=0
+. tests/support/counted.sh
 daemon=
 
 # shellcheck disable=SC2317
@@ -21,27 +20,6 @@ finish() {
         rm -rf "$tmp"
 }
 trap finish EXIT
-
-result() {
-        # result NAME STATUS(0 = good)
-        if [ "$2" = 0 ]; then
-                passed=$((passed + 1))
-                echo "ok   $1"
-        else
-                failed=$((failed + 1))
-                echo "FAIL $1"
-        fi
-}
-
-check() {
-        # check NAME COMMAND...: it succeeds
-        local name=$1
-        shift
-        "$@" >"$tmp/check" 2>&1
-        result "$name" $?
-        [ -s "$tmp/check" ] && [ "$failed" != "${said:-0}" ] && sed 's/^/     /' "$tmp/check" | head -n 10
-        said=$failed
-}
 
 start() {
         : >"$tmp/out" # of the one before

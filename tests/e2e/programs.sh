@@ -11,8 +11,7 @@ cd "$(dirname "$0")/../.."
 build=$(realpath "$1")
 shift
 tmp=$(mktemp -d /tmp/detshare-programs.XXXXXX)
-passed=0
-failed=0
+. tests/support/counted.sh
 daemon=
 
 # shellcheck disable=SC2317
@@ -21,18 +20,6 @@ finish() {
         rm -rf "$tmp"
 }
 trap finish EXIT
-
-result() {
-        # result NAME STATUS(0 = good) [log]
-        if [ "$2" = 0 ]; then
-                passed=$((passed + 1))
-                echo "ok   $1"
-        else
-                failed=$((failed + 1))
-                echo "FAIL $1"
-                [ -n "${3:-}" ] && sed 's/^/     /' "$3" | head -n 20
-        fi
-}
 
 run() {
         # run ARCH PROGRAM: under the drop-in library, its output in $tmp/out

@@ -13,8 +13,7 @@ build=$(realpath "$1")
 shift
 tmp=$(mktemp -d /tmp/detshare-runtime.XXXXXX)
 mkdir "$tmp/ring.static"
-passed=0
-failed=0
+. tests/support/counted.sh
 daemon=
 
 # shellcheck disable=SC2317
@@ -23,18 +22,6 @@ finish() {
         rm -rf "$tmp"
 }
 trap finish EXIT
-
-# result NAME STATUS(0 = good) [LOG]
-result() {
-        if [ "$2" = 0 ]; then
-                passed=$((passed + 1))
-                echo "ok   $1"
-        else
-                failed=$((failed + 1))
-                echo "FAIL $1"
-                [ -n "${3:-}" ] && sed 's/^/     /' "$3" | head -n 20
-        fi
-}
 
 # a sanitized build, or one that counts, lies in the plain one and has its programs; nvcc's know nothing of sanitizers
 at=$build/tests/runtime

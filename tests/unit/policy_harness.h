@@ -614,7 +614,10 @@ static inline uint32_t ph_launches(const struct ph_client *client, uint64_t from
 /* How many of its operations are on the device. */
 static inline uint32_t ph_in_flight(const struct ph_client *client)
 {
-        return ds_sched_session_in_flight(client->session);
+        struct ds_sched_session_stats stats;
+
+        ds_sched_session_stats(client->session, &stats);
+        return stats.in_flight;
 }
 
 /* Launches that went to another number of SMs than the client's launch before. */

@@ -12,6 +12,7 @@ import xml.dom.minidom
 
 import analyse
 import document
+import measure
 import plot
 import replay
 import scenarios
@@ -148,6 +149,13 @@ class Writing(unittest.TestCase):
         self.assertEqual(len({(cell.group, cell.name) for cell in cells}), len(cells))
         known = set(replay.profiles.WORKLOADS) | {"blocks-2ms"}
         self.assertTrue(all(name in known for cell in cells for name in cell.ls + cell.be))
+
+    def test_shards_are_all_cells_once_and_keep_programs_together(self):
+        cells = scenarios.cells()
+        shards = [measure.share(cells, (k, 4)) for k in range(4)]
+        self.assertEqual(sorted(cell.name + cell.group for shard in shards for cell in shard), sorted(cell.name + cell.group for cell in cells))
+        lots = [{(cell.group, cell.ls, cell.be) for cell in shard} for shard in shards]
+        self.assertFalse(any(a & b for i, a in enumerate(lots) for b in lots[i + 1:]))
 
     def test_a_file_written_later_counts(self):
         with tempfile.TemporaryDirectory() as folder:

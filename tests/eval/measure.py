@@ -17,7 +17,9 @@ of the last run and this one goes on. A world or program that fails has a row th
 
 What a service can do alone (its capacity, of which loads are parts) is measured natively, once, and kept in the file, too.
 
-usage: measure.py --state FILE.csv [--build BUILD] [--limit SECONDS] [--rounds N] [--seconds S] [--systems LIST] [--list] [WORD...]
+On a machine of several GPUs each takes a share: --shard K/N (from 0) with a file of its own and CUDA_VISIBLE_DEVICES=K; programs stay together.
+
+usage: measure.py --state FILE.csv [--build BUILD] [--limit SECONDS] [--rounds N] [--seconds S] [--systems LIST] [--shard K/N] [--list] [WORD...]
        systems: native, mps, mps-priority, detshare:POLICY[,KEY=VALUE...] separated by semicolons; words choose cells by group:name
 """
 import argparse
@@ -167,6 +169,7 @@ class Detshare(Native):
 
     def environment(self, class_):
         env = super().environment(class_)
+        env.pop("CUDA_VISIBLE_DEVICES", None)  # the daemon's device is the only one there
         paths = [str(self.options.build / "cuda")] + ([env["LD_LIBRARY_PATH"]] if env.get("LD_LIBRARY_PATH") else [])
         return dict(env, LD_LIBRARY_PATH=":".join(paths), DETSHARE_SOCKET=str(self.socket), DETSHARE_CLASS=class_)
 
@@ -381,6 +384,12 @@ class Clock:
         return result
 
 
+def share(cells, shard):
+    """Every N-th lot of programs, from the K-th on."""
+    number, of = shard
+    return [cell for lot in same_programs(cells)[number::of] for cell in lot]
+
+
 def measure_capacities(cells, state, options, folder, clock):
     """Of every service and job natively, in a closed loop. False: the time is over."""
     world = Native(options, folder)
@@ -409,9 +418,8 @@ def measure_capacities(cells, state, options, folder, clock):
     return True
 
 
-def run(options, state, folder):
+def run(options, cells, state, folder):
     clock = Clock(options.limit)
-    cells = scenarios.cells(options.words) + options.more_cells
     try:
         if not measure_capacities(cells, state, options, folder, clock):
             return False
@@ -449,6 +457,7 @@ def arguments():
     parser.add_argument("--native-socket", type=pathlib.Path, help="tests: of a daemon that stands for the driver where there is no GPU")
     parser.add_argument("--c-program", action="append", default=[], help="tests: NAME:KERNELS:BLOCK_US:BLOCKS:THREADS, NAME is then job.c")
     parser.add_argument("--cell", action="append", default=[], help="another cell: LS[+LS]/BE[+BE]@LOAD, instead of the scenarios")
+    parser.add_argument("--shard", type=shard, default=(0, 1), metavar="K/N")
     parser.add_argument("--list", action="store_true")
     parser.add_argument("words", nargs="*")
     options = parser.parse_args()
@@ -460,6 +469,13 @@ def arguments():
     return options
 
 
+def shard(text):
+    number, of = map(int, text.split("/"))
+    if not 0 <= number < of:
+        raise ValueError(text)
+    return number, of
+
+
 def cell_of(text):
     programs, load = text.split("@")
     ls, be = programs.split("/")
@@ -469,7 +485,7 @@ def cell_of(text):
 def main():
     options = arguments()
     state = State(options.state)
-    cells = scenarios.cells(options.words) + options.more_cells
+    cells = share(scenarios.cells(options.words) + options.more_cells, options.shard)
     if not cells:
         raise SystemExit("measure: no such cell")
     left = sum(not state.done(r, cell, s) for r in range(1, options.rounds + 1) for cell in cells for s in options.systems)
@@ -479,7 +495,7 @@ def main():
     folder = pathlib.Path(tempfile.mkdtemp(prefix="detshare-measure."))
     folder.chmod(0o755)
     try:
-        done = run(options, state, folder)
+        done = run(options, cells, state, folder)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
     left = sum(not state.done(r, cell, s) for r in range(1, options.rounds + 1) for cell in cells for s in options.systems)

@@ -104,7 +104,7 @@ static void test_bound_counted(const struct ds_device_ops *ops, const char *spec
 
                 sms = ops->rung_info(t->device, on)->n_sms;
                 for (uint32_t bound = sms == 32 ? 33 : sms; bound <= 8 * sms; bound *= 2) {
-                        struct ds_launch l = dt_launch_of(t, module, "present", 16 * sms, 32);
+                        struct ds_launch l = dt_launch_of(t, module, "present", 16 * sms, 1);
 
                         dt_poke(t, dt_load(t, DT_PTX), "poke", t->stream, DT_DEVICE_VA, 0);
                         dt_poke(t, dt_load(t, DT_PTX), "poke", t->stream, DT_DEVICE_VA + 4, 0);
@@ -119,6 +119,58 @@ static void test_bound_counted(const struct ds_device_ops *ops, const char *spec
                         cr_assert(there[1] <= bound && there[1] >= bound / sms * sms);
                 }
         }
+        dt_close(t);
+}
+
+#define CHAIN 150u
+
+/* Wall time per kernel of a chain of short ones that goes round over two streams, and the value that it must leave. */
+static double chain_us(struct dt *t, ds_device_module *module, const uint32_t streams[2])
+{
+        volatile uint32_t *host = (uint32_t *)DT_HOST_VA;
+        uint32_t want = 1, last = streams[0];
+        uint64_t begin, end;
+
+        dt_ok(t, dt_poke(t, module, "poke", last, DT_DEVICE_VA, 1));
+        begin = dt_wall_ns();
+        for (uint32_t i = 0; i < CHAIN; i++) {
+                const uint32_t next = streams[i % 2];
+
+                if (next != last)
+                        cr_assert_eq(t->ops->fence(t->device, last, next), 0);
+                dt_poke(t, module, "step", next, DT_DEVICE_VA, i);
+                want = want * 3 + i;
+                last = next;
+        }
+        dt_wait_all(t);
+        end = dt_wall_ns();
+        dt_ok(t, dt_copy(t, last, DS_COPY_DTOH, DT_HOST_VA, DT_DEVICE_VA, 4));
+        cr_assert_eq(host[0], want);
+        return (double)(end - begin) / 1e3 / CHAIN;
+}
+
+/* What it costs that every kernel of a chain runs on another rung than the one before: said, and its result is right.
+ */
+static void test_migration(const struct ds_device_ops *ops, const char *spec)
+{
+        struct dt *t = dt_open(ops, spec);
+        ds_device_module *module = dt_load(t, DT_PTX);
+        struct ds_tpc_mask half = dt_mask(0, DS_MAX(1u, ops->info(t->device)->n_tpcs / 2));
+        double stays = 1e9, moves = 1e9, best = 1e9;
+        uint32_t rung;
+
+        cr_assert_eq(ops->rung_create(t->device, &half, &rung), 0);
+        for (int i = 0; i < 8; i++) {
+                const uint32_t one = ds_device_stream(t->rung, 0, 0), other = ds_device_stream(rung, 0, 0);
+
+                stays = DS_MIN(stays, chain_us(t, module, (uint32_t[2]){one, one}));
+                best = DS_MIN(best, chain_us(t, module, (uint32_t[2]){other, other}));
+                moves = DS_MIN(moves, chain_us(t, module, (uint32_t[2]){one, other}));
+        }
+        printf("a chain's kernel: %.2f us on all SMs, %.2f us on half of them, %.2f us when each migrates: %.2f us for "
+               "a "
+               "migration\n",
+                stays, best, moves, moves - DS_MAX(stays, best));
         dt_close(t);
 }
 
@@ -157,6 +209,7 @@ static const struct {
         {"ladder", dt_test_ladder},
         {"bound", dt_test_bound},
         {"bound_counted", test_bound_counted},
+        {"migration", test_migration},
         {"tensor_maps", dt_test_tensor_maps},
         {"lost", test_lost},
 };

@@ -154,11 +154,13 @@ ds_unused static void dt_test_ladder(const struct ds_device_ops *ops, const char
 
 #define DT_BOUND_LOOPS 4000u
 
-/* n times nothing */
-#define DT_PTX_LOOP                                                                                            \
-        DT_PTX_HEADER                                                                                          \
-        ".visible .entry loop(.param .u32 n)\n{\n .reg .pred %p1; .reg .b32 %r<3>;\n ld.param.u32 %r1, [n];\n" \
-        " mov.u32 %r2, 0;\nAGAIN:\n add.u32 %r2, %r2, 1;\n setp.lt.u32 %p1, %r2, %r1;\n @%p1 bra AGAIN;\n ret;\n}\n"
+/* n steps of which each needs the one before; what comes of them is asked for, else a compiler leaves the loop out */
+#define DT_PTX_LOOP                                                                                              \
+        DT_PTX_HEADER                                                                                            \
+        ".visible .entry loop(.param .u32 n)\n{\n .reg .pred %p<3>; .reg .b32 %r<4>;\n ld.param.u32 %r1, [n];\n" \
+        " mov.u32 %r2, 0;\n mov.u32 %r3, 0;\nAGAIN:\n mad.lo.u32 %r3, %r3, 1664525, 1013904223;\n"               \
+        " add.u32 %r2, %r2, 1;\n setp.lt.u32 %p1, %r2, %r1;\n @%p1 bra AGAIN;\n"                                 \
+        " setp.eq.u32 %p2, %r3, 0;\n @%p2 trap;\n ret;\n}\n"
 
 /* How long four blocks for each SM of the rung take under a bound of so many; shared: bytes that each asks for. */
 static inline uint64_t dt_bounded_ns(struct dt *t, ds_device_module *module, uint32_t bound, uint32_t shared)

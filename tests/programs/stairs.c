@@ -3,7 +3,8 @@
  * Kernels whose time over the number of SMs is known: `wide` has as many blocks as the GPU has SMs and all of an SM's
  * shared memory for each, so that it takes two waves as soon as one SM is missing; `narrow` has eight small ones.
  *
- * usage: stairs [DIRECTORY [ROUNDS]]: so many launches of each, one after the other
+ * usage: stairs [DIRECTORY [ROUNDS [TURNS]]]: so many launches of each, one after the other; a block goes round so
+ * often
  */
 #include "program.h"
 
@@ -38,9 +39,9 @@ static int attribute(CUdevice_attribute name)
 
 int main(int argc, char **argv)
 {
-        enum { TURNS = 300, NARROW = 8 };
+        enum { NARROW = 8 };
         const int rounds = argc > 2 ? atoi(argv[2]) : 2;
-        uint32_t n = TURNS, *result;
+        uint32_t n = argc > 3 ? (uint32_t)atoi(argv[3]) : 300, *result;
         CUfunction wide, narrow;
         CUcontext context;
         CUdeviceptr out;

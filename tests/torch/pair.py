@@ -7,7 +7,8 @@ request's latency is from its arrival, also when the service was still busy, unt
 best-effort process after the other lives a whole life: it imports PyTorch, trains ResNet-18 with autocast, captures its
 inference as a CUDA graph, replays it, and ends. The service's outputs must be the same bytes throughout.
 
-Under DetShare with each of the policies, and natively: two processes that the driver gives the GPU in turns. Ends with a table.
+Under DetShare with each of the policies, and natively: two processes that the driver gives the GPU in turns. Ends with a table,
+and under each row what the service saw in each stage of the best-effort lives: how long the stage took, and the p99 in it.
 
 usage: pair.py [--build BUILD] [--seconds S] [--rate R] [--policies "NAME [KEY=VALUE...]; ..."] [--no-native] [--out FILE]
 """
@@ -16,6 +17,7 @@ import json
 import os
 import pathlib
 import random
+import signal
 import subprocess
 import sys
 import tempfile
@@ -53,30 +55,42 @@ def serve(device, rate):
 
 
 def requests(answer, arrivals, digest):
-    latencies, outputs, begin = [], set(), time.perf_counter()
+    latencies, outputs, begin = [], set(), time.monotonic()
     for number, at in enumerate(arrivals):
-        wait = begin + at - time.perf_counter()
+        wait = begin + at - time.monotonic()
         if wait > 0:
             time.sleep(wait)
         output = answer()
-        latencies.append((time.perf_counter() - begin - at) * 1000)
+        latencies.append((time.monotonic() - begin - at) * 1000)
         if number % 16 == 0:
             outputs.add(digest(output))
-    return {"latencies": latencies, "digests": sorted(outputs)}
+    return {"latencies": latencies, "digests": sorted(outputs), "times": [begin + at for at in arrivals]}
 
 
 # --- the best-effort process --------------------------------------------------------------------------------------------------
 
+def stage(name):
+    """Says what begins now; the clock is the same in all processes."""
+    print(json.dumps({"stage": name, "at": time.monotonic()}), flush=True)
+
+
 def train_and_capture(device):
+    stage("import")
     import torch
     import torchvision
     torch.manual_seed(1)
+    stage("context")
+    torch.zeros(1, device=device)
+    stage("model")
     model = torchvision.models.resnet18(weights=None).to(device).train()
     optimizer = torch.optim.AdamW(model.parameters(), fused=True)
     scaler = torch.amp.GradScaler(device)
     x, y = torch.randn(64, 3, 224, 224).to(device), torch.randint(0, 1000, (64,)).to(device)
     begin, losses = time.monotonic(), []
-    for _ in range(TRAIN_STEPS):
+    stage("first step")
+    for number in range(TRAIN_STEPS):
+        if number == 1:
+            stage("training")
         with torch.autocast(device, dtype=torch.float16 if device != "cpu" else torch.bfloat16):
             loss = torch.nn.functional.cross_entropy(model(x), y)
         optimizer.zero_grad()
@@ -85,6 +99,7 @@ def train_and_capture(device):
         scaler.update()
         losses.append(float(loss.detach()))
     train_s = time.monotonic() - begin
+    stage("capture")
     replays = capture(torch, model.eval(), x) if device != "cpu" else 0
     print(json.dumps({"train_steps_per_s": TRAIN_STEPS / train_s, "replays": replays, "loss": losses[-1]}), flush=True)
 
@@ -99,9 +114,11 @@ def capture(torch, model, x):
         graph = torch.cuda.CUDAGraph()
         with torch.cuda.graph(graph):
             model(x)
+        stage("replay")
         for _ in range(REPLAYS):
             graph.replay()
     torch.cuda.synchronize()
+    stage("exit")
     return REPLAYS
 
 
@@ -134,20 +151,40 @@ def phase(service, seconds):
 
 
 def lives(options, socket, tmp, end):
-    """Best-effort processes one after the other until the time is up; the last one is ended, as a user would end it."""
-    done = []
+    """Best-effort processes one after the other until the time is up; the last one is ended, as a user would end it.
+
+    What the ones that came to their end say of themselves, and when every stage began.
+    """
+    done, stages = [], []
     while time.monotonic() < end:
         child = start("train", options, socket, tmp)
         try:
             output, _ = child.communicate(timeout=max(0.1, end - time.monotonic()))
         except subprocess.TimeoutExpired:
             child.kill()
-            child.communicate()
+            output, _ = child.communicate()
+        lines = [json.loads(line) for line in output.splitlines()]
+        stages += [(line["at"], line["stage"]) for line in lines if "stage" in line] + [(time.monotonic(), "between")]
+        if child.returncode == -signal.SIGKILL:
             break
         if child.returncode != 0:
             raise RuntimeError(f"the best-effort process ended with {child.returncode}")
-        done.append(json.loads(output.splitlines()[-1]))
-    return done
+        done.append(lines[-1])
+    return done, stages
+
+
+def by_stage(stages, times, latencies):
+    """Per stage: seconds spent in it over all lives, and the latencies of the requests that arrived in it."""
+    found = {}
+    for (begin, name), (end, _) in zip(stages, stages[1:]):
+        values = [latency for at, latency in zip(times, latencies) if begin <= at < end]
+        seconds, all_values = found.get(name, (0, []))
+        found[name] = (seconds + end - begin, all_values + values)
+    return {name: {"seconds": seconds, **summary(values)} for name, (seconds, values) in found.items() if values}
+
+
+def summary(values):
+    return {"n": len(values), "p50": percentile(values, 0.5), "p99": percentile(values, 0.99), "max": max(values)}
 
 
 def pair(name, options, socket, tmp):
@@ -160,7 +197,7 @@ def pair(name, options, socket, tmp):
         phase(service, options.seconds)
         alone = json.loads(service.stdout.readline())
         phase(service, BESIDE * options.seconds)
-        done = lives(options, socket, tmp, time.monotonic() + BESIDE * options.seconds)
+        done, stages = lives(options, socket, tmp, time.monotonic() + BESIDE * options.seconds)
         beside = json.loads(service.stdout.readline())
         service.stdin.close()
         status = service.wait(30)
@@ -170,7 +207,8 @@ def pair(name, options, socket, tmp):
     row = {"run": name, "identical": {ready} == set(alone["digests"]) | set(beside["digests"]), "status": status, "lives": len(done),
            "train_steps_per_s": max((d["train_steps_per_s"] for d in done), default=0)}
     for key, values in (("alone", alone["latencies"]), ("beside", beside["latencies"])):
-        row[key] = {"n": len(values), "p50": percentile(values, 0.5), "p99": percentile(values, 0.99), "max": max(values)}
+        row[key] = summary(values)
+    row["stages"] = by_stage(stages, beside["times"], beside["latencies"])
     row["p99_ratio"] = row["beside"]["p99"] / row["alone"]["p99"]
     return row
 
@@ -181,6 +219,8 @@ def show(row):
         return
     print(f"{row['run']:28} {row['alone']['p50']:8.2f} {row['alone']['p99']:8.2f} {row['beside']['p50']:9.2f} {row['beside']['p99']:9.2f} "
           f"{row['beside']['max']:9.1f} {row['p99_ratio']:6.2f} {row['lives']:5} {row['train_steps_per_s']:8.1f}  {'yes' if row['identical'] else 'NO'}{'' if row['lives'] else '  (no best-effort process came to its end)'}", flush=True)
+    for name, seen in row["stages"].items():
+        print(f"    {name:12} {seen['seconds']:7.1f} s {seen['n']:6} requests {seen['p50']:28.2f} {seen['p99']:9.2f} {seen['max']:9.1f}", flush=True)
 
 
 def run(name, options, tmp):

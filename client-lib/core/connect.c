@@ -305,7 +305,7 @@ static void learn_device(struct dsc_device *device, const Detshare__DeviceReply 
                 memcpy(device->limits, reply->limits, device->n_limits * sizeof(uint64_t));
 }
 
-static int ask_device(dsc_session *s)
+int dsc__ask_device(dsc_session *s)
 {
         Detshare__GetDevice get = DETSHARE__GET_DEVICE__INIT;
         Detshare__Request request = DSC__REQUEST(GET_DEVICE, get_device, &get);
@@ -405,7 +405,7 @@ int dsc__connect(const struct dsc__options *options, dsc_session **ret)
         if (!r && !s->control_only) {
                 r = settle_window(s);
                 if (!r)
-                        r = ask_device(s);
+                        r = dsc__ask_device(s);
                 /* with a ring it is told to every worker at its attachment */
                 if (!r && s->socket_only)
                         dsc__phase_tell_locked(s);

@@ -46,6 +46,12 @@ int dsc_control_open(const char *path, int ls, dsc_session **ret)
         return dsc__connect(&options, ret);
 }
 
+int dsc_control_device(dsc_session *s, const struct dsc_device **ret)
+{
+        *ret = &s->device;
+        return dsc__ask_device(s);
+}
+
 dsc_session *dsc_control_close(dsc_session *s)
 {
         return dsc__session_free(s);

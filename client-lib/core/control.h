@@ -93,6 +93,8 @@ struct dsc_request {
 
 /* path NULL: DETSHARE_SOCKET, else the default. ls: ask for that class (granted or not, see dsc_control_is_ls). */
 int dsc_control_open(const char *path, int ls, dsc_session **ret);
+/* The device that the daemon has; it lives as long as the session. */
+int dsc_control_device(dsc_session *s, const struct dsc_device **ret);
 dsc_session *dsc_control_close(dsc_session *s);
 const char *dsc_control_path(
         const char *path); /* where that would connect to; valid as long as path and the environment are */

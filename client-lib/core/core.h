@@ -22,6 +22,7 @@ typedef struct dsc_session dsc_session;
 #pragma GCC visibility push(default)
 
 #define DSC_PARAMS_MAX 4096
+#define DSC_UUID_TEXT 41 /* GPU-, 32 digits and 4 dashes, NUL */
 
 struct dsc_device {
         char name[64];
@@ -101,6 +102,8 @@ int dsc_sticky_error(
 int dsc_reset(dsc_session *s); /* free everything of the session in the daemon and clear the sticky error */
 
 const struct dsc_device *dsc_device(dsc_session *s); /* fetched at connect; never NULL */
+void dsc_uuid_text(const uint8_t uuid[16], char text[DSC_UUID_TEXT]); /* as CUDA_VISIBLE_DEVICES writes it */
+size_t dsc_gpus_present(void); /* NVIDIA GPUs that this machine has device files for */
 int dsc_mem_alloc(dsc_session *s, uint64_t bytes, uint64_t *ret_address);
 int dsc_mem_free(dsc_session *s, uint64_t address);
 int dsc_mem_info(dsc_session *s, uint64_t *ret_free, uint64_t *ret_total);

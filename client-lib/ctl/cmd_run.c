@@ -5,7 +5,8 @@
  * Becomes the command, with the environment that makes an unchanged program a client. It asks the daemon first, because
  * a program that cannot reach it only says that there is no CUDA device. The drop-in libcuda.so.1 is looked for beside
  * this program: build/cuda in a build tree, LIBDIR/detshare when installed. What is not given as an option stays as the
- * environment has it.
+ * environment has it. On a machine of several GPUs CUDA_VISIBLE_DEVICES names the daemon's, unless it names some
+ * already: programs count GPUs by other ways than the driver, too.
  */
 #include <errno.h>
 #include <getopt.h>
@@ -238,6 +239,18 @@ static int set_environment(const struct run_options *o)
         return r ? r : set_shares(o);
 }
 
+/* Among several GPUs the program is shown the daemon's only. */
+static int set_visible(dsc_session *s)
+{
+        const struct dsc_device *device;
+        char text[DSC_UUID_TEXT];
+        if (getenv("CUDA_VISIBLE_DEVICES") || dsc_gpus_present() < 2 || dsc_control_device(s, &device) ||
+                device->simulated)
+                return 0;
+        dsc_uuid_text(device->uuid, text);
+        return set("CUDA_VISIBLE_DEVICES", text);
+}
+
 /* 0, or an exit code after the words. */
 static int ask_daemon(const struct run_options *o)
 {
@@ -245,13 +258,14 @@ static int ask_daemon(const struct run_options *o)
         /* such a program goes on without a daemon, and says so itself */
         if (dsc_fallback_native() && dsc_control_open(arg_socket, o->is_ls, &s))
                 return 0;
-        const int code = s ? 0 : ctl_open_as(o->is_ls, &s);
+        int code = s ? 0 : ctl_open_as(o->is_ls, &s);
         if (code)
                 return code;
         if (o->is_ls && !dsc_control_is_ls(s))
                 ctl_complain("the daemon does not grant this user class ls: the program runs as be");
+        code = set_visible(s);
         dsc_control_close(s);
-        return 0;
+        return code;
 }
 
 int cmd_run(const struct ctl_command *self, int argc, char **argv)

@@ -5,13 +5,13 @@
 #include <dlfcn.h>
 #include <elf.h>
 #include <fcntl.h>
-#include <glob.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "core/core.h"
 #include "cuda/genuine.h"
 
 #define LIBRARY "libcuda.so.1"
@@ -137,34 +137,16 @@ int dcu_genuine_version(void)
 }
 
 /* GPUs that the driver has, as its device nodes say. */
-static size_t count_gpus(void)
-{
-        glob_t found;
-        size_t n = glob("/dev/nvidia[0-9]*", 0, NULL, &found) == 0 ? found.gl_pathc : 0;
-
-        globfree(&found);
-        return n;
-}
-
-void dcu_uuid_text(const uint8_t uuid[16], char text[DCU_UUID_TEXT])
-{
-        size_t n = (size_t)snprintf(text, DCU_UUID_TEXT, "GPU-");
-
-        for (int i = 0; i < 16; i++)
-                n += (size_t)snprintf(text + n, DCU_UUID_TEXT - n, "%s%02x",
-                        i == 4 || i == 6 || i == 8 || i == 10 ? "-" : "", uuid[i]);
-}
-
 /* Beside other GPUs the genuine driver must see the daemon's as its first: it reads the variable in cuInit only. */
 static CUresult start_seeing(CUresult (*init)(unsigned int), const uint8_t uuid[16])
 {
         const char *set = getenv("CUDA_VISIBLE_DEVICES");
-        char *before = set ? strdup(set) : NULL, text[DCU_UUID_TEXT];
+        char *before = set ? strdup(set) : NULL, text[DSC_UUID_TEXT];
         CUresult r;
 
         if (set && !before)
                 return CUDA_ERROR_OUT_OF_MEMORY;
-        dcu_uuid_text(uuid, text);
+        dsc_uuid_text(uuid, text);
         if (setenv("CUDA_VISIBLE_DEVICES", text, 1) != 0) {
                 free(before);
                 return CUDA_ERROR_OUT_OF_MEMORY;
@@ -186,7 +168,7 @@ static CUresult start(const uint8_t uuid[16])
         if (!symbol)
                 return CUDA_ERROR_NOT_FOUND;
         memcpy(&init, &symbol, sizeof(init));
-        return count_gpus() > 1 ? start_seeing(init, uuid) : init(0);
+        return dsc_gpus_present() > 1 ? start_seeing(init, uuid) : init(0);
 }
 
 CUresult dcu_genuine_start(const uint8_t uuid[16])

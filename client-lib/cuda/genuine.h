@@ -15,10 +15,6 @@
 
 #include "cuda/api.h"
 
-#define DCU_UUID_TEXT 41 /* GPU-, 32 digits and 4 dashes, NUL */
-
-/* A GPU's UUID as CUDA_VISIBLE_DEVICES writes it. */
-void dcu_uuid_text(const uint8_t uuid[16], char text[DCU_UUID_TEXT]);
 /* A function of the genuine library, NULL where there is no library or none of that name. */
 void *dcu_genuine_symbol(const char *name);
 /* cuDriverGetVersion of it; 0 where there is none. */

@@ -44,10 +44,10 @@ __attribute__((destructor)) static void library_exit(void)
 /* One entry of CUDA_VISIBLE_DEVICES names the device: its ordinal 0, or a prefix of its UUID after "GPU-". */
 static int entry_names_device(const char *entry, size_t length, const uint8_t uuid[16])
 {
-        char text[DCU_UUID_TEXT], *end;
+        char text[DSC_UUID_TEXT], *end;
 
         if (length > 4 && strncasecmp(entry, "GPU-", 4) == 0) {
-                dcu_uuid_text(uuid, text);
+                dsc_uuid_text(uuid, text);
                 return length <= strlen(text) && strncasecmp(entry, text, length) == 0;
         }
         if (length == 0 || !isdigit((unsigned char)entry[0]))

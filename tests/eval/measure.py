@@ -132,21 +132,26 @@ class Mps(Native):
         control = shutil.which("nvidia-cuda-mps-control")
         if not control:
             raise Failed("MPS cannot start: there is no nvidia-cuda-mps-control")
-        done = subprocess.run([control, "-d"], env=self.environment("ls"), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+        done = subprocess.run([control, "-d"], env=self.control_environment(), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                               stderr=subprocess.STDOUT, timeout=30)
         if done.returncode:
             raise Failed(f"MPS cannot start: {done.stdout.decode(errors='replace').strip()[:120]}")
         self.control = control
 
+    def control_environment(self):
+        return dict(super().environment("ls"), CUDA_MPS_PIPE_DIRECTORY=str(self.folder / "pipe"), CUDA_MPS_LOG_DIRECTORY=str(self.folder / "log"))
+
     def environment(self, class_):
-        env = dict(super().environment(class_), CUDA_MPS_PIPE_DIRECTORY=str(self.folder / "pipe"), CUDA_MPS_LOG_DIRECTORY=str(self.folder / "log"))
+        env = self.control_environment()
+        if env.get("CUDA_VISIBLE_DEVICES"):
+            env["CUDA_VISIBLE_DEVICES"] = "0"  # its clients count the devices that it sees
         if self.priority:
             env["CUDA_MPS_CLIENT_PRIORITY"] = "0" if class_ == "ls" else "1"
         return env
 
     def end(self):
         try:
-            subprocess.run([self.control], input=b"quit\n", env=self.environment("ls"), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, timeout=30)
+            subprocess.run([self.control], input=b"quit\n", env=self.control_environment(), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, timeout=30)
         except subprocess.TimeoutExpired:
             print("measure: MPS does not end", file=sys.stderr)
 
@@ -169,7 +174,7 @@ class Detshare(Native):
 
     def environment(self, class_):
         env = super().environment(class_)
-        env.pop("CUDA_VISIBLE_DEVICES", None)  # the daemon's device is the only one there
+        env["CUDA_VISIBLE_DEVICES"] = "0"  # the daemon's device is the only one there
         paths = [str(self.options.build / "cuda")] + ([env["LD_LIBRARY_PATH"]] if env.get("LD_LIBRARY_PATH") else [])
         return dict(env, LD_LIBRARY_PATH=":".join(paths), DETSHARE_SOCKET=str(self.socket), DETSHARE_CLASS=class_)
 

@@ -122,7 +122,7 @@ static void test_bound_counted(const struct ds_device_ops *ops, const char *spec
         dt_close(t);
 }
 
-#define CHAIN 150u
+#define CHAIN 200u
 
 /* Wall time per kernel of a chain of short ones that goes round over two streams, and the value that it must leave. */
 static double chain_us(struct dt *t, ds_device_module *module, const uint32_t streams[2])
@@ -160,7 +160,7 @@ static void test_migration(const struct ds_device_ops *ops, const char *spec)
         uint32_t rung;
 
         cr_assert_eq(ops->rung_create(t->device, &half, &rung), 0);
-        for (int i = 0; i < 8; i++) {
+        for (int i = 0; i < 4; i++) {
                 const uint32_t one = ds_device_stream(t->rung, 0, 0), other = ds_device_stream(rung, 0, 0);
 
                 stays = DS_MIN(stays, chain_us(t, module, (uint32_t[2]){one, one}));

@@ -173,6 +173,7 @@ static inline uint64_t dt_bounded_ns(struct dt *t, ds_device_module *module, uin
         l.params = &n;
         l.params_size = 4;
         l.timed = 1;
+        l.tell = DS_TELL_EXACT;
         l.max_resident_blocks = bound;
         l.shared_bytes = shared;
         for (int i = 0; i < 3; i++) {

@@ -115,5 +115,7 @@ daemon_stop() {
         tail -n 25 "$tmp/daemon.log" | sed 's/^/     /'
 }
 
+# one GPU: what counts them by other ways than the driver would find those beside it
+export CUDA_VISIBLE_DEVICES=${CUDA_VISIBLE_DEVICES:-0}
 # the library path under which a program is DetShare's client
 shared_path=$build/cuda${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}

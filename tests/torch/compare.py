@@ -110,7 +110,8 @@ class Side:
         pathlib.Path(env["COMPARE_TMP"]).mkdir(exist_ok=True)
         if self.socket:
             paths = [str(self.build / "cuda")] + [p for p in [env.get("LD_LIBRARY_PATH")] if p]
-            env.update(LD_LIBRARY_PATH=":".join(paths), DETSHARE_SOCKET=str(self.socket), DETSHARE_CLASS=self.class_)
+            env.update(LD_LIBRARY_PATH=":".join(paths), DETSHARE_SOCKET=str(self.socket), DETSHARE_CLASS=self.class_,
+                       CUDA_VISIBLE_DEVICES="0")
         return env
 
     def start(self, program, entry):

@@ -133,7 +133,7 @@ def environment(options, socket, class_):
     env = dict(os.environ, PYTHONDONTWRITEBYTECODE="1")
     if socket:
         paths = [str(options.build / "cuda")] + [p for p in [env.get("LD_LIBRARY_PATH")] if p]
-        env.update(LD_LIBRARY_PATH=":".join(paths), DETSHARE_SOCKET=str(socket), DETSHARE_CLASS=class_)
+        env.update(LD_LIBRARY_PATH=":".join(paths), DETSHARE_SOCKET=str(socket), DETSHARE_CLASS=class_, CUDA_VISIBLE_DEVICES="0")
     return env
 
 

@@ -19,7 +19,8 @@ What a service can do alone (its capacity, of which loads are parts) is measured
 
 On a machine of several GPUs each takes a share: --shard K/N (from 0) with a file of its own and CUDA_VISIBLE_DEVICES=K; programs stay together.
 
-usage: measure.py --state FILE.csv [--build BUILD] [--limit SECONDS] [--rounds N] [--seconds S] [--systems LIST] [--shard K/N] [--list] [WORD...]
+usage: measure.py --state FILE.csv [--build BUILD] [--limit SECONDS] [--rounds N] [--seconds S] [--systems LIST] [--shard K/N]
+                  [--profiles FILE] [--list] [WORD...]
        systems: native, mps, mps-priority, detshare:POLICY[,KEY=VALUE...] separated by semicolons; words choose cells by group:name
 """
 import argparse
@@ -43,6 +44,7 @@ HERE = pathlib.Path(__file__).resolve().parent
 SYSTEMS = "native;mps;mps-priority;detshare:multistream;detshare:orion;detshare:sgdrc;detshare:detshare"
 COLUMNS = ("round", "group", "cell", "system", "phase", "load", "program", "rate", "seconds", "items", "skip_s", "latencies_ms", "at_s", "error", "when")
 CAPACITY_S = 3  # of one program in a closed loop
+WARM_S = 2  # that all programs of a cell run together, under the default policy, before anything is measured
 SKIPPED = 0.1  # part of each phase that is left out
 LONGER = 1.25  # times a phase that jobs run beside services; what they do after the phase is not counted
 START_S, ANSWER_S = 240, 60
@@ -171,6 +173,14 @@ class Detshare(Native):
                 self.child.kill()
                 raise Failed(f"detshared does not serve: {log.read_text(errors='replace').strip()[-150:]}")
             time.sleep(0.05)
+        if options.profiles:
+            self.control("profile", "import", str(options.profiles))
+
+    def control(self, *words):
+        done = subprocess.run([str(self.options.build / "detsharectl"), "--socket", str(self.socket), *words], stdout=subprocess.PIPE,
+                              stderr=subprocess.STDOUT, timeout=60)
+        if done.returncode:
+            raise Failed(f"{' '.join(words)}: {done.stdout.decode(errors='replace').strip()[:120]}")
 
     def environment(self, class_):
         env = super().environment(class_)
@@ -179,11 +189,7 @@ class Detshare(Native):
         return dict(env, LD_LIBRARY_PATH=":".join(paths), DETSHARE_SOCKET=str(self.socket), DETSHARE_CLASS=class_)
 
     def policy(self, system):
-        words = system.split(":", 1)[1].split(",")
-        done = subprocess.run([str(self.options.build / "detsharectl"), "--socket", str(self.socket), "set-policy"] + words, stdout=subprocess.PIPE,
-                              stderr=subprocess.STDOUT, timeout=60)
-        if done.returncode:
-            raise Failed(f"set-policy {' '.join(words)}: {done.stdout.decode(errors='replace').strip()[:120]}")
+        self.control("set-policy", *system.split(":", 1)[1].split(","))
 
     def end(self):
         self.child.terminate()
@@ -276,7 +282,7 @@ class Company:
     """The programs of one cell's services and jobs in one world."""
 
     def __init__(self, cell, world, options, folder):
-        self.names, self.programs = [], []
+        self.names, self.programs, self.warm_s = [], [], min(WARM_S, options.seconds)
         try:
             for class_, names in (("ls", cell.ls), ("be", cell.be)):
                 for name in names:
@@ -294,6 +300,11 @@ class Company:
         for number in who:
             self.programs[number].tell(orders[number])
         return [self.programs[number].answer(ANSWER_S + 20 * float(orders[number].split()[-1] if orders[number].startswith("loop") else 10)) for number in who]
+
+    def warm(self):
+        """Models are loaded, caches filled, kernels known."""
+        everybody = range(len(self.programs))
+        self.phase(everybody, [f"loop {self.warm_s}"] * len(self.programs))
 
     def end(self):
         for program in self.programs:
@@ -346,6 +357,8 @@ def run_world(lot, name, round_, state, options, folder, clock):
         world = clock.worlds[name]
         own = pathlib.Path(tempfile.mkdtemp(dir=folder))
         company = clock.started(lambda: Company(lot[0], world, options, own))
+        world.policy("detshare:detshare")
+        company.warm()
         while todo:
             if not clock.fits(0, options):
                 return False
@@ -457,6 +470,7 @@ def arguments():
     parser.add_argument("--rounds", type=int, default=2)
     parser.add_argument("--seconds", type=float, default=4, help="of each phase")
     parser.add_argument("--limit", type=float, default=450, help="nothing begins that would end after so many seconds; 0: no limit")
+    parser.add_argument("--profiles", type=pathlib.Path, help="what detsharectl profile export wrote: each daemon begins with it")
     parser.add_argument("--daemon-device", default=os.environ.get("DETSHARE_TEST_DEVICE", "cuda:0"))
     parser.add_argument("--torch-device", default="cuda")
     parser.add_argument("--native-socket", type=pathlib.Path, help="tests: of a daemon that stands for the driver where there is no GPU")

@@ -126,7 +126,7 @@ def simulate(options):
     """All rows, in the order of cells and policies."""
     with tempfile.TemporaryDirectory(prefix="detshare-eval.") as folder:
         sim = Simulator(options.build, pathlib.Path(folder))
-        cells = scenarios.cells(options.words)
+        cells = scenarios.cells(options.words, simulated=True)
         for device in options.devices:
             for name in sorted({name for cell in cells for name in cell.ls + cell.be}):
                 sim.isolated(name, device)

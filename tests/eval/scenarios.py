@@ -44,10 +44,10 @@ def about(path):
 
 
 def files():
-    return sorted((HERE / "scenarios").glob("*.json"), key=lambda path: ("core services training".find(path.stem), path.stem))
+    return sorted((HERE / "scenarios").glob("*.json"), key=lambda path: ("core services training eager".find(path.stem), path.stem))
 
 
-def cells(words=()):
-    """Those of all files whose group or name contains one of the words; all without words."""
+def cells(words=(), simulated=False):
+    """Those of all files whose group or name contains one of the words; all without words. A simulated program has no host that binds it."""
     return [cell for path in files() for cell in read(path)
-            if not words or any(word in f"{cell.group}:{cell.name}" for word in words)]
+            if (not words or any(word in f"{cell.group}:{cell.name}" for word in words)) and not (simulated and cell.group == "eager")]

@@ -1,0 +1,135 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Compile kernels with Triton, without a GPU, and make one PTX module of them.
+
+The target is given, so no device is asked; the last stage of Triton's compiler, ptxas, is left out: the GPU's driver does it, or nobody (the simulated
+device executes PTX). What was compiled is kept in a cache (DETSHARE_PACK_CACHE, else ~/.cache/detshare-pack) by the hash of all that it was made from.
+Parameters carry what they are divisible by, so that loads are as wide as they can be.
+"""
+import hashlib
+import importlib.util
+import json
+import multiprocessing
+import os
+import pathlib
+import re
+import tempfile
+
+from .code import BYTES, Store
+
+PTX_VERSION = 80  # drivers from CUDA 12.0 on read it
+HEAD = "# made by detshare-pack\nimport triton\nimport triton.language as tl\n\n\n"
+
+os.environ.setdefault("TRITON_DISABLE_LINE_INFO", "1")
+os.environ.setdefault("TRITON_MOCK_PTX_VERSION", str(PTX_VERSION))
+os.environ.setdefault("TRITON_BACKENDS_IN_TREE", "1")
+
+
+def version():
+    import triton
+    return f"triton-{triton.__version__}"
+
+
+def divisor(number):
+    return next(d for d in (16, 8, 4, 2, 1) if number % d == 0)
+
+
+def attributes(launch):
+    """What each parameter is divisible by; 1 where it does not help."""
+    result = []
+    for _, _, value in launch.code.params:
+        result.append(divisor(value.offset * BYTES[value.dtype]) if isinstance(value, Store) else divisor(value))
+    return result
+
+
+def key_of(launch, arch):
+    text = json.dumps([version(), PTX_VERSION, arch, launch.warps, launch.stages, attributes(launch), [p[1] for p in launch.code.params],
+                       launch.code.source()])
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def cache():
+    base = os.environ.get("DETSHARE_PACK_CACHE") or os.path.join(os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache"), "detshare-pack")
+    pathlib.Path(base).mkdir(parents=True, exist_ok=True)
+    return pathlib.Path(base)
+
+
+def without_ptxas(*arguments):
+    """Triton's hook for its list of stages."""
+    if not arguments:
+        return "no ptxas", "no ptxas"
+    arguments[1]["cubin"] = lambda source, metadata: b""
+
+
+def compile_one(job):
+    """One kernel; returns its key, PTX and shared memory."""
+    key, name, source, params, attrs, warps, stages, arch = job
+    import triton
+    from triton.backends.compiler import GPUTarget
+    from triton.compiler import ASTSource
+    triton.knobs.runtime.add_stages_inspection_hook = without_ptxas
+    with tempfile.TemporaryDirectory() as folder:
+        path = pathlib.Path(folder) / f"{name}.py"
+        path.write_text(HEAD + source.replace("KERNEL", name))
+        os.environ["TRITON_CACHE_DIR"] = folder
+        spec = importlib.util.spec_from_file_location(name, path)
+        module = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(module)
+        hints = {(i,): [["tt.divisibility", d]] for i, d in enumerate(attrs) if d > 1}
+        made = triton.compile(ASTSource(getattr(module, name), dict(params), {}, hints), target=GPUTarget("cuda", arch, 32),
+                              options={"num_warps": warps, "num_stages": stages, "ptx_version": PTX_VERSION})
+        meta = made.metadata
+        if meta.global_scratch_size or meta.profile_scratch_size or meta.num_ctas != 1:
+            raise RuntimeError(f"{name} asks for scratch memory or clusters")
+        return key, made.asm["ptx"], meta.shared
+
+
+def compile_all(launches, arch, jobs, log):
+    """Fills the cache; returns key -> (name, PTX, shared memory) in the order of first use."""
+    wanted, result = {}, {}
+    for launch in launches:
+        key = launch.key = key_of(launch, arch)
+        launch.name = f"{launch.code.kind}_{key[:12]}"
+        wanted.setdefault(key, launch)
+    todo = []
+    for key, launch in wanted.items():
+        if not (cache() / f"{key}.json").exists():
+            todo.append((key, launch.name, launch.code.source(), [p[:2] for p in launch.code.params], attributes(launch), launch.warps, launch.stages, arch))
+    log(f"{len(launches)} launches of {len(wanted)} kernels, {len(todo)} to compile")
+    with multiprocessing.get_context("spawn").Pool(max(1, min(jobs, len(todo)))) if len(todo) > 1 else Alone() as pool:
+        for key, text, shared in pool.imap_unordered(compile_one, todo):
+            part = cache() / f"{key}.{os.getpid()}"
+            part.write_text(json.dumps([text, shared]))
+            part.replace(cache() / f"{key}.json")
+    for key, launch in wanted.items():
+        text, shared = json.loads((cache() / f"{key}.json").read_text())
+        result[key] = (launch.name, text, shared)
+    return result
+
+
+class Alone:
+    """No other processes, for one kernel."""
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *error):
+        return False
+
+    def imap_unordered(self, function, jobs):
+        return map(function, jobs)
+
+
+def merge(kernels, arch):
+    """One module of many: a header, shared memory declared once, every entry."""
+    bodies = []
+    for name, text, _ in kernels:
+        text = re.sub(r"//[^\n]*", "", text)
+        begin = text.index(".visible .entry")
+        head = text[:begin]
+        left = re.sub(r"\.version\s+\S+|\.target\s+[^\n]+|\.address_size\s+\d+|\.extern \.shared \.align 16 \.b8 global_smem\[\];", "", head).strip()
+        if left:
+            raise RuntimeError(f"{name}: more in the module than its kernel: {left[:200]}")
+        end = text.find("\t.section")
+        body = text[begin:end if end >= 0 else None]
+        bodies.append("\n".join(line.rstrip() for line in body.splitlines() if line.strip()))
+    head = f".version {PTX_VERSION // 10}.{PTX_VERSION % 10}\n.target sm_{arch}\n.address_size 64\n\n"
+    return head + ".extern .shared .align 16 .b8 global_smem[];\n\n" + "\n\n".join(bodies) + "\n"

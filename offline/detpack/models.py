@@ -1,0 +1,171 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The models that have names: the eleven of the SGDRC paper and the small ones; and a user's ONNX file.
+
+The eleven need PyTorch, torchvision, timm and transformers; nothing is downloaded: weights are the libraries' own random ones from a seed. Untrained
+networks with batch normalisation lose their scale within some layers, so the statistics of one seeded batch are put in; parameters are rounded to f16
+for the framework, too. The paper gives no numbers for its batch sizes: latency-sensitive models take 1, best-effort ones 32, where throughput on
+large GPUs has levelled off.
+"""
+import contextlib
+import dataclasses
+import io
+import os
+import pathlib
+import tempfile
+import warnings
+
+from .graph import Unsupported
+
+SEQUENCE = 128
+
+
+@dataclasses.dataclass
+class Named:
+    kind: str
+    batch: int
+    make: object  # () -> module
+    side: int  # of the image; 0: a language model
+    text: str
+
+
+@dataclasses.dataclass
+class Loaded:
+    name: str
+    model: object  # onnx.ModelProto
+    batch: int
+    kind: str = "ls"
+    reference: object = None
+    vocabulary: int = 1000
+
+
+def vision(name):
+    def make():
+        import torchvision
+        return getattr(torchvision.models, name)(weights=None)
+    return make
+
+
+def from_timm(name):
+    def make():
+        import timm
+        return timm.create_model(name, pretrained=False)
+    return make
+
+
+def language(kind):
+    def make():
+        import transformers
+        os.environ.setdefault("HF_HUB_OFFLINE", "1")
+        config = getattr(transformers, f"{kind}Config")(attn_implementation="eager")
+        config._attn_implementation = "eager"
+        return getattr(transformers, f"{kind}Model")(config)
+    return make
+
+
+MODELS = {
+    "mobilenet_v3": Named("ls", 1, vision("mobilenet_v3_large"), 224, "torchvision, large"),
+    "squeezenet": Named("ls", 1, vision("squeezenet1_1"), 224, "torchvision, 1.1"),
+    "shufflenet": Named("ls", 1, vision("shufflenet_v2_x1_0"), 224, "torchvision, v2 x1.0"),
+    "efficientnet": Named("ls", 1, vision("efficientnet_b0"), 224, "torchvision, b0"),
+    "resnet34": Named("ls", 1, vision("resnet34"), 224, "torchvision"),
+    "mobilebert": Named("ls", 1, language("MobileBert"), 0, f"transformers, {SEQUENCE} tokens"),
+    "mobilevit": Named("ls", 1, from_timm("mobilevit_s"), 256, "timm, s"),
+    "efficientformer": Named("ls", 1, from_timm("efficientformer_l1"), 224, "timm, l1"),
+    "resnet152": Named("be", 32, vision("resnet152"), 224, "torchvision"),
+    "densenet161": Named("be", 32, vision("densenet161"), 224, "torchvision"),
+    "bert": Named("be", 32, language("Bert"), 0, f"transformers, base, {SEQUENCE} tokens"),
+}
+
+
+def small_names():
+    try:
+        from . import small
+        return list(small.MODELS)
+    except ImportError:
+        return []
+
+
+def settle(model, shape, torch):
+    """The running statistics that one seeded batch has."""
+    norms = [m for m in model.modules() if isinstance(m, torch.nn.modules.batchnorm._BatchNorm)]
+    for norm in norms:
+        norm.train()
+        norm.momentum = None
+        norm.reset_running_stats()
+    if norms:
+        with torch.no_grad():
+            model(torch.randn(8, *shape[1:]))
+    model.eval()
+
+
+def without_classes(model):
+    """A language model whose output is its last hidden state alone."""
+    import torch
+
+    class Plain(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.inner = model
+
+        def forward(self, input_ids, attention_mask):
+            return self.inner(input_ids=input_ids, attention_mask=attention_mask).last_hidden_state
+    return Plain()
+
+
+def build(name, batch, seed):
+    """The module, example inputs and the inputs' names."""
+    import torch
+    entry = MODELS[name]
+    torch.manual_seed(seed)
+    model = entry.make().float().eval()
+    if entry.side:
+        shape = (batch, 3, entry.side, entry.side)
+        settle(model, shape, torch)
+        args, names = (torch.randn(shape),), ["image"]
+    else:
+        model = without_classes(model).eval()
+        args, names = (torch.randint(0, 1000, (batch, SEQUENCE)), torch.ones(batch, SEQUENCE, dtype=torch.long)), ["input_ids", "attention_mask"]
+    for tensor in list(model.parameters()) + [b for b in model.buffers() if b.is_floating_point()]:
+        tensor.data = tensor.data.half().float()
+    return model, args, names
+
+
+def export(model, args, names):
+    """The module as ONNX, through torch's exporter."""
+    import onnx
+    import torch
+    with tempfile.TemporaryDirectory() as folder, warnings.catch_warnings(), contextlib.redirect_stdout(io.StringIO()):
+        warnings.simplefilter("ignore")
+        path = os.path.join(folder, "model.onnx")
+        torch.onnx.export(model, args, path, input_names=names, output_names=["output"], opset_version=17, dynamo=False)
+        return onnx.load(path)
+
+
+def load(word, batch, seed, log):
+    """What MODEL means."""
+    import onnx
+    if word in MODELS:
+        return load_named(word, batch or MODELS[word].batch, seed, log)
+    if word in small_names():
+        from . import small
+        return Loaded(word, small.load(word, batch or 1), batch or 1)
+    path = pathlib.Path(word)
+    if not path.exists():
+        raise Unsupported(f"{word}: neither a file nor a name that --list prints")
+    model = onnx.load(str(path))
+    onnx.checker.check_model(model)
+    return Loaded(path.stem, model, batch or 1)
+
+
+def load_named(word, batch, seed, log):
+    import torch
+    log(f"{word}: making the model, torch {torch.__version__}")
+    model, args, names = build(word, batch, seed)
+    proto = export(model, args, names)
+
+    def reference(arrays):
+        with torch.no_grad():
+            given = [torch.from_numpy(a.astype("float32") if a.dtype.kind == "f" else a) for a in arrays]
+            return [model(*given).numpy()], f"torch-{torch.__version__}"
+
+    return Loaded(word, proto, batch, MODELS[word].kind, reference)

@@ -70,7 +70,7 @@ DAEMON_LIBS := -luv -lprotobuf-c -lzstd -llz4 -lxxhash -linih -ldl -lm
 SUPERVISOR_LIBS := -Wl,--as-needed -lsystemd -lsqlite3
 
 PROGRAMS := $(BUILD)/detshared $(BUILD)/libexec/detshare-worker $(BUILD)/libexec/detshare-helper $(BUILD)/detsharectl \
-	$(BUILD)/detshare-ptx $(BUILD)/detshare-replay
+	$(BUILD)/detshare-ptx $(BUILD)/detshare-replay $(BUILD)/detshare-serve
 LIBRARIES := $(BUILD)/libdetshare-client.so $(BUILD)/cuda/libcuda.so.1 $(BUILD)/cuda/libcudart.so.13
 POLICIES := $(policy_src:policies/%.c=$(BUILD)/policies/%.so)
 
@@ -172,6 +172,7 @@ $(BUILD)/policies/%.so: $(BUILD)/obj/policies/%.o
 
 -include $(shell find $(BUILD)/obj -name '*.d' 2>/dev/null)
 
+include serve/serve.mk
 include tests/tests.mk
 
 # --- manual pages, units ------------------------------------------------------------------------------------------------
@@ -198,7 +199,7 @@ install: all man
 	install -d $(DESTDIR)$(PREFIX)/sbin $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/libexec/detshare \
 		$(DESTDIR)$(LIBDIR)/detshare/policies $(DESTDIR)$(PREFIX)/include/detshare
 	install $(BUILD)/detshared $(DESTDIR)$(PREFIX)/sbin/
-	install $(BUILD)/detsharectl $(BUILD)/detshare-ptx $(BUILD)/detshare-replay $(DESTDIR)$(PREFIX)/bin/
+	install $(BUILD)/detsharectl $(BUILD)/detshare-ptx $(BUILD)/detshare-replay $(BUILD)/detshare-serve $(DESTDIR)$(PREFIX)/bin/
 	install $(BUILD)/libexec/detshare-worker $(BUILD)/libexec/detshare-helper $(DESTDIR)$(PREFIX)/libexec/detshare/
 	install -m 644 $(BUILD)/libdetshare-client.so $(DESTDIR)$(LIBDIR)/libdetshare-client.so.0.$(VERSION)
 	ln -sf libdetshare-client.so.0.$(VERSION) $(DESTDIR)$(LIBDIR)/libdetshare-client.so.0
@@ -225,7 +226,7 @@ install: all man
 uninstall:
 	rm -f $(addprefix $(UNIT_DIR)/,$(UNITS))
 	rm -f $(DESTDIR)$(PREFIX)/lib/sysusers.d/detshare.conf $(DESTDIR)$(PREFIX)/lib/tmpfiles.d/detshare.conf
-	rm -f $(DESTDIR)$(PREFIX)/sbin/detshared $(addprefix $(DESTDIR)$(PREFIX)/bin/,detsharectl detshare-ptx detshare-replay)
+	rm -f $(DESTDIR)$(PREFIX)/sbin/detshared $(addprefix $(DESTDIR)$(PREFIX)/bin/,detsharectl detshare-ptx detshare-replay detshare-serve)
 	rm -f $(DESTDIR)$(LIBDIR)/libdetshare-client.so*
 	rm -f $(foreach p,$(notdir $(MAN)),$(DESTDIR)$(PREFIX)/share/man/man$(lastword $(subst ., ,$(p)))/$(p))
 	rm -rf $(DESTDIR)$(PREFIX)/libexec/detshare $(DESTDIR)$(LIBDIR)/detshare $(DESTDIR)$(PREFIX)/include/detshare

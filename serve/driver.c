@@ -1,0 +1,256 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Finding the library, telling the two apart, and the calls that come before any other
+ */
+#include "serve/driver.h"
+
+#include <dlfcn.h>
+#include <elf.h>
+#include <fcntl.h>
+#include <glob.h>
+#include <link.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "util/macro.h"
+
+#define LIBRARY "libcuda.so.1"
+#define NOTE_OWNER "DetShare"
+
+static const char *const native_folders[] = {
+        "/usr/lib/x86_64-linux-gnu",
+        "/usr/lib64",
+        "/usr/lib",
+        "/usr/lib/aarch64-linux-gnu",
+        "/usr/local/nvidia/lib64",
+        "/usr/local/nvidia/lib",
+        "/usr/lib/wsl/lib",
+        "/usr/local/cuda/compat",
+};
+
+/* --- which is which ------------------------------------------------------------------------------------------------
+ */
+
+static bool notes_are_ours(const char *notes, size_t size)
+{
+        ElfW(Nhdr) note;
+
+        while (size >= sizeof(note)) {
+                size_t name, content;
+
+                memcpy(&note, notes, sizeof(note));
+                notes += sizeof(note);
+                size -= sizeof(note);
+                name = DS_ALIGN_UP((size_t)note.n_namesz, 4);
+                content = DS_ALIGN_UP((size_t)note.n_descsz, 4);
+                if (name > size || content > size - name)
+                        return false;
+                if (note.n_namesz == sizeof(NOTE_OWNER) && !memcmp(notes, NOTE_OWNER, sizeof(NOTE_OWNER)))
+                        return true;
+                notes += name + content;
+                size -= name + content;
+        }
+        return false;
+}
+
+struct look {
+        ElfW(Addr) base;
+        const char *path;
+        bool ours;
+};
+
+static int look_at(struct dl_phdr_info *info, size_t size, void *user)
+{
+        struct look *look = user;
+
+        if (info->dlpi_addr != look->base || strcmp(info->dlpi_name, look->path) != 0)
+                return 0;
+        for (unsigned i = 0; i < info->dlpi_phnum; i++) {
+                const ElfW(Phdr) *segment = &info->dlpi_phdr[i];
+
+                /* an address is made of a number here: that is how the linker tells where a segment lies */
+                if (segment->p_type == PT_NOTE &&
+                        notes_are_ours((const char *)(uintptr_t)(info->dlpi_addr + segment->p_vaddr), segment->p_memsz))
+                        look->ours = true;
+        }
+        return 1;
+}
+
+/* Of a library that is loaded. */
+static bool is_dropin(void *library)
+{
+        struct link_map *map = NULL;
+        struct look look = {.ours = false};
+
+        if (dlinfo(library, RTLD_DI_LINKMAP, &map) || !map)
+                return false;
+        look.base = map->l_addr;
+        look.path = map->l_name;
+        (void)dl_iterate_phdr(look_at, &look);
+        return look.ours;
+}
+
+/* --- loading -------------------------------------------------------------------------------------------------------
+ */
+
+static bool load(struct sv_driver *driver, const char *path)
+{
+        struct link_map *map = NULL;
+        void *library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+
+        if (!library)
+                return false;
+        if (is_dropin(library) == driver->native) {
+                (void)dlclose(library);
+                return false;
+        }
+        if (dlinfo(library, RTLD_DI_LINKMAP, &map) == 0 && map && map->l_name[0])
+                path = map->l_name;
+        (void)snprintf(driver->path, sizeof(driver->path), "%s", path);
+        driver->library = library;
+        return true;
+}
+
+static bool load_from(struct sv_driver *driver, const char *folder)
+{
+        char path[PATH_MAX];
+
+        if (snprintf(path, sizeof(path), "%s/" LIBRARY, folder) >= (int)sizeof(path) || access(path, R_OK) != 0)
+                return false;
+        return load(driver, path);
+}
+
+static void find_native(struct sv_driver *driver)
+{
+        const char *named = getenv("DETSHARE_LIBCUDA");
+
+        if (named && named[0]) {
+                (void)load(driver, named);
+                return;
+        }
+        for (size_t i = 0; i < DS_ARRAY_SIZE(native_folders); i++)
+                if (load_from(driver, native_folders[i]))
+                        return;
+        (void)load(driver, LIBRARY);
+}
+
+static bool load_installed(struct sv_driver *driver, const char *own)
+{
+        static const char *const places[] = {"/../lib*/detshare", "/../lib*/*/detshare"};
+        bool found = false;
+
+        for (size_t i = 0; i < DS_ARRAY_SIZE(places) && !found; i++) {
+                char pattern[PATH_MAX];
+                glob_t list;
+
+                if (snprintf(pattern, sizeof(pattern), "%s%s", own, places[i]) >= (int)sizeof(pattern) ||
+                        glob(pattern, 0, NULL, &list))
+                        continue;
+                for (size_t k = 0; k < list.gl_pathc && !found; k++)
+                        found = load_from(driver, list.gl_pathv[k]);
+                globfree(&list);
+        }
+        return found;
+}
+
+static void find_dropin(struct sv_driver *driver)
+{
+        char own[PATH_MAX], folder[PATH_MAX + 8];
+        ssize_t n = readlink("/proc/self/exe", own, sizeof(own) - 1);
+
+        if (n > 0) {
+                own[n] = 0;
+                *strrchr(own, '/') = 0;
+                (void)snprintf(folder, sizeof(folder), "%s/cuda", own);
+                if (load_from(driver, folder) || load_installed(driver, own))
+                        return;
+        }
+        (void)load(driver, LIBRARY);
+}
+
+#define NAME_OF(name) #name
+#define SYMBOL(name) NAME_OF(name) /* with the version that the headers put behind it */
+
+static int resolve(struct sv_driver *driver, struct sv_why *why)
+{
+        const char *missing = NULL;
+
+        /* POSIX lets a function's address travel in a void pointer, ISO C does not: hence the copy */
+#define X(name)                                                  \
+        {                                                        \
+                void *p = dlsym(driver->library, SYMBOL(name));  \
+                memcpy(&driver->name##_fn, &p, sizeof(p));       \
+                missing = p || missing ? missing : SYMBOL(name); \
+        }
+        SV_DRIVER_FUNCTIONS(X)
+#undef X
+        return missing ? sv_fail(why, "%s has no %s: it is too old", driver->path, missing) : 0;
+}
+
+static int find(struct sv_driver *driver, struct sv_why *why)
+{
+        const char *named = getenv("DETSHARE_LIBCUDA");
+
+        if (driver->native)
+                find_native(driver);
+        else
+                find_dropin(driver);
+        if (driver->library)
+                return resolve(driver, why);
+        if (!driver->native)
+                return sv_fail(why, "DetShare's " LIBRARY " is not found beside this program");
+        return sv_fail(why, "NVIDIA's driver library is not found%s%s",
+                named && named[0] ? ": DETSHARE_LIBCUDA names " : "", named ? named : "");
+}
+
+/* --- the first calls -----------------------------------------------------------------------------------------------
+ */
+
+int sv_driver_fail(const struct sv_driver *driver, const char *call, CUresult r, struct sv_why *why)
+{
+        const char *name = NULL, *text = NULL;
+
+        if (driver->cuGetErrorName_fn(r, &name) != CUDA_SUCCESS)
+                name = NULL;
+        if (driver->cuGetErrorString_fn(r, &text) != CUDA_SUCCESS)
+                text = NULL;
+        return sv_fail(why, "%s: %s (%s)", call, name ? name : "an error", text ? text : "of no name");
+}
+
+int sv_driver_enter(const struct sv_driver *driver, struct sv_why *why)
+{
+        return SV_CU(driver, why, cuCtxSetCurrent, driver->context);
+}
+
+static int begin(struct sv_driver *driver, struct sv_why *why)
+{
+        CUresult r = driver->cuInit_fn(0);
+
+        if (r == CUDA_ERROR_NO_DEVICE && !driver->native)
+                return sv_fail(why, "no device: the DetShare daemon cannot be reached, or has none");
+        if (r != CUDA_SUCCESS)
+                return sv_driver_fail(driver, "cuInit", r, why);
+        if (SV_CU(driver, why, cuDeviceGet, &driver->device, 0) ||
+                SV_CU(driver, why, cuDeviceGetName, driver->gpu, (int)sizeof(driver->gpu), driver->device) ||
+                SV_CU(driver, why, cuDevicePrimaryCtxRetain, &driver->context, driver->device))
+                return -1;
+        return sv_driver_enter(driver, why);
+}
+
+int sv_driver_open(struct sv_driver *driver, bool native, struct sv_why *why)
+{
+        *driver = (struct sv_driver){.native = native};
+        if (!find(driver, why) && !begin(driver, why))
+                return 0;
+        sv_driver_close(driver);
+        return -1;
+}
+
+void sv_driver_close(struct sv_driver *driver)
+{
+        if (driver->context)
+                (void)driver->cuDevicePrimaryCtxRelease_fn(driver->device);
+        driver->context = NULL;
+}

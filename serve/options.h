@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What the command line says
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#define SV_INSTANCES_MAX 256u
+
+/* detsharectl's */
+enum sv_exit {
+        SV_EXIT_OK = 0,
+        SV_EXIT_FAILED = 1,
+        SV_EXIT_USAGE = 2,
+        SV_EXIT_UNREACHABLE = 9,
+};
+
+enum sv_mode {
+        SV_LOOK,   /* nothing is served: --check, --digest */
+        SV_LOOP,   /* --requests, --seconds */
+        SV_TRACE,  /* --trace */
+        SV_RANDOM, /* --rate */
+        SV_LISTEN, /* --listen */
+};
+
+struct sv_options {
+        const char *pack;
+        enum sv_mode mode;
+        bool native, check, digest, show, json, trusted;
+        unsigned instances, connections;
+        uint64_t requests, seed;     /* requests 0: not given */
+        double seconds, rate, speed; /* 0: not given */
+        const char *trace, *listen, *class_, *name, *latencies;
+        double slo_ms; /* 0: none */
+};
+
+extern const char sv_usage[];
+
+/* -1: go on; else the exit code. */
+int sv_options_parse(int argc, char **argv, struct sv_options *ret);
+/* A line on standard error. Returns SV_EXIT_USAGE. */
+__attribute__((format(printf, 1, 2))) int sv_options_wrong(const char *format, ...);

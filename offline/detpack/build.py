@@ -125,7 +125,9 @@ def merge(kernels, arch):
         text = re.sub(r"//[^\n]*", "", text)
         begin = text.index(".visible .entry")
         head = text[:begin]
-        left = re.sub(r"\.version\s+\S+|\.target\s+[^\n]+|\.address_size\s+\d+|\.extern \.shared \.align 16 \.b8 global_smem\[\];", "", head).strip()
+        left = re.sub(r"\.version\s+\S+|\.target\s+[^\n]+|\.address_size\s+\d+|\.extern \.shared \.align 16 \.b8 global_smem\[\];", "", head)
+        # names of compiler options that LLVM leaves behind; nothing refers to them
+        left = re.sub(r"\.global \.align 1 \.b8 (_\$_str\S*)\[\d+\] = \{[^}]*\};", lambda m: "" if m[1] not in text[begin:] else m[0], left).strip()
         if left:
             raise RuntimeError(f"{name}: more in the module than its kernel: {left[:200]}")
         end = text.find("\t.section")

@@ -77,7 +77,8 @@ def make(model, path, name, batch, arch, kind="ls", seed=1, reference=None, shap
             raise Unsupported(f"the framework's output is {array.shape}, ours {store.shape}")
     for (given, _), store in zip(outputs, outs):
         store.root.name = given
-    about = {"model": pack.clean(name), "class": kind, "batch": batch or 1, "arch": f"sm_{arch}", "framework": framework, "compiler": build.version()}
+    about = {"model": pack.clean(name), "class": kind, "batch": batch or 1, "arch": f"sm_{arch}",
+             "framework": pack.clean(framework.split("+")[0]), "compiler": pack.clean(build.version())}
     pack.write(path, about, ins, outs, low, arena, kernels, ptx, [(arrays, wanted, [tolerance(w) for w in wanted])])
     log(f"{path}: {sum(w.data.nbytes for w in low.weights) / 2**20:.1f} MiB of weights")
     return low

@@ -14,16 +14,16 @@
 #define SECONDS_MAX 1e7 /* of an arrival: 115 days */
 #define SPACES " \t\r\n"
 
-static int add(struct sv_arrivals *arrivals, double seconds, struct sv_why *why)
+static int add(struct sv_arrivals *arrivals, double seconds, const char *name, struct sv_why *why)
 {
         if (arrivals->n == SV_ARRIVALS_MAX)
-                return sv_fail(why, "more than %zu arrivals", SV_ARRIVALS_MAX);
+                return sv_fail(why, "%s: there are more than %zu arrivals", name, SV_ARRIVALS_MAX);
         /* a power of two: all room is used */
         if (!(arrivals->n & (arrivals->n - 1)) && (arrivals->n == 0 || arrivals->n >= 1024)) {
                 uint64_t *ns = ds_realloc(arrivals->ns, arrivals->n ? 2 * arrivals->n : 1024, sizeof(*ns));
 
                 if (!ns)
-                        return sv_fail(why, "out of memory");
+                        return sv_fail(why, "%s: out of memory", name);
                 arrivals->ns = ns;
         }
         arrivals->ns[arrivals->n++] = (uint64_t)(seconds * 1e9 + 0.5);
@@ -55,7 +55,7 @@ static int parse_list(
                 at += text ? gap / speed : 0;
                 if (!text || at > SECONDS_MAX)
                         return wrong(name, arrivals, "this is no list of times in seconds", why);
-                if (add(arrivals, at, why))
+                if (add(arrivals, at, name, why))
                         return -1;
                 text += strspn(text, SPACES);
                 if (*text == ']')
@@ -79,7 +79,7 @@ static int parse_lines(
                 if (at < last)
                         return wrong(name, arrivals, "it is before the one before", why);
                 last = at;
-                if (add(arrivals, at / speed, why))
+                if (add(arrivals, at / speed, name, why))
                         return -1;
         }
         return 0;
@@ -153,7 +153,7 @@ int sv_arrivals_random(struct sv_arrivals *arrivals, double rate, double seconds
                         return 0;
                 if (at > seconds)
                         return sv_fail(why, "at %g requests/s none arrives in %g s", rate, seconds);
-                if (add(arrivals, at, why)) {
+                if (add(arrivals, at, "--rate", why)) {
                         sv_arrivals_clear(arrivals);
                         return -1;
                 }

@@ -94,7 +94,7 @@ static int run_one(struct worker *worker, struct connection *connection)
         struct server *server = worker->server;
         const struct sv_clock *clock = server->listen->clock;
         struct sv_sample sample;
-        struct sv_why why;
+        struct sv_why why = {""};
         int r;
 
         if (server->in)
@@ -144,7 +144,7 @@ static void *work(void *user)
         struct worker *worker = user;
         struct server *server = worker->server;
         struct connection *connection;
-        struct sv_why why;
+        struct sv_why why = {""};
         int entered = sv_driver_enter(worker->instance->model->driver, &why);
 
         (void)pthread_mutex_lock(&server->lock);

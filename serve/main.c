@@ -69,7 +69,7 @@ static bool may_fall_back(void)
 static int connect_daemon(struct program *p)
 {
         struct detshare_stats stats = {.size = sizeof(stats)};
-        struct sv_why why;
+        struct sv_why why = {""};
         int r;
 
         if (set_environment(p, &why))
@@ -121,7 +121,7 @@ static int prepare(struct program *p)
 {
         const struct sv_clock real = {.simulated = false};
         const uint64_t begin = sv_now(&real);
-        struct sv_why why;
+        struct sv_why why = {""};
         int code = p->options.native ? 0 : connect_daemon(p);
 
         if (code)
@@ -280,7 +280,7 @@ static int is_good(const struct sv_report *report)
 
 static int run(struct program *p)
 {
-        struct sv_why why;
+        struct sv_why why = {""};
         int code = prepare(p), r;
 
         if (code)
@@ -298,7 +298,7 @@ static int run(struct program *p)
 
 static int show(struct program *p)
 {
-        struct sv_why why;
+        struct sv_why why = {""};
 
         if (!p->options.trusted && sv_pack_verify(p->pack, &why))
                 return complain(&why);
@@ -320,7 +320,7 @@ static void clean_up(struct program *p)
 int main(int argc, char **argv)
 {
         static struct program p;
-        struct sv_why why;
+        struct sv_why why = {""};
         int code = sv_options_parse(argc, argv, &p.options);
 
         if (code >= 0)

@@ -10,3 +10,20 @@ $(BUILD)/obj/serve/%.o $(BUILD)/obj/tests/serve/%.o $(BUILD)/obj/tests/fuzz/fuzz
 # the driver is found at run time
 $(SERVE): $(call obj,serve/main.c serve/options.c) $(serve_obj) $(BUILD)/libdetshare-client.so
 	$(CC) $(LDFLAGS) $(call rpath,$$ORIGIN:$$ORIGIN/..$(LIBDIR:$(PREFIX)%=%)) -o $@ $(filter %.o,$^) -L$(BUILD) -ldetshare-client -ldl -lm
+
+# --- tests: unit tests beside the others, a pack of our own kernels for tests/e2e/serve.sh --------------------------------
+serve_tests := $(patsubst tests/serve/%.c,$(BUILD)/tests/unit/%,$(wildcard tests/serve/test_serve_*.c))
+$(serve_tests): $(GATE_O)
+$(BUILD)/obj/tests/serve/%.o: override OPT := -O0
+$(BUILD)/tests/unit/test_serve_%: $(BUILD)/obj/tests/serve/test_serve_%.o $(serve_obj) $(BUILD)/libdetshare-client.so
+	@mkdir -p $(@D)
+	$(CC) $(LDFLAGS) -rdynamic -Wl,-rpath,'$$ORIGIN/../..' -o $@ $(filter %.o,$^) -L$(BUILD) -ldetshare-client -ldl -lm -lcriterion
+unit: $(serve_tests)
+
+$(BUILD)/e2e/tiny.ptx: tests/serve/tiny.cu
+	@mkdir -p $(@D)
+	$(NVCC) -arch=sm_75 -ptx -o $@ $<
+e2e: $(BUILD)/e2e/tiny.ptx
+
+# what reads what others wrote
+$(BUILD)/tests/fuzz/fuzz_pack: $(call obj,$(wildcard serve/pack*.c) serve/arrivals.c serve/why.c)

@@ -3,7 +3,6 @@
 import argparse
 import importlib
 import os
-import pathlib
 import sys
 import time
 
@@ -12,7 +11,8 @@ NEEDS = {"numpy": "numpy", "onnx": "onnx", "triton": "triton==3.6.0"}
 
 def parser():
     p = argparse.ArgumentParser(prog="detshare-pack", description="Compile a model into a pack for detshare-serve; no GPU is needed.")
-    p.add_argument("model", nargs="?", metavar="MODEL", help="an .onnx file, or a name that --list prints; with --check a pack's folder")
+    p.add_argument("model", nargs="?", metavar="MODEL", help="an .onnx file, FILE.py:FUNCTION that returns a PyTorch module and a tuple of example inputs, or a name "
+                   "that --list prints; with --check and --run a pack's folder")
     p.add_argument("-o", "--output", metavar="DIR", help="the pack's folder (default: MODEL's name)")
     p.add_argument("--batch", type=int, metavar="N", help="batch size (default: a named model's own; else 1)")
     p.add_argument("--arch", default="sm_80", metavar="sm_NN", help="the oldest GPU it must run on (default: %(default)s; before sm_80 without tensor cores)")
@@ -45,6 +45,14 @@ def missing():
     return gone
 
 
+def shape_of(text):
+    """INPUT=A,B,C as a name and numbers."""
+    name, _, dims = text.partition("=")
+    if not name or not all(d.isdigit() and int(d) for d in dims.split(",")):
+        raise ValueError(f"--shape {text}: not INPUT=A,B,C")
+    return name, [int(d) for d in dims.split(",")]
+
+
 def compile_model(args):
     from . import compiler, models
     arch = args.arch.removeprefix("sm_")
@@ -53,9 +61,9 @@ def compile_model(args):
         return 2
     log = (lambda text: None) if args.quiet else (lambda text: print(f"{time.monotonic() - begin:6.1f} s  {text}", flush=True))
     begin = time.monotonic()
-    shapes = {name: [int(d) for d in dims.split(",")] for name, dims in (s.split("=", 1) for s in args.shape)}
+    shapes = dict(shape_of(text) for text in args.shape)
     loaded = models.load(args.model, args.batch, args.seed, log)
-    low = compiler.make(loaded.model, args.output or pathlib.Path(args.model).stem, loaded.name, loaded.batch, int(arch), args.kind or loaded.kind, args.seed,
+    low = compiler.make(loaded.model, args.output or loaded.name, loaded.name, loaded.batch, int(arch), args.kind or loaded.kind, args.seed,
                         loaded.reference, shapes, loaded.vocabulary, args.jobs, log)
     log(f"{len(low.launches)} launches")
     return 0

@@ -137,7 +137,7 @@ def export(model, args, names):
     with tempfile.TemporaryDirectory() as folder, warnings.catch_warnings(), contextlib.redirect_stdout(io.StringIO()):
         warnings.simplefilter("ignore")
         path = os.path.join(folder, "model.onnx")
-        torch.onnx.export(model, args, path, input_names=names, output_names=["output"], opset_version=17, dynamo=False)
+        torch.onnx.export(model, args, path, input_names=names, opset_version=17, dynamo=False)
         return onnx.load(path)
 
 
@@ -150,22 +150,40 @@ def load(word, batch, seed, log):
         from . import small
         return Loaded(word, small.load(word, batch or 1), batch or 1)
     path = pathlib.Path(word)
-    if not path.exists():
+    if ".py:" in word:
+        return load_python(*word.rsplit(":", 1))
+    if not path.is_file():
         raise Unsupported(f"{word}: neither a file nor a name that --list prints")
     model = onnx.load(str(path))
     onnx.checker.check_model(model)
     return Loaded(path.stem, model, batch or 1)
 
 
-def load_named(word, batch, seed, log):
+def load_python(path, function):
+    """A user's PyTorch model: FILE.py:FUNCTION, which returns a module and a tuple of example inputs."""
+    import inspect
+    import runpy
+    module, args = runpy.run_path(path)[function]()
+    module = module.float().eval()
+    names = list(inspect.signature(module.forward).parameters)[:len(args)]
+    proto = export(module, args, names)
+    return Loaded(function, proto, int(args[0].shape[0]), "ls", torch_reference(module))
+
+
+def torch_reference(model):
+    """What the module gives for arrays, in f32 on the CPU."""
     import torch
-    log(f"{word}: making the model, torch {torch.__version__}")
-    model, args, names = build(word, batch, seed)
-    proto = export(model, args, names)
 
     def reference(arrays):
         with torch.no_grad():
             given = [torch.from_numpy(a.astype("float32") if a.dtype.kind == "f" else a) for a in arrays]
-            return [model(*given).numpy()], f"torch-{torch.__version__}"
+            result = model(*given)
+        return [r.float().numpy() for r in (result if isinstance(result, (tuple, list)) else (result,))], f"torch-{torch.__version__}"
+    return reference
 
-    return Loaded(word, proto, batch, MODELS[word].kind, reference)
+
+def load_named(word, batch, seed, log):
+    import torch
+    log(f"{word}: making the model, torch {torch.__version__}")
+    model, args, names = build(word, batch, seed)
+    return Loaded(word, export(model, args, names), batch, MODELS[word].kind, torch_reference(model))

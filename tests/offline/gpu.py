@@ -1,0 +1,137 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Model packs on the GPU of this machine: right, the same bytes under DetShare, and how fast beside eager PyTorch.
+
+For each model: its pack is made (unless the folder is there), run natively by the driver API and, with --detshare BUILD, as a
+client of BUILD/detshared; its outputs must be the framework's within the pack's tolerance, and the bytes of both runs the same. Eager PyTorch runs the same
+model in half precision, as it comes and channels-last; the faster counts. Times are medians of a run from its first launch to its end, inputs on the GPU.
+Ends with `N passed, N failed`; a pack that takes more than 1.5 times as long as PyTorch is a failure.
+
+usage: gpu.py [--packs DIR] [--detshare BUILD] [--json FILE] [--no-torch] [MODEL...]
+"""
+import argparse
+import concurrent.futures
+import json
+import os
+import pathlib
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+TOOL = ROOT / "offline" / "detshare-pack"
+sys.path.insert(0, str(ROOT / "offline"))
+SLOWER = 1.5
+
+
+def make(name, folder):
+    """The pack of a model; what the compiler said, if it failed."""
+    if (folder / "pack.txt").exists():
+        return None
+    done = subprocess.run([sys.executable, TOOL, name, "--jobs", "4", "-o", folder], capture_output=True, text=True)
+    print(done.stdout.strip().replace("\n", f"\n{name}: "), flush=True)
+    return None if done.returncode == 0 else done.stdout + done.stderr
+
+
+def run_pack(folder, repeats, environment):
+    """What the runner says of a pack in a process of its own, or the text of its error."""
+    done = subprocess.run([sys.executable, TOOL, "--run", folder], capture_output=True, text=True, timeout=300,
+                          env=dict(os.environ, DETSHARE_PACK_REPEATS=str(repeats), DETSHARE_PACK_SLOWEST="12", **environment))
+    return json.loads(done.stdout) if done.stdout.startswith("{") else {"error": done.stderr[-500:]}
+
+
+def start_daemon(build, folder):
+    socket = f"{folder}/socket"
+    daemon = subprocess.Popen([f"{build}/detshared", "--device", "cuda:0", "--socket", socket], stdout=subprocess.DEVNULL)
+    for _ in range(300):
+        if os.path.exists(socket) or daemon.poll() is not None:
+            break
+        time.sleep(0.1)
+    return daemon, {"DETSHARE_SOCKET": socket, "LD_LIBRARY_PATH": f"{build}/cuda"}
+
+
+def eager(name, batch, repeats):
+    """Microseconds of a forward pass in half precision: as it comes, and channels-last."""
+    import torch
+    from detpack import models
+    torch.backends.cudnn.benchmark = True
+    result = {}
+    for form, memory in (("eager_us", torch.contiguous_format), ("eager_last_us", torch.channels_last)):
+        model, args, _ = models.build(name, batch, 1)
+        if memory == torch.channels_last and not args[0].is_floating_point():
+            continue
+        model = model.half().cuda().to(memory_format=memory)
+        args = [a.half().cuda().to(memory_format=memory) if a.is_floating_point() else a.cuda() for a in args]
+        times = []
+        with torch.inference_mode():
+            for i in range(repeats + 5):
+                torch.cuda.synchronize()
+                begin = time.perf_counter()
+                model(*args)
+                torch.cuda.synchronize()
+                if i >= 5:
+                    times.append((time.perf_counter() - begin) * 1e6)
+        result[form] = round(statistics.median(times), 1)
+    return result
+
+
+def judge(name, native, shared, torch_times):
+    """The failures of one model."""
+    bad = []
+    for which, got in (("native", native), ("detshare", shared)):
+        if got is not None and "error" in got:
+            bad.append(f"{which}: {got['error'].strip().splitlines()[-1:]}")
+        elif got is not None and not all(o["right"] for o in got["outputs"]):
+            bad.append(f"{which}: {got['outputs']}")
+    if not bad and shared and [o["sha256"] for o in native["outputs"]] != [o["sha256"] for o in shared["outputs"]]:
+        bad.append("other bytes under DetShare than natively")
+    if not bad and torch_times and native["run_us"] > SLOWER * min(torch_times.values()):
+        bad.append(f"{native['run_us']} us, eager PyTorch {min(torch_times.values())}")
+    return bad
+
+
+def main():
+    from detpack import models
+    p = argparse.ArgumentParser(description="Model packs on a GPU, beside eager PyTorch.")
+    p.add_argument("models", nargs="*", metavar="MODEL")
+    p.add_argument("--packs", type=pathlib.Path, metavar="DIR", help="where packs are or are made (default: a temporary folder)")
+    p.add_argument("--detshare", type=pathlib.Path, metavar="BUILD")
+    p.add_argument("--json", type=pathlib.Path, metavar="FILE")
+    p.add_argument("--no-torch", action="store_true", help="do not measure PyTorch")
+    p.add_argument("--repeats", type=int, default=50, metavar="N")
+    args = p.parse_args()
+    names = args.models or list(models.MODELS)
+    passed, failed, rows = 0, 0, []
+    with tempfile.TemporaryDirectory() as scratch:
+        packs = args.packs or pathlib.Path(scratch)
+        with concurrent.futures.ThreadPoolExecutor(max(1, os.cpu_count() // 3)) as pool:
+            errors = dict(zip(names, pool.map(lambda n: make(n, packs / n), names)))
+        daemon, environment = start_daemon(args.detshare.resolve(), scratch) if args.detshare else (None, None)
+        for name in names:
+            if errors[name]:
+                bad, row = [f"not compiled: {errors[name][-400:]}"], {}
+            else:
+                native = run_pack(packs / name, args.repeats, {})
+                shared = run_pack(packs / name, args.repeats, environment) if daemon else None
+                times = eager(name, native.get("batch", 1), args.repeats) if not args.no_torch and name in models.MODELS else {}
+                bad, row = judge(name, native, shared, times), {"name": name, "native": native, "detshare": shared, **times}
+            rows.append(row)
+            passed, failed = passed + (not bad), failed + bool(bad)
+            us = row.get("native", {}).get("run_us")
+            times = {k: v for k, v in row.items() if k.startswith("eager")}
+            ratio = round(us / min(times.values()), 2) if us and times else "-"
+            print(f"{'FAIL' if bad else 'PASS'} {name:18} pack {us} us, under DetShare {(row.get('detshare') or {}).get('run_us', '-')}, {times}, ratio {ratio} "
+                  f"{'; '.join(map(str, bad))}", flush=True)
+        if daemon:
+            daemon.terminate()
+            daemon.wait()
+    if args.json:
+        args.json.write_text(json.dumps(rows, indent=1))
+    print(f"{passed} passed, {failed} failed")
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -10,6 +10,7 @@ import numpy as np
 import onnx
 
 from . import build, importer, pack, plan
+from .combine import combine
 from .graph import Unsupported
 from .lower import Lower
 
@@ -60,6 +61,7 @@ def tolerance(wanted):
 def make(model, path, name, batch, arch, kind="ls", seed=1, reference=None, shapes=None, vocabulary=1000, jobs=None, log=print):
     """Compile `model` (an onnx.ModelProto) into the folder `path`. `reference`: arrays -> (outputs, the framework's name)."""
     inputs, outputs = importer.load(model, batch, shapes)
+    combine([v for _, v in outputs])
     low = Lower(inputs, outputs, plain=arch < 80)
     ins, outs = low.run()
     for launch in low.launches:

@@ -1,20 +1,25 @@
 # SPDX-License-Identifier: Apache-2.0
 """Tile sizes of products and convolutions, from their shapes alone: there is no GPU here to try them on.
 
-The rule takes the smallest time of a simple model of an SM: a tile takes as long as its matrix instructions or its loads from L2, whichever is
-more; every step along K costs at least a latency, which tiles on the same SM hide from each other; and the last wave of tiles is as long as a full one.
-The figures are per SM and cycle, of the order of an A100's; what matters is their ratios.
+The rule takes the smallest time of a simple model of an SM. A tile keeps its SM busy as long as its matrix instructions take, its reads of shared memory, its
+loads from L2, or its results on their way to memory, whichever is most; by itself it also takes a latency for every step along K, a
+beginning and an end. Tiles that fit on an SM together hide each other's latencies. A full round of tiles costs the same as one that is begun. The figures
+are per SM and cycle, of the order of an A100's and an H200's without `wgmma`; what matters is their ratios.
 """
 import dataclasses
 
 from .code import cdiv, power2
 
-SMS = 108
+SMS = 132
 FMA_PER_CYCLE = 1024   # f16 products with f32 sums, tensor cores
 FMA_WITHOUT = 128      # without tensor cores
-L2_BYTES_PER_CYCLE = 48
-STEP_LATENCY = 110     # cycles of one step along K that nothing hides
-START = 900            # prologue and epilogue of a tile
+L2_BYTES = 30
+SHARED_BYTES = 128
+MEMORY_BYTES = 20
+STEP_LATENCY = 160     # of one step along K
+START = 900            # beginning and end of a tile
+SHARED_OF_SM = 160 << 10
+MOST_SHARED = 96 << 10  # of a block: what every GPU from sm_80 on has
 
 
 @dataclasses.dataclass(frozen=True)
@@ -30,28 +35,39 @@ class Tile:
         return (self.m + self.n) * self.k * 2 * self.stages
 
 
-TILES = [Tile(128, 128, 32, 8, 4), Tile(128, 256, 32, 8, 3), Tile(256, 128, 32, 8, 3), Tile(128, 64, 32, 4, 4), Tile(64, 128, 32, 4, 4), Tile(128, 32, 32, 4, 4), Tile(32, 128, 32, 4, 4),
-         Tile(64, 64, 64, 4, 3), Tile(64, 32, 64, 4, 4), Tile(32, 64, 64, 4, 4), Tile(32, 32, 64, 4, 4), Tile(16, 64, 64, 4, 4), Tile(64, 16, 64, 4, 4),
-         Tile(16, 32, 64, 2, 4), Tile(32, 16, 64, 2, 4), Tile(16, 16, 128, 2, 4), Tile(16, 128, 64, 4, 4), Tile(128, 16, 32, 4, 4)]
-PLAIN_TILES = [Tile(64, 64, 16, 8, 1), Tile(32, 64, 16, 4, 1), Tile(64, 32, 16, 4, 1), Tile(32, 32, 16, 4, 1), Tile(16, 32, 16, 4, 1), Tile(32, 16, 16, 4, 1),
-               Tile(16, 16, 16, 4, 1)]
+TILES = [Tile(*t) for t in (
+    (128, 128, 32, 4, 4), (128, 128, 32, 8, 4), (128, 128, 64, 8, 3), (128, 256, 32, 8, 3), (256, 128, 32, 8, 3), (128, 64, 32, 4, 4), (64, 128, 32, 4, 4),
+    (128, 32, 32, 4, 4), (32, 128, 32, 4, 4), (128, 64, 64, 4, 3), (64, 128, 64, 4, 3), (64, 64, 64, 4, 3), (64, 32, 64, 4, 4), (32, 64, 64, 4, 4),
+    (32, 32, 64, 4, 4), (16, 64, 64, 4, 4), (64, 16, 64, 4, 4), (16, 32, 64, 2, 4), (32, 16, 64, 2, 4), (16, 16, 128, 2, 4), (16, 128, 64, 4, 4),
+    (128, 16, 32, 4, 4), (16, 32, 128, 4, 4), (32, 32, 128, 4, 3))]
+PLAIN_TILES = [Tile(*t) for t in ((64, 64, 16, 8, 1), (32, 64, 16, 4, 1), (64, 32, 16, 4, 1), (32, 32, 16, 4, 1), (16, 32, 16, 4, 1), (32, 16, 16, 4, 1),
+                                  (16, 16, 16, 4, 1))]
+
+
+def from_shared(tile):
+    """Bytes that the warps read of shared memory per element of K: each its rows and its columns, in the best grid of warps."""
+    best = 1 << 30
+    for down in (1, 2, 4, 8):
+        across = tile.warps // down
+        if across and down * across == tile.warps and tile.m >= 16 * down and tile.n >= 8 * across:
+            best = min(best, tile.warps * (tile.m // down + tile.n // across) * 2)
+    return best if best < 1 << 30 else tile.warps * (tile.m + tile.n) * 2
 
 
 def cycles(tile, m, n, k, count, rate):
     tiles = cdiv(m, tile.m) * cdiv(n, tile.n) * count
     steps = cdiv(k, tile.k)
-    work = steps * tile.k * max(tile.m * tile.n / rate, (tile.m + tile.n) * 2 / L2_BYTES_PER_CYCLE)
-    if tile.warps * tile.m * tile.n < 4 * 64 * 64 and rate == FMA_PER_CYCLE:
-        work *= 1.15  # small tiles keep fewer matrix instructions in flight
-    beside = max(1, min(100_000 // max(1, tile.shared), 64 // tile.warps, 65_536 // (tile.warps * 32 * 128)))
-    waves = cdiv(tiles, SMS * beside)
-    full = cdiv(tiles, SMS) * work
-    return max(full, waves * steps * STEP_LATENCY * (2 if tile.stages < 3 else 1)) + waves * START
+    work = steps * tile.k * max(tile.m * tile.n / rate, (tile.m + tile.n) * 2 / L2_BYTES, from_shared(tile) / SHARED_BYTES)
+    out = tile.m * tile.n * 2 / MEMORY_BYTES
+    registers = min(255, tile.m * tile.n // (tile.warps * 32) + 72)
+    beside = max(1, min(SHARED_OF_SM // max(1, tile.shared), 65536 // (tile.warps * 32 * registers), 16))
+    latency = max(work, steps * STEP_LATENCY * (2 if tile.stages < 3 else 1)) + START + out
+    return max(cdiv(tiles, SMS) * max(work, out), cdiv(tiles, SMS * beside) * latency)
 
 
 def choose(m, n, k, count, plain=False):
     """The tile for an m by n by k product, done `count` times."""
     rate = FMA_WITHOUT if plain else FMA_PER_CYCLE
     most_k = max(16, power2(k))
-    tiles = [Tile(t.m, t.n, min(t.k, most_k), t.warps, t.stages) for t in (PLAIN_TILES if plain else TILES)]
+    tiles = [Tile(t.m, t.n, min(t.k, most_k), t.warps, t.stages) for t in (PLAIN_TILES if plain else TILES) if t.shared <= MOST_SHARED]
     return min(tiles, key=lambda t: (cycles(t, m, n, k, count, rate), -t.m * t.n))

@@ -22,7 +22,7 @@
 #include "util/alloc.h"
 #include "util/macro.h"
 
-#define BACKLOG 64
+#define BACKLOG 256
 #define TURN_BYTES ((size_t)1 << 20) /* of one connection, before the next has its turn */
 #define STOP_MS 2000u                /* for answers that are still to be read when we are told to end */
 #define PAUSE_MS 100u                /* without new connections, where there are no file descriptors */
@@ -39,6 +39,8 @@ struct connection {
         uid_t uid;
         enum state state;
         bool ends;          /* after the answer */
+        bool gone;          /* the client, while the request runs */
+        bool queued;        /* of WAITING: no instance has it yet; the lock's */
         uint64_t since_ms;  /* of the state; READ_HEADER: since when nothing came, or of the first byte */
         uint64_t arrival;   /* ns, of the last byte */
         uint64_t at, bytes; /* of what is being read or written */
@@ -136,6 +138,7 @@ static struct connection *next_request(struct server *server)
                 return NULL;
         connection = TAILQ_FIRST(&server->waiting);
         TAILQ_REMOVE(&server->waiting, connection, link);
+        connection->queued = false;
         return connection;
 }
 
@@ -241,6 +244,7 @@ static void hand_over(struct server *server, struct connection *connection)
         connection->arrival = server->listen->clock->simulated ? 0 : sv_now(server->listen->clock);
         (void)pthread_mutex_lock(&server->lock);
         TAILQ_INSERT_TAIL(&server->waiting, connection, link);
+        connection->queued = true;
         (void)pthread_cond_signal(&server->work);
         (void)pthread_mutex_unlock(&server->lock);
 }
@@ -343,6 +347,42 @@ static struct connection *find_slot(struct server *server, uid_t uid)
         return idle;
 }
 
+/* What can be done for a connection now. */
+static void serve_slot(struct server *server, struct connection *slot)
+{
+        if (slot->state == READ_HEADER || slot->state == READ_CONTENT)
+                read_some(server, slot);
+        /* most answers fit: no need to ask whether they do */
+        if (slot->fd >= 0 && slot->state == ANSWERING)
+                send_some(slot);
+}
+
+/* The client of a request is gone: one that waits is not run. */
+static void forget_request(struct server *server, struct connection *slot)
+{
+        (void)pthread_mutex_lock(&server->lock);
+        slot->gone = true;
+        if (slot->queued) {
+                TAILQ_REMOVE(&server->waiting, slot, link);
+                end_connection(slot);
+        }
+        (void)pthread_mutex_unlock(&server->lock);
+}
+
+/*
+ * Who has gone shows when he is read from, after what he said before: before a newcomer is refused for him, he is
+ * asked.
+ */
+static void look_for_gone(struct server *server, uid_t uid)
+{
+        for (unsigned i = 0; i < 2 * server->listen->n_connections; i++) {
+                struct connection *slot = &server->slots[i / 2];
+
+                if (slot->fd >= 0 && slot->uid == uid)
+                        serve_slot(server, slot);
+        }
+}
+
 static void accept_one(struct server *server, int fd)
 {
         struct ucred peer = {.uid = (uid_t)-1};
@@ -352,6 +392,10 @@ static void accept_one(struct server *server, int fd)
         if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &size))
                 peer.uid = (uid_t)-1;
         slot = find_slot(server, peer.uid);
+        if (!slot) {
+                look_for_gone(server, peer.uid);
+                slot = find_slot(server, peer.uid);
+        }
         if (!slot) {
                 server->heard->busy++;
                 refuse(&sorry, SV_STATUS_BUSY, "there are too many connections");
@@ -436,6 +480,7 @@ static void begin_to_stop(struct server *server)
         (void)pthread_mutex_lock(&server->lock);
         while ((connection = TAILQ_FIRST(&server->waiting))) {
                 TAILQ_REMOVE(&server->waiting, connection, link);
+                connection->queued = false;
                 refuse(connection, server->failed ? SV_STATUS_FAILED : SV_STATUS_STOPS, "%s",
                         server->failed ? server->why.text : "the server ends");
         }
@@ -461,13 +506,6 @@ static bool is_needed(const struct server *server)
         return false;
 }
 
-static short events_of(const struct connection *connection)
-{
-        if (connection->fd < 0 || connection->state == WAITING)
-                return 0;
-        return connection->state == ANSWERING ? POLLOUT : POLLIN;
-}
-
 static void wait_for_any(struct server *server, int ms)
 {
         struct pollfd *polls = server->polls;
@@ -477,10 +515,11 @@ static void wait_for_any(struct server *server, int ms)
         polls[1] = (struct pollfd){.fd = server->stopping ? -1 : server->signals, .events = POLLIN};
         polls[2] = (struct pollfd){.fd = server->done_event, .events = POLLIN};
         for (unsigned i = 0; i < n; i++) {
-                const short events = events_of(&server->slots[i]);
+                const struct connection *slot = &server->slots[i];
+                const short events = slot->state == WAITING ? 0 : slot->state == ANSWERING ? POLLOUT : POLLIN;
 
-                /* one that waits for its run is not looked at: that its client is gone shows when it is answered */
-                polls[3 + i] = (struct pollfd){.fd = events ? server->slots[i].fd : -1, .events = events};
+                /* that somebody has gone is told unasked */
+                polls[3 + i] = (struct pollfd){.fd = slot->gone ? -1 : slot->fd, .events = events};
         }
         if (poll(polls, 3 + n, ms) < 0)
                 for (unsigned i = 0; i < 3 + n; i++)
@@ -495,13 +534,10 @@ static void turn(struct server *server)
 
                 if (!server->polls[3 + i].revents || slot->fd < 0)
                         continue;
-                if (slot->state == ANSWERING)
-                        send_some(slot);
+                if (slot->state == WAITING)
+                        forget_request(server, slot);
                 else
-                        read_some(server, slot);
-                /* most answers fit: no need to ask whether they do */
-                if (slot->fd >= 0 && slot->state == ANSWERING)
-                        send_some(slot);
+                        serve_slot(server, slot);
         }
         if (server->polls[2].revents)
                 take_done(server);

@@ -1,0 +1,206 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+#
+# detshare-serve with a pack of our own (tests/serve): outputs are right, and the same bits on two simulated GPUs, over both
+# transports, with several instances, beside other work, and natively (on the drop-in without its note, which is all that a
+# machine without a GPU has for that); requests in a loop, at random, from a trace, over a socket with good and hostile
+# clients; packs that are not what they say. Ends with `N passed, N failed`.
+#
+# usage: tests/e2e/serve.sh BUILD
+set -u
+cd "$(dirname "$0")/../.." || exit
+build=$(realpath "$1")
+tmp=$(mktemp -d /tmp/detshare-serve.XXXXXX)
+export DETSHARE_SOCKET=$tmp/sock PYTHONDONTWRITEBYTECODE=1
+unset DETSHARE_CLASS DETSHARE_NAME DETSHARE_SLO_MS
+serve=$build/detshare-serve
+. tests/support/counted.sh
+daemon=
+server=
+
+# shellcheck disable=SC2317
+finish() {
+        [ -n "$server" ] && kill -KILL "$server" 2>/dev/null
+        [ -n "$daemon" ] && kill -KILL "$daemon" 2>/dev/null
+        rm -rf "$tmp"
+}
+trap finish EXIT
+
+# await FILE WORDS: until the file has them
+await() {
+        for _ in $(seq 400); do
+                grep -q "$2" "$1" 2>/dev/null && return 0
+                sleep 0.05
+        done
+        return 1
+}
+
+start() {
+        : >"$tmp/out"
+        "$build/detshared" --device "$1" --socket "$tmp/sock" --foreground >"$tmp/out" 2>"$tmp/log" &
+        daemon=$!
+        await "$tmp/out" serving
+}
+
+stop() {
+        kill -TERM "$daemon"
+        wait "$daemon"
+        daemon=
+}
+
+# json FILTER ARGUMENT...: what the program prints about the pack has this
+json() {
+        local filter=$1
+        shift
+        timeout 60 "$serve" "$tmp/pack" --json "$@" >"$tmp/json" && jq -e "$filter" "$tmp/json"
+}
+
+digests() {
+        timeout 60 "$serve" "$tmp/pack" --json --digest "$@" >"$tmp/json" && jq -r '.checked[].sha256' "$tmp/json"
+}
+
+same_digests() {
+        # same_digests NAME ARGUMENT...
+        digests "${@:2}" >"$tmp/digests.other"
+        check "$1: the same bits" cmp "$tmp/digests" "$tmp/digests.other"
+}
+
+# fails STATUS WORDS PACK ARGUMENT...: ends with that status and one line with these words
+fails() {
+        timeout 60 "$serve" "${@:3}" >"$tmp/fails" 2>&1
+        local status=$?
+        [ $status = "$1" ] && grep -q -- "$2" "$tmp/fails" && return 0
+        echo "status $status:"
+        cat "$tmp/fails"
+        return 1
+}
+
+# edit SED-SCRIPT: another pack, with the manifest changed
+edit() {
+        rm -rf "$tmp/edited"
+        cp -r "$tmp/pack" "$tmp/edited"
+        sed -i "$1" "$tmp/edited/pack.txt"
+}
+
+make_pack() {
+        python3 tests/serve/make_pack.py "$build/e2e/tiny.ptx" "$@"
+}
+
+check "a pack is made" make_pack "$tmp/pack"
+check "and one for class be" make_pack "$tmp/be" --class be
+check "and one that expects something else" make_pack "$tmp/wrong" --wrong
+
+# --- without a daemon ----------------------------------------------------------------------------------------------------
+check "a pack is shown" json '.model == "tiny" and .launches == 3 and .inputs[0].shape == [1, 64] and .outputs[1].type == "f16"' --show
+check "no daemon: 9" fails 9 'cannot reach the daemon' "$tmp/pack"
+check "no driver: 1" env DETSHARE_LIBCUDA=/nonexistent bash -c "! '$serve' '$tmp/pack' --native 2>'$tmp/said' && grep -q 'driver library is not found: DETSHARE_LIBCUDA names /nonexistent' '$tmp/said'"
+check "the drop-in is not taken for the driver" env DETSHARE_LIBCUDA="$build/cuda/libcuda.so.1" bash -c "! '$serve' '$tmp/pack' --native"
+check "no pack" fails 1 'No such file' "$tmp/none"
+check "wrong usage: 2" fails 2 'which pack' --native
+check "what does not go together: 2" fails 2 'not for one run' "$tmp/pack" --rate 1 --seconds 1 --listen x
+check "--rate needs an end: 2" fails 2 'needs --seconds' "$tmp/pack" --rate 1
+check "numbers are numbers: 2" fails 2 'takes a number from 1 to 256, not 0' "$tmp/pack" --instances 0
+edit 's/^arena 1536/arena 1000/'
+check "a pack that contradicts itself" fails 1 'pack.txt, line [0-9]*, output: .* behind the arena' "$tmp/edited" --show
+printf x | dd of="$tmp/edited/weights.bin" bs=1 seek=100 conv=notrunc 2>/dev/null
+cp "$tmp/pack/pack.txt" "$tmp/edited/"
+check "a file that is not what it was" fails 1 'weights.bin is not what pack.txt says' "$tmp/edited" --show
+
+# --- right, and the same ----------------------------------------------------------------------------------------------------
+check "a daemon starts" start sim:h200
+check "outputs are right" json '.simulated and .class == "ls" and .same and (.checked | length == 2 and all(.wrong == 0 and .worst_of_tolerance < 1))' --check
+digests >"$tmp/digests"
+check "there are digests, one per case" [ "$(sort -u "$tmp/digests" | wc -l)" = 2 ]
+same_digests "three instances" --instances 3
+DETSHARE_TRANSPORT=rpc same_digests "over the socket only"
+check "what is wrong is said, and is status 1" fails 1 'case 1 *WRONG: 190 of 192 elements' "$tmp/wrong" --check
+objcopy --remove-section .note.detshare "$build/cuda/libcuda.so.1" "$tmp/libcuda.so.1"
+LD_LIBRARY_PATH=$build DETSHARE_LIBCUDA=$tmp/libcuda.so.1 same_digests "natively" --native
+check "which it says" jq -e '.native and .class == "none" and (.simulated | not)' "$tmp/json"
+check "its class is the pack's" bash -c "'$serve' '$tmp/be' --json | jq -e '.class == \"be\"'"
+check "unless another is said" json '.class == "be"' --class be
+
+# --- requests ----------------------------------------------------------------------------------------------------------------
+check "a loop of requests" json '.requests == 300 and .different == 0 and .latency_us.p50 > 0 and .latency_us.p50 <= .latency_us.p99 and .latency_us.p99 <= .latency_us.max' --requests 300 --instances 2
+check "which takes as long as requests take" jq -e '.seconds * 2e6 / 300 >= .latency_us.mean and .seconds * 2e6 / 300 < 1.2 * .latency_us.mean' "$tmp/json"
+check "for a time" json '.seconds > 0.0199 and .seconds < 0.022 and .requests > 100' --seconds 0.02
+check "at random" json '.requests > 120 and .requests < 280 and .in_slo <= .requests and .seconds < 0.25' --rate 1000 --seconds 0.2 --slo-ms 0.05
+random=$(jq -c '[.requests, .latency_us]' "$tmp/json")
+check "the same times for the same seed" [ "$random" = "$(json . --rate 1000 --seconds 0.2 --slo-ms 0.05 | jq -c '[.requests, .latency_us]')" ]
+printf '0\n0.00001\n0.00002\n0.01\n' >"$tmp/trace"
+check "as a trace says, and who finds all busy waits" json '.requests == 4 and .latency_us.max > 2.4 * .service_us.p50 and .seconds > 0.01' --trace "$tmp/trace" --latencies "$tmp/latencies"
+check "a line per request, in order" awk 'NR > 1 && $1 < last { bad = 1 } $3 < $2 || $2 < $1 { bad = 1 } { last = $1 } END { exit bad || NR != 4 }' "$tmp/latencies"
+check "two instances wait less" json '.latency_us.max < 2.2 * .service_us.p50' --trace "$tmp/trace" --instances 2
+check "gaps in JSON" json '.requests == 6240 and .different == 0' --trace tests/data/apollo_inter_arrival_s.json --speed 5000
+timeout 60 "$serve" "$tmp/be" --seconds 100000 --instances 2 --json >"$tmp/be.json" 2>&1 &
+server=$!
+sleep 1
+check "beside another" json '.different == 0 and .requests == 500' --requests 500
+same_digests "beside another"
+kill -INT $server
+wait $server
+result "who is told to end says how it went" $? "$tmp/be.json"
+server=
+check "and got the same bits every time" jq -e '.different == 0 and .requests > 10 and .same' "$tmp/be.json"
+
+# --- over a socket --------------------------------------------------------------------------------------------------------------
+listen() {
+        "$serve" "$tmp/pack" --listen "$tmp/at" --instances 2 --connections 24 --json >"$tmp/served" 2>"$tmp/served.err" &
+        server=$!
+        await "$tmp/served" 'serving tiny at'
+}
+check "it listens" listen
+check "at a socket of the user's own" [ "$(stat -c %a "$tmp/at")" = 600 ]
+check "which nobody else takes" fails 1 'somebody listens there' "$tmp/pack" --listen "$tmp/at"
+timeout 100 python3 tests/serve/clients.py "$tmp/at" "$tmp/pack" 24 >"$tmp/clients" 2>&1
+result "clients, good and hostile" $? "$tmp/clients"
+of_clients=$(sed -n 's/^\([0-9]*\) passed, .*/\1/p' "$tmp/clients")
+passed=$((passed + ${of_clients:-0}))
+check "they get the bits that everybody gets" [ "$(sed -n 's/^digests //p' "$tmp/clients")" = "$(paste -sd' ' "$tmp/digests")" ]
+check "it holds no more files than before" [ "$(find /proc/$server/fd -mindepth 1 -lname 'socket:*' | wc -l)" -le 4 ]
+kill -TERM $server
+wait $server
+result "it ends when it is told to" $? "$tmp/served.err"
+check "and says what it did" bash -c "tail -n 1 '$tmp/served' | jq -e '.requests > 250 and .bad >= 6 and .slow > 8 and .busy > 0 and .dropped >= 1'"
+check "its socket is gone" [ ! -e "$tmp/at" ]
+listen
+kill -KILL $server
+wait $server 2>/dev/null
+check "a socket that nobody listens at is taken over" listen
+
+# --- what fails while it serves -----------------------------------------------------------------------------------------------
+kill -KILL "$daemon"
+wait "$daemon" 2>/dev/null
+daemon=
+check "a client hears that the device failed" python3 -c "
+import sys
+sys.argv = ['', '$tmp/at', '$tmp/pack', '24']
+sys.path.insert(0, 'tests/serve')
+import clients
+status, text = clients.Server('$tmp/at', '$tmp/pack', 24).client().ask(b'DSQ1', bytes(256))
+sys.exit(0 if status == 3 and b'CUDA_ERROR' in text else 1)"
+wait $server
+[ $? = 1 ]
+result "and the server ends with 1" $? "$tmp/served.err"
+check "after words" grep -q 'detshare-serve: .*CUDA_ERROR' "$tmp/served.err"
+server=
+
+# --- packs whose kernels are others, on another model ---------------------------------------------------------------------------
+check "a daemon starts" start sim:p40
+same_digests "another simulated GPU"
+edited() {
+        # edited WORDS SED-SCRIPT
+        edit "$2"
+        fails 1 "$1" "$tmp/edited"
+}
+check "a GPU that is too old" edited 'arch: the pack is for sm_200 and later, and DetShare sim:p40' 's/^arch sm_75/arch sm_200/'
+check "a kernel that is not there" edited 'kernel 0, densest: the module has no such entry' 's/^kernel dense/kernel densest/'
+check "another number of parameters" edited 'kernel 2, to_half: .* another number of parameters' 's/^kernel to_half 32 0 4/kernel to_half 32 0 3/; s/^\(launch 2 .*\) null/\1/'
+check "parameters of another size" edited 'launch 1, parameter 3: it has 4 bytes, and leaky of the module takes 8' 's/i64=96/i32=96/'
+check "an arena that is too large" edited 'OUT_OF_MEMORY' 's/^arena .*/arena 60000000000/'
+check "a module that is no PTX" bash -c "cp -r '$tmp/pack' '$tmp/noptx' && head -c \$(stat -c %s '$tmp/pack/kernels.ptx') /dev/zero | tr '\\0' x >'$tmp/noptx/kernels.ptx' && ! '$serve' '$tmp/noptx' --no-hash 2>'$tmp/said' && grep -q 'kernels.ptx: cuModuleLoadDataEx: CUDA_ERROR' '$tmp/said'"
+check "the daemon is none the worse" bash -c "'$serve' '$tmp/pack' --check"
+check "the daemon stops" stop
+
+echo "$passed passed, $failed failed"
+[ $failed = 0 ]

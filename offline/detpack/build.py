@@ -133,5 +133,5 @@ def merge(kernels, arch):
         end = text.find("\t.section")
         body = text[begin:end if end >= 0 else None]
         bodies.append("\n".join(line.rstrip() for line in body.splitlines() if line.strip()))
-    head = f".version {PTX_VERSION // 10}.{PTX_VERSION % 10}\n.target sm_{arch}\n.address_size 64\n\n"
+    head = f".version {PTX_VERSION // 10}.{PTX_VERSION % 10}\n.target sm_{arch}{'a' if arch >= 90 else ''}\n.address_size 64\n\n"
     return head + ".extern .shared .align 16 .b8 global_smem[];\n\n" + "\n\n".join(bodies) + "\n"

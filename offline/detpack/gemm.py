@@ -116,7 +116,7 @@ def conv(group, lower, out):
     n, _, oh, ow = root.shape
     m, per = n * oh * ow, cout // groups
     few = cin < 16
-    tile = choose(m, per, kh * kw * cin if few else kh * kw * cdiv(cin, 32) * 32, groups, lower.plain)
+    tile = choose(m, per, kh * kw * cin, groups, lower.plain) if few else choose(m, per, cin, groups, lower.plain, kh * kw)
     c = Code("conv")
     px = c.pointer(x)
     name_m, name_n = c.number(m), c.number(per)

@@ -108,7 +108,8 @@ def without_classes(model):
             self.inner = model
 
         def forward(self, input_ids, attention_mask):
-            return self.inner(input_ids=input_ids, attention_mask=attention_mask).last_hidden_state
+            types = torch.zeros_like(input_ids)
+            return self.inner(input_ids=input_ids, attention_mask=attention_mask, token_type_ids=types).last_hidden_state
     return Plain()
 
 

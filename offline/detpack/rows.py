@@ -91,7 +91,7 @@ def reduce(group, lower, out):
 def gather(group, lower, out):
     """Rows of a table; an index beyond it takes the nearest row that exists, a negative one counts from the end."""
     root = group.root
-    table, index = lower.store(root.inputs[0]), lower.store(root.inputs[1])
+    table, index = lower.half(root.inputs[0]), lower.store(root.inputs[1])
     columns, rows = root.shape[-1], root.size // root.shape[-1]
     tall, wide, warps = row_blocks(rows, columns, 1024)
     c = Code("gather")

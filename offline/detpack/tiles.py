@@ -54,9 +54,9 @@ def from_shared(tile):
     return best if best < 1 << 30 else tile.warps * (tile.m + tile.n) * 2
 
 
-def cycles(tile, m, n, k, count, rate):
+def cycles(tile, m, n, k, count, rate, taps):
     tiles = cdiv(m, tile.m) * cdiv(n, tile.n) * count
-    steps = cdiv(k, tile.k)
+    steps = cdiv(k, tile.k) * taps
     work = steps * tile.k * max(tile.m * tile.n / rate, (tile.m + tile.n) * 2 / L2_BYTES, from_shared(tile) / SHARED_BYTES)
     out = tile.m * tile.n * 2 / MEMORY_BYTES
     registers = min(255, tile.m * tile.n // (tile.warps * 32) + 72)
@@ -65,9 +65,9 @@ def cycles(tile, m, n, k, count, rate):
     return max(cdiv(tiles, SMS) * max(work, out), cdiv(tiles, SMS * beside) * latency)
 
 
-def choose(m, n, k, count, plain=False):
-    """The tile for an m by n by k product, done `count` times."""
+def choose(m, n, k, count, plain=False, taps=1):
+    """The tile for an m by n by k product, done `count` times; with taps, k is padded to whole steps for each."""
     rate = FMA_WITHOUT if plain else FMA_PER_CYCLE
     most_k = max(16, power2(k))
     tiles = [Tile(t.m, t.n, min(t.k, most_k), t.warps, t.stages) for t in (PLAIN_TILES if plain else TILES) if t.shared <= MOST_SHARED]
-    return min(tiles, key=lambda t: (cycles(t, m, n, k, count, rate), -t.m * t.n))
+    return min(tiles, key=lambda t: (cycles(t, m, n, k, count, rate, taps), -t.m * t.n))

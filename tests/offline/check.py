@@ -169,7 +169,7 @@ class Device:
     """A daemon with a simulated GPU, and packs that run there."""
 
     def __init__(self, build):
-        self.build, self.daemon, self.folder = build, None, None
+        self.build, self.daemon, self.folder, self.scratch = build, None, None, tempfile.mkdtemp()
 
     def start(self):
         if self.daemon:
@@ -192,6 +192,7 @@ class Device:
         return __import__("json").loads(done.stdout)
 
     def stop(self):
+        shutil.rmtree(self.scratch)
         if self.daemon:
             self.daemon.terminate()
             self.daemon.wait()
@@ -348,7 +349,7 @@ def compiled(name, arch):
         from detpack import reader
         with tempfile.TemporaryDirectory() as scratch:
             folder = pathlib.Path(scratch) / name
-            os.environ["DETSHARE_PACK_CACHE"] = f"{scratch}/cache"
+            os.environ["DETSHARE_PACK_CACHE"] = f"{DEVICE.scratch}/cache"
             compile_small(name, folder, arch)
             reader.read(folder)
             runs_right(folder)

@@ -90,6 +90,12 @@ check "a pack is made" make_pack "$tmp/pack"
 check "and one for class be" make_pack "$tmp/be" --class be
 check "and one that expects something else" make_pack "$tmp/wrong" --wrong
 
+"$serve" --help | grep -oE '^  --[a-z-]+|--version, --help' | tr -d ' ' | tr ',' '\n' | sort >"$tmp/helped"
+sed -n '/^# WHAT IS SERVED/,/^# THE SOCKET/p' docs/man/detshare-serve.1.scd | grep -oE '^\*--.*' | grep -oE -- '--[a-z-]+' | sort >"$tmp/paged"
+check "the page has the options that --help has" diff "$tmp/helped" "$tmp/paged"
+sed -n 's/^ *{"\([a-z-]*\)", \(required\|no\)_argument.*/--\1/p' serve/options.c | sort >"$tmp/parsed"
+check "and that there are" diff "$tmp/parsed" "$tmp/paged"
+
 # --- without a daemon ----------------------------------------------------------------------------------------------------
 check "a pack is shown" json '.model == "tiny" and .launches == 3 and .inputs[0].shape == [1, 64] and .outputs[1].type == "f16"' --show
 check "no daemon: 9" fails 9 'cannot reach the daemon' "$tmp/pack"
@@ -119,6 +125,13 @@ LD_LIBRARY_PATH=$build DETSHARE_LIBCUDA=$tmp/libcuda.so.1 same_digests "natively
 check "which it says" jq -e '.native and .class == "none" and (.simulated | not)' "$tmp/json"
 check "its class is the pack's" bash -c "'$serve' '$tmp/be' --json | jq -e '.class == \"be\"'"
 check "unless another is said" json '.class == "be"' --class be
+
+# --- packs that our compiler made ----------------------------------------------------------------------------------------------
+for pack in tests/offline/packs/*; do
+        [ -e "$pack/pack.txt" ] || continue
+        check "$(basename "$pack") is what its hashes say" "$serve" "$pack" --show
+        check "$(basename "$pack") is right" timeout 60 "$serve" "$pack" --check --requests 5 --instances 2
+done
 
 # --- requests ----------------------------------------------------------------------------------------------------------------
 check "a loop of requests" json '.requests == 300 and .different == 0 and .latency_us.p50 > 0 and .latency_us.p50 <= .latency_us.p99 and .latency_us.p99 <= .latency_us.max' --requests 300 --instances 2

@@ -42,7 +42,7 @@ static const char *const good[] = {
         "kernel pointwise_3f2a 128 0 5",
         "kernel other 1024 232448 4",
         "launch 0 1 2 3 a+0 w+511 a+511 null null",
-        "launch 1 2147483647 65535 65535 i32=-2147483648 i64=-9223372036854775808 f32=3F800000 i64=7",
+        "launch 1 2147483647 65535 65535 i32=-2147483648 i64=-9223372036854775808 f32=3F800000 i64=-7",
         "cost 0 32 192",
         "buffer 0 64 0 0",
         "buffer 256 64 0 1",
@@ -126,6 +126,7 @@ Test(pack, what_is_read)
         cr_expect_eq((int32_t)pack->params[5].value, INT32_MIN);
         cr_expect_eq((int64_t)pack->params[6].value, INT64_MIN);
         cr_expect_eq(pack->params[7].value, 0x3f800000);
+        cr_expect_eq((int64_t)pack->params[8].value, -7);
         cr_expect_eq(pack->launches[0].bytes, 192);
         cr_expect_eq(pack->n_buffers, 2);
         cr_expect_eq(pack->n_cases, 1);

@@ -1,0 +1,110 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+#
+# Model packs on a GPU: each is run natively and under DetShare, over the ring and over the socket alone, and last as LS beside
+# all the others as BE. Outputs must be right by the pack's tolerance and the same bits everywhere. Prints a table of times:
+# natively, under DetShare, beside the others. Ends with `N passed, N failed`. A simulated device (its name as second argument) has no
+# native side; its digests are compared with those of FILE, if one is given: lines `PACK CASE SHA256`, as they are printed here.
+#
+# usage: tests/serve/packs.sh BUILD cuda:0|sim:MODEL[,FILE] PACK...
+set -u
+cd "$(dirname "$0")/../.." || exit
+build=$(realpath "$1")
+device=${2%%,*}
+known=
+case $2 in *,*) known=${2#*,} ;; esac
+shift 2
+tmp=$(mktemp -d /tmp/detshare-packs.XXXXXX)
+chmod 755 "$tmp"
+export DETSHARE_SOCKET=$tmp/sock
+serve=$build/detshare-serve
+requests=${REQUESTS:-500}
+. tests/support/counted.sh
+daemon=
+
+# shellcheck disable=SC2317
+finish() {
+        [ -n "$daemon" ] && kill -KILL "$daemon" 2>/dev/null
+        rm -rf "$tmp"
+}
+trap finish EXIT
+
+# of FILE EXPRESSION: what Python makes of the JSON (d) in it
+of() {
+        python3 -c 'import json, sys; d = json.load(open(sys.argv[1])); print(eval(sys.argv[2]))' "$@" 2>/dev/null
+}
+
+# one WAY PACK ARGUMENT...: right, and its digests and times in $tmp/WAY.NAME.*
+one() {
+        local at
+        at=$tmp/$1.$(basename "$2")
+        timeout 300 "$serve" "$2" --json --check --digest --requests "$requests" "${@:3}" >"$at.json" 2>"$at.err"
+        result "$1 $(basename "$2"): right, and the same bits each time" $? "$at.err"
+        of "$at.json" "'\n'.join('$(basename "$2") %d %s' % (c['case'], c['sha256']) for c in d['checked'])" >"$at.digests"
+}
+
+same() {
+        # same WAY PACK FILE: the digests of WAY are those of FILE
+        [ -s "$3" ] && cmp -s "$tmp/$1.$(basename "$2").digests" "$3"
+        result "$1 $(basename "$2"): the bits of ${4:-native}" $?
+}
+
+us() {
+        of "$tmp/$1.$2.json" "'%.1f / %.1f' % (d['latency_us']['p50'], d['latency_us']['p99'])" || echo -
+}
+
+: >"$tmp/daemon"
+"$build/detshared" --device "$device" --socket "$tmp/sock" --state "$tmp/state" --foreground >"$tmp/daemon" 2>&1 &
+daemon=$!
+for _ in $(seq 600); do
+        grep -q serving "$tmp/daemon" && break
+        sleep 0.1
+done
+grep -q serving "$tmp/daemon"
+result "a daemon serves $device" $? "$tmp/daemon"
+
+for pack; do
+        name=$(basename "$pack")
+        one ring "$pack"
+        DETSHARE_TRANSPORT=rpc one rpc "$pack"
+        first=$tmp/ring.$name.digests against="the ring"
+        case $device in
+        cuda*)
+                one native "$pack" --native
+                first=$tmp/native.$name.digests against=native
+                same ring "$pack" "$first"
+                ;;
+        *)
+                [ -z "$known" ] || { grep "^$name " "$known" >"$tmp/known"; same ring "$pack" "$tmp/known" "$known"; }
+                ;;
+        esac
+        same rpc "$pack" "$first" "$against"
+done
+for pack; do
+        others=
+        for other; do
+                [ "$other" = "$pack" ] && [ $# -gt 1 ] && continue
+                timeout 300 "$serve" "$other" --class be --seconds 1000000 >/dev/null 2>&1 &
+                others="$others $!"
+        done
+        one beside "$pack" --class ls
+        same beside "$pack" "$tmp/ring.$(basename "$pack").digests" "alone"
+        # shellcheck disable=SC2086
+        kill -INT $others 2>/dev/null
+        # shellcheck disable=SC2086
+        wait $others
+done
+kill -TERM "$daemon"
+wait "$daemon"
+result "it ends in order" $?
+daemon=
+
+cat "$tmp"/ring.*.digests
+printf '%-24s %22s %22s %22s   us, p50 / p99 of %s requests%s\n' pack native DetShare "beside others" "$requests" \
+        "$(case $device in sim*) echo " (sim)" ;; esac)"
+for pack; do
+        name=$(basename "$pack")
+        printf '%-24s %22s %22s %22s\n' "$name" "$(us native "$name")" "$(us ring "$name")" "$(us beside "$name")"
+done
+echo "$passed passed, $failed failed"
+[ $failed = 0 ]

@@ -90,7 +90,7 @@ check "a pack is made" make_pack "$tmp/pack"
 check "and one for class be" make_pack "$tmp/be" --class be
 check "and one that expects something else" make_pack "$tmp/wrong" --wrong
 
-"$serve" --help | grep -oE '^  --[a-z-]+|--version, --help' | tr -d ' ' | tr ',' '\n' | sort >"$tmp/helped"
+"$serve" --help | grep '^  --' | grep -oE '^  --[a-z-]+|, --[a-z-]+' | tr -d ' ,' | sort >"$tmp/helped"
 sed -n '/^# WHAT IS SERVED/,/^# THE SOCKET/p' docs/man/detshare-serve.1.scd | grep -oE '^\*--.*' | grep -oE -- '--[a-z-]+' | sort >"$tmp/paged"
 check "the page has the options that --help has" diff "$tmp/helped" "$tmp/paged"
 sed -n 's/^ *{"\([a-z-]*\)", \(required\|no\)_argument.*/--\1/p' serve/options.c | sort >"$tmp/parsed"

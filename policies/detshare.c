@@ -47,6 +47,8 @@
  * State is bounded: the LS and BE sessions seen last, so many of each; of more the one not seen for longest is learnt
  * anew.
  */
+#include "policies/felt.h"
+#include "policies/gaps.h"
 #include "policies/interference.h"
 #include "policies/stair.h"
 
@@ -54,10 +56,7 @@
 #define MS 1000000ull
 #define LS_MAX 32u
 #define BE_MAX 64u
-#define GAPS 24u          /* buckets of gaps: below 1 us, 2 us, 4 us, ... */
 #define NEEDS 32u         /* buckets of needs, in parts of the GPU */
-#define LEARN_MIN 8u      /* samples before a quantile means something */
-#define LEARN_MAX 512u    /* samples after which all count half */
 #define DELAY_NS 10000ull /* an LS operation that takes longer is delayed once more per so much */
 #define ALONE_NS 1000000000ull
 #define ENDED 128u     /* coroutines by id; of two with one place the last counts */
@@ -96,6 +95,7 @@ enum param {
         P_EXPLORE,
         P_EXPLORE_SAMPLES,
         P_EXPLORE_POINTS,
+        P_FEEL,
         PARAMS,
 };
 
@@ -128,11 +128,7 @@ static const struct detshare_policy_param params[PARAMS] = {
         {"explore_permille", "of BE's time spent on learning how kernels do on fewer SMs", 10, 0, 1000},
         {"explore_samples", "completions after which a kernel is worth that", 32, 1, 1000000},
         {"explore_points", "SM counts at which it is to be known", 6, 1, DETSHARE_POINTS_MAX},
-};
-
-/* How often a gap was shorter than 1 << bucket microseconds. */
-struct gaps {
-        uint16_t n[GAPS], total;
+        {"feel", "1: what BE is seen to cost requests decides how far it ebbs, 0: prices alone", 1, 0, 1},
 };
 
 struct ls {
@@ -145,6 +141,8 @@ struct ls {
         uint8_t busy;                 /* it has work queued or on the device */
         uint8_t synchronised;         /* while it has none: its client has waited for all */
         uint8_t gapped;               /* this request had gaps */
+        uint8_t mixed;                /* another regime than its own was in force, too */
+        uint8_t beside;               /* BE was on the device */
         struct gaps inside;
         uint32_t delays, idle_ns;       /* of this request: kernels, and time without work */
         uint32_t need;                  /* of the window, now */
@@ -152,6 +150,9 @@ struct ls {
         uint64_t length_ns;             /* of a request, low among those seen; 0: unknown */
         uint64_t idle_between_ns;       /* from one request to the next, in the mean; 0: unknown */
         uint32_t mean_delays, mean_gap; /* of a request; ns between two kernels */
+        struct felt felt;
+        uint64_t piece_ns;           /* when a piece of this request began that is looked at by itself */
+        uint32_t regime, operations; /* of the piece: what it has BE do, and what of it has ended */
 };
 
 struct be {
@@ -186,6 +187,7 @@ struct detshare {
         /* of one decision */
         uint64_t now_ns, timer_ns;
         int wet, alone;
+        uint32_t regime; /* of BE: the strictest of the requests under way */
         uint32_t reserve;
         uint64_t harmless_ns;  /* rest of a block that LS can bear at each of its kernels */
         uint64_t standing_ns;  /* and at the first one, while it is idle; UINT64_MAX: whatever */
@@ -213,67 +215,8 @@ static void wake_at(struct detshare *d, uint64_t ns)
                 d->timer_ns = ns;
 }
 
-static uint64_t min_u64(uint64_t a, uint64_t b)
-{
-        return a < b ? a : b;
-}
-
-static uint64_t max_u64(uint64_t a, uint64_t b)
-{
-        return a > b ? a : b;
-}
-
 /* --- what is learnt --------------------------------------------------------------------------------------------------
  */
-
-static void gaps_learn(struct gaps *gaps, uint64_t ns)
-{
-        uint32_t bucket = 0;
-
-        for (uint64_t edge = US; bucket < GAPS - 1 && ns >= edge; edge *= 2)
-                bucket++;
-        gaps->n[bucket]++;
-        if (++gaps->total < LEARN_MAX)
-                return;
-        gaps->total = 0;
-        for (uint32_t i = 0; i < GAPS; i++) {
-                gaps->n[i] /= 2;
-                gaps->total = (uint16_t)(gaps->total + gaps->n[i]);
-        }
-}
-
-/* A time that so many percent of the gaps are shorter than; UINT64_MAX while too little is known. */
-static uint64_t gaps_quantile(const struct gaps *gaps, uint32_t percent)
-{
-        uint32_t sum = 0, bucket = 0;
-
-        if (gaps->total < LEARN_MIN)
-                return UINT64_MAX;
-        for (; bucket < GAPS - 1; bucket++) {
-                sum += gaps->n[bucket];
-                if (sum * 100 >= gaps->total * percent)
-                        break;
-        }
-        return US << bucket;
-}
-
-/* What a session takes after a while when it is often asked: down at once by a quarter of the difference, up slowly. */
-static void learn_low(uint64_t *value, uint64_t seen)
-{
-        if (!*value)
-                *value = seen;
-        else if (seen < *value)
-                *value -= (*value - seen + 3) / 4;
-        else
-                *value += (seen - *value) / 64;
-}
-
-static void learn_mean(uint32_t *mean, uint64_t seen)
-{
-        int64_t difference = (int64_t)min_u64(seen, UINT32_MAX) - (int64_t)*mean;
-
-        *mean = *mean ? (uint32_t)((int64_t)*mean + difference / 8) : (uint32_t)min_u64(seen, UINT32_MAX);
-}
 
 static void needs_learn(struct detshare *d, struct ls *ls, uint32_t need, uint64_t ns)
 {
@@ -333,14 +276,47 @@ static uint64_t ls_hold(const struct detshare *d, const struct ls *ls)
         return min_u64(max_u64(hold, us(d, P_HOLD_LEAST)), us(d, P_HOLD_MOST));
 }
 
+static void ls_felt(struct ls *ls, uint64_t end_ns)
+{
+        if (ls->operations && (!ls->mixed || !ls->beside))
+                felt_learn(&ls->felt, ls->beside ? ls->regime : FELT_HELD, end_ns - ls->piece_ns, ls->operations);
+}
+
 static void ls_close(struct ls *ls)
 {
+        const uint64_t length = max_u64(ls->empty_ns - ls->begin_ns, 1);
+
         ls->open = 0;
         if (!ls->gapped)
                 gaps_learn(&ls->inside, 0);
-        learn_low(&ls->length_ns, max_u64(ls->empty_ns - ls->begin_ns, 1));
+        learn_low(&ls->length_ns, length);
+        ls_felt(ls, ls->empty_ns);
         learn_mean(&ls->mean_delays, ls->delays);
         learn_mean(&ls->mean_gap, ls->idle_ns / (ls->delays ? ls->delays : 1));
+}
+
+/* What BE may cost one of its requests. */
+static uint64_t ls_slack(const struct detshare *d, const struct ls *ls)
+{
+        if (!ls->length_ns)
+                return 0;
+        if (!ls->slo_ns)
+                return ls->length_ns / 1000 * (uint64_t)d->p[P_SLACK];
+        return ls->slo_ns > ls->length_ns ? (ls->slo_ns - ls->length_ns) / 1000 * (uint64_t)d->p[P_SLO] : 0;
+}
+
+static uint64_t ls_slack_permille(const struct detshare *d, const struct ls *ls)
+{
+        return ls->length_ns ? ls_slack(d, ls) / (ls->length_ns / 1000 + 1) : 0;
+}
+
+/* What comes now of a request is looked at by itself. */
+static void ls_piece(const struct detshare *d, struct ls *ls)
+{
+        ls->mixed = ls->beside = 0;
+        ls->operations = 0;
+        ls->piece_ns = d->now_ns;
+        ls->regime = d->p[P_FEEL] ? felt_choose(&ls->felt, ls_slack_permille(d, ls)) : FELT_EBB;
 }
 
 /* It has work again. */
@@ -360,6 +336,7 @@ static void ls_wake(struct detshare *d, struct ls *ls)
                 ls->begin_ns = d->now_ns;
                 ls->gapped = 0;
                 ls->delays = ls->idle_ns = 0;
+                ls_piece(d, ls);
         }
         ls->busy = 1;
         ls->synchronised = 0;
@@ -391,16 +368,6 @@ static void ls_look(struct detshare *d, struct ls *ls, const struct detshare_ses
                 ls_close(ls);
         if (!busy && ls->open)
                 wake_at(d, ls->empty_ns + ls_hold(d, ls));
-}
-
-/* What BE may cost one of its requests. */
-static uint64_t ls_slack(const struct detshare *d, const struct ls *ls)
-{
-        if (!ls->length_ns)
-                return 0;
-        if (!ls->slo_ns)
-                return ls->length_ns / 1000 * (uint64_t)d->p[P_SLACK];
-        return ls->slo_ns > ls->length_ns ? (ls->slo_ns - ls->length_ns) / 1000 * (uint64_t)d->p[P_SLO] : 0;
 }
 
 /* What the first of its queues need. */
@@ -494,7 +461,14 @@ static void tide_complete(struct detshare *d, const struct detshare_snapshot *sn
                 return;
         }
         ls = ls_find(d, view->id, 0);
-        if (!ls || op->kind != DETSHARE_OP_KERNEL)
+        if (!ls)
+                return;
+        ls->operations++;
+        if (ls->open && d->now_ns - ls->piece_ns >= FELT_PIECE_NS) {
+                ls_felt(ls, d->now_ns);
+                ls_piece(d, ls);
+        }
+        if (op->kind != DETSHARE_OP_KERNEL)
                 return;
         ls->delays += 1 + (uint32_t)min_u64(ns / DELAY_NS, 1000000);
         needs_learn(d, ls, stair_need(op, d->n_sms, number(d, P_LS_TOLERANCE)), ns);
@@ -649,6 +623,10 @@ static int be_beside(struct detshare *d, const struct detshare_coroutine_view *c
         uint32_t at = be_masked(d, coroutine, op, d->reserve), n_sms = at < d->upper.n ? d->upper.n_sms[at] : d->n_sms;
 
         *place = (struct place){0};
+        if (d->regime == FELT_HELD && d->now_ns < until) {
+                wake_at(d, until);
+                return 0;
+        }
         if (op->all_resident && (uint64_t)op->blocks > (uint64_t)op->blocks_per_sm * n_sms) {
                 if (d->now_ns >= until || be_may_borrow(d, stair_time(op, d->n_sms, d->n_sms)))
                         return 1;
@@ -836,6 +814,8 @@ static struct be *be_find(struct detshare *d, const struct detshare_session_view
                         oldest = &d->be[i];
         }
         *oldest = (struct be){.id = view->id, .device_ns = view->device_ns};
+        for (uint32_t i = 0; i < LS_MAX; i++)
+                felt_forget(&d->ls[i].felt);
         return oldest;
 }
 
@@ -892,6 +872,28 @@ static void be_launch_all(
         }
 }
 
+/* The strictest regime that a request under way asks for. */
+static void tide_regime(struct detshare *d)
+{
+        d->regime = FELT_EBB;
+        for (uint32_t i = 0; i < LS_MAX; i++)
+                if (d->ls[i].open)
+                        d->regime = (uint32_t)max_u64(d->regime, d->ls[i].regime);
+}
+
+/* Who had BE beside it, and under which regime. */
+static void ls_feel(struct detshare *d)
+{
+        for (uint32_t i = 0; i < LS_MAX; i++) {
+                struct ls *ls = &d->ls[i];
+
+                if (!ls->open)
+                        continue;
+                ls->mixed |= ls->regime != d->regime;
+                ls->beside |= d->be_flying != 0;
+        }
+}
+
 static int detshare_decide(void *state, const struct detshare_snapshot *snapshot, struct detshare_decision *decision)
 {
         struct detshare *d = state;
@@ -901,10 +903,12 @@ static int detshare_decide(void *state, const struct detshare_snapshot *snapshot
         d->timer_ns = UINT64_MAX;
         tide_look(d, snapshot);
         tide_complete(d, snapshot);
+        tide_regime(d);
         be_look(d, snapshot);
         ls_launch(d, snapshot, decision);
         if (!decision->again)
                 be_launch_all(d, snapshot, decision);
+        ls_feel(d);
         decision->next_timer_ns = d->timer_ns;
         return 0;
 }

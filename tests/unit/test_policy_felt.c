@@ -1,0 +1,86 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What is felt of BE (policies/felt.h): which regime follows from which times
+ */
+#include "policies/felt.h"
+
+#include <criterion/criterion.h>
+#include <criterion/new/assert.h>
+
+/* Requests of `n` operations, whose operations take so long under either regime; how many of them were EBB. */
+static uint32_t go(struct felt *felt, uint32_t requests, uint64_t ebb_ns, uint64_t held_ns, uint32_t noise_percent)
+{
+        uint32_t n_ebb = 0, random = 1;
+
+        for (uint32_t i = 0; i < requests; i++) {
+                const uint32_t regime = felt_choose(felt, 50), n = 1 + i % 7;
+                uint64_t ns = regime == FELT_EBB ? ebb_ns : held_ns;
+
+                random = random * 1664525 + 1013904223;
+                ns += ns * (random >> 16) / 65536 * noise_percent / 100;
+                n_ebb += regime == FELT_EBB;
+                felt_learn(felt, regime, ns * n, n);
+        }
+        return n_ebb;
+}
+
+Test(policy_felt, what_keeps_the_slack_goes_on_but_for_the_measure)
+{
+        struct felt felt = {0};
+
+        cr_assert_geq(go(&felt, 1000, 1040, 1000, 0), 960);
+        cr_assert_eq(felt.now, FELT_EBB);
+}
+
+Test(policy_felt, what_breaks_it_is_held_but_for_fewer_trials_than_a_99th_percentile_sees)
+{
+        struct felt felt = {0};
+
+        cr_assert_leq(go(&felt, 20, 1500, 1000, 0), 16);
+        cr_assert_eq(felt.now, FELT_HELD);
+        cr_assert_leq(go(&felt, 2000, 1500, 1000, 0), 10);
+}
+
+Test(policy_felt, it_comes_back_when_it_keeps_the_slack_again)
+{
+        struct felt felt = {0};
+
+        go(&felt, 100, 1500, 1000, 0);
+        cr_assert_eq(felt.now, FELT_HELD);
+        go(&felt, 12000, 1010, 1000, 0);
+        cr_assert_eq(felt.now, FELT_EBB);
+}
+
+/* Sooner where it is known that BE is another one: a trial of FELT_SOON requests until it is known. */
+Test(policy_felt, and_soon_beside_another_best_effort_session)
+{
+        struct felt felt = {0};
+
+        go(&felt, 100, 1500, 1000, 0);
+        felt_forget(&felt);
+        go(&felt, FELT_SOON * (FELT_KNOWN + 1), 1010, 1000, 0);
+        cr_assert_eq(felt.now, FELT_EBB);
+}
+
+Test(policy_felt, requests_that_vary_by_themselves_decide_nothing)
+{
+        struct felt felt = {0};
+
+        go(&felt, 1000, 1100, 1000, 200);
+        cr_assert_eq(felt.now, FELT_EBB);
+        go(&felt, 3000, 4000, 1000, 200);
+        cr_assert_eq(felt.now, FELT_HELD, "four times as long is more than they vary");
+}
+
+Test(policy_felt, nothing_is_decided_before_both_are_known)
+{
+        struct felt felt = {0};
+
+        for (uint32_t i = 0; i < 100; i++)
+                felt_learn(&felt, FELT_EBB, 5000, 1);
+        cr_assert_eq(felt_now(&felt, 50), FELT_EBB);
+        for (uint32_t i = 0; i < FELT_KNOWN; i++)
+                felt_learn(&felt, FELT_HELD, 1000, 1);
+        cr_assert_eq(felt_now(&felt, 50), FELT_HELD);
+        cr_assert_eq(felt_now(&felt, 4500), FELT_EBB, "an SLO that leaves room");
+}

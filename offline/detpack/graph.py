@@ -100,6 +100,8 @@ def reshape(x, shape):
         shape[shape.index(-1)] = x.size // known
     if int(np.prod(shape, dtype=np.int64)) != x.size:
         raise Unsupported(f"a reshape of {list(x.shape)} to {shape}")
+    if x.op == "const":
+        return const(x.data.reshape(shape), x.name)
     return x if tuple(shape) == x.shape else Value("reshape", (x,), tuple(shape), x.dtype)
 
 

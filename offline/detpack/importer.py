@@ -47,6 +47,9 @@ class Importer:
         for described in self.model.graph.input:
             if described.name not in self.values:
                 self.add_input(described)
+        strange = set(self.shapes) - {v.name for v in self.inputs}
+        if strange:
+            raise Unsupported(f"--shape {strange.pop()}: there is no such input")
         for node in self.model.graph.node:
             self.add_node(node)
         return self.inputs, [(o.name, self.values[o.name]) for o in self.model.graph.output]
@@ -55,6 +58,8 @@ class Importer:
         shape = []
         for axis, dim in enumerate(described.type.tensor_type.shape.dim):
             given = self.shapes.get(described.name)
+            if given and len(given) != len(described.type.tensor_type.shape.dim):
+                raise Unsupported(f"--shape {described.name}: it has {len(described.type.tensor_type.shape.dim)} dimensions")
             if given:
                 shape.append(given[axis])
             elif axis == 0 and self.batch and (dim.dim_param or not dim.dim_value):

@@ -67,7 +67,12 @@ class Lower:
         return self.weight((value.number, "i"), lambda: data.astype(np.int64), "i64")
 
     def half(self, value):
-        return self.constant(value, True) if value.op == "const" else self.store(value)
+        """A product's side, which is f16 also where it is constant."""
+        if value.op == "const":
+            return self.constant(value, True)
+        if value.op == "expand" and value.inputs[0].op == "const":
+            return self.view(value, self.constant(value.inputs[0], True))
+        return self.store(value)
 
     def packed(self, value, tile_k, tile_n):
         """A matrix [K, N] (of a convolution: [N, K, 1, 1]), padded with zeros to whole tiles."""
@@ -100,8 +105,8 @@ class Lower:
             self.stores[value.number] = self.view(value)
         return self.stores[value.number]
 
-    def view(self, value):
-        source = self.store(value.inputs[0])
+    def view(self, value, source=None):
+        source = source or self.store(value.inputs[0])
         shape, strides, offset = value.shape, source.strides, source.offset
         if value.op == "permute":
             strides = [strides[p] for p in value.attrs["perm"]]
@@ -192,26 +197,15 @@ class Lower:
 
     def fill(self, value):
         """Copy what was not written in place."""
-        self.concat_store(value)
-        top, begin = value, 0
-        while top.number in self.destined:
-            top, more = self.destined[top.number]
-            begin += more
+        whole, begin = self.concat_store(value), 0
+        step = whole.strides[value.attrs["axis"]]
         for part in value.inputs:
-            there = self.destined.get(part.number)
-            key = (top.number, begin)
-            if not (there and self.inside(part, top) == begin) and key not in self.filled:
-                self.filled.add(key)
-                self.emit(window.elementwise(None, self, self.part_of(top, begin, part.shape), [self.store(part)]))
+            there, here = Store(whole.root, whole.offset + begin * step, part.shape, whole.strides, whole.dtype), self.store(part)
             begin += part.shape[value.attrs["axis"]]
-
-    def inside(self, part, top):
-        """Where in `top` a part was written in place, or -1."""
-        begin = 0
-        while part.number in self.destined:
-            part, more = self.destined[part.number]
-            begin += more
-        return begin if part is top else -1
+            key = (id(there.root), there.offset, there.shape)
+            if (here.root, here.offset, here.strides) != (there.root, there.offset, there.strides) and key not in self.filled:
+                self.filled.add(key)
+                self.emit(window.elementwise(None, self, there, [here]))
 
     # launches
 

@@ -53,11 +53,10 @@ def from_timm(name):
 
 
 def language(kind):
-    def make():
+    def make(attention="eager"):  # as single operators, which the exporter knows
         import transformers
         os.environ.setdefault("HF_HUB_OFFLINE", "1")
-        config = getattr(transformers, f"{kind}Config")(attn_implementation="eager")
-        config._attn_implementation = "eager"
+        config = getattr(transformers, f"{kind}Config")(attn_implementation=attention)
         return getattr(transformers, f"{kind}Model")(config)
     return make
 
@@ -113,12 +112,12 @@ def without_classes(model):
     return Plain()
 
 
-def build(name, batch, seed):
+def build(name, batch, seed, **options):
     """The module, example inputs and the inputs' names."""
     import torch
     entry = MODELS[name]
     torch.manual_seed(seed)
-    model = entry.make().float().eval()
+    model = entry.make(**options).float().eval()
     if entry.side:
         shape = (batch, 3, entry.side, entry.side)
         settle(model, shape, torch)

@@ -6,6 +6,7 @@
     device    Python alone: the packs of this folder run on a simulated GPU, give what their framework gave, the same bytes each time
     compiler  numpy, onnx: importing, fusing, strides and the plan of memory, by random cases and small graphs
     kernels   numpy, onnx, triton: every small model is compiled, twice to the same bytes, and runs as above; also for GPUs without tensor cores
+    operators the same: every operator in the forms that go wrong most easily (operators.py)
 
 usage: check.py BUILD [PART...]; ends with `N passed, N failed`
 """
@@ -365,6 +366,19 @@ def compiled(name, arch):
 for _name in ("tiny-mlp", "tiny-resnet", "tiny-mobilenet", "tiny-densenet", "tiny-shufflenet", "tiny-vit", "tiny-bert"):
     test("kernels", "numpy", "onnx", "triton")(compiled(_name, 80))
 test("kernels", "numpy", "onnx", "triton")(compiled("tiny-resnet", 75))
+
+
+@test("operators", "numpy", "onnx", "triton")
+def operators_are_right():
+    sys.path.insert(0, str(ROOT / "tests" / "offline"))
+    import operators
+    from detpack import compiler
+    os.environ["DETSHARE_PACK_CACHE"] = f"{DEVICE.scratch}/cache"
+    for name, model in operators.models():
+        folder = f"{DEVICE.scratch}/{name}"
+        compiler.make(model, folder, name, 2, 80, log=lambda text: None)
+        got = DEVICE.run(folder)
+        assert all(o["right"] for o in got["outputs"]), (name, [o for o in got["outputs"] if not o["right"]])
 
 
 def main():

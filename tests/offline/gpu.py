@@ -7,7 +7,7 @@ client of BUILD/detshared; its outputs must be the framework's within the pack's
 model in half precision, as it comes and channels-last; the faster counts. Times are medians of a run from its first launch to its end, inputs on the GPU.
 Ends with `N passed, N failed`; a pack that takes more than 1.5 times as long as PyTorch is a failure.
 
-usage: gpu.py [--packs DIR] [--detshare BUILD] [--json FILE] [--no-torch] [MODEL...]
+usage: gpu.py [--packs DIR] [--detshare BUILD] [--arch sm_NN] [--json FILE] [--no-torch] [MODEL...]
 """
 import argparse
 import concurrent.futures
@@ -26,11 +26,11 @@ sys.path.insert(0, str(ROOT / "offline"))
 SLOWER = 1.5
 
 
-def make(name, folder):
+def make(name, folder, arch):
     """The pack of a model; what the compiler said, if it failed."""
     if (folder / "pack.txt").exists():
         return None
-    done = subprocess.run([sys.executable, TOOL, name, "--jobs", "4", "-o", folder], capture_output=True, text=True)
+    done = subprocess.run([sys.executable, TOOL, name, "--jobs", "4", "--arch", arch, "-o", folder], capture_output=True, text=True)
     print(done.stdout.strip().replace("\n", f"\n{name}: "), flush=True)
     return None if done.returncode == 0 else done.stdout + done.stderr
 
@@ -52,14 +52,24 @@ def start_daemon(build, folder):
     return daemon, {"DETSHARE_SOCKET": socket, "LD_LIBRARY_PATH": f"{build}/cuda"}
 
 
+def module_of(name, batch):
+    """The module as its users have it: transformers' own choice of attention where the model has one."""
+    from detpack import models
+    if not models.MODELS[name].side:
+        try:
+            return models.build(name, batch, 1, attention="sdpa")
+        except ValueError:
+            pass
+    return models.build(name, batch, 1)
+
+
 def eager(name, batch, repeats):
     """Microseconds of a forward pass in half precision: as it comes, and channels-last."""
     import torch
-    from detpack import models
     torch.backends.cudnn.benchmark = True
     result = {}
     for form, memory in (("eager_us", torch.contiguous_format), ("eager_last_us", torch.channels_last)):
-        model, args, _ = models.build(name, batch, 1)
+        model, args, _ = module_of(name, batch)
         if memory == torch.channels_last and not args[0].is_floating_point():
             continue
         model = model.half().cuda().to(memory_format=memory)
@@ -98,6 +108,7 @@ def main():
     p.add_argument("models", nargs="*", metavar="MODEL")
     p.add_argument("--packs", type=pathlib.Path, metavar="DIR", help="where packs are or are made (default: a temporary folder)")
     p.add_argument("--detshare", type=pathlib.Path, metavar="BUILD")
+    p.add_argument("--arch", default="sm_80", metavar="sm_NN", help="what packs are made for (default: %(default)s)")
     p.add_argument("--json", type=pathlib.Path, metavar="FILE")
     p.add_argument("--no-torch", action="store_true", help="do not measure PyTorch")
     p.add_argument("--repeats", type=int, default=50, metavar="N")
@@ -107,7 +118,7 @@ def main():
     with tempfile.TemporaryDirectory() as scratch:
         packs = args.packs or pathlib.Path(scratch)
         with concurrent.futures.ThreadPoolExecutor(max(1, os.cpu_count() // 3)) as pool:
-            errors = dict(zip(names, pool.map(lambda n: make(n, packs / n), names)))
+            errors = dict(zip(names, pool.map(lambda n: make(n, packs / n, args.arch), names)))
         daemon, environment = start_daemon(args.detshare.resolve(), scratch) if args.detshare else (None, None)
         for name in names:
             if errors[name]:

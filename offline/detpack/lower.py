@@ -7,7 +7,7 @@ a dense block) are one buffer. Constants become weights: f16 for matrices, f32 f
 """
 import numpy as np
 
-from . import gemm, rows, window
+from . import attention, gemm, rows, window
 from .code import BYTES, Store
 from .fuse import fuse
 from .graph import Unsupported, topological, users_of
@@ -39,7 +39,21 @@ class Lower:
         self.groups = {g.result.number: g for g in fuse(self.order, values)}
         self.stores, self.weights, self.packs, self.launches, self.buffers = {}, [], {}, [], []
         self.destined, self.filled = {}, set()
+        self.attention = {}  # number of the last product's result -> the scores' group
+        self.within = set()  # results that are computed inside of an attention
+        self.find_attention()
         self.place_concats()
+
+    def shared(self, value):
+        """Whether more than one value, or somebody outside, reads it."""
+        return len(self.users[value.number]) != 1 or value.number in self.output_numbers
+
+    def find_attention(self):
+        for group in self.groups.values():
+            found = attention.parts(group, self)
+            if found and not self.plain:
+                self.attention[group.result.number] = found[0]
+                self.within |= {g.result.number for g in found}
 
     # memory
 
@@ -214,14 +228,16 @@ class Lower:
 
     def compute(self, group):
         value, root = group.result, group.root
-        for source in {s.number: s for v in group.members for s in v.inputs if s not in group.members}.values():
-            if source.op != "const":
+        scores = self.attention.get(value.number)
+        members = group.members + (scores.members if scores else [])
+        for source in {s.number: s for v in members for s in v.inputs if s not in members}.values():
+            if source.op != "const" and source.number not in self.within:
                 self.store(source)
         if value.number in self.destined:
             out = self.part_of(*self.destined[value.number], value.shape)
         else:
             out = self.buffer(value.shape, value.dtype, self.strides_for(group), value.name)
-        self.emit(self.generator(root)(group, self, out))
+        self.emit(attention.attention(scores, group, self, out) if scores else self.generator(root)(group, self, out))
         self.stores[value.number] = out
 
     def generator(self, root):
@@ -238,6 +254,8 @@ class Lower:
         for value in self.inputs:
             self.stores[value.number] = self.buffer(value.shape, value.dtype, dense(value.shape), value.name)
         for value in self.order:
+            if value.number in self.within:
+                continue
             if value.number in self.groups:
                 self.compute(self.groups[value.number])
             elif value.op == "concat":

@@ -66,6 +66,17 @@ def products(n, x):
 
 
 @case
+def attentions(n, x):
+    flat = n.op("Transpose", n.reshape(x, 2, 2, 10, 99), perm=[0, 1, 3, 2])  # [2, 2, 99, 10]
+    other = n.reshape(n.op("Slice", x, n.const([0]), n.const([10]), n.const([3])), 2, 2, 10, 90)
+    plain = n.op("MatMul", n.op("Softmax", n.op("MatMul", flat, other), axis=-1), n.op("Transpose", other, perm=[0, 1, 3, 2]))
+    scores = n.op("Add", n.op("Mul", n.op("MatMul", flat, other), n.const(np.float32(0.3))), n.normal(2, 1, 90))
+    masked = n.op("MatMul", n.op("Softmax", scores, axis=-1), n.normal(1, 1, 90, 33))
+    scores = n.op("Softmax", n.op("MatMul", flat, other), axis=-1)  # read twice: three kernels
+    return [plain, n.op("Relu", n.op("Add", masked, n.normal(33))), n.op("MatMul", scores, n.normal(90, 20)), n.op("ReduceMax", scores, n.const([3]))]
+
+
+@case
 def shapes(n, x):
     shuffled = n.reshape(n.op("Transpose", n.reshape(x, 2, 4, 5, 9, 11), perm=[0, 2, 1, 3, 4]), 2, 20, 9, 11)
     parts = n.op("Split", x, n.const([3, 12, 5]), outputs=3, axis=1)

@@ -121,6 +121,7 @@ DAMAGE = {
     "a buffer beyond the arena": edit("buffer", 2, str(1 << 20)),
     "a buffer that ends before it begins": edit("buffer", 3, "2"),
     "buffers that overlap": lambda lines: [" ".join(["buffer", "0", line.split(" ")[2], "0", "0"]) if line.startswith("buffer ") else line for line in lines],
+    "buffers that overlap by a part": edit("buffer", 2, "300"),
     "a case's file of another length": edit("case", 4, "weights.bin"),
     "a case without its output": lambda lines: [line for line in lines if not line.startswith("case 0 output")],
     "case 1 without case 0": lambda lines: [line.replace("case 0 ", "case 1 ") if line.startswith("case") else line for line in lines],

@@ -47,6 +47,10 @@
         X(cuStreamCreateWithPriority) \
         X(cuStreamDestroy)            \
         X(cuStreamSynchronize)        \
+        X(cuEventCreate)              \
+        X(cuEventDestroy)             \
+        X(cuEventRecord)              \
+        X(cuEventElapsedTime)         \
         X(cuLaunchKernel)
 
 struct sv_driver {

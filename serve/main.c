@@ -16,11 +16,14 @@
 #include <string.h>
 #include <strings.h>
 
+#include "serve/kernels.h"
 #include "serve/listen.h"
 #include "serve/load.h"
 #include "serve/report.h"
 #include "util/alloc.h"
 #include "util/macro.h"
+
+#define KERNEL_RUNS 20u
 
 struct program {
         struct sv_options options;
@@ -151,7 +154,9 @@ static int look(struct program *p, struct sv_why *why)
                 if (p->options.check && sv_cases_judge(&p->cases, i, &report->verdicts[i], why))
                         return -1;
         }
-        return 0;
+        if (!p->options.kernels)
+                return 0;
+        return sv_kernels_write(&p->instances[0], &p->cases, &p->clock, KERNEL_RUNS, p->options.kernels, why);
 }
 
 /* --- requests ------------------------------------------------------------------------------------------------------

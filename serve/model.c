@@ -305,22 +305,32 @@ static int launch_fail(struct sv_instance *instance, uint32_t i, CUresult r, str
                 reason.text);
 }
 
-static int launch_all(struct sv_instance *instance, struct sv_why *why)
+static CUresult launch_one(struct sv_instance *instance, const struct sv_launch *launch)
 {
         const struct sv_model *model = instance->model;
-        const struct sv_pack *pack = model->pack;
+        const struct sv_kernel *kernel = &model->pack->kernels[launch->kernel];
+
+        return model->driver->cuLaunchKernel_fn(model->kernels[launch->kernel], launch->grid[0], launch->grid[1],
+                launch->grid[2], kernel->threads, 1, 1, kernel->shared, instance->stream,
+                kernel->n_params ? instance->params + launch->first_param : NULL, NULL);
+}
+
+/* events: NULL, or one for each launch and one more. */
+static int launch_all(struct sv_instance *instance, const CUevent *events, struct sv_why *why)
+{
+        const struct sv_driver *driver = instance->model->driver;
+        const struct sv_pack *pack = instance->model->pack;
 
         for (uint32_t i = 0; i < pack->n_launches; i++) {
-                const struct sv_launch *launch = &pack->launches[i];
-                const struct sv_kernel *kernel = &pack->kernels[launch->kernel];
-                CUresult r = model->driver->cuLaunchKernel_fn(model->kernels[launch->kernel], launch->grid[0],
-                        launch->grid[1], launch->grid[2], kernel->threads, 1, 1, kernel->shared, instance->stream,
-                        kernel->n_params ? instance->params + launch->first_param : NULL, NULL);
+                CUresult r;
 
+                if (events && SV_CU(driver, why, cuEventRecord, events[i], instance->stream))
+                        return -1;
+                r = launch_one(instance, &pack->launches[i]);
                 if (r != CUDA_SUCCESS)
                         return launch_fail(instance, i, r, why);
         }
-        return 0;
+        return events ? SV_CU(driver, why, cuEventRecord, events[pack->n_launches], instance->stream) : 0;
 }
 
 static int copy_out(struct sv_instance *instance, struct sv_why *why)
@@ -337,9 +347,14 @@ static int copy_out(struct sv_instance *instance, struct sv_why *why)
         return 0;
 }
 
-int sv_instance_run(struct sv_instance *instance, struct sv_why *why)
+int sv_instance_run_timed(struct sv_instance *instance, const CUevent *events, struct sv_why *why)
 {
-        if (copy_in(instance, why) || launch_all(instance, why) || copy_out(instance, why))
+        if (copy_in(instance, why) || launch_all(instance, events, why) || copy_out(instance, why))
                 return -1;
         return SV_CU(instance->model->driver, why, cuStreamSynchronize, instance->stream);
+}
+
+int sv_instance_run(struct sv_instance *instance, struct sv_why *why)
+{
+        return sv_instance_run_timed(instance, NULL, why);
 }

@@ -43,5 +43,7 @@ int sv_instance_open(struct sv_instance *instance, const struct sv_model *model,
 void sv_instance_close(struct sv_instance *instance);
 /* From `input` to `output`. By a thread that has entered the driver. */
 int sv_instance_run(struct sv_instance *instance, struct sv_why *why);
+/* The same with an event before each launch and one behind the last. */
+int sv_instance_run_timed(struct sv_instance *instance, const CUevent *events, struct sv_why *why);
 /* Device memory of a model with so many instances. */
 uint64_t sv_model_bytes(const struct sv_pack *pack, unsigned instances);

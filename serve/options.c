@@ -24,6 +24,7 @@ const char sv_usage[] =
         "  --connections N     so many at once (64)\n"
         "  --check             first compare the pack's cases with what its framework gave for them\n"
         "  --digest            first print the SHA-256 of each case's outputs\n"
+        "  --kernels FILE      first measure each kernel, and write a line for each\n"
         "  --show              say what is in the pack, compare all files with their hashes, and use no GPU\n"
         "How:\n"
         "  --instances N       beside each other, with the same weights (1)\n"
@@ -154,6 +155,8 @@ static int parse_option(int c, char **argv, struct sv_options *o)
                 return parse_real("slo-ms", 1e-6, 1e9, &o->slo_ms);
         case 'f':
                 return take(&o->latencies);
+        case 'k':
+                return take(&o->kernels);
         case ':':
                 return sv_options_wrong("option %s needs a value", argv[optind - 1]);
         case '?':
@@ -179,7 +182,7 @@ static int choose_mode(struct sv_options *o)
         o->mode = o->listen ? SV_LISTEN : o->trace ? SV_TRACE : o->rate > 0 ? SV_RANDOM : SV_LOOP;
         if (o->mode != SV_LOOP || o->requests || o->seconds > 0)
                 return -1;
-        if (o->check || o->digest)
+        if (o->check || o->digest || o->kernels)
                 o->mode = SV_LOOK;
         else
                 o->requests = 100;
@@ -209,6 +212,7 @@ int sv_options_parse(int argc, char **argv, struct sv_options *ret)
                 {"connections", required_argument, NULL, 'o'},
                 {"check", no_argument, NULL, 'C'},
                 {"digest", no_argument, NULL, 'D'},
+                {"kernels", required_argument, NULL, 'k'},
                 {"show", no_argument, NULL, 'S'},
                 {"instances", required_argument, NULL, 'i'},
                 {"native", no_argument, NULL, 'N'},

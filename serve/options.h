@@ -18,7 +18,7 @@ enum sv_exit {
 };
 
 enum sv_mode {
-        SV_LOOK,   /* nothing is served: --check, --digest */
+        SV_LOOK,   /* nothing is served: --check, --digest, --kernels */
         SV_LOOP,   /* --requests, --seconds */
         SV_TRACE,  /* --trace */
         SV_RANDOM, /* --rate */
@@ -32,7 +32,7 @@ struct sv_options {
         unsigned instances, connections;
         uint64_t requests, seed;     /* requests 0: not given */
         double seconds, rate, speed; /* 0: not given */
-        const char *trace, *listen, *class_, *name, *latencies;
+        const char *trace, *listen, *class_, *name, *latencies, *kernels;
         double slo_ms; /* 0: none */
 };
 

@@ -141,6 +141,12 @@ static const struct ctl_command commands[] = {
                 profile_run},
 };
 
+/* Any folder with a pack in it: the subcommands' names win. */
+static const struct ctl_command pack_command = {"profile PACK", "[--requests N] [--json]",
+        "measure a model pack's kernels",
+        "Their stairs, as `profile run -- detshare-serve PACK --requests N` (100), and whether memory bounds them.\n",
+        profile_pack};
+
 #define N_COMMANDS (sizeof(commands) / sizeof(commands[0]))
 
 static int help(const struct ctl_command *self)
@@ -149,6 +155,7 @@ static int help(const struct ctl_command *self)
         printf("\n");
         for (size_t i = 0; i < N_COMMANDS; i++)
                 printf("  %s %s\n      %s\n", commands[i].name, commands[i].arguments, commands[i].summary);
+        printf("  %s %s\n      %s\n", pack_command.name, pack_command.arguments, pack_command.summary);
         return code;
 }
 
@@ -161,5 +168,8 @@ int cmd_profile(const struct ctl_command *self, int argc, char **argv)
         for (size_t i = 0; i < N_COMMANDS; i++)
                 if (!strcmp(commands[i].name + strlen("profile "), argv[1]))
                         return commands[i].run(&commands[i], argc - 1, argv + 1);
+        for (int i = 1; i < argc; i++)
+                if (profile_is_pack(argv[i]))
+                        return profile_pack(&pack_command, argc, argv);
         return ctl_usage("profile: there is no %s: %s", argv[1], self->arguments);
 }

@@ -37,8 +37,8 @@ static const struct ctl_command commands[] = {
         {"clients", "[--json]", "who is connected", NULL, cmd_clients},
         {"policies", "[--json]", "the policies that can be set", NULL, cmd_policies},
         {"set-policy", "NAME [KEY=VALUE...]", "change the policy, at once", NULL, cmd_set_policy},
-        {"profile", "list|show|forget|export|import|run [ARGUMENT...]", "what is known of kernels, and measuring it",
-                NULL, cmd_profile},
+        {"profile", "PACK|list|show|forget|export|import|run [ARGUMENT...]",
+                "what is known of kernels, and measuring it", NULL, cmd_profile},
         {"calibrate", "[--quick | --seconds N] [--force] [--json] | --show [--json] | --forget",
                 "measure what kernels do to each other on this GPU",
                 "Policies bound BE by it. The policy that was set comes back afterwards. Takes about N seconds (40;\n"

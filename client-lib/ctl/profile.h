@@ -3,7 +3,8 @@
  * detsharectl profile: what its files share
  *
  *   cmd_profile.c   the subcommands   profile_show.c   tables, JSON, stairs
- *   profile_file.c  export, import    profile_run.c    a program that is measured
+ *   profile_file.c  export, import    profile_run.c    a program that is measured   profile_pack.c   a model pack that
+ * is
  */
 #pragma once
 
@@ -28,3 +29,7 @@ int profile_export(const struct dsc_profiles *profiles, const char *path);
 int profile_import(const char *path, const char *gpu, struct dsc_profile **ret, size_t *ret_n);
 
 int profile_run(const struct ctl_command *self, int argc, char **argv);
+/* Does a model pack lie there? */
+int profile_is_pack(const char *path);
+/* argv has the pack and options, in any order. */
+int profile_pack(const struct ctl_command *self, int argc, char **argv);

@@ -133,6 +133,13 @@ for pack in tests/offline/packs/*; do
         check "$(basename "$pack") is right" timeout 60 "$serve" "$pack" --check --requests 5 --instances 2
 done
 
+# --- kernels ---------------------------------------------------------------------------------------------------------------------
+check "each kernel is measured" "$serve" "$tmp/pack" --kernels "$tmp/kernels"
+check "a line each" awk '$1 == "dense" && $2 == 3 && $5 == 32 && $7 == 1 && $8 > 1000 { n++ } $1 == "leaky" && $6 == 128 { n++ } END { exit n != 2 || NR != 3 }' "$tmp/kernels"
+check "a pack is profiled" bash -c "'$build/detsharectl' profile '$tmp/pack' --requests 80 --json >'$tmp/profile' 2>'$tmp/said'"
+check "its kernels' stairs are known" bash -c "jq -es '.[1].profiles | map(select(.points | length > 1).kernel) | contains([\"dense\", \"leaky\", \"to_half\"])' '$tmp/profile'"
+check "what bounds them would take too long here" grep -q 'this simulated device executes kernels' "$tmp/said"
+
 # --- requests ----------------------------------------------------------------------------------------------------------------
 check "a loop of requests" json '.requests == 300 and .different == 0 and .latency_us.p50 > 0 and .latency_us.p50 <= .latency_us.p99 and .latency_us.p99 <= .latency_us.max' --requests 300 --instances 2
 check "which takes as long as requests take" jq -e '.seconds * 2e6 / 300 >= .latency_us.mean and .seconds * 2e6 / 300 < 1.2 * .latency_us.mean' "$tmp/json"
@@ -147,7 +154,13 @@ check "two instances wait less" json '.latency_us.max < 2.2 * .service_us.p50' -
 check "gaps in JSON" json '.requests == 6240 and .different == 0' --trace tests/data/apollo_inter_arrival_s.json --speed 5000
 timeout 60 "$serve" "$tmp/be" --seconds 100000 --instances 2 --json >"$tmp/be.json" 2>&1 &
 server=$!
-sleep 1
+works() {
+        "$build/detsharectl" clients --json | jq -e '.clients[] | select(.class == "be" and .launches > 100)' >"$tmp/works"
+}
+for _ in $(seq 400); do
+        works && break
+        sleep 0.05
+done
 check "beside another" json '.different == 0 and .requests == 500' --requests 500
 same_digests "beside another"
 kill -INT $server
@@ -213,6 +226,24 @@ check "parameters of another size" edited 'launch 1, parameter 3: it has 4 bytes
 check "an arena that is too large" edited 'OUT_OF_MEMORY' 's/^arena .*/arena 60000000000/'
 check "a module that is no PTX" bash -c "cp -r '$tmp/pack' '$tmp/noptx' && head -c \$(stat -c %s '$tmp/pack/kernels.ptx') /dev/zero | tr '\\0' x >'$tmp/noptx/kernels.ptx' && ! '$serve' '$tmp/noptx' --no-hash 2>'$tmp/said' && grep -q 'kernels.ptx: cuModuleLoadDataEx: CUDA_ERROR' '$tmp/said'"
 check "the daemon is none the worse" bash -c "'$serve' '$tmp/pack' --check"
+check "the daemon stops" stop
+
+# --- what bounds kernels, on a simulated device that only times them ----------------------------------------------------------------
+check "a daemon starts" start sim:h200+timing
+make_pack "$tmp/hints" --hints
+check "a pack is profiled" bash -c "'$build/detsharectl' profile '$tmp/hints' --json >'$tmp/profile'"
+check "a kernel that reads what L2 holds is bound by memory" jq -es '.[2].bounds[] | select(.kernel == "dense") | .bound == "memory" and .beside_ns > 1.5 * .alone_ns' "$tmp/profile"
+check "one that computes is not" jq -es '.[2].bounds[] | select(.kernel == "leaky") | .bound == "compute"' "$tmp/profile"
+kept() {
+        "$build/detsharectl" profile list --json | jq -e '[.profiles[] | select(.kernel == "dense" or .kernel == "leaky") | .bound] | sort == ["compute", "memory"]'
+}
+check "which is kept" kept
+check "with the stairs" bash -c "'$build/detsharectl' profile list --json dense | jq -e '.profiles[0] | .least_sms >= 40 and (.points | length > 4)'"
+check "and stays when they are used again" bash -c "'$serve' '$tmp/hints' --requests 50 >/dev/null"
+sleep 3 # the device says what it learnt every two seconds
+check "which it does" kept
+check "the policy that was set is back" bash -c "'$build/detsharectl' status --json | jq -e '.policy == \"detshare\"'"
+check "no daemon: 9" bash -c "DETSHARE_SOCKET=$tmp/none '$build/detsharectl' profile '$tmp/hints' 2>/dev/null; [ \$? = 9 ]"
 check "the daemon stops" stop
 
 echo "$passed passed, $failed failed"

@@ -1,0 +1,395 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * detsharectl profile PACK
+ *
+ * A model pack's kernels, in two steps. First their stairs: the same as `profile run`, with detshare-serve as the
+ * program. Then what bounds them: each kernel's time on half of the SMs, alone, and while the other half writes through
+ * more memory than L2 holds (the policy "calibrate" and its BE load). A kernel that takes THRASHED or more of its time
+ * alone is bound by memory, another by computing; that goes into its profile. Times are between two events around a
+ * launch, so what a launch costs is in both, and a kernel that is short beside that seems less bound by memory than it
+ * is.
+ *
+ * The daemon holds each policy for our connection only: whatever ends us, the one that was set comes back.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <getopt.h>
+#include <inttypes.h>
+#include <limits.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "ctl/calibrate.h"
+#include "ctl/profile.h"
+
+#define KERNELS_MAX 65536u
+#define REQUESTS "100"       /* enough for every stair of a kernel that is launched once in a request */
+#define THRASHED 1200u       /* permille */
+#define THRASH_NS 20000000.0 /* of the device, for one kernel of the load: as long as some hundred launches */
+#define THRASH_GRID_MAX (1u << 22)
+#define THRASH_REAL_NS                                                                                 \
+        300000000u /* what a kernel that should take less than 1 ms may take: else it is executed here \
+                    */
+
+struct timed {
+        char name[DSC_PROFILE_NAME];
+        uint32_t grid[3], threads, shared, launches;
+        uint64_t ns[2]; /* alone, beside */
+};
+
+struct pack_run {
+        const char *pack, *requests;
+        int as_json;
+        char serve[PATH_MAX], file[64];
+        struct calibrate_be be;
+        dsc_session *control;
+        uint32_t n_sms, half, thrash_grid;
+        uint64_t since_ms;
+        struct timed *kernels;
+        size_t n;
+};
+
+static uint64_t now_ns(clockid_t clock)
+{
+        struct timespec t;
+        clock_gettime(clock, &t);
+        return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+}
+
+/* --- the program --- */
+
+/* Beside this one, else where programs are looked for. */
+static void find_serve(char ret[static PATH_MAX])
+{
+        char own[PATH_MAX] = "";
+        const ssize_t n = readlink("/proc/self/exe", own, sizeof(own) - 1);
+        char *slash = n > 0 ? strrchr(own, '/') : NULL;
+        if (slash)
+                *slash = '\0';
+        if (!slash || snprintf(ret, PATH_MAX, "%s/detshare-serve", own) >= PATH_MAX || access(ret, X_OK))
+                strcpy(ret, "detshare-serve");
+}
+
+/* detshare-serve that measures kernels; its pid, or -1 after the words. */
+static pid_t start_timing(const struct pack_run *run)
+{
+        const pid_t pid = fork();
+        if (pid < 0)
+                ctl_complain("cannot make a process: %s", strerror(errno));
+        if (pid)
+                return pid;
+        const int null = open("/dev/null", O_WRONLY);
+        if (null >= 0)
+                dup2(null, STDOUT_FILENO);
+        if (arg_socket)
+                setenv("DETSHARE_SOCKET", arg_socket, 1);
+        execlp(run->serve, run->serve, run->pack, "--class", "ls", "--no-hash", "--kernels", run->file, NULL);
+        ctl_complain("cannot run %s: %s", run->serve, strerror(errno));
+        _exit(CTL_NOT_FOUND);
+}
+
+/* Its lines; the second time they are for the same kernels. */
+static int read_times(struct pack_run *run, int which)
+{
+        FILE *f = fopen(run->file, "re");
+        size_t n = 0;
+        struct timed t;
+        if (!f) {
+                ctl_complain("%s: %s", run->file, strerror(errno));
+                return CTL_FAILED;
+        }
+        while (n < KERNELS_MAX &&
+                fscanf(f, "%255s %" SCNu32 " %" SCNu32 " %" SCNu32 " %" SCNu32 " %" SCNu32 " %" SCNu32 " %" SCNu64,
+                        t.name, &t.grid[0], &t.grid[1], &t.grid[2], &t.threads, &t.shared, &t.launches,
+                        &t.ns[0]) == 8) {
+                struct timed *more = which ? run->kernels : reallocarray(run->kernels, n + 1, sizeof(*more));
+                if (!more || (which && (n == run->n || strcmp(more[n].name, t.name) != 0)))
+                        break;
+                run->kernels = more;
+                if (which)
+                        more[n].ns[1] = t.ns[0];
+                else
+                        more[n] = t;
+                n++;
+        }
+        fclose(f);
+        if (which ? n == run->n : n > 0) {
+                run->n = n;
+                return 0;
+        }
+        ctl_complain("cannot measure what bounds the kernels: their times make no sense");
+        return CTL_FAILED;
+}
+
+/* --- alone, and beside a load --- */
+
+/* Until the program has ended; beside: the load goes on meanwhile. */
+static int await(struct pack_run *run, pid_t pid, int beside)
+{
+        struct calibrate_span span;
+        int status = 0, code = 0;
+        if (!beside)
+                waitpid(pid, &status, 0);
+        while (beside && !waitpid(pid, &status, code ? 0 : WNOHANG)) {
+                code = calibrate_be_launch(&run->be, DSC_LOAD_WRITE, run->thrash_grid);
+                if (!code)
+                        code = calibrate_be_ended(&run->be, 1, &span);
+                if (code)
+                        kill(pid, SIGTERM);
+        }
+        if (code)
+                return code;
+        return WIFEXITED(status) ? WEXITSTATUS(status) : CTL_FAILED;
+}
+
+static int measure(struct pack_run *run, int beside)
+{
+        const pid_t pid = start_timing(run);
+        const int code = pid > 0 ? await(run, pid, beside) : CTL_FAILED;
+        return code ? code : read_times(run, beside);
+}
+
+/* How many blocks the load needs to last. -1: a device that executes kernels on this machine's processors. */
+static int choose_grid(struct pack_run *run)
+{
+        struct calibrate_span span = {0};
+        const uint64_t begin = now_ns(CLOCK_MONOTONIC);
+        double grid = 8.0 * run->n_sms;
+        int code = calibrate_be_launch(&run->be, DSC_LOAD_WRITE, (uint32_t)grid);
+        if (!code)
+                code = calibrate_be_ended(&run->be, 1, &span);
+        if (!code && now_ns(CLOCK_MONOTONIC) - begin > THRASH_REAL_NS)
+                return -1;
+        if (!code && span.end_ns > span.start_ns)
+                grid *= THRASH_NS / (double)(span.end_ns - span.start_ns);
+        run->thrash_grid = grid > THRASH_GRID_MAX ? THRASH_GRID_MAX : (uint32_t)grid;
+        return code;
+}
+
+/* Halves of whole TPCs. */
+static int set_policy(struct pack_run *run)
+{
+        struct dsc_status status;
+        char text[2][32], *params[2] = {text[0], text[1]};
+        int r = dsc_control_status(run->control, &status);
+        if (r)
+                return ctl_fail(r, "cannot measure what bounds the kernels");
+        run->n_sms = status.n_sms;
+        run->half = status.n_tpcs ? status.n_tpcs / 2 * (status.n_sms / status.n_tpcs) : 0;
+        snprintf(text[0], sizeof(text[0]), "ls_sms=%" PRIu32, run->half);
+        snprintf(text[1], sizeof(text[1]), "be_sms=%" PRIu32, run->half);
+        r = dsc_control_calibration_begin(run->control, params, 2);
+        return r ? ctl_fail(r, "cannot measure what bounds the kernels") : 0;
+}
+
+/* --- what comes of it --- */
+
+static uint64_t permille(const struct timed *t)
+{
+        return t->ns[0] ? t->ns[1] * 1000 / t->ns[0] : 1000;
+}
+
+static uint32_t bound_of(const struct timed *t)
+{
+        return permille(t) >= THRASHED ? 2 : 1;
+}
+
+static const struct timed *find_timed(const struct pack_run *run, const struct dsc_profile *row)
+{
+        for (size_t i = 0; i < run->n; i++) {
+                const struct timed *t = &run->kernels[i];
+                if (!strcmp(t->name, row->kernel) && !memcmp(t->grid, row->grid, sizeof(t->grid)) &&
+                        t->threads == row->block[0] && t->shared == row->shared_bytes)
+                        return t;
+        }
+        return NULL;
+}
+
+/* Into the rows of the kernels that were used since we began. */
+static int keep(struct pack_run *run)
+{
+        struct dsc_profiles profiles;
+        size_t n = 0;
+        int r = dsc_control_profiles(run->control, "", 0, &profiles);
+        if (r)
+                return ctl_fail(r, "cannot list the profiles");
+        for (size_t i = 0; i < profiles.n; i++) {
+                const struct timed *t = find_timed(run, &profiles.rows[i]);
+                if (!t || profiles.rows[i].used_ms < run->since_ms)
+                        continue;
+                profiles.rows[n] = profiles.rows[i];
+                profiles.rows[n++].bound = bound_of(t);
+        }
+        r = n ? dsc_control_profiles_put(run->control, profiles.rows, n) : 0;
+        free(profiles.rows);
+        return r ? ctl_fail(r, "cannot keep what bounds the kernels") : 0;
+}
+
+static int draw(const struct pack_run *run, struct ctl_text *text)
+{
+        static const char *const columns[] = {"KERNEL", "BLOCKS", "ALONE", "BESIDE", "TIMES", "BOUND"};
+        struct libscols_table *table = ctl_table_new(1);
+        int r = 0;
+        for (int i = 0; table && i < 6; i++)
+                ctl_table_column(table, columns[i], i > 0 && i < 5);
+        for (size_t i = 0; table && i < run->n && !r; i++) {
+                const struct timed *t = &run->kernels[i];
+                char grid[40], alone[32], beside[32], times[32];
+                snprintf(grid, sizeof(grid), "%" PRIu32 "x%" PRIu32 "x%" PRIu32, t->grid[0], t->grid[1], t->grid[2]);
+                snprintf(alone, sizeof(alone), "%.2f us", (double)t->ns[0] / 1e3);
+                snprintf(beside, sizeof(beside), "%.2f us", (double)t->ns[1] / 1e3);
+                snprintf(times, sizeof(times), "%.2f", (double)permille(t) / 1e3);
+                const char *cells[] = {t->name, grid, alone, beside, times, bound_of(t) == 2 ? "memory" : "compute"};
+                r = ctl_table_row(table, cells);
+        }
+        fprintf(text->file, "half of the SMs, alone and beside a load that writes through L2\n");
+        r = table && !r ? ctl_table_draw(table, text) : CTL_FAILED;
+        ctl_table_free(table);
+        return r;
+}
+
+static int json(const struct pack_run *run, struct ctl_text *text)
+{
+        ctl_json_begin(text, NULL, '{');
+        ctl_json_begin(text, "bounds", '[');
+        for (size_t i = 0; i < run->n; i++) {
+                const struct timed *t = &run->kernels[i];
+                ctl_json_begin(text, NULL, '{');
+                ctl_json_string(text, "kernel", t->name);
+                ctl_json_number(text, "grid_x", t->grid[0]);
+                ctl_json_number(text, "grid_y", t->grid[1]);
+                ctl_json_number(text, "grid_z", t->grid[2]);
+                ctl_json_number(text, "alone_ns", t->ns[0]);
+                ctl_json_number(text, "beside_ns", t->ns[1]);
+                ctl_json_string(text, "bound", bound_of(t) == 2 ? "memory" : "compute");
+                ctl_json_end(text, '}');
+        }
+        ctl_json_end(text, ']');
+        ctl_json_end(text, '}');
+        return 0;
+}
+
+/* --- both steps --- */
+
+static int measure_bounds(struct pack_run *run)
+{
+        struct ctl_text text;
+        int code = set_policy(run);
+        if (!code)
+                code = calibrate_be_ready(&run->be, run->n_sms);
+        if (!code)
+                code = choose_grid(run);
+        if (code < 0) {
+                ctl_complain("what bounds the kernels is not measured: this simulated device executes kernels, which "
+                             "takes too long");
+                return 0;
+        }
+        if (!code)
+                code = measure(run, 0);
+        if (!code)
+                code = measure(run, 1);
+        if (!code)
+                code = keep(run);
+        if (!code)
+                code = ctl_text_open(&text);
+        return code ? code : ctl_text_close(&text, run->as_json ? json(run, &text) : draw(run, &text));
+}
+
+static int find_bounds(struct pack_run *run)
+{
+        int code = ctl_open(&run->control);
+        if (code)
+                return code;
+        snprintf(run->file, sizeof(run->file), "/tmp/detshare-kernels-XXXXXX");
+        const int fd = mkstemp(run->file);
+        if (fd < 0) {
+                ctl_complain("%s: %s", run->file, strerror(errno));
+                code = CTL_FAILED;
+        } else {
+                close(fd);
+                code = measure_bounds(run);
+                unlink(run->file);
+        }
+        (void)dsc_control_profile_end(run->control);
+        dsc_control_close(run->control);
+        free(run->kernels);
+        return code;
+}
+
+/* `profile run -- detshare-serve PACK`. It leaves signals blocked, as one that ends the process may. */
+static int find_stairs(struct pack_run *run)
+{
+        static const struct ctl_command as_run = {"profile run", "", "", NULL, profile_run};
+        char *argv[] = {(char *)"run", (char *)"--json", (char *)"--", run->serve, (char *)run->pack,
+                (char *)"--requests", (char *)run->requests, NULL, NULL};
+        int argc = 7;
+        sigset_t before;
+        if (run->as_json)
+                argv[argc++] = (char *)"--json";
+        else {
+                memmove(&argv[1], &argv[2], 6 * sizeof(argv[0]));
+                argv[--argc] = NULL;
+        }
+        sigprocmask(SIG_BLOCK, NULL, &before);
+        const int code = profile_run(&as_run, argc, argv);
+        sigprocmask(SIG_SETMASK, &before, NULL);
+        return code;
+}
+
+/* -1 to go on, else the exit code. */
+static int parse(const struct ctl_command *self, int argc, char **argv, struct pack_run *run)
+{
+        static const struct option options[] = {
+                {"requests", required_argument, NULL, 'n'},
+                {"json", no_argument, NULL, 'j'},
+                {"help", no_argument, NULL, 'h'},
+                {NULL, 0, NULL, 0},
+        };
+        int c;
+        optind = 0;
+        while ((c = getopt_long(argc, argv, ":h", options, NULL)) >= 0) {
+                if (c == 'h')
+                        return ctl_help(self);
+                if (c == 'n')
+                        run->requests = optarg;
+                else if (c == 'j')
+                        run->as_json = 1;
+                else
+                        return ctl_usage("profile: unknown option %s, or it needs a value", argv[optind - 1]);
+        }
+        if (optind + 1 != argc)
+                return ctl_usage("profile: one pack is enough");
+        run->pack = argv[optind];
+        return -1;
+}
+
+int profile_is_pack(const char *path)
+{
+        char manifest[PATH_MAX];
+        struct stat st;
+        return snprintf(manifest, sizeof(manifest), "%s/pack.txt", path) < (int)sizeof(manifest) &&
+               !stat(manifest, &st) && S_ISREG(st.st_mode);
+}
+
+int profile_pack(const struct ctl_command *self, int argc, char **argv)
+{
+        struct pack_run run = {.requests = REQUESTS, .since_ms = now_ns(CLOCK_REALTIME) / 1000000u};
+        int code = parse(self, argc, argv, &run);
+        if (code >= 0)
+                return code;
+        find_serve(run.serve);
+        /* while this process has no session and no thread */
+        code = calibrate_be_start(&run.be);
+        if (code)
+                return code;
+        code = find_stairs(&run);
+        if (!code)
+                code = find_bounds(&run);
+        calibrate_be_stop(&run.be);
+        return code;
+}

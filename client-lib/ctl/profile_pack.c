@@ -32,9 +32,8 @@
 #define THRASHED 1200u       /* permille */
 #define THRASH_NS 20000000.0 /* of the device, for one kernel of the load: as long as some hundred launches */
 #define THRASH_GRID_MAX (1u << 22)
-#define THRASH_REAL_NS                                                                                 \
-        300000000u /* what a kernel that should take less than 1 ms may take: else it is executed here \
-                    */
+/* Of real time, for what takes less than 1 ms on a device: one that takes longer executes kernels on processors. */
+#define REAL_NS_MAX 300000000u
 
 struct timed {
         char name[DSC_PROFILE_NAME];
@@ -163,7 +162,7 @@ static int choose_grid(struct pack_run *run)
         int code = calibrate_be_launch(&run->be, DSC_LOAD_WRITE, (uint32_t)grid);
         if (!code)
                 code = calibrate_be_ended(&run->be, 1, &span);
-        if (!code && now_ns(CLOCK_MONOTONIC) - begin > THRASH_REAL_NS)
+        if (!code && now_ns(CLOCK_MONOTONIC) - begin > REAL_NS_MAX)
                 return -1;
         if (!code && span.end_ns > span.start_ns)
                 grid *= THRASH_NS / (double)(span.end_ns - span.start_ns);

@@ -27,3 +27,8 @@ e2e: $(BUILD)/e2e/tiny.ptx
 
 # what reads what others wrote
 $(BUILD)/tests/fuzz/fuzz_pack: $(call obj,$(wildcard serve/pack*.c) serve/arrivals.c serve/why.c)
+
+# its threads under ThreadSanitizer, over a driver of the test's own
+serve_race_src := $(serve_src) $(addprefix daemon/util/,alloc.c fd.c sha256.c)
+$(BUILD)/tests/race/serve_race: race_extra := $(serve_race_src) -I$(CUDA_ROOT)/include -ldl -lm
+$(BUILD)/tests/race/serve_race: $(serve_race_src) $(wildcard serve/*.h)

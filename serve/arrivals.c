@@ -94,8 +94,6 @@ int sv_arrivals_parse(
         *arrivals = (struct sv_arrivals){.n = 0};
         r = *begin == '[' ? parse_list(arrivals, begin, name, speed, why)
                           : parse_lines(arrivals, begin, name, speed, why);
-        if (!r && !arrivals->n)
-                r = sv_fail(why, "%s: there is no arrival in it", name);
         if (r)
                 sv_arrivals_clear(arrivals);
         return r;

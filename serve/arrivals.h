@@ -3,8 +3,8 @@
  * When requests arrive: from a file, or at random
  *
  * A file is either JSON, one list of the seconds between one arrival and the next, or text, one time in seconds from
- * the beginning per line, ascending. `speed` divides all times. Random arrivals are a Poisson process: the same seed
- * gives the same times.
+ * the beginning per line, ascending; none at all is fine. `speed` divides all times. Random arrivals are a Poisson
+ * process: the same seed gives the same times.
  */
 #pragma once
 

@@ -95,9 +95,18 @@ static bool is_dropin(void *library)
 /* --- loading -------------------------------------------------------------------------------------------------------
  */
 
-static bool load(struct sv_driver *driver, const char *path)
+static void keep(struct sv_driver *driver, void *library, const char *path)
 {
         struct link_map *map = NULL;
+
+        if (dlinfo(library, RTLD_DI_LINKMAP, &map) == 0 && map && map->l_name[0])
+                path = map->l_name;
+        (void)snprintf(driver->path, sizeof(driver->path), "%s", path);
+        driver->library = library;
+}
+
+static bool load(struct sv_driver *driver, const char *path)
+{
         void *library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
 
         if (!library)
@@ -106,11 +115,18 @@ static bool load(struct sv_driver *driver, const char *path)
                 (void)dlclose(library);
                 return false;
         }
-        if (dlinfo(library, RTLD_DI_LINKMAP, &map) == 0 && map && map->l_name[0])
-                path = map->l_name;
-        (void)snprintf(driver->path, sizeof(driver->path), "%s", path);
-        driver->library = library;
+        keep(driver, library, path);
         return true;
+}
+
+static void find_any(struct sv_driver *driver)
+{
+        void *library = dlopen(LIBRARY, RTLD_NOW | RTLD_LOCAL);
+
+        if (!library)
+                return;
+        driver->native = !is_dropin(library);
+        keep(driver, library, LIBRARY);
 }
 
 static bool load_from(struct sv_driver *driver, const char *folder)
@@ -189,20 +205,24 @@ static int resolve(struct sv_driver *driver, struct sv_why *why)
         return missing ? sv_fail(why, "%s has no %s: it is too old", driver->path, missing) : 0;
 }
 
-static int find(struct sv_driver *driver, struct sv_why *why)
+int sv_driver_load(struct sv_driver *driver, enum sv_which which, struct sv_why *why)
 {
         const char *named = getenv("DETSHARE_LIBCUDA");
 
-        if (driver->native)
+        *driver = (struct sv_driver){.native = which == SV_DRIVER_NATIVE};
+        if (which == SV_DRIVER_FOUND)
+                find_any(driver);
+        else if (driver->native)
                 find_native(driver);
         else
                 find_dropin(driver);
         if (driver->library)
                 return resolve(driver, why);
-        if (!driver->native)
+        if (which == SV_DRIVER_DETSHARE)
                 return sv_fail(why, "DetShare's " LIBRARY " is not found beside this program");
         return sv_fail(why, "NVIDIA's driver library is not found%s%s",
-                named && named[0] ? ": DETSHARE_LIBCUDA names " : "", named ? named : "");
+                driver->native && named && named[0] ? ": DETSHARE_LIBCUDA names " : "",
+                driver->native && named ? named : "");
 }
 
 /* --- the first calls -----------------------------------------------------------------------------------------------
@@ -224,7 +244,7 @@ int sv_driver_enter(const struct sv_driver *driver, struct sv_why *why)
         return SV_CU(driver, why, cuCtxSetCurrent, driver->context);
 }
 
-static int begin(struct sv_driver *driver, struct sv_why *why)
+int sv_driver_begin(struct sv_driver *driver, struct sv_why *why)
 {
         CUresult r = driver->cuInit_fn(0);
 
@@ -237,15 +257,6 @@ static int begin(struct sv_driver *driver, struct sv_why *why)
                 SV_CU(driver, why, cuDevicePrimaryCtxRetain, &driver->context, driver->device))
                 return -1;
         return sv_driver_enter(driver, why);
-}
-
-int sv_driver_open(struct sv_driver *driver, bool native, struct sv_why *why)
-{
-        *driver = (struct sv_driver){.native = native};
-        if (!find(driver, why) && !begin(driver, why))
-                return 0;
-        sv_driver_close(driver);
-        return -1;
 }
 
 void sv_driver_close(struct sv_driver *driver)

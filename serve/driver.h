@@ -53,6 +53,12 @@
         X(cuEventElapsedTime)         \
         X(cuLaunchKernel)
 
+enum sv_which {
+        SV_DRIVER_DETSHARE,
+        SV_DRIVER_NATIVE,
+        SV_DRIVER_FOUND, /* what the dynamic linker finds, whichever it is */
+};
+
 struct sv_driver {
         void *library;
         bool native;
@@ -66,8 +72,10 @@ struct sv_driver {
 #undef X
 };
 
-/* The library, a device, its primary context, current to this thread. */
-int sv_driver_open(struct sv_driver *driver, bool native, struct sv_why *why);
+/* The library and its functions; driver->native says which it is. */
+int sv_driver_load(struct sv_driver *driver, enum sv_which which, struct sv_why *why);
+/* A device, its primary context, current to this thread. */
+int sv_driver_begin(struct sv_driver *driver, struct sv_why *why);
 /* The library stays: it has threads of its own. Twice is fine. */
 void sv_driver_close(struct sv_driver *driver);
 /* The context becomes the calling thread's. */

@@ -48,14 +48,13 @@ static bool is_over(const struct run *run)
 static bool take(struct run *run, uint64_t *ret)
 {
         const struct sv_load *load = run->load;
-        const uint64_t most = load->arrivals ? load->arrivals->n : load->requests;
 
         if (is_over(run))
                 return false;
         if (!load->arrivals && load->ns && sv_now(load->clock) - run->begin >= load->ns)
                 return false;
         *ret = atomic_fetch_add(&run->next, 1);
-        return !most || *ret < most;
+        return load->arrivals ? *ret < load->arrivals->n : !load->requests || *ret < load->requests;
 }
 
 /* Waits for the request's time. false: it is not to be begun any more. */

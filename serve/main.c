@@ -19,6 +19,7 @@
 #include "serve/kernels.h"
 #include "serve/listen.h"
 #include "serve/load.h"
+#include "serve/orders.h"
 #include "serve/report.h"
 #include "util/alloc.h"
 #include "util/macro.h"
@@ -119,23 +120,32 @@ static int open_instances(struct program *p, struct sv_why *why)
         return 0;
 }
 
+static enum sv_which which_driver(const struct sv_options *o)
+{
+        if (o->as_found)
+                return SV_DRIVER_FOUND;
+        return o->native ? SV_DRIVER_NATIVE : SV_DRIVER_DETSHARE;
+}
+
 /* 0, or the exit code. */
 static int prepare(struct program *p)
 {
         const struct sv_clock real = {.simulated = false};
         const uint64_t begin = sv_now(&real);
         struct sv_why why = {""};
-        int code = p->options.native ? 0 : connect_daemon(p);
+        int code;
 
+        if (sv_driver_load(&p->driver, which_driver(&p->options), &why))
+                return complain(&why);
+        code = p->driver.native ? 0 : connect_daemon(p);
         if (code)
                 return code;
-        if (sv_driver_open(&p->driver, p->options.native, &why) ||
-                sv_model_open(&p->model, &p->driver, p->pack, &why) || sv_cases_open(&p->cases, p->pack, &why) ||
-                open_instances(p, &why))
+        if (sv_driver_begin(&p->driver, &why) || sv_model_open(&p->model, &p->driver, p->pack, &why) ||
+                sv_cases_open(&p->cases, p->pack, &why) || open_instances(p, &why))
                 return complain(&why);
         p->report.gpu = p->driver.gpu;
         p->report.driver = p->driver.path;
-        p->report.native = p->options.native || !detshare_connected();
+        p->report.native = p->driver.native || !detshare_connected();
         p->report.simulated = p->clock.simulated;
         p->report.prepare_ns = sv_now(&real) - begin;
         return 0;
@@ -195,8 +205,10 @@ static int take_samples(struct program *p, const struct sv_samples *samples, str
 static int get_arrivals(const struct sv_options *o, struct sv_arrivals *arrivals, struct sv_why *why)
 {
         *arrivals = (struct sv_arrivals){.n = 0};
+        if (o->mode == SV_TRACE && sv_arrivals_read(arrivals, o->trace, o->speed, why))
+                return -1;
         if (o->mode == SV_TRACE)
-                return sv_arrivals_read(arrivals, o->trace, o->speed, why);
+                return arrivals->n ? 0 : sv_fail(why, "%s: there is no arrival in it", o->trace);
         return o->mode == SV_RANDOM ? sv_arrivals_random(arrivals, o->rate, o->seconds, o->seed, why) : 0;
 }
 
@@ -225,6 +237,14 @@ static int make_requests(struct program *p, struct sv_why *why)
         sv_samples_clear(&result.samples);
         sv_arrivals_clear(&arrivals);
         return r;
+}
+
+static int take_orders(struct program *p, struct sv_why *why)
+{
+        const struct sv_load load = {
+                .clock = &p->clock, .cases = &p->cases, .instances = p->instances, .n_instances = p->n_instances};
+
+        return sv_orders_run(&load, why);
 }
 
 static int take_requests(struct program *p, struct sv_why *why)
@@ -269,7 +289,7 @@ static void prepare_signals(const struct sv_options *o)
         (void)sigaddset(&set, SIGTERM);
         if (o->mode == SV_LISTEN)
                 (void)pthread_sigmask(SIG_BLOCK, &set, NULL);
-        else if (o->mode != SV_LOOK) {
+        else if (o->mode != SV_LOOK && o->mode != SV_ORDERS) {
                 (void)sigaction(SIGINT, &action, NULL);
                 (void)sigaction(SIGTERM, &action, NULL);
         }
@@ -283,21 +303,31 @@ static int is_good(const struct sv_report *report)
         return report->same && !report->different;
 }
 
+static int serve(struct program *p, struct sv_why *why)
+{
+        switch (p->options.mode) {
+        case SV_LOOK:
+                return 0;
+        case SV_LISTEN:
+                return take_requests(p, why);
+        case SV_ORDERS:
+                return take_orders(p, why);
+        default:
+                return make_requests(p, why);
+        }
+}
+
 static int run(struct program *p)
 {
         struct sv_why why = {""};
-        int code = prepare(p), r;
+        int code = prepare(p);
 
         if (code)
                 return code;
-        r = look(p, &why);
-        if (!r && p->options.mode == SV_LISTEN)
-                r = take_requests(p, &why);
-        else if (!r && p->options.mode != SV_LOOK)
-                r = make_requests(p, &why);
-        if (r)
+        if (look(p, &why) || serve(p, &why))
                 return complain(&why);
-        sv_report(&p->report);
+        if (p->options.mode != SV_ORDERS)
+                sv_report(&p->report);
         return is_good(&p->report) ? SV_EXIT_OK : SV_EXIT_FAILED;
 }
 

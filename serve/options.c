@@ -22,6 +22,7 @@ const char sv_usage[] =
         "  --speed X           they arrive X times as fast\n"
         "  --listen SOCKET     others send requests to this Unix socket\n"
         "  --connections N     so many at once (64)\n"
+        "  --orders            what standard input says, line by line: serve FILE, or loop SECONDS\n"
         "  --check             first compare the pack's cases with what its framework gave for them\n"
         "  --digest            first print the SHA-256 of each case's outputs\n"
         "  --kernels FILE      first measure each kernel, and write a line for each\n"
@@ -29,6 +30,7 @@ const char sv_usage[] =
         "How:\n"
         "  --instances N       beside each other, with the same weights (1)\n"
         "  --native            directly on NVIDIA's driver\n"
+        "  --as-found          on the libcuda.so.1 that the dynamic linker finds, whichever it is\n"
         "  --class ls|be       the session's class (DETSHARE_CLASS, else the pack's)\n"
         "  --slo-ms N          the latency objective of a request\n"
         "  --name NAME         of the session, for people (the pack's model)\n"
@@ -143,6 +145,10 @@ static int parse_option(int c, char **argv, struct sv_options *o)
                 return take_flag(&o->show);
         case 'N':
                 return take_flag(&o->native);
+        case 'F':
+                return take_flag(&o->as_found);
+        case 'O':
+                return take_flag(&o->orders);
         case 'J':
                 return take_flag(&o->json);
         case 'T':
@@ -166,20 +172,33 @@ static int parse_option(int c, char **argv, struct sv_options *o)
         }
 }
 
+static enum sv_mode mode_of(const struct sv_options *o)
+{
+        if (o->listen)
+                return SV_LISTEN;
+        if (o->orders)
+                return SV_ORDERS;
+        if (o->trace)
+                return SV_TRACE;
+        return o->rate > 0 ? SV_RANDOM : SV_LOOP;
+}
+
 /* What does not go together is not guessed at. */
 static int choose_mode(struct sv_options *o)
 {
-        const int arrivals = (o->trace != NULL) + (o->rate > 0) + (o->listen != NULL);
+        const int others = (o->trace != NULL) + (o->rate > 0) + (o->listen != NULL) + o->orders;
 
-        if (arrivals > 1)
-                return sv_options_wrong("--trace, --rate and --listen are not for one run");
-        if (o->requests && arrivals)
+        if (others > 1)
+                return sv_options_wrong("--trace, --rate, --listen and --orders are not for one run");
+        if (o->native && o->as_found)
+                return sv_options_wrong("--native and --as-found are not for one run");
+        if (o->requests && others)
                 return sv_options_wrong("--requests is for requests that come one after the other");
-        if (o->seconds > 0 && (o->trace || o->listen))
-                return sv_options_wrong("--seconds does not go with --%s", o->trace ? "trace" : "listen");
-        if (o->rate > 0 && !(o->seconds > 0))
+        o->mode = mode_of(o);
+        if (o->seconds > 0 && o->mode != SV_LOOP && o->mode != SV_RANDOM)
+                return sv_options_wrong("--seconds goes with --rate, or with none of what is served");
+        if (o->mode == SV_RANDOM && !(o->seconds > 0))
                 return sv_options_wrong("--rate needs --seconds");
-        o->mode = o->listen ? SV_LISTEN : o->trace ? SV_TRACE : o->rate > 0 ? SV_RANDOM : SV_LOOP;
         if (o->mode != SV_LOOP || o->requests || o->seconds > 0)
                 return -1;
         if (o->check || o->digest || o->kernels)
@@ -215,7 +234,9 @@ int sv_options_parse(int argc, char **argv, struct sv_options *ret)
                 {"kernels", required_argument, NULL, 'k'},
                 {"show", no_argument, NULL, 'S'},
                 {"instances", required_argument, NULL, 'i'},
+                {"orders", no_argument, NULL, 'O'},
                 {"native", no_argument, NULL, 'N'},
+                {"as-found", no_argument, NULL, 'F'},
                 {"class", required_argument, NULL, 'c'},
                 {"slo-ms", required_argument, NULL, 'p'},
                 {"name", required_argument, NULL, 'm'},

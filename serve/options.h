@@ -23,12 +23,13 @@ enum sv_mode {
         SV_TRACE,  /* --trace */
         SV_RANDOM, /* --rate */
         SV_LISTEN, /* --listen */
+        SV_ORDERS, /* --orders */
 };
 
 struct sv_options {
         const char *pack;
         enum sv_mode mode;
-        bool native, check, digest, show, json, trusted;
+        bool native, as_found, orders, check, digest, show, json, trusted;
         unsigned instances, connections;
         uint64_t requests, seed;     /* requests 0: not given */
         double seconds, rate, speed; /* 0: not given */

@@ -151,6 +151,14 @@ printf '0\n0.00001\n0.00002\n0.01\n' >"$tmp/trace"
 check "as a trace says, and who finds all busy waits" json '.requests == 4 and .latency_us.max > 2.4 * .service_us.p50 and .seconds > 0.01' --trace "$tmp/trace" --latencies "$tmp/latencies"
 check "a line per request, in order" awk 'NR > 1 && $1 < last { bad = 1 } $3 < $2 || $2 < $1 { bad = 1 } { last = $1 } END { exit bad || NR != 4 }' "$tmp/latencies"
 check "two instances wait less" json '.latency_us.max < 2.2 * .service_us.p50' --trace "$tmp/trace" --instances 2
+check "a trace without arrivals" fails 1 'there is no arrival' "$tmp/pack" --trace /dev/null
+printf 'loop 0.002\nserve %s\nserve /dev/null\nloop 0.001\n' "$tmp/trace" >"$tmp/orders"
+check "orders are carried out" bash -c "'$serve' '$tmp/pack' --orders <'$tmp/orders' >'$tmp/carried'"
+check "with an answer each" jq -es 'length == 5 and .[0].ready and .[1].items == (.[1].latencies_ms | length) and .[1].items > 20 and (.[2].at_s == [0, 0.00001, 0.00002, 0.01]) and (.[2].latencies_ms | length == 4) and .[3] == {latencies_ms: [], at_s: []} and .[4].seconds >= 0.001' "$tmp/carried"
+check "what is no order is refused" bash -c "echo hop 1 | '$serve' '$tmp/pack' --orders 2>'$tmp/said' | grep -q ready && grep -q 'there is no order hop 1' '$tmp/said'"
+LD_LIBRARY_PATH=$build/cuda same_digests "what the linker finds" --as-found
+LD_LIBRARY_PATH=$tmp:$build same_digests "which may be the driver" --as-found
+check "which it says" jq -e '.native' "$tmp/json"
 check "gaps in JSON" json '.requests == 6240 and .different == 0' --trace tests/data/apollo_inter_arrival_s.json --speed 5000
 timeout 60 "$serve" "$tmp/be" --seconds 100000 --instances 2 --json >"$tmp/be.json" 2>&1 &
 server=$!

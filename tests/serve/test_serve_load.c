@@ -36,7 +36,8 @@ Test(arrivals, lines_are_times)
         cr_expect_eq(arrivals.ns[3], 10000000000);
         cr_assert_eq(parse("0.5\n1\n", 100), 0);
         cr_expect_eq(arrivals.ns[0], 5000000);
-        refused("", "there is no arrival");
+        cr_assert_eq(parse(" \n", 1), 0);
+        cr_expect_eq(arrivals.n, 0);
         refused("1\n0.5\n", "file, number 2: it is before");
         refused("1\n-1\n", "number 2: this is no time");
         refused("1x\n", "this is no time");

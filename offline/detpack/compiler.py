@@ -14,7 +14,9 @@ from .combine import combine
 from .graph import Unsupported
 from .lower import Lower
 
-TOLERANCE = 0.02  # of the output's largest value, and of each value
+PEAK = 0.02  # of an output's largest value may be wrong
+CHANGE = 0.5  # of what another input changes (root mean square)
+ROUNDING = 0.002  # of each value: four steps of f16
 GRID_LIMIT = (2**31 - 1, 65535, 65535)
 
 
@@ -51,11 +53,13 @@ def typed(model, values, arrays):
     return {v.name: a.astype(kinds[v.name]) for v, a in zip(values, arrays)}
 
 
-def tolerance(wanted):
-    most = float(np.abs(wanted).max()) if wanted.size else 0.0
-    if not np.isfinite(wanted).all() or most > 60000:
+def tolerance(wanted, other):
+    """(abs, rel): small beside the output's largest value and beside what another input changes, else a wrong kernel could pass."""
+    if not all(np.isfinite(w).all() and np.abs(w).max(initial=0) < 60000 for w in (wanted, other)):
         raise Unsupported("the framework's own output is not finite in f16")
-    return max(TOLERANCE * most, 1e-4), TOLERANCE
+    change = float(np.sqrt(np.mean(np.square(wanted - other)))) if wanted.size else 0.0
+    most = PEAK * float(np.abs(wanted).max(initial=0))
+    return max(min(most, CHANGE * change) if change else most, 1e-6), ROUNDING
 
 
 def make(model, path, name, batch, arch, kind="ls", seed=1, reference=None, shapes=None, vocabulary=1000, jobs=None, log=print):
@@ -72,15 +76,17 @@ def make(model, path, name, batch, arch, kind="ls", seed=1, reference=None, shap
     log(f"arena {arena / 2**20:.1f} MiB, at one time {plan.peak(low.buffers) / 2**20:.1f}, without reuse {total / 2**20:.1f}")
     kernels = build.compile_all(low.launches, arch, jobs or os.cpu_count(), log)
     ptx = build.merge(list(kernels.values()), arch)
-    arrays = seeded_inputs(inputs, seed, vocabulary)
-    wanted, framework = reference(arrays) if reference else onnx_reference(model, typed(model, inputs, arrays))
-    for store, array in zip(outs, wanted):
+    reference = reference or (lambda arrays: onnx_reference(model, typed(model, inputs, arrays)))
+    arrays = [seeded_inputs(inputs, seed + i, vocabulary) for i in range(2)]
+    wanted, framework = zip(*[reference(given) for given in arrays])
+    for store, array in zip(outs, wanted[0]):
         if store.shape != array.shape and store.shape != (array.shape or (1,)):
             raise Unsupported(f"the framework's output is {array.shape}, ours {store.shape}")
     for (given, _), store in zip(outputs, outs):
         store.root.name = given
     about = {"model": pack.clean(name), "class": kind, "batch": batch or 1, "arch": f"sm_{arch}",
-             "framework": pack.clean(framework.split("+")[0]), "compiler": pack.clean(build.version())}
-    pack.write(path, about, ins, outs, low, arena, kernels, ptx, [(arrays, wanted, [tolerance(w) for w in wanted])])
+             "framework": pack.clean(framework[0].split("+")[0]), "compiler": pack.clean(build.version())}
+    bounds = [[tolerance(w, o) for w, o in zip(wanted[i], wanted[1 - i])] for i in range(2)]
+    pack.write(path, about, ins, outs, low, arena, kernels, ptx, list(zip(arrays, wanted, bounds)))
     log(f"{path}: {sum(w.data.nbytes for w in low.weights) / 2**20:.1f} MiB of weights")
     return low

@@ -85,7 +85,7 @@ def write(path, about, ins, outs, low, arena, kernels, ptx, cases):
             case_lines.append(f"case {number} input {i} case{number}.in{i}.bin")
         for i, (array, (most, part)) in enumerate(zip(wanted, tolerances)):
             folder.add(f"case{number}.out{i}.bin", [np.ascontiguousarray(array.astype("<f4")).tobytes()])
-            case_lines.append(f"case {number} output {i} case{number}.out{i}.bin {most:.6f} {part:.6f}")
+            case_lines.append(f"case {number} output {i} case{number}.out{i}.bin {most:.7f} {part:.4f}")
     lines = ["detshare-pack 1"] + [f"{word} {value}" for word, value in about.items()] + folder.files
     lines += ["module kernels.ptx", "weights weights.bin", f"arena {max(arena, ALIGN)}"]
     lines += [described("input", clean(s.root.name), s) for s in ins] + [described("output", clean(s.root.name), s) for s in outs]

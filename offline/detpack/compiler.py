@@ -13,6 +13,7 @@ from . import build, importer, pack, plan
 from .combine import combine
 from .graph import Unsupported
 from .lower import Lower
+from .patterns import recognise
 
 PEAK = 0.02  # of an output's largest value may be wrong
 CHANGE = 0.5  # of what another input changes (root mean square)
@@ -65,6 +66,7 @@ def tolerance(wanted, other):
 def make(model, path, name, batch, arch, kind="ls", seed=1, reference=None, shapes=None, vocabulary=1000, jobs=None, log=print):
     """Compile `model` (an onnx.ModelProto) into the folder `path`. `reference`: arrays -> (outputs, the framework's name)."""
     inputs, outputs = importer.load(model, batch, shapes)
+    recognise([v for _, v in outputs])
     combine([v for _, v in outputs])
     low = Lower(inputs, outputs, plain=arch < 80)
     ins, outs = low.run()

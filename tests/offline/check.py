@@ -312,6 +312,24 @@ def what_follows_a_product_is_fused():
 
 
 @test("compiler", "numpy", "onnx")
+def a_spelled_out_normalisation_is_one_kernel():
+    import numpy as np
+    from detpack import importer, patterns, small
+    from detpack.lower import Lower
+    n = small.Net()
+    x = n.op("Relu", n.input("x", [2, 5, 33]))
+    axes = n.const(np.array([-1], np.int64))
+    flat = n.op("Sub", x, n.op("ReduceMean", x, axes))
+    spread = n.op("Sqrt", n.op("Add", n.op("ReduceMean", n.op("Pow", flat, n.const(np.float32(2))), axes), n.const(np.float32(1e-5))))
+    y = n.op("Mul", n.op("Div", flat, spread), n.normal(33))
+    inputs, outputs = importer.load(n.model(y), 2)
+    patterns.recognise([v for _, v in outputs])
+    low = Lower(inputs, outputs)
+    low.run()
+    assert [launch.code.kind for launch in low.launches] == ["pointwise", "layernorm"], low.launches
+
+
+@test("compiler", "numpy", "onnx")
 def concatenations_are_written_in_place():
     kinds = [launch.code.kind for launch in lowered("tiny-densenet").launches]
     assert "copy" not in kinds, kinds

@@ -49,7 +49,11 @@ def reductions(n, x):
 def rows(n, x):
     flat = n.reshape(x, 2, 20, 99)
     scale, bias = n.normal(99), n.normal(99)
-    return [n.op("Softmax", flat, axis=-1), n.op("Softmax", x, axis=1), n.op("LayerNormalization", flat, scale, bias, axis=-1),
+    last = n.const([-1])
+    centred = n.op("Sub", flat, n.op("ReduceMean", flat, last))
+    variance = n.op("ReduceMean", n.op("Pow", centred, n.const(np.float32(2))), last)
+    spelled = n.op("Div", centred, n.op("Sqrt", n.op("Add", variance, n.const(np.float32(0.3)))))
+    return [n.op("Neg", spelled), n.op("Softmax", flat, axis=-1), n.op("Softmax", x, axis=1), n.op("LayerNormalization", flat, scale, bias, axis=-1),
             n.op("LayerNormalization", n.op("Transpose", x, perm=[0, 2, 3, 1]), n.normal(20), axis=-1, epsilon=1e-3),
             n.op("InstanceNormalization", x, n.normal(20), n.normal(20))]
 

@@ -35,9 +35,10 @@ await() {
         return 1
 }
 
+# start DEVICE OPTION...
 start() {
         : >"$tmp/out"
-        "$build/detshared" --device "$1" --socket "$tmp/sock" --foreground >"$tmp/out" 2>"$tmp/log" &
+        "$build/detshared" --device "$@" --socket "$tmp/sock" --foreground >"$tmp/out" 2>"$tmp/log" &
         daemon=$!
         await "$tmp/out" serving
 }
@@ -234,6 +235,15 @@ check "parameters of another size" edited 'launch 1, parameter 3: it has 4 bytes
 check "an arena that is too large" edited 'OUT_OF_MEMORY' 's/^arena .*/arena 60000000000/'
 check "a module that is no PTX" bash -c "cp -r '$tmp/pack' '$tmp/noptx' && head -c \$(stat -c %s '$tmp/pack/kernels.ptx') /dev/zero | tr '\\0' x >'$tmp/noptx/kernels.ptx' && ! '$serve' '$tmp/noptx' --no-hash 2>'$tmp/said' && grep -q 'kernels.ptx: cuModuleLoadDataEx: CUDA_ERROR' '$tmp/said'"
 check "the daemon is none the worse" bash -c "'$serve' '$tmp/pack' --check"
+check "the daemon stops" stop
+
+# --- a GPU's path, and its clock, which is the real one: the fake driver -------------------------------------------------------------
+printf '[daemon]\nlibcuda=%s/libcuda.so.1\nptxas=%s/bin/ptxas\n' "${DETSHARE_TEST_PLACE:-$build/fake_cuda}" "${DETSHARE_TEST_PLACE:-$build/fake_cuda}" >"$tmp/fake.conf"
+chmod 755 "$tmp"
+check "a daemon starts" start cuda:0 --config "$tmp/fake.conf"
+same_digests "a GPU's path" --instances 3
+check "a device that is not simulated, for who asks" jq -e '.simulated | not' "$tmp/json"
+check "requests arrive in real time" json '.requests == 4 and .seconds > 0.01 and .different == 0 and .latency_us.p50 >= .service_us.p50' --trace "$tmp/trace"
 check "the daemon stops" stop
 
 # --- what bounds kernels, on a simulated device that only times them ----------------------------------------------------------------

@@ -63,6 +63,8 @@ note() {
         fi
         printf '%s\n' "$text"
         echo "$2 $3" >"$logs/$1.result"
+        # what the test's own processes used of processors, for who decides what belongs into the lists above
+        times >"$logs/$1.times"
 }
 
 # Criterion's last line, e.g. "Synthesis: Tested: 5 | Passing: 4 | Failing: 1 | Crashing: 0"

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Attention in one kernel: scores, their softmax and the product with the values, where a block can hold its rows of scores in registers.
 
-A block takes some queries of one head: all keys at once, so the softmax is the plain one, and scores are never written to memory. Elementwise values between
-(a scale, a mask) and behind are in the kernel, too. Longer sequences than MOST_KEYS are three kernels as before.
+A block takes some queries of one head: all keys at once, so the softmax is the plain one, and scores are never written to memory.
+Elementwise values between (a scale, a mask) and behind are in the kernel, too. Longer sequences than MOST_KEYS are three kernels as
+before.
 """
 from .code import Axis, Code, Launch, cdiv, power2
 

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Compile kernels with Triton, without a GPU, and make one PTX module of them.
 
-The target is given, so no device is asked; the last stage of Triton's compiler, ptxas, is left out: the GPU's driver does it, or nobody (the simulated
-device executes PTX). What was compiled is kept in a cache (DETSHARE_PACK_CACHE, else ~/.cache/detshare-pack) by the hash of all that it was made from.
-Parameters carry what they are divisible by, so that loads are as wide as they can be.
+The target is given, so no device is asked; the last stage of Triton's compiler, ptxas, is left out: the GPU's driver does it, or nobody
+(the simulated device executes PTX). What was compiled is kept in a cache (DETSHARE_PACK_CACHE, else ~/.cache/detshare-pack) by the hash
+of all that it was made from. Parameters carry what they are divisible by, so that loads are as wide as they can be.
 """
 import hashlib
 import importlib.util
@@ -48,7 +48,8 @@ def key_of(launch, arch):
 
 
 def cache():
-    base = os.environ.get("DETSHARE_PACK_CACHE") or os.path.join(os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache"), "detshare-pack")
+    home = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
+    base = os.environ.get("DETSHARE_PACK_CACHE") or os.path.join(home, "detshare-pack")
     pathlib.Path(base).mkdir(parents=True, exist_ok=True)
     return pathlib.Path(base)
 
@@ -93,7 +94,8 @@ def compile_all(launches, arch, jobs, log):
     todo = []
     for key, launch in wanted.items():
         if not (cache() / f"{key}.json").exists():
-            todo.append((key, launch.name, launch.code.source(), [p[:2] for p in launch.code.params], attributes(launch), launch.warps, launch.stages, arch))
+            params = [p[:2] for p in launch.code.params]
+            todo.append((key, launch.name, launch.code.source(), params, attributes(launch), launch.warps, launch.stages, arch))
     log(f"{len(launches)} launches of {len(wanted)} kernels, {len(todo)} to compile")
     with multiprocessing.get_context("spawn").Pool(max(1, min(jobs, len(todo)))) if len(todo) > 1 else Alone() as pool:
         for key, text, shared in pool.imap_unordered(compile_one, todo):
@@ -125,9 +127,11 @@ def merge(kernels, arch):
         text = re.sub(r"//[^\n]*", "", text)
         begin = text.index(".visible .entry")
         head = text[:begin]
-        left = re.sub(r"\.version\s+\S+|\.target\s+[^\n]+|\.address_size\s+\d+|\.extern \.shared \.align 16 \.b8 global_smem\[\];", "", head)
+        left = re.sub(
+            r"\.version\s+\S+|\.target\s+[^\n]+|\.address_size\s+\d+|\.extern \.shared \.align 16 \.b8 global_smem\[\];", "", head)
         # names of compiler options that LLVM leaves behind; nothing refers to them
-        left = re.sub(r"\.global \.align 1 \.b8 (_\$_str\S*)\[\d+\] = \{[^}]*\};", lambda m: "" if m[1] not in text[begin:] else m[0], left).strip()
+        left = re.sub(r"\.global \.align 1 \.b8 (_\$_str\S*)\[\d+\] = \{[^}]*\};",
+                      lambda m: "" if m[1] not in text[begin:] else m[0], left).strip()
         if left:
             raise RuntimeError(f"{name}: more in the module than its kernel: {left[:200]}")
         end = text.find("\t.section")

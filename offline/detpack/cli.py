@@ -11,13 +11,17 @@ NEEDS = {"numpy": "numpy", "onnx": "onnx", "triton": "triton==3.6.0"}
 
 def parser():
     p = argparse.ArgumentParser(prog="detshare-pack", description="Compile a model into a pack for detshare-serve; no GPU is needed.")
-    p.add_argument("model", nargs="?", metavar="MODEL", help="an .onnx file, FILE.py:FUNCTION that returns a PyTorch module and a tuple of example inputs, or a name "
-                   "that --list prints; with --check and --run a pack's folder")
+    p.add_argument("model", nargs="?", metavar="MODEL",
+                   help="an .onnx file, FILE.py:FUNCTION that returns a PyTorch module and a tuple of example inputs, "
+                        "or a name that --list prints; with --check and --run a pack's folder")
     p.add_argument("-o", "--output", metavar="DIR", help="the pack's folder (default: MODEL's name)")
     p.add_argument("--batch", type=int, metavar="N", help="batch size (default: a named model's own; else 1)")
-    p.add_argument("--arch", default="sm_80", metavar="sm_NN", help="the oldest GPU it must run on (default: %(default)s; before sm_80 without tensor cores)")
-    p.add_argument("--class", dest="kind", choices=("ls", "be"), help="what it is meant to be served as (default: a named model's own; else ls)")
-    p.add_argument("--shape", action="append", default=[], metavar="INPUT=A,B,C", help="the shape of an input whose dimensions are not fixed")
+    p.add_argument("--arch", default="sm_80", metavar="sm_NN",
+                   help="the oldest GPU it must run on (default: %(default)s; before sm_80 without tensor cores)")
+    p.add_argument("--class", dest="kind", choices=("ls", "be"),
+                   help="what it is meant to be served as (default: a named model's own; else ls)")
+    p.add_argument("--shape", action="append", default=[], metavar="INPUT=A,B,C",
+                   help="the shape of an input whose dimensions are not fixed")
     p.add_argument("--seed", type=int, default=1, metavar="N", help="of weights and inputs (default: %(default)s)")
     p.add_argument("--jobs", type=int, default=os.cpu_count(), metavar="N", help="kernels that are compiled at a time")
     p.add_argument("--list", action="store_true", help="the models that have names")
@@ -93,6 +97,6 @@ def main(arguments):
     except Exception as error:
         if os.environ.get("DETSHARE_PACK_DEBUG"):
             raise
-        print(f"detshare-pack: {type(error).__name__}: {error}" if not str(error) or type(error).__module__ == "builtins" else f"detshare-pack: {error}",
-              file=sys.stderr)
+        builtin = not str(error) or type(error).__module__ == "builtins"
+        print(f"detshare-pack: {type(error).__name__ + ': ' if builtin else ''}{error}", file=sys.stderr)
         return 1

@@ -2,8 +2,8 @@
 """What the generators of kernels share: parameters, index expressions, and the elementwise tail of a group.
 
 A kernel is Triton source. Its text depends on what is computed and on which strides are 0 or 1; all other sizes are parameters, so
-layers that differ in sizes alone share a kernel. An Axis is a vector (or scalar) of positions in some of the result's dimensions; an operand's address is the sum over
-axes of position times stride, where dimensions that lie evenly behind each other need no division.
+layers that differ in sizes alone share a kernel. An Axis is a vector (or scalar) of positions in some of the result's dimensions; an
+operand's address is the sum over axes of position times stride, where dimensions that lie evenly behind each other need no division.
 """
 import dataclasses
 
@@ -97,7 +97,7 @@ class Code:
         return " + ".join(reversed(parts)) or None
 
     def address(self, axes, strides, full=False):
-        """The offset expression for a block, and the mask that guards it; `full`: of the block's whole shape, also where an axis gives nothing."""
+        """The offset expression for a block, and the mask that guards it; `full`: of the block's shape also where an axis gives nothing."""
         parts, masks = [], []
         for axis in axes:
             part = self.along(axis, strides) or (f"{axis.var} * 0" if full and (axis.spread or axis.mask) else None)

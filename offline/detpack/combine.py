@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Products of one value with several matrices become one product, as of a transformer's query, key and value.
 
-One launch of three times the tiles fills a GPU better than three. Only products with constant matrices and a constant bias (or none) are taken, where
-nothing else reads the bare product; the parts are slices of the whole, which move no data.
+One launch of three times the tiles fills a GPU better than three. Only products with constant matrices and a constant bias (or none)
+are taken, where nothing else reads the bare product; the parts are slices of the whole, which move no data.
 """
 import numpy as np
 
@@ -26,7 +26,8 @@ def families(order, users):
     """Lists of (product, sum, bias) with the same left side."""
     found = {}
     for value in order:
-        if value.op == "matmul" and value.inputs[1].op == "const" and len(value.inputs[1].shape) == 2 and len(users[value.inputs[1].number]) == 1:
+        right = value.inputs[1] if value.op == "matmul" else None
+        if right and right.op == "const" and len(right.shape) == 2 and len(users[right.number]) == 1:
             both = biased(value, users)
             if both:
                 found.setdefault(value.inputs[0].number, []).append((value, *both))

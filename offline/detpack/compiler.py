@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """A model becomes a pack: the steps in their order, and the expected outputs.
 
-Expected outputs come from the model's own framework in f32 on the CPU: PyTorch for the models of models.py, ONNX Runtime for ONNX files (where
-it is not installed, onnx's reference evaluator). Inputs are rounded to f16 first, so that both compute the same. What may differ: f16 between kernels.
+Expected outputs come from the model's own framework in f32 on the CPU: PyTorch for the models of models.py, ONNX Runtime for ONNX files
+(where it is not installed, onnx's reference evaluator). Inputs are rounded to f16 first, so that both compute the same. What may
+differ: f16 between kernels.
 """
 import os
 

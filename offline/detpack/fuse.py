@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Which values one kernel computes.
 
-A group is a root (a product, a convolution, a reduction, or an elementwise value) and the elementwise values that follow it with the same shape, as
-long as exactly one value leaves the group: what a kernel computes between stays in registers. Elementwise values that only the group needs join it. A
-group never takes a value that depends on it, so the groups have an order; each is emitted where its last member stands.
+A group is a root (a product, a convolution, a reduction, or an elementwise value) and the elementwise values that follow it with the
+same shape, as long as exactly one value leaves the group: what a kernel computes between stays in registers. Elementwise values that
+only the group needs join it. A group never takes a value that depends on it, so the groups have an order; each is emitted where its
+last member stands.
 """
 import dataclasses
 

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Products and convolutions with tensor cores: a tile of the result per block, K in steps, f32 sums, the group's tail at the end.
 
-A convolution of one by one is a product whose rows are the result's pixels. Any other is one whose K runs over (tap, channel): rows of the input are
-gathered as they are needed, nothing is unfolded in memory. With few input channels (an image's three) K is the flat index of (tap, channel). The order of summing is fixed by the
-tile, so results depend on nothing else. Weights are packed as the tiles read them and padded with zeros, so reading them needs no mask.
+A convolution of one by one is a product whose rows are the result's pixels. Any other is one whose K runs over (tap, channel): rows of
+the input are gathered as they are needed, nothing is unfolded in memory. With few input channels (an image's three) K is the flat index
+of (tap, channel). The order of summing is fixed by the tile, so results depend on nothing else. Weights are packed as the tiles read
+them and padded with zeros, so reading them needs no mask.
 """
 from .code import Axis, Code, Launch, cdiv
 from .graph import Unsupported
@@ -44,7 +45,8 @@ def matmul(group, lower, out):
         lead = []
     else:
         m_dims = [(rank - 2, root.shape[-2])]
-    return product(group, lower, out, a, list(a.strides[:-1]) + [0], a.strides[-1], m_dims, [(d, root.shape[d]) for d in lead], (rank - 1, root.shape[-1]),
+    z_dims = [(d, root.shape[d]) for d in lead]
+    return product(group, lower, out, a, list(a.strides[:-1]) + [0], a.strides[-1], m_dims, z_dims, (rank - 1, root.shape[-1]),
                    k, b)
 
 
@@ -134,7 +136,8 @@ def conv(group, lower, out):
            + (f" + g * {cin} * {sc}" if groups > 1 else ""))
     store = lower.packed_conv(w, groups, tile.k, tile.n, few)
     ld = c.number(store.strides[1])
-    c.line(f"b_base = {c.pointer(store)} + rk[:, None] * {ld} + rn[None, :]" + (f" + g * {c.number(store.strides[0])}" if groups > 1 else ""))
+    c.line(f"b_base = {c.pointer(store)} + rk[:, None] * {ld} + rn[None, :]" + \
+           (f" + g * {c.number(store.strides[0])}" if groups > 1 else ""))
     dh, dw = at["dilations"]
     if few:
         total = kh * kw * cin

@@ -2,8 +2,8 @@
 """Read an ONNX model: its nodes become values with known shapes; what depends on constants alone is computed here.
 
 A dynamic dimension is the batch where it is an input's first, and must be given for others. What computes shapes (`Shape` and all that
-follows from it) vanishes this way. An operator that we do not have is refused with the node's name. Constants are computed by onnx's own reference evaluator.
-Batch normalisation behind a convolution goes into its weights; elsewhere it is a product and a sum.
+follows from it) vanishes this way. An operator that we do not have is refused with the node's name. Constants are computed by onnx's
+own reference evaluator. Batch normalisation behind a convolution goes into its weights; elsewhere it is a product and a sum.
 """
 import numpy as np
 import onnx
@@ -15,7 +15,8 @@ from .graph import FUNCTIONS, Unsupported, Value, const, cut, cut_axis, expand, 
 HANDLERS = {}
 UNARY = {"Relu": "relu", "Sigmoid": "sigmoid", "Exp": "exp", "Log": "log", "Sqrt": "sqrt", "Abs": "abs", "Erf": "erf", "Tanh": "tanh",
          "Neg": "neg", "Reciprocal": "reciprocal", "Not": "not", "Identity": "identity"}
-BINARY = {"Add": "add", "Sub": "sub", "Mul": "mul", "Div": "div", "Max": "max", "Min": "min", "Sum": "add", "Equal": "equal", "Less": "less",
+BINARY = {"Add": "add", "Sub": "sub", "Mul": "mul", "Div": "div", "Max": "max", "Min": "min", "Sum": "add",
+          "Equal": "equal", "Less": "less",
           "Greater": "greater", "And": "and", "Or": "or"}
 
 

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """From groups of values to launches: where each tensor lies, which kernel computes it.
 
-Feature maps lie channels-last, whatever the model's shapes say; everything else row-major, unless who reads it is better off otherwise. Permutations, slices and most reshapes are
-other strides of the same bytes. What goes into a concatenation is written where the concatenation has it; concatenations that begin alike (those of
-a dense block) are one buffer. Constants become weights: f16 for matrices, f32 for what is added or multiplied elementwise.
+Feature maps lie channels-last, whatever the model's shapes say; everything else row-major, unless who reads it is better off otherwise.
+Permutations, slices and most reshapes are other strides of the same bytes. What goes into a concatenation is written where the
+concatenation has it; concatenations that begin alike (those of a dense block) are one buffer. Constants become weights: f16 for
+matrices, f32 for what is added or multiplied elementwise.
 """
 import numpy as np
 
@@ -180,8 +181,9 @@ class Lower:
         for value in concats:
             by_first.setdefault((value.inputs[0].number, value.attrs["axis"]), []).append(value)
         for value in sorted(concats, key=lambda v: -len(v.inputs)):
+            count = len(value.inputs)
             longer = [c for c in by_first[value.inputs[0].number, value.attrs["axis"]]
-                      if len(c.inputs) > len(value.inputs) and c.inputs[:len(value.inputs)] == value.inputs and c.number not in self.destined]
+                      if len(c.inputs) > count and c.inputs[:count] == value.inputs and c.number not in self.destined]
             if longer and value.number not in self.output_numbers:
                 self.destined[value.number] = (max(longer, key=lambda c: len(c.inputs)), 0)
         for value in concats:
@@ -270,8 +272,9 @@ class Lower:
         outs, taken = [], {id(s.root) for s in ins}
         for name, value in self.outputs:
             store = self.store(value)
-            if id(store.root) in taken or store.offset or not is_dense(store.shape, store.strides) or not isinstance(store.root, Buffer) or \
-                    store.dtype not in ("f16", "f32") or store.root.bytes != value.size * BYTES[store.dtype]:
+            own = isinstance(store.root, Buffer) and id(store.root) not in taken and not store.offset
+            if not own or not is_dense(store.shape, store.strides) or store.dtype not in ("f16", "f32") or \
+                    store.root.bytes != value.size * BYTES[store.dtype]:
                 out = self.buffer(value.shape, "f16", dense(value.shape), name)
                 self.emit(window.elementwise(None, self, out, [store]))
                 store = out

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """The models that have names: the eleven of the SGDRC paper and the small ones; and a user's ONNX file.
 
-The eleven need PyTorch, torchvision, timm and transformers; nothing is downloaded: weights are the libraries' own random ones from a seed. Untrained
-networks with batch normalisation lose their scale within some layers, so the statistics of one seeded batch are put in; parameters are rounded to f16
-for the framework, too. The paper gives no numbers for its batch sizes: latency-sensitive models take 1, best-effort ones 32, where throughput on
-large GPUs has levelled off.
+The eleven need PyTorch, torchvision, timm and transformers; nothing is downloaded: weights are the libraries' own random ones from a
+seed. Untrained networks with batch normalisation lose their scale within some layers, so the statistics of one seeded batch are put in;
+parameters are rounded to f16 for the framework, too. The paper gives no numbers for its batch sizes: latency-sensitive models take 1,
+best-effort ones 32, where throughput on large GPUs has levelled off.
 """
 import contextlib
 import dataclasses
@@ -124,7 +124,8 @@ def build(name, batch, seed, **options):
         args, names = (torch.randn(shape),), ["image"]
     else:
         model = without_classes(model).eval()
-        args, names = (torch.randint(0, 1000, (batch, SEQUENCE)), torch.ones(batch, SEQUENCE, dtype=torch.long)), ["input_ids", "attention_mask"]
+        args = (torch.randint(0, 1000, (batch, SEQUENCE)), torch.ones(batch, SEQUENCE, dtype=torch.long))
+        names = ["input_ids", "attention_mask"]
     for tensor in list(model.parameters()) + [b for b in model.buffers() if b.is_floating_point()]:
         tensor.data = tensor.data.half().float()
     return model, args, names

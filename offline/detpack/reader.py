@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Read and check a pack, with Python's standard library alone (docs/pack.md).
 
-Everything that the format promises is checked: words, numbers, limits, files and their hashes, that addresses lie within their blocks, and that buffers which share bytes of the
-arena do not live at the same time. What kernels do with the addresses is not.
+Everything that the format promises is checked: words, numbers, limits, files and their hashes, that addresses lie within their blocks,
+and that buffers which share bytes of the arena do not live at the same time. What kernels do with the addresses is not.
 """
 import dataclasses
 import hashlib

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Kernels of rows: softmax, layer normalisation, sums and means over any axes, rows of a table.
 
-One block takes one row, or several short ones; a row of softmax or of a normalisation is in registers as a whole. The order of summing is that of the
-compiler's tree over the row, the same in every launch.
+One block takes one row, or several short ones; a row of softmax or of a normalisation is in registers as a whole. The order of summing
+is that of the compiler's tree over the row, the same in every launch.
 """
 from .code import Axis, Code, Launch, cdiv, power2
 from .graph import Unsupported
@@ -72,13 +72,14 @@ def reduce(group, lower, out):
     c.line(f"rm = tl.program_id(0) * {tall} + tl.arange(0, {tall})")
     c.line(f"mm = rm < {name_rows}")
     most = root.attrs["kind"] == "max"
-    c.line(f"acc = tl.full(({tall}, {wide}), {'float(' + repr('-inf') + ')' if most else '0.0'}, dtype=tl.float32)")
+    empty = "float('-inf')" if most else "0.0"
+    c.line(f"acc = tl.full(({tall}, {wide}), {empty}, dtype=tl.float32)")
     c.line(f"for begin in range(0, {name_columns}, {wide}):")
     c.line(f"rn = begin + tl.arange(0, {wide})", 2)
     c.line(f"mn = rn < {name_columns}", 2)
     inner = [Axis("rm", [(d, x.shape[d]) for d in kept], "[:, None]", "mm"), Axis("rn", [(d, x.shape[d]) for d in over], "[None, :]", "mn")]
     where, _ = c.address(inner, x.strides, True)
-    c.line(f"v = tl.load({c.pointer(x)} + {where}, mask=mm[:, None] & mn[None, :], other={'float(' + repr('-inf') + ')' if most else '0.0'}).to(tl.float32)", 2)
+    c.line(f"v = tl.load({c.pointer(x)} + {where}, mask=mm[:, None] & mn[None, :], other={empty}).to(tl.float32)", 2)
     c.line("acc = tl.maximum(acc, v)" if most else "acc += v", 2)
     c.line("y = tl.max(acc, 1)" if most else "y = tl.sum(acc, 1)")
     if root.attrs["kind"] == "mean":

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Run a pack's cases on the CUDA driver API and compare: the compiler's own check. detshare-serve is what serves packs.
 
-Plain ctypes on libcuda.so.1: NVIDIA's driver, or DetShare's library where LD_LIBRARY_PATH says so. What is printed is JSON: per case and output whether
-it is right, the largest difference, the sha256 of the raw bytes; the median and least time of a run, launches to the end, and of one by itself.
+Plain ctypes on libcuda.so.1: NVIDIA's driver, or DetShare's library where LD_LIBRARY_PATH says so. What is printed is JSON: per case
+and output whether it is right, the largest difference, the sha256 of the raw bytes; the median and least time of a run, launches to the
+end, and of one by itself.
 """
 import array
 import ctypes
@@ -16,7 +17,8 @@ import time
 from . import reader
 
 SHARED_ATTRIBUTE = 8  # CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
-PARAMETER = {"a": ctypes.c_uint64, "w": ctypes.c_uint64, "null": ctypes.c_uint64, "i32": ctypes.c_int32, "i64": ctypes.c_int64, "f32": ctypes.c_uint32}
+PARAMETER = {"a": ctypes.c_uint64, "w": ctypes.c_uint64, "null": ctypes.c_uint64,
+             "i32": ctypes.c_int32, "i64": ctypes.c_int64, "f32": ctypes.c_uint32}
 
 
 class Driver:

@@ -43,14 +43,16 @@ class Net:
     def conv(self, x, cin, cout, kernel=1, stride=1, groups=1, norm=True, act="Relu", pad=None):
         pad = kernel // 2 if pad is None else pad
         w = self.normal(cout, cin // groups, kernel, kernel, scale=(2 / (cin // groups * kernel * kernel)) ** 0.5)
-        x = self.op("Conv", x, w, self.normal(cout, scale=0.1), kernel_shape=[kernel] * 2, strides=[stride] * 2, pads=[pad] * 4, group=groups)
+        b = self.normal(cout, scale=0.1)
+        x = self.op("Conv", x, w, b, kernel_shape=[kernel] * 2, strides=[stride] * 2, pads=[pad] * 4, group=groups)
         if norm:
             x = self.norm(x, cout)
         return self.op(act, x) if act else x
 
     def norm(self, x, channels):
         positive = [self.const((0.5 + self.random.random(channels)).astype(np.float32)) for _ in range(2)]
-        return self.op("BatchNormalization", x, positive[0], self.normal(channels, scale=0.1), self.normal(channels, scale=0.1), positive[1])
+        shift, mean = (self.normal(channels, scale=0.1) for _ in range(2))
+        return self.op("BatchNormalization", x, positive[0], shift, mean, positive[1])
 
     def linear(self, x, k, n, act=None):
         x = self.op("Add", self.op("MatMul", x, self.normal(k, n, scale=k ** -0.5)), self.normal(n, scale=0.1))
@@ -78,7 +80,8 @@ class Net:
         return self.op("Add", x, self.linear(self.linear(self.layer_norm(x, width), width, 2 * width, act), 2 * width, width))
 
     def model(self, output):
-        graph = helper.make_graph(self.nodes, "small", self.inputs, [helper.make_tensor_value_info(output, TensorProto.FLOAT, None)], self.constants)
+        described = helper.make_tensor_value_info(output, TensorProto.FLOAT, None)
+        graph = helper.make_graph(self.nodes, "small", self.inputs, [described], self.constants)
         return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)], ir_version=9)
 
 

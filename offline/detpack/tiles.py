@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Tile sizes of products and convolutions, from their shapes alone: there is no GPU here to try them on.
 
-The rule takes the smallest time of a simple model of an SM. A tile keeps its SM busy as long as its matrix instructions take, its reads of shared memory, its
-loads from L2, or its results on their way to memory, whichever is most; by itself it also takes a latency for every step along K, a
-beginning and an end. Tiles that fit on an SM together hide each other's latencies. A full round of tiles costs the same as one that is begun. The figures
-are per SM and cycle, of the order of an A100's and an H200's without `wgmma`; what matters is their ratios.
+The rule takes the smallest time of a simple model of an SM. A tile keeps its SM busy as long as its matrix instructions take, its reads
+of shared memory, its loads from L2, or its results on their way to memory, whichever is most; by itself it also takes a latency for
+every step along K, a beginning and an end. Tiles that fit on an SM together hide each other's latencies. A full round of tiles costs
+the same as one that is begun. The figures are per SM and cycle, of the order of an A100's and an H200's without `wgmma`; what matters
+is their ratios.
 """
 import dataclasses
 
@@ -36,12 +37,14 @@ class Tile:
 
 
 TILES = [Tile(*t) for t in (
-    (128, 128, 32, 4, 4), (128, 128, 32, 8, 4), (128, 128, 64, 8, 3), (128, 256, 32, 8, 3), (256, 128, 32, 8, 3), (128, 64, 32, 4, 4), (64, 128, 32, 4, 4),
-    (128, 32, 32, 4, 4), (32, 128, 32, 4, 4), (128, 64, 64, 4, 3), (64, 128, 64, 4, 3), (64, 64, 64, 4, 3), (64, 32, 64, 4, 4), (32, 64, 64, 4, 4),
-    (32, 32, 64, 4, 4), (16, 64, 64, 4, 4), (64, 16, 64, 4, 4), (16, 32, 64, 2, 4), (32, 16, 64, 2, 4), (16, 16, 128, 2, 4), (16, 128, 64, 4, 4),
-    (128, 16, 32, 4, 4), (16, 32, 128, 4, 4), (32, 32, 128, 4, 3))]
-PLAIN_TILES = [Tile(*t) for t in ((64, 64, 16, 8, 1), (32, 64, 16, 4, 1), (64, 32, 16, 4, 1), (32, 32, 16, 4, 1), (16, 32, 16, 4, 1), (32, 16, 16, 4, 1),
-                                  (16, 16, 16, 4, 1))]
+    (128, 128, 32, 4, 4), (128, 128, 32, 8, 4), (128, 128, 64, 8, 3), (128, 256, 32, 8, 3), (256, 128, 32, 8, 3),
+    (128, 64, 32, 4, 4), (64, 128, 32, 4, 4), (128, 32, 32, 4, 4), (32, 128, 32, 4, 4), (128, 64, 64, 4, 3), (64, 128, 64, 4, 3),
+    (64, 64, 64, 4, 3), (64, 32, 64, 4, 4), (32, 64, 64, 4, 4), (32, 32, 64, 4, 4), (16, 64, 64, 4, 4), (64, 16, 64, 4, 4),
+    (16, 32, 64, 2, 4), (32, 16, 64, 2, 4), (16, 16, 128, 2, 4), (16, 128, 64, 4, 4), (128, 16, 32, 4, 4), (16, 32, 128, 4, 4),
+    (32, 32, 128, 4, 3))]
+PLAIN_TILES = [Tile(*t) for t in (
+    (64, 64, 16, 8, 1), (32, 64, 16, 4, 1), (64, 32, 16, 4, 1), (32, 32, 16, 4, 1), (16, 32, 16, 4, 1), (32, 16, 16, 4, 1),
+    (16, 16, 16, 4, 1))]
 
 
 def from_shared(tile):

@@ -5,7 +5,8 @@
     reader    Python alone: the packs of this folder are right, and each of many damaged manifests is refused
     device    Python alone: the packs of this folder run on a simulated GPU, give what their framework gave, the same bytes each time
     compiler  numpy, onnx: importing, fusing, strides and the plan of memory, by random cases and small graphs
-    kernels   numpy, onnx, triton: every small model is compiled, twice to the same bytes, and runs as above; also for GPUs without tensor cores
+    kernels   numpy, onnx, triton: every small model is compiled and runs as above, one twice to the same bytes, one for GPUs without
+              tensor cores
     operators the same: every operator in the forms that go wrong most easily (operators.py)
 
 usage: check.py BUILD [PART...]; ends with `N passed, N failed`
@@ -120,7 +121,7 @@ DAMAGE = {
     "a cost of no launch": edit("cost", 1, "99"),
     "a buffer beyond the arena": edit("buffer", 2, str(1 << 20)),
     "a buffer that ends before it begins": edit("buffer", 3, "2"),
-    "buffers that overlap": lambda lines: [" ".join(["buffer", "0", line.split(" ")[2], "0", "0"]) if line.startswith("buffer ") else line for line in lines],
+    "buffers that overlap": lambda lines: [f"buffer 0 {line.split(' ')[2]} 0 0" if line.startswith("buffer ") else line for line in lines],
     "buffers that overlap by a part": edit("buffer", 2, "300"),
     "a case's file of another length": edit("case", 4, "weights.bin"),
     "a case without its output": lambda lines: [line for line in lines if not line.startswith("case 0 output")],

@@ -2,10 +2,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Model packs on the GPU of this machine: right, the same bytes under DetShare, and how fast beside eager PyTorch.
 
-For each model: its pack is made (unless the folder is there), run natively by the driver API and, with --detshare BUILD, as a
-client of BUILD/detshared; its outputs must be the framework's within the pack's tolerance, and the bytes of both runs the same. Eager PyTorch runs the same
-model in half precision, as it comes and channels-last; the faster counts. Times are medians of a run from its first launch to its end, inputs on the GPU.
-Ends with `N passed, N failed`; a pack that takes more than 1.5 times as long as PyTorch is a failure.
+For each model: its pack is made (unless the folder is there), run natively by the driver API and, with --detshare BUILD, as a client of
+BUILD/detshared; its outputs must be the framework's within the pack's tolerance, and the bytes of both runs the same. Eager PyTorch
+runs the same model in half precision, as it comes and channels-last; the faster counts. Times are medians of a run from its first
+launch to its end, inputs on the GPU. Ends with `N passed, N failed`; a pack that takes more than 1.5 times as long as PyTorch is a
+failure.
 
 usage: gpu.py [--packs DIR] [--detshare BUILD] [--arch sm_NN] [--json FILE] [--no-torch] [MODEL...]
 """
@@ -133,8 +134,8 @@ def main():
             us = row.get("native", {}).get("run_us")
             times = {k: v for k, v in row.items() if k.startswith("eager")}
             ratio = round(us / min(times.values()), 2) if us and times else "-"
-            print(f"{'FAIL' if bad else 'PASS'} {name:18} pack {us} us, under DetShare {(row.get('detshare') or {}).get('run_us', '-')}, {times}, ratio {ratio} "
-                  f"{'; '.join(map(str, bad))}", flush=True)
+            print(f"{'FAIL' if bad else 'PASS'} {name:18} pack {us} us, under DetShare {(row.get('detshare') or {}).get('run_us', '-')}, "
+                  f"{times}, ratio {ratio} {'; '.join(map(str, bad))}", flush=True)
         if daemon:
             daemon.terminate()
             daemon.wait()

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Every operator that the compiler takes, in the forms that go wrong most easily: odd sizes, strides, dilation, groups, padding on one side, broadcasting
-from either side, other axes. Each case is a function of a network that is being made and returns the names of its outputs; cases share a model as long as a pack may have as many
-outputs, because a kernel takes most of a second to compile.
+"""Every operator that the compiler takes, in the forms that go wrong most easily: odd sizes, strides, dilation, groups, padding on one
+side, broadcasting from either side, other axes. Each case is a function of a network that is being made and returns the names of its
+outputs; cases share a model as long as a pack may have as many outputs, because a kernel takes most of a second to compile.
 """
 import numpy as np
 from onnx import TensorProto, helper
@@ -27,22 +27,25 @@ def conv(n, x, cin, cout, kernel, **attrs):
 def convolutions(n, x):  # x: [2, 20, 9, 11]
     return [conv(n, x, 20, 24, (3, 3), strides=[2, 1], pads=[1, 0, 2, 1]), conv(n, x, 20, 8, (1, 1), strides=[2, 2]),
             conv(n, x, 20, 40, (3, 3), group=20, pads=[1, 1, 1, 1]), conv(n, x, 20, 24, (3, 2), group=4, dilations=[2, 1]),
-            conv(n, x, 20, 20, (5, 3), group=20, pads=[2, 1, 2, 1], strides=[1, 2]), conv(n, x, 20, 6, (2, 2), auto_pad="SAME_UPPER", strides=[2, 2]),
+            conv(n, x, 20, 20, (5, 3), group=20, pads=[2, 1, 2, 1], strides=[1, 2]),
+            conv(n, x, 20, 6, (2, 2), auto_pad="SAME_UPPER", strides=[2, 2]),
             conv(n, n.op("Slice", x, n.const([2]), n.const([19]), n.const([1])), 17, 33, (3, 3), dilations=[2, 2], pads=[2, 2, 2, 2])]
 
 
 @case
 def pooling(n, x):
-    return [n.op("MaxPool", x, kernel_shape=[3, 3], strides=[2, 2], pads=[1, 1, 1, 1]), n.op("MaxPool", x, kernel_shape=[3, 2], strides=[2, 2], ceil_mode=1),
-            n.op("AveragePool", x, kernel_shape=[3, 3], pads=[1, 1, 1, 1]), n.op("AveragePool", x, kernel_shape=[3, 3], pads=[1, 1, 0, 1], count_include_pad=1),
+    return [n.op("MaxPool", x, kernel_shape=[3, 3], strides=[2, 2], pads=[1, 1, 1, 1]),
+            n.op("MaxPool", x, kernel_shape=[3, 2], strides=[2, 2], ceil_mode=1),
+            n.op("AveragePool", x, kernel_shape=[3, 3], pads=[1, 1, 1, 1]),
+            n.op("AveragePool", x, kernel_shape=[3, 3], pads=[1, 1, 0, 1], count_include_pad=1),
             n.op("GlobalMaxPool", x)]
 
 
 @case
 def reductions(n, x):
     axes = [n.const(np.array(a, np.int64)) for a in ([1], [0, 3], [3], [0, 1, 2, 3], [-2, -1])]
-    return [n.op("ReduceMean", x, axes[0]), n.op("ReduceSum", x, axes[1], keepdims=0), n.op("ReduceMax", x, axes[2]), n.op("ReduceMean", x, axes[3]),
-            n.op("ReduceMean", x, axes[4], keepdims=0)]
+    return [n.op("ReduceMean", x, axes[0]), n.op("ReduceSum", x, axes[1], keepdims=0), n.op("ReduceMax", x, axes[2]),
+            n.op("ReduceMean", x, axes[3]), n.op("ReduceMean", x, axes[4], keepdims=0)]
 
 
 @case
@@ -53,7 +56,8 @@ def rows(n, x):
     centred = n.op("Sub", flat, n.op("ReduceMean", flat, last))
     variance = n.op("ReduceMean", n.op("Pow", centred, n.const(np.float32(2))), last)
     spelled = n.op("Div", centred, n.op("Sqrt", n.op("Add", variance, n.const(np.float32(0.3)))))
-    return [n.op("Neg", spelled), n.op("Softmax", flat, axis=-1), n.op("Softmax", x, axis=1), n.op("LayerNormalization", flat, scale, bias, axis=-1),
+    return [n.op("Neg", spelled), n.op("Softmax", flat, axis=-1), n.op("Softmax", x, axis=1),
+            n.op("LayerNormalization", flat, scale, bias, axis=-1),
             n.op("LayerNormalization", n.op("Transpose", x, perm=[0, 2, 3, 1]), n.normal(20), axis=-1, epsilon=1e-3),
             n.op("InstanceNormalization", x, n.normal(20), n.normal(20))]
 
@@ -77,7 +81,8 @@ def attentions(n, x):
     scores = n.op("Add", n.op("Mul", n.op("MatMul", flat, other), n.const(np.float32(0.3))), n.normal(2, 1, 90))
     masked = n.op("MatMul", n.op("Softmax", scores, axis=-1), n.normal(1, 1, 90, 33))
     scores = n.op("Softmax", n.op("MatMul", flat, other), axis=-1)  # read twice: three kernels
-    return [plain, n.op("Relu", n.op("Add", masked, n.normal(33))), n.op("MatMul", scores, n.normal(90, 20)), n.op("ReduceMax", scores, n.const([3]))]
+    return [plain, n.op("Relu", n.op("Add", masked, n.normal(33))),
+            n.op("MatMul", scores, n.normal(90, 20)), n.op("ReduceMax", scores, n.const([3]))]
 
 
 @case
@@ -86,8 +91,10 @@ def shapes(n, x):
     parts = n.op("Split", x, n.const([3, 12, 5]), outputs=3, axis=1)
     odd = n.op("Slice", x, n.const([1, 2]), n.const([9, 11]), n.const([2, 3]), n.const([2, 3]))
     wide = n.op("Expand", n.op("Slice", x, n.const([0]), n.const([1]), n.const([1])), n.const([2, 3, 9, 11]))
-    return [shuffled, n.op("Relu", parts[1]), n.op("Neg", odd), n.op("Add", wide, n.normal(3, 1, 1)), n.op("Flatten", n.op("Transpose", x, perm=[0, 3, 1, 2])),
-            n.op("Gather", x, n.const(np.int64(-1)), axis=2), n.op("Squeeze", n.op("Slice", x, n.const([4]), n.const([5]), n.const([3])), n.const([3]))]
+    return [shuffled, n.op("Relu", parts[1]), n.op("Neg", odd), n.op("Add", wide, n.normal(3, 1, 1)),
+            n.op("Flatten", n.op("Transpose", x, perm=[0, 3, 1, 2])),
+            n.op("Gather", x, n.const(np.int64(-1)), axis=2),
+            n.op("Squeeze", n.op("Slice", x, n.const([4]), n.const([5]), n.const([3])), n.const([3]))]
 
 
 @case
@@ -105,7 +112,8 @@ def elementwise(n, x):
     positive = n.op("Add", n.op("Abs", x), n.const(np.float32(0.5)))
     row, column = n.normal(11), n.normal(20, 1, 1)
     below = n.op("Less", x, n.const(np.float32(0.2)))
-    return [n.op("Sub", row, x), n.op("Div", column, positive), n.op("Max", x, row, column), n.op("Clip", x, n.const(np.float32(-0.3)), n.const(np.float32(0.7))),
+    return [n.op("Sub", row, x), n.op("Div", column, positive), n.op("Max", x, row, column),
+            n.op("Clip", x, n.const(np.float32(-0.3)), n.const(np.float32(0.7))),
             n.op("Where", below, x, row), n.op("Gelu", x), n.op("Gelu", x, approximate="tanh"), n.op("LeakyRelu", x, alpha=0.3),
             n.op("Pow", x, n.const(np.float32(3))), n.op("Pow", positive, n.const(np.float32(0.5))), n.op("Log", positive), n.op("Erf", x),
             n.op("Reciprocal", positive), n.op("Exp", x)]

@@ -22,6 +22,7 @@ HEAD = "# made by detshare-pack\nimport triton\nimport triton.language as tl\n\n
 os.environ.setdefault("TRITON_DISABLE_LINE_INFO", "1")
 os.environ.setdefault("TRITON_MOCK_PTX_VERSION", str(PTX_VERSION))
 os.environ.setdefault("TRITON_BACKENDS_IN_TREE", "1")
+os.environ.setdefault("TRITON_DEFAULT_FP_FUSION", "1")
 
 
 def version():

@@ -6,7 +6,7 @@ import os
 import sys
 import time
 
-NEEDS = {"numpy": "numpy", "onnx": "onnx", "triton": "triton==3.6.0"}
+NEEDS = {"numpy": "numpy", "onnx": "onnx", "triton": "triton"}
 
 
 def parser():

@@ -25,6 +25,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 TOOL = ROOT / "offline" / "detshare-pack"
 sys.path.insert(0, str(ROOT / "offline"))
 SLOWER = 1.5
+LONGEST = 120  # seconds of one pack's runs
 
 
 def make(name, folder, arch):
@@ -38,8 +39,11 @@ def make(name, folder, arch):
 
 def run_pack(folder, repeats, environment):
     """What the runner says of a pack in a process of its own, or the text of its error."""
-    done = subprocess.run([sys.executable, TOOL, "--run", folder], capture_output=True, text=True, timeout=300,
-                          env=dict(os.environ, DETSHARE_PACK_REPEATS=str(repeats), DETSHARE_PACK_SLOWEST="12", **environment))
+    environment = dict(os.environ, DETSHARE_PACK_REPEATS=str(repeats), DETSHARE_PACK_SLOWEST="12", **environment)
+    try:
+        done = subprocess.run([sys.executable, TOOL, "--run", folder], capture_output=True, text=True, timeout=LONGEST, env=environment)
+    except subprocess.TimeoutExpired:
+        return {"error": f"took more than {LONGEST} s"}
     return json.loads(done.stdout) if done.stdout.startswith("{") else {"error": done.stderr[-500:]}
 
 

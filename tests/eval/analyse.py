@@ -7,7 +7,7 @@ ratio stands its 95% interval (stats.py) and the A/A noise: how far repeated mea
 and after. A ratio that its interval or the noise cannot tell from 1 is marked with a tilde and nothing is claimed from it. The SLO is n times the
 99th percentile of the service alone in a closed loop, without queueing.
 
-usage: analyse.py STATE.csv... [--out FIGURES.csv] [--doc docs/evaluation.md] [--plots FOLDER] [--device TEXT]
+usage: analyse.py STATE.csv[.xz]... [--merge STATE.csv.xz] [--out FIGURES.csv] [--doc docs/evaluation.md] [--plots FOLDER] [--device TEXT]
 """
 import argparse
 import csv
@@ -18,14 +18,18 @@ import sys
 
 import document
 import plot
+import scenarios
+import state
 import stats
 
 SLO = (1.2, 1.5, 2)
 SECTION = "measured"
+SHOWN = ("native", "mps-priority", "detshare:sgdrc", "detshare:detshare")  # in the tables that have a column per system
+NOISY = 0.1  # A/A of the service alone that is said in words
 ALONE = "native"  # the system whose phases alone are "alone"
 COLUMNS = ("group", "cell", "load", "system", "rounds", "requests", "p50_ms", "p99_ms", "p99_low_ms", "p99_high_ms", "p99_over_alone", "p99_over_alone_low",
            "p99_over_alone_high", "p99_noise", "p99_verdict", "in_slo_1.2", "in_slo_1.5", "in_slo_2", "in_slo_n", "be_share", "be_share_low", "be_share_high", "be_noise",
-           "be_verdict", "sum", "error")
+           "be_verdict", "sum", "ls_alone_p10_ms", "ls_alone_p50_ms", "ls_alone_p99_ms", "be_alone_p50_ms", "error")
 
 
 def numbers(text):
@@ -151,6 +155,14 @@ def jobs(measured, cell, system):
     return {"be_share": shares, "be_share_low": low, "be_share_high": high, "be_noise": noise_, "be_verdict": stats.against(shares, (low, high), noise_)}
 
 
+def alone(measured, cell, system):
+    """What the system itself costs a service and a job that have the GPU to themselves."""
+    requests = [v for row in measured.of(cell, system, "ls", "ls") for v in steady_latencies(row)]
+    steps = [v for row in measured.of(cell, system, "be", "be") for v in numbers(row["latencies_ms"])]
+    figures = {f"ls_alone_p{100 * part:.0f}_ms": stats.percentile(requests, part) for part in (0.1, 0.5, 0.99)} if requests else {}
+    return figures | ({"be_alone_p50_ms": stats.percentile(steps, 0.5)} if steps else {})
+
+
 def figures_of(measured):
     """A dictionary per cell and system."""
     result = []
@@ -159,7 +171,7 @@ def figures_of(measured):
             own = measured.of(cell, system, "end")
             load = next(float(r["load"]) for r in measured.rows if (r["group"], r["cell"]) == cell)
             row = {"group": cell[0], "cell": cell[1], "load": load, "system": system, "rounds": len(own), "error": "" if own else measured.error(cell, system)}
-            row.update(services(measured, cell, system), **jobs(measured, cell, system))
+            row.update(services(measured, cell, system), **jobs(measured, cell, system), **alone(measured, cell, system))
             if "be_share" in row:
                 row["sum"] = row["be_share"] + (row["in_slo_n"] / 100 * load / 100 if "in_slo_n" in row else 0)
             if own or row["error"]:
@@ -230,19 +242,56 @@ def goals(rows):
     return document.table(["cell", "p99 at most 1.05 of alone", "in SLO (n), %", "p99 below MPS with priority", "BE above MPS with priority", "BE 1.5 times `orion`"], lines) if lines else []
 
 
+def by_cell(rows, group, systems, text):
+    """A row per cell, a column per system that is there; text says what of a row."""
+    there = [system for system in systems if any(row["system"] == system and row["group"] == group for row in rows)]
+    own = {(row["cell"], row["system"]): row for row in rows if row["group"] == group and not row["error"]}
+    return document.table(["cell"] + [f"`{system}`" for system in there],
+                          [[f"`{cell}`"] + [text(own[cell, system]) if (cell, system) in own else "-" for system in there]
+                           for cell in dict.fromkeys(row["cell"] for row in rows if row["group"] == group)])
+
+
+def plain(row, key, digits):
+    return with_interval(row, key, digits).split(" [")[0]
+
+
+def summary(rows, group):
+    """Two small tables before the large ones."""
+    return ["", "p99 over alone / BE of alone:", ""] + by_cell(rows, group, SHOWN, lambda r: f"{plain(r, 'p99_over_alone', 2)} / {plain(r, 'be_share', 3)}") + [
+        "", "Alone under each system, in ms: a request's 10th and 99th percentile, the median step of the job; the 10th is a request that found no queue:", ""
+    ] + by_cell(rows, group, SHOWN, lambda r: f"{short(r.get('ls_alone_p10_ms'), 3)}, {short(r.get('ls_alone_p99_ms'))}; {short(r.get('be_alone_p50_ms'))}")
+
+
+def coverage(rows):
+    """How many of each group's cells are there, and where the machine itself was unsteady."""
+    text = []
+    for group in dict.fromkeys(row["group"] for row in rows):
+        cells, noises = {row["cell"] for row in rows if row["group"] == group}, {}
+        for row in rows:
+            if row["group"] == group and row.get("p99_noise", 0) >= NOISY:
+                noises[row["cell"]] = row["p99_noise"]
+        of = sum(cell.group == group for cell in scenarios.cells())
+        text.append(f"{len(cells)} of {of} cells of `{group}` are there." if of else f"{len(cells)} cells of `{group}` are there.")
+        if noises:
+            listed = ", ".join(f"`{cell}` ±{100 * value:.0f}%" for cell, value in noises.items())
+            text.append(f"The service alone, natively, was not the same twice (p99) in {listed}: a ratio to it says there only what exceeds that, and `~` marks those that do not.")
+    return " ".join(text)
+
+
 def section(rows, device, plots):
     rounds = max((row["rounds"] for row in rows), default=0)
     lines = ["## Measured on a GPU", "",
-             f"{device + '. ' if device else ''}Written by `tests/eval/analyse.py` from what `tests/eval/measure.py` measured, up to {rounds} rounds per cell. In brackets 95% bootstrap "
+             f"{device + '. ' if device else ''}Written by `tests/eval/analyse.py` from what `tests/eval/measure.py` measured, {'one round' if rounds == 1 else f'up to {rounds} rounds'} per cell. In brackets 95% bootstrap "
              "intervals; *A/A*: how far repeated measurements of the same thing alone lie apart. *Alone* is native, with the same arrivals, seconds before and after. `~` is a ratio that "
-             "interval or noise cannot tell from 1: nothing is claimed from it. *Sum*: BE of alone plus the load served within its SLO (n times alone, n programs)."]
+             "interval or noise cannot tell from 1: nothing is claimed from it. *Sum*: BE of alone plus the load served within its SLO (n times alone, n programs).",
+             "", coverage(rows)]
     if any(row["system"] == "detshare:detshare" for row in rows):
-        lines += ["", "### The goals", "", "`~`: inside intervals or noise."] + goals(rows)
+        lines += ["", "### The goals", "", "`~`: inside intervals or noise.", ""] + goals(rows)
     for group in dict.fromkeys(row["group"] for row in rows):
         lines += ["", f"### `{group}`"]
         if group in plots:
             lines += ["", f"![tail against throughput]({plots[group]})"]
-        lines += cell_tables([row for row in rows if row["group"] == group])
+        lines += summary(rows, group) + cell_tables([row for row in rows if row["group"] == group])
     return lines
 
 
@@ -263,27 +312,22 @@ def draw(rows, folder, relative):
     return names
 
 
-def read(paths):
-    csv.field_size_limit(1 << 26)
-    rows = []
-    for path in paths:
-        with open(path, newline="", encoding="utf8") as file:
-            rows += [row for row in csv.DictReader(file) if row.get("when")]
-    return rows
-
-
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("state", type=pathlib.Path, nargs="+")
+    parser.add_argument("--merge", type=pathlib.Path, help="all rows of the files as one, for measure.py --state")
     parser.add_argument("--out", type=pathlib.Path)
     parser.add_argument("--doc", type=pathlib.Path)
     parser.add_argument("--plots", type=pathlib.Path, help="default: a folder evaluation beside the document")
     parser.add_argument("--device", default="", help="a sentence about the machine")
     options = parser.parse_args()
-    rows = figures_of(Measured(read(options.state)))
+    measured = state.union(options.state)
+    rows = figures_of(Measured(measured))
     if not rows:
         print("analyse: no cell has been measured", file=sys.stderr)
         return 1
+    if options.merge:
+        state.write(options.merge, measured)
     if options.out:
         with open(options.out, "w", newline="", encoding="utf8") as file:
             writer = csv.DictWriter(file, COLUMNS, lineterminator="\n")

@@ -16,6 +16,7 @@ import measure
 import plot
 import replay
 import scenarios
+import state
 import stats
 
 
@@ -121,9 +122,93 @@ class Analysis(unittest.TestCase):
         self.assertRegex(text, r"`detshare:detshare` \| [0-9.]+ \| [0-9.]+ \| 2\.00 \[")
         self.assertRegex("\n".join(analyse.section(list(measured(1, 1).values()), "", {})), r"`detshare:detshare` \| [0-9.]+ \| [0-9.]+ \| ~1\.00 \[")
 
+    def test_the_section_says_how_much_is_there_and_how_unsteady_it_was(self):
+        rows = list(measured(2, 2, ls2=1.5).values())
+        text = "\n".join(analyse.section(rows, "", {}))
+        self.assertIn("1 of 27 cells of `core` are there. ", text)
+        self.assertIn("in `a+b@50` ±20%", text)
+        self.assertNotIn("not the same twice", "\n".join(analyse.section(list(measured(2, 2).values()), "", {})))
+
+    def test_alone_and_beside_in_a_row_per_cell(self):
+        rows = measured(2, 2, ls2=1.5)
+        self.assertAlmostEqual(rows["detshare:detshare"]["ls_alone_p10_ms"], 1.19)  # a fifth of the quicker half
+        self.assertEqual(rows["detshare:detshare"]["be_alone_p50_ms"], 10)
+        text = "\n".join(analyse.section(list(measured(2, 2).values()), "", {}))
+        self.assertIn("| `a+b@50` | ~1.00 / ~1.000 | 2.00 / 0.500 |", text)
+        self.assertIn("| `a+b@50` | 1.090, 1.98; 10.00 | 1.090, 1.98; 10.00 |", text)
+
     def test_slices_count_parts_of_steps(self):
         one = phase("native", "be1", "be0:b", [1000.0] * 4)
         self.assertTrue(all(abs(value - 1) < 1e-9 for value in analyse.steady_bins(one)))
+
+
+class Files(unittest.TestCase):
+    """What State promises of a packed file."""
+
+    def setUp(self):
+        self.folder = tempfile.TemporaryDirectory()
+        self.addCleanup(self.folder.cleanup)
+        self.packed = pathlib.Path(self.folder.name) / "s.csv.xz"
+        self.growing = self.packed.with_suffix("")
+
+    def phases(self, path=None):
+        return [row["phase"] for row in state.State(path or self.packed).rows]
+
+    def test_packed_and_gone_on_from(self):
+        first = state.State(self.packed)
+        first.add(phase="capacity", program="a", rate="10", latencies_ms="1.000;2.000")
+        self.assertTrue(self.growing.exists())
+        first.close()
+        self.assertEqual([path.name for path in pathlib.Path(self.folder.name).iterdir()], ["s.csv.xz"])
+        self.assertEqual(self.packed.read_bytes()[:6], b"\xfd7zXZ\0")
+        second = state.State(self.packed)
+        self.assertEqual((second.capacity("a"), second.rows), (10, first.rows))
+        before = self.packed.read_bytes()
+        second.close()
+        self.assertEqual(self.packed.read_bytes(), before)
+        self.assertFalse(self.growing.exists())
+        second.add(phase="end")
+        second.close()
+        self.assertEqual(self.phases(), ["capacity", "end"])
+
+    def test_a_run_that_was_killed_has_lost_no_row(self):
+        first = state.State(self.packed)
+        first.add(phase="ls1")
+        first.close()
+        killed = state.State(self.packed)
+        killed.add(phase="be1")
+        with open(self.growing, "a", encoding="utf8") as file:
+            file.write("1,core,a+b@50,native,toget")
+        self.assertEqual([row["phase"] for row in state.read(self.packed)], ["ls1"])
+        after = state.State(self.packed)
+        self.assertEqual([row["phase"] for row in after.rows], ["ls1", "be1"])
+        after.add(phase="together")
+        after.close()
+        self.assertEqual([row["phase"] for row in state.read(self.packed)], ["ls1", "be1", "together"])
+
+    def test_plain_files_are_what_they_were(self):
+        plain = state.State(self.growing)
+        plain.add(phase="ls1")
+        plain.close()
+        self.assertEqual(self.phases(self.growing), ["ls1"])
+        self.assertFalse(self.packed.exists())
+
+    def test_what_is_in_two_files_counts_once(self):
+        paths = [self.packed.with_name(name) for name in ("a.csv.xz", "b.csv")]
+        state.write(paths[0], [row(phase="ls1")])
+        state.write(paths[1], [row(phase="ls1"), row(phase="be1")])
+        self.assertEqual([r["phase"] for r in state.union(paths)], ["ls1", "be1"])
+
+    def test_a_system_that_comes_later_is_asked_at_the_rate_of_the_others(self):
+        kept = state.State(self.packed)
+        cell = scenarios.Cell("core", ("a",), ("b",), 50, "poisson")
+        kept.add(phase="ls1", group="core", cell="a+b@50", round="1", program="ls0:a", rate="12.5")
+        self.assertEqual([kept.rate(1, cell, "ls0:a"), kept.rate(2, cell, "ls0:a"), kept.rate(1, cell, "ls0:b")], [12.5, None, None])
+
+    def test_what_was_measured_on_a_gpu_can_be_read(self):
+        rows = state.read(pathlib.Path(__file__).parents[2] / "docs/evaluation/h200.csv.xz")
+        self.assertGreaterEqual(len(rows), 352)
+        self.assertFalse([r["phase"] for r in rows if r["latencies_ms"] and float(r["latencies_ms"].split(";")[0]) <= 0])
 
 
 class Writing(unittest.TestCase):

@@ -12,19 +12,19 @@ follow each other, so that what a figure is compared with was measured seconds b
 thing lie apart (A/A) is known. The first part of each phase is left out. The order of worlds, policies and loads is another one in each round.
 Arrivals are the same for all systems of a cell and round.
 
-Everything is in one CSV file, a row per phase, with all latencies. A cell, round and system that has its rows is not run again: pass the file
-of the last run and this one goes on. A world or program that fails has a row that says so, and is tried again in the next round only.
+Everything is in one CSV file, a row per phase, with all latencies (state.py; FILE.csv.xz is kept packed between runs). A cell, round and system that has its
+rows is not run again: pass the file of the last run and this one goes on (docs/evaluation/h200.csv.xz is one). A world or program that fails has a row that
+says so, and is tried again in the next round only.
 
 What a service can do alone (its capacity, of which loads are parts) is measured natively, once, and kept in the file, too.
 
 On a machine of several GPUs each takes a share: --shard K/N (from 0) with a file of its own and CUDA_VISIBLE_DEVICES=K; programs stay together.
 
-usage: measure.py --state FILE.csv [--build BUILD] [--limit SECONDS] [--rounds N] [--seconds S] [--systems LIST] [--shard K/N]
+usage: measure.py --state FILE.csv[.xz] [--build BUILD] [--limit SECONDS] [--rounds N] [--seconds S] [--systems LIST] [--shard K/N]
                   [--profiles FILE] [--list] [WORD...]
        systems: native, mps, mps-priority, detshare:POLICY[,KEY=VALUE...] separated by semicolons; words choose cells by group:name
 """
 import argparse
-import csv
 import hashlib
 import itertools
 import json
@@ -39,10 +39,10 @@ import tempfile
 import time
 
 import scenarios
+from state import State
 
 HERE = pathlib.Path(__file__).resolve().parent
 SYSTEMS = "native;mps;mps-priority;detshare:multistream;detshare:orion;detshare:sgdrc;detshare:detshare"
-COLUMNS = ("round", "group", "cell", "system", "phase", "load", "program", "rate", "seconds", "items", "skip_s", "latencies_ms", "at_s", "error", "when")
 CAPACITY_S = 3  # of one program in a closed loop
 WARM_S = 2  # that all programs of a cell run together, under the default policy, before anything is measured
 SKIPPED = 0.1  # part of each phase that is left out
@@ -216,40 +216,6 @@ def world_open(name, options, folder):
     raise SystemExit(f"measure: {name}: no such system")
 
 
-# --- the file -----------------------------------------------------------------------------------------------------------------------
-
-class State:
-    """What has been measured; every row is on disk before the next phase begins."""
-
-    def __init__(self, path):
-        self.path, self.rows = path, []
-        csv.field_size_limit(1 << 26)
-        if path.exists():
-            with open(path, newline="", encoding="utf8") as file:
-                self.rows = [row for row in csv.DictReader(file) if row.get("when")]  # a row that was cut off is none
-        with open(path.with_suffix(".new"), "w", newline="", encoding="utf8") as file:
-            writer = csv.DictWriter(file, COLUMNS, lineterminator="\n")
-            writer.writeheader()
-            writer.writerows(self.rows)
-        os.replace(path.with_suffix(".new"), path)
-
-    def add(self, **row):
-        row = {key: row.get(key, "") for key in COLUMNS} | {"when": f"{time.time():.0f}"}
-        self.rows.append({key: str(value) for key, value in row.items()})
-        with open(self.path, "a", newline="", encoding="utf8") as file:
-            csv.DictWriter(file, COLUMNS, lineterminator="\n").writerow(row)
-            file.flush()
-            os.fsync(file.fileno())
-
-    def done(self, round_, cell, system):
-        """Its last phase is there, or why there will be none."""
-        return any(row["cell"] == cell.name and row["group"] == cell.group and row["system"] == system and row["round"] == str(round_)
-                   and (row["phase"] == "end" or row["error"]) for row in self.rows)
-
-    def capacity(self, program):
-        return next((float(row["rate"]) for row in self.rows if row["phase"] == "capacity" and row["program"] == program and not row["error"]), None)
-
-
 def packed(values):
     return ";".join(f"{value:.3f}" for value in values)
 
@@ -313,7 +279,7 @@ class Company:
 
 def run_system(cell, system, round_, company, state, options, folder):
     """The five phases of one system in one cell."""
-    rates = [state.capacity(name) * cell.load / 100 / len(cell.ls) for name in cell.ls]
+    rates = [state.rate(round_, cell, f"ls{i}:{name}") or state.capacity(name) * cell.load / 100 / len(cell.ls) for i, name in enumerate(cell.ls)]
     orders = []
     for index, rate in enumerate(rates):
         path = folder / f"arrivals.{index}"
@@ -501,13 +467,17 @@ def cell_of(text):
     return scenarios.Cell("core", tuple(filter(None, ls.split("+"))), tuple(filter(None, be.split("+"))), int(load), "poisson")
 
 
+def left_to_do(options, cells, state):
+    return sum(not state.done(r, cell, s) for r in range(1, options.rounds + 1) for cell in cells for s in options.systems)
+
+
 def main():
     options = arguments()
     state = State(options.state)
     cells = share(scenarios.cells(options.words) + options.more_cells, options.shard)
     if not cells:
         raise SystemExit("measure: no such cell")
-    left = sum(not state.done(r, cell, s) for r in range(1, options.rounds + 1) for cell in cells for s in options.systems)
+    left = left_to_do(options, cells, state)
     if options.list or not left:
         print(f"{left} of {options.rounds * len(cells) * len(options.systems)} to be measured")
         return 0
@@ -517,7 +487,8 @@ def main():
         done = run(options, cells, state, folder)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
-    left = sum(not state.done(r, cell, s) for r in range(1, options.rounds + 1) for cell in cells for s in options.systems)
+        state.close()
+    left = left_to_do(options, cells, state)
     print("everything is measured" if not left else f"{left} cells could not be measured" if done else f"the time is over: run it again with --state {options.state}")
     return 0
 

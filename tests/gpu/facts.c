@@ -8,8 +8,9 @@
  * cited one means that the machine or the driver differs.
  *
  * Every section runs in a process of its own with an alarm set, because some end their context on purpose and any might
- * hang; this process never opens the GPU. A call that fails is printed with its number, and the section goes on. Facts
- * go straight to a copy of standard output, so that the sections may put other things behind 1 and 2.
+ * hang; this process never opens the GPU. A call that fails is printed with its number, and the section goes on; one
+ * that the driver lacks is said once and fails whenever it is made. Facts go straight to a copy of standard output, so
+ * that the sections may put other things behind 1 and 2.
  *
  * "While busy" means: a kernel that spins fills a green context over all TPCs but eight, and a thread launches and
  * awaits one empty kernel after the other in a green context over those eight. "freeze" is the longest that one of
@@ -58,6 +59,7 @@ static const struct {
         {"pinned", section_pinned, 20},
         {"copies", section_copies, 20},
         {"launch", section_launch, 20},
+        {"graphs", section_graphs, 30},
         {"events", section_events, 20},
         {"modules", section_modules, 20},
         {"local", section_local, 20},
@@ -131,6 +133,14 @@ static int compare(const void *a, const void *b)
         return (x > y) - (x < y);
 }
 
+double series_at(struct series *s, double part)
+{
+        if (s->n == 0)
+                return 0;
+        qsort(s->us, s->n, sizeof(s->us[0]), compare);
+        return s->us[part < 1 ? (unsigned int)(part * s->n) : s->n - 1];
+}
+
 void series_fact(struct series *s, const char *what)
 {
         double sum = 0;
@@ -152,6 +162,12 @@ void series_fact(struct series *s, const char *what)
 #define STRING_(x) #x
 #define STRING(x) STRING_(x)
 
+/* Called with whatever arguments the real one takes, which the ABIs that CUDA runs on allow. */
+static CUresult absent(void)
+{
+        return CUDA_ERROR_NOT_SUPPORTED;
+}
+
 bool driver_load(void)
 {
         const char *paths[] = {getenv("DETSHARE_LIBCUDA"), "/usr/lib/x86_64-linux-gnu/libcuda.so.1",
@@ -169,11 +185,11 @@ bool driver_load(void)
         }
         if (!handle)
                 return false;
-#define X(f)                                              \
-        cu.f = (__typeof__(f) *)dlsym(handle, STRING(f)); \
-        if (!cu.f) {                                      \
-                fact("the driver has no %s", STRING(f));  \
-                return false;                             \
+#define X(f)                                                    \
+        cu.f = (__typeof__(f) *)dlsym(handle, STRING(f));       \
+        if (!cu.f) {                                            \
+                fact("the driver has no %s", STRING(f));        \
+                cu.f = (__typeof__(f) *)(void (*)(void))absent; \
         }
         FACTS_FUNCTIONS(X)
 #undef X

@@ -33,6 +33,7 @@
         X(cuCtxGetLimit)                  \
         X(cuCtxSetLimit)                  \
         X(cuCtxGetStreamPriorityRange)    \
+        X(cuCtxFromGreenCtx)              \
         X(cuDevSmResourceSplitByCount)    \
         X(cuDevResourceGenerateDesc)      \
         X(cuGreenCtxCreate)               \
@@ -44,6 +45,8 @@
         X(cuStreamQuery)                  \
         X(cuStreamSynchronize)            \
         X(cuStreamWriteValue64)           \
+        X(cuStreamBeginCapture)           \
+        X(cuStreamEndCapture)             \
         X(cuEventCreate)                  \
         X(cuEventRecord)                  \
         X(cuEventQuery)                   \
@@ -64,6 +67,19 @@
         X(cuFuncSetAttribute)             \
         X(cuLaunchKernel)                 \
         X(cuLaunchKernelEx)               \
+        X(cuGraphCreate)                  \
+        X(cuGraphDestroy)                 \
+        X(cuGraphAddEmptyNode)            \
+        X(cuGraphAddKernelNode)           \
+        X(cuGraphAddMemsetNode)           \
+        X(cuGraphGetNodes)                \
+        X(cuGraphKernelNodeGetParams)     \
+        X(cuGraphKernelNodeGetAttribute)  \
+        X(cuGraphKernelNodeSetAttribute)  \
+        X(cuGraphInstantiate)             \
+        X(cuGraphUpload)                  \
+        X(cuGraphLaunch)                  \
+        X(cuGraphExecDestroy)             \
         X(cuMemGetInfo)                   \
         X(cuMemAlloc)                     \
         X(cuMemAddressReserve)            \
@@ -168,6 +184,7 @@ const char *error_name(CUresult result);
 
 void series_add(struct series *s, double us);
 void series_fact(struct series *s, const char *what);
+double series_at(struct series *s, double part); /* 0.5: the median; sorts it; 0 of an empty one */
 
 bool driver_load(void);
 bool gpu_start(void); /* driver, context, groups */
@@ -204,6 +221,7 @@ void section_pinned(void);
 void section_copies(void);
 void section_all_memory(void);
 void section_launch(void);
+void section_graphs(void);
 void section_events(void);
 void section_modules(void);
 void section_local(void);

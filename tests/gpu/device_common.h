@@ -30,7 +30,9 @@
 #define DT_SPACE 7
 #define DT_DEVICE_VA UINT64_C(0x300000000000)
 #define DT_HOST_VA UINT64_C(0x310000000000)
+#ifndef DT_SLAB
 #define DT_SLAB DS_MIB(64)
+#endif
 #define DT_HOST DS_MIB(64)
 #define DT_TOKENS 4096
 
@@ -389,8 +391,8 @@ ds_unused static void dt_test_memory(const struct ds_device_ops *ops, const char
         for (uint64_t i = 0; i < size; i++)
                 host[i] = (uint8_t)(i * 131 + i / 257);
         dt_copy(t, t->stream, DS_COPY_HTOD, DT_DEVICE_VA, DT_HOST_VA, size);
-        dt_copy(t, t->stream, DS_COPY_DTOD, DT_DEVICE_VA + DS_MIB(32), DT_DEVICE_VA, size);
-        dt_ok(t, dt_copy(t, t->stream, DS_COPY_DTOH, DT_HOST_VA + DS_MIB(16), DT_DEVICE_VA + DS_MIB(32), size));
+        dt_copy(t, t->stream, DS_COPY_DTOD, DT_DEVICE_VA + DS_MIB(8), DT_DEVICE_VA, size);
+        dt_ok(t, dt_copy(t, t->stream, DS_COPY_DTOH, DT_HOST_VA + DS_MIB(16), DT_DEVICE_VA + DS_MIB(8), size));
         cr_assert_eq(memcmp(host, host + DS_MIB(16), size), 0);
         dt_ok(t, dt_copy(t, t->stream, DS_COPY_HTOH, DT_HOST_VA + DS_MIB(24), DT_HOST_VA, size));
         cr_assert_eq(memcmp(host, host + DS_MIB(24), size), 0);

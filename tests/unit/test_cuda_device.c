@@ -5,6 +5,7 @@
  * The bodies are those that run on a real GPU too (tests/gpu/device_common.h), then what only a driver that can be made
  * to fail shows. The fake driver aborts when something that stops the context is called while work is in flight.
  */
+#define DT_SLAB DS_MIB(16) /* clearing a large one takes longer than most of these */
 #include "tests/gpu/device_common.h"
 #include "tests/gpu/device_hopper.h"
 #include "tests/gpu/device_rungs.h"

@@ -5,6 +5,7 @@
  * The bodies run on a GPU too (tests/gpu/device_cuda.c). Here also: calls of the driver that fail, a context that is
  * lost under a graph, and the worker above it all.
  */
+#define DT_SLAB DS_MIB(16) /* clearing a large one takes longer than most of these */
 #include "tests/gpu/device_common.h"
 #include "tests/gpu/device_graph.h"
 

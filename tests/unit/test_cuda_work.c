@@ -4,6 +4,7 @@
  *
  * The bodies that all devices share run here too; on a GPU they are tests/gpu/device_cuda.c.
  */
+#define DT_SLAB DS_MIB(16) /* clearing a large one takes longer than most of these */
 #include "tests/gpu/device_common.h"
 
 #include <errno.h>

@@ -9,6 +9,7 @@
  *
  * Without DETSHARE_SOAK each function meets one of the errors.
  */
+#define DT_SLAB DS_MIB(16) /* clearing a large one takes longer than most of these */
 #include "tests/gpu/device_common.h"
 
 #include <dirent.h>

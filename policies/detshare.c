@@ -38,6 +38,9 @@
  * A kernel whose blocks must all be resident and do not fit what BE may have borrows the whole GPU if every LS request
  * under way would still meet its slack; else it waits, for `starve_ms` at most.
  *
+ * Felt. Prices are expectations. A session whose requests take longer beside BE than the slack, as felt.h finds by
+ * timing them with and without, has BE held while they run: nothing of it is launched, but for what `starve_ms` says.
+ *
  * While LS is idle a kernel that is well known on few SM counts is now and then sent to a rung where it is not, for its
  * profile, for `explore_permille` of BE's time at most.
  *

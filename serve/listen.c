@@ -11,6 +11,7 @@
 #include <string.h>
 #include <sys/eventfd.h>
 #include <sys/queue.h>
+#include <sys/resource.h>
 #include <sys/signalfd.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -41,6 +42,7 @@ struct connection {
         bool ends;          /* after the answer */
         bool gone;          /* the client, while the request runs */
         bool queued;        /* of WAITING: no instance has it yet; the lock's */
+        unsigned polled;    /* where in the list, 0: nowhere */
         uint64_t since_ms;  /* of the state; READ_HEADER: since when nothing came, or of the first byte */
         uint64_t arrival;   /* ns, of the last byte */
         uint64_t at, bytes; /* of what is being read or written */
@@ -506,23 +508,26 @@ static bool is_needed(const struct server *server)
         return false;
 }
 
+/* Only what is open is polled: more descriptors than the process may have cannot be. */
 static void wait_for_any(struct server *server, int ms)
 {
         struct pollfd *polls = server->polls;
-        const unsigned n = server->listen->n_connections;
+        nfds_t n = 3;
 
         polls[0] = (struct pollfd){.fd = now_ms() < server->pause_ms ? -1 : server->socket, .events = POLLIN};
         polls[1] = (struct pollfd){.fd = server->stopping ? -1 : server->signals, .events = POLLIN};
         polls[2] = (struct pollfd){.fd = server->done_event, .events = POLLIN};
-        for (unsigned i = 0; i < n; i++) {
-                const struct connection *slot = &server->slots[i];
+        for (unsigned i = 0; i < server->listen->n_connections; i++) {
+                struct connection *slot = &server->slots[i];
                 const short events = slot->state == WAITING ? 0 : slot->state == ANSWERING ? POLLOUT : POLLIN;
 
+                slot->polled = slot->fd >= 0 && !slot->gone ? (unsigned)n : 0;
                 /* that somebody has gone is told unasked */
-                polls[3 + i] = (struct pollfd){.fd = slot->gone ? -1 : slot->fd, .events = events};
+                if (slot->polled)
+                        polls[n++] = (struct pollfd){.fd = slot->fd, .events = events};
         }
-        if (poll(polls, 3 + n, ms) < 0)
-                for (unsigned i = 0; i < 3 + n; i++)
+        if (poll(polls, n, ms) < 0)
+                for (nfds_t i = 0; i < n; i++)
                         polls[i].revents = 0;
 }
 
@@ -532,7 +537,7 @@ static void turn(struct server *server)
         for (unsigned i = 0; i < server->listen->n_connections; i++) {
                 struct connection *slot = &server->slots[i];
 
-                if (!server->polls[3 + i].revents || slot->fd < 0)
+                if (slot->fd < 0 || !slot->polled || !server->polls[slot->polled].revents)
                         continue;
                 if (slot->state == WAITING)
                         forget_request(server, slot);
@@ -627,10 +632,23 @@ static int describe(struct server *server, struct sv_why *why)
         return fclose(to) ? sv_fail(why, "the model's inputs and outputs are too many words") : 0;
 }
 
+/* As many files as connections need, if that is allowed; if not, clients wait until others have gone. */
+static void ask_for_files(unsigned n)
+{
+        struct rlimit limit;
+        const rlim_t wanted = n + 256;
+
+        if (getrlimit(RLIMIT_NOFILE, &limit) || limit.rlim_cur >= wanted)
+                return;
+        limit.rlim_cur = DS_MIN(wanted, limit.rlim_max);
+        (void)setrlimit(RLIMIT_NOFILE, &limit);
+}
+
 static int open_server(struct server *server, struct sv_why *why)
 {
         const unsigned n = server->listen->n_connections;
 
+        ask_for_files(n);
         TAILQ_INIT(&server->waiting);
         TAILQ_INIT(&server->done);
         server->slots = ds_alloc0(n, sizeof(*server->slots));

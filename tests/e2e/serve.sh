@@ -198,6 +198,15 @@ wait $server
 result "it ends when it is told to" $? "$tmp/served.err"
 check "and says what it did" bash -c "tail -n 1 '$tmp/served' | jq -e '.requests > 250 and .bad >= 6 and .slow > 8 and .busy > 0 and .dropped >= 1'"
 check "its socket is gone" [ ! -e "$tmp/at" ]
+: >"$tmp/served"
+(ulimit -n 40 && exec "$serve" "$tmp/pack" --listen "$tmp/at" --connections 200 >"$tmp/served" 2>"$tmp/served.err") &
+server=$!
+await "$tmp/served" 'serving tiny at'
+timeout 60 python3 tests/serve/clients.py "$tmp/at" "$tmp/pack" 200 $server >"$tmp/clients" 2>&1
+result "more clients than it may have files" $? "$tmp/clients"
+kill -TERM $server
+wait $server
+result "and it ends" $? "$tmp/served.err"
 listen
 kill -KILL $server
 wait $server 2>/dev/null

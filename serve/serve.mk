@@ -25,8 +25,12 @@ $(BUILD)/e2e/tiny.ptx: tests/serve/tiny.cu
 	$(NVCC) -arch=sm_75 -ptx -o $@ $<
 e2e: $(BUILD)/e2e/tiny.ptx
 
-# what reads what others wrote
-$(BUILD)/tests/fuzz/fuzz_pack: $(call obj,$(wildcard serve/pack*.c) serve/arrivals.c serve/why.c)
+# what reads what others wrote, as fuzz.mk links the others, which is read later; the archive has to come behind our objects
+serve_fuzz_main = $(if $(filter undefined,$(origin FUZZ_MAIN)),$(BUILD)/obj/tests/fuzz/replay_main.o,$(FUZZ_MAIN))
+$(BUILD)/tests/fuzz/fuzz_pack: $(BUILD)/obj/tests/fuzz/fuzz_pack.o $(serve_fuzz_main) \
+		$(call obj,$(wildcard serve/pack*.c) serve/arrivals.c serve/why.c) $(DAEMON_A)
+	@mkdir -p $(@D)
+	$(CC) $(LDFLAGS) $(FUZZ_ENGINE) -rdynamic -o $@ $^ $(DAEMON_LIBS)
 
 # its threads under ThreadSanitizer, over a driver of the test's own
 serve_race_src := $(serve_src) $(addprefix daemon/util/,alloc.c fd.c sha256.c)

@@ -19,6 +19,8 @@ import scenarios
 import state
 import stats
 
+DOCS = pathlib.Path(__file__).resolve().parents[2] / "docs"
+
 
 def row(**values):
     return {key: str(values.get(key, "")) for key in ("round", "group", "cell", "system", "phase", "load", "program", "rate", "seconds", "items", "skip_s",
@@ -205,9 +207,13 @@ class Files(unittest.TestCase):
         kept.add(phase="ls1", group="core", cell="a+b@50", round="1", program="ls0:a", rate="12.5")
         self.assertEqual([kept.rate(1, cell, "ls0:a"), kept.rate(2, cell, "ls0:a"), kept.rate(1, cell, "ls0:b")], [12.5, None, None])
 
-    def test_what_was_measured_on_a_gpu_can_be_read(self):
-        rows = state.read(pathlib.Path(__file__).parents[2] / "docs/evaluation/h200.csv.xz")
+    def test_the_document_says_what_was_measured_on_a_gpu(self):
+        rows = state.read(DOCS / "evaluation/h200.csv.xz")
         self.assertGreaterEqual(len(rows), 352)
+        said = document.section(DOCS / "evaluation.md", analyse.SECTION)
+        own = analyse.figures_of(analyse.Measured([r for r in rows if r["cell"] in ("", "bert+bert-b64@50")]))
+        for line in analyse.cell_tables(own):
+            self.assertIn(line, said)  # tests/eval/analyse.py docs/evaluation/h200.csv.xz --doc docs/evaluation.md writes it anew
         self.assertFalse([r["phase"] for r in rows if r["latencies_ms"] and float(r["latencies_ms"].split(";")[0]) <= 0])
 
 

@@ -248,6 +248,18 @@ class Writing(unittest.TestCase):
         lots = [{(cell.group, cell.ls, cell.be) for cell in shard} for shard in shards]
         self.assertFalse(any(a & b for i, a in enumerate(lots) for b in lots[i + 1:]))
 
+    def test_an_update_touches_the_rows_and_columns_of_its_policies_only(self):
+        cells = "### Cell by cell on d"
+        old = ["### `core` on d", "", *document.table(["policy", "p99"], [["(no job)", "1"], ["`a`", "2"], ["`b`", "3"]]),
+               cells, "", *document.table(["cell", "`a`", "`b`"], [["`x@1`", "4 / 0", "5 / 0"], ["`y@1`", "6 / 0", "7 / 0"]]),
+               "### The claims", "", *document.table(["said", ""], [["c", "**no**"]])]
+        new = ["### `core` on d", "", *document.table(["policy", "p99"], [["(no job)", "1"], ["`b`", "30"]]),
+               cells, "", *document.table(["cell", "`b`"], [["`x@1`", "50 / 0"]]),
+               "### `core` on e", "", *document.table(["policy", "p99"], [["`a`", "9"]])]
+        said = [line.replace("| `b` | 3 |", "| `b` | 30 |").replace("| `x@1` | 4 / 0 | 5 / 0 |", "| `x@1` | 4 / 0 | 50 / 0 |") for line in old]
+        self.assertEqual(replay.updated(old, new), said)
+        self.assertEqual(replay.updated(old, old), old)
+
     def test_a_file_written_later_counts(self):
         with tempfile.TemporaryDirectory() as folder:
             paths = [pathlib.Path(folder) / name for name in "ab"]

@@ -10,6 +10,7 @@ the same file.
 usage: replay.py --build BUILD [--devices h200,a2000,p40] [--policies A,B] [--requests N] [--jobs N] [--out FILE.csv]
                  [--doc FILE.md] [WORD...]           only cells whose group:name contains a word
        replay.py --from FILE.csv --doc FILE.md       the section again, from a file
+       replay.py ... --policies A --update --doc FILE.md   only the rows and columns of A in a section that is there; say beside it of when they are
 """
 import argparse
 import concurrent.futures
@@ -249,6 +250,31 @@ def section(rows, command):
     return lines
 
 
+def cells_of(line):
+    return [cell.strip() for cell in line[2:-2].split(" | ")]
+
+
+def updated(old, new):
+    """The old section with what the new one, of fewer policies, has in tables of the same heading and in rows and columns of the same name."""
+    heading, tables = None, {}
+    for line in new:
+        heading = line if line.startswith("### ") else heading
+        if line.startswith("| "):
+            tables.setdefault(heading, []).append(cells_of(line))
+    known = {(heading, row[0], name): cell for heading, (head, *rows) in tables.items() for row in rows for name, cell in zip(head[1:], row[1:])}
+    lines, heading, head = [], None, None
+    for line in old:
+        if line.startswith("### "):
+            heading, head = line, None
+        elif line.startswith("| ") and head:
+            row = cells_of(line)
+            line = "| " + " | ".join(row[:1] + [known.get((heading, row[0], name), cell) for name, cell in zip(head[1:], row[1:])]) + " |"
+        elif line.startswith("| "):
+            head = cells_of(line)
+        lines.append(line)
+    return lines
+
+
 def arguments():
     parser = argparse.ArgumentParser()
     parser.add_argument("--build", type=pathlib.Path, default=pathlib.Path("build"))
@@ -259,6 +285,7 @@ def arguments():
     parser.add_argument("--out", type=pathlib.Path)
     parser.add_argument("--from", dest="source", type=pathlib.Path, action="append", help="a file written before; the last one counts")
     parser.add_argument("--doc", type=pathlib.Path)
+    parser.add_argument("--update", action="store_true")
     parser.add_argument("words", nargs="*")
     options = parser.parse_args()
     options.build, options.devices = options.build.resolve(), options.devices.split(",")
@@ -275,7 +302,8 @@ def main():
     if options.out:
         write_csv(options.out, rows)
     if options.doc:
-        document.write(options.doc, SECTION, section(rows, "make replay-policies"))
+        lines = section(rows, "make replay-policies")
+        document.write(options.doc, SECTION, updated(document.section(options.doc, SECTION).split("\n"), lines) if options.update else lines)
     else:
         for row in rows:
             print(f"{row['device']:10} {row['cell']:40} {row['policy']:14} {cell_text(row):>18} {row['in_slo']:>8}")

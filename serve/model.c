@@ -9,6 +9,7 @@
 
 #define STATIC_SHARED_MAX (48u << 10) /* more is to be asked for */
 #define LOG_MAX 4096u
+#define ARCH_ALONE 90u /* from here on PTX uses what only that architecture has */
 #define UNWRITTEN 0xff /* NaN in f16 and f32 */
 
 /* --- what the pack says, against the device and its kernels ------------------------------------------------------ */
@@ -16,15 +17,17 @@
 static int check_arch(const struct sv_driver *driver, const struct sv_pack *pack, struct sv_why *why)
 {
         int major = 0, minor = 0;
+        uint32_t has;
 
         if (SV_CU(driver, why, cuDeviceGetAttribute, &major, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR,
                     driver->device) ||
                 SV_CU(driver, why, cuDeviceGetAttribute, &minor, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR,
                         driver->device))
                 return -1;
-        if ((uint32_t)(10 * major + minor) < pack->arch)
-                return sv_fail(why, "%s/%s, arch: the pack is for sm_%u and later, and %s is sm_%d%d", pack->path,
-                        SV_MANIFEST, pack->arch, driver->gpu, major, minor);
+        has = (uint32_t)(10 * major + minor);
+        if (has < pack->arch || (pack->arch >= ARCH_ALONE && has != pack->arch))
+                return sv_fail(why, "%s/%s, arch: the pack is for sm_%u%s, and %s is sm_%u", pack->path, SV_MANIFEST,
+                        pack->arch, pack->arch >= ARCH_ALONE ? " alone" : " and later", driver->gpu, has);
         return 0;
 }
 

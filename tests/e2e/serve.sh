@@ -237,7 +237,8 @@ edited() {
         edit "$2"
         fails 1 "$1" "$tmp/edited"
 }
-check "a GPU that is too old" edited 'arch: the pack is for sm_200 and later, and DetShare sim:p40' 's/^arch sm_75/arch sm_200/'
+check "a GPU that is too old" edited 'arch: the pack is for sm_89 and later, and DetShare sim:p40' 's/^arch sm_75/arch sm_89/'
+check "a GPU that is another" edited 'arch: the pack is for sm_200 alone, and DetShare sim:p40' 's/^arch sm_75/arch sm_200/'
 check "a kernel that is not there" edited 'kernel 0, densest: the module has no such entry' 's/^kernel dense/kernel densest/'
 check "another number of parameters" edited 'kernel 2, to_half: .* another number of parameters' 's/^kernel to_half 32 0 4/kernel to_half 32 0 3/; s/^\(launch 2 .*\) null/\1/'
 check "parameters of another size" edited 'launch 1, parameter 3: it has 4 bytes, and leaky of the module takes 8' 's/i64=96/i32=96/'

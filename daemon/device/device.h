@@ -388,11 +388,10 @@ struct ds_device_ops {
          */
         int (*graph_new)(ds_device *device, uint32_t space, const struct ds_device_node *nodes, uint32_t n,
                 ds_device_graph **ret);
-        /* What launching it on streams of this one's rung and priority needs. [stops] 0, a CUDA error (it cannot be),
-         * or a negative errno. */
-        int (*graph_build)(ds_device *device, ds_device_graph *graph, uint32_t stream);
-        /* 1: it can be launched on such streams. 0: not yet; that it was asked for is put off, see below. */
-        int (*graph_ready)(ds_device *device, ds_device_graph *graph, uint32_t stream);
+        /* What launching it on streams of a rung needs. [stops] 0, a CUDA error (it cannot be), or a negative errno. */
+        int (*graph_build)(ds_device *device, ds_device_graph *graph, uint32_t rung);
+        /* 1: it can be launched on streams of the rung. 0: not yet; that it was asked for is put off, see below. */
+        int (*graph_ready)(ds_device *device, ds_device_graph *graph, uint32_t rung);
         int (*graph_launch)(ds_device *device, const struct ds_graph_launch *launch, uint64_t token); /* as launch */
         /* What was built for `from`, a graph of as many nodes with the same kinds and dependencies, becomes what was
          * built for `to` as far as that stops nothing; `from` is not ready any more where it was. Launches made are not
@@ -448,7 +447,7 @@ struct ds_device_ops {
         int (*advance)(ds_device *device, uint64_t limit_ns);
 };
 
-#define DS_DEVICE_OPS_VERSION 8
+#define DS_DEVICE_OPS_VERSION 7
 
 /* stream ids are dense: rung, then priority, then index */
 static inline uint32_t ds_device_stream(uint32_t rung, uint32_t priority, uint32_t index)

@@ -65,20 +65,12 @@ static uint32_t graph_rung(const ds_sched_session *session, const struct ds_sche
         return rung == DETSHARE_RUNG_NONE ? 0 : rung;
 }
 
-/* Its priority is its class's, as policies have it: what is built must do for all that a session launches. */
-static uint32_t graph_stream(const ds_sched_session *session, uint32_t device_rung)
-{
-        int is_ls = session->config.class_ == DETSHARE_CLASS_LS;
-
-        return ds_device_stream(device_rung, is_ls ? DETSHARE_PRIORITY_HIGH : DETSHARE_PRIORITY_LOW, 0);
-}
-
 int ds_sched_graph_build(ds_sched_session *session, const struct ds_sched_graph *graph)
 {
         ds_sched *sched = session->sched;
 
-        return sched->ops->graph_build(sched->device, graph->device,
-                graph_stream(session, sched->ladder.device_rung[graph_rung(session, graph)]));
+        return sched->ops->graph_build(
+                sched->device, graph->device, sched->ladder.device_rung[graph_rung(session, graph)]);
 }
 
 static int graph_may_be_whole(const ds_coroutine *coroutine, const struct ds_op *op)
@@ -91,8 +83,7 @@ static int graph_may_be_whole(const ds_coroutine *coroutine, const struct ds_op 
 int ds_graph_ready(ds_sched *sched, const struct ds_op *op, uint32_t rung)
 {
         return graph_may_be_whole(op->coroutine, op) &&
-               sched->ops->graph_ready(sched->device, op->graph->device,
-                       graph_stream(op->coroutine->session, sched->ladder.device_rung[rung]));
+               sched->ops->graph_ready(sched->device, op->graph->device, sched->ladder.device_rung[rung]);
 }
 
 void ds_graph_class_changed(ds_sched *sched)

@@ -93,11 +93,11 @@ ds_unused static void dt_test_graph(const struct ds_device_ops *ops, const char 
                 .dst = DT_DEVICE_VA + 16384, .value = 0xabcd, .element_size = 2, .width = 5, .height = 3, .pitch = 32};
         host[32] = 4711;
         graph = dt_graph(t, &c);
-        cr_assert_eq(ops->graph_ready(t->device, graph, t->stream), 0, "ready before it was built");
+        cr_assert_eq(ops->graph_ready(t->device, graph, t->rung), 0, "ready before it was built");
         cr_assert_eq(ops->put_off(t->device), 1, "it was asked for");
-        cr_assert_eq(ops->graph_build(t->device, graph, t->stream), 0);
+        cr_assert_eq(ops->graph_build(t->device, graph, t->rung), 0);
         cr_assert_eq(ops->put_off(t->device), 0);
-        cr_assert_eq(ops->graph_ready(t->device, graph, t->stream), 1);
+        cr_assert_eq(ops->graph_ready(t->device, graph, t->rung), 1);
         dt_poke(t, module, "poke", t->stream, DT_DEVICE_VA, want);
         for (int i = 0; i < 20; i++) {
                 last = dt_graph_launch(t, graph, t->stream);
@@ -136,7 +136,7 @@ ds_unused static void dt_test_graph_freed(const struct ds_device_ops *ops, const
         for (uint32_t i = 0; i < 150; i++)
                 dt_chain_step(t, &c, module, "step", DT_DEVICE_VA, i);
         graph = dt_graph(t, &c);
-        cr_assert_eq(ops->graph_build(t->device, graph, t->stream), 0);
+        cr_assert_eq(ops->graph_build(t->device, graph, t->rung), 0);
         dt_poke(t, module, "poke", t->stream, DT_DEVICE_VA, 0);
         for (int i = 0; i < 30; i++) {
                 dt_graph_launch(t, graph, t->stream);
@@ -176,13 +176,13 @@ ds_unused static void dt_test_graph_taken(const struct ds_device_ops *ops, const
                         .height = 1};
                 graphs[k] = dt_graph(t, c);
         }
-        cr_assert_eq(ops->graph_build(t->device, graphs[0], t->stream), 0);
+        cr_assert_eq(ops->graph_build(t->device, graphs[0], t->rung), 0);
         dt_poke(t, module, "poke", t->stream, DT_DEVICE_VA, want);
         dt_poke(t, module, "poke", t->stream, DT_DEVICE_VA + 4096, 1);
         dt_graph_launch(t, graphs[0], t->stream);
         ops->graph_take(t->device, graphs[0], graphs[1]);
-        cr_assert_eq(ops->graph_ready(t->device, graphs[0], t->stream), 0);
-        cr_assert_eq(ops->graph_ready(t->device, graphs[1], t->stream), 1);
+        cr_assert_eq(ops->graph_ready(t->device, graphs[0], t->rung), 0);
+        cr_assert_eq(ops->graph_ready(t->device, graphs[1], t->rung), 1);
         cr_assert_eq(ops->put_off(t->device), 0, "nothing is to be built or destroyed");
         ops->graph_free(t->device, graphs[0]);
         dt_graph_launch(t, graphs[1], t->stream);
@@ -206,12 +206,12 @@ ds_unused static void dt_test_graph_taken(const struct ds_device_ops *ops, const
         ops->graph_free(t->device, graphs[1]);
         graphs[0] = dt_graph(t, &a);
         other = dt_graph(t, &b);
-        cr_assert_eq(ops->graph_build(t->device, graphs[0], t->stream), 0);
+        cr_assert_eq(ops->graph_build(t->device, graphs[0], t->rung), 0);
         ops->graph_take(t->device, graphs[0], other);
-        cr_assert_eq(ops->graph_ready(t->device, graphs[0], t->stream), 1, "keeps what it has");
-        cr_assert_eq(ops->graph_ready(t->device, other, t->stream), 0);
+        cr_assert_eq(ops->graph_ready(t->device, graphs[0], t->rung), 1, "keeps what it has");
+        cr_assert_eq(ops->graph_ready(t->device, other, t->rung), 0);
         ops->put_off_do(t->device);
-        cr_assert_eq(ops->graph_ready(t->device, other, t->stream), 1);
+        cr_assert_eq(ops->graph_ready(t->device, other, t->rung), 1);
         dt_ok(t, dt_graph_launch(t, other, t->stream));
         ops->graph_free(t->device, graphs[0]);
         ops->graph_free(t->device, other);
@@ -274,7 +274,7 @@ ds_unused static void dt_test_graph_branches(const struct ds_device_ops *ops, co
         host[16] = 1;
         host[17] = 2;
         graph = dt_graph(t, &c);
-        cr_assert_eq(ops->graph_build(t->device, graph, t->stream), 0);
+        cr_assert_eq(ops->graph_build(t->device, graph, t->rung), 0);
         dt_ok(t, dt_graph_launch(t, graph, t->stream));
         dt_ok(t, dt_graph_launch(t, graph, t->stream));
         cr_assert_eq(host[0], ((((1 * 3 + 0) * 3 + 2) * 3 + 4) * 3 + 6) * 3 + 8);

@@ -55,45 +55,16 @@ Test(cuda_graph, each_rung_has_its_own, .timeout = 60)
         module = dt_load(t, DT_PTX);
         dt_chain_step(t, &c, module, "poke", DT_DEVICE_VA, 1);
         graph = dt_graph(t, &c);
-        cr_assert_eq(t->ops->graph_build(t->device, graph, t->stream), 0);
-        cr_assert_eq(t->ops->graph_ready(t->device, graph, ds_device_stream(rung, 0, 0)), 0);
-        cr_assert_eq(t->ops->graph_ready(t->device, graph, ds_device_stream(rung, 0, 0)), 0);
+        cr_assert_eq(t->ops->graph_build(t->device, graph, t->rung), 0);
+        cr_assert_eq(t->ops->graph_ready(t->device, graph, rung), 0);
+        cr_assert_eq(t->ops->graph_ready(t->device, graph, rung), 0);
         cr_assert_eq(t->ops->put_off(t->device), 1);
         t->ops->put_off_do(t->device);
-        cr_assert_eq(t->ops->graph_ready(t->device, graph, ds_device_stream(rung, 0, 0)), 1);
+        cr_assert_eq(t->ops->graph_ready(t->device, graph, rung), 1);
         dt_ok(t, dt_graph_launch(t, graph, t->stream));
         dt_ok(t, dt_graph_launch(t, graph, ds_device_stream(rung, 0, 3)));
         t->ops->graph_free(t->device, graph);
         cr_assert_eq(t->ops->put_off(t->device), 2);
-        t->ops->put_off_do(t->device);
-        dt_close(t);
-}
-
-/* Its kernels have the priority of the streams it is built for (the fake driver insists on that): another one, anew. */
-Test(cuda_graph, each_priority_has_its_own, .timeout = 60)
-{
-        static struct dt_chain c;
-        ds_device_graph *graph;
-        ds_device_module *module;
-        uint32_t high;
-        struct dt *t;
-
-        fake(NULL, NULL);
-        setenv("FAKE_CUDA_PRIORITIES", "1", 1);
-        t = dt_open(&ds_cuda_ops, "0");
-        high = ds_device_stream(t->rung, 0, 1);
-        module = dt_load(t, DT_PTX);
-        dt_chain_step(t, &c, module, "poke", DT_DEVICE_VA, 1);
-        graph = dt_graph(t, &c);
-        cr_assert_eq(t->ops->graph_build(t->device, graph, t->stream), 0);
-        dt_ok(t, dt_graph_launch(t, graph, t->stream));
-        cr_assert_eq(t->ops->graph_ready(t->device, graph, high), 0);
-        cr_assert_eq(t->ops->put_off(t->device), 1);
-        t->ops->put_off_do(t->device);
-        cr_assert_eq(t->ops->put_off(t->device), 1, "the other one goes");
-        cr_assert_eq(t->ops->graph_ready(t->device, graph, high), 1);
-        dt_ok(t, dt_graph_launch(t, graph, high));
-        t->ops->graph_free(t->device, graph);
         t->ops->put_off_do(t->device);
         dt_close(t);
 }
@@ -117,8 +88,8 @@ static void refuses(const char *call, int from)
         dt_chain_add(&c, DS_NODE_MEMSET)->memset =
                 (struct ds_memset){.dst = DT_DEVICE_VA, .element_size = 4, .width = 4, .height = 1};
         graph = dt_graph(t, &c);
-        cr_assert_eq(t->ops->graph_build(t->device, graph, t->stream), DS_CUDA_OUT_OF_MEMORY);
-        cr_assert_eq(t->ops->graph_ready(t->device, graph, t->stream), 0);
+        cr_assert_eq(t->ops->graph_build(t->device, graph, t->rung), DS_CUDA_OUT_OF_MEMORY);
+        cr_assert_eq(t->ops->graph_ready(t->device, graph, t->rung), 0);
         cr_assert_eq(t->ops->put_off(t->device), 0, "not asked for again");
         dt_ok(t, dt_poke(t, module, "poke", t->stream, DT_DEVICE_VA, 1));
         t->ops->graph_free(t->device, graph);
@@ -154,12 +125,12 @@ Test(cuda_graph_fails, new_parameters, .timeout = 60)
         dt_chain_step(t, &b, module, "poke", DT_DEVICE_VA, 2);
         from = dt_graph(t, &a);
         to = dt_graph(t, &b);
-        cr_assert_eq(t->ops->graph_build(t->device, from, t->stream), 0);
+        cr_assert_eq(t->ops->graph_build(t->device, from, t->rung), 0);
         t->ops->graph_take(t->device, from, to);
         cr_assert_eq(t->ops->put_off(t->device), 1);
-        cr_assert_eq(t->ops->graph_ready(t->device, to, t->stream), 0);
+        cr_assert_eq(t->ops->graph_ready(t->device, to, t->rung), 0);
         t->ops->put_off_do(t->device);
-        cr_assert_eq(t->ops->graph_ready(t->device, to, t->stream), 1);
+        cr_assert_eq(t->ops->graph_ready(t->device, to, t->rung), 1);
         dt_ok(t, dt_graph_launch(t, to, t->stream));
         t->ops->graph_free(t->device, from);
         t->ops->graph_free(t->device, to);
@@ -183,7 +154,7 @@ Test(cuda_graph, a_fault, .timeout = 60)
         dt_chain_step(t, &c, module, "poke", DT_DEVICE_VA, 1);
         dt_chain_step(t, &c, module, "poke", 0xdead0000, 1);
         graph = dt_graph(t, &c);
-        cr_assert_eq(t->ops->graph_build(t->device, graph, t->stream), 0);
+        cr_assert_eq(t->ops->graph_build(t->device, graph, t->rung), 0);
         bad = dt_graph_launch(t, graph, t->stream);
         /* as long as it is not known */
         behind = dt_token(t);
@@ -197,7 +168,7 @@ Test(cuda_graph, a_fault, .timeout = 60)
         cr_assert_eq(t->seen[bad].status, DS_CUDA_ILLEGAL_ADDRESS);
         cr_assert(strstr(t->seen[bad].message, "a graph of 2 kernels"), "%s", t->seen[bad].message);
         cr_assert_neq(t->seen[behind].status, 0);
-        cr_assert_eq(t->ops->graph_ready(t->device, graph, t->stream), 0);
+        cr_assert_eq(t->ops->graph_ready(t->device, graph, t->rung), 0);
         t->ops->graph_free(t->device, graph);
         dt_close(t);
 }

@@ -196,7 +196,7 @@ static void graph_launch(struct life *l, ds_device_graph *graph, uint32_t rung)
 {
         struct ds_graph_launch launch = {.stream = ds_device_stream(rung, 0, 2), .space = DT_SPACE, .graph = graph};
 
-        if (ds_cuda_ops.graph_ready(l->device, graph, ds_device_stream(rung, 0, 0)))
+        if (ds_cuda_ops.graph_ready(l->device, graph, rung))
                 submitted(l, ds_cuda_ops.graph_launch(l->device, &launch, l->submitted + 1));
 }
 
@@ -230,7 +230,7 @@ static void graphs(struct life *l)
                         graph[i] = NULL;
         }
         for (int i = 0; i < LATER && graph[0] && graph[1]; i++) {
-                (void)ds_cuda_ops.graph_build(l->device, graph[0], ds_device_stream(l->rungs[i % 2], 0, 0));
+                (void)ds_cuda_ops.graph_build(l->device, graph[0], l->rungs[i % 2]);
                 graph_launch(l, graph[0], l->rungs[0]);
                 graph_launch(l, graph[0], l->rungs[1]);
                 drain(l);

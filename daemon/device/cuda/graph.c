@@ -4,11 +4,10 @@
  *
  * What is built of a graph is built for a rung: its nodes name the rung's green context, since what they run on is
  * theirs and not the stream's that they are launched on (those of the primary context run on all SMs, whatever the
- * stream). Their priority is theirs, too, so it is built for that of the streams it is launched on; a session that
- * changed its class has it built anew. Building instantiates and uploads it, which may stop the context: on an H200 it
- * was seen to do so, and at other times to hold others up for 0.1 ms only. So it happens when the owner says that
- * nothing is in flight, for one rung when the graph is made, for another one when a launch there has asked for it.
- * Until then, and for what cannot be built, nodes are launched one by one.
+ * stream). Building instantiates and uploads it, which may stop the context: on an H200 it was seen to do so, and at
+ * other times to hold others up for 0.1 ms only. So it happens when the owner says that nothing is in flight, for one
+ * rung when the graph is made, for another one when a launch there has asked for it. Until then, and for what
+ * cannot be built, nodes are launched one by one.
  *
  * What a launch names stays until it has come back: the graph counts launches, and instances that nobody can launch any
  * more wait in a list for the next quiesce. New parameters are written into an instance in place, beside whatever runs:
@@ -33,7 +32,7 @@ struct cuda_instance {
         CUgraph graph;
         CUgraphExec exec;
         CUgraphNode *nodes; /* as the graph's */
-        uint32_t n, priority;
+        uint32_t n;
         struct cuda_instance *next;
 };
 
@@ -45,7 +44,6 @@ struct ds_device_graph {
         uint32_t n_jobs, n_held; /* launches that have not come back, and those that the GPU has not got */
         struct cuda_instance *at[DS_DEVICE_RUNGS_MAX];
         uint64_t wanted, refused; /* rungs, one bit each */
-        uint32_t priority;        /* that what is wanted is to have */
         ds_device_graph *prev, *next;
 };
 
@@ -168,21 +166,18 @@ static CUresult build_allow(ds_device *device, const struct ds_launch *launch, C
         return result;
 }
 
-static CUresult build_launch(ds_device *device, struct cuda_instance *instance, const struct ds_launch *launch,
-        CUcontext context, const CUgraphNode *deps, size_t n_deps, CUgraphNode *ret)
+static CUresult build_launch(ds_device *device, CUgraph graph, const struct ds_launch *launch, CUcontext context,
+        const CUgraphNode *deps, size_t n_deps, CUgraphNode *ret)
 {
         struct kernel_extra extra;
         CUDA_KERNEL_NODE_PARAMS params = kernel_params(launch, context, &extra);
         const CUkernelNodeAttrValue clusters = {
                 .clusterDim = {launch->cluster[0], launch->cluster[1], launch->cluster[2]}};
         const CUkernelNodeAttrValue cooperative = {.cooperative = 1};
-        const CUkernelNodeAttrValue priority = {.priority = device->priority[instance->priority]};
         CUresult result = build_allow(device, launch, params.kern);
 
         if (!result)
-                result = CU(device, cuGraphAddKernelNode)(ret, instance->graph, deps, n_deps, &params);
-        if (!result)
-                result = CU(device, cuGraphKernelNodeSetAttribute)(*ret, CU_LAUNCH_ATTRIBUTE_PRIORITY, &priority);
+                result = CU(device, cuGraphAddKernelNode)(ret, graph, deps, n_deps, &params);
         if (!result && launch->cluster[0])
                 result = CU(device, cuGraphKernelNodeSetAttribute)(
                         *ret, CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION, &clusters);
@@ -202,7 +197,7 @@ static CUresult build_node(ds_device *device, struct cuda_instance *instance, co
                 deps[i] = instance->nodes[node->deps[i]];
         switch (node->kind) {
         case DS_NODE_LAUNCH:
-                return build_launch(device, instance, &node->launch, context, deps, node->n_deps, ret);
+                return build_launch(device, instance->graph, &node->launch, context, deps, node->n_deps, ret);
         case DS_NODE_COPY:
                 copy = copy_params(&node->copy);
                 return CU(device, cuGraphAddMemcpyNode)(ret, instance->graph, deps, node->n_deps, &copy, context);
@@ -259,7 +254,6 @@ static int graph_build(ds_device *device, ds_device_graph *graph, uint32_t rung)
                 return ds_error_origin(-ENOMEM);
         }
         instance->n = graph->n;
-        instance->priority = graph->priority;
         device->graph_nodes += graph->n;
         result = build_all(device, graph, rung, instance, deps);
         ds_free(deps);
@@ -267,31 +261,23 @@ static int graph_build(ds_device *device, ds_device_graph *graph, uint32_t rung)
                 instance_free(device, instance);
                 return ds_cuda_failed(device, result, "building a graph");
         }
-        instance_goes(device, graph->at[rung]);
         graph->at[rung] = instance;
         return 0;
 }
 
-static int graph_fits(const ds_device_graph *graph, uint32_t rung)
+int cuda_graph_build(ds_device *device, ds_device_graph *graph, uint32_t rung)
 {
-        return graph->at[rung] && graph->at[rung]->priority == graph->priority;
-}
-
-int cuda_graph_build(ds_device *device, ds_device_graph *graph, uint32_t stream)
-{
-        const uint32_t rung = stream / CUDA_STREAMS_PER_RUNG;
-        const uint64_t bit = UINT64_C(1) << rung % 64;
+        const uint64_t bit = UINT64_C(1) << rung;
         int r = 0;
 
         if (rung >= device->n_rungs)
                 return ds_error_origin(-ENOENT);
-        graph->priority = stream / DS_DEVICE_STREAMS_PER_RUNG % DS_DEVICE_PRIORITIES;
         if (device->lost)
                 return DS_CUDA_LAUNCH_FAILED;
         for (uint32_t i = 0; !r && i < graph->n; i++)
                 if (graph->nodes[i].kind == DS_NODE_LAUNCH)
                         r = cuda_launch_check(device, &graph->nodes[i].launch, rung);
-        if (!r && !graph_fits(graph, rung))
+        if (!r && !graph->at[rung])
                 r = graph_build(device, graph, rung);
         graph_want(device, graph, graph->wanted & ~bit);
         if (r)
@@ -299,16 +285,13 @@ int cuda_graph_build(ds_device *device, ds_device_graph *graph, uint32_t stream)
         return r;
 }
 
-int cuda_graph_ready(ds_device *device, ds_device_graph *graph, uint32_t stream)
+int cuda_graph_ready(ds_device *device, ds_device_graph *graph, uint32_t rung)
 {
-        const uint32_t rung = stream / CUDA_STREAMS_PER_RUNG;
-
         if (rung >= device->n_rungs || device->lost)
                 return 0;
-        graph->priority = stream / DS_DEVICE_STREAMS_PER_RUNG % DS_DEVICE_PRIORITIES;
-        if (!graph_fits(graph, rung) && !(graph->refused >> rung & 1))
+        if (!graph->at[rung] && !(graph->refused >> rung & 1))
                 graph_want(device, graph, graph->wanted | UINT64_C(1) << rung);
-        return graph_fits(graph, rung);
+        return graph->at[rung] != NULL;
 }
 
 /* --- life --------------------------------------------------------------------------------------------------------- */
@@ -572,7 +555,7 @@ void cuda_graphs_put_off_do(ds_device *device)
         {
                 for (uint32_t rung = 0; graph->wanted && rung < device->n_rungs; rung++)
                         if (graph->wanted >> rung & 1)
-                                (void)cuda_graph_build(device, graph, ds_device_stream(rung, graph->priority, 0));
+                                (void)cuda_graph_build(device, graph, rung);
         }
 }
 

@@ -368,8 +368,8 @@ int cuda_tensor_map(ds_device *device, const struct ds_tensor_map *ask, uint8_t 
 /* graph.c; the operations are those of device.h */
 int cuda_graph_new(
         ds_device *device, uint32_t space, const struct ds_device_node *nodes, uint32_t n, ds_device_graph **ret);
-int cuda_graph_build(ds_device *device, ds_device_graph *graph, uint32_t stream);
-int cuda_graph_ready(ds_device *device, ds_device_graph *graph, uint32_t stream);
+int cuda_graph_build(ds_device *device, ds_device_graph *graph, uint32_t rung);
+int cuda_graph_ready(ds_device *device, ds_device_graph *graph, uint32_t rung);
 int cuda_graph_launch(ds_device *device, const struct ds_graph_launch *launch, uint64_t token);
 void cuda_graph_take(ds_device *device, ds_device_graph *from, ds_device_graph *to);
 ds_device_graph *cuda_graph_free(ds_device *device, ds_device_graph *graph);

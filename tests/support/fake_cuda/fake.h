@@ -33,8 +33,6 @@
  *   FAKE_CUDA_LOG     a file: one line per call, "NAME idle" or "NAME busy" (work of clients was in flight), or
  *                     "NAME refused"; other calls that only ask whether something is done are left out
  *   FAKE_CUDA_MEMOPS  0: streams cannot write values
- *   FAKE_CUDA_PRIORITIES  set: graphs whose kernels have not the priority of the stream are refused; the driver would
- *                     run them at their own
  *   FAKE_CUDA_STRICT  1: a call that stops a real context, made while work is in flight, aborts the process
  */
 #pragma once

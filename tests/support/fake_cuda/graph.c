@@ -7,7 +7,6 @@
  * names must be that of the stream, which says that a kernel stays on its SMs; a node depends on nodes of its graph.
  * Instantiating, uploading and destroying wait for all work, as they do in a real context.
  */
-#include <stdlib.h>
 #include <string.h>
 
 #include "tests/support/fake_cuda/fake.h"
@@ -27,7 +26,6 @@ struct work {
         bool dst_host, src_host;
         struct ds_memset memset;
         CUcontext context;
-        int priority;
 };
 
 struct CUgraph_st {
@@ -174,10 +172,6 @@ FAKE_API cuGraphKernelNodeSetAttribute(CUgraphNode node, CUkernelNodeAttrID id, 
         work = &node->graph->works[node->index];
         if (id == CU_LAUNCH_ATTRIBUTE_COOPERATIVE && work->kind == WORK_LAUNCH) {
                 work->launch.cooperative = (uint32_t)value->cooperative;
-                return CUDA_SUCCESS;
-        }
-        if (id == CU_LAUNCH_ATTRIBUTE_PRIORITY && work->kind == WORK_LAUNCH) {
-                work->priority = value->priority;
                 return CUDA_SUCCESS;
         }
         if (id != CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION || work->kind != WORK_LAUNCH)
@@ -330,9 +324,6 @@ FAKE_API cuGraphLaunch(CUgraphExec exec, CUstream stream)
                 if (exec->works[i].kind != WORK_NOTHING && rung->owner == FAKE_RUNG_GREEN &&
                         (const void *)exec->works[i].context != (const void *)rung)
                         return CUDA_ERROR_INVALID_CONTEXT;
-        for (uint32_t i = 0; getenv("FAKE_CUDA_PRIORITIES") && i < exec->n; i++)
-                if (exec->works[i].kind == WORK_LAUNCH && exec->works[i].priority != stream->priority)
-                        return CUDA_ERROR_INVALID_VALUE;
         for (uint32_t i = 0; !r && i < exec->n; i++)
                 r = run(&exec->works[i], stream);
         return r;
@@ -348,7 +339,6 @@ static CUresult change(CUgraphExec exec, CUgraphNode node, struct work *work)
                 return CUDA_ERROR_INVALID_VALUE;
         }
         memcpy(work->launch.cluster, old->launch.cluster, sizeof(old->launch.cluster));
-        work->priority = old->priority;
         work->launch.cooperative = old->launch.cooperative;
         ds_free(old->params);
         *old = *work;

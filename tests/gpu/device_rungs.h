@@ -152,7 +152,9 @@ ds_unused static void dt_test_ladder(const struct ds_device_ops *ops, const char
 
 /* --- a bound on resident blocks ----------------------------------------------------------------------------------- */
 
+#ifndef DT_BOUND_LOOPS
 #define DT_BOUND_LOOPS 4000u
+#endif
 
 /* n steps of which each needs the one before; what comes of them is asked for, else a compiler leaves the loop out */
 #define DT_PTX_LOOP                                                                                              \

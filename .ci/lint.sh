@@ -25,5 +25,5 @@ run "clang-format" clang-format --dry-run -Werror $sources
 run "includes point down" tests/tree/includes.sh
 run "cppcheck" cppcheck -q -j2 --std=c11 --enable=warning,portability --inline-suppr --error-exitcode=1 \
         --suppress=missingInclude --suppress=unknownMacro --suppressions-list=.ci/cppcheck.txt \
-        -Idaemon -I. -Iclient-lib -Iclient-lib/include daemon client-lib policies
+        -Idaemon -I. -Iclient-lib -Iclient-lib/include daemon client-lib policies serve
 exit $status

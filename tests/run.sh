@@ -31,7 +31,7 @@ export DETSHARE_TEST_PLACE=$place
 slots=${TEST_JOBS:-$(($(nproc) < 9 ? $(nproc) + 1 : 9))}
 
 waiting="asan-test_supervisor_life test_supervisor_life asan-test_oom_supervisor e2e-worker_death e2e-ctl asan-e2e-ctl
-asan-test_supervisor_rights e2e-hostile_frames asan-test_cuda_graph asan-test_core_memory"
+asan-test_supervisor_rights e2e-serve e2e-hostile_frames asan-test_cuda_graph asan-test_core_memory"
 slow="e2e-endless_kernel asan-test_cuda_work e2e-fake_gpu test_cuda_work asan-test_cuda_device test_ptx_roundtrip asan-test_worker_random_quiesce asan-test_worker_random
 asan-e2e-programs race-device_race e2e-programs
 asan-e2e-runtime asan-test_ptx_roundtrip asan-test_ptx_fuzz asan-test_cuda_driver test_cuda_device test_core_memory

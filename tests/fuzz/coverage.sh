@@ -26,6 +26,7 @@ sources() {
         pass) ls daemon/ptx/pass/*.c ;;
         fatbin) ls daemon/image/{image,unpack}.c ;;
         cubin) ls daemon/image/cubin.c ;;
+        pack) ls serve/{pack*,arrivals}.c ;;
         sass) ls daemon/image/sass*.c ;;
         frames) ls daemon/util/frame.c daemon/supervisor/unpack.c ;;
         config) ls daemon/supervisor/{config*,rules}.c ;;

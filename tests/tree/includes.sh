@@ -44,5 +44,6 @@ check client-lib/cudart cudart/
 check client-lib/ctl core/ ctl/ detshare/ proto/ lut/ $pb
 check client-lib/include detshare/
 check policies policies/
+check serve util/ serve/ detshare/
 check lut util/ device/device.h lut/
 exit $bad

@@ -446,6 +446,19 @@ static void tide_look(struct detshare *d, const struct detshare_snapshot *snapsh
         d->standing_sms = (uint32_t)min_u64(max_u64(d->standing_sms, number(d, P_RESERVE_LEAST)), most);
 }
 
+/* An operation of LS ended: before its request may end by it, so that one of a single operation has one. */
+static void tide_count(struct detshare *d, const struct detshare_snapshot *snapshot)
+{
+        struct ls *ls;
+
+        if (snapshot->event != DETSHARE_EVENT_COMPLETE || snapshot->event_session >= snapshot->n_sessions ||
+                snapshot->sessions[snapshot->event_session].class_ != DETSHARE_CLASS_LS)
+                return;
+        ls = ls_find(d, snapshot->sessions[snapshot->event_session].id, 0);
+        if (ls)
+                ls->operations++;
+}
+
 /* An operation ended. Of what a device tells of together only the sum is right, so the mean counts. */
 static void tide_complete(struct detshare *d, const struct detshare_snapshot *snapshot)
 {
@@ -466,7 +479,6 @@ static void tide_complete(struct detshare *d, const struct detshare_snapshot *sn
         ls = ls_find(d, view->id, 0);
         if (!ls)
                 return;
-        ls->operations++;
         if (ls->open && d->now_ns - ls->piece_ns >= FELT_PIECE_NS) {
                 ls_felt(ls, d->now_ns);
                 ls_piece(d, ls);
@@ -904,6 +916,7 @@ static int detshare_decide(void *state, const struct detshare_snapshot *snapshot
         d->decision++;
         d->now_ns = snapshot->now_ns;
         d->timer_ns = UINT64_MAX;
+        tide_count(d, snapshot);
         tide_look(d, snapshot);
         tide_complete(d, snapshot);
         tide_regime(d);

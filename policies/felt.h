@@ -12,9 +12,10 @@
  * HELD requests, and those that met no BE at all, are the measure. It begins with EBB, and goes to HELD when EBB's
  * requests surely break the slack, and back when they surely keep it. Sure is what lies outside twice the standard
  * errors (as the mean deviation estimates them); in between all stays as it is, so requests that vary by themselves
- * decide nothing. What is compared is time per operation: where requests come in several sizes, or follow each other so
- * closely that they look like one, their lengths say little. What goes on for longer than FELT_PIECE_NS is looked at in
- * pieces of that.
+ * decide nothing. One that takes more than twice the mean counts as twice: a single one that somebody else held up must
+ * not decide, either. What is compared is time per operation: where requests come in several sizes, or follow each
+ * other so closely that they look like one, their lengths say little. What goes on for longer than FELT_PIECE_NS is
+ * looked at in pieces of that.
  *
  * While one regime is in force, a request now and then runs under the other: one of RENEW is HELD; one of TRIAL is
  * EBB, fewer than the one of a hundred that a 99th percentile sees, and sooner only while nothing is known of it. Means
@@ -31,6 +32,7 @@
 #define FELT_FIRST 4u /* of the measure, while that is not known */
 #define FELT_TRIAL 200u
 #define FELT_SOON 32u /* of EBB, while that is not known */
+#define FELT_SLACK_MAX 1000000u
 
 enum felt_regime {
         FELT_EBB,
@@ -52,7 +54,11 @@ static inline void felt_learn(struct felt *felt, uint32_t regime, uint64_t ns, u
 {
         uint32_t n = felt->of[regime].n < FELT_SAMPLES ? ++felt->of[regime].n : FELT_SAMPLES;
         uint64_t mean = felt->of[regime].mean, value = ns * 16 / operations;
-        uint64_t away = value > mean ? value - mean : mean - value;
+        uint64_t away;
+
+        if (n > 1 && value > 2 * mean)
+                value = 2 * mean;
+        away = value > mean ? value - mean : mean - value;
 
         if (n == 1) {
                 felt->of[regime].mean = value;
@@ -74,11 +80,15 @@ static inline uint64_t felt_error(const struct felt *felt, uint32_t regime)
         return felt->of[regime].deviation / 2 * 5 / root;
 }
 
-/* The regime in force, by what is known. slack_permille: by so much EBB may make requests longer. */
+/*
+ * The regime in force, by what is known. slack_permille: by so much EBB may make requests longer; an SLO may be any
+ * number, so it may be, too.
+ */
 static inline uint32_t felt_now(struct felt *felt, uint64_t slack_permille)
 {
         const uint64_t error = felt_error(felt, FELT_EBB) + felt_error(felt, FELT_HELD);
-        const uint64_t may = felt->of[FELT_HELD].mean + felt->of[FELT_HELD].mean / 1000 * slack_permille;
+        const uint64_t slack = slack_permille < FELT_SLACK_MAX ? slack_permille : FELT_SLACK_MAX;
+        const uint64_t may = felt->of[FELT_HELD].mean + felt->of[FELT_HELD].mean / 1000 * slack;
         const uint64_t ebb = felt->of[FELT_EBB].mean;
 
         if (felt->of[FELT_EBB].n < FELT_KNOWN || felt->of[FELT_HELD].n < FELT_KNOWN)
@@ -90,6 +100,16 @@ static inline uint32_t felt_now(struct felt *felt, uint64_t slack_permille)
         return felt->now;
 }
 
+/*
+ * Whether this request is the one among so many that runs under the other regime. It has another place among each so
+ * many: of a program that does this and that in turn, the one would run under one regime only and the other under the
+ * other. 37 has no divisor in common with any number that this is asked for.
+ */
+static inline int felt_other(uint32_t number, uint32_t many)
+{
+        return number % many == number / many * 37 % many;
+}
+
 /* The regime of the request that begins now. */
 static inline uint32_t felt_choose(struct felt *felt, uint64_t slack_permille)
 {
@@ -98,8 +118,8 @@ static inline uint32_t felt_choose(struct felt *felt, uint64_t slack_permille)
         const uint32_t trial = felt->of[FELT_EBB].n < FELT_KNOWN ? FELT_SOON : FELT_TRIAL;
 
         if (felt_now(felt, slack_permille) == FELT_EBB)
-                return number % renew ? FELT_EBB : FELT_HELD;
-        return number % trial ? FELT_HELD : FELT_EBB;
+                return felt_other(number, renew) ? FELT_HELD : FELT_EBB;
+        return felt_other(number, trial) ? FELT_EBB : FELT_HELD;
 }
 
 /* BE is another one now: what it costs is not known. */

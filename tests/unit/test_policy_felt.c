@@ -72,6 +72,44 @@ Test(policy_felt, requests_that_vary_by_themselves_decide_nothing)
         cr_assert_eq(felt.now, FELT_HELD, "four times as long is more than they vary");
 }
 
+/* 1 of 200 takes five times as long, whatever BE does. */
+Test(policy_felt, a_request_that_takes_far_longer_now_and_then_decides_nothing)
+{
+        struct felt felt = {0};
+        uint32_t n_held = 0;
+
+        for (uint32_t i = 1; i <= 20000; i++) {
+                const uint32_t regime = felt_choose(&felt, 50), often = i * 2654435769u >> 16;
+
+                felt_learn(&felt, regime, often % 200 ? 1000 + often % 20 : 5000, 1);
+                n_held += felt.now == FELT_HELD;
+        }
+        cr_assert_eq(n_held, 0);
+}
+
+/* A program that copies, waits, computes, waits: one kind of request must not stand for one regime. */
+Test(policy_felt, requests_of_two_kinds_in_turn_are_compared_with_both_kinds)
+{
+        for (uint32_t shift = 0; shift < 2; shift++) {
+                struct felt felt = {0};
+                uint32_t n_ebb = 0;
+
+                for (uint32_t i = 0; i < 1000; i++) {
+                        const uint32_t regime = felt_choose(&felt, 50);
+
+                        felt_learn(&felt, regime, (i + shift) % 2 ? 1000 : 1300, 1);
+                        n_ebb += regime == FELT_EBB;
+                }
+                cr_assert_geq(n_ebb, 960, "%u", n_ebb);
+                for (uint32_t i = 0; i < 2000; i++) {
+                        const uint32_t regime = felt_choose(&felt, 50), ns = (i + shift) % 2 ? 1000 : 1300;
+
+                        felt_learn(&felt, regime, regime == FELT_EBB ? 2 * ns : ns, 1);
+                }
+                cr_assert_eq(felt.now, FELT_HELD);
+        }
+}
+
 Test(policy_felt, nothing_is_decided_before_both_are_known)
 {
         struct felt felt = {0};
@@ -83,4 +121,5 @@ Test(policy_felt, nothing_is_decided_before_both_are_known)
                 felt_learn(&felt, FELT_HELD, 1000, 1);
         cr_assert_eq(felt_now(&felt, 50), FELT_HELD);
         cr_assert_eq(felt_now(&felt, 4500), FELT_EBB, "an SLO that leaves room");
+        cr_assert_eq(felt_now(&felt, UINT64_MAX / 16), FELT_EBB, "and one that is any number");
 }

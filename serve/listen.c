@@ -474,10 +474,27 @@ static int check_times(struct server *server)
         return (int)next;
 }
 
+/* What is under way may never end: who asks a second time does not wait for it. */
+static void let_signals_end_us(const struct server *server)
+{
+        struct signalfd_siginfo heard;
+        sigset_t set;
+
+        while (read(server->signals, &heard, sizeof(heard)) > 0)
+                continue;
+        (void)sigemptyset(&set);
+        (void)sigaddset(&set, SIGINT);
+        (void)sigaddset(&set, SIGTERM);
+        (void)pthread_sigmask(SIG_UNBLOCK, &set, NULL);
+}
+
+/* The path is free before the socket is closed: after that it may be another server's. */
 static void begin_to_stop(struct server *server)
 {
         struct connection *connection;
 
+        let_signals_end_us(server);
+        (void)unlink(server->listen->path);
         server->socket = ds_close(server->socket);
         (void)pthread_mutex_lock(&server->lock);
         while ((connection = TAILQ_FIRST(&server->waiting))) {
@@ -716,7 +733,8 @@ static int serve(struct server *server, struct worker *workers, struct sv_why *w
                         turn(server);
         }
         server->heard->ns = (now_ms() - begin_ms) * DS_NS_PER_MS;
-        (void)unlink(server->listen->path);
+        if (server->socket >= 0)
+                (void)unlink(server->listen->path);
         return end_threads(server, workers, n, why);
 }
 

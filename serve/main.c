@@ -281,7 +281,8 @@ static void on_signal(int signal)
 /* Before there is any thread: those of libraries must not take what is meant for us. */
 static void prepare_signals(const struct sv_options *o)
 {
-        struct sigaction action = {.sa_handler = on_signal, .sa_flags = SA_RESTART};
+        /* a second one ends us: what runs may never end */
+        struct sigaction action = {.sa_handler = on_signal, .sa_flags = SA_RESTART | (int)SA_RESETHAND};
         sigset_t set;
 
         (void)sigemptyset(&set);

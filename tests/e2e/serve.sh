@@ -212,6 +212,53 @@ kill -KILL $server
 wait $server 2>/dev/null
 check "a socket that nobody listens at is taken over" listen
 
+# --- who is told to end while a request is under way, and does not end ---------------------------------------------------------------
+# ask: a client waits for an answer
+ask() {
+        python3 -c "
+import sys
+sys.path.insert(0, 'tests/serve')
+import clients
+sys.exit(clients.Server('$tmp/at', '$tmp/pack', 24).client().ask(b'DSQ1', bytes(256))[0])" 2>"$tmp/asked" &
+        client=$!
+        sleep 0.5
+}
+kill -STOP "$daemon"
+ask
+kill -TERM $server
+sleep 0.5
+check "who is told to end waits for a request that is under way" kill -0 $server
+check "its socket's path is free meanwhile" [ ! -e "$tmp/at" ]
+touch "$tmp/at"
+kill -CONT "$daemon"
+wait $client
+result "the client has its answer" $? "$tmp/asked"
+wait $server
+result "and it ends" $? "$tmp/served.err"
+check "what came to that path is another's, and stays" rm "$tmp/at"
+check "it listens" listen
+kill -STOP "$daemon"
+ask
+kill -TERM $server
+sleep 0.5
+kill -TERM $server
+wait $server
+[ $? = 143 ]
+result "a second signal does not wait" $? "$tmp/served.err"
+wait $client
+: >"$tmp/served"
+"$serve" "$tmp/pack" --seconds 1000 >"$tmp/served" 2>"$tmp/served.err" &
+server=$!
+sleep 0.5
+kill -TERM $server
+sleep 0.5
+check "nor without a socket" kill -TERM $server
+wait $server
+[ $? = 143 ]
+result "where the first one waits, too" $? "$tmp/served.err"
+kill -CONT "$daemon"
+check "it listens" listen
+
 # --- what fails while it serves -----------------------------------------------------------------------------------------------
 kill -KILL "$daemon"
 wait "$daemon" 2>/dev/null

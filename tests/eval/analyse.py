@@ -56,12 +56,22 @@ def steady_bins(row, width_s=0.25):
     return [count / width for count in counts]
 
 
+def whole(rows):
+    """Without what a run that was cut off left of a system's phases, whether or not they were measured again later."""
+    def of(row):
+        return row["group"], row["cell"], row["system"], row["round"]
+    ended = {of(row) for row in rows if row["phase"] == "end"}
+    kept = [row for row in rows if not row["cell"] or row["phase"] == "failed" or of(row) in ended]
+    last = {(*of(row), row["phase"], row["program"]): row for row in kept}
+    return [row for row in kept if not row["cell"] or last[(*of(row), row["phase"], row["program"])] is row]
+
+
 class Measured:
     """The rows, by what they are of."""
 
     def __init__(self, rows):
-        self.rows, self.by = rows, {}
-        for row in rows:
+        self.rows, self.by = whole(rows), {}
+        for row in self.rows:
             self.by.setdefault((row["group"], row["cell"], row["system"], row["phase"].rstrip("12")), []).append(row)
 
     def cells(self):

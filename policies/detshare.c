@@ -887,13 +887,20 @@ static void be_launch_all(
         }
 }
 
+/* A request that holds BE for the measure alone does so for `starve_ms` at most: its next end may be a long way off. */
+static int ls_holds(const struct detshare *d, const struct ls *ls)
+{
+        return ls->open && ls->regime == FELT_HELD &&
+               (ls->felt.now == FELT_HELD || d->now_ns - ls->piece_ns < (uint64_t)d->p[P_STARVE] * MS);
+}
+
 /* The strictest regime that a request under way asks for. */
 static void tide_regime(struct detshare *d)
 {
         d->regime = FELT_EBB;
         for (uint32_t i = 0; i < LS_MAX; i++)
-                if (d->ls[i].open)
-                        d->regime = (uint32_t)max_u64(d->regime, d->ls[i].regime);
+                if (ls_holds(d, &d->ls[i]))
+                        d->regime = FELT_HELD;
 }
 
 /* Who had BE beside it, and under which regime. */

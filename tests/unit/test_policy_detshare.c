@@ -22,6 +22,7 @@ static struct ph_kernel block2000 = {.name = "block2000", .blocks = 40 * SMS, .b
 static struct ph_kernel huge = {.name = "huge", .blocks = SMS, .threads = 1024, .block_ns = 3 * MS};
 static struct ph_kernel together = {
         .name = "together", .blocks = SMS, .threads = 1024, .block_ns = 500 * US, .all_resident = 1};
+static struct ph_kernel endless = {.name = "endless", .blocks = 16, .block_ns = 2000 * MS};
 static struct ph_kernel sloped2000 = {.name = "sloped2000", .blocks = 400 * SMS, .per_sm = 1, .block_ns = 2 * MS};
 
 /* LS that takes half as long again when this one is at work as it begins, whatever SMs that has */
@@ -37,7 +38,7 @@ static struct ph_kernel touchy = {.name = "touchy", .blocks = 16, .block_ns = 50
 #define OPEN(...)                                                                                                     \
         do {                                                                                                          \
                 PH_KERNELS_ARE(&small, &medium, &wide, &persistent, &slope, &shorts, &block30, &single30, &block2000, \
-                        &huge, &together, &sloped2000, &touchy);                                                      \
+                        &huge, &together, &endless, &sloped2000, &touchy);                                            \
                 ph_open(SMS / 2, "detshare", __VA_ARGS__ __VA_OPT__(, ) NULL);                                        \
         } while (0)
 
@@ -807,6 +808,28 @@ Test(policy_detshare, best_effort_that_costs_requests_more_than_the_slack_is_hel
         ph_close();
         OPEN("explore_permille=0", "standing_permille=0", "be_ahead_us=0", "feel=0");
         cr_assert_geq(felt_slower(&be, &ls), 90);
+        ph_close();
+}
+
+/* The first request that is held for the measure, the fifth, is one kernel of 2 s. */
+Test(policy_detshare, a_request_that_goes_on_is_not_the_measure_for_ever)
+{
+        struct ph_client *be, *ls;
+
+        OPEN("explore_permille=0", "standing_permille=0");
+        ls = ph_ls(0);
+        ls->synchronises = 1;
+        be = ph_be();
+        ph_know(&shorts, 0);
+        ph_loop(be, &shorts, 4);
+        for (uint32_t i = 0; i < 4; i++) {
+                ph_request(ls, &small, 10);
+                ph_run_for(5 * MS);
+        }
+        ph_request(ls, &endless, 1);
+        ph_run_for(1000 * MS);
+        cr_assert_leq(ph_busy(be, ph_now() - 1000 * MS, ph_now() - 955 * MS), 100, "it is held at first");
+        cr_assert_geq(ph_busy(be, ph_now() - 900 * MS, ph_now()), 900);
         ph_close();
 }
 

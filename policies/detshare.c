@@ -39,7 +39,7 @@
  * under way would still meet its slack; else it waits, for `starve_ms` at most.
  *
  * Felt. Prices are expectations. A session whose requests take longer beside BE than the slack, as felt.h finds by
- * timing them with and without, has BE held while they run: nothing of it is launched, but for what `starve_ms` says.
+ * timing them with and without, has BE held while they run: no kernel of it is launched, but for what `starve_ms` says.
  *
  * While LS is idle a kernel that is well known on few SM counts is now and then sent to a rung where it is not, for its
  * profile, for `explore_permille` of BE's time at most.
@@ -821,6 +821,7 @@ static int be_launch(struct detshare *d, const struct detshare_snapshot *snapsho
 static struct be *be_find(struct detshare *d, const struct detshare_session_view *view)
 {
         struct be *oldest = &d->be[0];
+        int crowd;
 
         for (uint32_t i = 0; i < BE_MAX; i++) {
                 if (d->be[i].seen && d->be[i].id == view->id)
@@ -828,8 +829,10 @@ static struct be *be_find(struct detshare *d, const struct detshare_session_view
                 if (d->be[i].seen < oldest->seen)
                         oldest = &d->be[i];
         }
+        /* of more sessions than have a place each comes anew all the time, and is no other BE for that */
+        crowd = oldest->seen && oldest->seen + 1 >= d->decision;
         *oldest = (struct be){.id = view->id, .device_ns = view->device_ns};
-        for (uint32_t i = 0; i < LS_MAX; i++)
+        for (uint32_t i = 0; i < LS_MAX && !crowd; i++)
                 felt_forget(&d->ls[i].felt);
         return oldest;
 }

@@ -7,7 +7,7 @@
  * regimes of BE:
  *
  *      EBB     BE goes where the prices send it
- *      HELD    nothing of BE is launched while the request goes on
+ *      HELD    no kernel of BE is launched while the request goes on
  *
  * HELD requests, and those that met no BE at all, are the measure. It begins with EBB, and goes to HELD when EBB's
  * requests surely break the slack, and back when they surely keep it. Sure is what lies outside twice the standard

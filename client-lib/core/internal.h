@@ -234,8 +234,8 @@ void dsc__options_from_environment(struct dsc__options *options);
  * streams, and what it prints must not end in our socket.
  */
 int dsc__fd_above_standard(int fd);
-/* Registers the half-made session by dsc__pending(). On failure dsc_message() says why. */
 int dsc__ask_device(dsc_session *s); /* fills s->device */
+/* Registers the half-made session by dsc__pending(). On failure dsc_message() says why. */
 int dsc__connect(const struct dsc__options *options, dsc_session **ret);
 void dsc__pending(dsc_session *s); /* session.c: what a forked child must drop */
 dsc_session *dsc__session_free(dsc_session *s);

@@ -136,7 +136,6 @@ int dcu_genuine_version(void)
         return get && get(&version) == CUDA_SUCCESS ? version : 0;
 }
 
-/* GPUs that the driver has, as its device nodes say. */
 /* Beside other GPUs the genuine driver must see the daemon's as its first: it reads the variable in cuInit only. */
 static CUresult start_seeing(CUresult (*init)(unsigned int), const uint8_t uuid[16])
 {

@@ -76,16 +76,24 @@ static enum fake_verdict hook(struct fake *f, const Detshare__Request *request, 
         static Detshare__ModuleReply module = DETSHARE__MODULE_REPLY__INIT;
         static Detshare__ElapsedReply elapsed = DETSHARE__ELAPSED_REPLY__INIT;
         static Detshare__GraphReply graph = DETSHARE__GRAPH_REPLY__INIT;
+        static uint8_t taken[512];
 
         switch (request->call_case) {
         case DETSHARE__REQUEST__CALL_GET_DEVICE:
                 describe_device(reply);
                 return FAKE_ANSWERED;
         case DETSHARE__REQUEST__CALL_STREAM_CREATE:
-                stream.stream = stream.stream % 500 + 1;
+                /* never one that somebody has: each thread keeps one as long as it lives */
+                do
+                        stream.stream = stream.stream % 500 + 1;
+                while (taken[stream.stream]);
+                taken[stream.stream] = 1;
                 reply->result_case = DETSHARE__REPLY__RESULT_STREAM_CREATE;
                 reply->stream_create = &stream;
                 return FAKE_ANSWERED;
+        case DETSHARE__REQUEST__CALL_STREAM_DESTROY:
+                taken[request->stream_destroy->stream % sizeof(taken)] = 0;
+                return FAKE_DEFAULT;
         case DETSHARE__REQUEST__CALL_EVENT_CREATE:
                 event.event++;
                 reply->result_case = DETSHARE__REPLY__RESULT_EVENT_CREATE;

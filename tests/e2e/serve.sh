@@ -213,15 +213,40 @@ wait $server 2>/dev/null
 check "a socket that nobody listens at is taken over" listen
 
 # --- who is told to end while a request is under way, and does not end ---------------------------------------------------------------
-# ask: a client waits for an answer
+# ask: a client has sent its request and waits for the answer
 ask() {
+        rm -f "$tmp/sent"
         python3 -c "
 import sys
 sys.path.insert(0, 'tests/serve')
 import clients
-sys.exit(clients.Server('$tmp/at', '$tmp/pack', 24).client().ask(b'DSQ1', bytes(256))[0])" 2>"$tmp/asked" &
+client = clients.Server('$tmp/at', '$tmp/pack', 24).client()
+client.send(b'DSQ1', bytes(256))
+open('$tmp/sent', 'w').close()
+sys.exit(client.answer()[0])" 2>"$tmp/asked" &
         client=$!
+        for _ in $(seq 200); do
+                [ -e "$tmp/sent" ] && break
+                sleep 0.1
+        done
         sleep 0.5
+}
+# ended PID: told to end until it has, for half a minute
+ended() {
+        for _ in $(seq 60); do
+                kill -TERM "$1" 2>/dev/null || return 0
+                sleep 0.5
+        done
+        kill -KILL "$1"
+        return 1
+}
+# prepared PID: it knows what to do about signals
+prepared() {
+        for _ in $(seq 200); do
+                (((0x$(sed -n 's/^SigCgt:[ \t]*//p' "/proc/$1/status") | 0x$(sed -n 's/^SigBlk:[ \t]*//p' "/proc/$1/status")) >> 14 & 1)) && return 0
+                sleep 0.1
+        done
+        return 1
 }
 kill -STOP "$daemon"
 ask
@@ -241,7 +266,7 @@ kill -STOP "$daemon"
 ask
 kill -TERM $server
 sleep 0.5
-kill -TERM $server
+ended $server
 wait $server
 [ $? = 143 ]
 result "a second signal does not wait" $? "$tmp/served.err"
@@ -249,10 +274,11 @@ wait $client
 : >"$tmp/served"
 "$serve" "$tmp/pack" --seconds 1000 >"$tmp/served" 2>"$tmp/served.err" &
 server=$!
+prepared $server
 sleep 0.5
 kill -TERM $server
 sleep 0.5
-check "nor without a socket" kill -TERM $server
+check "nor without a socket" ended $server
 wait $server
 [ $? = 143 ]
 result "where the first one waits, too" $? "$tmp/served.err"

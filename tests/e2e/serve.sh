@@ -180,6 +180,8 @@ check "and got the same bits every time" jq -e '.different == 0 and .requests > 
 
 # --- over a socket --------------------------------------------------------------------------------------------------------------
 listen() {
+        # the new server's words, not the last one's
+        : >"$tmp/served"
         "$serve" "$tmp/pack" --listen "$tmp/at" --instances 2 --connections 24 --json >"$tmp/served" 2>"$tmp/served.err" &
         server=$!
         await "$tmp/served" 'serving tiny at'
@@ -220,8 +222,10 @@ ask() {
 import sys
 sys.path.insert(0, 'tests/serve')
 import clients
-client = clients.Server('$tmp/at', '$tmp/pack', 24).client()
+server = clients.Server('$tmp/at', '$tmp/pack', 24)
+client = server.client()
 client.send(b'DSQ1', bytes(256))
+server.client().ask(b'DSD1')  # what is answered after it: it has been read
 open('$tmp/sent', 'w').close()
 sys.exit(client.answer()[0])" 2>"$tmp/asked" &
         client=$!
@@ -229,7 +233,14 @@ sys.exit(client.answer()[0])" 2>"$tmp/asked" &
                 [ -e "$tmp/sent" ] && break
                 sleep 0.1
         done
-        sleep 0.5
+}
+# gone PATH
+gone() {
+        for _ in $(seq 200); do
+                [ -e "$1" ] || return 0
+                sleep 0.1
+        done
+        return 1
 }
 # ended PID: told to end until it has, for half a minute
 ended() {
@@ -251,9 +262,9 @@ prepared() {
 kill -STOP "$daemon"
 ask
 kill -TERM $server
+check "its socket's path is free while a request is under way" gone "$tmp/at"
 sleep 0.5
-check "who is told to end waits for a request that is under way" kill -0 $server
-check "its socket's path is free meanwhile" [ ! -e "$tmp/at" ]
+check "who is told to end waits for it" kill -0 $server
 touch "$tmp/at"
 kill -CONT "$daemon"
 wait $client

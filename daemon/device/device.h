@@ -23,6 +23,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "ptx/pass/forms.h"
+
 typedef struct ds_device ds_device;
 typedef struct ds_device_kernel ds_device_kernel;
 typedef struct ds_device_module ds_device_module;
@@ -54,6 +56,7 @@ enum ds_cuda_error {
 };
 
 #define DS_DEVICE_KILLED 100000  /* status of a completion: the kernel was ended by kill(); no CUDA error */
+#define DS_DEVICE_EVICTED 100001 /* ... : it let go at a block's end, see evict(); no CUDA error */
 #define DS_DEVICE_ATTRIBUTES 160 /* attributes[id] for CUdevice_attribute id; 0 = unknown */
 #define DS_DEVICE_TPCS_MAX 128
 #define DS_DEVICE_RUNGS_MAX 64
@@ -150,6 +153,15 @@ struct ds_launch {
         uint32_t timed; /* somebody may look at its end_ns: 0 lets a GPU say when it saw the end instead */
         enum ds_tell tell;
         uint64_t replays; /* 1 + the token of the kernel that was killed and is launched anew; 0: none */
+        /*
+         * Another form of the kernel (ptx/pass/forms.h): `kernel` is that form's entry, grid is the client's grid,
+         * params are the native form's. SLICED: only the blocks first .. first + n_blocks - 1. PERSISTENT: so many
+         * workers (0: as many as the rung holds, never more than blocks), which take chunk blocks at a time (0: 1).
+         * INVALID_VALUE with clusters, cooperative, or 2^31 blocks and more.
+         */
+        enum ds_ptx_form form;
+        uint32_t first, n_blocks, workers, chunk;
+        uint64_t resumes; /* PERSISTENT: 1 + the token of the launch that was evicted and goes on; 0: it begins */
 };
 
 enum ds_copy_kind {
@@ -255,6 +267,7 @@ struct ds_completion {
         int32_t status; /* enum ds_cuda_error */
         uint64_t start_ns, end_ns;
         uint32_t shared; /* 1: it was told of with others (DS_TELL_LATE), and the times are those of all */
+        uint32_t blocks; /* EVICTED: of the kernel have run so far, by this launch and those that it resumed */
         char message[DS_DEVICE_MESSAGE_MAX]; /* when status is an error: which kernel, address, line */
 };
 
@@ -423,6 +436,16 @@ struct ds_device_ops {
          */
         int (*bound)(ds_device *device, uint64_t token, uint32_t max_resident_blocks);
 
+        /*
+         * Both NULL where an implementation cannot. Ask a launch of the persistent form, which runs or waits in its
+         * stream, to let go: its workers finish the blocks that they have and take no more. Its completion comes with
+         * the status DS_DEVICE_EVICTED and how many blocks have run, or as if nobody had asked when it came too late.
+         * What stands behind it in its stream goes on. Then it is launched again with `resumes`, on any rung, or given
+         * up by drop; one of the two, before its space goes. 0; DS_CUDA_NOT_FOUND: no such launch is in flight.
+         */
+        int (*evict)(ds_device *device, uint64_t token);
+        void (*drop)(ds_device *device, uint64_t token);
+
         /* Finished work, oldest first; returns how many were written. */
         size_t (*poll)(ds_device *device, struct ds_completion *completions, size_t n);
         /*
@@ -447,7 +470,7 @@ struct ds_device_ops {
         int (*advance)(ds_device *device, uint64_t limit_ns);
 };
 
-#define DS_DEVICE_OPS_VERSION 7
+#define DS_DEVICE_OPS_VERSION 8
 
 /* stream ids are dense: rung, then priority, then index */
 static inline uint32_t ds_device_stream(uint32_t rung, uint32_t priority, uint32_t index)

@@ -69,6 +69,19 @@ struct ds_sched_graph {
         uint32_t all_resident;
 };
 
+/* Other forms of a kernel (ptx/pass/forms.h), each NULL where there is none. The caller's; lives as long as operations
+ * that name it. */
+struct ds_sched_forms {
+        const ds_device_kernel *sliced, *persistent;
+        /*
+         * 1: its blocks may wait for other blocks. Forms are right where these have a lower index (decoupled
+         * look-back); where one of a higher index is waited for, a launch that lets go would wait for ever. Nothing
+         * shows which it is, so such forms are used only where everything is to be transformed (tests) and the grid is
+         * larger than the whole GPU holds at once: there a grid's barrier cannot be what is waited for.
+         */
+        uint32_t waits;
+};
+
 /*
  * An operation, embedded by the caller in what it belongs to or allocated alone; owned by the scheduler from submit
  * until the done callback, which may free it. The stream fields of launch/copy/memset are filled by the scheduler.
@@ -98,6 +111,7 @@ struct ds_op {
                 } outside;
         };
         uint64_t kernel_key; /* launch: identity of kernel and shape for the statistics; 0 = hash it here */
+        const struct ds_sched_forms *forms; /* launch: NULL = the native form alone; launch.kernel is the native one */
         /* scheduler's own, set by submit */
         struct ds_op *next;
         ds_coroutine *coroutine;

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """Tests of the analysis with data whose answer is known; ends with `N passed, N failed` by unittest's own words."""
+import argparse
 import csv
 import io
 import math
@@ -214,6 +215,19 @@ class Files(unittest.TestCase):
         cell = scenarios.Cell("core", ("a",), ("b",), 50, "poisson")
         kept.add(phase="ls1", group="core", cell="a+b@50", round="1", program="ls0:a", rate="12.5")
         self.assertEqual([kept.rate(1, cell, "ls0:a"), kept.rate(2, cell, "ls0:a"), kept.rate(1, cell, "ls0:b")], [12.5, None, None])
+
+    def test_phases_of_another_length_are_not_gone_on_from(self):
+        kept = state.State(self.packed)
+        cell = scenarios.Cell("core", ("a",), ("b",), 50, "poisson")
+        kept.add(phase="ls1", group="core", cell="a+b@50", round="2", program="ls0:a", seconds="2.500000")
+        kept.add(phase="ls1", group="core", cell="a+b@75", round="1", program="ls0:a", seconds="9.000000")
+
+        def check(seconds, rounds):
+            measure.check_seconds(argparse.Namespace(state=self.packed, seconds=seconds, rounds=rounds), [cell], kept)
+
+        check(2.5, 2)
+        check(4, 1)
+        self.assertRaisesRegex(SystemExit, "phases of 2.5 s", check, 4, 2)
 
     def test_the_document_says_what_was_measured_on_a_gpu(self):
         rows = state.read(DOCS / "evaluation/h200.csv.xz")

@@ -467,6 +467,14 @@ def cell_of(text):
     return scenarios.Cell("core", tuple(filter(None, ls.split("+"))), tuple(filter(None, be.split("+"))), int(load), "poisson")
 
 
+def check_seconds(options, cells, state):
+    """Rounds that are compared with each other have phases of the same length."""
+    other = state.seconds(cells, options.rounds) - {f"{options.seconds:.6f}"}
+    if other:
+        raise SystemExit(f"measure: {options.state} has phases of {', '.join(f'{float(s):g}' for s in sorted(other))} s in these rounds: "
+                         "the same --seconds, or another --state")
+
+
 def left_to_do(options, cells, state):
     return sum(not state.done(r, cell, s) for r in range(1, options.rounds + 1) for cell in cells for s in options.systems)
 
@@ -477,6 +485,7 @@ def main():
     cells = share(scenarios.cells(options.words) + options.more_cells, options.shard)
     if not cells:
         raise SystemExit("measure: no such cell")
+    check_seconds(options, cells, state)
     left = left_to_do(options, cells, state)
     if options.list or not left:
         print(f"{left} of {options.rounds * len(cells) * len(options.systems)} to be measured")

@@ -77,5 +77,10 @@ class State:
         return next((float(row["rate"]) for row in self.rows if (row["group"], row["cell"], row["round"], row["program"], row["phase"]) ==
                      (cell.group, cell.name, str(round_), program, "ls1")), None)
 
+    def seconds(self, cells, rounds):
+        """What phases of these cells have lasted in the first rounds."""
+        names = {(cell.group, cell.name) for cell in cells}
+        return {row["seconds"] for row in self.rows if row["seconds"] and (row["group"], row["cell"]) in names and int(row["round"]) <= rounds}
+
     def capacity(self, program):
         return next((float(row["rate"]) for row in self.rows if row["phase"] == "capacity" and row["program"] == program and not row["error"]), None)

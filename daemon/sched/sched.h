@@ -145,6 +145,13 @@ typedef int (*ds_op_unfold_fn)(void *user, struct ds_op *graph, struct ds_op **r
 /* An operation DS_OP_OUTSIDE is due. 1: it is over already. Must not call the scheduler. */
 typedef int (*ds_op_due_fn)(void *user, struct ds_op *op);
 
+/* When forms of kernels (ds_op.forms) are used, as the daemon was told. */
+enum ds_sched_transform {
+        DS_SCHED_TRANSFORM_AUTO,   /* where they are worth it */
+        DS_SCHED_TRANSFORM_ALWAYS, /* wherever there are any, whatever they cost: tests */
+        DS_SCHED_TRANSFORM_NEVER,
+};
+
 struct ds_sched_config {
         const struct ds_device_ops *ops;
         ds_device *device;      /* outlives the scheduler; rungs are created by ds_sched_new */
@@ -165,6 +172,7 @@ struct ds_sched_config {
         uint64_t policy_budget_ns; /* a decision longer than this is an overrun; 0 = 5 ms */
         int trust_any_owner;       /* tests: do not insist on a root-owned (or own) policy directory */
         uint32_t nonsense_limit;   /* 0 = DS_HOST_NONSENSE_LIMIT; UINT32_MAX (tests): a policy may answer anything */
+        enum ds_sched_transform transform;
 };
 
 struct ds_sched_session_config {

@@ -116,6 +116,13 @@ check "analyse.py" python3 tests/eval/analyse.py "$dir/state.csv" --out "$dir/fi
 holds "$dir/figures.csv" "{r['system']: float(r['p99_ms'] or 0) > 0 and float(r['be_share'] or 0) > 0 for r in d} == {s: s != 'detshare:nosuch' for s in '$systems'.split(';')}"
 check "the section and its plot" grep -q 'evaluation/core.svg' "$dir/e.md"
 check "the plot" python3 -c "import xml.dom.minidom; xml.dom.minidom.parse('$dir/evaluation/core.svg')"
+printf '#!/bin/sh\necho "GPU 0: x"\necho "GPU 1: y"\n' >"$dir/bin/nvidia-smi"
+chmod 755 "$dir/bin/nvidia-smi"
+check "a share for each GPU" env PATH="$dir/bin:$PATH" tests/eval/gpus.sh "$dir/state.csv" "$dir/gpus" core --list
+parts=$(cat "$dir"/gpus/gpu?.log | sed -n 's/.* of \([0-9]*\) to be measured/\1/p' | paste -sd+)
+check "all cells are in one of them" test "$(python3 tests/eval/measure.py --state "$dir/none.csv" core --list)" = "$((parts)) of $((parts)) to be measured"
+check "two of them" test "${parts#*[1-9]*+[1-9]}" != "$parts"
+check "one file again" cmp <(sort "$dir/state.csv") <(sort "$dir/gpus/state.csv")
 check "no measurements, no section" bash -c "! python3 tests/eval/analyse.py tests/data/azure_llm_2023_conv.csv --doc $dir/none.md && test ! -e $dir/none.md"
 
 echo "$passed passed, $failed failed"

@@ -333,11 +333,11 @@ def main():
     options = parser.parse_args()
     measured = state.union(options.state)
     rows = figures_of(Measured(measured))
+    if options.merge:
+        state.write(options.merge, measured)
     if not rows:
         print("analyse: no cell has been measured", file=sys.stderr)
         return 1
-    if options.merge:
-        state.write(options.merge, measured)
     if options.out:
         with open(options.out, "w", newline="", encoding="utf8") as file:
             writer = csv.DictWriter(file, COLUMNS, lineterminator="\n")

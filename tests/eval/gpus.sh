@@ -1,0 +1,34 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+#
+# measure.py on all GPUs of this machine at once. Each GPU takes a share of the cells, with a copy of STATE and a daemon of its
+# own; what they found, also what was left when one failed, becomes one file again. STATE itself is not changed.
+#
+# usage: tests/eval/gpus.sh STATE OUT MEASURE-ARGUMENT...        OUT: a folder; OUT/STATE's name is the file, OUT/gpuK.log what was said
+set -eu
+cd "$(dirname "$0")/../.."
+state=$(realpath "$1")
+mkdir -p "$2"
+out=$(realpath "$2")
+shift 2
+n=$(nvidia-smi -L | grep -c '^GPU') || { echo "gpus: nvidia-smi finds no GPU" >&2; exit 1; }
+status=0
+shares=()
+for ((k = 0; k < n; k++)); do
+        # the ending says whether it is packed
+        share=$out/gpu$k.csv${state##*.csv}
+        [ ! -e "$state" ] || cp "$state" "$share"
+        shares+=("$share")
+        CUDA_VISIBLE_DEVICES=$k python3 tests/eval/measure.py --state "$share" --shard "$k/$n" "$@" >"$out/gpu$k.log" 2>&1 &
+        pids[k]=$!
+done
+for ((k = 0; k < n; k++)); do
+        wait "${pids[k]}" || status=$?
+        echo "GPU $k: $(tail -n 1 "$out/gpu$k.log")"
+done
+there=()
+for share in "${shares[@]}"; do
+        [ ! -e "$share" ] || there+=("$share")
+done
+[ ${#there[@]} = 0 ] || python3 tests/eval/analyse.py "${there[@]}" --merge "$out/$(basename "$state")" >"$out/figures.txt" || status=$?
+exit $status

@@ -176,6 +176,36 @@ static int set_order(struct reading *r, const char *key, const char *value, size
         return 0;
 }
 
+static const char *const transforms[_DS_TRANSFORM_MAX] = {
+        [DS_TRANSFORM_AUTO] = "auto",
+        [DS_TRANSFORM_ALWAYS] = "always",
+        [DS_TRANSFORM_NEVER] = "never",
+};
+
+enum ds_transform ds_transform_find(const char *name)
+{
+        for (int i = DS_TRANSFORM_AUTO; i < _DS_TRANSFORM_MAX; i++)
+                if (!strcmp(transforms[i], name))
+                        return (enum ds_transform)i;
+        return _DS_TRANSFORM_INVALID;
+}
+
+const char *ds_transform_name(enum ds_transform transform)
+{
+        assert(transform > DS_TRANSFORM_NOT_SAID && transform < _DS_TRANSFORM_MAX);
+        return transforms[transform];
+}
+
+static int set_transform(struct reading *r, const char *key, const char *value, size_t offset)
+{
+        const enum ds_transform transform = ds_transform_find(value);
+
+        if (transform < 0)
+                return fail(r, "%s: '%s' is neither always nor auto nor never", key, value);
+        *(uint64_t *)((char *)r->config + offset) = transform;
+        return 0;
+}
+
 static int set_calls(struct reading *r, const char *key, const char *value, size_t offset)
 {
         return set_in_range(r, key, value, offset, CALLS_MAX);
@@ -274,6 +304,7 @@ static const struct key keys[] = {
         {"daemon", "spin_us", set_duration, offsetof(struct ds_config, spin_us)},
         {"daemon", "ptxas", set_string, offsetof(struct ds_config, ptxas)},
         {"daemon", "state", set_string, offsetof(struct ds_config, state)},
+        {"daemon", "transform", set_transform, offsetof(struct ds_config, transform)},
         {"limits", "connections", set_number, offsetof(struct ds_config, connections)},
         {"limits", "connections_per_uid", set_number, offsetof(struct ds_config, connections_per_uid)},
         {"limits", "sessions_per_uid", set_number, offsetof(struct ds_config, sessions_per_uid)},

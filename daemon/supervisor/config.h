@@ -8,7 +8,7 @@
  * is not given keeps its value; a later file wins key by key.
  *
  *   [daemon]        policy=NAME  device=SPEC  socket=PATH  libcuda=PATH  ptxas=PATH  state=PATH
- *                   spin_us=N
+ *                   spin_us=N  transform=always|auto|never
  *   [limits]        connections=N  connections_per_uid=N  sessions_per_uid=N  memory_per_uid=MIB  pinned_per_uid=MIB
  *                   sm_percent=N  gpu_request_percent=N  gpu_limit_percent=N  calls_per_second=N  calls_burst=N
  *                   orphan_seconds=N  kernel_seconds=N
@@ -24,6 +24,7 @@
  */
 #pragma once
 
+#include <errno.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <sys/types.h>
@@ -44,6 +45,20 @@ struct ds_config_param {
         unsigned file;
 };
 
+/* When kernels are given forms that can be sliced and evicted */
+enum ds_transform {
+        DS_TRANSFORM_NOT_SAID,
+        DS_TRANSFORM_AUTO,   /* behind their clients' backs */
+        DS_TRANSFORM_ALWAYS, /* before they are loaded, and used wherever there are any: tests */
+        DS_TRANSFORM_NEVER,
+        _DS_TRANSFORM_MAX,
+        _DS_TRANSFORM_INVALID = -EINVAL,
+};
+
+/* The one of that name, or INVALID; and back. */
+enum ds_transform ds_transform_find(const char *name);
+const char *ds_transform_name(enum ds_transform transform);
+
 /* Strings are owned (NULL: not given); limits are 0 when not given. */
 struct ds_config {
         char *policy, *device, *socket, *libcuda, *ptxas, *state;
@@ -54,6 +69,7 @@ struct ds_config {
         uint64_t orphan_seconds, kernel_seconds, quiesce_seconds, spin_us;
         uint64_t compiled_code; /* bytes on disk */
         uint64_t ladder_steps, ladder_by_gpc;
+        uint64_t transform; /* enum ds_transform */
         struct ds_rules rules;
         struct ds_config_param *params;
         size_t n_params, params_capacity;

@@ -36,7 +36,7 @@
 #define EXIT_USAGE 2
 
 static const char *arg_device, *arg_socket, *arg_config, *arg_policy, *arg_libcuda, *arg_ptxas, *arg_state;
-static const char *arg_transform = "auto";
+static const char *arg_transform;
 static int arg_debug;
 
 static void help(void)
@@ -53,7 +53,8 @@ static void help(void)
                "  --ptxas PATH       the CUDA toolkit's assembler, if it is not found by itself\n"
                "  --state DIR        where compiled code and profiles are kept (default: $STATE_DIRECTORY; else "
                "nowhere)\n"
-               "  --transform WHEN   auto (default) or never: this version transforms no kernels\n"
+               "  --transform WHEN   give kernels forms that can be sliced and evicted: auto (default), always or "
+               "never\n"
                "  --foreground       stay in the foreground; it always does\n"
                "  --debug            log what happens inside\n"
                "  --version, --help\n\n"
@@ -85,9 +86,7 @@ enum {
 
 static int check_transform(void)
 {
-        if (!strcmp(arg_transform, "always"))
-                return usage("--transform %s: this version has no kernel transformations", arg_transform);
-        if (!strcmp(arg_transform, "auto") || !strcmp(arg_transform, "never"))
+        if (!arg_transform || ds_transform_find(arg_transform) > 0)
                 return 0;
         return usage("--transform is always, auto or never, not '%s'", arg_transform);
 }
@@ -326,6 +325,13 @@ static const char *first_of(const char *a, const char *b, const char *c)
         return a ? a : b ? b : c;
 }
 
+static enum ds_transform transform_of(const struct ds_config *config)
+{
+        if (arg_transform)
+                return ds_transform_find(arg_transform);
+        return config->transform ? (enum ds_transform)config->transform : DS_TRANSFORM_AUTO;
+}
+
 int main(int argc, char **argv)
 {
         struct ds_config config = {0};
@@ -359,6 +365,7 @@ int main(int argc, char **argv)
                 options.socket_given = arg_socket || config.socket;
                 options.policy = first_of(arg_policy, config.policy, NULL);
                 options.policy_given = arg_policy != NULL;
+                options.transform = transform_of(&config);
                 r = run(&options);
         }
         ds_config_deinit(&config);

@@ -46,6 +46,7 @@ static void name_restart_keys(const struct ds_config *started, const struct ds_c
                 {"state", differ(started->state, now->state)},
                 {"compiled_code", started->compiled_code != now->compiled_code},
                 {"ladder_steps", started->ladder_steps != now->ladder_steps},
+                {"transform", started->transform != now->transform},
                 {"ladder_order", started->ladder_by_gpc != now->ladder_by_gpc},
         };
         size_t at = 0;

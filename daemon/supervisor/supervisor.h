@@ -75,6 +75,7 @@ struct ds_options {
         const char *device, *socket, *policy;
         int policy_given; /* by an option: the configuration does not change it */
         int socket_given; /* by an option or the configuration */
+        enum ds_transform transform;
         const struct ds_config *config;
         const char *config_path; /* to read it again from */
         int config_must_exist;

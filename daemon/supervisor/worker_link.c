@@ -557,6 +557,8 @@ static void make_arguments(const ds_worker_link *link, struct arguments *args)
         add_option(args, "--orphan-s", number_of(args->orphan, config->orphan_seconds));
         add_option(args, "--kernel-s", number_of(args->kernel, config->kernel_seconds));
         add_option(args, "--quiesce-s", number_of(args->quiesce, config->quiesce_seconds));
+        if (options->transform != DS_TRANSFORM_AUTO)
+                add_option(args, "--transform", ds_transform_name(options->transform));
         add_option(args, "--spin-us", number_of(args->spin, config->spin_us));
         add_option(args, "--ladder-steps", number_of(args->steps, options->config->ladder_steps));
         add_option(args, "--ladder-order", options->config->ladder_by_gpc ? "gpc" : NULL);

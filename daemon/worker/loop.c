@@ -102,6 +102,7 @@ static int loop_open_sched(ds_worker *worker, const struct ds_worker_config *con
                 .user = worker,
                 .wall_ns = worker->wall_ns,
                 .trust_any_owner = config->trust_any_owner,
+                .transform = (enum ds_sched_transform)config->transform,
         };
         int r = ds_sched_new(&sched, &worker->sched);
 

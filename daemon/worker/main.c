@@ -27,6 +27,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "sched/sched.h"
 #include "util/error.h"
 #include "util/log.h"
 #include "util/macro.h"
@@ -96,6 +97,21 @@ static int main_option(int c, const char *arg, struct ds_worker_config *config)
         }
 }
 
+static int main_transform(const char *name, uint32_t *ret)
+{
+        static const char *const names[] = {[DS_SCHED_TRANSFORM_AUTO] = "auto",
+                [DS_SCHED_TRANSFORM_ALWAYS] = "always",
+                [DS_SCHED_TRANSFORM_NEVER] = "never"};
+
+        for (uint32_t i = 0; i < DS_ARRAY_SIZE(names); i++) {
+                if (strcmp(names[i], name))
+                        continue;
+                *ret = i;
+                return 0;
+        }
+        return -EINVAL;
+}
+
 static int main_options(int argc, char **argv, struct ds_worker_config *config)
 {
         static const struct option options[] = {
@@ -112,6 +128,7 @@ static int main_options(int argc, char **argv, struct ds_worker_config *config)
                 {"topology", required_argument, NULL, 't'},
                 {"ladder-steps", required_argument, NULL, 'L'},
                 {"ladder-order", required_argument, NULL, 'O'},
+                {"transform", required_argument, NULL, 'T'},
                 {NULL, 0, NULL, 0},
         };
         int c;
@@ -123,6 +140,10 @@ static int main_options(int argc, char **argv, struct ds_worker_config *config)
                         break;
                 case 'p':
                         config->policy = optarg;
+                        break;
+                case 'T':
+                        if (main_transform(optarg, &config->transform))
+                                return -EINVAL;
                         break;
                 case 'P':
                         config->policy_dir = optarg;
@@ -302,8 +323,8 @@ int main(int argc, char **argv)
                 fprintf(stderr,
                         "usage: detshare-worker --device SPEC [--policy NAME] [--policy-dir DIR] [--libcuda PATH]\n"
                         "       [--restarted] [--clock-ns N] [--orphan-s N] [--kernel-s N] [--quiesce-s N] [--spin-us "
-                        "N],\n"
-                        "       with the supervisor's socket as fd 3\n");
+                        "N]\n"
+                        "       [--transform always|auto|never], with the supervisor's socket as fd 3\n");
                 return 2;
         }
         snprintf(name, sizeof(name), "detshare-worker %s", config.device);

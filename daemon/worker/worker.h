@@ -46,6 +46,7 @@ struct ds_worker_config {
         uint32_t ladder_steps;           /* 0 = as the scheduler has it */
         uint32_t ladder_by_gpc;          /* 1: rungs take GPC by GPC */
         const struct ds_device_ops *ops; /* NULL = those of the device's name; else device is what open gets */
+        uint32_t transform;              /* enum ds_sched_transform */
         int trust_any_owner;             /* tests: policies need not be root's */
 };
 

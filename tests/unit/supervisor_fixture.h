@@ -442,7 +442,7 @@ static inline void fx_init(struct fixture *f)
         char target[200], path[200];
         ssize_t n;
 
-        *f = (struct fixture){.options = {.device = "sim:fake", .policy = "fifo"}};
+        *f = (struct fixture){.options = {.device = "sim:fake", .policy = "fifo", .transform = DS_TRANSFORM_AUTO}};
         snprintf(f->dir, sizeof(f->dir), "/tmp/detshare-unit-XXXXXX");
         cr_assert(mkdtemp(f->dir));
         snprintf(f->socket, sizeof(f->socket), "%s/sock", f->dir);

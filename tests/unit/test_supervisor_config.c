@@ -46,6 +46,7 @@ Test(config, every_key)
                            "libcuda=/lib/libcuda.so.1\n"
                            "ptxas=/opt/ptxas\n"
                            "spin_us=6\n"
+                           "transform=never\n"
                            "\n"
                            "[limits]\n"
                            "connections=100\n"
@@ -71,6 +72,7 @@ Test(config, every_key)
         cr_assert_str_eq(config.libcuda, "/lib/libcuda.so.1");
         cr_assert_str_eq(config.ptxas, "/opt/ptxas");
         cr_assert_eq(config.spin_us, 6);
+        cr_assert_eq(config.transform, DS_TRANSFORM_NEVER);
         cr_assert_eq(config.quiesce_seconds, 7);
         cr_assert_eq(config.ladder_steps, 24);
         cr_assert_eq(config.ladder_by_gpc, 1);
@@ -118,6 +120,8 @@ Test(config, errors_name_line_and_key)
                 "test.conf:2: [limits] connections: '0' is not a number from 1 to 4294967295");
         refuses("[limits]\nmemory_per_uid=99999999999999999999\n",
                 "test.conf:2: [limits] memory_per_uid: '99999999999999999999' is not a number of MiB");
+        refuses("[daemon]\ntransform=often\n",
+                "test.conf:2: [daemon] transform: 'often' is neither always nor auto nor never");
         refuses("[daemon]\nspin_us=1000001\n",
                 "test.conf:2: [daemon] spin_us: '1000001' is not a number from 1 to 1000000");
         refuses("[limits]\nkernel_seconds=0\n",

@@ -277,6 +277,7 @@ WITH_TOOLKIT := CUDA_HOME="$${CUDA_HOME:-$(abspath $(CUDA_ROOT))}"
 .PHONY: demo-run
 demo-run: demo-build
 	@$(WITH_TOOLKIT) $(BUILD)/demo/demo -b $(BUILD)
+	@$(WITH_TOOLKIT) tests/demo/packs.py --build $(BUILD) --json $(BUILD)/demo-packs.json
 demo: deps
 	@$(MAKE) --no-print-directory -s -j2 demo-run
 
@@ -344,12 +345,15 @@ $(BUILD)/bench/bench_ptx: $(BUILD)/obj/tests/bench/bench_ptx.o $(DAEMON_A)
 	@mkdir -p $(@D)
 	$(CC) $(LDFLAGS) -o $@ $^ $(DAEMON_LIBS)
 
+# the last: model packs under policies, on a GPU where there is one
+BENCH_POLICIES := fifo,temporal,multistream,static,gemini,antman,tgs,reef,orion,tally,paella,krisp,sgdrc-static,sgdrc,detshare
 .PHONY: bench
 bench: deps
 	@$(MAKE) --no-print-directory -s -j2 all $(BUILD)/bench/bench $(BUILD)/bench/bench_sim $(BUILD)/bench/bench_ptx $(BUILD)/e2e/death.ptx
 	@$(BUILD)/bench/bench $(BUILD)
 	@$(BUILD)/bench/bench_sim $(BUILD)
 	@$(BUILD)/bench/bench_ptx $(BUILD)
+	@$(WITH_TOOLKIT) tests/demo/packs.py --build $(BUILD) --policies $(BENCH_POLICIES) --json $(BUILD)/bench/packs.json
 
 # Driver API programs, natively and under DetShare; their kernels lie beside them
 GPU_BENCH := $(addprefix $(BUILD)/bench/gpu_,figures load kernels.fatbin kernels.cubin kernels.ptx globals.fatbin)

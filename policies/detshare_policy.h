@@ -24,11 +24,15 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define DETSHARE_POLICY_ABI 2u
+#define DETSHARE_POLICY_ABI 3u
 #define DETSHARE_POLICY_PARAMS_MAX 32u
 #define DETSHARE_AHEAD_MAX 16u  /* most entries of a coroutine's ahead[] */
 #define DETSHARE_POINTS_MAX 24u /* most points of a kernel's profile */
 #define DETSHARE_RUNG_NONE UINT32_MAX
+/* detshare_op_view.forms: how a kernel can be launched; see daemon/ptx/pass/forms.h */
+#define DETSHARE_FORM_NATIVE 1u     /* as its author wrote it */
+#define DETSHARE_FORM_SLICED 2u     /* so many blocks at a time */
+#define DETSHARE_FORM_PERSISTENT 4u /* by workers that let go at a block's end */
 #define DETSHARE_PRIORITY_HIGH 0u
 #define DETSHARE_PRIORITY_LOW 1u
 
@@ -103,6 +107,10 @@ struct detshare_op_view {
         uint32_t idempotent;   /* 1: running it twice, or a part of it and then all of it, is proven to do no harm */
         uint32_t n_points;     /* entries of points[]; a profile holds time against SMs because kernels cost stairs */
         const struct detshare_profile_point *points; /* by n_sms, ascending; good during the call */
+        uint32_t forms;             /* DETSHARE_FORM_ bits: those that the host may choose from when it is launched */
+        uint32_t progress_permille; /* of its blocks that have run, before it was evicted */
+        /* launched `evictable` on the whole GPU: how long EVICT takes until its SMs are free. 0: it does not let go */
+        uint64_t evict_ns;
 };
 
 /* A coroutine with work queued or in flight. */
@@ -121,6 +129,9 @@ struct detshare_coroutine_view {
         uint64_t head_since_ns;         /* when the head became the head and ready */
         uint32_t state;                 /* enum detshare_coroutine_state */
         uint32_t n_ahead;               /* entries of ahead[] */
+        uint32_t evictable; /* 1: EVICT makes sense: what is in flight lets go, but for what ends by itself before it */
+        uint32_t reserved;
+        uint64_t evict_ns;                    /* then: how long that takes, as far as it is known */
         const struct detshare_op_view *ahead; /* the first operations of the queue; ahead[0] is the head */
 };
 
@@ -181,8 +192,8 @@ struct detshare_snapshot {
         const struct detshare_session_view *sessions;
         const struct detshare_rung_view *rungs; /* rung 0 is the whole GPU; see DETSHARE ladder in the documentation */
         uint32_t can_kill;                      /* 1: the device can end a running kernel, see KILL */
-        uint32_t reserved;
-        uint64_t memory_total, memory_free; /* bytes of device memory */
+        uint32_t can_evict;                     /* 1: there may be kernels that let go, see EVICT */
+        uint64_t memory_total, memory_free;     /* bytes of device memory */
 };
 
 enum detshare_action_kind {
@@ -196,12 +207,20 @@ enum detshare_action_kind {
         DETSHARE_ACTION_RESUME = 2,
         /*
          * End what the coroutine has in flight, now, and put it back at the head of its queue, to be launched anew.
-         * Makes sense where the device can (can_kill) and everything of it in flight is idempotent kernels. Until all
-         * of it is back the coroutine is not ready; then comes SUBMIT. No COMPLETE comes of what was ended.
+         * Makes sense where the device can (can_kill) and everything of it in flight is idempotent kernels, or lets go:
+         * these are evicted instead. Until all of it is back the coroutine is not ready; then comes SUBMIT. No COMPLETE
+         * comes of what was ended.
          */
         DETSHARE_ACTION_KILL = 3,
         /* From now on the coroutine's session gets no new device memory beyond `bytes`; UINT64_MAX = its own limit. */
         DETSHARE_ACTION_MEMORY_CAP = 4,
+        /*
+         * Have what the coroutine has in flight let go at the end of its blocks and put it back at the head of its
+         * queue, to go on from there on whatever rung it is launched next: nothing that has run runs again. Makes sense
+         * where the coroutine is `evictable`. Until all of it is back the coroutine is not ready; then comes SUBMIT. No
+         * COMPLETE comes of what let go, but of what ended first.
+         */
+        DETSHARE_ACTION_EVICT = 5,
 };
 
 struct detshare_action {
@@ -211,8 +230,13 @@ struct detshare_action {
         uint32_t priority;            /* DETSHARE_PRIORITY_HIGH or _LOW */
         uint32_t count;               /* launches only; the host stops earlier at an operation that is not ready */
         uint32_t max_resident_blocks; /* 0 = no bound */
-        uint32_t reserved;
-        uint64_t bytes; /* MEMORY_CAP */
+        /*
+         * LAUNCH: 1: in a form that lets go, where there is one and waiting for the kernel's own end would be too long.
+         * Such a kernel may hold its SMs until it is evicted, priority or not: only who evicts should ask for it.
+         */
+        uint32_t evictable;
+        uint64_t bytes;    /* MEMORY_CAP */
+        uint64_t reserved; /* the policy's own while it decides */
 };
 
 struct detshare_decision {

@@ -55,6 +55,7 @@ enum ds_trace_flag {
         DS_TRACE_FALLBACK = 8, /* see DS_TRACE_POLICY */
         DS_TRACE_KILLED = 32,  /* it did not come to its end and is launched anew */
         DS_TRACE_CAPPED = 16,  /* a smaller rung because of its session's share */
+        DS_TRACE_EVICTED = 64, /* it let go before its end, and goes on later: another piece of the same operation */
 };
 
 /* Where the time of a request, or of an operation that waited, went. */

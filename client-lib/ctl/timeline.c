@@ -229,6 +229,8 @@ static void operation_args(struct timeline *t, const struct ds_trace_record *rec
         }
         if (record->flags & DS_TRACE_KILLED)
                 fputs(",\"killed\":true", t->file);
+        else if (record->flags & DS_TRACE_EVICTED)
+                fputs(",\"evicted\":true", t->file);
         else if (record->status)
                 fprintf(t->file, ",\"error\":%" PRId32, record->status);
         fprintf(t->file, "%s%s%s%s}}", record->flags & DS_TRACE_LOAN ? ",\"loan\":true" : "",

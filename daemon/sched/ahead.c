@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "device/cluster.h"
+#include "sched/forms.h"
 #include "sched/internal.h"
 #include "util/alloc.h"
 #include "util/error.h"
@@ -119,6 +120,9 @@ static void launch_view(ds_sched *sched, const struct ds_op *op, struct detshare
         view->sms_needed = DS_MIN(DS_DIV_UP((uint64_t)view->blocks, view->blocks_per_sm), sched->info->n_sms);
         view->all_resident = ds_launch_all_resident(sched, &op->launch, view->blocks, view->blocks_per_sm);
         view->idempotent = sched->ops->kernel_info(op->launch.kernel)->idempotent;
+        view->forms = ds_forms_of(sched, op, view);
+        if (view->blocks)
+                view->progress_permille = (uint32_t)((uint64_t)op->blocks_ran * 1000 / view->blocks);
 }
 
 static void graph_view(const struct ds_op *op, struct detshare_op_view *view)
@@ -132,6 +136,7 @@ static void graph_view(const struct ds_op *op, struct detshare_op_view *view)
         view->blocks_per_sm = graph->blocks_per_sm;
         view->sms_needed = graph->sms_needed;
         view->all_resident = graph->all_resident;
+        view->forms = DETSHARE_FORM_NATIVE;
 }
 
 static void write_view(ds_sched *sched, const struct ds_op *op, struct detshare_op_view *view)
@@ -208,5 +213,8 @@ const struct detshare_op_view *ds_ahead_views(ds_coroutine *coroutine)
                 return NULL;
         ds_kstat_show(coroutine->sched->kstat, ahead->slots->rows + ahead->start, ahead->slots->views + ahead->start,
                 ahead->n);
+        for (uint32_t i = ahead->start; i < ahead->start + ahead->n; i++)
+                if (ahead->slots->views[i].forms > DETSHARE_FORM_NATIVE)
+                        ds_forms_show(coroutine->sched, ahead->slots->rows[i], &ahead->slots->views[i]);
         return ahead->slots->views + ahead->start;
 }

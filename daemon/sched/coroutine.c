@@ -11,6 +11,7 @@
 #include <utlist.h>
 
 #include "sched/internal.h"
+#include "sched/let_go.h"
 #include "util/alloc.h"
 #include "util/error.h"
 #include "util/macro.h"
@@ -140,9 +141,11 @@ void ds_coroutine_detach(ds_coroutine *coroutine)
         /* only when the whole scheduler is torn down with work queued: nobody will be told */
         while (coroutine->waiters)
                 coroutine_unpark(coroutine->waiters);
-        for (struct ds_op *op = coroutine->boundary; op; op = op->next)
+        for (struct ds_op *op = coroutine->boundary; op; op = op->next) {
+                ds_let_go_drop(sched, op);
                 if (op->kind == DS_OP_WAIT && op->wait_for)
                         op->wait_for = ds_coroutine_unref(op->wait_for);
+        }
         if (coroutine->touched == 1)
                 DL_DELETE2(sched->touched, coroutine, touched_prev, touched_next);
         else if (coroutine->touched)
@@ -265,11 +268,10 @@ int ds_sched_submit(ds_coroutine *coroutine, struct ds_op *op, uint64_t now_ns)
         op->launched_ns = op->start_ns = op->end_ns = 0;
         op->message = NULL;
         op->status = 0;
-        op->finished = op->killed = op->part = 0;
+        op->part = 0;
+        ds_op_begin(op);
         if (op->kind == DS_OP_OUTSIDE)
                 op->outside.due = op->outside.over = 0;
-        if (op->kind == DS_OP_LAUNCH)
-                op->launch.replays = 0;
         op->seq = coroutine->submitted + 1;
         op_bind_dependencies(coroutine, op);
         coroutine->submitted = op->seq;
@@ -461,12 +463,14 @@ void ds_coroutine_fault(ds_coroutine *coroutine, int status)
         for (struct ds_op *op = coroutine->first; op != coroutine->boundary; op = op->next) {
                 if (!op->killed)
                         continue;
+                ds_let_go_drop(coroutine->sched, op);
                 op->status = status;
                 op->finished = DS_OP_RAN;
         }
         for (struct ds_op *op = coroutine->boundary; op; op = op->next) {
                 if (op->kind == DS_OP_WAIT)
                         op->wait_for = ds_coroutine_unref(op->wait_for);
+                ds_let_go_drop(coroutine->sched, op);
                 op->start_ns = coroutine->sched->now_ns;
                 op->status = status;
                 op->finished = DS_OP_NEVER_RAN;

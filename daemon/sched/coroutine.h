@@ -29,9 +29,9 @@
  *      IDLE, READY <----------- resume -------------------------SUSPENDED
  *      any of these ----------- the session is cancelled -----> FAULTED, for good
  *
- * READY says that work waits and nothing is on the device; whether its head may go is `runnable`. A kill changes no
- * state by itself: what was ended comes back to the queue when all of it has drained, and READY or SUSPENDED is next.
- * A coroutine yields where a kernel ends: what is on the device runs to its end, or was killed.
+ * READY says that work waits and nothing is on the device; whether its head may go is `runnable`. A kill or an eviction
+ * changes no state by itself: what was ended comes back to the queue when all of it has drained, and READY or SUSPENDED
+ * is next. A coroutine yields where a kernel or a slice ends: what is on the device runs to its end, or lets go.
  */
 #pragma once
 
@@ -79,7 +79,7 @@ struct ds_coroutine {
         uint8_t active;   /* work waits or is on the device */
         uint8_t touched;  /* in the list to settle; 2: in the one of the next time */
         uint8_t dirty;    /* its view must be written anew */
-        uint8_t killing;  /* the policy ended what is on the device: nothing is launched before all of it is back */
+        uint8_t killing;  /* what is on the device was ended or is to let go: nothing goes before all of it is back */
         uint8_t full;     /* the head is a graph that waits for marks to be told, see graph.h */
 
         struct ds_op *first, *boundary, *last;
@@ -102,6 +102,10 @@ struct ds_coroutine {
         uint32_t rung, stream; /* where the last launched operation went: the ladder's number, the scheduler's stream */
         uint32_t last_index;   /* stream index used last, preferred */
         uint64_t in_flight_sms, in_flight_expected_ns;
+        struct ds_op *slicing; /* the youngest in flight, of which there is something to launch yet; see slices.h */
+        ds_coroutine *slicing_prev, *slicing_next;
+        uint32_t n_let_go;                      /* in flight and would let go, see let_go.h */
+        uint64_t let_go_ns, let_go_expected_ns; /* how long the longest of them takes to; sum of their expected_ns */
 
         struct ds_sched_event submit_event;
         ds_coroutine *touched_prev, *touched_next;
@@ -117,6 +121,19 @@ static inline int ds_op_is_work(const struct ds_op *op)
 {
         return op->kind == DS_OP_LAUNCH || op->kind == DS_OP_COPY || op->kind == DS_OP_MEMSET ||
                (op->kind == DS_OP_GRAPH && !op->in_parts);
+}
+
+/* Nothing of it has run. */
+static inline void ds_op_begin(struct ds_op *op)
+{
+        op->finished = op->killed = 0;
+        op->form = op->n_slices = 0;
+        op->blocks_ran = op->next_block = op->slice = op->chunk = op->evictions = 0;
+        op->began_ns = op->ran_ns = 0;
+        if (op->kind != DS_OP_LAUNCH)
+                return;
+        op->launch.replays = op->launch.resumes = 0;
+        op->launch.first = op->launch.n_blocks = op->launch.workers = op->launch.chunk = 0;
 }
 
 /* Look at it again at the next settle: a dependency ended, an operation ended, something was submitted. */

@@ -122,12 +122,9 @@ static void graph_insert(ds_coroutine *coroutine, struct ds_op *graph, struct ds
         part->join_seq = 0; /* the graph's own has been waited for */
         part->message = NULL;
         part->status = 0;
-        part->finished = DS_OP_UNFINISHED;
-        part->killed = 0;
+        ds_op_begin(part);
         if (part->kind == DS_OP_OUTSIDE)
                 part->outside.due = part->outside.over = 0;
-        if (part->kind == DS_OP_LAUNCH)
-                part->launch.replays = 0;
         part->next = graph;
         if (*before)
                 (*before)->next = part;

@@ -518,7 +518,8 @@ void ds_history_complete(ds_coroutine *coroutine, const struct ds_op *op, const 
                 history->cursor_ns = op->end_ns;
         }
         history->current.operations++;
-        history->current.own_ns += op->ready_ns - op->submitted_ns;
+        if (!op->evictions) /* of what goes on, some was in flight meanwhile */
+                history->current.own_ns += op->ready_ns - op->submitted_ns;
         ds_trace_operation(coroutine, op, slot, history->op_ns ? 1 + (uint32_t)history->op_part : 0,
                 history->op_ns ? history->op_behind : 0);
 }

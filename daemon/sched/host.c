@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "sched/internal.h"
+#include "sched/let_go.h"
 #include "util/alloc.h"
 #include "util/error.h"
 #include "util/log.h"
@@ -240,6 +241,7 @@ static int action_launch(ds_sched *sched, ds_coroutine *coroutine, const struct 
                 .rung = action->rung,
                 .priority = action->priority,
                 .max_resident_blocks = action->max_resident_blocks,
+                .evictable = action->evictable,
         };
         int r;
 
@@ -257,10 +259,23 @@ static int action_kill(ds_coroutine *coroutine)
 {
         int r = ds_launch_kill(coroutine);
 
-        if (r == DS_KILL_ALREADY)
+        if (r == DS_LET_GO_ALREADY)
                 return ACTION_NOT_NOW;
         if (!r)
                 return action_nonsense(coroutine->sched, "a kill of what is no idempotent kernel or not in flight");
+        return r > 0 ? ACTION_DONE : r;
+}
+
+static int action_evict(ds_sched *sched, ds_coroutine *coroutine)
+{
+        int r = ds_launch_evict(coroutine);
+
+        if (r == DS_LET_GO_ALREADY)
+                return ACTION_NOT_NOW;
+        if (!r && sched->snapshot.coroutine_views[coroutine->view].evictable)
+                return ACTION_TOO_LATE;
+        if (!r)
+                return action_nonsense(sched, "an eviction of what does not let go");
         return r > 0 ? ACTION_DONE : r;
 }
 
@@ -289,6 +304,8 @@ static int action_apply(ds_sched *sched, const struct detshare_action *action)
                 return ACTION_DONE;
         case DETSHARE_ACTION_KILL:
                 return action_kill(coroutine);
+        case DETSHARE_ACTION_EVICT:
+                return action_evict(sched, coroutine);
         case DETSHARE_ACTION_MEMORY_CAP:
                 return action_memory_cap(coroutine->session, action->bytes);
         default:
@@ -345,6 +362,7 @@ static void host_snapshot(ds_sched *sched, const struct telling *telling, struct
                 .sessions = sched->snapshot.session_views,
                 .rungs = sched->ladder.views,
                 .can_kill = sched->ops->kill != NULL,
+                .can_evict = sched->ops->evict && sched->transform != DS_SCHED_TRANSFORM_NEVER,
                 .memory_total = sched->snapshot.memory_total,
                 .memory_free = sched->snapshot.memory_free,
         };

@@ -38,7 +38,11 @@ struct ds_sched {
         uint32_t n_runnable; /* coroutines whose head could be launched */
         unsigned held;       /* classes, see ds_sched_hold */
         ds_coroutine *touched;
-        ds_coroutine *later; /* to settle the next time */
+        ds_coroutine *later;   /* to settle the next time */
+        ds_coroutine *slicing; /* with slices that are not launched yet */
+        int error;             /* fatal, of a step that cannot return it */
+        enum ds_sched_transform transform;
+        uint64_t evict_bound_ns;
 
         struct ds_ladder ladder;
         uint32_t *stream_load; /* operations in flight per stream of every rung */

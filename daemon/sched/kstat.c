@@ -216,6 +216,15 @@ uint32_t ds_kstat_touch(ds_kstat *table, uint64_t key)
         return i;
 }
 
+uint32_t ds_kstat_find(ds_kstat *table, uint64_t key)
+{
+        uint32_t i = *kstat_bucket(table, key);
+
+        while (i != DS_KSTAT_NONE && table->rows[i].key != key)
+                i = table->rows[i].chain;
+        return i;
+}
+
 struct ds_kstat_row *ds_kstat_at(ds_kstat *table, uint32_t row, uint64_t key)
 {
         if (row >= table->n_used || table->rows[row].key != key)
@@ -400,6 +409,55 @@ void ds_kstat_point_put(ds_kstat *table, struct ds_kstat_row *row, const struct 
         point = points_point(points, put->n_sms);
         if (point->samples < put->samples)
                 *point = *put;
+}
+
+struct ds_kstat_forms *ds_kstat_forms(ds_kstat *table, struct ds_kstat_row *row)
+{
+        struct ds_kstat_points *points = points_of(table, row);
+
+        return points ? &points->forms : NULL;
+}
+
+const struct ds_kstat_forms *ds_kstat_forms_known(const ds_kstat *table, uint32_t row, uint64_t key)
+{
+        if (row >= table->n_used || table->rows[row].key != key || !table->rows[row].points)
+                return NULL;
+        return &points_at(table, table->rows[row].points - 1u)->forms;
+}
+
+void ds_kstat_form_sample(
+        ds_kstat *table, struct ds_kstat_row *row, enum ds_ptx_form form, uint32_t n_sms, uint64_t duration_ns)
+{
+        struct ds_kstat_points *points = points_of(table, row);
+        struct ds_sched_form_cost *cost;
+        uint64_t native_ns, mean;
+        uint32_t at;
+
+        if (!points)
+                return;
+        at = points_position(points, n_sms);
+        if (at == points->n || points->at[at].n_sms != n_sms || !points->at[at].mean_ns)
+                return;
+        native_ns = points->at[at].mean_ns;
+        points->used = 1;
+        points->forms.tries[form] = 0;
+        cost = &points->forms.costs[form];
+        mean = cost->permille;
+        /* what takes a thousand times as long takes no longer than that */
+        duration_ns = DS_MIN(duration_ns, DS_MIN(native_ns, UINT64_MAX / 1000000) * 1000);
+        mean_add(&cost->samples, &mean, duration_ns / DS_MAX(native_ns / 1000, 1u));
+        cost->permille = (uint32_t)DS_MIN(mean, (uint64_t)UINT32_MAX);
+        if (!(cost->samples & (cost->samples - 1)) || !(cost->samples % KSTAT_CHANGED_EVERY))
+                points_mark_changed(table, points);
+}
+
+void ds_kstat_form_put(
+        ds_kstat *table, struct ds_kstat_row *row, enum ds_ptx_form form, const struct ds_sched_form_cost *put)
+{
+        struct ds_kstat_forms *forms = ds_kstat_forms(table, row);
+
+        if (forms && forms->costs[form].samples < put->samples)
+                forms->costs[form] = *put;
 }
 
 const struct ds_kstat_row *ds_kstat_changed(ds_kstat *table)

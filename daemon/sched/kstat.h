@@ -10,7 +10,8 @@
  * Time against SMs: kernels that were timed while nothing else was on the GPU get points, one for every number of SMs
  * that they ran on. Points are kept beside the rows, for few of them (DS_KSTAT_POINTS_MAX), and are made when they are
  * needed; where there are too many, those of a kernel without new samples make room. Their memory stays where it is,
- * so that policies are given pointers; ds_kstat_taken() tells when some have come to belong to another kernel.
+ * so that policies are given pointers; ds_kstat_taken() tells when some have come to belong to another kernel. What its
+ * other forms cost (forms.h) is kept with them.
  */
 #pragma once
 
@@ -18,12 +19,13 @@
 
 #include "device/device.h"
 #include "policies/detshare_policy.h"
+#include "sched/sched.h"
 
 typedef struct ds_kstat ds_kstat;
 
 #define DS_KSTAT_ROWS_MAX 65536u
 #define DS_KSTAT_NONE UINT32_MAX
-#define DS_KSTAT_POINTS_MAX 8192u /* kernels with points, 3 MiB */
+#define DS_KSTAT_POINTS_MAX 8192u /* kernels with points, 4 MiB */
 #define DS_KSTAT_TRIES_MAX 16u
 
 struct ds_kstat_row {
@@ -38,6 +40,15 @@ struct ds_kstat_row {
         uint32_t newer, older;  /* order of use */
 };
 
+/* Of a kernel's other forms: what they cost, and what was chosen last (struct ds_sched_form_choice) and why. */
+struct ds_kstat_forms {
+        struct ds_sched_form_cost costs[_DS_PTX_FORM_MAX];
+        uint8_t tries[_DS_PTX_FORM_MAX]; /* to measure them, since the last sample */
+        uint8_t form, reason;
+        uint32_t n_sms, chunk, slice;
+        uint64_t native_ns, block_ns, evict_ns;
+};
+
 struct ds_kstat_points {
         uint32_t row; /* whose they are, DS_KSTAT_NONE = nobody's */
         uint32_t n;
@@ -45,6 +56,7 @@ struct ds_kstat_points {
         uint8_t used;                                          /* since they were last looked at for room */
         uint8_t changed;                                       /* since they were last given out by ds_kstat_changed */
         struct detshare_profile_point at[DETSHARE_POINTS_MAX]; /* by n_sms, ascending */
+        struct ds_kstat_forms forms;
 };
 
 /* max_rows: a power of two, at most DS_KSTAT_ROWS_MAX. -ENOMEM. */
@@ -52,6 +64,8 @@ int ds_kstat_new(uint32_t max_rows, ds_kstat **ret);
 ds_kstat *ds_kstat_free(ds_kstat *table);
 /* The row of the key, made if need be (short of memory, in place of the oldest) and marked as used now. */
 uint32_t ds_kstat_touch(ds_kstat *table, uint64_t key);
+/* The key's row, or DS_KSTAT_NONE; not marked as used. */
+uint32_t ds_kstat_find(ds_kstat *table, uint64_t key);
 /* The row if it still belongs to the key, else NULL. The pointer is good until the next touch. */
 struct ds_kstat_row *ds_kstat_at(ds_kstat *table, uint32_t row, uint64_t key);
 uint32_t ds_kstat_count(const ds_kstat *table);
@@ -75,6 +89,16 @@ int ds_kstat_point_wanted(ds_kstat *table, struct ds_kstat_row *row, uint32_t n_
 void ds_kstat_point_sample(ds_kstat *table, struct ds_kstat_row *row, uint32_t n_sms, uint64_t duration_ns);
 /* A point that is known from elsewhere; one that rests on more samples stays. */
 void ds_kstat_point_put(ds_kstat *table, struct ds_kstat_row *row, const struct detshare_profile_point *point);
+/* What is known of its forms, made if need be; NULL without memory. Good until its points are taken. */
+struct ds_kstat_forms *ds_kstat_forms(ds_kstat *table, struct ds_kstat_row *row);
+/* The same of a row that may be another key's, or DS_KSTAT_NONE: then, and when there is nothing, NULL. */
+const struct ds_kstat_forms *ds_kstat_forms_known(const ds_kstat *table, uint32_t row, uint64_t key);
+/* A form took so long on so many SMs; counts only where the native form's time there is known. */
+void ds_kstat_form_sample(
+        ds_kstat *table, struct ds_kstat_row *row, enum ds_ptx_form form, uint32_t n_sms, uint64_t duration_ns);
+/* What a form costs, known from elsewhere; what rests on more samples stays. */
+void ds_kstat_form_put(
+        ds_kstat *table, struct ds_kstat_row *row, enum ds_ptx_form form, const struct ds_sched_form_cost *put);
 /* A row whose points have changed since it was last given out, or NULL. */
 const struct ds_kstat_row *ds_kstat_changed(ds_kstat *table);
 /* No row has points or was seen. */

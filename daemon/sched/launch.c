@@ -6,8 +6,11 @@
 
 #include <assert.h>
 
+#include "sched/forms.h"
 #include "sched/internal.h"
+#include "sched/let_go.h"
 #include "sched/place.h"
+#include "sched/slices.h"
 #include "util/alloc.h"
 #include "util/error.h"
 #include "util/macro.h"
@@ -25,7 +28,7 @@ int ds_launch_all_resident(
 /* --- slots -----------------------------------------------------------------------------------------------------------
  */
 
-static struct ds_slot *slot_take(ds_sched *sched)
+struct ds_slot *ds_slot_take(ds_sched *sched)
 {
         struct ds_slot *slot;
 
@@ -34,6 +37,8 @@ static struct ds_slot *slot_take(ds_sched *sched)
         slot = &sched->slots[sched->free_slot];
         sched->free_slot = slot->next_free;
         assert(!slot->op && !slot->event.pending);
+        slot->slice = slot->lets_go = slot->trial = 0;
+        slot->evict_ns = 0;
         return slot;
 }
 
@@ -45,7 +50,7 @@ void ds_slot_told(ds_sched *sched, struct ds_slot *slot)
         sched->free_slot = (uint32_t)(slot - sched->slots);
 }
 
-static uint64_t slot_token(const ds_sched *sched, const struct ds_slot *slot)
+uint64_t ds_slot_token(const ds_sched *sched, const struct ds_slot *slot)
 {
         return (uint64_t)slot->generation << 32 | (uint64_t)(slot - sched->slots);
 }
@@ -102,10 +107,12 @@ static int launch_wanted(ds_sched *sched, const struct ds_op *op, const struct d
 {
         struct ds_kstat_row *row = ds_kstat_at(sched->kstat, op->stat_row, op->kernel_key);
 
-        if (!slot->clean || !row || (op->kind != DS_OP_LAUNCH && op->kind != DS_OP_GRAPH))
+        if (!slot->clean || !row || (op->kind != DS_OP_LAUNCH && op->kind != DS_OP_GRAPH) || op->evictions)
                 return 0;
         if (sched->stats.launches % TELL_EVERY == 0)
                 return 1;
+        if (op->form != DS_PTX_FORM_NATIVE && sched->transform != DS_SCHED_TRANSFORM_ALWAYS)
+                return slot->trial;
         return ds_kstat_point_wanted(sched->kstat, row, sched->ladder.views[slot->rung].n_sms, TELL_SAMPLES);
 }
 
@@ -128,6 +135,8 @@ static void launch_tell(ds_sched *sched, struct ds_op *op, const struct ds_slot 
         if (wanted) {
                 op->launch.timed = 1;
                 op->launch.tell = DS_TELL_EXACT;
+        } else if (op->form != DS_PTX_FORM_NATIVE) {
+                return; /* somebody may wait for its end to go on with another form, or slice */
         } else if (followed && slot->view.samples < TELL_SAMPLES) {
                 op->launch.tell = DS_TELL_EXACT;
         } else if (followed && slot->view.expected_ns < TELL_LATE_NS) {
@@ -135,15 +144,51 @@ static void launch_tell(ds_sched *sched, struct ds_op *op, const struct ds_slot 
         }
 }
 
-static int device_submit(ds_sched *sched, struct ds_op *op, uint32_t stream, uint32_t max_blocks, uint64_t token)
+/* Of a form other than the native one: which blocks, and how many at once. */
+static void launch_in_form(
+        const struct ds_op *op, const struct ds_slot *slot, const struct ds_slot *slice, struct ds_launch *launch)
 {
-        uint32_t device_stream = stream_of_device(sched, stream);
+        uint64_t ran_ns = op->ran_ns;
+
+        if (op->form == DS_PTX_FORM_PERSISTENT) {
+                launch->kernel = op->forms->persistent;
+                launch->workers = slot->max_blocks; /* no more than these are ever there */
+                launch->max_resident_blocks = 0;
+                launch->chunk = op->chunk;
+        } else {
+                launch->kernel = op->forms->sliced;
+                launch->first = op->next_block;
+                launch->n_blocks = slice->blocks;
+                ran_ns += slot->end_ns - slot->start_ns;
+        }
+        if (launch->deadline_ns)
+                launch->deadline_ns = launch->deadline_ns > ran_ns ? launch->deadline_ns - ran_ns : 1;
+}
+
+static int submit_launch(
+        ds_sched *sched, struct ds_op *op, const struct ds_slot *slot, const struct ds_slot *slice, uint64_t token)
+{
+        struct ds_launch *launch = &op->launch, in_form;
+
+        launch->stream = stream_of_device(sched, slot->stream);
+        launch->max_resident_blocks = slot->max_blocks;
+        launch->form = (enum ds_ptx_form)op->form;
+        if (launch->form != DS_PTX_FORM_NATIVE) {
+                in_form = op->launch;
+                launch = &in_form;
+                launch_in_form(op, slot, slice, launch);
+        }
+        return sched->ops->launch(sched->device, launch, token);
+}
+
+int ds_launch_submit(ds_sched *sched, struct ds_op *op, const struct ds_slot *slot, const struct ds_slot *slice)
+{
+        uint32_t device_stream = stream_of_device(sched, slot->stream);
+        uint64_t token = ds_slot_token(sched, slice ? slice : slot);
 
         switch (op->kind) {
         case DS_OP_LAUNCH:
-                op->launch.stream = device_stream;
-                op->launch.max_resident_blocks = max_blocks;
-                return sched->ops->launch(sched->device, &op->launch, token);
+                return submit_launch(sched, op, slot, slice, token);
         case DS_OP_COPY:
                 op->copy.stream = device_stream;
                 return sched->ops->copy(sched->device, &op->copy, token);
@@ -174,6 +219,7 @@ static void launch_count(ds_coroutine *coroutine, struct ds_slot *slot)
         coroutine->in_flight_sms += slot->view.sms_needed;
         coroutine->in_flight_expected_ns += slot->view.expected_ns;
         sched->stream_load[slot->stream]++;
+        ds_let_go_launched(coroutine, coroutine->boundary, slot);
         if (slot->class_ == DETSHARE_CLASS_LS)
                 rung->in_flight_ls++;
         else
@@ -187,6 +233,7 @@ static void complete_count(ds_coroutine *coroutine, struct ds_slot *slot)
 
         assert(coroutine->n_in_flight && coroutine->session->n_in_flight && sched->n_in_flight);
         assert(sched->stream_load[slot->stream]);
+        ds_let_go_no_more(coroutine, slot);
         coroutine->n_in_flight--;
         coroutine->session->n_in_flight--;
         sched->n_class_in_flight[coroutine->session->config.class_]--;
@@ -203,6 +250,7 @@ static void complete_count(ds_coroutine *coroutine, struct ds_slot *slot)
 /* The device said no: the operation ends with its error, in its place in the order. */
 static void launch_refused(ds_coroutine *coroutine, struct ds_op *op, int status)
 {
+        ds_let_go_drop(coroutine->sched, op);
         op->status = status;
         op->start_ns = coroutine->sched->now_ns;
         op->finished = DS_OP_NEVER_RAN;
@@ -227,6 +275,9 @@ static void launch_done(
         coroutine->stream = slot->stream;
         coroutine->session->launches += op->kind == DS_OP_GRAPH ? op->graph->n_kernels : op->kind == DS_OP_LAUNCH;
         slot->number = ++sched->stats.launches;
+        sched->stats.persistent += op->form == DS_PTX_FORM_PERSISTENT;
+        sched->stats.sliced += op->form == DS_PTX_FORM_SLICED;
+        sched->stats.resumed += op->evictions != 0;
         if (sched->n_in_flight != coroutine->n_in_flight)
                 sched->mixed_launch = slot->number;
         launch_count(coroutine, slot);
@@ -237,20 +288,85 @@ static void launch_done(
 #define LAUNCH_FULL 1
 #define LAUNCH_UNFOLDED 2
 
+/* In which form it goes. What of it has run counts as done. */
+static void launch_form(
+        ds_coroutine *coroutine, struct ds_op *op, struct ds_slot *slot, const struct ds_launch_target *target)
+{
+        struct ds_form form;
+
+        ds_forms_choose(coroutine, op, slot, slot->max_blocks, target->evictable != 0, &form);
+        op->form = (uint8_t)form.form;
+        op->chunk = form.chunk;
+        op->slice = form.slice;
+        slot->evict_ns = form.evict_ns;
+        slot->trial = (uint8_t)form.trial;
+        slot->view.expected_ns -= slot->view.expected_ns / 1000 * slot->view.progress_permille;
+}
+
+/* The device would not have the form: the native one, if nothing of it has run. */
+static int launch_form_refused(ds_sched *sched, struct ds_op *op, struct ds_slot *slot)
+{
+        if (op->kind != DS_OP_LAUNCH || op->form == DS_PTX_FORM_NATIVE || op->evictions)
+                return 0;
+        op->form = DS_PTX_FORM_NATIVE;
+        slot->evict_ns = 0;
+        slot->trial = 0;
+        sched->stats.form_refusals++;
+        return 1;
+}
+
+static int launch_submit(ds_coroutine *coroutine, struct ds_op *op, struct ds_slot *slot)
+{
+        launch_tell(coroutine->sched, op, slot);
+        if (op->kind == DS_OP_LAUNCH && op->form == DS_PTX_FORM_SLICED)
+                return ds_slices_begin(coroutine, op, slot);
+        return ds_launch_submit(coroutine->sched, op, slot, NULL);
+}
+
+/* 0, a CUDA error, LAUNCH_FULL with *ret_full, or a fatal errno. */
+static int launch_on_device(ds_coroutine *coroutine, struct ds_op *op, struct ds_slot *slot, int *ret_full)
+{
+        ds_sched *sched = coroutine->sched;
+        int r;
+
+        *ret_full = !ds_let_go_may_follow(coroutine, op) || sched->stream_load[slot->stream] >= DS_SCHED_STREAM_MAX;
+        if (*ret_full)
+                return 0;
+        if (coroutine->n_in_flight && coroutine->stream != slot->stream) {
+                r = sched->ops->fence(sched->device, stream_of_device(sched, coroutine->stream),
+                        stream_of_device(sched, slot->stream));
+                if (r)
+                        return ds_error_fold(r);
+                sched->stats.migrations++;
+        }
+        r = launch_submit(coroutine, op, slot);
+        if (r > 0 && launch_form_refused(sched, op, slot)) {
+                *ret_full = !ds_let_go_may_follow(coroutine, op);
+                if (!*ret_full)
+                        r = launch_submit(coroutine, op, slot);
+        }
+        if (r == DS_SLICES_FULL) {
+                *ret_full = 1;
+                return 0;
+        }
+        return r;
+}
+
 /*
- * 0, LAUNCH_FULL (its stream has enough: some of that must end first), LAUNCH_UNFOLDED (it was a graph, which cannot go
- * there as a whole: its first part is the head now), or a fatal errno.
+ * 0, LAUNCH_FULL (some of what is on the device must end first), LAUNCH_UNFOLDED (it was a graph, which cannot go there
+ * as a whole: its first part is the head now), or a fatal errno.
  */
 static int launch_one(ds_coroutine *coroutine, const struct ds_launch_target *target, struct ds_slot *slot)
 {
         ds_sched *sched = coroutine->sched;
         struct ds_op *op = coroutine->boundary;
         struct ds_place place;
-        int r;
+        int r, full;
 
         slot->view = ds_ahead_views(coroutine)[0];
         ds_place_choose(coroutine, op, &slot->view, target, &place);
         slot->rung = place.rung;
+        slot->max_blocks = place.max_resident_blocks;
         /* of a graph as a whole no kernel can be bounded */
         if (op->kind == DS_OP_GRAPH && (place.bounded || !ds_graph_ready(sched, op, slot->rung))) {
                 ds_slot_told(sched, slot);
@@ -260,25 +376,15 @@ static int launch_one(ds_coroutine *coroutine, const struct ds_launch_target *ta
         slot->stat_row = op->stat_row;
         slot->clean = sched->n_in_flight == coroutine->n_in_flight && !place.bounded;
         slot->stream = stream_choose(sched, coroutine, slot->rung, target->priority);
-        if (sched->stream_load[slot->stream] >= DS_SCHED_STREAM_MAX) {
-                ds_slot_told(sched, slot);
-                return LAUNCH_FULL;
-        }
-        if (coroutine->n_in_flight && coroutine->stream != slot->stream) {
-                r = sched->ops->fence(sched->device, stream_of_device(sched, coroutine->stream),
-                        stream_of_device(sched, slot->stream));
-                if (r)
-                        return ds_error_fold(r);
-                sched->stats.migrations++;
-        }
-        launch_tell(sched, op, slot);
-        r = device_submit(sched, op, slot->stream, place.max_resident_blocks, slot_token(sched, slot));
+        launch_form(coroutine, op, slot, target);
+        r = launch_on_device(coroutine, op, slot, &full);
         if (r < 0)
                 return ds_error_trace(r);
-        if (r > 0) {
-                launch_refused(coroutine, op, r);
+        if (r || full) {
                 ds_slot_told(sched, slot);
-                return 0;
+                if (r && !full)
+                        launch_refused(coroutine, op, r);
+                return full ? LAUNCH_FULL : 0;
         }
         launch_done(coroutine, op, slot, target);
         return 0;
@@ -294,7 +400,7 @@ int ds_launch_head(ds_coroutine *coroutine, const struct ds_launch_target *targe
         assert(target->rung < sched->ladder.n && target->priority < DS_DEVICE_PRIORITIES);
         ds_sched_now(sched, now_ns);
         for (n = 0; n < count && coroutine->runnable && !coroutine->session->suspended; n += !r) {
-                slot = slot_take(sched);
+                slot = ds_slot_take(sched);
                 if (!slot)
                         break;
                 r = launch_one(coroutine, target, slot);
@@ -306,51 +412,6 @@ int ds_launch_head(ds_coroutine *coroutine, const struct ds_launch_target *targe
         return (int)DS_MIN(n, (uint32_t)INT32_MAX);
 }
 
-/* --- killing ------------------------------------------------------------------------------------------------------ */
-
-static int op_may_be_killed(const ds_sched *sched, const struct ds_op *op)
-{
-        return op->kind == DS_OP_LAUNCH && sched->ops->kernel_info(op->launch.kernel)->idempotent;
-}
-
-/* The slots of what is in flight, the youngest first, linked as free ones are; DS_SLOT_NONE when one may not be. */
-static uint32_t kill_list(const ds_coroutine *coroutine)
-{
-        ds_sched *sched = coroutine->sched;
-        uint32_t youngest = DS_SLOT_NONE;
-
-        for (const struct ds_op *op = coroutine->first; op != coroutine->boundary; op = op->next) {
-                if (op->finished)
-                        continue;
-                if (!op_may_be_killed(sched, op))
-                        return DS_SLOT_NONE;
-                sched->slots[op->slot].next_free = youngest;
-                youngest = op->slot;
-        }
-        return youngest;
-}
-
-int ds_launch_kill(ds_coroutine *coroutine)
-{
-        ds_sched *sched = coroutine->sched;
-        uint32_t i;
-        int r = 0;
-
-        if (coroutine->killing)
-                return DS_KILL_ALREADY;
-        i = sched->ops->kill && coroutine->n_in_flight ? kill_list(coroutine) : DS_SLOT_NONE;
-        if (i == DS_SLOT_NONE)
-                return 0;
-        /* one that has ended, or cannot be ended, has those before it end as well */
-        for (; i != DS_SLOT_NONE && !r; i = sched->slots[i].next_free)
-                r = sched->ops->kill(sched->device, slot_token(sched, &sched->slots[i]));
-        if (r < 0)
-                return ds_error_fold(r);
-        ds_coroutine_killing(coroutine);
-        ds_coroutine_changed(coroutine);
-        return 1;
-}
-
 /* --- completions -----------------------------------------------------------------------------------------------------
  */
 
@@ -358,9 +419,10 @@ static void complete_sample(ds_sched *sched, const struct ds_op *op, const struc
 {
         uint64_t duration = op->end_ns - op->start_ns;
         struct ds_kstat_row *row;
-        uint32_t timed = 0;
+        uint32_t n_sms = sched->ladder.views[slot->rung].n_sms, timed = 0;
 
-        if (op->status)
+        /* the time of its last piece says little about it */
+        if (op->status || op->evictions)
                 return;
         row = ds_kstat_at(sched->kstat, op->stat_row, op->kernel_key);
         if (!row)
@@ -370,27 +432,12 @@ static void complete_sample(ds_sched *sched, const struct ds_op *op, const struc
                 timed = op->launch.timed;
         else if (op->kind == DS_OP_GRAPH)
                 timed = op->whole.timed;
-        if (timed && slot->clean && sched->mixed_launch < slot->number)
-                ds_kstat_point_sample(sched->kstat, row, sched->ladder.views[slot->rung].n_sms, duration);
-}
-
-/* It was ended by the policy and is to be launched anew; what it used of the device it has used. */
-static void complete_killed(ds_coroutine *coroutine, struct ds_op *op, struct ds_slot *slot)
-{
-        ds_sched *sched = coroutine->sched;
-        ds_sched_session *session = coroutine->session;
-
-        session->device_ns += op->end_ns - op->start_ns;
-        session->kills++;
-        sched->stats.kills++;
-        op->finished = DS_OP_UNFINISHED;
-        op->killed = 1;
-        op->launch.replays = 1 + slot_token(sched, slot);
-        if (session->cancelled) {
-                op->finished = DS_OP_RAN;
-                op->status = session->cancel_status;
-        }
-        ds_slot_told(sched, slot);
+        if (!timed || !slot->clean || sched->mixed_launch >= slot->number)
+                return;
+        if (op->form == DS_PTX_FORM_NATIVE || sched->transform == DS_SCHED_TRANSFORM_ALWAYS)
+                ds_kstat_point_sample(sched->kstat, row, n_sms, duration);
+        else
+                ds_forms_sample(sched, op, n_sms, duration);
 }
 
 static void complete_settle(ds_coroutine *coroutine)
@@ -401,20 +448,29 @@ static void complete_settle(ds_coroutine *coroutine)
         ds_coroutine_touch(coroutine);
 }
 
-static void complete_one(ds_sched *sched, const struct ds_completion *completion)
+/* It was killed, or has let go: it is to be launched again. */
+static int complete_returns(const ds_coroutine *coroutine, const struct ds_op *op)
 {
-        struct ds_slot *slot = slot_find(sched, completion->token);
-        ds_coroutine *coroutine;
-        ds_sched_session *session;
-        struct ds_op *op;
+        return op->status == DS_DEVICE_EVICTED || (op->status == DS_DEVICE_KILLED && coroutine->killing);
+}
 
-        if (!slot) {
-                sched->stats.stray_completions++;
-                return;
-        }
-        op = DS_TAKE_PTR(slot->op);
-        coroutine = op->coroutine;
-        session = coroutine->session;
+/* An operation with all its pieces. */
+static void complete_whole(ds_sched_session *session, struct ds_op *op)
+{
+        session->device_ns += op->end_ns - op->start_ns;
+        if (op->kind == DS_OP_LAUNCH && !op->status)
+                session->blocks += ds_launch_blocks(&op->launch) - op->blocks_ran;
+        if (op->began_ns)
+                op->start_ns = op->began_ns;
+        if (op->start_ns > op->submitted_ns)
+                session->wait_ns += op->start_ns - op->submitted_ns;
+}
+
+void ds_launch_ended(ds_sched *sched, struct ds_slot *slot, const struct ds_completion *completion)
+{
+        struct ds_op *op = DS_TAKE_PTR(slot->op);
+        ds_coroutine *coroutine = op->coroutine;
+
         op->finished = DS_OP_RAN;
         op->status = completion->status;
         /* the device's clock and ours may differ by a hair */
@@ -426,20 +482,30 @@ static void complete_one(ds_sched *sched, const struct ds_completion *completion
         complete_count(coroutine, slot);
         slot->flags |= completion->shared ? DS_TRACE_SHARED : 0;
         ds_history_complete(coroutine, op, slot);
-        if (op->status == DS_DEVICE_KILLED && coroutine->killing) {
-                complete_killed(coroutine, op, slot);
+        if (complete_returns(coroutine, op)) {
+                ds_let_go_returned(coroutine, op, slot, completion->blocks);
                 complete_settle(coroutine);
                 return;
         }
         if (!completion->shared)
                 complete_sample(sched, op, slot);
-        session->device_ns += op->end_ns - op->start_ns;
-        if (op->start_ns > op->submitted_ns)
-                session->wait_ns += op->start_ns - op->submitted_ns;
         slot->start_ns = op->start_ns;
         slot->end_ns = op->end_ns;
+        complete_whole(coroutine->session, op);
         ds_sched_event_post(sched, &slot->event);
         complete_settle(coroutine);
+}
+
+static void complete_one(ds_sched *sched, const struct ds_completion *completion)
+{
+        struct ds_slot *slot = slot_find(sched, completion->token);
+
+        if (!slot)
+                sched->stats.stray_completions++;
+        else if (slot->slice)
+                ds_slices_complete(sched, slot, completion);
+        else
+                ds_launch_ended(sched, slot, completion);
 }
 
 void ds_sched_complete(ds_sched *sched, const struct ds_completion *completions, size_t n)

@@ -13,8 +13,8 @@
  * not know of is other processes on the GPU and the clearing of new memory. To get such samples the device is asked for
  * exact times now and then, more often while there are few; see launch_tell.
  *
- * Killing: what is in flight is ended from the youngest to the oldest, so that none begins because one before it was
- * ended. When all of it has come back, the queue begins again with the first that did not run to its end.
+ * A kernel that has other forms is launched in the one that forms.h chooses; where the device will not have it, in the
+ * native one. What comes back before its end is let_go.h's business, slices are slices.h's.
  *
  * Operations in flight sit in a fixed table of slots; a token is a slot and a generation, so a completion finds its
  * operation at once and a token from the past finds nothing.
@@ -39,10 +39,17 @@ struct ds_slot {
         uint8_t clean;   /* nothing of another coroutine was in flight at its launch, and nothing bounds its blocks */
         uint64_t number; /* of the launch */
         uint32_t priority, flags; /* enum ds_trace_flag; for the history */
+        uint8_t slice;            /* it is one of an operation that has a slot of its own besides */
+        uint8_t lets_go;          /* it counts as that in its coroutine */
+        uint8_t trial;            /* its time says what its form costs */
+        uint32_t blocks;          /* of a slice; of a sliced operation: that have run since it was launched */
+        uint32_t max_blocks;      /* resident at once, 0 = no bound */
+        uint64_t evict_ns;        /* how long it takes to let go */
 };
 
 struct ds_launch_target {
         uint32_t rung, priority, max_resident_blocks;
+        uint32_t evictable; /* as in struct detshare_action */
 };
 
 #define DS_SLOT_NONE UINT32_MAX
@@ -52,15 +59,23 @@ struct ds_launch_target {
  * refused by the device with a CUDA error (those end with it), or a fatal errno.
  */
 int ds_launch_head(ds_coroutine *coroutine, const struct ds_launch_target *target, uint32_t count, uint64_t now_ns);
-/*
- * End what the coroutine has in flight and put it back at the head of its queue. 1: it is under way (nothing of it is
- * launched before all has come back, and what had ended before counts as ended); 0: something in flight is no kernel
- * that is proven idempotent, or nothing is, or the device cannot; DS_KILL_ALREADY; or a fatal errno.
- */
-#define DS_KILL_ALREADY 2
-int ds_launch_kill(ds_coroutine *coroutine);
 /* Give back the slot of an event that was told. */
 void ds_slot_told(ds_sched *sched, struct ds_slot *slot);
+struct ds_slot *ds_slot_take(ds_sched *sched); /* NULL: there is none */
+uint64_t ds_slot_token(const ds_sched *sched, const struct ds_slot *slot);
+
+/*
+ * Give the operation to the device: stream and bound as in its slot, and its token; of a sliced one the next blocks,
+ * as many as the slice has, with the slice's token (NULL: it is not sliced). As ds_device_ops.launch.
+ */
+int ds_launch_submit(ds_sched *sched, struct ds_op *op, const struct ds_slot *slot, const struct ds_slot *slice);
+/* The operation of a slot is over, in one way or another. */
+void ds_launch_ended(ds_sched *sched, struct ds_slot *slot, const struct ds_completion *completion);
+
+static inline uint64_t ds_launch_blocks(const struct ds_launch *launch)
+{
+        return (uint64_t)launch->grid[0] * launch->grid[1] * launch->grid[2];
+}
 
 /*
  * Whether the launch runs only where all its blocks are resident at once: a cooperative one, or of a kernel that may

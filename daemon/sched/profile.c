@@ -29,6 +29,9 @@ void ds_sched_profile_put(ds_sched *sched, const struct ds_sched_profile *profil
                 ds_kstat_point_put(sched->kstat, row, &profile->points[i]);
                 best = &profile->points[i];
         }
+        for (int i = DS_PTX_FORM_SLICED; i < _DS_PTX_FORM_MAX; i++)
+                if (profile->forms[i].samples && profile->forms[i].permille)
+                        ds_kstat_form_put(sched->kstat, row, (enum ds_ptx_form)i, &profile->forms[i]);
         /* better than no guess at all: what it takes on most of the GPU */
         if (best && !row->samples) {
                 row->mean_ns = best->mean_ns;
@@ -46,6 +49,7 @@ size_t ds_sched_profiles_changed(ds_sched *sched, struct ds_sched_profile *ret, 
                 points = ds_kstat_points(sched->kstat, row);
                 ret[i] = (struct ds_sched_profile){.key = row->key, .bound = row->bound, .n_points = points->n};
                 memcpy(ret[i].points, points->at, points->n * sizeof(points->at[0]));
+                memcpy(ret[i].forms, points->forms.costs, sizeof(ret[i].forms));
         }
         return i;
 }

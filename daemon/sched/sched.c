@@ -11,6 +11,7 @@
 #include <stdio.h>
 
 #include "sched/internal.h"
+#include "sched/slices.h"
 #include "util/alloc.h"
 #include "util/error.h"
 #include "util/log.h"
@@ -72,6 +73,8 @@ int ds_sched_new(const struct ds_sched_config *config, ds_sched **ret)
         sched->due = config->due;
         sched->memory_cap = config->memory_cap;
         sched->user = config->user;
+        sched->transform = config->transform;
+        sched->evict_bound_ns = config->evict_bound_ns ? config->evict_bound_ns : DS_SCHED_EVICT_BOUND_NS;
         sched->switch_event.kind = DETSHARE_EVENT_SWITCH;
         sched->timer_event.kind = DETSHARE_EVENT_TIMER;
         sched->gone_event.kind = DETSHARE_EVENT_SESSION;
@@ -115,9 +118,19 @@ ds_sched *ds_sched_free(ds_sched *sched)
 
 int ds_sched_step(ds_sched *sched, uint64_t now_ns)
 {
+        int r;
+
         ds_sched_now(sched, now_ns);
         ds_sched_settle(sched);
-        return ds_error_trace(ds_host_run(sched, now_ns));
+        r = sched->error;
+        if (!r)
+                r = ds_slices_step(sched);
+        if (!r)
+                r = ds_host_run(sched, now_ns);
+        if (!r)
+                r = ds_slices_step(sched);
+        ds_sched_settle(sched);
+        return ds_error_trace(r);
 }
 
 uint64_t ds_sched_next_timer(const ds_sched *sched)

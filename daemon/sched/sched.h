@@ -16,6 +16,10 @@
  * ladder.h). Only a kernel that needs all its blocks resident and does not fit there goes where the policy said, or, as
  * without a share, to the whole GPU. A change holds for what is launched from then on.
  *
+ * A kernel that has other forms (ds_op.forms, ptx/pass/forms.h) may be launched in one of them, so that it lets the GPU
+ * go at the end of its blocks and goes on later, on any rung, from where it was: see forms.h for which is chosen and
+ * let_go.h for what evicting means. It is one operation all the same, told once, at its end.
+ *
  * The done callback may submit to and release coroutines; it must not free sessions, switch the policy or step.
  */
 #pragma once
@@ -128,7 +132,17 @@ struct ds_op {
         uint8_t finished; /* ended, but not told yet: something before it in the coroutine has not; see coroutine.h */
         uint8_t killed;   /* it came back unfinished, to be launched anew; see launch.h */
         uint8_t part;     /* of a graph: made by unfold, has no sequence number; set by the scheduler */
+        uint8_t form;     /* launch: enum ds_ptx_form that it is in; where some of it has run it stays so */
+        uint8_t n_slices; /* on the device */
+        uint32_t blocks_ran;   /* of an evicted kernel, by all of its pieces */
+        uint32_t next_block;   /* sliced: the first that is not launched; blocks_ran when nothing is on the device */
+        uint32_t slice, chunk; /* sliced: blocks at a time; persistent: of a worker */
+        uint32_t evictions;    /* how often it has let go */
+        uint64_t began_ns;     /* the first piece's start; 0: nothing of it has run */
+        uint64_t ran_ns;       /* what its pieces took that are over */
 };
+
+#define DS_SCHED_EVICT_BOUND_NS 100000ULL
 
 /*
  * status: CUDA error number; message is NULL, or the device's words about an error, good during the call. Called from
@@ -173,6 +187,7 @@ struct ds_sched_config {
         int trust_any_owner;       /* tests: do not insist on a root-owned (or own) policy directory */
         uint32_t nonsense_limit;   /* 0 = DS_HOST_NONSENSE_LIMIT; UINT32_MAX (tests): a policy may answer anything */
         enum ds_sched_transform transform;
+        uint64_t evict_bound_ns; /* AUTO: what an eviction is to take at most; 0 = DS_SCHED_EVICT_BOUND_NS */
 };
 
 struct ds_sched_session_config {
@@ -189,12 +204,16 @@ struct ds_sched_session_config {
 
 struct ds_sched_stats {
         uint64_t decisions, actions, actions_ignored, overruns, fallbacks, launches, migrations;
-        uint64_t loans;             /* launches moved to the whole GPU because all their blocks must be resident, or for
-                                       their clusters */
-        uint64_t capped;            /* launches moved to a smaller rung because of their session's sm_percent */
-        uint64_t nonsense;          /* decisions with an action that makes no sense: of actions_ignored */
-        uint64_t kills;             /* kernels that a policy had ended, to be launched anew */
-        uint64_t stray_completions; /* tokens that the device gave back and nobody waits for: always 0 */
+        uint64_t loans;     /* launches moved to the whole GPU because all their blocks must be resident, or for
+                               their clusters */
+        uint64_t capped;    /* launches moved to a smaller rung because of their session's sm_percent */
+        uint64_t nonsense;  /* decisions with an action that makes no sense: of actions_ignored */
+        uint64_t kills;     /* kernels that a policy had ended, to be launched anew */
+        uint64_t evictions; /* kernels that let go, to go on later */
+        uint64_t resumed;   /* launches of kernels that go on */
+        uint64_t sliced, persistent; /* launches in these forms; of slices the first of each run */
+        uint64_t form_refusals;      /* launches that the device would not have in another form: native then */
+        uint64_t stray_completions;  /* tokens that the device gave back and nobody waits for: always 0 */
         uint32_t in_flight, queued, coroutines, sessions, n_rungs;
         uint32_t n_coarse_rungs;          /* of n_rungs: made of groups of TPCs */
         uint64_t ladder_bytes, ladder_ns; /* what the rungs take of the device's memory, and took to build */
@@ -207,6 +226,8 @@ struct ds_sched_session_stats {
         uint64_t device_ns;                   /* sum of operations' device time */
         uint64_t wait_ns;                     /* sum over operations of submit to start */
         uint64_t kills;                       /* kernels ended by the policy; launched anew, so counted again */
+        uint64_t evictions;                   /* kernels that let go; likewise */
+        uint64_t blocks;                      /* of kernels that have run, each once */
         uint32_t queued, in_flight, coroutines;
         uint32_t request_active;
 };
@@ -322,11 +343,17 @@ size_t ds_sched_seen(ds_sched *sched, struct ds_sched_seen *ret, size_t n);
  * What is known about the kernels of a key: from a file when it is put, and better from what ran when it changed. A
  * point that rests on more samples stays. Points by n_sms, ascending; what is not well formed is left out.
  */
+/* What a form costs: its time over the native one's on the same SMs. */
+struct ds_sched_form_cost {
+        uint32_t samples; /* 0: not known */
+        uint32_t permille;
+};
 struct ds_sched_profile {
         uint64_t key;      /* ds_op.kernel_key */
         uint32_t bound;    /* enum detshare_kernel_bound */
         uint32_t n_points; /* up to DETSHARE_POINTS_MAX */
         struct detshare_profile_point points[DETSHARE_POINTS_MAX];
+        struct ds_sched_form_cost forms[_DS_PTX_FORM_MAX]; /* by enum ds_ptx_form; the native one has none */
 };
 void ds_sched_profile_put(ds_sched *sched, const struct ds_sched_profile *profile);
 /*
@@ -334,6 +361,37 @@ void ds_sched_profile_put(ds_sched *sched, const struct ds_sched_profile *profil
  * and again is so after 1, 2, 4, ... 64 samples of a point, then after 64 more each.
  */
 size_t ds_sched_profiles_changed(ds_sched *sched, struct ds_sched_profile *ret, size_t n);
+/*
+ * Why the kernels of a key run in the form that they run in, as of their last launch that had a choice: for `explain`.
+ * 0, or -ENOENT: there was none, or nothing is known any more. Times are of the SMs that it was launched on.
+ */
+enum ds_sched_form_reason {
+        DS_SCHED_FORM_NONE,     /* there was no choice yet */
+        DS_SCHED_FORM_NEVER,    /* nothing is transformed */
+        DS_SCHED_FORM_MUST,     /* everything is */
+        DS_SCHED_FORM_UNFIT,    /* its blocks wait for others, or it has clusters, is cooperative or too large */
+        DS_SCHED_FORM_UNASKED,  /* LS, or the policy did not ask for what can be evicted */
+        DS_SCHED_FORM_UNKNOWN,  /* how long it takes is not known well enough */
+        DS_SCHED_FORM_SHORT,    /* its own end is near enough */
+        DS_SCHED_FORM_TRIED,    /* to learn what the form costs */
+        DS_SCHED_FORM_CHEAPEST, /* of those that let go within the bound */
+        DS_SCHED_FORM_SOONEST,  /* none does so within the bound: this one is the first to */
+        DS_SCHED_FORM_DEAR,     /* every form that would do costs too much, or lets go no sooner */
+        _DS_SCHED_FORM_REASONS,
+};
+struct ds_sched_form_choice {
+        uint32_t form;   /* enum ds_ptx_form */
+        uint32_t reason; /* enum ds_sched_form_reason */
+        uint32_t n_sms;
+        uint32_t chunk, slice; /* blocks */
+        uint64_t native_ns;    /* the native form's time, 0 = not known */
+        uint64_t block_ns;     /* a block's */
+        uint64_t evict_ns;     /* how long an eviction takes, in the form that was chosen */
+        struct ds_sched_form_cost costs[_DS_PTX_FORM_MAX];
+};
+int ds_sched_form_chosen(ds_sched *sched, uint64_t key, struct ds_sched_form_choice *ret);
+/* What is said of a reason: "let go within the bound", ...; never NULL. */
+const char *ds_sched_form_reason(uint32_t reason);
 /* All profiles; what is launched from then on is seen for the first time. */
 void ds_sched_profiles_forget(ds_sched *sched);
 /*

@@ -8,6 +8,7 @@
 #include <utlist.h>
 
 #include "sched/internal.h"
+#include "sched/let_go.h"
 #include "util/alloc.h"
 #include "util/error.h"
 
@@ -241,6 +242,25 @@ int ds_sched_session_held(const ds_sched_session *session)
         return (session->sched->held >> session->config.class_ & 1) != 0;
 }
 
+/* Whoever waits for the device to be empty need not wait for what lets go. */
+static void session_evict(ds_sched_session *session)
+{
+        ds_coroutine *coroutine;
+
+        for (coroutine = session->coroutines; coroutine; coroutine = coroutine->next)
+                ds_launch_evict_quietly(coroutine);
+}
+
+/* What is on the device runs to its end, but of a sliced kernel no more is launched. */
+static void session_stop_slices(ds_sched_session *session)
+{
+        ds_coroutine *coroutine;
+
+        for (coroutine = session->coroutines; coroutine; coroutine = coroutine->next)
+                if (coroutine->slicing)
+                        ds_launch_evict_quietly(coroutine);
+}
+
 void ds_sched_hold(ds_sched *sched, unsigned classes, uint64_t now_ns)
 {
         ds_sched_session *session;
@@ -254,7 +274,9 @@ void ds_sched_hold(ds_sched *sched, unsigned classes, uint64_t now_ns)
                 if (!((before ^ classes) >> session->config.class_ & 1))
                         continue;
                 session_coroutines_changed(session);
-                if (!ds_sched_session_held(session) && !session->suspended)
+                if (ds_sched_session_held(session))
+                        session_evict(session);
+                else if (!session->suspended)
                         session_offer(session);
         }
 }
@@ -273,7 +295,9 @@ void ds_sched_session_suspend(ds_sched_session *session, int suspend)
         session->suspended = suspend != 0;
         session_coroutines_changed(session);
         ds_snapshot_session_changed(session);
-        if (!suspend)
+        if (suspend)
+                session_stop_slices(session);
+        else
                 session_offer(session);
 }
 
@@ -291,6 +315,7 @@ void ds_sched_session_cancel(ds_sched_session *session, int status, uint64_t now
         session->suspended = 0;
         for (coroutine = session->coroutines; coroutine; coroutine = coroutine->next) {
                 ds_coroutine_fault(coroutine, status);
+                ds_launch_evict_quietly(coroutine);
                 ds_coroutine_changed(coroutine);
         }
         ds_snapshot_session_changed(session);
@@ -309,6 +334,8 @@ void ds_sched_session_stats(const ds_sched_session *session, struct ds_sched_ses
                 .device_ns = session->device_ns,
                 .wait_ns = session->wait_ns,
                 .kills = session->kills,
+                .evictions = session->evictions,
+                .blocks = session->blocks,
                 .queued = session->n_ops - session->n_in_flight,
                 .in_flight = session->n_in_flight,
                 .coroutines = session->n_coroutines,

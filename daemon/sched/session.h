@@ -33,7 +33,7 @@ struct ds_sched_session {
         uint32_t phase; /* enum detshare_phase */
         uint64_t memory_used, memory_cap;
         uint64_t request_begin_ns;
-        uint64_t launches, completed, errors, requests, device_ns, wait_ns, kills;
+        uint64_t launches, completed, errors, requests, device_ns, wait_ns, kills, evictions, blocks;
 
         struct ds_sched_event changed_event, begin_event, end_event, synchronised_event;
         uint32_t events_pending;

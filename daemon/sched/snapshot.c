@@ -163,6 +163,8 @@ static void coroutine_write(ds_sched *sched, ds_coroutine *coroutine)
                 .head_since_ns = coroutine->head_since_ns,
                 .state = (uint32_t)coroutine->state,
                 .n_ahead = coroutine->ahead.n,
+                .evictable = coroutine->n_let_go && !coroutine->killing,
+                .evict_ns = coroutine->let_go_ns + coroutine->in_flight_expected_ns - coroutine->let_go_expected_ns,
                 .ahead = ds_ahead_views(coroutine),
         };
 }

@@ -111,7 +111,8 @@ void ds_trace_operation(const ds_coroutine *coroutine, const struct ds_op *op, c
 
         if (!record)
                 return;
-        record->flags = slot->flags | (op->status == DS_DEVICE_KILLED ? DS_TRACE_KILLED : 0);
+        record->flags = slot->flags | (op->status == DS_DEVICE_KILLED ? DS_TRACE_KILLED : 0) |
+                        (op->status == DS_DEVICE_EVICTED ? DS_TRACE_EVICTED : 0);
         record->session = coroutine->session->config.id;
         record->coroutine = coroutine->id;
         record->kernel = op->kernel_key;

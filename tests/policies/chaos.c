@@ -36,7 +36,7 @@ static int chaos_init(void *state, const struct detshare_policy_config *config)
 static struct detshare_action nonsense(struct chaos *chaos)
 {
         return (struct detshare_action){
-                .kind = (uint32_t)dice(chaos, 7),
+                .kind = (uint32_t)dice(chaos, 8),
                 .rung = (uint32_t)dice(chaos, UINT32_MAX),
                 .coroutine = dice(chaos, 3) ? dice(chaos, 20) : dice(chaos, UINT64_MAX),
                 .priority = (uint32_t)dice(chaos, 4),
@@ -63,7 +63,7 @@ static int chaos_decide(void *state, const struct detshare_snapshot *snapshot, s
                 action->count = 1 + (uint32_t)dice(chaos, 5);
                 action->kind = DETSHARE_ACTION_LAUNCH;
                 if (!dice(chaos, 8))
-                        action->kind = DETSHARE_ACTION_SUSPEND + (uint32_t)dice(chaos, 4);
+                        action->kind = DETSHARE_ACTION_SUSPEND + (uint32_t)dice(chaos, 5);
         }
         decision->again = dice(chaos, 3) == 0;
         if (dice(chaos, 2))

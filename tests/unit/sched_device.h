@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "sched/internal.h"
+#include "sched/let_go.h"
 #include "util/macro.h"
 
 #define SDEV_RUNGS 128

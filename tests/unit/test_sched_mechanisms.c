@@ -476,7 +476,7 @@ Test(sched_mechanisms, what_ended_before_the_kill_has_ended)
         /* its end is there, but has not been told */
         h.device->now_ns = 10 * US;
         cr_assert_eq(ds_launch_kill(c), 1);
-        cr_assert_eq(ds_launch_kill(c), DS_KILL_ALREADY);
+        cr_assert_eq(ds_launch_kill(c), DS_LET_GO_ALREADY);
         harness_run(&h, UINT64_MAX);
         cr_assert_eq(k[0].end_ns, 10 * US);
         cr_assert_eq(k[1].start_ns, 10 * US);

@@ -8,6 +8,9 @@
  * get SMs outside its mask (or get none, as measured on one stream beside another of the same priority). A bound on
  * resident blocks (max_resident_blocks) holds back its own kernel only.
  *
+ * A worker of the persistent form holds its place from chunk to chunk, so work of a higher priority that comes finds no
+ * more room than on a GPU: none, until the workers let go.
+ *
  * Time: blocks of one wave are first counted on all SMs and then timed, with those that are there (share.c), so that
  * they see each other.
  * SMs are kept in the order in which hardware deals blocks: one per TPC over all GPCs first, then the second SMs.
@@ -399,16 +402,33 @@ void sim_blocks_round(ds_device *device)
 
 /* --- ends --- */
 
+/* A worker that has done a chunk takes the next one where it is; nobody else gets its place meanwhile. */
+static void workers_go_on(ds_device *device, struct sim_job *job, uint32_t sm, uint32_t n)
+{
+        uint64_t more = DS_MIN(n, job_allowance(job));
+
+        if (!more)
+                return;
+        sm_take(device, job, sm, more);
+        if (!job->unplaced)
+                ready_remove(device, job);
+}
+
 void sim_blocks_end(ds_device *device, struct sim_event *event)
 {
         struct sim_group *group = DS_CONTAINER_OF(event, struct sim_group, event), *next;
         struct sim_job *job;
+        uint32_t sm, n;
 
         for (; group; group = next) {
                 next = group->next;
                 job = group->job;
+                sm = group->sm;
+                n = group->n;
                 sim_l2_fill(device, job, group->filled);
                 group_release(device, group);
+                if (job->workers.n && job->unplaced)
+                        workers_go_on(device, job, sm, n);
                 if (job->unplaced || job->resident)
                         continue;
                 sim_l2_end(device, job);
@@ -441,6 +461,17 @@ void sim_blocks_bound(ds_device *device, struct sim_job *job, uint32_t bound)
         if (job->claiming)
                 mask_or(device->sms_freed, job_mask(device, job));
         device->round_due = true;
+}
+
+void sim_blocks_let_go(ds_device *device, struct sim_job *job)
+{
+        job->workers.left = job->unplaced;
+        if (!job->unplaced)
+                return;
+        ready_remove(device, job);
+        job->unplaced = 0;
+        if (!job->resident)
+                sim_job_end(device, job, false);
 }
 
 void sim_blocks_apart(ds_device *device, struct sim_job *job, const struct sim_run *run)

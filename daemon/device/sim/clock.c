@@ -97,6 +97,11 @@ static void job_run(ds_device *device, struct sim_job *job)
                 sim_event_push(device, &job->event, SIM_EVENT_END, device->now);
                 return;
         }
+        if (job->workers.n && sim_form_begins(job)) {
+                job->start_ns = device->now;
+                sim_event_push(device, &job->event, SIM_EVENT_END, device->now);
+                return;
+        }
         if (job->kind == SIM_JOB_KERNEL) {
                 if (job->kernel->profile)
                         sim_room_ready(device, job);
@@ -290,6 +295,9 @@ static void event_fire(ds_device *device, struct sim_event *event)
                 job = DS_CONTAINER_OF(event, struct sim_job, bound);
                 sim_blocks_bound(device, job, job->bound_to);
                 break;
+        case SIM_EVENT_EVICT:
+                sim_evict_due(device, DS_CONTAINER_OF(event, struct sim_job, bound));
+                break;
         case SIM_EVENT_ROOM_END:
                 sim_room_end(device, job);
                 break;
@@ -381,6 +389,7 @@ size_t sim_poll(ds_device *device, struct ds_completion *completions, size_t n)
                         .status = job->status,
                         .start_ns = job->start_ns,
                         .end_ns = job->end_ns,
+                        .blocks = job->status == DS_DEVICE_EVICTED ? job->workers.done : 0,
                 };
                 if (job->status)
                         memcpy(completions[i].message, job->message, sizeof(job->message));

@@ -12,6 +12,7 @@
  * pairs. Everything is integer arithmetic: the same launch gives the same time everywhere.
  */
 #include <assert.h>
+#include <string.h>
 
 #include "device/sim/internal.h"
 #include "util/alloc.h"
@@ -109,6 +110,14 @@ void sim_cost_static(const struct sim_model *model, const struct ds_device_kerne
                 return;
         }
         sim_cost_run(model, &cost, ret);
+}
+
+void sim_cost_times(struct sim_run *run, uint64_t n)
+{
+        run->latency_ns = saturate((unsigned __int128)run->latency_ns * n, LATENCY_MAX);
+        run->issue_ns = saturate((unsigned __int128)run->issue_ns * n, run->latency_ns);
+        run->stall_ns = saturate((unsigned __int128)run->stall_ns * n, run->latency_ns);
+        run->bytes = saturate((unsigned __int128)run->bytes * n, BYTES_MAX);
 }
 
 /* Which channels a hint means, evenly. */
@@ -253,6 +262,19 @@ void sim_costs_add(struct sim_costs *costs, const struct sim_run *run)
                 return;
         }
         costs->runs[costs->n_runs++] = *run;
+}
+
+void sim_costs_skip(struct sim_costs *costs, uint64_t n)
+{
+        uint32_t whole = 0;
+
+        assert(n < costs->n_blocks);
+        costs->n_blocks -= n;
+        for (; n >= costs->runs[whole].n; whole++)
+                n -= costs->runs[whole].n;
+        costs->runs[whole].n -= n;
+        costs->n_runs -= whole;
+        memmove(costs->runs, costs->runs + whole, costs->n_runs * sizeof(*costs->runs));
 }
 
 void sim_costs_finish(struct sim_costs *costs, uint64_t limit)

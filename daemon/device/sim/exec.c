@@ -12,6 +12,7 @@
  * says how far its job is. Jobs that take long do not count as one of the two: spare threads let others be executed
  * beside them, and when these are used up as well, the longest job goes (see internal.h).
  */
+#include <assert.h>
 #include <inttypes.h>
 #include <signal.h>
 #include <stdio.h>
@@ -30,13 +31,20 @@
 /* Blocks (or clusters) of a cooperative launch: what is executed in turns is all in memory */
 #define GRID_MAX 4096u
 
+/* A little memory that a launch may touch beside its session's: this one alone, while it is executed */
+#define OWN_BYTES DS_INTERP_WORKSPACE
+
+struct own {
+        struct ds_interp_range *ranges;
+        void *memory;
+        uint64_t at; /* in it */
+        struct sim_probe *probe;
+};
+
 struct grid {
         struct ds_interp_part *parts;
         struct ds_interp_result *results;
-        struct ds_interp_range *ranges;
-        void *memory;
-        uint64_t workspace; /* in it */
-        struct sim_probe *probe;
+        struct own own;
         uint32_t n;
 };
 
@@ -47,6 +55,7 @@ struct exec {
         uint64_t executed; /* units of what is complete: whole blocks, whole rows */
         uint64_t told;
         uint64_t budget;
+        struct sim_probe *probe; /* NULL: none */
 };
 
 /* --- how far a job is --- */
@@ -227,8 +236,8 @@ static bool kernel_blocks(struct exec *x, ds_interp_block *work, struct ds_inter
         int r;
 
         launch->max_instructions = x->budget - x->executed;
-        if (launch->memory)
-                sim_probe_block(launch->memory_user);
+        if (x->probe)
+                sim_probe_block(x->probe);
         r = ds_interp_run_cluster(work, launch, block[0], block[1], block[2], results);
         if (r < 0) {
                 sim_job_fail(job, DS_CUDA_OUT_OF_MEMORY, "kernel %.60s: no host memory to execute %s in",
@@ -298,41 +307,57 @@ static void place_cluster(const struct sim_job *job, uint64_t index, const uint3
         launch->sm_id = ids[index % n_ids];
 }
 
-/* --- cooperative launches: all blocks in turns --- */
-/* The workspace lies in this process's heap; what is told of it is the same in every run. */
-static void grid_memory(void *user, const uint64_t *sectors, uint32_t n, enum ds_interp_access kind)
+/* --- memory of a launch's own --- */
+
+/* It lies in this process's heap; what is told of it is the same in every run. */
+static void own_told(void *user, const uint64_t *sectors, uint32_t n, enum ds_interp_access kind)
 {
-        const struct grid *grid = user;
+        const struct own *own = user;
         uint64_t told[DS_INTERP_SECTORS_MAX];
 
         for (uint32_t i = 0; i < n; i++)
-                told[i] = sectors[i] >> 1 == grid->workspace >> (DS_INTERP_SECTOR_BITS + 1)
-                                  ? (OWN_BASE - DS_INTERP_WORKSPACE) >> DS_INTERP_SECTOR_BITS
+                told[i] = sectors[i] >> 1 == own->at >> (DS_INTERP_SECTOR_BITS + 1)
+                                  ? (OWN_BASE - OWN_BYTES) >> DS_INTERP_SECTOR_BITS
                                   : sectors[i];
-        sim_probe_memory(grid->probe, told, n, kind);
+        sim_probe_memory(own->probe, told, n, kind);
 }
 
-/* The job's memory, and the workspace in its place by address. */
-static void grid_ranges(struct grid *grid, const struct sim_snapshot *snapshot, struct ds_interp_launch *launch)
+static bool own_make(struct own *own, const struct sim_snapshot *snapshot)
+{
+        own->ranges = ds_alloc0(snapshot->n_ranges + 1, sizeof(*own->ranges));
+        own->memory = ds_alloc0(2, OWN_BYTES);
+        own->at = DS_ALIGN_UP((uint64_t)(uintptr_t)own->memory, (uint64_t)OWN_BYTES);
+        return own->ranges && own->memory;
+}
+
+static void own_free(struct own *own)
+{
+        ds_free(own->ranges);
+        ds_free(own->memory);
+}
+
+/* The job's memory, and this in its place by address. */
+static void own_grant(struct own *own, const struct sim_snapshot *snapshot, struct ds_interp_launch *launch)
 {
         size_t n = 0;
 
         for (size_t i = 0; i < snapshot->n_ranges; i++) {
-                if (n == i && snapshot->ranges[i].va > grid->workspace)
-                        grid->ranges[n++] = (struct ds_interp_range){grid->workspace, DS_INTERP_WORKSPACE};
-                grid->ranges[n++] = snapshot->ranges[i];
+                if (n == i && snapshot->ranges[i].va > own->at)
+                        own->ranges[n++] = (struct ds_interp_range){own->at, OWN_BYTES};
+                own->ranges[n++] = snapshot->ranges[i];
         }
         if (n == snapshot->n_ranges)
-                grid->ranges[n++] = (struct ds_interp_range){grid->workspace, DS_INTERP_WORKSPACE};
-        launch->ranges = grid->ranges;
+                own->ranges[n++] = (struct ds_interp_range){own->at, OWN_BYTES};
+        launch->ranges = own->ranges;
         launch->n_ranges = n;
-        launch->workspace = grid->workspace;
         if (launch->memory) {
-                grid->probe = launch->memory_user;
-                launch->memory = grid_memory;
-                launch->memory_user = grid;
+                own->probe = launch->memory_user;
+                launch->memory = own_told;
+                launch->memory_user = own;
         }
 }
+
+/* --- cooperative launches: all blocks in turns --- */
 
 static struct grid *grid_free(struct grid *grid)
 {
@@ -340,24 +365,18 @@ static struct grid *grid_free(struct grid *grid)
                 ds_interp_block_free(grid->parts[i].work);
         ds_free(grid->parts);
         ds_free(grid->results);
-        ds_free(grid->ranges);
-        ds_free(grid->memory);
+        own_free(&grid->own);
         return NULL;
 }
 
 static bool grid_make(struct grid *grid, const struct sim_job *job, uint64_t n)
 {
-        size_t bytes = 2 * DS_INTERP_WORKSPACE;
-
         grid->n = (uint32_t)n;
         grid->parts = ds_alloc0(n, sizeof(*grid->parts));
         grid->results = ds_alloc0(n * job->cluster_blocks, sizeof(*grid->results));
-        grid->ranges = ds_alloc0(job->snapshot->n_ranges + 1, sizeof(*grid->ranges));
-        grid->memory = ds_alloc0(1, bytes);
-        if (!grid->parts || !grid->results || !grid->ranges || !grid->memory)
+        if (!own_make(&grid->own, job->snapshot) || !grid->parts || !grid->results)
                 return false;
-        grid->workspace = DS_ALIGN_UP((uint64_t)(uintptr_t)grid->memory, (uint64_t)DS_INTERP_WORKSPACE);
-        ((uint32_t *)(uintptr_t)grid->workspace)[0] = DS_INTERP_WORKSPACE;
+        ((uint32_t *)(uintptr_t)grid->own.at)[0] = DS_INTERP_WORKSPACE;
         for (uint32_t i = 0; i < n; i++) {
                 grid->parts[i].work = ds_interp_block_new();
                 if (!grid->parts[i].work)
@@ -378,9 +397,10 @@ static void exec_grid(struct exec *x, struct ds_interp_launch *launch, uint64_t 
                 return;
         }
         launch->max_instructions = x->budget;
-        if (launch->memory)
-                sim_probe_block(launch->memory_user);
-        grid_ranges(&grid, job->snapshot, launch);
+        if (x->probe)
+                sim_probe_block(x->probe);
+        own_grant(&grid.own, job->snapshot, launch);
+        launch->workspace = grid.own.at;
         for (uint32_t i = 0; i < n; i++) {
                 place_cluster(job, i, ids, n_ids, launch, grid.parts[i].first);
                 grid.parts[i].launch = *launch;
@@ -394,6 +414,48 @@ static void exec_grid(struct exec *x, struct ds_interp_launch *launch, uint64_t 
                         (void)kernel_results(x, launch, grid.parts[i].first, grid.parts[i].results);
         }
         grid_free(&grid);
+}
+
+static void exec_blocks(struct exec *x, const struct exec_tools *tools, struct ds_interp_launch *launch, uint64_t n,
+        const uint32_t *ids, uint32_t n_ids)
+{
+        struct ds_interp_order order;
+        uint64_t index;
+        uint32_t block[3];
+
+        ds_interp_order_init(&order, n, x->device->order_seed, x->job->number);
+        for (uint64_t i = 0; i < n; i++) {
+                index = ds_interp_order_at(&order, i);
+                place_cluster(x->job, index, ids, n_ids, launch, block);
+                if (!kernel_blocks(x, tools->work, launch, block))
+                        break;
+        }
+}
+
+/* Workers of the persistent form, with the control block that they ask for their blocks. */
+static void exec_workers(struct exec *x, const struct exec_tools *tools, struct ds_interp_launch *launch, uint64_t n,
+        const uint32_t *ids, uint32_t n_ids)
+{
+        struct sim_job *job = x->job;
+        const struct ds_kernel_info *info = &job->kernel->info;
+        uint8_t *at = (uint8_t *)job->params + info->params[info->n_params - 1].offset;
+        struct ds_ptx_virtual virtual;
+        struct own own = {};
+
+        static_assert(sizeof(struct ds_ptx_control) == OWN_BYTES, "a control block has a launch's own memory");
+        if (!own_make(&own, job->snapshot)) {
+                sim_job_fail(
+                        job, DS_CUDA_OUT_OF_MEMORY, "kernel %.60s: no host memory to count its blocks in", info->name);
+                own_free(&own);
+                return;
+        }
+        memcpy(&virtual, at, sizeof(virtual));
+        virtual.control = own.at;
+        memcpy(at, &virtual, sizeof(virtual));
+        own_grant(&own, job->snapshot, launch);
+        exec_blocks(x, tools, launch, n, ids, n_ids);
+        sim_form_executed(job, (const struct ds_ptx_control *)(uintptr_t)own.at, virtual.epoch);
+        own_free(&own);
 }
 
 static void exec_kernel(struct exec *x, const struct exec_tools *tools)
@@ -421,22 +483,19 @@ static void exec_kernel(struct exec *x, const struct exec_tools *tools)
                 .clock_ns = job->clock_ns,
                 .n_sms = device->n_sms,
         };
-        uint32_t block[3], ids[SIM_SMS_MAX], n_ids = rung_sm_ids(device, job->stream->rung, ids);
-        uint64_t n = (uint64_t)job->grid[0] * job->grid[1] * job->grid[2] / job->cluster_blocks, index;
-        struct ds_interp_order order;
+        uint32_t ids[SIM_SMS_MAX], n_ids = rung_sm_ids(device, job->stream->rung, ids);
+        uint64_t n = (uint64_t)job->grid[0] * job->grid[1] * job->grid[2] / job->cluster_blocks;
 
         x->budget = kernel_budget(device->model, job);
-        if (tools->probe)
-                sim_probe_begin(tools->probe);
-        ds_interp_order_init(&order, n, device->order_seed, job->number);
+        x->probe = tools->probe;
+        if (x->probe)
+                sim_probe_begin(x->probe);
         if (job->cooperative)
                 exec_grid(x, &launch, n, ids, n_ids);
-        for (uint64_t i = 0; i < n && !job->cooperative; i++) {
-                index = ds_interp_order_at(&order, i);
-                place_cluster(job, index, ids, n_ids, &launch, block);
-                if (!kernel_blocks(x, tools->work, &launch, block))
-                        break;
-        }
+        else if (job->workers.n)
+                exec_workers(x, tools, &launch, n, ids, n_ids);
+        else
+                exec_blocks(x, tools, &launch, n, ids, n_ids);
         if (tools->probe)
                 exec_probed(job, tools->probe);
 }

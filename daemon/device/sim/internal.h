@@ -8,6 +8,7 @@
  *   cost.c     what a block did, turned into time
  *   work.c     streams and jobs: submission, order, abort, ends
  *   kill.c     kernels that are killed and launched anew
+ *   form.c     other forms of kernels: slices, workers that let go and go on
  *   exec.c     the threads that execute kernels and copies
  *   blocks.c   blocks on SMs
  *   cluster.c  blocks that must be on the SMs of one GPC together
@@ -145,6 +146,7 @@ struct sim_space {
         struct sim_snapshot *snapshot; /* of the regions now, NULL when they changed */
         struct sim_kept *kept;         /* see sim_kill */
         uint32_t n_kept;
+        struct sim_evicted *evicted; /* see form.c */
 };
 
 /* A slab counts against the device's memory from mem_create, or its first mem_map, to its last mem_unmap. */
@@ -201,6 +203,31 @@ struct sim_kept {
         struct sim_traffic traffic;
 };
 
+/* What is left of a kernel that was evicted, until it goes on or is dropped. */
+struct sim_evicted {
+        struct sim_evicted *next;
+        uint64_t token;
+        const struct ds_device_kernel *kernel; /* its module is held */
+        uint32_t grid[3], block[3];
+        uint32_t done, chunk; /* blocks */
+        uint64_t chunks;
+        struct sim_costs costs; /* of the chunks that are left */
+        struct sim_traffic traffic;
+};
+
+/* What a launch of the persistent form has beside others. Its "blocks" here are chunks of the kernel's blocks. */
+struct sim_workers {
+        uint32_t n;            /* 0: it is no such launch */
+        uint32_t blocks, done; /* the kernel's; of them before this launch */
+        uint32_t chunk;
+        uint32_t grid[3];            /* the client's */
+        uint64_t chunks;             /* of the whole kernel, 0 = not known yet */
+        uint64_t left;               /* that were not placed when it let go */
+        uint32_t fill, vram;         /* of its traffic, before what L2 had */
+        bool let_go;                 /* it is to */
+        struct sim_evicted *evicted; /* it was asked to: room for what will be left of it */
+};
+
 /* What a block takes of an SM */
 struct sim_need {
         uint32_t threads, registers, shared;
@@ -242,6 +269,7 @@ enum sim_event_kind {
         SIM_EVENT_DEADLINE,
         SIM_EVENT_GROUPS,   /* blocks end */
         SIM_EVENT_BOUND,    /* a bound on resident blocks takes effect */
+        SIM_EVENT_EVICT,    /* workers hear that they are to let go */
         SIM_EVENT_ROOM_END, /* of a profile's kernel, and what else concerns those: see room.c */
         SIM_EVENT_ROOM_TAIL,
         SIM_EVENT_ROOM_YIELD,
@@ -313,7 +341,7 @@ struct sim_job {
         bool blocking;  /* counted in n_blockers */
         bool cancelled; /* the session was aborted, or it was killed, while it was queued */
         bool killed;
-        bool executed_before; /* it was killed, and its effect is there */
+        bool executed_before; /* it was killed or evicted, and its effect is there */
         bool was_put_off;
         int32_t verdict; /* why it was given up; overrides what its execution says */
         uint64_t token, seq;
@@ -322,7 +350,7 @@ struct sim_job {
         uint64_t put_off_ns; /* when it would have begun */
         uint64_t lead_ns;    /* from its begin to its first block */
         struct sim_event event, deadline, bound;
-        uint32_t bound_to; /* what max_resident becomes with `bound` */
+        uint32_t bound_to; /* what max_resident becomes with `bound`, unless that is SIM_EVENT_EVICT */
 
         union {
                 struct {
@@ -354,6 +382,7 @@ struct sim_job {
         uint32_t resident;
         bool placed_any, fresh, claiming;
         struct sim_group *groups;
+        struct sim_workers workers;
 
         /* a profile's kernels */
         struct sim_share share;
@@ -550,6 +579,8 @@ void sim_cost_run(const struct sim_model *model, const struct ds_interp_cost *co
 /* What a kernel of a timing-only device costs: its instructions once each, in every warp. */
 void sim_cost_static(const struct sim_model *model, const struct ds_device_kernel *kernel, const uint32_t *block,
         struct sim_run *ret);
+/* n of it one after another. */
+void sim_cost_times(struct sim_run *run, uint64_t n);
 /* The same of its traffic: bytes is what all blocks move. */
 void sim_traffic_static(
         const struct sim_model *model, const struct ds_device_kernel *kernel, uint64_t bytes, struct sim_traffic *ret);
@@ -560,6 +591,8 @@ void sim_costs_deinit(struct sim_costs *costs);
 void sim_costs_move(struct sim_costs *to, struct sim_costs *from);
 /* Never fails: when memory is short, what it adds is averaged into what is there. */
 void sim_costs_add(struct sim_costs *costs, const struct sim_run *run);
+/* Without the first n blocks, fewer than there are. */
+void sim_costs_skip(struct sim_costs *costs, uint64_t n);
 /* Bundles blocks so that at most `limit` (and at least one) are left to place. */
 void sim_costs_finish(struct sim_costs *costs, uint64_t limit);
 void sim_need_of(const struct sim_model *model, const struct ds_device_kernel *kernel, const uint32_t *block,
@@ -601,6 +634,33 @@ bool sim_kept_take(struct sim_space *space, uint64_t token, struct sim_job *job)
 /* What was kept of kernels that were killed is not wanted any more. */
 void sim_kept_drop(struct sim_space *space);
 
+/* --- form.c --- */
+/* A launch whose form is not the native one, as one that is: its grid and its parameters. */
+struct sim_form {
+        struct ds_launch plain;
+        struct sim_workers workers;
+        struct sim_evicted *resumes; /* NULL: it begins */
+        uint8_t params[SIM_PARAMS_MAX];
+};
+/* 0, or a CUDA error. */
+int sim_form_make(struct sim_space *space, const struct ds_launch *launch, struct sim_form *ret);
+/* The job is that launch: its workers, and what it takes over. */
+void sim_form_take(ds_device *device, const struct sim_stream *stream, struct sim_job *job, struct sim_form *form);
+/* The kernel that hints of a timing-only device are about. */
+const struct ds_device_kernel *sim_form_hinted(const struct ds_device_kernel *kernel);
+/* What was executed left its control block as it must; else the job fails. */
+void sim_form_executed(struct sim_job *job, const struct ds_ptx_control *control, uint32_t epoch);
+/* Its cost is known, and it begins. True: it does not, since it was asked to let go. */
+bool sim_form_begins(struct sim_job *job);
+/* The job ends: whether something is left of it, which is kept then. */
+bool sim_form_let_go(struct sim_job *job);
+int sim_evict(ds_device *device, uint64_t token);
+void sim_evict_due(ds_device *device, struct sim_job *job); /* the event */
+void sim_drop(ds_device *device, uint64_t token);
+struct sim_evicted *sim_evicted_free(struct sim_evicted *evicted);
+/* Nothing that is left of kernels of the space goes on any more. */
+void sim_evicted_drop(struct sim_space *space);
+
 /* --- exec.c --- */
 int sim_pool_start(ds_device *device);
 void sim_pool_stop(ds_device *device);
@@ -633,6 +693,9 @@ void sim_blocks_end(ds_device *device, struct sim_event *event);
 
 /* A kernel's bound on resident blocks changes, at once. */
 void sim_blocks_bound(ds_device *device, struct sim_job *job, uint32_t bound);
+
+/* Workers that have a chunk finish it; what is not placed is left. The job ends then, at once if it has none. */
+void sim_blocks_let_go(ds_device *device, struct sim_job *job);
 
 /* The job is one block that nothing but share.c sees. */
 void sim_blocks_apart(ds_device *device, struct sim_job *job, const struct sim_run *run);

@@ -72,6 +72,8 @@ int sim_kill(ds_device *device, uint64_t token)
 
         if (!job || job->state == SIM_JOB_ENDING || job->cancelled)
                 return job ? 0 : DS_CUDA_NOT_FOUND;
+        if (job->workers.done) /* what it went on from is gone: launched anew it would do the rest only */
+                return DS_CUDA_NOT_SUPPORTED;
         if (job->effect == SIM_EFFECT_DONE && !job->status && !device->timing_only) {
                 if (job->space->n_kept < KEPT_MAX)
                         kept = ds_alloc0(1, sizeof(*kept));

@@ -352,6 +352,7 @@ static void region_uncharge(ds_device *device, const struct sim_region *region)
 static void space_free(ds_device *device, struct sim_space *space)
 {
         sim_kept_drop(space);
+        sim_evicted_drop(space);
         while (space->n_regions) {
                 region_uncharge(device, space->regions[space->n_regions - 1]);
                 region_remove(space, space->n_regions - 1);

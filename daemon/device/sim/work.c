@@ -150,6 +150,7 @@ void sim_job_free(ds_device *device, struct sim_job *job)
         sim_costs_deinit(&job->costs);
         sim_traffic_deinit(&job->traffic);
         sim_text_drop(device, job);
+        job->workers.evicted = sim_evicted_free(job->workers.evicted);
         if (job->kind == SIM_JOB_KERNEL) {
                 if (job->params != job->params_inline)
                         ds_free(job->params);
@@ -198,6 +199,8 @@ void sim_job_end(ds_device *device, struct sim_job *job, bool urgent)
                 sim_stream_effected(device, stream);
         }
         job_sentence(job);
+        if (job->workers.let_go && sim_form_let_go(job))
+                job->status = DS_DEVICE_EVICTED;
         job->state = SIM_JOB_ENDED;
         job->end_ns = device->now;
         job->visible_ns = device->now + device->model->timing.notify_ns;
@@ -489,23 +492,27 @@ static uint64_t saturated_product(uint64_t a, uint64_t b)
         return __builtin_mul_overflow(a, b, &product) ? UINT64_MAX : product;
 }
 
-int sim_launch(ds_device *device, const struct ds_launch *launch, uint64_t token)
+/* What the blocks of a timing-only device cost, or the chunks of them that a worker takes. */
+static void job_static_cost(ds_device *device, struct sim_job *job)
 {
-        struct sim_space *space = sim_space_find(device, launch->space);
-        struct sim_stream *stream = sim_stream_find(device, launch->stream);
-        struct shape shape = {};
+        const struct ds_device_kernel *kernel = sim_form_hinted(job->kernel);
+        uint64_t n = (uint64_t)job->grid[0] * job->grid[1] * job->grid[2];
         struct sim_run run;
-        struct sim_job *job;
-        int r;
 
-        if (!space || !stream)
-                return ds_error_origin(-ENOENT);
-        if (!launch->kernel || launch->kernel->module->space != launch->space)
-                return DS_CUDA_INVALID_HANDLE;
-        r = launch->kernel->profile ? profile_check(launch) : launch_check(device, launch, stream->rung, &shape);
-        if (r)
-                return r;
-        job = job_new(device, SIM_JOB_KERNEL, space, token);
+        sim_cost_static(device->model, kernel, job->block, &run);
+        if (job->workers.n)
+                sim_cost_times(&run, job->workers.chunk);
+        run.n = n;
+        sim_costs_add(&job->costs, &run);
+        sim_traffic_static(device->model, kernel, saturated_product(run.bytes, run.n), &job->traffic);
+        sim_costs_finish(&job->costs, SIM_BLOCKS_EXACT);
+}
+
+static int job_of_launch(ds_device *device, struct sim_space *space, const struct ds_launch *launch,
+        const struct shape *shape, uint64_t token, struct sim_job **ret)
+{
+        struct sim_job *job = job_new(device, SIM_JOB_KERNEL, space, token);
+
         if (!job)
                 return ds_error_origin(-ENOMEM);
         if (job_params(job, launch) < 0) {
@@ -515,27 +522,64 @@ int sim_launch(ds_device *device, const struct ds_launch *launch, uint64_t token
         }
         job->kernel = launch->kernel;
         job->kernel->module->refs++;
-        memcpy(job->grid, launch->kernel->profile ? launch->grid : shape.grid, sizeof(job->grid));
+        memcpy(job->grid, launch->kernel->profile ? launch->grid : shape->grid, sizeof(job->grid));
         memcpy(job->block, launch->block, sizeof(job->block));
-        memcpy(job->cluster, shape.cluster, sizeof(job->cluster));
-        job->cluster_blocks = DS_MAX(shape.cluster[0] * shape.cluster[1] * shape.cluster[2], 1u);
+        memcpy(job->cluster, shape->cluster, sizeof(job->cluster));
+        job->cluster_blocks = DS_MAX(shape->cluster[0] * shape->cluster[1] * shape->cluster[2], 1u);
         job->shared_bytes = launch->shared_bytes;
         job->cooperative = launch->cooperative;
         job->max_resident = launch->max_resident_blocks ? launch->max_resident_blocks : UINT32_MAX;
         job->deadline_ns = launch->deadline_ns;
         job->number = space->n_launches++;
-        job->need = shape.need;
+        job->need = shape->need;
         if (launch->replays)
                 job->executed_before = sim_kept_take(space, launch->replays - 1, job);
-        if (device->timing_only && !job->kernel->profile) {
-                sim_cost_static(device->model, job->kernel, job->block, &run);
-                run.n = (uint64_t)job->grid[0] * job->grid[1] * job->grid[2];
-                sim_costs_add(&job->costs, &run);
-                sim_traffic_static(device->model, job->kernel, saturated_product(run.bytes, run.n), &job->traffic);
-                sim_costs_finish(&job->costs, SIM_BLOCKS_EXACT);
-        }
+        *ret = job;
+        return 0;
+}
+
+/* form: of a launch that is not of the native form, and that this one stands for; else NULL */
+static int launch_plain(ds_device *device, struct sim_space *space, struct sim_stream *stream,
+        const struct ds_launch *launch, struct sim_form *form, uint64_t token)
+{
+        struct shape shape = {};
+        struct sim_job *job = NULL;
+        int r;
+
+        r = launch->kernel->profile ? profile_check(launch) : launch_check(device, launch, stream->rung, &shape);
+        if (!r)
+                r = job_of_launch(device, space, launch, &shape, token, &job);
+        if (r)
+                return r;
+        if (form)
+                sim_form_take(device, stream, job, form);
+        if (device->timing_only && !job->kernel->profile && !job->executed_before)
+                job_static_cost(device, job);
         stream_submit(device, stream, job);
         return 0;
+}
+
+static int launch_form(ds_device *device, struct sim_space *space, struct sim_stream *stream,
+        const struct ds_launch *launch, uint64_t token)
+{
+        struct sim_form form;
+        int r = launch->kernel->profile ? DS_CUDA_NOT_SUPPORTED : sim_form_make(space, launch, &form);
+
+        return r ? r : launch_plain(device, space, stream, &form.plain, &form, token);
+}
+
+int sim_launch(ds_device *device, const struct ds_launch *launch, uint64_t token)
+{
+        struct sim_space *space = sim_space_find(device, launch->space);
+        struct sim_stream *stream = sim_stream_find(device, launch->stream);
+
+        if (!space || !stream)
+                return ds_error_origin(-ENOENT);
+        if (!launch->kernel || launch->kernel->module->space != launch->space)
+                return DS_CUDA_INVALID_HANDLE;
+        if (launch->form != DS_PTX_FORM_NATIVE)
+                return launch_form(device, space, stream, launch, token);
+        return launch_plain(device, space, stream, launch, NULL, token);
 }
 
 /* Rows of width bytes, pitch apart: all of them in the space, and nothing that overflows. */
@@ -634,8 +678,10 @@ int sim_bound(ds_device *device, uint64_t token, uint32_t max_resident_blocks)
                 return DS_CUDA_NOT_FOUND;
         if (job->kernel->profile)
                 return DS_CUDA_NOT_SUPPORTED; /* it has no blocks */
-        if (job->state == SIM_JOB_ENDING)
+        if (job->state == SIM_JOB_ENDING || job->workers.evicted)
                 return 0;
+        if (job->workers.n)
+                max_resident_blocks = DS_MIN(max_resident_blocks, job->workers.n);
         job->bound_to = max_resident_blocks;
         if (job != job->stream->head) {
                 job->max_resident = max_resident_blocks;

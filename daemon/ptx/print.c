@@ -273,7 +273,7 @@ static void print_body(FILE *out, const struct ds_ptx_function *f, const struct 
         fputs("}\n", out);
 }
 
-static void print_function(FILE *out, const struct ds_ptx_function *f, const struct ds_ptx_print_hooks *hooks)
+void ds_ptx_print_function(FILE *out, const struct ds_ptx_function *f, const struct ds_ptx_print_hooks *hooks)
 {
         const char *more = hooks->params ? hooks->params(hooks->user, f) : NULL;
 
@@ -302,7 +302,7 @@ static void print_directive(FILE *out, const struct ds_ptx_directive *directive,
                 fputs(";\n", out);
                 break;
         case DS_PTX_DIRECTIVE_FUNCTION:
-                print_function(out, directive->function, hooks);
+                ds_ptx_print_function(out, directive->function, hooks);
                 break;
         case DS_PTX_DIRECTIVE_ALIAS:
                 fprintf(out, ".alias %s, %s;\n", directive->alias->name, directive->aliasee->name);

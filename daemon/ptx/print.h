@@ -33,6 +33,8 @@ struct ds_ptx_print_hooks {
         void (*end)(void *user, FILE *out);
 };
 int ds_ptx_print_with(const ds_ptx_module *module, const struct ds_ptx_print_hooks *hooks, FILE *out);
+/* One function, or its declaration where it has no body, with an empty line before it */
+void ds_ptx_print_function(FILE *out, const struct ds_ptx_function *f, const struct ds_ptx_print_hooks *hooks);
 
 /* ".visible " with its blank, or "" */
 const char *ds_ptx_linkage_text(enum ds_ptx_linkage linkage);

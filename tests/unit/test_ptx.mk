@@ -17,3 +17,6 @@ $(BUILD)/tests/unit/test_ptx_tool: | $(kernel_ptx) $(BUILD)/detshare-ptx
 CFLAGS_test_ptx_pass = -DTEST_GOLDEN_DIR='"$(CURDIR)/tests/golden/pass"' -DTEST_PTX_DIR='"$(abspath $(BUILD))/ptx"' \
 	-DPTXAS='"$(abspath $(CUDA_ROOT))/bin/ptxas"'
 $(BUILD)/tests/unit/test_ptx_pass: | $(kernel_ptx)
+CFLAGS_test_ptx_forms = -DTEST_FORMS_DIR='"$(CURDIR)/tests/golden/forms"' -DTEST_PTX_DIR='"$(abspath $(BUILD))/ptx"' \
+	-DPTXAS='"$(abspath $(CUDA_ROOT))/bin/ptxas"'
+$(BUILD)/tests/unit/test_ptx_forms: | $(kernel_ptx)

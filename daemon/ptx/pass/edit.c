@@ -15,7 +15,7 @@
 #include "util/macro.h"
 
 #define DEFAULT_LIMIT DS_MIB(64)
-#define MAX_BINDINGS 16
+#define MAX_BINDINGS 32
 #define MODULE UINT32_MAX /* as a function: the module itself */
 
 /* In the order in which they come at one place */
@@ -42,6 +42,8 @@ struct ds_ptx_edit {
         ds_arena *arena;
         struct note *notes;
         size_t n_notes, capacity;
+        struct ds_ptx_function **clones;
+        size_t n_clones, clone_capacity;
         struct ds_ptx_symtab names;
         const char *target;
         bool has_names, sorted;
@@ -67,9 +69,15 @@ ds_ptx_edit *ds_ptx_edit_free(ds_ptx_edit *edit)
         return ds_free(edit);
 }
 
+void ds_ptx_edit_fail(ds_ptx_edit *edit)
+{
+        if (!edit->error)
+                edit->error = -ENOMEM;
+}
+
 bool ds_ptx_edit_is_empty(const ds_ptx_edit *edit)
 {
-        return !edit->n_notes && !edit->target && !edit->error;
+        return !edit->n_notes && !edit->n_clones && !edit->target && !edit->error;
 }
 
 /* --- templates --- */
@@ -206,6 +214,32 @@ void ds_ptx_edit_target(ds_ptx_edit *edit, const char *text)
         edit->target = ds_arena_strndup(edit->arena, text, strlen(text));
         if (!edit->target)
                 edit->error = -ENOMEM;
+}
+
+const struct ds_ptx_function *ds_ptx_edit_clone(
+        ds_ptx_edit *edit, const struct ds_ptx_function *function, const char *name)
+{
+        struct ds_ptx_function *clone;
+
+        if (edit->error)
+                return NULL;
+        clone = ds_arena_alloc(edit->arena, 1, sizeof(*clone));
+        edit->clones =
+                ds_arena_grow(edit->arena, edit->clones, edit->n_clones, &edit->clone_capacity, sizeof(*edit->clones));
+        if (clone && edit->clones) {
+                *clone = *function;
+                clone->name = ds_arena_strndup(edit->arena, name, strlen(name));
+                clone->index = edit->module->n_functions + (uint32_t)edit->n_clones;
+                clone->definition = clone;
+                if (!clone->is_entry)
+                        clone->linkage = DS_PTX_LINKAGE_NONE;
+        }
+        if (!clone || !edit->clones || !clone->name) {
+                edit->error = -ENOMEM;
+                return NULL;
+        }
+        edit->clones[edit->n_clones++] = clone;
+        return clone;
 }
 
 void ds_ptx_edit_replace_item(
@@ -409,10 +443,25 @@ static bool put_notes(const ds_ptx_edit *edit, FILE *out, uint32_t function, enu
         return true;
 }
 
+/* What stands before the first directive */
+static void put_prologue(const ds_ptx_edit *edit, FILE *out)
+{
+        static const struct ds_ptx_print_hooks none = {0};
+
+        for (size_t i = 0; i < edit->n_clones; i++) {
+                struct ds_ptx_function declaration = *edit->clones[i];
+
+                declaration.has_body = false;
+                if (!declaration.is_entry)
+                        ds_ptx_print_function(out, &declaration, &none);
+        }
+        put_notes(edit, out, MODULE, KIND_PROLOGUE, 0);
+}
+
 static bool hook_directive(void *user, FILE *out, uint32_t index)
 {
         if (!index)
-                put_notes(user, out, MODULE, KIND_PROLOGUE, 0);
+                put_prologue(user, out);
         return find_notes(user, MODULE, KIND_DIRECTIVE, index) != NULL;
 }
 
@@ -430,6 +479,11 @@ static void hook_top(void *user, FILE *out, const struct ds_ptx_function *f)
 
 static bool hook_item(void *user, FILE *out, const struct ds_ptx_function *f, uint32_t index)
 {
+        const ds_ptx_edit *edit = user;
+
+        if (f->index >= edit->module->n_functions && f->items[index].kind == DS_PTX_ITEM_TEXT &&
+                strncmp(f->items[index].text, ".loc", strlen(".loc")) == 0)
+                return true;
         return put_notes(user, out, f->index, KIND_ITEM, index);
 }
 
@@ -444,32 +498,38 @@ static bool hook_instr(void *user, FILE *out, const struct ds_ptx_function *f, u
         return true;
 }
 
+/* Hooks for functions of the module and copies alike */
+static struct ds_ptx_print_hooks function_hooks(ds_ptx_edit *edit)
+{
+        return (struct ds_ptx_print_hooks){
+                .user = edit, .params = hook_params, .top = hook_top, .item = hook_item, .instr = hook_instr};
+}
+
 static void hook_end(void *user, FILE *out)
 {
-        const ds_ptx_edit *edit = user;
+        ds_ptx_edit *edit = user;
+        const struct ds_ptx_print_hooks hooks = function_hooks(edit);
 
         if (!edit->module->n_directives)
-                put_notes(user, out, MODULE, KIND_PROLOGUE, 0);
-        put_notes(user, out, MODULE, KIND_EPILOGUE, 0);
+                put_prologue(edit, out);
+        for (size_t i = 0; i < edit->n_clones; i++)
+                ds_ptx_print_function(out, edit->clones[i], &hooks);
+        put_notes(edit, out, MODULE, KIND_EPILOGUE, 0);
 }
 
 /* malloc'ed by the stream; NULL when out of memory */
 static char *print_edited(ds_ptx_edit *edit, size_t *ret_length)
 {
-        const struct ds_ptx_print_hooks hooks = {.user = edit,
-                .target = edit->target,
-                .directive = hook_directive,
-                .params = hook_params,
-                .top = hook_top,
-                .item = hook_item,
-                .instr = hook_instr,
-                .end = hook_end};
+        struct ds_ptx_print_hooks hooks = function_hooks(edit);
         char *text = NULL;
         FILE *out = open_memstream(&text, ret_length);
         int r;
 
         if (!out)
                 return NULL;
+        hooks.target = edit->target;
+        hooks.directive = hook_directive;
+        hooks.end = hook_end;
         r = ds_ptx_print_with(edit->module, &hooks, out);
         if (fclose(out) || r) {
                 free(text);

@@ -37,7 +37,7 @@ ds_ptx_edit *ds_ptx_edit_new(const struct ds_ptx_module *module, size_t limit);
 ds_ptx_edit *ds_ptx_edit_free(ds_ptx_edit *edit);
 
 /*
- * n bindings, at most 16. `at` is an instruction of the function, n_instrs for the end of the body.
+ * n bindings, at most 32. `at` is an instruction of the function, n_instrs for the end of the body.
  *  before   in front of it: executed also by who jumps there
  *  after    behind it, where it goes on when it does not jump: nobody can jump there
  *  replace  in its place
@@ -58,6 +58,13 @@ void ds_ptx_edit_parameter(ds_ptx_edit *edit, const struct ds_ptx_function *func
         const struct ds_ptx_binding *bindings, size_t n);
 /* The directive .target with other words behind it */
 void ds_ptx_edit_target(ds_ptx_edit *edit, const char *text);
+/*
+ * One more function behind the last directive: a copy of `function` under another name (one of ds_ptx_edit_fresh's, or
+ * one that is known to be free), with places for edits of its own, as good as a function of the module here. It is
+ * declared before the first directive unless it is an entry; .loc is left out of it. NULL after a failure.
+ */
+const struct ds_ptx_function *ds_ptx_edit_clone(
+        ds_ptx_edit *edit, const struct ds_ptx_function *function, const char *name);
 /* An item (a declaration, a label, .loc) is left out or replaced; a directive of the module is left out. */
 void ds_ptx_edit_replace_item(
         ds_ptx_edit *edit, const struct ds_ptx_function *function, uint32_t item, const char *text);
@@ -80,6 +87,8 @@ const char *ds_ptx_edit_register(ds_ptx_edit *edit, const struct ds_ptx_function
 const char *ds_ptx_edit_guard(
         ds_ptx_edit *edit, const struct ds_ptx_function *function, const struct ds_ptx_instr *instr);
 
+/* For who writes a text and has no memory for it: apply tells -ENOMEM. */
+void ds_ptx_edit_fail(ds_ptx_edit *edit);
 /* Nothing was noted. */
 bool ds_ptx_edit_is_empty(const ds_ptx_edit *edit);
 /*

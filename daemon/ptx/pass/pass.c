@@ -19,6 +19,9 @@ const struct ds_ptx_pass ds_ptx_passes[] = {
                 ds_ptx_pass_count_blocks},
         {"block-order", "blocks take their index from the array of .b32 that ds_block_order points to, if it does",
                 ds_ptx_pass_block_order},
+        {"slice", "one more parameter says which blocks of a larger launch this launch does", ds_ptx_pass_slice},
+        {"preempt", "workers that take blocks from a counter until they are told to stop, by one more parameter",
+                ds_ptx_pass_preempt},
         {NULL, NULL, NULL},
 };
 

@@ -72,3 +72,5 @@ int ds_ptx_pass_rename(struct ds_ptx_pass_run *run);
 int ds_ptx_pass_dce(struct ds_ptx_pass_run *run);
 int ds_ptx_pass_count_blocks(struct ds_ptx_pass_run *run);
 int ds_ptx_pass_block_order(struct ds_ptx_pass_run *run);
+int ds_ptx_pass_slice(struct ds_ptx_pass_run *run);
+int ds_ptx_pass_preempt(struct ds_ptx_pass_run *run);

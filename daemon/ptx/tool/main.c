@@ -20,6 +20,7 @@ static const char usage_text[] =
         "       detshare-ptx run [OPTIONS] FILE [KERNEL] ARG...\n"
         "       detshare-ptx pass [--only KERNEL] [--strict] [-v] NAME[,NAME...] FILE\n"
         "       detshare-ptx pass --list\n"
+        "       detshare-ptx forms FILE\n"
         "\n"
         "FILE is PTX text; - is standard input.\n"
         "  check   parse and validate, say nothing when all is well; --sim: also that the simulated device executes "
@@ -28,6 +29,7 @@ static const char usage_text[] =
         "  stats   functions, registers, memory, instructions per class, facts that schedulers and passes go by\n"
         "  run     execute a kernel on the CPU, block after block\n"
         "  pass    transform the module, print it as PTX\n"
+        "  forms   print the module with the forms of its kernels that can be sliced and stopped\n"
         "\n"
         "Options of run:\n"
         "  -g, --grid X[,Y[,Z]]    blocks (default 1)\n"
@@ -85,7 +87,7 @@ int main(int argc, char **argv)
                 const char *name;
                 int (*run)(int argc, char **argv);
         } commands[] = {{"check", ds_ptx_tool_check}, {"print", ds_ptx_tool_print}, {"stats", ds_ptx_tool_stats},
-                {"run", ds_ptx_tool_run}, {"pass", ds_ptx_tool_pass}};
+                {"run", ds_ptx_tool_run}, {"pass", ds_ptx_tool_pass}, {"forms", ds_ptx_tool_forms}};
 
         ds_log_setup("detshare-ptx", DS_LOG_ERROR);
         opterr = 0;

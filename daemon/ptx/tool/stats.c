@@ -15,6 +15,7 @@
 #include "ptx/interp/interp.h"
 #include "ptx/ir.h"
 #include "ptx/pass/facts.h"
+#include "ptx/pass/forms_make.h"
 #include "ptx/tool/tool.h"
 #include "util/alloc.h"
 #include "util/macro.h"
@@ -58,6 +59,7 @@ static uint32_t residency(const struct sm *sm, uint32_t threads, uint32_t regist
 struct stats {
         const struct ds_ptx_function *function;
         const struct ds_ptx_facts *facts;
+        const struct ds_ptx_form_verdict *verdict;
         uint32_t classes[_DS_PTX_CLASS_MAX], refused;
         uint64_t shared, local;
         uint32_t live, threads, blocks; /* 0: unknown */
@@ -115,6 +117,19 @@ static void print_facts(const struct ds_ptx_facts *facts)
                                 ds_ptx_fact_text((enum ds_ptx_fact)i));
 }
 
+static void print_forms(const struct ds_ptx_form_verdict *verdict)
+{
+        for (int i = DS_PTX_FORM_SLICED; i < _DS_PTX_FORM_MAX; i++) {
+                const struct ds_ptx_form_fate *fate = &verdict->forms[i];
+
+                printf("  form %s: %s%s", ds_ptx_form_word((enum ds_ptx_form)i), fate->made ? "yes" : "no, ",
+                        fate->reason);
+                if (fate->line)
+                        printf(" (line %u)", fate->line);
+                printf("\n");
+        }
+}
+
 static void print_text(const struct stats *s)
 {
         const struct ds_ptx_function *f = s->function;
@@ -135,6 +150,8 @@ static void print_text(const struct stats *s)
         if (s->live)
                 printf("\n");
         print_facts(s->facts);
+        if (f->is_entry)
+                print_forms(s->verdict);
         if (s->refused)
                 printf("  not executed by the interpreter: %u\n", s->refused);
 }
@@ -153,6 +170,23 @@ static void put_string(const char *s)
                         putchar(*s);
         }
         putchar('"');
+}
+
+static void json_forms(const struct ds_ptx_form_verdict *verdict)
+{
+        printf(",\n     \"forms\": {");
+        for (int i = DS_PTX_FORM_SLICED; i < _DS_PTX_FORM_MAX; i++) {
+                const struct ds_ptx_form_fate *fate = &verdict->forms[i];
+
+                printf("%s\"%s\": {\"made\": %s", i > DS_PTX_FORM_SLICED ? ", " : "",
+                        ds_ptx_form_word((enum ds_ptx_form)i), fate->made ? "true" : "false");
+                if (!fate->made) {
+                        printf(", \"line\": %u, \"reason\": ", fate->line);
+                        put_string(fate->reason);
+                }
+                putchar('}');
+        }
+        printf("}, \"variables\": %s", verdict->variables ? "true" : "false");
 }
 
 static void print_json(const struct stats *s, bool first)
@@ -186,13 +220,16 @@ static void print_json(const struct stats *s, bool first)
                 printf("%s\"%s\": %u", comma ? ", " : "", ds_ptx_fact_word((enum ds_ptx_fact)i), s->facts->line[i]);
                 comma = true;
         }
-        printf("}}");
+        putchar('}');
+        if (f->is_entry)
+                json_forms(s->verdict);
+        putchar('}');
 }
 
 /* --- the command --- */
 
 static void print_module(const ds_ptx_module *module, const ds_interp *interp, const struct ds_ptx_facts *facts,
-        const struct options *options)
+        const struct ds_ptx_form_verdict *verdicts, const struct options *options)
 {
         bool first = true;
 
@@ -204,7 +241,7 @@ static void print_module(const ds_ptx_module *module, const ds_interp *interp, c
                 printf("PTX %u.%u for sm_%u, %u variables, %u functions\n", module->version / 10, module->version % 10,
                         module->target, module->n_vars, module->n_functions);
         for (uint32_t i = 0; i < module->n_functions; i++) {
-                struct stats s = {.function = module->functions[i], .facts = &facts[i]};
+                struct stats s = {.function = module->functions[i], .facts = &facts[i], .verdict = &verdicts[i]};
 
                 if (!s.function->has_body)
                         continue;
@@ -224,20 +261,24 @@ static int stats_of(const char *path, const struct options *options)
         ds_cleanup(ds_ptx_module_freep) ds_ptx_module *module = NULL;
         ds_cleanup(ds_interp_freep) ds_interp *interp = NULL;
         ds_cleanup(ds_freep) struct ds_ptx_facts *facts = NULL;
+        ds_cleanup(ds_freep) struct ds_ptx_form_verdict *verdicts = NULL;
         static struct ds_ptx_diags diags;
         int r = ds_ptx_tool_load(path, &diags, &module);
 
         if (r)
                 return r;
         facts = ds_alloc0(module->n_functions, sizeof(*facts));
-        r = facts ? ds_ptx_facts_find(module, facts) : -ENOMEM;
+        verdicts = ds_alloc0((size_t)module->n_functions + 1, sizeof(*verdicts));
+        r = facts && verdicts ? ds_ptx_facts_find(module, facts) : -ENOMEM;
+        if (!r)
+                r = ds_ptx_forms_judge(module, verdicts);
         if (r) {
                 fprintf(stderr, "detshare-ptx: %s: %s\n", path, strerror(-r));
                 return DS_PTX_TOOL_BAD;
         }
         if (ds_interp_new(module, &diags, &interp)) /* then some figures are left out */
                 interp = NULL;
-        print_module(module, interp, facts, options);
+        print_module(module, interp, facts, verdicts, options);
         return ds_ptx_tool_flush();
 }
 

@@ -24,6 +24,7 @@ int ds_ptx_tool_print(int argc, char **argv);
 int ds_ptx_tool_stats(int argc, char **argv);
 int ds_ptx_tool_run(int argc, char **argv);
 int ds_ptx_tool_pass(int argc, char **argv);
+int ds_ptx_tool_forms(int argc, char **argv);
 
 /* Colours on standard error from now on: "auto" (on a terminal, unless NO_COLOR is set), "always", "never" */
 bool ds_ptx_tool_color(const char *when);

@@ -1,0 +1,487 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "ptx/pass/flow.h"
+#include "ptx/pass/form.h"
+#include "ptx/pass/use.h"
+#include "util/error.h"
+#include "util/macro.h"
+
+#define BARRIERS 16           /* of a block */
+#define OLD_PARAM_BYTES 4352u /* of an entry, before PTX 8.1 or sm_70 */
+#define STATIC_SLACK 16u      /* that aligning one more variable may take */
+
+static int refuse(struct ds_ptx_form_plan *plan, uint32_t line, const char *fmt, ...)
+        __attribute__((__format__(__printf__, 3, 4)));
+
+/* Returns the contract code, so that who refuses is done. The first reason stays. */
+static int refuse(struct ds_ptx_form_plan *plan, uint32_t line, const char *fmt, ...)
+{
+        va_list args;
+
+        if (plan->reason[0])
+                return DS_PTX_FORM_E_REFUSED;
+        va_start(args, fmt);
+        vsnprintf(plan->reason, sizeof(plan->reason), fmt, args);
+        va_end(args);
+        plan->line = line;
+        return DS_PTX_FORM_E_REFUSED;
+}
+
+static int refuse_facts(struct ds_ptx_form_run *run, struct ds_ptx_form_plan *plan, uint32_t mask)
+{
+        const struct ds_ptx_facts *facts = &run->facts[plan->kernel->index];
+        enum ds_ptx_fact fact;
+
+        mask &= facts->mask;
+        if (!mask)
+                return 0;
+        fact = (enum ds_ptx_fact)__builtin_ctz(mask);
+        return refuse(plan, facts->line[fact], "%s", ds_ptx_fact_text(fact));
+}
+
+/* --- which functions --- */
+
+static void add(struct ds_ptx_form_run *run, struct ds_ptx_form_plan *plan, const struct ds_ptx_function *f)
+{
+        if (run->reached[f->index])
+                return;
+        run->reached[f->index] = 1;
+        run->list[plan->n_functions++] = f;
+        plan->asks |= f != plan->kernel && run->asks[f->index];
+}
+
+static void reach(struct ds_ptx_form_run *run, struct ds_ptx_form_plan *plan)
+{
+        plan->functions = run->list;
+        add(run, plan, plan->kernel);
+        for (uint32_t k = 0; k < plan->n_functions; k++)
+                for (uint32_t i = 0; i < run->list[k]->n_instrs; i++) {
+                        const struct ds_ptx_function *called = ds_ptx_form_called(&run->list[k]->instrs[i]);
+
+                        if (called)
+                                add(run, plan, called);
+                }
+        for (uint32_t k = 0; k < plan->n_functions; k++)
+                run->reached[run->list[k]->index] = 0;
+}
+
+/* --- instructions that no form can have --- */
+
+static bool wants_cluster(const struct ds_ptx_instr *instr)
+{
+        bool cluster = (ds_ptx_op_info((enum ds_ptx_op)instr->op)->flags & DS_PTX_CLUSTER) ||
+                       ds_ptx_has(instr, DS_PTX_SPACE_SHARED_CLUSTER) || ds_ptx_has(instr, DS_PTX_MULTICAST_CLUSTER);
+
+        switch (instr->op) {
+        case DS_PTX_OP_FENCE_MBARRIER: /* compilers write these for one block, too */
+                return false;
+        case DS_PTX_OP_CP_BULK:
+        case DS_PTX_OP_CP_BULK_TENSOR:
+                return ds_ptx_has(instr, DS_PTX_MULTICAST_CLUSTER);
+        default:
+                return cluster;
+        }
+}
+
+static bool is_absolute_shared(const struct ds_ptx_operand *o, const struct ds_ptx_instr *instr)
+{
+        return o->kind == DS_PTX_OPERAND_ADDRESS && !o->var && o->reg == DS_PTX_NO_REG &&
+               ds_ptx_instr_space(instr) == DS_PTX_IN_SHARED;
+}
+
+static const char *about_operand(const struct ds_ptx_operand *o, const struct ds_ptx_instr *instr, bool board)
+{
+        if (o->kind == DS_PTX_OPERAND_SREG && o->sreg == DS_PTX_SREG_GRIDID)
+                return "asks for the number of its launch";
+        if (board && is_absolute_shared(o, instr))
+                return "names shared memory by a number, which another variable there would move";
+        return NULL;
+}
+
+static const char *about_instr(
+        const struct ds_ptx_form_plan *plan, const struct ds_ptx_function *f, const struct ds_ptx_instr *instr)
+{
+        const struct ds_ptx_function *called = ds_ptx_form_called(instr);
+        bool loop = plan->form == DS_PTX_FORM_PERSISTENT;
+        const char *why = wants_cluster(instr) ? ds_ptx_fact_text(DS_PTX_FACT_CLUSTERS) : NULL;
+
+        for (uint32_t i = 0; i < instr->n_operands && !why; i++)
+                why = about_operand(&instr->operands[i], instr, plan->board);
+        if (why)
+                return why;
+        if (ds_ptx_form_asks(instr) && !ds_ptx_form_width(instr))
+                return "uses the block's index in a way of its own";
+        if (called && !called->has_body &&
+                (strncmp(called->name, "cuda", 4) == 0 || strncmp(called->name, "__cudaCDP2", 10) == 0))
+                return "launches kernels";
+        switch (instr->op) {
+        case DS_PTX_OP_GRIDDEP_WAIT:
+                return "waits for the kernel before it in its stream";
+        case DS_PTX_OP_SETMAXNREG:
+                return loop ? "gives registers from warp to warp" : NULL;
+        case DS_PTX_OP_ALLOCA:
+                return loop && f->is_entry ? "takes memory from its stack, which only its end gives back" : NULL;
+        case DS_PTX_OP_EXIT:
+                return loop && !f->is_entry ? "a function that it may call ends threads" : NULL;
+        default:
+                return NULL;
+        }
+}
+
+static int check_instrs(struct ds_ptx_form_plan *plan)
+{
+        for (uint32_t i = 0; i < plan->n_functions; i++) {
+                const struct ds_ptx_function *f = plan->functions[i];
+
+                for (uint32_t k = 0; k < f->n_instrs; k++) {
+                        const char *why = about_instr(plan, f, &f->instrs[k]);
+
+                        if (why)
+                                return refuse(plan, f->instrs[k].line, "%s", why);
+                }
+        }
+        return 0;
+}
+
+/* --- memory --- */
+
+static int check_memory(struct ds_ptx_form_run *run, struct ds_ptx_form_plan *plan)
+{
+        const struct ds_ptx_module *m = run->module;
+        uint64_t limit = m->version >= 81 && m->target >= 70 ? DS_PTX_MAX_PARAM_BYTES : OLD_PARAM_BYTES, shared = 0;
+
+        if (DS_ALIGN_UP((uint64_t)plan->kernel->params_size, 8) + sizeof(struct ds_ptx_virtual) > limit)
+                return refuse(plan, plan->kernel->line, "has no room for one more parameter");
+        for (uint32_t i = 0; i < m->n_vars; i++)
+                if (m->vars[i]->space == DS_PTX_IN_SHARED)
+                        shared += m->vars[i]->size + m->vars[i]->align;
+        for (uint32_t i = 0; i < plan->n_functions; i++) {
+                const struct ds_ptx_function *f = plan->functions[i];
+
+                for (uint32_t k = 0; k < f->n_vars; k++) {
+                        if (f->vars[k]->space == DS_PTX_IN_GLOBAL || f->vars[k]->space == DS_PTX_IN_CONST)
+                                return refuse(plan, f->vars[k]->line,
+                                        "has a variable of its own in memory, and a copy would have another");
+                        if (f->vars[k]->space == DS_PTX_IN_SHARED)
+                                shared += f->vars[k]->size;
+                }
+        }
+        if (plan->board && shared + STATIC_SLACK + DS_PTX_BOARD_BYTES > DS_PTX_STATIC_SHARED_MAX)
+                return refuse(plan, plan->kernel->line, "has no room for %d bytes more of static shared memory",
+                        DS_PTX_BOARD_BYTES);
+        return 0;
+}
+
+/* --- barriers --- */
+
+/* The operand that has the barrier's number, and whether a count of threads stands behind it */
+static const struct ds_ptx_operand *barrier_of(const struct ds_ptx_instr *instr, bool *ret_counted)
+{
+        switch (instr->op) {
+        case DS_PTX_OP_BAR_SYNC:
+        case DS_PTX_OP_BARRIER_SYNC:
+                *ret_counted = instr->n_operands > 1;
+                return &instr->operands[0];
+        case DS_PTX_OP_BAR_ARRIVE:
+        case DS_PTX_OP_BARRIER_ARRIVE:
+                *ret_counted = true;
+                return &instr->operands[0];
+        case DS_PTX_OP_BAR_RED:
+        case DS_PTX_OP_BARRIER_RED:
+                *ret_counted = instr->n_operands > 3;
+                return &instr->operands[1];
+        default:
+                return NULL;
+        }
+}
+
+struct writer {
+        uint32_t reg, n;
+};
+
+static void find_writer(void *user, uint32_t *reg, unsigned use)
+{
+        struct writer *w = user;
+
+        w->n += *reg == w->reg && (use & DS_PTX_USE_WRITE);
+}
+
+/* The one instruction that writes the register, always; NULL: there are several, none, or it has a guard */
+static const struct ds_ptx_instr *only_writer(const struct ds_ptx_function *f, uint32_t reg)
+{
+        const struct ds_ptx_instr *found = NULL;
+        struct writer w = {.reg = reg};
+
+        for (uint32_t i = 0; i < f->n_instrs && w.n < 2; i++) {
+                uint32_t before = w.n;
+
+                ds_ptx_each_register(&f->instrs[i], find_writer, &w);
+                if (w.n != before)
+                        found = &f->instrs[i];
+        }
+        return w.n == 1 && found->guard == DS_PTX_NO_REG ? found : NULL;
+}
+
+/* A number that stands in the text, or in a register that is given it in one place. false: not known */
+static bool known(const struct ds_ptx_function *f, const struct ds_ptx_operand *o, uint64_t *ret)
+{
+        const struct ds_ptx_instr *writer;
+
+        if (o->kind == DS_PTX_OPERAND_REG) {
+                writer = only_writer(f, o->reg);
+                if (!writer || writer->op != DS_PTX_OP_MOV)
+                        return false;
+                o = &writer->operands[1];
+        }
+        *ret = o->bits;
+        return o->kind == DS_PTX_OPERAND_INT;
+}
+
+/* What the barriers of a kernel and of all that it calls are like */
+struct barriers {
+        uint32_t used;  /* mask of numbers */
+        uint32_t whole; /* of those that all threads of the block meet at */
+        bool answers;   /* some of these bring an answer */
+        uint32_t line;  /* of one of these, 0: none */
+        bool elsewhere; /* one of these is in a function */
+};
+
+static int look_at_barrier(struct ds_ptx_form_plan *plan, const struct ds_ptx_function *f,
+        const struct ds_ptx_instr *instr, struct barriers *b)
+{
+        bool counted = false;
+        const struct ds_ptx_operand *operand = barrier_of(instr, &counted);
+        uint64_t number = 0;
+
+        if (!operand)
+                return 0;
+        if (!known(f, operand, &number) || number >= BARRIERS)
+                return refuse(plan, instr->line, "names a barrier by a number that is not known");
+        if (instr->op == DS_PTX_OP_BAR_ARRIVE || instr->op == DS_PTX_OP_BARRIER_ARRIVE)
+                return refuse(plan, instr->line, "may leave a barrier that some have arrived at and nobody waits for");
+        b->used |= 1u << number;
+        if (counted)
+                return 0;
+        b->whole |= 1u << number;
+        b->answers |= instr->op == DS_PTX_OP_BAR_RED || instr->op == DS_PTX_OP_BARRIER_RED;
+        b->elsewhere |= !f->is_entry;
+        b->line = instr->line;
+        return 0;
+}
+
+/* Where some threads may stand at a barrier of the block while others never come: in line, or 0 */
+static int find_gone(const struct ds_ptx_form_plan *plan, const struct barriers *b, uint32_t *ret_line)
+{
+        const struct ds_ptx_function *f = plan->kernel;
+        ds_cleanup(ds_ptx_flow_freep) ds_ptx_flow *flow = NULL;
+        int r = ds_ptx_flow_new(f, DS_PTX_VARY_THREAD, &flow);
+
+        *ret_line = 0;
+        for (uint32_t i = 0; !r && i < f->n_instrs && !*ret_line; i++) {
+                const struct ds_ptx_function *called = ds_ptx_form_called(&f->instrs[i]);
+                bool counted = false, is = barrier_of(&f->instrs[i], &counted) && !counted;
+
+                is |= b->elsewhere && called && called->has_body;
+                if (is && ds_ptx_flow_is_uncertain(flow, i))
+                        *ret_line = f->instrs[i].line;
+        }
+        return r;
+}
+
+static int check_barriers(struct ds_ptx_form_run *run, struct ds_ptx_form_plan *plan)
+{
+        struct barriers b = {0};
+        uint32_t line = 0;
+        int r = 0;
+
+        for (uint32_t i = 0; i < plan->n_functions; i++) {
+                const struct ds_ptx_function *f = plan->functions[i];
+
+                for (uint32_t k = 0; k < f->n_instrs && !r; k++)
+                        r = look_at_barrier(plan, f, &f->instrs[k], &b);
+        }
+        if (r)
+                return r;
+        if (b.used == (1u << BARRIERS) - 1)
+                return refuse(plan, b.line, "uses all barriers that there are");
+        plan->barrier = (uint32_t)__builtin_ctz(~b.used);
+        r = b.whole ? find_gone(plan, &b, &line) : 0;
+        if (r || !line)
+                return r;
+        if (b.answers || b.elsewhere || (b.whole & (b.whole - 1)) || run->module->target < 70)
+                return refuse(
+                        plan, line, "threads may leave while others wait at barriers, in a way that is not known");
+        plan->gone = true;
+        plan->gone_barrier = (uint32_t)__builtin_ctz(b.whole);
+        return 0;
+}
+
+/* --- what goes on after a block's end --- */
+
+static void look_at_copies(struct ds_ptx_form_plan *plan, const struct ds_ptx_instr *instr)
+{
+        switch (instr->op) {
+        case DS_PTX_OP_CP_ASYNC:
+        case DS_PTX_OP_CP_ASYNC_MBARRIER:
+        case DS_PTX_OP_CP_ASYNC_COMMIT:
+                plan->copies = true;
+                break;
+        case DS_PTX_OP_CP_BULK:
+        case DS_PTX_OP_CP_BULK_TENSOR:
+        case DS_PTX_OP_CP_REDUCE_BULK:
+        case DS_PTX_OP_CP_REDUCE_TENSOR:
+                plan->bulk = true;
+                break;
+        case DS_PTX_OP_WGMMA:
+        case DS_PTX_OP_WGMMA_SP:
+                plan->wgmma = true;
+                break;
+        default:
+                break;
+        }
+}
+
+/* The variable and the place in it that an address is; false: not known */
+static bool place_of(
+        const struct ds_ptx_function *f, const struct ds_ptx_operand *o, const struct ds_ptx_var **ret, int64_t *ret_at)
+{
+        *ret_at = o->offset;
+        *ret = o->var;
+        if (o->var || o->reg == DS_PTX_NO_REG)
+                return o->var != NULL;
+        for (uint32_t reg = o->reg, steps = 0; steps < 8; steps++) {
+                const struct ds_ptx_instr *writer = only_writer(f, reg);
+                const struct ds_ptx_operand *from = writer && writer->n_operands > 1 ? &writer->operands[1] : NULL;
+
+                if (!from || (writer->op != DS_PTX_OP_MOV && writer->op != DS_PTX_OP_CVTA &&
+                                     writer->op != DS_PTX_OP_CVT && writer->op != DS_PTX_OP_ADD))
+                        return false;
+                if (writer->op == DS_PTX_OP_ADD) {
+                        if (writer->operands[2].kind != DS_PTX_OPERAND_INT)
+                                return false;
+                        *ret_at += (int64_t)writer->operands[2].bits;
+                }
+                if (from->kind == DS_PTX_OPERAND_VAR) {
+                        *ret = from->var;
+                        *ret_at += from->offset;
+                        return true;
+                }
+                if (from->kind != DS_PTX_OPERAND_REG)
+                        return false;
+                reg = from->reg;
+        }
+        return false;
+}
+
+/* Whether the kernel invalidates the object at that place itself */
+static bool is_given_up(const struct ds_ptx_function *f, const struct ds_ptx_instr *init)
+{
+        const struct ds_ptx_var *var, *other;
+        int64_t at, other_at;
+
+        if (!place_of(f, &init->operands[0], &var, &at))
+                return false;
+        for (uint32_t i = 0; i < f->n_instrs; i++)
+                if (f->instrs[i].op == DS_PTX_OP_MBARRIER_INVAL &&
+                        place_of(f, &f->instrs[i].operands[0], &other, &other_at) && other == var && other_at == at)
+                        return true;
+        return false;
+}
+
+static const struct ds_ptx_instr *first_of(const struct ds_ptx_function *f, enum ds_ptx_op op)
+{
+        for (uint32_t i = 0; i < f->n_instrs; i++)
+                if (f->instrs[i].op == op)
+                        return &f->instrs[i];
+        return NULL;
+}
+
+/* Each block makes the same objects at the same places: what an earlier one left can be given up before. */
+static int check_same_objects(struct ds_ptx_form_plan *plan)
+{
+        const struct ds_ptx_function *f = plan->kernel;
+        ds_cleanup(ds_ptx_flow_freep) ds_ptx_flow *flow = NULL;
+        int r = ds_ptx_flow_new(f, DS_PTX_VARY_BLOCK, &flow);
+
+        for (uint32_t i = 0; !r && i < f->n_instrs; i++) {
+                const struct ds_ptx_operand *address = &f->instrs[i].operands[0];
+
+                if (f->instrs[i].op != DS_PTX_OP_MBARRIER_INIT)
+                        continue;
+                if (ds_ptx_flow_is_uncertain(flow, i) ||
+                        (address->reg != DS_PTX_NO_REG && ds_ptx_flow_varies(flow, address->reg)))
+                        return refuse(plan, f->instrs[i].line,
+                                "makes a barrier in memory where not every block does the same");
+        }
+        plan->objects = true;
+        return r;
+}
+
+/* Barriers in memory: one that is made where one is already is undefined. */
+static int check_objects(struct ds_ptx_form_plan *plan)
+{
+        const struct ds_ptx_instr *init = first_of(plan->kernel, DS_PTX_OP_MBARRIER_INIT), *elsewhere;
+
+        for (uint32_t i = 0; i < plan->n_functions; i++) {
+                const struct ds_ptx_function *f = plan->functions[i];
+
+                if (f == plan->kernel)
+                        continue;
+                elsewhere = first_of(f, DS_PTX_OP_MBARRIER_INIT);
+                if (!elsewhere)
+                        elsewhere = first_of(f, DS_PTX_OP_MBARRIER_INVAL);
+                if (elsewhere)
+                        return refuse(plan, elsewhere->line, "makes barriers in memory in a function that it calls");
+        }
+        if (!init)
+                return 0;
+        if (!first_of(plan->kernel, DS_PTX_OP_MBARRIER_INVAL))
+                return check_same_objects(plan);
+        for (uint32_t i = 0; i < plan->kernel->n_instrs; i++)
+                if (plan->kernel->instrs[i].op == DS_PTX_OP_MBARRIER_INIT &&
+                        !is_given_up(plan->kernel, &plan->kernel->instrs[i]))
+                        return refuse(plan, plan->kernel->instrs[i].line,
+                                "gives up some of its barriers in memory, perhaps not this one");
+        return 0;
+}
+
+/* --- the whole --- */
+
+static int check_loop(struct ds_ptx_form_run *run, struct ds_ptx_form_plan *plan)
+{
+        int r = check_barriers(run, plan);
+
+        if (!r)
+                r = check_objects(plan);
+        for (uint32_t i = 0; i < plan->n_functions; i++)
+                for (uint32_t k = 0; k < plan->functions[i]->n_instrs; k++)
+                        look_at_copies(plan, &plan->functions[i]->instrs[k]);
+        return r;
+}
+
+int ds_ptx_form_check(struct ds_ptx_form_run *run, const struct ds_ptx_function *kernel, enum ds_ptx_form form,
+        struct ds_ptx_form_plan *ret)
+{
+        int r;
+
+        *ret = (struct ds_ptx_form_plan){.kernel = kernel, .form = form};
+        reach(run, ret);
+        ret->board = form == DS_PTX_FORM_PERSISTENT || ret->asks;
+        r = refuse_facts(run, ret,
+                1u << DS_PTX_FACT_UNKNOWN | 1u << DS_PTX_FACT_INDIRECT | 1u << DS_PTX_FACT_COOPERATIVE |
+                        (ret->board ? 1u << DS_PTX_FACT_SIZES : 0));
+        if (!r && (kernel->limits.reqnctapercluster[0] || kernel->limits.maxclusterrank ||
+                          kernel->limits.explicitcluster || kernel->limits.blocksareclusters))
+                r = refuse(ret, kernel->line, "%s", ds_ptx_fact_text(DS_PTX_FACT_CLUSTERS));
+        if (!r)
+                r = check_instrs(ret);
+        if (!r)
+                r = check_memory(run, ret);
+        if (!r && form == DS_PTX_FORM_PERSISTENT)
+                r = check_loop(run, ret);
+        return r < 0 ? ds_error_trace(r) : r;
+}

@@ -1,0 +1,373 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * preempt: workers that take blocks from a counter and can be told to stop (forms.h, persistent)
+ *
+ * The body stands in a loop. The block's first thread asks whether to stop and takes tickets; it puts the index of the
+ * block that comes next on a board in shared memory, twice in turns, so that one barrier per block is enough: a thread
+ * that is late reads one place while the first thread writes the other. Whose turn it is, is read from the board before
+ * the barrier, where it cannot change. So nothing of the loop is alive in registers while the body runs: the body reads
+ * the index from registers in its first stretch, and from the board where it asks for it later. Every thread writes the
+ * same to the place it reads later, behind the barrier that all have come to: nobody is in a body then.
+ *
+ * Whoever leaves the body comes to the tail. Where threads may leave while others still wait for the whole block, all
+ * barriers of the body ask how many are gone, and who is gone takes part in them until everybody is.
+ *
+ * The barrier between two blocks is of a number that the kernel does not use. What the body began and did not wait for
+ * (asynchronous copies, matrix products) is waited for before it; barriers in memory are given up before they are made
+ * anew. The last worker that leaves, if no block is left, says so and winds the counter back.
+ */
+#include <errno.h>
+#include <stddef.h>
+#include <stdio.h>
+
+#include "ptx/pass/form.h"
+#include "util/error.h"
+#include "util/macro.h"
+
+enum name { X, Y, Z, TURN, T, P, BEGIN, TAKE, GIVE, NOTHING, WAIT, TAIL, GONE, LEAVE, OUT, _NAMES };
+static const char *const stems[_NAMES] = {"%ds_x", "%ds_y", "%ds_z", "%ds_turn", "%ds_t", "%ds_p", "$L_ds_begin",
+        "$L_ds_take", "$L_ds_give", "$L_ds_nothing", "$L_ds_wait", "$L_ds_tail", "$L_ds_gone", "$L_ds_leave",
+        "$L_ds_out"};
+static const char *const keys[_NAMES] = {
+        "x", "y", "z", "turn", "t", "p", "begin", "take", "give", "nothing", "wait", "tail", "gone", "leave", "out"};
+
+/* Bindings that are no names of the above */
+enum more { PARAM, BOARD, ID, FIRST, LOAD, ATOMIC, COUNT, FENCE, CONVERGE, _MORE };
+static const char *const more_keys[_MORE] = {
+        "param", "board", "id", "first", "load", "atomic", "count", "fence", "converge"};
+
+/* p: this is not the block's first thread */
+static const char first_text[] = "\tmov.u32 %ds_a, %tid.x;\n\tmov.u32 %ds_b, %tid.y;\n\tor.b32 %ds_a, %ds_a, %ds_b;\n"
+                                 "\tmov.u32 %ds_b, %tid.z;\n\tor.b32 %ds_a, %ds_a, %ds_b;\n"
+                                 "\tsetp.ne.u32 %ds_p, %ds_a, 0;";
+
+static const char top_text[] = "\t.reg .pred #p;\n\t.reg .b32 #x, #y, #z, #turn, #t;\n"
+                               "\t{\n\t.reg .pred %ds_p;\n\t.reg .b32 %ds_a, %ds_b;\n"
+                               "#first\n"
+                               "\tmov.u32 #turn, 0;\n"
+                               "\t@%ds_p bra #begin;\n"
+                               "\tst.shared.u32 [#board+60], #turn;\n" /* none left of what was taken */
+                               "\tst.shared.u32 [#board+64], #turn;\n"
+                               "\tst.shared.u32 [#board+68], #turn;\n"
+                               "\t}\n"
+                               "#begin:";
+
+static const char grid_text[] = "\t{\n\t.reg .b32 %ds_a;\n"
+                                "\tld.param.u32 %ds_a, [#param+8];\n\tst.shared.u32 [#board+80], %ds_a;\n"
+                                "\tld.param.u32 %ds_a, [#param+12];\n\tst.shared.u32 [#board+84], %ds_a;\n"
+                                "\tld.param.u32 %ds_a, [#param+16];\n\tst.shared.u32 [#board+88], %ds_a;\n"
+                                "\t}";
+
+/* The first thread: the next one of what it took, with the index counted up */
+static const char next_text[] = "\t{\n\t.reg .pred %ds_p;\n\t.reg .b32 %ds_a, %ds_b, %ds_c, %ds_d, %ds_e;\n"
+                                "\t.reg .b64 %ds_control;\n"
+                                "#first\n"
+                                "\t@%ds_p bra #wait;\n"
+                                "\tld.shared.v4.u32 {%ds_a, %ds_b, %ds_c, %ds_d}, [#board+48];\n"
+                                "\tsetp.eq.u32 %ds_p, %ds_d, 0;\n"
+                                "\t@%ds_p bra #take;\n"
+                                "\tsub.u32 %ds_d, %ds_d, 1;\n"
+                                "\tadd.u32 %ds_a, %ds_a, 1;\n"
+                                "\tld.param.u32 %ds_e, [#param+8];\n"
+                                "\tsetp.lt.u32 %ds_p, %ds_a, %ds_e;\n"
+                                "\t@%ds_p bra #give;\n"
+                                "\tmov.u32 %ds_a, 0;\n"
+                                "\tadd.u32 %ds_b, %ds_b, 1;\n"
+                                "\tld.param.u32 %ds_e, [#param+12];\n"
+                                "\tsetp.lt.u32 %ds_p, %ds_b, %ds_e;\n"
+                                "\t@%ds_p bra #give;\n"
+                                "\tmov.u32 %ds_b, 0;\n"
+                                "\tadd.u32 %ds_c, %ds_c, 1;\n"
+                                "\tbra #give;";
+
+/* ... or a new ticket, unless it has taken enough, is to stop, or finds no block left */
+static const char take_text[] = "#take:\n"
+                                "\tld.shared.u32 %ds_e, [#board+64];\n"
+                                "\tld.param.u32 %ds_a, [#param+36];\n" /* most */
+                                "\tsetp.ne.u32 %ds_p, %ds_a, 0;\n"
+                                "\tsetp.ge.and.u32 %ds_p, %ds_e, %ds_a, %ds_p;\n"
+                                "\t@%ds_p bra #nothing;\n"
+                                "\tadd.u32 %ds_e, %ds_e, 1;\n"
+                                "\tst.shared.u32 [#board+64], %ds_e;\n"
+                                "\tld.param.u64 %ds_control, [#param];\n"
+                                "\tcvta.to.global.u64 %ds_control, %ds_control;\n"
+                                "\t#load %ds_a, [%ds_control];\n"
+                                "\tld.param.u32 %ds_b, [#param+28];\n" /* epoch */
+                                "\tsetp.eq.u32 %ds_p, %ds_a, %ds_b;\n"
+                                "\t@%ds_p bra #nothing;\n"
+                                "\tld.param.u32 %ds_d, [#param+32];\n" /* chunk */
+                                "\t#atomic.add.u32 %ds_a, [%ds_control+4], %ds_d;\n"
+                                "\tld.param.u32 %ds_e, [#param+20];\n" /* n_blocks */
+                                "\tsetp.ge.u32 %ds_p, %ds_a, %ds_e;\n"
+                                "\t@%ds_p bra #nothing;\n"
+                                "\tsub.u32 %ds_b, %ds_e, %ds_a;\n"
+                                "\tmin.u32 %ds_d, %ds_d, %ds_b;\n"
+                                "\tsub.u32 %ds_d, %ds_d, 1;\n"
+                                "\tmov.u32 %ds_b, 0;\n\tmov.u32 %ds_c, 0;\n"
+                                "\tld.param.u32 #t, [#param+8];\n"
+                                "\tsetp.eq.u32 %ds_p, #t, %ds_e;\n"
+                                "\t@%ds_p bra #give;\n"
+                                "\tdiv.u32 %ds_b, %ds_a, #t;\n\tmul.lo.u32 %ds_e, %ds_b, #t;\n"
+                                "\tsub.u32 %ds_a, %ds_a, %ds_e;\n"
+                                "\tld.param.u32 #t, [#param+12];\n"
+                                "\tdiv.u32 %ds_c, %ds_b, #t;\n\tmul.lo.u32 %ds_e, %ds_c, #t;\n"
+                                "\tsub.u32 %ds_b, %ds_b, %ds_e;";
+
+static const char give_text[] = "#give:\n"
+                                "\tst.shared.v4.u32 [#board+48], {%ds_a, %ds_b, %ds_c, %ds_d};\n"
+                                "\tmov.u32 %ds_d, 1;";
+static const char put_text[] = "\tmov.u32 %ds_e, #board;\n"
+                               "\tsub.u32 %ds_e, %ds_e, #turn;\n"
+                               "\tst.shared.v4.u32 [%ds_e+32], {%ds_a, %ds_b, %ds_c, %ds_d};\n"
+                               "\tbra #wait;\n"
+                               "#nothing:\n"
+                               "\tmov.u32 %ds_e, #board;\n"
+                               "\tsub.u32 %ds_e, %ds_e, #turn;\n"
+                               "\tmov.u32 %ds_d, 0;\n"
+                               "\tst.shared.u32 [%ds_e+44], %ds_d;\n"
+                               "\t}";
+
+/* Whether a block has run already, for who must know */
+static const char ran_text[] = "\tld.shared.u32 %ds_e, [#board+68];\n"
+                               "\tadd.u32 %ds_d, %ds_d, %ds_e;\n"
+                               "\tmov.u32 %ds_e, 256;\n"
+                               "\tst.shared.u32 [#board+68], %ds_e;";
+
+static const char wait_text[] = "#wait:\n"
+                                "#converge"
+                                "\tbar.sync #id;\n"
+                                "\txor.b32 #turn, #turn, 16;\n"
+                                "\tmov.u32 #t, #board;\n"
+                                "\tadd.u32 #t, #t, #turn;\n"
+                                "\tld.shared.v4.u32 {#x, #y, #z, #t}, [#t+16];\n"
+                                "\tsetp.eq.u32 #p, #t, 0;\n"
+                                "\t@#p bra #leave;";
+
+/* What the body reads later, or only whose turn it is */
+static const char keep_all[] = "\tand.b32 #t, #t, 256;\n\tor.b32 #t, #t, #turn;\n"
+                               "\tst.shared.v4.u32 [#board], {#x, #y, #z, #t};";
+static const char keep_turn[] = "\tand.b32 #t, #t, 256;\n\tor.b32 #t, #t, #turn;\n"
+                                "\tst.shared.u32 [#board+12], #t;";
+
+/* Who is gone takes part in the body's barriers until all are. */
+static const char gone_text[] = "#gone:\n"
+                                "\t{\n\t.reg .pred %ds_p;\n\t.reg .b32 %ds_a, %ds_b;\n"
+                                "\tmov.u32 %ds_a, 0;\n"
+                                "\tsetp.eq.u32 %ds_p, %ds_a, 0;\n"
+                                "\tbarrier.red.popc.u32 #t, #id, %ds_p;\n"
+                                "\tmov.u32 %ds_a, %ntid.x;\n\tmov.u32 %ds_b, %ntid.y;\n"
+                                "\tmul.lo.u32 %ds_a, %ds_a, %ds_b;\n\tmov.u32 %ds_b, %ntid.z;\n"
+                                "\tmul.lo.u32 %ds_a, %ds_a, %ds_b;\n"
+                                "\tsetp.lt.u32 %ds_p, #t, %ds_a;\n"
+                                "\t@%ds_p bra #gone;\n"
+                                "\t}";
+static const char here_text[] = "\tmov.u32 #t, 0;\n"
+                                "\tsetp.ne.u32 #p, #t, 0;\n"
+                                "\t#guard barrier.red.popc.u32 #t, #id, #p;";
+
+static const char tail_text[] = "\tld.shared.u32 #turn, [#board+12];\n"
+                                "\tand.b32 #turn, #turn, 16;\n"
+                                "\tbra #begin;\n"
+                                "#leave:\n"
+                                "\t{\n\t.reg .pred %ds_p;\n\t.reg .b32 %ds_a, %ds_b;\n\t.reg .b64 %ds_control;\n"
+                                "#first\n"
+                                "\t@%ds_p bra #out;\n"
+                                "\tld.param.u64 %ds_control, [#param];\n"
+                                "\tcvta.to.global.u64 %ds_control, %ds_control;\n"
+                                "\tmov.u32 %ds_a, %nctaid.x;\n\tsub.u32 %ds_a, %ds_a, 1;\n"
+                                "#fence"
+                                "\t#count %ds_b, [%ds_control+8], %ds_a;\n"
+                                "#fence"
+                                "\tsetp.ne.u32 %ds_p, %ds_b, %ds_a;\n"
+                                "\t@%ds_p bra #out;\n"
+                                "\t#load %ds_a, [%ds_control+4];\n"
+                                "\tld.param.u32 %ds_b, [#param+20];\n"
+                                "\tsetp.lt.u32 %ds_p, %ds_a, %ds_b;\n"
+                                "\t@%ds_p bra #out;\n"
+                                "\tmov.u32 %ds_a, 0;\n"
+                                "\tst.global.u32 [%ds_control+4], %ds_a;\n"
+                                "\tld.param.u32 %ds_b, [#param+28];\n"
+                                "\tst.global.u32 [%ds_control+12], %ds_b;\n"
+                                "\t}\n"
+                                "#out:\n"
+                                "\tret;";
+
+_Static_assert(!offsetof(struct ds_ptx_virtual, control) && offsetof(struct ds_ptx_virtual, grid) == 8 &&
+                       offsetof(struct ds_ptx_virtual, n_blocks) == 20 &&
+                       offsetof(struct ds_ptx_virtual, epoch) == 28 && offsetof(struct ds_ptx_virtual, chunk) == 32 &&
+                       offsetof(struct ds_ptx_virtual, most) == 36,
+        "the texts above have these numbers");
+_Static_assert(!offsetof(struct ds_ptx_control, stop) && offsetof(struct ds_ptx_control, next) == 4 &&
+                       offsetof(struct ds_ptx_control, left) == 8 && offsetof(struct ds_ptx_control, completed) == 12,
+        "and these");
+_Static_assert(!DS_PTX_BOARD_NOW && DS_PTX_BOARD_GIVE == 16 && DS_PTX_BOARD_OWN == 48 && DS_PTX_BOARD_TAKEN == 64 &&
+                       DS_PTX_BOARD_GRID == 80,
+        "and these");
+
+/* One kernel's texts at work */
+struct loop {
+        struct ds_ptx_form_run *run;
+        const struct ds_ptx_form_plan *plan;
+        const struct ds_ptx_function *to;
+        char names[_NAMES][DS_PTX_NAME_MAX], parameter[DS_PTX_NAME_MAX], id[12];
+        struct ds_ptx_binding bindings[_NAMES + _MORE];
+};
+
+static void bind(struct loop *l, enum more which, const char *text)
+{
+        l->bindings[_NAMES + which] = (struct ds_ptx_binding){more_keys[which], text};
+}
+
+static void bind_all(struct loop *l)
+{
+        const struct ds_ptx_module *m = l->run->module;
+        bool new = m->target >= 70 && m->version >= 60;
+
+        for (int i = 0; i < _NAMES; i++) {
+                ds_ptx_edit_fresh(l->run->edit, stems[i], l->names[i]);
+                l->bindings[i] = (struct ds_ptx_binding){keys[i], l->names[i]};
+        }
+        ds_ptx_form_parameter(l->run, l->to, l->parameter);
+        snprintf(l->id, sizeof(l->id), "%u", l->plan->barrier);
+        bind(l, PARAM, l->parameter);
+        bind(l, BOARD, ds_ptx_form_board(l->run));
+        bind(l, ID, l->id);
+        bind(l, FIRST, first_text);
+        bind(l, LOAD, new ? "ld.relaxed.gpu.global.u32" : "ld.volatile.global.u32");
+        bind(l, ATOMIC, new ? "atom.relaxed.gpu.global" : "atom.global");
+        bind(l, FENCE, new ? "" : "\tmembar.gl;\n");
+        bind(l, COUNT, new ? "atom.acq_rel.gpu.global.inc.u32" : "atom.global.inc.u32");
+        bind(l, CONVERGE, m->version >= 60 ? "\tbar.warp.sync -1;\n" : "");
+}
+
+static void top(struct loop *l, const char *text)
+{
+        ds_ptx_edit_top(l->run->edit, l->to, text, l->bindings, DS_ARRAY_SIZE(l->bindings));
+}
+
+static void end(struct loop *l, const char *text)
+{
+        ds_ptx_edit_before(l->run->edit, l->to, l->to->n_instrs, text, l->bindings, DS_ARRAY_SIZE(l->bindings));
+}
+
+/* --- the body --- */
+
+/* How many instructions from the beginning come one after the other, without a barrier or a call */
+static uint32_t leading_of(const struct ds_ptx_function *f)
+{
+        uint32_t n = f->n_instrs;
+
+        for (uint32_t i = 0; i < f->n_labels; i++)
+                n = DS_MIN(n, f->labels[i].instr);
+        for (uint32_t i = 0; i < n; i++) {
+                const struct ds_ptx_op_info *info = ds_ptx_op_info((enum ds_ptx_op)f->instrs[i].op);
+
+                if ((info->flags & (DS_PTX_BRANCH | DS_PTX_BARRIER)) || f->instrs[i].op == DS_PTX_OP_CALL)
+                        n = i;
+        }
+        return n;
+}
+
+static void replace_leaving(struct loop *l)
+{
+        const struct ds_ptx_function *f = l->to;
+
+        for (uint32_t i = 0; i < f->n_instrs; i++) {
+                const struct ds_ptx_binding bindings[] = {{"guard", ds_ptx_edit_guard(l->run->edit, f, &f->instrs[i])},
+                        {"to", l->names[l->plan->gone ? GONE : TAIL]}};
+
+                if (f->instrs[i].op == DS_PTX_OP_RET || f->instrs[i].op == DS_PTX_OP_EXIT)
+                        ds_ptx_edit_replace(l->run->edit, f, i, "\t#guard bra #to;", bindings, DS_ARRAY_SIZE(bindings));
+        }
+}
+
+/* Barriers of the whole block: who is not gone says so */
+static void replace_barriers(struct loop *l, const char *id)
+{
+        const struct ds_ptx_function *f = l->to;
+
+        for (uint32_t i = 0; i < f->n_instrs; i++) {
+                const struct ds_ptx_instr *instr = &f->instrs[i];
+                const struct ds_ptx_binding bindings[] = {{"guard", ds_ptx_edit_guard(l->run->edit, f, instr)},
+                        {"t", l->names[T]}, {"p", l->names[P]}, {"id", id}};
+
+                if ((instr->op == DS_PTX_OP_BAR_SYNC || instr->op == DS_PTX_OP_BARRIER_SYNC) && instr->n_operands == 1)
+                        ds_ptx_edit_replace(l->run->edit, f, i, here_text, bindings, DS_ARRAY_SIZE(bindings));
+        }
+}
+
+/* Before a barrier in memory is made: what the block before left there is given up. */
+static void give_up_objects(struct loop *l)
+{
+        static const char text[] = "\tld.shared.u32 #t, [#board+12];\n"
+                                   "\tsetp.gt#and.u32 #p, #t, 255#comma#not#guard;\n"
+                                   "\t@#p mbarrier.inval#space.b64 #address;";
+        const struct ds_ptx_function *f = l->to;
+
+        for (uint32_t i = 0; i < f->n_instrs; i++) {
+                const struct ds_ptx_instr *instr = &f->instrs[i];
+                bool guarded = instr->guard != DS_PTX_NO_REG;
+                const struct ds_ptx_binding bindings[] = {{"board", ds_ptx_form_board(l->run)}, {"t", l->names[T]},
+                        {"p", l->names[P]}, {"and", guarded ? ".and" : ""}, {"comma", guarded ? ", " : ""},
+                        {"not", guarded && instr->guard_negated ? "!" : ""},
+                        {"guard", guarded ? ds_ptx_edit_register(l->run->edit, f, instr->guard) : ""},
+                        {"space", ds_ptx_instr_space(instr) == DS_PTX_IN_SHARED ? ".shared" : ""},
+                        {"address",
+                                instr->n_operands ? ds_ptx_edit_operand(l->run->edit, f, &instr->operands[0]) : ""}};
+
+                if (instr->op == DS_PTX_OP_MBARRIER_INIT)
+                        ds_ptx_edit_before(l->run->edit, f, i, text, bindings, DS_ARRAY_SIZE(bindings));
+        }
+}
+
+/* What the body began and nobody waited for */
+static void drain(struct loop *l)
+{
+        if (l->plan->copies)
+                end(l, "\tcp.async.wait_all;");
+        if (l->plan->bulk)
+                end(l, "\tcp.async.bulk.commit_group;\n\tcp.async.bulk.wait_group 0;\n\tfence.proxy.async;");
+        if (l->plan->wgmma)
+                end(l, "\tbar.warp.sync -1;\n\twgmma.commit_group.sync.aligned;\n\twgmma.wait_group.sync.aligned 0;");
+}
+
+void ds_ptx_form_preempt(
+        struct ds_ptx_form_run *run, const struct ds_ptx_form_plan *plan, const struct ds_ptx_function *to)
+{
+        struct loop l = {.run = run, .plan = plan, .to = to};
+        uint32_t leading = leading_of(to);
+        bool later = plan->asks || ds_ptx_form_reads_index(to, leading);
+        char gone_id[12];
+
+        bind_all(&l);
+        if (plan->asks)
+                top(&l, grid_text);
+        top(&l, top_text);
+        top(&l, next_text);
+        top(&l, take_text);
+        top(&l, give_text);
+        if (plan->objects)
+                top(&l, ran_text);
+        top(&l, put_text);
+        top(&l, wait_text);
+        top(&l, later ? keep_all : keep_turn);
+        ds_ptx_form_index(
+                run, plan, to, l.parameter, (const char *const[]){l.names[X], l.names[Y], l.names[Z]}, leading);
+        replace_leaving(&l);
+        if (plan->objects)
+                give_up_objects(&l);
+        if (plan->gone) {
+                snprintf(gone_id, sizeof(gone_id), "%u", plan->gone_barrier);
+                replace_barriers(&l, gone_id);
+                bind(&l, ID, gone_id);
+                end(&l, gone_text);
+        }
+        end(&l, "#tail:");
+        drain(&l);
+        end(&l, tail_text);
+}
+
+int ds_ptx_pass_preempt(struct ds_ptx_pass_run *run)
+{
+        return ds_ptx_form_pass(run, DS_PTX_FORM_PERSISTENT);
+}

@@ -1,0 +1,361 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Forms of kernels leave the same bits as the native ones, and what has no form is told with the right reason
+ *
+ * Corpus: every kernel that can be driven (tests/support/corpus_drive.h) runs natively, in slices, and with workers
+ * that are evicted at random, in one module, from the same memory; blocks come as they are numbered, and in an order
+ * that an array gives (pass block-order). All of the memory and the module's variables are compared byte by byte, and
+ * each block is counted once (pass count-blocks). Here some files; FORMS_CORPUS=all: all, and the sums are printed.
+ * Traps: tests/golden/forms, one kernel each.
+ */
+#include <criterion/criterion.h>
+#include <glob.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "ptx/interp/order.h"
+#include "ptx/pass/forms_make.h"
+#include "ptx/pass/pass.h"
+#include "tests/support/corpus_drive.h"
+#include "tests/support/forms_drive.h"
+#include "tests/unit/read_file.h"
+
+#define BUDGET 200000ul /* warp instructions of a native launch */
+#define MORE 40         /* times as many for a form: kernels of one instruction */
+#define N_VARS 256
+#define MAX_BLOCKS 64
+
+struct var {
+        uint8_t *at, *initial;
+        uint64_t size;
+        bool constant;
+};
+
+/* A file's module with counters, an order and all forms */
+struct file {
+        const char *name;
+        ds_ptx_module *module, *forms;
+        ds_interp *interp;
+        struct ds_ptx_form_verdict *verdicts;
+        struct var vars[N_VARS];
+        uint32_t n_vars;
+        uint64_t *counters, *order;
+        uint64_t counters_size;
+};
+
+static struct sums {
+        uint32_t kernels, made[_DS_PTX_FORM_MAX], driven, launches, evictions, rounds, waits;
+        uint64_t native, formed[_DS_PTX_FORM_MAX];
+        uint32_t skipped_faults, skipped_long, skipped_timed;
+} sums;
+
+static uint8_t *pristine, *arena, *wanted;
+static uint32_t *places; /* of blocks, for block-order */
+static struct forms_drive drive;
+
+static ds_ptx_module *pass(ds_ptx_module *module, const char *name)
+{
+        static struct ds_ptx_diags diags;
+        struct ds_ptx_outcome *outcome = calloc(module->n_functions + 1, sizeof(*outcome));
+        ds_ptx_module *after = NULL;
+
+        cr_assert_eq(
+                ds_ptx_pass_apply(ds_ptx_pass_find(name, strlen(name)), module, NULL, 0, outcome, &diags, &after), 0);
+        free(outcome);
+        ds_ptx_module_free(module);
+        return after;
+}
+
+static void find_vars(struct file *f)
+{
+        for (uint32_t i = 0; i < f->forms->n_vars; i++) {
+                const struct ds_ptx_var *v = f->forms->vars[i];
+                struct var *to = &f->vars[f->n_vars];
+                uint64_t va;
+
+                if ((v->space != DS_PTX_IN_GLOBAL && v->space != DS_PTX_IN_CONST) ||
+                        ds_interp_find_global(f->interp, v->name, &va, &to->size) || f->n_vars == N_VARS)
+                        continue;
+                if (strcmp(v->name, "ds_blocks_ended") == 0) {
+                        f->counters = (uint64_t *)(uintptr_t)va;
+                        f->counters_size = to->size;
+                } else if (strcmp(v->name, "ds_block_order") == 0) {
+                        f->order = (uint64_t *)(uintptr_t)va;
+                } else if (v->type < DS_PTX_TYPE_TEXREF) {
+                        to->at = (uint8_t *)(uintptr_t)va;
+                        to->constant = v->space == DS_PTX_IN_CONST && !v->data && !v->n_relocs;
+                        to->initial = malloc(2 * to->size + 1);
+                        memcpy(to->initial, to->at, to->size);
+                        f->n_vars++;
+                }
+        }
+}
+
+/* false: the simulated device does not load it */
+static bool open_file(struct file *f, const char *path, bool ordered)
+{
+        static struct ds_ptx_diags diags;
+        static char why[4000];
+        size_t length;
+        char *text = (char *)read_file_of("", path, &length);
+        int r = ds_ptx_parse(text, length, 0, &diags, &f->module);
+
+        f->name = path;
+        cr_assert_eq(r, 0, "%s", path);
+        f->module = pass(f->module, "count-blocks");
+        if (ordered)
+                f->module = pass(f->module, "block-order");
+        f->verdicts = calloc(f->module->n_functions + 1, sizeof(*f->verdicts));
+        r = ds_ptx_forms_make(f->module, 0, &diags, &f->forms, f->verdicts);
+        ds_ptx_diags_format(&diags, path, why, sizeof(why));
+        cr_assert_eq(r, 0, "%s", why);
+        free(text);
+        if (ds_interp_new(f->forms, &diags, &f->interp))
+                return false;
+        find_vars(f);
+        return true;
+}
+
+static void close_file(struct file *f)
+{
+        for (uint32_t i = 0; i < f->n_vars; i++)
+                free(f->vars[i].initial);
+        ds_interp_free(f->interp);
+        ds_ptx_module_free(f->forms);
+        ds_ptx_module_free(f->module);
+        free(f->verdicts);
+        memset(f, 0, sizeof(*f));
+}
+
+/* --- one launch --- */
+
+static void reset(struct file *f)
+{
+        memcpy(arena, pristine, DRIVE_ARENA);
+        for (uint32_t i = 0; i < f->n_vars; i++)
+                memcpy(f->vars[i].at,
+                        f->vars[i].constant && f->vars[i].size < DRIVE_ARENA ? pristine : f->vars[i].initial,
+                        f->vars[i].size);
+        if (f->counters)
+                memset(f->counters, 0, f->counters_size);
+}
+
+/* What the native launch left is what is wanted. */
+static void keep(struct file *f)
+{
+        memcpy(wanted, arena, DRIVE_ARENA);
+        for (uint32_t i = 0; i < f->n_vars; i++)
+                memcpy(f->vars[i].initial + f->vars[i].size, f->vars[i].at, f->vars[i].size);
+}
+
+static bool same(const struct file *f)
+{
+        bool equal = memcmp(wanted, arena, DRIVE_ARENA) == 0;
+
+        for (uint32_t i = 0; i < f->n_vars; i++)
+                equal &= memcmp(f->vars[i].initial + f->vars[i].size, f->vars[i].at, f->vars[i].size) == 0;
+        return equal;
+}
+
+static uint64_t counted(const struct file *f)
+{
+        uint64_t sum = 0;
+
+        for (uint64_t i = 0; f->counters && i < f->counters_size / 8; i++)
+                sum += f->counters[i];
+        return sum;
+}
+
+static struct ds_interp_result run_native(struct file *f, struct ds_interp_launch *l, uint64_t *ret_spent)
+{
+        struct ds_interp_result result = {.fault = DS_INTERP_OK};
+        const uint32_t *g = l->grid;
+
+        (void)f;
+        *ret_spent = 0;
+        for (uint32_t i = 0; i < g[0] * g[1] * g[2] && !result.fault; i++) {
+                l->max_instructions = BUDGET - *ret_spent;
+                if (ds_interp_run_block(drive.work[0], l, i % g[0], i / g[0] % g[1], i / g[0] / g[1], &result))
+                        abort();
+                *ret_spent += result.cost.instructions;
+                if (*ret_spent >= BUDGET)
+                        result.fault = DS_INTERP_FAULT_BUDGET;
+        }
+        return result;
+}
+
+static void set_order(struct file *f, uint32_t n)
+{
+        struct ds_interp_order order;
+
+        if (!f->order)
+                return;
+        *f->order = (uintptr_t)places;
+        ds_interp_order_init(&order, n, 5, n);
+        for (uint32_t i = 0; i < n; i++)
+                places[i] = (uint32_t)ds_interp_order_at(&order, i);
+}
+
+/* The native launch, and then that in the form. Returns whether the native one ran. */
+static void compare(struct file *f, const struct ds_ptx_function *k, const struct ds_interp_launch *native,
+        enum ds_ptx_form form, uint64_t spent)
+{
+        static const char *const suffixes[] = {"", DS_PTX_FORM_SLICED_SUFFIX, DS_PTX_FORM_PERSISTENT_SUFFIX};
+        uint32_t n = native->grid[0] * native->grid[1] * native->grid[2];
+        struct ds_interp_launch l = *native;
+        struct ds_interp_result result;
+        const ds_interp_kernel *kernel;
+        char name[300];
+
+        snprintf(name, sizeof(name), "%s%s", k->name, suffixes[form]);
+        kernel = ds_interp_find_kernel(f->interp, name);
+        cr_assert(kernel, "%s: no %s", f->name, name);
+        reset(f);
+        l.max_instructions = BUDGET * MORE;
+        drive.every = 2 + forms_random(&drive, 12);
+        result = form == DS_PTX_FORM_SLICED ? forms_slices(&drive, &l, kernel) : forms_persistent(&drive, &l, kernel);
+        cr_assert(!result.fault && !drive.wrong[0], "%s: %s: line %u: %s %s", f->name, name, result.line,
+                result.message, drive.wrong);
+        cr_expect(same(f), "%s: %s leaves something else (%u blocks, %u rounds, %u evictions)", f->name, name, n,
+                drive.rounds, drive.evictions);
+        if (f->counters)
+                cr_expect(counted(f) == n, "%s: %s: %u blocks, %u counted", f->name, name, n, (unsigned)counted(f));
+        sums.native += spent;
+        sums.formed[form] += drive.cost.instructions;
+        sums.evictions += drive.evictions;
+        sums.rounds += drive.rounds;
+        sums.launches++;
+}
+
+/* One of the list's launches. Returns whether it ran. */
+static bool one_launch(struct file *f, const struct ds_ptx_function *k, const struct drive *d,
+        const struct ds_ptx_form_verdict *verdict, int which, int unseen)
+{
+        static uint8_t params[DRIVE_PARAMS + 256];
+        struct ds_interp_range range = {.va = (uintptr_t)arena, .size = DRIVE_ARENA}, ranges[2] = {range};
+        struct drive_launch at;
+        struct ds_interp_launch l;
+        struct ds_interp_result result;
+        uint64_t spent;
+
+        drive_launch(d, which, &at);
+        ranges[1] = (struct ds_interp_range){.va = (uintptr_t)places, .size = MAX_BLOCKS * sizeof(*places)};
+        if (ranges[1].va < ranges[0].va) {
+                ranges[0] = ranges[1];
+                ranges[1] = range;
+        }
+        l = (struct ds_interp_launch){.kernel = ds_interp_find_kernel(f->interp, k->name),
+                .dynamic_shared = at.dynamic ? at.dynamic - 1024 : 0,
+                .params = params,
+                .params_size = d->info->params_size,
+                .ranges = ranges,
+                .n_ranges = 2,
+                .n_sms = 132};
+        memcpy(l.grid, at.grid, sizeof(l.grid));
+        memcpy(l.block, at.block, sizeof(l.block));
+        if (at.grid[0] * at.grid[1] * at.grid[2] > MAX_BLOCKS)
+                return false;
+        drive_params(d, &at, (uintptr_t)arena, unseen, params);
+        set_order(f, at.grid[0] * at.grid[1] * at.grid[2]);
+        reset(f);
+        result = run_native(f, &l, &spent);
+        if (result.fault) {
+                sums.skipped_long += result.fault == DS_INTERP_FAULT_BUDGET;
+                sums.skipped_faults += result.fault != DS_INTERP_FAULT_BUDGET;
+                return false;
+        }
+        keep(f);
+        for (int form = DS_PTX_FORM_SLICED; form < _DS_PTX_FORM_MAX; form++)
+                if (verdict->forms[form].made)
+                        compare(f, k, &l, (enum ds_ptx_form)form, spent);
+        return true;
+}
+
+static void one_kernel(struct file *f, const struct ds_ptx_function *k, int n_launches)
+{
+        const struct ds_ptx_form_verdict *verdict = &f->verdicts[k->index];
+        const ds_interp_kernel *kernel = ds_interp_find_kernel(f->interp, k->name);
+        struct drive d;
+        bool ran = false;
+
+        cr_assert(kernel);
+        sums.kernels++;
+        sums.waits += verdict->waits;
+        for (int form = 0; form < _DS_PTX_FORM_MAX; form++) {
+                const struct ds_ptx_form_fate *fate = &verdict->forms[form];
+
+                sums.made[form] += fate->made;
+                cr_expect_eq(fate->made, !fate->reason[0], "%s", k->name);
+        }
+        if (ds_interp_kernel_info(kernel)->cluster[0] || ds_interp_kernel_info(kernel)->blocks_are_clusters ||
+                !drive_open(&d, f->module, k, ds_interp_kernel_info(kernel)))
+                return;
+        if (d.class & DRIVE_TIMED) {
+                sums.skipped_timed++;
+                return;
+        }
+        for (int which = 0; which < n_launches; which++)
+                for (int unseen = 0; unseen <= (d.unseen ? 1 : 0); unseen++)
+                        ran |= one_launch(f, k, &d, verdict, which, unseen);
+        sums.driven += ran;
+}
+
+/* only: kernels whose names contain it */
+static void check_file(const char *path, int n_launches, bool ordered)
+{
+        struct file f = {0};
+
+        if (open_file(&f, path, ordered))
+                for (uint32_t i = 0; i < f.module->n_functions; i++)
+                        if (f.module->functions[i]->is_entry && f.module->functions[i]->has_body)
+                                one_kernel(&f, f.module->functions[i], n_launches);
+        close_file(&f);
+}
+
+static void begin(void)
+{
+        pristine = malloc(DRIVE_ARENA);
+        arena = aligned_alloc(4096, DRIVE_ARENA);
+        wanted = malloc(DRIVE_ARENA);
+        places = aligned_alloc(4096, 4096);
+        cr_assert(pristine && arena && wanted && places && forms_open(&drive, 1));
+        drive_fill(pristine, DRIVE_ARENA, DRIVE_SMALL, 1);
+}
+
+static void print_sums(void)
+{
+        fprintf(stderr,
+                "sim: %u kernels, sliced %u, persistent %u, waiting for others %u; driven %u, launches of forms %u, "
+                "rounds %u, evictions %u\n",
+                sums.kernels, sums.made[DS_PTX_FORM_SLICED], sums.made[DS_PTX_FORM_PERSISTENT], sums.waits, sums.driven,
+                sums.launches, sums.rounds, sums.evictions);
+        fprintf(stderr, "not driven: %u kernels with clocks, %u launches that fault, %u that are long\n",
+                sums.skipped_timed, sums.skipped_faults, sums.skipped_long);
+}
+
+Test(ptx_forms, corpus, .timeout = 3600)
+{
+        static const char *const some[] = {"diverge", "calls", "scan", "async_pipeline", "grid3d", "histogram"};
+        bool all = getenv("FORMS_CORPUS") && strcmp(getenv("FORMS_CORPUS"), "all") == 0;
+        glob_t files;
+        char path[500];
+
+        begin();
+        for (size_t i = 0; i < DS_ARRAY_SIZE(some) && !all; i++) {
+                snprintf(path, sizeof(path), TEST_PTX_DIR "/sm_%d/%s.ptx", i % 2 ? 75 : 90, some[i]);
+                check_file(path, 2, i % 2);
+        }
+        if (!all) {
+                cr_expect(sums.driven > 10 && sums.evictions > 10);
+                return;
+        }
+        cr_assert_eq(glob(TEST_PTX_DIR "/sm_*/*.ptx", 0, NULL, &files), 0);
+        (void)glob(TEST_PTX_DIR "/corpus/*/*.ptx", GLOB_APPEND, NULL, &files);
+        for (size_t i = 0; i < files.gl_pathc; i++) {
+                check_file(files.gl_pathv[i], DRIVE_N_LAUNCHES, false);
+                check_file(files.gl_pathv[i], DRIVE_N_LAUNCHES, true);
+        }
+        globfree(&files);
+        print_sums();
+}

@@ -159,7 +159,7 @@ static void launch_in_form(
                 launch->kernel = op->forms->sliced;
                 launch->first = op->next_block;
                 launch->n_blocks = slice->blocks;
-                ran_ns += slot->end_ns - slot->start_ns;
+                ran_ns += slot->end_ns > slot->start_ns ? slot->end_ns - slot->start_ns : 0;
         }
         if (launch->deadline_ns)
                 launch->deadline_ns = launch->deadline_ns > ran_ns ? launch->deadline_ns - ran_ns : 1;
@@ -460,7 +460,7 @@ static void complete_whole(ds_sched_session *session, struct ds_op *op)
         session->device_ns += op->end_ns - op->start_ns;
         if (op->kind == DS_OP_LAUNCH && !op->status)
                 session->blocks += ds_launch_blocks(&op->launch) - op->blocks_ran;
-        if (op->began_ns)
+        if (op->blocks_ran)
                 op->start_ns = op->began_ns;
         if (op->start_ns > op->submitted_ns)
                 session->wait_ns += op->start_ns - op->submitted_ns;

@@ -76,6 +76,9 @@ static uint32_t let_go_list(const ds_coroutine *coroutine, int kill, int *ret_en
                 if (op->finished)
                         continue;
                 if (op_lets_go(op) || (kill && op_may_be_killed(sched, op))) {
+                        /* its slices on the device run whatever becomes of those before it: these must end first */
+                        if (op->form == DS_PTX_FORM_SLICED)
+                                youngest = DS_SLOT_NONE;
                         sched->slots[op->slot].next_free = youngest;
                         youngest = op->slot;
                         continue;
@@ -159,7 +162,7 @@ static void evicted(ds_coroutine *coroutine, struct ds_op *op, const struct ds_s
         sched->stats.evictions++;
         op->evictions++;
         op->ran_ns += op->end_ns - op->start_ns;
-        if (!op->began_ns && blocks)
+        if (!op->blocks_ran)
                 op->began_ns = op->start_ns;
         op->blocks_ran = blocks;
         if (op->form == DS_PTX_FORM_PERSISTENT)

@@ -138,7 +138,7 @@ struct ds_op {
         uint32_t next_block;   /* sliced: the first that is not launched; blocks_ran when nothing is on the device */
         uint32_t slice, chunk; /* sliced: blocks at a time; persistent: of a worker */
         uint32_t evictions;    /* how often it has let go */
-        uint64_t began_ns;     /* the first piece's start; 0: nothing of it has run */
+        uint64_t began_ns;     /* the first piece's start, where blocks_ran is not 0 */
         uint64_t ran_ns;       /* what its pieces took that are over */
 };
 

@@ -55,11 +55,11 @@ static void slicing_begin(ds_coroutine *coroutine, struct ds_op *op)
 }
 
 /* All of it is launched, or no more will be. */
-static void slicing_end(ds_coroutine *coroutine)
+static void slicing_end(ds_coroutine *coroutine, const struct ds_op *op)
 {
-        if (!coroutine->slicing)
+        if (coroutine->slicing != op)
                 return;
-        ds_let_go_no_more(coroutine, &coroutine->sched->slots[coroutine->slicing->slot]);
+        ds_let_go_no_more(coroutine, &coroutine->sched->slots[op->slot]);
         coroutine->slicing = NULL;
         DL_DELETE2(coroutine->sched->slicing, coroutine, slicing_prev, slicing_next);
 }
@@ -69,7 +69,8 @@ int ds_slices_begin(ds_coroutine *coroutine, struct ds_op *op, struct ds_slot *s
         int r;
 
         assert(op->next_block == op->blocks_ran && !op->n_slices);
-        slot->start_ns = slot->end_ns = 0;
+        slot->start_ns = UINT64_MAX; /* none has ended */
+        slot->end_ns = 0;
         slot->blocks = 0;
         r = slice_launch(coroutine->sched, op, slot);
         if (!r && ds_slices_remain(op))
@@ -83,12 +84,12 @@ static void slices_end(ds_coroutine *coroutine, struct ds_op *op, struct ds_slot
         ds_sched *sched = coroutine->sched;
         struct ds_completion completion = {
                 .status = ds_slices_remain(op) ? DS_DEVICE_EVICTED : op->status,
-                .start_ns = whole->start_ns ? whole->start_ns : sched->now_ns,
-                .end_ns = whole->start_ns ? whole->end_ns : sched->now_ns,
+                .start_ns = DS_MIN(whole->start_ns, sched->now_ns),
+                .end_ns = whole->start_ns <= whole->end_ns ? whole->end_ns : sched->now_ns,
                 .blocks = op->blocks_ran + whole->blocks,
         };
 
-        slicing_end(coroutine);
+        slicing_end(coroutine, op);
         ds_launch_ended(sched, whole, &completion);
 }
 
@@ -107,8 +108,7 @@ void ds_slices_complete(ds_sched *sched, struct ds_slot *slice, const struct ds_
         assert(op->n_slices && sched->stream_load[slice->stream]);
         sched->stream_load[slice->stream]--;
         op->n_slices--;
-        if (!whole->start_ns)
-                whole->start_ns = completion->start_ns;
+        whole->start_ns = DS_MIN(whole->start_ns, completion->start_ns);
         whole->end_ns = DS_MAX(completion->end_ns, whole->start_ns);
         ds_sched_now(sched, whole->end_ns);
         whole->blocks += completion->status ? 0 : slice->blocks;
@@ -143,7 +143,7 @@ static int slices_launch_more(ds_coroutine *coroutine)
         if (r < 0 && r != DS_SLICES_FULL)
                 return ds_error_trace(r);
         if (!ds_slices_remain(op))
-                slicing_end(coroutine);
+                slicing_end(coroutine, op);
         slices_check_end(coroutine, op);
         return 0;
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A policy that throws dice: sensible launches, migrations, suspensions, kills, memory caps, timers, and nonsense of
- * every kind
+ * A policy that throws dice: sensible launches, migrations, suspensions, kills, evictions, memory caps, timers, and
+ * nonsense of every kind
  *
  * Everything comes from the seed it is given, so a failing run can be repeated.
  */
@@ -43,6 +43,7 @@ static struct detshare_action nonsense(struct chaos *chaos)
                 .count = (uint32_t)dice(chaos, 3),
                 .max_resident_blocks = (uint32_t)dice(chaos, 100),
                 .bytes = dice(chaos, 3) ? dice(chaos, 1 << 30) : UINT64_MAX,
+                .evictable = (uint32_t)dice(chaos, 2),
         };
 }
 

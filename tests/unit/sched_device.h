@@ -5,6 +5,10 @@
  * The device does no work: every operation takes the time that the test gave it, streams are in order, fences hold,
  * different streams never disturb each other, and time moves only when the test says so. What a GPU does to concurrent
  * kernels is not modelled here; tests that need that use the simulated GPU.
+ *
+ * Other forms of a kernel take what their blocks take, one after the other: a kernel that is evicted goes on to the end
+ * of the chunk that it is at. Every block that runs is counted in its script, and a block that would run twice, or out
+ * of its order, fails the test.
  */
 #pragma once
 
@@ -30,19 +34,34 @@ struct ds_device_kernel {
 /* What a launch's params point to. */
 struct sdev_script {
         uint64_t duration_ns;
-        int32_t refuse; /* launch() itself returns this CUDA error */
-        int32_t status; /* the completion's */
+        int32_t refuse;         /* launch() itself returns this CUDA error */
+        int32_t status;         /* the completion's */
+        int32_t refuse_form;    /* launch() of another form than the native one returns this */
+        uint32_t form_permille; /* of the time, that another form takes; 0: the same */
+        uint32_t launched, ran; /* blocks of it, in whatever form */
+        uint32_t pieces;        /* launches that were not refused */
 };
 
 struct sdev_pending {
         uint64_t token, start_ns, end_ns, order;
         uint16_t space, stream; /* small: looking for the oldest is most of what a launch costs here */
         int32_t status;
+        uint32_t piece; /* 1 + its number; 0: no kernel */
+};
+
+/* A kernel, or some blocks of it, on the device; an evicted one is kept until it goes on or is dropped. */
+struct sdev_piece {
+        uint64_t token, block_ns;
+        struct sdev_script *script;
+        uint32_t base, end, chunk, form; /* blocks from base on, up to end */
+        uint8_t used, kept;
 };
 
 struct sdev_record {
         uint64_t now_ns, start_ns, end_ns;
         uint32_t rung, priority, space, max_resident_blocks;
+        uint32_t form, first, n_blocks, workers, chunk;
+        uint64_t deadline_ns;
 };
 
 struct ds_device {
@@ -53,9 +72,11 @@ struct ds_device {
         uint64_t free_at[SDEV_STREAMS];
         struct sdev_pending pending[SDEV_PENDING];
         size_t n_pending;
+        struct sdev_piece pieces[SDEV_PENDING];
+        uint32_t piece_hand, n_kept;
         struct sdev_record log[SDEV_LOG];
         size_t n_log;
-        uint64_t fences, kills;
+        uint64_t fences, kills, evictions, drops;
         int abort_works; /* 0: a kernel that was started runs to its end, as on a GPU */
         int fail_launch; /* negative errno of the next launch */
         int fail_rung;   /* rung_create of this number fails with -EIO; 0 = never */
@@ -110,23 +131,90 @@ static inline const struct ds_kernel_info *sdev_kernel_info(const ds_device_kern
         return &kernel->info;
 }
 
-static inline void sdev_start(ds_device *device, uint32_t stream, uint32_t space, uint64_t token, uint64_t duration,
-        int32_t status, uint32_t max_resident_blocks)
+static inline struct sdev_pending *sdev_start(
+        ds_device *device, uint32_t stream, uint32_t space, uint64_t token, uint64_t duration, int32_t status)
 {
         struct sdev_pending *pending = &device->pending[device->n_pending++];
         uint64_t start = DS_MAX(device->now_ns, device->free_at[stream]);
 
         cr_assert_lt(device->n_pending, SDEV_PENDING);
-        *pending = (struct sdev_pending){token, start, start + duration, device->order++, space, stream, status};
+        *pending = (struct sdev_pending){token, start, start + duration, device->order++, space, stream, status, 0};
         device->free_at[stream] = pending->end_ns;
-        device->log[device->n_log++ % SDEV_LOG] =
-                (struct sdev_record){device->now_ns, start, pending->end_ns, stream / DS_LADDER_STREAMS,
-                        stream / DS_DEVICE_STREAMS_PER_RUNG % DS_DEVICE_PRIORITIES, space, max_resident_blocks};
+        device->log[device->n_log++ % SDEV_LOG] = (struct sdev_record){.now_ns = device->now_ns,
+                .start_ns = start,
+                .end_ns = pending->end_ns,
+                .rung = stream / DS_LADDER_STREAMS,
+                .priority = stream / DS_DEVICE_STREAMS_PER_RUNG % DS_DEVICE_PRIORITIES,
+                .space = space};
+        return pending;
+}
+
+static inline struct sdev_piece *sdev_piece_new(ds_device *device)
+{
+        while (device->pieces[device->piece_hand % SDEV_PENDING].used)
+                device->piece_hand++;
+        return &device->pieces[device->piece_hand++ % SDEV_PENDING];
+}
+
+/* What was evicted with this token. */
+static inline struct sdev_piece *sdev_piece_kept(ds_device *device, uint64_t token)
+{
+        for (size_t i = 0; i < SDEV_PENDING; i++)
+                if (device->pieces[i].kept && device->pieces[i].token == token)
+                        return &device->pieces[i];
+        cr_assert_fail("nothing was evicted with this token");
+        return NULL;
+}
+
+/* Which blocks a launch does; none may have run, or be on its way. */
+static inline void sdev_piece_init(
+        ds_device *device, struct sdev_piece *piece, const struct ds_launch *launch, uint64_t token)
+{
+        /* a test's own, behind a pointer to what nobody else writes */
+        struct sdev_script *script = (struct sdev_script *)(uintptr_t)launch->params;
+        uint32_t blocks = launch->grid[0] * launch->grid[1] * launch->grid[2];
+        uint64_t duration = script->duration_ns;
+
+        if (launch->form != DS_PTX_FORM_NATIVE && script->form_permille)
+                duration = duration / 1000 * script->form_permille;
+        *piece = (struct sdev_piece){.token = token,
+                .block_ns = duration / DS_MAX(blocks, 1u),
+                .script = script,
+                .end = blocks,
+                .chunk = DS_MAX(launch->chunk, 1u),
+                .form = launch->form,
+                .used = 1};
+        if (launch->form == DS_PTX_FORM_SLICED) {
+                cr_assert_geq(launch->n_blocks, 1);
+                piece->base = launch->first;
+                piece->end = launch->first + launch->n_blocks;
+        } else if (launch->form == DS_PTX_FORM_PERSISTENT) {
+                piece->base = script->launched;
+        }
+        cr_assert_eq(piece->base, script->launched, "blocks run twice, or in another order");
+        cr_assert_leq(piece->end, blocks);
+        script->launched = piece->end;
+        script->pieces++;
+}
+
+static inline void sdev_launch_log(ds_device *device, const struct ds_launch *launch)
+{
+        struct sdev_record *record = &device->log[(device->n_log - 1) % SDEV_LOG];
+
+        record->max_resident_blocks = launch->max_resident_blocks;
+        record->form = launch->form;
+        record->first = launch->first;
+        record->n_blocks = launch->n_blocks;
+        record->workers = launch->workers;
+        record->chunk = launch->chunk;
+        record->deadline_ns = launch->deadline_ns;
 }
 
 static inline int sdev_launch(ds_device *device, const struct ds_launch *launch, uint64_t token)
 {
         const struct sdev_script *script = launch->params;
+        struct sdev_piece *piece;
+        uint64_t duration;
         int r = device->fail_launch;
 
         device->fail_launch = 0;
@@ -134,20 +222,34 @@ static inline int sdev_launch(ds_device *device, const struct ds_launch *launch,
                 return r;
         if (script->refuse)
                 return script->refuse;
-        sdev_start(device, launch->stream, launch->space, token, script->duration_ns, script->status,
-                launch->max_resident_blocks);
+        if (launch->form != DS_PTX_FORM_NATIVE && script->refuse_form)
+                return script->refuse_form;
+        cr_assert(launch->form == DS_PTX_FORM_PERSISTENT || !launch->resumes);
+        if (launch->resumes) {
+                piece = sdev_piece_kept(device, launch->resumes - 1);
+                cr_assert_eq(piece->script, script);
+                device->n_kept--;
+        } else {
+                piece = sdev_piece_new(device);
+        }
+        sdev_piece_init(device, piece, launch, token);
+        duration =
+                launch->form == DS_PTX_FORM_NATIVE ? script->duration_ns : piece->block_ns * (piece->end - piece->base);
+        sdev_start(device, launch->stream, launch->space, token, duration, script->status)->piece =
+                1 + (uint32_t)(piece - device->pieces);
+        sdev_launch_log(device, launch);
         return 0;
 }
 
 static inline int sdev_copy(ds_device *device, const struct ds_copy *copy, uint64_t token)
 {
-        sdev_start(device, copy->stream, copy->space, token, copy->width, 0, 0);
+        sdev_start(device, copy->stream, copy->space, token, copy->width, 0);
         return 0;
 }
 
 static inline int sdev_memset(ds_device *device, const struct ds_memset *memset_, uint64_t token)
 {
-        sdev_start(device, memset_->stream, memset_->space, token, memset_->width, 0, 0);
+        sdev_start(device, memset_->stream, memset_->space, token, memset_->width, 0);
         return 0;
 }
 
@@ -171,26 +273,80 @@ static inline void sdev_abort(ds_device *device, uint32_t space)
         }
 }
 
-/* Ends it now, and lets its stream go on where nothing else is in it. */
-static inline int sdev_kill(ds_device *device, uint64_t token)
+static inline struct sdev_pending *sdev_find(ds_device *device, uint64_t token)
 {
-        struct sdev_pending *found = NULL;
-
         for (size_t i = 0; i < device->n_pending; i++)
                 if (device->pending[i].token == token)
-                        found = &device->pending[i];
-        if (!found || found->end_ns <= device->now_ns)
-                return DS_CUDA_NOT_FOUND;
-        found->end_ns = device->now_ns;
-        found->start_ns = DS_MIN(found->start_ns, device->now_ns);
-        found->status = DS_DEVICE_KILLED;
-        device->kills++;
-        device->free_at[found->stream] = device->now_ns;
+                        return device->pending[i].end_ns > device->now_ns ? &device->pending[i] : NULL;
+        return NULL;
+}
+
+/* It ends then instead, and lets its stream go on where nothing else is in it. */
+static inline void sdev_end_at(ds_device *device, struct sdev_pending *found, uint64_t end_ns, int32_t status)
+{
+        found->end_ns = end_ns;
+        found->start_ns = DS_MIN(found->start_ns, end_ns);
+        found->status = status;
+        device->free_at[found->stream] = end_ns;
         for (size_t i = 0; i < device->n_pending; i++)
                 if (device->pending[i].stream == found->stream)
                         device->free_at[found->stream] =
                                 DS_MAX(device->free_at[found->stream], device->pending[i].end_ns);
+}
+
+static inline int sdev_kill(ds_device *device, uint64_t token)
+{
+        struct sdev_pending *found = sdev_find(device, token);
+
+        if (!found)
+                return DS_CUDA_NOT_FOUND;
+        cr_assert_eq(device->pieces[found->piece - 1].form, DS_PTX_FORM_NATIVE);
+        sdev_end_at(device, found, device->now_ns, DS_DEVICE_KILLED);
+        device->kills++;
         return 0;
+}
+
+static inline int sdev_evict(ds_device *device, uint64_t token)
+{
+        struct sdev_pending *found = sdev_find(device, token);
+        struct sdev_piece *piece = found ? &device->pieces[found->piece - 1] : NULL;
+        uint64_t took = 0;
+
+        if (!found)
+                return DS_CUDA_NOT_FOUND;
+        cr_assert_eq(piece->form, DS_PTX_FORM_PERSISTENT);
+        if (found->start_ns < device->now_ns)
+                took = (device->now_ns - found->start_ns) / DS_MAX(piece->block_ns, 1ull) + 1;
+        took = DS_DIV_UP(took, piece->chunk) * piece->chunk;
+        if (took >= piece->end - piece->base)
+                return 0; /* too late */
+        sdev_end_at(device, found, took ? found->start_ns + took * piece->block_ns : device->now_ns, DS_DEVICE_EVICTED);
+        piece->end = piece->base + (uint32_t)took;
+        piece->script->launched = piece->end;
+        device->evictions++;
+        return 0;
+}
+
+static inline void sdev_drop(ds_device *device, uint64_t token)
+{
+        struct sdev_piece *piece = sdev_piece_kept(device, token);
+
+        piece->kept = piece->used = 0;
+        device->n_kept--;
+        device->drops++;
+}
+
+/* What has ended of a kernel. */
+static inline void sdev_piece_end(ds_device *device, struct sdev_piece *piece, struct ds_completion *completion)
+{
+        piece->kept = completion->status == DS_DEVICE_EVICTED;
+        piece->used = piece->kept;
+        device->n_kept += piece->kept;
+        completion->blocks = piece->end;
+        if (completion->status == DS_DEVICE_KILLED)
+                piece->script->launched = piece->base;
+        else if (!completion->status || piece->kept)
+                piece->script->ran += piece->end - piece->base;
 }
 
 static inline size_t sdev_oldest(const ds_device *device)
@@ -219,6 +375,8 @@ static inline size_t sdev_poll(ds_device *device, struct ds_completion *completi
                         .status = pending.status,
                         .start_ns = pending.start_ns,
                         .end_ns = pending.end_ns};
+                if (pending.piece)
+                        sdev_piece_end(device, &device->pieces[pending.piece - 1], &completions[count]);
                 if (pending.status)
                         strcpy(completions[count].message, "scripted fault");
                 count++;
@@ -259,6 +417,8 @@ static const struct ds_device_ops sdev_ops = {
         .fence = sdev_fence,
         .abort = sdev_abort,
         .kill = sdev_kill,
+        .evict = sdev_evict,
+        .drop = sdev_drop,
         .poll = sdev_poll,
         .now = sdev_now,
         .advance = sdev_advance,
@@ -308,6 +468,13 @@ static const ds_device_kernel sdev_kernel = {.info = {.name = "scripted", .max_t
 static const ds_device_kernel sdev_idempotent __attribute__((__unused__)) = {
         .info = {.name = "again", .max_threads = 1024, .registers = 16, .idempotent = 1}};
 
+/* One that has other forms, too. */
+static const ds_device_kernel sdev_sliced
+        __attribute__((__unused__)) = {.info = {.name = "scripted__ds_sliced", .max_threads = 1024, .registers = 16}};
+static const ds_device_kernel sdev_persistent __attribute__((__unused__)) = {
+        .info = {.name = "scripted__ds_persistent", .max_threads = 1024, .registers = 16}};
+static const struct ds_sched_forms sdev_forms __attribute__((__unused__)) = {&sdev_sliced, &sdev_persistent, 0};
+
 static inline void harness_memory_cap(void *user, uint64_t session, uint64_t bytes)
 {
         struct harness *harness = user;
@@ -347,7 +514,8 @@ static inline const char *build_path(const char *what)
         return path;
 }
 
-static inline int harness_open(struct harness *harness, uint32_t n_tpcs, const char *dir, const char *policy)
+static inline int harness_open_transform(struct harness *harness, uint32_t n_tpcs, const char *dir, const char *policy,
+        enum ds_sched_transform transform)
 {
         struct ds_sched_config config = {
                 .ops = &sdev_ops,
@@ -357,11 +525,17 @@ static inline int harness_open(struct harness *harness, uint32_t n_tpcs, const c
                 .done = harness_done,
                 .memory_cap = harness_memory_cap,
                 .user = harness,
+                .transform = transform,
         };
 
         *harness = (struct harness){.device = sdev_new(n_tpcs)};
         config.device = harness->device;
         return ds_sched_new(&config, &harness->sched);
+}
+
+static inline int harness_open(struct harness *harness, uint32_t n_tpcs, const char *dir, const char *policy)
+{
+        return harness_open_transform(harness, n_tpcs, dir, policy, DS_SCHED_TRANSFORM_AUTO);
 }
 
 static inline void harness_close(struct harness *harness)
@@ -476,6 +650,8 @@ static inline void harness_assert_clean(struct harness *harness)
         cr_assert_eq(stats.queued, 0);
         cr_assert_eq(stats.stray_completions, 0);
         cr_assert_eq(harness->sched->n_runnable, 0);
+        cr_assert_null(harness->sched->slicing);
+        cr_assert_eq(harness->device->n_kept, 0, "what was evicted has gone on, or was dropped");
         for (uint32_t i = 0; i < harness->sched->ladder.n; i++) {
                 cr_assert_eq(harness->sched->ladder.views[i].in_flight_ls, 0);
                 cr_assert_eq(harness->sched->ladder.views[i].in_flight_be, 0);

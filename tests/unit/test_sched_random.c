@@ -33,6 +33,8 @@ struct model_op {
         uint64_t life;           /* which incarnation of the stream's slot */
 };
 
+static const struct ds_sched_forms sliced_only = {.sliced = &sdev_sliced},
+                                   persistent_only = {.persistent = &sdev_persistent};
 static struct harness h;
 static uint64_t random_state, rounds_seed;
 static ds_sched_session *sessions[SESSIONS];
@@ -41,7 +43,7 @@ static uint64_t session_ids;
 static struct model_stream streams[SESSIONS * STREAMS];
 static uint64_t lives[SESSIONS * STREAMS];
 static struct model_op ops[SESSIONS * STREAMS][STREAM_OPS];
-static uint64_t submitted, told, kills, nonsense, fallbacks;
+static uint64_t submitted, told, kills, nonsense, fallbacks, evictions, slices;
 static size_t n_policies;
 static char policy[32];
 
@@ -81,6 +83,9 @@ static void on_done(struct harness *harness, struct top *top)
         struct model_stream *stream = &streams[op->stream];
 
         cr_assert_eq(top->done, 1);
+        if (top->op.kind == DS_OP_LAUNCH && !top->status)
+                cr_assert_eq(top->script.ran, top->op.launch.grid[0], "seed %llu: not every block ran once",
+                        (unsigned long long)rounds_seed);
         cr_assert_eq(
                 op, &ops[op->stream][stream->told], "seed %llu: told out of order", (unsigned long long)rounds_seed);
         told++;
@@ -172,6 +177,10 @@ static void make_op(struct model_op *op, int s)
                 kernel_init(&op->top, (uint32_t)s, dice(50 * US), 1 + (uint32_t)dice(500), dice(2) * (1 + dice(9)));
                 if (s & 1)
                         op->top.op.launch.kernel = &sdev_idempotent;
+                if (dice(2))
+                        op->top.op.forms = dice(3) ? &sdev_forms : dice(2) ? &sliced_only : &persistent_only;
+                if (dice(40) == 0)
+                        op->top.script.refuse_form = DS_CUDA_OUT_OF_MEMORY;
                 if (dice(40) == 0)
                         op->top.script.refuse = DS_CUDA_LAUNCH_OUT_OF_RESOURCES;
                 if (dice(40) == 0)
@@ -321,6 +330,8 @@ static void something_happens(void)
                         100, harness_now(&h));
         } else if (what < 20) {
                 say_something(s);
+        } else if (what < 21) {
+                ds_sched_hold(h.sched, (unsigned)dice(4), harness_now(&h));
         } else if (!stream->coroutine) {
                 open_stream(s, at % STREAMS);
         } else if (what < 23 && !stream->referenced && stream->n) {
@@ -350,13 +361,15 @@ static void one_round(uint64_t seed)
         memset(sessions, 0, sizeof(sessions));
         memset(streams, 0, sizeof(streams));
         submitted = told = session_ids = 0;
-        cr_assert_eq(harness_open(&h, 8, "tests/policies", "fifo"), 0);
+        cr_assert_eq(harness_open_transform(&h, 8, "tests/policies", "fifo", (enum ds_sched_transform)dice(3)), 0);
+        h.sched->evict_bound_ns = 1000 + dice(20 * US);
         strcpy(policy, "fifo");
         nonsense = fallbacks = 0;
         h.on_done = on_done;
         h.device->abort_works = (int)dice(2);
         for (int i = 0; i < STEPS; i++)
                 something_happens();
+        ds_sched_hold(h.sched, 0, harness_now(&h));
         cr_assert_eq(ds_sched_set_policy(h.sched, "fifo", NULL, 0, harness_now(&h), message, sizeof(message)), 0);
         harness_run(&h, UINT64_MAX);
         cr_assert_eq(submitted, told, "seed %llu: %llu submitted, %llu told", (unsigned long long)seed,
@@ -368,6 +381,8 @@ static void one_round(uint64_t seed)
                         try_free_session(s);
                 }
         kills += harness_stats(&h).kills;
+        evictions += h.device->evictions;
+        slices += harness_stats(&h).sliced;
         cr_assert_eq(harness_stats(&h).coroutines, 0);
         cr_assert_eq(harness_stats(&h).sessions, 0);
         harness_run(&h, UINT64_MAX);
@@ -384,8 +399,11 @@ Test(sched_random, histories)
         fflush(stdout);
         for (int i = 0; i < rounds; i++)
                 one_round(seed + (uint64_t)i);
-        printf("%llu kernels were killed, %zu policies\n", (unsigned long long)kills, n_policies);
+        printf("%llu kernels were killed, %llu evicted, %llu sliced, %zu policies\n", (unsigned long long)kills,
+                (unsigned long long)evictions, (unsigned long long)slices, n_policies);
         cr_assert_gt(kills, 0);
+        cr_assert_gt(evictions, 0);
+        cr_assert_gt(slices, 0);
 }
 
 /* The same history twice is the same to the nanosecond: nothing depends on addresses or on the clock on the wall. */

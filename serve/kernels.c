@@ -73,6 +73,16 @@ static int by_row_and_time(const void *a, const void *b)
         return r ? r : x->ns != y->ns ? (x->ns < y->ns ? -1 : 1) : 0;
 }
 
+/* What one of n launches touches at most. */
+static uint64_t most_bytes(const struct time *list, size_t n)
+{
+        uint64_t most = 0;
+
+        for (size_t i = 0; i < n; i++)
+                most = DS_MAX(most, list[i].launch->bytes);
+        return most;
+}
+
 static int write_rows(struct times *times, const struct sv_pack *pack, unsigned runs, FILE *file)
 {
         qsort(times->list, times->n, sizeof(*times->list), by_row_and_time);
@@ -82,8 +92,9 @@ static int write_rows(struct times *times, const struct sv_pack *pack, unsigned 
 
                 for (n = 1; i + n < times->n && !by_kernel(times->list[i + n].launch, launch); n++)
                         ;
-                fprintf(file, "%s %u %u %u %u %u %zu %" PRIu64 "\n", kernel->name, launch->grid[0], launch->grid[1],
-                        launch->grid[2], kernel->threads, kernel->shared, n / runs, times->list[i + n / 2].ns);
+                fprintf(file, "%s %u %u %u %u %u %zu %" PRIu64 " %" PRIu64 "\n", kernel->name, launch->grid[0],
+                        launch->grid[1], launch->grid[2], kernel->threads, kernel->shared, n / runs,
+                        times->list[i + n / 2].ns, most_bytes(&times->list[i], n));
         }
         return ferror(file);
 }

@@ -6,7 +6,10 @@
  * when it is served; a time is what lies between the two, a launch's own cost included. Launches of one kernel with one
  * grid are one row, with the median of all their times. Rows are written to a file, a line each:
  *
- *      KERNEL GX GY GZ THREADS SHARED LAUNCHES NS
+ *      KERNEL GX GY GZ THREADS SHARED LAUNCHES NS BYTES
+ *
+ * BYTES: what a launch reads and writes at least, as the pack says it (`cost`; of several launches the most); 0: it
+ * does not.
  */
 #pragma once
 

@@ -24,6 +24,7 @@ static void take_profile(const Detshare__Profile *e, struct dsc_profile *ret)
                 .block = {e->block_x, e->block_y, e->block_z},
                 .shared_bytes = e->shared_bytes,
                 .bound = e->bound,
+                .footprint = e->footprint,
                 .changed_ms = e->changed_ms,
                 .used_ms = e->used_ms,
         };
@@ -123,6 +124,7 @@ static void fill_profile(struct put_page *page, size_t i, const struct dsc_profi
         to->block_z = row->block[2];
         to->shared_bytes = row->shared_bytes;
         to->bound = row->bound;
+        to->footprint = row->footprint;
         for (uint32_t k = 0; k < row->n_points; k++) {
                 detshare__profile_point__init(&page->points[i][k]);
                 page->points[i][k].n_sms = row->points[k].n_sms;

@@ -16,6 +16,8 @@
 
 /* Time on the most SMs, and the fewest with the same. 0 when nothing was measured. */
 uint64_t profile_best(const struct dsc_profile *row, uint32_t *ret_least);
+/* "12.5 KiB"; 0: nothing. Returns the buffer. */
+const char *profile_bytes(uint64_t bytes, char buffer[static 32]);
 /* "132: 10.0 us, 66: 20.1 us": of each stair the fewest SMs that were measured on it. */
 const char *profile_stairs(const struct dsc_profile *row, char *buffer, size_t size);
 

@@ -4,7 +4,7 @@
  *
  *      detshare-profiles 1
  *      gpu     DetShare sim:h200/132
- *      KEY     GRID    BLOCK   SHARED  BOUND   SMS:NS/SAMPLES...       KERNEL
+ *      KEY     GRID    BLOCK   SHARED  BOUND[/FOOTPRINT]       SMS:NS/SAMPLES...       KERNEL
  *
  * A file is of one GPU, and only a daemon with such a one takes it: times of another mean nothing.
  */
@@ -24,9 +24,12 @@ static void write_row(FILE *f, const struct dsc_profile *row)
 {
         fprintf(f,
                 "%016" PRIx64 "\t%" PRIu32 "x%" PRIu32 "x%" PRIu32 "\t%" PRIu32 "x%" PRIu32 "x%" PRIu32 "\t%" PRIu32
-                "\t%" PRIu32 "\t",
+                "\t%" PRIu32,
                 row->key, row->grid[0], row->grid[1], row->grid[2], row->block[0], row->block[1], row->block[2],
                 row->shared_bytes, row->bound);
+        if (row->footprint)
+                fprintf(f, "/%" PRIu64, row->footprint);
+        fputc('\t', f);
         for (uint32_t i = 0; i < row->n_points; i++)
                 fprintf(f, "%s%" PRIu32 ":%" PRIu64 "/%" PRIu32, i ? " " : "", row->points[i].n_sms,
                         row->points[i].mean_ns, row->points[i].samples);
@@ -83,7 +86,8 @@ static int read_row(struct dsc_profile *row, char *line)
                         3 ||
                 sscanf(field[2], "%" SCNu32 "x%" SCNu32 "x%" SCNu32, &row->block[0], &row->block[1], &row->block[2]) !=
                         3 ||
-                sscanf(field[3], "%" SCNu32, &row->shared_bytes) != 1 || sscanf(field[4], "%" SCNu32, &row->bound) != 1)
+                sscanf(field[3], "%" SCNu32, &row->shared_bytes) != 1 ||
+                sscanf(field[4], "%" SCNu32 "/%" SCNu64, &row->bound, &row->footprint) < 1)
                 return -1;
         snprintf(row->kernel, sizeof(row->kernel), "%s", field[6]);
         return read_points(row, field[5]);

@@ -7,7 +7,7 @@
  * more memory than L2 holds (the policy "calibrate" and its BE load). A kernel that takes THRASHED or more of its time
  * alone is bound by memory, another by computing; that goes into its profile. Times are between two events around a
  * launch, so what a launch costs is in both, and a kernel that is short beside that seems less bound by memory than it
- * is.
+ * is. Footprints go into profiles, too: the bytes that a launch touches at least, which the pack says.
  *
  * The daemon holds each policy for our connection only: whatever ends us, the one that was set comes back.
  */
@@ -19,6 +19,8 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -38,13 +40,14 @@
 struct timed {
         char name[DSC_PROFILE_NAME];
         uint32_t grid[3], threads, shared, launches;
-        uint64_t ns[2]; /* alone, beside */
+        uint64_t ns[2]; /* alone, beside; 0: not measured */
+        uint64_t footprint;
 };
 
 struct pack_run {
         const char *pack, *requests;
-        int as_json;
-        char serve[PATH_MAX], file[64];
+        int as_json, file; /* of kernels' times: in memory, so that nothing of it is left */
+        char serve[PATH_MAX];
         struct calibrate_be be;
         dsc_session *control;
         uint32_t n_sms, half, thrash_grid;
@@ -82,12 +85,15 @@ static pid_t start_timing(const struct pack_run *run)
                 ctl_complain("cannot make a process: %s", strerror(errno));
         if (pid)
                 return pid;
+        char file[32];
         const int null = open("/dev/null", O_WRONLY);
+        prctl(PR_SET_PDEATHSIG, SIGTERM);
+        snprintf(file, sizeof(file), "/proc/self/fd/%d", run->file);
         if (null >= 0)
                 dup2(null, STDOUT_FILENO);
         if (arg_socket)
                 setenv("DETSHARE_SOCKET", arg_socket, 1);
-        execlp(run->serve, run->serve, run->pack, "--class", "ls", "--no-hash", "--kernels", run->file, NULL);
+        execlp(run->serve, run->serve, run->pack, "--class", "ls", "--no-hash", "--kernels", file, NULL);
         ctl_complain("cannot run %s: %s", run->serve, strerror(errno));
         _exit(CTL_NOT_FOUND);
 }
@@ -95,17 +101,21 @@ static pid_t start_timing(const struct pack_run *run)
 /* Its lines; the second time they are for the same kernels. */
 static int read_times(struct pack_run *run, int which)
 {
-        FILE *f = fopen(run->file, "re");
+        const int fd = dup(run->file);
+        FILE *f = fd < 0 || lseek(fd, 0, SEEK_SET) ? NULL : fdopen(fd, "r");
         size_t n = 0;
-        struct timed t;
+        struct timed t = {.ns = {0, 0}};
         if (!f) {
-                ctl_complain("%s: %s", run->file, strerror(errno));
+                ctl_complain("cannot read the kernels' times: %s", strerror(errno));
+                if (fd >= 0)
+                        close(fd);
                 return CTL_FAILED;
         }
-        while (n < KERNELS_MAX &&
-                fscanf(f, "%255s %" SCNu32 " %" SCNu32 " %" SCNu32 " %" SCNu32 " %" SCNu32 " %" SCNu32 " %" SCNu64,
-                        t.name, &t.grid[0], &t.grid[1], &t.grid[2], &t.threads, &t.shared, &t.launches,
-                        &t.ns[0]) == 8) {
+        while (n < KERNELS_MAX && fscanf(f,
+                                          "%255s %" SCNu32 " %" SCNu32 " %" SCNu32 " %" SCNu32 " %" SCNu32 " %" SCNu32
+                                          " %" SCNu64 " %" SCNu64,
+                                          t.name, &t.grid[0], &t.grid[1], &t.grid[2], &t.threads, &t.shared,
+                                          &t.launches, &t.ns[0], &t.footprint) == 9) {
                 struct timed *more = which ? run->kernels : reallocarray(run->kernels, n + 1, sizeof(*more));
                 if (!more || (which && (n == run->n || strcmp(more[n].name, t.name) != 0)))
                         break;
@@ -132,9 +142,14 @@ static int await(struct pack_run *run, pid_t pid, int beside)
 {
         struct calibrate_span span;
         int status = 0, code = 0;
-        if (!beside)
-                waitpid(pid, &status, 0);
-        while (beside && !waitpid(pid, &status, code ? 0 : WNOHANG)) {
+        pid_t r;
+        while ((r = waitpid(pid, &status, beside && !code ? WNOHANG : 0)) != pid) {
+                if (r < 0 && errno != EINTR) {
+                        ctl_complain("cannot wait for %s: %s", run->serve, strerror(errno));
+                        return CTL_FAILED;
+                }
+                if (r || !beside || code)
+                        continue;
                 code = calibrate_be_launch(&run->be, DSC_LOAD_WRITE, run->thrash_grid);
                 if (!code)
                         code = calibrate_be_ended(&run->be, 1, &span);
@@ -193,8 +208,11 @@ static uint64_t permille(const struct timed *t)
         return t->ns[0] ? t->ns[1] * 1000 / t->ns[0] : 1000;
 }
 
+/* 0: not known. */
 static uint32_t bound_of(const struct timed *t)
 {
+        if (!t->ns[1])
+                return 0;
         return permille(t) >= THRASHED ? 2 : 1;
 }
 
@@ -222,28 +240,33 @@ static int keep(struct pack_run *run)
                 if (!t || profiles.rows[i].used_ms < run->since_ms)
                         continue;
                 profiles.rows[n] = profiles.rows[i];
-                profiles.rows[n++].bound = bound_of(t);
+                if (bound_of(t))
+                        profiles.rows[n].bound = bound_of(t);
+                if (t->footprint)
+                        profiles.rows[n].footprint = t->footprint;
+                n++;
         }
         r = n ? dsc_control_profiles_put(run->control, profiles.rows, n) : 0;
         free(profiles.rows);
-        return r ? ctl_fail(r, "cannot keep what bounds the kernels") : 0;
+        return r ? ctl_fail(r, "cannot keep what was found of the kernels") : 0;
 }
 
 static int draw(const struct pack_run *run, struct ctl_text *text)
 {
-        static const char *const columns[] = {"KERNEL", "BLOCKS", "ALONE", "BESIDE", "TIMES", "BOUND"};
+        static const char *const columns[] = {"KERNEL", "BLOCKS", "ALONE", "BESIDE", "TIMES", "TOUCHES", "BOUND"};
         struct libscols_table *table = ctl_table_new(1);
         int r = 0;
-        for (int i = 0; table && i < 6; i++)
-                ctl_table_column(table, columns[i], i > 0 && i < 5);
+        for (int i = 0; table && i < 7; i++)
+                ctl_table_column(table, columns[i], i > 0 && i < 6);
         for (size_t i = 0; table && i < run->n && !r; i++) {
                 const struct timed *t = &run->kernels[i];
-                char grid[40], alone[32], beside[32], times[32];
+                char grid[40], alone[32], beside[32], times[32], footprint[32];
                 snprintf(grid, sizeof(grid), "%" PRIu32 "x%" PRIu32 "x%" PRIu32, t->grid[0], t->grid[1], t->grid[2]);
                 snprintf(alone, sizeof(alone), "%.2f us", (double)t->ns[0] / 1e3);
                 snprintf(beside, sizeof(beside), "%.2f us", (double)t->ns[1] / 1e3);
                 snprintf(times, sizeof(times), "%.2f", (double)permille(t) / 1e3);
-                const char *cells[] = {t->name, grid, alone, beside, times, bound_of(t) == 2 ? "memory" : "compute"};
+                const char *cells[] = {t->name, grid, alone, beside, times, profile_bytes(t->footprint, footprint),
+                        bound_of(t) == 2 ? "memory" : "compute"};
                 r = ctl_table_row(table, cells);
         }
         fprintf(text->file, "half of the SMs, alone and beside a load that writes through L2\n");
@@ -265,6 +288,7 @@ static int json(const struct pack_run *run, struct ctl_text *text)
                 ctl_json_number(text, "grid_z", t->grid[2]);
                 ctl_json_number(text, "alone_ns", t->ns[0]);
                 ctl_json_number(text, "beside_ns", t->ns[1]);
+                ctl_json_number(text, "footprint_bytes", t->footprint);
                 ctl_json_string(text, "bound", bound_of(t) == 2 ? "memory" : "compute");
                 ctl_json_end(text, '}');
         }
@@ -283,19 +307,19 @@ static int measure_bounds(struct pack_run *run)
                 code = calibrate_be_ready(&run->be, run->n_sms);
         if (!code)
                 code = choose_grid(run);
-        if (code < 0) {
+        const int too_long = code < 0;
+        if (too_long)
                 ctl_complain("what bounds the kernels is not measured: this simulated device executes kernels, which "
                              "takes too long");
-                return 0;
-        }
-        if (!code)
+        if (!code || too_long)
                 code = measure(run, 0);
-        if (!code)
+        if (!code && !too_long)
                 code = measure(run, 1);
         if (!code)
                 code = keep(run);
-        if (!code)
-                code = ctl_text_open(&text);
+        if (code || too_long)
+                return code;
+        code = ctl_text_open(&text);
         return code ? code : ctl_text_close(&text, run->as_json ? json(run, &text) : draw(run, &text));
 }
 
@@ -304,15 +328,14 @@ static int find_bounds(struct pack_run *run)
         int code = ctl_open(&run->control);
         if (code)
                 return code;
-        snprintf(run->file, sizeof(run->file), "/tmp/detshare-kernels-XXXXXX");
-        const int fd = mkstemp(run->file);
-        if (fd < 0) {
-                ctl_complain("%s: %s", run->file, strerror(errno));
+        /* the program that measures opens it by its number */
+        run->file = memfd_create("detshare-kernels", 0);
+        if (run->file < 0) {
+                ctl_complain("cannot make a file in memory: %s", strerror(errno));
                 code = CTL_FAILED;
         } else {
-                close(fd);
                 code = measure_bounds(run);
-                unlink(run->file);
+                close(run->file);
         }
         (void)dsc_control_profile_end(run->control);
         dsc_control_close(run->control);

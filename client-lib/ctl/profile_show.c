@@ -26,6 +26,17 @@ static const char *time_text(uint64_t ns, char buffer[static 32])
         return buffer;
 }
 
+const char *profile_bytes(uint64_t bytes, char buffer[static 32])
+{
+        if (!bytes)
+                buffer[0] = '\0';
+        else if (bytes < 1 << 20)
+                snprintf(buffer, 32, "%.1f KiB", (double)bytes / 1024);
+        else
+                snprintf(buffer, 32, "%.1f MiB", (double)bytes / 1048576);
+        return buffer;
+}
+
 static const char *shape_text(const uint32_t n[3], char buffer[static 40])
 {
         if (!n[0])
@@ -83,7 +94,7 @@ static int by_name(const void *a, const void *b)
 
 static int add_row(const struct dsc_profile *row, struct libscols_table *t)
 {
-        char grid[40], block[40], all[32], least[16], stairs[1024], name[NAME_MAX_SHOWN + 4];
+        char grid[40], block[40], all[32], least[16], footprint[32], stairs[1024], name[NAME_MAX_SHOWN + 4];
         uint32_t n_least;
         const uint64_t best = profile_best(row, &n_least);
         const struct dsc_profile_point *last = row->n_points ? &row->points[row->n_points - 1] : NULL;
@@ -92,7 +103,7 @@ static int add_row(const struct dsc_profile *row, struct libscols_table *t)
         snprintf(least, sizeof(least), "%" PRIu32, n_least);
         const char *cells[] = {name, shape_text(row->grid, grid), shape_text(row->block, block),
                 last ? time_text(last->mean_ns, all) : "", best ? least : "", bound_name(row->bound),
-                profile_stairs(row, stairs, sizeof(stairs))};
+                profile_bytes(row->footprint, footprint), profile_stairs(row, stairs, sizeof(stairs))};
         return ctl_table_row(t, cells);
 }
 
@@ -111,6 +122,7 @@ static int draw(const struct dsc_profiles *profiles, int measured, struct ctl_te
         ctl_table_column(t, "ALL SMS", 1);
         ctl_table_column(t, "LEAST SMS", 1);
         ctl_table_column(t, "BOUND", 0);
+        ctl_table_column(t, "TOUCHES", 1);
         ctl_table_column(t, "STAIRS", 0);
         for (size_t i = 0; i < profiles->n && !r; i++) {
                 if (measured && !profiles->rows[i].n_points)
@@ -139,6 +151,7 @@ static void json_row(const struct dsc_profile *row, struct ctl_text *text)
         ctl_json_string(text, "block", shape_text(row->block, buffer));
         ctl_json_number(text, "shared_bytes", row->shared_bytes);
         ctl_json_string(text, "bound", bound_name(row->bound));
+        ctl_json_number(text, "footprint_bytes", row->footprint);
         ctl_json_number(text, "best_ns", best);
         ctl_json_number(text, "least_sms", least);
         ctl_json_number(text, "changed_ms", row->changed_ms);
@@ -192,6 +205,8 @@ static void details(const struct dsc_profile *row, struct ctl_text *text)
                 row->kernel, shape_text(row->grid, grid), shape_text(row->block, block), row->shared_bytes, row->key);
         if (row->bound)
                 fprintf(text->file, "  bound by %s\n", bound_name(row->bound));
+        if (row->footprint)
+                fprintf(text->file, "  touches %s of memory\n", profile_bytes(row->footprint, time));
         if (!row->n_points)
                 fprintf(text->file, "  not measured yet\n");
         for (uint32_t i = row->n_points; i-- > 0;)

@@ -26,13 +26,14 @@
 #include "util/macro.h"
 
 #define APPLICATION_ID 0x44745072 /* "DtPr" */
-#define SCHEMA_VERSION 1
-#define PAGES_MAX 16384 /* of 4 KiB */
+#define SCHEMA_VERSION 2          /* 1 had no footprint */
+#define PAGES_MAX 16384           /* of 4 KiB */
 #define BUSY_MS 500
 #define EVICT_PART 16 /* of the rows, at a time */
 #define TIME_MAX_NS (3600 * DS_NS_PER_S)
 #define SMS_MAX 65536u
 #define BOUND_MAX 2u
+#define FOOTPRINT_MAX (UINT64_C(1) << 50) /* more than any GPU has */
 #define LOADS_MAX 16u
 #define POINTS_TEXT_MAX (DS_PROFILE_POINTS_MAX * 48u)
 #define SHAPE_TEXT_MAX 40u
@@ -48,7 +49,8 @@ struct ds_profile_db {
 static const char schema[] = "CREATE TABLE profiles(id INTEGER PRIMARY KEY, model TEXT NOT NULL, key INTEGER NOT NULL, "
                              "kernel TEXT NOT NULL, grid TEXT NOT NULL, block TEXT NOT NULL, shared INTEGER NOT NULL, "
                              "bound INTEGER NOT NULL, points TEXT NOT NULL, changed INTEGER NOT NULL, "
-                             "used INTEGER NOT NULL, checksum INTEGER NOT NULL, UNIQUE(model, key));"
+                             "used INTEGER NOT NULL, checksum INTEGER NOT NULL, "
+                             "footprint INTEGER NOT NULL DEFAULT 0, UNIQUE(model, key));"
                              "CREATE INDEX profiles_used ON profiles(used, id);"
                              "CREATE TABLE interference(model TEXT NOT NULL, ls_load INTEGER NOT NULL, "
                              "be_load INTEGER NOT NULL, be_sms INTEGER NOT NULL, be_blocks INTEGER NOT NULL, "
@@ -56,7 +58,7 @@ static const char schema[] = "CREATE TABLE profiles(id INTEGER PRIMARY KEY, mode
                              "PRIMARY KEY(model, ls_load, be_load, be_sms, be_blocks));";
 
 /* The columns of a row, in the order of column_read. */
-#define COLUMNS "id, key, kernel, grid, block, shared, bound, points, changed, used, checksum"
+#define COLUMNS "id, key, kernel, grid, block, shared, bound, points, changed, used, checksum, footprint"
 
 static uint64_t now_ms(void)
 {
@@ -83,6 +85,8 @@ const char *ds_profile_row_wrong(const struct ds_profile_row *row)
                 return "it has no name";
         if (row->bound > BOUND_MAX)
                 return "there is no such bound";
+        if (row->footprint > FOOTPRINT_MAX)
+                return "no kernel touches so many bytes";
         if (row->n_points > DS_PROFILE_POINTS_MAX)
                 return "it has too many points";
         for (uint32_t i = 0; i < row->n_points; i++) {
@@ -134,7 +138,7 @@ static int shape_read(uint32_t n[3], const char *text)
         return sscanf(text, "%" SCNu32 "x%" SCNu32 "x%" SCNu32, &n[0], &n[1], &n[2]) == 3 ? 0 : -1;
 }
 
-/* Over all that a row says but when it was used. */
+/* Over all that a row says but when it was used. Without a footprint it is that of version 1. */
 static int64_t row_checksum(const char *model, const struct ds_profile_row *row)
 {
         char points[POINTS_TEXT_MAX], text[POINTS_TEXT_MAX + DS_PROFILE_NAME_MAX + DS_PROFILE_MODEL_MAX + 256];
@@ -146,6 +150,8 @@ static int64_t row_checksum(const char *model, const struct ds_profile_row *row)
                 "|%" PRIu32 "|%s|%" PRIu64,
                 model, row->key, row->name, row->grid[0], row->grid[1], row->grid[2], row->block[0], row->block[1],
                 row->block[2], row->shared_bytes, row->bound, points, row->changed_ms);
+        if (row->footprint)
+                n += snprintf(text + n, sizeof(text) - (size_t)n, "|%" PRIu64, row->footprint);
         return (int64_t)XXH3_64bits(text, DS_MIN((size_t)n, sizeof(text) - 1));
 }
 
@@ -223,6 +229,7 @@ static int column_read(sqlite3_stmt *statement, const char *model, struct ds_pro
                 .bound = column_u32(statement, 6),
                 .changed_ms = (uint64_t)sqlite3_column_int64(statement, 8),
                 .used_ms = (uint64_t)sqlite3_column_int64(statement, 9),
+                .footprint = (uint64_t)sqlite3_column_int64(statement, 11),
         };
         ds_profile_set_name(row, column_text(statement, 2));
         if (shape_read(row->grid, column_text(statement, 3)) || shape_read(row->block, column_text(statement, 4)) ||
@@ -309,6 +316,17 @@ static int make_schema(ds_profile_db *db)
         return r;
 }
 
+/* Of version 1. */
+static int update_schema(ds_profile_db *db)
+{
+        int r = run(db, "BEGIN IMMEDIATE; ALTER TABLE profiles ADD COLUMN footprint INTEGER NOT NULL DEFAULT 0; "
+                        "PRAGMA user_version=2; COMMIT");
+
+        if (r)
+                (void)run(db, "ROLLBACK");
+        return r;
+}
+
 /* One word from quick_check: "ok". */
 static int check_whole(ds_profile_db *db)
 {
@@ -337,7 +355,7 @@ static int look(ds_profile_db *db, const char **ret_why)
                 r = number(db, "PRAGMA user_version", &version);
         if (!r && pages && application != APPLICATION_ID)
                 *ret_why = "is not a file of profiles";
-        else if (!r && pages && version != SCHEMA_VERSION)
+        else if (!r && pages && (version < 1 || version > SCHEMA_VERSION))
                 *ret_why = version > SCHEMA_VERSION ? "is of a newer program" : "is of another program";
         if (*ret_why)
                 return SQLITE_OK;
@@ -345,6 +363,8 @@ static int look(ds_profile_db *db, const char **ret_why)
                 r = pages ? check_whole(db) : make_schema(db);
         if (!r)
                 r = use_wal(db);
+        if (!r && pages && version == 1)
+                r = update_schema(db);
         if (!r)
                 r = number(db, "SELECT count(*) FROM profiles", &rows);
         if (!r)
@@ -563,7 +583,8 @@ static int bind_row(sqlite3_stmt *statement, const char *model, struct ds_profil
         sqlite3_bind_text(statement, 8, points, -1, SQLITE_TRANSIENT);
         sqlite3_bind_int64(statement, 9, (int64_t)row->changed_ms);
         sqlite3_bind_int64(statement, 10, (int64_t)row->used_ms);
-        return sqlite3_bind_int64(statement, 11, row_checksum(model, row));
+        sqlite3_bind_int64(statement, 11, row_checksum(model, row));
+        return sqlite3_bind_int64(statement, 12, (int64_t)row->footprint);
 }
 
 /* In place of the one of the same key. */
@@ -572,9 +593,10 @@ static int write_row(ds_profile_db *db, const char *model, const struct ds_profi
         struct ds_profile_row copy = *row;
         sqlite3_stmt *statement = NULL;
         int r = prepare(db,
-                "INSERT INTO profiles(model, key, kernel, grid, block, shared, bound, points, changed, used, checksum) "
-                "VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11) ON CONFLICT(model, key) DO UPDATE SET kernel=?3, "
-                "grid=?4, block=?5, shared=?6, bound=?7, points=?8, changed=?9, used=?10, checksum=?11",
+                "INSERT INTO profiles(model, key, kernel, grid, block, shared, bound, points, changed, used, checksum, "
+                "footprint) VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12) ON CONFLICT(model, key) DO "
+                "UPDATE SET kernel=?3, grid=?4, block=?5, shared=?6, bound=?7, points=?8, changed=?9, used=?10, "
+                "checksum=?11, footprint=?12",
                 model, &statement);
 
         if (!r)
@@ -626,11 +648,13 @@ static int do_see(ds_profile_db *db, struct task *task)
                 r = read_row(db, task->model, row->key, &stored, &found);
                 if (!r && found) {
                         row->bound = stored.bound;
+                        row->footprint = stored.footprint;
                         row->n_points = stored.n_points;
                         memcpy(row->points, stored.points, sizeof(row->points));
                         r = touch_row(db, stored.id);
                 } else if (!r) {
                         row->bound = row->n_points = 0;
+                        row->footprint = 0;
                         r = write_row(db, task->model, row);
                 }
         }
@@ -685,6 +709,7 @@ static int do_refine(ds_profile_db *db, struct task *task)
                 if (!found)
                         continue;
                 stored.bound = row->bound ? row->bound : stored.bound;
+                stored.footprint = row->footprint ? row->footprint : stored.footprint;
                 merge_points(&stored, row);
                 stored.used_ms = 0;
                 r = write_row(db, task->model, &stored);

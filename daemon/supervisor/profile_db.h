@@ -44,6 +44,7 @@ struct ds_profile_row {
         uint32_t bound; /* as the policies' ABI has it */
         uint32_t n_points;
         struct ds_profile_point points[DS_PROFILE_POINTS_MAX];
+        uint64_t footprint;           /* bytes of memory that a launch reads or writes at least; 0: not known */
         uint64_t changed_ms, used_ms; /* since 1970 */
 };
 
@@ -81,7 +82,8 @@ void ds_profile_set_name(struct ds_profile_row *row, const char *name);
  */
 int ds_profile_db_see(ds_profile_db *db, const char *model, struct ds_profile_row *rows, size_t n);
 /*
- * Bound and points of rows that are there; the others are counted as unknown. A point that rests on more samples stays.
+ * Bound, footprint and points of rows that are there; the others are counted as unknown. A point that rests on more
+ * samples stays.
  */
 int ds_profile_db_refine(ds_profile_db *db, const char *model, const struct ds_profile_row *rows, size_t n);
 /* Whole rows, in place of what is there. */

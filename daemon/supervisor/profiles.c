@@ -57,6 +57,7 @@ static void pack_row(struct ds_profile_row *row)
         to->block_z = row->block[2];
         to->shared_bytes = row->shared_bytes;
         to->bound = row->bound;
+        to->footprint = row->footprint;
         to->changed_ms = row->changed_ms;
         to->used_ms = row->used_ms;
         for (uint32_t i = 0; i < row->n_points; i++) {
@@ -82,6 +83,7 @@ static const char *unpack_row(const Detshare__Profile *from, struct ds_profile_r
                 .block = {from->block_x, from->block_y, from->block_z},
                 .shared_bytes = from->shared_bytes,
                 .bound = from->bound,
+                .footprint = from->footprint,
         };
         ds_profile_set_name(row, from->kernel[0] ? from->kernel : "?");
         for (size_t i = 0; i < from->n_points && i < POINTS_MAX; i++)

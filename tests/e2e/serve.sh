@@ -140,6 +140,14 @@ check "a line each" awk '$1 == "dense" && $2 == 3 && $5 == 32 && $7 == 1 && $8 >
 check "a pack is profiled" bash -c "'$build/detsharectl' profile '$tmp/pack' --requests 80 --json >'$tmp/profile' 2>'$tmp/said'"
 check "its kernels' stairs are known" bash -c "jq -es '.[1].profiles | map(select(.points | length > 1).kernel) | contains([\"dense\", \"leaky\", \"to_half\"])' '$tmp/profile'"
 check "what bounds them would take too long here" grep -q 'this simulated device executes kernels' "$tmp/said"
+touches() {
+        "$build/detsharectl" profile list --json dense | jq -e '.profiles[0].footprint_bytes == 25600'
+}
+check "what a launch touches is kept, as the pack says it" touches
+check "and written" bash -c "'$build/detsharectl' profile export '$tmp/profiles' && grep -q '/25600.*dense' '$tmp/profiles'"
+check "and read" bash -c "'$build/detsharectl' profile forget --all && '$build/detsharectl' profile import '$tmp/profiles'"
+check "as it was" touches
+check "for people, too" bash -c "'$build/detsharectl' profile show dense | grep -q 'touches 25.0 KiB of memory'"
 
 # --- requests ----------------------------------------------------------------------------------------------------------------
 check "a loop of requests" json '.requests == 300 and .different == 0 and .latency_us.p50 > 0 and .latency_us.p50 <= .latency_us.p99 and .latency_us.p99 <= .latency_us.max' --requests 300 --instances 2

@@ -73,6 +73,7 @@ static struct ds_profile_row with_points(uint64_t key)
         struct ds_profile_row row = row_of(key);
 
         row.bound = 2;
+        row.footprint = 5 << 20;
         row.n_points = 3;
         for (uint32_t i = 0; i < 3; i++)
                 row.points[i] = (struct ds_profile_point){.n_sms = 16 * (i + 1), .samples = i + 1, .mean_ns = 900 - i};
@@ -98,6 +99,7 @@ static void assert_points(const struct ds_profile_row *row)
 
         cr_assert_eq(row->n_points, 3);
         cr_assert_eq(row->bound, 2);
+        cr_assert_eq(row->footprint, expected.footprint);
         cr_assert_eq(memcmp(row->points, expected.points, 3 * sizeof(row->points[0])), 0);
 }
 
@@ -328,7 +330,8 @@ Test(profile_db, rows_that_were_changed)
 {
         const char *changes[] = {"UPDATE profiles SET points='16:800ns/1' WHERE key=1",
                 "UPDATE profiles SET bound=1 WHERE key=1", "UPDATE profiles SET key=11 WHERE key=1",
-                "UPDATE profiles SET points='garbage' WHERE key=1",
+                "UPDATE profiles SET points='garbage' WHERE key=1", "UPDATE profiles SET footprint=1 WHERE key=1",
+                "UPDATE profiles SET footprint=-1 WHERE key=1",
                 "UPDATE profiles SET points='32:1ns/1 16:1ns/1' WHERE key=1",
                 "UPDATE profiles SET checksum=0 WHERE key=1", "UPDATE profiles SET grid='' WHERE key=1",
                 "UPDATE profiles SET kernel=x'00ff' WHERE key=1", "UPDATE profiles SET points=x'ffffffff' WHERE key=1"};
@@ -389,8 +392,30 @@ Test(profile_db, a_file_of_somebody_else)
 Test(profile_db, a_file_of_a_newer_program)
 {
         make(3);
-        sql("PRAGMA user_version=2");
+        sql("PRAGMA user_version=3");
         assert_replaced("is of a newer program");
+}
+
+/* Version 1 had no footprint: what it has is kept, and what comes has one. */
+Test(profile_db, a_file_of_an_older_program)
+{
+        struct ds_profile_row row = with_points(7), back = row_of(7);
+        ds_profile_db *db = ds_profile_db_open(path, 0);
+
+        row.footprint = 0;
+        cr_assert_eq(ds_profile_db_put(db, MODEL, &row, 1), 0);
+        ds_profile_db_close(db);
+        sql("ALTER TABLE profiles DROP COLUMN footprint; PRAGMA user_version=1");
+        for (int i = 0; i < 2; i++) {
+                db = ds_profile_db_open(path, 0);
+                cr_assert_eq(ds_profile_db_see(db, MODEL, &back, 1), 0);
+                cr_assert_eq(back.n_points, 3);
+                cr_assert_eq(back.footprint, 0);
+                cr_assert_eq(figures_of(db).refused, 0);
+                ds_profile_db_close(db);
+        }
+        assert_works(ds_profile_db_open(path, 0), 1);
+        cr_assert_eq(lines(""), 0);
 }
 
 Test(profile_db, a_file_without_its_tables)

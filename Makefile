@@ -175,6 +175,7 @@ $(BUILD)/policies/%.so: $(BUILD)/obj/policies/%.o
 -include $(shell find $(BUILD)/obj -name '*.d' 2>/dev/null)
 
 include serve/serve.mk
+include offline/offline.mk
 include tests/tests.mk
 
 # --- manual pages, units ------------------------------------------------------------------------------------------------

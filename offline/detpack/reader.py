@@ -2,7 +2,8 @@
 """Read and check a pack, with Python's standard library alone (docs/pack.md).
 
 Everything that the format promises is checked: words, numbers, limits, files and their hashes, that addresses lie within their blocks,
-and that buffers which share bytes of the arena do not live at the same time. What kernels do with the addresses is not.
+that buffers which share bytes of the arena do not live at the same time, and that the module has the kernels. What these do with the
+addresses is not.
 """
 import dataclasses
 import hashlib
@@ -186,6 +187,15 @@ def check_buffers(pack):
         alive.append((offset, size))
 
 
+def check_module(pack):
+    """Every kernel is an entry of the module, with as many parameters."""
+    text = (pack.path / pack.module).read_text(encoding="ascii", errors="replace")
+    entries = {found[1]: found[2].count(".param") for found in re.finditer(r"\.entry\s+([\w$]+)\s*\(([^)]*)\)", text)}
+    for kernel, _, _, count in pack.kernels:
+        if entries.get(kernel) != count:
+            raise Bad(f"{pack.module} has {'no ' + kernel if kernel not in entries else f'{entries[kernel]} parameters for {kernel}'}")
+
+
 def read(path):
     """The pack in the folder `path`, or Bad."""
     pack, at = Pack(pathlib.Path(path)), 0
@@ -217,4 +227,5 @@ def read(path):
     if numbers != set(range(len(numbers))) or len(pack.cases) != len(numbers) * (len(pack.inputs) + len(pack.outputs)):
         raise Bad(f"{path}/pack.txt: cases are not complete")
     check_buffers(pack)
+    check_module(pack)
     return pack

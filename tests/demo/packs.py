@@ -149,7 +149,7 @@ class Runs:
     def begin_others(self, *words):
         others = []
         for pack in self.be:
-            shown = subprocess.run([self.place.build / "detshare-serve", pack, "--show", "--json"], capture_output=True, text=True, check=True)
+            shown = subprocess.run([self.place.build / "detshare-serve", pack, "--show", "--json"], capture_output=True, check=True)
             others.append(self.place.serve(pack, "be", *words))
             others[-1].launches = json.loads(shown.stdout)["launches"]
         return others
@@ -201,8 +201,9 @@ class Runs:
 
 def show(runs, slo):
     place = runs.place
-    print(f"\n  device {place.device}{' (simulated: times are the model' + chr(39) + 's, not a GPU' + chr(39) + 's)' if place.simulated else ''}   "
-          f"LS: {pathlib.Path(runs.ls).name}, {runs.requests} requests, Apollo arrivals / {runs.divisor:g}   SLO {slo:.0f} us (2 x p99 alone)")
+    said = " (simulated: times are the model's, not a GPU's)" if place.simulated else ""
+    print(f"\n  device {place.device}{said}   LS: {pathlib.Path(runs.ls).name}, {runs.requests} requests, "
+          f"Apollo arrivals / {runs.divisor:g}   SLO {slo:.0f} us ({SLO_FACTOR} x p99 alone)")
     print(f"  BE: {', '.join(pathlib.Path(p).name for p in runs.be)}")
     print(BAR)
     print("  | run                   |  LS p50 us |  LS p99 us |   SLO met |  BE inf./s | of alone | same bits |")
@@ -217,9 +218,9 @@ def show(runs, slo):
 
 
 def write(runs, slo, path):
-    path.write_text(json.dumps({
-        "device": runs.place.device, "simulated": runs.place.simulated, "trace": "apollo", "time_divisor": runs.divisor,
-        "ls": pathlib.Path(runs.ls).name, "be": [pathlib.Path(p).name for p in runs.be], "slo_us": slo, "runs": runs.rows}, indent=2) + "\n")
+    about = {"device": runs.place.device, "simulated": runs.place.simulated, "trace": "apollo", "time_divisor": runs.divisor,
+             "ls": pathlib.Path(runs.ls).name, "be": [pathlib.Path(p).name for p in runs.be], "slo_us": slo, "runs": runs.rows}
+    path.write_text(json.dumps(about, indent=2) + "\n")
     print(f"  written: {path}")
 
 
@@ -241,6 +242,7 @@ def parse():
 
 def main():
     args = parse()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # the daemon and its clients end, too
     place = Place(args.build, args.device)
     runs = Runs(place, args)
     print(f"packs: one is served, {len(runs.be)} compute beside it, on {place.device}")

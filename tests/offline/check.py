@@ -110,6 +110,7 @@ DAMAGE = {
     "a kernel of too many threads": edit("kernel", 2, "1025"),
     "too much shared memory": edit("kernel", 3, str(1 << 20)),
     "a kernel with more parameters": edit("kernel", 4, lambda w: str(int(w) + 1)),
+    "a kernel that the module lacks": edit("kernel", 1, "nothing"),
     "a launch of no kernel": edit("launch", 1, "99"),
     "a grid of 0": edit("launch", 2, "0"),
     "a grid beyond the limit": edit("launch", 3, "65536"),

@@ -22,7 +22,7 @@ struct stretch {
         uint32_t n_before, *before;
         uint32_t meet;  /* where all ways from here come together, the way out at the latest */
         uint32_t place; /* from the way out backwards, NONE: never leads there */
-        bool uncertain, followed;
+        bool uncertain, followed, loud, torn;
         uint32_t stamp;
 };
 
@@ -449,6 +449,78 @@ ds_ptx_flow *ds_ptx_flow_free(ds_ptx_flow *flow)
                 return NULL;
         ds_arena_free(flow->arena);
         return ds_free(flow);
+}
+
+/* --- who leaves --- */
+
+/* Stretches from whose beginning something loud may come */
+static void find_loud(ds_ptx_flow *flow, const uint8_t *loud)
+{
+        uint32_t depth = 0;
+
+        for (uint32_t i = 0; i < flow->n; i++) {
+                struct stretch *s = &flow->stretches[i];
+
+                s->loud = s->torn = false;
+                for (uint32_t k = s->first; k < s->end; k++)
+                        s->loud |= loud[k];
+                if (s->loud)
+                        flow->stack[depth++] = i;
+        }
+        while (depth) {
+                const struct stretch *s = &flow->stretches[flow->stack[--depth]];
+
+                for (uint32_t k = 0; k < s->n_before; k++)
+                        if (!flow->stretches[s->before[k]].loud) {
+                                flow->stretches[s->before[k]].loud = true;
+                                flow->stack[depth++] = s->before[k];
+                        }
+        }
+}
+
+/* Behind the branch some go this way and some that way, and something loud comes on both. */
+static void tear(ds_ptx_flow *flow, const struct stretch *from)
+{
+        uint32_t depth = 0;
+
+        flow->stamp++;
+        for (uint32_t k = 0; k < from->n_next; k++)
+                reach(flow, from->next[k], from->meet, &depth);
+        while (depth) {
+                struct stretch *s = &flow->stretches[flow->stack[--depth]];
+
+                s->torn = true;
+                for (uint32_t k = 0; k < s->n_next; k++)
+                        reach(flow, s->next[k], from->meet, &depth);
+        }
+}
+
+uint32_t ds_ptx_flow_leavers(ds_ptx_flow *flow, const uint8_t *loud, uint8_t *ret_leaves)
+{
+        memset(ret_leaves, 0, flow->function->n_instrs);
+        find_loud(flow, loud);
+        for (uint32_t i = 0; i < flow->n; i++) {
+                const struct stretch *s = &flow->stretches[i];
+                uint32_t n_loud = 0;
+
+                for (uint32_t k = 0; k < s->n_next; k++)
+                        n_loud += flow->stretches[s->next[k]].loud;
+                if (flow->gave_up && s->loud)
+                        return s->first;
+                if (!s->followed || !n_loud)
+                        continue;
+                if (n_loud == s->n_next)
+                        tear(flow, s);
+                else if (s->n_next == 2)
+                        ret_leaves[s->end - 1] =
+                                flow->stretches[s->next[0]].loud ? DS_PTX_FLOW_LEAVES_ON : DS_PTX_FLOW_LEAVES_JUMP;
+                else
+                        return s->end - 1;
+        }
+        for (uint32_t i = 0; i < flow->n; i++)
+                if (flow->stretches[i].torn && ret_leaves[flow->stretches[i].end - 1])
+                        return flow->stretches[i].end - 1;
+        return DS_PTX_NO_REG;
 }
 
 bool ds_ptx_flow_varies(const ds_ptx_flow *flow, uint32_t reg)

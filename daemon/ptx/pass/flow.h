@@ -33,6 +33,16 @@ bool ds_ptx_flow_varies(const ds_ptx_flow *flow, uint32_t reg);
  */
 bool ds_ptx_flow_is_uncertain(const ds_ptx_flow *flow, uint32_t instr);
 
+/*
+ * Who leaves for good while others go on to something that lanes of a warp do together. loud: by instruction, 1 for
+ * those. ret_leaves: by instruction, n_instrs of them: of a branch that varies and has one way on which nothing loud
+ * comes any more, LEAVES_JUMP or LEAVES_ON, else 0. Returns DS_PTX_NO_REG, or an instruction at which it is not known
+ * whether all lanes that did not leave come to it together.
+ */
+#define DS_PTX_FLOW_LEAVES_JUMP 1 /* who jumps, or executes a ret, leaves */
+#define DS_PTX_FLOW_LEAVES_ON 2   /* who goes on behind it leaves */
+uint32_t ds_ptx_flow_leavers(ds_ptx_flow *flow, const uint8_t *loud, uint8_t *ret_leaves);
+
 static inline void ds_ptx_flow_freep(ds_ptx_flow **p)
 {
         *p = ds_ptx_flow_free(*p);

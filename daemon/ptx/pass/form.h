@@ -47,6 +47,7 @@ struct ds_ptx_form_plan {
         uint32_t barrier; /* a number that nobody uses */
         bool gone;        /* threads may leave while others wait: those take part in `gone_barrier` */
         uint32_t gone_barrier;
+        const uint8_t *leaves; /* by instruction, as of ds_ptx_flow_leavers; NULL: nobody leaves who is waited for */
         bool copies, bulk, wgmma, objects; /* has such to drain; objects: barriers in memory to invalidate */
         uint32_t line;                     /* REFUSED: where, 0: nowhere in particular; and why */
         char reason[160];
@@ -104,5 +105,7 @@ bool ds_ptx_form_reads_index(const struct ds_ptx_function *function, uint32_t fi
 bool ds_ptx_form_asks(const struct ds_ptx_instr *instr);
 /* `mov d, %ctaid.x` and its like: bits of the destination, 0: something else */
 uint32_t ds_ptx_form_width(const struct ds_ptx_instr *instr);
+/* Lanes of a warp do it together, those that its last operand names */
+bool ds_ptx_form_is_together(const struct ds_ptx_instr *instr);
 /* The function that a call calls: its definition, NULL when it is indirect */
 const struct ds_ptx_function *ds_ptx_form_called(const struct ds_ptx_instr *instr);

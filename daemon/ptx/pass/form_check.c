@@ -320,6 +320,57 @@ static int check_barriers(struct ds_ptx_form_run *run, struct ds_ptx_form_plan *
         return 0;
 }
 
+/* --- lanes that others wait for --- */
+
+bool ds_ptx_form_is_together(const struct ds_ptx_instr *instr)
+{
+        return ds_ptx_op_info((enum ds_ptx_op)instr->op)->class == DS_PTX_CLASS_WARP &&
+               instr->op != DS_PTX_OP_ACTIVEMASK && (strstr(instr->text, ".sync") != NULL);
+}
+
+static bool is_together_inside(const struct ds_ptx_form_plan *plan)
+{
+        for (uint32_t i = 0; i < plan->n_functions; i++)
+                for (uint32_t k = 0; plan->functions[i] != plan->kernel && k < plan->functions[i]->n_instrs; k++)
+                        if (ds_ptx_form_is_together(&plan->functions[i]->instrs[k]))
+                                return true;
+        return false;
+}
+
+/*
+ * What lanes do together waits for all that it names and that have not exited. A lane that leaves the body does not
+ * exit, so others must know that it is gone.
+ */
+static int check_lanes(struct ds_ptx_form_run *run, struct ds_ptx_form_plan *plan)
+{
+        const struct ds_ptx_function *f = plan->kernel;
+        ds_cleanup(ds_ptx_flow_freep) ds_ptx_flow *flow = NULL;
+        uint8_t *loud = ds_arena_alloc(run->arena, (size_t)f->n_instrs + 1, 1);
+        uint8_t *leaves = ds_arena_alloc(run->arena, (size_t)f->n_instrs + 1, 1);
+        bool any = false, inside = is_together_inside(plan);
+        uint32_t bad;
+
+        if (!loud || !leaves)
+                return ds_error_origin(-ENOMEM);
+        for (uint32_t i = 0; i < f->n_instrs; i++) {
+                loud[i] = ds_ptx_form_is_together(&f->instrs[i]) || (inside && f->instrs[i].op == DS_PTX_OP_CALL);
+                any |= loud[i];
+        }
+        if (!any)
+                return 0;
+        if (ds_ptx_flow_new(f, DS_PTX_VARY_THREAD, &flow))
+                return ds_error_trace(-ENOMEM);
+        bad = ds_ptx_flow_leavers(flow, loud, leaves);
+        for (uint32_t i = 0; i < f->n_instrs && bad == DS_PTX_NO_REG; i++)
+                if (leaves[i]) {
+                        plan->leaves = leaves;
+                        bad = inside ? i : bad;
+                }
+        return bad == DS_PTX_NO_REG
+                       ? 0
+                       : refuse(plan, f->instrs[bad].line, "lanes may leave while others of their warp wait for them");
+}
+
 /* --- what goes on after a block's end --- */
 
 static void look_at_copies(struct ds_ptx_form_plan *plan, const struct ds_ptx_instr *instr)
@@ -455,6 +506,8 @@ static int check_loop(struct ds_ptx_form_run *run, struct ds_ptx_form_plan *plan
 {
         int r = check_barriers(run, plan);
 
+        if (!r)
+                r = check_lanes(run, plan);
         if (!r)
                 r = check_objects(plan);
         for (uint32_t i = 0; i < plan->n_functions; i++)

@@ -12,24 +12,31 @@
  * Whoever leaves the body comes to the tail. Where threads may leave while others still wait for the whole block, all
  * barriers of the body ask how many are gone, and who is gone takes part in them until everybody is.
  *
+ * What lanes of a warp do together names lanes, and those that have exited need not come: so each branch behind which
+ * some never come to it again counts who is left, and only those are named.
+ *
  * The barrier between two blocks is of a number that the kernel does not use. What the body began and did not wait for
  * (asynchronous copies, matrix products) is waited for before it; barriers in memory are given up before they are made
  * anew. The last worker that leaves, if no block is left, says so and winds the counter back.
  */
-#include <errno.h>
+#include <assert.h>
 #include <stddef.h>
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 
+#include "ptx/pass/flow.h"
 #include "ptx/pass/form.h"
+#include "ptx/print.h"
 #include "util/error.h"
 #include "util/macro.h"
 
-enum name { X, Y, Z, TURN, T, P, BEGIN, TAKE, GIVE, NOTHING, WAIT, TAIL, GONE, LEAVE, OUT, _NAMES };
-static const char *const stems[_NAMES] = {"%ds_x", "%ds_y", "%ds_z", "%ds_turn", "%ds_t", "%ds_p", "$L_ds_begin",
-        "$L_ds_take", "$L_ds_give", "$L_ds_nothing", "$L_ds_wait", "$L_ds_tail", "$L_ds_gone", "$L_ds_leave",
-        "$L_ds_out"};
-static const char *const keys[_NAMES] = {
-        "x", "y", "z", "turn", "t", "p", "begin", "take", "give", "nothing", "wait", "tail", "gone", "leave", "out"};
+enum name { X, Y, Z, TURN, T, P, LANES, BEGIN, TAKE, GIVE, NOTHING, WAIT, TAIL, GONE, LEAVE, OUT, _NAMES };
+static const char *const stems[_NAMES] = {"%ds_x", "%ds_y", "%ds_z", "%ds_turn", "%ds_t", "%ds_p", "%ds_lanes",
+        "$L_ds_begin", "$L_ds_take", "$L_ds_give", "$L_ds_nothing", "$L_ds_wait", "$L_ds_tail", "$L_ds_gone",
+        "$L_ds_leave", "$L_ds_out"};
+static const char *const keys[_NAMES] = {"x", "y", "z", "turn", "t", "p", "lanes", "begin", "take", "give", "nothing",
+        "wait", "tail", "gone", "leave", "out"};
 
 /* Bindings that are no names of the above */
 enum more { PARAM, BOARD, ID, FIRST, LOAD, ATOMIC, COUNT, FENCE, CONVERGE, _MORE };
@@ -268,6 +275,52 @@ static uint32_t leading_of(const struct ds_ptx_function *f)
         return n;
 }
 
+/*
+ * Lanes that are not gone: each branch behind which some never come to what others do together counts them, and what is
+ * done together names only those.
+ */
+static void count_lanes(struct loop *l)
+{
+        const struct ds_ptx_function *f = l->to;
+
+        for (uint32_t i = 0; i < f->n_instrs; i++) {
+                const struct ds_ptx_instr *instr = &f->instrs[i];
+                const struct ds_ptx_binding bindings[] = {{"lanes", l->names[LANES]},
+                        {"not", (l->plan->leaves[i] == DS_PTX_FLOW_LEAVES_JUMP) != instr->guard_negated ? "!" : ""},
+                        {"guard", l->plan->leaves[i] ? ds_ptx_edit_register(l->run->edit, f, instr->guard) : ""}};
+
+                if (l->plan->leaves[i])
+                        ds_ptx_edit_before(l->run->edit, f, i, "\tvote.sync.ballot.b32 #lanes, #not#guard, #lanes;",
+                                bindings, DS_ARRAY_SIZE(bindings));
+        }
+}
+
+/* The instruction with another last operand */
+static void name_lanes(struct loop *l, uint32_t at)
+{
+        const struct ds_ptx_instr *instr = &l->to->instrs[at];
+        const char *mask = ds_ptx_edit_operand(l->run->edit, l->to, &instr->operands[instr->n_operands - 1]);
+        const struct ds_ptx_binding bindings[] = {{"t", l->names[T]}, {"lanes", l->names[LANES]}, {"mask", mask}};
+        char *text = NULL;
+        size_t length = 0, behind = strlen(mask) + strlen(";\n");
+        FILE *out = open_memstream(&text, &length);
+
+        if (out)
+                ds_ptx_print_instr(out, l->to, instr);
+        if (!out || fprintf(out, "%s;", l->names[T]) < 0 || fclose(out)) {
+                ds_ptx_edit_fail(l->run->edit);
+                free(text);
+                return;
+        }
+        /* ... mask;\n%t; becomes ... %t; */
+        length -= strlen(l->names[T]) + 1;
+        assert(length > behind);
+        memmove(text + length - behind, text + length, strlen(l->names[T]) + 2);
+        ds_ptx_edit_before(l->run->edit, l->to, at, "\tand.b32 #t, #lanes, #mask;", bindings, DS_ARRAY_SIZE(bindings));
+        ds_ptx_edit_replace(l->run->edit, l->to, at, text, NULL, 0);
+        free(text);
+}
+
 static void replace_leaving(struct loop *l)
 {
         const struct ds_ptx_function *f = l->to;
@@ -351,11 +404,18 @@ void ds_ptx_form_preempt(
         top(&l, put_text);
         top(&l, wait_text);
         top(&l, later ? keep_all : keep_turn);
+        if (plan->leaves)
+                top(&l, "\t.reg .b32 #lanes;\n\tmov.u32 #lanes, -1;");
         ds_ptx_form_index(
                 run, plan, to, l.parameter, (const char *const[]){l.names[X], l.names[Y], l.names[Z]}, leading);
         replace_leaving(&l);
         if (plan->objects)
                 give_up_objects(&l);
+        if (plan->leaves)
+                count_lanes(&l);
+        for (uint32_t i = 0; i < to->n_instrs && plan->leaves; i++)
+                if (ds_ptx_form_is_together(&to->instrs[i]))
+                        name_lanes(&l, i);
         if (plan->gone) {
                 snprintf(gone_id, sizeof(gone_id), "%u", plan->gone_barrier);
                 replace_barriers(&l, gone_id);

@@ -6,7 +6,6 @@
  * which is asked of a parameter, there is no division. Functions that ask for the index find it on a board in shared
  * memory, where every thread of the block writes the same: each reads what it has written itself, whoever else did.
  */
-#include <errno.h>
 #include <stddef.h>
 
 #include "ptx/pass/form.h"

@@ -414,7 +414,7 @@ Test(cuda_driver, slabs_are_used_again, .init = setup)
         int slab = -1, small = -1, file = host_file(size);
         ds_device *device;
 
-        setenv("FAKE_CUDA_FAIL", "cuMemCreate:2:2", 1);
+        setenv("FAKE_CUDA_FAIL", "cuMemCreate:3:2", 1); /* the first is for control blocks */
         device = device_of(&rung);
         cr_assert_not_null(device);
         cr_assert_eq(ds_cuda_ops.host_map(device, SPACE, file, HOST_VA, size), 0);

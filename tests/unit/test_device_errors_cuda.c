@@ -11,6 +11,7 @@
  */
 #define DT_SLAB DS_MIB(16) /* clearing a large one takes longer than most of these */
 #include "tests/gpu/device_common.h"
+#include "tests/gpu/device_forms.h"
 
 #include <dirent.h>
 #include <signal.h>
@@ -39,7 +40,8 @@ static void *image;
 static size_t image_size;
 
 /* Kernels, and a variable, so that the image has something to look up. */
-static const char ptx[] = DT_PTX_HEADER DT_PTX_NULL DT_PTX_POKE DT_PTX_COUNT;
+static const char ptx[] =
+        ".version 7.0\n.target sm_70\n.address_size 64\n" DT_PTX_NULL DT_PTX_POKE DT_PTX_COUNT DT_PTX_FORM_PERSISTENT;
 
 /* By a child: the driver reads its orders when it is called first, and children of this one have orders of their own.
  */
@@ -247,6 +249,32 @@ static void graphs(struct life *l)
                 ds_cuda_ops.put_off_do(l->device);
 }
 
+/* Workers that are told to let go, and go on or do not. */
+static void forms(struct life *l)
+{
+        struct dt_form_params params = {.counts = DT_DEVICE_VA, .out = DT_DEVICE_VA + DS_MIB(1), .loops = 1000};
+        struct ds_launch launch = {.space = DT_SPACE,
+                .kernel = ds_cuda_ops.kernel_find(l->module, "work__ds_persistent"),
+                .grid = {10, 2, 1},
+                .block = {DT_FORM_THREADS, 1, 1},
+                .params = &params,
+                .params_size = 20,
+                .form = DS_PTX_FORM_PERSISTENT};
+        int r = 0;
+
+        for (int i = 0; i < 2 * LATER && launch.kernel; i++) {
+                launch.stream = ds_device_stream(l->rungs[i % 2], 1, 0);
+                launch.resumes = i % 3 ? l->submitted + 1 : 0;
+                r = ds_cuda_ops.launch(l->device, &launch, l->submitted + 1);
+                submitted(l, r);
+                if (!r)
+                        (void)ds_cuda_ops.evict(l->device, l->submitted);
+                drain(l);
+                if (i % 3 == 2)
+                        ds_cuda_ops.drop(l->device, l->submitted);
+        }
+}
+
 /* Nothing is known of what a driver makes of a map that it refuses. */
 static void tensor_maps(struct life *l)
 {
@@ -289,6 +317,7 @@ static void work(struct life *l)
                 take(l);
         }
         drain(l);
+        forms(l);
         tensor_maps(l);
         graphs(l);
 }

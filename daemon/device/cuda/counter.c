@@ -22,6 +22,7 @@
 
 #define COUNTER_WORDS 8 /* a cache line */
 #define COUNTERS_SIZE (DS_DEVICE_RUNGS_MAX * CUDA_STREAMS_PER_RUNG * COUNTER_WORDS * sizeof(uint64_t))
+#define REGISTERED_SIZE (COUNTERS_SIZE + cuda_forms_host_bytes()) /* what form.c hears of goes with them */
 #define COUNTERS_ASK_NS (100 * DS_NS_PER_US)
 
 static uint64_t *counter_of(const ds_device *device, const struct cuda_stream *stream)
@@ -35,7 +36,7 @@ static int counters_register(ds_device *device, void *memory)
         CUresult result;
 
         result = CU(device, cuMemHostRegister)(
-                memory, COUNTERS_SIZE, CU_MEMHOSTREGISTER_PORTABLE | CU_MEMHOSTREGISTER_DEVICEMAP);
+                memory, REGISTERED_SIZE, CU_MEMHOSTREGISTER_PORTABLE | CU_MEMHOSTREGISTER_DEVICEMAP);
         if (result)
                 return ds_cuda_failed(device, result, "cuMemHostRegister");
         result = CU(device, cuMemHostGetDevicePointer)(&got, memory, 0);
@@ -56,16 +57,21 @@ int cuda_counters_init(ds_device *device)
                 ds_log(DS_LOG_INFO, "this GPU cannot count what it has done: events tell");
                 return 0;
         }
-        memory = mmap(NULL, COUNTERS_SIZE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
+        memory = mmap(NULL, REGISTERED_SIZE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
         if (memory == MAP_FAILED)
                 return ds_error_origin(-errno);
         r = counters_register(device, memory);
         if (r) {
-                munmap(memory, COUNTERS_SIZE);
+                munmap(memory, REGISTERED_SIZE);
                 return ds_error_trace(r);
         }
         device->counters = memory;
         return 0;
+}
+
+void *cuda_counters_more(const ds_device *device)
+{
+        return device->counters ? (uint8_t *)device->counters + COUNTERS_SIZE : NULL;
 }
 
 void cuda_counters_free(ds_device *device)
@@ -74,7 +80,7 @@ void cuda_counters_free(ds_device *device)
 
         /* else the GPU may still write there, and it goes with the process */
         if (memory && cuda_usable(device) && !CU(device, cuMemHostUnregister)(memory))
-                munmap(memory, COUNTERS_SIZE);
+                munmap(memory, REGISTERED_SIZE);
 }
 
 CUresult cuda_counter_submit(ds_device *device, const struct cuda_stream *stream, uint64_t number)

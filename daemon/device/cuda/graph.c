@@ -306,6 +306,8 @@ static int node_fits(ds_device *device, const struct cuda_space *space, const st
                 if (cuda_kernel_space(node->launch.kernel) != space->id)
                         return DS_CUDA_INVALID_HANDLE;
                 r = cuda_launch_check(device, &node->launch, 0);
+                if (!r && node->launch.form != DS_PTX_FORM_NATIVE)
+                        r = DS_CUDA_NOT_SUPPORTED;
                 return r ? r : cuda_kernel_prints(node->launch.kernel) ? DS_CUDA_NOT_SUPPORTED : 0;
         case DS_NODE_COPY:
                 copy = node->copy;

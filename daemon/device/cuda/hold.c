@@ -211,6 +211,23 @@ void cuda_hold_cancel(ds_device *device, const struct cuda_space *space, int32_t
         }
 }
 
+int cuda_hold_cancel_job(ds_device *device, const struct cuda_job *job, int32_t status)
+{
+        struct cuda_stream *stream;
+
+        DL_FOREACH2(device->holding, stream, hold_next)
+        {
+                for (struct cuda_held *held = stream->held; held; held = held->next) {
+                        if (held->job != job || held->kind == HELD_NOTHING)
+                                continue;
+                        held->kind = HELD_NOTHING;
+                        held->status = status;
+                        return 1;
+                }
+        }
+        return 0;
+}
+
 int cuda_hold_waits(const ds_device *device, uint32_t space)
 {
         const struct cuda_stream *stream;

@@ -13,6 +13,7 @@
  *   output.c    printf and assert                        flush.c     the thread that waits for text
  *   fault.c     a lost context and who did it            staging.c   copies between two host buffers
  *   loader.c    the thread that reads libraries          kernel.c    their kernels
+ *   form.c      slices, and workers that let go
  *
  * One thread, but for flush.c and loader.c. Nothing here blocks except the calls marked [stops] in device.h, and what
  * open does before serving. The laws of the shared context (docs/ARCHITECTURE.md): nothing is submitted that waits for
@@ -52,6 +53,8 @@ struct cuda_flush;
 struct cuda_loader;
 struct cuda_staging;
 struct cuda_instance;
+struct cuda_form;
+struct cuda_forms;
 
 enum cuda_job_kind {
         CUDA_JOB_LAUNCH,
@@ -69,6 +72,7 @@ struct cuda_job {
         const ds_device_kernel *kernel; /* of a launch; its module counts it */
         uint32_t grid[3], block[3];     /* for messages */
         ds_device_graph *graph;         /* of a graph's launch; counts it */
+        struct cuda_form *form;         /* of a launch in the persistent form; it counts the job */
         CUevent event;                  /* recorded behind it, where that is needed */
         CUevent begun;                  /* recorded before it, with a time; NULL: none was */
         uint64_t number;                /* in its stream, from 1 */
@@ -212,6 +216,9 @@ struct ds_device {
         uint64_t *counters; /* NULL: events tell of completions */
         uint64_t asked_ns;  /* when the driver last had the chance to speak of a fault */
 
+        /* form.c; NULL: there is no persistent form */
+        struct cuda_forms *forms;
+
         /* output.c */
         struct cuda_output *output;
 
@@ -328,6 +335,9 @@ void cuda_kernel_get(const ds_device_kernel *kernel);
 void cuda_kernel_put(ds_device *device, const ds_device_kernel *kernel);
 CUkernel cuda_kernel_handle(const ds_device_kernel *kernel); /* of no context */
 CUfunction cuda_kernel_function(const ds_device_kernel *kernel);
+/* How many blocks of so many threads fit on an SM, at least 1. */
+uint32_t cuda_kernel_blocks_per_sm(
+        ds_device *device, const ds_device_kernel *kernel, uint32_t threads, uint32_t shared_bytes);
 uint32_t cuda_kernel_space(const ds_device_kernel *kernel);
 int cuda_kernel_prints(const ds_device_kernel *kernel);  /* its module refers to printf */
 int cuda_kernel_asserts(const ds_device_kernel *kernel); /* its module refers to assertions */
@@ -399,6 +409,8 @@ int cuda_hold_fence(ds_device *device, struct cuda_stream *from, uint64_t from_s
 void cuda_hold_pump(ds_device *device);
 /* What is held of this space (NULL: of all) comes back with this. */
 void cuda_hold_cancel(ds_device *device, const struct cuda_space *space, int32_t status);
+/* 1: the job was held, and comes back with this. */
+int cuda_hold_cancel_job(ds_device *device, const struct cuda_job *job, int32_t status);
 /* 1: a launch that prints, of another space, is held. */
 int cuda_hold_waits(const ds_device *device, uint32_t space);
 void cuda_hold_free(ds_device *device);
@@ -418,8 +430,35 @@ void cuda_stream_push(ds_device *device, struct cuda_stream *stream, struct cuda
  * another stream. */
 uint64_t cuda_job_start(const struct cuda_stream *stream, const struct cuda_job *job);
 
+/* form.c */
+#define CUDA_PARAMS_MAX 32764u
+/* A launch whose form is not the native one, as one that is: its grid and its parameters. */
+struct cuda_form_launch {
+        struct ds_launch plain;
+        struct cuda_form *form; /* persistent, else NULL */
+        uint8_t params[CUDA_PARAMS_MAX];
+};
+size_t cuda_forms_host_bytes(void);
+/* host: so many bytes of registered memory, zero, or NULL where the GPU's streams write no values. As ds_cuda_failed.
+ */
+int cuda_forms_init(ds_device *device, void *host);
+void cuda_forms_free(ds_device *device);
+/* 0; a CUDA error: OUT_OF_MEMORY when there is no control block; or a negative errno. */
+int cuda_form_make(ds_device *device, const struct ds_launch *launch, uint32_t rung, struct cuda_form_launch *ret);
+/* What was made is launched as this job, until cuda_form_ended; or is not. */
+void cuda_form_launched(struct cuda_form *form, struct cuda_job *job);
+void cuda_form_refused(ds_device *device, struct cuda_form *form, const struct ds_launch *launch);
+/* The GPU has done the job. 1: its completion may be given, with its status. 0: ask again later. */
+int cuda_form_collect(ds_device *device, struct cuda_job *job);
+uint32_t cuda_form_done(const struct cuda_job *job);           /* blocks, of one that has let go */
+void cuda_form_ended(ds_device *device, struct cuda_job *job); /* the job goes */
+int cuda_evict(ds_device *device, uint64_t token);
+void cuda_drop(ds_device *device, uint64_t token);
+void cuda_forms_drop(ds_device *device, uint32_t space); /* what has let go there goes on no more */
+
 /* counter.c */
-int cuda_counters_init(ds_device *device); /* 0, also when this GPU cannot, or as ds_cuda_failed */
+void *cuda_counters_more(const ds_device *device); /* cuda_forms_host_bytes() behind them; NULL: there are none */
+int cuda_counters_init(ds_device *device);         /* 0, also when this GPU cannot, or as ds_cuda_failed */
 void cuda_counters_free(ds_device *device);
 /* Behind what the stream has: when the GPU is there, cuda_counter() is at least number. */
 CUresult cuda_counter_submit(ds_device *device, const struct cuda_stream *stream, uint64_t number);

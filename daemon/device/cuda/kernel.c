@@ -141,6 +141,25 @@ CUfunction cuda_kernel_function(const ds_device_kernel *kernel)
         return kernel->code->function;
 }
 
+uint32_t cuda_kernel_blocks_per_sm(
+        ds_device *device, const ds_device_kernel *kernel, uint32_t threads, uint32_t shared_bytes)
+{
+        struct cuda_code *code = kernel->code;
+        CUresult result;
+        int n = 0;
+
+        if (code->fits && code->fits_threads == threads && code->fits_shared == shared_bytes)
+                return code->fits;
+        result =
+                CU(device, cuOccupancyMaxActiveBlocksPerMultiprocessor)(&n, code->function, (int)threads, shared_bytes);
+        if (result)
+                (void)ds_cuda_failed(device, result, "how many blocks fit on an SM");
+        code->fits_threads = threads;
+        code->fits_shared = shared_bytes;
+        code->fits = n > 0 ? (uint32_t)n : 1;
+        return code->fits;
+}
+
 uint32_t cuda_kernel_space(const ds_device_kernel *kernel)
 {
         return kernel->module->space;

@@ -260,6 +260,7 @@ int cuda_space_remove(ds_device *device, uint32_t id)
                 return -ENOENT;
         if (space->jobs)
                 return ds_error_origin(-EBUSY);
+        cuda_forms_drop(device, id);
         space_free(device, space);
         cuda_memory_sweep(device);
         return 0;

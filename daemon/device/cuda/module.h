@@ -14,8 +14,9 @@
 struct cuda_code {
         struct ds_kernel_info info;
         CUkernel kernel;
-        CUfunction function; /* in the primary context; NULL: not loaded */
-        int scanned;         /* what its machine code shows is in info */
+        CUfunction function;                      /* in the primary context; NULL: not loaded */
+        uint32_t fits_threads, fits_shared, fits; /* blocks of that on an SM, as asked last; 0: nobody did */
+        int scanned;                              /* what its machine code shows is in info */
 };
 
 struct cuda_image {

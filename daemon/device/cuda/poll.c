@@ -100,6 +100,8 @@ void cuda_job_free(ds_device *device, struct cuda_job *job)
                 cuda_event_give(device, job->timed, job->event);
         if (job->begun)
                 cuda_event_give(device, 1, job->begun);
+        if (job->form)
+                cuda_form_ended(device, job);
         if (job->kernel)
                 cuda_kernel_put(device, job->kernel);
         if (job->graph)
@@ -194,8 +196,9 @@ static void completion_write(
         c->end_ns = end;
         c->start_ns = completion_start(device, stream, job, end);
         c->shared = !job->marked || !job->alone;
+        c->blocks = cuda_form_done(job);
         c->message[0] = 0;
-        if (status)
+        if (status && status != DS_DEVICE_EVICTED)
                 cuda_fault_message(device, job, status, c->message, sizeof(c->message));
         stream->last_end_ns = end;
 }
@@ -238,6 +241,8 @@ static void stream_poll(ds_device *device, struct cuda_stream *stream, struct po
         struct cuda_job *job;
 
         while (round->done < round->n && stream->head && head_ended(device, stream, round->now_ns)) {
+                if (stream->head->form && !cuda_form_collect(device, stream->head))
+                        return;
                 if (stream->head->prints && !cuda_output_collect(device, stream->head, round->now_ns))
                         return;
                 job = stream_pop(device, stream);

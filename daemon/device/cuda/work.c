@@ -53,6 +53,8 @@ int cuda_work_init(ds_device *device)
 
         r = cuda_counters_init(device);
         if (!r)
+                r = cuda_forms_init(device, cuda_counters_more(device));
+        if (!r)
                 r = events_make(device, 1, WORK_EVENTS);
         if (!r && !device->counters)
                 r = events_make(device, 0, WORK_EVENTS);
@@ -83,6 +85,7 @@ void cuda_work_free(ds_device *device)
                 device->free_jobs = job->next;
                 ds_free(job);
         }
+        cuda_forms_free(device);
         cuda_staging_free(device);
         cuda_clock_free(device);
         if (device->fence)
@@ -536,19 +539,16 @@ static int submitted(ds_device *device, struct cuda_stream *stream, struct cuda_
         return r;
 }
 
-int cuda_launch(ds_device *device, const struct ds_launch *launch, uint64_t token)
+/* plain is what goes to the GPU; form: the kernel in the persistent form that it stands for, else NULL */
+static int launch_plain(ds_device *device, const struct ds_launch *launch, const struct ds_launch *plain,
+        struct cuda_form *form, uint64_t token)
 {
         struct cuda_space *space = cuda_space_find(device, launch->space);
         struct cuda_stream *stream = cuda_stream_at(device, launch->stream);
         struct cuda_job *job;
         int r, hold;
 
-        if (!space || !stream)
-                return ds_error_origin(-ENOENT);
-        if (!launch->kernel || cuda_kernel_space(launch->kernel) != launch->space)
-                return DS_CUDA_INVALID_HANDLE;
-        r = device->lost ? DS_CUDA_LAUNCH_FAILED
-                         : cuda_launch_check(device, launch, stream->id / CUDA_STREAMS_PER_RUNG);
+        r = cuda_launch_check(device, plain, stream->id / CUDA_STREAMS_PER_RUNG);
         if (r)
                 return r;
         job = cuda_job_new(device, CUDA_JOB_LAUNCH, space, token);
@@ -563,8 +563,38 @@ int cuda_launch(ds_device *device, const struct ds_launch *launch, uint64_t toke
         job->deadline_ns = launch->deadline_ns;
         hold = cuda_hold_must(stream) ||
                (cuda_kernel_prints(launch->kernel) && !cuda_output_may_launch(device, launch->space));
-        r = hold ? cuda_hold_launch(device, stream, job, launch) : cuda_issue_launch(device, stream, job, launch);
+        r = hold ? cuda_hold_launch(device, stream, job, plain) : cuda_issue_launch(device, stream, job, plain);
+        if (!r && form)
+                cuda_form_launched(form, job);
         return submitted(device, stream, job, r);
+}
+
+static int launch_form(ds_device *device, const struct ds_launch *launch, uint32_t rung, uint64_t token)
+{
+        struct cuda_form_launch made;
+        int r = cuda_form_make(device, launch, rung, &made);
+
+        if (r)
+                return r;
+        r = launch_plain(device, launch, &made.plain, made.form, token);
+        if (r && made.form)
+                cuda_form_refused(device, made.form, launch);
+        return r;
+}
+
+int cuda_launch(ds_device *device, const struct ds_launch *launch, uint64_t token)
+{
+        const struct cuda_stream *stream = cuda_stream_at(device, launch->stream);
+
+        if (!cuda_space_find(device, launch->space) || !stream)
+                return ds_error_origin(-ENOENT);
+        if (!launch->kernel || cuda_kernel_space(launch->kernel) != launch->space)
+                return DS_CUDA_INVALID_HANDLE;
+        if (device->lost)
+                return DS_CUDA_LAUNCH_FAILED;
+        if (launch->form != DS_PTX_FORM_NATIVE)
+                return launch_form(device, launch, stream->id / CUDA_STREAMS_PER_RUNG, token);
+        return launch_plain(device, launch, launch, NULL, token);
 }
 
 int cuda_copy(ds_device *device, const struct ds_copy *copy, uint64_t token)

@@ -72,7 +72,8 @@ struct CUevent_st {
         uint64_t time_ns;
         CUevent prev, next; /* in the stream's pending list */
         CUevent all_prev, all_next;
-        uint64_t *write, value; /* nobody's event: value is written there when it is reached */
+        uint64_t *write, value; /* nobody's event: value is written there when it is reached, */
+        bool narrow;            /* or its lower half */
 };
 
 enum fake_rung_owner {

@@ -46,7 +46,10 @@ static void event_reach(CUevent event, uint64_t time_ns)
         event->time_ns = time_ns;
         if (!event->write)
                 return;
-        __atomic_store_n(event->write, event->value, __ATOMIC_RELEASE);
+        if (event->narrow)
+                __atomic_store_n((uint32_t *)event->write, (uint32_t)event->value, __ATOMIC_RELEASE);
+        else
+                __atomic_store_n(event->write, event->value, __ATOMIC_RELEASE);
         DL_DELETE2(fake.events, event, all_prev, all_next);
         ds_free(event);
 }
@@ -267,17 +270,16 @@ FAKE_API cuEventRecord(CUevent event, CUstream stream)
         return CUDA_SUCCESS;
 }
 
-FAKE_API cuStreamWriteValue64(CUstream stream, CUdeviceptr at, cuuint64_t value, unsigned int flags)
+static CUresult value_write(CUstream stream, CUdeviceptr at, uint64_t value, uint32_t size, unsigned int flags)
 {
         CUevent made;
 
-        FAKE_ENTER(cuStreamWriteValue64, CONTEXT);
         if (!fake_stream_ok(stream))
                 return CUDA_ERROR_INVALID_HANDLE;
-        if (flags || at % sizeof(value) || !fake_covers(at, sizeof(value)))
+        if (flags || at % size || !fake_covers(at, size))
                 return CUDA_ERROR_INVALID_VALUE;
         if (fake_is_device(at)) /* the sim's own: its work queue writes there */
-                return fake_fill(stream, at, 0, value, sizeof(value), 1, 1);
+                return fake_fill(stream, at, 0, value, size, 1, 1);
         fake_pump();
         if (fake.lost)
                 return fake.lost;
@@ -286,9 +288,22 @@ FAKE_API cuStreamWriteValue64(CUstream stream, CUdeviceptr at, cuuint64_t value,
                 return CUDA_ERROR_OUT_OF_MEMORY;
         made->write = (uint64_t *)(uintptr_t)at;
         made->value = value;
+        made->narrow = size == sizeof(uint32_t);
         DL_APPEND2(fake.events, made, all_prev, all_next);
         event_put(made, stream);
         return CUDA_SUCCESS;
+}
+
+FAKE_API cuStreamWriteValue64(CUstream stream, CUdeviceptr at, cuuint64_t value, unsigned int flags)
+{
+        FAKE_ENTER(cuStreamWriteValue64, CONTEXT);
+        return value_write(stream, at, value, sizeof(value), flags);
+}
+
+FAKE_API cuStreamWriteValue32(CUstream stream, CUdeviceptr at, cuuint32_t value, unsigned int flags)
+{
+        FAKE_ENTER(cuStreamWriteValue32, CONTEXT);
+        return value_write(stream, at, value, sizeof(value), flags);
 }
 
 static CUresult event_state(CUevent event)

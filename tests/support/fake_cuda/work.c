@@ -118,6 +118,25 @@ FAKE_API cuOccupancyMaxActiveClusters(int *n, CUfunction f, const CUlaunchConfig
         return (CUresult)r;
 }
 
+FAKE_API cuOccupancyMaxActiveBlocksPerMultiprocessor(int *n, CUfunction f, int threads, size_t shared)
+{
+        const struct sim_model *model;
+        struct sim_sm empty;
+        struct sim_need need;
+
+        FAKE_ENTER(cuOccupancyMaxActiveBlocksPerMultiprocessor, CONTEXT);
+        if (!fake_kernel(f) || threads <= 0 || threads > 1024)
+                return CUDA_ERROR_INVALID_VALUE;
+        model = fake.device->model;
+        empty = (struct sim_sm){.threads = model->sm_threads,
+                .blocks = model->sm_blocks,
+                .registers = model->sm_registers,
+                .shared = model->sm_shared};
+        sim_need_of(model, fake_kernel(f)->kernel, (uint32_t[]){(uint32_t)threads, 1, 1}, (uint32_t)shared, &need);
+        *n = (int)sim_sm_room(&empty, &need, UINT32_MAX);
+        return CUDA_SUCCESS;
+}
+
 /* --- copies --- */
 
 static bool rows_known(uint64_t va, uint64_t pitch, uint64_t width, uint64_t height)

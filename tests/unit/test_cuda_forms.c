@@ -1,0 +1,159 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The cuda device and forms of kernels, on the fake driver: slices, workers that let go and go on
+ *
+ * The fake driver executes a persistent kernel's own code while the word to stop is written to its control block, so
+ * the workers really hear it, at a time that nobody chooses. Bodies are those of a GPU (tests/gpu/device_forms.h); then
+ * what only a driver that fails shows.
+ */
+#define DT_SLAB DS_MIB(16) /* clearing a large one takes longer than most of these */
+#define DT_FORM_LOOPS 300u
+#include "tests/gpu/device_forms.h"
+
+#include "device/cuda/internal.h"
+
+static void setup(void)
+{
+        setenv("DETSHARE_LIBCUDA", TEST_FAKE_CUDA, 1);
+        setenv("PTXAS", TEST_PTXAS, 1);
+}
+
+#define SHARED(body, name)                                    \
+        Test(cuda_forms, name, .init = setup, .timeout = 300) \
+        {                                                     \
+                body(&ds_cuda_ops, "0");                      \
+        }
+
+SHARED(dt_test_forms_equal, equal)
+SHARED(dt_test_forms_refused, refused)
+SHARED(dt_test_forms_evict, evict)
+SHARED(dt_test_forms_evict_early_and_late, evict_early_and_late)
+SHARED(dt_test_forms_many, many)
+SHARED(dt_test_forms_session_goes, session_goes)
+
+/* --- a driver that says no ---------------------------------------------------------------------------------------- */
+
+#define LONG 100000u /* loops: blocks that take milliseconds here */
+
+static struct dt_forms forms_failing(const char *fail, uint32_t blocks, uint32_t loops)
+{
+        struct dt_forms f;
+
+        setenv("FAKE_CUDA_FAIL", fail, 1);
+        f = dt_forms_open(&ds_cuda_ops, "0", blocks);
+        f.loops = loops;
+        dt_form_clear(&f, 2);
+        return f;
+}
+
+/* The word to stop does not go out: the launch goes on, and can be asked again. */
+Test(cuda_forms, the_word_does_not_go_out, .init = setup, .timeout = 120)
+{
+        struct dt_forms f = forms_failing("cuStreamWriteValue32:1:2", 60, LONG);
+        struct ds_launch l = dt_form_launch(&f, DS_PTX_FORM_PERSISTENT, 0);
+        uint64_t token = dt_launch(f.t, &l);
+        uint32_t done = 0;
+
+        cr_assert_eq(ds_cuda_ops.evict(f.t->device, token), DS_CUDA_OUT_OF_MEMORY);
+        cr_assert_eq(ds_cuda_ops.evict(f.t->device, token), 0);
+        while (dt_form_evicted(&f, token, &done)) {
+                l.resumes = token + 1;
+                token = dt_launch(f.t, &l);
+        }
+        dt_form_right(&f, 0);
+        dt_close(f.t);
+}
+
+/* What workers did cannot be read: that launch failed; others go on. */
+Test(cuda_forms, nobody_says_what_was_done, .init = setup, .timeout = 120)
+{
+        struct dt_forms f = forms_failing("cuMemcpyDtoHAsync:1:1", 60, LONG);
+        struct ds_launch l = dt_form_launch(&f, DS_PTX_FORM_PERSISTENT, 0);
+        uint64_t token = dt_launch(f.t, &l);
+
+        cr_assert_eq(ds_cuda_ops.evict(f.t->device, token), 0);
+        cr_assert_eq(dt_wait(f.t, token)->status, DS_CUDA_LAUNCH_FAILED);
+        l.resumes = token + 1;
+        cr_assert_eq(ds_cuda_ops.launch(f.t->device, &l, f.t->next_token), DS_CUDA_INVALID_VALUE);
+        l = dt_form_launch(&f, DS_PTX_FORM_PERSISTENT, 1);
+        dt_ok(f.t, dt_launch(f.t, &l));
+        dt_form_right(&f, 1);
+        dt_close(f.t);
+}
+
+/* A launch that goes on is refused: it can go on later. */
+Test(cuda_forms, going_on_is_refused_once, .init = setup, .timeout = 120)
+{
+        struct dt_forms f = forms_failing("cuLaunchKernelEx:2:701", 60, LONG);
+        struct ds_launch l = dt_form_launch(&f, DS_PTX_FORM_PERSISTENT, 0);
+        uint64_t token = dt_launch(f.t, &l);
+        uint32_t done = 0;
+
+        cr_assert_eq(ds_cuda_ops.evict(f.t->device, token), 0);
+        cr_assert_eq(dt_form_evicted(&f, token, &done), 1);
+        l.resumes = token + 1;
+        cr_assert_eq(ds_cuda_ops.launch(f.t->device, &l, f.t->next_token), DS_CUDA_LAUNCH_OUT_OF_RESOURCES);
+        dt_ok(f.t, dt_launch(f.t, &l));
+        dt_form_right(&f, 0);
+        dt_close(f.t);
+}
+
+/* Streams that cannot write values: slices, but no workers. */
+Test(cuda_forms, streams_without_values, .init = setup, .timeout = 120)
+{
+        struct dt_forms f;
+        struct ds_launch l;
+
+        setenv("FAKE_CUDA_MEMOPS", "0", 1);
+        f = dt_forms_open(&ds_cuda_ops, "0", 60);
+        dt_form_clear(&f, 1);
+        l = dt_form_launch(&f, DS_PTX_FORM_PERSISTENT, 0);
+        cr_assert_eq(ds_cuda_ops.launch(f.t->device, &l, f.t->next_token), DS_CUDA_NOT_SUPPORTED);
+        cr_assert_eq(ds_cuda_ops.evict(f.t->device, 1), DS_CUDA_NOT_FOUND);
+        ds_cuda_ops.drop(f.t->device, 1);
+        l = dt_form_launch(&f, DS_PTX_FORM_SLICED, 0);
+        l.n_blocks = f.blocks;
+        dt_ok(f.t, dt_launch(f.t, &l));
+        dt_form_right(&f, 0);
+        dt_close(f.t);
+}
+
+#define CONTROLS 4096u
+
+/* So many kernels that have let go that there is no control block left: refused, and possible again when some are
+ * dropped. */
+Test(cuda_forms, no_control_block_left, .init = setup, .timeout = 120)
+{
+        struct dt_forms f = dt_forms_open(&ds_cuda_ops, "0", 6);
+        struct ds_launch l = dt_form_launch(&f, DS_PTX_FORM_PERSISTENT, 0);
+        uint32_t n = 0, came = 0, evicted = 0;
+        struct ds_completion c[64];
+        size_t got;
+
+        dt_form_clear(&f, 2);
+        l = dt_form_launch(&f, DS_PTX_FORM_NATIVE, 1);
+        f.params.loops = LONG;
+        dt_launch(f.t, &l);
+        l = dt_form_launch(&f, DS_PTX_FORM_PERSISTENT, 0);
+        for (; n < CONTROLS; n++) {
+                cr_assert_eq(ds_cuda_ops.launch(f.t->device, &l, 100000 + n), 0, "launch %u", n);
+                cr_assert_eq(ds_cuda_ops.evict(f.t->device, 100000 + n), 0);
+        }
+        cr_assert_eq(ds_cuda_ops.launch(f.t->device, &l, 1), DS_CUDA_OUT_OF_MEMORY);
+        while (came < CONTROLS + 1) {
+                got = ds_cuda_ops.poll(f.t->device, c, DS_ARRAY_SIZE(c));
+                for (size_t i = 0; i < got; i++)
+                        evicted += c[i].status == DS_DEVICE_EVICTED && !c[i].blocks;
+                came += (uint32_t)got;
+        }
+        cr_assert_eq(evicted, CONTROLS);
+        cr_assert_eq(ds_cuda_ops.launch(f.t->device, &l, 1), DS_CUDA_OUT_OF_MEMORY);
+        for (uint32_t i = 0; i < CONTROLS; i++)
+                ds_cuda_ops.drop(f.t->device, 100000 + i);
+        dt_form_pass(f.t, 1000000);
+        f.t->n_seen++; /* the first one came above */
+        l = dt_form_launch(&f, DS_PTX_FORM_PERSISTENT, 0);
+        dt_ok(f.t, dt_launch(f.t, &l));
+        dt_form_right(&f, 0);
+        dt_close(f.t);
+}

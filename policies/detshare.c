@@ -41,6 +41,12 @@
  * Felt. Prices are expectations. A session whose requests take longer beside BE than the slack, as felt.h finds by
  * timing them with and without, has BE held while they run: no kernel of it is launched, but for what `starve_ms` says.
  *
+ * Evicting. A BE kernel of long blocks is asked for in a form that lets go (daemon/sched/forms.h), so that neither a
+ * request has to wait for its end nor the SMs have to be kept free for one that may come. When one does, and BE runs
+ * where it would not be sent now, it is evicted if its own end is farther off than that costs (`resume_us` and the time
+ * that it takes), and goes on from there on the rung that leaves the reserve. So that it never starves it runs for
+ * `be_floor_permille` of the time since its last eviction before the next one, whatever LS needs.
+ *
  * While LS is idle a kernel that is well known on few SM counts is now and then sent to a rung where it is not, for its
  * profile, for `explore_permille` of BE's time at most.
  *
@@ -50,450 +56,19 @@
  * State is bounded: the LS and BE sessions seen last, so many of each; of more the one not seen for longest is learnt
  * anew.
  */
-#include "policies/felt.h"
-#include "policies/gaps.h"
 #include "policies/interference.h"
-#include "policies/stair.h"
+#include "policies/tide.h"
 
-#define US 1000ull
-#define MS 1000000ull
-#define LS_MAX 32u
-#define BE_MAX 64u
-#define NEEDS 32u         /* buckets of needs, in parts of the GPU */
-#define DELAY_NS 10000ull /* an LS operation that takes longer is delayed once more per so much */
-#define ALONE_NS 1000000000ull
-#define ENDED 128u     /* coroutines by id; of two with one place the last counts */
-#define DEPTH 256u     /* most operations of a BE coroutine on the device */
-#define BLOCKS_MAX 32u /* SM counts of the calibration */
-/* However many streams clients open, a decision must not take long, and there must be room on the device for LS. */
-#define LS_LOOK 256u  /* operations that are looked at for the window, of all queues */
+#define DEPTH 256u /* most operations of a BE coroutine on the device */
+/* However many streams clients open, there must be room on the device for LS. */
 #define BE_MANY 512u  /* BE operations on the device: of each coroutine no more than one then ... */
 #define BE_MOST 3072u /* ... and more go only when some have ended */
-
-enum param {
-        P_LS_DEPTH,
-        P_LS_LATE_DEPTH,
-        P_LS_OVERLAP,
-        P_LS_TOLERANCE,
-        P_BE_TOLERANCE,
-        P_SLACK,
-        P_SLO,
-        P_SHORT,
-        P_WINDOW,
-        P_NEED,
-        P_RESERVE_LEAST,
-        P_RESERVE,
-        P_STANDING,
-        P_RECENT,
-        P_HOLD,
-        P_HOLD_FIRST,
-        P_HOLD_LEAST,
-        P_HOLD_MOST,
-        P_AHEAD,
-        P_ALONE,
-        P_UNKNOWN,
-        P_INTERFERENCE,
-        P_FAIR,
-        P_STARVE,
-        P_EXPLORE,
-        P_EXPLORE_SAMPLES,
-        P_EXPLORE_POINTS,
-        P_FEEL,
-        PARAMS,
-};
-
-static const struct detshare_policy_param params[PARAMS] = {
-        {"ls_depth", "operations on the device at once of the LS session that is due first", 64, 1, 1024},
-        {"ls_late_depth", "the same of other LS sessions", 16, 1, 1024},
-        {"ls_overlap", "1: LS may spread over BE's SMs, 0: it stays on the lower rung of its need", 1, 0, 1},
-        {"ls_tolerance_permille", "latencies this close count as the best one of an LS kernel", 50, 0, 1000},
-        {"be_tolerance_permille", "times this close are one step of a BE kernel's stair", 50, 0, 1000},
-        {"slack_permille", "of a request's length that BE may cost it when it has no SLO", 50, 0, 10000},
-        {"slo_permille", "of what the SLO leaves that BE may cost a request", 100, 0, 1000},
-        {"short_us", "BE blocks that last no longer never give way", 5, 0, 1000000},
-        {"window", "operations of an LS queue that are looked at for the reserve", 8, 1, DETSHARE_AHEAD_MAX},
-        {"need_percent", "quantile of an LS session's needs, by time", 90, 1, 100},
-        {"reserve_sms", "least SMs that BE leaves while it gives way", 8, 0, 1024},
-        {"reserve_percent", "most of the GPU that BE leaves", 50, 1, 100},
-        {"standing_permille", "what a BE kernel may lose by a reserve while LS is idle, 0 = none", 50, 0, 1000},
-        {"recent_ms", "an LS session not active for longer has no standing reserve", 1000, 0, 1000000},
-        {"hold_percent", "quantile of the gaps inside requests after which one has ended", 95, 1, 100},
-        {"hold_first_us", "hold-off while nothing is learnt", 100, 0, 1000000},
-        {"hold_least_us", "least hold-off", 10, 0, 1000000},
-        {"hold_most_us", "most; longer gaps lie between requests", 1000, 1, 1000000},
-        {"be_ahead_us", "time before its end at which BE work is followed by the next", 100, 0, 1000000},
-        {"be_alone_us", "the same while there has been no LS work for a second", 1000, 0, 1000000},
-        {"be_unknown", "operations of unknown duration of a BE coroutine on the device", 2, 1, 256},
-        {"interference_permille", "LS time beside BE, by the calibration, up to which BE's blocks are unbounded", 1100,
-                1000, 100000},
-        {"fair_us", "device time by which a BE session may be ahead of another", 2000, 1, 1000000},
-        {"starve_ms", "a BE kernel waits for LS no longer", 50, 1, 100000},
-        {"explore_permille", "of BE's time spent on learning how kernels do on fewer SMs", 10, 0, 1000},
-        {"explore_samples", "completions after which a kernel is worth that", 32, 1, 1000000},
-        {"explore_points", "SM counts at which it is to be known", 6, 1, DETSHARE_POINTS_MAX},
-        {"feel", "1: what BE is seen to cost requests decides how far it ebbs, 0: prices alone", 1, 0, 1},
-};
-
-struct ls {
-        uint64_t id;
-        uint64_t seen;                /* number of the decision that saw it last; 0: nobody */
-        uint64_t active_ns;           /* when it had work last */
-        uint64_t begin_ns, empty_ns;  /* of the request that goes on, or the last one; 0: none yet */
-        uint64_t slo_ns, deadline_ns; /* UINT64_MAX: none */
-        uint8_t open;                 /* a request goes on */
-        uint8_t busy;                 /* it has work queued or on the device */
-        uint8_t synchronised;         /* while it has none: its client has waited for all */
-        uint8_t gapped;               /* this request had gaps */
-        uint8_t mixed;                /* another regime than its own was in force, too */
-        uint8_t beside;               /* BE was on the device */
-        struct gaps inside;
-        uint32_t delays, idle_ns;       /* of this request: kernels, and time without work */
-        uint32_t need;                  /* of the window, now */
-        uint32_t needs[NEEDS];          /* time of kernels by what they need, in us */
-        uint64_t length_ns;             /* of a request, low among those seen; 0: unknown */
-        uint64_t idle_between_ns;       /* from one request to the next, in the mean; 0: unknown */
-        uint32_t mean_delays, mean_gap; /* of a request; ns between two kernels */
-        struct felt felt;
-        uint64_t piece_ns;           /* when a piece of this request began that is looked at by itself */
-        uint32_t regime, operations; /* of the piece: what it has BE do, and what of it has ended */
-};
-
-struct be {
-        uint64_t id, seen;
-        uint64_t device_ns; /* as its view says */
-        uint64_t virtual_ns;
-};
-
-/* When an operation of a BE coroutine ended last. */
-struct ended {
-        uint64_t coroutine, ns;
-};
-
-/* Blocks that BE may have resident on so many SMs beside LS; 0: no bound. */
-struct bound {
-        uint32_t n_sms, blocks[DETSHARE_BOUND_MEMORY + 1];
-};
-
-struct detshare {
-        int64_t p[PARAMS];
-        uint32_t n_sms;
-        struct stair_side upper, lower;
-        struct bound bounds[BLOCKS_MAX];
-        uint32_t n_bounds;
-        uint64_t decision;
-        struct ls ls[LS_MAX];
-        struct be be[BE_MAX];
-        struct ended ended[ENDED];
-        uint64_t be_ns, explored_ns; /* BE's time, and what of it went to exploring */
-        uint64_t ls_seen_ns;         /* + 1; 0: never */
-
-        /* of one decision */
-        uint64_t now_ns, timer_ns;
-        int wet, alone;
-        uint32_t regime; /* of BE: the strictest of the requests under way */
-        uint32_t reserve;
-        uint64_t harmless_ns;  /* rest of a block that LS can bear at each of its kernels */
-        uint64_t standing_ns;  /* and at the first one, while it is idle; UINT64_MAX: whatever */
-        uint32_t standing_sms; /* needed then */
-        uint64_t soon_ns;      /* while it is idle: how long it usually is; UINT64_MAX: who knows */
-        uint64_t soon_harmless_ns;
-        uint64_t fair_ns;           /* virtual time of the BE session with ready work that has least */
-        int fair_runs;              /* what it has on the device counts as it runs: with time it has more */
-        uint32_t be_flying, flying; /* BE operations on the device; coroutines that have anything there */
-};
-
-static uint64_t us(const struct detshare *d, enum param param)
-{
-        return (uint64_t)d->p[param] * US;
-}
-
-static uint32_t number(const struct detshare *d, enum param param)
-{
-        return (uint32_t)d->p[param];
-}
-
-static void wake_at(struct detshare *d, uint64_t ns)
-{
-        if (ns < d->timer_ns)
-                d->timer_ns = ns;
-}
-
-/* --- what is learnt --------------------------------------------------------------------------------------------------
- */
-
-static void needs_learn(struct detshare *d, struct ls *ls, uint32_t need, uint64_t ns)
-{
-        uint32_t bucket = (need * NEEDS + d->n_sms - 1) / d->n_sms;
-        uint64_t sum = 0;
-
-        ls->needs[bucket ? bucket - 1 : 0] += (uint32_t)min_u64(ns / US + 1, 100000);
-        for (uint32_t i = 0; i < NEEDS; i++)
-                sum += ls->needs[i];
-        for (uint32_t i = 0; sum > 100000 && i < NEEDS; i++)
-                ls->needs[i] /= 2;
-}
-
-static uint32_t needs_quantile(const struct detshare *d, const struct ls *ls)
-{
-        uint64_t sum = 0, all = 0;
-        uint32_t bucket = 0;
-
-        for (uint32_t i = 0; i < NEEDS; i++)
-                all += ls->needs[i];
-        if (!all)
-                return 0;
-        for (; bucket < NEEDS - 1; bucket++) {
-                sum += ls->needs[bucket];
-                if (sum * 100 >= all * number(d, P_NEED))
-                        break;
-        }
-        return (bucket + 1) * d->n_sms / NEEDS;
-}
-
-/* --- requests --------------------------------------------------------------------------------------------------------
- */
-
-static struct ls *ls_find(struct detshare *d, uint64_t id, int make)
-{
-        struct ls *oldest = &d->ls[0];
-
-        for (uint32_t i = 0; i < LS_MAX; i++) {
-                if (d->ls[i].seen && d->ls[i].id == id)
-                        return &d->ls[i];
-                if (d->ls[i].seen < oldest->seen)
-                        oldest = &d->ls[i];
-        }
-        if (!make)
-                return NULL;
-        *oldest = (struct ls){.id = id, .seen = d->decision};
-        return oldest;
-}
-
-/* How long its queue must be empty for the request to be over. */
-static uint64_t ls_hold(const struct detshare *d, const struct ls *ls)
-{
-        uint64_t hold = gaps_quantile(&ls->inside, number(d, P_HOLD));
-
-        if (hold == UINT64_MAX)
-                return us(d, P_HOLD_FIRST);
-        return min_u64(max_u64(hold, us(d, P_HOLD_LEAST)), us(d, P_HOLD_MOST));
-}
-
-static void ls_felt(struct ls *ls, uint64_t end_ns)
-{
-        if (ls->operations && (!ls->mixed || !ls->beside))
-                felt_learn(&ls->felt, ls->beside ? ls->regime : FELT_HELD, end_ns - ls->piece_ns, ls->operations);
-}
-
-static void ls_close(struct ls *ls)
-{
-        const uint64_t length = max_u64(ls->empty_ns - ls->begin_ns, 1);
-
-        ls->open = 0;
-        if (!ls->gapped)
-                gaps_learn(&ls->inside, 0);
-        learn_low(&ls->length_ns, length);
-        ls_felt(ls, ls->empty_ns);
-        learn_mean(&ls->mean_delays, ls->delays);
-        learn_mean(&ls->mean_gap, ls->idle_ns / (ls->delays ? ls->delays : 1));
-}
-
-/* What BE may cost one of its requests. */
-static uint64_t ls_slack(const struct detshare *d, const struct ls *ls)
-{
-        if (!ls->length_ns)
-                return 0;
-        if (!ls->slo_ns)
-                return ls->length_ns / 1000 * (uint64_t)d->p[P_SLACK];
-        return ls->slo_ns > ls->length_ns ? (ls->slo_ns - ls->length_ns) / 1000 * (uint64_t)d->p[P_SLO] : 0;
-}
-
-static uint64_t ls_slack_permille(const struct detshare *d, const struct ls *ls)
-{
-        return ls->length_ns ? ls_slack(d, ls) / (ls->length_ns / 1000 + 1) : 0;
-}
-
-/* What comes now of a request is looked at by itself. */
-static void ls_piece(const struct detshare *d, struct ls *ls)
-{
-        ls->mixed = ls->beside = 0;
-        ls->operations = 0;
-        ls->piece_ns = d->now_ns;
-        ls->regime = d->p[P_FEEL] ? felt_choose(&ls->felt, ls_slack_permille(d, ls)) : FELT_EBB;
-}
-
-/* It has work again. */
-static void ls_wake(struct detshare *d, struct ls *ls)
-{
-        uint64_t gap = d->now_ns - ls->empty_ns;
-
-        if (ls->begin_ns && !ls->synchronised && gap <= us(d, P_HOLD_MOST))
-                gaps_learn(&ls->inside, gap);
-        if (ls->open) {
-                ls->gapped = 1;
-                ls->idle_ns = (uint32_t)min_u64(ls->idle_ns + gap, UINT32_MAX);
-        } else {
-                if (ls->begin_ns)
-                        learn_low(&ls->idle_between_ns, max_u64(gap, 1));
-                ls->open = 1;
-                ls->begin_ns = d->now_ns;
-                ls->gapped = 0;
-                ls->delays = ls->idle_ns = 0;
-                ls_piece(d, ls);
-        }
-        ls->busy = 1;
-        ls->synchronised = 0;
-}
-
-/* view: NULL when it has none, which means that it has no work. */
-static void ls_look(struct detshare *d, struct ls *ls, const struct detshare_session_view *view)
-{
-        int busy = view && view->request_active;
-
-        if (view) {
-                ls->seen = d->decision;
-                ls->slo_ns = view->slo_ns;
-        }
-        if (busy && !ls->busy)
-                ls_wake(d, ls);
-        /* an SLO is what a client says: it may be any number */
-        ls->deadline_ns = ls->slo_ns && ls->slo_ns < UINT64_MAX - ls->begin_ns ? ls->begin_ns + ls->slo_ns : UINT64_MAX;
-        if (busy)
-                ls->active_ns = d->now_ns;
-        if (!busy && ls->busy) {
-                ls->busy = 0;
-                ls->empty_ns = d->now_ns;
-        }
-        ls->need = 0;
-        if (!busy && view && view->synchronised)
-                ls->synchronised = 1;
-        if (!busy && ls->open && (ls->synchronised || d->now_ns >= ls->empty_ns + ls_hold(d, ls)))
-                ls_close(ls);
-        if (!busy && ls->open)
-                wake_at(d, ls->empty_ns + ls_hold(d, ls));
-}
-
-/* What the first of its queues need. */
-static void ls_window(struct detshare *d, const struct detshare_snapshot *snapshot)
-{
-        uint32_t left = LS_LOOK;
-
-        for (uint32_t i = 0; i < snapshot->n_coroutines; i++) {
-                const struct detshare_coroutine_view *coroutine = &snapshot->coroutines[i];
-                struct ls *ls;
-
-                if (coroutine->class_ != DETSHARE_CLASS_LS)
-                        continue;
-                ls = ls_find(d, snapshot->sessions[coroutine->session].id, 0);
-                for (uint32_t k = 0; ls && k < coroutine->n_ahead && k < number(d, P_WINDOW) && left; k++, left--) {
-                        const struct detshare_op_view *op = &coroutine->ahead[k];
-                        uint32_t need = 0;
-
-                        if (op->kind == DETSHARE_OP_KERNEL && op->blocks > ls->need)
-                                need = stair_need(op, d->n_sms, number(d, P_LS_TOLERANCE));
-                        if (need > ls->need)
-                                ls->need = need;
-                }
-        }
-}
-
-/* --- the tide --------------------------------------------------------------------------------------------------------
- */
-
-static void tide_session(struct detshare *d, const struct ls *ls)
-{
-        uint64_t slack = ls_slack(d, ls), gap = ls->mean_gap, delays = ls->mean_delays ? ls->mean_delays : 1;
-        uint32_t need = needs_quantile(d, ls);
-
-        if (ls->open) {
-                d->wet = 1;
-                d->harmless_ns = min_u64(d->harmless_ns, ls->length_ns ? gap + slack / delays : 0);
-                d->reserve = (uint32_t)max_u64(d->reserve, max_u64(need, ls->need));
-        }
-        if (ls->length_ns && d->now_ns - ls->active_ns <= (uint64_t)d->p[P_RECENT] * MS) {
-                d->standing_ns = min_u64(d->standing_ns, slack);
-                d->standing_sms = (uint32_t)max_u64(d->standing_sms, need);
-                d->soon_harmless_ns = min_u64(d->soon_harmless_ns, gap + slack / delays);
-                if (ls->idle_between_ns)
-                        d->soon_ns = min_u64(d->soon_ns, ls->idle_between_ns);
-        }
-}
-
-static void tide_look(struct detshare *d, const struct detshare_snapshot *snapshot)
-{
-        uint32_t most = d->n_sms * number(d, P_RESERVE) / 100;
-
-        for (uint32_t i = 0; i < snapshot->n_sessions; i++) {
-                const struct detshare_session_view *view = &snapshot->sessions[i];
-
-                if (view->class_ != DETSHARE_CLASS_LS)
-                        continue;
-                d->ls_seen_ns = d->now_ns + 1;
-                ls_look(d, ls_find(d, view->id, 1), view);
-        }
-        for (uint32_t i = 0; i < LS_MAX; i++)
-                if (d->ls[i].seen && d->ls[i].seen != d->decision)
-                        ls_look(d, &d->ls[i], NULL);
-        d->alone = !d->ls_seen_ns || d->now_ns - d->ls_seen_ns + 1 > ALONE_NS;
-        d->wet = 0;
-        d->harmless_ns = d->standing_ns = d->soon_ns = d->soon_harmless_ns = UINT64_MAX;
-        d->reserve = d->standing_sms = 0;
-        ls_window(d, snapshot);
-        for (uint32_t i = 0; i < LS_MAX; i++)
-                if (d->ls[i].seen)
-                        tide_session(d, &d->ls[i]);
-        d->reserve = (uint32_t)min_u64(max_u64(d->reserve, number(d, P_RESERVE_LEAST)), most);
-        d->standing_sms = (uint32_t)min_u64(max_u64(d->standing_sms, number(d, P_RESERVE_LEAST)), most);
-}
-
-/* An operation of LS ended: before its request may end by it, so that one of a single operation has one. */
-static void tide_count(struct detshare *d, const struct detshare_snapshot *snapshot)
-{
-        struct ls *ls;
-
-        if (snapshot->event != DETSHARE_EVENT_COMPLETE || snapshot->event_session >= snapshot->n_sessions ||
-                snapshot->sessions[snapshot->event_session].class_ != DETSHARE_CLASS_LS)
-                return;
-        ls = ls_find(d, snapshot->sessions[snapshot->event_session].id, 0);
-        if (ls)
-                ls->operations++;
-}
-
-/* An operation ended. Of what a device tells of together only the sum is right, so the mean counts. */
-static void tide_complete(struct detshare *d, const struct detshare_snapshot *snapshot)
-{
-        const struct detshare_session_view *view;
-        const struct detshare_op_view *op = &snapshot->event_op;
-        uint64_t ns = op->samples ? op->expected_ns : snapshot->event_end_ns - snapshot->event_start_ns;
-        struct ls *ls;
-
-        if (snapshot->event != DETSHARE_EVENT_COMPLETE || snapshot->event_session >= snapshot->n_sessions)
-                return;
-        view = &snapshot->sessions[snapshot->event_session];
-        if (view->class_ != DETSHARE_CLASS_LS) {
-                d->be_ns += ns;
-                d->ended[snapshot->event_coroutine % ENDED] =
-                        (struct ended){snapshot->event_coroutine, snapshot->event_end_ns};
-                return;
-        }
-        ls = ls_find(d, view->id, 0);
-        if (!ls)
-                return;
-        if (ls->open && d->now_ns - ls->piece_ns >= FELT_PIECE_NS) {
-                ls_felt(ls, d->now_ns);
-                ls_piece(d, ls);
-        }
-        if (op->kind != DETSHARE_OP_KERNEL)
-                return;
-        ls->delays += 1 + (uint32_t)min_u64(ns / DELAY_NS, 1000000);
-        needs_learn(d, ls, stair_need(op, d->n_sms, number(d, P_LS_TOLERANCE)), ns);
-}
 
 /* --- launching -------------------------------------------------------------------------------------------------------
  */
 
 struct place {
-        uint32_t rung, blocks;
+        uint32_t rung, blocks, evictable;
 };
 
 /* Adds to the action before where it is the same; 0: no room. */
@@ -502,8 +77,9 @@ static int launch(struct detshare_decision *decision, const struct detshare_coro
 {
         struct detshare_action *action = decision->n ? &decision->actions[decision->n - 1] : NULL;
 
-        if (action && action->coroutine == coroutine->id && action->rung == place->rung &&
-                action->max_resident_blocks == place->blocks) {
+        if (action && action->kind == DETSHARE_ACTION_LAUNCH && action->coroutine == coroutine->id &&
+                action->rung == place->rung && action->max_resident_blocks == place->blocks &&
+                action->evictable == place->evictable) {
                 action->count += count;
                 return 1;
         }
@@ -518,6 +94,7 @@ static int launch(struct detshare_decision *decision, const struct detshare_coro
                 .priority = coroutine->class_ == DETSHARE_CLASS_LS ? DETSHARE_PRIORITY_HIGH : DETSHARE_PRIORITY_LOW,
                 .count = count,
                 .max_resident_blocks = place->blocks,
+                .evictable = place->evictable,
         };
         return 1;
 }
@@ -656,6 +233,24 @@ static int be_beside(struct detshare *d, const struct detshare_coroutine_view *c
         return 1;
 }
 
+static int be_may_evict(const struct detshare *d, const struct detshare_op_view *op)
+{
+        return d->p[P_EVICT] && op->evict_ns;
+}
+
+/*
+ * Whether a kernel is to let go when it is evicted. One that does may hold its SMs until then, so not where priority
+ * alone lets LS in soon enough.
+ */
+static uint32_t be_lets_go(const struct detshare *d, const struct detshare_op_view *op, const struct place *place)
+{
+        if (!be_may_evict(d, op))
+                return 0;
+        if (d->wet)
+                return place->rung || be_rest(d, op) > d->harmless_ns;
+        return be_rest(d, op) > d->soon_harmless_ns;
+}
+
 /* The rung that leaves a standing reserve; 0: not worth it, or needless. */
 static uint32_t be_standing(
         const struct detshare *d, const struct detshare_coroutine_view *coroutine, const struct detshare_op_view *op)
@@ -668,7 +263,7 @@ static uint32_t be_standing(
         rest = be_rest(d, op);
         at = be_masked(d, coroutine, op, d->standing_sms);
         if (stair_known(op) && rest > d->soon_harmless_ns && stair_time(op, d->n_sms, d->n_sms) > d->soon_ns &&
-                at < d->upper.n)
+                at < d->upper.n && !be_may_evict(d, op))
                 return d->upper.rung[at];
         if (!d->p[P_STANDING] || rest <= d->standing_ns || !stair_known(op))
                 return 0;
@@ -723,19 +318,25 @@ static uint32_t be_explore(
 static int be_place(struct detshare *d, const struct detshare_coroutine_view *coroutine,
         const struct detshare_op_view *op, struct place *place)
 {
+        place->evictable = 0;
         if (op->kind != DETSHARE_OP_KERNEL) {
                 if (coroutine->in_flight)
                         place->rung = coroutine->rung;
                 return 1;
         }
-        if (d->wet)
-                return be_beside(d, coroutine, op, place);
+        if (d->wet) {
+                if (!be_beside(d, coroutine, op, place))
+                        return 0;
+                place->evictable = be_lets_go(d, op, place);
+                return 1;
+        }
         *place = (struct place){0};
         if (op->all_resident)
                 return 1;
         place->rung = be_standing(d, coroutine, op);
         if (!place->rung && d->p[P_EXPLORE])
                 place->rung = be_explore(d, coroutine, op);
+        place->evictable = be_lets_go(d, op, place);
         return 1;
 }
 
@@ -809,6 +410,7 @@ static int be_launch(struct detshare *d, const struct detshare_snapshot *snapsho
                 if (!launch(decision, coroutine, &place, 1))
                         return 0;
                 ns = op->samples ? stair_time(op, snapshot->rungs[place.rung].n_sms, d->n_sms) : 0;
+                ns -= ns / 1000 * op->progress_permille;
                 pipeline.n++;
                 d->be_flying++;
                 pipeline.known = pipeline.known && op->samples;
@@ -816,6 +418,71 @@ static int be_launch(struct detshare *d, const struct detshare_snapshot *snapsho
                 pipeline.rest_ns += ns;
         }
         return 1;
+}
+
+/* --- evicting --------------------------------------------------------------------------------------------------------
+ */
+
+/*
+ * BE never starves: between two evictions of a coroutine it runs for a share of the time, whatever LS needs. Where it
+ * has not, the policy looks again when it will have.
+ */
+static int be_has_run(struct detshare *d, const struct detshare_coroutine_view *coroutine, uint64_t runs_for)
+{
+        const struct evicted *last = &d->evicted[coroutine->id % ENDED];
+        uint64_t floor = (uint64_t)d->p[P_FLOOR], due;
+
+        if (last->coroutine != coroutine->id)
+                return 1;
+        due = (d->now_ns - last->ns) / 1000 * floor;
+        if (runs_for >= due)
+                return 1;
+        if (floor < 1000)
+                wake_at(d, d->now_ns + (due - runs_for) / (1000 - floor) * 1000 + 1000);
+        return 0;
+}
+
+/*
+ * Whether LS would wait longer for the coroutine's work to end than an eviction takes, on SMs that it needs. Of what
+ * has run for longer than expected as much again is expected.
+ */
+static int be_to_be_evicted(
+        struct detshare *d, const struct detshare_snapshot *snapshot, const struct detshare_coroutine_view *coroutine)
+{
+        const struct detshare_rung_view *rung = &snapshot->rungs[coroutine->rung];
+        uint32_t left = rung->side == DETSHARE_SIDE_UPPER ? d->n_sms - rung->n_sms : 0;
+        uint64_t runs_for = be_runs_for(d, coroutine), all = coroutine->in_flight_expected_ns;
+        uint64_t rest = all > runs_for ? all - runs_for : runs_for - all;
+
+        if (left >= (d->regime == FELT_HELD ? d->n_sms : d->reserve))
+                return 0;
+        if (all && rest <= coroutine->evict_ns + us(d, P_RESUME))
+                return 0;
+        if (left && runs_for < us(d, P_EVICT_RUN)) {
+                wake_at(d, d->now_ns + us(d, P_EVICT_RUN) - runs_for);
+                return 0;
+        }
+        return be_has_run(d, coroutine, runs_for);
+}
+
+/* What goes on later, beside LS or when LS is done. */
+static void be_evict_all(
+        struct detshare *d, const struct detshare_snapshot *snapshot, struct detshare_decision *decision)
+{
+        for (uint32_t i = 0; i < snapshot->n_coroutines && d->wet && d->p[P_EVICT]; i++) {
+                const struct detshare_coroutine_view *coroutine = &snapshot->coroutines[i];
+
+                if (coroutine->class_ == DETSHARE_CLASS_LS || !coroutine->evictable ||
+                        !be_to_be_evicted(d, snapshot, coroutine))
+                        continue;
+                if (decision->n == decision->capacity) {
+                        decision->again = 1;
+                        return;
+                }
+                decision->actions[decision->n++] =
+                        (struct detshare_action){.kind = DETSHARE_ACTION_EVICT, .coroutine = coroutine->id};
+                d->evicted[coroutine->id % ENDED] = (struct evicted){coroutine->id, d->now_ns};
+        }
 }
 
 static struct be *be_find(struct detshare *d, const struct detshare_session_view *view)
@@ -931,6 +598,7 @@ static int detshare_decide(void *state, const struct detshare_snapshot *snapshot
         tide_complete(d, snapshot);
         tide_regime(d);
         be_look(d, snapshot);
+        be_evict_all(d, snapshot, decision);
         ls_launch(d, snapshot, decision);
         if (!decision->again)
                 be_launch_all(d, snapshot, decision);

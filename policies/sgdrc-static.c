@@ -64,7 +64,7 @@ static int static_decide(void *state, const struct detshare_snapshot *snapshot, 
                 sgdrc_look(turn, snapshot, classes[i]);
                 next = sgdrc_next(turn, snapshot, classes[i]);
                 if (next)
-                        sgdrc_launch(turn, decision, next, split->rung[classes[i]]);
+                        sgdrc_launch(turn, decision, next, split->rung[classes[i]], 0);
         }
         return 0;
 }

@@ -14,10 +14,10 @@
  * `tolerance_permille`; what has none is guessed from its blocks (stair.h). Whether an LS kernel has SMs beyond its own
  * need: it runs on what is reserved, as far as the BE kernel that runs leaves that; with no BE work anywhere on all
  * SMs. What if an LS kernel needs all: BE waits until it has left the window. Eviction in the paper is a flag that its
- * transformed kernels read; here a BE kernel is ended and launched anew where the device can do that and the kernel is
- * proven idempotent, else the LS kernel waits on its SMs for blocks to end. The paper also turns kernels with many
- * blocks into persistent ones and divides VRAM channels (bimodal tensors): both change kernels and memory and are other
- * mechanisms than a policy.
+ * transformed kernels read at the end of a block, and the kernel restarts; here a BE kernel that has a form that lets
+ * go is evicted likewise, and goes on from where it was. Else it is ended and launched anew where the device can do
+ * that and the kernel is proven idempotent; else the LS kernel waits on its SMs for blocks to end. The paper also
+ * divides VRAM channels (bimodal tensors), which changes memory and is another mechanism than a policy.
  */
 #include "policies/sgdrc.h"
 
@@ -119,11 +119,13 @@ static void ls_launch(struct sgdrc *sgdrc, const struct detshare_snapshot *snaps
 
         if (!next)
                 return;
-        if (be && !sgdrc->be_rung && sgdrc->be_idempotent && snapshot->can_kill &&
-                sgdrc_push(decision, be, DETSHARE_ACTION_KILL, 0))
+        if (be && !sgdrc->be_rung && be->evictable)
+                sgdrc_push(decision, be, DETSHARE_ACTION_EVICT, 0); /* its turn is over when it has let go */
+        else if (be && !sgdrc->be_rung && sgdrc->be_idempotent && snapshot->can_kill &&
+                 sgdrc_push(decision, be, DETSHARE_ACTION_KILL, 0))
                 sgdrc->be_idempotent = 0; /* once; its turn is over when it has ended */
         sgdrc->ls_sms[sgdrc->ls_launched++ % NEEDS] = stair_need(&next->ahead[0], sgdrc->n_sms, sgdrc->tolerance);
-        sgdrc_launch(&sgdrc->ls, decision, next, ls_rung(sgdrc, snapshot, reserved));
+        sgdrc_launch(&sgdrc->ls, decision, next, ls_rung(sgdrc, snapshot, reserved), 0);
 }
 
 static void be_launch(struct sgdrc *sgdrc, const struct detshare_snapshot *snapshot, struct detshare_decision *decision,
@@ -143,7 +145,7 @@ static void be_launch(struct sgdrc *sgdrc, const struct detshare_snapshot *snaps
         sgdrc->be_idempotent = next->ahead[0].idempotent &&
                                (!next->in_flight || (sgdrc->be.owner == next->id && sgdrc->be_idempotent));
         sgdrc->be_rung = rung;
-        sgdrc_launch(&sgdrc->be, decision, next, rung);
+        sgdrc_launch(&sgdrc->be, decision, next, rung, 1);
 }
 
 static int sgdrc_decide(void *state, const struct detshare_snapshot *snapshot, struct detshare_decision *decision)

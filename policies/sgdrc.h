@@ -117,10 +117,11 @@ static inline int sgdrc_push(struct detshare_decision *decision, const struct de
 }
 
 static inline void sgdrc_launch(struct sgdrc_turn *turn, struct detshare_decision *decision,
-        const struct detshare_coroutine_view *coroutine, uint32_t rung)
+        const struct detshare_coroutine_view *coroutine, uint32_t rung, uint32_t evictable)
 {
         if (!sgdrc_push(decision, coroutine, DETSHARE_ACTION_LAUNCH, rung))
                 return;
+        decision->actions[decision->n - 1].evictable = evictable;
         turn->n = turn->owner ? turn->n + 1 : 1;
         turn->owner = turn->last = coroutine->id;
         decision->again = 1; /* there may be a next one */

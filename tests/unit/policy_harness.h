@@ -48,8 +48,9 @@ struct ph_kernel {
         uint64_t (*time)(const struct ph_kernel *kernel, uint32_t n_sms);
         /* scripted: what of it others cost that run when it is launched; NULL: nothing */
         uint64_t (*beside)(const struct ph_kernel *kernel, uint64_t alone_ns, uint32_t n_others);
-        int all_resident; /* cooperative: its blocks wait for each other */
-        int idempotent;   /* proven to be */
+        int all_resident;                   /* cooperative: its blocks wait for each other */
+        int idempotent;                     /* proven to be */
+        const struct ds_sched_forms *forms; /* scripted: NULL: the native one alone */
         ds_device_kernel device;
 };
 
@@ -61,6 +62,7 @@ struct ph_log {
         uint64_t submit_ns, launch_ns;
         uint64_t start_ns, end_ns; /* 0 until it has ended */
         uint64_t request;          /* of the client: 1, 2, ...; 0 = of its loop */
+        uint32_t form;             /* enum ds_ptx_form */
         int status;
 };
 
@@ -188,7 +190,9 @@ static inline void ph_log_add(struct ph_op *op, const struct ds_launch *launch)
                 .max_resident_blocks = launch->max_resident_blocks,
                 .submit_ns = op->op.submitted_ns,
                 .launch_ns = ph_now(),
-                .request = op->request};
+                .request = op->request,
+                .form = launch->form};
+        op->script.wave = ph_per_sm(op->kernel) * view->n_sms;
         op->script.duration_ns = ph_time(op->kernel, view->n_sms);
         if (op->kernel->beside)
                 op->script.duration_ns = op->kernel->beside(op->kernel, op->script.duration_ns, ph.sched->n_in_flight);
@@ -196,7 +200,7 @@ static inline void ph_log_add(struct ph_op *op, const struct ds_launch *launch)
 
 static inline int ph_launch(ds_device *device, const struct ds_launch *launch, uint64_t token)
 {
-        struct ph_op *op = DS_CONTAINER_OF(launch, struct ph_op, op.launch);
+        struct ph_op *op = DS_CONTAINER_OF((struct sdev_script *)(uintptr_t)launch->params, struct ph_op, script);
 
         ph_log_add(op, launch);
         return ph.real->launch(device, launch, token);
@@ -216,6 +220,7 @@ static inline void ph_submit(
         op->request = request;
         op->op.kind = DS_OP_LAUNCH;
         op->op.kernel_key = ph_key(kernel);
+        op->op.forms = kernel->forms;
         op->op.launch = (struct ds_launch){.space = 1,
                 .kernel = &kernel->device,
                 .grid = {kernel->blocks, 1, 1},

@@ -38,6 +38,7 @@ struct sdev_script {
         int32_t status;         /* the completion's */
         int32_t refuse_form;    /* launch() of another form than the native one returns this */
         uint32_t form_permille; /* of the time, that another form takes; 0: the same */
+        uint32_t wave;          /* blocks that run at once, and end at once; 0: 1 */
         uint32_t launched, ran; /* blocks of it, in whatever form */
         uint32_t pieces;        /* launches that were not refused */
 };
@@ -181,7 +182,7 @@ static inline void sdev_piece_init(
                 .block_ns = duration / DS_MAX(blocks, 1u),
                 .script = script,
                 .end = blocks,
-                .chunk = DS_MAX(launch->chunk, 1u),
+                .chunk = DS_MAX(launch->chunk, 1u) * DS_MAX(script->wave, 1u),
                 .form = launch->form,
                 .used = 1};
         if (launch->form == DS_PTX_FORM_SLICED) {

@@ -1,0 +1,200 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What policies do with kernels that let go: detshare and sgdrc evict, and nobody else asks for such kernels
+ *
+ * The scripted GPU has 66 TPCs of two SMs. A form that lets go does so when the wave of blocks that runs has ended.
+ */
+#include "tests/unit/policy_harness.h"
+
+#define SMS 132
+
+static struct ph_kernel small = {.name = "small", .blocks = 16, .block_ns = 2 * US};
+static struct ph_kernel slabs = {
+        .name = "slabs", .blocks = 40 * SMS, .block_ns = 500 * US, .forms = &sdev_forms}; /* 20 ms */
+static struct ph_kernel shorts = {
+        .name = "shorts", .blocks = 200 * SMS, .block_ns = 4 * US, .forms = &sdev_forms}; /* 0.8 ms of short blocks */
+static struct ph_kernel plain = {.name = "plain", .blocks = 40 * SMS, .block_ns = 500 * US};
+
+#define OPEN(...)                                                \
+        do {                                                     \
+                PH_KERNELS_ARE(&small, &slabs, &shorts, &plain); \
+                ph_open(SMS / 2, __VA_ARGS__, NULL);             \
+                ph_know(&small, 0);                              \
+                ph_know(&slabs, 0);                              \
+                ph_know(&shorts, 0);                             \
+                ph_know(&plain, 0);                              \
+        } while (0)
+
+/* A session that has had some requests, so that the policy knows their length. */
+static struct ph_client *taught(void)
+{
+        struct ph_client *ls = ph_ls(0);
+
+        ls->synchronises = 1;
+        ph_every(ls, &small, 50, 5 * MS, 20);
+        ph_run_for(100 * MS);
+        cr_assert_eq(ls->n_latency, 20);
+        return ls;
+}
+
+static uint64_t blocks_of(const struct ph_client *client)
+{
+        struct ds_sched_session_stats stats;
+
+        ds_sched_session_stats(client->session, &stats);
+        return stats.blocks;
+}
+
+/* --- detshare ------------------------------------------------------------------------------------------------------
+ */
+
+Test(policy_evict, best_effort_lets_go_when_a_request_begins_and_goes_on_beside_it)
+{
+        struct ph_client *ls, *be;
+        uint64_t begin;
+
+        OPEN("detshare", "explore_permille=0", "standing_permille=0");
+        ls = taught();
+        be = ph_be();
+        ph_submit(be, 0, &slabs, 0);
+        ph_run_for(3 * MS + 100 * US);
+        cr_assert_eq(ph_last(be)->n_sms, SMS);
+        cr_assert_eq(ph_last(be)->form, DS_PTX_FORM_PERSISTENT);
+        begin = ph_now();
+        ph_request(ls, &small, 500);
+        ph_run_for(600 * US);
+        cr_assert_eq(ph_stats().evictions, 1);
+        cr_assert_eq(ph_nth(be, 1)->form, DS_PTX_FORM_PERSISTENT);
+        cr_assert_leq(ph_nth(be, 1)->n_sms, SMS - 16);
+        cr_assert_eq(ph_nth(be, 1)->side, DETSHARE_SIDE_UPPER);
+        cr_assert_leq(ph_nth(be, 1)->launch_ns, begin + 500 * US, "as soon as a wave of blocks had ended");
+        ph_run_for(30 * MS);
+        cr_assert_eq(be->ended, 1);
+        cr_assert_eq(blocks_of(be), slabs.blocks, "each once");
+        ph_close();
+}
+
+Test(policy_evict, what_ends_sooner_than_an_eviction_is_waited_for)
+{
+        struct ph_client *ls, *be;
+
+        OPEN("detshare", "explore_permille=0", "standing_permille=0");
+        ls = taught();
+        be = ph_be();
+        ph_submit(be, 0, &slabs, 0);
+        ph_run_for(19700 * US);
+        cr_assert_eq(ph_last(be)->form, DS_PTX_FORM_PERSISTENT);
+        ph_request(ls, &small, 50);
+        ph_run_for(2 * MS);
+        cr_assert_eq(ph_stats().evictions, 0);
+        cr_assert_eq(be->ended, 1);
+        ph_close();
+}
+
+/* Where priority lets LS in soon enough a kernel that holds its SMs would only do harm. */
+Test(policy_evict, short_blocks_and_times_without_ls_are_native)
+{
+        struct ph_client *be, *ls;
+
+        OPEN("detshare", "explore_permille=0", "standing_permille=0");
+        be = ph_be();
+        ph_submit(be, 0, &slabs, 0);
+        ph_run_for(1 * MS);
+        cr_assert_eq(ph_last(be)->form, DS_PTX_FORM_NATIVE, "there was no LS");
+        ph_run_for(30 * MS);
+        ls = taught();
+        ph_submit(be, 0, &shorts, 0);
+        ph_request(ls, &small, 50);
+        ph_run_for(5 * MS);
+        cr_assert_eq(ph_last(be)->form, DS_PTX_FORM_NATIVE);
+        cr_assert_eq(ph_stats().evictions, 0);
+        ph_close();
+}
+
+Test(policy_evict, evict_0_evicts_nothing)
+{
+        struct ph_client *be, *ls;
+
+        OPEN("detshare", "explore_permille=0", "evict=0");
+        ls = taught();
+        be = ph_be();
+        ph_submit(be, 0, &slabs, 0);
+        ph_run_for(3 * MS);
+        ph_request(ls, &small, 50);
+        ph_run_for(5 * MS);
+        cr_assert_eq(ph_last(be)->form, DS_PTX_FORM_NATIVE);
+        cr_assert_eq(ph_stats().evictions, 0);
+        ph_close();
+}
+
+/* Requests without a pause that hold BE all the time: of the time since its last eviction BE runs for the floor. */
+static uint64_t be_share(const char *floor)
+{
+        struct ph_client *be, *ls;
+        uint64_t begin, share;
+
+        OPEN("detshare", "explore_permille=0", "standing_permille=0", "starve_ms=5", floor);
+        ls = taught();
+        be = ph_be();
+        ph_loop(be, &slabs, 2);
+        ph_run_for(3 * MS);
+        begin = ph_now();
+        ph_every(ls, &small, 50, 120 * US, 2000);
+        ph_run_for(200 * MS);
+        share = ph_busy(be, begin, ph_now());
+        cr_assert_geq(ph_stats().evictions, 2);
+        ph_close();
+        return share;
+}
+
+Test(policy_evict, best_effort_never_starves)
+{
+        cr_assert_geq(be_share("be_floor_permille=50"), 40);
+}
+
+/* --- sgdrc ---------------------------------------------------------------------------------------------------------
+ */
+
+/* "LS tasks can write the eviction flag to preempt a BE kernel": not idempotent, and it goes on where it was. */
+Test(policy_evict, sgdrc_evicts_what_lets_go_and_it_goes_on_beside_ls)
+{
+        struct ph_client *ls, *be;
+
+        OPEN("sgdrc");
+        ls = ph_ls(0);
+        be = ph_be();
+        ph_submit(be, 0, &slabs, 0);
+        ph_run(50 * US);
+        cr_assert_eq(ph_last(be)->form, DS_PTX_FORM_PERSISTENT);
+        ph_request(ls, &small, 500);
+        ph_run(600 * US);
+        cr_assert_eq(ph_stats().evictions, 1);
+        cr_assert_eq(ph_stats().kills, 0);
+        cr_assert_eq(ph_nth(be, 1)->n_sms, SMS - 16);
+        ph_run(40 * MS);
+        cr_assert_eq(be->ended, 1);
+        cr_assert_eq(blocks_of(be), slabs.blocks);
+        ph_close();
+}
+
+/* --- the others ----------------------------------------------------------------------------------------------------
+ */
+
+/* They evict nothing, so a kernel that holds its SMs until it is evicted would be worse than the native one. */
+Test(policy_evict, other_policies_have_native_kernels)
+{
+        static const char *const names[] = {"multistream", "static", "fifo", "temporal", "orion", "tgs", "reef",
+                "tally", "krisp", "paella", "gemini", "antman", "edf", "tpot-first", "sgdrc-static"};
+
+        for (size_t i = 0; i < DS_ARRAY_SIZE(names); i++) {
+                struct ph_client *be;
+
+                OPEN(names[i]);
+                be = ph_be();
+                ph_submit(be, 0, &slabs, 0);
+                ph_run(50 * MS);
+                cr_assert_eq(be->ended, 1, "%s", names[i]);
+                cr_assert_eq(ph_last(be)->form, DS_PTX_FORM_NATIVE, "%s", names[i]);
+                ph_close();
+        }
+}

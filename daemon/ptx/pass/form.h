@@ -103,8 +103,6 @@ void ds_ptx_form_index(struct ds_ptx_form_run *run, const struct ds_ptx_form_pla
 bool ds_ptx_form_reads_index(const struct ds_ptx_function *function, uint32_t first);
 /* Whether the instruction reads the index or the grid */
 bool ds_ptx_form_asks(const struct ds_ptx_instr *instr);
-/* `mov d, %ctaid.x` and its like: bits of the destination, 0: something else */
-uint32_t ds_ptx_form_width(const struct ds_ptx_instr *instr);
 /* Lanes of a warp do it together, those that its last operand names */
 bool ds_ptx_form_is_together(const struct ds_ptx_instr *instr);
 /* The function that a call calls: its definition, NULL when it is indirect */

@@ -87,19 +87,12 @@ static bool wants_cluster(const struct ds_ptx_instr *instr)
         }
 }
 
-static bool is_absolute_shared(const struct ds_ptx_operand *o, const struct ds_ptx_instr *instr)
+static bool asks_for_launch(const struct ds_ptx_instr *instr)
 {
-        return o->kind == DS_PTX_OPERAND_ADDRESS && !o->var && o->reg == DS_PTX_NO_REG &&
-               ds_ptx_instr_space(instr) == DS_PTX_IN_SHARED;
-}
-
-static const char *about_operand(const struct ds_ptx_operand *o, const struct ds_ptx_instr *instr, bool board)
-{
-        if (o->kind == DS_PTX_OPERAND_SREG && o->sreg == DS_PTX_SREG_GRIDID)
-                return "asks for the number of its launch";
-        if (board && is_absolute_shared(o, instr))
-                return "names shared memory by a number, which another variable there would move";
-        return NULL;
+        for (uint32_t i = 0; i < instr->n_operands; i++)
+                if (instr->operands[i].kind == DS_PTX_OPERAND_SREG && instr->operands[i].sreg == DS_PTX_SREG_GRIDID)
+                        return true;
+        return false;
 }
 
 static const char *about_instr(
@@ -107,14 +100,11 @@ static const char *about_instr(
 {
         const struct ds_ptx_function *called = ds_ptx_form_called(instr);
         bool loop = plan->form == DS_PTX_FORM_PERSISTENT;
-        const char *why = wants_cluster(instr) ? ds_ptx_fact_text(DS_PTX_FACT_CLUSTERS) : NULL;
 
-        for (uint32_t i = 0; i < instr->n_operands && !why; i++)
-                why = about_operand(&instr->operands[i], instr, plan->board);
-        if (why)
-                return why;
-        if (ds_ptx_form_asks(instr) && !ds_ptx_form_width(instr))
-                return "uses the block's index in a way of its own";
+        if (wants_cluster(instr))
+                return ds_ptx_fact_text(DS_PTX_FACT_CLUSTERS);
+        if (asks_for_launch(instr))
+                return "asks for the number of its launch";
         if (called && !called->has_body &&
                 (strncmp(called->name, "cuda", 4) == 0 || strncmp(called->name, "__cudaCDP2", 10) == 0))
                 return "launches kernels";

@@ -47,16 +47,6 @@ bool ds_ptx_form_reads_index(const struct ds_ptx_function *function, uint32_t fi
         return false;
 }
 
-uint32_t ds_ptx_form_width(const struct ds_ptx_instr *instr)
-{
-        uint32_t bits = instr->n_types == 1 ? ds_ptx_type_bits((enum ds_ptx_type)instr->types[0]) : 0;
-
-        if (instr->op != DS_PTX_OP_MOV || instr->operands[0].kind != DS_PTX_OPERAND_REG ||
-                instr->operands[1].kind != DS_PTX_OPERAND_SREG)
-                return 0;
-        return bits == 16 || bits == 32 || bits == 64 ? bits : 0;
-}
-
 /* --- who asks --- */
 
 static bool hand_on(struct ds_ptx_form_run *run)
@@ -138,7 +128,7 @@ void ds_ptx_form_parameter(struct ds_ptx_form_run *run, const struct ds_ptx_func
 
 /* --- reading --- */
 
-/* In place of a read of the index or the grid: from a register, or from memory. */
+/* In place of a `mov`, all that can read the index or the grid: from a register, or from memory. */
 static void replace(struct ds_ptx_form_run *run, const struct ds_ptx_function *to, uint32_t at, const char *space,
         const char *base, uint32_t offset, const char *reg)
 {
@@ -147,14 +137,11 @@ static void replace(struct ds_ptx_form_run *run, const struct ds_ptx_function *t
         const struct ds_ptx_binding bindings[] = {{"guard", ds_ptx_edit_guard(run->edit, to, instr)},
                 {"dest", ds_ptx_edit_operand(run->edit, to, &instr->operands[0])}, {"space", space},
                 {"address", address}, {"reg", reg ? reg : ""}, {"wide", run->wide}};
-        static const char *const texts[2][3] = {
+        static const char *const texts[2][2] = {
                 {"\t{ .reg .b32 #wide; #guard ld.#space.u32 #wide, [#address]; #guard cvt.u16.u32 #dest, #wide; }",
-                        "\t#guard ld.#space.u32 #dest, [#address];",
-                        "\t{ .reg .b32 #wide; #guard ld.#space.u32 #wide, [#address]; #guard cvt.u64.u32 #dest, #wide; "
-                        "}"},
-                {"\t#guard cvt.u16.u32 #dest, #reg;", "\t#guard mov.u32 #dest, #reg;",
-                        "\t#guard cvt.u64.u32 #dest, #reg;"}};
-        uint32_t bits = ds_ptx_form_width(instr);
+                        "\t#guard ld.#space.u32 #dest, [#address];"},
+                {"\t#guard cvt.u16.u32 #dest, #reg;", "\t#guard mov.u32 #dest, #reg;"}};
+        uint32_t bits = ds_ptx_type_bits((enum ds_ptx_type)instr->types[0]);
 
         snprintf(address, sizeof(address), "%s+%u", base, offset);
         ds_ptx_edit_replace(run->edit, to, at,

@@ -106,6 +106,15 @@ static void take_status(const Detshare__StatusReply *r, struct dsc_status *ret)
                 .loans = r->loans,
                 .kills = r->kills,
                 .policy_nonsense = r->policy_nonsense,
+                .modules_transformed = r->modules_transformed,
+                .forms_made = r->forms_made,
+                .forms_found = r->forms_found,
+                .forms_failed = r->forms_failed,
+                .forms_ns = r->forms_ns,
+                .launches_sliced = r->launches_sliced,
+                .launches_persistent = r->launches_persistent,
+                .evictions = r->evictions,
+                .resumes = r->resumes,
                 .images = r->images,
                 .images_known = r->images_known,
                 .code_remembered = r->code_remembered,
@@ -119,6 +128,7 @@ static void take_status(const Detshare__StatusReply *r, struct dsc_status *ret)
         TAKE_STRING(ret->device, r->device);
         TAKE_STRING(ret->worker_state, r->worker_state);
         TAKE_STRING(ret->policy, r->policy);
+        TAKE_STRING(ret->transform, r->transform);
         TAKE_STRING(ret->topology, r->topology);
 }
 

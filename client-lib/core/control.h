@@ -39,6 +39,10 @@ struct dsc_status {
         uint64_t device_own, ladder_bytes, ladder_ns, quiesces, quiesce_ns;
         char topology[520]; /* see StatusReply */
         uint64_t migrations, loans, kills, policy_nonsense;
+        char transform[16];
+        uint32_t modules_transformed;
+        uint64_t forms_made, forms_found, forms_failed, forms_ns, launches_sliced, launches_persistent, evictions,
+                resumes;
         uint64_t images, images_known, code_remembered, code_stored, code_compiled, code_damaged, code_files,
                 code_bytes;
 };
@@ -91,6 +95,14 @@ struct dsc_request {
         } rungs[DSC_REQUEST_LISTS];
 };
 
+/* Which forms a kernel has, see FormsEntry. */
+struct dsc_forms {
+        uint64_t module, launches, native_ns, evict_ns, blocks_at_once;
+        char kernel[256], why_sliced[256], why_persistent[256], chosen[16], why_chosen[128];
+        uint32_t cost_permille;
+        int sliced, persistent, instead;
+};
+
 /* path NULL: DETSHARE_SOCKET, else the default. ls: ask for that class (granted or not, see dsc_control_is_ls). */
 int dsc_control_open(const char *path, int ls, dsc_session **ret);
 /* The device that the daemon has; it lives as long as the session. */
@@ -113,6 +125,8 @@ int dsc_control_kill(dsc_session *s, uint64_t session);
 int dsc_control_activity(dsc_session *s, struct dsc_activity **ret, size_t *ret_n, struct dsc_activity_all *ret_all);
 /* A session's last requests, oldest first, in a malloc'ed array. */
 int dsc_control_explain(dsc_session *s, uint64_t session, struct dsc_request **ret, size_t *ret_n);
+/* The kernels that a session has launched, in a malloc'ed array. */
+int dsc_control_forms(dsc_session *s, uint64_t session, struct dsc_forms **ret, size_t *ret_n);
 /* bytes 0: the daemon's default; duration_ns 0: until it is stopped. */
 int dsc_control_trace_start(dsc_session *s, uint64_t bytes, uint64_t duration_ns);
 /* The trace's file, see proto/trace.h. */

@@ -140,6 +140,67 @@ int dsc_control_explain(dsc_session *s, uint64_t session, struct dsc_request **r
         return requests ? 0 : DSC__OUT_OF_MEMORY;
 }
 
+/* --- forms of kernels --- */
+
+static void take_forms(const Detshare__FormsEntry *e, struct dsc_forms *ret)
+{
+        *ret = (struct dsc_forms){
+                .module = e->module,
+                .launches = e->launches,
+                .native_ns = e->native_ns,
+                .evict_ns = e->evict_ns,
+                .blocks_at_once = e->blocks_at_once,
+                .cost_permille = e->cost_permille,
+                .sliced = e->sliced,
+                .persistent = e->persistent,
+                .instead = e->instead,
+        };
+        snprintf(ret->kernel, sizeof(ret->kernel), "%s", e->kernel);
+        snprintf(ret->why_sliced, sizeof(ret->why_sliced), "%s", e->why_sliced);
+        snprintf(ret->why_persistent, sizeof(ret->why_persistent), "%s", e->why_persistent);
+        snprintf(ret->chosen, sizeof(ret->chosen), "%s", e->chosen);
+        snprintf(ret->why_chosen, sizeof(ret->why_chosen), "%s", e->why_chosen);
+}
+
+/* The page after the n-th. */
+static int forms_page(dsc_session *s, uint64_t session, struct dsc_forms **list, size_t *n, bool *more)
+{
+        Detshare__ListForms ask = DETSHARE__LIST_FORMS__INIT;
+        ask.session = session;
+        ask.after = (uint32_t)*n;
+        Detshare__Request request = DSC__REQUEST(LIST_FORMS, list_forms, &ask);
+        struct dsc__answer answer = DSC__ANSWER_NULL;
+        int r = dsc__call(s, &request, -1, DETSHARE__REPLY__RESULT_LIST_FORMS, &answer);
+        if (r)
+                return r;
+        const Detshare__FormsList *page = answer.reply->list_forms;
+        struct dsc_forms *grown = reallocarray(*list, *n + page->n_kernels + 1, sizeof(**list));
+        if (grown) {
+                *list = grown;
+                for (size_t i = 0; i < page->n_kernels; i++)
+                        take_forms(page->kernels[i], &grown[(*n)++]);
+                *more = page->more && page->n_kernels;
+        }
+        dsc__answer_clear(&answer);
+        return grown ? 0 : DSC__OUT_OF_MEMORY;
+}
+
+int dsc_control_forms(dsc_session *s, uint64_t session, struct dsc_forms **ret, size_t *ret_n)
+{
+        struct dsc_forms *list = NULL;
+        size_t n = 0;
+        for (bool more = true; more;) {
+                const int r = forms_page(s, session, &list, &n, &more);
+                if (r) {
+                        free(list);
+                        return r;
+                }
+        }
+        *ret = list;
+        *ret_n = n;
+        return 0;
+}
+
 /* --- traces --- */
 
 int dsc_control_trace_start(dsc_session *s, uint64_t bytes, uint64_t duration_ns)

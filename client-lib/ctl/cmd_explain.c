@@ -3,7 +3,7 @@
  * detsharectl explain
  *
  * Where the time of a client's last requests went: what the daemon charged, part by part, which adds up to each
- * request's time; then the last one in words.
+ * request's time; then the last one in words. And which other forms its kernels have, or why not.
  */
 #include <getopt.h>
 #include <inttypes.h>
@@ -29,6 +29,15 @@ static const struct {
         {"depends_ns", "DEPENDS", "waiting for a host function, a value or an event",
                 offsetof(struct dsc_request, depends_ns)},
         {"host_ns", "HOST", "with nothing submitted by the client", offsetof(struct dsc_request, host_ns)},
+};
+
+/* All that is said of a client. */
+struct explained {
+        struct dsc_client client;
+        struct dsc_request *requests;
+        struct dsc_forms *forms;
+        size_t n, n_forms;
+        int simulated;
 };
 
 #define N_PARTS (sizeof(parts) / sizeof(parts[0]))
@@ -246,9 +255,36 @@ static void json_request(const struct dsc_request *request, struct ctl_text *tex
         ctl_json_end(text, '}');
 }
 
-static void json(const struct dsc_client *client, const struct dsc_request *requests, size_t n, int simulated,
-        struct ctl_text *text)
+static void json_forms(const struct dsc_forms *forms, struct ctl_text *text)
 {
+        ctl_json_begin(text, NULL, '{');
+        ctl_json_string(text, "kernel", forms->kernel);
+        ctl_json_number(text, "module", forms->module);
+        ctl_json_number(text, "launches", forms->launches);
+        ctl_json_bool(text, "sliced", forms->sliced);
+        ctl_json_bool(text, "persistent", forms->persistent);
+        if (!forms->sliced)
+                ctl_json_string(text, "why_not_sliced", forms->why_sliced);
+        if (!forms->persistent)
+                ctl_json_string(text, "why_not_persistent", forms->why_persistent);
+        ctl_json_bool(text, "instead", forms->instead);
+        if (forms->chosen[0]) {
+                ctl_json_string(text, "form", forms->chosen);
+                ctl_json_string(text, "why", forms->why_chosen);
+                ctl_json_number(text, "native_ns", forms->native_ns);
+                ctl_json_number(text, "cost_permille", forms->cost_permille);
+                ctl_json_number(text, "evict_ns", forms->evict_ns);
+                ctl_json_number(text, "blocks_at_once", forms->blocks_at_once);
+        }
+        ctl_json_end(text, '}');
+}
+
+static void json(const struct explained *e, struct ctl_text *text)
+{
+        const struct dsc_client *client = &e->client;
+        const struct dsc_request *requests = e->requests;
+        const size_t n = e->n;
+        const int simulated = e->simulated;
         ctl_json_begin(text, NULL, '{');
         ctl_json_number(text, "id", client->session);
         ctl_json_string(text, "name", client->name);
@@ -258,28 +294,85 @@ static void json(const struct dsc_client *client, const struct dsc_request *requ
         for (size_t i = 0; i < n; i++)
                 json_request(&requests[i], text);
         ctl_json_end(text, ']');
+        ctl_json_begin(text, "kernels", '[');
+        for (size_t i = 0; i < e->n_forms; i++)
+                json_forms(&e->forms[i], text);
+        ctl_json_end(text, ']');
         ctl_json_end(text, '}');
 }
 
-static int show(
-        const struct dsc_client *client, const struct dsc_request *requests, size_t n, int simulated, int as_json)
+/* Which other forms a kernel has, or why it has none. */
+static void forms_cells(const struct dsc_forms *forms, char have[static 512], char used[static 256])
 {
+        char native[32], evict[32];
+        if (forms->sliced && forms->persistent)
+                snprintf(have, 512, "sliced, persistent");
+        else if (!forms->sliced && !forms->persistent && !strcmp(forms->why_sliced, forms->why_persistent))
+                snprintf(have, 512, "none: %.255s", forms->why_sliced);
+        else
+                snprintf(have, 512, "%s%.220s, %s%.220s", forms->sliced ? "sliced" : "not sliced: ", forms->why_sliced,
+                        forms->persistent ? "persistent" : "not persistent: ", forms->why_persistent);
+        used[0] = 0;
+        if (!forms->chosen[0])
+                return;
+        int n = snprintf(used, 256, "%s: %s", forms->chosen, forms->why_chosen);
+        if (forms->native_ns && n < 200)
+                n += snprintf(used + n, 256 - (size_t)n, "; native %s", ctl_time(forms->native_ns, native));
+        if (forms->cost_permille && n < 200)
+                n += snprintf(used + n, 256 - (size_t)n, ", this %.1f %%", (double)forms->cost_permille / 10);
+        if (forms->evict_ns && n < 220)
+                snprintf(used + n, 256 - (size_t)n, ", lets go in %s", ctl_time(forms->evict_ns, evict));
+}
+
+static int draw_forms(const struct explained *e, struct ctl_text *text)
+{
+        struct libscols_table *table = e->n_forms ? ctl_table_new(1) : NULL;
+        char launches[32], have[512], used[256];
+        int r = 0;
+        if (!e->n_forms)
+                return 0;
+        if (!table) {
+                ctl_complain("out of memory");
+                return CTL_FAILED;
+        }
+        ctl_table_column(table, "KERNEL", 0);
+        ctl_table_column(table, "LAUNCHES", 1);
+        ctl_table_column(table, "OTHER FORMS", 0);
+        ctl_table_column(table, "LAST", 0);
+        for (size_t i = 0; i < e->n_forms && !r; i++) {
+                const char *cells[] = {e->forms[i].kernel, launches, have, used};
+                snprintf(launches, sizeof(launches), "%" PRIu64, e->forms[i].launches);
+                forms_cells(&e->forms[i], have, used);
+                r = ctl_table_row(table, cells);
+        }
+        if (!r)
+                r = ctl_table_draw(table, text);
+        ctl_table_free(table);
+        return r;
+}
+
+static int show(const struct explained *e, int as_json)
+{
+        const struct dsc_client *client = &e->client;
+        const struct dsc_request *requests = e->requests;
+        const size_t n = e->n;
         struct ctl_text text;
         int r = ctl_text_open(&text);
         if (r)
                 return r;
         if (as_json) {
-                json(client, requests, n, simulated, &text);
+                json(e, &text);
                 return ctl_text_close(&text, r);
         }
         fprintf(text.file, "client %" PRIu64 " (%s), class %s%s\n", client->session, client->name,
-                client->is_ls ? "ls" : "be", simulated ? ", on a simulated device (sim)" : "");
+                client->is_ls ? "ls" : "be", e->simulated ? ", on a simulated device (sim)" : "");
         if (n) {
                 r = draw_table(requests, n, &text);
                 say(requests, n, text.file);
         } else {
                 fprintf(text.file, "it has made no requests\n");
         }
+        r = r ? r : draw_forms(e, &text);
         return ctl_text_close(&text, r);
 }
 
@@ -307,11 +400,9 @@ static int parse(const struct ctl_command *self, int argc, char **argv, int *ret
 
 int cmd_explain(const struct ctl_command *self, int argc, char **argv)
 {
-        struct dsc_request *requests = NULL;
-        struct dsc_client client;
+        struct explained e = {0};
         struct dsc_status status;
         dsc_session *s = NULL;
-        size_t n = 0;
         int as_json = 0;
         int code = parse(self, argc, argv, &as_json);
         if (code >= 0)
@@ -320,15 +411,18 @@ int cmd_explain(const struct ctl_command *self, int argc, char **argv)
         code = ctl_open(&s);
         if (code)
                 return code;
-        code = ctl_find_client(s, which, &client);
+        code = ctl_find_client(s, which, &e.client);
         if (!code) {
                 int r = dsc_control_status(s, &status);
                 if (!r)
-                        r = dsc_control_explain(s, client.session, &requests, &n);
-                code = r ? ctl_fail(r, "cannot explain client %s", which)
-                         : show(&client, requests, n, status.simulated, as_json);
+                        r = dsc_control_explain(s, e.client.session, &e.requests, &e.n);
+                if (!r)
+                        r = dsc_control_forms(s, e.client.session, &e.forms, &e.n_forms);
+                e.simulated = status.simulated;
+                code = r ? ctl_fail(r, "cannot explain client %s", which) : show(&e, as_json);
         }
-        free(requests);
+        free(e.requests);
+        free(e.forms);
         dsc_control_close(s);
         return code;
 }

@@ -72,6 +72,23 @@ static int code_figures(const struct dsc_status *s, struct libscols_table *table
         return r;
 }
 
+/* What became of kernels' other forms. */
+static int forms_figures(const struct dsc_status *s, struct libscols_table *table, const char *since)
+{
+        char value[256];
+        if (!(s->forms_made + s->forms_found + s->forms_failed + s->modules_transformed))
+                return 0;
+        snprintf(value, sizeof(value),
+                "%" PRIu32 " modules have some; made %" PRIu64 " times, found %" PRIu64 " times, none %" PRIu64
+                " times",
+                s->modules_transformed, s->forms_made, s->forms_found, s->forms_failed);
+        int r = row(table, "forms", value);
+        snprintf(value, sizeof(value),
+                "%" PRIu64 " sliced launches, %" PRIu64 " persistent, %" PRIu64 " evictions, %" PRIu64 " resumed%s",
+                s->launches_sliced, s->launches_persistent, s->evictions, s->resumes, since);
+        return r ? r : row(table, "", value);
+}
+
 static int figures(const struct dsc_status *s, struct libscols_table *table)
 {
         const char *mark = s->worker_answers ? "" : " (last known)";
@@ -92,6 +109,7 @@ static int figures(const struct dsc_status *s, struct libscols_table *table)
                 r = r ? r : row(table, "quiesces", value);
         }
         r = r ? r : code_figures(s, table);
+        r = r ? r : forms_figures(s, table, since);
         snprintf(value, sizeof(value), "%" PRIu32 " in flight, %" PRIu32 " queued%s", s->in_flight, s->queued, mark);
         return r ? r : row(table, "now", value);
 }
@@ -181,6 +199,16 @@ static void json(const struct dsc_status *s, struct ctl_text *text)
         ctl_json_number(text, "loans", s->loans);
         ctl_json_number(text, "kills", s->kills);
         ctl_json_number(text, "policy_nonsense", s->policy_nonsense);
+        ctl_json_string(text, "transform", s->transform);
+        ctl_json_number(text, "modules_transformed", s->modules_transformed);
+        ctl_json_number(text, "forms_made", s->forms_made);
+        ctl_json_number(text, "forms_found", s->forms_found);
+        ctl_json_number(text, "forms_failed", s->forms_failed);
+        ctl_json_number(text, "forms_ns", s->forms_ns);
+        ctl_json_number(text, "launches_sliced", s->launches_sliced);
+        ctl_json_number(text, "launches_persistent", s->launches_persistent);
+        ctl_json_number(text, "evictions", s->evictions);
+        ctl_json_number(text, "resumes", s->resumes);
         ctl_json_number(text, "images", s->images);
         ctl_json_number(text, "images_known", s->images_known);
         ctl_json_number(text, "code_remembered", s->code_remembered);

@@ -25,6 +25,7 @@
 #include "image/image.h"
 #include "ptx/ptx.h"
 #include "util/alloc.h"
+#include "util/forms_file.h"
 #include "util/macro.h"
 
 void ds_check_fail(struct ds_check_result *result, int status, const char *fmt, ...)
@@ -174,7 +175,7 @@ static void check_begin(struct ds_check_result *result)
 {
         result->status = 0;
         result->fd = -1;
-        result->bytes = result->hash = result->variable_bytes = 0;
+        result->bytes = result->report_bytes = result->hash = result->variable_bytes = 0;
         result->origin = DS_CHECK_READ;
         result->damaged = 0;
         result->message[0] = 0;
@@ -285,4 +286,63 @@ int ds_check_machine(const struct ds_check_source *source, uint32_t cc, int forc
         ds_image_describe(image, holds, sizeof(holds));
         ds_check_fail(result, DS_CHECK_NO_BINARY, "the image has no code for this GPU (sm_%u): it holds %s", cc, holds);
         return 0;
+}
+
+/* Which PTX: that of the machine code that is taken, where some is. -1: none, or another's. */
+static int ptx_choose(const ds_image *image, uint32_t cc, int force_ptx, size_t *ret_index)
+{
+        const struct ds_image_entry *ptx, *elf;
+        size_t code;
+
+        if (ds_image_choose_ptx(image, cc, 0, ret_index) < 0)
+                return -1;
+        if (force_ptx || ds_image_choose_elf(image, cc, &code) < 0)
+                return 0;
+        ptx = ds_image_entry(image, *ret_index);
+        elf = ds_image_entry(image, code);
+        return ptx->sm == elf->sm && !ptx->arch_specific == !elf->arch_specific ? 0 : -1;
+}
+
+int ds_check_ptx(const struct ds_check_source *source, uint32_t cc, int force_ptx, struct ds_check_result *result,
+        struct ds_check_text *ret)
+{
+        ds_cleanup(ds_image_freep) ds_image *image = NULL;
+        ds_cleanup(ds_freep) uint8_t *copy = NULL;
+        const uint8_t *bytes;
+        size_t index;
+        int r;
+
+        check_begin(result);
+        bytes = check_bytes(source, result, &copy);
+        if (!bytes)
+                return 0;
+        r = ds_image_open(bytes, source->bytes, result->message, sizeof(result->message), &image);
+        if (r) {
+                check_unpack_failed(r, result);
+                return 0;
+        }
+        if (ptx_choose(image, cc, force_ptx, &index) == 0)
+                return machine_ptx(image, index, cc, result, ret);
+        ds_check_fail(result, DS_CHECK_NO_BINARY, "there is no PTX of it");
+        return 0;
+}
+
+void ds_check_forms(const void *bytes, size_t size, uint32_t cc, int simulated, struct ds_check_result *result)
+{
+        const size_t report = ds_forms_file_report(bytes, size);
+
+        check_begin(result);
+        if (!report || report == size) {
+                ds_check_fail(result, DS_CHECK_INVALID_IMAGE, "the transformed image is damaged");
+                return;
+        }
+        if (simulated)
+                (void)check_parse(bytes, size - report, result);
+        else
+                ds_check_cubin(bytes, size - report, cc, "what ptxas made of the transformed PTX", result);
+        if (result->status)
+                return;
+        check_finish(bytes, size, result);
+        result->bytes = size - report;
+        result->report_bytes = report;
 }

@@ -36,7 +36,8 @@ struct ds_check_result {
         int status; /* 0 or CUresult */
         int fd;     /* status 0: memory file with all seals, the caller's; else -1 */
         uint64_t bytes;
-        uint64_t hash;           /* XXH3 of those bytes */
+        uint64_t report_bytes; /* behind them in the file: util/forms_file.h; 0: the image is as its author wrote it */
+        uint64_t hash;         /* XXH3 of those bytes */
         uint64_t variable_bytes; /* device memory that it takes beside its code */
         enum ds_check_origin origin;
         int damaged;                        /* a file should have had it, but was damaged */
@@ -75,6 +76,13 @@ struct ds_check_text {
  */
 int ds_check_machine(const struct ds_check_source *source, uint32_t cc, int force_ptx, struct ds_check_result *result,
         struct ds_check_text *ret);
+/*
+ * The PTX that the image's code for this GPU is made from, or is. 1 with *ret; 0: there is none, and *result says so.
+ */
+int ds_check_ptx(const struct ds_check_source *source, uint32_t cc, int force_ptx, struct ds_check_result *result,
+        struct ds_check_text *ret);
+/* A transformed image and its report, `size` bytes in all, as a result. */
+void ds_check_forms(const void *bytes, size_t size, uint32_t cc, int simulated, struct ds_check_result *result);
 /* Machine code as a result, when this GPU runs it. origin: where it came from, for the message. */
 void ds_check_cubin(const void *bytes, size_t size, uint32_t cc, const char *origin, struct ds_check_result *result);
 void ds_check_fail(struct ds_check_result *result, int status, const char *fmt, ...) ds_printf(3, 4);

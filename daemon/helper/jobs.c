@@ -4,6 +4,7 @@
 #include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
@@ -12,10 +13,13 @@
 
 #include "helper/cache.h"
 #include "helper/compile.h"
+#include "helper/forms.h"
 #include "helper/known.h"
+#include "ptx/pass/forms.h"
 #include "util/alloc.h"
 #include "util/code_file.h"
 #include "util/error.h"
+#include "util/forms_file.h"
 #include "util/macro.h"
 
 #define CACHE_BYTES DS_MIB(64)
@@ -25,9 +29,24 @@
 #define KNOWN_FILES_MAX 4096u
 #define FILES_BESIDE 160u    /* open at once, beside those kept */
 #define STATUS_CANCELLED 999 /* nobody reads it */
+#define FAILED_MAX 64u       /* modules known to have no forms */
+
+/* What an image became before forms of it were asked for. */
+struct native {
+        int fd; /* -1: none */
+        uint64_t bytes, hash, variable_bytes;
+        enum ds_check_origin how;
+        int damaged;
+        uint8_t key[DS_SHA256_BYTES];
+};
 
 struct job {
-        ds_compile *compile; /* NULL: the slot is free */
+        ds_compile *compile; /* both NULL: the slot is free */
+        ds_forms *making;
+        int of_forms; /* what is compiled is the transformed text */
+        char *made;   /* that and the report */
+        size_t made_text, made_size;
+        struct native native;
         struct ds_jobs_request request;
         struct ds_check_text text;
         char options[DS_COMPILE_OPTIONS_MAX];
@@ -40,6 +59,12 @@ struct job {
         const struct ds_known_origin *remembered; /* the same, or NULL: where it came from says nothing */
 };
 
+/* A module of which no forms could be made, and why. */
+struct failed {
+        uint8_t key[DS_SHA256_BYTES];
+        char why[256];
+};
+
 struct ds_jobs {
         const struct ds_ptxas *ptxas;
         const struct ds_jobs_ops *ops;
@@ -49,7 +74,10 @@ struct ds_jobs {
         int directory; /* of compiled code; -1: none */
         uint32_t directory_owner;
         struct job jobs[DS_JOBS_MAX];
+        struct failed failed[FAILED_MAX];
+        uint32_t n_failed;             /* ever */
         struct ds_check_result result; /* of the answer being made */
+        struct ds_check_result other;  /* what else is tried meanwhile */
 };
 
 static uint64_t now(void)
@@ -89,7 +117,7 @@ int ds_jobs_new(const struct ds_ptxas *ptxas, const struct ds_jobs_ops *ops, voi
                 return ds_error_origin(-ENOMEM);
         jobs->directory = -1;
         for (size_t i = 0; i < DS_JOBS_MAX; i++)
-                jobs->jobs[i].sealed = -1;
+                jobs->jobs[i].sealed = jobs->jobs[i].native.fd = -1;
         jobs->ptxas = ptxas;
         jobs->ops = ops;
         jobs->user = user;
@@ -105,6 +133,10 @@ int ds_jobs_new(const struct ds_ptxas *ptxas, const struct ds_jobs_ops *ops, voi
 static void job_end(struct job *job)
 {
         job->compile = ds_compile_free(job->compile);
+        job->making = ds_forms_free(job->making);
+        job->made = ds_free(job->made);
+        job->native.fd = ds_close(job->native.fd);
+        job->of_forms = 0;
         job->text.text = ds_free(job->text.text);
         job->sealed = ds_close(job->sealed);
 }
@@ -121,10 +153,15 @@ ds_jobs *ds_jobs_free(ds_jobs *jobs)
         return ds_free(jobs);
 }
 
+static int job_is_free(const struct job *job)
+{
+        return !job->compile && !job->making;
+}
+
 static struct job *job_free_slot(const ds_jobs *jobs)
 {
         for (size_t i = 0; i < DS_JOBS_MAX; i++)
-                if (!jobs->jobs[i].compile)
+                if (job_is_free(&jobs->jobs[i]))
                         return (struct job *)&jobs->jobs[i];
         return NULL;
 }
@@ -255,18 +292,16 @@ static void job_settle(struct job *job, int fd)
 }
 
 /* 1: there is an answer; 0: the compiler runs. */
-static int job_check(ds_jobs *jobs, struct job *job, int fd, const void *mapped)
+static int job_check(ds_jobs *jobs, struct job *job, const struct ds_check_source *source)
 {
         const struct ds_jobs_request *request = &job->request;
-        const struct ds_check_source source = {
-                .fd = fd, .offset = request->offset, .bytes = request->bytes, .mapped = mapped};
         int compile = 0;
 
         if (request->simulated)
-                ds_check_image(&source, request->cc, 1, &jobs->result);
+                ds_check_image(source, request->cc, 1, &jobs->result);
         else
-                compile = ds_check_machine(&source, request->cc, request->force_ptx, &jobs->result, &job->text);
-        job_settle(job, fd);
+                compile = ds_check_machine(source, request->cc, request->force_ptx, &jobs->result, &job->text);
+        job_settle(job, source->fd);
         if (compile) {
                 job->text.max_registers = request->max_registers ? request->max_registers : job->text.max_registers;
                 job->text.optimization = request->optimization;
@@ -278,7 +313,7 @@ static int job_answer(ds_jobs *jobs, struct job *job)
 {
         uint64_t id = job->request.id;
 
-        if (!jobs->result.status)
+        if (!jobs->result.status && job->how != DS_CHECK_KNOWN)
                 ds_known_add(jobs->known, job->remembered, job->sealed, &jobs->result);
         jobs->result.origin = job->how;
         jobs->result.damaged = job->damaged;
@@ -286,6 +321,256 @@ static int job_answer(ds_jobs *jobs, struct job *job)
         job_end(job);
         return jobs_answer(jobs, id);
 }
+
+/* --- forms -------------------------------------------------------------------------------------------------------- */
+
+/* The name of what is made: all that decides it. */
+static void forms_name(struct job *job, uint64_t lasting)
+{
+        const uint32_t version = DS_PTX_FORMS_VERSION;
+        struct ds_sha256 sum;
+
+        snprintf(job->options, sizeof(job->options), "forms");
+        if (!job->request.simulated)
+                ds_compile_options(&job->text, job->options);
+        ds_sha256_begin(&sum);
+        ds_sha256_add(&sum, "forms", sizeof("forms"));
+        ds_sha256_add(&sum, &version, sizeof(version));
+        ds_sha256_add(&sum, &lasting, sizeof(lasting));
+        ds_sha256_add(&sum, job->options, sizeof(job->options));
+        ds_sha256_add(&sum, job->text.text, job->text.length);
+        ds_sha256_end(&sum, job->key);
+}
+
+/* The text of a checked file, or of what is left of it; 0 or -ENOMEM. */
+static int forms_read_text(int fd, uint64_t bytes, struct ds_check_text *ret)
+{
+        ds_cleanup(ds_freep) char *text = ds_alloc(bytes);
+        uint64_t got = 0;
+
+        while (text && got < bytes) {
+                ssize_t n = pread(fd, text + got, bytes - got, (off_t)got);
+
+                if (n < 0 && errno == EINTR)
+                        continue;
+                if (n <= 0)
+                        return -ENOMEM;
+                got += (uint64_t)n;
+        }
+        if (!text)
+                return ds_error_origin(-ENOMEM);
+        ret->text = DS_TAKE_PTR(text);
+        ret->length = bytes;
+        return 0;
+}
+
+/*
+ * The PTX that forms are made of. What a device executes that is simulated is PTX; what is about to be compiled is at
+ * hand; of other machine code it is unpacked where that is asked for. 0, or why there is none.
+ */
+static const char *forms_text(
+        ds_jobs *jobs, struct job *job, const struct ds_check_source *source, int fd, uint64_t bytes)
+{
+        struct ds_check_result *other = &jobs->other;
+
+        if (!job->text.text && job->request.simulated && forms_read_text(fd, bytes, &job->text))
+                return "there is no memory for its PTX";
+        if (!job->text.text && (!source || job->request.forms == DS_JOBS_STORED))
+                return "it was not looked for";
+        if (!job->text.text && !ds_check_ptx(source, job->request.cc, job->request.force_ptx, other, &job->text))
+                return other->message;
+        if (job->text.length > DS_FORMS_TEXT_MAX)
+                return "its PTX is too large";
+        if (job->request.simulated)
+                return NULL;
+        if (job->request.max_registers)
+                job->text.max_registers = job->request.max_registers;
+        job->text.optimization = job->request.optimization;
+        return NULL;
+}
+
+static struct failed *forms_failed_before(ds_jobs *jobs, const struct job *job)
+{
+        for (size_t i = 0; i < DS_MIN(jobs->n_failed, FAILED_MAX); i++)
+                if (!memcmp(jobs->failed[i].key, job->key, sizeof(job->key)))
+                        return &jobs->failed[i];
+        return NULL;
+}
+
+/* The image as its author wrote it, with the words; or, where forms alone were asked for, those. */
+static int forms_none(ds_jobs *jobs, struct job *job, int status, const char *why)
+{
+        struct ds_check_result *result = &jobs->result;
+        struct native *native = &job->native;
+
+        if (native->fd < 0) {
+                result->fd = ds_close(result->fd);
+                job->how = DS_CHECK_READ;
+                job->damaged = 0;
+                ds_check_fail(result, status, "%s", why);
+                return job_answer(jobs, job);
+        }
+        *result = (struct ds_check_result){.fd = native->fd,
+                .bytes = native->bytes,
+                .hash = native->hash,
+                .variable_bytes = native->variable_bytes};
+        native->fd = -1;
+        job->how = native->how;
+        job->damaged = native->damaged;
+        memcpy(job->key, native->key, sizeof(job->key));
+        snprintf(result->message, sizeof(result->message), "%s", why);
+        return job_answer(jobs, job);
+}
+
+static int forms_fail(ds_jobs *jobs, struct job *job)
+{
+        struct failed *failed = &jobs->failed[jobs->n_failed++ % FAILED_MAX];
+        char why[sizeof(jobs->other.message)];
+
+        memcpy(why, jobs->result.message, sizeof(why));
+        memcpy(failed->key, job->key, sizeof(failed->key));
+        snprintf(failed->why, sizeof(failed->why), "%.250s", why);
+        return forms_none(jobs, job, jobs->result.status, why);
+}
+
+/* It is the answer, whoever asks: those to whom the same came of it get the same file. */
+static int forms_answer(ds_jobs *jobs, struct job *job, const void *bytes, size_t size, enum ds_check_origin how)
+{
+        const struct ds_cache_key key = key_of(job);
+
+        jobs->result.fd = ds_close(jobs->result.fd);
+        ds_check_forms(bytes, size, job->request.cc, job->request.simulated, &jobs->result);
+        if (jobs->result.status)
+                return forms_fail(jobs, job);
+        if (how != DS_CHECK_REMEMBERED)
+                ds_cache_add(jobs->cache, &key, bytes, size);
+        job->how = how;
+        job->remembered = NULL;
+        return job_answer(jobs, job);
+}
+
+/* 1 with *ret_r: they were made before, and that is answered. */
+static int forms_found(ds_jobs *jobs, struct job *job, int *ret_r)
+{
+        const struct ds_cache_key key = key_of(job);
+        ds_cleanup(ds_freep) void *file = NULL;
+        const void *bytes;
+        size_t size;
+        int r;
+
+        if (ds_cache_find(jobs->cache, &key, &bytes, &size)) {
+                *ret_r = forms_answer(jobs, job, bytes, size, DS_CHECK_REMEMBERED);
+                return 1;
+        }
+        if (jobs->directory < 0)
+                return 0;
+        r = ds_code_file_read(jobs->directory, job->key, jobs->directory_owner, DS_CHECK_IMAGE_MAX, &file, &size);
+        if (r == DS_CODE_FILE_E_DAMAGED || (!r && !ds_forms_file_report(file, size)))
+                job->damaged = 1;
+        if (r || job->damaged)
+                return 0;
+        *ret_r = forms_answer(jobs, job, file, size, DS_CHECK_STORED);
+        return 1;
+}
+
+/* Find them, or begin to make them. What the image became otherwise is in job->native, if that is an answer. */
+static int forms_begin(ds_jobs *jobs, struct job *job)
+{
+        const struct failed *failed;
+        uint64_t lasting = 0;
+        int r = 0;
+
+        job->damaged = 0;
+        job->compiler = 0;
+        if (!job->request.simulated && !jobs->ptxas->path[0])
+                return forms_none(jobs, job, DS_CHECK_NO_COMPILER, jobs->ptxas->missing);
+        if (!job->request.simulated)
+                job->compiler = ds_ptxas_identity(jobs->ptxas, &lasting);
+        forms_name(job, lasting);
+        if (forms_found(jobs, job, &r))
+                return r;
+        if (job->request.forms == DS_JOBS_STORED)
+                return forms_none(jobs, job, DS_CHECK_NO_BINARY, "");
+        failed = forms_failed_before(jobs, job);
+        if (failed)
+                return forms_none(jobs, job, DS_CHECK_INVALID_PTX, failed->why);
+        if (ds_forms_new(job->text.text, job->text.length, &job->making))
+                return forms_none(jobs, job, DS_CHECK_OUT_OF_MEMORY, "there is no memory or no process to make forms");
+        return 0;
+}
+
+/* The image became *result. It is the answer, unless there are forms of it. source: NULL when it cannot be read again.
+ */
+static int job_native(ds_jobs *jobs, struct job *job, const struct ds_check_source *source)
+{
+        struct ds_check_result *result = &jobs->result;
+        const char *why;
+
+        if (result->status || job->request.forms == DS_JOBS_NATIVE)
+                return job_answer(jobs, job);
+        if (job->how != DS_CHECK_KNOWN)
+                ds_known_add(jobs->known, job->remembered, job->sealed, result);
+        job->remembered = NULL;
+        why = forms_text(jobs, job, source, result->fd, result->bytes);
+        job->native = (struct native){.fd = result->fd,
+                .bytes = result->bytes,
+                .hash = result->hash,
+                .variable_bytes = result->variable_bytes,
+                .how = job->how,
+                .damaged = job->damaged};
+        memcpy(job->native.key, job->key, sizeof(job->key));
+        result->fd = -1;
+        return why ? forms_none(jobs, job, DS_CHECK_NO_BINARY, why) : forms_begin(jobs, job);
+}
+
+static int job_only_forms(ds_jobs *jobs, struct job *job, const struct ds_check_source *source)
+{
+        const char *why = forms_text(jobs, job, source, source->fd, source->bytes);
+
+        return why ? forms_none(jobs, job, DS_CHECK_NO_BINARY, why) : forms_begin(jobs, job);
+}
+
+/* The text is made: for a GPU of silicon the compiler comes next. */
+static int forms_made(ds_jobs *jobs, struct job *job)
+{
+        struct ds_check_text text = job->text;
+
+        job->made = ds_forms_result(job->making, &jobs->result, &job->made_text, &job->made_size);
+        job->making = ds_forms_free(job->making);
+        if (!job->made)
+                return forms_fail(jobs, job);
+        if (job->request.simulated)
+                return forms_answer(jobs, job, job->made, job->made_size, DS_CHECK_COMPILED);
+        text.text = job->made;
+        text.length = job->made_text;
+        job->of_forms = 1;
+        if (ds_compile_new(jobs->ptxas->path, &text, job->request.time_ms, &job->compile) == 0)
+                return 0;
+        return forms_none(jobs, job, DS_CHECK_OUT_OF_MEMORY, "no memory or no process for the compiler");
+}
+
+/* Its machine code is there: the report goes behind it. */
+static int forms_compiled(ds_jobs *jobs, struct job *job)
+{
+        const size_t report = job->made_size - job->made_text;
+        ds_cleanup(ds_freep) void *code = NULL;
+        ds_cleanup(ds_freep) char *whole = NULL;
+        uint64_t lasting;
+        size_t size = 0;
+
+        ds_compile_result(job->compile, job->request.cc, &jobs->result, &code, &size);
+        jobs->result.fd = ds_close(jobs->result.fd);
+        if (jobs->result.status)
+                return forms_fail(jobs, job);
+        whole = ds_alloc(size + report);
+        if (!whole || job->compiler != ds_ptxas_identity(jobs->ptxas, &lasting))
+                return forms_none(jobs, job, DS_CHECK_OUT_OF_MEMORY, "there is no memory for it, or another compiler");
+        memcpy(whole, code, size);
+        memcpy(whole + size, job->made + job->made_text, report);
+        return forms_answer(jobs, job, whole, size + report, DS_CHECK_COMPILED);
+}
+
+/* --- requests ----------------------------------------------------------------------------------------------------- */
 
 /* An image that nobody can change: its bytes say which it is. */
 static void job_identify_bytes(ds_jobs *jobs, struct job *job, int fd, const void *mapped)
@@ -299,14 +584,20 @@ static void job_identify_bytes(ds_jobs *jobs, struct job *job, int fd, const voi
 
 static int job_take(ds_jobs *jobs, struct job *job, int fd, const void *mapped)
 {
+        const struct ds_check_source source = {
+                .fd = fd, .offset = job->request.offset, .bytes = job->request.bytes, .mapped = mapped};
+
+        job->remembered = NULL;
+        if (job->request.forms == DS_JOBS_ONLY)
+                return job_only_forms(jobs, job, &source);
         job->remembered = job_origin(job, fd);
         if (mapped)
                 job_identify_bytes(jobs, job, fd, mapped);
         if (!job->remembered ||
                 !ds_known_find(jobs->known, job->remembered, job->sealed < 0 ? NULL : mapped, &jobs->result))
-                return job_check(jobs, job, fd, mapped) ? job_answer(jobs, job) : 0;
-        job_end(job);
-        return jobs_answer(jobs, job->request.id);
+                return job_check(jobs, job, &source) ? job_native(jobs, job, &source) : 0;
+        job->how = DS_CHECK_KNOWN;
+        return job_native(jobs, job, &source);
 }
 
 int ds_jobs_take(ds_jobs *jobs, const struct ds_jobs_request *request, int fd)
@@ -332,10 +623,10 @@ int ds_jobs_cancel(ds_jobs *jobs, uint64_t id)
         for (size_t i = 0; i < DS_JOBS_MAX; i++) {
                 struct job *job = &jobs->jobs[i];
 
-                if (!job->compile || job->request.id != id)
+                if (job_is_free(job) || job->request.id != id)
                         continue;
                 job_end(job);
-                jobs->result.bytes = jobs->result.hash = 0;
+                jobs->result.bytes = jobs->result.report_bytes = jobs->result.hash = 0;
                 jobs->result.origin = DS_CHECK_READ;
                 jobs->result.damaged = 0;
                 ds_check_fail(&jobs->result, STATUS_CANCELLED, "cancelled");
@@ -351,7 +642,12 @@ size_t ds_jobs_poll(const ds_jobs *jobs, struct pollfd *fds, int *ret_timeout_ms
 
         for (size_t i = 0; i < DS_JOBS_MAX; i++) {
                 const ds_compile *compile = jobs->jobs[i].compile;
+                const ds_forms *making = jobs->jobs[i].making;
 
+                if (making) {
+                        fds[n++] = (struct pollfd){.fd = ds_forms_process_fd(making), .events = POLLIN};
+                        first = DS_MIN(first, ds_forms_deadline_ns(making));
+                }
                 if (!compile)
                         continue;
                 fds[n++] = (struct pollfd){.fd = ds_compile_process_fd(compile), .events = POLLIN};
@@ -377,7 +673,8 @@ static int job_finish(ds_jobs *jobs, struct job *job)
                 job->how = DS_CHECK_READ;
         else if (!jobs->result.status)
                 ds_cache_add(jobs->cache, &key, code, size);
-        return job_answer(jobs, job);
+        job->compile = ds_compile_free(job->compile);
+        return job_native(jobs, job, NULL);
 }
 
 int ds_jobs_step(ds_jobs *jobs)
@@ -385,8 +682,13 @@ int ds_jobs_step(ds_jobs *jobs)
         uint64_t t = now();
         int r = 0;
 
-        for (size_t i = 0; i < DS_JOBS_MAX && !r; i++)
-                if (jobs->jobs[i].compile && ds_compile_step(jobs->jobs[i].compile, t))
-                        r = job_finish(jobs, &jobs->jobs[i]);
+        for (size_t i = 0; i < DS_JOBS_MAX && !r; i++) {
+                struct job *job = &jobs->jobs[i];
+
+                if (job->making && ds_forms_step(job->making, t))
+                        r = forms_made(jobs, job);
+                else if (job->compile && ds_compile_step(job->compile, t))
+                        r = job->of_forms ? forms_compiled(jobs, job) : job_finish(jobs, job);
+        }
         return r;
 }

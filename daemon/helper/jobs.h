@@ -19,11 +19,21 @@ typedef struct ds_jobs ds_jobs;
 #define DS_JOBS_MAX 16 /* compilers at once */
 #define DS_JOBS_POLLFDS (2 * DS_JOBS_MAX)
 
+/* Whether forms of the image's kernels are made (helper/forms.h). */
+enum ds_jobs_forms {
+        DS_JOBS_NATIVE, /* no */
+        DS_JOBS_STORED, /* the transformed image is the answer where it is there already, and looking costs little */
+        DS_JOBS_MADE,   /* it is made where it is not; the image as it is when there can be none, with a message */
+        DS_JOBS_ONLY,   /* it is made; nothing else is an answer. A simulated device's image has been checked */
+        _DS_JOBS_FORMS_MAX,
+};
+
 struct ds_jobs_request {
         uint64_t id, offset, bytes;
         uint32_t cc, uid;
         uint32_t max_registers, optimization; /* as in ModuleLoad */
         int simulated, force_ptx;
+        enum ds_jobs_forms forms;
         uint32_t time_ms; /* for the compiler; 0: DS_COMPILE_TIME_MS */
 };
 

@@ -39,7 +39,8 @@ struct output {
         SLIST_ENTRY(output) hash_link;
         struct origin_list origins;
         unsigned n_origins;
-        uint64_t hash, bytes, variable_bytes;
+        uint64_t hash, bytes, variable_bytes; /* bytes: of the file */
+        uint64_t report_bytes;                /* of them, at its end */
         int fd;
 };
 
@@ -194,7 +195,8 @@ int ds_known_find(ds_known *known, const struct ds_known_origin *is, const void 
         *result = (struct ds_check_result){
                 .fd = fd,
                 .origin = DS_CHECK_KNOWN,
-                .bytes = origin->output->bytes,
+                .bytes = origin->output->bytes - origin->output->report_bytes,
+                .report_bytes = origin->output->report_bytes,
                 .variable_bytes = origin->output->variable_bytes,
         };
         return 1;
@@ -259,12 +261,13 @@ static struct output *output_find(ds_known *known, uint64_t hash, const void *by
 
 static struct output *output_add(ds_known *known, uint64_t hash, const struct ds_check_result *result)
 {
+        const uint64_t bytes = result->bytes + result->report_bytes;
         struct output *output;
         int fd;
 
-        if (result->bytes > known->max_bytes / LARGE_PART || !known->max_files)
+        if (bytes > known->max_bytes / LARGE_PART || !known->max_files)
                 return NULL;
-        while (known->bytes > known->max_bytes - result->bytes || known->n_files >= known->max_files)
+        while (known->bytes > known->max_bytes - bytes || known->n_files >= known->max_files)
                 output_drop(known, TAILQ_LAST(&known->outputs, output_list));
         fd = fcntl(result->fd, F_DUPFD_CLOEXEC, 0);
         output = fd >= 0 ? ds_alloc0(1, sizeof(*output)) : NULL;
@@ -274,7 +277,8 @@ static struct output *output_add(ds_known *known, uint64_t hash, const struct ds
         }
         output->fd = fd;
         output->hash = hash;
-        output->bytes = result->bytes;
+        output->bytes = bytes;
+        output->report_bytes = result->report_bytes;
         output->variable_bytes = result->variable_bytes;
         TAILQ_INSERT_HEAD(&known->outputs, output, link);
         SLIST_INSERT_HEAD(&known->by_hash[output->hash % BUCKETS], output, hash_link);
@@ -296,15 +300,16 @@ static void result_share(const struct output *output, struct ds_check_result *re
 
 static struct output *output_of(ds_known *known, struct ds_check_result *result)
 {
-        void *bytes = map(result->fd, result->bytes);
+        const size_t size = result->bytes + result->report_bytes;
+        void *bytes = map(result->fd, size);
         struct output *output;
         uint64_t hash;
 
         if (!bytes)
                 return NULL;
-        hash = XXH3_64bits_withSeed(bytes, result->bytes, known->seed);
-        output = output_find(known, hash, bytes, result->bytes);
-        munmap(bytes, result->bytes);
+        hash = XXH3_64bits_withSeed(bytes, size, known->seed);
+        output = output_find(known, hash, bytes, size);
+        munmap(bytes, size);
         if (!output)
                 return output_add(known, hash, result);
         result_share(output, result);

@@ -91,6 +91,7 @@ static int helper_answer(ds_conn *conn, uint64_t id, const struct ds_check_resul
         answer.message = (char *)result->message;
         answer.fds = result->fd >= 0;
         answer.bytes = result->bytes;
+        answer.report_bytes = result->report_bytes;
         answer.hash = result->hash;
         answer.variable_bytes = result->variable_bytes;
         answer.origin = origins[result->origin];
@@ -122,6 +123,13 @@ static int helper_force_ptx(void)
         return value && !strcmp(value, "1");
 }
 
+static const enum ds_jobs_forms forms[] = {
+        [DETSHARE__INTERNAL__IMAGE_FORMS__NATIVE] = DS_JOBS_NATIVE,
+        [DETSHARE__INTERNAL__IMAGE_FORMS__FORMS_STORED] = DS_JOBS_STORED,
+        [DETSHARE__INTERNAL__IMAGE_FORMS__FORMS_MADE] = DS_JOBS_MADE,
+        [DETSHARE__INTERNAL__IMAGE_FORMS__FORMS_ONLY] = DS_JOBS_ONLY,
+};
+
 static int helper_check(ds_conn *conn, ds_jobs *jobs, uint64_t id, const Detshare__Internal__CheckImage *check)
 {
         struct ds_jobs_request request = {
@@ -134,6 +142,7 @@ static int helper_check(ds_conn *conn, ds_jobs *jobs, uint64_t id, const Detshar
                 .cc = check->cc,
                 .simulated = check->simulated,
                 .force_ptx = helper_force_ptx(),
+                .forms = forms[check->forms < DS_ARRAY_SIZE(forms) ? check->forms : 0],
         };
         int fd, r;
 

@@ -22,6 +22,7 @@ void ds_handle_get_device(struct ds_client *client, Detshare__Request *request, 
 /* observe.c */
 void ds_handle_list_activity(struct ds_client *client, Detshare__Request *request, int *fds);
 void ds_handle_explain(struct ds_client *client, Detshare__Request *request, int *fds);
+void ds_handle_list_forms(struct ds_client *client, Detshare__Request *request, int *fds);
 void ds_handle_trace_start(struct ds_client *client, Detshare__Request *request, int *fds);
 void ds_handle_trace_stop(struct ds_client *client, Detshare__Request *request, int *fds);
 

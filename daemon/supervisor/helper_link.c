@@ -20,8 +20,10 @@
 #include "util/macro.h"
 
 #define OUT_MAX (1u << 20)
-#define AT_ONCE_MAX 8u    /* of those that a compiler works on; the helper takes more */
-#define JOB_MAX_MS 40000u /* longer than the helper gives a compiler */
+#define AT_ONCE_MAX 8u      /* of those that a compiler works on; the helper takes more */
+#define JOB_MAX_MS 40000u   /* longer than the helper gives a compiler */
+#define FORMS_MAX_MS 90000u /* likewise, with forms of its kernels made, and those compiled */
+#define PLACES (AT_ONCE_MAX + 1)
 #define BACKOFF_FIRST_MS 50u
 #define BACKOFF_MAX_MS 5000u
 #define SETTLED_NS DS_NS_PER_S
@@ -37,6 +39,8 @@ struct in_flight {
         struct ds_helper_job *job; /* NULL: it was cancelled, its answer is for nobody */
         uint64_t id;               /* 0: the place is free */
         ds_user *user;             /* a reference: whose it was, also when it was cancelled */
+        int background;
+        uint64_t sent_ns;
         struct ds_deadline deadline;
 };
 
@@ -45,11 +49,11 @@ struct ds_helper {
         ds_process *process;
         int usable; /* process is there and not lost */
         int stopping;
-        struct job_list jobs;
-        struct in_flight in_flight[AT_ONCE_MAX];
-        unsigned n_in_flight;
-        int alone;  /* what is in flight is a suspect */
-        int blamed; /* it is known which image the helper is dying of */
+        struct job_list jobs, background;
+        struct in_flight in_flight[PLACES];
+        unsigned n_in_flight, n_background; /* background ones apart; those */
+        int alone;                          /* what is in flight is a suspect */
+        int blamed;                         /* it is known which image the helper is dying of */
         uint64_t last_id, started_ns;
         struct ds_helper_figures figures;
         uint32_t backoff_ms;
@@ -67,7 +71,8 @@ int ds_helper_new(struct ds_supervisor *supervisor, ds_helper **ret)
                 return ds_error_origin(-ENOMEM);
         helper->supervisor = supervisor;
         TAILQ_INIT(&helper->jobs);
-        for (size_t i = 0; i < AT_ONCE_MAX; i++)
+        TAILQ_INIT(&helper->background);
+        for (size_t i = 0; i < PLACES; i++)
                 helper->in_flight[i].helper = helper;
         *ret = helper;
         return 0;
@@ -75,7 +80,7 @@ int ds_helper_new(struct ds_supervisor *supervisor, ds_helper **ret)
 
 static void disarm(ds_helper *helper)
 {
-        for (size_t i = 0; i < AT_ONCE_MAX; i++)
+        for (size_t i = 0; i < PLACES; i++)
                 ds_deadline_disarm(&helper->supervisor->deadlines, &helper->in_flight[i].deadline);
         ds_deadline_disarm(&helper->supervisor->deadlines, &helper->start_deadline);
 }
@@ -85,8 +90,8 @@ ds_helper *ds_helper_free(ds_helper *helper)
         if (!helper)
                 return NULL;
         assert(!helper->process);
-        assert(TAILQ_EMPTY(&helper->jobs));
-        for (size_t i = 0; i < AT_ONCE_MAX; i++)
+        assert(TAILQ_EMPTY(&helper->jobs) && TAILQ_EMPTY(&helper->background));
+        for (size_t i = 0; i < PLACES; i++)
                 assert(!helper->in_flight[i].job);
         disarm(helper);
         return ds_free(helper);
@@ -118,7 +123,9 @@ static struct ds_helper_job *land(struct in_flight *place)
         place->id = 0;
         place->job = NULL;
         place->user = ds_user_unref(place->user);
-        if (!--place->helper->n_in_flight)
+        if (place->background)
+                place->helper->n_background--;
+        else if (!--place->helper->n_in_flight)
                 place->helper->alone = 0;
         return job;
 }
@@ -133,18 +140,18 @@ static void fail(ds_helper *helper, struct ds_helper_job *job, const char *why)
 
 /*
  * The helper died. Of one image: then it is to blame. Of one of several: each is tried again, alone, before any other,
- * so that only the one that kills fails.
+ * so that only the one that kills fails. What nobody waits for is not tried again.
  */
 static void fail_in_flight(ds_helper *helper, const char *why)
 {
-        int one = helper->n_in_flight == 1 && !helper->blamed;
+        int one = helper->n_in_flight + helper->n_background == 1 && !helper->blamed;
 
-        for (size_t i = AT_ONCE_MAX; i-- > 0;) {
+        for (size_t i = PLACES; i-- > 0;) {
                 struct ds_helper_job *job = helper->in_flight[i].id ? land(&helper->in_flight[i]) : NULL;
 
                 if (!job)
                         continue;
-                if (one) {
+                if (one || job->background) {
                         fail(helper, job, why);
                         continue;
                 }
@@ -155,7 +162,7 @@ static void fail_in_flight(ds_helper *helper, const char *why)
 
 static struct in_flight *find_place(ds_helper *helper, uint64_t id)
 {
-        for (size_t i = 0; i < AT_ONCE_MAX; i++)
+        for (size_t i = 0; i < PLACES; i++)
                 if (helper->in_flight[i].id == id)
                         return &helper->in_flight[i];
         return NULL;
@@ -163,7 +170,7 @@ static struct in_flight *find_place(ds_helper *helper, uint64_t id)
 
 static struct in_flight *find_job(ds_helper *helper, const struct ds_helper_job *job)
 {
-        for (size_t i = 0; i < AT_ONCE_MAX; i++)
+        for (size_t i = 0; i < PLACES; i++)
                 if (helper->in_flight[i].job == job)
                         return &helper->in_flight[i];
         return NULL;
@@ -179,7 +186,10 @@ void ds_helper_check(ds_helper *helper, struct ds_helper_job *job, ds_user *user
         job->done = done;
         job->queued = 1;
         job->suspect = 0;
-        TAILQ_INSERT_TAIL(&helper->jobs, job, link);
+        if (job->background)
+                TAILQ_INSERT_TAIL(&helper->background, job, link);
+        else
+                TAILQ_INSERT_TAIL(&helper->jobs, job, link);
         send_next(helper);
 }
 
@@ -207,12 +217,14 @@ void ds_helper_cancel(ds_helper *helper, struct ds_helper_job *job)
         place = find_job(helper, job);
         if (place)
                 place->job = NULL;
+        else if (job->background)
+                TAILQ_REMOVE(&helper->background, job, link);
         else
                 TAILQ_REMOVE(&helper->jobs, job, link);
         job->queued = 0;
         close_image(helper, job);
-        /* for a simulated device nothing is compiled: the answer is on its way */
-        if (place && helper->usable && !ds_worker_info(helper->supervisor->worker)->simulated)
+        /* for a simulated device nothing is compiled: the answer is on its way, but where forms are made */
+        if (place && helper->usable && (job->forms || !ds_worker_info(helper->supervisor->worker)->simulated))
                 send_cancel(helper, place->id);
 }
 
@@ -246,8 +258,8 @@ static unsigned user_in_flight(const ds_helper *helper, const ds_user *user)
 {
         unsigned n = 0;
 
-        for (size_t i = 0; i < AT_ONCE_MAX; i++)
-                n += helper->in_flight[i].user == user;
+        for (size_t i = 0; i < PLACES; i++)
+                n += helper->in_flight[i].user == user && !helper->in_flight[i].background;
         return n;
 }
 
@@ -286,6 +298,14 @@ static struct ds_helper_job *next_job(const ds_helper *helper, const struct ds_w
         return first->suspect ? first : choose(helper, limit);
 }
 
+/* One at a time, and only when nobody waits. */
+static struct ds_helper_job *next_background(const ds_helper *helper)
+{
+        if (!helper->usable || helper->n_background || helper->alone || !TAILQ_EMPTY(&helper->jobs))
+                return NULL;
+        return TAILQ_FIRST(&helper->background);
+}
+
 static int send_job(ds_helper *helper, struct ds_helper_job *job, const struct ds_worker_info *info)
 {
         Detshare__Internal__ToHelper message = DETSHARE__INTERNAL__TO_HELPER__INIT;
@@ -302,6 +322,7 @@ static int send_job(ds_helper *helper, struct ds_helper_job *job, const struct d
         check.uid = (uint32_t)ds_user_uid(job->user);
         check.max_registers = job->max_registers;
         check.optimization = job->optimization;
+        check.forms = job->forms;
         message.id = ++helper->last_id;
         message.fds = 1;
         message.body_case = DETSHARE__INTERNAL__TO_HELPER__BODY_CHECK;
@@ -311,14 +332,22 @@ static int send_job(ds_helper *helper, struct ds_helper_job *job, const struct d
         /* a helper that cannot take it is on its way out; the job waits for the next */
         if (ds_process_send(helper->process, bytes, size, &job->fd, 1))
                 return -1;
-        TAILQ_REMOVE(&helper->jobs, job, link);
         place->job = job;
         place->id = message.id;
         place->user = ds_user_ref(job->user);
-        ds_user_served(job->user);
-        helper->n_in_flight++;
-        helper->alone = job->suspect;
-        ds_deadline_arm(&helper->supervisor->deadlines, &place->deadline, JOB_MAX_MS, job_deadline);
+        place->background = job->background;
+        place->sent_ns = uv_hrtime();
+        if (job->background) {
+                TAILQ_REMOVE(&helper->background, job, link);
+                helper->n_background++;
+        } else {
+                TAILQ_REMOVE(&helper->jobs, job, link);
+                ds_user_served(job->user);
+                helper->n_in_flight++;
+                helper->alone = job->suspect;
+        }
+        ds_deadline_arm(
+                &helper->supervisor->deadlines, &place->deadline, job->forms ? FORMS_MAX_MS : JOB_MAX_MS, job_deadline);
         return 0;
 }
 
@@ -330,6 +359,9 @@ static void send_next(ds_helper *helper)
         while ((job = next_job(helper, info)))
                 if (send_job(helper, job, info))
                         return;
+        job = next_background(helper);
+        if (job)
+                (void)send_job(helper, job, info);
 }
 
 /* --- answers ------------------------------------------------------------------------------------------------------ */
@@ -346,7 +378,8 @@ static int check_image_fd(int fd, uint64_t bytes)
 }
 
 /* What was compiled is kept, if it can be checked that it is what it says. */
-static void count(ds_helper *helper, const Detshare__Internal__FromHelper *message, int fd)
+static void count(
+        ds_helper *helper, const Detshare__Internal__FromHelper *message, const struct in_flight *place, int fd)
 {
         uint64_t *const by_origin[] = {
                 [DETSHARE__INTERNAL__IMAGE_ORIGIN__KNOWN] = &helper->figures.known,
@@ -359,15 +392,30 @@ static void count(ds_helper *helper, const Detshare__Internal__FromHelper *messa
         helper->figures.damaged += message->damaged;
         if (message->status)
                 return;
-        helper->figures.images++;
-        if ((size_t)message->origin < DS_ARRAY_SIZE(by_origin) && by_origin[message->origin])
+        helper->figures.images += !place->background;
+        if (!place->background && (size_t)message->origin < DS_ARRAY_SIZE(by_origin) && by_origin[message->origin])
                 ++*by_origin[message->origin];
         if (!store || message->key.len != DS_SHA256_BYTES)
                 return;
         if (message->origin == DETSHARE__INTERNAL__IMAGE_ORIGIN__STORED)
                 ds_code_store_used(store, message->key.data);
         else if (message->origin == DETSHARE__INTERNAL__IMAGE_ORIGIN__COMPILED)
-                ds_code_store_put(store, message->key.data, fd, message->bytes);
+                ds_code_store_put(store, message->key.data, fd, message->bytes + message->report_bytes);
+}
+
+/* Of what a client or nobody waited for, which place says. */
+static void count_forms(ds_helper *helper, const Detshare__Internal__FromHelper *message, const struct in_flight *place)
+{
+        struct ds_helper_figures *figures = &helper->figures;
+
+        if (message->report_bytes && message->origin == DETSHARE__INTERNAL__IMAGE_ORIGIN__COMPILED) {
+                figures->forms_made++;
+                figures->forms_ns += uv_hrtime() - place->sent_ns;
+        } else if (message->report_bytes) {
+                figures->forms_found++;
+        } else if (place->job && place->job->forms > DETSHARE__INTERNAL__IMAGE_FORMS__FORMS_STORED) {
+                figures->forms_failed++;
+        }
 }
 
 const struct ds_helper_figures *ds_helper_figures(const ds_helper *helper)
@@ -395,14 +443,17 @@ static int on_frame(void *user, const uint8_t *payload, size_t size)
                 return ds_error_origin(-EPROTO);
         if (message->fds && ds_process_take_fds(helper->process, &fd, 1))
                 return ds_error_origin(-EPROTO);
-        if (message->fds && !check_image_fd(fd, message->bytes))
+        if (message->fds && (message->report_bytes > DS_IMAGE_BYTES_MAX || message->bytes > DS_IMAGE_BYTES_MAX ||
+                                    !check_image_fd(fd, message->bytes + message->report_bytes)))
                 return ds_error_origin(-EPROTO);
-        count(helper, message, fd);
+        count(helper, message, place, fd);
+        count_forms(helper, message, place);
         result = (struct ds_helper_result){
                 .status = message->status,
                 .message = message->message,
                 .fd = DS_TAKE_FD(fd),
                 .bytes = message->bytes,
+                .report_bytes = message->report_bytes,
                 .hash = message->hash,
                 .variable_bytes = message->variable_bytes,
         };

@@ -4,7 +4,8 @@
  *
  * Jobs wait here, not there; as many are sent as compilers may work at once, one for a simulated device. Users take
  * turns, and one of many slots is not given to a single user, root apart: images that take long keep only their own
- * user's waiting. An image that
+ * user's waiting. What is made behind clients' backs (forms of kernels) is sent one at a time, and only when no client
+ * waits. An image that
  * kills or stalls the helper takes only itself down: the helper is started again, those that were with it are tried
  * again one by one, and it goes on with the next. What the helper hands back is checked: a sealed memory file of the
  * size it says.
@@ -15,6 +16,7 @@
 #include <sys/queue.h>
 #include <sys/types.h>
 
+#include "internal.pb-c.h"
 #include "supervisor/charge.h"
 
 struct ds_supervisor;
@@ -27,6 +29,7 @@ struct ds_helper_result {
         const char *message;
         int fd; /* sealed memory file; set to -1 by who keeps it */
         uint64_t bytes, hash;
+        uint64_t report_bytes;   /* behind the image in the file; 0: it has no forms */
         uint64_t variable_bytes; /* of the GPU's memory */
 };
 
@@ -40,6 +43,8 @@ struct ds_helper_job {
         int fd;                               /* the client's image; the job's */
         uint64_t offset;                      /* of it in the file */
         uint32_t max_registers, optimization; /* as in ModuleLoad */
+        Detshare__Internal__ImageForms forms;
+        int background; /* no client waits for it */
         void (*done)(struct ds_helper_job *job, struct ds_helper_result *result);
 };
 
@@ -51,6 +56,8 @@ struct ds_helper_figures {
         uint64_t stored;     /* compiled before: on disk */
         uint64_t compiled;   /* now */
         uint64_t damaged;    /* files on disk that were not what was written */
+        /* transformed images: made now, and how long that took; made before; that could not be made */
+        uint64_t forms_made, forms_ns, forms_found, forms_failed;
 };
 
 int ds_helper_new(struct ds_supervisor *supervisor, ds_helper **ret);

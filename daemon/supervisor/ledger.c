@@ -53,6 +53,7 @@ struct module {
         uint64_t id, bytes;
         int fd, writable;
         struct ds_charge module_charge, bytes_charge, variables_charge;
+        struct ds_module_forms forms;
         UT_hash_handle hh;
 };
 
@@ -123,6 +124,7 @@ static void module_drop(ds_ledger *ledger, struct module *module)
         ds_charge_release(&module->module_charge);
         ds_charge_release(&module->bytes_charge);
         ds_charge_release(&module->variables_charge);
+        ds_module_forms_deinit(&module->forms);
         ds_close(module->fd);
         ds_free(module);
 }
@@ -400,6 +402,9 @@ static int module_add(ds_ledger *ledger, const Detshare__Internal__Module *said,
                 return ds_error_origin(-ENOMEM);
         }
         module->fd = DS_TAKE_FD(*beside->image_fd);
+        ds_module_forms_init(&module->forms);
+        if (beside->source)
+                ds_module_source_move(&module->forms.source, beside->source);
         ledger->n_writable += module->writable ? 1 : 0;
         if (beside->module_charge)
                 ds_charge_move(&module->module_charge, beside->module_charge);
@@ -408,6 +413,18 @@ static int module_add(ds_ledger *ledger, const Detshare__Internal__Module *said,
         if (beside->variables_charge)
                 ds_charge_move(&module->variables_charge, beside->variables_charge);
         return 0;
+}
+
+struct ds_module_forms *ds_ledger_module(ds_ledger *ledger, uint64_t id, int *ret_fd, uint64_t *ret_bytes)
+{
+        struct module *module = NULL;
+
+        HASH_FIND(hh, ledger->modules, &id, sizeof(id), module);
+        if (!module)
+                return NULL;
+        *ret_fd = module->fd;
+        *ret_bytes = module->bytes;
+        return &module->forms;
 }
 
 static struct graph *graph_find(ds_ledger *ledger, uint64_t id)

@@ -19,6 +19,7 @@
 
 #include "internal.pb-c.h"
 #include "supervisor/charge.h"
+#include "supervisor/forms.h"
 #include "supervisor/share.h"
 #include "supervisor/window.h"
 
@@ -42,7 +43,8 @@ struct ds_ledger_beside {
         int *image_fd; /* for module_added and graph_added */
         uint64_t image_bytes;
         struct ds_charge *module_charge, *image_charge, *variables_charge; /* may be NULL */
-        ds_share *imported; /* for physical_added; the ledger gets a reference of its own */
+        ds_share *imported;              /* for physical_added; the ledger gets a reference of its own */
+        struct ds_module_source *source; /* for module_added; may be NULL */
 };
 
 /*
@@ -90,6 +92,8 @@ int ds_ledger_restore_stream(ds_ledger *ledger, const Detshare__Internal__Restor
  */
 int ds_ledger_share(
         ds_ledger *ledger, uint64_t va, uint64_t handle, ds_share **ret, uint64_t *ret_offset, uint64_t *ret_size);
+/* What is kept of a module's forms, the ledger's; its image's descriptor and bytes. NULL: there is no such module. */
+struct ds_module_forms *ds_ledger_module(ds_ledger *ledger, uint64_t id, int *ret_fd, uint64_t *ret_bytes);
 /* Is something of it mapped there? */
 int ds_ledger_is_mapped(const ds_ledger *ledger, uint64_t va, uint64_t bytes);
 void ds_ledger_sums(const ds_ledger *ledger, struct ds_ledger_sums *ret);

@@ -194,6 +194,37 @@ void ds_handle_explain(struct ds_client *client, Detshare__Request *request, int
         ask(op, &message);
 }
 
+static void forms_done(struct ds_worker_call *call, const struct ds_worker_answer *answer)
+{
+        Detshare__Reply reply = DETSHARE__REPLY__INIT;
+        struct ds_client *client;
+        uint64_t id;
+
+        if (!take_answer(call, answer, DETSHARE__INTERNAL__FROM_WORKER__BODY_FORMS, &client, &id))
+                return;
+        reply.result_case = DETSHARE__REPLY__RESULT_LIST_FORMS;
+        reply.list_forms = answer->message->forms;
+        ds_client_reply(client, id, &reply, NULL, 0);
+}
+
+void ds_handle_list_forms(struct ds_client *client, Detshare__Request *request, int *fds)
+{
+        Detshare__Internal__ToWorker message = DETSHARE__INTERNAL__TO_WORKER__INIT;
+        Detshare__Internal__SessionForms forms = DETSHARE__INTERNAL__SESSION_FORMS__INIT;
+        struct ds_client_op *op;
+
+        if (check_session(client, request->id, request->list_forms->session))
+                return;
+        op = ds_client_op_new(client, request->id, sizeof(*op), forms_done);
+        if (!op)
+                return;
+        forms.session = request->list_forms->session;
+        forms.after = request->list_forms->after;
+        message.body_case = DETSHARE__INTERNAL__TO_WORKER__BODY_SESSION_FORMS;
+        message.session_forms = &forms;
+        ask(op, &message);
+}
+
 /* --- traces ---------------------------------------------------------------------------------------------------------
  */
 

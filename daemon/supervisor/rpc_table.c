@@ -74,6 +74,7 @@ static const struct ds_rpc table[] = {
         {CALL(ENCODE_TENSOR_MAP), "encode_tensor_map", DS_RIGHT_ANY,  WORKER,              0, NULL},
         {CALL(LIST_ACTIVITY),     "list_activity",  DS_RIGHT_HANDLER, 0,                   0, ds_handle_list_activity},
         {CALL(EXPLAIN),           "explain",        DS_RIGHT_HANDLER, 0,                   0, ds_handle_explain},
+        {CALL(LIST_FORMS),        "list_forms",     DS_RIGHT_HANDLER, 0,                   0, ds_handle_list_forms},
         {CALL(TRACE_START),       "trace_start",    DS_RIGHT_ADMIN,   0,                   0, ds_handle_trace_start},
         {CALL(TRACE_STOP),        "trace_stop",     DS_RIGHT_ADMIN,   0,                   0, ds_handle_trace_stop},
         {CALL(HINT_PHASE),        "hint_phase",     DS_RIGHT_ANY,     WORKER,              0, NULL},

@@ -26,6 +26,7 @@ struct ds_session_call *ds_session_call_new(
         call->base.image_fd = -1;
         call->event_fd = -1;
         call->job.fd = -1;
+        call->source = (struct ds_module_source)DS_MODULE_SOURCE_INIT;
         call->ring = (struct ds_ring)DS_RING_INIT;
         call->session = session;
         call->rpc = rpc;
@@ -47,6 +48,7 @@ struct ds_session_call *ds_session_call_free(struct ds_session_call *call)
         ds_charge_release(&call->bytes);
         ds_charge_release(&call->one);
         ds_charge_release(&call->variables);
+        ds_module_source_drop(&call->source);
         ds_ring_deinit(&call->ring);
         ds_close(call->event_fd);
         if (call->rpc) {
@@ -458,9 +460,10 @@ static void image_done(struct ds_helper_job *job, struct ds_helper_result *resul
                         (unsigned long long)result->variable_bytes);
                 return;
         }
+        ds_forms_note(call, result);
         ds_charge_release(&call->bytes);
         cost = ds_worker_info(call->session->supervisor->worker)->simulated ? DS_MODULE_COST_PTX : DS_MODULE_COST_CUBIN;
-        if (charge(call, &call->bytes, DS_CHARGE_HOST_BYTES, result->bytes * cost) ||
+        if (charge(call, &call->bytes, DS_CHARGE_HOST_BYTES, result->bytes * cost + result->report_bytes) ||
                 charge(call, &call->variables, DS_CHARGE_DEVICE_BYTES, result->variable_bytes))
                 return;
         call->base.image_fd = DS_TAKE_FD(result->fd);
@@ -468,6 +471,7 @@ static void image_done(struct ds_helper_job *job, struct ds_helper_result *resul
         call->base.module_charge = &call->objects;
         call->base.image_charge = &call->bytes;
         call->base.variables_charge = &call->variables;
+        call->base.source = &call->source;
         /* the worker may have been replaced and the session attached anew while the helper was at work */
         request.ring_tail = call->attachments == call->session->attachments ? call->ring_tail : 0;
         request.call_case = DETSHARE__REQUEST__CALL_MODULE_LOAD;
@@ -497,6 +501,7 @@ static void load_module(struct ds_session_call *call, const Detshare__Request *r
         call->job.offset = request->module_load->offset;
         call->job.max_registers = request->module_load->max_registers;
         call->job.optimization = request->module_load->optimization;
+        ds_forms_prepare(call, fds[0], bytes);
         call->ring_tail = request->ring_tail;
         call->attachments = call->session->attachments;
         ds_helper_check(call->session->supervisor->helper, &call->job, call->session->user, DS_TAKE_FD(fds[0]), bytes,

@@ -21,8 +21,10 @@ struct ds_session_call {
         struct ds_charge objects, bytes, one; /* what the client may come to hold by it */
         struct ds_charge variables;           /* ModuleLoad: device memory */
         struct ds_helper_job job;
-        struct ds_ring ring; /* Attach */
-        uint32_t limit;      /* SetLimit */
+        struct ds_module_source source; /* ModuleLoad */
+        uint64_t module;                /* whose forms it is about */
+        struct ds_ring ring;            /* Attach */
+        uint32_t limit;                 /* SetLimit */
         uint64_t limit_value;
         uint64_t map_va, map_bytes;        /* MemMap */
         uint64_t share_offset, share_size; /* MemImport: what its token says */

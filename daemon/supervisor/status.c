@@ -139,6 +139,11 @@ static void add_worker_stats(const struct ds_supervisor *supervisor, Detshare__S
         status->loans = last->loans;
         status->kills = last->kills;
         status->policy_nonsense = last->nonsense;
+        status->evictions = last->evictions;
+        status->resumes = last->resumed;
+        status->launches_sliced = last->sliced;
+        status->launches_persistent = last->persistent;
+        status->modules_transformed = last->modules_transformed;
 }
 
 static void add_images(const struct ds_supervisor *supervisor, Detshare__StatusReply *status)
@@ -154,6 +159,10 @@ static void add_images(const struct ds_supervisor *supervisor, Detshare__StatusR
         status->code_stored = figures->stored;
         status->code_compiled = figures->compiled;
         status->code_damaged = figures->damaged;
+        status->forms_made = figures->forms_made;
+        status->forms_found = figures->forms_found;
+        status->forms_failed = figures->forms_failed;
+        status->forms_ns = figures->forms_ns;
         status->code_files = files.files;
         status->code_bytes = files.bytes;
 }
@@ -174,6 +183,7 @@ static void reply_status(struct ds_client *client, uint64_t id, int fresh)
         status.worker_restarts = ds_worker_restarts(supervisor->worker);
         status.helper_pid = (uint32_t)ds_helper_pid(supervisor->helper);
         status.policy = (char *)ds_worker_policy(supervisor->worker);
+        status.transform = (char *)ds_transform_name(supervisor->options->transform);
         status.memory_total = info->memory_bytes;
         status.n_sms = info->n_sms;
         status.n_tpcs = info->n_tpcs;
@@ -222,6 +232,11 @@ static void note_stats(struct ds_supervisor *supervisor, const Detshare__Interna
                 .loans = stats->loans,
                 .kills = stats->kills,
                 .nonsense = stats->nonsense,
+                .evictions = stats->evictions,
+                .resumed = stats->resumed,
+                .sliced = stats->sliced,
+                .persistent = stats->persistent,
+                .modules_transformed = stats->modules_transformed,
         };
         ds_worker_note_policy(supervisor->worker, stats->policy);
 }

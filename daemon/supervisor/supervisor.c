@@ -116,7 +116,9 @@ static int supervisor_build(struct ds_supervisor *supervisor)
         r = ds_policy_start(supervisor);
         if (r)
                 return ds_error_fold(r);
-        if (supervisor->config->state && strncmp(supervisor->options->device, "sim:", strlen("sim:")))
+        /* for a simulated device nothing is compiled, but forms of kernels are made */
+        if (supervisor->config->state && (strncmp(supervisor->options->device, "sim:", strlen("sim:")) ||
+                                                 supervisor->options->transform != DS_TRANSFORM_NEVER))
                 r = ds_code_store_new(
                         supervisor->config->state, supervisor->config->compiled_code, &supervisor->code_store);
         if (r)

@@ -86,7 +86,8 @@ struct ds_options {
 /* What the worker last said of itself. */
 struct ds_worker_figures {
         uint64_t launches, completed, errors, device_now_ns, fallbacks, quiesces, quiesce_ns;
-        uint64_t migrations, loans, kills, nonsense;
+        uint64_t migrations, loans, kills, nonsense, evictions, resumed, sliced, persistent;
+        uint32_t modules_transformed;
         uint32_t in_flight, queued;
 };
 

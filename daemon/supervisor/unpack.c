@@ -35,6 +35,7 @@ static const struct ds_field_limit field_limits[] = {
         {"detshare.internal.Calibration", "cells", 256},
         {"detshare.ActivityList", "sessions", 128},
         {"detshare.ExplainReply", "requests", 65},
+        {"detshare.FormsList", "kernels", 32},
         {"detshare.RequestEntry", "behind", 4},
         {"detshare.RequestEntry", "rungs", 4},
         {"detshare.internal.Ready", "attributes", 256},

@@ -300,6 +300,7 @@ static int apply_ledger(ds_worker_link *link, const Detshare__Internal__Ledger *
                 beside.image_charge = call->image_charge;
                 beside.variables_charge = call->variables_charge;
                 beside.imported = call->imported;
+                beside.source = call->source;
         }
         r = ds_session_apply(session, entry, &beside);
         if (r == -ENOMEM) { /* what the session holds cannot be kept in mind: it ends, and with it what it holds */
@@ -355,6 +356,10 @@ static int handle_message(ds_worker_link *link, const Detshare__Internal__FromWo
         }
         if (message->id == 0 && message->body_case == DETSHARE__INTERNAL__FROM_WORKER__BODY_PROFILE_REFINED) {
                 ds_profiles_refined(link->supervisor, message->profile_refined);
+                return 0;
+        }
+        if (message->id == 0 && message->body_case == DETSHARE__INTERNAL__FROM_WORKER__BODY_FORMS_WANTED) {
+                ds_forms_wanted(link->supervisor, message->forms_wanted->session, message->forms_wanted->module);
                 return 0;
         }
         if (message->id > link->next_id)

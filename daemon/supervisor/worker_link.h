@@ -20,6 +20,7 @@
 #include <sys/types.h>
 
 #include "internal.pb-c.h"
+#include "supervisor/forms.h"
 #include "supervisor/hash.h"
 #include "supervisor/share.h"
 
@@ -55,6 +56,7 @@ struct ds_worker_call {
         uint64_t image_bytes;
         struct ds_charge *module_charge, *image_charge, *variables_charge;
         ds_share *imported; /* MemImport: the call's reference */
+        struct ds_module_source *source;
 };
 
 /* What the last READY said. */

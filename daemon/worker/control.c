@@ -180,6 +180,25 @@ static void control_restore_module(ds_worker *worker, struct control_message *me
         control_answer(worker, message, r, "restoring a module");
 }
 
+static void control_module_forms(ds_worker *worker, struct control_message *message)
+{
+        const Detshare__Internal__ModuleForms *come = message->body->module_forms;
+        struct dsw_session *session = control_session(worker, message, come->session);
+        int fd = -1;
+
+        if (!session)
+                return;
+        if (message->n_fds)
+                fd = DS_TAKE_FD(message->fds[0]);
+        dsw_forms_come(session, come, &fd, message->body->id);
+        ds_close(fd);
+}
+
+static void control_session_forms(ds_worker *worker, struct control_message *message)
+{
+        dsw_forms_list(worker, message->body->id, message->body->session_forms);
+}
+
 static void control_restore_graph(ds_worker *worker, struct control_message *message)
 {
         const Detshare__Internal__RestoreGraph *restore = message->body->restore_graph;
@@ -339,6 +358,11 @@ static void control_stats(ds_worker *worker, struct control_message *message)
         stats.loans = sched.loans;
         stats.kills = sched.kills;
         stats.nonsense = sched.nonsense;
+        stats.evictions = sched.evictions;
+        stats.resumed = sched.resumed;
+        stats.sliced = sched.sliced;
+        stats.persistent = sched.persistent;
+        stats.modules_transformed = worker->n_transformed;
         stats.memory_slabs = worker->slab_bytes;
         for (session = worker->sessions; session; session = session->hh.next)
                 stats.memory_used += dsw_memory_used(session);
@@ -477,6 +501,8 @@ static const struct {
         {DETSHARE__INTERNAL__TO_WORKER__BODY_PROFILE_FLUSH, control_profile_flush},
         {DETSHARE__INTERNAL__TO_WORKER__BODY_CALIBRATION, control_calibration},
         {DETSHARE__INTERNAL__TO_WORKER__BODY_PROFILE_FORGET, control_profile_forget},
+        {DETSHARE__INTERNAL__TO_WORKER__BODY_MODULE_FORMS, control_module_forms},
+        {DETSHARE__INTERNAL__TO_WORKER__BODY_SESSION_FORMS, control_session_forms},
         {DETSHARE__INTERNAL__TO_WORKER__BODY_STOP, control_stop},
         {DETSHARE__INTERNAL__TO_WORKER__BODY_PING, control_ping},
         {DETSHARE__INTERNAL__TO_WORKER__BODY_LIMITS, control_limits},

@@ -29,9 +29,9 @@
 #define GRAPH_SEEN_PER_RECORD 32u
 
 struct graph_node {
-        uint32_t offset;                 /* in file, of its struct ds_graph_node */
-        uint8_t nothing;                 /* it is empty, disabled, or copies no bytes */
-        const struct dsw_kernel *kernel; /* LAUNCH: good as long as its module, which waits for launches */
+        uint32_t offset;           /* in file, of its struct ds_graph_node */
+        uint8_t nothing;           /* it is empty, disabled, or copies no bytes */
+        struct dsw_kernel *kernel; /* LAUNCH: good as long as its module, which waits for launches */
 };
 
 struct dsw_graph {
@@ -283,7 +283,7 @@ static struct ds_memset node_memset(const struct ds_record_memset *record)
 static int check_launch(struct dsw_session *session, struct graph_node *node, const struct ds_record_launch *record,
         const char **ret_why)
 {
-        const struct dsw_kernel *kernel = dsw_module_kernel(session, record->kernel);
+        struct dsw_kernel *kernel = dsw_module_kernel(session, record->kernel);
         struct ds_launch launch;
 
         /* launches under way keep theirs: a module that is going waits for them */
@@ -631,6 +631,7 @@ static void part_fill(const struct dsw_graph *graph, uint32_t index, struct dsw_
         switch (record->type) {
         case DS_RECORD_LAUNCH:
                 part->op.launch = node_launch(&graph->nodes[index], (const void *)record);
+                dsw_forms_launch(part->session, graph->nodes[index].kernel, part);
                 break;
         case DS_RECORD_COPY:
                 part->op.copy = node_copy((const void *)record);

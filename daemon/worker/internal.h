@@ -16,6 +16,7 @@
  *   user.c     what all sessions of a user have in work   graph.c   graphs that clients instantiated
  *   host.c     host functions of clients                       value.c   waiting for values in memory
  *   shared.c   events that sessions share                      observe.c what happens and happened, for people
+ *   forms.c    other forms of kernels
  *
  * How it fits together. Ring records and requests become struct dsw_op, which the scheduler owns until dsw_op_done.
  * dsw_op_done only notes what ended and puts the session on the worker's dirty list; dsw_settle() later does what
@@ -136,6 +137,7 @@ struct dsw_op {
         uint64_t event;             /* MARK: id, 0 = none */
         struct dsw_call *call;      /* the Read that it answers */
         uint64_t bounce;            /* Write: given back when it ends */
+        struct dsw_kernel *kernel;  /* LAUNCH; good as long as its module, which waits for launches */
         void *large_params;
         uint32_t large_size;
         int ls;                  /* counted in ls_live */
@@ -167,6 +169,26 @@ struct dsw_event {
 struct dsw_kernel {
         const ds_device_kernel *device;
         const struct ds_kernel_info *info;
+        struct dsw_module *module;
+        struct dsw_kernel_forms *forms; /* NULL: none are known; see forms.c */
+        uint64_t key, launches;         /* ds_op.kernel_key of the last that ended, and how many have */
+};
+
+struct dsw_kernel_forms {
+        struct ds_sched_forms sched; /* those that may be used */
+        uint8_t made_sliced, made_persistent, connected;
+        const char *why_sliced, *why_persistent;
+};
+
+/* See forms.c. All zero but fd (-1): nothing is known. */
+struct dsw_forms {
+        int asked;                        /* the supervisor was told that they are wanted */
+        int instead;                      /* the module has them itself */
+        ds_device_module *second;         /* else this one has; NULL: none is loaded */
+        struct dsw_kernel_forms *kernels; /* by kernel, once a report has come */
+        char *report, *why;               /* why: of all kernels, where there is no report */
+        int fd;                           /* of the second's image while it waits to be loaded; -1: none does */
+        uint64_t bytes, answer;
 };
 
 struct dsw_module {
@@ -174,6 +196,7 @@ struct dsw_module {
         ds_device_module *device;
         struct dsw_kernel *kernels;
         uint32_t n_kernels;
+        struct dsw_forms forms;
         int closing;
         struct dsw_range *globals; /* those that the client knows */
         size_t n_globals, cap_globals;
@@ -314,6 +337,8 @@ struct dsw_session {
 
         int is_active, is_dirty, is_declared; /* on the worker's lists */
         int load_waits, load_prepared;        /* see modules.c */
+        int forms_wait;                       /* likewise, for those of forms.c */
+        uint32_t n_forms;                     /* modules whose second image waits to be loaded */
         int waits_stop;                       /* likewise: the next quiesce is for it too */
         struct dsw_session *active_prev, *active_next;
         struct dsw_session *dirty_next;
@@ -431,6 +456,8 @@ struct ds_worker {
         struct dsw_session *dirty;
         struct dsw_session *declared; /* with declared threads */
         uint32_t next_space, n_modules;
+        uint32_t n_transformed; /* modules with forms */
+        enum ds_sched_transform transform;
         uint64_t live_ops, slab_bytes;
         uint64_t ls_active_wall_ns; /* last sign of life of an LS session, 0 = never */
         uint64_t ls_active_ns;      /* the same on the device clock */
@@ -811,7 +838,7 @@ void dsw_vmm_free_all(struct dsw_session *session);
 struct dsw_module *dsw_module_find(struct dsw_session *session, uint64_t id);
 struct dsw_module *dsw_module_find_closing(struct dsw_session *session, uint64_t id);
 /* NULL: no such, or not loaded. */
-const struct dsw_kernel *dsw_module_kernel(struct dsw_session *session, uint64_t kernel_id);
+struct dsw_kernel *dsw_module_kernel(struct dsw_session *session, uint64_t kernel_id);
 int dsw_module_kernel_loaded(const ds_worker *worker, const struct dsw_kernel *kernel);
 /* 0, STALLED, a CUDA error, or a negative errno. */
 int dsw_module_kernel_load(struct dsw_session *session, const struct dsw_kernel *kernel);
@@ -828,6 +855,23 @@ void dsw_module_unload(struct dsw_session *session, struct dsw_module *module);
 void dsw_module_unload_all(struct dsw_session *session);
 int dsw_module_note_global(struct dsw_module *module, uint64_t va, uint64_t bytes);
 int dsw_module_is_global(const struct dsw_session *session, uint64_t va, uint64_t bytes);
+
+/* forms.c */
+void dsw_forms_init(struct dsw_forms *forms);
+/* The module's image has a report behind it: its forms are the module's own. Before its kernels are listed. 0, -ENOMEM
+ */
+int dsw_forms_instead(struct dsw_module *module, int fd, uint64_t bytes);
+int dsw_forms_hides(const struct dsw_module *module, const char *name); /* it is no kernel of its author's */
+int dsw_forms_connect(
+        struct dsw_session *session, struct dsw_module *module);           /* its kernels are listed. 0 or -ENOMEM */
+void dsw_forms_kernel(ds_worker *worker, const struct dsw_kernel *kernel); /* it is loaded now */
+void dsw_forms_free(struct dsw_session *session, struct dsw_module *module);
+/* A launch of the kernel: with the forms that it may use. */
+void dsw_forms_launch(struct dsw_session *session, struct dsw_kernel *kernel, struct dsw_op *op);
+/* What the supervisor has for a module; takes the fd. answer: the message that is answered when it is loaded. */
+void dsw_forms_come(struct dsw_session *session, const Detshare__Internal__ModuleForms *come, int *fd, uint64_t answer);
+void dsw_forms_resume(struct dsw_session *session); /* what waits may go on */
+void dsw_forms_list(ds_worker *worker, uint64_t id, const Detshare__Internal__SessionForms *ask);
 
 /* page.c */
 void dsw_page_flush(struct dsw_session *session); /* time, and wake who waits */

@@ -115,6 +115,7 @@ static int loop_build(ds_worker *worker, const struct ds_worker_config *config)
 {
         int r;
 
+        worker->transform = (enum ds_sched_transform)config->transform;
         worker->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
         if (worker->epoll_fd < 0)
                 return ds_error_origin(-errno);

@@ -77,9 +77,9 @@ struct dsw_module *dsw_module_find_closing(struct dsw_session *session, uint64_t
         return module_at(session, id, 1);
 }
 
-const struct dsw_kernel *dsw_module_kernel(struct dsw_session *session, uint64_t kernel_id)
+struct dsw_kernel *dsw_module_kernel(struct dsw_session *session, uint64_t kernel_id)
 {
-        const struct dsw_module *module = dsw_module_find(session, kernel_id >> MODULE_KERNEL_BITS);
+        struct dsw_module *module = dsw_module_find(session, kernel_id >> MODULE_KERNEL_BITS);
         uint32_t index = (uint32_t)(kernel_id & (DSW_MODULE_KERNELS_MAX - 1));
 
         if (!module || index >= module->n_kernels ||
@@ -96,12 +96,16 @@ int dsw_module_kernel_loaded(const ds_worker *worker, const struct dsw_kernel *k
 int dsw_module_kernel_load(struct dsw_session *session, const struct dsw_kernel *kernel)
 {
         ds_worker *worker = session->worker;
+        int r;
 
         if (dsw_module_kernel_loaded(worker, kernel))
                 return 0;
         if (!dsw_quiesce_may(session))
                 return DSW_WORK_E_STALLED;
-        return worker->ops->kernel_load(worker->device, kernel->device);
+        r = worker->ops->kernel_load(worker->device, kernel->device);
+        if (!r)
+                dsw_forms_kernel(worker, kernel);
+        return r;
 }
 
 uint64_t dsw_module_kernel_id(const struct dsw_module *module, uint32_t index)
@@ -144,23 +148,27 @@ static int module_place(struct dsw_session *session, uint64_t *id, uint32_t *ret
 static int module_list_kernels(const ds_worker *worker, struct dsw_module *module, char *log, size_t log_size)
 {
         const ds_device_kernel *kernel;
+        const struct ds_kernel_info *info;
         uint32_t n = 0;
 
         while (n < DSW_MODULE_KERNELS_MAX && worker->ops->kernel_at(module->device, n))
                 n++;
-        module->kernels = ds_alloc0(n, sizeof(*module->kernels));
+        module->kernels = ds_alloc0(DS_MAX(n, 1u), sizeof(*module->kernels));
         if (!module->kernels)
                 return ds_error_origin(-ENOMEM);
         for (uint32_t i = 0; i < n; i++) {
                 kernel = worker->ops->kernel_at(module->device, i);
-                if (strlen(worker->ops->kernel_info(kernel)->name) > DSW_KERNEL_NAME_MAX) {
+                info = worker->ops->kernel_info(kernel);
+                if (dsw_forms_hides(module, info->name))
+                        continue;
+                if (strlen(info->name) > DSW_KERNEL_NAME_MAX) {
                         snprintf(log, log_size, "the name of kernel %u of the module is longer than %u bytes", i,
                                 DSW_KERNEL_NAME_MAX);
                         return DS_CUDA_INVALID_IMAGE;
                 }
-                module->kernels[i] = (struct dsw_kernel){kernel, worker->ops->kernel_info(kernel)};
+                module->kernels[module->n_kernels++] =
+                        (struct dsw_kernel){.device = kernel, .info = info, .module = module};
         }
-        module->n_kernels = n;
         return 0;
 }
 
@@ -168,6 +176,7 @@ static void module_free(struct dsw_session *session, struct dsw_module *module)
 {
         ds_worker *worker = session->worker;
 
+        dsw_forms_free(session, module);
         if (module->device)
                 module->device = worker->ops->module_unload(worker->device, module->device);
         dsw_quiesce_chore(worker);
@@ -200,7 +209,8 @@ static int module_is_prepared(struct dsw_session *session, int fd, size_t size)
 void dsw_module_forget(struct dsw_session *session)
 {
         session->worker->n_preparing -= session->load_waits ? 1 : 0;
-        session->load_waits = session->load_prepared = 0;
+        session->worker->n_preparing -= session->forms_wait ? 1 : 0;
+        session->load_waits = session->load_prepared = session->forms_wait = 0;
 }
 
 size_t dsw_module_step(ds_worker *worker)
@@ -215,14 +225,18 @@ size_t dsw_module_step(ds_worker *worker)
                 return 0;
         worker->n_prepared = n;
         n = worker->n_preparing;
+        worker->n_preparing = 0;
         for (session = worker->sessions; session; session = session->hh.next) {
+                if (session->forms_wait) {
+                        session->forms_wait = 0;
+                        dsw_forms_resume(session);
+                }
                 if (!session->load_waits)
                         continue;
                 session->load_waits = 0;
                 session->retry = 1;
                 dsw_session_activate(session);
         }
-        worker->n_preparing = 0;
         return n;
 }
 
@@ -289,11 +303,16 @@ int dsw_module_load(struct dsw_session *session, uint64_t id, int fd, uint64_t b
         log[0] = 0;
         if (!module)
                 return ds_error_origin(-ENOMEM);
+        dsw_forms_init(&module->forms);
         r = module_load_device(session, id, fd, bytes, log, log_size, &module->device);
         if (r == DSW_WORK_E_STALLED)
                 return r;
         if (!r)
+                r = dsw_forms_instead(module, fd, bytes);
+        if (!r)
                 r = module_list_kernels(worker, module, log, log_size);
+        if (!r)
+                r = dsw_forms_connect(session, module);
         if (!r && id)
                 r = module_restore_kernels(session, module);
         if (!r)

@@ -220,6 +220,10 @@ void dsw_op_done(
         struct dsw_session *session = op->session;
         ds_worker *worker = user;
 
+        if (op->kernel && !status) {
+                op->kernel->key = scheduled->kernel_key;
+                op->kernel->launches++;
+        }
         if (scheduled->part) {
                 op_part_done(op, status, end_ns, message);
                 return;

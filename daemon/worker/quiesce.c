@@ -231,6 +231,7 @@ static void quiesce_serve(struct dsw_session *session)
                 dsw_call_start_queued(session);
         }
         dsw_value_serve(session);
+        dsw_forms_resume(session);
         dsw_session_dirty(session);
 }
 

@@ -33,7 +33,7 @@ int dsw_work_launch(struct dsw_stream *stream, const struct ds_record_launch *la
         uint64_t *ret_seq, const char **ret_why)
 {
         struct dsw_session *session = stream->session;
-        const struct dsw_kernel *kernel = dsw_module_kernel(session, launch->kernel);
+        struct dsw_kernel *kernel = dsw_module_kernel(session, launch->kernel);
         struct ds_launch l = {.shared_bytes = launch->shared_bytes, .params_size = launch->params_size};
         struct dsw_op *op;
         int status;
@@ -61,6 +61,7 @@ int dsw_work_launch(struct dsw_stream *stream, const struct ds_record_launch *la
         op->op.launch.params_size = launch->params_size;
         if (launch->params_size)
                 memcpy(op->large_params ? op->large_params : op->params, params, launch->params_size);
+        dsw_forms_launch(session, kernel, op);
         return work_submit(stream, op, ret_seq, ret_why);
 }
 

@@ -1,0 +1,123 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Kernels whose blocks count themselves: whatever a kernel's blocks were interrupted, sliced or moved for, each of them
+ * runs exactly once, with its own index, and their results are what they are. `claim` has a long block; `turn` is one
+ * of three dimensions, with a barrier and shared memory, that leaves early in some blocks.
+ *
+ * usage: evictions [DIRECTORY [ROUNDS [TURNS]]]: so many launches of each; a block of `claim` goes round so often
+ */
+#include "program.h"
+
+static const char ptx[] =
+        ".version 7.0\n.target sm_60\n.address_size 64\n"
+        ".visible .entry claim(.param .u64 out, .param .u64 count, .param .u32 n)\n{\n"
+        " .reg .u64 %p<6>;\n .reg .u32 %r<8>;\n .reg .pred %q;\n"
+        " ld.param.u64 %p1, [out];\n ld.param.u64 %p4, [count];\n ld.param.u32 %r1, [n];\n mov.u32 %r2, %ctaid.x;\n"
+        " mov.u32 %r3, 0;\n mov.u32 %r4, %r2;\n"
+        "AGAIN:\n mad.lo.u32 %r4, %r4, 1664525, 1013904223;\n add.u32 %r3, %r3, 1;\n"
+        " setp.lt.u32 %q, %r3, %r1;\n @%q bra AGAIN;\n"
+        " mov.u32 %r5, %tid.x;\n setp.ne.u32 %q, %r5, 0;\n @%q ret;\n"
+        " mul.wide.u32 %p2, %r2, 4;\n add.u64 %p3, %p1, %p2;\n st.global.u32 [%p3], %r4;\n"
+        " add.u64 %p5, %p4, %p2;\n red.global.add.u32 [%p5], 1;\n ret;\n}\n"
+        ".visible .entry turn(.param .u64 out, .param .u64 count)\n{\n"
+        " .reg .u64 %p<8>;\n .reg .u32 %r<16>;\n .reg .pred %q;\n .shared .align 4 .b8 board[256];\n"
+        " mov.u32 %r1, %ctaid.x;\n mov.u32 %r2, %ctaid.y;\n mov.u32 %r3, %ctaid.z;\n"
+        " mov.u32 %r4, %nctaid.x;\n mov.u32 %r5, %nctaid.y;\n"
+        " mad.lo.u32 %r6, %r3, %r5, %r2;\n mad.lo.u32 %r6, %r6, %r4, %r1;\n" /* the block's linear index */
+        " mov.u32 %r7, %tid.x;\n"
+        " ld.param.u64 %p1, [out];\n ld.param.u64 %p2, [count];\n"
+        " mul.wide.u32 %p3, %r6, 4;\n add.u64 %p4, %p2, %p3;\n"
+        " setp.ne.u32 %q, %r7, 0;\n @%q bra COUNTED;\n red.global.add.u32 [%p4], 1;\nCOUNTED:\n"
+        " and.b32 %r8, %r6, 7;\n setp.eq.u32 %q, %r8, 5;\n @%q ret;\n" /* a whole block leaves */
+        " mov.u32 %r9, board;\n shl.b32 %r10, %r7, 2;\n add.u32 %r10, %r9, %r10;\n"
+        " mad.lo.u32 %r11, %r6, 100, %r7;\n st.shared.u32 [%r10], %r11;\n bar.sync 0;\n"
+        " sub.u32 %r12, 63, %r7;\n shl.b32 %r12, %r12, 2;\n add.u32 %r12, %r9, %r12;\n ld.shared.u32 %r13, [%r12];\n"
+        " shl.b32 %r14, %r6, 6;\n add.u32 %r14, %r14, %r7;\n mul.wide.u32 %p5, %r14, 4;\n add.u64 %p6, %p1, %p5;\n"
+        " st.global.u32 [%p6], %r13;\n ret;\n}\n";
+
+enum { THREADS = 64, X = 5, Y = 7, Z = 11, BLOCKS = X * Y * Z };
+
+static uint32_t expected(uint32_t block, uint32_t n)
+{
+        uint32_t x = block;
+
+        for (uint32_t i = 0; i < n; i++)
+                x = x * 1664525u + 1013904223u;
+        return x;
+}
+
+static void check_counts(CUdeviceptr count, uint32_t n, uint32_t rounds)
+{
+        uint32_t *counts = calloc(n, 4), wrong = 0;
+
+        OK(cuMemcpyDtoH(counts, count, (size_t)n * 4));
+        for (uint32_t i = 0; i < n; i++)
+                wrong += counts[i] != rounds;
+        CHECK(wrong == 0);
+        free(counts);
+}
+
+static void claim(CUfunction kernel, uint32_t blocks, uint32_t rounds, uint32_t n)
+{
+        uint32_t *results = calloc(blocks, 4), wrong = 0;
+        CUdeviceptr out, count;
+
+        MUST(cuMemAlloc(&out, (size_t)blocks * 4));
+        MUST(cuMemAlloc(&count, (size_t)blocks * 4));
+        OK(cuMemsetD32(count, 0, blocks));
+        void *params[] = {&out, &count, &n};
+        for (uint32_t i = 0; i < rounds; i++)
+                OK(cuLaunchKernel(kernel, blocks, 1, 1, 32, 1, 1, 0, NULL, params, NULL));
+        OK(cuCtxSynchronize());
+        OK(cuMemcpyDtoH(results, out, (size_t)blocks * 4));
+        for (uint32_t i = 0; i < blocks; i++)
+                wrong += results[i] != expected(i, n);
+        CHECK(wrong == 0);
+        check_counts(count, blocks, rounds);
+        OK(cuMemFree(count));
+        OK(cuMemFree(out));
+        free(results);
+}
+
+static void turn(CUfunction kernel, uint32_t rounds)
+{
+        uint32_t *results = calloc(BLOCKS * THREADS, 4), wrong = 0;
+        CUdeviceptr out, count;
+
+        MUST(cuMemAlloc(&out, BLOCKS * THREADS * 4));
+        MUST(cuMemAlloc(&count, BLOCKS * 4));
+        OK(cuMemsetD32(out, 0, BLOCKS * THREADS));
+        OK(cuMemsetD32(count, 0, BLOCKS));
+        void *params[] = {&out, &count};
+        for (uint32_t i = 0; i < rounds; i++)
+                OK(cuLaunchKernel(kernel, X, Y, Z, THREADS, 1, 1, 0, NULL, params, NULL));
+        OK(cuCtxSynchronize());
+        OK(cuMemcpyDtoH(results, out, BLOCKS * THREADS * 4));
+        for (uint32_t block = 0; block < BLOCKS; block++)
+                for (uint32_t i = 0; i < THREADS; i++)
+                        wrong += results[block * THREADS + i] !=
+                                 ((block & 7) == 5 ? 0 : block * 100 + (THREADS - 1 - i));
+        CHECK(wrong == 0);
+        check_counts(count, BLOCKS, rounds);
+        OK(cuMemFree(count));
+        OK(cuMemFree(out));
+        free(results);
+}
+
+int main(int argc, char **argv)
+{
+        const uint32_t rounds = argc > 2 ? (uint32_t)atoi(argv[2]) : 2, n = argc > 3 ? (uint32_t)atoi(argv[3]) : 100;
+        CUcontext context;
+        CUmodule module;
+        int sms = 0;
+
+        program_begin(argc, argv);
+        context = program_context();
+        OK(cuDeviceGetAttribute(&sms, CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT, 0));
+        MUST(cuModuleLoadData(&module, ptx));
+        claim(program_function(module, "claim"), (uint32_t)sms * 2 + 3, rounds, n);
+        turn(program_function(module, "turn"), rounds);
+        OK(cuModuleUnload(module));
+        OK(cuCtxDestroy(context));
+        return program_end("evictions");
+}

@@ -44,7 +44,8 @@
  * Evicting. A BE kernel of long blocks is asked for in a form that lets go (daemon/sched/forms.h), so that neither a
  * request has to wait for its end nor the SMs have to be kept free for one that may come. When one does, and BE runs
  * where it would not be sent now, it is evicted if its own end is farther off than that costs (`resume_us` and the time
- * that it takes), and goes on from there on the rung that leaves the reserve. So that it never starves it runs for
+ * that it takes), and goes on from there on the rung that leaves the reserve; and likewise back when the request is
+ * over. So that it never starves it runs for
  * `be_floor_permille` of the time since its last eviction before the next one, whatever LS needs.
  *
  * While LS is idle a kernel that is well known on few SM counts is now and then sent to a rung where it is not, for its
@@ -465,15 +466,37 @@ static int be_to_be_evicted(
         return be_has_run(d, coroutine, runs_for);
 }
 
-/* What goes on later, beside LS or when LS is done. */
+/*
+ * LS is done, and the coroutine's work is where it had to give way to it: whether moving it back wins more than twice
+ * what that costs. Once: it may have reasons to be there.
+ */
+static int be_flows_back(
+        struct detshare *d, const struct detshare_snapshot *snapshot, const struct detshare_coroutine_view *coroutine)
+{
+        const struct detshare_rung_view *rung = &snapshot->rungs[coroutine->rung];
+        const struct evicted *last = &d->evicted[coroutine->id % ENDED];
+        uint64_t runs_for = be_runs_for(d, coroutine), all = coroutine->in_flight_expected_ns;
+        uint64_t gain = all > runs_for ? (all - runs_for) / d->n_sms * (d->n_sms - rung->n_sms) : 0;
+        uint64_t cost = coroutine->evict_ns + us(d, P_RESUME);
+
+        if (last->coroutine != coroutine->id || last->back || gain <= 2 * cost || d->soon_ns <= cost)
+                return 0;
+        if (runs_for < us(d, P_EVICT_RUN)) {
+                wake_at(d, d->now_ns + us(d, P_EVICT_RUN) - runs_for);
+                return 0;
+        }
+        return 1;
+}
+
+/* What goes on later: beside LS, or when LS is done on all SMs. */
 static void be_evict_all(
         struct detshare *d, const struct detshare_snapshot *snapshot, struct detshare_decision *decision)
 {
-        for (uint32_t i = 0; i < snapshot->n_coroutines && d->wet && d->p[P_EVICT]; i++) {
+        for (uint32_t i = 0; i < snapshot->n_coroutines && d->p[P_EVICT]; i++) {
                 const struct detshare_coroutine_view *coroutine = &snapshot->coroutines[i];
 
                 if (coroutine->class_ == DETSHARE_CLASS_LS || !coroutine->evictable ||
-                        !be_to_be_evicted(d, snapshot, coroutine))
+                        !(d->wet ? be_to_be_evicted : be_flows_back)(d, snapshot, coroutine))
                         continue;
                 if (decision->n == decision->capacity) {
                         decision->again = 1;
@@ -481,7 +504,7 @@ static void be_evict_all(
                 }
                 decision->actions[decision->n++] =
                         (struct detshare_action){.kind = DETSHARE_ACTION_EVICT, .coroutine = coroutine->id};
-                d->evicted[coroutine->id % ENDED] = (struct evicted){coroutine->id, d->now_ns};
+                d->evicted[coroutine->id % ENDED] = (struct evicted){coroutine->id, d->now_ns, !d->wet};
         }
 }
 

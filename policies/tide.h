@@ -137,6 +137,7 @@ struct ended {
 /* When a BE coroutine was evicted last. */
 struct evicted {
         uint64_t coroutine, ns;
+        uint32_t back; /* so that it has all SMs again */
 };
 
 /* Blocks that BE may have resident on so many SMs beside LS; 0: no bound. */

@@ -24,11 +24,15 @@
 #define LS_KERNELS 60
 #define BE_QUEUE 16
 #define BE_BLOCKS 2640 /* ten times what the GPU holds at once */
+#define BE_KEY 99      /* of the one that has forms */
 
 #define KERNEL(name) ".visible .entry " name "()\n{\n ret;\n}\n"
-static const char ptx[] = ".version 8.0\n.target sm_75\n.address_size 64\n" KERNEL("ls") KERNEL("be20") KERNEL("be2000")
-        KERNEL("short_") "// detshare-sim: ls block_ns=1200\n// detshare-sim: be20 block_ns=20000\n"
-                         "// detshare-sim: be2000 block_ns=2000000\n// detshare-sim: short_ block_ns=3000\n";
+static const char ptx[] =
+        ".version 8.0\n.target sm_75\n.address_size 64\n" KERNEL("ls") KERNEL("be20") KERNEL("be2000") KERNEL("short_")
+                KERNEL("be500") ".visible .entry be500__ds_persistent(.param .align 8 .b8 v[40])\n{\n ret;\n}\n"
+                                "// detshare-sim: be500 block_ns=500000\n"
+                                "// detshare-sim: ls block_ns=1200\n// detshare-sim: be20 block_ns=20000\n"
+                                "// detshare-sim: be2000 block_ns=2000000\n// detshare-sim: short_ block_ns=3000\n";
 
 struct work {
         struct ds_op op;
@@ -120,7 +124,7 @@ static void rig_submit(
         cr_assert_eq(work->busy, 0);
         work->busy = 1;
         work->op.kind = DS_OP_LAUNCH;
-        work->op.kernel_key = 0;
+        work->op.kernel_key = work->op.forms ? BE_KEY : 0;
         work->op.launch = (struct ds_launch){.space = 1,
                 .kernel = ds_sim_ops.kernel_find(rig.module, kernel),
                 .grid = {blocks, 1, 1},
@@ -234,6 +238,100 @@ Test(sched_sim, priority_is_enough_beside_short_blocks)
 
         cr_assert_lt(multistream, alone + 25 * US);
         cr_assert_lt(split, alone + 3 * US / 2);
+}
+
+/* --- evictions -------------------------------------------------------------------------------------------------------
+ */
+
+#define REQUESTS 24
+#define REQUEST 20 /* kernels of 132 blocks, which need all of the GPU for a moment */
+
+static struct work requests[REQUESTS][REQUEST];
+
+struct felt {
+        uint64_t p50_ns, worst_ns, be_blocks, evictions;
+};
+
+static void be_submit(struct work *work)
+{
+        static struct ds_sched_forms forms;
+
+        forms = (struct ds_sched_forms){.persistent = ds_sim_ops.kernel_find(rig.module, "be500__ds_persistent")};
+        cr_assert_not_null(forms.persistent);
+        work->op.forms = &forms;
+        rig_submit(work, rig.be, "be500", BE_BLOCKS, 1024);
+}
+
+static void be_evictable_again(struct work *work)
+{
+        if (work >= be_work && work < be_work + BE_QUEUE && be_goes_on)
+                be_submit(work);
+}
+
+/* Requests of a latency-sensitive client beside a kernel of 10 waves of 0.5 ms, which is known, over and over. */
+static struct felt felt(const char *policy, const char *param)
+{
+        struct ds_sched_profile known = {
+                .key = BE_KEY, .n_points = 2, .points = {{66, 100, 10 * MS}, {132, 100, 5 * MS}}};
+        struct ds_sched_session_stats be;
+        uint64_t latencies[REQUESTS], t = 20 * MS, begin;
+        struct ds_sched_stats stats;
+        struct felt ret;
+        char message[128];
+
+        rig_open("policies", "fifo");
+        memset(requests, 0, sizeof(requests));
+        memset(be_work, 0, sizeof(be_work));
+        ds_sched_profile_put(rig.sched, &known);
+        cr_assert_eq(ds_sched_set_policy(rig.sched, policy, &param, param != NULL, 0, message, sizeof(message)), 0,
+                "%s", message);
+        be_goes_on = 1;
+        rig.on_done = be_evictable_again;
+        rig_run(1 * MS);
+        for (int i = 0; i < 4; i++)
+                be_submit(&be_work[i]);
+        begin = ds_sim_ops.now(rig.device);
+        for (int i = 0; i < REQUESTS; i++) {
+                t += 8 * MS + (uint64_t)i * 1371 * US % (4 * MS);
+                rig_run(t);
+                for (int k = 0; k < REQUEST; k++)
+                        rig_submit(&requests[i][k], rig.ls, "ls", 132, 256);
+                /* it waits for it */
+                rig_run(t + 4 * MS);
+                ds_sched_session_synchronised(rig.ls_session, ds_sim_ops.now(rig.device));
+        }
+        ds_sched_session_stats(rig.be_session, &be);
+        ret.be_blocks = be.blocks * 1000 * MS / (ds_sim_ops.now(rig.device) - begin);
+        be_goes_on = 0;
+        rig_run(UINT64_MAX);
+        for (int i = 0; i < REQUESTS; i++) {
+                cr_assert_eq(requests[i][REQUEST - 1].times, 1);
+                latencies[i] = requests[i][REQUEST - 1].end_ns - requests[i][0].op.submitted_ns;
+        }
+        ds_sched_stats(rig.sched, &stats);
+        ret.evictions = stats.evictions;
+        ds_sched_session_stats(rig.be_session, &be);
+        cr_assert_eq(be.blocks, (uint64_t)be.completed * BE_BLOCKS, "every block once");
+        rig_close();
+        qsort(latencies, REQUESTS, sizeof(latencies[0]), compare_u64);
+        ret.p50_ns = latencies[REQUESTS / 2];
+        ret.worst_ns = latencies[REQUESTS - 1];
+        printf("%-12s %-10s: requests p50 %.1f us, worst %.1f us; %llu BE blocks a second; %llu evictions (sim)\n",
+                policy, param ? param : "", (double)ret.p50_ns / 1000, (double)ret.worst_ns / 1000,
+                (unsigned long long)ret.be_blocks, (unsigned long long)ret.evictions);
+        fflush(stdout);
+        return ret;
+}
+
+Test(sched_sim, evicting_costs_a_request_one_block_and_best_effort_little)
+{
+        struct felt with = felt("detshare", "evict=1"), without = felt("detshare", "evict=0");
+        struct felt stream = felt("multistream", NULL), sgdrc = felt("sgdrc", NULL);
+
+        cr_assert_geq(with.evictions, REQUESTS / 2);
+        cr_assert_eq(without.evictions, 0);
+        cr_assert_lt(with.p50_ns, stream.p50_ns);
+        cr_assert_geq(sgdrc.evictions, 1);
 }
 
 /* --- a share of the SMs ----------------------------------------------------------------------------------------------

@@ -317,6 +317,10 @@ static const char *exception(const char *kernel)
         static const char *const rows[][2] = {
                 {"data_addresses", "stores addresses of shared memory"},
                 {"rt_simd", "all warps write one byte with different values"},
+                {"la_igemm_dp4a", "several threads write one place, for the block is larger than it was made for"},
+                {"nn_mixture_route", "reads scores where others write"},
+                {"graph_core", "reads what others count down"},
+                {"magnet_ising", "reads neighbours while they are written"},
         };
 
         for (size_t i = 0; i < DS_ARRAY_SIZE(rows); i++)
@@ -496,4 +500,65 @@ Test(ptx_forms, traps)
         cr_expect(sums.skipped_faults == 0 && sums.skipped_unsteady == 0 && sums.evictions > 50, "%u %u %u",
                 sums.skipped_faults, sums.skipped_unsteady, sums.evictions);
         check_file(TEST_FORMS_DIR "/traps.ptx", 2, true);
+}
+
+/* --- blocks that wait for earlier ones --- */
+
+#define SCAN_BLOCKS 40
+#define SCAN_N (SCAN_BLOCKS * 64 - 20)
+
+static void scan_once(struct file *f, const struct ds_ptx_function *k, enum ds_ptx_form form, bool in_turns)
+{
+        struct ds_interp_range range = {.va = (uintptr_t)arena, .size = DRIVE_ARENA};
+        uint64_t params[6];
+        uint32_t *in = (uint32_t *)(void *)arena, *out = in + SCAN_N, sum = 0;
+        struct ds_interp_launch l = {.kernel = ds_interp_find_kernel(f->interp, k->name),
+                .grid = {SCAN_BLOCKS, 1, 1},
+                .block = {64, 1, 1},
+                .params = params,
+                .params_size = ds_interp_kernel_info(ds_interp_find_kernel(f->interp, k->name))->params_size,
+                .ranges = &range,
+                .n_ranges = 1,
+                .n_sms = 132,
+                .max_instructions = 100000000};
+        struct ds_interp_result result;
+        char name[100];
+
+        snprintf(name, sizeof(name), "%s%s", k->name,
+                form == DS_PTX_FORM_SLICED ? DS_PTX_FORM_SLICED_SUFFIX : DS_PTX_FORM_PERSISTENT_SUFFIX);
+        memset(arena, 0, DRIVE_ARENA);
+        for (uint32_t i = 0; i < SCAN_N; i++)
+                in[i] = forms_random(&drive, 1000);
+        for (uint32_t i = 0; i < 5; i++)
+                params[i] = (uintptr_t)arena + (i < 2 ? i * sizeof(*in) * SCAN_N : (1 << 20) + (i << 12));
+        params[5] = SCAN_N;
+        memset(f->counters, 0, f->counters_size);
+        drive.every = 3 + forms_random(&drive, 20);
+        drive.in_turns = in_turns;
+        result = form == DS_PTX_FORM_SLICED ? forms_slices(&drive, &l, ds_interp_find_kernel(f->interp, name))
+                                            : forms_persistent(&drive, &l, ds_interp_find_kernel(f->interp, name));
+        cr_assert(
+                !result.fault && !drive.wrong[0], "%s: line %u: %s %s", name, result.line, result.message, drive.wrong);
+        for (uint32_t i = 0; i < SCAN_N; i++)
+                cr_assert_eq(out[i], sum += in[i], "%s: %u", name, i);
+        cr_expect_eq(counted(f), SCAN_BLOCKS);
+        sums.evictions += drive.evictions;
+}
+
+/* Each block waits for those before it: workers take them in that order, and let go only between them. */
+Test(ptx_forms, look_back)
+{
+        struct file f = {0};
+        const struct ds_ptx_function *k;
+
+        begin();
+        cr_assert(open_file(&f, TEST_PTX_DIR "/sm_90/lookback.ptx", false));
+        k = f.module->functions[0];
+        cr_expect(f.verdicts[0].waits && !f.verdicts[0].forms[DS_PTX_FORM_SLICED].reason[0]);
+        for (uint32_t i = 0; i < 12; i++) {
+                scan_once(&f, k, DS_PTX_FORM_SLICED, false);
+                scan_once(&f, k, DS_PTX_FORM_PERSISTENT, i % 2);
+        }
+        cr_expect(sums.evictions > 12, "%u", sums.evictions);
+        close_file(&f);
 }

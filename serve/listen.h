@@ -9,6 +9,7 @@
  *    request's header is right. So memory is at most connections x that.
  *  - A request that does not come within SV_REQUEST_MS from its first byte, or an answer that is not read in that time,
  *    ends its connection. An instance never waits for a client.
+ *  - A request that no instance has come to for `wait_ms` is told so (BUSY): who is in front of it may take forever.
  *  - There are so many connections, half of them for one user at most; where there are no more, one of the same user
  *    that has been idle for SV_IDLE_MS is ended for a new one, else the new one is told BUSY.
  *
@@ -32,12 +33,13 @@ struct sv_listen {
         const struct sv_clock *clock;
         struct sv_instance *instances;
         unsigned n_instances, n_connections;
+        uint64_t wait_ms; /* of a request, until an instance takes it */
 };
 
 struct sv_heard {
         struct sv_samples samples;
-        uint64_t ns;                       /* for which it was served */
-        uint64_t bad, slow, busy, dropped; /* requests, connections; dropped: idle ones that made room */
+        uint64_t ns;                             /* for which it was served */
+        uint64_t bad, slow, late, busy, dropped; /* requests, connections; dropped: idle ones that made room */
 };
 
 /* Serves until SIGINT or SIGTERM, which the caller has blocked in all threads. Prints a line when it does. */

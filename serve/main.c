@@ -255,6 +255,7 @@ static int take_requests(struct program *p, struct sv_why *why)
                 .instances = p->instances,
                 .n_instances = p->n_instances,
                 .n_connections = p->options.connections,
+                .wait_ms = (uint64_t)(p->options.wait * 1e3),
         };
         struct sv_heard heard;
         int r = sv_listen_run(&listen, &heard, why);
@@ -262,6 +263,7 @@ static int take_requests(struct program *p, struct sv_why *why)
         p->report.ns = heard.ns;
         p->report.bad = heard.bad;
         p->report.slow = heard.slow;
+        p->report.late = heard.late;
         p->report.busy = heard.busy;
         p->report.dropped = heard.dropped;
         if (!r)

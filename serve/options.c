@@ -22,6 +22,7 @@ const char sv_usage[] =
         "  --speed X           they arrive X times as fast\n"
         "  --listen SOCKET     others send requests to this Unix socket\n"
         "  --connections N     so many at once (64)\n"
+        "  --wait S            a request that no instance has come to in S seconds is told so (60)\n"
         "  --orders            what standard input says, line by line: serve FILE, or loop SECONDS\n"
         "  --check             first compare the pack's cases with what its framework gave for them\n"
         "  --digest            first print the SHA-256 of each case's outputs\n"
@@ -129,6 +130,8 @@ static int parse_served(int c, struct sv_options *o)
                 return take(&o->listen);
         case 'o':
                 return parse_unsigned("connections", SV_CONNECTIONS_MAX, &o->connections);
+        case 'w':
+                return parse_real("wait", 1e-3, 1e6, &o->wait);
         default:
                 return parse_unsigned("instances", SV_INSTANCES_MAX, &o->instances);
         }
@@ -229,6 +232,7 @@ int sv_options_parse(int argc, char **argv, struct sv_options *ret)
                 {"speed", required_argument, NULL, 'x'},
                 {"listen", required_argument, NULL, 'l'},
                 {"connections", required_argument, NULL, 'o'},
+                {"wait", required_argument, NULL, 'w'},
                 {"check", no_argument, NULL, 'C'},
                 {"digest", no_argument, NULL, 'D'},
                 {"kernels", required_argument, NULL, 'k'},
@@ -249,7 +253,7 @@ int sv_options_parse(int argc, char **argv, struct sv_options *ret)
         };
         int c;
 
-        *ret = (struct sv_options){.instances = 1, .connections = 64, .seed = 1, .speed = 1};
+        *ret = (struct sv_options){.instances = 1, .connections = 64, .wait = 60, .seed = 1, .speed = 1};
         while ((c = getopt_long(argc, argv, ":h", options, NULL)) >= 0) {
                 int code;
 

@@ -33,6 +33,7 @@ struct sv_options {
         unsigned instances, connections;
         uint64_t requests, seed;     /* requests 0: not given */
         double seconds, rate, speed; /* 0: not given */
+        double wait;                 /* s */
         const char *trace, *listen, *class_, *name, *latencies, *kernels;
         double slo_ms; /* 0: none */
 };

@@ -24,7 +24,7 @@
 enum sv_status {
         SV_STATUS_OK = 0,
         SV_STATUS_BAD = 1,    /* not a request, or not of the right length */
-        SV_STATUS_BUSY = 2,   /* too many connections */
+        SV_STATUS_BUSY = 2,   /* too many connections, or the request has waited for too long */
         SV_STATUS_FAILED = 3, /* the device did, and the server ends */
         SV_STATUS_STOPS = 4,  /* the server was told to end */
 };

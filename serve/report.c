@@ -95,8 +95,9 @@ static void json_served(const struct sv_report *report)
         if (report->options->slo_ms > 0)
                 printf(", \"slo_ms\": %g, \"in_slo\": %" PRIu64, report->options->slo_ms, report->in_slo);
         if (report->options->mode == SV_LISTEN)
-                printf(", \"bad\": %" PRIu64 ", \"slow\": %" PRIu64 ", \"busy\": %" PRIu64 ", \"dropped\": %" PRIu64,
-                        report->bad, report->slow, report->busy, report->dropped);
+                printf(", \"bad\": %" PRIu64 ", \"slow\": %" PRIu64 ", \"late\": %" PRIu64 ", \"busy\": %" PRIu64
+                       ", \"dropped\": %" PRIu64,
+                        report->bad, report->slow, report->late, report->busy, report->dropped);
         else
                 printf(", \"different\": %" PRIu64, report->different);
 }
@@ -220,8 +221,8 @@ static void print_served(const struct sv_report *report)
                         report->requests ? 100.0 * (double)report->in_slo / (double)report->requests : 100.0);
         if (o->mode == SV_LISTEN)
                 printf("clients    %" PRIu64 " bad requests; ended: %" PRIu64 " slow, %" PRIu64
-                       " idle; refused: %" PRIu64 "\n",
-                        report->bad, report->slow, report->dropped, report->busy);
+                       " idle; refused: %" PRIu64 ", and %" PRIu64 " that waited for too long\n",
+                        report->bad, report->slow, report->dropped, report->busy, report->late);
         else
                 printf("outputs    %s\n",
                         report->different ? "DIFFERENT from the first of their case" : "the same bits every time");

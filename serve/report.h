@@ -26,7 +26,7 @@ struct sv_report {
         bool served;
         uint64_t requests, different, ns, in_slo;
         struct sv_times latency, service;
-        uint64_t bad, slow, busy, dropped; /* --listen */
+        uint64_t bad, slow, late, busy, dropped; /* --listen */
 };
 
 /* The pack alone. */

@@ -304,6 +304,30 @@ result "where the first one waits, too" $? "$tmp/served.err"
 kill -CONT "$daemon"
 check "it listens" listen
 
+# --- who waits behind a request that does not end -----------------------------------------------------------------------------------------
+kill -TERM $server
+wait $server
+: >"$tmp/served"
+"$serve" "$tmp/pack" --listen "$tmp/at" --wait 0.3 --json >"$tmp/served" 2>"$tmp/served.err" &
+server=$!
+check "one instance listens" await "$tmp/served" 'serving tiny at'
+kill -STOP "$daemon"
+ask
+check "who waits for too long is told so" python3 -c "
+import sys
+sys.path.insert(0, 'tests/serve')
+import clients
+status, text = clients.Server('$tmp/at', '$tmp/pack', 24).client().ask(b'DSQ1', bytes(256))
+sys.exit(0 if status == clients.BUSY and b'waited for too long' in text else 1)"
+kill -CONT "$daemon"
+wait $client
+result "who was before him has his answer" $? "$tmp/asked"
+kill -TERM $server
+wait $server
+result "it ends" $? "$tmp/served.err"
+check "and says how many that were" bash -c "tail -n 1 '$tmp/served' | jq -e '.late == 1 and .requests == 1'"
+check "it listens" listen
+
 # --- what fails while it serves -----------------------------------------------------------------------------------------------
 kill -KILL "$daemon"
 wait "$daemon" 2>/dev/null

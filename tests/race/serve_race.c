@@ -209,7 +209,8 @@ static void *be_server(void *user)
                 .clock = &clock_,
                 .instances = instances,
                 .n_instances = INSTANCES,
-                .n_connections = 4 * CLIENTS};
+                .n_connections = 4 * CLIENTS,
+                .wait_ms = 60000};
         struct sv_why why = {""};
 
         if (sv_listen_run(&listen, user, &why)) {

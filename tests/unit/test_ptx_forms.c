@@ -435,7 +435,8 @@ static void assembles(const ds_ptx_module *module)
         FILE *out = fdopen(fd, "w");
 
         cr_assert(out && ds_ptx_print(module, out) == 0 && fclose(out) == 0);
-        snprintf(command, sizeof(command), "%s -arch=sm_90 -O1 -c -o /dev/null %s", PTXAS, name);
+        snprintf(command, sizeof(command), "%s -arch=sm_%u%.1s -O1 -c -o /dev/null %s", PTXAS, module->target,
+                &module->target_suffix, name);
         cr_expect_eq(system(command), 0, "what was made does not assemble");
         unlink(name);
 }
@@ -489,6 +490,8 @@ Test(ptx_forms, reasons)
 {
         golden("traps");
         golden("refused");
+        golden("aligned");
+        golden("chance");
 }
 
 /* All of them run, in both forms, in every launch of the list. */

@@ -34,6 +34,7 @@ enum ds_ptx_board {
 };
 
 #define DS_PTX_STATIC_SHARED_MAX 49152u
+#define DS_PTX_SHARED_ALIGN 1024 /* the largest that any instruction asks of shared memory */
 
 /* One kernel on its way to a form */
 struct ds_ptx_form_plan {
@@ -49,7 +50,9 @@ struct ds_ptx_form_plan {
         uint32_t gone_barrier;
         const uint8_t *leaves; /* by instruction, as of ds_ptx_flow_leavers; NULL: nobody leaves who is waited for */
         bool copies, bulk, wgmma, objects; /* has such to drain; objects: barriers in memory to invalidate */
-        uint32_t line;                     /* REFUSED: where, 0: nowhere in particular; and why */
+        bool aligns;      /* dynamic shared memory must begin where it would without the board, for all that is seen */
+        uint32_t lookups; /* of where registers are written, so far */
+        uint32_t line;    /* REFUSED: where, 0: nowhere in particular; and why */
         char reason[160];
 };
 
@@ -65,7 +68,7 @@ struct ds_ptx_form_run {
         uint8_t *reached;                    /* by function: it is in the list */
         const struct ds_ptx_function **list; /* of the last plan */
         bool copied;
-        bool has_board;
+        bool has_board, aligned;
         char board[DS_PTX_NAME_MAX], wide[DS_PTX_NAME_MAX]; /* wide: a register for the moment */
 };
 
@@ -91,6 +94,8 @@ int ds_ptx_form_pass(struct ds_ptx_pass_run *run, enum ds_ptx_form form);
 
 /* For the two: the board's name (declared with the first call); a parameter's name; the kernel's index as values */
 const char *ds_ptx_form_board(struct ds_ptx_form_run *run);
+/* Declares what keeps dynamic shared memory aligned as the native kernel finds it. */
+void ds_ptx_form_align(struct ds_ptx_form_run *run);
 /* Adds the parameter (struct ds_ptx_virtual). */
 void ds_ptx_form_parameter(struct ds_ptx_form_run *run, const struct ds_ptx_function *to, char name[DS_PTX_NAME_MAX]);
 /*

@@ -10,6 +10,7 @@
 #include "util/error.h"
 #include "util/macro.h"
 
+#define LOOKUPS 1000          /* of where a register is written, until that is not known */
 #define BARRIERS 16           /* of a block */
 #define OLD_PARAM_BYTES 4352u /* of an entry, before PTX 8.1 or sm_70 */
 #define STATIC_SLACK 16u      /* that aligning one more variable may take */
@@ -166,6 +167,56 @@ static int check_memory(struct ds_ptx_form_run *run, struct ds_ptx_form_plan *pl
         return 0;
 }
 
+static bool wants_alignment(const struct ds_ptx_form_plan *plan)
+{
+        for (uint32_t i = 0; i < plan->n_functions; i++)
+                for (uint32_t k = 0; k < plan->functions[i]->n_instrs; k++)
+                        switch (plan->functions[i]->instrs[k].op) {
+                        case DS_PTX_OP_WGMMA:
+                        case DS_PTX_OP_WGMMA_SP:
+                        case DS_PTX_OP_CP_BULK_TENSOR:
+                        case DS_PTX_OP_CP_REDUCE_TENSOR:
+                                return true;
+                        default:
+                                break;
+                        }
+        return false;
+}
+
+static bool has_static_shared(const struct ds_ptx_module *m)
+{
+        bool has = false;
+
+        for (uint32_t i = 0; i < m->n_vars; i++)
+                has |= m->vars[i]->space == DS_PTX_IN_SHARED && !m->vars[i]->unsized;
+        for (uint32_t i = 0; i < m->n_functions; i++)
+                for (uint32_t k = 0; k < m->functions[i]->n_vars; k++)
+                        has |= m->functions[i]->vars[k]->space == DS_PTX_IN_SHARED;
+        return has;
+}
+
+/*
+ * Dynamic shared memory begins behind the static one, with no more than the alignment that it is declared with. Some
+ * instructions need up to 1 KiB, and compilers that know that there is no static one declare less (Triton: 16). All
+ * arrays of no size begin at one address, so another one that asks for that much keeps it there; where there is no
+ * static one the native kernels do not notice.
+ */
+static int check_alignment(struct ds_ptx_form_run *run, struct ds_ptx_form_plan *plan)
+{
+        const struct ds_ptx_module *m = run->module;
+        bool less = false;
+
+        for (uint32_t i = 0; i < m->n_vars; i++)
+                less |= m->vars[i]->space == DS_PTX_IN_SHARED && m->vars[i]->unsized &&
+                        m->vars[i]->align < DS_PTX_SHARED_ALIGN;
+        if (!plan->board || !less || !wants_alignment(plan))
+                return 0;
+        if (has_static_shared(m))
+                return refuse(plan, plan->kernel->line, "its shared memory may lie where it does by chance");
+        plan->aligns = true;
+        return 0;
+}
+
 /* --- barriers --- */
 
 /* The operand that has the barrier's number, and whether a count of threads stands behind it */
@@ -200,11 +251,17 @@ static void find_writer(void *user, uint32_t *reg, unsigned use)
         w->n += *reg == w->reg && (use & DS_PTX_USE_WRITE);
 }
 
-/* The one instruction that writes the register, always; NULL: there are several, none, or it has a guard */
-static const struct ds_ptx_instr *only_writer(const struct ds_ptx_function *f, uint32_t reg)
+/* The one instruction that writes the register, always; NULL: there are several, none, it has a guard, or too often */
+static const struct ds_ptx_instr *only_writer(
+        struct ds_ptx_form_plan *plan, const struct ds_ptx_function *f, uint32_t reg)
 {
         const struct ds_ptx_instr *found = NULL;
         struct writer w = {.reg = reg};
+
+        if (plan->lookups++ == LOOKUPS) {
+                plan->lookups--;
+                return NULL;
+        }
 
         for (uint32_t i = 0; i < f->n_instrs && w.n < 2; i++) {
                 uint32_t before = w.n;
@@ -217,12 +274,13 @@ static const struct ds_ptx_instr *only_writer(const struct ds_ptx_function *f, u
 }
 
 /* A number that stands in the text, or in a register that is given it in one place. false: not known */
-static bool known(const struct ds_ptx_function *f, const struct ds_ptx_operand *o, uint64_t *ret)
+static bool known(
+        struct ds_ptx_form_plan *plan, const struct ds_ptx_function *f, const struct ds_ptx_operand *o, uint64_t *ret)
 {
         const struct ds_ptx_instr *writer;
 
         if (o->kind == DS_PTX_OPERAND_REG) {
-                writer = only_writer(f, o->reg);
+                writer = only_writer(plan, f, o->reg);
                 if (!writer || writer->op != DS_PTX_OP_MOV)
                         return false;
                 o = &writer->operands[1];
@@ -249,7 +307,7 @@ static int look_at_barrier(struct ds_ptx_form_plan *plan, const struct ds_ptx_fu
 
         if (!operand)
                 return 0;
-        if (!known(f, operand, &number) || number >= BARRIERS)
+        if (!known(plan, f, operand, &number) || number >= BARRIERS)
                 return refuse(plan, instr->line, "names a barrier by a number that is not known");
         if (instr->op == DS_PTX_OP_BAR_ARRIVE || instr->op == DS_PTX_OP_BARRIER_ARRIVE)
                 return refuse(plan, instr->line, "may leave a barrier that some have arrived at and nobody waits for");
@@ -388,14 +446,16 @@ static void look_at_copies(struct ds_ptx_form_plan *plan, const struct ds_ptx_in
 
 /* The variable and the place in it that an address is; false: not known */
 static bool place_of(
-        const struct ds_ptx_function *f, const struct ds_ptx_operand *o, const struct ds_ptx_var **ret, int64_t *ret_at)
+        struct ds_ptx_form_plan *plan, const struct ds_ptx_operand *o, const struct ds_ptx_var **ret, int64_t *ret_at)
 {
+        const struct ds_ptx_function *f = plan->kernel;
+
         *ret_at = o->offset;
         *ret = o->var;
         if (o->var || o->reg == DS_PTX_NO_REG)
                 return o->var != NULL;
         for (uint32_t reg = o->reg, steps = 0; steps < 8; steps++) {
-                const struct ds_ptx_instr *writer = only_writer(f, reg);
+                const struct ds_ptx_instr *writer = only_writer(plan, f, reg);
                 const struct ds_ptx_operand *from = writer && writer->n_operands > 1 ? &writer->operands[1] : NULL;
 
                 if (!from || (writer->op != DS_PTX_OP_MOV && writer->op != DS_PTX_OP_CVTA &&
@@ -419,16 +479,17 @@ static bool place_of(
 }
 
 /* Whether the kernel invalidates the object at that place itself */
-static bool is_given_up(const struct ds_ptx_function *f, const struct ds_ptx_instr *init)
+static bool is_given_up(struct ds_ptx_form_plan *plan, const struct ds_ptx_instr *init)
 {
+        const struct ds_ptx_function *f = plan->kernel;
         const struct ds_ptx_var *var, *other;
         int64_t at, other_at;
 
-        if (!place_of(f, &init->operands[0], &var, &at))
+        if (!place_of(plan, &init->operands[0], &var, &at))
                 return false;
         for (uint32_t i = 0; i < f->n_instrs; i++)
                 if (f->instrs[i].op == DS_PTX_OP_MBARRIER_INVAL &&
-                        place_of(f, &f->instrs[i].operands[0], &other, &other_at) && other == var && other_at == at)
+                        place_of(plan, &f->instrs[i].operands[0], &other, &other_at) && other == var && other_at == at)
                         return true;
         return false;
 }
@@ -484,7 +545,7 @@ static int check_objects(struct ds_ptx_form_plan *plan)
                 return check_same_objects(plan);
         for (uint32_t i = 0; i < plan->kernel->n_instrs; i++)
                 if (plan->kernel->instrs[i].op == DS_PTX_OP_MBARRIER_INIT &&
-                        !is_given_up(plan->kernel, &plan->kernel->instrs[i]))
+                        !is_given_up(plan, &plan->kernel->instrs[i]))
                         return refuse(plan, plan->kernel->instrs[i].line,
                                 "gives up some of its barriers in memory, perhaps not this one");
         return 0;
@@ -524,6 +585,8 @@ int ds_ptx_form_check(struct ds_ptx_form_run *run, const struct ds_ptx_function 
                 r = check_instrs(ret);
         if (!r)
                 r = check_memory(run, ret);
+        if (!r)
+                r = check_alignment(run, ret);
         if (!r && form == DS_PTX_FORM_PERSISTENT)
                 r = check_loop(run, ret);
         return r < 0 ? ds_error_trace(r) : r;

@@ -117,6 +117,18 @@ const char *ds_ptx_form_board(struct ds_ptx_form_run *run)
         return run->board;
 }
 
+void ds_ptx_form_align(struct ds_ptx_form_run *run)
+{
+        char name[DS_PTX_NAME_MAX], text[DS_PTX_NAME_MAX + 60];
+
+        if (!run->aligned) {
+                ds_ptx_edit_fresh(run->edit, "ds_aligned", name);
+                snprintf(text, sizeof(text), ".extern .shared .align %d .b8 %s[];", DS_PTX_SHARED_ALIGN, name);
+                ds_ptx_edit_prologue(run->edit, text, NULL, 0);
+        }
+        run->aligned = true;
+}
+
 void ds_ptx_form_parameter(struct ds_ptx_form_run *run, const struct ds_ptx_function *to, char name[DS_PTX_NAME_MAX])
 {
         char text[DS_PTX_NAME_MAX + 60];

@@ -27,6 +27,8 @@ static const char *suffix_of(enum ds_ptx_form form)
 static void write_form(
         struct ds_ptx_form_run *run, const struct ds_ptx_form_plan *plan, const struct ds_ptx_function *to)
 {
+        if (plan->aligns)
+                ds_ptx_form_align(run);
         if (plan->form == DS_PTX_FORM_SLICED)
                 ds_ptx_form_slice(run, plan, to);
         else

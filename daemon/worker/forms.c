@@ -135,7 +135,7 @@ static const ds_device_kernel *forms_find(ds_worker *worker, ds_device_module *d
 }
 
 /* What the report says is there, once: of a kernel that is not loaded nothing but its name is known. */
-static void forms_connect_kernel(ds_worker *worker, const struct dsw_kernel *kernel)
+static void forms_connect_kernel(ds_worker *worker, struct dsw_kernel *kernel)
 {
         struct dsw_kernel_forms *forms = kernel->forms;
         ds_device_module *device =
@@ -145,13 +145,14 @@ static void forms_connect_kernel(ds_worker *worker, const struct dsw_kernel *ker
                 return;
         forms->connected = 1;
         if (forms->made_sliced)
-                forms->sched.sliced = forms_find(worker, device, kernel, DS_PTX_FORM_SLICED_SUFFIX, &forms->why_sliced);
+                kernel->sched.sliced =
+                        forms_find(worker, device, kernel, DS_PTX_FORM_SLICED_SUFFIX, &forms->why_sliced);
         if (forms->made_persistent)
-                forms->sched.persistent =
+                kernel->sched.persistent =
                         forms_find(worker, device, kernel, DS_PTX_FORM_PERSISTENT_SUFFIX, &forms->why_persistent);
 }
 
-void dsw_forms_kernel(ds_worker *worker, const struct dsw_kernel *kernel)
+void dsw_forms_kernel(ds_worker *worker, struct dsw_kernel *kernel)
 {
         forms_connect_kernel(worker, kernel);
 }
@@ -162,7 +163,6 @@ static void forms_take_line(
         const int useless = line->variables && !module->forms.instead;
 
         *forms = (struct dsw_kernel_forms){
-                .sched = {.waits = line->waits != 0},
                 .made_sliced = line->sliced && !useless,
                 .made_persistent = line->persistent && !useless,
                 .why_sliced = line->sliced && useless ? why_variables : line->why_sliced,
@@ -204,6 +204,7 @@ static int forms_connect(ds_worker *worker, struct dsw_module *module)
                 if (kernel) {
                         kernel->forms = &forms->kernels[kernel - module->kernels];
                         forms_take_line(module, kernel->forms, &line);
+                        kernel->sched.waits = line.waits != 0;
                         forms_connect_kernel(worker, kernel);
                 }
                 before = at;
@@ -274,18 +275,19 @@ static void forms_ask(struct dsw_session *session, struct dsw_module *module)
         dsw_message_send(session->worker, &message, NULL, 0);
 }
 
-/* LS work is not evicted: under `always` its kernels have forms because their modules were loaded with them. */
+/*
+ * What it may use is looked at when it is launched, so a kernel that is queued has what comes meanwhile. LS work is not
+ * evicted: it has forms where its module was loaded with them.
+ */
 void dsw_forms_launch(struct dsw_session *session, struct dsw_kernel *kernel, struct dsw_op *op)
 {
         struct dsw_module *module = kernel->module;
-        const struct dsw_kernel_forms *forms = kernel->forms;
 
         op->kernel = kernel;
         if (session->worker->transform == DS_SCHED_TRANSFORM_NEVER)
                 return;
         forms_connect_kernel(session->worker, kernel);
-        if (forms && (forms->sched.sliced || forms->sched.persistent))
-                op->op.forms = &forms->sched;
+        op->op.forms = &kernel->sched;
         if (!module->forms.asked && !module->forms.report && session->class_ == DETSHARE_CLASS_BE)
                 forms_ask(session, module);
 }
@@ -446,8 +448,8 @@ static void forms_entry(ds_worker *worker, const struct dsw_kernel *kernel, Dets
         entry->module = kernel->module->id;
         entry->launches = kernel->launches;
         entry->instead = kernel->module->forms.instead != 0;
-        entry->sliced = forms && forms->sched.sliced;
-        entry->persistent = forms && forms->sched.persistent;
+        entry->sliced = kernel->sched.sliced != NULL;
+        entry->persistent = kernel->sched.persistent != NULL;
         if (!entry->sliced)
                 entry->why_sliced = (char *)(uintptr_t)forms_why(worker, kernel, forms ? forms->why_sliced : NULL);
         if (!entry->persistent)
@@ -460,7 +462,7 @@ static void forms_entry_choice(ds_worker *worker, const struct dsw_kernel *kerne
 {
         struct ds_sched_form_choice choice;
 
-        if (ds_sched_form_chosen(worker->sched, kernel->key, &choice))
+        if (!(entry->sliced || entry->persistent) || ds_sched_form_chosen(worker->sched, kernel->key, &choice))
                 return;
         entry->chosen = (char *)(uintptr_t)ds_ptx_form_word((enum ds_ptx_form)choice.form);
         entry->why_chosen = (char *)(uintptr_t)ds_sched_form_reason(choice.reason);

@@ -170,12 +170,12 @@ struct dsw_kernel {
         const ds_device_kernel *device;
         const struct ds_kernel_info *info;
         struct dsw_module *module;
+        struct ds_sched_forms sched;    /* those that may be used: filled when they come, also for what is queued */
         struct dsw_kernel_forms *forms; /* NULL: none are known; see forms.c */
         uint64_t key, launches;         /* ds_op.kernel_key of the last that ended, and how many have */
 };
 
 struct dsw_kernel_forms {
-        struct ds_sched_forms sched; /* those that may be used */
         uint8_t made_sliced, made_persistent, connected;
         const char *why_sliced, *why_persistent;
 };
@@ -841,7 +841,7 @@ struct dsw_module *dsw_module_find_closing(struct dsw_session *session, uint64_t
 struct dsw_kernel *dsw_module_kernel(struct dsw_session *session, uint64_t kernel_id);
 int dsw_module_kernel_loaded(const ds_worker *worker, const struct dsw_kernel *kernel);
 /* 0, STALLED, a CUDA error, or a negative errno. */
-int dsw_module_kernel_load(struct dsw_session *session, const struct dsw_kernel *kernel);
+int dsw_module_kernel_load(struct dsw_session *session, struct dsw_kernel *kernel);
 size_t dsw_module_step(ds_worker *worker);           /* how many sessions go on whose loads were being prepared */
 void dsw_module_forget(struct dsw_session *session); /* it waits for no load */
 uint64_t dsw_module_kernel_id(const struct dsw_module *module, uint32_t index);
@@ -863,8 +863,8 @@ void dsw_forms_init(struct dsw_forms *forms);
 int dsw_forms_instead(struct dsw_module *module, int fd, uint64_t bytes);
 int dsw_forms_hides(const struct dsw_module *module, const char *name); /* it is no kernel of its author's */
 int dsw_forms_connect(
-        struct dsw_session *session, struct dsw_module *module);           /* its kernels are listed. 0 or -ENOMEM */
-void dsw_forms_kernel(ds_worker *worker, const struct dsw_kernel *kernel); /* it is loaded now */
+        struct dsw_session *session, struct dsw_module *module);     /* its kernels are listed. 0 or -ENOMEM */
+void dsw_forms_kernel(ds_worker *worker, struct dsw_kernel *kernel); /* it is loaded now */
 void dsw_forms_free(struct dsw_session *session, struct dsw_module *module);
 /* A launch of the kernel: with the forms that it may use. */
 void dsw_forms_launch(struct dsw_session *session, struct dsw_kernel *kernel, struct dsw_op *op);

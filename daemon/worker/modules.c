@@ -93,7 +93,7 @@ int dsw_module_kernel_loaded(const ds_worker *worker, const struct dsw_kernel *k
         return !worker->ops->kernel_loaded || worker->ops->kernel_loaded(kernel->device);
 }
 
-int dsw_module_kernel_load(struct dsw_session *session, const struct dsw_kernel *kernel)
+int dsw_module_kernel_load(struct dsw_session *session, struct dsw_kernel *kernel)
 {
         ds_worker *worker = session->worker;
         int r;

@@ -68,6 +68,8 @@ Test(ptx_tool, usage)
         expect("stats --block 1025 " SAXPY, 2, "--block takes 1 to 1024 threads");
         expect("pass rename", 2, "pass takes names of passes and a file");
         expect("pass rename,frob " SAXPY, 2, "there is no such pass");
+        expect("forms", 2, "forms takes one file");
+        expect("forms --frob " SAXPY, 2, "forms takes one file");
         expect("--color=sometimes check " SAXPY, 2, "--color takes auto");
 }
 
@@ -84,6 +86,19 @@ Test(ptx_tool, check_says_what_is_wrong)
         expect("check --sim " SAXPY " " TEST_PTX_DIR "/sm_75/rt_texture.ptx", 3,
                 "2 files: 1 right, 0 wrong, 1 not executed by the simulated device\n");
         expect("check --sim " TEST_PTX_DIR "/sm_75/rt_texture.ptx", 3, "error: tex.1d.v4.f32.s32");
+}
+
+Test(ptx_tool, forms)
+{
+        expect("forms " SAXPY, 0, ".entry saxpy__ds_persistent(");
+        expect("forms " SAXPY " | " PTX_TOOL " check --sim -", 0, "");
+        expect("forms " TEST_PTX_DIR "/sm_90/cluster.ptx 2>&1 | grep sliced", 0,
+                "has no sliced form: uses clusters of blocks");
+        expect("forms /does/not/exist", 1, "No such file or directory");
+        expect("stats " SAXPY, 0, "  form sliced: yes\n  form persistent: yes\n");
+        expect("stats " TEST_PTX_DIR "/sm_90/cluster.ptx", 0, "  form persistent: no, uses clusters of blocks (line ");
+        expect("stats --json " TEST_PTX_DIR "/sm_90/cluster.ptx | python3 -m json.tool", 0,
+                "\"reason\": \"uses clusters of blocks\"");
 }
 
 Test(ptx_tool, colors)

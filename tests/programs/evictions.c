@@ -4,8 +4,11 @@
  * runs exactly once, with its own index, and their results are what they are. `claim` has a long block; `turn` is one
  * of three dimensions, with a barrier and shared memory, that leaves early in some blocks.
  *
- * usage: evictions [DIRECTORY [ROUNDS [TURNS]]]: so many launches of each; a block of `claim` goes round so often
+ * usage: evictions [DIRECTORY [ROUNDS [TURNS [FILE]]]]: so many launches of each; a block of `claim` goes round so
+ * often; between the two kernels it makes FILE and waits until somebody has taken it away
  */
+#include <unistd.h>
+
 #include "program.h"
 
 static const char ptx[] =
@@ -35,7 +38,7 @@ static const char ptx[] =
         " shl.b32 %r14, %r6, 6;\n add.u32 %r14, %r14, %r7;\n mul.wide.u32 %p5, %r14, 4;\n add.u64 %p6, %p1, %p5;\n"
         " st.global.u32 [%p6], %r13;\n ret;\n}\n";
 
-enum { THREADS = 64, X = 5, Y = 7, Z = 11, BLOCKS = X * Y * Z };
+enum { THREADS = 64, X = 5, Y = 7, Z = 11, BLOCKS = X * Y * Z, AT_ONCE = 4 };
 
 static uint32_t expected(uint32_t block, uint32_t n)
 {
@@ -66,8 +69,11 @@ static void claim(CUfunction kernel, uint32_t blocks, uint32_t rounds, uint32_t 
         MUST(cuMemAlloc(&count, (size_t)blocks * 4));
         OK(cuMemsetD32(count, 0, blocks));
         void *params[] = {&out, &count, &n};
-        for (uint32_t i = 0; i < rounds; i++)
+        for (uint32_t i = 0; i < rounds; i++) {
                 OK(cuLaunchKernel(kernel, blocks, 1, 1, 32, 1, 1, 0, NULL, params, NULL));
+                if (i % AT_ONCE == AT_ONCE - 1)
+                        OK(cuCtxSynchronize());
+        }
         OK(cuCtxSynchronize());
         OK(cuMemcpyDtoH(results, out, (size_t)blocks * 4));
         for (uint32_t i = 0; i < blocks; i++)
@@ -104,6 +110,17 @@ static void turn(CUfunction kernel, uint32_t rounds)
         free(results);
 }
 
+static void wait_for(const char *path)
+{
+        FILE *file = fopen(path, "w");
+
+        CHECK(file != NULL);
+        if (file)
+                fclose(file);
+        while (access(path, F_OK) == 0)
+                usleep(10000);
+}
+
 int main(int argc, char **argv)
 {
         const uint32_t rounds = argc > 2 ? (uint32_t)atoi(argv[2]) : 2, n = argc > 3 ? (uint32_t)atoi(argv[3]) : 100;
@@ -116,6 +133,8 @@ int main(int argc, char **argv)
         OK(cuDeviceGetAttribute(&sms, CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT, 0));
         MUST(cuModuleLoadData(&module, ptx));
         claim(program_function(module, "claim"), (uint32_t)sms * 2 + 3, rounds, n);
+        if (argc > 4)
+                wait_for(argv[4]);
         turn(program_function(module, "turn"), rounds);
         OK(cuModuleUnload(module));
         OK(cuCtxDestroy(context));

@@ -9,6 +9,7 @@
  * Traps: tests/golden/forms, one kernel each, with what is said of it in NAME.out (UPDATE_GOLDEN=1 writes it).
  */
 #include <criterion/criterion.h>
+#include <errno.h>
 #include <glob.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -22,6 +23,7 @@
 #include "tests/support/corpus_drive.h"
 #include "tests/support/forms_drive.h"
 #include "tests/unit/read_file.h"
+#include "util/alloc.h"
 
 #define BUDGET 200000ul /* warp instructions of a native launch */
 #define MORE 40         /* times as many for a form: kernels of one instruction */
@@ -492,6 +494,33 @@ Test(ptx_forms, reasons)
         golden("refused");
         golden("aligned");
         golden("chance");
+}
+
+/* Every allocation may fail. */
+Test(ptx_forms, out_of_memory)
+{
+        ds_cleanup(ds_ptx_module_freep) ds_ptx_module *module = NULL;
+        static struct ds_ptx_diags diags;
+        static struct ds_ptx_form_verdict verdicts[100];
+        size_t length;
+        char *text = (char *)read_file_of(TEST_FORMS_DIR, "traps.ptx", &length);
+        ds_ptx_module *made = NULL;
+        int failed = 0, r = -ENOMEM;
+
+        cr_assert_eq(ds_ptx_parse(text, length, 0, &diags, &module), 0);
+        for (int64_t n = 0; r; n += n < 40 ? 1 : 7) {
+                ds_alloc_fail_after(n);
+                r = ds_ptx_forms_make(module, 0, &diags, &made, verdicts);
+                ds_alloc_fail_after(-1);
+                cr_assert(r == 0 || r == -ENOMEM);
+                cr_assert_eq(made != NULL, r == 0);
+                failed += r != 0;
+        }
+        cr_expect(failed > 20, "%d", failed);
+        ds_ptx_module_free(made);
+        made = NULL;
+        cr_expect_eq(ds_ptx_forms_make(module, 4096, &diags, &made, verdicts), -ENOMEM);
+        free(text);
 }
 
 /* All of them run, in both forms, in every launch of the list. */

@@ -373,7 +373,7 @@ static int check_barriers(struct ds_ptx_form_run *run, struct ds_ptx_form_plan *
 bool ds_ptx_form_is_together(const struct ds_ptx_instr *instr)
 {
         return ds_ptx_op_info((enum ds_ptx_op)instr->op)->class == DS_PTX_CLASS_WARP &&
-               instr->op != DS_PTX_OP_ACTIVEMASK && (strstr(instr->text, ".sync") != NULL);
+               instr->op != DS_PTX_OP_ACTIVEMASK;
 }
 
 static bool is_together_inside(const struct ds_ptx_form_plan *plan)

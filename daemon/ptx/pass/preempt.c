@@ -172,7 +172,7 @@ static const char here_text[] = "\tmov.u32 #t, 0;\n"
                                 "\tsetp.ne.u32 #p, #t, 0;\n"
                                 "\t#guard barrier.red.popc.u32 #t, #id, #p;";
 
-static const char tail_text[] = "\tld.shared.u32 #turn, [#board+12];\n"
+static const char tail_text[] = "\tld.volatile.shared.u32 #turn, [#board+12];\n"
                                 "\tand.b32 #turn, #turn, 16;\n"
                                 "\tbra #begin;\n"
                                 "#leave:\n"

@@ -11,7 +11,9 @@
  */
 #define DT_PLAIN
 #define DT_BOUND_LOOPS 40000u /* or what a launch itself takes would show */
+#define DT_FORM_LOOPS 20000u
 #include "tests/gpu/device_common.h"
+#include "tests/gpu/device_forms.h"
 #include "tests/gpu/device_graph.h"
 #include "tests/gpu/device_hopper.h"
 #include "tests/gpu/device_rungs.h"
@@ -212,6 +214,13 @@ static const struct {
         {"bound_counted", test_bound_counted},
         {"migration", test_migration},
         {"tensor_maps", dt_test_tensor_maps},
+        {"forms_equal", dt_test_forms_equal},
+        {"forms_refused", dt_test_forms_refused},
+        {"forms_evict", dt_test_forms_evict},
+        {"forms_early_and_late", dt_test_forms_evict_early_and_late},
+        {"forms_many", dt_test_forms_many},
+        {"forms_session_goes", dt_test_forms_session_goes},
+        {"forms_made", dt_test_forms_made},
         {"lost", test_lost},
 };
 

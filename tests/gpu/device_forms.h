@@ -3,12 +3,14 @@
  * Bodies of tests of any device: forms of kernels, workers that let go and are taken up again
  *
  * The kernel adds to what it finds, and counts its blocks: whatever is done twice, or not at all, shows. Its forms are
- * written out by hand, so that what is tested is the device and not a pass.
+ * written out by hand, so that what is tested is the device and not a pass; then they are those of the passes.
  */
 #pragma once
 
 #include <time.h>
 
+#include "ptx/pass/forms_make.h"
+#include "ptx/ptx.h"
 #include "tests/gpu/device_common.h"
 
 #ifndef DT_FORM_LOOPS
@@ -81,8 +83,9 @@ static inline uint32_t dt_form_random(struct dt_forms *f, uint32_t below)
         return (uint32_t)(f->seed >> 33) % below;
 }
 
-/* Three rungs: all, and two halves. */
-static inline struct dt_forms dt_forms_open(const struct ds_device_ops *ops, const char *spec, uint32_t blocks)
+/* Three rungs: all, and two halves. ptx: of the module */
+static inline struct dt_forms dt_forms_of(
+        const struct ds_device_ops *ops, const char *spec, uint32_t blocks, const char *ptx)
 {
         struct dt_forms f = {.t = dt_open(ops, spec), .loops = DT_FORM_LOOPS, .seed = blocks};
         uint32_t half = DS_MAX(ops->info(f.t->device)->n_tpcs / 2, 1u);
@@ -91,12 +94,40 @@ static inline struct dt_forms dt_forms_open(const struct ds_device_ops *ops, con
         f.rungs[0] = f.t->rung;
         cr_assert_eq(ops->rung_create(f.t->device, &low, &f.rungs[1]), 0);
         cr_assert_eq(ops->rung_create(f.t->device, &high, &f.rungs[2]), 0);
-        f.module = dt_load(f.t, DT_PTX_FORMS);
+        f.module = dt_load(f.t, ptx);
         f.grid[0] = blocks / 6;
         f.grid[1] = 3;
         f.grid[2] = 2;
         f.blocks = f.grid[0] * 6;
         return f;
+}
+
+static inline struct dt_forms dt_forms_open(const struct ds_device_ops *ops, const char *spec, uint32_t blocks)
+{
+        return dt_forms_of(ops, spec, blocks, DT_PTX_FORMS);
+}
+
+/* What the passes make of the native kernel; malloc'ed. */
+static inline char *dt_forms_made(const char *ptx)
+{
+        struct ds_ptx_form_verdict verdicts[8] = {};
+        struct ds_ptx_diags diags = {};
+        struct ds_ptx_module *module = NULL, *made = NULL;
+        char *text = NULL;
+        size_t size;
+        FILE *f;
+
+        cr_assert_eq(ds_ptx_parse(ptx, strlen(ptx), 0, &diags, &module), 0);
+        cr_assert_leq(module->n_functions, DS_ARRAY_SIZE(verdicts));
+        cr_assert_eq(ds_ptx_forms_make(module, 0, &diags, &made, verdicts), 0);
+        for (int i = 0; i < _DS_PTX_FORM_MAX; i++)
+                cr_assert(verdicts[0].forms[i].made, "%s: %s", ds_ptx_form_word((enum ds_ptx_form)i),
+                        verdicts[0].forms[i].reason);
+        f = open_memstream(&text, &size);
+        cr_assert(f && !ds_ptx_print(made, f) && !fclose(f));
+        ds_ptx_module_free(made);
+        ds_ptx_module_free(module);
+        return text;
 }
 
 /* Of copy i of the output. */
@@ -172,10 +203,10 @@ static inline void dt_form_pass(struct dt *t, uint64_t ns)
 
 /* --- the same results --------------------------------------------------------------------------------------------- */
 
-ds_unused static void dt_test_forms_equal(const struct ds_device_ops *ops, const char *spec)
+static inline void dt_forms_equal(const struct ds_device_ops *ops, const char *spec, const char *ptx)
 {
         static const uint32_t workers[] = {0, 1, 5, 1000}, chunks[] = {0, 1, 4, 1000000};
-        struct dt_forms f = dt_forms_open(ops, spec, 300);
+        struct dt_forms f = dt_forms_of(ops, spec, 300, ptx);
         struct ds_launch l;
 
         dt_form_clear(&f, 5);
@@ -203,6 +234,11 @@ ds_unused static void dt_test_forms_equal(const struct ds_device_ops *ops, const
                         dt_form_right(&f, i);
         }
         dt_close(f.t);
+}
+
+ds_unused static void dt_test_forms_equal(const struct ds_device_ops *ops, const char *spec)
+{
+        dt_forms_equal(ops, spec, DT_PTX_FORMS);
 }
 
 ds_unused static void dt_test_forms_refused(const struct ds_device_ops *ops, const char *spec)
@@ -262,9 +298,9 @@ static inline int dt_form_evicted(struct dt_forms *f, uint64_t token, uint32_t *
 }
 
 /* One launch, evicted again and again, on other rungs, with other workers. */
-ds_unused static void dt_test_forms_evict(const struct ds_device_ops *ops, const char *spec)
+static inline void dt_forms_evict(const struct ds_device_ops *ops, const char *spec, const char *ptx)
 {
-        struct dt_forms f = dt_forms_open(ops, spec, 1800);
+        struct dt_forms f = dt_forms_of(ops, spec, 1800, ptx);
         uint64_t begin = ops->now(f.t->device), alone, token;
         uint32_t evicted = 0, midway = 0, done;
         struct ds_launch l;
@@ -296,6 +332,20 @@ ds_unused static void dt_test_forms_evict(const struct ds_device_ops *ops, const
         printf("alone %.1f us, let go %u times, %u midway\n", (double)alone / 1e3, evicted, midway);
         cr_assert(evicted > 0);
         dt_close(f.t);
+}
+
+ds_unused static void dt_test_forms_evict(const struct ds_device_ops *ops, const char *spec)
+{
+        dt_forms_evict(ops, spec, DT_PTX_FORMS);
+}
+
+ds_unused static void dt_test_forms_made(const struct ds_device_ops *ops, const char *spec)
+{
+        char *ptx = dt_forms_made(".version 7.0\n.target sm_70\n.address_size 64\n" DT_PTX_FORM_NATIVE);
+
+        dt_forms_equal(ops, spec, ptx);
+        dt_forms_evict(ops, spec, ptx);
+        free(ptx);
 }
 
 /* Before it begins, behind something; twice; after its end; as soon as it is launched again. */

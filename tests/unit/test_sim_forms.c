@@ -21,6 +21,7 @@ SHARED(dt_test_forms_evict, evict)
 SHARED(dt_test_forms_evict_early_and_late, evict_early_and_late)
 SHARED(dt_test_forms_many, many)
 SHARED(dt_test_forms_session_goes, session_goes)
+SHARED(dt_test_forms_made, made)
 
 Test(sim_forms, another_order_of_workers, .timeout = 300)
 {

@@ -8,6 +8,7 @@
  */
 #include <string.h>
 
+#include "device/form.h"
 #include "tests/support/fake_cuda/fake.h"
 
 /* --- launches --- */
@@ -36,6 +37,29 @@ static CUresult params_find(const struct ds_kernel_info *info, void **params, vo
         return CUDA_SUCCESS;
 }
 
+/*
+ * The sim executes a launch's blocks one after the other, so the first worker of a persistent form (ptx/pass/forms.h)
+ * would do everything, and take as long as all of them. Each is told to leave after its share.
+ */
+static void workers_share(const struct ds_kernel_info *info, struct ds_launch *l, uint8_t *packed)
+{
+        const size_t suffix = strlen(DS_PTX_FORM_PERSISTENT_SUFFIX), length = strlen(info->name);
+        struct ds_ptx_virtual virtual;
+        uint8_t *at;
+
+        if (length < suffix || strcmp(info->name + length - suffix, DS_PTX_FORM_PERSISTENT_SUFFIX) ||
+                !ds_device_form_entry(info))
+                return;
+        if (l->params != packed)
+                memcpy(packed, l->params, info->params_size);
+        at = packed + info->params[info->n_params - 1].offset;
+        memcpy(&virtual, at, sizeof(virtual));
+        if (!virtual.most && virtual.chunk)
+                virtual.most = DS_DIV_UP(DS_DIV_UP(virtual.n_blocks, virtual.chunk), l->grid[0]);
+        memcpy(at, &virtual, sizeof(virtual));
+        l->params = packed;
+}
+
 CUresult fake_launch(struct CUkern_st *kernel, CUstream stream, struct ds_launch *l, void **params, void **extra)
 {
         static uint8_t packed[SIM_PARAMS_MAX];
@@ -50,6 +74,7 @@ CUresult fake_launch(struct CUkern_st *kernel, CUstream stream, struct ds_launch
         r = params_find(info, params, extra, packed, &l->params, &l->params_size);
         if (r)
                 return r;
+        workers_share(info, l, packed);
         fake_pump();
         if (fake.lost)
                 return fake.lost;

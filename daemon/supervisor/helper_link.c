@@ -413,7 +413,8 @@ static void count_forms(ds_helper *helper, const Detshare__Internal__FromHelper 
                 figures->forms_ns += uv_hrtime() - place->sent_ns;
         } else if (message->report_bytes) {
                 figures->forms_found++;
-        } else if (place->job && place->job->forms > DETSHARE__INTERNAL__IMAGE_FORMS__FORMS_STORED) {
+        } else if (place->background || (!message->status && place->job &&
+                                                place->job->forms == DETSHARE__INTERNAL__IMAGE_FORMS__FORMS_MADE)) {
                 figures->forms_failed++;
         }
 }

@@ -5,7 +5,6 @@
 #include "serve/driver.h"
 
 #include <dlfcn.h>
-#include <elf.h>
 #include <fcntl.h>
 #include <glob.h>
 #include <link.h>
@@ -14,46 +13,11 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "util/dropin.h"
 #include "util/macro.h"
-
-#define LIBRARY "libcuda.so.1"
-#define NOTE_OWNER "DetShare"
-
-static const char *const native_folders[] = {
-        "/usr/lib/x86_64-linux-gnu",
-        "/usr/lib64",
-        "/usr/lib",
-        "/usr/lib/aarch64-linux-gnu",
-        "/usr/local/nvidia/lib64",
-        "/usr/local/nvidia/lib",
-        "/usr/lib/wsl/lib",
-        "/usr/local/cuda/compat",
-};
 
 /* --- which is which ------------------------------------------------------------------------------------------------
  */
-
-static bool notes_are_ours(const char *notes, size_t size)
-{
-        ElfW(Nhdr) note;
-
-        while (size >= sizeof(note)) {
-                size_t name, content;
-
-                memcpy(&note, notes, sizeof(note));
-                notes += sizeof(note);
-                size -= sizeof(note);
-                name = DS_ALIGN_UP((size_t)note.n_namesz, 4);
-                content = DS_ALIGN_UP((size_t)note.n_descsz, 4);
-                if (name > size || content > size - name)
-                        return false;
-                if (note.n_namesz == sizeof(NOTE_OWNER) && !memcmp(notes, NOTE_OWNER, sizeof(NOTE_OWNER)))
-                        return true;
-                notes += name + content;
-                size -= name + content;
-        }
-        return false;
-}
 
 struct look {
         ElfW(Addr) base;
@@ -72,7 +36,8 @@ static int look_at(struct dl_phdr_info *info, size_t size, void *user)
 
                 /* an address is made of a number here: that is how the linker tells where a segment lies */
                 if (segment->p_type == PT_NOTE &&
-                        notes_are_ours((const char *)(uintptr_t)(info->dlpi_addr + segment->p_vaddr), segment->p_memsz))
+                        ds_notes_are_dropin(
+                                (const char *)(uintptr_t)(info->dlpi_addr + segment->p_vaddr), segment->p_memsz))
                         look->ours = true;
         }
         return 1;
@@ -121,19 +86,19 @@ static bool load(struct sv_driver *driver, const char *path)
 
 static void find_any(struct sv_driver *driver)
 {
-        void *library = dlopen(LIBRARY, RTLD_NOW | RTLD_LOCAL);
+        void *library = dlopen(DS_LIBCUDA, RTLD_NOW | RTLD_LOCAL);
 
         if (!library)
                 return;
         driver->native = !is_dropin(library);
-        keep(driver, library, LIBRARY);
+        keep(driver, library, DS_LIBCUDA);
 }
 
 static bool load_from(struct sv_driver *driver, const char *folder)
 {
         char path[PATH_MAX];
 
-        if (snprintf(path, sizeof(path), "%s/" LIBRARY, folder) >= (int)sizeof(path) || access(path, R_OK) != 0)
+        if (snprintf(path, sizeof(path), "%s/" DS_LIBCUDA, folder) >= (int)sizeof(path) || access(path, R_OK) != 0)
                 return false;
         return load(driver, path);
 }
@@ -146,10 +111,10 @@ static void find_native(struct sv_driver *driver)
                 (void)load(driver, named);
                 return;
         }
-        for (size_t i = 0; i < DS_ARRAY_SIZE(native_folders); i++)
-                if (load_from(driver, native_folders[i]))
+        for (size_t i = 0; i < DS_ARRAY_SIZE(ds_libcuda_folders); i++)
+                if (load_from(driver, ds_libcuda_folders[i]))
                         return;
-        (void)load(driver, LIBRARY);
+        (void)load(driver, DS_LIBCUDA);
 }
 
 static bool load_installed(struct sv_driver *driver, const char *own)
@@ -183,7 +148,7 @@ static void find_dropin(struct sv_driver *driver)
                 if (load_from(driver, folder) || load_installed(driver, own))
                         return;
         }
-        (void)load(driver, LIBRARY);
+        (void)load(driver, DS_LIBCUDA);
 }
 
 #define NAME_OF(name) #name
@@ -219,7 +184,7 @@ int sv_driver_load(struct sv_driver *driver, enum sv_which which, struct sv_why 
         if (driver->library)
                 return resolve(driver, why);
         if (which == SV_DRIVER_DETSHARE)
-                return sv_fail(why, "DetShare's " LIBRARY " is not found beside this program");
+                return sv_fail(why, "DetShare's " DS_LIBCUDA " is not found beside this program");
         return sv_fail(why, "NVIDIA's driver library is not found%s%s",
                 driver->native && named && named[0] ? ": DETSHARE_LIBCUDA names " : "",
                 driver->native && named ? named : "");

@@ -3,9 +3,12 @@
  * What only the whole manifest can show
  *
  * Inputs are copied in one after the other before a run, so no two of them share bytes. Buffers may share bytes but not
- * at the same time: they are walked in the order of their first launches, with those that are still in use sorted by
- * their offset, so that a new one needs to be compared with its two neighbours only.
+ * at the same time: they are walked in the order of their first launches, with the set of those that are still in use,
+ * by the order of their offsets, so that a new one needs to be compared with its two neighbours only. The set is bits
+ * with a tree of words above them that says where any are set: all that is asked of it takes the same few steps however
+ * many buffers there are.
  */
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -37,88 +40,159 @@ static int check_cases(const struct sv_pack *pack, const char *name, struct sv_w
         return 0;
 }
 
-static int by_first(const void *a, const void *b)
+/* --- a set of numbers below SV_BUFFERS_MAX -------------------------------------------------------------------------
+ */
+
+#define LEVELS 3
+#define LEVEL_WORDS (SV_BUFFERS_MAX / 64)
+#define NONE UINT32_MAX
+
+_Static_assert(SV_BUFFERS_MAX <= 64 * 64 * 64 && SV_BUFFERS_MAX % 64 == 0, "the set's highest word has bits for all");
+
+/* A bit of a word above is set where the word below has one. */
+struct set {
+        uint64_t words[LEVELS][LEVEL_WORDS];
+};
+
+static void set_add(struct set *set, uint32_t n)
+{
+        for (int i = 0; i < LEVELS; i++, n /= 64)
+                set->words[i][n / 64] |= UINT64_C(1) << n % 64;
+}
+
+static void set_remove(struct set *set, uint32_t n)
+{
+        for (int i = 0; i < LEVELS; i++, n /= 64) {
+                set->words[i][n / 64] &= ~(UINT64_C(1) << n % 64);
+                if (set->words[i][n / 64])
+                        return;
+        }
+}
+
+/* The least from n on, or NONE. */
+static uint32_t set_from(const struct set *set, uint32_t n)
+{
+        for (int i = 0; i < LEVELS; i++, n = n / 64 + 1) {
+                uint64_t word = n / 64 < LEVEL_WORDS ? set->words[i][n / 64] & ~UINT64_C(0) << n % 64 : 0;
+
+                if (!word)
+                        continue;
+                n = n / 64 * 64 + (uint32_t)__builtin_ctzll(word);
+                while (i-- > 0)
+                        n = n * 64 + (uint32_t)__builtin_ctzll(set->words[i][n]);
+                return n;
+        }
+        return NONE;
+}
+
+/* The greatest below n, or NONE. */
+static uint32_t set_below(const struct set *set, uint32_t n)
+{
+        for (int i = 0; i < LEVELS; i++, n /= 64) {
+                uint64_t word = n % 64 ? set->words[i][n / 64] & ((UINT64_C(1) << n % 64) - 1) : 0;
+
+                if (!word)
+                        continue;
+                n = n / 64 * 64 + 63 - (uint32_t)__builtin_clzll(word);
+                while (i-- > 0)
+                        n = n * 64 + 63 - (uint32_t)__builtin_clzll(set->words[i][n]);
+                return n;
+        }
+        return NONE;
+}
+
+/* --- buffers -------------------------------------------------------------------------------------------------------
+ */
+
+/* The same buffers in three orders; by_offset are they themselves, the others are their places in that. */
+struct plan {
+        struct sv_buffer *by_offset;
+        uint32_t *by_first, *by_last;
+        struct set live; /* of places in by_offset */
+};
+
+static int order_offsets(const void *a, const void *b)
 {
         const struct sv_buffer *x = a, *y = b;
 
-        return x->first != y->first ? (x->first < y->first ? -1 : 1) : 0;
+        return (x->offset > y->offset) - (x->offset < y->offset);
 }
 
-struct live {
-        const struct sv_buffer **list; /* by offset */
-        uint32_t n;
-};
-
-static void drop_old(struct live *live, uint32_t now)
+static int order_first(const void *a, const void *b, void *user)
 {
-        uint32_t kept = 0;
+        const struct sv_buffer *all = user;
+        const uint32_t x = all[*(const uint32_t *)a].first, y = all[*(const uint32_t *)b].first;
 
-        for (uint32_t i = 0; i < live->n; i++)
-                if (live->list[i]->last >= now)
-                        live->list[kept++] = live->list[i];
-        live->n = kept;
+        return (x > y) - (x < y);
 }
 
-static int overlap(const struct sv_buffer *a, const struct sv_buffer *b)
+static int order_last(const void *a, const void *b, void *user)
+{
+        const struct sv_buffer *all = user;
+        const uint32_t x = all[*(const uint32_t *)a].last, y = all[*(const uint32_t *)b].last;
+
+        return (x > y) - (x < y);
+}
+
+static bool overlap(const struct sv_buffer *a, const struct sv_buffer *b)
 {
         return a->offset < b->offset + b->bytes && b->offset < a->offset + a->bytes;
 }
 
-/* Returns the one that it shares bytes with, or NULL. */
-static const struct sv_buffer *add(struct live *live, const struct sv_buffer *buffer)
+/* The live one that this one shares bytes with, or NULL. */
+static const struct sv_buffer *find_other(const struct plan *plan, uint32_t place)
 {
-        uint32_t low = 0, high = live->n;
+        const uint32_t neighbours[] = {set_below(&plan->live, place), set_from(&plan->live, place + 1)};
 
-        while (low < high) {
-                uint32_t middle = low + (high - low) / 2;
-
-                if (live->list[middle]->offset < buffer->offset)
-                        low = middle + 1;
-                else
-                        high = middle;
-        }
-        if (low < live->n && overlap(live->list[low], buffer))
-                return live->list[low];
-        if (low > 0 && overlap(live->list[low - 1], buffer))
-                return live->list[low - 1];
-        memmove(live->list + low + 1, live->list + low, (live->n - low) * sizeof(*live->list));
-        live->list[low] = buffer;
-        live->n++;
+        for (int i = 0; i < 2; i++)
+                if (neighbours[i] != NONE && overlap(&plan->by_offset[neighbours[i]], &plan->by_offset[place]))
+                        return &plan->by_offset[neighbours[i]];
         return NULL;
 }
 
-static int check_sorted(
-        const struct sv_buffer *sorted, uint32_t n, struct live *live, const char *name, struct sv_why *why)
+static int check_plan(struct plan *plan, uint32_t n, const char *name, struct sv_why *why)
 {
-        for (uint32_t i = 0; i < n; i++) {
-                const struct sv_buffer *other;
+        uint32_t over = 0;
 
-                if (!i || sorted[i].first != sorted[i - 1].first)
-                        drop_old(live, sorted[i].first);
-                other = add(live, &sorted[i]);
+        for (uint32_t i = 0; i < n; i++) {
+                const struct sv_buffer *buffer = &plan->by_offset[plan->by_first[i]], *other;
+
+                for (; plan->by_offset[plan->by_last[over]].last < buffer->first; over++)
+                        set_remove(&plan->live, plan->by_last[over]);
+                other = find_other(plan, plan->by_first[i]);
                 if (other)
                         return sv_fail(why,
                                 "%s: the buffers at %llu and %llu share bytes of the arena and both are in use in "
                                 "launch %u",
-                                name, (unsigned long long)other->offset, (unsigned long long)sorted[i].offset,
-                                sorted[i].first);
+                                name, (unsigned long long)other->offset, (unsigned long long)buffer->offset,
+                                buffer->first);
+                set_add(&plan->live, plan->by_first[i]);
         }
         return 0;
 }
 
 static int check_buffers(const struct sv_pack *pack, const char *name, struct sv_why *why)
 {
-        ds_cleanup(ds_freep) struct sv_buffer *sorted = ds_alloc0(pack->n_buffers, sizeof(*sorted));
-        ds_cleanup(ds_freep) const struct sv_buffer **list = ds_alloc0(pack->n_buffers, sizeof(struct sv_buffer *));
-        struct live live = {.list = list};
+        const uint32_t n = pack->n_buffers;
+        ds_cleanup(ds_freep) struct sv_buffer *by_offset = ds_alloc0(n, sizeof(*by_offset));
+        ds_cleanup(ds_freep) uint32_t *by_first = ds_alloc0(n, sizeof(*by_first));
+        ds_cleanup(ds_freep) uint32_t *by_last = ds_alloc0(n, sizeof(*by_last));
+        ds_cleanup(ds_freep) struct plan *plan = ds_alloc0(1, sizeof(*plan));
 
-        if (!sorted || !list)
+        if (!by_offset || !by_first || !by_last || !plan)
                 return sv_fail(why, "%s: out of memory", name);
-        if (!pack->n_buffers)
+        if (!n)
                 return 0;
-        memcpy(sorted, pack->buffers, pack->n_buffers * sizeof(*sorted));
-        qsort(sorted, pack->n_buffers, sizeof(*sorted), by_first);
-        return check_sorted(sorted, pack->n_buffers, &live, name, why);
+        memcpy(by_offset, pack->buffers, n * sizeof(*by_offset));
+        qsort(by_offset, n, sizeof(*by_offset), order_offsets);
+        for (uint32_t i = 0; i < n; i++)
+                by_first[i] = by_last[i] = i;
+        qsort_r(by_first, n, sizeof(*by_first), order_first, by_offset);
+        qsort_r(by_last, n, sizeof(*by_last), order_last, by_offset);
+        plan->by_offset = by_offset;
+        plan->by_first = by_first;
+        plan->by_last = by_last;
+        return check_plan(plan, n, name, why);
 }
 
 int sv_pack_whole(const struct sv_pack *pack, const char *name, struct sv_why *why)

@@ -73,6 +73,10 @@ void calibrate_be_stop(struct calibrate_be *be);
 int calibrate_be_ready(struct calibrate_be *be, uint32_t n_sms);
 /* Returns when it was submitted. */
 int calibrate_be_launch(struct calibrate_be *be, unsigned kind, uint32_t grid);
+/* The same again and again, without a moment between, until calibrate_be_rest. Returns when the first was submitted. */
+int calibrate_be_keep_on(struct calibrate_be *be, unsigned kind, uint32_t grid);
+/* When the last of them has ended. */
+int calibrate_be_rest(struct calibrate_be *be);
 /* -1: not yet (only without wait). 0 and when it ran, or an exit code after the words. */
 int calibrate_be_ended(struct calibrate_be *be, int wait, struct calibrate_span *ret);
 

@@ -18,6 +18,7 @@
 #include <unistd.h>
 
 #include "ctl/calibrate.h"
+#include "detshare/detshare.h"
 
 #define THREADS 1024u
 #define TURN_BYTES 65536u /* of a block: four steps of 16 bytes per thread */
@@ -219,6 +220,7 @@ int calibrate_load_executes(struct calibrate_load *load, int *ret)
 
 struct be_order {
         uint32_t kind, grid; /* grid 0: become a load, for that many SMs (kind) */
+        uint32_t again;      /* and again, until the next order, which only ends that */
 };
 
 /* After an order: submitted, and then ended. The first has one only. */
@@ -233,6 +235,27 @@ static int report(int socket, int code, int ended, const struct calibrate_span *
         return send(socket, &r, sizeof(r), MSG_NOSIGNAL) == (ssize_t)sizeof(r) ? code : CTL_FAILED;
 }
 
+/*
+ * One waits behind the other, and a simulated clock stands while this process is at work: there is no moment without,
+ * however late it has its turn.
+ */
+static int again_and_again(struct calibrate_load *load, int socket, const struct be_order *order)
+{
+        struct be_order next;
+        uint64_t now;
+        int code = 0;
+        (void)detshare_now(&now);
+        while (!code && recv(socket, &next, sizeof(next), MSG_DONTWAIT) < 0 && (errno == EAGAIN || errno == EINTR)) {
+                const uint64_t before = load->seqs[1];
+                code = calibrate_load_submit(load, order->kind, order->grid);
+                const int r = code ? 0 : dsc_wait(load->session, 0, before);
+                if (r)
+                        code = complain(r, "a kernel failed");
+        }
+        (void)detshare_clock_leave();
+        return code;
+}
+
 static void be_main(int socket)
 {
         struct calibrate_load load;
@@ -245,6 +268,8 @@ static void be_main(int socket)
                         continue;
                 }
                 code = report(socket, calibrate_load_submit(&load, order.kind, order.grid), 0, &span);
+                if (!code && order.again)
+                        code = again_and_again(&load, socket, &order);
                 if (!code)
                         code = report(socket, calibrate_load_wait(&load, &span), 1, &span);
         }
@@ -294,9 +319,9 @@ static int hear(struct calibrate_be *be, int flags, struct be_report *ret)
         return n == (ssize_t)sizeof(*ret) ? ret->code : CTL_FAILED;
 }
 
-static int order(struct calibrate_be *be, uint32_t kind, uint32_t grid)
+static int order(struct calibrate_be *be, uint32_t kind, uint32_t grid, uint32_t again)
 {
-        const struct be_order what = {kind, grid};
+        const struct be_order what = {kind, grid, again};
         struct be_report r;
         if (send(be->socket, &what, sizeof(what), MSG_NOSIGNAL) != (ssize_t)sizeof(what))
                 return CTL_FAILED;
@@ -305,12 +330,26 @@ static int order(struct calibrate_be *be, uint32_t kind, uint32_t grid)
 
 int calibrate_be_ready(struct calibrate_be *be, uint32_t n_sms)
 {
-        return order(be, n_sms, 0);
+        return order(be, n_sms, 0, 0);
 }
 
 int calibrate_be_launch(struct calibrate_be *be, unsigned kind, uint32_t grid)
 {
-        return order(be, kind, grid);
+        return order(be, kind, grid, 0);
+}
+
+int calibrate_be_keep_on(struct calibrate_be *be, unsigned kind, uint32_t grid)
+{
+        return order(be, kind, grid, 1);
+}
+
+int calibrate_be_rest(struct calibrate_be *be)
+{
+        const struct be_order what = {0};
+        struct be_report r;
+        if (send(be->socket, &what, sizeof(what), MSG_NOSIGNAL) != (ssize_t)sizeof(what))
+                return CTL_FAILED;
+        return hear(be, 0, &r);
 }
 
 int calibrate_be_ended(struct calibrate_be *be, int wait, struct calibrate_span *ret)

@@ -137,34 +137,28 @@ static int read_times(struct pack_run *run, int which)
 
 /* --- alone, and beside a load --- */
 
-/* Until the program has ended; beside: the load goes on meanwhile. */
-static int await(struct pack_run *run, pid_t pid, int beside)
+/* Its exit code. */
+static int await(const struct pack_run *run, pid_t pid)
 {
-        struct calibrate_span span;
-        int status = 0, code = 0;
-        pid_t r;
-        while ((r = waitpid(pid, &status, beside && !code ? WNOHANG : 0)) != pid) {
-                if (r < 0 && errno != EINTR) {
-                        ctl_complain("cannot wait for %s: %s", run->serve, strerror(errno));
-                        return CTL_FAILED;
-                }
-                if (r || !beside || code)
+        int status;
+        while (waitpid(pid, &status, 0) != pid) {
+                if (errno == EINTR)
                         continue;
-                code = calibrate_be_launch(&run->be, DSC_LOAD_WRITE, run->thrash_grid);
-                if (!code)
-                        code = calibrate_be_ended(&run->be, 1, &span);
-                if (code)
-                        kill(pid, SIGTERM);
+                ctl_complain("cannot wait for %s: %s", run->serve, strerror(errno));
+                return CTL_FAILED;
         }
-        if (code)
-                return code;
         return WIFEXITED(status) ? WEXITSTATUS(status) : CTL_FAILED;
 }
 
 static int measure(struct pack_run *run, int beside)
 {
+        int code = beside ? calibrate_be_keep_on(&run->be, DSC_LOAD_WRITE, run->thrash_grid) : 0;
+        if (code)
+                return code;
         const pid_t pid = start_timing(run);
-        const int code = pid > 0 ? await(run, pid, beside) : CTL_FAILED;
+        code = pid > 0 ? await(run, pid) : CTL_FAILED;
+        if (!code && beside)
+                code = calibrate_be_rest(&run->be);
         return code ? code : read_times(run, beside);
 }
 

@@ -209,6 +209,60 @@ Test(pack, the_plan_is_checked)
         taken("buffer 0", "buffer 0 256 0 1");
 }
 
+/* By comparing all with all. */
+static bool plan_is_right(const struct sv_pack *pack)
+{
+        for (uint32_t i = 0; i < pack->n_buffers; i++)
+                for (uint32_t k = 0; k < i; k++) {
+                        const struct sv_buffer *a = &pack->buffers[i], *b = &pack->buffers[k];
+
+                        if (a->offset < b->offset + b->bytes && b->offset < a->offset + a->bytes &&
+                                a->first <= b->last && b->first <= a->last)
+                                return false;
+                }
+        return true;
+}
+
+Test(pack, plans_at_random)
+{
+        struct sv_buffer buffers[12];
+        struct sv_pack pack = {.buffers = buffers};
+        unsigned right = 0, wrong = 0;
+
+        srand(1);
+        for (int i = 0; i < 20000; i++) {
+                pack.n_buffers = (uint32_t)rand() % 12 + 1;
+                for (uint32_t k = 0; k < pack.n_buffers; k++) {
+                        buffers[k].offset = 256 * ((uint64_t)rand() % 12);
+                        buffers[k].bytes = 1 + (uint64_t)rand() % 600;
+                        buffers[k].first = (uint32_t)rand() % 30;
+                        buffers[k].last = buffers[k].first + (uint32_t)rand() % 4;
+                }
+                cr_assert_eq(sv_pack_whole(&pack, "plan", &why) == 0, plan_is_right(&pack), "plan %d", i);
+                right += plan_is_right(&pack);
+                wrong += !plan_is_right(&pack);
+        }
+        cr_expect(right > 2000 && wrong > 2000, "%u right, %u wrong", right, wrong);
+}
+
+/* As many as there may be, each begun in a launch of its own, and none ends. */
+Test(pack, the_largest_plan)
+{
+        struct sv_buffer *buffers = ds_alloc0(SV_BUFFERS_MAX, sizeof(*buffers));
+        struct sv_pack pack = {.buffers = buffers, .n_buffers = SV_BUFFERS_MAX};
+
+        for (uint32_t i = 0; i < SV_BUFFERS_MAX; i++)
+                buffers[i] = (struct sv_buffer){.offset = 256 * (uint64_t)(SV_BUFFERS_MAX - i),
+                        .bytes = 256,
+                        .first = i,
+                        .last = SV_BUFFERS_MAX};
+        cr_expect_eq(sv_pack_whole(&pack, "plan", &why), 0, "%s", why.text);
+        buffers[SV_BUFFERS_MAX / 2].bytes++;
+        cr_expect_lt(sv_pack_whole(&pack, "plan", &why), 0);
+        cr_expect(strstr(why.text, "share bytes of the arena"), "%s", why.text);
+        ds_free(buffers);
+}
+
 Test(pack, cases_are_checked)
 {
         refused("case 0 input", NULL, "case 0 lacks an input or an output");

@@ -2,9 +2,9 @@
 /*
  * Finding and loading NVIDIA's driver library
  *
- * Where it is looked for, in this order: DETSHARE_LIBCUDA and nowhere else when that is set; else the folders below,
- * where distributions, NVIDIA's installer, its container tools and WSL put it; at last the dynamic linker's own search,
- * only while LD_LIBRARY_PATH is unset, since that is how programs are pointed at the drop-in.
+ * Where it is looked for, in this order: DETSHARE_LIBCUDA and nowhere else when that is set; else the usual folders
+ * (util/dropin.h); at last the dynamic linker's own search, only while LD_LIBRARY_PATH is unset, since that is how
+ * programs are pointed at the drop-in.
  *
  * The drop-in carries an ELF note that NVIDIA's library does not have. It is looked for in the file before anything of
  * the file is run. A library that is the drop-in, or lacks a function, is passed over with a line in the log.
@@ -24,47 +24,16 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "util/dropin.h"
 #include "util/error.h"
 #include "util/log.h"
 #include "util/macro.h"
 
-#define DRIVER_NAME "libcuda.so.1"
-#define NOTE_OWNER "DetShare"
 #define NOTES_MAX 4096 /* bytes of one segment of notes that are read */
 #define PROGRAM_HEADERS_MAX 64
 
-static const char *const driver_folders[] = {
-        "/usr/lib/x86_64-linux-gnu",
-        "/usr/lib64",
-        "/usr/lib",
-        "/usr/lib/aarch64-linux-gnu",
-        "/usr/local/nvidia/lib64",
-        "/usr/local/nvidia/lib",
-        "/usr/lib/wsl/lib",
-        "/usr/local/cuda/compat",
-};
-
 /* --- the drop-in ---------------------------------------------------------------------------------------------------
  */
-
-static bool notes_are_ours(const char *notes, size_t size)
-{
-        Elf64_Nhdr note;
-        size_t at = 0, name, content;
-
-        while (size - at >= sizeof(note)) {
-                memcpy(&note, notes + at, sizeof(note));
-                at += sizeof(note);
-                name = DS_ALIGN_UP((size_t)note.n_namesz, 4);
-                content = DS_ALIGN_UP((size_t)note.n_descsz, 4);
-                if (name > size - at || content > size - at - name)
-                        return false;
-                if (note.n_namesz == sizeof(NOTE_OWNER) && !memcmp(notes + at, NOTE_OWNER, sizeof(NOTE_OWNER)))
-                        return true;
-                at += name + content;
-        }
-        return false;
-}
 
 /* What is no ELF file has no note; dlopen will say what is wrong with it. */
 static bool file_is_dropin(const char *path)
@@ -86,7 +55,7 @@ static bool file_is_dropin(const char *path)
                 if (segment.p_type != PT_NOTE)
                         continue;
                 n = pread(fd, notes, DS_MIN(sizeof(notes), segment.p_filesz), (off_t)segment.p_offset);
-                if (n > 0 && notes_are_ours(notes, (size_t)n))
+                if (n > 0 && ds_notes_are_dropin(notes, (size_t)n))
                         return true;
         }
         return false;
@@ -168,17 +137,17 @@ static int driver_usual(struct ds_cuda_driver *driver)
 {
         char path[sizeof(driver->path)];
 
-        for (size_t i = 0; i < DS_ARRAY_SIZE(driver_folders); i++) {
-                snprintf(path, sizeof(path), "%s/%s", driver_folders[i], DRIVER_NAME);
+        for (size_t i = 0; i < DS_ARRAY_SIZE(ds_libcuda_folders); i++) {
+                snprintf(path, sizeof(path), "%s/%s", ds_libcuda_folders[i], DS_LIBCUDA);
                 if (!access(path, F_OK) && !refuse_dropin(path) && !driver_open(driver, path))
                         return 0;
         }
-        if (!getenv("LD_LIBRARY_PATH") && !driver_open(driver, DRIVER_NAME))
+        if (!getenv("LD_LIBRARY_PATH") && !driver_open(driver, DS_LIBCUDA))
                 return 0;
         ds_log(DS_LOG_ERROR,
                 "no NVIDIA driver library: no %s that can be used in the usual places (detshared --libcuda PATH, or "
                 "DETSHARE_LIBCUDA=PATH, names another one)",
-                DRIVER_NAME);
+                DS_LIBCUDA);
         return -ENODEV;
 }
 

@@ -236,6 +236,7 @@ static int job_compiled_before(ds_jobs *jobs, struct job *job)
         size_t size;
 
         job->compiler = ds_ptxas_identity(jobs->ptxas, &lasting);
+        memset(job->options, 0, sizeof(job->options)); /* all of it is a part of the name */
         ds_compile_options(&job->text, job->options);
         key = key_of(job);
         if (ds_cache_find(jobs->cache, &key, &code, &size)) {
@@ -327,15 +328,14 @@ static int job_answer(ds_jobs *jobs, struct job *job)
 /* The name of what is made: all that decides it. */
 static void forms_name(struct job *job, uint64_t lasting)
 {
-        const uint32_t version = DS_PTX_FORMS_VERSION;
+        char compiler[DS_COMPILE_OPTIONS_MAX] = "";
         struct ds_sha256 sum;
 
-        snprintf(job->options, sizeof(job->options), "forms");
         if (!job->request.simulated)
-                ds_compile_options(&job->text, job->options);
+                ds_compile_options(&job->text, compiler);
+        memset(job->options, 0, sizeof(job->options));
+        snprintf(job->options, sizeof(job->options), "forms=%u %.50s", DS_PTX_FORMS_VERSION, compiler);
         ds_sha256_begin(&sum);
-        ds_sha256_add(&sum, "forms", sizeof("forms"));
-        ds_sha256_add(&sum, &version, sizeof(version));
         ds_sha256_add(&sum, &lasting, sizeof(lasting));
         ds_sha256_add(&sum, job->options, sizeof(job->options));
         ds_sha256_add(&sum, job->text.text, job->text.length);

@@ -24,6 +24,7 @@
 #define JOB_MAX_MS 40000u   /* longer than the helper gives a compiler */
 #define FORMS_MAX_MS 90000u /* likewise, with forms of its kernels made, and those compiled */
 #define PLACES (AT_ONCE_MAX + 1)
+#define FORMS_MADE DETSHARE__INTERNAL__IMAGE_FORMS__FORMS_MADE
 #define BACKOFF_FIRST_MS 50u
 #define BACKOFF_MAX_MS 5000u
 #define SETTLED_NS DS_NS_PER_S
@@ -413,8 +414,7 @@ static void count_forms(ds_helper *helper, const Detshare__Internal__FromHelper 
                 figures->forms_ns += uv_hrtime() - place->sent_ns;
         } else if (message->report_bytes) {
                 figures->forms_found++;
-        } else if (place->background || (!message->status && place->job &&
-                                                place->job->forms == DETSHARE__INTERNAL__IMAGE_FORMS__FORMS_MADE)) {
+        } else if (place->job && (place->background || (!message->status && place->job->forms == FORMS_MADE))) {
                 figures->forms_failed++;
         }
 }

@@ -58,6 +58,14 @@ static int run_one(struct sv_desk_thread *thread, struct sv_connection *connecti
         return r;
 }
 
+/* Under the lock. */
+static void take_out(struct sv_desk *desk, struct sv_connection *connection)
+{
+        TAILQ_REMOVE(&desk->waiting, connection, link);
+        connection->queued = false;
+        desk->n_waiting--;
+}
+
 /* NULL: the thread is to end. */
 static struct sv_connection *next_request(struct sv_desk *desk)
 {
@@ -68,8 +76,8 @@ static struct sv_connection *next_request(struct sv_desk *desk)
                 (void)pthread_cond_wait(&desk->work, &desk->lock);
         if (!desk->ends && !desk->failed) {
                 connection = TAILQ_FIRST(&desk->waiting);
-                TAILQ_REMOVE(&desk->waiting, connection, link);
-                connection->queued = false;
+                take_out(desk, connection);
+                desk->n_busy++;
         }
         (void)pthread_mutex_unlock(&desk->lock);
         return connection;
@@ -79,6 +87,7 @@ static void put_back(struct sv_desk *desk, struct sv_connection *connection)
 {
         (void)pthread_mutex_lock(&desk->lock);
         TAILQ_INSERT_TAIL(&desk->done, connection, link);
+        desk->n_busy--;
         (void)pthread_mutex_unlock(&desk->lock);
         tell(desk);
 }
@@ -161,14 +170,9 @@ void sv_desk_give(struct sv_desk *desk, struct sv_connection *connection)
         (void)pthread_mutex_lock(&desk->lock);
         TAILQ_INSERT_TAIL(&desk->waiting, connection, link);
         connection->queued = true;
+        desk->n_waiting++;
         (void)pthread_cond_signal(&desk->work);
         (void)pthread_mutex_unlock(&desk->lock);
-}
-
-static void take_out(struct sv_desk *desk, struct sv_connection *connection)
-{
-        TAILQ_REMOVE(&desk->waiting, connection, link);
-        connection->queued = false;
 }
 
 bool sv_desk_take_out(struct sv_desk *desk, struct sv_connection *connection)
@@ -196,6 +200,19 @@ struct sv_connection *sv_desk_take_late(struct sv_desk *desk, uint64_t until_ms,
                 first = NULL;
         (void)pthread_mutex_unlock(&desk->lock);
         return first;
+}
+
+struct sv_connection *sv_desk_take_rest(struct sv_desk *desk)
+{
+        struct sv_connection *last = NULL;
+
+        (void)pthread_mutex_lock(&desk->lock);
+        if (desk->n_waiting && (desk->failed || desk->n_waiting > desk->n - desk->n_busy)) {
+                last = TAILQ_LAST(&desk->waiting, sv_connections);
+                take_out(desk, last);
+        }
+        (void)pthread_mutex_unlock(&desk->lock);
+        return last;
 }
 
 bool sv_desk_take_back(struct sv_desk *desk, struct sv_connections *ret, struct sv_why *ret_why)

@@ -29,6 +29,7 @@ struct sv_desk {
         pthread_mutex_t lock;
         pthread_cond_t work;
         struct sv_connections waiting, done;
+        unsigned n_waiting, n_busy; /* requests; instances that have one */
         bool ends, failed;
         struct sv_why why; /* of the failure */
 };
@@ -49,5 +50,7 @@ bool sv_desk_take_out(struct sv_desk *desk, struct sv_connection *connection);
  * *ret_since_ms is since when the next one waits, UINT64_MAX: nobody does.
  */
 struct sv_connection *sv_desk_take_late(struct sv_desk *desk, uint64_t until_ms, uint64_t *ret_since_ms);
+/* When it is to end: the last one that no instance is free for, the caller's again; NULL: there is none (any more). */
+struct sv_connection *sv_desk_take_rest(struct sv_desk *desk);
 /* Those that have been run. true: something failed, which *ret_why says, and they have no answer. */
 bool sv_desk_take_back(struct sv_desk *desk, struct sv_connections *ret, struct sv_why *ret_why);

@@ -157,6 +157,9 @@ static void take_done(struct server *server)
         server->failed = sv_desk_take_back(&server->desk, &done, &server->why);
         if (server->failed)
                 begin_stopping(server);
+        /* no instance comes to them any more */
+        while (server->failed && (connection = sv_desk_take_rest(&server->desk)))
+                tell(server, connection, SV_STATUS_FAILED, server->why.text);
         while ((connection = TAILQ_FIRST(&done))) {
                 TAILQ_REMOVE(&done, connection, link);
                 if (server->failed)
@@ -222,16 +225,13 @@ static void let_signals_end_us(const struct server *server)
 /* The path is free before the socket is closed: after that it may be another server's. */
 static void begin_to_stop(struct server *server)
 {
-        const enum sv_status status = server->failed ? SV_STATUS_FAILED : SV_STATUS_STOPS;
-        const char *text = server->failed ? server->why.text : "the server ends";
         struct sv_connection *connection;
-        uint64_t since;
 
         let_signals_end_us(server);
         (void)unlink(server->listen->path);
         server->socket = ds_close(server->socket);
-        while ((connection = sv_desk_take_late(&server->desk, UINT64_MAX, &since)))
-                tell(server, connection, status, text);
+        while ((connection = sv_desk_take_rest(&server->desk)))
+                tell(server, connection, SV_STATUS_STOPS, "the server ends");
         for (unsigned i = 0; i < server->listen->n_connections; i++) {
                 connection = &server->slots[i];
                 if (connection->fd >= 0 &&

@@ -169,7 +169,7 @@ LD_LIBRARY_PATH=$build/cuda same_digests "what the linker finds" --as-found
 LD_LIBRARY_PATH=$tmp:$build same_digests "which may be the driver" --as-found
 check "which it says" jq -e '.native' "$tmp/json"
 check "gaps in JSON" json '.requests == 6240 and .different == 0' --trace tests/data/apollo_inter_arrival_s.json --speed 5000
-timeout 60 "$serve" "$tmp/be" --seconds 100000 --instances 2 --json >"$tmp/be.json" 2>&1 &
+"$serve" "$tmp/be" --seconds 100000 --instances 2 --json >"$tmp/be.json" 2>&1 &
 server=$!
 works() {
         "$build/detsharectl" clients --json | jq -e '.clients[] | select(.class == "be" and .launches > 100)' >"$tmp/works"

@@ -113,6 +113,7 @@ static int run(const struct ds_replay_options *o, FILE *trace, char *message, si
                 .n_sessions = o->n_sessions,
                 .duration_ns = o->duration_ns,
                 .profiled = o->profiled,
+                .transform = o->transform,
                 .trace = trace,
                 .trace_json = trace && strlen(o->trace) > 5 && !strcmp(o->trace + strlen(o->trace) - 5, ".json"),
         };

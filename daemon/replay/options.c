@@ -34,6 +34,7 @@ const char ds_replay_usage[] =
         "  --duration TIME          virtual time, e.g. 3600s, 90min, 1h (default 60s)\n"
         "  --seed N                 of random arrivals (default 1)\n"
         "  --profiled               kernels are known to the policy from the start, as after detsharectl profile\n"
+        "  --transform              long kernels of best-effort sessions can be evicted at the end of their blocks\n"
         "  --trace FILE             write what was launched and when it ran (.json: Chrome trace events)\n"
         "  --json                   results as JSON\n"
         "  --no-alone               do not run each session alone for comparison\n"
@@ -272,6 +273,7 @@ enum {
         OPT_DURATION,
         OPT_SEED,
         OPT_PROFILED,
+        OPT_TRANSFORM,
         OPT_TRACE,
         OPT_JSON,
         OPT_NO_ALONE,
@@ -292,6 +294,7 @@ static const struct option long_options[] = {
         {"duration", required_argument, NULL, OPT_DURATION},
         {"seed", required_argument, NULL, OPT_SEED},
         {"profiled", no_argument, NULL, OPT_PROFILED},
+        {"transform", no_argument, NULL, OPT_TRANSFORM},
         {"trace", required_argument, NULL, OPT_TRACE},
         {"json", no_argument, NULL, OPT_JSON},
         {"no-alone", no_argument, NULL, OPT_NO_ALONE},
@@ -326,6 +329,9 @@ static int read_option(struct ds_replay_options *o, int opt, char *message, size
                                : usage(message, size, "--seed %.40s: not a number", optarg);
         case OPT_PROFILED:
                 o->profiled = 1;
+                return 0;
+        case OPT_TRANSFORM:
+                o->transform = 1;
                 return 0;
         case OPT_TRACE:
                 o->trace = optarg;

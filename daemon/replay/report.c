@@ -128,10 +128,10 @@ void ds_replay_print_json(const struct ds_replay_report *report, FILE *out)
                 ds_replay_json_text(out, report->policies[run]);
                 fprintf(out,
                         ", \"busy\": %.6f, \"kernels\": %" PRIu64 ", \"decisions\": %" PRIu64
-                        ", \"migrations\": %" PRIu64 ", \"fallbacks\": %" PRIu64
+                        ", \"migrations\": %" PRIu64 ", \"evictions\": %" PRIu64 ", \"fallbacks\": %" PRIu64
                         ", \"real_s\": %.6f, \"kernels_per_s\": %.0f, \"sessions\": [",
                         seconds(r->busy_ns) / seconds(config->duration_ns), r->kernels, r->decisions, r->migrations,
-                        r->fallbacks, r->real_s, per_second(r->kernels, r->real_s));
+                        r->evictions, r->fallbacks, r->real_s, per_second(r->kernels, r->real_s));
                 for (uint32_t i = 0; i < config->n_sessions; i++)
                         json_session(report, run, i, out);
                 fprintf(out, "\n    ]}");

@@ -11,6 +11,7 @@
 #include <time.h>
 
 #include "device/device.h"
+#include "replay/forms.h"
 #include "replay/trace.h"
 #include "sched/sched.h"
 #include "util/alloc.h"
@@ -28,6 +29,7 @@
 struct part {
         ds_device_module *module;
         struct ds_launch *launches;
+        struct ds_replay_forms forms;
         uint32_t n, next;
 };
 
@@ -140,13 +142,15 @@ static uint64_t kernel_key(uint32_t space, unsigned part, uint32_t kernel)
         return (uint64_t)(space * 2 + part) << 32 | kernel;
 }
 
-static const struct ds_launch *request_next(struct session *session, int *ret_last, uint64_t *ret_key)
+static const struct ds_launch *request_next(
+        struct session *session, int *ret_last, uint64_t *ret_key, const struct ds_sched_forms **ret_forms)
 {
         unsigned part = session->at[0] == session->todo[0];
         uint32_t kernel = session->parts[part].next;
 
         session->parts[part].next = kernel + 1 < session->parts[part].n ? kernel + 1 : 0;
         session->at[part]++;
+        *ret_forms = session->parts[part].forms.of ? &session->parts[part].forms.of[kernel] : NULL;
         *ret_key = kernel_key(session->parts[0].launches[0].space, part, kernel);
         *ret_last = session->at[0] == session->todo[0] && session->at[1] == session->todo[1];
         return &session->parts[part].launches[kernel];
@@ -164,7 +168,7 @@ static void submit(struct session *session)
                 session->n_free--;
                 slot->session = session;
                 slot->op.kind = DS_OP_LAUNCH;
-                slot->op.launch = *request_next(session, &slot->last, &key);
+                slot->op.launch = *request_next(session, &slot->last, &key, &slot->op.forms);
                 slot->op.kernel_key = key;
                 r = ds_sched_submit(session->coroutine, &slot->op, session->run->now);
                 if (r) {
@@ -256,20 +260,33 @@ static void run_done(void *user, struct ds_op *op, int status, uint64_t start_ns
 
 /* --- setting up --- */
 
+/* The profile itself: its kernels are times. */
+static int part_load(struct run *run, const struct ds_replay_session *config, const struct ds_replay_workload *workload,
+        uint32_t space, struct part *part, char *message, size_t message_size)
+{
+        char log[256] = "";
+        int r;
+
+        r = run->ops->module_load(run->device, space, workload->text, workload->size, log, sizeof(log), &part->module);
+        if (r <= 0)
+                return ds_error_trace(r);
+        snprintf(message, message_size, "%s: %s", *workload->profile->name ? workload->profile->name : config->name,
+                log);
+        return DS_REPLAY_E_BAD_FILE;
+}
+
 static int part_open(struct run *run, const struct ds_replay_session *config, unsigned k, uint32_t space,
         struct part *part, char *message, size_t message_size)
 {
         const struct ds_replay_workload *workload = config->workload[k];
         const struct sim_profile_kernel *kernel;
-        char log[256] = "";
         int r;
 
-        r = run->ops->module_load(run->device, space, workload->text, workload->size, log, sizeof(log), &part->module);
-        if (r > 0) {
-                snprintf(message, message_size, "%s: %s",
-                        *workload->profile->name ? workload->profile->name : config->name, log);
-                return DS_REPLAY_E_BAD_FILE;
-        }
+        if (run->config->transform)
+                r = ds_replay_forms_open(run->ops, run->device, space, workload, config->class_ == DETSHARE_CLASS_BE,
+                        &part->forms, message, message_size);
+        else
+                r = part_load(run, config, workload, space, part, message, message_size);
         if (r)
                 return ds_error_trace(r);
         part->n = workload->profile->n_kernels;
@@ -278,8 +295,9 @@ static int part_open(struct run *run, const struct ds_replay_session *config, un
                 return ds_error_origin(-ENOMEM);
         for (uint32_t i = 0; i < part->n; i++) {
                 kernel = &workload->profile->kernels[i];
-                part->launches[i] =
-                        (struct ds_launch){.space = space, .kernel = run->ops->kernel_at(part->module, i), .timed = 1};
+                part->launches[i] = (struct ds_launch){.space = space, .timed = 1};
+                part->launches[i].kernel =
+                        part->forms.kernels ? part->forms.kernels[i] : run->ops->kernel_at(part->module, i);
                 memcpy(part->launches[i].grid, kernel->grid, sizeof(kernel->grid));
                 memcpy(part->launches[i].block, kernel->block, sizeof(kernel->block));
         }
@@ -532,6 +550,7 @@ static void run_result(struct run *run)
         }
         run->result->decisions = stats.decisions;
         run->result->migrations = stats.migrations;
+        run->result->evictions = stats.evictions;
         run->result->fallbacks = stats.fallbacks;
         run->result->busy_ns = busy_sum(&run->busy);
         snprintf(run->result->policy, sizeof(run->result->policy), "%s", stats.policy);
@@ -542,6 +561,7 @@ static void run_close(struct run *run)
         ds_sched_free(run->sched);
         for (uint32_t i = 0; i < run->n_sessions; i++) {
                 for (unsigned k = 0; k < 2; k++) {
+                        ds_replay_forms_close(run->ops, run->device, &run->sessions[i].parts[k].forms);
                         run->ops->module_unload(run->device, run->sessions[i].parts[k].module);
                         ds_free(run->sessions[i].parts[k].launches);
                 }

@@ -54,7 +54,8 @@ struct ds_replay_config {
         uint32_t n_sessions;
         uint64_t duration_ns;
         int profiled;
-        FILE *trace; /* NULL: none; else see trace.h */
+        int transform; /* workloads are code, and long kernels of best effort have another form: see forms.h */
+        FILE *trace;   /* NULL: none; else see trace.h */
         int trace_json;
 };
 
@@ -68,7 +69,7 @@ struct ds_replay_session_result {
 
 struct ds_replay_result {
         struct ds_replay_session_result sessions[DS_REPLAY_SESSIONS_MAX];
-        uint64_t kernels, decisions, migrations, fallbacks;
+        uint64_t kernels, decisions, migrations, fallbacks, evictions;
         uint64_t busy_ns;     /* at least one kernel ran */
         double real_s, cpu_s; /* what it took: on the clock on the wall, of a processor */
         char policy[32];      /* at the end: another one if it fell back */

@@ -114,6 +114,16 @@ static int trace_kill(ds_device *device, uint64_t token)
         return trace_of(device)->ops->kill(trace_of(device)->device, token);
 }
 
+static int trace_evict(ds_device *device, uint64_t token)
+{
+        return trace_of(device)->ops->evict(trace_of(device)->device, token);
+}
+
+static void trace_drop(ds_device *device, uint64_t token)
+{
+        trace_of(device)->ops->drop(trace_of(device)->device, token);
+}
+
 const struct ds_device_ops ds_replay_trace_ops = {
         .version = DS_DEVICE_OPS_VERSION,
         .name = "trace",
@@ -128,6 +138,8 @@ const struct ds_device_ops ds_replay_trace_ops = {
         .fence = trace_fence,
         .abort = trace_abort,
         .kill = trace_kill,
+        .evict = trace_evict,
+        .drop = trace_drop,
 };
 
 /* --- its own --- */

@@ -360,6 +360,32 @@ Test(replay, policies_differ_where_they_must)
         cr_assert_eq(p50[2], 4000 + 1600 + 2200, "nobody there");
 }
 
+/* A kernel of ten waves of 0.5 ms beside requests of 100 kernels: as code, with and without evicting it. */
+Test(replay, long_kernels_can_be_evicted)
+{
+        static const char slab[] = "detshare-profile 1\nsms 132\nkernel slab grid=2640 block=1024 regs=32 ns=5000000\n";
+        static char small[100 * 64];
+        struct ds_replay_result results[2];
+        size_t at = (size_t)sprintf(small, "detshare-profile 1\nsms 132\n");
+
+        for (int i = 0; i < 100; i++)
+                at += (size_t)sprintf(small + at, "kernel k%d grid=56 block=256 regs=32 ns=4000\n", i);
+        for (int evict = 0; evict < 2; evict++) {
+                rig_init("detshare", 300 * MS);
+                rig.config.params[rig.config.n_params++] = evict ? "evict=1" : "evict=0";
+                rig.config.profiled = rig.config.transform = 1;
+                session(workload(0, small), DETSHARE_CLASS_LS, "poisson:100", 1);
+                session(workload(1, slab), DETSHARE_CLASS_BE, "closed", 2);
+                rig_run();
+                results[evict] = rig.result;
+                rig_free();
+        }
+        cr_assert_eq(results[0].evictions, 0);
+        cr_assert_geq(results[1].evictions, 5);
+        cr_assert_gt(results[1].sessions[1].ended * 10, results[0].sessions[1].ended * 11);
+        cr_assert_leq(results[1].sessions[0].p99_ns, 2 * results[0].sessions[0].p99_ns);
+}
+
 Test(replay, nobody_starves_among_equals)
 {
         static const char *const names[] = {"resnet152-train", "densenet161-b64", "bert-base-b64", "llama-1b-decode"};

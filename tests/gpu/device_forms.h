@@ -12,6 +12,7 @@
 #include "ptx/pass/forms_make.h"
 #include "ptx/ptx.h"
 #include "tests/gpu/device_common.h"
+#include "util/alloc.h"
 
 #ifndef DT_FORM_LOOPS
 #define DT_FORM_LOOPS 1000u
@@ -472,5 +473,47 @@ ds_unused static void dt_test_forms_session_goes(const struct ds_device_ops *ops
         cr_assert_eq(ops->space_remove(f.t->device, DT_SPACE), 0);
         ops->drop(f.t->device, first);
         ops->drop(f.t->device, third);
+        dt_close(f.t);
+}
+
+/* Each allocation on the way fails once: what was refused did nothing, what was taken comes back and can go on. */
+ds_unused static void dt_test_forms_without_memory(const struct ds_device_ops *ops, const char *spec)
+{
+        struct dt_forms f = dt_forms_open(ops, spec, 120);
+        uint32_t refused = 0, failed = 0, whole = 0, done;
+        struct ds_launch l;
+        uint64_t token;
+        int r;
+
+        for (int n = 0; n < 24; n++) {
+                dt_form_clear(&f, 1);
+                l = dt_form_launch(&f, DS_PTX_FORM_PERSISTENT, 0);
+                token = dt_token(f.t);
+                ds_alloc_fail_after(n);
+                r = ops->launch(f.t->device, &l, token);
+                if (r) {
+                        ds_alloc_fail_after(-1);
+                        cr_assert(r == -ENOMEM || r == DS_CUDA_OUT_OF_MEMORY, "%d", r);
+                        f.t->next_token--;
+                        refused++;
+                        continue;
+                }
+                (void)ops->evict(f.t->device, token);
+                dt_form_pass(f.t, 1000);
+                (void)ops->evict(f.t->device, token);
+                dt_wait(f.t, token);
+                ds_alloc_fail_after(-1);
+                for (done = 0; f.t->seen[token].status == DS_DEVICE_EVICTED; dt_wait(f.t, token)) {
+                        cr_assert_eq(dt_form_evicted(&f, token, &done), 1);
+                        l.resumes = token + 1;
+                        token = dt_launch(f.t, &l);
+                }
+                if (!f.t->seen[token].status)
+                        dt_form_right(&f, 0);
+                failed += f.t->seen[token].status != 0;
+                whole += !f.t->seen[token].status;
+        }
+        printf("%u refused, %u failed, %u whole\n", refused, failed, whole);
+        cr_assert(refused + failed > 0 && whole > 0);
         dt_close(f.t);
 }

@@ -31,6 +31,7 @@ SHARED(dt_test_forms_evict_early_and_late, evict_early_and_late)
 SHARED(dt_test_forms_many, many)
 SHARED(dt_test_forms_session_goes, session_goes)
 SHARED(dt_test_forms_made, made)
+SHARED(dt_test_forms_without_memory, without_memory)
 
 /* --- a driver that says no ---------------------------------------------------------------------------------------- */
 

@@ -22,6 +22,7 @@ SHARED(dt_test_forms_evict_early_and_late, evict_early_and_late)
 SHARED(dt_test_forms_many, many)
 SHARED(dt_test_forms_session_goes, session_goes)
 SHARED(dt_test_forms_made, made)
+SHARED(dt_test_forms_without_memory, without_memory)
 
 Test(sim_forms, another_order_of_workers, .timeout = 300)
 {
@@ -198,5 +199,40 @@ Test(sim_forms, other_ends, .timeout = 300)
         cr_assert_eq(ds_sim_ops.evict(f.t->device, token), 0);
         cr_assert_eq(dt_wait(f.t, token)->status, DS_CUDA_LAUNCH_TIMEOUT);
         dt_form_right(&f, 0);
+        dt_close(f.t);
+}
+
+/* What stands before it is killed in the middle of its execution and will be executed again: not after it. */
+Test(sim_forms, nothing_of_it_is_executed_before_those_that_are_killed, .timeout = 300)
+{
+        struct ds_launch before, l;
+        struct dt_forms f = dt_forms_open(&ds_sim_ops, "h200", 300);
+        uint64_t killed, token;
+        uint32_t done = 0;
+        const uint32_t *counts = (const uint32_t *)DT_HOST_VA;
+
+        dt_form_clear(&f, 2);
+        f.loops = 20000;
+        before = dt_form_launch(&f, DS_PTX_FORM_NATIVE, 0);
+        killed = dt_launch(f.t, &before);
+        f.loops = DT_FORM_LOOPS;
+        l = dt_form_launch(&f, DS_PTX_FORM_PERSISTENT, 1);
+        for (int i = 0; i < 3; i++) {
+                token = dt_launch(f.t, &l);
+                if (!i)
+                        cr_assert_eq(ds_sim_ops.evict(f.t->device, token), 0);
+                if (!i)
+                        cr_assert_eq(ds_sim_ops.kill(f.t->device, killed), 0);
+                if (!dt_form_evicted(&f, token, &done))
+                        break;
+                cr_assert_eq(done, 0);
+                dt_ok(f.t, dt_copy(f.t, f.t->stream, DS_COPY_DTOH, DT_HOST_VA, f.params.counts, f.blocks * 4));
+                for (uint32_t b = 0; b < f.blocks; b++)
+                        cr_assert_eq(counts[b], 0, "block %u ran", b);
+                l.resumes = token + 1;
+        }
+        cr_assert_eq(dt_wait(f.t, killed)->status, DS_DEVICE_KILLED);
+        cr_assert(l.resumes);
+        dt_form_right(&f, 1);
         dt_close(f.t);
 }

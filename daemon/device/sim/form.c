@@ -10,7 +10,8 @@
  * An effect is there before its time is played, as everywhere here. So letting go is a matter of time alone: chunks
  * that the clock has not come to are not placed, what they cost is kept, and the launch that goes on has no effect
  * any more, only time. One that is asked to let go before it has begun begins when it is its turn and lets go at once,
- * with no block done, as on a GPU. What it printed comes with its first completion.
+ * with no block done, as on a GPU; of which nothing was executed when it was asked, nothing is until it goes on, as
+ * what stands before it may be killed and executed again. What it printed comes with its first completion.
  *
  * What stands behind an evicted launch in its stream may have been executed after all of it. Whoever lets something
  * that needs all of it run before the rest does wrong, and does not see it here; a GPU would show it.
@@ -86,12 +87,14 @@ static uint64_t rung_room(const ds_device *device, const struct sim_job *job, co
 static void resume(struct sim_job *job, struct sim_evicted *evicted)
 {
         *evicted_at(job->space, evicted->token) = evicted->next;
-        job->executed_before = true;
-        job->workers.done = evicted->done;
-        job->workers.chunk = evicted->chunk;
-        job->workers.chunks = evicted->chunks;
-        sim_costs_move(&job->costs, &evicted->costs);
-        sim_traffic_move(&job->traffic, &evicted->traffic);
+        if (evicted->executed) {
+                job->executed_before = true;
+                job->workers.done = evicted->done;
+                job->workers.chunk = evicted->chunk;
+                job->workers.chunks = evicted->chunks;
+                sim_costs_move(&job->costs, &evicted->costs);
+                sim_traffic_move(&job->traffic, &evicted->traffic);
+        }
         sim_evicted_free(evicted);
 }
 
@@ -184,30 +187,42 @@ static uint32_t blocks_done(const struct sim_workers *workers)
         return (uint32_t)DS_MIN((workers->chunks - workers->left) * each, workers->blocks - 1);
 }
 
-bool sim_form_let_go(struct sim_job *job)
+/* Its costs go to what is kept, but for those of the chunks that the clock has come to. */
+static void costs_keep(struct sim_job *job, struct sim_evicted *evicted)
 {
         struct sim_workers *workers = &job->workers;
-        struct sim_evicted *evicted = workers->evicted;
 
-        if (job->status || !workers->left)
-                return false;
-        assert(evicted && workers->left <= job->costs.n_blocks);
-        workers->done = blocks_done(workers);
-        workers->evicted = NULL;
-        evicted->token = job->token;
-        evicted->kernel = job->kernel;
-        evicted->kernel->module->refs++;
-        memcpy(evicted->grid, workers->grid, sizeof(evicted->grid));
-        memcpy(evicted->block, job->block, sizeof(evicted->block));
-        evicted->done = workers->done;
-        evicted->chunk = workers->chunk;
-        evicted->chunks = workers->chunks;
+        assert(workers->left <= job->costs.n_blocks);
         if (workers->left < job->costs.n_blocks)
                 sim_costs_skip(&job->costs, job->costs.n_blocks - workers->left);
         sim_costs_move(&evicted->costs, &job->costs);
         job->traffic.fill = workers->fill;
         job->traffic.vram = workers->vram;
         sim_traffic_move(&evicted->traffic, &job->traffic);
+        workers->done = blocks_done(workers);
+        evicted->done = workers->done;
+        evicted->chunk = workers->chunk;
+        evicted->chunks = workers->chunks;
+}
+
+bool sim_form_let_go(struct sim_job *job)
+{
+        struct sim_workers *workers = &job->workers;
+        struct sim_evicted *evicted = workers->evicted;
+
+        if (job->status || (!workers->left && !workers->never))
+                return false;
+        workers->evicted = NULL;
+        evicted->token = job->token;
+        evicted->kernel = job->kernel;
+        evicted->kernel->module->refs++;
+        memcpy(evicted->grid, workers->grid, sizeof(evicted->grid));
+        memcpy(evicted->block, job->block, sizeof(evicted->block));
+        if (workers->never && job->executed_before)
+                (void)sim_form_begins(job);
+        evicted->executed = !workers->never || job->executed_before;
+        if (evicted->executed)
+                costs_keep(job, evicted);
         evicted->next = job->space->evicted;
         job->space->evicted = evicted;
         return true;
@@ -227,6 +242,7 @@ int sim_evict(ds_device *device, uint64_t token)
         sim_costs_init(&job->workers.evicted->costs);
         if (job != job->stream->head) {
                 job->workers.let_go = true;
+                job->workers.never = job->cancelled = job->effect == SIM_EFFECT_NONE;
                 return 0;
         }
         /* a change of its bound on the way there means nothing any more */

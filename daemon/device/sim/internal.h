@@ -209,6 +209,7 @@ struct sim_evicted {
         uint64_t token;
         const struct ds_device_kernel *kernel; /* its module is held */
         uint32_t grid[3], block[3];
+        bool executed;        /* its effect is there; else it never began */
         uint32_t done, chunk; /* blocks */
         uint64_t chunks;
         struct sim_costs costs; /* of the chunks that are left */
@@ -225,6 +226,7 @@ struct sim_workers {
         uint64_t left;               /* that were not placed when it let go */
         uint32_t fill, vram;         /* of its traffic, before what L2 had */
         bool let_go;                 /* it is to */
+        bool never;                  /* before it begins */
         struct sim_evicted *evicted; /* it was asked to: room for what will be left of it */
 };
 

@@ -178,6 +178,8 @@ static void job_sentence(struct sim_job *job)
         if (!job->verdict)
                 return;
         job->status = 0;
+        if (job->verdict == DS_DEVICE_EVICTED)
+                return;
         if (job->verdict == DS_CUDA_LAUNCH_TIMEOUT)
                 sim_job_fail(job, job->verdict, "kernel %.60s ran past its deadline of %llu ns", job->kernel->info.name,
                         (unsigned long long)job->deadline_ns);
@@ -241,6 +243,9 @@ void sim_job_give_up(ds_device *device, struct sim_job *job, int32_t verdict)
 {
         if (job->state == SIM_JOB_ENDING) {
                 job->killed = job->killed && verdict == DS_DEVICE_KILLED;
+                job->workers.never = false;
+                if (job->verdict == DS_DEVICE_EVICTED)
+                        job->verdict = verdict;
                 return;
         }
         sim_job_withdraw(device, job, verdict);
@@ -267,7 +272,8 @@ static void ending_end(ds_device *device)
         for (; job; job = next) {
                 next = job->ready_next;
                 job->ready_next = NULL;
-                sim_job_end(device, job, !job->killed); /* who aborts a session does not wait for the clock */
+                sim_job_end(device, job,
+                        !job->killed && !job->workers.never); /* who aborts a session does not wait for the clock */
         }
 }
 
@@ -380,6 +386,14 @@ static bool fence_ended(ds_device *device, struct sim_stream *stream, struct sim
         return false;
 }
 
+/* Why one that never begins does not. */
+static int32_t cancelled_verdict(const struct sim_job *job)
+{
+        if (job->workers.never)
+                return DS_DEVICE_EVICTED;
+        return job->killed ? DS_DEVICE_KILLED : DS_CUDA_LAUNCH_FAILED;
+}
+
 static void stream_arm(ds_device *device, struct sim_stream *stream)
 {
         struct sim_job *job;
@@ -389,7 +403,7 @@ static void stream_arm(ds_device *device, struct sim_stream *stream)
                         if (!job->cancelled)
                                 job_arm(device, job);
                         else
-                                sim_job_give_up(device, job, job->killed ? DS_DEVICE_KILLED : DS_CUDA_LAUNCH_FAILED);
+                                sim_job_give_up(device, job, cancelled_verdict(job));
                         continue;
                 }
                 /* ends come after effects, so that the effect cursor is never behind the head */
@@ -704,7 +718,7 @@ static void stream_abort(ds_device *device, struct sim_stream *stream, const str
                 if (job->space != space || job->kind == SIM_JOB_FENCE)
                         continue;
                 job->cancelled = true;
-                job->killed = false;
+                job->killed = job->workers.never = false;
                 atomic_store(&job->abort, SIM_ABORT_UNWANTED);
         }
         if (head && head->space == space && head->kind != SIM_JOB_FENCE)

@@ -157,7 +157,7 @@ struct ds_launch {
          * Another form of the kernel (ptx/pass/forms.h): `kernel` is that form's entry, grid is the client's grid,
          * params are the native form's. SLICED: only the blocks first .. first + n_blocks - 1. PERSISTENT: so many
          * workers (0: as many as the rung holds, never more than blocks), which take chunk blocks at a time (0: 1).
-         * INVALID_VALUE with clusters, cooperative, or 2^31 blocks and more.
+         * INVALID_VALUE with clusters, cooperative, 2^31 blocks; OUT_OF_MEMORY, NOT_SUPPORTED: take another form.
          */
         enum ds_ptx_form form;
         uint32_t first, n_blocks, workers, chunk;
@@ -440,8 +440,8 @@ struct ds_device_ops {
          * Both NULL where an implementation cannot. Ask a launch of the persistent form, which runs or waits in its
          * stream, to let go: its workers finish the blocks that they have and take no more. Its completion comes with
          * the status DS_DEVICE_EVICTED and how many blocks have run, or as if nobody had asked when it came too late.
-         * What stands behind it in its stream goes on. Then it is launched again with `resumes`, on any rung, or given
-         * up by drop; one of the two, before its space goes. 0; DS_CUDA_NOT_FOUND: no such launch is in flight.
+         * What stands behind it in its stream goes on: of several the last is asked first. It is launched again with
+         * `resumes`, on any rung, or given up by drop, before its space goes. 0; DS_CUDA_NOT_FOUND; else it goes on.
          */
         int (*evict)(ds_device *device, uint64_t token);
         void (*drop)(ds_device *device, uint64_t token);

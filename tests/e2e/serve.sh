@@ -15,38 +15,20 @@ export DETSHARE_SOCKET=$tmp/sock PYTHONDONTWRITEBYTECODE=1
 unset DETSHARE_CLASS DETSHARE_NAME DETSHARE_SLO_MS
 serve=$build/detshare-serve
 . tests/support/counted.sh
-daemon=
+. tests/support/daemon.sh
 server=
 
 # shellcheck disable=SC2317
 finish() {
         [ -n "$server" ] && kill -KILL "$server" 2>/dev/null
-        [ -n "$daemon" ] && kill -KILL "$daemon" 2>/dev/null
+        daemon_end
         rm -rf "$tmp"
 }
 trap finish EXIT
 
-# await FILE WORDS: until the file has them
-await() {
-        for _ in $(seq 400); do
-                grep -q "$2" "$1" 2>/dev/null && return 0
-                sleep 0.05
-        done
-        return 1
-}
-
 # start DEVICE OPTION...
 start() {
-        : >"$tmp/out"
-        "$build/detshared" --device "$@" --socket "$tmp/sock" --foreground >"$tmp/out" 2>"$tmp/log" &
-        daemon=$!
-        await "$tmp/out" serving
-}
-
-stop() {
-        kill -TERM "$daemon"
-        wait "$daemon"
-        daemon=
+        daemon_start --device "$@"
 }
 
 # json FILTER ARGUMENT...: what the program prints about the pack has this
@@ -361,7 +343,7 @@ check "parameters of another size" edited 'launch 1, parameter 3: it has 4 bytes
 check "an arena that is too large" edited 'OUT_OF_MEMORY' 's/^arena .*/arena 60000000000/'
 check "a module that is no PTX" bash -c "cp -r '$tmp/pack' '$tmp/noptx' && head -c \$(stat -c %s '$tmp/pack/kernels.ptx') /dev/zero | tr '\\0' x >'$tmp/noptx/kernels.ptx' && ! '$serve' '$tmp/noptx' --no-hash 2>'$tmp/said' && grep -q 'kernels.ptx: cuModuleLoadDataEx: CUDA_ERROR' '$tmp/said'"
 check "the daemon is none the worse" bash -c "'$serve' '$tmp/pack' --check"
-check "the daemon stops" stop
+check "the daemon stops" daemon_stop
 
 # --- a GPU's path, and its clock, which is the real one: the fake driver -------------------------------------------------------------
 printf '[daemon]\nlibcuda=%s/libcuda.so.1\nptxas=%s/bin/ptxas\n' "${DETSHARE_TEST_PLACE:-$build/fake_cuda}" "${DETSHARE_TEST_PLACE:-$build/fake_cuda}" >"$tmp/fake.conf"
@@ -370,7 +352,7 @@ check "a daemon starts" start cuda:0 --config "$tmp/fake.conf"
 same_digests "a GPU's path" --instances 3
 check "a device that is not simulated, for who asks" jq -e '.simulated | not' "$tmp/json"
 check "requests arrive in real time" json '.requests == 4 and .seconds > 0.01 and .different == 0 and .latency_us.p50 >= .service_us.p50' --trace "$tmp/trace"
-check "the daemon stops" stop
+check "the daemon stops" daemon_stop
 
 # --- what bounds kernels, on a simulated device that only times them ----------------------------------------------------------------
 check "a daemon starts" start sim:h200+timing
@@ -388,7 +370,7 @@ sleep 3 # the device says what it learnt every two seconds
 check "which it does" kept
 check "the policy that was set is back" bash -c "'$build/detsharectl' status --json | jq -e '.policy == \"detshare\"'"
 check "no daemon: 9" bash -c "DETSHARE_SOCKET=$tmp/none '$build/detsharectl' profile '$tmp/hints' 2>/dev/null; [ \$? = 9 ]"
-check "the daemon stops" stop
+check "the daemon stops" daemon_stop
 
 echo "$passed passed, $failed failed"
 [ $failed = 0 ]

@@ -20,11 +20,11 @@ export DETSHARE_SOCKET=$tmp/sock
 serve=$build/detshare-serve
 requests=${REQUESTS:-500}
 . tests/support/counted.sh
-daemon=
+. tests/support/daemon.sh
 
 # shellcheck disable=SC2317
 finish() {
-        [ -n "$daemon" ] && kill -KILL "$daemon" 2>/dev/null
+        daemon_end
         rm -rf "$tmp"
 }
 trap finish EXIT
@@ -53,15 +53,8 @@ us() {
         of "$tmp/$1.$2.json" "'%.1f / %.1f' % (d['latency_us']['p50'], d['latency_us']['p99'])" || echo -
 }
 
-: >"$tmp/daemon"
-"$build/detshared" --device "$device" --socket "$tmp/sock" --state "$tmp/state" --foreground >"$tmp/daemon" 2>&1 &
-daemon=$!
-for _ in $(seq 600); do
-        grep -q serving "$tmp/daemon" && break
-        sleep 0.1
-done
-grep -q serving "$tmp/daemon"
-result "a daemon serves $device" $? "$tmp/daemon"
+daemon_start --device "$device" --state "$tmp/state"
+result "a daemon serves $device" $? "$tmp/log"
 
 for pack; do
         name=$(basename "$pack")
@@ -94,10 +87,8 @@ for pack; do
         # shellcheck disable=SC2086
         wait $others
 done
-kill -TERM "$daemon"
-wait "$daemon"
+daemon_stop
 result "it ends in order" $?
-daemon=
 
 cat "$tmp"/ring.*.digests
 printf '%-24s %22s %22s %22s   us, p50 / p99 of %s requests%s\n' pack native DetShare "beside others" "$requests" \

@@ -376,13 +376,39 @@ bool ds_ptx_form_is_together(const struct ds_ptx_instr *instr)
                instr->op != DS_PTX_OP_ACTIVEMASK;
 }
 
-static bool is_together_inside(const struct ds_ptx_form_plan *plan)
+/* A barrier of some of the block's warps: each must come as a whole, but for threads that have exited. */
+static bool is_counted(const struct ds_ptx_instr *instr)
 {
+        bool counted = false;
+
+        return barrier_of(instr, &counted) && counted;
+}
+
+typedef bool (*is_fn)(const struct ds_ptx_instr *instr);
+
+/* Marks what `is` holds for, and calls of functions when one of them has such. Returns false when there is none. */
+static bool mark(const struct ds_ptx_form_plan *plan, is_fn is, uint8_t *loud, bool *ret_inside)
+{
+        const struct ds_ptx_function *f = plan->kernel;
+        bool any = false;
+
+        *ret_inside = false;
         for (uint32_t i = 0; i < plan->n_functions; i++)
-                for (uint32_t k = 0; plan->functions[i] != plan->kernel && k < plan->functions[i]->n_instrs; k++)
-                        if (ds_ptx_form_is_together(&plan->functions[i]->instrs[k]))
-                                return true;
-        return false;
+                for (uint32_t k = 0; plan->functions[i] != f && k < plan->functions[i]->n_instrs; k++)
+                        *ret_inside |= is(&plan->functions[i]->instrs[k]);
+        for (uint32_t i = 0; i < f->n_instrs; i++) {
+                loud[i] = is(&f->instrs[i]) || (*ret_inside && f->instrs[i].op == DS_PTX_OP_CALL);
+                any |= loud[i];
+        }
+        return any;
+}
+
+static uint32_t first_leaver(const struct ds_ptx_function *f, const uint8_t *leaves)
+{
+        for (uint32_t i = 0; i < f->n_instrs; i++)
+                if (leaves[i])
+                        return i;
+        return DS_PTX_NO_REG;
 }
 
 /*
@@ -395,25 +421,28 @@ static int check_lanes(struct ds_ptx_form_run *run, struct ds_ptx_form_plan *pla
         ds_cleanup(ds_ptx_flow_freep) ds_ptx_flow *flow = NULL;
         uint8_t *loud = ds_arena_alloc(run->arena, (size_t)f->n_instrs + 1, 1);
         uint8_t *leaves = ds_arena_alloc(run->arena, (size_t)f->n_instrs + 1, 1);
-        bool any = false, inside = is_together_inside(plan);
-        uint32_t bad;
+        is_fn const kinds[] = {is_counted, ds_ptx_form_is_together};
+        uint32_t bad = DS_PTX_NO_REG;
+        bool inside = false;
 
         if (!loud || !leaves)
                 return ds_error_origin(-ENOMEM);
-        for (uint32_t i = 0; i < f->n_instrs; i++) {
-                loud[i] = ds_ptx_form_is_together(&f->instrs[i]) || (inside && f->instrs[i].op == DS_PTX_OP_CALL);
-                any |= loud[i];
-        }
-        if (!any)
-                return 0;
-        if (ds_ptx_flow_new(f, DS_PTX_VARY_THREAD, &flow))
-                return ds_error_trace(-ENOMEM);
-        bad = ds_ptx_flow_leavers(flow, loud, leaves);
-        for (uint32_t i = 0; i < f->n_instrs && bad == DS_PTX_NO_REG; i++)
-                if (leaves[i]) {
+        for (size_t k = 0; k < DS_ARRAY_SIZE(kinds) && bad == DS_PTX_NO_REG; k++) {
+                uint32_t first;
+
+                if (!mark(plan, kinds[k], loud, &inside))
+                        continue;
+                if (!flow && ds_ptx_flow_new(f, DS_PTX_VARY_THREAD, &flow))
+                        return ds_error_trace(-ENOMEM);
+                bad = ds_ptx_flow_leavers(flow, loud, leaves);
+                first = first_leaver(f, leaves);
+                if (first == DS_PTX_NO_REG || bad != DS_PTX_NO_REG)
+                        continue;
+                if (inside || kinds[k] == is_counted || run->module->target < 70)
+                        bad = first;
+                else
                         plan->leaves = leaves;
-                        bad = inside ? i : bad;
-                }
+        }
         return bad == DS_PTX_NO_REG
                        ? 0
                        : refuse(plan, f->instrs[bad].line, "lanes may leave while others of their warp wait for them");
@@ -564,6 +593,9 @@ static int check_loop(struct ds_ptx_form_run *run, struct ds_ptx_form_plan *plan
         for (uint32_t i = 0; i < plan->n_functions; i++)
                 for (uint32_t k = 0; k < plan->functions[i]->n_instrs; k++)
                         look_at_copies(plan, &plan->functions[i]->instrs[k]);
+        /* its products are waited for by whole warps, and a lane that has left cannot say so then */
+        if (!r && plan->wgmma && plan->leaves)
+                r = refuse(plan, plan->kernel->line, "lanes may leave while others of their warp wait for them");
         return r;
 }
 

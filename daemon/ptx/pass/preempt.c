@@ -39,9 +39,9 @@ static const char *const keys[_NAMES] = {"x", "y", "z", "turn", "t", "p", "lanes
         "wait", "tail", "gone", "leave", "out"};
 
 /* Bindings that are no names of the above */
-enum more { PARAM, BOARD, ID, FIRST, LOAD, ATOMIC, COUNT, FENCE, CONVERGE, _MORE };
+enum more { PARAM, BOARD, ID, FIRST, LOAD, ATOMIC, COUNT, FENCE, MEET, _MORE };
 static const char *const more_keys[_MORE] = {
-        "param", "board", "id", "first", "load", "atomic", "count", "fence", "converge"};
+        "param", "board", "id", "first", "load", "atomic", "count", "fence", "meet"};
 
 /* p: this is not the block's first thread */
 static const char first_text[] = "\tmov.u32 %ds_a, %tid.x;\n\tmov.u32 %ds_b, %tid.y;\n\tor.b32 %ds_a, %ds_a, %ds_b;\n"
@@ -141,8 +141,7 @@ static const char ran_text[] = "\tld.shared.u32 %ds_e, [#board+68];\n"
                                "\tst.shared.u32 [#board+68], %ds_e;";
 
 static const char wait_text[] = "#wait:\n"
-                                "#converge"
-                                "\tbar.sync #id;\n"
+                                "#meet"
                                 "\txor.b32 #turn, #turn, 16;\n"
                                 "\tmov.u32 #t, #board;\n"
                                 "\tadd.u32 #t, #t, #turn;\n"
@@ -216,7 +215,7 @@ struct loop {
         struct ds_ptx_form_run *run;
         const struct ds_ptx_form_plan *plan;
         const struct ds_ptx_function *to;
-        char names[_NAMES][DS_PTX_NAME_MAX], parameter[DS_PTX_NAME_MAX], id[12];
+        char names[_NAMES][DS_PTX_NAME_MAX], parameter[DS_PTX_NAME_MAX], meet[64], gone[12];
         struct ds_ptx_binding bindings[_NAMES + _MORE];
 };
 
@@ -229,22 +228,31 @@ static void bind_all(struct loop *l)
 {
         const struct ds_ptx_module *m = l->run->module;
         bool new = m->target >= 70 && m->version >= 60;
+        /* lanes come together, and then all threads; where a warp's others may still do something without those that
+         * are gone, only when all are there */
+        static const char before[] = "\tbar.warp.sync -1;\n\tbar.sync %u;\n", alone[] = "\tbar.sync %u;\n",
+                          after[] = "\tbarrier.sync %u;\n\tbar.warp.sync -1;\n";
 
         for (int i = 0; i < _NAMES; i++) {
                 ds_ptx_edit_fresh(l->run->edit, stems[i], l->names[i]);
                 l->bindings[i] = (struct ds_ptx_binding){keys[i], l->names[i]};
         }
         ds_ptx_form_parameter(l->run, l->to, l->parameter);
-        snprintf(l->id, sizeof(l->id), "%u", l->plan->barrier);
         bind(l, PARAM, l->parameter);
         bind(l, BOARD, ds_ptx_form_board(l->run));
-        bind(l, ID, l->id);
+        snprintf(l->gone, sizeof(l->gone), "%u", l->plan->gone_barrier);
+        bind(l, ID, l->gone);
         bind(l, FIRST, first_text);
         bind(l, LOAD, new ? "ld.relaxed.gpu.global.u32" : "ld.volatile.global.u32");
         bind(l, ATOMIC, new ? "atom.relaxed.gpu.global" : "atom.global");
         bind(l, FENCE, new ? "" : "\tmembar.gl;\n");
         bind(l, COUNT, new ? "atom.acq_rel.gpu.global.inc.u32" : "atom.global.inc.u32");
-        bind(l, CONVERGE, m->version >= 60 ? "\tbar.warp.sync -1;\n" : "");
+        snprintf(l->meet, sizeof(l->meet),
+                l->plan->leaves    ? after
+                : m->version >= 60 ? before
+                                   : alone,
+                l->plan->barrier);
+        bind(l, MEET, l->meet);
 }
 
 static void top(struct loop *l, const char *text)
@@ -335,14 +343,14 @@ static void replace_leaving(struct loop *l)
 }
 
 /* Barriers of the whole block: who is not gone says so */
-static void replace_barriers(struct loop *l, const char *id)
+static void replace_barriers(struct loop *l)
 {
         const struct ds_ptx_function *f = l->to;
 
         for (uint32_t i = 0; i < f->n_instrs; i++) {
                 const struct ds_ptx_instr *instr = &f->instrs[i];
                 const struct ds_ptx_binding bindings[] = {{"guard", ds_ptx_edit_guard(l->run->edit, f, instr)},
-                        {"t", l->names[T]}, {"p", l->names[P]}, {"id", id}};
+                        {"t", l->names[T]}, {"p", l->names[P]}, {"id", l->gone}};
 
                 if ((instr->op == DS_PTX_OP_BAR_SYNC || instr->op == DS_PTX_OP_BARRIER_SYNC) && instr->n_operands == 1)
                         ds_ptx_edit_replace(l->run->edit, f, i, here_text, bindings, DS_ARRAY_SIZE(bindings));
@@ -390,7 +398,6 @@ void ds_ptx_form_preempt(
         struct loop l = {.run = run, .plan = plan, .to = to};
         uint32_t leading = leading_of(to);
         bool later = plan->asks || ds_ptx_form_reads_index(to, leading);
-        char gone_id[12];
 
         bind_all(&l);
         if (plan->asks)
@@ -417,9 +424,7 @@ void ds_ptx_form_preempt(
                 if (ds_ptx_form_is_together(&to->instrs[i]))
                         name_lanes(&l, i);
         if (plan->gone) {
-                snprintf(gone_id, sizeof(gone_id), "%u", plan->gone_barrier);
-                replace_barriers(&l, gone_id);
-                bind(&l, ID, gone_id);
+                replace_barriers(&l);
                 end(&l, gone_text);
         }
         end(&l, "#tail:");

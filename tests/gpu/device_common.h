@@ -33,7 +33,7 @@
 #ifndef DT_SLAB
 #define DT_SLAB DS_MIB(64)
 #endif
-#define DT_HOST DS_MIB(64)
+#define DT_HOST DS_MAX(DT_SLAB, DS_MIB(32))
 #define DT_TOKENS 4096
 
 struct dt {

@@ -17,6 +17,7 @@
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include "device/sim/internal.h"
@@ -525,7 +526,10 @@ static void fill(void *p, uint64_t value, uint32_t size, uint64_t n)
 {
         switch (size) {
         case 1:
-                memset(p, (int)value, n);
+                /* a slab that is cleared gives its pages back, which read as zeros, instead of having them made for
+                 * that */
+                if (value || n < SIM_COPY_CHUNK || madvise(p, n, MADV_REMOVE))
+                        memset(p, (int)value, n);
                 break;
         case 2:
                 for (uint64_t i = 0; i < n; i++)

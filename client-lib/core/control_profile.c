@@ -25,6 +25,10 @@ static void take_profile(const Detshare__Profile *e, struct dsc_profile *ret)
                 .shared_bytes = e->shared_bytes,
                 .bound = e->bound,
                 .footprint = e->footprint,
+                .sliced_permille = e->sliced_permille,
+                .sliced_samples = e->sliced_samples,
+                .persistent_permille = e->persistent_permille,
+                .persistent_samples = e->persistent_samples,
                 .changed_ms = e->changed_ms,
                 .used_ms = e->used_ms,
         };
@@ -125,6 +129,10 @@ static void fill_profile(struct put_page *page, size_t i, const struct dsc_profi
         to->shared_bytes = row->shared_bytes;
         to->bound = row->bound;
         to->footprint = row->footprint;
+        to->sliced_permille = row->sliced_permille;
+        to->sliced_samples = row->sliced_samples;
+        to->persistent_permille = row->persistent_permille;
+        to->persistent_samples = row->persistent_samples;
         for (uint32_t k = 0; k < row->n_points; k++) {
                 detshare__profile_point__init(&page->points[i][k]);
                 page->points[i][k].n_sms = row->points[k].n_sms;

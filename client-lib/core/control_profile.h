@@ -20,7 +20,9 @@ struct dsc_profile {
         uint64_t key;
         char kernel[DSC_PROFILE_NAME];
         uint32_t grid[3], block[3], shared_bytes;
-        uint32_t bound;     /* 0 not known, 1 compute, 2 memory */
+        uint32_t bound; /* 0 not known, 1 compute, 2 memory */
+        /* what other forms of the kernel cost, see Profile; samples 0: not known */
+        uint32_t sliced_permille, sliced_samples, persistent_permille, persistent_samples;
         uint64_t footprint; /* bytes of memory that a launch reads or writes at least; 0 not known */
         uint32_t n_points;
         struct dsc_profile_point points[DSC_PROFILE_POINTS]; /* by n_sms, ascending */

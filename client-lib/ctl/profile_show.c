@@ -152,6 +152,10 @@ static void json_row(const struct dsc_profile *row, struct ctl_text *text)
         ctl_json_number(text, "shared_bytes", row->shared_bytes);
         ctl_json_string(text, "bound", bound_name(row->bound));
         ctl_json_number(text, "footprint_bytes", row->footprint);
+        if (row->sliced_samples)
+                ctl_json_number(text, "sliced_permille", row->sliced_permille);
+        if (row->persistent_samples)
+                ctl_json_number(text, "persistent_permille", row->persistent_permille);
         ctl_json_number(text, "best_ns", best);
         ctl_json_number(text, "least_sms", least);
         ctl_json_number(text, "changed_ms", row->changed_ms);
@@ -207,6 +211,12 @@ static void details(const struct dsc_profile *row, struct ctl_text *text)
                 fprintf(text->file, "  bound by %s\n", bound_name(row->bound));
         if (row->footprint)
                 fprintf(text->file, "  touches %s of memory\n", profile_bytes(row->footprint, time));
+        if (row->sliced_samples)
+                fprintf(text->file, "  sliced it takes %.1f %% (%" PRIu32 " samples)\n",
+                        (double)row->sliced_permille / 10, row->sliced_samples);
+        if (row->persistent_samples)
+                fprintf(text->file, "  persistent it takes %.1f %% (%" PRIu32 " samples)\n",
+                        (double)row->persistent_permille / 10, row->persistent_samples);
         if (!row->n_points)
                 fprintf(text->file, "  not measured yet\n");
         for (uint32_t i = row->n_points; i-- > 0;)

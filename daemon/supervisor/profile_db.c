@@ -26,7 +26,7 @@
 #include "util/macro.h"
 
 #define APPLICATION_ID 0x44745072 /* "DtPr" */
-#define SCHEMA_VERSION 2          /* 1 had no footprint */
+#define SCHEMA_VERSION 3          /* 1 had no footprint, 2 no forms */
 #define PAGES_MAX 16384           /* of 4 KiB */
 #define BUSY_MS 500
 #define EVICT_PART 16 /* of the rows, at a time */
@@ -37,6 +37,8 @@
 #define LOADS_MAX 16u
 #define POINTS_TEXT_MAX (DS_PROFILE_POINTS_MAX * 48u)
 #define SHAPE_TEXT_MAX 40u
+#define FORMS_TEXT_MAX 64u
+#define PERMILLE_MAX 1000000u
 
 struct ds_profile_db {
         sqlite3 *sql;
@@ -46,19 +48,20 @@ struct ds_profile_db {
         struct ds_profile_figures figures;
 };
 
-static const char schema[] = "CREATE TABLE profiles(id INTEGER PRIMARY KEY, model TEXT NOT NULL, key INTEGER NOT NULL, "
-                             "kernel TEXT NOT NULL, grid TEXT NOT NULL, block TEXT NOT NULL, shared INTEGER NOT NULL, "
-                             "bound INTEGER NOT NULL, points TEXT NOT NULL, changed INTEGER NOT NULL, "
-                             "used INTEGER NOT NULL, checksum INTEGER NOT NULL, "
-                             "footprint INTEGER NOT NULL DEFAULT 0, UNIQUE(model, key));"
-                             "CREATE INDEX profiles_used ON profiles(used, id);"
-                             "CREATE TABLE interference(model TEXT NOT NULL, ls_load INTEGER NOT NULL, "
-                             "be_load INTEGER NOT NULL, be_sms INTEGER NOT NULL, be_blocks INTEGER NOT NULL, "
-                             "ls_permille INTEGER NOT NULL, be_permille INTEGER NOT NULL, checksum INTEGER NOT NULL, "
-                             "PRIMARY KEY(model, ls_load, be_load, be_sms, be_blocks));";
+static const char schema[] =
+        "CREATE TABLE profiles(id INTEGER PRIMARY KEY, model TEXT NOT NULL, key INTEGER NOT NULL, "
+        "kernel TEXT NOT NULL, grid TEXT NOT NULL, block TEXT NOT NULL, shared INTEGER NOT NULL, "
+        "bound INTEGER NOT NULL, points TEXT NOT NULL, changed INTEGER NOT NULL, "
+        "used INTEGER NOT NULL, checksum INTEGER NOT NULL, "
+        "footprint INTEGER NOT NULL DEFAULT 0, forms TEXT NOT NULL DEFAULT '', UNIQUE(model, key));"
+        "CREATE INDEX profiles_used ON profiles(used, id);"
+        "CREATE TABLE interference(model TEXT NOT NULL, ls_load INTEGER NOT NULL, "
+        "be_load INTEGER NOT NULL, be_sms INTEGER NOT NULL, be_blocks INTEGER NOT NULL, "
+        "ls_permille INTEGER NOT NULL, be_permille INTEGER NOT NULL, checksum INTEGER NOT NULL, "
+        "PRIMARY KEY(model, ls_load, be_load, be_sms, be_blocks));";
 
 /* The columns of a row, in the order of column_read. */
-#define COLUMNS "id, key, kernel, grid, block, shared, bound, points, changed, used, checksum, footprint"
+#define COLUMNS "id, key, kernel, grid, block, shared, bound, points, changed, used, checksum, footprint, forms"
 
 static uint64_t now_ms(void)
 {
@@ -87,6 +90,8 @@ const char *ds_profile_row_wrong(const struct ds_profile_row *row)
                 return "there is no such bound";
         if (row->footprint > FOOTPRINT_MAX)
                 return "no kernel touches so many bytes";
+        if (row->sliced.permille > PERMILLE_MAX || row->persistent.permille > PERMILLE_MAX)
+                return "no form costs so much";
         if (row->n_points > DS_PROFILE_POINTS_MAX)
                 return "it has too many points";
         for (uint32_t i = 0; i < row->n_points; i++) {
@@ -138,10 +143,30 @@ static int shape_read(uint32_t n[3], const char *text)
         return sscanf(text, "%" SCNu32 "x%" SCNu32 "x%" SCNu32, &n[0], &n[1], &n[2]) == 3 ? 0 : -1;
 }
 
-/* Over all that a row says but when it was used. Without a footprint it is that of version 1. */
+/* "" where nothing is known of them. */
+static void forms_write(const struct ds_profile_row *row, char text[static FORMS_TEXT_MAX])
+{
+        text[0] = 0;
+        if (row->sliced.samples || row->persistent.samples)
+                snprintf(text, FORMS_TEXT_MAX, "sliced:%" PRIu32 "/%" PRIu32 " persistent:%" PRIu32 "/%" PRIu32,
+                        row->sliced.permille, row->sliced.samples, row->persistent.permille, row->persistent.samples);
+}
+
+static int forms_read(struct ds_profile_row *row, const char *text)
+{
+        if (!text[0])
+                return 0;
+        return sscanf(text, "sliced:%" SCNu32 "/%" SCNu32 " persistent:%" SCNu32 "/%" SCNu32, &row->sliced.permille,
+                       &row->sliced.samples, &row->persistent.permille, &row->persistent.samples) == 4
+                       ? 0
+                       : -1;
+}
+
+/* Over all that a row says but when it was used. What a version did not have is not in it where there is none. */
 static int64_t row_checksum(const char *model, const struct ds_profile_row *row)
 {
-        char points[POINTS_TEXT_MAX], text[POINTS_TEXT_MAX + DS_PROFILE_NAME_MAX + DS_PROFILE_MODEL_MAX + 256];
+        char points[POINTS_TEXT_MAX], forms[FORMS_TEXT_MAX];
+        char text[POINTS_TEXT_MAX + DS_PROFILE_NAME_MAX + DS_PROFILE_MODEL_MAX + FORMS_TEXT_MAX + 256];
         int n;
 
         points_write(row, points);
@@ -152,6 +177,9 @@ static int64_t row_checksum(const char *model, const struct ds_profile_row *row)
                 row->block[2], row->shared_bytes, row->bound, points, row->changed_ms);
         if (row->footprint)
                 n += snprintf(text + n, sizeof(text) - (size_t)n, "|%" PRIu64, row->footprint);
+        forms_write(row, forms);
+        if (forms[0])
+                n += snprintf(text + n, sizeof(text) - (size_t)n, "|%s", forms);
         return (int64_t)XXH3_64bits(text, DS_MIN((size_t)n, sizeof(text) - 1));
 }
 
@@ -233,7 +261,7 @@ static int column_read(sqlite3_stmt *statement, const char *model, struct ds_pro
         };
         ds_profile_set_name(row, column_text(statement, 2));
         if (shape_read(row->grid, column_text(statement, 3)) || shape_read(row->block, column_text(statement, 4)) ||
-                points_read(row, column_text(statement, 7)))
+                points_read(row, column_text(statement, 7)) || forms_read(row, column_text(statement, 12)))
                 return -1;
         if (ds_profile_row_wrong(row) || row_checksum(model, row) != sqlite3_column_int64(statement, 10))
                 return -1;
@@ -316,12 +344,16 @@ static int make_schema(ds_profile_db *db)
         return r;
 }
 
-/* Of version 1. */
-static int update_schema(ds_profile_db *db)
+/* Of an earlier version. */
+static int update_schema(ds_profile_db *db, int64_t version)
 {
-        int r = run(db, "BEGIN IMMEDIATE; ALTER TABLE profiles ADD COLUMN footprint INTEGER NOT NULL DEFAULT 0; "
-                        "PRAGMA user_version=2; COMMIT");
+        int r = run(db, "BEGIN IMMEDIATE");
 
+        if (!r && version < 2)
+                r = run(db, "ALTER TABLE profiles ADD COLUMN footprint INTEGER NOT NULL DEFAULT 0");
+        if (!r)
+                r = run(db, "ALTER TABLE profiles ADD COLUMN forms TEXT NOT NULL DEFAULT ''; "
+                            "PRAGMA user_version=3; COMMIT");
         if (r)
                 (void)run(db, "ROLLBACK");
         return r;
@@ -363,8 +395,8 @@ static int look(ds_profile_db *db, const char **ret_why)
                 r = pages ? check_whole(db) : make_schema(db);
         if (!r)
                 r = use_wal(db);
-        if (!r && pages && version == 1)
-                r = update_schema(db);
+        if (!r && pages && version < SCHEMA_VERSION)
+                r = update_schema(db, version);
         if (!r)
                 r = number(db, "SELECT count(*) FROM profiles", &rows);
         if (!r)
@@ -567,13 +599,14 @@ static int delete_row(ds_profile_db *db, int64_t id)
 
 static int bind_row(sqlite3_stmt *statement, const char *model, struct ds_profile_row *row)
 {
-        char grid[SHAPE_TEXT_MAX], block[SHAPE_TEXT_MAX], points[POINTS_TEXT_MAX];
+        char grid[SHAPE_TEXT_MAX], block[SHAPE_TEXT_MAX], points[POINTS_TEXT_MAX], forms[FORMS_TEXT_MAX];
 
         row->changed_ms = now_ms();
         row->used_ms = DS_MAX(row->used_ms, row->changed_ms);
         shape_write(row->grid, grid);
         shape_write(row->block, block);
         points_write(row, points);
+        forms_write(row, forms);
         sqlite3_bind_int64(statement, 2, (int64_t)row->key);
         sqlite3_bind_text(statement, 3, row->name, -1, SQLITE_TRANSIENT);
         sqlite3_bind_text(statement, 4, grid, -1, SQLITE_TRANSIENT);
@@ -584,7 +617,8 @@ static int bind_row(sqlite3_stmt *statement, const char *model, struct ds_profil
         sqlite3_bind_int64(statement, 9, (int64_t)row->changed_ms);
         sqlite3_bind_int64(statement, 10, (int64_t)row->used_ms);
         sqlite3_bind_int64(statement, 11, row_checksum(model, row));
-        return sqlite3_bind_int64(statement, 12, (int64_t)row->footprint);
+        sqlite3_bind_int64(statement, 12, (int64_t)row->footprint);
+        return sqlite3_bind_text(statement, 13, forms, -1, SQLITE_TRANSIENT);
 }
 
 /* In place of the one of the same key. */
@@ -594,9 +628,10 @@ static int write_row(ds_profile_db *db, const char *model, const struct ds_profi
         sqlite3_stmt *statement = NULL;
         int r = prepare(db,
                 "INSERT INTO profiles(model, key, kernel, grid, block, shared, bound, points, changed, used, checksum, "
-                "footprint) VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12) ON CONFLICT(model, key) DO "
+                "footprint, forms) VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13) "
+                "ON CONFLICT(model, key) DO "
                 "UPDATE SET kernel=?3, grid=?4, block=?5, shared=?6, bound=?7, points=?8, changed=?9, used=?10, "
-                "checksum=?11, footprint=?12",
+                "checksum=?11, footprint=?12, forms=?13",
                 model, &statement);
 
         if (!r)
@@ -649,12 +684,15 @@ static int do_see(ds_profile_db *db, struct task *task)
                 if (!r && found) {
                         row->bound = stored.bound;
                         row->footprint = stored.footprint;
+                        row->sliced = stored.sliced;
+                        row->persistent = stored.persistent;
                         row->n_points = stored.n_points;
                         memcpy(row->points, stored.points, sizeof(row->points));
                         r = touch_row(db, stored.id);
                 } else if (!r) {
                         row->bound = row->n_points = 0;
                         row->footprint = 0;
+                        row->sliced = row->persistent = (struct ds_profile_form){0};
                         r = write_row(db, task->model, row);
                 }
         }
@@ -710,6 +748,10 @@ static int do_refine(ds_profile_db *db, struct task *task)
                         continue;
                 stored.bound = row->bound ? row->bound : stored.bound;
                 stored.footprint = row->footprint ? row->footprint : stored.footprint;
+                if (row->sliced.samples >= stored.sliced.samples)
+                        stored.sliced = row->sliced;
+                if (row->persistent.samples >= stored.persistent.samples)
+                        stored.persistent = row->persistent;
                 merge_points(&stored, row);
                 stored.used_ms = 0;
                 r = write_row(db, task->model, &stored);

@@ -36,12 +36,18 @@ struct ds_profile_point {
         uint64_t mean_ns;
 };
 
+/* What a form of a kernel costs: its time over the native one's, in thousandths. samples 0: not known. */
+struct ds_profile_form {
+        uint32_t permille, samples;
+};
+
 struct ds_profile_row {
         uint64_t id; /* of the file; by it lists are paged */
         uint64_t key;
         char name[DS_PROFILE_NAME_MAX + 1]; /* of the kernel, for people; printable */
         uint32_t grid[3], block[3], shared_bytes;
         uint32_t bound; /* as the policies' ABI has it */
+        struct ds_profile_form sliced, persistent;
         uint32_t n_points;
         struct ds_profile_point points[DS_PROFILE_POINTS_MAX];
         uint64_t footprint;           /* bytes of memory that a launch reads or writes at least; 0: not known */

@@ -58,6 +58,10 @@ static void pack_row(struct ds_profile_row *row)
         to->shared_bytes = row->shared_bytes;
         to->bound = row->bound;
         to->footprint = row->footprint;
+        to->sliced_permille = row->sliced.permille;
+        to->sliced_samples = row->sliced.samples;
+        to->persistent_permille = row->persistent.permille;
+        to->persistent_samples = row->persistent.samples;
         to->changed_ms = row->changed_ms;
         to->used_ms = row->used_ms;
         for (uint32_t i = 0; i < row->n_points; i++) {
@@ -84,6 +88,8 @@ static const char *unpack_row(const Detshare__Profile *from, struct ds_profile_r
                 .shared_bytes = from->shared_bytes,
                 .bound = from->bound,
                 .footprint = from->footprint,
+                .sliced = {from->sliced_permille, from->sliced_samples},
+                .persistent = {from->persistent_permille, from->persistent_samples},
         };
         ds_profile_set_name(row, from->kernel[0] ? from->kernel : "?");
         for (size_t i = 0; i < from->n_points && i < POINTS_MAX; i++)

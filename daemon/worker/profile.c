@@ -64,6 +64,10 @@ static void profile_fill(size_t i, const struct ds_sched_profile *from)
         detshare__profile__init(profile);
         profile->key = from->key;
         profile->bound = from->bound;
+        profile->sliced_permille = from->forms[DS_PTX_FORM_SLICED].permille;
+        profile->sliced_samples = from->forms[DS_PTX_FORM_SLICED].samples;
+        profile->persistent_permille = from->forms[DS_PTX_FORM_PERSISTENT].permille;
+        profile->persistent_samples = from->forms[DS_PTX_FORM_PERSISTENT].samples;
         for (uint32_t k = 0; k < from->n_points; k++) {
                 Detshare__ProfilePoint *point = &profile_out.points[i][k];
 
@@ -141,6 +145,10 @@ void dsw_profile_put(ds_worker *worker, const Detshare__Internal__ProfilePut *pu
                 const Detshare__Profile *from = put->profiles[i];
                 struct ds_sched_profile profile = {.key = from->key, .bound = from->bound};
 
+                profile.forms[DS_PTX_FORM_SLICED] =
+                        (struct ds_sched_form_cost){.samples = from->sliced_samples, .permille = from->sliced_permille};
+                profile.forms[DS_PTX_FORM_PERSISTENT] = (struct ds_sched_form_cost){
+                        .samples = from->persistent_samples, .permille = from->persistent_permille};
                 for (size_t k = 0; k < from->n_points && k < DETSHARE_POINTS_MAX; k++)
                         profile.points[profile.n_points++] =
                                 (struct detshare_profile_point){.n_sms = from->points[k]->n_sms,

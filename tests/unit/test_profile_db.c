@@ -392,7 +392,7 @@ Test(profile_db, a_file_of_somebody_else)
 Test(profile_db, a_file_of_a_newer_program)
 {
         make(3);
-        sql("PRAGMA user_version=3");
+        sql("PRAGMA user_version=4");
         assert_replaced("is of a newer program");
 }
 
@@ -405,7 +405,8 @@ Test(profile_db, a_file_of_an_older_program)
         row.footprint = 0;
         cr_assert_eq(ds_profile_db_put(db, MODEL, &row, 1), 0);
         ds_profile_db_close(db);
-        sql("ALTER TABLE profiles DROP COLUMN footprint; PRAGMA user_version=1");
+        sql("ALTER TABLE profiles DROP COLUMN footprint; ALTER TABLE profiles DROP COLUMN forms; PRAGMA "
+            "user_version=1");
         for (int i = 0; i < 2; i++) {
                 db = ds_profile_db_open(path, 0);
                 cr_assert_eq(ds_profile_db_see(db, MODEL, &back, 1), 0);
@@ -416,6 +417,53 @@ Test(profile_db, a_file_of_an_older_program)
         }
         assert_works(ds_profile_db_open(path, 0), 1);
         cr_assert_eq(lines(""), 0);
+}
+
+/* Version 2 had no forms. */
+Test(profile_db, a_file_without_forms)
+{
+        struct ds_profile_row row = with_points(7), back = row_of(7);
+        ds_profile_db *db = ds_profile_db_open(path, 0);
+
+        cr_assert_eq(ds_profile_db_put(db, MODEL, &row, 1), 0);
+        ds_profile_db_close(db);
+        sql("ALTER TABLE profiles DROP COLUMN forms; PRAGMA user_version=2");
+        db = ds_profile_db_open(path, 0);
+        cr_assert_eq(ds_profile_db_see(db, MODEL, &back, 1), 0);
+        cr_assert_eq(back.n_points, 3);
+        cr_assert_eq(back.footprint, row.footprint);
+        cr_assert_eq(back.sliced.samples, 0);
+        cr_assert_eq(figures_of(db).refused, 0);
+        ds_profile_db_close(db);
+        cr_assert_eq(lines(""), 0);
+}
+
+/* What forms cost is kept; a cost that rests on more samples stays. */
+Test(profile_db, forms)
+{
+        struct ds_profile_row row = with_points(7), back = row_of(7);
+        ds_profile_db *db = ds_profile_db_open(path, 0);
+
+        row.sliced = (struct ds_profile_form){1030, 12};
+        cr_assert_eq(ds_profile_db_put(db, MODEL, &row, 1), 0);
+        row.sliced = (struct ds_profile_form){2000, 3};
+        row.persistent = (struct ds_profile_form){1008, 4};
+        cr_assert_eq(ds_profile_db_refine(db, MODEL, &row, 1), 0);
+        ds_profile_db_close(db);
+        db = ds_profile_db_open(path, 0);
+        cr_assert_eq(ds_profile_db_see(db, MODEL, &back, 1), 0);
+        cr_assert(back.sliced.permille == 1030 && back.sliced.samples == 12);
+        cr_assert(back.persistent.permille == 1008 && back.persistent.samples == 4);
+        row.persistent.permille = 1000001;
+        cr_assert_not_null(ds_profile_row_wrong(&row));
+        ds_profile_db_close(db);
+        sql("UPDATE profiles SET forms='sliced:1/12 persistent:1008/4'");
+        db = ds_profile_db_open(path, 0);
+        back = row_of(7);
+        cr_assert_eq(ds_profile_db_see(db, MODEL, &back, 1), 0);
+        cr_assert_eq(back.sliced.samples, 0, "it is not what was written");
+        cr_assert_eq(figures_of(db).refused, 1);
+        ds_profile_db_close(db);
 }
 
 Test(profile_db, a_file_without_its_tables)

@@ -6,14 +6,14 @@
 # with a table and `N passed, N failed`. The figures are promises (docs of each program say which), so nothing else
 # should run on the machine.
 #
-# usage: tests/soak.sh BUILD [MINUTES] [part ...]   (parts: kills daemon hostile failures churn idle deaths
-# steady; all without)
+# usage: tests/soak.sh BUILD [MINUTES] [part ...]   (parts: kills daemon hostile failures endless churn idle
+# deaths steady; all without)
 set -u
 cd "$(dirname "$0")/.."
 build=$1
 minutes=${2:-60}
 shift $(($# < 2 ? $# : 2))
-parts=${*:-kills daemon hostile failures churn idle deaths steady}
+parts=${*:-kills daemon hostile failures endless churn idle deaths steady}
 logs=$build/soak-logs
 rm -rf "$logs"
 mkdir -p "$logs"
@@ -56,6 +56,7 @@ part_hostile() {
 }
 # every call that a client's life makes the daemon make, instead of the first two
 part_failures() { DETSHARE_SOAK=1 run failures "$build/tests/e2e/failures" "$build"; }
+part_endless() { run endless "$build/tests/e2e/endless_kernel" "$build" long; }
 part_churn() { run churn "$build/tests/soak" "$build" churn 60; }
 part_idle() { run idle "$build/tests/soak" "$build" idle 1000; }
 part_deaths() { run deaths "$build/tests/soak" "$build" deaths $((minutes < 5 ? minutes * 12 : 60)); }

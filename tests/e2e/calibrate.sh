@@ -43,7 +43,7 @@ start() {
         "$tmp/root/detshared" --device "${1:-sim:h200+timing}" --socket "$tmp/sock" --state "$tmp/state" --policy detshare --foreground \
                 >"$tmp/out" 2>>"$tmp/log" &
         daemon=$!
-        for _ in $(seq 400); do
+        for _ in $(seq 2000); do
                 grep -q serving "$tmp/out" && return 0
                 sleep 0.05
         done
@@ -60,7 +60,7 @@ stop() {
 
 status_is() {
         # status_is JQ-EXPRESSION: soon
-        for _ in $(seq 200); do
+        for _ in $(seq 2000); do
                 [ "$("$ctl" status --json 2>/dev/null | jq "$1")" = true ] && return 0
                 sleep 0.05
         done
@@ -69,7 +69,7 @@ status_is() {
 
 loads() {
         # loads N: soon so many clients have the loads
-        for _ in $(seq 200); do
+        for _ in $(seq 2000); do
                 [ "$("$ctl" clients --json | jq '[.clients[] | select(.name | startswith("calibrate-"))] | length')" = "$1" ] && return 0
                 sleep 0.05
         done

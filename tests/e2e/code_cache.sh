@@ -37,7 +37,7 @@ start() {
         "$build/detshared" --device cuda:0 --policy static --config "$tmp/detshared.conf" --socket "$tmp/$1" --state "$2" \
                 >"$tmp/$1.log" 2>&1 &
         daemons+=($!)
-        for _ in $(seq 300); do
+        for _ in $(seq 2000); do
                 grep -qs serving "$tmp/$1.log" && return
                 sleep 0.1
         done
@@ -50,7 +50,7 @@ stop() {
 }
 
 program() {
-        LD_LIBRARY_PATH=$build/cuda DETSHARE_SOCKET=$tmp/$1 KERNELS_DIR=$build/ptx/sm_90 timeout 60 \
+        LD_LIBRARY_PATH=$build/cuda DETSHARE_SOCKET=$tmp/$1 KERNELS_DIR=$build/ptx/sm_90 timeout 300 \
                 "$build/tests/programs/saxpy" >"$tmp/out" 2>&1
         result "$2: the program works" $? "$tmp/out"
 }
@@ -111,7 +111,7 @@ once again "it was written anew" 0 1 0
 
 # twelve loads of one image, out of the program's file or out of memory: it is read a few times at most
 start embedded "$state"
-DETSHARE_SOCKET=$tmp/embedded LD_LIBRARY_PATH=$build/cuda timeout 60 "$build/tests/programs/embedded" >"$tmp/out" 2>&1
+DETSHARE_SOCKET=$tmp/embedded LD_LIBRARY_PATH=$build/cuda timeout 300 "$build/tests/programs/embedded" >"$tmp/out" 2>&1
 result "code in the program's own file: the program works" $? "$tmp/out"
 found="$(figure embedded images) $(figure embedded images_known)"
 [ "${found% *}" = 12 ] && [ "${found#* }" -ge 5 ]

@@ -34,7 +34,7 @@ bad() {
 refuses() {
         local code=$1 pattern=$2 got
         shift 2
-        timeout 20 "$build/detshared" "$@" >"$dir/out" 2>"$dir/err" </dev/null
+        timeout 300 "$build/detshared" "$@" >"$dir/out" 2>"$dir/err" </dev/null
         got=$?
         if [ "$got" != "$code" ]; then
                 bad "detshared $*: exit status $got, not $code: $(head -n 2 "$dir/err")"
@@ -52,7 +52,7 @@ serve() {
         : >"$dir/out" # what an earlier one said is not this one's
         "$build/detshared" --socket "$socket" "$@" >"$dir/out" 2>"$dir/err" </dev/null &
         daemon=$!
-        for _ in $(seq 200); do
+        for _ in $(seq 2000); do
                 grep -q serving "$dir/out" && return 0
                 sleep 0.05
         done
@@ -146,7 +146,7 @@ fi
 
 # says PATTERN: in the daemon's log, soon
 says() {
-        for _ in $(seq 200); do
+        for _ in $(seq 2000); do
                 grep -q -- "$1" "$dir/err" && { ok; return; }
                 sleep 0.05
         done
@@ -169,16 +169,20 @@ if [ "$(id -u)" = 0 ] && serve --config "$dir/config"; then
         "$build/detsharectl" --socket "$socket" run -- "$build/tests/examples/hold" <"$dir/in" >"$dir/held" 2>&1 &
         held=$!
         exec 9>"$dir/in"
-        for _ in $(seq 200); do [ -s "$dir/held" ] && break; sleep 0.05; done
+        for _ in $(seq 2000); do [ -s "$dir/held" ] && break; sleep 0.05; done
         "$build/detsharectl" --socket "$socket" status >/dev/null 2>&1
         says "a connection was refused (pid [0-9]*, uid 0): this user has the connections that may be"
         exec 9>&-
         wait "$held"
         printf '[user root]\nclasses=\n' >"$dir/config"
         kill -HUP "$daemon"
-        sleep 0.2
-        out=$("$build/detsharectl" --socket "$socket" status 2>&1)
-        if [ $? = 4 ] && grep -q "permission denied: uid 0 may have no session (\[user 0\] classes)" <<<"$out"; then ok; else bad "not served: $out"; fi
+        for _ in $(seq 2000); do
+                out=$("$build/detsharectl" --socket "$socket" status 2>&1)
+                status=$?
+                [ $status = 4 ] && break
+                sleep 0.05
+        done
+        if [ $status = 4 ] && grep -q "permission denied: uid 0 may have no session (\[user 0\] classes)" <<<"$out"; then ok; else bad "not served: $out"; fi
         ends TERM 0 "SIGTERM"
 fi
 
@@ -221,7 +225,7 @@ if [ "$(id -u)" = 0 ]; then
         : >"$dir/out"
         "$dir/private/detshared" --socket "$socket" >"$dir/out" 2>"$dir/err" </dev/null &
         daemon=$!
-        for _ in $(seq 200); do
+        for _ in $(seq 2000); do
                 grep -q serving "$dir/out" && break
                 sleep 0.05
         done

@@ -258,7 +258,7 @@ static void all_live(const char *what)
 
 static int gone_within(pid_t pid, int ms)
 {
-        for (const uint64_t end = h_now_ms() + (uint64_t)ms; h_now_ms() < end; h_sleep_ms(1))
+        for (const uint64_t end = h_now_ms() + h_patience((uint64_t)ms); h_now_ms() < end; h_sleep_ms(1))
                 if (waitpid(pid, NULL, WNOHANG) == pid || (kill(pid, 0) < 0 && errno == ESRCH))
                         return 1;
         return 0;

@@ -10,7 +10,8 @@
  * Where code is loaded only when nothing runs (sim:MODEL+quiesce), a client that comes waits until the kernel is given
  * up for its sake, which is after as long as the configuration says; those that are there already are not stopped.
  *
- * usage: endless_kernel BUILD
+ * usage: endless_kernel BUILD [long]   (long: also how one that is alone is given up, which takes a processor for a
+ * minute; tests/unit/test_sim_long.c has the rule, and `make soak` this)
  */
 #include "tests/e2e/harness.h"
 
@@ -27,9 +28,9 @@
 
 #define ENDLESS 2000000000u
 #define LAUNCH_TIMEOUT 702
-#define SERVED_MS 5000
+#define SERVED_MS 60000 /* of a machine that has other work; the kernels outlast it, or it is not asked for */
 #define GIVEN_UP_MS 240000
-#define STREAMS 12 /* more than the device has threads */
+#define STREAMS 7 /* more than the device has threads */
 
 static const char *build;
 
@@ -220,6 +221,17 @@ static void given_up_where_all_stops(void)
         unlink(config);
 }
 
+static void one_is_given_up(const struct h_status *before)
+{
+        uint64_t begin = h_now_ms();
+        pid_t pid = hostile_start(1);
+
+        expect_served("ring", SERVED_MS, "beside another");
+        h_check(child_returns(pid, GIVEN_UP_MS), "an endless kernel ends with 702");
+        printf("one kernel: given up after %llu ms\n", (unsigned long long)(h_now_ms() - begin));
+        h_baseline(before, 5000, "after 702");
+}
+
 int main(int argc, char **argv)
 {
         struct h_status before, after;
@@ -248,12 +260,8 @@ int main(int argc, char **argv)
         waitpid(pid, NULL, 0);
         h_baseline(&before, 1000, "killed while its kernel was executed");
 
-        begin = h_now_ms();
-        pid = hostile_start(1);
-        expect_served("ring", SERVED_MS, "beside another");
-        h_check(child_returns(pid, GIVEN_UP_MS), "an endless kernel ends with 702");
-        printf("one kernel: given up after %llu ms\n", (unsigned long long)(h_now_ms() - begin));
-        h_baseline(&before, 5000, "after 702");
+        if (argc > 2)
+                one_is_given_up(&before);
 
         begin = h_now_ms();
         pid = hostile_start(STREAMS);

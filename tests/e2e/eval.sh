@@ -46,7 +46,7 @@ check "policies" test ${#policies[@]} -ge 10
 printf '%s\n' 0 0.001 0.002 0.02 0.021 0.05 0.06 0.061 0.07 0.1 1000 >"$dir/ten"
 for part in "${policies[*]:0:9}" "${policies[*]:9}"; do
         [ -n "$part" ] || continue
-        timeout 100 "$build/detshare-replay" --ls "mobilenetv3-b1@$dir/ten" --be bert-base-b64 --be resnet152-b64 --duration 900ms --no-alone \
+        timeout 300 "$build/detshare-replay" --ls "mobilenetv3-b1@$dir/ten" --be bert-base-b64 --be resnet152-b64 --duration 900ms --no-alone \
                 --compare "${part// /,}" --json >"$dir/ten.json"
         holds "$dir/ten.json" "all(r['sessions'][0]['ended'] == 10 for r in d['runs'])"
         holds "$dir/ten.json" "all(s['steps_per_s'] > 0 for r in d['runs'] for s in r['sessions'][1:])"
@@ -87,7 +87,7 @@ check "the analysis" python3 tests/eval/check.py
 "$build/detshared" --foreground --device sim:h200 --socket "$dir/native.sock" >"$dir/native.log" 2>&1 &
 native=$!
 trap 'kill "$native" 2>/dev/null; rm -rf "$dir"' EXIT
-for _ in $(seq 100); do
+for _ in $(seq 2000); do
         grep -q serving "$dir/native.log" && break
         sleep 0.1
 done
@@ -98,7 +98,7 @@ printf '#!/bin/sh\necho "$1 $(cat)" >>%s/mps.calls\n' "$dir" >"$dir/bin/nvidia-c
 chmod 755 "$dir/bin/nvidia-cuda-mps-control"
 systems='native;mps;mps-priority;detshare:multistream;detshare:detshare;detshare:nosuch'
 measure() {
-        PATH=$dir/bin:$PATH timeout 100 python3 tests/eval/measure.py --build "$build" --state "$dir/state.csv" --native-socket "$dir/native.sock" --daemon-device sim:h200 \
+        PATH=$dir/bin:$PATH timeout 300 python3 tests/eval/measure.py --build "$build" --state "$dir/state.csv" --native-socket "$dir/native.sock" --daemon-device sim:h200 \
                 --c-program ls:4:4:2:64 --c-program be:6:20:4:64 --cell ls/be@30 --seconds 0.25 --rounds 1 --systems "$systems" "$@"
 }
 check "measure.py: the time is over before it begins" measure --limit 0.01

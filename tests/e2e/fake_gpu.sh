@@ -31,7 +31,7 @@ run() {
         # machine code for this GPU would be taken out of these, and the fake driver executes text
         [ "$program" = fatbins ] && arch=sm_75
         DETSHARE_CLASS=$class DETSHARE_TRANSPORT=$transport LD_LIBRARY_PATH=$build/cuda DETSHARE_SOCKET=$tmp/sock \
-                KERNELS_DIR=$build/ptx/$arch timeout 60 "$build/tests/programs/$program" >"$at.out" 2>&1
+                KERNELS_DIR=$build/ptx/$arch timeout 300 "$build/tests/programs/$program" >"$at.out" 2>&1
         echo $? >"$at.status"
 }
 
@@ -56,7 +56,7 @@ chmod 666 "$tmp/calls"
 FAKE_CUDA_LOG=$tmp/calls "$build/detshared" --device cuda:0 --policy static --config "$tmp/detshared.conf" --socket "$tmp/sock" \
         >"$tmp/daemon.log" 2>&1 &
 daemon=$!
-for _ in $(seq 300); do
+for _ in $(seq 2000); do
         grep -q serving "$tmp/daemon.log" && break
         sleep 0.1
 done

@@ -52,6 +52,11 @@ int h_finish(void)
         return h_failed != 0;
 }
 
+uint64_t h_patience(uint64_t ms)
+{
+        return getenv("DETSHARE_SOAK") || ms < 500 ? ms : ms + 60000;
+}
+
 uint64_t h_now_ms(void)
 {
         struct timespec t;
@@ -177,7 +182,7 @@ int h_daemon_stop(void)
         int status;
 
         kill(h_pid, SIGTERM);
-        while (h_now_ms() < begin + 10000) {
+        while (h_now_ms() < begin + h_patience(10000)) {
                 if (waitpid(h_pid, &status, WNOHANG) == h_pid) {
                         h_pid = -1;
                         unlink(h_path);
@@ -360,7 +365,7 @@ int h_hello(int control_only, uint64_t *ret_session, uint64_t *ret_base)
 
 int h_closed(int fd, int ms)
 {
-        uint64_t end = h_now_ms() + (uint64_t)ms;
+        uint64_t end = h_now_ms() + h_patience((uint64_t)ms);
         char bytes[4096];
 
         for (uint64_t now; (now = h_now_ms()) < end;) {
@@ -434,7 +439,7 @@ void h_baseline(const struct h_status *before, int ms, const char *what)
 {
         struct h_status now = {0};
 
-        for (uint64_t end = h_now_ms() + (uint64_t)ms; h_now_ms() < end; h_sleep_ms(20)) {
+        for (uint64_t end = h_now_ms() + h_patience((uint64_t)ms); h_now_ms() < end; h_sleep_ms(20)) {
                 if (h_status(&now) < 0)
                         continue;
                 if (now.sessions <= before->sessions && now.open_fds <= before->open_fds &&

@@ -82,6 +82,11 @@ void h_baseline(const struct h_status *before, int ms, const char *what);
 /* A status of a quiet daemon to compare with. */
 struct h_status h_quiet(void);
 
+/*
+ * What a promise of so many milliseconds is held to: itself under DETSHARE_SOAK, where nothing else runs on the
+ * machine; else so much more that only what never comes is missed.
+ */
+uint64_t h_patience(uint64_t ms);
 uint64_t h_now_ms(void);
 uint64_t h_now_us(void);
 void h_sleep_ms(int ms);

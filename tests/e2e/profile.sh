@@ -26,7 +26,7 @@ start() {
         "$build/detshared" --device "${1:-sim:h200}" --socket "$tmp/sock" --state "$tmp/state" --policy fifo --foreground \
                 >"$tmp/out" 2>"$tmp/log" &
         daemon=$!
-        for _ in $(seq 200); do
+        for _ in $(seq 2000); do
                 grep -q serving "$tmp/out" && return 0
                 sleep 0.05
         done
@@ -47,7 +47,7 @@ of() {
 }
 
 policy_is() {
-        for _ in $(seq 100); do
+        for _ in $(seq 400); do
                 [ "$("$ctl" status --json | jq -r .policy)" = "$1" ] && return 0
                 sleep 0.05
         done
@@ -65,7 +65,7 @@ samples() {
 
 measure() {
         # measure ROUNDS
-        timeout 120 "$ctl" profile run --json -- "$build/tests/programs/stairs" x "$1" >"$tmp/run" 2>"$tmp/run.err"
+        timeout 300 "$ctl" profile run --json -- "$build/tests/programs/stairs" x "$1" >"$tmp/run" 2>"$tmp/run.err"
 }
 
 # --- measured -----------------------------------------------------------------------------------------------------------

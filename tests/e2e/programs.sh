@@ -24,12 +24,12 @@ trap finish EXIT
 run() {
         # run ARCH PROGRAM: under the drop-in library, its output in $tmp/out
         LD_LIBRARY_PATH=$build/cuda DETSHARE_SOCKET=$tmp/sock KERNELS_DIR=$build/ptx/$1 \
-                timeout 120 "$build/tests/programs/$2" >"$tmp/out" 2>&1
+                timeout 300 "$build/tests/programs/$2" >"$tmp/out" 2>&1
 }
 
 "$build/detshared" --device "${DETSHARE_TEST_DEVICE:-sim:h200}" --socket "$tmp/sock" >"$tmp/daemon.log" 2>&1 &
 daemon=$!
-for _ in $(seq 100); do
+for _ in $(seq 2000); do
         [ -S "$tmp/sock" ] && break
         sleep 0.1
 done
@@ -73,7 +73,7 @@ if [ $# = 0 ]; then
         ls_status=0
         for _ in 1 2 3 4 5; do
                 LD_LIBRARY_PATH=$build/cuda DETSHARE_SOCKET=$tmp/sock KERNELS_DIR=$build/ptx/sm_90 DETSHARE_CLASS=ls \
-                        timeout 120 "$build/tests/programs/gemm" >"$tmp/ls" 2>&1 || ls_status=1
+                        timeout 300 "$build/tests/programs/gemm" >"$tmp/ls" 2>&1 || ls_status=1
         done
         wait "$other"
         [ $? = 1 ] && [ $ls_status = 0 ]
@@ -83,10 +83,10 @@ fi
 if [ $# = 0 ]; then
         # the worker dies three times under a program that works: an error each time, and a new context is as good as new
         LD_LIBRARY_PATH=$build/cuda DETSHARE_SOCKET=$tmp/sock KERNELS_DIR=$build/ptx/sm_90 RECOVERY_FOREIGN=1 \
-                timeout 120 "$build/tests/programs/recovery" >"$tmp/recovery" 2>&1 &
+                timeout 300 "$build/tests/programs/recovery" >"$tmp/recovery" 2>&1 &
         other=$!
         for n in 1 2 3; do
-                for _ in $(seq 200); do
+                for _ in $(seq 2000); do
                         [ "$(grep -c READY "$tmp/recovery")" = $n ] && break
                         sleep 0.05
                 done

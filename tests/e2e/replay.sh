@@ -30,7 +30,7 @@ check() {
 run() {
         local text=$1
         shift
-        timeout 100 "$replay" "$@" >"$dir/out" 2>"$dir/err"
+        timeout 300 "$replay" "$@" >"$dir/out" 2>"$dir/err"
         check "$text: exit status $? $(head -n 2 "$dir/err")" test $? = 0
         check "$text: $(head -n 2 "$dir/err")" test ! -s "$dir/err"
 }
@@ -39,7 +39,7 @@ run() {
 refused() {
         local code=$1 pattern=$2 got
         shift 2
-        timeout 100 "$replay" "$@" >"$dir/out" 2>"$dir/err"
+        timeout 300 "$replay" "$@" >"$dir/out" 2>"$dir/err"
         got=$?
         check "$*: exit status $got, not $code" test "$got" = "$code"
         check "$*: $(wc -l <"$dir/err") lines: $(head -n 3 "$dir/err")" test "$(wc -l <"$dir/err")" = 1

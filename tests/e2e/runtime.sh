@@ -33,7 +33,7 @@ readelf -d "$build/cuda/libcudart.so.13" | grep -q 'libasan' &&
 # run TRANSPORT PROGRAM: under our libraries, its output in $tmp/TRANSPORT.PROGRAM
 run() {
         LD_LIBRARY_PATH=${CUDART_DIR:+$CUDART_DIR:}$build/cuda DETSHARE_SOCKET=$tmp/sock DETSHARE_TRANSPORT=$1 \
-                timeout 60 env LD_PRELOAD="$preload" "$at/$2" >"$tmp/$1.$2" 2>&1 </dev/null
+                timeout 300 env LD_PRELOAD="$preload" "$at/$2" >"$tmp/$1.$2" 2>&1 </dev/null
         echo $? >"$tmp/$1.$2.status"
 }
 
@@ -52,7 +52,7 @@ result "it has a name and a text for every error of the toolkit's header" $? "$t
 
 "$build/detshared" --device "${DETSHARE_TEST_DEVICE:-sim:h200}" --socket "$tmp/sock" >"$tmp/daemon.log" 2>&1 &
 daemon=$!
-for _ in $(seq 100); do
+for _ in $(seq 2000); do
         [ -S "$tmp/sock" ] && break
         sleep 0.1
 done

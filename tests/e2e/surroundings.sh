@@ -50,7 +50,7 @@ is_serving() {
 ends() {
         local status=124
         kill -TERM "$daemon" 2>/dev/null
-        for _ in $(seq 200); do
+        for _ in $(seq 2000); do
                 kill -0 "$daemon" 2>/dev/null || {
                         wait "$daemon"
                         status=$?
@@ -70,7 +70,7 @@ serves() {
         local what=$1
         shift
         start "$@"
-        if is_serving 20 && timeout 20 "$build/detsharectl" --socket "$dir/own/sock" status >"$dir/status" 2>>"$dir/err"; then
+        if is_serving 120 && timeout 300 "$build/detsharectl" --socket "$dir/own/sock" status >"$dir/status" 2>>"$dir/err"; then
                 ok
         else
                 bad "$what: it does not serve"
@@ -81,7 +81,7 @@ serves() {
 refuses() {
         local what=$1 pattern=$2 status
         shift 2
-        timeout 20 "$@" >"$dir/out" 2>"$dir/err" </dev/null
+        timeout 300 "$@" >"$dir/out" 2>"$dir/err" </dev/null
         status=$?
         if { [ $status = 1 ] || [ $status = 2 ]; } && grep -q -- "$pattern" "$dir/err" && ! grep -q '\.c +[0-9]' "$dir/err"; then
                 ok
@@ -101,10 +101,10 @@ serves "no policies" "$tree/detshared" --socket "$sock" --device sim:h200
 refuses "a policy where there are none" "has no policies" "$tree/detshared" --socket "$sock" --device sim:h200 --policy static
 cp -r "$build/policies" "$tree/"
 start "$tree/detshared" --socket "$sock" --device sim:h200 --policy static
-is_serving 20 || bad "the tree does not serve"
+is_serving 120 || bad "the tree does not serve"
 rm -r "$tree/policies"
-if ! timeout 20 "$build/detsharectl" --socket "$sock" set-policy multistream >"$dir/status" 2>>"$dir/err" &&
-        timeout 20 "$build/detsharectl" --socket "$sock" status >"$dir/status" 2>>"$dir/err" && grep -q static "$dir/status"; then
+if ! timeout 300 "$build/detsharectl" --socket "$sock" set-policy multistream >"$dir/status" 2>>"$dir/err" &&
+        timeout 300 "$build/detsharectl" --socket "$sock" status >"$dir/status" 2>>"$dir/err" && grep -q static "$dir/status"; then
         ok
 else
         bad "the policies went away while it served"
@@ -141,7 +141,7 @@ if [ "$(id -u)" = 0 ]; then
         for n in 1 2 3 5 8 16; do
                 start "${as[@]}" prlimit --nproc=$n:$n "$tree/detshared" --socket "$sock" --device sim:h200
                 # a machine may be slow
-                for _ in $(seq 400); do
+                for _ in $(seq 2000); do
                         [ -s "$dir/err" ] || [ -s "$dir/out" ] && break
                         sleep 0.05
                 done

@@ -34,7 +34,7 @@ bad() {
 activate() {
         systemd-socket-activate -l "$dir/sock" "$@" "$build/detshared" --device sim:h200 --socket "$dir/own" >"$dir/out" 2>"$dir/err" </dev/null &
         daemon=$!
-        for _ in $(seq 200); do
+        for _ in $(seq 2000); do
                 [ -S "$dir/sock" ] && return
                 sleep 0.05
         done
@@ -49,14 +49,14 @@ stop() {
 
 activate --fdname=detshared
 grep -q serving "$dir/out" && bad "it was started before anybody came" || ok
-if timeout 60 "$build/detsharectl" --socket "$dir/sock" status >"$dir/status" 2>&1 && grep -q 'sim:h200' "$dir/status"; then
+if timeout 300 "$build/detsharectl" --socket "$dir/sock" status >"$dir/status" 2>&1 && grep -q 'sim:h200' "$dir/status"; then
         ok
 else
         bad "the first who came: $(cat "$dir/status")"
 fi
 grep -q "^detshared: serving .* at $dir/sock " "$dir/out" && ok || bad "$(cat "$dir/out")"
 [ ! -e "$dir/own" ] && ok || bad "it has bound a socket of its own"
-timeout 60 "$build/detsharectl" --socket "$dir/sock" clients >/dev/null 2>&1 && ok || bad "the second who came"
+timeout 300 "$build/detsharectl" --socket "$dir/sock" clients >/dev/null 2>&1 && ok || bad "the second who came"
 stop
 [ "$status" = 0 ] && ok || bad "stopped: exit status $status"
 [ -S "$dir/sock" ] && ok || bad "the socket file, which is not the daemon's, is gone"
@@ -66,13 +66,13 @@ rm -f "$dir/sock"
 for name in "" --fdname=web; do
         activate ${name:+"$name"}
         (exec 3<>/dev/null; timeout 5 "$build/detsharectl" --socket "$dir/sock" status >/dev/null 2>&1) &
-        for _ in $(seq 600); do
+        for _ in $(seq 2000); do
                 grep -q serving "$dir/out" && break
                 sleep 0.05
         done
         grep -q "^detshared: serving .* at $dir/own " "$dir/out" && ok || bad "name '$name': $(cat "$dir/out")"
         grep -q "which is not used: FileDescriptorName=detshared" "$dir/err" && ok || bad "name '$name' is not mentioned"
-        timeout 60 "$build/detsharectl" --socket "$dir/own" status >/dev/null 2>&1 && ok || bad "name '$name': the own socket"
+        timeout 300 "$build/detsharectl" --socket "$dir/own" status >/dev/null 2>&1 && ok || bad "name '$name': the own socket"
         stop
         wait
         rm -f "$dir/sock"

@@ -52,7 +52,7 @@ lines() {
 }
 # hears PATTERN [N]: it says so, N times in all; a machine may be slow
 hears() {
-        for _ in $(seq 600); do
+        for _ in $(seq 2000); do
                 [ "$(lines "$1")" -ge "${2:-1}" ] && ok && return 0
                 sleep 0.05
         done
@@ -73,7 +73,7 @@ quit_manager() {
         manager=
 }
 status() {
-        timeout 20 "$build/detsharectl" --socket "$1" status >/dev/null 2>&1
+        timeout 300 "$build/detsharectl" --socket "$1" status >/dev/null 2>&1
 }
 
 # --- a life ---------------------------------------------------------------------------------------------------------------
@@ -113,8 +113,14 @@ for _ in $(seq 20); do
 done
 hears '^RELOADING=1$' 3
 status "$dir/sock" && ok || bad "nobody answers after reloads"
-sleep 0.2
-[ "$(tail -n 30 "$dir/said" | grep -E '^(READY|RELOADING)=1' | tail -n 1)" = READY=1 ] && ok || bad "the last reload does not end"
+last() {
+        tail -n 30 "$dir/said" | grep -E '^(READY|RELOADING)=1' | tail -n 1
+}
+for _ in $(seq 2000); do
+        [ "$(last)" = READY=1 ] && break
+        sleep 0.05
+done
+[ "$(last)" = READY=1 ] && ok || bad "the last reload does not end"
 
 # --- a worker that is replaced is no reason to be killed ------------------------------------------------------------------
 main=$(sed -n 's/^started //p' "$dir/said" | tail -n 1)
@@ -147,7 +153,7 @@ quit_manager
 refuses() {
         local pattern=$1 got
         shift
-        timeout 20 "$@" >"$dir/said" 2>"$dir/err" </dev/null
+        timeout 300 "$@" >"$dir/said" 2>"$dir/err" </dev/null
         got=$?
         if [ "$got" = 1 ] && grep -q -- "$pattern" "$dir/err" && [ "$(wc -l <"$dir/err")" -le 2 ]; then ok; else bad "$*: $got"; fi
 }

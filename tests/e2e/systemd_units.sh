@@ -48,7 +48,7 @@ echo '# mine' >"$stage/etc/detshare/detshared.conf"
 do_make install
 equals "an administrator's configuration" '# mine' "$(cat "$stage/etc/detshare/detshared.conf")"
 # the installed daemon finds its parts where it lies
-timeout 20 "$stage/opt/ds/sbin/detshared" --config "$stage/etc/detshare/detshared.conf" --device sim:none --socket "$dir/sock" 2>"$dir/err"
+timeout 300 "$stage/opt/ds/sbin/detshared" --config "$stage/etc/detshare/detshared.conf" --device sim:none --socket "$dir/sock" 2>"$dir/err"
 grep -q 'no such model' "$dir/err" && ok || bad "the installed daemon: $(cat "$dir/err")"
 
 # --- systemd's opinion ------------------------------------------------------------------------------------------------------
@@ -122,11 +122,11 @@ EOP
 fi
 "$build/tests/gpu/sandbox" "$build/detshared" --device sim:h200 --socket "$dir/sock" >"$dir/out" 2>"$dir/err" </dev/null &
 daemon=$!
-for _ in $(seq 600); do
+for _ in $(seq 2000); do
         grep -q serving "$dir/out" && break
         sleep 0.05
 done
-DETSHARE_SOCKET=$dir/sock LD_LIBRARY_PATH=$build/cuda KERNELS_DIR=$build/ptx/sm_75 timeout 60 "$build/tests/programs/saxpy" >"$dir/saxpy" 2>&1 &&
+DETSHARE_SOCKET=$dir/sock LD_LIBRARY_PATH=$build/cuda KERNELS_DIR=$build/ptx/sm_75 timeout 300 "$build/tests/programs/saxpy" >"$dir/saxpy" 2>&1 &&
         ok || bad "a program under a daemon in the sandbox: $(tail -n 2 "$dir/saxpy" "$dir/err")"
 kill "$daemon"
 wait "$daemon" && ok || bad "the daemon in the sandbox ends with $?"

@@ -156,7 +156,7 @@ static int busy_client(int in, int out)
         must_kernel(s, "fill", &fill);
         if (dsc_mem_alloc(s, 4096, &p) || launch(s, &fill, p, 256, 3) || dsc_wait_all(s))
                 return 27;
-        return h_now_ms() - begin < 10000 ? 0 : 28;
+        return h_now_ms() - begin < h_patience(10000) ? 0 : 28;
 }
 
 /* Child process: a kernel that writes to a bad address. Writes 'e' when it has its error. */
@@ -225,7 +225,7 @@ static void round_of(const char *transport, int n)
         begin = h_now_ms();
         kill((pid_t)status.worker_pid, SIGKILL);
         h_check(wait_byte(&busy, 'e'), "%s %d: the busy client got its error", transport, n);
-        h_check(h_now_ms() - begin <= 1000, "%s %d: after %llu ms only", transport, n,
+        h_check(h_now_ms() - begin <= h_patience(1000), "%s %d: after %llu ms only", transport, n,
                 (unsigned long long)(h_now_ms() - begin));
         h_check(h_status(&after) == 0, "%s %d: the daemon answers meanwhile", transport, n);
         h_check(write(idle.to, "g", 1) == 1, "%s %d: go", transport, n);
@@ -242,12 +242,12 @@ static void round_of(const char *transport, int n)
                 "%s %d: the restart is counted", transport, n);
 }
 
-/* Milliseconds since begin until the daemon serves with another worker than this; -1: not within 10 s. */
+/* Milliseconds since begin until the daemon serves with another worker than this; -1: not in time */
 static int new_worker(uint32_t pid, uint64_t begin)
 {
         struct h_status status;
 
-        for (; h_now_ms() < begin + 10000; h_sleep_ms(1))
+        for (; h_now_ms() < begin + h_patience(10000); h_sleep_ms(1))
                 if (h_status(&status) == 0 && !strcmp(status.worker_state, "serving") && status.worker_pid != pid)
                         return (int)(h_now_ms() - begin);
         return -1;
@@ -273,7 +273,8 @@ static void fault_round(const char *transport, int n)
         if (!h_simulated(DEVICE)) {
                 r = new_worker(status.worker_pid, begin);
                 printf("fault, %s %d: another worker serves %d ms after the error\n", transport, n, r);
-                h_check(r >= 0 && r <= 1000, "fault, %s %d: another worker serves after %d ms", transport, n, r);
+                h_check(r >= 0 && (uint64_t)r <= h_patience(1000), "fault, %s %d: another worker serves after %d ms",
+                        transport, n, r);
         }
         for (int i = 0; i < 2; i++) {
                 h_check(write(idle[i].to, "g", 1) == 1, "fault, %s %d: go", transport, n);

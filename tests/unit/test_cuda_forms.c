@@ -159,3 +159,30 @@ Test(cuda_forms, no_control_block_left, .init = setup, .timeout = 120)
         dt_form_right(&f, 0);
         dt_close(f.t);
 }
+
+/* What a session leaves running ends at a block's end when it is aborted, with an error. */
+Test(cuda_forms, a_session_that_goes_stops_its_workers, .init = setup, .timeout = 120)
+{
+        struct dt_forms f = dt_forms_open(&ds_cuda_ops, "0", 6000);
+        const uint32_t *counts = (const uint32_t *)DT_HOST_VA;
+        struct ds_launch l;
+        uint64_t token;
+
+        dt_form_clear(&f, 2);
+        f.loops = LONG;
+        l = dt_form_launch(&f, DS_PTX_FORM_PERSISTENT, 0);
+        token = dt_launch(f.t, &l);
+        ds_cuda_ops.abort(f.t->device, DT_SPACE);
+        ds_cuda_ops.abort(f.t->device, DT_SPACE);
+        cr_assert_eq(dt_wait(f.t, token)->status, DS_CUDA_LAUNCH_FAILED);
+        dt_ok(f.t, dt_copy(f.t, f.t->stream, DS_COPY_DTOH, DT_HOST_VA, DT_FORM_COUNTS, f.blocks * 4));
+        cr_assert_eq(counts[f.blocks - 1], 0, "all of it ran");
+        f.loops = DT_FORM_LOOPS;
+        l = dt_form_launch(&f, DS_PTX_FORM_PERSISTENT, 1);
+        l.grid[0] = 50;
+        f.grid[0] = 50;
+        f.blocks = 300;
+        dt_ok(f.t, dt_launch(f.t, &l));
+        dt_form_right(&f, 1);
+        dt_close(f.t);
+}

@@ -12,7 +12,7 @@
  * kernel, no copy engine, nothing that a client's work could stand before. How quickly they hear it is for tests/gpu
  * to measure. Host memory is never looked at by kernels. What came of it is read by a copy on the same stream, after
  * the launch's end is known, so the word to stop is never behind it; poll tells of the end only then. Only launches
- * that were told to stop pay for any of that.
+ * that were told to stop pay for any of that. What a session leaves running when it is aborted is told to stop, too.
  *
  * Without control blocks (the pool is used up, or the GPU's streams cannot write values) the form is refused, and
  * whoever launches takes another. Any session's kernels could write there, as in all that the context has: blocks
@@ -43,6 +43,7 @@ struct cuda_form {
         uint64_t token;       /* of its last launch */
         struct cuda_job *job; /* NULL: it has let go and waits for whoever goes on with it */
         enum form_state state;
+        int aborted; /* its session goes: what is left of it is not wanted */
         uint64_t read_seq;
         uint32_t space;
         const ds_device_kernel *kernel; /* counted by its module */
@@ -348,7 +349,7 @@ int cuda_evict(ds_device *device, uint64_t token)
         return 0;
 }
 
-/* What it did is not known. */
+/* It failed: what it did is not known, or is not asked for any more. */
 static int form_lost(struct cuda_form *form)
 {
         form->job->status = DS_CUDA_LAUNCH_FAILED;
@@ -386,6 +387,8 @@ static int form_heard(const ds_device *device, struct cuda_form *form)
                 form->state = FORM_KNOWN;
                 return 1;
         }
+        if (form->aborted)
+                return form_lost(form);
         form->state = FORM_EVICTED;
         form->done = DS_MAX(form->done, DS_MIN(said.next, form->blocks));
         form->job->status = DS_DEVICE_EVICTED;
@@ -425,6 +428,21 @@ void cuda_drop(ds_device *device, uint64_t token)
 
         if (form)
                 form_end(device, form, 0);
+}
+
+void cuda_forms_abort(ds_device *device, uint32_t space)
+{
+        struct cuda_form *form;
+
+        if (!device->forms)
+                return;
+        DL_FOREACH(device->forms->list, form)
+        {
+                if (!form->job || !form->job->given || form->space != space)
+                        continue;
+                form->aborted = 1;
+                (void)cuda_evict(device, form->token); /* what does not hear it ends by itself */
+        }
 }
 
 void cuda_forms_drop(ds_device *device, uint32_t space)

@@ -454,7 +454,8 @@ uint32_t cuda_form_done(const struct cuda_job *job);           /* blocks, of one
 void cuda_form_ended(ds_device *device, struct cuda_job *job); /* the job goes */
 int cuda_evict(ds_device *device, uint64_t token);
 void cuda_drop(ds_device *device, uint64_t token);
-void cuda_forms_drop(ds_device *device, uint32_t space); /* what has let go there goes on no more */
+void cuda_forms_abort(ds_device *device, uint32_t space); /* what the GPU has of them ends early */
+void cuda_forms_drop(ds_device *device, uint32_t space);  /* what has let go there goes on no more */
 
 /* counter.c */
 void *cuda_counters_more(const ds_device *device); /* cuda_forms_host_bytes() behind them; NULL: there are none */

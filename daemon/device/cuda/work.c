@@ -11,7 +11,8 @@
  * the host's or the device's is looked up in the space's mappings, not taken from the caller.
  *
  * A bound on resident blocks is kept by shared memory that the kernel does not need (device/bound.h). Not done: running
- * work cannot be aborted or killed, and the bound of what runs cannot be changed.
+ * work cannot be aborted (but for workers of a persistent form) or killed, and the bound of what runs cannot be
+ * changed.
  */
 #include <assert.h>
 
@@ -682,8 +683,10 @@ void cuda_abort(ds_device *device, uint32_t id)
 {
         struct cuda_space *space = cuda_space_find(device, id);
 
-        if (space && space->jobs)
-                cuda_hold_cancel(device, space, DS_CUDA_LAUNCH_FAILED);
+        if (!space || !space->jobs)
+                return;
+        cuda_hold_cancel(device, space, DS_CUDA_LAUNCH_FAILED);
+        cuda_forms_abort(device, id);
 }
 
 int cuda_clusters(ds_device *device, const struct ds_launch *launch, uint32_t *ret_clusters)

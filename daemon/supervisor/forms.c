@@ -174,7 +174,8 @@ static void forms_made(struct ds_helper_job *job, struct ds_helper_result *resul
         struct ds_session_call *call = DS_CONTAINER_OF(job, struct ds_session_call, job);
         struct ds_module_forms *forms = forms_of(call);
 
-        if (!forms) { /* its client has given the module back */
+        /* its client has given the module back, or all of it ends */
+        if (!forms || call->session->supervisor->state == DS_DAEMON_STOPPING) {
                 ds_session_call_free(call);
                 return;
         }

@@ -20,6 +20,7 @@
 #include "supervisor/session.h"
 #include "supervisor/supervisor.h"
 #include "util/error.h"
+#include "util/forms_file.h"
 #include "util/frame.h"
 #include "util/macro.h"
 
@@ -209,11 +210,22 @@ static int take_mapping(struct taking *taking, const Detshare__Internal__Restore
         return 0;
 }
 
+/* A transformed image has a report behind it (util/forms_file.h). */
+static int is_image(int fd, uint64_t bytes)
+{
+        struct stat st;
+
+        if (bytes > DS_IMAGE_BYTES_MAX || fstat(fd, &st) < 0 || st.st_size < 0 || (uint64_t)st.st_size < bytes)
+                return 0;
+        return (uint64_t)st.st_size - bytes <= DS_FORMS_REPORT_MAX &&
+               ds_page_file_has(fd, (uint64_t)st.st_size, F_SEAL_WRITE);
+}
+
 static int take_module(struct taking *taking, const Detshare__Internal__RestoreModule *restore, int *fd)
 {
         if (*fd < 0)
                 return refuse(taking, "an image is missing");
-        if (restore->bytes > DS_IMAGE_BYTES_MAX || !ds_page_file_has(*fd, restore->bytes, F_SEAL_WRITE))
+        if (!is_image(*fd, restore->bytes))
                 return refuse(taking, "a file is not the image that it should be");
         return ds_ledger_restore_module(taking->session->ledger, restore, fd)
                        ? refuse(taking, "its modules are not possible")

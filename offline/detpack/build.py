@@ -4,6 +4,10 @@
 The target is given, so no device is asked; the last stage of Triton's compiler, ptxas, is left out: the GPU's driver does it, or nobody
 (the simulated device executes PTX). What was compiled is kept in a cache (DETSHARE_PACK_CACHE, else ~/.cache/detshare-pack) by the hash
 of all that it was made from. Parameters carry what they are divisible by, so that loads are as wide as they can be.
+
+Triton's own tensor core code begins with sm_80. For a GPU before that its passes work for sm_80, without the copies that go beside a
+kernel's work, LLVM writes PTX for the GPU that is meant, and each product instruction becomes two of half the depth, which Turing has:
+the first takes the first half of the operands' registers, the second the other, so nothing moves.
 """
 import hashlib
 import importlib.util
@@ -17,6 +21,7 @@ import tempfile
 from .code import BYTES, Store
 
 PTX_VERSION = 80  # drivers from CUDA 12.0 on read it
+FIRST = 80  # the first compute capability that Triton's passes know
 HEAD = "# made by detshare-pack\nimport triton\nimport triton.language as tl\n\n\n"
 
 os.environ.setdefault("TRITON_DISABLE_LINE_INFO", "1")
@@ -43,8 +48,9 @@ def attributes(launch):
 
 
 def key_of(launch, arch):
-    text = json.dumps([version(), PTX_VERSION, arch, launch.warps, launch.stages, attributes(launch), [p[1] for p in launch.code.params],
-                       launch.code.source()])
+    parts = [version(), PTX_VERSION, arch, launch.warps, launch.stages, attributes(launch), [p[1] for p in launch.code.params],
+             launch.code.source()]
+    text = json.dumps(parts + (["halves"] if arch < FIRST else []))
     return hashlib.sha256(text.encode()).hexdigest()
 
 
@@ -55,11 +61,33 @@ def cache():
     return pathlib.Path(base)
 
 
-def without_ptxas(*arguments):
-    """Triton's hook for its list of stages."""
-    if not arguments:
-        return "no ptxas", "no ptxas"
-    arguments[1]["cubin"] = lambda source, metadata: b""
+PRODUCT = re.compile(r"mma\.sync\.aligned\.m16n8k16\.row\.col\.f32\.f16\.f16\.f32\s*"
+                     r"\{([^}]*)\}\s*,\s*\{([^}]*)\}\s*,\s*\{([^}]*)\}\s*,\s*\{([^}]*)\}\s*;")
+
+
+def halves(found):
+    """A product of depth 16 as two of depth 8."""
+    result, a, b, sums = ([word.strip() for word in found[i].split(",")] for i in range(1, 5))
+    if set(result) & {*a, *b}:
+        raise RuntimeError("a product's sum lies in its operands")
+    lines = []
+    for half in range(2):
+        operands = (result, a[2 * half:2 * half + 2], b[half:half + 1], result if half else sums)
+        lines.append("mma.sync.aligned.m16n8k8.row.col.f32.f16.f16.f32 " + ", ".join("{" + ", ".join(o) + "}" for o in operands) + ";")
+    return "\n\t".join(lines)
+
+
+def stages_for(arch):
+    """Triton's hook for its list of stages: no ptxas, and PTX for a GPU that its passes do not know."""
+    def change(*arguments):
+        if not arguments:
+            return "no ptxas", "no ptxas"
+        backend, stages, options = arguments[:3]
+        stages["cubin"] = lambda source, metadata: b""
+        if arch < FIRST:
+            stages["ptx"] = lambda source, metadata: PRODUCT.sub(halves, backend.make_ptx(source, metadata, options, arch))
+        return None
+    return change
 
 
 def compile_one(job):
@@ -68,7 +96,7 @@ def compile_one(job):
     import triton
     from triton.backends.compiler import GPUTarget
     from triton.compiler import ASTSource
-    triton.knobs.runtime.add_stages_inspection_hook = without_ptxas
+    triton.knobs.runtime.add_stages_inspection_hook = stages_for(arch)
     with tempfile.TemporaryDirectory() as folder:
         path = pathlib.Path(folder) / f"{name}.py"
         path.write_text(HEAD + source.replace("KERNEL", name))
@@ -77,8 +105,8 @@ def compile_one(job):
         module = importlib.util.module_from_spec(spec)
         spec.loader.exec_module(module)
         hints = {(i,): [["tt.divisibility", d]] for i, d in enumerate(attrs) if d > 1}
-        made = triton.compile(ASTSource(getattr(module, name), dict(params), {}, hints), target=GPUTarget("cuda", arch, 32),
-                              options={"num_warps": warps, "num_stages": stages, "ptx_version": PTX_VERSION})
+        made = triton.compile(ASTSource(getattr(module, name), dict(params), {}, hints), target=GPUTarget("cuda", max(arch, FIRST), 32),
+                              options={"num_warps": warps, "num_stages": stages if arch >= FIRST else 1, "ptx_version": PTX_VERSION})
         meta = made.metadata
         if meta.global_scratch_size or meta.profile_scratch_size or meta.num_ctas != 1:
             raise RuntimeError(f"{name} asks for scratch memory or clusters")

@@ -17,7 +17,7 @@ def parser():
     p.add_argument("-o", "--output", metavar="DIR", help="the pack's folder (default: MODEL's name)")
     p.add_argument("--batch", type=int, metavar="N", help="batch size (default: a named model's own; else 1)")
     p.add_argument("--arch", default="sm_80", metavar="sm_NN",
-                   help="the oldest GPU it must run on (default: %(default)s; before sm_80 without tensor cores)")
+                   help="the oldest GPU it must run on (default: %(default)s; sm_75 or later)")
     p.add_argument("--class", dest="kind", choices=("ls", "be"),
                    help="what it is meant to be served as (default: a named model's own; else ls)")
     p.add_argument("--shape", action="append", default=[], metavar="INPUT=A,B,C",

@@ -31,7 +31,7 @@ def halved(data):
 
 class Lower:
     def __init__(self, inputs, outputs, plain=False):
-        self.plain = plain  # no tensor cores
+        self.plain = plain  # a GPU before sm_80: no asynchronous copies, little shared memory
         self.inputs, self.outputs = inputs, outputs
         values = [v for _, v in outputs]
         self.order = topological(values)

@@ -13,7 +13,7 @@ from .code import cdiv, power2
 
 SMS = 132
 FMA_PER_CYCLE = 1024   # f16 products with f32 sums, tensor cores
-FMA_WITHOUT = 128      # without tensor cores
+FMA_TURING = 512       # of those before sm_80
 L2_BYTES = 30
 SHARED_BYTES = 128
 MEMORY_BYTES = 20
@@ -21,6 +21,7 @@ STEP_LATENCY = 160     # of one step along K
 START = 900            # beginning and end of a tile
 SHARED_OF_SM = 160 << 10
 MOST_SHARED = 96 << 10  # of a block: what every GPU from sm_80 on has
+MOST_TURING = 48 << 10
 
 
 @dataclasses.dataclass(frozen=True)
@@ -42,9 +43,6 @@ TILES = [Tile(*t) for t in (
     (64, 64, 64, 4, 3), (64, 32, 64, 4, 4), (32, 64, 64, 4, 4), (32, 32, 64, 4, 4), (16, 64, 64, 4, 4), (64, 16, 64, 4, 4),
     (16, 32, 64, 2, 4), (32, 16, 64, 2, 4), (16, 16, 128, 2, 4), (16, 128, 64, 4, 4), (128, 16, 32, 4, 4), (16, 32, 128, 4, 4),
     (32, 32, 128, 4, 3))]
-PLAIN_TILES = [Tile(*t) for t in (
-    (64, 64, 16, 8, 1), (32, 64, 16, 4, 1), (64, 32, 16, 4, 1), (32, 32, 16, 4, 1), (16, 32, 16, 4, 1), (32, 16, 16, 4, 1),
-    (16, 16, 16, 4, 1))]
 
 
 def from_shared(tile):
@@ -69,8 +67,10 @@ def cycles(tile, m, n, k, count, rate, taps):
 
 
 def choose(m, n, k, count, plain=False, taps=1):
-    """The tile for an m by n by k product, done `count` times; with taps, k is padded to whole steps for each."""
-    rate = FMA_WITHOUT if plain else FMA_PER_CYCLE
+    """The tile for an m by n by k product, done `count` times; with taps, k is padded to whole steps for each. plain: for a GPU without
+    copies that go beside the work."""
+    rate, most = (FMA_TURING, MOST_TURING) if plain else (FMA_PER_CYCLE, MOST_SHARED)
     most_k = max(16, power2(k))
-    tiles = [Tile(t.m, t.n, min(t.k, most_k), t.warps, t.stages) for t in (PLAIN_TILES if plain else TILES) if t.shared <= MOST_SHARED]
+    tiles = [dataclasses.replace(t, stages=1) for t in TILES] if plain else TILES
+    tiles = [dataclasses.replace(t, k=min(t.k, most_k)) for t in tiles if t.shared <= most]
     return min(tiles, key=lambda t: (cycles(t, m, n, k, count, rate, taps), -t.m * t.n))

@@ -5,8 +5,8 @@
     reader    Python alone: the packs of this folder are right, and each of many damaged manifests is refused
     device    Python alone: the packs of this folder run on a simulated GPU, give what their framework gave, the same bytes each time
     compiler  numpy, onnx: importing, fusing, strides and the plan of memory, by random cases and small graphs
-    kernels   numpy, onnx, triton: every small model is compiled and runs as above, one twice to the same bytes, one for GPUs without
-              tensor cores
+    kernels   numpy, onnx, triton: every small model is compiled and runs as above, one twice to the same bytes, one for GPUs that
+              Triton knows no tensor cores of (sm_75)
     operators the same: every operator in the forms that go wrong most easily (operators.py)
 
 usage: check.py BUILD [PART...]; ends with `N passed, N failed`

@@ -1,11 +1,12 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 #
-# Run everything that needs no GPU and count it: the tree's own checks, unit tests plain and sanitized, race programs under
-# ThreadSanitizer, end-to-end tests against real daemons plain and sanitized. One line per test with the seconds it took,
+# Run everything that needs no GPU and count it: the tree's own checks, unit tests sanitized and some of them plain too
+# (tests/unit/plain.txt), race programs under ThreadSanitizer, end-to-end tests against real daemons plain and sanitized. One line per test with the seconds it took,
 # last `N passed, N failed`; exit status 1 if any failed. A test that prints no count, crashes or hangs is one failure.
 #
-# usage: tests/run.sh BUILD [suite ...]   (suites: tree unit sanitize race e2e; all without arguments)
+# usage: tests/run.sh BUILD [suite ...]   (suites: tree plain sanitize race e2e, which are all without arguments; and unit,
+#        which is every unit test plain)
 #        TEST_JOBS=N: how many tests run at a time (default: one more than there are processors, at most 9), besides the
 #        same number of those that do little but wait
 #
@@ -20,22 +21,25 @@ set -u
 cd "$(dirname "$0")/.." || exit
 build=$1
 shift
-suites=${*:-tree unit sanitize race e2e}
+suites=${*:-tree plain sanitize race e2e}
 logs=$build/test-logs
 rm -rf "$logs"
 mkdir -p "$logs"
 place=$(tests/support/place.sh "$build") || exit
 [ -z "$place" ] || trap 'rm -rf "$place"' EXIT
 export DETSHARE_TEST_PLACE=$place
+# random histories and texts: some here each time, more by `make test-plain`
+export DETSHARE_TEST_ROUNDS=${DETSHARE_TEST_ROUNDS:-25} PTX_FUZZ_ROUNDS=${PTX_FUZZ_ROUNDS:-8000}
 # bounded: what one machine's temporary folder, memory and process table bear
 slots=${TEST_JOBS:-$(($(nproc) < 9 ? $(nproc) + 1 : 9))}
 
-waiting="asan-test_supervisor_life test_supervisor_life asan-test_oom_supervisor e2e-worker_death e2e-ctl asan-e2e-ctl
+waiting="asan-test_supervisor_life asan-test_oom_supervisor e2e-worker_death e2e-ctl asan-e2e-ctl
 asan-test_supervisor_rights e2e-serve e2e-hostile_frames asan-test_cuda_graph asan-test_core_memory"
-slow="e2e-endless_kernel asan-test_cuda_work e2e-fake_gpu test_cuda_work asan-test_cuda_device test_ptx_roundtrip asan-test_worker_random_quiesce asan-test_worker_random
-asan-e2e-programs race-device_race e2e-programs
-asan-e2e-runtime asan-test_ptx_roundtrip asan-test_ptx_fuzz asan-test_cuda_driver test_cuda_device test_core_memory
-e2e-runtime asan-test_replay e2e-replay e2e-eval e2e-calibrate"
+slow="e2e-endless_kernel asan-test_cuda_work e2e-fake_gpu asan-e2e-programs asan-test_cuda_device test_ptx_roundtrip test_ptx_oracle
+asan-test_worker_random_quiesce asan-test_worker_random asan-e2e-daemon_kills asan-e2e-sm_percent asan-e2e-handover asan-test_sim_share
+asan-test_device_errors asan-test_device_errors_cuda e2e-eval e2e-code_cache asan-test_sim_cluster asan-test_interp_tensor race-device_race
+e2e-programs asan-e2e-runtime asan-test_ptx_roundtrip asan-test_ptx_fuzz asan-test_cuda_driver e2e-runtime asan-test_replay e2e-replay
+e2e-calibrate"
 
 # what runs sanitized of tests/e2e, and with how many rounds
 sanitized="core
@@ -69,9 +73,10 @@ note() {
 
 # Criterion's last line, e.g. "Synthesis: Tested: 5 | Passing: 4 | Failing: 1 | Crashing: 0"
 criterion() {
-        local name=$1 bin=$2 log ok all status
+        local name=$1 log ok all status
         log=$logs/$name.log
-        timeout 300 "$bin" --jobs 2 --timeout 120 >"$log" 2>&1
+        shift
+        timeout 900 "$@" >"$log" 2>&1
         status=$?
         ok=$(sed 's/\x1b\[[0-9;]*m//g' "$log" | sed -n 's/.*Synthesis: Tested: \([0-9]*\) | Passing: \([0-9]*\) .*/\2/p' | tail -n 1)
         all=$(sed 's/\x1b\[[0-9;]*m//g' "$log" | sed -n 's/.*Synthesis: Tested: \([0-9]*\) | Passing: \([0-9]*\) .*/\1/p' | tail -n 1)
@@ -86,7 +91,7 @@ criterion() {
 script() {
         local name=$1 line
         shift
-        timeout 600 "$@" >"$logs/$name.log" 2>&1
+        timeout 900 "$@" >"$logs/$name.log" 2>&1
         local status=$?
         line=$(grep -a -E '^[0-9]+ passed, [0-9]+ failed' "$logs/$name.log" | tail -n 1)
         if [ -z "$line" ]; then
@@ -105,7 +110,7 @@ script() {
 plain() {
         local name=$1
         shift
-        if timeout 300 "$@" >"$logs/$name.log" 2>&1; then
+        if timeout 900 "$@" >"$logs/$name.log" 2>&1; then
                 note "$name" 1 0
         else
                 note "$name" 0 1 <(tail -n 20 "$logs/$name.log")
@@ -128,7 +133,34 @@ suite_tree() {
 
 suite_unit() {
         for t in "$build"/tests/unit/test_*; do
-                queue criterion "$(basename "$t")" "$t"
+                queue criterion "$(basename "$t")" "$t" --jobs 2 --timeout 280
+        done
+}
+
+# plain_names WHEN...: tests that tests/unit/plain.txt names, as patterns for case
+plain_names() {
+        local name when why
+        while read -r name when why; do
+                [[ $name == \#* || " $* " != *" $when "* ]] || printf '%s ' "$name"
+        done <tests/unit/plain.txt
+}
+
+# one_of NAME PATTERN...
+one_of() {
+        local name=$1 pattern
+        shift
+        for pattern; do
+                # shellcheck disable=SC2053
+                [[ $name != $pattern ]] || return 0
+        done
+        return 1
+}
+
+suite_plain() {
+        read -r -d '' -a patterns <<<"$(plain_names too only)"
+        for t in tests/unit/test_*.c; do
+                name=$(basename "$t" .c)
+                ! one_of "$name" "${patterns[@]}" || queue criterion "$name" "$build/tests/unit/$name" --jobs 2 --timeout 280
         done
 }
 
@@ -137,11 +169,11 @@ suite_unit() {
 # order than they began.
 suite_sanitize() {
         queue script sanitizer-proof tests/sanitize.sh "$build" --proof
+        read -r -d '' -a patterns <<<"$(plain_names only)"
         for t in "$build"/asan/tests/unit/test_*; do
-                # 20,000 runs of the assembler, and kernels that must take long: what is executed there is so under sanitizers by
-                # test_ptx_rows, test_sim_device and others
-                case $(basename "$t") in test_ptx_oracle | test_sim_long) continue ;; esac
-                queue plain "asan-$(basename "$t")" tests/sanitize.sh "$build" "$(basename "$t")" "$t" --jobs 1 --timeout 200
+                name=$(basename "$t")
+                one_of "$name" "${patterns[@]}" ||
+                        queue criterion "asan-$name" tests/sanitize.sh "$build" "$name" "$t" --jobs 1 --timeout 280
         done
         while read -r name rounds; do
                 t=tests/e2e/$name.sh

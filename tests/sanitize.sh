@@ -27,7 +27,7 @@ once() {
         chmod 1777 "$dir"
         ASAN_OPTIONS="log_path=$dir/asan:log_exe_name=1:detect_leaks=1:abort_on_error=1:allocator_may_return_null=1" \
                 UBSAN_OPTIONS="halt_on_error=1:print_stacktrace=1" DETSHARE_UBSAN_LOG="$dir/ubsan" \
-                timeout 300 "$@" >"$dir.log" 2>&1 || return 1
+                timeout 600 "$@" >"$dir.log" 2>&1 || return 1
         [ -z "$(ls -A "$dir")" ]
 }
 
@@ -101,8 +101,12 @@ if [ "$1" = --proof ]; then
         proof
         exit
 fi
-gate "$@" && exit
-status=$?
+if gate "$@"; then
+        # how many tests that were, where it says so
+        grep -a 'Synthesis: ' "$reports/$1.log" | tail -n 1
+        exit 0
+fi
+status=1
 echo "FAIL $1: reports in $reports/$1, output in $reports/$1.log"
 grep -a '^FAIL' "$reports/$1.log" | head -n 10
 cat "$reports/$1"/* 2>/dev/null | head -n 60

@@ -5,12 +5,17 @@
 
 ARCHS := sm_75 sm_90
 kernel_cu := $(wildcard tests/programs/kernels/*.cu)
+# under the older standard the compiler's own headers are half as long; what includes C++ of the toolkit needs the newer one
+NVCC14 := $(NVCC) -std=c++14
+cu17 := $(shell grep -lE '^.include <(cooperative_groups|cuda|mma|thrust|cub)' tests/programs/kernels/*.cu \
+	tests/programs/kernels/corpus/*.cu tests/programs/runtime/*.cu tests/programs/runtime/parts/*.cu)
+nvcc_std = $(if $(filter $<,$(cu17)),,-std=c++14)
 kernel_ptx := $(foreach a,$(ARCHS),$(kernel_cu:tests/programs/kernels/%.cu=$(BUILD)/ptx/$(a)/%.ptx))
 
 define ptx_rule
 $(BUILD)/ptx/$(1)/%.ptx: tests/programs/kernels/%.cu
 	@mkdir -p $$(@D)
-	$(NVCC) -arch=$(1) -ptx -o $$@ $$<
+	$(NVCC) $$(nvcc_std) -arch=$(1) -ptx -o $$@ $$<
 endef
 $(foreach a,$(ARCHS),$(eval $(call ptx_rule,$(a))))
 
@@ -41,7 +46,7 @@ corpus_nvcc := $(corpus_names:%=$(BUILD)/ptx/corpus/%)
 define corpus_rule
 $(BUILD)/ptx/corpus/$(1)/%.ptx: tests/programs/kernels/corpus/%.cu
 	@mkdir -p $$(@D)
-	$(NVCC) -arch=$(call target_arch,$(1)) $(NVCC_$(call target_variant,$(1))) -ptx -o $$@ $$<
+	$(NVCC) $$(nvcc_std) -arch=$(call target_arch,$(1)) $(NVCC_$(call target_variant,$(1))) -ptx -o $$@ $$<
 endef
 $(foreach t,$(sort $(patsubst %/,%,$(dir $(corpus_names)))),$(eval $(call corpus_rule,$(t))))
 
@@ -109,8 +114,11 @@ $(BUILD)/tests/unit/test_core_%: $(BUILD)/obj/tests/unit/test_core_%.o $(support
 	@mkdir -p $(@D)
 	$(CC) $(LDFLAGS) -rdynamic -Wl,-rpath,'$$ORIGIN/../..' -o $@ $(filter %.o,$^) -L$(BUILD) -ldetshare-client -lprotobuf-c -lcriterion
 
-.PHONY: unit
-unit: $(unit_bin)
+# which of them `make test` builds and runs plain, and which only so: tests/unit/plain.txt
+unit_when = $(patsubst %.c,%,$(wildcard $(patsubst %,tests/unit/%.c,$(shell awk '!/^\#/ && $$2 ~ /$(1)/ { print $$1 }' tests/unit/plain.txt))))
+.PHONY: unit unit-plain
+unit: $(if $(SAN),$(filter-out $(patsubst tests/%,$(BUILD)/tests/%,$(call unit_when,^only$$)),$(unit_bin)),$(unit_bin))
+unit-plain: $(patsubst tests/%,$(BUILD)/tests/%,$(call unit_when,.))
 
 # what a test needs beside its source: data files to build, defines
 -include $(wildcard tests/unit/*.mk)
@@ -120,9 +128,12 @@ include tests/fuzz/fuzz.mk
 $(BUILD)/obj/tests/unit/%.o $(BUILD)/obj/tests/e2e/%.o: override OPT := -O0
 # and of a test's own code addresses are checked, not arithmetic, which would cost as much as all of the daemon's; but for
 # tests that have a part of the product in them
+# (what it hands to the product has its guards: the checks that are left out are those of its own accesses, which are as long
+# to compile as all of the product)
 ifneq ($(findstring undefined,$(SAN)),)
 whole_src := $(shell grep -l '^#include "[a-z]*/.*[.]c"' $(unit_src))
-$(BUILD)/obj/tests/unit/%.o: CFLAGS += $(if $(filter $<,$(whole_src)),,-fno-sanitize=undefined)
+$(BUILD)/obj/tests/unit/%.o: CFLAGS += $(if $(filter $<,$(whole_src)),,-fno-sanitize=undefined \
+	$(if $(findstring clang,$(CC)),,--param asan-instrument-reads=0 --param asan-instrument-writes=0))
 endif
 
 # --- the sanitizer gate and its proof -----------------------------------------------------------------------------------
@@ -133,11 +144,21 @@ shared := gen ptx e2e fatbin cubin compile
 share = @mkdir -p $(1) $(shared:%=$(BUILD)/%); \
 	for d in $(shared); do [ -L $(1)/$$d ] || rm -rf $(1)/$$d; ln -sfn ../$$d $(1)/$$d; done
 ASAN := $(BUILD)/asan
-# tensor.c is inlined many times over: optimising it with instrumentation costs 35 s of compiler and gives its test 6 s back
+# Compiling instrumented code costs more than running it: a check of addresses is a call and not inlined; null pointers are found by the
+# processor, lengths of objects by their guards. tensor.c is inlined many times over: optimising it with instrumentation costs 35 s of
+# compiler and gives its test 6 s back. `make fuzz` has all checks.
+ASAN_OPT := -O1 --param asan-instrumentation-with-call-threshold=0
+ASAN_LESS := null,object-size,pointer-overflow
+ifneq ($(LESS),)
+CFLAGS += -fno-sanitize=$(LESS)
+# lanes are aligned by their type, and what a kernel accesses is checked by the interpreter; which is what sanitized tests spend
+# their time in, so there checks are inlined
+$(BUILD)/obj/daemon/ptx/interp/%.o: CFLAGS += -fno-sanitize=alignment --param asan-instrumentation-with-call-threshold=7000
+endif
 .PHONY: asan
 asan:
 	$(call share,$(ASAN))
-	@$(MAKE) --no-print-directory -s BUILD=$(ASAN) SAN=address,undefined OPT=-O1 CFLAGS_tensor=-O0 all unit e2e programs $(ASAN)/tests/gate/proof
+	@$(MAKE) --no-print-directory -s BUILD=$(ASAN) SAN=address,undefined LESS=$(ASAN_LESS) OPT='$(ASAN_OPT)' CFLAGS_tensor=-O0 all unit e2e programs $(ASAN)/tests/gate/proof
 $(BUILD)/tests/gate/proof: $(BUILD)/obj/tests/gate/proof.o $(GATE_O)
 	@mkdir -p $(@D)
 	$(CC) $(LDFLAGS) -o $@ $^ -lcriterion
@@ -154,19 +175,24 @@ $(BUILD)/tests/race/libcuda_race: $(cudaface_src) $(wildcard client-lib/cuda/*.h
 cudart_race_src := $(addprefix client-lib/cudart/,register.c init.c error.c)
 $(BUILD)/tests/race/cudart_race: race_extra := $(cudart_race_src) -I$(CUDA_ROOT)/include
 $(BUILD)/tests/race/cudart_race: $(cudart_race_src) $(wildcard client-lib/cudart/*.h)
-$(BUILD)/tests/race/%: tests/race/%.c $(core_src) $(wildcard client-lib/core/*.h) $(wildcard tests/support/*.[ch]) $(proto_obj)
+core_tsan := $(patsubst %.c,$(BUILD)/tsan/%.o,$(core_src) $(wildcard tests/support/*.c))
+$(core_tsan): | $(proto_hdr)
+-include $(core_tsan:.o=.d)
+$(BUILD)/tests/race/%: tests/race/%.c $(core_tsan) $(proto_obj)
 	@mkdir -p $(@D)
-	$(CC) $(CPPFLAGS) $(CFLAGS) -O1 -fsanitize=thread -o $@ $< $(race_extra) $(core_src) $(wildcard tests/support/*.c) $(proto_obj) -lprotobuf-c
+	$(CC) $(CPPFLAGS) $(CFLAGS) -O1 -fsanitize=thread -o $@ $< $(race_extra) $(core_tsan) $(proto_obj) -lprotobuf-c
 
-# the devices and all that they stand on, object by object
-tsan_src := $(filter-out %main.c,$(foreach l,util image ptx ptx/interp ptx/pass device device/sim device/cuda,$(wildcard daemon/$(l)/*.c)))
-tsan_obj := $(tsan_src:%.c=$(BUILD)/tsan/%.o)
+# the devices and all that they stand on, object by object; but for arithmetic over a warp's own registers, which shares nothing and
+# takes long to compile
+arithmetic := $(patsubst %,daemon/ptx/interp/%.c,tensor int select half float bits cvt)
+tsan_src := $(filter-out %main.c $(arithmetic),$(foreach l,util image ptx ptx/interp ptx/pass device device/sim device/cuda,$(wildcard daemon/$(l)/*.c)))
+tsan_obj := $(tsan_src:%.c=$(BUILD)/tsan/%.o) $(arithmetic:%.c=$(BUILD)/obj/%.o)
 $(BUILD)/tsan/daemon/device/cuda/%.o: CPPFLAGS += -I$(CUDA_ROOT)/include
 $(BUILD)/tsan/daemon/device/cuda/gpcs.o: $(BUILD)/gen/cuda_gpcs.h
 $(BUILD)/tsan/%.o: %.c
 	@mkdir -p $(@D)
 	$(CC) $(CPPFLAGS) $(CFLAGS) $(if $(findstring clang,$(CC)),,-Wno-tsan) -O1 -fsanitize=thread -MMD -MP -c -o $@ $<
--include $(tsan_obj:.o=.d)
+-include $(tsan_src:%.c=$(BUILD)/tsan/%.d)
 # the worker's one thread, alone
 $(BUILD)/tsan/daemon/worker/pages.o: | $(proto_hdr)
 -include $(BUILD)/tsan/daemon/worker/pages.d
@@ -190,7 +216,7 @@ e2e_bin := $(e2e_src:tests/e2e/%.c=$(BUILD)/tests/e2e/%)
 $(e2e_bin): $(GATE_O)
 $(BUILD)/e2e/%.ptx: tests/e2e/%.cu
 	@mkdir -p $(@D)
-	$(NVCC) -arch=sm_75 -ptx -o $@ $<
+	$(NVCC14) -arch=sm_75 -ptx -o $@ $<
 $(BUILD)/tests/e2e/%: $(BUILD)/obj/tests/e2e/%.o $(BUILD)/obj/tests/e2e/harness.o $(proto_obj) $(BUILD)/libdetshare-client.so
 	@mkdir -p $(@D)
 	$(CC) $(LDFLAGS) -Wl,-rpath,'$$ORIGIN/../..' -o $@ $(filter %.o,$^) -L$(BUILD) -ldetshare-client -lprotobuf-c
@@ -246,10 +272,10 @@ $(BUILD)/tests/programs/%: $(BUILD)/obj/tests/programs/%.o | $(LIBRARIES)
 program_fatbins := $(foreach a,$(ARCHS),$(BUILD)/ptx/$(a)/prog_basic.fatbin $(BUILD)/ptx/$(a)/prog_basic.lz4.fatbin)
 $(BUILD)/ptx/%/prog_basic.fatbin: tests/programs/kernels/prog_basic.cu
 	@mkdir -p $(@D)
-	$(NVCC) -fatbin -arch=$* -o $@ $<
+	$(NVCC14) -fatbin -arch=$* -o $@ $<
 $(BUILD)/ptx/%/prog_basic.lz4.fatbin: tests/programs/kernels/prog_basic.cu
 	@mkdir -p $(@D)
-	$(NVCC) -fatbin -arch=$* --compress-mode=speed -o $@ $<
+	$(NVCC14) -fatbin -arch=$* --compress-mode=speed -o $@ $<
 .PHONY: programs
 programs: $(program_bin) $(program_fatbins) kernels
 include tests/programs/runtime/runtime.mk
@@ -260,7 +286,7 @@ DEMO_BIN := $(BUILD)/demo/ls_service $(BUILD)/demo/be_job $(BUILD)/demo/demo
 e2e: $(DEMO_BIN) $(BUILD)/demo/kernels.ptx $(BUILD)/e2e/handover.ptx $(TEST_MANAGER)
 $(BUILD)/demo/kernels.ptx: tests/demo/kernels.cu
 	@mkdir -p $(@D)
-	$(NVCC) -arch=sm_75 -ptx -o $@ $<
+	$(NVCC14) -arch=sm_75 -ptx -o $@ $<
 $(BUILD)/obj/tests/demo/%.o $(BUILD)/obj/tests/programs/%.o: CPPFLAGS += -I$(CUDA_ROOT)/include
 $(BUILD)/demo/demo: $(BUILD)/obj/tests/demo/demo.o
 	@mkdir -p $(@D)
@@ -281,13 +307,19 @@ demo-run: demo-build
 demo: deps
 	@$(MAKE) --no-print-directory -s -j2 demo-run
 
-test-build: demo-build kernels unit race programs runtime e2e $(BUILD)/tests/gate/race_proof
+test-build: demo-build kernels unit-plain race programs runtime e2e $(BUILD)/tests/gate/race_proof
 # deps first in a make of its own: what it installs decides what the next one finds
 test: deps
 	@.ci/deps.sh triton
 	@$(MAKE) --no-print-directory -s -j$(JOBS) test-build
 	@$(MAKE) --no-print-directory -s -j$(JOBS) asan
 	@tests/run.sh $(BUILD)
+# every unit test on the plain build, the random ones longer
+.PHONY: test-plain
+test-plain: deps
+	@.ci/deps.sh triton
+	@$(MAKE) --no-print-directory -s -j$(JOBS) all kernels programs unit
+	@DETSHARE_TEST_ROUNDS=60 PTX_FUZZ_ROUNDS=20000 tests/run.sh $(BUILD) unit
 
 # --- coverage: what the tests execute, with a floor ------------------------------------------------------------------------
 FLOOR ?= 85
@@ -322,7 +354,7 @@ replay-policies: $(BUILD)/detshare-replay $(POLICIES)
 EVAL_JOB := $(BUILD)/eval/job $(BUILD)/eval/job.ptx
 $(BUILD)/eval/job.ptx: tests/eval/job.cu
 	@mkdir -p $(@D)
-	$(NVCC) -arch=sm_75 -ptx -o $@ $<
+	$(NVCC14) -arch=sm_75 -ptx -o $@ $<
 $(BUILD)/obj/tests/eval/%.o: CPPFLAGS += -I$(CUDA_ROOT)/include
 $(BUILD)/eval/job: $(BUILD)/obj/tests/eval/job.o | $(LIBRARIES)
 	@mkdir -p $(@D)
@@ -387,7 +419,7 @@ $(SANDBOX): $(BUILD)/obj/tests/gpu/sandbox.o
 GPU_TESTS := $(addprefix $(BUILD)/tests/gpu/,device_cuda faults idle sandbox) $(BUILD)/gpu/faults.ptx
 $(BUILD)/gpu/faults.ptx: tests/gpu/faults.cu
 	@mkdir -p $(@D)
-	$(NVCC) -arch=sm_75 -ptx -o $@ $<
+	$(NVCC14) -arch=sm_75 -ptx -o $@ $<
 $(BUILD)/tests/gpu/device_cuda: $(BUILD)/obj/tests/gpu/device_cuda.o $(DAEMON_A)
 	@mkdir -p $(@D)
 	$(CC) $(LDFLAGS) -rdynamic -o $@ $^ $(DAEMON_LIBS)

@@ -8,18 +8,18 @@ compile_files := $(foreach f,plain talks,$(COMPILE_DIR)/$(f).ptx) $(COMPILE_DIR)
 
 $(COMPILE_DIR)/%.sm_90a.ptx: tests/data/image/%.cu
 	@mkdir -p $(@D)
-	$(NVCC) -ptx -arch=sm_90a -o $@ $<
+	$(NVCC14) -ptx -arch=sm_90a -o $@ $<
 $(COMPILE_DIR)/%.ptx: tests/data/image/%.cu
 	@mkdir -p $(@D)
-	$(NVCC) -ptx -arch=sm_75 -o $@ $<
+	$(NVCC14) -ptx -arch=sm_75 -o $@ $<
 $(COMPILE_DIR)/many.fatbin: tests/data/image/two.cu
 	@mkdir -p $(@D)
-	$(NVCC) -fatbin --compress-mode=size -gencode arch=compute_75,code=compute_75 -gencode arch=compute_80,code=sm_80 \
+	$(NVCC14) -fatbin --compress-mode=size -gencode arch=compute_75,code=compute_75 -gencode arch=compute_80,code=sm_80 \
 		-gencode arch=compute_90,code=sm_90 -gencode arch=compute_90a,code=sm_90a \
 		-gencode arch=compute_100,code=sm_100 -o $@ $<
 $(COMPILE_DIR)/old_code.fatbin: tests/data/image/two.cu
 	@mkdir -p $(@D)
-	$(NVCC) -fatbin -gencode arch=compute_80,code=sm_80 -gencode arch=compute_100,code=compute_100 -o $@ $<
+	$(NVCC14) -fatbin -gencode arch=compute_80,code=sm_80 -gencode arch=compute_100,code=compute_100 -o $@ $<
 
 CFLAGS_test_helper_compile := -DTEST_DIR='"$(COMPILE_DIR)"' -DTEST_PTXAS='"$(abspath $(CUDA_ROOT)/bin/ptxas)"' \
 	-DTEST_HOSTILE='"$(abspath tests/support/hostile_ptxas)"' -DTEST_HELPER='"$(BUILD)/libexec/detshare-helper"'

@@ -8,13 +8,13 @@ image_files := $(foreach a,sm_75 sm_90 sm_90a,$(foreach m,balance speed size non
 
 $(IMAGE_DIR)/code_only.fatbin: tests/data/image/two.cu
 	@mkdir -p $(@D)
-	$(NVCC) -fatbin -gencode arch=compute_90,code=sm_90 -o $@ $<
+	$(NVCC14) -fatbin -gencode arch=compute_90,code=sm_90 -o $@ $<
 $(IMAGE_DIR)/%.fatbin: tests/data/image/two.cu
 	@mkdir -p $(@D)
-	$(NVCC) -fatbin -arch=$(basename $*) --compress-mode=$(patsubst .%,%,$(suffix $*)) -o $@ $<
+	$(NVCC14) -fatbin -arch=$(basename $*) --compress-mode=$(patsubst .%,%,$(suffix $*)) -o $@ $<
 $(IMAGE_DIR)/%.cubin: tests/data/image/two.cu
 	@mkdir -p $(@D)
-	$(NVCC) -cubin -arch=$* -o $@ $<
+	$(NVCC14) -cubin -arch=$* -o $@ $<
 
 CFLAGS_test_image := -DTEST_IMAGE_DIR='"$(IMAGE_DIR)"'
 CFLAGS_test_sim_device := $(CFLAGS_test_image)

@@ -8,11 +8,11 @@ cubin_files := $(foreach a,sm_75 sm_80 sm_86 sm_90 sm_90a sm_100,$(CUBIN_DIR)/$(
 
 $(CUBIN_DIR)/sm_90.variables.%.cubin: tests/data/image/variables.cu
 	@mkdir -p $(@D)
-	$(NVCC) -cubin -arch=sm_90 -DKIND=$* -o $@ $<
+	$(NVCC14) -cubin -arch=sm_90 -DKIND=$* -o $@ $<
 define cubin_rule
 $(CUBIN_DIR)/%.$(1).cubin: tests/data/image/$(1).cu
 	@mkdir -p $$(@D)
-	$(NVCC) -cubin -arch=$$* -o $$@ $$<
+	$(NVCC14) -cubin -arch=$$* -o $$@ $$<
 endef
 $(foreach f,plain talks,$(eval $(call cubin_rule,$(f))))
 

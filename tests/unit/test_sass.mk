@@ -7,16 +7,16 @@ sass_files := $(foreach a,sm_75 sm_80 sm_86 sm_89 sm_90 sm_90a,$(SASS_DIR)/$(a).
 	$(SASS_DIR)/sm_90.slow.cubin $(SASS_DIR)/sm_90.linked.cubin $(SASS_DIR)/sm_90.asked.cubin $(SASS_DIR)/sm_100.waits.cubin
 $(SASS_DIR)/%.waits.cubin: tests/data/image/waits.cu
 	@mkdir -p $(@D)
-	$(NVCC) -cubin -arch=$* -o $@ $<
+	$(NVCC14) -cubin -arch=$* -o $@ $<
 $(SASS_DIR)/%.slow.cubin: tests/data/image/waits.cu
 	@mkdir -p $(@D)
-	$(NVCC) -cubin -arch=$* -Xptxas -O0 -o $@ $<
+	$(NVCC14) -cubin -arch=$* -Xptxas -O0 -o $@ $<
 $(SASS_DIR)/%.linked.cubin: tests/data/image/linked.cu
 	@mkdir -p $(@D)
-	$(NVCC) -cubin -rdc=true -arch=$* -o $@ $<
+	$(NVCC14) -cubin -rdc=true -arch=$* -o $@ $<
 $(SASS_DIR)/%.asked.cubin: tests/data/image/asked.cu
 	@mkdir -p $(@D)
-	$(NVCC) -cubin -rdc=true -arch=$* -o $@ $<
+	$(NVCC14) -cubin -rdc=true -arch=$* -o $@ $<
 
 CFLAGS_test_sass := -DTEST_SASS_DIR='"$(SASS_DIR)"'
 $(BUILD)/tests/unit/test_sass: | $(sass_files)

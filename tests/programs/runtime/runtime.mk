@@ -24,7 +24,7 @@ runtime_o = $(addprefix $(BUILD)/obj/tests/programs/runtime/,$(1).o $(PARTS_$(1)
 .SECONDARY: $(foreach n,$(runtime_names),$(call runtime_o,$(n)))
 $(BUILD)/obj/tests/programs/runtime/%.o: tests/programs/runtime/%.cu $(wildcard tests/programs/runtime/*.h)
 	@mkdir -p $(@D)
-	$(NVCC_RUNTIME) $(NVCC_$(notdir $*)) -c -o $@ $<
+	$(NVCC_RUNTIME) $(nvcc_std) $(NVCC_$(notdir $*)) -c -o $@ $<
 # linked by the compiler where device code is linked too, and once to show it; else without it, which is five times as fast
 by_nvcc := vector_add $(patsubst NVCC_%,%,$(foreach v,$(filter NVCC_%,$(.VARIABLES)),$(if $(findstring -rdc,$($v)),$v)))
 runtime_link = $(if $(filter $(by_nvcc),$(1)),$(NVCC_RUNTIME) $(NVCC_$(1)) -cudart $(2) -Xlinker -rpath-link=$(BUILD)/cuda:$(BUILD),\

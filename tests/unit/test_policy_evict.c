@@ -13,16 +13,28 @@ static struct ph_kernel slabs = {
         .name = "slabs", .blocks = 40 * SMS, .block_ns = 500 * US, .forms = &sdev_forms}; /* 20 ms */
 static struct ph_kernel shorts = {
         .name = "shorts", .blocks = 200 * SMS, .block_ns = 4 * US, .forms = &sdev_forms}; /* 0.8 ms of short blocks */
+static struct ph_kernel plates = {
+        .name = "plates", .blocks = 400 * SMS, .block_ns = 50 * US, .forms = &sdev_forms}; /* 20 ms */
 static struct ph_kernel plain = {.name = "plain", .blocks = 40 * SMS, .block_ns = 500 * US};
 
-#define OPEN(...)                                                \
-        do {                                                     \
-                PH_KERNELS_ARE(&small, &slabs, &shorts, &plain); \
-                ph_open(SMS / 2, __VA_ARGS__, NULL);             \
-                ph_know(&small, 0);                              \
-                ph_know(&slabs, 0);                              \
-                ph_know(&shorts, 0);                             \
-                ph_know(&plain, 0);                              \
+/* LS that takes half as long again when this one is at work as it begins, whatever SMs that has */
+static const struct ph_client *touched_by;
+static uint64_t half_more(const struct ph_kernel *kernel, uint64_t alone_ns, uint32_t n_others)
+{
+        (void)kernel;
+        (void)n_others;
+        return touched_by && ph_in_flight(touched_by) ? alone_ns * 3 / 2 : alone_ns;
+}
+static struct ph_kernel touchy = {.name = "touchy", .blocks = 16, .block_ns = 50 * US, .beside = half_more};
+
+#define OPEN(...)                                                                  \
+        do {                                                                       \
+                PH_KERNELS_ARE(&small, &slabs, &shorts, &plain, &touchy, &plates); \
+                ph_open(SMS / 2, __VA_ARGS__, NULL);                               \
+                ph_know(&small, 0);                                                \
+                ph_know(&slabs, 0);                                                \
+                ph_know(&shorts, 0);                                               \
+                ph_know(&plain, 0);                                                \
         } while (0)
 
 /* A session that has had some requests, so that the policy knows their length. */
@@ -127,29 +139,35 @@ Test(policy_evict, evict_0_evicts_nothing)
         ph_close();
 }
 
-/* Requests without a pause that hold BE all the time: of the time since its last eviction BE runs for the floor. */
+/* Requests one after the other, each of which evicts BE: what BE has of the time, with this floor. */
 static uint64_t be_share(const char *floor)
 {
         struct ph_client *be, *ls;
         uint64_t begin, share;
 
-        OPEN("detshare", "explore_permille=0", "standing_permille=0", "starve_ms=5", floor);
-        ls = taught();
-        be = ph_be();
-        ph_loop(be, &slabs, 2);
-        ph_run_for(3 * MS);
-        begin = ph_now();
-        ph_every(ls, &small, 50, 120 * US, 2000);
+        OPEN("detshare", "explore_permille=0", "standing_permille=0", "starve_ms=2", floor);
+        ph_know(&plates, 0);
+        touched_by = be = ph_be();
+        ls = ph_ls(0);
+        ls->gap_us = 60;
+        ls->synchronises = 1;
+        ph_every(ls, &touchy, 20, 2 * MS, 1000);
         ph_run_for(200 * MS);
+        ph_loop(be, &plates, 2);
+        ph_run_for(500 * MS);
+        begin = ph_now();
+        ph_run_for(500 * MS);
         share = ph_busy(be, begin, ph_now());
-        cr_assert_geq(ph_stats().evictions, 2);
+        cr_assert_geq(ph_stats().evictions, 100);
         ph_close();
         return share;
 }
 
 Test(policy_evict, best_effort_never_starves)
 {
-        cr_assert_geq(be_share("be_floor_permille=50"), 40);
+        uint64_t without = be_share("be_floor_permille=0"), some = be_share("be_floor_permille=200");
+
+        cr_assert_geq(some, without + 30, "%llu, %llu", (unsigned long long)some, (unsigned long long)without);
 }
 
 /* --- sgdrc ---------------------------------------------------------------------------------------------------------

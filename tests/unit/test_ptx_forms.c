@@ -494,6 +494,8 @@ Test(ptx_forms, reasons)
         golden("refused");
         golden("aligned");
         golden("chance");
+        golden("leave");
+        golden("rooms");
 }
 
 /* Every allocation may fail. */

@@ -410,6 +410,9 @@ static int follow(ds_ptx_flow *flow)
                 return -ENOMEM;
         for (uint32_t i = 0; i < f->n_instrs; i++)
                 ds_ptx_each_register(&f->instrs[i], count_write, flow);
+        for (uint32_t i = 0; i < f->n_params; i++)
+                if (f->params[i]->reg != DS_PTX_NO_REG) /* whatever a caller gives */
+                        flow->varies[f->params[i]->reg] = 1;
         flow->changed = true;
         for (uint32_t round = 0; flow->changed && !flow->gave_up; round++) {
                 flow->changed = false;
@@ -509,9 +512,10 @@ uint32_t ds_ptx_flow_leavers(ds_ptx_flow *flow, const uint8_t *loud, uint8_t *re
                         return s->first;
                 if (!s->followed || !n_loud)
                         continue;
-                if (n_loud == s->n_next)
+                /* where the ways meet at the end only, those of one have left when the others are still at it */
+                if (n_loud == s->n_next && s->meet != flow->n)
                         tear(flow, s);
-                else if (s->n_next == 2)
+                else if (n_loud == 1 && s->n_next == 2 && flow->function->instrs[s->end - 1].guard != DS_PTX_NO_REG)
                         ret_leaves[s->end - 1] =
                                 flow->stretches[s->next[0]].loud ? DS_PTX_FLOW_LEAVES_ON : DS_PTX_FLOW_LEAVES_JUMP;
                 else

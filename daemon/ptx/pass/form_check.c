@@ -140,16 +140,46 @@ static int check_instrs(struct ds_ptx_form_plan *plan)
 
 /* --- memory --- */
 
+static void see_shared(uint8_t *seen, const struct ds_ptx_operand *o)
+{
+        if ((o->kind == DS_PTX_OPERAND_ADDRESS || o->kind == DS_PTX_OPERAND_VAR) && o->var && !o->var->function &&
+                o->var->space == DS_PTX_IN_SHARED)
+                seen[o->var->definition->index] = 1;
+        for (uint32_t i = 0; i < o->n_elements; i++)
+                see_shared(seen, &o->elements[i]);
+}
+
+/* Of the module's shared memory, what the kernel names: at most so many bytes. A module has the arrays of all of its.
+ */
+static int shared_of_module(struct ds_ptx_form_run *run, const struct ds_ptx_form_plan *plan, uint64_t *ret)
+{
+        const struct ds_ptx_module *m = run->module;
+        uint8_t *seen = ds_arena_alloc(run->arena, (size_t)m->n_vars + 1, 1);
+
+        if (!seen)
+                return ds_error_origin(-ENOMEM);
+        for (uint32_t i = 0; i < plan->n_functions; i++)
+                for (uint32_t k = 0; k < plan->functions[i]->n_instrs; k++)
+                        for (uint32_t o = 0; o < plan->functions[i]->instrs[k].n_operands; o++)
+                                see_shared(seen, &plan->functions[i]->instrs[k].operands[o]);
+        *ret = 0;
+        for (uint32_t i = 0; i < m->n_vars; i++)
+                if (seen[i])
+                        *ret += m->vars[i]->size + m->vars[i]->align;
+        return 0;
+}
+
 static int check_memory(struct ds_ptx_form_run *run, struct ds_ptx_form_plan *plan)
 {
         const struct ds_ptx_module *m = run->module;
         uint64_t limit = m->version >= 81 && m->target >= 70 ? DS_PTX_MAX_PARAM_BYTES : OLD_PARAM_BYTES, shared = 0;
+        int r;
 
         if (DS_ALIGN_UP((uint64_t)plan->kernel->params_size, 8) + sizeof(struct ds_ptx_virtual) > limit)
                 return refuse(plan, plan->kernel->line, "has no room for one more parameter");
-        for (uint32_t i = 0; i < m->n_vars; i++)
-                if (m->vars[i]->space == DS_PTX_IN_SHARED)
-                        shared += m->vars[i]->size + m->vars[i]->align;
+        r = shared_of_module(run, plan, &shared);
+        if (r)
+                return ds_error_trace(r);
         for (uint32_t i = 0; i < plan->n_functions; i++) {
                 const struct ds_ptx_function *f = plan->functions[i];
 
@@ -293,6 +323,7 @@ static bool known(
 struct barriers {
         uint32_t used;  /* mask of numbers */
         uint32_t whole; /* of those that all threads of the block meet at */
+        uint32_t some;  /* of those that some meet at, so many as they say */
         bool answers;   /* some of these bring an answer */
         uint32_t line;  /* of one of these, 0: none */
         bool elsewhere; /* one of these is in a function */
@@ -312,6 +343,7 @@ static int look_at_barrier(struct ds_ptx_form_plan *plan, const struct ds_ptx_fu
         if (instr->op == DS_PTX_OP_BAR_ARRIVE || instr->op == DS_PTX_OP_BARRIER_ARRIVE)
                 return refuse(plan, instr->line, "may leave a barrier that some have arrived at and nobody waits for");
         b->used |= 1u << number;
+        b->some |= counted ? 1u << number : 0;
         if (counted)
                 return 0;
         b->whole |= 1u << number;
@@ -321,14 +353,12 @@ static int look_at_barrier(struct ds_ptx_form_plan *plan, const struct ds_ptx_fu
         return 0;
 }
 
-/* Where some threads may stand at a barrier of the block while others never come: in line, or 0 */
-static int find_gone(const struct ds_ptx_form_plan *plan, const struct barriers *b, uint32_t *ret_line)
+/* Where some threads may stand at a barrier of the block while others go on without it: in line, or 0 */
+static int find_gone_in(const struct barriers *b, const struct ds_ptx_function *f, uint32_t *ret_line)
 {
-        const struct ds_ptx_function *f = plan->kernel;
         ds_cleanup(ds_ptx_flow_freep) ds_ptx_flow *flow = NULL;
         int r = ds_ptx_flow_new(f, DS_PTX_VARY_THREAD, &flow);
 
-        *ret_line = 0;
         for (uint32_t i = 0; !r && i < f->n_instrs && !*ret_line; i++) {
                 const struct ds_ptx_function *called = ds_ptx_form_called(&f->instrs[i]);
                 bool counted = false, is = barrier_of(&f->instrs[i], &counted) && !counted;
@@ -337,6 +367,18 @@ static int find_gone(const struct ds_ptx_form_plan *plan, const struct barriers 
                 if (is && ds_ptx_flow_is_uncertain(flow, i))
                         *ret_line = f->instrs[i].line;
         }
+        return r;
+}
+
+/* In the kernel, or in a function: who comes back from there without it may leave then. */
+static int find_gone(const struct ds_ptx_form_plan *plan, const struct barriers *b, uint32_t *ret_line)
+{
+        uint32_t n = b->elsewhere ? plan->n_functions : 1;
+        int r = 0;
+
+        *ret_line = 0;
+        for (uint32_t i = 0; i < n && !r && !*ret_line; i++)
+                r = find_gone_in(b, plan->functions[i], ret_line);
         return r;
 }
 
@@ -360,7 +402,7 @@ static int check_barriers(struct ds_ptx_form_run *run, struct ds_ptx_form_plan *
         r = b.whole ? find_gone(plan, &b, &line) : 0;
         if (r || !line)
                 return r;
-        if (b.answers || b.elsewhere || (b.whole & (b.whole - 1)) || run->module->target < 70)
+        if (b.answers || b.elsewhere || (b.whole & (b.whole - 1)) || (b.whole & b.some) || run->module->target < 70)
                 return refuse(
                         plan, line, "threads may leave while others wait at barriers, in a way that is not known");
         plan->gone = true;
@@ -386,66 +428,74 @@ static bool is_counted(const struct ds_ptx_instr *instr)
 
 typedef bool (*is_fn)(const struct ds_ptx_instr *instr);
 
-/* Marks what `is` holds for, and calls of functions when one of them has such. Returns false when there is none. */
-static bool mark(const struct ds_ptx_form_plan *plan, is_fn is, uint8_t *loud, bool *ret_inside)
+static bool is_inside(const struct ds_ptx_form_plan *plan, is_fn is)
 {
-        const struct ds_ptx_function *f = plan->kernel;
-        bool any = false;
-
-        *ret_inside = false;
         for (uint32_t i = 0; i < plan->n_functions; i++)
-                for (uint32_t k = 0; plan->functions[i] != f && k < plan->functions[i]->n_instrs; k++)
-                        *ret_inside |= is(&plan->functions[i]->instrs[k]);
-        for (uint32_t i = 0; i < f->n_instrs; i++) {
-                loud[i] = is(&f->instrs[i]) || (*ret_inside && f->instrs[i].op == DS_PTX_OP_CALL);
-                any |= loud[i];
-        }
-        return any;
+                for (uint32_t k = 0; plan->functions[i] != plan->kernel && k < plan->functions[i]->n_instrs; k++)
+                        if (is(&plan->functions[i]->instrs[k]))
+                                return true;
+        return false;
 }
 
-static uint32_t first_leaver(const struct ds_ptx_function *f, const uint8_t *leaves)
+/* Who leaves one function, from where others go on to what `is` holds for */
+struct leavers {
+        uint8_t *leaves;                    /* as of ds_ptx_flow_leavers */
+        const struct ds_ptx_instr *first;   /* of those, NULL: nobody leaves */
+        const struct ds_ptx_instr *unclear; /* NULL: it is known */
+};
+
+/* inside: functions that are called have such, too. */
+static int find_leavers(
+        struct ds_ptx_form_run *run, const struct ds_ptx_function *f, is_fn is, bool inside, struct leavers *ret)
 {
+        ds_cleanup(ds_ptx_flow_freep) ds_ptx_flow *flow = NULL;
+        uint8_t *loud = ds_arena_alloc(run->arena, (size_t)f->n_instrs + 1, 1);
+        uint32_t at;
+
+        *ret = (struct leavers){.leaves = ds_arena_alloc(run->arena, (size_t)f->n_instrs + 1, 1)};
+        if (!loud || !ret->leaves)
+                return ds_error_origin(-ENOMEM);
         for (uint32_t i = 0; i < f->n_instrs; i++)
-                if (leaves[i])
-                        return i;
-        return DS_PTX_NO_REG;
+                loud[i] = is(&f->instrs[i]) || (inside && f->instrs[i].op == DS_PTX_OP_CALL);
+        if (!memchr(loud, 1, (size_t)f->n_instrs + 1))
+                return 0;
+        if (ds_ptx_flow_new(f, DS_PTX_VARY_THREAD, &flow))
+                return ds_error_trace(-ENOMEM);
+        at = ds_ptx_flow_leavers(flow, loud, ret->leaves);
+        ret->unclear = at == DS_PTX_NO_REG ? NULL : &f->instrs[at];
+        for (uint32_t i = 0; i < f->n_instrs && !ret->first; i++)
+                ret->first = ret->leaves[i] ? &f->instrs[i] : NULL;
+        return 0;
 }
 
 /*
  * What lanes do together waits for all that it names and that have not exited. A lane that leaves the body does not
- * exit, so others must know that it is gone.
+ * exit, so others must know that it is gone. One that comes back from a function without the others may leave then.
  */
 static int check_lanes(struct ds_ptx_form_run *run, struct ds_ptx_form_plan *plan)
 {
-        const struct ds_ptx_function *f = plan->kernel;
-        ds_cleanup(ds_ptx_flow_freep) ds_ptx_flow *flow = NULL;
-        uint8_t *loud = ds_arena_alloc(run->arena, (size_t)f->n_instrs + 1, 1);
-        uint8_t *leaves = ds_arena_alloc(run->arena, (size_t)f->n_instrs + 1, 1);
         is_fn const kinds[] = {is_counted, ds_ptx_form_is_together};
-        uint32_t bad = DS_PTX_NO_REG;
-        bool inside = false;
 
-        if (!loud || !leaves)
-                return ds_error_origin(-ENOMEM);
-        for (size_t k = 0; k < DS_ARRAY_SIZE(kinds) && bad == DS_PTX_NO_REG; k++) {
-                uint32_t first;
+        for (size_t k = 0; k < DS_ARRAY_SIZE(kinds); k++) {
+                bool inside = is_inside(plan, kinds[k]);
+                bool known = !inside && kinds[k] != is_counted && run->module->target >= 70;
 
-                if (!mark(plan, kinds[k], loud, &inside))
-                        continue;
-                if (!flow && ds_ptx_flow_new(f, DS_PTX_VARY_THREAD, &flow))
-                        return ds_error_trace(-ENOMEM);
-                bad = ds_ptx_flow_leavers(flow, loud, leaves);
-                first = first_leaver(f, leaves);
-                if (first == DS_PTX_NO_REG || bad != DS_PTX_NO_REG)
-                        continue;
-                if (inside || kinds[k] == is_counted || run->module->target < 70)
-                        bad = first;
-                else
-                        plan->leaves = leaves;
+                for (uint32_t i = 0; i < (inside ? plan->n_functions : 1); i++) {
+                        struct leavers l;
+                        int r = find_leavers(run, plan->functions[i], kinds[k], inside, &l);
+
+                        if (r)
+                                return ds_error_trace(r);
+                        if (l.first && !known && !l.unclear)
+                                l.unclear = l.first;
+                        if (l.unclear)
+                                return refuse(plan, l.unclear->line,
+                                        "lanes may leave while others of their warp wait for them");
+                        if (l.first)
+                                plan->leaves = l.leaves;
+                }
         }
-        return bad == DS_PTX_NO_REG
-                       ? 0
-                       : refuse(plan, f->instrs[bad].line, "lanes may leave while others of their warp wait for them");
+        return 0;
 }
 
 /* --- what goes on after a block's end --- */

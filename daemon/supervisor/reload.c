@@ -47,6 +47,7 @@ static void name_restart_keys(const struct ds_config *started, const struct ds_c
                 {"compiled_code", started->compiled_code != now->compiled_code},
                 {"ladder_steps", started->ladder_steps != now->ladder_steps},
                 {"transform", started->transform != now->transform},
+                {"evict_us", started->evict_us != now->evict_us},
                 {"ladder_order", started->ladder_by_gpc != now->ladder_by_gpc},
         };
         size_t at = 0;

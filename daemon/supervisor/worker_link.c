@@ -527,7 +527,7 @@ static const struct ds_process_ops process_ops = {.frame = on_frame, .lost = on_
 struct arguments {
         const char *argv[ARGUMENTS_MAX];
         size_t n;
-        char clock[24], orphan[24], kernel[24], quiesce[24], spin[24], steps[24];
+        char clock[24], orphan[24], kernel[24], quiesce[24], evict[24], spin[24], steps[24];
 };
 
 static void add_option(struct arguments *args, const char *name, const char *value)
@@ -564,6 +564,7 @@ static void make_arguments(const ds_worker_link *link, struct arguments *args)
         add_option(args, "--quiesce-s", number_of(args->quiesce, config->quiesce_seconds));
         if (options->transform != DS_TRANSFORM_AUTO)
                 add_option(args, "--transform", ds_transform_name(options->transform));
+        add_option(args, "--evict-us", number_of(args->evict, options->config->evict_us));
         add_option(args, "--spin-us", number_of(args->spin, config->spin_us));
         add_option(args, "--ladder-steps", number_of(args->steps, options->config->ladder_steps));
         add_option(args, "--ladder-order", options->config->ladder_by_gpc ? "gpc" : NULL);

@@ -103,6 +103,7 @@ static int loop_open_sched(ds_worker *worker, const struct ds_worker_config *con
                 .wall_ns = worker->wall_ns,
                 .trust_any_owner = config->trust_any_owner,
                 .transform = (enum ds_sched_transform)config->transform,
+                .evict_bound_ns = config->evict_bound_ns,
         };
         int r = ds_sched_new(&sched, &worker->sched);
 

@@ -92,6 +92,8 @@ static int main_option(int c, const char *arg, struct ds_worker_config *config)
                 return main_duration(arg, DS_NS_PER_S, &config->quiesce_ns);
         case 's':
                 return main_duration(arg, DS_NS_PER_US, &config->spin_ns);
+        case 'e':
+                return main_duration(arg, DS_NS_PER_US, &config->evict_bound_ns);
         default:
                 return -EINVAL;
         }
@@ -129,6 +131,7 @@ static int main_options(int argc, char **argv, struct ds_worker_config *config)
                 {"ladder-steps", required_argument, NULL, 'L'},
                 {"ladder-order", required_argument, NULL, 'O'},
                 {"transform", required_argument, NULL, 'T'},
+                {"evict-us", required_argument, NULL, 'e'},
                 {NULL, 0, NULL, 0},
         };
         int c;
@@ -324,7 +327,7 @@ int main(int argc, char **argv)
                         "usage: detshare-worker --device SPEC [--policy NAME] [--policy-dir DIR] [--libcuda PATH]\n"
                         "       [--restarted] [--clock-ns N] [--orphan-s N] [--kernel-s N] [--quiesce-s N] [--spin-us "
                         "N]\n"
-                        "       [--transform always|auto|never], with the supervisor's socket as fd 3\n");
+                        "       [--transform always|auto|never] [--evict-us N], with the supervisor's socket as fd 3\n");
                 return 2;
         }
         snprintf(name, sizeof(name), "detshare-worker %s", config.device);

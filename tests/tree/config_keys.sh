@@ -21,9 +21,9 @@ keys_of() {
 }
 same "$source, $page" "$keys" "$(sed '/^# RELOADING/,$d' $page | keys_of /dev/stdin '*')"
 same "$source, $example" "$keys" "$(keys_of $example '#')"
-for key in ${keys//*./}; do
+for key in $(sed "s/.*[.]//" <<<"$keys"); do
         grep -q "^\"$key=\"" tests/fuzz/config.dict || { echo "tests/fuzz/config.dict does not know $key"; bad=1; }
 done
-same "keys that need a restart" "$(sed -n 's/^ *{"\([a-z]*\)", differ.*/\1/p' daemon/supervisor/reload.c)" \
+same "keys that need a restart" "$(sed -n 's/^ *{"\([a-z]*\)", \(differ\|started\).*/\1/p' daemon/supervisor/reload.c)" \
         "$(sed -n 's/^- \(.*\) need a restart.*/\1/p' $page | grep -oE '\*[a-z]+\*' | tr -d '*')"
 exit $bad

@@ -17,7 +17,7 @@ struct ds_user {
         uid_t uid;
         uint32_t refs;
         uint64_t usage[_DS_CHARGE_MAX];
-        uint64_t turn; /* of users->turns */
+        uint64_t turn[2]; /* of users->turns; the second: in the background */
         int has_rights;
         struct ds_rights rights;
         struct ds_rate rate;
@@ -79,7 +79,7 @@ int ds_user_get(ds_users *users, uid_t uid, ds_user **ret)
                         return ds_error_origin(-ENOMEM);
                 user->users = users;
                 user->uid = uid;
-                user->turn = users->turns; /* who comes anew is no better off than who stays */
+                user->turn[0] = user->turn[1] = users->turns; /* who comes anew is no better off than who stays */
                 ds_rate_init(&user->rate);
                 user->rate.full_ns = users->full_ns[uid % RATES_KEPT];
                 HASH_ADD(hh, users->by_uid, uid, sizeof(uid), user);
@@ -120,14 +120,14 @@ uid_t ds_user_uid(const ds_user *user)
         return user->uid;
 }
 
-uint64_t ds_user_turn(const ds_user *user)
+uint64_t ds_user_turn(const ds_user *user, int background)
 {
-        return user->turn;
+        return user->turn[background != 0];
 }
 
-void ds_user_served(ds_user *user)
+void ds_user_served(ds_user *user, int background)
 {
-        user->turn = ++user->users->turns;
+        user->turn[background != 0] = ++user->users->turns;
 }
 
 uint64_t ds_user_usage(const ds_user *user, enum ds_charge_slot slot)

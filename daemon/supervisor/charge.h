@@ -68,9 +68,9 @@ ds_user *ds_user_ref(ds_user *user);
 /* NULL is fine; returns NULL. */
 ds_user *ds_user_unref(ds_user *user);
 uid_t ds_user_uid(const ds_user *user);
-/* Users take turns: who was served longest ago has the smallest number. */
-uint64_t ds_user_turn(const ds_user *user);
-void ds_user_served(ds_user *user);
+/* Users take turns: who was served longest ago has the smallest number. background: of what nobody waits for. */
+uint64_t ds_user_turn(const ds_user *user, int background);
+void ds_user_served(ds_user *user, int background);
 uint64_t ds_user_usage(const ds_user *user, enum ds_charge_slot slot);
 uint64_t ds_user_limit(const ds_user *user, enum ds_charge_slot slot);
 /* A process of the user has these rights: they hold instead of the limits, with those of its other processes. */

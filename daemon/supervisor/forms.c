@@ -16,6 +16,7 @@
 
 /* The helper's words where there is nothing wrong. */
 static const char no_ptx[] = "there is no PTX of it";
+static const char no_room[] = "there is no room for its forms in what its user may have";
 
 void ds_module_source_drop(struct ds_module_source *source)
 {
@@ -40,12 +41,15 @@ void ds_module_forms_init(struct ds_module_forms *forms)
 static void forms_drop_image(struct ds_module_forms *forms)
 {
         forms->fd = ds_close(forms->fd);
+        ds_charge_release(&forms->file);
         ds_charge_release(&forms->image);
         ds_charge_release(&forms->variables);
 }
 
 void ds_module_forms_deinit(struct ds_module_forms *forms)
 {
+        if (forms->pending)
+                ds_session_call_free(forms->pending);
         ds_module_source_drop(&forms->source);
         forms_drop_image(forms);
         forms->why = ds_free(forms->why);
@@ -106,6 +110,13 @@ void ds_forms_note(struct ds_session_call *call, const struct ds_helper_result *
 }
 
 /* --- its forms ---------------------------------------------------------------------------------------------------- */
+
+void ds_forms_leave(struct ds_session_call *call)
+{
+        if (call->forms)
+                call->forms->pending = NULL;
+        call->forms = NULL;
+}
 
 static struct ds_module_forms *forms_of(struct ds_session_call *call)
 {
@@ -172,21 +183,21 @@ static int forms_charge(struct ds_session_call *call, const struct ds_helper_res
 static void forms_made(struct ds_helper_job *job, struct ds_helper_result *result)
 {
         struct ds_session_call *call = DS_CONTAINER_OF(job, struct ds_session_call, job);
-        struct ds_module_forms *forms = forms_of(call);
+        struct ds_module_forms *forms = call->forms;
 
-        /* its client has given the module back, or all of it ends */
-        if (!forms || call->session->supervisor->state == DS_DAEMON_STOPPING) {
+        if (call->session->supervisor->state == DS_DAEMON_STOPPING) {
                 ds_session_call_free(call);
                 return;
         }
-        forms->pending = 0;
+        ds_forms_leave(call);
         if (result->status || !result->report_bytes) {
                 forms_refuse(call, forms, result->message && result->message[0] ? result->message : "nothing is known");
         } else if (forms_charge(call, result)) {
-                forms_refuse(call, forms, "there is no room for its forms in what its user may have");
+                forms_refuse(call, forms, no_room);
         } else {
                 forms->fd = DS_TAKE_FD(result->fd);
                 forms->bytes = result->bytes;
+                ds_charge_move(&forms->file, &call->one);
                 ds_charge_move(&forms->image, &call->bytes);
                 ds_charge_move(&forms->variables, &call->variables);
                 ds_module_source_drop(&forms->source);
@@ -208,11 +219,16 @@ static int forms_source(const struct ds_session_call *call, const struct ds_modu
 
 static void forms_begin(struct ds_session_call *call, struct ds_module_forms *forms, int image, uint64_t image_bytes)
 {
-        uint64_t bytes;
-        int fd = forms_source(call, forms, image, image_bytes, &bytes);
+        const char *why = no_room;
+        uint64_t bytes = 0;
+        int fd = -1;
 
+        if (!ds_charge_take(&call->one, call->session->user, DS_CHARGE_SLABS, 1)) {
+                fd = forms_source(call, forms, image, image_bytes, &bytes);
+                why = "the file that it came from is not there any more";
+        }
         if (fd < 0) {
-                forms_refuse(call, forms, "the file that it came from is not there any more");
+                forms_refuse(call, forms, why);
                 forms_send(call, forms);
                 return;
         }
@@ -223,7 +239,8 @@ static void forms_begin(struct ds_session_call *call, struct ds_module_forms *fo
         }
         call->job.forms = DETSHARE__INTERNAL__IMAGE_FORMS__FORMS_ONLY;
         call->job.background = 1;
-        forms->pending = 1;
+        call->forms = forms;
+        forms->pending = call;
         ds_helper_check(call->session->supervisor->helper, &call->job, call->session->user, fd, bytes, forms_made);
 }
 

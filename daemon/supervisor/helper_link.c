@@ -280,7 +280,7 @@ static struct ds_helper_job *choose(const ds_helper *helper, unsigned limit)
                 n = user_in_flight(helper, last);
                 if (limit > 1 && n >= limit - 1 && ds_user_uid(last) != 0)
                         continue;
-                if (best && (n > least || (n == least && ds_user_turn(last) >= ds_user_turn(best->user))))
+                if (best && (n > least || (n == least && ds_user_turn(last, 0) >= ds_user_turn(best->user, 0))))
                         continue;
                 best = job;
                 least = n;
@@ -299,12 +299,19 @@ static struct ds_helper_job *next_job(const ds_helper *helper, const struct ds_w
         return first->suspect ? first : choose(helper, limit);
 }
 
-/* One at a time, and only when nobody waits. */
+/* One at a time, and only when nobody waits; users take turns. */
 static struct ds_helper_job *next_background(const ds_helper *helper)
 {
+        struct ds_helper_job *best = TAILQ_FIRST(&helper->background), *job;
+
         if (!helper->usable || helper->n_background || helper->alone || !TAILQ_EMPTY(&helper->jobs))
                 return NULL;
-        return TAILQ_FIRST(&helper->background);
+        TAILQ_FOREACH(job, &helper->background, link)
+        {
+                if (ds_user_turn(job->user, 1) < ds_user_turn(best->user, 1))
+                        best = job;
+        }
+        return best;
 }
 
 static int send_job(ds_helper *helper, struct ds_helper_job *job, const struct ds_worker_info *info)
@@ -338,12 +345,12 @@ static int send_job(ds_helper *helper, struct ds_helper_job *job, const struct d
         place->user = ds_user_ref(job->user);
         place->background = job->background;
         place->sent_ns = uv_hrtime();
+        ds_user_served(job->user, job->background);
         if (job->background) {
                 TAILQ_REMOVE(&helper->background, job, link);
                 helper->n_background++;
         } else {
                 TAILQ_REMOVE(&helper->jobs, job, link);
-                ds_user_served(job->user);
                 helper->n_in_flight++;
                 helper->alone = job->suspect;
         }

@@ -49,6 +49,7 @@ struct ds_session_call *ds_session_call_free(struct ds_session_call *call)
         ds_charge_release(&call->one);
         ds_charge_release(&call->variables);
         ds_module_source_drop(&call->source);
+        ds_forms_leave(call);
         ds_ring_deinit(&call->ring);
         ds_close(call->event_fd);
         if (call->rpc) {

@@ -23,6 +23,7 @@ struct ds_session_call {
         struct ds_helper_job job;
         struct ds_module_source source; /* ModuleLoad */
         uint64_t module;                /* whose forms it is about */
+        struct ds_module_forms *forms;  /* those, while it is their `pending` */
         struct ds_ring ring;            /* Attach */
         uint32_t limit;                 /* SetLimit */
         uint64_t limit_value;

@@ -209,6 +209,32 @@ static inline void fw_reply_clock(ds_conn *conn, uint64_t id)
         fx_send(conn, &from.base, NULL, 0);
 }
 
+/* A module, and the wish for forms of its kernels. Clients name modules by their order, from 0. */
+static uint64_t fw_modules[256];
+static size_t fw_n_modules;
+
+static inline void fw_module(ds_conn *conn, uint64_t id, uint64_t session)
+{
+        Detshare__Internal__FromWorker from = DETSHARE__INTERNAL__FROM_WORKER__INIT;
+        Detshare__Internal__FormsWanted wanted = DETSHARE__INTERNAL__FORMS_WANTED__INIT;
+        Detshare__Internal__Ledger ledger = DETSHARE__INTERNAL__LEDGER__INIT;
+        Detshare__Internal__Module module = DETSHARE__INTERNAL__MODULE__INIT;
+
+        module.module = id;
+        module.writable_globals = fw_does("globals");
+        fw_modules[fw_n_modules++ % DS_ARRAY_SIZE(fw_modules)] = id;
+        ledger.session = session;
+        ledger.module_added = &module;
+        fw_reply(conn, id, &ledger);
+        if (!fw_does("wants"))
+                return;
+        wanted.session = session;
+        wanted.module = id;
+        from.body_case = DETSHARE__INTERNAL__FROM_WORKER__BODY_FORMS_WANTED;
+        from.forms_wanted = &wanted;
+        fx_send(conn, &from.base, NULL, 0);
+}
+
 /* What a kernel printed: first said, then counted. One that swallows only counts. */
 static inline void fw_print(ds_conn *conn, uint64_t session, const Detshare__Write *write)
 {
@@ -246,8 +272,6 @@ static inline void fw_call(ds_conn *conn, const Detshare__Internal__ToWorker *to
 {
         const Detshare__Internal__Call *call = to->call;
         Detshare__Internal__Ledger ledger = DETSHARE__INTERNAL__LEDGER__INIT;
-        Detshare__Internal__Module module = DETSHARE__INTERNAL__MODULE__INIT;
-
         ledger.session = call->session;
         fw_log("call %d\n", (int)call->request->call_case);
         switch (call->request->call_case) {
@@ -255,9 +279,10 @@ static inline void fw_call(ds_conn *conn, const Detshare__Internal__ToWorker *to
                 fw_alloc(conn, to->id, call->session);
                 break;
         case DETSHARE__REQUEST__CALL_MODULE_LOAD:
-                module.module = to->id;
-                module.writable_globals = fw_does("globals");
-                ledger.module_added = &module;
+                fw_module(conn, to->id, call->session);
+                break;
+        case DETSHARE__REQUEST__CALL_MODULE_UNLOAD:
+                ledger.module_removed = fw_modules[call->request->module_unload->module % DS_ARRAY_SIZE(fw_modules)];
                 fw_reply(conn, to->id, &ledger);
                 break;
         case DETSHARE__REQUEST__CALL_RESET_SESSION:
@@ -379,6 +404,7 @@ static inline void fh_main(void)
         const char *mode = getenv("FAKE_HELPER");
         Detshare__Internal__ToHelper *to;
         ds_conn *conn = fx_conn(3);
+        uint64_t held = 0;
 
         while ((to = (Detshare__Internal__ToHelper *)fx_receive(
                         conn, &detshare__internal__to_helper__descriptor, 3600000))) {
@@ -388,7 +414,23 @@ static inline void fh_main(void)
 
                 if (to->body_case == DETSHARE__INTERNAL__TO_HELPER__BODY_CANCEL) {
                         fw_log("cancelled %u\n", (unsigned)to->cancel->image);
+                        if (held && held == to->cancel->image) { /* what was withheld is answered for nobody */
+                                from.id = held;
+                                from.status = 999;
+                                from.message = (char *)"cancelled";
+                                held = 0;
+                                fx_send(conn, &from.base, NULL, 0);
+                        }
                         detshare__internal__to_helper__free_unpacked(to, NULL);
+                        close(fd);
+                        continue;
+                }
+                if (to->check->forms == DETSHARE__INTERNAL__IMAGE_FORMS__FORMS_ONLY &&
+                        ds_conn_take_fds(conn, &image, 1) == 0) {
+                        fw_log("forms for %u\n", to->check->uid);
+                        held = to->id; /* it takes as long as anybody wants it */
+                        detshare__internal__to_helper__free_unpacked(to, NULL);
+                        close(image);
                         close(fd);
                         continue;
                 }

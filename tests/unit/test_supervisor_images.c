@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What images cost their users: memory of the device, and turns at the helper
+ * What images cost their users: memory of the device, turns at the helper, and what is made behind their backs
  */
 #include "tests/unit/supervisor_fixture.h"
 
@@ -92,6 +92,147 @@ Test(images, users_take_turns_at_the_helper)
         pid = fork();
         if (pid == 0)
                 _exit(nobody_waits_for_one(&f));
+        waitpid(pid, &status, 0);
+        cr_assert(WIFEXITED(status));
+        cr_assert_eq(WEXITSTATUS(status), 0, "%d", WEXITSTATUS(status));
+        ds_conn_free(root);
+        fx_baseline(&f);
+        fx_stop(&f);
+}
+
+/* --- forms of kernels: made when nobody waits, for as long as there is the module ----------------------------------
+ */
+
+static int unload_status(ds_conn *conn, uint64_t module)
+{
+        FX_REQUEST(module_unload, MODULE_UNLOAD, ModuleUnload, MODULE_UNLOAD);
+
+        module_unload.module = module;
+        fx_ask(conn, &module_unload_r, NULL);
+        return fx_status(conn);
+}
+
+/* Waits until the fakes have written so many lines that begin so; what they wrote last of these, or -1. */
+static int await_lines(const struct fixture *f, const char *begin, int n)
+{
+        const uint64_t end = fx_now_ms() + FX_WAIT_MS;
+        char log[4000];
+        int found, last = -1;
+
+        do {
+                found = 0;
+                fx_read_log(f, log, sizeof(log));
+                for (const char *at = log; (at = strstr(at, begin)); found++) {
+                        at += strlen(begin);
+                        last = atoi(at);
+                }
+        } while (found < n && fx_now_ms() < end && usleep(1000) == 0);
+        return found == n ? last : -1;
+}
+
+static void forms_start(struct fixture *f)
+{
+        setenv("FAKE_WORKER", "wants", 1);
+        fx_init(f);
+        cr_assert_eq(chmod(f->dir, 0755), 0);
+        fx_start(f);
+}
+
+/* What waits for the helper, or is there, ends with its module: who loads and unloads leaves nothing behind. */
+Test(images, forms_end_with_their_module)
+{
+        struct fixture f;
+        ds_conn *conn;
+
+        forms_start(&f);
+        conn = fx_session(&f);
+        cr_assert_eq(load_status(conn, "first"), 0);
+        cr_assert_geq(await_lines(&f, "forms for ", 1), 0);
+        cr_assert_eq(load_status(conn, "second, which waits"), 0);
+        cr_assert_eq(unload_status(conn, 1), 0);
+        cr_assert_eq(unload_status(conn, 0), 0);
+        cr_assert_geq(await_lines(&f, "cancelled ", 1), 0);
+        cr_assert_eq(load_status(conn, "third"), 0);
+        cr_assert_geq(await_lines(&f, "forms for ", 2), 0);
+        cr_assert_eq(unload_status(conn, 2), 0);
+        cr_assert_geq(await_lines(&f, "cancelled ", 2), 0, "the second was asked for");
+        ds_conn_free(conn);
+        fx_baseline(&f);
+        fx_stop(&f);
+}
+
+/* It is a file more that its user has open here. */
+Test(images, forms_are_files)
+{
+        struct fixture f;
+        ds_conn *conn;
+
+        setenv("FAKE_WORKER", "wants", 1);
+        fx_init(&f);
+        f.files = 64 + 6 * 20 + 4;
+        fx_start(&f);
+        conn = fx_session(&f);
+        cr_assert_eq(load_status(conn, "good"), 0);
+        cr_assert_geq(await_lines(&f, "forms for ", 1), 0);
+        for (int i = 0; i < 19; i++)
+                cr_assert_eq(alloc_status(conn, 4096), 0, "slab %d", i);
+        cr_assert_eq(alloc_status(conn, 4096), DETSHARE__STATUS__QUOTA);
+        cr_assert_eq(unload_status(conn, 0), 0);
+        cr_assert_eq(alloc_status(conn, 4096), 0);
+        ds_conn_free(conn);
+        fx_baseline(&f);
+        fx_stop(&f);
+}
+
+static int nobody_loads_one(const struct fixture *f, int until)
+{
+        ds_conn *conn;
+        char byte;
+
+        if (setresuid(65534, 65534, 65534))
+                return 1;
+        conn = fx_session(f);
+        if (!conn || load_status(conn, "good"))
+                return 2;
+        (void)!read(until, &byte, 1); /* until the test has seen it */
+        ds_conn_free(conn);
+        return 0;
+}
+
+/* A user with many modules keeps forms of another's kernels waiting for one of its own. */
+Test(images, users_take_turns_behind_their_backs)
+{
+        ds_cleanup(ds_closep) int there = -1;
+        struct fixture f;
+        ds_conn *root;
+        int status, until[2];
+        pid_t pid;
+
+        if (geteuid() != 0)
+                return; /* only root can be somebody else */
+        forms_start(&f);
+        root = fx_session(&f);
+        for (int i = 0; i < 5; i++)
+                cr_assert_eq(load_status(root, "good"), 0);
+        cr_assert_eq(await_lines(&f, "forms for ", 1), 0);
+        cr_assert_eq(pipe(until), 0);
+        there = until[1];
+        fflush(NULL);
+        pid = fork();
+        if (pid == 0) {
+                close(until[1]);
+                _exit(nobody_loads_one(&f, until[0]));
+        }
+        close(until[0]);
+        /* six modules are there when the worker has been asked for six */
+        char call[32];
+        snprintf(call, sizeof(call), "call %d\n", (int)DETSHARE__REQUEST__CALL_MODULE_LOAD);
+        await_lines(&f, call, 6);
+        cr_assert_eq(unload_status(root, 0), 0);
+        cr_assert_eq(await_lines(&f, "forms for ", 2), 0, "who comes anew is behind who was there");
+        cr_assert_eq(unload_status(root, 1), 0);
+        cr_assert_eq(await_lines(&f, "forms for ", 3), 65534);
+        there = ds_close(there);
         waitpid(pid, &status, 0);
         cr_assert(WIFEXITED(status));
         cr_assert_eq(WEXITSTATUS(status), 0, "%d", WEXITSTATUS(status));

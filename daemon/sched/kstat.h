@@ -89,7 +89,10 @@ int ds_kstat_point_wanted(ds_kstat *table, struct ds_kstat_row *row, uint32_t n_
 void ds_kstat_point_sample(ds_kstat *table, struct ds_kstat_row *row, uint32_t n_sms, uint64_t duration_ns);
 /* A point that is known from elsewhere; one that rests on more samples stays. */
 void ds_kstat_point_put(ds_kstat *table, struct ds_kstat_row *row, const struct detshare_profile_point *point);
-/* What is known of its forms, made if need be; NULL without memory. Good until its points are taken. */
+/*
+ * What is known of its forms, made if need be and there is a free place; NULL without one, or without memory. Good
+ * until its points are taken.
+ */
 struct ds_kstat_forms *ds_kstat_forms(ds_kstat *table, struct ds_kstat_row *row);
 /* The same of a row that may be another key's, or DS_KSTAT_NONE: then, and when there is nothing, NULL. */
 const struct ds_kstat_forms *ds_kstat_forms_known(const ds_kstat *table, uint32_t row, uint64_t key);

@@ -61,6 +61,28 @@ Test(sched_parts, statistics_table_is_bounded_and_forgets_the_oldest)
         ds_kstat_free(table);
 }
 
+/* Many kernels of which only their forms are asked for: what was measured of others stays. */
+Test(sched_parts, questions_about_forms_take_no_points)
+{
+        const struct ds_kstat_row *row;
+        uint32_t measured;
+        ds_kstat *table;
+
+        cr_assert_eq(ds_kstat_new(DS_KSTAT_ROWS_MAX, &table), 0);
+        measured = ds_kstat_touch(table, 1);
+        ds_kstat_point_sample(table, ds_kstat_at(table, measured, 1), 132, 1000);
+        for (uint64_t key = 2; key < 3 * DS_KSTAT_POINTS_MAX; key++) {
+                const struct ds_kstat_forms *forms =
+                        ds_kstat_forms(table, ds_kstat_at(table, ds_kstat_touch(table, key), key));
+
+                cr_assert_eq(forms != NULL, key <= DS_KSTAT_POINTS_MAX);
+        }
+        row = ds_kstat_at(table, measured, 1);
+        cr_assert_not_null(ds_kstat_points(table, row));
+        cr_assert_eq(ds_kstat_points(table, row)->n, 1);
+        ds_kstat_free(table);
+}
+
 Test(sched_parts, statistics_table_without_memory_to_grow)
 {
         ds_kstat *table;

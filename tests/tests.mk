@@ -349,6 +349,9 @@ $(BUILD)/bench/bench_sim: $(BUILD)/obj/tests/bench/bench_sim.o $(DAEMON_A) | $(P
 replay-policies: $(BUILD)/detshare-replay $(POLICIES)
 	@mkdir -p $(BUILD)/eval
 	@tests/eval/replay.py --build $(BUILD) --jobs $(JOBS) --out $(BUILD)/eval/simulated.csv --doc docs/evaluation.md
+	@echo "with kernels that can be evicted, and without (docs/policies.md):"
+	@for t in --transform ""; do $(BUILD)/detshare-replay $$t --profiled --duration 2s --compare detshare,sgdrc,multistream \
+		--ls resnet34-b1@poisson:100 --be tests/data/replay/slabs.profile || exit 1; done
 
 # the evaluation's program without PyTorch
 EVAL_JOB := $(BUILD)/eval/job $(BUILD)/eval/job.ptx

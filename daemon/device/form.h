@@ -10,10 +10,14 @@
 #include <string.h>
 
 #include "device/device.h"
+#include "util/macro.h"
 
 #define DS_FORM_GRID_X_MAX 2147483647u
 #define DS_FORM_GRID_YZ_MAX 65535u
 #define DS_FORM_BLOCKS_MAX 2147483647u
+/* Each worker counts one chunk that is not there before it leaves: with these the counter stays below 2^32. */
+#define DS_FORM_WORKERS_MAX 65536u
+#define DS_FORM_CHUNK_MAX 32768u
 
 /* Where the native parameters end in the form's block. */
 static inline uint32_t ds_device_form_native_size(const struct ds_kernel_info *kernel)
@@ -79,6 +83,6 @@ static inline struct ds_ptx_virtual ds_device_form_virtual(const struct ds_launc
                 .grid = {launch->grid[0], launch->grid[1], launch->grid[2]},
                 .n_blocks = blocks,
                 .first = launch->form == DS_PTX_FORM_SLICED ? launch->first : 0,
-                .chunk = launch->chunk ? launch->chunk : 1,
+                .chunk = DS_MAX(DS_MIN(launch->chunk, DS_FORM_CHUNK_MAX), 1u),
         };
 }

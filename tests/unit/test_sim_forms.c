@@ -6,6 +6,7 @@
  */
 #include "tests/gpu/device_forms.h"
 
+#include "device/form.h"
 #include "device/sim/internal.h"
 #include "device/sim/sim.h"
 
@@ -235,4 +236,20 @@ Test(sim_forms, nothing_of_it_is_executed_before_those_that_are_killed, .timeout
         cr_assert(l.resumes);
         dt_form_right(&f, 1);
         dt_close(f.t);
+}
+
+/* The largest grid, with chunks as large as anybody may ask for: what workers count beyond its end is still a number.
+ */
+Test(sim_forms, the_counter_does_not_wrap)
+{
+        static const uint32_t chunks[][2] = {{0, 1}, {1, 1}, {7, 7}, {UINT32_MAX, DS_FORM_CHUNK_MAX}};
+
+        for (size_t i = 0; i < DS_ARRAY_SIZE(chunks); i++) {
+                const struct ds_launch l = {
+                        .form = DS_PTX_FORM_PERSISTENT, .grid = {DS_FORM_BLOCKS_MAX, 1, 1}, .chunk = chunks[i][0]};
+                struct ds_ptx_virtual v = ds_device_form_virtual(&l, DS_FORM_BLOCKS_MAX);
+
+                cr_expect_eq(v.chunk, chunks[i][1]);
+                cr_expect_leq((uint64_t)v.n_blocks + (uint64_t)v.chunk * DS_FORM_WORKERS_MAX, UINT32_MAX);
+        }
 }

@@ -266,7 +266,7 @@ static uint32_t form_workers(ds_device *device, const struct ds_launch *launch, 
                     device->rungs[rung]->info.n_sms;
         if (launch->max_resident_blocks)
                 n = DS_MIN(n, launch->max_resident_blocks);
-        return (uint32_t)DS_MAX(DS_MIN(n, chunks), 1u);
+        return (uint32_t)DS_MAX(DS_MIN(DS_MIN(n, chunks), DS_FORM_WORKERS_MAX), 1u);
 }
 
 int cuda_form_make(ds_device *device, const struct ds_launch *launch, uint32_t rung, struct cuda_form_launch *ret)

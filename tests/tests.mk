@@ -407,7 +407,7 @@ $(BUILD)/bench/gpu_%: $(BUILD)/obj/tests/bench/gpu_%.o | $(LIBRARIES)
 	$(CC) $(LDFLAGS) -o $@ $^ $(CUDA_STUB) -Wl,-rpath-link,$(BUILD)
 
 .PHONY: bench-gpu bench-gpu-build bench-gpu-run
-bench-gpu-build: all $(GPU_BENCH)
+bench-gpu-build: all $(GPU_BENCH) $(BUILD)/tests/gpu/forms
 bench-gpu-run: bench-gpu-build
 	@$(WITH_TOOLKIT) tests/bench/gpu.sh $(BUILD)
 bench-gpu: deps

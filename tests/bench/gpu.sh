@@ -8,6 +8,7 @@
 #             each: alone, under `static`, under `multistream`, and natively (two processes that the driver time-slices)
 #   loop      requests of a latency-sensitive program, alone and beside best-effort programs that start, load modules,
 #             allocate, launch, free everything and end, one after the other
+#   forms     kernels that can be evicted: what they cost when they are not, how soon their SMs are free, what going on costs
 #
 # Every figure is of this machine and this run. Nothing here fails because a figure is bad: the goal stands beside it.
 # Exit status 1 when something could not be run, 3 without a GPU. With another device (DETSHARE_TEST_DEVICE) or driver
@@ -242,7 +243,16 @@ part_nativeloop() {
         sed 's/^/| /' "$tmp/churn.rows"
 }
 
-[ $# = 0 ] && set -- figures delay loop nativeloop
+# without a daemon: the device alone
+part_forms() {
+        if timeout -k 5 100 "$build/tests/gpu/forms"; then
+                passed=$((passed + 1))
+        else
+                failed=$((failed + 1))
+        fi
+}
+
+[ $# = 0 ] && set -- figures delay loop nativeloop forms
 case ${DETSHARE_LIBCUDA:-}$device in
 cuda:*) ;;
 *) echo "device $device ${DETSHARE_LIBCUDA:-}: not a GPU: these figures are of the machinery only" ;;

@@ -6,7 +6,7 @@
 # Every part has a time limit and a log of its own; one line says how each ended. Parts:
 #   facts                                        what the GPU and its driver do
 #   programs runtime interp device faults e2e memory restart sandbox libs torch bringup     of tests/gpu/run.sh
-#   figures delay loop nativeloop                           of tests/bench/gpu.sh
+#   figures delay loop nativeloop forms                     of tests/bench/gpu.sh
 #   demo                                         make demo's program
 #
 # usage: tests/gpu/on-gpu.sh [-p PACKED] [-l LOGS] [PART...]        PACKED: build/gpurun, LOGS: PACKED/logs
@@ -62,7 +62,7 @@ for part; do
         libs) run libs 300 tests/gpu/run.sh "$b" libs ;;
         torch) run torch 590 tests/gpu/run.sh "$b" torch ;;
         bringup) run bringup 280 tests/gpu/run.sh "$b" bringup ;;
-        figures | delay | loop | nativeloop) run "$part" 120 tests/bench/gpu.sh "$b" "$part" ;;
+        figures | delay | loop | nativeloop | forms) run "$part" 120 tests/bench/gpu.sh "$b" "$part" ;;
         demo) run demo 120 "$b/demo/demo" -b "$b" -d "$DETSHARE_TEST_DEVICE" ;;
         *) echo "on-gpu.sh: no part $part" >&2 ;;
         esac

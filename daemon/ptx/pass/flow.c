@@ -33,7 +33,6 @@ struct ds_ptx_flow {
         struct stretch *stretches; /* n + 1: the last is the way out */
         uint32_t n, *of;           /* of: by instruction */
         uint8_t *varies;           /* by register */
-        uint8_t *writes;           /* by register: 0, 1, 2: several */
         uint32_t *stack;           /* room for one entry per stretch */
         uint64_t effort;
         uint32_t stamp;
@@ -306,17 +305,9 @@ static bool is_source(const ds_ptx_flow *flow, const struct ds_ptx_instr *instr)
 
 /* --- following it --- */
 
-static void count_write(void *user, uint32_t *reg, unsigned use)
-{
-        ds_ptx_flow *flow = user;
-
-        if ((use & DS_PTX_USE_WRITE) && flow->writes[*reg] < 2)
-                flow->writes[*reg]++;
-}
-
 struct visit {
         ds_ptx_flow *flow;
-        bool varies, several;
+        bool varies;
 };
 
 static void visit_read(void *user, uint32_t *reg, unsigned use)
@@ -331,7 +322,7 @@ static void visit_write(void *user, uint32_t *reg, unsigned use)
 {
         struct visit *v = user;
 
-        if (!(use & DS_PTX_USE_WRITE) || v->flow->varies[*reg] || (v->several && v->flow->writes[*reg] < 2))
+        if (!(use & DS_PTX_USE_WRITE) || v->flow->varies[*reg])
                 return;
         v->flow->varies[*reg] = 1;
         v->flow->changed = true;
@@ -345,7 +336,6 @@ static void follow_values(ds_ptx_flow *flow)
                 struct visit v = {.flow = flow, .varies = is_source(flow, &f->instrs[i])};
 
                 ds_ptx_each_register(&f->instrs[i], visit_read, &v);
-                v.several = !v.varies;
                 if (v.varies || flow->stretches[flow->of[i]].uncertain)
                         ds_ptx_each_register(&f->instrs[i], visit_write, &v);
         }
@@ -405,11 +395,8 @@ static int follow(ds_ptx_flow *flow)
         const struct ds_ptx_function *f = flow->function;
 
         flow->varies = ds_arena_alloc(flow->arena, (size_t)f->n_regs + 1, 1);
-        flow->writes = ds_arena_alloc(flow->arena, (size_t)f->n_regs + 1, 1);
-        if (!flow->varies || !flow->writes)
+        if (!flow->varies)
                 return -ENOMEM;
-        for (uint32_t i = 0; i < f->n_instrs; i++)
-                ds_ptx_each_register(&f->instrs[i], count_write, flow);
         for (uint32_t i = 0; i < f->n_params; i++)
                 if (f->params[i]->reg != DS_PTX_NO_REG) /* whatever a caller gives */
                         flow->varies[f->params[i]->reg] = 1;

@@ -6,9 +6,9 @@
  * while others still wait for the whole block, and whether a later block does again what the first one did. Both are
  * one question: which registers, and which places, depend on something that varies. The values are followed from where
  * they come from (thread index, memory, ...) through instructions; and where a branch depends on one, everything
- * between it and where its ways meet again is executed by some and not by others, so registers that are written there
- * in one of several places vary as well. What is not known to be the same counts as varying: answers err to that side,
- * also when a function is so large that following it takes too long.
+ * between it and where its ways meet again is executed by some and not by others, or not as often, so registers that
+ * are written there vary as well. What is not known to be the same counts as varying: answers err to that side, also
+ * when a function is so large that following it takes too long.
  */
 #pragma once
 

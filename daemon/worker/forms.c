@@ -18,6 +18,7 @@
 #include <assert.h>
 #include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -30,6 +31,7 @@
 
 #define FORMS_PAGE 32u
 #define FORMS_NAME_MAX 255
+#define FORMS_WHY_MAX 255
 
 static const char why_variables[] =
         "it uses variables of its module, which the module that has the forms would have anew";
@@ -170,18 +172,38 @@ static void forms_take_line(
         };
 }
 
-/* Reports have kernels in the order in which modules have them, as a rule. */
-static struct dsw_kernel *forms_kernel(struct dsw_module *module, const char *name, uint32_t *next)
+static int forms_has_any(const struct dsw_module *module)
 {
-        for (uint32_t i = 0; i < module->n_kernels; i++) {
-                struct dsw_kernel *kernel = &module->kernels[(*next + i) % module->n_kernels];
+        for (uint32_t i = 0; module->forms.kernels && i < module->n_kernels; i++)
+                if (module->forms.kernels[i].made_sliced || module->forms.kernels[i].made_persistent)
+                        return 1;
+        return 0;
+}
 
-                if (strcmp(kernel->info->name, name))
-                        continue;
-                *next = (*next + i + 1) % module->n_kernels;
-                return kernel;
-        }
-        return NULL;
+static int forms_order(const void *a, const void *b)
+{
+        const struct dsw_kernel *const *x = a, *const *y = b;
+
+        return strcmp((*x)->info->name, (*y)->info->name);
+}
+
+static int forms_order_name(const void *name, const void *kernel)
+{
+        const struct dsw_kernel *const *one = kernel;
+
+        return strcmp(name, (*one)->info->name);
+}
+
+/* By name: reports have kernels in the order of the text, devices in theirs. NULL: out of memory. */
+static struct dsw_kernel **forms_sort(struct dsw_module *module)
+{
+        struct dsw_kernel **sorted = ds_alloc0(DS_MAX(module->n_kernels, 1u), sizeof(*sorted));
+
+        for (uint32_t i = 0; sorted && i < module->n_kernels; i++)
+                sorted[i] = &module->kernels[i];
+        if (sorted)
+                qsort(sorted, module->n_kernels, sizeof(*sorted), forms_order);
+        return sorted;
 }
 
 /* The report becomes the reasons' strings. */
@@ -190,16 +212,18 @@ static int forms_connect(ds_worker *worker, struct dsw_module *module)
         struct dsw_forms *forms = &module->forms;
         const size_t size = strlen(forms->report);
         ds_cleanup(ds_freep) char *words = ds_alloc(size + 1);
+        ds_cleanup(ds_freep) struct dsw_kernel **sorted = forms_sort(module);
         struct ds_forms_line line;
-        uint32_t next = 0;
         size_t at = 0, before = 0;
 
         forms->kernels = ds_alloc0(DS_MAX(module->n_kernels, 1u), sizeof(*forms->kernels));
-        if (!words || !forms->kernels)
+        if (!words || !sorted || !forms->kernels)
                 return ds_error_origin(-ENOMEM);
         /* a line's strings take what the line takes, so they lie one behind the other */
         while (ds_forms_report_next(forms->report, size, &at, words + before, &line)) {
-                struct dsw_kernel *kernel = forms_kernel(module, line.kernel, &next);
+                struct dsw_kernel **found =
+                        bsearch(line.kernel, sorted, module->n_kernels, sizeof(*sorted), forms_order_name);
+                struct dsw_kernel *kernel = found ? *found : NULL;
 
                 if (kernel) {
                         kernel->forms = &forms->kernels[kernel - module->kernels];
@@ -211,27 +235,13 @@ static int forms_connect(ds_worker *worker, struct dsw_module *module)
         }
         ds_free(forms->report);
         forms->report = DS_TAKE_PTR(words);
-        return 0;
-}
-
-static int forms_has_any(const struct dsw_module *module)
-{
-        for (uint32_t i = 0; module->forms.kernels && i < module->n_kernels; i++)
-                if (module->forms.kernels[i].made_sliced || module->forms.kernels[i].made_persistent)
-                        return 1;
+        worker->n_transformed += forms_has_any(module) != 0;
         return 0;
 }
 
 int dsw_forms_connect(struct dsw_session *session, struct dsw_module *module)
 {
-        ds_worker *worker = session->worker;
-        int r;
-
-        if (!module->forms.instead)
-                return 0;
-        r = forms_connect(worker, module);
-        worker->n_transformed += forms_has_any(module) != 0;
-        return r;
+        return module->forms.instead ? forms_connect(session->worker, module) : 0;
 }
 
 static void forms_drop_pending(struct dsw_session *session, struct dsw_module *module, int status, const char *why)
@@ -340,6 +350,17 @@ static int forms_load(struct dsw_session *session, struct dsw_forms *forms, char
         return forms_load_bytes(session, forms, log, log_size);
 }
 
+/* Why there are none, in a line, to be said of many kernels at once. NULL: out of memory. */
+static char *forms_words(const char *why)
+{
+        char *words = ds_strndup(why, FORMS_WHY_MAX);
+
+        for (char *p = words; p && *p; p++)
+                if (*p < ' ')
+                        *p = ' ';
+        return words;
+}
+
 static void forms_try(struct dsw_session *session, struct dsw_module *module)
 {
         struct dsw_forms *forms = &module->forms;
@@ -350,10 +371,13 @@ static void forms_try(struct dsw_session *session, struct dsw_module *module)
                 return;
         if (!r)
                 r = forms_connect(session->worker, module);
-        session->worker->n_transformed += forms_has_any(module) != 0;
         if (r < 0)
                 r = DETSHARE__STATUS__INTERNAL;
-        forms_drop_pending(session, module, r, r ? (log[0] ? log : "it cannot be loaded") : "");
+        if (r && !log[0])
+                snprintf(log, sizeof(log), "it cannot be loaded");
+        if (r)
+                forms->why = forms_words(log); /* NULL: it is said to be in the making */
+        forms_drop_pending(session, module, r, log);
 }
 
 void dsw_forms_resume(struct dsw_session *session)
@@ -374,7 +398,7 @@ static int forms_only_words(ds_worker *worker, struct dsw_module *module, const 
         if (come->bytes)
                 return forms_connect(worker, module);
         ds_free(forms->why);
-        forms->why = ds_strdup(come->why);
+        forms->why = forms_words(come->why);
         return forms->why ? 0 : ds_error_origin(-ENOMEM);
 }
 

@@ -498,6 +498,31 @@ Test(ptx_forms, reasons)
         golden("rooms");
 }
 
+/* In place a kernel gets another parameter, so nobody may have said what it has; a copy may have its own. */
+Test(ptx_forms, declared_before)
+{
+        static const char text[] = ".version 8.0\n.target sm_90\n.address_size 64\n.visible .entry k(.param .u64 p);\n"
+                                   ".visible .entry k(.param .u64 p)\n{\n\tret;\n}\n";
+        static const char *const names[] = {"slice", "preempt"};
+        static struct ds_ptx_diags diags;
+
+        for (size_t i = 0; i < DS_ARRAY_SIZE(names); i++) {
+                ds_cleanup(ds_ptx_module_freep) ds_ptx_module *module = NULL, *after = NULL, *forms = NULL;
+                struct ds_ptx_form_verdict verdicts[2];
+                struct ds_ptx_outcome outcomes[2];
+
+                cr_assert_eq(ds_ptx_parse(text, strlen(text), 0, &diags, &module), 0);
+                cr_assert_eq(module->n_functions, 2);
+                cr_expect_eq(ds_ptx_pass_apply(ds_ptx_pass_find(names[i], strlen(names[i])), module, NULL, 0, outcomes,
+                                     &diags, &after),
+                        0);
+                cr_expect_eq(outcomes[1].verdict, DS_PTX_PASS_REFUSED);
+                cr_expect_eq(outcomes[1].line, 4);
+                cr_expect_eq(ds_ptx_forms_make(module, 0, &diags, &forms, verdicts), 0);
+                cr_expect(verdicts[1].forms[DS_PTX_FORM_SLICED].made && verdicts[1].forms[DS_PTX_FORM_PERSISTENT].made);
+        }
+}
+
 /* Every allocation may fail. */
 Test(ptx_forms, out_of_memory)
 {

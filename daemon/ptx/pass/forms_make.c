@@ -37,6 +37,15 @@ static void write_form(
 
 /* --- in place --- */
 
+/* A declaration of the kernel, which would say that it has the parameters that it had */
+static const struct ds_ptx_function *declaration_of(const struct ds_ptx_module *m, const struct ds_ptx_function *kernel)
+{
+        for (uint32_t i = 0; i < m->n_functions; i++)
+                if (m->functions[i] != kernel && m->functions[i]->definition == kernel)
+                        return m->functions[i];
+        return NULL;
+}
+
 int ds_ptx_form_pass(struct ds_ptx_pass_run *run, enum ds_ptx_form form)
 {
         ds_cleanup(ds_arena_freep) ds_arena *arena = ds_arena_new(ARENA_LIMIT);
@@ -45,12 +54,15 @@ int ds_ptx_form_pass(struct ds_ptx_pass_run *run, enum ds_ptx_form form)
 
         for (uint32_t i = 0; i < run->module->n_functions && r >= 0; i++) {
                 const struct ds_ptx_function *f = run->module->functions[i];
+                const struct ds_ptx_function *declared = declaration_of(run->module, f);
                 struct ds_ptx_form_plan plan;
 
                 if (!f->is_entry || !ds_ptx_pass_wants(run, f))
                         continue;
                 r = ds_ptx_form_check(&forms, f, form, &plan);
-                if (r > 0) {
+                if (declared && r >= 0) {
+                        ds_ptx_pass_refuse(run, f, declared->line, "is declared here, with the parameters that it has");
+                } else if (r > 0) {
                         ds_ptx_pass_refuse(run, f, plan.line, "%s", plan.reason);
                 } else if (!r) {
                         write_form(&forms, &plan, f);

@@ -163,13 +163,13 @@ static void explain_done(struct ds_worker_call *call, const struct ds_worker_ans
 }
 
 /* 0, or the request was answered. Others' sessions are denied alike whether they exist or not. */
-static int check_session(struct ds_client *client, uint64_t request_id, uint64_t id)
+static int check_session(struct ds_client *client, const char *what, uint64_t request_id, uint64_t id)
 {
         const struct ds_session *session = ds_session_find(ds_client_supervisor(client), id);
 
         if (!ds_client_is_admin(client) && !(session && session->user == ds_client_user(client))) {
                 ds_client_answer(client, request_id, DETSHARE__STATUS__DENIED,
-                        "explain: another's session needs uid 0 or the group detshare-admin");
+                        "%s: another's session needs uid 0 or the group detshare-admin", what);
                 return -1;
         }
         if (session)
@@ -184,7 +184,7 @@ void ds_handle_explain(struct ds_client *client, Detshare__Request *request, int
         Detshare__Internal__ToWorker message = DETSHARE__INTERNAL__TO_WORKER__INIT;
         struct ds_client_op *op;
 
-        if (check_session(client, request->id, request->explain->session))
+        if (check_session(client, "explain", request->id, request->explain->session))
                 return;
         op = ds_client_op_new(client, request->id, sizeof(*op), explain_done);
         if (!op)
@@ -213,7 +213,7 @@ void ds_handle_list_forms(struct ds_client *client, Detshare__Request *request, 
         Detshare__Internal__SessionForms forms = DETSHARE__INTERNAL__SESSION_FORMS__INIT;
         struct ds_client_op *op;
 
-        if (check_session(client, request->id, request->list_forms->session))
+        if (check_session(client, "list_forms", request->id, request->list_forms->session))
                 return;
         op = ds_client_op_new(client, request->id, sizeof(*op), forms_done);
         if (!op)

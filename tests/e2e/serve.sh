@@ -123,7 +123,7 @@ check "a pack is profiled" bash -c "'$build/detsharectl' profile '$tmp/pack' --r
 check "its kernels' stairs are known" bash -c "jq -es '.[1].profiles | map(select(.points | length > 1).kernel) | contains([\"dense\", \"leaky\", \"to_half\"])' '$tmp/profile'"
 check "what bounds them would take too long here" grep -q 'this simulated device executes kernels' "$tmp/said"
 touches() {
-        "$build/detsharectl" profile list --json dense | jq -e '.profiles[0].footprint_bytes == 25600'
+        "$build/detsharectl" profile list --json dense | jq -e 'any(.profiles[]; .footprint_bytes == 25600)'
 }
 check "what a launch touches is kept, as the pack says it" touches
 check "and written" bash -c "'$build/detsharectl' profile export '$tmp/profiles' && grep -q '/25600.*dense' '$tmp/profiles'"

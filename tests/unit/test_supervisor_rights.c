@@ -102,6 +102,8 @@ static int ask_for(ds_conn *conn, const struct ds_rpc *rpc, uint64_t session)
                 ((Detshare__Kill *)&body)->session = session;
         if (rpc->call == DETSHARE__REQUEST__CALL_EXPLAIN)
                 ((Detshare__Explain *)&body)->session = session;
+        if (rpc->call == DETSHARE__REQUEST__CALL_LIST_FORMS)
+                ((Detshare__ListForms *)&body)->session = session;
         if (rpc->call == DETSHARE__REQUEST__CALL_MODULE_LOAD)
                 ((Detshare__ModuleLoad *)&body)->bytes = 1;
         request.call_case = rpc->call;
@@ -122,8 +124,8 @@ static int is_of_profiles(const struct ds_rpc *rpc)
 
 static int is_of_observation(const struct ds_rpc *rpc)
 {
-        return rpc->call == DETSHARE__REQUEST__CALL_EXPLAIN || rpc->call == DETSHARE__REQUEST__CALL_TRACE_START ||
-               rpc->call == DETSHARE__REQUEST__CALL_TRACE_STOP;
+        return rpc->call == DETSHARE__REQUEST__CALL_EXPLAIN || rpc->call == DETSHARE__REQUEST__CALL_LIST_FORMS ||
+               rpc->call == DETSHARE__REQUEST__CALL_TRACE_START || rpc->call == DETSHARE__REQUEST__CALL_TRACE_STOP;
 }
 
 static int is_for_admins(const struct ds_rpc *rpc)
@@ -174,7 +176,7 @@ static int try_row(struct fixture *f, const struct person *who, const struct ds_
                 CHECK(status != DETSHARE__STATUS__DENIED);
         }
         if (rpc->call != DETSHARE__REQUEST__CALL_KILL && rpc->call != DETSHARE__REQUEST__CALL_EXPLAIN &&
-                rpc->call != DETSHARE__REQUEST__CALL_SET_SESSION)
+                rpc->call != DETSHARE__REQUEST__CALL_LIST_FORMS && rpc->call != DETSHARE__REQUEST__CALL_SET_SESSION)
                 return 0;
         /* a session that is not there, and the first, which is another's connection (and of this user or not) */
         status = status_of(f, rpc, 999999, message, sizeof(message));

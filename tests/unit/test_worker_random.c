@@ -322,8 +322,8 @@ static void expect_empty(struct wt *t)
         wt_free(answer);
 }
 
-/* A random request may break the ring's rules; a reset that has to wait is told of; so are kernels; nothing
- * else is unasked here. */
+/* A random request may break the ring's rules; a reset that has to wait is told of; so are kernels, and modules
+ * whose kernels could have other forms; nothing else is unasked here. */
 static void drop_unasked(struct wt *t)
 {
         for (wt_answer *answer; (answer = wt_take(t, 0));) {
@@ -331,6 +331,7 @@ static void drop_unasked(struct wt *t)
                           answer->body_case == DETSHARE__INTERNAL__FROM_WORKER__BODY_READY ||
                           answer->body_case == DETSHARE__INTERNAL__FROM_WORKER__BODY_PROFILE_SEEN ||
                           answer->body_case == DETSHARE__INTERNAL__FROM_WORKER__BODY_PROFILE_REFINED ||
+                          answer->body_case == DETSHARE__INTERNAL__FROM_WORKER__BODY_FORMS_WANTED ||
                           (answer->ledger && answer->ledger->reset));
                 wt_free(answer);
         }

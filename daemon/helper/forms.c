@@ -15,6 +15,7 @@
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
+#include <xxhash.h>
 
 #include "ptx/ir.h"
 #include "ptx/pass/forms_make.h"
@@ -121,24 +122,24 @@ static int report_kernel(
         return ds_forms_report_add(report, &line);
 }
 
-static int report_all(
-        struct ds_forms_report *report, const struct ds_ptx_module *module, const struct ds_ptx_form_verdict *verdicts)
+static int report_all(struct ds_forms_report *report, const struct ds_ptx_module *module,
+        const struct ds_ptx_form_verdict *verdicts, uint64_t native)
 {
         int r = 0;
 
         for (uint32_t i = 0; i < module->n_functions && !r; i++)
                 if (verdicts[i].forms[DS_PTX_FORM_NATIVE].made)
                         r = report_kernel(report, module->functions[i], &verdicts[i]);
-        return r ? r : ds_forms_report_end(report);
+        return r ? r : ds_forms_report_end(report, native);
 }
 
 static int child_write(FILE *out, const struct ds_ptx_module *native, const struct ds_ptx_module *made,
-        const struct ds_ptx_form_verdict *verdicts)
+        const struct ds_ptx_form_verdict *verdicts, uint64_t hash)
 {
         struct out_header header = {0};
         struct ds_forms_report report = {0};
         long end;
-        int r = report_all(&report, native, verdicts);
+        int r = report_all(&report, native, verdicts, hash);
 
         if (!r && (fwrite(&header, sizeof(header), 1, out) != 1 || ds_ptx_print(made, out)))
                 r = -EIO;
@@ -167,7 +168,7 @@ _Noreturn static void child_make(const char *text, size_t length, FILE *out)
                 r = verdicts ? ds_ptx_forms_make(module, CHILD_ARENA, diags, &made, verdicts) : -ENOMEM;
         }
         if (!r)
-                r = child_write(out, module, made, verdicts);
+                r = child_write(out, module, made, verdicts, XXH3_64bits(text, length));
         if (!r)
                 _exit(0);
         if (r < 0)

@@ -55,9 +55,8 @@ static uint64_t transfer_key(const struct ds_op *op)
         return ds_kstat_mix(0x7472616e73666572ULL + kind, size_class);
 }
 
-uint64_t ds_launch_key(const ds_sched *sched, const struct ds_launch *launch)
+static uint64_t launch_key(uint64_t hash, const struct ds_launch *launch)
 {
-        uint64_t hash = sched->ops->kernel_info(launch->kernel)->hash;
         uint64_t key = ds_kstat_mix(hash ? hash : (uint64_t)(uintptr_t)launch->kernel, launch->shared_bytes);
 
         for (int i = 0; i < 3; i++)
@@ -65,6 +64,11 @@ uint64_t ds_launch_key(const ds_sched *sched, const struct ds_launch *launch)
         for (int i = 0; i < 3 && launch->cluster[i]; i++)
                 key = ds_kstat_mix(key, launch->cluster[i]);
         return key;
+}
+
+uint64_t ds_launch_key(const ds_sched *sched, const struct ds_launch *launch)
+{
+        return launch_key(sched->ops->kernel_info(launch->kernel)->hash, launch);
 }
 
 int ds_ahead_reserve(struct ds_ahead *ahead)
@@ -90,7 +94,8 @@ void ds_ahead_identify(ds_sched *sched, struct ds_op *op)
         } else if (op->kind != DS_OP_LAUNCH)
                 op->kernel_key = transfer_key(op);
         else if (!op->kernel_key)
-                op->kernel_key = ds_launch_key(sched, &op->launch);
+                op->kernel_key = op->forms && op->forms->identity ? launch_key(op->forms->identity, &op->launch)
+                                                                  : ds_launch_key(sched, &op->launch);
         if (op->kind == DS_OP_LAUNCH)
                 op->cluster_blocks = ds_device_cluster_blocks(sched->ops->kernel_info(op->launch.kernel), &op->launch);
         op->stat_row = ds_kstat_touch(sched->kstat, op->kernel_key);

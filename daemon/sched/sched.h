@@ -84,6 +84,9 @@ struct ds_sched_forms {
          * larger than the whole GPU holds at once: there a grid's barrier cannot be what is waited for.
          */
         uint32_t waits;
+        /* what the statistics know the native kernel by, if it is not ds_kernel_info.hash: the image that has the
+         * forms, too, is another one than that which has none; 0 = it is that */
+        uint64_t identity;
 };
 
 /*

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "util/forms_file.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -9,11 +10,11 @@
 #include "util/error.h"
 #include "util/macro.h"
 
-#define MAGIC 0x31736d726f667364ull /* "dsforms1" */
+#define MAGIC 0x32736d726f667364ull /* "dsforms2" */
 #define FIELDS 4                    /* kernel, flags, two reasons */
 
 struct trailer {
-        uint64_t report_bytes, magic;
+        uint64_t native, report_bytes, magic;
 };
 
 _Static_assert(sizeof(struct trailer) == DS_FORMS_TRAILER_BYTES, "as the header says");
@@ -52,9 +53,9 @@ int ds_forms_report_add(struct ds_forms_report *report, const struct ds_forms_li
         return r;
 }
 
-int ds_forms_report_end(struct ds_forms_report *report)
+int ds_forms_report_end(struct ds_forms_report *report, uint64_t native)
 {
-        const struct trailer trailer = {.report_bytes = report->size, .magic = MAGIC};
+        const struct trailer trailer = {.native = native, .report_bytes = report->size, .magic = MAGIC};
 
         return append(report, &trailer, sizeof(trailer));
 }
@@ -69,6 +70,15 @@ size_t ds_forms_file_report(const void *file, size_t size)
         if (trailer.magic != MAGIC || trailer.report_bytes > size - sizeof(trailer))
                 return 0;
         return (size_t)trailer.report_bytes + sizeof(trailer);
+}
+
+uint64_t ds_forms_file_native(const void *file, size_t size)
+{
+        struct trailer trailer;
+
+        assert(size >= sizeof(trailer));
+        memcpy(&trailer, (const char *)file + size - sizeof(trailer), sizeof(trailer));
+        return trailer.native;
 }
 
 int ds_forms_report_next(const char *report, size_t size, size_t *at, char *buffer, struct ds_forms_line *line)

@@ -25,15 +25,20 @@ struct ds_forms_report {
 };
 
 #define DS_FORMS_REPORT_MAX ((size_t)16 << 20)
-#define DS_FORMS_TRAILER_BYTES ((size_t)16)
+#define DS_FORMS_TRAILER_BYTES ((size_t)24)
 
 /* 0 or -ENOMEM, also when it grows too large. */
 int ds_forms_report_add(struct ds_forms_report *report, const struct ds_forms_line *line);
-/* The trailer, once, behind the last line. 0 or -ENOMEM. */
-int ds_forms_report_end(struct ds_forms_report *report);
+/*
+ * The trailer, once, behind the last line. native: a hash of the text that the forms were made of, by which its kernels
+ * are known. 0 or -ENOMEM.
+ */
+int ds_forms_report_end(struct ds_forms_report *report, uint64_t native);
 
 /* How many bytes of the end of a file are report and trailer; 0: there is none. */
 size_t ds_forms_file_report(const void *file, size_t size);
+/* What report_end was told, of a file that has a report. */
+uint64_t ds_forms_file_native(const void *file, size_t size);
 /*
  * The next line of a report (its trailer left out) into *line, its strings copied into buffer, which has room for all
  * of the report and one byte more. Moves *at. 1; 0 at its end.

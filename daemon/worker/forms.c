@@ -23,6 +23,7 @@
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
+#include <xxhash.h>
 
 #include "ptx/pass/forms_make.h"
 #include "util/error.h"
@@ -62,7 +63,7 @@ static int forms_read(int fd, char *to, size_t size, uint64_t at)
 }
 
 /* What stands behind the image, ended by a NUL instead of its trailer. 0 with *ret NULL: nothing; or -ENOMEM. */
-static int forms_read_report(int fd, uint64_t bytes, char **ret)
+static int forms_read_report(int fd, uint64_t bytes, char **ret, uint64_t *ret_native)
 {
         ds_cleanup(ds_freep) char *report = NULL;
         struct stat st;
@@ -77,6 +78,7 @@ static int forms_read_report(int fd, uint64_t bytes, char **ret)
                 return ds_error_origin(-ENOMEM);
         if (forms_read(fd, report, size, bytes) || ds_forms_file_report(report, size) != size)
                 return 0;
+        *ret_native = ds_forms_file_native(report, size);
         report[size - DS_FORMS_TRAILER_BYTES] = 0;
         *ret = DS_TAKE_PTR(report);
         return 0;
@@ -84,7 +86,7 @@ static int forms_read_report(int fd, uint64_t bytes, char **ret)
 
 int dsw_forms_instead(struct dsw_module *module, int fd, uint64_t bytes)
 {
-        int r = forms_read_report(fd, bytes, &module->forms.report);
+        int r = forms_read_report(fd, bytes, &module->forms.report, &module->forms.native);
 
         module->forms.instead = module->forms.report != NULL;
         return r;
@@ -229,6 +231,10 @@ static int forms_connect(ds_worker *worker, struct dsw_module *module)
                         kernel->forms = &forms->kernels[kernel - module->kernels];
                         forms_take_line(module, kernel->forms, &line);
                         kernel->sched.waits = line.waits != 0;
+                        /* as when it is loaded without forms */
+                        if (forms->instead)
+                                kernel->sched.identity = XXH3_64bits_withSeed(
+                                        kernel->info->name, strlen(kernel->info->name), forms->native);
                         forms_connect_kernel(worker, kernel);
                 }
                 before = at;
@@ -425,7 +431,7 @@ void dsw_forms_come(struct dsw_session *session, const Detshare__Internal__Modul
                 dsw_message_answer(session->worker, answer, DETSHARE__STATUS__NO_SUCH, "no such module waits for it");
                 return;
         }
-        r = come->bytes && *fd >= 0 ? forms_read_report(*fd, come->bytes, &forms->report) : 0;
+        r = come->bytes && *fd >= 0 ? forms_read_report(*fd, come->bytes, &forms->report, &forms->native) : 0;
         if (!r && come->bytes && !forms->report)
                 r = -EINVAL;
         if (!r && forms->report && forms_of_use(forms->report)) {

@@ -186,6 +186,7 @@ struct dsw_forms {
         int instead;                      /* the module has them itself */
         ds_device_module *second;         /* else this one has; NULL: none is loaded */
         struct dsw_kernel_forms *kernels; /* by kernel, once a report has come */
+        uint64_t native;                  /* of the report: a hash of what its forms were made of */
         char *report, *why;               /* why: of all kernels, where there is no report */
         int fd;                           /* of the second's image while it waits to be loaded; -1: none does */
         uint64_t bytes, answer;

@@ -663,6 +663,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
                 .socket = "/fuzz",
                 .policy = "fifo",
                 .config = &config,
+                .transform = DS_TRANSFORM_AUTO,
                 .worker_path = "worker",
                 .helper_path = "helper",
                 .config_path = "/dev/null"};

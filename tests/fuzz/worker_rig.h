@@ -20,6 +20,7 @@ static inline void rig_drop_unasked(struct wt *t)
                            answer->body_case == DETSHARE__INTERNAL__FROM_WORKER__BODY_READY ||
                            answer->body_case == DETSHARE__INTERNAL__FROM_WORKER__BODY_PROFILE_SEEN ||
                            answer->body_case == DETSHARE__INTERNAL__FROM_WORKER__BODY_PROFILE_REFINED ||
+                           answer->body_case == DETSHARE__INTERNAL__FROM_WORKER__BODY_FORMS_WANTED ||
                            (answer->ledger && answer->ledger->reset));
                 wt_free(answer);
         }

@@ -57,7 +57,7 @@ static int image_with_report(const char *image, size_t size)
 
                 cr_assert_eq(ds_forms_report_add(&report, &line), 0);
         }
-        cr_assert_eq(ds_forms_report_end(&report), 0);
+        cr_assert_eq(ds_forms_report_end(&report, 7), 0);
         cr_assert_eq(write(fd, image, size), (ssize_t)size);
         cr_assert_eq(write(fd, report.text, report.size), (ssize_t)report.size);
         cr_assert_eq(fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE | F_SEAL_SEAL), 0);

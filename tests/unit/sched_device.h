@@ -474,7 +474,8 @@ static const ds_device_kernel sdev_sliced
         __attribute__((__unused__)) = {.info = {.name = "scripted__ds_sliced", .max_threads = 1024, .registers = 16}};
 static const ds_device_kernel sdev_persistent __attribute__((__unused__)) = {
         .info = {.name = "scripted__ds_persistent", .max_threads = 1024, .registers = 16}};
-static const struct ds_sched_forms sdev_forms __attribute__((__unused__)) = {&sdev_sliced, &sdev_persistent, 0};
+static const struct ds_sched_forms sdev_forms
+        __attribute__((__unused__)) = {.sliced = &sdev_sliced, .persistent = &sdev_persistent};
 
 static inline void harness_memory_cap(void *user, uint64_t session, uint64_t bytes)
 {

@@ -679,7 +679,8 @@ Test(sched_forms, never_is_never)
 /* Of those whose blocks wait for others only what cannot be a barrier of the grid, and only if everything must. */
 Test(sched_forms, what_waits_for_other_blocks)
 {
-        static const struct ds_sched_forms waiting = {&sdev_sliced, &sdev_persistent, 1};
+        static const struct ds_sched_forms waiting = {
+                .sliced = &sdev_sliced, .persistent = &sdev_persistent, .waits = 1};
         ds_coroutine *c;
         struct top k[3];
 

@@ -327,7 +327,8 @@ int main(int argc, char **argv)
                         "usage: detshare-worker --device SPEC [--policy NAME] [--policy-dir DIR] [--libcuda PATH]\n"
                         "       [--restarted] [--clock-ns N] [--orphan-s N] [--kernel-s N] [--quiesce-s N] [--spin-us "
                         "N]\n"
-                        "       [--transform always|auto|never] [--evict-us N], with the supervisor's socket as fd 3\n");
+                        "       [--transform always|auto|never] [--evict-us N], with the supervisor's socket as fd "
+                        "3\n");
                 return 2;
         }
         snprintf(name, sizeof(name), "detshare-worker %s", config.device);

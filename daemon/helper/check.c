@@ -258,25 +258,33 @@ static int machine_ptx(
         return 1;
 }
 
+/* The container that the source is; copy is what it lies in, if that is not the source. 0, or 1 and the result says
+ * why. */
+static int check_open(
+        const struct ds_check_source *source, struct ds_check_result *result, uint8_t **copy, ds_image **ret)
+{
+        const uint8_t *bytes = check_bytes(source, result, copy);
+        int r;
+
+        if (!bytes)
+                return 1;
+        r = ds_image_open(bytes, source->bytes, result->message, sizeof(result->message), ret);
+        if (r)
+                check_unpack_failed(r, result);
+        return r != 0;
+}
+
 int ds_check_machine(const struct ds_check_source *source, uint32_t cc, int force_ptx, struct ds_check_result *result,
         struct ds_check_text *ret)
 {
         ds_cleanup(ds_image_freep) ds_image *image = NULL;
         ds_cleanup(ds_freep) uint8_t *copy = NULL;
-        const uint8_t *bytes;
         char holds[512];
         size_t index;
-        int r;
 
         check_begin(result);
-        bytes = check_bytes(source, result, &copy);
-        if (!bytes)
+        if (check_open(source, result, &copy, &image))
                 return 0;
-        r = ds_image_open(bytes, source->bytes, result->message, sizeof(result->message), &image);
-        if (r) {
-                check_unpack_failed(r, result);
-                return 0;
-        }
         if (!force_ptx && ds_image_choose_elf(image, cc, &index) == 0) {
                 machine_elf(image, index, cc, result);
                 return 0;
@@ -308,19 +316,11 @@ int ds_check_ptx(const struct ds_check_source *source, uint32_t cc, int force_pt
 {
         ds_cleanup(ds_image_freep) ds_image *image = NULL;
         ds_cleanup(ds_freep) uint8_t *copy = NULL;
-        const uint8_t *bytes;
         size_t index;
-        int r;
 
         check_begin(result);
-        bytes = check_bytes(source, result, &copy);
-        if (!bytes)
+        if (check_open(source, result, &copy, &image))
                 return 0;
-        r = ds_image_open(bytes, source->bytes, result->message, sizeof(result->message), &image);
-        if (r) {
-                check_unpack_failed(r, result);
-                return 0;
-        }
         if (ptx_choose(image, cc, force_ptx, &index) == 0)
                 return machine_ptx(image, index, cc, result, ret);
         ds_check_fail(result, DS_CHECK_NO_BINARY, "there is no PTX of it");

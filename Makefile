@@ -212,7 +212,7 @@ install: all man
 	install -m 644 $(BUILD)/cuda/libcudart.so.13 $(DESTDIR)$(LIBDIR)/detshare/
 	ln -sf libcudart.so.13 $(DESTDIR)$(LIBDIR)/detshare/libcudart.so
 	install -m 644 $(POLICIES) $(DESTDIR)$(LIBDIR)/detshare/policies/
-	install -m 644 client-lib/include/detshare/detshare.h policies/detshare_policy.h $(DESTDIR)$(PREFIX)/include/detshare/
+	install -m 644 client-lib/include/detshare/detshare.h client-lib/include/detshare/coloured.h policies/detshare_policy.h $(DESTDIR)$(PREFIX)/include/detshare/
 	install -d $(addprefix $(DESTDIR)$(PREFIX)/lib/,systemd/system sysusers.d tmpfiles.d) $(DESTDIR)$(SYSCONFDIR)/detshare/conf.d
 	install -m 755 systemd/detshare-devices.sh $(DESTDIR)$(PREFIX)/libexec/detshare/detshare-devices
 	for unit in $(UNITS_IN); do \

@@ -11,8 +11,10 @@
  * address, which gives every page its pattern and every channel its share.
  *
  * GROUPS is what the SGDRC paper reports of the Tesla P40 (12 channels of 32 bits, 3 groups of 4) and the RTX A2000 (6
- * channels, 3 groups of 2): 1 KiB belongs to one channel, and the channels of a group follow each other in one of many
- * orders. The number of groups is no power of two, so the hash is not linear. Which group and which order: ours.
+ * channels, 3 groups of 2): 1 KiB belongs to one channel, and the channels of a group follow each other. The orders of
+ * the paper's figure 9 are XORs of each other, and a group's places in a window are those of numbers modulo three whose
+ * bits were XORed: so a channel's place in its group is made of parities of address bits, and the group is a number
+ * made of such parities, modulo three, which makes the hash not linear. Which bits: ours.
  *
  * XOR is what the FGPU project found on the GTX 1080 (8 channels), as the SGDRC paper tells it: each bit of the channel
  * is the parity of some address bits, 4 KiB pages have one colour. Which bits: ours.
@@ -69,33 +71,23 @@ static uint32_t paired(uint64_t address)
         return pairs[(kib * step + first) % PAIR_SLOTS][address >> 8 & 1];
 }
 
-/* --- groups in some order --- */
+/* --- groups --- */
 
-/* The place that comes n-th in the order-th permutation of `size` places. */
-static uint32_t permuted(uint64_t order, uint32_t size, uint32_t n)
+/* An address's bits from `from` on, each XORed with some of those above it. */
+static uint64_t folded(uint64_t address, unsigned from)
 {
-        uint32_t left[8], pick;
+        uint64_t bits = address >> from;
 
-        for (uint32_t i = 0; i < size; i++)
-                left[i] = i;
-        for (uint32_t i = 0;; i++, size--) {
-                pick = (uint32_t)(order % size);
-                order /= size;
-                if (i == n)
-                        return left[pick];
-                for (; pick + 1 < size; pick++)
-                        left[pick] = left[pick + 1];
-        }
+        return bits ^ bits >> 5 ^ bits >> 9 ^ bits >> 14;
 }
 
 static uint32_t grouped(const struct sim_channels *channels, uint64_t address)
 {
-        uint64_t kib = address >> 10, at = kib / channels->group, pattern = mix(at);
-        uint32_t n_groups = channels->n / channels->group;
-        /* three in a row are of three groups, beginning with another one in each such row */
-        uint32_t group = (uint32_t)((at % n_groups + mix(at / n_groups)) % n_groups);
+        unsigned place_bits = (unsigned)__builtin_ctz(channels->group);
+        uint64_t place = folded(address, 10), upper = folded(address, 12);
+        uint32_t group = (uint32_t)(folded(address, 10 + place_bits) % (channels->n / channels->group));
 
-        return group * channels->group + permuted(pattern >> 8, channels->group, (uint32_t)(kib % channels->group));
+        return group * channels->group + (uint32_t)((place ^ upper >> 3) & (channels->group - 1));
 }
 
 /* --- parities --- */

@@ -17,14 +17,14 @@
 
 enum sim_channel_hash {
         SIM_CHANNELS_PAIRED, /* 47 channels, pairs alternating every 256 bytes of a KiB */
-        SIM_CHANNELS_GROUPS, /* groups of a few channels, each in an order of its own */
+        SIM_CHANNELS_GROUPS, /* groups of a few channels: parities of address bits, and a modulus for the group */
         SIM_CHANNELS_XOR,    /* parities of address bits */
 };
 
 struct sim_channels {
         enum sim_channel_hash hash;
         uint32_t n;
-        uint32_t group; /* GROUPS: channels in one, 1 KiB of each in turn */
+        uint32_t group; /* GROUPS: channels in one, a power of two, 1 KiB of each in turn */
 };
 
 uint32_t sim_channel_of(const struct sim_channels *channels, uint64_t address);

@@ -24,7 +24,7 @@ static const struct {
         [SV_U8] = {"u8", 1},
 };
 
-enum { ROOM_KERNELS, ROOM_LAUNCHES, ROOM_PARAMS, ROOM_BUFFERS };
+enum { ROOM_KERNELS, ROOM_LAUNCHES, ROOM_PARAMS, ROOM_BUFFERS, ROOM_WEIGHTS };
 
 const char *sv_type_name(enum sv_type type)
 {
@@ -379,6 +379,44 @@ static int read_buffer(struct sv_reader *reader)
         return 0;
 }
 
+/* x-writes KERNEL PARAM...: what the kernel writes through; it reads through the others at most */
+static int read_writes(struct sv_reader *reader)
+{
+        struct sv_pack *pack = reader->pack;
+        struct sv_kernel *kernel;
+        uint64_t value;
+
+        if (sv_number(reader, 1, "KERNEL", 0, pack->n_kernels - 1, &value))
+                return -1;
+        kernel = &pack->kernels[value];
+        if (kernel->says_writes)
+                return sv_wrong(reader, "kernel %llu has said what it writes already", (unsigned long long)value);
+        kernel->says_writes = true;
+        for (uint32_t i = 2; i < reader->n_words; i++) {
+                if (!kernel->n_params || sv_number(reader, i, "PARAM", 0, kernel->n_params - 1, &value))
+                        return sv_wrong(reader, "PARAM: the kernel has %u", kernel->n_params);
+                kernel->writes |= UINT64_C(1) << value;
+        }
+        return 0;
+}
+
+static int read_weight(struct sv_reader *reader)
+{
+        struct sv_pack *pack = reader->pack;
+        struct sv_weight *weight = one_more(reader, ROOM_WEIGHTS, (void **)&pack->weights_list, &pack->n_weights,
+                sizeof(*pack->weights_list), SV_WEIGHTS_MAX, "weights");
+        const uint64_t all = pack->files[pack->weights].bytes;
+
+        if (!weight || sv_number(reader, 1, "OFFSET", 0, all, &weight->offset) ||
+                sv_number(reader, 2, "BYTES", 1, all, &weight->bytes))
+                return -1;
+        if (weight->bytes > all - weight->offset)
+                return sv_wrong(reader, "OFFSET + BYTES: the weights have %llu bytes", (unsigned long long)all);
+        if (pack->n_weights > 1 && weight->offset < weight[-1].offset + weight[-1].bytes)
+                return sv_wrong(reader, "OFFSET: it lies before the end of the weight before");
+        return 0;
+}
+
 /* The file of input or output `i` of a case, of so many bytes. */
 static int read_case_file(struct sv_reader *reader, uint32_t i, uint64_t bytes, uint32_t *has, uint32_t *file)
 {
@@ -457,6 +495,8 @@ static const struct row {
         {"launch", 1, UINT32_MAX, 5, SV_WORDS_MAX, read_launch},
         {"cost", 0, UINT32_MAX, 4, 4, read_cost},
         {"buffer", 0, UINT32_MAX, 5, 5, read_buffer},
+        {"x-writes", 0, UINT32_MAX, 2, SV_WORDS_MAX, read_writes},
+        {"x-weight", 0, UINT32_MAX, 3, 3, read_weight},
         {"case", 0, UINT32_MAX, 5, 7, read_case},
         {"end", 1, 1, 1, 1, read_end},
 };
@@ -535,6 +575,7 @@ struct sv_pack *sv_pack_free(struct sv_pack *pack)
         ds_free(pack->launches);
         ds_free(pack->params);
         ds_free(pack->buffers);
+        ds_free(pack->weights_list);
         return ds_free(pack);
 }
 

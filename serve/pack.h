@@ -15,6 +15,7 @@
  */
 #pragma once
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -37,6 +38,7 @@
 #define SV_LAUNCHES_MAX 65536u
 #define SV_PARAMS_MAX 64u
 #define SV_BUFFERS_MAX 65536u
+#define SV_WEIGHTS_MAX 65536u
 #define SV_THREADS_MAX 1024u
 #define SV_SHARED_MAX (227u << 10)
 #define SV_ALIGN 256u
@@ -71,6 +73,8 @@ struct sv_tensor {
 struct sv_kernel {
         char name[SV_NAME_MAX + 1];
         uint32_t threads, shared, n_params;
+        bool says_writes; /* x-writes: which parameters (a bit each) it writes through; the others it only reads */
+        uint64_t writes;
 };
 
 enum sv_param_kind {
@@ -97,6 +101,11 @@ struct sv_buffer {
         uint32_t first, last;
 };
 
+/* A constant tensor: x-weight */
+struct sv_weight {
+        uint64_t offset, bytes;
+};
+
 struct sv_case {
         uint32_t input[SV_INPUTS_MAX], output[SV_OUTPUTS_MAX]; /* numbers of files */
         uint32_t has_input, has_output;                        /* while reading: a bit each */
@@ -113,7 +122,7 @@ struct sv_pack {
         uint32_t arch;            /* 90 for sm_90 */
         uint32_t module, weights; /* files */
         uint64_t arena;
-        uint32_t n_files, n_inputs, n_outputs, n_kernels, n_launches, n_params, n_buffers, n_cases;
+        uint32_t n_files, n_inputs, n_outputs, n_kernels, n_launches, n_params, n_buffers, n_weights, n_cases;
         struct sv_file files[SV_FILES_MAX];
         struct sv_tensor inputs[SV_INPUTS_MAX], outputs[SV_OUTPUTS_MAX];
         struct sv_case cases[SV_CASES_MAX];
@@ -121,6 +130,7 @@ struct sv_pack {
         struct sv_launch *launches;
         struct sv_param *params;
         struct sv_buffer *buffers;
+        struct sv_weight *weights_list; /* in the order of their offsets, apart from each other */
 };
 
 /* A folder. Its manifest is read, and that its files are there with their lengths is checked. */
@@ -155,7 +165,7 @@ struct sv_reader {
         char buffer[SV_LINE_MAX + 1];
         const char *words[SV_WORDS_MAX];
         uint32_t n_words;
-        uint32_t rooms[4]; /* of kernels, launches, params, buffers */
+        uint32_t rooms[5]; /* of kernels, launches, params, buffers, weights */
         struct sv_pack *pack;
         struct sv_why *why;
 };

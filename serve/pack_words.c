@@ -68,6 +68,14 @@ static int take_line(struct sv_reader *reader)
         return 1;
 }
 
+/* What says nothing: empty lines, comments, and what later versions add but for the words that this one knows. */
+static bool says_nothing(const char *line)
+{
+        if (!strncmp(line, "x-writes ", 9) || !strncmp(line, "x-weight ", 9))
+                return false;
+        return !line[0] || line[0] == '#' || !strncmp(line, "x-", 2);
+}
+
 int sv_next_line(struct sv_reader *reader)
 {
         for (;;) {
@@ -76,8 +84,7 @@ int sv_next_line(struct sv_reader *reader)
                 if (r <= 0)
                         return r;
                 /* the first line is no place for words to oneself */
-                if (reader->line > 1 &&
-                        (!reader->buffer[0] || reader->buffer[0] == '#' || !strncmp(reader->buffer, "x-", 2)))
+                if (reader->line > 1 && says_nothing(reader->buffer))
                         continue;
                 return split(reader) < 0 ? -1 : 1;
         }

@@ -58,6 +58,7 @@ class Code:
     def __init__(self, kind):
         self.kind, self.params, self.lines, self.stores = kind, [], [], {}
         self.reads, self.writes, self.temporaries = [], [], 0
+        self.written = set()  # names of parameters that are stored through
 
     def pointer(self, store, writes=False):
         (self.writes if writes else self.reads).append(store.root)
@@ -65,6 +66,8 @@ class Code:
         if key not in self.stores:
             self.stores[key] = name = f"P{len(self.params)}"
             self.params.append((name, POINTER[store.dtype], store))
+        if writes:
+            self.written.add(self.stores[key])
         return self.stores[key]
 
     def number(self, value):

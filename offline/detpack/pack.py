@@ -89,15 +89,17 @@ def write(path, about, ins, outs, low, arena, kernels, ptx, cases):
     lines = ["detshare-pack 1"] + [f"{word} {value}" for word, value in about.items()] + folder.files
     lines += ["module kernels.ptx", "weights weights.bin", f"arena {max(arena, ALIGN)}"]
     lines += [described("input", clean(s.root.name), s) for s in ins] + [described("output", clean(s.root.name), s) for s in outs]
-    index = {}
+    index, written = {}, []
     for key, (name, _, shared) in kernels.items():
         index[key] = len(index)
         launch = next(one for one in low.launches if one.key == key)
         lines.append(f"kernel {name} {launch.warps * 32} {shared} {len(launch.code.params) + 2}")
+        written.append(" ".join([f"x-writes {index[key]}"] + [str(i) for i, (param, _, _) in enumerate(launch.code.params) if param in launch.code.written]))
     for launch in low.launches:
         # Triton's kernels end with two pointers to scratch memory that ours do not use
         words = [parameter(value) for _, _, value in launch.code.params] + ["null", "null"]
         lines.append(f"launch {index[launch.key]} {' '.join(map(str, launch.grid))} {' '.join(words)}")
     lines += [f"cost {i} {one.flops} {one.bytes}" for i, one in enumerate(low.launches)]
     lines += [f"buffer {b.offset} {b.bytes} {b.first} {b.last}" for b in sorted(low.buffers, key=lambda b: (b.first, b.offset))]
+    lines += written + [f"x-weight {w.offset} {w.data.nbytes}" for w in low.weights]
     folder.finish(lines + case_lines + ["end"])

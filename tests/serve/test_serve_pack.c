@@ -47,6 +47,10 @@ static const char *const good[] = {
         "buffer 0 64 0 0",
         "buffer 256 64 0 1",
         "x-later thing",
+        "x-writes 0 2",
+        "x-writes 1",
+        "x-weight 0 100",
+        "x-weight 256 256",
         "case 0 input 0 in.bin",
         "case 0 output 0 out.bin 0.001 0.01",
         "end",
@@ -129,6 +133,10 @@ Test(pack, what_is_read)
         cr_expect_eq((int64_t)pack->params[8].value, -7);
         cr_expect_eq(pack->launches[0].bytes, 192);
         cr_expect_eq(pack->n_buffers, 2);
+        cr_expect(pack->kernels[0].says_writes && pack->kernels[0].writes == 1 << 2);
+        cr_expect(pack->kernels[1].says_writes && pack->kernels[1].writes == 0);
+        cr_expect_eq(pack->n_weights, 2);
+        cr_expect(pack->weights_list[1].offset == 256 && pack->weights_list[1].bytes == 256);
         cr_expect_eq(pack->n_cases, 1);
         cr_expect_float_eq(pack->cases[0].rel[0], 0.01, 1e-12);
         sv_pack_free(pack);
@@ -193,6 +201,12 @@ Test(pack, kernels_and_launches_are_checked)
         refused("launch 0", "launch 0 1 1 1 i64=9223372036854775808 w+0 a+0 null null", "no number of 64 bits");
         refused("launch 0", "launch 0 1 1 1 f32=3f8 w+0 a+0 null null", "8 hexadecimal digits");
         refused("launch 0", "launch 0 1 1 1 nil w+0 a+0 null null", "PARAM: nil is none");
+        refused("x-writes 0", "x-writes 2 0", "KERNEL is a number from 0 to 1");
+        refused("x-writes 0", "x-writes 0 5", "PARAM: the kernel has 5");
+        refused("x-writes 0", "x-writes 1 1", "has said what it writes already");
+        refused("x-weight 0", "x-weight 0 0", "BYTES is a number from 1 to 512");
+        refused("x-weight 0", "x-weight 500 13", "the weights have 512 bytes");
+        refused("x-weight 0", "x-weight 0 257", "before the end of the weight before");
         refused("cost", "cost 2 1 1", "LAUNCH is a number from 0 to 1");
         refused("cost", "cost 0 1 1\ncost 0 1 1", "launch 0 has its cost already");
 }

@@ -172,6 +172,17 @@ _Static_assert(DETSHARE_FORM_NATIVE == 1u << DS_PTX_FORM_NATIVE && DETSHARE_FORM
                        DETSHARE_FORM_PERSISTENT == 1u << DS_PTX_FORM_PERSISTENT,
         "policies see forms as bits of the same numbers");
 
+static int form_refused(const struct ds_kstat_forms *known, enum ds_ptx_form form)
+{
+        return known && known->refused & form_bit(form);
+}
+
+/* What is left to choose of. A launch that goes on in its form has no choice. */
+static uint32_t forms_left(uint32_t forms, const struct ds_kstat_forms *known)
+{
+        return known && forms & DETSHARE_FORM_NATIVE ? forms & ~(uint32_t)known->refused : forms;
+}
+
 /* The best, and one that is not known well yet (native: none); *ret is native when none may be. */
 static void form_search(const struct detshare_op_view *view, const struct figures *figures,
         const struct ds_kstat_forms *known, uint64_t bound_ns, struct ds_form *ret, struct ds_form *ret_trial)
@@ -182,7 +193,8 @@ static void form_search(const struct detshare_op_view *view, const struct figure
         for (size_t i = 0; i < DS_ARRAY_SIZE(order); i++) {
                 struct ds_form form = form_of(order[i], figures, view->blocks, bound_ns);
 
-                if (!(view->forms & form_bit(order[i])) || !form_may(&form, figures, known))
+                if (!(view->forms & form_bit(order[i])) || form_refused(known, order[i]) ||
+                        !form_may(&form, figures, known))
                         continue;
                 if (ret->form == DS_PTX_FORM_NATIVE || form_better(&form, ret, known, bound_ns))
                         *ret = form;
@@ -288,8 +300,10 @@ void ds_forms_choose(const ds_coroutine *coroutine, const struct ds_op *op, cons
                 reason = DS_SCHED_FORM_NEVER;
         } else if (view->forms == DETSHARE_FORM_NATIVE) {
                 reason = DS_SCHED_FORM_UNFIT;
+        } else if (forms_left(view->forms, known) == DETSHARE_FORM_NATIVE) {
+                reason = DS_SCHED_FORM_REFUSED;
         } else if (sched->transform == DS_SCHED_TRANSFORM_ALWAYS) {
-                choose_given(view->forms, &figures, view->blocks, sched->evict_bound_ns, ret);
+                choose_given(forms_left(view->forms, known), &figures, view->blocks, sched->evict_bound_ns, ret);
                 reason = DS_SCHED_FORM_MUST;
         } else {
                 reason = choose_auto(coroutine, slot, &figures, known, evictable, ret);
@@ -311,12 +325,27 @@ void ds_forms_show(const ds_sched *sched, uint32_t stat_row, struct detshare_op_
                 return;
         figures = figures_of(view, sched->info->n_sms, sched->info->n_sms, 0);
         if (sched->transform == DS_SCHED_TRANSFORM_ALWAYS || !(view->forms & DETSHARE_FORM_NATIVE))
-                choose_given(view->forms, &figures, view->blocks, sched->evict_bound_ns, &form);
+                choose_given(forms_left(view->forms, known), &figures, view->blocks, sched->evict_bound_ns, &form);
         else if (figures.native_ns > sched->evict_bound_ns)
                 form_search(view, &figures, known, sched->evict_bound_ns, &form, &trial);
         else
                 return;
         view->evict_ns = form.evict_ns;
+}
+
+void ds_forms_refused(ds_sched *sched, const struct ds_op *op, int status)
+{
+        struct ds_kstat_row *row = ds_kstat_at(sched->kstat, op->stat_row, op->kernel_key);
+        struct ds_kstat_forms *known = row ? ds_kstat_forms(sched->kstat, row) : NULL;
+
+        if (!known)
+                return;
+        if (status != DS_CUDA_OUT_OF_MEMORY)
+                known->refused |= (uint8_t)form_bit((enum ds_ptx_form)op->form);
+        known->form = DS_PTX_FORM_NATIVE;
+        known->reason = DS_SCHED_FORM_REFUSED;
+        known->chunk = known->slice = 0;
+        known->evict_ns = 0;
 }
 
 void ds_forms_sample(ds_sched *sched, const struct ds_op *op, uint32_t n_sms, uint64_t duration_ns)
@@ -362,6 +391,7 @@ const char *ds_sched_form_reason(uint32_t reason)
                 [DS_SCHED_FORM_CHEAPEST] = "the cheapest that lets go within the bound",
                 [DS_SCHED_FORM_SOONEST] = "blocks take longer than the bound: the form that lets go soonest",
                 [DS_SCHED_FORM_DEAR] = "no form lets go soon enough for what it costs",
+                [DS_SCHED_FORM_REFUSED] = "the device would not launch it otherwise: no room for what the form needs",
         };
 
         return reason < _DS_SCHED_FORM_REASONS ? reasons[reason] : "unknown";

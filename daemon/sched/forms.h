@@ -50,5 +50,10 @@ void ds_forms_show(const ds_sched *sched, uint32_t stat_row, struct detshare_op_
  */
 void ds_forms_choose(const ds_coroutine *coroutine, const struct ds_op *op, const struct ds_slot *slot,
         uint32_t max_resident_blocks, int evictable, struct ds_form *ret);
+/*
+ * The device would not launch it in its form, for that CUDA error. Other launches of the kernel in this shape have
+ * another form then, but where the error may be gone by then.
+ */
+void ds_forms_refused(ds_sched *sched, const struct ds_op *op, int status);
 /* A form of the kernel took so long on so many SMs, alone. */
 void ds_forms_sample(ds_sched *sched, const struct ds_op *op, uint32_t n_sms, uint64_t duration_ns);

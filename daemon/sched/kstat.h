@@ -45,6 +45,7 @@ struct ds_kstat_forms {
         struct ds_sched_form_cost costs[_DS_PTX_FORM_MAX];
         uint8_t tries[_DS_PTX_FORM_MAX]; /* to measure them, since the last sample */
         uint8_t form, reason;
+        uint8_t refused; /* forms that the device would not have, 1 << form */
         uint32_t n_sms, chunk, slice;
         uint64_t native_ns, block_ns, evict_ns;
 };

@@ -304,10 +304,11 @@ static void launch_form(
 }
 
 /* The device would not have the form: the native one, if nothing of it has run. */
-static int launch_form_refused(ds_sched *sched, struct ds_op *op, struct ds_slot *slot)
+static int launch_form_refused(ds_sched *sched, struct ds_op *op, struct ds_slot *slot, int status)
 {
         if (op->kind != DS_OP_LAUNCH || op->form == DS_PTX_FORM_NATIVE || op->evictions)
                 return 0;
+        ds_forms_refused(sched, op, status);
         op->form = DS_PTX_FORM_NATIVE;
         slot->evict_ns = 0;
         slot->trial = 0;
@@ -340,7 +341,7 @@ static int launch_on_device(ds_coroutine *coroutine, struct ds_op *op, struct ds
                 sched->stats.migrations++;
         }
         r = launch_submit(coroutine, op, slot);
-        if (r > 0 && launch_form_refused(sched, op, slot)) {
+        if (r > 0 && launch_form_refused(sched, op, slot, r)) {
                 *ret_full = !ds_let_go_may_follow(coroutine, op);
                 if (!*ret_full)
                         r = launch_submit(coroutine, op, slot);

@@ -380,6 +380,7 @@ enum ds_sched_form_reason {
         DS_SCHED_FORM_CHEAPEST, /* of those that let go within the bound */
         DS_SCHED_FORM_SOONEST,  /* none does so within the bound: this one is the first to */
         DS_SCHED_FORM_DEAR,     /* every form that would do costs too much, or lets go no sooner */
+        DS_SCHED_FORM_REFUSED,  /* the device would not launch it in the form that was chosen, or in any */
         _DS_SCHED_FORM_REASONS,
 };
 struct ds_sched_form_choice {

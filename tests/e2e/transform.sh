@@ -61,11 +61,11 @@ run() {
                 timeout 120 "$build/tests/programs/$name" "$@" >"$tmp/out" 2>&1
 }
 
-# begin FILE ROUNDS TURNS: `evictions` beside all else, its words in FILE.out
+# begin FILE ROUNDS TURNS [WAVES]: `evictions` beside all else, its words in FILE.out
 begin() {
         rm -f "$1"
         LD_LIBRARY_PATH=$build/cuda DETSHARE_SOCKET=$tmp/sock timeout 120 "$build/tests/programs/evictions" \
-                "$build/ptx/sm_90" "$2" "$3" "$1" >"$1.out" 2>&1 &
+                "$build/ptx/sm_90" "$2" "$3" "${4:-0}" "$1" >"$1.out" 2>&1 &
         program=$!
 }
 
@@ -83,6 +83,17 @@ goes_on() {
         wait "$program"
         result "$2" $? "$1.out"
         program=
+}
+
+# serve OUT: a latency-sensitive service with requests that come; a line for each, and what it answered
+serve() {
+        DETSHARE_CLASS=ls LD_LIBRARY_PATH=$build/cuda:$build DETSHARE_SOCKET=$tmp/sock timeout 120 "$build/demo/ls_service" \
+                "$build/demo/kernels.ptx" tests/data/apollo_inter_arrival_s.json 30 40 >"$1" 2>"$1.err"
+}
+
+# let_go FILE: of its kernels one is launched in a form that does, as far as explain says
+let_go() {
+        grep -q '"form": *"\(persistent\|sliced\)"' "$1"
 }
 
 # until_is KEY VALUE: the daemon's figure comes to be that
@@ -122,6 +133,8 @@ for name in $few; do
 done
 [ "$(figure transform) $(figure forms_made) $(figure launches_persistent) $(figure launches_sliced)" = "never 0 0 0" ]
 result "never: all launches are native" $? "$tmp/status"
+serve "$tmp/service.never"
+result "a service, never" $? "$tmp/service.never.err"
 stop never
 
 # --- before it is loaded, and always used ---------------------------------------------------------------------------------------
@@ -149,6 +162,13 @@ for _ in $(seq 10); do
 done
 [ "$(figure evictions)" -gt 0 ] && [ "$(figure resumes)" -gt 0 ]
 result "always: kernels let go and went on" $? "$tmp/status"
+
+# its blocks leave no room for what a worker of the persistent form needs
+before=$(figure launches_sliced)
+run stairs "$build/ptx/sm_90" 4
+result "stairs, always" $? "$tmp/out"
+[ "$(figure launches_sliced)" -gt "$before" ]
+result "where one form has no room there is another" $? "$tmp/status"
 
 begin "$tmp/killed" 4 100
 waits "$tmp/killed"
@@ -190,6 +210,28 @@ run module_globals
 result "module_globals, auto" $? "$tmp/out"
 DETSHARE_CLASS=ls run saxpy
 result "saxpy, auto, latency-sensitive" $? "$tmp/out"
+
+# blocks of more than 100 us, and requests all the while: a few launches for the native form's time, then the others let go
+serve "$tmp/service" &
+service=$!
+for _ in $(seq 20); do
+        begin "$tmp/long" 12 800 5
+        waits "$tmp/long"
+        ctl explain --json evictions >"$tmp/explain"
+        goes_on "$tmp/long" "a program of long blocks beside a service, auto: each block ran once"
+        [ "$(figure evictions)" -gt 0 ] && let_go "$tmp/explain" && break
+        kill -0 "$service" 2>/dev/null && continue
+        serve "$tmp/service" &
+        service=$!
+done
+[ "$(figure evictions)" -gt 0 ] && [ "$(figure resumes)" -gt 0 ] && [ "$(figure launches_persistent)" -gt "$(figure evictions)" ]
+result "auto: it lets go for requests and goes on" $? "$tmp/status"
+let_go "$tmp/explain"
+result "explain says in which form it was launched" $? "$tmp/explain"
+wait "$service"
+result "the service ends well" $? "$tmp/service.err"
+cmp -s <(sed 's/.* //' "$tmp/service") <(sed 's/.* //' "$tmp/service.never")
+result "and answers the same" $? "$tmp/service"
 until_is charges 0
 result "nothing is left of anybody" $? "$tmp/status"
 stop auto

@@ -4,8 +4,9 @@
  * runs exactly once, with its own index, and their results are what they are. `claim` has a long block; `turn` is one
  * of three dimensions, with a barrier and shared memory, that leaves early in some blocks.
  *
- * usage: evictions [DIRECTORY [ROUNDS [TURNS [FILE]]]]: so many launches of each; a block of `claim` goes round so
- * often; between the two kernels it makes FILE and waits until somebody has taken it away
+ * usage: evictions [DIRECTORY [ROUNDS [TURNS [WAVES [FILE]]]]]: so many launches of each; a block of `claim` goes round
+ * so often; with WAVES, each of its blocks takes nearly all of an SM's shared memory and there are so many for each SM;
+ * between the two kernels it makes FILE and waits until somebody has taken it away
  */
 #include <unistd.h>
 
@@ -13,11 +14,14 @@
 
 static const char ptx[] =
         ".version 7.0\n.target sm_60\n.address_size 64\n"
-        ".visible .entry claim(.param .u64 out, .param .u64 count, .param .u32 n)\n{\n"
-        " .reg .u64 %p<6>;\n .reg .u32 %r<8>;\n .reg .pred %q;\n"
+        ".visible .entry claim(.param .u64 out, .param .u64 count, .param .u64 table, .param .u32 n)\n{\n"
+        " .reg .u64 %p<9>;\n .reg .u32 %r<8>;\n .reg .pred %q;\n"
         " ld.param.u64 %p1, [out];\n ld.param.u64 %p4, [count];\n ld.param.u32 %r1, [n];\n mov.u32 %r2, %ctaid.x;\n"
+        " ld.param.u64 %p6, [table];\n"
         " mov.u32 %r3, 0;\n mov.u32 %r4, %r2;\n"
-        "AGAIN:\n mad.lo.u32 %r4, %r4, 1664525, 1013904223;\n add.u32 %r3, %r3, 1;\n"
+        "AGAIN:\n and.b32 %r6, %r4, 31;\n mul.wide.u32 %p7, %r6, 4;\n add.u64 %p8, %p6, %p7;\n"
+        " ld.volatile.global.u32 %r7, [%p8];\n" /* it is always the same, which the kernel does not know */
+        " mad.lo.u32 %r4, %r4, 1664525, %r7;\n add.u32 %r3, %r3, 1;\n"
         " setp.lt.u32 %q, %r3, %r1;\n @%q bra AGAIN;\n"
         " mov.u32 %r5, %tid.x;\n setp.ne.u32 %q, %r5, 0;\n @%q ret;\n"
         " mul.wide.u32 %p2, %r2, 4;\n add.u64 %p3, %p1, %p2;\n st.global.u32 [%p3], %r4;\n"
@@ -38,7 +42,8 @@ static const char ptx[] =
         " shl.b32 %r14, %r6, 6;\n add.u32 %r14, %r14, %r7;\n mul.wide.u32 %p5, %r14, 4;\n add.u64 %p6, %p1, %p5;\n"
         " st.global.u32 [%p6], %r13;\n ret;\n}\n";
 
-enum { THREADS = 64, X = 5, Y = 7, Z = 11, BLOCKS = X * Y * Z, AT_ONCE = 4 };
+enum { LEFT = 1024 };
+enum { THREADS = 64, X = 5, Y = 7, Z = 11, BLOCKS = X * Y * Z, AT_ONCE = 4, TABLE = 32 };
 
 static uint32_t expected(uint32_t block, uint32_t n)
 {
@@ -60,17 +65,27 @@ static void check_counts(CUdeviceptr count, uint32_t n, uint32_t rounds)
         free(counts);
 }
 
-static void claim(CUfunction kernel, uint32_t blocks, uint32_t rounds, uint32_t n)
+static int attribute(CUdevice_attribute name)
+{
+        int value = 0;
+
+        OK(cuDeviceGetAttribute(&value, name, 0));
+        return value;
+}
+
+static void claim(CUfunction kernel, uint32_t blocks, uint32_t shared, uint32_t rounds, uint32_t n)
 {
         uint32_t *results = calloc(blocks, 4), wrong = 0;
-        CUdeviceptr out, count;
+        CUdeviceptr out, count, table;
 
         MUST(cuMemAlloc(&out, (size_t)blocks * 4));
         MUST(cuMemAlloc(&count, (size_t)blocks * 4));
+        MUST(cuMemAlloc(&table, TABLE * 4));
         OK(cuMemsetD32(count, 0, blocks));
-        void *params[] = {&out, &count, &n};
+        OK(cuMemsetD32(table, 1013904223u, TABLE));
+        void *params[] = {&out, &count, &table, &n};
         for (uint32_t i = 0; i < rounds; i++) {
-                OK(cuLaunchKernel(kernel, blocks, 1, 1, 32, 1, 1, 0, NULL, params, NULL));
+                OK(cuLaunchKernel(kernel, blocks, 1, 1, 32, 1, 1, shared, NULL, params, NULL));
                 if (i % AT_ONCE == AT_ONCE - 1)
                         OK(cuCtxSynchronize());
         }
@@ -80,6 +95,7 @@ static void claim(CUfunction kernel, uint32_t blocks, uint32_t rounds, uint32_t 
                 wrong += results[i] != expected(i, n);
         CHECK(wrong == 0);
         check_counts(count, blocks, rounds);
+        OK(cuMemFree(table));
         OK(cuMemFree(count));
         OK(cuMemFree(out));
         free(results);
@@ -121,20 +137,33 @@ static void wait_for(const char *path)
                 usleep(10000);
 }
 
+/* Blocks that have an SM each to themselves, but for waves = 0. What they leave is for the form that lets go. */
+static void claim_waves(CUfunction kernel, uint32_t waves, uint32_t rounds, uint32_t n)
+{
+        const int sms = attribute(CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT);
+        const int room = attribute(CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN);
+
+        if (!waves) {
+                claim(kernel, (uint32_t)sms * 2 + 3, 0, rounds, n);
+                return;
+        }
+        OK(cuFuncSetAttribute(kernel, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, room));
+        claim(kernel, (uint32_t)sms * waves, (uint32_t)room - LEFT, rounds, n);
+}
+
 int main(int argc, char **argv)
 {
         const uint32_t rounds = argc > 2 ? (uint32_t)atoi(argv[2]) : 2, n = argc > 3 ? (uint32_t)atoi(argv[3]) : 100;
+        const uint32_t waves = argc > 4 ? (uint32_t)atoi(argv[4]) : 0;
         CUcontext context;
         CUmodule module;
-        int sms = 0;
 
         program_begin(argc, argv);
         context = program_context();
-        OK(cuDeviceGetAttribute(&sms, CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT, 0));
         MUST(cuModuleLoadData(&module, ptx));
-        claim(program_function(module, "claim"), (uint32_t)sms * 2 + 3, rounds, n);
-        if (argc > 4)
-                wait_for(argv[4]);
+        claim_waves(program_function(module, "claim"), waves, rounds, n);
+        if (argc > 5)
+                wait_for(argv[5]);
         turn(program_function(module, "turn"), rounds);
         OK(cuModuleUnload(module));
         OK(cuCtxDestroy(context));

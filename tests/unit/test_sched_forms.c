@@ -553,6 +553,29 @@ static struct ds_sched_form_choice chosen(void)
         return choice;
 }
 
+/* The workers' own shared memory had no room, say: the next launch takes what is left, and what is said is true. */
+Test(sched_forms, a_form_that_the_device_refuses_is_not_chosen_again)
+{
+        static const uint32_t forms[] = {
+                DS_PTX_FORM_NATIVE, DS_PTX_FORM_SLICED, DS_PTX_FORM_NATIVE, DS_PTX_FORM_NATIVE};
+        ds_coroutine *c;
+        struct top k[4];
+
+        begin(DS_SCHED_TRANSFORM_ALWAYS);
+        c = be_open();
+        for (int i = 0; i < 4; i++) {
+                forms_init(&k[i], 1 * MS, 1280, &sdev_forms)->script.refuse_form = i % 2 ? 0 : DS_CUDA_INVALID_VALUE;
+                submit(&h, c, &k[i]);
+                harness_run(&h, UINT64_MAX);
+                cr_assert_eq(k[i].status, 0);
+                cr_assert_eq(k[i].op.form, forms[i], "launch %d", i);
+                cr_assert_eq(chosen().form, forms[i], "launch %d", i);
+                cr_assert_eq(chosen().reason, i == 1 ? DS_SCHED_FORM_MUST : DS_SCHED_FORM_REFUSED, "launch %d", i);
+        }
+        cr_assert_eq(harness_stats(&h).form_refusals, 2);
+        end();
+}
+
 /* 10 waves of 32 us: the native form's end is too far off. Both other forms cost 2 %. */
 Test(sched_forms, auto_tries_each_form_and_takes_the_cheapest)
 {

@@ -1,0 +1,228 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "ptx/pass/colour.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "ptx/pass/colour_trace.h"
+#include "ptx/pass/colour_write.h"
+#include "ptx/pass/pass.h"
+#include "util/alloc.h"
+#include "util/error.h"
+#include "util/macro.h"
+
+#define OLD_PARAM_BYTES 4352u /* of an entry, before PTX 8.1 or sm_70 */
+#define NAME_MAX_BYTES 4096u  /* of a kernel's name with the suffix */
+
+/* --- layouts --- */
+
+bool ds_ptx_colour_layout_is_good(const struct ds_ptx_colour_layout *l)
+{
+        if (l->sector_bits < DS_PTX_COLOUR_SECTOR_MIN || l->sector_bits > DS_PTX_COLOUR_SECTOR_MAX)
+                return false;
+        return l->kind == DS_PTX_COLOUR_REGULAR ? l->shift <= DS_PTX_COLOUR_SHIFT_MAX
+                                                : l->kind == DS_PTX_COLOUR_TABLE && !l->shift;
+}
+
+/* A kernel computes from the logical address itself, with wrapping arithmetic. */
+bool ds_ptx_colour_set(const struct ds_ptx_colour_layout *layout, uint64_t window, uint64_t size, uint64_t pool,
+        uint64_t table, struct ds_ptx_colour *ret)
+{
+        uint64_t rest = (UINT64_C(1) << layout->sector_bits) - 1, first = window >> layout->sector_bits;
+
+        if (!ds_ptx_colour_layout_is_good(layout) || ((window | pool) & rest) || !size || window + (size - 1) < window)
+                return false;
+        if (layout->kind == DS_PTX_COLOUR_REGULAR) {
+                *ret = (struct ds_ptx_colour){.pool = pool - (window << layout->shift)};
+                return true;
+        }
+        if (!table || table & 3 || first >> 32 != (window + (size - 1)) >> layout->sector_bits >> 32)
+                return false;
+        *ret = (struct ds_ptx_colour){.pool = pool, .table = table - (first & UINT32_MAX) * sizeof(uint32_t)};
+        return true;
+}
+
+uint64_t ds_ptx_colour_place(
+        const struct ds_ptx_colour_layout *layout, const struct ds_ptx_colour *colour, uint64_t logical, uint32_t entry)
+{
+        uint64_t rest = logical & ((UINT64_C(1) << layout->sector_bits) - 1);
+
+        if (layout->kind == DS_PTX_COLOUR_TABLE)
+                return colour->pool + ((uint64_t)entry << layout->sector_bits) + rest;
+        return colour->pool + ((logical - rest) << layout->shift) + rest;
+}
+
+bool ds_ptx_colour_name(const char *kernel, uint64_t mask, char *buffer, size_t size)
+{
+        int n = snprintf(buffer, size, "%s" DS_PTX_COLOUR_SUFFIX "%" PRIx64, kernel, mask);
+
+        return mask && n > 0 && (size_t)n < size;
+}
+
+/* --- verdicts --- */
+
+static void refuse(struct ds_ptx_colour_verdict *v, uint32_t line, const char *fmt, ...)
+        __attribute__((__format__(__printf__, 3, 4)));
+
+static void refuse(struct ds_ptx_colour_verdict *v, uint32_t line, const char *fmt, ...)
+{
+        va_list args;
+
+        va_start(args, fmt);
+        vsnprintf(v->reason, sizeof(v->reason), fmt, args);
+        va_end(args);
+        v->line = line;
+}
+
+/* What can be said without looking at instructions; true: nothing stands against it */
+static bool looks_right(
+        const struct ds_ptx_module *m, const struct ds_ptx_function *f, uint64_t mask, struct ds_ptx_colour_verdict *v)
+{
+        uint64_t limit = m->version >= 81 && m->target >= 70 ? DS_PTX_MAX_PARAM_BYTES : OLD_PARAM_BYTES;
+
+        if (m->address_size != 64)
+                refuse(v, f->line, "has addresses of %u bits", m->address_size);
+        else if (DS_ALIGN_UP((uint64_t)f->params_size, 8) + sizeof(struct ds_ptx_colour) > limit)
+                refuse(v, f->line, "has no room for one more parameter");
+        for (uint32_t i = 0; i < DS_PTX_COLOUR_PARAMS && !v->reason[0]; i++)
+                if ((mask >> i & 1) && (i >= f->n_params || !ds_ptx_colour_is_wide(f, i)))
+                        refuse(v, f->line, "has no parameter %u that is an address", i);
+        if (!mask)
+                refuse(v, f->line, "no parameter is to be coloured");
+        return !v->reason[0];
+}
+
+/* The trace when the kernel can be coloured so, else NULL and the verdict says why. Returns 0 or -ENOMEM. */
+static int judge(const struct ds_ptx_module *module, const struct ds_ptx_function *f, uint64_t mask,
+        struct ds_ptx_colour_verdict *v, struct ds_ptx_colour_trace **ret)
+{
+        ds_cleanup(ds_ptx_colour_trace_freep) struct ds_ptx_colour_trace *trace = NULL;
+
+        *v = (struct ds_ptx_colour_verdict){0};
+        *ret = NULL;
+        if (!looks_right(module, f, mask, v))
+                return 0;
+        if (ds_ptx_colour_trace_new(f, mask, &trace))
+                return ds_error_trace(-ENOMEM);
+        v->accesses = trace->n_accesses;
+        if (trace->reason[0]) {
+                refuse(v, trace->line, "%s", trace->reason);
+                return 0;
+        }
+        v->made = true;
+        *ret = DS_TAKE_PTR(trace);
+        return 0;
+}
+
+static const struct ds_ptx_function *find_kernel(const struct ds_ptx_module *m, const char *name)
+{
+        for (uint32_t i = 0; i < m->n_functions; i++)
+                if (m->functions[i]->is_entry && m->functions[i]->has_body && strcmp(m->functions[i]->name, name) == 0)
+                        return m->functions[i];
+        return NULL;
+}
+
+int ds_ptx_colour_judge(const struct ds_ptx_module *module, const struct ds_ptx_colour_want *want,
+        struct ds_ptx_colour_verdict *ret_verdict)
+{
+        const struct ds_ptx_function *f = find_kernel(module, want->kernel);
+        ds_cleanup(ds_ptx_colour_trace_freep) struct ds_ptx_colour_trace *trace = NULL;
+        int r = f ? judge(module, f, want->mask, ret_verdict, &trace) : 0;
+
+        if (f)
+                return r ? ds_error_trace(r) : 0;
+        *ret_verdict = (struct ds_ptx_colour_verdict){0};
+        refuse(ret_verdict, 0, "the module has no kernel '%.100s'", want->kernel);
+        return 0;
+}
+
+/* --- copies --- */
+
+static bool is_taken(const struct ds_ptx_module *m, const char *name)
+{
+        for (uint32_t i = 0; i < m->n_functions; i++)
+                if (strcmp(m->functions[i]->name, name) == 0)
+                        return true;
+        for (uint32_t i = 0; i < m->n_vars; i++)
+                if (strcmp(m->vars[i]->name, name) == 0)
+                        return true;
+        return false;
+}
+
+static bool is_repeated(const struct ds_ptx_colour_want *wants, size_t at)
+{
+        for (size_t i = 0; i < at; i++)
+                if (wants[i].mask == wants[at].mask && strcmp(wants[i].kernel, wants[at].kernel) == 0)
+                        return true;
+        return false;
+}
+
+/* What a copy would have of its own where the kernel's is meant */
+static const struct ds_ptx_var *own_variable(const struct ds_ptx_function *f)
+{
+        for (uint32_t k = 0; k < f->n_vars; k++)
+                if (f->vars[k]->space == DS_PTX_IN_GLOBAL || f->vars[k]->space == DS_PTX_IN_CONST)
+                        return f->vars[k];
+        return NULL;
+}
+
+static void check_copy(const struct ds_ptx_module *module, const struct ds_ptx_function *f,
+        const struct ds_ptx_colour_want *wants, size_t at, const char *name, struct ds_ptx_colour_verdict *v)
+{
+        const struct ds_ptx_var *own = own_variable(f);
+
+        if (own)
+                refuse(v, own->line, "has a variable of its own in memory, and a copy would have another");
+        else if (is_repeated(wants, at))
+                refuse(v, f->line, "the same is wanted twice");
+        else if (!name[0] || is_taken(module, name))
+                refuse(v, f->line, "the name that it would have is taken, or too long");
+        v->made = !v->reason[0];
+}
+
+static int make_one(const struct ds_ptx_module *module, const struct ds_ptx_colour_want *wants, size_t at,
+        const struct ds_ptx_colour_layout *layout, ds_ptx_edit *edit, struct ds_ptx_colour_verdict *v)
+{
+        const struct ds_ptx_function *f = find_kernel(module, wants[at].kernel), *copy;
+        ds_cleanup(ds_ptx_colour_trace_freep) struct ds_ptx_colour_trace *trace = NULL;
+        char name[NAME_MAX_BYTES];
+        int r;
+
+        if (!f)
+                return ds_ptx_colour_judge(module, &wants[at], v);
+        r = judge(module, f, wants[at].mask, v, &trace);
+        if (r)
+                return ds_error_trace(r);
+        if (!v->made)
+                return 0;
+        if (!ds_ptx_colour_name(f->name, wants[at].mask, name, sizeof(name)))
+                name[0] = '\0';
+        check_copy(module, f, wants, at, name, v);
+        copy = v->made ? ds_ptx_edit_clone(edit, f, name) : NULL;
+        if (copy)
+                ds_ptx_colour_write(edit, trace, copy, layout);
+        return 0;
+}
+
+int ds_ptx_colour_make(const struct ds_ptx_module *module, const struct ds_ptx_colour_want *wants, size_t n,
+        const struct ds_ptx_colour_layout *layout, size_t limit, struct ds_ptx_diags *diags, struct ds_ptx_module **ret,
+        struct ds_ptx_colour_verdict *ret_verdicts)
+{
+        ds_cleanup(ds_ptx_edit_freep) ds_ptx_edit *edit = NULL;
+        int r = 0;
+
+        if (!ds_ptx_colour_layout_is_good(layout))
+                return ds_error_origin(-EINVAL);
+        edit = ds_ptx_edit_new(module, limit);
+        if (!edit)
+                return ds_error_origin(-ENOMEM);
+        *diags = (struct ds_ptx_diags){0};
+        for (size_t i = 0; i < n && !r; i++)
+                r = make_one(module, wants, i, layout, edit, &ret_verdicts[i]);
+        if (!r)
+                r = ds_ptx_edit_apply(edit, limit, diags, ret);
+        return r < 0 ? ds_error_trace(r) : r;
+}

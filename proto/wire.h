@@ -79,6 +79,7 @@ struct ds_completion_page {
         uint32_t simulated;                 /* now_ns is virtual */
         _Alignas(64) _Atomic uint64_t head; /* slots consumed */
         _Atomic uint32_t asleep;            /* 1: write the eventfd after advancing tail */
+        _Atomic uint32_t beside;            /* 1: sessions of the other class have work; 0 where nobody says */
         _Alignas(64) _Atomic uint32_t
                 wake;          /* futex; grows whenever something below changed and a waiter was announced */
         _Atomic uint32_t dead; /* 1: this attachment will make no more progress */

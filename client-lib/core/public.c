@@ -11,6 +11,7 @@
 #include "core/internal.h"
 
 #pragma GCC visibility push(default)
+#include "detshare/coloured.h"
 #include "detshare/detshare.h"
 #pragma GCC visibility pop
 
@@ -233,6 +234,15 @@ int detshare_clock_leave(void)
 {
         dsc_session *s = dsc__session_peek();
         return s ? fold(dsc__clock_leave(s)) : DETSHARE_OK;
+}
+
+int detshare_coloured_beside(void)
+{
+        int r = 0;
+        dsc_session *s = dsc__session(NULL, &r);
+        if (!s)
+                return fold(r);
+        return s->page ? atomic_load_explicit(&s->page->beside, memory_order_relaxed) != 0 : 0;
 }
 
 int detshare_simulated(void)

@@ -462,6 +462,7 @@ struct ds_worker {
         uint64_t live_ops, slab_bytes;
         uint64_t ls_active_wall_ns; /* last sign of life of an LS session, 0 = never */
         uint64_t ls_active_ns;      /* the same on the device clock */
+        uint32_t at_work;           /* classes that have work, a bit each, as the pages say */
         uint64_t active_wall_ns;    /* likewise of any session, or a completion */
         uint64_t waited_wall_ns;    /* when the sockets were looked at last */
         uint64_t spin_ns;           /* see loop.c */
@@ -876,6 +877,8 @@ void dsw_forms_list(ds_worker *worker, uint64_t id, const Detshare__Internal__Se
 
 /* page.c */
 void dsw_page_flush(struct dsw_session *session); /* time, and wake who waits */
+/* To all sessions, when it has changed: whether the other class has work. */
+void dsw_page_tell_beside(ds_worker *worker);
 /* An event was reached that operation seq of the stream records. */
 void dsw_page_time(struct dsw_session *session, uint64_t event, uint32_t stream, uint64_t seq, uint64_t ns);
 void dsw_page_sleeps(struct dsw_session *session, int asleep);

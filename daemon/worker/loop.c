@@ -284,6 +284,7 @@ static int loop_round(ds_worker *worker)
         moved += (size_t)dsw_clock_fire(worker);
         if (worker->info->stops)
                 moved += (size_t)dsw_quiesce_step(worker);
+        dsw_page_tell_beside(worker);
         /* time passes only when nothing is left to be taken in, and nothing was just answered */
         if (moved)
                 return 1;

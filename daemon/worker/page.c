@@ -14,10 +14,42 @@
 
 #include "worker/internal.h"
 
+/* Which classes have work that was submitted and has not ended: a bit each. */
+static uint32_t classes_at_work(const ds_worker *worker)
+{
+        uint32_t in_flight, be, ls;
+
+        ds_sched_load(worker->sched, DETSHARE_CLASS_BE, &in_flight, &be);
+        ds_sched_load(worker->sched, DETSHARE_CLASS_LS, &in_flight, &ls);
+        return (be ? 1u << DETSHARE_CLASS_BE : 0) | (ls ? 1u << DETSHARE_CLASS_LS : 0);
+}
+
+static void page_beside(struct dsw_session *session, uint32_t at_work)
+{
+        const uint32_t beside = (at_work & ~(1u << session->class_)) != 0;
+
+        if (atomic_load_explicit(&session->page->beside, memory_order_relaxed) != beside)
+                atomic_store_explicit(&session->page->beside, beside, memory_order_relaxed);
+}
+
+void dsw_page_tell_beside(ds_worker *worker)
+{
+        const uint32_t at_work = classes_at_work(worker);
+        struct dsw_session *session;
+
+        if (at_work == worker->at_work)
+                return;
+        worker->at_work = at_work;
+        for (session = worker->sessions; session; session = session->hh.next)
+                if (session->page)
+                        page_beside(session, at_work);
+}
+
 void dsw_page_flush(struct dsw_session *session)
 {
         struct ds_completion_page *page = session->page;
 
+        page_beside(session, session->worker->at_work);
         atomic_store_explicit(&page->now_ns, session->worker->now_ns, memory_order_release);
         atomic_thread_fence(memory_order_seq_cst);
         if (!session->ring || !atomic_load_explicit(&session->ring->waiters, memory_order_relaxed))

@@ -100,6 +100,29 @@ Test(worker_host, is_due_when_all_before_it_has_ended, .timeout = 60)
         scene_close(&scene);
 }
 
+static void expect_beside(struct scene *scene, uint32_t a, uint32_t b)
+{
+        wt_settle(scene->t);
+        cr_assert_eq(atomic_load(&scene->a.page->beside), a);
+        cr_assert_eq(atomic_load(&scene->b.page->beside), b);
+}
+
+Test(worker_host, pages_say_whether_the_other_class_has_work, .timeout = 60)
+{
+        struct scene scene = scene_open();
+
+        expect_beside(&scene, 0, 0);
+        push_host(&scene.b, 0, 1);
+        expect_beside(&scene, 1, 0);
+        push_host(&scene.a, 0, 2);
+        expect_beside(&scene, 1, 1);
+        say_done(&scene.b, 1);
+        expect_beside(&scene, 0, 1);
+        say_done(&scene.a, 1);
+        expect_beside(&scene, 0, 0);
+        scene_close(&scene);
+}
+
 Test(worker_host, no_more_than_fit_are_called_and_all_in_order, .timeout = 60)
 {
         struct scene scene = scene_open();

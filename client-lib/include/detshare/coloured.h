@@ -110,6 +110,13 @@ int detshare_coloured_read(void *stream, void *dst, uint64_t src, uint64_t bytes
 int detshare_coloured_copy(void *stream, uint64_t dst, uint64_t src, uint64_t bytes);
 int detshare_coloured_memset(void *stream, uint64_t dst, uint8_t value, uint64_t bytes);
 
+/*
+ * 1: sessions of the other class have work that was submitted and has not ended, so that channels are shared; 0: they
+ * have none, and tensors may lie over all channels. As the daemon saw it last; no request is made for it. For programs
+ * that hold a tensor in two places.
+ */
+int detshare_coloured_beside(void);
+
 #ifdef __cplusplus
 }
 #endif

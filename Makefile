@@ -45,7 +45,7 @@ endif
 
 # --- layers, lowest first -------------------------------------------------------------------------------------------
 LAYERS := util image ptx ptx/pass ptx/interp ptx/tool device device/sim device/cuda sched replay worker helper supervisor
-daemon_src := $(filter-out %main.c,$(foreach l,$(LAYERS),$(wildcard daemon/$(l)/*.c)) $(wildcard lut/*.c))
+daemon_src := $(filter-out %main.c,$(foreach l,$(LAYERS),$(wildcard daemon/$(l)/*.c)) $(wildcard lut/*.c lut/learn/*.c lut/tool/*.c))
 core_src := $(wildcard client-lib/core/*.c)
 cudaface_src := $(wildcard client-lib/cuda/*.c)
 cudart_src := $(wildcard client-lib/cudart/*.c)
@@ -70,7 +70,7 @@ DAEMON_LIBS := -luv -lprotobuf-c -lzstd -llz4 -lxxhash -linih -ldl -lm
 SUPERVISOR_LIBS := -Wl,--as-needed -lsystemd -lsqlite3
 
 PROGRAMS := $(BUILD)/detshared $(BUILD)/libexec/detshare-worker $(BUILD)/libexec/detshare-helper $(BUILD)/detsharectl \
-	$(BUILD)/detshare-ptx $(BUILD)/detshare-replay $(BUILD)/detshare-serve
+	$(BUILD)/detshare-ptx $(BUILD)/detshare-replay $(BUILD)/detshare-lut $(BUILD)/detshare-serve
 LIBRARIES := $(BUILD)/libdetshare-client.so $(BUILD)/cuda/libcuda.so.1 $(BUILD)/cuda/libcudart.so.13
 POLICIES := $(policy_src:policies/%.c=$(BUILD)/policies/%.so)
 
@@ -140,6 +140,8 @@ $(BUILD)/detshare-ptx: $(BUILD)/obj/daemon/ptx/tool/main.o $(DAEMON_A)
 	$(CC) $(LDFLAGS) -o $@ $^ $(DAEMON_LIBS)
 $(BUILD)/detshare-replay: $(BUILD)/obj/daemon/replay/main.o $(DAEMON_A)
 	$(CC) $(LDFLAGS) -rdynamic -o $@ $^ $(DAEMON_LIBS)
+$(BUILD)/detshare-lut: $(BUILD)/obj/lut/tool/main.o $(DAEMON_A)
+	$(CC) $(LDFLAGS) -o $@ $^ $(DAEMON_LIBS)
 
 $(BUILD)/libdetshare-client.so: $(core_obj) $(proto_obj) client-lib/core/libdetshare-client.sym
 	$(CC) $(LDFLAGS) -shared -Wl,-Bsymbolic -Wl,-soname,libdetshare-client.so.0 -Wl,--version-script=client-lib/core/libdetshare-client.sym \
@@ -202,7 +204,8 @@ install: all man
 	install -d $(DESTDIR)$(PREFIX)/sbin $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/libexec/detshare \
 		$(DESTDIR)$(LIBDIR)/detshare/policies $(DESTDIR)$(PREFIX)/include/detshare
 	install $(BUILD)/detshared $(DESTDIR)$(PREFIX)/sbin/
-	install $(BUILD)/detsharectl $(BUILD)/detshare-ptx $(BUILD)/detshare-replay $(BUILD)/detshare-serve $(DESTDIR)$(PREFIX)/bin/
+	install $(BUILD)/detsharectl $(BUILD)/detshare-ptx $(BUILD)/detshare-replay $(BUILD)/detshare-lut $(BUILD)/detshare-serve \
+		$(DESTDIR)$(PREFIX)/bin/
 	install $(BUILD)/libexec/detshare-worker $(BUILD)/libexec/detshare-helper $(DESTDIR)$(PREFIX)/libexec/detshare/
 	install -m 644 $(BUILD)/libdetshare-client.so $(DESTDIR)$(LIBDIR)/libdetshare-client.so.0.$(VERSION)
 	ln -sf libdetshare-client.so.0.$(VERSION) $(DESTDIR)$(LIBDIR)/libdetshare-client.so.0
@@ -229,7 +232,7 @@ install: all man
 uninstall:
 	rm -f $(addprefix $(UNIT_DIR)/,$(UNITS))
 	rm -f $(DESTDIR)$(PREFIX)/lib/sysusers.d/detshare.conf $(DESTDIR)$(PREFIX)/lib/tmpfiles.d/detshare.conf
-	rm -f $(DESTDIR)$(PREFIX)/sbin/detshared $(addprefix $(DESTDIR)$(PREFIX)/bin/,detsharectl detshare-ptx detshare-replay detshare-serve)
+	rm -f $(DESTDIR)$(PREFIX)/sbin/detshared $(addprefix $(DESTDIR)$(PREFIX)/bin/,detsharectl detshare-ptx detshare-replay detshare-lut detshare-serve)
 	rm -f $(DESTDIR)$(LIBDIR)/libdetshare-client.so*
 	rm -f $(foreach p,$(notdir $(MAN)),$(DESTDIR)$(PREFIX)/share/man/man$(lastword $(subst ., ,$(p)))/$(p))
 	rm -rf $(DESTDIR)$(PREFIX)/libexec/detshare $(DESTDIR)$(LIBDIR)/detshare $(DESTDIR)$(PREFIX)/include/detshare

@@ -19,7 +19,8 @@
 #include <stdint.h>
 
 #define DS_LUT_SAMPLES_VERSION 1
-#define DS_LUT_SAMPLE_UNKNOWN 0xff /* measured, and still doubtful */
+#define DS_LUT_SAMPLES_MAGIC "DSSAMPL\n" /* a file's first eight bytes */
+#define DS_LUT_SAMPLE_UNKNOWN 0xff       /* measured, and still doubtful */
 
 /* contract */
 #define DS_LUT_SAMPLES_E_REFUSED 1 /* no file of samples, damaged, of another version, or of another device */

@@ -1,0 +1,211 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Which pattern a page has, and which channel a name means
+ *
+ * Both are searches of all patterns. A page's probes are compared with each until more differ than with the best two so
+ * far; that is some ten comparisons a pattern. Names are found by trying each pattern on the first page: where it is
+ * the right one, every name falls on one channel; what several patterns explain (the table may be symmetric) the other
+ * pages decide.
+ */
+#include <assert.h>
+#include <errno.h>
+#include <string.h>
+
+#include "lut/layout.h"
+#include "util/alloc.h"
+#include "util/error.h"
+#include "util/macro.h"
+
+#define NEAR_ENOUGH(n) ((n) / 4) /* so many probes of n may differ from the pattern they are told to be */
+
+struct seen {
+        uint32_t x;
+        uint8_t channel;
+};
+
+/* How many of the probes differ from the pattern, but not beyond limit. */
+static uint32_t differing(
+        const struct ds_lut *lut, uint32_t pattern, const struct seen *seen, uint32_t n, uint32_t limit)
+{
+        uint32_t differ = 0;
+        uint8_t channel;
+
+        if (lut->head.form == DS_LUT_CONGRUENCE) {
+                for (uint32_t i = 0; i < n && differ < limit; i++) {
+                        channel = ds_lut_at(lut, pattern, seen[i].x);
+                        differ += channel != seen[i].channel && channel != DS_LUT_UNKNOWN;
+                }
+        } else {
+                const uint8_t *table = lut->channel + ((size_t)(pattern >> lut->head.directions) << lut->head.dims);
+                uint32_t constant = ds_lut_constant(lut, pattern);
+
+                for (uint32_t i = 0; i < n && differ < limit; i++) {
+                        channel = table[lut->image[seen[i].x] ^ constant];
+                        differ += channel != seen[i].channel && channel != DS_LUT_UNKNOWN;
+                }
+        }
+        return differ;
+}
+
+int ds_lut_match(const struct ds_lut *lut, const struct ds_lut_probe *probes, size_t n, uint32_t *ret_pattern)
+{
+        struct seen seen[DS_LUT_PROBES_MAX];
+        uint32_t n_seen = 0, best, second, differ;
+
+        assert(n <= DS_LUT_PROBES_MAX);
+        for (size_t i = 0; i < n; i++) {
+                assert(probes[i].offset >> lut->head.page_bits == 0);
+                if (probes[i].channel != DS_LUT_UNKNOWN)
+                        seen[n_seen++] = (struct seen){probes[i].offset >> lut->head.granule_bits, probes[i].channel};
+        }
+        best = second = NEAR_ENOUGH(n_seen) + 1;
+        for (uint32_t pattern = 0; pattern < lut->facts.patterns; pattern++) {
+                differ = differing(lut, pattern, seen, n_seen, second);
+                if (differ < best) {
+                        second = best;
+                        best = differ;
+                        *ret_pattern = pattern;
+                } else if (differ < second) {
+                        second = differ;
+                }
+                if (second == 0)
+                        break;
+        }
+        return n_seen && best <= NEAR_ENOUGH(n_seen) && (second > best || lut->facts.patterns == 1)
+                       ? 0
+                       : DS_LUT_E_NO_PATTERN;
+}
+
+/* --- names --- */
+
+#define QUICK_PER_CHANNEL 8
+#define MOST(n) ((n) - (n) / 10) /* so many of n granules agree, and nobody looks for better names */
+#define LEAST(n) ((n) - (n) / 4) /* and with fewer the page is not of this table */
+
+struct naming {
+        const struct ds_lut *lut;
+        uint32_t n_names; /* of the first page */
+        uint32_t *count;  /* of granules with this name (row) on this channel */
+        uint8_t *told;    /* a page as the table has it */
+        uint8_t names[DS_LUT_CHANNELS_MAX];
+};
+
+/* How many of the granules 0, stride, 2 stride, ... of the page are explained when each name is the channel that it
+ * falls on most often; the number looked at comes back too. Names that would share a channel explain nothing. */
+static uint32_t explained(
+        struct naming *naming, uint32_t pattern, const uint8_t *page, uint32_t n, uint32_t stride, uint32_t *ret_n)
+{
+        uint32_t mask = (1u << naming->lut->bits) - 1, channels = naming->lut->head.channels, right = 0, at, *count;
+        bool taken[DS_LUT_CHANNELS_MAX] = {false};
+
+        memset(naming->count, 0, naming->n_names * channels * sizeof(*naming->count));
+        *ret_n = 0;
+        for (uint32_t i = 0; i < n; i++) {
+                uint32_t x = i * stride & mask;
+                uint8_t channel = page[x] == DS_LUT_UNKNOWN ? DS_LUT_UNKNOWN : ds_lut_at(naming->lut, pattern, x);
+
+                if (channel != DS_LUT_UNKNOWN) {
+                        naming->count[page[x] * channels + channel]++;
+                        ++*ret_n;
+                }
+        }
+        for (uint32_t name = 0; name < naming->n_names; name++) {
+                count = naming->count + name * channels;
+                at = 0;
+                for (uint32_t c = 1; c < channels; c++)
+                        at = count[c] > count[at] ? c : at;
+                naming->names[name] = count[at] && !taken[at] ? (uint8_t)at : DS_LUT_UNKNOWN;
+                right += taken[at] ? 0 : count[at];
+                taken[at] = taken[at] || count[at];
+        }
+        return right;
+}
+
+/* Whether the page is one of the table's under these names, and how many of its granules agree. */
+static bool agrees(struct naming *naming, const uint8_t *page, uint32_t *ret_right, uint32_t *ret_n)
+{
+        const struct ds_lut *lut = naming->lut;
+        uint32_t n = 1u << lut->bits, pattern, n_probes = 0;
+        struct ds_lut_probe probes[DS_LUT_PROBES_MAX];
+        uint8_t name;
+
+        for (uint32_t i = 0; i < n && n_probes < DS_LUT_PROBES_MAX; i++) {
+                uint32_t x = i * ((n / 2 - n / 8) | 1) & (n - 1);
+
+                name = page[x] < DS_LUT_CHANNELS_MAX ? naming->names[page[x]] : DS_LUT_UNKNOWN;
+                if (name != DS_LUT_UNKNOWN)
+                        probes[n_probes++] = (struct ds_lut_probe){x << lut->head.granule_bits, name};
+        }
+        *ret_right = *ret_n = 0;
+        if (ds_lut_match(lut, probes, n_probes, &pattern))
+                return false;
+        ds_lut_page(lut, pattern, naming->told);
+        for (uint32_t x = 0; x < n; x++) {
+                if (page[x] >= DS_LUT_CHANNELS_MAX || naming->told[x] == DS_LUT_UNKNOWN)
+                        continue;
+                *ret_right += naming->names[page[x]] == naming->told[x];
+                ++*ret_n;
+        }
+        return *ret_n && *ret_right >= LEAST(*ret_n);
+}
+
+/* The names that the first page has under this pattern, tried on the others. How much of all pages they explain. */
+static bool try_names(struct naming *naming, uint32_t pattern, const uint8_t *const *pages, size_t n_pages,
+        uint64_t *ret_right, uint64_t *ret_n)
+{
+        uint32_t right, n, all = 1u << naming->lut->bits;
+
+        *ret_right = *ret_n = 0;
+        right = explained(naming, pattern, pages[0], all, 1, &n);
+        if (!n || right < LEAST(n))
+                return false;
+        for (size_t i = 0; i < n_pages; i++) {
+                if (!agrees(naming, pages[i], &right, &n))
+                        return false;
+                *ret_right += right;
+                *ret_n += n;
+        }
+        return true;
+}
+
+static int find_names(struct naming *naming, const uint8_t *const *pages, size_t n_pages, uint8_t *ret_names)
+{
+        uint32_t all = 1u << naming->lut->bits, quick, n, right;
+        uint64_t good, of, best = 0;
+
+        quick = DS_MIN(all, DS_MAX(256u, QUICK_PER_CHANNEL * naming->lut->head.channels));
+        for (uint32_t pattern = 0; pattern < naming->lut->facts.patterns; pattern++) {
+                right = explained(naming, pattern, pages[0], quick, (all / 2 - all / 8) | 1, &n);
+                if (!n || right < LEAST(n) || !try_names(naming, pattern, pages, n_pages, &good, &of) || good <= best)
+                        continue;
+                best = good;
+                memcpy(ret_names, naming->names, sizeof(naming->names));
+                if (good >= MOST(of))
+                        break;
+        }
+        return best ? 0 : DS_LUT_E_NO_PATTERN;
+}
+
+int ds_lut_align(const struct ds_lut *lut, const uint8_t *const *pages, size_t n_pages, uint8_t *ret_names)
+{
+        struct naming naming = {.lut = lut};
+        int r = -ENOMEM;
+
+        memset(naming.names, DS_LUT_UNKNOWN, sizeof(naming.names));
+        for (uint32_t x = 0; n_pages && x < 1u << lut->bits; x++) {
+                assert(pages[0][x] == DS_LUT_UNKNOWN || pages[0][x] < DS_LUT_CHANNELS_MAX);
+                if (pages[0][x] != DS_LUT_UNKNOWN)
+                        naming.n_names = DS_MAX(naming.n_names, pages[0][x] + 1u);
+        }
+        if (!naming.n_names)
+                return DS_LUT_E_NO_PATTERN;
+        naming.count = ds_alloc0(DS_LUT_CHANNELS_MAX * DS_LUT_CHANNELS_MAX, sizeof(*naming.count));
+        naming.told = ds_alloc((size_t)1 << lut->bits);
+        if (naming.count && naming.told)
+                r = find_names(&naming, pages, n_pages, ret_names);
+        else
+                r = ds_error_origin(r);
+        ds_free(naming.count);
+        ds_free(naming.told);
+        return r;
+}

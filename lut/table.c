@@ -1,0 +1,369 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "lut/table.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "lut/layout.h"
+#include "util/alloc.h"
+#include "util/error.h"
+#include "util/macro.h"
+
+/* What is left of the bytes behind the head. */
+struct rest {
+        const uint8_t *at;
+        size_t left;
+};
+
+static const void *take(struct rest *rest, size_t n, size_t size)
+{
+        const void *taken = rest->at;
+
+        if (n > rest->left / size)
+                return NULL;
+        rest->at += n * size;
+        rest->left -= n * size;
+        return taken;
+}
+
+static int refuse(char *why, size_t size, const char *reason)
+{
+        snprintf(why, size, "%s", reason);
+        return DS_LUT_E_REFUSED;
+}
+
+static bool is_text(const char *text, size_t size)
+{
+        const char *end = memchr(text, 0, size);
+
+        for (const char *c = text; end && c < end; c++)
+                if ((unsigned char)*c < ' ' || *c == 0x7f)
+                        return false;
+        return end && end > text;
+}
+
+/* The sum, the version and the length: what is damaged is told from what is of another time. */
+static int check_frame(const uint8_t *bytes, size_t n, struct ds_lut_head *ret_head, char *why, size_t size)
+{
+        uint8_t sum[DS_SHA256_BYTES];
+        struct ds_sha256 state;
+
+        if (n < sizeof(*ret_head) + sizeof(sum))
+                return refuse(why, size, n ? "too short for a table" : "the file is empty");
+        memcpy(ret_head, bytes, sizeof(*ret_head));
+        if (memcmp(ret_head->magic, DS_LUT_MAGIC, sizeof(ret_head->magic)) != 0)
+                return refuse(why, size, "not a table of VRAM channels");
+        if (ret_head->version != DS_LUT_VERSION) {
+                snprintf(why, size, "a table of version %u, this program reads version %u", ret_head->version,
+                        DS_LUT_VERSION);
+                return DS_LUT_E_REFUSED;
+        }
+        if (ret_head->bytes != n)
+                return refuse(why, size, ret_head->bytes > n ? "truncated" : "longer than it says, or damaged");
+        ds_sha256_begin(&state);
+        ds_sha256_add(&state, bytes, n - sizeof(sum));
+        ds_sha256_end(&state, sum);
+        if (memcmp(sum, bytes + n - sizeof(sum), sizeof(sum)) != 0)
+                return refuse(why, size, "damaged: the checksum is wrong");
+        return 0;
+}
+
+/* What the rest of the file is read by. A sum that is right proves no good will. */
+static int check_head(const struct ds_lut_head *head, char *why, size_t size)
+{
+        if (!is_text(head->model, sizeof(head->model)) || !memchr(head->driver, 0, sizeof(head->driver)) ||
+                (head->driver[0] && !is_text(head->driver, sizeof(head->driver))) ||
+                !is_text(head->learner, sizeof(head->learner)))
+                return refuse(why, size, "its names are not text");
+        if (head->source != DS_LUT_MEASURED && head->source != DS_LUT_SIMULATED)
+                return refuse(why, size, "neither measured nor simulated");
+        if (head->page_bits != 21 || head->granule_bits >= head->page_bits ||
+                head->page_bits - head->granule_bits > DS_LUT_BITS_MAX)
+                return refuse(why, size, "pages or granules of a size that cannot be");
+        if (!head->channels || head->channels > DS_LUT_CHANNELS_MAX)
+                return refuse(why, size, "a number of channels that cannot be");
+        if (head->held_right > head->held_out)
+                return refuse(why, size, "more granules told right than were asked");
+        if (!head->n_signature || head->n_signature > DS_LUT_PROBES_MAX || head->zero)
+                return refuse(why, size, "no signature, or one that is too long");
+        return 0;
+}
+
+static void facts_of(struct ds_lut *lut, uint32_t patterns)
+{
+        const struct ds_lut_head *head = &lut->head;
+
+        lut->facts = (struct ds_lut_facts){.model = head->model,
+                .driver = head->driver,
+                .learner = head->learner,
+                .source = head->source,
+                .form = head->form,
+                .granule_bits = head->granule_bits,
+                .page_bits = head->page_bits,
+                .channels = head->channels,
+                .patterns = patterns,
+                .samples = head->samples,
+                .held_out = head->held_out,
+                .held_right = head->held_right,
+                .learnt_at = head->learnt_at};
+}
+
+static int take_channels(struct ds_lut *lut, struct rest *rest, size_t n, char *why, size_t size)
+{
+        const uint8_t *channels = take(rest, n, 1);
+
+        if (!channels || rest->left)
+                return refuse(why, size, "its parts are not as long as it says");
+        for (size_t i = 0; i < n; i++)
+                if (channels[i] >= lut->head.channels && channels[i] != DS_LUT_UNKNOWN)
+                        return refuse(why, size, "a channel that it does not have");
+        lut->channel = ds_alloc(n);
+        if (!lut->channel)
+                return ds_error_origin(-ENOMEM);
+        memcpy(lut->channel, channels, n);
+        return 0;
+}
+
+/* The coordinate of every granule, linear in its bits. */
+static int make_image(struct ds_lut *lut, const uint32_t *masks)
+{
+        lut->image = ds_alloc0((size_t)1 << lut->bits, sizeof(*lut->image));
+        if (!lut->image)
+                return ds_error_origin(-ENOMEM);
+        for (uint32_t bit = 0; bit < lut->bits; bit++) {
+                for (uint32_t i = 0; i < lut->head.dims; i++)
+                        lut->image[1u << bit] |= (uint16_t)((masks[i] >> bit & 1) << i);
+                for (uint32_t x = 1; x < 1u << bit; x++)
+                        lut->image[1u << bit | x] = lut->image[1u << bit] ^ lut->image[x];
+        }
+        return 0;
+}
+
+static int read_xor(struct ds_lut *lut, struct rest *rest, char *why, size_t size)
+{
+        const struct ds_lut_head *head = &lut->head;
+        uint32_t numbers[2 * DS_LUT_BITS_MAX + 1], n = head->dims + head->directions + 1;
+        const void *taken;
+        int r;
+
+        if (head->dims > lut->bits || head->directions > head->dims || !head->tables ||
+                head->tables > DS_LUT_PATTERNS_MAX >> head->directions || head->tables > DS_LUT_BYTES_MAX >> head->dims)
+                return refuse(why, size, "more patterns than a table may have");
+        taken = take(rest, n, sizeof(*numbers));
+        if (!taken)
+                return refuse(why, size, "its parts are not as long as it says");
+        memcpy(numbers, taken, n * sizeof(*numbers));
+        for (uint32_t i = 0; i < n; i++)
+                if (numbers[i] >> (i < head->dims ? lut->bits : head->dims))
+                        return refuse(why, size, "bits that a page does not have");
+        lut->origin = numbers[head->dims];
+        memcpy(lut->direction, numbers + head->dims + 1, head->directions * sizeof(*numbers));
+        r = take_channels(lut, rest, (size_t)head->tables << head->dims, why, size);
+        return r ? r : make_image(lut, numbers);
+}
+
+static uint32_t common_factor(uint32_t a, uint32_t b)
+{
+        return b ? common_factor(b, a % b) : a;
+}
+
+static int read_congruence(struct ds_lut *lut, struct rest *rest, char *why, size_t size)
+{
+        const struct ds_lut_head *head = &lut->head;
+        int r;
+
+        if (head->period < 2 || head->period > DS_LUT_PERIOD_MAX || head->slot_bits >= lut->bits)
+                return refuse(why, size, "a period that cannot be");
+        r = take_channels(lut, rest, (size_t)head->period << head->slot_bits, why, size);
+        if (r)
+                return r;
+        lut->step = ds_alloc0(head->period, sizeof(*lut->step));
+        if (!lut->step)
+                return ds_error_origin(-ENOMEM);
+        for (uint32_t u = 1; u < head->period; u++)
+                if (common_factor(head->period, u) == 1)
+                        lut->step[lut->n_steps++] = (uint16_t)u;
+        if (lut->n_steps * head->period > DS_LUT_PATTERNS_MAX)
+                return refuse(why, size, "more patterns than a table may have");
+        return 0;
+}
+
+static int read_signature(struct ds_lut *lut, struct rest *rest, char *why, size_t size)
+{
+        size_t n = lut->head.n_signature;
+        const void *taken = take(rest, n, sizeof(*lut->signature));
+
+        if (!taken)
+                return refuse(why, size, "its parts are not as long as it says");
+        lut->signature = ds_alloc0(n, sizeof(*lut->signature));
+        if (!lut->signature)
+                return ds_error_origin(-ENOMEM);
+        memcpy(lut->signature, taken, n * sizeof(*lut->signature));
+        for (size_t i = 0; i < n; i++)
+                if (lut->signature[i] >> lut->head.page_bits)
+                        return refuse(why, size, "a signature beyond its page");
+        return 0;
+}
+
+static int read_form(struct ds_lut *lut, struct rest *rest, char *why, size_t size)
+{
+        int r;
+
+        switch (lut->head.form) {
+        case DS_LUT_XOR:
+                r = read_xor(lut, rest, why, size);
+                if (!r)
+                        facts_of(lut, lut->head.tables << lut->head.directions);
+                return r;
+        case DS_LUT_CONGRUENCE:
+                r = read_congruence(lut, rest, why, size);
+                if (!r)
+                        facts_of(lut, lut->n_steps * lut->head.period);
+                return r;
+        }
+        return refuse(why, size, "patterns of a form that this program does not know");
+}
+
+int ds_lut_parse(const void *bytes, size_t n, const char *model, struct ds_lut **ret, char *why, size_t size)
+{
+        __typeof__(struct ds_lut) *lut = ds_alloc0(1, sizeof(*lut));
+        struct rest rest;
+        int r;
+
+        if (!lut)
+                return ds_error_origin(-ENOMEM);
+        r = check_frame(bytes, n, &lut->head, why, size);
+        if (!r)
+                r = check_head(&lut->head, why, size);
+        if (!r && model && strcmp(model, lut->head.model) != 0) {
+                snprintf(why, size, "it is for %s, not for %s", lut->head.model, model);
+                r = DS_LUT_E_REFUSED;
+        }
+        if (!r) {
+                rest = (struct rest){
+                        (const uint8_t *)bytes + sizeof(lut->head), n - sizeof(lut->head) - DS_SHA256_BYTES};
+                lut->bits = lut->head.page_bits - lut->head.granule_bits;
+                r = read_signature(lut, &rest, why, size);
+        }
+        if (!r)
+                r = read_form(lut, &rest, why, size);
+        if (r)
+                lut = ds_lut_free(lut);
+        *ret = lut;
+        return r;
+}
+
+static int read_file(int fd, uint8_t **ret, size_t *ret_n)
+{
+        struct stat st;
+        uint8_t *bytes;
+        ssize_t got;
+        size_t n = 0;
+
+        if (fstat(fd, &st) < 0)
+                return -errno;
+        if (!S_ISREG(st.st_mode) || st.st_size > DS_LUT_BYTES_MAX + 4096)
+                return DS_LUT_E_REFUSED;
+        bytes = ds_alloc((size_t)st.st_size + 1);
+        if (!bytes)
+                return ds_error_origin(-ENOMEM);
+        while (n < (size_t)st.st_size) {
+                got = read(fd, bytes + n, (size_t)st.st_size - n);
+                if (got < 0 && errno == EINTR)
+                        continue;
+                if (got <= 0)
+                        break;
+                n += (size_t)got;
+        }
+        *ret = bytes;
+        *ret_n = n;
+        return 0;
+}
+
+int ds_lut_open(const char *path, const char *model, struct ds_lut **ret, char *why, size_t size)
+{
+        ds_cleanup(ds_closep) int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+        ds_cleanup(ds_freep) uint8_t *bytes = NULL;
+        size_t n = 0;
+        int r;
+
+        *ret = NULL;
+        if (fd < 0)
+                return refuse(why, size, strerror(errno));
+        r = read_file(fd, &bytes, &n);
+        if (r == DS_LUT_E_REFUSED)
+                return refuse(why, size, "no plain file, or too large for a table");
+        return r ? r : ds_lut_parse(bytes, n, model, ret, why, size);
+}
+
+struct ds_lut *ds_lut_free(struct ds_lut *lut)
+{
+        if (!lut)
+                return NULL;
+        ds_free(lut->signature);
+        ds_free(lut->channel);
+        ds_free(lut->image);
+        ds_free(lut->step);
+        return ds_free(lut);
+}
+
+const struct ds_lut_facts *ds_lut_facts(const struct ds_lut *lut)
+{
+        return &lut->facts;
+}
+
+size_t ds_lut_signature(const struct ds_lut *lut, const uint32_t **ret_offsets)
+{
+        *ret_offsets = lut->signature;
+        return lut->head.n_signature;
+}
+
+uint32_t ds_lut_constant(const struct ds_lut *lut, uint32_t pattern)
+{
+        uint32_t constant = lut->origin;
+
+        for (uint32_t i = 0; i < lut->head.directions; i++)
+                constant ^= pattern >> i & 1 ? lut->direction[i] : 0;
+        return constant;
+}
+
+static uint8_t in_table(const struct ds_lut *lut, uint32_t pattern, uint32_t constant, uint32_t x)
+{
+        size_t table = pattern >> lut->head.directions;
+
+        return lut->channel[table << lut->head.dims | (lut->image[x] ^ constant)];
+}
+
+static uint8_t in_sequence(const struct ds_lut *lut, uint32_t pattern, uint32_t x)
+{
+        const struct ds_lut_head *head = &lut->head;
+        uint32_t u = lut->step[pattern / head->period], v = pattern % head->period;
+        uint32_t slot = (u * (x >> head->slot_bits) + v) % head->period;
+
+        return lut->channel[slot << head->slot_bits | (x & ((1u << head->slot_bits) - 1))];
+}
+
+uint8_t ds_lut_at(const struct ds_lut *lut, uint32_t pattern, uint32_t x)
+{
+        if (lut->head.form == DS_LUT_CONGRUENCE)
+                return in_sequence(lut, pattern, x);
+        return in_table(lut, pattern, ds_lut_constant(lut, pattern), x);
+}
+
+uint32_t ds_lut_channel(const struct ds_lut *lut, uint32_t pattern, uint32_t offset)
+{
+        return ds_lut_at(lut, pattern, offset >> lut->head.granule_bits);
+}
+
+void ds_lut_page(const struct ds_lut *lut, uint32_t pattern, uint8_t *ret_channels)
+{
+        uint32_t constant = lut->head.form == DS_LUT_XOR ? ds_lut_constant(lut, pattern) : 0;
+
+        for (uint32_t x = 0; x < 1u << lut->bits; x++)
+                ret_channels[x] = lut->head.form == DS_LUT_XOR ? in_table(lut, pattern, constant, x)
+                                                               : in_sequence(lut, pattern, x);
+}

@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * detshare-lut: which VRAM channel memory belongs to
+ *
+ * For people who table a GPU, and for the tests. Each command is a file of its own.
+ */
+#include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "lut/tool/tool.h"
+#include "util/log.h"
+#include "util/macro.h"
+
+static const char usage_text[] = "usage: detshare-lut show [--patterns] FILE\n"
+                                 "\n"
+                                 "  show    what a table or a file of samples says\n"
+                                 "\n"
+                                 "  -h, --help        this text\n"
+                                 "  -V, --version     the version\n";
+
+static bool is_option(const char *word, const char *name, const char *letter)
+{
+        return word && (strcmp(word, name) == 0 || strcmp(word, letter) == 0);
+}
+
+int main(int argc, char **argv)
+{
+        static const struct {
+                const char *name;
+                int (*run)(int argc, char **argv);
+        } commands[] = {
+                {"show", ds_lut_tool_show},
+        };
+
+        ds_log_setup("detshare-lut", DS_LOG_ERROR);
+        if (argc < 2)
+                return ds_lut_tool_usage("a command is missing");
+        if (is_option(argv[1], "--help", "-h") || is_option(argv[2], "--help", "-h"))
+                return fputs(usage_text, stdout) < 0 ? DS_LUT_TOOL_BAD : ds_lut_tool_flush();
+        if (is_option(argv[1], "--version", "-V"))
+                return printf("detshare-lut %s\n", DETSHARE_VERSION) < 0 ? DS_LUT_TOOL_BAD : ds_lut_tool_flush();
+        for (size_t i = 0; i < DS_ARRAY_SIZE(commands); i++)
+                if (strcmp(argv[1], commands[i].name) == 0)
+                        return commands[i].run(argc - 1, argv + 1);
+        return ds_lut_tool_usage("unknown command '%.40s'", argv[1]);
+}

@@ -17,7 +17,7 @@ rm -rf "${out:?}/b" "${out:?}/lib"
 mkdir -p "$out/b" "$out/lib"
 (
         cd "$build"
-        files="detshared detsharectl libdetshare-client.so libdetshare-client.so.0 libexec cuda policies demo ptx e2e gpu bench tests/programs tests/e2e
+        files="detshared detsharectl detshare-serve libdetshare-client.so libdetshare-client.so.0 libexec cuda policies demo ptx e2e gpu bench tests/programs tests/e2e
                 tests/gpu tests/examples tests/manager tests/runtime"
         for f in $files; do
                 [ -e "$f" ] && echo "$f" && continue

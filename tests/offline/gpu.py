@@ -4,7 +4,8 @@
 
 For each model: its pack is made (unless the folder is there), run natively by the driver API and, with --detshare BUILD, as a client of
 BUILD/detshared; its outputs must be the framework's within the pack's tolerance, and the bytes of both runs the same. Eager PyTorch
-runs the same model in half precision, as it comes and channels-last; the faster counts. Times are medians of a run from its first
+runs the same model in half precision, as it comes and channels-last; the faster counts. Beside it torch.compile, by itself and as CUDA graphs (the first
+compile beside each other and beside the packs' compiler; nothing is timed meanwhile). Times are medians of a run from its first
 launch to its end, inputs on the GPU. Ends with `N passed, N failed`; a pack that takes more than 1.5 times as long as PyTorch is a
 failure.
 
@@ -54,7 +55,7 @@ def start_daemon(build, folder):
         if os.path.exists(socket) or daemon.poll() is not None:
             break
         time.sleep(0.1)
-    return daemon, {"DETSHARE_SOCKET": socket, "LD_LIBRARY_PATH": f"{build}/cuda"}
+    return daemon, {"DETSHARE_SOCKET": socket, "LD_LIBRARY_PATH": f"{build}/cuda:{os.environ.get('LD_LIBRARY_PATH', '')}", "CUDA_VISIBLE_DEVICES": "0"}  # clients have one GPU
 
 
 def module_of(name, batch):
@@ -68,28 +69,78 @@ def module_of(name, batch):
     return models.build(name, batch, 1)
 
 
-def eager(name, batch, repeats):
-    """Microseconds of a forward pass in half precision: as it comes, and channels-last."""
+def forms_of(model, channels_last):
+    """The ways PyTorch runs a module: as it comes, channels-last, compiled, compiled into CUDA graphs."""
+    import torch
+    yield "eager_us", model, torch.contiguous_format
+    last = torch.contiguous_format
+    if channels_last:
+        last = torch.channels_last
+        yield "eager_last_us", model.to(memory_format=last), last
+    yield "compiled_us", torch.compile(model), last
+    yield "graphs_us", torch.compile(model, mode="reduce-overhead"), last
+
+
+def measure_torch(name, batch, repeats):
+    """Prints what PyTorch needs for a forward pass in half precision, microseconds by form. Compiles first, which may take a minute and
+    may go on beside others; then says so and waits for a line on standard input, as the figures want the machine alone."""
     import torch
     torch.backends.cudnn.benchmark = True
-    result = {}
-    for form, memory in (("eager_us", torch.contiguous_format), ("eager_last_us", torch.channels_last)):
-        model, args, _ = module_of(name, batch)
-        if memory == torch.channels_last and not args[0].is_floating_point():
-            continue
-        model = model.half().cuda().to(memory_format=memory)
-        args = [a.half().cuda().to(memory_format=memory) if a.is_floating_point() else a.cuda() for a in args]
-        times = []
-        with torch.inference_mode():
+    model, args, _ = module_of(name, batch)
+    model = model.half().cuda()
+    channels_last = args[0].is_floating_point()
+    forms, result = [], {}
+    with torch.inference_mode():
+        for form, callee, memory in forms_of(model, channels_last):
+            inputs = [a.half().cuda().to(memory_format=memory) if a.is_floating_point() else a.cuda() for a in args]
+            try:
+                for _ in range(5):
+                    callee(*inputs)
+                torch.cuda.synchronize()
+            except Exception as error:  # pylint: disable=broad-except
+                result[f"{form} error"] = str(error).strip().split("\n")[0][:200]
+                continue
+            forms.append((form, callee, inputs, memory))
+        print("ready", flush=True)
+        sys.stdin.readline()
+        for form, callee, inputs, memory in forms:
+            model.to(memory_format=memory)
+            times = []
             for i in range(repeats + 5):
                 torch.cuda.synchronize()
                 begin = time.perf_counter()
-                model(*args)
+                callee(*inputs)
                 torch.cuda.synchronize()
                 if i >= 5:
                     times.append((time.perf_counter() - begin) * 1e6)
-        result[form] = round(statistics.median(times), 1)
-    return result
+            result[form] = round(statistics.median(times), 1)
+    print(json.dumps(result), flush=True)
+
+
+class Torch:
+    """PyTorch with one model, in a process of its own that gets ready beside the others."""
+
+    def __init__(self, name, repeats, scratch):
+        from detpack import models
+        environment = dict(os.environ, TORCHINDUCTOR_CACHE_DIR=f"{scratch}/inductor", TORCHINDUCTOR_COMPILE_THREADS="3")
+        self.errors = open(f"{scratch}/{name}.torch", "w+")
+        self.child = subprocess.Popen([sys.executable, __file__, "--measure-torch", name, str(models.MODELS[name].batch), str(repeats)],
+                                      stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self.errors, text=True, env=environment)
+
+    def wait_ready(self):
+        """Until it has compiled, or has failed."""
+        for line in self.child.stdout:
+            if line.startswith("ready"):
+                break
+
+    def times(self):
+        """By form; what does not work is in it as text."""
+        if self.child.poll() is None:
+            said = self.child.communicate("go\n")[0]
+            if said.strip().startswith("{"):
+                return json.loads(said)
+        self.errors.seek(0)
+        return {"error": self.errors.read()[-300:]}
 
 
 def judge(name, native, shared, torch_times):
@@ -102,9 +153,17 @@ def judge(name, native, shared, torch_times):
             bad.append(f"{which}: {got['outputs']}")
     if not bad and shared and [o["sha256"] for o in native["outputs"]] != [o["sha256"] for o in shared["outputs"]]:
         bad.append("other bytes under DetShare than natively")
-    if not bad and torch_times and native["run_us"] > SLOWER * min(torch_times.values()):
-        bad.append(f"{native['run_us']} us, eager PyTorch {min(torch_times.values())}")
+    eager = eager_us(torch_times)
+    if torch_times and not eager:
+        bad.append(f"PyTorch: {torch_times}")
+    if not bad and eager and native["run_us"] > SLOWER * eager:
+        bad.append(f"{native['run_us']} us, eager PyTorch {eager}")
     return bad
+
+
+def eager_us(torch_times):
+    """The faster of eager PyTorch's two."""
+    return min((v for k, v in torch_times.items() if k.startswith("eager_") and k.endswith("_us")), default=0)
 
 
 def main():
@@ -116,14 +175,21 @@ def main():
     p.add_argument("--arch", default="sm_80", metavar="sm_NN", help="what packs are made for (default: %(default)s)")
     p.add_argument("--json", type=pathlib.Path, metavar="FILE")
     p.add_argument("--no-torch", action="store_true", help="do not measure PyTorch")
+    p.add_argument("--measure-torch", nargs=3, metavar=("MODEL", "BATCH", "REPEATS"), help=argparse.SUPPRESS)
     p.add_argument("--repeats", type=int, default=50, metavar="N")
     args = p.parse_args()
+    if args.measure_torch:
+        name, batch, repeats = args.measure_torch
+        return measure_torch(name, int(batch), int(repeats))
     names = args.models or list(models.MODELS)
     passed, failed, rows = 0, 0, []
     with tempfile.TemporaryDirectory() as scratch:
         packs = args.packs or pathlib.Path(scratch)
+        torches = {} if args.no_torch else {n: Torch(n, args.repeats, scratch) for n in names if n in models.MODELS}
         with concurrent.futures.ThreadPoolExecutor(max(1, os.cpu_count() // 3)) as pool:
             errors = dict(zip(names, pool.map(lambda n: make(n, packs / n, args.arch), names)))
+        for torch in torches.values():
+            torch.wait_ready()
         daemon, environment = start_daemon(args.detshare.resolve(), scratch) if args.detshare else (None, None)
         for name in names:
             if errors[name]:
@@ -131,13 +197,13 @@ def main():
             else:
                 native = run_pack(packs / name, args.repeats, {})
                 shared = run_pack(packs / name, args.repeats, environment) if daemon else None
-                times = eager(name, native.get("batch", 1), args.repeats) if not args.no_torch and name in models.MODELS else {}
+                times = torches[name].times() if name in torches and native.get("batch", 1) == models.MODELS[name].batch else {}
                 bad, row = judge(name, native, shared, times), {"name": name, "native": native, "detshare": shared, **times}
             rows.append(row)
             passed, failed = passed + (not bad), failed + bool(bad)
             us = row.get("native", {}).get("run_us")
-            times = {k: v for k, v in row.items() if k.startswith("eager")}
-            ratio = round(us / min(times.values()), 2) if us and times else "-"
+            times = {k: v for k, v in row.items() if k.split("_")[0] in ("eager", "compiled", "graphs")}
+            ratio = round(us / eager_us(times), 2) if us and eager_us(times) else "-"
             print(f"{'FAIL' if bad else 'PASS'} {name:18} pack {us} us, under DetShare {(row.get('detshare') or {}).get('run_us', '-')}, "
                   f"{times}, ratio {ratio} {'; '.join(map(str, bad))}", flush=True)
         if daemon:

@@ -16,11 +16,13 @@
 #include <string.h>
 #include <strings.h>
 
+#include "serve/bounds.h"
 #include "serve/kernels.h"
 #include "serve/listen.h"
 #include "serve/load.h"
 #include "serve/orders.h"
 #include "serve/report.h"
+#include "serve/tensors.h"
 #include "util/alloc.h"
 #include "util/macro.h"
 
@@ -334,11 +336,35 @@ static int run(struct program *p)
         return is_good(&p->report) ? SV_EXIT_OK : SV_EXIT_FAILED;
 }
 
+/* What tensors in two places would take. */
+static int look_bimodal(struct program *p, struct sv_bm_footprint *ret, struct sv_why *why)
+{
+        ds_cleanup(ds_freep) bool *bound = ds_alloc0(p->pack->n_launches, sizeof(*bound));
+        ds_cleanup(sv_tensors_close) struct sv_tensors tensors = {.pack = NULL};
+        ds_cleanup(sv_bimodal_freep) struct sv_bimodal *bimodal = NULL;
+
+        if (!bound)
+                return sv_fail(why, "out of memory");
+        if (sv_bounds_read(p->pack, p->options.bimodal, bound, why) ||
+                sv_tensors_open(&tensors, p->pack, bound, p->pack->class_ == SV_LS, why))
+                return -1;
+        if (sv_bimodal_new(&tensors.model, &bimodal))
+                return sv_fail(why, "%s: its tensors make no plan", p->pack->path);
+        for (uint32_t i = 0; i < p->pack->n_launches; i++)
+                p->report.memory_bound += bound[i];
+        sv_bimodal_footprint(bimodal, p->pack->arena, ret);
+        p->report.footprint = ret;
+        return 0;
+}
+
 static int show(struct program *p)
 {
         struct sv_why why = {""};
+        struct sv_bm_footprint footprint;
 
         if (!p->options.trusted && sv_pack_verify(p->pack, &why))
+                return complain(&why);
+        if (p->options.bimodal && look_bimodal(p, &footprint, &why))
                 return complain(&why);
         sv_report_pack(&p->report);
         return SV_EXIT_OK;

@@ -34,6 +34,8 @@ const char sv_usage[] =
         "  --as-found          on the libcuda.so.1 that the dynamic linker finds, whichever it is\n"
         "  --class ls|be       the session's class (DETSHARE_CLASS, else the pack's)\n"
         "  --slo-ms N          the latency objective of a request\n"
+        "  --bimodal FILE|all  tensors of memory-bound kernels lie in two places; FILE: detsharectl profile PACK "
+        "--json\n"
         "  --name NAME         of the session, for people (the pack's model)\n"
         "  --no-hash           do not compare the files' bytes with their hashes\n"
         "  --latencies FILE    write a line per request: arrival, begin and end in ns\n"
@@ -166,6 +168,8 @@ static int parse_option(int c, char **argv, struct sv_options *o)
                 return take(&o->latencies);
         case 'k':
                 return take(&o->kernels);
+        case 'b':
+                return take(&o->bimodal);
         case ':':
                 return sv_options_wrong("option %s needs a value", argv[optind - 1]);
         case '?':
@@ -195,6 +199,8 @@ static int choose_mode(struct sv_options *o)
                 return sv_options_wrong("--trace, --rate, --listen and --orders are not for one run");
         if (o->native && o->as_found)
                 return sv_options_wrong("--native and --as-found are not for one run");
+        if (o->bimodal && !o->show)
+                return sv_options_wrong("--bimodal goes with --show");
         if (o->requests && others)
                 return sv_options_wrong("--requests is for requests that come one after the other");
         o->mode = mode_of(o);
@@ -236,6 +242,7 @@ int sv_options_parse(int argc, char **argv, struct sv_options *ret)
                 {"check", no_argument, NULL, 'C'},
                 {"digest", no_argument, NULL, 'D'},
                 {"kernels", required_argument, NULL, 'k'},
+                {"bimodal", required_argument, NULL, 'b'},
                 {"show", no_argument, NULL, 'S'},
                 {"instances", required_argument, NULL, 'i'},
                 {"orders", no_argument, NULL, 'O'},

@@ -34,7 +34,7 @@ struct sv_options {
         uint64_t requests, seed;     /* requests 0: not given */
         double seconds, rate, speed; /* 0: not given */
         double wait;                 /* s */
-        const char *trace, *listen, *class_, *name, *latencies, *kernels;
+        const char *trace, *listen, *class_, *name, *latencies, *kernels, *bimodal;
         double slo_ms; /* 0: none */
 };
 

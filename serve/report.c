@@ -68,6 +68,17 @@ static void json_pack(const struct sv_pack *pack)
         json_tensors("outputs", pack->outputs, pack->n_outputs);
 }
 
+static void json_footprint(const struct sv_report *report)
+{
+        const struct sv_bm_footprint *f = report->footprint;
+
+        printf(", \"bimodal\": {\"memory_bound_launches\": %u, \"weights\": %" PRIu64 ", \"weights_again\": %" PRIu64
+               ", \"arena\": %" PRIu64 ", \"arena_apart\": %" PRIu64 ", \"arena_again\": %" PRIu64
+               ", \"arena_again_apart\": %" PRIu64 "}",
+                report->memory_bound, f->weights, f->weights_again, f->arena, f->arena_apart, f->arena_again,
+                f->arena_again_apart);
+}
+
 static void json_cases(const struct sv_report *report)
 {
         printf(", \"checked\": [");
@@ -184,6 +195,19 @@ static void print_all_of_pack(const struct sv_pack *pack)
         printf("cases      %u\n", pack->n_cases);
 }
 
+static void print_footprint(const struct sv_report *report)
+{
+        const struct sv_bm_footprint *f = report->footprint;
+        char text[4][32];
+
+        printf("bimodal    memory bounds %u of %u launches; weights %s and %s again, intermediates %s and %s again\n",
+                report->memory_bound, report->pack->n_launches, bytes_text(f->weights, text[0]),
+                bytes_text(f->weights_again, text[1]), bytes_text(f->arena, text[2]),
+                bytes_text(f->arena_again, text[3]));
+        printf("           each intermediate with memory of its own: %s and %s again\n",
+                bytes_text(f->arena_apart, text[0]), bytes_text(f->arena_again_apart, text[1]));
+}
+
 static void print_case(const struct sv_report *report, uint32_t i)
 {
         const struct sv_verdict *v = &report->verdicts[i];
@@ -233,11 +257,15 @@ void sv_report_pack(const struct sv_report *report)
         if (report->options->json) {
                 printf("{");
                 json_pack(report->pack);
+                if (report->footprint)
+                        json_footprint(report);
                 printf("}\n");
         } else {
                 print_all_of_pack(report->pack);
                 printf("files      %u, %s\n", report->pack->n_files,
                         report->options->trusted ? "of the right lengths" : "as their hashes say");
+                if (report->footprint)
+                        print_footprint(report);
         }
 }
 

@@ -7,6 +7,7 @@
  */
 #pragma once
 
+#include "serve/bimodal.h"
 #include "serve/cases.h"
 #include "serve/options.h"
 #include "serve/samples.h"
@@ -27,6 +28,9 @@ struct sv_report {
         uint64_t requests, different, ns, in_slo;
         struct sv_times latency, service;
         uint64_t bad, slow, late, busy, dropped; /* --listen */
+        /* --show with --bimodal */
+        uint32_t memory_bound; /* launches */
+        const struct sv_bm_footprint *footprint;
 };
 
 /* The pack alone. */

@@ -27,22 +27,12 @@ struct seen {
 static uint32_t differing(
         const struct ds_lut *lut, uint32_t pattern, const struct seen *seen, uint32_t n, uint32_t limit)
 {
-        uint32_t differ = 0;
+        uint32_t constant = ds_lut_constant(lut, pattern), differ = 0;
         uint8_t channel;
 
-        if (lut->head.form == DS_LUT_CONGRUENCE) {
-                for (uint32_t i = 0; i < n && differ < limit; i++) {
-                        channel = ds_lut_at(lut, pattern, seen[i].x);
-                        differ += channel != seen[i].channel && channel != DS_LUT_UNKNOWN;
-                }
-        } else {
-                const uint8_t *table = lut->channel + ((size_t)(pattern >> lut->head.directions) << lut->head.dims);
-                uint32_t constant = ds_lut_constant(lut, pattern);
-
-                for (uint32_t i = 0; i < n && differ < limit; i++) {
-                        channel = table[lut->image[seen[i].x] ^ constant];
-                        differ += channel != seen[i].channel && channel != DS_LUT_UNKNOWN;
-                }
+        for (uint32_t i = 0; i < n && differ < limit; i++) {
+                channel = ds_lut_at(lut, pattern, constant, seen[i].x);
+                differ += channel != seen[i].channel && channel != DS_LUT_UNKNOWN;
         }
         return differ;
 }
@@ -96,13 +86,15 @@ static uint32_t explained(
         struct naming *naming, uint32_t pattern, const uint8_t *page, uint32_t n, uint32_t stride, uint32_t *ret_n)
 {
         uint32_t mask = (1u << naming->lut->bits) - 1, channels = naming->lut->head.channels, right = 0, at, *count;
+        uint32_t constant = ds_lut_constant(naming->lut, pattern);
         bool taken[DS_LUT_CHANNELS_MAX] = {false};
 
         memset(naming->count, 0, naming->n_names * channels * sizeof(*naming->count));
         *ret_n = 0;
         for (uint32_t i = 0; i < n; i++) {
                 uint32_t x = i * stride & mask;
-                uint8_t channel = page[x] == DS_LUT_UNKNOWN ? DS_LUT_UNKNOWN : ds_lut_at(naming->lut, pattern, x);
+                uint8_t channel =
+                        page[x] == DS_LUT_UNKNOWN ? DS_LUT_UNKNOWN : ds_lut_at(naming->lut, pattern, constant, x);
 
                 if (channel != DS_LUT_UNKNOWN) {
                         naming->count[page[x] * channels + channel]++;

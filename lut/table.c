@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "lut/table.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -129,41 +130,83 @@ static int take_channels(struct ds_lut *lut, struct rest *rest, size_t n, char *
 }
 
 /* The coordinate of every granule, linear in its bits. */
-static int make_image(struct ds_lut *lut, const uint32_t *masks)
+static int make_image(struct ds_lut *lut, const uint32_t *masks, uint32_t dims)
 {
         lut->image = ds_alloc0((size_t)1 << lut->bits, sizeof(*lut->image));
         if (!lut->image)
                 return ds_error_origin(-ENOMEM);
         for (uint32_t bit = 0; bit < lut->bits; bit++) {
-                for (uint32_t i = 0; i < lut->head.dims; i++)
-                        lut->image[1u << bit] |= (uint16_t)((masks[i] >> bit & 1) << i);
+                for (uint32_t i = 0; i < dims; i++)
+                        lut->image[1u << bit] |= (masks[i] >> bit & 1) << i;
                 for (uint32_t x = 1; x < 1u << bit; x++)
                         lut->image[1u << bit | x] = lut->image[1u << bit] ^ lut->image[x];
         }
         return 0;
 }
 
+/* The matrix, the origin and the directions; dims is the length of a coordinate. */
+static int read_linear(struct ds_lut *lut, struct rest *rest, uint32_t dims, char *why, size_t size)
+{
+        uint32_t numbers[2 * DS_LUT_DIMS_MAX + 1], n = dims + lut->head.directions + 1;
+        const void *taken = take(rest, n, sizeof(*numbers));
+
+        if (!taken)
+                return refuse(why, size, "its parts are not as long as it says");
+        memcpy(numbers, taken, n * sizeof(*numbers));
+        for (uint32_t i = 0; i < n; i++)
+                if (numbers[i] >> (i < dims ? lut->bits : dims))
+                        return refuse(why, size, "bits that a page does not have");
+        lut->origin = numbers[dims];
+        memcpy(lut->direction, numbers + dims + 1, lut->head.directions * sizeof(*numbers));
+        return make_image(lut, numbers, dims);
+}
+
 static int read_xor(struct ds_lut *lut, struct rest *rest, char *why, size_t size)
 {
         const struct ds_lut_head *head = &lut->head;
-        uint32_t numbers[2 * DS_LUT_BITS_MAX + 1], n = head->dims + head->directions + 1;
-        const void *taken;
         int r;
 
         if (head->dims > lut->bits || head->directions > head->dims || !head->tables ||
                 head->tables > DS_LUT_PATTERNS_MAX >> head->directions || head->tables > DS_LUT_BYTES_MAX >> head->dims)
                 return refuse(why, size, "more patterns than a table may have");
-        taken = take(rest, n, sizeof(*numbers));
-        if (!taken)
+        r = read_linear(lut, rest, head->dims, why, size);
+        return r ? r : take_channels(lut, rest, (size_t)head->tables << head->dims, why, size);
+}
+
+static int make_sums(struct ds_lut *lut, const uint8_t *weights)
+{
+        uint32_t modulus = lut->head.modulus;
+
+        lut->sum = ds_alloc0((size_t)1 << lut->head.dims, 1);
+        if (!lut->sum)
+                return ds_error_origin(-ENOMEM);
+        for (uint32_t bit = 0; bit < lut->head.dims; bit++)
+                for (uint32_t y = 0; y < 1u << bit; y++)
+                        lut->sum[1u << bit | y] = (uint8_t)((lut->sum[y] + weights[bit]) % modulus);
+        return 0;
+}
+
+static int read_modulus(struct ds_lut *lut, struct rest *rest, char *why, size_t size)
+{
+        const struct ds_lut_head *head = &lut->head;
+        const uint8_t *weights;
+        int r;
+
+        if (head->dims > DS_LUT_BITS_MAX || head->parities > DS_LUT_DIMS_MAX - DS_LUT_BITS_MAX || !head->modulus ||
+                head->modulus > DS_LUT_CHANNELS_MAX || head->directions > head->dims + head->parities ||
+                head->directions > 20 || head->modulus > DS_LUT_PATTERNS_MAX >> head->directions)
+                return refuse(why, size, "more patterns than a table may have");
+        r = read_linear(lut, rest, head->dims + head->parities, why, size);
+        if (r)
+                return r;
+        weights = take(rest, head->dims, 1);
+        if (!weights)
                 return refuse(why, size, "its parts are not as long as it says");
-        memcpy(numbers, taken, n * sizeof(*numbers));
-        for (uint32_t i = 0; i < n; i++)
-                if (numbers[i] >> (i < head->dims ? lut->bits : head->dims))
-                        return refuse(why, size, "bits that a page does not have");
-        lut->origin = numbers[head->dims];
-        memcpy(lut->direction, numbers + head->dims + 1, head->directions * sizeof(*numbers));
-        r = take_channels(lut, rest, (size_t)head->tables << head->dims, why, size);
-        return r ? r : make_image(lut, numbers);
+        for (uint32_t i = 0; i < head->dims; i++)
+                if (weights[i] >= head->modulus)
+                        return refuse(why, size, "a weight that its modulus does not have");
+        r = make_sums(lut, weights);
+        return r ? r : take_channels(lut, rest, (size_t)head->modulus << head->parities, why, size);
 }
 
 static uint32_t common_factor(uint32_t a, uint32_t b)
@@ -176,7 +219,7 @@ static int read_congruence(struct ds_lut *lut, struct rest *rest, char *why, siz
         const struct ds_lut_head *head = &lut->head;
         int r;
 
-        if (head->period < 2 || head->period > DS_LUT_PERIOD_MAX || head->slot_bits >= lut->bits)
+        if (head->period < 2 || head->period > DS_LUT_PERIOD_MAX || head->slot_bits >= lut->bits || head->directions)
                 return refuse(why, size, "a period that cannot be");
         r = take_channels(lut, rest, (size_t)head->period << head->slot_bits, why, size);
         if (r)
@@ -218,6 +261,11 @@ static int read_form(struct ds_lut *lut, struct rest *rest, char *why, size_t si
                 r = read_xor(lut, rest, why, size);
                 if (!r)
                         facts_of(lut, lut->head.tables << lut->head.directions);
+                return r;
+        case DS_LUT_MODULUS:
+                r = read_modulus(lut, rest, why, size);
+                if (!r)
+                        facts_of(lut, lut->head.modulus << lut->head.directions);
                 return r;
         case DS_LUT_CONGRUENCE:
                 r = read_congruence(lut, rest, why, size);
@@ -307,6 +355,7 @@ struct ds_lut *ds_lut_free(struct ds_lut *lut)
         ds_free(lut->signature);
         ds_free(lut->channel);
         ds_free(lut->image);
+        ds_free(lut->sum);
         ds_free(lut->step);
         return ds_free(lut);
 }
@@ -331,39 +380,17 @@ uint32_t ds_lut_constant(const struct ds_lut *lut, uint32_t pattern)
         return constant;
 }
 
-static uint8_t in_table(const struct ds_lut *lut, uint32_t pattern, uint32_t constant, uint32_t x)
-{
-        size_t table = pattern >> lut->head.directions;
-
-        return lut->channel[table << lut->head.dims | (lut->image[x] ^ constant)];
-}
-
-static uint8_t in_sequence(const struct ds_lut *lut, uint32_t pattern, uint32_t x)
-{
-        const struct ds_lut_head *head = &lut->head;
-        uint32_t u = lut->step[pattern / head->period], v = pattern % head->period;
-        uint32_t slot = (u * (x >> head->slot_bits) + v) % head->period;
-
-        return lut->channel[slot << head->slot_bits | (x & ((1u << head->slot_bits) - 1))];
-}
-
-uint8_t ds_lut_at(const struct ds_lut *lut, uint32_t pattern, uint32_t x)
-{
-        if (lut->head.form == DS_LUT_CONGRUENCE)
-                return in_sequence(lut, pattern, x);
-        return in_table(lut, pattern, ds_lut_constant(lut, pattern), x);
-}
-
 uint32_t ds_lut_channel(const struct ds_lut *lut, uint32_t pattern, uint32_t offset)
 {
-        return ds_lut_at(lut, pattern, offset >> lut->head.granule_bits);
+        assert(pattern < lut->facts.patterns && offset >> lut->head.page_bits == 0);
+        return ds_lut_at(lut, pattern, ds_lut_constant(lut, pattern), offset >> lut->head.granule_bits);
 }
 
 void ds_lut_page(const struct ds_lut *lut, uint32_t pattern, uint8_t *ret_channels)
 {
-        uint32_t constant = lut->head.form == DS_LUT_XOR ? ds_lut_constant(lut, pattern) : 0;
+        uint32_t constant = ds_lut_constant(lut, pattern);
 
+        assert(pattern < lut->facts.patterns);
         for (uint32_t x = 0; x < 1u << lut->bits; x++)
-                ret_channels[x] = lut->head.form == DS_LUT_XOR ? in_table(lut, pattern, constant, x)
-                                                               : in_sequence(lut, pattern, x);
+                ret_channels[x] = ds_lut_at(lut, pattern, constant, x);
 }

@@ -5,12 +5,14 @@
  * A GPU spreads memory over its channels by a hash of the physical address. Memory comes in pages of 2 MiB whose low 21
  * bits are the physical ones; the bits above are unknown, and enter the hash as a few constants. So all pages of a GPU
  * have one of a bounded number of *patterns*, and a few probes of a page (its *signature*) say which: no physical
- * address is needed, and no privilege. A table holds the family of patterns of one GPU model, as two forms can write it
- * down:
+ * address is needed, and no privilege. A table holds the family of patterns of one GPU model, in a form that is known:
  *
- *   XOR         channel = variant v at (A x ^ c): x is the granule's number, A a matrix over GF(2), c a constant. This
- * is every hash of parities of address bits, also those that are joined with a modulus (one variant each). CONGRUENCE
- * channel = slot (u k + v) mod T of one sequence, k the number of the step (a few granules) in the page.
+ * - MODULUS: parities of address bits, joined with a number modulo m. A x ^ c gives some bits and some digits, and the
+ *   digits' weights are added modulo m (A a matrix over GF(2), x the granule's number, c the page's constant). Hashes
+ *   that are XORs and nothing else are the case m = 1.
+ * - XOR: the channel is what table t has at A x ^ c: any function at all of parities, in a few variants.
+ * - CONGRUENCE: the channel is slot (u k + v) mod T of one sequence, k the number of the step in the page (a step is
+ *   a few granules), u and v the page's.
  *
  * The reader trusts nothing in the file: lengths, ranges and a checksum are looked at before anything is used, and what
  * is refused is refused with a sentence. A table can still be wrong for the GPU at hand (another board misses another
@@ -43,6 +45,7 @@ enum ds_lut_source {
 enum ds_lut_form {
         DS_LUT_XOR = 1,
         DS_LUT_CONGRUENCE = 2,
+        DS_LUT_MODULUS = 3,
 };
 
 /* What a table says of itself. Strings live as long as the table. */

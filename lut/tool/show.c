@@ -37,6 +37,8 @@ static void show_pattern(const struct ds_lut *lut, uint32_t pattern)
 
 static void show_table(const struct ds_lut *lut, bool patterns)
 {
+        static const char *const forms[] = {
+                [DS_LUT_XOR] = "xor", [DS_LUT_CONGRUENCE] = "congruence", [DS_LUT_MODULUS] = "modulus"};
         const struct ds_lut_facts *facts = ds_lut_facts(lut);
         const uint32_t *signature;
         size_t n = ds_lut_signature(lut, &signature);
@@ -51,7 +53,7 @@ static void show_table(const struct ds_lut *lut, bool patterns)
         printf("learnt     %s by %s\n", date, facts->learner);
         printf("channels   %u\n", facts->channels);
         printf("granule    %u bytes\n", 1u << facts->granule_bits);
-        printf("patterns   %" PRIu32 ", form %s\n", facts->patterns, facts->form == DS_LUT_XOR ? "xor" : "congruence");
+        printf("patterns   %" PRIu32 ", form %s\n", facts->patterns, forms[facts->form]);
         printf("samples    %" PRIu32 "\n", facts->samples);
         printf("held out   %" PRIu32 " of %" PRIu32 " right", facts->held_right, facts->held_out);
         if (facts->held_out)

@@ -20,8 +20,8 @@
 #include "ptx/interp/order.h"
 #include "ptx/pass/forms_make.h"
 #include "ptx/pass/pass.h"
+#include "ptx/tool/forms_run.h"
 #include "tests/support/corpus_drive.h"
-#include "tests/support/forms_drive.h"
 #include "tests/unit/read_file.h"
 #include "util/alloc.h"
 
@@ -56,7 +56,7 @@ static struct sums {
 
 static uint8_t *pristine, *arena, *wanted;
 static uint32_t *places; /* of blocks, for block-order */
-static struct forms_drive drive;
+static struct ds_forms_run drive;
 
 static ds_ptx_module *pass(ds_ptx_module *module, const char *name)
 {
@@ -198,6 +198,17 @@ static struct ds_interp_result run_native(struct file *f, struct ds_interp_launc
         return result;
 }
 
+static struct ds_interp_result run_form(
+        enum ds_ptx_form form, const struct ds_interp_launch *l, const ds_interp_kernel *kernel)
+{
+        struct ds_interp_result result;
+
+        cr_assert_eq(form == DS_PTX_FORM_SLICED ? ds_forms_run_sliced(&drive, l, kernel, &result)
+                                                : ds_forms_run_persistent(&drive, l, kernel, &result),
+                0);
+        return result;
+}
+
 /*
  * Whether the native launch leaves the same again, whatever the order of warps and what memory had before: kernels were
  * made for some number of threads, and race by themselves when they are given others; some take memory for good.
@@ -250,8 +261,8 @@ static void compare(struct file *f, const struct ds_ptx_function *k, const struc
         cr_assert(kernel, "%s: no %s", f->name, name);
         reset(f);
         l.max_instructions = BUDGET * MORE;
-        drive.every = 2 + forms_random(&drive, 12);
-        result = form == DS_PTX_FORM_SLICED ? forms_slices(&drive, &l, kernel) : forms_persistent(&drive, &l, kernel);
+        drive.every = 2 + ds_forms_run_random(&drive, 12);
+        result = run_form(form, &l, kernel);
         cr_expect(!result.fault && !drive.wrong[0], "%s: %s: line %u: %s %s", f->name, name, result.line,
                 result.message, drive.wrong);
         cr_expect(same(f), "%s: %s leaves something else (%u blocks, %u rounds, %u evictions), first at %llx", f->name,
@@ -378,7 +389,7 @@ static void begin(void)
         arena = aligned_alloc(4096, DRIVE_ARENA);
         wanted = malloc(DRIVE_ARENA);
         places = aligned_alloc(4096, 4096);
-        cr_assert(pristine && arena && wanted && places && forms_open(&drive, 1));
+        cr_assert(pristine && arena && wanted && places && ds_forms_run_open(&drive, 1) == 0);
         drive_fill(pristine, DRIVE_ARENA, DRIVE_SMALL, 1);
 }
 
@@ -587,15 +598,14 @@ static void scan_once(struct file *f, const struct ds_ptx_function *k, enum ds_p
                 form == DS_PTX_FORM_SLICED ? DS_PTX_FORM_SLICED_SUFFIX : DS_PTX_FORM_PERSISTENT_SUFFIX);
         memset(arena, 0, DRIVE_ARENA);
         for (uint32_t i = 0; i < SCAN_N; i++)
-                in[i] = forms_random(&drive, 1000);
+                in[i] = ds_forms_run_random(&drive, 1000);
         for (uint32_t i = 0; i < 5; i++)
                 params[i] = (uintptr_t)arena + (i < 2 ? i * sizeof(*in) * SCAN_N : (1 << 20) + (i << 12));
         params[5] = SCAN_N;
         memset(f->counters, 0, f->counters_size);
-        drive.every = 3 + forms_random(&drive, 20);
+        drive.every = 3 + ds_forms_run_random(&drive, 20);
         drive.in_turns = in_turns;
-        result = form == DS_PTX_FORM_SLICED ? forms_slices(&drive, &l, ds_interp_find_kernel(f->interp, name))
-                                            : forms_persistent(&drive, &l, ds_interp_find_kernel(f->interp, name));
+        result = run_form(form, &l, ds_interp_find_kernel(f->interp, name));
         cr_assert(
                 !result.fault && !drive.wrong[0], "%s: line %u: %s %s", name, result.line, result.message, drive.wrong);
         for (uint32_t i = 0; i < SCAN_N; i++)

@@ -196,6 +196,49 @@ Test(ptx_tool, run_in_other_orders)
                         "block (30, 0, 0)"));
 }
 
+static unsigned evictions_in(const char *text)
+{
+        const char *at = strstr(text, " launches, ");
+
+        return at ? (unsigned)strtoul(at + strlen(" launches, "), NULL, 10) : 0;
+}
+
+/* Stopped and taken up again at random: the native result, and what has no such form, or leaves something else. */
+Test(ptx_tool, run_evicts)
+{
+        static const char clocked[] = "/tmp/detshare-ptx-evict.ptx";
+        char arguments[400];
+        unsigned n = 0;
+        FILE *file;
+
+        for (int seed = 0; seed < 8; seed++) {
+                snprintf(arguments, sizeof(arguments),
+                        "run --evict %d " SAXPY " saxpy -g 100 -b 2 s32:200 f32:2 'f32[200]=ramp' 'out:f32[200]=1'",
+                        seed);
+                expect(arguments, 0, " 389 391 393 395 397 399\n");
+                expect(arguments, 0, " as the native kernel\n");
+                n += evictions_in(run(arguments)->text);
+        }
+        cr_expect(n > 8, "%u evictions", n);
+        expect("run --evict x " SAXPY " saxpy", 2, "--evict takes a number");
+        expect("run --evict 1 --jobs 2 " SAXPY " saxpy", 2, "--evict goes without");
+        expect("run --evict 1 " SAXPY " saxpy -g 100 -b 2 s32:200 f32:2 'f32[60]=ramp' 'f32[200]=1'", 1,
+                "fault in block (30, 0, 0)");
+        /* what the clock says is another thing each time */
+        file = fopen(clocked, "we");
+        cr_assert(file);
+        fputs(".version 7.0\n.target sm_60\n.address_size 64\n.visible .entry k(.param .u64 p)\n{\n.reg .u64 %d<2>;\n"
+              ".reg .u32 %r<2>;\nld.param.u64 %d1, [p];\nmov.u32 %r1, %clock;\nst.global.u32 [%d1], %r1;\nret;\n}\n"
+              ".visible .entry arrives()\n{\nbar.arrive 1, 64;\nret;\n}\n",
+                file);
+        fclose(file);
+        snprintf(arguments, sizeof(arguments), "run --evict 1 %s k -g 9 'out:u32[2]'", clocked);
+        expect(arguments, 1, "arg 1 differs at element 0");
+        snprintf(arguments, sizeof(arguments), "run --evict 1 %s arrives -b 32", clocked);
+        expect(arguments, 3, "detshare-ptx-evict.ptx:15: arrives has no persistent form: ");
+        remove(clocked);
+}
+
 /* One thread of the launch, an instruction a line; watching changes nothing. */
 Test(ptx_tool, run_watches_a_thread)
 {

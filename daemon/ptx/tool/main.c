@@ -40,6 +40,7 @@ static const char usage_text[] =
         "      --seed N            blocks in the order of this seed (default 0: increasing)\n"
         "  -j, --jobs N            blocks on N threads (default 1)\n"
         "      --watch BLOCK,THREAD  print each instruction of one thread and what it wrote to standard error\n"
+        "      --evict N           the persistent form, evicted at random by this seed, against the native kernel\n"
         "  -c, --cost              print what the launch executed to standard error\n"
         "\n"
         "One ARG per kernel parameter:\n"

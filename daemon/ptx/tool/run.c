@@ -4,7 +4,7 @@
  *
  * Blocks come in increasing order, in that of a seed, or on several threads, each with working memory of its own; the
  * last is for kernels whose blocks tell each other nothing, or who look for those that do. Of several faults the one of
- * the first block in order is told, with the line of PTX that did it.
+ * the first block in order is told, with the line of PTX that did it. --evict: run_evict.h.
  */
 #include <errno.h>
 #include <getopt.h>
@@ -19,6 +19,7 @@
 #include "ptx/interp/order.h"
 #include "ptx/ir.h"
 #include "ptx/tool/run_args.h"
+#include "ptx/tool/run_evict.h"
 #include "ptx/tool/tool.h"
 #include "util/alloc.h"
 #include "util/macro.h"
@@ -33,9 +34,9 @@ struct run_options {
         uint32_t shared, jobs;
         uint64_t watch[2]; /* block and thread, by their indices */
         bool watches;
-        uint64_t seed;
+        uint64_t seed, evict_seed;
         const char *kernel;
-        bool cost, clusters; /* clusters: --cluster was given */
+        bool cost, clusters, evicts; /* clusters: --cluster was given */
 };
 
 static bool parse_extent(const char *text, uint32_t extent[3])
@@ -97,6 +98,11 @@ static int parse_option(int c, struct run_options *options)
         case 'S':
                 return parse_number(optarg, 0, UINT64_MAX, &options->seed) ? 0
                                                                            : ds_ptx_tool_usage("--seed takes a number");
+        case 'e':
+                options->evicts = true;
+                return parse_number(optarg, 0, UINT64_MAX, &options->evict_seed)
+                               ? 0
+                               : ds_ptx_tool_usage("--evict takes a number");
         case 'j':
                 if (!parse_number(optarg, 1, MAX_JOBS, &number))
                         return ds_ptx_tool_usage("--jobs takes a number of threads, at most 256");
@@ -129,7 +135,8 @@ static int parse_run_options(int argc, char **argv, struct run_options *options)
                 {"block", required_argument, NULL, 'b'}, {"shared", required_argument, NULL, 's'},
                 {"seed", required_argument, NULL, 'S'}, {"jobs", required_argument, NULL, 'j'},
                 {"kernel", required_argument, NULL, 'k'}, {"cluster", required_argument, NULL, 'C'},
-                {"watch", required_argument, NULL, 'w'}, {"cost", no_argument, NULL, 'c'}, {NULL, 0, NULL, 0}};
+                {"watch", required_argument, NULL, 'w'}, {"evict", required_argument, NULL, 'e'},
+                {"cost", no_argument, NULL, 'c'}, {NULL, 0, NULL, 0}};
         int c, r;
 
         *options = (struct run_options){.grid = {1, 1, 1}, .block = {1, 1, 1}, .cluster = {1, 1, 1}, .jobs = 1};
@@ -141,6 +148,10 @@ static int parse_run_options(int argc, char **argv, struct run_options *options)
         }
         if ((uint64_t)options->block[0] * options->block[1] * options->block[2] > MAX_THREADS)
                 return ds_ptx_tool_usage("a block has at most 1024 threads");
+        if (options->evicts && (options->jobs > 1 || options->clusters || options->watches || options->seed))
+                return ds_ptx_tool_usage("--evict goes without --cluster, --jobs, --seed and --watch");
+        if (options->evicts && (uint64_t)options->grid[0] * options->grid[1] > INT32_MAX / options->grid[2])
+                return ds_ptx_tool_usage("--evict takes less than 2^31 blocks");
         return 0;
 }
 
@@ -280,9 +291,29 @@ static int report_fault(const struct work *w, const ds_ptx_module *module, const
         return DS_PTX_TOOL_BAD;
 }
 
+/* Native, then in the other form from the same memory; what that leaves is printed, and what it prints. */
+static int run_twice(struct work *w, struct ds_interp_launch *launch, const ds_ptx_module *module, const char *path,
+        const ds_interp *interp, const struct run_options *options, struct ds_run_args *args)
+{
+        int r;
+
+        if (ds_run_args_keep(args)) {
+                w->no_memory = true;
+                return report_fault(w, module, path);
+        }
+        launch->print = NULL;
+        run_blocks(w, options);
+        r = report_fault(w, module, path);
+        if (r)
+                return r;
+        ds_run_args_swap(args);
+        launch->print = print_text;
+        return ds_run_evict(module, path, interp, launch, args, options->evict_seed);
+}
+
 /* argv: the kernel's arguments */
-static int launch_kernel(const ds_ptx_module *module, const char *path, const ds_interp_kernel *kernel,
-        const struct run_options *options, int argc, char **argv)
+static int launch_kernel(const ds_ptx_module *module, const char *path, const ds_interp *interp,
+        const ds_interp_kernel *kernel, const struct run_options *options, int argc, char **argv)
 {
         const struct ds_interp_kernel_info *info = ds_interp_kernel_info(kernel);
         ds_cleanup(ds_run_args_freep) struct ds_run_args *args = NULL;
@@ -307,8 +338,12 @@ static int launch_kernel(const ds_ptx_module *module, const char *path, const ds
         launch.params = ds_run_args_params(args);
         launch.ranges = ds_run_args_ranges(args, &launch.n_ranges);
         ds_interp_order_init(&w.order, n, options->seed, 0);
-        run_blocks(&w, options);
-        r = report_fault(&w, module, path);
+        if (options->evicts) {
+                r = run_twice(&w, &launch, module, path, interp, options, args);
+        } else {
+                run_blocks(&w, options);
+                r = report_fault(&w, module, path);
+        }
         if (!r)
                 r = ds_run_args_print(args, stdout) ? DS_PTX_TOOL_BAD : 0;
         if (options->cost)
@@ -434,5 +469,5 @@ int ds_ptx_tool_run(int argc, char **argv)
                 r = watch(interp, module, &options);
         if (r)
                 return r;
-        return launch_kernel(module, path, kernel, &options, argc - optind - used, argv + optind + used);
+        return launch_kernel(module, path, interp, kernel, &options, argc - optind - used, argv + optind + used);
 }

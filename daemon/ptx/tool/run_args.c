@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "util/alloc.h"
+#include "util/error.h"
 #include "util/macro.h"
 
 #define MAX_BUFFER DS_GIB(4)
@@ -31,7 +32,7 @@ static const struct type types[] = {{"u8", 1, KIND_UNSIGNED}, {"s8", 1, KIND_SIG
 struct buffer {
         const struct type *type;
         uint64_t count;
-        void *data;
+        void *data, *kept;
         int index; /* of the word */
         bool print;
         const char *file; /* that its bytes are written to, or NULL */
@@ -326,8 +327,10 @@ struct ds_run_args *ds_run_args_free(struct ds_run_args *args)
 {
         if (!args)
                 return NULL;
-        for (size_t i = 0; i < args->n; i++)
+        for (size_t i = 0; i < args->n; i++) {
                 free(args->buffers[i].data);
+                ds_free(args->buffers[i].kept);
+        }
         ds_free(args->params);
         ds_free(args->buffers);
         ds_free(args->ranges);
@@ -343,6 +346,56 @@ const struct ds_interp_range *ds_run_args_ranges(const struct ds_run_args *args,
 {
         *ret_n = args->n;
         return args->ranges;
+}
+
+/* --- twice ------------------------------------------------------------------------------------------------------- */
+static size_t buffer_size(const struct buffer *buffer)
+{
+        return buffer->count * buffer->type->size;
+}
+
+int ds_run_args_keep(struct ds_run_args *args)
+{
+        for (size_t i = 0; i < args->n; i++) {
+                struct buffer *buffer = &args->buffers[i];
+
+                buffer->kept = ds_alloc(buffer_size(buffer));
+                if (!buffer->kept)
+                        return ds_error_origin(-ENOMEM);
+                memcpy(buffer->kept, buffer->data, buffer_size(buffer));
+        }
+        return 0;
+}
+
+/* The launch knows where the buffers are, so bytes move. */
+void ds_run_args_swap(struct ds_run_args *args)
+{
+        for (size_t i = 0; i < args->n; i++) {
+                uint8_t *a = args->buffers[i].data, *b = args->buffers[i].kept, byte;
+
+                for (size_t at = 0; at < buffer_size(&args->buffers[i]); at++) {
+                        byte = a[at];
+                        a[at] = b[at];
+                        b[at] = byte;
+                }
+        }
+}
+
+int ds_run_args_differ(const struct ds_run_args *args, char *message, size_t size)
+{
+        for (size_t i = 0; i < args->n; i++) {
+                const struct buffer *buffer = &args->buffers[i];
+                const uint8_t *a = buffer->data, *b = buffer->kept;
+                size_t at = 0;
+
+                while (at < buffer_size(buffer) && a[at] == b[at])
+                        at++;
+                if (at == buffer_size(buffer))
+                        continue;
+                snprintf(message, size, "arg %d differs at element %zu", buffer->index + 1, at / buffer->type->size);
+                return 1;
+        }
+        return 0;
 }
 
 static void print_value(FILE *out, const struct type *type, const void *at)

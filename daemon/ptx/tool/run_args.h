@@ -27,6 +27,14 @@ const struct ds_interp_range *ds_run_args_ranges(const struct ds_run_args *args,
 /* "arg 2: v v v ..." for every out: buffer, in the order of the words, and files of those that name one; 0 or -EIO */
 int ds_run_args_print(const struct ds_run_args *args, FILE *out);
 
+/*
+ * For a launch that is done twice: what the buffers have is kept beside them, 0 or -ENOMEM; then each call of swap
+ * changes it for what they have at that time; differ: a sentence where they are not equal, and 1.
+ */
+int ds_run_args_keep(struct ds_run_args *args);
+void ds_run_args_swap(struct ds_run_args *args);
+int ds_run_args_differ(const struct ds_run_args *args, char *message, size_t size);
+
 static inline void ds_run_args_freep(struct ds_run_args **p)
 {
         *p = ds_run_args_free(*p);

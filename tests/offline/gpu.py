@@ -29,11 +29,16 @@ SLOWER = 1.5
 LONGEST = 120  # seconds of one pack's runs
 
 
+def few_threads():
+    """For programs of which many run at once: each would take all cores."""
+    return dict(os.environ, OMP_NUM_THREADS="2", MKL_NUM_THREADS="2")
+
+
 def make(name, folder, arch):
     """The pack of a model; what the compiler said, if it failed."""
     if (folder / "pack.txt").exists():
         return None
-    done = subprocess.run([sys.executable, TOOL, name, "--jobs", "4", "--arch", arch, "-o", folder], capture_output=True, text=True)
+    done = subprocess.run([sys.executable, TOOL, name, "--jobs", "4", "--arch", arch, "-o", folder], capture_output=True, text=True, env=few_threads())
     print(done.stdout.strip().replace("\n", f"\n{name}: "), flush=True)
     return None if done.returncode == 0 else done.stdout + done.stderr
 
@@ -122,7 +127,7 @@ class Torch:
 
     def __init__(self, name, repeats, scratch):
         from detpack import models
-        environment = dict(os.environ, TORCHINDUCTOR_CACHE_DIR=f"{scratch}/inductor", TORCHINDUCTOR_COMPILE_THREADS="3")
+        environment = dict(few_threads(), TORCHINDUCTOR_CACHE_DIR=f"{scratch}/inductor", TORCHINDUCTOR_COMPILE_THREADS="3")
         self.errors = open(f"{scratch}/{name}.torch", "w+")
         self.child = subprocess.Popen([sys.executable, __file__, "--measure-torch", name, str(models.MODELS[name].batch), str(repeats)],
                                       stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self.errors, text=True, env=environment)
@@ -186,7 +191,7 @@ def main():
     with tempfile.TemporaryDirectory() as scratch:
         packs = args.packs or pathlib.Path(scratch)
         torches = {} if args.no_torch else {n: Torch(n, args.repeats, scratch) for n in names if n in models.MODELS}
-        with concurrent.futures.ThreadPoolExecutor(max(1, os.cpu_count() // 3)) as pool:
+        with concurrent.futures.ThreadPoolExecutor(max(1, os.cpu_count() // 2)) as pool:
             errors = dict(zip(names, pool.map(lambda n: make(n, packs / n, args.arch), names)))
         for torch in torches.values():
             torch.wait_ready()

@@ -31,7 +31,7 @@ trap finish EXIT
 
 # of FILE EXPRESSION: what Python makes of the JSON (d) in it
 of() {
-        python3 -c 'import json, sys; d = json.load(open(sys.argv[1])); print(eval(sys.argv[2]))' "$@" 2>/dev/null
+        python3 -c 'import json, sys; d = json.load(open(sys.argv[1])); print(eval(sys.argv[2]))' "$@"
 }
 
 # one WAY PACK ARGUMENT...: right, and its digests and times in $tmp/WAY.NAME.*

@@ -9,6 +9,7 @@
 #include <errno.h>
 
 #include "ptx/interp/interp.h"
+#include "ptx/pass/colour.h"
 #include "ptx/pass/pass.h"
 #include "tests/fuzz/fuzz.h"
 
@@ -44,8 +45,12 @@ static bool run(const ds_ptx_module *module, const char *name, ds_interp_block *
         launch.params_size = info->params_size;
         for (uint32_t i = 0; i < info->n_params; i++) {
                 uint64_t value = info->params[i].size == 8 ? (uintptr_t)memory + i * 512 % MEMORY_BYTES : i * 7 + 3;
+                const struct ds_ptx_colour in_place = {0};
 
-                memcpy(params + info->params[i].offset, &value, DS_MIN(info->params[i].size, 8u));
+                if (info->params[i].size == sizeof(in_place))
+                        memcpy(params + info->params[i].offset, &in_place, sizeof(in_place));
+                else
+                        memcpy(params + info->params[i].offset, &value, DS_MIN(info->params[i].size, 8u));
         }
         return launch.block[0] && info->static_shared <= DS_KIB(64) &&
                ds_interp_run_block(work, &launch, 1, 0, 0, &result) == 0 && !result.fault;
@@ -111,6 +116,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         static struct ds_ptx_diags diags;
         struct ds_ptx_outcome *outcome;
         struct ds_ptx_facts *facts;
+        /* coloured tensors that lie where linear ones do */
+        static const struct ds_ptx_colour_layout layout = {DS_PTX_COLOUR_REGULAR, DS_PTX_COLOUR_SECTOR_MIN, 0};
+        static const struct ds_ptx_pass_options options = {.layout = &layout};
 
         if (ds_ptx_parse((const char *)data, size, LIMIT, &diags, &module))
                 return 0;
@@ -119,7 +127,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         FUZZ_CHECK(outcome && facts && ds_ptx_facts_find(module, facts) == 0);
         for (const struct ds_ptx_pass *pass = ds_ptx_passes; pass->name; pass++) {
                 ds_cleanup(ds_ptx_module_freep) ds_ptx_module *after = NULL;
-                int r = ds_ptx_pass_apply(pass, module, NULL, 4 * LIMIT, outcome, &diags, &after);
+                int r = ds_ptx_pass_apply_with(pass, module, &options, 4 * LIMIT, outcome, &diags, &after);
 
                 if (r > 0) {
                         fprintf(stderr, "%s: %s: %s\n", pass->name, diags.diag[0].message, diags.diag[0].excerpt);

@@ -226,3 +226,60 @@ int ds_ptx_colour_make(const struct ds_ptx_module *module, const struct ds_ptx_c
                 r = ds_ptx_edit_apply(edit, limit, diags, ret);
         return r < 0 ? ds_error_trace(r) : r;
 }
+
+/* --- in place --- */
+
+/* The mask that is asked for, or all that can be; 0 with the verdict refused or not, where there is nothing to do. */
+static int choose(const struct ds_ptx_pass_run *run, const struct ds_ptx_function *f, uint64_t *ret_mask,
+        struct ds_ptx_colour_verdict *v)
+{
+        ds_cleanup(ds_freep) struct ds_ptx_colour_param *params = ds_alloc0((size_t)f->n_params + 1, sizeof(*params));
+
+        *v = (struct ds_ptx_colour_verdict){0};
+        *ret_mask = run->options.mask;
+        if (*ret_mask)
+                return 0;
+        if (!params || ds_ptx_colour_params(run->module, f, params, ret_mask))
+                return ds_error_origin(-ENOMEM);
+        for (uint32_t i = 0; i < DS_MIN(f->n_params, DS_PTX_COLOUR_PARAMS) && !*ret_mask && !v->reason[0]; i++)
+                if (params[i].pointer)
+                        refuse(v, params[i].line, "%s", params[i].reason);
+        return 0;
+}
+
+static int colour_one(struct ds_ptx_pass_run *run, const struct ds_ptx_function *f)
+{
+        static const struct ds_ptx_colour_layout usual = {DS_PTX_COLOUR_REGULAR, 11, 1};
+        const struct ds_ptx_colour_layout *layout = run->options.layout ? run->options.layout : &usual;
+        const struct ds_ptx_function *declared = ds_ptx_pass_declaration(run->module, f);
+        ds_cleanup(ds_ptx_colour_trace_freep) struct ds_ptx_colour_trace *trace = NULL;
+        struct ds_ptx_colour_verdict v;
+        uint64_t mask;
+        int r = choose(run, f, &mask, &v);
+
+        if (!r && mask)
+                r = judge(run->module, f, mask, &v, &trace);
+        if (r)
+                return ds_error_trace(r);
+        if (trace && declared) {
+                ds_ptx_pass_refuse(run, f, declared->line, "is declared here, with the parameters that it has");
+        } else if (trace) {
+                ds_ptx_colour_write(run->edit, trace, f, layout);
+                ds_ptx_pass_done(run, f);
+        } else if (v.reason[0]) {
+                ds_ptx_pass_refuse(run, f, v.line, "%s", v.reason);
+        }
+        return 0;
+}
+
+int ds_ptx_pass_colour(struct ds_ptx_pass_run *run)
+{
+        int r = 0;
+
+        if (run->options.layout && !ds_ptx_colour_layout_is_good(run->options.layout))
+                return ds_error_origin(-EINVAL);
+        for (uint32_t i = 0; i < run->module->n_functions && !r; i++)
+                if (run->module->functions[i]->is_entry && ds_ptx_pass_wants(run, run->module->functions[i]))
+                        r = colour_one(run, run->module->functions[i]);
+        return r ? ds_error_trace(r) : 0;
+}

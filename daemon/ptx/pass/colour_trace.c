@@ -541,7 +541,7 @@ static void check_other(trace *t, const struct ds_ptx_instr *instr)
                         first_of(found));
                 break;
         default:
-                refuse(t, instr, "reaches parameter %u by '%.40s', whose bytes may lie in several sectors",
+                refuse(t, instr, "uses the address of parameter %u in '%.40s', which is not translated",
                         first_of(found), ds_ptx_op_info((enum ds_ptx_op)instr->op)->mnemonic);
         }
 }

@@ -37,15 +37,6 @@ static void write_form(
 
 /* --- in place --- */
 
-/* A declaration of the kernel, which would say that it has the parameters that it had */
-static const struct ds_ptx_function *declaration_of(const struct ds_ptx_module *m, const struct ds_ptx_function *kernel)
-{
-        for (uint32_t i = 0; i < m->n_functions; i++)
-                if (m->functions[i] != kernel && m->functions[i]->definition == kernel)
-                        return m->functions[i];
-        return NULL;
-}
-
 int ds_ptx_form_pass(struct ds_ptx_pass_run *run, enum ds_ptx_form form)
 {
         ds_cleanup(ds_arena_freep) ds_arena *arena = ds_arena_new(ARENA_LIMIT);
@@ -54,7 +45,7 @@ int ds_ptx_form_pass(struct ds_ptx_pass_run *run, enum ds_ptx_form form)
 
         for (uint32_t i = 0; i < run->module->n_functions && r >= 0; i++) {
                 const struct ds_ptx_function *f = run->module->functions[i];
-                const struct ds_ptx_function *declared = declaration_of(run->module, f);
+                const struct ds_ptx_function *declared = ds_ptx_pass_declaration(run->module, f);
                 struct ds_ptx_form_plan plan;
 
                 if (!f->is_entry || !ds_ptx_pass_wants(run, f))

@@ -22,6 +22,8 @@ const struct ds_ptx_pass ds_ptx_passes[] = {
         {"slice", "one more parameter says which blocks of a larger launch this launch does", ds_ptx_pass_slice},
         {"preempt", "workers that take blocks from a counter until they are told to stop, by one more parameter",
                 ds_ptx_pass_preempt},
+        {"colour", "parameters point to tensors in sectors of some memory channels, by one more parameter",
+                ds_ptx_pass_colour},
         {NULL, NULL, NULL},
 };
 
@@ -35,7 +37,18 @@ const struct ds_ptx_pass *ds_ptx_pass_find(const char *name, size_t length)
 
 bool ds_ptx_pass_wants(const struct ds_ptx_pass_run *run, const struct ds_ptx_function *function)
 {
-        return function->has_body && (!run->only || (function->is_entry && strcmp(function->name, run->only) == 0));
+        const char *only = run->options.only;
+
+        return function->has_body && (!only || (function->is_entry && strcmp(function->name, only) == 0));
+}
+
+const struct ds_ptx_function *ds_ptx_pass_declaration(
+        const struct ds_ptx_module *m, const struct ds_ptx_function *kernel)
+{
+        for (uint32_t i = 0; i < m->n_functions; i++)
+                if (m->functions[i] != kernel && m->functions[i]->definition == kernel)
+                        return m->functions[i];
+        return NULL;
 }
 
 void ds_ptx_pass_done(struct ds_ptx_pass_run *run, const struct ds_ptx_function *function)
@@ -77,10 +90,19 @@ bool ds_ptx_pass_refuse_facts(struct ds_ptx_pass_run *run, const struct ds_ptx_f
 int ds_ptx_pass_apply(const struct ds_ptx_pass *pass, const struct ds_ptx_module *module, const char *only,
         size_t limit, struct ds_ptx_outcome *ret_outcome, struct ds_ptx_diags *diags, struct ds_ptx_module **ret)
 {
+        const struct ds_ptx_pass_options options = {.only = only};
+
+        return ds_ptx_pass_apply_with(pass, module, &options, limit, ret_outcome, diags, ret);
+}
+
+int ds_ptx_pass_apply_with(const struct ds_ptx_pass *pass, const struct ds_ptx_module *module,
+        const struct ds_ptx_pass_options *options, size_t limit, struct ds_ptx_outcome *ret_outcome,
+        struct ds_ptx_diags *diags, struct ds_ptx_module **ret)
+{
         ds_cleanup(ds_ptx_edit_freep) ds_ptx_edit *edit = ds_ptx_edit_new(module, limit);
         ds_cleanup(ds_freep) struct ds_ptx_facts *facts = ds_alloc0(module->n_functions, sizeof(*facts));
         struct ds_ptx_pass_run run = {
-                .module = module, .facts = facts, .edit = edit, .only = only, .outcome = ret_outcome};
+                .module = module, .facts = facts, .edit = edit, .options = *options, .outcome = ret_outcome};
         int r;
 
         if (!edit || !facts)

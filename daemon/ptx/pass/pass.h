@@ -32,12 +32,21 @@ struct ds_ptx_outcome {
         char reason[160];
 };
 
+struct ds_ptx_colour_layout;
+
+/* What passes are told beside the module; all 0 is good. */
+struct ds_ptx_pass_options {
+        const char *only;                          /* a kernel's name: the others stay as they are; NULL: all */
+        const struct ds_ptx_colour_layout *layout; /* of pass colour; NULL: every second of sectors of 2 KiB */
+        uint64_t mask;                             /* of pass colour: parameters; 0: all that can be coloured */
+};
+
 /* One pass at work on one module */
 struct ds_ptx_pass_run {
         const struct ds_ptx_module *module;
         const struct ds_ptx_facts *facts; /* by function */
         ds_ptx_edit *edit;
-        const char *only;               /* a kernel's name: the others stay as they are; NULL: all */
+        struct ds_ptx_pass_options options;
         struct ds_ptx_outcome *outcome; /* by function, UNCHANGED at first */
 };
 
@@ -55,16 +64,23 @@ bool ds_ptx_pass_wants(const struct ds_ptx_pass_run *run, const struct ds_ptx_fu
 void ds_ptx_pass_done(struct ds_ptx_pass_run *run, const struct ds_ptx_function *function);
 void ds_ptx_pass_refuse(struct ds_ptx_pass_run *run, const struct ds_ptx_function *function, uint32_t line,
         const char *fmt, ...) __attribute__((__format__(__printf__, 4, 5)));
+/* A declaration of the kernel, which would say that it has the parameters that it had; NULL: none */
+const struct ds_ptx_function *ds_ptx_pass_declaration(
+        const struct ds_ptx_module *module, const struct ds_ptx_function *kernel);
 /* Refuses the function when it has one of the facts. Returns whether it did. */
 bool ds_ptx_pass_refuse_facts(struct ds_ptx_pass_run *run, const struct ds_ptx_function *function, uint32_t mask);
 
 /*
- * Run one pass. limit: of the new module's arena, 0 for the default. ret_outcome: an array of module->n_functions.
- * Returns 0 and the module (also when it is the same), -ENOMEM, or DS_PTX_E_INVALID with diagnostics about the text
- * that the pass wrote.
+ * Run one pass, on all kernels or on one, without other options. limit: of the new module's arena, 0 for the default.
+ * ret_outcome: an array of module->n_functions. Returns 0 and the module (also when it is the same), -ENOMEM, or
+ * DS_PTX_E_INVALID with diagnostics about the text that the pass wrote.
  */
 int ds_ptx_pass_apply(const struct ds_ptx_pass *pass, const struct ds_ptx_module *module, const char *only,
         size_t limit, struct ds_ptx_outcome *ret_outcome, struct ds_ptx_diags *diags, struct ds_ptx_module **ret);
+/* The same, with options */
+int ds_ptx_pass_apply_with(const struct ds_ptx_pass *pass, const struct ds_ptx_module *module,
+        const struct ds_ptx_pass_options *options, size_t limit, struct ds_ptx_outcome *ret_outcome,
+        struct ds_ptx_diags *diags, struct ds_ptx_module **ret);
 
 /* Each pass in a file of its own */
 int ds_ptx_pass_strip_debug(struct ds_ptx_pass_run *run);
@@ -74,3 +90,4 @@ int ds_ptx_pass_count_blocks(struct ds_ptx_pass_run *run);
 int ds_ptx_pass_block_order(struct ds_ptx_pass_run *run);
 int ds_ptx_pass_slice(struct ds_ptx_pass_run *run);
 int ds_ptx_pass_preempt(struct ds_ptx_pass_run *run);
+int ds_ptx_pass_colour(struct ds_ptx_pass_run *run);

@@ -60,13 +60,13 @@ int ds_ptx_pass_strip_debug(struct ds_ptx_pass_run *run)
         bool any = false;
 
         /* a file that a .loc names stays when only one kernel is stripped */
-        for (uint32_t i = 0; i < m->n_directives && !run->only; i++) {
+        for (uint32_t i = 0; i < m->n_directives && !run->options.only; i++) {
                 if (m->directives[i].kind != DS_PTX_DIRECTIVE_TEXT || !is_debug(m->directives[i].text))
                         continue;
                 ds_ptx_edit_remove_directive(run->edit, i);
                 any = true;
         }
-        if (!run->only)
+        if (!run->options.only)
                 any |= strip_target(run);
         for (uint32_t i = 0; i < m->n_functions; i++) {
                 if (!ds_ptx_pass_wants(run, m->functions[i]))

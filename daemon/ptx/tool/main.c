@@ -18,7 +18,7 @@ static const char usage_text[] =
         "       detshare-ptx print [--strip-debug] FILE\n"
         "       detshare-ptx stats [--json] [--sm NN] [--block N] FILE\n"
         "       detshare-ptx run [OPTIONS] FILE [KERNEL] ARG...\n"
-        "       detshare-ptx pass [--only KERNEL] [--strict] [-v] NAME[,NAME...] FILE\n"
+        "       detshare-ptx pass [--only KERNEL] [--strict] [-v] [--mask MASK] [--layout LAYOUT] NAME[,NAME...] FILE\n"
         "       detshare-ptx pass --list\n"
         "       detshare-ptx forms FILE\n"
         "\n"

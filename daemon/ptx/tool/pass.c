@@ -8,16 +8,19 @@
 #include <errno.h>
 #include <getopt.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "ptx/ir.h"
+#include "ptx/pass/colour.h"
 #include "ptx/pass/pass.h"
 #include "ptx/tool/tool.h"
 #include "util/alloc.h"
 #include "util/macro.h"
 
 struct options {
-        const char *only;
+        struct ds_ptx_pass_options pass;
+        struct ds_ptx_colour_layout layout;
         bool verbose, strict;
 };
 
@@ -40,7 +43,7 @@ static int tell(const struct ds_ptx_pass *pass, const ds_ptx_module *before, con
                 const struct ds_ptx_outcome *o = &outcome[i];
                 char what[200];
 
-                if (!f->has_body || (options->only && strcmp(f->name, options->only) != 0))
+                if (!f->has_body || (options->pass.only && strcmp(f->name, options->pass.only) != 0))
                         continue;
                 if (o->verdict == DS_PTX_PASS_REFUSED) {
                         refused++;
@@ -61,7 +64,7 @@ static int apply(
                 ds_alloc0((*module)->n_functions, sizeof(struct ds_ptx_outcome));
         static struct ds_ptx_diags diags;
         ds_ptx_module *after = NULL;
-        int r = outcome ? ds_ptx_pass_apply(pass, *module, options->only, 0, outcome, &diags, &after) : -ENOMEM;
+        int r = outcome ? ds_ptx_pass_apply_with(pass, *module, &options->pass, 0, outcome, &diags, &after) : -ENOMEM;
 
         if (r < 0) {
                 fprintf(stderr, "detshare-ptx: %s: %s\n", path, strerror(-r));
@@ -102,11 +105,54 @@ static int run_passes(const char *names, const char *path, const struct options 
         return r ? r : refused && options->strict ? DS_PTX_TOOL_UNSUPPORTED : 0;
 }
 
-int ds_ptx_tool_pass(int argc, char **argv)
+/* The power of two that the number is, -1: none, or something follows that is not `end` */
+static int power_of(const char **text, char end)
+{
+        char *behind;
+        unsigned long value = strtoul(*text, &behind, 10);
+
+        if (behind == *text || *behind != end || !value || (value & (value - 1)))
+                return -1;
+        *text = behind + (end != 0);
+        return __builtin_ctzl(value);
+}
+
+/* regular:BYTES:EVERY or table:BYTES */
+static bool read_layout(const char *text, struct options *options)
+{
+        static const char regular[] = "regular:", table[] = "table:";
+        bool is_regular = strncmp(text, regular, strlen(regular)) == 0;
+        int bits, shift = 0;
+
+        if (!is_regular && strncmp(text, table, strlen(table)) != 0)
+                return false;
+        text += strlen(is_regular ? regular : table);
+        bits = power_of(&text, is_regular ? ':' : '\0');
+        if (is_regular && bits >= 0)
+                shift = power_of(&text, '\0');
+        if (bits < 0 || shift < 0)
+                return false;
+        options->layout = (struct ds_ptx_colour_layout){
+                is_regular ? DS_PTX_COLOUR_REGULAR : DS_PTX_COLOUR_TABLE, (uint8_t)bits, (uint8_t)shift};
+        options->pass.layout = &options->layout;
+        return ds_ptx_colour_layout_is_good(&options->layout);
+}
+
+static bool read_mask(const char *text, struct options *options)
+{
+        char *end;
+
+        errno = 0;
+        options->pass.mask = strtoull(text, &end, 16);
+        return end != text && !*end && !errno && options->pass.mask;
+}
+
+/* Returns -1 when the options are good, else an exit code. */
+static int read_options(int argc, char **argv, struct options *options)
 {
         static const struct option longs[] = {{"list", no_argument, NULL, 'l'}, {"only", required_argument, NULL, 'o'},
-                {"strict", no_argument, NULL, 's'}, {"verbose", no_argument, NULL, 'v'}, {NULL, 0, NULL, 0}};
-        struct options options = {0};
+                {"strict", no_argument, NULL, 's'}, {"verbose", no_argument, NULL, 'v'},
+                {"mask", required_argument, NULL, 'm'}, {"layout", required_argument, NULL, 'y'}, {NULL, 0, NULL, 0}};
         int c;
 
         optind = 1;
@@ -115,18 +161,38 @@ int ds_ptx_tool_pass(int argc, char **argv)
                 case 'l':
                         return list_passes();
                 case 'o':
-                        options.only = optarg;
+                        options->pass.only = optarg;
                         break;
                 case 's':
-                        options.strict = true;
+                        options->strict = true;
                         break;
                 case 'v':
-                        options.verbose = true;
+                        options->verbose = true;
+                        break;
+                case 'm':
+                        if (!read_mask(optarg, options))
+                                return ds_ptx_tool_usage("--mask takes hexadecimal digits, not all 0");
+                        break;
+                case 'y':
+                        if (!read_layout(optarg, options))
+                                return ds_ptx_tool_usage("--layout takes regular:BYTES:EVERY or table:BYTES, powers of "
+                                                         "two: sectors of 256 bytes to 2 MiB, every 1st to 256th");
                         break;
                 default:
-                        return ds_ptx_tool_usage("pass has the options --list, --only KERNEL, --strict and --verbose");
+                        return ds_ptx_tool_usage("pass has the options --list, --only KERNEL, --strict, --verbose, "
+                                                 "--mask MASK and --layout LAYOUT");
                 }
         }
+        return -1;
+}
+
+int ds_ptx_tool_pass(int argc, char **argv)
+{
+        struct options options = {0};
+        int r = read_options(argc, argv, &options);
+
+        if (r >= 0)
+                return r;
         if (argc - optind != 2)
                 return ds_ptx_tool_usage("pass takes names of passes and a file");
         for (const char *p = argv[optind]; *p; p += strcspn(p, ","), p += *p == ',')

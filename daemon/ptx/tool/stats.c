@@ -14,6 +14,7 @@
 
 #include "ptx/interp/interp.h"
 #include "ptx/ir.h"
+#include "ptx/pass/colour.h"
 #include "ptx/pass/facts.h"
 #include "ptx/pass/forms_make.h"
 #include "ptx/tool/tool.h"
@@ -63,6 +64,8 @@ struct stats {
         uint32_t classes[_DS_PTX_CLASS_MAX], refused;
         uint64_t shared, local;
         uint32_t live, threads, blocks; /* 0: unknown */
+        struct ds_ptx_colour_param colours[DS_PTX_COLOUR_PARAMS];
+        uint64_t most; /* parameters that can be coloured */
 };
 
 static uint64_t bytes_in(struct ds_ptx_var *const *vars, uint32_t n, enum ds_ptx_space space)
@@ -130,6 +133,33 @@ static void print_forms(const struct ds_ptx_form_verdict *verdict)
         }
 }
 
+/* Parameters as numbers: "1, 3" */
+static void print_mask(uint64_t mask)
+{
+        for (const char *between = ""; mask; mask &= mask - 1, between = ", ")
+                printf("%s%d", between, __builtin_ctzll(mask));
+}
+
+static void print_colours(const struct stats *s)
+{
+        for (uint32_t i = 0; i < DS_MIN(s->function->n_params, DS_PTX_COLOUR_PARAMS); i++) {
+                const struct ds_ptx_colour_param *p = &s->colours[i];
+                uint64_t others = p->with & ~(UINT64_C(1) << i);
+
+                if (!p->pointer)
+                        continue;
+                printf("  colour parameter %u: %s%s", i, p->possible ? "yes" : "no, ", p->reason);
+                if (p->line)
+                        printf(" (line %u)", p->line);
+                if (p->possible)
+                        printf(", %u reading, %u writing", p->loads, p->stores);
+                if (others)
+                        printf(", with ");
+                print_mask(others);
+                printf("\n");
+        }
+}
+
 static void print_text(const struct stats *s)
 {
         const struct ds_ptx_function *f = s->function;
@@ -152,6 +182,7 @@ static void print_text(const struct stats *s)
         print_facts(s->facts);
         if (f->is_entry)
                 print_forms(s->verdict);
+        print_colours(s);
         if (s->refused)
                 printf("  not executed by the interpreter: %u\n", s->refused);
 }
@@ -189,6 +220,29 @@ static void json_forms(const struct ds_ptx_form_verdict *verdict)
         printf("}, \"variables\": %s", verdict->variables ? "true" : "false");
 }
 
+static void json_colours(const struct stats *s)
+{
+        bool comma = false;
+
+        printf(",\n     \"colour\": {\"mask\": \"%" PRIx64 "\", \"parameters\": [", s->most);
+        for (uint32_t i = 0; i < DS_MIN(s->function->n_params, DS_PTX_COLOUR_PARAMS); i++) {
+                const struct ds_ptx_colour_param *p = &s->colours[i];
+
+                if (!p->pointer)
+                        continue;
+                printf("%s{\"index\": %u, \"possible\": %s, \"with\": \"%" PRIx64 "\"", comma ? ", " : "", i,
+                        p->possible ? "true" : "false", p->with);
+                printf(", \"reading\": %u, \"writing\": %u", p->loads, p->stores);
+                if (!p->possible) {
+                        printf(", \"line\": %u, \"reason\": ", p->line);
+                        put_string(p->reason);
+                }
+                putchar('}');
+                comma = true;
+        }
+        printf("]}");
+}
+
 static void print_json(const struct stats *s, bool first)
 {
         const struct ds_ptx_function *f = s->function;
@@ -221,17 +275,21 @@ static void print_json(const struct stats *s, bool first)
                 comma = true;
         }
         putchar('}');
-        if (f->is_entry)
+        if (f->is_entry) {
                 json_forms(s->verdict);
+                json_colours(s);
+        }
         putchar('}');
 }
 
 /* --- the command --- */
 
-static void print_module(const ds_ptx_module *module, const ds_interp *interp, const struct ds_ptx_facts *facts,
+/* Returns 0 or -ENOMEM. */
+static int print_module(const ds_ptx_module *module, const ds_interp *interp, const struct ds_ptx_facts *facts,
         const struct ds_ptx_form_verdict *verdicts, const struct options *options)
 {
         bool first = true;
+        int r = 0;
 
         if (options->json)
                 printf("{\"version\": \"%u.%u\", \"target\": \"sm_%u%.1s\", \"variables\": %u, \"functions\": [",
@@ -240,12 +298,13 @@ static void print_module(const ds_ptx_module *module, const ds_interp *interp, c
         else
                 printf("PTX %u.%u for sm_%u, %u variables, %u functions\n", module->version / 10, module->version % 10,
                         module->target, module->n_vars, module->n_functions);
-        for (uint32_t i = 0; i < module->n_functions; i++) {
+        for (uint32_t i = 0; i < module->n_functions && !r; i++) {
                 struct stats s = {.function = module->functions[i], .facts = &facts[i], .verdict = &verdicts[i]};
 
                 if (!s.function->has_body)
                         continue;
                 count(&s, module, interp, options);
+                r = s.function->is_entry ? ds_ptx_colour_params(module, s.function, s.colours, &s.most) : 0;
                 if (options->json)
                         print_json(&s, first);
                 else
@@ -254,6 +313,7 @@ static void print_module(const ds_ptx_module *module, const ds_interp *interp, c
         }
         if (options->json)
                 printf("\n]}\n");
+        return r;
 }
 
 static int stats_of(const char *path, const struct options *options)
@@ -272,14 +332,14 @@ static int stats_of(const char *path, const struct options *options)
         r = facts && verdicts ? ds_ptx_facts_find(module, facts) : -ENOMEM;
         if (!r)
                 r = ds_ptx_forms_judge(module, verdicts);
-        if (r) {
-                fprintf(stderr, "detshare-ptx: %s: %s\n", path, strerror(-r));
-                return DS_PTX_TOOL_BAD;
-        }
-        if (ds_interp_new(module, &diags, &interp)) /* then some figures are left out */
+        if (!r && ds_interp_new(module, &diags, &interp)) /* then some figures are left out */
                 interp = NULL;
-        print_module(module, interp, facts, verdicts, options);
-        return ds_ptx_tool_flush();
+        if (!r)
+                r = print_module(module, interp, facts, verdicts, options);
+        if (!r)
+                return ds_ptx_tool_flush();
+        fprintf(stderr, "detshare-ptx: %s: %s\n", path, strerror(-r));
+        return DS_PTX_TOOL_BAD;
 }
 
 int ds_ptx_tool_stats(int argc, char **argv)

@@ -12,7 +12,8 @@
  * A request's latency is from its arrival to its end, also when the one before was still running. How many rounds of
  * its loop a block must make is measured once at the start, when nothing else runs.
  *
- * usage: job KERNELS.ptx KERNELS BLOCK_US [BLOCKS [THREADS]]     kernels of a step; BLOCKS 0: as many as the GPU holds
+ * usage: job KERNELS.ptx KERNELS BLOCK_US [BLOCKS [THREADS]]     kernels of a step; BLOCKS 0: as many as the GPU holds,
+ *                                                              xN: N times that
  */
 #include <cuda.h>
 #include <stdio.h>
@@ -164,6 +165,7 @@ static void loop(struct job *job, double seconds)
 static void prepare(struct job *job, char **argv, int argc)
 {
         int fits = 0, sms = 0;
+        unsigned waves = 1;
         CUdevice device;
         CUcontext context;
         CUmodule module;
@@ -177,13 +179,17 @@ static void prepare(struct job *job, char **argv, int argc)
         CHECK(cuStreamCreate(&job->stream, CU_STREAM_NON_BLOCKING));
         CHECK(cuMemAlloc(&job->out, 256));
         job->n_kernels = (unsigned)strtoul(argv[2], NULL, 10);
-        job->n_blocks = argc > 4 ? (unsigned)strtoul(argv[4], NULL, 10) : 0;
+        if (argc > 4 && argv[4][0] == 'x')
+                waves = (unsigned)strtoul(argv[4] + 1, NULL, 10);
+        else
+                job->n_blocks = argc > 4 ? (unsigned)strtoul(argv[4], NULL, 10) : 0;
         job->threads = argc > 5 ? (unsigned)strtoul(argv[5], NULL, 10) : 1024;
         CHECK(cuOccupancyMaxActiveBlocksPerMultiprocessor(&fits, job->blocks, (int)job->threads, 0));
         CHECK(cuDeviceGetAttribute(&sms, CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT, device));
         if (!job->n_blocks)
                 job->n_blocks = (unsigned)(fits * sms);
         calibrate(job, strtod(argv[3], NULL));
+        job->n_blocks *= waves;
         step(job);
 }
 

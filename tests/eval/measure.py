@@ -48,7 +48,8 @@ WARM_S = 2  # that all programs of a cell run together, under the default policy
 SKIPPED = 0.1  # part of each phase that is left out
 LONGER = 1.25  # times a phase that jobs run beside services; what they do after the phase is not counted
 START_S, ANSWER_S = 240, 60
-C_JOBS = {"blocks-2ms": ("4", "2000")}  # kernels of a step, us of a block
+# kernels of a step, us of a block, how many of what the GPU holds
+C_JOBS = {"blocks-2ms": ("4", "2000"), "blocks-200us": ("4", "200", "x10"), "blocks-50us": ("4", "50", "x40")}
 
 
 class Failed(Exception):

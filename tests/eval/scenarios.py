@@ -12,6 +12,7 @@ import pathlib
 
 HERE = pathlib.Path(__file__).resolve().parent
 DATA = HERE.parent / "data"
+MEASURED_ONLY = ("eager", "evict")
 APOLLO = DATA / "apollo_inter_arrival_s.json"
 
 
@@ -44,10 +45,11 @@ def about(path):
 
 
 def files():
-    return sorted((HERE / "scenarios").glob("*.json"), key=lambda path: ("core services training eager".find(path.stem), path.stem))
+    return sorted((HERE / "scenarios").glob("*.json"), key=lambda path: ("core services training eager evict".find(path.stem), path.stem))
 
 
 def cells(words=(), simulated=False):
-    """Those of all files whose group or name contains one of the words; all without words. A simulated program has no host that binds it."""
+    """Those of all files whose group or name contains one of the words; all without words. A simulated program has no host that binds it, and
+    what kernels in other forms do is simulated by make replay-policies."""
     return [cell for path in files() for cell in read(path)
-            if (not words or any(word in f"{cell.group}:{cell.name}" for word in words)) and not (simulated and cell.group == "eager")]
+            if (not words or any(word in f"{cell.group}:{cell.name}" for word in words)) and not (simulated and cell.group in MEASURED_ONLY)]

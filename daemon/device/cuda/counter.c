@@ -83,10 +83,14 @@ void cuda_counters_free(ds_device *device)
                 munmap(memory, REGISTERED_SIZE);
 }
 
-CUresult cuda_counter_submit(ds_device *device, const struct cuda_stream *stream, uint64_t number)
+CUresult cuda_counter_submit(ds_device *device, struct cuda_stream *stream, uint64_t number)
 {
-        return CU(device, cuStreamWriteValue64)(
+        CUresult result = CU(device, cuStreamWriteValue64)(
                 stream->stream, (uintptr_t)counter_of(device, stream), number, CU_STREAM_WRITE_VALUE_DEFAULT);
+
+        if (!result)
+                stream->asked = number;
+        return result;
 }
 
 uint64_t cuda_counter(const ds_device *device, const struct cuda_stream *stream)

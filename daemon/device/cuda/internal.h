@@ -103,7 +103,8 @@ struct cuda_stream {
         struct cuda_job *head, *tail;
         uint32_t n_entries;              /* of the queue in hardware */
         uint64_t entered, issued, ended; /* jobs: submitted by the owner, given to the GPU, come back */
-        uint64_t marked;                 /* the number of the last job that the GPU will tell of */
+        uint64_t marked;                 /* the number of the last job that the GPU tells of, or that it never saw */
+        uint64_t asked;                  /* the number that the GPU was last asked to write (counter.c) */
         uint64_t last_end_ns;            /* of the job before head */
         uint64_t clear_seen;             /* see ds_device.clear_seq */
         const struct cuda_stream *after; /* the last fence, for the next job */
@@ -462,7 +463,7 @@ void *cuda_counters_more(const ds_device *device); /* cuda_forms_host_bytes() be
 int cuda_counters_init(ds_device *device);         /* 0, also when this GPU cannot, or as ds_cuda_failed */
 void cuda_counters_free(ds_device *device);
 /* Behind what the stream has: when the GPU is there, cuda_counter() is at least number. */
-CUresult cuda_counter_submit(ds_device *device, const struct cuda_stream *stream, uint64_t number);
+CUresult cuda_counter_submit(ds_device *device, struct cuda_stream *stream, uint64_t number);
 uint64_t cuda_counter(const ds_device *device, const struct cuda_stream *stream); /* 0 where there are none */
 /* Every now and then, while there is work: a lost context counts nothing. */
 void cuda_counters_tend(ds_device *device, uint64_t now_ns);

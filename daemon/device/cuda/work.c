@@ -130,12 +130,13 @@ static int job_begin(ds_device *device, struct cuda_stream *stream, struct cuda_
 
 /*
  * Having the GPU tell of an end costs it 1 to 2 us between two kernels. While it has told of something yet to come,
- * what comes behind that need not be told of one by one: poll has the GPU tell of the rest when that has ended.
+ * what comes behind that need not be told of one by one: poll has the GPU tell of the rest when that has ended. What it
+ * never saw it does not tell of: it is what the GPU was asked to write that counts, not what needs no telling.
  */
 static int job_may_be_late(ds_device *device, const struct cuda_stream *stream, const struct cuda_job *job, int tell)
 {
         return tell == DS_TELL_LATE && device->counters && !job->event && stream->issued - stream->marked < LATE_MAX &&
-               cuda_counter(device, stream) < stream->marked;
+               cuda_counter(device, stream) < stream->asked;
 }
 
 /* Behind the job: what tells that it has ended, and when. */
@@ -178,7 +179,7 @@ void cuda_stream_tell(ds_device *device, struct cuda_stream *stream)
 {
         CUresult result;
 
-        if (stream->marked == stream->issued || device->lost || cuda_counter(device, stream) < stream->marked)
+        if (stream->marked == stream->issued || device->lost || cuda_counter(device, stream) < stream->asked)
                 return;
         result = stream_mark(device, stream);
         if (result)
@@ -219,7 +220,7 @@ void cuda_issue_nothing(ds_device *device, struct cuda_stream *stream, struct cu
         job->status = status;
         job->entries = 0;
         job->submit_ns = cuda_now(device);
-        stream->marked += stream->marked == stream->issued; /* it need not be told of */
+        stream->marked += stream->marked == stream->issued; /* it need not be told of, and never is */
         cuda_stream_push(device, stream, job);
 }
 

@@ -1,0 +1,169 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The cuda device on the fake driver: every job is told of, also where the last one of a stream is one that the GPU
+ * never saw, or need not have been told of yet
+ *
+ * What a session has held is given up when it goes, and takes its place in its stream as a job that the GPU knows
+ * nothing of. What comes behind it may be a launch whose end may be told of late; if nothing comes behind that, it must
+ * be told of all the same: its session may be gone, too, or the device be waited for to be idle.
+ */
+#define DT_SLAB DS_MIB(16)
+#include "tests/gpu/device_common.h"
+#include "tests/unit/cuda_say.h"
+
+#include <time.h>
+
+#include "device/cuda/internal.h"
+
+#define SPACES 3u
+#define STREAMS 4u
+#define ROUNDS 60u
+#define SOON_ENOUGH_S 60 /* for the slowest machine; what is lost never comes */
+
+struct told {
+        struct dt *t;
+        ds_device_module *pokes[SPACES], *says[SPACES];
+        uint64_t seed;
+};
+
+static uint64_t va_of(uint32_t space)
+{
+        return DT_DEVICE_VA + space * UINT64_C(0x10000000);
+}
+
+static uint32_t told_random(struct told *f, uint32_t below)
+{
+        f->seed = f->seed * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
+        return (uint32_t)(f->seed >> 33) % below;
+}
+
+static struct told told_open(void)
+{
+        struct told f = {.seed = 1};
+        int slab;
+
+        setenv("DETSHARE_LIBCUDA", TEST_FAKE_CUDA, 1);
+        setenv("PTXAS", TEST_PTXAS, 1);
+        f.t = dt_open(&ds_cuda_ops, "0");
+        for (uint32_t i = 0; i < SPACES; i++) {
+                if (i) {
+                        cr_assert_eq(f.t->ops->space_add(f.t->device, DT_SPACE + i), 0);
+                        cr_assert_eq(f.t->ops->mem_create(f.t->device, DT_SLAB, &slab), 0);
+                        cr_assert_eq(f.t->ops->mem_map(f.t->device, DT_SPACE + i, slab, va_of(i), DT_SLAB), 0);
+                        close(slab);
+                }
+                f.pokes[i] = dt_load_in(f.t, DT_SPACE + i, DT_PTX);
+                f.says[i] = dt_load_in(f.t, DT_SPACE + i, DT_PTX_HEADER PTX_SAY);
+        }
+        return f;
+}
+
+static uint64_t poke(struct told *f, uint32_t space, uint32_t stream, enum ds_tell tell)
+{
+        struct dt_poke_params params = {.p = va_of(space), .value = 1};
+        struct ds_launch l = dt_launch_of(f->t, f->pokes[space], "poke", 1, 1);
+
+        l.space = DT_SPACE + space;
+        l.stream = ds_device_stream(f->t->rung, 1, stream);
+        l.params = &params;
+        l.params_size = 12;
+        l.tell = tell;
+        l.timed = tell == DS_TELL_EXACT;
+        return dt_launch(f->t, &l);
+}
+
+static uint64_t say(struct told *f, uint32_t space, uint32_t stream)
+{
+        struct say_params params = {.n = 1, .p = va_of(space)};
+        struct ds_launch l = dt_launch_of(f->t, f->says[space], "say", 1, 1);
+
+        l.space = DT_SPACE + space;
+        l.stream = ds_device_stream(f->t->rung, 1, stream);
+        l.params = &params;
+        l.params_size = sizeof(params);
+        return dt_launch(f->t, &l);
+}
+
+/* Everything that was submitted has come back; nothing more is submitted meanwhile. */
+static void all_come(struct told *f)
+{
+        struct timespec now, nap = {.tv_nsec = 100000};
+        struct ds_device_output text;
+        time_t until;
+
+        clock_gettime(CLOCK_MONOTONIC, &now);
+        until = now.tv_sec + SOON_ENOUGH_S;
+        while (f->t->n_seen < f->t->next_token - 1 && now.tv_sec < until) {
+                if (!dt_poll(f->t))
+                        nanosleep(&nap, NULL);
+                while (f->t->ops->output(f->t->device, &text))
+                        continue;
+                clock_gettime(CLOCK_MONOTONIC, &now);
+        }
+        for (uint64_t token = 1; token < f->t->next_token; token++)
+                cr_assert(f->t->came[token], "job %llu of %llu was never told of", (unsigned long long)token,
+                        (unsigned long long)f->t->next_token - 1);
+}
+
+/* A launch that is told of late comes right behind one that was given up before it began, and nothing behind it. */
+Test(cuda_told, late_behind_what_was_given_up, .timeout = 120)
+{
+        struct told f = told_open();
+        uint64_t held, late;
+
+        say(&f, 0, 0);
+        held = say(&f, 1, 1);
+        cr_assert(cuda_hold_must(cuda_stream_at(f.t->device, ds_device_stream(f.t->rung, 1, 1))), "it was not held");
+        f.t->ops->abort(f.t->device, DT_SPACE + 1);
+        while (!f.t->came[held])
+                dt_poll(f.t);
+        cr_assert_eq(f.t->seen[held].status, DS_CUDA_LAUNCH_FAILED);
+        late = poke(&f, 2, 1, DS_TELL_LATE);
+        all_come(&f);
+        cr_assert_eq(f.t->seen[late].status, 0);
+        dt_close(f.t);
+}
+
+static void round_of_work(struct told *f)
+{
+        uint32_t n = 4 + told_random(f, 30), space, stream, other;
+
+        for (uint32_t i = 0; i < n; i++) {
+                space = told_random(f, SPACES);
+                stream = told_random(f, STREAMS);
+                switch (told_random(f, 8)) {
+                case 0:
+                case 1:
+                        say(f, space, stream);
+                        break;
+                case 2:
+                        f->t->ops->abort(f->t->device, DT_SPACE + space);
+                        break;
+                case 3:
+                        other = told_random(f, STREAMS);
+                        cr_assert_eq(f->t->ops->fence(f->t->device, ds_device_stream(f->t->rung, 1, stream),
+                                             ds_device_stream(f->t->rung, 1, other)),
+                                0);
+                        break;
+                case 4:
+                        dt_poll(f->t);
+                        break;
+                default:
+                        poke(f, space, stream, told_random(f, 4) ? DS_TELL_LATE : (enum ds_tell)told_random(f, 2));
+                        break;
+                }
+        }
+        f->t->ops->abort(f->t->device, DT_SPACE + told_random(f, SPACES));
+}
+
+/* Whatever sessions submit, hold, give up and fence, in whatever order: all of it comes back when no more comes. */
+Test(cuda_told, all_that_is_submitted_comes_back, .timeout = 240)
+{
+        struct told f = told_open();
+
+        for (uint32_t i = 0; i < ROUNDS; i++) {
+                round_of_work(&f);
+                all_come(&f);
+        }
+        dt_close(f.t);
+}

@@ -15,7 +15,11 @@
  * named, and the next one goes on.
  * Exit status: 0 when nothing differs that should not, 1 when something does, 2 for errors, 3 when there is no GPU.
  *
- * corpus_diff [-j PROCESSES] [-f FILLINGS] [-l LAUNCHES] [-k SUBSTRING of kernels] [-v] FILE-OR-FOLDER...
+ * With --forms each launch that gives the same each time also runs in the kernel's persistent form, told to let go at
+ * random times (tests/gpu/forms_gpu.h), and must leave what the native form left on the same GPU, to the last bit,
+ * approximations too.
+ *
+ * corpus_diff [-j PROCESSES] [-f FILLINGS] [-l LAUNCHES] [-k SUBSTRING of kernels] [-v] [--forms] FILE-OR-FOLDER...
  * corpus_diff --sim ...       without a GPU: the interpreter with itself alone
  */
 #include <errno.h>
@@ -30,11 +34,12 @@
 #include <unistd.h>
 
 #include "ptx/interp/core.h"
-#include "tests/gpu/driver.h"
+#include "ptx/pass/forms_make.h"
+#include "tests/gpu/forms_gpu.h"
+#include "tests/gpu/near.h"
 #include "tests/support/corpus_drive.h"
 
 #define BUDGET 1000000ul /* warp instructions of one launch */
-#define NEAR 0.001       /* relative difference of approximations */
 #define N_FILES 4096
 #define N_KERNELS 16384
 #define N_SHARDS 64
@@ -58,6 +63,7 @@ enum outcome {
         KNOWN,   /* differs, and is in the table of exceptions */
         DIFFERS, /* to be explained */
         SETS,    /* of instructions of the host give different bits */
+        FORM,    /* the persistent form leaves something else */
         BREAKS,  /* on the GPU, or what runs it */
         N_OUTCOMES,
 };
@@ -79,6 +85,8 @@ struct shard {
 };
 
 static struct all {
+        atomic_uint n_forms, n_evicted,
+                n_formless; /* launches in the persistent form, how often they let go; of kernels without */
         atomic_uint n_kernels;
         atomic_uint n_refused_files;
         struct shard shard[N_SHARDS];
@@ -86,7 +94,8 @@ static struct all {
 } * all;
 
 static char *files[N_FILES];
-static int n_files, with_gpu = 1, n_fillings = DRIVE_N_FILLINGS, n_launches = DRIVE_N_LAUNCHES, n_shards = 1, verbose;
+static int n_files, with_gpu = 1, with_forms, n_fillings = DRIVE_N_FILLINGS, n_launches = DRIVE_N_LAUNCHES,
+                    n_shards = 1, verbose;
 static int out_fd = 1;
 static const char *only = "";
 
@@ -242,50 +251,79 @@ static int gpu_more(void)
         return global && attribute && limit && !more.limit(0, GPU_STACK);
 }
 
-/* One launch there, what it left into `to`. Returns SAME, REFUSED or BREAKS. */
-static enum outcome on_gpu(struct file *f, const struct drive *d, const struct drive_launch *l, uint8_t *params,
-        enum drive_filling filling, uint8_t *to)
+static int gpu_reset(const struct file *f, enum drive_filling filling)
 {
-        void *args[DRIVE_FIELDS + 1], *function = NULL;
+        int bad = cu.to(gpu_arena, pristine[filling], DRIVE_ARENA);
+
+        for (uint32_t i = 0; i < f->n_globals && !bad; i++) {
+                const struct global *g = &f->global[i];
+
+                if (g->gpu && (g->constant || g->writable))
+                        bad = cu.to(
+                                g->gpu, g->constant ? pristine[filling] : g->gpu_initial, DS_MIN(g->size, DRIVE_ARENA));
+        }
+        return bad;
+}
+
+static int gpu_take(const struct file *f, uint8_t *to)
+{
+        int bad = cu.from(to, gpu_arena, DRIVE_ARENA);
+
+        to += DRIVE_ARENA;
+        for (uint32_t i = 0; i < f->n_globals && !bad; i++) {
+                const struct global *g = &f->global[i];
+
+                if (!g->writable)
+                        continue;
+                if (g->gpu)
+                        bad = cu.from(to, g->gpu, g->size);
+                else /* the driver does not tell where it is */
+                        memcpy(to, (void *)(uintptr_t)g->va[0], g->size);
+                to += (g->size + 7) & ~UINT64_C(7);
+        }
+        return bad;
+}
+
+/* One launch there, what it left into `to`. Returns SAME, REFUSED, BREAKS, or FORM with `fault`. */
+static enum outcome on_gpu_as(struct file *f, const struct drive *d, const struct drive_launch *l, uint8_t *params,
+        enum drive_filling filling, int form, uint8_t *to)
+{
+        void *args[DRIVE_FIELDS + 2], *function = NULL;
+        const char *wrong = NULL;
+        uint32_t evicted = 0;
+        char name[256];
         int result;
 
-        if (d->info->n_params > DRIVE_FIELDS || cu.function(&function, f->gpu, d->info->name))
+        (void)snprintf(name, sizeof(name), "%s%s", d->info->name, form ? DS_PTX_FORM_PERSISTENT_SUFFIX : "");
+        if (d->info->n_params > DRIVE_FIELDS || cu.function(&function, f->gpu, name))
                 return REFUSED;
         if (l->dynamic && more.attribute(function, 8, (int)l->dynamic))
                 return REFUSED;
         for (uint32_t i = 0; i < d->info->n_params; i++)
                 args[i] = params + d->info->params[i].offset;
-        if (cu.to(gpu_arena, pristine[filling], DRIVE_ARENA))
+        if (gpu_reset(f, filling))
                 return BREAKS;
-        for (uint32_t i = 0; i < f->n_globals; i++) {
-                const struct global *g = &f->global[i];
-
-                if (g->gpu && (g->constant || g->writable) &&
-                        cu.to(g->gpu, g->constant ? pristine[filling] : g->gpu_initial, DS_MIN(g->size, DRIVE_ARENA)))
-                        return BREAKS;
-        }
         (void)alarm(GPU_SECONDS);
-        result = cu.launch(function, l->grid[0], l->grid[1], l->grid[2], l->block[0], l->block[1], l->block[2],
-                l->dynamic, NULL, args, NULL);
+        result = form ? forms_gpu_run(function, l->grid, l->block, l->dynamic, args, d->info->n_params,
+                                (uint64_t)atomic_fetch_add(&all->n_forms, 1) * 7919 + l->n, &evicted, &wrong)
+                      : cu.launch(function, l->grid[0], l->grid[1], l->grid[2], l->block[0], l->block[1], l->block[2],
+                                l->dynamic, NULL, args, NULL);
         if (result)
                 return result == 1 || result == 701 ? REFUSED : BREAKS; /* too many resources: nothing ran */
         result = cu.synchronize();
         (void)alarm(0);
-        if (result || cu.from(to, gpu_arena, DRIVE_ARENA))
+        atomic_fetch_add(&all->n_evicted, evicted);
+        if (result || gpu_take(f, to))
                 return BREAKS;
-        to += DRIVE_ARENA;
-        for (uint32_t i = 0; i < f->n_globals; i++) {
-                const struct global *g = &f->global[i];
+        if (wrong)
+                (void)snprintf(fault, sizeof(fault), "%s", wrong);
+        return wrong ? FORM : SAME;
+}
 
-                if (!g->writable)
-                        continue;
-                if (g->gpu && cu.from(to, g->gpu, g->size))
-                        return BREAKS;
-                if (!g->gpu) /* the driver does not tell where it is */
-                        memcpy(to, (void *)(uintptr_t)g->va[0], g->size);
-                to += (g->size + 7) & ~UINT64_C(7);
-        }
-        return SAME;
+static enum outcome on_gpu(struct file *f, const struct drive *d, const struct drive_launch *l, uint8_t *params,
+        enum drive_filling filling, uint8_t *to)
+{
+        return on_gpu_as(f, d, l, params, filling, 0, to);
 }
 
 /*
@@ -322,9 +360,31 @@ static char *without_contraction(const char *text)
         return to;
 }
 
+/* The module with all forms of its kernels, as the driver takes it. malloc'ed; NULL: it could not be made. */
+static char *text_with_forms(const struct file *f)
+{
+        struct ds_ptx_form_verdict *verdicts = calloc(f->module->n_functions + 1, sizeof(*verdicts));
+        static struct ds_ptx_diags diags;
+        ds_ptx_module *made = NULL;
+        char *text = NULL;
+        FILE *out = NULL;
+        size_t size;
+
+        diags.n = diags.total = 0;
+        if (verdicts && !ds_ptx_forms_make(f->module, 0, &diags, &made, verdicts))
+                out = open_memstream(&text, &size);
+        if (out)
+                (void)ds_ptx_print(made, out);
+        if (out)
+                (void)fclose(out);
+        ds_ptx_module_free(made);
+        free(verdicts);
+        return text;
+}
+
 static void gpu_load(struct file *f)
 {
-        char *exact = with_gpu ? without_contraction(f->text) : NULL;
+        char *exact = !with_gpu ? NULL : with_forms ? text_with_forms(f) : without_contraction(f->text);
 
         f->gpu = NULL;
         (void)alarm(4 * GPU_SECONDS);
@@ -345,47 +405,6 @@ static void gpu_load(struct file *f)
 }
 
 /* --- comparing --- */
-static double relative(double a, double b)
-{
-        if (isnan(a) && isnan(b))
-                return 0;
-        if (!isfinite(a) || !isfinite(b))
-                return a == b ? 0 : INFINITY;
-        return fabs(a - b) / fmax(1e-6, fmax(fabs(a), fabs(b)));
-}
-
-static double wide_half(uint16_t h)
-{
-        int e = h >> 10 & 31, m = h & 1023;
-        double v = e == 31 ? (m ? NAN : INFINITY) : e ? ldexp(1024 + m, e - 25) : ldexp(m, -24);
-
-        return h & 0x8000 ? -v : v;
-}
-
-/* The difference of two 32-bit words, taken as whatever floats they are nearest as; 16-bit ones count less. */
-static double word_difference(uint32_t a, uint32_t b)
-{
-        float x, y;
-        double single, half = 0, brain = 0, integer = fabs((double)(int32_t)a - (double)(int32_t)b);
-
-        memcpy(&x, &a, 4);
-        memcpy(&y, &b, 4);
-        single = relative((double)x, (double)y);
-        for (int i = 0; i < 32; i += 16) {
-                uint32_t p = (a >> i & 0xffff) << 16, q = (b >> i & 0xffff) << 16;
-
-                memcpy(&x, &p, 4);
-                memcpy(&y, &q, 4);
-                brain = fmax(brain, relative((double)x, (double)y));
-                half = fmax(half, relative(wide_half((uint16_t)(p >> 16)), wide_half((uint16_t)(q >> 16))));
-        }
-        /* two units in the last place are as much as NEAR */
-        half *= NEAR * 512;
-        brain *= NEAR * 64;
-        single = fmin(single, fmin(half, brain));
-        return integer <= 1 ? fmin(single, NEAR) : single;
-}
-
 /* Whether two words of 64 bits, at one place, are the same address on both sides */
 static int same_address(const struct file *f, uint64_t gpu, uint64_t here)
 {
@@ -422,9 +441,8 @@ static void compare(const struct file *f, const uint8_t *gpu, const uint8_t *her
                 }
                 if (!d->n++)
                         d->at = i, d->gpu = a, d->here = b;
-                words = fmax(word_difference((uint32_t)a, (uint32_t)b),
-                        word_difference((uint32_t)(a >> 32), (uint32_t)(b >> 32)));
-                d->worst = fmax(d->worst, fmin(words, relative(x, y)));
+                words = fmax(near_word((uint32_t)a, (uint32_t)b), near_word((uint32_t)(a >> 32), (uint32_t)(b >> 32)));
+                d->worst = fmax(d->worst, fmin(words, near_relative(x, y)));
         }
 }
 
@@ -432,6 +450,7 @@ static void compare(const struct file *f, const uint8_t *gpu, const uint8_t *her
 static void say(enum outcome o, struct kernel *k, const struct drive_launch *l, int filling, const struct difference *d)
 {
         static const char *const words[N_OUTCOMES] = {[ORDER] = "ATOMIC",
+                [FORM] = "FORM",
                 [NEARLY] = "NEAR",
                 [FARTHER] = "FARTHER",
                 [KNOWN] = "KNOWN",
@@ -512,6 +531,26 @@ static enum outcome judge(struct file *f, const struct drive *d, const struct dr
         return o;
 }
 
+/* What the native form left is in from_gpu; the other one must leave the same. SAME also where there is none. */
+static enum outcome judge_form(struct file *f, const struct drive *d, const struct drive_launch *l, uint8_t *params,
+        int filling, uint64_t size)
+{
+        enum outcome o;
+
+        if (l->cluster[0] || (d->class & DRIVE_TIMED) || known(d->info->name))
+                return SAME;
+        for (int i = 0; i < 2; i++)
+                if (on_gpu(f, d, l, params, (enum drive_filling)filling, again) != SAME ||
+                        memcmp(from_gpu, again, size) != 0)
+                        return SAME;
+        o = on_gpu_as(f, d, l, params, (enum drive_filling)filling, 1, again);
+        if (o == REFUSED)
+                atomic_fetch_add(&all->n_formless, 1);
+        if (o != SAME)
+                return o == REFUSED ? SAME : o;
+        return memcmp(from_gpu, again, size) ? d->class & DRIVE_ATOMIC ? ORDER : FORM : SAME;
+}
+
 /* Whether the launch that left `first` wrote anything that was not there before */
 static int wrote(const struct file *f, enum drive_filling filling)
 {
@@ -551,10 +590,17 @@ static enum outcome one_launch(
                 return REFUSED;
         drive_params(d, l, gpu_arena, unseen, params);
         o = on_gpu(f, d, l, params, (enum drive_filling)filling, from_gpu);
-        if (o == SAME && (d->class & DRIVE_TIMED))
+        if (o == SAME && with_forms) {
+                o = judge_form(f, d, l, params, filling, size);
+                if (o == FORM)
+                        say(o, k, l, filling, &none);
+                if (o == FORM || o == BREAKS)
+                        return o;
+        } else if (o == SAME && (d->class & DRIVE_TIMED)) {
                 o = TIMED;
-        if (o == SAME)
+        } else if (o == SAME) {
                 o = judge(f, d, l, params, filling, size, k);
+        }
         if (o == SAME && !wrote(f, (enum drive_filling)filling))
                 o = SILENT;
         if (o == BREAKS)
@@ -737,7 +783,8 @@ static void work(struct shard *s)
         out_fd = dup(1);
         (void)dup2(null, 1); /* kernels print */
         memory_open();
-        if (with_gpu && (!open_gpu() || !gpu_more() || cu.alloc(&gpu_arena, DRIVE_ARENA)))
+        if (with_gpu &&
+                (!open_gpu() || !gpu_more() || cu.alloc(&gpu_arena, DRIVE_ARENA) || (with_forms && !forms_gpu_open())))
                 _exit(3);
         for (; s->file < n_files; s->file += n_shards, s->kernel = 0)
                 one_file(s);
@@ -802,7 +849,7 @@ static uint32_t distinct(const char **names, uint32_t n)
 static int compared(const struct kernel *k)
 {
         return k->count[SAME] || k->count[NEARLY] || k->count[FARTHER] || k->count[DIFFERS] || k->count[KNOWN] ||
-               k->count[SETS];
+               k->count[SETS] || k->count[FORM];
 }
 
 static const char *why_not(const struct kernel *k)
@@ -862,7 +909,15 @@ static int summary(void)
                 (unsigned long long)count[FAULTS], (unsigned long long)count[LONG], (unsigned long long)count[ORDER],
                 (unsigned long long)count[TIMED], (unsigned long long)count[SILENT],
                 (unsigned long long)count[REFUSED]);
-        return count[DIFFERS] || count[SETS] || count[BREAKS] || all->n_refused_files || !n_driven;
+        if (with_forms)
+                dprintf(1,
+                        "persistent forms: %u launches, told to let go and taken up again %u times, %llu left "
+                        "something else; %u of kernels "
+                        "that have none\n",
+                        all->n_forms - all->n_formless, all->n_evicted, (unsigned long long)count[FORM],
+                        all->n_formless);
+        return count[FORM] || (with_forms && !all->n_evicted) || count[DIFFERS] || count[SETS] || count[BREAKS] ||
+               all->n_refused_files || !n_driven;
 }
 
 static int found(const char *path, const struct stat *st, int type, struct FTW *at)
@@ -903,12 +958,15 @@ static int run_all(void)
 
 int main(int argc, char **argv)
 {
-        static const struct option options[] = {{"sim", no_argument, NULL, 's'}, {NULL, 0, NULL, 0}};
+        static const struct option options[] = {
+                {"sim", no_argument, NULL, 's'}, {"forms", no_argument, NULL, 'F'}, {NULL, 0, NULL, 0}};
         int c;
 
         while ((c = getopt_long(argc, argv, "j:f:l:k:v", options, NULL)) != -1) {
                 if (c == 's')
                         with_gpu = 0;
+                else if (c == 'F')
+                        with_forms = 1;
                 else if (c == 'j')
                         n_shards = atoi(optarg);
                 else if (c == 'f')

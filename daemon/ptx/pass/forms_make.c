@@ -82,17 +82,37 @@ static const struct ds_ptx_function *in_the_way(const struct ds_ptx_module *m)
         return NULL;
 }
 
-static bool names_variable(const struct ds_ptx_operand *o)
+/* Text that compilers put beside a kernel: nobody writes it, so one instance is as good as another. */
+static bool is_literal(const struct ds_ptx_var *var)
+{
+        return var->name[0] == '$' && var->data && (var->type == DS_PTX_TYPE_B8 || var->type == DS_PTX_TYPE_U8);
+}
+
+/* read: all that the instruction may do with it, by its name, is to read it or to take its address */
+static bool names_variable(const struct ds_ptx_operand *o, bool read)
 {
         const struct ds_ptx_var *var =
                 o->kind == DS_PTX_OPERAND_ADDRESS || o->kind == DS_PTX_OPERAND_VAR ? o->var : NULL;
 
-        if (var && (var->space == DS_PTX_IN_CONST || (var->space == DS_PTX_IN_GLOBAL && var->name[0] != '$')))
+        if (var && (var->space == DS_PTX_IN_CONST || (var->space == DS_PTX_IN_GLOBAL && !(read && is_literal(var)))))
                 return true;
         for (uint32_t i = 0; i < o->n_elements; i++)
-                if (names_variable(&o->elements[i]))
+                if (names_variable(&o->elements[i], read))
                         return true;
         return false;
+}
+
+static bool only_reads(const struct ds_ptx_instr *instr)
+{
+        switch (instr->op) {
+        case DS_PTX_OP_LD:
+        case DS_PTX_OP_LDU:
+        case DS_PTX_OP_MOV:
+        case DS_PTX_OP_CVTA:
+                return true;
+        default:
+                return false;
+        }
 }
 
 static bool uses_variables(const struct ds_ptx_form_plan *plan)
@@ -102,7 +122,7 @@ static bool uses_variables(const struct ds_ptx_form_plan *plan)
 
                 for (uint32_t k = 0; k < f->n_instrs; k++)
                         for (uint32_t o = 0; o < f->instrs[k].n_operands; o++)
-                                if (names_variable(&f->instrs[k].operands[o]))
+                                if (names_variable(&f->instrs[k].operands[o], only_reads(&f->instrs[k])))
                                         return true;
         }
         return false;

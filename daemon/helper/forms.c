@@ -53,13 +53,14 @@ static uint64_t now(void)
 
 /* --- the child ---------------------------------------------------------------------------------------------------- */
 
-static void child_limit(int resource, uint64_t value)
+static void child_limit(int resource, uint64_t value, uint64_t most)
 {
         struct rlimit limit;
 
         if (getrlimit((__rlimit_resource_t)resource, &limit) < 0)
                 return;
-        limit.rlim_cur = limit.rlim_max = DS_MIN(limit.rlim_max, (rlim_t)value);
+        limit.rlim_max = DS_MIN(limit.rlim_max, (rlim_t)most);
+        limit.rlim_cur = DS_MIN(limit.rlim_max, (rlim_t)value);
         (void)setrlimit((__rlimit_resource_t)resource, &limit);
 }
 
@@ -69,10 +70,10 @@ static void child_fence(pid_t parent)
         if (getppid() != parent)
                 _exit(CHILD_FAILED);
 #ifndef __SANITIZE_ADDRESS__ /* a sanitizer reserves terabytes of addresses */
-        child_limit(RLIMIT_AS, CHILD_MEMORY);
+        child_limit(RLIMIT_AS, CHILD_MEMORY, CHILD_MEMORY);
 #endif
-        child_limit(RLIMIT_FSIZE, CHILD_OUT_MAX);
-        child_limit(RLIMIT_CPU, DS_FORMS_TIME_MS / 1000 + 2);
+        child_limit(RLIMIT_FSIZE, CHILD_OUT_MAX, CHILD_OUT_MAX);
+        child_limit(RLIMIT_CPU, DS_FORMS_CPU_S, DS_FORMS_CPU_S + 1);
         if (nice(CHILD_NICE) < 0)
                 errno = 0;
 }
@@ -280,6 +281,9 @@ static void forms_failed(const ds_forms *forms, const char *words, struct ds_che
         if (forms->late)
                 ds_check_fail(result, DS_CHECK_INVALID_PTX, "making forms of its kernels took longer than %u ms",
                         DS_FORMS_TIME_MS);
+        else if (WIFSIGNALED(forms->status) && WTERMSIG(forms->status) == SIGXCPU)
+                ds_check_fail(result, DS_CHECK_INVALID_PTX, "making forms of its kernels took more than %u s of a CPU",
+                        DS_FORMS_CPU_S);
         else if (WIFSIGNALED(forms->status))
                 ds_check_fail(result, DS_CHECK_INVALID_PTX, "making forms of its kernels ended with signal %d",
                         WTERMSIG(forms->status));

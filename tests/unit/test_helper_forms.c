@@ -6,10 +6,12 @@
 #include <criterion/criterion.h>
 #include <fcntl.h>
 #include <poll.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "helper/forms.h"
@@ -209,6 +211,30 @@ Test(helper_forms, cancelled)
         cr_assert_not(ds_jobs_full(jobs));
         ds_jobs_free(jobs);
         close(fd);
+}
+
+/* The system ends the process that makes them when it has had its share of a processor; here that comes at once. */
+Test(helper_forms, too_much_of_a_processor)
+{
+        struct ds_check_result result = {.fd = -1};
+        size_t text, size;
+        char *bytes;
+
+        for (int i = 0; i < 1000 && result.status == 0; i++) {
+                struct pollfd fd = {.events = POLLIN};
+                ds_forms *forms;
+
+                cr_assert_eq(ds_forms_new(image, strlen(image), &forms), 0);
+                fd.fd = ds_forms_process_fd(forms);
+                (void)syscall(SYS_pidfd_send_signal, fd.fd, SIGXCPU, NULL, 0); /* it may be over already */
+                cr_assert_eq(poll(&fd, 1, 60000), 1);
+                cr_assert_eq(ds_forms_step(forms, 0), 1);
+                bytes = ds_forms_result(forms, &result, &text, &size);
+                cr_assert_eq(bytes == NULL, result.status != 0);
+                ds_free(bytes);
+                ds_forms_free(forms);
+        }
+        cr_assert(strstr(result.message, "took more than 10 s of a CPU"), "%s", result.message);
 }
 
 /* A report that stops making sense ends there. */

@@ -181,6 +181,7 @@ Test(cuda_work, an_image_is_known_by_its_file)
         void *image = dt_image(t, DT_PTX, &size);
 
         cr_assert_eq(write(file, image, size), (ssize_t)size);
+        cr_assert_eq(write(file, "a report behind it", 18), 18);
         cr_assert_eq(write(same, image, size), (ssize_t)size);
         mine = dt_load(t, DT_PTX);
         cr_assert_eq(t->ops->module_again(t->device, OTHER_SPACE, file, size, &others), -ENOENT);

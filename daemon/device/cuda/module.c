@@ -560,7 +560,7 @@ void cuda_module_lies_in(ds_device *device, ds_device_module *module, int fd)
 
         /* one that came by its bytes may be here from another file already: the newer one is the more likely to return
          */
-        if (image->bytes && fstat(fd, &st) == 0 && (uint64_t)st.st_size == image->size)
+        if (image->bytes && fstat(fd, &st) == 0 && (uint64_t)st.st_size >= image->size)
                 (void)image_map(image, fd, &st); /* without, it has the bytes that it has */
 }
 

@@ -136,7 +136,8 @@ Test(sim_forms, a_control_block_left_wrong)
         l.form = DS_PTX_FORM_PERSISTENT;
         c = dt_wait(t, dt_launch(t, &l));
         cr_assert_eq(c->status, DS_CUDA_LAUNCH_FAILED);
-        cr_assert(strstr(c->message, "wrong__ds_persistent") && strstr(c->message, "next 2048"), "%s", c->message);
+        cr_assert(
+                strstr(c->message, "kernel wrong with workers: ") && strstr(c->message, "next 2048"), "%s", c->message);
         dt_close(t);
 }
 

@@ -171,14 +171,13 @@ static int32_t fault_status(enum ds_interp_fault fault)
 
 static void fault_report(struct sim_job *job, const struct ds_interp_result *result, const uint32_t *block)
 {
-        char where[32] = "";
+        char where[32] = "", words[SIM_KERNEL_WORDS];
 
         if (result->fault == DS_INTERP_FAULT_ADDRESS || result->fault == DS_INTERP_FAULT_MISALIGNED)
                 snprintf(where, sizeof(where), " at 0x%" PRIx64, result->address);
-        sim_job_fail(job, fault_status(result->fault),
-                "kernel %.60s%s, block (%u,%u,%u) thread (%u,%u,%u), PTX line %u: %s", job->kernel->info.name, where,
-                block[0], block[1], block[2], result->thread[0], result->thread[1], result->thread[2], result->line,
-                result->message);
+        sim_job_fail(job, fault_status(result->fault), "%s%s, block (%u,%u,%u) thread (%u,%u,%u), PTX line %u: %s",
+                sim_form_words(job->kernel, words), where, block[0], block[1], block[2], result->thread[0],
+                result->thread[1], result->thread[2], result->line, result->message);
 }
 
 /* --- kernels --- */
@@ -232,6 +231,7 @@ static bool kernel_results(struct exec *x, const struct ds_interp_launch *launch
 /* Runs one cluster, or one block, that begins with `block`; false when the launch is over with it. */
 static bool kernel_blocks(struct exec *x, ds_interp_block *work, struct ds_interp_launch *launch, const uint32_t *block)
 {
+        char words[SIM_KERNEL_WORDS];
         struct ds_interp_result results[DS_INTERP_CLUSTER_MAX];
         struct sim_job *job = x->job;
         int r;
@@ -241,15 +241,16 @@ static bool kernel_blocks(struct exec *x, ds_interp_block *work, struct ds_inter
                 sim_probe_block(x->probe);
         r = ds_interp_run_cluster(work, launch, block[0], block[1], block[2], results);
         if (r < 0) {
-                sim_job_fail(job, DS_CUDA_OUT_OF_MEMORY, "kernel %.60s: no host memory to execute %s in",
-                        job->kernel->info.name, ds_interp_cluster_blocks(launch) > 1 ? "a cluster" : "a block");
+                sim_job_fail(job, DS_CUDA_OUT_OF_MEMORY, "%s: no host memory to execute %s in",
+                        sim_form_words(job->kernel, words),
+                        ds_interp_cluster_blocks(launch) > 1 ? "a cluster" : "a block");
                 return false;
         }
         if (!kernel_results(x, launch, block, results))
                 return false;
         if (x->executed >= x->budget) {
-                sim_job_fail(job, DS_CUDA_LAUNCH_TIMEOUT, "kernel %.60s executed more instructions than a launch may",
-                        job->kernel->info.name);
+                sim_job_fail(job, DS_CUDA_LAUNCH_TIMEOUT, "%s executed more instructions than a launch may",
+                        sim_form_words(job->kernel, words));
                 return false;
         }
         return !exec_aborted(job);
@@ -388,12 +389,13 @@ static bool grid_make(struct grid *grid, const struct sim_job *job, uint64_t n)
 
 static void exec_grid(struct exec *x, struct ds_interp_launch *launch, uint64_t n, const uint32_t *ids, uint32_t n_ids)
 {
+        char words[SIM_KERNEL_WORDS];
         struct sim_job *job = x->job;
         struct grid grid = {};
 
         if (n > GRID_MAX || !grid_make(&grid, job, n)) {
-                sim_job_fail(job, DS_CUDA_OUT_OF_MEMORY,
-                        "kernel %.60s: no host memory to execute all its blocks at once", job->kernel->info.name);
+                sim_job_fail(job, DS_CUDA_OUT_OF_MEMORY, "%s: no host memory to execute all its blocks at once",
+                        sim_form_words(job->kernel, words));
                 grid_free(&grid);
                 return;
         }
@@ -408,8 +410,8 @@ static void exec_grid(struct exec *x, struct ds_interp_launch *launch, uint64_t 
                 grid.parts[i].results = &grid.results[(size_t)i * job->cluster_blocks];
         }
         if (ds_interp_run_grid(grid.parts, grid.n) < 0) {
-                sim_job_fail(job, DS_CUDA_OUT_OF_MEMORY,
-                        "kernel %.60s: no host memory to execute all its blocks at once", job->kernel->info.name);
+                sim_job_fail(job, DS_CUDA_OUT_OF_MEMORY, "%s: no host memory to execute all its blocks at once",
+                        sim_form_words(job->kernel, words));
         } else {
                 for (uint32_t i = 0; i < n; i++)
                         (void)kernel_results(x, launch, grid.parts[i].first, grid.parts[i].results);
@@ -437,6 +439,7 @@ static void exec_blocks(struct exec *x, const struct exec_tools *tools, struct d
 static void exec_workers(struct exec *x, const struct exec_tools *tools, struct ds_interp_launch *launch, uint64_t n,
         const uint32_t *ids, uint32_t n_ids)
 {
+        char words[SIM_KERNEL_WORDS];
         struct sim_job *job = x->job;
         const struct ds_kernel_info *info = &job->kernel->info;
         uint8_t *at = (uint8_t *)job->params + info->params[info->n_params - 1].offset;
@@ -445,8 +448,8 @@ static void exec_workers(struct exec *x, const struct exec_tools *tools, struct 
 
         static_assert(sizeof(struct ds_ptx_control) == OWN_BYTES, "a control block has a launch's own memory");
         if (!own_make(&own, job->snapshot)) {
-                sim_job_fail(
-                        job, DS_CUDA_OUT_OF_MEMORY, "kernel %.60s: no host memory to count its blocks in", info->name);
+                sim_job_fail(job, DS_CUDA_OUT_OF_MEMORY, "%s: no host memory to count its blocks in",
+                        sim_form_words(job->kernel, words));
                 own_free(&own);
                 return;
         }
@@ -588,6 +591,7 @@ static void exec_transfer(struct exec *x)
 /* Nothing of the job is executed after this. */
 static void exec_end(struct exec *x)
 {
+        char words[SIM_KERNEL_WORDS];
         struct sim_job *job = x->job;
         uint32_t abort = atomic_load(&job->abort);
 
@@ -596,9 +600,9 @@ static void exec_end(struct exec *x)
                 sim_job_fail(job, DS_CUDA_LAUNCH_FAILED, "given up before its end");
         else if (abort == SIM_ABORT_TOO_LONG && job->kind == SIM_JOB_KERNEL)
                 sim_job_fail(job, DS_CUDA_LAUNCH_TIMEOUT,
-                        "kernel %.60s was given up after %" PRIu64
+                        "%s was given up after %" PRIu64
                         " million warp instructions: it took too long while other clients waited",
-                        job->kernel->info.name, x->executed / 1000000);
+                        sim_form_words(job->kernel, words), x->executed / 1000000);
         else if (abort == SIM_ABORT_TOO_LONG)
                 sim_job_fail(job, DS_CUDA_LAUNCH_TIMEOUT,
                         "a copy or memset was given up: it took too long while other clients waited");

@@ -17,6 +17,7 @@
  * that needs all of it run before the rest does wrong, and does not see it here; a GPU would show it.
  */
 #include <assert.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "device/form.h"
@@ -113,32 +114,57 @@ void sim_form_take(ds_device *device, const struct sim_stream *stream, struct si
                 resume(job, form->resumes);
 }
 
+/* By the name: the native kernel's is so long. */
+static enum ds_ptx_form form_named(const char *name, size_t *ret_length)
+{
+        static const char *const suffixes[_DS_PTX_FORM_MAX] = {[DS_PTX_FORM_SLICED] = DS_PTX_FORM_SLICED_SUFFIX,
+                [DS_PTX_FORM_PERSISTENT] = DS_PTX_FORM_PERSISTENT_SUFFIX};
+        size_t length = strlen(name), suffix;
+
+        for (int form = DS_PTX_FORM_SLICED; form < _DS_PTX_FORM_MAX; form++) {
+                suffix = strlen(suffixes[form]);
+                *ret_length = length - suffix;
+                if (length > suffix && !strcmp(name + length - suffix, suffixes[form]))
+                        return (enum ds_ptx_form)form;
+        }
+        *ret_length = length;
+        return DS_PTX_FORM_NATIVE;
+}
+
+const char *sim_form_words(const struct ds_device_kernel *kernel, char words[static SIM_KERNEL_WORDS])
+{
+        static const char *const forms[_DS_PTX_FORM_MAX] = {"", " in slices", " with workers"};
+        size_t length;
+        enum ds_ptx_form form = form_named(kernel->info.name, &length);
+
+        snprintf(words, SIM_KERNEL_WORDS, "kernel %.*s%s", (int)DS_MIN(length, (size_t)60), kernel->info.name,
+                forms[form]);
+        return words;
+}
+
 const struct ds_device_kernel *sim_form_hinted(const struct ds_device_kernel *kernel)
 {
-        static const char *const suffixes[] = {DS_PTX_FORM_SLICED_SUFFIX, DS_PTX_FORM_PERSISTENT_SUFFIX};
         const ds_device_module *module = kernel->module;
-        size_t length = strlen(kernel->info.name), suffix;
+        size_t length;
 
-        for (size_t i = 0; i < DS_ARRAY_SIZE(suffixes); i++) {
-                suffix = strlen(suffixes[i]);
-                if (length <= suffix || strcmp(kernel->info.name + length - suffix, suffixes[i]))
-                        continue;
-                for (size_t k = 0; k < module->n_kernels; k++)
-                        if (!strncmp(module->kernels[k].info.name, kernel->info.name, length - suffix) &&
-                                !module->kernels[k].info.name[length - suffix])
-                                return &module->kernels[k];
-        }
+        if (form_named(kernel->info.name, &length) == DS_PTX_FORM_NATIVE)
+                return kernel;
+        for (size_t k = 0; k < module->n_kernels; k++)
+                if (!strncmp(module->kernels[k].info.name, kernel->info.name, length) &&
+                        !module->kernels[k].info.name[length])
+                        return &module->kernels[k];
         return kernel;
 }
 
 void sim_form_executed(struct sim_job *job, const struct ds_ptx_control *control, uint32_t epoch)
 {
+        char words[SIM_KERNEL_WORDS];
+
         if (job->status || atomic_load(&job->abort) ||
                 (!control->next && !control->left && control->completed == epoch))
                 return;
-        sim_job_fail(job, DS_CUDA_LAUNCH_FAILED,
-                "kernel %.60s: its workers left next %u, left %u, completed %u behind, not 0, 0, %u",
-                job->kernel->info.name, control->next, control->left, control->completed, epoch);
+        sim_job_fail(job, DS_CUDA_LAUNCH_FAILED, "%s: they left next %u, left %u, completed %u behind, not 0, 0, %u",
+                sim_form_words(job->kernel, words), control->next, control->left, control->completed, epoch);
 }
 
 /* --- letting go --- */

@@ -637,6 +637,9 @@ bool sim_kept_take(struct sim_space *space, uint64_t token, struct sim_job *job)
 void sim_kept_drop(struct sim_space *space);
 
 /* --- form.c --- */
+/* The kernel as its client knows it, and its form where that is not the native one: for sentences */
+#define SIM_KERNEL_WORDS 88
+const char *sim_form_words(const struct ds_device_kernel *kernel, char words[static SIM_KERNEL_WORDS]);
 /* A launch whose form is not the native one, as one that is: its grid and its parameters. */
 struct sim_form {
         struct ds_launch plain;

@@ -175,14 +175,16 @@ void sim_job_fail(struct sim_job *job, int32_t status, const char *fmt, ...)
 
 static void job_sentence(struct sim_job *job)
 {
+        char words[SIM_KERNEL_WORDS];
+
         if (!job->verdict)
                 return;
         job->status = 0;
         if (job->verdict == DS_DEVICE_EVICTED)
                 return;
         if (job->verdict == DS_CUDA_LAUNCH_TIMEOUT)
-                sim_job_fail(job, job->verdict, "kernel %.60s ran past its deadline of %llu ns", job->kernel->info.name,
-                        (unsigned long long)job->deadline_ns);
+                sim_job_fail(job, job->verdict, "%s ran past its deadline of %llu ns",
+                        sim_form_words(job->kernel, words), (unsigned long long)job->deadline_ns);
         else
                 sim_job_fail(job, job->verdict, job->killed ? "killed" : "given up before its end");
 }

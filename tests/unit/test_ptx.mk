@@ -20,3 +20,6 @@ $(BUILD)/tests/unit/test_ptx_pass: | $(kernel_ptx)
 CFLAGS_test_ptx_forms = -DTEST_FORMS_DIR='"$(CURDIR)/tests/golden/forms"' -DTEST_PTX_DIR='"$(abspath $(BUILD))/ptx"' \
 	-DPTXAS='"$(abspath $(CUDA_ROOT))/bin/ptxas"'
 $(BUILD)/tests/unit/test_ptx_forms: | $(kernel_ptx)
+CFLAGS_test_ptx_colour = -DTEST_COLOUR_DIR='"$(CURDIR)/tests/golden/colour"' -DTEST_PTX_DIR='"$(abspath $(BUILD))/ptx"' \
+	-DTEST_TREE_DIR='"$(CURDIR)"' -DPTXAS='"$(abspath $(CUDA_ROOT))/bin/ptxas"'
+$(BUILD)/tests/unit/test_ptx_colour: | $(kernel_ptx)

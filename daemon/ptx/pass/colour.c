@@ -77,13 +77,25 @@ static void refuse(struct ds_ptx_colour_verdict *v, uint32_t line, const char *f
         v->line = line;
 }
 
+/* What a copy would have of its own where the kernel's is meant */
+static const struct ds_ptx_var *own_variable(const struct ds_ptx_function *f)
+{
+        for (uint32_t k = 0; k < f->n_vars; k++)
+                if (f->vars[k]->space == DS_PTX_IN_GLOBAL || f->vars[k]->space == DS_PTX_IN_CONST)
+                        return f->vars[k];
+        return NULL;
+}
+
 /* What can be said without looking at instructions; true: nothing stands against it */
 static bool looks_right(
         const struct ds_ptx_module *m, const struct ds_ptx_function *f, uint64_t mask, struct ds_ptx_colour_verdict *v)
 {
         uint64_t limit = m->version >= 81 && m->target >= 70 ? DS_PTX_MAX_PARAM_BYTES : OLD_PARAM_BYTES;
+        const struct ds_ptx_var *own = own_variable(f);
 
-        if (m->address_size != 64)
+        if (own)
+                refuse(v, own->line, "has a variable of its own in memory, and a copy would have another");
+        else if (m->address_size != 64)
                 refuse(v, f->line, "has addresses of %u bits", m->address_size);
         else if (DS_ALIGN_UP((uint64_t)f->params_size, 8) + sizeof(struct ds_ptx_colour) > limit)
                 refuse(v, f->line, "has no room for one more parameter");
@@ -160,23 +172,10 @@ static bool is_repeated(const struct ds_ptx_colour_want *wants, size_t at)
         return false;
 }
 
-/* What a copy would have of its own where the kernel's is meant */
-static const struct ds_ptx_var *own_variable(const struct ds_ptx_function *f)
-{
-        for (uint32_t k = 0; k < f->n_vars; k++)
-                if (f->vars[k]->space == DS_PTX_IN_GLOBAL || f->vars[k]->space == DS_PTX_IN_CONST)
-                        return f->vars[k];
-        return NULL;
-}
-
 static void check_copy(const struct ds_ptx_module *module, const struct ds_ptx_function *f,
         const struct ds_ptx_colour_want *wants, size_t at, const char *name, struct ds_ptx_colour_verdict *v)
 {
-        const struct ds_ptx_var *own = own_variable(f);
-
-        if (own)
-                refuse(v, own->line, "has a variable of its own in memory, and a copy would have another");
-        else if (is_repeated(wants, at))
+        if (is_repeated(wants, at))
                 refuse(v, f->line, "the same is wanted twice");
         else if (!name[0] || is_taken(module, name))
                 refuse(v, f->line, "the name that it would have is taken, or too long");

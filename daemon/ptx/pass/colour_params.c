@@ -26,16 +26,18 @@ static void count(const struct ds_ptx_instr *instr, struct ds_ptx_colour_param *
         p->stores += (flags & DS_PTX_WRITES) != 0;
 }
 
-/* Through which parameters the instruction reaches memory: by an operand that is an address */
-static uint64_t reached_by(const struct ds_ptx_colour_trace *t, const struct ds_ptx_instr *instr)
+/* Through which parameters the instruction reaches memory: what the operands that are addresses come from */
+static struct ds_ptx_colour_origin reached_by(const struct ds_ptx_colour_trace *t, const struct ds_ptx_instr *instr)
 {
-        uint64_t found = 0;
+        struct ds_ptx_colour_origin found = {0};
 
         for (uint32_t i = 0; i < instr->n_operands; i++) {
                 const struct ds_ptx_operand *o = &instr->operands[i];
 
-                if (o->kind == DS_PTX_OPERAND_ADDRESS && o->reg != DS_PTX_NO_REG)
-                        found |= t->regs[o->reg].from;
+                if (o->kind != DS_PTX_OPERAND_ADDRESS || o->reg == DS_PTX_NO_REG)
+                        continue;
+                found.from |= t->regs[o->reg].from;
+                found.mixed |= t->regs[o->reg].mixed;
         }
         return found;
 }
@@ -46,13 +48,13 @@ static void see(const struct ds_ptx_colour_trace *t, struct ds_ptx_colour_param 
         const struct ds_ptx_function *f = t->function;
 
         for (uint32_t i = 0; i < f->n_instrs; i++) {
-                uint64_t found = reached_by(t, &f->instrs[i]);
+                struct ds_ptx_colour_origin found = reached_by(t, &f->instrs[i]);
 
-                for (uint64_t rest = found; rest; rest &= rest - 1) {
+                for (uint64_t rest = found.from | found.mixed; rest; rest &= rest - 1) {
                         struct ds_ptx_colour_param *p = &params[__builtin_ctzll(rest)];
 
                         p->pointer = true;
-                        p->with |= found;
+                        p->with |= (rest & -rest) | (found.from & (rest & -rest) ? found.from : 0);
                         count(&f->instrs[i], p);
                 }
         }

@@ -205,16 +205,17 @@ CUresult cuDeviceGetProperties(CUdevprop *prop, CUdevice dev)
 CUresult cuDeviceGetPCIBusId(char *pciBusId, int len, CUdevice dev)
 {
         CUresult r = enter_device(dev);
+        int n;
 
         if (r != CUDA_SUCCESS)
                 return r;
         if (!pciBusId || len <= 0)
                 return CUDA_ERROR_INVALID_VALUE;
-        snprintf(pciBusId, (size_t)len, "%04X:%02X:%02X.0",
+        n = snprintf(pciBusId, (size_t)len, "%04X:%02X:%02X.0",
                 (unsigned int)dcu_attribute(CU_DEVICE_ATTRIBUTE_PCI_DOMAIN_ID),
                 (unsigned int)dcu_attribute(CU_DEVICE_ATTRIBUTE_PCI_BUS_ID),
                 (unsigned int)dcu_attribute(CU_DEVICE_ATTRIBUTE_PCI_DEVICE_ID));
-        return CUDA_SUCCESS;
+        return n < len ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
 
 /* [domain]:[bus]:[device].[function], the domain and the function may be missing. 0 if it is no such string. */

@@ -181,8 +181,6 @@ cudaError_t cudaDeviceGetPCIBusId(char *pciBusId, int len, int device)
 {
         cudaError_t e = rt_enter_process();
 
-        if (e == cudaSuccess && len < (int)sizeof("0000:00:00.0"))
-                return rt_fail(cudaErrorInvalidValue);
         return e ? e : rt_error(cuDeviceGetPCIBusId(pciBusId, len, device));
 }
 

@@ -57,6 +57,9 @@ static void devices(void)
         OK(cuDeviceGetPCIBusId(name, sizeof(name), 0));
         OK(cuDeviceGetByPCIBusId(&device, name));
         CHECK(device == 0);
+        OK(cuDeviceGetPCIBusId(name, 13, 0));
+        EXPECT(CUDA_ERROR_INVALID_VALUE, cuDeviceGetPCIBusId(name, 12, 0)); /* no room for the end */
+        EXPECT(CUDA_ERROR_INVALID_VALUE, cuDeviceGetPCIBusId(name, 0, 0));
         EXPECT(CUDA_ERROR_INVALID_VALUE, cuDeviceGetByPCIBusId(&device, NULL));
         OK(cuDeviceCanAccessPeer(&v, 0, 0));
         CHECK(v == 0);

@@ -39,12 +39,12 @@ static void properties()
 
 static void names()
 {
-        char id[32] = "";
+        char id[32] = "", cut[32] = "";
         int device = -1;
 
         OK(cudaDeviceGetPCIBusId(id, sizeof(id), 0));
         CHECK(strlen(id) == 12 && id[4] == ':' && id[7] == ':' && id[10] == '.');
-        EXPECT(cudaErrorInvalidValue, cudaDeviceGetPCIBusId(id, 12, 0)); /* no room for the end */
+        EXPECT(cudaErrorInvalidValue, cudaDeviceGetPCIBusId(cut, 12, 0)); /* no room for the end */
         OK(cudaDeviceGetByPCIBusId(&device, id));
         CHECK(device == 0);
         OK(cudaGetDevice(&device));

@@ -458,6 +458,11 @@ struct ds_device_ops {
          * was in flight with errors, memory lives on in its fds, and this process must end.
          */
         int (*lost)(ds_device *device);
+        /*
+         * For the log, when what a space has in flight does not end: what that is, where it stands, and what the device
+         * says of it, in at most size bytes. It may take 100 ms. NULL: nothing to say.
+         */
+        void (*stuck)(ds_device *device, uint32_t space, char *ret, size_t size);
         /* Becomes readable when poll may have something that it did not have before; -1 if it must be polled. */
         int (*event_fd)(ds_device *device);
         uint64_t (*now)(ds_device *device);

@@ -13,6 +13,7 @@
 #include "worker/internal.h"
 
 #define LOST_COMPLETIONS 128
+#define LOST_STUCK_MAX 900 /* what a line of the log holds, beside its beginning */
 
 static void lost_suspect(struct dsw_lost *lost, uint64_t id)
 {
@@ -53,12 +54,26 @@ int dsw_lost_poll(ds_worker *worker, const struct ds_completion *first, size_t n
         return 1;
 }
 
+/* What the device knows of what does not end: the next one that looks at it has only this line. */
+static void lost_log_stuck(struct dsw_session *session)
+{
+        ds_worker *worker = session->worker;
+        char text[LOST_STUCK_MAX];
+
+        if (!worker->ops->stuck || !session->space)
+                return;
+        worker->ops->stuck(worker->device, session->space, text, sizeof(text));
+        ds_log(DS_LOG_ERROR, "session %llu waits for: %s", (unsigned long long)session->id,
+                text[0] ? text : "nothing that the device has");
+}
+
 void dsw_lost_give_up(struct dsw_session *session, int status, const char *message)
 {
         struct dsw_lost *lost = &session->worker->lost;
 
         if (lost->status)
                 return;
+        lost_log_stuck(session);
         lost->status = status;
         snprintf(lost->message, sizeof(lost->message), "%s", message);
         lost_suspect(lost, session->id);

@@ -186,3 +186,26 @@ Test(cuda_forms, a_session_that_goes_stops_its_workers, .init = setup, .timeout 
         dt_form_right(&f, 1);
         dt_close(f.t);
 }
+
+/* What the log says of workers that do not leave. */
+Test(cuda_forms, workers_are_described, .init = setup, .timeout = 120)
+{
+        struct dt_forms f = dt_forms_open(&ds_cuda_ops, "0", 60);
+        struct ds_launch l;
+        uint64_t token;
+        char text[900];
+
+        dt_form_clear(&f, 2);
+        f.loops = LONG;
+        l = dt_form_launch(&f, DS_PTX_FORM_PERSISTENT, 0);
+        token = dt_launch(f.t, &l);
+        ds_cuda_ops.stuck(f.t->device, DT_SPACE, text, sizeof(text));
+        cr_assert(strstr(text, "kernel work__ds_persistent") &&
+                          strstr(text, "not told to stop, 0 of 60 blocks known") && strstr(text, "epoch 1;"),
+                "%s", text);
+        ds_cuda_ops.abort(f.t->device, DT_SPACE);
+        ds_cuda_ops.stuck(f.t->device, DT_SPACE, text, sizeof(text));
+        cr_assert(strstr(text, " told to stop and aborted"), "%s", text);
+        cr_assert_eq(dt_wait(f.t, token)->status, DS_CUDA_LAUNCH_FAILED);
+        dt_close(f.t);
+}

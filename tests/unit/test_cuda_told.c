@@ -167,3 +167,28 @@ Test(cuda_told, all_that_is_submitted_comes_back, .timeout = 240)
         }
         dt_close(f.t);
 }
+
+/* When something does not end, the log can say what, where it stands, and of whom it is. */
+Test(cuda_told, what_does_not_end_is_described, .timeout = 120)
+{
+        struct told f = told_open();
+        struct ds_launch l = dt_launch_of(f.t, f.pokes[0], "spins", 1, 32);
+        char text[900];
+
+        f.t->ops->stuck(f.t->device, DT_SPACE, text, sizeof(text));
+        cr_assert_str_empty(text);
+        l.stream = ds_device_stream(f.t->rung, 1, 0);
+        dt_launch(f.t, &l);
+        for (int i = 0; i < 4; i++)
+                poke(&f, 0, 0, DS_TELL_LATE);
+        poke(&f, 1, 0, DS_TELL_LATE);
+        f.t->ops->stuck(f.t->device, DT_SPACE, text, sizeof(text));
+        cr_assert(strstr(text, "kernel spins, grid 1x1x1, block 32x1x1: given, first, "), "%s", text);
+        cr_assert(strstr(text, "number 1, the GPU is at 0, asked to say 1, told of 1, has 6; kernel poke"), "%s", text);
+        cr_assert(strstr(text, "; and 2 more"), "%s", text);
+        f.t->ops->stuck(f.t->device, DT_SPACE + 1, text, sizeof(text));
+        cr_assert(strstr(text, "number 6") && !strstr(text, "spins"), "%s", text);
+        f.t->ops->stuck(f.t->device, DT_SPACE, text, 20);
+        cr_assert_eq(strlen(text), 19);
+        dt_close(f.t);
+}

@@ -271,6 +271,7 @@ const struct ds_device_ops ds_cuda_ops = {
         .poll = device_poll,
         .output = cuda_output,
         .lost = cuda_lost,
+        .stuck = cuda_stuck,
         .event_fd = device_event_fd,
         .now = cuda_now,
 };

@@ -265,3 +265,60 @@ void cuda_fault_message(const ds_device *device, const struct cuda_job *job, int
         else
                 snprintf(ret, size, "%s: %s", what, ds_cuda_driver_error(&device->driver, (CUresult)status));
 }
+
+/* --- what does not end -------------------------------------------------------------------------------------------- */
+
+#define STUCK_JOBS 3 /* of a space, the oldest: the rest waits for them */
+#define STUCK_READ_NS (30 * DS_NS_PER_MS)
+
+/* NULL: it has not gone to the GPU. */
+static const struct cuda_stream *stream_of(const ds_device *device, const struct cuda_job *job)
+{
+        const struct cuda_stream *stream;
+
+        DL_FOREACH2(device->busy, stream, busy_next)
+        {
+                for (const struct cuda_job *one = stream->head; one; one = one->next)
+                        if (one == job)
+                                return stream;
+        }
+        return NULL;
+}
+
+static size_t stuck_job(ds_device *device, const struct cuda_job *job, char *ret, size_t size)
+{
+        const struct cuda_stream *stream = stream_of(device, job);
+        char what[160], place[240] = "held", form[320] = "";
+        int n;
+
+        kernel_words(job, what, sizeof(what));
+        if (stream)
+                snprintf(place, sizeof(place),
+                        "%s%s%s%s, status %d, stream %u: number %llu, the GPU is at %llu, asked to say %llu, told of "
+                        "%llu, has %llu",
+                        job->given ? "given" : "never given", stream->head == job ? ", first" : "",
+                        job->prints ? ", prints" : "", job->after ? ", behind a fence" : "", job->status, stream->id,
+                        (unsigned long long)job->number, (unsigned long long)cuda_counter(device, stream),
+                        (unsigned long long)stream->asked, (unsigned long long)stream->marked,
+                        (unsigned long long)stream->issued);
+        if (job->form)
+                cuda_form_say(device, job->form, STUCK_READ_NS, form, sizeof(form));
+        n = snprintf(ret, size, "%s: %s%s%s; ", what, place, form[0] ? "; " : "", form);
+        return DS_MIN((size_t)DS_MAX(n, 0), size - 1);
+}
+
+void cuda_stuck(ds_device *device, uint32_t id, char *ret, size_t size)
+{
+        const struct cuda_space *space = cuda_space_find(device, id);
+        const struct cuda_job *job = space ? space->jobs : NULL;
+        size_t used = 0;
+
+        ret[0] = 0;
+        for (int i = 0; job && i < STUCK_JOBS; i++, job = job->space_next)
+                used += stuck_job(device, job, ret + used, size - used);
+        for (uint32_t more = 0; job; job = job->space_next)
+                if (!job->space_next)
+                        snprintf(ret + used, size - used, "and %u more", more + 1);
+                else
+                        more++;
+}

@@ -19,6 +19,7 @@
  * would be done twice or not at all, and what the GPU's memory says is believed no further than that.
  */
 #include <stddef.h>
+#include <stdio.h>
 
 #include "device/cuda/internal.h"
 #include "device/form.h"
@@ -349,6 +350,22 @@ int cuda_evict(ds_device *device, uint64_t token)
         return 0;
 }
 
+/* Behind all that was written there before: what the control block says, and the number that the stream comes to. */
+static CUresult control_read(ds_device *device, uint32_t control, uint64_t *ret_seq)
+{
+        struct cuda_forms *forms = device->forms;
+        CUresult result;
+
+        result = CU(device, cuMemcpyDtoHAsync)(
+                forms->said[control], control_va(forms, control), sizeof(*forms->said), forms->stream);
+        if (!result)
+                result = CU(device, cuStreamWriteValue64)(
+                        forms->stream, (uintptr_t)forms->counter, forms->seq + 1, CU_STREAM_WRITE_VALUE_DEFAULT);
+        if (!result)
+                *ret_seq = ++forms->seq;
+        return result;
+}
+
 /* It failed: what it did is not known, or is not asked for any more. */
 static int form_lost(struct cuda_form *form)
 {
@@ -358,19 +375,12 @@ static int form_lost(struct cuda_form *form)
 
 static int form_ask(ds_device *device, struct cuda_form *form)
 {
-        struct cuda_forms *forms = device->forms;
-        CUresult result;
+        CUresult result = control_read(device, form->control, &form->read_seq);
 
-        result = CU(device, cuMemcpyDtoHAsync)(
-                forms->said[form->control], control_va(forms, form->control), sizeof(*forms->said), forms->stream);
-        if (!result)
-                result = CU(device, cuStreamWriteValue64)(
-                        forms->stream, (uintptr_t)forms->counter, forms->seq + 1, CU_STREAM_WRITE_VALUE_DEFAULT);
         if (result) {
                 (void)ds_cuda_failed(device, result, "asking what workers did");
                 return form_lost(form);
         }
-        form->read_seq = ++forms->seq;
         form->state = FORM_READ;
         return 0;
 }
@@ -456,6 +466,35 @@ void cuda_forms_drop(ds_device *device, uint32_t space)
                 if (!form->job && form->space == space)
                         form_end(device, form, 0);
         }
+}
+
+/* Nobody but who waits for it here reads what is on its way to the same place: the form ends with the process. */
+void cuda_form_say(ds_device *device, const struct cuda_form *form, uint64_t wait_ns, char *ret, size_t size)
+{
+        static const char *const states[] = {
+                [FORM_RUNS] = "not told to stop",
+                [FORM_TOLD] = "told to stop",
+                [FORM_READ] = "has ended, being read",
+                [FORM_KNOWN] = "has ended",
+                [FORM_EVICTED] = "has let go",
+        };
+        const struct cuda_forms *forms = device->forms;
+        const uint32_t *said = forms->said[form->control];
+        uint64_t until = cuda_now(device) + wait_ns, seq = 0;
+        CUresult result = device->lost ? device->lost : control_read(device, form->control, &seq);
+
+        while (!result && forms_counter(forms) < seq && cuda_now(device) < until)
+                continue;
+        snprintf(ret, size,
+                "persistent, %s%s, %u of %u blocks known, control %u, epoch %u; its stream is at %llu of %llu, read at "
+                "%llu; %s: stop %u, next %u, left %u, completed %u",
+                states[form->state], form->aborted ? " and aborted" : "", form->done, form->blocks, form->control,
+                forms->controls[form->control].epoch, (unsigned long long)forms_counter(forms),
+                (unsigned long long)forms->seq, (unsigned long long)form->read_seq,
+                result                        ? "nothing can be read, before"
+                : forms_counter(forms) >= seq ? "now"
+                                              : "nothing comes, before",
+                said[0], said[1], said[2], said[3]);
 }
 
 void cuda_forms_free(ds_device *device)

@@ -453,6 +453,8 @@ void cuda_form_refused(ds_device *device, struct cuda_form *form, const struct d
 int cuda_form_collect(ds_device *device, struct cuda_job *job);
 uint32_t cuda_form_done(const struct cuda_job *job);           /* blocks, of one that has let go */
 void cuda_form_ended(ds_device *device, struct cuda_job *job); /* the job goes */
+/* What is known of its workers, with what their control block says within wait_ns. */
+void cuda_form_say(ds_device *device, const struct cuda_form *form, uint64_t wait_ns, char *ret, size_t size);
 int cuda_evict(ds_device *device, uint64_t token);
 void cuda_drop(ds_device *device, uint64_t token);
 void cuda_forms_abort(ds_device *device, uint32_t space); /* what the GPU has of them ends early */
@@ -513,5 +515,7 @@ int cuda_fault_ends(CUresult result); /* 1: this result means that the context i
 void cuda_fault_note(ds_device *device, CUresult result);
 /* This head, or the text that it printed, takes too long, and nothing but the end of the process ends it. */
 void cuda_fault_timeout(ds_device *device, struct cuda_job *job);
+/* What a space has in flight, and where it stands: for the log. */
+void cuda_stuck(ds_device *device, uint32_t space, char *ret, size_t size);
 /* The words for a job's completion; status is not 0. */
 void cuda_fault_message(const ds_device *device, const struct cuda_job *job, int32_t status, char *ret, size_t size);

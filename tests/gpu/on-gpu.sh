@@ -42,7 +42,7 @@ run() {
         printf '### %-9s status %3d after %3d s%s  %s\n' "$part" $status $((SECONDS - begin)) \
                 "$([ $status = 124 ] && echo ' (time is up)')" "$(tail -n 1 "$logs/$part.log")"
         # what did not hold, with the lines behind it, and what was measured
-        awk '/^ *FAIL|does not hold|^demo: / { left = 14 } left-- > 0 || /^ *[|]/ || /( ms|later|got [0-9]+)$/ || /^(device memory|nvidia-smi)/' \
+        awk '/^ *FAIL|does not hold|^demo: / { left = 14 } left-- > 0 || /^ *[|]/ || /^ *note: / || /( ms|later|got [0-9]+)$/ || /^(device memory|nvidia-smi|natively:|over the)/' \
                 "$logs/$part.log" | cut -c 1-200 | head -n 90
 }
 
@@ -51,7 +51,7 @@ for part; do
         case $part in
         facts) run facts 240 "$packed/facts" "$packed/facts.cubin" ;;
         runtime) run runtime 400 tests/gpu/run.sh "$b" runtime ;;
-        programs) run programs 280 tests/gpu/run.sh "$b" programs ;;
+        programs) run programs 400 tests/gpu/run.sh "$b" programs ;;
         interp) run interp 200 tests/gpu/run.sh "$b" interp ;;
         device) run device 200 tests/gpu/run.sh "$b" device ;;
         faults) run faults 170 tests/gpu/run.sh "$b" faults ;;

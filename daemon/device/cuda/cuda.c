@@ -18,6 +18,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "device/cuda/internal.h"
 #include "util/error.h"
@@ -158,6 +159,52 @@ static int open_parts(ds_device *device)
         return 0;
 }
 
+/* What clients wait for when a worker is replaced: most of it is the driver's. */
+struct open_times {
+        uint64_t begin, library, driver, context, parts;
+};
+
+static uint64_t open_now(void)
+{
+        struct timespec ts;
+
+        clock_gettime(CLOCK_MONOTONIC, &ts);
+        return (uint64_t)ts.tv_sec * DS_NS_PER_S + (uint64_t)ts.tv_nsec;
+}
+
+static double open_ms(uint64_t from, uint64_t to)
+{
+        return (double)(to - from) / 1e6;
+}
+
+static void open_said(const struct open_times *t)
+{
+        ds_log(DS_LOG_INFO, "the GPU was opened in %.0f ms: library %.0f, driver %.0f, context %.0f, its parts %.0f",
+                open_ms(t->begin, t->parts), open_ms(t->begin, t->library), open_ms(t->library, t->driver),
+                open_ms(t->driver, t->context), open_ms(t->context, t->parts));
+}
+
+static int open_steps(ds_device *device, const char *spec, unsigned ordinal)
+{
+        struct open_times times = {.begin = open_now()};
+        int r = ds_cuda_driver_load(&device->driver, NULL);
+
+        times.library = open_now();
+        if (!r)
+                r = open_ordinal(device, spec, ordinal);
+        times.driver = open_now();
+        if (!r)
+                r = open_context(device, spec);
+        times.context = open_now();
+        if (!r)
+                r = open_parts(device);
+        if (r)
+                return r == -ENODEV ? r : ds_error_trace(r);
+        times.parts = open_now();
+        open_said(&times);
+        return 0;
+}
+
 static int device_open(const char *spec, ds_device **ret)
 {
         ds_cleanup(device_closep) ds_device *device = NULL;
@@ -171,13 +218,7 @@ static int device_open(const char *spec, ds_device **ret)
         device = ds_alloc0(1, sizeof(*device));
         if (!device)
                 return ds_error_origin(-ENOMEM);
-        r = ds_cuda_driver_load(&device->driver, NULL);
-        if (!r)
-                r = open_ordinal(device, spec, ordinal);
-        if (!r)
-                r = open_context(device, spec);
-        if (!r)
-                r = open_parts(device);
+        r = open_steps(device, spec, ordinal);
         if (r)
                 return r == -ENODEV ? r : ds_error_trace(r);
         *ret = DS_TAKE_PTR(device);

@@ -13,7 +13,7 @@
 #define DT_BOUND_LOOPS 40000u /* or what a launch itself takes would show */
 #define DT_FORM_LOOPS 20000u
 #include "tests/gpu/device_common.h"
-#include "tests/gpu/device_forms.h"
+#include "tests/gpu/device_forms_crowd.h"
 #include "tests/gpu/device_graph.h"
 #include "tests/gpu/device_hopper.h"
 #include "tests/gpu/device_rungs.h"
@@ -221,6 +221,9 @@ static const struct {
         {"forms_many", dt_test_forms_many},
         {"forms_session_goes", dt_test_forms_session_goes},
         {"forms_made", dt_test_forms_made},
+        {"forms_evict_behind", dt_test_forms_evict_behind},
+        {"forms_again_and_again", dt_test_forms_again_and_again},
+        {"forms_sessions_go", dt_test_forms_sessions_go},
         {"lost", test_lost},
 };
 

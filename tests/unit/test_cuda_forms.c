@@ -8,7 +8,7 @@
  */
 #define DT_SLAB DS_MIB(16) /* clearing a large one takes longer than most of these */
 #define DT_FORM_LOOPS 300u
-#include "tests/gpu/device_forms.h"
+#include "tests/gpu/device_forms_crowd.h"
 
 #include "device/cuda/internal.h"
 
@@ -32,6 +32,9 @@ SHARED(dt_test_forms_many, many)
 SHARED(dt_test_forms_session_goes, session_goes)
 SHARED(dt_test_forms_made, made)
 SHARED(dt_test_forms_without_memory, without_memory)
+SHARED(dt_test_forms_evict_behind, evict_behind)
+SHARED(dt_test_forms_again_and_again, again_and_again)
+SHARED(dt_test_forms_sessions_go, sessions_go)
 
 /* --- a driver that says no ---------------------------------------------------------------------------------------- */
 

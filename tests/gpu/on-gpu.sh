@@ -6,7 +6,7 @@
 # Every part has a time limit and a log of its own; one line says how each ended. Parts:
 #   facts                                        what the GPU and its driver do
 #   programs runtime interp device faults e2e memory restart sandbox libs torch bringup     of tests/gpu/run.sh
-#   figures delay loop nativeloop forms                     of tests/bench/gpu.sh
+#   figures delay loop nativeloop forms colour              of tests/bench/gpu.sh
 #   demo                                         make demo's program
 #
 # usage: tests/gpu/on-gpu.sh [-p PACKED] [-l LOGS] [PART...]        PACKED: build/gpurun, LOGS: PACKED/logs
@@ -42,7 +42,7 @@ run() {
         printf '### %-9s status %3d after %3d s%s  %s\n' "$part" $status $((SECONDS - begin)) \
                 "$([ $status = 124 ] && echo ' (time is up)')" "$(tail -n 1 "$logs/$part.log")"
         # what did not hold, with the lines behind it, and what was measured
-        awk '/^ *FAIL|does not hold|^demo: / { left = 14 } left-- > 0 || /^ *[|]/ || /^ *note: / || /( ms|later|got [0-9]+)$/ || /^(device memory|nvidia-smi|natively:|over the)/' \
+        awk '/^ *FAIL|does not hold|^demo: / { left = 14 } left-- > 0 || /^ *[|]/ || /^ *note: |was opened in/ || /( ms|later|got [0-9]+)$/ || /^(device memory|nvidia-smi|natively:|over the)/' \
                 "$logs/$part.log" | cut -c 1-200 | head -n 90
 }
 
@@ -63,6 +63,7 @@ for part; do
         torch) run torch 590 tests/gpu/run.sh "$b" torch ;;
         bringup) run bringup 280 tests/gpu/run.sh "$b" bringup ;;
         figures | delay | loop | nativeloop | forms) run "$part" 120 tests/bench/gpu.sh "$b" "$part" ;;
+        colour) run colour 320 tests/bench/gpu.sh "$b" colour ;;
         demo) run demo 120 "$b/demo/demo" -b "$b" -d "$DETSHARE_TEST_DEVICE" ;;
         *) echo "on-gpu.sh: no part $part" >&2 ;;
         esac

@@ -270,6 +270,8 @@ part_device() {
 part_faults() {
         # shellcheck disable=SC2086
         counted 150 "faults" "$build/tests/gpu/faults" "$build" ${FAULTS_MS:-}
+        echo "what serving again was made of:"
+        grep -a -E '^of that:| was opened in | rungs, |later$' "$tmp/counted.out" | sed 's/^/     /'
 }
 
 part_e2e() {
@@ -336,7 +338,7 @@ part_memory() {
         # a context would be some hundred MiB each
         [ $((with - without)) -lt 8 ]
         result "a client that does nothing has no device memory: $((with - without)) MiB for eight" $?
-        "$build/detsharectl" --socket "$tmp/sock" status | sed -n '1,/^+.*+$/p; /memory/p' | head -n 20
+        "$build/detsharectl" --socket "$tmp/sock" status | sed -n '1,/^+.*+$/p' | head -n 20
         pids=$(nvidia-smi --query-compute-apps=pid,used_memory --format=csv,noheader)
         echo "nvidia-smi's processes: ${pids:-none}"
         worker=$("$build/detsharectl" --socket "$tmp/sock" status --json | grep -o '"worker_pid": *[0-9]*' | grep -o '[0-9]*$')

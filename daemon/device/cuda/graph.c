@@ -18,6 +18,8 @@
  * between two host buffers, which need staging.c.
  */
 #include <assert.h>
+#include <inttypes.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "device/cuda/internal.h"
@@ -27,6 +29,7 @@
 #define GRAPH_ENTRIES 8               /* of the queue in hardware; 400 launches behind a kernel made nobody wait */
 #define GRAPH_SHARED_SURE (48u << 10) /* what every kernel may have without being told */
 #define GRAPH_CLUSTER_SURE 8u         /* likewise, blocks */
+#define GRAPH_TEXT 200
 
 struct cuda_instance {
         CUgraph graph;
@@ -211,13 +214,36 @@ static CUresult build_node(ds_device *device, struct cuda_instance *instance, co
         return CU(device, cuGraphAddEmptyNode)(ret, instance->graph, deps, node->n_deps);
 }
 
+/* Left to single launches it works as well: but what the driver refused is worth knowing. */
+static void build_refused(const ds_device_graph *graph, uint32_t index, char text[static GRAPH_TEXT])
+{
+        const struct ds_device_node *node = &graph->nodes[index];
+        char what[GRAPH_TEXT / 2] = "nothing";
+
+        if (node->kind == DS_NODE_LAUNCH)
+                snprintf(what, sizeof(what), "kernel %s", cuda_kernel_info(node->launch.kernel)->name);
+        else if (node->kind == DS_NODE_COPY)
+                snprintf(what, sizeof(what), "copy %d of %" PRIu64 " x %" PRIu64 " bytes, pitches %" PRIu64 " %" PRIu64,
+                        (int)node->copy.kind, node->copy.width, node->copy.height, node->copy.src_pitch,
+                        node->copy.dst_pitch);
+        else if (node->kind == DS_NODE_MEMSET)
+                snprintf(what, sizeof(what), "memset of %" PRIu64 " x %" PRIu64 " times %u bytes, pitch %" PRIu64,
+                        node->memset.width, node->memset.height, node->memset.element_size, node->memset.pitch);
+        snprintf(text, GRAPH_TEXT, "building a graph: node %u of %u, %s", index, graph->n, what);
+}
+
+/* What it was about is left in text. */
 static CUresult build_all(ds_device *device, const ds_device_graph *graph, uint32_t rung,
-        struct cuda_instance *instance, CUgraphNode *deps)
+        struct cuda_instance *instance, CUgraphNode *deps, char text[static GRAPH_TEXT])
 {
         CUresult result = CU(device, cuGraphCreate)(&instance->graph, 0);
 
-        for (uint32_t i = 0; !result && i < graph->n; i++)
+        snprintf(text, GRAPH_TEXT, "building a graph of %u nodes", graph->n);
+        for (uint32_t i = 0; !result && i < graph->n; i++) {
                 result = build_node(device, instance, &graph->nodes[i], i, device->rungs[rung]->context, deps);
+                if (result)
+                        build_refused(graph, i, text);
+        }
         if (!result)
                 result = CU(device, cuGraphInstantiate)(&instance->exec, instance->graph, 0);
         if (!result)
@@ -238,6 +264,7 @@ static int graph_build(ds_device *device, ds_device_graph *graph, uint32_t rung)
 {
         struct cuda_instance *instance;
         CUgraphNode *deps = NULL;
+        char text[GRAPH_TEXT];
         CUresult result;
 
         if (device->graph_nodes + graph->n > GRAPH_NODES_BUILT)
@@ -255,11 +282,11 @@ static int graph_build(ds_device *device, ds_device_graph *graph, uint32_t rung)
         }
         instance->n = graph->n;
         device->graph_nodes += graph->n;
-        result = build_all(device, graph, rung, instance, deps);
+        result = build_all(device, graph, rung, instance, deps, text);
         ds_free(deps);
         if (result) {
                 instance_free(device, instance);
-                return ds_cuda_failed(device, result, "building a graph");
+                return ds_cuda_failed(device, result, text);
         }
         graph->at[rung] = instance;
         return 0;

@@ -9,6 +9,8 @@
 #   loop      requests of a latency-sensitive program, alone and beside best-effort programs that start, load modules,
 #             allocate, launch, free everything and end, one after the other
 #   forms     kernels that can be evicted: what they cost when they are not, how soon their SMs are free, what going on costs
+#   colour    kernels whose tensors lie in sectors of some memory channels: what they cost when nobody else is there;
+#             PACKS in the environment: folders of model packs, measured as well
 #
 # Every figure is of this machine and this run. Nothing here fails because a figure is bad: the goal stands beside it.
 # Exit status 1 when something could not be run, 3 without a GPU. With another device (DETSHARE_TEST_DEVICE) or driver
@@ -252,7 +254,17 @@ part_forms() {
         fi
 }
 
-[ $# = 0 ] && set -- figures delay loop nativeloop forms
+# without a daemon, too
+part_colour() {
+        # shellcheck disable=SC2086
+        if timeout -k 5 300 "$build/tests/gpu/colour" ${PACKS-}; then
+                passed=$((passed + 1))
+        else
+                failed=$((failed + 1))
+        fi
+}
+
+[ $# = 0 ] && set -- figures delay loop nativeloop forms colour
 case ${DETSHARE_LIBCUDA:-}$device in
 cuda:*) ;;
 *) echo "device $device ${DETSHARE_LIBCUDA:-}: not a GPU: these figures are of the machinery only" ;;

@@ -23,3 +23,9 @@ $(BUILD)/tests/unit/test_ptx_forms: | $(kernel_ptx)
 CFLAGS_test_ptx_colour = -DTEST_COLOUR_DIR='"$(CURDIR)/tests/golden/colour"' -DTEST_PTX_DIR='"$(abspath $(BUILD))/ptx"' \
 	-DTEST_TREE_DIR='"$(CURDIR)"' -DPTXAS='"$(abspath $(CUDA_ROOT))/bin/ptxas"'
 $(BUILD)/tests/unit/test_ptx_colour: | $(kernel_ptx)
+
+# On a GPU: what colouring kernels costs.
+$(BUILD)/tests/gpu/colour: $(BUILD)/obj/tests/gpu/colour.o $(call obj,$(wildcard serve/pack*.c) serve/arrivals.c serve/why.c) $(DAEMON_A)
+	@mkdir -p $(@D)
+	$(CC) $(LDFLAGS) -rdynamic -o $@ $^ $(DAEMON_LIBS)
+bench-gpu-build: $(BUILD)/tests/gpu/colour $(BUILD)/bench/gpu_colour.ptx

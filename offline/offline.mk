@@ -8,3 +8,11 @@ ARCH ?= sm_80
 packs: $(SERVE)
 	@offline/make-packs $(PACKS) $(MODELS) --arch $(ARCH) $(if $(BATCH),--batch $(BATCH)) --serve $(SERVE) \
 		$(if $(wildcard $(CUDA_ROOT)/bin/ptxas),--ptxas $(CUDA_ROOT)/bin/ptxas)
+
+# What dividing memory channels does on simulated GPUs, with the packs of all models for both targets: a section of docs/evaluation.md; ten
+# minutes and, before, as long as the packs take
+EVAL_PACKS ?= $(BUILD)/eval/packs
+.PHONY: eval-channels
+eval-channels: $(SERVE) $(BUILD)/detshare-replay $(POLICIES)
+	@$(foreach arch,sm_80 sm_75,offline/make-packs $(EVAL_PACKS)/$(arch) --arch $(arch) --environment $(EVAL_PACKS)/packages &&) \
+	tests/eval/channels.py --build $(BUILD) --packs $(EVAL_PACKS) --jobs $(JOBS) --out $(BUILD)/eval/channels.json --doc docs/evaluation.md

@@ -6,15 +6,17 @@
 
 #include <errno.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "sched/kstat.h"
 #include "util/alloc.h"
 #include "util/error.h"
 #include "util/macro.h"
 
-#define PIECE 500u /* kernels of a module: the simulated GPU reads so many hints */
+#define PIECE 250u /* kernels of a module, each twice: the simulated GPU reads so many hints */
 #define ENTRY_MAX 512u
-#define ATTRIBUTE_SHARED_PER_SM 81 /* CUDA's numbers */
+#define KERNEL_MAX (6u * ENTRY_MAX) /* entries with their forms and hints */
+#define ATTRIBUTE_SHARED_PER_SM 81  /* CUDA's numbers */
 #define ATTRIBUTE_RESERVED_SHARED 111
 #define SHARED_UNIT 128u
 
@@ -36,43 +38,98 @@ static uint32_t shared_for(const struct ds_device_info *device, uint32_t per_sm)
         return each > reserved + SHARED_UNIT ? each - reserved : SHARED_UNIT;
 }
 
-static size_t entry_print(uint32_t number, const char *suffix, uint32_t parameter, uint32_t shared, char *text)
+/* What a module's kernel is called. L2 knows memory by it, so it is no other session's. */
+struct entry {
+        char name[48];
+        uint64_t block_ns, blocks;
+        uint32_t shared, channels[2]; /* [1] 0: all */
+        int evictable;
+};
+
+static void entry_name(uint32_t space, uint32_t number, int coloured, char name[static 48])
+{
+        snprintf(name, 48, "s%u_%s%u", space, coloured ? "c" : "k", number);
+}
+
+static size_t entry_print(const struct entry *entry, const char *suffix, uint32_t parameter, char *text)
 {
         char virtual[64] = "";
 
         if (parameter)
                 snprintf(virtual, sizeof(virtual), ".param .align 8 .b8 v[%u]", parameter);
         return (size_t)snprintf(text, ENTRY_MAX,
-                ".visible .entry k%u%s(%s)\n{\n .shared .align 4 .b8 s[%u];\n .reg .b32 %%r<2>;\n"
+                ".visible .entry %s%s(%s)\n{\n .shared .align 4 .b8 s[%u];\n .reg .b32 %%r<2>;\n"
                 " mov.u32 %%r1, s;\n st.shared.u32 [%%r1], %%r1;\n ret;\n}\n",
-                number, suffix, virtual, shared);
+                entry->name, suffix, virtual, entry->shared);
 }
 
-static size_t kernel_print(const struct ds_device_info *device, const struct sim_profile_kernel *kernel,
-        uint32_t number, int evictable, char *text)
+static size_t hint_print(const struct entry *entry, const struct sim_profile_kernel *kernel, char *text)
 {
-        uint32_t per_sm = blocks_per_sm(device, kernel), shared = shared_for(device, per_sm);
-        uint64_t blocks = sim_profile_blocks(kernel), waves = DS_DIV_UP(blocks, (uint64_t)per_sm * device->n_sms);
-        uint64_t block_ns = kernel->block_ns ? kernel->block_ns : kernel->ns / waves;
-        size_t at = entry_print(number, "", 0, shared, text);
+        size_t at = (size_t)snprintf(text, ENTRY_MAX,
+                "// detshare-sim: %s block_ns=%llu issue_ns=%llu bytes=%llu written=%llu reuse=%llu", entry->name,
+                (unsigned long long)DS_MAX(entry->block_ns, 1u), (unsigned long long)kernel->issue_ns,
+                (unsigned long long)(kernel->bytes / entry->blocks),
+                (unsigned long long)(kernel->written / entry->blocks), (unsigned long long)kernel->reuse);
 
-        if (evictable && kernel->ns > DS_SCHED_EVICT_BOUND_NS)
-                at += entry_print(
-                        number, DS_PTX_FORM_PERSISTENT_SUFFIX, sizeof(struct ds_ptx_virtual), shared, text + at);
-        return at + (size_t)snprintf(text + at, ENTRY_MAX, "// detshare-sim: k%u block_ns=%llu bytes=%llu\n", number,
-                            (unsigned long long)DS_MAX(block_ns, 1u), (unsigned long long)(kernel->bytes / blocks));
+        if (entry->channels[1])
+                at += (size_t)snprintf(
+                        text + at, ENTRY_MAX - at, " channels=%u-%u", entry->channels[0], entry->channels[1] - 1);
+        return at + (size_t)snprintf(text + at, ENTRY_MAX - at, "\n");
+}
+
+static size_t forms_print(const struct entry *entry, const struct sim_profile_kernel *kernel, char *text)
+{
+        size_t at = entry_print(entry, "", 0, text);
+
+        if (entry->evictable)
+                at += entry_print(entry, DS_PTX_FORM_PERSISTENT_SUFFIX, sizeof(struct ds_ptx_virtual), text + at);
+        return at + hint_print(entry, kernel, text + at);
+}
+
+static int is_coloured(const struct sim_profile_kernel *kernel, const struct ds_replay_forms_want *want)
+{
+        return kernel->memory_bound && want->channels[1];
+}
+
+static size_t kernel_print(const struct ds_device_info *device, uint32_t space, const struct sim_profile_kernel *kernel,
+        uint32_t number, const struct ds_replay_forms_want *want, char *text)
+{
+        const uint32_t per_sm = blocks_per_sm(device, kernel);
+        struct entry entry = {.shared = shared_for(device, per_sm), .blocks = sim_profile_blocks(kernel)};
+        const uint64_t waves = DS_DIV_UP(entry.blocks, (uint64_t)per_sm * device->n_sms);
+        size_t at;
+
+        entry.block_ns = kernel->block_ns ? kernel->block_ns : kernel->ns / waves;
+        entry.evictable = want->evictable && kernel->ns > DS_SCHED_EVICT_BOUND_NS;
+        entry_name(space, number, 0, entry.name);
+        at = forms_print(&entry, kernel, text);
+        if (!is_coloured(kernel, want))
+                return at;
+        entry_name(space, number, 1, entry.name);
+        memcpy(entry.channels, want->channels, sizeof(entry.channels));
+        return at + forms_print(&entry, kernel, text + at);
+}
+
+static void form_find(
+        const struct ds_device_ops *ops, ds_device_module *module, const char *name, struct ds_replay_form *ret)
+{
+        char persistent[80];
+
+        snprintf(persistent, sizeof(persistent), "%s" DS_PTX_FORM_PERSISTENT_SUFFIX, name);
+        ret->native = ops->kernel_find(module, name);
+        ret->of.persistent = ops->kernel_find(module, persistent);
 }
 
 /* The kernels from first on, as many as a module has. */
 static int module_open(const struct ds_device_ops *ops, ds_device *device, uint32_t space,
-        const struct sim_profile *profile, uint32_t first, int evictable, struct ds_replay_forms *ret, char *log,
-        size_t log_size)
+        const struct sim_profile *profile, uint32_t first, const struct ds_replay_forms_want *want,
+        struct ds_replay_forms *ret, char *log, size_t log_size)
 {
         static const char head[] = ".version 8.0\n.target sm_75\n.address_size 64\n";
-        ds_cleanup(ds_freep) char *text = ds_alloc(sizeof(head) + PIECE * 3 * (size_t)ENTRY_MAX);
+        ds_cleanup(ds_freep) char *text = ds_alloc(sizeof(head) + PIECE * (size_t)KERNEL_MAX);
         uint32_t end = DS_MIN(first + PIECE, profile->n_kernels);
         ds_device_module *module;
-        char name[64];
+        char name[48];
         size_t at;
         int r;
 
@@ -80,35 +137,35 @@ static int module_open(const struct ds_device_ops *ops, ds_device *device, uint3
                 return ds_error_origin(-ENOMEM);
         at = (size_t)sprintf(text, "%s", head);
         for (uint32_t i = first; i < end; i++)
-                at += kernel_print(ops->info(device), &profile->kernels[i], i, evictable, text + at);
+                at += kernel_print(ops->info(device), space, &profile->kernels[i], i, want, text + at);
         r = ops->module_load(device, space, text, at, log, log_size, &module);
         if (r)
                 return ds_error_trace(r);
         ret->modules[ret->n_modules++] = module;
         for (uint32_t i = first; i < end; i++) {
-                snprintf(name, sizeof(name), "k%u", i);
-                ret->kernels[i] = ops->kernel_find(module, name);
-                snprintf(name, sizeof(name), "k%u" DS_PTX_FORM_PERSISTENT_SUFFIX, i);
-                ret->of[i].persistent = ops->kernel_find(module, name);
+                entry_name(space, i, 0, name);
+                form_find(ops, module, name, &ret->plain[i]);
+                entry_name(space, i, 1, name);
+                form_find(ops, module, name, &ret->coloured[i]);
         }
         return 0;
 }
 
 int ds_replay_forms_open(const struct ds_device_ops *ops, ds_device *device, uint32_t space,
-        const struct ds_replay_workload *workload, int evictable, struct ds_replay_forms *ret, char *message,
-        size_t message_size)
+        const struct ds_replay_workload *workload, const struct ds_replay_forms_want *want, struct ds_replay_forms *ret,
+        char *message, size_t message_size)
 {
         const struct sim_profile *profile = workload->profile;
         char log[256] = "";
         int r = 0;
 
         ret->modules = ds_alloc0(DS_DIV_UP(profile->n_kernels, PIECE), sizeof(*ret->modules));
-        ret->kernels = ds_alloc0(profile->n_kernels, sizeof(*ret->kernels));
-        ret->of = ds_alloc0(profile->n_kernels, sizeof(*ret->of));
-        if (!ret->modules || !ret->kernels || !ret->of)
+        ret->plain = ds_alloc0(profile->n_kernels, sizeof(*ret->plain));
+        ret->coloured = ds_alloc0(profile->n_kernels, sizeof(*ret->coloured));
+        if (!ret->modules || !ret->plain || !ret->coloured)
                 return ds_error_origin(-ENOMEM);
         for (uint32_t i = 0; i < profile->n_kernels && !r; i += PIECE)
-                r = module_open(ops, device, space, profile, i, evictable, ret, log, sizeof(log));
+                r = module_open(ops, device, space, profile, i, want, ret, log, sizeof(log));
         if (r <= 0)
                 return ds_error_trace(r);
         snprintf(message, message_size, "%s as code: %s", profile->name, log);
@@ -120,7 +177,7 @@ void ds_replay_forms_close(const struct ds_device_ops *ops, ds_device *device, s
         for (uint32_t i = 0; i < forms->n_modules; i++)
                 ops->module_unload(device, forms->modules[i]);
         ds_free(forms->modules);
-        ds_free(forms->kernels);
-        ds_free(forms->of);
+        ds_free(forms->plain);
+        ds_free(forms->coloured);
         *forms = (struct ds_replay_forms){0};
 }

@@ -114,6 +114,8 @@ static int run(const struct ds_replay_options *o, FILE *trace, char *message, si
                 .duration_ns = o->duration_ns,
                 .profiled = o->profiled,
                 .transform = o->transform,
+                .blocks = o->blocks,
+                .be_channels = (uint32_t)o->be_channels,
                 .trace = trace,
                 .trace_json = trace && strlen(o->trace) > 5 && !strcmp(o->trace + strlen(o->trace) - 5, ".json"),
         };

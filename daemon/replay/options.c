@@ -35,6 +35,9 @@ const char ds_replay_usage[] =
         "  --seed N                 of random arrivals (default 1)\n"
         "  --profiled               kernels are known to the policy from the start, as after detsharectl profile\n"
         "  --transform              long kernels of best-effort sessions can be evicted at the end of their blocks\n"
+        "  --channels N             kernels block by block, with L2 and memory channels; tensors of memory-bound ones "
+        "lie\n"
+        "                           in N channels of best effort's, and in the others, when both have work; 0: in all\n"
         "  --trace FILE             write what was launched and when it ran (.json: Chrome trace events)\n"
         "  --json                   results as JSON\n"
         "  --no-alone               do not run each session alone for comparison\n"
@@ -274,6 +277,7 @@ enum {
         OPT_SEED,
         OPT_PROFILED,
         OPT_TRANSFORM,
+        OPT_CHANNELS,
         OPT_TRACE,
         OPT_JSON,
         OPT_NO_ALONE,
@@ -295,6 +299,7 @@ static const struct option long_options[] = {
         {"seed", required_argument, NULL, OPT_SEED},
         {"profiled", no_argument, NULL, OPT_PROFILED},
         {"transform", no_argument, NULL, OPT_TRANSFORM},
+        {"channels", required_argument, NULL, OPT_CHANNELS},
         {"trace", required_argument, NULL, OPT_TRACE},
         {"json", no_argument, NULL, OPT_JSON},
         {"no-alone", no_argument, NULL, OPT_NO_ALONE},
@@ -333,6 +338,11 @@ static int read_option(struct ds_replay_options *o, int opt, char *message, size
         case OPT_TRANSFORM:
                 o->transform = 1;
                 return 0;
+        case OPT_CHANNELS:
+                o->blocks = 1;
+                return read_count(optarg, 0, DS_REPLAY_CHANNELS_MAX - 1, &o->be_channels)
+                               ? 0
+                               : usage(message, size, "--channels %.40s: not a number of channels", optarg);
         case OPT_TRACE:
                 o->trace = optarg;
                 return 0;

@@ -32,8 +32,8 @@ struct ds_replay_options {
         enum ds_replay_mode mode;
         const char *argument; /* of the mode */
         const char *device, *policy_dir, *trace;
-        int json, alone, profiled, transform;
-        uint64_t seed, duration_ns;
+        int json, alone, profiled, transform, blocks;
+        uint64_t seed, duration_ns, be_channels;
         struct ds_replay_policy policies[DS_REPLAY_POLICIES_MAX];
         uint32_t n_policies;
         char *policy_words; /* what they are cut from */

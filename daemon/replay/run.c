@@ -142,18 +142,42 @@ static uint64_t kernel_key(uint32_t space, unsigned part, uint32_t kernel)
         return (uint64_t)(space * 2 + part) << 32 | kernel;
 }
 
-static const struct ds_launch *request_next(
+/* Whether sessions of the other class have work that was submitted and has not ended. */
+static int is_beside(const struct session *session)
+{
+        uint32_t in_flight, all;
+
+        ds_sched_load(session->run->sched,
+                session->config->class_ == DETSHARE_CLASS_LS ? DETSHARE_CLASS_BE : DETSHARE_CLASS_LS, &in_flight, &all);
+        return all != 0;
+}
+
+/* The kernel over all channels, or in those of its class: as things are when it is submitted. */
+static const struct ds_replay_form *form_next(const struct session *session, unsigned part, uint32_t kernel)
+{
+        const struct ds_replay_forms *forms = &session->parts[part].forms;
+
+        if (!forms->plain)
+                return NULL;
+        return forms->coloured[kernel].native && is_beside(session) ? &forms->coloured[kernel] : &forms->plain[kernel];
+}
+
+static struct ds_launch request_next(
         struct session *session, int *ret_last, uint64_t *ret_key, const struct ds_sched_forms **ret_forms)
 {
         unsigned part = session->at[0] == session->todo[0];
         uint32_t kernel = session->parts[part].next;
+        const struct ds_replay_form *form = form_next(session, part, kernel);
+        struct ds_launch launch = session->parts[part].launches[kernel];
 
         session->parts[part].next = kernel + 1 < session->parts[part].n ? kernel + 1 : 0;
         session->at[part]++;
-        *ret_forms = session->parts[part].forms.of ? &session->parts[part].forms.of[kernel] : NULL;
+        *ret_forms = form ? &form->of : NULL;
+        if (form)
+                launch.kernel = form->native;
         *ret_key = kernel_key(session->parts[0].launches[0].space, part, kernel);
         *ret_last = session->at[0] == session->todo[0] && session->at[1] == session->todo[1];
-        return &session->parts[part].launches[kernel];
+        return launch;
 }
 
 static void submit(struct session *session)
@@ -168,7 +192,7 @@ static void submit(struct session *session)
                 session->n_free--;
                 slot->session = session;
                 slot->op.kind = DS_OP_LAUNCH;
-                slot->op.launch = *request_next(session, &slot->last, &key, &slot->op.forms);
+                slot->op.launch = request_next(session, &slot->last, &key, &slot->op.forms);
                 slot->op.kernel_key = key;
                 r = ds_sched_submit(session->coroutine, &slot->op, session->run->now);
                 if (r) {
@@ -275,6 +299,24 @@ static int part_load(struct run *run, const struct ds_replay_session *config, co
         return DS_REPLAY_E_BAD_FILE;
 }
 
+/* Block by block: kernels of best effort that can let go, kernels in channels of their class. */
+static int part_open_forms(struct run *run, const struct ds_replay_session *config,
+        const struct ds_replay_workload *workload, uint32_t space, struct part *part, char *message,
+        size_t message_size)
+{
+        const uint32_t be = run->config->be_channels;
+        struct ds_replay_forms_want want = {.evictable = run->config->transform && config->class_ == DETSHARE_CLASS_BE};
+
+        if (be && config->class_ == DETSHARE_CLASS_BE)
+                want.channels[1] = be;
+        if (be && config->class_ == DETSHARE_CLASS_LS) {
+                want.channels[0] = be;
+                want.channels[1] = DS_REPLAY_CHANNELS_MAX;
+        }
+        return ds_error_trace(ds_replay_forms_open(
+                run->ops, run->device, space, workload, &want, &part->forms, message, message_size));
+}
+
 static int part_open(struct run *run, const struct ds_replay_session *config, unsigned k, uint32_t space,
         struct part *part, char *message, size_t message_size)
 {
@@ -282,9 +324,8 @@ static int part_open(struct run *run, const struct ds_replay_session *config, un
         const struct sim_profile_kernel *kernel;
         int r;
 
-        if (run->config->transform)
-                r = ds_replay_forms_open(run->ops, run->device, space, workload, config->class_ == DETSHARE_CLASS_BE,
-                        &part->forms, message, message_size);
+        if (run->config->transform || run->config->blocks)
+                r = part_open_forms(run, config, workload, space, part, message, message_size);
         else
                 r = part_load(run, config, workload, space, part, message, message_size);
         if (r)
@@ -297,7 +338,7 @@ static int part_open(struct run *run, const struct ds_replay_session *config, un
                 kernel = &workload->profile->kernels[i];
                 part->launches[i] = (struct ds_launch){.space = space, .timed = 1};
                 part->launches[i].kernel =
-                        part->forms.kernels ? part->forms.kernels[i] : run->ops->kernel_at(part->module, i);
+                        part->forms.plain ? part->forms.plain[i].native : run->ops->kernel_at(part->module, i);
                 memcpy(part->launches[i].grid, kernel->grid, sizeof(kernel->grid));
                 memcpy(part->launches[i].block, kernel->block, sizeof(kernel->block));
         }
@@ -327,7 +368,9 @@ static void kernel_profile(
                 profile.points[profile.n_points++] = (struct detshare_profile_point){
                         .n_sms = sms, .samples = PROFILED_SAMPLES, .mean_ns = sim_profile_time(of, kernel, sms)};
         }
-        if (kernel->bytes)
+        if (kernel->memory_bound)
+                profile.bound = DETSHARE_BOUND_MEMORY;
+        else if (kernel->bytes)
                 profile.bound =
                         (double)kernel->bytes * 1e9 / (double)kernel->ns >= MEMORY_BOUND * data_sheet_bandwidth(run)
                                 ? DETSHARE_BOUND_MEMORY

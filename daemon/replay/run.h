@@ -33,6 +33,7 @@
 #define DS_REPLAY_QUEUE 256u /* operations of a session that wait or run, unless it says otherwise */
 #define DS_REPLAY_QUEUE_MAX 4096u
 #define DS_REPLAY_PARAMS_MAX 16u
+#define DS_REPLAY_CHANNELS_MAX 256u
 
 struct ds_replay_session {
         char name[48];
@@ -54,8 +55,11 @@ struct ds_replay_config {
         uint32_t n_sessions;
         uint64_t duration_ns;
         int profiled;
-        int transform; /* workloads are code, and long kernels of best effort have another form: see forms.h */
-        FILE *trace;   /* NULL: none; else see trace.h */
+        int transform;        /* workloads are code, and long kernels of best effort have another form: see forms.h */
+        int blocks;           /* workloads are code: block by block, with L2 and channels */
+        uint32_t be_channels; /* with blocks: memory-bound kernels of best effort are confined to so many channels while
+                                 LS has work, those of LS to the others while best effort has; 0: none are */
+        FILE *trace;          /* NULL: none; else see trace.h */
         int trace_json;
 };
 

@@ -130,6 +130,7 @@ run "version" --version
 
 # --- what is wrong --------------------------------------------------------------------------------------------------------------
 refused 2 "no sessions"
+refused 2 "--channels many: not a number of channels" --channels many --ls resnet34-b1@closed
 refused 2 "--frob: no such option" --frob
 refused 2 "--seed: an argument is missing" --seed
 refused 2 "'word': not an option" word

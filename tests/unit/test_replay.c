@@ -386,6 +386,47 @@ Test(replay, long_kernels_can_be_evicted)
         cr_assert_leq(results[1].sessions[0].p99_ns, 2 * results[0].sessions[0].p99_ns);
 }
 
+/* LS reads 24 MB in 10 us on half of the SMs, the job asks for more than there is on the other half. */
+#define READS "detshare-profile 1\nsms 132\nkernel r grid=264 block=256 ns=10000 block_ns=10000 bytes=24000000 bound="
+#define FLOOD                                                                                                 \
+        "detshare-profile 1\nsms 132\nkernel f grid=5280 block=256 ns=300000 block_ns=10000 bytes=528000000 " \
+        "written=1000 bound=memory\n"
+
+static struct ds_replay_session_result beside_flood(const char *reads, uint32_t be_channels, uint64_t *ret_flooded)
+{
+        struct ds_replay_session_result result;
+
+        rig_init("static", 40 * MS);
+        rig.config.device = "sim:h200+apart";
+        rig.config.blocks = 1;
+        rig.config.be_channels = be_channels;
+        rig.workloads[0] = (struct ds_replay_workload){.text = NULL};
+        if (reads)
+                session(workload(0, reads), DETSHARE_CLASS_LS, "closed", 1);
+        session(workload(1, FLOOD), DETSHARE_CLASS_BE, "closed", 2)->queue = 4;
+        rig_run();
+        result = rig.result.sessions[0];
+        *ret_flooded = rig.result.sessions[rig.config.n_sessions - 1].kernels;
+        rig_free();
+        return result;
+}
+
+Test(replay, channels_are_divided_while_both_have_work)
+{
+        uint64_t shared_be, divided_be, alone_be[2];
+        const struct ds_replay_session_result shared = beside_flood(READS "memory\n", 0, &shared_be);
+        const struct ds_replay_session_result divided = beside_flood(READS "memory\n", 15, &divided_be);
+        const struct ds_replay_session_result elsewhere = beside_flood(READS "compute\n", 15, &divided_be);
+
+        cr_assert_gt(shared.ended, 100);
+        cr_assert_lt(divided.p99_ns * 5, shared.p99_ns * 4, "in channels of its own");
+        cr_assert_gt(elsewhere.p99_ns, divided.p99_ns, "what is not memory-bound stays in all channels, the job's too");
+        cr_assert_lt(divided_be, shared_be);
+        (void)beside_flood(NULL, 0, &alone_be[0]);
+        (void)beside_flood(NULL, 15, &alone_be[1]);
+        cr_assert_eq(alone_be[0], alone_be[1], "nobody else: all channels");
+}
+
 Test(replay, nobody_starves_among_equals)
 {
         static const char *const names[] = {"resnet152-train", "densenet161-b64", "bert-base-b64", "llama-1b-decode"};

@@ -43,6 +43,8 @@ static const struct {
         {HEAD "\n# a comment\nkernel k grid=1 block=1 regs=256 ns=1\n", "line 5: regs=256: not a number from 0 to 255"},
         {HEAD "kernel k grid=1 block=1 ns=1 ns=2\n", "line 3: ns: given twice"},
         {HEAD "kernel k grid=1 block=1 ns=1 speed=2\n", "line 3: speed: unknown key"},
+        {HEAD "kernel k grid=1 block=1 ns=1 bound=both\n", "line 3: bound=both: not memory or compute"},
+        {HEAD "kernel k grid=1 block=1 ns=1 reuse=-1\n", "line 3: reuse=-1: not a number"},
         {HEAD "kernel k grid=1 block=1 ns=1 fast\n", "line 3: 'fast': not KEY=VALUE"},
         {HEAD "kernel k grid=1 block=1 ns=1 stair=66:10,33:20\n", "line 3: stair=66:10,33:20: not SMS:NS"},
         {HEAD "kernel k grid=1 block=1 ns=1 stair=132:10\n", "line 3: stair: 132 SMs are not fewer than the GPU's 132"},
@@ -72,7 +74,8 @@ Test(sim_profile, a_text_is_read)
         static const char text[] =
                 "detshare-profile 1\r\nname resnet\nsource measured, somewhere\ngpu h200\nsms 132\nsamples 64\n"
                 "kernel a grid=4x5x6 block=8x4x2 regs=40 shared=1024 ns=1500 bytes=77 block_ns=9 stair=8:9000,66:1700\n"
-                "  kernel b ns=1 block=1 grid=1";
+                "  kernel b ns=1 block=1 grid=1 issue_ns=3 written=4 reuse=5 bound=memory\nkernel c grid=1 block=1 "
+                "ns=2 bound=compute";
         struct sim_profile *profile = NULL;
         char error[256] = "";
 
@@ -82,7 +85,12 @@ Test(sim_profile, a_text_is_read)
         cr_assert_str_eq(profile->gpu, "h200");
         cr_assert_eq(profile->sms, 132);
         cr_assert_eq(profile->samples, 64);
-        cr_assert_eq(profile->n_kernels, 2);
+        cr_assert_eq(profile->n_kernels, 3);
+        cr_assert(profile->kernels[1].memory_bound && !profile->kernels[0].memory_bound &&
+                  !profile->kernels[2].memory_bound);
+        cr_assert_eq(profile->kernels[1].issue_ns, 3);
+        cr_assert_eq(profile->kernels[1].written, 4);
+        cr_assert_eq(profile->kernels[1].reuse, 5);
         cr_assert_str_eq(profile->kernels[0].name, "a");
         cr_assert_eq(sim_profile_blocks(&profile->kernels[0]), 120);
         cr_assert_eq(profile->kernels[0].block[2], 2);

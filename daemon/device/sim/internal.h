@@ -493,6 +493,7 @@ struct ds_device {
         const struct sim_model *model;
         struct ds_device_info info;
         bool timing_only;
+        bool channels_apart; /* what waits for a full channel holds up nobody else: no backlog */
         uint64_t order_seed; /* of the blocks of a launch, 0: increasing */
         int event_fd;
         uint64_t limits[_DS_LIMIT_MAX]; /* that clients raised */

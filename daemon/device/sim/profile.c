@@ -150,11 +150,15 @@ enum kernel_key {
         KEY_BYTES,
         KEY_BLOCK_NS,
         KEY_STAIR,
+        KEY_ISSUE_NS,
+        KEY_WRITTEN,
+        KEY_REUSE,
+        KEY_BOUND,
         _KEY_MAX,
 };
 
 static const char *const kernel_keys[_KEY_MAX] = {
-        "grid", "block", "regs", "shared", "ns", "bytes", "block_ns", "stair"};
+        "grid", "block", "regs", "shared", "ns", "bytes", "block_ns", "stair", "issue_ns", "written", "reuse", "bound"};
 
 static int read_value(struct reader *r, struct sim_profile_kernel *kernel, enum kernel_key key, const char *text)
 {
@@ -187,6 +191,17 @@ static int read_value(struct reader *r, struct sim_profile_kernel *kernel, enum 
                 return read_number(r, name, text, 1, SIM_PROFILE_NS_MAX, &kernel->block_ns);
         case KEY_STAIR:
                 return read_stair(r, kernel, text);
+        case KEY_ISSUE_NS:
+                return read_number(r, name, text, 0, SIM_PROFILE_NS_MAX, &kernel->issue_ns);
+        case KEY_WRITTEN:
+                return read_number(r, name, text, 0, SIM_PROFILE_BYTES_MAX, &kernel->written);
+        case KEY_REUSE:
+                return read_number(r, name, text, 0, SIM_PROFILE_BYTES_MAX, &kernel->reuse);
+        case KEY_BOUND:
+                kernel->memory_bound = !strcmp(text, "memory");
+                return kernel->memory_bound || !strcmp(text, "compute")
+                               ? 0
+                               : bad(r, "%s=%.40s: not memory or compute", name, text);
         case _KEY_MAX:
                 break;
         }
@@ -208,7 +223,10 @@ static int read_word(struct reader *r, struct sim_profile_kernel *kernel, char *
                 *seen |= 1u << key;
                 return read_value(r, kernel, key, equals + 1);
         }
-        return bad(r, "%.40s: unknown key, there are grid block regs shared ns bytes block_ns stair", word);
+        return bad(r,
+                "%.40s: unknown key, there are grid block regs shared ns bytes block_ns stair issue_ns written "
+                "reuse bound",
+                word);
 }
 
 /* The points must be below the whole GPU, and no faster than it. */

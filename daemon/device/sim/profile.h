@@ -18,12 +18,16 @@
  * (stairs, not slopes). Without one, the time goes with the number of blocks that the busiest SM has: 132 blocks take
  * twice as long on 131 SMs as on 132, and on 66 as well.
  * `bytes` is what the kernel moves to and from memory, `block_ns` how long one block takes when that is not the
- * kernel's time over its waves. A line that begins with # is a comment.
+ * kernel's time over its waves. Four more are for simulations block by block (daemon/replay/forms.h) and say nothing to
+ * others: `issue_ns`, how long of block_ns a block has the SM's issue slots; `written`, of bytes; `reuse`, how many
+ * bytes are the same ones in every launch; `bound=memory`, which tensors lie in memory channels of their own (or
+ * `compute`). A line that begins with # is a comment.
  *
  * Errors say the line and the key. What a profile may hold is bounded. Nothing here has state.
  */
 #pragma once
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -45,7 +49,9 @@ struct sim_profile_kernel {
         uint32_t grid[3], block[3];
         uint32_t registers, shared;
         uint64_t ns, bytes, block_ns; /* block_ns: 0 = not said */
-        uint32_t stair, n_stairs;     /* of the profile's points */
+        uint64_t issue_ns, written, reuse;
+        bool memory_bound;        /* bound=memory */
+        uint32_t stair, n_stairs; /* of the profile's points */
 };
 
 struct sim_profile {

@@ -157,7 +157,7 @@ static bool memory_settle(ds_device *device)
         backlog = ratio(m->total_rate + waiting * t->backlog_cost / SIM_LOAD_ONE, t->l2_mbps);
         m->l2 = rounded(l2);
         m->vram = rounded(vram);
-        m->backlog = waiting ? rounded(DS_MIN(backlog, vram)) : SIM_LOAD_ONE;
+        m->backlog = waiting && !device->channels_apart ? rounded(DS_MIN(backlog, vram)) : SIM_LOAD_ONE;
         m->stall = m->total_rate ? (uint32_t)(m->stall_rate * SIM_LOAD_ONE / m->total_rate) : SIM_LOAD_ONE;
         m->stall = DS_MAX(m->stall & ~7u, 8u);
         if (m->l2 == SIM_LOAD_ONE && m->vram == SIM_LOAD_ONE && old_l2 == SIM_LOAD_ONE && old_vram == SIM_LOAD_ONE)

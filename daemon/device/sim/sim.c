@@ -2,12 +2,13 @@
 /*
  * The simulated GPU: opening, closing, rungs, and the vtable
  *
- * A specification is MODEL[+timing][+quiesce][+order=SEED]. With +timing kernels are checked and timed but not executed
- * (copies and memsets are); a module may then also be a profile (profile.h), instead of PTX. With +quiesce the device
- * claims, as a GPU does, that module loads and the like stop all work, so that what the worker does about it can be
- * seen without a GPU. With +order=SEED the blocks of every launch are executed in an order of their own, the same in
- * every run, so that tests find kernels that rely on one. The device's memory is the model's or half of this machine's
- * RAM, whichever is less: slabs are host memory.
+ * A specification is MODEL[+timing][+quiesce][+apart][+order=SEED]. With +timing kernels are checked and timed but not
+ * executed (copies and memsets are); a module may then also be a profile (profile.h), instead of PTX. With +quiesce the
+ * device claims, as a GPU does, that module loads and the like stop all work, so that what the worker does about it can
+ * be seen without a GPU. With +order=SEED the blocks of every launch are executed in an order of their own, the same in
+ * every run, so that tests find kernels that rely on one. With +apart requests that wait for a full channel hold up
+ * nobody else, which is what work would meet if channels were all that is shared. The device's memory is the model's or
+ * half of this machine's RAM, whichever is less: slabs are host memory.
  *
  * See internal.h for how the parts work together, and for what a GPU does that this one does not.
  */
@@ -27,6 +28,7 @@
 #define SUFFIX_TIMING "+timing"
 #define SUFFIX_QUIESCE "+quiesce"
 #define SUFFIX_ORDER "+order="
+#define SUFFIX_APART "+apart"
 #define FIFO_MAX DS_MIB(64) /* of what a session may print and nobody take: host memory */
 
 static ds_device *sim_close(ds_device *device)
@@ -74,9 +76,11 @@ static int spec_suffixes(const char *spec, const char *suffix, ds_device *device
                         device->timing_only = true;
                 } else if (length == strlen(SUFFIX_QUIESCE) && !strncmp(suffix, SUFFIX_QUIESCE, length)) {
                         device->info.stops = 1;
+                } else if (length == strlen(SUFFIX_APART) && !strncmp(suffix, SUFFIX_APART, length)) {
+                        device->channels_apart = true;
                 } else if (!spec_order(suffix, length, device)) {
-                        ds_log(DS_LOG_ERROR, "sim:%s: unknown suffix '%.*s', there are %s, %s and %sSEED", spec,
-                                (int)length, suffix, SUFFIX_TIMING, SUFFIX_QUIESCE, SUFFIX_ORDER);
+                        ds_log(DS_LOG_ERROR, "sim:%s: unknown suffix '%.*s', there are %s, %s, %s and %sSEED", spec,
+                                (int)length, suffix, SUFFIX_TIMING, SUFFIX_QUIESCE, SUFFIX_APART, SUFFIX_ORDER);
                         return -EINVAL;
                 }
                 suffix += length;

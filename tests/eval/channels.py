@@ -1,0 +1,340 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""What dividing memory channels does, on simulated GPUs: the experiments behind figures 16, 17 and 18 of the SGDRC paper with our packs.
+
+Nothing is executed: detshare-replay simulates kernels block by block with L2 and channels; how long they take follows from the packs
+(tests/eval/packs.py). Best effort has a third of the channels, as in the paper. Each figure is there twice: as the simulator is, where what waits for a full
+channel holds up others as it does on an H200, and with +apart, where it does not. What is not simulated: the cost of translated addresses, tables that are
+wrong here and there. Needs packs of all eleven models for sm_80 and sm_75 (make packs ARCH=...). The same arguments give the same figures.
+
+usage: channels.py --build BUILD --packs DIR [--devices a2000,p40] [--figures 16,17,18] [--requests N] [--jobs N] [--out FILE.json] [--doc FILE.md]
+       channels.py --from FILE.json --doc FILE.md       the section again
+DIR has a folder of packs per target: DIR/sm_80/bert, DIR/sm_75/bert, ...
+"""
+import argparse
+import concurrent.futures
+import json
+import pathlib
+import random
+import statistics
+import subprocess
+import sys
+import tempfile
+
+import document
+import packs
+import scenarios
+
+LS = ("mobilenet_v3", "squeezenet", "shufflenet", "efficientnet", "resnet34", "mobilebert", "mobilevit", "efficientformer")
+BE = ("resnet152", "densenet161", "bert")
+POLICIES = ("multistream", "orion", "sgdrc-static", "sgdrc", "detshare")
+LOADS = {"light": 25, "heavy": 50}  # percent of what the services can do, all together
+VARIANTS = ("", "+apart")
+SECTION = "channels"
+SOURCES = 2  # kernels that are the source of conflicts, of each GPU
+SEED = 16
+BE_QUEUE = 4  # launches that are submitted before the state is known in which they run
+
+
+class Bench:
+    def __init__(self, options, folder):
+        self.build, self.packs, self.folder = options.build, options.packs, pathlib.Path(folder)
+        self.pool = concurrent.futures.ThreadPoolExecutor(options.jobs)
+        self.number, self.models, self.bounds = 0, {}, {}
+
+    def model(self, device, name):
+        """A pack's launches, with registers."""
+        if (device, name) not in self.models:
+            folder = self.packs / packs.MODELS[device]["arch"] / name
+            about, launches = packs.read(folder)
+            used = packs.registers(folder, about)
+            for one in launches:
+                one.regs = used.get(one.kernel, 32)
+            self.models[device, name] = launches
+        return self.models[device, name]
+
+    def file(self, text, suffix):
+        self.number += 1
+        path = self.folder / f"{self.number}.{suffix}"
+        path.write_text(text, encoding="utf8")
+        return path
+
+    def replay(self, device, words):
+        command = [str(self.build / "detshare-replay"), "--device", f"sim:{device}", "--json", "--no-alone", *map(str, words)]
+        done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        if done.returncode:
+            raise RuntimeError(f"{' '.join(command)}: {done.stderr.strip()[-300:]}")
+        return json.loads(done.stdout)["runs"]
+
+
+def key_of(launch):
+    return (launch.kernel, launch.grid, launch.flops, launch.bytes)
+
+
+def distinct(launches):
+    return list({key_of(one): one for one in launches}.values())
+
+
+# --- one kernel beside another ----------------------------------------------------------------------------------------------------
+
+def kernel_p99(bench, device, variant, one, other, channels, bound=True):
+    """The 99th percentile of a kernel's time in ns on half of the SMs, again and again, beside another one on the other half."""
+    model = packs.MODELS[device]
+    own = packs.text("ls", device, [one], [bound], "a pack")
+    words = ["--policy", "static,ls_percent=50", "--channels", channels, "--ls", f"{bench.file(own, 'profile')}@closed,name=ls"]
+    if other:
+        beside = packs.text("be", device, [other], [True], "a pack")
+        words += ["--be", f"{bench.file(beside, 'profile')},name=be,queue=4"]
+    alone_ns = max(ns_of(one, model), 1000) + 10000
+    duration = max(150 * alone_ns, 8 * ns_of(other, model) if other else 0)
+    trace = bench.file("", "trace")
+    bench.replay(device + variant, words + ["--duration", f"{duration}ns", "--trace", trace])
+    times = []
+    for line in trace.read_text(encoding="utf8").splitlines():
+        word = line.split(" ")
+        if word[0] == "end" and word[2] == "ls":
+            times.append(int(word[1]) - int(word[4].removeprefix("start=")))
+    trace.unlink()
+    times = sorted(times[len(times) // 10:])
+    return times[min(len(times) - 1, int(len(times) * 0.99))] if times else 0
+
+
+def ns_of(launch, model):
+    return int(next(word for word in packs.line_of(0, launch, model, False).split() if word.startswith("ns=")).removeprefix("ns="))
+
+
+def measure_bounds(bench, device, names):
+    """Which kernels of the packs memory bounds: beside a thrasher."""
+    thrash, every = packs.thrasher(packs.MODELS[device])[0], {}
+    for name in names:
+        every.update({key_of(one): one for one in bench.model(device, name)})
+
+    def measured(item):
+        alone, beside = (kernel_p99(bench, device, "", item[1], other, 0) for other in (None, thrash))
+        return item[0], bool(alone) and beside >= packs.THRASHED * alone
+
+    bench.bounds[device] = dict(bench.pool.map(measured, sorted(every.items())))
+    return bench.bounds[device]
+
+
+def bandwidth(launch, device):
+    return launch.bytes / ns_of(launch, packs.MODELS[device])
+
+
+def sources(bench, device):
+    """Memory-bound kernels of the jobs with a high throughput, drawn at random from the upper quarter of them."""
+    every = [one for name in BE for one in distinct(bench.model(device, name)) if bench.bounds[device][key_of(one)] and one.bytes > 1 << 20]
+    every.sort(key=lambda one: (-bandwidth(one, device), one.kernel, one.grid))
+    return random.Random(SEED).sample(every[:max(SOURCES, len(every) // 4)], SOURCES)
+
+
+def figure16(bench, device):
+    third, rows = packs.MODELS[device]["channels"] // 3, []
+    chosen = sources(bench, device)
+    kernels = [(name, one) for name in LS for one in distinct(bench.model(device, name))]
+
+    def measured(item):
+        (name, one), source, variant = item
+        bound = bench.bounds[device][key_of(one)]
+        shared, apart = (kernel_p99(bench, device, variant, one, source, channels, bound) for channels in (0, third))
+        return {"device": device, "variant": variant, "model": name, "kernel": one.kernel, "source": source.kernel, "bound": bound, "shared_ns": shared, "divided_ns": apart}
+
+    items = [(kernel, source, variant) for variant in VARIANTS for source in chosen for kernel in kernels]
+    rows = list(bench.pool.map(measured, items))
+    return [row for row in rows if row["shared_ns"] and row["divided_ns"]]
+
+
+# --- memory ---------------------------------------------------------------------------------------------------------------------
+
+def bounds_text(bench, device, name):
+    """As detsharectl profile PACK --json says it."""
+    lines = [{"kernel": one.kernel, "grid_x": one.grid[0], "grid_y": one.grid[1], "grid_z": one.grid[2],
+              "bound": "memory" if bench.bounds[device][key_of(one)] else "compute"} for one in bench.model(device, name)]
+    return json.dumps({"bounds": lines})
+
+
+def figure17(bench, device):
+    rows = []
+    for name in LS + BE:
+        folder = bench.packs / packs.MODELS[device]["arch"] / name
+        for which in ("measured", "all"):
+            bounds = bench.file(bounds_text(bench, device, name), "json") if which == "measured" else "all"
+            done = subprocess.run([bench.build / "detshare-serve", folder, "--show", "--no-hash", "--json", "--bimodal", bounds], check=True, stdout=subprocess.PIPE, text=True)
+            shown = json.loads(done.stdout)
+            rows.append({"device": device, "model": name, "class": shown["pack_class"], "batch": shown["batch"], "bounds": which, "launches": shown["launches"], **shown["bimodal"]})
+    return rows
+
+
+# --- end to end -----------------------------------------------------------------------------------------------------------------
+
+def profile_of(bench, device, name):
+    launches = bench.model(device, name)
+    return bench.file(packs.text(name, device, launches, [bench.bounds[device][key_of(one)] for one in launches], "a pack"), "profile")
+
+
+def alone_of(bench, device, profile):
+    first = bench.replay(device, ["--policy", "fifo", "--channels", 0, "--duration", "60ms", "--ls", f"{profile}@closed"])[0]["sessions"][0]
+    return {"rate": 1000 / first["p50_ms"], "p99_ms": first["p99_ms"]}
+
+
+def be_alone(bench, device, profile):
+    """Steps per second of a job alone."""
+    first = bench.replay(device, ["--policy", "fifo", "--channels", 0, "--duration", "2s", "--be", f"{profile},queue={BE_QUEUE}"])[0]["sessions"][0]
+    return first["steps_per_s"]
+
+
+def figure18(bench, device, requests):
+    third = packs.MODELS[device]["channels"] // 3
+    gaps = json.loads(scenarios.APOLLO.read_text(encoding="utf8"))
+    profiles = {name: profile_of(bench, device, name) for name in LS + BE}
+    alone = {name: alone_of(bench, device, profiles[name]) for name in LS}
+    jobs = {name: be_alone(bench, device, profiles[name]) for name in BE}
+
+    def cell(item):
+        job, load, channels, variant = item
+        words = ["--channels", channels, "--profiled", "--transform", "--compare", ",".join(POLICIES)]
+        rates = {name: alone[name]["rate"] * LOADS[load] / 100 / len(LS) for name in LS}
+        for name in LS:
+            words += ["--ls", f"{profiles[name]}@{scenarios.APOLLO},speed={rates[name] / (len(gaps) / sum(gaps)):.6f},name={name},slo={(len(LS) + 1) * alone[name]['p99_ms']:.6f}ms"]
+        words += ["--be", f"{profiles[job]},name=be,queue={BE_QUEUE}", "--duration", f"{max(requests / min(rates.values()), 0.5):.4f}s"]
+        return [row18(device, variant, job, load, channels, run, alone, jobs[job]) for run in bench.replay(device + variant, words)]
+
+    items = [(job, load, channels, variant) for variant in VARIANTS for job in BE for load in LOADS for channels in (0, third)]
+    return [row for rows in bench.pool.map(cell, items) for row in rows]
+
+
+def row18(device, variant, job, load, channels, run, alone, job_alone):
+    ls, be = run["sessions"][:len(LS)], run["sessions"][len(LS)]
+    arrived = sum(s["arrived"] for s in ls)
+    return {"device": device, "variant": variant, "job": job, "load": load, "channels": channels, "policy": run["policy"], "arrived": arrived,
+            "p99_over_alone": statistics.geometric_mean(s["p99_ms"] / alone[name]["p99_ms"] for name, s in zip(LS, ls)),
+            "in_slo": sum(s["in_slo_percent"] * s["arrived"] for s in ls) / arrived, "be": be["steps_per_s"] / job_alone}
+
+
+# --- the section ------------------------------------------------------------------------------------------------------------------
+
+def quantile(values, part):
+    values = sorted(values)
+    return values[min(len(values) - 1, int(len(values) * part))]
+
+
+def named(device, variant):
+    return f"`sim:{device}{variant}`"
+
+
+def lines16(rows):
+    table = []
+    paper = {"p40": "28.7 / 135", "a2000": "47.5 / 106.3"}
+    for device, variant in dict.fromkeys((row["device"], row["variant"]) for row in rows):
+        own = [row for row in rows if (row["device"], row["variant"]) == (device, variant)]
+        for what, chosen in (("all kernels", own), ("those that memory bounds", [row for row in own if row["bound"]])):
+            gains = [100 * (row["shared_ns"] / row["divided_ns"] - 1) for row in chosen]
+            if gains:
+                table.append([named(device, variant), what, str(len(gains)), f"{statistics.fmean(gains):.1f}", f"{quantile(gains, 0.1):.1f}", f"{quantile(gains, 0.5):.1f}",
+                              f"{quantile(gains, 0.9):.1f}", f"{max(gains):.1f}", paper[device] if what == "all kernels" else ""])
+    return ["### Figure 16: kernels of the services beside a memory-bound kernel of a job", "",
+            "Half of the SMs for each, both again and again; by how many percent the 99th percentile of the kernel's time is higher without dividing channels than with a third of them for "
+            "the job. Negative: dividing makes it slower. Every distinct kernel and size of the eight services; the job's are drawn from the upper quarter by bytes per second (seed "
+            f"{SEED}). The paper's figures are its mean and most.", ""] + document.table(["GPU", "kernels", "pairs", "mean", "p10", "median", "p90", "most", "paper: mean / most"], table)
+
+
+def mib(value):
+    return f"{value / 2**20:.1f}"
+
+
+def lines17(rows):
+    table = []
+    for row in rows:
+        if row["device"] != rows[0]["device"]:
+            continue
+        if row["bounds"] == "measured":
+            other = next(r for r in rows if (r["device"], r["model"], r["bounds"]) == (row["device"], row["model"], "all"))
+            moves = row["class"] == "ls"
+            base, apart, twice = row["weights"] + row["arena"], other["weights"] + other["arena_apart"], other["weights"] + other["weights_again"]
+            ratio = lambda r, arena, again: (r["weights"] + (0 if moves else r["weights_again"]) + r[arena] + r[again]) / base
+            table.append([f"`{row['model']}`", str(row["batch"]), f"{row['memory_bound_launches']} of {row['launches']}", f"{mib(row['weights'])} + {mib(row['arena'])}", mib(row["arena_apart"]),
+                          f"{mib(row['weights_again'])}{' (moved)' if moves else ''} + {mib(row['arena_again'])}", f"{ratio(row, 'arena', 'arena_again'):.2f}", f"{ratio(other, 'arena', 'arena_again'):.2f}",
+                          f"{(twice + other['arena_apart'] + other['arena_again_apart']) / apart:.2f}", f"{(twice + other['arena'] + other['arena_again']) / apart:.2f}"])
+    return ["### Figure 17: memory of bimodal tensors", "",
+            f"MiB, weights + intermediates, of the packs for `sim:{rows[0]['device']}`: computed from the packs by `detshare-serve --show --bimodal`, not measured. *Memory-bound*: launches that take 1.2 times "
+            "as long beside a thrasher (sim). *Again*: the second place; services hold one copy of their weights and move it. *Times*: everything against the pack without second places, "
+            "intermediates reused in both; with the kernels that are memory-bound, and if all were. *Apart*: if all were and no intermediate's memory were reused, against the same without second places; "
+            "*reused*: with reuse in both places, against that pack without either; these two count both copies of services' weights. The paper prints no numbers: its text says \"nearly double\" for "
+            "*apart*, and that reuse takes much of it away, most for the jobs with their larger batches.", ""] + document.table(
+                ["model", "batch", "memory-bound", "plain", "intermediates apart", "again", "times", "if all", "apart", "reused"], table)
+
+
+def lines18(rows):
+    lines = ["### Figure 18: the services beside a job", "",
+             "All eight services beside one job at a time; requests as in the Apollo trace, in sum a quarter (light) or half (heavy) of what the services can do. p99 over alone: geometric mean over services and jobs; "
+             "in SLO: nine times the 99th percentile alone; BE: of the job alone, mean over jobs. Each cell: all channels for everybody / a third of them for the job's memory-bound tensors "
+             "while requests are there, the others for the services'. A service works on one request at a time (the paper has four instances of each). The paper's own figures are SLO attainment of 99.0% for SGDRC "
+             "on average, BE throughput up to 2.36 (p40) and 1.79 (a2000) times Orion's, all with channels divided; it has no SGDRC without that to compare with.", ""]
+    for device, variant in dict.fromkeys((row["device"], row["variant"]) for row in rows):
+        table = []
+        for policy in POLICIES:
+            cells = [f"`{policy}`"]
+            for load in LOADS:
+                own = [[row for row in rows if (row["device"], row["variant"], row["policy"], row["load"]) == (device, variant, policy, load) and bool(row["channels"]) == divided] for divided in (False, True)]
+                both = lambda value: " / ".join(value(group) for group in own)
+                cells += [both(lambda g: f"{statistics.geometric_mean(r['p99_over_alone'] for r in g):.2f}"), both(lambda g: f"{statistics.fmean(r['in_slo'] for r in g):.1f}%"),
+                          both(lambda g: f"{statistics.fmean(r['be'] for r in g):.3f}")]
+            table.append(cells)
+        lines += [f"{named(device, variant)}:", ""] + document.table(["policy"] + [f"{load}: {what}" for load in LOADS for what in ("p99 over alone", "in SLO", "BE")], table) + [""]
+    return lines
+
+
+def section(found):
+    lines = ["## Memory channels (sim)", "",
+             "Every figure here is a simulator's (`sim`), none is a GPU's, but those of the paper, which are its own GPUs'. Written by `make eval-channels` (`tests/eval/channels.py`); how long kernels take on these GPUs is "
+             "derived from the packs by the rule of `tests/eval/packs.py`, which was fixed before anything was simulated, and nothing is tuned to the paper. `sim:MODEL`: what waits for a full channel holds up requests for others, as measured on an "
+             "H200, whose constant all models have. `+apart`: it does not: channels are then all that matters. Which of the two a P40 or an A2000 is like is not known here: the paper's gain says the second. "
+             "Translating addresses costs nothing here, and no table is wrong.", ""]
+    for name, write in (("16", lines16), ("17", lines17), ("18", lines18)):
+        if found.get(name):
+            lines += write(found[name]) + [""]
+    return lines
+
+
+def arguments():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--build", type=pathlib.Path, default=pathlib.Path("build"))
+    parser.add_argument("--packs", type=pathlib.Path, default=pathlib.Path("build/packs"))
+    parser.add_argument("--devices", default="p40,a2000")
+    parser.add_argument("--figures", default="16,17,18")
+    parser.add_argument("--requests", type=int, default=60, help="of the slowest service in a cell of figure 18")
+    parser.add_argument("--jobs", type=int, default=2)
+    parser.add_argument("--out", type=pathlib.Path)
+    parser.add_argument("--from", dest="source", type=pathlib.Path)
+    parser.add_argument("--doc", type=pathlib.Path)
+    options = parser.parse_args()
+    options.build, options.packs = options.build.resolve(), options.packs.resolve()
+    return options
+
+
+def run(options):
+    found = {figure: [] for figure in options.figures.split(",")}
+    with tempfile.TemporaryDirectory(prefix="detshare-channels.") as folder:
+        bench = Bench(options, folder)
+        for device in options.devices.split(","):
+            measure_bounds(bench, device, LS + BE)
+            for figure, rows in found.items():
+                print(f"{device}: figure {figure}", file=sys.stderr, flush=True)
+                rows += figure16(bench, device) if figure == "16" else figure17(bench, device) if figure == "17" else figure18(bench, device, options.requests)
+    return found
+
+
+def main():
+    options = arguments()
+    found = json.loads(options.source.read_text(encoding="utf8")) if options.source else run(options)
+    if options.out:
+        options.out.write_text(json.dumps(found, indent=0), encoding="utf8")
+    if options.doc:
+        document.write(options.doc, SECTION, section(found))
+    else:
+        print("\n".join(section(found)))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

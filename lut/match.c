@@ -2,10 +2,13 @@
 /*
  * Which pattern a page has, and which channel a name means
  *
- * Both are searches of all patterns. A page's probes are compared with each until more differ than with the best two so
- * far; that is some ten comparisons a pattern. Names are found by trying each pattern on the first page: where it is
- * the right one, every name falls on one channel; what several patterns explain (the table may be symmetric) the other
- * pages decide.
+ * A page's pattern is the one that the fewest probes contradict. Of a hash of parities and a modulus each parity's
+ * constant is what most probes say, the sum's shift is what most probes say once the digits' constants are given, and
+ * only these are gone through; of the other forms all patterns are, until more probes differ than with the best two so
+ * far.
+ *
+ * Names are found by trying patterns on the first page: where it is the right one, every name falls on one channel.
+ * What several patterns explain (the table may be symmetric) the other pages decide.
  */
 #include <assert.h>
 #include <errno.h>
@@ -23,47 +26,103 @@ struct seen {
         uint8_t channel;
 };
 
-/* How many of the probes differ from the pattern, but not beyond limit. */
-static uint32_t differing(
-        const struct ds_lut *lut, uint32_t pattern, const struct seen *seen, uint32_t n, uint32_t limit)
+/* The patterns that the fewest probes contradict. */
+struct nearest {
+        uint32_t pattern, best, second;
+};
+
+static void consider(struct nearest *nearest, uint32_t pattern, uint32_t differ)
 {
-        uint32_t constant = ds_lut_constant(lut, pattern), differ = 0;
+        if (differ < nearest->best) {
+                nearest->second = nearest->best;
+                nearest->best = differ;
+                nearest->pattern = pattern;
+        } else if (differ < nearest->second) {
+                nearest->second = differ;
+        }
+}
+
+static void match_all(const struct ds_lut *lut, const struct seen *seen, uint32_t n, struct nearest *nearest)
+{
+        uint32_t differ;
         uint8_t channel;
 
-        for (uint32_t i = 0; i < n && differ < limit; i++) {
-                channel = ds_lut_at(lut, pattern, constant, seen[i].x);
-                differ += channel != seen[i].channel && channel != DS_LUT_UNKNOWN;
+        for (uint32_t pattern = 0; pattern < lut->facts.patterns && nearest->second > 0; pattern++) {
+                differ = 0;
+                for (uint32_t i = 0; i < n && differ < nearest->second; i++) {
+                        channel = ds_lut_at(lut, pattern, seen[i].x);
+                        differ += channel != seen[i].channel && channel != DS_LUT_UNKNOWN;
+                }
+                consider(nearest, pattern, differ);
         }
-        return differ;
+}
+
+/* The constant of the parities that most probes have, as bits above the digits. */
+static uint32_t match_parities(const struct ds_lut *lut, const struct seen *seen, uint32_t n)
+{
+        const struct ds_lut_head *head = &lut->head;
+        uint32_t ones[DS_LUT_DIMS_MAX] = {0}, bits, constant = 0;
+
+        for (uint32_t i = 0; i < n; i++) {
+                bits = lut->image[seen[i].x] >> head->dims ^ lut->place[seen[i].channel] / head->modulus;
+                for (uint32_t k = 0; k < head->parities; k++)
+                        ones[k] += bits >> k & 1;
+        }
+        for (uint32_t k = 0; k < head->parities; k++)
+                constant |= (uint32_t)(ones[k] * 2 > n) << k;
+        return constant << head->dims;
+}
+
+static void match_modulus(const struct ds_lut *lut, struct seen *seen, uint32_t n, struct nearest *nearest)
+{
+        const struct ds_lut_head *head = &lut->head;
+        uint32_t constant, digits = (1u << head->dims) - 1, m = head->modulus, known = 0, good = 0, difference;
+        uint16_t by[DS_LUT_CHANNELS_MAX];
+
+        for (uint32_t i = 0; i < n; i++)
+                if (lut->place[seen[i].channel] != UINT16_MAX)
+                        seen[known++] = seen[i];
+        constant = match_parities(lut, seen, known);
+        /* of the rest, what is on the right side has its digits and its number compared */
+        for (uint32_t i = 0; i < known; i++) {
+                uint32_t place = lut->place[seen[i].channel], y = lut->image[seen[i].x];
+
+                if (((y ^ constant) >> head->dims) == place / m)
+                        seen[good++] = (struct seen){y & digits, (uint8_t)(place % m)};
+        }
+        for (uint32_t flips = 0; flips <= digits; flips++) {
+                memset(by, 0, m * sizeof(*by));
+                for (uint32_t i = 0; i < good; i++) {
+                        difference = seen[i].channel + m - lut->sum[seen[i].x ^ flips];
+                        by[difference - (difference >= m ? m : 0)]++;
+                }
+                for (uint32_t shift = 0; shift < m; shift++)
+                        consider(nearest, shift << (head->dims + head->parities) | constant | flips, n - by[shift]);
+        }
 }
 
 int ds_lut_match(const struct ds_lut *lut, const struct ds_lut_probe *probes, size_t n, uint32_t *ret_pattern)
 {
         struct seen seen[DS_LUT_PROBES_MAX];
-        uint32_t n_seen = 0, best, second, differ;
+        struct nearest nearest;
+        uint32_t n_seen = 0;
 
         assert(n <= DS_LUT_PROBES_MAX);
         for (size_t i = 0; i < n; i++) {
                 assert(probes[i].offset >> lut->head.page_bits == 0);
+                assert(probes[i].channel < lut->head.channels || probes[i].channel == DS_LUT_UNKNOWN);
                 if (probes[i].channel != DS_LUT_UNKNOWN)
                         seen[n_seen++] = (struct seen){probes[i].offset >> lut->head.granule_bits, probes[i].channel};
         }
-        best = second = NEAR_ENOUGH(n_seen) + 1;
-        for (uint32_t pattern = 0; pattern < lut->facts.patterns; pattern++) {
-                differ = differing(lut, pattern, seen, n_seen, second);
-                if (differ < best) {
-                        second = best;
-                        best = differ;
-                        *ret_pattern = pattern;
-                } else if (differ < second) {
-                        second = differ;
-                }
-                if (second == 0)
-                        break;
-        }
-        return n_seen && best <= NEAR_ENOUGH(n_seen) && (second > best || lut->facts.patterns == 1)
-                       ? 0
-                       : DS_LUT_E_NO_PATTERN;
+        nearest = (struct nearest){0, NEAR_ENOUGH(n_seen) + 1, NEAR_ENOUGH(n_seen) + 1};
+        if (lut->head.form == DS_LUT_MODULUS)
+                match_modulus(lut, seen, n_seen, &nearest);
+        else
+                match_all(lut, seen, n_seen, &nearest);
+        if (!n_seen || nearest.best > NEAR_ENOUGH(n_seen) || nearest.second <= nearest.best)
+                return DS_LUT_E_NO_PATTERN;
+        *ret_pattern = nearest.pattern;
+        return 0;
 }
 
 /* --- names --- */
@@ -80,21 +139,18 @@ struct naming {
         uint8_t names[DS_LUT_CHANNELS_MAX];
 };
 
-/* How many of the granules 0, stride, 2 stride, ... of the page are explained when each name is the channel that it
+/* How many of n granules of the page, spread over it, are explained when each name is the channel that it
  * falls on most often; the number looked at comes back too. Names that would share a channel explain nothing. */
-static uint32_t explained(
-        struct naming *naming, uint32_t pattern, const uint8_t *page, uint32_t n, uint32_t stride, uint32_t *ret_n)
+static uint32_t explained(struct naming *naming, uint32_t pattern, const uint8_t *page, uint32_t n, uint32_t *ret_n)
 {
-        uint32_t mask = (1u << naming->lut->bits) - 1, channels = naming->lut->head.channels, right = 0, at, *count;
-        uint32_t constant = ds_lut_constant(naming->lut, pattern);
+        uint32_t channels = naming->lut->head.channels, right = 0, at, *count;
         bool taken[DS_LUT_CHANNELS_MAX] = {false};
 
         memset(naming->count, 0, naming->n_names * channels * sizeof(*naming->count));
         *ret_n = 0;
         for (uint32_t i = 0; i < n; i++) {
-                uint32_t x = i * stride & mask;
-                uint8_t channel =
-                        page[x] == DS_LUT_UNKNOWN ? DS_LUT_UNKNOWN : ds_lut_at(naming->lut, pattern, constant, x);
+                uint32_t x = ds_lut_spread(i, naming->lut->bits);
+                uint8_t channel = page[x] == DS_LUT_UNKNOWN ? DS_LUT_UNKNOWN : ds_lut_at(naming->lut, pattern, x);
 
                 if (channel != DS_LUT_UNKNOWN) {
                         naming->count[page[x] * channels + channel]++;
@@ -122,7 +178,7 @@ static bool agrees(struct naming *naming, const uint8_t *page, uint32_t *ret_rig
         uint8_t name;
 
         for (uint32_t i = 0; i < n && n_probes < DS_LUT_PROBES_MAX; i++) {
-                uint32_t x = i * ((n / 2 - n / 8) | 1) & (n - 1);
+                uint32_t x = ds_lut_spread(i, lut->bits);
 
                 name = page[x] < DS_LUT_CHANNELS_MAX ? naming->names[page[x]] : DS_LUT_UNKNOWN;
                 if (name != DS_LUT_UNKNOWN)
@@ -148,7 +204,7 @@ static bool try_names(struct naming *naming, uint32_t pattern, const uint8_t *co
         uint32_t right, n, all = 1u << naming->lut->bits;
 
         *ret_right = *ret_n = 0;
-        right = explained(naming, pattern, pages[0], all, 1, &n);
+        right = explained(naming, pattern, pages[0], all, &n);
         if (!n || right < LEAST(n))
                 return false;
         for (size_t i = 0; i < n_pages; i++) {
@@ -162,12 +218,16 @@ static bool try_names(struct naming *naming, uint32_t pattern, const uint8_t *co
 
 static int find_names(struct naming *naming, const uint8_t *const *pages, size_t n_pages, uint8_t *ret_names)
 {
-        uint32_t all = 1u << naming->lut->bits, quick, n, right;
+        uint32_t all = 1u << naming->lut->bits, patterns = naming->lut->facts.patterns, quick, n, right;
         uint64_t good, of, best = 0;
 
+        /* parities' constants and the shift of a sum are but other names for the channels */
+        if (naming->lut->head.form == DS_LUT_MODULUS)
+                patterns = 1u << naming->lut->head.dims;
+
         quick = DS_MIN(all, DS_MAX(256u, QUICK_PER_CHANNEL * naming->lut->head.channels));
-        for (uint32_t pattern = 0; pattern < naming->lut->facts.patterns; pattern++) {
-                right = explained(naming, pattern, pages[0], quick, (all / 2 - all / 8) | 1, &n);
+        for (uint32_t pattern = 0; pattern < patterns; pattern++) {
+                right = explained(naming, pattern, pages[0], quick, &n);
                 if (!n || right < LEAST(n) || !try_names(naming, pattern, pages, n_pages, &good, &of) || good <= best)
                         continue;
                 best = good;

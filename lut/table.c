@@ -89,7 +89,7 @@ static int check_head(const struct ds_lut_head *head, char *why, size_t size)
                 return refuse(why, size, "a number of channels that cannot be");
         if (head->held_right > head->held_out)
                 return refuse(why, size, "more granules told right than were asked");
-        if (!head->n_signature || head->n_signature > DS_LUT_PROBES_MAX || head->zero)
+        if (!head->n_signature || head->n_signature > DS_LUT_PROBES_MAX || head->zero[0] || head->zero[1])
                 return refuse(why, size, "no signature, or one that is too long");
         return 0;
 }
@@ -144,21 +144,19 @@ static int make_image(struct ds_lut *lut, const uint32_t *masks, uint32_t dims)
         return 0;
 }
 
-/* The matrix, the origin and the directions; dims is the length of a coordinate. */
-static int read_linear(struct ds_lut *lut, struct rest *rest, uint32_t dims, char *why, size_t size)
+/* The matrix; dims is the length of a coordinate. */
+static int read_matrix(struct ds_lut *lut, struct rest *rest, uint32_t dims, char *why, size_t size)
 {
-        uint32_t numbers[2 * DS_LUT_DIMS_MAX + 1], n = dims + lut->head.directions + 1;
-        const void *taken = take(rest, n, sizeof(*numbers));
+        uint32_t masks[DS_LUT_DIMS_MAX];
+        const void *taken = take(rest, dims, sizeof(*masks));
 
         if (!taken)
                 return refuse(why, size, "its parts are not as long as it says");
-        memcpy(numbers, taken, n * sizeof(*numbers));
-        for (uint32_t i = 0; i < n; i++)
-                if (numbers[i] >> (i < dims ? lut->bits : dims))
+        memcpy(masks, taken, dims * sizeof(*masks));
+        for (uint32_t i = 0; i < dims; i++)
+                if (masks[i] >> lut->bits)
                         return refuse(why, size, "bits that a page does not have");
-        lut->origin = numbers[dims];
-        memcpy(lut->direction, numbers + dims + 1, lut->head.directions * sizeof(*numbers));
-        return make_image(lut, numbers, dims);
+        return make_image(lut, masks, dims);
 }
 
 static int read_xor(struct ds_lut *lut, struct rest *rest, char *why, size_t size)
@@ -166,10 +164,9 @@ static int read_xor(struct ds_lut *lut, struct rest *rest, char *why, size_t siz
         const struct ds_lut_head *head = &lut->head;
         int r;
 
-        if (head->dims > lut->bits || head->directions > head->dims || !head->tables ||
-                head->tables > DS_LUT_PATTERNS_MAX >> head->directions || head->tables > DS_LUT_BYTES_MAX >> head->dims)
+        if (head->dims > lut->bits || !head->tables || head->tables > DS_LUT_SEARCH_MAX >> head->dims)
                 return refuse(why, size, "more patterns than a table may have");
-        r = read_linear(lut, rest, head->dims, why, size);
+        r = read_matrix(lut, rest, head->dims, why, size);
         return r ? r : take_channels(lut, rest, (size_t)head->tables << head->dims, why, size);
 }
 
@@ -186,6 +183,20 @@ static int make_sums(struct ds_lut *lut, const uint8_t *weights)
         return 0;
 }
 
+/* Where each channel is. None is at two places. */
+static bool find_places(struct ds_lut *lut)
+{
+        memset(lut->place, 0xff, sizeof(lut->place));
+        for (uint32_t i = 0; i < lut->head.modulus << lut->head.parities; i++) {
+                if (lut->channel[i] == DS_LUT_UNKNOWN)
+                        continue;
+                if (lut->place[lut->channel[i]] != UINT16_MAX)
+                        return false;
+                lut->place[lut->channel[i]] = (uint16_t)i;
+        }
+        return true;
+}
+
 static int read_modulus(struct ds_lut *lut, struct rest *rest, char *why, size_t size)
 {
         const struct ds_lut_head *head = &lut->head;
@@ -193,10 +204,10 @@ static int read_modulus(struct ds_lut *lut, struct rest *rest, char *why, size_t
         int r;
 
         if (head->dims > DS_LUT_BITS_MAX || head->parities > DS_LUT_DIMS_MAX - DS_LUT_BITS_MAX || !head->modulus ||
-                head->modulus > DS_LUT_CHANNELS_MAX || head->directions > head->dims + head->parities ||
-                head->directions > 20 || head->modulus > DS_LUT_PATTERNS_MAX >> head->directions)
+                head->modulus > DS_LUT_CHANNELS_MAX ||
+                head->modulus > DS_LUT_PATTERNS_MAX >> (head->dims + head->parities))
                 return refuse(why, size, "more patterns than a table may have");
-        r = read_linear(lut, rest, head->dims + head->parities, why, size);
+        r = read_matrix(lut, rest, head->dims + head->parities, why, size);
         if (r)
                 return r;
         weights = take(rest, head->dims, 1);
@@ -206,7 +217,9 @@ static int read_modulus(struct ds_lut *lut, struct rest *rest, char *why, size_t
                 if (weights[i] >= head->modulus)
                         return refuse(why, size, "a weight that its modulus does not have");
         r = make_sums(lut, weights);
-        return r ? r : take_channels(lut, rest, (size_t)head->modulus << head->parities, why, size);
+        if (!r)
+                r = take_channels(lut, rest, (size_t)head->modulus << head->parities, why, size);
+        return r || find_places(lut) ? r : refuse(why, size, "a channel that is at two places");
 }
 
 static uint32_t common_factor(uint32_t a, uint32_t b)
@@ -219,7 +232,7 @@ static int read_congruence(struct ds_lut *lut, struct rest *rest, char *why, siz
         const struct ds_lut_head *head = &lut->head;
         int r;
 
-        if (head->period < 2 || head->period > DS_LUT_PERIOD_MAX || head->slot_bits >= lut->bits || head->directions)
+        if (head->period < 2 || head->period > DS_LUT_PERIOD_MAX || head->slot_bits >= lut->bits)
                 return refuse(why, size, "a period that cannot be");
         r = take_channels(lut, rest, (size_t)head->period << head->slot_bits, why, size);
         if (r)
@@ -230,7 +243,7 @@ static int read_congruence(struct ds_lut *lut, struct rest *rest, char *why, siz
         for (uint32_t u = 1; u < head->period; u++)
                 if (common_factor(head->period, u) == 1)
                         lut->step[lut->n_steps++] = (uint16_t)u;
-        if (lut->n_steps * head->period > DS_LUT_PATTERNS_MAX)
+        if (lut->n_steps * head->period > DS_LUT_SEARCH_MAX)
                 return refuse(why, size, "more patterns than a table may have");
         return 0;
 }
@@ -260,12 +273,12 @@ static int read_form(struct ds_lut *lut, struct rest *rest, char *why, size_t si
         case DS_LUT_XOR:
                 r = read_xor(lut, rest, why, size);
                 if (!r)
-                        facts_of(lut, lut->head.tables << lut->head.directions);
+                        facts_of(lut, lut->head.tables << lut->head.dims);
                 return r;
         case DS_LUT_MODULUS:
                 r = read_modulus(lut, rest, why, size);
                 if (!r)
-                        facts_of(lut, lut->head.modulus << lut->head.directions);
+                        facts_of(lut, lut->head.modulus << (lut->head.dims + lut->head.parities));
                 return r;
         case DS_LUT_CONGRUENCE:
                 r = read_congruence(lut, rest, why, size);
@@ -371,26 +384,15 @@ size_t ds_lut_signature(const struct ds_lut *lut, const uint32_t **ret_offsets)
         return lut->head.n_signature;
 }
 
-uint32_t ds_lut_constant(const struct ds_lut *lut, uint32_t pattern)
-{
-        uint32_t constant = lut->origin;
-
-        for (uint32_t i = 0; i < lut->head.directions; i++)
-                constant ^= pattern >> i & 1 ? lut->direction[i] : 0;
-        return constant;
-}
-
 uint32_t ds_lut_channel(const struct ds_lut *lut, uint32_t pattern, uint32_t offset)
 {
         assert(pattern < lut->facts.patterns && offset >> lut->head.page_bits == 0);
-        return ds_lut_at(lut, pattern, ds_lut_constant(lut, pattern), offset >> lut->head.granule_bits);
+        return ds_lut_at(lut, pattern, offset >> lut->head.granule_bits);
 }
 
 void ds_lut_page(const struct ds_lut *lut, uint32_t pattern, uint8_t *ret_channels)
 {
-        uint32_t constant = ds_lut_constant(lut, pattern);
-
         assert(pattern < lut->facts.patterns);
         for (uint32_t x = 0; x < 1u << lut->bits; x++)
-                ret_channels[x] = ds_lut_at(lut, pattern, constant, x);
+                ret_channels[x] = ds_lut_at(lut, pattern, x);
 }

@@ -16,6 +16,8 @@ enum ds_lut_tool_exit {
         DS_LUT_TOOL_UNSUPPORTED = 3, /* the samples are fine, and no table can be made of them */
 };
 
+int ds_lut_tool_probe(int argc, char **argv);
+int ds_lut_tool_learn(int argc, char **argv);
 int ds_lut_tool_show(int argc, char **argv);
 
 /* A line on standard error, and how to get help; the exit code. */

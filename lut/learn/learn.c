@@ -1,0 +1,244 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "lut/learn/learn.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <string.h>
+
+#include "lut/learn/build.h"
+#include "lut/learn/modulus.h"
+#include "util/alloc.h"
+#include "util/error.h"
+#include "util/macro.h"
+
+#define PROBES DS_LUT_PROBES_MAX /* of a page that is held out, at most */
+#define WORSE 0.02               /* than on what was learnt from: no more */
+#define LEAST_RIGHT 0.85         /* of the labels; more than one of ten wrong is no measurement */
+
+struct learning {
+        const struct ds_lut_samples *samples;
+        const struct ds_learn_options *options;
+        struct ds_learn_set train, held;
+        struct ds_learn_draft draft;
+        struct ds_lut *table;
+        const char *method;
+        double explained; /* share of the labels that were learnt from */
+        uint32_t asked, right, unmatched;
+};
+
+__attribute__((format(printf, 2, 3))) static void say(const struct learning *l, const char *format, ...)
+{
+        va_list args;
+
+        if (!l->options->findings)
+                return;
+        va_start(args, format);
+        vfprintf(l->options->findings, format, args);
+        va_end(args);
+        fputc('\n', l->options->findings);
+}
+
+/* A mask of a granule's number as bits of an address, "10^13^17". */
+static const char *bits_text(const struct learning *l, uint32_t mask, char *text, size_t size)
+{
+        size_t n = 0;
+
+        text[0] = '\0';
+        for (unsigned bit = 0; bit < l->train.bits; bit++)
+                if (mask >> bit & 1 && n + 4 < size)
+                        n += (size_t)snprintf(text + n, size - n, "%s%u", n ? "^" : "", bit + l->train.granule_bits);
+        return text;
+}
+
+/* --- judging --- */
+
+/* Probes where the signature has them, as far as these granules are known, and then others. */
+static size_t probe_page(const struct learning *l, const uint8_t *label, struct ds_lut_probe *probes, bool *used)
+{
+        const uint32_t *offsets;
+        size_t n_offsets = ds_lut_signature(l->table, &offsets), n = 0, want = DS_MIN(n_offsets, (size_t)PROBES);
+        uint32_t x, mask = (1u << l->held.bits) - 1;
+
+        memset(used, 0, (size_t)mask + 1);
+        for (uint32_t i = 0; i < n_offsets + mask + 1 && n < want; i++) {
+                x = i < n_offsets ? offsets[i] >> l->held.granule_bits
+                                  : ds_lut_spread((uint32_t)(i - n_offsets), l->held.bits);
+                if (label[x] == DS_LUT_UNKNOWN || used[x])
+                        continue;
+                used[x] = true;
+                probes[n++] = (struct ds_lut_probe){x << l->held.granule_bits, label[x]};
+        }
+        return n;
+}
+
+static int judge(struct learning *l)
+{
+        uint32_t size = 1u << l->held.bits, pattern;
+        ds_cleanup(ds_freep) bool *used = ds_alloc0(size, sizeof(*used));
+        ds_cleanup(ds_freep) uint8_t *told = ds_alloc0(size, 1);
+        struct ds_lut_probe probes[PROBES];
+        size_t n;
+
+        l->asked = l->right = l->unmatched = 0;
+        if (!used || !told)
+                return ds_error_origin(-ENOMEM);
+        for (size_t page = 0; page < l->held.n_pages; page++) {
+                const uint8_t *label = ds_learn_page(&l->held, page);
+                bool matched;
+
+                n = probe_page(l, label, probes, used);
+                matched = n && ds_lut_match(l->table, probes, n, &pattern) == 0;
+                if (matched)
+                        ds_lut_page(l->table, pattern, told);
+                l->unmatched += !matched;
+                for (uint32_t x = 0; x < size; x++) {
+                        if (label[x] == DS_LUT_UNKNOWN || used[x])
+                                continue;
+                        l->asked++;
+                        l->right += matched && told[x] == label[x];
+                }
+        }
+        return 0;
+}
+
+/* Finishes the draft, and judges it. 0 when it holds, DS_LEARN_E_NONE when not. */
+static int try_draft(struct learning *l)
+{
+        double share;
+        int r;
+
+        l->draft.head.page_bits = 21;
+        l->draft.head.granule_bits = (uint8_t)l->train.granule_bits;
+        l->draft.head.channels = l->train.channels;
+        l->draft.head.source = (uint8_t)l->samples->about.source;
+        l->draft.head.samples = l->train.n_known;
+        l->draft.head.learnt_at = l->options->when;
+        snprintf(l->draft.head.model, sizeof(l->draft.head.model), "%s", l->samples->about.device);
+        snprintf(l->draft.head.driver, sizeof(l->draft.head.driver), "%s", l->samples->about.driver);
+        snprintf(l->draft.head.learner, sizeof(l->draft.head.learner), "%s, %s", l->options->learner, l->method);
+        r = ds_learn_finish(&l->draft, l->options->seed, &l->table);
+        if (r) {
+                if (r > 0)
+                        say(l, "%s: more patterns than probes of a page can tell", l->method);
+                return r > 0 ? DS_LEARN_E_NONE : r;
+        }
+        r = judge(l);
+        if (r)
+                return r;
+        share = l->asked ? (double)l->right / l->asked : 0;
+        say(l, "%s: explains %.2f%% of what it was learnt from, %" PRIu32 " patterns, signature of %" PRIu32 " probes",
+                l->method, 100 * l->explained, l->table->facts.patterns, l->table->head.n_signature);
+        say(l,
+                "held out: %" PRIu32 " of %" PRIu32 " labels right (%.3f%%) in %zu pages, %" PRIu32
+                " of them matched nothing",
+                l->right, l->asked, 100 * share, l->held.n_pages, l->unmatched);
+        if (share < LEAST_RIGHT || share < l->explained - WORSE) {
+                say(l, "%s: does not hold for pages that it was not shown", l->method);
+                return DS_LEARN_E_NONE;
+        }
+        l->draft.head.held_out = l->asked;
+        l->draft.head.held_right = l->right;
+        return 0;
+}
+
+static void forget_draft(struct learning *l)
+{
+        l->draft.channel = ds_free(l->draft.channel);
+        l->table = ds_lut_free(l->table);
+        l->draft = (struct ds_learn_draft){.n_channel = 0};
+}
+
+/* --- parities and a modulus --- */
+
+static int draft_modulus(struct learning *l, const struct ds_learn_modulus *found)
+{
+        const struct ds_learn_parities *parities = &found->parities;
+        struct ds_lut_head *head = &l->draft.head;
+
+        head->form = DS_LUT_MODULUS;
+        head->dims = found->dims;
+        head->parities = parities->n;
+        head->modulus = found->modulus;
+        memcpy(l->draft.mask, found->mask, found->dims * sizeof(*found->mask));
+        memcpy(l->draft.mask + found->dims, parities->mask, parities->n * sizeof(*parities->mask));
+        memcpy(l->draft.weight, found->weight, found->dims);
+        l->draft.n_channel = (size_t)found->modulus << parities->n;
+        l->draft.channel = ds_alloc(l->draft.n_channel);
+        if (!l->draft.channel)
+                return ds_error_origin(-ENOMEM);
+        for (uint32_t c = 0; c < l->train.channels; c++)
+                l->draft.channel[parities->side[c] * found->modulus + found->number[c]] = (uint8_t)c;
+        l->explained = 0;
+        for (size_t page = 0; page < l->train.n_pages; page++)
+                l->explained += found->explained[page] / (double)l->train.n_pages;
+        return 0;
+}
+
+static int try_modulus(struct learning *l)
+{
+        struct ds_learn_modulus found;
+        struct ds_learn_parities parities;
+        char text[128], why[128];
+        int r;
+
+        l->method = "parities and a modulus";
+        r = ds_learn_find_parities(&l->train, &parities);
+        if (r)
+                return r;
+        for (uint32_t i = 0; i < parities.n; i++)
+                say(l, "parity of address bits %s: %.2f%% of labels on its sides",
+                        bits_text(l, parities.mask[i], text, sizeof(text)), 100 * parities.share[i]);
+        r = ds_learn_find_modulus(&l->train, &parities, &found, why, sizeof(why));
+        if (r > 0)
+                say(l, "%s: %s", l->method, why);
+        for (uint32_t i = 0; !r && i < found.dims; i++)
+                say(l, "digit of weight %u modulo %" PRIu32 ": address bits %s", found.weight[i], found.modulus,
+                        bits_text(l, found.mask[i], text, sizeof(text)));
+        if (!r)
+                r = draft_modulus(l, &found);
+        ds_learn_modulus_deinit(&found);
+        return r ? r : try_draft(l);
+}
+
+/* --- all methods --- */
+
+static int try_methods(struct learning *l)
+{
+        static int (*const methods[])(struct learning * l) = {try_modulus};
+        int r = DS_LEARN_E_NONE;
+
+        for (size_t i = 0; i < DS_ARRAY_SIZE(methods) && r == DS_LEARN_E_NONE; i++) {
+                forget_draft(l);
+                r = methods[i](l);
+        }
+        return r == DS_LEARN_E_NONE ? DS_LEARN_E_NO_TABLE : r;
+}
+
+int ds_learn(const struct ds_lut_samples *samples, const struct ds_learn_options *options, uint8_t **ret, size_t *ret_n)
+{
+        struct learning l = {.samples = samples, .options = options};
+        struct ds_learn_set all;
+        int r;
+
+        r = ds_learn_gather(samples, &all);
+        if (r)
+                return r;
+        r = ds_learn_split(&all, options->samples, options->seed, &l.train, &l.held);
+        if (!r) {
+                say(&l,
+                        "%" PRIu32 " channels, granules of %u bytes; %" PRIu32
+                        " granules of %zu pages to learn from, %" PRIu32 " of %zu held out",
+                        all.channels, 1u << all.granule_bits, l.train.n_known, l.train.n_pages, l.held.n_known,
+                        l.held.n_pages);
+                r = l.held.n_known ? try_methods(&l) : DS_LEARN_E_FEW;
+                if (!r)
+                        r = ds_learn_bytes(&l.draft, l.table, ret, ret_n);
+                forget_draft(&l);
+                ds_learn_set_deinit(&l.train);
+                ds_learn_set_deinit(&l.held);
+        }
+        ds_learn_set_deinit(&all);
+        return r;
+}

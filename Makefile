@@ -45,7 +45,7 @@ endif
 
 # --- layers, lowest first -------------------------------------------------------------------------------------------
 LAYERS := util image ptx ptx/pass ptx/interp ptx/tool device device/sim device/cuda sched replay worker helper supervisor
-daemon_src := $(filter-out %main.c,$(foreach l,$(LAYERS),$(wildcard daemon/$(l)/*.c)) $(wildcard lut/*.c lut/learn/*.c lut/tool/*.c))
+daemon_src := $(filter-out %main.c,$(foreach l,$(LAYERS),$(wildcard daemon/$(l)/*.c)) $(wildcard lut/*.c lut/learn/*.c lut/probe/*.c lut/tool/*.c))
 core_src := $(wildcard client-lib/core/*.c)
 cudaface_src := $(wildcard client-lib/cuda/*.c)
 cudart_src := $(wildcard client-lib/cudart/*.c)
@@ -177,6 +177,7 @@ $(BUILD)/policies/%.so: $(BUILD)/obj/policies/%.o
 -include $(shell find $(BUILD)/obj -name '*.d' 2>/dev/null)
 
 include serve/serve.mk
+include lut/probe/probe.mk
 include offline/offline.mk
 include tests/tests.mk
 

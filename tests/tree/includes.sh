@@ -45,5 +45,5 @@ check client-lib/ctl core/ ctl/ detshare/ proto/ lut/ $pb
 check client-lib/include detshare/
 check policies policies/
 check serve util/ serve/ detshare/
-check lut util/ device/device.h lut/
+check lut util/ device/device.h lut/ probe_
 exit $bad

@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The bench from inside: bench.c (the device), meter.c (comparisons), image.c (machine code)
+ */
+#pragma once
+
+#include "lut/probe/bench.h"
+
+#define BENCH_SPACE 1u
+#define BENCH_PAGE_BITS 21u
+#define BENCH_PAGES_VA UINT64_C(0x300000000000)
+#define BENCH_DATA_VA DS_BENCH_OWN_VA
+#define BENCH_HOST_VA (DS_BENCH_OWN_VA + DS_BENCH_DATA)
+#define BENCH_MODULES 4u
+
+struct ds_bench {
+        const struct ds_device_ops *ops;
+        const char *spec;
+        ds_device *device;
+        const struct ds_device_info *info;
+        bool owns; /* the device, and the pages */
+        bool mapped_data, mapped_host;
+        uint32_t stream, space;
+        uint64_t base;
+        const uint64_t *pages;
+        uint64_t *own_pages;
+        size_t n_pages;
+        int host_fd;
+        ds_device_module *modules[BENCH_MODULES];
+        uint32_t n_modules;
+        bool by_launch; /* a comparison is a launch */
+        const ds_device_kernel *once, *rounds;
+        uint32_t blocks, loads; /* of a comparison */
+        uint32_t width;         /* bytes that a line stands for */
+};
+
+/* So many completions; took[token], when not NULL: ns on the device. 0 or a negative errno. */
+int ds_bench_wait(ds_bench *bench, uint64_t n, uint32_t *took);
+int ds_bench_submit(ds_bench *bench, const struct ds_launch *launch, uint64_t token);
+int ds_bench_zero(ds_bench *bench, uint64_t at, size_t size);
+int ds_bench_load_image(
+        ds_bench *bench, const void *image, size_t size, const char *name, const ds_device_kernel **ret);
+int ds_bench_meter_init(ds_bench *bench, bool launches);
+/* A line of the pages, at random. */
+uint64_t ds_bench_line(const ds_bench *bench, uint64_t *seed);

@@ -1,0 +1,600 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The granule, channels, and the labels of pages
+ *
+ * Channels are found one line after another: it is compared with a representative of each channel that is known,
+ * several times; where none contends, it is of a new one. So many lines are looked at that a channel that was missed
+ * would be a rare accident; two that are one are found by comparing all of them with each other in the end. From then
+ * on pairs are known that share a channel and pairs that do not, and the threshold and the error rates are found again
+ * from as many of either.
+ */
+#include "lut/probe/label.h"
+
+#include <errno.h>
+#include <math.h>
+#include <string.h>
+
+#include "lut/probe/internal.h"
+#include "util/alloc.h"
+#include "util/error.h"
+#include "util/macro.h"
+
+#define FIRST_PAIRS 1500u /* at random: one of fifty may share a channel */
+#define AGAIN_PAIRS 1024u /* half of them sharing a channel */
+#define VOTES 5u          /* comparisons that decide while channels are looked for */
+#define MISSED 1e-4       /* how likely a channel may be overlooked */
+#define TESTS_MAX 400u    /* comparisons for one granule, before it is given up */
+#define NONE_ODDS 1e-3    /* that a granule belongs to a channel that is not known */
+#define CHANCE 0.05       /* of what memory looks like, how much is not taken for known */
+#define LINE_BITS 7u
+#define GRANULE_BITS_MAX 16u /* so that a page has many */
+#define HALVES 64u           /* pieces of memory that say whether a granule is larger */
+
+uint64_t ds_probe_random(ds_probe *probe)
+{
+        uint64_t x = probe->random += UINT64_C(0x9e3779b97f4a7c15); /* splitmix64 (Steele et al.) */
+
+        x = (x ^ x >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
+        x = (x ^ x >> 27) * UINT64_C(0x94d049bb133111eb);
+        return x ^ x >> 31;
+}
+
+uint64_t ds_probe_random_line(ds_probe *probe)
+{
+        uint64_t page = probe->pages[ds_probe_random(probe) % probe->n_pages];
+
+        return page + (ds_probe_random(probe) % DS_PROBE_PAGE >> probe->granule_bits << probe->granule_bits);
+}
+
+uint64_t ds_probe_representative(const ds_probe *probe, uint32_t channel, uint32_t n)
+{
+        const struct channel *c = &probe->channels[channel];
+
+        return c->lines[n % c->n];
+}
+
+void ds_probe_evidence(struct evidence *ret, double false_positive, double false_negative)
+{
+        *ret = (struct evidence){
+                .positive = {false_positive, 1 - false_negative},
+                .negative = {1 - false_positive, false_negative},
+        };
+}
+
+int ds_probe_new(
+        const struct ds_probe_meter *meter, const uint64_t *pages, size_t n_pages, uint64_t seed, ds_probe **ret)
+{
+        ds_cleanup(ds_probe_freep) ds_probe *probe = ds_alloc0(1, sizeof(*probe));
+
+        if (!probe)
+                return ds_error_origin(-ENOMEM);
+        probe->follows = ds_alloc0(LAGS, sizeof(*probe->follows));
+        if (!probe->follows)
+                return ds_error_origin(-ENOMEM);
+        probe->meter = *meter;
+        probe->pages = pages;
+        probe->n_pages = n_pages;
+        probe->random = seed;
+        probe->granule_bits = LINE_BITS;
+        *ret = DS_TAKE_PTR(probe);
+        return 0;
+}
+
+ds_probe *ds_probe_free(ds_probe *probe)
+{
+        if (probe)
+                ds_free(probe->follows);
+        return ds_free(probe);
+}
+
+/* --- comparisons --- */
+
+static int compare(ds_probe *probe, const struct ds_probe_pair *pairs, size_t n, uint32_t *ticks)
+{
+        probe->counts.pairs += n;
+        return ds_error_trace(probe->meter.pairs(probe->meter.user, pairs, n, ticks));
+}
+
+/* Two lines that are in no KiB together. */
+static struct ds_probe_pair random_pair(ds_probe *probe)
+{
+        struct ds_probe_pair pair = {ds_probe_random_line(probe), 0};
+
+        do
+                pair.b = ds_probe_random_line(probe);
+        while (pair.a >> 10 == pair.b >> 10);
+        return pair;
+}
+
+static int calibrate(ds_probe *probe)
+{
+        ds_cleanup(ds_freep) struct ds_probe_pair *pairs = ds_alloc(FIRST_PAIRS * sizeof(*pairs));
+        ds_cleanup(ds_freep) uint32_t *ticks = ds_alloc(FIRST_PAIRS * sizeof(*ticks));
+        int r;
+
+        if (!pairs || !ticks)
+                return ds_error_origin(-ENOMEM);
+        for (uint32_t i = 0; i < FIRST_PAIRS; i++)
+                pairs[i] = random_pair(probe);
+        r = compare(probe, pairs, FIRST_PAIRS, ticks);
+        if (r)
+                return r;
+        return ds_error_trace(ds_probe_split(ticks, FIRST_PAIRS, &probe->quality.split));
+}
+
+/* --- the granule --- */
+
+/*
+ * Whether a piece of so many bits is of one channel where its halves are: the first line of either half, in many
+ * places; each is asked three times. A few may have gone wrong.
+ */
+static int halves_share(ds_probe *probe, uint32_t bits, bool *ret)
+{
+        struct ds_probe_pair pairs[HALVES * 3];
+        uint32_t ticks[HALVES * 3], shared = 0;
+        int r;
+
+        for (uint32_t i = 0; i < HALVES; i++) {
+                uint64_t a = ds_probe_random_line(probe) & ~((UINT64_C(1) << bits) - 1);
+
+                pairs[3 * i] = pairs[3 * i + 1] = pairs[3 * i + 2] =
+                        (struct ds_probe_pair){a, a + (UINT64_C(1) << (bits - 1))};
+        }
+        r = compare(probe, pairs, HALVES * 3, ticks);
+        for (uint32_t i = 0; i < HALVES && !r; i++) {
+                uint32_t votes = 0;
+
+                for (uint32_t v = 0; v < 3; v++)
+                        votes += ticks[3 * i + v] > probe->quality.split.threshold;
+                shared += votes > 1;
+        }
+        *ret = shared >= HALVES - HALVES / 16;
+        return r;
+}
+
+int ds_probe_calibrate(ds_probe *probe)
+{
+        uint32_t bits = LINE_BITS;
+        bool share = true;
+        int r;
+
+        r = calibrate(probe);
+        while (!r && share && bits <= GRANULE_BITS_MAX) {
+                r = halves_share(probe, bits + 1, &share);
+                bits += share;
+        }
+        if (r)
+                return r;
+        if (bits > GRANULE_BITS_MAX)
+                return DS_PROBE_E_GRANULE;
+        probe->granule_bits = bits;
+        if (!probe->meter.widen || bits == LINE_BITS)
+                return 0;
+        r = ds_error_trace(probe->meter.widen(probe->meter.user, 1u << bits));
+        return r ? r : calibrate(probe);
+}
+
+/* How many of `votes` comparisons with each of the channels from..to-1 say that the line is of it. */
+static int vote(ds_probe *probe, uint32_t from, uint32_t to, uint64_t line, uint32_t votes, uint32_t *said)
+{
+        struct ds_probe_pair pairs[DS_PROBE_CHANNELS_MAX * VOTES] = {};
+        uint32_t ticks[DS_PROBE_CHANNELS_MAX * VOTES], n = 0;
+        int r;
+
+        for (uint32_t c = from; c < to; c++)
+                for (uint32_t v = 0; v < votes; v++)
+                        pairs[n++] = (struct ds_probe_pair){line, ds_probe_representative(probe, c, v)};
+        r = compare(probe, pairs, n, ticks);
+        for (uint32_t c = from; c < to && !r; c++) {
+                said[c] = 0;
+                for (uint32_t v = 0; v < votes; v++)
+                        said[c] += ticks[(c - from) * votes + v] > probe->quality.split.threshold;
+        }
+        return r;
+}
+
+/* --- channels --- */
+
+static bool is_known(const ds_probe *probe, uint64_t line)
+{
+        for (uint32_t c = 0; c < probe->n; c++)
+                for (uint32_t i = 0; i < probe->channels[c].n; i++)
+                        if (probe->channels[c].lines[i] >> 10 == line >> 10)
+                                return true;
+        return false;
+}
+
+/* The line is of the channel, or of a new one when that is the number of channels. */
+static int channel_take(ds_probe *probe, uint32_t channel, uint64_t line)
+{
+        struct channel *c = &probe->channels[channel];
+
+        if (channel == DS_PROBE_CHANNELS_MAX)
+                return DS_PROBE_E_CHANNELS;
+        if (channel == probe->n) {
+                c->n = 0;
+                probe->n++;
+        }
+        if (c->n < DS_PROBE_LINES_MAX)
+                c->lines[c->n++] = line;
+        return 0;
+}
+
+/* Which of the channels the line is of, by one comparison with each and more where it says so; the number of channels:
+ * none. */
+static int channel_of(ds_probe *probe, uint64_t line, uint32_t *ret)
+{
+        uint32_t once[DS_PROBE_CHANNELS_MAX], said[DS_PROBE_CHANNELS_MAX];
+        int r;
+
+        r = vote(probe, 0, probe->n, line, 1, once);
+        for (uint32_t c = 0; c < probe->n && !r; c++) {
+                if (!once[c])
+                        continue;
+                r = vote(probe, c, c + 1, line, VOTES, said);
+                *ret = c;
+                if (!r && said[c] > VOTES / 2)
+                        return 0;
+        }
+        if (!r)
+                r = vote(probe, 0, probe->n, line, VOTES, said);
+        *ret = 0;
+        for (uint32_t c = 1; c < probe->n && !r; c++)
+                *ret = said[c] > said[*ret] ? c : *ret;
+        if (!r && (!probe->n || said[*ret] <= VOTES / 2))
+                *ret = probe->n;
+        return r;
+}
+
+/* One more line. *ret_new: it is of a channel that was not known. */
+static int channel_look(ds_probe *probe, bool *ret_new)
+{
+        uint64_t line = ds_probe_random_line(probe);
+        uint32_t channel;
+        int r;
+
+        *ret_new = false;
+        if (is_known(probe, line))
+                return 0;
+        r = channel_of(probe, line, &channel);
+        if (r)
+                return r;
+        *ret_new = channel == probe->n;
+        return channel_take(probe, channel, line);
+}
+
+/* Two channels are one if they contend; the later one goes. */
+static int channels_merge(ds_probe *probe)
+{
+        uint32_t said[DS_PROBE_CHANNELS_MAX];
+        int r;
+
+        for (uint32_t c = probe->n; c-- > 1;) {
+                r = vote(probe, 0, c, probe->channels[c].lines[0], VOTES, said);
+                if (r)
+                        return r;
+                for (uint32_t other = 0; other < c; other++) {
+                        if (said[other] <= VOTES / 2)
+                                continue;
+                        probe->channels[c] = probe->channels[--probe->n];
+                        break;
+                }
+        }
+        return 0;
+}
+
+/* Lines without a new channel, after which there is hardly one left: 1 - 1/n to so many is MISSED / n. */
+static uint32_t patience(uint32_t n)
+{
+        return (uint32_t)ceil(log((n + 1) / MISSED) / -log1p(-1.0 / (n + 1)));
+}
+
+/* A pair that shares a channel, or one that does not. */
+static struct ds_probe_pair known_pair(ds_probe *probe, bool same)
+{
+        uint32_t a = (uint32_t)(ds_probe_random(probe) % probe->n), b = a, i, k;
+
+        while (!same && b == a)
+                b = (uint32_t)(ds_probe_random(probe) % probe->n);
+        i = (uint32_t)(ds_probe_random(probe) % probe->channels[a].n);
+        k = (uint32_t)(ds_probe_random(probe) % probe->channels[b].n);
+        if (same && i == k)
+                k = (i + 1) % probe->channels[a].n;
+        return (struct ds_probe_pair){probe->channels[a].lines[i], probe->channels[b].lines[k]};
+}
+
+/* Threshold and error rates from known pairs. */
+static int recalibrate(ds_probe *probe)
+{
+        ds_cleanup(ds_freep) struct ds_probe_pair *pairs = ds_alloc(AGAIN_PAIRS * sizeof(*pairs));
+        ds_cleanup(ds_freep) uint32_t *ticks = ds_alloc(AGAIN_PAIRS * sizeof(*ticks));
+        struct ds_probe_split *split = &probe->quality.split;
+        uint32_t wrong[2] = {};
+        int r;
+
+        if (!pairs || !ticks)
+                return ds_error_origin(-ENOMEM);
+        for (uint32_t i = 0; i < AGAIN_PAIRS; i++)
+                pairs[i] = known_pair(probe, i & 1);
+        r = compare(probe, pairs, AGAIN_PAIRS, ticks);
+        if (!r)
+                r = ds_error_trace(ds_probe_split(ticks, AGAIN_PAIRS, split));
+        if (r)
+                return r;
+        for (uint32_t i = 0; i < AGAIN_PAIRS; i++)
+                wrong[i & 1] += (i & 1) != (ticks[i] > split->threshold);
+        probe->quality.false_positive = (wrong[0] + 1.0) / (AGAIN_PAIRS / 2 + 2);
+        probe->quality.false_negative = (wrong[1] + 1.0) / (AGAIN_PAIRS / 2 + 2);
+        ds_probe_evidence(&probe->by_pair, probe->quality.false_positive, probe->quality.false_negative);
+        return 0;
+}
+
+/* Each channel has at least two lines, so that pairs of one channel can be made. */
+static bool channels_told(const ds_probe *probe)
+{
+        for (uint32_t c = 0; c < probe->n; c++)
+                if (probe->channels[c].n < 2)
+                        return false;
+        return probe->n > 1;
+}
+
+static int try_listening(ds_probe *probe);
+
+int ds_probe_find_channels(ds_probe *probe)
+{
+        uint32_t quiet = 0, looked = 0, limit = 8 * patience(DS_PROBE_CHANNELS_MAX);
+        bool new;
+        int r;
+
+        for (; looked < limit && (quiet < patience(probe->n) || !channels_told(probe)); looked++) {
+                r = channel_look(probe, &new);
+                if (r)
+                        return r;
+                quiet = new ? 0 : quiet + 1;
+        }
+        r = channels_merge(probe);
+        if (!r && !channels_told(probe))
+                r = DS_PROBE_E_CHANNELS;
+        if (!r)
+                r = recalibrate(probe);
+        if (!r && probe->meter.listen)
+                r = try_listening(probe);
+        return r;
+}
+
+/* --- listening: all representatives at once --- */
+
+static int hear_ticks(ds_probe *probe, const uint64_t *lines, size_t n, uint32_t *ticks)
+{
+        uint64_t known[DS_PROBE_CHANNELS_MAX];
+
+        for (uint32_t c = 0; c < probe->n; c++)
+                known[c] = probe->channels[c].lines[0];
+        probe->counts.listened += n;
+        return ds_error_trace(probe->meter.listen(probe->meter.user, known, probe->n, lines, n, ticks));
+}
+
+int ds_probe_hear(ds_probe *probe, const uint64_t *lines, size_t n, uint8_t *bits)
+{
+        ds_cleanup(ds_freep) uint32_t *ticks = ds_alloc(DS_MAX(n, 1u) * probe->n * sizeof(*ticks));
+        int r;
+
+        if (!ticks)
+                return ds_error_origin(-ENOMEM);
+        r = hear_ticks(probe, lines, n, ticks);
+        for (size_t i = 0; i < n * probe->n && !r; i++)
+                bits[i] = ticks[i] > probe->heard[i % probe->n];
+        return r;
+}
+
+/*
+ * Lines that have a label, all of them but the first of their channel, so many times that each reader hears its own
+ * channel often enough.
+ */
+static size_t listening_lines(ds_probe *probe, uint64_t *lines, uint8_t *channel)
+{
+        uint32_t c, k;
+
+        for (uint32_t i = 0; i < AGAIN_PAIRS; i++) {
+                c = i % probe->n;
+                k = 1 + (uint32_t)(ds_probe_random(probe) % (probe->channels[c].n - 1));
+                lines[i] = probe->channels[c].lines[k];
+                channel[i] = (uint8_t)c;
+        }
+        return AGAIN_PAIRS;
+}
+
+/* The threshold of a reader; E_ONE_KIND where it cannot tell its own channel. */
+static int listening_split(ds_probe *probe, const uint32_t *ticks, size_t n, uint32_t c, uint32_t *column)
+{
+        struct ds_probe_split split;
+        int r;
+
+        for (size_t i = 0; i < n; i++)
+                column[i] = ticks[i * probe->n + c];
+        r = ds_probe_split(column, n, &split);
+        probe->heard[c] = split.threshold;
+        return ds_error_trace(r);
+}
+
+/* Whether listening is as good as comparing, and how good that is. */
+static int try_listening(ds_probe *probe)
+{
+        ds_cleanup(ds_freep) uint64_t *lines = ds_alloc(AGAIN_PAIRS * sizeof(*lines));
+        ds_cleanup(ds_freep) uint8_t *channel = ds_alloc(AGAIN_PAIRS);
+        ds_cleanup(ds_freep) uint32_t *ticks = ds_alloc((size_t)AGAIN_PAIRS * probe->n * sizeof(*ticks));
+        ds_cleanup(ds_freep) uint32_t *column = ds_alloc(AGAIN_PAIRS * sizeof(*column));
+        uint32_t wrong[2] = {}, of[2] = {};
+        double false_positive, false_negative;
+        size_t n;
+        int r;
+
+        if (!lines || !channel || !ticks || !column)
+                return ds_error_origin(-ENOMEM);
+        n = listening_lines(probe, lines, channel);
+        r = hear_ticks(probe, lines, n, ticks);
+        for (uint32_t c = 0; c < probe->n && !r; c++)
+                r = listening_split(probe, ticks, n, c, column);
+        if (r)
+                return r == DS_PROBE_E_ONE_KIND ? 0 : r;
+        for (size_t i = 0; i < n * probe->n; i++) {
+                bool same = channel[i / probe->n] == i % probe->n;
+
+                of[same]++;
+                wrong[same] += same != (ticks[i] > probe->heard[i % probe->n]);
+        }
+        false_positive = (wrong[0] + 1.0) / (of[0] + 2);
+        false_negative = (wrong[1] + 1.0) / (of[1] + 2);
+        ds_probe_evidence(&probe->by_ear, false_positive, false_negative);
+        probe->quality.listens = false_positive < 0.02 && false_negative < 0.02;
+        return 0;
+}
+
+/* --- pages --- */
+
+struct page_set {
+        const uint64_t *pages;
+        size_t n;
+        uint32_t granules; /* of a page */
+        const uint8_t *wanted;
+        uint8_t *labels;
+};
+
+static bool is_wanted(const struct page_set *set, size_t at)
+{
+        return !set->wanted || set->wanted[at / 8] >> at % 8 & 1;
+}
+
+/* What is expected of the granule, from what came before it: probabilities. */
+static void expect(const ds_probe *probe, const struct page_set *set, size_t at, double *odds)
+{
+        uint32_t place = at % PLACES;
+        double sum = 0;
+
+        for (uint32_t c = 0; c < probe->n; c++)
+                odds[c] = 1;
+        for (uint32_t lag = 1; lag <= LAGS && lag <= place; lag++) {
+                uint8_t before = set->labels[at - lag];
+                const uint16_t *counts;
+                uint32_t all = 0;
+
+                if (before == DS_PROBE_NONE)
+                        continue;
+                counts = probe->follows[lag - 1][place][before];
+                for (uint32_t c = 0; c < probe->n; c++)
+                        all += counts[c];
+                for (uint32_t c = 0; c < probe->n; c++)
+                        odds[c] *= (counts[c] + 0.1) / (all + 0.1 * probe->n);
+        }
+        for (uint32_t c = 0; c < probe->n; c++)
+                sum += odds[c];
+        for (uint32_t c = 0; c < probe->n; c++)
+                odds[c] = (1 - NONE_ODDS) * ((1 - CHANCE) * odds[c] / sum + CHANCE / probe->n);
+        odds[probe->n] = NONE_ODDS;
+}
+
+static void remember(ds_probe *probe, const struct page_set *set, size_t at)
+{
+        uint32_t place = at % PLACES;
+        uint16_t *count;
+        uint8_t before;
+
+        for (uint32_t lag = 1; lag <= LAGS && lag <= place; lag++) {
+                before = set->labels[at - lag];
+                if (before == DS_PROBE_NONE)
+                        continue;
+                count = &probe->follows[lag - 1][place][before][set->labels[at]];
+                *count = (uint16_t)DS_MIN(*count + 1u, UINT16_MAX);
+        }
+}
+
+static uint64_t granule_line(const ds_probe *probe, const struct page_set *set, size_t at)
+{
+        return set->pages[at / set->granules] + ((uint64_t)(at % set->granules) << probe->granule_bits);
+}
+
+/* What came out. A granule of no channel that is known stays without a label. */
+static void answers_take(
+        ds_probe *probe, const struct page_set *set, const struct question *questions, const size_t *where, size_t n)
+{
+        for (size_t i = 0; i < n; i++) {
+                set->labels[where[i]] = questions[i].label;
+                probe->counts.granules++;
+                if (questions[i].label == DS_PROBE_NONE)
+                        probe->counts.undecided++;
+                else
+                        remember(probe, set, where[i]);
+        }
+}
+
+/* All granules that are wanted at one place of the aligned sixteens. */
+static int label_place(ds_probe *probe, const struct page_set *set, uint32_t place)
+{
+        size_t most = DS_DIV_UP((size_t)set->granules * set->n, PLACES), n = 0;
+        ds_cleanup(ds_freep) struct question *questions = ds_alloc(most * sizeof(*questions));
+        ds_cleanup(ds_freep) size_t *where = ds_alloc(most * sizeof(*where));
+        ds_cleanup(ds_freep) double *odds = ds_alloc(most * (probe->n + 1) * sizeof(*odds));
+        int r;
+
+        if (!questions || !where || !odds)
+                return ds_error_origin(-ENOMEM);
+        for (size_t at = place; at < set->granules * set->n; at += PLACES) {
+                if (!is_wanted(set, at))
+                        continue;
+                where[n] = at;
+                questions[n] = (struct question){.line = granule_line(probe, set, at), .label = DS_PROBE_NONE};
+                expect(probe, set, at, &odds[n * (probe->n + 1)]);
+                n++;
+        }
+        r = ds_probe_decide(probe, questions, odds, n, TESTS_MAX);
+        if (!r)
+                answers_take(probe, set, questions, where, n);
+        return r;
+}
+
+int ds_probe_label(ds_probe *probe, const uint64_t *pages, size_t n, const uint8_t *wanted, uint8_t *labels)
+{
+        struct page_set set = {
+                .pages = pages,
+                .n = n,
+                .granules = (uint32_t)(DS_PROBE_PAGE >> probe->granule_bits),
+                .wanted = wanted,
+                .labels = labels,
+        };
+        int r = 0;
+
+        memset(labels, DS_PROBE_NONE, set.granules * n);
+        for (uint32_t place = 0; place < PLACES && !r; place++)
+                r = label_place(probe, &set, place);
+        return r;
+}
+
+/* --- what was found --- */
+
+uint32_t ds_probe_channels(const ds_probe *probe)
+{
+        return probe->n;
+}
+
+uint32_t ds_probe_granule_bits(const ds_probe *probe)
+{
+        return probe->granule_bits;
+}
+
+const struct ds_probe_quality *ds_probe_quality(const ds_probe *probe)
+{
+        return &probe->quality;
+}
+
+const struct ds_probe_counts *ds_probe_counts(const ds_probe *probe)
+{
+        return &probe->counts;
+}
+
+uint32_t ds_probe_known(const ds_probe *probe, uint32_t channel, uint64_t lines[DS_PROBE_LINES_MAX])
+{
+        const struct channel *c = &probe->channels[channel];
+
+        memcpy(lines, c->lines, c->n * sizeof(*lines));
+        return c->n;
+}

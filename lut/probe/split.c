@@ -1,0 +1,112 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Two means in the logarithm of the times
+ *
+ * The second kind may be one of fifty: the search begins with a low quantile and one so high that it lies in the second
+ * kind if there is one.
+ */
+#include "lut/probe/split.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+
+#include "util/alloc.h"
+#include "util/error.h"
+#include "util/macro.h"
+
+#define TIMES_MIN 64u
+#define SECOND_MIN 8u    /* times of the second kind */
+#define STEPS 64         /* the means stand still long before */
+#define SPREAD_MIN 0.002 /* what is spread less is counted as spread so much: clocks tick */
+#define SEPARATION_MAX 1000.0
+#define DOUBT 0.15 /* of the distance between the kinds, on either side of the threshold */
+
+static int compare(const void *a, const void *b)
+{
+        uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
+
+        return (x > y) - (x < y);
+}
+
+static double at(const double *sorted, size_t n, double part)
+{
+        return sorted[DS_MIN((size_t)((double)n * part), n - 1)];
+}
+
+static double mean(const double *values, size_t n)
+{
+        double sum = 0;
+
+        for (size_t i = 0; i < n; i++)
+                sum += values[i];
+        return sum / (double)n;
+}
+
+/* How many of the sorted values are of the first kind: all, where no second one was found. */
+static size_t two_means(const double *values, size_t n)
+{
+        double low = at(values, n, 0.05), high = at(values, n, 0.998), middle;
+        size_t first = n, before;
+
+        for (int step = 0; step < STEPS; step++) {
+                before = first;
+                middle = (low + high) / 2;
+                for (first = 0; first < n && values[first] <= middle; first++)
+                        ;
+                if (first == before || !first || first == n)
+                        break;
+                low = mean(values, first);
+                high = mean(values + first, n - first);
+        }
+        return first;
+}
+
+/* Half of what the middle two thirds take: one deviation, if the times were normal. */
+static double spread(const double *sorted, size_t n)
+{
+        return DS_MAX((at(sorted, n, 0.84) - at(sorted, n, 0.16)) / 2, SPREAD_MIN);
+}
+
+static void describe(const double *values, size_t n, size_t first, struct ds_probe_split *ret)
+{
+        double low = at(values, first, 0.5), high = at(values + first, n - first, 0.5), distance = high - low;
+        double low_spread = spread(values, first), high_spread = spread(values + first, n - first);
+        double part = DS_MIN(DS_MAX(low_spread / (low_spread + high_spread), 0.35), 0.65);
+
+        ret->low = exp(low);
+        ret->high = exp(high);
+        ret->threshold = exp(low + distance * part);
+        ret->doubt[0] = exp(low + distance * (part - DOUBT));
+        ret->doubt[1] = exp(low + distance * (part + DOUBT));
+        ret->separation = DS_MIN(distance / (low_spread + high_spread), SEPARATION_MAX);
+        ret->share = (double)(n - first) / (double)n;
+}
+
+int ds_probe_split(const uint32_t *ticks, size_t n, struct ds_probe_split *ret)
+{
+        ds_cleanup(ds_freep) uint32_t *sorted = ds_alloc(DS_MAX(n, 1u) * sizeof(*sorted));
+        ds_cleanup(ds_freep) double *values = ds_alloc(DS_MAX(n, 1u) * sizeof(*values));
+        size_t first;
+
+        *ret = (struct ds_probe_split){};
+        if (!sorted || !values)
+                return ds_error_origin(-ENOMEM);
+        if (n < TIMES_MIN)
+                return DS_PROBE_E_ONE_KIND;
+        for (size_t i = 0; i < n; i++)
+                sorted[i] = ticks[i];
+        qsort(sorted, n, sizeof(*sorted), compare);
+        for (size_t i = 0; i < n; i++)
+                values[i] = log(DS_MAX(sorted[i], 1u));
+        first = two_means(values, n);
+        if (!first || first == n) {
+                ret->low = ret->high = ret->threshold = exp(at(values, n, 0.5));
+                return DS_PROBE_E_ONE_KIND;
+        }
+        describe(values, n, first, ret);
+        if (n - first < SECOND_MIN || ret->share < DS_PROBE_RARE || ret->high < DS_PROBE_RATIO * ret->low ||
+                ret->separation < DS_PROBE_SEPARATION)
+                return DS_PROBE_E_ONE_KIND;
+        return 0;
+}

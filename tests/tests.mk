@@ -104,6 +104,17 @@ $(unit_bin): $(GATE_O)
 # binutils' other linker takes half the time, of many programs
 UNIT_LD := $(if $(shell command -v ld.gold),-fuse-ld=gold)
 $(unit_bin): private LDFLAGS += $(UNIT_LD)
+# what Criterion draws differences with comes when there is one to draw: tests/support/late/late_git.c
+CRITERION_GIT := $(shell ldd "$$($(CC) -print-file-name=libcriterion.so)" 2>/dev/null | sed -n 's/.*libgit2[^ ]* => \([^ ]*\).*/\1/p')
+ifneq ($(CRITERION_GIT),)
+LATE_GIT := $(BUILD)/tests/late/$(notdir $(CRITERION_GIT))
+$(LATE_GIT): tests/support/late/late_git.c
+	@mkdir -p $(@D)
+	$(CC) $(filter-out -fsanitize=% -fno-sanitize=% --coverage,$(CFLAGS)) -fvisibility=default -DLATE_GIT='"$(CRITERION_GIT)"' -shared \
+		-Wl,-soname,$(@F) -o $@ $< -ldl
+$(unit_bin): | $(LATE_GIT)
+$(unit_bin): private LDFLAGS += -Wl,--push-state,--no-as-needed $(LATE_GIT) -Wl,--pop-state,-rpath,'$$ORIGIN/../late'
+endif
 $(BUILD)/tests/unit/%: $(BUILD)/obj/tests/unit/%.o $(DAEMON_A)
 	@mkdir -p $(@D)
 	$(CC) $(LDFLAGS) -rdynamic -o $@ $^ $(DAEMON_LIBS) -lcriterion $(SUPERVISOR_LIBS)

@@ -215,4 +215,52 @@ struct ds_graph_node {
 #define DS_GRAPH_BYTES_MAX (64u << 20)
 #define DS_GRAPH_NODE_DISABLED 1u /* does nothing, as an empty node */
 
+/*
+ * What is known of the pool of memory whose channels are known: the sealed memory file beside GetChannels' reply. A
+ * header, then a byte for each sector of each slab, slabs one behind the other: enum ds_pool_class. Addresses: sector n
+ * of all lies n << sector_bits behind the address that a table's number 0 stands for.
+ */
+enum ds_pool_class {
+        DS_POOL_BE, /* it lies wholly in best effort's channels */
+        DS_POOL_LS, /* wholly in the others */
+        DS_POOL_NEITHER,
+        _DS_POOL_CLASS_MAX,
+};
+
+#define DS_POOL_SLABS_MAX 64u
+#define DS_POOL_MAGIC 0x4c504344u
+#define DS_POOL_CHANNELS_MAX 256u
+
+struct ds_pool_file {
+        uint32_t magic, version; /* DS_WIRE_VERSION */
+        uint64_t slab_bytes;     /* a multiple of 2 MiB */
+        uint32_t n_slabs;        /* at most DS_POOL_SLABS_MAX */
+        uint32_t sector_bits, granule_bits;
+        uint32_t n_channels, n_be;
+        uint32_t be_permille, ls_permille, lost_permille; /* of all sectors */
+        uint64_t be_set[DS_POOL_CHANNELS_MAX / 64];
+        char provenance[128];
+};
+
+/*
+ * An image of which coloured forms are wanted, as ModuleLoad may bring one: this header, n_wants of what is wanted, and
+ * at image_offset the image itself, PTX text or a fatbin.
+ */
+#define DS_COLOURED_MAGIC 0x4f435344u
+#define DS_COLOURED_WANTS_MAX 64u
+#define DS_COLOURED_NAME_MAX 1008u
+
+struct ds_coloured_image {
+        uint32_t magic, version;                    /* DS_WIRE_VERSION */
+        uint64_t bytes;                             /* of all of it */
+        uint64_t image_offset;                      /* the image is the rest */
+        uint32_t n_wants;                           /* 1 to DS_COLOURED_WANTS_MAX */
+        uint8_t kind, sector_bits, shift, reserved; /* struct ds_ptx_colour_layout of the daemon */
+};
+
+struct ds_coloured_want {
+        uint64_t mask;
+        char name[DS_COLOURED_NAME_MAX]; /* NUL-terminated */
+};
+
 #endif

@@ -307,6 +307,14 @@ $(BUILD)/demo/%: $(BUILD)/obj/tests/demo/%.o | $(LIBRARIES)
 	@mkdir -p $(@D)
 	$(CC) $(LDFLAGS) -o $@ $^ -L$(BUILD)/cuda -lcuda -L$(BUILD) -ldetshare-client -Wl,-rpath-link,$(BUILD)
 
+# a program of the driver API and of detshare/coloured.h
+COLOURED := $(BUILD)/tests/channels/coloured
+$(BUILD)/obj/tests/channels/%.o: CPPFLAGS += -I$(CUDA_ROOT)/include
+$(COLOURED): $(BUILD)/obj/tests/channels/coloured.o $(GATE_O) | $(LIBRARIES)
+	@mkdir -p $(@D)
+	$(CC) $(LDFLAGS) -o $@ $^ -L$(BUILD)/cuda -lcuda -L$(BUILD) -ldetshare-client -Wl,-rpath,'$$ORIGIN/../..' -Wl,-rpath-link,$(BUILD)
+e2e: $(COLOURED)
+
 .PHONY: demo demo-build test test-build test-gpu
 demo-build: all $(DEMO_BIN) $(BUILD)/demo/kernels.ptx
 # the daemon of the runs below finds ptxas in a toolkit that deps has fetched, too

@@ -5,6 +5,7 @@
  * Lists come in pages and may change between them; what is promised is that every client that was there all the time is
  * in the list once.
  */
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -67,6 +68,15 @@ const char *dsc_control_version(dsc_session *s)
         return s->daemon_version;
 }
 
+/* Their numbers with blanks between. */
+static void take_channels(const Detshare__StatusReply *r, char *ret, size_t size)
+{
+        size_t at = 0;
+        ret[0] = 0;
+        for (size_t i = 0; i < r->n_channels_be_list && at < size; i++)
+                at += (size_t)snprintf(ret + at, size - at, "%s%" PRIu32, at ? " " : "", r->channels_be_list[i]);
+}
+
 static void take_status(const Detshare__StatusReply *r, struct dsc_status *ret)
 {
         *ret = (struct dsc_status){
@@ -115,6 +125,16 @@ static void take_status(const Detshare__StatusReply *r, struct dsc_status *ret)
                 .launches_persistent = r->launches_persistent,
                 .evictions = r->evictions,
                 .resumes = r->resumes,
+                .pool_bytes = r->pool_bytes,
+                .pool_slabs = r->pool_slabs,
+                .pool_slabs_lent = r->pool_slabs_lent,
+                .pool_sector_bytes = r->pool_sector_bytes,
+                .pool_granule_bytes = r->pool_granule_bytes,
+                .channels = r->channels,
+                .channels_be = r->channels_be,
+                .pool_be_permille = r->pool_be_permille,
+                .pool_ls_permille = r->pool_ls_permille,
+                .pool_lost_permille = r->pool_lost_permille,
                 .images = r->images,
                 .images_known = r->images_known,
                 .code_remembered = r->code_remembered,
@@ -130,6 +150,9 @@ static void take_status(const Detshare__StatusReply *r, struct dsc_status *ret)
         TAKE_STRING(ret->policy, r->policy);
         TAKE_STRING(ret->transform, r->transform);
         TAKE_STRING(ret->topology, r->topology);
+        TAKE_STRING(ret->channels_source, r->channels_source);
+        TAKE_STRING(ret->channels_why, r->channels_why);
+        take_channels(r, ret->channels_be_list, sizeof(ret->channels_be_list));
 }
 
 int dsc_control_status(dsc_session *s, struct dsc_status *ret)

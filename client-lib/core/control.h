@@ -43,6 +43,11 @@ struct dsc_status {
         uint32_t modules_transformed;
         uint64_t forms_made, forms_found, forms_failed, forms_ns, launches_sliced, launches_persistent, evictions,
                 resumes;
+        /* memory whose channels are known; pool_bytes 0: there is none, channels_why says why */
+        uint64_t pool_bytes;
+        uint32_t pool_slabs, pool_slabs_lent, pool_sector_bytes, pool_granule_bytes, channels, channels_be;
+        uint32_t pool_be_permille, pool_ls_permille, pool_lost_permille;
+        char channels_source[128], channels_why[128], channels_be_list[512]; /* "0 3 5" */
         uint64_t images, images_known, code_remembered, code_stored, code_compiled, code_damaged, code_files,
                 code_bytes;
 };

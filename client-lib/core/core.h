@@ -101,7 +101,7 @@ int dsc_sticky_error(
         dsc_session *s); /* CUDA error of the session, 0 if none; also after a worker's death with work in flight */
 int dsc_reset(dsc_session *s); /* free everything of the session in the daemon and clear the sticky error */
 
-const struct dsc_device *dsc_device(dsc_session *s); /* fetched at connect; never NULL */
+const struct dsc_device *dsc_device(dsc_session *s);                  /* fetched at connect; never NULL */
 void dsc_uuid_text(const uint8_t uuid[16], char text[DSC_UUID_TEXT]); /* as CUDA_VISIBLE_DEVICES writes it */
 size_t dsc_gpus_present(void); /* NVIDIA GPUs that this machine has device files for */
 int dsc_mem_alloc(dsc_session *s, uint64_t bytes, uint64_t *ret_address);
@@ -269,5 +269,9 @@ int dsc_query(dsc_session *s, uint32_t stream, uint64_t seq);
 int dsc_peek(dsc_session *s, uint32_t stream, uint64_t seq);
 int dsc_wait(dsc_session *s, uint32_t stream, uint64_t seq); /* 0 or the sticky error */
 int dsc_wait_all(dsc_session *s);
+
+/* Who knows what a CUstream is: the slot of one, 0, or an error as these functions have them. NULL: nobody does. */
+typedef int (*dsc_stream_fn)(void *stream, uint32_t *ret_stream);
+void dsc_streams(dsc_stream_fn fn);
 
 #pragma GCC visibility pop

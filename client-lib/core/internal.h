@@ -14,13 +14,13 @@
  *  - session.c: which session is the process's. retire.c: one that is not any more; what belonged to it goes, the
  * object stays, because a thread may be on its way in.
  *  - memory.c: what is allocated. copy.c: staging of pageable memory. graph.c: graphs.
- * stream.c, event.c, module.c: one function per call. phase.c: what the work is about.
+ * stream.c, event.c, module.c: one function per call. phase.c: what the work is about. coloured.h: tensors in some
+ * memory channels.
  *
- * Order of locks: session.c's, then memory.use, then submit.lock or output.lock, then rpc.*; memory.table,
- * memory.arena_lock, host.lock and events.lock are taken last and never held across a request. No lock but submit.lock
- * (attaching, declaring, resetting), output.lock and memory.use is held while waiting for the daemon, and
- * submit.lock never while
- * waiting for the device.
+ * Order of locks: session.c's, then coloured.c's, then memory.use, then submit.lock or output.lock, then rpc.*;
+ * memory.table, memory.arena_lock, host.lock and events.lock are taken last and never held across a request. No lock
+ * but submit.lock (attaching, declaring, resetting), output.lock and memory.use is held while waiting for the daemon,
+ * and submit.lock never while waiting for the device.
  *
  * After fork() the child must not touch any lock (another thread of the parent may have held it): every entry point
  * asks dsc__usable() first.
@@ -186,7 +186,8 @@ struct dsc_session {
         struct dsc__clock clock;
         struct dsc__output output;
         struct dsc__host host;
-        dsc_session *next; /* of those that are retired */
+        struct dsc__coloured *coloured; /* coloured.h; NULL: nothing of it was asked for */
+        dsc_session *next;              /* of those that are retired */
 };
 
 /* --- error.c --- */
@@ -194,6 +195,14 @@ struct dsc_session {
 void dsc__message_clear(void);
 __attribute__((format(printf, 1, 2))) void dsc__message(const char *format, ...);
 uint64_t dsc__now(void); /* CLOCK_MONOTONIC, ns */
+
+/* --- public.c --- */
+
+int dsc__fold(int error); /* as a DETSHARE_E_ code */
+
+/* --- coloured.c --- */
+
+void dsc__coloured_drop(dsc_session *s);
 
 /* --- session.c --- */
 

@@ -373,6 +373,8 @@ int dsc_reset(dsc_session *s)
         pthread_mutex_unlock(&s->submit.lock);
         pthread_rwlock_unlock(&s->memory.use);
         if (!r)
+                dsc__coloured_drop(s);
+        if (!r)
                 dsc__host_wake(s, true);
         dsc_output(s);
         return r;

@@ -15,7 +15,7 @@
 #include "detshare/detshare.h"
 #pragma GCC visibility pop
 
-static int fold(int error)
+int dsc__fold(int error)
 {
         switch (error) {
         case 0:
@@ -57,16 +57,16 @@ int detshare_connect(const char *path)
         int r = 0;
         dsc_session *s = dsc__session_peek() ? dsc_renew(path, &r) : dsc__session(path, &r);
         if (!s)
-                return fold(r);
+                return dsc__fold(r);
         if (path && strcmp(path, s->path))
                 return invalid("the process already has a session with another daemon");
-        return fold(dsc__usable(s));
+        return dsc__fold(dsc__usable(s));
 }
 
 int detshare_disconnect(void)
 {
         if (atomic_load(&dsc__forked))
-                return fold(DSC__NOT_INITIALIZED);
+                return dsc__fold(DSC__NOT_INITIALIZED);
         dsc__session_drop();
         return DETSHARE_OK;
 }
@@ -106,9 +106,9 @@ static int set_session(Detshare__SetSession *set)
         int r = 0;
         dsc_session *s = dsc__session(NULL, &r);
         if (!s)
-                return fold(r);
+                return dsc__fold(r);
         Detshare__Request request = DSC__REQUEST(SET_SESSION, set_session, set);
-        return fold(dsc__call(s, &request, -1, DETSHARE__REPLY__RESULT__NOT_SET, NULL));
+        return dsc__fold(dsc__call(s, &request, -1, DETSHARE__REPLY__RESULT__NOT_SET, NULL));
 }
 
 int detshare_set_class(enum detshare_client_class class_)
@@ -168,7 +168,7 @@ int detshare_hint_phase(enum detshare_client_phase phase)
         if ((uint32_t)phase >= DSC__PHASES)
                 return invalid("there is no such phase");
         dsc_session *s = dsc__session(NULL, &r);
-        return fold(s ? dsc__phase_set(s, (uint32_t)phase) : r);
+        return dsc__fold(s ? dsc__phase_set(s, (uint32_t)phase) : r);
 }
 
 /* Programs built against an older, shorter structure get the part that they know; those against a newer one learn how
@@ -202,13 +202,13 @@ int detshare_get_stats(struct detshare_stats *stats)
                 return invalid("detshare_stats.size is not set");
         dsc_session *s = dsc__session(NULL, &r);
         if (!s)
-                return fold(r);
+                return dsc__fold(r);
         Detshare__GetStats get = DETSHARE__GET_STATS__INIT;
         Detshare__Request request = DSC__REQUEST(GET_STATS, get_stats, &get);
         struct dsc__answer answer = DSC__ANSWER_NULL;
         r = dsc__call(s, &request, -1, DETSHARE__REPLY__RESULT_GET_STATS, &answer);
         if (r)
-                return fold(r);
+                return dsc__fold(r);
         copy_stats(stats, answer.reply->get_stats);
         dsc__answer_clear(&answer);
         return DETSHARE_OK;
@@ -220,20 +220,20 @@ int detshare_now(uint64_t *ret_ns)
         if (!ret_ns)
                 return invalid("a null pointer");
         dsc_session *s = dsc__session(NULL, &r);
-        return fold(s ? dsc__clock_now(s, ret_ns) : r);
+        return dsc__fold(s ? dsc__clock_now(s, ret_ns) : r);
 }
 
 int detshare_sleep_until(uint64_t ns)
 {
         int r = 0;
         dsc_session *s = dsc__session(NULL, &r);
-        return fold(s ? dsc__clock_sleep(s, ns) : r);
+        return dsc__fold(s ? dsc__clock_sleep(s, ns) : r);
 }
 
 int detshare_clock_leave(void)
 {
         dsc_session *s = dsc__session_peek();
-        return s ? fold(dsc__clock_leave(s)) : DETSHARE_OK;
+        return s ? dsc__fold(dsc__clock_leave(s)) : DETSHARE_OK;
 }
 
 int detshare_coloured_beside(void)
@@ -241,7 +241,7 @@ int detshare_coloured_beside(void)
         int r = 0;
         dsc_session *s = dsc__session(NULL, &r);
         if (!s)
-                return fold(r);
+                return dsc__fold(r);
         return s->page ? atomic_load_explicit(&s->page->beside, memory_order_relaxed) != 0 : 0;
 }
 
@@ -249,5 +249,5 @@ int detshare_simulated(void)
 {
         int r = 0;
         dsc_session *s = dsc__session(NULL, &r);
-        return s ? s->simulated : fold(r);
+        return s ? s->simulated : dsc__fold(r);
 }

@@ -40,5 +40,6 @@ void dsc__retire(dsc_session *s)
         pthread_mutex_unlock(&s->submit.lock);
         pthread_rwlock_unlock(&s->memory.use);
         dsc__host_wake(s, false);
+        dsc__coloured_drop(s);
         dsc__rpc_retire(&s->rpc);
 }

@@ -89,6 +89,23 @@ static int forms_figures(const struct dsc_status *s, struct libscols_table *tabl
         return r ? r : row(table, "", value);
 }
 
+/* The pool of memory whose channels are known; nothing where none is asked for. */
+static int channel_figures(const struct dsc_status *s, struct libscols_table *table)
+{
+        char value[256], a[32];
+        if (!s->pool_bytes)
+                return 0;
+        snprintf(value, sizeof(value),
+                "%" PRIu32 " of %" PRIu32 " for best effort; sectors of %" PRIu32
+                " bytes: %.1f%% be, %.1f%% ls, %.1f%% lost",
+                s->channels_be, s->channels, s->pool_sector_bytes, s->pool_be_permille / 10.0,
+                s->pool_ls_permille / 10.0, s->pool_lost_permille / 10.0);
+        int r = row(table, "channels", value);
+        snprintf(value, sizeof(value), "pool of %s, %" PRIu32 " of %" PRIu32 " slabs lent; %s",
+                ctl_bytes(s->pool_bytes, a), s->pool_slabs_lent, s->pool_slabs, s->channels_source);
+        return r ? r : row(table, "", value);
+}
+
 static int figures(const struct dsc_status *s, struct libscols_table *table)
 {
         const char *mark = s->worker_answers ? "" : " (last known)";
@@ -110,6 +127,7 @@ static int figures(const struct dsc_status *s, struct libscols_table *table)
         }
         r = r ? r : code_figures(s, table);
         r = r ? r : forms_figures(s, table, since);
+        r = r ? r : channel_figures(s, table);
         snprintf(value, sizeof(value), "%" PRIu32 " in flight, %" PRIu32 " queued%s", s->in_flight, s->queued, mark);
         return r ? r : row(table, "now", value);
 }
@@ -209,6 +227,19 @@ static void json(const struct dsc_status *s, struct ctl_text *text)
         ctl_json_number(text, "launches_persistent", s->launches_persistent);
         ctl_json_number(text, "evictions", s->evictions);
         ctl_json_number(text, "resumes", s->resumes);
+        ctl_json_number(text, "pool_bytes", s->pool_bytes);
+        ctl_json_number(text, "pool_slabs", s->pool_slabs);
+        ctl_json_number(text, "pool_slabs_lent", s->pool_slabs_lent);
+        ctl_json_number(text, "pool_sector_bytes", s->pool_sector_bytes);
+        ctl_json_number(text, "pool_granule_bytes", s->pool_granule_bytes);
+        ctl_json_number(text, "pool_be_permille", s->pool_be_permille);
+        ctl_json_number(text, "pool_ls_permille", s->pool_ls_permille);
+        ctl_json_number(text, "pool_lost_permille", s->pool_lost_permille);
+        ctl_json_number(text, "channels", s->channels);
+        ctl_json_number(text, "channels_be", s->channels_be);
+        ctl_json_string(text, "channels_be_list", s->channels_be_list);
+        ctl_json_string(text, "channels_source", s->channels_source);
+        ctl_json_string(text, "channels_why", s->channels_why);
         ctl_json_number(text, "images", s->images);
         ctl_json_number(text, "images_known", s->images_known);
         ctl_json_number(text, "code_remembered", s->code_remembered);

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "cuda/image.h"
+#include "proto/wire.h"
 
 #define WRAPPER_MAGIC 0x466243b1u
 #define WRAPPER_OF_PARTS 2
@@ -72,6 +73,15 @@ static size_t container_size(const uint8_t *bytes)
         return header.header_bytes + (size_t)header.entries_bytes;
 }
 
+/* An image of which coloured kernels are wanted (detshare/coloured.h) says how long it is. */
+static size_t coloured_size(const uint8_t *bytes)
+{
+        struct ds_coloured_image header;
+
+        memcpy(&header, bytes, sizeof(header));
+        return header.bytes > DCU_IMAGE_MAX ? 0 : (size_t)header.bytes;
+}
+
 /*
  * What a wrapper points to. Where code was compiled to be linked (nvcc -rdc=true) that is the linked machine code,
  * which a simulated device has no use for; a program of one part has all its PTX in that part.
@@ -107,6 +117,8 @@ int dcu_image_measure(const void *p, int prefer_part, const void **ret_bytes, si
         }
         if (magic == CONTAINER_MAGIC)
                 size = container_size(p);
+        else if (magic == DS_COLOURED_MAGIC)
+                size = coloured_size(p);
         else if (memcmp(&magic, ELFMAG, SELFMAG) == 0)
                 size = elf_size(p);
         else
@@ -150,7 +162,7 @@ int dcu_image_plausible(const void *bytes, size_t size)
 
         if (size >= sizeof(magic))
                 memcpy(&magic, bytes, sizeof(magic));
-        if (magic == CONTAINER_MAGIC || memcmp(&magic, ELFMAG, SELFMAG) == 0)
+        if (magic == CONTAINER_MAGIC || magic == DS_COLOURED_MAGIC || memcmp(&magic, ELFMAG, SELFMAG) == 0)
                 return 1;
         at = skip_blank(bytes, size);
         return size - at >= strlen(directive) && memcmp((const char *)bytes + at, directive, strlen(directive)) == 0;

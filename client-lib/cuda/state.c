@@ -19,6 +19,7 @@
 #include "cuda/genuine.h"
 #include "cuda/object.h"
 #include "cuda/state.h"
+#include "cuda/stream.h"
 
 struct dcu_state dcu = {.epoch = 1, .lock = PTHREAD_MUTEX_INITIALIZER};
 
@@ -123,6 +124,7 @@ static CUresult initialise(void)
         result = take_session(session, r);
         if (result != CUDA_SUCCESS)
                 return result;
+        dsc_streams(dcu_stream_for_core);
         dcu.launch_blocking = flag_from_environment("CUDA_LAUNCH_BLOCKING");
         dcu.eager_loading = loading && strcmp(loading, "EAGER") == 0;
         if (!dcu_objects_start())

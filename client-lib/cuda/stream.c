@@ -127,6 +127,14 @@ CUresult dcu_stream_slot(
         return r == CUDA_SUCCESS && dcu_captures_any() ? dcu_capture_check_slot(*ret_slot) : r;
 }
 
+int dcu_stream_for_core(void *stream, uint32_t *ret_slot)
+{
+        struct dcu_context *context, *owner;
+        CUresult r = dcu_enter_any(&context);
+
+        return (int)(r == CUDA_SUCCESS ? dcu_stream_slot(stream, context, ret_slot, &owner) : r);
+}
+
 CUresult dcu_stream_work(CUstream stream, struct dcu_context *current, uint32_t *ret_slot,
         struct dcu_context **ret_owner, int *ret_capturing)
 {

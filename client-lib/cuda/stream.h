@@ -40,6 +40,8 @@ CUresult dcu_stream_slot(
 /* The same for questions: also a stream that captures, and the legacy stream beside one. */
 CUresult dcu_stream_slot_any(
         CUstream stream, struct dcu_context *current, uint32_t *ret_slot, struct dcu_context **ret_owner);
+/* For the core (dsc_streams): a CUstream's slot in the calling thread, 0 or a CUDA error. */
+int dcu_stream_for_core(void *stream, uint32_t *ret_slot);
 int dcu_stream_joins_legacy(uint32_t slot);
 /* Wait for everything that has been submitted to the slot (and, for slot 0, to what it joins with). */
 CUresult dcu_stream_drain(uint32_t slot);

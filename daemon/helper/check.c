@@ -21,6 +21,7 @@
 #include <unistd.h>
 #include <xxhash.h>
 
+#include "helper/coloured.h"
 #include "image/cubin.h"
 #include "image/image.h"
 #include "ptx/ptx.h"
@@ -202,15 +203,17 @@ void ds_check_image(const struct ds_check_source *source, uint32_t cc, int any, 
 {
         ds_cleanup(ds_freep) uint8_t *copy = NULL;
         ds_cleanup(ds_freep) char *text = NULL;
+        struct ds_coloured coloured;
         const uint8_t *bytes;
         size_t length;
 
         check_begin(result);
         bytes = check_bytes(source, result, &copy);
-        if (!bytes)
+        if (!bytes || ds_coloured_open(bytes, source->bytes, &coloured, result))
                 return;
-        text = check_unpack(bytes, source->bytes, cc, any, result, &length);
-        if (!text || check_parse(text, length, result) != 0)
+        text = check_unpack(coloured.image, coloured.size, cc, any, result, &length);
+        if (!text || (coloured.header && ds_coloured_make(&coloured, &text, &length, result)) ||
+                check_parse(text, length, result) != 0)
                 return;
         check_finish(text, length, result);
 }
@@ -244,8 +247,9 @@ static void machine_elf(const ds_image *image, size_t index, uint32_t cc, struct
                 ds_check_cubin(bytes, size, cc, "the image's machine code", result);
 }
 
-static int machine_ptx(
-        const ds_image *image, size_t index, uint32_t cc, struct ds_check_result *result, struct ds_check_text *ret)
+/* The text of one entry, with coloured kernels where some are wanted. */
+static int machine_ptx(const ds_image *image, size_t index, uint32_t cc, const struct ds_coloured *coloured,
+        struct ds_check_result *result, struct ds_check_text *ret)
 {
         int r = ds_image_ptx(image, index, result->message, sizeof(result->message), &ret->text, &ret->length);
 
@@ -253,22 +257,26 @@ static int machine_ptx(
                 check_unpack_failed(r, result);
                 return 0;
         }
+        if (coloured->header && ds_coloured_make(coloured, &ret->text, &ret->length, result))
+                return 0;
         ret->max_registers = ds_image_entry(image, index)->max_registers;
         snprintf(ret->arch, sizeof(ret->arch), "sm_%u%s", cc, ds_image_entry(image, index)->arch_specific ? "a" : "");
         return 1;
 }
 
-/* The container that the source is; copy is what it lies in, if that is not the source. 0, or 1 and the result says
- * why. */
-static int check_open(
-        const struct ds_check_source *source, struct ds_check_result *result, uint8_t **copy, ds_image **ret)
+/*
+ * The container that the source is, and which coloured kernels are wanted of it; copy is what both lie in, if that is
+ * not the source. 0, or 1 and the result says why.
+ */
+static int check_open(const struct ds_check_source *source, struct ds_check_result *result, uint8_t **copy,
+        struct ds_coloured *ret_coloured, ds_image **ret)
 {
         const uint8_t *bytes = check_bytes(source, result, copy);
         int r;
 
-        if (!bytes)
+        if (!bytes || ds_coloured_open(bytes, source->bytes, ret_coloured, result))
                 return 1;
-        r = ds_image_open(bytes, source->bytes, result->message, sizeof(result->message), ret);
+        r = ds_image_open(ret_coloured->image, ret_coloured->size, result->message, sizeof(result->message), ret);
         if (r)
                 check_unpack_failed(r, result);
         return r != 0;
@@ -279,18 +287,19 @@ int ds_check_machine(const struct ds_check_source *source, uint32_t cc, int forc
 {
         ds_cleanup(ds_image_freep) ds_image *image = NULL;
         ds_cleanup(ds_freep) uint8_t *copy = NULL;
+        struct ds_coloured coloured;
         char holds[512];
         size_t index;
 
         check_begin(result);
-        if (check_open(source, result, &copy, &image))
+        if (check_open(source, result, &copy, &coloured, &image))
                 return 0;
-        if (!force_ptx && ds_image_choose_elf(image, cc, &index) == 0) {
+        if (!force_ptx && !coloured.header && ds_image_choose_elf(image, cc, &index) == 0) {
                 machine_elf(image, index, cc, result);
                 return 0;
         }
         if (ds_image_choose_ptx(image, cc, 0, &index) == 0)
-                return machine_ptx(image, index, cc, result, ret);
+                return machine_ptx(image, index, cc, &coloured, result, ret);
         ds_image_describe(image, holds, sizeof(holds));
         ds_check_fail(result, DS_CHECK_NO_BINARY, "the image has no code for this GPU (sm_%u): it holds %s", cc, holds);
         return 0;
@@ -316,13 +325,14 @@ int ds_check_ptx(const struct ds_check_source *source, uint32_t cc, int force_pt
 {
         ds_cleanup(ds_image_freep) ds_image *image = NULL;
         ds_cleanup(ds_freep) uint8_t *copy = NULL;
+        struct ds_coloured coloured;
         size_t index;
 
         check_begin(result);
-        if (check_open(source, result, &copy, &image))
+        if (check_open(source, result, &copy, &coloured, &image))
                 return 0;
-        if (ptx_choose(image, cc, force_ptx, &index) == 0)
-                return machine_ptx(image, index, cc, result, ret);
+        if (ptx_choose(image, cc, force_ptx || coloured.header, &index) == 0)
+                return machine_ptx(image, index, cc, &coloured, result, ret);
         ds_check_fail(result, DS_CHECK_NO_BINARY, "there is no PTX of it");
         return 0;
 }

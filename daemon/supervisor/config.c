@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "lut/sectors.h"
 #include "util/alloc.h"
 #include "util/error.h"
 #include "util/macro.h"
@@ -227,6 +228,17 @@ int ds_lookup_failed(int error)
                error == ERANGE;
 }
 
+/* Best effort's share of the channels. */
+static int set_share(struct reading *r, const char *key, const char *value, size_t offset)
+{
+        struct ds_sectors_share share;
+
+        if (strcmp(value, "auto") != 0 && strcmp(value, "off") != 0 && ds_sectors_share_read(value, &share))
+                return fail(r, "%s: '%s' is neither auto nor off nor a number of channels nor a part of them like 1/3",
+                        key, value);
+        return set_string(r, key, value, offset);
+}
+
 /* A user's or a group's number, by name or as it is. */
 static int find_id(struct reading *r, const char *key, const char *name, int group, uint32_t *ret)
 {
@@ -322,6 +334,9 @@ static const struct key keys[] = {
         {"limits", "compiled_code", set_mib, offsetof(struct ds_config, compiled_code)},
         {"gpu", "ladder_steps", set_steps, offsetof(struct ds_config, ladder_steps)},
         {"gpu", "ladder_order", set_order, offsetof(struct ds_config, ladder_by_gpc)},
+        {"channels", "pool_mib", set_mib, offsetof(struct ds_config, pool_bytes)},
+        {"channels", "be", set_share, offsetof(struct ds_config, pool_be)},
+        {"channels", "tables", set_string, offsetof(struct ds_config, lut)},
         {"class", "ls_uids", set_uids, 0},
         {"class", "ls_groups", set_gids, 0},
 };
@@ -653,6 +668,8 @@ void ds_config_deinit(struct ds_config *config)
         ds_free(config->socket);
         ds_free(config->ptxas);
         ds_free(config->state);
+        ds_free(config->pool_be);
+        ds_free(config->lut);
         ds_free(config->libcuda);
         *config = (struct ds_config){0};
 }

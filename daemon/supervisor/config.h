@@ -14,6 +14,7 @@
  *                   orphan_seconds=N  kernel_seconds=N
  *                   quiesce_seconds=N  compiled_code=MIB
  *   [gpu]           ladder_steps=N  ladder_order=spread|gpc
+ *   [channels]      pool_mib=N  be=auto|off|N|N/M  tables=DIR
  *   [class]         ls_uids=alice,1000  ls_groups=audio,wheel   (`*`: everybody)
  *   [user NAME]     classes=ls,be  sm_percent=N  gpu_request_percent=N  gpu_limit_percent=N  memory=MIB  pinned=MIB
  *                   sessions=N  connections=N
@@ -69,7 +70,9 @@ struct ds_config {
         uint64_t orphan_seconds, kernel_seconds, quiesce_seconds, spin_us, evict_us;
         uint64_t compiled_code; /* bytes on disk */
         uint64_t ladder_steps, ladder_by_gpc;
-        uint64_t transform; /* enum ds_transform */
+        uint64_t transform;  /* enum ds_transform */
+        uint64_t pool_bytes; /* of memory whose channels are known */
+        char *pool_be, *lut; /* auto, off, N or N/M; where tables of channels lie */
         struct ds_rules rules;
         struct ds_config_param *params;
         size_t n_params, params_capacity;

@@ -124,6 +124,8 @@ static int put_ledger(void *user, Detshare__Internal__ToWorker *message, int fd)
                 record.body_case = DETSHARE__INTERNAL__SAVED_RECORD__BODY_MAPPING;
                 record.mapping = message->restore_mapping;
                 break;
+        case DETSHARE__INTERNAL__TO_WORKER__BODY_RESTORE_LENT:
+                return give_up(saving, -ENOTSUP, "it has coloured memory, which is the daemon's own");
         default:
                 assert(message->body_case == DETSHARE__INTERNAL__TO_WORKER__BODY_RESTORE_STREAM);
                 record.body_case = DETSHARE__INTERNAL__SAVED_RECORD__BODY_STREAM;

@@ -77,7 +77,9 @@ struct ds_ledger {
         struct stream *streams;
         uint64_t slab_bytes, alloc_bytes; /* device memory */
         uint32_t n_writable;              /* modules with writable globals */
-        uint64_t *progress;               /* DS_STREAMS_MAX sequence numbers once a worker has died, else NULL */
+        uint64_t lent, lent_bytes;        /* slabs of the pool, a bit each; of one */
+        struct ds_charge lent_charge;
+        uint64_t *progress; /* DS_STREAMS_MAX sequence numbers once a worker has died, else NULL */
 };
 
 int ds_ledger_new(const struct ds_window *window, ds_user *user, ds_ledger **ret)
@@ -178,6 +180,8 @@ void ds_ledger_reset(ds_ledger *ledger)
                 module_drop(ledger, ledger->modules);
         while (ledger->streams)
                 stream_drop(ledger, ledger->streams);
+        ledger->lent = 0;
+        ds_charge_release(&ledger->lent_charge);
 }
 
 ds_ledger *ds_ledger_free(ds_ledger *ledger)
@@ -483,6 +487,22 @@ static int stream_add(ds_ledger *ledger, const Detshare__Internal__Stream *said)
         return 0;
 }
 
+static int lent_change(ds_ledger *ledger, const Detshare__Internal__Lent *said, int added)
+{
+        const uint64_t bit = said->slab < DS_POOL_SLABS_MAX ? UINT64_C(1) << said->slab : 0;
+
+        if (!bit || !said->bytes || said->bytes > UINT64_MAX / DS_POOL_SLABS_MAX || !(ledger->lent & bit) == !added ||
+                (ledger->lent && ledger->lent_bytes != said->bytes))
+                return DS_LEDGER_E_PROTOCOL;
+        ledger->lent ^= bit;
+        ledger->lent_bytes = said->bytes;
+        ds_charge_release(&ledger->lent_charge);
+        if (ledger->lent)
+                ds_charge_force(&ledger->lent_charge, ledger->user, DS_CHARGE_DEVICE_BYTES,
+                        (uint64_t)__builtin_popcountll(ledger->lent) * said->bytes);
+        return 0;
+}
+
 /* Removals; ids are never 0, which stands for "nothing removed". */
 static int apply_removals(ds_ledger *ledger, const Detshare__Internal__Ledger *entry)
 {
@@ -540,7 +560,7 @@ static int apply_removals(ds_ledger *ledger, const Detshare__Internal__Ledger *e
                         return DS_LEDGER_E_PROTOCOL;
                 stream_drop(ledger, stream);
         }
-        return 0;
+        return entry->lent_removed ? lent_change(ledger, entry->lent_removed, 0) : 0;
 }
 
 int ds_ledger_apply(ds_ledger *ledger, const Detshare__Internal__Ledger *entry, const struct ds_ledger_beside *beside)
@@ -564,6 +584,8 @@ int ds_ledger_apply(ds_ledger *ledger, const Detshare__Internal__Ledger *entry, 
                 r = graph_add(ledger, entry->graph_added, beside);
         if (!r && entry->stream_added)
                 r = stream_add(ledger, entry->stream_added);
+        if (!r && entry->lent_added)
+                r = lent_change(ledger, entry->lent_added, 1);
         return ds_error_trace(r);
 }
 
@@ -650,6 +672,28 @@ static int replay_mapping(const struct mapping *mapping, uint64_t session, ds_le
         message.body_case = DETSHARE__INTERNAL__TO_WORKER__BODY_RESTORE_MAPPING;
         message.restore_mapping = &restore;
         return fn(user, &message, -1);
+}
+
+static int replay_lent(const ds_ledger *ledger, uint64_t session, ds_ledger_replay_fn fn, void *user)
+{
+        int r = 0;
+
+        for (uint32_t slab = 0; r >= 0 && slab < DS_POOL_SLABS_MAX; slab++) {
+                Detshare__Internal__ToWorker message = DETSHARE__INTERNAL__TO_WORKER__INIT;
+                Detshare__Internal__RestoreLent restore = DETSHARE__INTERNAL__RESTORE_LENT__INIT;
+                Detshare__Internal__Lent lent = DETSHARE__INTERNAL__LENT__INIT;
+
+                if (!(ledger->lent >> slab & 1))
+                        continue;
+                lent.slab = slab;
+                lent.bytes = ledger->lent_bytes;
+                restore.session = session;
+                restore.lent = &lent;
+                message.body_case = DETSHARE__INTERNAL__TO_WORKER__BODY_RESTORE_LENT;
+                message.restore_lent = &restore;
+                r = fn(user, &message, -1);
+        }
+        return r;
 }
 
 static int replay_placed(ds_ledger *ledger, uint64_t session, ds_ledger_replay_fn fn, void *user)
@@ -781,6 +825,8 @@ int ds_ledger_replay(ds_ledger *ledger, uint64_t session, ds_ledger_replay_fn fn
 
         if (r >= 0)
                 r = replay_placed(ledger, session, fn, user);
+        if (r >= 0)
+                r = replay_lent(ledger, session, fn, user);
         /* slot 0 always exists; only its progress needs saying */
         if (r >= 0 && ledger->progress)
                 r = replay_stream(ledger, &legacy, session, fn, user);
@@ -943,6 +989,7 @@ void ds_ledger_sums(const ds_ledger *ledger, struct ds_ledger_sums *ret)
                 .mappings = HASH_COUNT(ledger->mappings),
                 .slab_bytes = ledger->slab_bytes + ledger->physical_bytes,
                 .alloc_bytes = ledger->alloc_bytes + ledger->physical_bytes,
+                .lent = (uint32_t)__builtin_popcountll(ledger->lent),
                 .writable_globals = ledger->n_writable > 0,
         };
 }

@@ -55,6 +55,7 @@ typedef int (*ds_ledger_replay_fn)(void *user, Detshare__Internal__ToWorker *mes
 struct ds_ledger_sums {
         uint64_t slab_bytes, alloc_bytes; /* device memory only */
         uint32_t slabs, allocs, modules, graphs, streams, physicals, mappings;
+        uint32_t lent;        /* slabs of the pool */
         int writable_globals; /* some module has them */
 };
 

@@ -203,6 +203,7 @@ static int find_parts(struct ds_options *options)
 {
         static const char *const policies[] = {
                 "policies", "../lib*/detshare/policies", "../lib/*/detshare/policies", NULL};
+        static const char *const tables[] = {"../share/detshare/lut", "../lut/tables", "../../lut/tables", NULL};
         char directory[PATH_MAX];
 
         if (own_directory(directory, sizeof(directory)) < 0) {
@@ -214,6 +215,10 @@ static int find_parts(struct ds_options *options)
                 return -1;
         if (find_first(directory, policies, options->policy_dir, sizeof(options->policy_dir)) < 0)
                 options->policy_dir[0] = 0;
+        if (options->config->lut)
+                snprintf(options->lut_dir, sizeof(options->lut_dir), "%s", options->config->lut);
+        else if (find_first(directory, tables, options->lut_dir, sizeof(options->lut_dir)) < 0)
+                options->lut_dir[0] = 0;
         return 0;
 }
 

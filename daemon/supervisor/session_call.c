@@ -430,6 +430,9 @@ static int check_request(struct ds_session_call *call, Detshare__Request *reques
                 return check_memory(call, DS_CHARGE_HOST_BYTES, request->pinned_alloc->bytes);
         case DETSHARE__REQUEST__CALL_MEM_CREATE:
                 return check_memory(call, DS_CHARGE_DEVICE_BYTES, request->mem_create->bytes);
+        case DETSHARE__REQUEST__CALL_BORROW_SLAB:
+                return charge(
+                        call, &call->bytes, DS_CHARGE_DEVICE_BYTES, call->session->supervisor->pool.facts.slab_bytes);
         case DETSHARE__REQUEST__CALL_MEM_IMPORT: /* its bytes are charged to whom they belong */
                 return check_memory(call, DS_CHARGE_DEVICE_BYTES, 0);
         default:

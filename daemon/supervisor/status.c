@@ -102,6 +102,22 @@ static uint32_t open_fds(struct ds_supervisor *supervisor)
 }
 
 /* What the sessions' ledgers add up to. */
+static uint32_t lent_slabs(const struct ds_supervisor *supervisor)
+{
+        const struct ds_session *session;
+        struct ds_ledger_sums sums;
+        uint32_t n = 0;
+
+        TAILQ_FOREACH(session, &supervisor->sessions, link)
+        {
+                if (!session->ledger)
+                        continue;
+                ds_ledger_sums(session->ledger, &sums);
+                n += sums.lent;
+        }
+        return n;
+}
+
 static void add_sessions(const struct ds_supervisor *supervisor, Detshare__StatusReply *status)
 {
         const struct ds_session *session;
@@ -173,6 +189,7 @@ static void reply_status(struct ds_client *client, uint64_t id, int fresh)
         const struct ds_worker_info *info = ds_worker_info(supervisor->worker);
         Detshare__StatusReply status = DETSHARE__STATUS_REPLY__INIT;
         Detshare__Reply reply = DETSHARE__REPLY__INIT;
+        uint32_t list[DS_POOL_CHANNELS_MAX];
 
         status.version = (char *)DETSHARE_VERSION;
         status.uptime_ns = uv_hrtime() - supervisor->started_ns;
@@ -202,6 +219,7 @@ static void reply_status(struct ds_client *client, uint64_t id, int fresh)
         add_sessions(supervisor, &status);
         add_worker_stats(supervisor, &status);
         add_images(supervisor, &status);
+        ds_pool_status(&supervisor->pool, supervisor->options->config, lent_slabs(supervisor), list, &status);
         reply.result_case = DETSHARE__REPLY__RESULT_GET_STATUS;
         reply.get_status = &status;
         ds_client_reply(client, id, &reply, NULL, 0);

@@ -147,6 +147,7 @@ int ds_supervisor_new(const struct ds_options *options, struct ds_supervisor **r
 
         if (!supervisor)
                 return ds_error_origin(-ENOMEM);
+        ds_pool_init(&supervisor->pool);
         supervisor->options = options;
         supervisor->config = options->config;
         supervisor->notify = options->notify;
@@ -191,6 +192,7 @@ struct ds_supervisor *ds_supervisor_free(struct ds_supervisor *supervisor)
         supervisor->code_store = ds_code_store_free(supervisor->code_store);
         supervisor->profiles = ds_profile_store_free(supervisor->profiles);
         supervisor->worker = ds_worker_link_free(supervisor->worker);
+        ds_pool_deinit(&supervisor->pool);
         r = uv_loop_close(&supervisor->loop);
         assert(r == 0);
         (void)r;

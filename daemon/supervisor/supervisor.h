@@ -35,6 +35,7 @@
 #include "supervisor/deadline.h"
 #include "supervisor/defaults.h"
 #include "supervisor/foreign.h"
+#include "supervisor/pool.h"
 #include "supervisor/share.h"
 #include "supervisor/window.h"
 #include "util/log.h"
@@ -80,7 +81,7 @@ struct ds_options {
         const char *config_path; /* to read it again from */
         int config_must_exist;
         struct ds_notify *notify; /* NULL: no service manager */
-        char worker_path[PATH_MAX], helper_path[PATH_MAX], policy_dir[PATH_MAX];
+        char worker_path[PATH_MAX], helper_path[PATH_MAX], policy_dir[PATH_MAX], lut_dir[PATH_MAX];
 };
 
 /* What the worker last said of itself. */
@@ -136,6 +137,7 @@ struct ds_supervisor {
         struct ds_open_fds open_fds;
         uint64_t device_now_ns; /* of the last worker that is gone, as far as a client can know it */
         struct ds_blame blame;
+        struct ds_pool pool;
         struct ds_foreign foreign;
         struct ds_handover *handover; /* what came from the life before, until it goes on; NULL = nothing */
         int handing_over, drained;    /* stopping: another life follows; the worker has ended in order */

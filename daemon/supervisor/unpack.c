@@ -12,6 +12,7 @@ static const struct ds_field_limit field_limits[] = {
         {"detshare.ClientList", "clients", 128},
         {"detshare.PolicyList", "policies", 64},
         {"detshare.SetPolicy", "params", 32},
+        {"detshare.StatusReply", "channels_be_list", 256},
         {"detshare.DeviceReply", "attributes", 256},
         {"detshare.DeviceReply", "limits", 8},
         {"detshare.KernelReply", "params", 4096},

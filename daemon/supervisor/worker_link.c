@@ -20,6 +20,7 @@
 
 #define OUT_MAX (64u << 20) /* bytes waiting for the worker; past it, it does not live */
 #define READY_MAX_MS 60000u /* from start to READY */
+#define READY_POOL_MAX_MS 900000u
 #define PING_EVERY_MS 5000u
 #define PING_MAX_MS 10000u /* unanswered: the worker hangs */
 #define BACKOFF_FIRST_MS 100u
@@ -29,7 +30,7 @@
 #define EARLY_DEATHS_MAX 3u /* then the policy is suspected */
 #define BUILTIN_POLICY "fifo"
 #define PARAMS_MAX 32
-#define ARGUMENTS_MAX 32
+#define ARGUMENTS_MAX 40
 #define OLD_MAX 3u /* workers that are lost and not yet reaped; with more the next one waits */
 
 /* A worker whose successor has been started already: it has only to be buried. */
@@ -276,6 +277,7 @@ static int handle_ready(ds_worker_link *link, const Detshare__Internal__FromWork
         link->ready_ns = uv_hrtime();
         set_state(link, DS_WORKER_READY);
         arm(link, PING_EVERY_MS, ping_deadline);
+        (void)ds_pool_give(&link->supervisor->pool, link);
         send_params(link);
         ds_supervisor_worker_ready(link->supervisor);
         return 0;
@@ -362,6 +364,9 @@ static int handle_message(ds_worker_link *link, const Detshare__Internal__FromWo
                 ds_forms_wanted(link->supervisor, message->forms_wanted->session, message->forms_wanted->module);
                 return 0;
         }
+        if (message->id == 0 && message->body_case == DETSHARE__INTERNAL__FROM_WORKER__BODY_POOL)
+                return n_fds == 1 ? ds_pool_take(&link->supervisor->pool, message->pool, &fds[0])
+                                  : ds_error_origin(-EPROTO);
         if (message->id > link->next_id)
                 return ds_error_origin(-EPROTO);
         call = find_call(link, message->id);
@@ -527,7 +532,7 @@ static const struct ds_process_ops process_ops = {.frame = on_frame, .lost = on_
 struct arguments {
         const char *argv[ARGUMENTS_MAX];
         size_t n;
-        char clock[24], orphan[24], kernel[24], quiesce[24], evict[24], spin[24], steps[24];
+        char clock[24], orphan[24], kernel[24], quiesce[24], evict[24], spin[24], steps[24], pool[24];
 };
 
 static void add_option(struct arguments *args, const char *name, const char *value)
@@ -544,6 +549,19 @@ static const char *number_of(char text[static 24], uint64_t n)
 {
         snprintf(text, 24, "%llu", (unsigned long long)n);
         return n ? text : NULL;
+}
+
+/* Of a pool that is there already the worker is given the files. */
+static void add_pool(const struct ds_supervisor *supervisor, struct arguments *args)
+{
+        const struct ds_options *options = supervisor->options;
+        const char *why, *be = ds_pool_wanted(options->config, &why);
+
+        if (!be || supervisor->pool.complete)
+                return;
+        add_option(args, "--pool-mib", number_of(args->pool, options->config->pool_bytes / DS_MIB(1)));
+        add_option(args, "--pool-be", be);
+        add_option(args, "--lut-dir", options->lut_dir[0] ? options->lut_dir : NULL);
 }
 
 static void make_arguments(const ds_worker_link *link, struct arguments *args)
@@ -568,11 +586,22 @@ static void make_arguments(const ds_worker_link *link, struct arguments *args)
         add_option(args, "--spin-us", number_of(args->spin, config->spin_us));
         add_option(args, "--ladder-steps", number_of(args->steps, options->config->ladder_steps));
         add_option(args, "--ladder-order", options->config->ladder_by_gpc ? "gpc" : NULL);
+        add_pool(link->supervisor, args);
         if (link->was_ready) {
                 args->argv[args->n++] = "--restarted";
                 add_option(args, "--topology", link->info.topology[0] ? link->info.topology : NULL);
         }
         assert(args->n < ARGUMENTS_MAX);
+}
+
+/* Where all of a pool must be probed that takes a second for each page. */
+static uint32_t ready_max_ms(const ds_worker_link *link)
+{
+        const char *why;
+
+        return ds_pool_wanted(link->supervisor->options->config, &why) && !link->supervisor->pool.complete
+                       ? READY_POOL_MAX_MS
+                       : READY_MAX_MS;
 }
 
 int ds_worker_start(ds_worker_link *link)
@@ -590,7 +619,7 @@ int ds_worker_start(ds_worker_link *link)
                 return ds_error_trace(r);
         link->starts++;
         set_state(link, DS_WORKER_STARTING);
-        arm(link, READY_MAX_MS, ready_deadline);
+        arm(link, ready_max_ms(link), ready_deadline);
         return 0;
 }
 
@@ -606,7 +635,7 @@ static void ready_deadline(struct ds_deadline *deadline)
 {
         ds_worker_link *link = link_of(deadline);
 
-        snprintf(link->reason, sizeof(link->reason), "it did not get ready within %u s", READY_MAX_MS / 1000);
+        snprintf(link->reason, sizeof(link->reason), "it did not get ready within %u s", ready_max_ms(link) / 1000);
         ds_process_kill(link->process, link->reason);
 }
 

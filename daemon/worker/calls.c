@@ -58,6 +58,9 @@ static const struct dsw_call_row calls_rows[] = {
         ROW(GRAPH_UPDATE,   graph_update,   0, 1),
         ROW(GRAPH_DESTROY,  graph_destroy,  0, 0),
         ROW(GRAPH_LAUNCH,   graph_launch,   0, 1),
+        ROW(GET_CHANNELS,   get_channels,   0, 0),
+        ROW(BORROW_SLAB,    borrow_slab,    1, 1),
+        ROW(RETURN_SLAB,    return_slab,    1, 0),
         ROW(ENCODE_TENSOR_MAP, encode_tensor_map, 0, 0),
 };
 /* clang-format on */

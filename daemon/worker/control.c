@@ -160,6 +160,28 @@ static void control_restore_mapping(ds_worker *worker, struct control_message *m
         control_answer(worker, message, r, "restoring a mapping");
 }
 
+static void control_restore_lent(ds_worker *worker, struct control_message *message)
+{
+        const Detshare__Internal__RestoreLent *restore = message->body->restore_lent;
+        struct dsw_session *session = control_session(worker, message, restore->session);
+        int r = DETSHARE__STATUS__BAD_REQUEST;
+
+        if (!session)
+                return;
+        if (restore->lent)
+                r = dsw_pool_restore(session, restore->lent->slab);
+        control_answer(worker, message, r, "restoring a slab of the pool");
+}
+
+static void control_pool(ds_worker *worker, struct control_message *message)
+{
+        int fd = message->n_fds == 1 ? DS_TAKE_FD(message->fds[0]) : -1;
+        int r = dsw_pool_take(worker, message->body->pool, &fd);
+
+        ds_close(fd);
+        control_answer(worker, message, r, "taking the pool over");
+}
+
 static void control_restore_module(ds_worker *worker, struct control_message *message)
 {
         const Detshare__Internal__RestoreModule *restore = message->body->restore_module;
@@ -486,6 +508,8 @@ static const struct {
         {DETSHARE__INTERNAL__TO_WORKER__BODY_RESTORE_SLAB, control_restore_slab},
         {DETSHARE__INTERNAL__TO_WORKER__BODY_RESTORE_PHYSICAL, control_restore_physical},
         {DETSHARE__INTERNAL__TO_WORKER__BODY_RESTORE_MAPPING, control_restore_mapping},
+        {DETSHARE__INTERNAL__TO_WORKER__BODY_RESTORE_LENT, control_restore_lent},
+        {DETSHARE__INTERNAL__TO_WORKER__BODY_POOL, control_pool},
         {DETSHARE__INTERNAL__TO_WORKER__BODY_RESTORE_MODULE, control_restore_module},
         {DETSHARE__INTERNAL__TO_WORKER__BODY_RESTORE_GRAPH, control_restore_graph},
         {DETSHARE__INTERNAL__TO_WORKER__BODY_RESTORE_STREAM, control_restore_stream},
@@ -547,6 +571,8 @@ static struct dsw_session *control_about(ds_worker *worker, const Detshare__Inte
                 return dsw_session_find(worker, body->restore_mapping->session);
         case DETSHARE__INTERNAL__TO_WORKER__BODY_RESTORE_MODULE:
                 return dsw_session_find(worker, body->restore_module->session);
+        case DETSHARE__INTERNAL__TO_WORKER__BODY_RESTORE_LENT:
+                return dsw_session_find(worker, body->restore_lent->session);
         case DETSHARE__INTERNAL__TO_WORKER__BODY_RESTORE_GRAPH:
                 return dsw_session_find(worker, body->restore_graph->session);
         case DETSHARE__INTERNAL__TO_WORKER__BODY_RESTORE_STREAM:

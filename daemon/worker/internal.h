@@ -16,7 +16,7 @@
  *   user.c     what all sessions of a user have in work   graph.c   graphs that clients instantiated
  *   host.c     host functions of clients                       value.c   waiting for values in memory
  *   shared.c   events that sessions share                      observe.c what happens and happened, for people
- *   forms.c    other forms of kernels
+ *   forms.c    other forms of kernels                          pool.c    memory whose channels are known (pool.h)
  *
  * How it fits together. Ring records and requests become struct dsw_op, which the scheduler owns until dsw_op_done.
  * dsw_op_done only notes what ended and puts the session on the worker's dirty list; dsw_settle() later does what
@@ -39,6 +39,7 @@
 #include "util/log.h"
 #include "util/macro.h"
 #include "worker/heap.h"
+#include "worker/pool.h"
 #include "worker/record.h"
 #include "worker/worker.h"
 
@@ -286,6 +287,7 @@ struct dsw_session {
         ds_sched_session *sched;            /* NULL only in a session that could not be reset, and is at fault for it */
         struct ds_sched_session_stats past; /* of the scheduler sessions before the last reset */
         struct dsw_memory memory;
+        struct dsw_loan loan;        /* of the pool */
         struct dsw_stream **streams; /* by slot; entries may be NULL */
         uint32_t n_streams, n_closing;
         struct dsw_module **modules; /* by slot; entries may be NULL */
@@ -460,6 +462,7 @@ struct ds_worker {
         uint32_t n_transformed; /* modules with forms */
         enum ds_sched_transform transform;
         uint64_t live_ops, slab_bytes;
+        struct dsw_pool pool;
         uint64_t ls_active_wall_ns; /* last sign of life of an LS session, 0 = never */
         uint64_t ls_active_ns;      /* the same on the device clock */
         uint32_t at_work;           /* classes that have work, a bit each, as the pages say */
@@ -588,6 +591,9 @@ enum dsw_outcome dsw_calls_hint_phase(struct dsw_call *call, const Detshare__Req
 enum dsw_outcome dsw_calls_get_stats(struct dsw_call *call, const Detshare__Request *request);
 enum dsw_outcome dsw_calls_set_limit(struct dsw_call *call, const Detshare__Request *request);
 enum dsw_outcome dsw_calls_reset_session(struct dsw_call *call, const Detshare__Request *request);
+enum dsw_outcome dsw_calls_get_channels(struct dsw_call *call, const Detshare__Request *request);
+enum dsw_outcome dsw_calls_borrow_slab(struct dsw_call *call, const Detshare__Request *request);
+enum dsw_outcome dsw_calls_return_slab(struct dsw_call *call, const Detshare__Request *request);
 
 /* session.c */
 struct dsw_session *dsw_session_find(ds_worker *worker, uint64_t id);
@@ -818,6 +824,7 @@ void dsw_memory_info(const struct dsw_session *session, uint64_t *ret_free, uint
 void dsw_memory_tell(const struct dsw_session *session);           /* the scheduler */
 void dsw_memory_cap(void *user, uint64_t session, uint64_t bytes); /* ds_sched_config.memory_cap; user: the worker */
 uint64_t dsw_memory_used(const struct dsw_session *session);       /* device memory that the session's limit counts */
+int dsw_memory_may(const struct dsw_session *session, uint64_t bytes); /* so many bytes more within the limit? */
 int dsw_memory_keep(struct dsw_session *session, uint64_t va); /* the slab of the allocation at va is another's, too */
 /* New memory at a place of the worker's own until it is clear, and then without one. fd: the file. */
 int dsw_memory_scrub_begin(struct dsw_session *session, uint64_t bytes, uint64_t *ret_va, int *ret_fd);

@@ -129,6 +129,9 @@ static int loop_build(ds_worker *worker, const struct ds_worker_config *config)
         r = loop_open_sched(worker, config);
         if (r)
                 return ds_error_trace(r);
+        r = dsw_pool_make(worker, config);
+        if (r)
+                return ds_error_trace(r);
         worker->info = worker->ops->info(worker->device); /* the rungs have taken memory */
         r = worker->info->stops ? dsw_pages_new(worker) : 0;
         if (!r)
@@ -168,6 +171,7 @@ int ds_worker_new(const struct ds_worker_config *config, ds_worker **ret)
                 return ds_error_origin(-ENOMEM);
         }
         worker->epoll_fd = worker->device_fd = -1;
+        dsw_pool_init(&worker->pool);
         worker->signal_fd = config->signal_fd;
         worker->wall_ns = config->wall_ns ? config->wall_ns : loop_wall_ns;
         worker->id_base = config->life << DSW_ID_BASE_SHIFT;
@@ -179,6 +183,7 @@ int ds_worker_new(const struct ds_worker_config *config, ds_worker **ret)
                 return ds_error_trace(r);
         dsw_loop_limits(worker, config->orphan_ns, config->kernel_ns, config->quiesce_ns, config->spin_ns);
         dsw_control_ready(worker);
+        dsw_pool_tell(worker);
         *ret = DS_TAKE_PTR(worker);
         return 0;
 }
@@ -643,6 +648,7 @@ ds_worker *ds_worker_free(ds_worker *worker)
         if (!worker)
                 return NULL;
         loop_free_device(worker);
+        dsw_pool_deinit(&worker->pool);
         dsw_observe_free(worker);
         dsw_pages_free(worker);
         worker->conn = ds_conn_free(worker->conn);

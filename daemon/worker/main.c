@@ -67,6 +67,16 @@ static int main_duration(const char *text, uint64_t unit_ns, uint64_t *ret)
         return 0;
 }
 
+static int main_mib(const char *text, uint64_t *ret)
+{
+        uint32_t n;
+
+        if (main_number(text, UINT32_MAX, &n))
+                return -EINVAL;
+        *ret = DS_MIB((uint64_t)n);
+        return 0;
+}
+
 /* Options that are numbers, and what the device finds in its environment. */
 static int main_option(int c, const char *arg, struct ds_worker_config *config)
 {
@@ -94,6 +104,8 @@ static int main_option(int c, const char *arg, struct ds_worker_config *config)
                 return main_duration(arg, DS_NS_PER_US, &config->spin_ns);
         case 'e':
                 return main_duration(arg, DS_NS_PER_US, &config->evict_bound_ns);
+        case 'm':
+                return main_mib(arg, &config->pool_bytes);
         default:
                 return -EINVAL;
         }
@@ -132,6 +144,9 @@ static int main_options(int argc, char **argv, struct ds_worker_config *config)
                 {"ladder-order", required_argument, NULL, 'O'},
                 {"transform", required_argument, NULL, 'T'},
                 {"evict-us", required_argument, NULL, 'e'},
+                {"pool-mib", required_argument, NULL, 'm'},
+                {"pool-be", required_argument, NULL, 'b'},
+                {"lut-dir", required_argument, NULL, 'D'},
                 {NULL, 0, NULL, 0},
         };
         int c;
@@ -143,6 +158,12 @@ static int main_options(int argc, char **argv, struct ds_worker_config *config)
                         break;
                 case 'p':
                         config->policy = optarg;
+                        break;
+                case 'b':
+                        config->pool_be = optarg;
+                        break;
+                case 'D':
+                        config->lut_dir = optarg;
                         break;
                 case 'T':
                         if (main_transform(optarg, &config->transform))
@@ -327,8 +348,10 @@ int main(int argc, char **argv)
                         "usage: detshare-worker --device SPEC [--policy NAME] [--policy-dir DIR] [--libcuda PATH]\n"
                         "       [--restarted] [--clock-ns N] [--orphan-s N] [--kernel-s N] [--quiesce-s N] [--spin-us "
                         "N]\n"
-                        "       [--transform always|auto|never] [--evict-us N], with the supervisor's socket as fd "
-                        "3\n");
+                        "       [--transform always|auto|never] [--evict-us N] [--pool-mib N --pool-be N|N/M] "
+                        "[--lut-dir "
+                        "DIR],\n"
+                        "       with the supervisor's socket as fd 3\n");
                 return 2;
         }
         snprintf(name, sizeof(name), "detshare-worker %s", config.device);

@@ -44,6 +44,7 @@ void dsw_memory_free_device(struct dsw_session *session)
         uint64_t va, bytes;
 
         dsw_vmm_free_all(session);
+        dsw_pool_return_all(session);
         for (size_t i = 0; dsw_heap_slab_at(&memory->device, i, &va, &bytes) == 0; i++)
                 (void)ds_error_trace(worker->ops->mem_unmap(worker->device, session->space, va, bytes));
         assert(worker->slab_bytes >= memory->device.slab_bytes);
@@ -152,7 +153,7 @@ static void memory_remove_slab(struct dsw_session *session, uint64_t va)
 
 uint64_t dsw_memory_used(const struct dsw_session *session)
 {
-        return session->memory.device.used + session->memory.physical_bytes;
+        return session->memory.device.used + session->memory.physical_bytes + dsw_pool_used(session);
 }
 
 void dsw_memory_tell(const struct dsw_session *session)
@@ -180,8 +181,7 @@ static uint64_t memory_limit(const struct dsw_memory *memory)
         return DS_MIN(memory->limit ? memory->limit : UINT64_MAX, memory->cap);
 }
 
-/* So many bytes more within the limit? */
-static int memory_may(const struct dsw_session *session, uint64_t bytes)
+int dsw_memory_may(const struct dsw_session *session, uint64_t bytes)
 {
         uint64_t limit = memory_limit(&session->memory), used = dsw_memory_used(session);
 
@@ -209,7 +209,7 @@ int dsw_memory_alloc(struct dsw_session *session, uint64_t bytes, uint64_t *ret_
         if (bytes > heap->end - heap->base)
                 return DS_CUDA_OUT_OF_MEMORY;
         rounded = DS_ALIGN_UP(bytes, DSW_ALLOC_ALIGN);
-        if (!memory_may(session, rounded))
+        if (!dsw_memory_may(session, rounded))
                 return DS_CUDA_OUT_OF_MEMORY;
         if (heap->n_ranges >= DSW_SESSION_ALLOCS_MAX)
                 return DETSHARE__STATUS__QUOTA;
@@ -279,7 +279,7 @@ int dsw_memory_scrub_begin(struct dsw_session *session, uint64_t bytes, uint64_t
 
         if (!bytes || bytes % memory_slab_align(worker))
                 return DS_CUDA_INVALID_VALUE;
-        if (!memory_may(session, bytes))
+        if (!dsw_memory_may(session, bytes))
                 return DS_CUDA_OUT_OF_MEMORY;
         r = memory_add_slab(session, bytes, &slab);
         if (r)

@@ -229,7 +229,10 @@ void dsw_op_done(
                 return;
         }
         if (!op->stream) {
-                dsw_value_probed(op, status);
+                if (op == session->loan.clearing)
+                        dsw_pool_cleared(op, status);
+                else
+                        dsw_value_probed(op, status);
                 return;
         }
         if (scheduled->kind == DS_OP_OUTSIDE)

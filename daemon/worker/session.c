@@ -224,6 +224,7 @@ static void session_free(struct dsw_session *session)
         dsw_control_forget(session);
         session_detach(session);
         dsw_value_reset(session);
+        dsw_pool_reset(session);
         dsw_shared_close_all(session);
         if (session->sched)
                 session->sched = ds_sched_session_free(session->sched);
@@ -365,7 +366,8 @@ static void session_tell_emptied(struct dsw_session *session)
         Detshare__Internal__FromWorker message = DETSHARE__INTERNAL__FROM_WORKER__INIT;
         Detshare__Internal__Ledger ledger = DETSHARE__INTERNAL__LEDGER__INIT;
 
-        if (session->state != DSW_SESSION_RESETTING || (!session->memory.device.n_slabs && !session->memory.physical))
+        if (session->state != DSW_SESSION_RESETTING ||
+                (!session->memory.device.n_slabs && !session->memory.physical && !session->loan.slabs))
                 return;
         ledger.session = session->id;
         ledger.reset = 1;
@@ -411,6 +413,7 @@ static void session_finish_reset(struct dsw_session *session)
 
         session_keep_stats(session);
         dsw_value_reset(session);
+        dsw_pool_reset(session);
         dsw_shared_close_all(session);
         session->sched = ds_sched_session_free(session->sched);
         dsw_stream_forget_all(session, 1);

@@ -48,6 +48,9 @@ struct ds_worker_config {
         uint32_t ladder_by_gpc;          /* 1: rungs take GPC by GPC */
         const struct ds_device_ops *ops; /* NULL = those of the device's name; else device is what open gets */
         uint32_t transform;              /* enum ds_sched_transform */
+        uint64_t pool_bytes;             /* memory whose channels are to be known; 0 = none, or it is given */
+        const char *pool_be;             /* best effort's share of them: "1/3", "15" */
+        const char *lut_dir;             /* tables of channels lie there; NULL = all of it is probed */
         int trust_any_owner;             /* tests: policies need not be root's */
 };
 

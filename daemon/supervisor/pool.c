@@ -1,0 +1,130 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "supervisor/pool.h"
+
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "supervisor/config.h"
+#include "supervisor/worker_link.h"
+#include "util/error.h"
+#include "util/macro.h"
+
+void ds_pool_init(struct ds_pool *pool)
+{
+        *pool = (struct ds_pool){.file = -1};
+        for (size_t i = 0; i < DS_ARRAY_SIZE(pool->slabs); i++)
+                pool->slabs[i] = -1;
+}
+
+void ds_pool_deinit(struct ds_pool *pool)
+{
+        ds_close(pool->file);
+        for (size_t i = 0; i < DS_ARRAY_SIZE(pool->slabs); i++)
+                ds_close(pool->slabs[i]);
+        ds_pool_init(pool);
+}
+
+static int pool_read(int fd, uint32_t slabs, struct ds_pool_file *ret)
+{
+        struct stat st;
+        uint64_t sectors;
+
+        if (fstat(fd, &st) < 0 || pread(fd, ret, sizeof(*ret), 0) != (ssize_t)sizeof(*ret))
+                return ds_error_origin(-EPROTO);
+        if (ret->magic != DS_POOL_MAGIC || ret->version != DS_WIRE_VERSION || ret->n_slabs != slabs ||
+                ret->sector_bits > 21 || ret->granule_bits > 21 || ret->n_channels > DS_POOL_CHANNELS_MAX ||
+                !ret->slab_bytes || ret->slab_bytes > UINT64_MAX / (2 * (uint64_t)DS_POOL_SLABS_MAX))
+                return ds_error_origin(-EPROTO);
+        sectors = slabs * (ret->slab_bytes >> ret->sector_bits);
+        if ((uint64_t)st.st_size != sizeof(*ret) + sectors)
+                return ds_error_origin(-EPROTO);
+        ret->provenance[sizeof(ret->provenance) - 1] = 0;
+        for (char *p = ret->provenance; *p; p++)
+                if (*p < ' ' || *p > '~')
+                        *p = '?';
+        return 0;
+}
+
+int ds_pool_take(struct ds_pool *pool, const Detshare__Internal__PoolPiece *piece, int *fd)
+{
+        if (pool->complete || *fd < 0 || !piece->slabs || piece->slabs > DS_POOL_SLABS_MAX ||
+                piece->index != pool->n_taken || piece->index > piece->slabs)
+                return ds_error_origin(-EPROTO);
+        pool->n_taken++;
+        if (piece->index < piece->slabs) {
+                pool->slabs[piece->index] = DS_TAKE_FD(*fd);
+                return 0;
+        }
+        if (pool_read(*fd, piece->slabs, &pool->facts))
+                return ds_error_origin(-EPROTO);
+        pool->file = DS_TAKE_FD(*fd);
+        pool->complete = 1;
+        return 0;
+}
+
+int ds_pool_give(struct ds_pool *pool, struct ds_worker_link *link)
+{
+        int r = 0;
+
+        if (!pool->complete) {
+                ds_pool_deinit(pool);
+                return 0;
+        }
+        for (uint32_t i = 0; !r && i <= pool->facts.n_slabs; i++) {
+                Detshare__Internal__ToWorker message = DETSHARE__INTERNAL__TO_WORKER__INIT;
+                Detshare__Internal__PoolPiece piece = DETSHARE__INTERNAL__POOL_PIECE__INIT;
+                const int fd = i < pool->facts.n_slabs ? pool->slabs[i] : pool->file;
+
+                piece.index = i;
+                piece.slabs = pool->facts.n_slabs;
+                piece.bytes = pool->facts.slab_bytes;
+                message.body_case = DETSHARE__INTERNAL__TO_WORKER__BODY_POOL;
+                message.pool = &piece;
+                r = ds_worker_send(link, &message, &fd, 1, NULL);
+        }
+        return r;
+}
+
+const char *ds_pool_wanted(const struct ds_config *config, const char **ret_why)
+{
+        *ret_why = "none is configured: [channels] pool_mib";
+        if (!config->pool_bytes)
+                return NULL;
+        *ret_why = "[channels] be = off";
+        if (config->pool_be && !strcmp(config->pool_be, "off"))
+                return NULL;
+        *ret_why = "[channels] be = auto: nothing that was measured on this GPU says that colours help";
+        if (!config->pool_be || !strcmp(config->pool_be, "auto"))
+                return NULL;
+        *ret_why = "it could not be made: the worker's log says why";
+        return config->pool_be;
+}
+
+void ds_pool_status(const struct ds_pool *pool, const struct ds_config *config, uint32_t lent,
+        uint32_t list[static DS_POOL_CHANNELS_MAX], Detshare__StatusReply *status)
+{
+        const struct ds_pool_file *facts = &pool->facts;
+        const char *why;
+
+        if (!pool->complete) {
+                (void)ds_pool_wanted(config, &why);
+                status->channels_why = (char *)(uintptr_t)why;
+                return;
+        }
+        status->pool_bytes = facts->n_slabs * facts->slab_bytes;
+        status->pool_slabs = facts->n_slabs;
+        status->pool_slabs_lent = lent;
+        status->pool_sector_bytes = 1u << facts->sector_bits;
+        status->pool_granule_bytes = 1u << facts->granule_bits;
+        status->channels = facts->n_channels;
+        status->channels_be = facts->n_be;
+        status->pool_be_permille = facts->be_permille;
+        status->pool_ls_permille = facts->ls_permille;
+        status->pool_lost_permille = facts->lost_permille;
+        status->channels_source = (char *)(uintptr_t)facts->provenance;
+        for (uint32_t i = 0; i < facts->n_channels; i++)
+                if (facts->be_set[i / 64] >> i % 64 & 1)
+                        list[status->n_channels_be_list++] = i;
+        status->channels_be_list = list;
+}

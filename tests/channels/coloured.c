@@ -12,7 +12,7 @@
 #include "../programs/program.h"
 #include "detshare/coloured.h"
 
-#define N 150001 /* no multiple of anything */
+#define N 50001 /* no multiple of anything */
 #define FINE(call) CHECK((call) == DETSHARE_OK)
 
 static CUmodule coloured_module(const char *file, const struct detshare_coloured_kernel *kernels, size_t n)

@@ -1,0 +1,142 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+#
+# Coloured memory in a whole daemon: channels are found before anybody is served, programs have tensors in some of them and kernels
+# that find them there, results are those of linear memory; limits, clients that are killed, workers that are killed, and
+# daemons that keep no pool. Ends with `N passed, N failed`.
+#
+# usage: tests/e2e/channels.sh BUILD
+set -u
+cd "$(dirname "$0")/../.." || exit
+build=$(realpath "$1")
+tmp=$(mktemp -d /tmp/detshare-channels.XXXXXX)
+. tests/support/counted.sh
+daemon=
+holder=
+
+# shellcheck disable=SC2317
+finish() {
+        [ -n "$holder" ] && kill -KILL "$holder" 2>/dev/null
+        [ -n "$daemon" ] && kill -KILL "$daemon" 2>/dev/null
+        rm -rf "$tmp"
+}
+trap finish EXIT
+chmod 755 "$tmp"
+
+# start MODEL LINE...: a daemon with these lines under [channels]
+start() {
+        local model=$1
+        shift
+        printf '%s\n' '[channels]' "$@" >"$tmp/detshared.conf"
+        : >"$tmp/daemon.log"
+        "$build/detshared" --device "sim:$model" --config "$tmp/detshared.conf" --socket "$tmp/sock" >"$tmp/daemon.log" 2>&1 &
+        daemon=$!
+        for _ in $(seq 9000); do
+                grep -q serving "$tmp/daemon.log" && return
+                kill -0 "$daemon" || return
+                sleep 0.1
+        done
+}
+
+stop() {
+        kill -TERM "$daemon"
+        wait "$daemon"
+        result "the daemon ends in order ($1)" $? "$tmp/daemon.log"
+        daemon=
+}
+
+# figure KEY: of the daemon's status
+figure() {
+        DETSHARE_SOCKET=$tmp/sock "$build/detsharectl" status --json >"$tmp/status" 2>/dev/null
+        sed -n "s/^ *\"$1\": *\"\{0,1\}\([^\",]*\).*/\1/p" "$tmp/status" | head -n 1
+}
+
+coloured() {
+        LD_LIBRARY_PATH=$build/cuda:$build DETSHARE_SOCKET=$tmp/sock timeout 300 "$build/tests/channels/coloured" "$@"
+}
+
+# says TEXT...: a program's word, in the end
+says() {
+        for _ in $(seq 3000); do
+                [ "$(coloured slabs 2>/dev/null)" = "$*" ] && return
+                sleep 0.1
+        done
+        coloured slabs
+        return 1
+}
+
+# heard WORD FILE: the file's last line, in the end
+heard() {
+        for _ in $(seq 3000); do
+                [ "$(tail -n 1 "$2" 2>/dev/null)" = "$1" ] && return
+                sleep 0.1
+        done
+        cat "$2"
+        return 1
+}
+
+# hold BYTES COLOUR: a program that has a tensor; fd 8 is what it is asked by
+hold() {
+        rm -f "$tmp/ask"
+        mkfifo "$tmp/ask"
+        LD_LIBRARY_PATH=$build/cuda:$build DETSHARE_SOCKET=$tmp/sock "$build/tests/channels/coloured" hold "$@" \
+                <"$tmp/ask" >"$tmp/held" 2>&1 &
+        holder=$!
+        exec 8>"$tmp/ask"
+        heard holding "$tmp/held"
+}
+
+ask() {
+        echo >&8
+        heard there "$tmp/held"
+}
+
+killed() {
+        local worker
+        worker=$(figure worker_pid)
+        kill -KILL "$worker"
+        for _ in $(seq 3000); do
+                [ "$(figure worker_pid)" != "$worker" ] && [ "$(figure worker_state)" = serving ] && return
+                sleep 0.1
+        done
+        return 1
+}
+
+# --- a pool of one slab ---
+start a2000 pool_mib=2 be=1/3
+check "sim:a2000: two of six channels are best effort's" [ "$(figure channels_be) of $(figure channels)" = "2 of 6" ]
+check "and its sectors are two KiB, of which nothing is lost" \
+        [ "$(figure pool_sector_bytes) $(figure pool_granule_bytes) $(figure pool_lost_permille)" = "2048 1024 0" ]
+check "results are those of linear memory" coloured check "$build/ptx/sm_90"
+check "a session's memory limit counts slabs" coloured limit 1000000
+check "a program holds a tensor" hold 100000 be
+check "its slab is its own" says "0 of 1 free"
+check "the status says so" [ "$(figure pool_slabs_lent) of $(figure pool_slabs)" = "1 of 1" ]
+check "its bytes are there" ask
+check "the worker is killed, another serves" killed
+check "the bytes are there again" ask
+check "and channels were not looked for again" [ "$(grep -c 'coloured memory' "$tmp/daemon.log")" = 1 ]
+kill -KILL "$holder"
+exec 8>&-
+wait "$holder" 2>/dev/null
+holder=
+check "of a program that was killed all is free again" says "1 of 1 free"
+check "nobody pays for it any more" [ "$(figure charges)" = 0 ]
+stop "a2000"
+
+# --- sectors of four KiB ---
+start p40 pool_mib=2 be=4
+check "sim:p40: sectors are four KiB" [ "$(figure channels_be) $(figure pool_sector_bytes)" = "4 4096" ]
+check "results are those of linear memory" coloured check "$build/ptx/sm_90"
+check "and all is free again" says "1 of 1 free"
+stop "p40"
+
+# --- none ---
+start a2000 pool_mib=4
+check "by default nothing is set aside" says "0 of 0 free: the daemon has no pool of coloured memory"
+case $(figure channels_why) in *auto*) true ;; *) false ;; esac
+result "and the status says why" $? "$tmp/status"
+stop "without a pool"
+
+echo "$passed passed, $failed failed"
+[ "$failed" = 0 ]

@@ -8,6 +8,8 @@
 #include <string.h>
 
 #include "lut/learn/build.h"
+#include "lut/learn/congruence.h"
+#include "lut/learn/cover.h"
 #include "lut/learn/modulus.h"
 #include "util/alloc.h"
 #include "util/error.h"
@@ -202,16 +204,77 @@ static int try_modulus(struct learning *l)
         return r ? r : try_draft(l);
 }
 
+/* --- a sequence --- */
+
+static int try_congruence(struct learning *l)
+{
+        struct ds_learn_congruence found;
+        int r;
+
+        l->method = "a sequence in steps";
+        r = ds_learn_find_congruence(&l->train, &found);
+        l->draft.channel = found.channel;
+        if (r) {
+                if (r > 0)
+                        say(l, "%s: nothing comes again alike in all pages", l->method);
+                return r;
+        }
+        say(l, "channels come again after %" PRIu32 " slots of %u granules, in steps of each page's own", found.period,
+                1u << found.slot_bits);
+        l->draft.head.form = DS_LUT_CONGRUENCE;
+        l->draft.head.period = found.period;
+        l->draft.head.slot_bits = found.slot_bits;
+        l->draft.n_channel = (size_t)found.period << found.slot_bits;
+        l->explained = found.explained;
+        return try_draft(l);
+}
+
+/* --- pages over each other, and a network --- */
+
+static int try_cover(struct learning *l)
+{
+        struct ds_learn_parities parities;
+        struct ds_learn_cover found;
+        int r;
+
+        l->method = "pages laid over each other and a network";
+        r = ds_learn_find_parities(&l->train, &parities);
+        if (r)
+                return r;
+        r = ds_learn_find_cover(&l->train, &parities, l->options->seed, &found);
+        l->draft.channel = found.channel;
+        if (r) {
+                if (r > 0)
+                        say(l, "%s: no page is another one with its granules XORed", l->method);
+                return r;
+        }
+        say(l, "%" PRIu32 " tables of %" PRIu32 " places; the network told %" PRIu32 " that no sample had",
+                found.tables, 1u << found.dims, found.told);
+        l->draft.head.form = DS_LUT_XOR;
+        l->draft.head.dims = found.dims;
+        l->draft.head.tables = found.tables;
+        memcpy(l->draft.mask, found.mask, found.dims * sizeof(*found.mask));
+        l->draft.n_channel = (size_t)found.tables << found.dims;
+        l->explained = found.explained;
+        return try_draft(l);
+}
+
 /* --- all methods --- */
 
 static int try_methods(struct learning *l)
 {
-        static int (*const methods[])(struct learning * l) = {try_modulus};
+        static const struct {
+                int (*run)(struct learning *l);
+                enum ds_learn_method method;
+        } methods[] = {
+                {try_modulus, DS_LEARN_STRUCTURE}, {try_congruence, DS_LEARN_STRUCTURE}, {try_cover, DS_LEARN_NETWORK}};
         int r = DS_LEARN_E_NONE;
 
         for (size_t i = 0; i < DS_ARRAY_SIZE(methods) && r == DS_LEARN_E_NONE; i++) {
+                if (l->options->method != DS_LEARN_AUTO && l->options->method != methods[i].method)
+                        continue;
                 forget_draft(l);
-                r = methods[i](l);
+                r = methods[i].run(l);
         }
         return r == DS_LEARN_E_NONE ? DS_LEARN_E_NO_TABLE : r;
 }

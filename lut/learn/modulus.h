@@ -17,8 +17,6 @@
 
 #include "lut/learn/parity.h"
 
-#define DS_LEARN_E_NONE 2 /* contract: there is no such structure */
-
 struct ds_learn_modulus {
         uint32_t modulus; /* 1: parities are all there is */
         uint32_t dims;    /* digits */

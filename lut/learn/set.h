@@ -14,7 +14,8 @@
 #include "lut/samples.h"
 #include "lut/table.h"
 
-#define DS_LEARN_E_FEW 1 /* contract: not enough samples to say anything */
+#define DS_LEARN_E_FEW 1  /* contract: not enough samples to say anything */
+#define DS_LEARN_E_NONE 2 /* contract: there is no structure of the kind that is sought */
 
 struct ds_learn_set {
         unsigned granule_bits; /* of a byte's number that are within a granule */

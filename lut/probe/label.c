@@ -119,7 +119,7 @@ static int calibrate(ds_probe *probe)
         r = compare(probe, pairs, FIRST_PAIRS, ticks);
         if (r)
                 return r;
-        return ds_error_trace(ds_probe_split(ticks, FIRST_PAIRS, &probe->quality.split));
+        return ds_error_trace(ds_probe_split(ticks, FIRST_PAIRS, DS_PROBE_RATIO, &probe->quality.split));
 }
 
 /* --- the granule --- */
@@ -318,7 +318,7 @@ static int recalibrate(ds_probe *probe)
                 pairs[i] = known_pair(probe, i & 1);
         r = compare(probe, pairs, AGAIN_PAIRS, ticks);
         if (!r)
-                r = ds_error_trace(ds_probe_split(ticks, AGAIN_PAIRS, split));
+                r = ds_error_trace(ds_probe_split(ticks, AGAIN_PAIRS, DS_PROBE_RATIO, split));
         if (r)
                 return r;
         for (uint32_t i = 0; i < AGAIN_PAIRS; i++)
@@ -412,7 +412,7 @@ static int listening_split(ds_probe *probe, const uint32_t *ticks, size_t n, uin
 
         for (size_t i = 0; i < n; i++)
                 column[i] = ticks[i * probe->n + c];
-        r = ds_probe_split(column, n, &split);
+        r = ds_probe_split(column, n, DS_PROBE_RATIO, &split);
         probe->heard[c] = split.threshold;
         return ds_error_trace(r);
 }

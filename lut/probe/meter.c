@@ -27,7 +27,7 @@
 #define PATIENCE_NS 4000000000u /* of blocks that wait for each other */
 #define TUNE_PAIRS 768u
 #define WIDE_MOST 1024u     /* bytes: a sector for each lane */
-#define TUNE_SEPARATION 6.0 /* as far apart as is wanted; less is taken where nothing gives more */
+#define TUNE_SEPARATION 5.0 /* as far apart as is wanted; less is taken where nothing gives more */
 #define HAMMERS (UINT32_C(1) << 31)
 
 /* where things lie in the bench's data */
@@ -305,7 +305,7 @@ static int tune_measure(ds_bench *bench, const struct ds_probe_pair *pairs, uint
 
         ds_bench_meter(bench, &meter);
         r = meter.pairs(bench, pairs, TUNE_PAIRS, ticks);
-        return r ? r : ds_probe_split(ticks, TUNE_PAIRS, ret);
+        return r ? r : ds_probe_split(ticks, TUNE_PAIRS, DS_PROBE_RATIO, ret);
 }
 
 int ds_bench_tune(ds_bench *bench, uint64_t seed)

@@ -2,13 +2,14 @@
 /*
  * Two means in the logarithm of the times
  *
- * The second kind may be one of fifty: the search begins with a low quantile and one so high that it lies in the second
- * kind if there is one.
+ * The second kind may be one of fifty, and beyond it there may be a few times that went astray: the search begins with
+ * a low quantile and each of several high ones, one of which lies in the second kind if there is one.
  */
 #include "lut/probe/split.h"
 
 #include <errno.h>
 #include <math.h>
+#include <stdbool.h>
 #include <stdlib.h>
 
 #include "util/alloc.h"
@@ -44,9 +45,9 @@ static double mean(const double *values, size_t n)
 }
 
 /* How many of the sorted values are of the first kind: all, where no second one was found. */
-static size_t two_means(const double *values, size_t n)
+static size_t two_means(const double *values, size_t n, double begin)
 {
-        double low = at(values, n, 0.05), high = at(values, n, 0.998), middle;
+        double low = at(values, n, 0.05), high = at(values, n, begin), middle;
         size_t first = n, before;
 
         for (int step = 0; step < STEPS; step++) {
@@ -83,10 +84,18 @@ static void describe(const double *values, size_t n, size_t first, struct ds_pro
         ret->share = (double)(n - first) / (double)n;
 }
 
-int ds_probe_split(const uint32_t *ticks, size_t n, struct ds_probe_split *ret)
+static bool is_good(const struct ds_probe_split *split, size_t n_second, double ratio)
 {
+        return n_second >= SECOND_MIN && split->share >= DS_PROBE_RARE && split->high >= ratio * split->low &&
+               split->separation >= DS_PROBE_SEPARATION;
+}
+
+int ds_probe_split(const uint32_t *ticks, size_t n, double ratio, struct ds_probe_split *ret)
+{
+        static const double begins[] = {0.998, 0.99, 0.96, 0.9, 0.75};
         ds_cleanup(ds_freep) uint32_t *sorted = ds_alloc(DS_MAX(n, 1u) * sizeof(*sorted));
         ds_cleanup(ds_freep) double *values = ds_alloc(DS_MAX(n, 1u) * sizeof(*values));
+        bool found = false;
         size_t first;
 
         *ret = (struct ds_probe_split){};
@@ -99,14 +108,17 @@ int ds_probe_split(const uint32_t *ticks, size_t n, struct ds_probe_split *ret)
         qsort(sorted, n, sizeof(*sorted), compare);
         for (size_t i = 0; i < n; i++)
                 values[i] = log(DS_MAX(sorted[i], 1u));
-        first = two_means(values, n);
-        if (!first || first == n) {
-                ret->low = ret->high = ret->threshold = exp(at(values, n, 0.5));
-                return DS_PROBE_E_ONE_KIND;
+        ret->low = ret->high = ret->threshold = exp(at(values, n, 0.5));
+        for (size_t i = 0; i < DS_ARRAY_SIZE(begins); i++) {
+                struct ds_probe_split split = {};
+
+                first = two_means(values, n, begins[i]);
+                if (!first || first == n)
+                        continue;
+                describe(values, n, first, &split);
+                if (!found || (is_good(&split, n - first, ratio) && split.separation > ret->separation))
+                        *ret = split;
+                found = found || is_good(&split, n - first, ratio);
         }
-        describe(values, n, first, ret);
-        if (n - first < SECOND_MIN || ret->share < DS_PROBE_RARE || ret->high < DS_PROBE_RATIO * ret->low ||
-                ret->separation < DS_PROBE_SEPARATION)
-                return DS_PROBE_E_ONE_KIND;
-        return 0;
+        return found ? 0 : DS_PROBE_E_ONE_KIND;
 }

@@ -18,7 +18,7 @@
 #define DS_PROBE_E_ONE_KIND 1 /* contract: the times are of one kind, or too few */
 
 #define DS_PROBE_RARE 0.004     /* of all times: the second kind is no accident from there on */
-#define DS_PROBE_RATIO 1.25     /* the second kind takes so many times as long, at least */
+#define DS_PROBE_RATIO 1.25     /* two lines that contend take so many times as long, at least */
 #define DS_PROBE_SEPARATION 3.0 /* the kinds are so many of their spreads (one deviation of each) apart, at least */
 
 struct ds_probe_split {
@@ -29,5 +29,7 @@ struct ds_probe_split {
         double share;      /* of the times that are of the second kind */
 };
 
-/* 0 or DS_PROBE_E_ONE_KIND, and *ret is what was found either way; -ENOMEM. */
-int ds_probe_split(const uint32_t *ticks, size_t n, struct ds_probe_split *ret);
+/*
+ * ratio: see DS_PROBE_RATIO. 0 or DS_PROBE_E_ONE_KIND, and *ret is what was found either way; -ENOMEM.
+ */
+int ds_probe_split(const uint32_t *ticks, size_t n, double ratio, struct ds_probe_split *ret);

@@ -163,6 +163,23 @@ Test(ptx_tool, passes)
                 0, "");
 }
 
+Test(ptx_tool, colours)
+{
+        expect("pass colour -v " SAXPY, 0, "colour: saxpy done\n");
+        expect("pass --mask 8 --layout table:1024 --only saxpy colour " SAXPY " | " PTX_TOOL " check --sim -", 0, "");
+        expect("pass --mask 8 --layout table:1024 --only saxpy colour " SAXPY, 0, "shr.u64 %ds_t, %rd7, 10;");
+        expect("pass --strict --mask 1 --only saxpy colour " SAXPY, 3, "has no parameter 0 that is an address");
+        expect("pass --mask g colour " SAXPY, 2, "--mask takes hexadecimal digits");
+        expect("pass --mask 0 colour " SAXPY, 2, "--mask takes hexadecimal digits");
+        expect("pass --layout regular:1000:2 colour " SAXPY, 2, "--layout takes");
+        expect("pass --layout regular:1024 colour " SAXPY, 2, "--layout takes");
+        expect("pass --layout table:1024:2 colour " SAXPY, 2, "--layout takes");
+        expect("pass --layout regular:128:2 colour " SAXPY, 2, "--layout takes");
+        expect("stats " SAXPY, 0, "  colour parameter 3: yes, 1 reading, 1 writing\n");
+        expect("stats --json " SAXPY, 0, "\"colour\": {\"mask\": \"c\", \"parameters\": [{\"index\": 2, ");
+        expect("stats " TEST_PTX_DIR "/sm_90/async_pipeline.ptx", 0, "which is not translated (line ");
+}
+
 Test(ptx_tool, run_executes)
 {
         expect("run " SAXPY " saxpy -g 2 -b 4 s32:8 f32:2 'f32[8]=ramp' 'out:f32[8]=1'", 0,

@@ -156,7 +156,7 @@ static int read_options(int argc, char **argv, struct options *options)
         int c;
 
         optind = 1;
-        while ((c = getopt_long(argc, argv, "lo:sv", longs, NULL)) != -1) {
+        while ((c = getopt_long(argc, argv, "lm:o:svy:", longs, NULL)) != -1) {
                 switch (c) {
                 case 'l':
                         return list_passes();

@@ -21,6 +21,7 @@
 #define STEPS_MAX 24
 #define CALLS_MAX 1000000u
 #define LIMIT_MIB_MAX (UINT64_C(1) << 40) /* so that bytes do not overflow */
+#define POOL_MIB_MAX 262144u              /* as daemon/worker/pool.h has addresses for */
 #define PARAMS_TOTAL_MAX 1024u
 #define SECTION_NAME_MAX 63
 #define BLANKS " \t\r\n\f\v"
@@ -228,6 +229,17 @@ int ds_lookup_failed(int error)
                error == ERANGE;
 }
 
+/* 0: none, also where an earlier file has one. */
+static int set_pool(struct reading *r, const char *key, const char *value, size_t offset)
+{
+        uint64_t n;
+
+        if (parse_number(value, POOL_MIB_MAX, &n) < 0)
+                return fail(r, "%s: '%s' is not a number of MiB up to %u", key, value, POOL_MIB_MAX);
+        *(uint64_t *)((char *)r->config + offset) = DS_MIB(n);
+        return 0;
+}
+
 /* Best effort's share of the channels. */
 static int set_share(struct reading *r, const char *key, const char *value, size_t offset)
 {
@@ -334,7 +346,7 @@ static const struct key keys[] = {
         {"limits", "compiled_code", set_mib, offsetof(struct ds_config, compiled_code)},
         {"gpu", "ladder_steps", set_steps, offsetof(struct ds_config, ladder_steps)},
         {"gpu", "ladder_order", set_order, offsetof(struct ds_config, ladder_by_gpc)},
-        {"channels", "pool_mib", set_mib, offsetof(struct ds_config, pool_bytes)},
+        {"channels", "pool_mib", set_pool, offsetof(struct ds_config, pool_bytes)},
         {"channels", "be", set_share, offsetof(struct ds_config, pool_be)},
         {"channels", "tables", set_string, offsetof(struct ds_config, lut)},
         {"class", "ls_uids", set_uids, 0},

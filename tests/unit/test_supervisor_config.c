@@ -60,6 +60,10 @@ Test(config, every_key)
                            "[gpu]\n"
                            "ladder_steps=24\n"
                            "ladder_order=gpc\n"
+                           "[channels]\n"
+                           "pool_mib=256\n"
+                           "be=1/3\n"
+                           "tables=/opt/lut\n"
                            "[class]\n"
                            "ls_uids=0, 1000,root\n"
                            "ls_groups=root\n";
@@ -78,6 +82,9 @@ Test(config, every_key)
         cr_assert_eq(config.quiesce_seconds, 7);
         cr_assert_eq(config.ladder_steps, 24);
         cr_assert_eq(config.ladder_by_gpc, 1);
+        cr_assert_eq(config.pool_bytes, DS_MIB(256));
+        cr_assert_str_eq(config.pool_be, "1/3");
+        cr_assert_str_eq(config.lut, "/opt/lut");
         cr_assert_eq(config.orphan_seconds, 4);
         cr_assert_eq(config.kernel_seconds, 5);
         cr_assert_eq(config.connections, 100);
@@ -122,6 +129,19 @@ Test(config, errors_name_line_and_key)
                 "test.conf:2: [limits] connections: '0' is not a number from 1 to 4294967295");
         refuses("[limits]\nmemory_per_uid=99999999999999999999\n",
                 "test.conf:2: [limits] memory_per_uid: '99999999999999999999' is not a number of MiB");
+        refuses("[channels]\npool_mib=262145\n",
+                "test.conf:2: [channels] pool_mib: '262145' is not a number of MiB up to 262144");
+        for (size_t i = 0; i < 4; i++) {
+                static const char *const shares[] = {"4/3", "0", "half", "1/"};
+                char text[64], words[160];
+
+                snprintf(text, sizeof(text), "[channels]\nbe=%s\n", shares[i]);
+                snprintf(words, sizeof(words),
+                        "test.conf:2: [channels] be: '%s' is neither auto nor off nor a number of channels nor a part "
+                        "of them like 1/3",
+                        shares[i]);
+                refuses(text, words);
+        }
         refuses("[daemon]\ntransform=often\n",
                 "test.conf:2: [daemon] transform: 'often' is neither always nor auto nor never");
         refuses("[daemon]\nspin_us=1000001\n",

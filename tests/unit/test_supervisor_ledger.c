@@ -190,6 +190,60 @@ Test(ledger, charges_follow)
         drop(ledger);
 }
 
+static int lend(ds_ledger *ledger, uint32_t slab, uint64_t bytes, int added)
+{
+        Detshare__Internal__Ledger entry = DETSHARE__INTERNAL__LEDGER__INIT;
+        Detshare__Internal__Lent lent = DETSHARE__INTERNAL__LENT__INIT;
+        int none = -1;
+        const struct ds_ledger_beside beside = {.slab_fd = &none};
+
+        lent.slab = slab;
+        lent.bytes = bytes;
+        if (added)
+                entry.lent_added = &lent;
+        else
+                entry.lent_removed = &lent;
+        return ds_ledger_apply(ledger, &entry, &beside);
+}
+
+static int replayed_lent(void *data, Detshare__Internal__ToWorker *message, int fd)
+{
+        if (message->body_case != DETSHARE__INTERNAL__TO_WORKER__BODY_RESTORE_LENT)
+                return 0;
+        cr_assert_eq(message->restore_lent->session, 42);
+        cr_assert_eq(message->restore_lent->lent->bytes, DS_MIB(2));
+        cr_assert_lt(fd, 0);
+        *(uint64_t *)data |= UINT64_C(1) << message->restore_lent->lent->slab;
+        return 0;
+}
+
+/* Slabs of the pool: whole ones are paid for, each is had once, and a new worker hears of all. */
+Test(ledger, slabs_that_are_lent)
+{
+        ds_ledger *ledger = make();
+        struct ds_ledger_sums sums;
+        uint64_t seen = 0;
+
+        cr_assert_eq(lend(ledger, 0, DS_MIB(2), 1), 0);
+        cr_assert_eq(lend(ledger, 63, DS_MIB(2), 1), 0);
+        cr_assert_eq(lend(ledger, 63, DS_MIB(2), 1), DS_LEDGER_E_PROTOCOL, "twice");
+        cr_assert_eq(lend(ledger, 64, DS_MIB(2), 1), DS_LEDGER_E_PROTOCOL);
+        cr_assert_eq(lend(ledger, 5, DS_MIB(4), 1), DS_LEDGER_E_PROTOCOL, "of another size");
+        cr_assert_eq(lend(ledger, 5, 0, 1), DS_LEDGER_E_PROTOCOL);
+        cr_assert_eq(lend(ledger, 5, DS_MIB(2), 0), DS_LEDGER_E_PROTOCOL, "not had");
+        ds_ledger_sums(ledger, &sums);
+        cr_assert_eq(sums.lent, 2);
+        cr_assert_eq(ds_user_usage(user, DS_CHARGE_DEVICE_BYTES), DS_MIB(4));
+        cr_assert_eq(ds_ledger_replay(ledger, 42, replayed_lent, &seen), 0);
+        cr_assert_eq(seen, UINT64_C(1) << 63 | 1);
+        cr_assert_eq(lend(ledger, 0, DS_MIB(2), 0), 0);
+        cr_assert_eq(ds_user_usage(user, DS_CHARGE_DEVICE_BYTES), DS_MIB(2));
+        ds_ledger_reset(ledger);
+        cr_assert_eq(ds_users_charges(users), 0);
+        cr_assert_eq(lend(ledger, 7, DS_MIB(4), 1), 0);
+        drop(ledger);
+}
+
 struct seen {
         size_t n_slabs, n_allocs, n_modules, n_streams, messages;
         uint64_t alloc_bytes, seqs;

@@ -1,0 +1,152 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The pool as the supervisor keeps it: a worker's words in order, and no others; what the status makes of it
+ */
+#include <criterion/criterion.h>
+#include <errno.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "supervisor/config.h"
+#include "supervisor/pool.h"
+#include "util/macro.h"
+
+#define SLABS 2u
+
+static int memory(const void *bytes, size_t size)
+{
+        int fd = memfd_create("test", MFD_CLOEXEC);
+
+        cr_assert(fd >= 0);
+        cr_assert_eq(write(fd, bytes, size), (ssize_t)size);
+        return fd;
+}
+
+static struct ds_pool_file facts(void)
+{
+        struct ds_pool_file facts = {.magic = DS_POOL_MAGIC,
+                .version = DS_WIRE_VERSION,
+                .slab_bytes = DS_MIB(2),
+                .n_slabs = SLABS,
+                .sector_bits = 11,
+                .granule_bits = 10,
+                .n_channels = 70,
+                .n_be = 2,
+                .be_permille = 300,
+                .ls_permille = 600,
+                .lost_permille = 100,
+                .be_set = {2, 1}};
+
+        strcpy(facts.provenance, "two\npages");
+        return facts;
+}
+
+/* The last piece: the facts, and so many bytes behind them. */
+static int file_of(const struct ds_pool_file *with, size_t classes)
+{
+        static uint8_t bytes[sizeof(*with) + 4 * 1024];
+
+        memcpy(bytes, with, sizeof(*with));
+        return memory(bytes, sizeof(*with) + classes);
+}
+
+static int take(struct ds_pool *pool, uint32_t index, uint32_t slabs, int fd)
+{
+        Detshare__Internal__PoolPiece piece = DETSHARE__INTERNAL__POOL_PIECE__INIT;
+        int r;
+
+        piece.index = index;
+        piece.slabs = slabs;
+        r = ds_pool_take(pool, &piece, &fd);
+        ds_close(fd);
+        return r;
+}
+
+static void take_slabs(struct ds_pool *pool)
+{
+        ds_pool_init(pool);
+        for (uint32_t i = 0; i < SLABS; i++)
+                cr_assert_eq(take(pool, i, SLABS, memory("", 1)), 0);
+}
+
+Test(supervisor_pool, all_pieces_in_order)
+{
+        const struct ds_pool_file good = facts();
+        uint32_t list[DS_POOL_CHANNELS_MAX];
+        Detshare__StatusReply status = DETSHARE__STATUS_REPLY__INIT;
+        struct ds_config config = {0};
+        struct ds_pool pool;
+
+        take_slabs(&pool);
+        cr_assert_not(pool.complete);
+        ds_pool_status(&pool, &config, 0, list, &status);
+        cr_assert_eq(status.pool_bytes, 0);
+        cr_assert(strstr(status.channels_why, "pool_mib"));
+        cr_assert_eq(take(&pool, SLABS, SLABS, file_of(&good, SLABS << 10)), 0);
+        cr_assert(pool.complete);
+        cr_assert_eq(take(&pool, SLABS, SLABS, file_of(&good, SLABS << 10)), -EPROTO, "one more");
+        detshare__status_reply__init(&status);
+        ds_pool_status(&pool, &config, 1, list, &status);
+        cr_expect_eq(status.pool_bytes, DS_MIB(4));
+        cr_expect_eq(status.pool_slabs_lent, 1);
+        cr_expect_eq(status.pool_sector_bytes, 2048);
+        cr_expect_eq(status.channels, 70);
+        cr_assert_eq(status.n_channels_be_list, 2);
+        cr_expect_eq(status.channels_be_list[0], 1);
+        cr_expect_eq(status.channels_be_list[1], 64);
+        cr_expect_str_eq(status.channels_source, "two?pages", "it is shown to people");
+        ds_pool_deinit(&pool);
+        cr_assert_not(pool.complete);
+}
+
+Test(supervisor_pool, other_words_are_a_breach)
+{
+        struct ds_pool pool;
+
+        ds_pool_init(&pool);
+        cr_expect_eq(take(&pool, 1, SLABS, memory("", 1)), -EPROTO, "not the first");
+        cr_expect_eq(take(&pool, 0, 0, memory("", 1)), -EPROTO);
+        cr_expect_eq(take(&pool, 0, DS_POOL_SLABS_MAX + 1, memory("", 1)), -EPROTO);
+        cr_expect_eq(take(&pool, 0, SLABS, -1), -EPROTO);
+        for (int i = 0; i < 8; i++) {
+                struct ds_pool_file bad = facts();
+
+                bad.magic += i == 0;
+                bad.version += i == 1;
+                bad.n_slabs += i == 2;
+                bad.sector_bits = i == 3 ? 40 : bad.sector_bits;
+                bad.granule_bits = i == 4 ? 40 : bad.granule_bits;
+                bad.n_channels = i == 5 ? DS_POOL_CHANNELS_MAX + 1 : bad.n_channels;
+                bad.slab_bytes = i == 6 ? UINT64_MAX : bad.slab_bytes;
+                take_slabs(&pool);
+                cr_expect_eq(take(&pool, SLABS, SLABS, file_of(&bad, (SLABS << 10) - (i == 7))), -EPROTO, "%d", i);
+                cr_expect_not(pool.complete);
+                ds_pool_deinit(&pool);
+        }
+        take_slabs(&pool);
+        cr_expect_eq(take(&pool, SLABS, SLABS, memory("short", 5)), -EPROTO);
+        ds_pool_deinit(&pool);
+}
+
+Test(supervisor_pool, when_there_is_to_be_one)
+{
+        static const struct {
+                uint64_t bytes;
+                const char *be, *wanted, *why;
+        } rows[] = {
+                {0, "1/3", NULL, "none is configured"},
+                {DS_MIB(4), "off", NULL, "off"},
+                {DS_MIB(4), "auto", NULL, "auto"},
+                {DS_MIB(4), NULL, NULL, "auto"},
+                {DS_MIB(4), "1/3", "1/3", "could not be made"},
+        };
+
+        for (size_t i = 0; i < DS_ARRAY_SIZE(rows); i++) {
+                const struct ds_config config = {.pool_bytes = rows[i].bytes, .pool_be = (char *)(uintptr_t)rows[i].be};
+                const char *why, *wanted = ds_pool_wanted(&config, &why);
+
+                cr_expect_eq(wanted == NULL, rows[i].wanted == NULL);
+                cr_expect(strstr(why, rows[i].why), "%s", why);
+        }
+}

@@ -4,6 +4,7 @@
  *
  * The bodies are those that run on a real GPU too (tests/gpu/device_forms.h); then what the model says of time.
  */
+#define DT_FORM_LOOPS 300u /* of a GPU they are more: here each of them is interpreted */
 #include "tests/gpu/device_forms.h"
 
 #include "device/form.h"
@@ -65,7 +66,7 @@ static uint64_t ls_waits(enum ds_ptx_form form, bool evict, uint64_t *ret_chunk_
                 be.form = form;
         }
         token = dt_launch(f.t, &be);
-        dt_form_pass(f.t, 30000);
+        dt_form_pass(f.t, 10000);
         asked = ds_sim_ops.now(f.t->device);
         urgent = dt_launch(f.t, &ls);
         if (evict)

@@ -1,0 +1,282 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Learning tables: from at most 15,000 samples of which some are wrong, told right in regions that were never sampled
+ *
+ * The hashes of the simulated models, and some drawn at random from the family that real parts use. `make test` draws
+ * the same few each time; DETSHARE_LUT_HASHES=N draws N from the clock, with the numbers that repeat them in the
+ * output.
+ */
+#include <criterion/criterion.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "device/sim/channel.h"
+#include "lut/learn/learn.h"
+#include "lut/learn/network.h"
+#include "lut/table.h"
+#include "tests/support/lut_hash.h"
+#include "util/alloc.h"
+#include "util/macro.h"
+
+#define PAGE (UINT64_C(1) << 21)
+#define SAMPLED_PAGES 48
+#define SAMPLED_BITS 13 /* samples are of pages below 2^34, told are pages between that and 2^35 */
+#define TOLD_PAGES 24
+
+struct subject {
+        uint32_t (*channel)(const void *hash, uint64_t address);
+        const void *hash;
+        unsigned granule_bits;
+        uint32_t channels;
+};
+
+static uint32_t of_simulated(const void *hash, uint64_t address)
+{
+        return sim_channel_of(hash, address);
+}
+
+static uint32_t of_drawn(const void *hash, uint64_t address)
+{
+        return lut_hash_channel(hash, address);
+}
+
+static uint8_t label(const struct subject *subject, uint64_t address, uint64_t *state, uint32_t wrong_percent)
+{
+        if (ds_learn_random(state) % 100 < wrong_percent)
+                return (uint8_t)(ds_learn_random(state) % subject->channels);
+        return (uint8_t)subject->channel(subject->hash, address);
+}
+
+/* Whole pages from the lower region, as a probe labels them. */
+static struct ds_lut_samples *sampled(const struct subject *subject, uint32_t wrong_percent, uint64_t *state)
+{
+        struct ds_lut_samples *samples = ds_alloc0(1, sizeof(*samples));
+        uint32_t n = 1u << (21 - subject->granule_bits);
+
+        samples->about = (struct ds_lut_about){
+                .device = "sim:drawn", .source = DS_LUT_SIMULATED, .unit_bits = subject->granule_bits, .page_bits = 21};
+        samples->n_blocks = SAMPLED_PAGES;
+        samples->blocks = ds_alloc0(SAMPLED_PAGES, sizeof(*samples->blocks));
+        for (size_t i = 0; i < SAMPLED_PAGES; i++) {
+                struct ds_lut_block *block = &samples->blocks[i];
+
+                block->address = ds_learn_random(state) % (1u << SAMPLED_BITS) * PAGE;
+                block->n = n;
+                block->samples = ds_alloc0(n, sizeof(*block->samples));
+                for (uint32_t x = 0; x < n; x++)
+                        block->samples[x] = (struct ds_lut_sample){
+                                x, label(subject, block->address + ((uint64_t)x << subject->granule_bits), state,
+                                           wrong_percent)};
+        }
+        return samples;
+}
+
+/* Pages of the upper region by their signatures: how many of their granules are told right. */
+static double told_right(
+        const struct subject *subject, const struct ds_lut *lut, uint32_t wrong_percent, uint64_t *state)
+{
+        const struct ds_lut_facts *facts = ds_lut_facts(lut);
+        struct ds_lut_probe probes[DS_LUT_PROBES_MAX];
+        const uint32_t *offsets;
+        size_t n = ds_lut_signature(lut, &offsets);
+        uint64_t right = 0, all = 0, page;
+        uint32_t pattern;
+        bool matched;
+
+        for (int i = 0; i < TOLD_PAGES; i++) {
+                page = (ds_learn_random(state) % (1u << SAMPLED_BITS) + (1u << SAMPLED_BITS)) * PAGE;
+                for (size_t k = 0; k < n; k++)
+                        probes[k] = (struct ds_lut_probe){
+                                offsets[k], label(subject, page + offsets[k], state, wrong_percent)};
+                matched = ds_lut_match(lut, probes, n, &pattern) == 0;
+                for (uint32_t at = 0; at < PAGE; at += 1u << facts->granule_bits) {
+                        right += matched &&
+                                 ds_lut_channel(lut, pattern, at) == subject->channel(subject->hash, page + at);
+                        all++;
+                }
+        }
+        return (double)right / (double)all;
+}
+
+/* 0 and the table's share of the upper region, or what the learner says. */
+static int learn(
+        const struct subject *subject, enum ds_learn_method method, uint32_t n, uint32_t wrong_percent, double *ret)
+{
+        struct ds_learn_options options = {.method = method, .samples = n, .seed = 1, .learner = "the test"};
+        uint64_t state = 11;
+        struct ds_lut_samples *samples = sampled(subject, wrong_percent, &state);
+        struct ds_lut *lut;
+        uint8_t *bytes;
+        char why[160];
+        size_t size;
+        int r = ds_learn(samples, &options, &bytes, &size);
+
+        ds_lut_samples_free(samples);
+        if (r)
+                return r;
+        cr_assert_eq(ds_lut_parse(bytes, size, "sim:drawn", &lut, why, sizeof(why)), 0, "%s", why);
+        ds_free(bytes);
+        cr_assert_leq(ds_lut_facts(lut)->samples, n);
+        *ret = told_right(subject, lut, wrong_percent, &state);
+        ds_lut_free(lut);
+        return 0;
+}
+
+static void learns(const struct subject *subject, uint32_t n, uint32_t wrong_percent, const char *what)
+{
+        double right = 0;
+        int r = learn(subject, DS_LEARN_STRUCTURE, n, wrong_percent, &right);
+
+        cr_assert_eq(r, 0, "%s: code %d", what, r);
+        cr_assert_geq(right, 0.999, "%s: %.4f%% right", what, 100 * right);
+}
+
+/* Fewer samples than the 15,000 that are allowed: the time of a test grows with their number. */
+Test(lut_learn, p40)
+{
+        const struct sim_channels hash = {SIM_CHANNELS_GROUPS, 12, 4};
+
+        learns(&(struct subject){of_simulated, &hash, 10, 12}, 9000, 4, "p40");
+}
+
+Test(lut_learn, a2000)
+{
+        const struct sim_channels hash = {SIM_CHANNELS_GROUPS, 6, 2};
+
+        learns(&(struct subject){of_simulated, &hash, 10, 6}, 9000, 4, "a2000");
+}
+
+Test(lut_learn, gtx1080)
+{
+        const struct sim_channels hash = {SIM_CHANNELS_XOR, 8, 0};
+
+        learns(&(struct subject){of_simulated, &hash, 10, 8}, 9000, 5, "gtx1080");
+}
+
+/* 47 channels in pairs of granules; takes all of the samples and some seconds */
+Test(lut_learn, h200)
+{
+        const struct sim_channels hash = {SIM_CHANNELS_PAIRED, 47, 0};
+        struct subject subject = {of_simulated, &hash, 8, 47};
+
+        if (getenv("DETSHARE_LUT_HASHES"))
+                learns(&subject, 15000, 3, "h200");
+}
+
+static void learn_drawn(uint64_t seed, bool shared, uint32_t n, uint32_t wrong_percent)
+{
+        struct lut_hash hash;
+        char what[160], text[256];
+
+        lut_hash_draw(&hash, seed, shared);
+        lut_hash_describe(&hash, what, sizeof(what));
+        snprintf(text, sizeof(text), "hash %llu%s (%s)", (unsigned long long)seed, shared ? " shared" : "", what);
+        learns(&(struct subject){of_drawn, &hash, hash.granule_bits, hash.channels}, n, wrong_percent, text);
+        if (getenv("DETSHARE_LUT_HASHES"))
+                fprintf(stderr, "%s: learnt\n", text);
+}
+
+Test(lut_learn, drawn)
+{
+        learn_drawn(14, false, 9000, 3);
+}
+
+Test(lut_learn, drawn_with_shared_bits)
+{
+        learn_drawn(16, true, 9000, 5);
+}
+
+/* As many as are asked for, from the clock. */
+Test(lut_learn, drawn_from_the_clock, .timeout = 3600)
+{
+        const char *asked = getenv("DETSHARE_LUT_HASHES"), *from = getenv("DETSHARE_LUT_SEED");
+        uint64_t seed = from ? strtoull(from, NULL, 10) : (uint64_t)time(NULL) * 1000;
+        int n = asked ? atoi(asked) : 0;
+
+        for (int i = 0; i < n; i++)
+                learn_drawn(seed + (uint64_t)i, i % 2, 15000, (uint32_t)(i % 5 + 1));
+}
+
+/* --- no structure that is known --- */
+
+/* Any function at all of seven parities, six channels of unequal size: neither XOR nor a modulus. */
+static uint32_t of_parities(const void *hash, uint64_t address)
+{
+        uint64_t x = address >> 12, y = (x ^ x >> 5 ^ x >> 9) & 127, state = y;
+
+        return (uint32_t)(ds_learn_random(&state) % 6);
+}
+
+Test(lut_learn, any_function_of_parities)
+{
+        struct subject subject = {of_parities, NULL, 12, 6};
+        double right = 0;
+
+        cr_assert_eq(learn(&subject, DS_LEARN_STRUCTURE, 2500, 2, &right), DS_LEARN_E_NO_TABLE);
+        cr_assert_eq(learn(&subject, DS_LEARN_AUTO, 2500, 2, &right), 0);
+        cr_assert_geq(right, 0.999, "%.3f%%", 100 * right);
+}
+
+/* What no one can learn is refused, by all methods. */
+static uint32_t of_noise(const void *hash, uint64_t address)
+{
+        uint64_t state = address >> 12;
+
+        return (uint32_t)(ds_learn_random(&state) % 6);
+}
+
+Test(lut_learn, noise_is_refused)
+{
+        struct subject subject = {of_noise, NULL, 12, 6};
+        double right;
+
+        cr_assert_eq(learn(&subject, DS_LEARN_AUTO, 4000, 0, &right), DS_LEARN_E_NO_TABLE);
+}
+
+/* What the network makes of a hash whose structure it is not told. */
+Test(lut_learn, p40_by_the_network, .timeout = 600)
+{
+        const struct sim_channels hash = {SIM_CHANNELS_GROUPS, 12, 4};
+        struct subject subject = {of_simulated, &hash, 10, 12};
+        double right = 0;
+
+        if (!getenv("DETSHARE_LUT_HASHES"))
+                return;
+        cr_assert_eq(learn(&subject, DS_LEARN_NETWORK, 15000, 3, &right), 0);
+        fprintf(stderr, "p40 by the network: %.3f%%\n", 100 * right);
+        cr_assert_geq(right, 0.96);
+}
+
+/* A function that no line divides, of which a quarter is not shown. */
+Test(lut_learn, network_tells_what_it_was_not_shown)
+{
+        struct ds_network *network = ds_network_new(6, 24, 3, 1);
+        float inputs[64][6], logs[3];
+        uint8_t classes[64];
+        uint32_t n = 0, wrong = 0;
+
+        for (uint32_t pass = 0; pass < 2; pass++) {
+                for (uint32_t x = 0; x < 64; x++) {
+                        uint32_t class = (x & 3) == 3 ? 2 : (x >> 2 & 1) ^ (x >> 4 & 1);
+                        bool shown = x % 7 != 3;
+
+                        for (uint32_t i = 0; i < 6; i++)
+                                inputs[n][i] = x >> i & 1 ? -1.f : 1.f;
+                        classes[n] = (uint8_t) class;
+                        if (pass) {
+                                ds_network_tell(network, inputs[n], logs);
+                                for (uint32_t c = 0; c < 3; c++)
+                                        wrong += c != class && logs[c] > logs[class];
+                        } else if (shown) {
+                                n++;
+                        }
+                }
+                if (!pass)
+                        cr_assert_eq(ds_network_train(network, &inputs[0][0], classes, n, 300, 2), 0);
+                n = 0;
+        }
+        ds_network_free(network);
+        cr_assert_leq(wrong, 1, "%u of 64", wrong);
+}

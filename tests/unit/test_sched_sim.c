@@ -181,10 +181,13 @@ static int compare_u64(const void *a, const void *b)
         return (x > y) - (x < y);
 }
 
-/* Median time from submission to end of an LS kernel of 16 blocks beside this BE kernel (NULL: alone). */
-static uint64_t ls_latency(const char *policy, const char *beside)
+/*
+ * Median time from submission to end of an LS kernel of 16 blocks beside this BE kernel (NULL: alone). turn_ns: some
+ * lives of the BE kernel, after which the next one comes.
+ */
+static uint64_t ls_latency(const char *policy, const char *beside, uint64_t turn_ns)
 {
-        uint64_t latencies[LS_KERNELS], t = 20 * MS;
+        uint64_t latencies[LS_KERNELS], t = turn_ns / 2;
 
         rig_open("policies", policy);
         memset(ls_work, 0, sizeof(ls_work));
@@ -196,11 +199,11 @@ static uint64_t ls_latency(const char *policy, const char *beside)
                 rig_submit(&be_work[i], rig.be, beside, BE_BLOCKS, 1024);
         for (int i = 0; i < LS_KERNELS; i++) {
                 /* at no fixed place in the BE kernels' lives */
-                t += 40 * MS + (uint64_t)i * 1371 * US % (20 * MS);
+                t += turn_ns + turn_ns / 40000 * ((uint64_t)i * 1371 % 20000);
                 rig_run(t);
                 rig_submit(&ls_work[i], rig.ls, "ls", 16, 256);
         }
-        rig_run(t + 200 * MS);
+        rig_run(t + 5 * turn_ns);
         be_goes_on = 0;
         rig_run(UINT64_MAX);
         for (int i = 0; i < LS_KERNELS; i++) {
@@ -218,10 +221,10 @@ static uint64_t ls_latency(const char *policy, const char *beside)
 
 Test(sched_sim, policies_differ_beside_long_blocks)
 {
-        uint64_t alone = ls_latency("multistream", NULL);
-        uint64_t fifo = ls_latency("fifo", "be2000");
-        uint64_t multistream = ls_latency("multistream", "be2000");
-        uint64_t split = ls_latency("static", "be2000");
+        uint64_t alone = ls_latency("multistream", NULL, 40 * MS);
+        uint64_t fifo = ls_latency("fifo", "be2000", 40 * MS);
+        uint64_t multistream = ls_latency("multistream", "be2000", 40 * MS);
+        uint64_t split = ls_latency("static", "be2000", 40 * MS);
 
         cr_assert_lt(alone, 12 * US);
         cr_assert_gt(multistream, 300 * US, "priority does not take SMs back");
@@ -232,9 +235,9 @@ Test(sched_sim, policies_differ_beside_long_blocks)
 
 Test(sched_sim, priority_is_enough_beside_short_blocks)
 {
-        uint64_t alone = ls_latency("static", NULL);
-        uint64_t multistream = ls_latency("multistream", "be20");
-        uint64_t split = ls_latency("static", "be20");
+        uint64_t alone = ls_latency("static", NULL, 2 * MS);
+        uint64_t multistream = ls_latency("multistream", "be20", 2 * MS);
+        uint64_t split = ls_latency("static", "be20", 2 * MS);
 
         cr_assert_lt(multistream, alone + 25 * US);
         cr_assert_lt(split, alone + 3 * US / 2);

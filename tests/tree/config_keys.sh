@@ -13,7 +13,7 @@ keys=$(sed -n 's/^ *{"\([a-z]*\)", "\([a-z_]*\)", set_.*/\1.\2/p; s/^ *{"\([a-z_
 
 # section.key of each line that gives one; $2: how such a line begins
 keys_of() {
-        awk -v mark="$2" '/^#* *\[(daemon|gpu|limits|class|user|group|policy)/ { match($0, /\[[a-z]*/); section = substr($0, RSTART + 1, RLENGTH - 1) }
+        awk -v mark="$2" '/^#* *\[(daemon|gpu|channels|limits|class|user|group|policy)/ { match($0, /\[[a-z]*/); section = substr($0, RSTART + 1, RLENGTH - 1) }
                 section == "policy" { next }
                 { if (section == "group") section = "user" }
                 index($0, mark) == 1 && match(substr($0, length(mark) + 1), /^[a-z_]+ =/) {

@@ -264,6 +264,12 @@ void sim_costs_add(struct sim_costs *costs, const struct sim_run *run)
         costs->runs[costs->n_runs++] = *run;
 }
 
+void sim_costs_disturb(struct sim_costs *costs)
+{
+        for (uint32_t i = 0; i < costs->n_runs; i++)
+                costs->runs[i].bytes = saturate((unsigned __int128)costs->runs[i].bytes * 2, BYTES_MAX);
+}
+
 void sim_costs_skip(struct sim_costs *costs, uint64_t n)
 {
         uint32_t whole = 0;

@@ -57,6 +57,7 @@ struct exec {
         uint64_t told;
         uint64_t budget;
         struct sim_probe *probe; /* NULL: none */
+        struct sim_waits *waits; /* NULL: nobody looks */
 };
 
 /* --- how far a job is --- */
@@ -275,14 +276,17 @@ static uint32_t rung_sm_ids(const ds_device *device, uint32_t rung, uint32_t ids
 struct exec_tools {
         ds_interp_block *work;
         struct sim_probe *probe; /* may be missing: then all is taken to come from VRAM */
+        struct sim_waits *waits; /* NULL until a kernel looks at a clock; may be missing: then clocks see no memory */
 };
 
-static bool exec_tools_ready(struct exec_tools *tools, const ds_device *device)
+static bool exec_tools_ready(struct exec_tools *tools, const ds_device *device, const struct sim_job *job)
 {
         if (!tools->work)
                 tools->work = ds_interp_block_new();
         if (!tools->probe)
                 tools->probe = sim_probe_new(device->model);
+        if (!tools->waits && job->kernel->reads_clock)
+                tools->waits = sim_waits_new(device->model);
         return tools->work;
 }
 
@@ -462,6 +466,37 @@ static void exec_workers(struct exec *x, const struct exec_tools *tools, struct 
         own_free(&own);
 }
 
+/* --- launches that look at a clock --- */
+
+static uint64_t disturbance(const struct sim_job *job)
+{
+        uint64_t x = (job->number << 32 ^ job->space->id) * UINT64_C(0x9e3779b97f4a7c15);
+
+        return (x ^ x >> 29) * UINT64_C(0xbf58476d1ce4e5b9);
+}
+
+static void exec_memory(void *user, const uint64_t *sectors, uint32_t n, enum ds_interp_access kind)
+{
+        struct exec *x = user;
+
+        if (x->probe)
+                sim_probe_memory(x->probe, sectors, n, kind);
+        sim_waits_memory(x->waits, sectors, n, kind);
+}
+
+/* What its memory accesses wait shows on its clock, if it is one block after another. */
+static void exec_watch(struct exec *x, const struct exec_tools *tools, struct ds_interp_launch *launch)
+{
+        const struct sim_job *job = x->job;
+
+        if (!tools->waits || !job->kernel->reads_clock || job->cooperative || job->workers.n)
+                return;
+        x->waits = tools->waits;
+        launch->waited = sim_waits_begin(x->waits, x->device->noise, disturbance(job));
+        launch->memory = exec_memory;
+        launch->memory_user = x;
+}
+
 static void exec_kernel(struct exec *x, const struct exec_tools *tools)
 {
         ds_device *device = x->device;
@@ -494,6 +529,7 @@ static void exec_kernel(struct exec *x, const struct exec_tools *tools)
         x->probe = tools->probe;
         if (x->probe)
                 sim_probe_begin(x->probe);
+        exec_watch(x, tools, &launch);
         if (job->cooperative)
                 exec_grid(x, &launch, n, ids, n_ids);
         else if (job->workers.n)
@@ -502,6 +538,8 @@ static void exec_kernel(struct exec *x, const struct exec_tools *tools)
                 exec_blocks(x, tools, &launch, n, ids, n_ids);
         if (tools->probe)
                 exec_probed(job, tools->probe);
+        if (device->noise && (disturbance(job) >> 32) * 100 >> 32 < device->noise)
+                sim_costs_disturb(&job->costs);
 }
 
 /* --- copies --- */
@@ -668,7 +706,7 @@ static void pool_execute(ds_device *device, struct sim_job *job, struct exec_too
 
         if (job->kind != SIM_JOB_KERNEL)
                 exec_transfer(&x);
-        else if (exec_tools_ready(tools, device))
+        else if (exec_tools_ready(tools, device, job))
                 exec_kernel(&x, tools);
         else
                 sim_job_fail(job, DS_CUDA_OUT_OF_MEMORY, "no host memory to execute kernels in");
@@ -697,6 +735,7 @@ static void *pool_main(void *arg)
         pthread_mutex_unlock(&pool->lock);
         ds_interp_block_free(tools.work);
         sim_probe_free(tools.probe);
+        sim_waits_free(tools.waits);
         return NULL;
 }
 

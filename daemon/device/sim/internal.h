@@ -16,6 +16,7 @@
  *   probe.c    what a kernel that is executed asks of L2 and VRAM
  *   l2.c       what is in L2 when a kernel begins
  *   channel.c  the channel of an address
+ *   wait.c     what a kernel's clock sees of memory
  *   profile.c, room.c  instead of those, durations from a profile
  *   copy.c     copies and memsets
  *   clock.c    events, the virtual clock, poll
@@ -495,6 +496,7 @@ struct ds_device {
         bool timing_only;
         bool channels_apart; /* what waits for a full channel holds up nobody else: no backlog */
         uint64_t order_seed; /* of the blocks of a launch, 0: increasing */
+        uint32_t noise;      /* so many of 100 launches meet somebody else's traffic */
         int event_fd;
         uint64_t limits[_DS_LIMIT_MAX]; /* that clients raised */
         _Atomic uint64_t text_limit;    /* of them the printf FIFO, for the execution threads; the rest has no effect */
@@ -596,6 +598,8 @@ void sim_costs_move(struct sim_costs *to, struct sim_costs *from);
 void sim_costs_add(struct sim_costs *costs, const struct sim_run *run);
 /* Without the first n blocks, fewer than there are. */
 void sim_costs_skip(struct sim_costs *costs, uint64_t n);
+/* All blocks move twice as many bytes. */
+void sim_costs_disturb(struct sim_costs *costs);
 /* Bundles blocks so that at most `limit` (and at least one) are left to place. */
 void sim_costs_finish(struct sim_costs *costs, uint64_t limit);
 void sim_need_of(const struct sim_model *model, const struct ds_device_kernel *kernel, const uint32_t *block,
@@ -741,6 +745,14 @@ void sim_probe_block(struct sim_probe *probe);
 void sim_probe_memory(void *probe, const uint64_t *sectors, uint32_t n, enum ds_interp_access kind);
 /* What was seen since begin. Short of memory it says less. */
 void sim_probe_end(struct sim_probe *probe, struct sim_traffic *ret);
+
+/* --- wait.c --- */
+/* NULL when out of memory. */
+struct sim_waits *sim_waits_new(const struct sim_model *model);
+struct sim_waits *sim_waits_free(struct sim_waits *waits);
+/* A launch begins: L2 is empty. The cycles that its accesses have waited, from now on. */
+const uint64_t *sim_waits_begin(struct sim_waits *waits, uint32_t noise, uint64_t seed);
+void sim_waits_memory(struct sim_waits *waits, const uint64_t *sectors, uint32_t n, enum ds_interp_access kind);
 
 /* --- room.c --- */
 /* The atoms of all rungs; nothing may be in flight. */

@@ -2,13 +2,15 @@
 /*
  * The simulated GPU: opening, closing, rungs, and the vtable
  *
- * A specification is MODEL[+timing][+quiesce][+apart][+order=SEED]. With +timing kernels are checked and timed but not
- * executed (copies and memsets are); a module may then also be a profile (profile.h), instead of PTX. With +quiesce the
- * device claims, as a GPU does, that module loads and the like stop all work, so that what the worker does about it can
- * be seen without a GPU. With +order=SEED the blocks of every launch are executed in an order of their own, the same in
- * every run, so that tests find kernels that rely on one. With +apart requests that wait for a full channel hold up
- * nobody else, which is what work would meet if channels were all that is shared. The device's memory is the model's or
- * half of this machine's RAM, whichever is less: slabs are host memory.
+ * A specification is MODEL[+timing][+quiesce][+apart][+noise=PERCENT][+order=SEED]. With +timing kernels are checked
+ * and timed but not executed (copies and memsets are); a module may then also be a profile (profile.h), instead of PTX.
+ * With +quiesce the device claims, as a GPU does, that module loads and the like stop all work, so that what the worker
+ * does about it can be seen without a GPU. With +order=SEED the blocks of every launch are executed in an order of
+ * their own, the same in every run, so that tests find kernels that rely on one. With +apart requests that wait for a
+ * full channel hold up nobody else, which is what work would meet if channels were all that is shared. With
+ * +noise=PERCENT so many of 100 launches move twice their bytes, as if somebody else read beside them: which ones,
+ * follows from their number. The device's memory is the model's or half of this machine's RAM, whichever is less: slabs
+ * are host memory.
  *
  * See internal.h for how the parts work together, and for what a GPU does that this one does not.
  */
@@ -29,6 +31,7 @@
 #define SUFFIX_QUIESCE "+quiesce"
 #define SUFFIX_ORDER "+order="
 #define SUFFIX_APART "+apart"
+#define SUFFIX_NOISE "+noise="
 #define FIFO_MAX DS_MIB(64) /* of what a session may print and nobody take: host memory */
 
 static ds_device *sim_close(ds_device *device)
@@ -53,17 +56,21 @@ static void sim_closep(ds_device **device)
         *device = sim_close(*device);
 }
 
-/* The number behind +order=, false when it is none. */
-static bool spec_order(const char *suffix, size_t length, ds_device *device)
+/* The number behind a suffix that ends with =, at most `most`; false when it is none. */
+static bool spec_number(const char *suffix, size_t length, const char *name, uint64_t most, uint64_t *ret)
 {
-        size_t prefix = strlen(SUFFIX_ORDER);
+        size_t prefix = strlen(name);
+        uint64_t value;
         char *end;
 
-        if (length <= prefix || strncmp(suffix, SUFFIX_ORDER, prefix) || suffix[prefix] < '0' || suffix[prefix] > '9')
+        if (length <= prefix || strncmp(suffix, name, prefix) || suffix[prefix] < '0' || suffix[prefix] > '9')
                 return false;
         errno = 0;
-        device->order_seed = strtoull(suffix + prefix, &end, 10);
-        return !errno && end == suffix + length;
+        value = strtoull(suffix + prefix, &end, 10);
+        if (errno || end != suffix + length || value > most)
+                return false;
+        *ret = value;
+        return true;
 }
 
 /* What follows the model: any of the suffixes. -EINVAL with a line in the log. */
@@ -71,6 +78,7 @@ static int spec_suffixes(const char *spec, const char *suffix, ds_device *device
 {
         while (*suffix) {
                 size_t length = strcspn(suffix + 1, "+") + 1;
+                uint64_t percent;
 
                 if (length == strlen(SUFFIX_TIMING) && !strncmp(suffix, SUFFIX_TIMING, length)) {
                         device->timing_only = true;
@@ -78,9 +86,13 @@ static int spec_suffixes(const char *spec, const char *suffix, ds_device *device
                         device->info.stops = 1;
                 } else if (length == strlen(SUFFIX_APART) && !strncmp(suffix, SUFFIX_APART, length)) {
                         device->channels_apart = true;
-                } else if (!spec_order(suffix, length, device)) {
-                        ds_log(DS_LOG_ERROR, "sim:%s: unknown suffix '%.*s', there are %s, %s, %s and %sSEED", spec,
-                                (int)length, suffix, SUFFIX_TIMING, SUFFIX_QUIESCE, SUFFIX_APART, SUFFIX_ORDER);
+                } else if (spec_number(suffix, length, SUFFIX_NOISE, 100, &percent)) {
+                        device->noise = (uint32_t)percent;
+                } else if (!spec_number(suffix, length, SUFFIX_ORDER, UINT64_MAX, &device->order_seed)) {
+                        ds_log(DS_LOG_ERROR,
+                                "sim:%s: unknown suffix '%.*s', there are %s, %s, %s, %sPERCENT and %sSEED", spec,
+                                (int)length, suffix, SUFFIX_TIMING, SUFFIX_QUIESCE, SUFFIX_APART, SUFFIX_NOISE,
+                                SUFFIX_ORDER);
                         return -EINVAL;
                 }
                 suffix += length;

@@ -106,6 +106,8 @@ struct ds_interp_launch {
          */
         void (*memory)(void *user, const uint64_t *sectors, uint32_t n, enum ds_interp_access kind);
         void *memory_user;
+        /* NULL, or cycles that %clock and %clock64 are ahead of the instructions: `memory` may count them up. */
+        const uint64_t *waited;
         /*
          * Where the module's own variables and its heap are told to lie, a multiple of 256: their real addresses are
          * other ones in every process. They take less than DS_INTERP_OWN_BYTES from there.

@@ -276,6 +276,8 @@ const ds_ix_op *ds_ix_clock(ds_ix_warp *w, const ds_ix_op *op)
         w->fuel--;
         if (op->mode >= DS_PTX_SREG_GLOBALTIMER)
                 now += w->block->launch->clock_ns;
+        else if (w->block->launch->waited)
+                now += *w->block->launch->waited;
         if (op->mode == DS_PTX_SREG_CLOCK_HI || op->mode == DS_PTX_SREG_GLOBALTIMER_HI)
                 now >>= 32;
         for (uint32_t i = 0; i < DS_IX_LANES; i++) {

@@ -347,22 +347,3 @@ void ds_sectors_classify(
                 ret_classes[i] = piece_of(labels, plan->sector_bits, i, &piece) ? classes[set_meets(&plan->be, &piece)]
                                                                                 : (uint8_t)DS_SECTORS_NEITHER;
 }
-
-int ds_sectors_is_regular(
-        const uint8_t *classes, size_t n, enum ds_sectors_class class_, struct ds_sectors_regular *ret)
-{
-        size_t first = 0, second, distance;
-
-        while (first < n && classes[first] != class_)
-                first++;
-        for (second = first + 1; second < n && classes[second] != class_;)
-                second++;
-        distance = second - first;
-        if (second >= n || (distance & (distance - 1)) || first >= distance)
-                return 0;
-        for (size_t i = 0; i < n; i++)
-                if ((classes[i] == class_) != (i % distance == first))
-                        return 0;
-        *ret = (struct ds_sectors_regular){.shift = (uint32_t)__builtin_ctzll(distance), .first = first};
-        return 1;
-}

@@ -10,7 +10,8 @@
  *  - how large sectors are: the larger, the cheaper for kernels. The SGDRC paper's rule (appendix A.2) is the upper
  *    bound: as many KiB as there are channels where that is a power of two, else one KiB. Below it decides what is
  *    lost: the largest size at which no more than `lost_permille` of the memory lies in sectors of both sides.
- *  - the class of each sector, and whether a class's sectors lie so regularly that no table is needed to find them.
+ *  - the class of each sector. Where a class's sectors lie follows the part's hash: on none that is known are they
+ *    regular over pages, so who has memory in them keeps a table.
  * The same labels give the same answer. A granule without a label makes its sector nobody's.
  */
 #pragma once
@@ -58,12 +59,6 @@ enum ds_sectors_class {
         _DS_SECTORS_CLASS_MAX,
 };
 
-/* Every 2^shift-th sector from `first` on belongs to the class, and no other does. */
-struct ds_sectors_regular {
-        uint32_t shift;
-        size_t first;
-};
-
 static inline int ds_sectors_has(const struct ds_sectors_set *set, uint32_t channel)
 {
         return channel < DS_SECTORS_CHANNELS_MAX && (set->word[channel / 64] >> channel % 64 & 1);
@@ -80,6 +75,3 @@ int ds_sectors_plan(const struct ds_sectors_labels *labels, struct ds_sectors_sh
 /* The class of each sector, (n_granules << granule_bits) >> sector_bits of them, one byte each. */
 void ds_sectors_classify(
         const struct ds_sectors_labels *labels, const struct ds_sectors_plan *plan, uint8_t *ret_classes);
-/* 1 if the class's sectors are regular. */
-int ds_sectors_is_regular(
-        const uint8_t *classes, size_t n, enum ds_sectors_class class_, struct ds_sectors_regular *ret);

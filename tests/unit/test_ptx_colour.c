@@ -807,6 +807,33 @@ Test(ptx_colour, refusals)
                 outcomes[0].reason);
 }
 
+/* An address that goes backwards through the text, a step each time around a loop */
+Test(ptx_colour, too_many_steps)
+{
+        char *text = NULL;
+        size_t length;
+        FILE *out = open_memstream(&text, &length);
+        ds_cleanup(ds_ptx_module_freep) ds_ptx_module *module = NULL;
+        struct ds_ptx_colour_verdict v;
+
+        for (unsigned steps = 20; steps < 200; steps += 160) {
+                rewind(out);
+                fprintf(out, ".version 8.0\n.target sm_90\n.address_size 64\n.visible .entry k(.param .u64 p)\n{\n"
+                             ".reg .b64 %%a<201>;\n.reg .pred %%p1;\nld.param.u64 %%a0, [p];\nL:\n");
+                for (unsigned i = steps; i; i--)
+                        fprintf(out, "mov.b64 %%a%u, %%a%u;\n", i, i - 1);
+                fprintf(out, "setp.eq.u64 %%p1, %%a%u, 0;\n@%%p1 bra L;\nst.global.u32 [%%a%u], 1;\nret;\n}\n", steps,
+                        steps);
+                fflush(out);
+                module = ds_ptx_module_free(module);
+                module = module_of(text, length);
+                cr_assert_eq(ds_ptx_colour_judge(module, &(struct ds_ptx_colour_want){"k", 1}, &v), 0);
+                cr_expect_eq(v.made, steps < 64, "%u: %s", steps, v.reason);
+        }
+        fclose(out);
+        free(text);
+}
+
 /* What can be sliced and stopped can be coloured afterwards, too; the parameters stand in that order then. */
 Test(ptx_colour, behind_forms)
 {

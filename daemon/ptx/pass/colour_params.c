@@ -90,7 +90,8 @@ static int judge_group(const struct ds_ptx_module *module, const struct ds_ptx_f
         struct ds_ptx_colour_verdict v, both;
         int r = judge(module, f, group, &v);
 
-        if (!r && v.made)
+        both = v;
+        if (!r && v.made && *most)
                 r = judge(module, f, *most | group, &both);
         if (r)
                 return ds_error_trace(r);

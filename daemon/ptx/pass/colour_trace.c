@@ -12,6 +12,8 @@
 #include "util/error.h"
 #include "util/macro.h"
 
+#define ROUNDS 64 /* over all instructions, until a kernel counts as one that cannot be followed */
+
 typedef struct ds_ptx_colour_origin origin;
 typedef struct ds_ptx_colour_trace trace;
 
@@ -369,14 +371,18 @@ static int begin(trace *t)
         return 0;
 }
 
-/* Every round adds a bit to some register or is the last. */
+/* What a loop brings back is seen in the next round, so real kernels take few. */
 static void follow_all(trace *t)
 {
-        do {
+        for (uint32_t round = 0; round < ROUNDS; round++) {
                 t->changed = false;
                 for (uint32_t i = 0; i < t->function->n_instrs; i++)
                         follow_instr(t, &t->function->instrs[i]);
-        } while (t->changed);
+                if (!t->changed)
+                        return;
+        }
+        snprintf(t->reason, sizeof(t->reason), "its addresses take too many steps to follow");
+        t->line = t->function->line;
 }
 
 /* What is written in a circle only that nothing comes into has some value or other, too. */

@@ -9,6 +9,7 @@
 
 #include "device/sim/internal.h"
 #include "device/sim/sim.h"
+#include "tests/unit/rounds.h"
 
 #define US DS_NS_PER_US
 #define MS DS_NS_PER_MS
@@ -364,7 +365,7 @@ static uint64_t random_run(uint64_t seed)
 
 Test(sim_share, the_books_balance, .timeout = 120)
 {
-        for (uint64_t seed = 1; seed <= 3; seed++)
+        for (uint64_t seed = 1; seed <= rounds_of(3); seed++)
                 cr_assert_eq(
                         random_run(seed * 0x9e3779b97f4a7c15), random_run(seed * 0x9e3779b97f4a7c15), "the same twice");
 }

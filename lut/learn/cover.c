@@ -21,6 +21,7 @@
 #define SURE 12. /* and the logarithm of how unlikely that is by chance, beyond the number of trials */
 #define EXPLAINED 0.75
 #define HIDDEN 64
+#define CLEAR_BY 3 /* votes more than twice the second */
 #define EPOCHS 60
 #define WRONG_LABELS 0.05 /* what a vote is worth against the network */
 
@@ -257,12 +258,35 @@ static int train(
         return ds_network_train(network, inputs, labels, n, EPOCHS, seed);
 }
 
-/* Each place is what its votes and the network together hold for most likely. */
+/* Whether votes alone say clearly what each place is. */
+static bool is_clear(const struct covering *c)
+{
+        uint32_t best, second;
+
+        for (size_t i = 0; i < (size_t)c->cover->tables << c->cover->dims; i++) {
+                const uint16_t *votes = c->votes + i * c->set->channels;
+
+                best = second = 0;
+                for (uint32_t channel = 0; channel < c->set->channels; channel++) {
+                        if (votes[channel] > best) {
+                                second = best;
+                                best = votes[channel];
+                        } else if (votes[channel] > second) {
+                                second = votes[channel];
+                        }
+                }
+                if (best < second * 2 + CLEAR_BY)
+                        return false;
+        }
+        return true;
+}
+
+/* Each place is what its votes and the network (where there is one) together hold for most likely. */
 static int decide(const struct covering *c, const struct ds_learn_parities *parities, struct ds_network *network)
 {
         uint32_t n = c->set->channels, best;
         double worth = log((1 - WRONG_LABELS) * (n - 1) / WRONG_LABELS);
-        float inputs[16 + DS_LEARN_PARITIES_MAX + TABLES_MAX], logs[DS_LUT_CHANNELS_MAX];
+        float inputs[16 + DS_LEARN_PARITIES_MAX + TABLES_MAX], logs[DS_LUT_CHANNELS_MAX] = {0};
         uint16_t *votes;
 
         c->cover->channel = ds_alloc0((size_t)c->cover->tables << c->cover->dims, 1);
@@ -271,8 +295,10 @@ static int decide(const struct covering *c, const struct ds_learn_parities *pari
         for (uint32_t table = 0; table < c->cover->tables; table++)
                 for (uint32_t y = 0; y < 1u << c->cover->dims; y++) {
                         votes = votes_at(c, table, y);
-                        inputs_of(c, parities, table, y, inputs);
-                        ds_network_tell(network, inputs, logs);
+                        if (network) {
+                                inputs_of(c, parities, table, y, inputs);
+                                ds_network_tell(network, inputs, logs);
+                        }
                         best = 0;
                         for (uint32_t i = 1; i < n; i++)
                                 if (votes[i] * worth + (double)logs[i] > votes[best] * worth + (double)logs[best])
@@ -285,12 +311,14 @@ static int decide(const struct covering *c, const struct ds_learn_parities *pari
 
 static int fill_in(const struct covering *c, const struct ds_learn_parities *parities, uint64_t seed)
 {
-        struct ds_network *network = ds_network_new(n_inputs(c, parities), HIDDEN, c->set->channels, seed);
-        int r;
+        struct ds_network *network = NULL;
+        int r = 0;
 
-        if (!network)
-                return ds_error_origin(-ENOMEM);
-        r = train(c, parities, seed, network);
+        if (!is_clear(c)) {
+                network = ds_network_new(n_inputs(c, parities), HIDDEN, c->set->channels, seed);
+                r = network ? train(c, parities, seed, network) : ds_error_origin(-ENOMEM);
+                c->cover->network = true;
+        }
         if (!r)
                 r = decide(c, parities, network);
         ds_network_free(network);

@@ -5,7 +5,8 @@
  * Where the structure of a hash is not known but the address bits above the page are XORed into those below, a page is
  * another page with its granule numbers XORed by a constant. So pages are laid over each other by trying all constants:
  * those that do not fit any other begin a table of their own. What is seen of a table are votes; a network that gets a
- * granule's bits, and the parities that were found, learns them and tells the channels of granules that no page showed.
+ * granule's bits, and the parities that were found, learns them where they are few or contradict each other, and tells
+ * the channels of granules that no page showed.
  * Nothing is assumed of the function itself.
  */
 #pragma once
@@ -17,6 +18,7 @@ struct ds_learn_cover {
         uint32_t mask[16];
         uint8_t *channel; /* [tables << dims]; ds_free */
         double explained; /* share of the labels */
+        bool network;     /* votes alone were not clear everywhere: it was trained */
         uint32_t told;    /* places of tables that no sample had, and the network told */
 };
 

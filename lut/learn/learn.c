@@ -237,7 +237,7 @@ static int try_cover(struct learning *l)
         struct ds_learn_cover found;
         int r;
 
-        l->method = "pages laid over each other and a network";
+        l->method = "pages laid over each other";
         r = ds_learn_find_parities(&l->train, &parities);
         if (r)
                 return r;
@@ -248,8 +248,10 @@ static int try_cover(struct learning *l)
                         say(l, "%s: no page is another one with its granules XORed", l->method);
                 return r;
         }
-        say(l, "%" PRIu32 " tables of %" PRIu32 " places; the network told %" PRIu32 " that no sample had",
-                found.tables, 1u << found.dims, found.told);
+        if (found.network)
+                l->method = "pages laid over each other and a network";
+        say(l, "%" PRIu32 " tables of %" PRIu32 " places; %s, %" PRIu32 " of them were in no sample", found.tables,
+                1u << found.dims, found.network ? "a network was trained" : "votes were enough", found.told);
         l->draft.head.form = DS_LUT_XOR;
         l->draft.head.dims = found.dims;
         l->draft.head.tables = found.tables;

@@ -20,6 +20,12 @@
 #include "util/alloc.h"
 #include "util/macro.h"
 
+#ifdef __SANITIZE_ADDRESS__
+#define SANITIZED 1
+#else
+#define SANITIZED 0
+#endif
+
 #define PAGE (UINT64_C(1) << 21)
 #define SAMPLED_PAGES 48
 #define SAMPLED_BITS 13 /* samples are of pages below 2^34, told are pages between that and 2^35 */
@@ -233,6 +239,25 @@ Test(lut_learn, noise_is_refused)
         double right;
 
         cr_assert_eq(learn(&subject, DS_LEARN_AUTO, 4000, 0, &right), DS_LEARN_E_NO_TABLE);
+}
+
+/* Parities and a modulus, few places, few samples: what most votes leave open the network decides. */
+static uint32_t of_few_places(const void *hash, uint64_t address)
+{
+        uint64_t x = address >> 14, y = x ^ x >> 6 ^ x >> 11;
+
+        return (uint32_t)((y >> 1) % 3 * 2 + (y & 1));
+}
+
+Test(lut_learn, few_samples_by_the_network)
+{
+        struct subject subject = {of_few_places, NULL, 14, 6};
+        double right = 0;
+
+        if (SANITIZED)
+                return; /* ten times as long; the network alone is tested below */
+        cr_assert_eq(learn(&subject, DS_LEARN_NETWORK, 1100, 2, &right), 0);
+        cr_assert_geq(right, 0.97, "%.3f%%", 100 * right);
 }
 
 /* What the network makes of a hash whose structure it is not told. */

@@ -186,21 +186,25 @@ static void seal(uint8_t *bytes, size_t n)
 /* With a sum that is right: whatever a table says, what is made of it lies within it. */
 Test(lut_table, lies_with_a_right_sum_do_no_harm)
 {
-        uint8_t *bytes, *told = ds_alloc((size_t)1 << 16);
+        uint8_t *whole[3], *bytes = ds_alloc(DS_LUT_BYTES_MAX), *told = ds_alloc((size_t)1 << 16);
         uint32_t accepted = 0, refused = 0, at;
         uint64_t state = 3;
         struct ds_lut *lut;
         char why[160];
-        size_t n;
+        size_t n[3], i;
 
-        for (uint32_t i = 0; i < 6000; i++) {
-                bytes_of(i % 3, &bytes, &n);
-                for (uint32_t k = 0; k < 1 + i % 3; k++) {
-                        at = (uint32_t)(ds_learn_random(&state) % (i % 2 ? n - 32 : sizeof(struct ds_lut_head)));
+        for (i = 0; i < 3; i++)
+                bytes_of(i, &whole[i], &n[i]);
+        for (i = 0; i < 3000; i++) {
+                size_t size = n[i % 3];
+
+                memcpy(bytes, whole[i % 3], size);
+                for (size_t k = 0; k < 1 + i % 3; k++) {
+                        at = (uint32_t)(ds_learn_random(&state) % (i % 2 ? size - 32 : sizeof(struct ds_lut_head)));
                         bytes[at] = (uint8_t)ds_learn_random(&state);
                 }
-                seal(bytes, n);
-                if (ds_lut_parse(bytes, n, NULL, &lut, why, sizeof(why))) {
+                seal(bytes, size);
+                if (ds_lut_parse(bytes, size, NULL, &lut, why, sizeof(why))) {
                         refused++;
                 } else {
                         accepted++;
@@ -209,10 +213,10 @@ Test(lut_table, lies_with_a_right_sum_do_no_harm)
                                 cr_assert(told[x] < lut->facts.channels || told[x] == DS_LUT_UNKNOWN);
                         ds_lut_free(lut);
                 }
-                ds_free(bytes);
-                if (i == 2000 && !getenv("DETSHARE_LONG"))
-                        break;
         }
+        for (i = 0; i < 3; i++)
+                ds_free(whole[i]);
+        ds_free(bytes);
         ds_free(told);
         cr_assert_gt(accepted, 100);
         cr_assert_gt(refused, 100);
@@ -367,6 +371,9 @@ Test(lut_samples, cut_off_at_any_byte)
         size = pread(fd, bytes, sizeof(bytes), 0);
         cr_assert_eq((size_t)size, whole[2]);
         for (size_t cut = 0; cut <= whole[2]; cut++) {
+                /* every byte of what is not samples, and some of these: each time costs the disk something */
+                if (cut > whole[0] - 4 && cut + 4 < whole[2] && cut % 7 && cut != whole[0] && cut != whole[1])
+                        continue;
                 size_t want = (cut >= whole[0]) + (cut >= whole[1]) + (cut >= whole[2]);
 
                 cr_assert_eq(ftruncate(fd, 0), 0);

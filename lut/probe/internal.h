@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A probe from inside: what label.c (channels, granules, pages) and decide.c (one granule's label) share
+ * A probe from inside: what label.c (channels, granules, pages), decide.c (a granule's label) and expect.c (which one
+ * it may be) share
  */
 #pragma once
 
 #include "lut/probe/label.h"
 
 #define PLACES 16u /* granules of an aligned piece, in which is learnt what follows what */
-#define LAGS 3u    /* granules before that are looked at */
+#define PLACES_WIDE 4u
+#define LAGS 3u /* granules before that are looked at */
 
 /* A question: whose channel is it? Probabilities of the channels, and at [channels] of none of them. */
 struct question {
@@ -27,6 +29,12 @@ struct channel {
         uint64_t lines[DS_PROBE_LINES_MAX];
 };
 
+/* How often a channel came behind another, so many granules before: at a place of sixteen, and at one of four. */
+struct seen {
+        uint32_t narrow[LAGS][PLACES][DS_PROBE_CHANNELS_MAX][DS_PROBE_CHANNELS_MAX];
+        uint32_t wide[LAGS][PLACES_WIDE][DS_PROBE_CHANNELS_MAX][DS_PROBE_CHANNELS_MAX];
+};
+
 struct ds_probe {
         struct ds_probe_meter meter;
         const uint64_t *pages;
@@ -39,8 +47,7 @@ struct ds_probe {
         /* listening: thresholds of each representative's own reader, and error rates */
         double heard[DS_PROBE_CHANNELS_MAX];
         struct evidence by_pair, by_ear;
-        /* how often a channel came behind another, so many granules before, at a place */
-        uint16_t (*follows)[PLACES][DS_PROBE_CHANNELS_MAX][DS_PROBE_CHANNELS_MAX];
+        struct seen *seen;
 };
 
 uint64_t ds_probe_random(ds_probe *probe);
@@ -57,3 +64,8 @@ int ds_probe_hear(ds_probe *probe, const uint64_t *lines, size_t n, uint8_t *bit
  * comparisons for each at most.
  */
 int ds_probe_decide(ds_probe *probe, struct question *questions, double *odds, size_t n, uint32_t most);
+
+/* What is expected of granule `at`, from the labels before it: odds[c], and [channels] for none of them. */
+void ds_probe_expect(const ds_probe *probe, const uint8_t *labels, size_t at, double *odds);
+/* It has its label. */
+void ds_probe_remember(ds_probe *probe, const uint8_t *labels, size_t at);

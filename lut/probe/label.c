@@ -21,11 +21,10 @@
 
 #define FIRST_PAIRS 1500u /* at random: one of fifty may share a channel */
 #define AGAIN_PAIRS 1024u /* half of them sharing a channel */
+#define FIRST_PIECES 32u  /* of memory that nothing is known of */
 #define VOTES 5u          /* comparisons that decide while channels are looked for */
 #define MISSED 1e-4       /* how likely a channel may be overlooked */
 #define TESTS_MAX 400u    /* comparisons for one granule, before it is given up */
-#define NONE_ODDS 1e-3    /* that a granule belongs to a channel that is not known */
-#define CHANCE 0.05       /* of what memory looks like, how much is not taken for known */
 #define LINE_BITS 7u
 #define GRANULE_BITS_MAX 16u /* so that a page has many */
 #define HALVES 64u           /* pieces of memory that say whether a granule is larger */
@@ -68,8 +67,8 @@ int ds_probe_new(
 
         if (!probe)
                 return ds_error_origin(-ENOMEM);
-        probe->follows = ds_alloc0(LAGS, sizeof(*probe->follows));
-        if (!probe->follows)
+        probe->seen = ds_alloc0(1, sizeof(*probe->seen));
+        if (!probe->seen)
                 return ds_error_origin(-ENOMEM);
         probe->meter = *meter;
         probe->pages = pages;
@@ -83,7 +82,7 @@ int ds_probe_new(
 ds_probe *ds_probe_free(ds_probe *probe)
 {
         if (probe)
-                ds_free(probe->follows);
+                ds_free(probe->seen);
         return ds_free(probe);
 }
 
@@ -454,7 +453,6 @@ static int try_listening(ds_probe *probe)
 
 struct page_set {
         const uint64_t *pages;
-        size_t n;
         uint32_t granules; /* of a page */
         const uint8_t *wanted;
         uint8_t *labels;
@@ -463,49 +461,6 @@ struct page_set {
 static bool is_wanted(const struct page_set *set, size_t at)
 {
         return !set->wanted || set->wanted[at / 8] >> at % 8 & 1;
-}
-
-/* What is expected of the granule, from what came before it: probabilities. */
-static void expect(const ds_probe *probe, const struct page_set *set, size_t at, double *odds)
-{
-        uint32_t place = at % PLACES;
-        double sum = 0;
-
-        for (uint32_t c = 0; c < probe->n; c++)
-                odds[c] = 1;
-        for (uint32_t lag = 1; lag <= LAGS && lag <= place; lag++) {
-                uint8_t before = set->labels[at - lag];
-                const uint16_t *counts;
-                uint32_t all = 0;
-
-                if (before == DS_PROBE_NONE)
-                        continue;
-                counts = probe->follows[lag - 1][place][before];
-                for (uint32_t c = 0; c < probe->n; c++)
-                        all += counts[c];
-                for (uint32_t c = 0; c < probe->n; c++)
-                        odds[c] *= (counts[c] + 0.1) / (all + 0.1 * probe->n);
-        }
-        for (uint32_t c = 0; c < probe->n; c++)
-                sum += odds[c];
-        for (uint32_t c = 0; c < probe->n; c++)
-                odds[c] = (1 - NONE_ODDS) * ((1 - CHANCE) * odds[c] / sum + CHANCE / probe->n);
-        odds[probe->n] = NONE_ODDS;
-}
-
-static void remember(ds_probe *probe, const struct page_set *set, size_t at)
-{
-        uint32_t place = at % PLACES;
-        uint16_t *count;
-        uint8_t before;
-
-        for (uint32_t lag = 1; lag <= LAGS && lag <= place; lag++) {
-                before = set->labels[at - lag];
-                if (before == DS_PROBE_NONE)
-                        continue;
-                count = &probe->follows[lag - 1][place][before][set->labels[at]];
-                *count = (uint16_t)DS_MIN(*count + 1u, UINT16_MAX);
-        }
 }
 
 static uint64_t granule_line(const ds_probe *probe, const struct page_set *set, size_t at)
@@ -523,27 +478,27 @@ static void answers_take(
                 if (questions[i].label == DS_PROBE_NONE)
                         probe->counts.undecided++;
                 else
-                        remember(probe, set, where[i]);
+                        ds_probe_remember(probe, set->labels, where[i]);
         }
 }
 
-/* All granules that are wanted at one place of the aligned sixteens. */
-static int label_place(ds_probe *probe, const struct page_set *set, uint32_t place)
+/* All granules that are wanted at one place of some pieces. */
+static int label_place(ds_probe *probe, const struct page_set *set, size_t from, size_t to, uint32_t place)
 {
-        size_t most = DS_DIV_UP((size_t)set->granules * set->n, PLACES), n = 0;
-        ds_cleanup(ds_freep) struct question *questions = ds_alloc(most * sizeof(*questions));
-        ds_cleanup(ds_freep) size_t *where = ds_alloc(most * sizeof(*where));
-        ds_cleanup(ds_freep) double *odds = ds_alloc(most * (probe->n + 1) * sizeof(*odds));
+        ds_cleanup(ds_freep) struct question *questions = ds_alloc((to - from) * sizeof(*questions));
+        ds_cleanup(ds_freep) size_t *where = ds_alloc((to - from) * sizeof(*where));
+        ds_cleanup(ds_freep) double *odds = ds_alloc((to - from) * (probe->n + 1) * sizeof(*odds));
+        size_t n = 0;
         int r;
 
         if (!questions || !where || !odds)
                 return ds_error_origin(-ENOMEM);
-        for (size_t at = place; at < set->granules * set->n; at += PLACES) {
+        for (size_t at = from * PLACES + place; at < to * PLACES; at += PLACES) {
                 if (!is_wanted(set, at))
                         continue;
                 where[n] = at;
                 questions[n] = (struct question){.line = granule_line(probe, set, at), .label = DS_PROBE_NONE};
-                expect(probe, set, at, &odds[n * (probe->n + 1)]);
+                ds_probe_expect(probe, set->labels, at, &odds[n * (probe->n + 1)]);
                 n++;
         }
         r = ds_probe_decide(probe, questions, odds, n, TESTS_MAX);
@@ -552,20 +507,24 @@ static int label_place(ds_probe *probe, const struct page_set *set, uint32_t pla
         return r;
 }
 
+/* Few pieces at first, more when it is known what follows what. */
 int ds_probe_label(ds_probe *probe, const uint64_t *pages, size_t n, const uint8_t *wanted, uint8_t *labels)
 {
         struct page_set set = {
                 .pages = pages,
-                .n = n,
                 .granules = (uint32_t)(DS_PROBE_PAGE >> probe->granule_bits),
                 .wanted = wanted,
                 .labels = labels,
         };
+        size_t pieces = set.granules * n / PLACES, to;
         int r = 0;
 
         memset(labels, DS_PROBE_NONE, set.granules * n);
-        for (uint32_t place = 0; place < PLACES && !r; place++)
-                r = label_place(probe, &set, place);
+        for (size_t from = 0; from < pieces && !r; from = to) {
+                to = DS_MIN(pieces, from + DS_MAX(FIRST_PIECES, (size_t)probe->counts.granules / PLACES));
+                for (uint32_t place = 0; place < PLACES && !r; place++)
+                        r = label_place(probe, &set, from, to, place);
+        }
         return r;
 }
 

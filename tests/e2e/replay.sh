@@ -28,10 +28,11 @@ check() {
 
 # run TEXT ARGUMENT...: it ends well and says nothing on stderr; its output is in $dir/out
 run() {
-        local text=$1
+        local text=$1 status
         shift
         timeout 300 "$replay" "$@" >"$dir/out" 2>"$dir/err"
-        check "$text: exit status $? $(head -n 2 "$dir/err")" test $? = 0
+        status=$?
+        check "$text: exit status $status $(head -n 2 "$dir/err")" test $status = 0
         check "$text: $(head -n 2 "$dir/err")" test ! -s "$dir/err"
 }
 

@@ -82,6 +82,7 @@ static void check_batch(void)
         memset(pinned, 11, BYTES);
         memset(plain, 22, BYTES);
         OK(cuMemsetD8(p, 0, N * BYTES));
+        OK(cuCtxSynchronize()); /* nothing orders it and what goes into a stream that does not wait for others */
         attributes[0].srcAccessOrder = CU_MEMCPY_SRC_ACCESS_ORDER_STREAM;
         attributes[1].srcAccessOrder = CU_MEMCPY_SRC_ACCESS_ORDER_DURING_API_CALL;
         dsts[0] = p;

@@ -36,17 +36,24 @@ of() {
 
 # one WAY PACK ARGUMENT...: right, and its digests and times in $tmp/WAY.NAME.*
 one() {
-        local at
-        at=$tmp/$1.$(basename "$2")
-        timeout 300 "$serve" "$2" --json --check --digest --requests "$requests" "${@:3}" >"$at.json" 2>"$at.err"
-        result "$1 $(basename "$2"): right, and the same bits each time" $? "$at.err"
-        of "$at.json" "'\n'.join('$(basename "$2") %d %s' % (c['case'], c['sha256']) for c in d['checked'])" >"$at.digests"
+        local at name status devices=${CUDA_VISIBLE_DEVICES:-}
+        name=$(basename "$2")
+        at=$tmp/$1.$name
+        # the GPU of this script, or the only one that a client of the daemon has
+        [ "$1" = native ] || devices=${devices:+0}
+        env ${devices:+CUDA_VISIBLE_DEVICES="$devices"} timeout 300 "$serve" "$2" --json --check --digest --requests "$requests" "${@:3}" >"$at.json" 2>"$at.err"
+        status=$?
+        result "$1 $name: right, and the same bits each time" $status "$at.err"
+        of "$at.json" "'\n'.join('$name %d %s' % (c['case'], c['sha256']) for c in d['checked'])" >"$at.digests"
 }
 
 same() {
         # same WAY PACK FILE: the digests of WAY are those of FILE
-        [ -s "$3" ] && cmp -s "$tmp/$1.$(basename "$2").digests" "$3"
-        result "$1 $(basename "$2"): the bits of ${4:-native}" $?
+        local name status
+        name=$(basename "$2")
+        [ -s "$3" ] && cmp -s "$tmp/$1.$name.digests" "$3"
+        status=$?
+        result "$1 $name: the bits of ${4:-native}" $status
 }
 
 us() {
@@ -77,7 +84,7 @@ for pack; do
         others=
         for other; do
                 [ "$other" = "$pack" ] && [ $# -gt 1 ] && continue
-                timeout 300 "$serve" "$other" --class be --seconds 1000000 >/dev/null 2>&1 &
+                env ${CUDA_VISIBLE_DEVICES:+CUDA_VISIBLE_DEVICES=0} timeout 300 "$serve" "$other" --class be --seconds 1000000 >/dev/null 2>&1 &
                 others="$others $!"
         done
         one beside "$pack" --class ls

@@ -807,6 +807,21 @@ Test(ptx_colour, refusals)
                 outcomes[0].reason);
 }
 
+/* Instructions of all classes without any operand */
+Test(ptx_colour, no_operands)
+{
+        static const char text[] =
+                ".version 8.0\n.target sm_90a\n.address_size 64\n.visible .entry k(.param .u64 p)\n{\n"
+                ".reg .b64 %a<2>;\nld.param.u64 %a1, [p];\nwgmma.fence.sync.aligned;\n"
+                "wgmma.commit_group.sync.aligned;\ncp.async.commit_group;\ncp.async.wait_all;\n"
+                "trap;\nfence.proxy.async;\nst.global.u32 [%a1], 1;\nexit;\n}\n";
+        ds_cleanup(ds_ptx_module_freep) ds_ptx_module *module = module_of(text, strlen(text));
+        struct ds_ptx_colour_verdict v;
+
+        cr_assert_eq(ds_ptx_colour_judge(module, &(struct ds_ptx_colour_want){"k", 1}, &v), 0);
+        cr_expect(v.made && v.accesses == 1, "%s", v.reason);
+}
+
 /* An address that goes backwards through the text, a step each time around a loop */
 Test(ptx_colour, too_many_steps)
 {

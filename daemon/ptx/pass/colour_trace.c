@@ -224,7 +224,8 @@ static bool copies_address(const struct ds_ptx_instr *instr)
 {
         const struct ds_ptx_operand *o = instr->operands;
 
-        if (o[0].kind != DS_PTX_OPERAND_REG || o[1].kind != DS_PTX_OPERAND_REG || !is_wide(instr))
+        if (instr->n_operands < 2 || o[0].kind != DS_PTX_OPERAND_REG || o[1].kind != DS_PTX_OPERAND_REG ||
+                !is_wide(instr))
                 return false;
         switch (instr->op) {
         case DS_PTX_OP_MOV:

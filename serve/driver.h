@@ -50,6 +50,7 @@
         X(cuEventCreate)              \
         X(cuEventDestroy)             \
         X(cuEventRecord)              \
+        X(cuEventSynchronize)         \
         X(cuEventElapsedTime)         \
         X(cuLaunchKernel)
 

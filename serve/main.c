@@ -17,6 +17,7 @@
 #include <strings.h>
 
 #include "serve/bounds.h"
+#include "serve/coloured.h"
 #include "serve/kernels.h"
 #include "serve/listen.h"
 #include "serve/load.h"
@@ -34,6 +35,7 @@ struct program {
         struct sv_driver driver;
         struct sv_clock clock;
         struct sv_model model;
+        struct sv_coloured *coloured; /* NULL: tensors lie in one place */
         struct sv_cases cases;
         struct sv_instance *instances;
         unsigned n_instances; /* that are there */
@@ -110,15 +112,31 @@ static int open_instances(struct program *p, struct sv_why *why)
         if (!p->instances)
                 return sv_fail(why, "out of memory");
         while (p->n_instances < n) {
-                if (sv_instance_open(&p->instances[p->n_instances], &p->model, why))
+                struct sv_instance *instance = &p->instances[p->n_instances];
+
+                if (sv_instance_open(instance, &p->model, why))
                         return -1;
                 p->n_instances++;
+                if (p->coloured && sv_placed_open(&instance->placed, p->coloured, instance, why))
+                        return -1;
         }
         for (unsigned i = 0; i < n; i++) {
                 if (sv_cases_run(&p->cases, &p->instances[i], &same, why))
                         return -1;
                 p->report.same = p->report.same && same;
         }
+        return 0;
+}
+
+static int open_coloured(struct program *p, struct sv_why *why)
+{
+        if (!p->options.bimodal)
+                return 0;
+        if (p->driver.native || !detshare_connected())
+                return sv_fail(why, "--bimodal is for DetShare: natively there is no coloured memory");
+        if (sv_coloured_open(&p->coloured, &p->model, p->options.bimodal, p->options.follow, why))
+                return -1;
+        p->report.bimodal = true;
         return 0;
 }
 
@@ -143,7 +161,7 @@ static int prepare(struct program *p)
         if (code)
                 return code;
         if (sv_driver_begin(&p->driver, &why) || sv_model_open(&p->model, &p->driver, p->pack, &why) ||
-                sv_cases_open(&p->cases, p->pack, &why) || open_instances(p, &why))
+                sv_cases_open(&p->cases, p->pack, &why) || open_coloured(p, &why) || open_instances(p, &why))
                 return complain(&why);
         p->report.gpu = p->driver.gpu;
         p->report.driver = p->driver.path;
@@ -331,6 +349,8 @@ static int run(struct program *p)
                 return code;
         if (look(p, &why) || serve(p, &why))
                 return complain(&why);
+        if (p->coloured)
+                sv_coloured_figures(p->coloured, &p->report.coloured);
         if (p->options.mode != SV_ORDERS)
                 sv_report(&p->report);
         return is_good(&p->report) ? SV_EXIT_OK : SV_EXIT_FAILED;
@@ -375,6 +395,7 @@ static void clean_up(struct program *p)
         for (unsigned i = 0; i < p->n_instances; i++)
                 sv_instance_close(&p->instances[i]);
         ds_free(p->instances);
+        (void)sv_coloured_close(p->coloured);
         sv_cases_close(&p->cases);
         sv_model_close(&p->model);
         sv_driver_close(&p->driver);

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "serve/coloured.h"
 #include "util/alloc.h"
 #include "util/macro.h"
 
@@ -271,6 +272,7 @@ void sv_instance_close(struct sv_instance *instance)
 {
         const struct sv_driver *driver = instance->model ? instance->model->driver : NULL;
 
+        (void)sv_placed_close(instance->placed);
         if (instance->stream)
                 (void)driver->cuStreamDestroy_fn(instance->stream);
         if (instance->arena)
@@ -308,14 +310,20 @@ static int launch_fail(struct sv_instance *instance, uint32_t i, CUresult r, str
                 reason.text);
 }
 
-static CUresult launch_one(struct sv_instance *instance, const struct sv_launch *launch)
+static int launch_one(struct sv_instance *instance, uint32_t i, struct sv_why *why)
 {
         const struct sv_model *model = instance->model;
+        const struct sv_launch *launch = &model->pack->launches[i];
         const struct sv_kernel *kernel = &model->pack->kernels[launch->kernel];
+        CUfunction function = model->kernels[launch->kernel];
+        void **params = instance->params + launch->first_param;
+        CUresult r;
 
-        return model->driver->cuLaunchKernel_fn(model->kernels[launch->kernel], launch->grid[0], launch->grid[1],
-                launch->grid[2], kernel->threads, 1, 1, kernel->shared, instance->stream,
-                kernel->n_params ? instance->params + launch->first_param : NULL, NULL);
+        if (instance->placed && sv_placed_launch(instance->placed, i, &function, &params, why))
+                return -1;
+        r = model->driver->cuLaunchKernel_fn(function, launch->grid[0], launch->grid[1], launch->grid[2],
+                kernel->threads, 1, 1, kernel->shared, instance->stream, kernel->n_params ? params : NULL, NULL);
+        return r == CUDA_SUCCESS ? 0 : launch_fail(instance, i, r, why);
 }
 
 /* events: NULL, or one for each launch and one more. */
@@ -325,13 +333,10 @@ static int launch_all(struct sv_instance *instance, const CUevent *events, struc
         const struct sv_pack *pack = instance->model->pack;
 
         for (uint32_t i = 0; i < pack->n_launches; i++) {
-                CUresult r;
-
                 if (events && SV_CU(driver, why, cuEventRecord, events[i], instance->stream))
                         return -1;
-                r = launch_one(instance, &pack->launches[i]);
-                if (r != CUDA_SUCCESS)
-                        return launch_fail(instance, i, r, why);
+                if (launch_one(instance, i, why))
+                        return -1;
         }
         return events ? SV_CU(driver, why, cuEventRecord, events[pack->n_launches], instance->stream) : 0;
 }
@@ -342,19 +347,33 @@ static int copy_out(struct sv_instance *instance, struct sv_why *why)
         uint8_t *to = instance->output;
 
         for (uint32_t i = 0; i < pack->n_outputs; i++) {
-                if (SV_CU(instance->model->driver, why, cuMemcpyDtoHAsync, to, instance->output_at[i],
-                            pack->outputs[i].bytes, instance->stream))
+                if (instance->placed ? sv_placed_output(instance->placed, i, to, why)
+                                     : SV_CU(instance->model->driver, why, cuMemcpyDtoHAsync, to,
+                                               instance->output_at[i], pack->outputs[i].bytes, instance->stream))
                         return -1;
                 to += pack->outputs[i].bytes;
         }
         return 0;
 }
 
-int sv_instance_run_timed(struct sv_instance *instance, const CUevent *events, struct sv_why *why)
+static int run(struct sv_instance *instance, const CUevent *events, struct sv_why *why)
 {
         if (copy_in(instance, why) || launch_all(instance, events, why) || copy_out(instance, why))
                 return -1;
         return SV_CU(instance->model->driver, why, cuStreamSynchronize, instance->stream);
+}
+
+int sv_instance_run_timed(struct sv_instance *instance, const CUevent *events, struct sv_why *why)
+{
+        int r;
+
+        if (!instance->placed)
+                return run(instance, events, why);
+        if (sv_placed_begin(instance->placed, why))
+                return -1;
+        r = run(instance, events, why);
+        sv_placed_end(instance->placed);
+        return r;
 }
 
 int sv_instance_run(struct sv_instance *instance, struct sv_why *why)

@@ -24,8 +24,11 @@ struct sv_model {
         CUdeviceptr weights; /* 0: none */
 };
 
+struct sv_placed;
+
 struct sv_instance {
         const struct sv_model *model;
+        struct sv_placed *placed; /* its tensors lie in two places (coloured.h); NULL: they do not */
         CUstream stream;
         CUdeviceptr arena;
         uint8_t *input, *output; /* pinned: the tensors one after the other, in the pack's order */

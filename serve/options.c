@@ -36,6 +36,7 @@ const char sv_usage[] =
         "  --slo-ms N          the latency objective of a request\n"
         "  --bimodal FILE|all  tensors of memory-bound kernels lie in two places; FILE: detsharectl profile PACK "
         "--json\n"
+        "  --state WORD        of --bimodal: auto as the daemon says (default), alone, beside, turns\n"
         "  --name NAME         of the session, for people (the pack's model)\n"
         "  --no-hash           do not compare the files' bytes with their hashes\n"
         "  --latencies FILE    write a line per request: arrival, begin and end in ns\n"
@@ -99,6 +100,18 @@ static int parse_name(struct sv_options *o)
                 return sv_options_wrong("--name takes at most 63 bytes");
         o->name = optarg;
         return -1;
+}
+
+static int parse_state(struct sv_options *o)
+{
+        static const char *const words[] = {"auto", "alone", "beside", "turns"}; /* by enum sv_follow */
+
+        for (int i = 0; i < 4; i++)
+                if (!strcmp(optarg, words[i])) {
+                        o->follow = (enum sv_follow)i;
+                        return -1;
+                }
+        return sv_options_wrong("--state is auto, alone, beside or turns, not %s", optarg);
 }
 
 static int take(const char **to)
@@ -170,6 +183,8 @@ static int parse_option(int c, char **argv, struct sv_options *o)
                 return take(&o->kernels);
         case 'b':
                 return take(&o->bimodal);
+        case 'a':
+                return parse_state(o);
         case ':':
                 return sv_options_wrong("option %s needs a value", argv[optind - 1]);
         case '?':
@@ -199,8 +214,10 @@ static int choose_mode(struct sv_options *o)
                 return sv_options_wrong("--trace, --rate, --listen and --orders are not for one run");
         if (o->native && o->as_found)
                 return sv_options_wrong("--native and --as-found are not for one run");
-        if (o->bimodal && !o->show)
-                return sv_options_wrong("--bimodal goes with --show");
+        if (o->bimodal && (o->native || o->as_found))
+                return sv_options_wrong("--bimodal is for DetShare: natively there is no coloured memory");
+        if (o->follow != SV_FOLLOW_DAEMON && !o->bimodal)
+                return sv_options_wrong("--state goes with --bimodal");
         if (o->requests && others)
                 return sv_options_wrong("--requests is for requests that come one after the other");
         o->mode = mode_of(o);
@@ -243,6 +260,7 @@ int sv_options_parse(int argc, char **argv, struct sv_options *ret)
                 {"digest", no_argument, NULL, 'D'},
                 {"kernels", required_argument, NULL, 'k'},
                 {"bimodal", required_argument, NULL, 'b'},
+                {"state", required_argument, NULL, 'a'},
                 {"show", no_argument, NULL, 'S'},
                 {"instances", required_argument, NULL, 'i'},
                 {"orders", no_argument, NULL, 'O'},

@@ -7,6 +7,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "serve/coloured.h"
+
 #define SV_INSTANCES_MAX 256u
 
 /* detsharectl's */
@@ -35,6 +37,7 @@ struct sv_options {
         double seconds, rate, speed; /* 0: not given */
         double wait;                 /* s */
         const char *trace, *listen, *class_, *name, *latencies, *kernels, *bimodal;
+        enum sv_follow follow;
         double slo_ms; /* 0: none */
 };
 

@@ -79,6 +79,13 @@ static void json_footprint(const struct sv_report *report)
                 f->arena_again_apart);
 }
 
+static void json_coloured(const struct sv_coloured_figures *f)
+{
+        printf(", \"bimodal\": {\"launches\": %u, \"memory_bound\": %u, \"forms\": %u, \"refused\": %u, \"launched\": "
+               "%" PRIu64 ", \"coloured\": %" PRIu64 ", \"moves\": %" PRIu64 "}",
+                f->launches, f->memory_bound, f->forms, f->refused, f->launched, f->coloured, f->moves);
+}
+
 static void json_cases(const struct sv_report *report)
 {
         printf(", \"checked\": [");
@@ -127,6 +134,8 @@ static void json(const struct sv_report *report)
         printf(", \"instances\": %u, \"device_bytes\": %" PRIu64 ", \"prepare_ms\": %.3f, \"same\": %s",
                 report->options->instances, sv_model_bytes(report->pack, report->options->instances),
                 (double)report->prepare_ns / 1e6, report->same ? "true" : "false");
+        if (report->bimodal)
+                json_coloured(&report->coloured);
         json_cases(report);
         if (report->served)
                 json_served(report);
@@ -208,6 +217,13 @@ static void print_footprint(const struct sv_report *report)
                 bytes_text(f->arena_apart, text[0]), bytes_text(f->arena_again_apart, text[1]));
 }
 
+static void print_coloured(const struct sv_coloured_figures *f)
+{
+        printf("bimodal    memory bounds %u of %u launches, %u forms of kernels, %u kernels without; %" PRIu64
+               " of %" PRIu64 " launches had coloured tensors, weights moved %" PRIu64 " times\n",
+                f->memory_bound, f->launches, f->forms, f->refused, f->coloured, f->launched, f->moves);
+}
+
 static void print_case(const struct sv_report *report, uint32_t i)
 {
         const struct sv_verdict *v = &report->verdicts[i];
@@ -282,6 +298,8 @@ void sv_report(const struct sv_report *report)
                 report->simulated ? " (simulated: times are the model's, not a GPU's)" : "",
                 report->native ? "natively" : "under DetShare", report->class_ ? " as " : "",
                 report->class_ ? report->class_ : "", time_text(report->prepare_ns, text));
+        if (report->bimodal)
+                print_coloured(&report->coloured);
         if (!report->same)
                 printf("outputs    DIFFERENT between instances or runs\n");
         for (uint32_t i = 0; i < report->n_cases; i++)

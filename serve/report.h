@@ -9,6 +9,7 @@
 
 #include "serve/bimodal.h"
 #include "serve/cases.h"
+#include "serve/coloured.h"
 #include "serve/options.h"
 #include "serve/samples.h"
 
@@ -28,6 +29,8 @@ struct sv_report {
         uint64_t requests, different, ns, in_slo;
         struct sv_times latency, service;
         uint64_t bad, slow, late, busy, dropped; /* --listen */
+        bool bimodal;                            /* --bimodal, served: */
+        struct sv_coloured_figures coloured;
         /* --show with --bimodal */
         uint32_t memory_bound; /* launches */
         const struct sv_bm_footprint *footprint;

@@ -1,0 +1,144 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+#
+# Packs whose tensors lie in two places (detshare-serve --bimodal) give the same bytes as packs whose tensors do not: over all channels,
+# in their class's, and while the state changes; beside each other, where each learns of the other from the daemon. A daemon
+# without coloured memory is told of. Ends with `N passed, N failed`.
+#
+# usage: tests/e2e/bimodal.sh BUILD
+set -u
+cd "$(dirname "$0")/../.." || exit
+build=$(realpath "$1")
+tmp=$(mktemp -d /tmp/detshare-bimodal.XXXXXX)
+. tests/support/counted.sh
+daemon=
+job=
+
+# shellcheck disable=SC2317
+finish() {
+        [ -n "$job" ] && kill -KILL "$job" 2>/dev/null
+        [ -n "$daemon" ] && kill -KILL "$daemon" 2>/dev/null
+        rm -rf "$tmp"
+}
+trap finish EXIT
+
+# start LINE...: a daemon with these lines under [channels]
+start() {
+        printf '%s\n' '[channels]' "$@" >"$tmp/detshared.conf"
+        : >"$tmp/daemon.log"
+        "$build/detshared" --device sim:a2000 --config "$tmp/detshared.conf" --socket "$tmp/sock" >"$tmp/daemon.log" 2>&1 &
+        daemon=$!
+        for _ in $(seq 9000); do
+                grep -q serving "$tmp/daemon.log" && return
+                kill -0 "$daemon" || return
+                sleep 0.1
+        done
+}
+
+stop() {
+        kill -TERM "$daemon"
+        wait "$daemon"
+        result "the daemon ends in order ($1)" $? "$tmp/daemon.log"
+        daemon=
+}
+
+serve() {
+        DETSHARE_SOCKET=$tmp/sock timeout 300 "$build/detshare-serve" "$@"
+}
+
+digests() {
+        grep -o '"sha256": "[^"]*"' "$1"
+}
+
+# figure KEY FILE: of what became of --bimodal
+figure() {
+        sed -n "s/.*\"bimodal\": {[^}]*\"$1\": \([0-9]*\).*/\1/p" "$2"
+}
+
+# same PACK CLASS STATE: the same bytes as with tensors in one place
+same() {
+        serve "$1" --class "$2" --digest --json --bimodal all --state "$3" --requests 3 >"$tmp/out" 2>"$tmp/err"
+        result "$2, state $3: it runs" $? "$tmp/err"
+        check "$2, state $3: the same bytes as with tensors in one place" test "$(digests "$tmp/out")" = "$(digests "$tmp/plain.$2")"
+}
+
+# launches NAME: of the session of that name so far
+launches() {
+        DETSHARE_SOCKET=$tmp/sock "$build/detsharectl" clients --json | sed -n "/\"name\": \"$1\"/,/}/s/.*\"launches\": \([0-9]*\).*/\1/p"
+}
+
+# refused TEXT ARGUMENT...: it says so and ends
+refused() {
+        local text=$1
+        shift
+        serve "$@" >"$tmp/out" 2>"$tmp/err"
+        check "$text" test $? -ne 0
+        check "and says: $text" grep -q -e "$text" "$tmp/err"
+}
+
+bert=tests/offline/packs/tiny-bert
+resnet=tests/demo/packs/batch-resnet
+
+start pool_mib=4 be=1/3
+serve $resnet --class be --digest --json >"$tmp/plain.be"
+serve $bert --class ls --digest --json >"$tmp/plain.ls"
+check "plain packs have digests" test "$(digests "$tmp/plain.be" | wc -l)" = 2 -a "$(digests "$tmp/plain.ls" | wc -l)" = 2
+same $resnet be alone
+check "alone: no launch has coloured tensors" test "$(figure coloured "$tmp/out")" = 0
+same $resnet be beside
+check "beside: all launches do" test "$(figure coloured "$tmp/out")" = "$(figure launched "$tmp/out")"
+check "all kernels of the pack can" test "$(figure refused "$tmp/out")" = 0
+same $resnet be turns
+check "turns: some do" test "$(figure coloured "$tmp/out")" -gt 0 -a "$(figure coloured "$tmp/out")" -lt "$(figure launched "$tmp/out")"
+same $bert ls beside
+check "weights of a service were moved once" test "$(figure moves "$tmp/out")" = 1
+same $bert ls turns
+check "and more than once when the state changes" test "$(figure moves "$tmp/out")" -gt 1
+serve $bert --class ls --digest --json --bimodal all --state turns --instances 3 --requests 12 >"$tmp/out" 2>"$tmp/err"
+result "three instances share weights that move" $? "$tmp/err"
+check "and give the same bytes" test "$(digests "$tmp/out")" = "$(digests "$tmp/plain.ls")"
+
+# both at once: each learns of the other from the daemon
+DETSHARE_SOCKET=$tmp/sock "$build/detshare-serve" $resnet --class be --digest --json --bimodal all --seconds 100000 >"$tmp/be" 2>"$tmp/be.err" &
+job=$!
+for _ in $(seq 3000); do
+        n=$(launches tiny-resnet)
+        [ "${n:-0}" -gt 100 ] && break
+        sleep 0.1
+done
+serve $bert --class ls --digest --json --bimodal all --requests 20 >"$tmp/out" 2>"$tmp/err"
+result "a service beside a job" $? "$tmp/err"
+kill -TERM "$job"
+wait "$job"
+result "the job" $? "$tmp/be.err"
+job=
+check "the service's bytes are the same" test "$(digests "$tmp/out")" = "$(digests "$tmp/plain.ls")"
+check "and the job's" test "$(digests "$tmp/be")" = "$(digests "$tmp/plain.be")"
+check "the service saw the job: its weights were moved" test "$(figure moves "$tmp/out")" -ge 1
+check "the job saw the service" test "$(figure coloured "$tmp/be")" -gt 0
+check "and the time without it" test "$(figure coloured "$tmp/be")" -lt "$(figure launched "$tmp/be")"
+
+# --- memory, and what is wrong --------------------------------------------------------------------------------------------------
+serve $resnet --show --json --bimodal all >"$tmp/out"
+check "what it takes is shown" grep -q '"bimodal": {"memory_bound_launches": 9, "weights": \([0-9]*\), "weights_again": \1,' "$tmp/out"
+printf '{"bounds": [{"kernel": "gemm_175ad744f999", "grid_x": 2, "grid_y": 1, "grid_z": 1, "bound": "memory"}]}\n' >"$tmp/bounds"
+serve $resnet --show --json --bimodal "$tmp/bounds" >"$tmp/out"
+check "of one kernel alone" grep -q '"bimodal": {"memory_bound_launches": 1,' "$tmp/out"
+serve $resnet --digest --json --bimodal "$tmp/bounds" --state beside >"$tmp/out" 2>"$tmp/err"
+check "and run so" test "$(digests "$tmp/out")" = "$(digests "$tmp/plain.be")" -a "$(figure memory_bound "$tmp/out")" = 1
+refused "says of no kernel" $bert --bimodal "$tmp/bounds"
+refused "No such file" $bert --bimodal "$tmp/none"
+refused "goes with --bimodal" $bert --state turns
+refused "is auto, alone, beside or turns" $bert --bimodal all --state often
+refused "natively there is no coloured memory" $bert --native --bimodal all
+mkdir "$tmp/old"
+cp $bert/* "$tmp/old"
+grep -v '^x-' $bert/pack.txt >"$tmp/old/pack.txt"
+refused "does not say what kernel" "$tmp/old" --bimodal all
+stop "with a pool"
+
+start
+refused "the daemon keeps no coloured memory" $bert --bimodal all
+stop "without a pool"
+
+echo "$passed passed, $failed failed"

@@ -8,7 +8,8 @@
  *
  * Directives are compared by whole modules (modules.txt), one run of the assembler for each.
  *
- * PTX_ORACLE_N: variants per row (default DEFAULT_N), modules per pattern (default 3). PTX_ORACLE_SEED: another sample.
+ * PTX_ORACLE_N: variants per row (default DEFAULT_N, by rounds.h), modules per pattern (default 3). PTX_ORACLE_SEED:
+ * another sample.
  * PTX_ORACLE_OUT: a file that receives every disagreement.
  */
 #include <criterion/criterion.h>
@@ -23,6 +24,7 @@
 
 #include "ptx/ptx.h"
 #include "ptx_variants.h"
+#include "rounds.h"
 
 #define DEFAULT_N 60
 #define FIRST_LINE 5 /* of the statements, behind PTX_VARIANTS_HEAD */
@@ -290,7 +292,7 @@ static void begin(struct sample *sample, const char *arch, const char *version, 
         const char *path = getenv("PTX_ORACLE_OUT");
 
         *sample = (struct sample){.text = {.arch = arch, .version = version},
-                .n = from_environment("PTX_ORACLE_N", n_per_source),
+                .n = from_environment("PTX_ORACLE_N", rounds_of(n_per_source)),
                 .seed = from_environment("PTX_ORACLE_SEED", 1)};
         sample->out = path ? fopen(path, "ae") : NULL;
         sample->text.verdicts = calloc(sample->n, sizeof(*sample->text.verdicts));
@@ -600,7 +602,7 @@ Test(ptx_oracle, modules)
         FILE *in = fopen(TEST_GOLDEN_DIR "/modules.txt", "re");
         const char *path = getenv("PTX_ORACLE_OUT");
         FILE *out = path ? fopen(path, "ae") : NULL;
-        size_t n = from_environment("PTX_ORACLE_N", 3), compared = 0, accepted = 0, disagreed = 0;
+        size_t n = from_environment("PTX_ORACLE_N", rounds_of(3)), compared = 0, accepted = 0, disagreed = 0;
         char line[2048];
 
         cr_assert(v && in);

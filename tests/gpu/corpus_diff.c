@@ -35,6 +35,7 @@
 
 #include "ptx/interp/core.h"
 #include "ptx/pass/forms_make.h"
+#include "tests/gpu/contraction.h"
 #include "tests/gpu/forms_gpu.h"
 #include "tests/gpu/near.h"
 #include "tests/support/corpus_drive.h"
@@ -292,7 +293,7 @@ static enum outcome on_gpu_as(struct file *f, const struct drive *d, const struc
         const char *wrong = NULL;
         uint32_t evicted = 0;
         char name[256];
-        int result;
+        int result, refused;
 
         (void)snprintf(name, sizeof(name), "%s%s", d->info->name, form ? DS_PTX_FORM_PERSISTENT_SUFFIX : "");
         if (d->info->n_params > DRIVE_FIELDS || cu.function(&function, f->gpu, name))
@@ -308,10 +309,12 @@ static enum outcome on_gpu_as(struct file *f, const struct drive *d, const struc
                                 (uint64_t)atomic_fetch_add(&all->n_forms, 1) * 7919 + l->n, &evicted, &wrong)
                       : cu.launch(function, l->grid[0], l->grid[1], l->grid[2], l->block[0], l->block[1], l->block[2],
                                 l->dynamic, NULL, args, NULL);
-        if (result)
-                return result == 1 || result == 701 ? REFUSED : BREAKS; /* too many resources: nothing ran */
-        result = cu.synchronize();
+        refused = result == 1 || result == 701; /* too many resources: nothing ran */
+        if (!result)
+                result = cu.synchronize();
         (void)alarm(0);
+        if (refused)
+                return REFUSED;
         atomic_fetch_add(&all->n_evicted, evicted);
         if (result || gpu_take(f, to))
                 return BREAKS;
@@ -324,40 +327,6 @@ static enum outcome on_gpu(struct file *f, const struct drive *d, const struct d
         enum drive_filling filling, uint8_t *to)
 {
         return on_gpu_as(f, d, l, params, filling, 0, to);
-}
-
-/*
- * The text with .rn in every add, sub and mul of floats that names no rounding: without it PTX lets the assembler make
- * one fma of a mul and an add, which has other bits; the interpreter never does.
- */
-static char *without_contraction(const char *text)
-{
-        static const char *const types[] = {".f32", ".f64", ".f16", ".bf16", ".ftz.", ".sat.f"};
-        char *to = malloc(2 * strlen(text) + 1), *at = to;
-        int word = 0; /* inside of one */
-
-        while (to && *text) {
-                int is = 0;
-
-                if (word)
-                        ;
-                else if (strncmp(text, "add.", 4) == 0 || strncmp(text, "sub.", 4) == 0 ||
-                         strncmp(text, "mul.", 4) == 0)
-                        for (size_t i = 0; i < DS_ARRAY_SIZE(types); i++)
-                                is |= strncmp(text + 3, types[i], strlen(types[i])) == 0;
-                if (is) {
-                        memcpy(at, text, 3);
-                        memcpy(at + 3, ".rn", 3);
-                        at += 6;
-                        text += 3;
-                } else {
-                        word = *text > ' ' && *text != ';';
-                        *at++ = *text++;
-                }
-        }
-        if (to)
-                *at = 0;
-        return to;
 }
 
 /* The module with all forms of its kernels, as the driver takes it. malloc'ed; NULL: it could not be made. */
@@ -384,7 +353,7 @@ static char *text_with_forms(const struct file *f)
 
 static void gpu_load(struct file *f)
 {
-        char *exact = !with_gpu ? NULL : with_forms ? text_with_forms(f) : without_contraction(f->text);
+        char *exact = !with_gpu ? NULL : with_forms ? text_with_forms(f) : ptx_without_contraction(f->text);
 
         f->gpu = NULL;
         (void)alarm(4 * GPU_SECONDS);
@@ -531,24 +500,51 @@ static enum outcome judge(struct file *f, const struct drive *d, const struct dr
         return o;
 }
 
+/* These write beyond their arrays in shared memory when they have more threads than they were made for: over what forms
+ * keep there. */
+static const char *const beyond_shared[] = {"nbody_forces", "cluster_nearest"};
+
+static int form_is_asked(const struct drive *d, const struct drive_launch *l)
+{
+        for (size_t i = 0; i < DS_ARRAY_SIZE(beyond_shared); i++)
+                if (strstr(d->info->name, beyond_shared[i]) && l->block[0] * l->block[1] * l->block[2] > 64)
+                        return 0;
+        return !l->cluster[0] && !(d->class & DRIVE_TIMED) && !known(d->info->name);
+}
+
 /* What the native form left is in from_gpu; the other one must leave the same. SAME also where there is none. */
 static enum outcome judge_form(struct file *f, const struct drive *d, const struct drive_launch *l, uint8_t *params,
-        int filling, uint64_t size)
+        int filling, uint64_t size, struct kernel *k)
 {
+        struct difference diff = {.n = 0};
         enum outcome o;
 
-        if (l->cluster[0] || (d->class & DRIVE_TIMED) || known(d->info->name))
+        if (!form_is_asked(d, l))
                 return SAME;
         for (int i = 0; i < 2; i++)
                 if (on_gpu(f, d, l, params, (enum drive_filling)filling, again) != SAME ||
                         memcmp(from_gpu, again, size) != 0)
                         return SAME;
+        fault[0] = 0;
         o = on_gpu_as(f, d, l, params, (enum drive_filling)filling, 1, again);
+        atomic_fetch_add(&all->n_formless, o == REFUSED);
         if (o == REFUSED)
-                atomic_fetch_add(&all->n_formless, 1);
-        if (o != SAME)
-                return o == REFUSED ? SAME : o;
-        return memcmp(from_gpu, again, size) ? d->class & DRIVE_ATOMIC ? ORDER : FORM : SAME;
+                return SAME;
+        for (uint64_t i = 0; i < size && o == SAME; i += 8) {
+                if (!memcmp(from_gpu + i, again + i, 8))
+                        continue;
+                if (!diff.n++)
+                        diff.at = i;
+        }
+        memcpy(&diff.gpu, again + diff.at, 8);
+        memcpy(&diff.here, from_gpu + diff.at, 8); /* the native form's */
+        if (diff.n)
+                o = d->class & DRIVE_ATOMIC ? ORDER : FORM;
+        if (o == FORM)
+                say(o, k, l, filling, &diff);
+        if (o == FORM && fault[0])
+                dprintf(out_fd, "     %s\n", fault);
+        return o;
 }
 
 /* Whether the launch that left `first` wrote anything that was not there before */
@@ -591,9 +587,7 @@ static enum outcome one_launch(
         drive_params(d, l, gpu_arena, unseen, params);
         o = on_gpu(f, d, l, params, (enum drive_filling)filling, from_gpu);
         if (o == SAME && with_forms) {
-                o = judge_form(f, d, l, params, filling, size);
-                if (o == FORM)
-                        say(o, k, l, filling, &none);
+                o = judge_form(f, d, l, params, filling, size, k);
                 if (o == FORM || o == BREAKS)
                         return o;
         } else if (o == SAME && (d->class & DRIVE_TIMED)) {

@@ -57,6 +57,7 @@ same() {
 }
 
 us() {
+        [ -s "$tmp/$1.$2.json" ] || { echo -; return; }
         of "$tmp/$1.$2.json" "'%.1f / %.1f' % (d['latency_us']['p50'], d['latency_us']['p99'])" || echo -
 }
 

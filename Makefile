@@ -62,7 +62,8 @@ proto_obj := $(proto_names:%=$(BUILD)/obj/gen/%.pb-c.o)
 core_obj := $(call obj,$(core_src))
 cudaface_obj := $(call obj,$(cudaface_src))
 cudart_obj := $(call obj,$(cudart_src) $(cudart_twice)) $(cudart_twice:%.c=$(BUILD)/obj/%.perthread.o)
-ctl_obj := $(call obj,$(ctl_src))
+# with the reader of tables of channels, which needs little of the daemon's
+ctl_obj := $(call obj,$(ctl_src) lut/table.c $(addprefix daemon/util/,alloc.c error.c fd.c log.c sha256.c))
 
 DAEMON_A := $(BUILD)/libdetshare-daemon.a
 DAEMON_LIBS := -luv -lprotobuf-c -lzstd -llz4 -lxxhash -linih -ldl -lm
@@ -216,6 +217,8 @@ install: all man
 	install -m 644 $(BUILD)/cuda/libcudart.so.13 $(DESTDIR)$(LIBDIR)/detshare/
 	ln -sf libcudart.so.13 $(DESTDIR)$(LIBDIR)/detshare/libcudart.so
 	install -m 644 $(POLICIES) $(DESTDIR)$(LIBDIR)/detshare/policies/
+	install -d $(DESTDIR)$(PREFIX)/share/detshare/lut
+	install -m 644 $(wildcard lut/tables/*.lut) $(DESTDIR)$(PREFIX)/share/detshare/lut/
 	install -m 644 client-lib/include/detshare/detshare.h client-lib/include/detshare/coloured.h policies/detshare_policy.h $(DESTDIR)$(PREFIX)/include/detshare/
 	install -d $(addprefix $(DESTDIR)$(PREFIX)/lib/,systemd/system sysusers.d tmpfiles.d) $(DESTDIR)$(SYSCONFDIR)/detshare/conf.d
 	install -m 755 systemd/detshare-devices.sh $(DESTDIR)$(PREFIX)/libexec/detshare/detshare-devices
@@ -236,7 +239,7 @@ uninstall:
 	rm -f $(DESTDIR)$(PREFIX)/sbin/detshared $(addprefix $(DESTDIR)$(PREFIX)/bin/,detsharectl detshare-ptx detshare-replay detshare-lut detshare-serve)
 	rm -f $(DESTDIR)$(LIBDIR)/libdetshare-client.so*
 	rm -f $(foreach p,$(notdir $(MAN)),$(DESTDIR)$(PREFIX)/share/man/man$(lastword $(subst ., ,$(p)))/$(p))
-	rm -rf $(DESTDIR)$(PREFIX)/libexec/detshare $(DESTDIR)$(LIBDIR)/detshare $(DESTDIR)$(PREFIX)/include/detshare
+	rm -rf $(DESTDIR)$(PREFIX)/libexec/detshare $(DESTDIR)$(PREFIX)/share/detshare/lut $(DESTDIR)$(LIBDIR)/detshare $(DESTDIR)$(PREFIX)/include/detshare
 
 # Debian packages in build/deb, looked at by lintian; installs what building them needs
 .PHONY: deb deb-run

@@ -111,6 +111,7 @@ int cmd_calibrate(const struct ctl_command *self, int argc, char **argv);
 int cmd_clients(const struct ctl_command *self, int argc, char **argv);
 int cmd_explain(const struct ctl_command *self, int argc, char **argv);
 int cmd_kill(const struct ctl_command *self, int argc, char **argv);
+int cmd_lut(const struct ctl_command *self, int argc, char **argv);
 int cmd_policies(const struct ctl_command *self, int argc, char **argv);
 int cmd_profile(const struct ctl_command *self, int argc, char **argv);
 int cmd_run(const struct ctl_command *self, int argc, char **argv);

@@ -44,6 +44,11 @@ static const struct ctl_command commands[] = {
                 "Policies bound BE by it. The policy that was set comes back afterwards. Takes about N seconds (40;\n"
                 "--quick: 10), and a GPU on which nobody else works: --force goes on beside others.\n",
                 cmd_calibrate},
+        {"lut", "list [--json] [DIR] | show [--json] FILE | verify [--model NAME] FILE",
+                "tables of VRAM channels: which there are, what one says, whether one is whole",
+                "DIR: those that are installed. verify exits 1 for what is damaged, of another version or model.\n"
+                "detshare-lut makes tables.\n",
+                cmd_lut},
         {"set-class", "ID ls|be", "change a client's class", NULL, cmd_set_class},
         {"kill", "ID", "end a client's session", NULL, cmd_kill},
         {"version", "", "the versions of this program and of the daemon", NULL, cmd_version},

@@ -118,6 +118,17 @@ check "the service saw the job: its weights were moved" test "$(figure moves "$t
 check "the job saw the service" test "$(figure coloured "$tmp/be")" -gt 0
 check "and the time without it" test "$(figure coloured "$tmp/be")" -lt "$(figure launched "$tmp/be")"
 
+# a kernel that keeps a pointer cannot be coloured: it and its tensors stay over all channels, the others do not
+mlp=tests/offline/packs/tiny-mlp
+mkdir "$tmp/keeps"
+cp $mlp/* "$tmp/keeps"
+sed -i '/ld.param.b64.*%rd4, \[softmax/a .shared .align 8 .b8 keeps[8];\nst.shared.b64 [keeps], %rd4;' "$tmp/keeps/kernels.ptx"
+sed -i "s/^file kernels.ptx .*/file kernels.ptx $(stat -c %s "$tmp/keeps/kernels.ptx") $(sha256sum "$tmp/keeps/kernels.ptx" | cut -d ' ' -f 1)/" "$tmp/keeps/pack.txt"
+serve $mlp --class be --digest --json >"$tmp/plain.be"
+same "$tmp/keeps" be beside
+check "one kernel is refused" test "$(figure refused "$tmp/out")" = 1
+check "and the launches of the others have coloured tensors" test "$((3 * $(figure coloured "$tmp/out")))" = "$((2 * $(figure launched "$tmp/out")))"
+
 # --- memory, and what is wrong --------------------------------------------------------------------------------------------------
 serve $resnet --show --json --bimodal all >"$tmp/out"
 check "what it takes is shown" grep -q '"bimodal": {"memory_bound_launches": 9, "weights": \([0-9]*\), "weights_again": \1,' "$tmp/out"
@@ -125,7 +136,7 @@ printf '{"bounds": [{"kernel": "gemm_175ad744f999", "grid_x": 2, "grid_y": 1, "g
 serve $resnet --show --json --bimodal "$tmp/bounds" >"$tmp/out"
 check "of one kernel alone" grep -q '"bimodal": {"memory_bound_launches": 1,' "$tmp/out"
 serve $resnet --digest --json --bimodal "$tmp/bounds" --state beside >"$tmp/out" 2>"$tmp/err"
-check "and run so" test "$(digests "$tmp/out")" = "$(digests "$tmp/plain.be")" -a "$(figure memory_bound "$tmp/out")" = 1
+check "and run so" test "$(digests "$tmp/out")" = "$(digests "$tmp/be")" -a "$(figure memory_bound "$tmp/out")" = 1
 refused "says of no kernel" $bert --bimodal "$tmp/bounds"
 refused "No such file" $bert --bimodal "$tmp/none"
 refused "goes with --bimodal" $bert --state turns

@@ -22,6 +22,7 @@
 #include "lut/probe/structure.h"
 #include "lut/samples.h"
 #include "lut/table.h"
+#include "lut/tool/probe.h"
 #include "lut/tool/tool.h"
 #include "util/alloc.h"
 #include "util/log.h"
@@ -36,16 +37,8 @@
 #define BUS_WIDTH 37 /* CU_DEVICE_ATTRIBUTE_GLOBAL_MEMORY_BUS_WIDTH */
 #define SAY_EVERY_S 10
 
-struct options {
-        struct ds_bench_ask ask;
-        const char *out;
-        uint32_t per_page; /* granules of a page; 0: all */
-        uint32_t pages;
-        bool rate, structure;
-};
-
 struct job {
-        const struct options *options;
+        const struct ds_lut_probe_options *options;
         ds_bench *bench;
         ds_probe *probe;
         struct ds_lut_writer *writer;
@@ -118,11 +111,10 @@ static int choose_pages(struct job *job, const struct ds_lut_samples *samples)
         return 0;
 }
 
-/* Which granules are measured: all, or aligned pieces at random. */
-static uint8_t *choose_granules(const struct job *job, size_t n, uint64_t seed)
+uint8_t *ds_lut_probe_choose(uint32_t granules, uint32_t per_page, size_t n, uint64_t seed)
 {
-        uint32_t pieces = job->granules / PIECE, wanted = DS_DIV_UP(job->options->per_page, PIECE), left;
-        uint8_t *bits = ds_alloc0(n * job->granules / 8, 1);
+        uint32_t pieces = granules / PIECE, wanted = per_page ? DS_DIV_UP(per_page, PIECE) : pieces, left;
+        uint8_t *bits = ds_alloc0(n * granules / 8, 1);
 
         for (size_t page = 0; bits && page < n; page++) {
                 left = DS_MIN(wanted, pieces);
@@ -131,15 +123,10 @@ static uint8_t *choose_granules(const struct job *job, size_t n, uint64_t seed)
                         if ((seed >> 33) % (pieces - i) >= left)
                                 continue;
                         left--;
-                        memset(bits + (page * job->granules + i * PIECE) / 8, 0xff, PIECE / 8);
+                        memset(bits + (page * granules + i * PIECE) / 8, 0xff, PIECE / 8);
                 }
         }
         return bits;
-}
-
-static bool is_chosen(const uint8_t *chosen, size_t at)
-{
-        return !chosen || chosen[at / 8] >> at % 8 & 1;
 }
 
 static int write_page(struct job *job, uint64_t page, const uint8_t *labels, const uint8_t *chosen, size_t first)
@@ -150,7 +137,7 @@ static int write_page(struct job *job, uint64_t page, const uint8_t *labels, con
         if (!samples)
                 return ds_lut_tool_bad("out of memory");
         for (uint32_t g = 0; g < job->granules; g++) {
-                if (!is_chosen(chosen, first + g))
+                if (!ds_lut_probe_chosen(chosen, first + g))
                         continue;
                 samples[block.n++] = (struct ds_lut_sample){
                         .unit = g,
@@ -169,12 +156,11 @@ static int measure_pages(struct job *job, size_t n)
 {
         const uint64_t *pages = job->todo + job->n_done;
         ds_cleanup(ds_freep) uint8_t *labels = ds_alloc(n * job->granules);
-        ds_cleanup(ds_freep) uint8_t *chosen = NULL;
+        ds_cleanup(ds_freep) uint8_t *chosen =
+                ds_lut_probe_choose(job->granules, job->options->per_page, n, pages[0] ^ job->options->ask.seed);
         int r;
 
-        if (job->options->per_page)
-                chosen = choose_granules(job, n, pages[0] ^ job->options->ask.seed);
-        if (!labels || (job->options->per_page && !chosen))
+        if (!labels || !chosen)
                 return ds_lut_tool_bad("out of memory");
         if (ds_probe_label(job->probe, pages, n, chosen, labels))
                 return ds_lut_tool_bad("the device failed");
@@ -240,13 +226,11 @@ static void driver_version(char *ret, size_t size)
         fclose(f);
 }
 
-static void about_fill(const struct job *job, struct ds_lut_about *ret)
+void ds_lut_probe_about(const struct ds_device_info *info, uint32_t unit_bits, struct ds_lut_about *ret)
 {
-        const struct ds_device_info *info = ds_bench_info(job->bench);
-
         *ret = (struct ds_lut_about){
                 .source = info->simulated ? DS_LUT_SIMULATED : DS_LUT_MEASURED,
-                .unit_bits = ds_probe_granule_bits(job->probe),
+                .unit_bits = unit_bits,
                 .page_bits = DS_PROBE_PAGE_BITS,
                 .bus_bits = (uint32_t)info->attributes[BUS_WIDTH],
         };
@@ -294,7 +278,7 @@ static int open_writer(struct job *job)
         char why[160] = "";
         int r;
 
-        about_fill(job, &about);
+        ds_lut_probe_about(ds_bench_info(job->bench), ds_probe_granule_bits(job->probe), &about);
         r = ds_lut_writer_open(job->options->out, &about, &job->writer, why, sizeof(why));
         if (!r)
                 return 0;
@@ -345,7 +329,7 @@ static int run_job(struct job *job, const struct ds_lut_samples *before)
         return r ? r : measure_all(job);
 }
 
-static int run(const struct options *options)
+static int run(const struct ds_lut_probe_options *options)
 {
         struct ds_lut_samples *before = NULL;
         struct job job = {.options = options};
@@ -382,9 +366,19 @@ static bool number(const char *text, uint64_t most, uint64_t *ret)
         return !errno && end != text && !*end && *ret <= most && text[0] != '-';
 }
 
-enum { OPTION_PER_PAGE = 256, OPTION_SEED, OPTION_SPREAD, OPTION_BASE, OPTION_RATE, OPTION_STRUCTURE, OPTION_LAUNCHES };
+enum {
+        OPTION_METHOD = 255,
+        OPTION_CHANNELS,
+        OPTION_PER_PAGE,
+        OPTION_SEED,
+        OPTION_SPREAD,
+        OPTION_BASE,
+        OPTION_RATE,
+        OPTION_STRUCTURE,
+        OPTION_LAUNCHES
+};
 
-static bool take_number(struct options *o, int option, const char *text)
+static bool take_number(struct ds_lut_probe_options *o, int option, const char *text)
 {
         uint64_t n;
 
@@ -393,6 +387,11 @@ static bool take_number(struct options *o, int option, const char *text)
                 if (!number(text, PAGES_MAX, &n) || !n)
                         return false;
                 o->pages = (uint32_t)n;
+                return true;
+        case OPTION_CHANNELS:
+                if (!number(text, 64, &n) || !n)
+                        return false;
+                o->channels = (uint32_t)n;
                 return true;
         case OPTION_PER_PAGE:
                 if (!number(text, UINT32_MAX, &n))
@@ -412,11 +411,13 @@ static bool take_number(struct options *o, int option, const char *text)
 }
 
 /* 0, or the exit code. */
-static int take_options(int argc, char **argv, struct options *o)
+static int take_options(int argc, char **argv, struct ds_lut_probe_options *o)
 {
         static const struct option options[] = {
                 {"device", required_argument, NULL, 'd'},
                 {"output", required_argument, NULL, 'o'},
+                {"method", required_argument, NULL, OPTION_METHOD},
+                {"channels", required_argument, NULL, OPTION_CHANNELS},
                 {"pages", required_argument, NULL, 'p'},
                 {"per-page", required_argument, NULL, OPTION_PER_PAGE},
                 {"seed", required_argument, NULL, OPTION_SEED},
@@ -445,7 +446,11 @@ static int take_options(int argc, char **argv, struct options *o)
                         o->structure = true;
                 else if (option == OPTION_LAUNCHES)
                         o->ask.launches = true;
-                else if (!take_number(o, option, optarg))
+                else if (option == OPTION_METHOD && !strcmp(optarg, "paper"))
+                        o->paper = true;
+                else if (option == OPTION_METHOD && strcmp(optarg, "contention") != 0)
+                        return ds_lut_tool_usage("no method '%.40s': there are contention and paper", optarg);
+                else if (option != OPTION_METHOD && !take_number(o, option, optarg))
                         return ds_lut_tool_usage("'%.40s' is no such number", optarg);
         }
         if (!o->ask.device || !o->out || optind < argc)
@@ -455,7 +460,7 @@ static int take_options(int argc, char **argv, struct options *o)
 
 int ds_lut_tool_probe(int argc, char **argv)
 {
-        struct options o = {.ask = {.seed = 1, .spread_bits = SPREAD_BITS}, .pages = PAGES_DEFAULT};
+        struct ds_lut_probe_options o = {.ask = {.seed = 1, .spread_bits = SPREAD_BITS}, .pages = PAGES_DEFAULT};
         struct sigaction action = {.sa_handler = on_signal, .sa_flags = (int)SA_RESETHAND};
         int r;
 
@@ -465,5 +470,5 @@ int ds_lut_tool_probe(int argc, char **argv)
         o.ask.n_pages = o.pages;
         sigaction(SIGINT, &action, NULL);
         sigaction(SIGTERM, &action, NULL);
-        return run(&o);
+        return o.paper ? ds_lut_probe_paper(&o) : run(&o);
 }

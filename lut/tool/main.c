@@ -23,6 +23,8 @@ static const char usage_text[] =
         "Options of probe; a device is sim:MODEL or cuda:N:\n"
         "      --pages N     pages of 2 MiB (default 8)\n"
         "      --per-page N  so many granules of each, at random (default 0: all)\n"
+        "      --method M    contention (default), or paper: banks and sets of L2, as the SGDRC paper does\n"
+        "      --channels N  the paper's method stops after so many\n"
         "      --rate        say how many granules per second that were\n"
         "      --structure   say how regular the labels are\n"
         "      --seed N      which pages and granules (default 1)\n"

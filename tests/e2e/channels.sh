@@ -91,6 +91,15 @@ ask() {
         heard there "$tmp/held"
 }
 
+# true_for MODEL: what the daemon knows of its pool
+true_for() {
+        local fd
+        for fd in /proc/"$daemon"/fd/*; do
+                case $(readlink "$fd") in /memfd:detshare-channels*) cp "$fd" "$tmp/facts" ;; esac
+        done
+        "$build/tests/channels/truth" "$1" "$tmp/facts"
+}
+
 killed() {
         local worker
         worker=$(figure worker_pid)
@@ -107,6 +116,7 @@ start a2000 pool_mib=2 be=1/3
 check "sim:a2000: two of six channels are best effort's" [ "$(figure channels_be) of $(figure channels)" = "2 of 6" ]
 check "and its sectors are two KiB, of which nothing is lost" \
         [ "$(figure pool_sector_bytes) $(figure pool_granule_bytes) $(figure pool_lost_permille)" = "2048 1024 0" ]
+check "and they lie where it says" true_for a2000
 check "results are those of linear memory" coloured check "$build/ptx/sm_90"
 check "a session's memory limit counts slabs" coloured limit 1000000
 check "a program holds a tensor" hold 100000 be
@@ -127,6 +137,7 @@ stop "a2000"
 # --- sectors of four KiB ---
 start p40 pool_mib=2 be=4
 check "sim:p40: sectors are four KiB" [ "$(figure channels_be) $(figure pool_sector_bytes)" = "4 4096" ]
+check "and they lie where it says" true_for p40
 check "results are those of linear memory" coloured check "$build/ptx/sm_90"
 check "and all is free again" says "1 of 1 free"
 stop "p40"

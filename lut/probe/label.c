@@ -19,7 +19,7 @@
 #include "util/error.h"
 #include "util/macro.h"
 
-#define FIRST_PAIRS 1500u /* at random: one of fifty may share a channel */
+#define FIRST_PAIRS 1000u /* at random: one of fifty may share a channel */
 #define AGAIN_PAIRS 1024u /* half of them sharing a channel */
 #define FIRST_PIECES 32u  /* of memory that nothing is known of */
 #define VOTES 5u          /* comparisons that decide while channels are looked for */
@@ -27,7 +27,7 @@
 #define TESTS_MAX 400u    /* comparisons for one granule, before it is given up */
 #define LINE_BITS 7u
 #define GRANULE_BITS_MAX 16u /* so that a page has many */
-#define HALVES 64u           /* pieces of memory that say whether a granule is larger */
+#define HALVES 32u           /* pieces of memory that say whether a granule is larger */
 
 uint64_t ds_probe_random(ds_probe *probe)
 {

@@ -9,7 +9,6 @@
 #include "supervisor/client.h"
 #include "supervisor/ledger.h"
 #include "supervisor/message.h"
-#include "supervisor/notify.h"
 #include "supervisor/policy.h"
 #include "supervisor/process.h"
 #include "supervisor/profiles.h"
@@ -621,8 +620,6 @@ int ds_worker_start(ds_worker_link *link)
         link->starts++;
         set_state(link, DS_WORKER_STARTING);
         arm(link, ready_max_ms(link), ready_deadline);
-        if (ready_max_ms(link) > READY_MAX_MS && !link->was_ready)
-                ds_notify_extend(link->supervisor->notify, ready_max_ms(link) / 1000);
         return 0;
 }
 

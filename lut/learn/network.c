@@ -17,6 +17,7 @@
 #define KEEP_MEAN 0.9f /* Adam's two memories */
 #define KEEP_SQUARE 0.999f
 #define SMALL 1e-8f
+#define SHRINK 0.05f /* weights that nothing holds up: what was learnt by heart goes, what is general stays */
 
 /* Weights lie row by output: weight[o * in + i]; the bias behind them. */
 struct layer {
@@ -168,6 +169,8 @@ static void learn_one(struct ds_network *network, const float *input, uint8_t cl
 
 static void step(struct ds_network *network, float rate, uint32_t batch)
 {
+        float shrink = rate * SHRINK;
+
         network->mean_left *= KEEP_MEAN;
         network->square_left *= KEEP_SQUARE;
         rate *= sqrtf(1 - network->square_left) / (1 - network->mean_left);
@@ -179,6 +182,7 @@ static void step(struct ds_network *network, float rate, uint32_t batch)
 
                         layer->mean[i] = KEEP_MEAN * layer->mean[i] + (1 - KEEP_MEAN) * gradient;
                         layer->square[i] = KEEP_SQUARE * layer->square[i] + (1 - KEEP_SQUARE) * gradient * gradient;
+                        layer->weight[i] *= 1 - shrink;
                         layer->weight[i] -= rate * layer->mean[i] / (sqrtf(layer->square[i]) + SMALL);
                 }
                 memset(layer->gradient, 0, layer->n * sizeof(*layer->gradient));

@@ -256,7 +256,7 @@ Test(lut_learn, few_samples_by_the_network)
 
         if (SANITIZED)
                 return; /* ten times as long; the network alone is tested below */
-        cr_assert_eq(learn(&subject, DS_LEARN_NETWORK, 1100, 2, &right), 0);
+        cr_assert_eq(learn(&subject, DS_LEARN_NETWORK, 1600, 2, &right), 0);
         cr_assert_geq(right, 0.97, "%.3f%%", 100 * right);
 }
 

@@ -22,7 +22,9 @@
 #define EXPLAINED 0.75
 #define HIDDEN 64
 #define CLEAR_BY 3 /* votes more than twice the second */
-#define EPOCHS 60
+#define EPOCHS 60  /* over the samples, but no more than EXAMPLES in all, which is some ten seconds */
+#define EPOCHS_LEAST 4
+#define EXAMPLES 900000
 #define WRONG_LABELS 0.05 /* what a vote is worth against the network */
 
 struct covering {
@@ -255,7 +257,8 @@ static int train(
                         inputs + (size_t)n * in);
                 labels[n++] = c->set->label[at];
         }
-        return ds_network_train(network, inputs, labels, n, EPOCHS, seed);
+        return ds_network_train(network, inputs, labels, n,
+                DS_MIN((uint32_t)EPOCHS, DS_MAX((uint32_t)EXAMPLES / n, (uint32_t)EPOCHS_LEAST)), seed);
 }
 
 /* Whether votes alone say clearly what each place is. */

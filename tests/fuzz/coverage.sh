@@ -28,6 +28,7 @@ sources() {
         cubin) ls daemon/image/cubin.c ;;
         pack) ls serve/{pack*,arrivals}.c ;;
         sass) ls daemon/image/sass*.c ;;
+        lut) ls lut/{table,match}.c ;;
         frames) ls daemon/util/frame.c daemon/supervisor/unpack.c ;;
         config) ls daemon/supervisor/{config*,rules}.c ;;
         ring) ls daemon/worker/{ring,record}.c ;;

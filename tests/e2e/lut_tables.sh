@@ -1,0 +1,61 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+#
+# Tables of channels as people look at them: those in the tree are listed, shown and whole; what is damaged, cut off, of
+# another version or model, or no table is refused with a sentence and an exit status. No daemon is there.
+#
+# usage: tests/e2e/lut_tables.sh BUILD
+set -u
+cd "$(dirname "$0")/../.." || exit
+build=$(cd "$1" && pwd)
+tmp=$(mktemp -d /tmp/detshare-lut-tables-XXXXXX)
+trap 'rm -rf "$tmp"' EXIT
+. tests/support/counted.sh
+export DETSHARE_SOCKET=$tmp/nobody
+
+ctl() {
+        timeout 100 "$build/detsharectl" lut "$@"
+}
+
+# ends STATUS PATTERN WORD...: so, with a line on standard error that has the pattern, and nothing on standard output
+ends() {
+        local status=$1 pattern=$2 got
+        shift 2
+        ctl "$@" >"$tmp/out" 2>"$tmp/err"
+        got=$?
+        cat "$tmp/out" "$tmp/err"
+        [ $got = "$status" ] && [ ! -s "$tmp/out" ] && grep -q "$pattern" "$tmp/err"
+}
+
+for table in lut/tables/*.lut; do
+        check "$table is whole" ctl verify "$table"
+        model=$(ctl show --json "$table" | jq -r .model)
+        check "$table is for $model" ctl verify --model "$model" "$table"
+        check "$table is simulated and told all" sh -c "'$build/detsharectl' lut show --json $table | jq -e '.source == \"simulated\" and .held_out > 1000 and .held_right == .held_out'"
+done
+check "they are listed" sh -c "'$build/detsharectl' lut list lut/tables | grep -c sim: | grep -qx 4"
+check "for scripts too" sh -c "'$build/detsharectl' lut list --json lut/tables | jq -e '[.tables[].channels] | sort == [6, 8, 12, 47]'"
+check "one is shown" sh -c "'$build/detsharectl' lut show lut/tables/sim-p40.lut | grep -q 'channels   12'"
+
+table=lut/tables/sim-p40.lut
+cp "$table" "$tmp/flipped.lut"
+printf x | dd of="$tmp/flipped.lut" bs=1 seek=300 conv=notrunc 2>/dev/null
+head -c 400 "$table" >"$tmp/cut.lut"
+cp "$table" "$tmp/later.lut"
+printf '\007' | dd of="$tmp/later.lut" bs=1 seek=8 conv=notrunc 2>/dev/null
+check "another model's" ends 1 "it is for sim:p40, not for NVIDIA H200" verify --model "NVIDIA H200" "$table"
+check "a damaged one" ends 1 "the checksum is wrong" verify "$tmp/flipped.lut"
+check "one that was cut off" ends 1 "truncated" verify "$tmp/cut.lut"
+check "one of another version" ends 1 "version 7" verify "$tmp/later.lut"
+check "what is no table" ends 1 "not a table" show Makefile
+check "what is not there" ends 6 "No such file" show "$tmp/none"
+check "no such directory" ends 6 "No such file" list "$tmp/none"
+check "no word" ends 2 "list, show or verify"
+check "a wrong word" ends 2 "list, show or verify" look
+check "two files" ends 2 "one file" verify a b
+cp "$table" "$tmp/whole.lut"
+ctl list "$tmp" >"$tmp/out" 2>"$tmp/err"
+check "among damaged ones the whole one is listed" [ "$? $(grep -c whole "$tmp/out") $(wc -l <"$tmp/err")" = "1 1 3" ]
+
+echo "$passed passed, $failed failed"
+[ $failed = 0 ]

@@ -22,6 +22,7 @@
 #define FIRST_PAIRS 1000u /* at random: one of fifty may share a channel */
 #define AGAIN_PAIRS 1024u /* half of them sharing a channel */
 #define FIRST_PIECES 32u  /* of memory that nothing is known of */
+#define ASKED_AT_ONCE 12u /* channels, of a line that is of one of them */
 #define VOTES 5u          /* comparisons that decide while channels are looked for */
 #define MISSED 1e-4       /* how likely a channel may be overlooked */
 #define TESTS_MAX 400u    /* comparisons for one granule, before it is given up */
@@ -219,20 +220,33 @@ static int channel_take(ds_probe *probe, uint32_t channel, uint64_t line)
         return 0;
 }
 
-/* Which of the channels the line is of, by one comparison with each and more where it says so; the number of channels:
- * none. */
-static int channel_of(ds_probe *probe, uint64_t line, uint32_t *ret)
+/* Of the channels from..to-1 the one that the line is of, or `to`: one comparison with each, more where it says so. */
+static int channel_among(ds_probe *probe, uint64_t line, uint32_t from, uint32_t to, uint32_t *ret)
 {
         uint32_t once[DS_PROBE_CHANNELS_MAX], said[DS_PROBE_CHANNELS_MAX];
         int r;
 
-        r = vote(probe, 0, probe->n, line, 1, once);
-        for (uint32_t c = 0; c < probe->n && !r; c++) {
-                if (!once[c])
+        r = vote(probe, from, to, line, 1, once);
+        for (*ret = from; *ret < to && !r; ++*ret) {
+                if (!once[*ret])
                         continue;
-                r = vote(probe, c, c + 1, line, VOTES, said);
-                *ret = c;
-                if (!r && said[c] > VOTES / 2)
+                r = vote(probe, *ret, *ret + 1, line, VOTES, said);
+                if (!r && said[*ret] > VOTES / 2)
+                        break;
+        }
+        return r;
+}
+
+/* Which of the channels the line is of; the number of channels: none. */
+static int channel_of(ds_probe *probe, uint64_t line, uint32_t *ret)
+{
+        uint32_t said[DS_PROBE_CHANNELS_MAX], to;
+        int r = 0;
+
+        for (uint32_t from = 0; from < probe->n && !r; from = to) {
+                to = DS_MIN(from + ASKED_AT_ONCE, probe->n);
+                r = channel_among(probe, line, from, to, ret);
+                if (!r && *ret < to)
                         return 0;
         }
         if (!r)

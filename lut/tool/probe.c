@@ -47,6 +47,7 @@ struct job {
         size_t n_todo, n_done;
         uint32_t granules, run; /* granules: of a page */
         uint64_t labelled, doubtful;
+        struct ds_probe_counts before; /* the first label */
         double began;
         time_t said;
 };
@@ -204,9 +205,10 @@ static void say_result(const struct job *job)
         bool simulated = ds_bench_info(job->bench)->simulated;
         double took = now() - job->began;
 
-        printf("labelled   %" PRIu64 " granules of %zu pages, %" PRIu64 " of them doubtful; %" PRIu64
-               " comparisons of two, %" PRIu64 " of all\n",
-                job->labelled, job->n_done, job->doubtful, counts->pairs, counts->listened);
+        printf("labelled   %" PRIu64 " granules of %zu pages, %" PRIu64 " of them doubtful, by %" PRIu64
+               " comparisons of two and %" PRIu64 " of all; %" PRIu64 " had been made before\n",
+                job->labelled, job->n_done, job->doubtful, counts->pairs - job->before.pairs,
+                counts->listened - job->before.listened, job->before.pairs + job->before.listened);
         if (job->options->rate)
                 printf("rate       %.0f granules/s%s\n", took > 0 ? (double)job->labelled / took : 0,
                         simulated ? " (sim: the speed of this machine's processor)" : "");
@@ -291,6 +293,7 @@ static int measure_all(struct job *job)
         int r = 0;
 
         job->began = now();
+        job->before = *ds_probe_counts(job->probe);
         job->said = time(NULL);
         while (!r && job->n_done < job->n_todo && !interrupted)
                 r = measure_pages(job, DS_MIN(at_once, job->n_todo - job->n_done));

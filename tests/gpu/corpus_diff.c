@@ -500,14 +500,14 @@ static enum outcome judge(struct file *f, const struct drive *d, const struct dr
         return o;
 }
 
-/* These write beyond their arrays in shared memory when they have more threads than they were made for: over what forms
- * keep there. */
+/* These read shared memory that they have not written, or write beyond their arrays, when they have other numbers of
+ * threads than they were made for: what forms keep there is other than what was there. */
 static const char *const beyond_shared[] = {"nbody_forces", "cluster_nearest"};
 
 static int form_is_asked(const struct drive *d, const struct drive_launch *l)
 {
         for (size_t i = 0; i < DS_ARRAY_SIZE(beyond_shared); i++)
-                if (strstr(d->info->name, beyond_shared[i]) && l->block[0] * l->block[1] * l->block[2] > 64)
+                if (strstr(d->info->name, beyond_shared[i]))
                         return 0;
         return !l->cluster[0] && !(d->class & DRIVE_TIMED) && !known(d->info->name);
 }

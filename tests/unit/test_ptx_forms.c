@@ -561,12 +561,13 @@ Test(ptx_forms, out_of_memory)
         free(text);
 }
 
-/* All of them run, in both forms, in every launch of the list. */
+/* All of them run, in both forms, in every launch of the list; but for two whose threads leave before a barrier, in one
+ * form. */
 Test(ptx_forms, traps)
 {
         begin();
         check_file(TEST_FORMS_DIR "/traps.ptx", DRIVE_N_LAUNCHES, false);
-        cr_expect(sums.driven == sums.kernels && sums.made[DS_PTX_FORM_PERSISTENT] == sums.kernels);
+        cr_expect(sums.driven == sums.kernels && sums.made[DS_PTX_FORM_PERSISTENT] + 2 == sums.kernels);
         cr_expect(sums.skipped_faults == 0 && sums.skipped_unsteady == 0 && sums.evictions > 50, "%u %u %u",
                 sums.skipped_faults, sums.skipped_unsteady, sums.evictions);
         check_file(TEST_FORMS_DIR "/traps.ptx", 2, true);

@@ -43,11 +43,9 @@ struct ds_ptx_form_plan {
         /* the kernel, and all that it and they call: good until the next check */
         const struct ds_ptx_function *const *functions;
         uint32_t n_functions;
-        bool asks;        /* functions among them want the index or the grid */
-        bool board;       /* there is a board */
-        uint32_t barrier; /* a number that nobody uses */
-        bool gone;        /* threads may leave while others wait: those take part in `gone_barrier` */
-        uint32_t gone_barrier;
+        bool asks;             /* functions among them want the index or the grid */
+        bool board;            /* there is a board */
+        uint32_t barrier;      /* a number that nobody uses */
         const uint8_t *leaves; /* by instruction, as of ds_ptx_flow_leavers; NULL: nobody leaves who is waited for */
         bool copies, bulk, wgmma, objects; /* has such to drain; objects: barriers in memory to invalidate */
         bool aligns;      /* dynamic shared memory must begin where it would without the board, for all that is seen */

@@ -323,8 +323,6 @@ static bool known(
 struct barriers {
         uint32_t used;  /* mask of numbers */
         uint32_t whole; /* of those that all threads of the block meet at */
-        uint32_t some;  /* of those that some meet at, so many as they say */
-        bool answers;   /* some of these bring an answer */
         uint32_t line;  /* of one of these, 0: none */
         bool elsewhere; /* one of these is in a function */
 };
@@ -343,11 +341,9 @@ static int look_at_barrier(struct ds_ptx_form_plan *plan, const struct ds_ptx_fu
         if (instr->op == DS_PTX_OP_BAR_ARRIVE || instr->op == DS_PTX_OP_BARRIER_ARRIVE)
                 return refuse(plan, instr->line, "may leave a barrier that some have arrived at and nobody waits for");
         b->used |= 1u << number;
-        b->some |= counted ? 1u << number : 0;
         if (counted)
                 return 0;
         b->whole |= 1u << number;
-        b->answers |= instr->op == DS_PTX_OP_BAR_RED || instr->op == DS_PTX_OP_BARRIER_RED;
         b->elsewhere |= !f->is_entry;
         b->line = instr->line;
         return 0;
@@ -382,7 +378,7 @@ static int find_gone(const struct ds_ptx_form_plan *plan, const struct barriers 
         return r;
 }
 
-static int check_barriers(struct ds_ptx_form_run *run, struct ds_ptx_form_plan *plan)
+static int check_barriers(struct ds_ptx_form_plan *plan)
 {
         struct barriers b = {0};
         uint32_t line = 0;
@@ -402,12 +398,9 @@ static int check_barriers(struct ds_ptx_form_run *run, struct ds_ptx_form_plan *
         r = b.whole ? find_gone(plan, &b, &line) : 0;
         if (r || !line)
                 return r;
-        if (b.answers || b.elsewhere || (b.whole & (b.whole - 1)) || (b.whole & b.some) || run->module->target < 70)
-                return refuse(
-                        plan, line, "threads may leave while others wait at barriers, in a way that is not known");
-        plan->gone = true;
-        plan->gone_barrier = (uint32_t)__builtin_ctz(b.whole);
-        return 0;
+        /* who is at the tail could take part in their barriers, and did: on an H200 lanes of one warp that came to them
+         * from two places gave wrong results, since the assembler lets a warp come together before the tail */
+        return refuse(plan, line, "threads may leave while others wait at barriers");
 }
 
 /* --- lanes that others wait for --- */
@@ -630,12 +623,56 @@ static int check_objects(struct ds_ptx_form_plan *plan)
         return 0;
 }
 
+/* --- functions that call themselves --- */
+
+/* Functions that call none that is left go, until there are none: what stays then calls itself, by others perhaps. */
+static const struct ds_ptx_function *calls_itself(const struct ds_ptx_form_plan *plan, uint8_t *left)
+{
+        const struct ds_ptx_function *stays = NULL;
+        bool changed = true;
+
+        for (uint32_t i = 0; i < plan->n_functions; i++)
+                left[plan->functions[i]->index] = 1;
+        while (changed) {
+                changed = false;
+                stays = NULL;
+                for (uint32_t i = 0; i < plan->n_functions; i++) {
+                        const struct ds_ptx_function *f = plan->functions[i];
+                        bool calls = false;
+
+                        for (uint32_t k = 0; left[f->index] && k < f->n_instrs && !calls; k++) {
+                                const struct ds_ptx_function *called = ds_ptx_form_called(&f->instrs[k]);
+
+                                calls = called && left[called->index];
+                        }
+                        changed |= left[f->index] && !calls;
+                        left[f->index] = calls;
+                        stays = calls ? f : stays;
+                }
+        }
+        return stays;
+}
+
+/* Lanes come back from such one by one. On an H200 some were lost when the body was run again, why is not known. */
+static int check_recursion(struct ds_ptx_form_run *run, struct ds_ptx_form_plan *plan)
+{
+        uint8_t *left = ds_arena_alloc(run->arena, (size_t)run->module->n_functions + 1, 1);
+        const struct ds_ptx_function *f;
+
+        if (!left)
+                return ds_error_origin(-ENOMEM);
+        f = calls_itself(plan, left);
+        return f ? refuse(plan, f->line, "calls a function that calls itself") : 0;
+}
+
 /* --- the whole --- */
 
 static int check_loop(struct ds_ptx_form_run *run, struct ds_ptx_form_plan *plan)
 {
-        int r = check_barriers(run, plan);
+        int r = check_barriers(plan);
 
+        if (!r)
+                r = check_recursion(run, plan);
         if (!r)
                 r = check_lanes(run, plan);
         if (!r)

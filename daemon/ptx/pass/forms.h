@@ -32,7 +32,7 @@ enum ds_ptx_form {
 #define DS_PTX_FORM_PERSISTENT_SUFFIX "__ds_persistent"
 
 /* Changes when the same module would give other text: part of what compiled images are kept by. */
-#define DS_PTX_FORMS_VERSION 3u
+#define DS_PTX_FORMS_VERSION 4u
 
 /* The last parameter of both forms */
 struct ds_ptx_virtual {

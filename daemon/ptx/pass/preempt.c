@@ -9,8 +9,8 @@
  * the index from registers in its first stretch, and from the board where it asks for it later. Every thread writes the
  * same to the place it reads later, behind the barrier that all have come to: nobody is in a body then.
  *
- * Whoever leaves the body comes to the tail. Where threads may leave while others still wait for the whole block, all
- * barriers of the body ask how many are gone, and who is gone takes part in them until everybody is.
+ * Whoever leaves the body comes to the tail. Kernels whose threads may leave while others still wait for the whole
+ * block have no such form: a barrier does not wait for threads that have exited, and does for those at the tail.
  *
  * What lanes of a warp do together names lanes, and those that have exited need not come: so each branch behind which
  * some never come to it again counts who is left, and only those are named.
@@ -31,17 +31,16 @@
 #include "util/error.h"
 #include "util/macro.h"
 
-enum name { X, Y, Z, TURN, T, P, LANES, BEGIN, TAKE, GIVE, NOTHING, WAIT, TAIL, GONE, LEAVE, OUT, _NAMES };
+enum name { X, Y, Z, TURN, T, P, LANES, BEGIN, TAKE, GIVE, NOTHING, WAIT, TAIL, LEAVE, OUT, _NAMES };
 static const char *const stems[_NAMES] = {"%ds_x", "%ds_y", "%ds_z", "%ds_turn", "%ds_t", "%ds_p", "%ds_lanes",
-        "$L_ds_begin", "$L_ds_take", "$L_ds_give", "$L_ds_nothing", "$L_ds_wait", "$L_ds_tail", "$L_ds_gone",
-        "$L_ds_leave", "$L_ds_out"};
-static const char *const keys[_NAMES] = {"x", "y", "z", "turn", "t", "p", "lanes", "begin", "take", "give", "nothing",
-        "wait", "tail", "gone", "leave", "out"};
+        "$L_ds_begin", "$L_ds_take", "$L_ds_give", "$L_ds_nothing", "$L_ds_wait", "$L_ds_tail", "$L_ds_leave",
+        "$L_ds_out"};
+static const char *const keys[_NAMES] = {
+        "x", "y", "z", "turn", "t", "p", "lanes", "begin", "take", "give", "nothing", "wait", "tail", "leave", "out"};
 
 /* Bindings that are no names of the above */
-enum more { PARAM, BOARD, ID, FIRST, LOAD, ATOMIC, COUNT, FENCE, MEET, _MORE };
-static const char *const more_keys[_MORE] = {
-        "param", "board", "id", "first", "load", "atomic", "count", "fence", "meet"};
+enum more { PARAM, BOARD, FIRST, LOAD, ATOMIC, COUNT, FENCE, MEET, _MORE };
+static const char *const more_keys[_MORE] = {"param", "board", "first", "load", "atomic", "count", "fence", "meet"};
 
 /* p: this is not the block's first thread */
 static const char first_text[] = "\tmov.u32 %ds_a, %tid.x;\n\tmov.u32 %ds_b, %tid.y;\n\tor.b32 %ds_a, %ds_a, %ds_b;\n"
@@ -155,22 +154,6 @@ static const char keep_all[] = "\tand.b32 #t, #t, 256;\n\tor.b32 #t, #t, #turn;\
 static const char keep_turn[] = "\tand.b32 #t, #t, 256;\n\tor.b32 #t, #t, #turn;\n"
                                 "\tst.shared.u32 [#board+12], #t;";
 
-/* Who is gone takes part in the body's barriers until all are. */
-static const char gone_text[] = "#gone:\n"
-                                "\t{\n\t.reg .pred %ds_p;\n\t.reg .b32 %ds_a, %ds_b;\n"
-                                "\tmov.u32 %ds_a, 0;\n"
-                                "\tsetp.eq.u32 %ds_p, %ds_a, 0;\n"
-                                "\tbarrier.red.popc.u32 #t, #id, %ds_p;\n"
-                                "\tmov.u32 %ds_a, %ntid.x;\n\tmov.u32 %ds_b, %ntid.y;\n"
-                                "\tmul.lo.u32 %ds_a, %ds_a, %ds_b;\n\tmov.u32 %ds_b, %ntid.z;\n"
-                                "\tmul.lo.u32 %ds_a, %ds_a, %ds_b;\n"
-                                "\tsetp.lt.u32 %ds_p, #t, %ds_a;\n"
-                                "\t@%ds_p bra #gone;\n"
-                                "\t}";
-static const char here_text[] = "\tmov.u32 #t, 0;\n"
-                                "\tsetp.ne.u32 #p, #t, 0;\n"
-                                "\t#guard barrier.red.popc.u32 #t, #id, #p;";
-
 static const char tail_text[] = "\tld.volatile.shared.u32 #turn, [#board+12];\n"
                                 "\tand.b32 #turn, #turn, 16;\n"
                                 "\tbra #begin;\n"
@@ -215,7 +198,7 @@ struct loop {
         struct ds_ptx_form_run *run;
         const struct ds_ptx_form_plan *plan;
         const struct ds_ptx_function *to;
-        char names[_NAMES][DS_PTX_NAME_MAX], parameter[DS_PTX_NAME_MAX], meet[64], gone[12];
+        char names[_NAMES][DS_PTX_NAME_MAX], parameter[DS_PTX_NAME_MAX], meet[64];
         struct ds_ptx_binding bindings[_NAMES + _MORE];
 };
 
@@ -240,8 +223,6 @@ static void bind_all(struct loop *l)
         ds_ptx_form_parameter(l->run, l->to, l->parameter);
         bind(l, PARAM, l->parameter);
         bind(l, BOARD, ds_ptx_form_board(l->run));
-        snprintf(l->gone, sizeof(l->gone), "%u", l->plan->gone_barrier);
-        bind(l, ID, l->gone);
         bind(l, FIRST, first_text);
         bind(l, LOAD, new ? "ld.relaxed.gpu.global.u32" : "ld.volatile.global.u32");
         bind(l, ATOMIC, new ? "atom.relaxed.gpu.global" : "atom.global");
@@ -334,26 +315,11 @@ static void replace_leaving(struct loop *l)
         const struct ds_ptx_function *f = l->to;
 
         for (uint32_t i = 0; i < f->n_instrs; i++) {
-                const struct ds_ptx_binding bindings[] = {{"guard", ds_ptx_edit_guard(l->run->edit, f, &f->instrs[i])},
-                        {"to", l->names[l->plan->gone ? GONE : TAIL]}};
+                const struct ds_ptx_binding bindings[] = {
+                        {"guard", ds_ptx_edit_guard(l->run->edit, f, &f->instrs[i])}, {"to", l->names[TAIL]}};
 
                 if (f->instrs[i].op == DS_PTX_OP_RET || f->instrs[i].op == DS_PTX_OP_EXIT)
                         ds_ptx_edit_replace(l->run->edit, f, i, "\t#guard bra #to;", bindings, DS_ARRAY_SIZE(bindings));
-        }
-}
-
-/* Barriers of the whole block: who is not gone says so */
-static void replace_barriers(struct loop *l)
-{
-        const struct ds_ptx_function *f = l->to;
-
-        for (uint32_t i = 0; i < f->n_instrs; i++) {
-                const struct ds_ptx_instr *instr = &f->instrs[i];
-                const struct ds_ptx_binding bindings[] = {{"guard", ds_ptx_edit_guard(l->run->edit, f, instr)},
-                        {"t", l->names[T]}, {"p", l->names[P]}, {"id", l->gone}};
-
-                if ((instr->op == DS_PTX_OP_BAR_SYNC || instr->op == DS_PTX_OP_BARRIER_SYNC) && instr->n_operands == 1)
-                        ds_ptx_edit_replace(l->run->edit, f, i, here_text, bindings, DS_ARRAY_SIZE(bindings));
         }
 }
 
@@ -423,10 +389,6 @@ void ds_ptx_form_preempt(
         for (uint32_t i = 0; i < to->n_instrs && plan->leaves; i++)
                 if (ds_ptx_form_is_together(&to->instrs[i]))
                         name_lanes(&l, i);
-        if (plan->gone) {
-                replace_barriers(&l);
-                end(&l, gone_text);
-        }
         end(&l, "#tail:");
         drain(&l);
         end(&l, tail_text);

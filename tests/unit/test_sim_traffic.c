@@ -86,7 +86,8 @@ Test(sim_traffic, pairs_of_the_h200)
         cr_assert_gt(differ, 1500, "another page has another pattern: %u of 2048", differ);
 }
 
-/* 1 KiB in one channel, groups of so many in a row, in all orders that are XORs of each other, as the paper shows them. */
+/* 1 KiB in one channel, groups of so many in a row, in all orders that are XORs of each other, as the paper shows them.
+ */
 static void groups(const char *name, uint32_t size, uint32_t least_orders)
 {
         uint32_t orders[256] = {}, n_orders = 0, order;

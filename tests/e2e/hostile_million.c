@@ -205,7 +205,10 @@ static void test_seeds(void)
                 payload = h_receive(fd, 20000, &size, NULL);
                 if (payload)
                         reply = detshare__reply__unpack(NULL, size, payload);
-                h_check(reply && reply->id == 9 && reply->status != DETSHARE__STATUS__UNSUPPORTED,
+                /* a daemon without a pool says so with the same status as to a request that it does not know */
+                h_check(reply && reply->id == 9 &&
+                                (reply->status != DETSHARE__STATUS__UNSUPPORTED ||
+                                        (reply->message && strstr(reply->message, "no pool of coloured memory"))),
                         "the seed of %s was not understood", call->name);
                 if (reply)
                         detshare__reply__free_unpacked(reply, NULL);

@@ -292,10 +292,12 @@ static origin of_instr(const trace *t, const struct ds_ptx_instr *instr)
 
 static void write_origin(trace *t, uint32_t reg, origin o)
 {
-        origin *to = &t->regs[reg], both = united(*to, o);
+        origin *to, both;
 
         if (reg == DS_PTX_NO_REG)
                 return;
+        to = &t->regs[reg];
+        both = united(*to, o);
         t->changed |=
                 both.from != to->from || both.mixed != to->mixed || both.other != to->other || both.rough != to->rough;
         *to = both;

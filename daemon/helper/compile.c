@@ -18,6 +18,7 @@
 
 #include "util/alloc.h"
 #include "util/error.h"
+#include "util/fd.h"
 #include "util/macro.h"
 
 #define CHILD_TEXT 3
@@ -117,21 +118,6 @@ static int fd_high(int fd)
         return high;
 }
 
-static int write_all(int fd, const char *bytes, size_t size)
-{
-        while (size) {
-                ssize_t n = write(fd, bytes, size);
-
-                if (n < 0 && errno == EINTR)
-                        continue;
-                if (n <= 0)
-                        return -1;
-                bytes += n;
-                size -= (size_t)n;
-        }
-        return 0;
-}
-
 static int compile_spawn(ds_compile *compile, const char *ptxas, const struct ds_check_text *text, int text_fd)
 {
         ds_cleanup(ds_closep) int theirs = -1;
@@ -172,7 +158,7 @@ int ds_compile_new(const char *ptxas, const struct ds_check_text *text, uint32_t
         compile->code_fd = fd_high(memfd_create("detshare-code", MFD_CLOEXEC));
         compile->time_ms = time_ms ? time_ms : DS_COMPILE_TIME_MS;
         compile->deadline_ns = now() + compile->time_ms * DS_NS_PER_MS;
-        if (text_fd < 0 || compile->code_fd < 0 || write_all(text_fd, text->text, text->length) < 0)
+        if (text_fd < 0 || compile->code_fd < 0 || ds_write_all(text_fd, text->text, text->length) < 0)
                 return ds_error_origin(-errno);
         r = compile_spawn(compile, ptxas, text, text_fd);
         if (r)

@@ -11,6 +11,7 @@
 
 #include "util/alloc.h"
 #include "util/error.h"
+#include "util/fd.h"
 #include "util/macro.h"
 
 #define SUFFIX ".code"
@@ -50,22 +51,6 @@ static int read_all(int fd, void *bytes, size_t size)
                 if (n <= 0)
                         return DS_CODE_FILE_E_DAMAGED;
                 got += (size_t)n;
-        }
-        return 0;
-}
-
-static int write_all(int fd, const void *bytes, size_t size)
-{
-        size_t done = 0;
-
-        while (done < size) {
-                ssize_t n = write(fd, (const uint8_t *)bytes + done, size - done);
-
-                if (n < 0 && errno == EINTR)
-                        continue;
-                if (n <= 0)
-                        return n ? -errno : -EIO;
-                done += (size_t)n;
         }
         return 0;
 }
@@ -131,8 +116,8 @@ static int file_fill(int fd, const struct header *header, const void *code)
         int r = fchmod(fd, 0644) < 0 ? -errno : 0;
 
         if (!r)
-                r = write_all(fd, header, sizeof(*header));
-        return r ? r : write_all(fd, code, header->size);
+                r = ds_write_all(fd, header, sizeof(*header));
+        return r ? r : ds_write_all(fd, code, header->size);
 }
 
 /* Beside, then under its name. */

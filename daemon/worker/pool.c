@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "util/error.h"
+#include "util/fd.h"
 #include "worker/internal.h"
 
 void dsw_pool_init(struct dsw_pool *pool)
@@ -55,22 +56,6 @@ static size_t pool_classes(const struct ds_pool_file *facts)
         return (size_t)(facts->n_slabs * (facts->slab_bytes >> facts->sector_bits));
 }
 
-static int pool_write(int fd, const void *bytes, size_t size)
-{
-        size_t done = 0;
-
-        while (done < size) {
-                ssize_t n = write(fd, (const uint8_t *)bytes + done, size - done);
-
-                if (n < 0 && errno == EINTR)
-                        continue;
-                if (n <= 0)
-                        return ds_error_origin(n < 0 ? -errno : -EIO);
-                done += (size_t)n;
-        }
-        return 0;
-}
-
 int dsw_pool_file_make(const struct ds_pool_file *facts, const uint8_t *classes, int *ret_fd)
 {
         ds_cleanup(ds_closep) int fd = memfd_create("detshare-channels", MFD_CLOEXEC | MFD_ALLOW_SEALING);
@@ -78,11 +63,11 @@ int dsw_pool_file_make(const struct ds_pool_file *facts, const uint8_t *classes,
 
         if (fd < 0)
                 return ds_error_origin(-errno);
-        r = pool_write(fd, facts, sizeof(*facts));
+        r = ds_write_all(fd, facts, sizeof(*facts));
         if (!r)
-                r = pool_write(fd, classes, pool_classes(facts));
+                r = ds_write_all(fd, classes, pool_classes(facts));
         if (r)
-                return ds_error_trace(r);
+                return ds_error_origin(r);
         if (fcntl(fd, F_ADD_SEALS, F_SEAL_WRITE | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) < 0)
                 return ds_error_origin(-errno);
         *ret_fd = DS_TAKE_FD(fd);

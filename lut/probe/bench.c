@@ -22,15 +22,7 @@
 
 /* --- memory --- */
 
-static uint64_t mix(uint64_t x)
-{
-        x += UINT64_C(0x9e3779b97f4a7c15); /* splitmix64 (Steele et al.) */
-        x = (x ^ x >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
-        x = (x ^ x >> 27) * UINT64_C(0x94d049bb133111eb);
-        return x ^ x >> 31;
-}
-
-static int map_slab(ds_bench *bench, uint64_t va, uint64_t size)
+int ds_bench_map(ds_bench *bench, uint64_t va, uint64_t size)
 {
         ds_cleanup(ds_closep) int fd = -1;
         int r;
@@ -43,45 +35,6 @@ static int map_slab(ds_bench *bench, uint64_t va, uint64_t size)
         if (!r)
                 r = bench->ops->mem_map(bench->device, bench->space, fd, va, size);
         return ds_error_trace(r);
-}
-
-/* On a simulated device the address is all there is to a page, so where it lies is part of what is asked. */
-static int map_scattered(ds_bench *bench, const struct ds_bench_ask *ask)
-{
-        uint64_t slots = (UINT64_C(1) << ask->spread_bits) >> BENCH_PAGE_BITS;
-        int r;
-
-        for (size_t n = 0, tries = 0; n < ask->n_pages; tries++) {
-                uint64_t va = bench->base + (mix(ask->seed ^ mix(tries)) % slots << BENCH_PAGE_BITS);
-                bool there = false;
-
-                if (tries > 64 * ask->n_pages + 1024)
-                        return ds_error_origin(-ENOSPC);
-                for (size_t i = 0; i < n && !there; i++)
-                        there = bench->own_pages[i] == va;
-                if (there)
-                        continue;
-                r = map_slab(bench, va, UINT64_C(1) << BENCH_PAGE_BITS);
-                if (r)
-                        return r;
-                bench->own_pages[n++] = va;
-        }
-        return 0;
-}
-
-static int map_pages(ds_bench *bench, const struct ds_bench_ask *ask)
-{
-        bench->own_pages = ds_alloc0(DS_MAX(ask->n_pages, 1u), sizeof(*bench->own_pages));
-        if (!bench->own_pages)
-                return ds_error_origin(-ENOMEM);
-        bench->pages = bench->own_pages;
-        bench->n_pages = ask->n_pages;
-        bench->base = ask->base ? ask->base : BENCH_PAGES_VA;
-        if (bench->info->simulated && ask->spread_bits)
-                return map_scattered(bench, ask);
-        for (size_t i = 0; i < ask->n_pages; i++)
-                bench->own_pages[i] = bench->base + ((uint64_t)i << BENCH_PAGE_BITS);
-        return map_slab(bench, bench->base, (uint64_t)ask->n_pages << BENCH_PAGE_BITS);
 }
 
 static int map_host(ds_bench *bench)
@@ -206,21 +159,21 @@ static int bench_copy(ds_bench *bench, enum ds_copy_kind kind, uint64_t dst, uin
 
 uint64_t ds_bench_data(const ds_bench *bench)
 {
-        return BENCH_DATA_VA;
+        return bench->data;
 }
 
 int ds_bench_write(ds_bench *bench, uint64_t at, const void *bytes, size_t size)
 {
-        memcpy((void *)(uintptr_t)BENCH_HOST_VA, bytes, size);
-        return bench_copy(bench, DS_COPY_HTOD, BENCH_DATA_VA + at, BENCH_HOST_VA, size);
+        memcpy(bench->host, bytes, size);
+        return bench_copy(bench, DS_COPY_HTOD, bench->data + at, (uintptr_t)bench->host, size);
 }
 
 int ds_bench_read(ds_bench *bench, uint64_t at, void *bytes, size_t size)
 {
-        int r = bench_copy(bench, DS_COPY_DTOH, BENCH_HOST_VA, BENCH_DATA_VA + at, size);
+        int r = bench_copy(bench, DS_COPY_DTOH, (uintptr_t)bench->host, bench->data + at, size);
 
         if (!r)
-                memcpy(bytes, (const void *)(uintptr_t)BENCH_HOST_VA, size);
+                memcpy(bytes, bench->host, size);
         return r;
 }
 
@@ -229,7 +182,7 @@ int ds_bench_zero(ds_bench *bench, uint64_t at, size_t size)
         struct ds_memset memset = {
                 .stream = bench->stream,
                 .space = bench->space,
-                .dst = BENCH_DATA_VA + at,
+                .dst = bench->data + at,
                 .element_size = 4,
                 .width = size / 4,
                 .height = 1,
@@ -264,12 +217,20 @@ int ds_bench_load_image(ds_bench *bench, const void *image, size_t size, const c
         return r;
 }
 
+uint64_t ds_bench_mix(uint64_t x)
+{
+        x += UINT64_C(0x9e3779b97f4a7c15); /* splitmix64 (Steele et al.) */
+        x = (x ^ x >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
+        x = (x ^ x >> 27) * UINT64_C(0x94d049bb133111eb);
+        return x ^ x >> 31;
+}
+
 uint64_t ds_bench_line(const ds_bench *bench, uint64_t *seed)
 {
-        uint64_t x = mix((*seed)++);
+        uint64_t x = ds_bench_mix((*seed)++);
 
         return bench->pages[x % bench->n_pages] +
-               (mix(x) & ((UINT64_C(1) << BENCH_PAGE_BITS) - 1) & ~(uint64_t)(bench->width - 1));
+               (ds_bench_mix(x) & ((UINT64_C(1) << BENCH_PAGE_BITS) - 1) & ~(uint64_t)(bench->width - 1));
 }
 
 /* --- open, close --- */
@@ -291,47 +252,29 @@ ds_bench *ds_bench_close(ds_bench *bench)
         return ds_free(bench);
 }
 
-static int open_device(ds_bench *bench, const struct ds_bench_ask *ask)
+/* Memory of its own, where nobody brought any. */
+static int map_own(ds_bench *bench)
 {
-        struct ds_tpc_mask all = {};
-        uint32_t rung;
-        const char *rest;
-        int r;
-
-        bench->spec = ask->device;
-        bench->space = BENCH_SPACE;
-        bench->ops = ds_device_find(ask->device, &rest);
-        if (!bench->ops) {
-                ds_log(DS_LOG_ERROR, "%s: no such device, there are sim:MODEL and cuda:N", ask->device);
-                return ds_error_origin(-ENODEV);
-        }
-        r = bench->ops->open(rest, &bench->device);
-        if (r)
-                return ds_error_trace(r);
-        bench->info = bench->ops->info(bench->device);
-        for (uint32_t i = 0; i < bench->info->n_tpcs; i++)
-                all.word[i / 64] |= UINT64_C(1) << i % 64;
-        r = bench->ops->rung_create(bench->device, &all, &rung);
-        if (r)
-                return ds_error_trace(r);
-        bench->stream = ds_device_stream(rung, 0, 0);
-        return ds_error_trace(bench->ops->space_add(bench->device, bench->space));
-}
-
-/* What every bench has: data, host memory, kernels. */
-static int furnish(ds_bench *bench, bool launches)
-{
-        int r = map_slab(bench, BENCH_DATA_VA, DS_BENCH_DATA);
+        int r = ds_bench_map(bench, BENCH_DATA_VA, DS_BENCH_DATA);
 
         bench->mapped_data = !r;
         if (!r)
                 r = map_host(bench);
+        bench->data = BENCH_DATA_VA;
+        bench->host = (void *)(uintptr_t)BENCH_HOST_VA;
+        return ds_error_trace(r);
+}
+
+int ds_bench_furnish(ds_bench *bench, bool launches)
+{
+        int r = bench->data ? 0 : map_own(bench);
+
         if (!r)
                 r = ds_bench_meter_init(bench, launches);
         return ds_error_trace(r);
 }
 
-static ds_bench *bench_new(void)
+ds_bench *ds_bench_new(void)
 {
         ds_bench *bench = ds_alloc0(1, sizeof(*bench));
 
@@ -340,41 +283,25 @@ static ds_bench *bench_new(void)
         return bench;
 }
 
-int ds_bench_open(const struct ds_bench_ask *ask, ds_bench **ret)
+int ds_bench_over(const struct ds_bench_site *site, const uint64_t *pages, size_t n_pages, ds_bench **ret)
 {
-        ds_cleanup(ds_bench_closep) ds_bench *bench = bench_new();
+        ds_cleanup(ds_bench_closep) ds_bench *bench = ds_bench_new();
         int r;
 
         if (!bench)
                 return ds_error_origin(-ENOMEM);
-        bench->owns = true;
-        r = open_device(bench, ask);
-        if (!r)
-                r = map_pages(bench, ask);
-        if (!r)
-                r = furnish(bench, ask->launches);
-        if (!r)
-                *ret = DS_TAKE_PTR(bench);
-        return r;
-}
-
-int ds_bench_over(const struct ds_device_ops *ops, ds_device *device, uint32_t stream, uint32_t space,
-        const uint64_t *pages, size_t n_pages, ds_bench **ret)
-{
-        ds_cleanup(ds_bench_closep) ds_bench *bench = bench_new();
-        int r;
-
-        if (!bench)
-                return ds_error_origin(-ENOMEM);
-        bench->ops = ops;
-        bench->device = device;
-        bench->info = ops->info(device);
+        bench->ops = site->ops;
+        bench->device = site->device;
+        bench->info = site->ops->info(site->device);
         bench->spec = bench->info->model;
-        bench->stream = stream;
-        bench->space = space;
+        bench->stream = site->stream;
+        bench->space = site->space;
+        bench->data = site->data;
+        bench->host = site->host;
+        bench->takes_text = site->takes_text;
         bench->pages = pages;
         bench->n_pages = n_pages;
-        r = furnish(bench, false);
+        r = ds_bench_furnish(bench, false);
         if (!r)
                 *ret = DS_TAKE_PTR(bench);
         return r;

@@ -36,12 +36,21 @@ struct ds_bench_ask {
 int ds_bench_open(const struct ds_bench_ask *ask, ds_bench **ret);
 /*
  * On a device that is somebody's, where nothing is in flight and nothing comes meanwhile: a stream of it, and pages
- * that are mapped in a space, clear, and stay (n addresses, not copied). Maps memory of its own in that space, from
- * DS_BENCH_OWN_VA on, until it is closed.
+ * that are mapped in a space, clear, and stay (n addresses, not copied). data: DS_BENCH_DATA bytes of device memory
+ * for it, and host as many that its copies take; 0: it maps memory of its own in that space, from DS_BENCH_OWN_VA on,
+ * until it is closed. takes_text: module_load compiles PTX. Of ops it needs info, launch, copy, memset, poll,
+ * event_fd, module_load, module_unload, kernel_find and kernel_info; advance and kernel_loaded may be NULL.
  */
 #define DS_BENCH_OWN_VA UINT64_C(0x320000000000)
-int ds_bench_over(const struct ds_device_ops *ops, ds_device *device, uint32_t stream, uint32_t space,
-        const uint64_t *pages, size_t n_pages, ds_bench **ret);
+struct ds_bench_site {
+        const struct ds_device_ops *ops;
+        ds_device *device;
+        uint32_t stream, space;
+        uint64_t data;
+        void *host;
+        bool takes_text;
+};
+int ds_bench_over(const struct ds_bench_site *site, const uint64_t *pages, size_t n_pages, ds_bench **ret);
 ds_bench *ds_bench_close(ds_bench *bench);
 
 const struct ds_device_info *ds_bench_info(const ds_bench *bench);

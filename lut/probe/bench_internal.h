@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The bench from inside: bench.c (the device), meter.c (comparisons), image.c (machine code)
+ * The bench from inside: bench.c (the device), bench_open.c (one that is opened for it), meter.c (comparisons), image.c
+ * (machine code)
  */
 #pragma once
 
@@ -18,10 +19,12 @@ struct ds_bench {
         const char *spec;
         ds_device *device;
         const struct ds_device_info *info;
-        bool owns; /* the device, and the pages */
+        bool owns;       /* the device, and the pages */
+        bool takes_text; /* modules may be PTX */
         bool mapped_data, mapped_host;
         uint32_t stream, space;
-        uint64_t base;
+        uint64_t base, data; /* of the pages; its own memory, 0: none yet */
+        void *host;
         const uint64_t *pages;
         uint64_t *own_pages;
         size_t n_pages;
@@ -34,6 +37,13 @@ struct ds_bench {
         uint32_t width;         /* bytes that a line stands for */
 };
 
+ds_bench *ds_bench_new(void);
+/* A new slab at an address of the space. 0 or a negative errno. */
+int ds_bench_map(ds_bench *bench, uint64_t va, uint64_t size);
+/* What every bench has: memory of its own, kernels. 0, DS_PROBE_E_NO_IMAGE, or a negative errno. */
+int ds_bench_furnish(ds_bench *bench, bool launches);
+/* A bijection without a pattern: from numbers in order to numbers at random. */
+uint64_t ds_bench_mix(uint64_t x);
 /* So many completions; took[token], when not NULL: ns on the device. 0 or a negative errno. */
 int ds_bench_wait(ds_bench *bench, uint64_t n, uint32_t *took);
 int ds_bench_submit(ds_bench *bench, const struct ds_launch *launch, uint64_t token);

@@ -131,7 +131,7 @@ int ds_bench_load(ds_bench *bench, const struct ds_bench_code *code, const ds_de
         size_t size = 0;
         int r;
 
-        if (bench->info->simulated) /* which takes text, with its end */
+        if (bench->takes_text || bench->info->simulated) /* with its end */
                 return ds_bench_load_image(bench, code->ptx, code->ptx_size + 1, code->name, ret);
         if (code->cubin_size && cc == DS_BENCH_BUILT_FOR)
                 return ds_bench_load_image(bench, code->cubin, code->cubin_size, code->name, ret);

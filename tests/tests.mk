@@ -441,7 +441,7 @@ SANDBOX := $(BUILD)/tests/gpu/sandbox
 $(SANDBOX): $(BUILD)/obj/tests/gpu/sandbox.o
 	@mkdir -p $(@D)
 	$(CC) $(LDFLAGS) -o $@ $^
-GPU_TESTS := $(addprefix $(BUILD)/tests/gpu/,device_cuda faults idle sandbox) $(BUILD)/gpu/faults.ptx
+GPU_TESTS := $(addprefix $(BUILD)/tests/gpu/,device_cuda faults idle sandbox) $(BUILD)/gpu/faults.ptx $(BUILD)/tests/policies/evictor.so
 $(BUILD)/gpu/faults.ptx: tests/gpu/faults.cu
 	@mkdir -p $(@D)
 	$(NVCC14) -arch=sm_75 -ptx -o $@ $<

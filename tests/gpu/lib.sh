@@ -19,6 +19,7 @@ passed=0
 failed=0
 daemon=
 daemon_within= # a program that starts it
+daemon_from=   # where it lies, if not in the build
 
 # shellcheck disable=SC2317
 finish() {
@@ -84,7 +85,7 @@ counted() {
 daemon_start() {
         export DETSHARE_SOCKET=$tmp/sock
         # shellcheck disable=SC2086
-        $daemon_within "$build/detshared" --device "$device" --socket "$tmp/sock" "$@" >"$tmp/daemon.log" 2>&1 </dev/null &
+        $daemon_within "${daemon_from:-$build}/detshared" --device "$device" --socket "$tmp/sock" "$@" >"$tmp/daemon.log" 2>&1 </dev/null &
         daemon=$!
         for _ in $(seq 300); do
                 grep -q serving "$tmp/daemon.log" && return 0

@@ -5,7 +5,7 @@
 #
 # Every part has a time limit and a log of its own; one line says how each ended. Parts:
 #   facts                                        what the GPU and its driver do
-#   programs runtime interp device faults e2e memory restart sandbox libs torch bringup     of tests/gpu/run.sh
+#   programs evict runtime interp device faults e2e memory restart sandbox libs torch bringup     of tests/gpu/run.sh
 #   figures delay loop nativeloop forms colour              of tests/bench/gpu.sh
 #   demo                                         make demo's program
 #
@@ -52,6 +52,7 @@ for part; do
         facts) run facts 240 "$packed/facts" "$packed/facts.cubin" ;;
         runtime) run runtime 400 tests/gpu/run.sh "$b" runtime ;;
         programs) run programs 400 tests/gpu/run.sh "$b" programs ;;
+        evict) run evict 400 tests/gpu/run.sh "$b" evict ;;
         interp) run interp 200 tests/gpu/run.sh "$b" interp ;;
         device) run device 200 tests/gpu/run.sh "$b" device ;;
         faults) run faults 170 tests/gpu/run.sh "$b" faults ;;

@@ -18,7 +18,7 @@ mkdir -p "$out/b" "$out/lib"
 (
         cd "$build"
         files="detshared detsharectl detshare-serve libdetshare-client.so libdetshare-client.so.0 libexec cuda policies demo ptx e2e gpu bench tests/programs tests/e2e
-                tests/gpu tests/examples tests/manager tests/runtime"
+                tests/gpu tests/examples tests/manager tests/runtime tests/policies/evictor.so"
         for f in $files; do
                 [ -e "$f" ] && echo "$f" && continue
                 echo "pack: $build/$f is missing: make gpu-build bench-gpu-build" >&2

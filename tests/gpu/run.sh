@@ -5,6 +5,8 @@
 #
 #   programs   every program of tests/programs natively and under DetShare, over the ring and over the socket alone, then
 #              many at once: standard output and exit status must be the same, byte by byte, but for how many checks were made
+#   evict      the same programs with all their kernels in the form that lets go, told to at random times and taken up again
+#              on other SMs; not among the parts that run unasked
 #   runtime    every program of tests/programs/runtime: natively with NVIDIA's static and shared runtimes, under DetShare with
 #              both and with our own
 #   interp     corpus kernels and every instruction of the interpreter against the GPU, bit by bit
@@ -30,6 +32,7 @@ build=$(realpath "$1")
 shift
 # shellcheck source=tests/gpu/lib.sh
 . tests/gpu/lib.sh
+. tests/support/evictor.sh
 
 needs_gpu test-gpu
 
@@ -126,30 +129,45 @@ foreign_deaths() {
                 "$tmp/once9/sm_90.recovery.out"
 }
 
-part_programs() {
-        local programs program arch n=0 begin=$SECONDS
-        programs=$(cd "$build/tests/programs" && find . -maxdepth 1 -type f -perm -u+x | sed 's|^\./||' | sort)
-        mkdir -p "$tmp"/{native,ring,rpc,once0,once1,once9}
-        if [ -n "$native" ]; then
-                # the better part of a second is the driver's, for a context
-                for program in $programs; do
-                        has "$native_skips$native_alone$breaks" "$program" || printf '%s\n' "sm_75 $program" "sm_90 $program"
-                done | timeout 120 xargs -P 6 -L 1 bash -c 'natively "$@"' _
-                for arch in sm_75 sm_90; do
-                        for program in $programs; do
-                                has "$native_skips" "$program" && continue
-                                has "$native_alone$breaks" "$program" && natively $arch "$program"
-                                [ -f "$tmp/native/$arch.$program.status" ] || echo 1 >"$tmp/native/$arch.$program.status"
-                                result "$program, native, $arch" "$(cat "$tmp/native/$arch.$program.status")" \
-                                        "$tmp/native/$arch.$program.out"
-                        done
-                done
-                # what CUDA leaves open, as the driver has it
-                sed -n 's/^note:/     &/p' "$tmp"/native/*.err | sort -u
-                echo "natively: $((SECONDS - begin)) s"
-        else
+all_programs() {
+        (cd "$build/tests/programs" && find . -maxdepth 1 -type f -perm -u+x | sed 's|^\./||' | sort)
+}
+
+# natives "ARCH..." PROGRAM...: what they say and end with natively, in $tmp/native
+natives() {
+        local program arch archs=$1 begin=$SECONDS
+        shift
+        mkdir -p "$tmp/native"
+        if [ -z "$native" ]; then
                 echo "no GPU and driver of its own here: nothing is compared with native runs"
+                return
         fi
+        # the better part of a second is the driver's, for a context
+        for program; do
+                for arch in $archs; do
+                        has "$native_skips$native_alone$breaks" "$program" || echo "$arch $program"
+                done
+        done | timeout 120 xargs -P 6 -L 1 bash -c 'natively "$@"' _
+        for arch in $archs; do
+                for program; do
+                        has "$native_skips" "$program" && continue
+                        has "$native_alone$breaks" "$program" && natively "$arch" "$program"
+                        [ -f "$tmp/native/$arch.$program.status" ] || echo 1 >"$tmp/native/$arch.$program.status"
+                        result "$program, native, $arch" "$(cat "$tmp/native/$arch.$program.status")" \
+                                "$tmp/native/$arch.$program.out"
+                done
+        done
+        # what CUDA leaves open, as the driver has it
+        sed -n 's/^note:/     &/p' "$tmp"/native/*.err | sort -u
+        echo "natively: $((SECONDS - begin)) s"
+}
+
+part_programs() {
+        local programs program n=0 begin=$SECONDS
+        programs=$(all_programs)
+        mkdir -p "$tmp"/{ring,rpc,once0,once1,once9}
+        # shellcheck disable=SC2086
+        natives "sm_75 sm_90" $programs
         daemon_start --policy multistream || return
         for program in $programs; do
                 DETSHARE_TRANSPORT=ring shared ring sm_90 "$program"
@@ -174,6 +192,52 @@ part_programs() {
         done
         foreign_deaths
         daemon_stop
+}
+
+# evicted NUMBER ARCH PROGRAM
+evicted() {
+        shared evicted "$2" "$3"
+}
+export -f evicted
+
+# Kernels of programs take some us, most of them: these have ones that are there long enough to be met, each block of which
+# must have run once. Told so until that many launches were met, or for so many turns.
+evict_long() {
+        local turn
+        for turn in 1 2 3 4 5 6 7 8; do
+                check 60 "evictions, blocks of some us: each ran once ($turn)" env LD_LIBRARY_PATH="$shared_path" \
+                        "$build/tests/programs/evictions" "$build/ptx/sm_90" 24 3000
+                check 60 "evictions, blocks of 100 us and more: each ran once ($turn)" env LD_LIBRARY_PATH="$shared_path" \
+                        "$build/tests/programs/evictions" "$build/ptx/sm_90" 12 800 5
+                [ "$(evicting_figure evictions)" -lt 200 ] || break
+        done
+}
+
+part_evict() {
+        local programs program begin=$SECONDS
+        programs=$(all_programs)
+        mkdir -p "$tmp/evicted"
+        # shellcheck disable=SC2086
+        natives sm_90 $programs
+        evicting_daemon "$build"
+        daemon_from=$tmp/evicting
+        daemon_start --policy evictor --transform always --state "$tmp/state" || return
+        for program in $programs; do
+                has "$breaks" "$program" || echo "0 sm_90 $program"
+        done | timeout 300 xargs -P 4 -L 1 bash -c 'evicted "$@"' _
+        evicting_figures
+        for program in $programs; do
+                has "$breaks" "$program" && evicted 0 sm_90 "$program"
+                compare evicted sm_90 "$program" "$program, told to let go"
+        done
+        evict_long
+        [ "$(evicting_figure launches_persistent)" -gt 0 ] && [ "$(evicting_figure evictions)" -gt 0 ] &&
+                [ "$(evicting_figure resumes)" -gt 0 ]
+        result "kernels let go and went on" $?
+        evicting_figures
+        echo "told to let go: $((SECONDS - begin)) s"
+        daemon_stop
+        daemon_from=
 }
 
 # --- programs of the Runtime API -----------------------------------------------------------------------------------------------

@@ -6,6 +6,10 @@
 # natively, under DetShare, beside the others. Ends with `N passed, N failed`. A simulated device (its name as second argument) has no
 # native side; its digests are compared with those of FILE, if one is given: lines `PACK CASE SHA256`, as they are printed here.
 #
+# EVICT=yes: instead of the runs beside others each pack is run with all its kernels in the form that lets go, told to at random times and
+# taken up again on other SMs (tests/policies/evictor.c, `make build/tests/policies/evictor.so`), alone and then all at once; outputs must
+# be the same bits as natively, and some kernels must have let go. REQUESTS is how many requests each run serves (500).
+#
 # usage: tests/serve/packs.sh BUILD cuda:0|sim:MODEL[,FILE] PACK...
 set -u
 cd "$(dirname "$0")/../.." || exit
@@ -21,6 +25,7 @@ serve=$build/detshare-serve
 requests=${REQUESTS:-500}
 . tests/support/counted.sh
 . tests/support/daemon.sh
+. tests/support/evictor.sh
 
 # shellcheck disable=SC2317
 finish() {
@@ -34,6 +39,11 @@ of() {
         python3 -c 'import json, sys; d = json.load(open(sys.argv[1])); print(eval(sys.argv[2]))' "$@"
 }
 
+# digests_of WAY NAME
+digests_of() {
+        of "$tmp/$1.$2.json" "'\n'.join('$2 %d %s' % (c['case'], c['sha256']) for c in d['checked'])" >"$tmp/$1.$2.digests"
+}
+
 # one WAY PACK ARGUMENT...: right, and its digests and times in $tmp/WAY.NAME.*
 one() {
         local at name status devices=${CUDA_VISIBLE_DEVICES:-}
@@ -44,7 +54,7 @@ one() {
         env ${devices:+CUDA_VISIBLE_DEVICES="$devices"} timeout 300 "$serve" "$2" --json --check --digest --requests "$requests" "${@:3}" >"$at.json" 2>"$at.err"
         status=$?
         result "$1 $name: right, and the same bits each time" $status "$at.err"
-        of "$at.json" "'\n'.join('$name %d %s' % (c['case'], c['sha256']) for c in d['checked'])" >"$at.digests"
+        digests_of "$1" "$name"
 }
 
 same() {
@@ -61,13 +71,66 @@ us() {
         of "$tmp/$1.$2.json" "'%.1f / %.1f' % (d['latency_us']['p50'], d['latency_us']['p99'])" || echo -
 }
 
+# each as LS, all the others beside it as BE
+beside_others() {
+        local pack other others
+        for pack; do
+                others=
+                for other; do
+                        [ "$other" = "$pack" ] && [ $# -gt 1 ] && continue
+                        env ${CUDA_VISIBLE_DEVICES:+CUDA_VISIBLE_DEVICES=0} timeout 300 "$serve" "$other" --class be --seconds 1000000 >/dev/null 2>&1 &
+                        others="$others $!"
+                done
+                one beside "$pack" --class ls
+                same beside "$pack" "$tmp/ring.$(basename "$pack").digests" "alone"
+                # shellcheck disable=SC2086
+                kill -INT $others 2>/dev/null
+                # shellcheck disable=SC2086
+                wait $others
+        done
+}
+
+# all of them in the form that lets go, under a policy that has it do so
+told_to_let_go() {
+        local pack way running=
+        daemon_stop
+        result "it ends in order" $?
+        evicting_daemon "$build"
+        build=$tmp/evicting daemon_start --device "$device" --state "$tmp/state" --policy evictor --transform always
+        result "a daemon that has kernels let go serves $device" $? "$tmp/log"
+        for pack; do
+                one evicted "$pack"
+        done
+        for pack; do
+                env ${CUDA_VISIBLE_DEVICES:+CUDA_VISIBLE_DEVICES=0} timeout 300 "$serve" "$pack" --json --check --digest \
+                        --requests "$requests" >"$tmp/crowd.$(basename "$pack").json" 2>"$tmp/crowd.$(basename "$pack").err" &
+                running="$running $!"
+        done
+        # shellcheck disable=SC2086
+        for pack in $running; do
+                wait "$pack"
+                result "one of all at once ends well" $?
+        done
+        for pack; do
+                digests_of crowd "$(basename "$pack")"
+                for way in evicted crowd; do
+                        same $way "$pack" "$tmp/$first_way.$(basename "$pack").digests" "$first_way"
+                done
+        done
+        [ "$(evicting_figure evictions)" -gt 0 ] && [ "$(evicting_figure resumes)" -gt 0 ]
+        result "kernels let go and went on" $?
+        evicting_figures
+}
+
 daemon_start --device "$device" --state "$tmp/state"
 result "a daemon serves $device" $? "$tmp/log"
 
+first_way=ring
+case $device in cuda*) first_way=native ;; esac
 for pack; do
         name=$(basename "$pack")
         one ring "$pack"
-        DETSHARE_TRANSPORT=rpc one rpc "$pack"
+        [ -n "${EVICT:-}" ] || DETSHARE_TRANSPORT=rpc one rpc "$pack"
         first=$tmp/ring.$name.digests against="the ring"
         case $device in
         cuda*)
@@ -79,31 +142,24 @@ for pack; do
                 [ -z "$known" ] || { grep "^$name " "$known" >"$tmp/known"; same ring "$pack" "$tmp/known" "$known"; }
                 ;;
         esac
-        same rpc "$pack" "$first" "$against"
+        [ -n "${EVICT:-}" ] || same rpc "$pack" "$first" "$against"
 done
-for pack; do
-        others=
-        for other; do
-                [ "$other" = "$pack" ] && [ $# -gt 1 ] && continue
-                env ${CUDA_VISIBLE_DEVICES:+CUDA_VISIBLE_DEVICES=0} timeout 300 "$serve" "$other" --class be --seconds 1000000 >/dev/null 2>&1 &
-                others="$others $!"
-        done
-        one beside "$pack" --class ls
-        same beside "$pack" "$tmp/ring.$(basename "$pack").digests" "alone"
-        # shellcheck disable=SC2086
-        kill -INT $others 2>/dev/null
-        # shellcheck disable=SC2086
-        wait $others
-done
+last=beside
+if [ -n "${EVICT:-}" ]; then
+        last=evicted
+        told_to_let_go "$@"
+else
+        beside_others "$@"
+fi
 daemon_stop
 result "it ends in order" $?
 
 cat "$tmp"/ring.*.digests
-printf '%-24s %22s %22s %22s   us, p50 / p99 of %s requests%s\n' pack native DetShare "beside others" "$requests" \
+printf '%-24s %22s %22s %22s   us, p50 / p99 of %s requests%s\n' pack native DetShare "$([ $last = evicted ] && echo "told to let go" || echo "beside others")" "$requests" \
         "$(case $device in sim*) echo " (sim)" ;; esac)"
 for pack; do
         name=$(basename "$pack")
-        printf '%-24s %22s %22s %22s\n' "$name" "$(us native "$name")" "$(us ring "$name")" "$(us beside "$name")"
+        printf '%-24s %22s %22s %22s\n' "$name" "$(us native "$name")" "$(us ring "$name")" "$(us $last "$name")"
 done
 echo "$passed passed, $failed failed"
 [ $failed = 0 ]

@@ -131,7 +131,7 @@ static int launch(dsc_session *s, const struct dsc__coloured *c, uint32_t stream
 
 /* --- copies ------------------------------------------------------------------------------------------------------- */
 
-/* 1 in a tensor, 0 in other memory; or an error: it lies in neither. */
+/* *ret_coloured: whether they lie in a tensor, and not in other memory. An error: in both. */
 static int side(const struct dsc__coloured *c, uint64_t address, uint64_t bytes, bool *ret_coloured)
 {
         *ret_coloured = dsc__coloured_is(c, address);
@@ -192,36 +192,22 @@ static int fill_locked(
                 wide ? bytes / 16 : bytes);
 }
 
-static int write_locked(
-        dsc_session *s, struct dsc__coloured *c, uint32_t stream, uint64_t dst, const uint8_t *src, uint64_t bytes)
+/* The host's bytes to the tensor, or the tensor's to the host: one of in and out is NULL. */
+static int carry_locked(dsc_session *s, struct dsc__coloured *c, uint32_t stream, uint64_t tensor, const uint8_t *in,
+        uint8_t *out, uint64_t bytes)
 {
         int r = 0;
         for (uint64_t at = 0, n; !r && at < bytes; at += n) {
                 uint64_t stage = 0;
                 n = bytes - at < STAGE_BYTES ? bytes - at : STAGE_BYTES;
                 r = dsc_mem_alloc(s, n, &stage);
+                if (!r && in)
+                        r = dsc_write(s, stream, stage, n, in + at, n, n, 1);
                 if (!r)
-                        r = dsc_write(s, stream, stage, n, src + at, n, n, 1);
-                if (!r)
-                        r = copy_locked(s, c, stream, dst + at, stage, n);
-                if (stage)
-                        dsc_mem_free_later(s, stage);
-        }
-        return r;
-}
-
-static int read_locked(
-        dsc_session *s, struct dsc__coloured *c, uint32_t stream, uint8_t *dst, uint64_t src, uint64_t bytes)
-{
-        int r = 0;
-        for (uint64_t at = 0, n; !r && at < bytes; at += n) {
-                uint64_t stage = 0;
-                n = bytes - at < STAGE_BYTES ? bytes - at : STAGE_BYTES;
-                r = dsc_mem_alloc(s, n, &stage);
-                if (!r)
-                        r = copy_locked(s, c, stream, stage, src + at, n);
-                if (!r)
-                        r = dsc_read(s, stream, dst + at, n, stage, n, n, 1);
+                        r = in ? copy_locked(s, c, stream, tensor + at, stage, n)
+                               : copy_locked(s, c, stream, stage, tensor + at, n);
+                if (!r && out)
+                        r = dsc_read(s, stream, out + at, n, stage, n, n, 1);
                 if (stage)
                         dsc_mem_free_later(s, stage);
         }
@@ -250,30 +236,29 @@ static int end(int r)
         return dsc__fold(r);
 }
 
-int detshare_coloured_write(void *stream, uint64_t dst, const void *src, uint64_t bytes)
+static int carry(void *stream, uint64_t tensor, const uint8_t *in, uint8_t *out, uint64_t bytes)
 {
         dsc_session *s;
         uint32_t slot;
-        bool to;
+        bool coloured;
         int r;
+        if (bytes && !in && !out)
+                return DETSHARE_E_INVALID;
         struct dsc__coloured *c = begin(stream, &s, &slot, &r);
         if (!c)
                 return r;
-        r = side(c, dst, bytes, &to);
-        return end(r ? r : write_locked(s, c, slot, dst, src, bytes));
+        r = side(c, tensor, bytes, &coloured);
+        return end(r ? r : carry_locked(s, c, slot, tensor, in, out, bytes));
+}
+
+int detshare_coloured_write(void *stream, uint64_t dst, const void *src, uint64_t bytes)
+{
+        return carry(stream, dst, src, NULL, bytes);
 }
 
 int detshare_coloured_read(void *stream, void *dst, uint64_t src, uint64_t bytes)
 {
-        dsc_session *s;
-        uint32_t slot;
-        bool from;
-        int r;
-        struct dsc__coloured *c = begin(stream, &s, &slot, &r);
-        if (!c)
-                return r;
-        r = side(c, src, bytes, &from);
-        return end(r ? r : read_locked(s, c, slot, dst, src, bytes));
+        return carry(stream, src, NULL, dst, bytes);
 }
 
 int detshare_coloured_copy(void *stream, uint64_t dst, uint64_t src, uint64_t bytes)

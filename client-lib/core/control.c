@@ -79,79 +79,12 @@ static void take_channels(const Detshare__StatusReply *r, char *ret, size_t size
 
 static void take_status(const Detshare__StatusReply *r, struct dsc_status *ret)
 {
-        *ret = (struct dsc_status){
-                .uptime_ns = r->uptime_ns,
-                .simulated = r->simulated,
-                .worker_pid = r->worker_pid,
-                .worker_restarts = r->worker_restarts,
-                .helper_pid = r->helper_pid,
-                .worker_answers = r->worker_answers,
-                .sessions = r->sessions,
-                .sessions_ls = r->sessions_ls,
-                .windows = r->windows,
-                .modules = r->modules,
-                .open_fds = r->open_fds,
-                .charges = r->charges,
-                .memory_total = r->memory_total,
-                .memory_slabs = r->memory_slabs,
-                .memory_used = r->memory_used,
-                .launches = r->launches,
-                .completed = r->completed,
-                .errors = r->errors,
-                .policy_fallbacks = r->policy_fallbacks,
-                .device_now_ns = r->device_now_ns,
-                .in_flight = r->in_flight,
-                .queued = r->queued,
-                .n_sms = r->n_sms,
-                .n_tpcs = r->n_tpcs,
-                .n_gpcs = r->n_gpcs,
-                .n_rungs = r->n_rungs,
-                .device_own = r->device_own_bytes,
-                .n_coarse_rungs = r->n_coarse_rungs,
-                .ladder_bytes = r->ladder_bytes,
-                .ladder_ns = r->ladder_ns,
-                .quiesces = r->quiesces,
-                .quiesce_ns = r->quiesce_ns,
-                .migrations = r->migrations,
-                .loans = r->loans,
-                .kills = r->kills,
-                .policy_nonsense = r->policy_nonsense,
-                .modules_transformed = r->modules_transformed,
-                .forms_made = r->forms_made,
-                .forms_found = r->forms_found,
-                .forms_failed = r->forms_failed,
-                .forms_ns = r->forms_ns,
-                .launches_sliced = r->launches_sliced,
-                .launches_persistent = r->launches_persistent,
-                .evictions = r->evictions,
-                .resumes = r->resumes,
-                .pool_bytes = r->pool_bytes,
-                .pool_slabs = r->pool_slabs,
-                .pool_slabs_lent = r->pool_slabs_lent,
-                .pool_sector_bytes = r->pool_sector_bytes,
-                .pool_granule_bytes = r->pool_granule_bytes,
-                .channels = r->channels,
-                .channels_be = r->channels_be,
-                .pool_be_permille = r->pool_be_permille,
-                .pool_ls_permille = r->pool_ls_permille,
-                .pool_lost_permille = r->pool_lost_permille,
-                .images = r->images,
-                .images_known = r->images_known,
-                .code_remembered = r->code_remembered,
-                .code_stored = r->code_stored,
-                .code_compiled = r->code_compiled,
-                .code_damaged = r->code_damaged,
-                .code_files = r->code_files,
-                .code_bytes = r->code_bytes,
-        };
-        TAKE_STRING(ret->version, r->version);
-        TAKE_STRING(ret->device, r->device);
-        TAKE_STRING(ret->worker_state, r->worker_state);
-        TAKE_STRING(ret->policy, r->policy);
-        TAKE_STRING(ret->transform, r->transform);
+        memset(ret, 0, sizeof(*ret));
+#define STRING(field, wire, name) TAKE_STRING(ret->field, r->wire);
+#define NUMBER(field, wire, name) ret->field = r->wire;
+#define BOOL(field, wire, name) ret->field = r->wire;
+#include "core/status.def"
         TAKE_STRING(ret->topology, r->topology);
-        TAKE_STRING(ret->channels_source, r->channels_source);
-        TAKE_STRING(ret->channels_why, r->channels_why);
         take_channels(r, ret->channels_be_list, sizeof(ret->channels_be_list));
 }
 

@@ -176,78 +176,12 @@ static int draw(const struct dsc_status *s, struct ctl_text *text)
 
 static void json(const struct dsc_status *s, struct ctl_text *text)
 {
-        ctl_json_string(text, "version", s->version);
-        ctl_json_number(text, "uptime_ns", s->uptime_ns);
-        ctl_json_string(text, "device", s->device);
-        ctl_json_bool(text, "simulated", s->simulated);
-        ctl_json_string(text, "policy", s->policy);
-        ctl_json_number(text, "policy_fallbacks", s->policy_fallbacks);
-        ctl_json_string(text, "worker_state", s->worker_state);
-        ctl_json_bool(text, "worker_answers", s->worker_answers);
-        ctl_json_number(text, "worker_pid", s->worker_pid);
-        ctl_json_number(text, "worker_restarts", s->worker_restarts);
-        ctl_json_number(text, "helper_pid", s->helper_pid);
-        ctl_json_number(text, "sessions", s->sessions);
-        ctl_json_number(text, "sessions_ls", s->sessions_ls);
-        ctl_json_number(text, "memory_total_bytes", s->memory_total);
-        ctl_json_number(text, "memory_slab_bytes", s->memory_slabs);
-        ctl_json_number(text, "memory_used_bytes", s->memory_used);
-        ctl_json_number(text, "launches", s->launches);
-        ctl_json_number(text, "completed", s->completed);
-        ctl_json_number(text, "errors", s->errors);
-        ctl_json_number(text, "in_flight", s->in_flight);
-        ctl_json_number(text, "queued", s->queued);
-        ctl_json_number(text, "device_now_ns", s->device_now_ns);
-        ctl_json_number(text, "open_fds", s->open_fds);
-        ctl_json_number(text, "windows", s->windows);
-        ctl_json_number(text, "modules", s->modules);
-        ctl_json_number(text, "charges", s->charges);
-        ctl_json_number(text, "sms", s->n_sms);
-        ctl_json_number(text, "tpcs", s->n_tpcs);
-        ctl_json_number(text, "gpcs", s->n_gpcs);
-        ctl_json_number(text, "rungs", s->n_rungs);
-        ctl_json_number(text, "coarse_rungs", s->n_coarse_rungs);
-        ctl_json_number(text, "device_own_bytes", s->device_own);
-        ctl_json_number(text, "ladder_bytes", s->ladder_bytes);
-        ctl_json_number(text, "ladder_ns", s->ladder_ns);
-        gpcs_json(s, text);
-        ctl_json_number(text, "quiesces", s->quiesces);
-        ctl_json_number(text, "quiesce_ns", s->quiesce_ns);
-        ctl_json_number(text, "migrations", s->migrations);
-        ctl_json_number(text, "loans", s->loans);
-        ctl_json_number(text, "kills", s->kills);
-        ctl_json_number(text, "policy_nonsense", s->policy_nonsense);
-        ctl_json_string(text, "transform", s->transform);
-        ctl_json_number(text, "modules_transformed", s->modules_transformed);
-        ctl_json_number(text, "forms_made", s->forms_made);
-        ctl_json_number(text, "forms_found", s->forms_found);
-        ctl_json_number(text, "forms_failed", s->forms_failed);
-        ctl_json_number(text, "forms_ns", s->forms_ns);
-        ctl_json_number(text, "launches_sliced", s->launches_sliced);
-        ctl_json_number(text, "launches_persistent", s->launches_persistent);
-        ctl_json_number(text, "evictions", s->evictions);
-        ctl_json_number(text, "resumes", s->resumes);
-        ctl_json_number(text, "pool_bytes", s->pool_bytes);
-        ctl_json_number(text, "pool_slabs", s->pool_slabs);
-        ctl_json_number(text, "pool_slabs_lent", s->pool_slabs_lent);
-        ctl_json_number(text, "pool_sector_bytes", s->pool_sector_bytes);
-        ctl_json_number(text, "pool_granule_bytes", s->pool_granule_bytes);
-        ctl_json_number(text, "pool_be_permille", s->pool_be_permille);
-        ctl_json_number(text, "pool_ls_permille", s->pool_ls_permille);
-        ctl_json_number(text, "pool_lost_permille", s->pool_lost_permille);
-        ctl_json_number(text, "channels", s->channels);
-        ctl_json_number(text, "channels_be", s->channels_be);
+#define STRING(field, wire, name) ctl_json_string(text, name, s->field);
+#define NUMBER(field, wire, name) ctl_json_number(text, name, s->field);
+#define BOOL(field, wire, name) ctl_json_bool(text, name, s->field);
+#include "core/status.def"
         ctl_json_string(text, "channels_be_list", s->channels_be_list);
-        ctl_json_string(text, "channels_source", s->channels_source);
-        ctl_json_string(text, "channels_why", s->channels_why);
-        ctl_json_number(text, "images", s->images);
-        ctl_json_number(text, "images_known", s->images_known);
-        ctl_json_number(text, "code_remembered", s->code_remembered);
-        ctl_json_number(text, "code_stored", s->code_stored);
-        ctl_json_number(text, "code_compiled", s->code_compiled);
-        ctl_json_number(text, "code_damaged", s->code_damaged);
-        ctl_json_number(text, "code_files", s->code_files);
-        ctl_json_number(text, "code_bytes", s->code_bytes);
+        gpcs_json(s, text);
 }
 
 static int show(const struct dsc_status *s, const struct dsc_client *clients, size_t n, int as_json)

@@ -108,7 +108,7 @@ static bool looks_right(
 }
 
 /* The trace when the kernel can be coloured so, else NULL and the verdict says why. Returns 0 or -ENOMEM. */
-static int judge(const struct ds_ptx_module *module, const struct ds_ptx_function *f, uint64_t mask,
+static int judge(const struct ds_ptx_module *module, const struct ds_ptx_function *f, uint64_t mask, uint64_t *steps,
         struct ds_ptx_colour_verdict *v, struct ds_ptx_colour_trace **ret)
 {
         ds_cleanup(ds_ptx_colour_trace_freep) struct ds_ptx_colour_trace *trace = NULL;
@@ -117,7 +117,7 @@ static int judge(const struct ds_ptx_module *module, const struct ds_ptx_functio
         *ret = NULL;
         if (!looks_right(module, f, mask, v))
                 return 0;
-        if (ds_ptx_colour_trace_new(f, mask, &trace))
+        if (ds_ptx_colour_trace_new(f, mask, steps, &trace))
                 return ds_error_trace(-ENOMEM);
         v->accesses = trace->n_accesses;
         if (trace->reason[0]) {
@@ -142,7 +142,8 @@ int ds_ptx_colour_judge(const struct ds_ptx_module *module, const struct ds_ptx_
 {
         const struct ds_ptx_function *f = find_kernel(module, want->kernel);
         ds_cleanup(ds_ptx_colour_trace_freep) struct ds_ptx_colour_trace *trace = NULL;
-        int r = f ? judge(module, f, want->mask, ret_verdict, &trace) : 0;
+        uint64_t steps = DS_PTX_COLOUR_STEPS_MAX;
+        int r = f ? judge(module, f, want->mask, &steps, ret_verdict, &trace) : 0;
 
         if (f)
                 return r ? ds_error_trace(r) : 0;
@@ -183,7 +184,7 @@ static void check_copy(const struct ds_ptx_module *module, const struct ds_ptx_f
 }
 
 static int make_one(const struct ds_ptx_module *module, const struct ds_ptx_colour_want *wants, size_t at,
-        const struct ds_ptx_colour_layout *layout, ds_ptx_edit *edit, struct ds_ptx_colour_verdict *v)
+        const struct ds_ptx_colour_layout *layout, ds_ptx_edit *edit, uint64_t *steps, struct ds_ptx_colour_verdict *v)
 {
         const struct ds_ptx_function *f = find_kernel(module, wants[at].kernel), *copy;
         ds_cleanup(ds_ptx_colour_trace_freep) struct ds_ptx_colour_trace *trace = NULL;
@@ -192,7 +193,7 @@ static int make_one(const struct ds_ptx_module *module, const struct ds_ptx_colo
 
         if (!f)
                 return ds_ptx_colour_judge(module, &wants[at], v);
-        r = judge(module, f, wants[at].mask, v, &trace);
+        r = judge(module, f, wants[at].mask, steps, v, &trace);
         if (r)
                 return ds_error_trace(r);
         if (!v->made)
@@ -211,6 +212,7 @@ int ds_ptx_colour_make(const struct ds_ptx_module *module, const struct ds_ptx_c
         struct ds_ptx_colour_verdict *ret_verdicts)
 {
         ds_cleanup(ds_ptx_edit_freep) ds_ptx_edit *edit = NULL;
+        uint64_t steps = DS_PTX_COLOUR_STEPS_MAX;
         int r = 0;
 
         if (!ds_ptx_colour_layout_is_good(layout))
@@ -220,7 +222,7 @@ int ds_ptx_colour_make(const struct ds_ptx_module *module, const struct ds_ptx_c
                 return ds_error_origin(-ENOMEM);
         *diags = (struct ds_ptx_diags){0};
         for (size_t i = 0; i < n && !r; i++)
-                r = make_one(module, wants, i, layout, edit, &ret_verdicts[i]);
+                r = make_one(module, wants, i, layout, edit, &steps, &ret_verdicts[i]);
         if (!r)
                 r = ds_ptx_edit_apply(edit, limit, diags, ret);
         return r < 0 ? ds_error_trace(r) : r;
@@ -253,11 +255,11 @@ static int colour_one(struct ds_ptx_pass_run *run, const struct ds_ptx_function 
         const struct ds_ptx_function *declared = ds_ptx_pass_declaration(run->module, f);
         ds_cleanup(ds_ptx_colour_trace_freep) struct ds_ptx_colour_trace *trace = NULL;
         struct ds_ptx_colour_verdict v;
-        uint64_t mask;
+        uint64_t mask, steps = DS_PTX_COLOUR_STEPS_MAX;
         int r = choose(run, f, &mask, &v);
 
         if (!r && mask)
-                r = judge(run->module, f, mask, &v, &trace);
+                r = judge(run->module, f, mask, &steps, &v, &trace);
         if (r)
                 return ds_error_trace(r);
         if (trace && declared) {

@@ -41,6 +41,9 @@
 #define DS_PTX_COLOUR_SECTOR_MAX 21u        /* a page */
 #define DS_PTX_COLOUR_SHIFT_MAX 8u
 #define DS_PTX_COLOUR_PARAMS 64u /* that a mask can name */
+/* Instructions that are looked at to follow addresses, for all that is wanted of a module at once: whoever wants more
+ * would keep others waiting. A form takes some 5 to 10 for each instruction of its kernel. */
+#define DS_PTX_COLOUR_STEPS_MAX (UINT64_C(4) << 20)
 
 /* Changes when the same module would give other text: part of what compiled images are kept by. */
 #define DS_PTX_COLOUR_VERSION 1u
@@ -100,8 +103,9 @@ struct ds_ptx_colour_verdict {
 /*
  * A module that has the kernels of `module`, word by word, and behind them the coloured forms that are wanted. limit:
  * bytes of the new module's arena, 0 for the default. ret_verdicts: n of them. Wanting the same twice is refused the
- * second time. Returns 0 and the new module (also where it has no form), -ENOMEM, -EINVAL for a layout that is none, or
- * DS_PTX_E_INVALID with diagnostics about the text that was made, which is a defect.
+ * second time, and so is what is left when DS_PTX_COLOUR_STEPS_MAX are done. Returns 0 and the new module (also where
+ * it has no form), -ENOMEM, -EINVAL for a layout that is none, or DS_PTX_E_INVALID with diagnostics about the text that
+ * was made, which is a defect.
  */
 int ds_ptx_colour_make(const struct ds_ptx_module *module, const struct ds_ptx_colour_want *wants, size_t n,
         const struct ds_ptx_colour_layout *layout, size_t limit, struct ds_ptx_diags *diags, struct ds_ptx_module **ret,

@@ -112,7 +112,7 @@ int ds_ptx_colour_params(const struct ds_ptx_module *module, const struct ds_ptx
 {
         ds_cleanup(ds_ptx_colour_trace_freep) struct ds_ptx_colour_trace *trace = NULL;
         uint32_t n = DS_MIN(kernel->n_params, DS_PTX_COLOUR_PARAMS);
-        uint64_t all = 0;
+        uint64_t all = 0, steps = DS_PTX_COLOUR_STEPS_MAX;
         int r = 0;
 
         memset(ret_params, 0, n * sizeof(*ret_params));
@@ -121,7 +121,7 @@ int ds_ptx_colour_params(const struct ds_ptx_module *module, const struct ds_ptx
                 all |= (uint64_t)ds_ptx_colour_is_wide(kernel, i) << i;
         if (!all)
                 return 0;
-        if (ds_ptx_colour_trace_new(kernel, all, &trace))
+        if (ds_ptx_colour_trace_new(kernel, all, &steps, &trace))
                 return ds_error_trace(-ENOMEM);
         see(trace, ret_params);
         close_groups(ret_params, n);

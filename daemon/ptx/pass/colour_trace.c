@@ -377,7 +377,8 @@ static int begin(trace *t)
 /* What a loop brings back is seen in the next round, so real kernels take few. */
 static void follow_all(trace *t)
 {
-        for (uint32_t round = 0; round < ROUNDS; round++) {
+        for (uint32_t round = 0; round < ROUNDS && t->function->n_instrs <= t->steps; round++) {
+                t->steps -= t->function->n_instrs;
                 t->changed = false;
                 for (uint32_t i = 0; i < t->function->n_instrs; i++)
                         follow_instr(t, &t->function->instrs[i]);
@@ -488,8 +489,8 @@ static bool compares_alike(const trace *t, const struct ds_ptx_instr *instr)
         const struct ds_ptx_operand *o = &instr->operands[first];
         origin a, b;
 
-        if (instr->op == DS_PTX_OP_ISSPACEP)
-                return true;
+        if (instr->op == DS_PTX_OP_ISSPACEP) /* an address is global wherever it is; what is made of it may be none */
+                return !of_operand(t, &o[0]).mixed;
         if ((instr->op != DS_PTX_OP_SETP && instr->op != DS_PTX_OP_SET) || instr->n_operands > 4)
                 return false;
         a = of_operand(t, &o[0]);
@@ -580,7 +581,8 @@ static void check(trace *t)
         }
 }
 
-int ds_ptx_colour_trace_new(const struct ds_ptx_function *kernel, uint64_t mask, struct ds_ptx_colour_trace **ret)
+int ds_ptx_colour_trace_new(
+        const struct ds_ptx_function *kernel, uint64_t mask, uint64_t *steps, struct ds_ptx_colour_trace **ret)
 {
         ds_cleanup(ds_ptx_colour_trace_freep) trace *t = ds_alloc0(1, sizeof(*t));
 
@@ -588,6 +590,7 @@ int ds_ptx_colour_trace_new(const struct ds_ptx_function *kernel, uint64_t mask,
                 return ds_error_origin(-ENOMEM);
         t->function = kernel;
         t->mask = mask;
+        t->steps = *steps;
         t->regs = ds_alloc0((size_t)kernel->n_regs + 1, sizeof(*t->regs));
         t->accesses = ds_alloc0((size_t)kernel->n_instrs + 1, 1);
         if (!t->regs || !t->accesses)
@@ -596,6 +599,7 @@ int ds_ptx_colour_trace_new(const struct ds_ptx_function *kernel, uint64_t mask,
                 return ds_error_trace(-ENOMEM);
         follow(t);
         check(t);
+        *steps = t->steps;
         *ret = DS_TAKE_PTR(t);
         return 0;
 }

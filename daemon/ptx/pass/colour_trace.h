@@ -36,10 +36,15 @@ struct ds_ptx_colour_trace {
         uint32_t line; /* of what stands against it */
         char reason[160];
         bool changed;
+        uint64_t steps; /* that are left */
 };
 
-/* The kernel must outlive it. Returns 0 (also where there is a reason) or -ENOMEM. */
-int ds_ptx_colour_trace_new(const struct ds_ptx_function *kernel, uint64_t mask, struct ds_ptx_colour_trace **ret);
+/*
+ * The kernel must outlive it. steps: how many instructions may be looked at, of which those that were are taken away; a
+ * kernel that needs more has that for a reason. Returns 0 (also where there is a reason) or -ENOMEM.
+ */
+int ds_ptx_colour_trace_new(
+        const struct ds_ptx_function *kernel, uint64_t mask, uint64_t *steps, struct ds_ptx_colour_trace **ret);
 struct ds_ptx_colour_trace *ds_ptx_colour_trace_free(struct ds_ptx_colour_trace *trace);
 
 /* Whether the parameter is one that can have an address: 64 bits, a number, no array */

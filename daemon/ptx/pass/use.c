@@ -66,7 +66,8 @@ static const char *next_word(const char *s, char *ret_role, bool *ret_optional)
         return *s ? s + 1 : s;
 }
 
-char ds_ptx_operand_role(const struct ds_ptx_instr *instr, uint32_t index)
+/* Of all operands; what is past the row's end has 0. */
+static void roles_of(const struct ds_ptx_instr *instr, char roles[static DS_PTX_MAX_OPERANDS])
 {
         const char *words = ds_ptx_op_info((enum ds_ptx_op)instr->op)->operands, *s = words;
         uint32_t required = 0, spare, at = 0;
@@ -76,14 +77,22 @@ char ds_ptx_operand_role(const struct ds_ptx_instr *instr, uint32_t index)
         while ((s = next_word(s, &role, &optional)))
                 required += !optional;
         spare = instr->n_operands > required ? instr->n_operands - required : 0;
-        for (s = words; (s = next_word(s, &role, &optional));) {
+        for (s = words; (s = next_word(s, &role, &optional)) && at < DS_PTX_MAX_OPERANDS;) {
                 if (optional && !spare)
                         continue;
                 spare -= optional;
-                if (at++ == index)
-                        return role;
+                roles[at++] = role;
         }
-        return 0;
+        while (at < DS_PTX_MAX_OPERANDS)
+                roles[at++] = 0;
+}
+
+char ds_ptx_operand_role(const struct ds_ptx_instr *instr, uint32_t index)
+{
+        char roles[DS_PTX_MAX_OPERANDS];
+
+        roles_of(instr, roles);
+        return index < DS_PTX_MAX_OPERANDS ? roles[index] : 0;
 }
 
 /* What the table leaves open: results of loads from textures and surfaces are "anything", accumulators of wgmma both.
@@ -103,10 +112,12 @@ static unsigned use_of(const struct ds_ptx_instr *instr, uint32_t index, char ro
 void ds_ptx_each_register(struct ds_ptx_instr *instr, ds_ptx_use_fn fn, void *user)
 {
         const struct visit v = {.fn = fn, .user = user};
+        char roles[DS_PTX_MAX_OPERANDS];
 
+        roles_of(instr, roles);
         visit_reg(&v, &instr->guard, DS_PTX_USE_READ | DS_PTX_USE_GUARD);
         for (uint32_t i = 0; i < instr->n_operands; i++)
-                visit_operand(&v, &instr->operands[i], use_of(instr, i, ds_ptx_operand_role(instr, i)));
+                visit_operand(&v, &instr->operands[i], use_of(instr, i, roles[i]));
 }
 
 bool ds_ptx_falls_through(const struct ds_ptx_instr *instr)

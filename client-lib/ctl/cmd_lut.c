@@ -201,6 +201,7 @@ static void show(const struct ds_lut *lut, struct ctl_text *text)
 {
         const struct ds_lut_facts *facts = ds_lut_facts(lut);
         const time_t when = (time_t)facts->learnt_at;
+        const uint32_t granules = 1u << (facts->page_bits - facts->granule_bits);
         const uint32_t *offsets;
         char share[32], date[64] = "";
         struct tm tm;
@@ -219,9 +220,9 @@ static void show(const struct ds_lut *lut, struct ctl_text *text)
                 share_text(facts, share));
         for (uint32_t p = 0; p < PATTERNS_SHOWN && p < facts->patterns; p++) {
                 fprintf(text->file, "pattern %-3" PRIu32, p);
-                for (uint32_t i = 0; i < GRANULES_SHOWN; i++)
+                for (uint32_t i = 0; i < GRANULES_SHOWN && i < granules; i++)
                         fprintf(text->file, " %" PRIu32, ds_lut_channel(lut, p, i << facts->granule_bits));
-                fprintf(text->file, " ...\n");
+                fprintf(text->file, granules > GRANULES_SHOWN ? " ...\n" : "\n");
         }
 }
 

@@ -28,9 +28,10 @@ static const char *source_name(uint32_t source)
 static void show_pattern(const struct ds_lut *lut, uint32_t pattern)
 {
         const struct ds_lut_facts *facts = ds_lut_facts(lut);
+        const uint32_t granules = 1u << (facts->page_bits - facts->granule_bits);
 
         printf("  %6" PRIu32 " ", pattern);
-        for (uint32_t i = 0; i < GRANULES_SHOWN; i++)
+        for (uint32_t i = 0; i < DS_MIN(granules, (uint32_t)GRANULES_SHOWN); i++)
                 printf(" %u", ds_lut_channel(lut, pattern, i << facts->granule_bits));
         printf("\n");
 }

@@ -53,6 +53,40 @@ check "no such directory" ends 6 "No such file" list "$tmp/none"
 check "no word" ends 2 "list, show or verify"
 check "a wrong word" ends 2 "list, show or verify" look
 check "two files" ends 2 "one file" verify a b
+# sealed FILE: its sum made right again, as somebody would who means harm
+sealed() {
+        local sum
+        head -c -32 "$1" >"$tmp/body"
+        sum=$(sha256sum <"$tmp/body" | cut -c-64)
+        # shellcheck disable=SC2059 # the bytes of the sum
+        { cat "$tmp/body" && printf "$(printf %s "$sum" | sed 's/../\\x&/g')"; } >"$1"
+}
+
+# at FILE OFFSET BYTES: BYTES as printf has them
+at() {
+        # shellcheck disable=SC2059 # as said
+        printf "$3" | dd of="$1" bs=1 seek="$2" conv=notrunc 2>/dev/null
+}
+
+# A page of two granules: there are fewer than are shown.
+cp "$table" "$tmp/two.lut"
+words=$(od -An -tu4 -j228 -N4 "$table")
+masks=$(od -An -tu4 -j240 -N4 "$table")
+masks=$((masks + $(od -An -tu4 -j248 -N4 "$table")))
+at "$tmp/two.lut" 210 '\024'
+dd if=/dev/zero of="$tmp/two.lut" bs=1 seek=$((272 + 4 * words)) count=$((4 * masks)) conv=notrunc 2>/dev/null
+sealed "$tmp/two.lut"
+check "a page of two granules is shown" sh -c "'$build/detsharectl' lut show '$tmp/two.lut' | grep -q '^pattern 1 '"
+check "by detshare-lut, too" sh -c "'$build/detshare-lut' show --patterns '$tmp/two.lut' | grep -q 'signature'"
+for when in '\377\377\377\377\377\377\377\177' '\377\377\377\377\377\377\377\377'; do
+        cp "$table" "$tmp/when.lut"
+        at "$tmp/when.lut" 232 "$when"
+        sealed "$tmp/when.lut"
+        check "a time that cannot be" ends 1 "time" show "$tmp/when.lut"
+        "$build/detshare-lut" show "$tmp/when.lut" >"$tmp/out" 2>"$tmp/err"
+        check "for detshare-lut, too" [ "$? $(grep -c time "$tmp/err")" = "1 1" ]
+done
+rm "$tmp/two.lut" "$tmp/when.lut"
 cp "$table" "$tmp/whole.lut"
 ctl list "$tmp" >"$tmp/out" 2>"$tmp/err"
 check "among damaged ones the whole one is listed" [ "$? $(grep -c whole "$tmp/out") $(wc -l <"$tmp/err")" = "1 1 3" ]

@@ -39,7 +39,9 @@
  * under way would still meet its slack; else it waits, for `starve_ms` at most.
  *
  * Felt. Prices are expectations. A session whose requests take longer beside BE than the slack, as felt.h finds by
- * timing them with and without, has BE held while they run: no kernel of it is launched, but for what `starve_ms` says.
+ * timing them with and without, has all of BE keep to a half, a quarter or an eighth of the SMs while they run,
+ * whichever is the most that they do not feel. A kernel goes there only if it so ends sooner than on all SMs after the
+ * requests. Where they feel even the least, BE is held: no kernel of it is launched, but for what `starve_ms` says.
  *
  * Evicting. A BE kernel of long blocks is asked for in a form that lets go (daemon/sched/forms.h), so that neither a
  * request has to wait for its end nor the SMs have to be kept free for one that may come. When one does, and BE runs
@@ -208,9 +210,25 @@ static uint32_t be_masked(const struct detshare *d, const struct detshare_corout
         return at;
 }
 
-/* 1 and where it goes beside LS; 0: it waits. */
+static int be_may_evict(const struct detshare *d, const struct detshare_op_view *op)
+{
+        return d->p[P_EVICT] && op->evict_ns;
+}
+
+/*
+ * Whether a kernel ends sooner on so many SMs, behind what its coroutine has there, than on all of them when the
+ * requests are over: what it is given beside them must not cost it more after them.
+ */
+static int be_ends_sooner(
+        const struct detshare *d, const struct detshare_op_view *op, uint64_t queue_ns, uint32_t n_sms)
+{
+        return !stair_known(op) || queue_ns + stair_time(op, n_sms, d->n_sms) <=
+                                           max_u64(queue_ns, d->left_ns) + stair_time(op, d->n_sms, d->n_sms);
+}
+
+/* 1 and where it goes beside LS, behind work of so long; 0: it waits. */
 static int be_beside(struct detshare *d, const struct detshare_coroutine_view *coroutine,
-        const struct detshare_op_view *op, struct place *place)
+        const struct detshare_op_view *op, uint64_t queue_ns, struct place *place)
 {
         uint64_t until = coroutine->head_since_ns + (uint64_t)d->p[P_STARVE] * MS;
         uint32_t at = be_masked(d, coroutine, op, d->reserve), n_sms = at < d->upper.n ? d->upper.n_sms[at] : d->n_sms;
@@ -226,17 +244,16 @@ static int be_beside(struct detshare *d, const struct detshare_coroutine_view *c
                 wake_at(d, until);
                 return 0;
         }
-        if (be_rest(d, op) <= d->harmless_ns)
+        if (!d->part && be_rest(d, op) <= d->harmless_ns)
                 n_sms = d->n_sms;
         else if (at < d->upper.n)
                 place->rung = d->upper.rung[at];
+        if (d->part && d->now_ns < until && !be_may_evict(d, op) && !be_ends_sooner(d, op, queue_ns, n_sms)) {
+                wake_at(d, until);
+                return 0;
+        }
         place->blocks = be_blocks(d, op, n_sms);
         return 1;
-}
-
-static int be_may_evict(const struct detshare *d, const struct detshare_op_view *op)
-{
-        return d->p[P_EVICT] && op->evict_ns;
 }
 
 /*
@@ -317,7 +334,7 @@ static uint32_t be_explore(
 }
 
 static int be_place(struct detshare *d, const struct detshare_coroutine_view *coroutine,
-        const struct detshare_op_view *op, struct place *place)
+        const struct detshare_op_view *op, uint64_t queue_ns, struct place *place)
 {
         place->evictable = 0;
         if (op->kind != DETSHARE_OP_KERNEL) {
@@ -326,7 +343,7 @@ static int be_place(struct detshare *d, const struct detshare_coroutine_view *co
                 return 1;
         }
         if (d->wet) {
-                if (!be_beside(d, coroutine, op, place))
+                if (!be_beside(d, coroutine, op, queue_ns, place))
                         return 0;
                 place->evictable = be_lets_go(d, op, place);
                 return 1;
@@ -406,7 +423,7 @@ static int be_launch(struct detshare *d, const struct detshare_snapshot *snapsho
 
                 if (d->be_flying >= (pipeline.n ? BE_MANY : BE_MOST))
                         break;
-                if (!be_follows(d, &pipeline, op) || !be_place(d, coroutine, op, &place))
+                if (!be_follows(d, &pipeline, op) || !be_place(d, coroutine, op, pipeline.rest_ns, &place))
                         break;
                 if (!launch(decision, coroutine, &place, 1))
                         return 0;
@@ -580,20 +597,27 @@ static void be_launch_all(
         }
 }
 
-/* A request that holds BE for the measure alone does so for `starve_ms` at most: its next end may be a long way off. */
-static int ls_holds(const struct detshare *d, const struct ls *ls)
+/*
+ * The regime that a request under way asks for. One that is stricter for the measure alone is so for `starve_ms` at
+ * most: its next end may be a long way off.
+ */
+static uint32_t ls_regime(const struct detshare *d, const struct ls *ls)
 {
-        return ls->open && ls->regime == FELT_HELD &&
-               (ls->felt.now == FELT_HELD || d->now_ns - ls->piece_ns < (uint64_t)d->p[P_STARVE] * MS);
+        if (!ls->open)
+                return FELT_EBB;
+        if (d->now_ns - ls->piece_ns < (uint64_t)d->p[P_STARVE] * MS)
+                return ls->regime;
+        return (uint32_t)min_u64(ls->regime, ls->felt.now);
 }
 
-/* The strictest regime that a request under way asks for. */
+/* The strictest regime of the requests under way is in force. */
 static void tide_regime(struct detshare *d)
 {
         d->regime = FELT_EBB;
         for (uint32_t i = 0; i < LS_MAX; i++)
-                if (ls_holds(d, &d->ls[i]))
-                        d->regime = FELT_HELD;
+                d->regime = (uint32_t)max_u64(d->regime, ls_regime(d, &d->ls[i]));
+        d->part = d->regime == FELT_HELD ? 0 : d->regime;
+        d->reserve = (uint32_t)max_u64(d->reserve, d->n_sms - (d->n_sms >> d->part));
 }
 
 /* Who had BE beside it, and under which regime. */

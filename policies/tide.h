@@ -92,7 +92,10 @@ static const struct detshare_policy_param params[PARAMS] = {
         {"explore_permille", "of BE's time spent on learning how kernels do on fewer SMs", 10, 0, 1000},
         {"explore_samples", "completions after which a kernel is worth that", 32, 1, 1000000},
         {"explore_points", "SM counts at which it is to be known", 6, 1, DETSHARE_POINTS_MAX},
-        {"feel", "1: what BE is seen to cost requests decides how far it ebbs, 0: prices alone", 1, 0, 1},
+        {"feel",
+                "what BE is seen to cost requests decides how far it ebbs: 1: or is held, 2-4: or keeps to 1/2, 1/4, "
+                "1/8 of the SMs; 0: prices alone",
+                4, 0, FELT_HELD},
         {"evict", "1: BE that LS would have to wait for is evicted, where it lets go", 1, 0, 1},
         {"resume_us", "what an eviction costs BE besides the time that it takes", 20, 0, 1000000},
         {"be_floor_permille", "of the time since its last eviction that BE runs before the next one", 50, 0, 1000},
@@ -164,6 +167,8 @@ struct detshare {
         int wet, alone;
         uint32_t regime; /* of BE: the strictest of the requests under way */
         uint32_t reserve;
+        uint32_t part;         /* of the GPU that all of BE keeps to: 1 / 2^part; 0: where the prices send it */
+        uint64_t left_ns;      /* of the requests under way */
         uint64_t harmless_ns;  /* rest of a block that LS can bear at each of its kernels */
         uint64_t standing_ns;  /* and at the first one, while it is idle; UINT64_MAX: whatever */
         uint32_t standing_sms; /* needed then */
@@ -291,7 +296,7 @@ static inline void ls_piece(const struct detshare *d, struct ls *ls)
         ls->mixed = ls->beside = 0;
         ls->operations = 0;
         ls->piece_ns = d->now_ns;
-        ls->regime = d->p[P_FEEL] ? felt_choose(&ls->felt, ls_slack_permille(d, ls)) : FELT_EBB;
+        ls->regime = d->p[P_FEEL] ? felt_choose(&ls->felt, ls_slack_permille(d, ls), number(d, P_FEEL)) : FELT_EBB;
 }
 
 /* It has work again. */
@@ -374,11 +379,13 @@ static inline void ls_window(struct detshare *d, const struct detshare_snapshot 
 
 static inline void tide_session(struct detshare *d, const struct ls *ls)
 {
-        uint64_t slack = ls_slack(d, ls), gap = ls->mean_gap, delays = ls->mean_delays ? ls->mean_delays : 1;
+        uint64_t slack = ls_slack(d, ls), gap = ls->mean_gap, since = d->now_ns - ls->begin_ns,
+                 delays = ls->mean_delays ? ls->mean_delays : 1;
         uint32_t need = needs_quantile(d, ls);
 
         if (ls->open) {
                 d->wet = 1;
+                d->left_ns = max_u64(d->left_ns, ls->length_ns > since ? ls->length_ns - since : 0);
                 d->harmless_ns = min_u64(d->harmless_ns, ls->length_ns ? gap + slack / delays : 0);
                 d->reserve = (uint32_t)max_u64(d->reserve, max_u64(need, ls->need));
         }
@@ -410,6 +417,7 @@ static inline void tide_look(struct detshare *d, const struct detshare_snapshot 
         d->wet = 0;
         d->harmless_ns = d->standing_ns = d->soon_ns = d->soon_harmless_ns = UINT64_MAX;
         d->reserve = d->standing_sms = 0;
+        d->left_ns = 0;
         ls_window(d, snapshot);
         for (uint32_t i = 0; i < LS_MAX; i++)
                 if (d->ls[i].seen)

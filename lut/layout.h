@@ -9,6 +9,7 @@
  *   Bit i of a granule's coordinate is the parity of x & mask[i], XORed with the page's constant; the first `dims` bits
  *   are digits, the others parities. The channel is at parities * modulus + (s + the weights of the digits that are
  * set) mod modulus. pattern = s << (dims + parities) | constant.
+ * - PLACES: as MODULUS, but a channel may be at any number of places, and neither parities nor numbers are its own.
  * - XOR: u32 mask[dims]; u8 channel[tables << dims].
  *   As above; the channel is at the coordinate in one of the tables. pattern = table << dims | constant.
  * - CONGRUENCE: u8 channel[period << slot_bits].
@@ -41,9 +42,9 @@ struct ds_lut_head {
         uint32_t samples, held_out, held_right;
         uint32_t n_signature;
         int64_t learnt_at;
-        uint32_t dims;              /* XOR, MODULUS */
+        uint32_t dims;              /* XOR, MODULUS, PLACES */
         uint32_t tables;            /* XOR */
-        uint32_t parities, modulus; /* MODULUS */
+        uint32_t parities, modulus; /* MODULUS, PLACES */
         uint32_t period, slot_bits; /* CONGRUENCE */
         uint32_t zero[2];
 };
@@ -56,10 +57,15 @@ struct ds_lut {
         unsigned bits;       /* of a granule's number in its page */
         uint32_t *signature; /* bytes */
         uint8_t *channel;
-        /* XOR, MODULUS */
+        /* XOR, MODULUS, PLACES */
         uint32_t *image; /* a granule's coordinate */
+        /* MODULUS, PLACES */
+        uint8_t *sum; /* of the weights of the digits that are set, mod modulus */
+        /* PLACES: the numbers at which a channel is where the parities are so, all of them one after the other;
+         * from[parities * channels + channel] is where its own begin, and the next one's begin behind them */
+        uint8_t *number;
+        uint16_t *from;
         /* MODULUS */
-        uint8_t *sum;                        /* of the weights of the digits that are set, mod modulus */
         uint16_t place[DS_LUT_CHANNELS_MAX]; /* of each channel in `channel` */
         /* CONGRUENCE */
         uint16_t *step; /* numbers prime to the period */
@@ -85,6 +91,7 @@ static inline uint8_t ds_lut_at(const struct ds_lut *lut, uint32_t pattern, uint
         case DS_LUT_XOR:
                 return lut->channel[pattern ^ lut->image[x]];
         case DS_LUT_MODULUS:
+        case DS_LUT_PLACES:
                 y = (lut->image[x] ^ pattern) & ((1u << (head->dims + head->parities)) - 1);
                 slot = (pattern >> (head->dims + head->parities)) + lut->sum[y & ((1u << head->dims) - 1)];
                 slot -= slot >= head->modulus ? head->modulus : 0;

@@ -4,7 +4,8 @@
  *
  * A page's pattern is the one that the fewest probes contradict. Of a hash of parities and a modulus each parity's
  * constant is what most probes say, the sum's shift is what most probes say once the digits' constants are given, and
- * only these are gone through; of the other forms all patterns are, until more probes differ than with the best two so
+ * only these are gone through; where a channel may be at several places all constants are, and each probe is a vote for
+ * some shifts; of the other forms all patterns are, until more probes differ than with the best two so
  * far.
  *
  * Names are found by trying patterns on the first page: where it is the right one, every name falls on one channel.
@@ -101,6 +102,28 @@ static void match_modulus(const struct ds_lut *lut, struct seen *seen, uint32_t 
         }
 }
 
+/* For each constant: every place where a probe's channel may be is a shift that explains it. */
+static void match_places(const struct ds_lut *lut, const struct seen *seen, uint32_t n, struct nearest *nearest)
+{
+        const struct ds_lut_head *head = &lut->head;
+        const uint32_t all = head->dims + head->parities, m = head->modulus;
+        uint16_t by[DS_LUT_CHANNELS_MAX];
+
+        for (uint32_t constant = 0; constant < 1u << all; constant++) {
+                memset(by, 0, m * sizeof(*by));
+                for (uint32_t i = 0; i < n; i++) {
+                        const uint32_t y = lut->image[seen[i].x] ^ constant,
+                                       sum = lut->sum[y & ((1u << head->dims) - 1)];
+                        const uint16_t *from = lut->from + (y >> head->dims) * head->channels + seen[i].channel;
+
+                        for (uint32_t k = from[0]; k < from[1]; k++)
+                                by[lut->number[k] < sum ? lut->number[k] + m - sum : lut->number[k] - sum]++;
+                }
+                for (uint32_t shift = 0; shift < m; shift++)
+                        consider(nearest, shift << all | constant, n - by[shift]);
+        }
+}
+
 int ds_lut_match(const struct ds_lut *lut, const struct ds_lut_probe *probes, size_t n, uint32_t *ret_pattern)
 {
         struct seen seen[DS_LUT_PROBES_MAX];
@@ -117,6 +140,8 @@ int ds_lut_match(const struct ds_lut *lut, const struct ds_lut_probe *probes, si
         nearest = (struct nearest){0, NEAR_ENOUGH(n_seen) + 1, NEAR_ENOUGH(n_seen) + 1};
         if (lut->head.form == DS_LUT_MODULUS)
                 match_modulus(lut, seen, n_seen, &nearest);
+        else if (lut->head.form == DS_LUT_PLACES)
+                match_places(lut, seen, n_seen, &nearest);
         else
                 match_all(lut, seen, n_seen, &nearest);
         if (!n_seen || nearest.best > NEAR_ENOUGH(n_seen) || nearest.second <= nearest.best)
@@ -128,6 +153,7 @@ int ds_lut_match(const struct ds_lut *lut, const struct ds_lut_probe *probes, si
 /* --- names --- */
 
 #define QUICK_PER_CHANNEL 8
+#define WITHOUT_NAME 32          /* granules that may differ before it counts how many do */
 #define MOST(n) ((n) - (n) / 10) /* so many of n granules agree, and nobody looks for better names */
 #define LEAST(n) ((n) - (n) / 4) /* and with fewer the page is not of this table */
 
@@ -138,6 +164,31 @@ struct naming {
         uint8_t *told;    /* a page as the table has it */
         uint8_t names[DS_LUT_CHANNELS_MAX];
 };
+
+/* Whether the names that the first granules suggest are not contradicted by half of n: a wrong pattern is found out by
+ * few of them. */
+static bool is_worth_counting(const struct naming *naming, uint32_t pattern, const uint8_t *page, uint32_t n)
+{
+        uint8_t name_of[DS_LUT_CHANNELS_MAX], names[DS_LUT_CHANNELS_MAX];
+        uint32_t differ = 0, seen = 0;
+
+        memset(name_of, DS_LUT_UNKNOWN, sizeof(name_of));
+        memset(names, DS_LUT_UNKNOWN, sizeof(names));
+        for (uint32_t i = 0; i < n && differ * 2 <= seen + WITHOUT_NAME; i++) {
+                uint32_t x = ds_lut_spread(i, naming->lut->bits);
+                uint8_t channel = page[x] == DS_LUT_UNKNOWN ? DS_LUT_UNKNOWN : ds_lut_at(naming->lut, pattern, x);
+
+                if (channel == DS_LUT_UNKNOWN)
+                        continue;
+                if (names[page[x]] == DS_LUT_UNKNOWN && name_of[channel] == DS_LUT_UNKNOWN) {
+                        names[page[x]] = channel;
+                        name_of[channel] = page[x];
+                }
+                differ += names[page[x]] != channel;
+                seen++;
+        }
+        return differ * 2 <= seen + WITHOUT_NAME;
+}
 
 /* How many of n granules of the page, spread over it, are explained when each name is the channel that it
  * falls on most often; the number looked at comes back too. Names that would share a channel explain nothing. */
@@ -227,6 +278,8 @@ static int find_names(struct naming *naming, const uint8_t *const *pages, size_t
 
         quick = DS_MIN(all, DS_MAX(256u, QUICK_PER_CHANNEL * naming->lut->head.channels));
         for (uint32_t pattern = 0; pattern < patterns; pattern++) {
+                if (!is_worth_counting(naming, pattern, pages[0], quick))
+                        continue;
                 right = explained(naming, pattern, pages[0], quick, &n);
                 if (!n || right < LEAST(n) || !try_names(naming, pattern, pages, n_pages, &good, &of) || good <= best)
                         continue;

@@ -201,7 +201,29 @@ static bool find_places(struct ds_lut *lut)
         return true;
 }
 
-static int read_modulus(struct ds_lut *lut, struct rest *rest, char *why, size_t size)
+/* The lists of places. */
+static int list_places(struct ds_lut *lut)
+{
+        const struct ds_lut_head *head = &lut->head;
+        uint32_t n = 0, m = head->modulus, rows = 1u << head->parities;
+
+        lut->number = ds_alloc0((size_t)m << head->parities, 1);
+        lut->from = ds_alloc0((size_t)rows * head->channels + 1, sizeof(*lut->from));
+        if (!lut->number || !lut->from)
+                return ds_error_origin(-ENOMEM);
+        for (uint32_t row = 0; row < rows; row++)
+                for (uint32_t channel = 0; channel < head->channels; channel++) {
+                        lut->from[row * head->channels + channel] = (uint16_t)n;
+                        for (uint32_t i = 0; i < m; i++)
+                                if (lut->channel[row * m + i] == channel)
+                                        lut->number[n++] = (uint8_t)i;
+                }
+        lut->from[rows * head->channels] = (uint16_t)n;
+        return 0;
+}
+
+/* MODULUS and PLACES, up to what matching needs. */
+static int read_numbers(struct ds_lut *lut, struct rest *rest, char *why, size_t size)
 {
         const struct ds_lut_head *head = &lut->head;
         const uint8_t *weights;
@@ -221,9 +243,24 @@ static int read_modulus(struct ds_lut *lut, struct rest *rest, char *why, size_t
                 if (weights[i] >= head->modulus)
                         return refuse(why, size, "a weight that its modulus does not have");
         r = make_sums(lut, weights);
-        if (!r)
-                r = take_channels(lut, rest, (size_t)head->modulus << head->parities, why, size);
+        return r ? r : take_channels(lut, rest, (size_t)head->modulus << head->parities, why, size);
+}
+
+static int read_modulus(struct ds_lut *lut, struct rest *rest, char *why, size_t size)
+{
+        int r = read_numbers(lut, rest, why, size);
+
         return r || find_places(lut) ? r : refuse(why, size, "a channel that is at two places");
+}
+
+static int read_places(struct ds_lut *lut, struct rest *rest, char *why, size_t size)
+{
+        const struct ds_lut_head *head = &lut->head;
+        int r = read_numbers(lut, rest, why, size);
+
+        if (!r && (uint64_t)head->modulus << (head->dims + head->parities) > DS_LUT_SEARCH_MAX)
+                return refuse(why, size, "more patterns than a table may have");
+        return r ? r : list_places(lut);
 }
 
 static uint32_t common_factor(uint32_t a, uint32_t b)
@@ -281,6 +318,11 @@ static int read_form(struct ds_lut *lut, struct rest *rest, char *why, size_t si
                 return r;
         case DS_LUT_MODULUS:
                 r = read_modulus(lut, rest, why, size);
+                if (!r)
+                        facts_of(lut, lut->head.modulus << (lut->head.dims + lut->head.parities));
+                return r;
+        case DS_LUT_PLACES:
+                r = read_places(lut, rest, why, size);
                 if (!r)
                         facts_of(lut, lut->head.modulus << (lut->head.dims + lut->head.parities));
                 return r;
@@ -373,6 +415,8 @@ struct ds_lut *ds_lut_free(struct ds_lut *lut)
         ds_free(lut->channel);
         ds_free(lut->image);
         ds_free(lut->sum);
+        ds_free(lut->number);
+        ds_free(lut->from);
         ds_free(lut->step);
         return ds_free(lut);
 }

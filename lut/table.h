@@ -10,6 +10,7 @@
  * - MODULUS: parities of address bits, joined with a number modulo m. A x ^ c gives some bits and some digits, and the
  *   digits' weights are added modulo m (A a matrix over GF(2), x the granule's number, c the page's constant). Hashes
  *   that are XORs and nothing else are the case m = 1.
+ * - PLACES: the same with m of any kind, and any map from parities and sums to channels.
  * - XOR: the channel is what table t has at A x ^ c: any function at all of parities, in a few variants.
  * - CONGRUENCE: the channel is slot (u k + v) mod T of one sequence, k the number of the step in the page (a step is
  *   a few granules), u and v the page's.
@@ -46,6 +47,7 @@ enum ds_lut_form {
         DS_LUT_XOR = 1,
         DS_LUT_CONGRUENCE = 2,
         DS_LUT_MODULUS = 3,
+        DS_LUT_PLACES = 4,
 };
 
 /* What a table says of itself. Strings live as long as the table. */

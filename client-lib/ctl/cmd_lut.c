@@ -33,6 +33,8 @@ static const char *form_name(const struct ds_lut_facts *facts)
                 return "modulus";
         case DS_LUT_XOR:
                 return "xor";
+        case DS_LUT_PLACES:
+                return "places";
         case DS_LUT_CONGRUENCE:
                 break;
         }

@@ -25,7 +25,7 @@ static int write_table(const struct ds_learn_draft *draft, const uint32_t *signa
 {
         struct ds_lut_head head = draft->head;
         uint32_t rows = head.form == DS_LUT_CONGRUENCE ? 0 : head.dims + head.parities;
-        size_t weights = head.form == DS_LUT_MODULUS ? head.dims : 0, n;
+        size_t weights = head.form == DS_LUT_MODULUS || head.form == DS_LUT_PLACES ? head.dims : 0, n;
         uint8_t *bytes, *at;
         struct ds_sha256 sum;
 
@@ -65,6 +65,13 @@ static int read_back(const struct ds_learn_draft *draft, const uint32_t *signatu
         return r > 0 ? DS_LUT_E_NO_PATTERN : r;
 }
 
+int ds_learn_read(const struct ds_learn_draft *draft, struct ds_lut **ret)
+{
+        const uint32_t zero = 0;
+
+        return read_back(draft, &zero, 1, ret);
+}
+
 /* Whether the first n of the offsets tell patterns drawn at random. */
 static bool tells(const struct ds_lut *lut, const uint32_t *offsets, uint32_t n, uint64_t *state)
 {
@@ -87,13 +94,13 @@ static bool tells(const struct ds_lut *lut, const uint32_t *offsets, uint32_t n,
 int ds_learn_finish(struct ds_learn_draft *draft, uint64_t seed, struct ds_lut **ret)
 {
         static const uint32_t lengths[] = {12, 16, 20, 24, 32, 40, 48, 64, 96, 128};
-        uint32_t offsets[DS_LUT_PROBES_MAX], zero = 0;
+        uint32_t offsets[DS_LUT_PROBES_MAX];
         unsigned bits = draft->head.page_bits - draft->head.granule_bits;
         uint64_t state = seed ^ UINT64_C(0x5349474e41545552);
         struct ds_lut *lut;
         int r;
 
-        r = read_back(draft, &zero, 1, &lut);
+        r = ds_learn_read(draft, &lut);
         if (r)
                 return r;
         for (size_t i = 0; i < DS_ARRAY_SIZE(offsets); i++)

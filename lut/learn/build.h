@@ -18,6 +18,9 @@ struct ds_learn_draft {
         size_t n_channel;
 };
 
+/* A draft as it stands, without a signature that would tell anything. 0; DS_LUT_E_NO_PATTERN when it is larger than a
+ * table may be; negative errno. The caller owns *ret. */
+int ds_learn_read(const struct ds_learn_draft *draft, struct ds_lut **ret);
 /* The table of a draft, with its signature. 0; DS_LUT_E_NO_PATTERN when no signature tells its patterns apart; negative
  * errno. The caller owns *ret. */
 int ds_learn_finish(struct ds_learn_draft *draft, uint64_t seed, struct ds_lut **ret);

@@ -11,6 +11,7 @@
 #include "lut/learn/congruence.h"
 #include "lut/learn/cover.h"
 #include "lut/learn/modulus.h"
+#include "lut/learn/places.h"
 #include "util/alloc.h"
 #include "util/error.h"
 #include "util/macro.h"
@@ -22,7 +23,7 @@
 struct learning {
         const struct ds_lut_samples *samples;
         const struct ds_learn_options *options;
-        struct ds_learn_set train, held;
+        struct ds_learn_set all, train, held;
         struct ds_learn_draft draft;
         struct ds_lut *table;
         const char *method;
@@ -105,21 +106,27 @@ static int judge(struct learning *l)
         return 0;
 }
 
-/* Finishes the draft, and judges it. 0 when it holds, DS_LEARN_E_NONE when not. */
-static int try_draft(struct learning *l)
+/* What the head says of the pages. */
+static void describe_draft(struct learning *l, const struct ds_learn_set *set)
 {
-        double share;
-        int r;
-
         l->draft.head.page_bits = 21;
-        l->draft.head.granule_bits = (uint8_t)l->train.granule_bits;
-        l->draft.head.channels = l->train.channels;
+        l->draft.head.granule_bits = (uint8_t)l->all.granule_bits;
+        l->draft.head.channels = l->all.channels;
         l->draft.head.source = (uint8_t)l->samples->about.source;
-        l->draft.head.samples = l->train.n_known;
+        l->draft.head.samples = set->n_known;
         l->draft.head.learnt_at = l->options->when;
         snprintf(l->draft.head.model, sizeof(l->draft.head.model), "%s", l->samples->about.device);
         snprintf(l->draft.head.driver, sizeof(l->draft.head.driver), "%s", l->samples->about.driver);
         snprintf(l->draft.head.learner, sizeof(l->draft.head.learner), "%s, %s", l->options->learner, l->method);
+}
+
+/* Finishes the draft that was learnt from this set, and judges it. 0 when it holds, DS_LEARN_E_NONE when not. */
+static int try_draft(struct learning *l, const struct ds_learn_set *from)
+{
+        double share;
+        int r;
+
+        describe_draft(l, from);
         r = ds_learn_finish(&l->draft, l->options->seed, &l->table);
         if (r) {
                 if (r > 0)
@@ -201,7 +208,7 @@ static int try_modulus(struct learning *l)
         if (!r)
                 r = draft_modulus(l, &found);
         ds_learn_modulus_deinit(&found);
-        return r ? r : try_draft(l);
+        return r ? r : try_draft(l, &l->train);
 }
 
 /* --- a sequence --- */
@@ -226,7 +233,36 @@ static int try_congruence(struct learning *l)
         l->draft.head.slot_bits = found.slot_bits;
         l->draft.n_channel = (size_t)found.period << found.slot_bits;
         l->explained = found.explained;
-        return try_draft(l);
+        return try_draft(l, &l->train);
+}
+
+/* --- a number modulo m whose values are places --- */
+
+static int try_places(struct learning *l)
+{
+        const struct ds_lut_head *head = &l->draft.head;
+        struct ds_learn_set dense;
+        char text[128];
+        int r;
+
+        l->method = "places of a number";
+        r = ds_learn_dense(&l->all, &l->train, l->options->samples, l->options->seed, &dense);
+        if (r)
+                return r;
+        describe_draft(l, &dense);
+        r = ds_learn_find_places(&dense, &l->draft, &l->explained);
+        if (r > 0)
+                say(l, "%s: no sum of digits keeps all channels where they are", l->method);
+        for (uint32_t i = 0; !r && i < head->parities; i++)
+                say(l, "parity that exchanges channels: address bits %s",
+                        bits_text(l, l->draft.mask[head->dims + i], text, sizeof(text)));
+        for (uint32_t i = 0; !r && i < head->dims; i++)
+                say(l, "digit of weight %u modulo %" PRIu32 ": address bits %s", l->draft.weight[i], head->modulus,
+                        bits_text(l, l->draft.mask[i], text, sizeof(text)));
+        if (!r)
+                r = try_draft(l, &dense);
+        ds_learn_set_deinit(&dense);
+        return r;
 }
 
 /* --- pages over each other, and a network --- */
@@ -258,7 +294,7 @@ static int try_cover(struct learning *l)
         memcpy(l->draft.mask, found.mask, found.dims * sizeof(*found.mask));
         l->draft.n_channel = (size_t)found.tables << found.dims;
         l->explained = found.explained;
-        return try_draft(l);
+        return try_draft(l, &l->train);
 }
 
 /* --- all methods --- */
@@ -268,8 +304,8 @@ static int try_methods(struct learning *l)
         static const struct {
                 int (*run)(struct learning *l);
                 enum ds_learn_method method;
-        } methods[] = {
-                {try_modulus, DS_LEARN_STRUCTURE}, {try_congruence, DS_LEARN_STRUCTURE}, {try_cover, DS_LEARN_NETWORK}};
+        } methods[] = {{try_modulus, DS_LEARN_STRUCTURE}, {try_congruence, DS_LEARN_STRUCTURE},
+                {try_places, DS_LEARN_STRUCTURE}, {try_cover, DS_LEARN_NETWORK}};
         int r = DS_LEARN_E_NONE;
 
         for (size_t i = 0; i < DS_ARRAY_SIZE(methods) && r == DS_LEARN_E_NONE; i++) {
@@ -284,18 +320,18 @@ static int try_methods(struct learning *l)
 int ds_learn(const struct ds_lut_samples *samples, const struct ds_learn_options *options, uint8_t **ret, size_t *ret_n)
 {
         struct learning l = {.samples = samples, .options = options};
-        struct ds_learn_set all;
+        struct ds_learn_set *all = &l.all;
         int r;
 
-        r = ds_learn_gather(samples, &all);
+        r = ds_learn_gather(samples, all);
         if (r)
                 return r;
-        r = ds_learn_split(&all, options->samples, options->seed, &l.train, &l.held);
+        r = ds_learn_split(all, options->samples, options->seed, &l.train, &l.held);
         if (!r) {
                 say(&l,
                         "%" PRIu32 " channels, granules of %u bytes; %" PRIu32
                         " granules of %zu pages to learn from, %" PRIu32 " of %zu held out",
-                        all.channels, 1u << all.granule_bits, l.train.n_known, l.train.n_pages, l.held.n_known,
+                        all->channels, 1u << all->granule_bits, l.train.n_known, l.train.n_pages, l.held.n_known,
                         l.held.n_pages);
                 r = l.held.n_known ? try_methods(&l) : DS_LEARN_E_FEW;
                 if (!r)
@@ -304,6 +340,6 @@ int ds_learn(const struct ds_lut_samples *samples, const struct ds_learn_options
                 ds_learn_set_deinit(&l.train);
                 ds_learn_set_deinit(&l.held);
         }
-        ds_learn_set_deinit(&all);
+        ds_learn_set_deinit(all);
         return r;
 }

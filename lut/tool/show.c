@@ -38,8 +38,10 @@ static void show_pattern(const struct ds_lut *lut, uint32_t pattern)
 
 static void show_table(const struct ds_lut *lut, bool patterns)
 {
-        static const char *const forms[] = {
-                [DS_LUT_XOR] = "xor", [DS_LUT_CONGRUENCE] = "congruence", [DS_LUT_MODULUS] = "modulus"};
+        static const char *const forms[] = {[DS_LUT_XOR] = "xor",
+                [DS_LUT_CONGRUENCE] = "congruence",
+                [DS_LUT_MODULUS] = "modulus",
+                [DS_LUT_PLACES] = "places"};
         const struct ds_lut_facts *facts = ds_lut_facts(lut);
         const uint32_t *signature;
         size_t n = ds_lut_signature(lut, &signature);

@@ -1,0 +1,565 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "lut/learn/places.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "lut/learn/gf2.h"
+#include "lut/learn/lattice.h"
+#include "util/alloc.h"
+#include "util/error.h"
+#include "util/macro.h"
+
+#define NONE DS_LUT_UNKNOWN
+#define LEAST_PAIRS 200
+#define LOOKS 256      /* after so many pairs a difference that is of no use is given up */
+#define SAME 0.8       /* with one label of twenty wrong, nine of ten pairs of one granule have the same label */
+#define FOLLOWS 0.75   /* of the channels are the one that is expected; a digit that is flipped leaves two or more */
+#define PARITIES_MAX 4 /* each doubles what matching goes through */
+#define RELATION_MAX 5 /* digits of a relation */
+#define RELATION_HOLDS 0.85
+#define RELATION_PAIRS 8
+#define BASES 4 /* pages that relations are sought in */
+#define LEAST_MODULUS 3
+#define EXPLAINED 0.8
+
+struct places {
+        const struct ds_learn_set *set;
+        struct ds_learn_draft *draft;
+        uint32_t size;
+        struct ds_gf2_span same, sure; /* differences that keep the channel; that keep the class */
+        uint32_t basis[32];            /* of all differences: digits, then parities, then those that keep the channel */
+        uint32_t dims, parities;
+        uint8_t *voted;  /* [page << bits | x], x nought in `same`: its channel */
+        uint8_t *class;  /* likewise, x nought in `sure` */
+        uint32_t *known; /* of each page: how many of these */
+        uint8_t class_of[DS_LUT_CHANNELS_MAX];
+        uint32_t classes;
+        uint32_t *count; /* room for [channels * channels] */
+        uint8_t weight[DS_LATTICE_DIMS_MAX];
+        uint32_t modulus;
+};
+
+/* --- granules of one channel --- */
+
+static bool keeps_channel(const struct ds_learn_set *set, uint32_t d)
+{
+        uint32_t pairs = 0, same = 0;
+
+        for (uint32_t i = 0; i < set->n_known; i++) {
+                /* places lie in order: taken in leaps, so that the first looks are of all pages */
+                uint32_t at = set->place[(uint64_t)i * 7919 % set->n_known];
+
+                if (set->label[at ^ d] == NONE)
+                        continue;
+                pairs++;
+                same += set->label[at] == set->label[at ^ d];
+                if (pairs % LOOKS == 0 && same < SAME * pairs)
+                        return false;
+                if (pairs == 16 * LOOKS)
+                        return true;
+        }
+        return pairs >= LEAST_PAIRS && same >= SAME * pairs;
+}
+
+/* What most of n counts are for, if it is more than half of them. */
+static uint8_t winner(const uint16_t *count, uint32_t n)
+{
+        uint32_t best = 0, all = 0;
+
+        for (uint32_t i = 0; i < n; i++) {
+                all += count[i];
+                best = count[i] > count[best] ? i : best;
+        }
+        return 2u * count[best] > all ? (uint8_t)best : NONE;
+}
+
+/* to[x], x nought in the span: what those of `from` say that the span leads to. names: what stands for each label */
+static int vote(const struct places *p, const struct ds_gf2_span *span, const uint8_t *from, const uint8_t *names,
+        uint32_t n, uint8_t *to)
+{
+        ds_cleanup(ds_freep) uint16_t *count = ds_alloc0((size_t)p->size * n, sizeof(*count));
+
+        if (!count)
+                return ds_error_origin(-ENOMEM);
+        for (size_t page = 0; page < p->set->n_pages; page++) {
+                const size_t first = page << p->set->bits;
+
+                memset(count, 0, (size_t)p->size * n * sizeof(*count));
+                for (uint32_t x = 0; x < p->size; x++)
+                        if (from[first + x] != NONE)
+                                count[ds_gf2_rest(span, x) * n + names[from[first + x]]]++;
+                for (uint32_t x = 0; x < p->size; x++)
+                        to[first + x] = winner(count + (size_t)x * n, n);
+        }
+        return 0;
+}
+
+static int join_granules(struct places *p)
+{
+        uint8_t names[DS_LUT_CHANNELS_MAX];
+
+        for (uint32_t c = 0; c < p->set->channels; c++)
+                names[c] = (uint8_t)c;
+        for (uint32_t d = 1; d < p->size; d++)
+                if (ds_gf2_rest(&p->same, d) && keeps_channel(p->set, d))
+                        ds_gf2_add(&p->same, d);
+        return vote(p, &p->same, p->set->label, names, p->set->channels, p->voted);
+}
+
+/* --- classes --- */
+
+/* count[a * n + b]: what of b is found where the difference leads from a. How many pairs these are. */
+static uint32_t count_pairs(
+        const struct places *p, const struct ds_gf2_span *span, const uint8_t *labels, uint32_t n, uint32_t d)
+{
+        uint32_t pairs = 0;
+
+        memset(p->count, 0, (size_t)n * n * sizeof(*p->count));
+        for (uint32_t x = 0; x < p->size; x++) {
+                uint32_t to = ds_gf2_rest(span, x ^ d);
+
+                for (size_t page = 0; ds_gf2_rest(span, x) == x && page < p->set->n_pages; page++) {
+                        const uint8_t *label = labels + (page << p->set->bits);
+
+                        if (label[x] == NONE || label[to] == NONE)
+                                continue;
+                        p->count[label[x] * n + label[to]]++;
+                        pairs++;
+                }
+        }
+        return pairs;
+}
+
+static uint32_t most_of(const uint32_t *row, uint32_t n)
+{
+        uint32_t best = 0;
+
+        for (uint32_t i = 1; i < n; i++)
+                best = row[i] > row[best] ? i : best;
+        return best;
+}
+
+/* Channels that the difference exchanges come into one class. */
+static void unite(struct places *p)
+{
+        uint32_t n = p->set->channels;
+
+        for (uint32_t a = 0; a < n; a++) {
+                uint8_t from = p->class_of[a], to = p->class_of[most_of(p->count + a * n, n)];
+
+                for (uint32_t c = 0; c < n; c++)
+                        p->class_of[c] = p->class_of[c] == from ? to : p->class_of[c];
+        }
+}
+
+static bool is_sure(const struct places *p, uint32_t d)
+{
+        uint32_t n = p->set->channels, pairs = count_pairs(p, &p->same, p->voted, n, d), expected = 0;
+
+        for (uint32_t a = 0; a < n; a++)
+                expected += p->count[a * n + most_of(p->count + a * n, n)];
+        return pairs >= LEAST_PAIRS && expected >= FOLLOWS * pairs;
+}
+
+static void number_classes(struct places *p)
+{
+        uint8_t number[DS_LUT_CHANNELS_MAX];
+
+        memset(number, NONE, sizeof(number));
+        for (uint32_t c = 0; c < p->set->channels; c++) {
+                uint8_t *at = &number[p->class_of[c]];
+
+                if (*at == NONE)
+                        *at = (uint8_t)p->classes++;
+                p->class_of[c] = *at;
+        }
+}
+
+static int find_classes(struct places *p)
+{
+        p->sure = p->same;
+        for (uint32_t c = 0; c < p->set->channels; c++)
+                p->class_of[c] = (uint8_t)c;
+        for (uint32_t d = 1; d < p->size; d++) {
+                if (ds_gf2_rest(&p->same, d) != d || !ds_gf2_rest(&p->sure, d) || !is_sure(p, d))
+                        continue;
+                if (p->parities == PARITIES_MAX)
+                        return DS_LEARN_E_NONE;
+                unite(p);
+                ds_gf2_add(&p->sure, d);
+                p->basis[p->parities++] = d; /* moved behind the digits later */
+        }
+        number_classes(p);
+        p->dims = p->set->bits - p->sure.n;
+        if (p->classes < 3 || p->dims < 3 || p->dims > DS_LATTICE_DIMS_MAX)
+                return DS_LEARN_E_NONE;
+        return vote(p, &p->sure, p->voted, p->class_of, p->classes, p->class);
+}
+
+/* --- digits --- */
+
+struct difference {
+        uint32_t d;
+        double doubt; /* bits that are not known of the class after it */
+};
+
+static int by_doubt(const void *a, const void *b)
+{
+        const struct difference *left = a, *right = b;
+
+        return left->doubt != right->doubt ? (left->doubt > right->doubt ? 1 : -1)
+                                           : (left->d > right->d) - (left->d < right->d);
+}
+
+static double doubt_of(const struct places *p, uint32_t d)
+{
+        uint32_t n = p->classes, pairs = count_pairs(p, &p->sure, p->class, n, d), row;
+        double bits = 0;
+
+        for (uint32_t a = 0; a < n; a++) {
+                row = 0;
+                for (uint32_t b = 0; b < n; b++)
+                        row += p->count[a * n + b];
+                for (uint32_t b = 0; b < n; b++)
+                        if (p->count[a * n + b])
+                                bits += p->count[a * n + b] * log2((double)row / p->count[a * n + b]);
+        }
+        return pairs >= LEAST_PAIRS ? bits / pairs : log2(n);
+}
+
+static int find_digits(struct places *p)
+{
+        ds_cleanup(ds_freep) struct difference *all = ds_alloc0(p->size, sizeof(*all));
+        struct ds_gf2_span span = p->sure;
+        uint32_t n = 0, digits = 0;
+
+        if (!all)
+                return ds_error_origin(-ENOMEM);
+        for (uint32_t d = 1; d < p->size; d++)
+                if (ds_gf2_rest(&p->sure, d) == d)
+                        all[n++] = (struct difference){d, doubt_of(p, d)};
+        qsort(all, n, sizeof(*all), by_doubt);
+        memmove(p->basis + p->dims, p->basis, p->parities * sizeof(*p->basis));
+        for (uint32_t i = 0; i < n; i++)
+                if (ds_gf2_add(&span, all[i].d))
+                        p->basis[digits++] = all[i].d;
+        assert(digits == p->dims);
+        n = p->dims + p->parities;
+        for (uint32_t bit = 0; bit < p->set->bits; bit++)
+                if (p->same.row[bit])
+                        p->basis[n++] = p->same.row[bit];
+        assert(n == p->set->bits);
+        return 0;
+}
+
+/* --- the modulus --- */
+
+/* Where the digits are as in y. */
+static uint32_t at_digits(const struct places *p, uint32_t y)
+{
+        uint32_t x = 0;
+
+        for (uint32_t i = 0; i < p->dims; i++)
+                x ^= y >> i & 1 ? p->basis[i] : 0;
+        return ds_gf2_rest(&p->sure, x);
+}
+
+/* Whether the class stays when the digits of `of` change from `from` to the others. */
+static bool holds(const struct places *p, const uint8_t *class, uint32_t of, uint32_t from)
+{
+        uint32_t pairs = 0, same = 0, others = ((1u << p->dims) - 1) & ~of;
+        bool done = false;
+
+        /* the other digits: all of them, and from there down to none */
+        for (uint32_t y = others; !done; y = (y - 1) & others) {
+                done = !y;
+                if (class[y | from] == NONE || class[y | (of ^ from)] == NONE)
+                        continue;
+                pairs++;
+                same += class[y | from] == class[y | (of ^ from)];
+        }
+        return pairs >= RELATION_PAIRS && same >= RELATION_HOLDS * pairs;
+}
+
+/* All relations of n digits that hold in the page. */
+static void add_relations(const struct places *p, const uint8_t *class, int n, struct ds_lattice *lattice)
+{
+        int8_t relation[DS_LATTICE_DIMS_MAX];
+
+        for (uint32_t of = 1; of < 1u << p->dims; of++) {
+                if (__builtin_popcount(of) != n)
+                        continue;
+                /* the lowest digit is added, or its relation were there twice */
+                for (uint32_t from = of; from; from = (from - 1) & of) {
+                        if (!(from & of & -of) || !holds(p, class, of, from))
+                                continue;
+                        for (uint32_t i = 0; i < p->dims; i++)
+                                relation[i] = (int8_t)((from >> i & 1) - ((of ^ from) >> i & 1));
+                        ds_lattice_add(lattice, relation, LEAST_MODULUS);
+                }
+        }
+}
+
+/* The modulus and the weights, by one page. */
+static int find_weights(struct places *p, size_t page)
+{
+        ds_cleanup(ds_freep) uint8_t *class = ds_alloc((size_t)1 << p->dims);
+        struct ds_lattice lattice = {.dims = p->dims};
+
+        if (!class)
+                return ds_error_origin(-ENOMEM);
+        for (uint32_t y = 0; y < 1u << p->dims; y++)
+                class[y] = p->class[(page << p->set->bits) + at_digits(p, y)];
+        for (int n = 2; n <= RELATION_MAX; n++)
+                add_relations(p, class, n, &lattice);
+        p->modulus = (uint32_t)ds_lattice_index(&lattice);
+        if (p->modulus < LEAST_MODULUS || p->modulus > DS_LUT_CHANNELS_MAX ||
+                p->modulus << (p->dims + p->parities) > DS_LUT_SEARCH_MAX || !ds_lattice_weights(&lattice, p->weight))
+                return DS_LEARN_E_NONE;
+        return 0;
+}
+
+static uint32_t number_at(const struct places *p, uint32_t y)
+{
+        uint32_t sum = 0;
+
+        for (uint32_t i = 0; i < p->dims; i++)
+                sum += y >> i & 1 ? p->weight[i] : 0;
+        return sum % p->modulus;
+}
+
+/* --- parities and the map --- */
+
+static uint32_t bits_of(const uint32_t *masks, uint32_t n, uint32_t x)
+{
+        uint32_t bits = 0;
+
+        for (uint32_t i = 0; i < n; i++)
+                bits |= ds_gf2_dot(masks[i], x) << i;
+        return bits;
+}
+
+/* How many of the page's granules have the channel that most have at their number and side of this mask; channels that
+ * the other parities exchange are one. */
+static uint32_t agreement(const struct places *p, size_t page, uint32_t mask, const uint8_t *group,
+        const uint8_t *number, uint16_t *count)
+{
+        uint32_t n = p->set->channels, sum = 0;
+
+        memset(count, 0, 2 * (size_t)p->modulus * n * sizeof(*count));
+        for (uint32_t x = 0; x < p->size; x++) {
+                uint8_t channel = p->voted[(page << p->set->bits) + x];
+
+                if (channel != NONE)
+                        count[(number[x] * 2 + ds_gf2_dot(mask, x)) * n + group[channel]]++;
+        }
+        for (uint32_t at = 0; at < 2 * p->modulus; at++) {
+                uint32_t best = 0;
+
+                for (uint32_t c = 0; c < n; c++)
+                        best = DS_MAX(best, (uint32_t)count[at * n + c]);
+                sum += best;
+        }
+        return sum;
+}
+
+/* The channels that all parities but this one exchange. */
+static void group_channels(struct places *p, uint32_t which, uint8_t *ret_group)
+{
+        uint8_t classes[DS_LUT_CHANNELS_MAX];
+
+        memcpy(classes, p->class_of, sizeof(classes));
+        for (uint32_t c = 0; c < p->set->channels; c++)
+                p->class_of[c] = (uint8_t)c;
+        for (uint32_t i = 0; i < p->parities; i++)
+                if (i != which) {
+                        count_pairs(p, &p->same, p->voted, p->set->channels, p->basis[p->dims + i]);
+                        unite(p);
+                }
+        memcpy(ret_group, p->class_of, sizeof(classes));
+        memcpy(p->class_of, classes, sizeof(classes));
+}
+
+/* A parity is known by what it is of the differences that flip no digit; which digits it takes too is tried. */
+static int find_parity(struct places *p, size_t page, uint32_t which)
+{
+        ds_cleanup(ds_freep) uint16_t *count = ds_alloc(2 * (size_t)p->modulus * p->set->channels * sizeof(*count));
+        ds_cleanup(ds_freep) uint8_t *number = ds_alloc(p->size);
+        uint32_t *mask = &p->draft->mask[p->dims + which], plain = *mask, tried, most = 0, right;
+        uint8_t group[DS_LUT_CHANNELS_MAX];
+
+        if (!count || !number)
+                return ds_error_origin(-ENOMEM);
+        group_channels(p, which, group);
+        for (uint32_t x = 0; x < p->size; x++)
+                number[x] = (uint8_t)number_at(p, bits_of(p->draft->mask, p->dims, x));
+        for (uint32_t digits = 0; digits < 1u << p->dims; digits++) {
+                tried = plain;
+                for (uint32_t i = 0; i < p->dims; i++)
+                        tried ^= digits >> i & 1 ? p->draft->mask[i] : 0;
+                right = agreement(p, page, tried, group, number, count);
+                if (right > most) {
+                        most = right;
+                        *mask = tried;
+                }
+        }
+        return 0;
+}
+
+/* What most labels say of each place, given the pages' patterns; pages without one say nothing. */
+static int fill_map(struct places *p, const uint32_t *pattern, uint32_t *ret_right)
+{
+        const uint32_t all = p->dims + p->parities, cells = p->modulus << p->parities, n = p->set->channels;
+        ds_cleanup(ds_freep) uint32_t *count = ds_alloc0((size_t)cells * n, sizeof(*count));
+        uint32_t y, at, best;
+
+        if (!count)
+                return ds_error_origin(-ENOMEM);
+        for (size_t page = 0; page < p->set->n_pages; page++)
+                for (uint32_t x = 0; pattern[page] != UINT32_MAX && x < p->size; x++) {
+                        uint8_t label = ds_learn_page(p->set, page)[x];
+
+                        if (label == NONE)
+                                continue;
+                        y = bits_of(p->draft->mask, all, x) ^ (pattern[page] & ((1u << all) - 1));
+                        at = (number_at(p, y & ((1u << p->dims) - 1)) + (pattern[page] >> all)) % p->modulus;
+                        count[((y >> p->dims) * p->modulus + at) * n + label]++;
+                }
+        *ret_right = 0;
+        for (uint32_t cell = 0; cell < cells; cell++) {
+                best = most_of(count + (size_t)cell * n, n);
+                p->draft->channel[cell] = count[(size_t)cell * n + best] ? (uint8_t)best : NONE;
+                *ret_right += count[(size_t)cell * n + best];
+        }
+        return 0;
+}
+
+/* The page's pattern by some of its granules that are known; UINT32_MAX: none. */
+static uint32_t match_page(const struct places *p, const struct ds_lut *lut, size_t page)
+{
+        struct ds_lut_probe probes[DS_LUT_PROBES_MAX / 2];
+        uint32_t pattern, x;
+        size_t n = 0;
+
+        for (uint32_t i = 0; i < p->size && n < DS_ARRAY_SIZE(probes); i++) {
+                x = ds_lut_spread(i, p->set->bits);
+                if (ds_learn_page(p->set, page)[x] != NONE)
+                        probes[n++] = (struct ds_lut_probe){x << p->set->granule_bits, ds_learn_page(p->set, page)[x]};
+        }
+        return ds_lut_match(lut, probes, n, &pattern) ? UINT32_MAX : pattern;
+}
+
+/* The map by the base page alone, and then by all pages that this one tells the patterns of. */
+static int find_map(struct places *p, size_t base, double *ret_explained)
+{
+        ds_cleanup(ds_freep) uint32_t *pattern = ds_alloc(p->set->n_pages * sizeof(*pattern));
+        struct ds_lut *lut;
+        uint32_t right;
+        int r;
+
+        if (!pattern)
+                return ds_error_origin(-ENOMEM);
+        for (size_t page = 0; page < p->set->n_pages; page++)
+                pattern[page] = page == base ? 0 : UINT32_MAX;
+        r = fill_map(p, pattern, &right);
+        if (!r)
+                r = ds_learn_read(p->draft, &lut);
+        if (r)
+                return r > 0 ? DS_LEARN_E_NONE : r;
+        for (size_t page = 0; page < p->set->n_pages; page++)
+                pattern[page] = match_page(p, lut, page);
+        ds_lut_free(lut);
+        r = fill_map(p, pattern, &right);
+        *ret_explained = (double)right / p->set->n_known;
+        return r || *ret_explained >= EXPLAINED ? r : DS_LEARN_E_NONE;
+}
+
+static int make_draft(struct places *p, size_t base, double *ret_explained)
+{
+        struct ds_learn_draft *draft = p->draft;
+        uint32_t masks[32];
+        int r = 0;
+
+        ds_gf2_dual(p->basis, p->set->bits, masks);
+        memcpy(draft->mask, masks, (p->dims + p->parities) * sizeof(*masks));
+        memcpy(draft->weight, p->weight, p->dims);
+        for (uint32_t i = 0; !r && i < p->parities; i++)
+                r = find_parity(p, base, i);
+        if (r)
+                return r;
+        draft->head.form = DS_LUT_PLACES;
+        draft->head.dims = p->dims;
+        draft->head.parities = p->parities;
+        draft->head.modulus = p->modulus;
+        draft->n_channel = (size_t)p->modulus << p->parities;
+        ds_free(draft->channel);
+        draft->channel = ds_alloc(draft->n_channel);
+        return draft->channel ? find_map(p, base, ret_explained) : ds_error_origin(-ENOMEM);
+}
+
+/* --- all of it --- */
+
+static void count_known(struct places *p)
+{
+        for (size_t page = 0; page < p->set->n_pages; page++)
+                for (uint32_t x = 0; x < p->size; x++)
+                        p->known[page] += p->class[(page << p->set->bits) + x] != NONE;
+}
+
+/* The pages of which most is known, one after the other, until one tells all others. */
+static int try_bases(struct places *p, double *ret_explained)
+{
+        int r = DS_LEARN_E_NONE;
+
+        count_known(p);
+        for (int i = 0; r == DS_LEARN_E_NONE && i < BASES; i++) {
+                size_t base = 0;
+
+                for (size_t page = 1; page < p->set->n_pages; page++)
+                        base = p->known[page] > p->known[base] ? page : base;
+                if (!p->known[base])
+                        break;
+                p->known[base] = 0;
+                r = find_weights(p, base);
+                if (!r)
+                        r = make_draft(p, base, ret_explained);
+        }
+        return r;
+}
+
+static int find(struct places *p, double *ret_explained)
+{
+        int r = join_granules(p);
+
+        if (!r)
+                r = find_classes(p);
+        if (!r)
+                r = find_digits(p);
+        return r ? r : try_bases(p, ret_explained);
+}
+
+int ds_learn_find_places(const struct ds_learn_set *set, struct ds_learn_draft *draft, double *ret_explained)
+{
+        struct places p = {.set = set, .draft = draft, .size = 1u << set->bits};
+        int r = -ENOMEM;
+
+        if (set->n_pages < 2 || !set->n_known)
+                return DS_LEARN_E_NONE;
+        p.voted = ds_alloc(set->n_pages << set->bits);
+        p.class = ds_alloc(set->n_pages << set->bits);
+        p.known = ds_alloc0(set->n_pages, sizeof(*p.known));
+        p.count = ds_alloc((size_t)set->channels * set->channels * sizeof(*p.count));
+        if (p.voted && p.class && p.known && p.count)
+                r = find(&p, ret_explained);
+        else
+                r = ds_error_origin(r);
+        ds_free(p.voted);
+        ds_free(p.class);
+        ds_free(p.known);
+        ds_free(p.count);
+        return r;
+}

@@ -31,7 +31,8 @@
  * anyway, so it is placed as if that had begun; requests back to back do not move it to and fro.
  *
  * Bounds. A BE coroutine is given the next operation when what it has on the device is expected to end within
- * `be_ahead_us` (with no LS for a second `be_alone_us`), not earlier. Beside LS, kernels known to be bound by compute
+ * `be_ahead_us` (with no LS for a second `be_alone_us`), not earlier, and with LS within its slack: what is queued is
+ * a wait of the next request, too. Beside LS, kernels known to be bound by compute
  * or memory have no more blocks resident than the calibration found to keep LS under `interference_permille`; kernels
  * that are not known are not bounded by it. BE sessions are kept within `fair_us` of device time of each other.
  *
@@ -64,8 +65,9 @@
 
 #define DEPTH 256u /* most operations of a BE coroutine on the device */
 /* However many streams clients open, there must be room on the device for LS. */
-#define BE_MANY 512u  /* BE operations on the device: of each coroutine no more than one then ... */
-#define BE_MOST 3072u /* ... and more go only when some have ended */
+#define BE_MANY 512u            /* BE operations on the device: of each coroutine no more than one then ... */
+#define BE_MOST 3072u           /* ... and more go only when some have ended */
+#define AHEAD_LEAST_NS 50000ull /* of work on the device, so that it is not idle until the next is there */
 
 /* --- launching -------------------------------------------------------------------------------------------------------
  */
@@ -399,6 +401,8 @@ static int be_follows(struct detshare *d, const struct pipeline *pipeline, const
 {
         uint64_t ahead = us(d, d->alone ? P_ALONE : P_AHEAD);
 
+        if (!d->alone)
+                ahead = min_u64(ahead, max_u64(d->standing_ns, AHEAD_LEAST_NS));
         if (pipeline->n >= number(d, P_UNKNOWN) && (!pipeline->known || !op->samples))
                 return 0;
         if (!pipeline->n || !pipeline->all_ns)

@@ -25,20 +25,10 @@ static struct ph_kernel together = {
 static struct ph_kernel endless = {.name = "endless", .blocks = 16, .block_ns = 2000 * MS};
 static struct ph_kernel sloped2000 = {.name = "sloped2000", .blocks = 400 * SMS, .per_sm = 1, .block_ns = 2 * MS};
 
-/* LS that takes half as long again when this one is at work as it begins, whatever SMs that has */
-static const struct ph_client *touched_by;
-static uint64_t half_more(const struct ph_kernel *kernel, uint64_t alone_ns, uint32_t n_others)
-{
-        (void)kernel;
-        (void)n_others;
-        return touched_by && ph_in_flight(touched_by) ? alone_ns * 3 / 2 : alone_ns;
-}
-static struct ph_kernel touchy = {.name = "touchy", .blocks = 16, .block_ns = 50 * US, .beside = half_more};
-
 #define OPEN(...)                                                                                                     \
         do {                                                                                                          \
                 PH_KERNELS_ARE(&small, &medium, &wide, &persistent, &slope, &shorts, &block30, &single30, &block2000, \
-                        &huge, &together, &endless, &sloped2000, &touchy);                                            \
+                        &huge, &together, &endless, &sloped2000);                                                     \
                 ph_open(SMS / 2, "detshare", __VA_ARGS__ __VA_OPT__(, ) NULL);                                        \
         } while (0)
 
@@ -442,7 +432,7 @@ Test(policy_detshare, but_not_when_no_ls_session_was_active_lately)
 /* --- bounds ----------------------------------------------------------------------------------------------------------
  */
 
-/* The next one is launched 100 us before the last ends: never two of 3 ms wait on the device. */
+/* The next one is launched 100 us before the last ends, or what LS may lose: never two of 3 ms wait on the device. */
 Test(policy_detshare, best_effort_work_is_given_to_the_device_just_in_time)
 {
         struct ph_client *be;
@@ -768,85 +758,6 @@ Test(policy_detshare, its_memory_is_bounded_and_goes_on_working)
         }
         ph_run_for(10 * MS);
         cr_assert_eq(ph_last(be)->n_sms, SMS);
-        ph_close();
-}
-
-/* --- what is felt ----------------------------------------------------------------------------------------------------
- */
-
-/* Requests of ten kernels beside a closed loop of BE; how many of the last 100 of 200 took longer than alone, in %.
- */
-static uint32_t felt_slower(struct ph_client **ret_be, struct ph_client **ret_ls)
-{
-        struct ph_client *ls = *ret_ls = ph_ls(0);
-        uint32_t slower = 0;
-
-        ls->synchronises = 1;
-        ls->gap_us = 55;
-        touched_by = *ret_be = ph_be();
-        ph_know(&shorts, 0);
-        ph_loop(*ret_be, &shorts, 4);
-        ph_every(ls, &touchy, 10, 1500 * US, 200);
-        ph_run_for(310 * MS);
-        cr_assert_eq(ls->n_latency, 200);
-        for (uint32_t i = 100; i < 200; i++)
-                slower += ls->latency[i] > 13 * touchy.block_ns;
-        return slower;
-}
-
-/* What no price foresees is seen: best effort goes on between requests, and beside a few of them to see whether it may.
- */
-Test(policy_detshare, best_effort_that_costs_requests_more_than_the_slack_is_held_while_they_run)
-{
-        struct ph_client *be, *ls;
-        uint64_t busy;
-
-        OPEN("explore_permille=0", "standing_permille=0", "be_ahead_us=0");
-        cr_assert_leq(felt_slower(&be, &ls), 3);
-        busy = ph_busy(be, 160 * MS, 310 * MS);
-        cr_assert(busy > 450 && busy < 720, "%llu", (unsigned long long)busy);
-        ph_close();
-        OPEN("explore_permille=0", "standing_permille=0", "be_ahead_us=0", "feel=0");
-        cr_assert_geq(felt_slower(&be, &ls), 90);
-        ph_close();
-}
-
-/* The first request that is held for the measure, the fifth, is one kernel of 2 s. */
-Test(policy_detshare, a_request_that_goes_on_is_not_the_measure_for_ever)
-{
-        struct ph_client *be, *ls;
-
-        OPEN("explore_permille=0", "standing_permille=0");
-        ls = ph_ls(0);
-        ls->synchronises = 1;
-        be = ph_be();
-        ph_know(&shorts, 0);
-        ph_loop(be, &shorts, 4);
-        for (uint32_t i = 0; i < 4; i++) {
-                ph_request(ls, &small, 10);
-                ph_run_for(5 * MS);
-        }
-        ph_request(ls, &endless, 1);
-        ph_run_for(1000 * MS);
-        cr_assert_leq(ph_busy(be, ph_now() - 1000 * MS, ph_now() - 955 * MS), 100, "it is held at first");
-        cr_assert_geq(ph_busy(be, ph_now() - 900 * MS, ph_now()), 900);
-        ph_close();
-}
-
-Test(policy_detshare, and_is_back_beside_them_when_it_costs_them_nothing_any_more)
-{
-        struct ph_client *be, *other, *ls;
-        uint64_t from;
-
-        OPEN("explore_permille=0", "standing_permille=0", "be_ahead_us=0");
-        cr_assert_leq(felt_slower(&be, &ls), 3);
-        touched_by = NULL;
-        other = ph_be();
-        ph_loop(other, &shorts, 4);
-        ph_every(ls, &touchy, 10, 1500 * US, 400);
-        ph_run_for(610 * MS);
-        from = ph_now() - 150 * MS;
-        cr_assert_geq(ph_busy(be, from, ph_now()) + ph_busy(other, from, ph_now()), 1600, "two of them, all the time");
         ph_close();
 }
 

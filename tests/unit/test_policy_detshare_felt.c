@@ -1,0 +1,170 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What detshare does with what is felt (policies/felt.h): where best effort goes while requests run, on the virtual
+ * clock
+ *
+ * The scripted GPU has 66 TPCs of two SMs. LS kernels take half as long again beside too much of a best-effort session,
+ * which nothing that the policy knows of them says.
+ */
+#include "tests/unit/policy_harness.h"
+
+#define SMS 132
+
+/* LS is slower beside this one, where that is at work on more SMs than so many as a kernel begins. */
+static const struct ph_client *touched_by;
+static uint32_t touched_beyond;
+
+static uint64_t half_more(const struct ph_kernel *kernel, uint64_t alone_ns, uint32_t n_others)
+{
+        (void)kernel;
+        (void)n_others;
+        return touched_by && ph_in_flight(touched_by) && ph_last(touched_by)->n_sms > touched_beyond ? alone_ns * 3 / 2
+                                                                                                     : alone_ns;
+}
+
+static struct ph_kernel small = {.name = "small", .blocks = 16, .block_ns = 2 * US};
+static struct ph_kernel shorts = {.name = "shorts", .blocks = 8 * SMS, .block_ns = 4 * US};
+static struct ph_kernel longs = {.name = "longs", .blocks = 8 * SMS, .block_ns = 25 * US};
+static struct ph_kernel endless = {.name = "endless", .blocks = 16, .block_ns = 2000 * MS};
+static struct ph_kernel touchy = {.name = "touchy", .blocks = 16, .block_ns = 50 * US, .beside = half_more};
+
+#define OPEN(...)                                                              \
+        do {                                                                   \
+                PH_KERNELS_ARE(&small, &shorts, &longs, &endless, &touchy);    \
+                ph_open(SMS / 2, "detshare", __VA_ARGS__ __VA_OPT__(, ) NULL); \
+        } while (0)
+
+/* Requests of ten kernels beside a closed loop of BE; how many of the last 100 of 200 took longer than alone, in %.
+ */
+static uint32_t felt_slower(const struct ph_kernel *kernel, struct ph_client **ret_be, struct ph_client **ret_ls)
+{
+        struct ph_client *ls = *ret_ls = ph_ls(0);
+        uint32_t slower = 0;
+
+        ls->synchronises = 1;
+        ls->gap_us = 55;
+        touched_by = *ret_be = ph_be();
+        ph_know(kernel, 0);
+        ph_loop(*ret_be, kernel, 4);
+        ph_every(ls, &touchy, 10, 1500 * US, 200);
+        ph_run_for(310 * MS);
+        cr_assert_eq(ls->n_latency, 200);
+        for (uint32_t i = 100; i < 200; i++)
+                slower += ls->latency[i] > 13 * touchy.block_ns;
+        return slower;
+}
+
+/* What no price foresees is seen: best effort goes on between requests, and beside a few of them to see whether it may.
+ */
+Test(policy_detshare_felt, best_effort_that_costs_requests_more_than_the_slack_is_held_while_they_run)
+{
+        struct ph_client *be, *ls;
+        uint64_t busy;
+
+        OPEN("explore_permille=0", "standing_permille=0", "be_ahead_us=0");
+        cr_assert_leq(felt_slower(&shorts, &be, &ls), 3);
+        busy = ph_busy(be, 160 * MS, 310 * MS);
+        cr_assert(busy > 450 && busy < 720, "%llu", (unsigned long long)busy);
+        ph_close();
+        OPEN("explore_permille=0", "standing_permille=0", "be_ahead_us=0", "feel=0");
+        cr_assert_geq(felt_slower(&shorts, &be, &ls), 90);
+        ph_close();
+}
+
+/* The first request that is held for the measure, the fifth, is one kernel of 2 s. */
+Test(policy_detshare_felt, a_request_that_goes_on_is_not_the_measure_for_ever)
+{
+        struct ph_client *be, *ls;
+
+        OPEN("explore_permille=0", "standing_permille=0");
+        ls = ph_ls(0);
+        ls->synchronises = 1;
+        be = ph_be();
+        ph_know(&shorts, 0);
+        ph_loop(be, &shorts, 4);
+        for (uint32_t i = 0; i < 4; i++) {
+                ph_request(ls, &small, 10);
+                ph_run_for(5 * MS);
+        }
+        ph_request(ls, &endless, 1);
+        ph_run_for(1000 * MS);
+        cr_assert_leq(ph_busy(be, ph_now() - 1000 * MS, ph_now() - 955 * MS), 100, "it is held at first");
+        cr_assert_geq(ph_busy(be, ph_now() - 900 * MS, ph_now()), 900);
+        ph_close();
+}
+
+Test(policy_detshare_felt, and_is_back_beside_them_when_it_costs_them_nothing_any_more)
+{
+        struct ph_client *be, *other, *ls;
+        uint64_t from;
+
+        OPEN("explore_permille=0", "standing_permille=0", "be_ahead_us=0");
+        cr_assert_leq(felt_slower(&shorts, &be, &ls), 3);
+        touched_by = NULL;
+        other = ph_be();
+        ph_loop(other, &shorts, 4);
+        ph_every(ls, &touchy, 10, 1500 * US, 400);
+        ph_run_for(610 * MS);
+        from = ph_now() - 150 * MS;
+        cr_assert_geq(ph_busy(be, from, ph_now()) + ph_busy(other, from, ph_now()), 1600, "two of them, all the time");
+        ph_close();
+}
+
+/* How many kernels of BE were launched since then on at least and at most so many SMs. */
+static uint32_t launched(const struct ph_client *be, uint64_t from_ns, uint32_t least, uint32_t most)
+{
+        uint32_t n = 0;
+
+        for (uint32_t i = 0; i < ph.n_log; i++)
+                n += ph.log[i].client == be && ph.log[i].launch_ns >= from_ns && ph.log[i].n_sms >= least &&
+                     ph.log[i].n_sms <= most;
+        return n;
+}
+
+/* 400 requests more: when they began. */
+static uint64_t go_on(struct ph_client *ls)
+{
+        const uint64_t from = ph_now();
+
+        ph_every(ls, &touchy, 10, 1500 * US, 400);
+        ph_run_for(610 * MS);
+        return from;
+}
+
+/* What a quarter of the SMs does not cost them best effort has: more than if it were held, but for trials no more. */
+Test(policy_detshare_felt, best_effort_keeps_to_what_requests_do_not_feel)
+{
+        struct ph_client *be, *ls;
+        uint64_t held, from;
+
+        OPEN("explore_permille=0", "standing_permille=0", "be_ahead_us=0", "feel=1");
+        touched_beyond = SMS / 4;
+        cr_assert_leq(felt_slower(&shorts, &be, &ls), 3);
+        (void)go_on(ls);
+        held = be->ended;
+        ph_close();
+        OPEN("explore_permille=0", "standing_permille=0", "be_ahead_us=0");
+        cr_assert_leq(felt_slower(&shorts, &be, &ls), 10);
+        from = go_on(ls) + 200 * MS;
+        cr_assert_geq(launched(be, from, SMS / 8 + 1, SMS / 4), 400);
+        cr_assert_leq(launched(be, from, SMS / 4 + 1, SMS - 1), 40);
+        cr_assert_geq(
+                be->ended, held + held / 20, "%llu, %llu", (unsigned long long)be->ended, (unsigned long long)held);
+        ph_close();
+}
+
+/* A kernel of 0.2 ms that takes 0.8 ms on a quarter of the SMs would be at it long after the request, of 0.6 ms. */
+Test(policy_detshare_felt, a_kernel_that_would_be_done_later_on_few_sms_waits_for_all)
+{
+        struct ph_client *be, *ls;
+        uint64_t from;
+
+        OPEN("explore_permille=0", "standing_permille=0", "be_ahead_us=0");
+        touched_beyond = SMS / 4;
+        (void)felt_slower(&longs, &be, &ls);
+        from = go_on(ls) + 200 * MS;
+        cr_assert_eq(launched(be, from, 1, SMS / 4), 0);
+        cr_assert_geq(launched(be, from, SMS, SMS), 10 * launched(be, from, SMS / 4, SMS - 1), "%u %u",
+                launched(be, from, SMS, SMS), launched(be, from, SMS / 2 + 1, SMS - 1));
+        ph_close();
+}

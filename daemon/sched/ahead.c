@@ -83,19 +83,34 @@ void ds_ahead_deinit(struct ds_ahead *ahead)
         ahead->slots = ds_free(ahead->slots);
 }
 
+static uint64_t op_key(const ds_sched *sched, const struct ds_op *op)
+{
+        if (op->kind == DS_OP_GRAPH)
+                return op->graph->key;
+        if (op->kind != DS_OP_LAUNCH)
+                return transfer_key(op);
+        if (op->kernel_key)
+                return op->kernel_key;
+        return op->forms && op->forms->identity ? launch_key(op->forms->identity, &op->launch)
+                                                : ds_launch_key(sched, &op->launch);
+}
+
+uint64_t ds_sched_expected_ns(ds_sched *sched, const struct ds_op *op)
+{
+        uint64_t key = op_key(sched, op);
+        const struct ds_kstat_row *row = ds_kstat_at(sched->kstat, ds_kstat_find(sched->kstat, key), key);
+
+        return row && row->samples ? DS_MAX(row->mean_ns, UINT64_C(1)) : 0;
+}
+
 void ds_ahead_identify(ds_sched *sched, struct ds_op *op)
 {
         struct ds_kstat_row *row;
 
+        op->kernel_key = op_key(sched, op);
         op->cluster_blocks = 1;
-        if (op->kind == DS_OP_GRAPH) {
-                op->kernel_key = op->graph->key;
+        if (op->kind == DS_OP_GRAPH)
                 op->cluster_blocks = op->graph->cluster_blocks;
-        } else if (op->kind != DS_OP_LAUNCH)
-                op->kernel_key = transfer_key(op);
-        else if (!op->kernel_key)
-                op->kernel_key = op->forms && op->forms->identity ? launch_key(op->forms->identity, &op->launch)
-                                                                  : ds_launch_key(sched, &op->launch);
         if (op->kind == DS_OP_LAUNCH)
                 op->cluster_blocks = ds_device_cluster_blocks(sched->ops->kernel_info(op->launch.kernel), &op->launch);
         op->stat_row = ds_kstat_touch(sched->kstat, op->kernel_key);

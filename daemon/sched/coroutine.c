@@ -449,6 +449,7 @@ void ds_coroutine_in_parts(ds_coroutine *coroutine)
         assert(op->kind == DS_OP_GRAPH && !op->in_parts);
         op->in_parts = 1;
         coroutine->n_waiting_work--;
+        coroutine->n_marks += op->part;
         ds_ahead_clear(&coroutine->ahead);
         coroutine_resolve_head(coroutine);
         ds_coroutine_changed(coroutine);

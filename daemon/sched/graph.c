@@ -22,6 +22,7 @@ void ds_sched_graph_add(ds_sched *sched, struct ds_sched_graph *graph, const str
         uint32_t sms = (uint32_t)DS_MIN(DS_DIV_UP(blocks, DS_MAX(per_sm, 1u)), sched->info->n_sms);
 
         graph->n_kernels++;
+        graph->waves += DS_MAX(DS_DIV_UP(blocks, (uint64_t)DS_MAX(per_sm, 1u) * sched->info->n_sms), 1u);
         graph->key = ds_kstat_mix(graph->key, ds_launch_key(sched, launch));
         graph->cluster_blocks = DS_MAX(graph->cluster_blocks, ds_device_cluster_blocks(info, launch));
         if (sms >= graph->sms_needed) {
@@ -36,6 +37,35 @@ void ds_sched_graph_add(ds_sched *sched, struct ds_sched_graph *graph, const str
         graph->all_resident = 1;
         graph->sms_needed = sched->info->n_sms;
         graph->blocks = UINT32_MAX;
+}
+
+int ds_sched_all_resident(const ds_sched *sched, const struct ds_launch *launch)
+{
+        uint32_t threads = launch->block[0] * launch->block[1] * launch->block[2];
+        uint32_t per_sm = ds_kstat_blocks_per_sm(
+                sched->info, sched->ops->kernel_info(launch->kernel), threads, launch->shared_bytes);
+
+        return ds_launch_all_resident(sched, launch, ds_launch_blocks(launch), DS_MAX(per_sm, 1u));
+}
+
+/*
+ * A policy prices what a kernel's blocks are to others by how long one of them lasts, its time over its waves; so a
+ * piece has as many as all of its kernels.
+ */
+void ds_sched_graph_piece(ds_sched *sched, struct ds_sched_graph *graph, uint64_t expected_ns)
+{
+        uint64_t slots = (uint64_t)graph->blocks_per_sm * sched->info->n_sms, blocks;
+        struct ds_kstat_row *row;
+
+        graph->piece = 1;
+        if (graph->blocks >= slots && !graph->all_resident) {
+                if (__builtin_mul_overflow(slots, graph->waves, &blocks))
+                        blocks = UINT64_MAX;
+                graph->blocks = (uint32_t)DS_MIN(blocks, (uint64_t)UINT32_MAX);
+        }
+        row = ds_kstat_at(sched->kstat, ds_kstat_touch(sched->kstat, graph->key), graph->key);
+        if (row && !row->samples)
+                ds_kstat_sample(row, expected_ns);
 }
 
 /* --- whole or in parts -------------------------------------------------------------------------------------------- */
@@ -73,17 +103,35 @@ int ds_sched_graph_build(ds_sched_session *session, const struct ds_sched_graph 
                 sched->device, graph->device, sched->ladder.device_rung[graph_rung(session, graph)]);
 }
 
+/* Of a piece: not while an LS session has work, when every kernel is to be the policy's. */
 static int graph_may_be_whole(const ds_coroutine *coroutine, const struct ds_op *op)
 {
         if (op->in_parts || op->parts_only || !op->graph->device)
                 return 0;
+        if (op->graph->piece && !coroutine->sched->n_class_ops[DETSHARE_CLASS_LS])
+                return 1;
         return ds_sched_graph_whole(coroutine->session);
+}
+
+/* The rung that the session's kernels go to when they may have all: pieces are built for that one alone. */
+static uint32_t graph_home(const ds_sched_session *session, const struct ds_op *op)
+{
+        struct ds_ladder_ask ask = {.class_ = session->config.class_,
+                .percent = session->config.sm_percent,
+                .n_sms = UINT32_MAX,
+                .cluster_blocks = op->cluster_blocks};
+        uint32_t rung = ds_ladder_find(&session->sched->ladder, &ask);
+
+        return rung == DETSHARE_RUNG_NONE ? 0 : rung;
 }
 
 int ds_graph_ready(ds_sched *sched, const struct ds_op *op, uint32_t rung)
 {
-        return graph_may_be_whole(op->coroutine, op) &&
-               sched->ops->graph_ready(sched->device, op->graph->device, sched->ladder.device_rung[rung]);
+        if (!graph_may_be_whole(op->coroutine, op))
+                return 0;
+        if (op->graph->piece && rung != graph_home(op->coroutine->session, op))
+                return 0;
+        return sched->ops->graph_ready(sched->device, op->graph->device, sched->ladder.device_rung[rung]);
 }
 
 void ds_graph_class_changed(ds_sched *sched)
@@ -105,6 +153,7 @@ static void graph_begin_parts(ds_coroutine *coroutine, struct ds_op *op)
         assert(coroutine->n_waiting_work);
         op->in_parts = 1;
         coroutine->n_waiting_work--;
+        coroutine->n_marks += op->part;
         ds_ahead_clear(&coroutine->ahead);
 }
 
@@ -125,6 +174,8 @@ static void graph_insert(ds_coroutine *coroutine, struct ds_op *graph, struct ds
         ds_op_begin(part);
         if (part->kind == DS_OP_OUTSIDE)
                 part->outside.due = part->outside.over = 0;
+        else if (part->kind == DS_OP_GRAPH)
+                part->in_parts = part->unfolded_all = 0;
         part->next = graph;
         if (*before)
                 (*before)->next = part;

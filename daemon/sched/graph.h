@@ -2,20 +2,24 @@
 /*
  * Graphs: many kernels, copies and memsets that are one operation of their coroutine
  *
- * A graph goes to the device in one of two ways.
+ * A graph goes to the device in one of three ways.
  *  - As a whole, where the device has made it ready for the rung (ds_device_ops.graph_ready): one launch, one
  *    completion, and a policy sees one kernel that is as wide as the widest in it. Nothing can be put between its
  *    kernels, so this is for sessions of class LS, and for BE only while no LS session is there at all.
+ *  - In pieces: as in parts, but some of the parts are graphs again, of nodes that follow each other and take a few
+ *    hundred microseconds together (who unfolds decides, see worker/graph_piece.h). That is what BE has beside an LS
+ *    session that is idle: a GPU loses some microseconds between two launches, and less inside a graph. While LS has
+ *    work a piece goes in parts itself, and so it does on any other rung than the one that it is built for.
  *  - In parts: when it is the head, its parts take its place in the coroutine's list, a window of them at a time, and
  * are operations like any other: the policy sees each, may stop between any two, and learns how long each takes. The
  *    graph itself stays behind them in the list and ends, as a mark would, when all of them have. This works on every
  *    device and with everything that a graph may hold.
- * Which of the two is decided when the graph is launched, so that one that waited in a queue while an LS session came
+ * Which of them is decided when the graph is launched, so that one that waited in a queue while an LS session came
  * goes in parts. One that has begun in parts goes on so.
  *
  * Parts run in the order in which the caller gives them, one after the other. They count as operations of the
- * coroutine, above what its queue may hold by at most a window and what is in flight, but have no sequence numbers: the
- * graph has one.
+ * coroutine, above what its queue may hold by at most two windows and what is in flight, but have no sequence numbers:
+ * the graph has one.
  */
 #pragma once
 

@@ -116,17 +116,34 @@ static int launch_wanted(ds_sched *sched, const struct ds_op *op, const struct d
         return ds_kstat_point_wanted(sched->kstat, row, sched->ladder.views[slot->rung].n_sms, TELL_SAMPLES);
 }
 
+/* Work of the coroutine stands right behind it. */
+static int launch_is_followed(const struct ds_op *op)
+{
+        return op->next && ds_op_is_work(op->next) && (op->next->kind != DS_OP_GRAPH || op->next->part);
+}
+
+/* Or comes there as soon as more of its graph is unfolded; not surely, so where times must be right it counts as the
+ * last. */
+static int launch_will_be_followed(const struct ds_op *op)
+{
+        const struct ds_op *next = op->next;
+
+        return next && next->kind == DS_OP_GRAPH && next->in_parts && (!next->unfolded_all || next->part);
+}
+
 /*
  * Whether it matters when the device tells of an operation's end. Where more work of the coroutine stands right behind
  * it nobody looks at its end alone: a client waits for the last operation, others for the mark behind it.
  */
 static void launch_tell(ds_sched *sched, struct ds_op *op, const struct ds_slot *slot)
 {
-        int followed = op->next && ds_op_is_work(op->next) && op->next->kind != DS_OP_GRAPH;
-        int wanted = launch_wanted(sched, op, slot);
+        int followed = launch_is_followed(op), wanted = launch_wanted(sched, op, slot);
 
-        if (op->kind == DS_OP_GRAPH)
+        if (op->kind == DS_OP_GRAPH) {
+                if (followed && op->part)
+                        op->whole.timed = 0;
                 op->whole.timed |= (uint32_t)wanted;
+        }
         if (op->kind != DS_OP_LAUNCH)
                 return;
         op->launch.tell = DS_TELL_SOON;
@@ -139,7 +156,7 @@ static void launch_tell(ds_sched *sched, struct ds_op *op, const struct ds_slot 
                 return; /* somebody may wait for its end to go on with another form, or slice */
         } else if (followed && slot->view.samples < TELL_SAMPLES) {
                 op->launch.tell = DS_TELL_EXACT;
-        } else if (followed && slot->view.expected_ns < TELL_LATE_NS) {
+        } else if ((followed || launch_will_be_followed(op)) && slot->view.expected_ns < TELL_LATE_NS) {
                 op->launch.tell = DS_TELL_LATE;
         }
 }

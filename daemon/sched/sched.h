@@ -71,6 +71,8 @@ struct ds_sched_graph {
         /* of its kernels, by ds_sched_graph_add; as a policy sees them while they are one operation */
         uint32_t blocks, threads, blocks_per_sm, sms_needed, cluster_blocks;
         uint32_t all_resident;
+        uint64_t waves; /* of blocks that fill the GPU, or some of it, of all of its kernels one after the other */
+        uint8_t piece;  /* it is some of a graph's nodes, see ds_sched_graph_piece */
 };
 
 /* Other forms of a kernel (ptx/pass/forms.h), each NULL where there is none. The caller's; lives as long as operations
@@ -305,6 +307,15 @@ size_t ds_coroutine_room(const ds_coroutine *coroutine); /* operations that subm
 
 /* One more kernel of a graph whose operations are not submitted yet. */
 void ds_sched_graph_add(ds_sched *sched, struct ds_sched_graph *graph, const struct ds_launch *launch);
+/*
+ * All kernels of it were added: it is not a whole graph but a piece, some of a graph's nodes, which together are
+ * expected to take so long; made to be unfolded from one. See graph.h.
+ */
+void ds_sched_graph_piece(ds_sched *sched, struct ds_sched_graph *graph, uint64_t expected_ns);
+/* What a launch, copy or memset took in the mean, with all that launching it costs the device; 0: nobody knows. */
+uint64_t ds_sched_expected_ns(ds_sched *sched, const struct ds_op *op);
+/* Must all blocks of the launch be resident at once? */
+int ds_sched_all_resident(const ds_sched *sched, const struct ds_launch *launch);
 /* Would the session's graphs go as a whole now? See graph.h. */
 int ds_sched_graph_whole(const ds_sched_session *session);
 /* [stops] Make the device ready for it where the session's work goes. As ds_device_ops.graph_build. */

@@ -22,13 +22,17 @@
 
 #include "sched/kstat.h"
 #include "util/error.h"
+#include "worker/graph_piece.h"
 #include "worker/internal.h"
 
 /* A record of the ring takes the worker about as long as so many nodes. */
 #define GRAPH_CHECKED_PER_RECORD 4u
 #define GRAPH_SEEN_PER_RECORD 32u
+#define GRAPH_CUT_LAUNCHES 4u /* in parts, before it is cut: a kernel's time is known then */
+#define GRAPH_CUT_UPDATES 4u  /* a graph that had more is not cut: all would be built anew each time */
+* /
 
-struct graph_node {
+        struct graph_node {
         uint32_t offset;           /* in file, of its struct ds_graph_node */
         uint8_t nothing;           /* it is empty, disabled, or copies no bytes */
         struct dsw_kernel *kernel; /* LAUNCH: good as long as its module, which waits for launches */
@@ -47,6 +51,8 @@ struct dsw_graph {
         uint64_t checked;                    /* session->n_taken when all it names was there */
         uint32_t n_odd;                      /* nodes that only go in parts */
         uint32_t n_events;
+        uint32_t n_launches, n_updates; /* launches that were not to be of the whole */
+        struct dsw_pieces *pieces;      /* NULL: it is not cut */
         struct ds_sched_graph sched;
 };
 
@@ -84,6 +90,7 @@ static void graph_free(struct dsw_session *session, struct dsw_graph *graph)
 {
         ds_worker *worker = session->worker;
 
+        dsw_pieces_free(session, graph->pieces);
         if (graph->sched.device) {
                 graph->sched.device = worker->ops->graph_free(worker->device, graph->sched.device);
                 dsw_quiesce_chore(worker);
@@ -135,7 +142,7 @@ void dsw_graph_destroy_all(struct dsw_session *session)
 {
         while (session->graphs)
                 graph_drop(session, session->graphs);
-        assert(!session->n_graphs && !session->graph_bytes);
+        assert(!session->n_graphs && !session->graph_bytes && !session->n_pieces);
 }
 
 /* --- reading the file --------------------------------------------------------------------------------------------- */
@@ -392,6 +399,35 @@ static void device_node_fill(const struct dsw_graph *graph, uint32_t index, stru
         }
 }
 
+uint32_t dsw_graph_n_nodes(const struct dsw_graph *graph)
+{
+        return graph->n_nodes;
+}
+
+enum dsw_node_class dsw_graph_node_class(const struct dsw_graph *graph, uint32_t index)
+{
+        if (graph->nodes[index].nothing)
+                return DSW_NODE_EMPTY;
+        switch (node_record(graph, index)->type) {
+        case DS_RECORD_LAUNCH:
+        case DS_RECORD_COPY:
+        case DS_RECORD_MEMSET:
+                return DSW_NODE_WORK;
+        default:
+                return DSW_NODE_ODD;
+        }
+}
+
+void dsw_graph_device_node(const struct dsw_graph *graph, uint32_t index, struct ds_device_node *ret)
+{
+        device_node_fill(graph, index, ret);
+}
+
+const struct dsw_kernel *dsw_graph_node_kernel(const struct dsw_graph *graph, uint32_t index)
+{
+        return graph->nodes[index].kernel;
+}
+
 /* Counts, and what a policy sees of it. */
 static void graph_describe(struct dsw_session *session, struct dsw_graph *graph)
 {
@@ -559,6 +595,7 @@ int dsw_graph_update(struct dsw_session *session, uint64_t id, int fd, uint64_t 
                 dsw_graph_put(session, graph);
                 return r;
         }
+        graph->n_updates = old->n_updates + 1;
         if (old->sched.device && graph->sched.device)
                 worker->ops->graph_take(worker->device, old->sched.device, graph->sched.device);
         dsw_graph_put(session, old);
@@ -585,10 +622,32 @@ int dsw_graph_get(struct dsw_session *session, uint64_t id, struct dsw_graph **r
         return 0;
 }
 
-void dsw_graph_prepare(struct dsw_graph *graph, struct ds_op *op)
+/* The first time, and when there were twice as many launches as the last time. */
+static int graph_cut_is_due(uint32_t n_launches)
 {
+        return n_launches >= GRAPH_CUT_LAUNCHES && !(n_launches & (n_launches - 1));
+}
+
+/* A launch in parts: it may be time to cut the graph. */
+static void graph_cut(struct dsw_session *session, struct dsw_graph *graph)
+{
+        const ds_worker *worker = session->worker;
+
+        if (graph->pieces || worker->kernel_ns || ds_sched_graph_whole(session->sched) ||
+                graph->n_updates > GRAPH_CUT_UPDATES || graph->n_launches == UINT32_MAX ||
+                !graph_cut_is_due(++graph->n_launches))
+                return;
+        graph->pieces = dsw_pieces_cut(session, graph);
+        session->graph_cost += graph->n_nodes / GRAPH_CHECKED_PER_RECORD;
+}
+
+void dsw_graph_prepare(struct dsw_session *session, struct dsw_graph *graph, struct ds_op *op)
+{
+        graph_cut(session, graph);
         op->graph = &graph->sched;
         op->whole.graph = graph->sched.device;
+        /* the administrator's bound is for each kernel */
+        op->parts_only = session->worker->kernel_ns != 0;
 }
 
 void dsw_graph_record_events(struct dsw_session *session, const struct dsw_graph *graph)
@@ -655,21 +714,41 @@ static void part_fill(const struct dsw_graph *graph, uint32_t index, struct dsw_
         dsw_op_set_session(part);
 }
 
+/* A piece, whose parts can be unfolded in their turn. */
+static void part_fill_piece(struct dsw_op *whole, const struct dsw_piece *piece, struct dsw_op *part)
+{
+        part->graph = whole->graph;
+        part->graph->refs++;
+        part->piece = piece;
+        part->graph_next = piece->first;
+        part->op.graph = &piece->sched;
+        part->op.whole.graph = piece->sched.device;
+        part->op.parts_only = whole->op.parts_only;
+        dsw_op_set_session(part);
+        whole->graph_next = piece->end;
+}
+
 int dsw_graph_unfold(void *user, struct ds_op *op, struct ds_op **ret)
 {
         struct dsw_op *whole = DS_CONTAINER_OF(op, struct dsw_op, op), *part;
         const struct dsw_graph *graph = whole->graph;
+        const uint32_t end = whole->piece ? whole->piece->end : graph->n_nodes;
+        const struct dsw_piece *piece;
 
-        while (whole->graph_next < graph->n_nodes && graph->nodes[whole->graph_next].nothing)
+        while (whole->graph_next < end && graph->nodes[whole->graph_next].nothing)
                 whole->graph_next++;
-        if (whole->graph_next == graph->n_nodes)
+        if (whole->graph_next == end)
                 return 0;
-        part = dsw_op_new(whole->session, part_kind(node_record(graph, whole->graph_next)), 0);
+        piece = whole->piece ? NULL : dsw_pieces_at(graph->pieces, whole->graph_next);
+        part = dsw_op_new(whole->session, piece ? DS_OP_GRAPH : part_kind(node_record(graph, whole->graph_next)), 0);
         if (!part)
                 return -ENOMEM;
         part->stream = whole->stream;
         part->index = whole->index;
-        part_fill(graph, whole->graph_next++, part);
+        if (piece)
+                part_fill_piece(whole, piece, part);
+        else
+                part_fill(graph, whole->graph_next++, part);
         *ret = &part->op;
         return 1;
 }

@@ -14,6 +14,7 @@
  *   vmm.c      memory that the client maps itself
  *   pages.c    pinned memory's pages, made and freed by a thread
  *   user.c     what all sessions of a user have in work   graph.c   graphs that clients instantiated
+ *   graph_piece.c  runs of their nodes that go as small graphs
  *   host.c     host functions of clients                       value.c   waiting for values in memory
  *   shared.c   events that sessions share                      observe.c what happens and happened, for people
  *   forms.c    other forms of kernels                          pool.c    memory whose channels are known (pool.h)
@@ -96,6 +97,7 @@ struct dsw_shared;
 struct dsw_opened;
 struct dsw_call_row;
 struct dsw_graph;
+struct dsw_piece;
 
 enum dsw_stream_state {
         DSW_STREAM_FREE,
@@ -141,9 +143,10 @@ struct dsw_op {
         struct dsw_kernel *kernel;  /* LAUNCH; good as long as its module, which waits for launches */
         void *large_params;
         uint32_t large_size;
-        int ls;                  /* counted in ls_live */
-        struct dsw_graph *graph; /* GRAPH: holds a reference */
-        uint32_t graph_next;     /* GRAPH: its next node to become a part */
+        int ls;                        /* counted in ls_live */
+        struct dsw_graph *graph;       /* GRAPH: holds a reference */
+        uint32_t graph_next;           /* GRAPH: its next node to become a part */
+        const struct dsw_piece *piece; /* GRAPH: which nodes of it, NULL = all; the graph's */
         enum dsw_outside outside;
         enum dsw_due due;
         struct dsw_op *due_prev, *due_next;
@@ -296,7 +299,7 @@ struct dsw_session {
         struct dsw_event *events; /* hash by id */
         uint64_t event_id;
         struct dsw_graph *graphs; /* hash by id */
-        uint32_t n_graphs;
+        uint32_t n_graphs, n_pieces;
         uint64_t graph_id, graph_bytes;
         size_t graph_cost; /* what launches of graphs took of the worker's time, in records of the ring */
         uint64_t n_taken;  /* times that memory, modules or events were given back: graphs are checked anew */
@@ -470,6 +473,7 @@ struct ds_worker {
         uint64_t waited_wall_ns;    /* when the sockets were looked at last */
         uint64_t spin_ns;           /* see loop.c */
         uint64_t orphan_ns, kernel_ns, quiesce_ns, deadline_wall_ns;
+        uint64_t piece_ns;           /* of a graph that goes in parts: how long a piece of it may be expected to take */
         uint64_t clock_held_wall_ns; /* when a client was last seen to hold the virtual clock; nothing ends meanwhile */
         uint32_t n_closing, n_clearing; /* sessions; sum over sessions */
         uint64_t ls_live;               /* operations of LS sessions not yet ended */
@@ -682,7 +686,8 @@ void dsw_graph_destroy_all(struct dsw_session *session);
 /* For a launch now: with a reference, and all that it names is there. 0 or an error with *ret_why. */
 int dsw_graph_get(struct dsw_session *session, uint64_t id, struct dsw_graph **ret, const char **ret_why);
 void dsw_graph_put(struct dsw_session *session, struct dsw_graph *graph); /* NULL is fine */
-void dsw_graph_prepare(struct dsw_graph *graph, struct ds_op *op);        /* what the scheduler must know */
+/* A launch of it: what the scheduler must know. */
+void dsw_graph_prepare(struct dsw_session *session, struct dsw_graph *graph, struct ds_op *op);
 void dsw_graph_record_events(struct dsw_session *session, const struct dsw_graph *graph); /* its launch was submitted */
 int dsw_graph_unfold(void *user, struct ds_op *graph, struct ds_op **ret);                /* see ds_op_unfold_fn */
 /* Something that a graph may name was given back. */

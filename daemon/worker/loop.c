@@ -19,6 +19,7 @@
 #include <unistd.h>
 
 #include "util/error.h"
+#include "worker/graph_piece.h"
 #include "worker/internal.h"
 
 #define LOOP_ROUNDS 64                      /* of pumping before the sockets are looked at again */
@@ -175,6 +176,7 @@ int ds_worker_new(const struct ds_worker_config *config, ds_worker **ret)
         worker->signal_fd = config->signal_fd;
         worker->wall_ns = config->wall_ns ? config->wall_ns : loop_wall_ns;
         worker->id_base = config->life << DSW_ID_BASE_SHIFT;
+        worker->piece_ns = DSW_PIECE_NS;
         r = ds_conn_new(config->fd, DS_WORKER_FRAME_MAX, LOOP_OUT_MAX, &worker->conn);
         if (r)
                 return ds_error_fold(r);

@@ -169,9 +169,7 @@ int dsw_work_graph(struct dsw_stream *stream, uint64_t id, uint64_t *ret_seq, co
                 return dsw_op_room(session, stream, 0) ? work_no_memory(ret_why) : DSW_WORK_E_STALLED;
         }
         op->graph = graph;
-        dsw_graph_prepare(graph, &op->op);
-        /* the administrator's bound is for each kernel */
-        op->op.parts_only = session->worker->kernel_ns != 0;
+        dsw_graph_prepare(session, graph, &op->op);
         r = work_submit(stream, op, ret_seq, ret_why);
         if (!r)
                 dsw_graph_record_events(session, graph);

@@ -6,15 +6,42 @@
 #include "test_worker_graph.c"
 
 #include "device/cuda/internal.h"
+#include "sched/internal.h"
+#include "worker/graph_piece.h"
 
-/* How many launches of graphs the device was asked for; otherwise as it is. */
-static uint32_t whole;
+/* How many launches of graphs the device was asked for, and how many kernels besides; otherwise as it is. */
+static uint32_t whole, singles;
+static ds_worker *watched; /* BE's graphs are not launched while its LS sessions have work */
+static uint32_t watched_space;
 static struct ds_device_ops counting;
 
 static int count_whole(ds_device *device, const struct ds_graph_launch *launch, uint64_t token)
 {
+        uint32_t in_flight, all;
+
         whole++;
+        if (watched && launch->space == watched_space) {
+                ds_sched_load(watched->sched, DETSHARE_CLASS_LS, &in_flight, &all);
+                cr_assert_eq(all, 0);
+        }
         return ds_cuda_ops.graph_launch(device, launch, token);
+}
+
+static int count_single(ds_device *device, const struct ds_launch *launch, uint64_t token)
+{
+        singles++;
+        return ds_cuda_ops.launch(device, launch, token);
+}
+
+/* Nodes of these tests' graphs depend on the one before them, in whatever the device is given of a graph. */
+static int check_deps(
+        ds_device *device, uint32_t space, const struct ds_device_node *nodes, uint32_t n, ds_device_graph **ret)
+{
+        for (uint32_t i = 0; i < n; i++) {
+                cr_assert_eq(nodes[i].n_deps, i > 0);
+                cr_assert(!i || nodes[i].deps[0] == i - 1);
+        }
+        return ds_cuda_ops.graph_new(device, space, nodes, n, ret);
 }
 
 static struct wt *open_counting(void)
@@ -24,8 +51,11 @@ static struct wt *open_counting(void)
         setenv("FAKE_CUDA_STRICT", "1", 1);
         counting = ds_cuda_ops;
         counting.graph_launch = count_whole;
+        counting.launch = count_single;
+        counting.graph_new = check_deps;
         wt_ops = &counting;
-        whole = 0;
+        whole = singles = 0;
+        watched = NULL;
         wt_tick = 200 * DS_NS_PER_US;
 #undef wt_open
         return wt_open("0");
@@ -126,4 +156,289 @@ Test(worker_graph_whole, updates, .timeout = 60)
         cr_assert_gt(whole, 0);
         wt_client_close(t, &be.client);
         wt_close(t);
+}
+
+/* --- in pieces: best effort beside a latency-sensitive session --------------------------------------------------- */
+
+#define WORDS 16u /* of memory that random graphs write */
+
+/* A worker with an LS session, and a BE session whose pieces may take so long. */
+struct pair {
+        struct wt *t;
+        struct side be, ls;
+};
+
+static struct pair pair_open(uint64_t piece_ns)
+{
+        struct pair pair = {.t = open_counting()};
+
+        pair.t->worker->piece_ns = piece_ns;
+        pair.ls = side_open(pair.t, 1, DETSHARE__CLASS__LS);
+        pair.be = side_open(pair.t, 2, DETSHARE__CLASS__BE);
+        return pair;
+}
+
+static void pair_close(struct pair *pair)
+{
+        wt_client_close(pair->t, &pair->be.client);
+        wt_client_close(pair->t, &pair->ls.client);
+        wt_close(pair->t);
+}
+
+static struct dsw_session *session_of(const struct pair *pair)
+{
+        struct dsw_session *session;
+
+        HASH_FIND(hh, pair->t->worker->sessions, &pair->be.client.id, sizeof(pair->be.client.id), session);
+        return session;
+}
+
+/* What the scheduler knows of launches of a kernel by one thread, as if they had been seen to take so long. */
+static void takes(const struct pair *pair, uint64_t kernel, uint64_t ns)
+{
+        struct ds_launch launch = {
+                .kernel = dsw_module_kernel(session_of(pair), kernel)->device, .grid = {1, 1, 1}, .block = {1, 1, 1}};
+        ds_sched *sched = pair->t->worker->sched;
+        uint64_t key = ds_launch_key(sched, &launch);
+        struct ds_kstat_row *row = ds_kstat_at(sched->kstat, ds_kstat_touch(sched->kstat, key), key);
+
+        row->mean_ns = ns;
+        row->samples = 1;
+}
+
+static void steps_take(const struct pair *pair, uint64_t ns)
+{
+        takes(pair, pair->be.step, ns);
+        takes(pair, pair->be.poke, ns);
+}
+
+/* Launched until pieces of it were. How often it ran. */
+static uint32_t run_until_cut(struct pair *pair, uint64_t graph)
+{
+        uint32_t n, before = whole;
+
+        for (n = 0; n < 64 && whole == before; n++) {
+                run(pair->t, &pair->be, graph, 1);
+                for (int i = 0; i < 10; i++)
+                        wt_turn(pair->t, 0);
+        }
+        cr_assert_gt(whole, before);
+        return n;
+}
+
+Test(worker_graph_pieces, one_after_the_other_in_order, .timeout = 60)
+{
+        struct pair pair = pair_open(DS_NS_PER_S * 1000);
+        uint32_t expected = 0, before;
+        uint64_t graph;
+
+        steps(&pair.be, 100);
+        cr_assert_eq(create(pair.t, &pair.be, &graph), 0);
+        run(pair.t, &pair.be, graph, 3);
+        cr_assert_eq(whole, 0, "what kernels take is not known yet");
+        for (uint32_t i = run_until_cut(&pair, graph) + 3; i; i--)
+                expected = stepped(expected, 100);
+        cr_assert_eq(word(pair.t, &pair.be, 0), expected);
+        before = singles;
+        run(pair.t, &pair.be, graph, 1);
+        cr_assert_eq(singles, before, "all of it is one piece");
+        cr_assert_eq(word(pair.t, &pair.be, 0), stepped(expected, 100));
+        pair_close(&pair);
+}
+
+/* Ten kernels of 10 us in pieces of 35 at most: three, three, three and one by itself. */
+Test(worker_graph_pieces, are_no_longer_than_they_may_be, .timeout = 60)
+{
+        struct pair pair = pair_open(35 * DS_NS_PER_US);
+        uint32_t before, before_singles;
+        uint64_t graph;
+
+        steps(&pair.be, 10);
+        cr_assert_eq(create(pair.t, &pair.be, &graph), 0);
+        run(pair.t, &pair.be, graph, 3);
+        steps_take(&pair, 10 * DS_NS_PER_US);
+        run_until_cut(&pair, graph);
+        cr_assert_eq(session_of(&pair)->n_pieces, 3);
+        before = whole;
+        before_singles = singles;
+        run(pair.t, &pair.be, graph, 1);
+        cr_assert_eq(whole - before, 3);
+        cr_assert_eq(singles - before_singles, 1);
+        cr_assert_eq(destroy(pair.t, &pair.be, graph), 0);
+        wt_turn(pair.t, 0);
+        cr_assert_eq(session_of(&pair)->n_pieces, 0);
+        pair_close(&pair);
+}
+
+/* What takes longer than a piece may stays by itself. */
+Test(worker_graph_pieces, long_kernels_are_none, .timeout = 60)
+{
+        struct pair pair = pair_open(35 * DS_NS_PER_US);
+        uint64_t graph;
+
+        steps(&pair.be, 10);
+        cr_assert_eq(create(pair.t, &pair.be, &graph), 0);
+        run(pair.t, &pair.be, graph, 3);
+        steps_take(&pair, 36 * DS_NS_PER_US);
+        run(pair.t, &pair.be, graph, 1);
+        cr_assert_eq(session_of(&pair)->n_pieces, 0);
+        cr_assert_eq(whole, 0);
+        pair_close(&pair);
+}
+
+/* While LS has work kernels go one by one. */
+Test(worker_graph_pieces, not_while_ls_has_work, .timeout = 60)
+{
+        struct pair pair = pair_open(DS_NS_PER_S * 1000);
+        struct ds_record_host host = {.head = {DS_RECORD_HOST, 0, sizeof(host)}, .id = 4711};
+        struct ds_ring_header *header = (void *)pair.ls.client.ring;
+        const uint64_t one = 1;
+        uint32_t before, before_singles;
+        uint64_t graph;
+
+        steps(&pair.be, 40);
+        cr_assert_eq(create(pair.t, &pair.be, &graph), 0);
+        run_until_cut(&pair, graph);
+        wt_push(&pair.ls.client, &host, sizeof(host));
+        for (int n = 0; n < WT_TURNS && !atomic_load(&pair.ls.client.page->host_calls); n++)
+                wt_turn(pair.t, 0);
+        before = whole;
+        before_singles = singles;
+        run(pair.t, &pair.be, graph, 1);
+        cr_assert_eq(whole, before);
+        cr_assert_eq(singles - before_singles, 40);
+        atomic_store(&header->host_done, 1);
+        cr_assert_eq(write(pair.ls.client.event_fd, &one, sizeof(one)), sizeof(one));
+        cr_assert_eq(wt_sync_all(pair.t, &pair.ls.client), 0);
+        run(pair.t, &pair.be, graph, 1);
+        cr_assert_gt(whole, before);
+        pair_close(&pair);
+}
+
+/* Nodes of all kinds, some of them empty or disabled, on the same few words. */
+static void random_graph(struct side *side, uint32_t *seed)
+{
+        struct ds_record nothing = {.type = DS_RECORD_PAD, .size = sizeof(nothing)};
+        uint32_t n = 2 + rand_r((unsigned *)seed) % 60;
+
+        gf_begin(&file);
+        for (uint32_t i = 0; i < n; i++) {
+                uint32_t r = (uint32_t)rand_r((unsigned *)seed), to = r / 64 % WORDS, from = r / 1024 % WORDS;
+
+                if (r % 16 < 11)
+                        gf_poke(&file, side->step, side->memory + 4 * (uint64_t)to, r % 1000);
+                else if (r % 16 == 11)
+                        gf_memset(&file, side->memory + 4 * (uint64_t)to, r, 1);
+                else if (r % 16 == 12 && to != from)
+                        gf_copy(&file, side->memory + 4 * (uint64_t)to, side->memory + 4 * (uint64_t)from, 4);
+                else if (r % 16 == 13)
+                        gf_poke(&file, side->poke, side->memory + 4 * (uint64_t)to, r);
+                else
+                        gf_add(&file, &nothing, sizeof(nothing), &(uint32_t){i - 1}, i > 0, 0);
+        }
+        gf_end(&file);
+}
+
+static void words_of(struct pair *pair, uint32_t *words)
+{
+        cr_assert_eq(wt_read(pair->t, &pair->be.client, words, pair->be.memory, 4 * WORDS), 0);
+}
+
+static void words_clear(struct pair *pair)
+{
+        gf_begin(&file);
+        gf_memset(&file, pair->be.memory, 0, WORDS);
+        gf_end(&file);
+        {
+                uint64_t graph;
+
+                cr_assert_eq(create(pair->t, &pair->be, &graph), 0);
+                run(pair->t, &pair->be, graph, 1);
+                cr_assert_eq(destroy(pair->t, &pair->be, graph), 0);
+        }
+}
+
+/* In pieces, beside requests that come and go, what was left by the same graph kernel by kernel. */
+Test(worker_graph_pieces, random_graphs_leave_the_same_bits, .timeout = 120)
+{
+        struct pair pair = pair_open(45 * DS_NS_PER_US);
+        uint32_t seed = 4, in_pieces = 0;
+
+        watched = pair.t->worker;
+        watched_space = session_of(&pair)->space;
+        for (int round = 0; round < 8; round++) {
+                uint32_t words[2][WORDS];
+                uint64_t graph;
+
+                words_clear(&pair);
+                random_graph(&pair.be, &seed);
+                cr_assert_eq(create(pair.t, &pair.be, &graph), 0);
+                run(pair.t, &pair.be, graph, 6);
+                words_of(&pair, words[0]);
+                steps_take(&pair, 10 * DS_NS_PER_US);
+                for (int i = 0; i < 20; i++) {
+                        run(pair.t, &pair.be, graph, 1);
+                        for (int n = 0; n < 10; n++)
+                                wt_turn(pair.t, 0);
+                }
+                words_clear(&pair);
+                in_pieces -= whole;
+                for (int i = 0; i < 6; i++) {
+                        launch(&pair.be, 0, graph);
+                        if (rand_r((unsigned *)&seed) % 2)
+                                wt_push_poke(&pair.ls.client, 0, pair.ls.step, pair.ls.memory, 7);
+                        wt_turn(pair.t, 0);
+                }
+                cr_assert_eq(wt_sync_all(pair.t, &pair.be.client), 0);
+                in_pieces += whole;
+                words_of(&pair, words[1]);
+                cr_assert_arr_eq(words[0], words[1], sizeof(words[0]), "round %d", round);
+                if (round % 2)
+                        cr_assert_eq(destroy(pair.t, &pair.be, graph), 0);
+        }
+        cr_assert_gt(in_pieces, 0);
+        watched = NULL;
+        pair_close(&pair);
+}
+
+/* New parameters make a new graph, which is cut anew; one that has them all the time is not. */
+Test(worker_graph_pieces, updates, .timeout = 60)
+{
+        struct pair pair = pair_open(DS_NS_PER_S * 1000);
+        uint32_t expected = 0;
+        uint64_t graph;
+
+        steps(&pair.be, 20);
+        cr_assert_eq(create(pair.t, &pair.be, &graph), 0);
+        for (uint32_t i = run_until_cut(&pair, graph); i; i--)
+                expected = stepped(expected, 20);
+        for (int i = 0; i < 6; i++) {
+                launch(&pair.be, 0, graph); /* under way with the old ones */
+                expected = stepped(expected, 20);
+                steps(&pair.be, 20);
+                cr_assert_eq(update(pair.t, &pair.be, graph), 0);
+                run(pair.t, &pair.be, graph, 8);
+                for (int n = 0; n < 8; n++)
+                        expected = stepped(expected, 20);
+        }
+        cr_assert_eq(word(pair.t, &pair.be, 0), expected);
+        cr_assert_eq(session_of(&pair)->n_pieces, 0, "it was updated too often");
+        pair_close(&pair);
+}
+
+/* A client that goes while pieces of its graph wait and run. */
+Test(worker_graph_pieces, clients_go_in_the_middle, .timeout = 60)
+{
+        struct pair pair = pair_open(45 * DS_NS_PER_US);
+        uint64_t graph;
+
+        steps(&pair.be, 60);
+        cr_assert_eq(create(pair.t, &pair.be, &graph), 0);
+        run(pair.t, &pair.be, graph, 3);
+        steps_take(&pair, 10 * DS_NS_PER_US);
+        run_until_cut(&pair, graph);
+        for (int i = 0; i < 20; i++)
+                launch(&pair.be, 0, graph);
+        wt_turn(pair.t, 0);
+        pair_close(&pair);
 }

@@ -30,6 +30,7 @@
 #define GRAPH_SHARED_SURE (48u << 10) /* what every kernel may have without being told */
 #define GRAPH_CLUSTER_SURE 8u         /* likewise, blocks */
 #define GRAPH_TEXT 200
+#define GRAPH_BUILT_AT_ONCE 128u /* nodes, some 0.3 ms: who asks for more asks again, if the stop has time for it */
 
 struct cuda_instance {
         CUgraph graph;
@@ -576,15 +577,21 @@ static void instances_drop_going(ds_device *device)
 void cuda_graphs_put_off_do(ds_device *device)
 {
         ds_device_graph *graph;
+        uint32_t built = 0;
 
         instances_drop_going(device);
         if (!device->n_graphs_wanted)
                 return;
         DL_FOREACH(device->graphs, graph)
         {
-                for (uint32_t rung = 0; graph->wanted && rung < device->n_rungs; rung++)
-                        if (graph->wanted >> rung & 1)
-                                (void)cuda_graph_build(device, graph, rung);
+                for (uint32_t rung = 0; graph->wanted && rung < device->n_rungs; rung++) {
+                        if (built >= GRAPH_BUILT_AT_ONCE)
+                                return;
+                        if (!(graph->wanted >> rung & 1))
+                                continue;
+                        (void)cuda_graph_build(device, graph, rung);
+                        built += graph->n;
+                }
         }
 }
 

@@ -1,0 +1,252 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Cutting graphs: where, and the small graphs that come of it
+ */
+#include "worker/graph_piece.h"
+
+#include "sched/kstat.h"
+#include "util/alloc.h"
+#include "util/macro.h"
+#include "worker/internal.h"
+
+struct dsw_pieces {
+        uint32_t n;
+        struct dsw_piece *at;         /* by first */
+        struct ds_device_node *nodes; /* as many as the graph has, each at its own number */
+        uint32_t *deps;               /* of all of them, one node's behind the other's */
+        uint64_t charge;
+};
+
+/* A run of nodes that grows while the graph is gone through. */
+struct cut {
+        uint32_t first, end, n_works; /* end: behind its last work */
+        uint64_t ns;
+};
+
+/* --- how long, and whether it may have company ------------------------------------------------------------------- */
+
+static uint64_t node_expected_ns(
+        struct dsw_session *session, const struct ds_device_node *node, const struct dsw_kernel *kernel)
+{
+        struct ds_op op = {.kind = DS_OP_LAUNCH};
+
+        switch (node->kind) {
+        case DS_NODE_LAUNCH:
+                op.launch = node->launch;
+                op.forms = &kernel->sched;
+                break;
+        case DS_NODE_COPY:
+                op.kind = DS_OP_COPY;
+                op.copy = node->copy;
+                break;
+        case DS_NODE_MEMSET:
+                op.kind = DS_OP_MEMSET;
+                op.memset = node->memset;
+                break;
+        case DS_NODE_NOTHING:
+        case _DS_DEVICE_NODE_KIND_MAX:
+                return 0;
+        }
+        return ds_sched_expected_ns(session->worker->sched, &op);
+}
+
+static int node_is_alone(
+        const ds_worker *worker, const struct ds_device_node *node, const struct dsw_kernel *kernel, uint64_t ns)
+{
+        if (ns > worker->piece_ns)
+                return 1;
+        if (node->kind != DS_NODE_LAUNCH)
+                return 0;
+        if (worker->transform != DS_SCHED_TRANSFORM_NEVER && (kernel->sched.sliced || kernel->sched.persistent))
+                return 1;
+        return ds_sched_all_resident(worker->sched, &node->launch);
+}
+
+/* --- pieces ------------------------------------------------------------------------------------------------------ */
+
+/* What a piece's nodes depend on outside of it has ended before it begins. */
+static uint32_t piece_deps(const struct dsw_piece *piece, struct ds_device_node *node, uint32_t *deps)
+{
+        const uint32_t *all = node->deps;
+        uint32_t n = 0;
+
+        for (uint32_t i = 0; i < node->n_deps; i++)
+                if (all[i] >= piece->first)
+                        deps[n++] = all[i] - piece->first;
+        node->n_deps = n;
+        node->deps = deps;
+        return n;
+}
+
+static void piece_describe(struct dsw_session *session, struct dsw_pieces *pieces, struct dsw_piece *piece, uint64_t ns)
+{
+        piece->sched.key = 2; /* other than of whole graphs */
+        for (uint32_t i = piece->first; i < piece->end; i++) {
+                const struct ds_device_node *node = &pieces->nodes[i];
+
+                piece->sched.n_works += node->kind != DS_NODE_NOTHING;
+                if (node->kind == DS_NODE_LAUNCH)
+                        ds_sched_graph_add(session->worker->sched, &piece->sched, &node->launch);
+                else if (node->kind != DS_NODE_NOTHING)
+                        piece->sched.key = ds_kstat_mix(piece->sched.key, node->kind);
+        }
+        ds_sched_graph_piece(session->worker->sched, &piece->sched, ns);
+}
+
+/* What was gathered becomes a piece, if it is one and the device will have it: else its nodes go one by one. */
+static void cut_close(struct dsw_session *session, struct dsw_pieces *pieces, struct cut *cut, uint32_t **deps)
+{
+        struct dsw_piece *piece = &pieces->at[pieces->n];
+        ds_worker *worker = session->worker;
+        uint32_t n_works = cut->n_works;
+
+        cut->n_works = 0;
+        if (n_works < 2 || session->n_pieces >= DSW_SESSION_PIECES_MAX)
+                return;
+        *piece = (struct dsw_piece){.first = cut->first, .end = cut->end};
+        for (uint32_t i = piece->first; i < piece->end; i++)
+                *deps += piece_deps(piece, &pieces->nodes[i], *deps);
+        if (worker->ops->graph_new(worker->device, session->space, &pieces->nodes[piece->first],
+                    piece->end - piece->first, &piece->sched.device))
+                return;
+        piece_describe(session, pieces, piece, cut->ns);
+        pieces->n++;
+        session->n_pieces++;
+}
+
+static void cut_add(struct cut *cut, uint32_t node, uint64_t ns)
+{
+        if (!cut->n_works) {
+                cut->first = node;
+                cut->ns = 0;
+        }
+        cut->n_works++;
+        cut->end = node + 1;
+        cut->ns += ns;
+}
+
+static void cut_all(struct dsw_session *session, const struct dsw_graph *graph, struct dsw_pieces *pieces,
+        const uint64_t *expected_ns)
+{
+        const ds_worker *worker = session->worker;
+        uint32_t *deps = pieces->deps;
+        struct cut cut = {0};
+
+        for (uint32_t i = 0; i < dsw_graph_n_nodes(graph); i++) {
+                enum dsw_node_class class_ = dsw_graph_node_class(graph, i);
+                int alone = class_ == DSW_NODE_ODD ||
+                            (class_ == DSW_NODE_WORK && node_is_alone(worker, &pieces->nodes[i],
+                                                                dsw_graph_node_kernel(graph, i), expected_ns[i]));
+
+                if (class_ == DSW_NODE_EMPTY)
+                        continue;
+                if (alone || cut.ns + expected_ns[i] > worker->piece_ns)
+                        cut_close(session, pieces, &cut, &deps);
+                if (!alone)
+                        cut_add(&cut, i, expected_ns[i]);
+        }
+        cut_close(session, pieces, &cut, &deps);
+}
+
+/* --- the whole --------------------------------------------------------------------------------------------------- */
+
+/* 1: the times of all that the device is to do are known. */
+static int graph_is_known(struct dsw_session *session, const struct dsw_graph *graph, struct ds_device_node *nodes,
+        uint64_t *expected_ns, size_t *ret_deps)
+{
+        *ret_deps = 0;
+        for (uint32_t i = 0; i < dsw_graph_n_nodes(graph); i++) {
+                dsw_graph_device_node(graph, i, &nodes[i]);
+                *ret_deps += nodes[i].n_deps;
+                if (dsw_graph_node_class(graph, i) != DSW_NODE_WORK)
+                        continue;
+                expected_ns[i] = node_expected_ns(session, &nodes[i], dsw_graph_node_kernel(graph, i));
+                if (!expected_ns[i])
+                        return 0;
+        }
+        return 1;
+}
+
+/* 1: the session may have so much more. */
+static int pieces_charge(struct dsw_session *session, struct dsw_pieces *pieces, uint64_t bytes)
+{
+        if (session->graph_bytes + bytes > DSW_SESSION_GRAPH_BYTES ||
+                session->user->graph_bytes + bytes > DSW_USER_GRAPH_BYTES)
+                return 0;
+        pieces->charge = bytes;
+        session->graph_bytes += bytes;
+        session->user->graph_bytes += bytes;
+        return 1;
+}
+
+/* Room for at most as many pieces as can come of so many nodes. 0, or not 0: there is none. */
+static int pieces_reserve(struct dsw_session *session, struct dsw_pieces *pieces, uint32_t n_nodes, size_t n_deps)
+{
+        uint32_t most = n_nodes / 2;
+
+        if (!pieces_charge(session, pieces,
+                    sizeof(*pieces) + most * sizeof(*pieces->at) + n_nodes * sizeof(*pieces->nodes) +
+                            n_deps * sizeof(*pieces->deps)))
+                return -1;
+        pieces->at = ds_alloc0(DS_MAX(most, 1u), sizeof(*pieces->at));
+        pieces->deps = ds_alloc0(DS_MAX(n_deps, (size_t)1), sizeof(*pieces->deps));
+        return pieces->at && pieces->deps ? 0 : -1;
+}
+
+struct dsw_pieces *dsw_pieces_cut(struct dsw_session *session, const struct dsw_graph *graph)
+{
+        uint32_t n = dsw_graph_n_nodes(graph);
+        ds_cleanup(ds_freep) uint64_t *expected_ns = NULL;
+        struct dsw_pieces *pieces;
+        size_t n_deps;
+
+        if (!session->worker->ops->graph_new || n < 2 || n > DSW_PIECE_NODES_MAX)
+                return NULL;
+        expected_ns = ds_alloc0(n, sizeof(*expected_ns));
+        pieces = ds_alloc0(1, sizeof(*pieces));
+        if (pieces)
+                pieces->nodes = ds_alloc0(n, sizeof(*pieces->nodes));
+        if (expected_ns && pieces && pieces->nodes &&
+                graph_is_known(session, graph, pieces->nodes, expected_ns, &n_deps) &&
+                !pieces_reserve(session, pieces, n, n_deps))
+                cut_all(session, graph, pieces, expected_ns);
+        if (pieces && !pieces->n) {
+                dsw_pieces_free(session, pieces);
+                return NULL;
+        }
+        return pieces;
+}
+
+void dsw_pieces_free(struct dsw_session *session, struct dsw_pieces *pieces)
+{
+        ds_worker *worker = session->worker;
+
+        if (!pieces)
+                return;
+        for (uint32_t i = 0; i < pieces->n; i++)
+                worker->ops->graph_free(worker->device, pieces->at[i].sched.device);
+        if (pieces->n)
+                dsw_quiesce_chore(worker);
+        session->n_pieces -= pieces->n;
+        session->graph_bytes -= pieces->charge;
+        session->user->graph_bytes -= pieces->charge;
+        ds_free(pieces->at);
+        ds_free(pieces->nodes);
+        ds_free(pieces->deps);
+        ds_free(pieces);
+}
+
+const struct dsw_piece *dsw_pieces_at(const struct dsw_pieces *pieces, uint32_t node)
+{
+        uint32_t low = 0, high = pieces ? pieces->n : 0;
+
+        while (low < high) {
+                uint32_t middle = low + (high - low) / 2;
+
+                if (pieces->at[middle].first < node)
+                        low = middle + 1;
+                else
+                        high = middle;
+        }
+        return pieces && low < pieces->n && pieces->at[low].first == node ? &pieces->at[low] : NULL;
+}

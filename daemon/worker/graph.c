@@ -30,9 +30,8 @@
 #define GRAPH_SEEN_PER_RECORD 32u
 #define GRAPH_CUT_LAUNCHES 4u /* in parts, before it is cut: a kernel's time is known then */
 #define GRAPH_CUT_UPDATES 4u  /* a graph that had more is not cut: all would be built anew each time */
-* /
 
-        struct graph_node {
+struct graph_node {
         uint32_t offset;           /* in file, of its struct ds_graph_node */
         uint8_t nothing;           /* it is empty, disabled, or copies no bytes */
         struct dsw_kernel *kernel; /* LAUNCH: good as long as its module, which waits for launches */

@@ -123,20 +123,27 @@ static int make_plan(struct sv_coloured *c, struct sv_why *why)
         return 0;
 }
 
-/* The kernel that the words are about: the longest name of those that are wanted which stands in them. */
+/* The helper's sentence about this kernel */
+static bool says_refused(const char *words, const char *name)
+{
+        char sentence[SV_NAME_MAX + 32];
+        const char *at = words;
+
+        snprintf(sentence, sizeof(sentence), "%s cannot be coloured:", name);
+        while ((at = strstr(at, sentence)) && at != words && at[-1] != ' ')
+                at++;
+        return at;
+}
+
+/* A kernel of those that are wanted which is refused in these words; whatever else they say is no kernel's fault. */
 static bool find_refused(const struct sv_coloured *c, const char *words, uint32_t *ret)
 {
-        size_t longest = 0;
-
         for (uint32_t i = 0; i < c->n_forms; i++) {
-                const char *name = kernel_name(c, c->forms[i].kernel);
-
-                if (strlen(name) <= longest || !strstr(words, name))
-                        continue;
-                longest = strlen(name);
                 *ret = c->forms[i].kernel;
+                if (says_refused(words, kernel_name(c, *ret)))
+                        return true;
         }
-        return longest > 0;
+        return false;
 }
 
 enum { LOADED, REFUSED = 1 };
@@ -213,12 +220,11 @@ static int load_forms(struct sv_coloured *c, struct sv_why *why)
 
         if (sv_pack_load(pack, pack->module, &text, why) || make_plan(c, why))
                 return -1;
-        c->modules = ds_alloc0(pack->n_kernels * SV_MASKS_MAX / WANTS_MAX + 1u, sizeof(CUmodule));
-        if (!c->modules)
-                return sv_fail(why, "out of memory");
         while (r == REFUSED) {
                 unload(c);
-                r = LOADED;
+                ds_free(c->modules);
+                c->modules = ds_alloc0(DS_DIV_UP(c->n_forms, WANTS_MAX) + 1u, sizeof(CUmodule));
+                r = c->modules ? LOADED : sv_fail(why, "out of memory");
                 for (uint32_t first = 0; first < c->n_forms && r == LOADED; first += WANTS_MAX)
                         r = load_image(c, text, first, DS_MIN(WANTS_MAX, c->n_forms - first), why);
         }
@@ -534,27 +540,18 @@ int sv_placed_launch(struct sv_placed *p, uint32_t i, CUfunction *ret_function, 
         return 0;
 }
 
-/* The tensor that has the output's bytes when all has run. */
-static uint32_t output_tensor(const struct sv_coloured *c, uint32_t i)
-{
-        const struct sv_pack *pack = c->model->pack;
-
-        for (uint32_t k = pack->n_weights; k < c->tensors.model.n_tensors; k++)
-                if (c->tensors.begins[k] == pack->outputs[i].offset && c->tensors.list[k].last + 1 == pack->n_launches)
-                        return k;
-        return SV_TENSOR_NONE;
-}
-
 int sv_placed_output(struct sv_placed *p, uint32_t i, void *to, struct sv_why *why)
 {
         const struct sv_coloured *c = p->coloured;
-        const uint64_t bytes = c->model->pack->outputs[i].bytes;
-        const uint32_t tensor = output_tensor(c, i);
+        const struct sv_tensor *output = &c->model->pack->outputs[i];
+        const uint32_t tensor = sv_tensors_output(&c->tensors, i);
         int r;
 
         if (tensor == SV_TENSOR_NONE || sv_bimodal_copy(p->bimodal, tensor) == SV_ALL)
-                return SV_CU(c->model->driver, why, cuMemcpyDtoHAsync, to, p->instance->output_at[i], bytes,
+                return SV_CU(c->model->driver, why, cuMemcpyDtoHAsync, to, p->instance->output_at[i], output->bytes,
                         p->instance->stream);
-        r = detshare_coloured_read(p->instance->stream, to, p->arena + sv_bimodal_place(c->plan, tensor), bytes);
+        r = detshare_coloured_read(p->instance->stream, to,
+                p->arena + sv_bimodal_place(c->plan, tensor) + output->offset - c->tensors.begins[tensor],
+                output->bytes);
         return r < 0 ? fail("detshare_coloured_read", r, why) : 0;
 }

@@ -14,12 +14,23 @@ static uint64_t begin_of(const struct sv_pack *pack, uint32_t tensor)
                                         : pack->buffers[tensor - pack->n_weights].offset;
 }
 
-static bool is_input(const struct sv_pack *pack, const struct sv_buffer *buffer)
+static bool shares(const struct sv_buffer *buffer, const struct sv_tensor *tensor)
 {
-        for (uint32_t i = 0; i < pack->n_inputs; i++)
-                if (!buffer->first && buffer->offset == pack->inputs[i].offset)
-                        return true;
-        return false;
+        return buffer->offset < tensor->offset + tensor->bytes && tensor->offset < buffer->offset + buffer->bytes;
+}
+
+/* The buffers that have an input's bytes first: they are written before any launch. */
+static void list_given(struct sv_tensors *t, const struct sv_tensor *input)
+{
+        const struct sv_pack *pack = t->pack;
+        uint32_t first = UINT32_MAX;
+
+        for (uint32_t i = 0; i < pack->n_buffers; i++)
+                if (shares(&pack->buffers[i], input))
+                        first = DS_MIN(first, pack->buffers[i].first);
+        for (uint32_t i = 0; i < pack->n_buffers; i++)
+                if (pack->buffers[i].first == first && shares(&pack->buffers[i], input))
+                        t->list[pack->n_weights + i].given = true;
 }
 
 static void list_tensors(struct sv_tensors *t)
@@ -35,9 +46,10 @@ static void list_tensors(struct sv_tensors *t)
                         .bytes = buffer->bytes,
                         .first = buffer->first,
                         .last = buffer->last,
-                        .given = is_input(pack, buffer),
                 };
         }
+        for (uint32_t i = 0; i < pack->n_inputs; i++)
+                list_given(t, &pack->inputs[i]);
         for (uint32_t i = 0; i < t->model.n_tensors; i++)
                 t->begins[i] = begin_of(pack, i);
 }
@@ -129,6 +141,49 @@ static int read_launches(struct sv_tensors *t, uint32_t *live, struct sv_why *wh
         return 0;
 }
 
+uint32_t sv_tensors_output(const struct sv_tensors *t, uint32_t i)
+{
+        const struct sv_pack *pack = t->pack;
+        uint32_t found = SV_TENSOR_NONE;
+
+        for (uint32_t k = 0; k < pack->n_buffers; k++)
+                if (shares(&pack->buffers[k], &pack->outputs[i]) &&
+                        (found == SV_TENSOR_NONE || pack->buffers[k].last > pack->buffers[found].last))
+                        found = k;
+        return found == SV_TENSOR_NONE ? found : pack->n_weights + found;
+}
+
+/* What a copy elsewhere could not be */
+static int check_places(const struct sv_tensors *t, struct sv_why *why)
+{
+        const struct sv_pack *pack = t->pack;
+
+        for (uint32_t i = 0; i < pack->n_weights; i++)
+                if (t->begins[i] % SV_BIMODAL_ALIGN)
+                        return sv_fail(why, "%s: the weight at %llu does not begin at a multiple of %u", pack->path,
+                                (unsigned long long)t->begins[i], SV_BIMODAL_ALIGN);
+        for (uint32_t i = 0; i < pack->n_outputs; i++) {
+                const struct sv_tensor *output = &pack->outputs[i];
+                const uint32_t k = sv_tensors_output(t, i);
+
+                if (k != SV_TENSOR_NONE && (output->offset < t->begins[k] ||
+                                                   output->offset + output->bytes > t->begins[k] + t->list[k].bytes))
+                        return sv_fail(why, "%s: the output %s does not lie in one buffer", pack->path, output->name);
+        }
+        return 0;
+}
+
+/* Where a copy lies elsewhere, nobody else gets its place either until the outputs are read. */
+static void keep_outputs(struct sv_tensors *t)
+{
+        for (uint32_t i = 0; i < t->pack->n_outputs; i++) {
+                const uint32_t k = sv_tensors_output(t, i);
+
+                if (k != SV_TENSOR_NONE)
+                        t->list[k].last = t->model.n_launches - 1;
+        }
+}
+
 static int fill(struct sv_tensors *t, const bool *memory_bound, struct sv_why *why)
 {
         const struct sv_pack *pack = t->pack;
@@ -147,8 +202,9 @@ static int fill(struct sv_tensors *t, const bool *memory_bound, struct sv_why *w
         list_tensors(t);
         for (uint32_t i = 0; i < pack->n_launches; i++)
                 t->launches[i].memory_bound = memory_bound[i];
-        if (read_launches(t, live, why))
+        if (check_places(t, why) || read_launches(t, live, why))
                 return -1;
+        keep_outputs(t);
         t->model.tensors = t->list;
         t->model.uses = t->uses;
         t->model.launches = t->launches;

@@ -4,8 +4,9 @@
  *
  * Weights are the pack's `x-weight` lines, intermediates its buffers; a parameter that points to the arena means the
  * buffer that is in use there at that launch. What a kernel writes through its parameters the pack says (`x-writes`);
- * what it only reads follows. A pack that does not say either, or whose launches point to no tensor, has no tensors
- * here: it still runs, as it is.
+ * what it only reads follows. A pack that does not say either, whose launches point to no tensor, whose weights do not
+ * begin at multiples of SV_BIMODAL_ALIGN (a copy elsewhere would have other low bits in its address), or whose outputs
+ * lie in parts of several buffers, has no tensors here: it still runs, as it is.
  *
  * A kernel has a form for each set of its parameters that can be coloured at once, so the sets that can come up are
  * counted here, launch by launch: a mask per set, bit i for the i-th parameter.
@@ -35,6 +36,9 @@ int sv_tensors_open(struct sv_tensors *tensors, const struct sv_pack *pack, cons
         struct sv_why *why);
 /* Fine for one that was zeroed. */
 void sv_tensors_close(struct sv_tensors *tensors);
+
+/* The buffer that has the bytes of output i when all has run; SV_TENSOR_NONE: none has ever had any of them. */
+uint32_t sv_tensors_output(const struct sv_tensors *tensors, uint32_t i);
 
 /* Which parameters a launch has coloured when its uses have these copies. */
 uint64_t sv_tensors_mask(const struct sv_tensors *tensors, uint32_t launch, const enum sv_copy *copies);

@@ -130,6 +130,78 @@ Test(serve_tensors, packs_that_do_not_say_enough)
                 "launch 1, parameter 1 points to no");
         refused(HEAD LAUNCHES "buffer 0 200 0 1\nbuffer 512 512 0 1\nbuffer 1024 256 2 3\n" WRITES WEIGHTS "end\n",
                 "launch 2, parameter 0 points to no");
+        refused(HEAD LAUNCHES BUFFERS WRITES "x-weight 0 200\nx-weight 264 504\nx-weight 1024 256\nend\n",
+                "the weight at 264");
+}
+
+/* An input is there before the first launch, whenever its buffer begins and whatever else lies in that. */
+Test(serve_tensors, inputs_are_given)
+{
+        static const char *const buffers[] = {"buffer 0 200 1 1\n", "buffer 0 1024 0 1\n", "buffer 0 64 1 1\n"};
+        static const char launches[] = "launch 2 1 1 1 a+1024 w+1024\nlaunch 2 1 1 1 a+0 w+1024\n";
+        const bool bound[2] = {true, true};
+        char text[2000];
+
+        for (size_t i = 0; i < DS_ARRAY_SIZE(buffers); i++) {
+                struct sv_pack *pack;
+                struct sv_tensors t;
+
+                snprintf(text, sizeof(text), "%s%s%sbuffer 1024 256 0 1\n" WRITES WEIGHTS "end\n", HEAD, launches,
+                        buffers[i]);
+                pack = parse(text);
+                cr_assert_eq(sv_tensors_open(&t, pack, bound, false, &why), 0, "%s", why.text);
+                cr_expect(t.list[3].given && !t.list[4].given, "%s", buffers[i]);
+                sv_tensors_close(&t);
+                sv_pack_free(pack);
+        }
+        /* what takes an input's place later is none */
+        snprintf(text, sizeof(text),
+                "%s%sbuffer 0 200 0 0\nbuffer 0 200 1 1\nbuffer 1024 256 0 1\n" WRITES WEIGHTS "end\n", HEAD, launches);
+        struct sv_pack *pack = parse(text);
+        struct sv_tensors t;
+
+        cr_assert_eq(sv_tensors_open(&t, pack, bound, false, &why), 0, "%s", why.text);
+        cr_expect(t.list[3].given && !t.list[4].given);
+        sv_tensors_close(&t);
+        sv_pack_free(pack);
+}
+
+/* An output is in the buffer that had its bytes last, whenever that ended and wherever in it they are. */
+Test(serve_tensors, where_outputs_are)
+{
+        static const struct {
+                const char *buffers;
+                uint32_t tensor; /* of output 0; 0: no pack of ours */
+        } rows[] = {
+                {"buffer 1024 256 0 1\n", 3},
+                {"buffer 1024 256 0 0\n", 3},
+                {"buffer 768 512 0 0\n", 3},
+                {"buffer 1024 256 0 0\nbuffer 1024 512 1 1\n", 4},
+                {"buffer 1024 512 1 1\nbuffer 1024 256 0 0\n", 3},
+                {"buffer 512 256 0 1\n", SV_TENSOR_NONE},
+                {"buffer 1024 128 0 1\n", 0},
+        };
+        const bool bound[2] = {true, true};
+        char text[2000];
+
+        for (size_t i = 0; i < DS_ARRAY_SIZE(rows); i++) {
+                struct sv_pack *pack;
+                struct sv_tensors t;
+
+                snprintf(text, sizeof(text),
+                        "%slaunch 2 1 1 1 null w+1024\nlaunch 2 1 1 1 null w+0\n%s" WRITES WEIGHTS "end\n", HEAD,
+                        rows[i].buffers);
+                pack = parse(text);
+                cr_assert_eq(sv_tensors_open(&t, pack, bound, false, &why), rows[i].tensor ? 0 : -1, "%s", why.text);
+                if (rows[i].tensor)
+                        cr_expect_eq(sv_tensors_output(&t, 0), rows[i].tensor, "%s", rows[i].buffers);
+                if (rows[i].tensor && rows[i].tensor != SV_TENSOR_NONE)
+                        cr_expect_eq(t.list[rows[i].tensor].last, 1, "%s", rows[i].buffers);
+                if (!rows[i].tensor)
+                        cr_expect(strstr(why.text, "output y"), "%s", why.text);
+                sv_tensors_close(&t);
+                sv_pack_free(pack);
+        }
 }
 
 /* 0 and which launches, or -1 */

@@ -123,6 +123,8 @@ static void check_boxes(void)
         for (unsigned int i = 0; i < sizeof(host); i++)
                 host[i] = (uint8_t)i;
         OK(cuMemcpyHtoD(p, host, sizeof(host)));
+        /* from pageable memory it returns before all is there, and no other stream waits */
+        OK(cuStreamSynchronize(NULL));
         op.src.type = op.dst.type = CU_MEMCPY_OPERAND_TYPE_POINTER;
         op.src.op.ptr.ptr = p + 32 + 8 + 1;
         op.src.op.ptr.rowLength = 8;

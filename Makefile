@@ -62,8 +62,9 @@ proto_obj := $(proto_names:%=$(BUILD)/obj/gen/%.pb-c.o)
 core_obj := $(call obj,$(core_src))
 cudaface_obj := $(call obj,$(cudaface_src))
 cudart_obj := $(call obj,$(cudart_src) $(cudart_twice)) $(cudart_twice:%.c=$(BUILD)/obj/%.perthread.o)
-# with the reader of tables of channels, which needs little of the daemon's
-ctl_obj := $(call obj,$(ctl_src) lut/table.c $(addprefix daemon/util/,alloc.c error.c fd.c log.c sha256.c))
+# with the probe of memory channels and the reader of their tables, which need little of the daemon's
+ctl_obj := $(call obj,$(ctl_src) lut/table.c lut/match.c lut/sectors.c $(filter-out lut/probe/bench_open.c lut/probe/paper.c,$(wildcard lut/probe/*.c)) \
+	$(addprefix daemon/util/,alloc.c error.c fd.c log.c sha256.c))
 
 DAEMON_A := $(BUILD)/libdetshare-daemon.a
 DAEMON_LIBS := -luv -lprotobuf-c -lzstd -llz4 -lxxhash -linih -ldl -lm
@@ -168,7 +169,7 @@ $(BUILD)/cuda/libcudart.so.13: $(cudart_obj) client-lib/cudart/libcudart.sym $(B
 		-L$(@D) -lcuda -Wl,-rpath-link,$(BUILD)
 	ln -sf libcudart.so.13 $(@D)/libcudart.so
 $(BUILD)/detsharectl: $(ctl_obj) $(BUILD)/libdetshare-client.so
-	$(CC) $(LDFLAGS) $(call rpath,$$ORIGIN:$$ORIGIN/..$(LIBDIR:$(PREFIX)%=%)) -o $@ $(ctl_obj) $(GATE_O) -L$(BUILD) -ldetshare-client -lsmartcols
+	$(CC) $(LDFLAGS) $(call rpath,$$ORIGIN:$$ORIGIN/..$(LIBDIR:$(PREFIX)%=%)) -o $@ $(ctl_obj) $(GATE_O) -L$(BUILD) -ldetshare-client -lsmartcols -lm
 # the daemon loads no policy that others may write, whatever the umask here is
 $(BUILD)/policies/%.so: $(BUILD)/obj/policies/%.o
 	@install -d -m 755 $(@D)

@@ -5,7 +5,9 @@
  * Not for serving: the command sets it for each cell of the interference matrix, and the policy that was set comes back
  * when the command ends. LS goes at once to `ls_sms` SMs from the first TPC on, at high priority; BE goes at once to
  * `be_sms` SMs up to the last TPC, with no more than `be_blocks` of its blocks resident (0 = no bound). Together they
- * may be more than the GPU has: then they share SMs. Nothing waits for anything else.
+ * may be more than the GPU has: then they share SMs. Nothing waits for anything else. With by_priority=1 classes are
+ * not those of sessions: streams of a raised priority are LS and all others BE, as one session has both that measures
+ * in memory of its own.
  */
 #include "policies/stair.h"
 
@@ -16,12 +18,18 @@
 struct calibrate {
         uint32_t rung[2]; /* by class */
         uint32_t be_blocks;
+        int by_priority;
 };
 
 static const struct detshare_policy_param params[] = {
         {.name = "ls_sms", .help = "SMs for LS: the largest rung with no more", .def = 65536, .min = 1, .max = 65536},
         {.name = "be_sms", .help = "SMs for BE: the largest rung with no more", .def = 65536, .min = 1, .max = 65536},
         {.name = "be_blocks", .help = "blocks of BE resident at once, 0 = no bound", .def = 0, .min = 0, .max = 65536},
+        {.name = "by_priority",
+                .help = "1: streams of a raised priority are LS, whatever their session is",
+                .def = 0,
+                .min = 0,
+                .max = 1},
 };
 
 /* The largest rung of the side with no more than so many SMs. 0, or -ENOTSUP: there is none. */
@@ -49,7 +57,13 @@ static int calibrate_init(void *state, const struct detshare_policy_config *conf
         if (!r)
                 r = choose(config, DETSHARE_SIDE_UPPER, config->params[1], &c->rung[DETSHARE_CLASS_BE]);
         c->be_blocks = (uint32_t)config->params[2];
+        c->by_priority = config->params[3] != 0;
         return r;
+}
+
+static int is_ls(const struct calibrate *c, const struct detshare_coroutine_view *coroutine)
+{
+        return c->by_priority ? coroutine->priority < 0 : coroutine->class_ == DETSHARE_CLASS_LS;
 }
 
 static int calibrate_decide(void *state, const struct detshare_snapshot *snapshot, struct detshare_decision *decision)
@@ -58,7 +72,7 @@ static int calibrate_decide(void *state, const struct detshare_snapshot *snapsho
 
         for (uint32_t i = 0; i < snapshot->n_coroutines; i++) {
                 const struct detshare_coroutine_view *coroutine = &snapshot->coroutines[i];
-                int ls = coroutine->class_ == DETSHARE_CLASS_LS;
+                int ls = is_ls(c, coroutine);
 
                 if (!coroutine->ready || coroutine->in_flight >= DEPTH)
                         continue;
@@ -68,7 +82,7 @@ static int calibrate_decide(void *state, const struct detshare_snapshot *snapsho
                 }
                 decision->actions[decision->n++] = (struct detshare_action){
                         .kind = DETSHARE_ACTION_LAUNCH,
-                        .rung = c->rung[ls],
+                        .rung = c->rung[ls ? DETSHARE_CLASS_LS : DETSHARE_CLASS_BE],
                         .coroutine = coroutine->id,
                         .priority = ls ? DETSHARE_PRIORITY_HIGH : DETSHARE_PRIORITY_LOW,
                         .count = DEPTH - coroutine->in_flight,

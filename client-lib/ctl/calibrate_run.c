@@ -29,25 +29,6 @@
 #define LAUNCHES_PER_SAMPLE 5 /* what a cell takes, in launches of LS alone: they are alone, beside, and BE ends */
 #define TRIES 5
 
-struct run {
-        const struct calibrate_options *o;
-        struct calibrate_rows *rows;
-        dsc_session *control;
-        struct calibrate_load ls;
-        struct calibrate_be be;
-        uint32_t n_sms, half;
-        uint32_t samples, restarts;
-        struct dsc_client *before; /* who was there */
-        size_t n_before;
-        uint64_t cadence_ns; /* of the device: from one launch of LS to the next */
-};
-
-/* What is measured of one cell. */
-struct times {
-        struct calibrate_span *spans;
-        size_t n;
-};
-
 /* --- who else is there --- */
 
 /* By name: what number a process has depends on who looks, from a container or not. */
@@ -56,7 +37,7 @@ static int is_own(const struct dsc_client *client)
         return client->control_only || !strcmp(client->name, CALIBRATE_LS) || !strcmp(client->name, CALIBRATE_BE);
 }
 
-static uint64_t launches_before(const struct run *run, uint64_t session)
+static uint64_t launches_before(const struct calibrate_run *run, uint64_t session)
 {
         for (size_t i = 0; i < run->n_before; i++)
                 if (run->before[i].session == session)
@@ -65,7 +46,7 @@ static uint64_t launches_before(const struct run *run, uint64_t session)
 }
 
 /* 0, or an exit code after the words. */
-static int check_alone(struct run *run, int after)
+static int check_alone(struct calibrate_run *run, int after)
 {
         struct dsc_client *clients;
         size_t n;
@@ -92,7 +73,7 @@ static int check_alone(struct run *run, int after)
 }
 
 /* The GPU's process was not replaced and nobody has set another policy: then all was measured as it should be. */
-static int check_undisturbed(struct run *run)
+static int check_undisturbed(struct calibrate_run *run)
 {
         struct dsc_status status;
         const int r = dsc_control_status(run->control, &status);
@@ -107,7 +88,7 @@ static int check_undisturbed(struct run *run)
 
 /* --- launches --- */
 
-static int set_policy(struct run *run, uint32_t be_sms, uint32_t be_blocks)
+static int set_policy(struct calibrate_run *run, uint32_t be_sms, uint32_t be_blocks)
 {
         char text[3][32], *params[3] = {text[0], text[1], text[2]};
         snprintf(text[0], sizeof(text[0]), "ls_sms=%" PRIu32, run->half);
@@ -117,20 +98,11 @@ static int set_policy(struct run *run, uint32_t be_sms, uint32_t be_blocks)
         return r ? ctl_fail(r, "cannot calibrate") : 0;
 }
 
-/* A simulated clock stands still from here on while we do anything but wait for the device. */
-static int hold_clock(void)
-{
-        uint64_t now;
-        if (!detshare_now(&now))
-                return 0;
-        ctl_complain("cannot calibrate: %s", detshare_last_error());
-        return CTL_FAILED;
-}
-
 /* LS's launches, one after the other; beside: until BE has ended, *ret_be is when it ran then. */
-static int collect(struct run *run, unsigned kind, size_t n, int beside, struct times *t, struct calibrate_span *ret_be)
+static int collect(struct calibrate_run *run, unsigned kind, size_t n, int beside, struct calibrate_times *t,
+        struct calibrate_span *ret_be)
 {
-        int code = hold_clock();
+        int code = calibrate_hold_clock();
         for (size_t i = 0; i < n && !code; i++) {
                 code = calibrate_load_submit(&run->ls, kind, 2 * run->half);
                 if (!code)
@@ -148,49 +120,7 @@ static int collect(struct run *run, unsigned kind, size_t n, int beside, struct 
         return code;
 }
 
-/* --- figures --- */
-
-static int by_value(const void *a, const void *b)
-{
-        const uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
-        return x < y ? -1 : x > y;
-}
-
-struct median {
-        uint64_t low, mid, high; /* 95 % lie between: order statistics, which ask nothing of the distribution */
-        size_t n;
-};
-
-/* Of those that lie in a span. */
-static struct median median_of(const struct times *t, uint64_t from, uint64_t until)
-{
-        uint64_t *ns = calloc(t->n + 1, sizeof(*ns));
-        struct median m = {.n = 0};
-        size_t off = 0;
-        if (!ns)
-                return m;
-        for (size_t i = 0; i < t->n; i++)
-                if (t->spans[i].start_ns >= from && t->spans[i].end_ns <= until)
-                        ns[m.n++] = t->spans[i].end_ns - t->spans[i].start_ns;
-        qsort(ns, m.n, sizeof(*ns), by_value);
-        /* 1.96 * sqrt(n) / 2 from the middle */
-        while (10000 * off * off < 9604 * m.n)
-                off++;
-        if (m.n) {
-                const size_t mid = m.n / 2;
-                m.mid = ns[mid];
-                m.low = ns[mid > off ? mid - off : 0];
-                m.high = ns[mid + off < m.n ? mid + off : m.n - 1];
-        }
-        free(ns);
-        return m;
-}
-
-static uint32_t permille(uint64_t a, uint64_t b)
-{
-        const uint64_t r = b ? (a * 1000 + b / 2) / b : 0;
-        return r < 1 ? 1 : r > 1000000 ? 1000000 : (uint32_t)r;
-}
+/* --- cells --- */
 
 /* Blocks that can be resident. */
 static uint32_t resident(uint32_t be_sms, uint32_t be_blocks)
@@ -198,10 +128,8 @@ static uint32_t resident(uint32_t be_sms, uint32_t be_blocks)
         return be_blocks && be_blocks < 2 * be_sms ? be_blocks : 2 * be_sms;
 }
 
-/* --- cells --- */
-
 /* How many blocks BE needs to last for so long: its rate is no more than three times what its share of blocks says. */
-static uint32_t be_grid(const struct run *run, const struct dsc_calibration_cell *cell, double ns)
+static uint32_t be_grid(const struct calibrate_run *run, const struct dsc_calibration_cell *cell, double ns)
 {
         const double share = 3.0 * resident(cell->be_sms, cell->be_blocks) / resident(run->n_sms, 0);
         const double grid = run->rows->rate[cell->be_load] / 1e9 * ns * (share < 1 ? share : 1);
@@ -209,10 +137,10 @@ static uint32_t be_grid(const struct run *run, const struct dsc_calibration_cell
 }
 
 /* LS beside one BE kernel. */
-static int beside(struct run *run, const struct dsc_calibration_cell *cell, uint32_t grid, struct times *t,
-        struct calibrate_span *ret_be)
+static int beside(struct calibrate_run *run, const struct dsc_calibration_cell *cell, uint32_t grid,
+        struct calibrate_times *t, struct calibrate_span *ret_be)
 {
-        int code = hold_clock();
+        int code = calibrate_hold_clock();
         t->n = 0;
         *ret_be = (struct calibrate_span){0};
         if (!code)
@@ -226,24 +154,25 @@ static int beside(struct run *run, const struct dsc_calibration_cell *cell, uint
         return code;
 }
 
-static void take_cell(struct run *run, const struct dsc_calibration_cell *cell, const struct median *alone,
-        const struct median *with, double rate)
+static void take_cell(struct calibrate_run *run, const struct dsc_calibration_cell *cell,
+        const struct calibrate_median *alone, const struct calibrate_median *with, double rate)
 {
         struct calibrate_row *row = &run->rows->rows[run->rows->n++];
         const double alone_rate = run->rows->rate[cell->be_load];
         row->cell = *cell;
-        row->cell.ls_permille = permille(with->mid, alone->mid);
+        row->cell.ls_permille = calibrate_permille(with->mid, alone->mid);
         row->cell.be_permille = (uint32_t)(rate / alone_rate * 1000 + 0.5);
-        row->low = permille(with->low, alone->high);
-        row->high = permille(with->high, alone->low);
+        row->low = calibrate_permille(with->low, alone->high);
+        row->high = calibrate_permille(with->high, alone->low);
         row->samples = (uint32_t)with->n;
         run->rows->alone_ns[cell->ls_load] = alone->mid;
 }
 
-static int measure_cell(struct run *run, const struct dsc_calibration_cell *cell, struct times *alone, struct times *t)
+static int measure_cell(struct calibrate_run *run, const struct dsc_calibration_cell *cell,
+        struct calibrate_times *alone, struct calibrate_times *t)
 {
         double ns = 2.0 * (double)run->samples * (double)run->cadence_ns + 2 * WARM_NS, rate = 0;
-        struct median with = {.n = 0};
+        struct calibrate_median with = {.n = 0};
         int code = set_policy(run, cell->be_sms, cell->be_blocks);
         alone->n = 0;
         if (!code)
@@ -254,7 +183,7 @@ static int measure_cell(struct run *run, const struct dsc_calibration_cell *cell
                 code = beside(run, cell, grid, t, &be);
                 if (code)
                         break;
-                with = median_of(t, be.start_ns + WARM_NS, be.end_ns);
+                with = calibrate_median_of(t, be.start_ns + WARM_NS, be.end_ns);
                 rate = (double)grid * 1e9 / (double)(be.end_ns - be.start_ns);
         }
         if (!code)
@@ -262,7 +191,7 @@ static int measure_cell(struct run *run, const struct dsc_calibration_cell *cell
         detshare_clock_leave();
         if (code)
                 return code;
-        const struct median all = median_of(alone, 0, UINT64_MAX);
+        const struct calibrate_median all = calibrate_median_of(alone, 0, UINT64_MAX);
         if (with.n >= SAMPLES_MIN / 2 && all.mid) {
                 take_cell(run, cell, &all, &with, rate);
                 return 0;
@@ -275,7 +204,7 @@ static int measure_cell(struct run *run, const struct dsc_calibration_cell *cell
 /* --- before the cells --- */
 
 /* BE's blocks per second, alone on the whole GPU. */
-static int measure_rates(struct run *run)
+static int measure_rates(struct calibrate_run *run)
 {
         int code = set_policy(run, run->n_sms, 0);
         for (unsigned kind = 0; kind < DSC_LOADS && !code; kind++) {
@@ -307,10 +236,10 @@ static uint64_t now_ns(void)
 }
 
 /* From how long a launch takes, here and on the device: how many each cell can have. */
-static int choose_samples(struct run *run)
+static int choose_samples(struct calibrate_run *run)
 {
         struct calibrate_span spans[32 + SAMPLES_WARM] = {{0}};
-        struct times t = {.spans = spans};
+        struct calibrate_times t = {.spans = spans};
         const uint64_t since = now_ns();
         const int code = collect(run, DSC_LOAD_READ, 32, 0, &t, NULL);
         detshare_clock_leave();
@@ -323,14 +252,15 @@ static int choose_samples(struct run *run)
         return 0;
 }
 
-static void progress(const struct run *run)
+static void progress(const struct calibrate_run *run)
 {
         if (isatty(STDERR_FILENO))
                 fprintf(stderr, "\rcalibrating: %zu of %d%s", run->rows->n, CELLS,
                         run->rows->n == CELLS ? "\r\033[K" : "");
 }
 
-static int measure_load(struct run *run, unsigned ls_load, unsigned be_load, struct times *alone, struct times *t)
+static int measure_load(struct calibrate_run *run, unsigned ls_load, unsigned be_load, struct calibrate_times *alone,
+        struct calibrate_times *t)
 {
         int code = 0;
         for (uint32_t i = 0; i < 2 * BOUNDS && !code; i++) {
@@ -349,10 +279,10 @@ static int measure_load(struct run *run, unsigned ls_load, unsigned be_load, str
         return code;
 }
 
-static int measure_all(struct run *run)
+static int measure_all(struct calibrate_run *run)
 {
-        struct times alone = {.spans = calloc(SAMPLES_MAX + 3 * SAMPLES_WARM, sizeof(*alone.spans))};
-        struct times t = {.spans = calloc(SAMPLES_MAX + 3 * SAMPLES_WARM, sizeof(*t.spans))};
+        struct calibrate_times alone = {.spans = calloc(SAMPLES_MAX + 3 * SAMPLES_WARM, sizeof(*alone.spans))};
+        struct calibrate_times t = {.spans = calloc(SAMPLES_MAX + 3 * SAMPLES_WARM, sizeof(*t.spans))};
         int code = 0;
         if (!alone.spans || !t.spans) {
                 ctl_complain("out of memory");
@@ -365,7 +295,7 @@ static int measure_all(struct run *run)
         return code;
 }
 
-static int learn_device(struct run *run)
+static int learn_device(struct calibrate_run *run)
 {
         struct dsc_status status;
         const int r = dsc_control_status(run->control, &status);
@@ -381,53 +311,91 @@ static int learn_device(struct run *run)
         return CTL_FAILED;
 }
 
-/* A simulated device that executes takes minutes for what a GPU does in a second. */
-static int check_device(struct run *run)
+/*
+ * A simulated device that executes takes minutes for the matrix that a GPU has in a second, and one that does not has
+ * no memory whose channels could be found. What cannot be measured is left out, or refused where nothing else was asked
+ * for.
+ */
+static int check_device(struct calibrate_run *run, int *ret_channels)
 {
+        struct calibrate_channels *channels = &run->rows->channels;
         int executes = 0;
-        if (!dsc_device(run->ls.session)->simulated || run->o->force)
+        *ret_channels = run->o->channels;
+        if (!dsc_device(run->ls.session)->simulated)
                 return 0;
         const int code = calibrate_load_executes(&run->ls, &executes);
-        if (code || !executes)
+        if (code)
                 return code;
-        ctl_complain(
-                "cannot calibrate: this simulated device executes kernels, which takes too long; one that times them "
-                "only is detshared --device sim:MODEL+timing");
+        if (executes && run->o->matrix && !run->o->force) {
+                ctl_complain("cannot calibrate: this simulated device executes kernels, which takes too long; one that "
+                             "times them only is detshared --device sim:MODEL+timing; --channels measures memory "
+                             "channels alone");
+                return CTL_UNSUPPORTED;
+        }
+        if (executes || !run->o->channels)
+                return 0;
+        *ret_channels = 0;
+        snprintf(channels->skipped, sizeof(channels->skipped), "this simulated device executes no kernels");
+        if (run->o->matrix)
+                return 0;
+        ctl_complain("cannot calibrate: %s", channels->skipped);
         return CTL_UNSUPPORTED;
 }
 
-static int measure(struct run *run)
+static int measure_matrix(struct calibrate_run *run)
 {
-        int code = learn_device(run);
+        int code = measure_rates(run);
+        return code ? code : measure_all(run);
+}
+
+static int measure(struct calibrate_run *run)
+{
+        int channels = 0, code = learn_device(run);
         if (!code)
                 code = check_alone(run, 0);
         if (!code)
                 code = set_policy(run, run->n_sms, 0); /* may we, and is nobody else at it? */
-        if (!code)
+        if (!code && run->o->matrix)
                 code = calibrate_be_ready(&run->be, run->n_sms);
         if (!code)
                 code = calibrate_load_open(&run->ls, 1, run->half);
         if (!code)
-                code = check_device(run);
-        if (!code)
-                code = measure_rates(run);
+                code = check_device(run, &channels);
         if (!code)
                 code = choose_samples(run);
-        if (!code)
-                code = measure_all(run);
+        if (!code && run->o->matrix)
+                code = measure_matrix(run);
+        if (!code && channels)
+                code = calibrate_channels_measure(run);
         if (!code)
                 code = check_undisturbed(run);
         return code;
 }
 
-/* The policy that was set is back before its successor hears of the calibration. */
-static int keep(struct run *run)
+static int put_channels(struct calibrate_run *run)
+{
+        const struct calibrate_channels *from = &run->rows->channels;
+        struct dsc_channel_calibration to = {.channels = from->channels, .be = from->be, .n = from->n};
+        for (size_t i = 0; i < from->n; i++)
+                to.cells[i] = from->rows[i].cell;
+        return from->n ? dsc_control_channels_put(run->control, &to) : 0;
+}
+
+static int put_matrix(struct calibrate_run *run)
 {
         struct dsc_calibration_cell cells[DSC_CALIBRATION_CELLS];
-        struct dsc_calibration kept;
         for (size_t i = 0; i < run->rows->n; i++)
                 cells[i] = run->rows->rows[i].cell;
-        int r = dsc_control_calibration_put(run->control, cells, run->rows->n);
+        return run->rows->n ? dsc_control_calibration_put(run->control, cells, run->rows->n) : 0;
+}
+
+/* The policy that was set is back before its successor hears of the calibration. */
+static int keep(struct calibrate_run *run)
+{
+        struct dsc_calibration kept;
+        int r = put_matrix(run);
+        if (!r)
+                r = put_channels(run);
         if (!r)
                 r = dsc_control_calibration(run->control, &kept);
         if (r)
@@ -440,9 +408,9 @@ static int keep(struct run *run)
 
 int calibrate_run(const struct calibrate_options *o, struct calibrate_rows *ret)
 {
-        struct run run = {.o = o, .rows = ret};
+        struct calibrate_run run = {.o = o, .rows = ret, .be = {.pid = -1}};
         *ret = (struct calibrate_rows){.n = 0};
-        int code = calibrate_be_start(&run.be);
+        int code = o->matrix ? calibrate_be_start(&run.be) : 0;
         if (code)
                 return code;
         code = ctl_open(&run.control);

@@ -148,7 +148,7 @@ static int is_first(const struct calibrate_rows *rows, size_t i)
         return 1;
 }
 
-static int table(const struct calibrate_rows *rows, struct ctl_text *text)
+static int matrix_table(const struct calibrate_rows *rows, struct ctl_text *text)
 {
         static const char *const names[] = {"BE", "SMS", "BLOCKS", "LS COMPUTES", "LS READS", "LS WRITES", "BE RATE"};
         struct libscols_table *t = ctl_table_new(1);
@@ -159,8 +159,6 @@ static int table(const struct calibrate_rows *rows, struct ctl_text *text)
         for (size_t i = 0; i < rows->n && !r; i++)
                 if (is_first(rows, i))
                         r = add_be(rows, &rows->rows[i].cell, t);
-        fprintf(text->file, "Calibration of %s%s%s\n", rows->gpu, rows->simulated ? " (sim)" : "",
-                rows->in_memory ? ", which goes with the daemon: it has no state directory" : "");
         if (!r)
                 r = ctl_table_draw(t, text);
         ctl_table_free(t);
@@ -171,6 +169,16 @@ static int table(const struct calibrate_rows *rows, struct ctl_text *text)
         for (size_t i = 0; bound_at(rows, i, &bound); i++)
                 bound_text(&bound, text->file);
         return r;
+}
+
+static int table(const struct calibrate_rows *rows, struct ctl_text *text)
+{
+        int r = 0;
+        fprintf(text->file, "Calibration of %s%s%s\n", rows->gpu, rows->simulated ? " (sim)" : "",
+                rows->in_memory ? ", which goes with the daemon: it has no state directory" : "");
+        if (rows->n)
+                r = matrix_table(rows, text);
+        return r ? r : calibrate_channels_table(&rows->channels, rows->simulated, text);
 }
 
 /* --- for scripts --- */
@@ -229,6 +237,7 @@ static void json(const struct calibrate_rows *rows, struct ctl_text *text)
                 ctl_json_end(text, '}');
         }
         ctl_json_end(text, ']');
+        calibrate_channels_json(&rows->channels, text);
         ctl_json_end(text, '}');
 }
 

@@ -14,7 +14,7 @@
 
 struct words {
         struct calibrate_options o;
-        int show, forget, quick;
+        int show, forget, quick, channels;
         unsigned long seconds; /* 0: not given */
 };
 
@@ -36,6 +36,9 @@ static int parse_option(int c, char **argv, struct words *w)
                 return 0;
         case 's':
                 return parse_seconds(w);
+        case 'c':
+                w->channels = 1;
+                return 0;
         case 'f':
                 w->o.force = 1;
                 return 0;
@@ -61,6 +64,7 @@ static int parse(const struct ctl_command *self, int argc, char **argv, struct w
         static const struct option options[] = {
                 {"quick", no_argument, NULL, 'q'},
                 {"seconds", required_argument, NULL, 's'},
+                {"channels", no_argument, NULL, 'c'},
                 {"force", no_argument, NULL, 'f'},
                 {"show", no_argument, NULL, 'w'},
                 {"forget", no_argument, NULL, 'x'},
@@ -79,14 +83,27 @@ static int parse(const struct ctl_command *self, int argc, char **argv, struct w
         }
         if (optind < argc)
                 return ctl_usage("calibrate: too many arguments: %s", argv[optind]);
-        if (w->show + w->forget + (w->quick || w->seconds || w->o.force) > 1)
+        if (w->show + w->forget + (w->quick || w->seconds || w->o.force || w->channels) > 1)
                 return ctl_usage("calibrate: --show and --forget stand alone");
         if (w->quick && w->seconds)
                 return ctl_usage("calibrate: either --quick or --seconds");
+        if (w->quick && w->channels)
+                return ctl_usage("calibrate: either --quick or --channels");
         if (w->forget && w->o.as_json)
                 return ctl_usage("calibrate: --forget prints nothing");
         w->o.seconds = w->seconds ? (unsigned)w->seconds : w->quick ? SECONDS_QUICK : SECONDS;
+        w->o.matrix = !w->channels;
+        w->o.channels = !w->quick;
         return -1;
+}
+
+static void take_channels(const struct dsc_channel_calibration *from, struct calibrate_channels *to)
+{
+        to->channels = from->channels;
+        to->be = from->be;
+        to->n = from->n;
+        for (size_t i = 0; i < from->n; i++)
+                to->rows[i].cell = from->cells[i];
 }
 
 static int show(const struct words *w)
@@ -102,7 +119,7 @@ static int show(const struct words *w)
         dsc_control_close(s);
         if (failed)
                 return failed;
-        if (!stored.n) {
+        if (!stored.n && !stored.channels.n) {
                 ctl_complain("%s was not calibrated", stored.gpu);
                 return CTL_NO_SUCH;
         }
@@ -112,6 +129,7 @@ static int show(const struct words *w)
         rows.n = stored.n;
         for (size_t i = 0; i < stored.n; i++)
                 rows.rows[i].cell = stored.cells[i];
+        take_channels(&stored.channels, &rows.channels);
         return calibrate_show(&rows, w->o.as_json);
 }
 

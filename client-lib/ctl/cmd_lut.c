@@ -90,7 +90,7 @@ static int is_table(const struct dirent *entry)
 }
 
 /* Where the daemon that is installed with this program finds them. */
-static int installed(char *ret, size_t size)
+int ctl_lut_dir(char *ret, size_t size)
 {
         static const char *const places[] = {"../share/detshare/lut", "../lut/tables", "../../lut/tables"};
         char own[PATH_MAX];
@@ -185,7 +185,7 @@ static int cmd_list(const struct ctl_command *self, int argc, char **argv)
                 return code;
         if (optind < argc) {
                 snprintf(directory, sizeof(directory), "%s", argv[optind]);
-        } else if (installed(directory, sizeof(directory)) < 0) {
+        } else if (ctl_lut_dir(directory, sizeof(directory)) < 0) {
                 ctl_complain("no tables are installed");
                 return CTL_NO_SUCH;
         }

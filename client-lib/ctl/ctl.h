@@ -100,6 +100,9 @@ int ctl_table_draw(struct libscols_table *table, struct ctl_text *text);
 int ctl_clients_table(const struct dsc_client *clients, size_t n, struct ctl_text *text);
 void ctl_clients_json(const struct dsc_client *clients, size_t n, struct ctl_text *text);
 
+/* cmd_lut.c: where tables of memory channels are installed. 0, or -1: nowhere. */
+int ctl_lut_dir(char *ret, size_t size);
+
 /* A client by number or name among those that the caller sees. 0, or an exit code after the words. */
 int ctl_find_client(dsc_session *s, const char *text, struct dsc_client *ret);
 /* "312 us", "2.31 ms" */

@@ -39,10 +39,11 @@ static const struct ctl_command commands[] = {
         {"set-policy", "NAME [KEY=VALUE...]", "change the policy, at once", NULL, cmd_set_policy},
         {"profile", "PACK|list|show|forget|export|import|run [ARGUMENT...]",
                 "what is known of kernels, and measuring it", NULL, cmd_profile},
-        {"calibrate", "[--quick | --seconds N] [--force] [--json] | --show [--json] | --forget",
+        {"calibrate", "[--quick | [--channels] [--seconds N]] [--force] [--json] | --show [--json] | --forget",
                 "measure what kernels do to each other on this GPU",
                 "Policies bound BE by it. The policy that was set comes back afterwards. Takes about N seconds (40;\n"
-                "--quick: 10), and a GPU on which nobody else works: --force goes on beside others.\n",
+                "--quick: 10), then half a minute for memory channels, which --channels measures alone and --quick\n"
+                "leaves out, and a GPU on which nobody else works: --force goes on beside others.\n",
                 cmd_calibrate},
         {"lut", "list [--json] [DIR] | show [--json] FILE | verify [--model NAME] FILE",
                 "tables of VRAM channels: which there are, what one says, whether one is whole",

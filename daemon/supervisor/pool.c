@@ -5,6 +5,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "supervisor/calibration.h"
 #include "supervisor/config.h"
 #include "supervisor/worker_link.h"
 #include "util/error.h"
@@ -86,7 +87,28 @@ int ds_pool_give(struct ds_pool *pool, struct ds_worker_link *link)
         return r;
 }
 
-const char *ds_pool_wanted(const struct ds_config *config, const char **ret_why)
+/* What was measured, and of which GPU that is told. */
+static const char *auto_wanted(const struct ds_calibration *calibration, const char *gpu, const char **ret_why)
+{
+        const struct ds_calibration_gpu *known = gpu ? ds_calibration_find(calibration, gpu) : NULL;
+
+        *ret_why =
+                "[channels] be = auto: what dividing channels does was not measured on this GPU: detsharectl calibrate";
+        for (size_t i = 0; !gpu && i < calibration->n; i++)
+                if (calibration->gpus[i].be)
+                        return "auto";
+        if (!known)
+                return NULL;
+        *ret_why = "[channels] be = auto: dividing channels was measured, and does not pay on this GPU";
+        if (!known->be)
+                return NULL;
+        *ret_why = "[channels] be = auto: that dividing channels pays was measured after the daemon had been started, "
+                   "or the pool could not be made: the worker's log says why";
+        return "auto";
+}
+
+const char *ds_pool_wanted(
+        const struct ds_config *config, const struct ds_calibration *calibration, const char *gpu, const char **ret_why)
 {
         *ret_why = "none is configured: [channels] pool_mib";
         if (!config->pool_bytes)
@@ -94,21 +116,21 @@ const char *ds_pool_wanted(const struct ds_config *config, const char **ret_why)
         *ret_why = "[channels] be = off";
         if (config->pool_be && !strcmp(config->pool_be, "off"))
                 return NULL;
-        *ret_why = "[channels] be = auto: nothing that was measured on this GPU says that colours help";
         if (!config->pool_be || !strcmp(config->pool_be, "auto"))
-                return NULL;
+                return auto_wanted(calibration, gpu, ret_why);
         *ret_why = "it could not be made: the worker's log says why";
         return config->pool_be;
 }
 
-void ds_pool_status(const struct ds_pool *pool, const struct ds_config *config, uint32_t lent,
+void ds_pool_status(const struct ds_pool *pool, const struct ds_config *config,
+        const struct ds_calibration *calibration, const char *gpu, uint32_t lent,
         uint32_t list[static DS_POOL_CHANNELS_MAX], Detshare__StatusReply *status)
 {
         const struct ds_pool_file *facts = &pool->facts;
         const char *why;
 
         if (!pool->complete) {
-                (void)ds_pool_wanted(config, &why);
+                (void)ds_pool_wanted(config, calibration, gpu, &why);
                 status->channels_why = (char *)(uintptr_t)why;
                 return;
         }

@@ -15,6 +15,7 @@
 #include "internal.pb-c.h"
 #include "proto/wire.h"
 
+struct ds_calibration;
 struct ds_config;
 struct ds_worker_link;
 
@@ -31,8 +32,13 @@ void ds_pool_deinit(struct ds_pool *pool);
 int ds_pool_take(struct ds_pool *pool, const Detshare__Internal__PoolPiece *piece, int *fd);
 /* To a worker that has just become ready: all of it, if there is one; else what was begun is forgotten. 0 or -EPIPE. */
 int ds_pool_give(struct ds_pool *pool, struct ds_worker_link *link);
-/* Best effort's share as the worker is told it; NULL: there is to be no pool, and *ret_why says why. */
-const char *ds_pool_wanted(const struct ds_config *config, const char **ret_why);
+/*
+ * Best effort's share as the worker is told it; NULL: there is to be no pool, and *ret_why says why. "auto": what was
+ * measured (calibration.h) on the GPU, gpu; NULL: which that is nobody knows yet.
+ */
+const char *ds_pool_wanted(const struct ds_config *config, const struct ds_calibration *calibration, const char *gpu,
+        const char **ret_why);
 /* Into the status; lent: slabs that sessions have. The list of channels is written to `list`. */
-void ds_pool_status(const struct ds_pool *pool, const struct ds_config *config, uint32_t lent,
+void ds_pool_status(const struct ds_pool *pool, const struct ds_config *config,
+        const struct ds_calibration *calibration, const char *gpu, uint32_t lent,
         uint32_t list[static DS_POOL_CHANNELS_MAX], Detshare__StatusReply *status);

@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "supervisor/calibration.h"
 #include "supervisor/client.h"
 #include "supervisor/profile_store.h"
 #include "supervisor/session.h"
@@ -13,6 +14,7 @@
 #include "supervisor/worker_link.h"
 #include "util/alloc.h"
 #include "util/error.h"
+#include "util/log.h"
 #include "util/macro.h"
 
 #define WORKER_MAX_MS 1000u
@@ -100,15 +102,21 @@ static const char *unpack_row(const Detshare__Profile *from, struct ds_profile_r
 }
 
 /* A job of the GPU's that this daemon has. */
+void ds_profiles_gpu(struct ds_supervisor *supervisor, char ret[static DS_PROFILE_MODEL_MAX + 1])
+{
+        const struct ds_worker_info *info = ds_worker_info(supervisor->worker);
+
+        snprintf(ret, DS_PROFILE_MODEL_MAX + 1, "%s/%u", info->name, info->n_sms);
+}
+
 static struct ds_profile_job *job_new(
         struct ds_supervisor *supervisor, enum ds_profile_what what, size_t n, void (*done)(struct ds_profile_job *job))
 {
-        const struct ds_worker_info *info = ds_worker_info(supervisor->worker);
         struct ds_profile_job *job = ds_profile_job_new(what, n);
 
         if (!job)
                 return NULL;
-        snprintf(job->model, sizeof(job->model), "%s/%u", info->name, info->n_sms);
+        ds_profiles_gpu(supervisor, job->model);
         job->done = done;
         job->user = supervisor;
         return job;
@@ -535,14 +543,35 @@ void ds_handle_profile_run(struct ds_client *client, Detshare__Request *request,
 
 /* --- calibration -------------------------------------------------------------------------------------------------- */
 
-static void reply_calibration(struct ds_client *client, const struct ds_profile_job *job)
-{
-        Detshare__CalibrationCell cells[DS_PROFILE_INTERFERENCE_MAX], *pointers[DS_PROFILE_INTERFERENCE_MAX];
-        Detshare__CalibrationReply calibration = DETSHARE__CALIBRATION_REPLY__INIT;
-        Detshare__Reply reply = DETSHARE__REPLY__INIT;
-        struct ds_supervisor *supervisor = job->user;
-        struct ds_profile_figures figures;
+/* As they go to a client. */
+struct packed_channels {
+        Detshare__ChannelCalibration channels;
+        Detshare__ChannelCell cells[DS_CALIBRATION_CELLS_MAX], *pointers[DS_CALIBRATION_CELLS_MAX];
+};
 
+static void pack_channels(const struct ds_calibration_gpu *gpu, struct packed_channels *ret)
+{
+        detshare__channel_calibration__init(&ret->channels);
+        ret->channels.channels = gpu->channels;
+        ret->channels.be = gpu->be;
+        for (uint32_t i = 0; i < gpu->n; i++) {
+                detshare__channel_cell__init(&ret->cells[i]);
+                ret->cells[i].ls_load = gpu->cells[i].ls_load;
+                ret->cells[i].be_load = gpu->cells[i].be_load;
+                ret->cells[i].be_channels = gpu->cells[i].be_channels;
+                ret->cells[i].be_blocks = gpu->cells[i].be_blocks;
+                ret->cells[i].ls_permille = gpu->cells[i].ls_permille;
+                ret->cells[i].be_permille = gpu->cells[i].be_permille;
+                ret->pointers[i] = &ret->cells[i];
+        }
+        ret->channels.cells = ret->pointers;
+        ret->channels.n_cells = gpu->n;
+}
+
+static void pack_calibration(const struct ds_profile_job *job, Detshare__CalibrationReply *ret,
+        Detshare__CalibrationCell cells[static DS_PROFILE_INTERFERENCE_MAX],
+        Detshare__CalibrationCell *pointers[static DS_PROFILE_INTERFERENCE_MAX])
+{
         for (size_t i = 0; i < job->n; i++) {
                 detshare__calibration_cell__init(&cells[i]);
                 cells[i].ls_load = job->cells[i].ls_load;
@@ -553,12 +582,29 @@ static void reply_calibration(struct ds_client *client, const struct ds_profile_
                 cells[i].be_permille = job->cells[i].be_permille;
                 pointers[i] = &cells[i];
         }
+        ret->cells = pointers;
+        ret->n_cells = job->n;
+        ret->gpu = (char *)job->model;
+}
+
+static void reply_calibration(struct ds_client *client, const struct ds_profile_job *job)
+{
+        Detshare__CalibrationCell cells[DS_PROFILE_INTERFERENCE_MAX], *pointers[DS_PROFILE_INTERFERENCE_MAX];
+        Detshare__CalibrationReply calibration = DETSHARE__CALIBRATION_REPLY__INIT;
+        Detshare__Reply reply = DETSHARE__REPLY__INIT;
+        struct ds_supervisor *supervisor = job->user;
+        const struct ds_calibration_gpu *gpu = ds_calibration_find(&supervisor->calibration, job->model);
+        struct ds_profile_figures figures;
+        struct packed_channels channels;
+
+        pack_calibration(job, &calibration, cells, pointers);
         ds_profile_store_figures(supervisor->profiles, &figures);
-        calibration.cells = pointers;
-        calibration.n_cells = job->n;
-        calibration.gpu = (char *)job->model;
         calibration.simulated = ds_worker_info(supervisor->worker)->simulated;
         calibration.in_memory = figures.in_memory;
+        if (gpu) {
+                pack_channels(gpu, &channels);
+                calibration.channels = &channels.channels;
+        }
         reply.result_case = DETSHARE__REPLY__RESULT_GET_CALIBRATION;
         reply.get_calibration = &calibration;
         ds_client_reply(client, job->request_id, &reply, NULL, 0);
@@ -619,9 +665,38 @@ static int check_cells(struct ds_client *client, const Detshare__Request *reques
                 ds_client_answer(client, request->id, DETSHARE__STATUS__BAD_PARAMETER, "cell %zu: %s", i + 1, wrong);
                 return -1;
         }
-        if (put->n_cells)
+        if (put->n_cells || put->channels)
                 return 0;
         ds_client_answer(client, request->id, DETSHARE__STATUS__BAD_PARAMETER, "there is no cell in it");
+        return -1;
+}
+
+/* What is said of channels is kept at once. -1: it was answered. */
+static int take_channels(struct ds_client *client, const Detshare__Request *request)
+{
+        struct ds_supervisor *supervisor = ds_client_supervisor(client);
+        const Detshare__ChannelCalibration *from = request->put_calibration->channels;
+        struct ds_calibration_gpu gpu = {.channels = from->channels, .be = from->be};
+        const char *wrong;
+        int r;
+
+        ds_profiles_gpu(supervisor, gpu.name);
+        for (; gpu.n < from->n_cells && gpu.n < DS_CALIBRATION_CELLS_MAX; gpu.n++) {
+                const Detshare__ChannelCell *cell = from->cells[gpu.n];
+
+                gpu.cells[gpu.n] = (struct ds_calibration_cell){cell->ls_load, cell->be_load, cell->be_channels,
+                        cell->be_blocks, cell->ls_permille, cell->be_permille};
+        }
+        wrong = ds_calibration_wrong(&gpu);
+        if (wrong) {
+                ds_client_answer(client, request->id, DETSHARE__STATUS__BAD_PARAMETER, "channels: %s", wrong);
+                return -1;
+        }
+        r = ds_calibration_put(&supervisor->calibration, &gpu);
+        if (!r)
+                return 0;
+        ds_client_answer(client, request->id, DETSHARE__STATUS__INTERNAL,
+                "what was found of memory channels cannot be %s", r == -ENOMEM ? "kept in mind" : "written");
         return -1;
 }
 
@@ -641,8 +716,12 @@ void ds_handle_put_calibration(struct ds_client *client, Detshare__Request *requ
         const Detshare__PutCalibration *put = request->put_calibration;
         struct ds_profile_job *job;
 
-        if (check_cells(client, request))
+        if (check_cells(client, request) || (put->channels && take_channels(client, request)))
                 return;
+        if (!put->n_cells) {
+                ds_client_answer(client, request->id, 0, "%s", "");
+                return;
+        }
         job = calibration_job(client, request->id, DS_PROFILE_CALIBRATE, put->n_cells);
         if (!job)
                 return;
@@ -655,8 +734,12 @@ void ds_handle_put_calibration(struct ds_client *client, Detshare__Request *requ
 
 void ds_handle_forget_calibration(struct ds_client *client, Detshare__Request *request, int *fds)
 {
+        struct ds_supervisor *supervisor = ds_client_supervisor(client);
         struct ds_profile_job *job = calibration_job(client, request->id, DS_PROFILE_CALIBRATE, 0);
 
+        if (job && ds_calibration_forget(&supervisor->calibration, job->model))
+                ds_log(DS_LOG_WARNING, "%s: of its memory channels it may be known again at the next start",
+                        job->model);
         if (job)
                 job_ask(client, request->id, job);
 }

@@ -17,6 +17,7 @@
 #include <stdint.h>
 
 #include "internal.pb-c.h"
+#include "supervisor/profile_db.h"
 
 struct ds_client;
 struct ds_supervisor;
@@ -24,6 +25,8 @@ struct ds_supervisor;
 #define DS_PROFILE_POLICY "profile"
 #define DS_CALIBRATE_POLICY "calibrate"
 
+/* The GPU, as profiles and calibrations are kept for it: its name and its number of SMs. */
+void ds_profiles_gpu(struct ds_supervisor *supervisor, char ret[static DS_PROFILE_MODEL_MAX + 1]);
 /* The store begins to work. 0 or -errno. */
 int ds_profiles_start(struct ds_supervisor *supervisor);
 /* A worker that has just become ready hears what its GPU was calibrated to. */

@@ -17,6 +17,7 @@
 #include "supervisor/handlers.h"
 #include "supervisor/helper_link.h"
 #include "supervisor/policy.h"
+#include "supervisor/profiles.h"
 #include "supervisor/session.h"
 #include "supervisor/supervisor.h"
 #include "supervisor/worker_link.h"
@@ -190,6 +191,7 @@ static void reply_status(struct ds_client *client, uint64_t id, int fresh)
         Detshare__StatusReply status = DETSHARE__STATUS_REPLY__INIT;
         Detshare__Reply reply = DETSHARE__REPLY__INIT;
         uint32_t list[DS_POOL_CHANNELS_MAX];
+        char gpu[DS_PROFILE_MODEL_MAX + 1];
 
         status.version = (char *)DETSHARE_VERSION;
         status.uptime_ns = uv_hrtime() - supervisor->started_ns;
@@ -219,7 +221,9 @@ static void reply_status(struct ds_client *client, uint64_t id, int fresh)
         add_sessions(supervisor, &status);
         add_worker_stats(supervisor, &status);
         add_images(supervisor, &status);
-        ds_pool_status(&supervisor->pool, supervisor->options->config, lent_slabs(supervisor), list, &status);
+        ds_profiles_gpu(supervisor, gpu);
+        ds_pool_status(&supervisor->pool, supervisor->options->config, &supervisor->calibration, gpu,
+                lent_slabs(supervisor), list, &status);
         reply.result_case = DETSHARE__REPLY__RESULT_GET_STATUS;
         reply.get_status = &status;
         ds_client_reply(client, id, &reply, NULL, 0);

@@ -123,6 +123,7 @@ static int supervisor_build(struct ds_supervisor *supervisor)
                         supervisor->config->state, supervisor->config->compiled_code, &supervisor->code_store);
         if (r)
                 return ds_error_fold(r);
+        ds_calibration_open(&supervisor->calibration, supervisor->config->state);
         r = ds_profiles_start(supervisor);
         if (r)
                 return ds_error_fold(r);
@@ -193,6 +194,7 @@ struct ds_supervisor *ds_supervisor_free(struct ds_supervisor *supervisor)
         supervisor->profiles = ds_profile_store_free(supervisor->profiles);
         supervisor->worker = ds_worker_link_free(supervisor->worker);
         ds_pool_deinit(&supervisor->pool);
+        ds_calibration_close(&supervisor->calibration);
         r = uv_loop_close(&supervisor->loop);
         assert(r == 0);
         (void)r;

@@ -30,6 +30,7 @@
 
 #include "internal.pb-c.h"
 #include "supervisor/blame.h"
+#include "supervisor/calibration.h"
 #include "supervisor/charge.h"
 #include "supervisor/config.h"
 #include "supervisor/deadline.h"
@@ -138,6 +139,7 @@ struct ds_supervisor {
         uint64_t device_now_ns; /* of the last worker that is gone, as far as a client can know it */
         struct ds_blame blame;
         struct ds_pool pool;
+        struct ds_calibration calibration;
         struct ds_foreign foreign;
         struct ds_handover *handover; /* what came from the life before, until it goes on; NULL = nothing */
         int handing_over, drained;    /* stopping: another life follows; the worker has ended in order */

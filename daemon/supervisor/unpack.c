@@ -29,6 +29,7 @@ static const struct ds_field_limit field_limits[] = {
         {"detshare.PutProfiles", "profiles", 32},
         {"detshare.ProfileRun", "params", 32},
         {"detshare.PutCalibration", "cells", 256},
+        {"detshare.ChannelCalibration", "cells", 128},
         {"detshare.CalibrationReply", "cells", 256},
         {"detshare.internal.ProfilePut", "profiles", 64},
         {"detshare.internal.ProfileSeen", "profiles", 64},

@@ -30,7 +30,7 @@
 #define EARLY_DEATHS_MAX 3u /* then the policy is suspected */
 #define BUILTIN_POLICY "fifo"
 #define PARAMS_MAX 32
-#define ARGUMENTS_MAX 40
+#define ARGUMENTS_MAX 56
 #define OLD_MAX 3u /* workers that are lost and not yet reaped; with more the next one waits */
 
 /* A worker whose successor has been started already: it has only to be buried. */
@@ -533,6 +533,7 @@ struct arguments {
         const char *argv[ARGUMENTS_MAX];
         size_t n;
         char clock[24], orphan[24], kernel[24], quiesce[24], evict[24], spin[24], steps[24], pool[24];
+        char pool_for[DS_CALIBRATION_GPUS_MAX][DS_CALIBRATION_NAME_MAX + 24];
 };
 
 static void add_option(struct arguments *args, const char *name, const char *value)
@@ -551,17 +552,45 @@ static const char *number_of(char text[static 24], uint64_t n)
         return n ? text : NULL;
 }
 
-/* Of a pool that is there already the worker is given the files. */
-static void add_pool(const struct ds_supervisor *supervisor, struct arguments *args)
+/* Which of them it finds the worker sees. */
+static void add_calibrated(const struct ds_calibration *calibration, struct arguments *args)
 {
-        const struct ds_options *options = supervisor->options;
-        const char *why, *be = ds_pool_wanted(options->config, &why);
+        for (size_t i = 0; i < calibration->n; i++) {
+                const struct ds_calibration_gpu *gpu = &calibration->gpus[i];
 
-        if (!be || supervisor->pool.complete)
+                snprintf(args->pool_for[i], sizeof(args->pool_for[i]), "%s=%u", gpu->name, gpu->be);
+                if (gpu->be)
+                        add_option(args, "--pool-for", args->pool_for[i]);
+        }
+}
+
+/*
+ * Best effort's share of a pool that the worker is to make, or NULL. Of a pool that is there already it is given the
+ * files. What was measured decides for the daemon's first worker only: labelling takes long on a GPU, and after a fault
+ * everybody waits.
+ */
+static const char *pool_to_make(const ds_worker_link *link)
+{
+        const struct ds_supervisor *supervisor = link->supervisor;
+        const char *why, *be = ds_pool_wanted(supervisor->options->config, &supervisor->calibration, NULL, &why);
+
+        if (!be || supervisor->pool.complete || (!strcmp(be, "auto") && link->was_ready))
+                return NULL;
+        return be;
+}
+
+static void add_pool(const ds_worker_link *link, struct arguments *args)
+{
+        const struct ds_options *options = link->supervisor->options;
+        const char *be = pool_to_make(link);
+
+        if (!be)
                 return;
         add_option(args, "--pool-mib", number_of(args->pool, options->config->pool_bytes / DS_MIB(1)));
         add_option(args, "--pool-be", be);
         add_option(args, "--lut-dir", options->lut_dir[0] ? options->lut_dir : NULL);
+        if (!strcmp(be, "auto"))
+                add_calibrated(&link->supervisor->calibration, args);
 }
 
 static void make_arguments(const ds_worker_link *link, struct arguments *args)
@@ -586,7 +615,7 @@ static void make_arguments(const ds_worker_link *link, struct arguments *args)
         add_option(args, "--spin-us", number_of(args->spin, config->spin_us));
         add_option(args, "--ladder-steps", number_of(args->steps, options->config->ladder_steps));
         add_option(args, "--ladder-order", options->config->ladder_by_gpc ? "gpc" : NULL);
-        add_pool(link->supervisor, args);
+        add_pool(link, args);
         if (link->was_ready) {
                 args->argv[args->n++] = "--restarted";
                 add_option(args, "--topology", link->info.topology[0] ? link->info.topology : NULL);
@@ -597,11 +626,7 @@ static void make_arguments(const ds_worker_link *link, struct arguments *args)
 /* Where all of a pool must be probed that takes a second for each page. */
 static uint32_t ready_max_ms(const ds_worker_link *link)
 {
-        const char *why;
-
-        return ds_pool_wanted(link->supervisor->options->config, &why) && !link->supervisor->pool.complete
-                       ? READY_POOL_MAX_MS
-                       : READY_MAX_MS;
+        return pool_to_make(link) ? READY_POOL_MAX_MS : READY_MAX_MS;
 }
 
 int ds_worker_start(ds_worker_link *link)

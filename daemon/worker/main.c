@@ -106,6 +106,11 @@ static int main_option(int c, const char *arg, struct ds_worker_config *config)
                 return main_duration(arg, DS_NS_PER_US, &config->evict_bound_ns);
         case 'm':
                 return main_mib(arg, &config->pool_bytes);
+        case 'f':
+                if (config->n_pool_for == DSW_POOL_FOR_MAX)
+                        return -EINVAL;
+                config->pool_for[config->n_pool_for++] = arg;
+                return 0;
         default:
                 return -EINVAL;
         }
@@ -146,6 +151,7 @@ static int main_options(int argc, char **argv, struct ds_worker_config *config)
                 {"evict-us", required_argument, NULL, 'e'},
                 {"pool-mib", required_argument, NULL, 'm'},
                 {"pool-be", required_argument, NULL, 'b'},
+                {"pool-for", required_argument, NULL, 'f'},
                 {"lut-dir", required_argument, NULL, 'D'},
                 {NULL, 0, NULL, 0},
         };
@@ -348,7 +354,8 @@ int main(int argc, char **argv)
                         "usage: detshare-worker --device SPEC [--policy NAME] [--policy-dir DIR] [--libcuda PATH]\n"
                         "       [--restarted] [--clock-ns N] [--orphan-s N] [--kernel-s N] [--quiesce-s N] [--spin-us "
                         "N]\n"
-                        "       [--transform always|auto|never] [--evict-us N] [--pool-mib N --pool-be N|N/M] "
+                        "       [--transform always|auto|never] [--evict-us N] [--pool-mib N --pool-be N|N/M|auto "
+                        "[--pool-for GPU/SMS=N]] "
                         "[--lut-dir "
                         "DIR],\n"
                         "       with the supervisor's socket as fd 3\n");

@@ -178,12 +178,25 @@ static int make_plan(struct maker *maker, uint8_t **ret_classes)
         return 0;
 }
 
-static int make_all(struct maker *maker, const struct ds_worker_config *config)
+/* What was measured on this GPU, as its share. NULL: nothing that pays. */
+static const char *pool_measured(const ds_worker *worker, const struct ds_worker_config *config)
+{
+        const struct ds_device_info *info = worker->info;
+        char name[96];
+        const size_t n = (size_t)snprintf(name, sizeof(name), "%s/%u=", info->name, info->n_sms);
+
+        for (uint32_t i = 0; i < config->n_pool_for; i++)
+                if (!strncmp(config->pool_for[i], name, n))
+                        return config->pool_for[i] + n;
+        return NULL;
+}
+
+static int make_all(struct maker *maker, const struct ds_worker_config *config, const char *share)
 {
         ds_cleanup(ds_freep) uint8_t *classes = NULL;
         int r;
 
-        if (!config->pool_be || ds_sectors_share_read(config->pool_be, &maker->share))
+        if (!share || ds_sectors_share_read(share, &maker->share))
                 return none(maker, "best effort's share of the channels is not given");
         make_sizes(maker, config->pool_bytes);
         if (!maker->n_pages)
@@ -219,11 +232,17 @@ int dsw_pool_make(ds_worker *worker, const struct ds_worker_config *config)
         struct maker maker = {.worker = worker, .pool = &worker->pool};
         const struct ds_pool_file *facts = &worker->pool.facts;
         const uint64_t begin = worker->wall_ns();
+        const char *share = config->pool_be;
         int r;
 
         if (!config->pool_bytes)
                 return 0;
-        r = make_all(&maker, config);
+        if (share && !strcmp(share, "auto")) {
+                share = pool_measured(worker, config);
+                if (!share)
+                        return 0; /* the daemon says why */
+        }
+        r = make_all(&maker, config, share);
         make_end(&maker);
         if (r == POOL_E_NONE) {
                 ds_log(DS_LOG_ERROR, "no pool of coloured memory: %s", maker.why);

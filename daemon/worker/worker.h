@@ -25,6 +25,8 @@ struct ds_device_ops;
 #define DS_WORKER_FRAME_MAX 262144u
 #define DS_WORKER_GRACE_NS (1500 * 1000000ULL) /* what a SIGTERM leaves to running work */
 
+#define DSW_POOL_FOR_MAX 8u
+
 struct ds_worker_config {
         int fd;                    /* to the supervisor; taken over by ds_worker_new, also when that fails */
         int signal_fd;             /* readable = stop (a signalfd); -1 = none; stays the caller's */
@@ -49,9 +51,11 @@ struct ds_worker_config {
         const struct ds_device_ops *ops; /* NULL = those of the device's name; else device is what open gets */
         uint32_t transform;              /* enum ds_sched_transform */
         uint64_t pool_bytes;             /* memory whose channels are to be known; 0 = none, or it is given */
-        const char *pool_be;             /* best effort's share of them: "1/3", "15" */
-        const char *lut_dir;             /* tables of channels lie there; NULL = all of it is probed */
-        int trust_any_owner;             /* tests: policies need not be root's */
+        const char *pool_be;             /* best effort's share of them: "1/3", "15"; "auto": as pool_for says */
+        uint32_t n_pool_for;
+        const char *pool_for[DSW_POOL_FOR_MAX]; /* "GPU/SMS=15": of that GPU; where it is not there there is no pool */
+        const char *lut_dir;                    /* tables of channels lie there; NULL = all of it is probed */
+        int trust_any_owner;                    /* tests: policies need not be root's */
 };
 
 /* Opens the device, builds the scheduler and says Ready. Copies what it needs from config. 0, DS_WORKER_E_REFUSED,

@@ -41,7 +41,7 @@ check client-lib/core core/ proto/ detshare/ $pb
 check client-lib/cuda core/ cuda/ detshare/ gen/ proto/wire.h
 check client-lib/cudart cudart/
 # shellcheck disable=SC2086
-check client-lib/ctl core/ ctl/ detshare/ proto/ lut/ $pb
+check client-lib/ctl core/ ctl/ detshare/ proto/ lut/ device/device.h $pb
 check client-lib/include detshare/
 check policies policies/
 check serve util/ serve/ detshare/

@@ -8,6 +8,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "supervisor/calibration.h"
 #include "supervisor/config.h"
 #include "supervisor/pool.h"
 #include "util/macro.h"
@@ -75,19 +76,20 @@ Test(supervisor_pool, all_pieces_in_order)
         const struct ds_pool_file good = facts();
         uint32_t list[DS_POOL_CHANNELS_MAX];
         Detshare__StatusReply status = DETSHARE__STATUS_REPLY__INIT;
+        const struct ds_calibration none = {.n = 0};
         struct ds_config config = {0};
         struct ds_pool pool;
 
         take_slabs(&pool);
         cr_assert_not(pool.complete);
-        ds_pool_status(&pool, &config, 0, list, &status);
+        ds_pool_status(&pool, &config, &none, "sim/1", 0, list, &status);
         cr_assert_eq(status.pool_bytes, 0);
         cr_assert(strstr(status.channels_why, "pool_mib"));
         cr_assert_eq(take(&pool, SLABS, SLABS, file_of(&good, SLABS << 10)), 0);
         cr_assert(pool.complete);
         cr_assert_eq(take(&pool, SLABS, SLABS, file_of(&good, SLABS << 10)), -EPROTO, "one more");
         detshare__status_reply__init(&status);
-        ds_pool_status(&pool, &config, 1, list, &status);
+        ds_pool_status(&pool, &config, &none, "sim/1", 1, list, &status);
         cr_expect_eq(status.pool_bytes, DS_MIB(4));
         cr_expect_eq(status.pool_slabs_lent, 1);
         cr_expect_eq(status.pool_sector_bytes, 2048);
@@ -137,16 +139,38 @@ Test(supervisor_pool, when_there_is_to_be_one)
         } rows[] = {
                 {0, "1/3", NULL, "none is configured"},
                 {DS_MIB(4), "off", NULL, "off"},
-                {DS_MIB(4), "auto", NULL, "auto"},
-                {DS_MIB(4), NULL, NULL, "auto"},
+                {DS_MIB(4), "auto", NULL, "not measured"},
+                {DS_MIB(4), NULL, NULL, "not measured"},
                 {DS_MIB(4), "1/3", "1/3", "could not be made"},
         };
 
+        const struct ds_calibration none = {.n = 0};
+
         for (size_t i = 0; i < DS_ARRAY_SIZE(rows); i++) {
                 const struct ds_config config = {.pool_bytes = rows[i].bytes, .pool_be = (char *)(uintptr_t)rows[i].be};
-                const char *why, *wanted = ds_pool_wanted(&config, &why);
+                const char *why, *wanted = ds_pool_wanted(&config, &none, "sim/1", &why);
 
                 cr_expect_eq(wanted == NULL, rows[i].wanted == NULL);
                 cr_expect(strstr(why, rows[i].why), "%s", why);
         }
+}
+
+/* What was measured decides where the configuration says auto. */
+Test(supervisor_pool, as_it_was_measured)
+{
+        const struct ds_config config = {.pool_bytes = DS_MIB(4)};
+        struct ds_calibration_gpu gpus[] = {
+                {.name = "pays/1", .channels = 6, .be = 2}, {.name = "does not/1", .channels = 6}};
+        const struct ds_calibration known = {.n = 2, .gpus = gpus};
+        const struct ds_calibration off = {.n = 1, .gpus = &gpus[1]};
+        const char *why;
+
+        cr_expect_str_eq(ds_pool_wanted(&config, &known, NULL, &why), "auto", "which GPU it is nobody knows yet");
+        cr_expect_null(ds_pool_wanted(&config, &off, NULL, &why), "there is none for which it pays");
+        cr_expect_str_eq(ds_pool_wanted(&config, &known, "pays/1", &why), "auto");
+        cr_expect(strstr(why, "after the daemon"), "%s", why);
+        cr_expect_null(ds_pool_wanted(&config, &known, "does not/1", &why));
+        cr_expect(strstr(why, "does not pay"), "%s", why);
+        cr_expect_null(ds_pool_wanted(&config, &known, "another/1", &why));
+        cr_expect(strstr(why, "not measured"), "%s", why);
 }

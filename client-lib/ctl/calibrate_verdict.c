@@ -1,0 +1,118 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Does dividing the memory channels pay on this GPU? Pure arithmetic over what was measured
+ *
+ * There is something without colours that keeps LS apart from BE: a bound on BE's resident blocks, which trades what BE
+ * has left for what LS feels, down to holding BE altogether; and turns of two of these reach what lies between. So
+ * colours pay where a choice of channels (with whatever bound of its own) has LS take so much less time than what
+ * leaves BE as much without them, that it is more than two runs differ by. Of a choice counts how long LS takes beside
+ * the worst kind of BE (up to CALIBRATE_LIMIT it is good, and no better for being shorter) and what BE has left on
+ * average over its kinds. What coloured kernels cost is in both. Choices that leave BE next to nothing are no choices.
+ */
+#include "ctl/calibrate.h"
+
+#define CALIBRATE_GAIN 100   /* permille of LS's time */
+#define CALIBRATE_BE_MIN 100 /* permille of BE's rate alone */
+
+int calibrate_choice(const struct calibrate_channels *channels, uint32_t be_channels, uint32_t be_blocks,
+        struct calibrate_choice *ret)
+{
+        uint64_t sum = 0, n = 0;
+        *ret = (struct calibrate_choice){.be_channels = be_channels, .be_blocks = be_blocks};
+        for (size_t i = 0; i < channels->n; i++) {
+                const struct dsc_channel_cell *cell = &channels->rows[i].cell;
+                if (cell->be_load == DSC_LOAD_NONE || cell->be_channels != be_channels || cell->be_blocks != be_blocks)
+                        continue;
+                if (cell->ls_permille > ret->ls_permille)
+                        ret->ls_permille = cell->ls_permille;
+                sum += cell->be_permille;
+                n++;
+        }
+        if (n)
+                ret->be_permille = (uint32_t)(sum / n);
+        return n != 0;
+}
+
+static uint32_t felt(const struct calibrate_choice *c)
+{
+        return c->ls_permille < CALIBRATE_LIMIT ? CALIBRATE_LIMIT : c->ls_permille;
+}
+
+/* more is a times longer, or has more, than less, by so many thousandths. */
+static int by(uint32_t more, uint32_t less, uint32_t permille)
+{
+        return (uint64_t)more * 1000 >= (uint64_t)less * (1000 + permille);
+}
+
+/* What LS takes by turns of two choices that leave BE so much on average. 0: they do not. */
+static uint32_t between(const struct calibrate_choice *less, const struct calibrate_choice *more, uint32_t be_permille)
+{
+        if (less->be_permille > be_permille || more->be_permille < be_permille || !more->be_permille)
+                return 0;
+        if (less->be_permille == more->be_permille)
+                return felt(more);
+        const int64_t part = be_permille - less->be_permille, all = more->be_permille - less->be_permille;
+        return (uint32_t)(felt(less) + ((int64_t)felt(more) - felt(less)) * part / all);
+}
+
+/* The i-th choice without colours; the one behind the last is that BE is held. */
+static struct calibrate_choice plain_at(const struct calibrate_channels *channels, size_t i)
+{
+        struct calibrate_choice c = {.ls_permille = CALIBRATE_LIMIT};
+        if (i < channels->n && !channels->rows[i].cell.be_channels)
+                (void)calibrate_choice(channels, 0, channels->rows[i].cell.be_blocks, &c);
+        return c;
+}
+
+/* The least that LS takes without colours where BE has as much, or as much as it can have. */
+static uint32_t reached(const struct calibrate_channels *channels, uint32_t be_permille)
+{
+        struct calibrate_choice most = {.be_permille = 0};
+        uint32_t best = UINT32_MAX;
+        for (size_t i = 0; i < channels->n; i++) {
+                const struct calibrate_choice more = plain_at(channels, i);
+                if (more.be_permille > most.be_permille)
+                        most = more;
+                for (size_t k = 0; k <= channels->n; k++) {
+                        const struct calibrate_choice less = plain_at(channels, k);
+                        const uint32_t ls = between(&less, &more, be_permille);
+                        best = ls && ls < best ? ls : best;
+                }
+        }
+        return best == UINT32_MAX ? felt(&most) : best;
+}
+
+static int leads_out(const struct calibrate_channels *channels, const struct calibrate_choice *c)
+{
+        return c->be_permille >= CALIBRATE_BE_MIN && by(reached(channels, c->be_permille), felt(c), CALIBRATE_GAIN);
+}
+
+/* What is good enough and leaves BE most, else what is best for LS; of those as good what leaves most. */
+static int is_preferred(const struct calibrate_choice *a, const struct calibrate_choice *b)
+{
+        if (by(felt(b), felt(a), CALIBRATE_SAME))
+                return 1;
+        return !by(felt(a), felt(b), CALIBRATE_SAME) && a->be_permille > b->be_permille;
+}
+
+int calibrate_best(
+        const struct calibrate_channels *channels, struct calibrate_choice *ret_plain, struct calibrate_choice *ret)
+{
+        struct calibrate_choice c;
+        *ret_plain = *ret = (struct calibrate_choice){.be_channels = 0};
+        for (size_t i = 0; i < channels->n; i++) {
+                const struct dsc_channel_cell *cell = &channels->rows[i].cell;
+                struct calibrate_choice *best = cell->be_channels ? ret : ret_plain;
+                if (calibrate_choice(channels, cell->be_channels, cell->be_blocks, &c) &&
+                        (!cell->be_channels || leads_out(channels, &c)) &&
+                        (!best->ls_permille || is_preferred(&c, best)))
+                        *best = c;
+        }
+        return ret_plain->ls_permille != 0;
+}
+
+uint32_t calibrate_verdict(const struct calibrate_channels *channels)
+{
+        struct calibrate_choice plain, coloured;
+        return calibrate_best(channels, &plain, &coloured) ? coloured.be_channels : 0;
+}

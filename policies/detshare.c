@@ -22,7 +22,7 @@
  * The reserve: the most SMs that an LS kernel among the first of the queues needs for its best latency, and the same
  * for what the session launched lately (the quantile `need_percent` of its kernels' time), up to `reserve_percent` of
  * the GPU. LS itself goes to the whole GPU with high priority: it begins in the reserve and spreads as BE blocks end
- * (`ls_overlap` 0: to the lower rung of its need, where that hurts).
+ * (`ls_overlap` 0: to the lower rung of its need, where that hurts; 2: to the SMs that BE leaves it by what is felt).
  *
  * While no request is under way but an LS session was active lately, one more wait is left: that of a request's first
  * kernel for a BE block. Where that is more than the slack, BE leaves a standing reserve, as large as the need if its
@@ -67,7 +67,7 @@
 /* However many streams clients open, there must be room on the device for LS. */
 #define BE_MANY 512u            /* BE operations on the device: of each coroutine no more than one then ... */
 #define BE_MOST 3072u           /* ... and more go only when some have ended */
-#define AHEAD_LEAST_NS 50000ull /* of work on the device, so that it is not idle until the next is there */
+#define AHEAD_LEAST_NS 25000ull /* of work on the device, so that it is not idle until the next is there */
 
 /* --- launching -------------------------------------------------------------------------------------------------------
  */
@@ -108,7 +108,7 @@ static uint32_t ls_rung(const struct detshare *d)
 {
         uint32_t at;
 
-        if (d->p[P_LS_OVERLAP])
+        if (d->p[P_LS_OVERLAP] == LS_OVERLAP || (d->p[P_LS_OVERLAP] == LS_APART && !d->part))
                 return 0;
         at = stair_at_least(&d->lower, d->reserve);
         return at < d->lower.n ? d->lower.rung[at] : 0;

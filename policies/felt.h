@@ -237,29 +237,39 @@ static inline int felt_suspects(const struct felt *felt, uint64_t slack_permille
                felt->base.mean > with + (more - felt->of[felt->now].without) + felt_error(felt, felt->now);
 }
 
+/*
+ * The more generous regime that is to be known soon, FELT_HELD: none. EBB first, then the strictest: where that breaks
+ * the slack those between them are likely to, and have the trials that all have in turn.
+ */
+static inline uint32_t felt_wanted(const struct felt *felt, uint64_t slack_permille, uint32_t generous)
+{
+        if (generous && felt_is_unknown(felt, FELT_EBB, slack_permille))
+                return FELT_EBB;
+        for (uint32_t i = generous; i-- > 1;) {
+                if (felt_is_unknown(felt, i, slack_permille))
+                        return i;
+                if (felt_breaks(felt, i, slack_permille))
+                        break;
+        }
+        return FELT_HELD;
+}
+
 /* The regime of the request that begins now; slack_permille and steps as for felt_now(). */
 static inline uint32_t felt_choose(struct felt *felt, uint64_t slack_permille, uint32_t steps)
 {
         const uint32_t number = ++felt->requests, now = felt_now(felt, slack_permille, steps);
         const uint32_t generous = now < steps ? now : steps; /* so many are more generous */
-        uint32_t often, trial = generous ? number / FELT_TRIAL % generous : 0;
+        const uint32_t wanted = felt_wanted(felt, slack_permille, generous);
+        const int uncertain =
+                now < FELT_HELD && (felt_is_unknown(felt, now, slack_permille) || felt_suspects(felt, slack_permille));
 
         if (!felt_has_base(felt))
                 return now;
-        if (now < FELT_HELD) {
-                often = felt_is_unknown(felt, now, slack_permille) || felt_suspects(felt, slack_permille) ? FELT_FIRST
-                                                                                                          : FELT_RENEW;
-                if (felt_other(number, often))
-                        return FELT_HELD;
-        }
-        often = FELT_TRIAL;
-        for (uint32_t i = generous; i-- > 0;) {
-                if (!felt_is_unknown(felt, i, slack_permille))
-                        continue;
-                often = FELT_SOON;
-                trial = i;
-        }
-        return generous && felt_other(number, often) ? trial : now;
+        if (now < FELT_HELD && felt_other(number, uncertain ? FELT_FIRST : FELT_RENEW))
+                return FELT_HELD;
+        if (wanted < FELT_HELD)
+                return felt_other(number, FELT_SOON) ? wanted : now;
+        return generous && felt_other(number, FELT_TRIAL) ? number / FELT_TRIAL % generous : now;
 }
 
 /* BE is another one now: what it costs is not known. */

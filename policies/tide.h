@@ -27,6 +27,10 @@
 #define BLOCKS_MAX 32u /* SM counts of the calibration */
 #define LS_LOOK 256u   /* operations that are looked at for the window, of all queues: a decision must not take long */
 
+/* ls_overlap */
+#define LS_OVERLAP 1
+#define LS_APART 2
+
 enum param {
         P_LS_DEPTH,
         P_LS_LATE_DEPTH,
@@ -66,7 +70,10 @@ enum param {
 static const struct detshare_policy_param params[PARAMS] = {
         {"ls_depth", "operations on the device at once of the LS session that is due first", 64, 1, 1024},
         {"ls_late_depth", "the same of other LS sessions", 16, 1, 1024},
-        {"ls_overlap", "1: LS may spread over BE's SMs, 0: it stays on the lower rung of its need", 1, 0, 1},
+        {"ls_overlap",
+                "1: LS may spread over BE's SMs, 0: it stays on the lower rung of its need, 2: as 1, but where all of "
+                "BE keeps to a part on the others",
+                LS_OVERLAP, 0, LS_APART},
         {"ls_tolerance_permille", "latencies this close count as the best one of an LS kernel", 50, 0, 1000},
         {"be_tolerance_permille", "times this close are one step of a BE kernel's stair", 50, 0, 1000},
         {"slack_permille", "of a request's length that BE may cost it when it has no SLO", 50, 0, 10000},

@@ -153,6 +153,31 @@ Test(policy_detshare_felt, best_effort_keeps_to_what_requests_do_not_feel)
         ph_close();
 }
 
+Test(policy_detshare_felt, and_requests_to_the_other_sms_if_asked_to)
+{
+        for (int apart = 0; apart < 2; apart++) {
+                struct ph_client *be, *ls;
+                uint64_t from;
+                uint32_t lower = 0, all = 0;
+
+                OPEN("explore_permille=0", "standing_permille=0", "be_ahead_us=0",
+                        apart ? "ls_overlap=2" : "ls_overlap=1");
+                touched_beyond = SMS / 4;
+                (void)felt_slower(&shorts, &be, &ls);
+                from = go_on(ls) + 200 * MS;
+                for (uint32_t i = 0; i < ph.n_log; i++) {
+                        if (ph.log[i].client != ls || ph.log[i].launch_ns < from)
+                                continue;
+                        lower += ph.log[i].side == DETSHARE_SIDE_LOWER && ph.log[i].n_sms >= SMS - SMS / 4 &&
+                                 ph.log[i].n_sms < SMS;
+                        all += ph.log[i].n_sms == SMS;
+                }
+                cr_assert_geq(apart ? lower : all, 2000);
+                cr_assert_leq(apart ? all : lower, apart ? 200 : 0);
+                ph_close();
+        }
+}
+
 /* A kernel of 0.2 ms that takes 0.8 ms on a quarter of the SMs would be at it long after the request, of 0.6 ms. */
 Test(policy_detshare_felt, a_kernel_that_would_be_done_later_on_few_sms_waits_for_all)
 {

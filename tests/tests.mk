@@ -413,7 +413,7 @@ bench: deps
 	@$(WITH_TOOLKIT) tests/demo/packs.py --build $(BUILD) --policies $(BENCH_POLICIES) --json $(BUILD)/bench/packs.json
 
 # Driver API programs, natively and under DetShare; their kernels lie beside them
-GPU_BENCH := $(addprefix $(BUILD)/bench/gpu_,figures load kernels.fatbin kernels.cubin kernels.ptx globals.fatbin)
+GPU_BENCH := $(addprefix $(BUILD)/bench/gpu_,figures graph load kernels.fatbin kernels.cubin kernels.ptx globals.fatbin)
 $(BUILD)/bench/%.fatbin: tests/bench/%.cu
 	@mkdir -p $(@D)
 	$(NVCC) -fatbin -gencode arch=compute_90,code=sm_90 -gencode arch=compute_75,code=compute_75 -o $@ $<

@@ -13,6 +13,7 @@
 #define FORMS_BLOCKS_MAX (1u << 31) /* a grid of so many has no forms */
 #define FORMS_SAMPLES 4u            /* of a form, before it is no longer tried */
 #define FORMS_DEAR 1250u            /* thousandths of the native form's time */
+#define FORMS_HELD 2u               /* blocks that a worker may have to do beyond a chunk of more than one */
 #define FORMS_TAKES 8u              /* a worker goes for blocks so often at least, or the last one has too much to do */
 
 /* What is known of a kernel on the SMs that it goes to. */
@@ -60,15 +61,22 @@ static struct figures figures_of(
         return figures;
 }
 
+/*
+ * Blocks that workers take at a time. One: it lets go at the block's end, and has waited for memory between two blocks.
+ * More: it takes the next while it is at work, and has two blocks and a chunk to do at most (ptx/pass/forms.h). So many
+ * that this is a tenth of the bound; two where they would be fewer, as long as it is a fifth.
+ */
 static struct ds_form form_persistent(const struct figures *figures, uint64_t bound_ns)
 {
-        uint64_t chunk = figures->block_ns ? bound_ns / 10 / figures->block_ns : 1;
+        uint64_t blocks = figures->block_ns ? bound_ns / 10 / figures->block_ns : 1, chunk = 1;
 
+        if (blocks >= 2)
+                chunk = DS_MAX(blocks, FORMS_HELD + 2) - FORMS_HELD;
         chunk = DS_MAX(DS_MIN(chunk, figures->waves / FORMS_TAKES), 1u);
         return (struct ds_form){
                 .form = DS_PTX_FORM_PERSISTENT,
                 .chunk = (uint32_t)chunk,
-                .evict_ns = chunk * figures->block_ns,
+                .evict_ns = (chunk == 1 ? 1 : chunk + FORMS_HELD) * figures->block_ns,
         };
 }
 

@@ -11,8 +11,8 @@
  *    within the bound, since a single block takes longer, the one that does soonest, if that halves the wait. A form
  *    that makes the kernel longer by more than FORMS_DEAR is not used.
  *
- * An eviction of the persistent form takes as long as a worker's blocks: their number is chosen so that they take about
- * a tenth of the bound. That of the sliced form takes as long as the slices on the device, of which there are two so
+ * An eviction of the persistent form takes as long as a worker's blocks: one, or as many as take about a tenth of the
+ * bound. That of the sliced form takes as long as the slices on the device, of which there are two so
  * that one follows the other without a gap: each has as many waves of blocks as take half of the bound. How long a
  * block takes is the kernel's time over its waves.
  *

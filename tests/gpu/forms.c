@@ -3,10 +3,11 @@
  * What forms of kernels cost, measured: workers that are never told to let go against native blocks; how long it takes
  * from the word until the SMs are free for somebody else; what being let go and taken up again costs
  *
- * For blocks of 2, 10, 50 and 200 us, two on an SM, whose forms the passes made. That SMs are free is seen by a kernel
- * of a high priority that needs every SM to itself, submitted with the word: what it takes beyond what it takes alone.
- * The same kernel beside native blocks says what a stream's priority alone does. Every block must have run once at the
- * end, or the figures are none.
+ * For blocks of 2, 5, 10, 50 and 200 us, two on an SM, whose forms the passes made. That SMs are free is seen by a
+ * kernel of a high priority that needs every SM to itself, submitted with the word: what it takes beyond the median of
+ * what it takes alone. How far what it takes alone is spread, measured in turns with that, is printed beside it: that
+ * much is the host's and the driver's. The same kernel beside native blocks says what a stream's priority alone does.
+ * Every block must have run once at the end, or the figures are none.
  *
  * usage: forms [TRIES [US]]     how often, and how long a launch is to take; 300 and 2000 on a GPU, 3 and 100 elsewhere
  * The device: DETSHARE_TEST_DEVICE, else cuda:0; lines begin with what it is.
@@ -162,13 +163,21 @@ static uint32_t loops_for(struct bench *b, double us)
         return (uint32_t)DS_MAX(us * 10000 / DS_MAX(more - less, 1.0), 10.0);
 }
 
+/* It may end in this moment. */
+static void tell(struct bench *b, uint64_t token)
+{
+        int r = b->f.t->ops->evict(b->f.t->device, token);
+
+        cr_assert(!r || r == DS_CUDA_NOT_FOUND, "evict says %d", r);
+}
+
 /* From its submission until its end is seen, by this thread, which does nothing else. */
 static double urgent_us(struct bench *b, uint64_t evict)
 {
         double begin = now_us(b);
 
         if (evict)
-                cr_assert_eq(b->f.t->ops->evict(b->f.t->device, evict), 0);
+                tell(b, evict);
         cr_assert_eq(await(b, dt_launch(b->f.t, &b->urgent))->status, 0);
         return now_us(b) - begin;
 }
@@ -187,7 +196,7 @@ static void urgent_alone(struct bench *b)
 
 static void cost(struct bench *b, double block_us)
 {
-        static const uint32_t chunks[] = {1, 2, 4, 8, 16};
+        static const uint32_t chunks[] = {1, 2, 3, 4, 8, 16};
         double native = median_us(b, &b->native), us;
 
         printf("%s: blocks of %.0f us, never let go: native %.1f us; workers that take", b->what, block_us, native);
@@ -200,15 +209,20 @@ static void cost(struct bench *b, double block_us)
         b->workers.chunk = 1;
 }
 
+static void print_series(const char *what, struct series *s)
+{
+        printf("; %s p50 %.1f us, p90 %.1f, p99 %.1f, most %.1f", what, at(s, 0.5), at(s, 0.9), at(s, 0.99), at(s, 1));
+}
+
 /* What somebody urgent waits for, in the middle of the launch. */
 static void latency(struct bench *b, double block_us, const struct ds_launch *be, int evicts)
 {
-        static struct series urgent, told;
+        static struct series urgent, told, alone;
         const struct ds_completion *c;
         uint64_t token;
         double begin, us;
 
-        urgent.n = told.n = 0;
+        urgent.n = told.n = alone.n = 0;
         for (uint32_t i = 0; i < b->tries; i++) {
                 token = dt_launch(b->f.t, be);
                 dt_form_pass(
@@ -223,15 +237,22 @@ static void latency(struct bench *b, double block_us, const struct ds_launch *be
                         add(&told, now_us(b) - begin);
                         b->f.t->ops->drop(b->f.t->device, token);
                 }
+                us = urgent_us(b, 0) - b->urgent_us;
+                add(&alone, DS_MAX(us, 0.0));
                 if (b->f.t->next_token > DT_TOKENS - 8)
                         tokens_again(b->f.t);
         }
         tokens_again(b->f.t);
-        printf("%s: blocks of %.0f us, %s: SMs free after p50 %.1f us, p99 %.1f, most %.1f (%u tries, %u let go; told "
-               "of "
-               "after p50 %.1f; alone %.1f)\n",
-                b->what, block_us, evicts ? "workers told to let go" : "native, by priority", at(&urgent, 0.5),
-                at(&urgent, 0.99), at(&urgent, 1), urgent.n, told.n, at(&told, 0.5), b->urgent_us);
+        printf("%s: blocks of %.0f us, ", b->what, block_us);
+        if (evicts)
+                printf("workers that take %u told to let go", be->chunk);
+        else
+                printf("native, by priority");
+        print_series("SMs free after", &urgent);
+        print_series("alone in turns", &alone);
+        if (evicts)
+                print_series("told of after", &told);
+        printf("; alone %.1f; %u tries, %u let go\n", b->urgent_us, urgent.n, told.n);
 }
 
 /* From launch to end, let go about every pause_ns and taken up at once. */
@@ -248,7 +269,7 @@ static double whole_us(struct bench *b, uint64_t pause_ns, uint32_t *ret_evicted
                 if (pause_ns) {
                         dt_form_pass(b->f.t, pause_ns);
                         if (!b->f.t->came[token])
-                                cr_assert_eq(b->f.t->ops->evict(b->f.t->device, token), 0);
+                                tell(b, token);
                 }
                 if (await(b, token)->status != DS_DEVICE_EVICTED)
                         break;
@@ -283,7 +304,7 @@ static void resumed(struct bench *b, double block_us)
 
 int main(int argc, char **argv)
 {
-        static const double sizes[] = {2, 10, 50, 200};
+        static const double sizes[] = {2, 5, 10, 50, 200};
         const char *device = getenv("DETSHARE_TEST_DEVICE"), *spec;
         const struct ds_device_ops *ops = ds_device_find(device && device[0] ? device : "cuda:0", &spec);
         char *ptx = dt_forms_made(".version 7.0\n.target sm_70\n.address_size 64\n" DT_PTX_FORM_NATIVE);
@@ -305,7 +326,9 @@ int main(int argc, char **argv)
                 urgent_alone(&b);
                 cost(&b, sizes[i]);
                 latency(&b, sizes[i], &b.native, 0);
-                latency(&b, sizes[i], &b.workers, 1);
+                for (b.workers.chunk = 1; b.workers.chunk <= (sizes[i] > 5 ? 1u : 3u); b.workers.chunk++)
+                        latency(&b, sizes[i], &b.workers, 1);
+                b.workers.chunk = 1;
                 resumed(&b, sizes[i]);
         }
         dt_close(b.f.t);

@@ -632,3 +632,98 @@ Test(ptx_forms, look_back)
         cr_expect(sums.evictions > 12, "%u", sums.evictions);
         close_file(&f);
 }
+
+/* --- what a worker still does when it is told to stop --- */
+
+#define TOLD_BLOCKS 60
+#define TOLD_CONTROL (1 << 20) /* of the arena */
+
+struct told {
+        struct ds_ptx_control *control;
+        uint32_t begun, at; /* blocks; the word comes in this one */
+};
+
+/* A block counts itself: it has begun, and the worker has asked all that it asks before it. */
+static void on_count(void *user, const uint64_t *sectors, uint32_t n, enum ds_interp_access kind)
+{
+        struct told *told = user;
+        const uint64_t at = (uintptr_t)arena >> DS_INTERP_SECTOR_BITS;
+
+        (void)kind;
+        for (uint32_t i = 0; i < n; i++)
+                if (sectors[i] - at < TOLD_CONTROL >> DS_INTERP_SECTOR_BITS && told->begun++ == told->at)
+                        told->control->stop = 1;
+}
+
+/* How many blocks a worker begins that is told in block `at`; those, and no other, have run. */
+static uint32_t told_in(const ds_interp_kernel *kernel, uint32_t chunk, uint32_t at)
+{
+        struct ds_interp_range range = {.va = (uintptr_t)arena, .size = DRIVE_ARENA};
+        struct told told = {.control = (struct ds_ptx_control *)(void *)(arena + TOLD_CONTROL), .at = at};
+        struct {
+                uint64_t counts;
+                struct ds_ptx_virtual v;
+        } params = {(uintptr_t)arena, {.control = (uintptr_t)told.control,
+                                              .grid = {TOLD_BLOCKS, 1, 1},
+                                              .n_blocks = TOLD_BLOCKS,
+                                              .epoch = 1,
+                                              .chunk = chunk}};
+        struct ds_interp_launch l = {.kernel = kernel,
+                .grid = {1, 1, 1},
+                .block = {64, 1, 1},
+                .params = &params,
+                .params_size = sizeof(params),
+                .ranges = &range,
+                .n_ranges = 1,
+                .n_sms = 132,
+                .memory = on_count,
+                .memory_user = &told,
+                .max_instructions = 1000000};
+        ds_interp_block *work = ds_interp_block_new();
+        struct ds_interp_result result = {0};
+
+        memset(arena, 0, DRIVE_ARENA);
+        cr_assert_eq(ds_interp_run_block(work, &l, 0, 0, 0, &result), 0);
+        cr_assert_eq(result.fault, 0, "%s", result.message);
+        ds_interp_block_free(work);
+        cr_assert_eq(told.control->next, told.begun, "chunk %u, told in block %u", chunk, at);
+        cr_assert_eq(told.control->left + told.control->completed, 0);
+        for (uint32_t i = 0; i < TOLD_BLOCKS; i++)
+                cr_assert_eq(((uint32_t *)(void *)arena)[i], i < told.begun, "block %u", i);
+        return told.begun;
+}
+
+/* With one block at a time it ends that; with more, as many as it may have taken ahead, and no fewer. */
+Test(ptx_forms, told_to_stop)
+{
+        static const char text[] = ".version 7.0\n.target sm_70\n.address_size 64\n"
+                                   ".visible .entry count(.param .u64 counts)\n{\n\t.reg .b32 %r<2>;\n"
+                                   "\t.reg .b64 %rd<3>;\n\t.reg .pred %p;\n\tmov.u32 %r0, %tid.x;\n"
+                                   "\tsetp.ne.u32 %p, %r0, 0;\n\t@%p bra $end;\n\tld.param.u64 %rd0, [counts];\n"
+                                   "\tmov.u32 %r1, %ctaid.x;\n\tmul.wide.u32 %rd1, %r1, 4;\n"
+                                   "\tadd.u64 %rd0, %rd0, %rd1;\n\tred.global.add.u32 [%rd0], 1;\n$end:\n\tret;\n}\n";
+        static struct ds_ptx_diags diags;
+        struct ds_ptx_form_verdict verdict;
+        ds_ptx_module *module, *forms;
+        const ds_interp_kernel *kernel;
+        ds_interp *interp;
+
+        begin();
+        cr_assert_eq(ds_ptx_parse(text, sizeof(text) - 1, 0, &diags, &module), 0);
+        cr_assert_eq(ds_ptx_forms_make(module, 0, &diags, &forms, &verdict), 0);
+        cr_assert_eq(ds_interp_new(forms, &diags, &interp), 0);
+        kernel = ds_interp_find_kernel(interp, "count" DS_PTX_FORM_PERSISTENT_SUFFIX);
+        for (uint32_t chunk = 1; chunk < 7; chunk++) {
+                uint32_t most = 0;
+
+                for (uint32_t at = 0; at < TOLD_BLOCKS / 2; at++) {
+                        uint32_t began = told_in(kernel, chunk, at);
+
+                        most = began - at > most ? began - at : most;
+                }
+                cr_expect_eq(most, chunk == 1 ? 1 : chunk + 2, "chunk %u: %u", chunk, most);
+        }
+        ds_interp_free(interp);
+        ds_ptx_module_free(forms);
+        ds_ptx_module_free(module);
+}

@@ -28,7 +28,7 @@ enum ds_ptx_board {
         DS_PTX_BOARD_NOW = 0,     /* x, y, z of the block that runs, and the state of its worker */
         DS_PTX_BOARD_GIVE = 16,   /* twice x, y, z, and whether there is one: what the first thread gives the others */
         DS_PTX_BOARD_OWN = 48,    /* the first thread's: x, y, z, how many more it has taken */
-        DS_PTX_BOARD_TAKEN = 64,  /* also its: how often it has taken; whether a block has run */
+        DS_PTX_BOARD_TAKEN = 64,  /* also its: how often it has taken; whether a block has run; what it holds */
         DS_PTX_BOARD_GRID = 80,   /* x, y, z */
         DS_PTX_BOARD_BYTES = 128, /* what lies behind it is aligned as before, also where that is luck */
 };

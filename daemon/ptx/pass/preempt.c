@@ -9,6 +9,15 @@
  * the index from registers in its first stretch, and from the board where it asks for it later. Every thread writes the
  * same to the place it reads later, behind the barrier that all have come to: nobody is in a body then.
  *
+ * A ticket of one block is taken when the worker has nothing else to do, and the whole block waits for two answers of
+ * memory, one after the other: too long where blocks take a few us. Of a ticket of more blocks the last but one begins
+ * with the question whether to stop, and the last with taking the next ticket, unless the answer was yes or the worker
+ * has taken enough; nobody waits for what comes, but the first thread at the block's end. So one register of the first
+ * thread, the held one, is alive in the body, and what it holds is noted on the board. What was taken so is run even if
+ * the word comes meanwhile: from the word on a worker does at most the rest of its last two blocks and one ticket. It
+ * still runs its tickets in increasing order, so of the blocks that have not ended the lowest is at work, or its worker
+ * would be at work on a lower one: who waits for lower ones gets on.
+ *
  * Whoever leaves the body comes to the tail. Kernels whose threads may leave while others still wait for the whole
  * block have no such form: a barrier does not wait for threads that have exited, and does for those at the tail.
  *
@@ -31,12 +40,35 @@
 #include "util/error.h"
 #include "util/macro.h"
 
-enum name { X, Y, Z, TURN, T, P, LANES, BEGIN, TAKE, GIVE, NOTHING, WAIT, TAIL, LEAVE, OUT, _NAMES };
-static const char *const stems[_NAMES] = {"%ds_x", "%ds_y", "%ds_z", "%ds_turn", "%ds_t", "%ds_p", "%ds_lanes",
-        "$L_ds_begin", "$L_ds_take", "$L_ds_give", "$L_ds_nothing", "$L_ds_wait", "$L_ds_tail", "$L_ds_leave",
-        "$L_ds_out"};
-static const char *const keys[_NAMES] = {
-        "x", "y", "z", "turn", "t", "p", "lanes", "begin", "take", "give", "nothing", "wait", "tail", "leave", "out"};
+enum name {
+        X,
+        Y,
+        Z,
+        TURN,
+        T,
+        P,
+        HELD,
+        LANES,
+        BEGIN,
+        TAKE,
+        ASK,
+        HAVE,
+        GIVE,
+        AHEAD,
+        ENOUGH,
+        PUT,
+        NOTHING,
+        WAIT,
+        TAIL,
+        LEAVE,
+        OUT,
+        _NAMES
+};
+static const char *const stems[_NAMES] = {"%ds_x", "%ds_y", "%ds_z", "%ds_turn", "%ds_t", "%ds_p", "%ds_held",
+        "%ds_lanes", "$L_ds_begin", "$L_ds_take", "$L_ds_ask", "$L_ds_have", "$L_ds_give", "$L_ds_ahead",
+        "$L_ds_enough", "$L_ds_put", "$L_ds_nothing", "$L_ds_wait", "$L_ds_tail", "$L_ds_leave", "$L_ds_out"};
+static const char *const keys[_NAMES] = {"x", "y", "z", "turn", "t", "p", "held", "lanes", "begin", "take", "ask",
+        "have", "give", "ahead", "enough", "put", "nothing", "wait", "tail", "leave", "out"};
 
 /* Bindings that are no names of the above */
 enum more { PARAM, BOARD, FIRST, LOAD, ATOMIC, COUNT, FENCE, MEET, _MORE };
@@ -47,7 +79,7 @@ static const char first_text[] = "\tmov.u32 %ds_a, %tid.x;\n\tmov.u32 %ds_b, %ti
                                  "\tmov.u32 %ds_b, %tid.z;\n\tor.b32 %ds_a, %ds_a, %ds_b;\n"
                                  "\tsetp.ne.u32 %ds_p, %ds_a, 0;";
 
-static const char top_text[] = "\t.reg .pred #p;\n\t.reg .b32 #x, #y, #z, #turn, #t;\n"
+static const char top_text[] = "\t.reg .pred #p;\n\t.reg .b32 #x, #y, #z, #turn, #t, #held;\n"
                                "\t{\n\t.reg .pred %ds_p;\n\t.reg .b32 %ds_a, %ds_b;\n"
                                "#first\n"
                                "\tmov.u32 #turn, 0;\n"
@@ -55,6 +87,7 @@ static const char top_text[] = "\t.reg .pred #p;\n\t.reg .b32 #x, #y, #z, #turn,
                                "\tst.shared.u32 [#board+60], #turn;\n" /* none left of what was taken */
                                "\tst.shared.u32 [#board+64], #turn;\n"
                                "\tst.shared.u32 [#board+68], #turn;\n"
+                               "\tst.shared.u32 [#board+72], #turn;\n"
                                "\t}\n"
                                "#begin:";
 
@@ -66,7 +99,7 @@ static const char grid_text[] = "\t{\n\t.reg .b32 %ds_a;\n"
 
 /* The first thread: the next one of what it took, with the index counted up */
 static const char next_text[] = "\t{\n\t.reg .pred %ds_p;\n\t.reg .b32 %ds_a, %ds_b, %ds_c, %ds_d, %ds_e;\n"
-                                "\t.reg .b64 %ds_control;\n"
+                                "\t.reg .b64 %ds_control, %ds_wide;\n"
                                 "#first\n"
                                 "\t@%ds_p bra #wait;\n"
                                 "\tld.shared.v4.u32 {%ds_a, %ds_b, %ds_c, %ds_d}, [#board+48];\n"
@@ -86,23 +119,45 @@ static const char next_text[] = "\t{\n\t.reg .pred %ds_p;\n\t.reg .b32 %ds_a, %d
                                 "\tadd.u32 %ds_c, %ds_c, 1;\n"
                                 "\tbra #give;";
 
-/* ... or a new ticket, unless it has taken enough, is to stop, or finds no block left */
+/*
+ * The control block's address. The first thread's tid.x is 0; that it is added keeps the assembler from seeing that all
+ * lanes would count in one place: it would then have one lane count for a warp and hand the result round, which waits
+ * for it.
+ */
+#define CONTROL                                                                                   \
+        "\tld.param.u64 %ds_control, [#param];\n\tcvta.to.global.u64 %ds_control, %ds_control;\n" \
+        "\tmov.u32 %ds_e, %tid.x;\n\tcvt.u64.u32 %ds_wide, %ds_e;\n"                              \
+        "\tadd.u64 %ds_control, %ds_control, %ds_wide;\n"
+
+/*
+ * ... or the ticket that it holds, or a new one, unless it has taken enough, is to stop, or finds no block left. What
+ * is held: 0 nothing, 1 the word, 2 a ticket, 3 nothing, and that is to stay so.
+ */
 static const char take_text[] = "#take:\n"
+                                "\tld.shared.u32 %ds_e, [#board+72];\n"
+                                "\tsetp.eq.u32 %ds_p, %ds_e, 3;\n"
+                                "\t@%ds_p bra #nothing;\n"
+                                "\tsetp.ne.u32 %ds_p, %ds_e, 2;\n"
+                                "\t@%ds_p bra #ask;\n"
+                                "\tmov.u32 %ds_a, #held;\n"
+                                "\tmov.u32 %ds_e, 0;\n"
+                                "\tst.shared.u32 [#board+72], %ds_e;\n"
+                                "\tld.param.u32 %ds_d, [#param+32];\n" /* chunk */
+                                "\tbra #have;\n"
+                                "#ask:\n"
                                 "\tld.shared.u32 %ds_e, [#board+64];\n"
                                 "\tld.param.u32 %ds_a, [#param+36];\n" /* most */
                                 "\tsetp.ne.u32 %ds_p, %ds_a, 0;\n"
                                 "\tsetp.ge.and.u32 %ds_p, %ds_e, %ds_a, %ds_p;\n"
                                 "\t@%ds_p bra #nothing;\n"
                                 "\tadd.u32 %ds_e, %ds_e, 1;\n"
-                                "\tst.shared.u32 [#board+64], %ds_e;\n"
-                                "\tld.param.u64 %ds_control, [#param];\n"
-                                "\tcvta.to.global.u64 %ds_control, %ds_control;\n"
-                                "\t#load %ds_a, [%ds_control];\n"
+                                "\tst.shared.u32 [#board+64], %ds_e;\n" CONTROL "\t#load %ds_a, [%ds_control];\n"
                                 "\tld.param.u32 %ds_b, [#param+28];\n" /* epoch */
                                 "\tsetp.eq.u32 %ds_p, %ds_a, %ds_b;\n"
                                 "\t@%ds_p bra #nothing;\n"
                                 "\tld.param.u32 %ds_d, [#param+32];\n" /* chunk */
                                 "\t#atomic.add.u32 %ds_a, [%ds_control+4], %ds_d;\n"
+                                "#have:\n"
                                 "\tld.param.u32 %ds_e, [#param+20];\n" /* n_blocks */
                                 "\tsetp.ge.u32 %ds_p, %ds_a, %ds_e;\n"
                                 "\t@%ds_p bra #nothing;\n"
@@ -119,9 +174,42 @@ static const char take_text[] = "#take:\n"
                                 "\tdiv.u32 %ds_c, %ds_b, #t;\n\tmul.lo.u32 %ds_e, %ds_c, #t;\n"
                                 "\tsub.u32 %ds_b, %ds_b, %ds_e;";
 
+/* Before the last block but one of a ticket: is it to stop? What comes is looked at before the last block. */
 static const char give_text[] = "#give:\n"
                                 "\tst.shared.v4.u32 [#board+48], {%ds_a, %ds_b, %ds_c, %ds_d};\n"
-                                "\tmov.u32 %ds_d, 1;";
+                                "\tsetp.gt.u32 %ds_p, %ds_d, 1;\n"
+                                "\t@%ds_p bra #put;\n" CONTROL "\tld.shared.u32 %ds_e, [#board+72];\n"
+                                "\tsetp.eq.u32 %ds_p, %ds_d, 0;\n"
+                                "\t@%ds_p bra #ahead;\n"
+                                "\t#load #held, [%ds_control];\n"
+                                "\tmov.u32 %ds_e, 1;\n"
+                                "\tst.shared.u32 [#board+72], %ds_e;\n"
+                                "\tbra #put;";
+
+/* Before the last: if it has asked, and is to go on, the next ticket */
+static const char ahead_text[] = "#ahead:\n"
+                                 "\tsetp.ne.u32 %ds_p, %ds_e, 1;\n"
+                                 "\t@%ds_p bra #put;\n"
+                                 "\tld.param.u32 %ds_e, [#param+28];\n" /* epoch */
+                                 "\tsetp.eq.u32 %ds_p, #held, %ds_e;\n"
+                                 "\t@%ds_p bra #enough;\n"
+                                 "\tld.shared.u32 %ds_e, [#board+64];\n"
+                                 "\tld.param.u32 %ds_d, [#param+36];\n" /* most */
+                                 "\tsetp.ne.u32 %ds_p, %ds_d, 0;\n"
+                                 "\tsetp.ge.and.u32 %ds_p, %ds_e, %ds_d, %ds_p;\n"
+                                 "\t@%ds_p bra #enough;\n"
+                                 "\tadd.u32 %ds_e, %ds_e, 1;\n"
+                                 "\tst.shared.u32 [#board+64], %ds_e;\n"
+                                 "\tld.param.u32 %ds_d, [#param+32];\n" /* chunk */
+                                 "\t#atomic.add.u32 #held, [%ds_control+4], %ds_d;\n"
+                                 "\tmov.u32 %ds_e, 2;\n"
+                                 "\tst.shared.u32 [#board+72], %ds_e;\n"
+                                 "\tbra #put;\n"
+                                 "#enough:\n"
+                                 "\tmov.u32 %ds_e, 3;\n"
+                                 "\tst.shared.u32 [#board+72], %ds_e;\n"
+                                 "#put:\n"
+                                 "\tmov.u32 %ds_d, 1;";
 static const char put_text[] = "\tmov.u32 %ds_e, #board;\n"
                                "\tsub.u32 %ds_e, %ds_e, #turn;\n"
                                "\tst.shared.v4.u32 [%ds_e+32], {%ds_a, %ds_b, %ds_c, %ds_d};\n"
@@ -372,6 +460,7 @@ void ds_ptx_form_preempt(
         top(&l, next_text);
         top(&l, take_text);
         top(&l, give_text);
+        top(&l, ahead_text);
         if (plan->objects)
                 top(&l, ran_text);
         top(&l, put_text);

@@ -2,7 +2,9 @@
 #
 # Programs of the Runtime API as users build them: every .cu here is one, compiled once and linked twice, with the shared
 # runtime (against our own library) and, for a GPU, with NVIDIA's static one. Options of one: NVCC_<name>, what else
-# it is linked from: PARTS_<name> (files of parts/), libraries that it opens: parts/lib*.cu.
+# it is linked from: PARTS_<name> (files of parts/), libraries that it opens: parts/lib*.cu. Most of a program's time with the
+# compiler is headers: those of TOGETHER_<group> are compiled as one (together.sh) and are links to it, but for programs that do
+# something before or after main.
 
 RUNTIME := $(BUILD)/tests/runtime
 runtime_names := $(basename $(notdir $(wildcard tests/programs/runtime/*.cu)))
@@ -19,12 +21,38 @@ NVCC_templates := --extended-lambda
 # functions of the host that templates of the toolkit call
 NVCC_occupancy := -diag-suppress 20013,20014,20015
 PARTS_units := units_other
+TOGETHER_graphs := graph_clone graph_errors graph_events graph_mixed graph_nodes graph_update graph_capture capture_errors capture_info
+TOGETHER_copies := copies_2d copies_3d copies_async batch_copies memsets unified_copies host_register pinned managed
+TOGETHER_streams := stream_kinds legacy_stream many_streams event_times event_waits callbacks host_functions last_error launch_errors
+TOGETHER_memory := memory_info memory_errors malloc_async pools out_of_memory pointer_attributes symbols
+TOGETHER_kernels := atomics calls doubles matrices reduce_scan shared_memory warps grids big_arguments func_attributes
+TOGETHER_processes := forked reset ipc printing faulty asserting host_threads thread_streams plugins libraries entry_points devices
+TOGETHER_newer := cooperative clusters halves
+groups := $(patsubst TOGETHER_%,%,$(filter TOGETHER_%,$(.VARIABLES)))
 
-runtime_o = $(addprefix $(BUILD)/obj/tests/programs/runtime/,$(1).o $(PARTS_$(1):%=parts/%.o))
-.SECONDARY: $(foreach n,$(runtime_names),$(call runtime_o,$(n)))
+# the first of a group is linked for all of them
+$(foreach g,$(groups),$(eval GROUP_$(firstword $(TOGETHER_$(g))) := group/$(g)))
+runtime_o = $(addprefix $(BUILD)/obj/tests/programs/runtime/,$(or $(GROUP_$(1)),$(1)).o $(PARTS_$(1):%=parts/%.o))
+other_members = $(wordlist 2,99,$(TOGETHER_$(1)))
+runtime_linked := $(filter-out $(foreach g,$(groups),$(call other_members,$(g))),$(runtime_names))
+.SECONDARY: $(foreach n,$(runtime_linked),$(call runtime_o,$(n)))
 $(BUILD)/obj/tests/programs/runtime/%.o: tests/programs/runtime/%.cu $(wildcard tests/programs/runtime/*.h)
 	@mkdir -p $(@D)
 	$(NVCC_RUNTIME) $(nvcc_std) $(NVCC_$(notdir $*)) -c -o $@ $<
+# the newer standard where a member needs it
+define group_rule
+$(BUILD)/gen/runtime/$(1).cu: tests/programs/runtime/together.sh tests/programs/runtime/runtime.mk $(TOGETHER_$(1):%=tests/programs/runtime/%.cu)
+	@mkdir -p $$(@D)
+	$$< $(TOGETHER_$(1)) >$$@.new && mv $$@.new $$@
+$(BUILD)/obj/tests/programs/runtime/group/$(1).o: $(BUILD)/gen/runtime/$(1).cu $(wildcard tests/programs/runtime/*.h)
+	@mkdir -p $$(@D)
+	$(NVCC_RUNTIME) $(if $(filter newer,$(1)),,-std=c++14) -c -o $$@ $$<
+$(patsubst %,$(RUNTIME)/%,$(call other_members,$(1))): $(RUNTIME)/$(firstword $(TOGETHER_$(1)))
+	ln -f $$< $$@
+$(patsubst %,$(RUNTIME)/static/%,$(call other_members,$(1))): $(RUNTIME)/static/$(firstword $(TOGETHER_$(1)))
+	ln -f $$< $$@
+endef
+$(foreach g,$(groups),$(eval $(call group_rule,$(g))))
 # linked by the compiler where device code is linked too, and once to show it; else without it, which is five times as fast
 by_nvcc := vector_add $(patsubst NVCC_%,%,$(foreach v,$(filter NVCC_%,$(.VARIABLES)),$(if $(findstring -rdc,$($v)),$v)))
 runtime_link = $(if $(filter $(by_nvcc),$(1)),$(NVCC_RUNTIME) $(NVCC_$(1)) -cudart $(2) -Xlinker -rpath-link=$(BUILD)/cuda:$(BUILD),\
@@ -37,13 +65,13 @@ $(RUNTIME)/static/$(1): $(call runtime_o,$(1))
 	@mkdir -p $$(@D)
 	$(call runtime_link,$(1),static) $$@ $$^ -L$(dir $(CUDART)) -lcudart_static -lrt -ldl
 endef
-$(foreach n,$(runtime_names),$(eval $(call runtime_rule,$(n))))
+$(foreach n,$(runtime_linked),$(eval $(call runtime_rule,$(n))))
 $(RUNTIME)/lib%.so: tests/programs/runtime/parts/lib%.cu | $(BUILD)/cuda/libcudart.so.13
 	@mkdir -p $(@D)
-	$(NVCC_RUNTIME) -Xcompiler -fPIC -shared -cudart shared -o $@ $< -L$(BUILD)/cuda -Xlinker -rpath-link=$(BUILD)/cuda:$(BUILD)
+	$(NVCC_RUNTIME) $(nvcc_std) -Xcompiler -fPIC -shared -cudart shared -o $@ $< -L$(BUILD)/cuda -Xlinker -rpath-link=$(BUILD)/cuda:$(BUILD)
 $(RUNTIME)/static/lib%.so: tests/programs/runtime/parts/lib%.cu
 	@mkdir -p $(@D)
-	$(NVCC_RUNTIME) -Xcompiler -fPIC -shared -cudart static -o $@ $<
+	$(NVCC_RUNTIME) $(nvcc_std) -Xcompiler -fPIC -shared -cudart static -o $@ $<
 
 .PHONY: runtime runtime-static
 # one with the static runtime, which says what it lacks here

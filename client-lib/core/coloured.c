@@ -346,33 +346,43 @@ int detshare_coloured_alloc(uint64_t bytes, enum detshare_colour colour, uint64_
         return dsc__fold(r);
 }
 
-static int free_locked(dsc_session *s, struct dsc__coloured *c, uint64_t address)
+/* Which tensor begins there; n_tensors: none. */
+static size_t find_tensor(const struct dsc__coloured *c, uint64_t address)
 {
         size_t i = 0;
         while (i < c->n_tensors && DSC__COLOURED_WINDOW + (c->tensors[i].first << c->facts->sector_bits) != address)
                 i++;
-        if (i == c->n_tensors)
-                return DETSHARE_E_NO_SUCH;
-        /* work that may use it ends first; that it ended with an error is no reason to keep it */
-        (void)dsc_wait_all(s);
+        return i;
+}
+
+static void free_locked(dsc_session *s, struct dsc__coloured *c, size_t i)
+{
         account(c, &c->tensors[i], false);
         free(c->tensors[i].sectors);
         c->n_tensors--;
         memmove(c->tensors + i, c->tensors + i + 1, (c->n_tensors - i) * sizeof(*c->tensors));
         return_slabs(s, c);
-        return DETSHARE_OK;
 }
 
+/* Work that may use it ends first, which others need not wait for; that it ended with an error is no reason to keep
+ * it. Who frees the same meanwhile was first. */
 int detshare_coloured_free(uint64_t address)
 {
-        dsc_session *s;
-        int r;
-        struct dsc__coloured *c = dsc__coloured_lock(&s, &r);
-        if (!c)
-                return dsc__fold(r);
-        r = free_locked(s, c, address);
-        dsc__coloured_unlock();
-        return r;
+        for (int waited = 0;; waited = 1) {
+                dsc_session *s;
+                int r;
+                struct dsc__coloured *c = dsc__coloured_lock(&s, &r);
+                if (!c)
+                        return dsc__fold(r);
+                const size_t i = find_tensor(c, address);
+                r = i < c->n_tensors ? DETSHARE_OK : DETSHARE_E_NO_SUCH;
+                if (!r && waited)
+                        free_locked(s, c, i);
+                dsc__coloured_unlock();
+                if (r || waited)
+                        return r;
+                (void)dsc_wait_all(s);
+        }
 }
 
 int detshare_coloured_parameter(struct detshare_coloured_parameter *ret)

@@ -7,7 +7,8 @@
  * memory of its own that says for each logical sector which one it is. So an allocation is a write of some entries,
  * and every launch of a coloured kernel is given the same parameter.
  *
- * One lock, taken before all others of the core and held across requests: allocations are rare.
+ * One lock, taken before all others of the core and held across requests (allocations are rare), but not where the
+ * program's own work is waited for, which may wait for another thread that wants the lock.
  */
 #pragma once
 

@@ -192,37 +192,20 @@ static int fill_locked(
                 wide ? bytes / 16 : bytes);
 }
 
-/* The host's bytes to the tensor, or the tensor's to the host: one of in and out is NULL. */
-static int carry_locked(dsc_session *s, struct dsc__coloured *c, uint32_t stream, uint64_t tensor, const uint8_t *in,
-        uint8_t *out, uint64_t bytes)
-{
-        int r = 0;
-        for (uint64_t at = 0, n; !r && at < bytes; at += n) {
-                uint64_t stage = 0;
-                n = bytes - at < STAGE_BYTES ? bytes - at : STAGE_BYTES;
-                r = dsc_mem_alloc(s, n, &stage);
-                if (!r && in)
-                        r = dsc_write(s, stream, stage, n, in + at, n, n, 1);
-                if (!r)
-                        r = in ? copy_locked(s, c, stream, tensor + at, stage, n)
-                               : copy_locked(s, c, stream, stage, tensor + at, n);
-                if (!r && out)
-                        r = dsc_read(s, stream, out + at, n, stage, n, n, 1);
-                if (stage)
-                        dsc_mem_free_later(s, stage);
-        }
-        return r;
-}
-
 /* --- the public face ---------------------------------------------------------------------------------------------- */
 
-/* What all four begin with. NULL: *ret_error is what the program is told. */
+static int stream_error(int r)
+{
+        return r == DSC__INVALID_HANDLE ? DETSHARE_E_INVALID : dsc__fold(r);
+}
+
+/* What copies and fills begin with. NULL: *ret_error is what the program is told. */
 static struct dsc__coloured *begin(void *stream, dsc_session **ret_session, uint32_t *ret_stream, int *ret_error)
 {
         struct dsc__coloured *c;
         int r = find_stream(stream, ret_stream);
         if (r) {
-                *ret_error = r == DSC__INVALID_HANDLE ? DETSHARE_E_INVALID : dsc__fold(r);
+                *ret_error = stream_error(r);
                 return NULL;
         }
         c = dsc__coloured_lock(ret_session, &r);
@@ -236,19 +219,59 @@ static int end(int r)
         return dsc__fold(r);
 }
 
+/* The session, or an error: there is none, or these bytes lie in a tensor's window and in no tensor. */
+static int look(uint64_t address, uint64_t bytes, dsc_session **ret)
+{
+        bool coloured;
+        int r;
+        struct dsc__coloured *c = dsc__coloured_lock(ret, &r);
+        if (!c)
+                return r;
+        r = side(c, address, bytes, &coloured);
+        dsc__coloured_unlock();
+        return r;
+}
+
+/*
+ * As many bytes as fit into one piece of device memory: the host's to the tensor, or the tensor's to the host; one of
+ * in and out is NULL. The lock is not held where the GPU is waited for: others' copies need not wait for that, too.
+ */
+static int carry_piece(dsc_session *s, uint32_t stream, uint64_t tensor, const uint8_t *in, uint8_t *out, uint64_t n)
+{
+        struct dsc__coloured *c = NULL;
+        uint64_t stage = 0;
+        int r = dsc_mem_alloc(s, n, &stage);
+        if (!r && in)
+                r = dsc_write(s, stream, stage, n, in, n, n, 1);
+        if (!r)
+                c = dsc__coloured_lock(&s, &r);
+        if (c) {
+                r = in ? copy_locked(s, c, stream, tensor, stage, n) : copy_locked(s, c, stream, stage, tensor, n);
+                dsc__coloured_unlock();
+        }
+        if (!r && out)
+                r = dsc_read(s, stream, out, n, stage, n, n, 1);
+        if (stage)
+                dsc_mem_free_later(s, stage);
+        return r;
+}
+
 static int carry(void *stream, uint64_t tensor, const uint8_t *in, uint8_t *out, uint64_t bytes)
 {
-        dsc_session *s;
+        dsc_session *s = NULL;
         uint32_t slot;
-        bool coloured;
         int r;
         if (bytes && !in && !out)
                 return DETSHARE_E_INVALID;
-        struct dsc__coloured *c = begin(stream, &s, &slot, &r);
-        if (!c)
-                return r;
-        r = side(c, tensor, bytes, &coloured);
-        return end(r ? r : carry_locked(s, c, slot, tensor, in, out, bytes));
+        r = find_stream(stream, &slot);
+        if (r)
+                return stream_error(r);
+        r = look(tensor, bytes, &s);
+        for (uint64_t at = 0, n; !r && at < bytes; at += n) {
+                n = bytes - at < STAGE_BYTES ? bytes - at : STAGE_BYTES;
+                r = carry_piece(s, slot, tensor + at, in ? in + at : NULL, out ? out + at : NULL, n);
+        }
+        return dsc__fold(r);
 }
 
 int detshare_coloured_write(void *stream, uint64_t dst, const void *src, uint64_t bytes)

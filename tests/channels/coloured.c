@@ -7,6 +7,9 @@
  *
  * usage: coloured check KERNELS | hold BYTES be|ls | limit BYTES | slabs
  */
+#include <pthread.h>
+#include <sched.h>
+#include <stdatomic.h>
 #include <unistd.h>
 
 #include "../programs/program.h"
@@ -84,6 +87,76 @@ static void check_bytes(enum detshare_colour colour)
         OK(cuStreamDestroy(stream));
         free(out);
         free(in);
+}
+
+struct reading {
+        CUcontext context;
+        CUstream stream;
+        uint64_t tensor;
+        uint8_t *in;
+        size_t size;
+        atomic_int begun;
+        int r;
+};
+
+static void *read_it(void *user)
+{
+        struct reading *reading = user;
+
+        OK(cuCtxSetCurrent(reading->context));
+        atomic_store(&reading->begun, 1);
+        reading->r = detshare_coloured_read(reading->stream, reading->in, reading->tensor, reading->size);
+        return NULL;
+}
+
+static void *free_it(void *user)
+{
+        FINE(detshare_coloured_free(*(const uint64_t *)user));
+        return NULL;
+}
+
+/* While one thread waits for its stream, which waits for us, and another for all work, we have tensors and copy. */
+static void check_apart(CUcontext context)
+{
+        enum { SIZE = 4096 };
+        uint8_t in[SIZE] = {0}, out[SIZE];
+        struct reading reading = {.context = context, .in = in, .size = SIZE};
+        CUstream other;
+        CUdeviceptr flag;
+        uint64_t more[5], gone;
+        pthread_t thread, freeing;
+
+        OK(cuStreamCreate(&reading.stream, CU_STREAM_NON_BLOCKING));
+        OK(cuStreamCreate(&other, CU_STREAM_NON_BLOCKING));
+        OK(cuMemAlloc(&flag, 4));
+        OK(cuMemsetD32(flag, 0, 1));
+        FINE(detshare_coloured_alloc(SIZE, DETSHARE_COLOUR_BE, &reading.tensor));
+        FINE(detshare_coloured_alloc(SIZE, DETSHARE_COLOUR_BE, &gone));
+        fill(out, SIZE, 9);
+        FINE(detshare_coloured_write(reading.stream, reading.tensor, out, SIZE));
+        OK(cuStreamSynchronize(reading.stream));
+        OK(cuStreamWaitValue32(reading.stream, flag, 1, CU_STREAM_WAIT_VALUE_EQ));
+        CHECK(pthread_create(&thread, NULL, read_it, &reading) == 0);
+        CHECK(pthread_create(&freeing, NULL, free_it, &gone) == 0);
+        while (!atomic_load(&reading.begun))
+                sched_yield();
+        for (int i = 0; i < 5; i++) {
+                FINE(detshare_coloured_alloc(SIZE, DETSHARE_COLOUR_LS, &more[i]));
+                FINE(detshare_coloured_memset(other, more[i], 0x5a, SIZE));
+                usleep(3000); /* the other thread may well be where it waits by now; nothing hangs on it */
+        }
+        OK(cuStreamWriteValue32(other, flag, 1, CU_STREAM_WRITE_VALUE_DEFAULT));
+        CHECK(pthread_join(thread, NULL) == 0);
+        CHECK(pthread_join(freeing, NULL) == 0);
+        CHECK(detshare_coloured_free(gone) == DETSHARE_E_NO_SUCH);
+        FINE(reading.r);
+        SAME(in, out, SIZE);
+        for (int i = 0; i < 5; i++)
+                FINE(detshare_coloured_free(more[i]));
+        FINE(detshare_coloured_free(reading.tensor));
+        OK(cuMemFree(flag));
+        OK(cuStreamDestroy(other));
+        OK(cuStreamDestroy(reading.stream));
 }
 
 /* --- kernels ------------------------------------------------------------------------------------------------------ */
@@ -239,6 +312,7 @@ static int check(void)
         check_room();
         for (int colour = 0; colour < DETSHARE_COLOURS; colour++)
                 check_bytes((enum detshare_colour)colour);
+        check_apart(context);
         check_saxpy();
         check_histogram();
         check_refusals();

@@ -10,7 +10,7 @@
  * one per line) loop SECONDS          {"items": N, "seconds": S, "latencies_ms": [...]}: one step after the other
  *
  * A request's latency is from its arrival to its end, also when the one before was still running. How many rounds of
- * its loop a block must make is measured once at the start, when nothing else runs.
+ * its loop a block must make is measured once at the start, as well as it can be beside whatever else runs.
  *
  * usage: job KERNELS.ptx KERNELS BLOCK_US [BLOCKS [THREADS]]     kernels of a step; BLOCKS 0: as many as the GPU holds,
  *                                                              xN: N times that
@@ -33,6 +33,7 @@
 
 #define TIMES_MAX 1000000
 #define FIRST_ROUNDS 256
+#define TRIES 8
 #define AHEAD_S 0.0003 /* of a sleep's end: the rest is spent looking at the clock */
 
 struct job {
@@ -74,8 +75,8 @@ static void step(struct job *job)
         CHECK(cuStreamSynchronize(job->stream));
 }
 
-/* The kernel's time in us by the GPU's clock. */
-static double kernel_us(struct job *job, unsigned rounds)
+/* The kernel's time in us by the GPU's clock, once. */
+static double once_us(struct job *job, unsigned rounds)
 {
         CUevent begin, end;
         float ms = 0;
@@ -90,6 +91,19 @@ static double kernel_us(struct job *job, unsigned rounds)
         CHECK(cuEventDestroy(begin));
         CHECK(cuEventDestroy(end));
         return (double)ms * 1000;
+}
+
+/* The least of several: other programs of the cell may be preparing themselves on the same GPU. */
+static double kernel_us(struct job *job, unsigned rounds)
+{
+        double least = once_us(job, rounds);
+
+        for (int i = 1; i < TRIES; i++) {
+                double us = once_us(job, rounds);
+
+                least = us < least ? us : least;
+        }
+        return least;
 }
 
 /* Two lengths give the time of a round without what a launch costs. */

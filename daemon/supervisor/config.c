@@ -330,6 +330,7 @@ static const struct key keys[] = {
         {"daemon", "state", set_string, offsetof(struct ds_config, state)},
         {"daemon", "transform", set_transform, offsetof(struct ds_config, transform)},
         {"daemon", "evict_us", set_duration, offsetof(struct ds_config, evict_us)},
+        {"daemon", "graph_piece_us", set_duration, offsetof(struct ds_config, graph_piece_us)},
         {"limits", "connections", set_number, offsetof(struct ds_config, connections)},
         {"limits", "connections_per_uid", set_number, offsetof(struct ds_config, connections_per_uid)},
         {"limits", "sessions_per_uid", set_number, offsetof(struct ds_config, sessions_per_uid)},

@@ -8,7 +8,7 @@
  * is not given keeps its value; a later file wins key by key.
  *
  *   [daemon]        policy=NAME  device=SPEC  socket=PATH  libcuda=PATH  ptxas=PATH  state=PATH
- *                   spin_us=N  transform=always|auto|never  evict_us=N
+ *                   spin_us=N  transform=always|auto|never  evict_us=N  graph_piece_us=N
  *   [limits]        connections=N  connections_per_uid=N  sessions_per_uid=N  memory_per_uid=MIB  pinned_per_uid=MIB
  *                   sm_percent=N  gpu_request_percent=N  gpu_limit_percent=N  calls_per_second=N  calls_burst=N
  *                   orphan_seconds=N  kernel_seconds=N
@@ -67,7 +67,7 @@ struct ds_config {
         uint64_t connections, connections_per_uid, sessions_per_uid;
         uint64_t memory_per_uid, pinned_per_uid; /* bytes */
         uint64_t sm_percent, gpu_request_percent, gpu_limit_percent, calls_per_second, calls_burst;
-        uint64_t orphan_seconds, kernel_seconds, quiesce_seconds, spin_us, evict_us;
+        uint64_t orphan_seconds, kernel_seconds, quiesce_seconds, spin_us, evict_us, graph_piece_us;
         uint64_t compiled_code; /* bytes on disk */
         uint64_t ladder_steps, ladder_by_gpc;
         uint64_t transform;  /* enum ds_transform */

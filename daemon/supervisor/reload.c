@@ -48,6 +48,7 @@ static void name_restart_keys(const struct ds_config *started, const struct ds_c
                 {"ladder_steps", started->ladder_steps != now->ladder_steps},
                 {"transform", started->transform != now->transform},
                 {"evict_us", started->evict_us != now->evict_us},
+                {"graph_piece_us", started->graph_piece_us != now->graph_piece_us},
                 {"pool_mib", started->pool_bytes != now->pool_bytes},
                 {"be", differ(started->pool_be, now->pool_be)},
                 {"tables", differ(started->lut, now->lut)},

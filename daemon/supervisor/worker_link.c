@@ -532,7 +532,7 @@ static const struct ds_process_ops process_ops = {.frame = on_frame, .lost = on_
 struct arguments {
         const char *argv[ARGUMENTS_MAX];
         size_t n;
-        char clock[24], orphan[24], kernel[24], quiesce[24], evict[24], spin[24], steps[24], pool[24];
+        char clock[24], orphan[24], kernel[24], quiesce[24], evict[24], piece[24], spin[24], steps[24], pool[24];
         char pool_for[DS_CALIBRATION_GPUS_MAX][DS_CALIBRATION_NAME_MAX + 24];
 };
 
@@ -612,6 +612,7 @@ static void make_arguments(const ds_worker_link *link, struct arguments *args)
         if (options->transform != DS_TRANSFORM_AUTO)
                 add_option(args, "--transform", ds_transform_name(options->transform));
         add_option(args, "--evict-us", number_of(args->evict, options->config->evict_us));
+        add_option(args, "--piece-us", number_of(args->piece, options->config->graph_piece_us));
         add_option(args, "--spin-us", number_of(args->spin, config->spin_us));
         add_option(args, "--ladder-steps", number_of(args->steps, options->config->ladder_steps));
         add_option(args, "--ladder-order", options->config->ladder_by_gpc ? "gpc" : NULL);

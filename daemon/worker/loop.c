@@ -176,7 +176,7 @@ int ds_worker_new(const struct ds_worker_config *config, ds_worker **ret)
         worker->signal_fd = config->signal_fd;
         worker->wall_ns = config->wall_ns ? config->wall_ns : loop_wall_ns;
         worker->id_base = config->life << DSW_ID_BASE_SHIFT;
-        worker->piece_ns = DSW_PIECE_NS;
+        worker->piece_ns = config->piece_ns ? config->piece_ns : DSW_PIECE_NS;
         r = ds_conn_new(config->fd, DS_WORKER_FRAME_MAX, LOOP_OUT_MAX, &worker->conn);
         if (r)
                 return ds_error_fold(r);

@@ -104,6 +104,8 @@ static int main_option(int c, const char *arg, struct ds_worker_config *config)
                 return main_duration(arg, DS_NS_PER_US, &config->spin_ns);
         case 'e':
                 return main_duration(arg, DS_NS_PER_US, &config->evict_bound_ns);
+        case 'g':
+                return main_duration(arg, DS_NS_PER_US, &config->piece_ns);
         case 'm':
                 return main_mib(arg, &config->pool_bytes);
         case 'f':
@@ -149,6 +151,7 @@ static int main_options(int argc, char **argv, struct ds_worker_config *config)
                 {"ladder-order", required_argument, NULL, 'O'},
                 {"transform", required_argument, NULL, 'T'},
                 {"evict-us", required_argument, NULL, 'e'},
+                {"piece-us", required_argument, NULL, 'g'},
                 {"pool-mib", required_argument, NULL, 'm'},
                 {"pool-be", required_argument, NULL, 'b'},
                 {"pool-for", required_argument, NULL, 'f'},
@@ -352,7 +355,8 @@ int main(int argc, char **argv)
         if (main_options(argc, argv, &config)) {
                 fprintf(stderr,
                         "usage: detshare-worker --device SPEC [--policy NAME] [--policy-dir DIR] [--libcuda PATH]\n"
-                        "       [--restarted] [--clock-ns N] [--orphan-s N] [--kernel-s N] [--quiesce-s N] [--spin-us "
+                        "       [--piece-us N] [--restarted] [--clock-ns N] [--orphan-s N] [--kernel-s N] [--quiesce-s "
+                        "N] [--spin-us "
                         "N]\n"
                         "       [--transform always|auto|never] [--evict-us N] [--pool-mib N --pool-be N|N/M|auto "
                         "[--pool-for GPU/SMS=N]] "

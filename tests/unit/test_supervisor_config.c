@@ -48,6 +48,7 @@ Test(config, every_key)
                            "spin_us=6\n"
                            "transform=never\n"
                            "evict_us=250\n"
+                           "graph_piece_us=150\n"
                            "\n"
                            "[limits]\n"
                            "connections=100\n"
@@ -79,6 +80,7 @@ Test(config, every_key)
         cr_assert_eq(config.spin_us, 6);
         cr_assert_eq(config.transform, DS_TRANSFORM_NEVER);
         cr_assert_eq(config.evict_us, 250);
+        cr_assert_eq(config.graph_piece_us, 150);
         cr_assert_eq(config.quiesce_seconds, 7);
         cr_assert_eq(config.ladder_steps, 24);
         cr_assert_eq(config.ladder_by_gpc, 1);

@@ -24,17 +24,18 @@
  * the GPU. LS itself goes to the whole GPU with high priority: it begins in the reserve and spreads as BE blocks end
  * (`ls_overlap` 0: to the lower rung of its need, where that hurts; 2: to the SMs that BE leaves it by what is felt).
  *
- * While no request is under way but an LS session was active lately, one more wait is left: that of a request's first
- * kernel for a BE block. Where that is more than the slack, BE leaves a standing reserve, as large as the need if its
- * kernel loses no more than `standing_permille` by that, else smaller, else none: a kernel that would fall off its
- * stair keeps all SMs. A kernel that takes longer than a session usually is idle will run beside the next request
- * anyway, so it is placed as if that had begun; requests back to back do not move it to and fro.
+ * While no request is under way but an LS session was active lately (`recent_ms`, or four times the pauses that it
+ * makes), one more wait is left: that of a request's first kernel for a BE block. Where that is more than the slack, BE
+ * leaves a standing reserve, as large as the need if its kernel loses no more than `standing_permille` by that, else
+ * smaller, else none: a kernel that would fall off its stair keeps all SMs. A kernel that takes longer than a session
+ * usually is idle will run beside the next request anyway, so it is placed as if that had begun; requests back to back
+ * do not move it to and fro.
  *
  * Bounds. A BE coroutine is given the next operation when what it has on the device is expected to end within
  * `be_ahead_us` (with no LS for a second `be_alone_us`), not earlier, and with LS within its slack: what is queued is
- * a wait of the next request, too. Beside LS, kernels known to be bound by compute
- * or memory have no more blocks resident than the calibration found to keep LS under `interference_permille`; kernels
- * that are not known are not bounded by it. BE sessions are kept within `fair_us` of device time of each other.
+ * a wait of the next request, too. Beside LS, kernels known to be bound by compute or memory have no more blocks
+ * resident than the calibration found to keep LS under `interference_permille`; kernels that are not known are not
+ * bounded by it. BE sessions are kept within `fair_us` of device time of each other.
  *
  * A kernel whose blocks must all be resident and do not fit what BE may have borrows the whole GPU if every LS request
  * under way would still meet its slack; else it waits, for `starve_ms` at most.

@@ -23,9 +23,11 @@
 #define NEEDS 32u         /* buckets of needs, in parts of the GPU */
 #define DELAY_NS 10000ull /* an LS operation that takes longer is delayed once more per so much */
 #define ALONE_NS 1000000000ull
-#define ENDED 128u     /* coroutines by id; of two with one place the last counts */
-#define BLOCKS_MAX 32u /* SM counts of the calibration */
-#define LS_LOOK 256u   /* operations that are looked at for the window, of all queues: a decision must not take long */
+#define RECENT_PERCENT 99u /* so many of a session's pauses are shorter than one ... */
+#define RECENT_TIMES 4u    /* ... and one that is so many times as long says that it is gone for now */
+#define ENDED 128u         /* coroutines by id; of two with one place the last counts */
+#define BLOCKS_MAX 32u     /* SM counts of the calibration */
+#define LS_LOOK 256u /* operations that are looked at for the window, of all queues: a decision must not take long */
 
 /* ls_overlap */
 #define LS_OVERLAP 1
@@ -84,7 +86,8 @@ static const struct detshare_policy_param params[PARAMS] = {
         {"reserve_sms", "least SMs that BE leaves while it gives way", 8, 0, 1024},
         {"reserve_percent", "most of the GPU that BE leaves", 50, 1, 100},
         {"standing_permille", "what a BE kernel may lose by a reserve while LS is idle, 0 = none", 50, 0, 1000},
-        {"recent_ms", "an LS session not active for longer has no standing reserve", 1000, 0, 1000000},
+        {"recent_ms", "an LS session not active for longer, or for far longer than usual, has no standing reserve",
+                1000, 0, 1000000},
         {"hold_percent", "quantile of the gaps inside requests after which one has ended", 95, 1, 100},
         {"hold_first_us", "hold-off while nothing is learnt", 100, 0, 1000000},
         {"hold_least_us", "least hold-off", 10, 0, 1000000},
@@ -111,17 +114,17 @@ static const struct detshare_policy_param params[PARAMS] = {
 
 struct ls {
         uint64_t id;
-        uint64_t seen;                /* number of the decision that saw it last; 0: nobody */
-        uint64_t active_ns;           /* when it had work last */
-        uint64_t begin_ns, empty_ns;  /* of the request that goes on, or the last one; 0: none yet */
-        uint64_t slo_ns, deadline_ns; /* UINT64_MAX: none */
-        uint8_t open;                 /* a request goes on */
-        uint8_t busy;                 /* it has work queued or on the device */
-        uint8_t synchronised;         /* while it has none: its client has waited for all */
-        uint8_t gapped;               /* this request had gaps */
-        uint8_t mixed;                /* another regime than its own was in force, too */
-        uint8_t beside;               /* BE was on the device */
-        struct gaps inside;
+        uint64_t seen;                  /* number of the decision that saw it last; 0: nobody */
+        uint64_t active_ns;             /* when it had work last */
+        uint64_t begin_ns, empty_ns;    /* of the request that goes on, or the last one; 0: none yet */
+        uint64_t slo_ns, deadline_ns;   /* UINT64_MAX: none */
+        uint8_t open;                   /* a request goes on */
+        uint8_t busy;                   /* it has work queued or on the device */
+        uint8_t synchronised;           /* while it has none: its client has waited for all */
+        uint8_t gapped;                 /* this request had gaps */
+        uint8_t mixed;                  /* another regime than its own was in force, too */
+        uint8_t beside;                 /* BE was on the device */
+        struct gaps inside, between;    /* of requests */
         uint32_t delays, idle_ns;       /* of this request: kernels, and time without work */
         uint32_t need;                  /* of the window, now */
         uint32_t needs[NEEDS];          /* time of kernels by what they need, in us */
@@ -317,8 +320,10 @@ static inline void ls_wake(struct detshare *d, struct ls *ls)
                 ls->gapped = 1;
                 ls->idle_ns = (uint32_t)min_u64(ls->idle_ns + gap, UINT32_MAX);
         } else {
-                if (ls->begin_ns)
+                if (ls->begin_ns) {
                         learn_low(&ls->idle_between_ns, max_u64(gap, 1));
+                        gaps_learn(&ls->between, gap);
+                }
                 ls->open = 1;
                 ls->begin_ns = d->now_ns;
                 ls->gapped = 0;
@@ -384,6 +389,16 @@ static inline void ls_window(struct detshare *d, const struct detshare_snapshot 
 /* --- the tide --------------------------------------------------------------------------------------------------------
  */
 
+/* Whether its next request is to be expected: it has not been idle for far longer than it ever is. */
+static inline int tide_recent(const struct detshare *d, const struct ls *ls)
+{
+        uint64_t idle = gaps_quantile(&ls->between, RECENT_PERCENT), recent = (uint64_t)d->p[P_RECENT] * MS;
+
+        if (idle < recent / RECENT_TIMES)
+                recent = idle * RECENT_TIMES;
+        return ls->length_ns && d->now_ns - ls->active_ns <= recent;
+}
+
 static inline void tide_session(struct detshare *d, const struct ls *ls)
 {
         uint64_t slack = ls_slack(d, ls), gap = ls->mean_gap, since = d->now_ns - ls->begin_ns,
@@ -396,7 +411,7 @@ static inline void tide_session(struct detshare *d, const struct ls *ls)
                 d->harmless_ns = min_u64(d->harmless_ns, ls->length_ns ? gap + slack / delays : 0);
                 d->reserve = (uint32_t)max_u64(d->reserve, max_u64(need, ls->need));
         }
-        if (ls->length_ns && d->now_ns - ls->active_ns <= (uint64_t)d->p[P_RECENT] * MS) {
+        if (tide_recent(d, ls)) {
                 d->standing_ns = min_u64(d->standing_ns, slack);
                 d->standing_sms = (uint32_t)max_u64(d->standing_sms, need);
                 d->soon_harmless_ns = min_u64(d->soon_harmless_ns, gap + slack / delays);

@@ -429,6 +429,33 @@ Test(policy_detshare, but_not_when_no_ls_session_was_active_lately)
         ph_close();
 }
 
+/* Requests every 5 ms: 20 ms without one are no reason to think that none comes, 200 ms are. */
+Test(policy_detshare, nor_when_it_has_been_idle_for_far_longer_than_it_ever_is)
+{
+        struct ph_client *be;
+
+        OPEN("explore_permille=0", "standing_permille=150");
+        ph_know(&sloped2000, 0);
+        (void)taught(0, &small, 50, 0);
+        be = ph_be();
+        ph_run_for(20 * MS);
+        ph_submit(be, 0, &sloped2000, 0);
+        ph_run_for(1 * MS);
+        cr_assert_eq(ph_last(be)->side, DETSHARE_SIDE_UPPER);
+        ph_run_for(2000 * MS);
+        ph_close();
+        OPEN("explore_permille=0", "standing_permille=150");
+        ph_know(&sloped2000, 0);
+        (void)taught(0, &small, 50, 0);
+        be = ph_be();
+        ph_run_for(200 * MS);
+        ph_submit(be, 0, &sloped2000, 0);
+        ph_run_for(1 * MS);
+        cr_assert_eq(ph_last(be)->n_sms, SMS);
+        ph_run_for(2000 * MS);
+        ph_close();
+}
+
 /* --- bounds ----------------------------------------------------------------------------------------------------------
  */
 

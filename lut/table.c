@@ -14,8 +14,6 @@
 #include "util/error.h"
 #include "util/macro.h"
 
-#define LEARNT_MAX INT64_C(253402300799) /* the last second of the year 9999 */
-
 /* What is left of the bytes behind the head. */
 struct rest {
         const uint8_t *at;
@@ -91,7 +89,7 @@ static int check_head(const struct ds_lut_head *head, char *why, size_t size)
                 return refuse(why, size, "a number of channels that cannot be");
         if (head->held_right > head->held_out)
                 return refuse(why, size, "more granules told right than were asked");
-        if (head->learnt_at < 0 || head->learnt_at > LEARNT_MAX)
+        if (head->learnt_at < 0 || head->learnt_at > DS_LUT_LEARNT_MAX)
                 return refuse(why, size, "learnt at a time that cannot be");
         if (!head->n_signature || head->n_signature > DS_LUT_PROBES_MAX || head->zero[0] || head->zero[1])
                 return refuse(why, size, "no signature, or one that is too long");

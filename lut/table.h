@@ -33,6 +33,7 @@
 #define DS_LUT_CHANNELS_MAX 128
 #define DS_LUT_UNKNOWN 0xff /* a granule's channel that nobody knows */
 #define DS_LUT_PROBES_MAX 256
+#define DS_LUT_LEARNT_MAX INT64_C(253402300799) /* the last second of the year 9999 */
 
 /* contract: what callers of the functions below handle */
 #define DS_LUT_E_REFUSED 1    /* no such file, or no table: damaged, truncated, of another version or model */

@@ -4,10 +4,11 @@
  *
  * The probe's kernels are PTX. For the GPU that it was built for it brings machine code, so that nothing else is needed
  * there; for others the ptxas assembles them that is found: DETSHARE_PTXAS, that of CUDA_HOME, in the usual place, or
- * on the PATH. It is the user's own program and the user's own ptxas, so that is simply run.
+ * on the PATH. It is the user's own program and the user's own ptxas, so that is simply run, for a minute at most.
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -22,6 +23,7 @@
 #include "util/macro.h"
 
 #define CUBIN_MAX DS_MIB(16)
+#define PTXAS_S 60u /* then it is ended by the alarm that it was started with */
 
 /* Files of ours in a directory of ours. */
 struct place {
@@ -59,6 +61,8 @@ static void child(const struct place *place, uint32_t cc)
         const char *named = getenv("DETSHARE_PTXAS"), *home = getenv("CUDA_HOME");
         char arch[24], at[512];
 
+        (void)signal(SIGALRM, SIG_DFL);
+        (void)alarm(PTXAS_S);
         snprintf(arch, sizeof(arch), "-arch=sm_%u", cc);
         snprintf(at, sizeof(at), "%s/bin/ptxas", home ? home : "/usr/local/cuda");
         if (named)

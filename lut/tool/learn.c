@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "lut/learn/learn.h"
+#include "lut/table.h"
 #include "lut/tool/tool.h"
 #include "util/alloc.h"
 #include "util/macro.h"
@@ -125,7 +126,7 @@ static int64_t when(void)
         const char *set = getenv("SOURCE_DATE_EPOCH");
         uint64_t number;
 
-        return set && parse_number(set, INT64_MAX, &number) ? (int64_t)number : (int64_t)time(NULL);
+        return set && parse_number(set, DS_LUT_LEARNT_MAX, &number) ? (int64_t)number : (int64_t)time(NULL);
 }
 
 static int complain(const char *path, int r)

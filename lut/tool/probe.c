@@ -332,17 +332,26 @@ static int run_job(struct job *job, const struct ds_lut_samples *before)
         return r ? r : measure_all(job);
 }
 
+int ds_lut_probe_before(const char *path, struct ds_lut_samples **ret)
+{
+        char why[160] = "";
+        int r = 0;
+
+        *ret = NULL;
+        if (access(path, F_OK) == 0)
+                r = ds_lut_samples_read(path, ret, why, sizeof(why));
+        return r ? ds_lut_tool_bad("%s: %s", path, r > 0 ? why : strerror(-r)) : 0;
+}
+
 static int run(const struct ds_lut_probe_options *options)
 {
         struct ds_lut_samples *before = NULL;
         struct job job = {.options = options};
-        char why[160] = "";
-        int r = 0;
+        int r;
 
-        if (access(options->out, F_OK) == 0)
-                r = ds_lut_samples_read(options->out, &before, why, sizeof(why));
+        r = ds_lut_probe_before(options->out, &before);
         if (r)
-                return ds_lut_tool_bad("%s: %s", options->out, r > 0 ? why : strerror(-r));
+                return r;
         r = ds_bench_open(&options->ask, &job.bench);
         if (r)
                 r = ds_lut_tool_bad("%s does not open", options->ask.device);

@@ -22,6 +22,8 @@ struct ds_lut_probe_options {
 /* Which granules of n pages are measured: a bit each, aligned pieces at random; 0 per page: all. ds_free; NULL: out of
  * memory. */
 uint8_t *ds_lut_probe_choose(uint32_t granules, uint32_t per_page, size_t n, uint64_t seed);
+/* What a file has before it is appended to; NULL: it is not there. An exit code. ds_lut_samples_free. */
+int ds_lut_probe_before(const char *path, struct ds_lut_samples **ret);
 void ds_lut_probe_about(const struct ds_device_info *info, uint32_t unit_bits, struct ds_lut_about *ret);
 
 /* --method paper (lut/probe/paper.h): an exit code. */

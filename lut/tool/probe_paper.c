@@ -61,11 +61,11 @@ static int choose(const struct ds_lut_probe_options *options, const uint64_t *pa
         return 0;
 }
 
-static int write_blocks(
-        const struct ds_lut_probe_options *options, const struct marked *m, struct ds_lut_writer *writer)
+static int write_blocks(const struct ds_lut_probe_options *options, const struct marked *m, uint32_t number,
+        struct ds_lut_writer *writer)
 {
         struct ds_lut_sample samples[KIBS];
-        struct ds_lut_block block = {.samples = samples};
+        struct ds_lut_block block = {.run = number, .samples = samples};
 
         for (size_t i = 0; i < m->n; i++) {
                 block.address = m->kib[i] & ~(PAGE - 1);
@@ -82,19 +82,27 @@ static int write_blocks(
         return 0;
 }
 
+/* What was found now has names of its own, whatever the file has already. */
 static int write_file(
         const struct ds_lut_probe_options *options, const struct ds_device_info *info, const struct marked *m)
 {
+        struct ds_lut_samples *before = NULL;
         struct ds_lut_writer *writer = NULL;
         struct ds_lut_about about;
         char why[160] = "";
+        uint32_t number;
         int r;
 
+        r = ds_lut_probe_before(options->out, &before);
+        if (r)
+                return r;
+        number = before ? before->next_run : 0;
+        ds_lut_samples_free(before);
         ds_lut_probe_about(info, KIB_BITS, &about);
         r = ds_lut_writer_open(options->out, &about, &writer, why, sizeof(why));
         if (r)
                 return ds_lut_tool_bad("%s: %s", options->out, r > 0 ? why : strerror(-r));
-        r = write_blocks(options, m, writer);
+        r = write_blocks(options, m, number, writer);
         if (ds_lut_writer_close(writer) && !r)
                 r = ds_lut_tool_bad("%s: cannot write", options->out);
         return r;

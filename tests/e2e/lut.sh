@@ -116,6 +116,11 @@ same "alike(a, b) and len(set(a.values())) == 8 and len(a) == 384" "$dir/quiet" 
 run 0 "paper" probe --device sim:gtx1080 --pages 1 --method paper --channels 1 -o "$dir/paper"
 says "channels +1"
 same "one_channel(a, b)" "$dir/paper" "$dir/quiet"
+for i in 1 2; do
+        run 0 "paper, run $i" probe --device sim:gtx1080 --pages 1 --per-page 16 --method paper --channels 1 -o "$dir/again"
+done
+run 0 "what two runs found" show "$dir/again"
+says "blocks +2 in 2 runs"
 for model in ${LUT_LONG:+p40 a2000}; do
         run 0 "paper, $model" probe --device "sim:$model" --pages 1 --per-page 64 --method paper -o "$dir/$model.paper"
         run 0 "contention, $model" probe --device "sim:$model" --pages 1 --per-page 64 -o "$dir/$model"
@@ -127,6 +132,8 @@ done
 run 0 "learn" learn -o "$dir/table" "$dir/quiet"
 run 0 "show" show "$dir/table"
 says "channels +8"
+check "with an impossible date" env SOURCE_DATE_EPOCH=9000000000000000000 timeout 60 "$lut" learn --quiet -o "$dir/dated" "$dir/quiet"
+check "which is not believed" timeout 60 "$build/detsharectl" lut verify "$dir/dated"
 check "verify" timeout 60 "$build/detsharectl" lut verify "$dir/table"
 
 # --- words

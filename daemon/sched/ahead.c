@@ -116,7 +116,7 @@ void ds_ahead_identify(ds_sched *sched, struct ds_op *op)
         op->stat_row = ds_kstat_touch(sched->kstat, op->kernel_key);
         row = ds_kstat_at(sched->kstat, op->stat_row, op->kernel_key);
         assert(row);
-        if (!row->seen && (op->kind == DS_OP_LAUNCH || op->kind == DS_OP_GRAPH))
+        if (!row->seen && (op->kind == DS_OP_LAUNCH || op->kind == DS_OP_GRAPH) && !ds_op_is_piece(op))
                 row->seen = (uint8_t)ds_seen_note(sched, op);
         if (op->kind == DS_OP_LAUNCH && !row->blocks_per_sm) {
                 uint32_t blocks = ds_kstat_blocks_per_sm(sched->info, sched->ops->kernel_info(op->launch.kernel),

@@ -123,6 +123,11 @@ static inline int ds_op_is_work(const struct ds_op *op)
                (op->kind == DS_OP_GRAPH && !op->in_parts);
 }
 
+static inline int ds_op_is_piece(const struct ds_op *op)
+{
+        return op->kind == DS_OP_GRAPH && op->graph->piece;
+}
+
 /* Nothing of it has run. */
 static inline void ds_op_begin(struct ds_op *op)
 {

@@ -107,7 +107,8 @@ static int launch_wanted(ds_sched *sched, const struct ds_op *op, const struct d
 {
         struct ds_kstat_row *row = ds_kstat_at(sched->kstat, op->stat_row, op->kernel_key);
 
-        if (!slot->clean || !row || (op->kind != DS_OP_LAUNCH && op->kind != DS_OP_GRAPH) || op->evictions)
+        if (!slot->clean || !row || ds_op_is_piece(op) || (op->kind != DS_OP_LAUNCH && op->kind != DS_OP_GRAPH) ||
+                op->evictions)
                 return 0;
         if (sched->stats.launches % TELL_EVERY == 0)
                 return 1;
@@ -370,9 +371,24 @@ static int launch_on_device(ds_coroutine *coroutine, struct ds_op *op, struct ds
         return r;
 }
 
+/* Of a piece the policy has not seen the kernels yet: it is asked again. */
+static int launch_unfold(ds_coroutine *coroutine, const struct ds_op *op, struct ds_slot *slot)
+{
+        int piece = ds_op_is_piece(op);
+
+        ds_slot_told(coroutine->sched, slot);
+        ds_coroutine_in_parts(coroutine);
+        if (!piece)
+                return LAUNCH_UNFOLDED;
+        if (coroutine->runnable)
+                ds_sched_event_post(coroutine->sched, &coroutine->submit_event);
+        return LAUNCH_FULL;
+}
+
 /*
- * 0, LAUNCH_FULL (some of what is on the device must end first), LAUNCH_UNFOLDED (it was a graph, which cannot go there
- * as a whole: its first part is the head now), or a fatal errno.
+ * 0, LAUNCH_FULL (no more now: some of what is on the device must end first, or the policy is to look at the head
+ * anew), LAUNCH_UNFOLDED (it was a graph, which cannot go there as a whole: its first part is the head now), or a fatal
+ * errno.
  */
 static int launch_one(ds_coroutine *coroutine, const struct ds_launch_target *target, struct ds_slot *slot)
 {
@@ -386,11 +402,8 @@ static int launch_one(ds_coroutine *coroutine, const struct ds_launch_target *ta
         slot->rung = place.rung;
         slot->max_blocks = place.max_resident_blocks;
         /* of a graph as a whole no kernel can be bounded */
-        if (op->kind == DS_OP_GRAPH && (place.bounded || !ds_graph_ready(sched, op, slot->rung))) {
-                ds_slot_told(sched, slot);
-                ds_coroutine_in_parts(coroutine);
-                return LAUNCH_UNFOLDED;
-        }
+        if (op->kind == DS_OP_GRAPH && (place.bounded || !ds_graph_ready(sched, op, slot->rung)))
+                return launch_unfold(coroutine, op, slot);
         slot->stat_row = op->stat_row;
         slot->clean = sched->n_in_flight == coroutine->n_in_flight && !place.bounded;
         slot->stream = stream_choose(sched, coroutine, slot->rung, target->priority);
@@ -450,7 +463,7 @@ static void complete_sample(ds_sched *sched, const struct ds_op *op, const struc
                 timed = op->launch.timed;
         else if (op->kind == DS_OP_GRAPH)
                 timed = op->whole.timed;
-        if (!timed || !slot->clean || sched->mixed_launch >= slot->number)
+        if (!timed || !slot->clean || ds_op_is_piece(op) || sched->mixed_launch >= slot->number)
                 return;
         if (op->form == DS_PTX_FORM_NATIVE || sched->transform == DS_SCHED_TRANSFORM_ALWAYS)
                 ds_kstat_point_sample(sched->kstat, row, n_sms, duration);

@@ -44,7 +44,7 @@ static int check_deps(
         return ds_cuda_ops.graph_new(device, space, nodes, n, ret);
 }
 
-static struct wt *open_counting(void)
+static struct wt *open_policy(const char *policy)
 {
         setenv("DETSHARE_LIBCUDA", TEST_FAKE_CUDA, 1);
         setenv("PTXAS", TEST_PTXAS, 1);
@@ -57,8 +57,12 @@ static struct wt *open_counting(void)
         whole = singles = 0;
         watched = NULL;
         wt_tick = 200 * DS_NS_PER_US;
-#undef wt_open
-        return wt_open("0");
+        return wt_open_policy("0", policy, wt_policies());
+}
+
+static struct wt *open_counting(void)
+{
+        return open_policy("fifo");
 }
 
 static void run(struct wt *t, struct side *side, uint64_t graph, int n)
@@ -168,14 +172,19 @@ struct pair {
         struct side be, ls;
 };
 
-static struct pair pair_open(uint64_t piece_ns)
+static struct pair pair_open_policy(const char *policy, uint64_t piece_ns)
 {
-        struct pair pair = {.t = open_counting()};
+        struct pair pair = {.t = open_policy(policy)};
 
         pair.t->worker->piece_ns = piece_ns;
         pair.ls = side_open(pair.t, 1, DETSHARE__CLASS__LS);
         pair.be = side_open(pair.t, 2, DETSHARE__CLASS__BE);
         return pair;
+}
+
+static struct pair pair_open(uint64_t piece_ns)
+{
+        return pair_open_policy("fifo", piece_ns);
 }
 
 static void pair_close(struct pair *pair)
@@ -283,6 +292,27 @@ Test(worker_graph_pieces, long_kernels_are_none, .timeout = 60)
         run(pair.t, &pair.be, graph, 1);
         cr_assert_eq(session_of(&pair)->n_pieces, 0);
         cr_assert_eq(whole, 0);
+        pair_close(&pair);
+}
+
+/* Where a policy has best effort on some of the SMs only, it decides about each kernel. */
+Test(worker_graph_pieces, not_on_other_rungs, .timeout = 60)
+{
+        struct pair pair = pair_open_policy("static", DS_NS_PER_S * 1000);
+        uint32_t expected = 0;
+        uint64_t graph;
+
+        steps(&pair.be, 40);
+        cr_assert_eq(create(pair.t, &pair.be, &graph), 0);
+        for (int i = 0; i < 12; i++) {
+                run(pair.t, &pair.be, graph, 1);
+                expected = stepped(expected, 40);
+        }
+        cr_assert_eq(session_of(&pair)->n_pieces, 1);
+        cr_assert_eq(whole, 0);
+        cr_assert_eq(singles, 12 * 40);
+        cr_assert_eq(word(pair.t, &pair.be, 0), expected);
+        cr_assert_eq(pair.t->worker->ops->put_off(pair.t->worker->device), 0, "nothing is built for it");
         pair_close(&pair);
 }
 

@@ -22,6 +22,7 @@
 #define FILE_MAX DS_KIB(128)
 #define LOADS 3u
 #define BLOCKS_MAX 65536u
+#define SUM_LINE_MAX sizeof("sum 0123456789abcdef\n")
 #define NEW_FILE DS_CALIBRATION_FILE ".new"
 
 /* --- what may be kept --------------------------------------------------------------------------------------------- */
@@ -63,10 +64,15 @@ static void gpu_write(const struct ds_calibration_gpu *gpu, FILE *file)
         }
 }
 
+static void sum_write(const char *text, size_t size, char ret[static SUM_LINE_MAX])
+{
+        snprintf(ret, SUM_LINE_MAX, "sum %016" PRIx64 "\n", (uint64_t)XXH3_64bits(text, size));
+}
+
 /* The file's text, malloc'ed by the C library; NULL: memory is short. */
 static char *text_make(const struct ds_calibration *c, size_t *ret_size)
 {
-        char *text = NULL;
+        char *text = NULL, sum[SUM_LINE_MAX];
         FILE *file = open_memstream(&text, ret_size);
         int bad;
 
@@ -77,7 +83,9 @@ static char *text_make(const struct ds_calibration *c, size_t *ret_size)
                 gpu_write(&c->gpus[i], file);
         bad = fflush(file);
         if (!bad)
-                fprintf(file, "sum %016" PRIx64 "\n", (uint64_t)XXH3_64bits(text, *ret_size));
+                sum_write(text, *ret_size, sum);
+        if (!bad)
+                fputs(sum, file);
         bad |= fclose(file);
         if (!bad)
                 return text;
@@ -123,12 +131,13 @@ static int gpu_read(char **text, struct ds_calibration_gpu *ret)
 /* NULL, or what is wrong with it. */
 static const char *text_read(struct ds_calibration *c, char *text, size_t size)
 {
-        const size_t first = strlen(FIRST_LINE), last = strlen("sum 0123456789abcdef\n");
-        uint64_t sum;
+        const size_t first = strlen(FIRST_LINE), last = SUM_LINE_MAX - 1;
+        char sum[SUM_LINE_MAX];
 
         if (strlen(text) != size || size < first + last || strncmp(text, FIRST_LINE, first))
                 return "is no such file, or one of another version";
-        if (sscanf(text + size - last, "sum %" SCNx64, &sum) != 1 || sum != XXH3_64bits(text, size - last))
+        sum_write(text, size - last, sum);
+        if (strcmp(text + size - last, sum))
                 return "is damaged";
         text[size - last] = 0;
         for (text += first; *text; c->n++)

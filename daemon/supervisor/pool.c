@@ -99,7 +99,7 @@ static const char *auto_wanted(const struct ds_calibration *calibration, const c
                         return "auto";
         if (!known)
                 return NULL;
-        *ret_why = "[channels] be = auto: dividing channels was measured, and does not pay on this GPU";
+        *ret_why = "[channels] be = auto: it was measured that dividing channels does not pay on this GPU";
         if (!known->be)
                 return NULL;
         *ret_why = "[channels] be = auto: that dividing channels pays was measured after the daemon had been started, "

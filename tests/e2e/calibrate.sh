@@ -20,6 +20,8 @@ mkdir "$tmp/root"
 cp -rL "$build/detshared" "$build/libexec" "$build/detsharectl" "$build/libdetshare-client.so.0" "$tmp/root"
 mkdir "$tmp/root/policies"
 cp "$build"/policies/*.so "$build/tests/policies/cells.so" "$tmp/root/policies"
+mkdir "$tmp/lut"
+cp -r lut/tables "$tmp/lut"
 
 # shellcheck disable=SC2317
 finish() {
@@ -186,6 +188,38 @@ check "the daemon stops" stop
 check "one starts that executes" start sim:h200
 check "which takes too long" ends 3 "sim:MODEL+timing" "$ctl" calibrate
 check "the policy comes back" status_is '.policy == "detshare"'
+check "the daemon stops" stop
+
+# --- memory channels --------------------------------------------------------------------------------------------------------
+channels() {
+        # channels JQ-EXPRESSION: about those of the last run; a cell by LS's and BE's kind, channels and blocks
+        jq ".channels | def cell(\$be; \$n; \$blocks): .cells[] | select(.be == \$be and .be_channels == \$n and .be_blocks == \$blocks); $1" \
+                "$tmp/json" >"$tmp/answer"
+        cat "$tmp/answer"
+        [ "$(cat "$tmp/answer")" = true ]
+}
+check "one starts that executes" start sim:a2000
+check "its memory channels are measured" sh -c "'$ctl' calibrate --channels --json >'$tmp/json'"
+check "all there are, by parts" channels '.channels == 6 and ([.cells[].be_channels] | unique == [0, 1, 2, 3])'
+check "by the table that is installed" channels '.source | startswith("table sim-a2000.lut")'
+check "who reads beside slows a reader" channels 'cell("read"; 0; 0).ls_permille > 1500'
+check "less so with few blocks" channels 'cell("read"; 0; 3).ls_permille < cell("read"; 0; 0).ls_permille - 300'
+check "a half of the channels is half of the rate" channels 'cell("read"; 3; 0).be_permille | . > 400 and . < 600'
+check "a sixth a sixth" channels 'cell("read"; 1; 0).be_permille | . > 120 and . < 220'
+check "fewer channels cost LS something, with nobody beside, too" channels 'cell("nobody"; 3; 0).ls_permille > 1100'
+check "it comes to a verdict, with what it follows from" channels '.be <= 3 and .without.ls_permille > 1000 and (.be == 0) == (has("with") | not)'
+check "the policy came back" status_is '.policy == "detshare"'
+jq -S '.channels | [.be, (.cells | map({ls, be, be_channels, be_blocks, ls_permille, be_permille}))]' "$tmp/json" >"$tmp/measured"
+check "it is kept" sh -c "'$ctl' calibrate --show --json | jq -S '.channels | [.be, (.cells | map({ls, be, be_channels, be_blocks, ls_permille, be_permille}))]' | diff '$tmp/measured' -"
+check "a table is shown" sh -c "'$ctl' calibrate --show | grep -q '^Best without dividing channels'"
+check "the daemon stops" stop
+check "it starts again" start sim:a2000
+check "all is there" sh -c "'$ctl' calibrate --show --json | jq -S '.channels | [.be, (.cells | map({ls, be, be_channels, be_blocks, ls_permille, be_permille}))]' | diff '$tmp/measured' -"
+check "it is forgotten" "$ctl" calibrate --forget
+check "and gone" ends 6 "was not calibrated" "$ctl" calibrate --show
+check "the daemon stops" stop
+check "one starts that only times" start
+check "of which channels cannot be found" ends 3 "executes no kernels" "$ctl" calibrate --channels
 check "the daemon stops" stop
 
 echo "$passed passed, $failed failed"

@@ -29,7 +29,7 @@ start() {
         shift
         printf '%s\n' '[channels]' "$@" >"$tmp/detshared.conf"
         : >"$tmp/daemon.log"
-        "$build/detshared" --device "sim:$model" --config "$tmp/detshared.conf" --socket "$tmp/sock" >"$tmp/daemon.log" 2>&1 &
+        "$build/detshared" --device "sim:$model" --config "$tmp/detshared.conf" --socket "$tmp/sock" --state "$tmp/state" >"$tmp/daemon.log" 2>&1 &
         daemon=$!
         for _ in $(seq 9000); do
                 grep -q serving "$tmp/daemon.log" && return
@@ -142,12 +142,26 @@ check "results are those of linear memory" coloured check "$build/ptx/sm_90"
 check "and all is free again" says "1 of 1 free"
 stop "p40"
 
-# --- none ---
+# --- as it was measured ---
+why_not() {
+        case $(figure channels_why) in *"$1"*) true ;; *) cat "$tmp/status"; false ;; esac
+}
+
 start a2000 pool_mib=4
 check "by default nothing is set aside" says "0 of 0 free: the daemon has no pool of coloured memory"
-case $(figure channels_why) in *auto*) true ;; *) false ;; esac
-result "and the status says why" $? "$tmp/status"
+check "as nothing was measured" why_not "not measured on this GPU"
 stop "without a pool"
+check "another GPU is measured, and this one: it does not pay" sh -c "'$build/tests/channels/measured' '$tmp/state' another/1 6 2 &&
+        '$build/tests/channels/measured' '$tmp/state' 'DetShare sim:a2000/26' 6 0"
+start a2000 pool_mib=4
+check "then nothing is set aside" says "0 of 0 free: the daemon has no pool of coloured memory"
+check "and it says that" why_not "does not pay on this GPU"
+stop "where channels do not pay"
+check "it is measured: it pays" "$build/tests/channels/measured" "$tmp/state" "DetShare sim:a2000/26" 6 3
+start a2000 pool_mib=2
+check "then there is a pool, as it was measured" [ "$(figure channels_be) of $(figure channels)" = "3 of 6" ]
+check "which is lent" says "1 of 1 free"
+stop "as measured"
 
 echo "$passed passed, $failed failed"
 [ "$failed" = 0 ]

@@ -162,12 +162,12 @@ static void take_forms(const Detshare__FormsEntry *e, struct dsc_forms *ret)
         snprintf(ret->why_chosen, sizeof(ret->why_chosen), "%s", e->why_chosen);
 }
 
-/* The page after the n-th. */
-static int forms_page(dsc_session *s, uint64_t session, struct dsc_forms **list, size_t *n, bool *more)
+/* One more page; *at: where it begins, and then the next. Pages may be empty and not the last. */
+static int forms_page(dsc_session *s, uint64_t session, struct dsc_forms **list, size_t *n, uint32_t *at, bool *more)
 {
         Detshare__ListForms ask = DETSHARE__LIST_FORMS__INIT;
         ask.session = session;
-        ask.after = (uint32_t)*n;
+        ask.after = *at;
         Detshare__Request request = DSC__REQUEST(LIST_FORMS, list_forms, &ask);
         struct dsc__answer answer = DSC__ANSWER_NULL;
         int r = dsc__call(s, &request, -1, DETSHARE__REPLY__RESULT_LIST_FORMS, &answer);
@@ -179,7 +179,8 @@ static int forms_page(dsc_session *s, uint64_t session, struct dsc_forms **list,
                 *list = grown;
                 for (size_t i = 0; i < page->n_kernels; i++)
                         take_forms(page->kernels[i], &grown[(*n)++]);
-                *more = page->more && page->n_kernels;
+                *more = page->more && page->next > *at;
+                *at = page->next;
         }
         dsc__answer_clear(&answer);
         return grown ? 0 : DSC__OUT_OF_MEMORY;
@@ -189,8 +190,9 @@ int dsc_control_forms(dsc_session *s, uint64_t session, struct dsc_forms **ret, 
 {
         struct dsc_forms *list = NULL;
         size_t n = 0;
+        uint32_t at = 0;
         for (bool more = true; more;) {
-                const int r = forms_page(s, session, &list, &n, &more);
+                const int r = forms_page(s, session, &list, &n, &at, &more);
                 if (r) {
                         free(list);
                         return r;

@@ -31,6 +31,7 @@
 #include "worker/internal.h"
 
 #define FORMS_PAGE 32u
+#define FORMS_LOOK 4096u /* kernels that are looked at for a page */
 #define FORMS_NAME_MAX 255
 #define FORMS_WHY_MAX 255
 
@@ -519,26 +520,32 @@ static void forms_page_add(ds_worker *worker, struct forms_page *page, size_t i,
         page->pointers[i] = entry;
 }
 
-/* The kernels that the session has launched, from the after-th on. */
-static size_t forms_page_fill(
-        ds_worker *worker, const struct dsw_session *session, uint32_t after, struct forms_page *page, int *ret_more)
+/*
+ * The kernels that the session has launched, from the after-th on of all that it has, which is also how many have been
+ * looked at: of a session with very many a page may be short. Returns how many; *ret_next: where the next page begins.
+ */
+static size_t forms_page_fill(ds_worker *worker, const struct dsw_session *session, uint32_t after,
+        struct forms_page *page, uint32_t *ret_next, int *ret_more)
 {
-        uint32_t at = 0;
+        uint32_t at = 0, looked = 0;
         size_t n = 0;
 
         for (uint32_t m = 0; m < session->n_module_slots; m++) {
                 const struct dsw_module *module = session->modules[m];
+                const uint32_t n_kernels = module ? module->n_kernels : 0;
 
-                for (uint32_t k = 0; module && k < module->n_kernels; k++) {
-                        if (!module->kernels[k].launches || at++ < after)
-                                continue;
-                        if (n == FORMS_PAGE) {
+                for (uint32_t k = after > at ? after - at : 0; k < n_kernels; k++) {
+                        if (n == FORMS_PAGE || looked++ == FORMS_LOOK) {
+                                *ret_next = at + k;
                                 *ret_more = 1;
                                 return n;
                         }
-                        forms_page_add(worker, page, n++, &module->kernels[k]);
+                        if (module->kernels[k].launches)
+                                forms_page_add(worker, page, n++, &module->kernels[k]);
                 }
+                at += n_kernels;
         }
+        *ret_next = at;
         return n;
 }
 
@@ -554,10 +561,9 @@ void dsw_forms_list(ds_worker *worker, uint64_t id, const Detshare__Internal__Se
         int more = 0;
 
         if (session)
-                list.n_kernels = forms_page_fill(worker, session, ask->after, &page, &more);
+                list.n_kernels = forms_page_fill(worker, session, ask->after, &page, &list.next, &more);
         list.kernels = page.pointers;
         list.more = more;
-        list.next = ask->after + (uint32_t)list.n_kernels;
         list.transform = (char *)(uintptr_t)modes[worker->transform];
         answer.id = id;
         answer.body_case = DETSHARE__INTERNAL__FROM_WORKER__BODY_FORMS;

@@ -216,3 +216,52 @@ Test(worker_forms, are_for_best_effort)
         wt_client_close(t, &client);
         wt_close(t);
 }
+
+/* A session with thousands of kernels is looked at in portions, whether there is something to say of them or not. */
+Test(worker_forms, are_listed_in_pages)
+{
+        enum { MANY = 9000 };
+        static const uint32_t launched[] = {7, 5000, MANY - 1};
+        struct wt *t = wt_open(FUNCTIONAL);
+        struct wt_client client = wt_client(t, 1, DETSHARE__CLASS__BE);
+        Detshare__Internal__SessionForms ask = DETSHARE__INTERNAL__SESSION_FORMS__INIT;
+        uint32_t pages = 0, found = 0;
+        char *many = NULL, name[16];
+        size_t length = 0;
+        FILE *out = open_memstream(&many, &length);
+        uint64_t module;
+        bool more = true;
+
+        fprintf(out, ".version 7.0\n.target sm_70\n.address_size 64\n");
+        for (uint32_t i = 0; i < MANY; i++)
+                fprintf(out, ".visible .entry k%u()\n{\n\tret;\n}\n", i);
+        fclose(out);
+        wt_attach(t, &client);
+        cr_assert_eq(wt_module(t, &client, many, &module), 0);
+        free(many);
+        for (size_t i = 0; i < DS_ARRAY_SIZE(launched); i++) {
+                snprintf(name, sizeof(name), "k%u", launched[i]);
+                wt_push_launch(&client, 0, wt_kernel(t, &client, module, name), 1, 1, NULL, 0);
+        }
+        cr_assert_eq(wt_sync_all(t, &client), 0);
+        for (ask.session = client.id; more; pages++) {
+                wt_message message = DETSHARE__INTERNAL__TO_WORKER__INIT;
+                wt_answer *answer;
+
+                message.body_case = DETSHARE__INTERNAL__TO_WORKER__BODY_SESSION_FORMS;
+                message.session_forms = &ask;
+                answer = wt_wait(t, wt_send(t, &message, NULL, 0));
+                for (size_t i = 0; i < answer->forms->n_kernels; i++) {
+                        snprintf(name, sizeof(name), "k%u", launched[found++]);
+                        cr_assert_str_eq(answer->forms->kernels[i]->kernel, name);
+                }
+                more = answer->forms->more;
+                cr_assert(!more || answer->forms->next > ask.after);
+                ask.after = answer->forms->next;
+                wt_free(answer);
+        }
+        cr_assert_eq(found, DS_ARRAY_SIZE(launched));
+        cr_assert_eq(pages, 3);
+        wt_client_close(t, &client);
+        wt_close(t);
+}

@@ -259,6 +259,7 @@ struct ds_device_module {
         struct ds_ptx_module *ptx;
         ds_interp *interp;
         struct ds_device_kernel *kernels;
+        const ds_device_kernel **by_name; /* all of them, sorted */
         size_t n_kernels;
 };
 

@@ -29,7 +29,7 @@
 #include "util/alloc.h"
 #include "util/error.h"
 
-#define HINTS_MAX 512 /* each is a search among all kernels */
+#define HINTS_MAX 512
 #define HINT "// detshare-sim:"
 
 /* --- what the instructions say --- */
@@ -230,6 +230,26 @@ static int module_kernels(ds_device *device, ds_device_module *module)
 
 /* --- modules --- */
 
+static int kernel_order(const void *a, const void *b)
+{
+        const ds_device_kernel *const *x = a, *const *y = b;
+        int order = strcmp((*x)->info.name, (*y)->info.name);
+
+        return order ? order : (*x > *y) - (*x < *y); /* of one name the first is found */
+}
+
+/* Once, when all kernels are there. 0 or -ENOMEM. */
+static int module_sort(ds_device_module *module)
+{
+        module->by_name = ds_alloc0(DS_MAX(module->n_kernels, (size_t)1), sizeof(*module->by_name));
+        if (!module->by_name)
+                return ds_error_origin(-ENOMEM);
+        for (size_t i = 0; i < module->n_kernels; i++)
+                module->by_name[i] = &module->kernels[i];
+        qsort(module->by_name, module->n_kernels, sizeof(*module->by_name), kernel_order);
+        return 0;
+}
+
 static int profile_kernel(ds_device *device, ds_device_module *module, uint32_t i, char *log, size_t log_size)
 {
         const struct sim_profile_kernel *profile = &module->profile->kernels[i];
@@ -274,6 +294,8 @@ static int profile_build(
                 return ds_error_origin(-ENOMEM);
         for (uint32_t i = 0; !r && i < module->profile->n_kernels; i++, module->n_kernels++)
                 r = profile_kernel(device, module, i, log, log_size);
+        if (!r)
+                r = module_sort(module);
         device->room.profiles = device->room.profiles || !r;
         return r;
 }
@@ -285,6 +307,7 @@ static ds_device_module *module_free(ds_device_module *module)
         for (size_t i = 0; i < module->n_kernels; i++)
                 ds_free((void *)module->kernels[i].info.params);
         ds_free(module->kernels);
+        ds_free(module->by_name);
         ds_interp_free(module->interp);
         ds_ptx_module_free(module->ptx);
         sim_profile_free(module->profile);
@@ -376,6 +399,8 @@ static int module_build(
         }
         if (!r)
                 r = module_kernels(device, module);
+        if (!r)
+                r = module_sort(module);
         if (!r && device->timing_only)
                 module_hints(module, text);
         return r < 0 ? ds_error_trace(r) : 0;
@@ -449,10 +474,18 @@ int sim_module_load(ds_device *device, uint32_t space, const void *image, size_t
 
 const ds_device_kernel *sim_kernel_find(ds_device_module *module, const char *name)
 {
-        for (size_t i = 0; i < module->n_kernels; i++)
-                if (!strcmp(module->kernels[i].info.name, name))
-                        return &module->kernels[i];
-        return NULL;
+        size_t from = 0, to = module->n_kernels;
+
+        while (from < to) {
+                size_t middle = from + (to - from) / 2;
+
+                if (strcmp(module->by_name[middle]->info.name, name) < 0)
+                        from = middle + 1;
+                else
+                        to = middle;
+        }
+        return from < module->n_kernels && !strcmp(module->by_name[from]->info.name, name) ? module->by_name[from]
+                                                                                           : NULL;
 }
 
 const ds_device_kernel *sim_kernel_at(ds_device_module *module, size_t index)

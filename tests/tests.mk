@@ -178,6 +178,8 @@ $(BUILD)/tests/gate/race_proof: tests/gate/race_proof.c
 	$(CC) $(CPPFLAGS) $(CFLAGS) -O1 -fsanitize=thread -o $@ $<
 
 # --- race programs: the client core compiled into the program, everything under ThreadSanitizer -------------------------------
+TSAN_OPT := -O0
+TSAN_FLAGS = -g1 $(TSAN_OPT) -fsanitize=thread
 race_src := $(wildcard tests/race/*.c)
 race_bin := $(race_src:tests/race/%.c=$(BUILD)/tests/race/%)
 $(BUILD)/tests/race/libcuda_race: race_extra := $(cudaface_src) $(filter %.c,$(cudaface_gen)) -I$(CUDA_ROOT)/include
@@ -191,18 +193,21 @@ $(core_tsan): | $(proto_hdr)
 -include $(core_tsan:.o=.d)
 $(BUILD)/tests/race/%: tests/race/%.c $(core_tsan) $(proto_obj)
 	@mkdir -p $(@D)
-	$(CC) $(CPPFLAGS) $(CFLAGS) -O1 -fsanitize=thread -o $@ $< $(race_extra) $(core_tsan) $(proto_obj) -lprotobuf-c
+	$(CC) $(CPPFLAGS) $(CFLAGS) $(TSAN_FLAGS) -o $@ $< $(race_extra) $(core_tsan) $(proto_obj) -lprotobuf-c
 
 # the devices and all that they stand on, object by object; but for arithmetic over a warp's own registers, which shares nothing and
-# takes long to compile
-arithmetic := $(patsubst %,daemon/ptx/interp/%.c,tensor int select half float bits cvt)
-tsan_src := $(filter-out %main.c $(arithmetic),$(foreach l,util image ptx ptx/interp ptx/pass device device/sim device/cuda,$(wildcard daemon/$(l)/*.c)))
-tsan_obj := $(tsan_src:%.c=$(BUILD)/tsan/%.o) $(arithmetic:%.c=$(BUILD)/obj/%.o)
+# takes long to compile, and for what reads an image before any thread has it
+unshared := $(patsubst %,daemon/ptx/interp/%.c,tensor int select half float bits cvt) \
+	$(filter-out %main.c,$(foreach l,image ptx ptx/pass,$(wildcard daemon/$(l)/*.c)))
+tsan_src := $(filter-out %main.c $(unshared),$(foreach l,util ptx/interp device device/sim device/cuda,$(wildcard daemon/$(l)/*.c)))
+tsan_obj := $(tsan_src:%.c=$(BUILD)/tsan/%.o) $(unshared:%.c=$(BUILD)/obj/%.o)
+# what computes is made faster than what waits: that would be twice as long with the compiler
+$(BUILD)/tsan/daemon/ptx/interp/%.o $(BUILD)/tsan/daemon/device/sim/%.o $(BUILD)/tests/race/device_race: private TSAN_OPT := -O1
 $(BUILD)/tsan/daemon/device/cuda/%.o: CPPFLAGS += -I$(CUDA_ROOT)/include
 $(BUILD)/tsan/daemon/device/cuda/gpcs.o: $(BUILD)/gen/cuda_gpcs.h
 $(BUILD)/tsan/%.o: %.c
 	@mkdir -p $(@D)
-	$(CC) $(CPPFLAGS) $(CFLAGS) $(if $(findstring clang,$(CC)),,-Wno-tsan) -O1 -fsanitize=thread -MMD -MP -c -o $@ $<
+	$(CC) $(CPPFLAGS) $(CFLAGS) $(if $(findstring clang,$(CC)),,-Wno-tsan) $(TSAN_FLAGS) -MMD -MP -c -o $@ $<
 -include $(tsan_src:%.c=$(BUILD)/tsan/%.d)
 # the worker's one thread, alone
 $(BUILD)/tsan/daemon/worker/pages.o: | $(proto_hdr)
@@ -216,7 +221,7 @@ $(BUILD)/tests/race/foreign_race: $(foreign_tsan)
 $(BUILD)/tests/race/device_flush_race: CPPFLAGS += -I$(CUDA_ROOT)/include
 $(filter $(BUILD)/tests/race/device_% $(BUILD)/tests/race/pages_% $(BUILD)/tests/race/foreign_%,$(race_bin)): $(BUILD)/tests/race/%: tests/race/%.c $(tsan_obj)
 	@mkdir -p $(@D)
-	$(CC) $(CPPFLAGS) $(CFLAGS) -O1 -fsanitize=thread -o $@ $^ $(DAEMON_LIBS)
+	$(CC) $(CPPFLAGS) $(CFLAGS) $(TSAN_FLAGS) -o $@ $^ $(DAEMON_LIBS)
 
 .PHONY: race
 race: $(race_bin)

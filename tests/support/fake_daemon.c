@@ -600,8 +600,13 @@ void fake_stop(struct fake *fake)
 {
         shutdown(fake->listen_fd, SHUT_RDWR);
         pthread_join(fake->acceptor, NULL);
+        /* before the client hears of it and unmaps its pinned memory, which the worker sees where the client does */
+        pthread_mutex_lock(&fake->attach_lock);
+        stop_worker(fake);
+        pthread_mutex_unlock(&fake->attach_lock);
         if (fake->client_fd >= 0)
                 shutdown(fake->client_fd, SHUT_RDWR);
+        /* one that was just attached to */
         stop_worker(fake);
         unlink(fake->path);
 }

@@ -6,15 +6,19 @@
 # the next daemon and loaded instead; a worker's death loses none of it. Ends with `N passed, N failed`.
 #
 # usage: tests/e2e/transform.sh BUILD [program ...]
-# With programs (all: every one): those instead of a few, under `always` alone.
+# With programs (all: every one): those instead of a few, under `always` alone. EVICT=yes: those under a policy that has their
+# kernels let go at random times (tests/policies/evictor.c, `make build/tests/policies/evictor.so`).
 set -u
 cd "$(dirname "$0")/../.."
 build=$(realpath "$1")
 shift
 tmp=$(mktemp -d /tmp/detshare-transform.XXXXXX)
 . tests/support/counted.sh
+. tests/support/evictor.sh
 daemon=
 program=
+from=$build # where the daemon lies, and what else it is told
+options=
 
 # shellcheck disable=SC2317
 finish() {
@@ -37,7 +41,8 @@ figure() {
 # start MODE: a daemon whose state stays
 start() {
         rm -f "$tmp/sock"
-        "$build/detshared" --device sim:h200 --socket "$tmp/sock" --state "$tmp/state" --transform "$1" >"$tmp/daemon.log" 2>&1 &
+        # shellcheck disable=SC2086
+        "$from/detshared" --device sim:h200 --socket "$tmp/sock" --state "$tmp/state" --transform "$1" $options >"$tmp/daemon.log" 2>&1 &
         daemon=$!
         for _ in $(seq 600); do
                 [ -S "$tmp/sock" ] && return
@@ -109,14 +114,17 @@ until_is() {
 if [ $# -gt 0 ]; then
         programs=$*
         [ "$programs" = all ] && programs=$(cd tests/programs && ls ./*.c | sed 's|^\./||; s|\.c$||')
+        if [ -n "${EVICT:-}" ]; then
+                evicting_daemon "$build"
+                from=$tmp/evicting
+                options="--policy evictor"
+        fi
         start always
         for name in $programs; do
                 run "$name"
-                result "$name, always" $? "$tmp/out"
+                result "$name, always${EVICT:+ and told to let go}" $? "$tmp/out"
         done
-        for key in forms_made forms_found forms_failed launches launches_persistent launches_sliced evictions resumes; do
-                echo "     $key $(figure $key)"
-        done
+        DETSHARE_SOCKET=$tmp/sock evicting_figures
         stop always
         printf '%d passed, %d failed\n' $passed $failed
         exit $((failed > 0))

@@ -4,11 +4,31 @@
 # House limits: files under 1,000 lines, an SPDX line first, headers that open with an essay.
 set -u
 cd "$(dirname "$0")/../.."
-bad=0
-for f in $(git ls-files '*.c' '*.h' '*.cu'); do
-        n=$(wc -l <"$f")
-        [ "$n" -lt 1000 ] || { echo "$f: $n lines"; bad=1; }
-        case $f in *.h) sed -n 2p "$f" | grep -q '^/\*' || { echo "$f: does not begin with what it is for"; bad=1; } ;; esac
-        head -n 1 "$f" | grep -q 'SPDX-License-Identifier: Apache-2.0' || { echo "$f: no SPDX line"; bad=1; }
-done
-exit $bad
+git ls-files -z '*.c' '*.h' '*.cu' | xargs -0 awk '
+        function told(what) {
+                print file ": " what
+                bad = 1
+        }
+        function ended() {
+                if (lines >= 1000)
+                        told(lines " lines")
+                if (lines == 1 && file ~ /[.]h$/)
+                        told("does not say what it is for")
+        }
+        FNR == 1 {
+                ended()
+                file = FILENAME
+                files++
+                if ($0 !~ /SPDX-License-Identifier: Apache-2.0/)
+                        told("no SPDX line")
+        }
+        FNR == 2 && FILENAME ~ /[.]h$/ && $0 !~ /^\/[*]/ { told("does not begin with what it is for") }
+        { lines = FNR }
+        END {
+                ended()
+                if (files != ARGC - 1) {
+                        print ARGC - 1 - files " files are empty"
+                        bad = 1
+                }
+                exit bad
+        }'

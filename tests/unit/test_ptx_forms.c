@@ -682,7 +682,8 @@ static uint32_t told_in(const ds_interp_kernel *kernel, uint32_t chunk, uint32_t
         ds_interp_block *work = ds_interp_block_new();
         struct ds_interp_result result = {0};
 
-        memset(arena, 0, DRIVE_ARENA);
+        memset(arena, 0, TOLD_BLOCKS * sizeof(uint32_t));
+        memset(told.control, 0, sizeof(*told.control));
         cr_assert_eq(ds_interp_run_block(work, &l, 0, 0, 0, &result), 0);
         cr_assert_eq(result.fault, 0, "%s", result.message);
         ds_interp_block_free(work);

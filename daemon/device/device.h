@@ -297,6 +297,11 @@ struct ds_device_ops {
 
         /* spec: what follows "sim:" or "cuda:". -ENODEV when there is no such device (it has said why). */
         int (*open)(const char *spec, ds_device **ret);
+        /*
+         * In a process that has not opened it: make and destroy a context, for what that does to those of others
+         * (supervisor/settle.h). NULL where there is none. -ENODEV as above.
+         */
+        int (*settle)(const char *spec);
         ds_device *(*close)(ds_device *device);
         const struct ds_device_info *(*info)(ds_device *device);
 
@@ -475,7 +480,7 @@ struct ds_device_ops {
         int (*advance)(ds_device *device, uint64_t limit_ns);
 };
 
-#define DS_DEVICE_OPS_VERSION 8
+#define DS_DEVICE_OPS_VERSION 9
 
 /* stream ids are dense: rung, then priority, then index */
 static inline uint32_t ds_device_stream(uint32_t rung, uint32_t priority, uint32_t index)

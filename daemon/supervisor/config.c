@@ -178,6 +178,16 @@ static int set_order(struct reading *r, const char *key, const char *value, size
         return 0;
 }
 
+static int set_settle(struct reading *r, const char *key, const char *value, size_t offset)
+{
+        int never = !strcmp(value, "never");
+
+        if (!never && strcmp(value, "auto") != 0)
+                return fail(r, "%s: '%s' is neither auto nor never", key, value);
+        *(uint64_t *)((char *)r->config + offset) = (uint64_t)never;
+        return 0;
+}
+
 static const char *const transforms[_DS_TRANSFORM_MAX] = {
         [DS_TRANSFORM_AUTO] = "auto",
         [DS_TRANSFORM_ALWAYS] = "always",
@@ -347,6 +357,7 @@ static const struct key keys[] = {
         {"limits", "compiled_code", set_mib, offsetof(struct ds_config, compiled_code)},
         {"gpu", "ladder_steps", set_steps, offsetof(struct ds_config, ladder_steps)},
         {"gpu", "ladder_order", set_order, offsetof(struct ds_config, ladder_by_gpc)},
+        {"gpu", "settle", set_settle, offsetof(struct ds_config, settle_never)},
         {"channels", "pool_mib", set_pool, offsetof(struct ds_config, pool_bytes)},
         {"channels", "be", set_share, offsetof(struct ds_config, pool_be)},
         {"channels", "tables", set_string, offsetof(struct ds_config, lut)},

@@ -13,7 +13,7 @@
  *                   sm_percent=N  gpu_request_percent=N  gpu_limit_percent=N  calls_per_second=N  calls_burst=N
  *                   orphan_seconds=N  kernel_seconds=N
  *                   quiesce_seconds=N  compiled_code=MIB
- *   [gpu]           ladder_steps=N  ladder_order=spread|gpc
+ *   [gpu]           ladder_steps=N  ladder_order=spread|gpc  settle=auto|never
  *   [channels]      pool_mib=N  be=auto|off|N|N/M  tables=DIR
  *   [class]         ls_uids=alice,1000  ls_groups=audio,wheel   (`*`: everybody)
  *   [user NAME]     classes=ls,be  sm_percent=N  gpu_request_percent=N  gpu_limit_percent=N  memory=MIB  pinned=MIB
@@ -69,7 +69,7 @@ struct ds_config {
         uint64_t sm_percent, gpu_request_percent, gpu_limit_percent, calls_per_second, calls_burst;
         uint64_t orphan_seconds, kernel_seconds, quiesce_seconds, spin_us, evict_us, graph_piece_us;
         uint64_t compiled_code; /* bytes on disk */
-        uint64_t ladder_steps, ladder_by_gpc;
+        uint64_t ladder_steps, ladder_by_gpc, settle_never;
         uint64_t transform;  /* enum ds_transform */
         uint64_t pool_bytes; /* of memory whose channels are known */
         char *pool_be, *lut; /* auto, off, N or N/M; where tables of channels lie */

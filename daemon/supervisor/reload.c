@@ -52,6 +52,7 @@ static void name_restart_keys(const struct ds_config *started, const struct ds_c
                 {"pool_mib", started->pool_bytes != now->pool_bytes},
                 {"be", differ(started->pool_be, now->pool_be)},
                 {"tables", differ(started->lut, now->lut)},
+                {"settle", started->settle_never != now->settle_never},
                 {"ladder_order", started->ladder_by_gpc != now->ladder_by_gpc},
         };
         size_t at = 0;

@@ -151,6 +151,7 @@ int ds_supervisor_new(const struct ds_options *options, struct ds_supervisor **r
         ds_pool_init(&supervisor->pool);
         supervisor->options = options;
         supervisor->config = options->config;
+        ds_settle_init(&supervisor->settle, supervisor);
         supervisor->notify = options->notify;
         supervisor->started_ns = uv_hrtime();
         TAILQ_INIT(&supervisor->clients);
@@ -290,7 +291,7 @@ void ds_supervisor_check_stop(struct ds_supervisor *supervisor)
         /* nobody is left who could answer them */
         while ((client = TAILQ_FIRST(&supervisor->clients)))
                 ds_client_close(client, NULL);
-        if (supervisor->helper && ds_helper_pid(supervisor->helper))
+        if ((supervisor->helper && ds_helper_pid(supervisor->helper)) || !ds_settle_gone(&supervisor->settle))
                 return;
         ds_announce_end(supervisor);
         ds_deadline_disarm(&supervisor->deadlines, &supervisor->stop_deadline);
@@ -326,6 +327,7 @@ void ds_supervisor_stop(struct ds_supervisor *supervisor)
                 ds_worker_stop(supervisor->worker, grace_ms);
         if (supervisor->helper)
                 ds_helper_stop(supervisor->helper);
+        ds_settle_stop(&supervisor->settle);
         ds_deadline_arm(&supervisor->deadlines, &supervisor->stop_deadline,
                 DS_STOP_MAX_MS - DS_STOP_GRACE_MS + grace_ms, stop_deadline);
         ds_supervisor_check_stop(supervisor);

@@ -18,6 +18,7 @@
  *   handover.c, handover_save.c, handover_take.c: a restart under the clients; saved.c: the file that it leaves
  *   profiles.c    profiles of kernels      profile_store.c, profile_db.c: and their file
  *   rate.c        how fast users may ask            foreign.c     what clients sent and nobody wants
+ *   settle.c      a context beside the worker's
  *   window.c, charge.c, deadline.c, unpack.c, message.c: as named
  */
 #pragma once
@@ -37,6 +38,7 @@
 #include "supervisor/defaults.h"
 #include "supervisor/foreign.h"
 #include "supervisor/pool.h"
+#include "supervisor/settle.h"
 #include "supervisor/share.h"
 #include "supervisor/window.h"
 #include "util/log.h"
@@ -139,6 +141,7 @@ struct ds_supervisor {
         uint64_t device_now_ns; /* of the last worker that is gone, as far as a client can know it */
         struct ds_blame blame;
         struct ds_pool pool;
+        struct ds_settle settle;
         struct ds_calibration calibration;
         struct ds_foreign foreign;
         struct ds_handover *handover; /* what came from the life before, until it goes on; NULL = nothing */

@@ -133,7 +133,7 @@ static int main_transform(const char *name, uint32_t *ret)
         return -EINVAL;
 }
 
-static int main_options(int argc, char **argv, struct ds_worker_config *config)
+static int main_options(int argc, char **argv, struct ds_worker_config *config, int *ret_settle)
 {
         static const struct option options[] = {
                 {"device", required_argument, NULL, 'd'},
@@ -156,12 +156,16 @@ static int main_options(int argc, char **argv, struct ds_worker_config *config)
                 {"pool-be", required_argument, NULL, 'b'},
                 {"pool-for", required_argument, NULL, 'f'},
                 {"lut-dir", required_argument, NULL, 'D'},
+                {"settle", no_argument, NULL, 'S'},
                 {NULL, 0, NULL, 0},
         };
         int c;
 
         while ((c = getopt_long(argc, argv, "", options, NULL)) != -1) {
                 switch (c) {
+                case 'S':
+                        *ret_settle = 1;
+                        break;
                 case 'd':
                         config->device = optarg;
                         break;
@@ -346,13 +350,27 @@ static int main_run(struct ds_worker_config *config)
         return r == DS_WORKER_E_DONE ? 0 : ds_error_trace(r);
 }
 
+/* Another process than the worker, with its rights: a context is made beside the worker's, and destroyed. */
+static int main_settle(const char *device)
+{
+        const char *spec;
+        const struct ds_device_ops *ops = ds_device_find(device, &spec);
+        int r;
+
+        if (!ops || !ops->settle)
+                return ds_error_origin(-ENODEV);
+        r = main_process();
+        return r ? ds_error_trace(r) : ops->settle(spec);
+}
+
 int main(int argc, char **argv)
 {
         static char name[64]; /* which GPU it is, in every line */
         struct ds_worker_config config = {.policy = "fifo", .policy_dir = ""};
+        int settle = 0;
 
         ds_log_setup("detshare-worker", DS_LOG_INFO);
-        if (main_options(argc, argv, &config)) {
+        if (main_options(argc, argv, &config, &settle)) {
                 fprintf(stderr,
                         "usage: detshare-worker --device SPEC [--policy NAME] [--policy-dir DIR] [--libcuda PATH]\n"
                         "       [--piece-us N] [--restarted] [--clock-ns N] [--orphan-s N] [--kernel-s N] [--quiesce-s "
@@ -362,10 +380,10 @@ int main(int argc, char **argv)
                         "[--pool-for GPU/SMS=N]] "
                         "[--lut-dir "
                         "DIR],\n"
-                        "       with the supervisor's socket as fd 3\n");
+                        "       with the supervisor's socket as fd 3; or --settle --device SPEC [--libcuda PATH]\n");
                 return 2;
         }
         snprintf(name, sizeof(name), "detshare-worker %s", config.device);
         ds_log_setup(name, DS_LOG_INFO);
-        return main_run(&config) ? EXIT_FAILURE : EXIT_SUCCESS;
+        return (settle ? main_settle(config.device) : main_run(&config)) ? EXIT_FAILURE : EXIT_SUCCESS;
 }

@@ -61,6 +61,7 @@ Test(config, every_key)
                            "[gpu]\n"
                            "ladder_steps=24\n"
                            "ladder_order=gpc\n"
+                           "settle=never\n"
                            "[channels]\n"
                            "pool_mib=256\n"
                            "be=1/3\n"
@@ -72,6 +73,7 @@ Test(config, every_key)
         char message[256];
 
         cr_assert_eq(read_text(text, strlen(text), &config, message, sizeof(message)), 0, "%s", message);
+        cr_assert_eq(config.settle_never, 1);
         cr_assert_str_eq(config.policy, "static");
         cr_assert_str_eq(config.device, "sim:h200");
         cr_assert_str_eq(config.socket, "/run/x.sock");

@@ -225,6 +225,29 @@ static int device_open(const char *spec, ds_device **ret)
         return 0;
 }
 
+/* Quiet: it comes often, and a GPU whose memory is full has no room for another context. */
+static int device_settle(const char *spec)
+{
+        struct ds_cuda_driver driver = {0};
+        CUcontext context;
+        CUdevice device;
+        unsigned ordinal;
+        int r;
+
+        if (cuda_spec_parse(spec, &ordinal))
+                return -ENODEV;
+        r = ds_cuda_driver_load(&driver, NULL);
+        if (r)
+                return r == -ENODEV ? r : ds_error_trace(r);
+        if (driver.cuInit_fn(0) || driver.cuDeviceGet_fn(&device, (int)ordinal) ||
+                driver.cuDevicePrimaryCtxRetain_fn(&context, device))
+                r = -ENODEV;
+        else
+                driver.cuDevicePrimaryCtxRelease_fn(device);
+        ds_cuda_driver_unload(&driver);
+        return r;
+}
+
 /* --- what has no place in one file ------------------------------------------------------------------------------ */
 
 static const struct ds_device_info *device_info(ds_device *device)
@@ -262,6 +285,7 @@ const struct ds_device_ops ds_cuda_ops = {
         .version = DS_DEVICE_OPS_VERSION,
         .name = "cuda",
         .open = device_open,
+        .settle = device_settle,
         .close = device_close,
         .info = device_info,
         .rung_create = cuda_rung_create,

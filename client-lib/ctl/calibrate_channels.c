@@ -186,7 +186,7 @@ static int is_tried(const struct colours *m, const struct calibrate_plan *plan, 
         if (bound && !(m->run->n_sms >> bound))
                 return 0;
         if (m->small)
-                return !bound || bound == 2 || (!plan->n_be && bound == 3);
+                return !bound || bound == 2 || (!plan->n_be && bound > 2);
         return !plan->n_be || bound < BOUNDS - 1;
 }
 

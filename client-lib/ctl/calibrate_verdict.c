@@ -3,11 +3,11 @@
  * Does dividing the memory channels pay on this GPU? Pure arithmetic over what was measured
  *
  * There is something without colours that keeps LS apart from BE: a bound on BE's resident blocks, which trades what BE
- * has left for what LS feels, down to holding BE altogether; and turns of two of these reach what lies between. So
- * colours pay where a choice of channels (with whatever bound of its own) has LS take so much less time than what
- * leaves BE as much without them, that it is more than two runs differ by. Of a choice counts how long LS takes beside
- * the worst kind of BE (up to CALIBRATE_LIMIT it is good, and no better for being shorter) and what BE has left on
- * average over its kinds. What coloured kernels cost is in both. Choices that leave BE next to nothing are no choices.
+ * has left for what LS feels. So colours pay where a choice of channels (with whatever bound of its own) has LS take so
+ * much less time than any bound alone that leaves BE as much, those that lie between the measured ones included, that
+ * it is more than two runs differ by. Of a choice counts how long LS takes beside the worst kind of BE (up to
+ * CALIBRATE_LIMIT it is good, and no better for being shorter) and what BE has left on average over its kinds. What
+ * coloured kernels cost is in both. Choices that leave BE next to nothing are no choices.
  */
 #include "ctl/calibrate.h"
 
@@ -44,39 +44,40 @@ static int by(uint32_t more, uint32_t less, uint32_t permille)
         return (uint64_t)more * 1000 >= (uint64_t)less * (1000 + permille);
 }
 
-/* What LS takes by turns of two choices that leave BE so much on average. 0: they do not. */
+/* What LS takes under a bound between these two that leaves BE so much. UINT32_MAX: it does not lie between them. */
 static uint32_t between(const struct calibrate_choice *less, const struct calibrate_choice *more, uint32_t be_permille)
 {
-        if (less->be_permille > be_permille || more->be_permille < be_permille || !more->be_permille)
-                return 0;
+        if (less->be_permille > be_permille || more->be_permille < be_permille)
+                return UINT32_MAX;
         if (less->be_permille == more->be_permille)
                 return felt(more);
         const int64_t part = be_permille - less->be_permille, all = more->be_permille - less->be_permille;
         return (uint32_t)(felt(less) + ((int64_t)felt(more) - felt(less)) * part / all);
 }
 
-/* The i-th choice without colours; the one behind the last is that BE is held. */
-static struct calibrate_choice plain_at(const struct calibrate_channels *channels, size_t i)
+/* The choice of the i-th row, if it is one without colours. */
+static int plain_at(const struct calibrate_channels *channels, size_t i, struct calibrate_choice *ret)
 {
-        struct calibrate_choice c = {.ls_permille = CALIBRATE_LIMIT};
-        if (i < channels->n && !channels->rows[i].cell.be_channels)
-                (void)calibrate_choice(channels, 0, channels->rows[i].cell.be_blocks, &c);
-        return c;
+        const struct dsc_channel_cell *cell = &channels->rows[i].cell;
+        return !cell->be_channels && calibrate_choice(channels, 0, cell->be_blocks, ret);
 }
 
 /* The least that LS takes without colours where BE has as much, or as much as it can have. */
 static uint32_t reached(const struct calibrate_channels *channels, uint32_t be_permille)
 {
-        struct calibrate_choice most = {.be_permille = 0};
+        struct calibrate_choice more, less, most = {.be_permille = 0};
         uint32_t best = UINT32_MAX;
         for (size_t i = 0; i < channels->n; i++) {
-                const struct calibrate_choice more = plain_at(channels, i);
+                if (!plain_at(channels, i, &more))
+                        continue;
                 if (more.be_permille > most.be_permille)
                         most = more;
-                for (size_t k = 0; k <= channels->n; k++) {
-                        const struct calibrate_choice less = plain_at(channels, k);
-                        const uint32_t ls = between(&less, &more, be_permille);
-                        best = ls && ls < best ? ls : best;
+                if (more.be_permille >= be_permille && felt(&more) < best)
+                        best = felt(&more);
+                for (size_t k = 0; k < channels->n; k++) {
+                        const uint32_t ls =
+                                plain_at(channels, k, &less) ? between(&less, &more, be_permille) : UINT32_MAX;
+                        best = ls < best ? ls : best;
                 }
         }
         return best == UINT32_MAX ? felt(&most) : best;

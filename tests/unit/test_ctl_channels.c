@@ -65,13 +65,15 @@ Test(ctl_channels, what_no_bound_reaches_pays)
         cr_expect_eq(calibrate_verdict(&c), 3, "good is better than more");
 }
 
-Test(ctl_channels, what_bounds_reach_in_turns_does_not)
+Test(ctl_channels, what_bounds_reach_does_not)
 {
         struct calibrate_channels c = bounds();
 
-        add(&c, 4, 0, 1700, 600); /* a third of the time without a bound is 1.67x at 0.6 */
+        add(&c, 4, 0, 1400, 450); /* 1.5x at 0.5 is as near as two runs are */
         cr_expect_eq(calibrate_verdict(&c), 0);
-        add(&c, 3, 0, 1300, 250); /* held for half of the time 1.5x at 0.5 is 1.3x at 0.25 */
+        add(&c, 3, 0, 1550, 600); /* bounds between the two have 1.67x at 0.6 */
+        cr_expect_eq(calibrate_verdict(&c), 0);
+        add(&c, 2, 0, 1450, 200); /* a bound that leaves more has 1.5x */
         cr_expect_eq(calibrate_verdict(&c), 0);
         add(&c, 6, 0, 1600, 800); /* against 2.0x */
         cr_expect_eq(calibrate_verdict(&c), 6);

@@ -188,6 +188,24 @@ Test(sim_traffic, what_fits_is_fetched_once)
         sim_probe_free(probe);
 }
 
+/* Most channels, so that none has much more than its part. */
+Test(sim_traffic, channels_that_are_not_used)
+{
+        struct sim_probe *probe = sim_probe_new(model("a2000"));
+        struct sim_traffic t;
+
+        sim_probe_begin(probe);
+        for (uint64_t at = 0; at < DS_MIB(16); at += 1024)
+                if (channel("a2000", VA + at) != 2)
+                        touch(probe, VA + at, 1024, DS_INTERP_READ);
+        t = probed(probe);
+        cr_assert(t.uneven);
+        for (uint32_t c = 0; c < 6; c++)
+                about(t.shares[c], c == 2 ? 0 : 1024 / 5, "five of six");
+        sim_traffic_deinit(&t);
+        sim_probe_free(probe);
+}
+
 Test(sim_traffic, what_a_block_reads_again_is_in_l1)
 {
         struct sim_probe *probe = sim_probe_new(model("h200"));

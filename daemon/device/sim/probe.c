@@ -217,14 +217,22 @@ void sim_probe_memory(void *user, const uint64_t *sectors, uint32_t n, enum ds_i
                 ways_thin(probe);
 }
 
-/* Whether the fullest channel has more than twice its part, by more than chance explains (four deviations). */
+/*
+ * Whether the fullest channel has more than twice its part, or the emptiest less than an eighth, by more than chance
+ * explains (four deviations): a launch that keeps away from a few channels is not held up by who fills these.
+ */
 static bool channels_uneven(const struct sim_probe *probe)
 {
-        uint64_t n = probe->model->channels.n, most = 0, mean = probe->n_channel / n;
+        uint64_t n = probe->model->channels.n, most = 0, least = UINT64_MAX, mean = probe->n_channel / n;
 
-        for (uint32_t c = 0; c < n; c++)
+        for (uint32_t c = 0; c < n; c++) {
                 most = DS_MAX(most, probe->channel[c]);
-        return probe->n_channel >= UNEVEN_SECTORS && most > 2 * mean && (most - mean) * (most - mean) > 16 * mean;
+                least = DS_MIN(least, probe->channel[c]);
+        }
+        if (probe->n_channel < UNEVEN_SECTORS)
+                return false;
+        return (most > 2 * mean && (most - mean) * (most - mean) > 16 * mean) ||
+               (8 * least < mean && (mean - least) * (mean - least) > 16 * mean);
 }
 
 static void granules_give(const struct sim_probe *probe, struct sim_traffic *ret)

@@ -15,12 +15,13 @@
 
 #define NONE DS_LUT_UNKNOWN
 #define LEAST_PAIRS 200
-#define LOOKS 256      /* after so many pairs a difference that is of no use is given up */
-#define SAME 0.8       /* with one label of twenty wrong, nine of ten pairs of one granule have the same label */
-#define FOLLOWS 0.75   /* of the channels are the one that is expected; a digit that is flipped leaves two or more */
+#define LOOKS 256    /* after so many pairs a difference that is of no use is given up */
+#define SAME 0.8     /* with one label of twenty wrong, nine of ten pairs of one granule have the same label */
+#define FOLLOWS 0.75 /* of the channels are the one that is expected; a digit that is flipped leaves two or more */
+#define STAYS 0.4
 #define PARITIES_MAX 4 /* each doubles what matching goes through */
 #define RELATION_MAX 5 /* digits of a relation */
-#define RELATION_HOLDS 0.85
+#define RELATION_HOLDS 0.8
 #define RELATION_PAIRS 8
 #define BASES 4 /* pages that relations are sought in */
 #define LEAST_MODULUS 3
@@ -31,11 +32,14 @@ struct places {
         struct ds_learn_draft *draft;
         uint32_t size;
         struct ds_gf2_span same, sure; /* differences that keep the channel; that keep the class */
+        uint32_t *rest;                /* [x]: what is not in the span that is looked at */
         uint32_t basis[32];            /* of all differences: digits, then parities, then those that keep the channel */
+        uint32_t flip[PARITIES_MAX];   /* differences that flip a parity and no digit */
         uint32_t dims, parities;
-        uint8_t *voted;  /* [page << bits | x], x nought in `same`: its channel */
-        uint8_t *class;  /* likewise, x nought in `sure` */
-        uint32_t *known; /* of each page: how many of these */
+        uint8_t *voted;                                       /* [page << bits | x], x nought in `same`: its channel */
+        uint8_t *class;                                       /* likewise, x nought in `sure` */
+        uint32_t *known;                                      /* of each page: how many of these */
+        uint8_t exchanged[PARITIES_MAX][DS_LUT_CHANNELS_MAX]; /* the channel that a channel becomes */
         uint8_t class_of[DS_LUT_CHANNELS_MAX];
         uint32_t classes;
         uint32_t *count; /* room for [channels * channels] */
@@ -77,21 +81,24 @@ static uint8_t winner(const uint16_t *count, uint32_t n)
         return 2u * count[best] > all ? (uint8_t)best : NONE;
 }
 
-/* to[x], x nought in the span: what those of `from` say that the span leads to. names: what stands for each label */
-static int vote(const struct places *p, const struct ds_gf2_span *span, const uint8_t *from, const uint8_t *names,
-        uint32_t n, uint8_t *to)
+/* to[x], x nought in the span: what those of `from` say that the span leads to. Leaves p->rest of the span. names: what
+ * stands for each label */
+static int vote(struct places *p, const struct ds_gf2_span *span, const uint8_t *from, const uint8_t *names, uint32_t n,
+        uint8_t *to)
 {
         ds_cleanup(ds_freep) uint16_t *count = ds_alloc0((size_t)p->size * n, sizeof(*count));
 
         if (!count)
                 return ds_error_origin(-ENOMEM);
+        for (uint32_t x = 0; x < p->size; x++)
+                p->rest[x] = ds_gf2_rest(span, x);
         for (size_t page = 0; page < p->set->n_pages; page++) {
                 const size_t first = page << p->set->bits;
 
                 memset(count, 0, (size_t)p->size * n * sizeof(*count));
                 for (uint32_t x = 0; x < p->size; x++)
                         if (from[first + x] != NONE)
-                                count[ds_gf2_rest(span, x) * n + names[from[first + x]]]++;
+                                count[p->rest[x] * n + names[from[first + x]]]++;
                 for (uint32_t x = 0; x < p->size; x++)
                         to[first + x] = winner(count + (size_t)x * n, n);
         }
@@ -112,22 +119,20 @@ static int join_granules(struct places *p)
 
 /* --- classes --- */
 
-/* count[a * n + b]: what of b is found where the difference leads from a. How many pairs these are. */
-static uint32_t count_pairs(
-        const struct places *p, const struct ds_gf2_span *span, const uint8_t *labels, uint32_t n, uint32_t d)
+/* count[a * n + b]: what of b is found where the difference leads from a, p->rest being of the labels' span. How many
+ * pairs these are. */
+static uint32_t count_pairs(const struct places *p, const uint8_t *labels, uint32_t n, uint32_t d)
 {
         uint32_t pairs = 0;
 
         memset(p->count, 0, (size_t)n * n * sizeof(*p->count));
         for (uint32_t x = 0; x < p->size; x++) {
-                uint32_t to = ds_gf2_rest(span, x ^ d);
-
-                for (size_t page = 0; ds_gf2_rest(span, x) == x && page < p->set->n_pages; page++) {
+                for (size_t page = 0; p->rest[x] == x && page < p->set->n_pages; page++) {
                         const uint8_t *label = labels + (page << p->set->bits);
 
-                        if (label[x] == NONE || label[to] == NONE)
+                        if (label[x] == NONE || label[p->rest[x ^ d]] == NONE)
                                 continue;
-                        p->count[label[x] * n + label[to]]++;
+                        p->count[label[x] * n + label[p->rest[x ^ d]]]++;
                         pairs++;
                 }
         }
@@ -143,22 +148,20 @@ static uint32_t most_of(const uint32_t *row, uint32_t n)
         return best;
 }
 
-/* Channels that the difference exchanges come into one class. */
-static void unite(struct places *p)
+/* Channels that a parity exchanges come into one class. */
+static void unite(uint32_t n, const uint8_t *exchanged, uint8_t *class_of)
 {
-        uint32_t n = p->set->channels;
-
         for (uint32_t a = 0; a < n; a++) {
-                uint8_t from = p->class_of[a], to = p->class_of[most_of(p->count + a * n, n)];
+                uint8_t from = class_of[a], to = class_of[exchanged[a]];
 
                 for (uint32_t c = 0; c < n; c++)
-                        p->class_of[c] = p->class_of[c] == from ? to : p->class_of[c];
+                        class_of[c] = class_of[c] == from ? to : class_of[c];
         }
 }
 
 static bool is_sure(const struct places *p, uint32_t d)
 {
-        uint32_t n = p->set->channels, pairs = count_pairs(p, &p->same, p->voted, n, d), expected = 0;
+        uint32_t n = p->set->channels, pairs = count_pairs(p, p->voted, n, d), expected = 0;
 
         for (uint32_t a = 0; a < n; a++)
                 expected += p->count[a * n + most_of(p->count + a * n, n)];
@@ -185,13 +188,16 @@ static int find_classes(struct places *p)
         for (uint32_t c = 0; c < p->set->channels; c++)
                 p->class_of[c] = (uint8_t)c;
         for (uint32_t d = 1; d < p->size; d++) {
-                if (ds_gf2_rest(&p->same, d) != d || !ds_gf2_rest(&p->sure, d) || !is_sure(p, d))
+                if (p->rest[d] != d || !ds_gf2_rest(&p->sure, d) || !is_sure(p, d))
                         continue;
                 if (p->parities == PARITIES_MAX)
                         return DS_LEARN_E_NONE;
-                unite(p);
+                for (uint32_t c = 0; c < p->set->channels; c++)
+                        p->exchanged[p->parities][c] =
+                                (uint8_t)most_of(p->count + c * p->set->channels, p->set->channels);
+                unite(p->set->channels, p->exchanged[p->parities], p->class_of);
                 ds_gf2_add(&p->sure, d);
-                p->basis[p->parities++] = d; /* moved behind the digits later */
+                p->flip[p->parities++] = d;
         }
         number_classes(p);
         p->dims = p->set->bits - p->sure.n;
@@ -215,12 +221,15 @@ static int by_doubt(const void *a, const void *b)
                                            : (left->d > right->d) - (left->d < right->d);
 }
 
-static double doubt_of(const struct places *p, uint32_t d)
+/* Two digits of one weight, or of opposite ones, take back what the other does every second time, which can tell as
+ * much as one digit does. leaves: a digit seldom leaves a class as it is, so that this is not one. */
+static double doubt_of(const struct places *p, uint32_t d, bool leaves)
 {
-        uint32_t n = p->classes, pairs = count_pairs(p, &p->sure, p->class, n, d), row;
+        uint32_t n = p->classes, pairs = count_pairs(p, p->class, n, d), row, stay = 0;
         double bits = 0;
 
         for (uint32_t a = 0; a < n; a++) {
+                stay += p->count[a * n + a];
                 row = 0;
                 for (uint32_t b = 0; b < n; b++)
                         row += p->count[a * n + b];
@@ -228,10 +237,12 @@ static double doubt_of(const struct places *p, uint32_t d)
                         if (p->count[a * n + b])
                                 bits += p->count[a * n + b] * log2((double)row / p->count[a * n + b]);
         }
-        return pairs >= LEAST_PAIRS ? bits / pairs : log2(n);
+        if (pairs < LEAST_PAIRS)
+                return 2 * log2(n);
+        return bits / pairs + (leaves && stay > STAYS * pairs ? log2(n) : 0);
 }
 
-static int find_digits(struct places *p)
+static int find_digits(struct places *p, bool leaves)
 {
         ds_cleanup(ds_freep) struct difference *all = ds_alloc0(p->size, sizeof(*all));
         struct ds_gf2_span span = p->sure;
@@ -240,14 +251,14 @@ static int find_digits(struct places *p)
         if (!all)
                 return ds_error_origin(-ENOMEM);
         for (uint32_t d = 1; d < p->size; d++)
-                if (ds_gf2_rest(&p->sure, d) == d)
-                        all[n++] = (struct difference){d, doubt_of(p, d)};
+                if (p->rest[d] == d)
+                        all[n++] = (struct difference){d, doubt_of(p, d, leaves)};
         qsort(all, n, sizeof(*all), by_doubt);
-        memmove(p->basis + p->dims, p->basis, p->parities * sizeof(*p->basis));
         for (uint32_t i = 0; i < n; i++)
                 if (ds_gf2_add(&span, all[i].d))
                         p->basis[digits++] = all[i].d;
         assert(digits == p->dims);
+        memcpy(p->basis + p->dims, p->flip, p->parities * sizeof(*p->flip));
         n = p->dims + p->parities;
         for (uint32_t bit = 0; bit < p->set->bits; bit++)
                 if (p->same.row[bit])
@@ -265,7 +276,7 @@ static uint32_t at_digits(const struct places *p, uint32_t y)
 
         for (uint32_t i = 0; i < p->dims; i++)
                 x ^= y >> i & 1 ? p->basis[i] : 0;
-        return ds_gf2_rest(&p->sure, x);
+        return p->rest[x];
 }
 
 /* Whether the class stays when the digits of `of` change from `from` to the others. */
@@ -368,20 +379,13 @@ static uint32_t agreement(const struct places *p, size_t page, uint32_t mask, co
 }
 
 /* The channels that all parities but this one exchange. */
-static void group_channels(struct places *p, uint32_t which, uint8_t *ret_group)
+static void group_channels(const struct places *p, uint32_t which, uint8_t *ret_group)
 {
-        uint8_t classes[DS_LUT_CHANNELS_MAX];
-
-        memcpy(classes, p->class_of, sizeof(classes));
         for (uint32_t c = 0; c < p->set->channels; c++)
-                p->class_of[c] = (uint8_t)c;
+                ret_group[c] = (uint8_t)c;
         for (uint32_t i = 0; i < p->parities; i++)
-                if (i != which) {
-                        count_pairs(p, &p->same, p->voted, p->set->channels, p->basis[p->dims + i]);
-                        unite(p);
-                }
-        memcpy(ret_group, p->class_of, sizeof(classes));
-        memcpy(p->class_of, classes, sizeof(classes));
+                if (i != which)
+                        unite(p->set->channels, p->exchanged[i], ret_group);
 }
 
 /* A parity is known by what it is of the differences that flip no digit; which digits it takes too is tried. */
@@ -505,6 +509,7 @@ static int make_draft(struct places *p, size_t base, double *ret_explained)
 
 static void count_known(struct places *p)
 {
+        memset(p->known, 0, p->set->n_pages * sizeof(*p->known));
         for (size_t page = 0; page < p->set->n_pages; page++)
                 for (uint32_t x = 0; x < p->size; x++)
                         p->known[page] += p->class[(page << p->set->bits) + x] != NONE;
@@ -537,9 +542,15 @@ static int find(struct places *p, double *ret_explained)
 
         if (!r)
                 r = find_classes(p);
-        if (!r)
-                r = find_digits(p);
-        return r ? r : try_bases(p, ret_explained);
+        if (r)
+                return r;
+        r = DS_LEARN_E_NONE;
+        for (int leaves = 0; leaves < 2 && r == DS_LEARN_E_NONE; leaves++) {
+                r = find_digits(p, leaves);
+                if (!r)
+                        r = try_bases(p, ret_explained);
+        }
+        return r;
 }
 
 int ds_learn_find_places(const struct ds_learn_set *set, struct ds_learn_draft *draft, double *ret_explained)
@@ -552,14 +563,16 @@ int ds_learn_find_places(const struct ds_learn_set *set, struct ds_learn_draft *
         p.voted = ds_alloc(set->n_pages << set->bits);
         p.class = ds_alloc(set->n_pages << set->bits);
         p.known = ds_alloc0(set->n_pages, sizeof(*p.known));
+        p.rest = ds_alloc0(p.size, sizeof(*p.rest));
         p.count = ds_alloc((size_t)set->channels * set->channels * sizeof(*p.count));
-        if (p.voted && p.class && p.known && p.count)
+        if (p.voted && p.class && p.known && p.rest && p.count)
                 r = find(&p, ret_explained);
         else
                 r = ds_error_origin(r);
         ds_free(p.voted);
         ds_free(p.class);
         ds_free(p.known);
+        ds_free(p.rest);
         ds_free(p.count);
         return r;
 }

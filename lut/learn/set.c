@@ -13,7 +13,7 @@
 #define LEAST_PAIRS 64   /* of neighbours, before they are believed to be one granule */
 #define ENOUGH_PAIRS 600 /* of granules that differ by one and the same number */
 #define HELD_OUT 4       /* one page of so many */
-#define DENSE 4          /* one granule of so many is known, where few pages are better than many */
+#define DENSE 8          /* one granule of so many is known, where few pages are better than many */
 
 static int set_init(struct ds_learn_set *set, const struct ds_learn_set *like, size_t n_pages)
 {
@@ -254,8 +254,8 @@ int ds_learn_split(const struct ds_learn_set *all, uint32_t n, uint64_t seed, st
 int ds_learn_dense(const struct ds_learn_set *all, const struct ds_learn_set *train, uint32_t n, uint64_t seed,
         struct ds_learn_set *ret)
 {
-        uint64_t pages = DS_MAX((uint64_t)n * DENSE >> all->bits, (uint64_t)2);
-        uint32_t left = n, share;
+        uint32_t first = DS_MIN(n / 2, 1u << all->bits), left = n, share;
+        uint64_t pages = 1 + DS_MAX((uint64_t)(n - first) * DENSE >> all->bits, (uint64_t)1);
         size_t from;
         int r;
 
@@ -266,7 +266,7 @@ int ds_learn_dense(const struct ds_learn_set *all, const struct ds_learn_set *tr
         for (size_t i = 0; i < pages; i++) {
                 for (from = 0; all->address[from] != train->address[i]; from++)
                         ;
-                share = DS_MIN(all->known[from], left / (uint32_t)(pages - i));
+                share = DS_MIN(all->known[from], i ? left / (uint32_t)(pages - i) : first);
                 choose_granules(all, from, share, &seed, ret, i);
                 left -= share;
         }

@@ -52,8 +52,8 @@ int ds_learn_gather(const struct ds_lut_samples *samples, struct ds_learn_set *r
  */
 int ds_learn_split(const struct ds_learn_set *all, uint32_t n, uint64_t seed, struct ds_learn_set *ret_train,
         struct ds_learn_set *ret_held);
-/* Of the pages of a split that are for learning, so few that n granules are a quarter of each; of these, as many as n
- * allows, at random. */
+/* Of the pages of a split that are for learning: one that has up to half of n granules, and so few others that the
+ * other half are an eighth of each. */
 int ds_learn_dense(const struct ds_learn_set *all, const struct ds_learn_set *train, uint32_t n, uint64_t seed,
         struct ds_learn_set *ret);
 void ds_learn_set_deinit(struct ds_learn_set *set);

@@ -31,6 +31,18 @@ static void draw_parities(struct lut_hash *hash, uint64_t *state, unsigned *low)
                 hash->parity[i] |= some_bits(state, *low, 2 + next(state) % 3);
 }
 
+/* name[0] to name[n - 1] in another order */
+static void shuffle(uint8_t *name, uint32_t n, uint64_t *state)
+{
+        for (uint32_t i = n; i > 1; i--) {
+                uint32_t k = (uint32_t)(next(state) % i);
+                uint8_t swap = name[i - 1];
+
+                name[i - 1] = name[k];
+                name[k] = swap;
+        }
+}
+
 static void draw_number(struct lut_hash *hash, uint64_t *state, unsigned from)
 {
         unsigned of = 3 + (unsigned)(next(state) % 8);
@@ -58,12 +70,52 @@ void lut_hash_draw(struct lut_hash *hash, uint64_t seed, bool shared_bits)
         gap = (unsigned)(next(&state) % 3);
         if (hash->modulus > 1)
                 draw_number(hash, &state, shared_bits ? hash->granule_bits + gap : low + gap);
-        for (uint32_t i = 0; i < hash->channels; i++) {
-                uint32_t k = (uint32_t)(next(&state) % (i + 1));
+        for (uint32_t i = 0; i < hash->channels; i++)
+                hash->name[i] = (uint8_t)i;
+        shuffle(hash->name, hash->channels, &state);
+}
 
-                hash->name[i] = hash->name[k];
-                hash->name[k] = (uint8_t)i;
+/* The second map: as the first, but that channels change places by twos, a sixth of them with themselves. */
+static void draw_exchange(struct lut_hash *hash, uint64_t *state)
+{
+        uint8_t order[128];
+        uint32_t m = hash->modulus;
+
+        for (uint32_t i = 0; i < m; i++)
+                order[i] = (uint8_t)i;
+        shuffle(order, m, state);
+        for (uint32_t i = 0; i < m; i++) {
+                uint32_t with = i < m / 6 || (i + 1 == m && (m - m / 6) % 2) ? i : m / 6 + ((i - m / 6) ^ 1);
+
+                hash->name[m + order[i]] = hash->name[order[with]];
         }
+}
+
+void lut_hash_draw_places(struct lut_hash *hash, uint64_t seed)
+{
+        uint64_t state = seed;
+        unsigned skipped, bit;
+        bool exchange = next(&state) % 2;
+
+        *hash = (struct lut_hash){.granule_bits = 8 + (unsigned)(next(&state) % 3)};
+        hash->modulus = 23 + 2 * (uint32_t)(next(&state) % (exchange ? 20 : 36));
+        hash->channels = exchange ? hash->modulus : hash->modulus / 2 + 1;
+        hash->parities = exchange;
+        for (uint32_t i = 0; i < hash->modulus; i++)
+                hash->name[i] = (uint8_t)(i % hash->channels);
+        shuffle(hash->name, hash->modulus, &state);
+        if (exchange)
+                draw_exchange(hash, &state);
+        skipped = hash->granule_bits + 2 + (unsigned)(next(&state) % 6);
+        hash->number_from = hash->granule_bits;
+        for (bit = hash->granule_bits; bit < LUT_HASH_TOP_BIT; bit++) {
+                if (bit == skipped)
+                        hash->parity[0] = UINT64_C(1) << bit | some_bits(&state, bit + 1, 3);
+                else
+                        hash->digit[hash->digits++] = UINT64_C(1) << bit | some_bits(&state, bit + 1, 4);
+        }
+        /* the lowest bit takes it in any case, or the bit above might be of no channel at all */
+        hash->digit[0] |= UINT64_C(1) << skipped;
 }
 
 uint32_t lut_hash_channel(const struct lut_hash *hash, uint64_t address)

@@ -13,6 +13,7 @@
 #include <time.h>
 
 #include "device/sim/channel.h"
+#include "lut/learn/lattice.h"
 #include "lut/learn/learn.h"
 #include "lut/learn/network.h"
 #include "lut/table.h"
@@ -106,14 +107,13 @@ static double told_right(
         return (double)right / (double)all;
 }
 
-/* 0 and the table's share of the upper region, or what the learner says. */
-static int learn(
-        const struct subject *subject, enum ds_learn_method method, uint32_t n, uint32_t wrong_percent, double *ret)
+/* 0 and the table, or what the learner says. */
+static int learn_table(const struct subject *subject, enum ds_learn_method method, uint32_t n, uint32_t wrong_percent,
+        struct ds_lut **ret)
 {
         struct ds_learn_options options = {.method = method, .samples = n, .seed = 1, .learner = "the test"};
         uint64_t state = 11;
         struct ds_lut_samples *samples = sampled(subject, wrong_percent, &state);
-        struct ds_lut *lut;
         uint8_t *bytes;
         char why[160];
         size_t size;
@@ -122,9 +122,22 @@ static int learn(
         ds_lut_samples_free(samples);
         if (r)
                 return r;
-        cr_assert_eq(ds_lut_parse(bytes, size, "sim:drawn", &lut, why, sizeof(why)), 0, "%s", why);
+        cr_assert_eq(ds_lut_parse(bytes, size, "sim:drawn", ret, why, sizeof(why)), 0, "%s", why);
         ds_free(bytes);
-        cr_assert_leq(ds_lut_facts(lut)->samples, n);
+        cr_assert_leq(ds_lut_facts(*ret)->samples, n);
+        return 0;
+}
+
+/* 0 and the table's share of the upper region, or what the learner says. */
+static int learn(
+        const struct subject *subject, enum ds_learn_method method, uint32_t n, uint32_t wrong_percent, double *ret)
+{
+        uint64_t state = 12;
+        struct ds_lut *lut;
+        int r = learn_table(subject, method, n, wrong_percent, &lut);
+
+        if (r)
+                return r;
         *ret = told_right(subject, lut, wrong_percent, &state);
         ds_lut_free(lut);
         return 0;
@@ -184,6 +197,19 @@ static void learn_drawn(uint64_t seed, bool shared, uint32_t n, uint32_t wrong_p
                 fprintf(stderr, "%s: learnt\n", text);
 }
 
+static void learn_places(uint64_t seed, uint32_t n, uint32_t wrong_percent)
+{
+        struct lut_hash hash;
+        char what[160], text[256];
+
+        lut_hash_draw_places(&hash, seed);
+        lut_hash_describe(&hash, what, sizeof(what));
+        snprintf(text, sizeof(text), "places %llu (%s)", (unsigned long long)seed, what);
+        learns(&(struct subject){of_drawn, &hash, hash.granule_bits, hash.channels}, n, wrong_percent, text);
+        if (getenv("DETSHARE_LUT_HASHES"))
+                fprintf(stderr, "%s: learnt\n", text);
+}
+
 Test(lut_learn, drawn)
 {
         learn_drawn(14, false, 9000, 3);
@@ -194,6 +220,51 @@ Test(lut_learn, drawn_with_shared_bits)
         learn_drawn(16, true, 9000, 5);
 }
 
+/* A number modulo 47 or so whose values are places of channels, two for each */
+Test(lut_learn, drawn_with_places)
+{
+        learn_places(10, 6000, 3); /* a number with two values for a channel */
+        learn_places(21, 6000, 3); /* a parity that exchanges channels */
+}
+
+/* Names of another probe: two pages that were measured in part say which is which, a third one is told with them. */
+Test(lut_learn, places_under_other_names)
+{
+        enum { PAGES = 3, GRANULES = 2048 };
+        struct lut_hash hash;
+        struct subject subject = {of_drawn, &hash, 10, 0};
+        uint8_t pages[PAGES][GRANULES], name[64], names[DS_LUT_CHANNELS_MAX];
+        struct ds_lut_probe probes[64];
+        uint64_t state = 5, first;
+        struct ds_lut *lut;
+        uint32_t pattern, wrong = 0;
+
+        lut_hash_draw_places(&hash, 21);
+        subject.channels = hash.channels;
+        cr_assert_eq(hash.granule_bits, 10);
+        cr_assert_eq(learn_table(&subject, DS_LEARN_STRUCTURE, 6000, 0, &lut), 0);
+        cr_assert_eq(ds_lut_facts(lut)->form, DS_LUT_PLACES);
+        for (uint32_t c = 0; c < hash.channels; c++)
+                name[c] = (uint8_t)(hash.channels - 1 - c);
+        for (int page = 0; page < PAGES; page++) {
+                first = ds_learn_random(&state) % (1u << SAMPLED_BITS) * PAGE;
+                for (uint32_t x = 0; x < GRANULES; x++)
+                        pages[page][x] = page == PAGES - 1 || ds_learn_random(&state) % 3 == 0
+                                                 ? name[label(&subject, first + x * 1024, &state, 0)]
+                                                 : DS_LUT_UNKNOWN;
+        }
+        cr_assert_eq(ds_lut_align(lut, (const uint8_t *const[]){pages[0], pages[1]}, 2, names), 0);
+        for (uint32_t i = 0; i < DS_ARRAY_SIZE(probes); i++) {
+                probes[i].offset = (uint32_t)(ds_learn_random(&state) % GRANULES) * 1024;
+                probes[i].channel = names[pages[2][probes[i].offset / 1024]];
+        }
+        cr_assert_eq(ds_lut_match(lut, probes, DS_ARRAY_SIZE(probes), &pattern), 0);
+        for (uint32_t x = 0; x < GRANULES; x++)
+                wrong += ds_lut_channel(lut, pattern, x * 1024) != names[pages[2][x]];
+        cr_assert_eq(wrong, 0, "%u granules", wrong);
+        ds_lut_free(lut);
+}
+
 /* As many as are asked for, from the clock. */
 Test(lut_learn, drawn_from_the_clock, .timeout = 3600)
 {
@@ -201,8 +272,56 @@ Test(lut_learn, drawn_from_the_clock, .timeout = 3600)
         uint64_t seed = from ? strtoull(from, NULL, 10) : (uint64_t)time(NULL) * 1000;
         int n = asked ? atoi(asked) : 0;
 
-        for (int i = 0; i < n; i++)
+        for (int i = 0; i < n; i++) {
                 learn_drawn(seed + (uint64_t)i, i % 2, 15000, (uint32_t)(i % 5 + 1));
+                learn_places(seed + (uint64_t)i, 15000, (uint32_t)(i % 5 + 1));
+        }
+}
+
+/* --- relations --- */
+
+/* Relations of random digits, until nothing but the modulus is left; then one that is none. */
+Test(lut_learn, weights_from_relations)
+{
+        static const uint8_t weights[] = {3, 6, 12, 1, 2, 4, 24, 30}, modulus = 45;
+        struct ds_lattice lattice = {.dims = 8};
+        uint8_t found[8];
+        int8_t relation[8];
+        uint64_t state = 3;
+        uint32_t unit = 0;
+
+        for (int tries = 0; tries < 20000; tries++) {
+                int sum = 0;
+
+                for (int i = 0; i < 8; i++) {
+                        relation[i] = (int8_t)(ds_learn_random(&state) % 3 - 1);
+                        sum += relation[i] * weights[i];
+                }
+                if (sum % modulus == 0)
+                        cr_assert(ds_lattice_add(&lattice, relation, 3));
+        }
+        cr_assert_eq(ds_lattice_index(&lattice), modulus);
+        cr_assert(ds_lattice_weights(&lattice, found));
+        /* as they were, times what makes the generator 1 */
+        while (unit < modulus && unit * weights[3] % modulus != found[3])
+                unit++;
+        for (int i = 0; i < 8; i++)
+                cr_assert_eq(found[i], unit * weights[i] % modulus, "digit %d", i);
+        cr_assert_not(ds_lattice_add(&lattice, (const int8_t[8]){0, 0, 0, 1}, 3));
+        cr_assert_eq(ds_lattice_index(&lattice), modulus, "what was refused changed nothing");
+}
+
+/* 12 = 2 * 6 has no digit that all others are multiples of: no weights, and no endless search. */
+Test(lut_learn, groups_that_no_number_counts)
+{
+        struct ds_lattice lattice = {.dims = 2};
+        uint8_t found[2];
+
+        cr_assert(ds_lattice_add(&lattice, (const int8_t[2]){2, 0}, 3));
+        cr_assert_eq(ds_lattice_index(&lattice), 0);
+        cr_assert(ds_lattice_add(&lattice, (const int8_t[2]){0, 6}, 3));
+        cr_assert_eq(ds_lattice_index(&lattice), 12);
+        cr_assert_not(ds_lattice_weights(&lattice, found));
 }
 
 /* --- no structure that is known --- */

@@ -559,6 +559,7 @@ static void coroutine_count_done(ds_coroutine *coroutine, const struct ds_op *op
         coroutine->n_ops--;
         session->n_ops--;
         coroutine->sched->n_class_ops[session->config.class_]--;
+        coroutine->sched->class_left_ns[session->config.class_] = coroutine->sched->now_ns;
         coroutine->sched->n_ops--;
         if (!op->part) {
                 assert(op->seq == coroutine->done + 1);

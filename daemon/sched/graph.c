@@ -11,6 +11,8 @@
 #include "sched/internal.h"
 #include "util/macro.h"
 
+#define GRAPH_PIECE_AWAY 4u
+
 /* --- what a graph looks like as one operation --------------------------------------------------------------------- */
 
 void ds_sched_graph_add(ds_sched *sched, struct ds_sched_graph *graph, const struct ds_launch *launch)
@@ -58,6 +60,7 @@ void ds_sched_graph_piece(ds_sched *sched, struct ds_sched_graph *graph, uint64_
         struct ds_kstat_row *row;
 
         graph->piece = 1;
+        graph->piece_ns = expected_ns;
         if (graph->blocks >= slots && !graph->all_resident) {
                 if (__builtin_mul_overflow(slots, graph->waves, &blocks))
                         blocks = UINT64_MAX;
@@ -103,12 +106,24 @@ int ds_sched_graph_build(ds_sched_session *session, const struct ds_sched_graph 
                 sched->device, graph->device, sched->ladder.device_rung[graph_rung(session, graph)]);
 }
 
-/* Of a piece: not while an LS session has work, when every kernel is to be the policy's. */
+/*
+ * While LS has work every kernel is to be the policy's, and soon after, too: who comes again finds the piece on the
+ * device. So no piece that is not short against the time for which LS has been away.
+ */
+static int graph_piece_may_be_whole(const ds_sched *sched, const struct ds_sched_graph *piece)
+{
+        uint64_t left_ns = sched->class_left_ns[DETSHARE_CLASS_LS];
+
+        if (sched->n_class_ops[DETSHARE_CLASS_LS])
+                return 0;
+        return !left_ns || (sched->now_ns - left_ns) / GRAPH_PIECE_AWAY >= piece->piece_ns;
+}
+
 static int graph_may_be_whole(const ds_coroutine *coroutine, const struct ds_op *op)
 {
         if (op->in_parts || op->parts_only || !op->graph->device)
                 return 0;
-        if (op->graph->piece && !coroutine->sched->n_class_ops[DETSHARE_CLASS_LS])
+        if (op->graph->piece && graph_piece_may_be_whole(coroutine->sched, op->graph))
                 return 1;
         return ds_sched_graph_whole(coroutine->session);
 }

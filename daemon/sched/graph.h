@@ -9,8 +9,9 @@
  *  - In pieces: as in parts, but some of the parts are graphs again, of nodes that follow each other and take a few
  *    hundred microseconds together (who unfolds decides, see worker/graph_piece.h). That is what BE has beside an LS
  *    session that is idle: a GPU loses some microseconds between two launches, and less inside a graph. While LS has
- *    work a piece goes in parts itself, and so it does on any other rung than the one that it is built for; the
- *    policy is asked again then, for its kernels. It has no profile: those are of kernels and whole graphs.
+ *    work, and after that for four times as long as it takes, a piece goes in parts itself, and so it does on any other
+ * rung than the one that it is built for; the policy is asked again then, for its kernels. It has no profile: those are
+ * of kernels and whole graphs.
  *  - In parts: when it is the head, its parts take its place in the coroutine's list, a window of them at a time, and
  * are operations like any other: the policy sees each, may stop between any two, and learns how long each takes. The
  *    graph itself stays behind them in the list and ends, as a mark would, when all of them have. This works on every

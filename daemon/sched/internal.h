@@ -35,8 +35,9 @@ struct ds_sched {
         uint32_t n_sessions, n_coroutines, n_ops, n_in_flight;
         uint32_t n_class_ops[_DS_SCHED_CLASSES], n_class_in_flight[_DS_SCHED_CLASSES];
         uint32_t n_class_sessions[_DS_SCHED_CLASSES];
-        uint32_t n_runnable; /* coroutines whose head could be launched */
-        unsigned held;       /* classes, see ds_sched_hold */
+        uint64_t class_left_ns[_DS_SCHED_CLASSES]; /* when the last of its operations was told; 0: never */
+        uint32_t n_runnable;                       /* coroutines whose head could be launched */
+        unsigned held;                             /* classes, see ds_sched_hold */
         ds_coroutine *touched;
         ds_coroutine *later;   /* to settle the next time */
         ds_coroutine *slicing; /* with slices that are not launched yet */

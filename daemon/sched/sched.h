@@ -71,8 +71,9 @@ struct ds_sched_graph {
         /* of its kernels, by ds_sched_graph_add; as a policy sees them while they are one operation */
         uint32_t blocks, threads, blocks_per_sm, sms_needed, cluster_blocks;
         uint32_t all_resident;
-        uint64_t waves; /* of blocks that fill the GPU, or some of it, of all of its kernels one after the other */
-        uint8_t piece;  /* it is some of a graph's nodes, see ds_sched_graph_piece */
+        uint64_t waves;    /* of blocks that fill the GPU, or some of it, of all of its kernels one after the other */
+        uint8_t piece;     /* it is some of a graph's nodes, see ds_sched_graph_piece */
+        uint64_t piece_ns; /* what these were expected to take */
 };
 
 /* Other forms of a kernel (ptx/pass/forms.h), each NULL where there is none. The caller's; lives as long as operations

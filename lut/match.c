@@ -154,7 +154,7 @@ int ds_lut_match(const struct ds_lut *lut, const struct ds_lut_probe *probes, si
 
 #define QUICK_PER_CHANNEL 8
 #define WITHOUT_NAME 32          /* granules that may differ before it counts how many do */
-#define MOST(n) ((n) - (n) / 10) /* so many of n granules agree, and nobody looks for better names */
+#define MOST(n) ((n) - (n) / 10) /* so many of n granules agree, and nobody looks for better names... */
 #define LEAST(n) ((n) - (n) / 4) /* and with fewer the page is not of this table */
 
 struct naming {
@@ -174,7 +174,7 @@ static bool is_worth_counting(const struct naming *naming, uint32_t pattern, con
 
         memset(name_of, DS_LUT_UNKNOWN, sizeof(name_of));
         memset(names, DS_LUT_UNKNOWN, sizeof(names));
-        for (uint32_t i = 0; i < n && differ * 2 <= seen + WITHOUT_NAME; i++) {
+        for (uint32_t i = 0; i < 1u << naming->lut->bits && seen < n && differ * 2 <= seen + WITHOUT_NAME; i++) {
                 uint32_t x = ds_lut_spread(i, naming->lut->bits);
                 uint8_t channel = page[x] == DS_LUT_UNKNOWN ? DS_LUT_UNKNOWN : ds_lut_at(naming->lut, pattern, x);
 
@@ -285,7 +285,10 @@ static int find_names(struct naming *naming, const uint8_t *const *pages, size_t
                         continue;
                 best = good;
                 memcpy(ret_names, naming->names, sizeof(naming->names));
-                if (good >= MOST(of))
+                /* ... but where a channel has several places, a few of which may be the only ones that tell two maps
+                 * apart
+                 */
+                if (good == of || (good >= MOST(of) && naming->lut->head.form != DS_LUT_PLACES))
                         break;
         }
         return best ? 0 : DS_LUT_E_NO_PATTERN;

@@ -220,11 +220,10 @@ Test(lut_learn, drawn_with_shared_bits)
         learn_drawn(16, true, 9000, 5);
 }
 
-/* A number modulo 47 or so whose values are places of channels, two for each */
+/* A number modulo 65 whose values are places of 33 channels, two for each but one; below, one with a parity, too */
 Test(lut_learn, drawn_with_places)
 {
         learn_places(10, 6000, 3); /* a number with two values for a channel */
-        learn_places(21, 6000, 3); /* a parity that exchanges channels */
 }
 
 /* Names of another probe: two pages that were measured in part say which is which, a third one is told with them. */
@@ -261,6 +260,39 @@ Test(lut_learn, places_under_other_names)
         cr_assert_eq(ds_lut_match(lut, probes, DS_ARRAY_SIZE(probes), &pattern), 0);
         for (uint32_t x = 0; x < GRANULES; x++)
                 wrong += ds_lut_channel(lut, pattern, x * 1024) != names[pages[2][x]];
+        cr_assert_eq(wrong, 0, "%u granules", wrong);
+        ds_lut_free(lut);
+}
+
+/* On an H200 some patterns are another one, under other names, but for few granules: these must be looked at, too. */
+Test(lut_learn, names_that_nearly_fit)
+{
+        enum { GRANULES = 8192, CHANNELS = 47 };
+        const uint32_t patterns[] = {9001, 70000};
+        static uint8_t pages[2][GRANULES];
+        uint8_t names[DS_LUT_CHANNELS_MAX];
+        uint32_t pattern, wrong = 0;
+        struct ds_lut_probe probes[64];
+        struct ds_lut *lut;
+        uint64_t state = 8;
+        char why[160];
+
+        cr_assert_eq(ds_lut_open("lut/tables/h200.lut", "NVIDIA H200", &lut, why, sizeof(why)), 0, "%s", why);
+        for (int page = 0; page < 2; page++) {
+                ds_lut_page(lut, patterns[page], pages[page]);
+                for (uint32_t x = 0; x < GRANULES; x++)
+                        pages[page][x] =
+                                ds_learn_random(&state) % 4 ? DS_LUT_UNKNOWN : (uint8_t)(CHANNELS - 1 - pages[page][x]);
+        }
+        cr_assert_eq(ds_lut_align(lut, (const uint8_t *const[]){pages[0], pages[1]}, 2, names), 0);
+        ds_lut_page(lut, 50123, pages[0]);
+        for (uint32_t i = 0; i < DS_ARRAY_SIZE(probes); i++) {
+                probes[i].offset = (uint32_t)(ds_learn_random(&state) % GRANULES) << 8;
+                probes[i].channel = names[CHANNELS - 1 - pages[0][probes[i].offset >> 8]];
+        }
+        cr_assert_eq(ds_lut_match(lut, probes, DS_ARRAY_SIZE(probes), &pattern), 0);
+        for (uint32_t x = 0; x < GRANULES; x++)
+                wrong += ds_lut_channel(lut, pattern, x << 8) != names[CHANNELS - 1 - pages[0][x]];
         cr_assert_eq(wrong, 0, "%u granules", wrong);
         ds_lut_free(lut);
 }

@@ -31,6 +31,8 @@ struct saving {
         struct ds_supervisor *supervisor;
         ds_saved_writer *writer;
         struct ds_session *session;
+        uint64_t id;        /* the session's; 0: what is no session's */
+        int pool;           /* it is stored */
         uint32_t n_files;   /* of the session */
         size_t names_bytes; /* of all */
         uint64_t until_ns;
@@ -67,7 +69,7 @@ static int open_again(int fd)
 static int store(struct saving *saving, int fd, uint32_t *ret_file)
 {
         char name[DS_HANDOVER_NAME_MAX];
-        size_t length = ds_handover_name(name, saving->session->id, saving->n_files + 1);
+        size_t length = ds_handover_name(name, saving->id, saving->n_files + 1);
         ds_cleanup(ds_closep) int own = -1;
         int r;
 
@@ -125,7 +127,11 @@ static int put_ledger(void *user, Detshare__Internal__ToWorker *message, int fd)
                 record.mapping = message->restore_mapping;
                 break;
         case DETSHARE__INTERNAL__TO_WORKER__BODY_RESTORE_LENT:
-                return give_up(saving, -ENOTSUP, "it has coloured memory, which is the daemon's own");
+                if (!saving->pool)
+                        return give_up(saving, -ENOTSUP, "it has coloured memory, which could not be stored");
+                record.body_case = DETSHARE__INTERNAL__SAVED_RECORD__BODY_LENT;
+                record.lent = message->restore_lent;
+                break;
         default:
                 assert(message->body_case == DETSHARE__INTERNAL__TO_WORKER__BODY_RESTORE_STREAM);
                 record.body_case = DETSHARE__INTERNAL__SAVED_RECORD__BODY_STREAM;
@@ -299,7 +305,7 @@ static void unstore(struct saving *saving)
         char name[DS_HANDOVER_NAME_MAX];
 
         for (; saving->n_files > 0; saving->n_files--) {
-                size_t length = ds_handover_name(name, saving->session->id, saving->n_files);
+                size_t length = ds_handover_name(name, saving->id, saving->n_files);
 
                 ds_notify_unstore(saving->supervisor->notify, name);
                 saving->names_bytes -= length + 1;
@@ -328,6 +334,7 @@ static int save_session(struct saving *saving, struct ds_session *session)
         uint64_t at = ds_saved_tell(saving->writer);
 
         saving->session = session;
+        saving->id = session->id;
         saving->n_files = 0;
         saving->why = NULL;
         if (put_all(saving) == 0)
@@ -351,6 +358,30 @@ static int put_header(struct saving *saving)
         header.device_now_ns = saving->supervisor->device_now_ns;
         header.last_session = saving->supervisor->next_session;
         return put(saving, &record, -1);
+}
+
+static int put_piece(void *user, Detshare__Internal__PoolPiece *piece, int fd)
+{
+        Detshare__Internal__SavedRecord record = RECORD(POOL, pool, piece);
+
+        return put(user, &record, fd);
+}
+
+/* The pool of coloured memory, where sessions have some of it: else the next daemon makes its own. */
+static void save_pool(struct saving *saving)
+{
+        const struct ds_supervisor *supervisor = saving->supervisor;
+        const uint64_t at = ds_saved_tell(saving->writer);
+
+        if (!ds_pool_lent(supervisor) || !supervisor->pool.complete)
+                return;
+        saving->pool = ds_pool_show(&supervisor->pool, put_piece, saving) == 0;
+        if (saving->pool)
+                return;
+        ds_log(DS_LOG_WARNING, "coloured memory cannot be handed over: %s",
+                saving->why ? saving->why : "the daemon is out of memory");
+        unstore(saving);
+        (void)ds_saved_back_to(saving->writer, at);
 }
 
 static int store_state(struct saving *saving)
@@ -392,6 +423,7 @@ void ds_handover_save(struct ds_supervisor *supervisor)
         saving.writer = writer;
         if (put_header(&saving))
                 return;
+        save_pool(&saving);
         for (session = TAILQ_FIRST(&supervisor->sessions); session; session = next) {
                 next = TAILQ_NEXT(session, link);
                 if (session->control_only)

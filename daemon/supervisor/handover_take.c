@@ -38,6 +38,7 @@ struct taking {
         struct ds_session *session; /* being built; NULL: what comes is of one that was refused */
         uint64_t id;                /* of the session that comes, also of a refused one */
         size_t n_taken, n_refused;
+        uint64_t lent; /* slabs of the pool that a session has, a bit each */
         char why[WHY_MAX];
 };
 
@@ -288,6 +289,30 @@ static int take_under_way(struct taking *taking, const Detshare__Internal__Saved
         return r ? refuse(taking, "what was under way with it is not possible") : 0;
 }
 
+/* Before all sessions. What is not right is no pool, and sessions that have some of it are refused. */
+static void take_pool(struct taking *taking, const Detshare__Internal__SavedRecord *record)
+{
+        struct ds_supervisor *supervisor = taking->supervisor;
+        ds_cleanup(ds_closep) int fd = take_file(taking, record->file);
+
+        if (ds_pool_take_over(&supervisor->pool, record->pool,
+                    !strncmp(supervisor->options->device, "sim:", strlen("sim:")), &fd))
+                ds_pool_deinit(&supervisor->pool);
+}
+
+static int take_lent(struct taking *taking, const Detshare__Internal__RestoreLent *restore)
+{
+        const struct ds_pool *pool = &taking->supervisor->pool;
+        const Detshare__Internal__Lent *lent = restore->lent;
+
+        if (!lent || !pool->complete || lent->slab >= pool->facts.n_slabs || lent->bytes != pool->facts.slab_bytes)
+                return refuse(taking, "its coloured memory is missing");
+        if (taking->lent >> lent->slab & 1 || ds_ledger_restore_lent(taking->session->ledger, restore))
+                return refuse(taking, "its coloured memory is not possible");
+        taking->lent |= UINT64_C(1) << lent->slab;
+        return 0;
+}
+
 /* What the session has. */
 static int take_part(struct taking *taking, const Detshare__Internal__SavedRecord *record, int *fd)
 {
@@ -300,6 +325,8 @@ static int take_part(struct taking *taking, const Detshare__Internal__SavedRecor
                 return take_mapping(taking, record->mapping);
         case DETSHARE__INTERNAL__SAVED_RECORD__BODY_MODULE:
                 return take_module(taking, record->module, fd);
+        case DETSHARE__INTERNAL__SAVED_RECORD__BODY_LENT:
+                return take_lent(taking, record->lent);
         case DETSHARE__INTERNAL__SAVED_RECORD__BODY_GRAPH:
                 return take_graph(taking, record->graph, fd);
         case DETSHARE__INTERNAL__SAVED_RECORD__BODY_STREAM:
@@ -350,8 +377,11 @@ static void take_record(struct taking *taking, const Detshare__Internal__SavedRe
                 begin_session(taking, record, &fd);
                 return;
         }
-        if (!taking->id)
+        if (!taking->id) {
+                if (record->body_case == DETSHARE__INTERNAL__SAVED_RECORD__BODY_POOL && !taking->n_taken)
+                        take_pool(taking, record);
                 return;
+        }
         if (record->body_case == DETSHARE__INTERNAL__SAVED_RECORD__BODY_DONE) {
                 if (record->done->session == taking->id) {
                         taking->n_taken++;

@@ -923,6 +923,11 @@ int ds_ledger_restore_slab(
         return ds_error_trace(r);
 }
 
+int ds_ledger_restore_lent(ds_ledger *ledger, const Detshare__Internal__RestoreLent *restore)
+{
+        return restore->lent ? lent_change(ledger, restore->lent, 1) : DS_LEDGER_E_PROTOCOL;
+}
+
 int ds_ledger_restore_module(ds_ledger *ledger, const Detshare__Internal__RestoreModule *restore, int *fd)
 {
         Detshare__Internal__Module said = DETSHARE__INTERNAL__MODULE__INIT;

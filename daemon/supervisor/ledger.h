@@ -87,6 +87,8 @@ int ds_ledger_restore_mapping(ds_ledger *ledger, const Detshare__Internal__Resto
 int ds_ledger_restore_module(ds_ledger *ledger, const Detshare__Internal__RestoreModule *restore, int *fd);
 int ds_ledger_restore_graph(ds_ledger *ledger, const Detshare__Internal__RestoreGraph *restore, int *fd);
 int ds_ledger_restore_stream(ds_ledger *ledger, const Detshare__Internal__RestoreStream *restore);
+/* A slab of the pool, which nobody else has. */
+int ds_ledger_restore_lent(ds_ledger *ledger, const Detshare__Internal__RestoreLent *restore);
 /*
  * The memory of an allocation (handle 0) or a handle, for others: *ret stays the ledger's, *ret_offset and *ret_size
  * say where in it the allocation lies. DS_LEDGER_E_UNKNOWN: there is no such memory of this session's own.

@@ -1,12 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "supervisor/pool.h"
 
+#include <errno.h>
+#include <fcntl.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "supervisor/calibration.h"
 #include "supervisor/config.h"
+#include "supervisor/ledger.h"
+#include "supervisor/page.h"
+#include "supervisor/session.h"
+#include "supervisor/supervisor.h"
 #include "supervisor/worker_link.h"
 #include "util/error.h"
 #include "util/macro.h"
@@ -64,27 +70,76 @@ int ds_pool_take(struct ds_pool *pool, const Detshare__Internal__PoolPiece *piec
         return 0;
 }
 
-int ds_pool_give(struct ds_pool *pool, struct ds_worker_link *link)
+int ds_pool_take_over(struct ds_pool *pool, const Detshare__Internal__PoolPiece *piece, int simulated, int *fd)
+{
+        const int is_slab = piece->index < piece->slabs;
+        uint64_t bytes = piece->bytes;
+        struct stat st;
+        int r;
+
+        if (*fd < 0 || fstat(*fd, &st) < 0)
+                return ds_error_origin(-EPROTO);
+        if (!is_slab)
+                bytes = (uint64_t)st.st_size;
+        /* the file of facts goes to clients, who must not be able to write it */
+        if (S_ISREG(st.st_mode) || simulated || !is_slab) {
+                if (!ds_page_file_has(*fd, bytes, is_slab ? 0 : F_SEAL_WRITE))
+                        return ds_error_origin(-EPROTO);
+        } else if (S_ISSOCK(st.st_mode) || S_ISDIR(st.st_mode) || S_ISFIFO(st.st_mode)) {
+                return ds_error_origin(-EPROTO);
+        }
+        r = ds_pool_take(pool, piece, fd);
+        if (!r && pool->complete && pool->facts.slab_bytes != piece->bytes)
+                r = ds_error_origin(-EPROTO);
+        return r;
+}
+
+int ds_pool_show(const struct ds_pool *pool, ds_pool_piece_fn fn, void *user)
 {
         int r = 0;
 
-        if (!pool->complete) {
-                ds_pool_deinit(pool);
-                return 0;
-        }
         for (uint32_t i = 0; !r && i <= pool->facts.n_slabs; i++) {
-                Detshare__Internal__ToWorker message = DETSHARE__INTERNAL__TO_WORKER__INIT;
                 Detshare__Internal__PoolPiece piece = DETSHARE__INTERNAL__POOL_PIECE__INIT;
-                const int fd = i < pool->facts.n_slabs ? pool->slabs[i] : pool->file;
 
                 piece.index = i;
                 piece.slabs = pool->facts.n_slabs;
                 piece.bytes = pool->facts.slab_bytes;
-                message.body_case = DETSHARE__INTERNAL__TO_WORKER__BODY_POOL;
-                message.pool = &piece;
-                r = ds_worker_send(link, &message, &fd, 1, NULL);
+                r = fn(user, &piece, i < pool->facts.n_slabs ? pool->slabs[i] : pool->file);
         }
         return r;
+}
+
+static int give_piece(void *user, Detshare__Internal__PoolPiece *piece, int fd)
+{
+        Detshare__Internal__ToWorker message = DETSHARE__INTERNAL__TO_WORKER__INIT;
+
+        message.body_case = DETSHARE__INTERNAL__TO_WORKER__BODY_POOL;
+        message.pool = piece;
+        return ds_worker_send(user, &message, &fd, 1, NULL);
+}
+
+int ds_pool_give(struct ds_pool *pool, struct ds_worker_link *link)
+{
+        if (pool->complete)
+                return ds_pool_show(pool, give_piece, link);
+        ds_pool_deinit(pool);
+        return 0;
+}
+
+uint32_t ds_pool_lent(const struct ds_supervisor *supervisor)
+{
+        const struct ds_session *session;
+        struct ds_ledger_sums sums;
+        uint32_t n = 0;
+
+        TAILQ_FOREACH(session, &supervisor->sessions, link)
+        {
+                if (!session->ledger)
+                        continue;
+                ds_ledger_sums(session->ledger, &sums);
+                n += sums.lent;
+        }
+        return n;
 }
 
 /* What was measured, and of which GPU that is told. */

@@ -103,22 +103,6 @@ static uint32_t open_fds(struct ds_supervisor *supervisor)
 }
 
 /* What the sessions' ledgers add up to. */
-static uint32_t lent_slabs(const struct ds_supervisor *supervisor)
-{
-        const struct ds_session *session;
-        struct ds_ledger_sums sums;
-        uint32_t n = 0;
-
-        TAILQ_FOREACH(session, &supervisor->sessions, link)
-        {
-                if (!session->ledger)
-                        continue;
-                ds_ledger_sums(session->ledger, &sums);
-                n += sums.lent;
-        }
-        return n;
-}
-
 static void add_sessions(const struct ds_supervisor *supervisor, Detshare__StatusReply *status)
 {
         const struct ds_session *session;
@@ -223,7 +207,7 @@ static void reply_status(struct ds_client *client, uint64_t id, int fresh)
         add_images(supervisor, &status);
         ds_profiles_gpu(supervisor, gpu);
         ds_pool_status(&supervisor->pool, supervisor->options->config, &supervisor->calibration, gpu,
-                lent_slabs(supervisor), list, &status);
+                ds_pool_lent(supervisor), list, &status);
         reply.result_case = DETSHARE__REPLY__RESULT_GET_STATUS;
         reply.get_status = &status;
         ds_client_reply(client, id, &reply, NULL, 0);

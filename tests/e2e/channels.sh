@@ -13,11 +13,13 @@ tmp=$(mktemp -d /tmp/detshare-channels.XXXXXX)
 . tests/support/counted.sh
 daemon=
 holder=
+manager=
 
 # shellcheck disable=SC2317
 finish() {
         [ -n "$holder" ] && kill -KILL "$holder" 2>/dev/null
         [ -n "$daemon" ] && kill -KILL "$daemon" 2>/dev/null
+        [ -n "$manager" ] && kill -KILL "$manager" 2>/dev/null
         rm -rf "$tmp"
 }
 trap finish EXIT
@@ -141,6 +143,53 @@ check "and they lie where it says" true_for p40
 check "results are those of linear memory" coloured check "$build/ptx/sm_90"
 check "and all is free again" says "1 of 1 free"
 stop "p40"
+
+# --- a planned restart, under a service manager ---
+printf '%s\n' '[channels]' pool_mib=4 be=1/3 >"$tmp/detshared.conf"
+mkfifo "$tmp/orders"
+"$build/tests/manager" -l "$tmp/sock" -f 1000 -- "$build/detshared" --device sim:a2000 --config "$tmp/detshared.conf" --state "$tmp/state" \
+        <"$tmp/orders" >"$tmp/manager" 2>"$tmp/daemon.log" &
+manager=$!
+exec 9>"$tmp/orders"
+served() {
+        # served N: the daemon has begun to serve so many times
+        for _ in $(seq 3000); do
+                [ "$(grep -c '^READY=1' "$tmp/manager")" = "$1" ] && return
+                sleep 0.1
+        done
+        cat "$tmp/manager" "$tmp/daemon.log"
+        return 1
+}
+restart() {
+        # restart N: the N-th daemon serves
+        echo restart >&9
+        served "$1"
+}
+echo start >&9
+check "a daemon with a manager serves" served 1
+check "a program holds a tensor" hold 100000 be
+check "another configuration is written" sh -c "printf '%s\n' '[channels]' pool_mib=8 be=off >'$tmp/detshared.conf'"
+check "the daemon is restarted" restart 2
+check "the bytes are there" ask
+check "the slab is still the program's" says "1 of 2 free"
+check "of the pool that it was" [ "$(figure channels_be) $(figure pool_bytes) $(figure pool_slabs_lent)" = "2 4194304 1" ]
+check "channels were not looked for again" [ "$(grep -c 'coloured memory: ' "$tmp/daemon.log")" = 1 ]
+check "and again" restart 3
+check "the bytes are there, again" ask
+kill -KILL "$holder"
+exec 8>&-
+wait "$holder" 2>/dev/null
+holder=
+check "of a program that was killed all is free again" says "2 of 2 free"
+check "nobody pays for it any more" [ "$(figure charges)" = 0 ]
+check "results are those of linear memory" coloured check "$build/ptx/sm_90"
+check "the daemon is restarted, and nobody has any of it" restart 4
+check "then the configuration counts" says "0 of 0 free: the daemon has no pool of coloured memory"
+echo quit >&9
+exec 9>&-
+wait "$manager"
+check "the manager has no complaint" [ $? = 0 ]
+rm -f "$tmp/sock"
 
 # --- as it was measured ---
 why_not() {

@@ -4,6 +4,7 @@
  */
 #include <criterion/criterion.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -128,6 +129,76 @@ Test(supervisor_pool, other_words_are_a_breach)
         }
         take_slabs(&pool);
         cr_expect_eq(take(&pool, SLABS, SLABS, memory("short", 5)), -EPROTO);
+        ds_pool_deinit(&pool);
+}
+
+/* Of so many bytes, which nobody can change any more. */
+static int slab_file(uint64_t bytes, int seals)
+{
+        int fd = memfd_create("test", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+
+        cr_assert(fd >= 0);
+        cr_assert_eq(ftruncate(fd, (off_t)bytes), 0);
+        cr_assert_eq(fcntl(fd, F_ADD_SEALS, seals), 0);
+        return fd;
+}
+
+#define SIZE_SEALS (F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL)
+
+static int facts_file(int seals)
+{
+        const struct ds_pool_file good = facts();
+        static uint8_t bytes[sizeof(good) + SLABS * 1024];
+        int fd = slab_file(0, 0);
+
+        memcpy(bytes, &good, sizeof(good));
+        cr_assert_eq(write(fd, bytes, sizeof(bytes)), (ssize_t)sizeof(bytes));
+        cr_assert_eq(fcntl(fd, F_ADD_SEALS, seals), 0);
+        return fd;
+}
+
+static int take_over(struct ds_pool *pool, uint32_t index, uint64_t bytes, int fd)
+{
+        Detshare__Internal__PoolPiece piece = DETSHARE__INTERNAL__POOL_PIECE__INIT;
+        int r;
+
+        piece.index = index;
+        piece.slabs = SLABS;
+        piece.bytes = bytes;
+        r = ds_pool_take_over(pool, &piece, 1, &fd);
+        ds_close(fd);
+        return r;
+}
+
+static void over_slabs(struct ds_pool *pool)
+{
+        ds_pool_init(pool);
+        for (uint32_t i = 0; i < SLABS; i++)
+                cr_assert_eq(take_over(pool, i, DS_MIB(2), slab_file(DS_MIB(2), SIZE_SEALS)), 0);
+}
+
+Test(supervisor_pool, what_a_daemon_before_left_is_believed_of_nobody)
+{
+        const int all = SIZE_SEALS | F_SEAL_WRITE;
+        int ends[2];
+        struct ds_pool pool;
+
+        over_slabs(&pool);
+        cr_expect_eq(take_over(&pool, SLABS, DS_MIB(2), facts_file(all)), 0);
+        cr_expect(pool.complete);
+        ds_pool_deinit(&pool);
+        over_slabs(&pool);
+        cr_expect_eq(take_over(&pool, SLABS, DS_MIB(2), facts_file(SIZE_SEALS)), -EPROTO, "a client could write it");
+        cr_expect_eq(take_over(&pool, SLABS, DS_MIB(4), facts_file(all)), -EPROTO, "of other slabs");
+        ds_pool_deinit(&pool);
+        ds_pool_init(&pool);
+        cr_expect_eq(take_over(&pool, 0, DS_MIB(2), slab_file(DS_MIB(1), SIZE_SEALS)), -EPROTO, "too small");
+        cr_expect_eq(take_over(&pool, 0, DS_MIB(2), slab_file(DS_MIB(2), F_SEAL_SHRINK)), -EPROTO, "not of one size");
+        cr_assert_eq(pipe2(ends, O_CLOEXEC), 0);
+        cr_expect_eq(take_over(&pool, 0, DS_MIB(2), ends[0]), -EPROTO, "no memory");
+        ds_close(ends[1]);
+        cr_expect_eq(take_over(&pool, 0, DS_MIB(2), -1), -EPROTO);
+        cr_expect_eq(pool.n_taken, 0);
         ds_pool_deinit(&pool);
 }
 

@@ -41,7 +41,8 @@ static int pool_read(int fd, uint32_t slabs, struct ds_pool_file *ret)
                 return ds_error_origin(-EPROTO);
         if (ret->magic != DS_POOL_MAGIC || ret->version != DS_WIRE_VERSION || ret->n_slabs != slabs ||
                 ret->sector_bits > 21 || ret->granule_bits > 21 || ret->n_channels > DS_POOL_CHANNELS_MAX ||
-                !ret->slab_bytes || ret->slab_bytes > UINT64_MAX / (2 * (uint64_t)DS_POOL_SLABS_MAX))
+                !(ret->slab_bytes >> ret->sector_bits) ||
+                ret->slab_bytes > UINT64_MAX / (2 * (uint64_t)DS_POOL_SLABS_MAX))
                 return ds_error_origin(-EPROTO);
         sectors = slabs * (ret->slab_bytes >> ret->sector_bits);
         if ((uint64_t)st.st_size != sizeof(*ret) + sectors)

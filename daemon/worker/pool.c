@@ -9,6 +9,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "ptx/pass/colour.h"
 #include "util/error.h"
 #include "util/fd.h"
 #include "worker/internal.h"
@@ -98,6 +99,17 @@ void dsw_pool_tell(ds_worker *worker)
         pool_tell_piece(worker, pool->facts.n_slabs, pool->file);
 }
 
+static int pool_bits_can_be(const struct ds_pool_file *facts)
+{
+        if (facts->sector_bits < DS_PTX_COLOUR_SECTOR_MIN || facts->sector_bits > 21 || facts->granule_bits > 21 ||
+                facts->n_channels > DS_POOL_CHANNELS_MAX)
+                return 0;
+        for (uint32_t i = facts->n_channels; i < DS_POOL_CHANNELS_MAX; i++)
+                if (facts->be_set[i / 64] >> i % 64 & 1)
+                        return 0;
+        return 1;
+}
+
 /* What the worker before wrote is looked at as if it had been somebody else's. */
 static int pool_read(int fd, struct ds_pool_file *ret)
 {
@@ -108,8 +120,7 @@ static int pool_read(int fd, struct ds_pool_file *ret)
                 return DETSHARE__STATUS__BAD_REQUEST;
         if (facts.magic != DS_POOL_MAGIC || facts.version != DS_WIRE_VERSION || !facts.n_slabs ||
                 facts.n_slabs > DS_POOL_SLABS_MAX || !facts.slab_bytes || facts.slab_bytes % DS_MIB(2) ||
-                facts.slab_bytes > DSW_POOL_BYTES_MAX / facts.n_slabs || facts.sector_bits > 21 ||
-                facts.n_channels > DS_POOL_CHANNELS_MAX)
+                facts.slab_bytes > DSW_POOL_BYTES_MAX / facts.n_slabs || !pool_bits_can_be(&facts))
                 return DETSHARE__STATUS__BAD_REQUEST;
         if ((uint64_t)st.st_size != sizeof(facts) + pool_classes(&facts))
                 return DETSHARE__STATUS__BAD_REQUEST;
@@ -180,10 +191,12 @@ int dsw_pool_borrow(struct dsw_session *session, uint32_t *ret_slab, const char 
         for (uint32_t i = 0; i < pool->facts.n_slabs; i++) {
                 if (pool->slabs[i].holder)
                         continue;
-                *ret_why = "the slabs that are free are still in use by work that has not ended";
                 r = pool_map(session, i);
-                if (r == -EEXIST)
+                if (r == -EEXIST) {
+                        *ret_why = "the slabs that are free are still in use by work that has not ended";
                         continue;
+                }
+                *ret_why = "the device cannot map it";
                 *ret_slab = i;
                 return r > 0 ? r : ds_error_trace(r);
         }

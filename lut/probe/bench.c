@@ -107,7 +107,7 @@ static int submitted(ds_bench *bench, int r, const char *what)
         if (r <= 0)
                 return ds_error_trace(r);
         ds_log(DS_LOG_ERROR, "%s: error %d at %s", bench->spec, r, what);
-        return ds_error_origin(-EIO);
+        return ds_error_origin(-ENXIO);
 }
 
 int ds_bench_submit(ds_bench *bench, const struct ds_launch *launch, uint64_t token)

@@ -133,11 +133,11 @@ static int rounds_launch(ds_bench *bench, const struct rounds_params *params)
         if (meeting[1]) {
                 ds_log(DS_LOG_ERROR, "%s: the blocks of a kernel do not meet: is somebody else on this GPU?",
                         bench->spec);
-                return ds_error_origin(-ETIMEDOUT);
+                return ds_error_origin(-EBUSY);
         }
         if (meeting[2]) {
                 ds_log(DS_LOG_ERROR, "%s: memory that was clear is not", bench->spec);
-                return ds_error_origin(-EIO);
+                return ds_error_origin(-EBADMSG);
         }
         return 0;
 }

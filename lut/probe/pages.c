@@ -70,10 +70,18 @@ static void find_table(struct labeller *labeller, const char *model, const char 
         free(found);
 }
 
+/* After these nobody knows what the device does: no labels is not all that is wrong. */
+static int is_fatal(int r)
+{
+        return r == -ENOMEM || r == -EIO || r == -ETIMEDOUT || r == -ENOTRECOVERABLE;
+}
+
 static int probe_answer(struct labeller *labeller, int r, const char *what)
 {
+        if (is_fatal(r))
+                return ds_error_trace(r);
         if (r < 0)
-                return r == -ENOMEM ? ds_error_trace(r) : none(labeller, "%s: %s", what, strerror(-r));
+                return none(labeller, "%s: %s", what, strerror(-r));
         return r ? none(labeller, "%s: the measurement is of no use (%d)", what, r) : 0;
 }
 

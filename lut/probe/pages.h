@@ -27,7 +27,8 @@ struct ds_pages_labels {
 
 /*
  * model: as tables name it; lut_dir: where tables are, NULL: nowhere. pages: n addresses of 2 MiB of clear memory each.
- * 0, DS_PAGES_E_NONE, or a negative errno. *ret is cleared before, and is to be deinitialised whatever comes back.
+ * 0, DS_PAGES_E_NONE, or a negative errno: memory is short, or (-EIO, -ETIMEDOUT, -ENOTRECOVERABLE) the device is not
+ * to be trusted any more. *ret is cleared before, and is to be deinitialised whatever comes back.
  */
 int ds_pages_label(const struct ds_bench_site *site, const char *model, const char *lut_dir, const uint64_t *pages,
         size_t n, struct ds_pages_labels *ret);

@@ -155,6 +155,8 @@ int ds_lut_match(const struct ds_lut *lut, const struct ds_lut_probe *probes, si
 #define QUICK_PER_CHANNEL 8
 #define WITHOUT_NAME 32          /* granules that may differ before it counts how many do */
 #define MOST(n) ((n) - (n) / 10) /* so many of n granules agree, and nobody looks for better names... */
+#define TRIES_WORK (1u << 22)
+#define TRIES_LEAST 32u
 #define LEAST(n) ((n) - (n) / 4) /* and with fewer the page is not of this table */
 
 struct naming {
@@ -267,9 +269,24 @@ static bool try_names(struct naming *naming, uint32_t pattern, const uint8_t *co
         return true;
 }
 
+/* How many patterns that explain the first page are tried on all pages: as many as bound the time. A table whose
+ * patterns are hardly told apart has no end of them. */
+static uint32_t tries_of(const struct ds_lut *lut)
+{
+        const struct ds_lut_head *head = &lut->head;
+        uint32_t goes_through = lut->facts.patterns; /* when a page is matched */
+
+        if (head->form == DS_LUT_MODULUS)
+                goes_through = 1u << head->dims;
+        else if (head->form == DS_LUT_PLACES)
+                goes_through = 1u << (head->dims + head->parities);
+        return DS_MAX(TRIES_WORK / DS_MAX(goes_through, 1u), TRIES_LEAST);
+}
+
 static int find_names(struct naming *naming, const uint8_t *const *pages, size_t n_pages, uint8_t *ret_names)
 {
         uint32_t all = 1u << naming->lut->bits, patterns = naming->lut->facts.patterns, quick, n, right;
+        uint32_t tries = tries_of(naming->lut);
         uint64_t good, of, best = 0;
 
         /* parities' constants and the shift of a sum are but other names for the channels */
@@ -277,11 +294,14 @@ static int find_names(struct naming *naming, const uint8_t *const *pages, size_t
                 patterns = 1u << naming->lut->head.dims;
 
         quick = DS_MIN(all, DS_MAX(256u, QUICK_PER_CHANNEL * naming->lut->head.channels));
-        for (uint32_t pattern = 0; pattern < patterns; pattern++) {
+        for (uint32_t pattern = 0; pattern < patterns && tries; pattern++) {
                 if (!is_worth_counting(naming, pattern, pages[0], quick))
                         continue;
                 right = explained(naming, pattern, pages[0], quick, &n);
-                if (!n || right < LEAST(n) || !try_names(naming, pattern, pages, n_pages, &good, &of) || good <= best)
+                if (!n || right < LEAST(n))
+                        continue;
+                tries--;
+                if (!try_names(naming, pattern, pages, n_pages, &good, &of) || good <= best)
                         continue;
                 best = good;
                 memcpy(ret_names, naming->names, sizeof(naming->names));

@@ -12,6 +12,7 @@
 #define LEAST_SAMPLES 256
 #define LEAST_PAIRS 64   /* of neighbours, before they are believed to be one granule */
 #define ENOUGH_PAIRS 600 /* of granules that differ by one and the same number */
+#define PAGES_LEAST 4    /* each page has constants of its own, which one page alone cannot be told from the hash */
 #define HELD_OUT 4       /* one page of so many */
 #define DENSE 8          /* one granule of so many is known, where few pages are better than many */
 
@@ -177,7 +178,7 @@ static int list_places(struct ds_learn_set *set)
 static size_t pages_for(const struct ds_learn_set *all, uint32_t n, size_t most)
 {
         uint64_t pages = (uint64_t)n * n / ((uint64_t)ENOUGH_PAIRS << (all->bits + 1));
-        uint64_t least = ((uint64_t)n >> all->bits) + 1;
+        uint64_t least = DS_MAX(((uint64_t)n >> all->bits) + 1, (uint64_t)PAGES_LEAST);
 
         return DS_MIN(DS_MAX(pages, least), (uint64_t)most);
 }

@@ -13,6 +13,7 @@
 #include <time.h>
 
 #include "device/sim/channel.h"
+#include "lut/learn/build.h"
 #include "lut/learn/lattice.h"
 #include "lut/learn/learn.h"
 #include "lut/learn/network.h"
@@ -294,6 +295,42 @@ Test(lut_learn, names_that_nearly_fit)
         for (uint32_t x = 0; x < GRANULES; x++)
                 wrong += ds_lut_channel(lut, pattern, x << 8) != names[CHANNELS - 1 - pages[0][x]];
         cr_assert_eq(wrong, 0, "%u granules", wrong);
+        ds_lut_free(lut);
+}
+
+/* A table that explains any page of two channels by any of 2^16 patterns: that no other page agrees is found in the
+ * end.
+ */
+Test(lut_learn, patterns_without_end)
+{
+        struct ds_learn_draft draft = {.head = {.model = "x",
+                                               .learner = "the test",
+                                               .source = DS_LUT_SIMULATED,
+                                               .form = DS_LUT_MODULUS,
+                                               .granule_bits = 8,
+                                               .page_bits = 21,
+                                               .channels = 2,
+                                               .dims = 16,
+                                               .modulus = 2}};
+        uint8_t channels[] = {0, 1}, pages[2][8192], names[DS_LUT_CHANNELS_MAX];
+        uint64_t state = 9;
+        struct ds_lut *lut;
+
+        draft.channel = channels;
+        draft.n_channel = sizeof(channels);
+        for (int i = 0; i < 16; i++) {
+                draft.mask[i] = 1u << i % 13;
+                draft.weight[i] = i < 13;
+        }
+        cr_assert_eq(ds_learn_read(&draft, &lut), 0);
+        memset(pages, DS_LUT_UNKNOWN, sizeof(pages));
+        for (uint32_t i = 0; i < 32; i++) {
+                uint32_t x = ds_lut_spread(i, 13);
+
+                pages[0][x] = (uint8_t)__builtin_parity(x);
+                pages[1][x] = (uint8_t)(ds_learn_random(&state) % 2);
+        }
+        cr_assert_eq(ds_lut_align(lut, (const uint8_t *const[]){pages[0], pages[1]}, 2, names), DS_LUT_E_NO_PATTERN);
         ds_lut_free(lut);
 }
 

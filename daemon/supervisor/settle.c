@@ -10,8 +10,8 @@
 
 #define SETTLE_QUIET_MS 300u
 #define SETTLE_LATEST_MS 10000u
-#define SETTLE_APART_MS 1000u
-#define SETTLE_TIME_MS 10000u /* a driver that takes so long is not helped by another one */
+#define SETTLE_APART_MS 5000u              /* each costs who is being served some 3 ms, once */
+#define SETTLE_TIME_MS 10000u              /* a driver that takes so long is not helped by another one */
 #define OUT_MAX (2 * DS_PROCESS_FRAME_MAX) /* nothing is said to it */
 
 static void settle_deadline(struct ds_deadline *deadline);

@@ -30,7 +30,7 @@ struct dsw_kernel;
 struct dsw_session;
 struct dsw_pieces;
 
-#define DSW_PIECE_NS (300 * 1000ULL)
+#define DSW_PIECE_NS (150 * 1000ULL)
 #define DSW_PIECE_NODES_MAX 4096u    /* of a graph that is cut: the worker does nothing else meanwhile */
 #define DSW_SESSION_PIECES_MAX 1024u /* of all graphs of a session */
 

@@ -46,7 +46,7 @@ struct ds_worker_config {
         uint64_t kernel_ns;              /* what any kernel gets; 0 = no bound */
         uint64_t quiesce_ns;             /* what it gets while others wait for a quiesce; 0 = 60 s */
         uint64_t evict_bound_ns;         /* what an eviction is to take at most; 0 = as the scheduler has it */
-        uint64_t piece_ns;               /* of a graph: see graph_piece.h; 0 = 300 us */
+        uint64_t piece_ns;               /* of a graph: see graph_piece.h; 0 = 150 us */
         uint32_t ladder_steps;           /* 0 = as the scheduler has it */
         uint32_t ladder_by_gpc;          /* 1: rungs take GPC by GPC */
         const struct ds_device_ops *ops; /* NULL = those of the device's name; else device is what open gets */

@@ -31,7 +31,7 @@
 #define LS_SPARE 5 / 2     /* of LS's pages no less than two fifths are its sectors, whatever the plan */
 #define BE_L2 2            /* times L2 */
 #define BE_L2_EXECUTED 8   /* a simulated device looks for what is executed in all of L2, however few channels it has */
-#define BE_CHUNKS_MIN 8u   /* for each block that can be there */
+#define BE_CHUNKS_MIN 11u  /* for each block that can be there */
 #define WORDS_MAX (1u << 20) /* that are written at once */
 
 /* --- the kernels --- */

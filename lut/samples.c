@@ -91,7 +91,8 @@ static size_t check_block(const uint8_t *bytes, size_t n, const struct ds_lut_ab
         if (n < sizeof(*ret))
                 return 0;
         memcpy(ret, bytes, sizeof(*ret));
-        if (ret->magic != BLOCK_MAGIC || ret->n > units(about) ||
+        /* the run behind the last number would be that of a block before it */
+        if (ret->magic != BLOCK_MAGIC || ret->n > units(about) || ret->run == UINT32_MAX ||
                 ret->address & ((UINT64_C(1) << about->page_bits) - 1))
                 return 0;
         length = sizeof(*ret) + (size_t)ret->n * sizeof(entry);
@@ -269,6 +270,9 @@ static int go_on(int fd, const struct ds_lut_about *about, char *why, size_t siz
                 return refuse(why, size, "its samples are of another device, driver or size");
         while (at < n && (length = check_block(bytes + at, n - at, &was, &block)))
                 at += length;
+        /* what was cut off is one block at most: more than that was once whole, and is somebody's measurement */
+        if (n - at > sizeof(block) + (size_t)units(&was) * sizeof(uint32_t))
+                return refuse(why, size, "damaged in the middle, with more samples behind it");
         if (ftruncate(fd, (off_t)at) < 0 || lseek(fd, (off_t)at, SEEK_SET) < 0)
                 return ds_error_origin(-errno);
         return 0;
@@ -304,11 +308,15 @@ int ds_lut_writer_put(struct ds_lut_writer *writer, const struct ds_lut_block *b
         size_t length = sizeof(struct block) + (size_t)block->n * sizeof(uint32_t);
         ds_cleanup(ds_freep) uint8_t *bytes = ds_alloc(length);
         struct block head = {BLOCK_MAGIC, block->n, block->address, block->run, 0, 0};
+        off_t at = lseek(writer->fd, 0, SEEK_CUR);
         uint32_t entry;
 
         if (!bytes)
                 return ds_error_origin(-ENOMEM);
-        if (block->n > units(&writer->about) || block->address & ((UINT64_C(1) << writer->about.page_bits) - 1))
+        if (at < 0 || length > FILE_MAX - DS_MIN((uint64_t)at, FILE_MAX))
+                return ds_error_origin(at < 0 ? -errno : -EFBIG);
+        if (block->n > units(&writer->about) || block->run == UINT32_MAX ||
+                block->address & ((UINT64_C(1) << writer->about.page_bits) - 1))
                 return ds_error_origin(-EINVAL);
         for (uint32_t i = 0; i < block->n; i++) {
                 if (block->samples[i].unit >= units(&writer->about))

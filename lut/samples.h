@@ -4,7 +4,7 @@
  *
  * A file is a header and blocks that are only ever appended: each is a page, or a part of one, with a checksum. A block
  * that was cut off at any byte is no block: opening the file to append takes it away, reading the file ignores it. So a
- * probe that was ended goes on where it was.
+ * probe that was ended goes on where it was. What is damaged with more behind it than a block is not appended to.
  *
  * A sample is a *unit* of a page (2^unit_bits bytes, what the probe measures one by one; the true granule may be larger
  * and is the learner's to find) and a label. Labels are names of channels that are consistent within a *run*; the next
@@ -65,7 +65,7 @@ struct ds_lut_samples *ds_lut_samples_free(struct ds_lut_samples *samples);
 struct ds_lut_writer;
 int ds_lut_writer_open(
         const char *path, const struct ds_lut_about *about, struct ds_lut_writer **ret, char *why, size_t size);
-/* One block, written in one go and given to the disk when it is closed. */
+/* One block, written in one go and given to the disk when it is closed; -EFBIG beyond what the reader takes. */
 int ds_lut_writer_put(struct ds_lut_writer *writer, const struct ds_lut_block *block);
 /* fsync and close; NULL is fine. */
 int ds_lut_writer_close(struct ds_lut_writer *writer);

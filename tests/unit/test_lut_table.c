@@ -3,6 +3,7 @@
  * Tables of VRAM channels: what is read back, what is refused, patterns by probes, names by pages; files of samples
  */
 #include <criterion/criterion.h>
+#include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
@@ -391,6 +392,48 @@ Test(lut_samples, cut_off_at_any_byte)
                 ds_lut_samples_free(samples);
         }
         close(fd);
+        unlink(path);
+}
+
+/* Damage with more behind it than a block is no cut: what is there is left there. */
+Test(lut_samples, damaged_in_the_middle)
+{
+        char path[] = "/tmp/lut_samples_XXXXXX", why[160];
+        struct ds_lut_writer *writer;
+        int fd = mkstemp(path);
+        off_t first;
+        uint8_t byte;
+
+        writer = writer_of(path);
+        put(writer, 0, 0, 20);
+        first = lseek(fd, 0, SEEK_END);
+        for (uint64_t page = 1; page < 200; page++)
+                put(writer, page, 0, 20);
+        cr_assert_eq(ds_lut_writer_close(writer), 0);
+        cr_assert_eq(pread(fd, &byte, 1, first + 40), 1);
+        byte ^= 1;
+        cr_assert_eq(pwrite(fd, &byte, 1, first + 40), 1);
+        first = lseek(fd, 0, SEEK_END);
+        cr_assert_eq(ds_lut_writer_open(path, &about, &writer, why, sizeof(why)), DS_LUT_SAMPLES_E_REFUSED);
+        cr_assert_str_eq(why, "damaged in the middle, with more samples behind it");
+        cr_assert_eq(lseek(fd, 0, SEEK_END), first);
+        close(fd);
+        unlink(path);
+}
+
+/* No run has the number behind which there is none. */
+Test(lut_samples, last_run)
+{
+        char path[] = "/tmp/lut_samples_XXXXXX";
+        struct ds_lut_sample sample = {0, 0};
+        struct ds_lut_writer *writer;
+        int fd = mkstemp(path);
+
+        close(fd);
+        writer = writer_of(path);
+        cr_assert_eq(ds_lut_writer_put(writer, &(struct ds_lut_block){0, UINT32_MAX, 1, &sample}), -EINVAL);
+        put(writer, 1, UINT32_MAX - 1, 3);
+        cr_assert_eq(ds_lut_writer_close(writer), 0);
         unlink(path);
 }
 

@@ -475,7 +475,7 @@ Test(policy_detshare, best_effort_work_is_given_to_the_device_just_in_time)
         to = ph_now();
         for (uint32_t i = 1; ph_nth(be, i)->end_ns && ph_nth(be, i + 1)->end_ns; i++) {
                 cr_assert_geq(ph_nth(be, i)->launch_ns + 101 * US, ph_nth(be, i - 1)->end_ns);
-                cr_assert_leq(ph_nth(be, i)->launch_ns, ph_nth(be, i - 1)->end_ns - 25 * US);
+                cr_assert_leq(ph_nth(be, i)->launch_ns, ph_nth(be, i - 1)->end_ns - 50 * US);
         }
         cr_assert_geq(ph_busy(be, from, to - 3 * MS), 999);
         ph_close();

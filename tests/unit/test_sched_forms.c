@@ -674,7 +674,8 @@ Test(sched_forms, short_blocks_are_taken_several_at_a_time)
         static const struct {
                 uint64_t block_ns, evict_ns;
                 uint32_t chunk;
-        } cases[] = {{2 * US, 10 * US, 3}, {4 * US, 16 * US, 2}, {5 * US, 20 * US, 2}, {6 * US, 6 * US, 1}};
+        } cases[] = {{1 * US, 9 * US, 7}, {2 * US, 8 * US, 2}, {4 * US, 16 * US, 2}, {5 * US, 20 * US, 2},
+                {6 * US, 6 * US, 1}};
 
         for (size_t i = 0; i < DS_ARRAY_SIZE(cases); i++) {
                 const uint64_t whole_ns = cases[i].block_ns * 1000;

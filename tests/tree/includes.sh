@@ -11,7 +11,7 @@ bad=0
 check() {
         local folder=$1 f inc ok p
         shift
-        for f in $(git ls-files "$folder/*.c" "$folder/*.h"); do
+        for f in $(find "$folder" -name "*.[ch]"); do
                 for inc in $(sed -n 's/^[ \t]*#[ \t]*include[ \t]*"\([^"]*\)".*/\1/p' "$f"); do
                         ok=0
                         for p in "$@"; do

@@ -61,6 +61,9 @@ Test(ptx_colour_trace, what_comes_of_an_address)
                  "%r1;\n",
                         "compares"},
                 {"setp.lt.u64 %p1, %a1, 4096;\nselp.u32 %r1, 1, 2, %p1;\nst.global.u32 [%a2], %r1;\n", "compares"},
+                {"sub.s64 %a3, %a1, %a2;\nsetp.lt.s64 %p1, %a3, 0;\nselp.u32 %r1, 1, 2, %p1;\nst.global.u32 [%a2], "
+                 "%r1;\n",
+                        "compares"},
                 {"setp.ne.u64 %p1, %a1, 0;\nselp.u32 %r1, 1, 2, %p1;\nst.global.u32 [%a2], %r1;\n", NULL},
                 {"add.cc.u64 %a3, %a1, -1;\naddc.u64 %a4, 0, 0;\nst.global.u64 [%a2], %a4;\n", "asks for bits"},
                 {"ld.param.u32 %r1, [p];\nst.global.u32 [%a2], %r1;\n", "keeps the address"},

@@ -482,7 +482,11 @@ static void check_access(trace *t, uint32_t at)
         t->n_accesses++;
 }
 
-/* With linear tensors the comparison has the same answer. */
+/*
+ * With linear tensors the comparison has the same answer. Whether an address is 0 is one; its order beside 0 would be
+ * that of two tensors, where another one's address was taken away. Two places of one tensor are in the same order as
+ * far as they are places of it or near it: sums are taken not to wrap around.
+ */
 static bool compares_alike(const trace *t, const struct ds_ptx_instr *instr)
 {
         uint32_t first = 1;
@@ -498,7 +502,8 @@ static bool compares_alike(const trace *t, const struct ds_ptx_instr *instr)
         if (a.mixed | b.mixed || ds_ptx_type_bits((enum ds_ptx_type)instr->types[instr->n_types - 1]) != 64)
                 return false;
         if (o[0].kind == DS_PTX_OPERAND_INT || o[1].kind == DS_PTX_OPERAND_INT)
-                return o[o[0].kind == DS_PTX_OPERAND_INT ? 0 : 1].bits == 0;
+                return o[o[0].kind == DS_PTX_OPERAND_INT ? 0 : 1].bits == 0 &&
+                       (ds_ptx_has(instr, DS_PTX_CMP_EQ) || ds_ptx_has(instr, DS_PTX_CMP_NE));
         return is_single(a.from) && a.from == b.from && !a.other && !b.other;
 }
 

@@ -490,7 +490,6 @@ static int stream_add(ds_ledger *ledger, const Detshare__Internal__Stream *said)
 static int lent_change(ds_ledger *ledger, const Detshare__Internal__Lent *said, int added)
 {
         const uint64_t bit = said->slab < DS_POOL_SLABS_MAX ? UINT64_C(1) << said->slab : 0;
-
         if (!bit || !said->bytes || said->bytes > UINT64_MAX / DS_POOL_SLABS_MAX || !(ledger->lent & bit) == !added ||
                 (ledger->lent && ledger->lent_bytes != said->bytes))
                 return DS_LEDGER_E_PROTOCOL;

@@ -8,6 +8,7 @@ channel holds up others as it does on an H200, and with +apart, where it does no
 wrong here and there. Needs packs of all eleven models for sm_80 and sm_75 (make packs ARCH=...). The same arguments give the same figures.
 
 usage: channels.py --build BUILD --packs DIR [--devices a2000,p40] [--figures 16,17,18] [--requests N] [--jobs N] [--out FILE.json] [--doc FILE.md]
+                   [--instances N] [--shares 6,3,2] [--be NAMES] [--policies NAMES] (of figure 18)
        channels.py --from FILE.json --doc FILE.md       the section again
 DIR has a folder of packs per target: DIR/sm_80/bert, DIR/sm_75/bert, ...
 """
@@ -183,31 +184,50 @@ def be_alone(bench, device, profile):
     return first["steps_per_s"]
 
 
-def figure18(bench, device, requests):
-    third = packs.MODELS[device]["channels"] // 3
-    gaps = json.loads(scenarios.APOLLO.read_text(encoding="utf8"))
+def dealt(bench, n):
+    """The trace's requests to n instances of a service, in turns: a file of times for each."""
+    at, now = [], 0.0
+    for gap in json.loads(scenarios.APOLLO.read_text(encoding="utf8")):
+        now += gap
+        at.append(now)
+    return [bench.file("".join(f"{time:.9f}\n" for time in at[i::n]), "times") for i in range(n)], len(at) / now
+
+
+def services18(options, bench, profiles, alone, rates):
+    """Words for the replay: each service's instances share its requests."""
+    traces, rate = ([scenarios.APOLLO], None) if options.instances == 1 else dealt(bench, options.instances)
+    gaps, words = json.loads(scenarios.APOLLO.read_text(encoding="utf8")), []
+    for name in LS:
+        speed = rates[name] / (rate or len(gaps) / sum(gaps))
+        for i, trace in enumerate(traces):
+            own = name if len(traces) == 1 else f"{name}-{i}"
+            words += ["--ls", f"{profiles[name]}@{trace},speed={speed:.6f},name={own},slo={(len(LS) + 1) * alone[name]['p99_ms']:.6f}ms"]
+    return words
+
+
+def figure18(bench, device, options):
+    shares = [packs.MODELS[device]["channels"] // of for of in options.shares]
     profiles = {name: profile_of(bench, device, name) for name in LS + BE}
     alone = {name: alone_of(bench, device, profiles[name]) for name in LS}
-    jobs = {name: be_alone(bench, device, profiles[name]) for name in BE}
+    jobs = {name: be_alone(bench, device, profiles[name]) for name in options.be}
 
     def cell(item):
         job, load, channels, variant = item
-        words = ["--channels", channels, "--profiled", "--transform", "--compare", ",".join(POLICIES)]
         rates = {name: alone[name]["rate"] * LOADS[load] / 100 / len(LS) for name in LS}
-        for name in LS:
-            words += ["--ls", f"{profiles[name]}@{scenarios.APOLLO},speed={rates[name] / (len(gaps) / sum(gaps)):.6f},name={name},slo={(len(LS) + 1) * alone[name]['p99_ms']:.6f}ms"]
-        words += ["--be", f"{profiles[job]},name=be,queue={BE_QUEUE}", "--duration", f"{max(requests / min(rates.values()), 0.5):.4f}s"]
-        return [row18(device, variant, job, load, channels, run, alone, jobs[job]) for run in bench.replay(device + variant, words)]
+        words = ["--channels", channels, "--profiled", "--transform", "--compare", ",".join(options.policies)] + services18(options, bench, profiles, alone, rates)
+        words += ["--be", f"{profiles[job]},name=be,queue={BE_QUEUE}", "--duration", f"{max(options.requests / min(rates.values()), 0.5):.4f}s"]
+        return [row18(device, variant, job, load, channels, run, alone, jobs[job], options.instances) for run in bench.replay(device + variant, words)]
 
-    items = [(job, load, channels, variant) for variant in VARIANTS for job in BE for load in LOADS for channels in (0, third)]
+    items = [(job, load, channels, variant) for variant in VARIANTS for job in options.be for load in LOADS for channels in [0] + shares]
     return [row for rows in bench.pool.map(cell, items) for row in rows]
 
 
-def row18(device, variant, job, load, channels, run, alone, job_alone):
-    ls, be = run["sessions"][:len(LS)], run["sessions"][len(LS)]
+def row18(device, variant, job, load, channels, run, alone, job_alone, instances):
+    n = len(LS) * instances
+    ls, be = run["sessions"][:n], run["sessions"][n]
     arrived = sum(s["arrived"] for s in ls)
-    return {"device": device, "variant": variant, "job": job, "load": load, "channels": channels, "policy": run["policy"], "arrived": arrived,
-            "p99_over_alone": statistics.geometric_mean(s["p99_ms"] / alone[name]["p99_ms"] for name, s in zip(LS, ls)),
+    return {"device": device, "variant": variant, "job": job, "load": load, "channels": channels, "policy": run["policy"], "arrived": arrived, "instances": instances,
+            "p99_over_alone": statistics.geometric_mean(s["p99_ms"] / alone[LS[i // instances]]["p99_ms"] for i, s in enumerate(ls)),
             "in_slo": sum(s["in_slo_percent"] * s["arrived"] for s in ls) / arrived, "be": be["steps_per_s"] / job_alone}
 
 
@@ -264,21 +284,29 @@ def lines17(rows):
                 ["model", "batch", "memory-bound", "plain", "intermediates apart", "again", "times", "if all", "apart", "reused"], table)
 
 
+def parts18(rows):
+    """The numbers of channels that the job has in these rows, as parts of the GPU's; 0: all are everybody's."""
+    return {channels: f"1/{packs.MODELS[rows[0]['device']]['channels'] // channels}" if channels else "all" for channels in sorted({row["channels"] for row in rows})}
+
+
 def lines18(rows):
+    instances = rows[0].get("instances", 1)
+    works = "A service works on one request at a time (the paper has four instances of each)." if instances == 1 else f"Each service has {instances} instances, which are dealt its requests in turns."
+    parts = " / ".join(parts18([row for row in rows if row["device"] == rows[0]["device"]]).values())
     lines = ["### Figure 18: the services beside a job", "",
              "All eight services beside one job at a time; requests as in the Apollo trace, in sum a quarter (light) or half (heavy) of what the services can do. p99 over alone: geometric mean over services and jobs; "
-             "in SLO: nine times the 99th percentile alone; BE: of the job alone, mean over jobs. Each cell: all channels for everybody / a third of them for the job's memory-bound tensors "
-             "while requests are there, the others for the services'. A service works on one request at a time (the paper has four instances of each). The paper's own figures are SLO attainment of 99.0% for SGDRC "
+             f"in SLO: nine times the 99th percentile alone; BE: of the job alone, mean over jobs. Each cell: {parts.replace('all', 'all channels for everybody').replace('1/3', 'a third')} of them for the job's memory-bound tensors "
+             f"while requests are there, the others for the services'. {works} The paper's own figures are SLO attainment of 99.0% for SGDRC "
              "on average, BE throughput up to 2.36 (p40) and 1.79 (a2000) times Orion's, all with channels divided; it has no SGDRC without that to compare with.", ""]
     for device, variant in dict.fromkeys((row["device"], row["variant"]) for row in rows):
-        table = []
-        for policy in POLICIES:
+        table, here = [], [row for row in rows if (row["device"], row["variant"]) == (device, variant)]
+        for policy in dict.fromkeys(row["policy"] for row in here):
             cells = [f"`{policy}`"]
             for load in LOADS:
-                own = [[row for row in rows if (row["device"], row["variant"], row["policy"], row["load"]) == (device, variant, policy, load) and bool(row["channels"]) == divided] for divided in (False, True)]
-                both = lambda value: " / ".join(value(group) for group in own)
-                cells += [both(lambda g: f"{statistics.geometric_mean(r['p99_over_alone'] for r in g):.2f}"), both(lambda g: f"{statistics.fmean(r['in_slo'] for r in g):.1f}%"),
-                          both(lambda g: f"{statistics.fmean(r['be'] for r in g):.3f}")]
+                own = [[row for row in here if (row["policy"], row["load"], row["channels"]) == (policy, load, channels)] for channels in parts18(here)]
+                each = lambda value: " / ".join(value(group) for group in own)
+                cells += [each(lambda g: f"{statistics.geometric_mean(r['p99_over_alone'] for r in g):.2f}"), each(lambda g: f"{statistics.fmean(r['in_slo'] for r in g):.1f}%"),
+                          each(lambda g: f"{statistics.fmean(r['be'] for r in g):.3f}")]
             table.append(cells)
         lines += [f"{named(device, variant)}:", ""] + document.table(["policy"] + [f"{load}: {what}" for load in LOADS for what in ("p99 over alone", "in SLO", "BE")], table) + [""]
     return lines
@@ -303,6 +331,10 @@ def arguments():
     parser.add_argument("--devices", default="p40,a2000")
     parser.add_argument("--figures", default="16,17,18")
     parser.add_argument("--requests", type=int, default=60, help="of the slowest service in a cell of figure 18")
+    parser.add_argument("--instances", type=int, default=1, help="of each service in figure 18; the paper has 4")
+    parser.add_argument("--shares", type=lambda text: [int(of) for of in text.split(",")], default=[3], help="of figure 18: the job has one of so many parts of the channels, for each of these")
+    parser.add_argument("--be", type=lambda text: text.split(","), default=list(BE), help="the jobs of figure 18")
+    parser.add_argument("--policies", type=lambda text: text.split(","), default=list(POLICIES))
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--out", type=pathlib.Path)
     parser.add_argument("--from", dest="source", type=pathlib.Path)
@@ -320,7 +352,7 @@ def run(options):
             measure_bounds(bench, device, LS + BE)
             for figure, rows in found.items():
                 print(f"{device}: figure {figure}", file=sys.stderr, flush=True)
-                rows += figure16(bench, device) if figure == "16" else figure17(bench, device) if figure == "17" else figure18(bench, device, options.requests)
+                rows += figure16(bench, device) if figure == "16" else figure17(bench, device) if figure == "17" else figure18(bench, device, options)
     return found
 
 

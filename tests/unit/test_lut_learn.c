@@ -324,7 +324,7 @@ Test(lut_learn, patterns_without_end)
         }
         cr_assert_eq(ds_learn_read(&draft, &lut), 0);
         memset(pages, DS_LUT_UNKNOWN, sizeof(pages));
-        for (uint32_t i = 0; i < 32; i++) {
+        for (uint32_t i = 0; i < 16; i++) {
                 uint32_t x = ds_lut_spread(i, 13);
 
                 pages[0][x] = (uint8_t)__builtin_parity(x);

@@ -30,7 +30,8 @@ struct ds_settle {
 };
 
 void ds_settle_init(struct ds_settle *settle, struct ds_supervisor *supervisor);
-/* A worker has taken up code or memory for somebody. */
+/* The worker has taken up code or memory for somebody; also what it does by itself while all work is stopped (Stirred).
+ */
 void ds_settle_stirred(struct ds_settle *settle);
 /* No more; one that runs is killed, and its end is said by ds_supervisor_check_stop. */
 void ds_settle_stop(struct ds_settle *settle);

@@ -360,6 +360,10 @@ static int handle_message(ds_worker_link *link, const Detshare__Internal__FromWo
                 ds_profiles_refined(link->supervisor, message->profile_refined);
                 return 0;
         }
+        if (message->id == 0 && message->body_case == DETSHARE__INTERNAL__FROM_WORKER__BODY_STIRRED) {
+                ds_settle_stirred(&link->supervisor->settle);
+                return 0;
+        }
         if (message->id == 0 && message->body_case == DETSHARE__INTERNAL__FROM_WORKER__BODY_FORMS_WANTED) {
                 ds_forms_wanted(link->supervisor, message->forms_wanted->session, message->forms_wanted->module);
                 return 0;

@@ -332,6 +332,7 @@ static void drop_unasked(struct wt *t)
                           answer->body_case == DETSHARE__INTERNAL__FROM_WORKER__BODY_PROFILE_SEEN ||
                           answer->body_case == DETSHARE__INTERNAL__FROM_WORKER__BODY_PROFILE_REFINED ||
                           answer->body_case == DETSHARE__INTERNAL__FROM_WORKER__BODY_FORMS_WANTED ||
+                          answer->body_case == DETSHARE__INTERNAL__FROM_WORKER__BODY_STIRRED ||
                           (answer->ledger && answer->ledger->reset));
                 wt_free(answer);
         }

@@ -323,10 +323,10 @@ $(BUILD)/obj/tests/channels/%.o: CPPFLAGS += -I$(CUDA_ROOT)/include
 $(COLOURED): $(BUILD)/obj/tests/channels/coloured.o $(GATE_O) | $(LIBRARIES)
 	@mkdir -p $(@D)
 	$(CC) $(LDFLAGS) -o $@ $^ -L$(BUILD)/cuda -lcuda -L$(BUILD) -ldetshare-client -Wl,-rpath,'$$ORIGIN/../..' -Wl,-rpath-link,$(BUILD)
-$(BUILD)/tests/channels/truth: $(BUILD)/obj/tests/channels/truth.o $(DAEMON_A) $(GATE_O)
+$(addprefix $(BUILD)/tests/channels/,truth measured): $(BUILD)/tests/channels/%: $(BUILD)/obj/tests/channels/%.o $(DAEMON_A) $(GATE_O)
 	@mkdir -p $(@D)
 	$(CC) $(LDFLAGS) -o $@ $^ $(DAEMON_LIBS)
-e2e: $(COLOURED) $(BUILD)/tests/channels/truth
+e2e: $(COLOURED) $(addprefix $(BUILD)/tests/channels/,truth measured)
 
 .PHONY: demo demo-build test test-build test-gpu
 demo-build: all $(DEMO_BIN) $(BUILD)/demo/kernels.ptx

@@ -144,13 +144,14 @@ static inline uint32_t dt_crowd_poll(struct dt_forms *f, struct dt_crowd_slot *s
         return (uint32_t)n;
 }
 
-static inline void dt_crowd_launch(struct dt_forms *f, struct dt_crowd_slot *slot, uint32_t i, uint32_t number)
+static inline void dt_crowd_launch(
+        struct dt_forms *f, struct dt_crowd_slot *slot, uint32_t i, uint32_t number, uint32_t workers)
 {
         struct ds_launch l = dt_form_launch(f, DS_PTX_FORM_PERSISTENT, i);
         int r;
 
         l.stream = dt_crowd_stream(f);
-        l.workers = 1 + dt_form_random(f, DT_CROWD_BLOCKS);
+        l.workers = workers;
         l.chunk = dt_form_random(f, 3);
         l.resumes = slot->resumes;
         slot->token = ((uint64_t)number + DT_CROWD_TOKENS) * DT_CROWD_SLOTS + i;
@@ -179,12 +180,18 @@ ds_unused static void dt_test_forms_again_and_again(const struct ds_device_ops *
         uint32_t number = 0, flying = 0, left = 1, ended = 0, dropped = 0;
 
         dt_form_clear(&f, DT_CROWD_SLOTS);
+        /* one that cannot have ended when it is told to let go, however quick the others are */
+        f.loops *= 100;
+        dt_crowd_launch(&f, &slots[0], 0, number++, 1);
+        cr_assert_eq(ops->evict(f.t->device, slots[0].token), 0);
+        f.loops /= 100;
+        flying++;
         while (flying || left) {
                 left = 0;
                 for (uint32_t i = 0; i < DT_CROWD_SLOTS; i++) {
                         if (slots[i].token || (number >= launches && !slots[i].resumes))
                                 continue;
-                        dt_crowd_launch(&f, &slots[i], i, number++);
+                        dt_crowd_launch(&f, &slots[i], i, number++, 1 + dt_form_random(&f, DT_CROWD_BLOCKS));
                         flying++;
                 }
                 slot = &slots[dt_form_random(&f, DT_CROWD_SLOTS)];

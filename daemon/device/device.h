@@ -299,7 +299,8 @@ struct ds_device_ops {
         int (*open)(const char *spec, ds_device **ret);
         /*
          * In a process that has not opened it: make and destroy a context, for what that does to those of others
-         * (supervisor/settle.h). NULL where there is none. -ENODEV as above.
+         * (supervisor/settle.h). NULL where there is none. -ENODEV: it could
+         * not be made; nothing is said.
          */
         int (*settle)(const char *spec);
         ds_device *(*close)(ds_device *device);

@@ -334,7 +334,7 @@ static void forward_done(struct ds_worker_call *base, const struct ds_worker_ans
         explain(call->session, &reply);
         note_clock(call->session->supervisor, &reply);
         ds_session_memory_reply(call, &reply, &words);
-        if (call->rpc->flags & DS_RPC_STIRS)
+        if (reply.status == 0 && (call->rpc->flags & DS_RPC_STIRS))
                 ds_settle_stirred(&call->session->supervisor->settle);
         if (call->limit_value && reply.status == 0)
                 call->session->limits[call->limit] = call->limit_value;

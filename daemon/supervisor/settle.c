@@ -11,6 +11,7 @@
 #define SETTLE_QUIET_MS 300u
 #define SETTLE_LATEST_MS 10000u
 #define SETTLE_APART_MS 5000u              /* each costs who is being served some 3 ms, once */
+#define SETTLE_APART_MAX_MS 60000u         /* after failures */
 #define SETTLE_TIME_MS 10000u              /* a driver that takes so long is not helped by another one */
 #define OUT_MAX (2 * DS_PROCESS_FRAME_MAX) /* nothing is said to it */
 
@@ -25,7 +26,7 @@ void ds_settle_init(struct ds_settle *settle, struct ds_supervisor *supervisor)
 {
         const struct ds_options *options = supervisor->options;
 
-        *settle = (struct ds_settle){.supervisor = supervisor};
+        *settle = (struct ds_settle){.supervisor = supervisor, .apart_ms = SETTLE_APART_MS};
         settle->off = options->config->settle_never || strncmp(options->device, "cuda:", strlen("cuda:"));
 }
 
@@ -35,8 +36,8 @@ static uint64_t settle_in(const struct ds_settle *settle, uint64_t now)
         const uint64_t latest = settle->first_ms + SETTLE_LATEST_MS;
         uint64_t in = latest > now ? DS_MIN((uint64_t)SETTLE_QUIET_MS, latest - now) : 0;
 
-        if (settle->begun_ms && now - settle->begun_ms < SETTLE_APART_MS)
-                in = DS_MAX(in, SETTLE_APART_MS - (now - settle->begun_ms));
+        if (settle->begun_ms && now - settle->begun_ms < settle->apart_ms)
+                in = DS_MAX(in, settle->apart_ms - (now - settle->begun_ms));
         return in;
 }
 
@@ -71,6 +72,19 @@ static void settle_lost(void *user)
         (void)user;
 }
 
+/* how: what the first of those that could not says to the log. */
+static void settle_failed(struct ds_settle *settle, const char *how)
+{
+        settle->apart_ms = DS_MIN(2 * settle->apart_ms, (uint64_t)SETTLE_APART_MAX_MS);
+        if (settle->told)
+                return;
+        settle->told = 1;
+        ds_log(DS_LOG_INFO,
+                "no context can be made beside the worker's: who made one %s; kernels may begin a little later than "
+                "they could",
+                how);
+}
+
 static void settle_ended(void *user, const char *how, int killed)
 {
         struct ds_settle *settle = user;
@@ -78,15 +92,11 @@ static void settle_ended(void *user, const char *how, int killed)
         settle->process = ds_process_free(settle->process);
         ds_deadline_disarm(&settle->supervisor->deadlines, &settle->deadline);
         if (!strcmp(how, "exited with status 0")) {
-                settle->n++;
+                settle->apart_ms = SETTLE_APART_MS;
                 ds_log(DS_LOG_DEBUG, "a context beside the worker's was there for %u ms",
                         (unsigned)(now_ms() - settle->begun_ms));
-        } else if (!settle->told && !(killed && settle->off)) {
-                settle->told = 1;
-                ds_log(DS_LOG_INFO,
-                        "no context can be made beside the worker's: who made one %s; kernels may begin a "
-                        "little later than they could",
-                        how);
+        } else if (!killed) {
+                settle_failed(settle, how);
         }
         if (settle->off)
                 ds_supervisor_check_stop(settle->supervisor);
@@ -126,12 +136,17 @@ static void settle_deadline(struct ds_deadline *deadline)
                 settle->first_ms = 0; /* the next worker begins anew, and what it is given back stirs again */
 }
 
+void ds_settle_break(struct ds_settle *settle)
+{
+        if (settle->process)
+                ds_process_kill(settle->process, NULL);
+}
+
 void ds_settle_stop(struct ds_settle *settle)
 {
         settle->off = 1;
         ds_deadline_disarm(&settle->supervisor->deadlines, &settle->deadline);
-        if (settle->process)
-                ds_process_kill(settle->process, NULL);
+        ds_settle_break(settle);
 }
 
 int ds_settle_gone(const struct ds_settle *settle)

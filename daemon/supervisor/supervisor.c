@@ -239,6 +239,7 @@ void ds_supervisor_worker_failed(struct ds_supervisor *supervisor, const char *r
 
 void ds_supervisor_worker_lost(struct ds_supervisor *supervisor)
 {
+        ds_settle_break(&supervisor->settle);
         if (supervisor->state != DS_DAEMON_STOPPING)
                 set_state(supervisor, DS_DAEMON_RESTARTING);
 }

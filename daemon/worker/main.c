@@ -384,6 +384,7 @@ int main(int argc, char **argv)
                 return 2;
         }
         snprintf(name, sizeof(name), "detshare-worker %s", config.device);
-        ds_log_setup(name, DS_LOG_INFO);
+        /* it comes often: what every start says nobody needs to hear again */
+        ds_log_setup(name, settle ? DS_LOG_ERROR : DS_LOG_INFO);
         return (settle ? main_settle(config.device) : main_run(&config)) ? EXIT_FAILURE : EXIT_SUCCESS;
 }

@@ -300,8 +300,11 @@ int cuda_graph_build(ds_device *device, ds_device_graph *graph, uint32_t rung)
 
         if (rung >= device->n_rungs)
                 return ds_error_origin(-ENOENT);
-        if (device->lost)
+        if (device->lost) {
+                /* nobody waits for it any more: who builds what is wanted must come to an end */
+                graph_want(device, graph, graph->wanted & ~bit);
                 return DS_CUDA_LAUNCH_FAILED;
+        }
         for (uint32_t i = 0; !r && i < graph->n; i++)
                 if (graph->nodes[i].kind == DS_NODE_LAUNCH)
                         r = cuda_launch_check(device, &graph->nodes[i].launch, rung);

@@ -496,15 +496,27 @@ static void answers_take(
         }
 }
 
+static size_t wanted_at(const struct page_set *set, size_t from, size_t to, uint32_t place)
+{
+        size_t n = 0;
+
+        for (size_t at = from * PLACES + place; at < to * PLACES; at += PLACES)
+                n += is_wanted(set, at);
+        return n;
+}
+
 /* All granules that are wanted at one place of some pieces. */
 static int label_place(ds_probe *probe, const struct page_set *set, size_t from, size_t to, uint32_t place)
 {
-        ds_cleanup(ds_freep) struct question *questions = ds_alloc((to - from) * sizeof(*questions));
-        ds_cleanup(ds_freep) size_t *where = ds_alloc((to - from) * sizeof(*where));
-        ds_cleanup(ds_freep) double *odds = ds_alloc((to - from) * (probe->n + 1) * sizeof(*odds));
+        const size_t most = wanted_at(set, from, to, place);
+        ds_cleanup(ds_freep) struct question *questions = ds_alloc(most * sizeof(*questions));
+        ds_cleanup(ds_freep) size_t *where = ds_alloc(most * sizeof(*where));
+        ds_cleanup(ds_freep) double *odds = ds_alloc(most * (probe->n + 1) * sizeof(*odds));
         size_t n = 0;
         int r;
 
+        if (!most)
+                return 0;
         if (!questions || !where || !odds)
                 return ds_error_origin(-ENOMEM);
         for (size_t at = from * PLACES + place; at < to * PLACES; at += PLACES) {
@@ -521,7 +533,18 @@ static int label_place(ds_probe *probe, const struct page_set *set, size_t from,
         return r;
 }
 
-/* Few pieces at first, more when it is known what follows what. */
+/* Few granules at first, more when it is known what follows what; of pages of which few are wanted, many pieces. */
+static size_t batch_end(const ds_probe *probe, const struct page_set *set, size_t from, size_t pieces)
+{
+        const size_t enough = DS_MAX((size_t)FIRST_PIECES * PLACES, (size_t)probe->counts.granules);
+        size_t n = 0;
+
+        for (; from < pieces && n < enough; from++)
+                for (size_t at = from * PLACES; at < (from + 1) * PLACES; at++)
+                        n += is_wanted(set, at);
+        return from;
+}
+
 int ds_probe_label(ds_probe *probe, const uint64_t *pages, size_t n, const uint8_t *wanted, uint8_t *labels)
 {
         struct page_set set = {
@@ -535,7 +558,7 @@ int ds_probe_label(ds_probe *probe, const uint64_t *pages, size_t n, const uint8
 
         memset(labels, DS_PROBE_NONE, set.granules * n);
         for (size_t from = 0; from < pieces && !r; from = to) {
-                to = DS_MIN(pieces, from + DS_MAX(FIRST_PIECES, (size_t)probe->counts.granules / PLACES));
+                to = batch_end(probe, &set, from, pieces);
                 for (uint32_t place = 0; place < PLACES && !r; place++)
                         r = label_place(probe, &set, from, to, place);
         }

@@ -208,6 +208,9 @@ int calibrate_best(
 
 /* --- calibrate_show.c --- */
 
+/* How many times as long LS takes; the interval where it was measured just now (samples not 0). */
+void calibrate_times_text(uint32_t permille, uint32_t samples, uint32_t low, uint32_t high, char text[static 64]);
+
 int calibrate_show(const struct calibrate_rows *rows, int as_json);
 
 /* --- calibrate_show_channels.c --- */

@@ -107,13 +107,12 @@ static const struct calibrate_row *row_of(
         return NULL;
 }
 
-static void ls_text(const struct calibrate_row *row, char cell[static 64])
+void calibrate_times_text(uint32_t permille, uint32_t samples, uint32_t low, uint32_t high, char text[static 64])
 {
-        const double times = row->cell.ls_permille / 1000.0;
-        if (row->samples)
-                snprintf(cell, 64, "%.2fx (%.2f-%.2f)", times, row->low / 1000.0, row->high / 1000.0);
+        if (samples)
+                snprintf(text, 64, "%.2fx (%.2f-%.2f)", permille / 1000.0, low / 1000.0, high / 1000.0);
         else
-                snprintf(cell, 64, "%.2fx", times);
+                snprintf(text, 64, "%.2fx", permille / 1000.0);
 }
 
 static int add_be(const struct calibrate_rows *rows, const struct dsc_calibration_cell *be, struct libscols_table *t)
@@ -129,7 +128,7 @@ static int add_be(const struct calibrate_rows *rows, const struct dsc_calibratio
                 snprintf(ls[i], sizeof(ls[i]), "-");
                 if (!row)
                         continue;
-                ls_text(row, ls[i]);
+                calibrate_times_text(row->cell.ls_permille, row->samples, row->low, row->high, ls[i]);
                 sum += row->cell.be_permille;
                 n++;
         }

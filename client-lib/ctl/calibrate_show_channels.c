@@ -39,17 +39,6 @@ static int is_first(const struct calibrate_channels *channels, size_t i)
         return 1;
 }
 
-static void ls_text(const struct calibrate_channel_row *row, char text[static 64])
-{
-        if (!row)
-                snprintf(text, 64, "-");
-        else if (row->samples)
-                snprintf(text, 64, "%.2fx (%.2f-%.2f)", row->cell.ls_permille / 1000.0, row->low / 1000.0,
-                        row->high / 1000.0);
-        else
-                snprintf(text, 64, "%.2fx", row->cell.ls_permille / 1000.0);
-}
-
 static int add_be(
         const struct calibrate_channels *channels, const struct dsc_channel_cell *be, struct libscols_table *t)
 {
@@ -64,7 +53,9 @@ static int add_be(
                 snprintf(blocks, sizeof(blocks), "%" PRIu32, be->be_blocks);
         for (unsigned i = 0; i < 2; i++) {
                 const struct calibrate_channel_row *row = row_of(channels, be, DSC_LOAD_READ + i);
-                ls_text(row, ls[i]);
+                snprintf(ls[i], sizeof(ls[i]), "-");
+                if (row)
+                        calibrate_times_text(row->cell.ls_permille, row->samples, row->low, row->high, ls[i]);
                 sum += row ? row->cell.be_permille : 0;
                 n += row != NULL;
         }

@@ -5,7 +5,6 @@
 #include <uv.h>
 
 #include "supervisor/supervisor.h"
-#include "supervisor/worker_link.h"
 #include "util/macro.h"
 
 #define SETTLE_QUIET_MS 300u
@@ -118,9 +117,7 @@ static void settle_begin(struct ds_settle *settle)
         }
         settle->first_ms = 0;
         settle->begun_ms = now_ms();
-        if (ds_process_spawn(&supervisor->loop, argv, OUT_MAX, &settle_ops, settle, &settle->process))
-                settle->process = NULL;
-        else
+        if (!ds_process_spawn(&supervisor->loop, argv, OUT_MAX, &settle_ops, settle, &settle->process))
                 ds_deadline_arm(&supervisor->deadlines, &settle->deadline, SETTLE_TIME_MS, settle_deadline);
 }
 
@@ -129,7 +126,7 @@ static void settle_deadline(struct ds_deadline *deadline)
         struct ds_settle *settle = DS_CONTAINER_OF(deadline, struct ds_settle, deadline);
 
         if (settle->process)
-                ds_process_kill(settle->process, NULL);
+                ds_settle_break(settle);
         else if (settle->supervisor->state == DS_DAEMON_SERVING)
                 settle_begin(settle);
         else

@@ -9,7 +9,8 @@
 
 #define SETTLE_QUIET_MS 300u
 #define SETTLE_LATEST_MS 10000u
-#define SETTLE_APART_MS 5000u              /* each costs who is being served some 3 ms, once */
+#define SETTLE_APART_MS 1000u              /* each costs who is being served some 3 ms, once */
+#define SETTLE_SOON_MS 10000u              /* the next one so soon after the last one: then twice as far apart */
 #define SETTLE_APART_MAX_MS 60000u         /* after failures */
 #define SETTLE_TIME_MS 10000u              /* a driver that takes so long is not helped by another one */
 #define OUT_MAX (2 * DS_PROCESS_FRAME_MAX) /* nothing is said to it */
@@ -91,7 +92,7 @@ static void settle_ended(void *user, const char *how, int killed)
         settle->process = ds_process_free(settle->process);
         ds_deadline_disarm(&settle->supervisor->deadlines, &settle->deadline);
         if (!strcmp(how, "exited with status 0")) {
-                settle->apart_ms = SETTLE_APART_MS;
+                settle->apart_ms = settle->soon ? 2 * settle->apart_ms : SETTLE_APART_MS;
                 ds_log(DS_LOG_DEBUG, "a context beside the worker's was there for %u ms",
                         (unsigned)(now_ms() - settle->begun_ms));
         } else if (!killed) {
@@ -116,6 +117,7 @@ static void settle_begin(struct ds_settle *settle)
                 argv[5] = supervisor->options->config->libcuda;
         }
         settle->first_ms = 0;
+        settle->soon = settle->begun_ms && now_ms() - settle->begun_ms < SETTLE_SOON_MS;
         settle->begun_ms = now_ms();
         if (!ds_process_spawn(&supervisor->loop, argv, OUT_MAX, &settle_ops, settle, &settle->process))
                 ds_deadline_arm(&supervisor->deadlines, &settle->deadline, SETTLE_TIME_MS, settle_deadline);

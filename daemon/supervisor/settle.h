@@ -9,7 +9,8 @@
  * possible: it makes a context, destroys it and ends. The worker neither knows of it nor waits for it.
  *
  * It happens when nothing of that kind was asked for during SETTLE_QUIET_MS, at the latest SETTLE_LATEST_MS after the
- * first, and never twice within SETTLE_APART_MS. Devices without contexts have nothing to settle.
+ * first, and never twice within a second; where code and memory go on coming the second one waits two seconds, the next
+ * four and so on up to some ten, and then it begins anew. Devices without contexts have nothing to settle.
  *
  * What it costs: some 500 MiB of the GPU's memory for 0.2 to 0.4 s. Where these are not there, no context is made, and
  * after each failure the next try waits twice as long, up to a minute; but a program that asks for the last of the
@@ -30,6 +31,7 @@ struct ds_settle {
         uint64_t first_ms;           /* since when there is something to settle, 0 = nothing */
         uint64_t begun_ms;           /* the last one, 0 = none */
         uint64_t apart_ms;           /* the next one begins no sooner after the last one */
+        int soon;                    /* the last one came soon after the one before */
         int off, told;               /* no more of it; somebody was told why not */
 };
 

@@ -115,7 +115,7 @@ int ds_jobs_new(const struct ds_ptxas *ptxas, const struct ds_jobs_ops *ops, voi
 
         if (!jobs)
                 return ds_error_origin(-ENOMEM);
-        jobs->directory = -1;
+        jobs->directory = jobs->result.fd = jobs->other.fd = -1;
         for (size_t i = 0; i < DS_JOBS_MAX; i++)
                 jobs->jobs[i].sealed = jobs->jobs[i].native.fd = -1;
         jobs->ptxas = ptxas;

@@ -438,6 +438,13 @@ static inline void fh_main(void)
                         _exit(8);
                 if (first == 'K') /* an image that kills */
                         _exit(7);
+                if (first == 'N') { /* one that has no end */
+                        fw_log("image without end\n");
+                        detshare__internal__to_helper__free_unpacked(to, NULL);
+                        close(image);
+                        close(fd);
+                        continue;
+                }
                 if (first == 'S') /* one that takes its time */
                         usleep(300000);
                 if (write(fd, "checked", 7) != 7)

@@ -208,6 +208,7 @@ Test(helper_forms, cancelled)
         cr_assert_eq(ds_jobs_cancel(jobs, 7), 0);
         cr_assert_eq(n_answers, 1);
         cr_assert_neq(answer.status, 0);
+        cr_assert_eq(answer.fd, -1, "the first answer of all, and it has a file");
         cr_assert_not(ds_jobs_full(jobs));
         ds_jobs_free(jobs);
         close(fd);

@@ -100,6 +100,24 @@ Test(images, users_take_turns_at_the_helper)
         fx_stop(&f);
 }
 
+/* A helper that was told to stop did not die of the image that it had: its client is not told that it did. */
+Test(images, a_stop_is_no_images_fault)
+{
+        struct fixture f;
+        ds_conn *conn;
+
+        setenv("FAKE_WORKER", "lingers", 1); /* so that the helper ends before the clients are let go */
+        fx_init(&f);
+        fx_start(&f);
+        conn = fx_session(&f);
+        ask_load(conn, "No end");
+        fx_await_log(&f, "image without end\n", 1);
+        kill(f.pid, SIGTERM);
+        cr_assert_eq(fx_status(conn), -1, "not an answer, but the end of the connection");
+        ds_conn_free(conn);
+        fx_stop(&f);
+}
+
 /* --- forms of kernels: made when nobody waits, for as long as there is the module ----------------------------------
  */
 

@@ -1,0 +1,80 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+#
+# How long a daemon takes to serve that sets coloured memory aside: with tables of channels and without, with pools of several sizes.
+# What each daemon said while it started is in LOGS/NAME.log, each line behind the seconds since its start; a line per daemon is printed. A
+# daemon that does not serve in a minute (LIMIT seconds) is ended, which its line says: that is a measurement, too. The exit status says
+# whether all served.
+#
+# usage: tests/gpu/pool.sh BUILD DEVICE LOGS MIB[+table]...        e.g. 256+table 256 1024+table; SHARE: best effort's part (1/3)
+set -u
+cd "$(dirname "$0")/../.." || exit
+build=$(realpath "$1")
+device=$2
+mkdir -p "$3"
+logs=$(realpath "$3")
+shift 3
+tmp=$(mktemp -d /tmp/detshare-pool.XXXXXX)
+chmod 755 "$tmp"
+daemon=
+
+# shellcheck disable=SC2317
+finish() {
+        [ -z "$daemon" ] || kill -KILL "$daemon" 2>/dev/null
+        rm -rf "$tmp"
+}
+trap finish EXIT
+
+since() { # since BEGIN: seconds, as $EPOCHREALTIME counts
+        awk -v begin="$1" -v now="$EPOCHREALTIME" 'BEGIN { printf "%.2f", now - begin }'
+}
+
+stamp() { # what comes in, with seconds since BEGIN
+        local line
+        while IFS= read -r line; do
+                printf '%8.2f  %s\n' "$(since "$1")" "$line"
+        done
+}
+
+# start NAME: a daemon with what is in $tmp/conf, until it serves, has ended or the time is over
+start() {
+        local begin=$EPOCHREALTIME end=$((SECONDS + ${LIMIT:-60}))
+        "$build/detshared" --foreground --device "$device" --config "$tmp/conf" --socket "$tmp/sock" --state "$tmp/state" \
+                > >(stamp "$begin" >"$logs/$1.log") 2>&1 &
+        daemon=$!
+        while [ $SECONDS -lt $end ] && kill -0 "$daemon" 2>/dev/null; do
+                grep -q serving "$logs/$1.log" 2>/dev/null && { since "$begin"; return 0; }
+                sleep 0.05
+        done
+        return 1
+}
+
+stop() {
+        kill -TERM "$daemon" 2>/dev/null
+        for _ in $(seq 200); do
+                kill -0 "$daemon" 2>/dev/null || break
+                sleep 0.05
+        done
+        kill -KILL "$daemon" 2>/dev/null
+        wait "$daemon" 2>/dev/null
+        daemon=
+}
+
+failed=0
+for what; do
+        name=$(printf '%s' "$what" | tr + .)
+        mkdir -p "$tmp/none" "$tmp/tables"
+        cp lut/tables/*.lut "$tmp/tables/"
+        case $what in *+table) tables=$tmp/tables ;; *) tables=$tmp/none ;; esac
+        printf '%s\n' '[channels]' "pool_mib = ${what%%+*}" "be = ${SHARE:-1/3}" "tables = $tables" >"$tmp/conf"
+        rm -rf "$tmp/state"
+        if start "$name" >"$tmp/seconds"; then
+                "$build/detsharectl" --socket "$tmp/sock" status >"$logs/$name.status" 2>&1
+                printf '%-12s serves after %6s s  %s\n' "$what" "$(cat "$tmp/seconds")" "$(grep -i -m 1 channels "$logs/$name.status" | tr -s ' ')"
+        else
+                failed=1
+                printf '%-12s does not serve after %s s; the last it said: %s\n' "$what" "${LIMIT:-60}" "$(tail -n 1 "$logs/$name.log" | cut -c 1-160)"
+        fi
+        stop
+done
+exit $failed

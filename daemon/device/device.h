@@ -96,6 +96,11 @@ struct ds_device_info {
         uint32_t group_clusters; /* blocks of the largest cluster that groups of one GPC take together */
         /* 1: a bound on resident blocks is kept per SM, to a whole number of blocks and at least one; 0: exactly */
         uint32_t bound_per_sm;
+        /*
+         * By how many thousandths requests of short kernels are longer after kernels have run on a part of the SMs,
+         * until the GPU has worked for another context (`stirs` counts that, too); 0: not known to be so.
+         */
+        uint32_t mask_permille;
         int32_t attributes[DS_DEVICE_ATTRIBUTES];
 };
 
@@ -379,9 +384,17 @@ struct ds_device_ops {
                 ds_device_module *module, const char *name, uint64_t *ret_va, uint64_t *ret_size); /* -ENOENT */
         int (*module_has_globals)(ds_device_module *module); /* writable state that dies with this process */
 
-        /* What calls put off because it stops the context: pieces of it waiting, and doing it all [stops]. */
+        /*
+         * What calls put off because it stops the context: pieces of it waiting, and doing some of it, which takes a
+         * part of a millisecond where no single piece takes longer [stops].
+         */
         size_t (*put_off)(ds_device *device);
         void (*put_off_do)(ds_device *device);
+        /*
+         * How often code, graphs, memory or a higher limit came into the context so far, which may have made kernels
+         * begin later (supervisor/settle.h). NULL: kernels begin as they did.
+         */
+        uint64_t (*stirs)(const ds_device *device);
         /*
          * Raise a limit of the whole context to at least value, never lower it; limit_get: what it is now. [stops]
          * DS_CUDA_INVALID_VALUE, DS_CUDA_OUT_OF_MEMORY (more than a context may hold), _NOT_SUPPORTED.

@@ -258,6 +258,15 @@ ds_process *ds_process_free(ds_process *process)
         return NULL;
 }
 
+ds_process *ds_process_leave(ds_process *process)
+{
+        if (!process)
+                return NULL;
+        ds_process_kill(process, NULL);
+        process->lost = process->ended = 1;
+        return ds_process_free(process);
+}
+
 pid_t ds_process_pid(const ds_process *process)
 {
         return process->pid;

@@ -35,6 +35,11 @@ int ds_process_spawn(uv_loop_t *loop, const char *const *argv, size_t out_max, c
         void *user, ds_process **ret);
 /* It must have ended. The memory goes when the loop has closed the handles. NULL is fine; returns NULL. */
 ds_process *ds_process_free(ds_process *process);
+/*
+ * The same of one that may not have ended: SIGKILL, and nobody waits for what comes of it. Only for the last moments of
+ * this process, whose children end with it and are reaped by others.
+ */
+ds_process *ds_process_leave(ds_process *process);
 pid_t ds_process_pid(const ds_process *process);
 
 /* 0, or nonzero: it is being killed (it does not read, or is gone already). */

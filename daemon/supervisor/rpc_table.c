@@ -8,7 +8,6 @@
 #define CALL(name) DETSHARE__REQUEST__CALL_##name
 #define OWN DS_RPC_WINDOW
 #define WORKER (DS_RPC_WINDOW | DS_RPC_WORKER)
-#define STIRS (DS_RPC_WINDOW | DS_RPC_WORKER | DS_RPC_STIRS)
 #define WORK (DS_RPC_WINDOW | DS_RPC_WORKER | DS_RPC_WORK)
 
 /* clang-format off */
@@ -26,7 +25,7 @@ static const struct ds_rpc table[] = {
         {CALL(KILL),              "kill",           DS_RIGHT_ANY,     0,                   0, ds_handle_kill},
         {CALL(GET_DEVICE),        "get_device",     DS_RIGHT_ANY,     0,                   0, ds_handle_get_device},
         {CALL(OUTPUT_READ),       "output_read",    DS_RIGHT_ANY,     OWN,                 0, ds_handle_output_read},
-        {CALL(MEM_ALLOC),         "mem_alloc",      DS_RIGHT_ANY,     STIRS,               0, NULL},
+        {CALL(MEM_ALLOC),         "mem_alloc",      DS_RIGHT_ANY,     WORKER,              0, NULL},
         {CALL(MEM_FREE),          "mem_free",       DS_RIGHT_ANY,     WORKER,              0, NULL},
         {CALL(MEM_INFO),          "mem_info",       DS_RIGHT_ANY,     WORKER,              0, NULL},
         {CALL(PINNED_ALLOC),      "pinned_alloc",   DS_RIGHT_ANY,     WORKER,              0, NULL},
@@ -35,13 +34,13 @@ static const struct ds_rpc table[] = {
         {CALL(ADDRESS_FREE),      "address_free",   DS_RIGHT_ANY,     OWN,                 0, ds_handle_address_free},
         {CALL(MEM_CREATE),        "mem_create",     DS_RIGHT_ANY,     WORKER,              0, NULL},
         {CALL(MEM_RELEASE),       "mem_release",    DS_RIGHT_ANY,     WORKER,              0, NULL},
-        {CALL(MEM_MAP),           "mem_map",        DS_RIGHT_ANY,     STIRS,               0, NULL},
+        {CALL(MEM_MAP),           "mem_map",        DS_RIGHT_ANY,     WORKER,              0, NULL},
         {CALL(MEM_UNMAP),         "mem_unmap",      DS_RIGHT_ANY,     WORKER,              0, NULL},
         {CALL(MEM_EXPORT),        "mem_export",     DS_RIGHT_ANY,     WORKER,              0, NULL},
         {CALL(MEM_IMPORT),        "mem_import",     DS_RIGHT_ANY,     WORKER,              0, NULL},
-        {CALL(MODULE_LOAD),       "module_load",    DS_RIGHT_ANY,     STIRS | DS_RPC_FILE,  1, NULL},
+        {CALL(MODULE_LOAD),       "module_load",    DS_RIGHT_ANY,     WORKER | DS_RPC_FILE, 1, NULL},
         {CALL(MODULE_UNLOAD),     "module_unload",  DS_RIGHT_ANY,     WORKER,              0, NULL},
-        {CALL(GET_KERNEL),        "get_kernel",     DS_RIGHT_ANY,     STIRS,               0, NULL},
+        {CALL(GET_KERNEL),        "get_kernel",     DS_RIGHT_ANY,     WORKER,              0, NULL},
         {CALL(GET_GLOBAL),        "get_global",     DS_RIGHT_ANY,     WORKER,              0, NULL},
         {CALL(LIST_KERNELS),      "list_kernels",   DS_RIGHT_ANY,     WORKER,              0, NULL},
         {CALL(STREAM_CREATE),     "stream_create",  DS_RIGHT_ANY,     WORKER,              0, NULL},
@@ -69,7 +68,7 @@ static const struct ds_rpc table[] = {
         {CALL(RESET_SESSION),     "reset_session",  DS_RIGHT_ANY,     WORKER,              0, NULL},
         {CALL(SET_LIMIT),         "set_limit",      DS_RIGHT_ANY,     WORKER,              0, NULL},
         {CALL(COUNT_CLUSTERS),    "count_clusters", DS_RIGHT_ANY,     WORKER,              0, NULL},
-        {CALL(GRAPH_CREATE),      "graph_create",   DS_RIGHT_ANY,     STIRS,               1, NULL},
+        {CALL(GRAPH_CREATE),      "graph_create",   DS_RIGHT_ANY,     WORKER,              1, NULL},
         {CALL(GRAPH_UPDATE),      "graph_update",   DS_RIGHT_ANY,     WORKER,              1, NULL},
         {CALL(GRAPH_DESTROY),     "graph_destroy",  DS_RIGHT_ANY,     WORKER,              0, NULL},
         {CALL(GET_CHANNELS),      "get_channels",   DS_RIGHT_ANY,     WORKER,              0, NULL},

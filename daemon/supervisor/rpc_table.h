@@ -25,7 +25,6 @@ enum ds_rpc_flag {
         DS_RPC_WINDOW = 2, /* needs a session that is not control_only */
         DS_RPC_WORKER = 4, /* handed to the worker */
         DS_RPC_WORK = 8,   /* puts work on the device: when the worker dies with it, it may or may not have run */
-        DS_RPC_STIRS = 32, /* brings code or memory into the context: settle.h */
         DS_RPC_FILE = 16,  /* its descriptor may be a file of a disk, too */
 };
 

@@ -155,7 +155,6 @@ static void restore_done(struct ds_worker_call *base, const struct ds_worker_ans
                 if (session->page.map)
                         atomic_store(&session->page.map->error, session->sticky);
         }
-        ds_settle_stirred(&session->supervisor->settle);
         ds_session_call_free(call);
 }
 
@@ -334,8 +333,6 @@ static void forward_done(struct ds_worker_call *base, const struct ds_worker_ans
         explain(call->session, &reply);
         note_clock(call->session->supervisor, &reply);
         ds_session_memory_reply(call, &reply, &words);
-        if (reply.status == 0 && (call->rpc->flags & DS_RPC_STIRS))
-                ds_settle_stirred(&call->session->supervisor->settle);
         if (call->limit_value && reply.status == 0)
                 call->session->limits[call->limit] = call->limit_value;
         ds_session_call_free(call);

@@ -312,6 +312,8 @@ static void stop_deadline(struct ds_deadline *deadline)
 
         ds_worker_kill(supervisor->worker, "it does not stop");
         ds_helper_kill(supervisor->helper);
+        ds_settle_leave(&supervisor->settle); /* a driver may keep even who was killed */
+        ds_supervisor_check_stop(supervisor);
 }
 
 void ds_supervisor_stop(struct ds_supervisor *supervisor)

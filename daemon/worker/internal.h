@@ -473,6 +473,7 @@ struct ds_worker {
         uint64_t waited_wall_ns;    /* when the sockets were looked at last */
         uint64_t spin_ns;           /* see loop.c */
         uint64_t orphan_ns, kernel_ns, quiesce_ns, deadline_wall_ns;
+        uint64_t stirs_told;         /* of the device's stirs */
         uint64_t piece_ns;           /* of a graph that goes in parts: how long a piece of it may be expected to take */
         uint64_t clock_held_wall_ns; /* when a client was last seen to hold the virtual clock; nothing ends meanwhile */
         uint32_t n_closing, n_clearing; /* sessions; sum over sessions */

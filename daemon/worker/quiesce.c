@@ -319,17 +319,6 @@ static void quiesce_run(ds_worker *worker)
         quiesce->pause_ns = quiesce_pause_ns(worker);
 }
 
-/* What the supervisor does about it: supervisor/settle.h. */
-static void quiesce_tell(ds_worker *worker)
-{
-        Detshare__Internal__FromWorker message = DETSHARE__INTERNAL__FROM_WORKER__INIT;
-        Detshare__Internal__Stirred stirred = DETSHARE__INTERNAL__STIRRED__INIT;
-
-        message.body_case = DETSHARE__INTERNAL__FROM_WORKER__BODY_STIRRED;
-        message.stirred = &stirred;
-        dsw_message_send(worker, &message, NULL, 0);
-}
-
 static void quiesce_open(ds_worker *worker)
 {
         struct dsw_quiesce *quiesce = &worker->quiesce;
@@ -340,7 +329,6 @@ static void quiesce_open(ds_worker *worker)
         quiesce->last_ns = worker->now_ns;
         quiesce->state = DSW_QUIESCE_OPEN;
         quiesce->total_ns += worker->wall_ns() - quiesce->held_wall_ns;
-        quiesce_tell(worker);
 }
 
 /* --- steps -------------------------------------------------------------------------------------------------------- */

@@ -136,6 +136,16 @@ static struct {
         struct ds_completion_page *page;
 } fw_sessions[1024]; /* status questions count too */
 
+static inline void fw_stirred(ds_conn *conn)
+{
+        Detshare__Internal__FromWorker from = DETSHARE__INTERNAL__FROM_WORKER__INIT;
+        Detshare__Internal__Stirred stirred = DETSHARE__INTERNAL__STIRRED__INIT;
+
+        from.body_case = DETSHARE__INTERNAL__FROM_WORKER__BODY_STIRRED;
+        from.stirred = &stirred;
+        fx_send(conn, &from.base, NULL, 0);
+}
+
 /* An allocation with a slab of its own, or a lie about one. */
 static inline void fw_alloc(ds_conn *conn, uint64_t id, uint64_t session)
 {
@@ -165,6 +175,8 @@ static inline void fw_alloc(ds_conn *conn, uint64_t id, uint64_t session)
         from.reply = &reply;
         from.ledger = &ledger;
         fx_send(conn, &from.base, &fd, 1);
+        if (fw_does("stirs"))
+                fw_stirred(conn);
 }
 
 static inline void fw_reply(ds_conn *conn, uint64_t id, Detshare__Internal__Ledger *ledger)
@@ -370,11 +382,25 @@ static inline void fw_message(ds_conn *conn, const Detshare__Internal__ToWorker 
                 fx_send(conn, &from.base, NULL, 0);
 }
 
+/* Who makes a context beside the worker's. */
+static inline void fw_settle(void)
+{
+        fw_log("settle\n");
+        while (fw_does("hangs"))
+                pause();
+        if (fw_does("perishes"))
+                raise(SIGKILL);
+        _exit(fw_does("refuses"));
+}
+
 static inline void fw_main(int argc, char **argv)
 {
         Detshare__Internal__ToWorker *to;
-        ds_conn *conn = fx_conn(3);
+        ds_conn *conn;
 
+        if (argc > 1 && !strcmp(argv[1], "--settle"))
+                fw_settle();
+        conn = fx_conn(3);
         fw_log("start %s\n", argc > 4 ? argv[4] : "");
         for (int i = 7; fw_does("arguments") && i < argc; i++)
                 fw_log("%s\n", argv[i]);

@@ -138,6 +138,55 @@ Test(cuda_graph_fails, new_parameters, .timeout = 60)
         dt_close(t);
 }
 
+static int stirred(struct dt *t, uint64_t *told)
+{
+        uint64_t stirs = t->ops->stirs(t->device), before = *told;
+
+        *told = stirs;
+        return stirs != before;
+}
+
+/* What comes into the context is counted, and nothing else is: what is there already, what runs, what goes. */
+Test(cuda_graph, what_stirs, .timeout = 60)
+{
+        const uint64_t va = DT_DEVICE_VA + 4 * DT_SLAB;
+        static struct dt_chain c;
+        ds_device_graph *graph;
+        ds_device_module *module, *again;
+        uint64_t told = 0;
+        struct dt *t;
+        int fd;
+
+        fake(NULL, NULL);
+        t = dt_open(&ds_cuda_ops, "0");
+        cr_assert(stirred(t, &told), "memory");
+        module = dt_load(t, DT_PTX);
+        cr_assert(stirred(t, &told), "code");
+        again = dt_load(t, DT_PTX);
+        cr_assert_not(stirred(t, &told), "code that is there");
+        cr_assert_eq(t->ops->mem_create(t->device, DT_SLAB, &fd), 0);
+        cr_assert_not(stirred(t, &told), "memory that is nowhere");
+        cr_assert_eq(t->ops->mem_map(t->device, DT_SPACE, fd, va, DT_SLAB), 0);
+        cr_assert(stirred(t, &told), "memory");
+        close(fd);
+        dt_chain_step(t, &c, module, "poke", DT_DEVICE_VA, 1);
+        graph = dt_graph(t, &c);
+        cr_assert_not(stirred(t, &told), "a graph that nobody launches");
+        cr_assert_eq(t->ops->graph_build(t->device, graph, t->rung), 0);
+        cr_assert(stirred(t, &told), "a graph");
+        cr_assert_eq(t->ops->graph_build(t->device, graph, t->rung), 0);
+        dt_ok(t, dt_graph_launch(t, graph, t->stream));
+        dt_ok(t, dt_poke(t, module, "poke", t->stream, DT_DEVICE_VA, 1));
+        t->ops->graph_free(t->device, graph);
+        t->ops->put_off_do(t->device);
+        t->ops->module_unload(t->device, again);
+        cr_assert_eq(t->ops->mem_unmap(t->device, DT_SPACE, va, DT_SLAB), 0);
+        cr_assert_not(stirred(t, &told));
+        cr_assert_eq(t->ops->limit_raise(t->device, DS_LIMIT_STACK_SIZE, 8192), 0);
+        cr_assert(stirred(t, &told), "a limit");
+        dt_close(t);
+}
+
 /* A kernel of a graph ends the context: the graph is the suspect, and what was under way comes back. */
 Test(cuda_graph, a_fault, .timeout = 60)
 {

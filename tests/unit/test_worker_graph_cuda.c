@@ -103,6 +103,40 @@ Test(worker_graph_whole, classes, .timeout = 60)
         wt_close(t);
 }
 
+/* How often the worker said that something came into the context. */
+static int n_stirred(struct wt *t)
+{
+        int n = 0;
+
+        for (wt_answer *answer; (answer = wt_take(t, 0)); wt_free(answer))
+                n += answer->body_case == DETSHARE__INTERNAL__FROM_WORKER__BODY_STIRRED;
+        return n;
+}
+
+/* The supervisor hears of code, memory and graphs, but not of work, however many stops there are for other things. */
+Test(worker_graph_whole, what_is_told, .timeout = 60)
+{
+        struct wt *t = open_counting();
+        struct side be;
+        uint64_t graph, at;
+
+        cr_assert_eq(n_stirred(t), 0, "nobody has brought anything");
+        be = side_open(t, 1, DETSHARE__CLASS__BE);
+        cr_assert_gt(n_stirred(t), 0, "code and memory");
+        cr_assert_eq(wt_alloc(t, &be.client, 4096, &at), 0);
+        cr_assert_eq(n_stirred(t), 0, "of memory that is there");
+        steps(&be, 30);
+        cr_assert_eq(create(t, &be, &graph), 0);
+        cr_assert_gt(n_stirred(t), 0, "a graph that is built");
+        run(t, &be, graph, 3);
+        cr_assert_eq(destroy(t, &be, graph), 0);
+        while (t->worker->ops->put_off(t->worker->device))
+                wt_turn(t, 0);
+        cr_assert_eq(n_stirred(t), 0, "what runs and what goes");
+        wt_client_close(t, &be.client);
+        wt_close(t);
+}
+
 /* One that was queued as a whole goes in parts when an LS session comes before its turn. */
 Test(worker_graph_whole, an_ls_session_comes, .timeout = 60)
 {

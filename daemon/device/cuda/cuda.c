@@ -267,6 +267,11 @@ static void device_put_off_do(ds_device *device)
         cuda_memory_put_off_do(device);
 }
 
+static uint64_t device_stirs(const ds_device *device)
+{
+        return device->n_stirs;
+}
+
 static size_t device_poll(ds_device *device, struct ds_completion *completions, size_t n)
 {
         size_t done = cuda_poll(device, completions, n);
@@ -316,6 +321,7 @@ const struct ds_device_ops ds_cuda_ops = {
         .module_has_globals = cuda_module_has_globals,
         .put_off = device_put_off,
         .put_off_do = device_put_off_do,
+        .stirs = device_stirs,
         .limit_raise = cuda_limit_raise,
         .limit_get = cuda_limit_get,
         .launch = cuda_launch,

@@ -144,6 +144,7 @@ static int memory_map(ds_device *device, struct cuda_forms *forms)
         CU(device, cuMemRelease)(handle);
         if (!result) {
                 forms->memory = va;
+                device->n_stirs++;
                 result = CU(device, cuMemSetAccess)(va, forms->size, &access, 1);
         } else if (va) {
                 CU(device, cuMemAddressFree)(va, forms->size);

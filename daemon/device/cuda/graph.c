@@ -247,6 +247,7 @@ static CUresult build_all(ds_device *device, const ds_device_graph *graph, uint3
         }
         if (!result)
                 result = CU(device, cuGraphInstantiate)(&instance->exec, instance->graph, 0);
+        device->n_stirs += instance->exec != NULL;
         if (!result)
                 result = CU(device, cuGraphUpload)(instance->exec, device->rungs[rung]->streams[0].stream);
         return result;

@@ -119,6 +119,7 @@ CUresult cuda_code_fill(ds_device *device, struct cuda_image *image, struct cuda
                 result = code_params(device, code);
         if (!result)
                 result = CU(device, cuKernelGetFunction)(&function, code->kernel);
+        device->n_stirs += function != NULL;
         if (!result && shared > (int)code->info.static_shared)
                 result = CU(device, cuFuncSetAttribute)(function, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES,
                         shared - (int)code->info.static_shared);

@@ -77,6 +77,7 @@ int cuda_limit_raise(ds_device *device, enum ds_device_limit limit, uint64_t val
         if (value > limit_bound(device, limit))
                 return DS_CUDA_OUT_OF_MEMORY;
         result = CU(device, cuCtxSetLimit)((CUlimit)limit, value);
+        device->n_stirs += !result;
         if (!result)
                 result = limit_read(device, limit);
         return result ? ds_cuda_failed(device, result, "raising a limit of the context") : 0;

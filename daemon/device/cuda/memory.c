@@ -367,6 +367,7 @@ static int slab_place(ds_device *device, int fd, uint64_t va, uint64_t size)
                 return ds_cuda_failed(device, result, "cuMemImportFromShareableHandle");
         result = CU(device, cuMemMap)(va, size, 0, handle, 0);
         if (!result) {
+                device->n_stirs++;
                 result = CU(device, cuMemSetAccess)(va, size, &access, 1);
                 if (result)
                         CU(device, cuMemUnmap)(va, size);
@@ -555,6 +556,7 @@ static int host_register(ds_device *device, void *host, uint64_t size)
         result = CU(device, cuMemHostRegister)(host, size, CU_MEMHOSTREGISTER_PORTABLE | CU_MEMHOSTREGISTER_DEVICEMAP);
         if (result)
                 return ds_cuda_failed(device, result, "cuMemHostRegister");
+        device->n_stirs++;
         result = CU(device, cuMemHostGetDevicePointer)(&got, host, 0);
         if (!result && got == (uintptr_t)host)
                 return 0;

@@ -131,8 +131,10 @@ static CUresult image_put_there(ds_device *device, struct cuda_image *image)
         CUmodule module;
 
         image->what = "the driver does not load the image's code";
-        if (!image->there)
+        if (!image->there) {
                 result = CU(device, cuLibraryGetModule)(&module, image->library);
+                device->n_stirs++;
+        }
         for (size_t i = 0; i < image->n_codes && !result; i++) {
                 if (device->lazy && image->n_codes > KERNELS_AT_ONCE)
                         break;

@@ -31,6 +31,10 @@
  * usually is idle will run beside the next request anyway, so it is placed as if that had begun; requests back to back
  * do not move it to and fro.
  *
+ * Parts have a price where the device says so (`mask_permille`): on an H200 every kernel that comes after some have run
+ * on a part of the SMs begins later, until the GPU has had another context for a moment (daemon/supervisor/settle.h).
+ * So BE is sent to a part where a request would else lose more than that by its blocks, and not for what is less.
+ *
  * Bounds. A BE coroutine is given the next operation when what it has on the device is expected to end within
  * `be_ahead_us` (with no LS for a second `be_alone_us`), not earlier, and with LS within its slack: what is queued is
  * a wait of the next request, too. Beside LS, kernels known to be bound by compute or memory have no more blocks
@@ -52,8 +56,8 @@
  * over. So that it never starves it runs for
  * `be_floor_permille` of the time since its last eviction before the next one, whatever LS needs.
  *
- * While LS is idle a kernel that is well known on few SM counts is now and then sent to a rung where it is not, for its
- * profile, for `explore_permille` of BE's time at most.
+ * While LS is idle, and where parts have a price there was none lately, a kernel that is well known on few SM counts is
+ * now and then sent to a rung where it is not, for its profile, for `explore_permille` of BE's time at most.
  *
  * Several LS sessions: by deadline. The first to be due may have `ls_depth` operations on the device, others
  * `ls_late_depth`.
@@ -247,7 +251,7 @@ static int be_beside(struct detshare *d, const struct detshare_coroutine_view *c
                 wake_at(d, until);
                 return 0;
         }
-        if (!d->part && be_rest(d, op) <= d->harmless_ns)
+        if (!d->part && be_rest(d, op) <= d->mask_harmless_ns)
                 n_sms = d->n_sms;
         else if (at < d->upper.n)
                 place->rung = d->upper.rung[at];
@@ -283,10 +287,10 @@ static uint32_t be_standing(
                 return 0; /* there was no LS lately */
         rest = be_rest(d, op);
         at = be_masked(d, coroutine, op, d->standing_sms);
-        if (stair_known(op) && rest > d->soon_harmless_ns && stair_time(op, d->n_sms, d->n_sms) > d->soon_ns &&
+        if (stair_known(op) && rest > d->mask_soon_ns && stair_time(op, d->n_sms, d->n_sms) > d->soon_ns &&
                 at < d->upper.n && !be_may_evict(d, op))
                 return d->upper.rung[at];
-        if (!d->p[P_STANDING] || rest <= d->standing_ns || !stair_known(op))
+        if (!d->p[P_STANDING] || rest <= d->mask_standing_ns || !stair_known(op))
                 return 0;
         for (uint32_t i = stair_at_least(&d->upper, d->n_sms - d->standing_sms); i < d->upper.n; i++)
                 if (stair_loss(op, d->upper.n_sms[i], d->n_sms) <= (uint64_t)d->p[P_STANDING])
@@ -324,7 +328,7 @@ static uint32_t be_explore(
 
         if (op->samples < number(d, P_EXPLORE_SAMPLES) || !op->n_points || op->n_points >= number(d, P_EXPLORE_POINTS))
                 return 0;
-        if (d->flying > (coroutine->in_flight != 0))
+        if (d->flying > (coroutine->in_flight != 0) || (d->p[P_MASK] && d->standing_ns != UINT64_MAX))
                 return 0;
         at = be_unexplored(d, op);
         if (at == d->upper.n)
@@ -685,6 +689,8 @@ static int detshare_init(void *state, const struct detshare_policy_config *confi
 
         for (uint32_t i = 0; i < PARAMS; i++)
                 d->p[i] = config->params[i];
+        if (d->p[P_MASK] < 0)
+                d->p[P_MASK] = config->mask_permille;
         d->n_sms = config->n_sms;
         stair_side_init(&d->upper, config, DETSHARE_SIDE_UPPER, DETSHARE_FAMILY_FINE);
         stair_side_init(&d->lower, config, DETSHARE_SIDE_LOWER, DETSHARE_FAMILY_FINE);

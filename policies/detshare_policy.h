@@ -25,7 +25,7 @@
 #include <stdint.h>
 
 #define DETSHARE_POLICY_ABI 3u
-#define DETSHARE_POLICY_PARAMS_MAX 32u
+#define DETSHARE_POLICY_PARAMS_MAX 48u
 #define DETSHARE_AHEAD_MAX 16u  /* most entries of a coroutine's ahead[] */
 #define DETSHARE_POINTS_MAX 24u /* most points of a kernel's profile */
 #define DETSHARE_RUNG_NONE UINT32_MAX
@@ -279,7 +279,11 @@ struct detshare_policy_config {
         uint32_t n_sms, n_tpcs, n_rungs;
         const struct detshare_rung_view *rungs;
         uint32_t n_params;
-        uint32_t reserved;
+        /*
+         * By how many thousandths of its length alone a request of short kernels is longer after kernels have run on
+         * parts of this GPU; 0: by nothing that is known.
+         */
+        uint32_t mask_permille;
         const int64_t *params;   /* one per row of the policy's params, checked against min and max */
         uint32_t n_interference; /* 0: this GPU was not calibrated */
         const struct detshare_interference *interference;

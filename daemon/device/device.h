@@ -303,11 +303,11 @@ struct ds_device_ops {
         /* spec: what follows "sim:" or "cuda:". -ENODEV when there is no such device (it has said why). */
         int (*open)(const char *spec, ds_device **ret);
         /*
-         * In a process that has not opened it: make and destroy a context, for what that does to those of others
-         * (supervisor/settle.h). NULL where there is none. -ENODEV: it could
-         * not be made; nothing is said.
+         * In a process that has not opened it: have a context, and the device work for it for a moment whenever
+         * something comes in fd, for what that does to contexts of others (supervisor/settle.h). 0 at its end, or when
+         * nothing has come for a minute; -ENODEV: it could not be made, and nothing is said. NULL where there is none.
          */
-        int (*settle)(const char *spec);
+        int (*settle)(const char *spec, int fd);
         ds_device *(*close)(ds_device *device);
         const struct ds_device_info *(*info)(ds_device *device);
 
@@ -391,10 +391,11 @@ struct ds_device_ops {
         size_t (*put_off)(ds_device *device);
         void (*put_off_do)(ds_device *device);
         /*
-         * How often code, graphs, memory or a higher limit came into the context so far, which may have made kernels
-         * begin later (supervisor/settle.h). NULL: kernels begin as they did.
+         * How often something has happened so far after which kernels begin later (supervisor/settle.h): code, graphs,
+         * memory or a higher limit came into the context, or a kernel ended that had run on a part of the SMs.
+         * ret_divided: how many of those are there now. NULL: kernels begin as they did.
          */
-        uint64_t (*stirs)(const ds_device *device);
+        uint64_t (*stirs)(const ds_device *device, uint32_t *ret_divided);
         /*
          * Raise a limit of the whole context to at least value, never lower it; limit_get: what it is now. [stops]
          * DS_CUDA_INVALID_VALUE, DS_CUDA_OUT_OF_MEMORY (more than a context may hold), _NOT_SUPPORTED.

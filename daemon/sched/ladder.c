@@ -168,6 +168,7 @@ int ds_ladder_build(struct ds_ladder *ladder, const struct ds_device_ops *ops, d
                 r = ladder_pairs(&b, DETSHARE_FAMILY_COARSE, DS_LADDER_COARSE_STEPS);
         }
         ladder->bytes = b.info->own_bytes > before ? b.info->own_bytes - before : 0;
+        ladder->mask_permille = ladder->n > 1 ? b.info->mask_permille : 0;
         return ds_error_trace(r);
 }
 

@@ -41,6 +41,7 @@ struct ds_ladder_options {
 struct ds_ladder {
         uint32_t n, n_coarse;
         uint64_t bytes;                                 /* device memory that it takes, 0 = none or not known */
+        uint32_t mask_permille;                         /* what the device says of it, 0 where nothing is divided */
         uint64_t build_ns;                              /* real time that building it took; 0 = nobody looked */
         uint32_t device_rung[DS_LADDER_MAX];            /* the device's number of each */
         struct detshare_rung_view views[DS_LADDER_MAX]; /* as policies see them, by our number */

@@ -273,6 +273,7 @@ int ds_plugin_begin(ds_plugin *plugin, const struct ds_plugin_world *world, char
                 .n_rungs = ladder->n,
                 .rungs = ladder->views,
                 .n_params = policy->n_params,
+                .mask_permille = ladder->mask_permille,
                 .params = plugin->params,
                 .n_interference = world->n_interference,
                 .interference = world->interference,

@@ -361,7 +361,7 @@ static int handle_message(ds_worker_link *link, const Detshare__Internal__FromWo
                 return 0;
         }
         if (message->id == 0 && message->body_case == DETSHARE__INTERNAL__FROM_WORKER__BODY_STIRRED) {
-                ds_settle_stirred(&link->supervisor->settle);
+                ds_settle_turn(&link->supervisor->settle);
                 return 0;
         }
         if (message->id == 0 && message->body_case == DETSHARE__INTERNAL__FROM_WORKER__BODY_FORMS_WANTED) {

@@ -19,7 +19,7 @@
 #define CONTROL_POLICIES_MAX 12u /* per page, which is a frame to a client */
 _Static_assert(CONTROL_POLICIES_MAX *(sizeof(struct ds_policy_listing) + 64) < 65536 - 1024, "a page fits a frame");
 #define CONTROL_POLICIES_KNOWN_MAX 256u
-#define CONTROL_POLICY_PARAMS_MAX 32u
+#define CONTROL_POLICY_PARAMS_MAX DETSHARE_POLICY_PARAMS_MAX
 #define CONTROL_SESSIONS_MAX 256u
 #define CONTROL_FDS_MAX DS_FRAME_FDS_MAX
 

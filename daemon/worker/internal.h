@@ -11,7 +11,7 @@
  *   clock.c    declared threads, sleepers, virtual time        message.c protobuf in and out
  *   quiesce.c  when calls may be made that stop the device     lost.c    the end of the device's context
  *   deadline.c kernels that do not end                         output.c  what kernels print
- *   vmm.c      memory that the client maps itself
+ *   vmm.c      memory that the client maps itself           stirs.c   when kernels have come to begin late
  *   pages.c    pinned memory's pages, made and freed by a thread
  *   user.c     what all sessions of a user have in work   graph.c   graphs that clients instantiated
  *   graph_piece.c  runs of their nodes that go as small graphs
@@ -405,6 +405,12 @@ enum dsw_quiesce_state {
         _DSW_QUIESCE_STATE_MAX,
 };
 
+/* stirs.c. All 0 at first: what the worker made for itself is something, too. */
+struct dsw_stirs {
+        uint64_t seen, told;       /* of the device's stirs; those that the last turn was for */
+        uint64_t seen_ns, told_ns; /* when they changed, and when it was asked for; 0: never */
+};
+
 struct dsw_quiesce {
         enum dsw_quiesce_state state;
         int running;                 /* nothing is in flight: calls that stop the device may be made */
@@ -473,7 +479,7 @@ struct ds_worker {
         uint64_t waited_wall_ns;    /* when the sockets were looked at last */
         uint64_t spin_ns;           /* see loop.c */
         uint64_t orphan_ns, kernel_ns, quiesce_ns, deadline_wall_ns;
-        uint64_t stirs_told;         /* of the device's stirs */
+        struct dsw_stirs stirs;
         uint64_t piece_ns;           /* of a graph that goes in parts: how long a piece of it may be expected to take */
         uint64_t clock_held_wall_ns; /* when a client was last seen to hold the virtual clock; nothing ends meanwhile */
         uint32_t n_closing, n_clearing; /* sessions; sum over sessions */
@@ -751,6 +757,10 @@ void dsw_lost_say(ds_worker *worker); /* the last words; worker->lost.status is 
 /* deadline.c */
 void dsw_deadline_step(ds_worker *worker);
 uint64_t dsw_deadline_wait_ns(const ds_worker *worker);
+
+/* stirs.c */
+void dsw_stirs_step(ds_worker *worker);
+uint64_t dsw_stirs_wait_ns(ds_worker *worker); /* real time from now */
 
 /* observe.c: answers to the supervisor's questions; id: of the ToWorker */
 void dsw_observe_activity(ds_worker *worker, uint64_t id, const Detshare__Internal__SessionActivity *ask);

@@ -186,8 +186,6 @@ int ds_worker_new(const struct ds_worker_config *config, ds_worker **ret)
         dsw_loop_limits(worker, config->orphan_ns, config->kernel_ns, config->quiesce_ns, config->spin_ns);
         dsw_control_ready(worker);
         dsw_pool_tell(worker);
-        if (worker->ops->stirs) /* what it made for itself is felt by nobody yet */
-                worker->stirs_told = worker->ops->stirs(worker->device);
         *ret = DS_TAKE_PTR(worker);
         return 0;
 }
@@ -302,21 +300,6 @@ static int loop_round(ds_worker *worker)
         return ds_error_trace(dsw_clock_advance(worker));
 }
 
-/* What the supervisor does about it: supervisor/settle.h. */
-static void loop_tell_stirs(ds_worker *worker)
-{
-        Detshare__Internal__FromWorker message = DETSHARE__INTERNAL__FROM_WORKER__INIT;
-        Detshare__Internal__Stirred stirred = DETSHARE__INTERNAL__STIRRED__INIT;
-        uint64_t stirs = worker->ops->stirs ? worker->ops->stirs(worker->device) : 0;
-
-        if (stirs == worker->stirs_told)
-                return;
-        worker->stirs_told = stirs;
-        message.body_case = DETSHARE__INTERNAL__FROM_WORKER__BODY_STIRRED;
-        message.stirred = &stirred;
-        dsw_message_send(worker, &message, NULL, 0);
-}
-
 static int loop_pump(ds_worker *worker)
 {
         int r = 1;
@@ -330,7 +313,7 @@ static int loop_pump(ds_worker *worker)
                         return r;
         }
         worker->more = r > 0;
-        loop_tell_stirs(worker);
+        dsw_stirs_step(worker);
         if (worker->fatal)
                 return ds_error_trace(worker->fatal);
         return r < 0 ? ds_error_trace(r) : 0;
@@ -482,6 +465,7 @@ static uint64_t loop_wait_ns(ds_worker *worker, int timeout_ms)
         wait = DS_MIN(wait, dsw_clock_wait_ns(worker));
         wait = DS_MIN(wait, dsw_quiesce_wait_ns(worker));
         wait = DS_MIN(wait, dsw_deadline_wait_ns(worker));
+        wait = DS_MIN(wait, dsw_stirs_wait_ns(worker));
         wait = DS_MIN(wait, dsw_value_wait_ns(worker));
         wait = DS_MIN(wait, dsw_profile_wait_ns(worker));
         if (worker->device_fd < 0 && (loop_device_works(worker) || worker->n_clearing))

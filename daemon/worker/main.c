@@ -350,7 +350,7 @@ static int main_run(struct ds_worker_config *config)
         return r == DS_WORKER_E_DONE ? 0 : ds_error_trace(r);
 }
 
-/* Another process than the worker, with its rights: a context is made beside the worker's, and destroyed. */
+/* Another process than the worker, with its rights: a context beside the worker's. */
 static int main_settle(const char *device)
 {
         const char *spec;
@@ -360,7 +360,7 @@ static int main_settle(const char *device)
         if (!ops || !ops->settle)
                 return ds_error_origin(-ENODEV);
         r = main_process();
-        return r ? ds_error_trace(r) : ops->settle(spec);
+        return r ? ds_error_trace(r) : ops->settle(spec, WORKER_FD);
 }
 
 int main(int argc, char **argv)

@@ -382,14 +382,18 @@ static inline void fw_message(ds_conn *conn, const Detshare__Internal__ToWorker 
                 fx_send(conn, &from.base, NULL, 0);
 }
 
-/* Who makes a context beside the worker's. */
+/* Who has a context beside the worker's. */
 static inline void fw_settle(void)
 {
+        char said[64];
+
         fw_log("settle\n");
         while (fw_does("hangs"))
                 pause();
         if (fw_does("perishes"))
                 raise(SIGKILL);
+        while (!fw_does("refuses") && read(3, said, sizeof(said)) > 0)
+                fw_log("turn\n");
         _exit(fw_does("refuses"));
 }
 

@@ -140,7 +140,10 @@ Test(cuda_graph_fails, new_parameters, .timeout = 60)
 
 static int stirred(struct dt *t, uint64_t *told)
 {
-        uint64_t stirs = t->ops->stirs(t->device), before = *told;
+        uint32_t divided;
+        uint64_t stirs = t->ops->stirs(t->device, &divided), before = *told;
+
+        cr_assert_eq(divided, 0, "nothing runs");
 
         *told = stirs;
         return stirs != before;
@@ -184,6 +187,31 @@ Test(cuda_graph, what_stirs, .timeout = 60)
         cr_assert_not(stirred(t, &told));
         cr_assert_eq(t->ops->limit_raise(t->device, DS_LIMIT_STACK_SIZE, 8192), 0);
         cr_assert(stirred(t, &told), "a limit");
+        dt_close(t);
+}
+
+/* Nor do kernels on all SMs stir; those on a part of them do, and while one is there it is said so. */
+Test(cuda_graph, what_parts_stir, .timeout = 60)
+{
+        struct ds_tpc_mask half = {.word = {0xff}};
+        ds_device_module *module;
+        uint64_t told = 0, token;
+        uint32_t part, divided;
+        struct dt *t;
+
+        fake(NULL, NULL);
+        t = dt_open(&ds_cuda_ops, "0");
+        cr_assert_eq(t->ops->rung_create(t->device, &half, &part), 0);
+        module = dt_load(t, DT_PTX);
+        stirred(t, &told);
+        dt_ok(t, dt_poke(t, module, "poke", t->stream, DT_DEVICE_VA, 1));
+        cr_assert_not(stirred(t, &told));
+        token = dt_poke(t, module, "poke", ds_device_stream(part, 0, 0), DT_DEVICE_VA, 2);
+        (void)t->ops->stirs(t->device, &divided);
+        cr_assert_eq(divided, 1, "until somebody asks what has ended");
+        dt_ok(t, token);
+        cr_assert(stirred(t, &told));
+        cr_assert_not(stirred(t, &told));
         dt_close(t);
 }
 

@@ -103,36 +103,55 @@ Test(worker_graph_whole, classes, .timeout = 60)
         wt_close(t);
 }
 
-/* How often the worker said that something came into the context. */
+/* How often the worker asked for a turn, for some time. */
 static int n_stirred(struct wt *t)
 {
+        const uint64_t end = t->worker->wall_ns() + 100 * DS_NS_PER_MS;
         int n = 0;
 
-        for (wt_answer *answer; (answer = wt_take(t, 0)); wt_free(answer))
-                n += answer->body_case == DETSHARE__INTERNAL__FROM_WORKER__BODY_STIRRED;
+        while (t->worker->wall_ns() < end) {
+                wt_turn(t, 1);
+                for (wt_answer *answer; (answer = wt_take(t, 0)); wt_free(answer))
+                        n += answer->body_case == DETSHARE__INTERNAL__FROM_WORKER__BODY_STIRRED;
+        }
         return n;
 }
 
-/* The supervisor hears of code, memory and graphs, but not of work, however many stops there are for other things. */
-Test(worker_graph_whole, what_is_told, .timeout = 60)
+/*
+ * Turns are for LS alone: for what came before it, too, when it has nothing to do, once; and not for what runs, on all
+ * SMs, and what goes, however many stops there are for that.
+ */
+Test(worker_graph_whole, turns, .timeout = 60)
 {
         struct wt *t = open_counting();
-        struct side be;
-        uint64_t graph, at;
+        struct side be = side_open(t, 1, DETSHARE__CLASS__BE), ls;
+        uint64_t graph, other;
+        int n = 0;
 
-        cr_assert_eq(n_stirred(t), 0, "nobody has brought anything");
-        be = side_open(t, 1, DETSHARE__CLASS__BE);
-        cr_assert_gt(n_stirred(t), 0, "code and memory");
-        cr_assert_eq(wt_alloc(t, &be.client, 4096, &at), 0);
-        cr_assert_eq(n_stirred(t), 0, "of memory that is there");
         steps(&be, 30);
         cr_assert_eq(create(t, &be, &graph), 0);
-        cr_assert_gt(n_stirred(t), 0, "a graph that is built");
         run(t, &be, graph, 3);
+        cr_assert_eq(n_stirred(t), 0, "nobody measures");
+        ls = side_open(t, 2, DETSHARE__CLASS__LS);
+        steps(&ls, 20);
+        cr_assert_eq(wt_sync_all(t, &ls.client), 0);
+        for (int i = 0; !n && i < 100; i++)
+                n = n_stirred(t);
+        cr_assert_gt(n, 0, "code and memory");
+        while (n_stirred(t))
+                ;
+        run(t, &be, graph, 3);
+        cr_assert_eq(n_stirred(t), 0, "what runs");
+        steps(&be, 10);
+        cr_assert_eq(create(t, &be, &other), 0);
+        run(t, &be, other, 1);
+        cr_assert_leq(n_stirred(t), 2, "few for what comes together");
         cr_assert_eq(destroy(t, &be, graph), 0);
+        cr_assert_eq(destroy(t, &be, other), 0);
         while (t->worker->ops->put_off(t->worker->device))
                 wt_turn(t, 0);
-        cr_assert_eq(n_stirred(t), 0, "what runs and what goes");
+        cr_assert_eq(n_stirred(t), 0, "what goes");
+        wt_client_close(t, &ls.client);
         wt_client_close(t, &be.client);
         wt_close(t);
 }

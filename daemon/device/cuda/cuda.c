@@ -16,14 +16,18 @@
  */
 #include "device/cuda/cuda.h"
 
+#include <poll.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "device/cuda/internal.h"
 #include "util/error.h"
 
 #define ORDINAL_MAX 255u
+#define SETTLE_BYTES 4096u
+#define SETTLE_IDLE_MS 60000
 
 /* --- errors ----------------------------------------------------------------------------------------------------- */
 
@@ -225,12 +229,51 @@ static int device_open(const char *spec, ds_device **ret)
         return 0;
 }
 
-/* Quiet: it comes often, and a GPU whose memory is full has no room for another context. */
-static int device_settle(const char *spec)
+/* Some bytes are written, by a kernel of the driver's: which of its SMs does that is all the same. */
+static int settle_turn(const struct ds_cuda_driver *driver, CUdeviceptr memory)
 {
-        struct ds_cuda_driver driver = {0};
+        return driver->cuMemsetD32Async_fn(memory, 0, SETTLE_BYTES / 4, NULL) || driver->cuCtxSynchronize_fn() ? -ENODEV
+                                                                                                              : 0;
+}
+
+static int settle_serve(const struct ds_cuda_driver *driver, CUdeviceptr memory, int fd)
+{
+        struct pollfd wait = {.fd = fd, .events = POLLIN};
+        char said[512];
+        int r = settle_turn(driver, memory);
+
+        while (!r) {
+                if (poll(&wait, 1, SETTLE_IDLE_MS) <= 0)
+                        return 0;
+                if (read(fd, said, sizeof(said)) <= 0) /* however much: one turn is as good as many */
+                        return 0;
+                r = settle_turn(driver, memory);
+        }
+        return r;
+}
+
+static int settle_context(const struct ds_cuda_driver *driver, unsigned ordinal, int fd)
+{
+        CUdeviceptr memory;
         CUcontext context;
         CUdevice device;
+        int r;
+
+        if (driver->cuInit_fn(0) || driver->cuDeviceGet_fn(&device, (int)ordinal) ||
+                driver->cuDevicePrimaryCtxSetFlags_fn(device, CU_CTX_SCHED_BLOCKING_SYNC) ||
+                driver->cuDevicePrimaryCtxRetain_fn(&context, device))
+                return -ENODEV;
+        r = driver->cuCtxSetCurrent_fn(context) || driver->cuMemAlloc_fn(&memory, SETTLE_BYTES) ? -ENODEV : 0;
+        if (!r)
+                r = settle_serve(driver, memory, fd);
+        driver->cuDevicePrimaryCtxRelease_fn(device);
+        return r;
+}
+
+/* Quiet: a GPU whose memory is full has no room for another context, which is nobody's fault. */
+static int device_settle(const char *spec, int fd)
+{
+        struct ds_cuda_driver driver = {0};
         unsigned ordinal;
         int r;
 
@@ -239,11 +282,7 @@ static int device_settle(const char *spec)
         r = ds_cuda_driver_load(&driver, NULL);
         if (r)
                 return r == -ENODEV ? r : ds_error_trace(r);
-        if (driver.cuInit_fn(0) || driver.cuDeviceGet_fn(&device, (int)ordinal) ||
-                driver.cuDevicePrimaryCtxRetain_fn(&context, device))
-                r = -ENODEV;
-        else
-                driver.cuDevicePrimaryCtxRelease_fn(device);
+        r = settle_context(&driver, ordinal, fd);
         ds_cuda_driver_unload(&driver);
         return r;
 }
@@ -267,8 +306,9 @@ static void device_put_off_do(ds_device *device)
         cuda_memory_put_off_do(device);
 }
 
-static uint64_t device_stirs(const ds_device *device)
+static uint64_t device_stirs(const ds_device *device, uint32_t *ret_divided)
 {
+        *ret_divided = device->n_divided;
         return device->n_stirs;
 }
 

@@ -51,6 +51,7 @@
         X(cuEventSynchronize)                          \
         X(cuEventElapsedTime)                          \
         X(cuMemGetInfo)                                \
+        X(cuMemAlloc)                                  \
         X(cuMemAddressReserve)                         \
         X(cuMemAddressFree)                            \
         X(cuMemCreate)                                 \

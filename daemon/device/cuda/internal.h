@@ -201,7 +201,8 @@ struct ds_device {
         ds_device_graph *graphs; /* all that there are */
         uint32_t graph_nodes;    /* of what is built */
 
-        uint64_t n_stirs; /* who brings something into the context counts it here: device.h, stirs */
+        uint64_t n_stirs;   /* who brings something into the context counts it here: device.h, stirs */
+        uint32_t n_divided; /* jobs on the device whose kernels run on a part of the SMs */
 
         /* limit.c */
         uint64_t limits[_DS_LIMIT_MAX];

@@ -112,6 +112,14 @@ void cuda_job_free(ds_device *device, struct cuda_job *job)
         device->free_jobs = job;
 }
 
+/* Of kernels that run on a part of the SMs: all that come after them begin later (supervisor/settle.h). */
+static uint32_t job_divides(const ds_device *device, const struct cuda_stream *stream, const struct cuda_job *job)
+{
+        const struct cuda_rung *rung = device->rungs[stream->id / CUDA_STREAMS_PER_RUNG];
+
+        return (job->kernel || job->graph) && rung->info.n_sms < device->info.n_sms;
+}
+
 void cuda_stream_push(ds_device *device, struct cuda_stream *stream, struct cuda_job *job)
 {
         job->next = NULL;
@@ -124,6 +132,7 @@ void cuda_stream_push(ds_device *device, struct cuda_stream *stream, struct cuda
         stream->tail = job;
         job->number = ++stream->issued;
         stream->n_entries += job->entries;
+        device->n_divided += job_divides(device, stream, job);
 }
 
 static struct cuda_job *stream_pop(ds_device *device, struct cuda_stream *stream)
@@ -138,6 +147,10 @@ static struct cuda_job *stream_pop(ds_device *device, struct cuda_stream *stream
         }
         stream->ended++;
         stream->n_entries -= job->entries;
+        if (job_divides(device, stream, job)) {
+                device->n_divided--;
+                device->n_stirs++;
+        }
         return job;
 }
 

@@ -323,6 +323,24 @@ static CUresult range_access(struct fake_range *range)
         return CUDA_SUCCESS;
 }
 
+/* What is never freed: only who has a context for a moment asks for it. */
+FAKE_API cuMemAlloc(CUdeviceptr *ptr, size_t size)
+{
+        const CUmemAllocationProp prop = {
+                .type = CU_MEM_ALLOCATION_TYPE_PINNED, .location.type = CU_MEM_LOCATION_TYPE_DEVICE};
+        const CUmemAccessDesc access = {
+                .location.type = CU_MEM_LOCATION_TYPE_DEVICE, .flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
+        const size_t whole = DS_ALIGN_UP(size, GRANULARITY);
+        CUmemGenericAllocationHandle handle;
+        CUresult r = cuMemAddressReserve(ptr, whole, 0, 0, 0);
+
+        if (!r)
+                r = cuMemCreate(&handle, whole, &prop, 0);
+        if (!r)
+                r = cuMemMap(*ptr, whole, 0, handle, 0);
+        return r ? r : cuMemSetAccess(*ptr, whole, &access, 1);
+}
+
 FAKE_API cuMemSetAccess(CUdeviceptr ptr, size_t size, const CUmemAccessDesc *desc, size_t count)
 {
         struct fake_range *range;

@@ -391,7 +391,12 @@ static int read_file(int fd, uint8_t **ret, size_t *ret_n)
 
 int ds_lut_open(const char *path, const char *model, struct ds_lut **ret, char *why, size_t size)
 {
-        ds_cleanup(ds_closep) int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+        return ds_lut_open_at(AT_FDCWD, path, model, ret, why, size);
+}
+
+int ds_lut_open_at(int directory, const char *path, const char *model, struct ds_lut **ret, char *why, size_t size)
+{
+        ds_cleanup(ds_closep) int fd = openat(directory, path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
         ds_cleanup(ds_freep) uint8_t *bytes = NULL;
         size_t n = 0;
         int r;

@@ -79,6 +79,8 @@ struct ds_lut;
 /* Reads and checks a table. model: the device that it must be for, NULL for any. 0; DS_LUT_E_REFUSED with the reason in
  * why (a sentence without full stop, at most size bytes); negative errno. The caller owns *ret. */
 int ds_lut_open(const char *path, const char *model, struct ds_lut **ret, char *why, size_t size);
+/* The same of a path that begins at a directory that is open. */
+int ds_lut_open_at(int directory, const char *path, const char *model, struct ds_lut **ret, char *why, size_t size);
 /* The same of bytes in memory, which are copied. */
 int ds_lut_parse(const void *bytes, size_t n, const char *model, struct ds_lut **ret, char *why, size_t size);
 /* NULL is fine; returns NULL. */

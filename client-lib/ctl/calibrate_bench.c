@@ -271,12 +271,13 @@ static int label(ds_device *device, const char *lut_dir, const uint64_t *pages, 
         struct ds_bench_site site = {
                 .ops = &bench_ops, .device = device, .host = calloc(1, DS_BENCH_DATA), .takes_text = true};
         char model[80];
+        const struct ds_pages_ask ask = {.model = model, .lut_dir = lut_dir};
         int r = site.host ? dsc_mem_alloc(device->session, DS_BENCH_DATA, &site.data) : 2;
         if (!r)
                 r = dsc_mem_alloc(device->session, SCRATCH, &device->scratch);
         snprintf(model, sizeof(model), "%s%s", device->info.simulated ? "sim:" : "",
                 device->info.simulated ? device->info.model : device->info.name);
-        r = r ? -ENOMEM : ds_pages_label(&site, model, lut_dir, pages, n, ret);
+        r = r ? -ENOMEM : ds_pages_label(&site, &ask, pages, n, ret);
         if (device->scratch)
                 (void)dsc_mem_free(device->session, device->scratch);
         if (site.data)

@@ -4,7 +4,8 @@
  *
  * It executes what clients send, so it keeps nothing of root: before it looks at the device it becomes the user
  * `detshare` where there is one (with that user's groups: the GPU's device nodes may belong to one), else a number that
- * is nobody's. The policy directory is opened before that, because its path may lead through places that are root's.
+ * is nobody's. Directories (policies, tables of channels) are opened before that, because their paths may lead through
+ * places that are root's.
  *
  * Exit status: 0 when told to stop or when the supervisor is gone, 1 after a fatal error or when the device is lost, 2
  * for wrong usage.
@@ -315,16 +316,22 @@ static uint64_t main_life(void)
         return (uint64_t)ts.tv_sec * WORKER_LIFE_PER_S + (uint64_t)ts.tv_nsec / (DS_NS_PER_S / WORKER_LIFE_PER_S);
 }
 
+/* -1: it cannot be had, which whoever wants something of it will say. */
+static int main_directory(const char *path, int flags)
+{
+        return path && path[0] ? open(path, flags | O_DIRECTORY | O_CLOEXEC) : -1;
+}
+
 static int main_run(struct ds_worker_config *config)
 {
         ds_cleanup(ds_worker_freep) ds_worker *worker = NULL;
         ds_cleanup(ds_closep) int signal_fd = -1;
-        ds_cleanup(ds_closep) int policy_dir_fd = -1;
+        ds_cleanup(ds_closep) int policy_dir_fd = main_directory(config->policy_dir, O_PATH | O_NOFOLLOW);
+        ds_cleanup(ds_closep) int lut_dir_fd = main_directory(config->lut_dir, O_RDONLY);
         int r;
 
-        if (config->policy_dir[0])
-                policy_dir_fd = open(config->policy_dir, O_PATH | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
-        config->policy_dir_fd = policy_dir_fd > 0 ? policy_dir_fd : 0;
+        config->policy_dir_fd = DS_MAX(policy_dir_fd, 0);
+        config->lut_dir_fd = DS_MAX(lut_dir_fd, 0);
         r = main_process();
         if (r)
                 return ds_error_trace(r);

@@ -21,7 +21,15 @@
 
 #define PAGE DS_PROBE_PAGE
 #define CLEAR_MAX_NS (60 * DS_NS_PER_S)
-#define POOL_E_NONE 1 /* contract: there will be no pool, and why is in maker.why */
+#define POOL_E_NONE 1             /* contract: there will be no pool, and why is in maker.why */
+#define SAID_NS (5 * DS_NS_PER_S) /* between two lines about what goes on */
+#define STEPS_MAX 8u
+
+/* A part of what there is to do, and how long it took so far. */
+struct step {
+        const char *what;
+        uint64_t ns;
+};
 
 struct maker {
         ds_worker *worker;
@@ -32,6 +40,9 @@ struct maker {
         uint64_t *pages;
         size_t n_pages;
         struct ds_pages_labels labels;
+        uint64_t begin_ns, said_ns, step_ns; /* the last line; since when the last step goes on */
+        struct step steps[STEPS_MAX];
+        uint32_t n_steps, step;
         char why[256];
 };
 
@@ -45,6 +56,60 @@ static int none(struct maker *maker, const char *fmt, ...)
         vsnprintf(maker->why, sizeof(maker->why), fmt, args);
         va_end(args);
         return POOL_E_NONE;
+}
+
+/* --- what goes on --------------------------------------------------------------------------------------------------
+ */
+
+/* The step's place in the list; what comes too late for it counts for the last one. */
+static uint32_t step_of(struct maker *maker, const char *what)
+{
+        uint32_t i = 0;
+
+        while (i < maker->n_steps && strcmp(maker->steps[i].what, what) != 0)
+                i++;
+        if (i == STEPS_MAX)
+                return i - 1;
+        if (i == maker->n_steps)
+                maker->steps[maker->n_steps++] = (struct step){.what = what};
+        return i;
+}
+
+/* Another step, or the same one again: what has gone by is the last one's. */
+static void step_count(struct maker *maker, const char *what, uint64_t now_ns)
+{
+        if (maker->n_steps)
+                maker->steps[maker->step].ns += now_ns - maker->step_ns;
+        maker->step = step_of(maker, what);
+        maker->step_ns = now_ns;
+}
+
+/* A line every few seconds: nobody is served meanwhile, and whoever waits wants to know what for. of: 0 = unknown. */
+static void make_progress(void *user, const char *what, uint64_t done, uint64_t of)
+{
+        struct maker *maker = user;
+        const uint64_t now_ns = maker->worker->wall_ns();
+        char part[32] = "";
+
+        step_count(maker, what, now_ns);
+        if (now_ns - maker->said_ns < SAID_NS)
+                return;
+        maker->said_ns = now_ns;
+        if (of)
+                snprintf(part, sizeof(part), ", %llu%% of it", (unsigned long long)(done * 100 / of));
+        ds_log(DS_LOG_INFO, "coloured memory, %llu s so far: %s%s",
+                (unsigned long long)((now_ns - maker->begin_ns) / DS_NS_PER_S), what, part);
+}
+
+/* What took how long, for people. */
+static void steps_text(const struct maker *maker, char *ret, size_t size)
+{
+        size_t n = 0;
+
+        ret[0] = '\0';
+        for (uint32_t i = 0; i < maker->n_steps && n < size; i++)
+                n += (size_t)snprintf(ret + n, size - n, "%s%s %llu", i ? ", " : "", maker->steps[i].what,
+                        (unsigned long long)(maker->steps[i].ns / DS_NS_PER_MS));
 }
 
 /* --- slabs -------------------------------------------------------------------------------------------------------- */
@@ -108,8 +173,10 @@ static int make_slabs(struct maker *maker)
                 return ds_error_origin(-ENOMEM);
         for (size_t i = 0; i < maker->n_pages; i++)
                 maker->pages[i] = DSW_POOL_BASE + i * PAGE;
-        for (uint32_t i = 0; !r && i < maker->pool->facts.n_slabs; i++)
+        for (uint32_t i = 0; !r && i < maker->pool->facts.n_slabs; i++) {
+                make_progress(maker, "taking memory", i, maker->pool->facts.n_slabs);
                 r = make_slab(maker, i);
+        }
         return r;
 }
 
@@ -129,18 +196,23 @@ static uint32_t make_stream(const ds_worker *worker)
         return ds_device_stream(i, 0, 0);
 }
 
-static int make_labels(struct maker *maker, const char *lut_dir)
+static int make_labels(struct maker *maker, const struct ds_worker_config *config)
 {
         const ds_worker *worker = maker->worker;
         const struct ds_device_info *info = worker->info;
         const struct ds_bench_site site = {
                 .ops = worker->ops, .device = worker->device, .stream = make_stream(worker), .space = maker->space};
         char model[80];
+        const struct ds_pages_ask ask = {.model = model,
+                .lut_dir = config->lut_dir,
+                .lut_dir_fd = config->lut_dir_fd,
+                .progress = make_progress,
+                .user = maker};
         int r;
 
         snprintf(model, sizeof(model), "%s%s", info->simulated ? "sim:" : "",
                 info->simulated ? info->model : info->name);
-        r = ds_pages_label(&site, model, lut_dir, maker->pages, maker->n_pages, &maker->labels);
+        r = ds_pages_label(&site, &ask, maker->pages, maker->n_pages, &maker->labels);
         return r == DS_PAGES_E_NONE ? none(maker, "%s", maker->labels.why) : r;
 }
 
@@ -203,9 +275,11 @@ static int make_all(struct maker *maker, const struct ds_worker_config *config, 
                 return none(maker, "it must have 2 MiB at least");
         r = make_slabs(maker);
         if (!r)
-                r = make_labels(maker, config->lut_dir);
-        if (!r)
+                r = make_labels(maker, config);
+        if (!r) {
+                make_progress(maker, "choosing sectors", 0, 0);
                 r = make_plan(maker, &classes);
+        }
         return r ? r : ds_error_trace(dsw_pool_file_make(&maker->pool->facts, classes, &maker->pool->file));
 }
 
@@ -231,8 +305,8 @@ int dsw_pool_make(ds_worker *worker, const struct ds_worker_config *config)
 {
         struct maker maker = {.worker = worker, .pool = &worker->pool};
         const struct ds_pool_file *facts = &worker->pool.facts;
-        const uint64_t begin = worker->wall_ns();
         const char *share = config->pool_be;
+        char steps[256];
         int r;
 
         if (!config->pool_bytes)
@@ -242,8 +316,11 @@ int dsw_pool_make(ds_worker *worker, const struct ds_worker_config *config)
                 if (!share)
                         return 0; /* the daemon says why */
         }
+        maker.begin_ns = maker.said_ns = worker->wall_ns();
         r = make_all(&maker, config, share);
         make_end(&maker);
+        make_progress(&maker, "the rest", 0, 0);
+        steps_text(&maker, steps, sizeof(steps));
         if (r == POOL_E_NONE) {
                 ds_log(DS_LOG_ERROR, "no pool of coloured memory: %s", maker.why);
                 return 0;
@@ -252,9 +329,9 @@ int dsw_pool_make(ds_worker *worker, const struct ds_worker_config *config)
                 return ds_error_trace(r);
         ds_log(DS_LOG_INFO,
                 "coloured memory: %llu MiB, %u of %u channels for best effort, sectors of %u bytes, %u.%u%% lost; %s; "
-                "found in %llu ms",
+                "found in %llu ms (%s)",
                 (unsigned long long)(facts->n_slabs * facts->slab_bytes / DS_MIB(1)), facts->n_be, facts->n_channels,
                 1u << facts->sector_bits, facts->lost_permille / 10, facts->lost_permille % 10, facts->provenance,
-                (unsigned long long)((worker->wall_ns() - begin) / DS_NS_PER_MS));
+                (unsigned long long)((worker->wall_ns() - maker.begin_ns) / DS_NS_PER_MS), steps);
         return 0;
 }

@@ -56,6 +56,7 @@ struct ds_worker_config {
         uint32_t n_pool_for;
         const char *pool_for[DSW_POOL_FOR_MAX]; /* "GPU/SMS=15": of that GPU; where it is not there there is no pool */
         const char *lut_dir;                    /* tables of channels lie there; NULL = all of it is probed */
+        int lut_dir_fd;                         /* of lut_dir; 0 = it is opened when it is wanted */
         int trust_any_owner;                    /* tests: policies need not be root's */
 };
 

@@ -25,6 +25,7 @@
 #define ASKED_AT_ONCE 12u /* channels, of a line that is of one of them */
 #define VOTES 5u          /* comparisons that decide while channels are looked for */
 #define MISSED 1e-4       /* how likely a channel may be overlooked */
+#define LOOKS_MAX 8000u   /* lines that are looked at, of as many channels as there can be */
 #define TESTS_MAX 400u    /* comparisons for one granule, before it is given up */
 #define LINE_BITS 7u
 #define GRANULE_BITS_MAX 16u /* so that a page has many */
@@ -351,23 +352,50 @@ static bool channels_told(const ds_probe *probe)
         return probe->n > 1;
 }
 
-static int try_listening(ds_probe *probe);
-
-int ds_probe_find_channels(ds_probe *probe)
+/* Until hardly one is left, or *looked lines of at most `most`. */
+static int channels_look(ds_probe *probe, uint32_t *looked, uint32_t most)
 {
-        uint32_t quiet = 0, looked = 0, limit = 8 * patience(DS_PROBE_CHANNELS_MAX);
+        uint32_t quiet = 0;
         bool new;
-        int r;
+        int r = 0;
 
-        for (; looked < limit && (quiet < patience(probe->n) || !channels_told(probe)); looked++) {
+        for (; !r && *looked < most && quiet < patience(DS_MAX(probe->n, 2u)); ++*looked) {
                 r = channel_look(probe, &new);
-                if (r)
-                        return r;
                 quiet = new ? 0 : quiet + 1;
         }
-        r = channels_merge(probe);
-        if (!r && !channels_told(probe))
-                r = DS_PROBE_E_CHANNELS;
+        return r;
+}
+
+/* A line that so many others have not contended with was misjudged: there is no such channel. */
+static void channels_drop_lonely(ds_probe *probe)
+{
+        for (uint32_t c = probe->n; c-- > 0;)
+                if (probe->channels[c].n < 2)
+                        probe->channels[c] = probe->channels[--probe->n];
+}
+
+static int try_listening(ds_probe *probe);
+
+/*
+ * A line that was misjudged is a channel without a second line, for which nobody need wait: mostly it turns out to be
+ * of another channel when all are compared, and if not, one more round of looking says that it is none.
+ */
+int ds_probe_find_channels(ds_probe *probe)
+{
+        uint32_t looked = 0;
+        bool told = false;
+        int r = 0;
+
+        for (uint32_t round = 0; round < 2 && !told && !r; round++) {
+                r = channels_look(probe, &looked, LOOKS_MAX);
+                if (!r)
+                        r = channels_merge(probe);
+                told = channels_told(probe);
+        }
+        if (!r && !told) {
+                channels_drop_lonely(probe);
+                r = channels_told(probe) ? 0 : DS_PROBE_E_CHANNELS;
+        }
         if (!r)
                 r = recalibrate(probe);
         if (!r && probe->meter.listen)

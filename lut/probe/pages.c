@@ -3,6 +3,7 @@
 
 #include <dirent.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,6 +14,7 @@
 #include "lut/table.h"
 #include "util/alloc.h"
 #include "util/error.h"
+#include "util/log.h"
 #include "util/macro.h"
 
 #define PAGE DS_PROBE_PAGE
@@ -22,6 +24,10 @@
 
 struct labeller {
         struct ds_pages_labels *ret;
+        const struct ds_pages_ask *ask;
+        struct ds_probe_meter meter; /* the bench's */
+        const char *doing;
+        uint64_t of, before; /* granules: that it has to do, and that were done when it began */
         const uint64_t *pages;
         size_t n_pages;
         ds_bench *bench;
@@ -43,6 +49,53 @@ static int none(struct labeller *labeller, const char *fmt, ...)
         return DS_PAGES_E_NONE;
 }
 
+/* --- progress: everything that takes long asks the meter, or goes from page to page --- */
+
+static void tell(const struct labeller *labeller, uint64_t done, uint64_t of)
+{
+        if (labeller->ask->progress)
+                labeller->ask->progress(labeller->ask->user, labeller->doing, done, of);
+}
+
+static void tell_granules(const struct labeller *labeller)
+{
+        tell(labeller, labeller->of ? ds_probe_counts(labeller->probe)->granules - labeller->before : 0, labeller->of);
+}
+
+/* of: granules, 0: nobody knows */
+static void begin(struct labeller *labeller, const char *doing, uint64_t of)
+{
+        labeller->doing = doing;
+        labeller->of = of;
+        labeller->before = labeller->probe ? ds_probe_counts(labeller->probe)->granules : 0;
+        tell(labeller, 0, of);
+}
+
+static int told_pairs(void *user, const struct ds_probe_pair *pairs, size_t n, uint32_t *ticks)
+{
+        const struct labeller *labeller = user;
+
+        tell_granules(labeller);
+        return labeller->meter.pairs(labeller->meter.user, pairs, n, ticks);
+}
+
+static int told_widen(void *user, uint32_t bytes)
+{
+        const struct labeller *labeller = user;
+
+        tell_granules(labeller);
+        return labeller->meter.widen(labeller->meter.user, bytes);
+}
+
+static int told_listen(
+        void *user, const uint64_t *known, uint32_t n_known, const uint64_t *lines, size_t n, uint32_t *ticks)
+{
+        const struct labeller *labeller = user;
+
+        tell_granules(labeller);
+        return labeller->meter.listen(labeller->meter.user, known, n_known, lines, n, ticks);
+}
+
 /* --- the table ---------------------------------------------------------------------------------------------------- */
 
 static int is_table(const struct dirent *entry)
@@ -52,19 +105,42 @@ static int is_table(const struct dirent *entry)
         return n > 4 && !strcmp(entry->d_name + n - 4, ".lut");
 }
 
-/* The first that is of this model, by name. Without one all is probed. */
-static void find_table(struct labeller *labeller, const char *model, const char *directory)
+/* One that is damaged, or nobody may read, is no table; of another model there may be many. */
+static void try_table(struct labeller *labeller, int directory, const char *name)
 {
+        struct ds_lut *lut;
+        char why[256];
+
+        if (ds_lut_open_at(directory, name, NULL, &lut, why, sizeof(why))) {
+                ds_log(DS_LOG_WARNING, "table of channels %s/%s is not used: %s", labeller->ask->lut_dir, name, why);
+                return;
+        }
+        if (strcmp(ds_lut_facts(lut)->model, labeller->ask->model) != 0) {
+                ds_lut_free(lut);
+                return;
+        }
+        labeller->lut = lut;
+        snprintf(labeller->lut_name, sizeof(labeller->lut_name), "%.40s", name);
+}
+
+/* The first that is of this model, by name. Without one all is probed. */
+static void find_table(struct labeller *labeller)
+{
+        const struct ds_pages_ask *ask = labeller->ask;
+        ds_cleanup(ds_closep) int own = -1;
         struct dirent **found = NULL;
-        char path[512], why[256];
-        int n = directory ? scandir(directory, &found, is_table, alphasort) : 0;
+        int fd = ask->lut_dir_fd, n;
 
+        if (!ask->lut_dir)
+                return;
+        if (!fd)
+                fd = own = open(ask->lut_dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+        n = fd < 0 ? -1 : scandirat(fd, ".", &found, is_table, alphasort);
+        if (n < 0)
+                ds_log(DS_LOG_WARNING, "tables of channels in %s cannot be read: %s", ask->lut_dir, strerror(errno));
         for (int i = 0; i < n; i++) {
-                const int length = snprintf(path, sizeof(path), "%s/%s", directory, found[i]->d_name);
-
-                if (!labeller->lut && length > 0 && (size_t)length < sizeof(path) &&
-                        ds_lut_open(path, model, &labeller->lut, why, sizeof(why)) == 0)
-                        snprintf(labeller->lut_name, sizeof(labeller->lut_name), "%.40s", found[i]->d_name);
+                if (!labeller->lut)
+                        try_table(labeller, fd, found[i]->d_name);
                 free(found[i]);
         }
         free(found);
@@ -89,18 +165,26 @@ static int find_channels(struct labeller *labeller, const struct ds_bench_site *
 {
         struct ds_pages_labels *ret = labeller->ret;
         struct ds_probe_meter meter;
-        int r = ds_bench_over(site, labeller->pages, labeller->n_pages, &labeller->bench);
+        int r;
 
+        begin(labeller, "tuning", 0);
+        r = ds_bench_over(site, labeller->pages, labeller->n_pages, &labeller->bench);
         if (!r)
                 r = ds_bench_tune(labeller->bench, SEED);
         if (r)
                 return probe_answer(labeller, r, "times of lines that share a channel");
-        ds_bench_meter(labeller->bench, &meter);
+        ds_bench_meter(labeller->bench, &labeller->meter);
+        meter = (struct ds_probe_meter){.user = labeller,
+                .pairs = told_pairs,
+                .widen = labeller->meter.widen ? told_widen : NULL,
+                .listen = labeller->meter.listen ? told_listen : NULL};
         r = ds_probe_new(&meter, labeller->pages, labeller->n_pages, SEED, &labeller->probe);
         if (!r)
                 r = ds_probe_calibrate(labeller->probe);
-        if (!r)
+        if (!r) {
+                begin(labeller, "finding channels", 0);
                 r = ds_probe_find_channels(labeller->probe);
+        }
         if (r)
                 return probe_answer(labeller, r, "channels");
         ret->granule_bits = ds_probe_granule_bits(labeller->probe);
@@ -112,6 +196,7 @@ static int find_channels(struct labeller *labeller, const struct ds_bench_site *
 
 static int label_in_full(struct labeller *labeller, size_t page, size_t n)
 {
+        begin(labeller, "probing pages in full", n * labeller->ret->granules);
         return ds_probe_label(labeller->probe, labeller->pages + page, n, NULL,
                 labeller->ret->channel + page * labeller->ret->granules);
 }
@@ -148,6 +233,7 @@ static int table_names(struct labeller *labeller, uint8_t names[static DS_LUT_CH
                 return DS_PAGES_E_NONE;
         for (size_t i = 0; i < n; i++)
                 pages[i] = labeller->ret->channel + i * labeller->ret->granules;
+        begin(labeller, "naming the channels of the table", 0);
         r = label_some(labeller, n);
         if (!r)
                 r = ds_lut_align(labeller->lut, pages, n, names);
@@ -198,6 +284,7 @@ static int label_by_table(struct labeller *labeller, const uint8_t names[static 
 {
         ds_cleanup(ds_freep) uint8_t *wanted = table_wanted(labeller);
         uint8_t ours[DS_LUT_CHANNELS_MAX];
+        const uint32_t *offsets;
         int r;
 
         if (!wanted)
@@ -206,10 +293,14 @@ static int label_by_table(struct labeller *labeller, const uint8_t names[static 
         for (uint32_t i = 0; i < DS_LUT_CHANNELS_MAX; i++)
                 if (names[i] < DS_LUT_CHANNELS_MAX)
                         ours[names[i]] = (uint8_t)i;
+        begin(labeller, "probing signatures of pages", labeller->n_pages * ds_lut_signature(labeller->lut, &offsets));
         r = ds_probe_label(labeller->probe, labeller->pages, labeller->n_pages, wanted, labeller->ret->channel);
-        for (size_t page = 0; !r && page < labeller->n_pages; page++)
+        for (size_t page = 0; !r && page < labeller->n_pages; page++) {
+                labeller->doing = "looking pages up";
+                tell(labeller, page, labeller->n_pages);
                 if (table_page(labeller, page, names, ours))
                         r = label_in_full(labeller, page, 1);
+        }
         return r;
 }
 
@@ -228,15 +319,14 @@ static void say_source(const struct labeller *labeller)
                         labeller->lut ? ", as the table does not describe this board" : "");
 }
 
-static int label_all(
-        struct labeller *labeller, const struct ds_bench_site *site, const char *model, const char *lut_dir)
+static int label_all(struct labeller *labeller, const struct ds_bench_site *site)
 {
         uint8_t names[DS_LUT_CHANNELS_MAX];
         int r = find_channels(labeller, site);
 
         if (r)
                 return r;
-        find_table(labeller, model, lut_dir);
+        find_table(labeller);
         r = labeller->lut ? table_names(labeller, names) : DS_PAGES_E_NONE;
         if (!r)
                 r = label_by_table(labeller, names);
@@ -246,14 +336,14 @@ static int label_all(
         return probe_answer(labeller, r, "labels");
 }
 
-int ds_pages_label(const struct ds_bench_site *site, const char *model, const char *lut_dir, const uint64_t *pages,
-        size_t n, struct ds_pages_labels *ret)
+int ds_pages_label(const struct ds_bench_site *site, const struct ds_pages_ask *ask, const uint64_t *pages, size_t n,
+        struct ds_pages_labels *ret)
 {
-        struct labeller labeller = {.ret = ret, .pages = pages, .n_pages = n};
+        struct labeller labeller = {.ret = ret, .ask = ask, .pages = pages, .n_pages = n};
         int r;
 
         *ret = (struct ds_pages_labels){};
-        r = label_all(&labeller, site, model, lut_dir);
+        r = label_all(&labeller, site);
         ds_probe_free(labeller.probe);
         ds_bench_close(labeller.bench);
         ds_lut_free(labeller.lut);

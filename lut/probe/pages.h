@@ -25,11 +25,21 @@ struct ds_pages_labels {
         char why[256];
 };
 
+struct ds_pages_ask {
+        const char *model;   /* as tables name it */
+        const char *lut_dir; /* where tables are, NULL: nowhere. One that cannot be read is said in a line */
+        int lut_dir_fd;      /* 0, or the same directory, which was opened by somebody who may */
+        /* NULL, or: called many times a second with what is being done, in words that stay, and how much of it is; of
+         * 0: nobody knows how much there is to do */
+        void (*progress)(void *user, const char *what, uint64_t done, uint64_t of);
+        void *user;
+};
+
 /*
- * model: as tables name it; lut_dir: where tables are, NULL: nowhere. pages: n addresses of 2 MiB of clear memory each.
- * 0, DS_PAGES_E_NONE, or a negative errno: memory is short, or (-EIO, -ETIMEDOUT, -ENOTRECOVERABLE) the device is not
- * to be trusted any more. *ret is cleared before, and is to be deinitialised whatever comes back.
+ * pages: n addresses of 2 MiB of clear memory each. 0, DS_PAGES_E_NONE, or a negative errno: memory is short, or (-EIO,
+ * -ETIMEDOUT, -ENOTRECOVERABLE) the device is not to be trusted any more. *ret is cleared before, and is to be
+ * deinitialised whatever comes back.
  */
-int ds_pages_label(const struct ds_bench_site *site, const char *model, const char *lut_dir, const uint64_t *pages,
-        size_t n, struct ds_pages_labels *ret);
+int ds_pages_label(const struct ds_bench_site *site, const struct ds_pages_ask *ask, const uint64_t *pages, size_t n,
+        struct ds_pages_labels *ret);
 void ds_pages_deinit(struct ds_pages_labels *labels);

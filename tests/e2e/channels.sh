@@ -127,7 +127,7 @@ check "the status says so" [ "$(figure pool_slabs_lent) of $(figure pool_slabs)"
 check "its bytes are there" ask
 check "the worker is killed, another serves" killed
 check "the bytes are there again" ask
-check "and channels were not looked for again" [ "$(grep -c 'coloured memory' "$tmp/daemon.log")" = 1 ]
+check "and channels were not looked for again" [ "$(grep -c 'coloured memory: ' "$tmp/daemon.log")" = 1 ]
 kill -KILL "$holder"
 exec 8>&-
 wait "$holder" 2>/dev/null

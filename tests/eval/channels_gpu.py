@@ -89,7 +89,7 @@ class Daemon:
             time.sleep(0.05)
         status = json.loads(self.control("status", "--json"))
         self.n_sms = status["sms"]
-        self.channels = next(line.split(":", 2)[2].strip() for line in self.log.read_text(encoding="utf8").splitlines() if "coloured memory" in line)
+        self.channels = next(line.split(":", 2)[2].strip() for line in self.log.read_text(encoding="utf8").splitlines() if "coloured memory: " in line)
         print(f"be = {share}: serves after {time.monotonic() - begin:.1f} s: {self.channels}", flush=True)
 
     def control(self, *words):

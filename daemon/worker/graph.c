@@ -141,7 +141,7 @@ void dsw_graph_destroy_all(struct dsw_session *session)
 {
         while (session->graphs)
                 graph_drop(session, session->graphs);
-        assert(!session->n_graphs && !session->graph_bytes && !session->n_pieces);
+        assert(!session->n_graphs && !session->graph_bytes && !session->n_pieces && !session->piece_bytes);
 }
 
 /* --- reading the file --------------------------------------------------------------------------------------------- */
@@ -636,7 +636,7 @@ static void graph_cut(struct dsw_session *session, struct dsw_graph *graph)
                 graph->n_updates > GRAPH_CUT_UPDATES || graph->n_launches == UINT32_MAX ||
                 !graph_cut_is_due(++graph->n_launches))
                 return;
-        graph->pieces = dsw_pieces_cut(session, graph);
+        dsw_pieces_cut(session, graph, &graph->pieces);
         session->graph_cost += graph->n_nodes / GRAPH_CHECKED_PER_RECORD;
 }
 
@@ -719,6 +719,7 @@ static void part_fill_piece(struct dsw_op *whole, const struct dsw_piece *piece,
         part->graph = whole->graph;
         part->graph->refs++;
         part->piece = piece;
+        dsw_piece_use(part->session, piece);
         part->graph_next = piece->first;
         part->op.graph = &piece->sched;
         part->op.whole.graph = piece->sched.device;

@@ -4,16 +4,19 @@
  */
 #include "worker/graph_piece.h"
 
+#include <assert.h>
+
 #include "sched/kstat.h"
 #include "util/alloc.h"
 #include "util/macro.h"
 #include "worker/internal.h"
 
 struct dsw_pieces {
-        uint32_t n;
-        struct dsw_piece *at;         /* by first */
-        struct ds_device_node *nodes; /* as many as the graph has, each at its own number */
-        uint32_t *deps;               /* of all of them, one node's behind the other's */
+        uint32_t n, n_used;
+        struct dsw_pieces **home, *prev, *next; /* of the session, by the last launch of one */
+        struct dsw_piece *at;                   /* by first */
+        struct ds_device_node *nodes;           /* as many as the graph has, each at its own number */
+        uint32_t *deps;                         /* of all of them, one node's behind the other's */
         uint64_t charge;
 };
 
@@ -78,6 +81,22 @@ static uint32_t piece_deps(const struct dsw_piece *piece, struct ds_device_node 
         return n;
 }
 
+/* Those that were not launched for longest go. 0: none can. */
+static int pieces_give_way(struct dsw_session *session)
+{
+        struct dsw_pieces *pieces;
+
+        DL_FOREACH(session->pieces, pieces)
+        {
+                if (pieces->n_used)
+                        continue;
+                *pieces->home = NULL;
+                dsw_pieces_free(session, pieces);
+                return 1;
+        }
+        return 0;
+}
+
 static void piece_describe(struct dsw_session *session, struct dsw_pieces *pieces, struct dsw_piece *piece, uint64_t ns)
 {
         piece->sched.key = 2; /* other than of whole graphs */
@@ -101,9 +120,12 @@ static void cut_close(struct dsw_session *session, struct dsw_pieces *pieces, st
         uint32_t n_works = cut->n_works;
 
         cut->n_works = 0;
-        if (n_works < 2 || session->n_pieces >= DSW_SESSION_PIECES_MAX)
+        if (n_works < 2)
                 return;
-        *piece = (struct dsw_piece){.first = cut->first, .end = cut->end};
+        while (session->n_pieces >= DSW_SESSION_PIECES_MAX)
+                if (!pieces_give_way(session))
+                        return;
+        *piece = (struct dsw_piece){.first = cut->first, .end = cut->end, .of = pieces};
         for (uint32_t i = piece->first; i < piece->end; i++)
                 *deps += piece_deps(piece, &pieces->nodes[i], *deps);
         if (worker->ops->graph_new(worker->device, session->space, &pieces->nodes[piece->first],
@@ -170,12 +192,13 @@ static int graph_is_known(struct dsw_session *session, const struct dsw_graph *g
 /* 1: the session may have so much more. */
 static int pieces_charge(struct dsw_session *session, struct dsw_pieces *pieces, uint64_t bytes)
 {
-        if (session->graph_bytes + bytes > DSW_SESSION_GRAPH_BYTES ||
-                session->user->graph_bytes + bytes > DSW_USER_GRAPH_BYTES)
-                return 0;
+        while (session->piece_bytes + bytes > DSW_SESSION_PIECE_BYTES ||
+                session->user->piece_bytes + bytes > DSW_USER_PIECE_BYTES)
+                if (!pieces_give_way(session))
+                        return 0;
         pieces->charge = bytes;
-        session->graph_bytes += bytes;
-        session->user->graph_bytes += bytes;
+        session->piece_bytes += bytes;
+        session->user->piece_bytes += bytes;
         return 1;
 }
 
@@ -193,7 +216,7 @@ static int pieces_reserve(struct dsw_session *session, struct dsw_pieces *pieces
         return pieces->at && pieces->deps ? 0 : -1;
 }
 
-struct dsw_pieces *dsw_pieces_cut(struct dsw_session *session, const struct dsw_graph *graph)
+void dsw_pieces_cut(struct dsw_session *session, const struct dsw_graph *graph, struct dsw_pieces **home)
 {
         uint32_t n = dsw_graph_n_nodes(graph);
         ds_cleanup(ds_freep) uint64_t *expected_ns = NULL;
@@ -201,20 +224,23 @@ struct dsw_pieces *dsw_pieces_cut(struct dsw_session *session, const struct dsw_
         size_t n_deps;
 
         if (!session->worker->ops->graph_new || n < 2 || n > DSW_PIECE_NODES_MAX)
-                return NULL;
+                return;
         expected_ns = ds_alloc0(n, sizeof(*expected_ns));
         pieces = ds_alloc0(1, sizeof(*pieces));
-        if (pieces)
-                pieces->nodes = ds_alloc0(n, sizeof(*pieces->nodes));
-        if (expected_ns && pieces && pieces->nodes &&
-                graph_is_known(session, graph, pieces->nodes, expected_ns, &n_deps) &&
+        if (!pieces)
+                return;
+        DL_APPEND(session->pieces, pieces);
+        pieces->home = home;
+        pieces->n_used = 1; /* it does not give way to itself */
+        pieces->nodes = ds_alloc0(n, sizeof(*pieces->nodes));
+        if (expected_ns && pieces->nodes && graph_is_known(session, graph, pieces->nodes, expected_ns, &n_deps) &&
                 !pieces_reserve(session, pieces, n, n_deps))
                 cut_all(session, graph, pieces, expected_ns);
-        if (pieces && !pieces->n) {
+        pieces->n_used = 0;
+        if (pieces->n)
+                *home = pieces;
+        else
                 dsw_pieces_free(session, pieces);
-                return NULL;
-        }
-        return pieces;
 }
 
 void dsw_pieces_free(struct dsw_session *session, struct dsw_pieces *pieces)
@@ -223,17 +249,32 @@ void dsw_pieces_free(struct dsw_session *session, struct dsw_pieces *pieces)
 
         if (!pieces)
                 return;
+        assert(!pieces->n_used);
         for (uint32_t i = 0; i < pieces->n; i++)
                 worker->ops->graph_free(worker->device, pieces->at[i].sched.device);
         if (pieces->n)
                 dsw_quiesce_chore(worker);
+        DL_DELETE(session->pieces, pieces);
         session->n_pieces -= pieces->n;
-        session->graph_bytes -= pieces->charge;
-        session->user->graph_bytes -= pieces->charge;
+        session->piece_bytes -= pieces->charge;
+        session->user->piece_bytes -= pieces->charge;
         ds_free(pieces->at);
         ds_free(pieces->nodes);
         ds_free(pieces->deps);
         ds_free(pieces);
+}
+
+void dsw_piece_use(struct dsw_session *session, const struct dsw_piece *piece)
+{
+        piece->of->n_used++;
+        DL_DELETE(session->pieces, piece->of);
+        DL_APPEND(session->pieces, piece->of);
+}
+
+void dsw_piece_unuse(const struct dsw_piece *piece)
+{
+        assert(piece->of->n_used);
+        piece->of->n_used--;
 }
 
 const struct dsw_piece *dsw_pieces_at(const struct dsw_pieces *pieces, uint32_t node)

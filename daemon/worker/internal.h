@@ -98,6 +98,7 @@ struct dsw_opened;
 struct dsw_call_row;
 struct dsw_graph;
 struct dsw_piece;
+struct dsw_pieces;
 
 enum dsw_stream_state {
         DSW_STREAM_FREE,
@@ -243,7 +244,7 @@ struct dsw_handle {  /* of a pinned file that was given out, see pages.c */
 struct dsw_user {
         uint32_t uid, refs; /* of sessions */
         uint32_t n_live;
-        uint64_t param_bytes, graph_bytes;
+        uint64_t param_bytes, graph_bytes, piece_bytes;
         int waiting; /* a session of its found no room */
         UT_hash_handle hh;
 };
@@ -301,6 +302,8 @@ struct dsw_session {
         struct dsw_graph *graphs; /* hash by id */
         uint32_t n_graphs, n_pieces;
         uint64_t graph_id, graph_bytes;
+        struct dsw_pieces *pieces; /* of its graphs, those first that were not launched for longest */
+        uint64_t piece_bytes;
         size_t graph_cost; /* what launches of graphs took of the worker's time, in records of the ring */
         uint64_t n_taken;  /* times that memory, modules or events were given back: graphs are checked anew */
 

@@ -9,6 +9,7 @@
 #include <assert.h>
 #include <string.h>
 
+#include "worker/graph_piece.h"
 #include "worker/internal.h"
 
 static uint32_t op_large(uint32_t params_size)
@@ -62,6 +63,8 @@ void dsw_op_free(struct dsw_op *op)
         ds_worker *worker = op->session->worker;
 
         assert(op->session->param_bytes >= op->large_size);
+        if (op->piece)
+                dsw_piece_unuse(op->piece);
         dsw_graph_put(op->session, op->graph);
         op->graph = NULL;
         op->session->param_bytes -= op->large_size;

@@ -41,7 +41,7 @@ void dsw_user_put(ds_worker *worker, struct dsw_user *user)
         assert(user->refs > 0);
         if (--user->refs)
                 return;
-        assert(!user->n_live && !user->param_bytes && !user->graph_bytes);
+        assert(!user->n_live && !user->param_bytes && !user->graph_bytes && !user->piece_bytes);
         HASH_DEL(worker->users, user);
         ds_free(user);
 }

@@ -13,13 +13,24 @@
 static uint32_t whole, singles;
 static ds_worker *watched; /* BE's graphs are not launched while its LS sessions have work */
 static uint32_t watched_space;
+static struct side *then; /* launches then_graph when the next launch of a graph is on its way */
+static uint32_t then_stream;
+static uint64_t then_graph;
 static struct ds_device_ops counting;
+
+static void launch_then(void)
+{
+        if (then)
+                launch(then, then_stream, then_graph);
+        then = NULL;
+}
 
 static int count_whole(ds_device *device, const struct ds_graph_launch *launch, uint64_t token)
 {
         uint32_t in_flight, all;
 
         whole++;
+        launch_then();
         if (watched && launch->space == watched_space) {
                 ds_sched_load(watched->sched, DETSHARE_CLASS_LS, &in_flight, &all);
                 cr_assert_eq(all, 0);
@@ -56,6 +67,7 @@ static struct wt *open_policy(const char *policy)
         wt_ops = &counting;
         whole = singles = 0;
         watched = NULL;
+        then = NULL;
         wt_tick = 200 * DS_NS_PER_US;
         return wt_open_policy("0", policy, wt_policies());
 }
@@ -329,6 +341,113 @@ Test(worker_graph_pieces, are_no_longer_than_they_may_be, .timeout = 60)
         cr_assert_eq(destroy(pair.t, &pair.be, graph), 0);
         wt_turn(pair.t, 0);
         cr_assert_eq(session_of(&pair)->n_pieces, 0);
+        pair_close(&pair);
+}
+
+/* A graph of so many steps, launched until it was cut. */
+static uint64_t cut_graph(struct pair *pair, uint32_t n)
+{
+        uint64_t graph;
+
+        steps(&pair->be, n);
+        cr_assert_eq(create(pair->t, &pair->be, &graph), 0);
+        run(pair->t, &pair->be, graph, 3);
+        steps_take(pair, 10 * DS_NS_PER_US);
+        run_until_cut(pair, graph);
+        return graph;
+}
+
+/* What a session may have of graphs has nothing to do with pieces: as many more as if there were none. */
+Test(worker_graph_pieces, take_nothing_of_what_graphs_may, .timeout = 60)
+{
+        struct pair pair = pair_open(35 * DS_NS_PER_US);
+        struct dsw_session *session = session_of(&pair);
+        uint64_t graph, one, rest;
+
+        steps(&pair.be, 200);
+        cr_assert_eq(create(pair.t, &pair.be, &graph), 0);
+        one = session->graph_bytes;
+        cr_assert_eq(destroy(pair.t, &pair.be, graph), 0);
+        one -= session->graph_bytes;
+        cut_graph(&pair, 200);
+        cr_assert_eq(session->n_pieces, 67);
+        /* as if others had left room for two more to the byte */
+        rest = DSW_SESSION_GRAPH_BYTES - 3 * one - (session->graph_bytes - one);
+        session->graph_bytes += rest;
+        session->user->graph_bytes += rest;
+        cr_assert_eq(create(pair.t, &pair.be, &graph), 0);
+        cr_assert_eq(create(pair.t, &pair.be, &graph), 0);
+        cr_assert_eq(create(pair.t, &pair.be, &graph), DETSHARE__STATUS__QUOTA);
+        session->graph_bytes -= rest;
+        session->user->graph_bytes -= rest;
+        pair_close(&pair);
+}
+
+/* Where there is no room for all, those that were not launched for longest give way, and nobody else notices. */
+Test(worker_graph_pieces, give_way, .timeout = 60)
+{
+        struct pair pair = pair_open(35 * DS_NS_PER_US);
+        struct dsw_session *session = session_of(&pair);
+        uint64_t graphs[3], one, rest;
+        uint32_t before;
+
+        graphs[0] = cut_graph(&pair, 30);
+        one = session->piece_bytes;
+        graphs[1] = cut_graph(&pair, 30);
+        cr_assert_eq(session->n_pieces, 20);
+        rest = DSW_SESSION_PIECE_BYTES - 2 * one;
+        session->piece_bytes += rest;
+        session->user->piece_bytes += rest;
+        run(pair.t, &pair.be, graphs[0], 1);
+        graphs[2] = cut_graph(&pair, 30);
+        cr_assert_eq(session->n_pieces, 20);
+        before = whole;
+        run(pair.t, &pair.be, graphs[1], 1);
+        cr_assert_eq(whole, before, "it was the last one to be launched");
+        run(pair.t, &pair.be, graphs[0], 1);
+        run(pair.t, &pair.be, graphs[2], 1);
+        cr_assert_eq(whole, before + 20);
+        session->piece_bytes -= rest;
+        session->user->piece_bytes -= rest;
+        /* so do those above the number of pieces that there may be */
+        session->n_pieces += DSW_SESSION_PIECES_MAX - 20;
+        run(pair.t, &pair.be, graphs[1], 2);
+        steps_take(&pair, 10 * DS_NS_PER_US);
+        run_until_cut(&pair, graphs[1]); /* the eighth time without pieces */
+        session->n_pieces -= DSW_SESSION_PIECES_MAX - 20;
+        cr_assert_eq(session->n_pieces, 20);
+        before = whole;
+        run(pair.t, &pair.be, graphs[0], 1);
+        cr_assert_eq(whole, before);
+        pair_close(&pair);
+}
+
+/* Those of which one is on its way do not: the other graph is not cut. */
+Test(worker_graph_pieces, do_not_give_way_on_their_way, .timeout = 60)
+{
+        struct pair pair = pair_open(35 * DS_NS_PER_US);
+        struct dsw_session *session = session_of(&pair);
+        uint64_t first = cut_graph(&pair, 30), rest;
+        uint32_t before;
+
+        steps(&pair.be, 30);
+        cr_assert_eq(create(pair.t, &pair.be, &then_graph), 0);
+        cr_assert_eq(wt_stream(pair.t, &pair.be.client, &then_stream), 0);
+        run(pair.t, &pair.be, then_graph, 3);
+        rest = DSW_SESSION_PIECE_BYTES - session->piece_bytes;
+        session->piece_bytes += rest;
+        session->user->piece_bytes += rest;
+        before = singles;
+        then = &pair.be; /* the fourth time */
+        run(pair.t, &pair.be, first, 1);
+        cr_assert_null(then);
+        cr_assert_eq(singles, before + 30);
+        cr_assert_eq(session->n_pieces, 10);
+        before = whole;
+        run(pair.t, &pair.be, first, 1);
+        cr_assert_eq(whole, before + 10, "they are there");
+        session->piece_bytes -= rest;
+        session->user->piece_bytes -= rest;
         pair_close(&pair);
 }
 

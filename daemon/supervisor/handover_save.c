@@ -32,7 +32,7 @@ struct saving {
         ds_saved_writer *writer;
         struct ds_session *session;
         uint64_t id;        /* the session's; 0: what is no session's */
-        int pool;           /* it is stored */
+        uint32_t pool;      /* files of the pool that are stored */
         uint32_t n_files;   /* of the session */
         size_t names_bytes; /* of all */
         uint64_t until_ns;
@@ -375,13 +375,23 @@ static void save_pool(struct saving *saving)
 
         if (!ds_pool_lent(supervisor) || !supervisor->pool.complete)
                 return;
-        saving->pool = ds_pool_show(&supervisor->pool, put_piece, saving) == 0;
-        if (saving->pool)
+        if (ds_pool_show(&supervisor->pool, put_piece, saving) == 0) {
+                saving->pool = saving->n_files;
                 return;
+        }
         ds_log(DS_LOG_WARNING, "coloured memory cannot be handed over: %s",
                 saving->why ? saving->why : "the daemon is out of memory");
         unstore(saving);
         (void)ds_saved_back_to(saving->writer, at);
+}
+
+/* Nobody will want it: the manager is not to keep gigabytes for whoever comes next. */
+static void unstore_pool(struct saving *saving)
+{
+        saving->id = 0;
+        saving->n_files = saving->pool;
+        saving->pool = 0;
+        unstore(saving);
 }
 
 static int store_state(struct saving *saving)
@@ -432,8 +442,10 @@ void ds_handover_save(struct ds_supervisor *supervisor)
                 if (session && save_session(&saving, session))
                         saved[n++] = session->id;
         }
-        if (n && store_state(&saving) == 0) {
-                let_go(supervisor, saved, n);
-                ds_log(DS_LOG_INFO, "%zu sessions are handed over", n);
+        if (!n || store_state(&saving)) {
+                unstore_pool(&saving);
+                return;
         }
+        let_go(supervisor, saved, n);
+        ds_log(DS_LOG_INFO, "%zu sessions are handed over", n);
 }

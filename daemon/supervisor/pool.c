@@ -17,6 +17,9 @@
 #include "util/error.h"
 #include "util/macro.h"
 
+#define PATIENCE_MS 900000u   /* to find channels with... */
+#define PATIENCE_PAGE_MS 250u /* ... and for each page of 2 MiB: an H200 takes 80 ms where there is no table */
+
 void ds_pool_init(struct ds_pool *pool)
 {
         *pool = (struct ds_pool){.file = -1};
@@ -174,8 +177,15 @@ const char *ds_pool_wanted(
                 return NULL;
         if (!config->pool_be || !strcmp(config->pool_be, "auto"))
                 return auto_wanted(calibration, gpu, ret_why);
-        *ret_why = "it could not be made: the worker's log says why";
+        *ret_why = "it could not be made, or was lost with the worker that made it: the worker's log says why";
         return config->pool_be;
+}
+
+uint32_t ds_pool_patience_ms(const struct ds_config *config)
+{
+        const uint64_t pages = config->pool_bytes / DS_MIB(2);
+
+        return (uint32_t)DS_MIN(PATIENCE_MS + pages * PATIENCE_PAGE_MS, (uint64_t)INT32_MAX);
 }
 
 void ds_pool_status(const struct ds_pool *pool, const struct ds_config *config,

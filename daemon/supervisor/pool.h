@@ -49,6 +49,8 @@ int ds_pool_give(struct ds_pool *pool, struct ds_worker_link *link);
  */
 const char *ds_pool_wanted(const struct ds_config *config, const struct ds_calibration *calibration, const char *gpu,
         const char **ret_why);
+/* How long a worker may take until it is ready that makes such a pool: all of it may have to be probed. */
+uint32_t ds_pool_patience_ms(const struct ds_config *config);
 /* How many slabs sessions have. */
 uint32_t ds_pool_lent(const struct ds_supervisor *supervisor);
 /* Into the status; lent: slabs that sessions have. The list of channels is written to `list`. */

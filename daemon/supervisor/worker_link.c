@@ -20,7 +20,6 @@
 
 #define OUT_MAX (64u << 20) /* bytes waiting for the worker; past it, it does not live */
 #define READY_MAX_MS 60000u /* from start to READY */
-#define READY_POOL_MAX_MS 900000u
 #define PING_EVERY_MS 5000u
 #define PING_MAX_MS 10000u /* unanswered: the worker hangs */
 #define BACKOFF_FIRST_MS 100u
@@ -562,7 +561,7 @@ static void add_calibrated(const struct ds_calibration *calibration, struct argu
         for (size_t i = 0; i < calibration->n; i++) {
                 const struct ds_calibration_gpu *gpu = &calibration->gpus[i];
 
-                snprintf(args->pool_for[i], sizeof(args->pool_for[i]), "%s=%u", gpu->name, gpu->be);
+                snprintf(args->pool_for[i], sizeof(args->pool_for[i]), "%s=%u/%u", gpu->name, gpu->be, gpu->channels);
                 if (gpu->be)
                         add_option(args, "--pool-for", args->pool_for[i]);
         }
@@ -570,17 +569,14 @@ static void add_calibrated(const struct ds_calibration *calibration, struct argu
 
 /*
  * Best effort's share of a pool that the worker is to make, or NULL. Of a pool that is there already it is given the
- * files. What was measured decides for the daemon's first worker only: labelling takes long on a GPU, and after a fault
- * everybody waits.
+ * files. Only the daemon's first worker makes one: labelling takes long on a GPU, and after a fault everybody waits.
  */
 static const char *pool_to_make(const ds_worker_link *link)
 {
         const struct ds_supervisor *supervisor = link->supervisor;
         const char *why, *be = ds_pool_wanted(supervisor->options->config, &supervisor->calibration, NULL, &why);
 
-        if (!be || supervisor->pool.complete || (!strcmp(be, "auto") && link->was_ready))
-                return NULL;
-        return be;
+        return supervisor->pool.complete || link->was_ready ? NULL : be;
 }
 
 static void add_pool(const ds_worker_link *link, struct arguments *args)
@@ -628,10 +624,10 @@ static void make_arguments(const ds_worker_link *link, struct arguments *args)
         assert(args->n < ARGUMENTS_MAX);
 }
 
-/* Where all of a pool must be probed that takes a second for each page. */
+/* All of a pool may have to be probed. */
 static uint32_t ready_max_ms(const ds_worker_link *link)
 {
-        return pool_to_make(link) ? READY_POOL_MAX_MS : READY_MAX_MS;
+        return pool_to_make(link) ? ds_pool_patience_ms(link->supervisor->options->config) : READY_MAX_MS;
 }
 
 int ds_worker_start(ds_worker_link *link)

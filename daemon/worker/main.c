@@ -384,7 +384,7 @@ int main(int argc, char **argv)
                         "N] [--spin-us "
                         "N]\n"
                         "       [--transform always|auto|never] [--evict-us N] [--pool-mib N --pool-be N|N/M|auto "
-                        "[--pool-for GPU/SMS=N]] "
+                        "[--pool-for GPU/SMS=N/M]] "
                         "[--lut-dir "
                         "DIR],\n"
                         "       with the supervisor's socket as fd 3; or --settle --device SPEC [--libcuda PATH]\n");

@@ -37,6 +37,7 @@ struct maker {
         uint32_t space;
         int has_space;
         struct ds_sectors_share share;
+        int measured; /* the share is that of a calibration */
         uint64_t *pages;
         size_t n_pages;
         struct ds_pages_labels labels;
@@ -226,7 +227,12 @@ static int make_plan(struct maker *maker, uint8_t **ret_classes)
                 .granule_bits = maker->labels.granule_bits,
                 .n_channels = maker->labels.n_channels};
         struct ds_sectors_plan plan;
-        int r = ds_sectors_plan(&labels, maker->share, DS_PTX_COLOUR_SECTOR_MIN, DS_SECTORS_LOST_PERMILLE, &plan);
+        int r;
+
+        if (maker->measured && maker->share.of != labels.n_channels)
+                return none(maker, "what pays was measured of %u channels, and here are %u: detsharectl calibrate",
+                        maker->share.of, labels.n_channels);
+        r = ds_sectors_plan(&labels, maker->share, DS_PTX_COLOUR_SECTOR_MIN, DS_SECTORS_LOST_PERMILLE, &plan);
 
         if (r == DS_SECTORS_E_SHARE)
                 return none(maker, "best effort cannot have so many of %u channels", labels.n_channels);
@@ -250,7 +256,7 @@ static int make_plan(struct maker *maker, uint8_t **ret_classes)
         return 0;
 }
 
-/* What was measured on this GPU, as its share. NULL: nothing that pays. */
+/* What was measured on this GPU, as its share: "15/47", of so many channels. NULL: nothing that pays. */
 static const char *pool_measured(const ds_worker *worker, const struct ds_worker_config *config)
 {
         const struct ds_device_info *info = worker->info;
@@ -315,6 +321,7 @@ int dsw_pool_make(ds_worker *worker, const struct ds_worker_config *config)
                 share = pool_measured(worker, config);
                 if (!share)
                         return 0; /* the daemon says why */
+                maker.measured = 1;
         }
         maker.begin_ns = maker.said_ns = worker->wall_ns();
         r = make_all(&maker, config, share);

@@ -54,10 +54,11 @@ struct ds_worker_config {
         uint64_t pool_bytes;             /* memory whose channels are to be known; 0 = none, or it is given */
         const char *pool_be;             /* best effort's share of them: "1/3", "15"; "auto": as pool_for says */
         uint32_t n_pool_for;
-        const char *pool_for[DSW_POOL_FOR_MAX]; /* "GPU/SMS=15": of that GPU; where it is not there there is no pool */
-        const char *lut_dir;                    /* tables of channels lie there; NULL = all of it is probed */
-        int lut_dir_fd;                         /* of lut_dir; 0 = it is opened when it is wanted */
-        int trust_any_owner;                    /* tests: policies need not be root's */
+        const char
+                *pool_for[DSW_POOL_FOR_MAX]; /* "GPU/SMS=15/47": of that GPU; where it is not there there is no pool */
+        const char *lut_dir;                 /* tables of channels lie there; NULL = all of it is probed */
+        int lut_dir_fd;                      /* of lut_dir; 0 = it is opened when it is wanted */
+        int trust_any_owner;                 /* tests: policies need not be root's */
 };
 
 /* Opens the device, builds the scheduler and says Ready. Copies what it needs from config. 0, DS_WORKER_E_REFUSED,

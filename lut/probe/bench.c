@@ -31,7 +31,7 @@ int ds_bench_map(ds_bench *bench, uint64_t va, uint64_t size)
         r = bench->ops->mem_create(bench->device, size, &fd);
         if (r > 0) {
                 ds_log(DS_LOG_ERROR, "%s: no device memory for what is to be measured", bench->spec);
-                return ds_error_origin(-ENOMEM);
+                return DS_BENCH_E_MEMORY;
         }
         if (!r)
                 r = bench->ops->mem_map(bench->device, bench->space, fd, va, size);

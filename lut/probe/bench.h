@@ -20,6 +20,7 @@
 #include "lut/probe/meter.h"
 
 #define DS_PROBE_E_NO_IMAGE 4 /* contract: no machine code for this GPU: ptxas is not there, or failed */
+#define DS_BENCH_E_MEMORY 5   /* contract: the device has no memory left for it */
 
 typedef struct ds_bench ds_bench;
 
@@ -32,7 +33,7 @@ struct ds_bench_ask {
         bool launches; /* a comparison is a launch also where the GPU could do better */
 };
 
-/* 0, DS_PROBE_E_NO_IMAGE, or a negative errno (-ENODEV, -ENOMEM: it has been said why). */
+/* 0, DS_PROBE_E_NO_IMAGE, DS_BENCH_E_MEMORY, or a negative errno (-ENODEV: it has been said why). */
 int ds_bench_open(const struct ds_bench_ask *ask, ds_bench **ret);
 /*
  * On a device that is somebody's, where nothing is in flight and nothing comes meanwhile: a stream of it, and pages
@@ -50,6 +51,7 @@ struct ds_bench_site {
         void *host;
         bool takes_text;
 };
+/* As ds_bench_open. */
 int ds_bench_over(const struct ds_bench_site *site, const uint64_t *pages, size_t n_pages, ds_bench **ret);
 ds_bench *ds_bench_close(ds_bench *bench);
 

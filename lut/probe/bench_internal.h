@@ -38,7 +38,7 @@ struct ds_bench {
 };
 
 ds_bench *ds_bench_new(void);
-/* A new slab at an address of the space. 0 or a negative errno. */
+/* A new slab at an address of the space. 0, DS_BENCH_E_MEMORY, or a negative errno. */
 int ds_bench_map(ds_bench *bench, uint64_t va, uint64_t size);
 /* What every bench has: memory of its own, kernels. 0, DS_PROBE_E_NO_IMAGE, or a negative errno. */
 int ds_bench_furnish(ds_bench *bench, bool launches);

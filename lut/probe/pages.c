@@ -169,6 +169,8 @@ static int find_channels(struct labeller *labeller, const struct ds_bench_site *
 
         begin(labeller, "tuning", 0);
         r = ds_bench_over(site, labeller->pages, labeller->n_pages, &labeller->bench);
+        if (r == DS_BENCH_E_MEMORY)
+                return none(labeller, "the device has no memory left to measure with");
         if (!r)
                 r = ds_bench_tune(labeller->bench, SEED);
         if (r)

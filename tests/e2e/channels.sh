@@ -113,8 +113,12 @@ killed() {
         return 1
 }
 
-# --- a pool of one slab ---
-start a2000 pool_mib=2 be=1/3
+# --- a pool of one slab, by a table in a place that is the starting user's own ---
+mkdir -m 700 "$tmp/own"
+mkdir -m 755 "$tmp/own/tables"
+cp lut/tables/sim-a2000.lut "$tmp/own/tables/"
+start a2000 pool_mib=2 be=1/3 "tables=$tmp/own/tables"
+check "the table tells the page" [ "$(figure channels_source)" = "table sim-a2000.lut (simulated) for 1 pages" ]
 check "sim:a2000: two of six channels are best effort's" [ "$(figure channels_be) of $(figure channels)" = "2 of 6" ]
 check "and its sectors are two KiB, of which nothing is lost" \
         [ "$(figure pool_sector_bytes) $(figure pool_granule_bytes) $(figure pool_lost_permille)" = "2048 1024 0" ]
@@ -137,7 +141,8 @@ check "nobody pays for it any more" [ "$(figure charges)" = 0 ]
 stop "a2000"
 
 # --- sectors of four KiB ---
-start p40 pool_mib=2 be=4
+start p40 pool_mib=2 be=4 "tables=$tmp/nowhere"
+check "sim:p40: tables that are not there are told of" grep -q "tables of channels in $tmp/nowhere cannot be read: No such" "$tmp/daemon.log"
 check "sim:p40: sectors are four KiB" [ "$(figure channels_be) $(figure pool_sector_bytes)" = "4 4096" ]
 check "and they lie where it says" true_for p40
 check "results are those of linear memory" coloured check "$build/ptx/sm_90"
@@ -191,6 +196,28 @@ wait "$manager"
 check "the manager has no complaint" [ $? = 0 ]
 rm -f "$tmp/sock"
 
+# --- a manager that does not take enough ---
+printf '%s\n' '[channels]' pool_mib=2 be=1/3 >"$tmp/detshared.conf"
+"$build/tests/manager" -l "$tmp/sock" -f 2 -- "$build/detshared" --device sim:a2000 --config "$tmp/detshared.conf" --state "$tmp/state" \
+        <"$tmp/orders" >"$tmp/manager" 2>"$tmp/daemon.log" &
+manager=$!
+exec 9>"$tmp/orders"
+echo start >&9
+check "a daemon with a manager that keeps two files serves" served 1
+check "a program holds a tensor" hold 100000 be
+check "the daemon is restarted" restart 2
+check "the pool was stored" [ "$(grep -c ^stored "$tmp/manager")" = 2 ]
+check "which is taken back, as no session could be" [ "$(grep -c ^removed "$tmp/manager")" = 2 ]
+kill -KILL "$holder"
+exec 8>&-
+wait "$holder" 2>/dev/null
+holder=
+echo quit >&9
+exec 9>&-
+wait "$manager"
+check "the manager has no complaint" [ $? = 0 ]
+rm -f "$tmp/sock"
+
 # --- as it was measured ---
 why_not() {
         case $(figure channels_why) in *"$1"*) true ;; *) cat "$tmp/status"; false ;; esac
@@ -206,6 +233,12 @@ start a2000 pool_mib=4
 check "then nothing is set aside" says "0 of 0 free: the daemon has no pool of coloured memory"
 check "and it says that" why_not "does not pay on this GPU"
 stop "where channels do not pay"
+check "it was measured of other channels: it pays" "$build/tests/channels/measured" "$tmp/state" "DetShare sim:a2000/26" 12 4
+start a2000 pool_mib=2
+check "then nothing is set aside, which the log says" grep -q "what pays was measured of 12 channels, and here are 6" "$tmp/daemon.log"
+check "the worker is killed, another serves" killed
+check "and channels were not looked for again" [ "$(grep -c 'no pool of coloured memory' "$tmp/daemon.log")" = 1 ]
+stop "measured of other channels"
 check "it is measured: it pays" "$build/tests/channels/measured" "$tmp/state" "DetShare sim:a2000/26" 6 3
 start a2000 pool_mib=2
 check "then there is a pool, as it was measured" [ "$(figure channels_be) of $(figure channels)" = "3 of 6" ]

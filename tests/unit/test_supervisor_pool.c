@@ -212,7 +212,7 @@ Test(supervisor_pool, when_there_is_to_be_one)
                 {DS_MIB(4), "off", NULL, "off"},
                 {DS_MIB(4), "auto", NULL, "not measured"},
                 {DS_MIB(4), NULL, NULL, "not measured"},
-                {DS_MIB(4), "1/3", "1/3", "could not be made"},
+                {DS_MIB(4), "1/3", "1/3", "could not be made, or"},
         };
 
         const struct ds_calibration none = {.n = 0};
@@ -224,6 +224,18 @@ Test(supervisor_pool, when_there_is_to_be_one)
                 cr_expect_eq(wanted == NULL, rows[i].wanted == NULL);
                 cr_expect(strstr(why, rows[i].why), "%s", why);
         }
+}
+
+/* An H200 without a table takes 80 ms for each page: a quarter of an hour is too little for all of its memory. */
+Test(supervisor_pool, patience_grows_with_the_pool)
+{
+        const struct ds_config small = {.pool_bytes = DS_MIB(2)}, all = {.pool_bytes = 138 * DS_GIB(1)},
+                               absurd = {.pool_bytes = UINT64_MAX};
+
+        cr_expect_geq(ds_pool_patience_ms(&small), 60u * 1000);
+        cr_expect_leq(ds_pool_patience_ms(&small), 3600u * 1000);
+        cr_expect_geq(ds_pool_patience_ms(&all), 2u * 69 * 1024 / 2 * 80);
+        cr_expect_leq(ds_pool_patience_ms(&absurd), (uint32_t)INT32_MAX);
 }
 
 /* What was measured decides where the configuration says auto. */

@@ -7,6 +7,7 @@
  */
 #include "worker_harness.h"
 
+#include "lut/probe/bench.h"
 #include "worker/pool.h"
 
 #ifndef POOL_CUDA
@@ -367,6 +368,43 @@ Test(worker_pool, pieces_that_make_no_sense, .timeout = 60)
         ds_close(smaller);
         pool_drop();
 }
+
+#ifndef POOL_CUDA
+static const char *pool_said;
+
+static void pool_hear(const struct ds_log_about *about, enum ds_log_level level, const char *line)
+{
+        if (strstr(line, "no pool of coloured memory"))
+                pool_said = strstr(line, "no memory left to measure with");
+}
+
+/* What a probe has for itself. */
+static int create_no_more(ds_device *of, uint64_t bytes, int *ret_fd)
+{
+        return bytes == DS_BENCH_DATA ? DS_CUDA_OUT_OF_MEMORY : REAL.mem_create(of, bytes, ret_fd);
+}
+
+/* A pool that takes nearly all is none, and the device is as good as before. */
+Test(worker_pool, no_memory_to_measure_with, .timeout = 60)
+{
+        struct wt *t;
+        struct wt_client one;
+        uint64_t va;
+
+        ops = REAL;
+        ops.mem_create = create_no_more;
+        wt_ops = &ops;
+        wt_pool_bytes = DS_MIB(4);
+        ds_log_set_sink(pool_hear);
+        t = wt_open(DEVICE);
+        ds_log_set_sink(NULL);
+        cr_expect_not_null(pool_said);
+        one = client_open(t, 1);
+        cr_expect_eq(wt_alloc(t, &one, 4096, &va), 0);
+        wt_client_close(t, &one);
+        wt_close(t);
+}
+#endif
 
 /* The parameter of launches is for a table that kernels can have. */
 Test(worker_pool, tables, .timeout = 60)

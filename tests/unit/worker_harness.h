@@ -49,7 +49,8 @@ static uint64_t wt_wall = DS_NS_PER_S;
 static uint64_t wt_life = 100;
 static const struct ds_device_ops *wt_ops; /* NULL = the device's own; else the device is named without "sim:" */
 ds_unused static uint64_t wt_kernel_ns;
-static uint64_t wt_tick; /* that real time moves whenever it is looked at */
+static uint64_t wt_pool_bytes; /* of the pool that a worker makes */
+static uint64_t wt_tick;       /* that real time moves whenever it is looked at */
 
 struct wt_client {
         uint64_t id;
@@ -87,6 +88,8 @@ ds_unused static struct wt *wt_open_policy(const char *device, const char *polic
                 .life = wt_life++,
                 .ops = wt_ops,
                 .kernel_ns = wt_kernel_ns,
+                .pool_bytes = wt_pool_bytes,
+                .pool_be = "1/3",
                 .trust_any_owner = 1,
         };
         int pair[2];

@@ -136,6 +136,15 @@ ds_process *ds_process_free(ds_process *process)
         return NULL;
 }
 
+ds_process *ds_process_leave(ds_process *process)
+{
+        if (process) {
+                FUZZ_CHECK(!process->freed);
+                process->freed = 1;
+        }
+        return NULL;
+}
+
 pid_t ds_process_pid(const ds_process *process)
 {
         return process->pid;

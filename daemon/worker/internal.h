@@ -418,6 +418,7 @@ struct dsw_quiesce {
         enum dsw_quiesce_state state;
         int running;                 /* nothing is in flight: calls that stop the device may be made */
         int begun, beside_ls;        /* of the one running */
+        uint64_t bound_ns;           /* real time for which BE's calls may make it last */
         uint64_t empty_ns, run_ns;   /* device time since which LS is held, and since which nothing runs */
         uint64_t pause_ns;           /* until the next for BE's sake, after the last one's end */
         struct dsw_session *waiting; /* sessions, first come first */
@@ -425,6 +426,7 @@ struct dsw_quiesce {
         uint64_t last_ns;            /* device time of the last one's end */
         uint64_t held_wall_ns, run_wall_ns;
         uint64_t chores_wall_ns;  /* since when there is something that nobody waits for; 0 = nothing */
+        int chores_go_on;         /* the last one had no time for all of it */
         uint64_t count, total_ns; /* real time from holding BE to letting it go */
 };
 

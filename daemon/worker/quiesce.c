@@ -21,11 +21,13 @@
  *  - of a longer one 200 d, between 0.1 and 2 s: that meets one request of two hundred.
  *
  * All that wait go in the same stop, one after the other until it has lasted 1.5 ms; the others go in the next. An LS
- * session never waits for this rate.
+ * session never waits for this rate. Where LS sessions have nothing to do a stop lasts 5 ms, since one of them may come
+ * at any moment, and the next one may follow at once; where there are none, as long as there is something to do.
  *
  * What nobody waits for (chores: unregistering pinned memory that was given back or whose session is gone, what the
  * device put off) goes along with a stop that has been short so far, or when all is idle, or when there is too much of
- * it or it is too old. Then it has stops of its own, at the same rate and of the same length.
+ * it or it is too old. Then it has stops of its own, at the same rate and of the same length; of up to 20 ms where it
+ * is very much, which must not grow without end.
  *
  * Times are the device's, so that virtual time neither passes over a quiesce that is due nor waits for one; only the
  * chores, which nobody measures, and the length of the stop itself go by real time. Within a session requests
@@ -45,9 +47,11 @@
 #define QUIESCE_LS_NS (50 * DS_NS_PER_MS)     /* LS is active this long after its last sign of life */
 #define QUIESCE_RUN_NS (1500 * DS_NS_PER_US)  /* no BE session's call begins later than this in a stop, beside LS */
 #define QUIESCE_SHORT_NS (500 * DS_NS_PER_US) /* and no chore later than this: so long is a short one */
+#define QUIESCE_IDLE_NS (5 * DS_NS_PER_MS)    /* neither, while LS has nothing to do */
 #define QUIESCE_CHORES_MAX 64u                /* pieces; more are worth a quiesce of their own */
-#define QUIESCE_CHORES_MANY 512u              /* more than these are done whatever it costs */
-#define QUIESCE_CHORES_NS (5 * DS_NS_PER_S)   /* real time; older ones are worth one too */
+#define QUIESCE_CHORES_MANY 512u              /* more than these are worth a long one */
+#define QUIESCE_MANY_NS (20 * DS_NS_PER_MS)
+#define QUIESCE_CHORES_NS (5 * DS_NS_PER_S) /* real time; older ones are worth one too */
 
 #define HELD_BE (1u << DETSHARE_CLASS_BE)
 #define HELD_ALL (HELD_BE | 1u << DETSHARE_CLASS_LS)
@@ -92,8 +96,8 @@ static int quiesce_run_is_long(const struct dsw_session *session)
 {
         ds_worker *worker = session->worker;
 
-        return session->class_ != DETSHARE_CLASS_LS && worker->quiesce.beside_ls && worker->quiesce.begun &&
-               worker->wall_ns() - worker->quiesce.run_wall_ns > QUIESCE_RUN_NS;
+        return session->class_ != DETSHARE_CLASS_LS && worker->quiesce.begun &&
+               worker->wall_ns() - worker->quiesce.run_wall_ns > worker->quiesce.bound_ns;
 }
 
 int dsw_quiesce_may(struct dsw_session *session)
@@ -131,7 +135,7 @@ static int quiesce_chores_press(const ds_worker *worker)
 
         if (!quiesce->chores_wall_ns)
                 return 0;
-        return quiesce_n_chores(worker) > QUIESCE_CHORES_MAX ||
+        return quiesce->chores_go_on || quiesce_n_chores(worker) > QUIESCE_CHORES_MAX ||
                worker->wall_ns() - quiesce->chores_wall_ns >= QUIESCE_CHORES_NS;
 }
 
@@ -251,26 +255,40 @@ static int quiesce_chore_do(ds_worker *worker)
         return 0;
 }
 
+/* How long the stop may have lasted when one more is begun. */
+static uint64_t quiesce_chores_bound(const ds_worker *worker, int press)
+{
+        const struct dsw_quiesce *quiesce = &worker->quiesce;
+
+        if (!quiesce->beside_ls)
+                return quiesce->bound_ns;
+        if (quiesce_n_chores(worker) > QUIESCE_CHORES_MANY)
+                return QUIESCE_MANY_NS;
+        return press ? QUIESCE_RUN_NS : QUIESCE_SHORT_NS;
+}
+
 /* As much as the stop has time for. */
 static void quiesce_chores(ds_worker *worker)
 {
         struct dsw_quiesce *quiesce = &worker->quiesce;
-        uint64_t bound = quiesce_chores_press(worker) ? QUIESCE_RUN_NS : QUIESCE_SHORT_NS;
+        const int press = quiesce_chores_press(worker);
         int some = 0;
 
         while (quiesce_n_chores(worker)) {
-                if (quiesce->beside_ls && worker->wall_ns() - quiesce->run_wall_ns >= bound &&
-                        quiesce_n_chores(worker) <= QUIESCE_CHORES_MANY)
+                if (worker->wall_ns() - quiesce->run_wall_ns >= quiesce_chores_bound(worker, press))
                         break;
                 if (!quiesce_chore_do(worker))
                         break;
                 some = 1;
         }
         dsw_settle(worker);
-        if (!quiesce_n_chores(worker))
+        quiesce->chores_go_on = 0;
+        if (!quiesce_n_chores(worker)) {
                 quiesce->chores_wall_ns = 0;
-        else if (some)
+        } else if (some) {
                 quiesce->chores_wall_ns = DS_MAX(worker->wall_ns(), (uint64_t)1);
+                quiesce->chores_go_on = !quiesce->beside_ls; /* only LS that comes is to be let in between */
+        }
 }
 
 /* Those of one class, in the order in which they asked. Who asks meanwhile waits for the next time. */
@@ -301,6 +319,19 @@ static uint64_t quiesce_pause_ns(const ds_worker *worker)
         return DS_MIN(DS_MAX(QUIESCE_PAUSE * held, QUIESCE_PAUSE_MIN_NS), QUIESCE_PAUSE_MAX_NS);
 }
 
+/* How long the stop may have lasted when BE's next call is begun. */
+static uint64_t quiesce_bound(const ds_worker *worker)
+{
+        const struct dsw_session *session;
+
+        if (worker->quiesce.beside_ls)
+                return QUIESCE_RUN_NS;
+        for (session = worker->sessions; session; session = session->hh.next)
+                if (session->class_ == DETSHARE_CLASS_LS)
+                        return QUIESCE_IDLE_NS;
+        return UINT64_MAX;
+}
+
 static void quiesce_run(ds_worker *worker)
 {
         struct dsw_quiesce *quiesce = &worker->quiesce;
@@ -308,6 +339,7 @@ static void quiesce_run(ds_worker *worker)
         quiesce->running = 1;
         quiesce->begun = 0;
         quiesce->beside_ls = quiesce_ls_active(worker);
+        quiesce->bound_ns = quiesce_bound(worker);
         quiesce->run_ns = worker->now_ns;
         quiesce->run_wall_ns = worker->wall_ns();
         quiesce_serve_class(worker, DETSHARE_CLASS_LS);

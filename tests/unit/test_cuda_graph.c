@@ -215,6 +215,35 @@ Test(cuda_graph, what_parts_stir, .timeout = 60)
         dt_close(t);
 }
 
+/* What was built of very many graphs goes a few at a time, so that a stop has an end. */
+Test(cuda_graph, many_that_go, .timeout = 60)
+{
+        static struct dt_chain c;
+        ds_device_graph *graphs[100];
+        ds_device_module *module;
+        size_t left, times = 0;
+        struct dt *t;
+
+        fake(NULL, NULL);
+        t = dt_open(&ds_cuda_ops, "0");
+        module = dt_load(t, DT_PTX);
+        dt_chain_step(t, &c, module, "poke", DT_DEVICE_VA, 1);
+        for (size_t i = 0; i < DS_ARRAY_SIZE(graphs); i++) {
+                graphs[i] = dt_graph(t, &c);
+                cr_assert_eq(t->ops->graph_build(t->device, graphs[i], t->rung), 0);
+        }
+        for (size_t i = 0; i < DS_ARRAY_SIZE(graphs); i++)
+                t->ops->graph_free(t->device, graphs[i]);
+        for (left = t->ops->put_off(t->device); left; left = t->ops->put_off(t->device)) {
+                t->ops->put_off_do(t->device);
+                cr_assert_lt(t->ops->put_off(t->device), left);
+                times++;
+        }
+        cr_assert_geq(times, 5);
+        cr_assert_eq(t->device->graph_nodes, 0);
+        dt_close(t);
+}
+
 /* A kernel of a graph ends the context: the graph is the suspect, and what was under way comes back. */
 Test(cuda_graph, a_fault, .timeout = 60)
 {

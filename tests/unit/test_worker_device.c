@@ -13,13 +13,20 @@
 static struct ds_device_ops wrap;
 
 static struct {
-        int unclear;                      /* slabs are not clear yet */
-        int lost;                         /* what lost() says */
-        int fault_space;                  /* completions of this space lose the context */
-        int mute;                         /* poll gives nothing */
-        int fail_launch;                  /* what launch returns */
-        size_t text;                      /* bytes printed by space 1 and not taken yet */
-        size_t put_off, put_off_done;     /* pieces */
+        int unclear;                  /* slabs are not clear yet */
+        int lost;                     /* what lost() says */
+        int fault_space;              /* completions of this space lose the context */
+        int mute;                     /* poll gives nothing */
+        int fail_launch;              /* what launch returns */
+        size_t text;                  /* bytes printed by space 1 and not taken yet */
+        size_t put_off, put_off_done; /* pieces */
+        size_t at_once;               /* of these; 0: all */
+        uint64_t put_off_ns;          /* that each takes then, in real time */
+        uint64_t longest_ns;          /* for which a stop had lasted then */
+        ds_worker *worker;            /* NULL: nobody measures */
+        struct wt_client *comes;      /* launches a kernel when this much is put off; NULL: nobody */
+        uint64_t comes_kernel;
+        size_t comes_at, served_at;
         uint32_t in_flight, busy_stops;   /* calls that stop the device beside work */
         uint64_t space_of_token[1 << 16]; /* by slot number */
 } dev;
@@ -53,6 +60,7 @@ static int wrap_launch(ds_device *device, const struct ds_launch *launch, uint64
         }
         r = ds_sim_ops.launch(device, launch, token);
         if (!r) {
+                dev.served_at = dev.put_off;
                 dev.in_flight++;
                 dev.space_of_token[(uint16_t)token] = launch->space;
         }
@@ -107,9 +115,16 @@ static size_t wrap_put_off(ds_device *device)
 
 static void wrap_put_off_do(ds_device *device)
 {
+        const size_t n = dev.at_once ? DS_MIN(dev.at_once, dev.put_off) : dev.put_off;
+
         dev.busy_stops += dev.in_flight > 0;
-        dev.put_off_done += dev.put_off;
-        dev.put_off = 0;
+        dev.put_off_done += n;
+        dev.put_off -= n;
+        wt_wall += n * dev.put_off_ns;
+        if (dev.comes && dev.put_off == dev.comes_at)
+                wt_push_launch(dev.comes, 0, dev.comes_kernel, 1, 1, NULL, 0);
+        if (dev.worker)
+                dev.longest_ns = DS_MAX(dev.longest_ns, wt_wall - dev.worker->quiesce.run_wall_ns);
 }
 
 static int wrap_limit_raise(ds_device *device, enum ds_device_limit limit, uint64_t value)
@@ -570,6 +585,98 @@ Test(worker_device, what_is_put_off_waits_for_an_idle_device, .timeout = 60)
         cr_assert_eq(dev.busy_stops, 0);
         wt_client_close(t, &a);
         wt_client_close(t, &b);
+        wrap_close(t);
+}
+
+/* Much that was put off, 1 ms each, beside an LS session; when this returns it is about to be done. */
+static void put_off_much(struct wt *t, struct wt_client *client, size_t n)
+{
+        uint64_t module;
+
+        cr_assert_eq(wt_module(t, client, DT_PTX, &module), 0);
+        wt_settle(t);
+        dev.worker = t->worker;
+        dev.at_once = 1;
+        dev.put_off_ns = DS_NS_PER_MS;
+        dev.longest_ns = 0;
+        dev.put_off = n;
+        {
+                WT_REQUEST(unload, MODULE_UNLOAD, module_unload, ModuleUnload, MODULE_UNLOAD, .module = module);
+
+                cr_assert_eq(wt_call_status(t, client, &unload), 0);
+        }
+}
+
+/* LS that comes meanwhile waits for a moment and not for all of it; and all of it is done, at once and in many stops.
+ */
+Test(worker_device, what_is_put_off_is_done_a_little_at_a_time, .timeout = 60)
+{
+        struct wt *t = wrap_open();
+        struct wt_client ls = wt_client(t, 1, DETSHARE__CLASS__LS), be = wt_client(t, 2, DETSHARE__CLASS__BE);
+        uint64_t begin, before;
+
+        wt_attach(t, &be);
+        wt_wall += DS_NS_PER_S;
+        begin = wt_wall;
+        before = wt_worker_stats(t).quiesces;
+        dev.comes = &ls;
+        dev.comes_kernel = kernel_of(t, &ls, "null");
+        dev.comes_at = 200;
+        put_off_much(t, &be, 400);
+        cr_assert_eq(wt_sync_all(t, &ls), 0);
+        cr_assert_lt(dev.served_at, 200);
+        cr_assert_geq(dev.served_at, 200 - 6, "%zu were done first", 200 - dev.served_at);
+        for (int i = 0; i < 1000 && dev.put_off; i++) {
+                wt_wall += DS_NS_PER_MS;
+                wt_turn(t, 0);
+        }
+        cr_assert_eq(dev.put_off, 0);
+        cr_assert_leq(dev.longest_ns, 6 * DS_NS_PER_MS);
+        cr_assert_gt(wt_worker_stats(t).quiesces, before + 400 / 6);
+        cr_assert_lt(wt_wall - begin, 2 * DS_NS_PER_S);
+        wt_client_close(t, &be);
+        wt_client_close(t, &ls);
+        wrap_close(t);
+}
+
+/* Where nobody measures there is no reason for that. */
+Test(worker_device, what_is_put_off_is_done_at_once_without_ls, .timeout = 60)
+{
+        struct wt *t = wrap_open();
+        struct wt_client be = wt_client(t, 2, DETSHARE__CLASS__BE);
+        uint64_t before;
+
+        wt_attach(t, &be);
+        before = wt_worker_stats(t).quiesces;
+        put_off_much(t, &be, 1000);
+        wt_settle(t);
+        cr_assert_eq(dev.put_off, 0);
+        cr_assert_leq(wt_worker_stats(t).quiesces, before + 2, "loading, and this");
+        wt_client_close(t, &be);
+        wrap_close(t);
+}
+
+/* Beside LS that works, too, however much it is. */
+Test(worker_device, very_much_that_is_put_off_beside_ls, .timeout = 60)
+{
+        struct wt *t = wrap_open();
+        struct wt_client ls = wt_client(t, 1, DETSHARE__CLASS__LS), be = wt_client(t, 2, DETSHARE__CLASS__BE);
+        uint64_t null = kernel_of(t, &ls, "null");
+
+        wt_attach(t, &be);
+        put_off_much(t, &be, 2000);
+        for (int i = 0; i < 100000 && dev.put_off > 100; i++) {
+                wt_push_launch(&ls, 0, null, 1, 1, NULL, 0);
+                cr_assert_eq(wt_sync_all(t, &ls), 0);
+                wt_turn(t, 0);
+        }
+        cr_assert_leq(dev.put_off, 100);
+        cr_assert_leq(dev.longest_ns, 21 * DS_NS_PER_MS);
+        cr_assert_gt(dev.longest_ns, 10 * DS_NS_PER_MS, "it was beside LS that worked, and more than many");
+        dev.at_once = 0;
+        dev.put_off_ns = 0;
+        wt_client_close(t, &be);
+        wt_client_close(t, &ls);
         wrap_close(t);
 }
 

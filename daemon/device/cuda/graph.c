@@ -30,7 +30,8 @@
 #define GRAPH_SHARED_SURE (48u << 10) /* what every kernel may have without being told */
 #define GRAPH_CLUSTER_SURE 8u         /* likewise, blocks */
 #define GRAPH_TEXT 200
-#define GRAPH_BUILT_AT_ONCE 128u /* nodes, some 0.3 ms: who asks for more asks again, if the stop has time for it */
+#define GRAPH_BUILT_AT_ONCE 128u  /* nodes, some 0.3 ms: who asks for more asks again, if the stop has time for it */
+#define GRAPH_DROPPED_AT_ONCE 16u /* instances, likewise */
 
 struct cuda_instance {
         CUgraph graph;
@@ -567,11 +568,11 @@ size_t cuda_graphs_put_off(const ds_device *device)
         return device->n_instances_going + device->n_graphs_wanted;
 }
 
-static void instances_drop_going(ds_device *device)
+static void instances_drop_going(ds_device *device, size_t most)
 {
         struct cuda_instance *instance;
 
-        while ((instance = device->instances_going)) {
+        for (; most && (instance = device->instances_going); most--) {
                 device->instances_going = instance->next;
                 device->n_instances_going--;
                 instance_free(device, instance);
@@ -583,8 +584,8 @@ void cuda_graphs_put_off_do(ds_device *device)
         ds_device_graph *graph;
         uint32_t built = 0;
 
-        instances_drop_going(device);
-        if (!device->n_graphs_wanted)
+        instances_drop_going(device, GRAPH_DROPPED_AT_ONCE);
+        if (device->n_instances_going || !device->n_graphs_wanted)
                 return;
         DL_FOREACH(device->graphs, graph)
         {
@@ -599,8 +600,13 @@ void cuda_graphs_put_off_do(ds_device *device)
         }
 }
 
+void cuda_graphs_drop_going(ds_device *device)
+{
+        instances_drop_going(device, SIZE_MAX);
+}
+
 void cuda_graphs_free(ds_device *device)
 {
         assert(!device->graphs);
-        instances_drop_going(device);
+        cuda_graphs_drop_going(device);
 }

@@ -396,6 +396,7 @@ uint32_t cuda_graph_kernels(const ds_device_graph *graph);
 /* What waits for a quiesce, and doing it all. */
 size_t cuda_graphs_put_off(const ds_device *device);
 void cuda_graphs_put_off_do(ds_device *device);
+void cuda_graphs_drop_going(ds_device *device); /* all instances that nobody can launch */
 void cuda_graphs_free(ds_device *device);
 
 /* hold.c: 1 when the stream must hold what comes next: something is held already, or its queue in hardware is full */

@@ -193,7 +193,7 @@ size_t cuda_memory_put_off(ds_device *device)
         return n;
 }
 
-void cuda_memory_put_off_do(ds_device *device)
+static void memory_release_hosts(ds_device *device, size_t most)
 {
         struct cuda_mapping *mapping, *next;
 
@@ -201,9 +201,17 @@ void cuda_memory_put_off_do(ds_device *device)
         {
                 if (!mapping->host)
                         continue;
+                if (!most--)
+                        return;
                 DL_DELETE(device->going, mapping);
                 mapping_release(device, mapping);
         }
+}
+
+/* One: it may be large. */
+void cuda_memory_put_off_do(ds_device *device)
+{
+        memory_release_hosts(device, 1);
 }
 
 /* --- spaces ----------------------------------------------------------------------------------------------------- */
@@ -580,7 +588,7 @@ int cuda_host_map(ds_device *device, uint32_t id, int fd, uint64_t va, uint64_t 
         if (r)
                 return ds_error_trace(r);
         /* what a removed session left there: this is a moment for it */
-        cuda_memory_put_off_do(device);
+        memory_release_hosts(device, SIZE_MAX);
         r = mapping_new(device, va, size, 1, &mapping);
         if (!r)
                 r = cuda_va_host_map(device, fd, va, size, &mapping->own);

@@ -49,6 +49,7 @@
 #define KEPT_BYTES_MIN DS_MIB(256)
 #define KEPT_BYTES_MAX DS_GIB(2)
 #define KEPT_MEMORY_PART 64 /* of the GPU's */
+#define IMAGES_DROPPED_AT_ONCE 4u
 #define KERNELS_AT_ONCE 32u /* a library with more of them loads them one by one */
 #define READINGS_MAX 64u    /* on their way to the thread, or there and nobody came */
 
@@ -278,16 +279,19 @@ static struct cuda_image *image_find(const struct cuda_images *images, const voi
 }
 
 /* What was put off, but only when a [stops] call is under way anyway. */
-static void images_drop_going(ds_device *device)
+static void images_drop_going(ds_device *device, size_t most)
 {
         struct cuda_image *image, *next;
 
-        if (!device->images)
+        if (!device->images || !device->images->n_going)
                 return;
+        cuda_graphs_drop_going(device); /* they may hold kernels of these */
         DL_FOREACH_SAFE(device->images->list, image, next)
         {
                 if (image->refs || !image->going)
                         continue;
+                if (!most--)
+                        return;
                 image_not_idle(device->images, image);
                 DL_DELETE(device->images->list, image);
                 image_free(device, image);
@@ -308,7 +312,7 @@ size_t cuda_put_off(ds_device *device)
 
 void cuda_put_off_do(ds_device *device)
 {
-        images_drop_going(device);
+        images_drop_going(device, IMAGES_DROPPED_AT_ONCE);
 }
 
 /* --- loading --- */
@@ -404,7 +408,7 @@ static int image_new(
         r = image_check(device, bytes, size, &cubin, log, log_size);
         if (r)
                 return r;
-        images_drop_going(device);
+        images_drop_going(device, SIZE_MAX);
         r = image_room(device, &cubin, log, log_size);
         if (r)
                 return r;

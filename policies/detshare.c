@@ -72,7 +72,7 @@
 /* However many streams clients open, there must be room on the device for LS. */
 #define BE_MANY 512u            /* BE operations on the device: of each coroutine no more than one then ... */
 #define BE_MOST 3072u           /* ... and more go only when some have ended */
-#define AHEAD_LEAST_NS 50000ull /* of work on the device, so that it is not idle until the next is there */
+#define AHEAD_LEAST_NS 20000ull /* of work on the device, so that it is not idle until the next is there */
 
 /* --- launching -------------------------------------------------------------------------------------------------------
  */

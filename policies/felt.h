@@ -10,22 +10,25 @@
  *      HALF, QUARTER, EIGHTH     all kernels of BE keep to that part of the SMs while the request goes on
  *      HELD                      none is launched
  *
- * One is in force. It begins with EBB. A regime whose requests surely break the slack is left for the most generous one
- * that surely keeps it, or HELD if none is known to; and whenever a more generous one surely keeps it, that is in
- * force. Sure is what lies outside twice the standard error (as the mean deviation estimates it); in between all stays
- * as it is, so requests that vary by themselves decide nothing. One that takes more than twice the mean counts as
- * twice: a single one that somebody else held up must not decide, either.
+ * One is in force. Which one it begins with is the caller's choice (`first`), and beside BE that was not there before
+ * it is no more generous than that: with HELD, what BE costs is found by a few requests of many, with EBB by all of the
+ * first. A regime whose requests surely break the slack is left for the
+ * most generous one that surely keeps it, or HELD if none is known to; and whenever a more generous one surely keeps
+ * it, that is in force. Sure is what lies outside twice the standard error (as the mean deviation estimates it); in
+ * between all stays as it is, so requests that vary by themselves decide nothing. One that takes more than twice the
+ * mean counts as twice: a single one that somebody else held up must not decide, either.
  *
  * Compared are neighbours: a session's own speed may change by more than the slack for seconds (clocks, memory, its own
  * program), and times of before and after are then no measure of anything. Most requests run under the regime in force;
  * the mean of the last few is the base. One of RENEW is HELD: the base and that one are a pair, what requests take with
  * BE and without. One of TRIAL runs under a more generous regime, whose pair it makes with the base (and with what
- * is known of that): fewer than the one of a hundred that a 99th percentile sees, and sooner only while too little is
- * known of it, or one says that it costs far less than it did. The means of a regime's pairs are compared, and forget:
- * the last FELT_SAMPLES or so count. If the base has become longer than the slack since, it is not known whether that
- * is BE, so pairs come as often as at first. Requests that met no BE at all are as good as HELD ones. Time is per
- * operation: where requests come in several sizes, or follow each other so closely that they look like one, their
- * lengths say little. What goes on for longer than FELT_PIECE_NS is looked at in pieces of that.
+ * is known of that), one of SOON while too little is known of it, or one says that it costs far less than it did: fewer
+ * than the one of a hundred that a 99th percentile sees, for one that takes twice as long may hold up others. The means
+ * of a regime's pairs are compared, and forget: the last FELT_SAMPLES or so count. If the base has become longer than
+ * the slack since, it is not known whether that is BE, so pairs come as often as at first. Requests that met no BE at
+ * all are as good as HELD ones. Time is per operation: where requests come in several sizes, or follow each other so
+ * closely that they look like one, their lengths say little. What goes on for longer than FELT_PIECE_NS is looked at in
+ * pieces of that.
  */
 #pragma once
 
@@ -38,8 +41,8 @@
 #define FELT_NEAR 32u /* requests after which it is no neighbour any more */
 #define FELT_RENEW 64u
 #define FELT_FIRST 4u /* of the pairs, while the regime in force is not known */
-#define FELT_TRIAL 200u
-#define FELT_SOON 32u /* of a more generous regime, while that is not known */
+#define FELT_TRIAL 1000u
+#define FELT_SOON 200u /* of a more generous regime, while that is not known */
 #define FELT_SLACK_MAX 1000000u
 #define FELT_RATIO 1024u /* 1 */
 
@@ -61,7 +64,7 @@ struct felt {
                 uint64_t mean;
         } base;
         uint32_t requests;
-        uint32_t now; /* enum felt_regime */
+        uint32_t now, first; /* enum felt_regime; first is set before the first request */
 };
 
 /* What BE may make of requests that take so long without it. An SLO may be any number, so the slack may be, too. */
@@ -257,7 +260,8 @@ static inline uint32_t felt_wanted(const struct felt *felt, uint64_t slack_permi
 /* The regime of the request that begins now; slack_permille and steps as for felt_now(). */
 static inline uint32_t felt_choose(struct felt *felt, uint64_t slack_permille, uint32_t steps)
 {
-        const uint32_t number = ++felt->requests, now = felt_now(felt, slack_permille, steps);
+        const uint32_t number = ++felt->requests;
+        const uint32_t now = number > 1 ? felt_now(felt, slack_permille, steps) : (felt->now = felt->first);
         const uint32_t generous = now < steps ? now : steps; /* so many are more generous */
         const uint32_t wanted = felt_wanted(felt, slack_permille, generous);
         const int uncertain =
@@ -277,4 +281,8 @@ static inline void felt_forget(struct felt *felt)
 {
         for (uint32_t i = 0; i < FELT_HELD; i++)
                 felt->of[i].n = 0;
+        if (felt->now >= felt->first)
+                return;
+        felt->base.n = 0;
+        felt->now = felt->first;
 }

@@ -67,6 +67,7 @@ enum param {
         P_FLOOR,
         P_EVICT_RUN,
         P_MASK,
+        P_HELD_FIRST,
         PARAMS,
 };
 
@@ -79,7 +80,7 @@ static const struct detshare_policy_param params[PARAMS] = {
                 LS_OVERLAP, 0, LS_APART},
         {"ls_tolerance_permille", "latencies this close count as the best one of an LS kernel", 50, 0, 1000},
         {"be_tolerance_permille", "times this close are one step of a BE kernel's stair", 50, 0, 1000},
-        {"slack_permille", "of a request's length that BE may cost it when it has no SLO", 50, 0, 10000},
+        {"slack_permille", "of a request's length that BE may cost it when it has no SLO", 20, 0, 10000},
         {"slo_permille", "of what the SLO leaves that BE may cost a request", 100, 0, 1000},
         {"short_us", "BE blocks that last no longer never give way", 5, 0, 1000000},
         {"window", "operations of an LS queue that are looked at for the reserve", 8, 1, DETSHARE_AHEAD_MAX},
@@ -113,6 +114,7 @@ static const struct detshare_policy_param params[PARAMS] = {
         {"evict_run_us", "BE that leaves LS some SMs runs so long before it is moved", 200, 0, 1000000},
         {"mask_permille", "what requests lose when kernels ran on parts of the GPU before, -1 = what the device says",
                 -1, -1, 1000},
+        {"held_first", "1: BE is held during requests until it is known what it costs them, 0: it is not", 1, 0, 1},
 };
 
 struct ls {
@@ -305,13 +307,23 @@ static inline uint64_t ls_slack_permille(const struct detshare *d, const struct 
         return ls->length_ns ? ls_slack(d, ls) / (ls->length_ns / 1000 + 1) : 0;
 }
 
+/* Parts of the GPU are not tried where they alone cost more than the slack. */
+static inline uint32_t ls_steps(const struct detshare *d, const struct ls *ls)
+{
+        return (uint64_t)d->p[P_MASK] > ls_slack_permille(d, ls) ? FELT_HALF : number(d, P_FEEL);
+}
+
 /* What comes now of a request is looked at by itself. */
 static inline void ls_piece(const struct detshare *d, struct ls *ls)
 {
         ls->mixed = ls->beside = 0;
         ls->operations = 0;
         ls->piece_ns = d->now_ns;
-        ls->regime = d->p[P_FEEL] ? felt_choose(&ls->felt, ls_slack_permille(d, ls), number(d, P_FEEL)) : FELT_EBB;
+        ls->regime = FELT_EBB;
+        if (!ls->felt.requests)
+                ls->felt.first = d->p[P_HELD_FIRST] ? FELT_HELD : FELT_EBB;
+        if (d->p[P_FEEL])
+                ls->regime = felt_choose(&ls->felt, ls_slack_permille(d, ls), ls_steps(d, ls));
 }
 
 /* It has work again. */

@@ -7,13 +7,14 @@
  * kernels takes 1.16 ms instead of 1.03 (docs/gpu.md, "A context beside it"). That lasts until the GPU has worked for
  * another context, however little. Natively some other program is always there to be worked for. Here one process has
  * the only context, so another process has a second one. When the worker says so (worker/stirs.h has when), it writes
- * some bytes of the GPU's memory: the GPU turns to it and back, and who is served meanwhile has one request that takes a
- * quarter of a millisecond longer.
+ * some bytes of the GPU's memory: the GPU turns to it and back, and who is served meanwhile has one request that takes
+ * a quarter of a millisecond longer.
  *
  * The process is started when it is needed first, and ends by itself when it has not been for a minute. The worker
  * neither knows of it nor waits for it. Making its context takes 0.2 to 0.4 s, which costs who is served some 3 ms,
- * once. It holds some 500 MiB of the GPU's memory; where these are not there, the next try waits a second, then twice as
- * long each time, up to a minute. A program that asks for the last of the memory meanwhile is told that there is none
+ * once. It holds some 500 MiB of the GPU's memory; where these are not there, the next try waits a second, then twice
+ * as long each time, up to a minute. A program that asks for the last of the memory meanwhile is told that there is
+ * none
  * (`[gpu] settle = never` where that counts). Devices without contexts have none.
  */
 #pragma once

@@ -14,7 +14,8 @@
 #include "worker/internal.h"
 
 #define STIRS_QUIET_NS (300 * DS_NS_PER_US) /* since the last one: others may follow */
-#define STIRS_IDLE_NS (100 * DS_NS_PER_US)  /* since LS had something to do: the next kernel of a request comes sooner */
+#define STIRS_IDLE_NS (100 * DS_NS_PER_US)  /* since LS had something to do: the next kernel of a request comes sooner \
+                                             */
 #define STIRS_LATE_NS (20 * DS_NS_PER_MS)   /* LS has been busy for so long since */
 #define STIRS_APART_NS (50 * DS_NS_PER_MS)
 #define STIRS_LS_NS (60 * DS_NS_PER_S) /* since a sign of life of LS */

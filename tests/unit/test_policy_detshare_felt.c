@@ -28,10 +28,12 @@ static struct ph_kernel longs = {.name = "longs", .blocks = 8 * SMS, .block_ns =
 static struct ph_kernel endless = {.name = "endless", .blocks = 16, .block_ns = 2000 * MS};
 static struct ph_kernel touchy = {.name = "touchy", .blocks = 16, .block_ns = 50 * US, .beside = half_more};
 
-#define OPEN(...)                                                              \
-        do {                                                                   \
-                PH_KERNELS_ARE(&small, &shorts, &longs, &endless, &touchy);    \
-                ph_open(SMS / 2, "detshare", __VA_ARGS__ __VA_OPT__(, ) NULL); \
+/* Prices and regimes are tested as they are once BE is known, and with a slack that is easily seen. */
+#define KNOWN "held_first=0", "slack_permille=50"
+#define OPEN(...)                                                                     \
+        do {                                                                          \
+                PH_KERNELS_ARE(&small, &shorts, &longs, &endless, &touchy);           \
+                ph_open(SMS / 2, "detshare", KNOWN, __VA_ARGS__ __VA_OPT__(, ) NULL); \
         } while (0)
 
 /* Requests of ten kernels beside a closed loop of BE; how many of the last 100 of 200 took longer than alone, in %.
@@ -71,6 +73,25 @@ Test(policy_detshare_felt, best_effort_that_costs_requests_more_than_the_slack_i
         ph_close();
 }
 
+/* As it is without being told: also the first ones beside BE that is not known. */
+Test(policy_detshare_felt, and_held_first_while_that_is_not_known)
+{
+        for (int held = 0; held < 2; held++) {
+                struct ph_client *be, *ls;
+                uint32_t slower = 0;
+
+                OPEN("explore_permille=0", "standing_permille=0", "be_ahead_us=0", held ? "held_first=1" : "feel=4");
+                (void)felt_slower(&shorts, &be, &ls);
+                for (uint32_t i = 0; i < 100; i++)
+                        slower += ls->latency[i] > 13 * touchy.block_ns;
+                if (held)
+                        cr_assert_leq(slower, 2, "%u", slower);
+                else
+                        cr_assert_geq(slower, 4, "%u", slower);
+                ph_close();
+        }
+}
+
 /* The first request that is held for the measure, the fifth, is one kernel of 2 s. */
 Test(policy_detshare_felt, a_request_that_goes_on_is_not_the_measure_for_ever)
 {
@@ -103,8 +124,8 @@ Test(policy_detshare_felt, and_is_back_beside_them_when_it_costs_them_nothing_an
         touched_by = NULL;
         other = ph_be();
         ph_loop(other, &shorts, 4);
-        ph_every(ls, &touchy, 10, 1500 * US, 400);
-        ph_run_for(610 * MS);
+        ph_every(ls, &touchy, 10, 1500 * US, 2000);
+        ph_run_for(3050 * MS);
         from = ph_now() - 150 * MS;
         cr_assert_geq(ph_busy(be, from, ph_now()) + ph_busy(other, from, ph_now()), 1600, "two of them, all the time");
         ph_close();
@@ -121,14 +142,12 @@ static uint32_t launched(const struct ph_client *be, uint64_t from_ns, uint32_t 
         return n;
 }
 
-/* 400 requests more: when they began. */
+/* 4,000 requests more: when the last 400 of them began. */
 static uint64_t go_on(struct ph_client *ls)
 {
-        const uint64_t from = ph_now();
-
-        ph_every(ls, &touchy, 10, 1500 * US, 400);
-        ph_run_for(610 * MS);
-        return from;
+        ph_every(ls, &touchy, 10, 1500 * US, 4000);
+        ph_run_for(6010 * MS);
+        return ph_now() - 610 * MS;
 }
 
 /* What a quarter of the SMs does not cost them best effort has: more than if it were held, but for trials no more. */
@@ -145,7 +164,7 @@ Test(policy_detshare_felt, best_effort_keeps_to_what_requests_do_not_feel)
         ph_close();
         OPEN("explore_permille=0", "standing_permille=0", "be_ahead_us=0");
         cr_assert_leq(felt_slower(&shorts, &be, &ls), 10);
-        from = go_on(ls) + 200 * MS;
+        from = go_on(ls);
         cr_assert_geq(launched(be, from, SMS / 8 + 1, SMS / 4), 400);
         cr_assert_leq(launched(be, from, SMS / 4 + 1, SMS - 1), 40);
         cr_assert_geq(
@@ -164,7 +183,7 @@ Test(policy_detshare_felt, and_requests_to_the_other_sms_if_asked_to)
                         apart ? "ls_overlap=2" : "ls_overlap=1");
                 touched_beyond = SMS / 4;
                 (void)felt_slower(&shorts, &be, &ls);
-                from = go_on(ls) + 200 * MS;
+                from = go_on(ls);
                 for (uint32_t i = 0; i < ph.n_log; i++) {
                         if (ph.log[i].client != ls || ph.log[i].launch_ns < from)
                                 continue;
@@ -187,7 +206,7 @@ Test(policy_detshare_felt, a_kernel_that_would_be_done_later_on_few_sms_waits_fo
         OPEN("explore_permille=0", "standing_permille=0", "be_ahead_us=0");
         touched_beyond = SMS / 4;
         (void)felt_slower(&longs, &be, &ls);
-        from = go_on(ls) + 200 * MS;
+        from = go_on(ls);
         cr_assert_eq(launched(be, from, 1, SMS / 4), 0);
         cr_assert_geq(launched(be, from, SMS, SMS), 10 * launched(be, from, SMS / 4, SMS - 1), "%u %u",
                 launched(be, from, SMS, SMS), launched(be, from, SMS / 2 + 1, SMS - 1));

@@ -65,7 +65,7 @@ Test(policy_evict, best_effort_lets_go_when_a_request_begins_and_goes_on_beside_
         struct ph_client *ls, *be;
         uint64_t begin;
 
-        OPEN("detshare", "explore_permille=0", "standing_permille=0");
+        OPEN("detshare", "held_first=0", "slack_permille=50", "explore_permille=0", "standing_permille=0");
         ls = taught();
         be = ph_be();
         ph_submit(be, 0, &slabs, 0);
@@ -90,7 +90,7 @@ Test(policy_evict, what_ends_sooner_than_an_eviction_is_waited_for)
 {
         struct ph_client *ls, *be;
 
-        OPEN("detshare", "explore_permille=0", "standing_permille=0");
+        OPEN("detshare", "held_first=0", "slack_permille=50", "explore_permille=0", "standing_permille=0");
         ls = taught();
         be = ph_be();
         ph_submit(be, 0, &slabs, 0);
@@ -108,7 +108,7 @@ Test(policy_evict, short_blocks_and_times_without_ls_are_native)
 {
         struct ph_client *be, *ls;
 
-        OPEN("detshare", "explore_permille=0", "standing_permille=0");
+        OPEN("detshare", "held_first=0", "slack_permille=50", "explore_permille=0", "standing_permille=0");
         be = ph_be();
         ph_submit(be, 0, &slabs, 0);
         ph_run_for(1 * MS);
@@ -127,7 +127,7 @@ Test(policy_evict, evict_0_evicts_nothing)
 {
         struct ph_client *be, *ls;
 
-        OPEN("detshare", "explore_permille=0", "evict=0");
+        OPEN("detshare", "held_first=0", "slack_permille=50", "explore_permille=0", "evict=0");
         ls = taught();
         be = ph_be();
         ph_submit(be, 0, &slabs, 0);
@@ -145,7 +145,8 @@ static uint64_t be_share(const char *floor)
         struct ph_client *be, *ls;
         uint64_t before, share;
 
-        OPEN("detshare", "explore_permille=0", "standing_permille=0", "starve_ms=2", floor);
+        OPEN("detshare", "held_first=0", "slack_permille=50", "explore_permille=0", "standing_permille=0",
+                "starve_ms=2", floor);
         ph_know(&plates, 0);
         touched_by = be = ph_be();
         ls = ph_ls(0);

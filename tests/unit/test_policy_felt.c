@@ -149,15 +149,15 @@ Test(policy_felt, the_most_generous_regime_that_keeps_the_slack_is_in_force)
                            half = {{1500, 1030, 1100, 1030, 1000}}, all = {{1010, 1010, 1010, 1010, 1000}};
         struct felt felt = {0};
 
-        beside(&felt, &quarter, 1000, 1000);
+        beside(&felt, &quarter, 8000, 1000);
         cr_assert_eq(felt.now, FELT_QUARTER, "%u", felt.now);
         cr_assert_leq(beside(&felt, &quarter, 2000, 1000), 2000 / FELT_RENEW + 2000 / FELT_TRIAL + 2);
-        beside(&felt, &none, 1000, 1000);
+        beside(&felt, &none, 8000, 1000);
         cr_assert_eq(felt.now, FELT_HELD, "%u", felt.now);
         cr_assert_leq(beside(&felt, &none, 2000, 1000), 2000 / FELT_TRIAL + 1);
-        beside(&felt, &half, 20000, 1000);
+        beside(&felt, &half, 100000, 1000);
         cr_assert_eq(felt.now, FELT_HALF, "%u: what is worse in between does not matter", felt.now);
-        beside(&felt, &all, 20000, 1000);
+        beside(&felt, &all, 100000, 1000);
         cr_assert_eq(felt.now, FELT_EBB, "%u", felt.now);
 }
 
@@ -194,13 +194,30 @@ Test(policy_felt, best_effort_that_becomes_harmful_is_found_soon)
         cr_assert_eq(felt.now, FELT_HELD, "%u", felt.now);
 }
 
+/* Who begins with HELD sees no more of what BE costs than a few requests of many, and all the same comes to know it. */
+Test(policy_felt, held_first)
+{
+        const struct costs none = {{1010, 1010, 1010, 1010, 1000}}, much = {{1500, 1400, 1300, 1200, 1000}};
+        struct felt felt = {.first = FELT_HELD}, other = {.first = FELT_HELD};
+
+        cr_assert_leq(beside(&felt, &much, 5000, 1000), 5000 / FELT_SOON + 1);
+        cr_assert_eq(felt.now, FELT_HELD, "%u", felt.now);
+        cr_assert_leq(beside(&other, &none, 3 * FELT_SOON, 1000), 3);
+        cr_assert_eq(other.now, FELT_HELD, "%u: three say nothing", other.now);
+        beside(&other, &none, 4 * FELT_SOON, 1000);
+        cr_assert_eq(other.now, FELT_EBB, "%u", other.now);
+        felt_forget(&other);
+        cr_assert_eq(other.now, FELT_HELD, "beside another one anew");
+        cr_assert_leq(beside(&other, &much, 5000, 1000), 5000 / FELT_SOON + 1);
+}
+
 /* `feel` may be set while work goes on. */
 Test(policy_felt, fewer_steps_are_what_is_asked_for)
 {
         const struct costs quarter = {{1500, 1200, 1040, 1020, 1000}};
         struct felt felt = {0};
 
-        beside(&felt, &quarter, 1000, 1000);
+        beside(&felt, &quarter, 8000, 1000);
         cr_assert_eq(felt.now, FELT_QUARTER);
         cr_assert_eq(felt_choose(&felt, 50, FELT_QUARTER), FELT_HELD, "a quarter is not allowed any more");
         for (uint32_t i = 0; i < 3000; i++) {

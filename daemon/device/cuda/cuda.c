@@ -233,7 +233,7 @@ static int device_open(const char *spec, ds_device **ret)
 static int settle_turn(const struct ds_cuda_driver *driver, CUdeviceptr memory)
 {
         return driver->cuMemsetD32Async_fn(memory, 0, SETTLE_BYTES / 4, NULL) || driver->cuCtxSynchronize_fn() ? -ENODEV
-                                                                                                              : 0;
+                                                                                                               : 0;
 }
 
 static int settle_serve(const struct ds_cuda_driver *driver, CUdeviceptr memory, int fd)

@@ -301,9 +301,12 @@ static size_t device_put_off(ds_device *device)
 
 static void device_put_off_do(ds_device *device)
 {
-        cuda_graphs_put_off_do(device); /* they hold kernels */
-        cuda_put_off_do(device);
-        cuda_memory_put_off_do(device);
+        if (cuda_graphs_put_off(device)) /* they hold kernels */
+                cuda_graphs_put_off_do(device);
+        else if (cuda_put_off(device))
+                cuda_put_off_do(device);
+        else
+                cuda_memory_put_off_do(device);
 }
 
 static uint64_t device_stirs(const ds_device *device, uint32_t *ret_divided)

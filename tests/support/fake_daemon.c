@@ -23,6 +23,8 @@
 
 #include "tests/support/fake_daemon.h"
 
+#define NAME_FD 150 /* of the socket's name */
+
 #define CHECK(condition)                                                                                     \
         do {                                                                                                 \
                 if (!(condition)) {                                                                          \
@@ -575,9 +577,27 @@ static void *accept_main(void *arg)
         return NULL;
 }
 
-void fake_start(struct fake *fake)
+/*
+ * The socket's name is a descriptor of this process and goes with it, however it ends: most tests end without another
+ * word. The next daemon of a process has the same name.
+ */
+static void name_socket(struct fake *fake)
 {
         struct sockaddr_un address_ = {.sun_family = AF_UNIX};
+        int fd;
+
+        snprintf(address_.sun_path, sizeof(address_.sun_path), "/tmp/detshare-fake-%d.sock", (int)getpid());
+        unlink(address_.sun_path);
+        CHECK(bind(fake->listen_fd, (struct sockaddr *)&address_, sizeof(address_)) == 0);
+        fd = open(address_.sun_path, O_PATH | O_CLOEXEC);
+        unlink(address_.sun_path);
+        CHECK(fd >= 0 && dup3(fd, NAME_FD, O_CLOEXEC) == NAME_FD);
+        close(fd);
+        snprintf(fake->path, sizeof(fake->path), "/proc/%d/fd/%d", (int)getpid(), NAME_FD);
+}
+
+void fake_start(struct fake *fake)
+{
         pthread_mutex_init(&fake->lock, NULL);
         pthread_mutex_init(&fake->attach_lock, NULL);
         fake->client_fd = -1;
@@ -586,12 +606,10 @@ void fake_start(struct fake *fake)
         fake->device = mmap(
                 NULL, FAKE_DEVICE_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
         CHECK(fake->device != MAP_FAILED);
-        snprintf(fake->path, sizeof(fake->path), "/tmp/detshare-fake-%d.sock", (int)getpid());
-        unlink(fake->path);
-        strcpy(address_.sun_path, fake->path);
         fake->listen_fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-        CHECK(fake->listen_fd >= 0 && bind(fake->listen_fd, (struct sockaddr *)&address_, sizeof(address_)) == 0 &&
-                listen(fake->listen_fd, 64) == 0);
+        CHECK(fake->listen_fd >= 0);
+        name_socket(fake);
+        CHECK(listen(fake->listen_fd, 64) == 0);
         CHECK(pthread_create(&fake->acceptor, NULL, accept_main, fake) == 0);
         setenv("DETSHARE_SOCKET", fake->path, 1);
 }
@@ -608,5 +626,5 @@ void fake_stop(struct fake *fake)
                 shutdown(fake->client_fd, SHUT_RDWR);
         /* one that was just attached to */
         stop_worker(fake);
-        unlink(fake->path);
+        close(NAME_FD);
 }

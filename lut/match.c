@@ -153,11 +153,10 @@ int ds_lut_match(const struct ds_lut *lut, const struct ds_lut_probe *probes, si
 /* --- names --- */
 
 #define QUICK_PER_CHANNEL 8
-#define WITHOUT_NAME 32          /* granules that may differ before it counts how many do */
-#define MOST(n) ((n) - (n) / 10) /* so many of n granules agree, and nobody looks for better names... */
-#define TRIES_WORK (1u << 22)
-#define TRIES_LEAST 32u
-#define LEAST(n) ((n) - (n) / 4) /* and with fewer the page is not of this table */
+#define WITHOUT_NAME 32             /* granules that may differ before it counts how many do */
+#define MOST(n) ((n) - (n) / 10)    /* so many of n granules agree, and nobody looks for better names... */
+#define WORK_MAX (INT64_C(1) << 28) /* granules and probes looked at: a second or two; an H200 takes 16 millions */
+#define LEAST(n) ((n) - (n) / 4)    /* and with fewer the page is not of this table */
 
 struct naming {
         const struct ds_lut *lut;
@@ -165,11 +164,12 @@ struct naming {
         uint32_t *count;  /* of granules with this name (row) on this channel */
         uint8_t *told;    /* a page as the table has it */
         uint8_t names[DS_LUT_CHANNELS_MAX];
+        int64_t work; /* that is left */
 };
 
 /* Whether the names that the first granules suggest are not contradicted by half of n: a wrong pattern is found out by
  * few of them. */
-static bool is_worth_counting(const struct naming *naming, uint32_t pattern, const uint8_t *page, uint32_t n)
+static bool is_worth_counting(struct naming *naming, uint32_t pattern, const uint8_t *page, uint32_t n)
 {
         uint8_t name_of[DS_LUT_CHANNELS_MAX], names[DS_LUT_CHANNELS_MAX];
         uint32_t differ = 0, seen = 0;
@@ -189,6 +189,7 @@ static bool is_worth_counting(const struct naming *naming, uint32_t pattern, con
                 differ += names[page[x]] != channel;
                 seen++;
         }
+        naming->work -= seen + DS_LUT_CHANNELS_MAX / 16;
         return differ * 2 <= seen + WITHOUT_NAME;
 }
 
@@ -200,6 +201,7 @@ static uint32_t explained(struct naming *naming, uint32_t pattern, const uint8_t
         bool taken[DS_LUT_CHANNELS_MAX] = {false};
 
         memset(naming->count, 0, naming->n_names * channels * sizeof(*naming->count));
+        naming->work -= n + naming->n_names * channels;
         *ret_n = 0;
         for (uint32_t i = 0; i < n; i++) {
                 uint32_t x = ds_lut_spread(i, naming->lut->bits);
@@ -222,6 +224,20 @@ static uint32_t explained(struct naming *naming, uint32_t pattern, const uint8_t
         return right;
 }
 
+/* How many probes a page's matching looks at. */
+static int64_t match_work(const struct ds_lut *lut, uint32_t n_probes)
+{
+        const struct ds_lut_head *head = &lut->head;
+        const uint32_t constants = head->dims + head->parities;
+
+        if (head->form == DS_LUT_MODULUS)
+                return ((int64_t)n_probes + head->modulus) << head->dims;
+        /* a channel may be at all places */
+        if (head->form == DS_LUT_PLACES)
+                return ((int64_t)n_probes * DS_MAX(head->modulus / head->channels, 1u) + head->modulus) << constants;
+        return (int64_t)n_probes * lut->facts.patterns;
+}
+
 /* Whether the page is one of the table's under these names, and how many of its granules agree. */
 static bool agrees(struct naming *naming, const uint8_t *page, uint32_t *ret_right, uint32_t *ret_n)
 {
@@ -238,6 +254,7 @@ static bool agrees(struct naming *naming, const uint8_t *page, uint32_t *ret_rig
                         probes[n_probes++] = (struct ds_lut_probe){x << lut->head.granule_bits, name};
         }
         *ret_right = *ret_n = 0;
+        naming->work -= match_work(lut, n_probes) + n;
         if (ds_lut_match(lut, probes, n_probes, &pattern))
                 return false;
         ds_lut_page(lut, pattern, naming->told);
@@ -269,24 +286,9 @@ static bool try_names(struct naming *naming, uint32_t pattern, const uint8_t *co
         return true;
 }
 
-/* How many patterns that explain the first page are tried on all pages: as many as bound the time. A table whose
- * patterns are hardly told apart has no end of them. */
-static uint32_t tries_of(const struct ds_lut *lut)
-{
-        const struct ds_lut_head *head = &lut->head;
-        uint32_t goes_through = lut->facts.patterns; /* when a page is matched */
-
-        if (head->form == DS_LUT_MODULUS)
-                goes_through = 1u << head->dims;
-        else if (head->form == DS_LUT_PLACES)
-                goes_through = 1u << (head->dims + head->parities);
-        return DS_MAX(TRIES_WORK / DS_MAX(goes_through, 1u), TRIES_LEAST);
-}
-
 static int find_names(struct naming *naming, const uint8_t *const *pages, size_t n_pages, uint8_t *ret_names)
 {
         uint32_t all = 1u << naming->lut->bits, patterns = naming->lut->facts.patterns, quick, n, right;
-        uint32_t tries = tries_of(naming->lut);
         uint64_t good, of, best = 0;
 
         /* parities' constants and the shift of a sum are but other names for the channels */
@@ -294,13 +296,12 @@ static int find_names(struct naming *naming, const uint8_t *const *pages, size_t
                 patterns = 1u << naming->lut->head.dims;
 
         quick = DS_MIN(all, DS_MAX(256u, QUICK_PER_CHANNEL * naming->lut->head.channels));
-        for (uint32_t pattern = 0; pattern < patterns && tries; pattern++) {
+        for (uint32_t pattern = 0; pattern < patterns && naming->work > 0; pattern++) {
                 if (!is_worth_counting(naming, pattern, pages[0], quick))
                         continue;
                 right = explained(naming, pattern, pages[0], quick, &n);
                 if (!n || right < LEAST(n))
                         continue;
-                tries--;
                 if (!try_names(naming, pattern, pages, n_pages, &good, &of) || good <= best)
                         continue;
                 best = good;
@@ -316,7 +317,7 @@ static int find_names(struct naming *naming, const uint8_t *const *pages, size_t
 
 int ds_lut_align(const struct ds_lut *lut, const uint8_t *const *pages, size_t n_pages, uint8_t *ret_names)
 {
-        struct naming naming = {.lut = lut};
+        struct naming naming = {.lut = lut, .work = WORK_MAX};
         int r = -ENOMEM;
 
         memset(naming.names, DS_LUT_UNKNOWN, sizeof(naming.names));

@@ -26,6 +26,9 @@
 #define BASES 4 /* pages that relations are sought in */
 #define LEAST_MODULUS 3
 #define EXPLAINED 0.8
+#define BITS_MAX 14 /* of a granule's number, as a probe has them: all pairs of a page's granules are looked at */
+#define STRIDE 7919u
+#define OTHER_STRIDE 7927u /* where all samples are a multiple of the first, which is a prime, too */
 
 struct places {
         const struct ds_learn_set *set;
@@ -51,11 +54,12 @@ struct places {
 
 static bool keeps_channel(const struct ds_learn_set *set, uint32_t d)
 {
+        const uint32_t stride = set->n_known % STRIDE ? STRIDE : OTHER_STRIDE;
         uint32_t pairs = 0, same = 0;
 
         for (uint32_t i = 0; i < set->n_known; i++) {
                 /* places lie in order: taken in leaps, so that the first looks are of all pages */
-                uint32_t at = set->place[(uint64_t)i * 7919 % set->n_known];
+                uint32_t at = set->place[(uint64_t)i * stride % set->n_known];
 
                 if (set->label[at ^ d] == NONE)
                         continue;
@@ -558,7 +562,7 @@ int ds_learn_find_places(const struct ds_learn_set *set, struct ds_learn_draft *
         struct places p = {.set = set, .draft = draft, .size = 1u << set->bits};
         int r = -ENOMEM;
 
-        if (set->n_pages < 2 || !set->n_known)
+        if (set->n_pages < 2 || !set->n_known || set->bits > BITS_MAX)
                 return DS_LEARN_E_NONE;
         p.voted = ds_alloc(set->n_pages << set->bits);
         p.class = ds_alloc(set->n_pages << set->bits);

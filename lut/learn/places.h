@@ -16,8 +16,8 @@
  *     is a multiple of m, and from them m and all weights follow at once (lut/learn/lattice.h);
  *  5. the parities, and the map.
  *
- * Needs one page of which most is known, and some of which an eighth is. Fails where pages' classes are
- * not told by digits alone.
+ * Needs one page of which most is known, some of which an eighth is, and granules of 128 bytes at least. Fails where
+ * pages' classes are not told by digits alone.
  */
 #pragma once
 

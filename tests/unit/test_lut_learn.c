@@ -17,6 +17,7 @@
 #include "lut/learn/lattice.h"
 #include "lut/learn/learn.h"
 #include "lut/learn/network.h"
+#include "lut/learn/places.h"
 #include "lut/table.h"
 #include "tests/support/lut_hash.h"
 #include "util/alloc.h"
@@ -227,6 +228,31 @@ Test(lut_learn, drawn_with_places)
         learn_places(10, 6000, 3); /* a number with two values for a channel */
 }
 
+/* Samples are gone through in leaps of a prime: as many samples as it is are no reason to look at one of them only. */
+Test(lut_learn, as_many_places_as_a_leap_is_long)
+{
+        struct lut_hash hash;
+        struct subject subject = {of_drawn, &hash, 10, 0};
+        struct ds_lut *lut;
+
+        lut_hash_draw_places(&hash, 21);
+        subject.channels = hash.channels;
+        cr_assert_eq(learn_table(&subject, DS_LEARN_STRUCTURE, 7919, 0, &lut), 0);
+        cr_expect_eq(ds_lut_facts(lut)->form, DS_LUT_PLACES);
+        ds_lut_free(lut);
+}
+
+/* All pairs of a page's granules are looked at: a page has so many granules in no probe. */
+Test(lut_learn, granules_that_are_too_small_for_places)
+{
+        const struct ds_learn_set set = {
+                .granule_bits = 5, .bits = 16, .channels = 47, .n_pages = 20, .n_known = 1u << 20};
+        struct ds_learn_draft draft = {};
+        double explained;
+
+        cr_expect_eq(ds_learn_find_places(&set, &draft, &explained), DS_LEARN_E_NONE);
+}
+
 /* Names of another probe: two pages that were measured in part say which is which, a third one is told with them. */
 Test(lut_learn, places_under_other_names)
 {
@@ -332,6 +358,48 @@ Test(lut_learn, patterns_without_end)
         }
         cr_assert_eq(ds_lut_align(lut, (const uint8_t *const[]){pages[0], pages[1]}, 2, names), DS_LUT_E_NO_PATTERN);
         ds_lut_free(lut);
+}
+
+/* Tables as large as they may be, whose patterns all explain the first page of two channels: each is an hour of work,
+ * if all of them are tried. */
+Test(lut_learn, large_tables_that_explain_anything, .timeout = 60)
+{
+        struct ds_learn_draft drafts[] = {
+                {.head = {.form = DS_LUT_XOR, .dims = 16, .tables = 16}, .n_channel = 1u << 20},
+                {.head = {.form = DS_LUT_CONGRUENCE, .period = 1021}, .n_channel = 1021},
+                {.head = {.form = DS_LUT_PLACES, .dims = 15, .modulus = 32}, .n_channel = 32},
+        };
+        uint8_t *pages[2] = {malloc(1u << 16), malloc(1u << 16)}, names[DS_LUT_CHANNELS_MAX], *channels;
+        uint64_t state = 9;
+
+        for (uint32_t x = 0; x < 1u << 16; x++) {
+                pages[0][x] = 0;
+                pages[1][x] = (uint8_t)(ds_learn_random(&state) % 2);
+        }
+        for (size_t form = 0; form < DS_ARRAY_SIZE(drafts); form++) {
+                struct ds_learn_draft *draft = &drafts[form];
+                struct ds_lut *lut;
+
+                draft->head.source = DS_LUT_SIMULATED;
+                draft->head.granule_bits = 5;
+                draft->head.page_bits = 21;
+                draft->head.channels = 2;
+                strcpy(draft->head.model, "x");
+                strcpy(draft->head.learner, "the test");
+                draft->channel = channels = calloc(1, draft->n_channel);
+                channels[0] = 1; /* nearly all are of one channel, as the page is */
+                for (uint32_t i = 0; i < 16; i++) {
+                        draft->mask[i] = 1u << i;
+                        draft->weight[i] = (uint8_t)(i % 2);
+                }
+                cr_assert_eq(ds_learn_read(draft, &lut), 0, "form %zu", form);
+                cr_expect_eq(ds_lut_align(lut, (const uint8_t *const[]){pages[0], pages[1]}, 2, names),
+                        DS_LUT_E_NO_PATTERN, "form %zu", form);
+                ds_lut_free(lut);
+                free(channels);
+        }
+        free(pages[0]);
+        free(pages[1]);
 }
 
 /* As many as are asked for, from the clock. */

@@ -93,6 +93,10 @@ struct calibrate_load {
 
 /* The process's session becomes a load. n_sms: those that LS's grid is for. 0, or an exit code after the words. */
 int calibrate_load_open(struct calibrate_load *load, int is_ls, uint32_t n_sms);
+/* The kernels of the loads from `first` on, of a module; "calibrate_", the load and the ending are their names. 0, or
+ * an exit code after the words. */
+int calibrate_load_kernels(
+        dsc_session *session, const char *text, const char *ending, unsigned first, uint64_t kernels[DSC_LOADS]);
 /* A launch between two events; what they say when it has ended. 0, or an exit code after the words. */
 int calibrate_load_submit(struct calibrate_load *load, unsigned kind, uint32_t grid);
 int calibrate_load_wait(struct calibrate_load *load, struct calibrate_span *ret);

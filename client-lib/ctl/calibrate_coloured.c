@@ -72,26 +72,6 @@ static int complain(int error, const char *what)
         return ctl_fail(error, "cannot calibrate: %s", what);
 }
 
-static int load_kernels(struct calibrate_coloured *c)
-{
-        char log[512] = "";
-        uint64_t module;
-        int r = dsc_module_load(c->session, text, sizeof(text), log, sizeof(log), &module);
-        if (r && log[0])
-                ctl_complain("%s", log);
-        for (unsigned kind = DSC_LOAD_READ; kind <= DSC_LOAD_WRITE && !r; kind++) {
-                struct dsc_kernel kernel;
-                char name[64];
-                snprintf(name, sizeof(name), "calibrate_%s_by_table", calibrate_loads[kind]);
-                r = dsc_kernel_get(c->session, module, name, &kernel);
-                if (r)
-                        break;
-                c->kernels[1][kind] = kernel.id;
-                dsc_kernel_clear(&kernel);
-        }
-        return r ? complain(r, "no kernels") : 0;
-}
-
 static int make_streams(struct calibrate_coloured *c)
 {
         int r = 0;
@@ -253,7 +233,7 @@ int calibrate_coloured_open(struct calibrate_run *run, int small, struct calibra
         *ret = (struct calibrate_coloured){.session = run->ls.session};
         memcpy(ret->kernels[0], run->ls.kernels, sizeof(ret->kernels[0]));
         choose_sizes(ret, run, small);
-        int code = load_kernels(ret);
+        int code = calibrate_load_kernels(ret->session, text, "_by_table", DSC_LOAD_READ, ret->kernels[1]);
         if (!code)
                 code = make_streams(ret);
         if (!code)

@@ -112,25 +112,32 @@ static uint32_t be_chunks(const struct dsc_device *device)
         return (uint32_t)(bytes / (BE_TURNS * TURN_BYTES));
 }
 
-static int load_module(struct calibrate_load *load)
+int calibrate_load_kernels(
+        dsc_session *session, const char *text, const char *ending, unsigned first, uint64_t kernels[DSC_LOADS])
 {
-        char text[TEXT_MAX], log[512] = "";
+        char log[512] = "";
         uint64_t module;
-        write_text(load, text);
-        int r = dsc_module_load(load->session, text, strlen(text) + 1, log, sizeof(log), &module);
+        int r = dsc_module_load(session, text, strlen(text) + 1, log, sizeof(log), &module);
         if (r && log[0])
                 ctl_complain("%s", log);
-        for (unsigned i = 0; i < DSC_LOADS && !r; i++) {
+        for (unsigned i = first; i < DSC_LOADS && !r; i++) {
                 struct dsc_kernel kernel;
                 char name[64];
-                snprintf(name, sizeof(name), "calibrate_%s", calibrate_loads[i]);
-                r = dsc_kernel_get(load->session, module, name, &kernel);
+                snprintf(name, sizeof(name), "calibrate_%s%s", calibrate_loads[i], ending);
+                r = dsc_kernel_get(session, module, name, &kernel);
                 if (r)
                         break;
-                load->kernels[i] = kernel.id;
+                kernels[i] = kernel.id;
                 dsc_kernel_clear(&kernel);
         }
         return r ? complain(r, "no kernels") : 0;
+}
+
+static int load_module(struct calibrate_load *load)
+{
+        char text[TEXT_MAX];
+        write_text(load, text);
+        return calibrate_load_kernels(load->session, text, "", 0, load->kernels);
 }
 
 static int load_memory(struct calibrate_load *load)

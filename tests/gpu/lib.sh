@@ -20,6 +20,15 @@ failed=0
 daemon=
 daemon_within= # a program that starts it
 daemon_from=   # where it lies, if not in the build
+daemon_env=()  # what it is told beside
+
+# The fake driver executes text: the helper is to take that out of every image, and the fake ptxas keeps it.
+if [[ ${DETSHARE_LIBCUDA:-} == */fake_cuda/* ]]; then
+        mkdir -p "$tmp/toolkit/bin"
+        printf '#!/bin/sh\nexec "%s" "$@"\n' "$PWD/tests/support/fake_cuda/ptxas" >"$tmp/toolkit/bin/ptxas"
+        chmod -R a+rx "$tmp/toolkit"
+        daemon_env=(env "CUDA_HOME=$tmp/toolkit" CUDA_FORCE_PTX_JIT=1)
+fi
 
 # shellcheck disable=SC2317
 finish() {
@@ -85,7 +94,7 @@ counted() {
 daemon_start() {
         export DETSHARE_SOCKET=$tmp/sock
         # shellcheck disable=SC2086
-        $daemon_within "${daemon_from:-$build}/detshared" --device "$device" --socket "$tmp/sock" "$@" >"$tmp/daemon.log" 2>&1 </dev/null &
+        "${daemon_env[@]}" $daemon_within "${daemon_from:-$build}/detshared" --device "$device" --socket "$tmp/sock" "$@" >"$tmp/daemon.log" 2>&1 </dev/null &
         daemon=$!
         for _ in $(seq 300); do
                 grep -q serving "$tmp/daemon.log" && return 0

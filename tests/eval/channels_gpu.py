@@ -93,8 +93,9 @@ class Daemon:
         print(f"be = {share}: serves after {time.monotonic() - begin:.1f} s: {self.channels}", flush=True)
 
     def control(self, *words):
+        env = dict(os.environ, **({"CUDA_VISIBLE_DEVICES": "0"} if os.environ.get("CUDA_VISIBLE_DEVICES") else {}))  # what it starts sees the daemon's device alone
         done = subprocess.run([str(self.options.build / "detsharectl"), "--socket", str(self.socket), *words], stdout=subprocess.PIPE,
-                              stderr=subprocess.PIPE, timeout=60)
+                              stderr=subprocess.PIPE, env=env, timeout=60)
         text = done.stdout.decode(errors="replace")
         if done.returncode:
             raise Failed(f"{' '.join(words)}: {(done.stderr.decode(errors='replace') + text).strip()[:120]}")

@@ -8,13 +8,16 @@ told to work does nothing. Services answer one request after the other, so every
 other, and BE as many blocks resident as the bound says (0: no bound), which is what `detsharectl calibrate` measures kernels with; --sms all: both have all SMs.
 Colours: off, be (the job alone), both. A bound without colours and colours without a bound are cells like all others.
 
+With --tensors beside the tensors lie in their class's channels whoever works; then the service and the job are measured alone in theirs, too: what colours cost
+by themselves.
+
 A pair's phases of a round are shuffled; the service and the job alone come first and last, so that how far two measurements of the same thing lie apart (A/A) is
 known. Everything is in one CSV file, a row per phase and program; what has its rows is not measured again. --shard K/N: every N-th share, from the
 K-th on, in a file of its own. --limit: nothing begins that would end after so many seconds; pass the file again and it goes on.
 
 usage: channels_gpu.py --build BUILD --packs DIR --tables DIR --state FILE.csv [--device cuda:0] [--ls NAMES] [--be NAMES] [--shares 1/3,1/6,...]
                        [--bounds 0,33,16] [--colours off,be,both] [--seconds S] [--rounds N] [--limit S] [--shard K/N] [--pool-mib N] [--sms half|all]
-                       [--memory-bound measured|all|DIR]
+                       [--memory-bound measured|all|DIR] [--tensors auto|beside]
        measured: the launches that detsharectl profile PACK finds to be bound by memory; all: every launch; DIR/NAME.json: what it has written
        channels_gpu.py --show FILE.csv...       the table, with every pair's own lines
 """
@@ -131,7 +134,7 @@ def memory_bound(options, daemon, name):
 def program_of(options, daemon, name, class_, coloured, folder):
     words = [str(options.build / "detshare-serve"), str(options.packs / name), "--orders", "--class", class_, "--no-hash"]
     if coloured:
-        words += ["--bimodal", memory_bound(options, daemon, name)]
+        words += ["--bimodal", memory_bound(options, daemon, name), "--state", options.tensors]
     env = dict(os.environ, DETSHARE_SOCKET=str(daemon.socket))
     if env.get("CUDA_VISIBLE_DEVICES"):
         env["CUDA_VISIBLE_DEVICES"] = "0"  # the daemon's device is the only one there
@@ -196,8 +199,9 @@ def run_pair(rows, programs, round_, share, pair, options):
     about = {"round": round_, "share": share, "channels": programs.daemon.channels.split(",")[1].split(" for ")[0].strip(), "ls": pair[0], "be": pair[1]}
     cells = [dict(about, colours=colours, bound=bound) for colours, bound in itertools.product(options.colours, options.bounds)]
     random.Random(f"{round_}{share}{pair}").shuffle(cells)
-    plain = dict(about, colours="off", bound=0)
-    plan = [(plain, "ls"), (plain, "be")] + [(cell, "together") for cell in cells] + [(plain, "be"), (plain, "ls")]
+    plain, coloured = dict(about, colours="off", bound=0), dict(about, colours="both", bound=0)
+    alone = [(plain, "ls"), (plain, "be")] + ([(coloured, "ls"), (coloured, "be")] if options.tensors == "beside" else [])
+    plan = alone + [(cell, "together") for cell in cells] + alone[::-1]
     for cell, phase in plan:
         try:
             run_phase(rows, programs, cell, phase, options)
@@ -217,7 +221,7 @@ def run_share(rows, share, options, folder, clock):
         return False
     daemon = Daemon(options, share, folder)
     programs = Programs(options, daemon, folder)
-    phases = 4 + len(options.colours) * len(options.bounds)
+    phases = 8 + len(options.colours) * len(options.bounds)
     try:
         for round_, pair in itertools.product(range(1, options.rounds + 1), pairs):
             if rows.done(round_, share, pair):
@@ -283,7 +287,7 @@ def mean_of(values):
 
 def alone_of(rows, key):
     """Of a pair in one round and share: LS's p50 and p99, BE's rate; and how far the two measurements of LS lie apart."""
-    own = [row for row in rows if (row["round"], row["share"], row["ls"], row["be"]) == key and row["phase"] in ALONE]
+    own = [row for row in rows if (row["round"], row["share"], row["ls"], row["be"], row["colours"]) == (*key, "off") and row["phase"] in ALONE]
     ls, be = [row for row in own if row["phase"] == "ls"], [row for row in own if row["phase"] == "be"]
     if not ls or not be:
         return None
@@ -301,9 +305,9 @@ def ratios(rows):
             apart.append(alone[key]["apart"])
     for row in rows:
         base = alone[row["round"], row["share"], row["ls"], row["be"]]
-        if row["phase"] != "together" or not base:
+        if not base or (row["phase"] != "together" and (row["phase"] not in ALONE or row["colours"] == "off")):
             continue
-        cell = found.setdefault((row["share"], row["ls"], row["be"], row["colours"], int(row["bound"])), {"p50": [], "p99": [], "be": []})
+        cell = found.setdefault((row["share"], row["ls"], row["be"], row["colours"] if row["phase"] == "together" else "both, alone", int(row["bound"])), {"p50": [], "p99": [], "be": []})
         if row["program"] == "ls":
             cell["p50"].append(float(row["p50_ms"]) / base["p50"])
             cell["p99"].append(float(row["p99_ms"]) / base["p99"])
@@ -373,6 +377,7 @@ def arguments():
     parser.add_argument("--shard", type=shard, default=(0, 1), metavar="K/N")
     parser.add_argument("--pool-mib", type=int, default=4096)
     parser.add_argument("--memory-bound", default="measured")
+    parser.add_argument("--tensors", choices=("auto", "beside"), default="auto")
     options = parser.parse_args()
     options.measured = {}
     options.build = options.build.resolve()

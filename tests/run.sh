@@ -33,7 +33,7 @@ export DETSHARE_TEST_ROUNDS=${DETSHARE_TEST_ROUNDS:-15} PTX_FUZZ_ROUNDS=${PTX_FU
 # bounded: what one machine's temporary folder, memory and process table bear
 slots=${TEST_JOBS:-$(($(nproc) < 9 ? $(nproc) + 1 : 9))}
 
-waiting="asan-test_supervisor_life asan-test_oom_supervisor e2e-worker_death e2e-ctl asan-e2e-ctl
+waiting="asan-test_supervisor_life asan-test_supervisor_deaths asan-test_oom_supervisor e2e-worker_death e2e-ctl asan-e2e-ctl
 asan-test_supervisor_rights e2e-serve e2e-hostile_frames asan-test_cuda_graph asan-test_core_memory"
 slow="e2e-endless_kernel asan-test_cuda_work e2e-fake_gpu asan-e2e-programs asan-test_cuda_device test_ptx_roundtrip test_ptx_oracle
 asan-test_worker_random_quiesce asan-test_worker_random asan-e2e-daemon_kills asan-e2e-handover asan-test_sim_share

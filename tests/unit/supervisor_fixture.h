@@ -429,67 +429,75 @@ static inline void fw_main(int argc, char **argv)
 
 /* --- the helper that does as it is told --------------------------------------------------------------------------- */
 
+static uint64_t fh_held; /* an image that has no answer until it is cancelled; 0: none */
+
+static inline void fh_cancel(ds_conn *conn, uint64_t image)
+{
+        Detshare__Internal__FromHelper from = DETSHARE__INTERNAL__FROM_HELPER__INIT;
+
+        fw_log("cancelled %u\n", (unsigned)image);
+        if (!fh_held || fh_held != image)
+                return;
+        /* what was withheld is answered for nobody */
+        fh_held = 0;
+        from.id = image;
+        from.status = 999;
+        from.message = (char *)"cancelled";
+        fx_send(conn, &from.base, NULL, 0);
+}
+
+/* What an image begins with says what becomes of it. */
+static inline void fh_answer(ds_conn *conn, uint64_t id, char first)
+{
+        Detshare__Internal__FromHelper from = DETSHARE__INTERNAL__FROM_HELPER__INIT;
+        ds_cleanup(ds_closep) int fd = memfd_create("image", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+        const char *mode = getenv("FAKE_HELPER");
+
+        if (first == 'S') /* one that takes its time */
+                usleep(300000);
+        if (write(fd, "checked", 7) != 7)
+                _exit(8);
+        if (!mode || !strstr(mode, "unsealed"))
+                fcntl(fd, F_ADD_SEALS, F_SEAL_WRITE | F_SEAL_GROW | F_SEAL_SHRINK | F_SEAL_SEAL);
+        from.id = id;
+        from.status = first == 'B' ? 218 : 0;
+        from.message = first == 'B' ? (char *)"module:1: bad" : (char *)"";
+        from.bytes = 7;
+        from.fds = from.status == 0;
+        from.variable_bytes = first == 'V' ? 2 * 4096 : first == 'W' ? UINT64_MAX : 0; /* one with variables */
+        fx_send(conn, &from.base, &fd, from.fds);
+}
+
+static inline void fh_check(ds_conn *conn, const Detshare__Internal__ToHelper *to)
+{
+        ds_cleanup(ds_closep) int image = -1;
+        char first = 0;
+
+        if (ds_conn_take_fds(conn, &image, 1) || pread(image, &first, 1, 0) != 1)
+                _exit(8);
+        if (to->check->forms == DETSHARE__INTERNAL__IMAGE_FORMS__FORMS_ONLY) {
+                fw_log("forms for %u\n", to->check->uid);
+                fh_held = to->id;  /* it takes as long as anybody wants it */
+        } else if (first == 'K') { /* an image that kills */
+                _exit(7);
+        } else if (first == 'N') { /* one that has no end */
+                fw_log("image without end\n");
+        } else {
+                fh_answer(conn, to->id, first);
+        }
+}
+
 static inline void fh_main(void)
 {
-        const char *mode = getenv("FAKE_HELPER");
         Detshare__Internal__ToHelper *to;
         ds_conn *conn = fx_conn(3);
-        uint64_t held = 0;
 
         while ((to = (Detshare__Internal__ToHelper *)fx_receive(
                         conn, &detshare__internal__to_helper__descriptor, 3600000))) {
-                Detshare__Internal__FromHelper from = DETSHARE__INTERNAL__FROM_HELPER__INIT;
-                int image = -1, fd = memfd_create("image", MFD_CLOEXEC | MFD_ALLOW_SEALING);
-                char first = 0;
-
-                if (to->body_case == DETSHARE__INTERNAL__TO_HELPER__BODY_CANCEL) {
-                        fw_log("cancelled %u\n", (unsigned)to->cancel->image);
-                        if (held && held == to->cancel->image) { /* what was withheld is answered for nobody */
-                                from.id = held;
-                                from.status = 999;
-                                from.message = (char *)"cancelled";
-                                held = 0;
-                                fx_send(conn, &from.base, NULL, 0);
-                        }
-                        detshare__internal__to_helper__free_unpacked(to, NULL);
-                        close(fd);
-                        continue;
-                }
-                if (to->check->forms == DETSHARE__INTERNAL__IMAGE_FORMS__FORMS_ONLY &&
-                        ds_conn_take_fds(conn, &image, 1) == 0) {
-                        fw_log("forms for %u\n", to->check->uid);
-                        held = to->id; /* it takes as long as anybody wants it */
-                        detshare__internal__to_helper__free_unpacked(to, NULL);
-                        close(image);
-                        close(fd);
-                        continue;
-                }
-                if (ds_conn_take_fds(conn, &image, 1) || pread(image, &first, 1, 0) != 1)
-                        _exit(8);
-                if (first == 'K') /* an image that kills */
-                        _exit(7);
-                if (first == 'N') { /* one that has no end */
-                        fw_log("image without end\n");
-                        detshare__internal__to_helper__free_unpacked(to, NULL);
-                        close(image);
-                        close(fd);
-                        continue;
-                }
-                if (first == 'S') /* one that takes its time */
-                        usleep(300000);
-                if (write(fd, "checked", 7) != 7)
-                        _exit(8);
-                if (!mode || !strstr(mode, "unsealed"))
-                        fcntl(fd, F_ADD_SEALS, F_SEAL_WRITE | F_SEAL_GROW | F_SEAL_SHRINK | F_SEAL_SEAL);
-                from.id = to->id;
-                from.status = first == 'B' ? 218 : 0;
-                from.message = first == 'B' ? (char *)"module:1: bad" : (char *)"";
-                from.bytes = 7;
-                from.fds = from.status == 0;
-                from.variable_bytes = first == 'V' ? 2 * 4096 : first == 'W' ? UINT64_MAX : 0; /* one with variables */
-                fx_send(conn, &from.base, &fd, from.fds);
-                close(image);
-                close(fd);
+                if (to->body_case == DETSHARE__INTERNAL__TO_HELPER__BODY_CANCEL)
+                        fh_cancel(conn, to->cancel->image);
+                else
+                        fh_check(conn, to);
                 detshare__internal__to_helper__free_unpacked(to, NULL);
         }
         _exit(0);
@@ -698,6 +706,38 @@ static inline int fx_ping(ds_conn *conn)
 {
         FX_REQUEST(ping, PING, Ping, PING);
         fx_ask(conn, &ping_r, NULL);
+        return fx_status(conn);
+}
+
+static inline int fx_alloc_status(ds_conn *conn, uint64_t bytes)
+{
+        FX_REQUEST(mem_alloc, MEM_ALLOC, MemAlloc, MEM_ALLOC);
+
+        mem_alloc.bytes = bytes;
+        fx_ask(conn, &mem_alloc_r, NULL);
+        return fx_status(conn);
+}
+
+/* bytes: what is said of the file. */
+static inline void fx_ask_load_bytes(ds_conn *conn, const char *image, uint64_t bytes)
+{
+        ds_cleanup(ds_closep) int fd = memfd_create("image", MFD_CLOEXEC);
+        FX_REQUEST(module_load, MODULE_LOAD, ModuleLoad, MODULE_LOAD);
+
+        cr_assert_eq(write(fd, image, strlen(image)), (ssize_t)strlen(image));
+        module_load.bytes = bytes;
+        module_load_r.fds = 1;
+        fx_ask(conn, &module_load_r, &fd);
+}
+
+static inline void fx_ask_load(ds_conn *conn, const char *image)
+{
+        fx_ask_load_bytes(conn, image, strlen(image));
+}
+
+static inline int fx_load_status(ds_conn *conn, const char *image)
+{
+        fx_ask_load(conn, image);
         return fx_status(conn);
 }
 

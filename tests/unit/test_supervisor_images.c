@@ -4,32 +4,6 @@
  */
 #include "tests/unit/supervisor_fixture.h"
 
-static int alloc_status(ds_conn *conn, uint64_t bytes)
-{
-        FX_REQUEST(mem_alloc, MEM_ALLOC, MemAlloc, MEM_ALLOC);
-
-        mem_alloc.bytes = bytes;
-        fx_ask(conn, &mem_alloc_r, NULL);
-        return fx_status(conn);
-}
-
-static void ask_load(ds_conn *conn, const char *image)
-{
-        ds_cleanup(ds_closep) int fd = memfd_create("image", MFD_CLOEXEC);
-        FX_REQUEST(module_load, MODULE_LOAD, ModuleLoad, MODULE_LOAD);
-
-        cr_assert_eq(write(fd, image, strlen(image)), (ssize_t)strlen(image));
-        module_load.bytes = strlen(image);
-        module_load_r.fds = 1;
-        fx_ask(conn, &module_load_r, &fd);
-}
-
-static int load_status(ds_conn *conn, const char *image)
-{
-        ask_load(conn, image);
-        return fx_status(conn);
-}
-
 /* What a module's variables take of the device is the user's, as long as the module is there. */
 Test(images, variables_are_memory)
 {
@@ -41,16 +15,16 @@ Test(images, variables_are_memory)
         fx_start(&f);
         a = fx_session(&f);
         b = fx_session(&f);
-        cr_assert_eq(load_status(a, "Variables"), 0);
-        cr_assert_eq(load_status(b, "Variables"), DETSHARE__STATUS__QUOTA, "over all sessions of the user");
-        cr_assert_eq(alloc_status(b, 2 * 4096), DETSHARE__STATUS__QUOTA);
-        cr_assert_eq(alloc_status(b, 4096), 0);
-        cr_assert_eq(load_status(b, "good"), 0, "one that has none");
-        cr_assert_eq(load_status(b, "Wide"), 2, "more than the device has");
+        cr_assert_eq(fx_load_status(a, "Variables"), 0);
+        cr_assert_eq(fx_load_status(b, "Variables"), DETSHARE__STATUS__QUOTA, "over all sessions of the user");
+        cr_assert_eq(fx_alloc_status(b, 2 * 4096), DETSHARE__STATUS__QUOTA);
+        cr_assert_eq(fx_alloc_status(b, 4096), 0);
+        cr_assert_eq(fx_load_status(b, "good"), 0, "one that has none");
+        cr_assert_eq(fx_load_status(b, "Wide"), 2, "more than the device has");
         ds_conn_free(a);
-        for (int i = 0; i < 500 && load_status(b, "Variables"); i++)
+        for (int i = 0; i < 500 && fx_load_status(b, "Variables"); i++)
                 usleep(2000);
-        cr_assert_eq(alloc_status(b, 1), DETSHARE__STATUS__QUOTA, "what a gave back is in use again");
+        cr_assert_eq(fx_alloc_status(b, 1), DETSHARE__STATUS__QUOTA, "what a gave back is in use again");
         ds_conn_free(b);
         fx_baseline(&f);
         fx_stop(&f);
@@ -66,7 +40,7 @@ static int nobody_waits_for_one(const struct fixture *f)
                 return 1;
         conn = fx_session(f);
         before = uv_hrtime();
-        if (!conn || load_status(conn, "good"))
+        if (!conn || fx_load_status(conn, "good"))
                 return 2;
         ds_conn_free(conn);
         return uv_hrtime() - before < 1000 * DS_NS_PER_MS ? 0 : 3;
@@ -86,7 +60,7 @@ Test(images, users_take_turns_at_the_helper)
         fx_start(&f);
         root = fx_session(&f);
         for (int i = 0; i < 20; i++)
-                ask_load(root, "Slow: 300 ms");
+                fx_ask_load(root, "Slow: 300 ms");
         usleep(50000);
         fflush(NULL);
         pid = fork();
@@ -110,7 +84,7 @@ Test(images, a_stop_is_no_images_fault)
         fx_init(&f);
         fx_start(&f);
         conn = fx_session(&f);
-        ask_load(conn, "No end");
+        fx_ask_load(conn, "No end");
         fx_await_log(&f, "image without end\n", 1);
         kill(f.pid, SIGTERM);
         cr_assert_eq(fx_status(conn), -1, "not an answer, but the end of the connection");
@@ -164,13 +138,13 @@ Test(images, forms_end_with_their_module)
 
         forms_start(&f);
         conn = fx_session(&f);
-        cr_assert_eq(load_status(conn, "first"), 0);
+        cr_assert_eq(fx_load_status(conn, "first"), 0);
         cr_assert_geq(await_lines(&f, "forms for ", 1), 0);
-        cr_assert_eq(load_status(conn, "second, which waits"), 0);
+        cr_assert_eq(fx_load_status(conn, "second, which waits"), 0);
         cr_assert_eq(unload_status(conn, 1), 0);
         cr_assert_eq(unload_status(conn, 0), 0);
         cr_assert_geq(await_lines(&f, "cancelled ", 1), 0);
-        cr_assert_eq(load_status(conn, "third"), 0);
+        cr_assert_eq(fx_load_status(conn, "third"), 0);
         cr_assert_geq(await_lines(&f, "forms for ", 2), 0);
         cr_assert_eq(unload_status(conn, 2), 0);
         cr_assert_geq(await_lines(&f, "cancelled ", 2), 0, "the second was asked for");
@@ -190,13 +164,13 @@ Test(images, forms_are_files)
         f.files = 64 + 6 * 20 + 4;
         fx_start(&f);
         conn = fx_session(&f);
-        cr_assert_eq(load_status(conn, "good"), 0);
+        cr_assert_eq(fx_load_status(conn, "good"), 0);
         cr_assert_geq(await_lines(&f, "forms for ", 1), 0);
         for (int i = 0; i < 19; i++)
-                cr_assert_eq(alloc_status(conn, 4096), 0, "slab %d", i);
-        cr_assert_eq(alloc_status(conn, 4096), DETSHARE__STATUS__QUOTA);
+                cr_assert_eq(fx_alloc_status(conn, 4096), 0, "slab %d", i);
+        cr_assert_eq(fx_alloc_status(conn, 4096), DETSHARE__STATUS__QUOTA);
         cr_assert_eq(unload_status(conn, 0), 0);
-        cr_assert_eq(alloc_status(conn, 4096), 0);
+        cr_assert_eq(fx_alloc_status(conn, 4096), 0);
         ds_conn_free(conn);
         fx_baseline(&f);
         fx_stop(&f);
@@ -210,7 +184,7 @@ static int nobody_loads_one(const struct fixture *f, int until)
         if (setresuid(65534, 65534, 65534))
                 return 1;
         conn = fx_session(f);
-        if (!conn || load_status(conn, "good"))
+        if (!conn || fx_load_status(conn, "good"))
                 return 2;
         (void)!read(until, &byte, 1); /* until the test has seen it */
         ds_conn_free(conn);
@@ -231,7 +205,7 @@ Test(images, users_take_turns_behind_their_backs)
         forms_start(&f);
         root = fx_session(&f);
         for (int i = 0; i < 5; i++)
-                cr_assert_eq(load_status(root, "good"), 0);
+                cr_assert_eq(fx_load_status(root, "good"), 0);
         cr_assert_eq(await_lines(&f, "forms for ", 1), 0);
         cr_assert_eq(pipe(until), 0);
         there = until[1];

@@ -9,6 +9,7 @@
 #        which is every unit test plain)
 #        TEST_JOBS=N: how many tests run at a time (default: one more than there are processors, at most 9), besides the
 #        same number of those that do little but wait
+#        DETSHARE_TEST_WHOLE=1 (make test WHOLE=1): with all rounds, and parts of tests that take long
 #
 # How a test is found: every tests/unit/*.c, tests/race/*.c, tests/e2e/*.c and executable tests/e2e/*.sh is one, and
 # needs no line here. Those of tests/e2e are called with BUILD and end with `N passed, N failed`. Those named in
@@ -28,14 +29,15 @@ mkdir -p "$logs"
 place=$(tests/support/place.sh "$build") || exit
 [ -z "$place" ] || trap 'rm -rf "$place"' EXIT
 export DETSHARE_TEST_PLACE=$place
-# random histories and texts: some here each time, more by `make test-plain`
-export DETSHARE_TEST_ROUNDS=${DETSHARE_TEST_ROUNDS:-15} PTX_FUZZ_ROUNDS=${PTX_FUZZ_ROUNDS:-5000}
+# random histories and texts: some here each time, more by `make test-plain` and `make test WHOLE=1`
+[ -z "${DETSHARE_TEST_WHOLE:-}" ] || : "${DETSHARE_TEST_ROUNDS:=60}" "${PTX_FUZZ_ROUNDS:=20000}"
+export DETSHARE_TEST_ROUNDS=${DETSHARE_TEST_ROUNDS:-10} PTX_FUZZ_ROUNDS=${PTX_FUZZ_ROUNDS:-4000}
 # bounded: what one machine's temporary folder, memory and process table bear
 slots=${TEST_JOBS:-$(($(nproc) < 9 ? $(nproc) + 1 : 9))}
 
 waiting="asan-test_supervisor_life asan-test_supervisor_deaths asan-test_oom_supervisor e2e-worker_death e2e-ctl asan-e2e-ctl
 asan-test_supervisor_rights e2e-serve e2e-hostile_frames asan-test_cuda_graph asan-test_core_memory"
-slow="e2e-endless_kernel asan-test_cuda_work e2e-fake_gpu asan-e2e-programs asan-test_cuda_device test_ptx_roundtrip test_ptx_oracle
+slow="asan-test_cuda_work e2e-fake_gpu asan-e2e-programs asan-test_cuda_device test_ptx_roundtrip test_ptx_oracle
 asan-test_worker_random_quiesce asan-test_worker_random asan-e2e-daemon_kills asan-e2e-handover asan-test_sim_share
 asan-test_device_errors asan-test_device_errors_cuda e2e-eval e2e-code_cache asan-test_sim_cluster asan-test_interp_tensor race-device_race
 e2e-programs asan-e2e-runtime asan-test_ptx_roundtrip asan-test_ptx_fuzz asan-test_cuda_driver e2e-runtime asan-test_replay e2e-replay

@@ -78,6 +78,16 @@ proof() {
                 result "it did not see the deliberate $error of any process" $?
                 reported "$error"
         done
+        # and assertions, which are our own: what they say, and that a test ends red
+        for error in assertion expectations; do
+                ! gate "proof-$error" env DETSHARE_PROOF="$error" "$build/tests/gate/proof"
+                result "it did not see the deliberate $error of a test" $?
+        done
+        grep -q 'said of an assertion' "$reports/proof-assertion.log"
+        result "a failed assertion did not say what it was given" $?
+        [ "$(grep -c -e 'said of the first' -e 'said of the second' -e '(block) == (NULL) is false' -e '(top) < (1) is false' \
+                "$reports/proof-expectations.log")" = 4 ]
+        result "not all failed expectations were said" $?
         gate proof-clean "$build/tests/gate/proof"
         result "a clean test did not pass" $?
         gate processes-clean tests/gate/processes.sh "$build"

@@ -18,13 +18,25 @@ $(BUILD)/ptx/$(1)/%.ptx: tests/programs/kernels/%.cu
 	$(NVCC) $$(nvcc_std) -arch=$(1) -ptx -o $$@ $$<
 endef
 $(foreach a,$(ARCHS),$(eval $(call ptx_rule,$(a))))
+# `make test` is SHORT, unless it is told WHOLE=1: of sources that know nothing of targets nvcc writes the same text for both, but for
+# its .target, so that is written here; `make test-plain` has nvcc write both, and compares (same-text)
+own_cu := $(shell grep -lE '__CUDA_ARCH__|cooperative_groups|mma|cuda/' $(kernel_cu))
+same_ptx := $(patsubst tests/programs/kernels/%.cu,$(BUILD)/ptx/sm_90/%.ptx,$(filter-out $(own_cu),$(kernel_cu)))
+ifneq ($(SHORT),)
+$(same_ptx): $(BUILD)/ptx/sm_90/%.ptx: $(BUILD)/ptx/sm_75/%.ptx
+	@mkdir -p $(@D)
+	sed 's/^[.]target sm_75/.target sm_90/' $< >$@
+endif
+.PHONY: same-text
+same-text: kernels
+	@for ptx in $(same_ptx); do sed 's/^[.]target sm_75/.target sm_90/' $(BUILD)/ptx/sm_75/$${ptx##*/} | cmp - $$ptx || exit; done
 
 .PHONY: kernels
 kernels: $(kernel_ptx)
 
 # --- the corpus of the PTX front end: thematic files of CUDA C, and Triton kernels ------------------------------------------------
-# A file says for which targets it is compiled (`// targets: sm_80 sm_90+lineinfo`); the word behind + is a variant, which is
-# options of nvcc and of ptxas. What ptxas makes of the compilers' own text is kept: a test compares what is printed with it.
+# A file says for which targets it is compiled (`// targets: sm_80 sm_90+lineinfo`), of which the first and the variants are
+# for SHORT, too; the word behind + is a variant, which is options of nvcc and of ptxas. What ptxas makes of the compilers' own text is kept: a test compares what is printed with it.
 NVCC_debug := -G
 NVCC_lineinfo := -lineinfo
 NVCC_rdc := -rdc=true
@@ -40,7 +52,7 @@ target_variant = $(word 2,$(subst +, ,$(notdir $(1))))
 
 corpus_cu := $(wildcard tests/programs/kernels/corpus/*.cu)
 corpus_names := $(shell awk '/^\/\/ targets:/ { n = FILENAME; sub(".*/", "", n); sub("[.]cu$$", ".ptx", n); \
-	for (i = 3; i <= NF; i++) print $$i "/" n }' $(corpus_cu) /dev/null)
+	for (i = 3; i <= NF; i++) if ($(if $(SHORT),i == 3 || $$i ~ /[+]/,1)) print $$i "/" n }' $(corpus_cu) /dev/null)
 corpus_nvcc := $(corpus_names:%=$(BUILD)/ptx/corpus/%)
 .SECONDARY: $(corpus_nvcc)
 define corpus_rule
@@ -50,20 +62,22 @@ $(BUILD)/ptx/corpus/$(1)/%.ptx: tests/programs/kernels/corpus/%.cu
 endef
 $(foreach t,$(sort $(patsubst %/,%,$(dir $(corpus_names)))),$(eval $(call corpus_rule,$(t))))
 
-# Triton kernels: one process compiles them all and has them assembled; which there are, and for what, the sources say
+# Triton kernels: one process compiles them all and has them assembled; which there are, and for what, the sources say; SHORT, each
+# for one of its targets, unless there are all of them already
 TRITON := build/triton
-triton_stamp := $(BUILD)/ptx/corpus/triton.stamp
+triton_whole := $(BUILD)/ptx/corpus/triton.stamp
+triton_stamp := $(if $(SHORT),$(or $(wildcard $(triton_whole)),$(BUILD)/ptx/corpus/triton-short.stamp),$(triton_whole))
 $(triton_stamp): $(wildcard tests/programs/triton/*.py)
 	@[ -f $(TRITON)/complete ] || { echo "no Triton compiler in $(TRITON): run .ci/deps.sh triton" >&2; exit 1; }
 	@mkdir -p $(@D)
 	PYTHONPATH=$(TRITON) PYTHONDONTWRITEBYTECODE=1 python3 tests/programs/triton/compile.py $(@D) \
-		$(abspath $(CUDA_ROOT))/bin/ptxas $(PTXAS_triton)
+		$(abspath $(CUDA_ROOT))/bin/ptxas $(PTXAS_triton) $(if $(filter %-short.stamp,$@),--short)
 	@touch $@
 
 $(BUILD)/ptx/%.cubin: $(BUILD)/ptx/%.ptx
 	@cd $(@D) && $(abspath $(CUDA_ROOT))/bin/ptxas -arch=$(call target_arch,$(@D)) $(PTXAS_$(call target_variant,$(@D))) \
 		-o $(@F) $(<F) >$(@F).log 2>&1 || { cat $(@F).log >&2; rm -f $(@F); exit 1; }
-corpus := $(patsubst %.ptx,%.cubin,$(kernel_ptx) $(corpus_nvcc)) $(triton_stamp)
+corpus := $(patsubst %.ptx,%.cubin,$(filter-out $(if $(SHORT),$(same_ptx)),$(kernel_ptx)) $(corpus_nvcc)) $(same_ptx) $(triton_stamp)
 .PHONY: corpus corpus-load
 corpus: $(corpus)
 # what of it the simulated device loads, and what it refuses by instruction
@@ -102,8 +116,12 @@ unit_src := $(wildcard tests/unit/*.c)
 unit_bin := $(unit_src:tests/unit/%.c=$(BUILD)/tests/unit/%)
 $(unit_bin): $(GATE_O)
 # binutils' other linker takes half the time, of many programs
-UNIT_LD := $(if $(shell command -v ld.gold),-fuse-ld=gold)
-$(unit_bin): private LDFLAGS += $(UNIT_LD)
+FAST_LD := $(if $(shell command -v ld.gold),-fuse-ld=gold)
+ifneq ($(SAN),)
+LDFLAGS += $(FAST_LD)
+else
+$(unit_bin): private LDFLAGS += $(FAST_LD)
+endif
 # what Criterion draws differences with comes when there is one to draw: tests/support/late/late_git.c
 CRITERION_GIT := $(shell ldd "$$($(CC) -print-file-name=libcriterion.so)" 2>/dev/null | sed -n 's/.*libgit2[^ ]* => \([^ ]*\).*/\1/p')
 ifneq ($(CRITERION_GIT),)
@@ -136,14 +154,16 @@ unit-plain: $(patsubst tests/%,$(BUILD)/tests/%,$(call unit_when,.))
 include tests/fuzz/fuzz.mk
 
 # what is only tested is not made fast
-$(BUILD)/obj/tests/unit/%.o $(BUILD)/obj/tests/e2e/%.o: override OPT := -O0
+$(foreach d,unit e2e programs,$(BUILD)/obj/tests/$(d)/%.o): override OPT := -O0
+# what Criterion makes of its assertions would be half of it
+$(BUILD)/obj/tests/unit/%.o $(BUILD)/obj/tests/serve/%.o: CPPFLAGS += -include tests/support/asserts.h
 # and of a test's own code addresses are checked, not arithmetic, which would cost as much as all of the daemon's; but for
 # tests that have a part of the product in them
 # (what it hands to the product has its guards: the checks that are left out are those of its own accesses, which are as long
 # to compile as all of the product)
 ifneq ($(findstring undefined,$(SAN)),)
 whole_src := $(shell grep -l '^#include "[a-z]*/.*[.]c"' $(unit_src))
-$(BUILD)/obj/tests/unit/%.o: CFLAGS += $(if $(filter $<,$(whole_src)),,-fno-sanitize=undefined \
+$(BUILD)/obj/tests/unit/%.o $(BUILD)/obj/tests/programs/%.o: CFLAGS += $(if $(filter $<,$(whole_src)),,-fno-sanitize=undefined \
 	$(if $(findstring clang,$(CC)),,--param asan-instrument-reads=0 --param asan-instrument-writes=0))
 endif
 
@@ -341,16 +361,18 @@ demo: deps
 
 test-build: demo-build kernels unit-plain race programs runtime e2e $(BUILD)/tests/gate/race_proof
 # deps first in a make of its own: what it installs decides what the next one finds
+# (make test WHOLE=1: with all that SHORT leaves out, and the long forms of tests)
+test: SHORT_OR_WHOLE := $(if $(WHOLE),,SHORT=1)
 test: deps
 	@.ci/deps.sh triton
-	@$(MAKE) --no-print-directory -s -j$(JOBS) test-build
-	@$(MAKE) --no-print-directory -s -j$(JOBS) asan
-	@tests/run.sh $(BUILD)
-# every unit test on the plain build, the random ones longer
+	@$(MAKE) --no-print-directory -s -j$(JOBS) $(SHORT_OR_WHOLE) test-build
+	@$(MAKE) --no-print-directory -s -j$(JOBS) $(SHORT_OR_WHOLE) asan
+	@$(if $(WHOLE),DETSHARE_TEST_WHOLE=1) tests/run.sh $(BUILD)
+# every unit test on the plain build, the random ones longer, and the whole corpus
 .PHONY: test-plain
 test-plain: deps
 	@.ci/deps.sh triton
-	@$(MAKE) --no-print-directory -s -j$(JOBS) all kernels programs unit
+	@$(MAKE) --no-print-directory -s -j$(JOBS) all kernels programs unit same-text
 	@DETSHARE_TEST_ROUNDS=60 PTX_FUZZ_ROUNDS=20000 tests/run.sh $(BUILD) unit
 
 # --- coverage: what the tests execute, with a floor ------------------------------------------------------------------------

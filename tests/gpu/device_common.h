@@ -33,7 +33,9 @@
 #ifndef DT_SLAB
 #define DT_SLAB DS_MIB(64)
 #endif
+#ifndef DT_HOST
 #define DT_HOST DS_MAX(DT_SLAB, DS_MIB(32))
+#endif
 #define DT_TOKENS 4096
 
 struct dt {

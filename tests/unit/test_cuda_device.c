@@ -122,6 +122,8 @@ struct work {
         uint8_t state[DT_TOKENS]; /* 1 = accepted, 2 = came back */
 };
 
+#define WORK_BYTES DS_MIB(4) /* a hundred processes have them made */
+
 static int work_open(struct work *w, const void *image, size_t size)
 {
         const struct ds_device_ops *ops = &ds_cuda_ops;
@@ -130,14 +132,14 @@ static int work_open(struct work *w, const void *image, size_t size)
         int slab = -1, host = memfd_create("host", MFD_ALLOW_SEALING);
         int r = ops->open("0", &w->device);
 
-        if (r || host < 0 || ftruncate(host, DT_HOST) || fcntl(host, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW))
+        if (r || host < 0 || ftruncate(host, WORK_BYTES) || fcntl(host, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW))
                 return r ? r : -errno;
         all = dt_mask(0, ops->info(w->device)->n_tpcs);
         r = ops->rung_create(w->device, &all, &w->rung);
         r = r ? r : ops->space_add(w->device, DT_SPACE);
-        r = r ? r : ops->mem_create(w->device, DT_SLAB, &slab);
-        r = r ? r : ops->mem_map(w->device, DT_SPACE, slab, DT_DEVICE_VA, DT_SLAB);
-        r = r ? r : ops->host_map(w->device, DT_SPACE, host, DT_HOST_VA, DT_HOST);
+        r = r ? r : ops->mem_create(w->device, WORK_BYTES, &slab);
+        r = r ? r : ops->mem_map(w->device, DT_SPACE, slab, DT_DEVICE_VA, WORK_BYTES);
+        r = r ? r : ops->host_map(w->device, DT_SPACE, host, DT_HOST_VA, WORK_BYTES);
         r = r ? r : ops->module_load(w->device, DT_SPACE, image, size, log, sizeof(log), &w->module);
         close(slab);
         close(host);

@@ -7,6 +7,7 @@
  * what only a driver that fails shows.
  */
 #define DT_SLAB DS_MIB(16) /* clearing a large one takes longer than most of these */
+#define DT_HOST DS_MIB(8)  /* as is making its pages */
 #define DT_FORM_LOOPS 300u
 #include "tests/gpu/device_forms_crowd.h"
 

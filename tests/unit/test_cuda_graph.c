@@ -6,6 +6,7 @@
  * lost under a graph, and the worker above it all.
  */
 #define DT_SLAB DS_MIB(16) /* clearing a large one takes longer than most of these */
+#define DT_HOST DS_MIB(8)  /* as is making its pages */
 #include "tests/gpu/device_common.h"
 #include "tests/gpu/device_graph.h"
 

@@ -3,6 +3,7 @@
  * The steps of loading code on the fake driver, which aborts when one that stops a GPU is made beside a kernel
  */
 #define DT_SLAB DS_MIB(16) /* clearing a large one takes longer than most of these */
+#define DT_HOST DS_MIB(8)  /* as is making its pages */
 #include "tests/gpu/device_common.h"
 
 #include <errno.h>

@@ -8,6 +8,7 @@
  * be told of all the same: its session may be gone, too, or the device be waited for to be idle.
  */
 #define DT_SLAB DS_MIB(16)
+#define DT_HOST DS_MIB(8)
 #include "tests/gpu/device_common.h"
 #include "tests/unit/cuda_say.h"
 

@@ -8,6 +8,7 @@
  * client is served and nothing is left of the first.
  */
 #include "device/sim/sim.h"
+#include "tests/unit/rounds.h"
 #include "tests/unit/worker_harness.h"
 #include "worker/internal.h"
 
@@ -377,20 +378,27 @@ static int fail_once(enum dev_call call, int error, int at)
 static void sweep(enum dev_call call)
 {
         static const int at[TIMES] = {1, 2, LATER};
-        int fired = 0, went_on = 0, n = 0;
+        const int whole = rounds_of(ROUNDS_ALL) == ROUNDS_ALL;
+        const size_t turn = (size_t)getpid();
+        int fired = 0, went_on = 0, n = 0, due = 0;
 
         for (size_t e = 0; e < DS_ARRAY_SIZE(errors); e++) {
                 for (int i = 0; i < TIMES; i++) {
-                        int on = fail_once(call, errors[e], at[i]);
+                        int on;
+
+                        /* a short run has each error at one time, and each time with some error */
+                        if (!whole && (size_t)i != (e + turn) % TIMES)
+                                continue;
+                        on = fail_once(call, errors[e], at[i]);
 
                         n++;
+                        due += call != DEV_OPEN || i == 0; /* a worker opens its device once */
                         fired += dev.fired;
                         went_on += on;
                 }
         }
         fprintf(stderr, "%s: %d failures of %d; the worker went on %d times\n", call_names[call], fired, n, went_on);
-        /* a worker opens its device once */
-        cr_assert_eq(fired, call == DEV_OPEN ? n / TIMES : n, "%s: %d of %d", call_names[call], fired, n);
+        cr_assert_eq(fired, due, "%s: %d of %d", call_names[call], fired, due);
 }
 
 #define SWEEP(name, NAME)                         \

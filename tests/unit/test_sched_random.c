@@ -266,9 +266,9 @@ static void check_policy(void)
 
         if (strcmp(policy, "chaos")) {
                 cr_assert_eq(stats.nonsense, nonsense, "seed %llu: nonsense of %s: %s", (unsigned long long)rounds_seed,
-                        policy);
-                cr_assert_eq(stats.fallbacks, fallbacks, "seed %llu: %s was given up", (unsigned long long)rounds_seed,
                         policy, h.sched->host.nonsense);
+                cr_assert_eq(stats.fallbacks, fallbacks, "seed %llu: %s was given up", (unsigned long long)rounds_seed,
+                        policy);
         }
         nonsense = stats.nonsense;
         fallbacks = stats.fallbacks;

@@ -7,7 +7,7 @@ parameters and options that it is compiled for. One process imports the compiler
 are processors; each compiles its share. What is written: OUT/sm_80+triton/NAME.ptx and NAME.cubin. Triton writes sm_90 as
 sm_90a. A kernel that does not compile is an error: none is left out in silence.
 
-usage: compile.py OUT PTXAS [OPTION of ptxas ...] [-- NAME ...]
+usage: compile.py OUT PTXAS [OPTION of ptxas ...] [--short] [-- NAME ...]   (--short: each for one of its targets)
 """
 import importlib
 import os
@@ -67,6 +67,8 @@ def main():
     if "--" in arguments:
         only = arguments[arguments.index("--") + 1:]
         arguments = arguments[:arguments.index("--")]
+    short = "--short" in arguments
+    arguments = [a for a in arguments if a != "--short"]
     here, out, ptxas = pathlib.Path(__file__).parent, pathlib.Path(arguments[0]), arguments[1:]
     if not only:
         for old in out.glob("*+triton"):
@@ -74,7 +76,8 @@ def main():
     import corpus
     for module in sorted(here.glob("kernels_*.py")):
         importlib.import_module(module.stem)
-    work = [(e, arch) for e in corpus.ENTRIES for arch in e.targets if not only or e.name in only]
+    targets = (lambda e: (80 if 80 in e.targets else e.targets[-1],)) if short else (lambda e: e.targets)
+    work = [(e, arch) for e in corpus.ENTRIES for arch in targets(e) if not only or e.name in only]
     n = min(len(work), os.cpu_count() or 1, 16)
     with tempfile.TemporaryDirectory(prefix="detshare-triton-") as cache:
         os.environ["TRITON_CACHE_DIR"] = cache

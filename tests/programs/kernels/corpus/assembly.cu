@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Corpus: instructions that nvcc emits for inline assembly only: scalar, video, control, memory. */
-// targets: sm_75 sm_90
+// targets: sm_90 sm_75
 #include <cstdint>
 
 #define THREE(NAME, TEXT)                                                                 \

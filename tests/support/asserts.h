@@ -1,0 +1,86 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Criterion's assertions, shorter: read before every unit test (tests/tests.mk)
+ *
+ * There are seven thousand of them, and what Criterion makes of one (half a kilobyte of text, two formats and a record
+ * on the stack) is most of what the compiler has to do for a test. Here a failure is one call, which does the same: the
+ * report with file, line, expression and message, and then the end of the test, or not. What passes is counted as ever.
+ * Those that are rare stay Criterion's own. Its option that reports passed assertions too sees none of these.
+ */
+#pragma once
+
+#include <criterion/criterion.h>
+
+/* not inlined, and once per program's file: what it is given is as in printf */
+__attribute__((noinline, cold, unused, format(printf, 4, 5))) static void assert_failed(
+        const char *file, unsigned line, const char *expression, const char *format, ...)
+{
+        struct criterion_assert_stats stat = {.passed = false, .line = line, .file = file};
+        char *message = NULL;
+        va_list arguments;
+
+        va_start(arguments, format);
+        cr_vasprintf(&message, format, arguments);
+        va_end(arguments);
+        /* a message of its own instead of the expression; the first character is there for empty formats */
+        if (!message || !message[1]) {
+                cr_asprintf_free(message);
+                message = NULL;
+                cr_asprintf(&message, " The expression %s is false.", expression);
+        }
+        stat.message = message ? message + 1 : expression;
+        criterion_send_assert(&stat);
+        cr_asprintf_free(message);
+}
+
+#define ASSERT_SHORT(after, condition, text, ...)                                 \
+        do {                                                                      \
+                if (!!(condition)) {                                              \
+                        cri_asserts_passed_incr();                                \
+                } else {                                                          \
+                        assert_failed(__FILE__, __LINE__, text, " " __VA_ARGS__); \
+                        after();                                                  \
+                }                                                                 \
+        } while (0)
+#define ASSERT_OP(after, op, a, b, ...) ASSERT_SHORT(after, (a)op(b), "(" #a ") " #op " (" #b ")", __VA_ARGS__)
+
+#undef cr_assert
+#undef cr_expect
+#undef cr_assert_not
+#undef cr_expect_not
+#undef cr_assert_null
+#undef cr_expect_null
+#undef cr_assert_not_null
+#undef cr_expect_not_null
+#undef cr_assert_eq
+#undef cr_expect_eq
+#undef cr_assert_neq
+#undef cr_expect_neq
+#undef cr_assert_lt
+#undef cr_expect_lt
+#undef cr_assert_leq
+#undef cr_expect_leq
+#undef cr_assert_gt
+#undef cr_expect_gt
+#undef cr_assert_geq
+#undef cr_expect_geq
+#define cr_assert(a, ...) ASSERT_SHORT(criterion_abort_test, a, #a, __VA_ARGS__)
+#define cr_expect(a, ...) ASSERT_SHORT(criterion_continue_test, a, #a, __VA_ARGS__)
+#define cr_assert_not(a, ...) ASSERT_SHORT(criterion_abort_test, !(a), "!(" #a ")", __VA_ARGS__)
+#define cr_expect_not(a, ...) ASSERT_SHORT(criterion_continue_test, !(a), "!(" #a ")", __VA_ARGS__)
+#define cr_assert_null(a, ...) ASSERT_OP(criterion_abort_test, ==, a, NULL, __VA_ARGS__)
+#define cr_expect_null(a, ...) ASSERT_OP(criterion_continue_test, ==, a, NULL, __VA_ARGS__)
+#define cr_assert_not_null(a, ...) ASSERT_OP(criterion_abort_test, !=, a, NULL, __VA_ARGS__)
+#define cr_expect_not_null(a, ...) ASSERT_OP(criterion_continue_test, !=, a, NULL, __VA_ARGS__)
+#define cr_assert_eq(a, b, ...) ASSERT_OP(criterion_abort_test, ==, a, b, __VA_ARGS__)
+#define cr_expect_eq(a, b, ...) ASSERT_OP(criterion_continue_test, ==, a, b, __VA_ARGS__)
+#define cr_assert_neq(a, b, ...) ASSERT_OP(criterion_abort_test, !=, a, b, __VA_ARGS__)
+#define cr_expect_neq(a, b, ...) ASSERT_OP(criterion_continue_test, !=, a, b, __VA_ARGS__)
+#define cr_assert_lt(a, b, ...) ASSERT_OP(criterion_abort_test, <, a, b, __VA_ARGS__)
+#define cr_expect_lt(a, b, ...) ASSERT_OP(criterion_continue_test, <, a, b, __VA_ARGS__)
+#define cr_assert_leq(a, b, ...) ASSERT_OP(criterion_abort_test, <=, a, b, __VA_ARGS__)
+#define cr_expect_leq(a, b, ...) ASSERT_OP(criterion_continue_test, <=, a, b, __VA_ARGS__)
+#define cr_assert_gt(a, b, ...) ASSERT_OP(criterion_abort_test, >, a, b, __VA_ARGS__)
+#define cr_expect_gt(a, b, ...) ASSERT_OP(criterion_continue_test, >, a, b, __VA_ARGS__)
+#define cr_assert_geq(a, b, ...) ASSERT_OP(criterion_abort_test, >=, a, b, __VA_ARGS__)
+#define cr_expect_geq(a, b, ...) ASSERT_OP(criterion_continue_test, >=, a, b, __VA_ARGS__)

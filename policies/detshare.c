@@ -33,7 +33,8 @@
  *
  * Parts have a price where the device says so (`mask_permille`): on an H200 every kernel that comes after some have run
  * on a part of the SMs begins later, until the GPU has had another context for a moment (daemon/supervisor/settle.h).
- * So BE is sent to a part where a request would else lose more than that by its blocks, and not for what is less.
+ * So only what takes long is sent to a part: where half of its time is more than what the next few requests lose by
+ * that.
  *
  * Bounds. A BE coroutine is given the next operation when what it has on the device is expected to end within
  * `be_ahead_us` (with no LS for a second `be_alone_us`), not earlier, and with LS within its slack: what is queued is
@@ -186,6 +187,12 @@ static uint64_t be_rest(const struct detshare *d, const struct detshare_op_view 
         return block <= us(d, P_SHORT) ? 0 : block / 2;
 }
 
+/* Whether LS loses less by a kernel that runs on a part of the GPU than by what is left of it, in the mean, on all. */
+static int be_may_divide(const struct detshare *d, const struct detshare_op_view *op)
+{
+        return !d->mask_ns || (stair_known(op) && stair_time(op, d->n_sms, d->n_sms) / 2 > d->mask_ns);
+}
+
 /* Whether the GPU may be lent to a kernel that takes so long. */
 static int be_may_borrow(const struct detshare *d, uint64_t ns)
 {
@@ -251,7 +258,7 @@ static int be_beside(struct detshare *d, const struct detshare_coroutine_view *c
                 wake_at(d, until);
                 return 0;
         }
-        if (!d->part && be_rest(d, op) <= d->mask_harmless_ns)
+        if (!d->part && (be_rest(d, op) <= d->harmless_ns || !be_may_divide(d, op)))
                 n_sms = d->n_sms;
         else if (at < d->upper.n)
                 place->rung = d->upper.rung[at];
@@ -287,10 +294,12 @@ static uint32_t be_standing(
                 return 0; /* there was no LS lately */
         rest = be_rest(d, op);
         at = be_masked(d, coroutine, op, d->standing_sms);
-        if (stair_known(op) && rest > d->mask_soon_ns && stair_time(op, d->n_sms, d->n_sms) > d->soon_ns &&
+        if (!be_may_divide(d, op))
+                return 0;
+        if (stair_known(op) && rest > d->soon_harmless_ns && stair_time(op, d->n_sms, d->n_sms) > d->soon_ns &&
                 at < d->upper.n && !be_may_evict(d, op))
                 return d->upper.rung[at];
-        if (!d->p[P_STANDING] || rest <= d->mask_standing_ns || !stair_known(op))
+        if (!d->p[P_STANDING] || rest <= d->standing_ns || !stair_known(op))
                 return 0;
         for (uint32_t i = stair_at_least(&d->upper, d->n_sms - d->standing_sms); i < d->upper.n; i++)
                 if (stair_loss(op, d->upper.n_sms[i], d->n_sms) <= (uint64_t)d->p[P_STANDING])
@@ -328,7 +337,7 @@ static uint32_t be_explore(
 
         if (op->samples < number(d, P_EXPLORE_SAMPLES) || !op->n_points || op->n_points >= number(d, P_EXPLORE_POINTS))
                 return 0;
-        if (d->flying > (coroutine->in_flight != 0) || (d->p[P_MASK] && d->standing_ns != UINT64_MAX))
+        if (d->flying > (coroutine->in_flight != 0) || d->mask_ns)
                 return 0;
         at = be_unexplored(d, op);
         if (at == d->upper.n)

@@ -29,6 +29,8 @@
 #define BLOCKS_MAX 32u     /* SM counts of the calibration */
 #define LS_LOOK 256u /* operations that are looked at for the window, of all queues: a decision must not take long */
 
+#define MASK_REQUESTS 4u /* of a busy session that come before the GPU has turned to another context, at the least */
+
 /* ls_overlap */
 #define LS_OVERLAP 1
 #define LS_APART 2
@@ -189,10 +191,9 @@ struct detshare {
         uint32_t standing_sms; /* needed then */
         uint64_t soon_ns;      /* while it is idle: how long it usually is; UINT64_MAX: who knows */
         uint64_t soon_harmless_ns;
-        /* the same three, of a block whose kernel goes to a part of the GPU else: that has a price of its own */
-        uint64_t mask_harmless_ns, mask_standing_ns, mask_soon_ns;
-        uint64_t fair_ns;           /* virtual time of the BE session with ready work that has least */
-        int fair_runs;              /* what it has on the device counts as it runs: with time it has more */
+        uint64_t mask_ns; /* what it costs LS that a kernel runs on a part of the GPU; 0: nothing that is known */
+        uint64_t fair_ns; /* virtual time of the BE session with ready work that has least */
+        int fair_runs;    /* what it has on the device counts as it runs: with time it has more */
         uint32_t be_flying, flying; /* BE operations on the device; coroutines that have anything there */
 };
 
@@ -404,12 +405,12 @@ static inline void ls_window(struct detshare *d, const struct detshare_snapshot 
 }
 
 /*
- * What a request may lose before it is better that BE keeps to a part of the GPU: on a device where kernels begin later
- * after some have run on parts of it, at least what all that comes then loses by that.
+ * What a kernel of BE costs a session by running on a part of the GPU, where the device says so: all requests until the
+ * GPU has turned to another context are longer.
  */
-static inline uint64_t ls_mask_slack(const struct detshare *d, const struct ls *ls)
+static inline uint64_t ls_mask_ns(const struct detshare *d, const struct ls *ls)
 {
-        return max_u64(ls_slack(d, ls), ls->length_ns / 1000 * (uint64_t)d->p[P_MASK]);
+        return ls->length_ns / 1000 * (uint64_t)d->p[P_MASK] * MASK_REQUESTS;
 }
 
 /* --- the tide --------------------------------------------------------------------------------------------------------
@@ -427,23 +428,22 @@ static inline int tide_recent(const struct detshare *d, const struct ls *ls)
 
 static inline void tide_session(struct detshare *d, const struct ls *ls)
 {
-        uint64_t slack = ls_slack(d, ls), mask_slack = ls_mask_slack(d, ls), gap = ls->mean_gap,
-                 since = d->now_ns - ls->begin_ns, delays = ls->mean_delays ? ls->mean_delays : 1;
+        uint64_t slack = ls_slack(d, ls), gap = ls->mean_gap, since = d->now_ns - ls->begin_ns,
+                 delays = ls->mean_delays ? ls->mean_delays : 1;
         uint32_t need = needs_quantile(d, ls);
 
         if (ls->open) {
                 d->wet = 1;
                 d->left_ns = max_u64(d->left_ns, ls->length_ns > since ? ls->length_ns - since : 0);
                 d->harmless_ns = min_u64(d->harmless_ns, ls->length_ns ? gap + slack / delays : 0);
-                d->mask_harmless_ns = min_u64(d->mask_harmless_ns, ls->length_ns ? gap + mask_slack / delays : 0);
                 d->reserve = (uint32_t)max_u64(d->reserve, max_u64(need, ls->need));
         }
+        if (ls->open || tide_recent(d, ls))
+                d->mask_ns = max_u64(d->mask_ns, ls_mask_ns(d, ls));
         if (tide_recent(d, ls)) {
                 d->standing_ns = min_u64(d->standing_ns, slack);
-                d->mask_standing_ns = min_u64(d->mask_standing_ns, mask_slack);
                 d->standing_sms = (uint32_t)max_u64(d->standing_sms, need);
                 d->soon_harmless_ns = min_u64(d->soon_harmless_ns, gap + slack / delays);
-                d->mask_soon_ns = min_u64(d->mask_soon_ns, gap + mask_slack / delays);
                 if (ls->idle_between_ns)
                         d->soon_ns = min_u64(d->soon_ns, ls->idle_between_ns);
         }
@@ -467,9 +467,8 @@ static inline void tide_look(struct detshare *d, const struct detshare_snapshot 
         d->alone = !d->ls_seen_ns || d->now_ns - d->ls_seen_ns + 1 > ALONE_NS;
         d->wet = 0;
         d->harmless_ns = d->standing_ns = d->soon_ns = d->soon_harmless_ns = UINT64_MAX;
-        d->mask_harmless_ns = d->mask_standing_ns = d->mask_soon_ns = UINT64_MAX;
         d->reserve = d->standing_sms = 0;
-        d->left_ns = 0;
+        d->left_ns = d->mask_ns = 0;
         ls_window(d, snapshot);
         for (uint32_t i = 0; i < LS_MAX; i++)
                 if (d->ls[i].seen)

@@ -14,10 +14,9 @@
 #include "worker/internal.h"
 
 #define STIRS_QUIET_NS (300 * DS_NS_PER_US) /* since the last one: others may follow */
-#define STIRS_IDLE_NS (100 * DS_NS_PER_US)  /* since LS had something to do: the next kernel of a request comes sooner \
-                                             */
-#define STIRS_LATE_NS (20 * DS_NS_PER_MS)   /* LS has been busy for so long since */
-#define STIRS_APART_NS (50 * DS_NS_PER_MS)
+#define STIRS_IDLE_NS (100 * DS_NS_PER_US)  /* since LS had something to do: within a request less */
+#define STIRS_LATE_NS (5 * DS_NS_PER_MS)    /* LS has been busy for so long since */
+#define STIRS_APART_NS (20 * DS_NS_PER_MS)
 #define STIRS_LS_NS (60 * DS_NS_PER_S) /* since a sign of life of LS */
 
 /* Something came since the last turn, and nothing that would undo it goes on. */

@@ -417,21 +417,26 @@ Test(policy_detshare, long_blocks_leave_a_standing_reserve_if_it_is_cheap)
         ph_close();
 }
 
-/* Where kernels begin later after some ran on a part of the GPU, that is what a reserve costs LS. */
+/* Where kernels begin later after some ran on a part of the GPU only what takes long is sent there. */
 Test(policy_detshare, and_if_parts_do_not_cost_ls_more_than_the_wait)
 {
-        for (int price = 0; price <= 1000; price += 500) {
+        for (int price = 0; price <= 1000; price += 1000) {
                 char mask[32];
                 struct ph_client *be;
 
                 snprintf(mask, sizeof(mask), "mask_permille=%d", price);
                 OPEN("explore_permille=0", "standing_permille=150", mask);
                 ph_know(&sloped30, 0);
-                (void)taught(0, &small, 50, 0);
+                ph_know(&sloped2000, 0);
+                (void)taught(0, &small, 100, 0);
                 be = ph_be();
-                ph_loop(be, &sloped30, 1);
+                ph_submit(be, 0, &sloped30, 0);
                 ph_run_for(200 * US);
                 cr_assert_eq(ph_last(be)->n_sms == SMS, price != 0, "%d: %u SMs", price, ph_last(be)->n_sms);
+                ph_run_for(2 * MS);
+                ph_loop(be, &sloped2000, 1);
+                ph_run_for(1 * MS);
+                cr_assert_lt(ph_last(be)->n_sms, SMS);
                 ph_close();
         }
 }

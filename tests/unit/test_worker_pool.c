@@ -370,12 +370,12 @@ Test(worker_pool, pieces_that_make_no_sense, .timeout = 60)
 }
 
 #ifndef POOL_CUDA
-static const char *pool_said;
+static int pool_said, progress_said;
 
 static void pool_hear(const struct ds_log_about *about, enum ds_log_level level, const char *line)
 {
-        if (strstr(line, "no pool of coloured memory"))
-                pool_said = strstr(line, "no memory left to measure with");
+        pool_said += strstr(line, "no pool of coloured memory: ") && strstr(line, "no memory left to measure with");
+        progress_said += strstr(line, "coloured memory, ") && strstr(line, " s so far: ");
 }
 
 /* What a probe has for itself. */
@@ -384,7 +384,8 @@ static int create_no_more(ds_device *of, uint64_t bytes, int *ret_fd)
         return bytes == DS_BENCH_DATA ? DS_CUDA_OUT_OF_MEMORY : REAL.mem_create(of, bytes, ret_fd);
 }
 
-/* A pool that takes nearly all is none, and the device is as good as before. */
+/* A pool that takes nearly all is none, and the device is as good as before. Whoever waits is told what for: here real
+ * time moves by seconds whenever somebody looks. */
 Test(worker_pool, no_memory_to_measure_with, .timeout = 60)
 {
         struct wt *t;
@@ -395,10 +396,13 @@ Test(worker_pool, no_memory_to_measure_with, .timeout = 60)
         ops.mem_create = create_no_more;
         wt_ops = &ops;
         wt_pool_bytes = DS_MIB(4);
+        wt_tick = 3 * DS_NS_PER_S;
         ds_log_set_sink(pool_hear);
         t = wt_open(DEVICE);
         ds_log_set_sink(NULL);
-        cr_expect_not_null(pool_said);
+        wt_tick = 0;
+        cr_expect_eq(pool_said, 1);
+        cr_expect_geq(progress_said, 1);
         one = client_open(t, 1);
         cr_expect_eq(wt_alloc(t, &one, 4096, &va), 0);
         wt_client_close(t, &one);

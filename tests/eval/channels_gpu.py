@@ -19,12 +19,13 @@ usage: channels_gpu.py --build BUILD --packs DIR --tables DIR --state FILE.csv [
                        [--bounds 0,33,16] [--colours off,be,both] [--seconds S] [--rounds N] [--limit S] [--shard K/N] [--pool-mib N] [--sms half|all]
                        [--memory-bound measured|all|DIR] [--tensors auto|beside]
        measured: the launches that detsharectl profile PACK finds to be bound by memory; all: every launch; DIR/NAME.json: what it has written
-       channels_gpu.py --show FILE.csv...       the table, with every pair's own lines
+       channels_gpu.py --show FILE.csv[.xz]...  the table, with every pair's own lines
 """
 import argparse
 import csv
 import itertools
 import json
+import lzma
 import os
 import pathlib
 import random
@@ -64,10 +65,10 @@ class Rows:
 
 
 def read(paths):
-    """Rows of some files; a line that was cut off is none."""
+    """Rows of some files, packed or not; a line that was cut off is none."""
     rows = []
     for path in paths:
-        with open(path, newline="", encoding="utf8") as file:
+        with lzma.open(path, "rt", newline="", encoding="utf8") if path.suffix == ".xz" else open(path, newline="", encoding="utf8") as file:
             rows += [row for row in csv.DictReader(file) if row.get("error") is not None]
     return rows
 

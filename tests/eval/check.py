@@ -7,11 +7,13 @@ import io
 import math
 import pathlib
 import random
+import statistics
 import tempfile
 import unittest
 import xml.dom.minidom
 
 import analyse
+import channels_gpu
 import document
 import measure
 import plot
@@ -237,6 +239,22 @@ class Files(unittest.TestCase):
         for line in analyse.cell_tables(own):
             self.assertIn(line, said)  # tests/eval/analyse.py docs/evaluation/h200.csv.xz --doc docs/evaluation.md writes it anew
         self.assertFalse([r["phase"] for r in rows if r["latencies_ms"] and float(r["latencies_ms"].split(";")[0]) <= 0])
+
+    def test_the_document_says_what_packs_in_parts_of_the_channels_did_on_a_gpu(self):
+        found, _ = channels_gpu.ratios(channels_gpu.read([DOCS / "evaluation/channels-h200.csv.xz"]))
+        said = (DOCS / "channels.md").read_text(encoding="utf8")
+
+        def cell(share, colours, bound, pairs):
+            of = [c for key, c in found.items() if key[:1] + key[3:] == (share, colours, bound) and key[1:3] in pairs]
+            self.assertEqual(len(of), len(pairs))
+            p50, p99, be = (channels_gpu.mean_of([statistics.median(c[what]) for c in of]) for what in ("p50", "p99", "be"))
+            return f"{p50:.2f} / {p99:.2f}, {be:.2f}"
+
+        four = [(ls, be) for ls in ("resnet34", "mobilebert") for be in ("bert", "densenet161")]
+        for pairs, shares in (four, ("1/4", "1/3")), (four[:1], ("1/6", "1/4", "1/3", "1/2")):
+            for share in shares:
+                for colours, name in ("off", "nobody"), ("be", "BE"), ("both", "both"):
+                    self.assertIn(f"| {name} | " + " | ".join(cell(share, colours, bound, pairs) for bound in (0, 33, 16)) + " |\n", said)
 
 
 class Writing(unittest.TestCase):

@@ -10,9 +10,11 @@ packs: $(SERVE)
 		$(if $(wildcard $(CUDA_ROOT)/bin/ptxas),--ptxas $(CUDA_ROOT)/bin/ptxas)
 
 # What dividing memory channels does on simulated GPUs, with the packs of all models for both targets: a section of docs/evaluation.md; ten
-# minutes and, before, as long as the packs take
+# minutes and, before, as long as the packs take. eval-channels-windows: of figure 18 with four instances of each service, from several places
+# of the trace on, so that it is seen what such a run says; six minutes of a processor
 EVAL_PACKS ?= $(BUILD)/eval/packs
-.PHONY: eval-channels
-eval-channels: $(SERVE) $(BUILD)/detshare-replay $(POLICIES)
+.PHONY: eval-channels eval-channels-windows
+eval-channels-windows: CHANNELS = --devices a2000 --figures 18 --instances 4 --be bert --policies sgdrc,detshare --loads heavy --windows 4 --requests 240
+eval-channels eval-channels-windows: $(SERVE) $(BUILD)/detshare-replay $(POLICIES)
 	@$(foreach arch,sm_80 sm_75,offline/make-packs $(EVAL_PACKS)/$(arch) --arch $(arch) --environment $(EVAL_PACKS)/packages &&) \
-	tests/eval/channels.py --build $(BUILD) --packs $(EVAL_PACKS) --jobs $(JOBS) --out $(BUILD)/eval/channels.json --doc docs/evaluation.md
+	tests/eval/channels.py --build $(BUILD) --packs $(EVAL_PACKS) --jobs $(JOBS) --out $(BUILD)/eval/$(@:eval-%=%).json --doc docs/evaluation.md $(CHANNELS)

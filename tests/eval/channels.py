@@ -8,12 +8,15 @@ channel holds up others as it does on an H200, and with +apart, where it does no
 wrong here and there. Needs packs of all eleven models for sm_80 and sm_75 (make packs ARCH=...). The same arguments give the same figures.
 
 usage: channels.py --build BUILD --packs DIR [--devices a2000,p40] [--figures 16,17,18] [--requests N] [--jobs N] [--out FILE.json] [--doc FILE.md]
-                   [--instances N] [--shares 6,3,2] [--be NAMES] [--policies NAMES] (of figure 18)
+                   [--instances N] [--shares 6,3,2] [--be NAMES] [--policies NAMES] [--loads NAMES] [--windows N] (of figure 18)
        channels.py --from FILE.json --doc FILE.md       the section again
 DIR has a folder of packs per target: DIR/sm_80/bert, DIR/sm_75/bert, ...
+With several windows figure 18 is played from as many places of the trace on, and what dividing channels does is said of each window's own requests:
+how far windows lie apart is how much such a run says.
 """
 import argparse
 import concurrent.futures
+import itertools
 import json
 import pathlib
 import random
@@ -31,7 +34,7 @@ BE = ("resnet152", "densenet161", "bert")
 POLICIES = ("multistream", "orion", "sgdrc-static", "sgdrc", "detshare")
 LOADS = {"light": 25, "heavy": 50}  # percent of what the services can do, all together
 VARIANTS = ("", "+apart")
-SECTION = "channels"
+SECTION, SECTION_WINDOWS = "channels", "channels-windows"
 SOURCES = 2  # kernels that are the source of conflicts, of each GPU
 SEED = 16
 BE_QUEUE = 4  # launches that are submitted before the state is known in which they run
@@ -184,18 +187,20 @@ def be_alone(bench, device, profile):
     return first["steps_per_s"]
 
 
-def dealt(bench, n):
-    """The trace's requests to n instances of a service, in turns: a file of times for each."""
-    at, now = [], 0.0
-    for gap in json.loads(scenarios.APOLLO.read_text(encoding="utf8")):
+def dealt(bench, n, window, windows):
+    """The trace's requests from one of `windows` places on to n instances of a service, in turns: a file of times for each."""
+    at, now, gaps = [], 0.0, json.loads(scenarios.APOLLO.read_text(encoding="utf8"))
+    first = len(gaps) * window // windows
+    for gap in gaps[first:] + gaps[:first]:
         now += gap
         at.append(now)
     return [bench.file("".join(f"{time:.9f}\n" for time in at[i::n]), "times") for i in range(n)], len(at) / now
 
 
-def services18(options, bench, profiles, alone, rates):
+def services18(options, bench, profiles, alone, rates, window):
     """Words for the replay: each service's instances share its requests."""
-    traces, rate = ([scenarios.APOLLO], None) if options.instances == 1 else dealt(bench, options.instances)
+    plain = options.instances == options.windows == 1
+    traces, rate = ([scenarios.APOLLO], None) if plain else dealt(bench, options.instances, window, options.windows)
     gaps, words = json.loads(scenarios.APOLLO.read_text(encoding="utf8")), []
     for name in LS:
         speed = rates[name] / (rate or len(gaps) / sum(gaps))
@@ -212,13 +217,13 @@ def figure18(bench, device, options):
     jobs = {name: be_alone(bench, device, profiles[name]) for name in options.be}
 
     def cell(item):
-        job, load, channels, variant = item
+        job, load, channels, variant, window = item
         rates = {name: alone[name]["rate"] * LOADS[load] / 100 / len(LS) for name in LS}
-        words = ["--channels", channels, "--profiled", "--transform", "--compare", ",".join(options.policies)] + services18(options, bench, profiles, alone, rates)
+        words = ["--channels", channels, "--profiled", "--transform", "--compare", ",".join(options.policies)] + services18(options, bench, profiles, alone, rates, window)
         words += ["--be", f"{profiles[job]},name=be,queue={BE_QUEUE}", "--duration", f"{max(options.requests / min(rates.values()), 0.5):.4f}s"]
-        return [row18(device, variant, job, load, channels, run, alone, jobs[job], options.instances) for run in bench.replay(device + variant, words)]
+        return [dict(row18(device, variant, job, load, channels, run, alone, jobs[job], options.instances), window=window) for run in bench.replay(device + variant, words)]
 
-    items = [(job, load, channels, variant) for variant in VARIANTS for job in options.be for load in LOADS for channels in [0] + shares]
+    items = list(itertools.product(options.be, options.loads, [0] + shares, VARIANTS, range(options.windows)))
     return [row for rows in bench.pool.map(cell, items) for row in rows]
 
 
@@ -289,7 +294,37 @@ def parts18(rows):
     return {channels: f"1/{packs.MODELS[rows[0]['device']]['channels'] // channels}" if channels else "all" for channels in sorted({row["channels"] for row in rows})}
 
 
+def windows18(rows):
+    """What dividing channels does to the same requests, window by window."""
+    key = lambda row: (row["device"], row["variant"], row["policy"], row["load"])
+    whole = {(key(row), row["job"], row["window"]): row for row in rows if not row["channels"]}
+    table, loads = [], " and ".join(sorted({row["load"] for row in rows}))
+    for cell in dict.fromkeys(map(key, rows)):
+        for channels, part in parts18([row for row in rows if key(row) == cell]).items():
+            pairs = [(row, whole[cell, row["job"], row["window"]]) for row in rows if key(row) == cell and row["channels"] == channels]
+            if not channels:
+                said = span([row["p99_over_alone"] for row, _ in pairs])
+                slo, be = span([row["in_slo"] for row, _ in pairs], 1), span([row["be"] for row, _ in pairs])
+            else:
+                said = span([row["p99_over_alone"] / before["p99_over_alone"] for row, before in pairs])
+                slo, be = span([row["in_slo"] - before["in_slo"] for row, before in pairs], 1, "+"), span([row["be"] / before["be"] for row, before in pairs])
+            table.append([named(*cell[:2]), f"`{cell[2]}`", cell[3], part if channels else "all", said, slo, be])
+    n, instances = len({row["window"] for row in rows}), rows[0]["instances"]
+    arrived = sorted(row["arrived"] for row in rows)
+    return ["### Figure 18 with several instances: the same requests with channels divided and not", "",
+            f"Each service has {instances} instances, which are dealt its requests in turns; {loads} load; jobs: {', '.join(sorted({row['job'] for row in rows}))}. Played from {n} places of the trace on, some {arrived[len(arrived) // 2]} requests each. "
+            "Lines of *all*: p99 over alone (geometric mean over instances), requests in their SLO in percent, BE of the job alone. Other lines: the same requests with that part of the channels for the job, against *all*: "
+            "p99 times, percentage points in SLO more, BE times. Median of the windows [least, most]: where 1 (0) lies between these, nothing is said.", ""] + document.table(
+                ["GPU", "policy", "load", "channels", "p99", "in SLO", "BE"], table)
+
+
+def span(values, digits=2, sign=""):
+    return f"{statistics.median(values):{sign}.{digits}f} [{min(values):{sign}.{digits}f}, {max(values):{sign}.{digits}f}]"
+
+
 def lines18(rows):
+    if len({row.get("window", 0) for row in rows}) > 1:
+        return windows18(rows)
     instances = rows[0].get("instances", 1)
     works = "A service works on one request at a time (the paper has four instances of each)." if instances == 1 else f"Each service has {instances} instances, which are dealt its requests in turns."
     parts = " / ".join(parts18([row for row in rows if row["device"] == rows[0]["device"]]).values())
@@ -313,6 +348,9 @@ def lines18(rows):
 
 
 def section(found):
+    """All of it; of several windows nothing but what they say."""
+    if any(row.get("window") for row in found.get("18", [])):
+        return lines18(found["18"])
     lines = ["## Memory channels (sim)", "",
              "Every figure here is a simulator's (`sim`), none is a GPU's, but those of the paper, which are its own GPUs'. Written by `make eval-channels` (`tests/eval/channels.py`); how long kernels take on these GPUs is "
              "derived from the packs by the rule of `tests/eval/packs.py`, which was fixed before anything was simulated, and nothing is tuned to the paper. `sim:MODEL`: what waits for a full channel holds up requests for others, as measured on an "
@@ -335,6 +373,8 @@ def arguments():
     parser.add_argument("--shares", type=lambda text: [int(of) for of in text.split(",")], default=[3], help="of figure 18: the job has one of so many parts of the channels, for each of these")
     parser.add_argument("--be", type=lambda text: text.split(","), default=list(BE), help="the jobs of figure 18")
     parser.add_argument("--policies", type=lambda text: text.split(","), default=list(POLICIES))
+    parser.add_argument("--loads", type=lambda text: text.split(","), default=list(LOADS), help="of figure 18")
+    parser.add_argument("--windows", type=int, default=1, help="of figure 18: from so many places of the trace on")
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--out", type=pathlib.Path)
     parser.add_argument("--from", dest="source", type=pathlib.Path)
@@ -362,7 +402,7 @@ def main():
     if options.out:
         options.out.write_text(json.dumps(found, indent=0), encoding="utf8")
     if options.doc:
-        document.write(options.doc, SECTION, section(found))
+        document.write(options.doc, SECTION_WINDOWS if any(row.get("window") for row in found.get("18", [])) else SECTION, section(found))
     else:
         print("\n".join(section(found)))
     return 0

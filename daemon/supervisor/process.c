@@ -287,6 +287,11 @@ int ds_process_send(ds_process *process, const void *payload, size_t size, const
         return 0;
 }
 
+int ds_process_is_unread(const ds_process *process)
+{
+        return ds_conn_is_unread(process->conn);
+}
+
 size_t ds_process_queued(const ds_process *process)
 {
         return ds_conn_queued(process->conn);

@@ -44,6 +44,8 @@ pid_t ds_process_pid(const ds_process *process);
 
 /* 0, or nonzero: it is being killed (it does not read, or is gone already). */
 int ds_process_send(ds_process *process, const void *payload, size_t size, const int *fds, size_t n_fds);
+/* Whether something that was sent to it has not been read yet. */
+int ds_process_is_unread(const ds_process *process);
 /* Bytes that wait for it to read. */
 size_t ds_process_queued(const ds_process *process);
 /* 0 or nonzero when there are fewer. */

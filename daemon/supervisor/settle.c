@@ -9,6 +9,7 @@
 
 #define SETTLE_APART_MS 1000u      /* after a failure */
 #define SETTLE_APART_MAX_MS 60000u /* after many */
+#define SETTLE_TURN_MS 10000u      /* a driver that takes so long for one is not helped by another one */
 #define OUT_MAX (2 * DS_PROCESS_FRAME_MAX)
 
 static uint64_t now_ms(void)
@@ -81,6 +82,7 @@ static void settle_begin(struct ds_settle *settle)
                 argv[5] = supervisor->options->config->libcuda;
         }
         settle->broken = 0;
+        settle->turn_ms = now_ms();
         if (ds_process_spawn(&supervisor->loop, argv, OUT_MAX, &settle_ops, settle, &settle->process))
                 settle_failed(settle, "could not be started");
         else
@@ -97,8 +99,11 @@ void ds_settle_turn(struct ds_settle *settle)
         if (!settle->process) {
                 if (settle->supervisor->state == DS_DAEMON_SERVING && now_ms() >= settle->next_ms)
                         settle_begin(settle);
-        } else if (!ds_process_queued(settle->process)) {
+        } else if (!ds_process_is_unread(settle->process)) {
+                settle->turn_ms = now_ms();
                 ds_process_send(settle->process, &turn, sizeof(turn), NULL, 0);
+        } else if (now_ms() - settle->turn_ms > SETTLE_TURN_MS) {
+                ds_process_kill(settle->process, NULL); /* which is a failure */
         }
 }
 

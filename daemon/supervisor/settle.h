@@ -28,6 +28,7 @@ struct ds_settle {
         ds_process *process; /* NULL: none */
         uint64_t next_ms;    /* none is started before */
         uint64_t apart_ms;   /* that the next failure takes from one to the next */
+        uint64_t turn_ms;    /* when it was asked for the last one */
         int broken;          /* who runs is ended for no fault of its own */
         int off, told;       /* no more of it; somebody was told why not */
 };

@@ -528,6 +528,13 @@ size_t ds_conn_queued_fds(const ds_conn *conn)
         return conn->out_fds;
 }
 
+int ds_conn_is_unread(const ds_conn *conn)
+{
+        int unread;
+
+        return conn->out_bytes || (ioctl(conn->fd, SIOCOUTQ, &unread) == 0 && unread > 0);
+}
+
 size_t ds_conn_unread_fds(ds_conn *conn)
 {
         int unread;

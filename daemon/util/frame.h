@@ -58,6 +58,8 @@ int ds_conn_flush(ds_conn *conn);
 int ds_conn_wants_write(const ds_conn *conn);
 /* What is queued: bytes, and fds that are kept open for the peer until it reads. */
 size_t ds_conn_queued(const ds_conn *conn);
+/* Whether the peer has not yet read all that was sent to it. */
+int ds_conn_is_unread(const ds_conn *conn);
 size_t ds_conn_queued_fds(const ds_conn *conn);
 /* fds that were sent and perhaps not yet read: they count against the limit of all that this user has in flight. */
 size_t ds_conn_unread_fds(ds_conn *conn);

@@ -76,13 +76,13 @@ done
 result "nothing that stops the context was called beside work" $? "$tmp/daemon.log"
 grep -q '^cuLibraryLoadData' "$tmp/calls" && grep -q '^cuLaunchKernel.* busy$' "$tmp/calls"
 result "the driver's log tells of modules, and of launches beside work" $? "$tmp/daemon.log"
-# the worker's own context is one; others come when programs have loaded code, and at the latest some seconds after that
+# the worker's own context is one; there is another one for LS when programs have loaded code, and it works
 for _ in $(seq 300); do
         [ "$(grep -c '^cuDevicePrimaryCtxRetain' "$tmp/calls")" -gt 1 ] && break
         sleep 0.1
 done
-[ "$(grep -c '^cuDevicePrimaryCtxRetain' "$tmp/calls")" -gt 1 ] && ! grep -q 'no context can be made' "$tmp/daemon.log"
-result "a context was made beside the worker's" $? "$tmp/daemon.log"
+[ "$(grep -c '^cuDevicePrimaryCtxRetain' "$tmp/calls")" -gt 1 ] && ! grep -q 'no context beside' "$tmp/daemon.log"
+result "there was a context beside the worker's" $? "$tmp/daemon.log"
 
 for program in $breaks; do
         run be ring sm_90 "$program"

@@ -230,24 +230,25 @@ static int device_open(const char *spec, ds_device **ret)
 }
 
 /* Some bytes are written, by a kernel of the driver's: which of its SMs does that is all the same. */
-static int settle_turn(const struct ds_cuda_driver *driver, CUdeviceptr memory)
+static int settle_turn(const struct ds_cuda_driver *driver, CUdeviceptr memory, CUstream stream)
 {
-        return driver->cuMemsetD32Async_fn(memory, 0, SETTLE_BYTES / 4, NULL) || driver->cuCtxSynchronize_fn() ? -ENODEV
-                                                                                                               : 0;
+        CUresult result = driver->cuMemsetD32Async_fn(memory, 0, SETTLE_BYTES / 4, stream);
+
+        return result || driver->cuStreamSynchronize_fn(stream) ? -ENODEV : 0;
 }
 
-static int settle_serve(const struct ds_cuda_driver *driver, CUdeviceptr memory, int fd)
+static int settle_serve(const struct ds_cuda_driver *driver, CUdeviceptr memory, CUstream stream, int fd)
 {
         struct pollfd wait = {.fd = fd, .events = POLLIN};
         char said[512];
-        int r = settle_turn(driver, memory);
+        int r = settle_turn(driver, memory, stream);
 
         while (!r) {
                 if (poll(&wait, 1, SETTLE_IDLE_MS) <= 0)
                         return 0;
                 if (read(fd, said, sizeof(said)) <= 0) /* however much: one turn is as good as many */
                         return 0;
-                r = settle_turn(driver, memory);
+                r = settle_turn(driver, memory, stream);
         }
         return r;
 }
@@ -256,6 +257,7 @@ static int settle_context(const struct ds_cuda_driver *driver, unsigned ordinal,
 {
         CUdeviceptr memory;
         CUcontext context;
+        CUstream stream;
         CUdevice device;
         int r;
 
@@ -263,9 +265,11 @@ static int settle_context(const struct ds_cuda_driver *driver, unsigned ordinal,
                 driver->cuDevicePrimaryCtxSetFlags_fn(device, CU_CTX_SCHED_BLOCKING_SYNC) ||
                 driver->cuDevicePrimaryCtxRetain_fn(&context, device))
                 return -ENODEV;
-        r = driver->cuCtxSetCurrent_fn(context) || driver->cuMemAlloc_fn(&memory, SETTLE_BYTES) ? -ENODEV : 0;
-        if (!r)
-                r = settle_serve(driver, memory, fd);
+        if (driver->cuCtxSetCurrent_fn(context) || driver->cuMemAlloc_fn(&memory, SETTLE_BYTES) ||
+                driver->cuStreamCreateWithPriority_fn(&stream, CU_STREAM_NON_BLOCKING, 0))
+                r = -ENODEV;
+        else
+                r = settle_serve(driver, memory, stream, fd);
         driver->cuDevicePrimaryCtxRelease_fn(device);
         return r;
 }

@@ -616,12 +616,12 @@ static void be_launch_all(
 }
 
 /*
- * The regime that a request under way asks for. One that is stricter for the measure alone is so for `starve_ms` at
- * most: its next end may be a long way off.
+ * The regime that a request under way asks for, as long as it is not its own host that it waits for. One that is
+ * stricter for the measure alone is so for `starve_ms` at most: its next end may be a long way off.
  */
-static uint32_t ls_regime(const struct detshare *d, const struct ls *ls)
+static uint32_t ls_regime(struct detshare *d, const struct ls *ls)
 {
-        if (!ls->open)
+        if (!ls->open || (ls->busy && ls_stalls(d, ls)))
                 return FELT_EBB;
         if (d->now_ns - ls->piece_ns < (uint64_t)d->p[P_STARVE] * MS)
                 return ls->regime;

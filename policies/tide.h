@@ -123,6 +123,7 @@ struct ls {
         uint64_t id;
         uint64_t seen;                  /* number of the decision that saw it last; 0: nobody */
         uint64_t active_ns;             /* when it had work last */
+        uint64_t works_ns;              /* when some of it was on the device, or could have been */
         uint64_t begin_ns, empty_ns;    /* of the request that goes on, or the last one; 0: none yet */
         uint64_t slo_ns, deadline_ns;   /* UINT64_MAX: none */
         uint8_t open;                   /* a request goes on */
@@ -349,6 +350,7 @@ static inline void ls_wake(struct detshare *d, struct ls *ls)
                 ls_piece(d, ls);
         }
         ls->busy = 1;
+        ls->works_ns = d->now_ns;
         ls->synchronised = 0;
 }
 
@@ -380,7 +382,20 @@ static inline void ls_look(struct detshare *d, struct ls *ls, const struct detsh
                 wake_at(d, ls->empty_ns + ls_hold(d, ls));
 }
 
-/* What the first of its queues need. */
+/*
+ * Whether a request that goes on waits for its own host and has for longer than gaps usually are: it is none as far as
+ * best effort is concerned.
+ */
+static inline int ls_stalls(struct detshare *d, const struct ls *ls)
+{
+        const uint64_t until = ls->works_ns + ls_hold(d, ls);
+
+        if (ls->works_ns != d->now_ns && d->now_ns < until)
+                wake_at(d, until);
+        return d->now_ns >= until;
+}
+
+/* What the first of its queues need, and which of them have something to do. */
 static inline void ls_window(struct detshare *d, const struct detshare_snapshot *snapshot)
 {
         uint32_t left = LS_LOOK;
@@ -392,6 +407,8 @@ static inline void ls_window(struct detshare *d, const struct detshare_snapshot 
                 if (coroutine->class_ != DETSHARE_CLASS_LS)
                         continue;
                 ls = ls_find(d, snapshot->sessions[coroutine->session].id, 0);
+                if (ls && (coroutine->in_flight || coroutine->ready))
+                        ls->works_ns = d->now_ns;
                 for (uint32_t k = 0; ls && k < coroutine->n_ahead && k < number(d, P_WINDOW) && left; k++, left--) {
                         const struct detshare_op_view *op = &coroutine->ahead[k];
                         uint32_t need = 0;

@@ -190,7 +190,7 @@ static uint64_t be_rest(const struct detshare *d, const struct detshare_op_view 
 /* Whether LS loses less by a kernel that runs on a part of the GPU than by what is left of it, in the mean, on all. */
 static int be_may_divide(const struct detshare *d, const struct detshare_op_view *op)
 {
-        return !d->mask_ns || (stair_known(op) && stair_time(op, d->n_sms, d->n_sms) / 2 > d->mask_ns);
+        return !d->mask_ns || !stair_known(op) || stair_time(op, d->n_sms, d->n_sms) / 2 > d->mask_ns;
 }
 
 /* Whether the GPU may be lent to a kernel that takes so long. */
@@ -628,12 +628,20 @@ static uint32_t ls_regime(struct detshare *d, const struct ls *ls)
         return (uint32_t)min_u64(ls->regime, ls->felt.now);
 }
 
-/* The strictest regime of the requests under way is in force. */
+/*
+ * The strictest regime of the requests under way is in force. Only those of sessions that do not know what BE costs,
+ * but hold it all the same, give way to one that finds out: else none of several that overlap ever would.
+ */
 static void tide_regime(struct detshare *d)
 {
+        int trial = 0;
+
+        for (uint32_t i = 0; i < LS_MAX; i++)
+                trial |= d->ls[i].open && d->ls[i].regime == FELT_EBB && d->ls[i].felt.now == FELT_HELD;
         d->regime = FELT_EBB;
         for (uint32_t i = 0; i < LS_MAX; i++)
-                d->regime = (uint32_t)max_u64(d->regime, ls_regime(d, &d->ls[i]));
+                if (!trial || !felt_is_ignorant(&d->ls[i].felt))
+                        d->regime = (uint32_t)max_u64(d->regime, ls_regime(d, &d->ls[i]));
         d->part = d->regime == FELT_HELD ? 0 : d->regime;
         d->reserve = (uint32_t)max_u64(d->reserve, d->n_sms - (d->n_sms >> d->part));
 }

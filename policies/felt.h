@@ -42,7 +42,7 @@
 #define FELT_RENEW 64u
 #define FELT_FIRST 4u /* of the pairs, while the regime in force is not known */
 #define FELT_TRIAL 1000u
-#define FELT_SOON 200u /* of a more generous regime, while that is not known */
+#define FELT_SOON 128u /* of a more generous regime, while that is not known */
 #define FELT_SLACK_MAX 1000000u
 #define FELT_RATIO 1024u /* 1 */
 
@@ -257,8 +257,17 @@ static inline uint32_t felt_wanted(const struct felt *felt, uint64_t slack_permi
         return FELT_HELD;
 }
 
-/* The regime of the request that begins now; slack_permille and steps as for felt_now(). */
-static inline uint32_t felt_choose(struct felt *felt, uint64_t slack_permille, uint32_t steps)
+/* Whether it holds BE for no other reason than that it does not know what BE costs. */
+static inline int felt_is_ignorant(const struct felt *felt)
+{
+        return felt->now == FELT_HELD && felt->first == FELT_HELD && felt->of[FELT_EBB].n < FELT_KNOWN;
+}
+
+/*
+ * The regime of the request that begins now; slack_permille and steps as for felt_now(). sessions: how many have
+ * trials, at least 1: who is ignorant has to bear those of others, too, so each has fewer.
+ */
+static inline uint32_t felt_choose(struct felt *felt, uint64_t slack_permille, uint32_t steps, uint32_t sessions)
 {
         const uint32_t number = ++felt->requests;
         const uint32_t now = number > 1 ? felt_now(felt, slack_permille, steps) : (felt->now = felt->first);
@@ -272,7 +281,7 @@ static inline uint32_t felt_choose(struct felt *felt, uint64_t slack_permille, u
         if (now < FELT_HELD && felt_other(number, uncertain ? FELT_FIRST : FELT_RENEW))
                 return FELT_HELD;
         if (wanted < FELT_HELD)
-                return felt_other(number, FELT_SOON) ? wanted : now;
+                return felt_other(number, FELT_SOON * sessions) ? wanted : now;
         return generous && felt_other(number, FELT_TRIAL) ? number / FELT_TRIAL % generous : now;
 }
 

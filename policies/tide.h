@@ -192,9 +192,11 @@ struct detshare {
         uint32_t standing_sms; /* needed then */
         uint64_t soon_ns;      /* while it is idle: how long it usually is; UINT64_MAX: who knows */
         uint64_t soon_harmless_ns;
-        uint64_t mask_ns; /* what it costs LS that a kernel runs on a part of the GPU; 0: nothing that is known */
-        uint64_t fair_ns; /* virtual time of the BE session with ready work that has least */
-        int fair_runs;    /* what it has on the device counts as it runs: with time it has more */
+        /* what it costs the session with the shortest requests that a kernel runs on a part of the GPU; 0: nothing */
+        uint64_t mask_ns;
+        uint32_t ls_recent;         /* LS sessions that are there, as of the decision before */
+        uint64_t fair_ns;           /* virtual time of the BE session with ready work that has least */
+        int fair_runs;              /* what it has on the device counts as it runs: with time it has more */
         uint32_t be_flying, flying; /* BE operations on the device; coroutines that have anything there */
 };
 
@@ -325,7 +327,8 @@ static inline void ls_piece(const struct detshare *d, struct ls *ls)
         if (!ls->felt.requests)
                 ls->felt.first = d->p[P_HELD_FIRST] ? FELT_HELD : FELT_EBB;
         if (d->p[P_FEEL])
-                ls->regime = felt_choose(&ls->felt, ls_slack_permille(d, ls), ls_steps(d, ls));
+                ls->regime = felt_choose(
+                        &ls->felt, ls_slack_permille(d, ls), ls_steps(d, ls), (uint32_t)max_u64(d->ls_recent, 1));
 }
 
 /* It has work again. */
@@ -455,8 +458,13 @@ static inline void tide_session(struct detshare *d, const struct ls *ls)
                 d->harmless_ns = min_u64(d->harmless_ns, ls->length_ns ? gap + slack / delays : 0);
                 d->reserve = (uint32_t)max_u64(d->reserve, max_u64(need, ls->need));
         }
-        if (ls->open || tide_recent(d, ls))
-                d->mask_ns = max_u64(d->mask_ns, ls_mask_ns(d, ls));
+        if (ls->open || tide_recent(d, ls)) {
+                const uint64_t mask = ls_mask_ns(d, ls);
+
+                d->ls_recent++;
+                if (mask && (!d->mask_ns || mask < d->mask_ns))
+                        d->mask_ns = mask;
+        }
         if (tide_recent(d, ls)) {
                 d->standing_ns = min_u64(d->standing_ns, slack);
                 d->standing_sms = (uint32_t)max_u64(d->standing_sms, need);
@@ -486,6 +494,7 @@ static inline void tide_look(struct detshare *d, const struct detshare_snapshot 
         d->harmless_ns = d->standing_ns = d->soon_ns = d->soon_harmless_ns = UINT64_MAX;
         d->reserve = d->standing_sms = 0;
         d->left_ns = d->mask_ns = 0;
+        d->ls_recent = 0;
         ls_window(d, snapshot);
         for (uint32_t i = 0; i < LS_MAX; i++)
                 if (d->ls[i].seen)

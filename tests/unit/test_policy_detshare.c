@@ -441,6 +441,33 @@ Test(policy_detshare, and_if_parts_do_not_cost_ls_more_than_the_wait)
         }
 }
 
+/* And what is long for the shortest requests is long, however long others are. */
+Test(policy_detshare, and_the_shortest_requests_say_what_takes_long)
+{
+        for (int two = 0; two < 2; two++) {
+                struct ph_client *be, *ls, *other;
+
+                OPEN("explore_permille=0", "standing_permille=0", "mask_permille=110");
+                ph_know(&huge, 0);
+                other = ph_ls(0);
+                other->synchronises = 1;
+                ls = taught(0, &small, 200, 0);
+                for (int i = 0; two && i < 20; i++) {
+                        ph_request(other, &medium, 1000);
+                        ph_run_for(30 * MS);
+                }
+                if (two)
+                        ph_request(other, &medium, 1000);
+                ph_request(ls, &small, 200);
+                ph_run_for(20 * US);
+                be = ph_be();
+                ph_submit(be, 0, &huge, 0);
+                ph_run_for(20 * US);
+                cr_assert_lt(ph_last(be)->n_sms, SMS, "%d", two);
+                ph_close();
+        }
+}
+
 Test(policy_detshare, but_not_when_no_ls_session_was_active_lately)
 {
         struct ph_client *be;

@@ -92,6 +92,29 @@ Test(policy_detshare_felt, and_held_first_while_that_is_not_known)
         }
 }
 
+/* Of several sessions whose requests overlap all the time each finds out, and BE that costs them nothing is back. */
+Test(policy_detshare_felt, also_where_requests_of_several_sessions_overlap)
+{
+        struct ph_client *be, *ls[2];
+        uint64_t busy;
+
+        OPEN("explore_permille=0", "standing_permille=0", "be_ahead_us=0", "held_first=1");
+        touched_by = NULL;
+        be = ph_be();
+        ph_know(&shorts, 0);
+        ph_loop(be, &shorts, 4);
+        for (int i = 0; i < 2; i++) {
+                ls[i] = ph_ls(0);
+                ls[i]->synchronises = 1;
+                ph_every(ls[i], &touchy, 2, 110 * US + i, 1600);
+                ph_run_for(30 * US);
+        }
+        ph_run_for(170 * MS);
+        busy = ph_busy(be, ph_now() - 10 * MS, ph_now());
+        cr_assert_geq(busy, 800, "%llu", (unsigned long long)busy);
+        ph_close();
+}
+
 /* The first request that is held for the measure, the fifth, is one kernel of 2 s. */
 Test(policy_detshare_felt, a_request_that_goes_on_is_not_the_measure_for_ever)
 {

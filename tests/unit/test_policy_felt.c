@@ -13,7 +13,7 @@ static uint32_t go(struct felt *felt, uint32_t requests, uint64_t ebb_ns, uint64
         uint32_t n_ebb = 0, random = 1;
 
         for (uint32_t i = 0; i < requests; i++) {
-                const uint32_t regime = felt_choose(felt, 50, 1), n = 1 + i % 7;
+                const uint32_t regime = felt_choose(felt, 50, 1, 1), n = 1 + i % 7;
                 uint64_t ns = regime == FELT_EBB ? ebb_ns : held_ns;
 
                 random = random * 1664525 + 1013904223;
@@ -79,7 +79,7 @@ Test(policy_felt, a_request_that_takes_far_longer_now_and_then_decides_nothing)
         uint32_t n_held = 0;
 
         for (uint32_t i = 1; i <= 20000; i++) {
-                const uint32_t regime = felt_choose(&felt, 50, 1), often = i * 2654435769u >> 16;
+                const uint32_t regime = felt_choose(&felt, 50, 1, 1), often = i * 2654435769u >> 16;
 
                 felt_learn(&felt, regime, often % 200 ? 1000 + often % 20 : 5000, 1);
                 n_held += felt.now == FELT_HELD;
@@ -95,14 +95,14 @@ Test(policy_felt, requests_of_two_kinds_in_turn_are_compared_with_both_kinds)
                 uint32_t n_ebb = 0;
 
                 for (uint32_t i = 0; i < 1000; i++) {
-                        const uint32_t regime = felt_choose(&felt, 50, 1);
+                        const uint32_t regime = felt_choose(&felt, 50, 1, 1);
 
                         felt_learn(&felt, regime, (i + shift) % 2 ? 1000 : 1300, 1);
                         n_ebb += regime == FELT_EBB;
                 }
                 cr_assert_geq(n_ebb, 960, "%u", n_ebb);
                 for (uint32_t i = 0; i < 2000; i++) {
-                        const uint32_t regime = felt_choose(&felt, 50, 1), ns = (i + shift) % 2 ? 1000 : 1300;
+                        const uint32_t regime = felt_choose(&felt, 50, 1, 1), ns = (i + shift) % 2 ? 1000 : 1300;
 
                         felt_learn(&felt, regime, regime == FELT_EBB ? 2 * ns : ns, 1);
                 }
@@ -135,7 +135,7 @@ static uint32_t beside(struct felt *felt, const struct costs *costs, uint32_t re
         uint32_t n_other = 0;
 
         for (uint32_t i = 0; i < requests; i++) {
-                const uint32_t regime = felt_choose(felt, 50, FELT_HELD);
+                const uint32_t regime = felt_choose(felt, 50, FELT_HELD, 1);
 
                 felt_learn(felt, regime, costs->ns[regime] * speed, 1);
                 n_other += regime != felt->now;
@@ -219,9 +219,9 @@ Test(policy_felt, fewer_steps_are_what_is_asked_for)
 
         beside(&felt, &quarter, 8000, 1000);
         cr_assert_eq(felt.now, FELT_QUARTER);
-        cr_assert_eq(felt_choose(&felt, 50, FELT_QUARTER), FELT_HELD, "a quarter is not allowed any more");
+        cr_assert_eq(felt_choose(&felt, 50, FELT_QUARTER, 1), FELT_HELD, "a quarter is not allowed any more");
         for (uint32_t i = 0; i < 3000; i++) {
-                const uint32_t regime = felt_choose(&felt, 50, FELT_QUARTER);
+                const uint32_t regime = felt_choose(&felt, 50, FELT_QUARTER, 1);
 
                 cr_assert(regime < FELT_QUARTER || regime == FELT_HELD);
                 felt_learn(&felt, regime, quarter.ns[regime], 1);

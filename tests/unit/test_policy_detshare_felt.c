@@ -147,8 +147,8 @@ Test(policy_detshare_felt, and_is_back_beside_them_when_it_costs_them_nothing_an
         touched_by = NULL;
         other = ph_be();
         ph_loop(other, &shorts, 4);
-        ph_every(ls, &touchy, 10, 1500 * US, 2000);
-        ph_run_for(3050 * MS);
+        ph_every(ls, &touchy, 10, 1500 * US, 1400);
+        ph_run_for(2150 * MS);
         from = ph_now() - 150 * MS;
         cr_assert_geq(ph_busy(be, from, ph_now()) + ph_busy(other, from, ph_now()), 1600, "two of them, all the time");
         ph_close();
@@ -165,11 +165,11 @@ static uint32_t launched(const struct ph_client *be, uint64_t from_ns, uint32_t 
         return n;
 }
 
-/* 4,000 requests more: when the last 400 of them began. */
+/* 2,400 requests more: when the last 400 of them began. */
 static uint64_t go_on(struct ph_client *ls)
 {
-        ph_every(ls, &touchy, 10, 1500 * US, 4000);
-        ph_run_for(6010 * MS);
+        ph_every(ls, &touchy, 10, 1500 * US, 2400);
+        ph_run_for(3610 * MS);
         return ph_now() - 610 * MS;
 }
 

@@ -189,9 +189,18 @@ static int graph_is_known(struct dsw_session *session, const struct dsw_graph *g
         return 1;
 }
 
+/* Even if all of the session's other pieces went: they are not to go for nothing. */
+static int pieces_never_fit(const struct dsw_session *session, uint64_t bytes)
+{
+        return bytes > DSW_SESSION_PIECE_BYTES ||
+               session->user->piece_bytes - session->piece_bytes + bytes > DSW_USER_PIECE_BYTES;
+}
+
 /* 1: the session may have so much more. */
 static int pieces_charge(struct dsw_session *session, struct dsw_pieces *pieces, uint64_t bytes)
 {
+        if (pieces_never_fit(session, bytes))
+                return 0;
         while (session->piece_bytes + bytes > DSW_SESSION_PIECE_BYTES ||
                 session->user->piece_bytes + bytes > DSW_USER_PIECE_BYTES)
                 if (!pieces_give_way(session))

@@ -422,6 +422,31 @@ Test(worker_graph_pieces, give_way, .timeout = 60)
         pair_close(&pair);
 }
 
+/* None goes for a graph that would not find room if all of them went. */
+Test(worker_graph_pieces, do_not_give_way_for_nothing, .timeout = 60)
+{
+        struct pair pair = pair_open(35 * DS_NS_PER_US);
+        struct dsw_session *session = session_of(&pair);
+        uint64_t first = cut_graph(&pair, 30), second, rest;
+        uint32_t before;
+
+        /* as if the user's other sessions had all but a byte of what first has and second needs */
+        rest = DSW_USER_PIECE_BYTES - session->piece_bytes + 1 - (session->user->piece_bytes - session->piece_bytes);
+        session->user->piece_bytes += rest;
+        steps(&pair.be, 30);
+        cr_assert_eq(create(pair.t, &pair.be, &second), 0);
+        run(pair.t, &pair.be, second, 3);
+        steps_take(&pair, 10 * DS_NS_PER_US);
+        before = whole;
+        run(pair.t, &pair.be, second, 1); /* the fourth time */
+        cr_assert_eq(whole, before, "it goes kernel by kernel");
+        cr_assert_eq(session->n_pieces, 10);
+        run(pair.t, &pair.be, first, 1);
+        cr_assert_eq(whole, before + 10, "they are there");
+        session->user->piece_bytes -= rest;
+        pair_close(&pair);
+}
+
 /* Those of which one is on its way do not: the other graph is not cut. */
 Test(worker_graph_pieces, do_not_give_way_on_their_way, .timeout = 60)
 {

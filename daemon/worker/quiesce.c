@@ -26,8 +26,9 @@
  *
  * What nobody waits for (chores: unregistering pinned memory that was given back or whose session is gone, what the
  * device put off) goes along with a stop that has been short so far, or when all is idle, or when there is too much of
- * it or it is too old. Then it has stops of its own, at the same rate and of the same length; of up to 20 ms where it
- * is very much, which must not grow without end.
+ * it or it is too old. Then it has stops of its own, at the same rate and of the same length, and one piece of it is
+ * done in each, whatever goes before it; where it is very much, which must not grow without end, it has up to 20 ms of
+ * each.
  *
  * Times are the device's, so that virtual time neither passes over a quiesce that is due nor waits for one; only the
  * chores, which nobody measures, and the length of the stop itself go by real time. Within a session requests
@@ -255,16 +256,23 @@ static int quiesce_chore_do(ds_worker *worker)
         return 0;
 }
 
-/* How long the stop may have lasted when one more is begun. */
-static uint64_t quiesce_chores_bound(const ds_worker *worker, int press)
+/*
+ * May one more be begun, when so many were done since? Where they press a stop has one at least, and where they are
+ * very many what BE's calls took is not theirs: else calls that take longer than a stop may last, in each, would be
+ * before all of them for ever.
+ */
+static int quiesce_chores_may(const ds_worker *worker, int press, uint32_t n_done, uint64_t since_wall_ns)
 {
         const struct dsw_quiesce *quiesce = &worker->quiesce;
+        const uint64_t now = worker->wall_ns(), lasted = now - quiesce->run_wall_ns;
 
+        if (press && !n_done)
+                return 1;
         if (!quiesce->beside_ls)
-                return quiesce->bound_ns;
+                return lasted < quiesce->bound_ns;
         if (quiesce_n_chores(worker) > QUIESCE_CHORES_MANY)
-                return QUIESCE_MANY_NS;
-        return press ? QUIESCE_RUN_NS : QUIESCE_SHORT_NS;
+                return now - since_wall_ns < QUIESCE_MANY_NS;
+        return lasted < (press ? QUIESCE_RUN_NS : QUIESCE_SHORT_NS);
 }
 
 /* As much as the stop has time for. */
@@ -272,20 +280,17 @@ static void quiesce_chores(ds_worker *worker)
 {
         struct dsw_quiesce *quiesce = &worker->quiesce;
         const int press = quiesce_chores_press(worker);
-        int some = 0;
+        const uint64_t since_wall_ns = worker->wall_ns();
+        uint32_t n_done = 0;
 
-        while (quiesce_n_chores(worker)) {
-                if (worker->wall_ns() - quiesce->run_wall_ns >= quiesce_chores_bound(worker, press))
-                        break;
-                if (!quiesce_chore_do(worker))
-                        break;
-                some = 1;
-        }
+        while (quiesce_n_chores(worker) && quiesce_chores_may(worker, press, n_done, since_wall_ns) &&
+                quiesce_chore_do(worker))
+                n_done++;
         dsw_settle(worker);
         quiesce->chores_go_on = 0;
         if (!quiesce_n_chores(worker)) {
                 quiesce->chores_wall_ns = 0;
-        } else if (some) {
+        } else if (n_done) {
                 quiesce->chores_wall_ns = DS_MAX(worker->wall_ns(), (uint64_t)1);
                 quiesce->chores_go_on = !quiesce->beside_ls; /* only LS that comes is to be let in between */
         }

@@ -23,6 +23,9 @@ static struct {
         size_t at_once;               /* of these; 0: all */
         uint64_t put_off_ns;          /* that each takes then, in real time */
         uint64_t longest_ns;          /* for which a stop had lasted then */
+        uint64_t load_ns;             /* that loading a module takes, in real time; 0: none */
+        uint64_t load_stop;           /* the stop, beside LS, in which it was */
+        size_t done_behind;           /* pieces in that stop */
         ds_worker *worker;            /* NULL: nobody measures */
         struct wt_client *comes;      /* launches a kernel when this much is put off; NULL: nobody */
         uint64_t comes_kernel;
@@ -99,6 +102,9 @@ static int wrap_module_load(ds_device *device, uint32_t space, const void *image
         size_t log_size, ds_device_module **ret)
 {
         dev.busy_stops += dev.in_flight > 0;
+        wt_wall += dev.load_ns;
+        if (dev.load_ns && dev.worker->quiesce.beside_ls)
+                dev.load_stop = dev.worker->quiesce.count;
         return ds_sim_ops.module_load(device, space, image, size, log, log_size, ret);
 }
 
@@ -119,6 +125,8 @@ static void wrap_put_off_do(ds_device *device)
 
         dev.busy_stops += dev.in_flight > 0;
         dev.put_off_done += n;
+        if (dev.load_ns && dev.worker->quiesce.count == dev.load_stop)
+                dev.done_behind += n;
         dev.put_off -= n;
         wt_wall += n * dev.put_off_ns;
         if (dev.comes && dev.put_off == dev.comes_at)
@@ -675,6 +683,56 @@ Test(worker_device, very_much_that_is_put_off_beside_ls, .timeout = 60)
         cr_assert_gt(dev.longest_ns, 10 * DS_NS_PER_MS, "it was beside LS that worked, and more than many");
         dev.at_once = 0;
         dev.put_off_ns = 0;
+        wt_client_close(t, &be);
+        wt_client_close(t, &ls);
+        wrap_close(t);
+}
+
+static uint64_t send_module(struct wt *t, struct wt_client *client)
+{
+        WT_REQUEST(request, MODULE_LOAD, module_load, ModuleLoad, MODULE_LOAD, .bytes = strlen(DT_PTX));
+        int fd = wt_image(DT_PTX);
+        uint64_t id = wt_send_call_fd(t, client, &request, fd);
+
+        close(fd);
+        return id;
+}
+
+/* So much is put off, and a call that takes 25 ms goes before it in a stop beside LS. How much is done behind that. */
+static size_t done_behind_a_call(struct wt *t, struct wt_client *ls, uint64_t null, struct wt_client *be, size_t n)
+{
+        struct dsw_quiesce *quiesce = &t->worker->quiesce;
+        uint64_t id;
+
+        wt_push_launch(ls, 0, null, 1, 1, NULL, 0);
+        cr_assert_eq(wt_sync_all(t, ls), 0);
+        quiesce->pause_ns = 0; /* as if the last one were long ago */
+        quiesce->chores_wall_ns = 0;
+        dev.worker = t->worker;
+        dev.put_off = n;
+        dev.done_behind = dev.load_stop = 0;
+        dsw_quiesce_chore(t->worker);
+        dev.load_ns = 25 * DS_NS_PER_MS;
+        id = send_module(t, be);
+        cr_assert_eq(wt_status(t, id), 0);
+        cr_assert_gt(dev.load_stop, 0, "it was beside LS");
+        dev.load_ns = dev.put_off = 0;
+        return dev.done_behind;
+}
+
+/* Calls that take longer than a stop may last, and go first in each, do not keep it from being done. */
+Test(worker_device, what_is_put_off_behind_long_calls, .timeout = 60)
+{
+        struct wt *t = wrap_open();
+        struct wt_client ls = wt_client(t, 1, DETSHARE__CLASS__LS), be = wt_client(t, 2, DETSHARE__CLASS__BE);
+        uint64_t null = kernel_of(t, &ls, "null");
+
+        wt_attach(t, &be);
+        dev.at_once = 1;
+        dev.put_off_ns = DS_NS_PER_MS;
+        cr_assert_eq(done_behind_a_call(t, &ls, null, &be, 10), 0, "few wait for a shorter stop");
+        cr_assert_eq(done_behind_a_call(t, &ls, null, &be, 100), 1, "of many one");
+        cr_assert_eq(done_behind_a_call(t, &ls, null, &be, 600), 20, "of very many 20 ms");
         wt_client_close(t, &be);
         wt_client_close(t, &ls);
         wrap_close(t);

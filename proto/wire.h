@@ -28,6 +28,7 @@
 
 #define DS_FRAME_MAX (64u * 1024) /* control frame payload, bytes; see proto/detshare.proto */
 #define DS_FRAME_FDS_MAX 4u       /* file descriptors beside one frame */
+#define DS_POLICY_PARAMS_MAX 48u  /* of one policy: as many as it may have, see policies/detshare_policy.h */
 
 #define DS_RING_SLOT 64u
 #define DS_RING_SLOTS 4096u  /* power of two */

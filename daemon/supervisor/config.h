@@ -30,6 +30,7 @@
 #include <stdio.h>
 #include <sys/types.h>
 
+#include "proto/wire.h"
 #include "supervisor/rules.h"
 
 /* Contract codes */
@@ -37,8 +38,8 @@
 
 #define DS_CONFIG_BYTES_MAX (1u << 20) /* of one file */
 #define DS_CONFIG_FILES_MAX 256u       /* of conf.d */
-#define DS_CONFIG_PARAMS_MAX 32u       /* of one policy */
-#define DS_CONFIG_POLICY_MAX 63u       /* characters of its name */
+#define DS_CONFIG_PARAMS_MAX DS_POLICY_PARAMS_MAX
+#define DS_CONFIG_POLICY_MAX 63u /* characters of its name */
 
 /* "key=value" of a policy, and where it stands. */
 struct ds_config_param {

@@ -38,7 +38,7 @@ struct list_op {
 struct policy_op {
         struct ds_client_op op;
         size_t n_params;
-        char *params[32];
+        char *params[DS_POLICY_PARAMS_MAX];
         int configured; /* the parameters are the configuration's */
         char name[POLICY_NAME_MAX + 1];
 };

@@ -4,6 +4,7 @@
 #include <assert.h>
 #include <string.h>
 
+#include "proto/wire.h"
 #include "util/alloc.h"
 #include "util/error.h"
 
@@ -11,7 +12,7 @@
 static const struct ds_field_limit field_limits[] = {
         {"detshare.ClientList", "clients", 128},
         {"detshare.PolicyList", "policies", 64},
-        {"detshare.SetPolicy", "params", 32},
+        {"detshare.SetPolicy", "params", DS_POLICY_PARAMS_MAX},
         {"detshare.StatusReply", "channels_be_list", 256},
         {"detshare.DeviceReply", "attributes", 256},
         {"detshare.DeviceReply", "limits", 8},
@@ -27,7 +28,7 @@ static const struct ds_field_limit field_limits[] = {
         {"detshare.Profile", "points", 24},
         {"detshare.ProfileList", "profiles", 64},
         {"detshare.PutProfiles", "profiles", 32},
-        {"detshare.ProfileRun", "params", 32},
+        {"detshare.ProfileRun", "params", DS_POLICY_PARAMS_MAX},
         {"detshare.PutCalibration", "cells", 256},
         {"detshare.ChannelCalibration", "cells", 128},
         {"detshare.CalibrationReply", "cells", 256},

@@ -22,7 +22,7 @@
 
 #define DS_UNPACK_BUDGET DS_MIB(8)
 
-/* One repeated field: "detshare.SetPolicy", "params", 32. */
+/* One repeated field: "detshare.SetPolicy", "params", 48. */
 struct ds_field_limit {
         const char *message;
         const char *field;

@@ -28,7 +28,6 @@
 #define HUNG_AGAIN_NS (600 * DS_NS_PER_S)
 #define EARLY_DEATHS_MAX 3u /* then the policy is suspected */
 #define BUILTIN_POLICY "fifo"
-#define PARAMS_MAX 32
 #define ARGUMENTS_MAX 56
 #define OLD_MAX 3u /* workers that are lost and not yet reaped; with more the next one waits */
 
@@ -57,7 +56,7 @@ struct ds_worker_link {
         uint32_t starts, early_deaths, backoff_ms;
         char policy[64]; /* of the next worker */
         size_t n_params;
-        char *params[PARAMS_MAX];
+        char *params[DS_POLICY_PARAMS_MAX];
         char active_policy[64];
         char reason[256]; /* what a worker said before it gave up */
 };
@@ -785,9 +784,9 @@ uint32_t ds_worker_restarts(const ds_worker_link *link)
 
 int ds_worker_set_policy(ds_worker_link *link, const char *name, char *const *params, size_t n_params)
 {
-        char *copies[PARAMS_MAX];
+        char *copies[DS_POLICY_PARAMS_MAX];
 
-        assert(n_params <= PARAMS_MAX);
+        assert(n_params <= DS_POLICY_PARAMS_MAX);
         for (size_t i = 0; i < n_params; i++) {
                 copies[i] = ds_strdup(params[i]);
                 if (!copies[i]) {
@@ -802,7 +801,7 @@ int ds_worker_set_policy(ds_worker_link *link, const char *name, char *const *pa
 
 void ds_worker_take_policy(ds_worker_link *link, const char *name, char **params, size_t n_params)
 {
-        assert(n_params <= PARAMS_MAX);
+        assert(n_params <= DS_POLICY_PARAMS_MAX);
         drop_params(link);
         for (size_t i = 0; i < n_params; i++)
                 link->params[i] = params[i];

@@ -19,7 +19,7 @@
 #define CONTROL_POLICIES_MAX 12u /* per page, which is a frame to a client */
 _Static_assert(CONTROL_POLICIES_MAX *(sizeof(struct ds_policy_listing) + 64) < 65536 - 1024, "a page fits a frame");
 #define CONTROL_POLICIES_KNOWN_MAX 256u
-#define CONTROL_POLICY_PARAMS_MAX DETSHARE_POLICY_PARAMS_MAX
+_Static_assert(DS_POLICY_PARAMS_MAX == DETSHARE_POLICY_PARAMS_MAX, "all of them can be set at once");
 #define CONTROL_SESSIONS_MAX 256u
 #define CONTROL_FDS_MAX DS_FRAME_FDS_MAX
 
@@ -297,7 +297,7 @@ static void control_set_policy(ds_worker *worker, struct control_message *messag
         char text[512] = "";
         int r;
 
-        if (set->n_params > CONTROL_POLICY_PARAMS_MAX) {
+        if (set->n_params > DS_POLICY_PARAMS_MAX) {
                 dsw_message_answer(worker, message->body->id, DETSHARE__STATUS__BAD_REQUEST, "too many parameters");
                 return;
         }

@@ -158,6 +158,14 @@ if serve --config "$dir/config"; then
         printf '[daemon]\npolicy=frob\n' >"$dir/config"
         kill -HUP "$daemon"
         says "the policy stays detshare: $dir/config:2: \[daemon\] policy: there is no policy 'frob'"
+        # a section may have all that a policy knows
+        "$build/detsharectl" --socket "$socket" policies --json | python3 -c 'import json, re, sys
+text = [p["params"] for p in json.load(sys.stdin)["policies"] if p["name"] == "detshare"][0]
+keys = re.findall(r"^(\w+=-?\d+) ", text, re.M)
+assert len(keys) > 30
+print("[daemon]", "policy=detshare", "[policy detshare]", *keys, sep="\n")' >"$dir/config" || bad "what detshare knows"
+        kill -HUP "$daemon"
+        says "policy detshare (by the configuration)"
         ends TERM 0 "SIGTERM"
 fi
 

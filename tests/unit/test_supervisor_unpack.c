@@ -10,6 +10,7 @@
 
 #include "detshare.pb-c.h"
 #include "internal.pb-c.h"
+#include "proto/wire.h"
 #include "supervisor/unpack.h"
 #include "util/alloc.h"
 #include "util/macro.h"
@@ -40,10 +41,13 @@ Test(unpack, repeated_limit_is_exact)
         ProtobufCMessage *message = NULL;
         uint8_t bytes[2000];
 
-        cr_assert_eq(unpack_request(bytes, pack_set_policy(bytes, 32), DS_UNPACK_BUDGET, &message), 0);
-        cr_assert_eq(((Detshare__Request *)message)->set_policy->n_params, 32);
+        cr_assert_eq(
+                unpack_request(bytes, pack_set_policy(bytes, DS_POLICY_PARAMS_MAX), DS_UNPACK_BUDGET, &message), 0);
+        cr_assert_eq(((Detshare__Request *)message)->set_policy->n_params, DS_POLICY_PARAMS_MAX);
         message = ds_unpack_free(message);
-        cr_assert_eq(unpack_request(bytes, pack_set_policy(bytes, 33), DS_UNPACK_BUDGET, &message), DS_UNPACK_E_LIMIT);
+        cr_assert_eq(
+                unpack_request(bytes, pack_set_policy(bytes, DS_POLICY_PARAMS_MAX + 1), DS_UNPACK_BUDGET, &message),
+                DS_UNPACK_E_LIMIT);
         cr_assert_null(message);
 }
 

@@ -9,7 +9,8 @@
 
 #define SETTLE_APART_MS 1000u      /* after a failure */
 #define SETTLE_APART_MAX_MS 60000u /* after many */
-#define SETTLE_TURN_MS 10000u      /* a driver that takes so long for one is not helped by another one */
+/* A driver that takes so long for one is not helped by another one; shorter than a process waits for the next one. */
+#define SETTLE_TURN_MS 10000u
 #define OUT_MAX (2 * DS_PROCESS_FRAME_MAX)
 
 static uint64_t now_ms(void)
@@ -39,10 +40,24 @@ static void settle_lost(void *user)
         (void)user;
 }
 
+static void settle_deadline(struct ds_deadline *deadline);
+
+static void settle_arm(struct ds_settle *settle, uint64_t ms)
+{
+        ds_deadline_arm(&settle->supervisor->deadlines, &settle->deadline, ms, settle_deadline);
+}
+
+/* What is owed is had as soon as one may be started. */
+static void settle_wait(struct ds_settle *settle)
+{
+        const uint64_t now = now_ms();
+
+        settle_arm(settle, settle->next_ms > now ? settle->next_ms - now : 0);
+}
+
 /* how: what the first of those that could not says to the log. */
 static void settle_failed(struct ds_settle *settle, const char *how)
 {
-        settle->next_ms = now_ms() + settle->apart_ms;
         settle->apart_ms = DS_MIN(2 * settle->apart_ms, (uint64_t)SETTLE_APART_MAX_MS);
         if (settle->told)
                 return;
@@ -53,23 +68,41 @@ static void settle_failed(struct ds_settle *settle, const char *how)
                 how);
 }
 
+/* One that ends with 0 waited for long: if a turn is owed, then it was asked for when nobody read any longer. */
 static void settle_ended(void *user, const char *how, int killed)
 {
         struct ds_settle *settle = user;
+        int idle = !strcmp(how, "exited with status 0");
 
         (void)killed;
         settle->process = ds_process_free(settle->process);
-        if (!strcmp(how, "exited with status 0")) {
+        if (settle->off) {
+                ds_supervisor_check_stop(settle->supervisor);
+                return;
+        }
+        if (idle) {
                 settle->apart_ms = SETTLE_APART_MS;
                 ds_log(DS_LOG_DEBUG, "the context beside the worker's was not needed for a while, and is gone");
-        } else if (!settle->broken) {
-                settle_failed(settle, how);
         }
-        if (settle->off)
-                ds_supervisor_check_stop(settle->supervisor);
+        if (!settle->broken)
+                settle->next_ms = now_ms() + settle->apart_ms;
+        if (!settle->broken && !idle)
+                settle_failed(settle, how);
+        if (settle->owed)
+                settle_wait(settle);
 }
 
 static const struct ds_process_ops settle_ops = {settle_frame, settle_lost, settle_ended};
+
+static void settle_send(struct ds_settle *settle)
+{
+        static const uint8_t turn = 0;
+
+        if (ds_process_send(settle->process, &turn, sizeof(turn), NULL, 0))
+                ds_deadline_disarm(&settle->supervisor->deadlines, &settle->deadline); /* its end comes */
+        else
+                settle_arm(settle, SETTLE_TURN_MS);
+}
 
 static void settle_begin(struct ds_settle *settle)
 {
@@ -82,34 +115,45 @@ static void settle_begin(struct ds_settle *settle)
                 argv[5] = supervisor->options->config->libcuda;
         }
         settle->broken = 0;
-        settle->turn_ms = now_ms();
-        if (ds_process_spawn(&supervisor->loop, argv, OUT_MAX, &settle_ops, settle, &settle->process))
+        if (ds_process_spawn(&supervisor->loop, argv, OUT_MAX, &settle_ops, settle, &settle->process)) {
+                settle->next_ms = now_ms() + settle->apart_ms;
                 settle_failed(settle, "could not be started");
-        else
-                ds_log(DS_LOG_DEBUG, "a context beside the worker's is being made");
+                settle_wait(settle);
+                return;
+        }
+        ds_log(DS_LOG_DEBUG, "a context beside the worker's is being made");
+        settle_send(settle);
 }
 
-/* That it is made is a turn, too. */
+/* One may be started now, or the turn that was sent last has been had, or will not be. */
+static void settle_deadline(struct ds_deadline *deadline)
+{
+        struct ds_settle *settle = DS_CONTAINER_OF(deadline, struct ds_settle, deadline);
+
+        if (!settle->process)
+                settle_begin(settle);
+        else if (ds_process_is_unread(settle->process))
+                ds_process_kill(settle->process, NULL); /* which is a failure */
+        else
+                settle->owed = 0;
+}
+
 void ds_settle_turn(struct ds_settle *settle)
 {
-        static const uint8_t turn = 0;
-
         if (settle->off)
                 return;
-        if (!settle->process) {
-                if (settle->supervisor->state == DS_DAEMON_SERVING && now_ms() >= settle->next_ms)
-                        settle_begin(settle);
-        } else if (!ds_process_is_unread(settle->process)) {
-                settle->turn_ms = now_ms();
-                ds_process_send(settle->process, &turn, sizeof(turn), NULL, 0);
-        } else if (now_ms() - settle->turn_ms > SETTLE_TURN_MS) {
-                ds_process_kill(settle->process, NULL); /* which is a failure */
-        }
+        settle->owed = 1;
+        if (!settle->process)
+                settle_wait(settle);
+        else if (!ds_process_is_unread(settle->process)) /* else that one is still to come */
+                settle_send(settle);
 }
 
 void ds_settle_break(struct ds_settle *settle)
 {
         settle->broken = 1;
+        settle->owed = 0; /* the next worker says what it needs */
+        ds_deadline_disarm(&settle->supervisor->deadlines, &settle->deadline);
         if (settle->process)
                 ds_process_kill(settle->process, NULL);
 }

@@ -392,7 +392,7 @@ static inline void fw_settle(void)
                 pause();
         if (fw_does("perishes"))
                 raise(SIGKILL);
-        while (!fw_does("refuses") && read(3, said, sizeof(said)) > 0)
+        while (!fw_does("refuses") && !fw_does("leaves") && read(3, said, sizeof(said)) > 0)
                 fw_log("turn\n");
         _exit(fw_does("refuses"));
 }

@@ -10,6 +10,7 @@
 #include "tests/gpu/device_hopper.h"
 #include "tests/gpu/device_rungs.h"
 
+#include <sys/socket.h>
 #include <sys/wait.h>
 
 #include "device/cuda/cuda.h"
@@ -107,6 +108,99 @@ Test(cuda_device, what_an_earlier_worker_tells, .init = setup_clusters, .timeout
                 ds_cuda_ops.close(device);
         }
         sim->close(model);
+}
+
+/* --- the context beside the worker's ----------------------------------------------------------------------------- */
+
+static int calls_count(const char *path, const char *call)
+{
+        FILE *calls = fopen(path, "r");
+        char line[100];
+        int n = 0;
+
+        while (calls && fgets(line, sizeof(line), calls))
+                n += !strncmp(line, call, strlen(call));
+        if (calls)
+                fclose(calls);
+        return n;
+}
+
+static int calls_await(const char *path, const char *call, int n)
+{
+        for (int i = 0; calls_count(path, call) < n && i < 20000; i++)
+                usleep(1000);
+        return calls_count(path, call);
+}
+
+/* In a process of its own, as it is used, that has been sent `said`. Its exit status is what it says, positive. */
+static pid_t settle_fork(const char *spec, const char *said, int *ret_fd)
+{
+        int fds[2];
+        pid_t pid;
+
+        cr_assert_eq(socketpair(AF_UNIX, SOCK_STREAM, 0, fds), 0);
+        cr_assert_eq(write(fds[0], said, strlen(said)), (ssize_t)strlen(said));
+        pid = fork();
+        if (!pid) {
+                close(fds[0]);
+                _exit(-ds_cuda_ops.settle(spec, fds[1]));
+        }
+        close(fds[1]);
+        *ret_fd = fds[0];
+        return pid;
+}
+
+static int settle_end(pid_t pid, int fd)
+{
+        int status;
+
+        close(fd);
+        cr_assert_eq(waitpid(pid, &status, 0), pid);
+        return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+}
+
+/* One turn for each message, and none without. */
+Test(cuda_device, settle, .init = setup, .timeout = 60)
+{
+        char path[] = "/tmp/detshare-calls-XXXXXX";
+        int fd, log = mkstemp(path);
+        pid_t pid;
+
+        cr_assert_geq(log, 0);
+        close(log);
+        setenv("FAKE_CUDA_LOG", path, 1);
+        pid = settle_fork("0", "", &fd);
+        cr_assert_eq(calls_await(path, "cuStreamCreateWithPriority ", 1), 1);
+        for (int i = 1; i <= 3; i++) {
+                cr_assert_eq(calls_count(path, "cuMemsetD32Async "), i - 1);
+                cr_assert_eq(write(fd, "turn", 4), 4);
+                cr_assert_eq(calls_await(path, "cuStreamSynchronize ", i), i);
+                cr_assert_eq(calls_count(path, "cuMemsetD32Async "), i);
+        }
+        cr_assert_eq(settle_end(pid, fd), 0);
+        cr_assert_eq(calls_count(path, "cuMemsetD32Async "), 3);
+        cr_assert_eq(calls_count(path, "cuDevicePrimaryCtxRelease "), 1);
+        unlink(path);
+}
+
+/* Where a GPU has no room for it, or there is none. */
+Test(cuda_device, settle_fails, .init = setup, .timeout = 60)
+{
+        static const char *const fails[] = {"cuInit:1:100", "cuDevicePrimaryCtxRetain:1:2",
+                "cuStreamCreateWithPriority:1:2", "cuMemsetD32Async:1:700", "cuStreamSynchronize:1:700"};
+        int fd;
+        pid_t pid;
+
+        for (size_t i = 0; i < DS_ARRAY_SIZE(fails); i++) {
+                setenv("FAKE_CUDA_FAIL", fails[i], 1);
+                pid = settle_fork("0", "turn", &fd);
+                cr_assert_eq(settle_end(pid, fd), ENODEV, "%s", fails[i]);
+        }
+        unsetenv("FAKE_CUDA_FAIL");
+        pid = settle_fork("7", "turn", &fd);
+        cr_assert_eq(settle_end(pid, fd), ENODEV, "there is one GPU");
+        pid = settle_fork("none", "turn", &fd);
+        cr_assert_eq(settle_end(pid, fd), ENODEV);
 }
 
 /* --- a driver that says no while work is submitted --------------------------------------------------------------- */

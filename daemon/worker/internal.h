@@ -412,6 +412,8 @@ enum dsw_quiesce_state {
 struct dsw_stirs {
         uint64_t seen, told;       /* of the device's stirs; those that the last turn was for */
         uint64_t seen_ns, told_ns; /* when they changed, and when it was asked for; 0: never */
+        uint64_t alive_wall_ns;    /* LS's last sign of life that was seen, 0: none */
+        uint64_t back_ns;          /* when LS came, or came back, on the device's clock */
 };
 
 struct dsw_quiesce {

@@ -1,0 +1,133 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * When the worker asks for a turn of the GPU to another context
+ *
+ * On a device that counts what the test says. The worker's times are set by hand and its loop does not run meanwhile:
+ * what is tested is when a turn is due, not who notices that time goes by.
+ */
+#include "device/sim/sim.h"
+#include "sched/internal.h"
+#include "tests/unit/worker_harness.h"
+#include "worker/internal.h"
+
+static struct ds_device_ops wrap;
+static uint64_t n_stirs;
+static uint32_t n_divided;
+
+static uint64_t wrap_stirs(const ds_device *device, uint32_t *ret_divided)
+{
+        *ret_divided = n_divided;
+        return n_stirs;
+}
+
+static void time_passes(ds_worker *worker, uint64_t ns)
+{
+        worker->now_ns += ns;
+        wt_wall += ns;
+}
+
+/* LS said something just now. */
+static void ls_speaks(ds_worker *worker)
+{
+        worker->ls_active_wall_ns = wt_wall;
+        worker->ls_active_ns = worker->now_ns;
+}
+
+static struct wt *stirs_open(void)
+{
+        struct wt *t;
+
+        n_stirs = 1;
+        n_divided = 0;
+        wrap = ds_sim_ops;
+        wrap.stirs = wrap_stirs;
+        wt_ops = &wrap;
+        t = wt_open("h200");
+        time_passes(t->worker, DS_NS_PER_S);
+        return t;
+}
+
+/* Whether a turn was asked for. */
+static int steps(ds_worker *worker)
+{
+        const uint64_t before = worker->stirs.told_ns;
+
+        dsw_stirs_step(worker);
+        return worker->stirs.told_ns != before;
+}
+
+/* One is asked for after that long, and not a microsecond before. */
+static void check_due(ds_worker *worker, uint64_t ns)
+{
+        cr_assert_eq(dsw_stirs_wait_ns(worker), ns);
+        time_passes(worker, ns - DS_NS_PER_US);
+        cr_assert_not(steps(worker));
+        time_passes(worker, DS_NS_PER_US);
+        cr_assert(steps(worker));
+        cr_assert_eq(dsw_stirs_wait_ns(worker), UINT64_MAX);
+        cr_assert_not(steps(worker), "once");
+}
+
+Test(worker_stirs, for_ls_only, .timeout = 60)
+{
+        struct wt *t = stirs_open();
+        ds_worker *worker = t->worker;
+
+        cr_assert_eq(dsw_stirs_wait_ns(worker), UINT64_MAX);
+        cr_assert_not(steps(worker));
+        ls_speaks(worker);
+        n_divided = 1;
+        cr_assert_eq(dsw_stirs_wait_ns(worker), UINT64_MAX, "kernels on a part would undo it");
+        n_divided = 0;
+        time_passes(worker, 61 * DS_NS_PER_S);
+        cr_assert_eq(dsw_stirs_wait_ns(worker), UINT64_MAX, "it has gone");
+        wt_close(t);
+}
+
+/* Something came, LS is idle: when no more follows. Then turns are apart. */
+Test(worker_stirs, between_requests, .timeout = 60)
+{
+        struct wt *t = stirs_open();
+        ds_worker *worker = t->worker;
+
+        ls_speaks(worker);
+        (void)dsw_stirs_wait_ns(worker);
+        n_stirs++;
+        check_due(worker, 300 * DS_NS_PER_US);
+        n_stirs++;
+        check_due(worker, 20 * DS_NS_PER_MS);
+        time_passes(worker, DS_NS_PER_S);
+        n_stirs++;
+        cr_assert_eq(dsw_stirs_wait_ns(worker), 300 * DS_NS_PER_US);
+        time_passes(worker, 290 * DS_NS_PER_US);
+        ls_speaks(worker);
+        check_due(worker, 100 * DS_NS_PER_US);
+        wt_close(t);
+}
+
+/* LS always has something to do. */
+Test(worker_stirs, within_a_request, .timeout = 60)
+{
+        struct wt *t = stirs_open();
+        ds_worker *worker = t->worker;
+        uint32_t *n_ops = &worker->sched->n_class_ops[DETSHARE_CLASS_LS];
+
+        ls_speaks(worker);
+        (void)dsw_stirs_wait_ns(worker);
+        *n_ops = 1;
+        n_stirs++;
+        check_due(worker, 5 * DS_NS_PER_MS);
+        /* its being silent changes nothing; but what came while it was away is not made up for in its first request */
+        for (int away = 0; away < 2; away++) {
+                *n_ops = 0;
+                n_stirs++;
+                time_passes(worker, away ? 61 * DS_NS_PER_S : 59 * DS_NS_PER_S);
+                (void)dsw_stirs_wait_ns(worker);
+                time_passes(worker, DS_NS_PER_MS);
+                *n_ops = 1;
+                ls_speaks(worker);
+                check_due(worker, away ? 5 * DS_NS_PER_MS : 4 * DS_NS_PER_MS);
+        }
+        *n_ops = 0;
+        wt_close(t);
+}

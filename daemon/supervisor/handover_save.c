@@ -40,6 +40,12 @@ struct saving {
         const char *why; /* a session could not be stored */
 };
 
+/* A session that is stored. */
+struct saved {
+        uint64_t id;
+        uint32_t n_files;
+};
+
 static int give_up(struct saving *saving, int r, const char *why)
 {
         saving->why = why;
@@ -385,9 +391,17 @@ static void save_pool(struct saving *saving)
         (void)ds_saved_back_to(saving->writer, at);
 }
 
-/* Nobody will want it: the manager is not to keep gigabytes for whoever comes next. */
-static void unstore_pool(struct saving *saving)
+/*
+ * Nobody will want it: the manager is not to keep gigabytes for whoever comes next, nor connections, whose clients
+ * would not hear before that that they are closed.
+ */
+static void unstore_all(struct saving *saving, const struct saved *saved, size_t n)
 {
+        for (size_t i = 0; i < n; i++) {
+                saving->id = saved[i].id;
+                saving->n_files = saved[i].n_files;
+                unstore(saving);
+        }
         saving->id = 0;
         saving->n_files = saving->pool;
         saving->pool = 0;
@@ -407,10 +421,10 @@ static int store_state(struct saving *saving)
 }
 
 /* The clients of sessions up to this one go on elsewhere. */
-static void let_go(struct ds_supervisor *supervisor, const uint64_t *saved, size_t n)
+static void let_go(struct ds_supervisor *supervisor, const struct saved *saved, size_t n)
 {
         for (size_t i = 0; i < n; i++) {
-                struct ds_session *session = ds_session_find(supervisor, saved[i]);
+                struct ds_session *session = ds_session_find(supervisor, saved[i].id);
 
                 if (session)
                         ds_client_let_go(session->client);
@@ -423,7 +437,7 @@ void ds_handover_save(struct ds_supervisor *supervisor)
         struct saving saving = {.supervisor = supervisor,
                 .names_bytes = sizeof(DS_HANDOVER_STATE),
                 .until_ns = uv_hrtime() + STORE_MAX_NS};
-        ds_cleanup(ds_freep) uint64_t *saved = ds_alloc0(HASH_COUNT(supervisor->session_by_id), sizeof(*saved));
+        ds_cleanup(ds_freep) struct saved *saved = ds_alloc0(HASH_COUNT(supervisor->session_by_id), sizeof(*saved));
         struct ds_session *session, *next;
         size_t n = 0;
 
@@ -440,10 +454,10 @@ void ds_handover_save(struct ds_supervisor *supervisor)
                         continue;
                 session = end_calls(supervisor, session->id);
                 if (session && save_session(&saving, session))
-                        saved[n++] = session->id;
+                        saved[n++] = (struct saved){.id = session->id, .n_files = saving.n_files};
         }
         if (!n || store_state(&saving)) {
-                unstore_pool(&saving);
+                unstore_all(&saving, saved, n);
                 return;
         }
         let_go(supervisor, saved, n);

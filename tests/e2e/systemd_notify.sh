@@ -186,6 +186,34 @@ hears '^READY=1$'
 before '^EXTEND_TIMEOUT_USEC=10000000$' '^READY=1$'
 quit_manager
 
+# fails CALL ERRNO: what the daemon's calls of that name do from now on (tests/support/faults); none: as ever
+fails() {
+        python3 - "$dir/faults" "$1" "$2" <<'END'
+import re, struct, sys
+path, call, error = sys.argv[1:]
+calls = re.findall(r"X\([A-Z_0-9]+, (\w+)\)", open("tests/support/faults/faults.h").read())
+number = 1 + calls.index(call) if call != "none" else 0
+with open(path, "r+b" if call != "none" else "wb") as f:
+    f.write(struct.pack("=iiqqqq32s", number, int(error), 0, 0, 0, 0, b"detshared"))
+END
+}
+# state that cannot be kept: what was kept already, with clients' connections, goes at once and not with the next daemon
+fails none 0
+LD_PRELOAD=$build/faults/faults.so DETSHARE_FAULTS=$dir/faults manage -f 100 -l "$dir/sock3" -- "${daemon[@]}"
+hears '^READY=1$'
+DETSHARE_SOCKET=$dir/sock3 "$build/tests/examples/hold" < <(exec sleep 300) >"$dir/hold" 2>&1 &
+hold=$!
+hears '^STATUS=serving .*: 1 session '
+fails fcntl 5
+word stop
+hears '^stored s1\.1$'
+hears '^exited 0$'
+equals "what of it goes" "removed s1.1" "$(grep -E '^(removed|released)' "$dir/said")"
+grep -q 'the state could not be stored: no session is handed over' "$dir/err" && ok || bad "it says nothing of state that cannot be stored"
+kill "$hold"
+wait "$hold" 2>/dev/null
+quit_manager
+
 # meant for another process: not touched
 manage -p -l "$dir/sock3" -- "${daemon[@]}"
 hears '^READY=1$'

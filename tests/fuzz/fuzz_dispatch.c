@@ -214,6 +214,11 @@ size_t ds_process_queued(const ds_process *process)
         return 0;
 }
 
+int ds_process_is_unread(const ds_process *process)
+{
+        return 0;
+}
+
 int ds_process_take_fds(ds_process *process, int *fds, size_t n)
 {
         if (n > process->n_files)

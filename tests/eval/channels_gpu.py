@@ -36,7 +36,7 @@ import sys
 import tempfile
 import time
 
-from measure import Failed, Program
+from measure import Failed, Program, daemon_end
 from stats import percentile
 
 COLUMNS = ("round", "share", "channels", "ls", "be", "colours", "bound", "phase", "program", "seconds", "items", "n", "p50_ms", "p99_ms", "error")
@@ -110,12 +110,7 @@ class Daemon:
         self.control("set-policy", "calibrate", f"ls_sms={sms}", f"be_sms={sms}", f"be_blocks={blocks}")
 
     def end(self):
-        self.child.terminate()
-        try:
-            self.child.wait(20)
-        except subprocess.TimeoutExpired:
-            self.child.kill()
-            self.child.wait()
+        daemon_end(self.child)
 
 
 def memory_bound(options, daemon, name):

@@ -159,6 +159,16 @@ class Mps(Native):
             print("measure: MPS does not end", file=sys.stderr)
 
 
+def daemon_end(child):
+    """Asked to, and made to if it takes too long."""
+    child.terminate()
+    try:
+        child.wait(20)
+    except subprocess.TimeoutExpired:
+        child.kill()
+        child.wait()
+
+
 class Detshare(Native):
     """A detshared that serves until the run ends; programs reach it through the drop-in library."""
 
@@ -193,12 +203,7 @@ class Detshare(Native):
         self.control("set-policy", *system.split(":", 1)[1].split(","))
 
     def end(self):
-        self.child.terminate()
-        try:
-            self.child.wait(20)
-        except subprocess.TimeoutExpired:
-            self.child.kill()
-            self.child.wait()
+        daemon_end(self.child)
 
 
 def world_of(system):

@@ -105,7 +105,7 @@ check "measure.py: the time is over before it begins" measure --limit 0.01
 check "nothing is measured then" test "$(wc -l <"$dir/state.csv")" = 1
 check "measure.py" measure --limit 0
 holds "$dir/state.csv" "{r['system'] for r in d if r['phase'] == 'end'} == {'native', 'mps', 'mps-priority', 'detshare:multistream', 'detshare:detshare'}"
-holds "$dir/state.csv" "[r['phase'] for r in d if r['system'] == 'mps'] == ['ls1', 'be1', 'together', 'together', 'ls2', 'be2', 'end']"
+holds "$dir/state.csv" "[[r['phase'] for r in d if r['system'] == s] for s in ('mps', 'detshare:detshare')] == [['together', 'together', 'end'], ['ls1', 'be1', 'together', 'together', 'ls2', 'be2', 'end']]"
 holds "$dir/state.csv" "len({r['at_s'] for r in d if r['phase'] == 'together' and r['program'] == 'ls0:ls'}) == 1"
 holds "$dir/state.csv" "all('nosuch' in r['error'] for r in d if r['system'] == 'detshare:nosuch')"
 check "MPS was started and ended" test "$(grep -c '^-d' "$dir/mps.calls") $(grep -c quit "$dir/mps.calls")" = "2 2"

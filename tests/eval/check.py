@@ -281,12 +281,20 @@ class Writing(unittest.TestCase):
         known = set(replay.profiles.WORKLOADS) | {"blocks-2ms"}
         self.assertTrue(all(name in known for cell in cells for name in cell.ls + cell.be))
 
-    def test_shards_are_all_cells_once_and_keep_programs_together(self):
+    def test_shards_are_all_cells_once_and_share_each_group(self):
         cells = scenarios.cells()
         shards = [measure.share(cells, (k, 4)) for k in range(4)]
         self.assertEqual(sorted(cell.name + cell.group for shard in shards for cell in shard), sorted(cell.name + cell.group for cell in cells))
-        lots = [{(cell.group, cell.ls, cell.be) for cell in shard} for shard in shards]
-        self.assertFalse(any(a & b for i, a in enumerate(lots) for b in lots[i + 1:]))
+        of = [[sum(cell.group == group for cell in shard) for shard in shards] for group in {cell.group for cell in cells}]
+        self.assertTrue(all(max(counts) - min(counts) <= 1 for counts in of))
+
+    def test_each_program_of_a_cell_has_a_name_of_its_own(self):
+        cell = scenarios.Cell("g", ("a",), ("b", "b", "a"), 0, "closed")
+        self.assertEqual(measure.keys_of(cell), [("ls", "a", 0), ("be", "b", 0), ("be", "b", 1), ("be", "a", 0)])
+        plan = measure.plan_of(measure.keys_of(cell), dict.fromkeys(measure.keys_of(cell), "serve x"), False, argparse.Namespace(seconds=2))
+        self.assertEqual([(name, len(told)) for name, told in plan], [("", 4), ("together", 4)])
+        plan = measure.plan_of(measure.keys_of(cell), dict.fromkeys(measure.keys_of(cell), "serve x"), True, argparse.Namespace(seconds=2))
+        self.assertEqual([(name, len(told)) for name, told in plan], [("ls1", 1), ("be1", 1), ("together", 4), ("ls2", 1), ("be2", 1)])
 
     def test_an_update_touches_the_rows_and_columns_of_its_policies_only(self):
         cells = "### Cell by cell on d"

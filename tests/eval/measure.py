@@ -3,13 +3,14 @@
 """The evaluation on a GPU: services beside jobs under each way of sharing it. Runs as long as it is told, and goes on where it stopped.
 
 A *world* is how programs reach the GPU: natively (the driver gives it to processes in turns), through MPS, through MPS with the job at the
-lower client priority, or through DetShare. Programs of one cell's services and jobs are started once in each world and stay, for all its loads and, under
-DetShare, all policies (set-policy between them). For each of these
+lower client priority, or through DetShare. The services and jobs of a group are started once in each world and stay, those that a cell does not have idle
+beside it, for all cells and, under DetShare, all policies (set-policy between them): starting them is what takes long. For each of these
 
     services alone, job alone, all together, services alone, job alone
 
 follow each other, so that what a figure is compared with was measured seconds before and after it, and how far two measurements of the same
-thing lie apart (A/A) is known. The first part of each phase is left out. The order of worlds, policies and loads is another one in each round.
+thing lie apart (A/A) is known. Systems that --alone does not name have a short time all together, which is not kept, and then all together:
+alone is native in every comparison. The first part of each phase is left out. The order of worlds, policies and cells is another one in each round.
 Arrivals are the same for all systems of a cell and round.
 
 Everything is in one CSV file, a row per phase, with all latencies (state.py; FILE.csv.xz is kept packed between runs). A cell, round and system that has its
@@ -18,13 +19,14 @@ says so, and is tried again in the next round only.
 
 What a service can do alone (its capacity, of which loads are parts) is measured natively, once, and kept in the file, too.
 
-On a machine of several GPUs each takes a share: --shard K/N (from 0) with a file of its own and CUDA_VISIBLE_DEVICES=K; programs stay together.
+On a machine of several GPUs each takes a share: --shard K/N (from 0) with a file of its own and CUDA_VISIBLE_DEVICES=K.
 
 usage: measure.py --state FILE.csv[.xz] [--build BUILD] [--limit SECONDS] [--rounds N] [--seconds S] [--systems LIST] [--shard K/N]
-                  [--profiles FILE] [--list] [WORD...]
+                  [--alone LIST] [--profiles FILE] [--list] [WORD...]
        systems: native, mps, mps-priority, detshare:POLICY[,KEY=VALUE...] separated by semicolons; words choose cells by group:name
 """
 import argparse
+import collections
 import hashlib
 import itertools
 import json
@@ -44,7 +46,9 @@ from state import State
 HERE = pathlib.Path(__file__).resolve().parent
 SYSTEMS = "native;mps;mps-priority;detshare:multistream;detshare:orion;detshare:sgdrc;detshare:detshare"
 CAPACITY_S = 3  # of one program in a closed loop
-WARM_S = 2  # that all programs of a cell run together, under the default policy, before anything is measured
+ALONE = "native;detshare:detshare"
+WARM_S = 2  # that all programs of a group run together, under the default policy, before anything is measured
+BEFORE_S = 0.5  # that a cell's programs run together before they are measured together, where they were not alone before
 SKIPPED = 0.1  # part of each phase that is left out
 LONGER = 1.25  # times a phase that jobs run beside services; what they do after the phase is not counted
 START_S, ANSWER_S = 240, 60
@@ -251,106 +255,188 @@ def arrivals(cell, index, rate, seconds, round_):
 
 
 class Company:
-    """The programs of one cell's services and jobs in one world."""
+    """The programs of all services and jobs of some cells, in one world; what did not start is remembered, and why."""
 
-    def __init__(self, cell, world, options, folder):
-        self.names, self.programs, self.warm_s = [], [], min(WARM_S, options.seconds)
+    def __init__(self, cells, world, options, folder):
+        self.programs, self.failed, self.warm_s = {}, {}, min(WARM_S, options.seconds)
         try:
-            for class_, names in (("ls", cell.ls), ("be", cell.be)):
-                for name in names:
-                    self.names.append(name)
-                    self.programs.append(Program(words_of(name, options), world.environment(class_), folder / f"{name}.err"))
-            for program in self.programs:
-                program.answer(START_S)
-        except (Failed, OSError, ValueError):
+            for key in dict.fromkeys(key for cell in cells for key in keys_of(cell)):
+                path = folder / f"{key[1]}.{key[2]}.err"
+                self.programs[key] = Program(words_of(key[1], options), world.environment(key[0]), path)
+            self.listen(dict.fromkeys(self.programs, START_S))
+        except BaseException:
             self.end()
             raise
-        self.n_ls = len(cell.ls)
 
-    def phase(self, who, orders):
-        """Each of `who` (numbers of programs) gets its order at once; their answers."""
-        for number in who:
-            self.programs[number].tell(orders[number])
-        return [self.programs[number].answer(ANSWER_S + 20 * float(orders[number].split()[-1] if orders[number].startswith("loop") else 10)) for number in who]
+    def listen(self, seconds):
+        """What programs say, each after so many seconds at the latest; one that says nothing has failed."""
+        answers = {}
+        for key, limit in seconds.items():
+            try:
+                answers[key] = self.programs[key].answer(limit)
+            except (Failed, ValueError) as error:
+                self.failed[key] = str(error)
+        return answers
+
+    def why_not(self, cell):
+        """Why a cell cannot be measured; "" if it can."""
+        return next((self.failed[key] for key in keys_of(cell) if key in self.failed), "")
+
+    def phase(self, orders):
+        """Each of some programs gets its order at once; their answers."""
+        answers = self.attempt(orders)
+        for key in orders:
+            if key in self.failed:
+                raise Failed(self.failed[key])
+        return answers
+
+    def attempt(self, orders):
+        """The same, without those that fail."""
+        for key, order in orders.items():
+            try:
+                self.programs[key].tell(order)
+            except Failed as error:
+                self.failed[key] = str(error)
+        return self.listen({key: ANSWER_S + 20 * float(order.split()[-1] if order.startswith("loop") else 10)
+                            for key, order in orders.items() if key not in self.failed})
 
     def warm(self):
         """Models are loaded, caches filled, kernels known."""
-        everybody = range(len(self.programs))
-        self.phase(everybody, [f"loop {self.warm_s}"] * len(self.programs))
+        self.attempt({key: f"loop {self.warm_s}" for key in self.programs if key not in self.failed})
 
     def end(self):
-        for program in self.programs:
+        for program in self.programs.values():
             program.end()
 
 
-def run_system(cell, system, round_, company, state, options, folder):
-    """The five phases of one system in one cell."""
-    rates = [state.rate(round_, cell, f"ls{i}:{name}") or state.capacity(name) * cell.load / 100 / len(cell.ls) for i, name in enumerate(cell.ls)]
-    orders = []
-    for index, rate in enumerate(rates):
-        path = folder / f"arrivals.{index}"
-        path.write_text("\n".join(f"{at:.6f}" for at in arrivals(cell, index, rate, options.seconds, round_)) + "\n", encoding="utf8")
-        orders.append(f"serve {path}")
-    orders += [f"loop {options.seconds}"] * len(cell.be)
-    ls, be = list(range(company.n_ls)), list(range(company.n_ls, len(orders)))
+def keys_of(cell):
+    """A cell's programs: class, name, and which of those of this name, in its order."""
+    seen = collections.Counter()
+    keys = []
+    for class_, names in (("ls", cell.ls), ("be", cell.be)):
+        for name in names:
+            keys.append((class_, name, seen[class_, name]))
+            seen[class_, name] += 1
+    return keys
+
+
+def plan_of(keys, orders, alone, options):
+    """The phases of one cell: a name ("" if nobody is to know), and what whom is told."""
+    services, jobs = [key for key in keys if key[0] == "ls"], [key for key in keys if key[0] == "be"]
     # requests that wait for longer than the arrivals last still have the job beside them
-    longer = orders[:company.n_ls] + [f"loop {LONGER * options.seconds}"] * len(cell.be)
-    plan = [("ls1", ls), ("be1", be[:1]), ("together", ls + be), ("ls2", ls), ("be2", be[:1])]
-    for phase, who in plan:
-        for number, answer in zip(who, company.phase(who, longer if phase == "together" else orders) if who else []):
+    together = orders | {key: f"loop {LONGER * options.seconds}" for key in jobs}
+    ls, be = {key: orders[key] for key in services}, {key: orders[key] for key in jobs[:1]}
+    if not alone:
+        return [("", {key: f"loop {min(BEFORE_S, options.seconds)}" for key in keys}), ("together", together)]
+    return [("ls1", ls), ("be1", be), ("together", together), ("ls2", ls), ("be2", be)]
+
+
+def run_system(cell, system, round_, company, state, options, folder):
+    """The phases of one system in one cell."""
+    keys, rates, orders = keys_of(cell), {}, {}
+    for index, key in enumerate(keys):
+        orders[key] = f"loop {options.seconds}"
+        if key[0] == "ls":
+            rates[key] = state.rate(round_, cell, f"ls{index}:{key[1]}") or state.capacity(key[1]) * cell.load / 100 / len(cell.ls)
+            path = folder / f"arrivals.{index}"
+            path.write_text("\n".join(f"{at:.6f}" for at in arrivals(cell, index, rates[key], options.seconds, round_)) + "\n", encoding="utf8")
+            orders[key] = f"serve {path}"
+    for phase, told in plan_of(keys, orders, system in options.alone, options):
+        answers = company.phase(told)
+        for key, answer in answers.items() if phase else ():
             state.add(round=round_, group=cell.group, cell=cell.name, system=system, phase=phase, load=cell.load,
-                      program=f"{'ls' if number in ls else 'be'}{number}:{company.names[number]}", rate=f"{rates[number]:.4f}" if number in ls else "",
+                      program=f"{key[0]}{keys.index(key)}:{key[1]}", rate=f"{rates[key]:.4f}" if key in rates else "",
                       seconds=f"{options.seconds:.6f}", items=answer.get("items", len(answer["latencies_ms"])),
                       skip_s=f"{SKIPPED * options.seconds:.3f}", latencies_ms=packed(answer["latencies_ms"]),
                       at_s=packed(answer["at_s"]) if "at_s" in answer else "")
     state.add(round=round_, group=cell.group, cell=cell.name, system=system, phase="end", load=cell.load)
 
 
-def same_programs(cells):
-    """Cells that differ in their load only, together."""
+def unknown(cells, state):
+    """Programs of which nobody knows what they can do alone."""
+    return list({key[1]: key for cell in cells for key in reversed(keys_of(cell)) if not state.capacity(key[1])}.values())
+
+
+def run_capacities(cells, company, state, options):
+    """Of every service and job that nobody has asked, in a closed loop."""
+    for key in unknown(cells, state):
+        answers = {} if key in company.failed else company.attempt({key: f"loop {min(CAPACITY_S, 3 * options.seconds)}"})
+        if key not in answers:
+            print(f"measure: {key[1]} does not run natively: {company.failed[key]}", file=sys.stderr)
+            state.add(phase="capacity", program=key[1], error=company.failed[key][:200])
+            continue
+        answer = answers[key]
+        rate = answer["items"] / answer["seconds"]
+        state.add(phase="capacity", system="native", program=key[1], rate=f"{rate:.6f}", seconds=f"{answer['seconds']:.6f}", items=answer["items"],
+                  latencies_ms=packed(answer["latencies_ms"]))
+        print(f"{key[1]}: {rate:.1f} a second alone", flush=True)
+
+
+def by_group(cells):
+    """Cells whose programs are started together."""
     lots = {}
     for cell in cells:
-        lots.setdefault((cell.group, cell.ls, cell.be), []).append(cell)
+        lots.setdefault(cell.group, []).append(cell)
     return list(lots.values())
 
 
-def run_world(lot, name, round_, state, options, folder, clock):
-    """All loads and systems of one world that have no rows yet. False: the time is over."""
-    todo = [(cell, system) for cell in lot for system in options.systems if world_of(system) == name and not state.done(round_, cell, system)]
-    if not todo:
-        return True
-    random.Random(f"{round_}{name}{lot[0].name}").shuffle(todo)
-    if not clock.fits(1, options):
-        return False
-    world = company = None
-    try:
-        if name not in clock.worlds:
-            clock.worlds[name] = world_open(name, options, folder / name)
-        world = clock.worlds[name]
-        own = pathlib.Path(tempfile.mkdtemp(dir=folder))
-        company = clock.started(lambda: Company(lot[0], world, options, own))
-        world.policy("detshare:detshare")
-        company.warm()
-        while todo:
-            if not clock.fits(0, options):
-                return False
-            cell, system = todo[0]
+def run_cells(todo, world, company, round_, state, options, clock, folder):
+    """The cells and systems of a list that a company can do, taken from it; False: the time is over. One that fails is the last one, and the caller's."""
+    while todo:
+        cell, system = todo[0]
+        why = company.why_not(cell) or next((f"{program} does not run natively" for program in cell.ls + cell.be if not state.capacity(program)), "")
+        if not clock.fits(0, options):
+            return False
+        if not why:
             try:
                 world.policy(system)
             except Failed as error:  # of this system alone
-                state.add(round=round_, group=cell.group, cell=cell.name, system=system, load=cell.load, phase="failed", error=str(error)[:200])
-                todo.pop(0)
-                continue
-            run_system(cell, system, round_, company, state, options, own)
-            todo.pop(0)
+                why = str(error)
+        if why:
+            failed(state, round_, cell, system, why)
+        else:
+            run_system(cell, system, round_, company, state, options, folder)
             print(f"{clock.passed():6.0f} s  round {round_}  {cell.name:40} {system}", flush=True)
-    except (Failed, OSError, ValueError, subprocess.SubprocessError) as error:
-        for cell, system in todo:
-            state.add(round=round_, group=cell.group, cell=cell.name, system=system, load=cell.load, phase="failed", error=str(error)[:200])
-        print(f"{clock.passed():6.0f} s  round {round_}  {lot[0].name:40} {name}: {error}", flush=True)
-    finally:
-        if company:
-            company.end()
+        todo.pop(0)
+    return True
+
+
+def failed(state, round_, cell, system, why):
+    state.add(round=round_, group=cell.group, cell=cell.name, system=system, load=cell.load, phase="failed", error=str(why)[:200])
+
+
+def run_world(lot, name, round_, state, options, folder, clock):
+    """All cells and systems of one world that have no rows yet. False: the time is over. After a failure programs start anew for what is left."""
+    todo = [(cell, system) for cell in lot for system in options.systems if world_of(system) == name and not state.done(round_, cell, system)]
+    random.Random(f"{round_}{name}{lot[0].name}").shuffle(todo)
+    asks = name == "native" and unknown(lot, state)
+    while todo or asks:
+        if not clock.fits(1, options):
+            return False
+        company, before = None, len(todo)
+        try:
+            if name not in clock.worlds:
+                clock.worlds[name] = world_open(name, options, folder / name)
+            world = clock.worlds[name]
+            own = pathlib.Path(tempfile.mkdtemp(dir=folder))
+            company = clock.started(lambda: Company(lot if asks else [cell for cell, _ in todo], world, options, own))
+            world.policy("detshare:detshare")
+            company.warm()
+            if asks:
+                run_capacities(lot, company, state, options)
+            if not run_cells(todo, world, company, round_, state, options, clock, own):
+                return False
+        except (Failed, OSError, ValueError, subprocess.SubprocessError) as error:
+            # of one cell, or, where none was measured before it, of the world
+            gone = todo[:1] if len(todo) < before else list(todo)
+            for cell, system in gone:
+                failed(state, round_, cell, system, error)
+            del todo[:len(gone)]
+            print(f"{clock.passed():6.0f} s  round {round_}  {lot[0].group}, {len(gone)} in {name}: {error}", flush=True)
+        finally:
+            asks = False
+            if company:
+                company.end()
     return True
 
 
@@ -375,54 +461,26 @@ class Clock:
 
 
 def share(cells, shard):
-    """Every N-th lot of programs, from the K-th on."""
+    """Every N-th cell of each group, from the K-th on."""
     number, of = shard
-    return [cell for lot in same_programs(cells)[number::of] for cell in lot]
+    return [cell for lot in by_group(cells) for cell in lot[number::of]]
 
 
-def measure_capacities(cells, state, options, folder, clock):
-    """Of every service and job natively, in a closed loop. False: the time is over."""
-    world = Native(options, folder)
-    for name in sorted({name for cell in cells for name in cell.ls + cell.be}):
-        if state.capacity(name):
-            continue
-        if not clock.fits(1, options):
-            return False
-        program = None
-        try:
-            program = Program(words_of(name, options), world.environment("ls"), folder / f"{name}.capacity.err")
-            clock.started(lambda: program.answer(START_S))
-            program.tell(f"loop {min(CAPACITY_S, 3 * options.seconds)}")
-            answer = program.answer(ANSWER_S)
-        except (Failed, OSError, ValueError) as error:
-            print(f"measure: {name}: {error}", file=sys.stderr)
-            state.add(phase="capacity", program=name, error=str(error)[:200])
-            continue
-        finally:
-            if program:
-                program.end()
-        rate = answer["items"] / answer["seconds"]
-        state.add(phase="capacity", system="native", program=name, rate=f"{rate:.6f}", seconds=f"{answer['seconds']:.6f}", items=answer["items"],
-                  latencies_ms=packed(answer["latencies_ms"]))
-        print(f"{clock.passed():6.0f} s  {name}: {rate:.1f} a second alone", flush=True)
-    return True
+def worlds_of(options, lot, state, turn):
+    """In another order at each turn; natively first where that has to tell what loads are parts of."""
+    names = list(dict.fromkeys(map(world_of, options.systems)))
+    names = names[turn % len(names):] + names[:turn % len(names)]
+    return ["native"] + [name for name in names if name != "native"] if unknown(lot, state) else names
 
 
 def run(options, cells, state, folder):
     clock = Clock(options.limit)
     try:
-        if not measure_capacities(cells, state, options, folder, clock):
-            return False
-        lacking = {name for cell in cells for name in cell.ls + cell.be if not state.capacity(name)}
-        if lacking:
-            print(f"left out, they do not run natively: {', '.join(sorted(lacking))}", flush=True)
-        cells = [cell for cell in cells if not lacking & set(cell.ls + cell.be)]
         for round_ in range(1, options.rounds + 1):
-            lots = same_programs(cells)
-            names = list(dict.fromkeys(map(world_of, options.systems)))
+            lots = by_group(cells)
             random.Random(round_).shuffle(lots)
             for number, lot in enumerate(lots):
-                for name in names[number % len(names):] + names[:number % len(names)]:
+                for name in worlds_of(options, lot, state, round_ - 1 + number + options.shard[0]):
                     if not run_world(lot, name, round_, state, options, folder, clock):
                         return False
                     if name != "detshare" and name in clock.worlds:  # MPS takes the GPU from everybody else
@@ -439,6 +497,7 @@ def arguments():
     parser.add_argument("--build", type=pathlib.Path, default=pathlib.Path("build"))
     parser.add_argument("--state", type=pathlib.Path, required=True)
     parser.add_argument("--systems", default=SYSTEMS)
+    parser.add_argument("--alone", default=ALONE, help="systems under which services and jobs are measured alone, too")
     parser.add_argument("--rounds", type=int, default=2)
     parser.add_argument("--seconds", type=float, default=4, help="of each phase")
     parser.add_argument("--limit", type=float, default=450, help="nothing begins that would end after so many seconds; 0: no limit")
@@ -453,6 +512,7 @@ def arguments():
     parser.add_argument("words", nargs="*")
     options = parser.parse_args()
     options.build, options.systems = options.build.resolve(), [s.strip() for s in options.systems.split(";") if s.strip()]
+    options.alone = [s.strip() for s in options.alone.split(";")]
     options.c_programs = dict(C_JOBS, **{text.split(":")[0]: tuple(text.split(":")[1:]) for text in options.c_program})
     options.more_cells = [cell_of(text) for text in options.cell]
     if options.cell and not options.words:

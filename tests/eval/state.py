@@ -74,8 +74,8 @@ class State:
 
     def rate(self, round_, cell, program):
         """At which a cell's service was asked in this round by the systems that have been there; None before the first."""
-        return next((float(row["rate"]) for row in self.rows if (row["group"], row["cell"], row["round"], row["program"], row["phase"]) ==
-                     (cell.group, cell.name, str(round_), program, "ls1")), None)
+        return next((float(row["rate"]) for row in self.rows if (row["group"], row["cell"], row["round"], row["program"]) ==
+                     (cell.group, cell.name, str(round_), program) and row["phase"] in ("ls1", "together")), None)
 
     def seconds(self, cells, rounds):
         """What phases of these cells have lasted in the first rounds."""

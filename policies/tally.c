@@ -11,13 +11,22 @@
  *    be at most 0.1 ms: the original, or one that gives way.
  *  - After 100 ms without LS work kernels run as originals.
  *
- * What differs: Tally's forms that give way are kernels it rewrote: slices, and persistent blocks that look at a flag,
- * which LS work sets when it arrives; where none of them is good enough it takes fewer blocks or more slices, as many
- * as should keep the bound, or the original. Here nothing that runs is stopped, and the forms are these:
+ *  - LS work that arrives takes the GPU back from a form that gives way, and is not launched any later for that. The
+ *    kernel goes on from where it was, by the rules above.
+ *
+ * What differs: Tally's forms that give way are kernels it rewrote: persistent blocks that look at a flag, and slices.
+ * It times each with several numbers of blocks or slices and takes the fastest; where none is good enough it takes
+ * fewer blocks or more slices, as many as should keep the bound, or the original. Here the forms are these, from the
+ * fastest on:
  *  - the original, on all SMs: LS waits for all of it, as Tally has it, so its turnaround is its expected time;
- *  - confined to a rung of the upper side, from the largest to the smallest: LS starts on the SMs that are left. If as
- *    many are left as the kernels of LS needed lately (the largest need of the last one to two seconds), it does not
- *    wait; if fewer, for half a wave of the kernel's blocks on average, as Tally has it for persistent blocks;
+ *  - one that lets go at the end of its blocks, on all SMs, where the daemon has transformed the kernel: it is evicted
+ *    when LS work arrives. Persistent or in slices, and of how many blocks, is the host's choice
+ * (daemon/sched/forms.h), by measured cost as in Tally. Its turnaround is half of what an eviction takes at most, as
+ * Tally has it for persistent blocks. `evict=0`: as if there was none;
+ *  - confined to a rung of the upper side, from the largest to the smallest, since most kernels (machine code without
+ *    PTX) have no such form, and Tally runs those as originals: LS starts on the SMs that are left. If as many are left
+ *    as the kernels of LS needed lately (the largest need of the last one to two seconds), it does not wait; if fewer,
+ *    for half a wave of the kernel's blocks;
  *  - not at all, where even the smallest rung is too slow (below a tenth of the original's speed, Tally's lowest step)
  *    or LS would wait too long: until LS has been idle for 100 ms, or the kernel has waited for `patience_ms`.
  * A kernel of unknown duration runs as the original, which is how Tally profiles it. A kernel whose blocks must all be
@@ -34,7 +43,8 @@
 
 struct tally {
         uint64_t wait_ns, bound_ns, original_ns, patience_ns;
-        uint32_t slowest, ls_depth; /* percent of the original's speed */
+        uint32_t slowest; /* percent of the original's speed */
+        uint32_t ls_depth, evict;
 
         uint64_t idle_ns; /* since when LS is idle; 0: always was */
         uint32_t busy;    /* it was, the last time */
@@ -62,6 +72,17 @@ static const struct detshare_policy_param params[] = {
                 .min = 1,
                 .max = 100},
         ROUND_LS_DEPTH_PARAM,
+        {.name = "evict",
+                .help = "1: a form that lets go is one to choose, where there is one",
+                .def = 1,
+                .min = 0,
+                .max = 1},
+};
+
+/* How a kernel runs. */
+struct form {
+        uint32_t rung; /* DETSHARE_RUNG_NONE: not at all */
+        uint32_t lets_go;
 };
 
 static int tally_init(void *state, const struct detshare_policy_config *config)
@@ -74,6 +95,7 @@ static int tally_init(void *state, const struct detshare_policy_config *config)
         tally->patience_ns = (uint64_t)config->params[3] * MS;
         tally->slowest = (uint32_t)config->params[4];
         tally->ls_depth = (uint32_t)config->params[5];
+        tally->evict = (uint32_t)config->params[6];
         return 0;
 }
 
@@ -120,20 +142,28 @@ static int is_form(const struct tally *tally, const struct detshare_snapshot *sn
                stair_time(op, snapshot->n_sms, snapshot->n_sms) * 100;
 }
 
-/* The fastest form that LS need not wait for; DETSHARE_RUNG_NONE: none. */
-static uint32_t choose(
+/* Whether it lets go, and soon enough in the mean. */
+static int lets_go(const struct tally *tally, const struct detshare_op_view *op)
+{
+        return tally->evict && op->evict_ns && op->evict_ns / 2 <= tally->bound_ns;
+}
+
+/* The fastest form that LS need not wait for. */
+static struct form choose(
         const struct tally *tally, const struct detshare_snapshot *snapshot, const struct detshare_op_view *op)
 {
         uint32_t sms = snapshot->n_sms - 1, rung;
 
         if (op->kind != DETSHARE_OP_KERNEL || !stair_known(op) || turnaround(tally, snapshot, op, 0) <= tally->bound_ns)
-                return 0;
+                return (struct form){0};
+        if (lets_go(tally, op))
+                return (struct form){.lets_go = 1};
         while ((rung = size_rung(snapshot, DETSHARE_SIDE_UPPER, sms, NULL))) {
                 if (is_form(tally, snapshot, op, rung) && turnaround(tally, snapshot, op, rung) <= tally->bound_ns)
-                        return rung;
+                        return (struct form){.rung = rung};
                 sms = snapshot->rungs[rung].n_sms - 1;
         }
-        return DETSHARE_RUNG_NONE;
+        return (struct form){.rung = DETSHARE_RUNG_NONE};
 }
 
 static void wake_at(struct detshare_decision *decision, uint64_t at_ns)
@@ -151,18 +181,35 @@ static void launch_be(struct tally *tally, const struct detshare_snapshot *snaps
         for (uint32_t i = 0; i < snapshot->n_coroutines; i++) {
                 const struct detshare_coroutine_view *be = round_at(snapshot, first, i);
                 uint64_t until_ns = be->head_since_ns + tally->patience_ns;
-                uint32_t rung;
+                struct form form = {0};
 
                 if (be->class_ != DETSHARE_CLASS_BE || !be->ready)
                         continue;
-                rung = original || snapshot->now_ns >= until_ns ? 0 : choose(tally, snapshot, &be->ahead[0]);
-                if (rung != DETSHARE_RUNG_NONE) {
+                if (!original && snapshot->now_ns < until_ns)
+                        form = choose(tally, snapshot, &be->ahead[0]);
+                if (form.rung != DETSHARE_RUNG_NONE) {
+                        if (!round_launch(decision, be, form.rung, 1))
+                                return;
                         tally->last_be = be->id;
-                        round_launch(decision, be, rung, 1);
+                        decision->actions[decision->n - 1].evictable = form.lets_go;
                         return;
                 }
                 wake_at(decision, until_ns);
                 wake_at(decision, tally->idle_ns + tally->original_ns);
+        }
+}
+
+/* LS work is there: what lets go does. */
+static void take_back(const struct detshare_snapshot *snapshot, struct detshare_decision *decision)
+{
+        for (uint32_t i = 0; i < snapshot->n_coroutines; i++) {
+                const struct detshare_coroutine_view *be = &snapshot->coroutines[i];
+
+                if (be->class_ != DETSHARE_CLASS_BE || !be->evictable)
+                        continue;
+                if (!round_launch(decision, be, 0, 0))
+                        return;
+                decision->actions[decision->n - 1].kind = DETSHARE_ACTION_EVICT;
         }
 }
 
@@ -171,6 +218,8 @@ static int tally_decide(void *state, const struct detshare_snapshot *snapshot, s
         struct tally *tally = state;
 
         look_at_need(tally, snapshot);
+        if (round_is_busy(snapshot, DETSHARE_CLASS_LS))
+                take_back(snapshot, decision);
         round_launch_class(snapshot, decision, DETSHARE_CLASS_LS, tally->ls_depth);
         if (round_is_busy(snapshot, DETSHARE_CLASS_LS)) {
                 tally->busy = 1;

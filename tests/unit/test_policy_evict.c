@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What policies do with kernels that let go: detshare and sgdrc evict, and nobody else asks for such kernels
+ * What policies do with kernels that let go: detshare, sgdrc and tally evict, and nobody else asks for such kernels
  *
  * The scripted GPU has 66 TPCs of two SMs. A form that lets go does so when the wave of blocks that runs has ended.
  */
@@ -194,6 +194,98 @@ Test(policy_evict, sgdrc_evicts_what_lets_go_and_it_goes_on_beside_ls)
         ph_run(40 * MS);
         cr_assert_eq(be->ended, 1);
         cr_assert_eq(blocks_of(be), slabs.blocks);
+        ph_close();
+}
+
+/* --- tally ---------------------------------------------------------------------------------------------------------
+ */
+
+/* A best-effort kernel that was there when a request ended, and runs since; the LS session. */
+static struct ph_client *tally_beside(const struct ph_kernel *kernel, struct ph_client **ret_be, const char *param)
+{
+        struct ph_client *ls;
+
+        OPEN("tally", param);
+        ph_know(&plates, 0);
+        ls = ph_ls(0);
+        *ret_be = ph_be();
+        ph_request(ls, &small, 5);
+        ph_submit(*ret_be, 0, kernel, 0);
+        ph_run_for(MS);
+        cr_assert_eq(ls->running, 0);
+        cr_assert_eq(ph_in_flight(*ret_be), 1);
+        return ls;
+}
+
+/* The authors' flag that LS work sets: the kernel stops at the end of its blocks, and goes on 0.1 ms after LS. */
+Test(policy_evict, tally_takes_the_gpu_back_from_what_lets_go)
+{
+        struct ph_client *be, *ls = tally_beside(&plates, &be, "evict=1");
+        uint64_t begin;
+
+        cr_assert_eq(ph_last(be)->form, DS_PTX_FORM_PERSISTENT);
+        cr_assert_eq(ph_last(be)->n_sms, SMS);
+        begin = ph_now();
+        ph_request(ls, &small, 50);
+        ph_run_for(150 * US); /* a wave of blocks takes 50 us, the request 100 */
+        cr_assert_eq(ph_last(ls)->launch_ns, begin, "LS waits for nobody");
+        cr_assert_eq(ph_last(ls)->end_ns, begin + 100 * US);
+        cr_assert_eq(ph_stats().evictions, 1);
+        cr_assert_eq(ph_in_flight(be), 0, "not while LS was not idle for 0.1 ms");
+        ph_run_for(51 * US);
+        cr_assert_eq(ph_nth(be, 1)->launch_ns, begin + 200 * US);
+        cr_assert_eq(ph_nth(be, 1)->form, DS_PTX_FORM_PERSISTENT);
+        ph_run_for(40 * MS);
+        cr_assert_eq(be->ended, 1);
+        cr_assert_eq(blocks_of(be), plates.blocks, "each once");
+        ph_close();
+}
+
+/* Half a wave of 0.5 ms is longer than the bound: it leaves LS the SMs that it needs instead. */
+Test(policy_evict, tally_confines_what_lets_go_too_late)
+{
+        struct ph_client *be, *ls = tally_beside(&slabs, &be, "evict=1");
+
+        cr_assert_eq(ph_last(be)->form, DS_PTX_FORM_NATIVE);
+        cr_assert_eq(ph_last(be)->side, DETSHARE_SIDE_UPPER);
+        cr_assert_leq(ph_last(be)->n_sms, SMS - 16);
+        ph_request(ls, &small, 50);
+        ph_run_for(MS);
+        cr_assert_eq(ph_stats().evictions, 0);
+        cr_assert_eq(ph_in_flight(be), 1);
+        ph_close();
+}
+
+Test(policy_evict, tally_evicts_nothing_if_told_so)
+{
+        struct ph_client *be, *ls = tally_beside(&plates, &be, "evict=0");
+
+        cr_assert_eq(ph_last(be)->form, DS_PTX_FORM_NATIVE);
+        cr_assert_eq(ph_last(be)->side, DETSHARE_SIDE_UPPER, "the next best");
+        ph_request(ls, &small, 50);
+        ph_run_for(MS);
+        cr_assert_eq(ph_stats().evictions, 0);
+        ph_close();
+}
+
+/* After 100 ms without LS kernels are the authors' own: LS that comes then waits for one's end. */
+Test(policy_evict, tally_runs_originals_after_100_ms)
+{
+        struct ph_client *be, *ls = tally_beside(&plates, &be, "evict=1");
+        uint32_t n;
+
+        ph_run_for(120 * MS);
+        ph_submit(be, 0, &plates, 0);
+        ph_run_for(MS);
+        cr_assert_eq(ph_last(be)->form, DS_PTX_FORM_NATIVE);
+        cr_assert_eq(ph_last(be)->n_sms, SMS);
+        n = (uint32_t)be->ended;
+        ph_request(ls, &small, 50);
+        ph_run_for(10 * MS);
+        cr_assert_eq(ph_stats().evictions, 0);
+        cr_assert_eq(be->ended, n);
+        ph_run_for(10 * MS);
+        cr_assert_eq(be->ended, n + 1);
         ph_close();
 }
 

@@ -228,9 +228,11 @@ static int finish(sqlite3_stmt *statement)
         return r == SQLITE_DONE ? SQLITE_OK : r;
 }
 
+/* Our statements are right, so where one makes no sense the file's tables or columns are no longer ours. */
 static int is_damage(int r)
 {
-        return (r & 0xff) == SQLITE_CORRUPT || (r & 0xff) == SQLITE_NOTADB || r == SQLITE_IOERR_SHORT_READ;
+        return (r & 0xff) == SQLITE_CORRUPT || (r & 0xff) == SQLITE_NOTADB || (r & 0xff) == SQLITE_ERROR ||
+               r == SQLITE_IOERR_SHORT_READ;
 }
 
 static const char *column_text(sqlite3_stmt *statement, int i)
@@ -401,8 +403,7 @@ static int look(ds_profile_db *db, const char **ret_why)
                 r = number(db, "SELECT count(*) FROM profiles", &rows);
         if (!r)
                 r = number(db, "SELECT count(*) FROM interference", &pages);
-        /* with its mark and number, but without its tables */
-        if (is_damage(r) || r == SQLITE_ERROR)
+        if (is_damage(r))
                 *ret_why = "is damaged";
         db->figures.rows = (uint64_t)rows;
         return r;

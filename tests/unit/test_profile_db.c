@@ -473,6 +473,15 @@ Test(profile_db, a_file_without_its_tables)
         assert_replaced("is damaged");
 }
 
+/* The schema is text in the file: a bit of it may flip, and all else is whole. It is found when the column is needed.
+ */
+Test(profile_db, a_file_without_one_of_its_columns)
+{
+        make(3);
+        sql("ALTER TABLE profiles RENAME COLUMN points TO pointc");
+        assert_replaced("is damaged");
+}
+
 Test(profile_db, a_file_that_is_text)
 {
         FILE *f = fopen(file, "w");

@@ -880,9 +880,10 @@ static void throw_dice(const char *policy, uint64_t seed)
 
 Test(policy_dice, nothing_is_lost_and_nobody_stands_still)
 {
-        static const char *const policies[] = {"temporal", "orion", "tgs", "reef", "tally", "krisp"};
+        static const char *const policies[] = {"temporal", "orion", "tgs", "reef", "tally", "krisp", "sgdrc",
+                "sgdrc-static", "paella", "gemini", "antman", "edf", "tpot-first", "multistream", "static", "detshare"};
 
         for (size_t i = 0; i < DS_ARRAY_SIZE(policies); i++)
-                for (uint64_t seed = 1; seed <= 20; seed++)
+                for (uint64_t seed = 1; seed <= 8; seed++)
                         throw_dice(policies[i], seed);
 }

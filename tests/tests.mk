@@ -149,6 +149,17 @@ unit_when = $(patsubst %.c,%,$(wildcard $(patsubst %,tests/unit/%.c,$(shell awk 
 unit: $(if $(SAN),$(filter-out $(patsubst tests/%,$(BUILD)/tests/%,$(call unit_when,^only$$)),$(unit_bin)),$(unit_bin))
 unit-plain: $(patsubst tests/%,$(BUILD)/tests/%,$(call unit_when,.))
 
+# images that are files of their own: a source goes through the front end, which is most of nvcc's time, once for each target of
+# its text, whatever becomes of that
+IMAGE_PTX := $(BUILD)/cubin/ptx
+define image_ptx_rule
+$(IMAGE_PTX)/%.$(1).ptx: tests/data/image/%.cu
+	@mkdir -p $$(@D)
+	$(NVCC14) -ptx -arch=$(1) -o $$@ $$<
+endef
+$(foreach a,sm_75 sm_90 sm_90a,$(eval $(call image_ptx_rule,$(a))))
+.SECONDARY: $(foreach n,two.sm_75 two.sm_90 two.sm_90a waits.sm_75 waits.sm_90 plain.sm_75 plain.sm_90a talks.sm_75,$(IMAGE_PTX)/$(n).ptx)
+
 # what a test needs beside its source: data files to build, defines
 -include $(wildcard tests/unit/*.mk)
 include tests/fuzz/fuzz.mk

@@ -6,15 +6,15 @@ COMPILE_DIR := $(BUILD)/compile
 compile_files := $(foreach f,plain talks,$(COMPILE_DIR)/$(f).ptx) $(COMPILE_DIR)/plain.sm_90a.ptx $(COMPILE_DIR)/many.fatbin \
 	$(COMPILE_DIR)/old_code.fatbin
 
-$(COMPILE_DIR)/%.sm_90a.ptx: tests/data/image/%.cu
+$(COMPILE_DIR)/%.sm_90a.ptx: $(IMAGE_PTX)/%.sm_90a.ptx
 	@mkdir -p $(@D)
-	$(NVCC14) -ptx -arch=sm_90a -o $@ $<
-$(COMPILE_DIR)/%.ptx: tests/data/image/%.cu
+	cp $< $@
+$(COMPILE_DIR)/%.ptx: $(IMAGE_PTX)/%.sm_75.ptx
 	@mkdir -p $(@D)
-	$(NVCC14) -ptx -arch=sm_75 -o $@ $<
-$(COMPILE_DIR)/many.fatbin: tests/data/image/two.cu
+	cp $< $@
+$(COMPILE_DIR)/many.fatbin: $(IMAGE_PTX)/two.sm_75.ptx
 	@mkdir -p $(@D)
-	$(NVCC14) -fatbin --compress-mode=size -gencode arch=compute_75,code=compute_75 -gencode arch=compute_80,code=sm_80 \
+	$(NVCC) -fatbin --compress-mode=size -gencode arch=compute_75,code=compute_75 -gencode arch=compute_80,code=sm_80 \
 		-gencode arch=compute_90,code=sm_90 -gencode arch=compute_90a,code=sm_90a \
 		-gencode arch=compute_100,code=sm_100 -o $@ $<
 $(COMPILE_DIR)/old_code.fatbin: tests/data/image/two.cu

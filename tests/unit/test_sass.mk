@@ -5,12 +5,15 @@
 SASS_DIR := $(BUILD)/cubin/sass
 sass_files := $(foreach a,sm_75 sm_80 sm_86 sm_89 sm_90 sm_90a,$(SASS_DIR)/$(a).waits.cubin) \
 	$(SASS_DIR)/sm_90.slow.cubin $(SASS_DIR)/sm_90.linked.cubin $(SASS_DIR)/sm_90.asked.cubin $(SASS_DIR)/sm_100.waits.cubin
-$(SASS_DIR)/%.waits.cubin: tests/data/image/waits.cu
+define sass_rule
+$(SASS_DIR)/$(1).waits.cubin: $(IMAGE_PTX)/waits.$(if $(filter sm_9% sm_10%,$(1)),sm_90,sm_75).ptx
+	@mkdir -p $$(@D)
+	$(NVCC) -cubin -arch=$(1) -o $$@ $$<
+endef
+$(foreach a,sm_75 sm_80 sm_86 sm_89 sm_90 sm_90a sm_100,$(eval $(call sass_rule,$(a))))
+$(SASS_DIR)/%.slow.cubin: $(IMAGE_PTX)/waits.%.ptx
 	@mkdir -p $(@D)
-	$(NVCC14) -cubin -arch=$* -o $@ $<
-$(SASS_DIR)/%.slow.cubin: tests/data/image/waits.cu
-	@mkdir -p $(@D)
-	$(NVCC14) -cubin -arch=$* -Xptxas -O0 -o $@ $<
+	$(NVCC) -cubin -arch=$* -Xptxas -O0 -o $@ $<
 $(SASS_DIR)/%.linked.cubin: tests/data/image/linked.cu
 	@mkdir -p $(@D)
 	$(NVCC14) -cubin -rdc=true -arch=$* -o $@ $<

@@ -311,7 +311,7 @@ $(BUILD)/tests/examples/%: tests/examples/%.c $(BUILD)/libdetshare-client.so cli
 
 .PHONY: e2e
 e2e: man $(example_bin) $(e2e_bin) $(TEST_MANAGER) $(BUILD)/tests/gpu/sandbox $(BUILD)/e2e/death.ptx fake-cuda $(FAKE_CUDA) \
-	$(BUILD)/gpu/interp/corpus_diff $(BUILD)/tests/policies/cells.so | $(corpus_nvcc)
+	$(BUILD)/gpu/interp/corpus_diff $(addprefix $(BUILD)/tests/policies/,cells.so slow.so chaos.so) | $(corpus_nvcc)
 
 # --- driver-API programs: linked as users link them, against the toolkit's stub library where it has one ----------------------
 program_bin := $(patsubst tests/programs/%.c,$(BUILD)/tests/programs/%,$(wildcard tests/programs/*.c))

@@ -1,0 +1,143 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+#
+# Policies in a whole daemon, under load: each of those that are installed is set in turn, again and again, while a service and a job
+# run, and both answer the same bits as alone; one that overruns its time and one that answers nonsense are replaced by the built-in
+# one, with one line in the log each, and the clients go on. Ends with `N passed, N failed`.
+#
+# usage: tests/e2e/policies.sh BUILD
+set -u
+cd "$(dirname "$0")/../.." || exit
+build=$(realpath "$1")
+tmp=$(mktemp -d /tmp/detshare-policies.XXXXXX)
+export DETSHARE_SOCKET=$tmp/sock
+. tests/support/counted.sh
+daemon=
+job=
+service=
+
+# shellcheck disable=SC2317
+finish() {
+        for pid in $service $job $daemon; do
+                kill -KILL "$pid" 2>/dev/null
+        done
+        rm -rf "$tmp"
+}
+trap finish EXIT
+
+ctl() {
+        "$build/detsharectl" "$@"
+}
+
+# a daemon that has the tests' policies, too
+mkdir "$tmp/root" && cp -rL "$build/detshared" "$build/libexec" "$build/policies" "$tmp/root" &&
+        cp "$build/tests/policies/slow.so" "$build/tests/policies/chaos.so" "$tmp/root/policies" && chmod -R go-w "$tmp/root" || exit
+"$tmp/root/detshared" --device sim:h200 --socket "$tmp/sock" --policy fifo --foreground >"$tmp/out" 2>"$tmp/log" &
+daemon=$!
+for _ in $(seq 2000); do
+        grep -q serving "$tmp/out" && break
+        sleep 0.05
+done
+
+# serve OUT: a latency-sensitive service with requests that come; a line for each, of which the third word says what it answered
+serve() {
+        DETSHARE_CLASS=ls DETSHARE_NAME=service LD_LIBRARY_PATH=$build/cuda:$build timeout 300 "$build/demo/ls_service" \
+                "$build/demo/kernels.ptx" tests/data/apollo_inter_arrival_s.json 20 120 >"$1" 2>"$1.err" &
+        service=$!
+}
+
+# work OUT ITERATIONS: a best-effort job until $tmp/stop is there, the same for each iteration
+work() {
+        DETSHARE_CLASS=be DETSHARE_NAME=job LD_LIBRARY_PATH=$build/cuda:$build timeout 300 "$build/demo/be_job" \
+                "$build/demo/kernels.ptx" "$2" "$tmp/stop" 96 64 1 >"$1" 2>"$1.err" &
+        job=$!
+}
+
+# ends PID: well
+ends() {
+        wait "$1"
+}
+
+# more FILE N: it has so many lines at least, some time
+more() {
+        for _ in $(seq 2400); do
+                [ "$(wc -l <"$1")" -ge "$2" ] && return
+                kill -0 "$job" || return
+                sleep 0.05
+        done
+        return 1
+}
+
+answers() {
+        cut -d ' ' -f 3 "$1"
+}
+
+# same FILE FILE: answers, as far as both have some
+same() {
+        local n m
+        n=$(wc -l <"$1")
+        m=$(wc -l <"$2")
+        [ "$n" -gt 0 ] && [ "$m" -gt 0 ] && cmp <(answers "$1" | head -n "$m") <(answers "$2" | head -n "$n")
+}
+
+policy_is() {
+        for _ in $(seq 1200); do
+                [ "$(ctl status --json | jq -r .policy)" = "$1" ] && return
+                sleep 0.05
+        done
+        return 1
+}
+
+# --- alone ------------------------------------------------------------------------------------------------------------------------
+
+check "the daemon serves" grep -q serving "$tmp/out"
+serve "$tmp/service.alone"
+check "the service alone" ends "$service"
+work "$tmp/job.alone" 40
+check "the job alone" ends "$job"
+
+# --- policies that come and go ----------------------------------------------------------------------------------------------------
+
+mapfile -t policies < <(ctl policies --json | jq -r '.policies[].name | select(. != "slow" and . != "chaos" and . != "profile" and . != "calibrate")')
+check "there are at least 17 to be set" test "${#policies[@]}" -ge 17
+work "$tmp/job" 100000
+check "the job begins" more "$tmp/job" 1
+serve "$tmp/service"
+switches=0
+refused=0
+while [ $switches -lt "${#policies[@]}" ] || kill -0 "$service" 2>/dev/null; do
+        ctl set-policy "${policies[switches % ${#policies[@]}]}" >>"$tmp/switches" 2>&1 || refused=$((refused + 1))
+        switches=$((switches + 1))
+done
+check "all can be set under load, $switches times in all" test $refused = 0
+check "the service ends" ends "$service"
+check "and all its requests were answered as alone" cmp <(answers "$tmp/service.alone") <(answers "$tmp/service")
+service=
+check "none was replaced" test -z "$(grep "takes over" "$tmp/log")"
+
+# --- policies that do not behave --------------------------------------------------------------------------------------------------
+
+# replaced NAME WHY: it is set, goes soon, says why in one line, and the job goes on under the built-in one
+replaced() {
+        local name=$1 why=$2 before
+        check "$name is set" ctl set-policy "$name"
+        check "the built-in policy comes in its place" policy_is fifo
+        before=$(wc -l <"$tmp/job")
+        check "the job goes on" more "$tmp/job" $((before + 2))
+        check "the log has one line about it" test "$(grep -c "policy $name .*$why.*: the built-in policy takes over" "$tmp/log")" = 1
+        check "and no other" test "$(grep -c "takes over" "$tmp/log")" = "$(ctl status --json | jq .policy_fallbacks)"
+}
+
+replaced slow "overran its time"
+replaced chaos "answered nonsense"
+touch "$tmp/stop"
+check "the job ends" ends "$job"
+job=
+check "and had the results that it has alone" same "$tmp/job.alone" "$tmp/job"
+check "nobody was disturbed" test "$(ctl status --json | jq '.errors + .worker_restarts')" = 0
+kill -TERM "$daemon"
+check "the daemon stops" ends "$daemon"
+daemon=
+
+printf '%d passed, %d failed\n' $passed $failed
+exit $((failed > 0))

@@ -15,6 +15,8 @@ static struct ph_kernel shorts = {
         .name = "shorts", .blocks = 200 * SMS, .block_ns = 4 * US, .forms = &sdev_forms}; /* 0.8 ms of short blocks */
 static struct ph_kernel plates = {
         .name = "plates", .blocks = 400 * SMS, .block_ns = 50 * US, .forms = &sdev_forms}; /* 20 ms */
+static struct ph_kernel bars = {
+        .name = "bars", .blocks = 60 * SMS, .block_ns = 300 * US, .forms = &sdev_forms}; /* 18 ms */
 static struct ph_kernel plain = {.name = "plain", .blocks = 40 * SMS, .block_ns = 500 * US};
 
 /* LS that takes half as long again when this one is at work as it begins, whatever SMs that has */
@@ -27,14 +29,14 @@ static uint64_t half_more(const struct ph_kernel *kernel, uint64_t alone_ns, uin
 }
 static struct ph_kernel touchy = {.name = "touchy", .blocks = 16, .block_ns = 50 * US, .beside = half_more};
 
-#define OPEN(...)                                                                  \
-        do {                                                                       \
-                PH_KERNELS_ARE(&small, &slabs, &shorts, &plain, &touchy, &plates); \
-                ph_open(SMS / 2, __VA_ARGS__, NULL);                               \
-                ph_know(&small, 0);                                                \
-                ph_know(&slabs, 0);                                                \
-                ph_know(&shorts, 0);                                               \
-                ph_know(&plain, 0);                                                \
+#define OPEN(...)                                                                         \
+        do {                                                                              \
+                PH_KERNELS_ARE(&small, &slabs, &shorts, &plain, &touchy, &plates, &bars); \
+                ph_open(SMS / 2, __VA_ARGS__, NULL);                                      \
+                ph_know(&small, 0);                                                       \
+                ph_know(&slabs, 0);                                                       \
+                ph_know(&shorts, 0);                                                      \
+                ph_know(&plain, 0);                                                       \
         } while (0)
 
 /* A session that has had some requests, so that the policy knows their length. */
@@ -207,6 +209,7 @@ static struct ph_client *tally_beside(const struct ph_kernel *kernel, struct ph_
 
         OPEN("tally", param);
         ph_know(&plates, 0);
+        ph_know(&bars, 0);
         ls = ph_ls(0);
         *ret_be = ph_be();
         ph_request(ls, &small, 5);
@@ -220,7 +223,7 @@ static struct ph_client *tally_beside(const struct ph_kernel *kernel, struct ph_
 /* The authors' flag that LS work sets: the kernel stops at the end of its blocks, and goes on 0.1 ms after LS. */
 Test(policy_evict, tally_takes_the_gpu_back_from_what_lets_go)
 {
-        struct ph_client *be, *ls = tally_beside(&plates, &be, "evict=1");
+        struct ph_client *be, *ls = tally_beside(&plates, &be, NULL);
         uint64_t begin;
 
         cr_assert_eq(ph_last(be)->form, DS_PTX_FORM_PERSISTENT);
@@ -241,10 +244,10 @@ Test(policy_evict, tally_takes_the_gpu_back_from_what_lets_go)
         ph_close();
 }
 
-/* Half a wave of 0.5 ms is longer than the bound: it leaves LS the SMs that it needs instead. */
+/* Half a wave of 0.3 ms is longer than the bound: it leaves LS the SMs that it needs instead. */
 Test(policy_evict, tally_confines_what_lets_go_too_late)
 {
-        struct ph_client *be, *ls = tally_beside(&slabs, &be, "evict=1");
+        struct ph_client *be, *ls = tally_beside(&bars, &be, NULL);
 
         cr_assert_eq(ph_last(be)->form, DS_PTX_FORM_NATIVE);
         cr_assert_eq(ph_last(be)->side, DETSHARE_SIDE_UPPER);
@@ -271,7 +274,7 @@ Test(policy_evict, tally_evicts_nothing_if_told_so)
 /* After 100 ms without LS kernels are the authors' own: LS that comes then waits for one's end. */
 Test(policy_evict, tally_runs_originals_after_100_ms)
 {
-        struct ph_client *be, *ls = tally_beside(&plates, &be, "evict=1");
+        struct ph_client *be, *ls = tally_beside(&plates, &be, NULL);
         uint32_t n;
 
         ph_run_for(120 * MS);

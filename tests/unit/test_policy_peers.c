@@ -217,6 +217,54 @@ Test(policy_peers, temporal_runs_all_streams_of_a_session)
         cr_assert_eq(b.start_ns, MS);
 }
 
+/* --- what was published is what they do without being told otherwise
+ * ----------------------------------------------------- */
+
+/* The constants of the authors' code, or of the papers where there is none; ours are not here. */
+static const struct {
+        const char *policy, *param;
+        int64_t published;
+} published[] = {
+        {"orion", "sm_threshold", 0}, /* all */
+        {"orion", "dur_permille", 25},
+        {"orion", "first_iterations", 10},
+        {"orion", "sm_in_flight", 0},
+        {"tgs", "window_ms", 50},
+        {"tgs", "smooth_permille", 0},
+        {"reef", "queue_cap", 2},
+        {"reef", "padding", 1},
+        {"tally", "wait_us", 100},
+        {"tally", "bound_us", 100},
+        {"tally", "original_ms", 100},
+        {"tally", "slowest_percent", 10},
+        {"tally", "evict", 1},
+        {"paella", "extra_kernels", 2},
+        {"paella", "unfair", 1000000},
+        {"gemini", "quota_ms", 250},
+        {"gemini", "min_quota_ms", 100},
+        {"gemini", "window_ms", 10000},
+        {"gemini", "gap_ms", 2},
+        {"temporal", "slice_ms", 5},
+        {"sgdrc-static", "ls_percent", 50},
+};
+
+Test(policy_peers, published_constants_are_the_defaults)
+{
+        for (size_t i = 0; i < DS_ARRAY_SIZE(published); i++) {
+                const struct detshare_policy *policy;
+                uint32_t k = 0;
+
+                open_with(published[i].policy, NULL, 0);
+                policy = h.sched->host.plugin->policy;
+                while (k < policy->n_params && strcmp(policy->params[k].name, published[i].param) != 0)
+                        k++;
+                cr_assert_lt(k, policy->n_params, "%s has no %s", published[i].policy, published[i].param);
+                cr_assert_eq(policy->params[k].def, published[i].published, "%s: %s is %lld", published[i].policy,
+                        published[i].param, (long long)policy->params[k].def);
+                teardown();
+        }
+}
+
 /* --- orion
  * ----------------------------------------------------------------------------------------------------------- */
 
@@ -416,6 +464,22 @@ Test(policy_peers, orion_follows_requests_that_become_longer)
         submit_short(tops, 6); /* nearly 100 us: after three */
         harness_run(&h, UINT64_MAX);
         for (int i = 0; i < 6; i++)
+                cr_assert_eq(tops[i].op.launched_ns, begin + (uint64_t)(i / 3) * 120 * US, "%d", i);
+}
+
+/* 100 us as long as no request has ended: three of 40 us, and the next when these have. */
+Test(policy_peers, orion_has_a_threshold_before_the_first_request_has_ended)
+{
+        static const char *const params[] = {"first_iterations=0"};
+        struct top a, tops[4];
+        uint64_t begin;
+
+        orion_open(params, 1);
+        begin = harness_now(&h);
+        submit(&h, ls, kernel_init(&a, 1, 1000 * US, 16, KEY_LS));
+        submit_short(tops, 4);
+        harness_run(&h, UINT64_MAX);
+        for (int i = 0; i < 4; i++)
                 cr_assert_eq(tops[i].op.launched_ns, begin + (uint64_t)(i / 3) * 120 * US, "%d", i);
 }
 

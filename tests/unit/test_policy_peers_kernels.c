@@ -137,6 +137,8 @@ static struct ph_kernel rt_full = {.name = "rt_full", .blocks = 16, .block_ns = 
 static struct ph_kernel fits = {.name = "fits", .blocks = 12, .block_ns = US * 50};
 static struct ph_kernel slow = {.name = "slow", .blocks = 12, .block_ns = US * 150};
 static struct ph_kernel wide = {.name = "wide", .blocks = 16, .block_ns = US * 50};
+static struct ph_kernel quick = {.name = "quick", .blocks = 40, .block_ns = US * 10};
+static struct ph_kernel too_many = {.name = "too_many", .blocks = 41, .block_ns = US * 10};
 
 static void reef_open(const char *param)
 {
@@ -232,6 +234,18 @@ Test(policy_reef, a_kernel_with_too_many_blocks_for_what_is_left_does_not)
 {
         reef_open(NULL);
         cr_assert_eq(padded(&rt_wide, &wide), 0, "four SMs for two layers: eight blocks of sixteen");
+        ph_close();
+}
+
+/* 10 us a layer: ten of them on the four SMs that are left, that is forty blocks. */
+Test(policy_reef, as_many_layers_as_the_ls_kernel_lasts_fit)
+{
+        reef_open(NULL);
+        PH_KERNELS_ARE(&quick, &too_many);
+        KNOW(be, &quick, &too_many);
+        cr_assert_eq(padded(&rt_wide, &quick), 5);
+        ph_run(UINT64_MAX);
+        cr_assert_eq(padded(&rt_wide, &too_many), 0);
         ph_close();
 }
 
@@ -377,6 +391,7 @@ Test(policy_reef, what_pads_is_not_killed)
         desk_queue(1, &long_);
         desk_decide();
         cr_assert_eq(desk.coroutines[0].in_flight, 1, "pads");
+        cr_assert_eq(desk_actions(DETSHARE_ACTION_KILL, 1), 0);
         cr_assert_eq(desk.coroutines[1].in_flight, 1);
         desk.coroutines[1].in_flight = 0;
         desk_decide();

@@ -341,6 +341,22 @@ Test(policy_peers_time, gemini_who_pauses_longer_than_a_burst_gives_up_its_turn)
         cr_assert_gt(gemini_gap(2500), 0);
 }
 
+Test(policy_peers_time, gemini_sends_ahead_what_begins_within_the_turn)
+{
+        struct ph_client *client;
+
+        ph_open(SMS / 2, "gemini", "quota_ms=5", "min_quota_ms=5", NULL);
+        KERNELS_ARE_TOLD();
+        client = gemini_client(0, 0);
+        warm_up(client, &full);
+        ph_run_for(100 * MS); /* the turn is over */
+        for (int i = 0; i < 12; i++)
+                ph_submit(client, 0, &full, 0);
+        ph_step();
+        cr_assert_eq(ph_in_flight(client), 5, "of 1 ms each: %u", ph_in_flight(client));
+        ph_close();
+}
+
 Test(policy_peers_time, gemini_overuse_counts)
 {
         struct ph_client *client;
@@ -508,6 +524,56 @@ Test(policy_peers_time, paella_who_has_enough_credit_is_served)
         cr_assert_eq(paella_fair(NULL), 0, "a million: long jobs wait");
         /* 3 credits at half of one per kernel of the others, then one of each */
         cr_assert(n >= 35 && n <= 45, "%u", n);
+}
+
+/* Before it is first served: each operation of somebody else's gives 1/n of a credit to all n. */
+static uint32_t paella_waits(uint32_t others)
+{
+        struct ph_client *blocker = paella_open("extra_kernels=0", "ahead=0", "unfair=3"), *a = ph_be(), *b[3];
+        uint64_t begin_ns = ph_now();
+        uint32_t n = 0;
+
+        (void)blocker;
+        for (uint32_t i = 0; i < others; i++)
+                ph_loop(b[i] = ph_be(), &full, 2);
+        ph_request(a, &full, 100);
+        ph_run_for(40 * MS);
+        for (uint32_t i = 0; i < others; i++)
+                n += ph_launches(b[i], begin_ns, ph_nth(a, 0)->launch_ns);
+        ph_close();
+        return n;
+}
+
+Test(policy_peers_time, paella_credit_is_shared_by_all_that_have_work)
+{
+        cr_assert_eq(paella_waits(1), 6, "3 credits are 6 halves");
+        cr_assert_eq(paella_waits(3), 14, "12 quarters, and two of the three have as much by then, and less to do");
+}
+
+/* After a job of 10 and one of 2 the next is taken for one of 6: who has 5 left goes before it, who has 7 does not. */
+static int paella_is_before(uint32_t n)
+{
+        struct ph_client *blocker = paella_open("extra_kernels=0", "ahead=0", NULL), *ls = ph_ls(0), *b = ph_be();
+        int is_before;
+
+        ls->synchronises = 1;
+        ph_request(ls, &full, 10);
+        ph_run(UINT64_MAX);
+        ph_request(ls, &full, 2);
+        ph_run(UINT64_MAX);
+        block(blocker);
+        ph_request(ls, &full, 1);
+        ph_request(b, &full, n);
+        ph_run(UINT64_MAX);
+        is_before = ph_last(b)->start_ns < ph_last(ls)->start_ns;
+        ph_close();
+        return is_before;
+}
+
+Test(policy_peers_time, paella_what_is_learnt_of_jobs_is_half_old_and_half_new)
+{
+        cr_assert(paella_is_before(5));
+        cr_assert(!paella_is_before(7));
 }
 
 Test(policy_peers_time, paella_what_is_left_of_a_job_is_learnt)

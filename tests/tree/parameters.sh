@@ -1,0 +1,23 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+#
+# Every parameter of a policy that serves is in docs/policies.md, and what looks like one there is one.
+set -u
+cd "$(dirname "$0")/../.." || exit
+bad=0
+page=docs/policies.md
+
+# as policies and what they share have them, .name = "x" or rows {"x", "help", default, least, most}; profile and calibrate serve nobody
+known=$(find policies -name '*.[ch]' ! -name profile.c ! -name calibrate.c \
+        -exec sed -n 's/.*\.name = "\([a-z_]*\)".*/\1/p; s/.*[{]"\([a-z_]*\)",.*/\1/p' {} + | sort -u)
+[ "$(wc -l <<<"$known")" -ge 90 ] || { echo "only $(wc -l <<<"$known") parameters were found"; bad=1; }
+for name in $known; do
+        grep -q "\`${name}[\`= ]" $page || { echo "$page does not know $name"; bad=1; }
+done
+
+# the other way round: words with an underscore, in the sections of policies
+# shellcheck disable=SC2016
+for name in $(sed '1,/^## /d' $page | grep -oE '`[a-z]+_[a-z_]+(`|=)' | tr -d '`=' | sort -u); do
+        grep -qx "$name" <<<"$known" || grep -rqw --include='*.h' "$name" daemon policies client-lib || { echo "$page: there is no $name"; bad=1; }
+done
+exit $bad

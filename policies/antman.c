@@ -20,7 +20,9 @@
  * none for `gone_ms`, opportunistic jobs are suspended for one interval, in which that is measured. The code's wait is
  * 50 us shorter, for the lateness of its own timer; here there is none.
  *
- * Nobody starves: p = 0 lasts for one interval, then there is no harm to see, and p is raised.
+ * Nobody starves: what opportunistic jobs do cannot be seen where p is 0, so p is raised after an interval; or, where
+ * guaranteed jobs became slower by themselves, when it is forgotten that they were faster: after half a minute with the
+ * defaults, if they take twice as long. With `forget_permille` 0 that is never.
  */
 #include "policies/round.h"
 #include "policies/table.h"

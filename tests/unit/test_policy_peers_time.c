@@ -626,8 +626,10 @@ static void antman_open(const char *param, uint64_t percent)
 
 Test(policy_peers_time, antman_opportunistic_jobs_are_free_alone)
 {
-        antman_open(NULL, 100);
+        antman_open("depth=3", 100);
         ph_loop(opportunistic, &short_, 4);
+        ph_step();
+        cr_assert_eq(ph_in_flight(opportunistic), 3);
         ph_run(100 * MS);
         cr_assert_geq(ph_busy(opportunistic, 0, 99 * MS), 990);
         ph_close();
@@ -668,6 +670,30 @@ Test(policy_peers_time, antman_lowers_what_does_harm_until_guaranteed_jobs_recov
         harmless = ph_busy(opportunistic, 6000 * MS, 8000 * MS);
         cr_assert_geq(harmless, 990, "%lu", (unsigned long)harmless);
         ph_close();
+}
+
+/* Guaranteed work that becomes slower by itself, at 2 s: what opportunistic work has of the time from 8 s to 9 s. */
+static uint64_t antman_after_change(const char *forget)
+{
+        uint64_t busy;
+
+        antman_open(forget, 100);
+        varying_ns = MS;
+        ph_loop(guaranteed, &varying, 2);
+        ph_loop(opportunistic, &medium, 4);
+        ph_run(2000 * MS);
+        cr_assert_geq(ph_busy(opportunistic, 1500 * MS, 1999 * MS), 990);
+        varying_ns = 2 * MS;
+        ph_run(9000 * MS);
+        busy = ph_busy(opportunistic, 8000 * MS, 9000 * MS);
+        ph_close();
+        return busy;
+}
+
+Test(policy_peers_time, antman_forgets_that_guaranteed_jobs_were_faster)
+{
+        cr_assert_geq(antman_after_change("forget_permille=50"), 990);
+        cr_assert_eq(antman_after_change("forget_permille=2"), 0, "a third of a minute is left");
 }
 
 Test(policy_peers_time, antman_opportunistic_jobs_are_free_when_guaranteed_ones_are_gone)

@@ -268,6 +268,26 @@ Test(policy_sgdrc, one_that_is_not_proven_idempotent_runs_on)
         ph_close();
 }
 
+/* Two of a client are on the device; what one cannot bear the other must not meet. */
+Test(policy_sgdrc, nor_does_one_that_has_such_a_kernel_before_it)
+{
+        struct ph_client *ls, *be;
+
+        OPEN("sgdrc");
+        ls = ph_ls(0);
+        be = ph_be();
+        ph_submit(be, 0, &big, 0);
+        ph_submit(be, 0, &again, 0);
+        ph_run(50 * US);
+        cr_assert_eq(ph_in_flight(be), 2);
+        ph_request(ls, &small, 50);
+        ph_run(300 * US);
+        cr_assert_eq(ph_stats().kills, 0);
+        cr_assert_eq(ph_stats().nonsense, 0);
+        cr_assert_eq(ph_nth(be, 1)->n_sms, SMS);
+        ph_close();
+}
+
 /* "statically and evenly partitions resources between LS and BE tasks" */
 Test(policy_sgdrc, static_each_class_has_its_half_always)
 {

@@ -396,6 +396,42 @@ Test(policy_tpot, a_short_sequence_that_repeats_is_a_decode_step)
         }
 }
 
+/* Sequences of so many of these, in turn, four in all */
+static struct ph_client *in_turn(const struct ph_kernel *a, uint32_t n_a, const struct ph_kernel *b, uint32_t n_b)
+{
+        struct ph_client *client;
+
+        tpot_open(NULL, NULL);
+        client = server(30 * MS);
+        for (int i = 0; i < 4; i++) {
+                ph_request(client, i % 2 ? b : a, i % 2 ? n_b : n_a);
+                ph_run_for(25 * MS);
+        }
+        return client;
+}
+
+Test(policy_tpot, a_tenth_more_or_fewer_operations_repeat_it)
+{
+        struct ph_client *client = in_turn(&work, 10, &work, 11);
+
+        cr_assert_eq(priority(client, 2), DETSHARE_PRIORITY_LOW);
+        cr_assert_eq(priority(client, 3), DETSHARE_PRIORITY_HIGH);
+        ph_close();
+        client = in_turn(&work, 10, &work, 12);
+        for (uint64_t i = 1; i <= 4; i++)
+                cr_assert_eq(priority(client, i), DETSHARE_PRIORITY_LOW);
+        ph_close();
+}
+
+Test(policy_tpot, other_kernels_do_not)
+{
+        struct ph_client *client = in_turn(&work, 3, &prompt, 3);
+
+        for (uint64_t i = 1; i <= 4; i++)
+                cr_assert_eq(priority(client, i), DETSHARE_PRIORITY_LOW);
+        ph_close();
+}
+
 Test(policy_tpot, one_that_takes_longer_than_a_token_may_is_not)
 {
         struct ph_client *client = repeated(2 * MS, 1);

@@ -791,6 +791,19 @@ Test(policy_krisp, clients_are_equals)
         ph_close();
 }
 
+Test(policy_krisp, a_coroutine_has_as_much_on_the_device_as_its_depth)
+{
+        open_policy("krisp", "depth=2");
+        PH_KERNELS_ARE(&small);
+        KNOW(be, &small);
+        ph_loop(be, &small, 5);
+        for (int i = 0; i < 20; i++) {
+                ph_run_for(33 * US);
+                cr_assert_eq(ph_in_flight(be), 2);
+        }
+        ph_close();
+}
+
 Test(policy_krisp, copies_take_no_sms)
 {
         struct detshare_op_view kernel = lasting;

@@ -427,7 +427,9 @@ Test(policy_tpot, other_kernels_do_not)
 {
         struct ph_client *client = in_turn(&work, 3, &prompt, 3);
 
-        for (uint64_t i = 1; i <= 4; i++)
+        ph_request(client, &prompt, 3);
+        ph_run_for(25 * MS);
+        for (uint64_t i = 1; i <= 5; i++)
                 cr_assert_eq(priority(client, i), DETSHARE_PRIORITY_LOW);
         ph_close();
 }

@@ -15,9 +15,11 @@
  * met, and all miss the same part. The third word of the code's lines, memory, is the session's memory limit here.
  *
  * What differs: a session that has nothing to do for 2 ms (`gap_ms`) gives up the token, where the code lets its quota
- * run out; and no turn is longer than what is left below the limit, so that the limit is one; who has less left than
- * the shortest quota waits until it is that. What is queued goes ahead as far as it is expected to begin within the
- * turn. The window slides in steps of a hundredth, the oldest weighed.
+ * run out. Who waits for each of its steps has nothing ready at the moment at which its turn ends; in the middle of a
+ * burst it wants the next turn all the same, else its request could not be met. No turn is longer than what is left
+ * below the limit, so that the limit is one; who has less left than the shortest quota waits until it is that. What is
+ * queued goes ahead as far as it is expected to begin within the turn. The window slides in steps of a hundredth, the
+ * oldest weighed.
  *
  * Nobody below its limit starves: all that have work come to the end of the line by having had the token.
  */
@@ -219,20 +221,47 @@ static int is_before(const struct claim *a, const struct claim *b)
         return a->session->id < b->session->id;
 }
 
+/* A claim of this session is made, and is *best if there is none before it. */
+static int claim(
+        struct gemini *gemini, const struct detshare_session_view *session, uint64_t now_ns, struct claim *best)
+{
+        struct claim own;
+
+        if (!claim_make(gemini, session, now_ns, &own) || (best->session && !is_before(&own, best)))
+                return 0;
+        *best = own;
+        return 1;
+}
+
+/* It has had the last turn, and is in the middle of a burst. */
+static int is_pausing(
+        struct gemini *gemini, const struct detshare_session_view *session, const struct detshare_snapshot *snapshot)
+{
+        return session->id == gemini->holder &&
+               snapshot->now_ns < member_of(gemini, session->id, snapshot->now_ns)->burst_end_ns + gemini->gap_ns;
+}
+
 static void grant(struct gemini *gemini, const struct detshare_snapshot *snapshot)
 {
-        struct claim best = {0}, claim;
+        struct claim best = {0};
+        int is_idle = 0;
         uint64_t quota_ns;
 
-        for (uint32_t i = 0; i < snapshot->n_coroutines; i++) {
-                const struct detshare_coroutine_view *coroutine = &snapshot->coroutines[i];
-
-                if (coroutine->in_flight)
+        for (uint32_t i = 0; i < snapshot->n_coroutines; i++)
+                if (snapshot->coroutines[i].in_flight)
                         return;
-                if (coroutine->ready &&
-                        claim_make(gemini, &snapshot->sessions[coroutine->session], snapshot->now_ns, &claim) &&
-                        (!best.session || is_before(&claim, &best)))
-                        best = claim;
+        for (uint32_t i = 0; i < snapshot->n_sessions; i++)
+                if (is_pausing(gemini, &snapshot->sessions[i], snapshot))
+                        is_idle = claim(gemini, &snapshot->sessions[i], snapshot->now_ns, &best);
+        for (uint32_t i = 0; i < snapshot->n_coroutines; i++) {
+                const struct detshare_session_view *session = &snapshot->sessions[snapshot->coroutines[i].session];
+
+                if (!snapshot->coroutines[i].ready)
+                        continue;
+                if (session == best.session)
+                        is_idle = 0;
+                else if (claim(gemini, session, snapshot->now_ns, &best))
+                        is_idle = 0;
         }
         if (!best.session)
                 return;
@@ -243,7 +272,7 @@ static void grant(struct gemini *gemini, const struct detshare_snapshot *snapsho
         gemini->holder = best.session->id;
         gemini->granted_ns = snapshot->now_ns;
         gemini->expires_ns = snapshot->now_ns + quota_ns;
-        gemini->idle_since_ns = 0;
+        gemini->idle_since_ns = is_idle ? snapshot->now_ns + 1 : 0;
 }
 
 /* --- deciding

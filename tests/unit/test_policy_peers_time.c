@@ -215,6 +215,33 @@ Test(policy_peers_time, gemini_requests_that_add_up_to_more_are_missed_alike)
         cr_assert(busy[0] > 450 && busy[1] > 450);
 }
 
+/* One that waits for each kernel and needs 10 us until the next has nothing ready when its turn ends. */
+Test(policy_peers_time, gemini_requests_of_who_waits_for_each_step_are_met)
+{
+        struct ph_client *client, *others[2];
+        uint64_t busy;
+
+        ph_open(SMS / 2, "gemini", "quota_ms=2", "min_quota_ms=2", "window_ms=100", NULL);
+        KERNELS_ARE_TOLD();
+        client = gemini_client(600, 0);
+        for (int i = 0; i < 2; i++)
+                ph_loop(others[i] = gemini_client(0, 0), &medium, 2);
+        while (ph_now() < 400 * MS) {
+                uint64_t ended = client->ended;
+
+                ph_submit(client, 0, &medium, 0);
+                while (client->ended == ended)
+                        ph_run_for(10 * US);
+                ph_run_for(10 * US);
+        }
+        busy = ph_busy(client, 200 * MS, 400 * MS); /* ten of eleven parts of its turns */
+        cr_assert(busy >= 510 && busy <= 600, "%lu", (unsigned long)busy);
+        for (int i = 0; i < 2; i++)
+                cr_assert_geq(ph_busy(others[i], 200 * MS, 400 * MS), 150);
+        check_exclusive();
+        ph_close();
+}
+
 /* The clients that had the n first turns, as digits from 1 on. */
 static uint64_t turns(uint32_t n)
 {

@@ -71,13 +71,21 @@ $(triton_stamp): $(wildcard tests/programs/triton/*.py)
 	@[ -f $(TRITON)/complete ] || { echo "no Triton compiler in $(TRITON): run .ci/deps.sh triton" >&2; exit 1; }
 	@mkdir -p $(@D)
 	PYTHONPATH=$(TRITON) PYTHONDONTWRITEBYTECODE=1 python3 tests/programs/triton/compile.py $(@D) \
-		$(abspath $(CUDA_ROOT))/bin/ptxas $(PTXAS_triton) $(if $(filter %-short.stamp,$@),--short)
+		$(abspath $(CUDA_ROOT))/bin/ptxas $(PTXAS_triton) $(if $(filter %-short.stamp,$@),-O0 --short)
 	@touch $@
 
+# SHORT, the assembler does not optimise, which is half of its work and makes no two texts alike; of a file there is one kind
+define ptxas
+@cd $(@D) && rm -f $(*F).cubin $(*F).O0.cubin && \
+	$(abspath $(CUDA_ROOT))/bin/ptxas -arch=$(call target_arch,$(@D)) $(PTXAS_$(call target_variant,$(@D))) $(1) \
+		-o $(*F).cubin $(<F) >$(*F).log 2>&1 || { cat $(*F).log >&2; rm -f $(*F).cubin; exit 1; }
+endef
+$(BUILD)/ptx/%.O0.cubin: $(BUILD)/ptx/%.ptx
+	$(call ptxas,-O0)
+	@mv $(@D)/$(*F).cubin $@
 $(BUILD)/ptx/%.cubin: $(BUILD)/ptx/%.ptx
-	@cd $(@D) && $(abspath $(CUDA_ROOT))/bin/ptxas -arch=$(call target_arch,$(@D)) $(PTXAS_$(call target_variant,$(@D))) \
-		-o $(@F) $(<F) >$(@F).log 2>&1 || { cat $(@F).log >&2; rm -f $(@F); exit 1; }
-corpus := $(patsubst %.ptx,%.cubin,$(filter-out $(if $(SHORT),$(same_ptx)),$(kernel_ptx)) $(corpus_nvcc)) $(same_ptx) $(triton_stamp)
+	$(call ptxas)
+corpus := $(patsubst %.ptx,%$(if $(SHORT),.O0).cubin,$(filter-out $(if $(SHORT),$(same_ptx)),$(kernel_ptx)) $(corpus_nvcc)) $(same_ptx) $(triton_stamp)
 .PHONY: corpus corpus-load
 corpus: $(corpus)
 # what of it the simulated device loads, and what it refuses by instruction

@@ -303,11 +303,11 @@ Test(cuda_driver, what_cannot_be_divided_is_one, .init = setup)
 
 Test(cuda_driver, every_allocation_may_fail, .init = setup)
 {
-        const int64_t step = rounds_of(2) == 1 ? 3 : 1; /* or one of three, after the first that there are */
+        const int64_t step = rounds_step(6), turn = getpid() % step; /* of the first that there are, all */
         int64_t n;
         int r = 1;
 
-        for (n = 0; r && n < 5000; n += n < 60 ? 1 : step) {
+        for (n = 0; r && n < 5000; n += n < 24 ? 1 : n == 24 ? 1 + turn : step) {
                 ds_alloc_fail_after(n);
                 r = life();
         }

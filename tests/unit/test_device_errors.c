@@ -378,7 +378,7 @@ static int fail_once(enum dev_call call, int error, int at)
 static void sweep(enum dev_call call)
 {
         static const int at[TIMES] = {1, 2, LATER};
-        const int whole = rounds_of(ROUNDS_ALL) == ROUNDS_ALL;
+        const int whole = rounds_are_all();
         const size_t turn = (size_t)getpid();
         int fired = 0, went_on = 0, n = 0, due = 0;
 

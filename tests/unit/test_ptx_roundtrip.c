@@ -8,7 +8,8 @@
  * silence. What quotes the PTX itself, its text and its line numbers, is suppressed in the cubins of files with line
  * tables; those that nvcc compiled with -G and -lineinfo are assembled once more with it, and all other sections
  * compared. With -c the assembler names shared variables of a kernel by the line that they stand in (x__LINE), so no
- * file of the variant rdc declares one. Every row of opcodes.def is in the corpus, if need be by inline assembly.
+ * file of the variant rdc declares one. A short build's assembler does not optimise (NAME.O0.cubin), which leaves less
+ * out. Every row of opcodes.def is in the corpus, if need be by inline assembly.
  *
  * Under a sanitizer nothing is assembled: the texts are the plain build's, and it compares them.
  */
@@ -58,6 +59,7 @@ struct found {
 
 /* One file: TARGET/NAME.ptx */
 struct subject {
+        bool plain; /* the build's cubin was made without optimising */
         char path[300], folder[300], name[100], arch[20], options[100];
 };
 
@@ -137,6 +139,8 @@ static void assemble(const struct subject *s, const char *options)
         snprintf(ptx, sizeof(ptx), "%s.ptx", s->name);
         for (char *word = strtok_r(words, " ", &save); word && n < 6; word = strtok_r(NULL, " ", &save))
                 argv[n++] = word;
+        if (s->plain)
+                argv[n++] = (char *)"-O0";
         argv[n++] = (char *)"-o";
         argv[n++] = cubin;
         argv[n++] = ptx;
@@ -246,12 +250,19 @@ static void check_debug_information(const struct subject *s, const char *printed
         free(b.data);
 }
 
+/* What the build made of a text; returns whether it is there. */
+static bool cubin_path(const char *folder, const char *name, bool plain, char path[420])
+{
+        snprintf(path, 420, "%s/%s%s.cubin", folder, name, plain ? ".O0" : "");
+        return access(path, F_OK) == 0;
+}
+
 static void compare_cubins(const struct subject *s)
 {
         char path[420], cubin[110];
         struct blob a, b;
 
-        snprintf(path, sizeof(path), "%s/%s.cubin", s->folder, s->name);
+        (void)cubin_path(s->folder, s->name, s->plain, path);
         snprintf(cubin, sizeof(cubin), "%s.cubin", s->name);
         a = read_file(path);
         b = read_file(cubin);
@@ -274,11 +285,12 @@ static bool assembled_elsewhere(const struct subject *s, const struct blob *text
         struct blob twin;
         const char *a, *b;
 
-        snprintf(path, sizeof(path), "%s/%s.cubin", s->folder, s->name);
-        if (strcmp(s->arch, "sm_90") != 0 || strstr(s->folder, "/corpus/") || access(path, F_OK) == 0)
+        if (strcmp(s->arch, "sm_90") != 0 || strstr(s->folder, "/corpus/") || s->plain ||
+                cubin_path(s->folder, s->name, false, path))
                 return false;
-        snprintf(path, sizeof(path), TEST_PTX_DIR "/sm_75/%s.cubin", s->name);
-        free(read_file(path).data);
+        if (!cubin_path(TEST_PTX_DIR "/sm_75", s->name, true, path) &&
+                !cubin_path(TEST_PTX_DIR "/sm_75", s->name, false, path))
+                fail("%s and its twin have no cubin: make corpus", s->path);
         snprintf(path, sizeof(path), TEST_PTX_DIR "/sm_75/%s.ptx", s->name);
         twin = read_file(path);
         a = memmem(text->data, text->length, mine, n);
@@ -324,7 +336,7 @@ static struct subject subject_of(const char *path)
 {
         struct subject s;
         const char *folder, *variant, *options;
-        char key[40];
+        char key[40], cubin[420];
 
         snprintf(s.path, sizeof(s.path), "%s", path);
         snprintf(s.folder, sizeof(s.folder), "%.*s", (int)(strrchr(path, '/') - path), path);
@@ -340,6 +352,7 @@ static struct subject subject_of(const char *path)
                 options += strlen(key);
                 snprintf(s.options, sizeof(s.options), "%.*s", (int)strcspn(options, ";"), options);
         }
+        s.plain = cubin_path(s.folder, s.name, true, cubin);
         return s;
 }
 

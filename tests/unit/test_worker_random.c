@@ -472,12 +472,12 @@ static int small_life(struct wt *t)
 
 /*
  * Every allocation fails once in its own run: no crash, no leak, every request answered, or an orderly fatal end. In a
- * short run, a third of them, other ones each time.
+ * short run, one of six, other ones each time.
  */
 Test(worker_random, every_allocation_may_fail, .timeout = 300)
 {
         int64_t last = getenv("DETSHARE_TEST_LAST") ? atoll(getenv("DETSHARE_TEST_LAST")) : 700;
-        const int step = rounds_of(ROUNDS_ALL) < ROUNDS_ALL ? 3 : 1;
+        const int64_t step = rounds_step(6);
         int survived = 0, tried = 0;
 
         ds_log_setup("test", DS_LOG_ERROR - 1);

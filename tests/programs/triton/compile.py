@@ -4,7 +4,7 @@
 
 A kernel is a function of a module beside this one that the decorator of corpus.py names, with the targets, types of
 parameters and options that it is compiled for. One process imports the compiler and all kernels, and forks as many as there
-are processors; each compiles its share. What is written: OUT/sm_80+triton/NAME.ptx and NAME.cubin. Triton writes sm_90 as
+are processors; each compiles its share. What is written: OUT/sm_80+triton/NAME.ptx and NAME.cubin (NAME.O0.cubin where an option is -O0). Triton writes sm_90 as
 sm_90a. A kernel that does not compile is an error: none is left out in silence.
 
 usage: compile.py OUT PTXAS [OPTION of ptxas ...] [--short] [-- NAME ...]   (--short: each for one of its targets)
@@ -38,6 +38,8 @@ def compile_one(entry, arch, out, ptxas):
     (folder / f"{entry.name}.ptx").write_text(text)
     subprocess.run([ptxas[0], f"-arch=sm_{arch}{suffix}", *ptxas[1:], "-o", f"{entry.name}.cubin", f"{entry.name}.ptx"],
                    check=True, cwd=folder)
+    if "-O0" in ptxas:
+        (folder / f"{entry.name}.cubin").rename(folder / f"{entry.name}.O0.cubin")
 
 
 def without_last_stage(*arguments):

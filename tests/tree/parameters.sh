@@ -1,7 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 #
-# Every parameter of a policy that serves is in docs/policies.md, and what looks like one there is one.
+# Every parameter of a policy that serves is in docs/policies.md, and what looks like one there is one; the defaults that
+# detsharectl(1) names are theirs.
 set -u
 cd "$(dirname "$0")/../.." || exit
 bad=0
@@ -20,4 +21,15 @@ done
 for name in $(sed '1,/^## /d' $page | grep -oE '`[a-z]+_[a-z_]+(`|=)' | tr -d '`=' | sort -u); do
         grep -qx "$name" <<<"$known" || grep -rqw --include='*.h' "$name" daemon policies client-lib || { echo "$page: there is no $name"; bad=1; }
 done
+
+# *x* (N) in the manual page; N is the default of a policy's x
+rows=$(cat policies/*.c policies/*.h | tr -s ' \n' ' ')
+defaults=$(sed -n '/^# POLICIES/,$p' docs/man/detsharectl.1.scd | grep -oE '\*[a-z]+_[a-z_]+\* \([0-9]+\)' | tr -d '*()' | sort -u)
+[ -n "$defaults" ] || { echo "the manual page names no defaults"; bad=1; }
+while read -r name value; do
+        grep -qE "\{\"$name\",( ?\"[^\"]*\")+, $value,|\.name = \"$name\",[^}]*\.def = $value," <<<"$rows" || {
+                echo "detsharectl.1: the default of $name is not $value"
+                bad=1
+        }
+done <<<"$defaults"
 exit $bad

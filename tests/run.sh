@@ -41,7 +41,7 @@ slow="asan-test_cuda_work e2e-fake_gpu asan-e2e-programs asan-test_cuda_device t
 asan-test_worker_random_quiesce asan-test_worker_random asan-e2e-daemon_kills asan-e2e-handover asan-test_sim_share
 asan-test_device_errors asan-test_device_errors_cuda e2e-eval e2e-code_cache asan-test_sim_cluster asan-test_interp_tensor race-device_race
 e2e-programs asan-e2e-runtime asan-test_ptx_roundtrip asan-test_ptx_fuzz asan-test_cuda_driver e2e-runtime asan-test_replay e2e-replay
-e2e-calibrate"
+e2e-calibrate e2e-policies"
 
 # what runs sanitized of tests/e2e, and with how many rounds
 sanitized="core

@@ -27,9 +27,15 @@
  * While no request is under way but an LS session was active lately (`recent_ms`, or four times the pauses that it
  * makes), one more wait is left: that of a request's first kernel for a BE block. Where that is more than the slack, BE
  * leaves a standing reserve, as large as the need if its kernel loses no more than `standing_permille` by that, else
- * smaller, else none: a kernel that would fall off its stair keeps all SMs. A kernel that takes longer than a session
- * usually is idle will run beside the next request anyway, so it is placed as if that had begun; requests back to back
- * do not move it to and fro.
+ * smaller, else none: a kernel that would fall off its stair keeps all SMs.
+ *
+ * Pauses. A kernel that is likely to be still running when the next request comes (more than `meet_permille` of the
+ * pauses that last as long as this one so far are over by then) is not launched on all SMs. Requests that queue behind
+ * each other come within microseconds, so BE waits out that time after each; in the pauses that are left it runs. What
+ * is longer than these will run beside the next request anyway, so it is placed as if that had begun, and requests back
+ * to back do not move it to and fro: but not while they queue, and only where the session would be busy for no more
+ * than `busy_permille` of its time if all its requests took what those beside BE do. With little time left, and slower
+ * than alone, it would never get through its queue; so then BE waits, for `starve_ms` at most.
  *
  * Parts have a price where the device says so (`mask_permille`): on an H200 every kernel that comes after some have run
  * on a part of the SMs begins later, until the GPU has had another context for a moment (daemon/supervisor/settle.h).
@@ -73,6 +79,7 @@
 /* However many streams clients open, there must be room on the device for LS. */
 #define BE_MANY 512u            /* BE operations on the device: of each coroutine no more than one then ... */
 #define BE_MOST 3072u           /* ... and more go only when some have ended */
+#define QUEUED_NS 50000ull      /* requests that follow each other so closely were waiting already */
 #define AHEAD_LEAST_NS 20000ull /* of work on the device, so that it is not idle until the next is there */
 
 /* --- launching -------------------------------------------------------------------------------------------------------
@@ -284,27 +291,64 @@ static uint32_t be_lets_go(const struct detshare *d, const struct detshare_op_vi
 }
 
 /* The rung that leaves a standing reserve; 0: not worth it, or needless. */
-static uint32_t be_standing(
-        const struct detshare *d, const struct detshare_coroutine_view *coroutine, const struct detshare_op_view *op)
+static uint32_t be_standing(const struct detshare *d, const struct detshare_op_view *op)
 {
-        uint64_t rest;
-        uint32_t at;
-
         if (d->standing_ns == UINT64_MAX)
                 return 0; /* there was no LS lately */
-        rest = be_rest(d, op);
-        at = be_masked(d, coroutine, op, d->standing_sms);
-        if (!be_may_divide(d, op))
-                return 0;
-        if (stair_known(op) && rest > d->soon_harmless_ns && stair_time(op, d->n_sms, d->n_sms) > d->soon_ns &&
-                at < d->upper.n && !be_may_evict(d, op))
-                return d->upper.rung[at];
-        if (!d->p[P_STANDING] || rest <= d->standing_ns || !stair_known(op))
+        if (!d->p[P_STANDING] || be_rest(d, op) <= d->standing_ns || !stair_known(op) || !be_may_divide(d, op))
                 return 0;
         for (uint32_t i = stair_at_least(&d->upper, d->n_sms - d->standing_sms); i < d->upper.n; i++)
                 if (stair_loss(op, d->upper.n_sms[i], d->n_sms) <= (uint64_t)d->p[P_STANDING])
                         return d->upper.rung[i];
         return 0;
+}
+
+/*
+ * Whether the next request is likely to come while something runs that ends after so long: at once after a request,
+ * where they often follow each other closely, and where that is longer than pauses are. Then it is to be looked at
+ * again when more is known of this pause.
+ */
+static int be_meets(struct detshare *d, uint64_t ns)
+{
+        int meets = 0;
+
+        for (uint32_t i = 0; i < LS_MAX; i++) {
+                const struct ls *ls = &d->ls[i];
+                const uint64_t since = d->now_ns - ls->empty_ns;
+
+                if (!ls->seen || ls->open || !tide_recent(d, ls) ||
+                        gaps_over_permille(&ls->between, since, ns) <= (uint64_t)d->p[P_MEET])
+                        continue;
+                wake_at(d, ls->empty_ns + gaps_edge(since));
+                meets = 1;
+        }
+        return meets;
+}
+
+/*
+ * 1 and where a kernel goes, behind work of so long, while no request is under way; 0: it waits. One that takes longer
+ * than pauses do goes where it would go if the next request had begun.
+ */
+static int be_between(struct detshare *d, const struct detshare_coroutine_view *coroutine,
+        const struct detshare_op_view *op, uint64_t queue_ns, struct place *place)
+{
+        const uint64_t until = coroutine->head_since_ns + (uint64_t)d->p[P_STARVE] * MS;
+        const uint64_t ns = stair_known(op) ? stair_time(op, d->n_sms, d->n_sms) : AHEAD_LEAST_NS;
+        const uint32_t at = be_masked(d, coroutine, op, d->standing_sms);
+        const int divides = stair_known(op) && be_may_divide(d, op) && at < d->upper.n;
+        int meets;
+
+        if (d->standing_ns == UINT64_MAX || be_rest(d, op) <= d->soon_harmless_ns || be_may_evict(d, op))
+                return 1;
+        meets = queue_ns + ns > d->standing_ns && be_meets(d, queue_ns + ns);
+        if (meets && d->now_ns < until &&
+                (!divides || d->busy_permille > number(d, P_BUSY) || be_meets(d, QUEUED_NS))) {
+                wake_at(d, until);
+                return 0;
+        }
+        if (divides && (meets || ns > d->soon_ns))
+                place->rung = d->upper.rung[at];
+        return 1;
 }
 
 /* The upper rung that lies farthest from what is known of it; upper.n: it is known well enough. */
@@ -367,7 +411,10 @@ static int be_place(struct detshare *d, const struct detshare_coroutine_view *co
         *place = (struct place){0};
         if (op->all_resident)
                 return 1;
-        place->rung = be_standing(d, coroutine, op);
+        if (!be_between(d, coroutine, op, queue_ns, place))
+                return 0;
+        if (!place->rung)
+                place->rung = be_standing(d, op);
         if (!place->rung && d->p[P_EXPLORE])
                 place->rung = be_explore(d, coroutine, op);
         place->evictable = be_lets_go(d, op, place);

@@ -60,6 +60,39 @@ static inline uint64_t gaps_quantile(const struct gaps *gaps, uint32_t percent)
         return GAPS_NS << bucket;
 }
 
+/*
+ * Thousandths of the gaps longer than `since` that are over `ns` later. Those of a bucket are taken to be spread evenly
+ * over it. 0: none was so long, or too little is known.
+ */
+static inline uint32_t gaps_over_permille(const struct gaps *gaps, uint64_t since_ns, uint64_t ns)
+{
+        uint64_t longer = 0, over = 0, from = 0, to = GAPS_NS;
+        const uint64_t end = ns < UINT64_MAX - since_ns ? since_ns + ns : UINT64_MAX;
+
+        if (gaps->total < GAPS_MIN)
+                return 0;
+        for (uint32_t i = 0; i < GAPS; i++, from = to, to *= 2) {
+                const uint64_t begin = max_u64(from, since_ns);
+
+                if (begin >= to)
+                        continue;
+                longer += gaps->n[i] * ((to - begin) * 1000 / (to - from));
+                if (end > begin)
+                        over += gaps->n[i] * ((min_u64(end, to) - begin) * 1000 / (to - from));
+        }
+        return longer ? (uint32_t)(over * 1000 / longer) : 0;
+}
+
+/* The next edge of a bucket, where what is known of the rest of a gap changes. */
+static inline uint64_t gaps_edge(uint64_t since_ns)
+{
+        uint64_t edge = GAPS_NS;
+
+        while (edge <= since_ns && edge < UINT64_MAX / 2)
+                edge *= 2;
+        return edge;
+}
+
 /* What a session takes after a while when it is often asked: down at once by a quarter of the difference, up slowly. */
 static inline void learn_low(uint64_t *value, uint64_t seen)
 {
@@ -69,6 +102,17 @@ static inline void learn_low(uint64_t *value, uint64_t seen)
                 *value -= (*value - seen + 3) / 4;
         else
                 *value += (seen - *value) / 64;
+}
+
+/* A mean of the last few dozen. */
+static inline void learn_slowly(uint64_t *mean, uint64_t seen)
+{
+        if (!*mean)
+                *mean = seen;
+        else if (seen > *mean)
+                *mean += (seen - *mean) / 32;
+        else
+                *mean -= (*mean - seen) / 32;
 }
 
 static inline void learn_mean(uint32_t *mean, uint64_t seen)

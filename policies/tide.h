@@ -70,6 +70,8 @@ enum param {
         P_EVICT_RUN,
         P_MASK,
         P_HELD_FIRST,
+        P_MEET,
+        P_BUSY,
         PARAMS,
 };
 
@@ -117,28 +119,36 @@ static const struct detshare_policy_param params[PARAMS] = {
         {"mask_permille", "what requests lose when kernels ran on parts of the GPU before, -1 = what the device says",
                 -1, -1, 1000},
         {"held_first", "1: BE is held during requests until it is known what it costs them, 0: it is not", 1, 0, 1},
+        {"meet_permille",
+                "of an LS session's pauses that may end while a BE kernel runs that is launched in one, on all SMs",
+                333, 1, 1000},
+        {"busy_permille",
+                "of its time that an LS session may be busy, if all its requests took what those beside BE do, for "
+                "kernels that outlast its pauses to run on a part",
+                800, 0, 1000},
 };
 
 struct ls {
         uint64_t id;
-        uint64_t seen;                  /* number of the decision that saw it last; 0: nobody */
-        uint64_t active_ns;             /* when it had work last */
-        uint64_t works_ns;              /* when some of it was on the device, or could have been */
-        uint64_t begin_ns, empty_ns;    /* of the request that goes on, or the last one; 0: none yet */
-        uint64_t slo_ns, deadline_ns;   /* UINT64_MAX: none */
-        uint8_t open;                   /* a request goes on */
-        uint8_t busy;                   /* it has work queued or on the device */
-        uint8_t synchronised;           /* while it has none: its client has waited for all */
-        uint8_t gapped;                 /* this request had gaps */
-        uint8_t mixed;                  /* another regime than its own was in force, too */
-        uint8_t beside;                 /* BE was on the device */
-        struct gaps inside, between;    /* of requests */
-        uint32_t delays, idle_ns;       /* of this request: kernels, and time without work */
-        uint32_t need;                  /* of the window, now */
-        uint32_t needs[NEEDS];          /* time of kernels by what they need, in us */
-        uint64_t length_ns;             /* of a request, low among those seen; 0: unknown */
-        uint64_t idle_between_ns;       /* from one request to the next, in the mean; 0: unknown */
-        uint32_t mean_delays, mean_gap; /* of a request; ns between two kernels */
+        uint64_t seen;                /* number of the decision that saw it last; 0: nobody */
+        uint64_t active_ns;           /* when it had work last */
+        uint64_t works_ns;            /* when some of it was on the device, or could have been */
+        uint64_t begin_ns, empty_ns;  /* of the request that goes on, or the last one; 0: none yet */
+        uint64_t slo_ns, deadline_ns; /* UINT64_MAX: none */
+        uint8_t open;                 /* a request goes on */
+        uint8_t busy;                 /* it has work queued or on the device */
+        uint8_t synchronised;         /* while it has none: its client has waited for all */
+        uint8_t gapped;               /* this request had gaps */
+        uint8_t mixed;                /* another regime than its own was in force, too */
+        uint8_t beside;               /* BE was on the device */
+        struct gaps inside, between;  /* of requests */
+        uint32_t delays, idle_ns;     /* of this request: kernels, and time without work */
+        uint32_t need;                /* of the window, now */
+        uint32_t needs[NEEDS];        /* time of kernels by what they need, in us */
+        uint64_t length_ns;           /* of a request, low among those seen; 0: unknown */
+        uint64_t idle_between_ns;     /* from one request to the next, low among those seen; 0: unknown */
+        uint64_t mean_length_ns, mean_beside_ns, mean_idle_ns; /* of requests, those beside BE, pauses; 0: unknown */
+        uint32_t mean_delays, mean_gap;                        /* of a request; ns between two kernels */
         struct felt felt;
         uint64_t piece_ns;           /* when a piece of this request began that is looked at by itself */
         uint32_t regime, operations; /* of the piece: what it has BE do, and what of it has ended */
@@ -194,6 +204,7 @@ struct detshare {
         uint64_t soon_harmless_ns;
         /* what it costs the session with the shortest requests that a kernel runs on a part of the GPU; 0: nothing */
         uint64_t mask_ns;
+        uint32_t busy_permille;     /* of the time of the LS session that is busiest, if BE were always beside it */
         uint32_t ls_recent;         /* LS sessions that are there, as of the decision before */
         uint64_t fair_ns;           /* virtual time of the BE session with ready work that has least */
         int fair_runs;              /* what it has on the device counts as it runs: with time it has more */
@@ -291,6 +302,9 @@ static inline void ls_close(struct ls *ls)
         if (!ls->gapped)
                 gaps_learn(&ls->inside, 0);
         learn_low(&ls->length_ns, length);
+        learn_slowly(&ls->mean_length_ns, length);
+        if (ls->beside)
+                learn_slowly(&ls->mean_beside_ns, length);
         ls_felt(ls, ls->empty_ns);
         learn_mean(&ls->mean_delays, ls->delays);
         learn_mean(&ls->mean_gap, ls->idle_ns / (ls->delays ? ls->delays : 1));
@@ -344,6 +358,7 @@ static inline void ls_wake(struct detshare *d, struct ls *ls)
         } else {
                 if (ls->begin_ns) {
                         learn_low(&ls->idle_between_ns, max_u64(gap, 1));
+                        learn_slowly(&ls->mean_idle_ns, max_u64(gap, 1));
                         gaps_learn(&ls->between, gap);
                 }
                 ls->open = 1;
@@ -374,7 +389,7 @@ static inline void ls_look(struct detshare *d, struct ls *ls, const struct detsh
                 ls->active_ns = d->now_ns;
         if (!busy && ls->busy) {
                 ls->busy = 0;
-                ls->empty_ns = d->now_ns;
+                ls->empty_ns = ls->active_ns = d->now_ns;
         }
         ls->need = 0;
         if (!busy && view && view->synchronised)
@@ -471,6 +486,10 @@ static inline void tide_session(struct detshare *d, const struct ls *ls)
                 d->soon_harmless_ns = min_u64(d->soon_harmless_ns, gap + slack / delays);
                 if (ls->idle_between_ns)
                         d->soon_ns = min_u64(d->soon_ns, ls->idle_between_ns);
+                if (ls->mean_idle_ns)
+                        d->busy_permille = (uint32_t)max_u64(
+                                d->busy_permille, max_u64(ls->mean_length_ns, ls->mean_beside_ns) * 1000 /
+                                                          (ls->mean_length_ns + ls->mean_idle_ns));
         }
 }
 
@@ -494,7 +513,7 @@ static inline void tide_look(struct detshare *d, const struct detshare_snapshot 
         d->harmless_ns = d->standing_ns = d->soon_ns = d->soon_harmless_ns = UINT64_MAX;
         d->reserve = d->standing_sms = 0;
         d->left_ns = d->mask_ns = 0;
-        d->ls_recent = 0;
+        d->ls_recent = d->busy_permille = 0;
         ls_window(d, snapshot);
         for (uint32_t i = 0; i < LS_MAX; i++)
                 if (d->ls[i].seen)

@@ -401,7 +401,7 @@ Test(policy_detshare, long_blocks_leave_a_standing_reserve_if_it_is_cheap)
 {
         struct ph_client *be;
 
-        OPEN("explore_permille=0", "standing_permille=150");
+        OPEN("explore_permille=0", "standing_permille=150", "meet_permille=1000");
         ph_know(&sloped2000, 0);
         ph_know(&huge, 0);
         (void)taught(0, &small, 50, 0);
@@ -425,7 +425,7 @@ Test(policy_detshare, and_if_parts_do_not_cost_ls_more_than_the_wait)
                 struct ph_client *be;
 
                 snprintf(mask, sizeof(mask), "mask_permille=%d", price);
-                OPEN("explore_permille=0", "standing_permille=150", mask);
+                OPEN("explore_permille=0", "standing_permille=150", "meet_permille=1000", mask);
                 ph_know(&sloped30, 0);
                 ph_know(&sloped2000, 0);
                 (void)taught(0, &small, 100, 0);
@@ -519,7 +519,7 @@ Test(policy_detshare, best_effort_work_is_given_to_the_device_just_in_time)
         struct ph_client *be;
         uint64_t from, to;
 
-        OPEN("explore_permille=0", "standing_permille=0");
+        OPEN("explore_permille=0", "standing_permille=0", "meet_permille=1000");
         ph_know(&huge, 0);
         (void)taught(0, &small, 50, 0);
         be = ph_be();

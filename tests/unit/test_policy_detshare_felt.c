@@ -226,7 +226,7 @@ Test(policy_detshare_felt, a_kernel_that_would_be_done_later_on_few_sms_waits_fo
         struct ph_client *be, *ls;
         uint64_t from;
 
-        OPEN("explore_permille=0", "standing_permille=0", "be_ahead_us=0");
+        OPEN("explore_permille=0", "standing_permille=0", "be_ahead_us=0", "meet_permille=1000");
         touched_beyond = SMS / 4;
         (void)felt_slower(&longs, &be, &ls);
         from = go_on(ls);

@@ -1,0 +1,129 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What detshare launches in the pauses between requests
+ *
+ * As in test_policy_detshare.c: a scripted GPU of 66 TPCs of two SMs.
+ */
+#include "tests/unit/policy_harness.h"
+
+#define SMS 132
+
+static struct ph_kernel small = {.name = "small", .blocks = 16, .block_ns = 2 * US};
+static struct ph_kernel graph = {.name = "graph", .blocks = 16, .block_ns = 500 * US};
+static struct ph_kernel single30 = {.name = "single30", .blocks = SMS, .threads = 1024, .block_ns = 30 * US};
+static struct ph_kernel huge = {.name = "huge", .blocks = SMS, .threads = 1024, .block_ns = 3 * MS};
+
+/* BE is held during requests, as it is where they feel it. */
+#define OPEN(...)                                                                                       \
+        do {                                                                                            \
+                PH_KERNELS_ARE(&small, &graph, &single30, &huge);                                       \
+                ph_open(SMS / 2, "detshare", "held_first=1", "slack_permille=50", "explore_permille=0", \
+                        "standing_permille=0", __VA_ARGS__, NULL);                                      \
+        } while (0)
+
+static void request_and_wait(struct ph_client *ls, const struct ph_kernel *kernel, uint32_t n)
+{
+        const uint32_t before = ls->n_latency;
+
+        ph_request(ls, kernel, n);
+        while (ls->n_latency == before)
+                ph_run_for(2 * US);
+}
+
+/* Best-effort kernels that began in the first 16 us of pauses between two requests of a pair, and in those after. */
+static void pairs(const char *meet, uint32_t *ret_inside, uint32_t *ret_after)
+{
+        struct ph_client *ls, *be;
+        uint64_t end[2];
+
+        OPEN(meet);
+        ph_know(&single30, 0);
+        ls = ph_ls(0);
+        ls->synchronises = 1;
+        be = ph_be();
+        ph_loop(be, &single30, 1);
+        *ret_inside = *ret_after = 0;
+        for (uint32_t i = 0; i < 40; i++) {
+                for (uint32_t k = 0; k < 2; k++) {
+                        request_and_wait(ls, &small, 100);
+                        end[k] = ph_now();
+                        ph_run_for(k ? 5 * MS : 16 * US);
+                }
+                for (uint32_t j = 0; i >= 20 && j < ph.n_log; j++) {
+                        const uint64_t at = ph.log[j].client == be ? ph.log[j].launch_ns : 0;
+
+                        *ret_inside += at + 2 * US >= end[0] && at < end[0] + 16 * US;
+                        *ret_after += at >= end[1] && at < end[1] + 5 * MS;
+                }
+        }
+        ph_close();
+}
+
+/* A request may follow at once, or after 5 ms. Nothing is launched into the first 16 us of a pause; then all SMs are
+ * BE's. */
+Test(policy_detshare_pauses, in_a_pause_that_may_be_over_at_once_best_effort_waits)
+{
+        uint32_t inside, after;
+
+        pairs("meet_permille=1000", &inside, &after);
+        cr_assert_geq(inside, 18);
+        pairs("meet_permille=333", &inside, &after);
+        cr_assert_eq(inside, 0);
+        cr_assert_geq(after, 20 * 5 * MS / (35 * US));
+}
+
+/* Requests of 0.85 ms every 1 ms, and a kernel of 3 ms: beside it they might never get through, so it waits; if it may.
+ */
+Test(policy_detshare_pauses, what_outlasts_pauses_is_no_part_of_a_busy_session)
+{
+        for (int may = 0; may < 2; may++) {
+                struct ph_client *ls, *be;
+                uint64_t before;
+
+                OPEN(may ? "busy_permille=1000" : "busy_permille=800");
+                ph_know(&huge, 0);
+                ls = ph_ls(0);
+                ls->synchronises = 1;
+                be = ph_be();
+                ph_every(ls, &small, 425, MS, 400);
+                ph_run_for(100 * MS);
+                ph_loop(be, &huge, 1);
+                ph_run_for(50 * MS);
+                before = be->ended;
+                ph_run_for(200 * MS);
+                if (may)
+                        cr_assert_geq(be->ended, before + 20);
+                else
+                        cr_assert_leq(be->ended, before + 5, "%d", (int)(be->ended - before));
+                cr_assert_eq(ph_last(be)->side, DETSHARE_SIDE_UPPER);
+                ph_close();
+        }
+}
+
+/* One operation is the whole request, so nobody looks between its beginning and its end: it was there until its end. */
+Test(policy_detshare_pauses, a_session_was_active_until_its_request_ended)
+{
+        struct ph_client *ls, *be;
+        uint64_t from;
+
+        OPEN("busy_permille=1000");
+        ph_know(&huge, 0);
+        ls = ph_ls(0);
+        ls->synchronises = 1;
+        for (uint32_t i = 0; i < 20; i++) {
+                request_and_wait(ls, &graph, 1);
+                ph_run_for(20 * US);
+        }
+        be = ph_be();
+        from = ph_now();
+        ph_loop(be, &huge, 1);
+        for (uint32_t i = 0; i < 300; i++) {
+                request_and_wait(ls, &graph, 1);
+                ph_run_for(20 * US);
+        }
+        cr_assert_geq(be->ended, 2);
+        for (uint32_t i = 0; i < ph.n_log; i++)
+                if (ph.log[i].client == be && ph.log[i].launch_ns >= from)
+                        cr_assert_eq(ph.log[i].side, DETSHARE_SIDE_UPPER, "%u SMs", ph.log[i].n_sms);
+        ph_close();
+}

@@ -275,6 +275,16 @@ enum dsw_session_state {
         _DSW_SESSION_STATE_MAX,
 };
 
+/* How quickly an LS session's requests run on the device: those of as many kernels. stirs.c; all 0 at first. */
+struct dsw_pace {
+        uint64_t begin_ns;          /* of the work that goes on */
+        uint32_t running;           /* its kernels so far */
+        uint32_t kernels;           /* of the requests that are compared; 0: none yet */
+        uint32_t n, others;         /* of them in this window; requests of other lengths since one of them */
+        uint64_t least_ns, best_ns; /* the quickest of this window, and of a good one; 0: none */
+        uint64_t late_ns, apart_ns; /* not before that is it said again that they are slow; the time from then on */
+};
+
 struct dsw_session {
         ds_worker *worker;
         uint64_t id;
@@ -309,6 +319,7 @@ struct dsw_session {
 
         struct dsw_op *live; /* with the scheduler, oldest first */
         uint32_t n_live;
+        struct dsw_pace pace;
         uint64_t op_index; /* last given */
         uint64_t param_bytes;
 
@@ -414,6 +425,7 @@ struct dsw_stirs {
         uint64_t seen_ns, told_ns; /* when they changed, and when it was asked for; 0: never */
         uint64_t alive_wall_ns;    /* LS's last sign of life that was seen, 0: none */
         uint64_t back_ns;          /* when LS came, or came back, on the device's clock */
+        uint64_t n_slow;           /* how often LS's requests were seen to be slow: these count as stirs */
 };
 
 struct dsw_quiesce {
@@ -766,6 +778,8 @@ void dsw_deadline_step(ds_worker *worker);
 uint64_t dsw_deadline_wait_ns(const ds_worker *worker);
 
 /* stirs.c */
+/* Work of an LS session ended, of so many kernels; last: it has no more. */
+void dsw_stirs_ended(struct dsw_session *session, uint32_t kernels, uint64_t start_ns, uint64_t end_ns, int last);
 void dsw_stirs_step(ds_worker *worker);
 uint64_t dsw_stirs_wait_ns(ds_worker *worker); /* real time from now */
 

@@ -114,6 +114,11 @@ void dsw_op_set_session(struct dsw_op *op)
         }
 }
 
+static uint32_t op_kernels(const struct ds_op *op)
+{
+        return op->kind == DS_OP_GRAPH ? op->graph->n_kernels : op->kind == DS_OP_LAUNCH;
+}
+
 int dsw_op_submit(struct dsw_stream *stream, struct dsw_op *op, uint64_t *ret_seq)
 {
         struct dsw_session *session = stream->session;
@@ -129,7 +134,7 @@ int dsw_op_submit(struct dsw_stream *stream, struct dsw_op *op, uint64_t *ret_se
                 return DS_SCHED_E_FULL;
         }
         assert(op->seq == stream->base + op->op.seq);
-        worker->totals.launches += op->op.kind == DS_OP_GRAPH ? op->op.graph->n_kernels : op->op.kind == DS_OP_LAUNCH;
+        worker->totals.launches += op_kernels(&op->op);
         stream->submitted++;
         stream->live++;
         session->op_index++;
@@ -248,6 +253,8 @@ void dsw_op_done(
         if (op->ls) {
                 worker->ls_live--;
                 worker->ls_end_ns = worker->now_ns;
+                if (!status)
+                        dsw_stirs_ended(session, op_kernels(scheduled), start_ns, end_ns, !session->n_live);
         }
         worker->totals.completed += op_works(scheduled);
         op_status(op, status, end_ns, message);

@@ -11,6 +11,12 @@
  *
  * Turns are STIRS_APART_NS apart: where kernels run on parts of the SMs all the time, they come late again at once, and
  * the GPU has something better to do.
+ *
+ * Not all that makes kernels late is known. So requests of LS that are all alike to look at (as many kernels without a
+ * pause between them) are timed: where the quickest of the last few takes longer than the quickest few did, a turn is
+ * asked for, too. The quickest is hardly one that best effort was in the way of, but where all are, by a cache, say, a
+ * turn does not help: so the next such one comes twice as late, a second apart at most, and what is the best of a
+ * session that never is as quick any more is forgotten after a while.
  */
 #include "worker/internal.h"
 
@@ -19,6 +25,63 @@
 #define STIRS_LATE_NS (5 * DS_NS_PER_MS)    /* LS has been busy for so long since */
 #define STIRS_APART_NS (20 * DS_NS_PER_MS)
 #define STIRS_LS_NS (60 * DS_NS_PER_S) /* LS has gone away when there has been no sign of life of it for so long */
+#define PACE_WINDOW 16u                /* requests */
+#define PACE_KERNELS 32u               /* of a request: of one with fewer a late beginning of each is little */
+#define PACE_OTHERS 64u                /* requests of other lengths, and the session does something else now */
+#define PACE_SLOW 25u                  /* slower by more than one part in so many */
+#define PACE_FORGET 1024u              /* of the difference, per window */
+#define PACE_APART_NS (50 * DS_NS_PER_MS)
+#define PACE_APART_MAX_NS DS_NS_PER_S
+
+/* A window is over. 1: its requests were slow, and it is time to say so. */
+static int pace_is_slow(struct dsw_pace *pace, uint64_t now_ns)
+{
+        const uint64_t least = pace->least_ns;
+
+        pace->n = 0;
+        pace->least_ns = 0;
+        if (!pace->best_ns || least <= pace->best_ns + pace->best_ns / PACE_SLOW) {
+                pace->best_ns = pace->best_ns ? DS_MIN(pace->best_ns, least) : least;
+                pace->apart_ns = DS_MAX(pace->apart_ns / 2, PACE_APART_NS); /* where they come and go, not each time */
+                return 0;
+        }
+        pace->best_ns += DS_MAX((least - pace->best_ns) / PACE_FORGET, (uint64_t)1);
+        if (now_ns < pace->late_ns)
+                return 0;
+        pace->late_ns = now_ns + pace->apart_ns;
+        pace->apart_ns = DS_MIN(2 * pace->apart_ns, PACE_APART_MAX_NS);
+        return 1;
+}
+
+/* A request of so many kernels took so long. */
+static int pace_learn(struct dsw_pace *pace, uint32_t kernels, uint64_t ns, uint64_t now_ns)
+{
+        if (pace->kernels && kernels != pace->kernels && ++pace->others < PACE_OTHERS)
+                return 0;
+        if (kernels != pace->kernels)
+                *pace = (struct dsw_pace){.kernels = kernels, .apart_ns = PACE_APART_NS};
+        pace->others = 0;
+        pace->least_ns = pace->n ? DS_MIN(pace->least_ns, ns) : ns;
+        return ++pace->n == PACE_WINDOW && pace_is_slow(pace, now_ns);
+}
+
+void dsw_stirs_ended(struct dsw_session *session, uint32_t kernels, uint64_t start_ns, uint64_t end_ns, int last)
+{
+        struct dsw_pace *pace = &session->pace;
+        ds_worker *worker = session->worker;
+
+        if (!worker->ops->stirs)
+                return;
+        if (!pace->running && kernels)
+                pace->begin_ns = start_ns;
+        pace->running += kernels;
+        if (!last)
+                return;
+        kernels = pace->running;
+        pace->running = 0;
+        if (kernels >= PACE_KERNELS && end_ns > pace->begin_ns)
+                worker->stirs.n_slow += (uint64_t)pace_learn(pace, kernels, end_ns - pace->begin_ns, worker->now_ns);
+}
 
 /* By real time: what the device's clock did while LS was away is its own affair. */
 static void stirs_look_for_ls(ds_worker *worker)
@@ -40,7 +103,7 @@ static int stirs_wanted(ds_worker *worker)
         if (!worker->ops->stirs)
                 return 0;
         stirs_look_for_ls(worker);
-        n = worker->ops->stirs(worker->device, &divided);
+        n = worker->ops->stirs(worker->device, &divided) + stirs->n_slow;
         if (n != stirs->seen)
                 stirs->seen_ns = worker->now_ns;
         stirs->seen = n;

@@ -131,3 +131,71 @@ Test(worker_stirs, within_a_request, .timeout = 60)
         *n_ops = 0;
         wt_close(t);
 }
+
+/* Sixteen requests of so many kernels, one of which takes the least time. Whether a turn was wanted by the last one. */
+static int window(struct dsw_session *session, uint32_t kernels, uint64_t least_ns)
+{
+        const uint64_t before = session->worker->stirs.n_slow;
+
+        for (uint32_t i = 0; i < 16; i++) {
+                const uint64_t now = session->worker->now_ns, ns = i == 7 ? least_ns : 2 * least_ns;
+
+                dsw_stirs_ended(session, kernels - 1, now, now + ns / 2, 0);
+                dsw_stirs_ended(session, 1, now + ns / 2, now + ns, 0);
+                dsw_stirs_ended(session, 0, now + ns, now + ns, 1);
+        }
+        return session->worker->stirs.n_slow != before;
+}
+
+/* Nothing came, and yet requests take longer than they did: a turn, and another one later if that was no help. */
+Test(worker_stirs, requests_that_are_slow_without_a_cause, .timeout = 60)
+{
+        struct wt *t = stirs_open();
+        ds_worker *worker = t->worker;
+        struct dsw_session session = {.worker = worker};
+        uint32_t said = 0;
+
+        ls_speaks(worker);
+        (void)dsw_stirs_wait_ns(worker);
+        time_passes(worker, DS_NS_PER_S);
+        cr_assert(steps(worker), "of what there was before");
+        cr_assert_not(window(&session, 100, 500 * DS_NS_PER_US), "the first ones");
+        cr_assert_not(window(&session, 100, 510 * DS_NS_PER_US), "a little");
+        cr_assert_not(window(&session, 31, 800 * DS_NS_PER_US), "too few kernels to tell");
+        cr_assert_eq(dsw_stirs_wait_ns(worker), UINT64_MAX);
+        time_passes(worker, DS_NS_PER_S);
+        cr_assert(window(&session, 100, 550 * DS_NS_PER_US));
+        check_due(worker, 300 * DS_NS_PER_US);
+        for (uint32_t i = 0; i < 100; i++) {
+                time_passes(worker, 100 * DS_NS_PER_MS);
+                said += (uint32_t)window(&session, 100, 550 * DS_NS_PER_US);
+        }
+        /* after 50, 100, 200, 400 and 800 ms, then each second */
+        cr_assert_geq(said, 10);
+        cr_assert_leq(said, 16);
+        cr_assert_not(window(&session, 100, 500 * DS_NS_PER_US), "all is well");
+        time_passes(worker, DS_NS_PER_S);
+        cr_assert(window(&session, 100, 550 * DS_NS_PER_US), "and soon said when it is not");
+        wt_close(t);
+}
+
+/* A session that does something else now is not slow, and one that is never quick again is not for ever. */
+Test(worker_stirs, other_requests_are_not_slow_ones, .timeout = 60)
+{
+        struct wt *t = stirs_open();
+        ds_worker *worker = t->worker;
+        struct dsw_session session = {.worker = worker};
+        uint32_t said = 0;
+
+        cr_assert_not(window(&session, 100, 500 * DS_NS_PER_US));
+        for (uint32_t i = 0; i < 8; i++)
+                cr_assert_not(window(&session, 300, 1500 * DS_NS_PER_US), "%u", i);
+        cr_assert(window(&session, 300, 1600 * DS_NS_PER_US));
+        for (uint32_t i = 0; i < 4000; i++) {
+                time_passes(worker, DS_NS_PER_S);
+                said = window(&session, 300, 1600 * DS_NS_PER_US) ? i : said;
+        }
+        cr_assert_geq(said, 20);
+        cr_assert_leq(said, 2000);
+        wt_close(t);
+}

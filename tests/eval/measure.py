@@ -3,8 +3,8 @@
 """The evaluation on a GPU: services beside jobs under each way of sharing it. Runs as long as it is told, and goes on where it stopped.
 
 A *world* is how programs reach the GPU: natively (the driver gives it to processes in turns), through MPS, through MPS with the job at the
-lower client priority, or through DetShare. The services and jobs of a group are started once in each world and stay, those that a cell does not have idle
-beside it, for all cells and, under DetShare, all policies (set-policy between them): starting them is what takes long. For each of these
+lower client priority, or through DetShare. The services and jobs of all cells are started once in each world and stay, those that a cell does not have idle
+beside it, also while DetShare's policies change (set-policy between them): starting them is what takes long. For each cell and policy
 
     services alone, job alone, all together, services alone, job alone
 
@@ -47,7 +47,7 @@ HERE = pathlib.Path(__file__).resolve().parent
 SYSTEMS = "native;mps;mps-priority;detshare:multistream;detshare:orion;detshare:sgdrc;detshare:detshare"
 CAPACITY_S = 3  # of one program in a closed loop
 ALONE = "native;detshare:detshare"
-WARM_S = 2  # that all programs of a group run together, under the default policy, before anything is measured
+WARM_S = 2  # that all programs run together, under the default policy, before anything is measured
 BEFORE_S = 0.5  # that a cell's programs run together before they are measured together, where they were not alone before
 SKIPPED = 0.1  # part of each phase that is left out
 LONGER = 1.25  # times a phase that jobs run beside services; what they do after the phase is not counted
@@ -372,14 +372,6 @@ def run_capacities(cells, company, state, options):
         print(f"{key[1]}: {rate:.1f} a second alone", flush=True)
 
 
-def by_group(cells):
-    """Cells whose programs are started together."""
-    lots = {}
-    for cell in cells:
-        lots.setdefault(cell.group, []).append(cell)
-    return list(lots.values())
-
-
 def run_cells(todo, world, company, round_, state, options, clock, folder):
     """The cells and systems of a list that a company can do, taken from it; False: the time is over. One that fails is the last one, and the caller's."""
     while todo:
@@ -405,11 +397,11 @@ def failed(state, round_, cell, system, why):
     state.add(round=round_, group=cell.group, cell=cell.name, system=system, load=cell.load, phase="failed", error=str(why)[:200])
 
 
-def run_world(lot, name, round_, state, options, folder, clock):
+def run_world(cells, name, round_, state, options, folder, clock):
     """All cells and systems of one world that have no rows yet. False: the time is over. After a failure programs start anew for what is left."""
-    todo = [(cell, system) for cell in lot for system in options.systems if world_of(system) == name and not state.done(round_, cell, system)]
-    random.Random(f"{round_}{name}{lot[0].name}").shuffle(todo)
-    asks = name == "native" and unknown(lot, state)
+    todo = [(cell, system) for cell in cells for system in options.systems if world_of(system) == name and not state.done(round_, cell, system)]
+    random.Random(f"{round_}{name}{cells[0].name}").shuffle(todo)
+    asks = name == "native" and unknown(cells, state)
     while todo or asks:
         if not clock.fits(1, options):
             return False
@@ -419,11 +411,11 @@ def run_world(lot, name, round_, state, options, folder, clock):
                 clock.worlds[name] = world_open(name, options, folder / name)
             world = clock.worlds[name]
             own = pathlib.Path(tempfile.mkdtemp(dir=folder))
-            company = clock.started(lambda: Company(lot if asks else [cell for cell, _ in todo], world, options, own))
+            company = clock.started(lambda: Company(cells if asks else [cell for cell, _ in todo], world, options, own))
             world.policy("detshare:detshare")
             company.warm()
             if asks:
-                run_capacities(lot, company, state, options)
+                run_capacities(cells, company, state, options)
             if not run_cells(todo, world, company, round_, state, options, clock, own):
                 return False
         except (Failed, OSError, ValueError, subprocess.SubprocessError) as error:
@@ -432,7 +424,7 @@ def run_world(lot, name, round_, state, options, folder, clock):
             for cell, system in gone:
                 failed(state, round_, cell, system, error)
             del todo[:len(gone)]
-            print(f"{clock.passed():6.0f} s  round {round_}  {lot[0].group}, {len(gone)} in {name}: {error}", flush=True)
+            print(f"{clock.passed():6.0f} s  round {round_}  {len(gone)} in {name}: {error}", flush=True)
         finally:
             asks = False
             if company:
@@ -461,31 +453,28 @@ class Clock:
 
 
 def share(cells, shard):
-    """Every N-th cell of each group, from the K-th on."""
+    """Every N-th cell, from the K-th on."""
     number, of = shard
-    return [cell for lot in by_group(cells) for cell in lot[number::of]]
+    return cells[number::of]
 
 
-def worlds_of(options, lot, state, turn):
+def worlds_of(options, cells, state, turn):
     """In another order at each turn; natively first where that has to tell what loads are parts of."""
     names = list(dict.fromkeys(map(world_of, options.systems)))
     names = names[turn % len(names):] + names[:turn % len(names)]
-    return ["native"] + [name for name in names if name != "native"] if unknown(lot, state) else names
+    return ["native"] + [name for name in names if name != "native"] if unknown(cells, state) else names
 
 
 def run(options, cells, state, folder):
     clock = Clock(options.limit)
     try:
         for round_ in range(1, options.rounds + 1):
-            lots = by_group(cells)
-            random.Random(round_).shuffle(lots)
-            for number, lot in enumerate(lots):
-                for name in worlds_of(options, lot, state, round_ - 1 + number + options.shard[0]):
-                    if not run_world(lot, name, round_, state, options, folder, clock):
-                        return False
-                    if name != "detshare" and name in clock.worlds:  # MPS takes the GPU from everybody else
-                        clock.worlds.pop(name).end()
-                        shutil.rmtree(folder / name, ignore_errors=True)
+            for name in worlds_of(options, cells, state, round_ - 1 + options.shard[0]):
+                if not run_world(cells, name, round_, state, options, folder, clock):
+                    return False
+                if name in clock.worlds:  # MPS takes the GPU from everybody else
+                    clock.worlds.pop(name).end()
+                    shutil.rmtree(folder / name, ignore_errors=True)
     finally:
         for world in clock.worlds.values():
             world.end()

@@ -381,7 +381,7 @@ demo: deps
 test-build: demo-build kernels unit-plain race programs runtime e2e $(BUILD)/tests/gate/race_proof
 # deps first in a make of its own: what it installs decides what the next one finds
 # (make test WHOLE=1: with all that SHORT leaves out, and the long forms of tests)
-test: SHORT_OR_WHOLE := $(if $(WHOLE),,SHORT=1)
+test: SHORT_OR_WHOLE := $(if $(WHOLE),,SHORT=1 DEBUG=-g1)
 test: deps
 	@.ci/deps.sh triton
 	@$(MAKE) --no-print-directory -s -j$(JOBS) $(SHORT_OR_WHOLE) test-build

@@ -276,14 +276,14 @@ static void rig_free(void)
 
 Test(replay, a_closed_loop_alone_is_its_kernels_and_the_gaps_between_them)
 {
-        rig_init("fifo", S);
+        rig_init("fifo", S / 10);
         session(workload(0, TEN), DETSHARE_CLASS_BE, "closed", 0);
         rig_run();
         /* 9.3 us and 0.7 us to the next one's begin; the first is on its way for 4 us, an end is seen 2.2 us later */
-        cr_assert_eq(rig.result.sessions[0].ended, 99999);
-        cr_assert_float_eq((double)rig.result.busy_ns / 1e9, 0.93, 1e-4);
+        cr_assert_eq(rig.result.sessions[0].ended, 9999);
+        cr_assert_float_eq((double)rig.result.busy_ns / 1e9, 0.093, 1e-5);
         cr_assert_eq(rig.result.sessions[0].p50_ns, 10 * US);
-        cr_assert_eq(rig.result.kernels, 99999);
+        cr_assert_eq(rig.result.kernels, 9999);
         rig_free();
 }
 
@@ -453,7 +453,7 @@ static void traced(uint64_t seed, int json, char **ret_text, size_t *ret_size)
 
         cr_assert_eq(ds_replay_workload_open("resnet34-b1", 132, message, sizeof(message), &small), 0);
         cr_assert_eq(ds_replay_workload_open("resnet152-train", 132, message, sizeof(message), &large), 0);
-        rig_init("multistream", 200 * MS);
+        rig_init("multistream", 100 * MS);
         session(small, DETSHARE_CLASS_LS, "poisson:200", seed);
         session(large, DETSHARE_CLASS_BE, "closed", seed);
         rig.config.trace = open_memstream(ret_text, ret_size);
@@ -474,7 +474,7 @@ Test(replay, the_same_seed_gives_the_same_trace_byte_for_byte)
                 traced(1, json, &text[0], &size[0]);
                 traced(1, json, &text[1], &size[1]);
                 traced(2, json, &text[2], &size[2]);
-                cr_assert_gt(size[0], 100000);
+                cr_assert_gt(size[0], 50000);
                 cr_assert(size[0] == size[1] && !memcmp(text[0], text[1], size[0]));
                 cr_assert(size[0] != size[2] || memcmp(text[0], text[2], size[0]) != 0);
                 for (int i = 0; i < 3; i++)

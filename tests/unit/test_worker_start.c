@@ -8,10 +8,11 @@
  */
 #define WT_QUIESCE
 #include "device/sim/sim.h"
+#include "tests/unit/rounds.h"
 #include "tests/unit/worker_harness.h"
 #include "worker/internal.h"
 
-#define MODULES 100
+#define MODULES (ROUNDS_SANITIZED && !rounds_are_all() ? 40 : 100)
 #define PERIOD_NS (10 * DS_NS_PER_MS)
 
 static struct ds_device_ops slow;

@@ -37,11 +37,12 @@ slots=${TEST_JOBS:-$(($(nproc) < 9 ? $(nproc) + 1 : 9))}
 
 waiting="asan-test_supervisor_life asan-test_supervisor_deaths asan-test_oom_supervisor e2e-worker_death e2e-ctl asan-e2e-ctl
 asan-test_supervisor_rights e2e-serve e2e-hostile_frames asan-test_cuda_graph asan-test_core_memory"
-slow="asan-test_cuda_work e2e-fake_gpu asan-e2e-programs asan-test_cuda_device test_ptx_roundtrip test_ptx_oracle
-asan-test_worker_random_quiesce asan-test_worker_random asan-e2e-daemon_kills asan-e2e-handover asan-test_sim_share
-asan-test_device_errors asan-test_device_errors_cuda e2e-eval e2e-code_cache asan-test_sim_cluster asan-test_interp_tensor race-device_race
-e2e-programs asan-e2e-runtime asan-test_ptx_roundtrip asan-test_ptx_fuzz asan-test_cuda_driver e2e-runtime asan-test_replay e2e-replay
-e2e-calibrate e2e-policies"
+slow="e2e-channels asan-test_cuda_work e2e-eval e2e-fake_gpu e2e-calibrate e2e-programs asan-e2e-daemon_kills asan-e2e-handover e2e-daemon_kills
+test_ptx_roundtrip e2e-replay e2e-lut asan-test_policy_detshare_felt asan-test_policy_attacks asan-test_lut_learn asan-test_worker_graph_cuda
+asan-e2e-programs asan-test_device_errors_cuda e2e-code_cache e2e-transform asan-test_replay e2e-interp_corpus asan-e2e-core asan-e2e-runtime
+asan-test_cuda_device race-device_race e2e-hostile_crowd test_sim_long e2e-channels_gpu asan-test_policy_peers_kernels asan-test_policy_detshare
+e2e-bimodal asan-test_cuda_forms asan-test_device_errors asan-test_ptx_tool asan-test_ptx_colour_trace e2e-runtime asan-test_worker_random_quiesce
+asan-test_cuda_load asan-test_worker_random test_lut_learn asan-test_sim_share"
 
 # what runs sanitized of tests/e2e, and with how many rounds
 sanitized="core

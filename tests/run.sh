@@ -54,7 +54,7 @@ hostile_limits
 hostile_ring
 memory_shared
 client_kills 40
-daemon_kills 2
+daemon_kills 1
 config 20"
 
 # note NAME PASSED FAILED [FILE]: the test's line and the end of what it said, at once: others write here too

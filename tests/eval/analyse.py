@@ -24,11 +24,11 @@ import stats
 
 SLO = (1.2, 1.5, 2)
 SECTION = "measured"
-SHOWN = ("native", "mps-priority", "detshare:sgdrc", "detshare:detshare")  # in the tables that have a column per system
+SHOWN = ("native", "mps", "mps-priority", "detshare:orion", "detshare:sgdrc", "detshare:detshare")  # in the tables that have a column per system
 NOISY = 0.1  # A/A of the service alone that is said in words
 ALONE = "native"  # the system whose phases alone are "alone"
 COLUMNS = ("group", "cell", "load", "system", "rounds", "requests", "p50_ms", "p99_ms", "p99_low_ms", "p99_high_ms", "p99_over_alone", "p99_over_alone_low",
-           "p99_over_alone_high", "p99_noise", "p99_verdict", "in_slo_1.2", "in_slo_1.5", "in_slo_2", "in_slo_n", "be_share", "be_share_low", "be_share_high", "be_noise",
+           "p99_over_alone_high", "p99_noise", "p99_verdict", "in_slo_1.2", "in_slo_1.5", "in_slo_2", "in_slo_n", "in_slo_n_alone", "be_share", "be_share_low", "be_share_high", "be_noise",
            "be_verdict", "sum", "ls_alone_p10_ms", "ls_alone_p50_ms", "ls_alone_p99_ms", "be_alone_p50_ms", "error")
 
 
@@ -75,7 +75,10 @@ class Measured:
             self.by.setdefault((row["group"], row["cell"], row["system"], row["phase"].rstrip("12")), []).append(row)
 
     def cells(self):
-        return list(dict.fromkeys((row["group"], row["cell"]) for row in self.rows if row["cell"]))
+        """In the order of the scenarios, others behind them."""
+        there = list(dict.fromkeys((row["group"], row["cell"]) for row in self.rows if row["cell"]))
+        order = {(cell.group, cell.name): number for number, cell in enumerate(scenarios.cells())}
+        return sorted(there, key=lambda cell: order.get(cell, len(order)))
 
     def systems(self, cell):
         return list(dict.fromkeys(row["system"] for row in self.rows if (row["group"], row["cell"]) == cell))
@@ -140,6 +143,7 @@ def services(measured, cell, system):
     n = len({row["program"] for row in measured.of(cell, system, "together")})
     for name, times in [(f"in_slo_{t}", t) for t in SLO] + [("in_slo_n", n)]:
         figures[name] = in_slo(measured, together, times)
+    figures["in_slo_n_alone"] = in_slo(measured, measured.of(cell, ALONE, "ls", "ls"), n)
     return figures
 
 
@@ -246,10 +250,10 @@ def goals(rows):
     lines = []
     for row in (r for r in rows if r["system"] == "detshare:detshare" and not r["error"] and "p99_over_alone" in r):
         peer = {r["system"]: r for r in rows if r["cell"] == row["cell"] and r["group"] == row["group"] and not r["error"]}
-        lines.append([f"`{row['cell']}`", below(row, "p99_over_alone", 1.05), short(row["in_slo_n"], 1),
+        lines.append([f"`{row['cell']}`", below(row, "p99_over_alone", 1.05), f"{short(row['in_slo_n'], 1)} / {short(row['in_slo_n_alone'], 1)}",
                       judged(row, peer.get("mps-priority"), "p99_over_alone", less=True), judged(row, peer.get("mps-priority"), "be_share"),
                       judged(row, peer.get("detshare:orion"), "be_share", 1.5)])
-    return document.table(["cell", "p99 at most 1.05 of alone", "in SLO (n), %", "p99 below MPS with priority", "BE above MPS with priority", "BE 1.5 times `orion`"], lines) if lines else []
+    return document.table(["cell", "p99 at most 1.05 of alone", "in SLO (n), %: together / alone", "p99 below MPS with priority", "BE above MPS with priority", "BE 1.5 times `orion`"], lines) if lines else []
 
 
 def by_cell(rows, group, systems, text):
@@ -269,7 +273,7 @@ def summary(rows, group):
     """Two small tables before the large ones."""
     return ["", "p99 over alone / BE of alone:", ""] + by_cell(rows, group, SHOWN, lambda r: f"{plain(r, 'p99_over_alone', 2)} / {plain(r, 'be_share', 3)}") + [
         "", "Alone under each system, in ms: a request's 10th and 99th percentile, the median step of the job; the 10th is a request that found no queue:", ""
-    ] + by_cell(rows, group, SHOWN, lambda r: f"{short(r.get('ls_alone_p10_ms'), 3)}, {short(r.get('ls_alone_p99_ms'))}; {short(r.get('be_alone_p50_ms'))}")
+    ] + by_cell([row for row in rows if "be_alone_p50_ms" in row], group, SHOWN, lambda r: f"{short(r.get('ls_alone_p10_ms'), 3)}, {short(r.get('ls_alone_p99_ms'))}; {short(r.get('be_alone_p50_ms'))}")
 
 
 def coverage(rows):

@@ -147,7 +147,7 @@ class Analysis(unittest.TestCase):
         self.assertAlmostEqual(rows["detshare:detshare"]["ls_alone_p10_ms"], 1.19)  # a fifth of the quicker half
         self.assertEqual(rows["detshare:detshare"]["be_alone_p50_ms"], 10)
         text = "\n".join(analyse.section(list(measured(2, 2).values()), "", {}))
-        self.assertIn("| `a+b@50` | ~1.00 / ~1.000 | 2.00 / 0.500 |", text)
+        self.assertIn("| `a+b@50` | ~1.00 / ~1.000 | - | 2.00 / 0.500 |", text)
         self.assertIn("| `a+b@50` | 1.090, 1.98; 10.00 | 1.090, 1.98; 10.00 |", text)
 
     def test_slices_count_parts_of_steps(self):

@@ -296,7 +296,7 @@ def section(rows, device, plots):
     rounds = max((row["rounds"] for row in rows), default=0)
     lines = ["## Measured on a GPU", "",
              f"{device + '. ' if device else ''}Written by `tests/eval/analyse.py` from what `tests/eval/measure.py` measured, {'one round' if rounds == 1 else f'up to {rounds} rounds'} per cell. In brackets 95% bootstrap "
-             "intervals; *A/A*: how far repeated measurements of the same thing alone lie apart. *Alone* is native, with the same arrivals, seconds before and after. `~` is a ratio that "
+             "intervals; *A/A*: how far repeated measurements of the same thing alone lie apart. *Alone* is native, with the same arrivals, in the same run, before and after native together. `~` is a ratio that "
              "interval or noise cannot tell from 1: nothing is claimed from it. *Sum*: BE of alone plus the load served within its SLO (n times alone, n programs).",
              "", coverage(rows)]
     if any(row["system"] == "detshare:detshare" for row in rows):

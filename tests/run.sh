@@ -13,7 +13,7 @@
 #
 # How a test is found: every tests/unit/*.c, tests/race/*.c, tests/e2e/*.c and executable tests/e2e/*.sh is one, and
 # needs no line here. Those of tests/e2e are called with BUILD and end with `N passed, N failed`. Those named in
-# `sanitized` below run a second time, on BUILD/asan, with fewer rounds where their second argument says how many.
+# tests/e2e/sanitized.txt run a second time, on BUILD/asan, with fewer rounds where that says how many.
 # How long one may take: all run beside others, so nothing may depend on being alone, on the machine's speed, or on
 # a path or port that others could use too. A test of more than 5 seconds is named in `slow` below, longest first, and begins
 # early; one of more than 60 is too long, its long form belongs into `make soak`. One that needs a processor for less than
@@ -43,19 +43,6 @@ asan-e2e-programs asan-test_device_errors_cuda e2e-code_cache e2e-transform asan
 asan-test_cuda_device race-device_race e2e-hostile_crowd test_sim_long e2e-channels_gpu asan-test_policy_peers_kernels asan-test_policy_detshare
 e2e-bimodal asan-test_cuda_forms asan-test_device_errors asan-test_ptx_tool asan-test_ptx_colour_trace e2e-runtime asan-test_worker_random_quiesce
 asan-test_cuda_load asan-test_worker_random test_lut_learn asan-test_sim_share"
-
-# what runs sanitized of tests/e2e, and with how many rounds
-sanitized="core
-ctl
-programs
-runtime
-handover
-hostile_limits
-hostile_ring
-memory_shared
-client_kills 40
-daemon_kills 1
-config 20"
 
 # note NAME PASSED FAILED [FILE]: the test's line and the end of what it said, at once: others write here too
 note() {
@@ -182,7 +169,7 @@ suite_sanitize() {
                 [ -x "$t" ] || t=$build/asan/tests/e2e/$name
                 # shellcheck disable=SC2086
                 queue plain "asan-e2e-$name" tests/sanitize.sh "$build" "e2e-$name" "$t" "$build/asan" $rounds
-        done <<<"$sanitized"
+        done < <(grep -v '^#' tests/e2e/sanitized.txt)
 }
 
 suite_race() {

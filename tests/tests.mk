@@ -207,6 +207,9 @@ CFLAGS += -fno-sanitize=$(LESS)
 # lanes are aligned by their type, and what a kernel accesses is checked by the interpreter; which is what sanitized tests spend
 # their time in, so there checks are inlined
 $(BUILD)/obj/daemon/ptx/interp/%.o: CFLAGS += -fno-sanitize=alignment --param asan-instrumentation-with-call-threshold=7000
+# so are policies, what asks them thousands of times a test, what simulates time, and what learns from a million measurements
+often := $(wildcard policies/*.c daemon/sched/*.c lut/learn/*.c) lut/match.c $(patsubst %,daemon/device/sim/%.c,blocks clock room share)
+$(often:%.c=$(BUILD)/obj/%.o): CFLAGS += --param asan-instrumentation-with-call-threshold=7000
 # arithmetic over a warp's own registers: checks of overflows and shifts leave its loops vectors, those of addresses make them ten times as slow
 $(arithmetic:%.c=$(BUILD)/obj/%.o): CFLAGS += -O1 -ftree-vectorize -fvect-cost-model=dynamic -fno-sanitize=address,bounds
 endif

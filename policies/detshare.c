@@ -30,12 +30,13 @@
  * smaller, else none: a kernel that would fall off its stair keeps all SMs.
  *
  * Pauses. A kernel that is likely to be still running when the next request comes (more than `meet_permille` of the
- * pauses that last as long as this one so far are over by then) is not launched on all SMs. Requests that queue behind
- * each other come within microseconds, so BE waits out that time after each; in the pauses that are left it runs. What
- * is longer than these will run beside the next request anyway, so it is placed as if that had begun, and requests back
- * to back do not move it to and fro: but not while they queue, and only where the session would be busy for no more
- * than `busy_permille` of its time if all its requests took what those beside BE do. With little time left, and slower
- * than alone, it would never get through its queue; so then BE waits, for `starve_ms` at most.
+ * pauses that last as long as this one so far are over by then) is not launched on all SMs, where that request would
+ * feel it. Requests that queue behind each other come within microseconds, so BE waits out that time after each; in the
+ * pauses that are left it runs. What is longer than these will run beside the next request anyway, so it is placed as
+ * if that had begun, and requests back to back do not move it to and fro: but not while they queue, and only where the
+ * session would be busy for no more than `busy_permille` of its time if all its requests took what those beside BE do.
+ * With little time left, and slower than alone, it would never get through its queue; so then BE waits, for `starve_ms`
+ * at most. Kernels whose blocks must all be resident are launched in any pause.
  *
  * Parts have a price where the device says so (`mask_permille`): on an H200 every kernel that comes after some have run
  * on a part of the SMs begins later, until the GPU has had another context for a moment (daemon/supervisor/settle.h).
@@ -303,6 +304,12 @@ static uint32_t be_standing(const struct detshare *d, const struct detshare_op_v
         return 0;
 }
 
+/* Whether its requests are known to be well with BE beside them, wherever the prices send it. */
+static int ls_bears(const struct detshare *d, const struct ls *ls)
+{
+        return ls->felt.now == FELT_EBB && felt_keeps(&ls->felt, FELT_EBB, ls_slack_permille(d, ls));
+}
+
 /*
  * Whether the next request is likely to come while something runs that ends after so long: at once after a request,
  * where they often follow each other closely, and where that is longer than pauses are. Then it is to be looked at
@@ -316,7 +323,7 @@ static int be_meets(struct detshare *d, uint64_t ns)
                 const struct ls *ls = &d->ls[i];
                 const uint64_t since = d->now_ns - ls->empty_ns;
 
-                if (!ls->seen || ls->open || !tide_recent(d, ls) ||
+                if (!ls->seen || ls->open || !tide_recent(d, ls) || ls_bears(d, ls) ||
                         gaps_over_permille(&ls->between, since, ns) <= (uint64_t)d->p[P_MEET])
                         continue;
                 wake_at(d, ls->empty_ns + gaps_edge(since));
@@ -475,6 +482,27 @@ static int be_follows(struct detshare *d, const struct pipeline *pipeline, const
         return pipeline->rest_ns <= ahead;
 }
 
+static struct be *be_find(struct detshare *d, const struct detshare_session_view *view)
+{
+        struct be *oldest = &d->be[0];
+        int crowd;
+
+        for (uint32_t i = 0; i < BE_MAX; i++) {
+                if (d->be[i].seen && d->be[i].id == view->id)
+                        return &d->be[i];
+                if (d->be[i].seen < oldest->seen)
+                        oldest = &d->be[i];
+        }
+        /* of more sessions than have a place each comes anew all the time, and is no other BE for that */
+        crowd = oldest->seen && oldest->seen + 1 >= d->decision;
+        *oldest = (struct be){.id = view->id, .device_ns = view->device_ns};
+        for (uint32_t i = 0; i < LS_MAX && !crowd; i++) {
+                felt_forget(&d->ls[i].felt);
+                d->ls[i].mean_beside_ns = 0;
+        }
+        return oldest;
+}
+
 /* The next operations of a coroutine, just in time. 0: the decision is full. */
 static int be_launch(struct detshare *d, const struct detshare_snapshot *snapshot, struct detshare_decision *decision,
         const struct detshare_coroutine_view *coroutine)
@@ -488,8 +516,13 @@ static int be_launch(struct detshare *d, const struct detshare_snapshot *snapsho
 
                 if (d->be_flying >= (pipeline.n ? BE_MANY : BE_MOST))
                         break;
-                if (!be_follows(d, &pipeline, op) || !be_place(d, coroutine, op, pipeline.rest_ns, &place))
+                if (!be_follows(d, &pipeline, op))
                         break;
+                if (!be_place(d, coroutine, op, pipeline.rest_ns, &place)) {
+                        if (!pipeline.n)
+                                be_find(d, &snapshot->sessions[coroutine->session])->waits = d->decision;
+                        break;
+                }
                 if (!launch(decision, coroutine, &place, 1))
                         return 0;
                 ns = op->samples ? stair_time(op, snapshot->rungs[place.rung].n_sms, d->n_sms) : 0;
@@ -590,28 +623,9 @@ static void be_evict_all(
         }
 }
 
-static struct be *be_find(struct detshare *d, const struct detshare_session_view *view)
-{
-        struct be *oldest = &d->be[0];
-        int crowd;
-
-        for (uint32_t i = 0; i < BE_MAX; i++) {
-                if (d->be[i].seen && d->be[i].id == view->id)
-                        return &d->be[i];
-                if (d->be[i].seen < oldest->seen)
-                        oldest = &d->be[i];
-        }
-        /* of more sessions than have a place each comes anew all the time, and is no other BE for that */
-        crowd = oldest->seen && oldest->seen + 1 >= d->decision;
-        *oldest = (struct be){.id = view->id, .device_ns = view->device_ns};
-        for (uint32_t i = 0; i < LS_MAX && !crowd; i++)
-                felt_forget(&d->ls[i].felt);
-        return oldest;
-}
-
 /*
- * Virtual times; who has had nothing to do lately begins where the others are. What runs counts already: others do not
- * wait for the end of a long kernel.
+ * Virtual times; who has had nothing to do lately begins where the others are, and so does who waits for LS: nobody
+ * waits for it. What runs counts already: others do not wait for the end of a long kernel.
  */
 static void be_look(struct detshare *d, const struct detshare_snapshot *snapshot)
 {
@@ -634,6 +648,10 @@ static void be_look(struct detshare *d, const struct detshare_snapshot *snapshot
                 be->device_ns = view->device_ns;
                 be->seen = d->decision;
                 runs_for = be_runs_for(d, coroutine);
+                if (be->waits && be->waits + 1 == d->decision) {
+                        be->virtual_ns = max_u64(be->virtual_ns, d->fair_ns);
+                        continue;
+                }
                 if (!coroutine->ready || be->virtual_ns + runs_for >= least)
                         continue;
                 least = be->virtual_ns + runs_for;

@@ -156,6 +156,7 @@ struct ls {
 
 struct be {
         uint64_t id, seen;
+        uint64_t waits;     /* number of the decision that had it wait for LS last */
         uint64_t device_ns; /* as its view says */
         uint64_t virtual_ns;
 };

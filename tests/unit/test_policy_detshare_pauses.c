@@ -4,19 +4,22 @@
  *
  * As in test_policy_detshare.c: a scripted GPU of 66 TPCs of two SMs.
  */
+#include "policies/gaps.h"
 #include "tests/unit/policy_harness.h"
 
 #define SMS 132
 
 static struct ph_kernel small = {.name = "small", .blocks = 16, .block_ns = 2 * US};
 static struct ph_kernel graph = {.name = "graph", .blocks = 16, .block_ns = 500 * US};
+static struct ph_kernel shorts = {.name = "shorts", .blocks = 8 * SMS, .block_ns = 4 * US};
+static struct ph_kernel single400 = {.name = "single400", .blocks = SMS, .threads = 1024, .block_ns = 400 * US};
 static struct ph_kernel single30 = {.name = "single30", .blocks = SMS, .threads = 1024, .block_ns = 30 * US};
 static struct ph_kernel huge = {.name = "huge", .blocks = SMS, .threads = 1024, .block_ns = 3 * MS};
 
 /* BE is held during requests, as it is where they feel it. */
 #define OPEN(...)                                                                                       \
         do {                                                                                            \
-                PH_KERNELS_ARE(&small, &graph, &single30, &huge);                                       \
+                PH_KERNELS_ARE(&small, &graph, &shorts, &single30, &single400, &huge);                  \
                 ph_open(SMS / 2, "detshare", "held_first=1", "slack_permille=50", "explore_permille=0", \
                         "standing_permille=0", __VA_ARGS__, NULL);                                      \
         } while (0)
@@ -126,4 +129,62 @@ Test(policy_detshare_pauses, a_session_was_active_until_its_request_ended)
                 if (ph.log[i].client == be && ph.log[i].launch_ns >= from)
                         cr_assert_eq(ph.log[i].side, DETSHARE_SIDE_UPPER, "%u SMs", ph.log[i].n_sms);
         ph_close();
+}
+
+/* One best-effort session waits for a pause that is long enough; another one, whose kernels harm nobody, does not wait
+ * for it. */
+Test(policy_detshare_pauses, who_waits_for_ls_holds_up_no_other_best_effort)
+{
+        uint64_t ended[2];
+
+        for (int two = 0; two < 2; two++) {
+                struct ph_client *ls, *be;
+
+                OPEN("mask_permille=110");
+                ph_know(&single400, 0);
+                ph_know(&shorts, 0);
+                ls = ph_ls(0);
+                ls->synchronises = 1;
+                ph_every(ls, &small, 500, 1300 * US, 400);
+                ph_run_for(100 * MS);
+                if (two)
+                        ph_loop(ph_be(), &single400, 4);
+                be = ph_be();
+                ph_loop(be, &shorts, 4);
+                ph_run_for(100 * MS);
+                ended[two] = be->ended;
+                ph_run_for(200 * MS);
+                ended[two] = be->ended - ended[two];
+                ph_close();
+        }
+        cr_assert_geq(ended[0], 500);
+        cr_assert_geq(ended[1], ended[0] / 2, "%d of %d", (int)ended[1], (int)ended[0]);
+}
+
+/* --- what pauses say -------------------------------------------------------------------------------------------------
+ */
+
+Test(policy_detshare_pauses, how_many_of_the_gaps_that_last_so_long_are_over_soon)
+{
+        struct gaps gaps = {0};
+
+        for (uint32_t i = 0; i < 7; i++)
+                gaps_learn(&gaps, 20 * US);
+        cr_assert_eq(gaps_over_permille(&gaps, 0, MS), 0, "too few to tell");
+        for (uint32_t i = 0; i < 8; i++)
+                gaps_learn(&gaps, i ? 600 * US : 20 * US);
+        /* 8 between 16 and 32 us, 7 between 512 and 1024 us */
+        cr_assert_eq(gaps_over_permille(&gaps, 0, 16 * US), 0);
+        cr_assert_eq(gaps_over_permille(&gaps, 0, 24 * US), 4 * 1000 / 15);
+        cr_assert_eq(gaps_over_permille(&gaps, 0, 32 * US), 8 * 1000 / 15);
+        cr_assert_eq(gaps_over_permille(&gaps, 24 * US, 8 * US), 4 * 1000 / 11);
+        cr_assert_eq(gaps_over_permille(&gaps, 32 * US, 480 * US), 0);
+        cr_assert_eq(gaps_over_permille(&gaps, 32 * US, 992 * US), 1000);
+        cr_assert_eq(gaps_over_permille(&gaps, 768 * US, 128 * US), 500);
+        cr_assert_eq(gaps_over_permille(&gaps, 2 * MS, MS), 0, "none was so long");
+        cr_assert_eq(gaps_over_permille(&gaps, UINT64_MAX / 2, UINT64_MAX), 0);
+        cr_assert_eq(gaps_edge(0), US);
+        cr_assert_eq(gaps_edge(US), 2 * US);
+        cr_assert_eq(gaps_edge(33 * US), 64 * US);
+        cr_assert_gt(gaps_edge(UINT64_MAX / 4), UINT64_MAX / 4);
 }

@@ -282,6 +282,7 @@ struct dsw_pace {
         uint32_t kernels;           /* of the requests that are compared; 0: none yet */
         uint32_t n, others;         /* of them in this window; requests of other lengths since one of them */
         uint64_t least_ns, best_ns; /* the quickest of this window, and of a good one; 0: none */
+        uint32_t good;              /* windows since the last slow one */
         uint64_t late_ns, apart_ns; /* not before that is it said again that they are slow; the time from then on */
 };
 

@@ -28,6 +28,7 @@
 #define PACE_WINDOW 16u                /* requests */
 #define PACE_KERNELS 32u               /* of a request: of one with fewer a late beginning of each is little */
 #define PACE_OTHERS 64u                /* requests of other lengths, and the session does something else now */
+#define PACE_GOOD 8u                   /* windows in a row */
 #define PACE_SLOW 25u                  /* slower by more than one part in so many */
 #define PACE_FORGET 1024u              /* of the difference, per window */
 #define PACE_APART_NS (50 * DS_NS_PER_MS)
@@ -42,9 +43,11 @@ static int pace_is_slow(struct dsw_pace *pace, uint64_t now_ns)
         pace->least_ns = 0;
         if (!pace->best_ns || least <= pace->best_ns + pace->best_ns / PACE_SLOW) {
                 pace->best_ns = pace->best_ns ? DS_MIN(pace->best_ns, least) : least;
-                pace->apart_ns = DS_MAX(pace->apart_ns / 2, PACE_APART_NS); /* where they come and go, not each time */
+                if (++pace->good % PACE_GOOD == 0) /* where slow ones come and go this does not begin anew each time */
+                        pace->apart_ns = DS_MAX(pace->apart_ns / 2, PACE_APART_NS);
                 return 0;
         }
+        pace->good = 0;
         pace->best_ns += DS_MAX((least - pace->best_ns) / PACE_FORGET, (uint64_t)1);
         if (now_ns < pace->late_ns)
                 return 0;

@@ -10,6 +10,7 @@ import random
 import statistics
 import tempfile
 import unittest
+import unittest.mock
 import xml.dom.minidom
 
 import analyse
@@ -286,6 +287,60 @@ class Writing(unittest.TestCase):
         shards = [measure.share(cells, (k, 4)) for k in range(4)]
         self.assertEqual(sorted(cell.name + cell.group for shard in shards for cell in shard), sorted(cell.name + cell.group for cell in cells))
         self.assertTrue(max(map(len, shards)) - min(map(len, shards)) <= 1)
+
+    def test_a_cell_that_fails_takes_no_other_with_it(self):
+        cells = scenarios.cells(["core:bert+"])
+        bad, opened, ended = {cells[0].name, cells[5].name}, [], []
+
+        class World:
+            def policy(self, system):
+                pass
+
+            def end(self):
+                ended.append(self)
+
+        class Company:
+            def __init__(self, *_):
+                pass
+
+            def warm(self):
+                pass
+
+            def why_not(self, _cell):
+                return ""
+
+            def end(self):
+                pass
+
+        def run_system(cell, system, round_, _company, kept, _options, _folder):
+            if cell.name in bad:
+                raise measure.Failed("gone")
+            kept.add(round=round_, group=cell.group, cell=cell.name, system=system, phase="end")
+
+        def world_open(*_):
+            opened.append(World())
+            return opened[-1]
+        options = argparse.Namespace(systems=["mps"], seconds=1, limit=0, shard=(0, 1), rounds=1)
+        with tempfile.TemporaryDirectory() as folder, unittest.mock.patch.multiple(
+                measure, Company=Company, run_system=run_system, world_open=world_open, print=lambda *_, **__: None, create=True):
+            kept = state.State(pathlib.Path(folder) / "s.csv")
+            for name in {name for cell in cells for name in cell.ls + cell.be}:
+                kept.add(phase="capacity", program=name, rate="10")
+            self.assertTrue(measure.run(options, cells, kept, pathlib.Path(folder)))
+            failed = {row["cell"] for row in kept.rows if row["phase"] == "failed"}
+            done = {row["cell"] for row in kept.rows if row["phase"] == "end"}
+            again = measure.left_to_do(options, cells, kept)
+        self.assertEqual((failed, done | bad, again), (bad, {cell.name for cell in cells}, 0))
+        self.assertGreaterEqual(len(opened), 2)
+        self.assertEqual(ended, opened)
+
+    def test_a_program_that_is_gone_can_be_told_and_ended(self):
+        with tempfile.TemporaryDirectory() as folder:
+            program = measure.Program(["true"], {}, pathlib.Path(folder) / "true.err")
+            program.child.wait()
+            with self.assertRaises(measure.Failed):
+                program.tell("loop 1")
+            program.end()
 
     def test_each_program_of_a_cell_has_a_name_of_its_own(self):
         cell = scenarios.Cell("g", ("a",), ("b", "b", "a"), 0, "closed")

@@ -95,8 +95,15 @@ class Program:
         lines = pathlib.Path(self.errors.name).read_text(errors="replace").split("\n")
         return next((line.strip()[:150] for line in reversed(lines) if line.strip()), "no words")
 
+    def dismiss(self):
+        """There will be no more words; end() waits for it to go."""
+        try:
+            self.child.stdin.close()
+        except OSError:  # it is gone, and words that it did not hear with it
+            pass
+
     def end(self):
-        self.child.stdin.close()
+        self.dismiss()
         try:
             self.child.wait(10)
         except subprocess.TimeoutExpired:
@@ -182,14 +189,20 @@ class Detshare(Native):
         with open(log, "ab") as out:
             self.child = subprocess.Popen([str(options.build / "detshared"), "--foreground", "--device", options.daemon_device, "--socket",
                                            str(self.socket)], stdout=out, stderr=out)
+        try:
+            self.begin(log)
+        except BaseException:
+            daemon_end(self.child)
+            raise
+
+    def begin(self, log):
         end = time.monotonic() + 60
         while b"serving" not in log.read_bytes():
             if self.child.poll() is not None or time.monotonic() > end:
-                self.child.kill()
                 raise Failed(f"detshared does not serve: {log.read_text(errors='replace').strip()[-150:]}")
             time.sleep(0.05)
-        if options.profiles:
-            self.control("profile", "import", str(options.profiles))
+        if self.options.profiles:
+            self.control("profile", "import", str(self.options.profiles))
 
     def control(self, *words):
         done = subprocess.run([str(self.options.build / "detsharectl"), "--socket", str(self.socket), *words], stdout=subprocess.PIPE,
@@ -306,6 +319,8 @@ class Company:
 
     def end(self):
         for program in self.programs.values():
+            program.dismiss()
+        for program in self.programs.values():
             program.end()
 
 
@@ -405,7 +420,7 @@ def run_world(cells, name, round_, state, options, folder, clock):
     while todo or asks:
         if not clock.fits(1, options):
             return False
-        company, before = None, len(todo)
+        company, reached, broken = None, False, False
         try:
             if name not in clock.worlds:
                 clock.worlds[name] = world_open(name, options, folder / name)
@@ -416,20 +431,29 @@ def run_world(cells, name, round_, state, options, folder, clock):
             company.warm()
             if asks:
                 run_capacities(cells, company, state, options)
+            reached = True
             if not run_cells(todo, world, company, round_, state, options, clock, own):
                 return False
         except (Failed, OSError, ValueError, subprocess.SubprocessError) as error:
-            # of one cell, or, where none was measured before it, of the world
-            gone = todo[:1] if len(todo) < before else list(todo)
+            gone = todo[:1] if reached else list(todo)  # of one cell, or of all in this world
             for cell, system in gone:
                 failed(state, round_, cell, system, error)
             del todo[:len(gone)]
             print(f"{clock.passed():6.0f} s  round {round_}  {len(gone)} in {name}: {error}", flush=True)
+            broken = True
         finally:
             asks = False
             if company:
                 company.end()
+        if broken:  # whatever it was, what is left has a world that is new
+            world_end(name, clock, folder)
     return True
+
+
+def world_end(name, clock, folder):
+    if name in clock.worlds:
+        clock.worlds.pop(name).end()
+    shutil.rmtree(folder / name, ignore_errors=True)
 
 
 class Clock:
@@ -472,9 +496,7 @@ def run(options, cells, state, folder):
             for name in worlds_of(options, cells, state, round_ - 1 + options.shard[0]):
                 if not run_world(cells, name, round_, state, options, folder, clock):
                     return False
-                if name in clock.worlds:  # MPS takes the GPU from everybody else
-                    clock.worlds.pop(name).end()
-                    shutil.rmtree(folder / name, ignore_errors=True)
+                world_end(name, clock, folder)  # MPS takes the GPU from everybody else
     finally:
         for world in clock.worlds.values():
             world.end()

@@ -33,11 +33,12 @@ once() {
 }
 
 # undecided NAME: LeakSanitizer itself broke down in each process that wrote something, so nothing is known. It reads the
-# threads' own storage of libraries that were loaded late, which may be gone (a defect of the compiler's runtime).
+# threads' own storage of libraries that were loaded late, which may be gone (a defect of the compiler's runtime); and it
+# says so where a thread has no registers any more, since the process was killed while it looked for leaks.
 undecided() {
         local report
         for report in "$reports/$1"/*; do
-                grep -q 'LeakSanitizer has encountered a fatal error' "$report" 2>/dev/null || return 1
+                grep -q -e 'LeakSanitizer has encountered a fatal error' -e 'Unable to get registers from thread' "$report" 2>/dev/null || return 1
                 ! grep -q -e 'ERROR: AddressSanitizer' -e 'detected memory leaks' -e 'runtime error' "$report" || return 1
         done
 }
@@ -71,7 +72,7 @@ reported() {
 }
 
 proof() {
-        local error
+        local error word
         for error in leak overrun overflow; do
                 ! gate "proof-$error" env DETSHARE_PROOF="$error" "$build/tests/gate/proof"
                 result "it did not see the deliberate $error of a test" $?
@@ -94,10 +95,15 @@ proof() {
         gate processes-clean tests/gate/processes.sh "$build"
         result "clean processes did not pass" $?
         # no verdict the first time, then one of each kind
-        gate proof-undecided tests/gate/undecided.sh "$reports/tried" true
-        result "it did not ask again where there was no verdict" $?
-        ! gate proof-undecided tests/gate/undecided.sh "$reports/tried" false
-        result "it took the second verdict for a good one" $?
+        for word in "LeakSanitizer has encountered a fatal error." "Unable to get registers from thread 1."; do
+                gate proof-undecided tests/gate/undecided.sh "$reports/tried" "$word" true
+                result "it did not ask again where there was no verdict: $word" $?
+                ! gate proof-undecided tests/gate/undecided.sh "$reports/tried" "$word" false
+                result "it took the second verdict for a good one: $word" $?
+        done
+        ! gate proof-undecided tests/gate/undecided.sh "$reports/tried" "ERROR: AddressSanitizer: Unable to get registers from thread 1." true
+        result "it took a verdict for none" $?
+        rm -f "$reports/tried"
         # and ThreadSanitizer's gate, which is its exit status
         "${build%/asan}/tests/gate/race_proof" >"$build/race-proof.log" 2>&1
         [ $? = 66 ]

@@ -121,7 +121,8 @@ check "each kernel is measured" "$serve" "$tmp/pack" --kernels "$tmp/kernels"
 check "a line each" awk '$1 == "dense" && $2 == 3 && $5 == 32 && $7 == 1 && $8 > 1000 { n++ } $1 == "leaky" && $6 == 128 { n++ } END { exit n != 2 || NR != 3 }' "$tmp/kernels"
 check "a pack is profiled" bash -c "'$build/detsharectl' profile '$tmp/pack' --requests 80 --json >'$tmp/profile' 2>'$tmp/said'"
 check "its kernels' stairs are known" bash -c "jq -es '.[1].profiles | map(select(.points | length > 1).kernel) | contains([\"dense\", \"leaky\", \"to_half\"])' '$tmp/profile'"
-check "what bounds them would take too long here" grep -q 'this simulated device executes kernels' "$tmp/said"
+# whether that takes too long is the machine's affair
+check "what bounds them would take too long here, or is known" bash -c "grep -q 'this simulated device executes kernels' '$tmp/said' || grep -q '\"bound\"' '$tmp/profile'"
 touches() {
         "$build/detsharectl" profile list --json dense | jq -e 'any(.profiles[]; .footprint_bytes == 25600)'
 }

@@ -19,6 +19,8 @@
 #define KSTAT_CHUNK 64u
 #define KSTAT_CHUNKS (DS_KSTAT_POINTS_MAX / KSTAT_CHUNK)
 #define KSTAT_CHANGED_EVERY 64u
+#define KSTAT_OFF 2           /* samples in a row before what is known is given up */
+#define KSTAT_DOUBT_EVERY 32u /* of a kernel's launches: what looks out of date is asked for anew so often */
 
 /* CUdevice_attribute numbers */
 #define ATTR_THREADS_PER_SM 39
@@ -355,6 +357,19 @@ static struct detshare_profile_point *points_point(struct ds_kstat_points *point
         return &points->at[at];
 }
 
+/* Whether a time says that what is known is long out of date: 1: it takes more than twice that, -1: less than half. */
+static int mean_is_off(uint64_t mean_ns, uint64_t ns)
+{
+        return (ns / 2 > mean_ns) - (ns < mean_ns / 2);
+}
+
+/* Its kernel does otherwise now: that may be what runs beside it, or a smaller rung, so it is to be measured. */
+static int points_are_doubtful(const struct ds_kstat_row *row, const struct ds_kstat_points *points, uint32_t at)
+{
+        return row->samples && row->samples - points->sampled_at >= KSTAT_DOUBT_EVERY &&
+               mean_is_off(points->at[at].mean_ns, row->mean_ns);
+}
+
 int ds_kstat_point_wanted(ds_kstat *table, struct ds_kstat_row *row, uint32_t n_sms, uint32_t samples)
 {
         struct ds_kstat_points *points = points_of(table, row);
@@ -363,7 +378,8 @@ int ds_kstat_point_wanted(ds_kstat *table, struct ds_kstat_row *row, uint32_t n_
         if (!points)
                 return 0;
         at = points_position(points, n_sms);
-        if (at < points->n && points->at[at].n_sms == n_sms && points->at[at].samples >= samples)
+        if (at < points->n && points->at[at].n_sms == n_sms && points->at[at].samples >= samples &&
+                !points_are_doubtful(row, points, at))
                 return 0;
         if (points->tries >= DS_KSTAT_TRIES_MAX)
                 return 0;
@@ -377,15 +393,30 @@ static void points_mark_changed(ds_kstat *table, struct ds_kstat_points *points)
         points->changed = 1;
 }
 
+/* A sample is off or not; whether there were enough of them, with what the kernel takes in the mean, to begin anew. */
+static int points_restart(struct ds_kstat_points *points, const struct ds_kstat_row *row, int off, uint64_t mean_ns)
+{
+        if (off * points->off <= 0)
+                points->off = (int8_t)off;
+        else if (points->off * off < KSTAT_OFF)
+                points->off = (int8_t)(points->off + off);
+        if (points->off * off < KSTAT_OFF || !row->samples || mean_is_off(mean_ns, row->mean_ns) != off)
+                return 0;
+        points->off = 0;
+        return 1;
+}
+
 void ds_kstat_point_sample(ds_kstat *table, struct ds_kstat_row *row, uint32_t n_sms, uint64_t duration_ns)
 {
         struct ds_kstat_points *points = points_of(table, row);
         struct detshare_profile_point *point;
+        int restarts;
 
         if (!points)
                 return;
         points->used = 1;
         points->tries = 0;
+        points->sampled_at = row->samples;
         point = points_point(points, n_sms);
         /* a kernel's first launch brings its code and data in: where the second takes less than half, only that counts
          */
@@ -393,8 +424,12 @@ void ds_kstat_point_sample(ds_kstat *table, struct ds_kstat_row *row, uint32_t n
                 point->samples = 0;
         if (!point->samples)
                 point->mean_ns = 0;
+        restarts =
+                point->samples && points_restart(points, row, mean_is_off(point->mean_ns, duration_ns), point->mean_ns);
+        if (restarts)
+                point->mean_ns = duration_ns;
         mean_add(&point->samples, &point->mean_ns, duration_ns);
-        if (!(point->samples & (point->samples - 1)) || !(point->samples % KSTAT_CHANGED_EVERY))
+        if (restarts || !(point->samples & (point->samples - 1)) || !(point->samples % KSTAT_CHANGED_EVERY))
                 points_mark_changed(table, points);
 }
 

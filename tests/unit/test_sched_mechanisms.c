@@ -294,6 +294,44 @@ Test(sched_mechanisms, points_are_bounded_and_the_weakest_goes, .init = NULL, .f
         table = ds_kstat_free(table);
 }
 
+/* A program tries a kernel with little to do, and then works with it: what it took then is no measure of it now. */
+Test(sched_mechanisms, points_follow_a_kernel_that_has_other_arguments_now, .init = NULL, .fini = NULL)
+{
+        const struct detshare_profile_point *point;
+        struct ds_kstat_row *row;
+        ds_kstat *table;
+
+        cr_assert_eq(ds_kstat_new(256, &table), 0);
+        row = ds_kstat_at(table, ds_kstat_touch(table, 1), 1);
+        for (int i = 0; i < 100; i++) {
+                ds_kstat_sample(row, 100 * US);
+                ds_kstat_point_sample(table, row, 132, 100 * US);
+        }
+        point = ds_kstat_points(table, row)->at;
+        for (int i = 0; i < 31; i++) {
+                ds_kstat_sample(row, 2000 * US);
+                cr_assert_not(ds_kstat_point_wanted(table, row, 132, 4));
+        }
+        ds_kstat_sample(row, 2000 * US);
+        cr_assert(ds_kstat_point_wanted(table, row, 132, 4), "it takes longer, and nobody has looked for a while");
+        ds_kstat_point_sample(table, row, 132, 2000 * US);
+        cr_assert_leq(point->mean_ns, 160 * US, "once may be anything");
+        cr_assert_not(ds_kstat_point_wanted(table, row, 132, 4));
+        ds_kstat_point_sample(table, row, 132, 2000 * US);
+        cr_assert_eq(point->mean_ns, 2000 * US);
+        cr_assert_eq(point->samples, 102, "a profile that is stored takes it for better known");
+        /* and back, but not for single ones beside what it mostly takes */
+        for (int i = 0; i < 4; i++)
+                ds_kstat_point_sample(table, row, 132, 100 * US);
+        cr_assert_geq(point->mean_ns, 1500 * US);
+        for (int i = 0; i < 100; i++)
+                ds_kstat_sample(row, 100 * US);
+        cr_assert(ds_kstat_point_wanted(table, row, 132, 4));
+        ds_kstat_point_sample(table, row, 132, 100 * US);
+        cr_assert_eq(point->mean_ns, 100 * US);
+        ds_kstat_free(table);
+}
+
 Test(sched_mechanisms, a_cold_first_launch_does_not_count, .init = NULL, .fini = NULL)
 {
         struct ds_kstat_row *row;

@@ -54,8 +54,9 @@
  *
  * Felt. Prices are expectations. A session whose requests take longer beside BE than the slack, as felt.h finds by
  * timing them with and without, has all of BE keep to a half, a quarter or an eighth of the SMs while they run,
- * whichever is the most that they do not feel. A kernel goes there only if it so ends sooner than on all SMs after the
- * requests. Where they feel even the least, BE is held: no kernel of it is launched, but for what `starve_ms` says.
+ * whichever is the most that they do not feel. Now and then one is tried that is more generous, until its request has
+ * taken twice as long as usual. A kernel goes there only if it so ends sooner than on all SMs after the requests. Where
+ * they feel even the least, BE is held: no kernel of it is launched, but for what `starve_ms` says.
  *
  * Evicting. A BE kernel of long blocks is asked for in a form that lets go (daemon/sched/forms.h), so that neither a
  * request has to wait for its end nor the SMs have to be kept free for one that may come. When one does, and BE runs
@@ -81,6 +82,7 @@
 #define BE_MANY 512u            /* BE operations on the device: of each coroutine no more than one then ... */
 #define BE_MOST 3072u           /* ... and more go only when some have ended */
 #define QUEUED_NS 50000ull      /* requests that follow each other so closely were waiting already */
+#define TRIAL_TIMES 2u          /* what a request usually takes, after which a trial of more BE beside it is over */
 #define AHEAD_LEAST_NS 20000ull /* of work on the device, so that it is not idle until the next is there */
 
 /* --- launching -------------------------------------------------------------------------------------------------------
@@ -681,13 +683,31 @@ static void be_launch_all(
 }
 
 /*
+ * Whether the trial of a more generous regime has gone on for so long that it is known how it ends: each of hundreds of
+ * kernels may be waiting for a block, and who comes behind this request for all of them.
+ */
+static int ls_trial_is_over(struct detshare *d, const struct ls *ls)
+{
+        const uint64_t until = ls->piece_ns + TRIAL_TIMES * max_u64(ls->length_ns, ls->mean_length_ns);
+
+        if (ls->regime >= ls->felt.now || !ls->length_ns)
+                return 0;
+        if (d->now_ns < until)
+                wake_at(d, until);
+        return d->now_ns >= until;
+}
+
+/*
  * The regime that a request under way asks for, as long as it is not its own host that it waits for. One that is
- * stricter for the measure alone is so for `starve_ms` at most: its next end may be a long way off.
+ * stricter for the measure alone is so for `starve_ms` at most: its next end may be a long way off. The trial of a more
+ * generous one may be over.
  */
 static uint32_t ls_regime(struct detshare *d, const struct ls *ls)
 {
         if (!ls->open || (ls->busy && ls_stalls(d, ls)))
                 return FELT_EBB;
+        if (ls->cut)
+                return ls->felt.now;
         if (d->now_ns - ls->piece_ns < (uint64_t)d->p[P_STARVE] * MS)
                 return ls->regime;
         return (uint32_t)min_u64(ls->regime, ls->felt.now);
@@ -701,8 +721,12 @@ static void tide_regime(struct detshare *d)
 {
         int trial = 0;
 
-        for (uint32_t i = 0; i < LS_MAX; i++)
-                trial |= d->ls[i].open && d->ls[i].regime == FELT_EBB && d->ls[i].felt.now == FELT_HELD;
+        for (uint32_t i = 0; i < LS_MAX; i++) {
+                struct ls *ls = &d->ls[i];
+
+                ls->cut |= ls->open && ls_trial_is_over(d, ls);
+                trial |= ls->open && !ls->cut && ls->regime == FELT_EBB && ls->felt.now == FELT_HELD;
+        }
         d->regime = FELT_EBB;
         for (uint32_t i = 0; i < LS_MAX; i++)
                 if (!trial || !felt_is_ignorant(&d->ls[i].felt))
@@ -719,8 +743,11 @@ static void ls_feel(struct detshare *d)
 
                 if (!ls->open)
                         continue;
-                ls->mixed |= ls->regime != d->regime;
+                ls->mixed |= (ls->cut ? ls->felt.now : ls->regime) != d->regime;
                 ls->beside |= d->be_flying != 0;
+                ls->met |= d->be_flying && ls->free_ns;
+                if (!d->be_flying && !ls->free_ns)
+                        ls->free_ns = d->now_ns;
         }
 }
 

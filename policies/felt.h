@@ -21,14 +21,14 @@
  * Compared are neighbours: a session's own speed may change by more than the slack for seconds (clocks, memory, its own
  * program), and times of before and after are then no measure of anything. Most requests run under the regime in force;
  * the mean of the last few is the base. One of RENEW is HELD: the base and that one are a pair, what requests take with
- * BE and without. One of TRIAL runs under a more generous regime, whose pair it makes with the base (and with what
- * is known of that), one of SOON while too little is known of it, or one says that it costs far less than it did: fewer
- * than the one of a hundred that a 99th percentile sees, for one that takes twice as long may hold up others. The means
- * of a regime's pairs are compared, and forget: the last FELT_SAMPLES or so count. If the base has become longer than
- * the slack since, it is not known whether that is BE, so pairs come as often as at first. Requests that met no BE at
- * all are as good as HELD ones. Time is per operation: where requests come in several sizes, or follow each other so
- * closely that they look like one, their lengths say little. What goes on for longer than FELT_PIECE_NS is looked at in
- * pieces of that.
+ * BE and without. One of TRIAL runs under a more generous regime, whose pair it makes with the base (and with what is
+ * known of that), one of SOON while too little is known of it, or one says that it costs far less than it did: fewer
+ * than the one of a hundred that a 99th percentile sees, for one that takes twice as long may hold up others (and is
+ * held for the rest of its time: who calls this sees to that). The means of a regime's pairs are compared, and forget:
+ * the last FELT_SAMPLES or so count. If the base has become longer than the slack since, it is not known whether that
+ * is BE, so pairs come as often as at first. Requests that met no BE at all are as good as HELD ones. Time is per
+ * operation: where requests come in several sizes, or follow each other so closely that they look like one, their
+ * lengths say little. What goes on for longer than FELT_PIECE_NS is looked at in pieces of that.
  */
 #pragma once
 
@@ -168,6 +168,12 @@ static inline uint64_t felt_without(const struct felt *felt)
 static inline int felt_has_base(const struct felt *felt)
 {
         return felt->base.n >= FELT_KNOWN && felt->requests - felt->base.at <= FELT_NEAR;
+}
+
+/* Whether what took so long took at least twice what others do, whoever they are beside. */
+static inline int felt_is_bad(const struct felt *felt, uint64_t ns, uint32_t operations)
+{
+        return felt_has_base(felt) && ns * 16 / operations >= 2 * felt->base.mean;
 }
 
 /* A request of so many operations, at least 1, took so long. */

@@ -141,15 +141,18 @@ struct ls {
         uint8_t gapped;               /* this request had gaps */
         uint8_t mixed;                /* another regime than its own was in force, too */
         uint8_t beside;               /* BE was on the device */
+        uint8_t cut;                  /* the trial of a more generous regime was given up in this piece */
+        uint8_t met;                  /* BE came to the device after it had been free of it in this request */
         struct gaps inside, between;  /* of requests */
         uint32_t delays, idle_ns;     /* of this request: kernels, and time without work */
         uint32_t need;                /* of the window, now */
         uint32_t needs[NEEDS];        /* time of kernels by what they need, in us */
-        uint64_t length_ns;           /* of a request, low among those seen; 0: unknown */
+        uint64_t length_ns;           /* of a request without BE, low among those seen; 0: unknown */
         uint64_t idle_between_ns;     /* from one request to the next, low among those seen; 0: unknown */
         uint64_t mean_length_ns, mean_beside_ns, mean_idle_ns; /* of requests, those beside BE, pauses; 0: unknown */
         uint32_t mean_delays, mean_gap;                        /* of a request; ns between two kernels */
         struct felt felt;
+        uint64_t free_ns;            /* when in this request the device was first free of BE; 0: not yet */
         uint64_t piece_ns;           /* when a piece of this request began that is looked at by itself */
         uint32_t regime, operations; /* of the piece: what it has BE do, and what of it has ended */
 };
@@ -289,10 +292,30 @@ static inline uint64_t ls_hold(const struct detshare *d, const struct ls *ls)
         return min_u64(max_u64(hold, us(d, P_HOLD_LEAST)), us(d, P_HOLD_MOST));
 }
 
+/* A trial that was given up tells something only where it shows in spite of that what that was for. */
 static inline void ls_felt(struct ls *ls, uint64_t end_ns)
 {
-        if (ls->operations && (!ls->mixed || !ls->beside))
-                felt_learn(&ls->felt, ls->beside ? ls->regime : FELT_HELD, end_ns - ls->piece_ns, ls->operations);
+        const uint64_t ns = end_ns - ls->piece_ns;
+
+        if (!ls->operations || (ls->mixed && ls->beside))
+                return;
+        if (!ls->cut || felt_is_bad(&ls->felt, ns, ls->operations))
+                felt_learn(&ls->felt, ls->beside ? ls->regime : FELT_HELD, ns, ls->operations);
+}
+
+/*
+ * What a request takes without BE: at most what it took, and at least what it went on for when the device was free of
+ * BE. What it took beside BE must not count: more is then harmless, so more of BE would be beside the next.
+ */
+static inline void ls_learn_length(struct ls *ls, uint64_t length)
+{
+        const uint64_t begin = max_u64(ls->begin_ns, ls->free_ns);
+        const uint64_t alone = ls->free_ns && !ls->met && ls->empty_ns > begin ? ls->empty_ns - begin : 0;
+
+        if (!ls->length_ns || length < ls->length_ns)
+                learn_low(&ls->length_ns, length);
+        else if (alone > ls->length_ns)
+                learn_low(&ls->length_ns, alone);
 }
 
 static inline void ls_close(struct ls *ls)
@@ -302,7 +325,7 @@ static inline void ls_close(struct ls *ls)
         ls->open = 0;
         if (!ls->gapped)
                 gaps_learn(&ls->inside, 0);
-        learn_low(&ls->length_ns, length);
+        ls_learn_length(ls, length);
         learn_slowly(&ls->mean_length_ns, length);
         if (ls->beside)
                 learn_slowly(&ls->mean_beside_ns, length);
@@ -335,7 +358,7 @@ static inline uint32_t ls_steps(const struct detshare *d, const struct ls *ls)
 /* What comes now of a request is looked at by itself. */
 static inline void ls_piece(const struct detshare *d, struct ls *ls)
 {
-        ls->mixed = ls->beside = 0;
+        ls->mixed = ls->beside = ls->cut = 0;
         ls->operations = 0;
         ls->piece_ns = d->now_ns;
         ls->regime = FELT_EBB;
@@ -364,8 +387,9 @@ static inline void ls_wake(struct detshare *d, struct ls *ls)
                 }
                 ls->open = 1;
                 ls->begin_ns = d->now_ns;
-                ls->gapped = 0;
+                ls->gapped = ls->met = 0;
                 ls->delays = ls->idle_ns = 0;
+                ls->free_ns = 0;
                 ls_piece(d, ls);
         }
         ls->busy = 1;

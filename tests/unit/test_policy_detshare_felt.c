@@ -22,18 +22,32 @@ static uint64_t half_more(const struct ph_kernel *kernel, uint64_t alone_ns, uin
                                                                                                      : alone_ns;
 }
 
+static uint64_t many_more(const struct ph_kernel *kernel, uint64_t alone_ns, uint32_t n_others)
+{
+        return half_more(kernel, alone_ns, n_others) == alone_ns ? alone_ns : 10 * alone_ns;
+}
+
+static uint64_t all_more(const struct ph_kernel *kernel, uint64_t alone_ns, uint32_t n_others)
+{
+        (void)kernel;
+        return n_others ? alone_ns * 4 : alone_ns;
+}
+
 static struct ph_kernel small = {.name = "small", .blocks = 16, .block_ns = 2 * US};
 static struct ph_kernel shorts = {.name = "shorts", .blocks = 8 * SMS, .block_ns = 4 * US};
 static struct ph_kernel longs = {.name = "longs", .blocks = 8 * SMS, .block_ns = 25 * US};
 static struct ph_kernel endless = {.name = "endless", .blocks = 16, .block_ns = 2000 * MS};
+static struct ph_kernel wave = {.name = "wave", .blocks = SMS, .threads = 1024, .block_ns = 2 * MS};
+static struct ph_kernel stuck = {.name = "stuck", .blocks = 16, .block_ns = 50 * US, .beside = many_more};
+static struct ph_kernel slowed = {.name = "slowed", .blocks = 16, .block_ns = 800 * US, .beside = all_more};
 static struct ph_kernel touchy = {.name = "touchy", .blocks = 16, .block_ns = 50 * US, .beside = half_more};
 
 /* Prices and regimes are tested as they are once BE is known, and with a slack that is easily seen. */
 #define KNOWN "held_first=0", "slack_permille=50"
-#define OPEN(...)                                                                     \
-        do {                                                                          \
-                PH_KERNELS_ARE(&small, &shorts, &longs, &endless, &touchy);           \
-                ph_open(SMS / 2, "detshare", KNOWN, __VA_ARGS__ __VA_OPT__(, ) NULL); \
+#define OPEN(...)                                                                                   \
+        do {                                                                                        \
+                PH_KERNELS_ARE(&small, &shorts, &longs, &endless, &touchy, &wave, &stuck, &slowed); \
+                ph_open(SMS / 2, "detshare", KNOWN, __VA_ARGS__ __VA_OPT__(, ) NULL);               \
         } while (0)
 
 /* Requests of ten kernels beside a closed loop of BE; how many of the last 100 of 200 took longer than alone, in %.
@@ -134,6 +148,63 @@ Test(policy_detshare_felt, a_request_that_goes_on_is_not_the_measure_for_ever)
         ph_run_for(1000 * MS);
         cr_assert_leq(ph_busy(be, ph_now() - 1000 * MS, ph_now() - 955 * MS), 100, "it is held at first");
         cr_assert_geq(ph_busy(be, ph_now() - 900 * MS, ph_now()), 900);
+        ph_close();
+}
+
+/* Seeing what more best effort costs must not cost much more than that is known by. */
+Test(policy_detshare_felt, a_trial_is_given_up_when_it_is_known_how_it_ends)
+{
+        struct ph_client *be, *ls;
+        uint32_t trials = 0;
+        uint64_t most = 0;
+
+        OPEN("explore_permille=0", "standing_permille=0", "be_ahead_us=0", "held_first=1", "ls_depth=1");
+        ls = ph_ls(0);
+        ls->synchronises = 1;
+        touched_by = be = ph_be();
+        touched_beyond = 0;
+        ph_know(&shorts, 0);
+        ph_loop(be, &shorts, 4);
+        ph_every(ls, &stuck, 10, 2500 * US, 800);
+        ph_run_for(2050 * MS);
+        cr_assert_eq(ls->n_latency, 800);
+        for (uint32_t i = 100; i < 800; i++) {
+                trials += ls->latency[i] > 1500 * US;
+                most = ls->latency[i] > most ? ls->latency[i] : most;
+        }
+        cr_assert(trials >= 2 && trials <= 40, "%u", trials);
+        cr_assert_leq(most, 3500 * US, "%llu us of some 1000, or of 5000", (unsigned long long)most / 1000);
+        ph_close();
+}
+
+/*
+ * A request beside best effort is longer than it is by itself, and a long one loses little by a kernel on all SMs: if
+ * that counted, it would be longer the longer it is.
+ */
+Test(policy_detshare_felt, how_long_requests_are_is_learnt_without_best_effort)
+{
+        struct ph_client *be, *ls;
+        uint64_t from;
+        uint32_t n = 0;
+
+        OPEN("explore_permille=0", "standing_permille=0", "feel=0", "mask_permille=110");
+        ls = ph_ls(0);
+        ls->synchronises = 1;
+        ph_know(&wave, 0);
+        ph_every(ls, &slowed, 1, 5000 * US, 600);
+        ph_run_for(100 * MS);
+        be = ph_be();
+        ph_loop(be, &wave, 4);
+        ph_run_for(2500 * MS);
+        from = ph_now();
+        ph_run_for(300 * MS);
+        for (uint32_t i = 0; i < ph.n_log; i++) {
+                if (ph.log[i].client != be || ph.log[i].launch_ns < from)
+                        continue;
+                cr_assert_eq(ph.log[i].side, DETSHARE_SIDE_UPPER, "%u SMs", ph.log[i].n_sms);
+                n++;
+        }
+        cr_assert_geq(n, 20, "%u", n);
         ph_close();
 }
 

@@ -97,7 +97,7 @@ mkdir "$dir/bin"
 printf '#!/bin/sh\necho "$1 $(cat)" >>%s/mps.calls\n' "$dir" >"$dir/bin/nvidia-cuda-mps-control"
 chmod 755 "$dir/bin/nvidia-cuda-mps-control"
 systems='native;mps;mps-priority;detshare:multistream;detshare:detshare;detshare:nosuch'
-measure() {
+measure() { # the last --state counts
         PATH=$dir/bin:$PATH timeout 300 python3 tests/eval/measure.py --build "$build" --state "$dir/state.csv" --native-socket "$dir/native.sock" --daemon-device sim:h200 \
                 --c-program ls:4:4:2:64 --c-program be:6:20:4:64 --cell ls/be@30 --seconds 0.25 --rounds 1 --systems "$systems" "$@"
 }
@@ -109,6 +109,18 @@ holds "$dir/state.csv" "[[r['phase'] for r in d if r['system'] == s] for s in ('
 holds "$dir/state.csv" "len({r['at_s'] for r in d if r['phase'] == 'together' and r['program'] == 'ls0:ls'}) == 1"
 holds "$dir/state.csv" "all('nosuch' in r['error'] for r in d if r['system'] == 'detshare:nosuch')"
 check "MPS was started and ended" test "$(grep -c '^-d' "$dir/mps.calls") $(grep -c quit "$dir/mps.calls")" = "2 2"
+# two shards, each of one cell, that begin and end worlds together
+grep capacity "$dir/state.csv" >"$dir/capacities"
+for k in 0 1; do
+        cat <(head -n 1 "$dir/state.csv") "$dir/capacities" >"$dir/shard$k.csv"
+        measure --cell ls/be@60 --shard $k/2 --meet "$dir/meet" --state "$dir/shard$k.csv" --systems 'native;detshare:multistream' --limit 0 >"$dir/shard$k.log" 2>&1 &
+        shards[k]=$!
+done
+check "a shard" wait "${shards[0]}"
+check "and another one at the same time" wait "${shards[1]}"
+holds "$dir/shard0.csv" "[r['phase'] for r in d].count('end') == 2"
+holds "$dir/shard1.csv" "[r['phase'] for r in d].count('end') == 2"
+check "they met" test "$(cd "$dir/meet" && echo ?.at.1.detshare.measured)" = "0.at.1.detshare.measured 1.at.1.detshare.measured"
 cp "$dir/state.csv" "$dir/before.csv"
 check "again" measure --limit 0
 check "what is there is not measured again" cmp "$dir/before.csv" "$dir/state.csv"

@@ -9,6 +9,8 @@ import pathlib
 import random
 import statistics
 import tempfile
+import threading
+import time
 import unittest
 import unittest.mock
 import xml.dom.minidom
@@ -17,6 +19,7 @@ import analyse
 import channels_gpu
 import document
 import measure
+import meeting
 import plot
 import replay
 import scenarios
@@ -288,6 +291,33 @@ class Writing(unittest.TestCase):
         self.assertEqual(sorted(cell.name + cell.group for shard in shards for cell in shard), sorted(cell.name + cell.group for cell in cells))
         self.assertTrue(max(map(len, shards)) - min(map(len, shards)) <= 1)
 
+    def test_shards_wait_for_each_other_but_for_nobody_who_is_gone(self):
+        with tempfile.TemporaryDirectory() as folder:
+            said, one, two = [], meeting.Meeting(folder, 0, 3), meeting.Meeting(folder, 1, 3)
+            third = meeting.Meeting(folder, 2, 3)
+
+            def goes(who, *points):
+                for point in points:
+                    who.at(point)
+                    said.append((who.number, point))
+                who.leave()
+            first = threading.Thread(target=goes, args=(one, "a", "a", "b"))
+            first.start()
+            second = threading.Thread(target=goes, args=(two, "a", "c", "b"))
+            second.start()
+            time.sleep(0.3)
+            self.assertEqual(said, [], "the third is not there yet")
+            third.at("a")
+            time.sleep(0.3)
+            self.assertEqual(sorted(said), [(0, "a"), (0, "a"), (1, "a")])
+            third.leave()  # two wait for each other at different points then
+            for thread in (first, second):
+                thread.join(10)
+                self.assertFalse(thread.is_alive())
+        alone = meeting.Meeting(None, 0, 2)
+        alone.at("a")
+        alone.leave()
+
     def test_a_cell_that_fails_takes_no_other_with_it(self):
         cells = scenarios.cells(["core:bert+"])
         bad, opened, ended = {cells[0].name, cells[5].name}, [], []
@@ -320,7 +350,7 @@ class Writing(unittest.TestCase):
         def world_open(*_):
             opened.append(World())
             return opened[-1]
-        options = argparse.Namespace(systems=["mps"], seconds=1, limit=0, shard=(0, 1), rounds=1)
+        options = argparse.Namespace(systems=["mps"], seconds=1, limit=0, shard=(0, 1), rounds=1, meet=None)
         with tempfile.TemporaryDirectory() as folder, unittest.mock.patch.multiple(
                 measure, Company=Company, run_system=run_system, world_open=world_open, print=lambda *_, **__: None, create=True):
             kept = state.State(pathlib.Path(folder) / "s.csv")

@@ -14,12 +14,14 @@ shift 2
 n=$(nvidia-smi -L | grep -c '^GPU') || { echo "gpus: nvidia-smi finds no GPU" >&2; exit 1; }
 status=0
 shares=()
+meet=$(mktemp -d)
+trap 'rm -rf "$meet"' EXIT
 for ((k = 0; k < n; k++)); do
         # the ending says whether it is packed
         share=$out/gpu$k.csv${state##*.csv}
         [ ! -e "$state" ] || cp "$state" "$share"
         shares+=("$share")
-        CUDA_VISIBLE_DEVICES=$k python3 tests/eval/measure.py --state "$share" --shard "$k/$n" "$@" >"$out/gpu$k.log" 2>&1 &
+        CUDA_VISIBLE_DEVICES=$k python3 tests/eval/measure.py --state "$share" --shard "$k/$n" --meet "$meet" "$@" >"$out/gpu$k.log" 2>&1 &
         pids[k]=$!
 done
 for ((k = 0; k < n; k++)); do

@@ -19,10 +19,11 @@ says so, and is tried again in the next round only.
 
 What a service can do alone (its capacity, of which loads are parts) is measured natively, once, and kept in the file, too.
 
-On a machine of several GPUs each takes a share: --shard K/N (from 0) with a file of its own and CUDA_VISIBLE_DEVICES=K.
+On a machine of several GPUs each takes a share: --shard K/N (from 0) with a file of its own and CUDA_VISIBLE_DEVICES=K, and --meet FOLDER, the same
+new folder for all: programs that start or end on one GPU are felt on the others, so all do that at the same time (meeting.py). gpus.sh does all this.
 
 usage: measure.py --state FILE.csv[.xz] [--build BUILD] [--limit SECONDS] [--rounds N] [--seconds S] [--systems LIST] [--shard K/N]
-                  [--alone LIST] [--profiles FILE] [--list] [WORD...]
+                  [--alone LIST] [--meet FOLDER] [--profiles FILE] [--list] [WORD...]
        systems: native, mps, mps-priority, detshare:POLICY[,KEY=VALUE...] separated by semicolons; words choose cells by group:name
 """
 import argparse
@@ -41,6 +42,7 @@ import tempfile
 import time
 
 import scenarios
+from meeting import Meeting
 from state import State
 
 HERE = pathlib.Path(__file__).resolve().parent
@@ -429,10 +431,13 @@ def run_world(cells, name, round_, state, options, folder, clock):
             company = clock.started(lambda: Company(cells if asks else [cell for cell, _ in todo], world, options, own))
             world.policy("detshare:detshare")
             company.warm()
+            clock.meeting.at(f"{round_}.{name}.ready")
             if asks:
                 run_capacities(cells, company, state, options)
             reached = True
-            if not run_cells(todo, world, company, round_, state, options, clock, own):
+            done = run_cells(todo, world, company, round_, state, options, clock, own)
+            clock.meeting.at(f"{round_}.{name}.measured")
+            if not done:
                 return False
         except (Failed, OSError, ValueError, subprocess.SubprocessError) as error:
             gone = todo[:1] if reached else list(todo)  # of one cell, or of all in this world
@@ -457,10 +462,10 @@ def world_end(name, clock, folder):
 
 
 class Clock:
-    """What is left of the run, by what its parts took so far; and the worlds that are open."""
+    """What is left of the run, by what its parts took so far; the worlds that are open, and who else measures on this host."""
 
-    def __init__(self, limit):
-        self.begin, self.limit, self.start_s, self.worlds = time.monotonic(), limit, 30.0, {}
+    def __init__(self, limit, meeting):
+        self.begin, self.limit, self.start_s, self.worlds, self.meeting = time.monotonic(), limit, 30.0, {}, meeting
 
     def passed(self):
         return time.monotonic() - self.begin
@@ -490,16 +495,19 @@ def worlds_of(options, cells, state, turn):
 
 
 def run(options, cells, state, folder):
-    clock = Clock(options.limit)
+    clock = Clock(options.limit, Meeting(options.meet, *options.shard))
     try:
         for round_ in range(1, options.rounds + 1):
-            for name in worlds_of(options, cells, state, round_ - 1 + options.shard[0]):
+            for name in worlds_of(options, cells, state, round_ - 1):
+                clock.meeting.at(f"{round_}.{name}.begins")
                 if not run_world(cells, name, round_, state, options, folder, clock):
                     return False
+                clock.meeting.at(f"{round_}.{name}.measured")
                 world_end(name, clock, folder)  # MPS takes the GPU from everybody else
     finally:
         for world in clock.worlds.values():
             world.end()
+        clock.meeting.leave()
     return True
 
 
@@ -519,6 +527,7 @@ def arguments():
     parser.add_argument("--c-program", action="append", default=[], help="tests: NAME:KERNELS:BLOCK_US:BLOCKS:THREADS, NAME is then job.c")
     parser.add_argument("--cell", action="append", default=[], help="another cell: LS[+LS]/BE[+BE]@LOAD, instead of the scenarios")
     parser.add_argument("--shard", type=shard, default=(0, 1), metavar="K/N")
+    parser.add_argument("--meet", type=pathlib.Path, metavar="FOLDER", help="a new one, the same for all shards that run on this host")
     parser.add_argument("--list", action="store_true")
     parser.add_argument("words", nargs="*")
     options = parser.parse_args()

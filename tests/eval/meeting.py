@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Where measurements of several GPUs of one host wait for each other.
 
-A program that starts or ends on one GPU takes time slices of the others: on a host of two H200s, services had requests of 4 to 60 ms, alone and under
+A program that starts or ends on one GPU takes time slices of the others: on a host of two H200s, services had requests of 4 to 43 ms, alone and under
 every load, for the seconds in which programs of the other GPU's measurement came and went. So those who measure start their programs, measure, and
 end their programs at the same times: at() returns when all others have come to the same point.
 

@@ -393,14 +393,22 @@ static void points_mark_changed(ds_kstat *table, struct ds_kstat_points *points)
         points->changed = 1;
 }
 
-/* A sample is off or not; whether there were enough of them, with what the kernel takes in the mean, to begin anew. */
-static int points_restart(struct ds_kstat_points *points, const struct ds_kstat_row *row, int off, uint64_t mean_ns)
+/* Whether there were samples enough in a row that are off, as the kernel's own mean is, to begin anew with this one. */
+static int points_restart(struct ds_kstat_points *points, const struct ds_kstat_row *row,
+        const struct detshare_profile_point *point, uint64_t ns)
 {
-        if (off * points->off <= 0)
+        const int off = mean_is_off(point->mean_ns, ns);
+
+        if (!off && points->off_sms != point->n_sms)
+                return 0; /* which says nothing about the other one */
+        if (off * points->off <= 0 || points->off_sms != point->n_sms)
                 points->off = (int8_t)off;
         else if (points->off * off < KSTAT_OFF)
                 points->off = (int8_t)(points->off + off);
-        if (points->off * off < KSTAT_OFF || !row->samples || mean_is_off(mean_ns, row->mean_ns) != off)
+        points->off_sms = point->n_sms;
+        if (points->off * off < KSTAT_OFF || !row->samples || mean_is_off(point->mean_ns, row->mean_ns) != off)
+                return 0;
+        if (off < 0 && mean_is_off(row->mean_ns, ns))
                 return 0;
         points->off = 0;
         return 1;
@@ -424,8 +432,7 @@ void ds_kstat_point_sample(ds_kstat *table, struct ds_kstat_row *row, uint32_t n
                 point->samples = 0;
         if (!point->samples)
                 point->mean_ns = 0;
-        restarts =
-                point->samples && points_restart(points, row, mean_is_off(point->mean_ns, duration_ns), point->mean_ns);
+        restarts = point->samples && points_restart(points, row, point, duration_ns);
         if (restarts)
                 point->mean_ns = duration_ns;
         mean_add(&point->samples, &point->mean_ns, duration_ns);

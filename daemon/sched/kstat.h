@@ -53,10 +53,11 @@ struct ds_kstat_forms {
 struct ds_kstat_points {
         uint32_t row; /* whose they are, DS_KSTAT_NONE = nobody's */
         uint32_t n;
-        uint16_t tries;  /* since the last sample */
-        uint8_t used;    /* since they were last looked at for room */
-        uint8_t changed; /* since they were last given out by ds_kstat_changed */
-        int8_t off;      /* times in a row that a sample was more than twice what is known (-: less than half of it) */
+        uint16_t tries;   /* since the last sample */
+        uint8_t used;     /* since they were last looked at for room */
+        uint8_t changed;  /* since they were last given out by ds_kstat_changed */
+        int8_t off;       /* times in a row that a sample was more than twice what is known, -: less than half of it */
+        uint32_t off_sms; /* on so many SMs */
         uint32_t sampled_at;                                   /* the row's samples when there was one of these */
         struct detshare_profile_point at[DETSHARE_POINTS_MAX]; /* by n_sms, ascending */
         struct ds_kstat_forms forms;
@@ -90,7 +91,8 @@ int ds_kstat_point_wanted(ds_kstat *table, struct ds_kstat_row *row, uint32_t n_
 /*
  * One more duration on so many SMs. Where two in a row and the kernel's own mean say that it takes more than twice what
  * the point says, or less than half, the point has this one's: a kernel's time may be its arguments', and what a
- * program tries with small ones before it works with large ones must not count for long. Past DETSHARE_POINTS_MAX the
+ * program tries with small ones before it works with large ones must not count for long (but a kernel that takes now
+ * this and now that is not short for two short ones in a row). Past DETSHARE_POINTS_MAX the
  * point with the fewest samples makes room, except for the one with the most SMs.
  */
 void ds_kstat_point_sample(ds_kstat *table, struct ds_kstat_row *row, uint32_t n_sms, uint64_t duration_ns);

@@ -699,8 +699,8 @@ static int ls_trial_is_over(struct detshare *d, const struct ls *ls)
 
 /*
  * The regime that a request under way asks for, as long as it is not its own host that it waits for. One that is
- * stricter for the measure alone is so for `starve_ms` at most: its next end may be a long way off. The trial of a more
- * generous one may be over.
+ * stricter for the measure alone is so for `starve_ms` at most: its next end may be a long way off. After a trial of a
+ * more generous one that is over it is the one in force.
  */
 static uint32_t ls_regime(struct detshare *d, const struct ls *ls)
 {

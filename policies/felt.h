@@ -23,8 +23,8 @@
  * the mean of the last few is the base. One of RENEW is HELD: the base and that one are a pair, what requests take with
  * BE and without. One of TRIAL runs under a more generous regime, whose pair it makes with the base (and with what is
  * known of that), one of SOON while too little is known of it, or one says that it costs far less than it did: fewer
- * than the one of a hundred that a 99th percentile sees, for one that takes twice as long may hold up others (and is
- * held for the rest of its time: who calls this sees to that). The means of a regime's pairs are compared, and forget:
+ * than the one of a hundred that a 99th percentile sees, for one that takes twice as long may hold up others (the rest
+ * of it has the regime in force: who calls this sees to that). The means of a regime's pairs are compared, and forget:
  * the last FELT_SAMPLES or so count. If the base has become longer than the slack since, it is not known whether that
  * is BE, so pairs come as often as at first. Requests that met no BE at all are as good as HELD ones. Time is per
  * operation: where requests come in several sizes, or follow each other so closely that they look like one, their

@@ -299,18 +299,18 @@ static inline void ls_felt(struct ls *ls, uint64_t end_ns)
 
         if (!ls->operations || (ls->mixed && ls->beside))
                 return;
-        if (!ls->cut || felt_is_bad(&ls->felt, ns, ls->operations))
+        if (!ls->cut || !ls->beside || felt_is_bad(&ls->felt, ns, ls->operations))
                 felt_learn(&ls->felt, ls->beside ? ls->regime : FELT_HELD, ns, ls->operations);
 }
 
 /*
  * What a request takes without BE: at most what it took, and at least what it went on for when the device was free of
- * BE. What it took beside BE must not count: more is then harmless, so more of BE would be beside the next.
+ * BE. What it took beside BE must not count: more is then harmless, so more of BE would be beside the next. So while BE
+ * never leaves the device, which it does for requests that it is held during, this can only become less.
  */
 static inline void ls_learn_length(struct ls *ls, uint64_t length)
 {
-        const uint64_t begin = max_u64(ls->begin_ns, ls->free_ns);
-        const uint64_t alone = ls->free_ns && !ls->met && ls->empty_ns > begin ? ls->empty_ns - begin : 0;
+        const uint64_t alone = ls->free_ns && !ls->met && ls->empty_ns > ls->free_ns ? ls->empty_ns - ls->free_ns : 0;
 
         if (!ls->length_ns || length < ls->length_ns)
                 learn_low(&ls->length_ns, length);
@@ -363,7 +363,7 @@ static inline void ls_piece(const struct detshare *d, struct ls *ls)
         ls->piece_ns = d->now_ns;
         ls->regime = FELT_EBB;
         if (!ls->felt.requests)
-                ls->felt.first = d->p[P_HELD_FIRST] ? FELT_HELD : FELT_EBB;
+                ls->felt.first = d->p[P_FEEL] && d->p[P_HELD_FIRST] ? FELT_HELD : FELT_EBB;
         if (d->p[P_FEEL])
                 ls->regime = felt_choose(
                         &ls->felt, ls_slack_permille(d, ls), ls_steps(d, ls), (uint32_t)max_u64(d->ls_recent, 1));

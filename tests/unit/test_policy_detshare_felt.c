@@ -70,6 +70,17 @@ static uint32_t felt_slower(const struct ph_kernel *kernel, struct ph_client **r
         return slower;
 }
 
+/* How many kernels of BE were launched since then on at least and at most so many SMs. */
+static uint32_t launched(const struct ph_client *be, uint64_t from_ns, uint32_t least, uint32_t most)
+{
+        uint32_t n = 0;
+
+        for (uint32_t i = 0; i < ph.n_log; i++)
+                n += ph.log[i].client == be && ph.log[i].launch_ns >= from_ns && ph.log[i].n_sms >= least &&
+                     ph.log[i].n_sms <= most;
+        return n;
+}
+
 /* What no price foresees is seen: best effort goes on between requests, and beside a few of them to see whether it may.
  */
 Test(policy_detshare_felt, best_effort_that_costs_requests_more_than_the_slack_is_held_while_they_run)
@@ -177,6 +188,37 @@ Test(policy_detshare_felt, a_trial_is_given_up_when_it_is_known_how_it_ends)
         ph_close();
 }
 
+/* Who asks for no regimes has none, whoever came first: what the default says of the first one is of no concern. */
+Test(policy_detshare_felt, without_regimes_best_effort_is_held_for_nobody)
+{
+        for (int late = 0; late < 2; late++) {
+                struct ph_client *be, *ls;
+                uint64_t from;
+
+                PH_KERNELS_ARE(&small, &shorts);
+                ph_open(SMS / 2, "detshare", "feel=0", "explore_permille=0", "standing_permille=0", NULL);
+                ls = ph_ls(0);
+                ls->synchronises = 1;
+                be = ph_be();
+                ph_know(&shorts, 0);
+                if (!late)
+                        ph_loop(be, &shorts, 4);
+                for (uint32_t i = 0; i < 4; i++) {
+                        ph_request(ls, &small, 10);
+                        ph_run_for(1 * MS);
+                }
+                if (late)
+                        ph_loop(be, &shorts, 4);
+                ph_run_for(1 * MS);
+                ph_request(ls, &small, 2000);
+                ph_run_for(1 * MS);
+                from = ph_now();
+                ph_run_for(2 * MS);
+                cr_assert_geq(launched(be, from, 1, SMS), 40, "%d: %u", late, launched(be, from, 1, SMS));
+                ph_close();
+        }
+}
+
 /*
  * A request beside best effort is longer than it is by itself, and a long one loses little by a kernel on all SMs: if
  * that counted, it would be longer the longer it is.
@@ -223,17 +265,6 @@ Test(policy_detshare_felt, and_is_back_beside_them_when_it_costs_them_nothing_an
         from = ph_now() - 150 * MS;
         cr_assert_geq(ph_busy(be, from, ph_now()) + ph_busy(other, from, ph_now()), 1600, "two of them, all the time");
         ph_close();
-}
-
-/* How many kernels of BE were launched since then on at least and at most so many SMs. */
-static uint32_t launched(const struct ph_client *be, uint64_t from_ns, uint32_t least, uint32_t most)
-{
-        uint32_t n = 0;
-
-        for (uint32_t i = 0; i < ph.n_log; i++)
-                n += ph.log[i].client == be && ph.log[i].launch_ns >= from_ns && ph.log[i].n_sms >= least &&
-                     ph.log[i].n_sms <= most;
-        return n;
 }
 
 /* 2,400 requests more: when the last 400 of them began. */

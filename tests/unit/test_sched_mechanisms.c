@@ -332,6 +332,43 @@ Test(sched_mechanisms, points_follow_a_kernel_that_has_other_arguments_now, .ini
         ds_kstat_free(table);
 }
 
+/* Two in a row are of one number of SMs, with nothing usual between them. */
+Test(sched_mechanisms, points_do_not_follow_what_comes_now_and_then, .init = NULL, .fini = NULL)
+{
+        const struct ds_kstat_points *points;
+        struct ds_kstat_row *row;
+        ds_kstat *table;
+
+        cr_assert_eq(ds_kstat_new(256, &table), 0);
+        row = ds_kstat_at(table, ds_kstat_touch(table, 1), 1);
+        for (uint32_t n_sms = 66; n_sms <= 132; n_sms += 66)
+                for (int i = 0; i < 50; i++)
+                        ds_kstat_point_sample(table, row, n_sms, 100 * US);
+        points = ds_kstat_points(table, row);
+        for (int i = 0; i < 50; i++)
+                ds_kstat_sample(row, 2000 * US);
+        for (int i = 0; i < 4; i++) {
+                ds_kstat_point_sample(table, row, 132, 400 * US);
+                ds_kstat_point_sample(table, row, 132, 110 * US);
+        }
+        cr_assert_leq(points->at[1].mean_ns, 150 * US, "usual ones between");
+        ds_kstat_point_sample(table, row, 132, 400 * US);
+        ds_kstat_point_sample(table, row, 66, 400 * US);
+        cr_assert_leq(points->at[0].mean_ns, 120 * US, "one each");
+        ds_kstat_point_sample(table, row, 132, 400 * US);
+        cr_assert_leq(points->at[1].mean_ns, 180 * US);
+        ds_kstat_point_sample(table, row, 66, 100 * US);
+        ds_kstat_point_sample(table, row, 132, 400 * US);
+        cr_assert_eq(points->at[1].mean_ns, 400 * US, "what others take is nothing to it");
+        /* long four times in five, and short: two short ones are no reason */
+        for (int i = 0; i < 50; i++)
+                ds_kstat_sample(row, i % 5 ? 400 * US : 50 * US);
+        for (int i = 0; i < 2; i++)
+                ds_kstat_point_sample(table, row, 132, 50 * US);
+        cr_assert_geq(points->at[1].mean_ns, 350 * US, "%llu", (unsigned long long)points->at[1].mean_ns);
+        ds_kstat_free(table);
+}
+
 Test(sched_mechanisms, a_cold_first_launch_does_not_count, .init = NULL, .fini = NULL)
 {
         struct ds_kstat_row *row;

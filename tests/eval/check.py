@@ -314,6 +314,21 @@ class Writing(unittest.TestCase):
             for thread in (first, second):
                 thread.join(10)
                 self.assertFalse(thread.is_alive())
+        with tempfile.TemporaryDirectory() as folder:
+            one, two = meeting.Meeting(folder, 0, 2), meeting.Meeting(folder, 1, 2)
+            two.passed("a")
+            one.at("a")  # which nobody comes to
+            first = threading.Thread(target=one.at, args=("b",))
+            first.start()
+            for path in pathlib.Path(folder).iterdir():
+                path.unlink()
+            pathlib.Path(folder).rmdir()
+            first.join(10)
+            self.assertFalse(first.is_alive(), "nobody is left where there is no folder")
+            two.at("c")
+            for who in (one, two):
+                who.leave()
+            pathlib.Path(folder).mkdir()
         alone = meeting.Meeting(None, 0, 2)
         alone.at("a")
         alone.leave()

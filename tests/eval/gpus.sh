@@ -15,7 +15,6 @@ n=$(nvidia-smi -L | grep -c '^GPU') || { echo "gpus: nvidia-smi finds no GPU" >&
 status=0
 shares=()
 meet=$(mktemp -d)
-trap 'rm -rf "$meet"' EXIT
 for ((k = 0; k < n; k++)); do
         # the ending says whether it is packed
         share=$out/gpu$k.csv${state##*.csv}
@@ -28,6 +27,7 @@ for ((k = 0; k < n; k++)); do
         wait "${pids[k]}" || status=$?
         echo "GPU $k: $(tail -n 1 "$out/gpu$k.log")"
 done
+rm -rf "$meet" # not where we are ended: they go on
 there=()
 for share in "${shares[@]}"; do
         [ ! -e "$share" ] || there+=("$share")

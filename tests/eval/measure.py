@@ -502,6 +502,7 @@ def run(options, cells, state, folder):
                 clock.meeting.at(f"{round_}.{name}.begins")
                 if not run_world(cells, name, round_, state, options, folder, clock):
                     return False
+                clock.meeting.passed(f"{round_}.{name}.ready")  # nothing was left to do, or no program came up
                 clock.meeting.at(f"{round_}.{name}.measured")
                 world_end(name, clock, folder)  # MPS takes the GPU from everybody else
     finally:
@@ -575,6 +576,8 @@ def main():
     left = left_to_do(options, cells, state)
     if options.list or not left:
         print(f"{left} of {options.rounds * len(cells) * len(options.systems)} to be measured")
+        if not options.list:
+            Meeting(options.meet, *options.shard).leave()  # so that nobody waits for us
         return 0
     folder = pathlib.Path(tempfile.mkdtemp(prefix="detshare-measure."))
     folder.chmod(0o755)

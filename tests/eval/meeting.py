@@ -6,7 +6,8 @@ every load, for the seconds in which programs of the other GPU's measurement cam
 end their programs at the same times: at() returns when all others have come to the same point.
 
 Nobody is waited for who is gone, however it went (each holds a lock on a file of its own), who never came (ABSENT_S), or who waits itself at a point
-where we have not been: those who do things in another order do not wait for each other for ever.
+where we have not been: those who do things in another order do not wait for each other for ever. Who does not come to a point says so (passed()).
+Without the folder there is nobody to wait for.
 """
 import fcntl
 import os
@@ -31,16 +32,26 @@ class Meeting:
 
     def at(self, point):
         """Once for each point, further calls do nothing."""
-        if point in self.been:
+        if not self.passed(point):
             return
+        try:
+            self.says(point)
+            while any(self.is_awaited(k, point) for k in self.others):
+                time.sleep(LOOK_S)
+            self.says("")
+        except FileNotFoundError:  # who started us all has gone, and taken the folder with it
+            self.others = []
+
+    def passed(self, point):
+        """The others need not wait there; 0: it was known, or there are none."""
+        if point in self.been or not self.others:
+            return 0
         self.been.add(point)
-        if not self.others:
-            return
-        (self.folder / f"{self.number}.at.{point}").touch()
-        self.says(point)
-        while any(self.is_awaited(k, point) for k in self.others):
-            time.sleep(LOOK_S)
-        self.says("")
+        try:
+            (self.folder / f"{self.number}.at.{point}").touch()
+        except FileNotFoundError:
+            self.others = []
+        return len(self.others)
 
     def says(self, point):
         """What the others read whole or not at all."""
@@ -62,7 +73,7 @@ class Meeting:
             with open(self.folder / f"{other}.here", encoding="utf8") as file:
                 fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
         except FileNotFoundError:
-            return time.monotonic() - self.begin > ABSENT_S
+            return not self.folder.exists() or time.monotonic() - self.begin > ABSENT_S
         except BlockingIOError:
             return False
         return True

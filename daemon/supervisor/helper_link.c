@@ -139,17 +139,28 @@ static void fail(ds_helper *helper, struct ds_helper_job *job, const char *why)
                 finish(helper, job, &result);
 }
 
+/* What was sent last of all that is in flight; NULL: nothing is. */
+static struct in_flight *last_place(ds_helper *helper)
+{
+        struct in_flight *last = NULL;
+
+        for (size_t i = 0; i < PLACES; i++)
+                if (helper->in_flight[i].id && (!last || helper->in_flight[i].id > last->id))
+                        last = &helper->in_flight[i];
+        return last;
+}
+
 /*
  * The helper died. Of one image: then it is to blame. Of one of several: each is tried again, alone, before any other,
- * so that only the one that kills fails. What nobody waits for is not tried again. One that was told to stop died of
- * none: who waits for it is told what all are told, or asks the next daemon.
+ * in the order in which they were sent, so that only the one that kills fails. What nobody waits for is not tried
+ * again. One that was told to stop died of none: who waits for it is told what all are told, or asks the next daemon.
  */
 static void fail_in_flight(ds_helper *helper, const char *why)
 {
         int one = helper->n_in_flight + helper->n_background == 1 && !helper->blamed && !helper->stopping;
 
-        for (size_t i = PLACES; i-- > 0;) {
-                struct ds_helper_job *job = helper->in_flight[i].id ? land(&helper->in_flight[i]) : NULL;
+        for (struct in_flight *place; (place = last_place(helper));) {
+                struct ds_helper_job *job = land(place);
 
                 if (!job)
                         continue;

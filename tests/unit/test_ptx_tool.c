@@ -109,8 +109,9 @@ Test(ptx_tool, colors)
                 "\033[1;31merror:\033[0m the call has 0 results");
         expect("check " TEST_GOLDEN_DIR "/err_calls.ptx --color=always", 1, "\033[1;32m^\033[0m");
         /* on a terminal, unless the user wants none */
-        cr_expect(strstr(
-                run("--version; TERM=xterm script -qec '" PTX_TOOL " check " TEST_GOLDEN_DIR "/err_calls.ptx' /dev/null")->text,
+        cr_expect(strstr(run("--version; TERM=xterm script -qec '" PTX_TOOL " check " TEST_GOLDEN_DIR
+                             "/err_calls.ptx' /dev/null")
+                                 ->text,
                 "\033[1;31merror"));
         cr_expect(!strstr(run("--version; TERM=xterm NO_COLOR=1 script -qec '" PTX_TOOL " check " TEST_GOLDEN_DIR
                               "/err_calls.ptx' /dev/null")

@@ -250,11 +250,17 @@ static int be_ends_sooner(
                                            max_u64(queue_ns, d->left_ns) + stair_time(op, d->n_sms, d->n_sms);
 }
 
+/* Until when the coroutine's head may be made to wait for LS. */
+static uint64_t be_until(const struct detshare *d, const struct detshare_coroutine_view *coroutine)
+{
+        return coroutine->head_since_ns + (uint64_t)d->p[P_STARVE] * MS;
+}
+
 /* 1 and where it goes beside LS, behind work of so long; 0: it waits. */
 static int be_beside(struct detshare *d, const struct detshare_coroutine_view *coroutine,
         const struct detshare_op_view *op, uint64_t queue_ns, struct place *place)
 {
-        uint64_t until = coroutine->head_since_ns + (uint64_t)d->p[P_STARVE] * MS;
+        uint64_t until = be_until(d, coroutine);
         uint32_t at = be_masked(d, coroutine, op, d->reserve), n_sms = at < d->upper.n ? d->upper.n_sms[at] : d->n_sms;
 
         *place = (struct place){0};
@@ -341,14 +347,18 @@ static int be_meets(struct detshare *d, uint64_t ns)
 static int be_between(struct detshare *d, const struct detshare_coroutine_view *coroutine,
         const struct detshare_op_view *op, uint64_t queue_ns, struct place *place)
 {
-        const uint64_t until = coroutine->head_since_ns + (uint64_t)d->p[P_STARVE] * MS;
-        const uint64_t ns = stair_known(op) ? stair_time(op, d->n_sms, d->n_sms) : AHEAD_LEAST_NS;
-        const uint32_t at = be_masked(d, coroutine, op, d->standing_sms);
-        const int divides = stair_known(op) && be_may_divide(d, op) && at < d->upper.n;
-        int meets;
+        const uint64_t until = be_until(d, coroutine);
+        uint64_t ns = AHEAD_LEAST_NS;
+        uint32_t at = d->upper.n;
+        int meets, divides;
 
         if (d->standing_ns == UINT64_MAX || be_rest(d, op) <= d->soon_harmless_ns || be_may_evict(d, op))
                 return 1;
+        if (stair_known(op)) {
+                ns = stair_time(op, d->n_sms, d->n_sms);
+                at = be_masked(d, coroutine, op, d->standing_sms);
+        }
+        divides = at < d->upper.n && be_may_divide(d, op);
         meets = queue_ns + ns > d->standing_ns && be_meets(d, queue_ns + ns);
         if (meets && d->now_ns < until &&
                 (!divides || d->busy_permille > number(d, P_BUSY) || be_meets(d, QUEUED_NS))) {
@@ -745,8 +755,9 @@ static void ls_feel(struct detshare *d)
                         continue;
                 ls->mixed |= (ls->cut ? ls->felt.now : ls->regime) != d->regime;
                 ls->beside |= d->be_flying != 0;
-                ls->met |= d->be_flying && ls->free_ns;
-                if (!d->be_flying && !ls->free_ns)
+                if (d->be_flying && ls->free_ns)
+                        ls->free_ns = CAME_BACK;
+                else if (!d->be_flying && !ls->free_ns)
                         ls->free_ns = d->now_ns;
         }
 }

@@ -32,7 +32,7 @@
  */
 #pragma once
 
-#include <stdint.h>
+#include "policies/gaps.h"
 
 #define FELT_PIECE_NS 5000000u
 #define FELT_SAMPLES 16u
@@ -104,11 +104,6 @@ static inline uint64_t felt_difference(uint64_t a, uint64_t b)
         return a > b ? a - b : b - a;
 }
 
-static inline void felt_mean(uint64_t *mean, uint64_t value, uint32_t n)
-{
-        *mean = value > *mean ? *mean + (value - *mean) / n : *mean - (*mean - value) / n;
-}
-
 /* A value is at most twice the mean, and at least half of it. */
 static inline uint64_t felt_bounded(uint64_t value, uint64_t mean, uint32_t n)
 {
@@ -133,8 +128,8 @@ static inline void felt_pair(struct felt *felt, uint32_t regime, uint64_t with, 
         }
         /* of what BE costs; sums, because it may be less than nothing */
         away = felt_difference(with + felt->of[regime].without, without + felt->of[regime].with);
-        felt_mean(&felt->of[regime].with, with, n);
-        felt_mean(&felt->of[regime].without, without, n);
+        learn_part(&felt->of[regime].with, with, n);
+        learn_part(&felt->of[regime].without, without, n);
         felt->of[regime].deviation += away / n;
         felt->of[regime].deviation -= felt->of[regime].deviation / n;
 }
@@ -185,7 +180,7 @@ static inline void felt_learn(struct felt *felt, uint32_t regime, uint64_t ns, u
                 if (felt->base.n < FELT_BASE)
                         felt->base.n++;
                 felt->base.at = felt->requests;
-                felt_mean(&felt->base.mean, felt_bounded(value, felt->base.mean, felt->base.n), felt->base.n);
+                learn_part(&felt->base.mean, felt_bounded(value, felt->base.mean, felt->base.n), felt->base.n);
         } else if (!felt_has_base(felt)) {
                 return;
         } else if (regime == FELT_HELD) {

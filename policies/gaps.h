@@ -93,6 +93,12 @@ static inline uint64_t gaps_edge(uint64_t since_ns)
         return edge;
 }
 
+/* Nearer to what is seen by one part in n of the difference. */
+static inline void learn_part(uint64_t *mean, uint64_t seen, uint32_t n)
+{
+        *mean = seen > *mean ? *mean + (seen - *mean) / n : *mean - (*mean - seen) / n;
+}
+
 /* What a session takes after a while when it is often asked: down at once by a quarter of the difference, up slowly. */
 static inline void learn_low(uint64_t *value, uint64_t seen)
 {
@@ -101,7 +107,7 @@ static inline void learn_low(uint64_t *value, uint64_t seen)
         else if (seen < *value)
                 *value -= (*value - seen + 3) / 4;
         else
-                *value += (seen - *value) / 64;
+                learn_part(value, seen, 64);
 }
 
 /* A mean of the last few dozen. */
@@ -109,10 +115,8 @@ static inline void learn_slowly(uint64_t *mean, uint64_t seen)
 {
         if (!*mean)
                 *mean = seen;
-        else if (seen > *mean)
-                *mean += (seen - *mean) / 32;
         else
-                *mean -= (*mean - seen) / 32;
+                learn_part(mean, seen, 32);
 }
 
 static inline void learn_mean(uint32_t *mean, uint64_t seen)

@@ -23,10 +23,11 @@
 #define NEEDS 32u         /* buckets of needs, in parts of the GPU */
 #define DELAY_NS 10000ull /* an LS operation that takes longer is delayed once more per so much */
 #define ALONE_NS 1000000000ull
-#define RECENT_PERCENT 99u /* so many of a session's pauses are shorter than one ... */
-#define RECENT_TIMES 4u    /* ... and one that is so many times as long says that it is gone for now */
-#define ENDED 128u         /* coroutines by id; of two with one place the last counts */
-#define BLOCKS_MAX 32u     /* SM counts of the calibration */
+#define RECENT_PERCENT 99u   /* so many of a session's pauses are shorter than one ... */
+#define RECENT_TIMES 4u      /* ... and one that is so many times as long says that it is gone for now */
+#define ENDED 128u           /* coroutines by id; of two with one place the last counts */
+#define CAME_BACK UINT64_MAX /* of free_ns: BE was gone in this request, and came again */
+#define BLOCKS_MAX 32u       /* SM counts of the calibration */
 #define LS_LOOK 256u /* operations that are looked at for the window, of all queues: a decision must not take long */
 
 #define MASK_REQUESTS 4u /* of a busy session that come before the GPU has turned to another context, at the least */
@@ -142,7 +143,6 @@ struct ls {
         uint8_t mixed;                /* another regime than its own was in force, too */
         uint8_t beside;               /* BE was on the device */
         uint8_t cut;                  /* the trial of a more generous regime was given up in this piece */
-        uint8_t met;                  /* BE came to the device after it had been free of it in this request */
         struct gaps inside, between;  /* of requests */
         uint32_t delays, idle_ns;     /* of this request: kernels, and time without work */
         uint32_t need;                /* of the window, now */
@@ -152,7 +152,7 @@ struct ls {
         uint64_t mean_length_ns, mean_beside_ns, mean_idle_ns; /* of requests, those beside BE, pauses; 0: unknown */
         uint32_t mean_delays, mean_gap;                        /* of a request; ns between two kernels */
         struct felt felt;
-        uint64_t free_ns;            /* when in this request the device was first free of BE; 0: not yet */
+        uint64_t free_ns;            /* since when this request has no BE on the device; 0: it has; or CAME_BACK */
         uint64_t piece_ns;           /* when a piece of this request began that is looked at by itself */
         uint32_t regime, operations; /* of the piece: what it has BE do, and what of it has ended */
 };
@@ -310,7 +310,7 @@ static inline void ls_felt(struct ls *ls, uint64_t end_ns)
  */
 static inline void ls_learn_length(struct ls *ls, uint64_t length)
 {
-        const uint64_t alone = ls->free_ns && !ls->met && ls->empty_ns > ls->free_ns ? ls->empty_ns - ls->free_ns : 0;
+        const uint64_t alone = ls->free_ns && ls->empty_ns > ls->free_ns ? ls->empty_ns - ls->free_ns : 0;
 
         if (!ls->length_ns || length < ls->length_ns)
                 learn_low(&ls->length_ns, length);
@@ -387,7 +387,7 @@ static inline void ls_wake(struct detshare *d, struct ls *ls)
                 }
                 ls->open = 1;
                 ls->begin_ns = d->now_ns;
-                ls->gapped = ls->met = 0;
+                ls->gapped = 0;
                 ls->delays = ls->idle_ns = 0;
                 ls->free_ns = 0;
                 ls_piece(d, ls);

@@ -92,8 +92,8 @@ int ds_kstat_point_wanted(ds_kstat *table, struct ds_kstat_row *row, uint32_t n_
  * One more duration on so many SMs. Where two in a row and the kernel's own mean say that it takes more than twice what
  * the point says, or less than half, the point has this one's: a kernel's time may be its arguments', and what a
  * program tries with small ones before it works with large ones must not count for long (but a kernel that takes now
- * this and now that is not short for two short ones in a row). Past DETSHARE_POINTS_MAX the
- * point with the fewest samples makes room, except for the one with the most SMs.
+ * this and now that is not short for two short ones in a row). Past DETSHARE_POINTS_MAX the point with the fewest
+ * samples makes room, except for the one with the most SMs.
  */
 void ds_kstat_point_sample(ds_kstat *table, struct ds_kstat_row *row, uint32_t n_sms, uint64_t duration_ns);
 /* A point that is known from elsewhere; one that rests on more samples stays. */

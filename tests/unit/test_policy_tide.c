@@ -33,7 +33,7 @@ Test(policy_tide, requests_are_as_long_as_they_are_without_best_effort)
         cr_assert_eq(learnt_us(request(2000, 0)), 1750, "it is not longer than that");
         cr_assert_eq(learnt_us(request(100, 0)), 100, "BE was there to the end: nobody knows");
         cr_assert_eq(learnt_us(ls), 104, "it went on for 400 us when BE was gone");
-        ls.met = 1;
+        ls.free_ns = CAME_BACK;
         cr_assert_eq(learnt_us(ls), 100, "which came back");
         cr_assert_eq(learnt_us(request(500, 600)), 500, "it began beside BE, so that it goes on for less says nothing");
 }

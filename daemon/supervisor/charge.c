@@ -7,6 +7,7 @@
 #include "supervisor/hash.h"
 #include "supervisor/rate.h"
 #include "supervisor/rules.h"
+#include "supervisor/turns.h"
 #include "util/alloc.h"
 #include "util/error.h"
 
@@ -21,6 +22,7 @@ struct ds_user {
         int has_rights;
         struct ds_rights rights;
         struct ds_rate rate;
+        struct ds_turn_line turns;
         UT_hash_handle hh;
 };
 
@@ -80,6 +82,7 @@ int ds_user_get(ds_users *users, uid_t uid, ds_user **ret)
                 user->users = users;
                 user->uid = uid;
                 user->turn[0] = user->turn[1] = users->turns; /* who comes anew is no better off than who stays */
+                ds_turn_line_init(&user->turns);
                 ds_rate_init(&user->rate);
                 user->rate.full_ns = users->full_ns[uid % RATES_KEPT];
                 HASH_ADD(hh, users->by_uid, uid, sizeof(uid), user);
@@ -109,6 +112,7 @@ ds_user *ds_user_unref(ds_user *user)
                 return NULL;
         for (int slot = 0; slot < _DS_CHARGE_MAX; slot++)
                 assert(user->usage[slot] == 0);
+        ds_turn_line_deinit(&user->turns);
         ds_rate_deinit(&user->rate);
         user->users->full_ns[user->uid % RATES_KEPT] = user->rate.full_ns;
         HASH_DELETE(hh, user->users->by_uid, user);
@@ -183,6 +187,11 @@ struct ds_rate *ds_user_rate(ds_user *user)
         return &user->rate;
 }
 
+struct ds_turn_line *ds_user_turn_line(ds_user *user)
+{
+        return &user->turns;
+}
+
 struct ds_log_budget *ds_user_log_budget(ds_user *user)
 {
         return ds_log_budget_of(&user->users->log, (uint32_t)user->uid);
@@ -254,6 +263,8 @@ const char *ds_charge_name(enum ds_charge_slot slot)
                 return "bytes of unread replies";
         case DS_CHARGE_FOREIGN:
                 return "file descriptors that do not close";
+        case DS_CHARGE_CALLS:
+                return "open requests";
         case _DS_CHARGE_MAX:
                 break;
         }

@@ -7,7 +7,8 @@
  * hold is bounded per user and over all users, so that one user cannot take what the others need.
  *
  * The account of a user is also where its processes meet: what they may have together (rules.h; processes in different
- * groups have the more generous of their rights) and how fast they may ask (rate.h).
+ * groups have the more generous of their rights), how fast they may ask (rate.h), and where they wait to be served
+ * (turns.h).
  */
 #pragma once
 
@@ -19,6 +20,7 @@
 
 struct ds_rate;
 struct ds_rights;
+struct ds_turn_line;
 
 typedef struct ds_user ds_user;
 typedef struct ds_users ds_users;
@@ -37,6 +39,7 @@ enum ds_charge_slot {
         DS_CHARGE_ALLOCS,       /* how many they are, device and pinned */
         DS_CHARGE_REPLIES,      /* bytes of replies that it does not read */
         DS_CHARGE_FOREIGN,      /* descriptors that it sent and that take long to close */
+        DS_CHARGE_CALLS,        /* requests that worker or helper have not answered, also of clients that have gone */
         _DS_CHARGE_MAX,
 };
 
@@ -78,6 +81,8 @@ void ds_user_add_rights(ds_user *user, const struct ds_rights *rights);
 /* " ([user 1000] memory)", for messages; "" when no rule has set that limit. */
 const char *ds_user_limit_name(const ds_user *user, enum ds_charge_slot slot, char *buffer, size_t size);
 struct ds_rate *ds_user_rate(ds_user *user);
+/* Where its connections wait for their turn to be served. */
+struct ds_turn_line *ds_user_turn_line(ds_user *user);
 /* For lines said on behalf of this user: one budget for all its connections, also those to come. */
 struct ds_log_budget *ds_user_log_budget(ds_user *user);
 

@@ -15,6 +15,7 @@
 #include "supervisor/rpc_table.h"
 #include "supervisor/session.h"
 #include "supervisor/supervisor.h"
+#include "supervisor/turns.h"
 #include "supervisor/unpack.h"
 #include "util/alloc.h"
 #include "util/error.h"
@@ -53,7 +54,9 @@ struct ds_client {
         gid_t groups[GROUPS_MAX];
         ds_user *user;
         struct ds_rights rights;
-        struct ds_rate_waiter waiter; /* for its turn, when its user asks too fast */
+        struct ds_turn turn;          /* waits with something to say */
+        int overdue;                  /* its socket has spoken again meanwhile, and is not looked at until it was served */
+        struct ds_rate_waiter waiter; /* when its user asks too fast */
         struct ds_charge charge, unread;
         struct ds_session *session;
         int paused;                  /* what it asks is for another life of the daemon */
@@ -70,7 +73,8 @@ static const char *const state_names[_CLIENT_STATE_MAX] = {
         [CLIENT_NEW] = "new", [CLIENT_READY] = "ready", [CLIENT_CLOSED] = "closed"};
 
 static void update_poll(struct ds_client *client);
-static void turn_has_come(struct ds_rate_waiter *waiter);
+static void serve(struct ds_turn *turn);
+static void may_ask_again(struct ds_rate_waiter *waiter);
 static int pay_unread(struct ds_client *client);
 
 static void set_state(struct ds_client *client, enum client_state state)
@@ -79,6 +83,19 @@ static void set_state(struct ds_client *client, enum client_state state)
         ds_log(DS_LOG_DEBUG, "client of pid %d: %s -> %s", (int)client->creds.pid, state_names[client->state],
                 state_names[state]);
         client->state = state;
+}
+
+/* Something was read, or can be. */
+static void want_turn(struct ds_client *client)
+{
+        ds_turns_wait(&client->supervisor->turns, ds_user_turn_line(client->user), &client->turn);
+}
+
+static void stop_waiting(struct ds_client *client)
+{
+        ds_turns_forget(&client->supervisor->turns, ds_user_turn_line(client->user), &client->turn);
+        client->overdue = 0;
+        ds_rate_forget(ds_user_rate(client->user), &client->waiter);
 }
 
 /* --- coming and going --------------------------------------------------------------------------------------------- */
@@ -145,7 +162,8 @@ static int client_make(struct ds_supervisor *supervisor, int fd, int restored, s
                 return ds_error_origin(-ENOMEM);
         client->supervisor = supervisor;
         client->poll.data = client;
-        client->waiter.go = turn_has_come;
+        client->turn.serve = serve;
+        client->waiter.go = may_ask_again;
         TAILQ_INIT(&client->ops);
         r = read_credentials(client, fd);
         if (r)
@@ -236,7 +254,7 @@ void ds_client_close(struct ds_client *client, const char *why)
         set_state(client, CLIENT_CLOSED);
         ds_deadline_disarm(&supervisor->deadlines, &client->deadline);
         ds_deadline_disarm(&supervisor->deadlines, &client->hearing);
-        ds_rate_forget(ds_user_rate(client->user), &client->waiter);
+        stop_waiting(client);
         TAILQ_REMOVE(&supervisor->clients, client, link);
         while ((op = TAILQ_FIRST(&client->ops)))
                 ds_client_op_end(op);
@@ -352,47 +370,54 @@ static void watch_partial(struct ds_client *client, int any)
                 ds_deadline_arm(deadlines, &client->deadline, FRAME_MAX_MS, frame_deadline);
 }
 
-/* Is it this client's turn for one more request? If not, it is called when it is. */
-static int take_turn(struct ds_client *client)
+/* May its user ask for one more thing now? If not, the client is called when it may. */
+static int may_ask(struct ds_client *client)
 {
         return ds_rate_take(ds_user_rate(client->user), &client->supervisor->deadlines, &client->waiter, uv_hrtime());
 }
 
-/* What has come, as far as its user may ask now. r: of ds_conn_read. */
-static void handle_frames(struct ds_client *client, int r)
+/* What comes behind a request that was handled, or instead of one. n: of ds_conn_next, r: of ds_conn_read. */
+static void after_frame(struct ds_client *client, int n, int r)
 {
-        const uint8_t *payload;
-        int n = 0, any = 0;
-        size_t size;
-
-        while (client->state != CLIENT_CLOSED && ds_conn_ready(client->conn) && take_turn(client) &&
-                (n = ds_conn_next(client->conn, &payload, &size)) == 1) {
-                handle_frame(client, payload, size);
-                any = 1;
-        }
-        if (client->state == CLIENT_CLOSED)
-                return;
         if (client->waiter.waiting && r == 0) /* it is us who take time now */
                 ds_deadline_disarm(&client->supervisor->deadlines, &client->deadline);
         else if (n < 0 || r == DS_CONN_E_PROTOCOL)
                 ds_client_close(client, "a frame of wrong length, or too many file descriptors");
         else if (r)
                 ds_client_close(client, r < 0 ? "reading failed" : NULL);
+        else if (ds_conn_ready(client->conn))
+                want_turn(client);
         else if (ds_conn_n_fds(client->conn) && !ds_conn_partial(client->conn))
                 ds_client_close(client, "file descriptors that no request announced");
         else
-                watch_partial(client, any);
+                watch_partial(client, n == 1);
 }
 
-static void turn_has_come(struct ds_rate_waiter *waiter)
+/* One request, if its user may ask for one now. */
+static void take_frame(struct ds_client *client)
+{
+        const uint8_t *payload;
+        int n = 0, r = 0;
+        size_t size;
+
+        if (!ds_conn_ready(client->conn))
+                r = ds_conn_read(client->conn);
+        if (!r && ds_conn_ready(client->conn) && may_ask(client))
+                n = ds_conn_next(client->conn, &payload, &size);
+        if (n == 1)
+                handle_frame(client, payload, size);
+        if (client->state != CLIENT_CLOSED)
+                after_frame(client, n, r);
+}
+
+static void may_ask_again(struct ds_rate_waiter *waiter)
 {
         struct ds_client *client = DS_CONTAINER_OF(waiter, struct ds_client, waiter);
 
         if (client->state == CLIENT_NEW)
                 ds_deadline_arm(&client->supervisor->deadlines, &client->deadline, HELLO_MAX_MS, hello_deadline);
-        handle_frames(client, 0);
-        if (client->state != CLIENT_CLOSED)
-                update_poll(client);
+        want_turn(client);
+        update_poll(client);
 }
 
 /*
@@ -413,21 +438,26 @@ static void hear_again(struct ds_deadline *deadline)
                 update_poll(client);
 }
 
-static void client_read(struct ds_client *client)
+static void serve(struct ds_turn *turn)
 {
+        struct ds_client *client = DS_CONTAINER_OF(turn, struct ds_client, turn);
+
+        client->overdue = 0;
         if (ds_foreign_too_many(&client->supervisor->foreign, client->user)) {
                 client->deaf = 1;
                 ds_deadline_arm(&client->supervisor->deadlines, &client->hearing, DEAF_LOOK_MS, hear_again);
         } else {
-                handle_frames(client, ds_conn_read(client->conn));
+                take_frame(client);
         }
+        if (client->state != CLIENT_CLOSED)
+                update_poll(client);
 }
 
 void ds_client_pause(struct ds_client *client)
 {
         client->paused = 1;
         ds_deadline_disarm(&client->supervisor->deadlines, &client->deadline);
-        ds_rate_forget(ds_user_rate(client->user), &client->waiter);
+        stop_waiting(client);
         update_poll(client);
 }
 
@@ -436,15 +466,26 @@ void ds_client_resume(struct ds_client *client)
         client->paused = 0;
         set_elsewhere(client, 0);
         /* whole frames may have been read that its user might not ask for yet */
-        handle_frames(client, 0);
-        if (client->state != CLIENT_CLOSED)
-                update_poll(client);
+        want_turn(client);
+        update_poll(client);
 }
 
 /* Nothing is read from it for now. */
 static int is_silent(const struct ds_client *client)
 {
         return client->waiter.waiting || client->paused || client->deaf;
+}
+
+/* Its socket has something, or its peer is gone: then what it asked before is for nobody. */
+static void client_spoke(struct ds_client *client, int events)
+{
+        if ((events & UV_DISCONNECT) && (is_silent(client) || client->turn.waiting)) {
+                ds_client_close(client, NULL);
+        } else if (client->turn.waiting) {
+                client->overdue = 1;
+        } else if (!is_silent(client)) {
+                want_turn(client);
+        }
 }
 
 static void poll_cb(uv_poll_t *poll, int status, int events)
@@ -460,10 +501,8 @@ static void poll_cb(uv_poll_t *poll, int status, int events)
                 return;
         }
         (void)pay_unread(client); /* it can only have become less */
-        if (is_silent(client) && (events & UV_DISCONNECT))
-                ds_client_close(client, NULL);
-        else if (!is_silent(client) && (events & (UV_READABLE | UV_DISCONNECT)))
-                client_read(client);
+        if (events & (UV_READABLE | UV_DISCONNECT))
+                client_spoke(client, events);
         if (client->state != CLIENT_CLOSED)
                 update_poll(client);
 }
@@ -471,7 +510,7 @@ static void poll_cb(uv_poll_t *poll, int status, int events)
 static void update_poll(struct ds_client *client)
 {
         int events = UV_DISCONNECT | (ds_conn_wants_write(client->conn) ? UV_WRITABLE : 0) |
-                     (is_silent(client) ? 0 : UV_READABLE);
+                     (is_silent(client) || client->overdue ? 0 : UV_READABLE);
 
         if (events == client->events)
                 return;
@@ -548,11 +587,23 @@ void ds_client_answer(struct ds_client *client, uint64_t id, int status, const c
         ds_client_reply(client, id, &reply, NULL, 0);
 }
 
+int ds_client_charge_call(struct ds_client *client, uint64_t id, struct ds_charge *charge)
+{
+        const int r = ds_charge_take(charge, client->user, DS_CHARGE_CALLS, 1);
+
+        if (r)
+                ds_client_answer(client, id, DETSHARE__STATUS__QUOTA, "%s requests that are not answered yet: %llu",
+                        r == DS_CHARGE_E_USER ? "the user has as many as it may have of" : "all users together have all",
+                        (unsigned long long)ds_user_limit(client->user, DS_CHARGE_CALLS));
+        return r;
+}
+
 /* --- questions to the worker -------------------------------------------------------------------------------------- */
 
 void *ds_client_op_new(struct ds_client *client, uint64_t request_id, size_t size,
         void (*done)(struct ds_worker_call *call, const struct ds_worker_answer *answer))
 {
+        struct ds_charge charge = {0};
         struct ds_client_op *op;
 
         assert(size >= sizeof(*op));
@@ -561,11 +612,15 @@ void *ds_client_op_new(struct ds_client *client, uint64_t request_id, size_t siz
                         DS_SESSION_CALLS_MAX);
                 return NULL;
         }
+        if (ds_client_charge_call(client, request_id, &charge))
+                return NULL;
         op = ds_alloc0(1, size);
         if (!op) {
+                ds_charge_release(&charge);
                 ds_client_answer(client, request_id, DETSHARE__STATUS__INTERNAL, "the daemon is out of memory");
                 return NULL;
         }
+        ds_charge_move(&op->call.charge, &charge);
         op->call.done = done;
         op->call.image_fd = -1;
         op->client = client;
@@ -581,6 +636,7 @@ void *ds_client_op_end(struct ds_client_op *op)
 
         assert(client->n_ops > 0);
         ds_worker_cancel(client->supervisor->worker, &op->call);
+        ds_charge_release(&op->call.charge);
         ds_deadline_disarm(&client->supervisor->deadlines, &op->deadline);
         TAILQ_REMOVE(&client->ops, op, link);
         client->n_ops--;

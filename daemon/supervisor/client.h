@@ -5,6 +5,9 @@
  * A client's fault ends that client: whatever is malformed, too large, too many or too slow closes its connection with
  * one log line, and the loop goes on. Its memory goes in the loop's close callback, so a client that was closed while
  * one of its requests is handled stays valid until the handler is through.
+ *
+ * A client that has something to say waits for its turn (turns.h), and one request of it is handled then. A client whose
+ * peer is gone before that is closed, and what it asked is dropped.
  */
 #pragma once
 
@@ -80,6 +83,8 @@ void ds_client_reply(struct ds_client *client, uint64_t id, Detshare__Reply *rep
 /* A reply without a result; fmt "" for success. */
 void ds_client_answer(struct ds_client *client, uint64_t id, int status, const char *fmt, ...) ds_printf(4, 5);
 
+/* Charges its user for one more open request. 0, or the request `id` was answered: the user has too many. */
+int ds_client_charge_call(struct ds_client *client, uint64_t id, struct ds_charge *charge);
 /* A zeroed op of `size` bytes whose first member is struct ds_client_op. NULL: it was answered (memory, too many). */
 void *ds_client_op_new(struct ds_client *client, uint64_t request_id, size_t size,
         void (*done)(struct ds_worker_call *call, const struct ds_worker_answer *answer));

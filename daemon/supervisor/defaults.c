@@ -16,6 +16,8 @@
 #define REPLIES_PER_UID DS_MIB(32)
 #define REPLIES_MAX DS_MIB(128)
 #define FOREIGN_PER_UID 16u /* each has a thread */
+#define CALLS_PER_UID 4096u /* 64 programs with as many as a session may have; each costs up to a KB in two processes */
+#define CALLS_MAX 65536u
 
 static uint64_t host_memory(void)
 {
@@ -90,6 +92,7 @@ static struct ds_charge_limits charge_limits(const struct ds_config *config)
         set_limit(&limits, DS_CHARGE_ALLOCS, ALLOCS_PER_UID, ALLOCS_MAX / 2, ALLOCS_MAX);
         set_limit(&limits, DS_CHARGE_REPLIES, REPLIES_PER_UID, REPLIES_PER_UID, REPLIES_MAX);
         set_limit(&limits, DS_CHARGE_FOREIGN, FOREIGN_PER_UID, FOREIGN_PER_UID, UINT64_MAX);
+        set_limit(&limits, DS_CHARGE_CALLS, CALLS_PER_UID, CALLS_MAX / 4, CALLS_MAX);
         return limits;
 }
 

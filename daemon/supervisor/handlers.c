@@ -303,12 +303,6 @@ void ds_handle_set_session(struct ds_client *client, Detshare__Request *request,
         /* all or nothing */
         if (!session || check_set(client, request->id, set, session))
                 return;
-        /* each is a word to the worker, and nothing else holds up one who says many */
-        if (ds_worker_busy(session->supervisor->worker)) {
-                ds_client_answer(
-                        client, request->id, DETSHARE__STATUS__RESTARTING, "the device's process is busy: ask again");
-                return;
-        }
         if (set->set_class)
                 session->class_ = set->class_;
         if (set->set_slo)

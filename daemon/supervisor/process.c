@@ -20,6 +20,8 @@
 #include "util/macro.h"
 
 #define CHILD_FD 3
+#define WINDOW_BYTES (32u << 10) /* that the socket holds: a quarter of it is some eight small frames */
+#define FRAMES_PER_TURN 64       /* of one process, before others have their turn */
 
 struct ds_process {
         uv_poll_t poll;
@@ -28,6 +30,7 @@ struct ds_process {
         ds_conn *conn;
         pid_t pid;
         int events; /* polled for */
+        int awaited; /* to have read what it has */
         int broken; /* it is being killed: what it still says does not count */
         int lost, ended;
         char name[32];
@@ -110,8 +113,8 @@ static void set_lost(ds_process *process)
         process->ops->lost(process->user);
 }
 
-/* 0: all that is here was read; 1: the connection is over. */
-static int read_frames(ds_process *process)
+/* What one read brings. 0: go on; 1: the connection is over. *ret_n: frames that came */
+static int read_some(ds_process *process, int *ret_n)
 {
         const uint8_t *payload;
         size_t size;
@@ -120,12 +123,36 @@ static int read_frames(ds_process *process)
         r = ds_conn_read(process->conn);
         if (r < 0)
                 (void)ds_error_trace(r);
-        while (!process->broken && (n = ds_conn_next(process->conn, &payload, &size)) == 1)
+        while (!process->broken && (n = ds_conn_next(process->conn, &payload, &size)) == 1) {
+                ++*ret_n;
                 if (process->ops->frame(process->user, payload, size))
                         ds_process_kill(process, "it broke the protocol");
+        }
         if (!process->broken && (n < 0 || (r && r != DS_CONN_E_CLOSED)))
                 ds_process_kill(process, "it broke the framing");
         return r != 0 || process->broken;
+}
+
+/* As above with all that is there, or FRAMES_PER_TURN of it: answers go before clients' further requests. */
+static int read_frames(ds_process *process)
+{
+        int all = 0, before, r;
+
+        do {
+                before = all;
+                r = read_some(process, &all);
+        } while (!r && all > before && all < FRAMES_PER_TURN);
+        return r;
+}
+
+/* Of a child that has ended: they may still lie in the socket. */
+static void read_last_words(ds_process *process)
+{
+        int all = 0, before;
+
+        do
+                before = all;
+        while (!process->lost && !read_some(process, &all) && (all > before || ds_conn_partial(process->conn)));
 }
 
 static void poll_cb(uv_poll_t *poll, int status, int events)
@@ -134,6 +161,8 @@ static void poll_cb(uv_poll_t *poll, int status, int events)
 
         if (status < 0 || ((events & UV_WRITABLE) && ds_conn_flush(process->conn)))
                 ds_process_kill(process, NULL);
+        if (events & UV_WRITABLE)
+                process->awaited = 0;
         if (((events & (UV_READABLE | UV_DISCONNECT)) && read_frames(process)) || process->broken) {
                 /* there may be no EOF to wait for: whatever comes next, it is over */
                 kill(process->pid, SIGKILL);
@@ -145,7 +174,8 @@ static void poll_cb(uv_poll_t *poll, int status, int events)
 
 static void process_poll(ds_process *process)
 {
-        int events = UV_READABLE | UV_DISCONNECT | (ds_conn_wants_write(process->conn) ? UV_WRITABLE : 0);
+        int writable = process->awaited || ds_conn_wants_write(process->conn);
+        int events = UV_READABLE | UV_DISCONNECT | (writable ? UV_WRITABLE : 0);
 
         if (process->lost || events == process->events)
                 return;
@@ -167,10 +197,7 @@ static void child_cb(uv_signal_t *handle, int signum)
                 snprintf(how, sizeof(how), "was killed by signal %d", WTERMSIG(status));
         else
                 snprintf(how, sizeof(how), "exited with status %d", WEXITSTATUS(status));
-        /* its last words may still lie in the socket */
-        while (!process->lost && !read_frames(process))
-                if (!ds_conn_partial(process->conn))
-                        break;
+        read_last_words(process);
         process->ended = 1;
         set_lost(process);
         process->ops->ended(process->user, how, WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
@@ -195,6 +222,7 @@ static int process_open(ds_process *process, uv_loop_t *loop, int fd, size_t out
         r = ds_conn_new(fd, DS_PROCESS_FRAME_MAX, out_max, &process->conn);
         if (r)
                 return ds_error_fold(r);
+        ds_conn_set_window(process->conn, WINDOW_BYTES);
         r = uv_poll_init(loop, &process->poll, fd);
         if (r < 0)
                 return ds_error_origin(r);
@@ -292,9 +320,13 @@ int ds_process_is_unread(const ds_process *process)
         return ds_conn_is_unread(process->conn);
 }
 
-size_t ds_process_queued(const ds_process *process)
+int ds_process_has_enough(ds_process *process)
 {
-        return ds_conn_queued(process->conn);
+        if (process->lost || process->broken || !ds_conn_window_full(process->conn))
+                return 0;
+        process->awaited = 1;
+        process_poll(process);
+        return 1;
 }
 
 int ds_process_take_fds(ds_process *process, int *fds, size_t n)

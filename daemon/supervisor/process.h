@@ -46,8 +46,11 @@ pid_t ds_process_pid(const ds_process *process);
 int ds_process_send(ds_process *process, const void *payload, size_t size, const int *fds, size_t n_fds);
 /* Whether something that was sent to it has not been read yet. */
 int ds_process_is_unread(const ds_process *process);
-/* Bytes that wait for it to read. */
-size_t ds_process_queued(const ds_process *process);
+/*
+ * 1 while it has some requests to read already, so that more would only wait there, behind each other. Then the loop
+ * turns as soon as it has read most of them.
+ */
+int ds_process_has_enough(ds_process *process);
 /* 0 or nonzero when there are fewer. */
 int ds_process_take_fds(ds_process *process, int *fds, size_t n);
 /* From now on others hear of it. It must be lost; whether it has ended they will hear. */

@@ -41,6 +41,7 @@ struct ds_session_call *ds_session_call_free(struct ds_session_call *call)
         struct ds_session *session = call->session;
 
         ds_worker_cancel(session->supervisor->worker, &call->base);
+        ds_charge_release(&call->base.charge);
         ds_helper_cancel(session->supervisor->helper, &call->job);
         ds_close(call->base.image_fd);
         ds_share_unref(call->base.imported);
@@ -363,11 +364,6 @@ static void send_request(struct ds_session_call *call, Detshare__Request *reques
                 ds_session_call_lost(call);
                 return;
         }
-        /* what clients send must not fill the queue that, when full, means that the worker does not live */
-        if (ds_worker_busy(session->supervisor->worker)) {
-                ds_session_call_fail(call, DETSHARE__STATUS__RESTARTING, "the device's process is busy: ask again");
-                return;
-        }
         if (session->presence == DS_PRESENCE_ABSENT && ds_session_must_wait(call))
                 return;
         r = ds_session_open(session);
@@ -542,6 +538,7 @@ static void take_graph(struct ds_session_call *call, Detshare__Request *request,
 
 void ds_session_forward(struct ds_session *session, const struct ds_rpc *rpc, Detshare__Request *request, int *fds)
 {
+        struct ds_charge charged = {0};
         struct ds_session_call *call;
 
         if (session->n_calls >= DS_SESSION_CALLS_MAX) {
@@ -549,12 +546,16 @@ void ds_session_forward(struct ds_session *session, const struct ds_rpc *rpc, De
                         DS_SESSION_CALLS_MAX);
                 return;
         }
+        if (ds_client_charge_call(session->client, request->id, &charged))
+                return;
         call = ds_session_call_new(session, rpc, request->id, forward_done);
         if (!call) {
+                ds_charge_release(&charged);
                 ds_client_answer(
                         session->client, request->id, DETSHARE__STATUS__INTERNAL, "the daemon is out of memory");
                 return;
         }
+        ds_charge_move(&call->base.charge, &charged);
         if (check_request(call, request))
                 return;
         if (request->call_case == DETSHARE__REQUEST__CALL_SET_LIMIT && request->set_limit->limit < DS_SESSION_LIMITS) {

@@ -92,6 +92,14 @@ static int start_signals(struct ds_supervisor *supervisor)
         return 0;
 }
 
+/* Clients wait while the worker has enough to do. */
+static int may_serve(void *user)
+{
+        const struct ds_supervisor *supervisor = user;
+
+        return !supervisor->worker || !ds_worker_busy(supervisor->worker);
+}
+
 static int supervisor_build(struct ds_supervisor *supervisor)
 {
         char message[512] = "";
@@ -166,6 +174,8 @@ int ds_supervisor_new(const struct ds_options *options, struct ds_supervisor **r
                 return ds_error_origin(r);
         }
         r = ds_deadlines_init(&supervisor->deadlines, &supervisor->loop);
+        if (!r)
+                r = ds_turns_init(&supervisor->turns, &supervisor->loop, may_serve, supervisor);
         if (!r)
                 r = start_signals(supervisor);
         ds_poll_settled();
@@ -300,6 +310,7 @@ void ds_supervisor_check_stop(struct ds_supervisor *supervisor)
         if (supervisor->profiles)
                 ds_profile_store_stop(supervisor->profiles);
         ds_deadlines_deinit(&supervisor->deadlines);
+        ds_turns_deinit(&supervisor->turns);
         block_signals();
         close_signal(&supervisor->sigterm);
         close_signal(&supervisor->sigint);

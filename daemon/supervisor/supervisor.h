@@ -18,6 +18,7 @@
  *   handover.c, handover_save.c, handover_take.c: a restart under the clients; saved.c: the file that it leaves
  *   profiles.c    profiles of kernels      profile_store.c, profile_db.c: and their file
  *   rate.c        how fast users may ask            foreign.c     what clients sent and nobody wants
+ *   turns.c       users are served in turn
  *   settle.c      a context beside the worker's
  *   window.c, charge.c, deadline.c, unpack.c, message.c: as named
  */
@@ -40,6 +41,7 @@
 #include "supervisor/pool.h"
 #include "supervisor/settle.h"
 #include "supervisor/share.h"
+#include "supervisor/turns.h"
 #include "supervisor/window.h"
 #include "util/log.h"
 
@@ -144,6 +146,7 @@ struct ds_supervisor {
         struct ds_settle settle;
         struct ds_calibration calibration;
         struct ds_foreign foreign;
+        struct ds_turns turns; /* clients that have something to say */
         struct ds_handover *handover; /* what came from the life before, until it goes on; NULL = nothing */
         int handing_over, drained;    /* stopping: another life follows; the worker has ended in order */
         gid_t admin_gid;

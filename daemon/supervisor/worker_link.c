@@ -38,12 +38,20 @@ struct old_worker {
         int said; /* why it went is in the log */
 };
 
+/* A message that the worker has not answered. */
+struct unanswered {
+        uint64_t id;
+        UT_hash_handle hh;
+        struct ds_worker_call *call; /* NULL: it was cancelled */
+        struct ds_charge charge;
+};
+
 struct ds_worker_link {
         struct ds_supervisor *supervisor;
         enum ds_worker_state state;
         ds_process *process;
         uint64_t next_id;
-        struct ds_worker_call *calls;
+        struct unanswered *unanswered;
         struct ds_worker_call ping, params_call, stop;
         struct ds_deadline deadline; /* READY, next ping, ping's answer, or next start: one at a time */
         struct ds_worker_info info;
@@ -124,13 +132,33 @@ ds_worker_link *ds_worker_link_free(ds_worker_link *link)
                 return NULL;
         assert(!link->process);
         assert(link->n_old == 0);
-        assert(!link->calls);
+        assert(!link->unanswered);
         disarm(link);
         drop_params(link);
         return ds_free(link);
 }
 
 /* --- calls -------------------------------------------------------------------------------------------------------- */
+
+/* The message of that id is to be answered; it has the call's charge until then. 0 or -ENOMEM. */
+static int expect(ds_worker_link *link, uint64_t id, struct ds_worker_call *call)
+{
+        struct unanswered *unanswered = ds_alloc0(1, sizeof(*unanswered));
+
+        assert(!call->id);
+        if (!unanswered)
+                return ds_error_origin(-ENOMEM);
+        unanswered->id = id;
+        HASH_ADD(hh, link->unanswered, id, sizeof(unanswered->id), unanswered);
+        if (!ds_hash_added(unanswered)) {
+                ds_free(unanswered);
+                return ds_error_origin(-ENOMEM);
+        }
+        unanswered->call = call;
+        ds_charge_move(&unanswered->charge, &call->charge);
+        call->id = id;
+        return 0;
+}
 
 int ds_worker_send(ds_worker_link *link, Detshare__Internal__ToWorker *message, const int *fds, size_t n_fds,
         struct ds_worker_call *call)
@@ -148,13 +176,9 @@ int ds_worker_send(ds_worker_link *link, Detshare__Internal__ToWorker *message, 
         if (r)
                 return ds_error_fold(r);
         if (call) {
-                assert(!call->id);
-                call->id = message->id;
-                HASH_ADD(hh, link->calls, id, sizeof(call->id), call);
-                if (!ds_hash_added(call)) {
-                        call->id = 0;
-                        return ds_error_origin(-ENOMEM);
-                }
+                r = expect(link, message->id, call);
+                if (r)
+                        return ds_error_trace(r);
         }
         r = ds_process_send(link->process, bytes, size, fds, n_fds);
         /* it has just gone, which nobody has been told yet: the call ends when they are, like those sent before it */
@@ -163,33 +187,56 @@ int ds_worker_send(ds_worker_link *link, Detshare__Internal__ToWorker *message, 
 
 int ds_worker_busy(const ds_worker_link *link)
 {
-        return link->process && ds_process_queued(link->process) > OUT_MAX / 2;
+        return link->state == DS_WORKER_READY && ds_process_has_enough(link->process);
+}
+
+static struct unanswered *find_unanswered(ds_worker_link *link, uint64_t id)
+{
+        struct unanswered *found = NULL;
+
+        if (id)
+                HASH_FIND(hh, link->unanswered, &id, sizeof(id), found);
+        return found;
 }
 
 void ds_worker_cancel(ds_worker_link *link, struct ds_worker_call *call)
 {
-        if (!call->id)
-                return;
-        HASH_DELETE(hh, link->calls, call);
+        struct unanswered *unanswered = find_unanswered(link, call->id);
+
+        if (unanswered)
+                unanswered->call = NULL;
         call->id = 0;
 }
 
 static struct ds_worker_call *find_call(ds_worker_link *link, uint64_t id)
 {
-        struct ds_worker_call *call = NULL;
+        struct unanswered *unanswered = find_unanswered(link, id);
 
-        if (id)
-                HASH_FIND(hh, link->calls, &id, sizeof(id), call);
+        return unanswered ? unanswered->call : NULL;
+}
+
+/* Returns the call, which has its charge again; NULL: it was cancelled. */
+static struct ds_worker_call *end_unanswered(ds_worker_link *link, struct unanswered *unanswered)
+{
+        struct ds_worker_call *call = unanswered->call;
+
+        HASH_DELETE(hh, link->unanswered, unanswered);
+        if (call) {
+                call->id = 0;
+                ds_charge_move(&call->charge, &unanswered->charge);
+        }
+        ds_charge_release(&unanswered->charge);
+        ds_free(unanswered);
         return call;
 }
 
 static void fail_calls(ds_worker_link *link)
 {
-        while (link->calls) {
-                struct ds_worker_call *call = link->calls;
+        while (link->unanswered) {
+                struct ds_worker_call *call = end_unanswered(link, link->unanswered);
 
-                ds_worker_cancel(link, call);
-                call->done(call, NULL);
+                if (call)
+                        call->done(call, NULL);
         }
 }
 
@@ -337,6 +384,7 @@ static int take_device_lost(ds_worker_link *link, const Detshare__Internal__Devi
 static int handle_message(ds_worker_link *link, const Detshare__Internal__FromWorker *message, int *fds, size_t n_fds)
 {
         struct ds_worker_answer answer = {.message = message};
+        struct unanswered *unanswered;
         struct ds_worker_call *call;
         int taken = 0;
 
@@ -376,13 +424,13 @@ static int handle_message(ds_worker_link *link, const Detshare__Internal__FromWo
                 taken = apply_ledger(link, message->ledger, call, fds, n_fds);
         if (taken < 0)
                 return ds_error_trace(taken);
-        call = find_call(link, message->id); /* its client may have been closed */
         if (message->body_case == DETSHARE__INTERNAL__FROM_WORKER__BODY_REPLY &&
                 message->reply->fds != n_fds - (size_t)taken)
                 return ds_error_origin(-EPROTO);
-        if (!call) /* cancelled, or only the ledger */
+        unanswered = find_unanswered(link, message->id);
+        call = unanswered ? end_unanswered(link, unanswered) : NULL;
+        if (!call) /* its client has gone, or there is only the ledger */
                 return 0;
-        ds_worker_cancel(link, call);
         answer.fds = fds + taken;
         answer.n_fds = n_fds - (size_t)taken;
         call->done(call, &answer);

@@ -3,7 +3,8 @@
  * The worker as the supervisor sees it: a process that is started, asked, watched and replaced
  *
  * Every question that wants an answer is a struct ds_worker_call, embedded in whatever asked; its done function runs
- * once, with the answer, or without one when the worker has died. The worker is replaced at once when it dies (with a
+ * once, with the answer, or without one when the worker has died. A call may be cancelled; the request that it sent stays
+ * the worker's work, and charged to its user, until it is answered. The worker is replaced at once when it dies (with a
  * growing pause when it dies right after starting), breaks the protocol, or does not answer a ping in time. A
  * worker that hung is given the built-in policy, since only a policy's code can make it hang; or the driver of a GPU,
  * where it takes two within ten minutes.
@@ -20,6 +21,7 @@
 #include <sys/types.h>
 
 #include "internal.pb-c.h"
+#include "supervisor/charge.h"
 #include "supervisor/forms.h"
 #include "supervisor/hash.h"
 #include "supervisor/share.h"
@@ -45,10 +47,12 @@ struct ds_worker_answer {
         size_t n_fds;
 };
 
-/* Zero-initialised but for done and image_fd (-1). */
+/* Zero-initialised but for done, image_fd (-1) and charge. */
 struct ds_worker_call {
-        uint64_t id;
-        UT_hash_handle hh;
+        uint64_t id; /* 0 while it is not with the worker */
+        /* For one more open request, of its user; empty in a call of the daemon's own. The link has it while the worker has
+         * the request, also when the call was cancelled; otherwise its owner releases it. */
+        struct ds_charge charge;
         /* answer NULL: the worker died. The call is the caller's again. */
         void (*done)(struct ds_worker_call *call, const struct ds_worker_answer *answer);
         /* What a module in the answer's ledger entry is made of; emptied when it was. */
@@ -100,9 +104,10 @@ uint32_t ds_worker_restarts(const ds_worker_link *link);
  */
 int ds_worker_send(ds_worker_link *link, Detshare__Internal__ToWorker *message, const int *fds, size_t n_fds,
         struct ds_worker_call *call);
-/* 1 when so much waits for it to be read that no more of the clients should be added. */
+/* 1 while it has enough to read: clients should wait, and the loop turns when it has read most of it. */
 int ds_worker_busy(const ds_worker_link *link);
-/* Forget an open call: its done is not called. One that is not open is fine. */
+/* Forget an open call: its done is not called, its charge stays until the worker has answered. One that is not open is
+ * fine. */
 void ds_worker_cancel(ds_worker_link *link, struct ds_worker_call *call);
 
 /* The policy that a new worker shall have; params as in SetPolicy. */

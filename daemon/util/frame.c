@@ -41,6 +41,7 @@ struct ds_conn {
         size_t out_bytes, out_fds; /* queued and not yet sent */
         int elsewhere;             /* others hold it, and it outlives us */
         size_t unread_fds;         /* sent since the peer was last seen to have read all */
+        int window;                /* the kernel's bound of unread bytes; 0 = not set */
 };
 
 static uint32_t get_le32(const uint8_t *p)
@@ -533,6 +534,25 @@ int ds_conn_is_unread(const ds_conn *conn)
         int unread;
 
         return conn->out_bytes || (ioctl(conn->fd, SIOCOUTQ, &unread) == 0 && unread > 0);
+}
+
+void ds_conn_set_window(ds_conn *conn, size_t bytes)
+{
+        int wanted = (int)(bytes / 2); /* the kernel doubles it */
+        socklen_t size = sizeof(conn->window);
+
+        if (setsockopt(conn->fd, SOL_SOCKET, SO_SNDBUF, &wanted, sizeof(wanted)) < 0 ||
+                getsockopt(conn->fd, SOL_SOCKET, SO_SNDBUF, &conn->window, &size) < 0)
+                conn->window = 0;
+}
+
+int ds_conn_window_full(const ds_conn *conn)
+{
+        int unread;
+
+        if (conn->out_bytes)
+                return 1;
+        return conn->window && ioctl(conn->fd, SIOCOUTQ, &unread) == 0 && unread > conn->window / 4;
 }
 
 size_t ds_conn_unread_fds(ds_conn *conn)

@@ -60,6 +60,13 @@ int ds_conn_wants_write(const ds_conn *conn);
 size_t ds_conn_queued(const ds_conn *conn);
 /* Whether the peer has not yet read all that was sent to it. */
 int ds_conn_is_unread(const ds_conn *conn);
+/* Let the socket hold about so many bytes for the peer (the kernel's own count, about 1 KB for a small frame). */
+void ds_conn_set_window(ds_conn *conn, size_t bytes);
+/*
+ * 1 while a quarter of the window or more is unread, or frames are queued here. Poll for writing to learn of the end:
+ * the kernel calls a stream writable by the same rule.
+ */
+int ds_conn_window_full(const ds_conn *conn);
 size_t ds_conn_queued_fds(const ds_conn *conn);
 /* fds that were sent and perhaps not yet read: they count against the limit of all that this user has in flight. */
 size_t ds_conn_unread_fds(ds_conn *conn);

@@ -6,6 +6,8 @@
  * the session has started. Most are answered at once. Those that wait for work or time are parked, each with a test
  * (ready) and an end (finish), and do not keep later ones from starting. One that finds no room is put back unchanged
  * and started again when something of the session has ended. Every request gets exactly one reply, whatever happens.
+ *
+ * While the supervisor is behind with reading (dsw_message_full) no queued request starts and no parked one ends.
  */
 #include <assert.h>
 #include <stdarg.h>
@@ -165,15 +167,42 @@ enum dsw_outcome dsw_call_park(
         return DSW_PARKED;
 }
 
+static void call_set_late(struct dsw_session *session, int late)
+{
+        session->worker->n_late += (uint32_t)late - (uint32_t)session->is_late;
+        session->is_late = late;
+}
+
 void dsw_call_settle(struct dsw_session *session)
 {
         struct dsw_call *call, *next;
 
         DL_FOREACH_SAFE(session->parked, call, next)
         {
-                if (call->ready(call))
-                        call->finish(call);
+                if (!call->ready(call))
+                        continue;
+                if (dsw_message_full(session->worker)) {
+                        call_set_late(session, 1);
+                        return;
+                }
+                call->finish(call);
         }
+}
+
+size_t dsw_call_settle_late(ds_worker *worker)
+{
+        size_t n = 0;
+
+        if (!worker->n_late || dsw_message_full(worker))
+                return 0;
+        for (struct dsw_session *session = worker->sessions; session; session = session->hh.next) {
+                if (!session->is_late)
+                        continue;
+                call_set_late(session, 0);
+                dsw_session_dirty(session);
+                n++;
+        }
+        return n;
 }
 
 void dsw_call_fail_all(struct dsw_session *session, int status, const char *why)
@@ -182,6 +211,7 @@ void dsw_call_fail_all(struct dsw_session *session, int status, const char *why)
                 dsw_call_fail(session->parked, status, "%s", why);
         while (session->queue)
                 dsw_call_fail(session->queue, status, "%s", why);
+        call_set_late(session, 0);
 }
 
 /* The ring has been read up to where the request was made. Without a ring (not attached yet) there is nothing to read.
@@ -236,7 +266,7 @@ size_t dsw_call_start_queued(struct dsw_session *session)
         struct dsw_call *call;
         size_t n = 0;
 
-        if (!session->retry || session->waits_stop)
+        if (!session->retry || session->waits_stop || dsw_message_full(session->worker))
                 return 0;
         session->retry = 0;
         while ((call = session->queue) && session->state == DSW_SESSION_OPEN) {

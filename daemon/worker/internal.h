@@ -357,6 +357,7 @@ struct dsw_session {
         struct dsw_handle handles[DSW_SESSION_HANDLES_MAX];
 
         int is_active, is_dirty, is_declared; /* on the worker's lists */
+        int is_late;                          /* of worker->n_late */
         int load_waits, load_prepared;        /* see modules.c */
         int forms_wait;                       /* likewise, for those of forms.c */
         uint32_t n_forms;                     /* modules whose second image waits to be loaded */
@@ -478,8 +479,9 @@ struct ds_worker {
         uint64_t now_ns; /* device clock, as of this step */
         ds_conn *conn;
         int epoll_fd, device_fd, signal_fd;
-        int conn_waits_write;
+        uint32_t conn_events; /* that the supervisor's socket is watched for; 0 before the first turn */
         int frames_left; /* read from the supervisor and not handled yet */
+        uint32_t n_late; /* sessions with parked requests that wait until the supervisor has read */
         int more;        /* the last round moved something */
 
         struct dsw_session *sessions; /* hash by id */
@@ -541,6 +543,8 @@ void dsw_message_deinit(ds_worker *worker);
 Detshare__Internal__ToWorker *dsw_message_unpack(ds_worker *worker, const uint8_t *payload, size_t size);
 /* Sends; the fds stay the caller's. A failure is noted in worker->fatal. */
 void dsw_message_send(ds_worker *worker, Detshare__Internal__FromWorker *message, const int *fds, size_t n_fds);
+/* 1 while so much waits for the supervisor to read that no request should be taken, started or ended. */
+int dsw_message_full(const ds_worker *worker);
 /* status and one sentence for a ToWorker that is not a Call; id 0 = no answer wanted */
 void dsw_message_answer(ds_worker *worker, uint64_t id, int status, const char *fmt, ...) ds_printf(4, 5);
 
@@ -560,6 +564,8 @@ enum dsw_outcome dsw_call_park(
         struct dsw_call *call, int (*ready)(const struct dsw_call *), void (*finish)(struct dsw_call *));
 /* Answer what is ready. */
 void dsw_call_settle(struct dsw_session *session);
+/* Settles the sessions that were late, once the supervisor has read. Returns how many. */
+size_t dsw_call_settle_late(ds_worker *worker);
 /* Answer everything with status. */
 void dsw_call_fail_all(struct dsw_session *session, int status, const char *why);
 /* The one reply; the call is gone afterwards. reply and ledger may be NULL; n_kept of the fds are the ledger's. */

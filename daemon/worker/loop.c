@@ -33,7 +33,7 @@
 #define LOOP_SPIN_GPU_NS \
         (20 * DS_NS_PER_MS) /* and of LS, with CPUs to spare: waking up costs a request more than it lasts */
 #define LOOP_SPIN_CPUS 4
-#define LOOP_OUT_MAX ((size_t)64 << 20)    /* bytes that a supervisor that does not read makes us hold */
+#define LOOP_OUT_MAX ((size_t)64 << 20)    /* bytes for the supervisor: far above dsw_message_full */
 #define LOOP_ABORT_NS (300 * DS_NS_PER_MS) /* what aborted work gets to end, at a stop */
 #define LOOP_FLUSH_MS 200
 
@@ -284,6 +284,7 @@ static int loop_round(ds_worker *worker)
                 return ds_error_trace(r);
         moved += loop_pump_clearing(worker);
         moved += dsw_value_step(worker) + dsw_shared_step(worker);
+        moved += dsw_call_settle_late(worker);
         moved += (size_t)dsw_settle(worker);
         dsw_deadline_step(worker);
         if (worker->lost.status)
@@ -295,7 +296,7 @@ static int loop_round(ds_worker *worker)
         /* time passes only when nothing is left to be taken in, and nothing was just answered */
         if (moved)
                 return 1;
-        if ((dsw_pages_awaited(worker) || worker->n_preparing) && !worker->stopping)
+        if ((dsw_pages_awaited(worker) || worker->n_preparing || worker->n_late) && !worker->stopping)
                 return 0;
         return ds_error_trace(dsw_clock_advance(worker));
 }
@@ -364,7 +365,7 @@ static int loop_stop_step(ds_worker *worker)
 
         if (!worker->stopping)
                 return 0;
-        if (worker->live_ops) {
+        if (worker->live_ops || worker->n_late) {
                 if (worker->wall_ns() < worker->stop_wall_ns)
                         return 0;
                 if (!worker->cancelled_all) {
@@ -438,13 +439,19 @@ static int loop_spins(const ds_worker *worker, uint64_t now)
                now - worker->active_wall_ns < DS_MIN(worker->spin_ns, LOOP_SPIN_BE_NS);
 }
 
+/* Frames that were read and can be handled now. */
+static int loop_has_frames(const ds_worker *worker)
+{
+        return worker->frames_left && !dsw_message_full(worker);
+}
+
 /* While it spins beside a device that must be polled, the sockets are looked at now and then only: a system call takes
  * as long as many looks at the device. */
 static int loop_skips_wait(ds_worker *worker)
 {
         uint64_t now;
 
-        if (worker->device_fd >= 0 || worker->frames_left || worker->stopping)
+        if (worker->device_fd >= 0 || loop_has_frames(worker) || worker->stopping)
                 return 0;
         now = worker->wall_ns();
         if (now - worker->waited_wall_ns < LOOP_LOOK_NS && (worker->more || loop_spins(worker, now)))
@@ -479,18 +486,21 @@ static uint64_t loop_wait_ns(ds_worker *worker, int timeout_ms)
         return wait;
 }
 
+/* While the supervisor is behind, what it sends stays in the socket: it then sends no more of its clients' requests. */
 static int loop_read_supervisor(ds_worker *worker)
 {
         const uint8_t *payload;
         size_t size;
         int r, more;
 
+        if (dsw_message_full(worker))
+                return 0;
         r = ds_conn_read(worker->conn);
         if (r < 0)
                 return ds_error_trace(r);
         if (r == DS_CONN_E_PROTOCOL)
                 return ds_error_origin(-EPROTO);
-        for (int i = 0; i < LOOP_FRAMES; i++) {
+        for (int i = 0; i < LOOP_FRAMES && !dsw_message_full(worker); i++) {
                 more = ds_conn_next(worker->conn, &payload, &size);
                 if (more < 0)
                         return ds_error_trace(more);
@@ -508,17 +518,18 @@ static int loop_read_supervisor(ds_worker *worker)
         return 0;
 }
 
-static int loop_watch_write(ds_worker *worker)
+/* Waits for what the supervisor's socket must say next: that there is room, or something to read. */
+static int loop_watch_supervisor(ds_worker *worker)
 {
         struct epoll_event event = {.data.u64 = DSW_SESSION_ID_END + SOURCE_SUPERVISOR};
-        int wants = ds_conn_wants_write(worker->conn);
 
-        if (wants == worker->conn_waits_write)
+        event.events = (dsw_message_full(worker) ? 0 : (uint32_t)EPOLLIN) |
+                       (ds_conn_wants_write(worker->conn) ? (uint32_t)EPOLLOUT : 0);
+        if (event.events == worker->conn_events)
                 return 0;
-        event.events = EPOLLIN | (wants ? (uint32_t)EPOLLOUT : 0);
         if (epoll_ctl(worker->epoll_fd, EPOLL_CTL_MOD, ds_conn_fd(worker->conn), &event) < 0)
                 return ds_error_origin(-errno);
-        worker->conn_waits_write = wants;
+        worker->conn_events = event.events;
         return 0;
 }
 
@@ -526,7 +537,7 @@ static int loop_handle_supervisor(ds_worker *worker, uint32_t events)
 {
         int r = 0;
 
-        if (events & EPOLLOUT)
+        if (events & (EPOLLOUT | EPOLLHUP))
                 r = ds_conn_flush(worker->conn);
         if (r == DS_CONN_E_CLOSED) {
                 worker->gone = 1;
@@ -585,8 +596,8 @@ int ds_worker_turn(ds_worker *worker, int timeout_ms)
         int r = 0;
 
         if (!loop_skips_wait(worker))
-                r = loop_wait(worker, worker->frames_left ? 0 : loop_wait_ns(worker, timeout_ms));
-        if (!r && worker->frames_left)
+                r = loop_wait(worker, loop_has_frames(worker) ? 0 : loop_wait_ns(worker, timeout_ms));
+        if (!r && loop_has_frames(worker))
                 r = loop_read_supervisor(worker);
         if (!r && !worker->gone)
                 r = loop_pump(worker);
@@ -603,7 +614,7 @@ int ds_worker_turn(ds_worker *worker, int timeout_ms)
         r = loop_stop_step(worker);
         if (r)
                 return r;
-        return ds_error_trace(loop_watch_write(worker));
+        return ds_error_trace(loop_watch_supervisor(worker));
 }
 
 /* --- ending ------------------------------------------------------------------------------------------------------- */

@@ -4,6 +4,10 @@
  *
  * Messages are unpacked into one block that is used again for the next: no allocation per message in the usual case,
  * and a budget in every case, since protobuf can make much out of little. One message is alive at a time.
+ *
+ * Answers are up to a thousand times as long as what asks for them, so the worker stops taking work while the
+ * supervisor is behind: it reads no frames, starts no queued request, and ends no parked one (dsw_message_full). What a
+ * client sends can therefore not fill the queue to the supervisor, whose overflow ends the worker.
  */
 #include <assert.h>
 #include <errno.h>
@@ -17,6 +21,7 @@
 
 #define MESSAGE_BLOCK ((size_t)256 << 10)
 #define MESSAGE_BUDGET ((size_t)8 << 20)
+#define MESSAGE_QUEUED_MAX ((size_t)1 << 20) /* bytes; with more the supervisor is behind, see dsw_message_full */
 
 struct dsw_unpack {
         ProtobufCAllocator allocator;
@@ -91,6 +96,11 @@ void dsw_message_send(ds_worker *worker, Detshare__Internal__FromWorker *message
                 worker->gone = 1;
         else if (r && !worker->fatal)
                 worker->fatal = ds_error_fold(r);
+}
+
+int dsw_message_full(const ds_worker *worker)
+{
+        return ds_conn_queued(worker->conn) > MESSAGE_QUEUED_MAX;
 }
 
 void dsw_message_answer(ds_worker *worker, uint64_t id, int status, const char *fmt, ...)

@@ -114,7 +114,7 @@ void dsw_profile_step(ds_worker *worker)
 {
         const uint64_t now = worker->wall_ns();
 
-        if (now - worker->profile.asked_wall_ns < PROFILE_ASK_NS)
+        if (now - worker->profile.asked_wall_ns < PROFILE_ASK_NS || dsw_message_full(worker))
                 return;
         worker->profile.asked_wall_ns = now;
         profile_say_seen(worker);

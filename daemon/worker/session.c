@@ -487,8 +487,8 @@ static void session_settle(struct dsw_session *session)
         if (session->state == DSW_SESSION_FAULTED)
                 dsw_call_fail_all(session, DETSHARE__STATUS__BAD_REQUEST, "the session broke the ring's rules");
         dsw_call_settle(session);
-        /* what the cancel ended is settled first */
-        if (session->is_dirty)
+        /* what the cancel ended, and requests that wait for the supervisor, are settled first */
+        if (session->is_dirty || session->is_late)
                 return;
         if (session->state == DSW_SESSION_RESETTING && session_may_empty(session))
                 session_finish_reset(session);

@@ -280,6 +280,34 @@ static inline void fw_lose(ds_conn *conn, uint64_t session)
         _exit(1);
 }
 
+/* Requests that wait for the end of their session. */
+static struct {
+        uint64_t session, id;
+} fw_held[256];
+static size_t fw_n_held;
+
+static inline void fw_hold(uint64_t session, uint64_t id)
+{
+        if (fw_n_held == DS_ARRAY_SIZE(fw_held))
+                abort();
+        fw_held[fw_n_held].session = session;
+        fw_held[fw_n_held++].id = id;
+}
+
+/* A worker answers all requests of a session before it says that the session is closed. */
+static inline void fw_release(ds_conn *conn, uint64_t session)
+{
+        size_t kept = 0;
+
+        for (size_t i = 0; i < fw_n_held; i++) {
+                if (fw_held[i].session == session)
+                        fw_reply(conn, fw_held[i].id, NULL);
+                else
+                        fw_held[kept++] = fw_held[i];
+        }
+        fw_n_held = kept;
+}
+
 static inline void fw_call(ds_conn *conn, const Detshare__Internal__ToWorker *to)
 {
         const Detshare__Internal__Call *call = to->call;
@@ -306,7 +334,8 @@ static inline void fw_call(ds_conn *conn, const Detshare__Internal__ToWorker *to
                 atomic_store(&fw_sessions[call->session].page->stream_done[0], 7);
                 fw_reply(conn, to->id, NULL);
                 break;
-        case DETSHARE__REQUEST__CALL_SYNC: /* never answered */
+        case DETSHARE__REQUEST__CALL_SYNC: /* answered when its session goes */
+                fw_hold(call->session, to->id);
                 break;
         case DETSHARE__REQUEST__CALL_WRITE:
                 fw_print(conn, call->session, call->request->write);
@@ -362,6 +391,8 @@ static inline void fw_message(ds_conn *conn, const Detshare__Internal__ToWorker 
                 fw_log("module bytes=%d fds=%u\n", (int)to->restore_module->bytes, to->fds);
         } else if (to->body_case == DETSHARE__INTERNAL__TO_WORKER__BODY_RESTORE_STREAM) {
                 fw_log("stream %u seq=%d\n", to->restore_stream->stream->stream, (int)to->restore_stream->seq);
+        } else if (to->body_case == DETSHARE__INTERNAL__TO_WORKER__BODY_CLOSE) {
+                fw_release(conn, to->close->session);
         } else if (to->body_case == DETSHARE__INTERNAL__TO_WORKER__BODY_STOP) {
                 if (!fw_does("lingers"))
                         _exit(0);

@@ -61,6 +61,9 @@ static int helper_drop_privileges(void)
         }
         if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0 || prctl(PR_SET_PDEATHSIG, SIGKILL) < 0)
                 return ds_error_origin(-errno);
+        /* users' images are no more urgent than users' programs */
+        if (setpriority(PRIO_PROCESS, 0, 0) < 0)
+                return ds_error_origin(-errno);
         r = helper_limit(RLIMIT_CORE, 0);
         if (!r)
                 r = helper_limit(RLIMIT_NOFILE, HELPER_FILES_MAX);

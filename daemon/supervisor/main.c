@@ -34,6 +34,7 @@
 #define DEFAULT_CONFIG "/etc/detshare/detshared.conf"
 #define DEFAULT_POLICY "detshare"
 #define EXIT_USAGE 2
+#define NICE (-10) /* also in the service unit */
 
 static const char *arg_device, *arg_socket, *arg_config, *arg_policy, *arg_libcuda, *arg_ptxas, *arg_state;
 static const char *arg_transform;
@@ -279,6 +280,18 @@ static void raise_file_limit(void)
         setrlimit(RLIMIT_NOFILE, &files);
 }
 
+/*
+ * Everybody's requests pass through this process and the worker, which inherits it. Programs that flood them would
+ * otherwise also keep the processor from them, for milliseconds at a time. What one user can make them do is bounded
+ * (turns.h), and the helper goes back to 0. Under a service manager the unit decides, and this fails.
+ */
+static void raise_priority(void)
+{
+        errno = 0;
+        if (getpriority(PRIO_PROCESS, 0) > NICE && !errno)
+                (void)setpriority(PRIO_PROCESS, 0, NICE);
+}
+
 static int run(struct ds_options *options)
 {
         struct ds_supervisor *supervisor;
@@ -354,6 +367,7 @@ int main(int argc, char **argv)
         signal(SIGPIPE, SIG_IGN);
         signal(SIGXFSZ, SIG_IGN); /* a limit of file sizes counts for memfds, too: an error will do */
         raise_file_limit();
+        raise_priority();
         /* before anything is opened: what came is known by its number */
         if (ds_notify_new(&options.notify))
                 return EXIT_FAILURE;

@@ -21,7 +21,7 @@
 
 #define CHILD_FD 3
 #define WINDOW_BYTES (32u << 10) /* that the socket holds: a quarter of it is some eight small frames */
-#define FRAMES_PER_TURN 64       /* of one process, before others have their turn */
+#define READ_NS (500 * DS_NS_PER_US) /* from one process, before others have their turn */
 
 struct ds_process {
         uv_poll_t poll;
@@ -133,15 +133,16 @@ static int read_some(ds_process *process, int *ret_n)
         return r != 0 || process->broken;
 }
 
-/* As above with all that is there, or FRAMES_PER_TURN of it: answers go before clients' further requests. */
+/* As above with all that is there, or what READ_NS are enough for: answers go before clients' further requests. */
 static int read_frames(ds_process *process)
 {
+        const uint64_t until = uv_hrtime() + READ_NS;
         int all = 0, before, r;
 
         do {
                 before = all;
                 r = read_some(process, &all);
-        } while (!r && all > before && all < FRAMES_PER_TURN);
+        } while (!r && all > before && uv_hrtime() < until);
         return r;
 }
 

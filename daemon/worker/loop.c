@@ -23,6 +23,7 @@
 #include "worker/internal.h"
 
 #define LOOP_ROUNDS 64                      /* of pumping before the sockets are looked at again */
+#define LOOP_PUMP_NS (500 * DS_NS_PER_US)   /* likewise: after a round that ends later */
 #define LOOP_COMPLETIONS 128                /* per poll of the device */
 #define LOOP_FRAMES 64                      /* of the supervisor per turn */
 #define LOOP_EVENTS 64                      /* per wait */
@@ -303,6 +304,7 @@ static int loop_round(ds_worker *worker)
 
 static int loop_pump(ds_worker *worker)
 {
+        const uint64_t until = worker->wall_ns() + LOOP_PUMP_NS;
         int r = 1;
 
         for (int i = 0; i < LOOP_ROUNDS && r > 0 && !worker->gone && !worker->fatal; i++) {
@@ -312,6 +314,8 @@ static int loop_pump(ds_worker *worker)
                         r = DS_WORKER_E_LOST;
                 if (r == DS_WORKER_E_LOST)
                         return r;
+                if (worker->wall_ns() >= until)
+                        break;
         }
         worker->more = r > 0;
         dsw_stirs_step(worker);

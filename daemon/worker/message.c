@@ -21,7 +21,7 @@
 
 #define MESSAGE_BLOCK ((size_t)256 << 10)
 #define MESSAGE_BUDGET ((size_t)8 << 20)
-#define MESSAGE_QUEUED_MAX ((size_t)1 << 20) /* bytes; with more the supervisor is behind, see dsw_message_full */
+#define MESSAGE_QUEUED_MAX ((size_t)128 << 10) /* bytes; with more the supervisor is behind, see dsw_message_full */
 
 struct dsw_unpack {
         ProtobufCAllocator allocator;

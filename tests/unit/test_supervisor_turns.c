@@ -1,0 +1,134 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Turns: users are served round robin, however many connections each has, and nobody while nobody may be
+ */
+#include <criterion/criterion.h>
+#include <string.h>
+
+#include "supervisor/turns.h"
+#include "util/macro.h"
+
+#define USERS 3
+#define EACH 40 /* connections of a user */
+#define MANY 5  /* requests of a connection */
+
+static struct {
+        uv_loop_t loop;
+        struct ds_turns turns;
+        struct ds_turn_line lines[USERS];
+        struct connection {
+                struct ds_turn turn;
+                unsigned user, left;
+        } connections[USERS][EACH];
+        int may, asked;
+        unsigned served[USERS], total;
+        char order[USERS * EACH * MANY + 1];
+} fx;
+
+static int may(void *user)
+{
+        cr_assert_eq(user, &fx);
+        fx.asked++;
+        return fx.may;
+}
+
+static void serve(struct ds_turn *turn)
+{
+        struct connection *connection = DS_CONTAINER_OF(turn, struct connection, turn);
+
+        cr_assert(!turn->waiting);
+        fx.served[connection->user]++;
+        fx.order[fx.total++] = (char)('a' + connection->user);
+        if (--connection->left)
+                ds_turns_wait(&fx.turns, &fx.lines[connection->user], turn);
+}
+
+static void setup(void)
+{
+        memset(&fx, 0, sizeof(fx));
+        fx.may = 1;
+        cr_assert_eq(uv_loop_init(&fx.loop), 0);
+        cr_assert_eq(ds_turns_init(&fx.turns, &fx.loop, may, &fx), 0);
+        for (unsigned u = 0; u < USERS; u++)
+                ds_turn_line_init(&fx.lines[u]);
+}
+
+static void teardown(void)
+{
+        for (unsigned u = 0; u < USERS; u++)
+                ds_turn_line_deinit(&fx.lines[u]);
+        ds_turns_deinit(&fx.turns);
+        uv_run(&fx.loop, UV_RUN_DEFAULT);
+        cr_assert_eq(uv_loop_close(&fx.loop), 0);
+}
+
+/* n connections of that user ask so often. */
+static void ask(unsigned user, unsigned n, unsigned times)
+{
+        for (unsigned i = 0; i < n; i++) {
+                struct connection *connection = &fx.connections[user][i];
+
+                connection->turn.serve = serve;
+                connection->user = user;
+                connection->left = times;
+                ds_turns_wait(&fx.turns, &fx.lines[user], &connection->turn);
+        }
+}
+
+TestSuite(turns, .init = setup, .fini = teardown, .timeout = 60);
+
+/* One connection of a user gets as many turns as forty of another. */
+Test(turns, users_alternate)
+{
+        ask(0, EACH, MANY);
+        ask(1, 1, MANY);
+        ask(2, 2, MANY);
+        uv_run(&fx.loop, UV_RUN_DEFAULT);
+        cr_assert_eq(fx.served[0], EACH * MANY);
+        cr_assert_eq(fx.served[1], MANY);
+        cr_assert_eq(fx.served[2], 2 * MANY);
+        cr_assert_eq(strncmp(fx.order, "abcabcabcabcabcacacacacacaaaa", 29), 0, "%.40s", fx.order);
+}
+
+/* The connections of a user take turns among themselves. */
+Test(turns, connections_alternate)
+{
+        ask(0, EACH, 2);
+        uv_run(&fx.loop, UV_RUN_ONCE);
+        cr_assert_gt(fx.total, 0);
+        for (unsigned i = 0; i < EACH && i < fx.total; i++)
+                cr_assert_eq(fx.connections[0][i].left, fx.total > EACH + i ? 0 : 1, "connection %u", i);
+        uv_run(&fx.loop, UV_RUN_DEFAULT);
+        cr_assert_eq(fx.total, 2 * EACH);
+}
+
+/* Nobody is served, the loop does not turn idly, and nobody is forgotten. */
+Test(turns, wait_while_nobody_may)
+{
+        fx.may = 0;
+        ask(0, 1, 1);
+        ask(1, 1, 1);
+        for (int i = 0; i < 10; i++)
+                uv_run(&fx.loop, UV_RUN_NOWAIT);
+        cr_assert_eq(fx.total, 0);
+        cr_assert(!uv_is_active((uv_handle_t *)&fx.turns.idle));
+        cr_assert(uv_is_active((uv_handle_t *)&fx.turns.check));
+        fx.may = 1;
+        uv_run(&fx.loop, UV_RUN_NOWAIT);
+        cr_assert_eq(fx.total, 2);
+        uv_run(&fx.loop, UV_RUN_DEFAULT);
+        cr_assert(!uv_is_active((uv_handle_t *)&fx.turns.check));
+}
+
+Test(turns, who_is_forgotten_is_not_served)
+{
+        ask(0, 2, 1);
+        ask(1, 1, 1);
+        ds_turns_forget(&fx.turns, &fx.lines[0], &fx.connections[0][0].turn);
+        ds_turns_forget(&fx.turns, &fx.lines[0], &fx.connections[0][0].turn);
+        ds_turns_forget(&fx.turns, &fx.lines[1], &fx.connections[1][0].turn);
+        ds_turns_wait(&fx.turns, &fx.lines[0], &fx.connections[0][1].turn);
+        uv_run(&fx.loop, UV_RUN_DEFAULT);
+        cr_assert_eq(fx.total, 1);
+        cr_assert_eq(fx.connections[0][1].left, 0);
+}

@@ -1,0 +1,135 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Flow towards the supervisor: a worker whose answers nobody reads stops taking work, and loses none of it
+ *
+ * Twenty sessions with 64 open reads of 60 KB each ask for 77 MB, more than the worker may queue.
+ */
+#include "tests/unit/worker_harness.h"
+#include "worker/internal.h"
+
+#define SESSIONS 20
+#define READS 64
+#define BYTES 60000u
+#define QUEUED_MAX (DS_KIB(128) + 2 * DS_WORKER_FRAME_MAX) /* one answer above the mark, and what ends a session */
+
+struct flow {
+        struct wt *t;
+        struct wt_client clients[SESSIONS];
+        uint64_t address[SESSIONS];
+        uint64_t first; /* id of the first read */
+};
+
+static void flow_open(struct flow *flow)
+{
+        uint8_t pattern[1024];
+
+        flow->t = wt_open(FUNCTIONAL);
+        for (unsigned i = 0; i < SESSIONS; i++) {
+                flow->clients[i] = wt_client(flow->t, i + 1, DETSHARE__CLASS__BE);
+                cr_assert_eq(wt_alloc(flow->t, &flow->clients[i], BYTES, &flow->address[i]), 0);
+                memset(pattern, (int)i + 1, sizeof(pattern));
+                cr_assert_eq(wt_write(flow->t, &flow->clients[i], flow->address[i], pattern, sizeof(pattern)), 0);
+        }
+}
+
+static void flow_ask(struct flow *flow)
+{
+        flow->first = flow->t->next_id;
+        for (unsigned k = 0; k < READS; k++)
+                for (unsigned i = 0; i < SESSIONS; i++) {
+                        WT_REQUEST(ask, READ, read, Read, READ, .src = flow->address[i], .bytes = BYTES);
+
+                        wt_send_call(flow->t, &flow->clients[i], &ask);
+                }
+}
+
+/* Turns of a worker that nobody listens to. */
+static void flow_deaf_turns(struct flow *flow, int n)
+{
+        for (int i = 0; i < n; i++) {
+                cr_assert_eq(ds_conn_flush(flow->t->conn), 0);
+                cr_assert_eq(ds_worker_turn(flow->t->worker, 0), 0);
+                cr_assert_leq(ds_conn_queued(flow->t->worker->conn), QUEUED_MAX);
+        }
+}
+
+/* Reads until each of them was answered once, with the right bytes. */
+static void flow_listen(struct flow *flow)
+{
+        static uint8_t seen[SESSIONS * READS];
+        double until = wt_machine_s() + WT_WAIT_S;
+        unsigned n = 0;
+
+        memset(seen, 0, sizeof(seen));
+        while (n < SESSIONS * READS && wt_machine_s() < until) {
+                cr_assert_eq(ds_conn_flush(flow->t->conn), 0);
+                wt_turn(flow->t, 0);
+                while (flow->t->n_stash) {
+                        uint64_t id = flow->t->stash[0]->id;
+                        wt_answer *answer = wt_take(flow->t, id);
+                        uint64_t at = id - flow->first;
+
+                        /* what the worker says by itself */
+                        if (!id) {
+                                wt_free(answer);
+                                continue;
+                        }
+                        cr_assert_lt(at, SESSIONS * READS);
+                        cr_assert_eq(answer->reply->status, 0);
+                        cr_assert_eq(answer->reply->read->data.len, BYTES);
+                        cr_assert_eq(answer->reply->read->data.data[1023], at % SESSIONS + 1);
+                        cr_assert_eq(seen[at]++, 0);
+                        wt_free(answer);
+                        n++;
+                }
+        }
+        cr_assert_eq(n, SESSIONS * READS, "%u answers", n);
+}
+
+Test(worker_flow, holds_back_and_loses_nothing, .timeout = 120)
+{
+        struct flow flow;
+
+        flow_open(&flow);
+        flow_ask(&flow);
+        flow_deaf_turns(&flow, 500);
+        cr_assert(dsw_message_full(flow.t->worker));
+        cr_assert_gt(flow.t->worker->n_late, 0);
+        flow_listen(&flow);
+        cr_assert_eq(flow.t->worker->n_late, 0);
+        for (unsigned i = 0; i < SESSIONS; i++)
+                wt_client_close(flow.t, &flow.clients[i]);
+        wt_close(flow.t);
+}
+
+/* Sessions that go while their answers wait take nothing else along. */
+Test(worker_flow, late_sessions_close, .timeout = 120)
+{
+        uint64_t closes[SESSIONS];
+        struct flow flow;
+
+        flow_open(&flow);
+        flow_ask(&flow);
+        flow_deaf_turns(&flow, 500);
+        for (unsigned i = 0; i < SESSIONS; i++)
+                closes[i] = wt_send_close(flow.t, &flow.clients[i]);
+        flow_deaf_turns(&flow, 100);
+        for (unsigned i = 0; i < SESSIONS; i++) {
+                double until = wt_machine_s() + WT_WAIT_S;
+                wt_answer *answer = NULL;
+
+                while (!(answer = wt_take(flow.t, closes[i])) && wt_machine_s() < until) {
+                        cr_assert_eq(ds_conn_flush(flow.t->conn), 0);
+                        wt_turn(flow.t, 0);
+                        /* those to the reads are of no interest here */
+                        while (flow.t->n_stash && flow.t->stash[0]->id < closes[0])
+                                wt_free(wt_take(flow.t, flow.t->stash[0]->id));
+                }
+                cr_assert_not_null(answer);
+                cr_assert_eq(answer->status, 0);
+                wt_free(answer);
+                wt_client_unmap(&flow.clients[i]);
+        }
+        cr_assert_eq(flow.t->worker->n_late, 0);
+        wt_close(flow.t);
+}
